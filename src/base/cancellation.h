@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <unordered_map>
+
+#include "base/function.h"
+#include "base/mutex.h"
+#include "base/notification.h"
+
+namespace millrace {
+
+// Lets work in progress be told to stop: kernels that wait register a callback, StartCancel runs each once.
+// Thread-safe. Callbacks run on the thread that cancels, without a lock held.
+class CancellationManager {
+ public:
+  using Token = int64_t;
+  static constexpr Token kInvalidToken = -1;
+
+  CancellationManager() = default;
+  // Cancelled when `parent` is, until destroyed.
+  explicit CancellationManager(CancellationManager* parent);
+  ~CancellationManager();
+
+  void StartCancel();
+  bool IsCancelled() const { return cancelled_.load(std::memory_order_acquire); }  // pairs with StartCancel's release
+
+  // Returns kInvalidToken, and does not keep `callback`, when cancelling has begun.
+  Token Register(UniqueFunction<void()> callback) MR_EXCLUDES(mu_);
+  // After it returns the callback has finished or will not run. Returns true when it will not run.
+  // Must not be called from a callback. Waits for a callback in progress.
+  bool Deregister(Token token) MR_EXCLUDES(mu_);
+  // As Deregister, but returns false at once when cancelling has begun.
+  bool TryDeregister(Token token) MR_EXCLUDES(mu_);
+  // Makes the manager usable for another step. REQUIRES: no callback registered, nobody else uses it.
+  void Reset();
+
+ private:
+  CancellationManager* const parent_ = nullptr;
+  Token parent_token_ = kInvalidToken;
+  std::atomic<bool> cancelled_{false};
+  Mutex mu_;
+  Token next_token_ MR_GUARDED_BY(mu_) = 0;
+  bool running_callbacks_ MR_GUARDED_BY(mu_) = false;
+  CondVar callbacks_done_;
+  std::unordered_map<Token, UniqueFunction<void()>> callbacks_ MR_GUARDED_BY(mu_);
+};
+
+}  // namespace millrace

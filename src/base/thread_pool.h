@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/function.h"
+
+namespace millrace {
+
+// The work-stealing pool that inter-op scheduling and the loops inside kernels share. A thread outside the pool
+// that calls ParallelFor or HelpUntil takes part, so a pool for N-way parallelism has N-1 workers. Thread-safe.
+// No task may block on another task of the pool except through ParallelFor or HelpUntil.
+class ThreadPool {
+ public:
+  using Task = UniqueFunction<void()>;
+  using ShardFn = FunctionRef<void(int64_t begin, int64_t end)>;
+
+  // `parallelism` >= 1 counts the calling thread: parallelism - 1 workers are started, on first use.
+  ThreadPool(std::string name, int parallelism);
+  // Runs what was scheduled, then joins.
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int parallelism() const;
+
+  // Runs `task` soon, on a worker; with parallelism 1 on a thread that the pool starts for the purpose.
+  // A worker's own tasks go to its own queue, newest first; others steal the oldest.
+  void Schedule(Task task);
+
+  // Calls fn on disjoint ranges that cover [0, total) and returns when all are done; the caller runs shards too.
+  // Ranges are blocks of a size that depends only on total and cost, never on the number of threads. Runs in the
+  // caller alone when the whole costs less than waking a thread. `cost_ns` is the estimated time per unit.
+  void ParallelFor(int64_t total, int64_t cost_ns, ShardFn fn);
+
+  // Index of the calling worker in [0, parallelism-1), or -1 outside the pool.
+  int CurrentWorker() const;
+
+  struct Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,53 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace millrace {
+
+// What an allocator has handed out so far. Counters are approximate while other threads allocate.
+struct AllocatorStats {
+  int64_t num_allocs = 0;
+  int64_t bytes_in_use = 0;
+  int64_t peak_bytes_in_use = 0;
+  int64_t largest_alloc_size = 0;
+  int64_t bytes_limit = 0;  // 0: none known
+};
+
+// Hands out memory for tensor buffers. Thread-safe. Never throws: nullptr when memory can't be had.
+class Allocator {
+ public:
+  static constexpr size_t kAlignment = 64;
+
+  virtual ~Allocator() = default;
+  virtual std::string_view name() const = 0;
+  // Memory aligned to kAlignment.
+  virtual void* Allocate(size_t bytes) = 0;
+  // `bytes` is what was passed to Allocate.
+  virtual void Deallocate(void* p, size_t bytes) = 0;
+  virtual AllocatorStats Stats() const { return {}; }
+};
+
+// The process-wide allocator of host memory. Small blocks come from free lists of the calling thread, large
+// ones from a bounded cache, so that a training step in steady state makes no system call.
+Allocator& CpuAllocator();
+
+// Fails every allocation above a budget; for tests of out-of-memory paths.
+class FailingAllocator : public Allocator {
+ public:
+  FailingAllocator(Allocator& base, int64_t budget_bytes) : base_(base), budget_(budget_bytes) {}
+  std::string_view name() const override { return "failing"; }
+  void* Allocate(size_t bytes) override;
+  void Deallocate(void* p, size_t bytes) override;
+
+ private:
+  Allocator& base_;
+  const int64_t budget_;
+  int64_t used_ = 0;
+};
+
+}  // namespace millrace
