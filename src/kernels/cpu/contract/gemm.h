@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Matrix products on raw pointers. Any thread may call; results are the same bits for every number of
+// threads.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/contract/parallel.h"
+
+namespace millrace::cpu {
+
+// C[m,n] = op(A)[m,k] * op(B)[k,n] (+ C), all row-major. op(X) is X, or its transpose where trans_x is set:
+// then X is stored [k,m] (A) or [n,k] (B). Any of m, n, k may be 0; k == 0 gives zeros (or leaves C where
+// accumulate is set).
+struct GemmShape {
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  bool trans_a = false;
+  bool trans_b = false;
+  bool accumulate = false;  // add to what C holds
+  int64_t lda = 0;          // elements between stored rows; 0 means dense
+  int64_t ldb = 0;
+  int64_t ldc = 0;
+};
+
+// What happens to each element of C after the product: C = relu(C + bias[column]).
+template <typename T>
+struct GemmEpilogue {
+  const T* bias = nullptr;  // n values, or null
+  bool relu = false;        // max(x, 0); NaN stays NaN
+};
+
+// Vectorised. REQUIRES: a, b and c don't overlap; all products of dims fit int64_t.
+void Gemm(const GemmShape& shape, const float* a, const float* b, float* c, Parallel& parallel,
+          const GemmEpilogue<float>& epilogue = {});
+void Gemm(const GemmShape& shape, const double* a, const double* b, double* c, Parallel& parallel,
+          const GemmEpilogue<double>& epilogue = {});
+
+// Plain loops for types without a fast path. Instantiated for int32_t, int64_t (both wrap on overflow),
+// std::complex<float> and std::complex<double>. Transposes don't conjugate.
+template <typename T>
+void GemmGeneric(const GemmShape& shape, const T* a, const T* b, T* c, Parallel& parallel);
+
+}  // namespace millrace::cpu

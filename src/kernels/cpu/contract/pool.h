@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Max and average pooling over windows of [batch, height, width, channels], and their gradients, on raw
+// pointers.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/contract/parallel.h"
+
+namespace millrace::cpu {
+
+// Sizes of one pooling. What a window covers outside the image doesn't count: max ignores it and average
+// divides by the number of pixels inside. A window that lies wholly outside gives the lowest finite value
+// (max) or 0 (average). REQUIRES: sizes >= 0, windows and strides >= 1, pads >= 0.
+struct PoolParams {
+  int64_t batch = 0;
+  int64_t in_h = 0, in_w = 0, channels = 0;
+  int64_t out_h = 0, out_w = 0;
+  int64_t window_h = 1, window_w = 1;
+  int64_t stride_h = 1, stride_w = 1;
+  int64_t pad_top = 0, pad_left = 0;
+};
+
+// All are instantiated for float and double. NaN wins over every number in max.
+template <typename T>
+void MaxPool(const PoolParams& params, const T* input, T* output, Parallel& parallel);
+
+// Each output's gradient goes to the first maximum of its window (row by row). Needs only the input, not the
+// output.
+template <typename T>
+void MaxPoolGrad(const PoolParams& params, const T* input, const T* out_grad, T* in_grad, Parallel& parallel);
+
+template <typename T>
+void AvgPool(const PoolParams& params, const T* input, T* output, Parallel& parallel);
+
+template <typename T>
+void AvgPoolGrad(const PoolParams& params, const T* out_grad, T* in_grad, Parallel& parallel);
+
+}  // namespace millrace::cpu
