@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/dtype.h"
+#include "millrace/status.h"
+#include "op/attr_value.h"
+
+namespace millrace {
+
+// The engine's form of tensorflow.OpDef (see op_def_codec.h for the wire form).
+struct ArgDef {
+  std::string name;
+  DataType type = DataType::kInvalid;  // a fixed type …
+  std::string type_attr;               // … or the attr that gives it
+  std::string number_attr;             // "N * T": the attr that gives the count
+  std::string type_list_attr;          // list(type) attr: one tensor per entry
+  bool is_ref = false;
+  std::string description;
+  friend bool operator==(const ArgDef&, const ArgDef&) = default;
+};
+
+struct AttrDef {
+  std::string name;
+  std::string type;         // "string", "list(int)", …
+  AttrValue default_value;  // unset: none
+  bool has_minimum = false;
+  int64_t minimum = 0;
+  AttrValue allowed_values;  // a list of types or strings; unset: all
+  std::string description;
+  friend bool operator==(const AttrDef&, const AttrDef&) = default;
+};
+
+struct OpDef {
+  std::string name;
+  std::vector<ArgDef> inputs;
+  std::vector<ArgDef> outputs;
+  std::vector<AttrDef> attrs;
+  std::string summary;
+  std::string description;
+  int deprecated_version = 0;  // 0: not deprecated
+  std::string deprecated_explanation;
+  bool is_commutative = false;
+  bool is_aggregate = false;
+  bool is_stateful = false;
+  bool allows_uninitialized_input = false;
+
+  const AttrDef* FindAttr(std::string_view attr) const;
+  friend bool operator==(const OpDef&, const OpDef&) = default;
+};
+
+// What passes and the executor may ask about an op instead of keeping lists of names.
+struct OpTraits {
+  bool elementwise = false;      // output[i] depends on input[i] only (after broadcasting)
+  bool metadata_only = false;    // reads the shape of its input, not the values: Shape, Size, Rank
+  bool cheap = false;            // takes less time than handing it to another thread, whatever the input
+  bool aliasing = false;         // the output may share the input's memory: Identity, Reshape
+  bool generator = false;        // no data input: Const, RandomUniform, VariableV2
+  bool never_fold = false;       // stateless, yet must not be evaluated at compile time: Placeholder
+  bool is_send = false;
+  bool is_recv = false;
+  bool is_control_flow = false;  // Switch, Merge, Enter, Exit, NextIteration
+  bool is_variable = false;      // VariableV2, VarHandleOp, …
+  bool has_side_effects = false; // stateful in a way that forbids removal even when unused within a step
+};
+
+// Types of a node's inputs and outputs, worked out from the op and its attributes.
+// InvalidArgument names the attr at fault.
+Status InferArgTypes(const OpDef& op, const AttrMap& attrs, std::vector<DataType>* inputs, std::vector<DataType>* outputs);
+
+// Half-open ranges of flat indices by argument name.
+struct ArgRange {
+  std::string name;
+  int begin = 0;
+  int end = 0;
+};
+Status InferArgRanges(const std::vector<ArgDef>& args, const AttrMap& attrs, std::vector<ArgRange>* ranges);
+
+// Fills the defaults of `op` into `attrs`, then checks: each attr is known (names starting with '_' always are), has
+// the declared type, minimum and allowed values. Messages name the attr; callers add the node.
+Status AddDefaultAttrs(const OpDef& op, AttrMap* attrs);
+Status ValidateAttrs(const OpDef& op, const AttrMap& attrs);
+// Checks the registration itself: names, types, references between args and attrs, defaults within the constraints.
+Status ValidateOpDef(const OpDef& op);
+
+}  // namespace millrace
