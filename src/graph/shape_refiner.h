@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "graph/graph.h"
+#include "millrace/shape.h"
+#include "millrace/status.h"
+#include "op/shape_inference.h"
+
+namespace millrace {
+
+// Infers the shapes of a graph's tensors, node by node as the graph grows. Constant inputs, and shapes computed from
+// shapes (Shape, Pack, Concat, Slice …), are followed. One thread.
+class ShapeRefiner {
+ public:
+  explicit ShapeRefiner(const Graph& graph);
+  ~ShapeRefiner();
+
+  // REQUIRES: the nodes behind its inputs were added. Errors carry TensorFlow's context:
+  // " for 'm' (op: 'MatMul') with input shapes: [2,3], [4,5]."
+  Status AddNode(const Node& node);
+  // Merges what is known from elsewhere into the shape of an output.
+  Status MergeOutput(const Node& node, int output, const PartialShape& shape);
+  // Unknown for nodes that were not added.
+  PartialShape OutputShape(const Node& node, int output) const;
+  // Shape and type of the resource behind output `output`, if known.
+  bool OutputHandle(const Node& node, int output, PartialShape* shape, DataType* dtype) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The value of a tensor when it is known from the graph alone: a Const, or a shape computation of known shapes.
+StatusOr<Tensor> ConstantValue(const Node& node, int output, const ShapeRefiner* shapes);
+
+// Infers every shape of `graph`; the first error in topological order.
+StatusOr<std::vector<std::vector<PartialShape>>> InferShapes(const Graph& graph);
+
+}  // namespace millrace
