@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <memory>
 #include <new>
 #include <optional>
 #include <ostream>
@@ -45,6 +45,17 @@ class [[nodiscard]] Status {
  public:
   Status() = default;
   Status(ErrorCode code, std::string message);
+  Status(const Status& o) : rep_(o.rep_) {
+    if (rep_ != nullptr) rep_->refs.fetch_add(1, std::memory_order_relaxed);
+  }
+  Status(Status&& o) noexcept : rep_(std::exchange(o.rep_, nullptr)) {}
+  Status& operator=(Status o) noexcept {
+    std::swap(rep_, o.rep_);
+    return *this;
+  }
+  ~Status() {
+    if (rep_ != nullptr) [[unlikely]] Unref(rep_);
+  }
 
   static Status Ok() { return Status(); }
 
@@ -70,10 +81,13 @@ class [[nodiscard]] Status {
 
  private:
   struct Rep {
+    std::atomic<int> refs;
     ErrorCode code;
     std::string message;
   };
-  std::shared_ptr<const Rep> rep_;
+  static void Unref(Rep* rep);
+
+  Rep* rep_ = nullptr;  // one reference is held
 };
 
 std::ostream& operator<<(std::ostream& os, const Status& status);

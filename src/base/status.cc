@@ -17,7 +17,12 @@ std::string_view ErrorCodeName(ErrorCode code) {
 }
 
 Status::Status(ErrorCode code, std::string message) {
-  if (code != ErrorCode::kOk) rep_ = std::make_shared<const Rep>(Rep{code, std::move(message)});
+  if (code != ErrorCode::kOk) rep_ = new Rep{1, code, std::move(message)};
+}
+
+void Status::Unref(Rep* rep) {
+  // Pairs with the other decrements: the last owner sees all their uses of the text as done.
+  if (rep->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete rep;
 }
 
 const std::string& Status::message() const {

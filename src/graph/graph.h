@@ -14,6 +14,7 @@
 #include "base/small_vector.h"
 #include "millrace/dtype.h"
 #include "millrace/status.h"
+#include "op/node_props.h"
 #include "op/op_registry.h"
 
 namespace millrace {
@@ -41,14 +42,6 @@ struct Edge {
   int dst_input = kControlSlot;
   int id = -1;
   bool IsControl() const { return src_output == kControlSlot; }
-};
-
-// What does not change while a node moves from graph to graph; shared by the copies.
-struct NodeProps {
-  const OpRegistration* op = nullptr;
-  AttrMap attrs;
-  std::vector<DataType> input_types;
-  std::vector<DataType> output_types;
 };
 
 // An operation in a graph. Owned by the graph; its address is stable.

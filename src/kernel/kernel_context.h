@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/cancellation.h"
+#include "base/mutex.h"
+#include "base/thread_pool.h"
+#include "kernel/call_frame.h"
+#include "kernel/op_kernel.h"
+#include "kernel/rendezvous.h"
+#include "kernel/resource.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+
+namespace millrace {
+
+// A value on an edge: a tensor of its own, a borrowed constant, or a reference to a variable's tensor with its mutex.
+struct TensorValue {
+  enum class Kind : uint8_t { kNone, kValue, kConstant, kRef };
+  Tensor value;                      // kValue
+  const Tensor* borrowed = nullptr;  // kConstant
+  Tensor* ref = nullptr;             // kRef
+  Mutex* ref_mu = nullptr;           // kRef
+  Kind kind = Kind::kNone;
+  bool is_dead = false;
+
+  const Tensor& tensor() const {
+    return kind == Kind::kValue ? value : kind == Kind::kConstant ? *borrowed : *ref;
+  }
+};
+
+// What a whole step offers to its kernels. Outlives the step's kernels.
+struct StepServices {
+  int64_t step_id = 0;
+  Device* device = nullptr;
+  ResourceManager* resources = nullptr;
+  Rendezvous* rendezvous = nullptr;               // null when nothing is sent
+  CallFrame* call_frame = nullptr;                // feeds and fetches
+  CancellationManager* cancellation = nullptr;    // never null within a step
+  ThreadPool* pool = nullptr;                     // null: run everything on the calling thread
+  ResourceManager* step_resources = nullptr;      // dropped when the step ends
+};
+
+// One invocation of a kernel: its inputs, where its outputs go, and the services of the step. One thread at a time.
+class KernelContext {
+ public:
+  KernelContext(const StepServices& step, const OpKernel* kernel, std::span<TensorValue> inputs,
+                std::span<TensorValue> outputs)
+      : step_(&step), kernel_(kernel), inputs_(inputs.data()), outputs_(outputs.data()) {}
+  // Makes the context ready for another node of the same step.
+  void Rebind(const OpKernel* kernel, TensorValue* inputs, TensorValue* outputs) {
+    kernel_ = kernel;
+    inputs_ = inputs;
+    outputs_ = outputs;
+  }
+
+  const OpKernel& kernel() const { return *kernel_; }
+  int num_inputs() const { return kernel_->num_inputs(); }
+  int num_outputs() const { return kernel_->num_outputs(); }
+  DataType output_type(int i) const { return kernel_->output_type(i); }
+
+  // The value of an input, of either kind. For a reference it is read without the lock: TensorFlow's semantics.
+  const Tensor& input(int i) const { return inputs_[i].tensor(); }
+  bool input_is_ref(int i) const { return inputs_[i].kind == TensorValue::Kind::kRef; }
+  // REQUIRES: input_is_ref(i).
+  Tensor& ref_input(int i) const { return *inputs_[i].ref; }
+  Mutex& ref_mutex(int i) const { return *inputs_[i].ref_mu; }
+  // True when the edge into input `i` is dead; only control-flow and send kernels see such inputs.
+  bool input_is_dead(int i) const { return inputs_[i].is_dead; }
+
+  // Outputs. Each is set at most once.
+  void set_output(int i, Tensor tensor) {
+    outputs_[i].value = std::move(tensor);
+    outputs_[i].kind = TensorValue::Kind::kValue;
+  }
+  void set_output_ref(int i, Mutex* mu, Tensor* tensor) {
+    outputs_[i].ref = tensor;
+    outputs_[i].ref_mu = mu;
+    outputs_[i].kind = TensorValue::Kind::kRef;
+  }
+  void set_output_dead(int i) { outputs_[i].is_dead = true; }
+  // Passes a reference input on as a reference output.
+  void ForwardRef(int input, int output) { set_output_ref(output, inputs_[input].ref_mu, inputs_[input].ref); }
+  StatusOr<Tensor*> AllocateOutput(int i, const TensorShape& shape);
+  // Takes over the buffer of the first input in `candidates` that nobody else holds and whose type size and shape fit,
+  // else allocates. The input it took still reads as before until the kernel writes the output.
+  StatusOr<Tensor*> ForwardInputOrAllocateOutput(std::initializer_list<int> candidates, int output,
+                                                 const TensorShape& shape);
+  // The tensor of input `i` when nobody else holds its buffer and it may be overwritten, else a new one.
+  StatusOr<Tensor> ForwardInputOrAllocateTemp(std::initializer_list<int> candidates, DataType dtype,
+                                              const TensorShape& shape);
+  StatusOr<Tensor> AllocateTemp(DataType dtype, const TensorShape& shape);
+  // Moves input `i` out when it is a value of its own, else copies (sharing the buffer).
+  Tensor TakeInput(int i);
+
+  // Services.
+  const StepServices& step() const { return *step_; }
+  int64_t step_id() const { return step_->step_id; }
+  Device& device() const { return *step_->device; }
+  ResourceManager& resources() const { return *step_->resources; }
+  Rendezvous* rendezvous() const { return step_->rendezvous; }
+  CallFrame* call_frame() const { return step_->call_frame; }
+  CancellationManager& cancellation() const { return *step_->cancellation; }
+  Allocator& allocator() const { return step_->device->allocator(); }
+  // Calls fn on disjoint ranges covering [0, total), on this thread and, when the work is worth it, on others.
+  // `cost_ns` is the estimated time of one unit.
+  void ParallelFor(int64_t total, int64_t cost_ns, ThreadPool::ShardFn fn) const {
+    if (step_->pool != nullptr) {
+      step_->pool->ParallelFor(total, cost_ns, fn);
+    } else if (total > 0) {
+      fn(0, total);
+    }
+  }
+  int parallelism() const { return step_->pool == nullptr ? 1 : step_->pool->parallelism(); }
+
+ private:
+  bool CanForward(int input, DataType dtype, const TensorShape& shape) const;
+
+  const StepServices* step_;
+  const OpKernel* kernel_;
+  TensorValue* inputs_;
+  TensorValue* outputs_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/function.h"
+#include "device/device.h"
+#include "millrace/status.h"
+#include "op/node_props.h"
+
+namespace millrace {
+
+class AsyncOpKernel;
+class KernelContext;
+class ResourceManager;
+
+// What a kernel's constructor sees. An attribute that is missing or has another type is remembered as the error of the
+// construction, so constructors read attributes in a straight line.
+class KernelConstruction {
+ public:
+  KernelConstruction(std::string_view name, std::shared_ptr<const NodeProps> props, Device& device,
+                     ResourceManager& resources)
+      : name_(name), props_(std::move(props)), device_(device), resources_(resources) {}
+
+  std::string_view name() const { return name_; }
+  const std::shared_ptr<const NodeProps>& props() const { return props_; }
+  const AttrMap& attrs() const { return props_->attrs; }
+  Device& device() const { return device_; }
+  ResourceManager& resources() const { return resources_; }
+  template <typename T>
+  T Attr(std::string_view attr) {
+    auto value = props_->attrs.Get<T>(attr);
+    if (value.ok()) return *std::move(value);
+    SetError(value.status());
+    return T();
+  }
+  bool HasAttr(std::string_view attr) const { return props_->attrs.Find(attr) != nullptr; }
+  // Keeps the first error.
+  void SetError(const Status& status) { status_.Update(status); }
+  const Status& status() const { return status_; }
+
+ private:
+  std::string_view name_;
+  std::shared_ptr<const NodeProps> props_;
+  Device& device_;
+  ResourceManager& resources_;
+  Status status_;
+};
+
+// The implementation of one node on one device. Made once and shared by all steps, which may run at the same time:
+// Compute must be thread-safe.
+class OpKernel {
+ public:
+  explicit OpKernel(KernelConstruction& c) : name_(c.name()), props_(c.props()) {}
+  virtual ~OpKernel() = default;
+  OpKernel(const OpKernel&) = delete;
+  OpKernel& operator=(const OpKernel&) = delete;
+
+  // Must not block. An error ends the step; the executor adds the node's name.
+  virtual Status Compute(KernelContext& context) = 0;
+  virtual AsyncOpKernel* AsAsync() { return nullptr; }
+  // The value of output 0 when it never changes (Const), else null. Such a node isn't run at all.
+  virtual const Tensor* ConstantOutput() const { return nullptr; }
+
+  const std::string& name() const { return name_; }
+  const NodeProps& props() const { return *props_; }
+  const std::string& op_name() const { return props_->op->def.name; }
+  DataType input_type(int i) const { return props_->input_types[i]; }
+  DataType output_type(int i) const { return props_->output_types[i]; }
+  int num_inputs() const { return static_cast<int>(props_->input_types.size()); }
+  int num_outputs() const { return static_cast<int>(props_->output_types.size()); }
+
+ private:
+  const std::string name_;
+  const std::shared_ptr<const NodeProps> props_;
+};
+
+// A kernel that waits for something without holding a thread.
+class AsyncOpKernel : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  using Done = UniqueFunction<void(Status)>;
+  // Calls `done` exactly once, from any thread, possibly before returning. `context` lives until then.
+  virtual void ComputeAsync(KernelContext& context, Done done) = 0;
+  Status Compute(KernelContext& context) final;  // Internal: never called by the executor
+  AsyncOpKernel* AsAsync() final { return this; }
+};
+
+}  // namespace millrace
