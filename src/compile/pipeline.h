@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compile/optimize/constant_evaluator.h"
+#include "compile/partition/partition.h"
+#include "compile/place/placer.h"
+#include "compile/prune/prune.h"
+#include "graph/graph.h"
+#include "millrace/status.h"
+
+namespace millrace {
+
+// How long a pass took and what it left. A pass that was switched off leaves none.
+struct PassStats {
+  std::string pass;
+  int64_t nanos = 0;
+  int nodes_after = 0;
+  std::string note;  // "folded 3 nodes", …; may be empty
+};
+
+struct CompileOptions {
+  PruneOptions prune;
+  PlaceOptions place;
+  PartitionOptions partition;
+  // Runs constant parts; null switches folding off.
+  ConstantEvaluator* evaluator = nullptr;
+  // Folded tensors are at most this large.
+  int64_t max_folded_bytes = 10 * 1024 * 1024;
+  // Names of passes to leave out: "fold", "cse" ("prune", "lower", "place" and "partition" can't be).
+  std::set<std::string, std::less<>> disabled_passes;
+  // Called with the graph after each pass; empty: no dumps. `part` is the partition's key, "" before
+  // partitioning.
+  std::function<void(std::string_view pass, std::string_view part, const Graph& graph)> dump;
+  // Checks the graph's invariants after each pass.
+#ifdef NDEBUG
+  bool validate = false;
+#else
+  bool validate = true;
+#endif
+};
+
+struct CompiledGraphs {
+  std::vector<GraphPartition> partitions;
+  std::vector<EndpointInfo> feeds;    // by position in the signature
+  std::vector<EndpointInfo> fetches;  // by position in the signature
+  std::vector<PassStats> passes;      // in the order in which they ran
+};
+
+// Everything between a full graph and the graphs that executors run: prune > lower > place > optimize >
+// partition. Nodes of `full` that have an assigned device keep it; the others are placed here. Thread-safe:
+// `full` is only read.
+StatusOr<CompiledGraphs> Compile(const Graph& full, const RunSignature& signature,
+                                 const CompileOptions& options);
+
+// For the body of a function, whose _Arg and _Retval nodes are there already: as Compile without pruning.
+StatusOr<CompiledGraphs> CompileWhole(std::unique_ptr<Graph> graph, const CompileOptions& options);
+
+}  // namespace millrace

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "device/device.h"
+#include "graph/graph.h"
+#include "millrace/status.h"
+
+namespace millrace {
+
+// "Is there a kernel for this kind of node on this type of device?" KernelRegistry::HasKernel in the engine,
+// a table in tests.
+using HasKernelFn = std::function<bool(std::string_view device_type, const NodeProps& props)>;
+
+struct PlaceOptions {
+  const DeviceSet* devices = nullptr;  // REQUIRES: not null
+  HasKernelFn has_kernel;              // REQUIRES: not empty
+  bool allow_soft_placement =
+      false;  // a device that is missing or has no kernel is replaced by one that works
+  bool log_device_placement = false;  // one line a node: "name: (Op): /job:…/device:CPU:0"
+};
+
+// Gives every node of `graph` that has no assigned device one. Assigned nodes stay where they are and pull
+// the nodes colocated with them. On error the graph's assignments are as before. Linear in nodes and edges.
+Status Place(Graph* graph, const PlaceOptions& options);
+
+}  // namespace millrace
