@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,9 +11,9 @@
 
 namespace millrace {
 
-// The work-stealing pool that inter-op scheduling and the loops inside kernels share. A thread outside the pool
-// that calls ParallelFor or HelpUntil takes part, so a pool for N-way parallelism has N-1 workers. Thread-safe.
-// No task may block on another task of the pool except through ParallelFor or HelpUntil.
+// The work-stealing pool that inter-op scheduling and the loops inside kernels share. A thread outside the
+// pool that calls ParallelFor or HelpUntil takes part, so a pool for N-way parallelism has N-1 workers.
+// Thread-safe. No task may block on another task of the pool except through ParallelFor or HelpUntil.
 class ThreadPool {
  public:
   using Task = UniqueFunction<void()>;
@@ -31,10 +32,17 @@ class ThreadPool {
   // A worker's own tasks go to its own queue, newest first; others steal the oldest.
   void Schedule(Task task);
 
-  // Calls fn on disjoint ranges that cover [0, total) and returns when all are done; the caller runs shards too.
-  // Ranges are blocks of a size that depends only on total and cost, never on the number of threads. Runs in the
-  // caller alone when the whole costs less than waking a thread. `cost_ns` is the estimated time per unit.
+  // Calls fn on disjoint ranges that cover [0, total) and returns when all are done; the caller runs shards
+  // too. Ranges are blocks of a size that depends only on total and cost, never on the number of threads.
+  // Runs in the caller alone when the whole costs less than waking a thread. `cost_ns` is the estimated time
+  // per unit.
   void ParallelFor(int64_t total, int64_t cost_ns, ShardFn fn);
+
+  // Runs queued tasks in the calling thread, and sleeps when there are none, until somebody has passed `done`
+  // to SignalDone. The tasks may belong to anybody, so REQUIRES: the caller holds no lock.
+  void HelpUntil(const std::atomic<bool>& done);
+  // Sets `done` and wakes the thread that waits for it. `done` may be gone as soon as it is set.
+  void SignalDone(std::atomic<bool>& done);
 
   // Index of the calling worker in [0, parallelism-1), or -1 outside the pool.
   int CurrentWorker() const;

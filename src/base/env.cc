@@ -1,0 +1,270 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "base/env.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+ErrorCode CodeOfErrno(int error) {
+  switch (error) {
+    case ENOENT:
+      return ErrorCode::kNotFound;
+    case EEXIST:
+      return ErrorCode::kAlreadyExists;
+    case EPERM:
+    case EACCES:
+    case EROFS:
+      return ErrorCode::kPermissionDenied;
+    case EINVAL:
+    case ENAMETOOLONG:
+    case EBADF:
+      return ErrorCode::kInvalidArgument;
+    case EISDIR:
+    case ENOTDIR:
+    case ENOTEMPTY:
+    case EBUSY:
+    case EXDEV:
+    case ETXTBSY:
+      return ErrorCode::kFailedPrecondition;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+      return ErrorCode::kResourceExhausted;
+    case EAGAIN:
+      return ErrorCode::kUnavailable;
+    default:
+      return ErrorCode::kUnknown;
+  }
+}
+
+Status IoError(const std::string& path, int error) {
+  return errors::Make(CodeOfErrno(error), path, "; ", std::strerror(error));
+}
+
+// Repeats a system call that a signal interrupted.
+template <typename F>
+auto RetryEintr(F call) {
+  decltype(call()) result;
+  do {
+    result = call();
+  } while (result == -1 && errno == EINTR);
+  return result;
+}
+
+class PosixWritableFile : public WritableFile {
+ public:
+  PosixWritableFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {
+    buffer_.reserve(kBufferSize);
+  }
+  ~PosixWritableFile() override { Close().IgnoreError("a writer that cares calls Close itself"); }
+
+  Status Append(std::string_view data) override {
+    MR_RETURN_IF_ERROR(CheckOpen());
+    if (buffer_.size() + data.size() > kBufferSize) MR_RETURN_IF_ERROR(Flush());
+    if (data.size() >= kBufferSize) return WriteAll(data);
+    buffer_.append(data);
+    return Status::Ok();
+  }
+
+  Status Flush() override {
+    MR_RETURN_IF_ERROR(CheckOpen());
+    Status status = WriteAll(buffer_);
+    buffer_.clear();
+    return status;
+  }
+
+  Status Sync() override {
+    MR_RETURN_IF_ERROR(Flush());
+    if (RetryEintr([&] { return ::fsync(fd_); }) != 0) return IoError(path_, errno);
+    return Status::Ok();
+  }
+
+  Status Close() override {
+    if (fd_ < 0) return Status::Ok();
+    Status status = Flush();
+    // Not repeated after EINTR: on Linux the descriptor is gone all the same.
+    if (::close(std::exchange(fd_, -1)) != 0 && errno != EINTR) status.Update(IoError(path_, errno));
+    return status;
+  }
+
+ private:
+  static constexpr size_t kBufferSize = 64 << 10;
+
+  Status CheckOpen() const {
+    return fd_ >= 0 ? Status::Ok() : errors::FailedPrecondition(path_, "; the file has been closed");
+  }
+
+  Status WriteAll(std::string_view data) {
+    while (!data.empty()) {
+      const ssize_t n = RetryEintr([&] { return ::write(fd_, data.data(), data.size()); });
+      if (n < 0) return IoError(path_, errno);
+      data.remove_prefix(static_cast<size_t>(n));
+    }
+    return Status::Ok();
+  }
+
+  const std::string path_;
+  int fd_;
+  std::string buffer_;
+};
+
+class PosixRandomAccessFile : public RandomAccessFile {
+ public:
+  PosixRandomAccessFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  ~PosixRandomAccessFile() override { ::close(fd_); }
+
+  Status Read(uint64_t offset, size_t n, std::string* out) const override {
+    out->clear();
+    // The size may come from an untrusted file, so memory follows the bytes that are really there.
+    static constexpr size_t kChunk = 4 << 20;
+    while (out->size() < n) {
+      const size_t have = out->size();
+      const size_t want = std::min(n - have, kChunk);
+      out->resize(have + want);
+      const ssize_t got = RetryEintr(
+          [&] { return ::pread(fd_, out->data() + have, want, static_cast<off_t>(offset + have)); });
+      out->resize(have + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+      if (got < 0) return IoError(path_, errno);
+      if (got == 0) return errors::OutOfRange(path_, "; the file ends before offset ", offset + n);
+    }
+    return Status::Ok();
+  }
+
+ private:
+  const std::string path_;
+  const int fd_;
+};
+
+std::string DirName(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// Makes a change of the directory's entries durable.
+Status SyncDir(const std::string& dir) {
+  const int fd = RetryEintr([&] { return ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (fd < 0) return IoError(dir, errno);
+  Status status;
+  // Some file systems cannot sync a directory and say EINVAL; there is nothing better to do on them.
+  if (RetryEintr([&] { return ::fsync(fd); }) != 0 && errno != EINVAL) status = IoError(dir, errno);
+  ::close(fd);
+  return status;
+}
+
+class PosixEnv : public Env {
+ public:
+  StatusOr<std::unique_ptr<WritableFile>> NewWritableFile(const std::string& path) override {
+    return OpenForWriting(path, O_TRUNC);
+  }
+  StatusOr<std::unique_ptr<WritableFile>> NewAppendableFile(const std::string& path) override {
+    return OpenForWriting(path, O_APPEND);
+  }
+  StatusOr<std::unique_ptr<RandomAccessFile>> NewRandomAccessFile(const std::string& path) override {
+    const int fd = RetryEintr([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+    if (fd < 0) return IoError(path, errno);
+    return std::unique_ptr<RandomAccessFile>(std::make_unique<PosixRandomAccessFile>(path, fd));
+  }
+  StatusOr<FileStat> Stat(const std::string& path) override {
+    struct stat st;
+    if (::stat(path.c_str(), &st) != 0) return IoError(path, errno);
+    return FileStat{.length = static_cast<uint64_t>(st.st_size),
+                    .mtime_ns = int64_t{st.st_mtim.tv_sec} * 1000000000 + st.st_mtim.tv_nsec,
+                    .is_directory = S_ISDIR(st.st_mode)};
+  }
+  StatusOr<std::vector<std::string>> GetChildren(const std::string& dir) override {
+    DIR* d = ::opendir(dir.c_str());
+    if (d == nullptr) return IoError(dir, errno);
+    std::vector<std::string> names;
+    errno = 0;
+    while (const dirent* entry = ::readdir(d)) {
+      const std::string_view name = entry->d_name;
+      if (name != "." && name != "..") names.emplace_back(name);
+    }
+    const int error = errno;
+    ::closedir(d);
+    if (error != 0) return IoError(dir, error);
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  Status DeleteFile(const std::string& path) override {
+    return ::unlink(path.c_str()) == 0 ? Status::Ok() : IoError(path, errno);
+  }
+  Status CreateDir(const std::string& dir) override {
+    return ::mkdir(dir.c_str(), 0777) == 0 ? Status::Ok() : IoError(dir, errno);
+  }
+  Status DeleteDir(const std::string& dir) override {
+    return ::rmdir(dir.c_str()) == 0 ? Status::Ok() : IoError(dir, errno);
+  }
+  Status RenameFile(const std::string& from, const std::string& to) override {
+    if (::rename(from.c_str(), to.c_str()) != 0) return IoError(from, errno);
+    return SyncDir(DirName(to));
+  }
+
+ private:
+  static StatusOr<std::unique_ptr<WritableFile>> OpenForWriting(const std::string& path, int flag) {
+    const int fd =
+        RetryEintr([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flag, 0666); });
+    if (fd < 0) return IoError(path, errno);
+    return std::unique_ptr<WritableFile>(std::make_unique<PosixWritableFile>(path, fd));
+  }
+};
+
+Status WriteAndSync(Env& env, const std::string& path, std::string_view data) {
+  MR_ASSIGN_OR_RETURN(auto file, env.NewWritableFile(path));
+  MR_RETURN_IF_ERROR(file->Append(data));
+  MR_RETURN_IF_ERROR(file->Sync());
+  return file->Close();
+}
+
+}  // namespace
+
+Env& Env::Posix() {
+  static PosixEnv& env = *new PosixEnv;  // never destroyed: other static objects may still write
+  return env;
+}
+
+StatusOr<std::string> ReadFileToString(Env& env, const std::string& path, uint64_t max_bytes) {
+  MR_ASSIGN_OR_RETURN(const FileStat stat, env.Stat(path));
+  if (stat.is_directory) return errors::FailedPrecondition(path, "; is a directory");
+  if (stat.length > max_bytes) {
+    return errors::ResourceExhausted(path, "; has ", stat.length, " bytes, more than the limit of ",
+                                     max_bytes);
+  }
+  MR_ASSIGN_OR_RETURN(auto file, env.NewRandomAccessFile(path));
+  std::string contents;
+  // Asks for a byte more than is allowed: the length above may be old, and is 0 for files made on the fly.
+  const Status status = file->Read(0, max_bytes + (max_bytes < UINT64_MAX ? 1 : 0), &contents);
+  if (!status.ok() && !errors::IsOutOfRange(status)) return status;
+  if (contents.size() > max_bytes) {
+    return errors::ResourceExhausted(path, "; is longer than the limit of ", max_bytes, " bytes");
+  }
+  return contents;
+}
+
+Status WriteFileAtomically(Env& env, const std::string& path, std::string_view data) {
+  static std::atomic<uint64_t> counter{0};  // relaxed: only the values matter
+  const std::string temporary =
+      StrCat(path, ".tmp.", ::getpid(), ".", counter.fetch_add(1, std::memory_order_relaxed));
+  Status status = WriteAndSync(env, temporary, data);
+  if (status.ok()) status = env.RenameFile(temporary, path);
+  if (!status.ok()) env.DeleteFile(temporary).IgnoreError("the first error is the one to report");
+  return status;
+}
+
+}  // namespace millrace

@@ -1,0 +1,434 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "base/thread_pool.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/task_queue.h"
+#include "millrace/ref.h"
+
+namespace millrace {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A loop is shared only when it costs more than twice the waking of a sleeper, in blocks big enough to hide
+// the cost of handing them out, and not so many that a long loop spends its time on the counter.
+constexpr int64_t kMinParallelCostNs = 30'000;
+constexpr int64_t kBlockCostNs = 20'000;
+constexpr int64_t kMaxBlocks = 4 * 64;
+constexpr int64_t kBlockAlignment = 64;
+// How long a worker without work looks for more before it sleeps. The time is halved when it was in vain.
+constexpr int64_t kMinSpinNs = 4'000;
+constexpr int64_t kMaxSpinNs = 64'000;
+// How many sleepers the caller of ParallelFor wakes itself; those wake further ones.
+constexpr int kDirectWakes = 2;
+
+void CpuRelax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Looks at `ready` until it is true or `ns` have passed; returns its last value.
+template <typename Ready>
+bool SpinUntil(int64_t ns, const Ready& ready) {
+  if (ready()) return true;
+  const auto deadline = Clock::now() + std::chrono::nanoseconds(ns);
+  do {
+    for (int i = 0; i < 16; ++i) {
+      CpuRelax();
+      if (ready()) return true;
+    }
+  } while (Clock::now() < deadline);
+  return ready();
+}
+
+// A place where one thread sleeps until another one signals it, once.
+class Parker {
+ public:
+  void Wait() MR_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    while (!signalled_) cv_.Wait(mu_);
+    signalled_ = false;
+  }
+  void Signal() MR_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    signalled_ = true;
+    cv_.NotifyOne();  // under the lock: the sleeper may destroy this as soon as it wakes
+  }
+
+ private:
+  Mutex mu_;
+  CondVar cv_;
+  bool signalled_ MR_GUARDED_BY(mu_) = false;
+};
+
+// A thread that sleeps in the pool: a worker, or an outsider in HelpUntil, which has something to wait for.
+struct Sleeper {
+  Parker parker;
+  const std::atomic<bool>* done = nullptr;
+};
+
+struct BlockPlan {
+  int64_t block;
+  int64_t count;
+};
+
+// Depends on the size and cost alone, so that sums made block by block do not change with the number of
+// threads.
+BlockPlan PlanBlocks(int64_t total, int64_t cost_ns) {
+  cost_ns = std::max<int64_t>(cost_ns, 1);
+  const int64_t limit = std::numeric_limits<int64_t>::max();
+  const int64_t total_ns = total > limit / cost_ns ? limit : total * cost_ns;
+  if (total_ns <= kMinParallelCostNs) return {total, 1};
+  const int64_t wanted = std::min({total_ns / kBlockCostNs + 1, kMaxBlocks, total});
+  int64_t block = total / wanted + (total % wanted != 0 ? 1 : 0);
+  if (block >= kBlockAlignment && block <= limit - kBlockAlignment) {
+    block = (block + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+  }
+  return {block, total / block + (total % block != 0 ? 1 : 0)};
+}
+
+// One ParallelFor in progress. The caller and the helpers that joined hold a reference. `fn` lives on the
+// caller's stack and is used only for a block taken before they ran out, for which the caller waits; a helper
+// that comes late finds none and touches nothing else.
+struct Loop : RefCounted {
+  Loop(ThreadPool::ShardFn f, int64_t n, BlockPlan p) : fn(f), total(n), plan(p), unfinished(p.count) {}
+
+  bool Exhausted() const { return next.load(std::memory_order_relaxed) >= plan.count; }
+  void RunBlocks() {
+    int64_t finished = 0;
+    for (int64_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < plan.count; ++finished) {
+      fn(b * plan.block, std::min(total - b * plan.block, plan.block) + b * plan.block);
+    }
+    // Releases what the blocks wrote; acquired by the caller's load in Wait.
+    if (finished > 0 && unfinished.fetch_sub(finished, std::memory_order_acq_rel) == finished)
+      all_done.Signal();
+  }
+  // For the caller, after its own RunBlocks.
+  void Wait(int64_t spin_ns) {
+    if (SpinUntil(spin_ns, [this] { return unfinished.load(std::memory_order_acquire) == 0; })) return;
+    all_done.Wait();
+  }
+
+  const ThreadPool::ShardFn fn;
+  const int64_t total;
+  const BlockPlan plan;
+  std::atomic<int64_t> next{0};  // relaxed: hands out numbers, publishes nothing
+  std::atomic<int64_t> unfinished;
+  Parker all_done;
+  int helpers_wanted = 0;  // Guarded by Impl::loops_mu.
+};
+
+struct CurrentThread {
+  ThreadPool::Impl* pool = nullptr;
+  int worker = -1;
+};
+constinit thread_local CurrentThread current_thread;
+
+}  // namespace
+
+// Sleeping protocol. A worker that finds nothing counts itself in `spinners`, looks for a while, leaves the
+// count, enters `idle` and looks once more before it sleeps. Who adds work looks at `spinners` and then at
+// `idle` after the work is visible. All these accesses are seq_cst, so either the adder sees the worker or
+// the worker sees the work. A spinner that takes work and was the last one wakes the next sleeper if there is
+// more: one task wakes at most one thread, and none while somebody is looking.
+struct ThreadPool::Impl {
+  struct Worker {
+    TaskQueue queue;
+    Sleeper sleeper;
+    int64_t spin_ns = kMaxSpinNs;  // used by the worker alone
+  };
+
+  Impl(std::string n, int p)
+      : name(std::move(n)),
+        parallelism(std::max(p, 1)),
+        // Spinning pays only when it takes the core from nobody.
+        max_spin_ns(parallelism <= static_cast<int>(std::thread::hardware_concurrency()) ? kMaxSpinNs : 0),
+        workers(static_cast<size_t>(std::max(parallelism - 1, 1))) {}
+
+  void Start() MR_EXCLUDES(start_mu);
+  void WorkerMain(int index);
+  bool RunSomething(int self, bool* spinning);
+  TaskQueue::Task TakeTask(int self);
+  RefPtr<Loop> JoinLoop() MR_EXCLUDES(loops_mu);
+  void AddLoop(Loop* loop, int helpers) MR_EXCLUDES(loops_mu);
+  void RemoveLoop(Loop* loop) MR_EXCLUDES(loops_mu);
+  bool HasWork() const;
+  void StopSpinning(bool* spinning);
+  bool Park(Sleeper* sleeper) MR_EXCLUDES(idle_mu);
+  bool LeaveIdle(Sleeper* sleeper) MR_EXCLUDES(idle_mu);
+  bool WakeOne() MR_EXCLUDES(idle_mu);
+  void WakeForTask() {
+    if (spinners.load(std::memory_order_seq_cst) == 0) WakeOne();
+  }
+
+  const std::string name;
+  const int parallelism;
+  const int64_t max_spin_ns;
+
+  std::vector<Worker> workers;  // never resized
+  TaskQueue injected;           // from threads outside the pool
+  std::atomic<bool> stop{false};
+  std::atomic<int> started{0};  // threads that run; pairs release in Start with acquire in its readers
+  std::atomic<int> spinners{0};
+  std::atomic<int> num_idle{0};
+  std::atomic<int> num_loops{0};
+
+  Mutex start_mu;
+  std::vector<std::thread> threads MR_GUARDED_BY(start_mu);
+  Mutex idle_mu;
+  std::vector<Sleeper*> idle MR_GUARDED_BY(idle_mu);
+  Mutex loops_mu;
+  std::vector<Loop*> loops MR_GUARDED_BY(loops_mu);  // those that want helpers
+};
+
+void ThreadPool::Impl::Start() {
+  if (started.load(std::memory_order_acquire) != 0) return;
+  MutexLock lock(start_mu);
+  if (!threads.empty()) return;
+  for (size_t i = 0; i < workers.size(); ++i) {
+    try {
+      threads.emplace_back([this, i] { WorkerMain(static_cast<int>(i)); });
+    } catch (const std::system_error&) {
+      break;  // the system has no more threads to give: go on with those there are
+    }
+  }
+  started.store(static_cast<int>(threads.size()), std::memory_order_release);
+}
+
+bool ThreadPool::Impl::HasWork() const {
+  if (num_loops.load(std::memory_order_seq_cst) != 0 || injected.MayHaveTasks()) return true;
+  return std::any_of(workers.begin(), workers.end(), [](const Worker& w) { return w.queue.MayHaveTasks(); });
+}
+
+TaskQueue::Task ThreadPool::Impl::TakeTask(int self) {
+  if (self >= 0) {
+    if (TaskQueue::Task task = workers[self].queue.PopYoungest()) return task;
+  }
+  if (TaskQueue::Task task = injected.PopOldest()) return task;
+  const size_t n = workers.size();
+  const size_t first = static_cast<size_t>(self + 1);
+  for (size_t i = 0; i < n; ++i) {
+    if (TaskQueue::Task task = workers[(first + i) % n].queue.PopOldest()) return task;
+  }
+  return nullptr;
+}
+
+RefPtr<Loop> ThreadPool::Impl::JoinLoop() {
+  if (num_loops.load(std::memory_order_seq_cst) == 0) return nullptr;
+  MutexLock lock(loops_mu);
+  while (!loops.empty()) {
+    Loop* loop = loops.back();
+    const bool exhausted = loop->Exhausted();
+    if (exhausted || --loop->helpers_wanted == 0) {
+      loops.pop_back();
+      num_loops.store(static_cast<int>(loops.size()), std::memory_order_relaxed);
+    }
+    if (!exhausted) return ShareRef(loop);
+  }
+  return nullptr;
+}
+
+void ThreadPool::Impl::AddLoop(Loop* loop, int helpers) {
+  MutexLock lock(loops_mu);
+  loop->helpers_wanted = helpers;
+  loops.push_back(loop);
+  num_loops.store(static_cast<int>(loops.size()), std::memory_order_seq_cst);
+}
+
+void ThreadPool::Impl::RemoveLoop(Loop* loop) {
+  MutexLock lock(loops_mu);
+  std::erase(loops, loop);
+  num_loops.store(static_cast<int>(loops.size()), std::memory_order_relaxed);
+}
+
+void ThreadPool::Impl::StopSpinning(bool* spinning) {
+  if (!std::exchange(*spinning, false)) return;
+  if (spinners.fetch_sub(1, std::memory_order_seq_cst) == 1 && HasWork()) WakeOne();
+}
+
+// Helps a loop or runs a task; false when there is neither.
+bool ThreadPool::Impl::RunSomething(int self, bool* spinning) {
+  if (RefPtr<Loop> loop = JoinLoop(); loop != nullptr) {
+    StopSpinning(spinning);
+    loop->RunBlocks();
+    return true;
+  }
+  TaskQueue::Task task = TakeTask(self);
+  if (!task) return false;
+  StopSpinning(spinning);
+  task();
+  return true;
+}
+
+bool ThreadPool::Impl::WakeOne() {
+  if (num_idle.load(std::memory_order_seq_cst) == 0) return false;
+  Sleeper* sleeper;
+  {
+    MutexLock lock(idle_mu);
+    if (idle.empty()) return false;
+    sleeper = idle.back();  // the last to sleep has the warmest caches
+    idle.pop_back();
+    num_idle.store(static_cast<int>(idle.size()), std::memory_order_seq_cst);
+    spinners.fetch_add(1, std::memory_order_seq_cst);  // on behalf of the thread that wakes up
+  }
+  sleeper->parker.Signal();
+  return true;
+}
+
+bool ThreadPool::Impl::LeaveIdle(Sleeper* sleeper) {
+  MutexLock lock(idle_mu);
+  if (std::erase(idle, sleeper) == 0) return false;
+  num_idle.store(static_cast<int>(idle.size()), std::memory_order_seq_cst);
+  return true;
+}
+
+// Sleeps until woken, if there is nothing to do. Returns true when woken: then the caller counts as a
+// spinner.
+bool ThreadPool::Impl::Park(Sleeper* sleeper) {
+  {
+    MutexLock lock(idle_mu);
+    idle.push_back(sleeper);
+    num_idle.store(static_cast<int>(idle.size()), std::memory_order_seq_cst);
+  }
+  const auto* done = sleeper->done;
+  if (HasWork() || stop.load(std::memory_order_seq_cst) ||
+      (done != nullptr && done->load(std::memory_order_seq_cst))) {
+    if (LeaveIdle(sleeper)) return false;
+  }
+  sleeper->parker.Wait();
+  return true;
+}
+
+void ThreadPool::Impl::WorkerMain(int index) {
+  current_thread = {this, index};
+  pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+  Worker& me = workers[index];
+  me.spin_ns = max_spin_ns;
+  bool spinning = false;
+  for (;;) {
+    if (RunSomething(index, &spinning)) continue;
+    if (stop.load(std::memory_order_seq_cst) && !HasWork()) break;
+    if (!spinning) {
+      spinners.fetch_add(1, std::memory_order_seq_cst);
+      spinning = true;
+    }
+    if (SpinUntil(me.spin_ns, [this] { return HasWork() || stop.load(std::memory_order_relaxed); })) {
+      me.spin_ns = max_spin_ns;
+      continue;
+    }
+    me.spin_ns = std::max(me.spin_ns / 2, std::min(kMinSpinNs, max_spin_ns));
+    spinners.fetch_sub(1, std::memory_order_seq_cst);
+    spinning = Park(&me.sleeper);
+  }
+  if (spinning) spinners.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+ThreadPool::ThreadPool(std::string name, int parallelism)
+    : impl_(std::make_unique<Impl>(std::move(name), parallelism)) {}
+
+ThreadPool::~ThreadPool() {
+  impl_->stop.store(true, std::memory_order_seq_cst);
+  while (impl_->WakeOne()) {
+  }
+  std::vector<std::thread> threads;
+  {
+    MutexLock lock(impl_->start_mu);
+    threads.swap(impl_->threads);
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+int ThreadPool::parallelism() const { return impl_->parallelism; }
+
+void ThreadPool::Schedule(Task task) {
+  impl_->Start();
+  if (current_thread.pool == impl_.get()) {
+    impl_->workers[current_thread.worker].queue.Push(std::move(task));
+  } else if (impl_->started.load(std::memory_order_acquire) != 0) {
+    impl_->injected.Push(std::move(task));
+  } else {
+    task();  // no thread could be started
+    return;
+  }
+  impl_->WakeForTask();
+}
+
+void ThreadPool::ParallelFor(int64_t total, int64_t cost_ns, ShardFn fn) {
+  if (total <= 0) return;
+  const BlockPlan plan = PlanBlocks(total, cost_ns);
+  if (plan.count == 1) return fn(0, total);
+  if (impl_->parallelism == 1) {
+    for (int64_t b = 0; b < plan.count; ++b) {
+      fn(b * plan.block, std::min(total - b * plan.block, plan.block) + b * plan.block);
+    }
+    return;
+  }
+  impl_->Start();
+  const RefPtr<Loop> loop = MakeRef<Loop>(fn, total, plan);
+  const int helpers = static_cast<int>(std::min<int64_t>(plan.count - 1, impl_->parallelism - 1));
+  impl_->AddLoop(loop.get(), helpers);
+  const int wakes = std::min(helpers - impl_->spinners.load(std::memory_order_seq_cst), kDirectWakes);
+  for (int i = 0; i < wakes && impl_->WakeOne(); ++i) {
+  }
+  loop->RunBlocks();
+  impl_->RemoveLoop(loop.get());
+  loop->Wait(impl_->max_spin_ns);
+}
+
+void ThreadPool::HelpUntil(const std::atomic<bool>& done) {
+  const int self = current_thread.pool == impl_.get() ? current_thread.worker : -1;
+  const auto is_done = [&done] { return done.load(std::memory_order_seq_cst); };  // pairs with SignalDone
+  Sleeper sleeper;
+  sleeper.done = &done;
+  bool spinning = false;
+  while (!is_done()) {
+    if (impl_->RunSomething(self, &spinning)) continue;
+    if (!spinning) {
+      impl_->spinners.fetch_add(1, std::memory_order_seq_cst);
+      spinning = true;
+    }
+    if (SpinUntil(impl_->max_spin_ns, [&] { return is_done() || impl_->HasWork(); })) continue;
+    impl_->spinners.fetch_sub(1, std::memory_order_seq_cst);
+    spinning = impl_->Park(&sleeper);
+  }
+  impl_->StopSpinning(&spinning);
+}
+
+void ThreadPool::SignalDone(std::atomic<bool>& done) {
+  const std::atomic<bool>* key = &done;
+  done.store(true, std::memory_order_seq_cst);
+  // From here on `done` may be gone; its address only names the sleeper.
+  if (impl_->num_idle.load(std::memory_order_seq_cst) == 0) return;
+  Sleeper* sleeper = nullptr;
+  {
+    MutexLock lock(impl_->idle_mu);
+    const auto it =
+        std::find_if(impl_->idle.begin(), impl_->idle.end(), [key](Sleeper* s) { return s->done == key; });
+    if (it == impl_->idle.end()) return;
+    sleeper = *it;
+    impl_->idle.erase(it);
+    impl_->num_idle.store(static_cast<int>(impl_->idle.size()), std::memory_order_seq_cst);
+    impl_->spinners.fetch_add(1, std::memory_order_seq_cst);  // on behalf of the thread that wakes up
+  }
+  sleeper->parker.Signal();
+}
+
+int ThreadPool::CurrentWorker() const {
+  return current_thread.pool == impl_.get() && impl_->parallelism > 1 ? current_thread.worker : -1;
+}
+
+}  // namespace millrace
