@@ -10,7 +10,8 @@
 
 namespace millrace {
 
-// A device name, of which any part may be left open: "/job:w/replica:0/task:1/device:GPU:2", "/gpu:2", "/device:CPU:*", "".
+// A device name, of which any part may be left open: "/job:w/replica:0/task:1/device:GPU:2", "/gpu:2",
+// "/device:CPU:*", "".
 struct DeviceName {
   std::optional<std::string> job;
   std::optional<int> replica;
@@ -31,12 +32,14 @@ struct DeviceName {
   bool SameTask(const DeviceName& o) const { return job == o.job && replica == o.replica && task == o.task; }
   // Parts that `o` sets win.
   DeviceName OverriddenBy(const DeviceName& o) const;
-  // InvalidArgument when both set a part to different values; with allow_soft the type and index in conflict are dropped.
+  // InvalidArgument when both set a part to different values; with allow_soft the type and index in conflict
+  // are dropped.
   Status MergeFrom(const DeviceName& o, bool allow_soft = false);
   friend bool operator==(const DeviceName&, const DeviceName&) = default;
 };
 
-// "/job:w/replica:0/task:1/device:GPU:2" -> "/job:w/replica:0/task:1" and "device:GPU:2"; false when it isn't full.
+// "/job:w/replica:0/task:1/device:GPU:2" -> "/job:w/replica:0/task:1" and "device:GPU:2"; false when it isn't
+// full.
 bool SplitDeviceName(std::string_view name, std::string* task, std::string* device);
 
 }  // namespace millrace

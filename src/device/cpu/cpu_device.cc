@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <random>
+#include <utility>
+
+#include "device/device.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kPriority = 50;
+constexpr int kMaxDevices = 4096;
+constexpr int64_t kMemoryLimit = int64_t{256} << 20;  // what TensorFlow reports for a CPU
+
+class CpuDevice : public Device {
+ public:
+  using Device::Device;
+  Allocator& allocator() override { return CpuAllocator(); }
+};
+
+// Never 0, and not the same for two devices of one process.
+uint64_t NewIncarnation() {
+  static std::atomic<uint64_t> next{1};
+  std::random_device random;
+  // The low 16 bits count (any order of increments will do), the others are random.
+  const uint64_t count = next.fetch_add(1, std::memory_order_relaxed) & 0xffff;
+  const uint64_t high = (uint64_t{random()} << 32 | random()) & ~uint64_t{0xffff};
+  return (high | count) == 0 ? 1 : (high | count);
+}
+
+Status MakeCpuDevices(const DeviceOptions& options, std::vector<std::unique_ptr<Device>>* devices) {
+  int count = 1;
+  if (const auto it = options.device_count.find("CPU"); it != options.device_count.end() && it->second != 0) {
+    count = it->second;
+  }
+  if (count < 0 || count > kMaxDevices) {
+    return errors::InvalidArgument("device_count of CPU must be between 0 and ", kMaxDevices, ", got ",
+                                   count);
+  }
+  for (int i = 0; i < count; ++i) {
+    DeviceAttributes attributes;
+    attributes.name = StrCat(options.name_prefix, "/device:CPU:", i);
+    attributes.type = "CPU";
+    attributes.memory_limit = kMemoryLimit;
+    attributes.incarnation = NewIncarnation();
+    MR_ASSIGN_OR_RETURN(const DeviceName parsed, DeviceName::Parse(attributes.name));
+    if (!parsed.IsFullySpecified()) {
+      return errors::InvalidArgument("Device name prefix '", options.name_prefix,
+                                     "' must give job, replica and task");
+    }
+    devices->push_back(std::make_unique<CpuDevice>(std::move(attributes)));
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status RegisterCpuDeviceFactory(DeviceFactoryRegistry& registry) {
+  return registry.Register("CPU", kPriority, MakeCpuDevices);
+}
+
+}  // namespace millrace

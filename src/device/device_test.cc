@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "device/device.h"
+
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace millrace {
+namespace {
+
+class FakeDevice : public Device {
+ public:
+  FakeDevice(const std::string& name, const std::string& type) : Device({name, type, 0, 1, ""}) {}
+  Allocator& allocator() override { return CpuAllocator(); }
+};
+
+std::unique_ptr<Device> Fake(const std::string& name, const std::string& type) {
+  return std::make_unique<FakeDevice>(name, type);
+}
+
+StatusOr<std::unique_ptr<DeviceSet>> CpuDevices(std::map<std::string, int> counts) {
+  DeviceFactoryRegistry registry;
+  MR_RETURN_IF_ERROR(RegisterCpuDeviceFactory(registry));
+  DeviceOptions options;
+  options.device_count = std::move(counts);
+  return registry.CreateDevices(options);
+}
+
+TEST(DeviceTest, OneCpuIsMadeByDefault) {
+  const auto set = CpuDevices({});
+  ASSERT_TRUE(set.ok()) << set.status();
+  ASSERT_EQ((*set)->devices().size(), 1u);
+  const Device& cpu = *(*set)->devices()[0];
+  EXPECT_EQ(cpu.name(), "/job:localhost/replica:0/task:0/device:CPU:0");
+  EXPECT_EQ(cpu.type(), "CPU");
+  EXPECT_EQ(cpu.attributes().memory_limit, 268435456);
+  EXPECT_NE(cpu.attributes().incarnation, 0u);
+  EXPECT_EQ((*set)->client_device(), &cpu);
+}
+
+TEST(DeviceTest, DeviceCountGivesSeveralCpusWithTheirOwnIncarnations) {
+  const auto set = CpuDevices({{"CPU", 12}, {"GPU", 7}});
+  ASSERT_TRUE(set.ok()) << set.status();
+  std::set<uint64_t> incarnations;
+  for (const auto& device : (*set)->devices()) incarnations.insert(device->attributes().incarnation);
+  EXPECT_EQ(incarnations.size(), 12u);
+  const std::vector<Device*> all = (*set)->Matching(DeviceName{});
+  ASSERT_EQ(all.size(), 12u);
+  EXPECT_EQ(all[2]->name(), "/job:localhost/replica:0/task:0/device:CPU:2") << "the order is numeric";
+}
+
+TEST(DeviceTest, ZeroCpusMeansOneAndImpossibleCountsAreRefused) {
+  EXPECT_EQ((*CpuDevices({{"CPU", 0}}))->devices().size(), 1u);
+  EXPECT_TRUE(errors::IsInvalidArgument(CpuDevices({{"CPU", -1}}).status()));
+  EXPECT_TRUE(errors::IsInvalidArgument(CpuDevices({{"CPU", 2000000000}}).status()));
+}
+
+TEST(DeviceTest, RegistryWithoutCpuIsAnError) {
+  const DeviceFactoryRegistry registry;
+  EXPECT_TRUE(errors::IsNotFound(registry.CreateDevices({}).status()));
+}
+
+TEST(DeviceTest, TypeRegisteredTwiceIsRefused) {
+  DeviceFactoryRegistry registry;
+  EXPECT_TRUE(RegisterCpuDeviceFactory(registry).ok());
+  EXPECT_TRUE(errors::IsAlreadyExists(RegisterCpuDeviceFactory(registry)));
+}
+
+TEST(DeviceTest, FailingFactoryIsNamed) {
+  DeviceFactoryRegistry registry;
+  ASSERT_TRUE(RegisterCpuDeviceFactory(registry).ok());
+  ASSERT_TRUE(
+      registry
+          .Register("NPU", 1, [](const DeviceOptions&, auto*) { return errors::Unavailable("no driver"); })
+          .ok());
+  const Status status = registry.CreateDevices({}).status();
+  EXPECT_EQ(status.message(), "no driver; while making devices of type NPU");
+}
+
+TEST(DeviceTest, MatchingPutsFasterTypesFirst) {
+  std::vector<std::unique_ptr<Device>> devices;
+  devices.push_back(Fake("/job:a/replica:0/task:0/device:CPU:0", "CPU"));
+  devices.push_back(Fake("/job:a/replica:0/task:0/device:GPU:1", "GPU"));
+  devices.push_back(Fake("/job:a/replica:0/task:0/device:GPU:0", "GPU"));
+  const DeviceSet set(std::move(devices));
+  EXPECT_THAT(set.types(), testing::ElementsAre("GPU", "CPU"));
+  std::vector<std::string> names;
+  for (const Device* device : set.Matching(DeviceName{})) names.push_back(device->name());
+  EXPECT_THAT(names, testing::ElementsAre("/job:a/replica:0/task:0/device:GPU:0",
+                                          "/job:a/replica:0/task:0/device:GPU:1",
+                                          "/job:a/replica:0/task:0/device:CPU:0"));
+  EXPECT_EQ(set.client_device()->type(), "CPU");
+}
+
+TEST(DeviceTest, FindTakesEverySpellingOfAFullName) {
+  const auto set = CpuDevices({{"CPU", 2}});
+  ASSERT_TRUE(set.ok());
+  Device* const second = (*set)->devices()[1].get();
+  EXPECT_EQ((*set)->Find("/job:localhost/replica:0/task:0/device:CPU:1"), second);
+  EXPECT_EQ((*set)->Find("/job:localhost/replica:0/task:0/cpu:1"), second);
+  EXPECT_EQ((*set)->Find("/cpu:1"), nullptr);
+  EXPECT_EQ((*set)->Find("/job:localhost/replica:0/task:0/device:CPU:2"), nullptr);
+  EXPECT_EQ((*set)->Find("junk"), nullptr);
+}
+
+}  // namespace
+}  // namespace millrace
