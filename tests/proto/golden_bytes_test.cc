@@ -37,8 +37,7 @@ std::string Bytes(std::string_view source) {
       bytes += source.substr(1, end - 1);
       source.remove_prefix(end + 1);
     } else {
-      bytes.push_back(static_cast<char>(
-          std::strtol(std::string(source.substr(0, 2)).c_str(), nullptr, 16)));
+      bytes.push_back(static_cast<char>(std::strtol(std::string(source.substr(0, 2)).c_str(), nullptr, 16)));
       source.remove_prefix(2);
     }
   }
@@ -46,7 +45,7 @@ std::string Bytes(std::string_view source) {
 }
 
 // Maps are written in key order, so that equal messages give equal bytes.
-std::string Serialized(const google::protobuf::Message &message) {
+std::string Serialized(const google::protobuf::Message& message) {
   std::string bytes;
   google::protobuf::io::StringOutputStream sink(&bytes);
   google::protobuf::io::CodedOutputStream out(&sink);
@@ -59,7 +58,7 @@ std::string Serialized(const google::protobuf::Message &message) {
 // What `message` becomes is `golden`, and `golden` read back becomes the same
 // bytes again.
 template <class Message>
-void ExpectGolden(const Message &message, std::string_view golden) {
+void ExpectGolden(const Message& message, std::string_view golden) {
   const std::string bytes = Bytes(golden);
   EXPECT_EQ(Serialized(message), bytes) << message.DebugString();
   Message read;
@@ -79,17 +78,18 @@ TEST(GoldenBytes, NodeDefWithInputsDeviceAndAttrs) {
   (*node.mutable_attr())["k"].set_i(-2);
   (*node.mutable_attr())["s"].set_s("ab");
   (*node.mutable_attr())["b"].set_b(false);
-  ExpectGolden(node, "0a 03 'sum'  12 03 'Add'  1a 01 'x'  1a 03 'y:1'  1a 02 "
-                     "'^z'  22 06 '/cpu:0' "
-                     "2a 07 0a 01 'T' 12 02 30 01 "
-                     "2a 07 0a 01 'b' 12 02 28 00 "
-                     "2a 10 0a 01 'k' 12 0b 18 fe ff ff ff ff ff ff ff ff 01 "
-                     "2a 09 0a 01 's' 12 04 12 02 'ab'");
+  ExpectGolden(node,
+               "0a 03 'sum'  12 03 'Add'  1a 01 'x'  1a 03 'y:1'  1a 02 "
+               "'^z'  22 06 '/cpu:0' "
+               "2a 07 0a 01 'T' 12 02 30 01 "
+               "2a 07 0a 01 'b' 12 02 28 00 "
+               "2a 10 0a 01 'k' 12 0b 18 fe ff ff ff ff ff ff ff ff 01 "
+               "2a 09 0a 01 's' 12 04 12 02 'ab'");
 }
 
 TEST(GoldenBytes, AttrValueListsArePacked) {
   tensorflow::AttrValue value;
-  auto &list = *value.mutable_list();
+  auto& list = *value.mutable_list();
   list.add_i(1);
   list.add_i(300);
   list.add_f(-1.0f);
@@ -97,9 +97,7 @@ TEST(GoldenBytes, AttrValueListsArePacked) {
   list.add_type(tensorflow::DT_FLOAT_REF);
   list.add_s("q");
   // 3 (s) + 5 (i) + 6 (f) + 4 (type) = 18 bytes.
-  ExpectGolden(
-      value,
-      "0a 12  12 01 'q'  1a 03 01 ac 02  22 04 00 00 80 bf  32 02 01 65");
+  ExpectGolden(value, "0a 12  12 01 'q'  1a 03 01 ac 02  22 04 00 00 80 bf  32 02 01 65");
 }
 
 TEST(GoldenBytes, TensorProtoWithTypedList) {
@@ -109,9 +107,7 @@ TEST(GoldenBytes, TensorProtoWithTypedList) {
   tensor.mutable_tensor_shape()->add_dim()->set_size(2);
   tensor.add_float_val(1.5f);
   tensor.add_float_val(-2.0f);
-  ExpectGolden(
-      tensor,
-      "08 01  12 08 12 02 08 01 12 02 08 02  2a 08 00 00 c0 3f 00 00 00 c0");
+  ExpectGolden(tensor, "08 01  12 08 12 02 08 01 12 02 08 02  2a 08 00 00 c0 3f 00 00 00 c0");
 }
 
 TEST(GoldenBytes, TensorProtoWithRawContentAndUnknownDimension) {
@@ -119,9 +115,7 @@ TEST(GoldenBytes, TensorProtoWithRawContentAndUnknownDimension) {
   tensor.set_dtype(tensorflow::DT_UINT8);
   tensor.mutable_tensor_shape()->add_dim()->set_size(-1);
   tensor.set_tensor_content(std::string("\0\xff", 2));
-  ExpectGolden(
-      tensor,
-      "08 04  12 0d 12 0b 08 ff ff ff ff ff ff ff ff ff 01  22 02 00 ff");
+  ExpectGolden(tensor, "08 04  12 0d 12 0b 08 ff ff ff ff ff ff ff ff ff 01  22 02 00 ff");
 }
 
 TEST(GoldenBytes, TensorProtoListsOfEveryWidth) {
@@ -135,15 +129,16 @@ TEST(GoldenBytes, TensorProtoListsOfEveryWidth) {
   tensor.add_half_val(0x3c00);
   tensor.add_uint32_val(0xffffffffu);
   tensor.add_uint64_val(std::numeric_limits<std::uint64_t>::max());
-  ExpectGolden(tensor, "32 08 00 00 00 00 00 00 f0 3f "
-                       "3a 0a ff ff ff ff ff ff ff ff ff 01 "
-                       "42 00 "
-                       "4a 04 00 00 00 40 "
-                       "52 0a 80 80 80 80 80 80 80 80 80 01 "
-                       "5a 01 01 "
-                       "6a 02 80 78 "
-                       "82 01 05 ff ff ff ff 0f "
-                       "8a 01 0a ff ff ff ff ff ff ff ff ff 01");
+  ExpectGolden(tensor,
+               "32 08 00 00 00 00 00 00 f0 3f "
+               "3a 0a ff ff ff ff ff ff ff ff ff 01 "
+               "42 00 "
+               "4a 04 00 00 00 40 "
+               "52 0a 80 80 80 80 80 80 80 80 80 01 "
+               "5a 01 01 "
+               "6a 02 80 78 "
+               "82 01 05 ff ff ff ff 0f "
+               "8a 01 0a ff ff ff ff ff ff ff ff ff 01");
 }
 
 TEST(GoldenBytes, EmptyMessagesTakeNoBytes) {
@@ -156,16 +151,17 @@ TEST(GoldenBytes, GraphDefKeepsLibraryVersionsAndFunctionMaps) {
   graph.add_node()->set_name("n");
   graph.mutable_versions()->set_producer(134);
   graph.mutable_versions()->add_bad_consumers(7);
-  auto &function = *graph.mutable_library()->add_function();
+  auto& function = *graph.mutable_library()->add_function();
   function.mutable_signature()->set_name("f");
   (*function.mutable_ret())["o"] = "n:y";
   (*(*function.mutable_arg_attr())[3].mutable_attr())["u"].set_b(true);
-  ExpectGolden(graph, "0a 03 0a 01 'n' "
-                      "12 20 0a 1e "
-                      "0a 03 0a 01 'f' "
-                      "22 08 0a 01 'o' 12 03 'n:y' "
-                      "3a 0d 08 03 12 09 0a 07 0a 01 'u' 12 02 28 01 "
-                      "22 06 08 86 01 1a 01 07");
+  ExpectGolden(graph,
+               "0a 03 0a 01 'n' "
+               "12 20 0a 1e "
+               "0a 03 0a 01 'f' "
+               "22 08 0a 01 'o' 12 03 'n:y' "
+               "3a 0d 08 03 12 09 0a 07 0a 01 'u' 12 02 28 01 "
+               "22 06 08 86 01 1a 01 07");
 }
 
 TEST(GoldenBytes, FixedZigZagAndNegativeEnumFields) {
@@ -215,13 +211,11 @@ TEST(GoldenBytes, UnknownFieldsAndUnknownEnumValuesSurvive) {
 }
 
 TEST(GoldenBytes, BrokenBytesAreRefused) {
-  for (const char *broken :
-       {"0a", "0a 05 'abc'", "2a 03 0a 05 'T'",
-        "08 ff ff ff ff ff ff ff ff ff ff 01", "0f", "00 01", "0a 01 ff"}) {
-    EXPECT_FALSE(tensorflow::NodeDef().ParseFromString(Bytes(broken)))
-        << broken;
+  for (const char* broken : {"0a", "0a 05 'abc'", "2a 03 0a 05 'T'", "08 ff ff ff ff ff ff ff ff ff ff 01",
+                             "0f", "00 01", "0a 01 ff"}) {
+    EXPECT_FALSE(tensorflow::NodeDef().ParseFromString(Bytes(broken))) << broken;
   }
 }
 
-} // namespace
-} // namespace millrace
+}  // namespace
+}  // namespace millrace
