@@ -18,7 +18,8 @@ class FunctionDefLibrary;
 
 namespace millrace {
 
-// The functions of a graph by name: their signatures act as ops. Copies share the definitions. Not thread-safe to change.
+// The functions of a graph by name: their signatures act as ops. Copies share the definitions. Not
+// thread-safe to change.
 class FunctionLibrary : public OpLookup {
  public:
   FunctionLibrary();
@@ -26,7 +27,8 @@ class FunctionLibrary : public OpLookup {
   FunctionLibrary(const FunctionLibrary&);
   FunctionLibrary& operator=(const FunctionLibrary&);
 
-  // Validates the signature; the same definition twice is fine, another one under the same name is InvalidArgument.
+  // Validates the signature; the same definition twice is fine, another one under the same name is
+  // InvalidArgument.
   Status Add(const tensorflow::FunctionDef& def);
   Status AddLibrary(const tensorflow::FunctionDefLibrary& library);
   void Export(tensorflow::FunctionDefLibrary* library) const;

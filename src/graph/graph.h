@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/small_vector.h"
+#include "graph/name_table.h"
+#include "graph/stable_arena.h"
 #include "millrace/dtype.h"
 #include "millrace/status.h"
 #include "op/node_props.h"
@@ -41,8 +43,13 @@ struct Edge {
   int src_output = kControlSlot;
   int dst_input = kControlSlot;
   int id = -1;
+  // Places in the lists of src and dst, kept by the graph so that an edge is removed in constant time.
+  int out_pos = -1;
+  int in_pos = -1;
   bool IsControl() const { return src_output == kControlSlot; }
 };
+// True for the edge that closes a loop: from a NextIteration into a Merge.
+bool IsLoopBackEdge(const Edge& edge);
 
 // An operation in a graph. Owned by the graph; its address is stable.
 class Node {
@@ -71,7 +78,8 @@ class Node {
   DataType input_type(int i) const { return props_->input_types[i]; }
   DataType output_type(int i) const { return props_->output_types[i]; }
 
-  // Data edges come first, by input slot (null until connected); control edges follow.
+  // Data edges come first, by input slot (null until connected); control edges follow. Removing an edge may
+  // move the last control or out edge to its place.
   std::span<Edge* const> in_edges() const { return in_edges_; }
   std::span<Edge* const> data_in_edges() const { return in_edges().first(num_inputs()); }
   std::span<Edge* const> control_in_edges() const { return in_edges().subspan(num_inputs()); }
@@ -85,8 +93,11 @@ class Node {
   void set_requested_device(std::string_view device);
   void set_assigned_device(std::string_view device);
   bool has_assigned_device() const { return assigned_device_ != 0; }
-  // Equal devices of one graph have equal indices.
+  // Equal devices of one graph have equal indices; 0 is "".
+  int requested_device_index() const { return requested_device_; }
   int assigned_device_index() const { return assigned_device_; }
+  // By index in this graph's table: see Graph::InternDevice.
+  void set_assigned_device_index(int index) { assigned_device_ = index; }
 
   bool IsOp() const { return id_ > 1; }
   bool IsSource() const { return id_ == 0; }
@@ -111,8 +122,8 @@ struct GraphVersions {
   std::vector<int> bad_consumers;
 };
 
-// The one representation of a computation: nodes and edges, with _SOURCE (id 0) and _SINK (id 1) always there.
-// Not thread-safe; const members may be called by many threads at once.
+// The one representation of a computation: nodes and edges, with _SOURCE (id 0) and _SINK (id 1) always
+// there. Not thread-safe; const members may be called by many threads at once.
 class Graph {
  public:
   static constexpr int kSourceId = 0;
@@ -125,9 +136,11 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
   // A deep copy in which ids, names, devices and edge order are the same; nodes share their NodeProps.
   std::unique_ptr<Graph> Clone() const;
-  // The copy holds only nodes for which keep[id] is true and the edges between them; ids are packed anew. With
-  // `new_ids` also tells the new id of each old one (-1: dropped).
-  std::unique_ptr<Graph> CloneSubset(const std::vector<bool>& keep, std::vector<int>* new_ids = nullptr) const;
+  // The copy holds only nodes for which keep[id] is true and the edges between them; ids are packed anew, and
+  // the edges of _SOURCE and _SINK made anew. With `new_ids` also tells the new id of each old one (-1:
+  // dropped).
+  std::unique_ptr<Graph> CloneSubset(const std::vector<bool>& keep,
+                                     std::vector<int>* new_ids = nullptr) const;
 
   const OpRegistry& ops() const { return ops_; }
   const FunctionLibrary& functions() const { return *functions_; }
@@ -137,11 +150,14 @@ class Graph {
 
   // Adds a node; checks attributes and works out its types. The name must be new: AlreadyExists otherwise.
   // Missing attributes get their defaults.
-  StatusOr<Node*> AddNode(std::string_view name, std::string_view op, AttrMap attrs, std::string_view device = {});
+  StatusOr<Node*> AddNode(std::string_view name, std::string_view op, AttrMap attrs,
+                          std::string_view device = {});
   // Adds a copy of what `props` says. REQUIRES: props valid; name new.
   Node* AddNodeWithProps(std::string_view name, std::shared_ptr<const NodeProps> props);
   // Removes the node and its edges. Ids are not used again.
   void RemoveNode(Node* node);
+  // Takes back the newest nodes, those with ids from `first_id` on, as if they had never been added.
+  void RemoveNodesFrom(int first_id);
   // REQUIRES: slots exist, types agree, the input slot is free.
   Edge* AddEdge(Node* src, int src_output, Node* dst, int dst_input);
   // Returns null when the same control edge is already there.
@@ -167,10 +183,11 @@ class Graph {
   // `prefix`, or `prefix_1`, … : the first that no node has.
   std::string NewName(std::string_view prefix);
 
-  // Every node without inputs gets a control edge from _SOURCE, every node without outputs one to _SINK; edges
-  // from or to them that are no longer needed go.
+  // Every node without inputs gets a control edge from _SOURCE, every node without outputs one to _SINK;
+  // edges from or to them that are no longer needed go.
   void FixupSourceAndSinkEdges();
-  // Checks invariants: edges agree with slots and types, names unique, every data input connected. Internal on failure.
+  // Checks invariants: edges agree with slots and types, names unique, every data input connected. Internal
+  // on failure.
   Status Validate() const;
 
   const GraphVersions& versions() const { return versions_; }
@@ -180,26 +197,35 @@ class Graph {
 
  private:
   friend class Node;
+  // A graph whose _SOURCE and _SINK are still to be made.
+  struct Bare {};
+  Graph(const OpRegistry& ops, Bare);
+  Node* NewNode(std::string_view name, std::shared_ptr<const NodeProps> props, int id);
+  Node* CopyNode(const Node& node, int id);
   Edge* NewEdge(Node* src, int src_output, Node* dst, int dst_input);
+  void CopySettings(const Graph& from);
+  // Gives `node` the control edges from _SOURCE and to _SINK that it needs and takes the others.
+  void FixupNode(Node* node);
 
   const OpRegistry& ops_;
   std::unique_ptr<FunctionLibrary> functions_;
   GraphVersions versions_;
-  std::deque<Node> node_arena_;
-  std::deque<Edge> edge_arena_;
+  StableArena<Node> node_arena_;
+  StableArena<Edge> edge_arena_;
   std::vector<Node*> nodes_;
   std::vector<Edge*> edges_;
   std::vector<Edge*> free_edges_;
   int num_nodes_ = 0;
-  std::unordered_map<std::string_view, Node*> by_name_;
+  NameTable by_name_;
   std::deque<std::string> device_names_;  // index 0 is ""
   std::unordered_map<std::string_view, int> device_index_;
   std::unordered_map<std::string, int> name_counters_;
-  std::shared_ptr<const NodeProps> last_props_;  // nodes in a row that are alike share theirs
+  std::shared_ptr<const NodeProps> last_props_;  // nodes in a row that are alike share theirs …
+  AttrMap last_attrs_;                           // … told by their attributes before defaults were added
 };
 
-// Nodes such that each comes after its inputs, back edges of loops (into a Merge from a NextIteration) left out.
-// InvalidArgument naming a node of the cycle for a cycle outside a loop. _SOURCE first, _SINK last.
+// Nodes such that each comes after its inputs, back edges of loops (into a Merge from a NextIteration) left
+// out. InvalidArgument naming a node of the cycle for a cycle outside a loop. _SOURCE first, _SINK last.
 StatusOr<std::vector<Node*>> TopologicalOrder(const Graph& graph);
 
 }  // namespace millrace

@@ -16,26 +16,28 @@ class GraphDef;
 namespace millrace {
 
 struct ImportOptions {
-  std::string prefix;                // put before every name, with a '/'
-  bool uniquify_names = false;       // otherwise a name that the graph has is AlreadyExists
+  std::string prefix;           // put before every name, with a '/'
+  bool uniquify_names = false;  // otherwise a name that the graph has is AlreadyExists
   bool add_default_attrs = true;
-  bool validate_shapes = true;       // run shape inference and refuse what can't be
-  bool allow_internal_ops = false;   // names of nodes and ops that begin with '_'
-  std::string default_device;        // for nodes that name none
+  bool validate_shapes = true;      // run shape inference and refuse what can't be
+  bool allow_internal_ops = false;  // names of nodes and ops that begin with '_'
+  std::string default_device;       // for nodes that name none
   // "name:output" of the GraphDef -> a tensor of the graph to use instead.
   std::map<std::string, std::pair<Node*, int>> input_map;
   std::vector<Node*> control_dependencies;  // of every imported node that has no imported inputs
   int64_t max_nodes = 50'000'000;
 };
 
-// Adds what `def` describes to `graph`, which is left as it was on error. Errors name the node: unknown op, bad attr,
-// duplicate name, missing node, output out of range, type mismatch, cycle outside a loop, version not supported.
+// Adds what `def` describes to `graph`, which is left as it was on error. Errors name the node: unknown op,
+// bad attr, duplicate name, missing node, output out of range, type mismatch, cycle outside a loop, version
+// not supported.
 Status ImportGraphDef(const tensorflow::GraphDef& def, const ImportOptions& options, Graph* graph);
 
 // Parses without protobuf's size limit; InvalidArgument("Invalid GraphDef") when the bytes are no GraphDef.
 Status ParseGraphDef(std::string_view bytes, tensorflow::GraphDef* def);
 
-// The inverse of import. Nodes in id order, data inputs by slot and then control inputs; default attributes are kept.
+// The inverse of import. Nodes in id order, data inputs by slot and then control inputs; default attributes
+// are kept.
 void ExportGraphDef(const Graph& graph, tensorflow::GraphDef* def);
 
 }  // namespace millrace

@@ -12,8 +12,8 @@
 
 namespace millrace {
 
-// Infers the shapes of a graph's tensors, node by node as the graph grows. Constant inputs, and shapes computed from
-// shapes (Shape, Pack, Concat, Slice …), are followed. One thread.
+// Infers the shapes of a graph's tensors, node by node as the graph grows. Constant inputs, and shapes
+// computed from shapes (Shape, Pack, Concat, Slice …), are followed. One thread.
 class ShapeRefiner {
  public:
   explicit ShapeRefiner(const Graph& graph);
@@ -34,7 +34,8 @@ class ShapeRefiner {
   std::unique_ptr<State> state_;
 };
 
-// The value of a tensor when it is known from the graph alone: a Const, or a shape computation of known shapes.
+// The value of a tensor when it is known from the graph alone: a Const, or a shape computation of known
+// shapes.
 StatusOr<Tensor> ConstantValue(const Node& node, int output, const ShapeRefiner* shapes);
 
 // Infers every shape of `graph`; the first error in topological order.
