@@ -40,28 +40,29 @@ struct EmptyList {
 // The value of an attribute of an op or node. Value type; large values (tensors) share memory.
 class AttrValue {
  public:
-  using Variant =
-      std::variant<std::monostate, std::string, int64_t, float, bool, DataType, PartialShape, std::shared_ptr<const Tensor>,
-                   NameAttrList, AttrPlaceholder, EmptyList, std::vector<std::string>, std::vector<int64_t>,
-                   std::vector<float>, std::vector<bool>, std::vector<DataType>, std::vector<PartialShape>,
-                   std::vector<Tensor>, std::vector<NameAttrList>>;
+  using Variant = std::variant<std::monostate, std::string, int64_t, float, bool, DataType, PartialShape,
+                               std::shared_ptr<const Tensor>, NameAttrList, AttrPlaceholder, EmptyList,
+                               std::vector<std::string>, std::vector<int64_t>, std::vector<float>,
+                               std::vector<bool>, std::vector<DataType>, std::vector<PartialShape>,
+                               std::vector<Tensor>, std::vector<NameAttrList>>;
 
   AttrValue() = default;
-  AttrValue(std::string v) : v_(std::move(v)) {}              // NOLINT(google-explicit-constructor)
-  AttrValue(std::string_view v) : v_(std::string(v)) {}       // NOLINT(google-explicit-constructor)
-  AttrValue(const char* v) : v_(std::string(v)) {}            // NOLINT(google-explicit-constructor)
-  AttrValue(int64_t v) : v_(v) {}                             // NOLINT(google-explicit-constructor)
-  AttrValue(int v) : v_(int64_t{v}) {}                        // NOLINT(google-explicit-constructor)
-  AttrValue(float v) : v_(v) {}                               // NOLINT(google-explicit-constructor)
-  AttrValue(double v) : v_(static_cast<float>(v)) {}          // NOLINT(google-explicit-constructor)
-  AttrValue(bool v) : v_(v) {}                                // NOLINT(google-explicit-constructor)
-  AttrValue(DataType v) : v_(v) {}                            // NOLINT(google-explicit-constructor)
-  AttrValue(PartialShape v) : v_(std::move(v)) {}             // NOLINT(google-explicit-constructor)
-  AttrValue(const TensorShape& v) : v_(PartialShape(v)) {}    // NOLINT(google-explicit-constructor)
-  AttrValue(Tensor v) : v_(std::make_shared<const Tensor>(std::move(v))) {}  // NOLINT(google-explicit-constructor)
-  AttrValue(NameAttrList v) : v_(std::move(v)) {}             // NOLINT(google-explicit-constructor)
-  AttrValue(AttrPlaceholder v) : v_(std::move(v)) {}          // NOLINT(google-explicit-constructor)
-  AttrValue(EmptyList v) : v_(v) {}                           // NOLINT(google-explicit-constructor)
+  AttrValue(std::string v) : v_(std::move(v)) {}            // NOLINT(google-explicit-constructor)
+  AttrValue(std::string_view v) : v_(std::string(v)) {}     // NOLINT(google-explicit-constructor)
+  AttrValue(const char* v) : v_(std::string(v)) {}          // NOLINT(google-explicit-constructor)
+  AttrValue(int64_t v) : v_(v) {}                           // NOLINT(google-explicit-constructor)
+  AttrValue(int v) : v_(int64_t{v}) {}                      // NOLINT(google-explicit-constructor)
+  AttrValue(float v) : v_(v) {}                             // NOLINT(google-explicit-constructor)
+  AttrValue(double v) : v_(static_cast<float>(v)) {}        // NOLINT(google-explicit-constructor)
+  AttrValue(bool v) : v_(v) {}                              // NOLINT(google-explicit-constructor)
+  AttrValue(DataType v) : v_(v) {}                          // NOLINT(google-explicit-constructor)
+  AttrValue(PartialShape v) : v_(std::move(v)) {}           // NOLINT(google-explicit-constructor)
+  AttrValue(const TensorShape& v) : v_(PartialShape(v)) {}  // NOLINT(google-explicit-constructor)
+  AttrValue(Tensor v)
+      : v_(std::make_shared<const Tensor>(std::move(v))) {}  // NOLINT(google-explicit-constructor)
+  AttrValue(NameAttrList v) : v_(std::move(v)) {}            // NOLINT(google-explicit-constructor)
+  AttrValue(AttrPlaceholder v) : v_(std::move(v)) {}         // NOLINT(google-explicit-constructor)
+  AttrValue(EmptyList v) : v_(v) {}                          // NOLINT(google-explicit-constructor)
   template <typename T>
   AttrValue(std::vector<T> v) {  // NOLINT(google-explicit-constructor)
     if (v.empty()) {
@@ -79,7 +80,8 @@ class AttrValue {
     return std::get_if<T>(&v_);
   }
   const Variant& variant() const { return v_; }
-  // The spelling of the type in the registration language: "int", "list(type)", …; "any list" for an empty list.
+  // The spelling of the type in the registration language: "int", "list(type)", …; "any list" for an empty
+  // list.
   std::string_view TypeName() const;
   // True when the value may stand for an attribute of type `type` ("list(int)", …).
   bool HasType(std::string_view type) const;
@@ -91,6 +93,11 @@ class AttrValue {
  private:
   Variant v_;
 };
+
+// OK when `value` may stand for an attribute of type `type`; otherwise says what is there instead: "AttrValue
+// had value with type 'int' when 'string' expected". An empty list suits every list type; reference types are
+// refused.
+Status CheckAttrType(const AttrValue& value, std::string_view type);
 
 // Attributes by name, sorted. Small and immutable once a node holds it.
 class AttrMap {

@@ -12,8 +12,8 @@
 
 namespace millrace {
 
-// What a node is, apart from its name, device and edges. Immutable once shared: copies of a graph and the kernels made
-// from it share it. The registration must outlive it.
+// What a node is, apart from its name, device and edges. Immutable once shared: copies of a graph and the
+// kernels made from it share it. The registration must outlive it.
 struct NodeProps {
   const OpRegistration* op = nullptr;
   AttrMap attrs;

@@ -27,17 +27,18 @@ struct OpRegistration {
 class OpBuilder {
  public:
   explicit OpBuilder(std::string name);
-  OpBuilder& Input(std::string spec);   // "a: T", "a: Ref(T)", "a: N * T", "a: list_attr", "a: float"
+  OpBuilder& Input(std::string spec);  // "a: T", "a: Ref(T)", "a: N * T", "a: list_attr", "a: float"
   OpBuilder& Output(std::string spec);
-  OpBuilder& Attr(std::string spec);    // "N: int >= 2 = 3", "T: {float, int32} = DT_FLOAT", "s: list(shape) = []", …
+  OpBuilder& Attr(
+      std::string spec);  // "N: int >= 2 = 3", "T: {float, int32} = DT_FLOAT", "s: list(shape) = []", …
   OpBuilder& Commutative();
   OpBuilder& Aggregate();
   OpBuilder& Stateful();
   OpBuilder& AllowsUninitializedInput();
   OpBuilder& Deprecated(int version, std::string explanation);
-  OpBuilder& Doc(std::string text);     // first line is the summary
+  OpBuilder& Doc(std::string text);  // first line is the summary
   OpBuilder& Shape(ShapeFn fn);
-  OpBuilder& Traits(OpTraits traits);   // replaces
+  OpBuilder& Traits(OpTraits traits);  // replaces
   StatusOr<OpRegistration> Finalize() const;
 
  private:

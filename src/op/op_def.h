@@ -56,22 +56,23 @@ struct OpDef {
 
 // What passes and the executor may ask about an op instead of keeping lists of names.
 struct OpTraits {
-  bool elementwise = false;      // output[i] depends on input[i] only (after broadcasting)
-  bool metadata_only = false;    // reads the shape of its input, not the values: Shape, Size, Rank
-  bool cheap = false;            // takes less time than handing it to another thread, whatever the input
-  bool aliasing = false;         // the output may share the input's memory: Identity, Reshape
-  bool generator = false;        // no data input: Const, RandomUniform, VariableV2
-  bool never_fold = false;       // stateless, yet must not be evaluated at compile time: Placeholder
+  bool elementwise = false;    // output[i] depends on input[i] only (after broadcasting)
+  bool metadata_only = false;  // reads the shape of its input, not the values: Shape, Size, Rank
+  bool cheap = false;          // takes less time than handing it to another thread, whatever the input
+  bool aliasing = false;       // the output may share the input's memory: Identity, Reshape
+  bool generator = false;      // no data input: Const, RandomUniform, VariableV2
+  bool never_fold = false;     // stateless, yet must not be evaluated at compile time: Placeholder
   bool is_send = false;
   bool is_recv = false;
-  bool is_control_flow = false;  // Switch, Merge, Enter, Exit, NextIteration
-  bool is_variable = false;      // VariableV2, VarHandleOp, …
-  bool has_side_effects = false; // stateful in a way that forbids removal even when unused within a step
+  bool is_control_flow = false;   // Switch, Merge, Enter, Exit, NextIteration
+  bool is_variable = false;       // VariableV2, VarHandleOp, …
+  bool has_side_effects = false;  // stateful in a way that forbids removal even when unused within a step
 };
 
 // Types of a node's inputs and outputs, worked out from the op and its attributes.
 // InvalidArgument names the attr at fault.
-Status InferArgTypes(const OpDef& op, const AttrMap& attrs, std::vector<DataType>* inputs, std::vector<DataType>* outputs);
+Status InferArgTypes(const OpDef& op, const AttrMap& attrs, std::vector<DataType>* inputs,
+                     std::vector<DataType>* outputs);
 
 // Half-open ranges of flat indices by argument name.
 struct ArgRange {
@@ -81,11 +82,17 @@ struct ArgRange {
 };
 Status InferArgRanges(const std::vector<ArgDef>& args, const AttrMap& attrs, std::vector<ArgRange>* ranges);
 
-// Fills the defaults of `op` into `attrs`, then checks: each attr is known (names starting with '_' always are), has
-// the declared type, minimum and allowed values. Messages name the attr; callers add the node.
+// Fills the defaults of `op` into `attrs`, then checks: each attr is known (names starting with '_' always
+// are), has the declared type, minimum and allowed values. Messages name the attr; callers add the node.
 Status AddDefaultAttrs(const OpDef& op, AttrMap* attrs);
 Status ValidateAttrs(const OpDef& op, const AttrMap& attrs);
-// Checks the registration itself: names, types, references between args and attrs, defaults within the constraints.
+// Checks one value against the declaration of its attribute: type, minimum, allowed values.
+Status ValidateAttrValue(const AttrDef& attr, const AttrValue& value);
+// Checks the registration itself: names, types, references between args and attrs, defaults within the
+// constraints.
 Status ValidateOpDef(const OpDef& op);
+
+// For messages: Op<name=MatMul; signature=a:T, b:T -> product:T; attr=transpose_a:bool,default=false; …>.
+std::string SummarizeOp(const OpDef& op);
 
 }  // namespace millrace

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,7 +19,7 @@ namespace millrace {
 class OpLookup {
  public:
   virtual ~OpLookup() = default;
-  // NotFound "Op type not registered 'X' in binary running on …". The result lives as long as the registry.
+  // NotFound "Op type not registered 'X' in binary. Make sure …". The result lives as long as the registry.
   virtual StatusOr<const OpRegistration*> LookUp(std::string_view name) const = 0;
 };
 
@@ -27,6 +28,7 @@ class OpRegistry : public OpLookup {
  public:
   // AlreadyExists for another registration under the same name; the same one twice is fine.
   Status Register(const OpBuilder& builder) MR_EXCLUDES(mu_);
+  Status Register(OpRegistration registration) MR_EXCLUDES(mu_);  // REQUIRES: ValidateOpDef holds
   StatusOr<const OpRegistration*> LookUp(std::string_view name) const override MR_EXCLUDES(mu_);
   // Sorted by name.
   std::vector<const OpRegistration*> All() const MR_EXCLUDES(mu_);
@@ -35,8 +37,14 @@ class OpRegistry : public OpLookup {
   static OpRegistry& Global();
 
  private:
+  struct NameHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
+  };
+
   mutable SharedMutex mu_;
-  std::unordered_map<std::string, std::unique_ptr<OpRegistration>> ops_ MR_GUARDED_BY(mu_);
+  std::unordered_map<std::string, std::unique_ptr<OpRegistration>, NameHash, std::equal_to<>> ops_
+      MR_GUARDED_BY(mu_);
 };
 
 }  // namespace millrace

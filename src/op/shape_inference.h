@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,7 +36,7 @@ class DimHandle {
 
 struct ShapeNode {
   int32_t rank;  // -1: unknown
-  std::vector<DimHandle> dims;
+  std::span<const DimHandle> dims;
 };
 class ShapeHandle {
  public:
@@ -55,36 +56,46 @@ struct HandleShapeAndType {
   DataType dtype = DataType::kInvalid;
 };
 
-// What a shape function sees: the node's attributes, the shapes (and where known the values) of its inputs; and where
-// it puts the shapes of the outputs. Owned by the caller of the shape function; one thread.
+// What a shape function sees: the node's attributes, the shapes (and where known the values) of its inputs;
+// and where it puts the shapes of the outputs. Owned by the caller of the shape function; one thread.
 class InferenceContext {
  public:
   static constexpr int64_t kUnknownDim = -1;
   static constexpr int kUnknownRank = -1;
 
+  // Keeps references to `op`, `attrs` and `node_name`. Shapes are copied.
   InferenceContext(const OpDef& op, const AttrMap& attrs, std::string_view node_name, int num_outputs,
                    std::span<const PartialShape> input_shapes);
+  InferenceContext(const InferenceContext&) = delete;
+  InferenceContext& operator=(const InferenceContext&) = delete;
+
+  std::string_view node_name() const { return node_name_; }
 
   // Inputs.
   int num_inputs() const { return static_cast<int>(inputs_.size()); }
   int num_outputs() const { return static_cast<int>(outputs_.size()); }
-  ShapeHandle input(int i) const { return inputs_[i]; }
+  ShapeHandle input(int i) const { return inputs_[i].shape; }
   // The value of input i when it is known at graph construction, else null; asking marks it as wanted.
-  const Tensor* input_tensor(int i);
-  void set_input_tensor(int i, const Tensor* value) { input_tensors_[i] = value; }
-  bool requested_input_tensor(int i) const { return requested_[i]; }
+  const Tensor* input_tensor(int i) {
+    inputs_[i].requested = true;
+    return inputs_[i].tensor;
+  }
+  void set_input_tensor(int i, const Tensor* value) { inputs_[i].tensor = value; }
+  bool requested_input_tensor(int i) const { return inputs_[i].requested; }
   // A shape tensor of which some values are known (a Pack of constants, a Shape of a partly known tensor).
-  void set_input_as_shape(int i, ShapeHandle shape) { inputs_as_shapes_[i] = shape; }
-  const std::vector<HandleShapeAndType>& input_handle(int i) const { return input_handles_[i]; }
-  void set_input_handle(int i, std::vector<HandleShapeAndType> h) { input_handles_[i] = std::move(h); }
+  void set_input_as_shape(int i, ShapeHandle shape) { inputs_[i].as_shape = shape; }
+  // True when MakeShapeFromInput(i) was asked for.
+  bool requested_input_as_shape(int i) const { return inputs_[i].requested_as_shape; }
+  const std::vector<HandleShapeAndType>& input_handle(int i) const { return inputs_[i].handle; }
+  void set_input_handle(int i, std::vector<HandleShapeAndType> h) { inputs_[i].handle = std::move(h); }
   // Flat index range of a named input argument.
   StatusOr<std::vector<ShapeHandle>> InputsNamed(std::string_view arg) const;
 
-  // Outputs.
-  void set_output(int i, ShapeHandle shape) { outputs_[i] = shape; }
-  ShapeHandle output(int i) const { return outputs_[i]; }
-  void set_output_handle(int i, std::vector<HandleShapeAndType> h) { output_handles_[i] = std::move(h); }
-  const std::vector<HandleShapeAndType>& output_handle(int i) const { return output_handles_[i]; }
+  // Outputs; of unknown shape until set.
+  void set_output(int i, ShapeHandle shape) { outputs_[i].shape = shape; }
+  ShapeHandle output(int i) const { return outputs_[i].shape; }
+  void set_output_handle(int i, std::vector<HandleShapeAndType> h) { outputs_[i].handle = std::move(h); }
+  const std::vector<HandleShapeAndType>& output_handle(int i) const { return outputs_[i].handle; }
 
   // Attributes.
   template <typename T>
@@ -126,51 +137,81 @@ class InferenceContext {
   ShapeHandle Vector(DimHandle d) { return MakeShape({d}); }
   ShapeHandle Vector(int64_t d) { return MakeShape({MakeDim(d)}); }
   ShapeHandle Matrix(DimHandle a, DimHandle b) { return MakeShape({a, b}); }
-  ShapeHandle MakeShape(std::vector<DimHandle> dims);
+  // Of unknown rank when there are more dimensions than a tensor can have.
+  ShapeHandle MakeShape(const std::vector<DimHandle>& dims);
   StatusOr<ShapeHandle> MakeShapeFromPartial(const PartialShape& shape);
-  // The shape that the value of input i describes (an int32/int64 vector; -1 = unknown when the value allows it).
+  // The shape that the value of input i describes (an int32/int64 vector; -1 = unknown when the value allows
+  // it).
   StatusOr<ShapeHandle> MakeShapeFromInput(int i);
   // The scalar integer value of input i as a size; unknown when the value is not known.
   StatusOr<DimHandle> MakeDimFromScalarInput(int i);
 
-  // Arithmetic on sizes; unknown when an operand is and the result isn't determined. Overflow and negative results are errors.
+  // Arithmetic on sizes; unknown when an operand is and the result isn't determined. Overflow and negative
+  // results are errors.
   StatusOr<DimHandle> Add(DimHandle a, DimHandle b);
   StatusOr<DimHandle> Subtract(DimHandle a, DimHandle b);
   StatusOr<DimHandle> Multiply(DimHandle a, DimHandle b);
   StatusOr<DimHandle> Divide(DimHandle a, int64_t divisor, bool evenly);
 
  private:
+  struct Input {
+    ShapeHandle shape;
+    ShapeHandle as_shape;
+    const Tensor* tensor = nullptr;
+    bool requested = false;
+    bool requested_as_shape = false;
+    std::vector<HandleShapeAndType> handle;
+  };
+  struct Output {
+    ShapeHandle shape;
+    std::vector<HandleShapeAndType> handle;
+  };
+
+  // Memory for `count` objects of a trivial type, freed with the context.
+  template <typename T>
+  T* New(size_t count) const;
+  ShapeHandle NewShape(int32_t rank, std::span<const DimHandle> dims);
+
   const OpDef& op_;
   const AttrMap& attrs_;
-  std::string node_name_;
-  std::deque<DimNode> dim_pool_;
-  std::deque<ShapeNode> shape_pool_;
-  std::vector<ShapeHandle> inputs_, outputs_, inputs_as_shapes_;
-  std::vector<const Tensor*> input_tensors_;
-  std::vector<bool> requested_;
-  std::vector<std::vector<HandleShapeAndType>> input_handles_, output_handles_;
+  const std::string_view node_name_;
+  std::vector<Input> inputs_;
+  std::vector<Output> outputs_;
+  // An arena: the first bytes lie in the object, so that the usual node needs no further memory. Dim() of an
+  // unknown shape makes a new size and yet is const, hence mutable.
+  alignas(std::max_align_t) mutable std::byte first_chunk_[768];
+  mutable std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  mutable std::span<std::byte> free_;
 };
+
+// The elements of an int32 or int64 tensor.
+StatusOr<std::vector<int64_t>> IntegerValues(const Tensor& tensor);
+
+// The shape that two shapes broadcast to, as far as it can be told; "Dimensions must be equal, but are 2 and
+// 3".
+StatusOr<ShapeHandle> Broadcast(InferenceContext& c, ShapeHandle a, ShapeHandle b);
 
 // Shape functions that many ops share.
 namespace shape_fns {
-Status Unchanged(InferenceContext& c);              // output 0 = input 0
+Status Unchanged(InferenceContext& c);  // output 0 = input 0
 Status Unknown(InferenceContext& c);
 Status Scalar(InferenceContext& c);
 Status NoOutputs(InferenceContext& c);
 Status BroadcastBinary(InferenceContext& c);
-Status MergeBothInputs(InferenceContext& c);        // output 0 = merge of inputs 0 and 1
-Status Explicit(InferenceContext& c);               // the attr "shape"
-Status Reduction(InferenceContext& c);              // input, reduction_indices; attr keep_dims
+Status MergeBothInputs(InferenceContext& c);  // output 0 = merge of inputs 0 and 1
+Status Explicit(InferenceContext& c);         // the attr "shape"
+Status Reduction(InferenceContext& c);        // input, reduction_indices; attr keep_dims
 Status MatMul(InferenceContext& c);
 Status BiasAdd(InferenceContext& c);
 Status BiasAddGrad(InferenceContext& c);
 Status Conv2D(InferenceContext& c);
-Status Pool(InferenceContext& c);                   // AvgPool, MaxPool
-Status Concat(InferenceContext& c);                 // concat_dim first
+Status Pool(InferenceContext& c);    // AvgPool, MaxPool
+Status Concat(InferenceContext& c);  // concat_dim first
 Status ConcatV2(InferenceContext& c);
 }  // namespace shape_fns
 
-// The output size of a window over an input: ceil(in/stride) for SAME, ceil((in - (window-1)*dilation)/stride) for VALID.
+// The output size of a window over an input: ceil(in/stride) for SAME, ceil((in -
+// (window-1)*dilation)/stride) for VALID.
 enum class Padding { kValid, kSame, kExplicit };
 StatusOr<Padding> ParsePadding(std::string_view text);
 struct WindowedOutput {
@@ -178,7 +219,8 @@ struct WindowedOutput {
   int64_t pad_before = 0;
   int64_t pad_after = 0;
 };
-StatusOr<WindowedOutput> GetWindowedOutput(int64_t input, int64_t window, int64_t dilation, int64_t stride, Padding padding);
+StatusOr<WindowedOutput> GetWindowedOutput(int64_t input, int64_t window, int64_t dilation, int64_t stride,
+                                           Padding padding);
 // The shape two shapes broadcast to; InvalidArgument "Incompatible shapes: [2,3] vs. [4]".
 StatusOr<TensorShape> BroadcastShapes(const TensorShape& a, const TensorShape& b);
 

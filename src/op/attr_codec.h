@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "op/attr_value.h"
+
+namespace google::protobuf {
+template <typename Key, typename T>
+class Map;
+}  // namespace google::protobuf
+namespace tensorflow {
+class AttrValue;
+class NameAttrList;
+}  // namespace tensorflow
+
+namespace millrace {
+
+// Functions within functions deeper than this are refused.
+inline constexpr int kMaxAttrNesting = 64;
+
+// A proto without a value gives an unset AttrValue. InvalidArgument, naming `attr_name`, for a list of
+// several kinds, a malformed tensor or shape, a number that is no type, and nesting beyond kMaxAttrNesting.
+StatusOr<AttrValue> AttrValueFromProto(const tensorflow::AttrValue& proto, std::string_view attr_name);
+StatusOr<NameAttrList> NameAttrListFromProto(const tensorflow::NameAttrList& proto,
+                                             std::string_view attr_name);
+StatusOr<AttrMap> AttrMapFromProto(const google::protobuf::Map<std::string, tensorflow::AttrValue>& protos);
+
+// The inverses. The proto is overwritten.
+void AttrValueToProto(const AttrValue& value, tensorflow::AttrValue* proto);
+void NameAttrListToProto(const NameAttrList& value, tensorflow::NameAttrList* proto);
+void AttrMapToProto(const AttrMap& attrs, google::protobuf::Map<std::string, tensorflow::AttrValue>* protos);
+
+}  // namespace millrace
