@@ -1,0 +1,110 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "millrace/run_metadata.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+
+namespace tensorflow {
+class ConfigProto;
+class GraphDef;
+}  // namespace tensorflow
+
+namespace millrace {
+
+class Graph;
+
+// How a session is set up; the fields of TensorFlow's ConfigProto that this engine honours.
+struct SessionOptions {
+  std::string target;                       // "": in this process
+  std::map<std::string, int> device_count;  // by type, {"CPU", 2}
+  int intra_op_parallelism_threads = 0;     // threads within a kernel; 0: as many as there are cores
+  int inter_op_parallelism_threads = 0;     // nodes at the same time; 0: as many as there are cores
+  bool use_per_session_threads = false;     // otherwise sessions with as many threads share them
+  bool allow_soft_placement = false;
+  bool log_device_placement = false;
+  bool place_pruned_graph = false;          // place when a step is compiled, not when the graph is created
+  int64_t operation_timeout_in_ms = 0;      // of a Run that names no timeout; 0: none
+  bool fold_constants = true;
+  bool eliminate_common_subexpressions = true;
+
+  // Unimplemented, naming the field, for what can't be honoured.
+  static StatusOr<SessionOptions> FromProto(const tensorflow::ConfigProto& config);
+};
+
+// Options of one Run.
+struct RunOptions {
+  enum class TraceLevel { kNone = 0, kSoftware = 1, kHardware = 2, kFull = 3 };
+  TraceLevel trace_level = TraceLevel::kNone;
+  int64_t timeout_in_ms = 0;  // 0: the session's
+  bool output_partition_graphs = false;
+};
+
+// What a callable takes and gives: tensors by name, in order.
+struct CallableOptions {
+  std::vector<std::string> feeds;
+  std::vector<std::string> fetches;
+  std::vector<std::string> targets;
+  RunOptions run_options;
+};
+
+struct DeviceInfo {
+  std::string name;
+  std::string type;
+  int64_t memory_limit = 0;
+  uint64_t incarnation = 0;
+};
+
+// A connection to an engine that holds a graph and its state. Thread-safe: many Runs may be in progress at once.
+// Names: "node:output" or "node" (output 0) for feeds and fetches, "node" for targets.
+class Session {
+ public:
+  using Feeds = std::vector<std::pair<std::string, Tensor>>;
+  using CallableHandle = int64_t;
+
+  virtual ~Session() = default;
+
+  // Gives the session its graph. AlreadyExists when it has one.
+  virtual Status Create(const tensorflow::GraphDef& graph) = 0;
+  // Adds nodes; their names must be new. The first Extend is a Create.
+  virtual Status Extend(const tensorflow::GraphDef& graph) = 0;
+  // Adds the nodes of `graph` that the session does not have yet: those with id >= what earlier calls have seen.
+  virtual Status ExtendFrom(const Graph& graph) = 0;
+
+  // Runs what the fetches and targets need. outputs[i] is fetches[i]; unchanged on error. `outputs` and `metadata`
+  // may be null. Error texts name the node and op at fault.
+  virtual Status Run(const RunOptions& options, const Feeds& feeds, const std::vector<std::string>& fetches,
+                     const std::vector<std::string>& targets, std::vector<Tensor>* outputs, RunMetadata* metadata) = 0;
+  Status Run(const Feeds& feeds, const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
+             std::vector<Tensor>* outputs) {
+    return Run(RunOptions(), feeds, fetches, targets, outputs, nullptr);
+  }
+
+  // A Run whose names are looked up once. Handles are never used twice.
+  virtual StatusOr<CallableHandle> MakeCallable(const CallableOptions& options) = 0;
+  // REQUIRES of the caller: feeds.size() == options.feeds.size() (InvalidArgument otherwise).
+  virtual Status RunCallable(CallableHandle handle, std::span<const Tensor> feeds, std::vector<Tensor>* outputs,
+                             RunMetadata* metadata) = 0;
+  virtual Status ReleaseCallable(CallableHandle handle) = 0;
+
+  virtual StatusOr<std::vector<DeviceInfo>> ListDevices() = 0;
+  // Cancels Runs in progress and refuses later ones: Cancelled "Session has been closed.". Idempotent.
+  virtual Status Close() = 0;
+};
+
+// Makes a session of the kind that options.target asks for. NotFound when no factory accepts it.
+StatusOr<std::unique_ptr<Session>> NewSession(const SessionOptions& options);
+// Clears the named resource containers of `options.target` (all of them when none is named) and closes its sessions.
+Status Reset(const SessionOptions& options, const std::vector<std::string>& containers);
+
+}  // namespace millrace

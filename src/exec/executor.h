@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "base/thread_pool.h"
+#include "exec/kernel_runner.h"
+#include "exec/plan.h"
+#include "kernel/kernel_context.h"
+#include "millrace/status.h"
+
+namespace millrace {
+
+// One partition within a step.
+struct PartitionRun {
+  const Plan* plan = nullptr;
+  StepServices services;
+  StepTrace* trace = nullptr;  // null: not traced
+};
+
+// Runs the partitions of one step to their end on the calling thread, with the help of `pool` (null: alone) where the
+// measured costs say that waking another thread pays. Returns the first error; by then nothing of the step runs
+// any more. Cancelling services.cancellation (the same for all partitions) ends the step early.
+Status RunPartitions(std::span<PartitionRun> partitions, ThreadPool* pool);
+
+}  // namespace millrace

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/flat_walker.h"
+
+#include <memory>
+
+namespace millrace {
+namespace {
+
+// A node that takes longer than this is worth offering to another thread.
+constexpr uint32_t kExpensiveNs = 10'000;
+
+}  // namespace
+
+void StepAbort::Abort(const Status& status) {
+  {
+    MutexLock lock(mu_);
+    if (!status_.ok()) return;
+    status_ = status;
+  }
+  aborted_.store(true, std::memory_order_relaxed);
+  if (rendezvous_ != nullptr) rendezvous_->StartAbort(status);
+  cancellation_->StartCancel();
+}
+
+Status StepAbort::status() const {
+  MutexLock lock(mu_);
+  return status_;
+}
+
+// What an asynchronous kernel needs while no thread is with it.
+struct FlatWalker::AsyncRun {
+  AsyncRun(FlatWalker& w, uint32_t i, const PlanNode& node)
+      : walker(w), index(i), outputs(node.num_outputs),
+        context(w.services_, node.kernel, {w.state_.slots() + node.first_input, node.num_inputs}, outputs) {}
+  FlatWalker& walker;
+  const uint32_t index;
+  int64_t start_ns = 0;
+  std::vector<TensorValue> outputs;
+  KernelContext context;
+};
+
+FlatWalker::FlatWalker(const Plan& plan, StepState& state, const StepServices& services, ReadyQueue& queue,
+                       StepAbort& abort, bool measure, StepTrace* trace)
+    : plan_(plan), state_(state), services_(services), queue_(queue), abort_(abort), measure_(measure), trace_(trace) {}
+
+void FlatWalker::Start() {
+  state_.ResetPending();
+  std::vector<ReadyQueue::Item> items;
+  if (queue_.parallel()) {
+    for (uint32_t root : plan_.roots()) items.push_back({this, root});
+  } else if (!plan_.roots().empty()) {
+    // One thread takes them all in one go: see RunFrom.
+    items.push_back({this, plan_.roots().front()});
+  }
+  queue_.Push(items);
+}
+
+bool FlatWalker::Expensive(uint32_t index) const {
+  const PlanNode& node = plan_.node(index);
+  if (node.kernel == nullptr) return false;
+  return plan_.cost_ns(index) > kExpensiveNs;
+}
+
+void FlatWalker::RunFrom(uint32_t first) {
+  NodeList ready{first};
+  NodeList now_ready;
+  std::vector<ReadyQueue::Item> surplus;
+  std::vector<TensorValue> outputs(plan_.max_outputs());
+  if (!queue_.parallel() && first == plan_.roots().front()) {
+    ready.assign(plan_.roots().rbegin(), plan_.roots().rend());
+  }
+  while (!ready.empty()) {
+    const uint32_t index = ready.back();
+    ready.pop_back();
+    if (abort_.aborted()) return;
+    if (!RunNode(index, outputs.data())) continue;
+    now_ready.clear();
+    Propagate(index, &now_ready);
+    surplus.clear();
+    for (uint32_t next : now_ready) {
+      if (queue_.parallel() && Expensive(next)) {
+        surplus.push_back({this, next});
+      } else {
+        ready.push_back(next);
+      }
+    }
+    if (ready.empty() && !surplus.empty()) {
+      ready.push_back(surplus.back().node);
+      surplus.pop_back();
+    }
+    queue_.Push(surplus);
+  }
+}
+
+bool FlatWalker::RunNode(uint32_t index, TensorValue* outputs) {
+  const PlanNode& node = plan_.node(index);
+  if (node.kernel == nullptr) return true;
+  TensorValue* const inputs = state_.slots() + node.first_input;
+  Status status;
+  if (node.has_ref_inputs) status = ReadReferences(plan_, index, inputs);
+  if (status.ok() && node.async != nullptr) {
+    StartAsync(index);
+    return false;
+  }
+  if (status.ok()) {
+    const uint64_t before = measure_ ? CycleCount() : 0;
+    const int64_t start_ns = trace_ != nullptr ? trace_->NowNs() : 0;
+    KernelContext context(services_, node.kernel, {inputs, node.num_inputs}, {outputs, node.num_outputs});
+    status = node.kernel->Compute(context);
+    if (measure_) {
+      plan_.RecordCost(index, static_cast<uint64_t>(static_cast<double>(CycleCount() - before) * NsPerCycle()));
+    }
+    if (trace_ != nullptr && status.ok()) trace_->Record(plan_, index, start_ns, trace_->NowNs(), outputs);
+  }
+  if (!status.ok()) {
+    ReleaseInputs(outputs, node.num_outputs);
+    abort_.Abort(AddNodeContext(status, plan_.graph_node(index)));
+    return false;
+  }
+  status = Finish(index, outputs);
+  if (!status.ok()) {
+    abort_.Abort(status);
+    return false;
+  }
+  return true;
+}
+
+Status FlatWalker::Finish(uint32_t index, TensorValue* outputs) {
+  const PlanNode& node = plan_.node(index);
+  ReleaseInputs(state_.slots() + node.first_input, node.num_inputs);
+  return DeliverOutputs(plan_, index, outputs, state_.slots());
+}
+
+void FlatWalker::StartAsync(uint32_t index) {
+  const PlanNode& node = plan_.node(index);
+  queue_.BeginAsync();
+  auto run = std::make_unique<AsyncRun>(*this, index, node);
+  if (trace_ != nullptr) run->start_ns = trace_->NowNs();
+  KernelContext& context = run->context;
+  node.async->ComputeAsync(context, [r = run.release()](const Status& status) { r->walker.FinishAsync(r, status); });
+}
+
+void FlatWalker::FinishAsync(AsyncRun* finished, const Status& status) {
+  const std::unique_ptr<AsyncRun> run(finished);
+  const uint32_t index = run->index;
+  // The step, and this walker with it, may end as soon as EndAsync lets it.
+  const RefPtr<ReadyQueue> queue = ShareRef(&queue_);
+  Status result = status;
+  if (result.ok()) {
+    if (trace_ != nullptr) trace_->Record(plan_, index, run->start_ns, trace_->NowNs(), run->outputs.data());
+    result = Finish(index, run->outputs.data());
+  } else {
+    result = AddNodeContext(result, plan_.graph_node(index));
+  }
+  if (!result.ok()) {
+    abort_.Abort(result);
+  } else {
+    NodeList ready;
+    Propagate(index, &ready);
+    std::vector<ReadyQueue::Item> items;
+    for (uint32_t next : ready) items.push_back({this, next});
+    queue->Push(items);
+  }
+  queue->EndAsync();
+}
+
+void FlatWalker::Propagate(uint32_t index, NodeList* ready) {
+  // acq_rel: the thread that counts down to zero sees what the other producers wrote into the slots.
+  const auto count_down = [&](uint32_t dst) {
+    if (state_.pending(dst).fetch_sub(1, std::memory_order_acq_rel) == 1) ready->push_back(dst);
+  };
+  for (const PlanEdge& e : plan_.data_edges(index)) count_down(e.dst);
+  for (uint32_t dst : plan_.control_edges(index)) count_down(dst);
+}
+
+}  // namespace millrace

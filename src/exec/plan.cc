@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/plan.h"
+
+#include <algorithm>
+#include <functional>
+#include <thread>
+
+#include "exec/step_state.h"
+
+namespace millrace {
+namespace {
+
+// Below this a node is run where it became ready rather than handed to another thread.
+constexpr uint64_t kWakeCostNs = 20'000;
+
+bool IsNoOp(const Node& node) { return node.num_inputs() == 0 && node.num_outputs() == 0 && node.op_name() == "NoOp"; }
+
+bool HasOpInput(const Node& node) {
+  return std::any_of(node.in_edges().begin(), node.in_edges().end(),
+                     [](const Edge* e) { return e != nullptr && e->src->IsOp(); });
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Plan>> Plan::Build(std::unique_ptr<Graph> graph, Device& device, KernelSource kernels) {
+  std::unique_ptr<Plan> plan(new Plan(std::move(graph), device));
+  MR_ASSIGN_OR_RETURN(std::vector<Node*> order, TopologicalOrder(*plan->graph_));
+  std::erase_if(order, [](const Node* n) { return !n->IsOp(); });
+  MR_RETURN_IF_ERROR(plan->CreateKernels(order, kernels));
+  plan->LayOutNodes(order);
+  plan->LayOutEdges(order);
+  plan->kernel_of_ = {};
+  plan->index_of_ = {};
+  return plan;
+}
+
+Plan::~Plan() {
+  for (std::atomic<StepState*>& cached : state_cache_) delete cached.load(std::memory_order_acquire);
+}
+
+Status Plan::CreateKernels(const std::vector<Node*>& order, KernelSource kernels) {
+  kernel_of_.resize(graph_->num_node_ids());
+  for (const Node* node : order) {
+    if (node->traits().is_control_flow) {
+      return errors::Unimplemented("Node '", node->name(), "' (op ", node->op_name(),
+                                   "): control flow is not supported by this executor");
+    }
+    if (IsNoOp(*node)) continue;
+    MR_ASSIGN_OR_RETURN(kernel_of_[node->id()], kernels(*node));
+  }
+  return Status();
+}
+
+// A constant that waits for nothing needs no run: its tensor sits in its consumers' slots.
+bool Plan::IsConstant(const Node& node) const {
+  const OpKernel* kernel = kernel_of_[node.id()].get();
+  return kernel != nullptr && kernel->ConstantOutput() != nullptr && !HasOpInput(node);
+}
+
+void Plan::LayOutNodes(const std::vector<Node*>& order) {
+  index_of_.assign(graph_->num_node_ids(), -1);
+  nodes_.reserve(order.size() + 1);
+  kernels_.reserve(order.size());
+  for (const Node* node : order) {
+    std::shared_ptr<OpKernel>& kernel = kernel_of_[node->id()];
+    if (!IsConstant(*node)) {
+      index_of_[node->id()] = static_cast<int32_t>(nodes_.size());
+      PlanNode& p = nodes_.emplace_back();
+      p.kernel = kernel.get();
+      p.async = kernel == nullptr ? nullptr : kernel->AsAsync();
+      p.first_input = num_slots_;
+      p.num_inputs = static_cast<uint32_t>(node->num_inputs());
+      p.num_outputs = static_cast<uint32_t>(node->num_outputs());
+      p.node_id = node->id();
+      p.has_ref_inputs = std::any_of(node->data_in_edges().begin(), node->data_in_edges().end(),
+                                     [](const Edge* e) { return IsRefType(e->src->output_type(e->src_output)); });
+      num_slots_ += p.num_inputs;
+      max_outputs_ = std::max(max_outputs_, p.num_outputs);
+      has_async_ |= p.async != nullptr;
+    }
+    if (kernel != nullptr) kernels_.push_back(kernel);
+  }
+  num_nodes_ = static_cast<int>(nodes_.size());
+  nodes_.emplace_back();
+  costs_ = std::vector<std::atomic<uint32_t>>(num_nodes_);
+  initial_pending_.assign(num_nodes_, 0);
+}
+
+void Plan::LayOutEdges(const std::vector<Node*>& order) {
+  std::vector<PlanEdge> out;
+  for (const Node* node : order) {
+    const int32_t index = index_of_[node->id()];
+    if (index < 0) {
+      const Tensor* value = kernel_of_[node->id()]->ConstantOutput();
+      for (const Edge* e : node->out_edges()) {
+        if (e->IsControl() || index_of_[e->dst->id()] < 0) continue;
+        constant_slots_.push_back({nodes_[index_of_[e->dst->id()]].first_input + static_cast<uint32_t>(e->dst_input), value});
+      }
+      continue;
+    }
+    PlanNode& p = nodes_[index];
+    p.first_data_edge = static_cast<uint32_t>(data_edges_.size());
+    p.first_control_edge = static_cast<uint32_t>(control_edges_.size());
+    out.clear();
+    for (const Edge* e : node->out_edges()) {
+      const int32_t dst = index_of_[e->dst->id()];
+      if (dst < 0) continue;
+      ++initial_pending_[dst];
+      if (e->IsControl()) {
+        control_edges_.push_back(static_cast<uint32_t>(dst));
+      } else {
+        out.push_back({static_cast<uint32_t>(dst), nodes_[dst].first_input + static_cast<uint32_t>(e->dst_input),
+                       static_cast<uint32_t>(e->src_output), false});
+      }
+    }
+    std::stable_sort(out.begin(), out.end(), [](const PlanEdge& a, const PlanEdge& b) { return a.output < b.output; });
+    for (size_t i = 0; i < out.size(); ++i) out[i].last_use = i + 1 == out.size() || out[i + 1].output != out[i].output;
+    if (p.num_outputs == 1 && out.size() == 1) p.direct_slot = out[0].slot;
+    data_edges_.insert(data_edges_.end(), out.begin(), out.end());
+  }
+  nodes_[num_nodes_].first_data_edge = static_cast<uint32_t>(data_edges_.size());
+  nodes_[num_nodes_].first_control_edge = static_cast<uint32_t>(control_edges_.size());
+  for (int i = 0; i < num_nodes_; ++i) {
+    if (initial_pending_[i] == 0) roots_.push_back(static_cast<uint32_t>(i));
+  }
+}
+
+void Plan::RecordCost(uint32_t i, uint64_t ns) const {
+  const auto now = static_cast<uint32_t>(std::min<uint64_t>(ns, UINT32_MAX / 2));
+  const uint32_t before = cost_ns(i);
+  // The first measurement includes one-time work, so the smaller of the first two counts; later ones are averaged.
+  costs_[i].store(before == 0 ? now : now < before ? now : before - before / 8 + now / 8, std::memory_order_relaxed);
+}
+
+void Plan::UpdateParallelism() const {
+  // With unlimited threads the step takes as long as its longest path; what it could gain must pay for wake-ups.
+  std::vector<uint64_t> finish(num_nodes_, 0);
+  uint64_t total = 0;
+  uint64_t longest = 0;
+  for (int i = 0; i < num_nodes_; ++i) {
+    finish[i] += cost_ns(i);
+    total += cost_ns(i);
+    longest = std::max(longest, finish[i]);
+    for (const PlanEdge& e : data_edges(i)) finish[e.dst] = std::max(finish[e.dst], finish[i]);
+    for (uint32_t dst : control_edges(i)) finish[dst] = std::max(finish[dst], finish[i]);
+  }
+  worth_parallel_.store(total > longest + 4 * kWakeCostNs, std::memory_order_relaxed);
+}
+
+std::unique_ptr<StepState> Plan::AcquireState() const {
+  for (std::atomic<StepState*>& cached : state_cache_) {
+    if (cached.load(std::memory_order_relaxed) == nullptr) continue;
+    // Pairs with the release in ReleaseState: the state's contents are seen.
+    if (StepState* state = cached.exchange(nullptr, std::memory_order_acquire)) return std::unique_ptr<StepState>(state);
+  }
+  return std::make_unique<StepState>(*this);
+}
+
+void Plan::ReleaseState(std::unique_ptr<StepState> state) const {
+  for (std::atomic<StepState*>& cached : state_cache_) {
+    StepState* expected = nullptr;
+    if (cached.load(std::memory_order_relaxed) == nullptr &&
+        cached.compare_exchange_strong(expected, state.get(), std::memory_order_release, std::memory_order_relaxed)) {
+      state.release();
+      return;
+    }
+  }
+}
+
+}  // namespace millrace

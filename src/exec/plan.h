@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/function.h"
+#include "graph/graph.h"
+#include "kernel/kernel_context.h"
+#include "kernel/op_kernel.h"
+#include "millrace/status.h"
+
+namespace millrace {
+
+class StepState;
+
+// One node as the walkers see it. The ranges of its edges end where the next node's begin.
+struct PlanNode {
+  static constexpr uint32_t kNoSlot = ~uint32_t{0};
+
+  OpKernel* kernel = nullptr;    // null: nothing to run (NoOp)
+  AsyncOpKernel* async = nullptr;
+  uint32_t first_input = 0;      // slot of input 0; the others follow
+  uint32_t num_inputs = 0;
+  uint32_t first_data_edge = 0;
+  uint32_t first_control_edge = 0;
+  uint32_t num_outputs = 0;
+  uint32_t direct_slot = kNoSlot;  // where the only output goes when it has just one consumer
+  int node_id = 0;                 // in graph()
+  bool has_ref_inputs = false;     // some input comes from a reference output
+};
+
+struct PlanEdge {
+  uint32_t dst = 0;     // index of the consumer in nodes()
+  uint32_t slot = 0;    // its input slot
+  uint32_t output = 0;  // of the producer
+  bool last_use = false;  // no later edge of the same node carries this output
+};
+
+// How one partition is executed: nodes in topological order, edges as arrays, kernels. Built once, shared by all steps;
+// immutable but for the measured costs. Constants are not nodes: their tensors sit in the input slots for good.
+class Plan {
+ public:
+  using KernelSource = FunctionRef<StatusOr<std::shared_ptr<OpKernel>>(const Node&)>;
+
+  // Takes the graph over. Errors name the node.
+  static StatusOr<std::unique_ptr<Plan>> Build(std::unique_ptr<Graph> graph, Device& device, KernelSource kernels);
+  ~Plan();
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  const Graph& graph() const { return *graph_; }
+  Device& device() const { return device_; }
+  int num_nodes() const { return num_nodes_; }
+  const PlanNode& node(uint32_t i) const { return nodes_[i]; }
+  std::span<const PlanEdge> data_edges(uint32_t i) const {
+    return {data_edges_.data() + nodes_[i].first_data_edge, data_edges_.data() + nodes_[i + 1].first_data_edge};
+  }
+  std::span<const uint32_t> control_edges(uint32_t i) const {
+    return {control_edges_.data() + nodes_[i].first_control_edge, control_edges_.data() + nodes_[i + 1].first_control_edge};
+  }
+  std::span<const uint32_t> roots() const { return roots_; }
+  std::span<const int32_t> initial_pending() const { return initial_pending_; }
+  uint32_t num_slots() const { return num_slots_; }
+  uint32_t max_outputs() const { return max_outputs_; }
+  bool has_async() const { return has_async_; }
+  const Node& graph_node(uint32_t i) const { return *graph_->node(nodes_[i].node_id); }
+  struct ConstantSlot {
+    uint32_t slot;
+    const Tensor* tensor;
+  };
+  std::span<const ConstantSlot> constant_slots() const { return constant_slots_; }
+
+  // Measured time of a node; walkers read it to tell cheap nodes from expensive ones.
+  uint32_t cost_ns(uint32_t i) const { return costs_[i].load(std::memory_order_relaxed); }  // advice only
+  void RecordCost(uint32_t i, uint64_t ns) const;
+  // True in the steps whose nodes should be timed: the first ones and then now and then.
+  bool ShouldMeasure(uint64_t step) const { return step == 0 || step == 4 || (step & 0xff) == 0xff; }
+  uint64_t CountStep() const { return steps_.fetch_add(1, std::memory_order_relaxed); }
+  // Whether running on several threads can pay for waking them, by the costs measured so far. Call after measuring.
+  void UpdateParallelism() const;
+  bool worth_parallel() const { return worth_parallel_.load(std::memory_order_relaxed); }  // advice only
+
+  // Step states are kept for the next step.
+  std::unique_ptr<StepState> AcquireState() const;
+  void ReleaseState(std::unique_ptr<StepState> state) const;
+
+ private:
+  explicit Plan(std::unique_ptr<Graph> graph, Device& device) : graph_(std::move(graph)), device_(device) {}
+  Status CreateKernels(const std::vector<Node*>& order, KernelSource kernels);
+  void LayOutNodes(const std::vector<Node*>& order);
+  void LayOutEdges(const std::vector<Node*>& order);
+  bool IsConstant(const Node& node) const;
+
+  static constexpr int kStateCache = 8;
+
+  std::unique_ptr<Graph> graph_;
+  Device& device_;
+  int num_nodes_ = 0;
+  uint32_t num_slots_ = 0;
+  uint32_t max_outputs_ = 1;
+  bool has_async_ = false;
+  std::vector<PlanNode> nodes_;  // one more than num_nodes_: ends the ranges of the last
+  std::vector<PlanEdge> data_edges_;
+  std::vector<uint32_t> control_edges_;
+  std::vector<uint32_t> roots_;
+  std::vector<int32_t> initial_pending_;
+  std::vector<ConstantSlot> constant_slots_;
+  std::vector<int32_t> index_of_;  // by node id; -1: not a plan node. Empty after Build.
+  std::vector<std::shared_ptr<OpKernel>> kernels_;
+  std::vector<std::shared_ptr<OpKernel>> kernel_of_;  // by node id, during Build
+  mutable std::vector<std::atomic<uint32_t>> costs_;
+  mutable std::atomic<uint64_t> steps_{0};
+  mutable std::atomic<bool> worth_parallel_{false};
+  mutable std::atomic<StepState*> state_cache_[kStateCache] = {};
+};
+
+}  // namespace millrace

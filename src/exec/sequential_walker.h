@@ -1,0 +1,16 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "exec/kernel_runner.h"
+#include "exec/plan.h"
+#include "exec/step_state.h"
+
+namespace millrace {
+
+// Runs every node of a plan on the calling thread in topological order: no counts, no atomics, no queue.
+// REQUIRES: !plan.has_async(). Kernels may still spread their own loops over the pool. `trace` may be null; with
+// `measure` the plan's costs are brought up to date. Returns the first error, or Cancelled.
+Status RunSequentially(const Plan& plan, StepState& state, const StepServices& services, bool measure, StepTrace* trace);
+
+}  // namespace millrace

@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/step_state.h"
+
+namespace millrace {
+
+StepState::StepState(const Plan& plan) : plan_(plan), slots_(plan.num_slots()), outputs_(plan.max_outputs()) {
+  for (const Plan::ConstantSlot& c : plan.constant_slots()) {
+    slots_[c.slot].kind = TensorValue::Kind::kConstant;
+    slots_[c.slot].borrowed = c.tensor;
+  }
+}
+
+void StepState::ResetPending() {
+  const std::span<const int32_t> initial = plan_.initial_pending();
+  if (pending_ == nullptr) pending_ = std::make_unique<std::atomic<int32_t>[]>(initial.size());
+  // Relaxed: the step starts on this thread and hands nodes to others through a queue.
+  for (size_t i = 0; i < initial.size(); ++i) pending_[i].store(initial[i], std::memory_order_relaxed);
+}
+
+void StepState::DropValues() {
+  const auto drop = [](TensorValue& v) {
+    if (v.kind == TensorValue::Kind::kConstant) return;
+    v = TensorValue();
+  };
+  for (TensorValue& v : slots_) drop(v);
+  for (TensorValue& v : outputs_) v = TensorValue();
+  for (const Plan::ConstantSlot& c : plan_.constant_slots()) slots_[c.slot].is_dead = false;
+}
+
+}  // namespace millrace

@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "exec/plan.h"
+
+namespace millrace {
+
+// The values of one step of one plan: an entry for each input slot and, for the parallel walker, the count of inputs
+// each node still waits for. Reused between steps; between steps only the slots of constants are filled.
+class StepState {
+ public:
+  explicit StepState(const Plan& plan);
+
+  TensorValue* slots() { return slots_.data(); }
+  TensorValue* outputs() { return outputs_.data(); }  // scratch of the sequential walker
+  // REQUIRES: ResetPending was called in this step.
+  std::atomic<int32_t>& pending(uint32_t node) { return pending_[node]; }
+  void ResetPending();
+  // Drops what a step that failed has left.
+  void DropValues();
+
+ private:
+  const Plan& plan_;
+  std::vector<TensorValue> slots_;
+  std::vector<TensorValue> outputs_;
+  std::unique_ptr<std::atomic<int32_t>[]> pending_;
+};
+
+}  // namespace millrace

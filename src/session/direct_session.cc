@@ -1,0 +1,318 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "session/direct_session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "base/small_vector.h"
+#include "compile/place/placer.h"
+#include "kernel/kernel_registry.h"
+#include "session/session_factory.h"
+#include "tensorflow/core/framework/graph.pb.h"
+
+namespace millrace {
+namespace {
+
+int ResolveThreads(int configured) {
+  if (configured > 0) return configured;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+Status CheckFeed(const EndpointInfo& info, const std::string& name, size_t index, const Tensor& value) {
+  if (value.dtype() != info.dtype) {
+    return errors::InvalidArgument("Expects arg[", index, "] to be ", DataTypeName(info.dtype), " but ",
+                                   DataTypeName(value.dtype()), " is provided, for tensor '", name, "'");
+  }
+  if (!value.IsInitialized()) return errors::InvalidArgument("The value fed for tensor '", name, "' is not initialized");
+  if (!info.shape.unknown_rank() && !info.shape.IsCompatibleWith(value.shape())) {
+    return errors::InvalidArgument("Cannot feed value of shape ", value.shape(), " for Tensor '", name,
+                                   "', which has shape ", info.shape);
+  }
+  return Status();
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Session>> DirectSession::Make(const SessionOptions& options) {
+  DeviceOptions device_options;
+  device_options.device_count = options.device_count;
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<DeviceSet> devices,
+                      DeviceFactoryRegistry::Global().CreateDevices(device_options));
+  return std::unique_ptr<Session>(new DirectSession(options, std::move(devices)));
+}
+
+DirectSession::DirectSession(const SessionOptions& options, std::unique_ptr<DeviceSet> devices)
+    : options_(options), devices_(std::make_shared<LocalDevices>(std::move(devices))), worker_(devices_),
+      evaluator_(worker_), compiler_({&worker_}, MakeCompileOptions()) {
+  const int inter = ResolveThreads(options.inter_op_parallelism_threads);
+  const int intra = ResolveThreads(options.intra_op_parallelism_threads);
+  pool_ = GetThreadPool(std::max(inter, intra), options.use_per_session_threads);
+  inter_op_pool_ = inter > 1 ? pool_.get() : nullptr;
+  intra_op_pool_ = intra > 1 ? pool_.get() : nullptr;
+  graph_ = std::make_unique<Graph>(OpRegistry::Global());
+  DirectSessions::Get().Add(this);
+}
+
+DirectSession::~DirectSession() {
+  DirectSessions::Get().Remove(this);
+  Close().IgnoreError("closing a direct session cannot fail");
+}
+
+CompileOptions DirectSession::MakeCompileOptions() {
+  CompileOptions o;
+  const Device* client = devices_->devices().client_device();
+  o.prune.client_device = client->name();
+  o.prune.client_incarnation = client->attributes().incarnation;
+  o.place.devices = &devices_->devices();
+  o.place.has_kernel = [](std::string_view type, const NodeProps& props) {
+    return KernelRegistry::Global().HasKernel(type, props);
+  };
+  o.place.allow_soft_placement = options_.allow_soft_placement;
+  o.place.log_device_placement = options_.log_device_placement;
+  o.partition.key = TaskKey;
+  if (options_.fold_constants) o.evaluator = &evaluator_;
+  if (!options_.eliminate_common_subexpressions) o.disabled_passes.insert("cse");
+  return o;
+}
+
+Status DirectSession::Create(const tensorflow::GraphDef& graph) {
+  if (graph.node_size() == 0 && graph.library().function_size() == 0) return Status();
+  {
+    WriterLock lock(graph_mu_);
+    if (created_) return errors::AlreadyExists("A Graph has already been created for this session.");
+  }
+  return Extend(graph);
+}
+
+Status DirectSession::Extend(const tensorflow::GraphDef& graph) {
+  if (runner_.closed()) return errors::Cancelled("Session has been closed.");
+  WriterLock lock(graph_mu_);
+  const int first = graph_->num_node_ids();
+  MR_RETURN_IF_ERROR(ImportGraphDef(graph, ImportOptions(), graph_.get()));
+  return FinishExtend(first);
+}
+
+Status DirectSession::ExtendFrom(const Graph& graph) {
+  if (runner_.closed()) return errors::Cancelled("Session has been closed.");
+  WriterLock lock(graph_mu_);
+  const int first = graph_->num_node_ids();
+  for (int id = seen_ids_; id < graph.num_node_ids(); ++id) {
+    const Node* node = graph.node(id);
+    if (node == nullptr) continue;
+    if (graph_->FindNode(node->name()) != nullptr) {
+      DropNodesFrom(first);
+      return errors::AlreadyExists("Node name '", node->name(), "' already exists in the Graph");
+    }
+    Node* copy = graph_->AddNodeWithProps(node->name(), node->shared_props());
+    copy->set_requested_device(node->requested_device());
+  }
+  for (int id = seen_ids_; id < graph.num_node_ids(); ++id) {
+    const Node* node = graph.node(id);
+    if (node == nullptr) continue;
+    Node* copy = graph_->FindNode(node->name());
+    for (const Edge* e : node->in_edges()) {
+      if (e == nullptr || !e->src->IsOp()) continue;
+      Node* src = graph_->FindNode(e->src->name());
+      if (src == nullptr) {
+        DropNodesFrom(first);
+        return errors::InvalidArgument("Node '", node->name(), "': Unknown input node '", e->src->name(), "'");
+      }
+      if (e->IsControl()) {
+        graph_->AddControlEdge(src, copy);
+      } else {
+        graph_->AddEdge(src, e->src_output, copy, e->dst_input);
+      }
+    }
+  }
+  MR_RETURN_IF_ERROR(FinishExtend(first));
+  seen_ids_ = graph.num_node_ids();
+  return Status();
+}
+
+Status DirectSession::FinishExtend(int first) {
+  if (!options_.place_pruned_graph) {
+    PlaceOptions place = MakeCompileOptions().place;
+    if (Status placed = Place(graph_.get(), place); !placed.ok()) {
+      DropNodesFrom(first);
+      return placed;
+    }
+  }
+  created_ = true;
+  return Status();
+}
+
+void DirectSession::DropNodesFrom(int first) {
+  for (int id = graph_->num_node_ids() - 1; id >= first; --id) {
+    if (Node* node = graph_->node(id)) graph_->RemoveNode(node);
+  }
+}
+
+StatusOr<const Executable*> DirectSession::Compile(const RunSignature& signature) {
+  if (runner_.closed()) return errors::Cancelled("Session has been closed.");
+  return cache_.FindOrCompile(signature, [&](const RunSignature& canonical) -> StatusOr<std::unique_ptr<CompiledStep>> {
+    ReaderLock lock(graph_mu_);
+    if (!created_) return errors::InvalidArgument("Session was not created with a graph before Run()!");
+    return compiler_.Compile(*graph_, canonical);
+  });
+}
+
+Status DirectSession::Run(const RunOptions& options, const Feeds& feeds, const std::vector<std::string>& fetches,
+                          const std::vector<std::string>& targets, std::vector<Tensor>* outputs,
+                          RunMetadata* metadata) {
+  const auto feed_name = [&](size_t i) { return std::string_view(feeds[i].first); };
+  const uint64_t hash = SignatureCache::Hash(feeds.size(), feed_name, fetches, targets);
+  const Executable* executable = cache_.Find(hash, feeds.size(), feed_name, fetches, targets);
+  if (executable == nullptr) [[unlikely]] {
+    RunSignature signature{{}, fetches, targets};
+    for (const auto& feed : feeds) signature.feeds.push_back(feed.first);
+    MR_ASSIGN_OR_RETURN(executable, Compile(signature));
+  }
+  return RunExecutable(*executable, options, feeds.size(), [&](size_t i) -> const Tensor& { return feeds[i].second; },
+                       outputs, metadata);
+}
+
+StatusOr<Session::CallableHandle> DirectSession::MakeCallable(const CallableOptions& options) {
+  auto callable = std::make_unique<Callable>();
+  MR_ASSIGN_OR_RETURN(callable->executable, Compile({options.feeds, options.fetches, options.targets}));
+  callable->options = options.run_options;
+  return callables_.Add(std::move(callable));
+}
+
+Status DirectSession::RunCallable(CallableHandle handle, std::span<const Tensor> feeds, std::vector<Tensor>* outputs,
+                                  RunMetadata* metadata) {
+  const Callable* callable = callables_.Find(handle);
+  if (callable == nullptr) return errors::InvalidArgument("No such callable handle: ", handle);
+  return RunExecutable(*callable->executable, callable->options, feeds.size(),
+                       [&](size_t i) -> const Tensor& { return feeds[i]; }, outputs, metadata);
+}
+
+Status DirectSession::ReleaseCallable(CallableHandle handle) {
+  if (!callables_.Release(handle)) return errors::InvalidArgument("No such callable handle: ", handle);
+  return Status();
+}
+
+Status DirectSession::RunExecutable(const Executable& executable, const RunOptions& options, size_t num_feeds,
+                                    FunctionRef<const Tensor&(size_t)> feed, std::vector<Tensor>* outputs,
+                                    RunMetadata* metadata) {
+  const CompiledStep& step = *executable.step;
+  if (num_feeds != executable.feed_slots.size()) {
+    return errors::InvalidArgument("Expected ", executable.feed_slots.size(), " feed tensors, but got ", num_feeds);
+  }
+  SmallVector<const Tensor*, 8> args;
+  args.resize(static_cast<uint32_t>(num_feeds));
+  for (size_t i = 0; i < num_feeds; ++i) {
+    const uint32_t slot = executable.feed_slots[i];
+    const Tensor& value = feed(i);
+    const EndpointInfo& info = step.feeds[slot];
+    if (value.dtype() != info.dtype || !info.shape.unknown_rank() || !value.IsInitialized()) [[unlikely]] {
+      MR_RETURN_IF_ERROR(CheckFeed(info, executable.signature.feeds[i], i, value));
+    }
+    args[slot] = &value;
+  }
+  const size_t num_fetches = executable.fetch_slots.size();
+  std::vector<Tensor> unordered;
+  std::vector<Tensor> ignored;
+  if (outputs == nullptr) outputs = &ignored;
+  outputs->clear();
+  std::vector<Tensor>& rets = executable.fetches_in_order ? *outputs : unordered;
+  rets.resize(step.fetches.size());
+
+  StepRunner::Request request;
+  request.args = args;
+  request.rets = rets;
+  request.inter_op_pool = inter_op_pool_;
+  request.intra_op_pool = intra_op_pool_;
+  request.timeout_in_ms = options.timeout_in_ms > 0 ? options.timeout_in_ms : options_.operation_timeout_in_ms;
+  Status status;
+  if (metadata != nullptr && (options.trace_level != RunOptions::TraceLevel::kNone || options.output_partition_graphs))
+      [[unlikely]] {
+    status = RunTraced(executable, request, options, metadata);
+  } else {
+    status = runner_.Run(step, request);
+  }
+  if (!status.ok()) [[unlikely]] {
+    outputs->clear();
+    return status;
+  }
+  if (!executable.fetches_in_order) {
+    outputs->reserve(num_fetches);
+    for (const uint32_t slot : executable.fetch_slots) outputs->push_back(rets[slot]);
+  }
+  return Status();
+}
+
+Status DirectSession::RunTraced(const Executable& executable, StepRunner::Request& request, const RunOptions& options,
+                                RunMetadata* metadata) {
+  using std::chrono::system_clock;
+  *metadata = RunMetadata();
+  metadata->step_start_unix_us =
+      std::chrono::duration_cast<std::chrono::microseconds>(system_clock::now().time_since_epoch()).count();
+  if (options.trace_level != RunOptions::TraceLevel::kNone) request.metadata = metadata;
+  Status status = runner_.Run(*executable.step, request);
+  if (options.output_partition_graphs) {
+    for (const auto& partition : executable.step->partitions) {
+      for (std::string& graph : partition->SerializedGraphs()) metadata->partition_graphs.push_back(std::move(graph));
+    }
+  }
+  return status;
+}
+
+StatusOr<std::vector<DeviceInfo>> DirectSession::ListDevices() {
+  if (runner_.closed()) return errors::Cancelled("Session has been closed.");
+  std::vector<DeviceInfo> infos;
+  for (const auto& device : devices_->devices().devices()) {
+    const DeviceAttributes& a = device->attributes();
+    infos.push_back({a.name, a.type, a.memory_limit, a.incarnation});
+  }
+  return infos;
+}
+
+Status DirectSession::Close() {
+  runner_.Close();
+  return Status();
+}
+
+void DirectSession::ResetContainers(const std::vector<std::string>& containers) {
+  devices_->ClearContainers(containers);
+  Close().IgnoreError("closing a direct session cannot fail");
+}
+
+DirectSession::CallableTable::~CallableTable() {
+  for (std::atomic<Chunk*>& slot : chunks_) {
+    Chunk* chunk = slot.load(std::memory_order_acquire);
+    if (chunk == nullptr) break;
+    for (std::atomic<Callable*>& callable : *chunk) delete callable.load(std::memory_order_acquire);
+    delete chunk;
+  }
+}
+
+StatusOr<Session::CallableHandle> DirectSession::CallableTable::Add(std::unique_ptr<Callable> callable) {
+  MutexLock lock(mu_);
+  if (next_ == kChunk * kMaxChunks) return errors::ResourceExhausted("Too many callables in one session: ", next_);
+  std::atomic<Chunk*>& slot = chunks_[next_ / kChunk];
+  if (slot.load(std::memory_order_relaxed) == nullptr) slot.store(new Chunk{}, std::memory_order_release);
+  // Releases of chunk and entry pair with the acquires in Find.
+  (*slot.load(std::memory_order_relaxed))[next_ % kChunk].store(callable.release(), std::memory_order_release);
+  return next_++;
+}
+
+const DirectSession::Callable* DirectSession::CallableTable::Find(CallableHandle handle) const {
+  if (handle < 0 || handle >= kChunk * kMaxChunks) return nullptr;
+  const Chunk* chunk = chunks_[handle / kChunk].load(std::memory_order_acquire);
+  return chunk == nullptr ? nullptr : (*chunk)[handle % kChunk].load(std::memory_order_acquire);
+}
+
+bool DirectSession::CallableTable::Release(CallableHandle handle) {
+  if (Find(handle) == nullptr) return false;
+  MutexLock lock(mu_);
+  Chunk& chunk = *chunks_[handle / kChunk].load(std::memory_order_acquire);
+  Callable* callable = chunk[handle % kChunk].exchange(nullptr, std::memory_order_acq_rel);
+  if (callable == nullptr) return false;
+  released_.emplace_back(callable);
+  return true;
+}
+
+}  // namespace millrace

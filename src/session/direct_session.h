@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/thread_pool.h"
+#include "graph/graph.h"
+#include "graph/graph_import.h"
+#include "millrace/session.h"
+#include "session/signature_cache.h"
+#include "step/constant_evaluator.h"
+#include "step/local_worker.h"
+#include "step/step_compiler.h"
+#include "step/step_runner.h"
+
+namespace millrace {
+
+// A session on the devices of this process: a cluster of one worker. Thread-safe; Runs take no lock once their
+// signature is known.
+class DirectSession : public Session {
+ public:
+  static StatusOr<std::unique_ptr<Session>> Make(const SessionOptions& options);
+  ~DirectSession() override;
+
+  Status Create(const tensorflow::GraphDef& graph) override MR_EXCLUDES(graph_mu_);
+  Status Extend(const tensorflow::GraphDef& graph) override MR_EXCLUDES(graph_mu_);
+  Status ExtendFrom(const Graph& graph) override MR_EXCLUDES(graph_mu_);
+  using Session::Run;
+  Status Run(const RunOptions& options, const Feeds& feeds, const std::vector<std::string>& fetches,
+             const std::vector<std::string>& targets, std::vector<Tensor>* outputs, RunMetadata* metadata) override;
+  StatusOr<CallableHandle> MakeCallable(const CallableOptions& options) override;
+  Status RunCallable(CallableHandle handle, std::span<const Tensor> feeds, std::vector<Tensor>* outputs,
+                     RunMetadata* metadata) override;
+  Status ReleaseCallable(CallableHandle handle) override;
+  StatusOr<std::vector<DeviceInfo>> ListDevices() override;
+  Status Close() override;
+
+  // Drops the resources in `containers` (all when empty), then closes.
+  void ResetContainers(const std::vector<std::string>& containers);
+  size_t num_compiled_for_test() const { return cache_.num_compiled(); }
+
+ private:
+  struct Callable {
+    const Executable* executable = nullptr;
+    RunOptions options;
+  };
+  // Callables by handle, so that a run finds its own without a lock. Chunks and entries stay until the session ends.
+  class CallableTable {
+   public:
+    ~CallableTable();
+    StatusOr<CallableHandle> Add(std::unique_ptr<Callable> callable) MR_EXCLUDES(mu_);
+    const Callable* Find(CallableHandle handle) const;
+    bool Release(CallableHandle handle) MR_EXCLUDES(mu_);
+
+   private:
+    static constexpr int64_t kChunk = 256;
+    static constexpr int64_t kMaxChunks = 4096;
+    using Chunk = std::array<std::atomic<Callable*>, kChunk>;
+    Mutex mu_;
+    int64_t next_ MR_GUARDED_BY(mu_) = 0;
+    std::vector<std::unique_ptr<Callable>> released_ MR_GUARDED_BY(mu_);  // a run may still be using them
+    std::array<std::atomic<Chunk*>, kMaxChunks> chunks_ = {};
+  };
+
+  DirectSession(const SessionOptions& options, std::unique_ptr<DeviceSet> devices);
+  CompileOptions MakeCompileOptions();
+  StatusOr<const Executable*> Compile(const RunSignature& signature) MR_EXCLUDES(graph_mu_);
+  // Places nodes from id `first` on and gives them back on error.
+  Status FinishExtend(int first) MR_REQUIRES(graph_mu_);
+  void DropNodesFrom(int first) MR_REQUIRES(graph_mu_);
+  Status RunExecutable(const Executable& executable, const RunOptions& options, size_t num_feeds,
+                       FunctionRef<const Tensor&(size_t)> feed, std::vector<Tensor>* outputs, RunMetadata* metadata);
+  Status RunTraced(const Executable& executable, StepRunner::Request& request, const RunOptions& options,
+                   RunMetadata* metadata);
+
+  const SessionOptions options_;
+  const std::shared_ptr<LocalDevices> devices_;
+  LocalWorker worker_;
+  StepConstantEvaluator evaluator_;
+  const StepCompiler compiler_;
+  std::shared_ptr<ThreadPool> pool_;      // null: one thread
+  ThreadPool* inter_op_pool_ = nullptr;   // pool_ or null
+  ThreadPool* intra_op_pool_ = nullptr;
+
+  StepRunner runner_;
+  SignatureCache cache_;
+  CallableTable callables_;
+
+  SharedMutex graph_mu_;
+  std::unique_ptr<Graph> graph_ MR_GUARDED_BY(graph_mu_);
+  bool created_ MR_GUARDED_BY(graph_mu_) = false;
+  int seen_ids_ MR_GUARDED_BY(graph_mu_) = 2;  // of the graph passed to ExtendFrom
+};
+
+}  // namespace millrace

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "session/session_factory.h"
+
+#include <map>
+
+#include "session/direct_session.h"
+
+namespace millrace {
+namespace {
+
+struct Factories {
+  Mutex mu;
+  std::map<std::string, SessionFactory> by_name MR_GUARDED_BY(mu);
+};
+
+SessionFactory DirectFactory() {
+  SessionFactory f;
+  f.accepts = [](const SessionOptions& options) { return options.target.empty(); };
+  f.make = DirectSession::Make;
+  f.reset = [](const SessionOptions&, const std::vector<std::string>& containers) {
+    DirectSessions::Get().ResetAll(containers);
+    return Status();
+  };
+  return f;
+}
+
+Factories& GetFactories() {
+  static Factories* factories = [] {
+    auto* f = new Factories;
+    MutexLock lock(f->mu);
+    f->by_name["DIRECT_SESSION"] = DirectFactory();
+    return f;
+  }();
+  return *factories;
+}
+
+StatusOr<SessionFactory> FindFactory(const SessionOptions& options) {
+  Factories& factories = GetFactories();
+  MutexLock lock(factories.mu);
+  std::string names;
+  for (const auto& [name, factory] : factories.by_name) {
+    if (factory.accepts(options)) return factory;
+    names += names.empty() ? name : ", " + name;
+  }
+  return errors::NotFound("No session factory registered for the given session options: {target: \"", options.target,
+                          "\"} Registered factories are {", names, "}.");
+}
+
+}  // namespace
+
+Status RegisterSessionFactory(std::string name, SessionFactory factory) {
+  Factories& factories = GetFactories();
+  MutexLock lock(factories.mu);
+  if (!factories.by_name.emplace(name, std::move(factory)).second) {
+    return errors::AlreadyExists("Two session factories are being registered under ", name);
+  }
+  return Status();
+}
+
+StatusOr<std::unique_ptr<Session>> NewSession(const SessionOptions& options) {
+  MR_ASSIGN_OR_RETURN(SessionFactory factory, FindFactory(options));
+  return factory.make(options);
+}
+
+Status Reset(const SessionOptions& options, const std::vector<std::string>& containers) {
+  MR_ASSIGN_OR_RETURN(SessionFactory factory, FindFactory(options));
+  return factory.reset(options, containers);
+}
+
+DirectSessions& DirectSessions::Get() {
+  static auto* sessions = new DirectSessions;
+  return *sessions;
+}
+
+void DirectSessions::Add(DirectSession* session) {
+  MutexLock lock(mu_);
+  sessions_.insert(session);
+}
+
+void DirectSessions::Remove(DirectSession* session) {
+  MutexLock lock(mu_);
+  sessions_.erase(session);
+}
+
+void DirectSessions::ResetAll(const std::vector<std::string>& containers) {
+  // Under the lock, so that no session is destroyed meanwhile; closing a session runs only cancellation callbacks.
+  MutexLock lock(mu_);
+  for (DirectSession* session : sessions_) session->ResetContainers(containers);
+  sessions_.clear();
+}
+
+std::shared_ptr<ThreadPool> GetThreadPool(int parallelism, bool own) {
+  if (parallelism <= 1) return nullptr;
+  if (own) return std::make_shared<ThreadPool>("session", parallelism);
+  static auto* mu = new Mutex;
+  static auto* pools = new std::map<int, std::weak_ptr<ThreadPool>>;
+  MutexLock lock(*mu);
+  std::weak_ptr<ThreadPool>& shared = (*pools)[parallelism];
+  if (std::shared_ptr<ThreadPool> pool = shared.lock()) return pool;
+  auto pool = std::make_shared<ThreadPool>("compute", parallelism);
+  shared = pool;
+  return pool;
+}
+
+}  // namespace millrace

@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/thread_pool.h"
+#include "millrace/session.h"
+
+namespace millrace {
+
+class DirectSession;
+
+// A kind of session, chosen by the target: "" is the direct session; others register themselves.
+struct SessionFactory {
+  std::function<bool(const SessionOptions&)> accepts;
+  std::function<StatusOr<std::unique_ptr<Session>>(const SessionOptions&)> make;
+  std::function<Status(const SessionOptions&, const std::vector<std::string>& containers)> reset;
+};
+// Names are unique: AlreadyExists otherwise. Thread-safe.
+Status RegisterSessionFactory(std::string name, SessionFactory factory);
+
+// The direct sessions of the process, so that Reset finds them. Thread-safe.
+class DirectSessions {
+ public:
+  static DirectSessions& Get();
+  void Add(DirectSession* session) MR_EXCLUDES(mu_);
+  void Remove(DirectSession* session) MR_EXCLUDES(mu_);
+  void ResetAll(const std::vector<std::string>& containers) MR_EXCLUDES(mu_);
+
+ private:
+  Mutex mu_;
+  std::set<DirectSession*> sessions_ MR_GUARDED_BY(mu_);
+};
+
+// A pool of that parallelism: one that other sessions have too unless `own`. Null for one thread.
+std::shared_ptr<ThreadPool> GetThreadPool(int parallelism, bool own);
+
+}  // namespace millrace

@@ -1,0 +1,135 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "step/local_worker.h"
+
+#include <array>
+#include <chrono>
+#include <deque>
+
+#include "compile/partition/partition.h"
+#include "exec/executor.h"
+#include "exec/plan.h"
+#include "graph/summary.h"
+#include "kernel/kernel_registry.h"
+#include "step/local_rendezvous.h"
+
+namespace millrace {
+namespace {
+
+// The plans of one partition, one per device.
+class LocalPartition : public InstalledPartition {
+ public:
+  struct Part {
+    std::unique_ptr<Plan> plan;
+    ResourceManager* resources = nullptr;
+  };
+
+  LocalPartition(std::shared_ptr<LocalDevices> devices, std::vector<Part> parts)
+      : devices_(std::move(devices)), parts_(std::move(parts)) {}
+
+  void Run(StepArgs& args, Done done) override {
+    CallFrame frame{args.args, args.rets};
+    if (parts_.size() == 1 && args.metadata == nullptr) [[likely]] {
+      PartitionRun run{parts_[0].plan.get(), Services(parts_[0], args, frame), nullptr};
+      done(RunPartitions({&run, 1}, args.inter_op_pool));
+      return;
+    }
+    done(RunGeneral(args, frame));
+  }
+
+  std::vector<std::string> SerializedGraphs() const override {
+    std::vector<std::string> graphs;
+    for (const Part& part : parts_) graphs.push_back(SerializeGraph(part.plan->graph()));
+    return graphs;
+  }
+
+ private:
+  static StepServices Services(const Part& part, const StepArgs& args, CallFrame& frame) {
+    StepServices s;
+    s.step_id = args.step_id;
+    s.device = &part.plan->device();
+    s.resources = part.resources;
+    s.call_frame = &frame;
+    s.cancellation = args.cancellation;
+    s.pool = args.intra_op_pool;
+    return s;
+  }
+
+  // Several devices, or a traced step.
+  Status RunGeneral(StepArgs& args, CallFrame& frame) const {
+    RefPtr<LocalRendezvous> rendezvous;
+    if (parts_.size() > 1) rendezvous = MakeRef<LocalRendezvous>();
+    const auto start = StepTrace::Clock::now();
+    std::deque<StepTrace> traces;
+    std::vector<PartitionRun> runs;
+    for (const Part& part : parts_) {
+      StepTrace* trace = nullptr;
+      if (args.metadata != nullptr) trace = &traces.emplace_back(part.plan->device().name(), start);
+      PartitionRun& run = runs.emplace_back(PartitionRun{part.plan.get(), Services(part, args, frame), trace});
+      run.services.rendezvous = rendezvous.get();
+    }
+    Status status = RunPartitions(runs, args.inter_op_pool);
+    for (StepTrace& trace : traces) args.metadata->devices.push_back(trace.Take());
+    return status;
+  }
+
+  const std::shared_ptr<LocalDevices> devices_;
+  const std::vector<Part> parts_;
+};
+
+}  // namespace
+
+LocalDevices::LocalDevices(std::unique_ptr<DeviceSet> devices) : devices_(std::move(devices)) {
+  for (const auto& device : devices_->devices()) {
+    resources_[device.get()] = std::make_unique<ResourceManager>(device->name());
+  }
+}
+
+void LocalDevices::ClearContainers(const std::vector<std::string>& containers) {
+  for (auto& [device, resources] : resources_) {
+    if (containers.empty()) resources->Clear();
+    for (const std::string& container : containers) resources->Cleanup(container);
+  }
+}
+
+LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices) : devices_(std::move(devices)) {
+  task_ = TaskKey(devices_->devices().client_device()->name());
+}
+
+StatusOr<std::unique_ptr<InstalledPartition>> LocalWorker::Install(PartitionSpec spec) {
+  PartitionOptions options;
+  options.incarnation = [this](std::string_view name) {
+    const Device* device = devices_->devices().Find(name);
+    return device == nullptr ? uint64_t{1} : device->attributes().incarnation;
+  };
+  MR_ASSIGN_OR_RETURN(std::vector<GraphPartition> graphs, PartitionGraph(std::move(spec.graph), options));
+  std::vector<LocalPartition::Part> parts;
+  for (GraphPartition& g : graphs) {
+    // A partition without nodes carries no device.
+    Device* device = g.key.empty() ? devices_->devices().client_device() : devices_->devices().Find(g.key);
+    if (device == nullptr) return errors::InvalidArgument("No device '", g.key, "' in task ", task_);
+    auto make = [this, device](const Node& node) { return MakeKernel(node, *device); };
+    MR_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, Plan::Build(std::move(g.graph), *device, make));
+    parts.push_back({std::move(plan), &devices_->resources(*device)});
+  }
+  return std::unique_ptr<InstalledPartition>(new LocalPartition(devices_, std::move(parts)));
+}
+
+StatusOr<std::shared_ptr<OpKernel>> LocalWorker::MakeKernel(const Node& node, Device& device) {
+  const bool keep = node.op_def().is_stateful;
+  const std::pair<const Device*, std::string> key(&device, keep ? node.name() : std::string());
+  if (keep) {
+    MutexLock lock(mu_);
+    const auto it = stateful_kernels_.find(key);
+    if (it != stateful_kernels_.end()) return it->second;
+  }
+  KernelConstruction construction(node.name(), node.shared_props(), device, devices_->resources(device));
+  auto made = KernelRegistry::Global().Create(device.type(), construction);
+  if (!made.ok()) return AddNodeContext(made.status(), node);
+  std::shared_ptr<OpKernel> kernel = *std::move(made);
+  if (!keep) return kernel;
+  MutexLock lock(mu_);
+  return stateful_kernels_.emplace(key, std::move(kernel)).first->second;
+}
+
+}  // namespace millrace

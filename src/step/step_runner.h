@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/cancellation.h"
+#include "base/mutex.h"
+#include "step/step_compiler.h"
+
+namespace millrace {
+
+class ThreadPool;
+
+// Runs steps one after the other or at the same time, and can stop them all. Thread-safe.
+class StepRunner {
+ public:
+  struct Request {
+    std::span<const Tensor* const> args;  // by feed slot
+    std::span<Tensor> rets;               // by fetch slot
+    ThreadPool* inter_op_pool = nullptr;
+    ThreadPool* intra_op_pool = nullptr;
+    int64_t timeout_in_ms = 0;        // 0: none
+    RunMetadata* metadata = nullptr;  // null: not traced
+  };
+
+  StepRunner() = default;
+  ~StepRunner();
+  StepRunner(const StepRunner&) = delete;
+  StepRunner& operator=(const StepRunner&) = delete;
+
+  // Runs one step to its end. The first error of any worker wins and aborts the others. Cancelled after Close,
+  // DeadlineExceeded when the time is up.
+  Status Run(const CompiledStep& step, const Request& request);
+  // Cancels the steps in progress and refuses later ones. Does not wait. Idempotent.
+  void Close() MR_EXCLUDES(mu_);
+  bool closed() const { return closed_.load(std::memory_order_seq_cst); }
+
+ private:
+  // What a step in progress needs beyond the plan's state. Kept for later steps, so that a step allocates nothing; all
+  // ever made stay in all_, so that Close reaches those in use without a list of them on the hot path.
+  struct Context {
+    CancellationManager cancellation;
+    std::atomic<bool> in_use{false};
+    Context* next = nullptr;
+  };
+  Context* Acquire() MR_EXCLUDES(mu_);
+  Status RunWorkers(const CompiledStep& step, StepArgs& args);
+
+  std::atomic<bool> closed_{false};
+  std::atomic<int64_t> next_step_id_{1};
+  std::atomic<Context*> all_{nullptr};  // a list that only grows
+  Mutex mu_;                            // serialises Close
+};
+
+}  // namespace millrace

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/cancellation.h"
+#include "base/function.h"
+#include "graph/graph.h"
+#include "millrace/run_metadata.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+
+namespace millrace {
+
+class ThreadPool;
+
+// The part of a compiled step that one worker runs: all nodes that were placed on the devices of its task.
+struct PartitionSpec {
+  std::unique_ptr<Graph> graph;
+};
+
+// What one step hands to the workers. Everything is borrowed until the step is done.
+struct StepArgs {
+  int64_t step_id = 0;
+  std::span<const Tensor* const> args;          // by feed slot
+  std::span<Tensor> rets;                       // by fetch slot
+  CancellationManager* cancellation = nullptr;  // never null
+  ThreadPool* inter_op_pool = nullptr;          // null: nodes run one after the other
+  ThreadPool* intra_op_pool = nullptr;          // null: kernels use one thread
+  RunMetadata* metadata = nullptr;              // null: not traced
+};
+
+// A partition that a worker has taken in and made kernels for. Dropping it removes it. Thread-safe.
+class InstalledPartition {
+ public:
+  using Done = UniqueFunction<void(Status)>;
+  virtual ~InstalledPartition() = default;
+  // Runs one step and calls `done` once, when nothing of it runs any more; a worker of this process does both on
+  // the calling thread. Cancelling args.cancellation aborts the step.
+  virtual void Run(StepArgs& args, Done done) = 0;
+  // Nodes per device after the last pass, for RunMetadata.
+  virtual std::vector<std::string> SerializedGraphs() const = 0;
+};
+
+// A task that can run partitions: in this process, or behind a connection. Thread-safe.
+class Worker {
+ public:
+  virtual ~Worker() = default;
+  // "/job:…/replica:…/task:…": the key of its partitions.
+  virtual const std::string& task() const = 0;
+  virtual StatusOr<std::unique_ptr<InstalledPartition>> Install(PartitionSpec spec) = 0;
+};
+
+}  // namespace millrace
