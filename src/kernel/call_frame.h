@@ -8,8 +8,8 @@
 
 namespace millrace {
 
-// The feeds and fetches of one step, by slot: _Arg nodes read args, _Retval nodes write rets. Each ret is written by
-// one node, so there is no lock. The tensors belong to whoever runs the step.
+// The feeds and fetches of one step, by slot: _Arg nodes read args, _Retval nodes write rets. Each ret is
+// written by one node, so there is no lock. The tensors belong to whoever runs the step.
 struct CallFrame {
   std::span<const Tensor* const> args;
   std::span<Tensor> rets;

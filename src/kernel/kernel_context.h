@@ -11,6 +11,7 @@
 #include "base/cancellation.h"
 #include "base/mutex.h"
 #include "base/thread_pool.h"
+#include "device/device.h"
 #include "kernel/call_frame.h"
 #include "kernel/op_kernel.h"
 #include "kernel/rendezvous.h"
@@ -20,7 +21,8 @@
 
 namespace millrace {
 
-// A value on an edge: a tensor of its own, a borrowed constant, or a reference to a variable's tensor with its mutex.
+// A value on an edge: a tensor of its own, a borrowed constant, or a reference to a variable's tensor with
+// its mutex.
 struct TensorValue {
   enum class Kind : uint8_t { kNone, kValue, kConstant, kRef };
   Tensor value;                      // kValue
@@ -40,14 +42,15 @@ struct StepServices {
   int64_t step_id = 0;
   Device* device = nullptr;
   ResourceManager* resources = nullptr;
-  Rendezvous* rendezvous = nullptr;               // null when nothing is sent
-  CallFrame* call_frame = nullptr;                // feeds and fetches
-  CancellationManager* cancellation = nullptr;    // never null within a step
-  ThreadPool* pool = nullptr;                     // null: run everything on the calling thread
-  ResourceManager* step_resources = nullptr;      // dropped when the step ends
+  Rendezvous* rendezvous = nullptr;             // null when nothing is sent
+  CallFrame* call_frame = nullptr;              // feeds and fetches
+  CancellationManager* cancellation = nullptr;  // never null within a step
+  ThreadPool* pool = nullptr;                   // null: run everything on the calling thread
+  ResourceManager* step_resources = nullptr;    // dropped when the step ends
 };
 
-// One invocation of a kernel: its inputs, where its outputs go, and the services of the step. One thread at a time.
+// One invocation of a kernel: its inputs, where its outputs go, and the services of the step. One thread at a
+// time.
 class KernelContext {
  public:
   KernelContext(const StepServices& step, const OpKernel* kernel, std::span<TensorValue> inputs,
@@ -65,7 +68,8 @@ class KernelContext {
   int num_outputs() const { return kernel_->num_outputs(); }
   DataType output_type(int i) const { return kernel_->output_type(i); }
 
-  // The value of an input, of either kind. For a reference it is read without the lock: TensorFlow's semantics.
+  // The value of an input, of either kind. For a reference it is read without the lock: TensorFlow's
+  // semantics.
   const Tensor& input(int i) const { return inputs_[i].tensor(); }
   bool input_is_ref(int i) const { return inputs_[i].kind == TensorValue::Kind::kRef; }
   // REQUIRES: input_is_ref(i).
@@ -86,18 +90,58 @@ class KernelContext {
   }
   void set_output_dead(int i) { outputs_[i].is_dead = true; }
   // Passes a reference input on as a reference output.
-  void ForwardRef(int input, int output) { set_output_ref(output, inputs_[input].ref_mu, inputs_[input].ref); }
-  StatusOr<Tensor*> AllocateOutput(int i, const TensorShape& shape);
-  // Takes over the buffer of the first input in `candidates` that nobody else holds and whose type size and shape fit,
-  // else allocates. The input it took still reads as before until the kernel writes the output.
+  void ForwardRef(int input, int output) {
+    set_output_ref(output, inputs_[input].ref_mu, inputs_[input].ref);
+  }
+  StatusOr<Tensor*> AllocateOutput(int i, const TensorShape& shape) {
+    auto made = Tensor::Allocate(output_type(i), shape, allocator());
+    if (!made.ok()) [[unlikely]]
+      return std::move(made).status();
+    return PutOutput(i, *std::move(made));
+  }
+  // Makes the tensor of input `i` the output when it may be overwritten: it is a value that nobody else
+  // holds, of the output's type. The shape is kept, and the input reads as before until the kernel writes the
+  // output. Null, and no change, when it can't be had.
+  Tensor* TryForward(int i, int output) {
+    TensorValue& in = inputs_[i];
+    if (in.kind != TensorValue::Kind::kValue || in.value.dtype() != output_type(output) ||
+        !in.value.OwnsBufferAlone()) {
+      return nullptr;
+    }
+    Tensor* out = &outputs_[output].value;
+    *out = std::move(in.value);
+    outputs_[output].kind = TensorValue::Kind::kValue;
+    // A tensor that was moved from still knows its type, data and, when it is short, its shape.
+    if (out->rank() > 4) [[unlikely]]
+      ShowForwarded(in, *out);
+    return out;
+  }
+  // Takes over the buffer of the first input in `candidates` that nobody else holds and whose type and number
+  // of elements fit, else allocates. The input it took still reads as before until the kernel writes the
+  // output.
   StatusOr<Tensor*> ForwardInputOrAllocateOutput(std::initializer_list<int> candidates, int output,
-                                                 const TensorShape& shape);
+                                                 const TensorShape& shape) {
+    for (const int i : candidates) {
+      const TensorValue& in = inputs_[i];
+      if (in.kind == TensorValue::Kind::kValue && in.value.shape() == shape) {
+        if (Tensor* out = TryForward(i, output); out != nullptr) return out;
+      } else if (CanForward(i, output_type(output), shape)) {
+        return PutOutput(output, in.value.WithShape(shape));
+      }
+    }
+    return AllocateOutput(output, shape);
+  }
   // The tensor of input `i` when nobody else holds its buffer and it may be overwritten, else a new one.
   StatusOr<Tensor> ForwardInputOrAllocateTemp(std::initializer_list<int> candidates, DataType dtype,
                                               const TensorShape& shape);
-  StatusOr<Tensor> AllocateTemp(DataType dtype, const TensorShape& shape);
+  StatusOr<Tensor> AllocateTemp(DataType dtype, const TensorShape& shape) {
+    return Tensor::Allocate(dtype, shape, allocator());
+  }
   // Moves input `i` out when it is a value of its own, else copies (sharing the buffer).
-  Tensor TakeInput(int i);
+  Tensor TakeInput(int i) {
+    TensorValue& in = inputs_[i];
+    return in.kind == TensorValue::Kind::kValue ? std::move(in.value) : in.tensor();
+  }
 
   // Services.
   const StepServices& step() const { return *step_; }
@@ -108,8 +152,8 @@ class KernelContext {
   CallFrame* call_frame() const { return step_->call_frame; }
   CancellationManager& cancellation() const { return *step_->cancellation; }
   Allocator& allocator() const { return step_->device->allocator(); }
-  // Calls fn on disjoint ranges covering [0, total), on this thread and, when the work is worth it, on others.
-  // `cost_ns` is the estimated time of one unit.
+  // Calls fn on disjoint ranges covering [0, total), on this thread and, when the work is worth it, on
+  // others. `cost_ns` is the estimated time of one unit.
   void ParallelFor(int64_t total, int64_t cost_ns, ThreadPool::ShardFn fn) const {
     if (step_->pool != nullptr) {
       step_->pool->ParallelFor(total, cost_ns, fn);
@@ -120,7 +164,13 @@ class KernelContext {
   int parallelism() const { return step_->pool == nullptr ? 1 : step_->pool->parallelism(); }
 
  private:
+  static void ShowForwarded(TensorValue& input, Tensor& output);
   bool CanForward(int input, DataType dtype, const TensorShape& shape) const;
+  Tensor* PutOutput(int i, Tensor tensor) {
+    outputs_[i].value = std::move(tensor);
+    outputs_[i].kind = TensorValue::Kind::kValue;
+    return &outputs_[i].value;
+  }
 
   const StepServices* step_;
   const OpKernel* kernel_;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/mutex.h"
 #include "kernel/op_kernel.h"
 #include "millrace/status.h"
@@ -20,17 +21,31 @@ namespace millrace {
 class KernelDef {
  public:
   explicit KernelDef(std::string op) : op_(std::move(op)) {}
-  KernelDef& Device(std::string type) { device_type_ = std::move(type); return *this; }
+  KernelDef& Device(std::string type) {
+    device_type_ = std::move(type);
+    return *this;
+  }
   KernelDef& Type(std::string attr, DataType dtype) { return Types(std::move(attr), {dtype}); }
   KernelDef& Types(std::string attr, std::vector<DataType> allowed) {
     constraints_.emplace_back(std::move(attr), std::move(allowed));
     return *this;
   }
   template <typename T>
-  KernelDef& Type(std::string attr) { return Type(std::move(attr), kDataTypeOf<T>); }
-  KernelDef& HostMemory(std::string arg) { host_memory_args_.push_back(std::move(arg)); return *this; }
-  KernelDef& Priority(int priority) { priority_ = priority; return *this; }
-  KernelDef& Label(std::string label) { label_ = std::move(label); return *this; }  // matches attr _kernel
+  KernelDef& Type(std::string attr) {
+    return Type(std::move(attr), kDataTypeOf<T>);
+  }
+  KernelDef& HostMemory(std::string arg) {
+    host_memory_args_.push_back(std::move(arg));
+    return *this;
+  }
+  KernelDef& Priority(int priority) {
+    priority_ = priority;
+    return *this;
+  }
+  KernelDef& Label(std::string label) {
+    label_ = std::move(label);
+    return *this;
+  }  // matches attr _kernel
 
   const std::string& op() const { return op_; }
   const std::string& device_type() const { return device_type_; }
@@ -58,14 +73,18 @@ class KernelRegistry {
   void Register(KernelDef def, KernelFactory factory) MR_EXCLUDES(mu_);
   template <typename K>
   void Register(KernelDef def) {
-    Register(std::move(def), [](KernelConstruction& c) -> std::unique_ptr<OpKernel> { return std::make_unique<K>(c); });
+    Register(std::move(def),
+             [](KernelConstruction& c) -> std::unique_ptr<OpKernel> { return std::make_unique<K>(c); });
   }
-  // The matching kernel of highest priority. NotFound "No registered 'X' OpKernel for CPU devices compatible with node
-  // …" lists what there is.
-  StatusOr<const KernelDef*> Find(std::string_view device_type, const NodeProps& props) const MR_EXCLUDES(mu_);
-  StatusOr<std::unique_ptr<OpKernel>> Create(std::string_view device_type, KernelConstruction& construction) const
+  // The matching kernel of highest priority. NotFound "No registered 'X' OpKernel for CPU devices compatible
+  // with node …" lists what there is.
+  StatusOr<const KernelDef*> Find(std::string_view device_type, const NodeProps& props) const
       MR_EXCLUDES(mu_);
-  bool HasKernel(std::string_view device_type, const NodeProps& props) const { return Find(device_type, props).ok(); }
+  StatusOr<std::unique_ptr<OpKernel>> Create(std::string_view device_type,
+                                             KernelConstruction& construction) const MR_EXCLUDES(mu_);
+  bool HasKernel(std::string_view device_type, const NodeProps& props) const {
+    return Find(device_type, props).ok();
+  }
   // Ops that have at least one kernel, sorted; and the definitions of one op.
   std::vector<std::string> Ops() const MR_EXCLUDES(mu_);
   std::vector<const KernelDef*> KernelsOf(std::string_view op) const MR_EXCLUDES(mu_);
@@ -78,9 +97,11 @@ class KernelRegistry {
     KernelDef def;
     KernelFactory factory;
   };
-  StatusOr<const Entry*> FindEntry(std::string_view device_type, const NodeProps& props) const MR_REQUIRES_SHARED(mu_);
+  StatusOr<const Entry*> FindEntry(std::string_view device_type, const NodeProps& props) const
+      MR_REQUIRES_SHARED(mu_);
   mutable SharedMutex mu_;
-  std::unordered_map<std::string, std::vector<std::unique_ptr<Entry>>> by_op_ MR_GUARDED_BY(mu_);
+  std::unordered_map<std::string, std::vector<std::unique_ptr<Entry>>, StringHash, std::equal_to<>> by_op_
+      MR_GUARDED_BY(mu_);
 };
 
 }  // namespace millrace

@@ -17,8 +17,8 @@ class AsyncOpKernel;
 class KernelContext;
 class ResourceManager;
 
-// What a kernel's constructor sees. An attribute that is missing or has another type is remembered as the error of the
-// construction, so constructors read attributes in a straight line.
+// What a kernel's constructor sees. An attribute that is missing or has another type is remembered as the
+// error of the construction, so constructors read attributes in a straight line.
 class KernelConstruction {
  public:
   KernelConstruction(std::string_view name, std::shared_ptr<const NodeProps> props, Device& device,
@@ -50,8 +50,8 @@ class KernelConstruction {
   Status status_;
 };
 
-// The implementation of one node on one device. Made once and shared by all steps, which may run at the same time:
-// Compute must be thread-safe.
+// The implementation of one node on one device. Made once and shared by all steps, which may run at the same
+// time: Compute must be thread-safe.
 class OpKernel {
  public:
   explicit OpKernel(KernelConstruction& c) : name_(c.name()), props_(c.props()) {}

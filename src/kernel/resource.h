@@ -18,13 +18,15 @@
 
 namespace millrace {
 
-// State that outlives a step: a variable, a queue, a table. Shared by reference count; thread-safe by its own means.
+// State that outlives a step: a variable, a queue, a table. Shared by reference count; thread-safe by its own
+// means.
 class Resource : public RefCounted {
  public:
   virtual std::string DebugString() const = 0;
 };
 
-// The resources of one device, by container, type and name. Thread-safe. Resources are destroyed outside the lock.
+// The resources of one device, by container, type and name. Thread-safe. Resources are destroyed outside the
+// lock.
 class ResourceManager {
  public:
   static constexpr std::string_view kDefaultContainer = "localhost";
@@ -88,11 +90,20 @@ class ResourceManager {
 
  private:
   using Key = std::pair<std::type_index, std::string>;
-  using Container = std::map<Key, RefPtr<Resource>>;
-  StatusOr<RefPtr<Resource>> DoLookup(std::string_view container, std::type_index type, std::string_view name) const
-      MR_EXCLUDES(mu_);
-  Status DoCreate(std::string_view container, std::type_index type, std::string_view name, RefPtr<Resource> resource)
-      MR_EXCLUDES(mu_);
+  using KeyView = std::pair<std::type_index, std::string_view>;
+  struct KeyLess {  // lets a look-up go without a copy of the name
+    using is_transparent = void;
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      if (a.first != b.first) return a.first < b.first;
+      return std::string_view(a.second) < std::string_view(b.second);
+    }
+  };
+  using Container = std::map<Key, RefPtr<Resource>, KeyLess>;
+  StatusOr<RefPtr<Resource>> DoLookup(std::string_view container, std::type_index type,
+                                      std::string_view name) const MR_EXCLUDES(mu_);
+  Status DoCreate(std::string_view container, std::type_index type, std::string_view name,
+                  RefPtr<Resource> resource) MR_EXCLUDES(mu_);
   Status DoDelete(std::string_view container, std::type_index type, std::string_view name) MR_EXCLUDES(mu_);
   ResourceHandle DoMakeHandle(std::string_view container, std::type_index type, std::string_view name) const;
   Status CheckHandle(const ResourceHandle& handle, std::type_index type) const;
@@ -102,8 +113,8 @@ class ResourceManager {
   std::map<std::string, Container, std::less<>> containers_ MR_GUARDED_BY(mu_);
 };
 
-// The tensor behind a variable, of either kind. A reference variable hands out `tensor()` and `mu()`; a resource
-// variable is read by copying the tensor under the lock and written through CopyOnWrite.
+// The tensor behind a variable, of either kind. A reference variable hands out `tensor()` and `mu()`; a
+// resource variable is read by copying the tensor under the lock and written through CopyOnWrite.
 class Variable : public Resource {
  public:
   explicit Variable(DataType dtype) : tensor_(dtype, TensorShape({0})) {}

@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/kernel_registry.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+bool Allows(const std::vector<DataType>& allowed, DataType dtype) {
+  return std::find(allowed.begin(), allowed.end(), dtype) != allowed.end();
+}
+
+bool MatchesType(const AttrValue* value, const std::vector<DataType>& allowed) {
+  if (value == nullptr) return false;
+  if (const auto* one = value->As<DataType>(); one != nullptr) return Allows(allowed, *one);
+  if (const auto* many = value->As<std::vector<DataType>>(); many != nullptr) {
+    return std::all_of(many->begin(), many->end(), [&](DataType t) { return Allows(allowed, t); });
+  }
+  return value->As<EmptyList>() != nullptr;
+}
+
+// The attributes that say types, as "T=DT_FLOAT, Tidx=DT_INT32".
+std::string TypeAttrs(const AttrMap& attrs) {
+  std::string out;
+  for (const auto& [name, value] : attrs) {
+    if (value.As<DataType>() == nullptr && value.As<std::vector<DataType>>() == nullptr) continue;
+    out += StrCat(out.empty() ? "" : ", ", name, "=", value.ToString());
+  }
+  return out;
+}
+
+}  // namespace
+
+bool KernelDef::Matches(const AttrMap& attrs) const {
+  for (const auto& [attr, allowed] : constraints_) {
+    if (!MatchesType(attrs.Find(attr), allowed)) return false;
+  }
+  return true;
+}
+
+std::string KernelDef::ToString() const {
+  std::string out = StrCat("device='", device_type_, "'");
+  if (!label_.empty()) out += StrCat("; label='", label_, "'");
+  for (const auto& [attr, allowed] : constraints_) {
+    out += StrCat("; ", attr, " in [");
+    for (size_t i = 0; i < allowed.size(); ++i)
+      out += StrCat(i == 0 ? "" : ", ", DataTypeEnumName(allowed[i]));
+    out += "]";
+  }
+  return out;
+}
+
+void KernelRegistry::Register(KernelDef def, KernelFactory factory) {
+  WriterLock lock(mu_);
+  std::string op = def.op();
+  by_op_[std::move(op)].push_back(std::make_unique<Entry>(Entry{std::move(def), std::move(factory)}));
+}
+
+StatusOr<const KernelRegistry::Entry*> KernelRegistry::FindEntry(std::string_view device_type,
+                                                                 const NodeProps& props) const {
+  const std::string& op = props.op->def.name;
+  const AttrValue* label_attr = props.attrs.Find("_kernel");
+  const std::string* label = label_attr == nullptr ? nullptr : label_attr->As<std::string>();
+  const Entry* best = nullptr;
+  bool mismatch = false;
+  const auto found = by_op_.find(std::string_view(op));
+  if (found != by_op_.end()) {
+    for (const auto& entry : found->second) {
+      const KernelDef& def = entry->def;
+      if (def.device_type() != device_type) continue;
+      if (std::string_view(def.label()) != (label == nullptr ? std::string_view() : std::string_view(*label)))
+        continue;
+      if (!def.Matches(props.attrs)) {
+        mismatch = true;
+      } else if (best == nullptr || def.priority() > best->def.priority()) {
+        best = entry.get();
+      }
+    }
+  }
+  if (best != nullptr) return best;
+  std::string registered;
+  if (found == by_op_.end()) {
+    registered = "  <no registered kernels>\n";
+  } else {
+    for (const auto& entry : found->second) registered += StrCat("  ", entry->def.ToString(), "\n");
+  }
+  return errors::NotFound("No registered '", op, "' OpKernel for ", device_type,
+                          " devices compatible with node with attributes [", TypeAttrs(props.attrs), "]",
+                          mismatch ? " (OpKernel was found, but attributes didn't match)" : "",
+                          ".  Registered:", registered);
+}
+
+StatusOr<const KernelDef*> KernelRegistry::Find(std::string_view device_type, const NodeProps& props) const {
+  ReaderLock lock(mu_);
+  MR_ASSIGN_OR_RETURN(const Entry* entry, FindEntry(device_type, props));
+  return &entry->def;
+}
+
+StatusOr<std::unique_ptr<OpKernel>> KernelRegistry::Create(std::string_view device_type,
+                                                           KernelConstruction& construction) const {
+  const Entry* entry = nullptr;
+  {
+    ReaderLock lock(mu_);
+    MR_ASSIGN_OR_RETURN(entry, FindEntry(device_type, *construction.props()));
+  }
+  // Entries are never removed, so the factory may run without the lock.
+  std::unique_ptr<OpKernel> kernel = entry->factory(construction);
+  MR_RETURN_IF_ERROR(construction.status());
+  if (kernel == nullptr) {
+    return errors::Internal("The factory of '", construction.props()->op->def.name, "' made no kernel");
+  }
+  return kernel;
+}
+
+std::vector<std::string> KernelRegistry::Ops() const {
+  std::vector<std::string> out;
+  {
+    ReaderLock lock(mu_);
+    for (const auto& [op, entries] : by_op_) out.push_back(op);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::vector<const KernelDef*> KernelRegistry::KernelsOf(std::string_view op) const {
+  std::vector<const KernelDef*> out;
+  ReaderLock lock(mu_);
+  if (const auto found = by_op_.find(op); found != by_op_.end()) {
+    for (const auto& entry : found->second) out.push_back(&entry->def);
+  }
+  return out;
+}
+
+KernelRegistry& KernelRegistry::Global() {
+  static auto& registry = *new KernelRegistry();
+  return registry;
+}
+
+}  // namespace millrace

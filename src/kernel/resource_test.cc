@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel/resource.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Counter : public Resource {
+ public:
+  explicit Counter(int* destroyed = nullptr) : destroyed_(destroyed) {}
+  ~Counter() override {
+    if (destroyed_ != nullptr) ++*destroyed_;
+  }
+  std::string DebugString() const override { return "a counter"; }
+
+ private:
+  int* const destroyed_;
+};
+class Other : public Resource {
+ public:
+  std::string DebugString() const override { return "other"; }
+};
+
+TEST(ResourceManagerTest, FindsWhatWasCreatedUnderItsTypeOnly) {
+  ResourceManager m("dev");
+  auto c = MakeRef<Counter>();
+  ASSERT_TRUE(m.Create<Counter>("box", "c", c).ok());
+  auto found = m.Lookup<Counter>("box", "c");
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->get(), c.get());
+  EXPECT_TRUE(errors::IsNotFound(m.Lookup<Other>("box", "c").status()));
+  EXPECT_TRUE(errors::IsNotFound(m.Lookup<Counter>("", "c").status()));
+  EXPECT_TRUE(errors::IsAlreadyExists(m.Create<Counter>("box", "c", MakeRef<Counter>())));
+  EXPECT_TRUE(m.Create<Other>("box", "c", MakeRef<Other>()).ok());
+}
+
+TEST(ResourceManagerTest, AnEmptyContainerIsTheDefaultOne) {
+  ResourceManager m("dev");
+  ASSERT_TRUE(m.Create<Counter>("", "c", MakeRef<Counter>()).ok());
+  EXPECT_TRUE(m.Lookup<Counter>("localhost", "c").ok());
+  const Status missing = m.Lookup<Counter>("", "d").status();
+  EXPECT_THAT(missing.message(), HasSubstr("Resource localhost/d/"));
+  EXPECT_THAT(missing.message(), HasSubstr(" does not exist."));
+}
+
+TEST(ResourceManagerTest, DeleteCleanupAndClearDropTheResources) {
+  ResourceManager m("dev");
+  int destroyed = 0;
+  ASSERT_TRUE(m.Create<Counter>("a", "1", MakeRef<Counter>(&destroyed)).ok());
+  ASSERT_TRUE(m.Create<Counter>("a", "2", MakeRef<Counter>(&destroyed)).ok());
+  ASSERT_TRUE(m.Create<Counter>("b", "1", MakeRef<Counter>(&destroyed)).ok());
+  ASSERT_TRUE(m.Delete<Counter>("a", "1").ok());
+  EXPECT_EQ(destroyed, 1);
+  EXPECT_TRUE(errors::IsNotFound(m.Delete<Counter>("a", "1")));
+  m.Cleanup("a");
+  EXPECT_EQ(destroyed, 2);
+  m.Cleanup("a");
+  m.Clear();
+  EXPECT_EQ(destroyed, 3);
+}
+
+TEST(ResourceManagerTest, AHandleFindsItsResourceAndIsChecked) {
+  ResourceManager m("dev"), elsewhere("dev2");
+  ASSERT_TRUE(m.Create<Counter>("", "c", MakeRef<Counter>()).ok());
+  const ResourceHandle handle = m.MakeHandle<Counter>("", "c");
+  EXPECT_TRUE(m.LookupHandle<Counter>(handle).ok());
+  const Status device = elsewhere.LookupHandle<Counter>(handle).status();
+  EXPECT_EQ(device,
+            errors::InvalidArgument("Trying to access resource c located in device dev from device dev2"));
+  const Status type = m.LookupHandle<Other>(handle).status();
+  EXPECT_TRUE(errors::IsInvalidArgument(type));
+  EXPECT_THAT(type.message(), HasSubstr("Trying to access resource using the wrong type."));
+  EXPECT_TRUE(m.DeleteHandle<Counter>(handle).ok());
+  EXPECT_TRUE(errors::IsNotFound(m.LookupHandle<Counter>(handle).status()));
+}
+
+TEST(ResourceManagerTest, RacingCreatorsGetTheSameResource) {
+  ResourceManager m("dev");
+  std::vector<Counter*> got(8);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < got.size(); ++i) {
+    threads.emplace_back([&, i] {
+      auto r =
+          m.LookupOrCreate<Counter>("", "c", [] { return StatusOr<RefPtr<Counter>>(MakeRef<Counter>()); });
+      got[i] = r.ok() ? r->get() : nullptr;
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  for (Counter* c : got) {
+    EXPECT_NE(c, nullptr);
+    EXPECT_EQ(c, got[0]);
+  }
+}
+
+TEST(ResourceManagerTest, ACreatorsErrorIsReturned) {
+  ResourceManager m("dev");
+  auto r = m.LookupOrCreate<Counter>("", "c",
+                                     []() -> StatusOr<RefPtr<Counter>> { return errors::Internal("no"); });
+  EXPECT_EQ(r.status(), errors::Internal("no"));
+}
+
+TEST(ResourceManagerTest, DescribesEveryResource) {
+  ResourceManager m("dev");
+  ASSERT_TRUE(m.Create<Counter>("a", "x", MakeRef<Counter>()).ok());
+  EXPECT_THAT(m.DebugString(), HasSubstr("a counter"));
+}
+
+}  // namespace
+}  // namespace millrace
