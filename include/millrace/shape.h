@@ -13,8 +13,9 @@
 
 namespace millrace {
 
-// The sizes of a tensor's dimensions, all known. The number of elements fits in int64_t: whoever builds a shape
-// from untrusted sizes uses Make() or TryAddDim(), which refuse negative sizes, overflow and rank > 254.
+// The sizes of a tensor's dimensions, all known. The product of the sizes that are not 0 fits in int64_t:
+// whoever builds a shape from untrusted sizes uses Make() or TryAddDim(), which refuse negative sizes,
+// overflow and rank > 254.
 class TensorShape {
  public:
   static constexpr int kMaxRank = 254;
@@ -42,6 +43,12 @@ class TensorShape {
   ~TensorShape() { FreeHeap(); }
 
   static StatusOr<TensorShape> Make(std::span<const int64_t> dims);
+  static TensorShape EmptyVector() {  // [0], the shape of a default tensor
+    TensorShape shape;
+    shape.num_elements_ = 0;
+    shape.rank_ = 1;
+    return shape;
+  }
 
   int rank() const { return rank_; }
   int64_t dim(int i) const { return dims_data()[i]; }
@@ -70,6 +77,7 @@ class TensorShape {
   }
 
  private:
+  struct Edit;
   static constexpr int kInline = 4;
 
   const int64_t* dims_data() const { return rank_ <= kInline ? inline_ : heap_; }
@@ -94,7 +102,8 @@ class TensorShape {
     }
   }
   void FreeHeap() {
-    if (rank_ > kInline) [[unlikely]] delete[] heap_;
+    if (rank_ > kInline) [[unlikely]]
+      delete[] heap_;
   }
   void CopyHeap(const TensorShape& o);
   void Assign(std::span<const int64_t> dims);

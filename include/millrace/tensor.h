@@ -19,28 +19,40 @@ namespace millrace {
 class Allocator;
 class Buffer;
 
+namespace internal {
+// Where the data of tensors without elements points, so that it is never null.
+extern char kNoElements[64];
+}  // namespace internal
+
 // A typed n-dimensional array whose elements live in a reference-counted buffer. Copying a tensor shares the
-// buffer. One tensor object may be used by one thread at a time; a buffer may be read by many.
+// buffer. One tensor object may be used by one thread at a time; a buffer may be read by many. After a move
+// the source may only be destroyed or assigned to.
 class Tensor {
  public:
   // A float tensor of shape [0].
-  Tensor();
-  // Allocates from the CPU allocator. When memory is short the tensor is left uninitialised: see IsInitialized.
+  Tensor() : shape_(TensorShape::EmptyVector()), data_(internal::kNoElements) {}
+  // Allocates from the CPU allocator. When memory is short the tensor is left uninitialised: see
+  // IsInitialized.
   Tensor(DataType dtype, const TensorShape& shape);
   ~Tensor() {
-    if (buffer_ != nullptr) UnrefBuffer();
+    if (buffer_ != nullptr) buffer_->Unref();
   }
-  Tensor(const Tensor& o);
+  Tensor(const Tensor& o) : shape_(o.shape_), dtype_(o.dtype_), data_(o.data_), buffer_(o.buffer_) {
+    if (buffer_ != nullptr) buffer_->Ref();
+  }
   Tensor(Tensor&& o) noexcept
-      : shape_(std::move(o.shape_)), dtype_(o.dtype_), data_(o.data_), buffer_(std::exchange(o.buffer_, nullptr)) {}
-  Tensor& operator=(const Tensor& o);
+      : shape_(std::move(o.shape_)),
+        dtype_(o.dtype_),
+        data_(std::exchange(o.data_, nullptr)),
+        buffer_(std::exchange(o.buffer_, nullptr)) {}
+  Tensor& operator=(const Tensor& o) { return *this = Tensor(o); }
   Tensor& operator=(Tensor&& o) noexcept {
     if (this != &o) {
-      if (buffer_ != nullptr) UnrefBuffer();
+      RefCounted* const old = std::exchange(buffer_, std::exchange(o.buffer_, nullptr));
       shape_ = std::move(o.shape_);
       dtype_ = o.dtype_;
-      data_ = o.data_;
-      buffer_ = std::exchange(o.buffer_, nullptr);
+      data_ = std::exchange(o.data_, nullptr);
+      if (old != nullptr) old->Unref();
     }
     return *this;
   }
@@ -62,12 +74,19 @@ class Tensor {
   template <typename T>
   static Tensor From(const std::vector<T>& values, const TensorShape& shape) {
     Tensor t(kDataTypeOf<T>, shape);
-    std::copy(values.begin(), values.end(), t.data<T>());
+    if (t.IsInitialized()) std::copy(values.begin(), values.end(), t.data<T>());
     return t;
   }
   template <typename T>
   static Tensor Vector(const std::vector<T>& values) {
     return From<T>(values, TensorShape({static_cast<int64_t>(values.size())}));
+  }
+
+  // Lets the buffer go. Type and shape stay as they were; the elements are gone.
+  void Clear() {
+    if (buffer_ == nullptr) return;
+    std::exchange(buffer_, nullptr)->Unref();
+    data_ = nullptr;
   }
 
   DataType dtype() const { return dtype_; }
@@ -80,9 +99,9 @@ class Tensor {
   // False for a tensor that has elements but no buffer: a variable before its first assignment.
   bool IsInitialized() const { return buffer_ != nullptr || num_elements() == 0; }
   // True when nobody else holds the buffer, which so may be overwritten.
-  bool OwnsBufferAlone() const;
+  bool OwnsBufferAlone() const { return buffer_ != nullptr && buffer_->RefCountIsOne(); }
   bool SharesBufferWith(const Tensor& o) const { return buffer_ != nullptr && buffer_ == o.buffer_; }
-  Buffer* buffer() const { return buffer_; }
+  Buffer* buffer() const;  // null when there are no elements
 
   // REQUIRES: dtype() == kDataTypeOf<T>.
   template <typename T>
@@ -125,12 +144,10 @@ class Tensor {
   std::string DebugString(int64_t max_entries = 10) const;
 
  private:
-  void UnrefBuffer();
-
   TensorShape shape_;
   DataType dtype_ = DataType::kFloat;
   void* data_ = nullptr;
-  Buffer* buffer_ = nullptr;  // one reference is held
+  RefCounted* buffer_ = nullptr;  // a Buffer; one reference is held
 };
 
 }  // namespace millrace

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -47,7 +48,7 @@ class FailingAllocator : public Allocator {
  private:
   Allocator& base_;
   const int64_t budget_;
-  int64_t used_ = 0;
+  std::atomic<int64_t> used_{0};  // relaxed: a sum, publishes nothing
 };
 
 }  // namespace millrace

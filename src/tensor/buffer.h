@@ -11,11 +11,12 @@
 
 namespace millrace {
 
-// The memory behind tensors. The usual buffer is one allocation: this header, padded to 64 bytes, then the elements.
+// The memory behind tensors. The usual buffer is one allocation: this header, padded to 64 bytes, then the
+// elements.
 class Buffer : public RefCounted {
  public:
-  // One allocation for header and elements; elements with constructors are constructed. nullptr when memory is short.
-  // REQUIRES: count * element size does not overflow (see Tensor::Allocate).
+  // One allocation for header and elements; elements with constructors are constructed. nullptr when memory
+  // is short. REQUIRES: count * element size does not overflow (see Tensor::Allocate).
   static RefPtr<Buffer> Allocate(Allocator& allocator, DataType dtype, int64_t count);
   // Wraps memory that somebody else owns; `release` is called once, when the last reference goes.
   static RefPtr<Buffer> Wrap(void* data, size_t bytes, std::function<void()> release);

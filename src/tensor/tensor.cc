@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "millrace/tensor.h"
+
+#include <cstring>
+#include <limits>
+
+#include "base/logging.h"
+#include "tensor/allocator.h"
+#include "tensor/buffer.h"
+#include "tensor/dtype_table.h"
+
+namespace millrace {
+
+namespace internal {
+alignas(64) char kNoElements[64];
+}  // namespace internal
+
+namespace {
+
+// No machine has more; far below what would overflow when a header is added.
+constexpr int64_t kMaxBytes = int64_t{1} << 47;
+
+// Nothing when the size overflows.
+std::optional<int64_t> ByteSize(DataType dtype, int64_t count) {
+  int64_t bytes;
+  if (__builtin_mul_overflow(count, static_cast<int64_t>(ElementSize(dtype)), &bytes)) return std::nullopt;
+  return bytes <= kMaxBytes ? std::optional(bytes) : std::nullopt;
+}
+
+}  // namespace
+
+Tensor::Tensor(DataType dtype, const TensorShape& shape) : shape_(shape), dtype_(dtype) {
+  if (shape.num_elements() == 0) {
+    data_ = internal::kNoElements;
+    return;
+  }
+  if (ElementSize(dtype) == 0 || !ByteSize(dtype, shape.num_elements())) return;
+  RefPtr<Buffer> buffer = Buffer::Allocate(CpuAllocator(), dtype, shape.num_elements());
+  if (buffer == nullptr) return;
+  data_ = buffer->data();
+  buffer_ = buffer.release();
+}
+
+StatusOr<Tensor> Tensor::Allocate(DataType dtype, const TensorShape& shape, Allocator& allocator) {
+  if (ElementSize(dtype) == 0) {
+    return errors::InvalidArgument("Tensor of shape ", shape, ": type ", dtype,
+                                   " has no elements to allocate");
+  }
+  Tensor result;
+  result.dtype_ = dtype;
+  result.shape_ = shape;
+  const int64_t count = shape.num_elements();
+  if (count == 0) return result;
+  if (!ByteSize(dtype, count)) {
+    return errors::InvalidArgument("Tensor of shape ", shape, " and type ", dtype,
+                                   ": the size in bytes overflows");
+  }
+  RefPtr<Buffer> buffer = Buffer::Allocate(allocator, dtype, count);
+  if (buffer == nullptr) {
+    return errors::ResourceExhausted("OOM when allocating tensor with shape", shape, " and type ", dtype,
+                                     " by allocator ", allocator.name());
+  }
+  result.data_ = buffer->data();
+  result.buffer_ = buffer.release();
+  return result;
+}
+
+StatusOr<Tensor> Tensor::Allocate(DataType dtype, const TensorShape& shape) {
+  return Allocate(dtype, shape, CpuAllocator());
+}
+
+Tensor Tensor::FromBuffer(DataType dtype, const TensorShape& shape, RefPtr<Buffer> buffer, void* data) {
+  Tensor result;
+  result.dtype_ = dtype;
+  result.shape_ = shape;
+  result.data_ = data;
+  result.buffer_ = buffer.release();
+  return result;
+}
+
+size_t Tensor::num_bytes() const { return static_cast<size_t>(num_elements()) * ElementSize(dtype_); }
+
+Buffer* Tensor::buffer() const { return static_cast<Buffer*>(buffer_); }
+
+Tensor Tensor::Slice(int64_t begin, int64_t end) const {
+  MR_CHECK(rank() >= 1 && begin >= 0 && begin <= end && end <= dim(0));
+  Tensor result(*this);
+  result.shape_.SetDim(0, end - begin);
+  if (buffer_ != nullptr && dim(0) > 0) {
+    const size_t row_bytes = num_bytes() / static_cast<size_t>(dim(0));
+    result.data_ = static_cast<char*>(data_) + static_cast<size_t>(begin) * row_bytes;
+  }
+  return result;
+}
+
+StatusOr<Tensor> Tensor::Reshape(const TensorShape& shape) const {
+  if (shape.num_elements() != num_elements()) {
+    return errors::InvalidArgument("Cannot reshape a tensor of shape ", shape_, " with ", num_elements(),
+                                   " elements to shape ", shape, " with ", shape.num_elements());
+  }
+  return WithShape(shape);
+}
+
+Tensor Tensor::WithShape(const TensorShape& shape) const {
+  Tensor result(*this);
+  result.shape_ = shape;
+  return result;
+}
+
+Tensor Tensor::DeepCopy() const {
+  if (buffer_ == nullptr) return *this;
+  Tensor result(dtype_, shape_);
+  if (!result.IsInitialized() || num_elements() == 0) return result;
+  switch (dtype_) {
+    case DataType::kString:
+      std::copy_n(data<std::string>(), num_elements(), result.data<std::string>());
+      break;
+    case DataType::kResource:
+      std::copy_n(data<ResourceHandle>(), num_elements(), result.data<ResourceHandle>());
+      break;
+    case DataType::kVariant:
+      std::copy_n(data<Variant>(), num_elements(), result.data<Variant>());
+      break;
+    default:
+      std::memcpy(result.raw_data(), raw_data(), num_bytes());
+  }
+  return result;
+}
+
+}  // namespace millrace
