@@ -8,20 +8,10 @@
 #include <span>
 
 #include "kernels/cpu/contract/parallel.h"
+#include "kernels/cpu/vector/ops.h"
 #include "millrace/dtype.h"
 
 namespace millrace::cpu {
-
-enum class ReduceOp : uint8_t {
-  kSum,  // integers wrap
-  kProd,
-  kMax,  // a NaN anywhere gives NaN
-  kMin,
-  kMean,  // integers: the wrapped sum divided, truncating; of nothing: NaN, or 0 for integers
-  kAll,   // bool only
-  kAny,
-  kCount,
-};
 
 // Of nothing: 0, 1, -inf (or the lowest integer), +inf (or the highest), NaN, true, false.
 bool HasReduce(ReduceOp op, DataType type);

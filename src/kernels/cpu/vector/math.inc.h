@@ -1,0 +1,213 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Elementary functions on one register. Polynomials are minimax fits (Remez, by relative error of the result)
+// over the reduced range; unary_test.cc states the measured error of each function in units of the last
+// place.
+#pragma once
+
+#include "kernels/cpu/vector/simd.inc.h"
+
+namespace millrace::cpu::MR_ISA {
+
+template <typename V, int n>
+MR_INLINE V Polynomial(V x, const typename ElementOf<V>::T (&c)[n]) {
+  V y = Set(c[n - 1]);
+  for (int i = n - 2; i >= 0; --i) y = y * x + c[i];
+  return y;
+}
+
+template <typename T>
+struct MathConstants;
+template <>
+struct MathConstants<float> {
+  static constexpr float kLog2E = 1.44269504f;
+  static constexpr float kLn2Hi = 0.693359375f;  // few bits: products with exponents are exact
+  static constexpr float kLn2Lo = -2.12194440e-4f;
+  static constexpr float kExpMin = -104.0f;  // e^x rounds to 0 below, to infinity above
+  static constexpr float kExpMax = 89.0f;
+  static constexpr float kExpm1Exact = 60.0f;  // 2^60 - 1 == 2^60
+  static constexpr float kTanhMax = 10.0f;     // tanh rounds to 1 from here
+  static constexpr float kLogDenormal = 0x1p25f;
+  static constexpr float kLogDenormalExponent = 25.0f;
+  static constexpr float kMinNormal = 0x1p-126f;
+  static constexpr uint32_t kSqrtHalfBits = 0x3f3504f3u;
+  // (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2
+  static constexpr float kExp[] = {0.5f,           0.166666657f,   0.0416663587f,
+                                   0.00833338965f, 0.00139406684f, 0.0001984587f};
+};
+template <>
+struct MathConstants<double> {
+  static constexpr double kLog2E = 1.4426950408889634;
+  static constexpr double kLn2Hi = 6.93147180369123816490e-01;
+  static constexpr double kLn2Lo = 1.90821492927058770002e-10;
+  static constexpr double kExpMin = -746.0;
+  static constexpr double kExpMax = 710.0;
+  static constexpr double kExpm1Exact = 100.0;
+  static constexpr double kTanhMax = 22.0;
+  static constexpr double kLogDenormal = 0x1p54;
+  static constexpr double kLogDenormalExponent = 54.0;
+  static constexpr double kMinNormal = 0x1p-1022;
+  static constexpr uint64_t kSqrtHalfBits = 0x3fe6a09e667f3bcdu;
+  static constexpr double kExp[] = {0.5,
+                                    0.16666666666666666,
+                                    0.041666666666666692,
+                                    0.0083333333333333124,
+                                    0.0013888888888872262,
+                                    0.00019841269841343047,
+                                    2.4801587349500479e-05,
+                                    2.755731911725792e-06,
+                                    2.7557252354834321e-07,
+                                    2.5052167861015657e-08,
+                                    2.0921456787235125e-09,
+                                    1.6059712908816821e-10};
+};
+template <typename V>
+using MathOf = MathConstants<typename ElementOf<V>::T>;
+
+// x = n ln(2) + r; returns e^r - 1.
+template <typename V>
+MR_INLINE V ExpReduced(V x, V* n) {
+  using M = MathOf<V>;
+  *n = RoundSmall(x * M::kLog2E);
+  const V r = (x - *n * M::kLn2Hi) - *n * M::kLn2Lo;
+  return r + r * r * Polynomial(r, M::kExp);
+}
+
+template <typename V>
+MR_INLINE V Exp(V x) {
+  using M = MathOf<V>;
+  x = Min(Set(M::kExpMax), Max(Set(M::kExpMin), x));  // NaN stays
+  V n;
+  const V p = ExpReduced(x, &n);
+  return Scale(1 + p, n);
+}
+
+// For x in a range where 2^n is a normal number.
+template <typename V>
+MR_INLINE V Expm1Normal(V x, V* n, V* p) {
+  *p = ExpReduced(x, n);
+  const V power = PowerOfTwo(*n);
+  return power * *p + (power - 1);
+}
+
+template <typename V>
+MR_INLINE V Expm1(V x) {
+  using M = MathOf<V>;
+  const V clamped = Min(Set(M::kExpMax), Max(Set(M::kExpMin * 3 / 4), x));
+  V n, p;
+  const V near = Expm1Normal(Min(Set(M::kExpm1Exact), clamped), &n, &p);
+  const V y = clamped > M::kExpm1Exact ? Exp(clamped) : near;
+  return x == 0 ? x : y;
+}
+
+template <typename V>
+MR_INLINE V Tanh(V x) {
+  const V a = Min(Set(MathOf<V>::kTanhMax), Abs(x));
+  V n, p;
+  const V e = Expm1Normal(a + a, &n, &p);
+  return CopySign(e / (e + 2), x);
+}
+
+template <typename V>
+MR_INLINE V Sigmoid(V x) {
+  const V e = Exp(-Abs(x));
+  return (x < 0 ? e : Set((decltype(+x[0]))1)) / (1 + e);
+}
+
+// log(m 2^e) for 1/sqrt(2) <= m < sqrt(2), given f = m - 1.
+MR_INLINE VecF LogReduced(VecF f, VecF e) {
+  using M = MathConstants<float>;
+  // (log(1 + f) - f + f^2 / 2) / f^3
+  static constexpr float kLog[] = {0.333333135f,  -0.250000089f, 0.200021341f,  -0.166680068f, 0.142192245f,
+                                   -0.124051362f, 0.118903242f,  -0.116796523f, 0.067465961f};
+  const VecF f2 = f * f;
+  const VecF tail = f2 * f * Polynomial(f, kLog) + e * M::kLn2Lo;
+  return (tail - 0.5f * f2 + f) + e * M::kLn2Hi;
+}
+MR_INLINE VecD LogReduced(VecD f, VecD e) {
+  using M = MathConstants<double>;
+  // With s = f / (2 + f): log(1 + f) = 2 atanh(s) = 2 s + s z R(z), z = s^2.
+  static constexpr double kLog[] = {0.66666666666667351, 0.39999999999407493, 0.28571428744140748,
+                                    0.22222198378532723, 0.18183575162637211, 0.15313755832536791,
+                                    0.14799065399729042};
+  const VecD s = f / (2 + f);
+  const VecD z = s * s;
+  const VecD half_square = 0.5 * f * f;
+  return e * M::kLn2Hi - ((half_square - (s * (half_square + z * Polynomial(z, kLog)) + e * M::kLn2Lo)) - f);
+}
+
+// The logarithm of normal positive x, times 2^-shift.
+template <typename V>
+MR_INLINE V LogNormal(V x, V shift) {
+  using F = FpOf<V>;
+  using Uint = typename F::Uint;
+  constexpr auto kOne = (typename F::Bits)F::kBias << F::kMantissa;
+  const Uint bits = (Uint)x + (kOne - MathOf<V>::kSqrtHalfBits);
+  const Uint mantissa = (bits & ((typename F::Bits{1} << F::kMantissa) - 1)) + MathOf<V>::kSqrtHalfBits;
+  // The biased exponent becomes a float by way of the bits of 2^kMantissa.
+  const V e = (V)((bits >> F::kMantissa) | (Uint)Set(F::kInteger)) - (F::kInteger + F::kBias) - shift;
+  return LogReduced((V)mantissa - 1, e);
+}
+
+template <typename V>
+MR_INLINE V Log(V x) {
+  using F = FpOf<V>;
+  using M = MathOf<V>;
+  const V zero = {};
+  const V normal = x < M::kMinNormal ? x * M::kLogDenormal : x;
+  V y = LogNormal(normal, x < M::kMinNormal ? Set(M::kLogDenormalExponent) : zero);
+  y = x < F::kInf ? y : x;  // infinity and NaN
+  y = x == 0 ? Set(-F::kInf) : y;
+  return x < 0 ? Set(F::kNan) : y;
+}
+
+template <typename V>
+MR_INLINE V Log1p(V x) {
+  using F = FpOf<V>;
+  const V u = 1 + x;
+  // What the addition lost, to first order.
+  const V lost = x > 1 ? 1 - (u - x) : x - (u - 1);
+  V y = LogNormal(u, V{}) + lost / u;
+  y = x < F::kInf ? y : x;
+  y = u == 0 ? Set(-F::kInf) : y;
+  y = u < 0 ? Set(F::kNan) : y;
+  return x == 0 ? x : y;
+}
+
+MR_INLINE VecF Erf(VecF x) {
+  // erf(x) / x - 1 in x^2 for |x| < 1
+  static constexpr float kNear[] = {0.128379166f,   -0.37612626f,    0.112835854f,   -0.026853811f,
+                                    0.00518832728f, -0.00080101908f, 7.85385128e-05f};
+  // log(1 - erf(x)) for 1 <= x <= 4
+  static constexpr float kFar[] = {0.000188466132f, -1.12958026f,    -0.633216441f,   -0.108422086f,
+                                   0.0252103284f,   -0.00420528091f, 0.000441471842f, -2.16975459e-05f};
+  const VecF a = Min(Set(4.0f), Abs(x));
+  const VecF near = x + x * Polynomial(a * a, kNear);
+  VecF n;
+  const VecF p = ExpReduced(Polynomial(a, kFar), &n);
+  const VecF power = PowerOfTwo(n);
+  const VecF far = (1 - power) - power * p;
+  return a < 1 ? near : CopySign(far, x);
+}
+
+// The largest |x| for which SinCos reduces well without more bits of pi.
+inline constexpr float kSinMax = 8192.0f;
+
+// sin(x) for quadrant 0, cos(x) for quadrant 1; |x| <= kSinMax.
+template <int quadrant>
+MR_INLINE VecF SinQuadrant(VecF x) {
+  static constexpr float kSin[] = {-0.166666672f, 0.00833332911f, -0.000198393274f, 2.71823728e-06f};
+  static constexpr float kCos[] = {0.0416666456f, -0.00138873619f, 2.44377297e-05f};
+  const VecF shifted = x * 0.636619772f + Fp<float>::kShifter;
+  const VecF n = shifted - Fp<float>::kShifter;
+  // pi / 2 in three parts whose first two have exact products with n.
+  const VecF r = ((x - n * 1.5703125f) - n * 4.837512969970703125e-4f) - n * 7.54978995489188216e-8f;
+  const VecF z = r * r;
+  const VecF sine = r + r * z * Polynomial(z, kSin);
+  const VecF cosine = (1 - 0.5f * z) + z * z * Polynomial(z, kCos);
+  const VecU32 q = (VecU32)shifted + quadrant;
+  const VecF y = (q & 1) != 0 ? cosine : sine;
+  return (VecF)((VecU32)y ^ ((q & 2) << 30));
+}
+
+}  // namespace millrace::cpu::MR_ISA

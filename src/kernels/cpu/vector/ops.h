@@ -1,0 +1,128 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// The operations and the types of their loops. Units compiled for one instruction set include this: no header
+// here may bring in inline code of the standard library.
+#pragma once
+
+#include <stdint.h>
+
+namespace millrace::cpu {
+
+enum class UnaryOp : uint8_t {
+  kAbs,  // of a complex number: its real magnitude
+  kNeg,
+  kSign,
+  kSquare,
+  kSqrt,
+  kRsqrt,
+  kReciprocal,  // Inv and Reciprocal
+  kRound,       // half to even
+  kRint,
+  kFloor,
+  kCeil,
+  kExp,
+  kExpm1,
+  kLog,
+  kLog1p,
+  kTanh,
+  kSigmoid,
+  kErf,
+  kErfc,
+  kLgamma,
+  kDigamma,
+  kSin,
+  kCos,
+  kTan,
+  kAsin,
+  kAcos,
+  kAtan,
+  kSinh,
+  kCosh,
+  kAsinh,
+  kAcosh,
+  kAtanh,
+  kRelu,
+  kRelu6,
+  kElu,
+  kSelu,
+  kSoftplus,
+  kSoftsign,
+  kIsNan,  // this and the next two write bool
+  kIsInf,
+  kIsFinite,
+  kLogicalNot,  // bool only
+  kConj,        // complex only
+  kReal,        // complex only; writes the real type
+  kImag,
+  kAngle,
+  kCount,
+};
+
+// out[i] = f(in[i]) for n elements of the type it was found for. in == out is allowed where the element sizes
+// are equal; other overlaps are not. The value of an element doesn't depend on its position, so any
+// split of an array into calls gives the same bits.
+using UnaryFn = void (*)(const void* in, void* out, int64_t n);
+
+enum class BinaryOp : uint8_t {
+  kAdd,  // integers wrap on overflow, here and below
+  kSub,
+  kMul,
+  kDiv,  // Div, RealDiv, TruncateDiv: integers truncate; lowest / -1 wraps to lowest
+  kFloorDiv,
+  kMod,  // Mod, TruncateMod: the sign of the dividend
+  kFloorMod,
+  kPow,      // integers: false where an exponent is negative
+  kMaximum,  // a < b ? b : a, so that a NaN in a stays and one in b is dropped
+  kMinimum,  // b < a ? b : a
+  kSquaredDifference,
+  kAtan2,
+  kDivNoNan,  // 0 where b is 0
+  kXdivy,     // 0 where a is 0
+  kXlogy,     // 0 where a is 0
+  kEqual,     // this and the next five write bool
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kLogicalAnd,  // bool only
+  kLogicalOr,
+  // Gradients; same-shape only. Arguments in the order of the ops' inputs: (y, dy) for the first five,
+  // (gradients, features or outputs) for the others.
+  kSigmoidGrad,     // dy * y * (1 - y)
+  kTanhGrad,        // dy * (1 - y * y)
+  kSqrtGrad,        // dy * 0.5 / y
+  kRsqrtGrad,       // dy * -0.5 * y^3
+  kReciprocalGrad,  // -dy * y * y
+  kReluGrad,        // g where f > 0, else 0
+  kRelu6Grad,       // g where 0 < f < 6, else 0
+  kEluGrad,         // by outputs: out < 0 ? (out + 1) * g : g
+  kSeluGrad,        // by outputs: out < 0 ? (out + scale * alpha) * g : scale * g
+  kSoftplusGrad,    // g / (exp(-f) + 1)
+  kSoftsignGrad,    // g / (1 + |f|)^2
+  kCount,
+};
+
+// Reads a and b, writes out. Returns false where an integer was divided by zero (the quotient is then 0) or
+// had a negative exponent (the power is then 0); all n elements are written even so. out may equal a or b
+// exactly where the element sizes are equal. Bits don't depend on how an array is split into calls.
+using BinaryFn = bool (*)(const void* a, const void* b, void* out, int64_t n);
+
+struct BinaryFns {
+  BinaryFn same = nullptr;          // a[i] op b[i]
+  BinaryFn scalar_left = nullptr;   // a[0] op b[i]
+  BinaryFn scalar_right = nullptr;  // a[i] op b[0]
+};
+
+enum class ReduceOp : uint8_t {
+  kSum,  // integers wrap
+  kProd,
+  kMax,  // a NaN anywhere gives NaN
+  kMin,
+  kMean,  // integers: the wrapped sum divided, truncating; of nothing: NaN, or 0 for integers
+  kAll,   // bool only
+  kAny,
+  kCount,
+};
+
+}  // namespace millrace::cpu

@@ -1,0 +1,192 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Reductions of one row or of the columns of one block, for one instruction set. The order of the
+// operations depends on the shape only.
+#include "kernels/cpu/vector/simd.inc.h"
+#include "kernels/cpu/vector/tables.h"
+
+namespace millrace::cpu::MR_ISA {
+namespace {
+
+// Two registers, or two scalars, into one. NaNs propagate through the maximum and minimum of either side.
+template <ReduceKind kKind, typename V>
+MR_INLINE V Combine(V a, V b) {
+  if constexpr (kKind == ReduceKind::kSum) return a + b;
+  if constexpr (kKind == ReduceKind::kProd) return a * b;
+  if constexpr (kKind == ReduceKind::kMax) return b != b ? b : Max(b, a);
+  if constexpr (kKind == ReduceKind::kMin) return b != b ? b : Min(b, a);
+}
+
+template <ReduceKind kKind, typename T>
+constexpr T Identity() {
+  if constexpr (kKind == ReduceKind::kSum) return 0;
+  if constexpr (kKind == ReduceKind::kProd) return 1;
+  if constexpr (kKind == ReduceKind::kMax) return -Fp<T>::kInf;
+  if constexpr (kKind == ReduceKind::kMin) return Fp<T>::kInf;
+}
+
+template <ReduceKind kKind, typename T>
+void RealRow(const void* in, int64_t n, void* out) {
+  using V = typename Fp<T>::Vec;
+  constexpr int kLanes = Fp<T>::kLanes;
+  const T* x = (const T*)in;
+  const V identity = Set(Identity<kKind, T>());
+  V total = identity;
+  int64_t i = 0;
+  if (n >= 4 * kLanes) {
+    V a = Load(x), b = Load(x + kLanes), c = Load(x + 2 * kLanes), d = Load(x + 3 * kLanes);
+    for (i = 4 * kLanes; i + 4 * kLanes <= n; i += 4 * kLanes) {
+      a = Combine<kKind>(a, Load(x + i));
+      b = Combine<kKind>(b, Load(x + i + kLanes));
+      c = Combine<kKind>(c, Load(x + i + 2 * kLanes));
+      d = Combine<kKind>(d, Load(x + i + 3 * kLanes));
+    }
+    total = Combine<kKind>(Combine<kKind>(a, b), Combine<kKind>(c, d));
+  }
+  for (; i + kLanes <= n; i += kLanes) total = Combine<kKind>(total, Load(x + i));
+  if (i < n) total = Combine<kKind>(total, FirstLanes(LoadPart(x + i, n - i), identity, n - i));
+  *(T*)out = Across(total, [](V a, V b) { return Combine<kKind>(a, b); });
+}
+
+// kWidth registers of columns at a time, so that one pass over the rows fills whole cache lines.
+template <ReduceKind kKind, typename T, int kWidth>
+MR_INLINE void RealColumnBlock(const T* x, int64_t rows, int64_t stride, T* out) {
+  constexpr int kLanes = Fp<T>::kLanes;
+  typename Fp<T>::Vec total[kWidth];
+  for (int k = 0; k < kWidth; ++k) total[k] = Load(x + k * kLanes);
+  for (int64_t r = 1; r < rows; ++r) {
+    x += stride;
+    for (int k = 0; k < kWidth; ++k) total[k] = Combine<kKind>(total[k], Load(x + k * kLanes));
+  }
+  for (int k = 0; k < kWidth; ++k) Store(out + k * kLanes, total[k]);
+}
+
+// The last few columns: four rows at a time, because there are too few columns to hide the additions'
+// latency.
+template <ReduceKind kKind, typename T>
+MR_INLINE void RealColumnTail(const T* x, int64_t rows, int64_t stride, int64_t columns, T* out) {
+  using V = typename Fp<T>::Vec;
+  const V identity = Set(Identity<kKind, T>());
+  V a = identity, b = identity, c = identity, d = identity;
+  int64_t r = 0;
+  for (; r + 4 <= rows; r += 4, x += 4 * stride) {
+    a = Combine<kKind>(a, LoadPart(x, columns));
+    b = Combine<kKind>(b, LoadPart(x + stride, columns));
+    c = Combine<kKind>(c, LoadPart(x + 2 * stride, columns));
+    d = Combine<kKind>(d, LoadPart(x + 3 * stride, columns));
+  }
+  for (; r < rows; ++r, x += stride) a = Combine<kKind>(a, LoadPart(x, columns));
+  StorePart(out, Combine<kKind>(Combine<kKind>(a, b), Combine<kKind>(c, d)), columns);
+}
+
+template <ReduceKind kKind, typename T>
+void RealColumns(const void* in, int64_t rows, int64_t stride, int64_t columns, void* out) {
+  constexpr int kLanes = Fp<T>::kLanes;
+  const T* x = (const T*)in;
+  T* y = (T*)out;
+  int64_t j = 0;
+  for (; j + 4 * kLanes <= columns; j += 4 * kLanes) RealColumnBlock<kKind, T, 4>(x + j, rows, stride, y + j);
+  for (; j + kLanes <= columns; j += kLanes) RealColumnBlock<kKind, T, 1>(x + j, rows, stride, y + j);
+  if (j < columns) RealColumnTail<kKind, T>(x + j, rows, stride, columns - j, y + j);
+}
+
+// Integers and bool; sums and products of the unsigned type of the width, so that they wrap.
+template <ReduceKind kKind, typename T>
+MR_INLINE T CombinePlain(T a, T b) {
+  if constexpr (kKind == ReduceKind::kSum) return (T)(a + b);
+  if constexpr (kKind == ReduceKind::kProd) return (T)((a | uint32_t{0}) * b);
+  if constexpr (kKind == ReduceKind::kMax) return a < b ? b : a;
+  if constexpr (kKind == ReduceKind::kMin) return b < a ? b : a;
+}
+// A bool as it lies in memory, where a feed may have left bytes other than 0 and 1.
+enum class BoolByte : uint8_t {};
+template <ReduceKind kKind>
+MR_INLINE BoolByte CombinePlain(BoolByte a, BoolByte b) {
+  const bool x = a != BoolByte{0}, y = b != BoolByte{0};
+  return (BoolByte)(kKind == ReduceKind::kMax ? x | y : x & y);
+}
+
+template <ReduceKind kKind, typename T>
+void PlainRow(const void* in, int64_t n, void* out) {
+  const T* x = (const T*)in;
+  T total = x[0];
+  for (int64_t i = 1; i < n; ++i) total = CombinePlain<kKind>(total, x[i]);
+  *(T*)out = total;
+}
+
+template <ReduceKind kKind, typename T>
+void PlainColumns(const void* in, int64_t rows, int64_t stride, int64_t columns, void* out) {
+  const T* x = (const T*)in;
+  T* y = (T*)out;
+  memcpy(y, x, (size_t)columns * sizeof(T));
+  for (int64_t r = 1; r < rows; ++r) {
+    x += stride;
+    MR_VECTORIZE
+    for (int64_t j = 0; j < columns; ++j) y[j] = CombinePlain<kKind>(y[j], x[j]);
+  }
+}
+
+template <typename T, bool kLargest>
+int64_t ArgRow(const void* in, int64_t n) {
+  using V = typename Fp<T>::Vec;
+  constexpr int kLanes = Fp<T>::kLanes;
+  const T* x = (const T*)in;
+  const auto pick = [](V a, V b) { return kLargest ? Max(a, b) : Min(a, b); };  // b where a is NaN
+  V best = Set(kLargest ? -Fp<T>::kInf : Fp<T>::kInf);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) best = pick(Load(x + i), best);
+  if (i < n) best = pick(FirstLanes(LoadPart(x + i, n - i), best, n - i), best);
+  const T value = Across(best, pick);
+  // Blocks without it are passed over by a loop that the compiler vectorises.
+  int64_t begin = 0;
+  for (; begin + 64 <= n; begin += 64) {
+    int found = 0;
+    for (int k = 0; k < 64; ++k) found |= x[begin + k] == value;
+    if (found) break;
+  }
+  for (; begin < n; ++begin) {
+    if (x[begin] == value) return begin;
+  }
+  return 0;  // NaNs only
+}
+
+template <typename T, ReduceKind... kKinds>
+constexpr void AddReal(ReduceFns* table) {
+  ((table[(int)kKinds] = {RealRow<kKinds, T>, RealColumns<kKinds, T>}), ...);
+}
+template <typename T, ReduceKind... kKinds>
+constexpr void AddPlain(ReduceFns* table) {
+  ((table[(int)kKinds] = {PlainRow<kKinds, T>, PlainColumns<kKinds, T>}), ...);
+}
+template <typename T, typename Unsigned>
+constexpr void AddInteger(ReduceFns* table) {
+  AddPlain<Unsigned, ReduceKind::kSum, ReduceKind::kProd>(table);
+  AddPlain<T, ReduceKind::kMax, ReduceKind::kMin>(table);
+}
+
+constexpr ReduceTable MakeReduceTable() {
+  using enum ReduceKind;
+  ReduceTable table = {};
+  AddReal<float, kSum, kProd, kMax, kMin>(table.of[(int)PlainType::kFloat]);
+  AddReal<double, kSum, kProd, kMax, kMin>(table.of[(int)PlainType::kDouble]);
+  AddInteger<int8_t, uint8_t>(table.of[(int)PlainType::kInt8]);
+  AddInteger<int16_t, uint16_t>(table.of[(int)PlainType::kInt16]);
+  AddInteger<int32_t, uint32_t>(table.of[(int)PlainType::kInt32]);
+  AddInteger<int64_t, uint64_t>(table.of[(int)PlainType::kInt64]);
+  AddInteger<uint8_t, uint8_t>(table.of[(int)PlainType::kUint8]);
+  AddInteger<uint16_t, uint16_t>(table.of[(int)PlainType::kUint16]);
+  AddInteger<uint32_t, uint32_t>(table.of[(int)PlainType::kUint32]);
+  AddInteger<uint64_t, uint64_t>(table.of[(int)PlainType::kUint64]);
+  AddPlain<BoolByte, kMax, kMin>(table.of[(int)PlainType::kBool]);
+  table.arg_max_f32 = ArgRow<float, true>;
+  table.arg_min_f32 = ArgRow<float, false>;
+  table.arg_max_f64 = ArgRow<double, true>;
+  table.arg_min_f64 = ArgRow<double, false>;
+  return table;
+}
+
+}  // namespace
+
+constinit const ReduceTable kReduceTable = MakeReduceTable();
+
+}  // namespace millrace::cpu::MR_ISA

@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// What a unit compiled for one instruction set exports: constant tables of functions, once per set in the
+// namespace of that set. Only the files of this folder include this; no header here may bring in the standard
+// library.
+#pragma once
+
+#include <stdint.h>
+
+#include "kernels/cpu/vector/ops.h"
+
+namespace millrace::cpu {
+
+inline constexpr int kUnaryOps = static_cast<int>(UnaryOp::kCount);
+inline constexpr int kBinaryOps = static_cast<int>(BinaryOp::kCount);
+
+// Klambauer et al., "Self-Normalizing Neural Networks".
+inline constexpr double kSeluScale = 1.0507009873554804934193349852946;
+inline constexpr double kSeluScaleAlpha = 1.7580993408473768599402175208123;
+
+struct UnaryTable {
+  UnaryFn f32[kUnaryOps];
+  UnaryFn f64[kUnaryOps];
+};
+
+struct BinaryRealTable {
+  BinaryFns f32[kBinaryOps];
+  BinaryFns f64[kBinaryOps];
+};
+
+// The types that C++ has operators for. bool is held as uint8_t 0 or 1.
+enum class PlainType : uint8_t {
+  kFloat,
+  kDouble,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kUint8,
+  kUint16,
+  kUint32,
+  kUint64,
+  kBool,
+  kCount,
+};
+inline constexpr int kPlainTypes = static_cast<int>(PlainType::kCount);
+
+struct BinaryPlainTable {
+  BinaryFns of[kPlainTypes][kBinaryOps];
+};
+
+// Both take at least one element of each.
+struct ReduceFns {
+  // n elements to one.
+  void (*row)(const void* in, int64_t n, void* out) = nullptr;
+  // [rows, columns], rows `stride` elements apart, to [columns].
+  void (*columns)(const void* in, int64_t rows, int64_t stride, int64_t columns, void* out) = nullptr;
+};
+enum class ReduceKind : uint8_t { kSum, kProd, kMax, kMin, kCount };  // of bool: kMax is any, kMin is all
+inline constexpr int kReduceKinds = static_cast<int>(ReduceKind::kCount);
+
+struct ReduceTable {
+  ReduceFns of[kPlainTypes][kReduceKinds];
+  // The index of the first largest (smallest) of n >= 1 elements, passing over NaNs.
+  int64_t (*arg_max_f32)(const void* in, int64_t n);
+  int64_t (*arg_min_f32)(const void* in, int64_t n);
+  int64_t (*arg_max_f64)(const void* in, int64_t n);
+  int64_t (*arg_min_f64)(const void* in, int64_t n);
+};
+
+template <typename T>
+struct SoftmaxFns {
+  // [rows, cols]; cols >= 1. out may equal in.
+  void (*softmax)(const T* in, T* out, int64_t rows, int64_t cols);
+  void (*log_softmax)(const T* in, T* out, int64_t rows, int64_t cols);
+  // Strides between rows of logits and labels, in elements; backprop is dense.
+  void (*xent)(const T* logits, int64_t logits_stride, const T* labels, int64_t labels_stride, T* loss,
+               T* backprop, int64_t rows, int64_t cols);
+  // Of one row.
+  void (*sparse_xent)(const T* logits, int64_t label, T* loss, T* backprop, int64_t cols);
+};
+template <typename T>
+struct UpdateFns {
+  void (*gradient_descent)(T* var, T alpha, const T* delta, int64_t n);
+  void (*momentum)(T* var, T* accum, T lr, T momentum, bool nesterov, const T* grad, int64_t n);
+  void (*adam)(T* var, T* m, T* v, T alpha, T beta1, T beta2, T epsilon, bool nesterov, const T* grad,
+               int64_t n);
+};
+struct NeuralTable {
+  SoftmaxFns<float> softmax_f32;
+  SoftmaxFns<double> softmax_f64;
+  UpdateFns<float> update_f32;
+  UpdateFns<double> update_f64;
+};
+
+struct CastTable {
+  UnaryFn plain[kPlainTypes][kPlainTypes];  // [from][to]
+  UnaryFn half_to_float;
+  UnaryFn float_to_half;
+  UnaryFn bfloat16_to_float;
+  UnaryFn float_to_bfloat16;
+};
+
+// out[c][r] = in[r][c]; strides in bytes between rows of each.
+using TransposeFn = void (*)(const char* in, int64_t in_stride, char* out, int64_t out_stride, int64_t rows,
+                             int64_t columns);
+struct MoveTable {
+  TransposeFn transpose[5];  // of elements of 1, 2, 4, 8, 16 bytes
+  // The first 4 * blocks uniform floats of a Philox stream.
+  void (*uniform_f32)(uint64_t counter_lo, uint64_t counter_hi, uint64_t key, float* out, int64_t blocks);
+};
+
+namespace baseline {
+extern const UnaryTable kUnaryTable;
+extern const BinaryRealTable kBinaryRealTable;
+extern const BinaryPlainTable kBinaryPlainTable;
+extern const ReduceTable kReduceTable;
+extern const NeuralTable kNeuralTable;
+extern const CastTable kCastTable;
+extern const MoveTable kMoveTable;
+}  // namespace baseline
+namespace avx2 {
+extern const UnaryTable kUnaryTable;
+extern const BinaryRealTable kBinaryRealTable;
+extern const BinaryPlainTable kBinaryPlainTable;
+extern const ReduceTable kReduceTable;
+extern const NeuralTable kNeuralTable;
+extern const CastTable kCastTable;
+extern const MoveTable kMoveTable;
+}  // namespace avx2
+namespace avx512 {
+extern const UnaryTable kUnaryTable;
+extern const BinaryRealTable kBinaryRealTable;
+extern const BinaryPlainTable kBinaryPlainTable;
+extern const ReduceTable kReduceTable;
+extern const NeuralTable kNeuralTable;
+extern const CastTable kCastTable;
+extern const MoveTable kMoveTable;
+}  // namespace avx512
+
+}  // namespace millrace::cpu
