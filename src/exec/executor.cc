@@ -36,7 +36,9 @@ struct FlatRun {
   FlatWalker walker;
 };
 
-Status RunFlat(std::span<PartitionRun> partitions, ThreadPool* pool) {
+}  // namespace
+
+Status RunByCounting(std::span<PartitionRun> partitions, ThreadPool* pool) {
   const StepServices& services = partitions.front().services;
   const RefPtr<ReadyQueue> queue = MakeRef<ReadyQueue>(pool);
   StepAbort abort(services.rendezvous, services.cancellation);
@@ -56,14 +58,12 @@ Status RunFlat(std::span<PartitionRun> partitions, ThreadPool* pool) {
   return status;
 }
 
-}  // namespace
-
 Status RunPartitions(std::span<PartitionRun> partitions, ThreadPool* pool) {
   if (pool != nullptr && pool->parallelism() <= 1) pool = nullptr;
-  if (partitions.size() != 1) return partitions.empty() ? Status() : RunFlat(partitions, pool);
+  if (partitions.size() != 1) return partitions.empty() ? Status() : RunByCounting(partitions, pool);
   PartitionRun& part = partitions.front();
   const Plan& plan = *part.plan;
-  if (plan.has_async() || (pool != nullptr && plan.worth_parallel())) return RunFlat(partitions, pool);
+  if (plan.has_async() || (pool != nullptr && plan.worth_parallel())) return RunByCounting(partitions, pool);
   const bool measure = plan.ShouldMeasure(plan.CountStep());
   const StateLease state(plan);
   Status status = RunSequentially(plan, *state, part.services, measure, part.trace);

@@ -24,4 +24,8 @@ struct PartitionRun {
 // any more. Cancelling services.cancellation (the same for all partitions) ends the step early.
 Status RunPartitions(std::span<PartitionRun> partitions, ThreadPool* pool);
 
+// The same by counting down dependencies, whatever the costs say: several partitions, asynchronous kernels and
+// several threads need it. REQUIRES: at least one partition.
+Status RunByCounting(std::span<PartitionRun> partitions, ThreadPool* pool);
+
 }  // namespace millrace
