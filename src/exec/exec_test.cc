@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "device/cpu/cpu_device.h"
+#include "device/device.h"
 #include "exec/executor.h"
 #include "kernel/resource.h"
 
@@ -82,9 +82,10 @@ Status SumInputs(KernelContext& c) {
 class ExecTest : public ::testing::Test {
  protected:
   ExecTest() : graph_(std::make_unique<Graph>(InitOps(ops_))), resources_("cpu") {
-    std::vector<std::unique_ptr<Device>> devices;
-    EXPECT_TRUE(AddCpuDevices({}, &devices).ok());
-    device_ = std::move(devices[0]);
+    DeviceFactoryRegistry factories;
+    EXPECT_TRUE(RegisterCpuDeviceFactory(factories).ok());
+    devices_ = *factories.CreateDevices({});
+    device_ = devices_->client_device();
   }
 
   static OpRegistry& InitOps(OpRegistry& ops) {
@@ -159,7 +160,7 @@ class ExecTest : public ::testing::Test {
     if (threads > 1) pool = std::make_unique<ThreadPool>("test", threads);
     PartitionRun run;
     run.plan = plan_.get();
-    run.services.device = device_.get();
+    run.services.device = device_;
     run.services.resources = &resources_;
     run.services.cancellation = cancellation != nullptr ? cancellation : &own;
     return counting ? RunByCounting({&run, 1}, pool.get()) : RunPartitions({&run, 1}, pool.get());
@@ -169,7 +170,8 @@ class ExecTest : public ::testing::Test {
 
   OpRegistry ops_;
   std::unique_ptr<Graph> graph_;
-  std::unique_ptr<Device> device_;
+  std::unique_ptr<DeviceSet> devices_;
+  Device* device_ = nullptr;
   ResourceManager resources_;
   Variable variable_{DataType::kFloat};
   std::unique_ptr<Plan> plan_;
