@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "op/attr_codec.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "tensor/tensor_codec.h"
@@ -12,35 +13,49 @@ namespace {
 
 using Proto = tensorflow::AttrValue;
 
-StatusOr<AttrValue> Decode(const Proto& proto, std::string_view name, int depth);
+// What decoding needs to know besides the proto.
+struct Scope {
+  std::string_view name;         // of the attribute, for messages
+  int64_t* tensor_bytes_budget;  // null: only the limit for one tensor holds
+  int depth = 0;
 
-StatusOr<NameAttrList> DecodeFunc(const tensorflow::NameAttrList& proto, std::string_view name, int depth) {
-  if (depth >= kMaxAttrNesting) {
-    return errors::InvalidArgument("Attr '", name, "': functions are nested deeper than ", kMaxAttrNesting);
+  Scope Deeper() const { return {name, tensor_bytes_budget, depth + 1}; }
+};
+
+StatusOr<AttrValue> Decode(const Proto& proto, const Scope& scope);
+
+StatusOr<NameAttrList> DecodeFunc(const tensorflow::NameAttrList& proto, const Scope& scope) {
+  if (scope.depth >= kMaxAttrNesting) {
+    return errors::InvalidArgument("Attr '", scope.name, "': functions are nested deeper than ",
+                                   kMaxAttrNesting);
   }
-  auto attrs = std::make_shared<AttrMap>();
+  std::vector<AttrMap::Entry> entries;
   for (const auto& [key, value] : proto.attr()) {
-    MR_ASSIGN_OR_RETURN(AttrValue decoded, Decode(value, name, depth + 1));
-    attrs->Set(key, std::move(decoded));
+    MR_ASSIGN_OR_RETURN(AttrValue decoded, Decode(value, scope.Deeper()));
+    entries.emplace_back(key, std::move(decoded));
   }
-  return NameAttrList{proto.name(), std::move(attrs)};
+  return NameAttrList{proto.name(), std::make_shared<AttrMap>(AttrMap::FromEntries(std::move(entries)))};
 }
 
-StatusOr<DataType> DecodeType(int number, std::string_view name) {
+StatusOr<DataType> DecodeType(int number, const Scope& scope) {
   const auto type = static_cast<DataType>(number);
   if (type == DataType::kInvalid || IsKnownDataType(type)) return type;
-  return errors::InvalidArgument("Attr '", name, "': ", number, " is not the number of a data type");
+  return errors::InvalidArgument("Attr '", scope.name, "': ", number, " is not the number of a data type");
 }
 
-StatusOr<PartialShape> DecodeShape(const tensorflow::TensorShapeProto& proto, std::string_view name) {
+StatusOr<PartialShape> DecodeShape(const tensorflow::TensorShapeProto& proto, const Scope& scope) {
   auto shape = PartialShapeFromProto(proto);
-  if (!shape.ok()) return shape.status().WithContext(StrCat("; in the shape of attr '", name, "'"));
+  if (!shape.ok()) return shape.status().WithContext(StrCat("; in the shape of attr '", scope.name, "'"));
   return shape;
 }
 
-StatusOr<Tensor> DecodeTensor(const tensorflow::TensorProto& proto, std::string_view name) {
-  auto tensor = TensorFromProto(proto);
-  if (!tensor.ok()) return tensor.status().WithContext(StrCat("; in the tensor of attr '", name, "'"));
+StatusOr<Tensor> DecodeTensor(const tensorflow::TensorProto& proto, const Scope& scope) {
+  TensorDecodeOptions options;
+  int64_t* budget = scope.tensor_bytes_budget;
+  if (budget != nullptr) options.max_bytes = std::min(options.max_bytes, *budget);
+  auto tensor = TensorFromProto(proto, options);
+  if (!tensor.ok()) return tensor.status().WithContext(StrCat("; in the tensor of attr '", scope.name, "'"));
+  if (budget != nullptr) *budget -= static_cast<int64_t>(tensor->num_bytes());
   return tensor;
 }
 
@@ -56,35 +71,35 @@ StatusOr<AttrValue> DecodeEach(const Entries& entries, DecodeOne decode) {
   return AttrValue(std::move(out));
 }
 
-StatusOr<AttrValue> DecodeList(const Proto::ListValue& list, std::string_view name, int depth) {
+StatusOr<AttrValue> DecodeList(const Proto::ListValue& list, const Scope& scope) {
   const int kinds = (list.s_size() > 0) + (list.i_size() > 0) + (list.f_size() > 0) + (list.b_size() > 0) +
                     (list.type_size() > 0) + (list.shape_size() > 0) + (list.tensor_size() > 0) +
                     (list.func_size() > 0);
   if (kinds > 1)
-    return errors::InvalidArgument("Attr '", name, "' is a list of several kinds of values at once");
+    return errors::InvalidArgument("Attr '", scope.name, "' is a list of several kinds of values at once");
   if (list.s_size() > 0) return AttrValue(std::vector<std::string>(list.s().begin(), list.s().end()));
   if (list.i_size() > 0) return AttrValue(std::vector<int64_t>(list.i().begin(), list.i().end()));
   if (list.f_size() > 0) return AttrValue(std::vector<float>(list.f().begin(), list.f().end()));
   if (list.b_size() > 0) return AttrValue(std::vector<bool>(list.b().begin(), list.b().end()));
   if (list.type_size() > 0) {
-    return DecodeEach<DataType>(list.type(), [name](int number) { return DecodeType(number, name); });
+    return DecodeEach<DataType>(list.type(), [&scope](int number) { return DecodeType(number, scope); });
   }
   if (list.shape_size() > 0) {
     return DecodeEach<PartialShape>(list.shape(),
-                                    [name](const auto& shape) { return DecodeShape(shape, name); });
+                                    [&scope](const auto& shape) { return DecodeShape(shape, scope); });
   }
   if (list.tensor_size() > 0) {
     return DecodeEach<Tensor>(list.tensor(),
-                              [name](const auto& tensor) { return DecodeTensor(tensor, name); });
+                              [&scope](const auto& tensor) { return DecodeTensor(tensor, scope); });
   }
   if (list.func_size() > 0) {
-    return DecodeEach<NameAttrList>(
-        list.func(), [name, depth](const auto& func) { return DecodeFunc(func, name, depth); });
+    return DecodeEach<NameAttrList>(list.func(),
+                                    [&scope](const auto& func) { return DecodeFunc(func, scope); });
   }
   return AttrValue(EmptyList{});
 }
 
-StatusOr<AttrValue> Decode(const Proto& proto, std::string_view name, int depth) {
+StatusOr<AttrValue> Decode(const Proto& proto, const Scope& scope) {
   switch (proto.value_case()) {
     case Proto::kS:
       return AttrValue(proto.s());
@@ -95,21 +110,21 @@ StatusOr<AttrValue> Decode(const Proto& proto, std::string_view name, int depth)
     case Proto::kB:
       return AttrValue(proto.b());
     case Proto::kType: {
-      MR_ASSIGN_OR_RETURN(const DataType type, DecodeType(proto.type(), name));
+      MR_ASSIGN_OR_RETURN(const DataType type, DecodeType(proto.type(), scope));
       return AttrValue(type);
     }
     case Proto::kShape: {
-      MR_ASSIGN_OR_RETURN(PartialShape shape, DecodeShape(proto.shape(), name));
+      MR_ASSIGN_OR_RETURN(PartialShape shape, DecodeShape(proto.shape(), scope));
       return AttrValue(std::move(shape));
     }
     case Proto::kTensor: {
-      MR_ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(proto.tensor(), name));
+      MR_ASSIGN_OR_RETURN(Tensor tensor, DecodeTensor(proto.tensor(), scope));
       return AttrValue(std::move(tensor));
     }
     case Proto::kList:
-      return DecodeList(proto.list(), name, depth);
+      return DecodeList(proto.list(), scope);
     case Proto::kFunc: {
-      MR_ASSIGN_OR_RETURN(NameAttrList func, DecodeFunc(proto.func(), name, depth));
+      MR_ASSIGN_OR_RETURN(NameAttrList func, DecodeFunc(proto.func(), scope));
       return AttrValue(std::move(func));
     }
     case Proto::kPlaceholder:
@@ -130,7 +145,7 @@ struct Encoder {
   void operator()(float v) const { proto->set_f(v); }
   void operator()(bool v) const { proto->set_b(v); }
   void operator()(DataType v) const { proto->set_type(static_cast<tensorflow::DataType>(v)); }
-  void operator()(const PartialShape& v) const { PartialShapeToProto(v, proto->mutable_shape()); }
+  void operator()(const PartialShape& v) const { ShapeToProto(v, proto->mutable_shape()); }
   void operator()(const std::shared_ptr<const Tensor>& v) const {
     TensorToProto(*v, proto->mutable_tensor());
   }
@@ -153,7 +168,7 @@ struct Encoder {
     for (const DataType e : v) proto->mutable_list()->add_type(static_cast<tensorflow::DataType>(e));
   }
   void operator()(const std::vector<PartialShape>& v) const {
-    for (const PartialShape& e : v) PartialShapeToProto(e, proto->mutable_list()->add_shape());
+    for (const PartialShape& e : v) ShapeToProto(e, proto->mutable_list()->add_shape());
   }
   void operator()(const std::vector<Tensor>& v) const {
     for (const Tensor& e : v) TensorToProto(e, proto->mutable_list()->add_tensor());
@@ -165,22 +180,25 @@ struct Encoder {
 
 }  // namespace
 
-StatusOr<AttrValue> AttrValueFromProto(const tensorflow::AttrValue& proto, std::string_view attr_name) {
-  return Decode(proto, attr_name, 0);
+StatusOr<AttrValue> AttrValueFromProto(const tensorflow::AttrValue& proto, std::string_view attr_name,
+                                       int64_t* tensor_bytes_budget) {
+  return Decode(proto, {attr_name, tensor_bytes_budget});
 }
 
 StatusOr<NameAttrList> NameAttrListFromProto(const tensorflow::NameAttrList& proto,
-                                             std::string_view attr_name) {
-  return DecodeFunc(proto, attr_name, 0);
+                                             std::string_view attr_name, int64_t* tensor_bytes_budget) {
+  return DecodeFunc(proto, {attr_name, tensor_bytes_budget});
 }
 
-StatusOr<AttrMap> AttrMapFromProto(const google::protobuf::Map<std::string, tensorflow::AttrValue>& protos) {
-  AttrMap attrs;
+StatusOr<AttrMap> AttrMapFromProto(const google::protobuf::Map<std::string, tensorflow::AttrValue>& protos,
+                                   int64_t* tensor_bytes_budget) {
+  std::vector<AttrMap::Entry> entries;
+  entries.reserve(protos.size());
   for (const auto& [name, proto] : protos) {
-    MR_ASSIGN_OR_RETURN(AttrValue value, Decode(proto, name, 0));
-    attrs.Set(name, std::move(value));
+    MR_ASSIGN_OR_RETURN(AttrValue value, Decode(proto, {name, tensor_bytes_budget}));
+    entries.emplace_back(name, std::move(value));
   }
-  return attrs;
+  return AttrMap::FromEntries(std::move(entries));
 }
 
 void AttrValueToProto(const AttrValue& value, tensorflow::AttrValue* proto) {

@@ -22,11 +22,16 @@ namespace millrace {
 inline constexpr int kMaxAttrNesting = 64;
 
 // A proto without a value gives an unset AttrValue. InvalidArgument, naming `attr_name`, for a list of
-// several kinds, a malformed tensor or shape, a number that is no type, and nesting beyond kMaxAttrNesting.
-StatusOr<AttrValue> AttrValueFromProto(const tensorflow::AttrValue& proto, std::string_view attr_name);
+// several kinds, a malformed tensor or shape, a number that is no type, and nesting beyond kMaxAttrNesting. A
+// tensor's few encoded bytes can claim gigabytes: a caller that decodes many gives a budget, from which each
+// tensor takes its size.
+StatusOr<AttrValue> AttrValueFromProto(const tensorflow::AttrValue& proto, std::string_view attr_name,
+                                       int64_t* tensor_bytes_budget = nullptr);
 StatusOr<NameAttrList> NameAttrListFromProto(const tensorflow::NameAttrList& proto,
-                                             std::string_view attr_name);
-StatusOr<AttrMap> AttrMapFromProto(const google::protobuf::Map<std::string, tensorflow::AttrValue>& protos);
+                                             std::string_view attr_name,
+                                             int64_t* tensor_bytes_budget = nullptr);
+StatusOr<AttrMap> AttrMapFromProto(const google::protobuf::Map<std::string, tensorflow::AttrValue>& protos,
+                                   int64_t* tensor_bytes_budget = nullptr);
 
 // The inverses. The proto is overwritten.
 void AttrValueToProto(const AttrValue& value, tensorflow::AttrValue* proto);

@@ -256,6 +256,13 @@ auto LowerBound(auto& entries, std::string_view name) {
 }
 }  // namespace
 
+AttrMap AttrMap::FromEntries(std::vector<Entry> entries) {
+  AttrMap attrs;
+  attrs.entries_ = std::move(entries);
+  std::ranges::sort(attrs.entries_, {}, &Entry::first);
+  return attrs;
+}
+
 const AttrValue* AttrMap::Find(std::string_view name) const {
   const auto it = LowerBound(entries_, name);
   return it != entries_.end() && it->first == name ? &it->second : nullptr;

@@ -107,6 +107,8 @@ class AttrMap {
   AttrMap(std::initializer_list<Entry> entries) {
     for (const Entry& e : entries) Set(e.first, e.second);
   }
+  // From entries in any order, without the cost of setting one by one. REQUIRES: names differ.
+  static AttrMap FromEntries(std::vector<Entry> entries);
   const AttrValue* Find(std::string_view name) const;
   void Set(std::string_view name, AttrValue value);
   void Erase(std::string_view name);
