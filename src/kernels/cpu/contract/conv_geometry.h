@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Index arithmetic that the algorithms for convolution share.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/cpu/contract/conv.h"
+
+namespace millrace::cpu {
+
+inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t RoundUp(int64_t a, int64_t b) { return CeilDiv(a, b) * b; }
+
+// One spatial dimension. Output o sees input o * stride + k * dilation - pad for each k of the filter.
+// Counted in padded pixels u = input + pad, split by stride into u = q * stride + phase: tap k always looks
+// at phase (k * dilation) % stride, `shift` places further on.
+struct ConvAxis {
+  int64_t in, out, filter, stride, dilation, pad;
+
+  int64_t phase(int64_t k) const { return k * dilation % stride; }
+  int64_t shift(int64_t k) const { return k * dilation / stride; }
+  int64_t max_shift() const { return shift(filter - 1); }
+};
+
+inline ConvAxis RowAxis(const ConvParams& p) {
+  return {p.in_h, p.out_h, p.filter_h, p.stride_h, p.dilation_h, p.pad_top};
+}
+inline ConvAxis ColumnAxis(const ConvParams& p) {
+  return {p.in_w, p.out_w, p.filter_w, p.stride_w, p.dilation_w, p.pad_left};
+}
+
+// Elements from one image, row, pixel and channel to the next.
+struct ImageStrides {
+  int64_t image, row, pixel, channel;
+};
+
+inline ImageStrides StridesOf(ImageLayout layout, int64_t h, int64_t w, int64_t c) {
+  if (layout == ImageLayout::kNhwc) return {h * w * c, w * c, c, 1};
+  return {c * h * w, w, 1, h * w};
+}
+inline ImageStrides InputStrides(const ConvParams& p) { return StridesOf(p.layout, p.in_h, p.in_w, p.in_c); }
+inline ImageStrides OutputStrides(const ConvParams& p) {
+  return StridesOf(p.layout, p.out_h, p.out_w, p.out_c);
+}
+
+// The i of [0, count) with 0 <= start + i * step < limit form one range.
+struct IndexRange {
+  int64_t begin, end;
+  int64_t size() const { return end - begin; }
+};
+
+inline IndexRange InsideRange(int64_t start, int64_t step, int64_t limit, int64_t count) {
+  const int64_t begin = start >= 0 ? 0 : CeilDiv(-start, step);
+  const int64_t end = start >= limit ? 0 : CeilDiv(limit - start, step);
+  const int64_t last = std::min(end, count);
+  return {std::min(begin, last), last};
+}
+
+// Work per nanosecond of one thread, for estimates of cost.
+inline constexpr double kMultiplyAddsPerNs = 32;
+
+inline int64_t CostNs(double multiply_adds) {
+  return static_cast<int64_t>(std::min(multiply_adds / kMultiplyAddsPerNs, 1e15)) + 1;
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Convolution as plain loops that need no memory: for shapes that no other algorithm takes (padding or
+// dilation far larger than the image) and for when memory is short. Output rows, or images for the gradients,
+// are the units.
+#pragma once
+
+#include "kernels/cpu/contract/conv.h"
+
+namespace millrace::cpu {
+
+// As in ConvPlan; instantiated for float and double. Sizes of 0 are allowed.
+template <typename T>
+void PlainForward(const ConvParams& p, const T* input, const T* filter, T* output, Parallel& parallel,
+                  const ConvEpilogue<T>& epilogue);
+template <typename T>
+void PlainBackpropInput(const ConvParams& p, const T* filter, const T* out_grad, T* in_grad,
+                        Parallel& parallel);
+template <typename T>
+void PlainBackpropFilter(const ConvParams& p, const T* input, const T* out_grad, T* filter_grad,
+                         Parallel& parallel);
+
+}  // namespace millrace::cpu

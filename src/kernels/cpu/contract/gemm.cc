@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/contract/gemm.h"
+
+#include <algorithm>
+#include <complex>
+#include <type_traits>
+
+#include "kernels/cpu/contract/conv_geometry.h"
+#include "kernels/cpu/contract/scratch.h"
+#include "kernels/cpu/contract/simd_table.h"
+
+namespace millrace::cpu {
+namespace {
+
+// Element (i, j) of an operand lies at data[i * row + j * col].
+struct Strides {
+  int64_t row, col;
+};
+
+Strides StridesOf(bool transposed, int64_t leading, int64_t dense) {
+  const int64_t ld = leading == 0 ? dense : leading;
+  return transposed ? Strides{1, ld} : Strides{ld, 1};
+}
+
+struct Operands {
+  Strides a, b;
+  int64_t ldc;
+};
+
+Operands OperandsOf(const GemmShape& s) {
+  return {StridesOf(s.trans_a, s.lda, s.trans_a ? s.m : s.k),
+          StridesOf(s.trans_b, s.ldb, s.trans_b ? s.k : s.n), s.ldc == 0 ? s.n : s.ldc};
+}
+
+// The blocks that a product is cut into. They depend on the shape only: so does every rounding.
+struct Grid {
+  int64_t m_size, n_size;  // of a block
+  int64_t m_blocks, n_blocks;
+};
+
+// Below this a product isn't worth waking a thread.
+constexpr double kSmallFlops = 1 << 19;
+constexpr double kUnitFlops = 1 << 20;
+
+Grid GridOf(const GemmShape& s, int64_t lanes) {
+  const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
+  if (flops <= kSmallFlops) return {s.m, s.n, 1, 1};
+  const int64_t panel = 3 * lanes;
+  Grid grid;
+  const double units = flops / kUnitFlops;
+  const int64_t panels = CeilDiv(s.n, panel);
+  grid.n_size = CeilDiv(panels, std::clamp<int64_t>(static_cast<int64_t>(units), 1, panels)) * panel;
+  const int64_t row_blocks = std::max<int64_t>(s.m / 192, 1);
+  grid.m_size = CeilDiv(s.m, row_blocks);
+  grid.n_size = std::min(grid.n_size, s.n);
+  grid.m_blocks = CeilDiv(s.m, grid.m_size);
+  grid.n_blocks = CeilDiv(s.n, grid.n_size);
+  return grid;
+}
+
+// C = relu(C or 0 + bias): what is left of a product over nothing.
+template <typename T>
+void EpilogueOnly(const GemmShape& s, T* c, int64_t ldc, const GemmEpilogue<T>& epilogue) {
+  for (int64_t i = 0; i < s.m; ++i) {
+    for (int64_t j = 0; j < s.n; ++j) {
+      T x = s.accumulate ? c[i * ldc + j] : T(0);
+      if (epilogue.bias != nullptr) x += epilogue.bias[j];
+      c[i * ldc + j] = epilogue.relu && x < T(0) ? T(0) : x;
+    }
+  }
+}
+
+// Needs no memory; used when there is none.
+template <typename T>
+void PlainBlock(const GemmBlock<T>& g) {
+  for (int64_t i = 0; i < g.m; ++i) {
+    for (int64_t j = 0; j < g.n; ++j) {
+      T sum = g.accumulate ? g.c[i * g.ldc + j] : T(0);
+      for (int64_t k = 0; k < g.k; ++k)
+        sum += g.a[i * g.a_row + k * g.a_col] * g.b[k * g.b_row + j * g.b_col];
+      if (g.bias != nullptr) sum += g.bias[j];
+      g.c[i * g.ldc + j] = g.relu && sum < T(0) ? T(0) : sum;
+    }
+  }
+}
+
+template <typename T>
+void RunBlock(const SimdKernels<T>& kernels, GemmBlock<T>& block) {
+  const Scratch scratch = Scratch::Of<T>(kernels.gemm_scratch(block.k, block.segments));
+  if (!scratch.ok()) {
+    PlainBlock(block);
+    return;
+  }
+  block.scratch = scratch.template data<T>();
+  kernels.gemm(block);
+}
+
+template <typename T>
+void FastGemm(const GemmShape& s, const T* a, const T* b, T* c, Parallel& parallel,
+              const GemmEpilogue<T>& epilogue) {
+  if (s.m <= 0 || s.n <= 0) return;
+  const Operands o = OperandsOf(s);
+  if (s.k <= 0) {
+    EpilogueOnly(s, c, o.ldc, epilogue);
+    return;
+  }
+  const SimdKernels<T>& kernels = ActiveKernels<T>();
+  const Grid grid = GridOf(s, kernels.lanes);
+  const auto run = [&](int64_t begin, int64_t end) {
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t i = unit / grid.n_blocks * grid.m_size;
+      const int64_t j = unit % grid.n_blocks * grid.n_size;
+      GemmBlock<T> block{.m = std::min(grid.m_size, s.m - i),
+                         .n = std::min(grid.n_size, s.n - j),
+                         .k = s.k,
+                         .a = a + i * o.a.row,
+                         .a_row = o.a.row,
+                         .a_col = o.a.col,
+                         .b = b + j * o.b.col,
+                         .b_row = o.b.row,
+                         .b_col = o.b.col,
+                         .c = c + i * o.ldc + j,
+                         .ldc = o.ldc,
+                         .accumulate = s.accumulate,
+                         .bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + j,
+                         .relu = epilogue.relu};
+      RunBlock(kernels, block);
+    }
+  };
+  const int64_t units = grid.m_blocks * grid.n_blocks;
+  if (units == 1) {
+    run(0, 1);
+    return;
+  }
+  constexpr int64_t kFlopsPerNs = 64;
+  parallel.For(units, 2 * grid.m_size * grid.n_size * s.k / kFlopsPerNs, run);
+}
+
+}  // namespace
+
+void Gemm(const GemmShape& shape, const float* a, const float* b, float* c, Parallel& parallel,
+          const GemmEpilogue<float>& epilogue) {
+  FastGemm(shape, a, b, c, parallel, epilogue);
+}
+
+void Gemm(const GemmShape& shape, const double* a, const double* b, double* c, Parallel& parallel,
+          const GemmEpilogue<double>& epilogue) {
+  FastGemm(shape, a, b, c, parallel, epilogue);
+}
+
+template <typename T>
+void GemmGeneric(const GemmShape& s, const T* a, const T* b, T* c, Parallel& parallel) {
+  if (s.m <= 0 || s.n <= 0) return;
+  const Operands o = OperandsOf(s);
+  // Signed overflow wraps, as it does in the engine's other integer kernels.
+  const auto multiply_add = [](T sum, T x, T y) {
+    if constexpr (std::is_integral_v<T>) {
+      using U = std::make_unsigned_t<T>;
+      return static_cast<T>(static_cast<U>(sum) + static_cast<U>(x) * static_cast<U>(y));
+    } else {
+      return T(sum.real() + x.real() * y.real() - x.imag() * y.imag(),
+               sum.imag() + x.real() * y.imag() + x.imag() * y.real());
+    }
+  };
+  parallel.For(s.m, std::max<int64_t>(s.n * s.k, 1), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      T* const row = c + i * o.ldc;
+      if (!s.accumulate) std::fill(row, row + s.n, T(0));
+      for (int64_t k = 0; k < s.k; ++k) {
+        const T x = a[i * o.a.row + k * o.a.col];
+        for (int64_t j = 0; j < s.n; ++j) row[j] = multiply_add(row[j], x, b[k * o.b.row + j * o.b.col]);
+      }
+    }
+  });
+}
+
+template void GemmGeneric(const GemmShape&, const int32_t*, const int32_t*, int32_t*, Parallel&);
+template void GemmGeneric(const GemmShape&, const int64_t*, const int64_t*, int64_t*, Parallel&);
+template void GemmGeneric(const GemmShape&, const std::complex<float>*, const std::complex<float>*,
+                          std::complex<float>*, Parallel&);
+template void GemmGeneric(const GemmShape&, const std::complex<double>*, const std::complex<double>*,
+                          std::complex<double>*, Parallel&);
+
+}  // namespace millrace::cpu

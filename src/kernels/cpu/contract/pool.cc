@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/contract/pool.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/contract/simd_table.h"
+
+namespace millrace::cpu {
+namespace {
+
+constexpr int64_t kValuesPerNs = 2;
+
+int64_t WindowCost(const PoolParams& p, int64_t outputs) {
+  const int64_t window = std::min(p.window_h, p.in_h) * std::min(p.window_w, p.in_w);
+  return std::max<int64_t>(outputs * std::max<int64_t>(window, 1) / kValuesPerNs, 1);
+}
+
+// Every output pixel on its own: rows of all images are the units.
+template <typename F>
+void ForEachRow(const PoolParams& p, Parallel& parallel, const F& fn) {
+  if (p.out_h <= 0 || p.out_w <= 0 || p.channels <= 0) return;
+  parallel.For(p.batch * p.out_h, WindowCost(p, p.out_w * p.channels), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end;) {
+      const int64_t image = i / p.out_h;
+      const int64_t row = i % p.out_h;
+      const int64_t rows = std::min(p.out_h - row, end - i);
+      fn(PoolBlock{&p, image, row, row + rows, 0, p.channels});
+      i += rows;
+    }
+  });
+}
+
+// Windows may share pixels, so a unit is what no other writes: some channels of an image.
+constexpr int64_t kChannelsPerUnit = 64;
+
+template <typename T, typename F>
+void ForEachImage(const PoolParams& p, T* in_grad, Parallel& parallel, const F& fn) {
+  if (p.in_h <= 0 || p.in_w <= 0 || p.channels <= 0) return;
+  const int64_t parts = (p.channels + kChannelsPerUnit - 1) / kChannelsPerUnit;
+  const int64_t size = (p.channels + parts - 1) / parts;
+  const int64_t cost = WindowCost(p, p.out_h * p.out_w * size) + p.in_h * p.in_w * size / kValuesPerNs;
+  parallel.For(p.batch * parts, cost, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t image = i / parts;
+      const int64_t first = std::min(i % parts * size, p.channels);
+      const int64_t last = std::min(first + size, p.channels);
+      T* const pixels = in_grad + image * p.in_h * p.in_w * p.channels;
+      if (parts == 1) {
+        std::fill(pixels, pixels + p.in_h * p.in_w * p.channels, T(0));
+      } else {
+        for (int64_t x = 0; x < p.in_h * p.in_w; ++x) {
+          std::fill(pixels + x * p.channels + first, pixels + x * p.channels + last, T(0));
+        }
+      }
+      fn(PoolBlock{&p, image, 0, p.out_h, first, last});
+    }
+  });
+}
+
+}  // namespace
+
+template <typename T>
+void MaxPool(const PoolParams& params, const T* input, T* output, Parallel& parallel) {
+  const SimdKernels<T>& kernels = ActiveKernels<T>();
+  ForEachRow(params, parallel, [&](const PoolBlock& block) { kernels.max_pool(block, input, output); });
+}
+
+template <typename T>
+void MaxPoolGrad(const PoolParams& params, const T* input, const T* out_grad, T* in_grad,
+                 Parallel& parallel) {
+  const SimdKernels<T>& kernels = ActiveKernels<T>();
+  ForEachImage(params, in_grad, parallel,
+               [&](const PoolBlock& block) { kernels.max_pool_grad(block, input, out_grad, in_grad); });
+}
+
+template <typename T>
+void AvgPool(const PoolParams& params, const T* input, T* output, Parallel& parallel) {
+  const SimdKernels<T>& kernels = ActiveKernels<T>();
+  ForEachRow(params, parallel, [&](const PoolBlock& block) { kernels.avg_pool(block, input, output); });
+}
+
+template <typename T>
+void AvgPoolGrad(const PoolParams& params, const T* out_grad, T* in_grad, Parallel& parallel) {
+  const SimdKernels<T>& kernels = ActiveKernels<T>();
+  ForEachImage(params, in_grad, parallel,
+               [&](const PoolBlock& block) { kernels.avg_pool_grad(block, out_grad, in_grad); });
+}
+
+template void MaxPool(const PoolParams&, const float*, float*, Parallel&);
+template void MaxPool(const PoolParams&, const double*, double*, Parallel&);
+template void MaxPoolGrad(const PoolParams&, const float*, const float*, float*, Parallel&);
+template void MaxPoolGrad(const PoolParams&, const double*, const double*, double*, Parallel&);
+template void AvgPool(const PoolParams&, const float*, float*, Parallel&);
+template void AvgPool(const PoolParams&, const double*, double*, Parallel&);
+template void AvgPoolGrad(const PoolParams&, const float*, float*, Parallel&);
+template void AvgPoolGrad(const PoolParams&, const double*, double*, Parallel&);
+
+}  // namespace millrace::cpu

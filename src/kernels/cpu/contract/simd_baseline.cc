@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops for one instruction set; the build gives this file its compiler options.
+#include <immintrin.h>
+
+#include "kernels/cpu/contract/simd_table.h"
+
+#define MR_SIMD_BYTES 16
+
+namespace millrace::cpu::baseline {
+namespace {
+
+#include "kernels/cpu/contract/simd_vec.inc.h"
+// The others build on the vectors.
+#include "kernels/cpu/contract/simd_conv.inc.h"
+#include "kernels/cpu/contract/simd_gemm.inc.h"
+#include "kernels/cpu/contract/simd_pool.inc.h"
+// The table gathers them.
+#include "kernels/cpu/contract/simd_fill.inc.h"
+
+}  // namespace
+
+extern const SimdTable kTable;
+const SimdTable kTable{Kernels<float>(), Kernels<double>()};
+
+}  // namespace millrace::cpu::baseline

@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// The functions of the including unit as one table. Included by simd_*.cc only, inside their own namespace.
+
+template <typename T>
+constexpr SimdKernels<T> Kernels() {
+  return SimdKernels<T>{.lanes = kLanes<T>,
+                        .gemm_scratch = GemmScratch<T>,
+                        .gemm = GemmOneBlock<T>,
+                        .transpose = Transpose<T>,
+                        .signal = Signal<T>,
+                        .correlate = Correlate<T>,
+                        .fold_lanes = FoldLanes<T>,
+                        .add_rows = AddRows<T>,
+                        .max_pool = MaxPoolBlock<T>,
+                        .max_pool_grad = MaxPoolGradBlock<T>,
+                        .avg_pool = AvgPoolBlock<T>,
+                        .avg_pool_grad = AvgPoolGradBlock<T>};
+}

@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// The product of one block: panels of one to three vectors of B's columns, packed where that pays, times
+// tiles of A's rows whose elements are broadcast. Included by simd_*.cc only, inside their own namespace.
+
+// The part of the product that one tile of registers holds.
+template <typename T>
+struct TileArgs {
+  int64_t k;
+  const T* a;
+  int64_t a_row, a_col;
+  const T* b;
+  int64_t b_row;
+  T* c;
+  int64_t ldc;
+  int last;  // elements of the last vector of columns
+  bool accumulate;
+  const T* bias;
+  bool relu;
+  int64_t segments;
+  const int64_t* segment_offsets;
+};
+
+// Rows of a tile with `vectors` vectors of columns: accumulators, one row of B and a broadcast fill the
+// registers.
+constexpr int MaxTileRows(int vectors) {
+  if (kRegisters == 32) return vectors == 3 ? 8 : vectors == 2 ? 12 : 14;
+  if (kFused) return vectors == 3 ? 4 : vectors == 2 ? 6 : 10;
+  return vectors == 3 ? 3 : vectors == 2 ? 5 : 10;
+}
+
+// Rows are addressed from every third row, so that few registers hold pointers.
+template <typename T, int kRows, int kVectors, bool kUnitRow>
+MR_INLINE void TileStep(const T* const* bases, int64_t a_row, int64_t a_at, const T* b,
+                        Vec<T> (*acc)[kVectors]) {
+  Vec<T> columns[kVectors];
+#pragma GCC unroll 3
+  for (int v = 0; v < kVectors; ++v) columns[v] = Load(b + v * kLanes<T>);
+#pragma GCC unroll 14
+  for (int i = 0; i < kRows; ++i) {
+    const Vec<T> x = Broadcast(kUnitRow ? bases[0][a_at + i] : bases[i / 3][a_at + (i % 3) * a_row]);
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) acc[i][v] += x * columns[v];
+  }
+}
+
+template <typename T, int kRows, int kVectors>
+MR_INLINE void TileFinish(const TileArgs<T>& t, Vec<T> (*acc)[kVectors]) {
+#pragma GCC unroll 3
+  for (int v = 0; v < kVectors; ++v) {
+    const bool part = v == kVectors - 1 && t.last < kLanes<T>;
+    Vec<T> bias{};
+    if (t.bias != nullptr) {
+      const T* at = t.bias + v * kLanes<T>;
+      bias = part ? LoadPart(at, t.last) : Load(at);
+    }
+#pragma GCC unroll 14
+    for (int i = 0; i < kRows; ++i) {
+      T* const c = t.c + i * t.ldc + v * kLanes<T>;
+      Vec<T> sum = acc[i][v];
+      if (t.accumulate) sum += part ? LoadPart(c, t.last) : Load(c);
+      if (t.bias != nullptr) sum += bias;
+      if (t.relu) sum = Relu<T>(sum);
+      if (part) {
+        StorePart(c, sum, t.last);
+      } else {
+        Store(c, sum);
+      }
+    }
+  }
+}
+
+template <typename T, int kRows, int kVectors, bool kUnitRow>
+__attribute__((noinline)) void Tile(const TileArgs<T>& t) {
+  Vec<T> acc[kRows][kVectors];
+#pragma GCC unroll 14
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) acc[i][v] = Vec<T>{};
+  }
+  constexpr int kBases = kUnitRow ? 1 : (kRows + 2) / 3;
+  const T* b = t.b;
+  const int64_t a_row = t.a_row, b_row = t.b_row;
+  const int64_t a_col = kUnitRow ? t.a_col : 1;
+  const int64_t end = t.k * a_col;
+  for (int64_t s = 0; s < t.segments; ++s) {
+    const T* bases[kBases];
+#pragma GCC unroll 5
+    for (int j = 0; j < kBases; ++j) bases[j] = t.a + t.segment_offsets[s] + 3 * j * a_row;
+    for (int64_t at = 0; at < end; at += a_col) {
+      TileStep<T, kRows, kVectors, kUnitRow>(bases, a_row, at, b, acc);
+      b += b_row;
+    }
+  }
+  TileFinish<T, kRows, kVectors>(t, acc);
+}
+
+template <typename T, int kRows, int kVectors>
+MR_INLINE void RunTile(int64_t rows, const TileArgs<T>& t) {
+  if (rows == kRows) {
+    if (t.a_row == 1) {
+      Tile<T, kRows, kVectors, true>(t);
+    } else {
+      Tile<T, kRows, kVectors, false>(t);
+    }
+  } else if constexpr (kRows > 1) {
+    RunTile<T, kRows - 1, kVectors>(rows, t);
+  }
+}
+
+// All rows of the block against one panel. Tiles differ in height by at most one row.
+template <typename T, int kVectors>
+void PanelTimesRows(int64_t m, TileArgs<T> t) {
+  constexpr int kMax = MaxTileRows(kVectors);
+  const int64_t tiles = (m + kMax - 1) / kMax;
+  const int64_t low = m / tiles;
+  const int64_t higher = m % tiles;  // so many tiles have low + 1 rows
+  for (int64_t i = 0; i < tiles; ++i) {
+    const int64_t rows = low + (i < higher ? 1 : 0);
+    RunTile<T, kMax, kVectors>(rows, t);
+    t.a += rows * t.a_row;
+    t.c += rows * t.ldc;
+  }
+}
+
+// Vectors in the next panel when `left` remain; never a panel of one after a panel of three.
+constexpr int64_t PanelVectors(int64_t left) { return left == 4 ? 2 : left < 3 ? left : 3; }
+
+// The inner dimension is done in parts of at most so many, so that what is packed stays in the caches.
+constexpr int64_t kMaxDepth = 512;
+
+constexpr int64_t Depth(int64_t k) {
+  const int64_t blocks = (k + kMaxDepth - 1) / kMaxDepth;
+  return (k + blocks - 1) / blocks;
+}
+
+template <typename T>
+int64_t GemmScratch(int64_t k, int64_t segments) {
+  return (segments > 1 ? k * segments : k == 0 ? 0 : Depth(k)) * 3 * kLanes<T>;
+}
+
+// Columns [0, n) of `k` rows of B into rows of `width` elements, zeros behind column n.
+template <typename T>
+void PackPanel(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t n, int64_t width, T* packed) {
+  if (b_col != 1) {
+    Transpose(b, b_col, n, k, packed, width);
+  } else {
+    const int64_t full = n / kLanes<T> * kLanes<T>;
+    for (int64_t i = 0; i < k; ++i) {
+      for (int64_t j = 0; j < full; j += kLanes<T>) Store(packed + i * width + j, Load(b + i * b_row + j));
+      for (int64_t j = full; j < n; ++j) packed[i * width + j] = b[i * b_row + j];
+    }
+  }
+  if (n == width) return;
+  for (int64_t i = 0; i < k; ++i) {
+    for (int64_t j = n; j < width; ++j) packed[i * width + j] = T(0);
+  }
+}
+
+// A panel is read where it lies when its rows are contiguous and too few rows of A would repay a copy.
+constexpr int64_t kRowsWorthPacking = 256;
+
+// The parts [k_begin, k_begin + k_size) of every segment.
+template <typename T>
+void GemmDepth(const GemmBlock<T>& g, int64_t k_begin, int64_t k_size, bool first, bool last) {
+  const int64_t zero = 0;
+  TileArgs<T> t;
+  t.k = k_size;
+  t.a_row = g.a_row;
+  t.a_col = g.a_col;
+  t.ldc = g.ldc;
+  t.accumulate = g.accumulate || !first;
+  t.relu = g.relu && last;
+  t.segments = g.segments;
+  t.segment_offsets = g.segment_offsets == nullptr ? &zero : g.segment_offsets;
+  int64_t left = (g.n + kLanes<T> - 1) / kLanes<T>;
+  for (int64_t n = 0; left > 0;) {
+    const int64_t vectors = PanelVectors(left);
+    const int64_t width = vectors * kLanes<T>;
+    const int64_t used = g.n - n < width ? g.n - n : width;
+    const T* b = g.b + k_begin * g.b_row + n * g.b_col;
+    if (g.b_col == 1 && used == width && g.m * g.repeats < kRowsWorthPacking) {
+      t.b = b;
+      t.b_row = g.b_row;
+    } else {
+      PackPanel(b, g.b_row, g.b_col, k_size * g.segments, used, width, g.scratch);
+      t.b = g.scratch;
+      t.b_row = width;
+    }
+    t.bias = g.bias != nullptr && last ? g.bias + n : nullptr;
+    t.last = static_cast<int>(used - (vectors - 1) * kLanes<T>);
+    for (int64_t repeat = 0; repeat < g.repeats; ++repeat) {
+      t.a = g.a + k_begin * g.a_col + repeat * g.a_repeat;
+      t.c = g.c + n + repeat * g.c_repeat;
+      if (vectors == 3) {
+        PanelTimesRows<T, 3>(g.m, t);
+      } else if (vectors == 2) {
+        PanelTimesRows<T, 2>(g.m, t);
+      } else {
+        PanelTimesRows<T, 1>(g.m, t);
+      }
+    }
+    n += used;
+    left -= vectors;
+  }
+}
+
+template <typename T>
+void GemmOneBlock(const GemmBlock<T>& g) {
+  if (g.segments > 1) {
+    GemmDepth(g, 0, g.k, true, true);
+    return;
+  }
+  const int64_t depth = Depth(g.k);
+  for (int64_t k = 0; k < g.k; k += depth) {
+    const int64_t size = g.k - k < depth ? g.k - k : depth;
+    GemmDepth(g, k, size, k == 0, k + size == g.k);
+  }
+}

@@ -1,0 +1,124 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// The inner loops of this folder, compiled once per instruction set (simd_*.cc) and reached through one
+// table. Everything here works on one thread and on blocks that the callers (gemm.cc, conv.cc, pool.cc) have
+// cut by shape.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/contract/pool.h"
+
+namespace millrace::cpu {
+
+// One block of a product: C[m,n] (+)= A[m,k] * B[k,n], where element (i,j) of A lies at a[i * a_row + j *
+// a_col] and of B at b[i * b_row + j * b_col]; one of a_row, a_col and one of b_row, b_col is 1. Convolution
+// adds two dimensions. With segments, the inner dimension is `segments` runs of k: run s reads A from a +
+// segment_offsets[s], while rows of B simply go on. With repeats, the product is done for `repeats` pairs of
+// A and C, a_repeat and c_repeat elements apart, with the same B.
+template <typename T>
+struct GemmBlock {
+  int64_t m, n, k;
+  const T* a;
+  int64_t a_row, a_col;
+  const T* b;
+  int64_t b_row, b_col;
+  T* c;
+  int64_t ldc;
+  bool accumulate;
+  const T* bias = nullptr;  // for the n columns, or null
+  bool relu = false;
+  int64_t segments = 1;
+  const int64_t* segment_offsets = nullptr;  // needed with more than one
+  int64_t repeats = 1;
+  int64_t a_repeat = 0, c_repeat = 0;
+  T* scratch = nullptr;  // gemm_scratch(k, segments) elements
+};
+
+// out[o][p] = sum over t of weights[t * weight_row + o] * signal[offsets[t] + p], for p in [0, length).
+// Length is a multiple of lanes.
+template <typename T>
+struct SignalBlock {
+  const T* signal;
+  const int64_t* offsets;
+  int64_t taps;
+  const T* weights;
+  int64_t weight_row;
+  int64_t outs;
+  int64_t length;
+  T* out;
+  int64_t out_row;  // elements between out[o] and out[o+1]
+  const T* bias;    // for the outs, or null
+  bool relu;
+};
+
+// sums[(t * outs + o) * lanes + l] += sum over images i and p of signal[offsets[t] + i * signal_image + p] *
+// grad[o * grad_row + i * grad_image + p], where lane l takes every p in [0, length) with p % lanes == l.
+// Length is a multiple of lanes; where it was rounded up, grad holds zeros and signal is readable.
+template <typename T>
+struct CorrelateBlock {
+  const T* signal;
+  const int64_t* offsets;
+  int64_t taps;
+  const T* grad;
+  int64_t grad_row;
+  int64_t outs;
+  int64_t images;
+  int64_t signal_image, grad_image;
+  int64_t length;
+  T* sums;
+};
+
+// Rows [row_begin, row_end) of the output of one image; channels [channel_begin, channel_end).
+struct PoolBlock {
+  const PoolParams* params;
+  int64_t image;
+  int64_t row_begin, row_end;
+  int64_t channel_begin, channel_end;
+};
+
+template <typename T>
+struct SimdKernels {
+  int64_t lanes;  // elements of a vector register
+
+  int64_t (*gemm_scratch)(int64_t k, int64_t segments);
+  void (*gemm)(const GemmBlock<T>& block);
+
+  // dst[j * dst_row + i] = src[i * src_row + j] for i in [0, rows), j in [0, cols).
+  void (*transpose)(const T* src, int64_t src_row, int64_t rows, int64_t cols, T* dst, int64_t dst_row);
+
+  void (*signal)(const SignalBlock<T>& block);
+  void (*correlate)(const CorrelateBlock<T>& block);
+
+  // out[i] = sum of sums[i * lanes] ... sums[i * lanes + lanes - 1].
+  void (*fold_lanes)(const T* sums, int64_t count, T* out);
+  // out[i] = sum over r of rows[r * stride + i], in the order of r.
+  void (*add_rows)(const T* rows, int64_t row_count, int64_t stride, int64_t count, T* out);
+
+  void (*max_pool)(const PoolBlock& block, const T* input, T* output);
+  // The gradients add into in_grad, which the caller has cleared.
+  void (*max_pool_grad)(const PoolBlock& block, const T* input, const T* out_grad, T* in_grad);
+  void (*avg_pool)(const PoolBlock& block, const T* input, T* output);
+  void (*avg_pool_grad)(const PoolBlock& block, const T* out_grad, T* in_grad);
+};
+
+struct SimdTable {
+  SimdKernels<float> f32;
+  SimdKernels<double> f64;
+};
+
+// The table of the active instruction set (isa.h).
+const SimdTable& ActiveSimdTable();
+
+template <typename T>
+const SimdKernels<T>& ActiveKernels();
+template <>
+inline const SimdKernels<float>& ActiveKernels<float>() {
+  return ActiveSimdTable().f32;
+}
+template <>
+inline const SimdKernels<double>& ActiveKernels<double>() {
+  return ActiveSimdTable().f64;
+}
+
+}  // namespace millrace::cpu
