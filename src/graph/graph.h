@@ -204,7 +204,6 @@ class Graph {
   Node* CopyNode(const Node& node, int id);
   Edge* NewEdge(Node* src, int src_output, Node* dst, int dst_input);
   void CopySettings(const Graph& from);
-  // Gives `node` the control edges from _SOURCE and to _SINK that it needs and takes the others.
   void FixupNode(Node* node);
 
   const OpRegistry& ops_;

@@ -25,7 +25,10 @@ struct ImportOptions {
   // "name:output" of the GraphDef -> a tensor of the graph to use instead.
   std::map<std::string, std::pair<Node*, int>> input_map;
   std::vector<Node*> control_dependencies;  // of every imported node that has no imported inputs
+  bool inputs_from_graph =
+      true;  // inputs may name nodes that the graph has already, as when a session is extended
   int64_t max_nodes = 50'000'000;
+  int64_t max_tensor_bytes = int64_t{4} << 30;  // of all constants, by their shapes
 };
 
 // Adds what `def` describes to `graph`, which is left as it was on error. Errors name the node: unknown op,

@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+
+#include "graph/shape_refiner.h"
+#include "millrace/shape.h"
+
+namespace millrace {
+
+// The shape that an integer vector describes, as far as it is known from the graph alone: elements that are
+// not known are -1. Nothing when not even the length is known, or when the tensor is no integer vector.
+// `shapes` may be null.
+std::optional<PartialShape> ConstantValueAsShape(const Node& node, int output, const ShapeRefiner* shapes);
+
+}  // namespace millrace

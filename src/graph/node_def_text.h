@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "millrace/dtype.h"
+
+namespace tensorflow {
+class AttrValue;
+class NodeDef;
+}  // namespace tensorflow
+
+namespace millrace {
+
+// [A-Za-z0-9.][A-Za-z0-9_.\\/-]*; with `internal` a '_' may come first, too.
+bool IsValidNodeName(std::string_view name, bool internal);
+// For messages: "b = Identity[T=DT_FLOAT, _device=\"/cpu:0\"](a, ^c)"; long lists are cut.
+std::string SummarizeNodeDef(const tensorflow::NodeDef& def);
+// "float, int32".
+std::string DataTypesText(std::span<const DataType> types);
+// The memory that the tensors in `value` ask for by their shapes; INT64_MAX / 4 when that is beyond all
+// bounds.
+int64_t DeclaredTensorBytes(const tensorflow::AttrValue& value);
+
+}  // namespace millrace
