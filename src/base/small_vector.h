@@ -18,6 +18,10 @@ class SmallVector {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
+  using value_type = T;
+  using iterator = T*;
+  using const_iterator = const T*;
+
   SmallVector() = default;
   SmallVector(std::initializer_list<T> values) { assign(values.begin(), values.end()); }
   SmallVector(const SmallVector& o) { assign(o.begin(), o.end()); }

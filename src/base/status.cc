@@ -8,10 +8,10 @@ namespace millrace {
 
 std::string_view ErrorCodeName(ErrorCode code) {
   static constexpr std::array<std::string_view, 17> kNames = {
-      "OK",           "Cancelled",         "Unknown",            "Invalid argument",    "Deadline exceeded",
-      "Not found",    "Already exists",    "Permission denied",  "Resource exhausted",  "Failed precondition",
-      "Aborted",      "Out of range",      "Unimplemented",      "Internal",            "Unavailable",
-      "Data loss",    "Unauthenticated"};
+      "OK",        "Cancelled",      "Unknown",           "Invalid argument",   "Deadline exceeded",
+      "Not found", "Already exists", "Permission denied", "Resource exhausted", "Failed precondition",
+      "Aborted",   "Out of range",   "Unimplemented",     "Internal",           "Unavailable",
+      "Data loss", "Unauthenticated"};
   const auto index = static_cast<size_t>(code);
   return index < kNames.size() ? kNames[index] : std::string_view("Unknown code");
 }
