@@ -5,14 +5,13 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/contract/isa.h"
 #include "kernels/cpu/vector/ops.h"
 #include "millrace/dtype.h"
 
 namespace millrace::cpu {
 
 // Null where the op has no such type. half and bfloat16 are computed in float.
-const BinaryFns* FindBinary(BinaryOp op, DataType type, Isa isa = ActiveIsa());
+const BinaryFns* FindBinary(BinaryOp op, DataType type);
 
 // kBool for comparisons, else the argument type.
 DataType BinaryResultType(BinaryOp op, DataType type);

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
+#include "base/small_vector.h"
 #include "kernels/cpu/contract/parallel.h"
 #include "kernels/cpu/vector/binary.h"
 
@@ -21,30 +21,33 @@ class Broadcast {
   // fits int64_t (false ones give nothing as well).
   static std::optional<Broadcast> Make(std::span<const int64_t> a, std::span<const int64_t> b);
 
-  const std::vector<int64_t>& output_shape() const { return output_shape_; }
+  std::span<const int64_t> output_shape() const { return output_shape_; }
   int64_t output_size() const { return output_size_; }
 
-  // Result as BinaryFn's, of all elements. Sizes are bytes per element. out may equal a (or b) exactly only
-  // where that argument has the shape of the result and the sizes are equal.
+  // REQUIRES: the three forms of fns, or equal shapes. Result as BinaryFn's, of all elements. Sizes are bytes
+  // per element. out may equal a (or b) exactly only where that argument has the shape of the result and the
+  // sizes are equal.
   bool Run(const BinaryFns& fns, const void* a, const void* b, int64_t in_size, void* out, int64_t out_size,
            double cost_ns, Parallel& parallel) const;
 
  private:
   struct Dim {
-    int64_t size = 1;
-    int64_t a_stride = 0;  // in elements; 0 where a is repeated
-    int64_t b_stride = 0;
+    int64_t size;
+    int64_t a_stride;  // in elements; 0 where a is repeated
+    int64_t b_stride;
   };
 
+  // Rows [begin, end) of the result.
   bool RunRows(const BinaryFns& fns, const char* a, const char* b, int64_t in_size, char* out,
                int64_t out_size, int64_t begin, int64_t end) const;
-  bool RunFlat(const BinaryFns& fns, const char* a, const char* b, int64_t in_size, char* out,
-               int64_t out_size, double cost_ns, Parallel& parallel) const;
+  // Where one argument is a short row that all rows of the other meet.
+  bool RunShortRows(const BinaryFns& fns, const char* a, const char* b, int64_t in_size, char* out,
+                    int64_t out_size, int64_t begin, int64_t end) const;
 
-  std::vector<int64_t> output_shape_;
+  SmallVector<int64_t, 6> output_shape_;
   int64_t output_size_ = 1;
-  std::vector<Dim> outer_;  // outermost first
-  Dim inner_;               // the row; a stride is 0 or 1
+  SmallVector<Dim, 4> outer_;                           // innermost first
+  Dim inner_{.size = 1, .a_stride = 0, .b_stride = 0};  // the row; a stride is 0 or 1
 };
 
 }  // namespace millrace::cpu

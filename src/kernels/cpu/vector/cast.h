@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/contract/isa.h"
 #include "kernels/cpu/vector/unary.h"
 #include "millrace/dtype.h"
 
@@ -20,6 +19,6 @@ namespace millrace::cpu {
 //   their lowest value; the 8- and 16-bit types take the low bits of the int32 result, uint32 those of the
 //   int64 result; uint64 is right up to 2^64, wraps negative ones down to -2^63, and gives 2^63 for the rest.
 //   half and bfloat16: by way of float
-UnaryFn FindCast(DataType from, DataType to, Isa isa = ActiveIsa());
+UnaryFn FindCast(DataType from, DataType to);
 
 }  // namespace millrace::cpu

@@ -144,22 +144,26 @@ void HalfsToFloats(const void* in, void* out, int64_t n) {
   const uint16_t* x = (const uint16_t*)in;
   float* y = (float*)out;
   int64_t i = 0;
-#if defined(__F16C__)
-  for (; i + 8 <= n; i += 8) {
-    _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i*)(x + i))));
+#if defined(__AVX512F__)
+  for (; i + 16 <= n; i += 16) {
+    _mm512_storeu_ps(y + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i*)(x + i))));
   }
 #endif
+  MR_VECTORIZE
   for (; i < n; ++i) y[i] = HalfToFloat(x[i]);
 }
 void FloatsToHalfs(const void* in, void* out, int64_t n) {
   const float* x = (const float*)in;
   uint16_t* y = (uint16_t*)out;
   int64_t i = 0;
-#if defined(__F16C__)
-  for (; i + 8 <= n; i += 8) {
-    _mm_storeu_si128((__m128i*)(y + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+#if defined(__AVX512F__)
+  for (; i + 16 <= n; i += 16) {
+    const __m256i halfs =
+        _mm512_cvtps_ph(_mm512_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm256_storeu_si256((__m256i*)(y + i), halfs);
   }
 #endif
+  MR_VECTORIZE
   for (; i < n; ++i) y[i] = FloatToHalf(x[i]);
 }
 void Bfloat16sToFloats(const void* in, void* out, int64_t n) {

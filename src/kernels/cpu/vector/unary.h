@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/contract/isa.h"
 #include "kernels/cpu/contract/parallel.h"
 #include "kernels/cpu/vector/ops.h"
 #include "millrace/dtype.h"
@@ -13,7 +12,7 @@
 namespace millrace::cpu {
 
 // Null where the op has no such type. half and bfloat16 are computed in float.
-UnaryFn FindUnary(UnaryOp op, DataType type, Isa isa = ActiveIsa());
+UnaryFn FindUnary(UnaryOp op, DataType type);
 
 // The element type that the function writes.
 DataType UnaryResultType(UnaryOp op, DataType type);

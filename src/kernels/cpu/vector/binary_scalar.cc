@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/vector/binary_scalar.h"
+
+#include <cmath>
+#include <complex>
+#include <type_traits>
+
+namespace millrace::cpu {
+namespace {
+
+using enum BinaryOp;
+
+template <typename T>
+inline constexpr bool kIsComplex = false;
+template <typename T>
+inline constexpr bool kIsComplex<std::complex<T>> = true;
+
+// One element; clears *ok where the arguments have no result.
+template <BinaryOp kOp, typename T>
+T Integer(T a, T b, bool* ok) {
+  using U = std::make_unsigned_t<T>;
+  if constexpr (kOp == kPow) {
+    if (b < T{0}) {
+      *ok = false;
+      return 0;
+    }
+    U base = static_cast<U>(a), result = 1;
+    for (auto e = static_cast<U>(b); e != 0; e = static_cast<U>(e >> 1)) {
+      if (e & 1) result = static_cast<U>(result * (base | 0u));
+      base = static_cast<U>(base * (base | 0u));
+    }
+    return static_cast<T>(result);
+  } else {
+    if (b == 0) {
+      *ok = false;
+      return 0;
+    }
+    if (std::is_signed_v<T> && b == static_cast<T>(-1)) {  // lowest / -1 would trap
+      return kOp == kDiv || kOp == kFloorDiv ? static_cast<T>(U{0} - static_cast<U>(a)) : T{0};
+    }
+    const T quotient = static_cast<T>(a / b);
+    const T remainder = static_cast<T>(a % b);
+    const bool round_down = remainder != 0 && (remainder < 0) != (b < 0);
+    if constexpr (kOp == kDiv) return quotient;
+    if constexpr (kOp == kFloorDiv) return static_cast<T>(quotient - round_down);
+    if constexpr (kOp == kMod) return remainder;
+    if constexpr (kOp == kFloorMod) return static_cast<T>(round_down ? remainder + b : remainder);
+  }
+}
+
+template <BinaryOp kOp, typename T>
+T Floating(T a, T b) {
+  if constexpr (kOp == kMod) return std::fmod(a, b);
+  if constexpr (kOp == kFloorMod) {
+    const T remainder = std::fmod(a, b);
+    return (a < 0) == (b < 0) ? remainder : std::fmod(remainder + b, b);
+  }
+  if constexpr (kOp == kPow) return std::pow(a, b);
+  if constexpr (kOp == kAtan2) return std::atan2(a, b);
+}
+
+template <BinaryOp kOp, typename C>
+auto Complex(C a, C b) {
+  if constexpr (kOp == kAdd) return a + b;
+  if constexpr (kOp == kSub) return a - b;
+  if constexpr (kOp == kMul) return a * b;
+  if constexpr (kOp == kDiv) return a / b;
+  if constexpr (kOp == kDivNoNan) return b == C(0) ? C(0) : a / b;
+  if constexpr (kOp == kXdivy) return a == C(0) ? C(0) : a / b;
+  if constexpr (kOp == kXlogy) return a == C(0) ? C(0) : a * std::log(b);
+  if constexpr (kOp == kPow) return std::pow(a, b);
+  if constexpr (kOp == kSquaredDifference) {
+    const C d = a - b;
+    return std::conj(d) * d;
+  }
+  if constexpr (kOp == kEqual) return a == b;
+  if constexpr (kOp == kNotEqual) return a != b;
+  // The gradients of holomorphic functions use the conjugate of the derivative.
+  if constexpr (kOp == kSigmoidGrad) return b * std::conj(a * (C(1) - a));
+  if constexpr (kOp == kTanhGrad) return b * std::conj(C(1) - a * a);
+  if constexpr (kOp == kSqrtGrad) return b * typename C::value_type(0.5) / std::conj(a);
+  if constexpr (kOp == kRsqrtGrad) return b * typename C::value_type(-0.5) * std::conj(a * a * a);
+  if constexpr (kOp == kReciprocalGrad) return -b * std::conj(a * a);
+}
+
+template <BinaryOp kOp, typename T>
+auto Apply(T a, T b, [[maybe_unused]] bool* ok) {
+  if constexpr (kIsComplex<T>) {
+    return Complex<kOp>(a, b);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return Floating<kOp>(a, b);
+  } else {
+    return Integer<kOp>(a, b, ok);
+  }
+}
+
+template <BinaryOp kOp, typename T, bool kLeft, bool kRight>
+bool Loop(const void* a, const void* b, void* out, int64_t n) {
+  bool ok = true;
+  using Out = decltype(Apply<kOp>(T{}, T{}, &ok));
+  const auto* x = static_cast<const T*>(a);
+  const auto* y = static_cast<const T*>(b);
+  auto* z = static_cast<Out*>(out);
+  if (n == 0) return true;
+  const T x0 = x[0], y0 = y[0];  // z may be one of them
+  if constexpr (kOp == kPow && kRight && std::is_floating_point_v<T>) {
+    if (y0 == 2) {  // exact: x * x is rounded once
+      for (int64_t i = 0; i < n; ++i) z[i] = x[i] * x[i];
+      return true;
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) z[i] = Apply<kOp>(kLeft ? x0 : x[i], kRight ? y0 : y[i], &ok);
+  return ok;
+}
+
+template <BinaryOp kOp, typename T>
+constexpr BinaryFns kFns = {Loop<kOp, T, false, false>, Loop<kOp, T, true, false>, Loop<kOp, T, false, true>};
+
+template <typename T, BinaryOp... kOps>
+const BinaryFns* Pick(BinaryOp op) {
+  const BinaryFns* found = nullptr;
+  ((op == kOps ? void(found = &kFns<kOps, T>) : void()), ...);
+  return found;
+}
+
+template <typename T>
+const BinaryFns* FindInteger(BinaryOp op) {
+  return Pick<T, kDiv, kFloorDiv, kMod, kFloorMod, kPow>(op);
+}
+template <typename T>
+const BinaryFns* FindFloating(BinaryOp op) {
+  return Pick<T, kMod, kFloorMod, kPow, kAtan2>(op);
+}
+template <typename T>
+const BinaryFns* FindComplex(BinaryOp op) {
+  return Pick<std::complex<T>, kAdd, kSub, kMul, kDiv, kDivNoNan, kXdivy, kXlogy, kPow, kSquaredDifference,
+              kEqual, kNotEqual, kSigmoidGrad, kTanhGrad, kSqrtGrad, kRsqrtGrad, kReciprocalGrad>(op);
+}
+
+}  // namespace
+
+const BinaryFns* FindScalarBinary(BinaryOp op, DataType type) {
+  switch (type) {
+    case DataType::kFloat:
+      return FindFloating<float>(op);
+    case DataType::kDouble:
+      return FindFloating<double>(op);
+    case DataType::kComplex64:
+      return FindComplex<float>(op);
+    case DataType::kComplex128:
+      return FindComplex<double>(op);
+    case DataType::kInt8:
+      return FindInteger<int8_t>(op);
+    case DataType::kInt16:
+      return FindInteger<int16_t>(op);
+    case DataType::kInt32:
+      return FindInteger<int32_t>(op);
+    case DataType::kInt64:
+      return FindInteger<int64_t>(op);
+    case DataType::kUint8:
+      return FindInteger<uint8_t>(op);
+    case DataType::kUint16:
+      return FindInteger<uint16_t>(op);
+    case DataType::kUint32:
+      return FindInteger<uint32_t>(op);
+    case DataType::kUint64:
+      return FindInteger<uint64_t>(op);
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace millrace::cpu

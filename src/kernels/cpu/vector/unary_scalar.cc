@@ -1,0 +1,214 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/vector/unary_scalar.h"
+
+#include <math.h>  // lgamma_r
+
+#include <cmath>
+#include <complex>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+namespace millrace::cpu {
+namespace {
+
+float Lgamma(float x) {
+  int sign;  // std::lgamma writes it to a global
+  return lgammaf_r(x, &sign);
+}
+double Lgamma(double x) {
+  int sign;
+  return lgamma_r(x, &sign);
+}
+
+// The derivative of lgamma: reflection for x <= 0, recurrence up to 10, then the asymptotic series in 1/x^2.
+double Digamma(double x) {
+  if (std::isnan(x)) return x;
+  if (x == 0) return std::copysign(std::numeric_limits<double>::infinity(), -x);
+  double result = 0;
+  if (x < 0) {
+    const double fraction = x - std::floor(x);
+    if (fraction == 0) return std::numeric_limits<double>::quiet_NaN();  // a pole without a side
+    result = -M_PI / std::tan(M_PI * fraction);
+    x = 1 - x;
+  }
+  while (x < 10) {
+    result -= 1 / x;
+    x += 1;
+  }
+  if (std::isinf(x)) return result + x;
+  const double z = 1 / (x * x);
+  // Bernoulli numbers B_2k / 2k.
+  const double series =
+      z * (1.0 / 12 -
+           z * (1.0 / 120 -
+                z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z * (1.0 / 12)))))));
+  return result + std::log(x) - 0.5 / x - series;
+}
+float Digamma(float x) { return static_cast<float>(Digamma(static_cast<double>(x))); }
+
+template <UnaryOp kOp, typename T>
+T Real(T x) {
+  if constexpr (kOp == UnaryOp::kErf) return std::erf(x);
+  if constexpr (kOp == UnaryOp::kErfc) return std::erfc(x);
+  if constexpr (kOp == UnaryOp::kLgamma) return Lgamma(x);
+  if constexpr (kOp == UnaryOp::kDigamma) return Digamma(x);
+  if constexpr (kOp == UnaryOp::kSin) return std::sin(x);
+  if constexpr (kOp == UnaryOp::kCos) return std::cos(x);
+  if constexpr (kOp == UnaryOp::kTan) return std::tan(x);
+  if constexpr (kOp == UnaryOp::kAsin) return std::asin(x);
+  if constexpr (kOp == UnaryOp::kAcos) return std::acos(x);
+  if constexpr (kOp == UnaryOp::kAtan) return std::atan(x);
+  if constexpr (kOp == UnaryOp::kSinh) return std::sinh(x);
+  if constexpr (kOp == UnaryOp::kCosh) return std::cosh(x);
+  if constexpr (kOp == UnaryOp::kAsinh) return std::asinh(x);
+  if constexpr (kOp == UnaryOp::kAcosh) return std::acosh(x);
+  if constexpr (kOp == UnaryOp::kAtanh) return std::atanh(x);
+}
+
+template <UnaryOp kOp, typename T>
+auto Complex(std::complex<T> x) {
+  using C = std::complex<T>;
+  const C one(1);
+  if constexpr (kOp == UnaryOp::kAbs) return std::abs(x);
+  if constexpr (kOp == UnaryOp::kReal) return x.real();
+  if constexpr (kOp == UnaryOp::kImag) return x.imag();
+  if constexpr (kOp == UnaryOp::kAngle) return std::arg(x);
+  if constexpr (kOp == UnaryOp::kConj) return std::conj(x);
+  if constexpr (kOp == UnaryOp::kNeg) return -x;
+  if constexpr (kOp == UnaryOp::kSign) return x == C(0) ? C(0) : x / std::abs(x);
+  if constexpr (kOp == UnaryOp::kSquare) return x * x;
+  if constexpr (kOp == UnaryOp::kSqrt) return std::sqrt(x);
+  if constexpr (kOp == UnaryOp::kRsqrt) return one / std::sqrt(x);
+  if constexpr (kOp == UnaryOp::kReciprocal) return one / x;
+  if constexpr (kOp == UnaryOp::kExp) return std::exp(x);
+  if constexpr (kOp == UnaryOp::kExpm1) {
+    // e^a cos(b) - 1 = expm1(a) cos(b) - 2 sin^2(b / 2), without cancellation near 0.
+    const T half_sine = std::sin(x.imag() / 2);
+    return C(std::expm1(x.real()) * std::cos(x.imag()) - 2 * half_sine * half_sine,
+             std::exp(x.real()) * std::sin(x.imag()));
+  }
+  if constexpr (kOp == UnaryOp::kLog) return std::log(x);
+  if constexpr (kOp == UnaryOp::kLog1p) {
+    // |1 + x|^2 - 1 = a (a + 2) + b^2.
+    const T a = x.real(), b = x.imag();
+    return C(T(0.5) * std::log1p(a * (a + 2) + b * b), std::atan2(b, 1 + a));
+  }
+  if constexpr (kOp == UnaryOp::kTanh) return std::tanh(x);
+  if constexpr (kOp == UnaryOp::kSigmoid) return one / (one + std::exp(-x));
+  if constexpr (kOp == UnaryOp::kSin) return std::sin(x);
+  if constexpr (kOp == UnaryOp::kCos) return std::cos(x);
+  if constexpr (kOp == UnaryOp::kTan) return std::tan(x);
+  if constexpr (kOp == UnaryOp::kAsin) return std::asin(x);
+  if constexpr (kOp == UnaryOp::kAcos) return std::acos(x);
+  if constexpr (kOp == UnaryOp::kAtan) return std::atan(x);
+  if constexpr (kOp == UnaryOp::kSinh) return std::sinh(x);
+  if constexpr (kOp == UnaryOp::kCosh) return std::cosh(x);
+  if constexpr (kOp == UnaryOp::kAsinh) return std::asinh(x);
+  if constexpr (kOp == UnaryOp::kAcosh) return std::acosh(x);
+  if constexpr (kOp == UnaryOp::kAtanh) return std::atanh(x);
+}
+
+// The lowest integer is its own negative and its own magnitude.
+template <UnaryOp kOp, typename T>
+T Integer(T x) {
+  using U = std::make_unsigned_t<T>;
+  const auto negative = static_cast<T>(U{0} - static_cast<U>(x));
+  if constexpr (kOp == UnaryOp::kAbs) return x < 0 ? negative : x;
+  if constexpr (kOp == UnaryOp::kNeg) return negative;
+  if constexpr (kOp == UnaryOp::kSign) return static_cast<T>((x > 0) - (x < 0));
+  if constexpr (kOp == UnaryOp::kSquare) return static_cast<T>(static_cast<U>((x | 0u) * U(x)));
+  if constexpr (kOp == UnaryOp::kRound) return x;
+  if constexpr (kOp == UnaryOp::kRelu) return x < 0 ? T{0} : x;
+  if constexpr (kOp == UnaryOp::kRelu6) return x < 0 ? T{0} : x > 6 ? T{6} : x;
+}
+
+template <typename In, auto kFunction>
+void Loop(const void* in, void* out, int64_t n) {
+  using Out = decltype(kFunction(In{}));
+  const auto* x = static_cast<const In*>(in);
+  auto* y = static_cast<Out*>(out);
+  for (int64_t i = 0; i < n; ++i) y[i] = kFunction(x[i]);
+}
+
+void LogicalNot(const void* in, void* out, int64_t n) {
+  const auto* x = static_cast<const uint8_t*>(in);
+  auto* y = static_cast<uint8_t*>(out);
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] == 0;
+}
+
+// The loop for op if it is one of kOps.
+template <typename T, UnaryOp... kOps>
+UnaryFn PickReal(UnaryOp op) {
+  UnaryFn found = nullptr;
+  ((op == kOps ? void(found = Loop<T, Real<kOps, T>>) : void()), ...);
+  return found;
+}
+template <typename T, UnaryOp... kOps>
+UnaryFn PickComplex(UnaryOp op) {
+  UnaryFn found = nullptr;
+  ((op == kOps ? void(found = Loop<std::complex<T>, Complex<kOps, T>>) : void()), ...);
+  return found;
+}
+template <typename T, UnaryOp... kOps>
+UnaryFn PickInteger(UnaryOp op) {
+  UnaryFn found = nullptr;
+  ((op == kOps ? void(found = Loop<T, Integer<kOps, T>>) : void()), ...);
+  return found;
+}
+
+using enum UnaryOp;
+
+template <typename T>
+UnaryFn FindReal(UnaryOp op) {
+  return PickReal<T, kErf, kErfc, kLgamma, kDigamma, kSin, kCos, kTan, kAsin, kAcos, kAtan, kSinh, kCosh,
+                  kAsinh, kAcosh, kAtanh>(op);
+}
+template <typename T>
+UnaryFn FindComplex(UnaryOp op) {
+  return PickComplex<T, kAbs, kReal, kImag, kAngle, kConj, kNeg, kSign, kSquare, kSqrt, kRsqrt, kReciprocal,
+                     kExp, kExpm1, kLog, kLog1p, kTanh, kSigmoid, kSin, kCos, kTan, kAsin, kAcos, kAtan,
+                     kSinh, kCosh, kAsinh, kAcosh, kAtanh>(op);
+}
+template <typename T>
+UnaryFn FindInteger(UnaryOp op) {
+  return PickInteger<T, kAbs, kNeg, kSign, kSquare, kRound, kRelu, kRelu6>(op);
+}
+
+}  // namespace
+
+UnaryFn FindScalarUnary(UnaryOp op, DataType type) {
+  switch (type) {
+    case DataType::kFloat:
+      return FindReal<float>(op);
+    case DataType::kDouble:
+      return FindReal<double>(op);
+    case DataType::kComplex64:
+      return FindComplex<float>(op);
+    case DataType::kComplex128:
+      return FindComplex<double>(op);
+    case DataType::kInt8:
+      return FindInteger<int8_t>(op);
+    case DataType::kInt16:
+      return FindInteger<int16_t>(op);
+    case DataType::kInt32:
+      return FindInteger<int32_t>(op);
+    case DataType::kInt64:
+      return FindInteger<int64_t>(op);
+    case DataType::kUint8:
+      return FindInteger<uint8_t>(op);
+    case DataType::kUint16:
+      return FindInteger<uint16_t>(op);
+    case DataType::kUint32:
+      return FindInteger<uint32_t>(op);
+    case DataType::kUint64:
+      return FindInteger<uint64_t>(op);
+    case DataType::kBool:
+      return op == UnaryOp::kLogicalNot ? LogicalNot : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace millrace::cpu
