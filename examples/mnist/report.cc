@@ -162,7 +162,7 @@ Status WriteAndSync(int file, std::string_view text, const std::string& path) {
 }  // namespace
 
 void AddTestPredictions(const Examples& test, std::span<const float> probabilities, ReportData& report) {
-  constexpr int kMostWrong = 500, kMostRight = 200;
+  constexpr int kMostWrong = 1000, kMostRight = 200;
   int wrong = 0, right = 0;
   for (int64_t i = 0; i < test.size(); ++i) {
     const auto row = probabilities.subspan(static_cast<size_t>(i) * kClasses, kClasses);

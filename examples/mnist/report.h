@@ -63,7 +63,7 @@ struct ReportData {
 };
 
 // Counts the confusions of the whole test set and chooses the digits that the report shows: the wrong ones
-// (the first 500) and the first 200 right ones, in the order of the test set. probabilities holds kClasses
+// (the first 1000) and the first 200 right ones, in the order of the test set. probabilities holds kClasses
 // for each example.
 void AddTestPredictions(const Examples& test, std::span<const float> probabilities, ReportData& report);
 

@@ -73,7 +73,7 @@ function ticks(low, high, count) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= rough);
   const result = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) result.push(i * step);
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) result.push(i * step + 0);  // no -0
   return result;
 }
 
@@ -195,8 +195,7 @@ function curveChart(host, train, test, {label, format, domain}) {
     for (const [name, css, curve, values] of [["train", "train", train, smoothed], ["test", "test", test, test.values]]) {
       if (curve.steps.length === 0) continue;
       const i = nearest(curve.steps, wanted);
-      const value = css === "train" ? `${format(values[i])}` : format(values[i]);
-      items.push(make("span", {}, ...part(name, css, value)));
+      items.push(make("span", {}, ...part(name, css, format(values[i]))));
       const y = chart && values[i] !== null ? chart.y(values[i]) : NaN;
       if (Number.isFinite(y) && step !== null && y <= chart.box.bottom && y >= chart.box.top) {
         cursor.append(svg("circle", {class: `dot ${css}`, cx: chart.x(curve.steps[i]), cy: y, r: 4}));
@@ -289,7 +288,8 @@ function digitTile(digit, position) {
 // Shows the digits that `accept` takes, `limit` at first. existing: how many there are in the whole test set.
 function showDigits(what, existing, accept) {
   const chosen = data.digits.map((digit, i) => [digit, i]).filter(([digit]) => accept(digit));
-  let limit = 112;
+  const rows = () => 8 * getComputedStyle(byId("digits")).gridTemplateColumns.split(" ").length;
+  let limit = rows();
   const draw = () => {
     byId("digits").replaceChildren(...chosen.slice(0, limit).map(([digit, i]) => digitTile(digit, i)));
     const shown = Math.min(limit, chosen.length);
@@ -297,7 +297,7 @@ function showDigits(what, existing, accept) {
       existing === 0 ? `no ${what}` : shown === existing ? `${whole(existing)} ${what}` : `${whole(shown)} of ${whole(existing)} ${what}`;
     byId("digits-more").hidden = shown >= chosen.length;
   };
-  byId("digits-more").onclick = () => { limit += 112; draw(); };
+  byId("digits-more").onclick = () => { limit += 2 * rows(); draw(); };
   draw();
 }
 
@@ -334,7 +334,7 @@ function confusions() {
   const most = Math.max(1, ...data.confusion.flatMap((row, i) => row.filter((_, k) => k !== i)));
   const classes = data.confusion.map((_, i) => i);
   const head = make("tr", {}, make("th", {scope: "col", "aria-label": "digit"}, ""),
-    ...classes.map((k) => make("th", {scope: "col"}, k)), make("th", {scope: "col", title: "share of this digit that is read right"}, "right"));
+    ...classes.map((k) => make("th", {scope: "col"}, k)), make("th", {scope: "col", title: "share of this digit that is read right"}, "right %"));
   const rows = data.confusion.map((row, i) => {
     const sum = row.reduce((a, b) => a + b, 0);
     return make("tr", {}, make("th", {scope: "row"}, i), ...row.map((n, k) => confusionCell(i, k, n, most)),
@@ -357,11 +357,12 @@ const bandPairs = [[0, 8, 0.13], [1, 7, 0.2], [2, 6, 0.28], [3, 5, 0.4]];
 
 function parameterChart(parameter) {
   const bounds = parameter.bounds;
-  const name = `${parameter.name}`;
+  const name = parameter.name;
   const shape = parameter.shape.length > 0 ? parameter.shape.join(" × ") : "scalar";
   const host = make("div", {class: "chart"});
   const readout = make("div", {class: "readout"});
-  const caption = make("figcaption", {}, make("span", {}, name), make("small", {}, shape));
+  const note = make("small", {}, shape);
+  const caption = make("figcaption", {}, make("span", {}, name), note);
   const figure = make("figure", {}, caption, readout, host);
   const bad = Math.max(0, ...parameter.not_finite);
   if (bad > 0) figure.append(make("p", {class: "warn"}, `up to ${whole(bad)} values are not finite`));
@@ -372,8 +373,7 @@ function parameterChart(parameter) {
 
   const say = (i) => {
     const b = bounds[i] ?? [];
-    readout.replaceChildren(make("span", {}, `step ${whole(parameter.steps[i] ?? 0)}`),
-      make("span", {}, "median ", make("b", {}, short(b[4], 3))),
+    readout.replaceChildren(make("span", {}, "median ", make("b", {}, short(b[4], 3))),
       make("span", {}, `${short(b[0], 3)} to ${short(b[8], 3)}`));
   };
   onWidth(host, (width) => {
@@ -393,6 +393,7 @@ function parameterChart(parameter) {
     trackSteps(chart, parameter.steps, (step) => {
       cursor.setAttribute("visibility", step === null ? "hidden" : "visible");
       if (step !== null) for (const end of ["x1", "x2"]) cursor.setAttribute(end, chart.x(step));
+      note.textContent = step === null ? shape : `step ${whole(step)}`;
       say(step === null ? bounds.length - 1 : nearest(parameter.steps, step));
     });
     say(bounds.length - 1);
@@ -449,7 +450,7 @@ function stepTimes() {
 
 function header() {
   byId("model").textContent = data.model;
-  byId("run").textContent = `${data.data}. ${whole(data.steps)} steps of ${whole(data.batch)} digits, seed ${data.seed}, ` +
+  byId("run").textContent = `${data.data.charAt(0).toUpperCase()}${data.data.slice(1)}. ${whole(data.steps)} steps of ${whole(data.batch)} digits, seed ${data.seed}, ` +
     `${data.threads} thread${data.threads === 1 ? "" : "s"}.`;
   const figures = [["test accuracy", percent(data.final_accuracy)], ["test loss", short(data.final_loss, 3)]];
   if (total > 0) figures.push(["wrong digits", whole(total - correct)]);

@@ -165,8 +165,8 @@ TEST(ReportTest, ConfusionsCountEverythingButTheGridIsBounded) {
   }
   EXPECT_EQ(total, 3000);
   EXPECT_EQ(right, 2000);
-  EXPECT_EQ(report.digits.size(), 700u);
-  EXPECT_EQ(report.digit_pixels.size(), 700u * kPixels);
+  EXPECT_EQ(report.digits.size(), 1200u);
+  EXPECT_EQ(report.digit_pixels.size(), 1200u * kPixels);
   EXPECT_EQ(report.digits[0].label, 0);
   EXPECT_EQ(report.digits[0].predicted, 1);
   EXPECT_EQ(report.digits[0].confidence, 0.82f);
