@@ -13,6 +13,11 @@
 namespace millrace {
 
 inline constexpr size_t kNumDataTypes = 24;  // with kInvalid
+inline constexpr DataType kAllDataTypes[] = {
+#define MR_DTYPE(Name, number, Cpp, text, enum_text) DataType::k##Name,
+#include "millrace/dtypes.def"
+#undef MR_DTYPE
+};
 
 namespace internal {
 inline constexpr uint8_t kElementSizes[kNumDataTypes] = {
