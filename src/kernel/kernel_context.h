@@ -18,6 +18,7 @@
 #include "kernel/resource.h"
 #include "millrace/status.h"
 #include "millrace/tensor.h"
+#include "tensor/buffer.h"
 
 namespace millrace {
 

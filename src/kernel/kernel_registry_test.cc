@@ -7,6 +7,8 @@
 
 #include <memory>
 
+#include "kernel/resource.h"
+
 namespace millrace {
 namespace {
 
@@ -25,8 +27,16 @@ class OtherKernel : public NullKernel {
 
 class NullDevice : public Device {
  public:
-  NullDevice() : Device({.name = "/job:localhost/replica:0/task:0/device:CPU:0", .type = "CPU"}) {}
+  NullDevice() : Device(Attributes()) {}
   Allocator& allocator() override { return CpuAllocator(); }
+
+ private:
+  static DeviceAttributes Attributes() {
+    DeviceAttributes a;
+    a.name = "/job:localhost/replica:0/task:0/device:CPU:0";
+    a.type = "CPU";
+    return a;
+  }
 };
 
 class KernelRegistryTest : public ::testing::Test {

@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Sums, products, means, extremes of rows that share a segment.
+#include <algorithm>
+#include <limits>
+
+#include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/register.h"
+
+namespace millrace {
+namespace {
+
+enum class SegmentOp { kSum, kProd, kMean, kMax, kMin };
+
+template <typename T>
+void Accumulate(SegmentOp op, T* into, const T* row, int64_t n) {
+  switch (op) {
+    case SegmentOp::kSum:
+    case SegmentOp::kMean:
+      for (int64_t i = 0; i < n; ++i) into[i] = Plus(into[i], row[i]);
+      return;
+    case SegmentOp::kProd:
+      for (int64_t i = 0; i < n; ++i) into[i] = Times(into[i], row[i]);
+      return;
+    default:
+      break;
+  }
+  if constexpr (!kIsComplex<T>) {
+    for (int64_t i = 0; i < n; ++i) {
+      const bool take = op == SegmentOp::kMax ? LessThan(into[i], row[i]) : LessThan(row[i], into[i]);
+      if (take) into[i] = row[i];
+    }
+  }
+}
+
+template <typename T>
+void DivideBy(T* row, int64_t count, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (kIsSmallFloat<T>) {
+      row[i] = T(float(row[i]) / static_cast<float>(count));
+    } else if constexpr (std::is_integral_v<T>) {
+      row[i] = static_cast<T>(static_cast<int64_t>(row[i]) / count);
+    } else {
+      row[i] /= T(static_cast<ComputeType<T>>(count));
+    }
+  }
+}
+
+Status CheckSegmentOp(const KernelContext& context, SegmentOp op, DataType dtype) {
+  const bool ordered = op == SegmentOp::kMax || op == SegmentOp::kMin;
+  return ordered && IsComplexType(dtype) ? NoSuchType(context, dtype) : Status();
+}
+
+// segment_ids ascend; ids that are missing give rows of zeros (of ones for products).
+class SegmentKernel final : public OpKernel {
+ public:
+  SegmentKernel(KernelConstruction& c, SegmentOp op) : OpKernel(c), op_(op) {}
+  Status Compute(KernelContext& context) override {
+    const Tensor& data = context.input(0);
+    const Tensor& ids = context.input(1);
+    MR_RETURN_IF_ERROR(CheckSegmentOp(context, op_, data.dtype()));
+    if (!ids.shape().IsVector()) return errors::InvalidArgument("segment_ids should be a vector.");
+    if (data.rank() < 1 || data.dim(0) != ids.num_elements()) {
+      return errors::InvalidArgument("segment_ids should be the same size as dimension 0 of input.");
+    }
+    const int64_t rows = ids.num_elements();
+    int64_t last = -1;
+    for (int64_t i = 0; i < rows; ++i) {
+      const int64_t id = IntValue(ids, i);
+      if (id < 0) return errors::InvalidArgument("segment ids must be >= 0");
+      if (id < last) return errors::InvalidArgument("segment ids are not increasing");
+      last = id;
+    }
+    if (last == std::numeric_limits<int64_t>::max())
+      return errors::InvalidArgument("segment id ", last, " is too large");
+    MR_ASSIGN_OR_RETURN(TensorShape shape, OutputShape(data.shape(), last + 1));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    return VisitNumber(data.dtype(), NoSuchType(context, data.dtype()), [&]<typename T>() {
+      Run(data.data<T>(), ids, last + 1, rows == 0 ? 0 : data.num_elements() / rows, out->data<T>());
+      return Status();
+    });
+  }
+
+ private:
+  static StatusOr<TensorShape> OutputShape(const TensorShape& data, int64_t rows) {
+    Dims dims;
+    dims.push_back(rows);
+    for (int i = 1; i < data.rank(); ++i) dims.push_back(data.dim(i));
+    return ShapeFromValues(dims);
+  }
+
+  template <typename T>
+  void Run(const T* data, const Tensor& ids, int64_t segments, int64_t row, T* out) const {
+    const T gap(op_ == SegmentOp::kProd ? 1.0f : 0.0f);
+    int64_t next = 0;
+    const int64_t rows = ids.num_elements();
+    for (int64_t i = 0; i < rows;) {
+      const int64_t id = IntValue(ids, i);
+      std::fill(out + next * row, out + id * row, gap);
+      T* into = out + id * row;
+      std::copy_n(data + i * row, row, into);
+      const int64_t first = i;
+      for (++i; i < rows && IntValue(ids, i) == id; ++i) Accumulate(op_, into, data + i * row, row);
+      if (op_ == SegmentOp::kMean) DivideBy(into, i - first, row);
+      next = id + 1;
+    }
+    std::fill(out + next * row, out + segments * row, gap);
+  }
+
+  const SegmentOp op_;
+};
+
+// segment_ids in any order, of any shape that the data's begins with; rows with a negative id are dropped.
+class UnsortedSegmentKernel final : public OpKernel {
+ public:
+  UnsortedSegmentKernel(KernelConstruction& c, SegmentOp op) : OpKernel(c), op_(op) {}
+  Status Compute(KernelContext& context) override {
+    const Tensor& data = context.input(0);
+    const Tensor& ids = context.input(1);
+    const Tensor& num = context.input(2);
+    MR_RETURN_IF_ERROR(CheckSegmentOp(context, op_, data.dtype()));
+    if (!num.shape().IsScalar()) {
+      return errors::InvalidArgument("num_segments should be a scalar, not shape ", num.shape());
+    }
+    const int64_t segments = IntValue(num);
+    if (segments < 0)
+      return errors::InvalidArgument("Input num_segments == ", segments, " must not be negative.");
+    bool prefix = ids.rank() <= data.rank();
+    for (int i = 0; prefix && i < ids.rank(); ++i) prefix = ids.dim(i) == data.dim(i);
+    if (!prefix) {
+      return errors::InvalidArgument("data.shape = ", data.shape(),
+                                     " does not start with segment_ids.shape = ", ids.shape());
+    }
+    Dims dims;
+    dims.push_back(segments);
+    for (int i = ids.rank(); i < data.rank(); ++i) dims.push_back(data.dim(i));
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(dims));
+    for (int64_t i = 0; i < ids.num_elements(); ++i) {
+      if (IntValue(ids, i) >= segments) {
+        return errors::InvalidArgument("segment_ids", IndexText(ids.shape(), i), " = ", IntValue(ids, i),
+                                       " is out of range [0, ", segments, ")");
+      }
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    const int64_t row = ProductOf(data.shape().dims(), ids.rank(), data.rank());
+    return VisitNumber(data.dtype(), NoSuchType(context, data.dtype()), [&]<typename T>() {
+      T* to = out->data<T>();
+      std::fill_n(to, out->num_elements(), Start<T>());
+      for (int64_t i = 0; i < ids.num_elements(); ++i) {
+        if (const int64_t id = IntValue(ids, i); id >= 0)
+          Accumulate(op_, to + id * row, data.data<T>() + i * row, row);
+      }
+      return Status();
+    });
+  }
+
+ private:
+  template <typename T>
+  T Start() const {
+    if (op_ == SegmentOp::kProd) return T(1.0f);
+    if (op_ == SegmentOp::kSum) return T(0.0f);
+    const bool lowest = op_ == SegmentOp::kMax;
+    if constexpr (std::is_same_v<T, half>) {
+      return T(lowest ? -65504.0f : 65504.0f);
+    } else if constexpr (std::is_same_v<T, bfloat16>) {
+      return std::bit_cast<T>(static_cast<uint16_t>(lowest ? 0xff7f : 0x7f7f));
+    } else if constexpr (kIsComplex<T>) {
+      return T();
+    } else {
+      return lowest ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
+    }
+  }
+
+  const SegmentOp op_;
+};
+
+template <typename K>
+void Add(KernelRegistry& registry, const char* op, SegmentOp what, const TypeList& types) {
+  registry.Register(KernelDef(op).Types("T", types).Types("Tindices", IndexTypes()),
+                    [what](KernelConstruction& c) { return std::make_unique<K>(c, what); });
+}
+
+}  // namespace
+
+void RegisterSegmentKernels(KernelRegistry& registry) {
+  Add<SegmentKernel>(registry, "SegmentSum", SegmentOp::kSum, NumberTypes());
+  Add<SegmentKernel>(registry, "SegmentProd", SegmentOp::kProd, NumberTypes());
+  Add<SegmentKernel>(registry, "SegmentMean", SegmentOp::kMean, RealTypes());
+  Add<SegmentKernel>(registry, "SegmentMax", SegmentOp::kMax, RealTypes());
+  Add<SegmentKernel>(registry, "SegmentMin", SegmentOp::kMin, RealTypes());
+  Add<UnsortedSegmentKernel>(registry, "UnsortedSegmentSum", SegmentOp::kSum, NumberTypes());
+  Add<UnsortedSegmentKernel>(registry, "UnsortedSegmentProd", SegmentOp::kProd, NumberTypes());
+  Add<UnsortedSegmentKernel>(registry, "UnsortedSegmentMax", SegmentOp::kMax, RealTypes());
+  Add<UnsortedSegmentKernel>(registry, "UnsortedSegmentMin", SegmentOp::kMin, RealTypes());
+}
+
+}  // namespace millrace
