@@ -8,10 +8,6 @@
 
 namespace millrace {
 
-void KernelContext::ShowForwarded(TensorValue& input, Tensor& output) {
-  input.value = Tensor::FromBuffer(output.dtype(), output.shape(), RefPtr<Buffer>(), output.raw_data());
-}
-
 bool KernelContext::CanForward(int input, DataType dtype, const TensorShape& shape) const {
   const TensorValue& in = inputs_[input];
   return in.kind == TensorValue::Kind::kValue && in.value.dtype() == dtype &&

@@ -112,9 +112,9 @@ class KernelContext {
     Tensor* out = &outputs_[output].value;
     *out = std::move(in.value);
     outputs_[output].kind = TensorValue::Kind::kValue;
-    // A tensor that was moved from still knows its type, data and, when it is short, its shape.
-    if (out->rank() > 4) [[unlikely]]
-      ShowForwarded(in, *out);
+    // The input reads as what it became. The walkers leave such a slot alone until it is written again.
+    in.kind = TensorValue::Kind::kConstant;
+    in.borrowed = out;
     return out;
   }
   // Takes over the buffer of the first input in `candidates` that nobody else holds and whose type and number
@@ -165,7 +165,6 @@ class KernelContext {
   int parallelism() const { return step_->pool == nullptr ? 1 : step_->pool->parallelism(); }
 
  private:
-  static void ShowForwarded(TensorValue& input, Tensor& output);
   bool CanForward(int input, DataType dtype, const TensorShape& shape) const;
   Tensor* PutOutput(int i, Tensor tensor) {
     outputs_[i].value = std::move(tensor);
