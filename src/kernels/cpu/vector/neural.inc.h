@@ -101,7 +101,9 @@ void Xent(const T* logits, int64_t logits_stride, const T* labels, int64_t label
   constexpr int kLanes = Fp<T>::kLanes;
   for (int64_t r = 0; r < rows; ++r, logits += logits_stride, labels += labels_stride, backprop += cols) {
     const T max = RowMax(logits, cols);
-    const T sum = SumExp<T>(logits, max, nullptr, cols);
+    // The exponentials wait in backprop unless that is one of the arguments.
+    const bool keep = backprop != logits && backprop != labels;
+    const T sum = SumExp<T>(logits, max, keep ? backprop : nullptr, cols);
     const T log_sum = ScalarLog(sum);
     const T scale = 1 / sum;
     V total = {};
@@ -110,13 +112,14 @@ void Xent(const T* logits, int64_t logits_stride, const T* labels, int64_t label
       const V shifted = Load(logits + i) - max;
       const V label = Load(labels + i);
       total += label * (log_sum - shifted);
-      Store(backprop + i, Exp(shifted) * scale - label);
+      Store(backprop + i, (keep ? Load(backprop + i) : Exp(shifted)) * scale - label);
     }
     if (i < cols) {
       const V shifted = LoadPart(logits + i, cols - i) - max;
       const V label = LoadPart(labels + i, cols - i);
       total += FirstLanes(label * (log_sum - shifted), V{}, cols - i);
-      StorePart(backprop + i, Exp(shifted) * scale - label, cols - i);
+      const V e = keep ? LoadPart(backprop + i, cols - i) : Exp(shifted);
+      StorePart(backprop + i, e * scale - label, cols - i);
     }
     loss[r] = SumAcross(total);
   }
