@@ -5,38 +5,160 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernels/cpu/contract/conv_direct.h"
 #include "kernels/cpu/contract/conv_plain.h"
 #include "kernels/cpu/contract/conv_planar.h"
+#include "kernels/cpu/contract/gemm.h"
+#include "kernels/cpu/contract/scratch.h"
+#include "kernels/cpu/contract/simd_table.h"
 
 namespace millrace::cpu {
+namespace {
+
+// A filter of one pixel, or one that covers the image once, makes a matrix product of the tensors as they
+// lie: [rows, inner] x [inner, out_c].
+std::optional<GemmShape> AsProduct(const ConvParams& p) {
+  if (p.layout != ImageLayout::kNhwc || p.pad_top != 0 || p.pad_left != 0) return std::nullopt;
+  if (p.filter_h == 1 && p.filter_w == 1 && p.stride_h == 1 && p.stride_w == 1 && p.out_h == p.in_h &&
+      p.out_w == p.in_w) {
+    return GemmShape{.m = p.batch * p.out_h * p.out_w, .n = p.out_c, .k = p.in_c};
+  }
+  if (p.out_h == 1 && p.out_w == 1 && p.filter_h == p.in_h && p.filter_w == p.in_w && p.dilation_h == 1 &&
+      p.dilation_w == 1) {
+    return GemmShape{.m = p.batch, .n = p.out_c, .k = p.in_h * p.in_w * p.in_c};
+  }
+  return std::nullopt;
+}
+
+// Whether `channels` columns of a product waste few lanes of a vector; otherwise vectors run along pixels.
+template <typename T>
+bool FillsVectors(int64_t channels) {
+  const int64_t lanes = ActiveKernels<T>().lanes;
+  return channels >= lanes && 4 * channels >= 3 * RoundUp(channels, lanes);
+}
+
+// Images between [channels, pixels] and [pixels, channels].
+template <typename T>
+void TransposeImages(const T* src, int64_t images, int64_t rows, int64_t cols, T* dst, Parallel& parallel) {
+  const auto transpose = ActiveKernels<T>().transpose;
+  parallel.For(images, rows * cols / 2 + 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      transpose(src + i * rows * cols, cols, rows, cols, dst + i * rows * cols, rows);
+    }
+  });
+}
+
+}  // namespace
 
 struct ConvPlan::Impl {
   explicit Impl(const ConvParams& p) : params(p) {
     const int64_t smallest =
         std::min({p.batch, p.in_h, p.in_w, p.in_c, p.filter_h, p.filter_w, p.out_h, p.out_w, p.out_c});
-    if (smallest > 0) planar.emplace(p);
-    if (planar && !planar->worthwhile()) planar.reset();
+    if (smallest <= 0) return;
+    product = AsProduct(p);
+    if (!IsModest(p)) return;
+    planar.emplace(p);
+    ConvParams nhwc = p;
+    nhwc.layout = ImageLayout::kNhwc;
+    direct.emplace(nhwc);
   }
 
   template <typename T>
   void Forward(const T* input, const T* filter, T* output, Parallel& parallel,
                const ConvEpilogue<T>& epilogue) const {
+    if (product) {
+      Gemm(*product, input, filter, output, parallel, {.bias = epilogue.bias, .relu = epilogue.relu});
+      return;
+    }
+    if (direct && FillsVectors<T>(params.out_c)) {
+      const Nhwc<T> in(*this, in_pixels(), params.in_c, input, parallel);
+      const Nhwc<T> out(*this, out_pixels(), params.out_c, output);
+      if (in.ok() && out.ok() && direct->Forward(in.data(), filter, out.data(), parallel, epilogue)) {
+        out.CopyTo(output, parallel);
+        return;
+      }
+    }
     if (planar && planar->Forward(input, filter, output, parallel, epilogue)) return;
     PlainForward(params, input, filter, output, parallel, epilogue);
   }
+
   template <typename T>
   void BackpropInput(const T* filter, const T* out_grad, T* in_grad, Parallel& parallel) const {
+    if (product) {
+      const GemmShape shape{.m = product->m, .n = product->k, .k = product->n, .trans_b = true};
+      Gemm(shape, out_grad, filter, in_grad, parallel);
+      return;
+    }
+    if (direct && FillsVectors<T>(params.in_c)) {
+      const Nhwc<T> grad(*this, out_pixels(), params.out_c, out_grad, parallel);
+      const Nhwc<T> result(*this, in_pixels(), params.in_c, in_grad);
+      if (grad.ok() && result.ok() && direct->BackpropInput(filter, grad.data(), result.data(), parallel)) {
+        result.CopyTo(in_grad, parallel);
+        return;
+      }
+    }
     if (planar && planar->BackpropInput(filter, out_grad, in_grad, parallel)) return;
     PlainBackpropInput(params, filter, out_grad, in_grad, parallel);
   }
+
   template <typename T>
   void BackpropFilter(const T* input, const T* out_grad, T* filter_grad, Parallel& parallel) const {
+    if (product && product->m == params.batch) {
+      const GemmShape shape{.m = product->k, .n = product->n, .k = product->m, .trans_a = true};
+      Gemm(shape, input, out_grad, filter_grad, parallel);
+      return;
+    }
+    if (direct && (FillsVectors<T>(params.out_c) || planar->sums_elements() > kMaxSums)) {
+      const Nhwc<T> in(*this, in_pixels(), params.in_c, input, parallel);
+      const Nhwc<T> grad(*this, out_pixels(), params.out_c, out_grad, parallel);
+      if (in.ok() && grad.ok() && direct->BackpropFilter(in.data(), grad.data(), filter_grad, parallel))
+        return;
+    }
     if (planar && planar->BackpropFilter(input, out_grad, filter_grad, parallel)) return;
     PlainBackpropFilter(params, input, out_grad, filter_grad, parallel);
   }
 
+  // A tensor of the images as NHWC: itself, or a copy where the layout is NCHW.
+  template <typename T>
+  class Nhwc {
+   public:
+    // To read.
+    Nhwc(const Impl& plan, int64_t pixels, int64_t channels, const T* tensor, Parallel& parallel)
+        : Nhwc(plan, pixels, channels, const_cast<T*>(tensor)) {
+      if (copied_ && ok()) TransposeImages(tensor, images_, channels_, pixels_, data(), parallel);
+    }
+    // To write.
+    Nhwc(const Impl& plan, int64_t pixels, int64_t channels, T* tensor)
+        : copied_(plan.params.layout == ImageLayout::kNchw),
+          images_(plan.params.batch),
+          pixels_(pixels),
+          channels_(channels),
+          tensor_(tensor),
+          copy_(Scratch::Of<T>(copied_ ? images_ * pixels * channels : 0)) {}
+
+    bool ok() const { return copy_.ok(); }
+    T* data() const { return copied_ ? copy_.template data<T>() : tensor_; }
+    void CopyTo(T* tensor, Parallel& parallel) const {
+      if (copied_) TransposeImages(data(), images_, pixels_, channels_, tensor, parallel);
+    }
+
+   private:
+    bool copied_;
+    int64_t images_, pixels_, channels_;
+    T* tensor_;
+    Scratch copy_;
+  };
+
+  int64_t in_pixels() const { return params.in_h * params.in_w; }
+  int64_t out_pixels() const { return params.out_h * params.out_w; }
+
+  // Sums for one thread beyond which the planes don't pay.
+  static constexpr int64_t kMaxSums = 1 << 20;
+
   ConvParams params;
+  std::optional<GemmShape> product;
   std::optional<PlanarConv> planar;
+  std::optional<DirectConv> direct;
 };
 
 ConvPlan::ConvPlan(const ConvParams& params) : impl_(std::make_unique<Impl>(params)) {}

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/cpu/contract/conv.h"
 
@@ -29,6 +30,39 @@ inline ConvAxis RowAxis(const ConvParams& p) {
 }
 inline ConvAxis ColumnAxis(const ConvParams& p) {
   return {p.in_w, p.out_w, p.filter_w, p.stride_w, p.dilation_w, p.pad_left};
+}
+
+// A phase that some tap looks at, and its taps in ascending order.
+struct AxisPhase {
+  int64_t phase;
+  std::vector<int64_t> taps;
+};
+
+inline std::vector<AxisPhase> PhasesOf(const ConvAxis& axis) {
+  std::vector<AxisPhase> phases;
+  for (int64_t k = 0; k < axis.filter; ++k) {
+    const int64_t phase = axis.phase(k);
+    auto it =
+        std::find_if(phases.begin(), phases.end(), [&](const AxisPhase& x) { return x.phase == phase; });
+    if (it == phases.end()) it = phases.insert(it, AxisPhase{phase, {}});
+    it->taps.push_back(k);
+  }
+  return phases;
+}
+
+// Whether padded copies are of the size of the images: padding, dilation and stride can be anything, and what
+// they ask for must not decide how much is allocated.
+inline bool IsModest(const ConvParams& p) {
+  constexpr int64_t kMaxFilterSide = 256;
+  if (std::max(p.filter_h, p.filter_w) > kMaxFilterSide) return false;
+  const auto extent = [](const ConvAxis& axis) {
+    return static_cast<double>(axis.out - 1) * static_cast<double>(axis.stride) +
+           static_cast<double>(axis.filter - 1) * static_cast<double>(axis.dilation) +
+           static_cast<double>(axis.in);
+  };
+  const double images = static_cast<double>(p.in_h) * static_cast<double>(p.in_w) +
+                        static_cast<double>(p.out_h) * static_cast<double>(p.out_w);
+  return extent(RowAxis(p)) * extent(ColumnAxis(p)) <= 16 * images + 4096;
 }
 
 // Elements from one image, row, pixel and channel to the next.

@@ -15,7 +15,6 @@ constexpr int64_t kBandElements = 24 << 10;   // of planes, so that a band stays
 constexpr int64_t kGroupElements = 24 << 10;  // of a group of small images
 constexpr int64_t kMaxParts = 16;             // partial sums of the filter's gradient
 constexpr int64_t kMaxPartialElements = 4 << 20;
-constexpr int64_t kMaxLanes = 16;  // the longest vector; buffers end with so many spare elements
 
 // `pixels` pixels of `channels` channels each into one run per channel.
 template <typename T>
@@ -60,17 +59,6 @@ void Clear(T* data, int64_t count) {
 
 }  // namespace
 
-std::vector<PlanarConv::Phase> PlanarConv::PhasesOf(const ConvAxis& axis) {
-  std::vector<Phase> phases;
-  for (int64_t k = 0; k < axis.filter; ++k) {
-    const int64_t phase = axis.phase(k);
-    auto it = std::find_if(phases.begin(), phases.end(), [&](const Phase& x) { return x.phase == phase; });
-    if (it == phases.end()) it = phases.insert(it, Phase{phase, {}});
-    it->taps.push_back(k);
-  }
-  return phases;
-}
-
 PlanarConv::Bands PlanarConv::BandsOf(int64_t rows, int64_t columns, int64_t extra_rows,
                                       int64_t extra_columns, int64_t planes, int64_t outputs) {
   Bands bands;
@@ -93,14 +81,6 @@ PlanarConv::PlanarConv(const ConvParams& params)
       columns_(ColumnAxis(params)),
       in_(InputStrides(params)),
       out_(OutputStrides(params)) {
-  // The planes of a whole image against the image: padding and dilation can be anything.
-  const double extra =
-      static_cast<double>(rows_.max_shift() + rows_.out + rows_.in / rows_.stride) *
-      static_cast<double>(columns_.max_shift() + columns_.out + columns_.in / columns_.stride);
-  const double image = static_cast<double>(rows_.in * columns_.in + rows_.out * columns_.out);
-  constexpr int64_t kMaxFilterSide = 256;
-  worthwhile_ = extra <= 8 * image + 4096 && std::max(rows_.filter, columns_.filter) <= kMaxFilterSide;
-  if (!worthwhile_) return;
   row_phases_ = PhasesOf(rows_);
   column_phases_ = PhasesOf(columns_);
   MakeInputTables();
@@ -114,7 +94,7 @@ int64_t PlanarConv::SignalOffset(int64_t kh, int64_t kw, int64_t c) const {
 }
 
 void PlanarConv::MakeInputTables() {
-  const auto index = [](const std::vector<Phase>& phases, int64_t taps) {
+  const auto index = [](const std::vector<AxisPhase>& phases, int64_t taps) {
     std::vector<int64_t> of(static_cast<size_t>(taps));
     for (size_t i = 0; i < phases.size(); ++i) {
       for (int64_t k : phases[i].taps) of[k] = static_cast<int64_t>(i);
@@ -133,9 +113,9 @@ void PlanarConv::MakeInputTables() {
     }
   }
   for (int64_t c = 0; c < p_.in_c; ++c) {
-    for (const Phase& row : row_phases_) {
+    for (const AxisPhase& row : row_phases_) {
       for (int64_t kh : row.taps) {
-        for (const Phase& column : column_phases_) {
+        for (const AxisPhase& column : column_phases_) {
           for (int64_t kw : column.taps) {
             ordered_taps_.push_back((kh * p_.filter_w + kw) * p_.in_c + c);
             ordered_offsets_.push_back(tap_offsets_[ordered_taps_.back()]);
@@ -159,8 +139,8 @@ void PlanarConv::MakeGradTables() {
   q_range(rows_, &first_q_row_, &q_rows_);
   q_range(columns_, &first_q_column_, &q_columns_);
   backward_ = BandsOf(q_rows_, q_columns_, rows_.max_shift(), columns_.max_shift(), p_.out_c, p_.in_c);
-  for (const Phase& row : row_phases_) {
-    for (const Phase& column : column_phases_) {
+  for (const AxisPhase& row : row_phases_) {
+    for (const AxisPhase& column : column_phases_) {
       PhaseTaps taps{row.phase, column.phase, {}, {}};
       for (int64_t kh : row.taps) {
         for (int64_t kw : column.taps) {
@@ -180,10 +160,10 @@ template <typename T>
 void PlanarConv::FillSignal(const T* input, int64_t image, int64_t first_row, T* signal) const {
   Clear(signal, forward_.signal() + kMaxLanes);
   const int64_t plane_rows = forward_.rows + rows_.max_shift();
-  for (const Phase& row : row_phases_) {
+  for (const AxisPhase& row : row_phases_) {
     const int64_t first = first_row * rows_.stride + row.phase - rows_.pad;
     const IndexRange ys = InsideRange(first, rows_.stride, rows_.in, plane_rows);
-    for (const Phase& column : column_phases_) {
+    for (const AxisPhase& column : column_phases_) {
       const int64_t start = column.phase - columns_.pad;
       const IndexRange xs = InsideRange(start, columns_.stride, columns_.in, forward_.pitch);
       for (int64_t y = ys.begin; y < ys.end && xs.size() > 0; ++y) {

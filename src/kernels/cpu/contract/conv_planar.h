@@ -18,8 +18,8 @@ class PlanarConv {
  public:
   explicit PlanarConv(const ConvParams& params);
 
-  // False where padding or dilation makes the planes much larger than the images: use another algorithm.
-  bool worthwhile() const { return worthwhile_; }
+  // Elements that the filter's gradient sums in, per thread.
+  int64_t sums_elements() const { return static_cast<int64_t>(tap_offsets_.size()) * p_.out_c * kMaxLanes; }
 
   // As in ConvPlan. False: no memory, nothing was written that matters.
   template <typename T>
@@ -31,11 +31,8 @@ class PlanarConv {
   bool BackpropFilter(const T* input, const T* out_grad, T* filter_grad, Parallel& parallel) const;
 
  private:
-  // A phase of the stride in one dimension that some tap looks at.
-  struct Phase {
-    int64_t phase;
-    std::vector<int64_t> taps;
-  };
+  static constexpr int64_t kMaxLanes = 16;  // of any vector; buffers end with so many spare elements
+
   // Bands of rows and the planes of one band.
   struct Bands {
     int64_t rows;   // of a band; the last may have fewer
@@ -46,7 +43,6 @@ class PlanarConv {
     int64_t signal() const { return plane * planes; }
   };
 
-  static std::vector<Phase> PhasesOf(const ConvAxis& axis);
   static Bands BandsOf(int64_t rows, int64_t columns, int64_t extra_rows, int64_t extra_columns,
                        int64_t planes, int64_t outputs);
   void MakeInputTables();
@@ -72,8 +68,7 @@ class PlanarConv {
   ConvParams p_;
   ConvAxis rows_, columns_;
   ImageStrides in_, out_;
-  bool worthwhile_ = false;
-  std::vector<Phase> row_phases_, column_phases_;
+  std::vector<AxisPhase> row_phases_, column_phases_;
   std::vector<int64_t> row_phase_of_, column_phase_of_;  // index of a tap's phase
 
   Bands forward_;

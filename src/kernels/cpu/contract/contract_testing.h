@@ -1,0 +1,98 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of this folder share.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "kernels/cpu/contract/isa.h"
+#include "kernels/cpu/contract/parallel.h"
+
+namespace millrace::cpu {
+
+// Real threads that take ranges of uneven length from a shared counter, so that no two runs cut work alike.
+class ThreadedParallel final : public Parallel {
+ public:
+  explicit ThreadedParallel(int threads) : threads_(threads) {}
+  int num_threads() const override { return threads_; }
+  void For(int64_t total, int64_t /*cost_per_unit_ns*/, ShardFn fn) override {
+    std::atomic<int64_t> next{0};
+    const auto work = [&] {
+      for (int64_t step = 1;; step = step % 3 + 1) {
+        const int64_t begin = next.fetch_add(step);
+        if (begin >= total) return;
+        fn(begin, std::min(begin + step, total));
+      }
+    };
+    std::vector<std::jthread> helpers;
+    for (int i = 1; i < threads_; ++i) helpers.emplace_back(work);
+    work();
+  }
+
+ private:
+  int threads_;
+};
+
+// Every level that this processor has, and the active one restored at the end.
+template <typename F>
+void ForEachIsa(const F& fn) {
+  const Isa before = ActiveIsa();
+  for (Isa isa : {Isa::kBaseline, Isa::kAvx2, Isa::kAvx512}) {
+    if (isa > DetectedIsa()) continue;
+    SetActiveIsaForTest(isa);
+    fn(isa);
+  }
+  SetActiveIsaForTest(before);
+}
+
+class Random {
+ public:
+  explicit Random(uint32_t seed) : engine_(seed) {}
+  int64_t Int(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(engine_);
+  }
+  bool Coin() { return Int(0, 1) == 1; }
+  template <typename T>
+  std::vector<T> Values(int64_t count) {
+    std::uniform_real_distribution<double> uniform(-1, 1);
+    std::vector<T> values(static_cast<size_t>(count));
+    for (T& x : values) x = static_cast<T>(uniform(engine_));
+    return values;
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+template <typename T>
+std::vector<T> Filled(int64_t count, double value) {
+  return std::vector<T>(static_cast<size_t>(count), static_cast<T>(value));
+}
+
+template <typename T>
+bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+// The largest difference, where sums of `terms` products of values within [-1, 1] are expected; in units of
+// what rounding may do to them.
+template <typename T>
+double ErrorOf(const std::vector<T>& got, const std::vector<double>& want, int64_t terms) {
+  if (got.size() != want.size()) return INFINITY;
+  const double unit = (sizeof(T) == 4 ? 1.2e-7 : 2.3e-16) * static_cast<double>(std::max<int64_t>(terms, 1));
+  double error = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(got[i]) - want[i]);
+    error = std::isnan(difference) ? INFINITY : std::max(error, difference / unit);
+  }
+  return error;
+}
+
+}  // namespace millrace::cpu

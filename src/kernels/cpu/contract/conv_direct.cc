@@ -1,0 +1,341 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/contract/conv_direct.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "kernels/cpu/contract/scratch.h"
+#include "kernels/cpu/contract/simd_table.h"
+
+namespace millrace::cpu {
+namespace {
+
+constexpr int64_t kBandElements = 64 << 10;  // of a padded band, so that it stays in the second-level cache
+constexpr int64_t kWantedUnits = 16;         // few images are cut finer, for the threads' sake
+constexpr int64_t kMinBandPixels = 128;
+constexpr int64_t kMaxParts = 16;  // partial sums of the filter's gradient
+constexpr int64_t kMaxPartialElements = 4 << 20;
+constexpr int64_t kPanel = 48;
+
+template <typename T>
+void Clear(T* data, int64_t count) {
+  std::memset(data, 0, static_cast<size_t>(count) * sizeof(T));
+}
+
+}  // namespace
+
+int64_t DirectConv::BandRows(int64_t rows, int64_t pixels, int64_t row_elements, int64_t shared_rows) const {
+  int64_t size = std::max<int64_t>(kBandElements / std::max<int64_t>(row_elements, 1) - shared_rows, 1);
+  size = std::min(std::max(size, shared_rows), rows);
+  if (p_.batch * CeilDiv(rows, size) < kWantedUnits) {
+    const int64_t finer = CeilDiv(rows, CeilDiv(kWantedUnits, p_.batch));
+    size = std::min(size, std::max({finer, CeilDiv(kMinBandPixels, pixels), shared_rows}));
+  }
+  size = std::clamp<int64_t>(size, 1, rows);
+  return CeilDiv(rows, CeilDiv(rows, size));
+}
+
+DirectConv::DirectConv(const ConvParams& params)
+    : p_(params), rows_(RowAxis(params)), columns_(ColumnAxis(params)) {
+  MakeForward();
+  MakeBackward();
+}
+
+void DirectConv::MakeForward() {
+  Window& w = forward_;
+  w.h = p_.in_h, w.w = p_.in_w, w.c = p_.in_c;
+  w.columns = (p_.out_w - 1) * p_.stride_w + (p_.filter_w - 1) * p_.dilation_w + 1;
+  const int64_t filter_rows = (p_.filter_h - 1) * p_.dilation_h + 1;
+  w.band_rows = BandRows(p_.out_h, p_.out_w, w.columns * w.c * p_.stride_h, filter_rows / p_.stride_h);
+  w.bands = CeilDiv(p_.out_h, w.band_rows);
+  w.top = -p_.pad_top, w.left = -p_.pad_left;
+  w.step = w.band_rows * p_.stride_h;
+  w.rows = (w.band_rows - 1) * p_.stride_h + filter_rows;
+
+  const bool merged = p_.dilation_w == 1;
+  forward_runs_.length = merged ? p_.filter_w * p_.in_c : p_.in_c;
+  for (int64_t kh = 0; kh < p_.filter_h; ++kh) {
+    for (int64_t kw = 0; kw < (merged ? 1 : p_.filter_w); ++kw) {
+      forward_runs_.offsets.push_back((kh * p_.dilation_h * w.columns + kw * p_.dilation_w) * w.c);
+    }
+  }
+  for (int64_t r = 0; r < w.band_rows; ++r) row_offsets_.push_back(r * p_.stride_h * w.columns * w.c);
+
+  const int64_t filter = p_.filter_h * p_.filter_w * p_.in_c * p_.out_c;
+  parts_ = std::min({p_.batch * w.bands, kMaxParts, std::max<int64_t>(kMaxPartialElements / filter, 1)});
+  panels_ = parts_ >= kMaxParts / 2 ? 1 : CeilDiv(p_.out_c, kPanel);
+  panel_size_ = panels_ == 1 ? p_.out_c : kPanel;
+}
+
+void DirectConv::MakeBackward() {
+  const auto first_q = [](const ConvAxis& axis) { return axis.pad / axis.stride; };
+  const auto count_q = [&](const ConvAxis& axis) {
+    return (axis.pad + axis.in - 1) / axis.stride - first_q(axis) + 1;
+  };
+  const int64_t q_rows = count_q(rows_), q_columns = count_q(columns_);
+  Window& w = backward_;
+  w.h = p_.out_h, w.w = p_.out_w, w.c = p_.out_c;
+  w.columns = q_columns + columns_.max_shift();
+  w.band_rows = BandRows(q_rows, q_columns, w.columns * w.c, rows_.max_shift());
+  w.bands = CeilDiv(q_rows, w.band_rows);
+  w.top = first_q(rows_) - rows_.max_shift(), w.left = first_q(columns_) - columns_.max_shift();
+  w.step = w.band_rows;
+  w.rows = w.band_rows + rows_.max_shift();
+
+  const std::vector<AxisPhase> row_phases = PhasesOf(rows_), column_phases = PhasesOf(columns_);
+  all_phases_ = static_cast<int64_t>(row_phases.size()) == p_.stride_h &&
+                static_cast<int64_t>(column_phases.size()) == p_.stride_w;
+  for (const AxisPhase& row : row_phases) {
+    for (const AxisPhase& column : column_phases) {
+      Phase phase;
+      phase.top = first_q(rows_) * p_.stride_h + row.phase - p_.pad_top;
+      phase.left = first_q(columns_) * p_.stride_w + column.phase - p_.pad_left;
+      phase.rows = InsideRange(phase.top, p_.stride_h, p_.in_h, q_rows);
+      phase.columns = InsideRange(phase.left, p_.stride_w, p_.in_w, q_columns);
+      MakeRuns(row, column, phase);
+      phases_.push_back(std::move(phase));
+    }
+  }
+}
+
+// Later taps look at earlier pixels, so taps in descending order are contiguous pixels where their shifts are
+// consecutive.
+void DirectConv::MakeRuns(const AxisPhase& row, const AxisPhase& column, Phase& phase) const {
+  const std::vector<int64_t> kws(column.taps.rbegin(), column.taps.rend());
+  bool merged = true;
+  for (size_t i = 1; i < kws.size(); ++i) {
+    merged = merged && columns_.shift(kws[i - 1]) - columns_.shift(kws[i]) == 1;
+  }
+  phase.runs.length = p_.out_c * (merged ? static_cast<int64_t>(kws.size()) : 1);
+  for (int64_t kh : row.taps) {
+    for (size_t i = 0; i < kws.size(); ++i) {
+      phase.taps.push_back(kh * p_.filter_w + kws[i]);
+      if (merged && i > 0) continue;
+      phase.runs.offsets.push_back(((rows_.max_shift() - rows_.shift(kh)) * backward_.columns +
+                                    columns_.max_shift() - columns_.shift(kws[i])) *
+                                   p_.out_c);
+    }
+  }
+}
+
+// Copies the band into `padded`, zeros around it.
+template <typename T>
+void DirectConv::Fill(const Window& w, const T* image, int64_t band, T* padded) {
+  const int64_t top = w.top + band * w.step;
+  const IndexRange ys = InsideRange(top, 1, w.h, w.rows);
+  const IndexRange xs = InsideRange(w.left, 1, w.w, w.columns);
+  const int64_t row = w.columns * w.c;
+  for (int64_t y = 0; y < w.rows; ++y, padded += row) {
+    if (y < ys.begin || y >= ys.end || xs.size() <= 0) {
+      Clear(padded, row);
+      continue;
+    }
+    Clear(padded, xs.begin * w.c);
+    std::memcpy(padded + xs.begin * w.c, image + ((top + y) * w.w + w.left + xs.begin) * w.c,
+                static_cast<size_t>(xs.size() * w.c) * sizeof(T));
+    Clear(padded + xs.end * w.c, (w.columns - xs.end) * w.c);
+  }
+}
+
+template <typename T>
+bool DirectConv::Forward(const T* input, const T* filter, T* output, Parallel& parallel,
+                         const ConvEpilogue<T>& epilogue) const {
+  const SimdKernels<T>& kernels = ActiveKernels<T>();
+  const Window& w = forward_;
+  const int64_t segments = static_cast<int64_t>(forward_runs_.offsets.size());
+  const double work = static_cast<double>(forward_runs_.length * segments) *
+                      static_cast<double>(p_.out_c * w.band_rows * p_.out_w);
+  std::atomic<bool> ok{true};
+  parallel.For(p_.batch * w.bands, CostNs(work), [&](int64_t begin, int64_t end) {
+    const Scratch padded = Scratch::Of<T>(w.size());
+    const Scratch scratch = Scratch::Of<T>(kernels.gemm_scratch(forward_runs_.length, segments));
+    if (!padded.ok() || !scratch.ok()) {
+      ok = false;
+      return;
+    }
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t image = unit / w.bands, band = unit % w.bands;
+      const int64_t first = band * w.band_rows;
+      Fill(w, input + image * w.h * w.w * w.c, band, padded.data<T>());
+      kernels.gemm(GemmBlock<T>{.m = p_.out_w,
+                                .n = p_.out_c,
+                                .k = forward_runs_.length,
+                                .a = padded.data<T>(),
+                                .a_row = p_.stride_w * w.c,
+                                .a_col = 1,
+                                .b = filter,
+                                .b_row = p_.out_c,
+                                .b_col = 1,
+                                .c = output + (image * p_.out_h + first) * p_.out_w * p_.out_c,
+                                .ldc = p_.out_c,
+                                .accumulate = false,
+                                .bias = epilogue.bias,
+                                .relu = epilogue.relu,
+                                .segments = segments,
+                                .segment_offsets = forward_runs_.offsets.data(),
+                                .repeats = std::min(w.band_rows, p_.out_h - first),
+                                .a_repeat = p_.stride_h * w.columns * w.c,
+                                .c_repeat = p_.out_w * p_.out_c,
+                                .scratch = scratch.data<T>()});
+    }
+  });
+  return ok;
+}
+
+template <typename T>
+void DirectConv::BackpropInputBand(int64_t unit, const T* padded, const T* weights, T* in_grad,
+                                   T* scratch) const {
+  const Window& w = backward_;
+  const int64_t image = unit / w.bands, first = unit % w.bands * w.band_rows;
+  for (const Phase& phase : phases_) {
+    const int64_t begin = std::max(phase.rows.begin, first);
+    const int64_t end = std::min(phase.rows.end, first + w.band_rows);
+    const int64_t x = phase.columns.begin;
+    if (begin < end && phase.columns.size() > 0) {
+      const int64_t ih = phase.top + begin * p_.stride_h, iw = phase.left + x * p_.stride_w;
+      ActiveKernels<T>().gemm(GemmBlock<T>{.m = phase.columns.size(),
+                                           .n = p_.in_c,
+                                           .k = phase.runs.length,
+                                           .a = padded + ((begin - first) * w.columns + x) * w.c,
+                                           .a_row = w.c,
+                                           .a_col = 1,
+                                           .b = weights,
+                                           .b_row = p_.in_c,
+                                           .b_col = 1,
+                                           .c = in_grad + ((image * p_.in_h + ih) * p_.in_w + iw) * p_.in_c,
+                                           .ldc = p_.stride_w * p_.in_c,
+                                           .accumulate = false,
+                                           .segments = static_cast<int64_t>(phase.runs.offsets.size()),
+                                           .segment_offsets = phase.runs.offsets.data(),
+                                           .repeats = end - begin,
+                                           .a_repeat = w.columns * w.c,
+                                           .c_repeat = p_.stride_h * p_.in_w * p_.in_c,
+                                           .scratch = scratch});
+    }
+    weights += static_cast<int64_t>(phase.taps.size()) * p_.in_c * p_.out_c;
+  }
+}
+
+template <typename T>
+bool DirectConv::BackpropInput(const T* filter, const T* out_grad, T* in_grad, Parallel& parallel) const {
+  const SimdKernels<T>& kernels = ActiveKernels<T>();
+  const int64_t tap_size = p_.in_c * p_.out_c;
+  const Scratch weights = Scratch::Of<T>(p_.filter_h * p_.filter_w * tap_size);
+  if (!weights.ok()) return false;
+  std::vector<int64_t> taps;
+  int64_t scratch_size = 0;
+  for (const Phase& phase : phases_) {
+    taps.insert(taps.end(), phase.taps.begin(), phase.taps.end());
+    const int64_t segments = static_cast<int64_t>(phase.runs.offsets.size());
+    scratch_size = std::max(scratch_size, kernels.gemm_scratch(phase.runs.length, segments));
+  }
+  parallel.For(static_cast<int64_t>(taps.size()), tap_size, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      kernels.transpose(filter + taps[i] * tap_size, p_.out_c, p_.in_c, p_.out_c,
+                        weights.data<T>() + i * tap_size, p_.in_c);
+    }
+  });
+  const Window& w = backward_;
+  const int64_t image_size = p_.in_h * p_.in_w * p_.in_c;
+  if (!all_phases_) {
+    parallel.For(p_.batch, image_size / 8 + 1, [&](int64_t begin, int64_t end) {
+      Clear(in_grad + begin * image_size, (end - begin) * image_size);
+    });
+  }
+  const double work = static_cast<double>(p_.filter_h * p_.filter_w * p_.in_c) *
+                      static_cast<double>(p_.out_c * w.band_rows * w.columns);
+  std::atomic<bool> ok{true};
+  parallel.For(p_.batch * w.bands, CostNs(work), [&](int64_t begin, int64_t end) {
+    const Scratch padded = Scratch::Of<T>(w.size());
+    const Scratch scratch = Scratch::Of<T>(scratch_size);
+    if (!padded.ok() || !scratch.ok()) {
+      ok = false;
+      return;
+    }
+    for (int64_t unit = begin; unit < end; ++unit) {
+      Fill(w, out_grad + unit / w.bands * w.h * w.w * w.c, unit % w.bands, padded.data<T>());
+      BackpropInputBand(unit, padded.data<T>(), weights.data<T>(), in_grad, scratch.data<T>());
+    }
+  });
+  return ok;
+}
+
+// The products of one part of the bands with one panel of output channels.
+template <typename T>
+void DirectConv::BackpropFilterPart(int64_t part, int64_t panel, const T* input, const T* out_grad, T* padded,
+                                    T* scratch, T* partial) const {
+  const Window& w = forward_;
+  const int64_t bands = p_.batch * w.bands;
+  const int64_t first_channel = panel * panel_size_;
+  const int64_t run = forward_runs_.length;
+  const int64_t begin = part * bands / parts_, end = (part + 1) * bands / parts_;
+  for (int64_t unit = begin; unit < end; ++unit) {
+    const int64_t image = unit / w.bands, band = unit % w.bands;
+    const int64_t first = band * w.band_rows;
+    Fill(w, input + image * w.h * w.w * w.c, band, padded);
+    for (size_t i = 0; i < forward_runs_.offsets.size(); ++i) {
+      ActiveKernels<T>().gemm(
+          GemmBlock<T>{.m = run,
+                       .n = std::min(panel_size_, p_.out_c - first_channel),
+                       .k = p_.out_w,
+                       .a = padded + forward_runs_.offsets[i],
+                       .a_row = 1,
+                       .a_col = p_.stride_w * w.c,
+                       .b = out_grad + (image * p_.out_h + first) * p_.out_w * p_.out_c + first_channel,
+                       .b_row = p_.out_c,
+                       .b_col = 1,
+                       .c = partial + static_cast<int64_t>(i) * run * p_.out_c + first_channel,
+                       .ldc = p_.out_c,
+                       .accumulate = unit != begin,
+                       .segments = std::min(w.band_rows, p_.out_h - first),
+                       .segment_offsets = row_offsets_.data(),
+                       .scratch = scratch});
+    }
+  }
+}
+
+template <typename T>
+bool DirectConv::BackpropFilter(const T* input, const T* out_grad, T* filter_grad, Parallel& parallel) const {
+  const SimdKernels<T>& kernels = ActiveKernels<T>();
+  const Window& w = forward_;
+  const int64_t filter = p_.filter_h * p_.filter_w * p_.in_c * p_.out_c;
+  const Scratch partials = Scratch::Of<T>(parts_ == 1 ? 0 : parts_ * filter);
+  if (!partials.ok()) return false;
+  T* const sums = parts_ == 1 ? filter_grad : partials.data<T>();
+  std::atomic<bool> ok{true};
+  const double bands = static_cast<double>(p_.batch * w.bands) / static_cast<double>(parts_);
+  const double work = static_cast<double>(filter) / static_cast<double>(panels_) *
+                      static_cast<double>(w.band_rows * p_.out_w) * bands;
+  parallel.For(parts_ * panels_, CostNs(work), [&](int64_t begin, int64_t end) {
+    const Scratch padded = Scratch::Of<T>(w.size());
+    const Scratch scratch = Scratch::Of<T>(kernels.gemm_scratch(p_.out_w, w.band_rows));
+    if (!padded.ok() || !scratch.ok()) {
+      ok = false;
+      return;
+    }
+    for (int64_t unit = begin; unit < end; ++unit) {
+      const int64_t part = unit / panels_;
+      BackpropFilterPart(part, unit % panels_, input, out_grad, padded.data<T>(), scratch.data<T>(),
+                         sums + part * filter);
+    }
+  });
+  if (!ok) return false;
+  if (parts_ == 1) return true;
+  constexpr int64_t kChunk = 4096;
+  parallel.For(CeilDiv(filter, kChunk), kChunk * parts_ / 8, [&](int64_t begin, int64_t end) {
+    const int64_t from = begin * kChunk, to = std::min(end * kChunk, filter);
+    kernels.add_rows(sums + from, parts_, filter, to - from, filter_grad + from);
+  });
+  return true;
+}
+
+#define MR_INSTANTIATE(T)                                                                             \
+  template bool DirectConv::Forward(const T*, const T*, T*, Parallel&, const ConvEpilogue<T>&) const; \
+  template bool DirectConv::BackpropInput(const T*, const T*, T*, Parallel&) const;                   \
+  template bool DirectConv::BackpropFilter(const T*, const T*, T*, Parallel&) const;
+MR_INSTANTIATE(float)
+MR_INSTANTIATE(double)
+#undef MR_INSTANTIATE
+
+}  // namespace millrace::cpu

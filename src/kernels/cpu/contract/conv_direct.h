@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Convolution for channels enough to fill vectors, NHWC. Bands of rows are copied with their padding, and a
+// row of the filter is then one run of a product whose rows are pixels: no patch is ever written out.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/contract/conv_geometry.h"
+
+namespace millrace::cpu {
+
+// Tables for one shape; immutable. REQUIRES: no size is 0, layout is kNhwc.
+class DirectConv {
+ public:
+  explicit DirectConv(const ConvParams& params);
+
+  // As in ConvPlan. False: no memory.
+  template <typename T>
+  bool Forward(const T* input, const T* filter, T* output, Parallel& parallel,
+               const ConvEpilogue<T>& epilogue) const;
+  template <typename T>
+  bool BackpropInput(const T* filter, const T* out_grad, T* in_grad, Parallel& parallel) const;
+  template <typename T>
+  bool BackpropFilter(const T* input, const T* out_grad, T* filter_grad, Parallel& parallel) const;
+
+ private:
+  // A padded copy of some rows of an image: `rows` x `columns` pixels, of which those outside the image are
+  // zero. Row 0 of band b, column 0 is pixel (top + b * step, left) of the image.
+  struct Window {
+    int64_t h, w, c;    // of the image
+    int64_t band_rows;  // rows of results per band
+    int64_t bands;      // per image
+    int64_t top, left;  // of the first band
+    int64_t step;       // rows of the image from one band to the next
+    int64_t rows, columns;
+    int64_t size() const { return rows * columns * c; }
+  };
+  // Runs of contiguous elements of a window that meet consecutive rows of weights.
+  struct Runs {
+    int64_t length;
+    std::vector<int64_t> offsets;
+  };
+  // The gradient for the pixels of one phase of the stride.
+  struct Phase {
+    IndexRange rows, columns;   // of q, relative to the first
+    int64_t top, left;          // pixel of q row 0, column 0; may lie outside
+    std::vector<int64_t> taps;  // kh * filter_w + kw, in the order of the weights
+    Runs runs;
+  };
+
+  // Rows of a band whose row takes row_elements and gives `pixels` results; bands share some rows.
+  int64_t BandRows(int64_t rows, int64_t pixels, int64_t row_elements, int64_t shared_rows) const;
+  void MakeForward();
+  void MakeBackward();
+  void MakeRuns(const AxisPhase& row, const AxisPhase& column, Phase& phase) const;
+
+  template <typename T>
+  static void Fill(const Window& window, const T* image, int64_t band, T* padded);
+  template <typename T>
+  void BackpropInputBand(int64_t unit, const T* padded, const T* weights, T* in_grad, T* scratch) const;
+  template <typename T>
+  void BackpropFilterPart(int64_t part, int64_t panel, const T* input, const T* out_grad, T* padded,
+                          T* scratch, T* partial) const;
+
+  ConvParams p_;
+  ConvAxis rows_, columns_;
+  Window forward_, backward_;
+  Runs forward_runs_;
+  std::vector<int64_t> row_offsets_;  // of the rows of a forward band that output rows begin at
+  std::vector<Phase> phases_;
+  bool all_phases_ = true;
+  int64_t parts_, panels_,
+      panel_size_;  // units of the filter's gradient: parts of the bands x panels of out_c
+};
+
+}  // namespace millrace::cpu

@@ -1,0 +1,277 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/contract/conv.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "kernels/cpu/contract/contract_testing.h"
+
+namespace millrace::cpu {
+namespace {
+
+constexpr double kUntouched = 77;
+
+// Calls fn(input index, output index, filter index) for every product of the definition.
+template <typename F>
+void ForEachProduct(const ConvParams& p, const F& fn) {
+  const bool nhwc = p.layout == ImageLayout::kNhwc;
+  const auto at = [&](int64_t n, int64_t h, int64_t w, int64_t c, int64_t height, int64_t width,
+                      int64_t channels) {
+    return nhwc ? ((n * height + h) * width + w) * channels + c
+                : ((n * channels + c) * height + h) * width + w;
+  };
+  for (int64_t n = 0; n < p.batch; ++n) {
+    for (int64_t oh = 0; oh < p.out_h; ++oh) {
+      for (int64_t ow = 0; ow < p.out_w; ++ow) {
+        for (int64_t kh = 0; kh < p.filter_h; ++kh) {
+          for (int64_t kw = 0; kw < p.filter_w; ++kw) {
+            const int64_t ih = oh * p.stride_h + kh * p.dilation_h - p.pad_top;
+            const int64_t iw = ow * p.stride_w + kw * p.dilation_w - p.pad_left;
+            if (ih < 0 || ih >= p.in_h || iw < 0 || iw >= p.in_w) continue;
+            for (int64_t c = 0; c < p.in_c; ++c) {
+              for (int64_t o = 0; o < p.out_c; ++o) {
+                fn(at(n, ih, iw, c, p.in_h, p.in_w, p.in_c), at(n, oh, ow, o, p.out_h, p.out_w, p.out_c),
+                   ((kh * p.filter_w + kw) * p.in_c + c) * p.out_c + o);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+int64_t InputSize(const ConvParams& p) { return p.batch * p.in_h * p.in_w * p.in_c; }
+int64_t OutputSize(const ConvParams& p) { return p.batch * p.out_h * p.out_w * p.out_c; }
+int64_t FilterSize(const ConvParams& p) { return p.filter_h * p.filter_w * p.in_c * p.out_c; }
+
+std::string Describe(const ConvParams& p) {
+  std::string text = "isa " + std::to_string(static_cast<int>(ActiveIsa()));
+  for (int64_t x : {p.batch, p.in_h, p.in_w, p.in_c, p.filter_h, p.filter_w, p.out_h, p.out_w, p.out_c,
+                    p.stride_h, p.stride_w, p.dilation_h, p.dilation_w, p.pad_top, p.pad_left}) {
+    text += " " + std::to_string(x);
+  }
+  return text + (p.layout == ImageLayout::kNhwc ? " NHWC" : " NCHW");
+}
+
+template <typename T>
+struct Tensors {
+  std::vector<T> input, filter, grad, bias;
+  Tensors(Random& random, const ConvParams& p)
+      : input(random.Values<T>(InputSize(p))),
+        filter(random.Values<T>(FilterSize(p))),
+        grad(random.Values<T>(OutputSize(p))),
+        bias(random.Values<T>(p.out_c)) {}
+};
+
+template <typename T>
+struct Results {
+  std::vector<T> output, fused, in_grad, filter_grad;
+};
+
+template <typename T>
+Results<T> RunAll(const ConvParams& p, const Tensors<T>& t, Parallel& parallel) {
+  const ConvPlan plan(p);
+  Results<T> r;
+  r.output = r.fused = Filled<T>(OutputSize(p), kUntouched);
+  r.in_grad = Filled<T>(InputSize(p), kUntouched);
+  r.filter_grad = Filled<T>(FilterSize(p), kUntouched);
+  plan.Forward(t.input.data(), t.filter.data(), r.output.data(), parallel);
+  plan.Forward(t.input.data(), t.filter.data(), r.fused.data(), parallel,
+               {.bias = t.bias.data(), .relu = true});
+  plan.BackpropInput(t.filter.data(), t.grad.data(), r.in_grad.data(), parallel);
+  plan.BackpropFilter(t.input.data(), t.grad.data(), r.filter_grad.data(), parallel);
+  return r;
+}
+
+template <typename T>
+Results<double> Expected(const ConvParams& p, const Tensors<T>& t) {
+  Results<double> r;
+  r.output = Filled<double>(OutputSize(p), 0);
+  r.in_grad = Filled<double>(InputSize(p), 0);
+  r.filter_grad = Filled<double>(FilterSize(p), 0);
+  ForEachProduct(p, [&](int64_t in, int64_t out, int64_t weight) {
+    r.output[out] += static_cast<double>(t.input[in]) * static_cast<double>(t.filter[weight]);
+    r.in_grad[in] += static_cast<double>(t.grad[out]) * static_cast<double>(t.filter[weight]);
+    r.filter_grad[weight] += static_cast<double>(t.grad[out]) * static_cast<double>(t.input[in]);
+  });
+  r.fused = r.output;
+  for (size_t i = 0; i < r.fused.size(); ++i) {
+    const int64_t pixels = p.out_h * p.out_w;
+    const int64_t index = static_cast<int64_t>(i);
+    const int64_t o = p.layout == ImageLayout::kNhwc ? index % p.out_c : index / pixels % p.out_c;
+    r.fused[i] = std::max(r.fused[i] + static_cast<double>(t.bias[o]), 0.0);
+  }
+  return r;
+}
+
+template <typename T>
+void CheckAgainstDefinition(const ConvParams& p, uint32_t seed) {
+  Random random(seed);
+  const Tensors<T> tensors(random, p);
+  const Results<double> want = Expected(p, tensors);
+  ForEachIsa([&](Isa) {
+    ThreadedParallel parallel(1);
+    const Results<T> got = RunAll(p, tensors, parallel);
+    const int64_t taps = p.filter_h * p.filter_w;
+    EXPECT_LE(ErrorOf(got.output, want.output, taps * p.in_c + 1), 1.0) << "forward " << Describe(p);
+    EXPECT_LE(ErrorOf(got.fused, want.fused, taps * p.in_c + 2), 1.0) << "fused " << Describe(p);
+    EXPECT_LE(ErrorOf(got.in_grad, want.in_grad, taps * p.out_c + 1), 1.0) << "input " << Describe(p);
+    EXPECT_LE(ErrorOf(got.filter_grad, want.filter_grad, p.batch * p.out_h * p.out_w + 1), 1.0)
+        << "filter " << Describe(p);
+  });
+}
+
+// The output size and padding of TensorFlow's SAME rule.
+void PadSame(ConvParams& p) {
+  const auto one = [](int64_t in, int64_t filter, int64_t stride, int64_t dilation, int64_t* out,
+                      int64_t* before) {
+    *out = (in + stride - 1) / stride;
+    *before = std::max<int64_t>((*out - 1) * stride + (filter - 1) * dilation + 1 - in, 0) / 2;
+  };
+  one(p.in_h, p.filter_h, p.stride_h, p.dilation_h, &p.out_h, &p.pad_top);
+  one(p.in_w, p.filter_w, p.stride_w, p.dilation_w, &p.out_w, &p.pad_left);
+}
+
+ConvParams Same(int64_t batch, int64_t side, int64_t in_c, int64_t filter, int64_t out_c, int64_t stride) {
+  ConvParams p{
+      .batch = batch, .in_h = side, .in_w = side, .in_c = in_c, .filter_h = filter, .filter_w = filter};
+  p.out_c = out_c;
+  p.stride_h = p.stride_w = stride;
+  PadSame(p);
+  return p;
+}
+
+ConvParams RandomParams(Random& random, int64_t max_channels) {
+  ConvParams p;
+  p.batch = random.Int(1, 3);
+  p.in_h = random.Int(1, 12), p.in_w = random.Int(1, 12), p.in_c = random.Int(1, max_channels);
+  p.filter_h = random.Int(1, 5), p.filter_w = random.Int(1, 5), p.out_c = random.Int(1, max_channels);
+  p.stride_h = random.Int(1, 3), p.stride_w = random.Int(1, 3);
+  p.dilation_h = random.Int(1, 3), p.dilation_w = random.Int(1, 3);
+  if (random.Coin()) p.dilation_h = p.dilation_w = 1;
+  p.layout = random.Coin() ? ImageLayout::kNhwc : ImageLayout::kNchw;
+  if (random.Coin()) {
+    PadSame(p);
+    return p;
+  }
+  const auto explicit_pad = [&](int64_t in, int64_t filter, int64_t stride, int64_t dilation, int64_t* pad) {
+    *pad = random.Int(0, 4);
+    const int64_t padded = in + *pad + random.Int(0, 4) - ((filter - 1) * dilation + 1);
+    return padded < 0 ? 0 : padded / stride + 1;
+  };
+  p.out_h = explicit_pad(p.in_h, p.filter_h, p.stride_h, p.dilation_h, &p.pad_top);
+  p.out_w = explicit_pad(p.in_w, p.filter_w, p.stride_w, p.dilation_w, &p.pad_left);
+  return p;
+}
+
+TEST(Conv, FewChannelsEqualTheDefinitionForRandomShapes) {
+  Random random(1);
+  for (uint32_t i = 0; i < 250; ++i) CheckAgainstDefinition<float>(RandomParams(random, 9), i);
+}
+
+TEST(Conv, ManyChannelsEqualTheDefinitionForRandomShapes) {
+  Random random(2);
+  for (uint32_t i = 0; i < 60; ++i) CheckAgainstDefinition<float>(RandomParams(random, 40), i);
+}
+
+TEST(Conv, DoubleEqualsTheDefinitionForRandomShapes) {
+  Random random(3);
+  for (uint32_t i = 0; i < 80; ++i) CheckAgainstDefinition<double>(RandomParams(random, 20), i);
+}
+
+TEST(Conv, LayersOfTheDigitModelsEqualTheDefinition) {
+  CheckAgainstDefinition<float>(Same(20, 28, 1, 5, 4, 1), 1);
+  CheckAgainstDefinition<float>(Same(20, 28, 4, 5, 8, 2), 2);
+  CheckAgainstDefinition<float>(Same(20, 14, 8, 4, 12, 2), 3);
+  CheckAgainstDefinition<float>(Same(3, 28, 1, 6, 6, 1), 4);
+  CheckAgainstDefinition<float>(Same(3, 14, 12, 4, 24, 2), 5);
+}
+
+TEST(Conv, ImagesCutIntoBandsEqualTheDefinition) {
+  CheckAgainstDefinition<float>(Same(1, 90, 3, 5, 6, 1), 1);
+  CheckAgainstDefinition<float>(Same(1, 90, 5, 3, 20, 2), 2);
+  CheckAgainstDefinition<float>(Same(2, 60, 20, 3, 18, 1), 3);
+}
+
+TEST(Conv, ProductsOfMatricesInDisguiseEqualTheDefinition) {
+  CheckAgainstDefinition<float>(Same(3, 6, 17, 1, 20, 1), 1);
+  ConvParams whole{.batch = 7, .in_h = 5, .in_w = 4, .in_c = 3, .filter_h = 5, .filter_w = 4};
+  whole.out_h = whole.out_w = 1, whole.out_c = 10;
+  CheckAgainstDefinition<float>(whole, 2);
+}
+
+TEST(Conv, WindowLargerThanTheImageEqualsTheDefinition) {
+  CheckAgainstDefinition<float>(Same(2, 3, 2, 7, 4, 1), 1);
+  CheckAgainstDefinition<float>(Same(2, 2, 20, 5, 20, 2), 2);
+}
+
+TEST(Conv, StrideLargerThanTheFilterLeavesZeroGradients) {
+  CheckAgainstDefinition<float>(Same(2, 11, 3, 2, 5, 4), 1);
+  CheckAgainstDefinition<float>(Same(2, 11, 20, 1, 33, 3), 2);
+}
+
+TEST(Conv, HugePaddingAndDilationTakeNoMoreMemoryThanTheImages) {
+  ConvParams p{
+      .batch = 1, .in_h = 3, .in_w = 3, .in_c = 2, .filter_h = 2, .filter_w = 2, .out_h = 1, .out_w = 1};
+  p.out_c = 3;
+  p.dilation_h = p.dilation_w = int64_t{1} << 30;
+  p.pad_top = p.pad_left = int64_t{1} << 30;
+  CheckAgainstDefinition<float>(p, 1);
+  p.stride_h = p.stride_w = int64_t{1} << 40;
+  p.pad_top = p.pad_left = 0;
+  CheckAgainstDefinition<float>(p, 2);
+}
+
+TEST(Conv, EmptySizesGiveZeroSums) {
+  const ConvParams base = Same(2, 6, 3, 3, 4, 1);
+  for (int which = 0; which < 8; ++which) {
+    ConvParams p = base;
+    int64_t* const sizes[] = {&p.batch,    &p.in_h,  &p.in_c,  &p.out_h,
+                              &p.filter_w, &p.out_c, &p.out_w, &p.filter_h};
+    *sizes[which] = 0;
+    CheckAgainstDefinition<float>(p, 1);
+  }
+}
+
+TEST(Conv, ResultsAreTheSameBitsForEveryNumberOfThreads) {
+  ConvParams nchw = Same(5, 20, 4, 3, 8, 1);
+  nchw.layout = ImageLayout::kNchw;
+  for (const ConvParams& p : {Same(40, 28, 1, 5, 4, 1), Same(40, 28, 4, 5, 8, 2), Same(40, 14, 8, 4, 12, 2),
+                              Same(3, 40, 16, 3, 32, 1), Same(1, 64, 3, 7, 64, 2), nchw}) {
+    ForEachIsa([&](Isa) {
+      Random random(9);
+      const Tensors<float> tensors(random, p);
+      SerialParallel serial;
+      const Results<float> want = RunAll(p, tensors, serial);
+      for (int threads = 1; threads <= 3; ++threads) {
+        ThreadedParallel parallel(threads);
+        const Results<float> got = RunAll(p, tensors, parallel);
+        EXPECT_TRUE(SameBits(got.output, want.output)) << Describe(p);
+        EXPECT_TRUE(SameBits(got.fused, want.fused)) << Describe(p);
+        EXPECT_TRUE(SameBits(got.in_grad, want.in_grad)) << Describe(p);
+        EXPECT_TRUE(SameBits(got.filter_grad, want.filter_grad)) << Describe(p);
+      }
+    });
+  }
+}
+
+TEST(Conv, NanReachesTheOutputsThatSeeIt) {
+  const ConvParams p = Same(1, 8, 1, 3, 4, 1);
+  ForEachIsa([&](Isa) {
+    std::vector<float> input(64, 1), filter(36, 1), output(256);
+    input[3 * 8 + 3] = std::numeric_limits<float>::quiet_NaN();
+    SerialParallel serial;
+    ConvPlan(p).Forward(input.data(), filter.data(), output.data(), serial);
+    for (int64_t i = 0; i < 64; ++i) {
+      const bool sees = std::abs(i / 8 - 3) <= 1 && std::abs(i % 8 - 3) <= 1;
+      EXPECT_EQ(std::isnan(output[i * 4]), sees) << i;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace millrace::cpu

@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/contract/gemm.h"
+
+#include <gtest/gtest.h>
+
+#include <complex>
+#include <limits>
+#include <string>
+
+#include "kernels/cpu/contract/contract_testing.h"
+
+namespace millrace::cpu {
+namespace {
+
+constexpr double kUntouched = 77;
+
+int64_t Leading(int64_t given, int64_t dense) { return given == 0 ? dense : given; }
+
+// One product with its operands; rows may lie further apart than they are long.
+template <typename T>
+struct Problem {
+  GemmShape shape;
+  std::vector<T> a, b, c, bias;
+  bool relu = false;
+
+  int64_t lda() const { return Leading(shape.lda, shape.trans_a ? shape.m : shape.k); }
+  int64_t ldb() const { return Leading(shape.ldb, shape.trans_b ? shape.k : shape.n); }
+  int64_t ldc() const { return Leading(shape.ldc, shape.n); }
+
+  static Problem Make(Random& random, GemmShape shape, bool with_bias, bool with_relu) {
+    Problem p{.shape = shape, .a = {}, .b = {}, .c = {}, .bias = {}, .relu = with_relu};
+    p.a = random.Values<T>((shape.trans_a ? shape.k : shape.m) * p.lda());
+    p.b = random.Values<T>((shape.trans_b ? shape.n : shape.k) * p.ldb());
+    p.c = shape.accumulate ? random.Values<T>(shape.m * p.ldc()) : Filled<T>(shape.m * p.ldc(), kUntouched);
+    if (with_bias) p.bias = random.Values<T>(shape.n);
+    return p;
+  }
+
+  std::vector<double> Expected() const {
+    std::vector<double> result(c.begin(), c.end());
+    for (int64_t i = 0; i < shape.m; ++i) {
+      for (int64_t j = 0; j < shape.n; ++j) {
+        double sum = shape.accumulate ? static_cast<double>(c[i * ldc() + j]) : 0;
+        for (int64_t k = 0; k < shape.k; ++k) {
+          const T x = shape.trans_a ? a[k * lda() + i] : a[i * lda() + k];
+          const T y = shape.trans_b ? b[j * ldb() + k] : b[k * ldb() + j];
+          sum += static_cast<double>(x) * static_cast<double>(y);
+        }
+        if (!bias.empty()) sum += static_cast<double>(bias[j]);
+        result[i * ldc() + j] = relu ? std::max(sum, 0.0) : sum;
+      }
+    }
+    return result;
+  }
+
+  std::vector<T> Run(Parallel& parallel) const {
+    std::vector<T> result = c;
+    Gemm(shape, a.data(), b.data(), result.data(), parallel,
+         {.bias = bias.empty() ? nullptr : bias.data(), .relu = relu});
+    return result;
+  }
+};
+
+std::string Describe(const GemmShape& s) {
+  return std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k) +
+         (s.trans_a ? " T" : " N") + (s.trans_b ? "T" : "N") + (s.accumulate ? " +=" : " =") + " isa " +
+         std::to_string(static_cast<int>(ActiveIsa()));
+}
+
+template <typename T>
+void CheckRandomShapes(int count, int64_t limit) {
+  ForEachIsa([&](Isa isa) {
+    Random random(7 + static_cast<uint32_t>(isa));
+    for (int i = 0; i < count; ++i) {
+      GemmShape s{.m = random.Int(0, limit), .n = random.Int(0, limit), .k = random.Int(0, limit)};
+      s.trans_a = random.Coin(), s.trans_b = random.Coin(), s.accumulate = random.Coin();
+      if (random.Int(0, 3) == 0) {
+        s.lda = (s.trans_a ? s.m : s.k) + random.Int(1, 5);
+        s.ldb = (s.trans_b ? s.k : s.n) + random.Int(1, 5);
+        s.ldc = s.n + random.Int(1, 5);
+      }
+      const auto problem = Problem<T>::Make(random, s, random.Coin(), random.Coin());
+      SerialParallel serial;
+      ASSERT_LE(ErrorOf(problem.Run(serial), problem.Expected(), s.k + 2), 1.0) << Describe(s);
+    }
+  });
+}
+
+TEST(Gemm, FloatEqualsTheDefinitionForRandomShapes) { CheckRandomShapes<float>(300, 70); }
+TEST(Gemm, DoubleEqualsTheDefinitionForRandomShapes) { CheckRandomShapes<double>(300, 40); }
+
+TEST(Gemm, LayersOfTheDigitModelsEqualTheDefinition) {
+  ForEachIsa([](Isa) {
+    Random random(3);
+    for (auto [n, k] : {std::pair{10, 784}, {200, 784}, {100, 200}, {60, 100}, {30, 60}, {10, 30}}) {
+      for (const GemmShape& s :
+           {GemmShape{.m = 100, .n = n, .k = k}, GemmShape{.m = k, .n = n, .k = 100, .trans_a = true},
+            GemmShape{.m = 100, .n = k, .k = n, .trans_b = true}}) {
+        const auto problem = Problem<float>::Make(random, s, true, true);
+        SerialParallel serial;
+        ASSERT_LE(ErrorOf(problem.Run(serial), problem.Expected(), s.k + 2), 1.0) << Describe(s);
+      }
+    }
+  });
+}
+
+TEST(Gemm, DeepProductsThatAreDoneInPartsEqualTheDefinition) {
+  ForEachIsa([](Isa) {
+    Random random(5);
+    for (bool accumulate : {false, true}) {
+      const GemmShape s{.m = 9, .n = 35, .k = 1300, .trans_b = true, .accumulate = accumulate};
+      const auto problem = Problem<float>::Make(random, s, true, true);
+      SerialParallel serial;
+      ASSERT_LE(ErrorOf(problem.Run(serial), problem.Expected(), s.k), 1.0) << Describe(s);
+    }
+  });
+}
+
+TEST(Gemm, ResultsAreTheSameBitsForEveryNumberOfThreads) {
+  ForEachIsa([](Isa) {
+    Random random(11);
+    for (int i = 0; i < 12; ++i) {
+      GemmShape s{.m = random.Int(1, 500), .n = random.Int(1, 300), .k = random.Int(1, 700)};
+      s.trans_a = random.Coin(), s.trans_b = random.Coin();
+      const auto problem = Problem<float>::Make(random, s, true, false);
+      SerialParallel serial;
+      const std::vector<float> expected = problem.Run(serial);
+      for (int threads = 1; threads <= 3; ++threads) {
+        ThreadedParallel parallel(threads);
+        ASSERT_TRUE(SameBits(problem.Run(parallel), expected)) << Describe(s) << " threads " << threads;
+      }
+    }
+  });
+}
+
+TEST(Gemm, NothingToSumGivesTheEpilogueOfZero) {
+  SerialParallel serial;
+  const std::vector<float> bias{1, -2, 3};
+  std::vector<float> c(6, 5);
+  Gemm({.m = 2, .n = 3, .k = 0}, nullptr, nullptr, c.data(), serial, {.bias = bias.data(), .relu = true});
+  EXPECT_EQ(c, (std::vector<float>{1, 0, 3, 1, 0, 3}));
+  Gemm({.m = 2, .n = 3, .k = 0, .accumulate = true}, nullptr, nullptr, c.data(), serial);
+  EXPECT_EQ(c, (std::vector<float>{1, 0, 3, 1, 0, 3}));
+  Gemm({.m = 0, .n = 3, .k = 4}, bias.data(), bias.data(), c.data(), serial);
+  EXPECT_EQ(c[0], 1);
+}
+
+TEST(Gemm, NanAndInfinityComeThroughAndReluKeepsNan) {
+  ForEachIsa([](Isa) {
+    SerialParallel serial;
+    std::vector<float> a(20 * 20, 1), b(20 * 20, 1), c(20 * 20);
+    a[3 * 20 + 4] = std::numeric_limits<float>::quiet_NaN();
+    b[5 * 20 + 6] = std::numeric_limits<float>::infinity();
+    Gemm({.m = 20, .n = 20, .k = 20}, a.data(), b.data(), c.data(), serial, {.bias = nullptr, .relu = true});
+    EXPECT_TRUE(std::isnan(c[3 * 20 + 0]));
+    EXPECT_EQ(c[2 * 20 + 6], std::numeric_limits<float>::infinity());
+    EXPECT_EQ(c[2 * 20 + 5], 20);
+  });
+}
+
+TEST(GemmGeneric, IntegersWrapAndTransposesAreRead) {
+  ThreadedParallel parallel(2);
+  const std::vector<int32_t> a{1, 2, 3, 4, 5, 6};   // [3,2], read as its transpose
+  const std::vector<int32_t> b{1, 0, 2, -1, 3, 1};  // [2,3], read as its transpose
+  std::vector<int32_t> c(4, -1);
+  GemmGeneric({.m = 2, .n = 2, .k = 3, .trans_a = true, .trans_b = true}, a.data(), b.data(), c.data(),
+              parallel);
+  EXPECT_EQ(c, (std::vector<int32_t>{11, 13, 14, 16}));
+  const std::vector<int32_t> big{std::numeric_limits<int32_t>::max()}, two{2};
+  GemmGeneric({.m = 1, .n = 1, .k = 1}, big.data(), two.data(), c.data(), parallel);
+  EXPECT_EQ(c[0], -2);
+}
+
+TEST(GemmGeneric, ComplexNumbersMultiply) {
+  SerialParallel serial;
+  using C = std::complex<float>;
+  const std::vector<C> a{C(1, 2), C(0, 1)}, b{C(3, -1), C(2, 2)};
+  std::vector<C> c{C(100, 0)};
+  GemmGeneric({.m = 1, .n = 1, .k = 2, .accumulate = true}, a.data(), b.data(), c.data(), serial);
+  EXPECT_EQ(c[0], C(103, 7));
+}
+
+}  // namespace
+}  // namespace millrace::cpu
