@@ -357,7 +357,6 @@ std::unique_ptr<Graph> Graph::CloneSubset(const std::vector<bool>& keep, std::ve
       }
     }
   }
-  copy->FixupSourceAndSinkEdges();
   if (new_ids != nullptr) *new_ids = std::move(ids);
   return copy;
 }

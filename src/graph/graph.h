@@ -97,6 +97,7 @@ class Node {
   int requested_device_index() const { return requested_device_; }
   int assigned_device_index() const { return assigned_device_; }
   // By index in this graph's table: see Graph::InternDevice.
+  void set_requested_device_index(int index) { requested_device_ = index; }
   void set_assigned_device_index(int index) { assigned_device_ = index; }
 
   bool IsOp() const { return id_ > 1; }
@@ -137,7 +138,7 @@ class Graph {
   // A deep copy in which ids, names, devices and edge order are the same; nodes share their NodeProps.
   std::unique_ptr<Graph> Clone() const;
   // The copy holds only nodes for which keep[id] is true and the edges between them; ids are packed anew, and
-  // the edges of _SOURCE and _SINK made anew. With `new_ids` also tells the new id of each old one (-1:
+  // edges of _SOURCE and _SINK are left out. With `new_ids` also tells the new id of each old one (-1:
   // dropped).
   std::unique_ptr<Graph> CloneSubset(const std::vector<bool>& keep,
                                      std::vector<int>* new_ids = nullptr) const;

@@ -1,0 +1,70 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "compile/place/placer.h"
+
+namespace millrace {
+
+// The nodes of a graph in groups that must share a device, by union-find. A group knows the device that its
+// members ask for together, the types of devices for which all of them have kernels, and the device of a
+// member that is assigned already. Groups are named by any member's id.
+class ColocationGraph {
+ public:
+  // REQUIRES: both outlive this.
+  ColocationGraph(const Graph& graph, const PlaceOptions& options);
+
+  // One group per node; then unites what references, resource handles and `_class` tie together.
+  Status Build();
+
+  int Find(int id) const;
+  // Devices that the group of `node` may use, best first: never empty when OK.
+  StatusOr<const std::vector<const Device*>*> Candidates(const Node& node);
+  // The device that a member of the group has already; null when there is none.
+  const Device* AssignedDevice(int root) const { return members_[static_cast<size_t>(root)].assigned; }
+  void Assign(int root, const Device* device) { members_[static_cast<size_t>(root)].assigned = device; }
+
+ private:
+  using TypeMask = uint64_t;  // bit i: type i of the device set
+
+  struct Member {
+    mutable int parent = 0;  // its own id: a root
+    int spec = 0;            // index in specs_: what the group asks for
+    TypeMask types = 0;      // what the group has kernels for
+    int size = 1;
+    const Device* assigned = nullptr;
+  };
+
+  Status AddNode(const Node& node);
+  StatusOr<int> ParseSpec(const Node& node);
+  TypeMask KernelTypes(const Node& node);
+  Status ColocateByClass();
+  Status ColocateByEdges(const Node& node);
+  Status Unite(const Node& x, const Node& y);
+  int InternSpec(const DeviceName& spec);
+  std::vector<const Device*> FindCandidates(int spec, TypeMask types) const;
+  Status NoCandidateError(const Node& node) const;
+  std::string GroupText(int root) const;
+  std::string TypesText(TypeMask types) const;
+
+  const Graph& graph_;
+  const PlaceOptions& options_;
+  std::vector<Member> members_;  // by node id
+  std::vector<DeviceName> specs_;
+  std::unordered_map<std::string, int> spec_index_;
+  std::vector<int> spec_of_device_;  // by requested device index; -1: not parsed yet
+  std::unordered_map<const NodeProps*, TypeMask> kernel_types_;
+  std::unordered_map<std::string, std::vector<const Device*>> candidates_;
+  // The question asked last: most nodes of a graph are alike.
+  int last_spec_ = -1;
+  TypeMask last_types_ = 0;
+  const std::vector<const Device*>* last_candidates_ = nullptr;
+};
+
+}  // namespace millrace

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "compile/place/placer.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/logging.h"
+#include "compile/place/colocation_graph.h"
+
+namespace millrace {
+namespace {
+
+// A value made from nothing, best made where it is used.
+bool IsGenerator(const Node& node) {
+  return node.num_inputs() == 0 && node.num_outputs() == 1 && !IsRefType(node.output_type(0)) &&
+         node.output_type(0) != DataType::kResource;
+}
+
+// Reads its input's shape only, so it should not make the input travel.
+bool IsMetadata(const Node& node) { return node.traits().metadata_only && node.num_inputs() == 1; }
+
+class Placer {
+ public:
+  Placer(Graph* graph, const PlaceOptions& options)
+      : graph_(graph), options_(options), groups_(*graph, options) {}
+
+  Status Run() {
+    for (int id = 2; id < graph_->num_node_ids(); ++id) {
+      Node* node = graph_->node(id);
+      if (node != nullptr && !node->has_assigned_device()) todo_.push_back(node);
+    }
+    if (todo_.empty()) return Status();
+    MR_RETURN_IF_ERROR(groups_.Build());
+    MR_RETURN_IF_ERROR(Choose());
+    Commit();
+    return Status();
+  }
+
+ private:
+  Status Choose();
+  const Device* DeviceOf(const Node& node) const { return groups_.AssignedDevice(groups_.Find(node.id())); }
+  const Device* ConsumersDevice(const Node& node) const;
+  void Commit();
+
+  Graph* const graph_;
+  const PlaceOptions& options_;
+  ColocationGraph groups_;
+  std::vector<Node*> todo_;
+};
+
+// The device that all consumers share; null when they don't, or when there are none.
+const Device* Placer::ConsumersDevice(const Node& node) const {
+  const Device* device = nullptr;
+  for (const Edge* edge : node.out_edges()) {
+    if (!edge->dst->IsOp()) continue;
+    const Device* other = DeviceOf(*edge->dst);
+    if (other == nullptr || (device != nullptr && other != device)) return nullptr;
+    device = other;
+  }
+  return device;
+}
+
+// Devices are chosen by group; nodes that would rather be near another node may follow it when their group
+// allows.
+Status Placer::Choose() {
+  const auto choose = [&](const Node& node, const Device* wish) -> Status {
+    MR_ASSIGN_OR_RETURN(const std::vector<const Device*>* candidates, groups_.Candidates(node));
+    const bool granted = std::find(candidates->begin(), candidates->end(), wish) != candidates->end();
+    groups_.Assign(groups_.Find(node.id()), granted ? wish : candidates->front());
+    return Status();
+  };
+  std::vector<const Node*> generators;
+  for (const Node* node : todo_) {
+    if (DeviceOf(*node) != nullptr) continue;
+    if (IsGenerator(*node)) {
+      generators.push_back(node);
+      continue;
+    }
+    const Edge* input = IsMetadata(*node) ? node->in_edges()[0] : nullptr;
+    MR_RETURN_IF_ERROR(choose(*node, input == nullptr ? nullptr : DeviceOf(*input->src)));
+  }
+  for (const Node* node : generators) {
+    if (DeviceOf(*node) == nullptr) MR_RETURN_IF_ERROR(choose(*node, ConsumersDevice(*node)));
+  }
+  return Status();
+}
+
+void Placer::Commit() {
+  const Device* last = nullptr;
+  int index = 0;
+  for (Node* node : todo_) {
+    const Device* device = DeviceOf(*node);
+    if (device != last) {
+      last = device;
+      index = graph_->InternDevice(device->name());
+    }
+    node->set_assigned_device_index(index);
+    if (options_.log_device_placement) {
+      MR_LOG(Info) << node->name() << ": (" << node->op_name() << "): " << device->name();
+    }
+  }
+}
+
+}  // namespace
+
+Status Place(Graph* graph, const PlaceOptions& options) { return Placer(graph, options).Run(); }
+
+}  // namespace millrace
