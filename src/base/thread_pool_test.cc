@@ -343,9 +343,9 @@ TEST(ThreadPoolTest, HelpUntilRunsTasksWhileWorkersAreBusy) {
 }
 
 TEST(ThreadPoolTest, SleepersInHelpUntilAreWokenByOutsiders) {
+  std::vector<std::atomic<bool>> done(4);
   ThreadPool pool("test", 2);
   std::vector<std::jthread> waiters;
-  std::vector<std::atomic<bool>> done(4);
   for (auto& flag : done) waiters.emplace_back([&] { pool.HelpUntil(flag); });
   std::jthread signaller([&] {
     for (auto& flag : done) pool.SignalDone(flag);

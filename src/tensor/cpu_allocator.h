@@ -9,11 +9,15 @@
 
 #include "tensor/allocator.h"
 
+// Under the sanitizers every block goes straight to malloc, so that they see each use after free. Define it to 1 to put
+// the caches themselves under a sanitizer.
+#ifndef MR_ALLOCATOR_CACHES
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MR_ALLOCATOR_CACHES 0
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
 #define MR_ALLOCATOR_CACHES 0
+#endif
 #endif
 #endif
 #ifndef MR_ALLOCATOR_CACHES
@@ -23,7 +27,6 @@
 namespace millrace {
 namespace cpu_allocator_internal {
 
-// Under the sanitizers every block goes straight to malloc, so that they see each use after free.
 inline constexpr bool kCaches = MR_ALLOCATOR_CACHES != 0;
 
 // Blocks of up to 4 KiB and a buffer's header are small. Size classes are multiples of 64 bytes, four to each
