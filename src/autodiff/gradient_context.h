@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "autodiff/expr.h"
+#include "autodiff/gradient_registry.h"
+
+namespace millrace {
+
+// What a gradient function sees of one node, and where it puts its results. Lives during the call; one
+// thread.
+class GradientContext {
+ public:
+  // `grads` has an entry per output, unset where no gradient arrives; `wanted` one per input.
+  GradientContext(GraphBuilder& builder, Node& node, std::vector<Output> grads, std::vector<bool> wanted);
+  GradientContext(const GradientContext&) = delete;
+  GradientContext& operator=(const GradientContext&) = delete;
+
+  const Node& node() const { return node_; }
+  GraphBuilder& builder() { return builder_; }
+
+  int num_inputs() const { return node_.num_inputs(); }
+  int num_outputs() const { return node_.num_outputs(); }
+  // REQUIRES: in range.
+  Expr input(int i);
+  Expr output(int i);
+  // The gradient that arrives at output i; unset when none does.
+  Expr grad(int i);
+  bool has_grad(int i) const { return grads_[static_cast<size_t>(i)].IsSet(); }
+  // The same with zeros of the output's shape in place of none.
+  Expr grad_or_zeros(int i);
+
+  // False when nobody asks for the gradient of input i, so that it need not be built.
+  bool wants(int i) const { return wanted_[static_cast<size_t>(i)]; }
+  // An input without a gradient is one that the outputs do not depend on. An unset `grad` changes nothing.
+  void SetInputGrad(int i, const Expr& grad);
+  const std::vector<Output>& input_grads() const { return input_grads_; }
+
+  // An attribute of the node; T() and an error in the builder when it is missing.
+  template <typename T>
+  T Attr(std::string_view name) {
+    auto value = node_.Attr<T>(name);
+    if (value.ok()) return *std::move(value);
+    builder_.Fail(value.status());
+    return T();
+  }
+  // The attributes named, for a node that takes them over.
+  AttrMap CopyAttrs(std::initializer_list<std::string_view> names);
+
+  // The first error of the formulas so far.
+  const Status& status() const { return builder_.status(); }
+
+ private:
+  GraphBuilder& builder_;
+  Node& node_;
+  std::vector<Output> grads_;
+  std::vector<bool> wanted_;
+  std::vector<Output> input_grads_;
+};
+
+}  // namespace millrace

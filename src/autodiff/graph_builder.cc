@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "autodiff/graph_builder.h"
+
+namespace millrace {
+namespace {
+
+DataType TypeOf(const Output& tensor) { return BaseType(tensor.node->output_type(tensor.index)); }
+
+void SetIfAbsent(AttrMap* attrs, std::string_view name, AttrValue value) {
+  if (attrs->Find(name) == nullptr) attrs->Set(name, std::move(value));
+}
+
+Status InferFromArg(const ArgDef& arg, const InputArg& input, AttrMap* attrs) {
+  const bool takes_list = !arg.number_attr.empty() || !arg.type_list_attr.empty();
+  if (takes_list != input.is_list) {
+    return errors::InvalidArgument("argument '", arg.name, "' takes ", takes_list ? "a list" : "one tensor");
+  }
+  if (!arg.number_attr.empty()) {
+    SetIfAbsent(attrs, arg.number_attr, static_cast<int64_t>(input.tensors.size()));
+  }
+  if (!arg.type_list_attr.empty()) {
+    std::vector<DataType> types;
+    for (const Output& tensor : input.tensors) types.push_back(TypeOf(tensor));
+    SetIfAbsent(attrs, arg.type_list_attr, std::move(types));
+  } else if (!arg.type_attr.empty() && !input.tensors.empty()) {
+    SetIfAbsent(attrs, arg.type_attr, TypeOf(input.tensors.front()));
+  }
+  return Status();
+}
+
+// Connects the inputs in order; the types were worked out from the attributes.
+Status Connect(Graph& graph, Node* node, std::span<const InputArg> inputs) {
+  int slot = 0;
+  for (const InputArg& input : inputs) {
+    for (const Output& tensor : input.tensors) {
+      const DataType got = tensor.node->output_type(tensor.index);
+      if (slot >= node->num_inputs()) return errors::InvalidArgument("too many inputs");
+      const DataType want = node->input_type(slot);
+      if (got != want && !(IsRefType(got) && BaseType(got) == want)) {
+        return errors::InvalidArgument("input ", slot, " is ", got, " from '", tensor.node->name(),
+                                       "', wanted ", want);
+      }
+      graph.AddEdge(tensor.node, tensor.index, node, slot++);
+    }
+  }
+  if (slot != node->num_inputs()) {
+    return errors::InvalidArgument("has ", slot, " inputs, wanted ", node->num_inputs());
+  }
+  return Status();
+}
+
+}  // namespace
+
+Status InferInputAttrs(const OpDef& op, std::span<const InputArg> inputs, AttrMap* attrs) {
+  if (inputs.size() != op.inputs.size()) {
+    return errors::InvalidArgument("got ", inputs.size(), " input arguments, wanted ", op.inputs.size());
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) MR_RETURN_IF_ERROR(InferFromArg(op.inputs[i], inputs[i], attrs));
+  return Status();
+}
+
+StatusOr<Node*> GraphBuilder::TryAdd(std::string_view op, const std::vector<InputArg>& inputs, AttrMap attrs,
+                                     std::string_view name) {
+  for (const InputArg& input : inputs) {
+    for (const Output& tensor : input.tensors) {
+      if (!tensor.IsSet()) return errors::Internal("an input is unset");
+    }
+  }
+  MR_ASSIGN_OR_RETURN(const OpRegistration* registration, graph_.LookUpOp(op));
+  MR_RETURN_IF_ERROR(InferInputAttrs(registration->def, inputs, &attrs));
+  std::string path = scope_.empty() ? std::string(name) : StrCat(scope_, "/", name);
+  MR_ASSIGN_OR_RETURN(Node * node, graph_.AddNode(graph_.NewName(path), op, std::move(attrs), device_));
+  Status status = Connect(graph_, node, inputs);
+  if (status.ok()) status = shapes_.AddNode(*node);
+  if (!status.ok()) {
+    graph_.RemoveNode(node);
+    return status;
+  }
+  return node;
+}
+
+Node* GraphBuilder::Add(std::string_view op, std::vector<InputArg> inputs, AttrMap attrs,
+                        std::string_view name) {
+  if (!status_.ok()) return nullptr;
+  auto node = TryAdd(op, inputs, std::move(attrs), name.empty() ? op : name);
+  if (node.ok()) return *node;
+  Fail(node.status().WithContext(StrCat("; while adding ", op, " under '", scope_, "'")));
+  return nullptr;
+}
+
+Output GraphBuilder::Constant(Tensor value, std::string_view name) {
+  const DataType dtype = value.dtype();
+  return {Add("Const", {}, {{"dtype", dtype}, {"value", std::move(value)}}, name), 0};
+}
+
+PartialShape GraphBuilder::ShapeOf(Output tensor) const {
+  return tensor.IsSet() ? shapes_.OutputShape(*tensor.node, tensor.index) : PartialShape();
+}
+
+StatusOr<Tensor> GraphBuilder::ValueOf(Output tensor) const {
+  if (!tensor.IsSet()) return errors::InvalidArgument("no tensor");
+  return ConstantValue(*tensor.node, tensor.index, &shapes_);
+}
+
+}  // namespace millrace

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/shape_refiner.h"
+#include "millrace/output.h"
+#include "millrace/status.h"
+
+namespace millrace {
+
+// What goes into one input argument of an op: a tensor, or for a list argument any number of them.
+struct InputArg {
+  std::vector<Output> tensors;
+  bool is_list = false;
+};
+
+// Works out from the inputs the attributes that they determine (types, counts) and that `attrs` does not have
+// yet. InvalidArgument naming the argument when the inputs do not suit the op. Reference inputs count as
+// their base type.
+Status InferInputAttrs(const OpDef& op, std::span<const InputArg> inputs, AttrMap* attrs);
+
+// Adds nodes to a graph under a name scope and a device, with attributes inferred and shapes checked. The
+// first error sticks; after it nothing is added and everything returned is unset. One thread.
+class GraphBuilder {
+ public:
+  // Both must outlive the builder. The nodes that are used as inputs should be known to `shapes`.
+  GraphBuilder(Graph& graph, ShapeRefiner& shapes) : graph_(graph), shapes_(shapes) {}
+  GraphBuilder(const GraphBuilder&) = delete;
+  GraphBuilder& operator=(const GraphBuilder&) = delete;
+
+  // Where the next nodes go: names are `scope`/<op name>, made unique.
+  void SetScope(std::string scope, std::string device) {
+    scope_ = std::move(scope);
+    device_ = std::move(device);
+  }
+
+  // Null after an error. `name` replaces the op name as the last part of the node's name.
+  Node* Add(std::string_view op, std::vector<InputArg> inputs, AttrMap attrs = {},
+            std::string_view name = {});
+  Output Constant(Tensor value, std::string_view name = {});
+
+  // The static shape of a tensor; unknown for an unset one.
+  PartialShape ShapeOf(Output tensor) const;
+  // The value of a tensor when the graph alone tells it.
+  StatusOr<Tensor> ValueOf(Output tensor) const;
+
+  const Status& status() const { return status_; }
+  void Fail(const Status& error) { status_.Update(error); }
+
+  Graph& graph() const { return graph_; }
+  ShapeRefiner& shapes() const { return shapes_; }
+
+ private:
+  StatusOr<Node*> TryAdd(std::string_view op, const std::vector<InputArg>& inputs, AttrMap attrs,
+                         std::string_view name);
+
+  Graph& graph_;
+  ShapeRefiner& shapes_;
+  std::string scope_;
+  std::string device_;
+  Status status_;
+};
+
+}  // namespace millrace
