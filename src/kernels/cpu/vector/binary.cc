@@ -87,9 +87,9 @@ double BinaryCostNs(BinaryOp op, DataType type) {
       return 1;
     case BinaryOp::kDiv:
     case BinaryOp::kFloorDiv:
-      return IsIntegerType(type) ? 3 : 0.3;
+      return IsIntegerPlainType(PlainTypeOf(type)) ? 3 : 0.3;
     default:
-      return IsComplexType(type) ? 1 : 0.2;
+      return IsComplex(type) ? 1 : 0.2;
   }
 }
 

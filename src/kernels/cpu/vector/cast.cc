@@ -13,28 +13,6 @@ namespace {
 
 using enum DataType;
 
-int64_t SizeOf(DataType type) {
-  switch (type) {
-    case kBool:
-    case kInt8:
-    case kUint8:
-      return 1;
-    case kInt16:
-    case kUint16:
-    case kHalf:
-    case kBfloat16:
-      return 2;
-    case kInt32:
-    case kUint32:
-    case kFloat:
-      return 4;
-    case kComplex128:
-      return 16;
-    default:
-      return 8;
-  }
-}
-
 template <int64_t kSize>
 void Copy(const void* in, void* out, int64_t n) {
   std::memmove(out, in, static_cast<size_t>(n * kSize));
@@ -48,8 +26,8 @@ void Through(const void* in, void* out, int64_t n) {
   alignas(64) std::array<char, kHalfBlock * 8> block;
   for (int64_t i = 0; i < n; i += kHalfBlock) {
     const int64_t size = std::min(kHalfBlock, n - i);
-    first(static_cast<const char*>(in) + i * SizeOf(kFrom), block.data(), size);
-    second(block.data(), static_cast<char*>(out) + i * SizeOf(kTo), size);
+    first(static_cast<const char*>(in) + i * ElementSize(kFrom), block.data(), size);
+    second(block.data(), static_cast<char*>(out) + i * ElementSize(kTo), size);
   }
 }
 
@@ -141,8 +119,7 @@ UnaryFn FindComplexCast(DataType from, DataType to) {
 
 UnaryFn FindCast(DataType from, DataType to) {
   if (IsHalfType(from) || IsHalfType(to)) return FindHalfCast(from, to);
-  const auto is_complex = [](DataType type) { return type == kComplex64 || type == kComplex128; };
-  if (is_complex(from) || is_complex(to)) return FindComplexCast(from, to);
+  if (IsComplex(from) || IsComplex(to)) return FindComplexCast(from, to);
   const PlainType x = PlainTypeOf(from), y = PlainTypeOf(to);
   if (x == PlainType::kCount || y == PlainType::kCount) return nullptr;
   return ActiveTables().cast.plain[static_cast<int>(x)][static_cast<int>(y)];

@@ -52,6 +52,28 @@ PlainType PlainTypeOf(DataType type) {
   }
 }
 
+int64_t ElementSize(DataType type) {
+  switch (type) {
+    case DataType::kBool:
+    case DataType::kInt8:
+    case DataType::kUint8:
+      return 1;
+    case DataType::kInt16:
+    case DataType::kUint16:
+    case DataType::kHalf:
+    case DataType::kBfloat16:
+      return 2;
+    case DataType::kInt32:
+    case DataType::kUint32:
+    case DataType::kFloat:
+      return 4;
+    case DataType::kComplex128:
+      return 16;
+    default:
+      return 8;
+  }
+}
+
 void HalfToFloat(DataType type, const void* in, float* out, int64_t n) {
   const CastTable& table = ActiveTables().cast;
   (type == DataType::kHalf ? table.half_to_float : table.bfloat16_to_float)(in, out, n);

@@ -29,6 +29,15 @@ const IsaTables& ActiveTables();
 // kCount for types that are not plain.
 PlainType PlainTypeOf(DataType type);
 
+inline bool IsIntegerPlainType(PlainType type) {
+  return type >= PlainType::kInt8 && type <= PlainType::kUint64;
+}
+
+inline bool IsComplex(DataType type) { return type == DataType::kComplex64 || type == DataType::kComplex128; }
+
+// Bytes of a numeric type or bool.
+int64_t ElementSize(DataType type);
+
 inline bool IsHalfType(DataType type) { return type == DataType::kHalf || type == DataType::kBfloat16; }
 
 // Between half or bfloat16 and float.

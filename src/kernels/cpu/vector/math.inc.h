@@ -200,13 +200,14 @@ MR_INLINE VecF SinQuadrant(VecF x) {
   static constexpr float kCos[] = {0.0416666456f, -0.00138873619f, 2.44377297e-05f};
   const VecF shifted = x * 0.636619772f + Fp<float>::kShifter;
   const VecF n = shifted - Fp<float>::kShifter;
-  // pi / 2 in three parts whose first two have exact products with n.
-  const VecF r = ((x - n * 1.5703125f) - n * 4.837512969970703125e-4f) - n * 7.54978995489188216e-8f;
+  // pi / 2 in four parts, of which the first three have exact products with n.
+  const VecF r =
+      (((x - n * 1.5703125f) - n * 0x1.fb4p-12f) - n * 0x1.444p-24f) - n * 2.56334406825708960e-12f;
   const VecF z = r * r;
   const VecF sine = r + r * z * Polynomial(z, kSin);
   const VecF cosine = (1 - 0.5f * z) + z * z * Polynomial(z, kCos);
   const VecU32 q = (VecU32)shifted + quadrant;
-  const VecF y = (q & 1) != 0 ? cosine : sine;
+  const VecF y = (q & 1) != 0 ? cosine : (r == 0 ? r : sine);  // the sign of zero
   return (VecF)((VecU32)y ^ ((q & 2) << 30));
 }
 

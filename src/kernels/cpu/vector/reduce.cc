@@ -201,28 +201,6 @@ void WithType(DataType type, void* data, F f) {
   }
 }
 
-int64_t SizeOf(DataType type) {
-  switch (type) {
-    case DataType::kInt8:
-    case DataType::kUint8:
-    case DataType::kBool:
-      return 1;
-    case DataType::kInt16:
-    case DataType::kUint16:
-    case DataType::kHalf:
-    case DataType::kBfloat16:
-      return 2;
-    case DataType::kFloat:
-    case DataType::kInt32:
-    case DataType::kUint32:
-      return 4;
-    case DataType::kComplex128:
-      return 16;
-    default:
-      return 8;
-  }
-}
-
 // Runs of kept and reduced dims in turn, outermost first.
 struct Run {
   int64_t size;
@@ -300,11 +278,11 @@ void ReduceMerged(ReduceOp op, DataType type, Runs runs, int64_t kept, int64_t c
   }
   const bool pass = std::any_of(runs.begin(), runs.end(), [](const Run& run) { return run.reduced; });
   if (!pass) {  // dims of size 1 only
-    std::memcpy(out, in, static_cast<size_t>(kept * SizeOf(type)));
+    std::memcpy(out, in, static_cast<size_t>(kept * ElementSize(type)));
     return;
   }
   // Sums of complex numbers are sums of their parts.
-  if ((type == DataType::kComplex64 || type == DataType::kComplex128) && op != ReduceOp::kProd) {
+  if (IsComplex(type) && op != ReduceOp::kProd) {
     type = type == DataType::kComplex64 ? DataType::kFloat : DataType::kDouble;
     kept *= 2;
     if (runs.back().reduced) {
@@ -313,7 +291,7 @@ void ReduceMerged(ReduceOp op, DataType type, Runs runs, int64_t kept, int64_t c
       runs.back().size *= 2;
     }
   }
-  const Work work{.fns = FunctionsFor(op, type), .size = SizeOf(type), .parallel = parallel};
+  const Work work{.fns = FunctionsFor(op, type), .size = ElementSize(type), .parallel = parallel};
   ReduceRuns(work, runs, static_cast<const char*>(in), static_cast<char*>(out));
   if (op == ReduceOp::kMean) DivideMean(type, out, kept, count);
 }
@@ -325,7 +303,7 @@ bool HasReduce(ReduceOp op, DataType type) {
   if (type == DataType::kBool) return logical;
   if (logical) return false;
   const bool ordered = op == ReduceOp::kMax || op == ReduceOp::kMin;
-  if (IsComplexType(type)) return !ordered;
+  if (IsComplex(type)) return !ordered;
   return IsHalfType(type) || PlainTypeOf(type) != PlainType::kCount;
 }
 

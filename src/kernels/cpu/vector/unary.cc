@@ -69,7 +69,8 @@ DataType UnaryResultType(UnaryOp op, DataType type) {
 
 double UnaryCostNs(UnaryOp op, DataType type) {
   if (FindUnary(op, type) == nullptr) return 0;
-  if (FindScalarUnary(op, type) != nullptr && !IsIntegerType(type) && type != DataType::kBool) {
+  if (FindScalarUnary(op, type) != nullptr && !IsIntegerPlainType(PlainTypeOf(type)) &&
+      type != DataType::kBool) {
     const bool vectorised =
         type == DataType::kFloat && ActiveTables().unary.f32[static_cast<int>(op)] != nullptr;
     return vectorised ? 1 : 15;
