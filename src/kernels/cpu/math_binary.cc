@@ -273,6 +273,12 @@ void RegisterBinaryMathKernels(KernelRegistry& registry) {
   Add(registry, "RsqrtGrad", Op::kRsqrtGrad, inexact);
   Add(registry, "InvGrad", Op::kReciprocalGrad, inexact);
   Add(registry, "ReciprocalGrad", Op::kReciprocalGrad, inexact);
+  Add(registry, "ReluGrad", Op::kReluGrad, reals);
+  Add(registry, "Relu6Grad", Op::kRelu6Grad, reals);
+  Add(registry, "EluGrad", Op::kEluGrad, FloatTypes());
+  Add(registry, "SeluGrad", Op::kSeluGrad, FloatTypes());
+  Add(registry, "SoftplusGrad", Op::kSoftplusGrad, FloatTypes());
+  Add(registry, "SoftsignGrad", Op::kSoftsignGrad, FloatTypes());
   AddString(registry, "Add", Op::kAdd);
   AddString(registry, "Equal", Op::kEqual);
   AddString(registry, "NotEqual", Op::kNotEqual);

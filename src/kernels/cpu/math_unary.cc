@@ -132,6 +132,12 @@ void RegisterUnaryMathKernels(KernelRegistry& registry) {
   Add<Op::kAsinh>(registry, "Asinh");
   Add<Op::kAcosh>(registry, "Acosh");
   Add<Op::kAtanh>(registry, "Atanh");
+  Add<Op::kRelu>(registry, "Relu", "T", RealTypes());
+  Add<Op::kRelu6>(registry, "Relu6", "T", RealTypes());
+  Add<Op::kElu>(registry, "Elu");
+  Add<Op::kSelu>(registry, "Selu");
+  Add<Op::kSoftplus>(registry, "Softplus");
+  Add<Op::kSoftsign>(registry, "Softsign");
   Add<Op::kIsNan>(registry, "IsNan");
   Add<Op::kIsInf>(registry, "IsInf");
   Add<Op::kIsFinite>(registry, "IsFinite");

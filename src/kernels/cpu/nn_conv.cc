@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <vector>
+
+#include "base/mutex.h"
+#include "kernels/cpu/contract/conv.h"
+#include "kernels/cpu/nn_kernels.h"
+#include "kernels/cpu/nn_util.h"
+
+namespace millrace {
+namespace {
+
+// The attributes that the three convolution ops have in common, and plans for the shapes met so far.
+class ConvKernel : public OpKernel {
+ public:
+  explicit ConvKernel(KernelConstruction& c)
+      : OpKernel(c),
+        dims_(ReadImageDims(c)),
+        strides_(ReadSpatialAttr(c, "strides", dims_)),
+        dilations_(c.HasAttr("dilations") ? ReadSpatialAttr(c, "dilations", dims_) : SpatialAttr{}),
+        padding_(ReadPadding(c)) {
+    if (padding_ == Padding::kExplicit)
+      c.SetError(errors::Unimplemented("Explicit padding is not supported"));
+  }
+
+ protected:
+  // `image` and `filter` are the shapes of the forward input and the filter.
+  StatusOr<cpu::ConvParams> MakeParams(const TensorShape& image, const TensorShape& filter) const {
+    if (image.rank() != 4) return errors::InvalidArgument("input must be 4-dimensional", image);
+    if (filter.rank() != 4) return errors::InvalidArgument("filter must be 4-dimensional: ", filter);
+    cpu::ConvParams p;
+    p.layout = dims_.nchw ? cpu::ImageLayout::kNchw : cpu::ImageLayout::kNhwc;
+    p.batch = image.dim(dims_.batch());
+    p.in_h = image.dim(dims_.height());
+    p.in_w = image.dim(dims_.width());
+    p.in_c = image.dim(dims_.channel());
+    p.filter_h = filter.dim(0);
+    p.filter_w = filter.dim(1);
+    p.out_c = filter.dim(3);
+    if (filter.dim(2) != p.in_c) {
+      return errors::InvalidArgument("input and filter must have the same depth: ", p.in_c, " vs ",
+                                     filter.dim(2));
+    }
+    if (p.filter_h <= 0 || p.filter_w <= 0)
+      return errors::InvalidArgument("filter must not be empty: ", filter);
+    p.stride_h = strides_.h;
+    p.stride_w = strides_.w;
+    p.dilation_h = dilations_.h;
+    p.dilation_w = dilations_.w;
+    MR_ASSIGN_OR_RETURN(const WindowedOutput rows,
+                        GetWindowedOutput(p.in_h, p.filter_h, p.dilation_h, p.stride_h, padding_));
+    MR_ASSIGN_OR_RETURN(const WindowedOutput columns,
+                        GetWindowedOutput(p.in_w, p.filter_w, p.dilation_w, p.stride_w, padding_));
+    p.out_h = rows.size;
+    p.out_w = columns.size;
+    p.pad_top = rows.pad_before;
+    p.pad_left = columns.pad_before;
+    MR_RETURN_IF_ERROR(CheckImageSize("The convolution's output", p.batch, p.out_h, p.out_w, p.out_c));
+    return p;
+  }
+
+  TensorShape OutputShape(const cpu::ConvParams& p) const {
+    return dims_.Shape(p.batch, p.out_h, p.out_w, p.out_c);
+  }
+
+  // Checks that the gradient that came in has the shape of the forward output.
+  Status CheckGradient(const cpu::ConvParams& p, const Tensor& gradient) const {
+    if (gradient.shape() == OutputShape(p)) return Status();
+    return errors::InvalidArgument(op_name(), ": Size of out_backprop doesn't match computed: actual = ",
+                                   gradient.shape(), ", computed = ", OutputShape(p));
+  }
+
+  // Plans are kept for the shapes seen last.
+  std::shared_ptr<const cpu::ConvPlan> PlanFor(const cpu::ConvParams& p) {
+    MutexLock lock(mu_);
+    for (const auto& plan : plans_) {
+      if (plan->params() == p) return plan;
+    }
+    if (plans_.size() == kMaxPlans) plans_.erase(plans_.begin());
+    return plans_.emplace_back(std::make_shared<const cpu::ConvPlan>(p));
+  }
+
+  const ImageDims dims_;
+  const SpatialAttr strides_, dilations_;
+  const Padding padding_;
+
+ private:
+  static constexpr size_t kMaxPlans = 4;
+  Mutex mu_;
+  std::vector<std::shared_ptr<const cpu::ConvPlan>> plans_ MR_GUARDED_BY(mu_);
+};
+
+// Runs `compute(a, b, out)` on float or double pointers; half types go through float.
+template <typename Fn>
+Status RunAsReal(KernelContext& context, const Tensor& a, const Tensor& b, Tensor* out, Fn compute) {
+  if (a.dtype() == DataType::kFloat) {
+    compute(a.data<float>(), b.data<float>(), out->data<float>());
+  } else if (a.dtype() == DataType::kDouble) {
+    compute(a.data<double>(), b.data<double>(), out->data<double>());
+  } else {
+    MR_ASSIGN_OR_RETURN(const Tensor fa, ToFloat(context, a));
+    MR_ASSIGN_OR_RETURN(const Tensor fb, ToFloat(context, b));
+    MR_ASSIGN_OR_RETURN(Tensor result, context.AllocateTemp(DataType::kFloat, out->shape()));
+    compute(fa.data<float>(), fb.data<float>(), result.data<float>());
+    FromFloat(context, result, out);
+  }
+  return Status();
+}
+
+class Conv2DKernel final : public ConvKernel {
+ public:
+  using ConvKernel::ConvKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& input = context.input(0);
+    const Tensor& filter = context.input(1);
+    MR_ASSIGN_OR_RETURN(const cpu::ConvParams p, MakeParams(input.shape(), filter.shape()));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, OutputShape(p)));
+    if (out->num_elements() == 0) return Status();
+    const auto plan = PlanFor(p);
+    ContextParallel parallel(context);
+    return RunAsReal(context, input, filter, out,
+                     [&](const auto* x, const auto* w, auto* y) { plan->Forward(x, w, y, parallel); });
+  }
+};
+
+StatusOr<TensorShape> SizesArgument(const Tensor& sizes, const char* name) {
+  if (sizes.rank() != 1 || sizes.num_elements() != 4) {
+    return errors::InvalidArgument(name, " must be a vector of 4 values, got shape ", sizes.shape());
+  }
+  return ShapeFromTensor(sizes, name);
+}
+
+class Conv2DBackpropInputKernel final : public ConvKernel {
+ public:
+  using ConvKernel::ConvKernel;
+  Status Compute(KernelContext& context) override {
+    MR_ASSIGN_OR_RETURN(const TensorShape image,
+                        SizesArgument(context.input(0), "Conv2DBackpropInput: input_sizes"));
+    const Tensor& filter = context.input(1);
+    const Tensor& gradient = context.input(2);
+    MR_ASSIGN_OR_RETURN(const cpu::ConvParams p, MakeParams(image, filter.shape()));
+    MR_RETURN_IF_ERROR(CheckGradient(p, gradient));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, image));
+    if (out->num_elements() == 0) return Status();
+    const auto plan = PlanFor(p);
+    ContextParallel parallel(context);
+    return RunAsReal(context, filter, gradient, out, [&](const auto* w, const auto* dy, auto* dx) {
+      plan->BackpropInput(w, dy, dx, parallel);
+    });
+  }
+};
+
+class Conv2DBackpropFilterKernel final : public ConvKernel {
+ public:
+  using ConvKernel::ConvKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& input = context.input(0);
+    MR_ASSIGN_OR_RETURN(const TensorShape filter,
+                        SizesArgument(context.input(1), "Conv2DBackpropFilter: filter_sizes"));
+    const Tensor& gradient = context.input(2);
+    MR_ASSIGN_OR_RETURN(const cpu::ConvParams p, MakeParams(input.shape(), filter));
+    MR_RETURN_IF_ERROR(CheckGradient(p, gradient));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, filter));
+    if (out->num_elements() == 0) return Status();
+    const auto plan = PlanFor(p);
+    ContextParallel parallel(context);
+    return RunAsReal(context, input, gradient, out, [&](const auto* x, const auto* dy, auto* dw) {
+      plan->BackpropFilter(x, dy, dw, parallel);
+    });
+  }
+};
+
+}  // namespace
+
+void RegisterNnConvKernels(KernelRegistry& registry) {
+  registry.Register<Conv2DKernel>(KernelDef("Conv2D").Types("T", FloatTypes()));
+  registry.Register<Conv2DBackpropInputKernel>(KernelDef("Conv2DBackpropInput").Types("T", FloatTypes()));
+  registry.Register<Conv2DBackpropFilterKernel>(KernelDef("Conv2DBackpropFilter").Types("T", FloatTypes()));
+}
+
+}  // namespace millrace

@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <type_traits>
+
+#include "kernels/cpu/contract/gemm.h"
+#include "kernels/cpu/nn_kernels.h"
+#include "kernels/cpu/nn_util.h"
+
+namespace millrace {
+namespace {
+
+// One product of dense row-major matrices of any type that has kernels.
+template <typename T>
+void Multiply(const cpu::GemmShape& shape, const void* a, const void* b, void* c, cpu::Parallel& parallel) {
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    cpu::Gemm(shape, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(c), parallel);
+  } else {
+    cpu::GemmGeneric(shape, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(c), parallel);
+  }
+}
+
+using MultiplyFn = void (*)(const cpu::GemmShape&, const void*, const void*, void*, cpu::Parallel&);
+
+// Half types are multiplied as float.
+MultiplyFn FindMultiply(DataType t) {
+  switch (t) {
+    case DataType::kFloat:
+    case DataType::kHalf:
+    case DataType::kBfloat16:
+      return Multiply<float>;
+    case DataType::kDouble:
+      return Multiply<double>;
+    case DataType::kInt32:
+      return Multiply<int32_t>;
+    case DataType::kInt64:
+      return Multiply<int64_t>;
+    case DataType::kComplex64:
+      return Multiply<complex64>;
+    case DataType::kComplex128:
+      return Multiply<complex128>;
+    default:
+      return nullptr;
+  }
+}
+
+TypeList MatMulTypes() {
+  return {DataType::kHalf,  DataType::kBfloat16, DataType::kFloat,     DataType::kDouble,
+          DataType::kInt32, DataType::kInt64,    DataType::kComplex64, DataType::kComplex128};
+}
+
+bool IsSmallFloat(DataType t) { return t == DataType::kHalf || t == DataType::kBfloat16; }
+
+class MatMulKernel final : public OpKernel {
+ public:
+  explicit MatMulKernel(KernelConstruction& c)
+      : OpKernel(c),
+        trans_a_(c.Attr<bool>("transpose_a")),
+        trans_b_(c.Attr<bool>("transpose_b")),
+        multiply_(FindMultiply(input_type(0))) {}
+
+  Status Compute(KernelContext& context) override {
+    const Tensor& a = context.input(0);
+    const Tensor& b = context.input(1);
+    if (a.rank() != 2) {
+      return errors::InvalidArgument("In[0] is not a matrix. Instead it has shape ", a.shape());
+    }
+    if (b.rank() != 2) {
+      return errors::InvalidArgument("In[1] is not a matrix. Instead it has shape ", b.shape());
+    }
+    cpu::GemmShape shape;
+    shape.trans_a = trans_a_;
+    shape.trans_b = trans_b_;
+    shape.m = a.dim(trans_a_ ? 1 : 0);
+    shape.k = a.dim(trans_a_ ? 0 : 1);
+    shape.n = b.dim(trans_b_ ? 0 : 1);
+    if (shape.k != b.dim(trans_b_ ? 1 : 0)) {
+      return errors::InvalidArgument("Matrix size-incompatible: In[0]: ", a.shape(), ", In[1]: ", b.shape());
+    }
+    MR_ASSIGN_OR_RETURN(TensorShape out_shape,
+                        ShapeFromValues(std::initializer_list<int64_t>{shape.m, shape.n}));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, out_shape));
+    ContextParallel parallel(context);
+    if (!IsSmallFloat(a.dtype())) {
+      multiply_(shape, a.raw_data(), b.raw_data(), out->raw_data(), parallel);
+      return Status();
+    }
+    MR_ASSIGN_OR_RETURN(const Tensor fa, ToFloat(context, a));
+    MR_ASSIGN_OR_RETURN(const Tensor fb, ToFloat(context, b));
+    MR_ASSIGN_OR_RETURN(Tensor product, context.AllocateTemp(DataType::kFloat, out_shape));
+    multiply_(shape, fa.raw_data(), fb.raw_data(), product.raw_data(), parallel);
+    FromFloat(context, product, out);
+    return Status();
+  }
+
+ private:
+  const bool trans_a_, trans_b_;
+  const MultiplyFn multiply_;
+};
+
+// Conjugates in place where the adjoint of a complex matrix was asked for.
+void Conjugate(Tensor* t) {
+  if (t->dtype() == DataType::kComplex64) {
+    for (complex64& v : t->flat<complex64>()) v = std::conj(v);
+  } else if (t->dtype() == DataType::kComplex128) {
+    for (complex128& v : t->flat<complex128>()) v = std::conj(v);
+  }
+}
+
+class BatchMatMulKernel final : public OpKernel {
+ public:
+  explicit BatchMatMulKernel(KernelConstruction& c)
+      : OpKernel(c),
+        adj_x_(c.Attr<bool>("adj_x")),
+        adj_y_(c.Attr<bool>("adj_y")),
+        multiply_(FindMultiply(input_type(0))) {}
+
+  Status Compute(KernelContext& context) override {
+    const Tensor& x = context.input(0);
+    const Tensor& y = context.input(1);
+    if (x.rank() != y.rank()) {
+      return errors::InvalidArgument("In[0] and In[1] has different ndims: ", x.shape(), " vs. ", y.shape());
+    }
+    const int r = x.rank();
+    if (r < 2) return errors::InvalidArgument("In[0] and In[1] ndims must be >= 2: ", r);
+    TensorShape out_shape;
+    int64_t batches = 1;
+    for (int i = 0; i + 2 < r; ++i) {
+      if (x.dim(i) != y.dim(i)) {
+        return errors::InvalidArgument("In[0].dim(", i, ") and In[1].dim(", i,
+                                       ") must be the same: ", x.shape(), " vs ", y.shape());
+      }
+      MR_RETURN_IF_ERROR(out_shape.TryAddDim(x.dim(i)));
+      batches *= x.dim(i);
+    }
+    cpu::GemmShape shape;
+    shape.trans_a = adj_x_;
+    shape.trans_b = adj_y_;
+    shape.m = x.dim(adj_x_ ? r - 1 : r - 2);
+    shape.k = x.dim(adj_x_ ? r - 2 : r - 1);
+    shape.n = y.dim(adj_y_ ? r - 2 : r - 1);
+    if (shape.k != y.dim(adj_y_ ? r - 1 : r - 2)) {
+      return errors::InvalidArgument("In[0] mismatch In[1] shape: ", shape.k, " vs. ",
+                                     y.dim(adj_y_ ? r - 1 : r - 2), ": ", x.shape(), " ", y.shape(), " ",
+                                     adj_x_, " ", adj_y_);
+    }
+    MR_RETURN_IF_ERROR(out_shape.TryAddDim(shape.m));
+    MR_RETURN_IF_ERROR(out_shape.TryAddDim(shape.n));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, out_shape));
+    const bool small = IsSmallFloat(x.dtype());
+    Tensor a = x, b = y, c = *out;
+    if (small) {
+      MR_ASSIGN_OR_RETURN(a, ToFloat(context, x));
+      MR_ASSIGN_OR_RETURN(b, ToFloat(context, y));
+      MR_ASSIGN_OR_RETURN(c, context.AllocateTemp(DataType::kFloat, out_shape));
+    }
+    if (IsComplexType(x.dtype())) {
+      if (adj_x_) Conjugate(&(a = a.DeepCopy()));
+      if (adj_y_) Conjugate(&(b = b.DeepCopy()));
+    }
+    MultiplyAll(context, shape, batches, a, b, &c);
+    if (small) FromFloat(context, c, out);
+    return Status();
+  }
+
+ private:
+  void MultiplyAll(const KernelContext& context, const cpu::GemmShape& shape, int64_t batches,
+                   const Tensor& a, const Tensor& b, Tensor* c) const {
+    const auto size = static_cast<int64_t>(ElementSize(a.dtype()));
+    const auto one = [&](int64_t i, cpu::Parallel& parallel) {
+      multiply_(shape, static_cast<const char*>(a.raw_data()) + i * shape.m * shape.k * size,
+                static_cast<const char*>(b.raw_data()) + i * shape.k * shape.n * size,
+                static_cast<char*>(c->raw_data()) + i * shape.m * shape.n * size, parallel);
+    };
+    ContextParallel within(context);
+    if (batches < 4) {
+      for (int64_t i = 0; i < batches; ++i) one(i, within);
+      return;
+    }
+    const double cost_ns =
+        static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k) / 32;
+    context.ParallelFor(batches, static_cast<int64_t>(std::min(cost_ns, 1e12)) + 1,
+                        [&](int64_t begin, int64_t end) {
+                          cpu::SerialParallel serial;
+                          for (int64_t i = begin; i < end; ++i) one(i, serial);
+                        });
+  }
+
+  const bool adj_x_, adj_y_;
+  const MultiplyFn multiply_;
+};
+
+}  // namespace
+
+void RegisterNnMatMulKernels(KernelRegistry& registry) {
+  registry.Register<MatMulKernel>(KernelDef("MatMul").Types("T", MatMulTypes()));
+  registry.Register<BatchMatMulKernel>(KernelDef("BatchMatMul").Types("T", MatMulTypes()));
+}
+
+}  // namespace millrace

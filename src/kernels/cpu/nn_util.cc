@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/nn_util.h"
+
+#include "kernels/cpu/vector/cast.h"
+#include "kernels/cpu/vector/unary.h"
+
+namespace millrace {
+
+SpatialAttr ReadSpatialAttr(KernelConstruction& c, const char* attr, const ImageDims& dims) {
+  const auto values = c.Attr<std::vector<int64_t>>(attr);
+  if (!c.status().ok()) return {};
+  if (values.size() != 4) {
+    c.SetError(errors::InvalidArgument("Attr '", attr, "' must specify 4 dimensions, got ", values.size()));
+    return {};
+  }
+  const SpatialAttr s{values[dims.height()], values[dims.width()]};
+  if (values[dims.batch()] != 1 || values[dims.channel()] != 1) {
+    c.SetError(errors::InvalidArgument("Attr '", attr, "' must be 1 in the batch and depth dimensions"));
+  }
+  if (s.h <= 0 || s.w <= 0)
+    c.SetError(errors::InvalidArgument("Attr '", attr, "' must be positive, got ", s.h, " and ", s.w));
+  if (s.h > INT32_MAX || s.w > INT32_MAX)
+    c.SetError(errors::InvalidArgument("Attr '", attr, "' is too large"));
+  return s;
+}
+
+StatusOr<Tensor> ToFloat(KernelContext& context, const Tensor& t) {
+  if (t.dtype() == DataType::kFloat) return t;
+  const cpu::UnaryFn cast = cpu::FindCast(t.dtype(), DataType::kFloat);
+  MR_ASSIGN_OR_RETURN(Tensor out, context.AllocateTemp(DataType::kFloat, t.shape()));
+  ContextParallel parallel(context);
+  cpu::RunUnary(cast, t.raw_data(), static_cast<int64_t>(ElementSize(t.dtype())), out.raw_data(),
+                sizeof(float), t.num_elements(), 0.5, parallel);
+  return out;
+}
+
+void FromFloat(const KernelContext& context, const Tensor& from, Tensor* to) {
+  ContextParallel parallel(context);
+  cpu::RunUnary(cpu::FindCast(DataType::kFloat, to->dtype()), from.raw_data(), sizeof(float), to->raw_data(),
+                static_cast<int64_t>(ElementSize(to->dtype())), from.num_elements(), 0.5, parallel);
+}
+
+Status CheckImageSize(const char* what, int64_t n, int64_t h, int64_t w, int64_t c) {
+  int64_t product = 0;
+  if (MultiplyFits(n, h, &product) && MultiplyFits(product, w, &product) &&
+      MultiplyFits(product, c, &product) && product <= (int64_t{1} << 40)) {
+    return Status();
+  }
+  return errors::ResourceExhausted(what, " would have shape [", n, ",", h, ",", w, ",", c,
+                                   "], which is too large");
+}
+
+}  // namespace millrace
