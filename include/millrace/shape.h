@@ -20,7 +20,7 @@ class TensorShape {
  public:
   static constexpr int kMaxRank = 254;
 
-  TensorShape() = default;  // a scalar
+  TensorShape() {}  // a scalar; not defaulted, so that a const one can be declared
   // REQUIRES: valid sizes (see Make).
   TensorShape(std::initializer_list<int64_t> dims);
   explicit TensorShape(std::span<const int64_t> dims);

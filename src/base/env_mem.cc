@@ -57,8 +57,7 @@ class MemRandomAccessFile : public RandomAccessFile {
   Status Read(uint64_t offset, size_t n, std::string* out) const override {
     MutexLock lock(file_->mu);
     out->clear();
-    const std::string& contents = file_->contents;
-    if (offset < contents.size()) out->assign(contents, offset, n);
+    if (offset < file_->contents.size()) out->assign(file_->contents, offset, n);
     if (out->size() < n) return errors::OutOfRange(path_, "; the file ends before offset ", offset + n);
     return Status::Ok();
   }

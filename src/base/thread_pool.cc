@@ -136,7 +136,8 @@ struct CurrentThread {
   ThreadPool::Impl* pool = nullptr;
   int worker = -1;
 };
-constinit thread_local CurrentThread current_thread;
+// initial-exec: no call to find it, in a shared library either.
+constinit thread_local CurrentThread current_thread __attribute__((tls_model("initial-exec")));
 
 }  // namespace
 

@@ -134,7 +134,8 @@ __attribute__((target("f16c"))) uint16_t HardwareHalf(float f) {
 }
 
 TEST(HalfTest, AgreesWithTheProcessor) {
-  if (!__builtin_cpu_supports("f16c")) GTEST_SKIP() << "the processor has no half conversions";
+  // clang 14 cannot ask for f16c; every processor with AVX2 has it.
+  if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "the processor has no half conversions";
   std::mt19937 random(1);
   for (int i = 0; i < 2000000; ++i) {
     const auto f = std::bit_cast<float>(static_cast<uint32_t>(random()));
