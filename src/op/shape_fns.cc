@@ -51,16 +51,15 @@ StatusOr<std::vector<int64_t>> FourEntries(const InferenceContext& c, std::strin
 
 StatusOr<DimHandle> WindowedDim(InferenceContext& c, DimHandle input, DimHandle window, int64_t stride,
                                 Padding padding) {
-  // SAME does not look at the window, yet the stride must be checked.
-  const bool known = c.ValueKnown(input) && (c.ValueKnown(window) || padding == Padding::kSame);
-  const int64_t in = known ? c.Value(input) : 1;
-  const int64_t size = known && c.ValueKnown(window) ? c.Value(window) : 1;
-  MR_ASSIGN_OR_RETURN(const WindowedOutput out, GetWindowedOutput(in, size, 1, stride, padding));
-  if (!known) {
-    // A stride of 1 with SAME keeps the size even when it is unknown.
-    return padding == Padding::kSame && stride == 1 ? input : c.UnknownDim();
-  }
-  return c.MakeDim(out.size);
+  // SAME does not look at the window.
+  const bool window_known = c.ValueKnown(window) || padding == Padding::kSame;
+  const int64_t size = c.ValueKnown(window) ? c.Value(window) : 1;
+  const bool known = c.ValueKnown(input) && window_known;
+  // Also when the result is not known: the stride has to be checked.
+  MR_ASSIGN_OR_RETURN(const WindowedOutput out,
+                      GetWindowedOutput(known ? c.Value(input) : size, size, 1, stride, padding));
+  if (stride == 1 && window_known && (padding == Padding::kSame || size == 1)) return input;
+  return known ? c.MakeDim(out.size) : c.UnknownDim();
 }
 
 ShapeHandle MakeImageShape(InferenceContext& c, const ImageLayout& layout, DimHandle batch, DimHandle rows,

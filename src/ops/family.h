@@ -1,0 +1,35 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "op/op_builder.h"
+#include "op/op_registry.h"
+#include "op/shape_inference.h"
+
+// What the files of this folder share.
+namespace millrace::ops {
+
+// Type constraints that many ops have.
+inline constexpr char kFloating[] = "T: {half, float, double}";
+inline constexpr char kNumber[] = "T: numbertype";
+inline constexpr char kRealNumber[] = "T: realnumbertype";
+inline constexpr char kAnyType[] = "T: type";
+inline constexpr char kIndex[] = "Tidx: {int32, int64} = DT_INT32";
+inline constexpr char kIndices[] = "Tindices: {int32, int64}";
+
+// Traits that many ops have.
+inline constexpr OpTraits kElementwise{.elementwise = true};
+inline constexpr OpTraits kCheap{.cheap = true};
+inline constexpr OpTraits kAliasing{.cheap = true, .aliasing = true};
+inline constexpr OpTraits kGenerator{.generator = true};
+inline constexpr OpTraits kEffect{.has_side_effects = true};
+
+// Registers in order; the first error.
+inline Status RegisterEach(OpRegistry& registry, const std::vector<OpBuilder>& family) {
+  for (const OpBuilder& op : family) MR_RETURN_IF_ERROR(registry.Register(op));
+  return Status::Ok();
+}
+
+}  // namespace millrace::ops

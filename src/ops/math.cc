@@ -1,0 +1,351 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Element-wise math, comparisons, contraction, reductions, segments, sequences.
+#include "ops/family.h"
+#include "ops/math_shapes.h"
+#include "ops/register.h"
+
+namespace millrace::ops {
+namespace {
+
+constexpr char kComplexFloating[] = "T: {half, float, double, complex64, complex128}";
+constexpr char kComplexFloating16[] = "T: {bfloat16, half, float, double, complex64, complex128}";
+constexpr char kMath[] = "T: {half, float, double, int32, int64, complex64, complex128}";
+constexpr char kOrdered[] = "T: {half, float, double, int32, int64}";
+constexpr char kArithmetic[] =
+    "T: {half, float, double, uint8, int8, uint16, int16, int32, int64, complex64, complex128}";
+constexpr char kComparable[] =
+    "T: {half, float, double, uint8, int8, int16, int32, int64, complex64, quint8, qint8, qint32, string, "
+    "bool, "
+    "complex128}";
+constexpr char kContractable[] = "T: {half, float, double, int32, complex64, complex128}";
+constexpr char kModular[] = "T: {int32, int64, float, double}";
+
+struct ElementwiseRow {
+  const char* name;
+  const char* types;
+};
+
+// y = f(x), of the same type.
+constexpr ElementwiseRow kUnary[] = {
+    {"Abs", kOrdered},
+    {"Acos", kMath},
+    {"Acosh", kComplexFloating16},
+    {"Asin", kMath},
+    {"Asinh", kComplexFloating16},
+    {"Atan", kMath},
+    {"Atanh", kComplexFloating16},
+    {"Ceil", kFloating},
+    {"Cos", kComplexFloating},
+    {"Cosh", kComplexFloating16},
+    {"Digamma", kFloating},
+    {"Erf", kFloating},
+    {"Erfc", kFloating},
+    {"Exp", kComplexFloating},
+    {"Expm1", kComplexFloating},
+    {"Floor", kFloating},
+    {"Lgamma", kFloating},
+    {"Log", kComplexFloating},
+    {"Log1p", kComplexFloating},
+    {"Neg", kMath},
+    {"Reciprocal", kMath},
+    {"Rint", "T: {float, double}"},
+    {"Round", kMath},
+    {"Rsqrt", kComplexFloating},
+    {"Sigmoid", kComplexFloating},
+    {"Sign", kMath},
+    {"Sin", kComplexFloating},
+    {"Sinh", kComplexFloating16},
+    {"Sqrt", kComplexFloating},
+    {"Square", kMath},
+    {"Tan", kMath},
+    {"Tanh", kComplexFloating},
+};
+
+// y = f(x), a bool.
+constexpr ElementwiseRow kUnaryTests[] = {
+    {"IsFinite", kFloating}, {"IsInf", kFloating}, {"IsNan", kFloating}};
+
+// z = the gradient for x of the function whose value is (or, for the reciprocal, too) x, given the gradient
+// y.
+constexpr ElementwiseRow kUnaryGradients[] = {
+    {"ReciprocalGrad", kComplexFloating}, {"RsqrtGrad", kComplexFloating}, {"SigmoidGrad", kComplexFloating},
+    {"SqrtGrad", kComplexFloating},       {"TanhGrad", kComplexFloating},
+};
+
+// z = f(x, y) with broadcasting, of the same type.
+constexpr ElementwiseRow kBinary[] = {
+    {"Add", "T: {half, float, double, uint8, int8, int16, int32, int64, complex64, complex128, string}"},
+    {"Div", kArithmetic},
+    {"FloorDiv", kArithmetic},
+    {"FloorMod", kModular},
+    {"Mod", kModular},
+    {"Pow", kMath},
+    {"RealDiv", kArithmetic},
+    {"Sub", kMath},
+    {"TruncateDiv", kArithmetic},
+    {"TruncateMod", kModular},
+};
+constexpr ElementwiseRow kCommutativeBinary[] = {
+    {"Maximum", kOrdered}, {"Minimum", kOrdered}, {"Mul", kArithmetic}, {"SquaredDifference", kMath}};
+
+// z = f(x, y) with broadcasting, a bool.
+constexpr ElementwiseRow kComparisons[] = {{"Greater", kRealNumber},
+                                           {"GreaterEqual", kRealNumber},
+                                           {"Less", kRealNumber},
+                                           {"LessEqual", kRealNumber}};
+constexpr ElementwiseRow kCommutativeComparisons[] = {{"Equal", kComparable}, {"NotEqual", kComparable}};
+
+OpBuilder Unary(const ElementwiseRow& row, const char* output = "y: T") {
+  return OpBuilder(row.name)
+      .Input("x: T")
+      .Output(output)
+      .Attr(row.types)
+      .Shape(shape_fns::Unchanged)
+      .Traits(kElementwise);
+}
+
+OpBuilder Binary(const ElementwiseRow& row, const char* output = "z: T") {
+  return OpBuilder(row.name)
+      .Input("x: T")
+      .Input("y: T")
+      .Output(output)
+      .Attr(row.types)
+      .Shape(shape_fns::BroadcastBinary)
+      .Traits(kElementwise);
+}
+
+OpBuilder UnaryGradient(const ElementwiseRow& row) {
+  return OpBuilder(row.name)
+      .Input("x: T")
+      .Input("y: T")
+      .Output("z: T")
+      .Attr(row.types)
+      .Shape(shape_fns::MergeBothInputs)
+      .Traits(kElementwise);
+}
+
+OpBuilder Logical(const char* name) {
+  return OpBuilder(name)
+      .Input("x: bool")
+      .Input("y: bool")
+      .Output("z: bool")
+      .Commutative()
+      .Shape(shape_fns::BroadcastBinary)
+      .Traits(kElementwise);
+}
+
+std::vector<OpBuilder> ElementwiseTables() {
+  std::vector<OpBuilder> ops;
+  for (const auto& row : kUnary) ops.push_back(Unary(row));
+  for (const auto& row : kUnaryTests) ops.push_back(Unary(row, "y: bool"));
+  for (const auto& row : kUnaryGradients) ops.push_back(UnaryGradient(row));
+  for (const auto& row : kBinary) ops.push_back(Binary(row));
+  for (const auto& row : kCommutativeBinary) ops.push_back(Binary(row).Commutative());
+  for (const auto& row : kComparisons) ops.push_back(Binary(row, "z: bool"));
+  for (const auto& row : kCommutativeComparisons) ops.push_back(Binary(row, "z: bool").Commutative());
+  return ops;
+}
+
+// Element-wise ops with something of their own.
+std::vector<OpBuilder> OtherElementwise() {
+  return {
+      Unary({"Inv", kMath}).Deprecated(17, "Use Reciprocal"),
+      UnaryGradient({"InvGrad", kComplexFloating}).Deprecated(17, "Use ReciprocalGrad"),
+      Binary({"AddV2",
+              "T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128}"})
+          .Commutative()
+          .Aggregate(),
+      OpBuilder("Atan2")
+          .Input("y: T")
+          .Input("x: T")
+          .Output("z: T")
+          .Attr("T: {float, double}")
+          .Shape(shape_fns::BroadcastBinary)
+          .Traits(kElementwise),
+      OpBuilder("ApproximateEqual")
+          .Input("x: T")
+          .Input("y: T")
+          .Output("z: bool")
+          .Commutative()
+          .Attr(kNumber)
+          .Attr("tolerance: float = 0.00001")
+          .Shape(shape_fns::MergeBothInputs)
+          .Traits(kElementwise),
+      Logical("LogicalAnd"),
+      Logical("LogicalOr"),
+      OpBuilder("LogicalNot")
+          .Input("x: bool")
+          .Output("y: bool")
+          .Shape(shape_fns::Unchanged)
+          .Traits(kElementwise),
+      OpBuilder("ComplexAbs")
+          .Input("x: T")
+          .Output("y: Tout")
+          .Attr("T: {complex64, complex128} = DT_COMPLEX64")
+          .Attr("Tout: {float, double} = DT_FLOAT")
+          .Shape(shape_fns::Unchanged)
+          .Traits(kElementwise),
+      OpBuilder("Cast")
+          .Input("x: SrcT")
+          .Output("y: DstT")
+          .Attr("SrcT: type")
+          .Attr("DstT: type")
+          .Shape(shape_fns::Unchanged)
+          .Traits(kElementwise),
+      OpBuilder("AddN")
+          .Input("inputs: N * T")
+          .Output("sum: T")
+          .Attr("N: int >= 1")
+          .Attr(kNumber)
+          .Commutative()
+          .Aggregate()
+          .Shape(AddNShape)
+          .Traits(kElementwise),
+      OpBuilder("Select")
+          .Input("condition: bool")
+          .Input("t: T")
+          .Input("e: T")
+          .Output("output: T")
+          .Attr(kAnyType)
+          .Shape(SelectShape),
+  };
+}
+
+std::vector<OpBuilder> Contractions() {
+  return {
+      OpBuilder("MatMul")
+          .Input("a: T")
+          .Input("b: T")
+          .Output("product: T")
+          .Attr("transpose_a: bool = false")
+          .Attr("transpose_b: bool = false")
+          .Attr(kContractable)
+          .Shape(shape_fns::MatMul),
+      OpBuilder("BatchMatMul")
+          .Input("x: T")
+          .Input("y: T")
+          .Output("output: T")
+          .Attr(kContractable)
+          .Attr("adj_x: bool = false")
+          .Attr("adj_y: bool = false")
+          .Shape(BatchMatMulShape),
+  };
+}
+
+OpBuilder NumberReduction(const char* name) {
+  return OpBuilder(name)
+      .Input("input: T")
+      .Input("reduction_indices: Tidx")
+      .Output("output: T")
+      .Attr("keep_dims: bool = false")
+      .Attr(kNumber)
+      .Attr(kIndex)
+      .Shape(shape_fns::Reduction);
+}
+
+OpBuilder BoolReduction(const char* name) {
+  return OpBuilder(name)
+      .Input("input: bool")
+      .Input("reduction_indices: Tidx")
+      .Output("output: bool")
+      .Attr("keep_dims: bool = false")
+      .Attr(kIndex)
+      .Shape(shape_fns::Reduction);
+}
+
+OpBuilder ArgReduction(const char* name) {
+  return OpBuilder(name)
+      .Input("input: T")
+      .Input("dimension: Tidx")
+      .Output("output: int64")
+      .Attr(kNumber)
+      .Attr(kIndex)
+      .Shape(ArgReductionShape);
+}
+
+OpBuilder Cumulative(const char* name) {
+  return OpBuilder(name)
+      .Input("x: T")
+      .Input("axis: Tidx")
+      .Output("out: T")
+      .Attr("exclusive: bool = false")
+      .Attr("reverse: bool = false")
+      .Attr(kNumber)
+      .Attr(kIndex)
+      .Shape(CumulativeShape);
+}
+
+OpBuilder Segment(const char* name, const char* types) {
+  return OpBuilder(name)
+      .Input("data: T")
+      .Input("segment_ids: Tindices")
+      .Output("output: T")
+      .Attr(types)
+      .Attr(kIndices)
+      .Shape(SegmentShape);
+}
+
+std::vector<OpBuilder> Reductions() {
+  return {
+      NumberReduction("Max"),
+      NumberReduction("Mean"),
+      NumberReduction("Min"),
+      NumberReduction("Prod"),
+      NumberReduction("Sum"),
+      BoolReduction("All"),
+      BoolReduction("Any"),
+      ArgReduction("ArgMax"),
+      ArgReduction("ArgMin"),
+      Cumulative("Cumprod"),
+      Cumulative("Cumsum"),
+      Segment("SegmentMax", kRealNumber),
+      Segment("SegmentMean", kRealNumber),
+      Segment("SegmentMin", kRealNumber),
+      Segment("SegmentProd", kNumber),
+      Segment("SegmentSum", kNumber),
+      OpBuilder("UnsortedSegmentSum")
+          .Input("data: T")
+          .Input("segment_ids: Tindices")
+          .Input("num_segments: int32")
+          .Output("output: T")
+          .Attr(kNumber)
+          .Attr(kIndices)
+          .Shape(UnsortedSegmentShape),
+  };
+}
+
+std::vector<OpBuilder> Sequences() {
+  return {
+      OpBuilder("LinSpace")
+          .Input("start: T")
+          .Input("stop: T")
+          .Input("num: Tidx")
+          .Output("output: T")
+          .Attr("T: {float, double}")
+          .Attr(kIndex)
+          .Shape(LinSpaceShape),
+      OpBuilder("Range")
+          .Input("start: Tidx")
+          .Input("limit: Tidx")
+          .Input("delta: Tidx")
+          .Output("output: Tidx")
+          .Attr("Tidx: {float, double, int32, int64} = DT_INT32")
+          .Shape(RangeShape),
+  };
+}
+
+}  // namespace
+}  // namespace millrace::ops
+
+namespace millrace {
+
+Status RegisterMathOps(OpRegistry& registry) {
+  for (const auto part :
+       {ops::ElementwiseTables, ops::OtherElementwise, ops::Contractions, ops::Reductions, ops::Sequences}) {
+    MR_RETURN_IF_ERROR(ops::RegisterEach(registry, part()));
+  }
+  return Status::Ok();
+}
+
+}  // namespace millrace

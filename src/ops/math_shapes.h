@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "op/shape_inference.h"
+
+// Shape functions of the math family; each is named after the op or ops it serves.
+namespace millrace::ops {
+
+Status AddNShape(InferenceContext& c);
+Status SelectShape(InferenceContext& c);
+Status BatchMatMulShape(InferenceContext& c);
+Status ArgReductionShape(InferenceContext& c);
+Status CumulativeShape(InferenceContext& c);
+Status SegmentShape(InferenceContext& c);
+Status UnsortedSegmentShape(InferenceContext& c);
+Status LinSpaceShape(InferenceContext& c);
+Status RangeShape(InferenceContext& c);
+
+}  // namespace millrace::ops

@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Activations, losses, convolution, pooling, ranking.
+#include "ops/family.h"
+#include "ops/nn_shapes.h"
+#include "ops/register.h"
+
+namespace millrace::ops {
+namespace {
+
+constexpr char kFloatingAndBfloat[] = "T: {half, bfloat16, float, double}";
+constexpr char kPadding[] = "padding: {'SAME', 'VALID'}";
+constexpr char kDataFormat[] = "data_format: {'NHWC', 'NCHW'} = 'NHWC'";
+
+struct ActivationRow {
+  const char* name;
+  const char* gradient;
+  const char* types;
+  const char* gradient_input;  // besides the gradients: what the gradient is computed from
+};
+
+constexpr ActivationRow kActivations[] = {
+    {"Elu", "EluGrad", kFloating, "outputs: T"},
+    {"Relu", "ReluGrad", kRealNumber, "features: T"},
+    {"Relu6", "Relu6Grad", kRealNumber, "features: T"},
+    {"Selu", "SeluGrad", kFloatingAndBfloat, "outputs: T"},
+    {"Softplus", "SoftplusGrad", kRealNumber, "features: T"},
+    {"Softsign", "SoftsignGrad", kRealNumber, "features: T"},
+};
+
+std::vector<OpBuilder> Activations() {
+  std::vector<OpBuilder> ops;
+  for (const ActivationRow& row : kActivations) {
+    ops.push_back(OpBuilder(row.name)
+                      .Input("features: T")
+                      .Output("activations: T")
+                      .Attr(row.types)
+                      .Shape(shape_fns::Unchanged)
+                      .Traits(kElementwise));
+    ops.push_back(OpBuilder(row.gradient)
+                      .Input("gradients: T")
+                      .Input(row.gradient_input)
+                      .Output("backprops: T")
+                      .Attr(row.types)
+                      .Shape(shape_fns::MergeBothInputs)
+                      .Traits(kElementwise));
+  }
+  return ops;
+}
+
+std::vector<OpBuilder> Biases() {
+  return {
+      OpBuilder("BiasAdd")
+          .Input("value: T")
+          .Input("bias: T")
+          .Output("output: T")
+          .Attr(kNumber)
+          .Attr(kDataFormat)
+          .Shape(shape_fns::BiasAdd),
+      OpBuilder("BiasAddGrad")
+          .Input("out_backprop: T")
+          .Output("output: T")
+          .Attr(kNumber)
+          .Attr(kDataFormat)
+          .Shape(shape_fns::BiasAddGrad),
+      OpBuilder("BiasAddV1")
+          .Input("value: T")
+          .Input("bias: T")
+          .Output("output: T")
+          .Attr(kNumber)
+          .Shape(shape_fns::BiasAdd),
+  };
+}
+
+std::vector<OpBuilder> Losses() {
+  return {
+      OpBuilder("L2Loss").Input("t: T").Output("output: T").Attr(kFloating).Shape(shape_fns::Scalar),
+      OpBuilder("LogSoftmax").Input("logits: T").Output("logsoftmax: T").Attr(kFloating).Shape(SoftmaxShape),
+      OpBuilder("Softmax").Input("logits: T").Output("softmax: T").Attr(kFloating).Shape(SoftmaxShape),
+      OpBuilder("SoftmaxCrossEntropyWithLogits")
+          .Input("features: T")
+          .Input("labels: T")
+          .Output("loss: T")
+          .Output("backprop: T")
+          .Attr(kFloating)
+          .Shape(SoftmaxCrossEntropyShape),
+      OpBuilder("SparseSoftmaxCrossEntropyWithLogits")
+          .Input("features: T")
+          .Input("labels: Tlabels")
+          .Output("loss: T")
+          .Output("backprop: T")
+          .Attr(kFloating)
+          .Attr("Tlabels: {int32, int64} = DT_INT64")
+          .Shape(SparseSoftmaxCrossEntropyShape),
+  };
+}
+
+OpBuilder Convolution(const char* name, const char* first, const char* second) {
+  return OpBuilder(name)
+      .Input(first)
+      .Input(second)
+      .Output("output: T")
+      .Attr("T: {half, float}")
+      .Attr("strides: list(int)")
+      .Attr("use_cudnn_on_gpu: bool = true")
+      .Attr(kPadding)
+      .Attr(kDataFormat);
+}
+
+std::vector<OpBuilder> Convolutions() {
+  return {
+      Convolution("Conv2D", "input: T", "filter: T").Shape(shape_fns::Conv2D),
+      Convolution("Conv2DBackpropInput", "input_sizes: int32", "filter: T")
+          .Input("out_backprop: T")
+          .Shape(Conv2DBackpropInputShape),
+      Convolution("Conv2DBackpropFilter", "input: T", "filter_sizes: int32")
+          .Input("out_backprop: T")
+          .Shape(Conv2DBackpropFilterShape),
+  };
+}
+
+OpBuilder WithPoolAttrs(OpBuilder op) {
+  return op.Attr("ksize: list(int) >= 4").Attr("strides: list(int) >= 4").Attr(kPadding).Attr(kDataFormat);
+}
+
+std::vector<OpBuilder> Pools() {
+  constexpr char kRealWithDefault[] = "T: realnumbertype = DT_FLOAT";
+  return {
+      WithPoolAttrs(OpBuilder("AvgPool").Input("value: T").Output("output: T"))
+          .Attr(kFloating)
+          .Shape(shape_fns::Pool),
+      WithPoolAttrs(
+          OpBuilder("AvgPoolGrad").Input("orig_input_shape: int32").Input("grad: T").Output("output: T"))
+          .Attr(kFloating)
+          .Shape(AvgPoolGradShape),
+      WithPoolAttrs(OpBuilder("MaxPool").Input("input: T").Output("output: T").Attr(kRealWithDefault))
+          .Shape(shape_fns::Pool),
+      WithPoolAttrs(OpBuilder("MaxPoolGrad")
+                        .Input("orig_input: T")
+                        .Input("orig_output: T")
+                        .Input("grad: T")
+                        .Output("output: T"))
+          .Attr(kRealWithDefault)
+          .Shape(MaxPoolGradShape),
+      WithPoolAttrs(OpBuilder("MaxPoolGradGrad")
+                        .Input("orig_input: T")
+                        .Input("orig_output: T")
+                        .Input("grad: T")
+                        .Output("output: T"))
+          .Attr(kRealNumber)
+          .Shape(MaxPoolGradGradShape),
+  };
+}
+
+std::vector<OpBuilder> Rankings() {
+  return {
+      OpBuilder("InTopK")
+          .Input("predictions: float")
+          .Input("targets: T")
+          .Output("precision: bool")
+          .Attr("k: int")
+          .Attr("T: {int32, int64} = DT_INT32")
+          .Shape(InTopKShape),
+      OpBuilder("TopK")
+          .Input("input: T")
+          .Output("values: T")
+          .Output("indices: int32")
+          .Attr("k: int >= 0")
+          .Attr("sorted: bool = true")
+          .Attr(kRealNumber)
+          .Deprecated(7, "Use TopKV2 instead")
+          .Shape(TopKShape),
+      OpBuilder("TopKV2")
+          .Input("input: T")
+          .Input("k: int32")
+          .Output("values: T")
+          .Output("indices: int32")
+          .Attr("sorted: bool = true")
+          .Attr(kRealNumber)
+          .Shape(TopKV2Shape),
+  };
+}
+
+}  // namespace
+}  // namespace millrace::ops
+
+namespace millrace {
+
+Status RegisterNnOps(OpRegistry& registry) {
+  for (const auto part :
+       {ops::Activations, ops::Biases, ops::Losses, ops::Convolutions, ops::Pools, ops::Rankings}) {
+    MR_RETURN_IF_ERROR(ops::RegisterEach(registry, part()));
+  }
+  return Status::Ok();
+}
+
+}  // namespace millrace

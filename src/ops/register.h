@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "millrace/status.h"
+#include "op/op_registry.h"
+
+namespace millrace {
+
+// Each puts the ops of one family into the registry: signature, shape function and traits. Calling one twice
+// is fine.
+Status RegisterArrayOps(OpRegistry& registry);
+Status RegisterControlFlowOps(OpRegistry& registry);
+Status RegisterLoggingOps(OpRegistry& registry);
+Status RegisterMathOps(OpRegistry& registry);
+Status RegisterNnOps(OpRegistry& registry);
+Status RegisterNoOp(OpRegistry& registry);
+Status RegisterRandomOps(OpRegistry& registry);
+Status RegisterResourceOps(OpRegistry& registry);
+Status RegisterSendRecvOps(OpRegistry& registry);
+Status RegisterStateOps(OpRegistry& registry);
+Status RegisterTrainingOps(OpRegistry& registry);
+
+// All of the above.
+Status RegisterAllOps(OpRegistry& registry);
+
+}  // namespace millrace
