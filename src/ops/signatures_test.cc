@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Holds every registered op to the table in tests/data/ops_signatures.txt, and the table to the ops.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "op/op_registry.h"
+#include "ops/register.h"
+
+namespace millrace {
+namespace {
+
+// The name of an op, and the lines of its signature.
+using Table = std::map<std::string, std::string>;
+
+std::string TypeText(const ArgDef& arg) {
+  std::string type = !arg.type_attr.empty()        ? arg.type_attr
+                     : !arg.type_list_attr.empty() ? arg.type_list_attr
+                                                   : DataTypeName(arg.type);
+  if (!arg.number_attr.empty()) type = arg.number_attr + "*" + type;
+  return arg.is_ref ? "Ref(" + type + ")" : type;
+}
+
+std::string TypesText(const std::vector<DataType>& types) {
+  std::string out;
+  for (const DataType t : types) out += (out.empty() ? "" : ", ") + DataTypeName(t);
+  return out;
+}
+
+std::string AllowedText(const AttrValue& allowed) {
+  if (const auto* types = allowed.As<std::vector<DataType>>()) return "[" + TypesText(*types) + "]";
+  return allowed.ToString();
+}
+
+std::string DefaultText(const AttrValue& value) {
+  if (const auto* type = value.As<DataType>()) return DataTypeName(*type);
+  if (const auto* shape = value.As<PartialShape>()) {
+    return shape->unknown_rank() ? "shape(?)" : "shape" + shape->ToString();
+  }
+  return value.ToString();
+}
+
+std::string Signature(const OpDef& op) {
+  std::string out;
+  for (const ArgDef& arg : op.inputs) out += "  in   " + arg.name + ": " + TypeText(arg) + "\n";
+  for (const ArgDef& arg : op.outputs) out += "  out  " + arg.name + ": " + TypeText(arg) + "\n";
+  for (const AttrDef& attr : op.attrs) {
+    out += "  attr " + attr.name + ": " + attr.type;
+    if (attr.has_minimum) out += " >= " + std::to_string(attr.minimum);
+    if (attr.allowed_values.IsSet()) out += " in " + AllowedText(attr.allowed_values);
+    if (attr.default_value.IsSet()) out += " = " + DefaultText(attr.default_value);
+    out += "\n";
+  }
+  std::string flags;
+  if (op.is_commutative) flags += " is_commutative";
+  if (op.is_aggregate) flags += " is_aggregate";
+  if (op.is_stateful) flags += " is_stateful";
+  if (op.allows_uninitialized_input) flags += " allows_uninitialized_input";
+  if (op.deprecated_version > 0) flags += " deprecated@" + std::to_string(op.deprecated_version);
+  if (!flags.empty()) out += "  flag" + flags + "\n";
+  return out;
+}
+
+Table ReadTable() {
+  Table table;
+  std::ifstream file(MR_TEST_DATA "/ops_signatures.txt");
+  std::string line;
+  std::string* current = nullptr;
+  while (std::getline(file, line)) {
+    if (line.empty() || line[0] == '#') continue;
+    if (line[0] != ' ') {
+      current = &table[line];
+    } else if (current != nullptr) {
+      *current += line + "\n";
+    }
+  }
+  return table;
+}
+
+class SignaturesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const Status status = RegisterAllOps(registry_);
+    ASSERT_TRUE(status.ok()) << status;
+    table_ = ReadTable();
+    ASSERT_GT(table_.size(), 100u) << "tests/data/ops_signatures.txt is not there";
+  }
+
+  OpRegistry registry_;
+  Table table_;
+};
+
+TEST_F(SignaturesTest, EveryRegisteredOpIsAsInTheTable) {
+  for (const OpRegistration* op : registry_.All()) {
+    const auto row = table_.find(op->def.name);
+    ASSERT_NE(row, table_.end()) << op->def.name << " is not in the table";
+    EXPECT_EQ(Signature(op->def), row->second) << op->def.name;
+  }
+}
+
+TEST_F(SignaturesTest, EveryOpOfTheTableIsRegistered) {
+  for (const auto& [name, signature] : table_) {
+    EXPECT_TRUE(registry_.LookUp(name).ok()) << name;
+  }
+}
+
+TEST_F(SignaturesTest, RegisteringAllOpsTwiceIsFine) {
+  const size_t before = registry_.All().size();
+  EXPECT_EQ(RegisterAllOps(registry_), Status::Ok());
+  EXPECT_EQ(registry_.All().size(), before);
+}
+
+TEST_F(SignaturesTest, EveryOpHasAShapeFunction) {
+  for (const OpRegistration* op : registry_.All()) EXPECT_NE(op->shape_fn, nullptr) << op->def.name;
+}
+
+TEST_F(SignaturesTest, TraitsAgreeWithSignatures) {
+  for (const OpRegistration* op : registry_.All()) {
+    const OpTraits& traits = op->traits;
+    const std::string& name = op->def.name;
+    bool takes_ref = false;
+    for (const ArgDef& arg : op->def.inputs) takes_ref = takes_ref || arg.is_ref;
+    if (traits.has_side_effects && !takes_ref && name != "Abort") {
+      EXPECT_TRUE(op->def.is_stateful) << name;
+    }
+    if (traits.generator && !op->def.is_stateful) {
+      EXPECT_TRUE(op->def.inputs.empty()) << name;
+    }
+    if (traits.aliasing || traits.elementwise) {
+      EXPECT_FALSE(op->def.inputs.empty()) << name;
+    }
+    if (traits.is_send) {
+      EXPECT_TRUE(op->def.outputs.empty()) << name;
+    }
+    if (traits.is_recv) {
+      EXPECT_TRUE(op->def.inputs.empty()) << name;
+    }
+    if (traits.is_variable) {
+      EXPECT_TRUE(op->def.is_stateful && op->def.inputs.empty()) << name;
+    }
+    if (op->def.outputs.empty() && op->def.is_stateful) {
+      EXPECT_TRUE(traits.has_side_effects) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace
