@@ -1,0 +1,22 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "builtin/register.h"
+
+#include "device/device.h"
+#include "kernel/kernel_registry.h"
+#include "kernels/cpu/register.h"
+#include "op/op_registry.h"
+#include "ops/register.h"
+
+namespace millrace {
+
+Status RegisterBuiltins() {
+  static const Status status = [] {
+    MR_RETURN_IF_ERROR(RegisterAllOps(OpRegistry::Global()));
+    RegisterCpuKernels(KernelRegistry::Global());
+    return RegisterCpuDeviceFactory(DeviceFactoryRegistry::Global());
+  }();
+  return status;
+}
+
+}  // namespace millrace
