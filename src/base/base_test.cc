@@ -114,6 +114,26 @@ TEST(StatusTest, KeepsTheFirstError) {
   EXPECT_TRUE(Status::Ok().WithContext("x").ok());
 }
 
+TEST(StatusTest, CopiesShareAndOutliveTheOriginal) {
+  static_assert(sizeof(Status) == sizeof(void*));
+  Status copy;
+  {
+    Status original = errors::Aborted("text");
+    copy = original;
+    EXPECT_EQ(&copy.message(), &original.message());
+    original = copy;
+    Status moved = std::move(original);
+    EXPECT_EQ(moved, copy);
+    Status& same = moved;
+    moved = same;
+    EXPECT_EQ(moved, copy);
+  }
+  EXPECT_EQ(copy.message(), "text");
+  copy = Status::Ok();
+  EXPECT_TRUE(copy.ok());
+  EXPECT_TRUE(Status(ErrorCode::kOk, "ignored").ok());
+}
+
 TEST(StatusTest, CodesHaveTensorFlowsNames) {
   EXPECT_EQ(errors::InvalidArgument("x").ToString(), "Invalid argument: x");
   EXPECT_EQ(errors::ResourceExhausted("x").ToString(), "Resource exhausted: x");

@@ -83,15 +83,15 @@ class PosixWritableFile : public WritableFile {
 
   Status Flush() override {
     MR_RETURN_IF_ERROR(CheckOpen());
-    Status status = WriteAll(buffer_);
+    const Status status = WriteAll(buffer_);
     buffer_.clear();
     return status;
   }
 
   Status Sync() override {
     MR_RETURN_IF_ERROR(Flush());
-    if (RetryEintr([&] { return ::fsync(fd_); }) != 0) return IoError(path_, errno);
-    return Status::Ok();
+    if (RetryEintr([&] { return ::fsync(fd_); }) != 0) error_ = IoError(path_, errno);
+    return error_;
   }
 
   Status Close() override {
@@ -105,14 +105,15 @@ class PosixWritableFile : public WritableFile {
  private:
   static constexpr size_t kBufferSize = 64 << 10;
 
+  // The first error stays: what follows a lost write must not look like a good file.
   Status CheckOpen() const {
-    return fd_ >= 0 ? Status::Ok() : errors::FailedPrecondition(path_, "; the file has been closed");
+    return fd_ >= 0 ? error_ : errors::FailedPrecondition(path_, "; the file has been closed");
   }
 
   Status WriteAll(std::string_view data) {
     while (!data.empty()) {
       const ssize_t n = RetryEintr([&] { return ::write(fd_, data.data(), data.size()); });
-      if (n < 0) return IoError(path_, errno);
+      if (n < 0) return error_ = IoError(path_, errno);
       data.remove_prefix(static_cast<size_t>(n));
     }
     return Status::Ok();
@@ -121,6 +122,7 @@ class PosixWritableFile : public WritableFile {
   const std::string path_;
   int fd_;
   std::string buffer_;
+  Status error_;
 };
 
 class PosixRandomAccessFile : public RandomAccessFile {

@@ -260,6 +260,15 @@ TEST(PosixEnvTest, WriteErrorsAreReported) {
   EXPECT_THAT(status.message(), HasSubstr("/dev/full"));
 }
 
+TEST(PosixEnvTest, FirstWriteErrorStays) {
+  auto file = Env::Posix().NewWritableFile("/dev/full");
+  ASSERT_TRUE((*file)->Append("x").ok());
+  EXPECT_FALSE((*file)->Flush().ok());
+  EXPECT_TRUE(errors::IsResourceExhausted((*file)->Append("y")));
+  EXPECT_TRUE(errors::IsResourceExhausted((*file)->Close()));
+  EXPECT_TRUE((*file)->Close().ok());  // closed by now
+}
+
 TEST(PosixEnvTest, FileMadeOnTheFlyIsReadWhole) {
   auto contents = ReadFileToString(Env::Posix(), "/proc/self/status");  // says that its length is 0
   ASSERT_TRUE(contents.ok());

@@ -87,7 +87,7 @@ void Buffer::Destroy() {
   if (OwnsMemory(dtype_)) DestroyElements(data_, dtype_, count_);
   Allocator* const allocator = allocator_;
   const size_t bytes = kHeader + size_;
-  this->~Buffer();
+  Buffer::~Buffer();  // not virtual: this is no subclass
   CpuAllocatorImpl& cpu = GetCpuAllocatorImpl();
   if (allocator == &cpu) {
     cpu.Deallocate(this, bytes);

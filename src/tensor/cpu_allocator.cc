@@ -206,6 +206,7 @@ void* AllocateSmall(size_t bytes) {
   }
   if (p == nullptr) p = SystemAllocate(ClassSize(c));
   if (p == nullptr) return nullptr;
+  RaiseTo(process.totals.largest, static_cast<int64_t>(bytes));
   if (cache != nullptr) {
     cache->Count(1, static_cast<int64_t>(bytes));
   } else {

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/logging.h"
 #include "tensor/allocator.h"
 #include "tensor/codec_lists.h"
 #include "tensor/dtype_table.h"
@@ -20,6 +22,9 @@ using codec_internal::ListField;
 using codec_internal::StringListReader;
 
 namespace {
+
+// What a repeated field can count.
+constexpr int64_t kMaxListEntries = std::numeric_limits<int>::max();
 
 // Variants hold tensors that hold variants; beyond this depth nobody means it.
 constexpr int kMaxDepth = 32;
@@ -224,6 +229,11 @@ int64_t CompactCount(const Tensor& tensor) {
 template <typename T>
 void EncodeList(const Tensor& tensor, tensorflow::TensorProto* proto) {
   const int64_t n = CompactCount<T>(tensor);
+  if (n > kMaxListEntries / ListField<T>::kPerElement) {
+    MR_LOG(Error) << "A tensor of shape " << tensor.shape() << " and type " << tensor.dtype()
+                  << " does not fit in a TensorProto; its values are left out";
+    return;
+  }
   const T* values = tensor.data<T>();
   auto* list = ListField<T>::Mutable(proto);
   list->Reserve(static_cast<int>(n * ListField<T>::kPerElement));

@@ -30,7 +30,8 @@ struct TensorDecodeOptions {
 // limit.
 StatusOr<Tensor> TensorFromProto(const tensorflow::TensorProto& proto,
                                  const TensorDecodeOptions& options = {});
-// Typed lists, without repeats at the end. An uninitialised tensor gives its type and shape only.
+// Typed lists, without repeats at the end. An uninitialised tensor gives its type and shape only, as does one
+// with more than 2^31 - 1 different values, which no message can hold (and the log says so).
 void TensorToProto(const Tensor& tensor, tensorflow::TensorProto* proto);
 // The elements as bytes: smaller and faster for plain types with many different values.
 void TensorToProtoContent(const Tensor& tensor, tensorflow::TensorProto* proto);
