@@ -64,6 +64,7 @@ Status ResourceManager::DoDelete(std::string_view container, std::type_index typ
       if (const auto r = c->second.find(KeyView(type, name)); r != c->second.end()) {
         dropped = std::move(r->second);
         c->second.erase(r);
+        generation_.fetch_add(1, std::memory_order_release);
         return Status();
       }
     }
@@ -77,6 +78,7 @@ void ResourceManager::Cleanup(std::string_view container) {
   if (const auto c = containers_.find(OrDefault(container)); c != containers_.end()) {
     dropped = std::move(c->second);
     containers_.erase(c);
+    generation_.fetch_add(1, std::memory_order_release);
   }
 }
 
@@ -84,6 +86,7 @@ void ResourceManager::Clear() {
   std::map<std::string, Container, std::less<>> dropped;
   WriterLock lock(mu_);
   dropped.swap(containers_);
+  generation_.fetch_add(1, std::memory_order_release);
 }
 
 std::string ResourceManager::DebugString() const {

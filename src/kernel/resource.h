@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -64,6 +66,8 @@ class ResourceManager {
   void Cleanup(std::string_view container) MR_EXCLUDES(mu_);
   void Clear() MR_EXCLUDES(mu_);
   std::string DebugString() const MR_EXCLUDES(mu_);
+  // Changes whenever a resource is dropped, so that a look-up may be cached as long as it stays the same.
+  uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
   // A handle to resource type T under these names. Lookup by handle checks device and type:
   // InvalidArgument "Trying to access resource x located in device d1 from device d2".
@@ -109,6 +113,7 @@ class ResourceManager {
   Status CheckHandle(const ResourceHandle& handle, std::type_index type) const;
 
   const std::string device_name_;
+  std::atomic<uint64_t> generation_{0};  // raised, by release, after the resource is gone from the tables
   mutable SharedMutex mu_;
   std::map<std::string, Container, std::less<>> containers_ MR_GUARDED_BY(mu_);
 };

@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Reference variables: VariableV2 and the ops that assign to them.
+#include <vector>
+
+#include "kernels/cpu/register.h"
+#include "kernels/cpu/variable_util.h"
+#include "tensor/buffer.h"
+
+namespace millrace {
+namespace {
+
+class VariableKernel final : public OpKernel {
+ public:
+  explicit VariableKernel(KernelConstruction& c)
+      : OpKernel(c),
+        container_(c.Attr<std::string>("container")),
+        shared_name_(c.Attr<std::string>("shared_name")) {
+    const auto shape = c.Attr<PartialShape>("shape");
+    dtype_ = c.Attr<DataType>("dtype");
+    if (auto known = shape.ToTensorShape(); known.ok()) shape_ = *known;
+    if (shared_name_.empty()) shared_name_ = name();
+  }
+  Status Compute(KernelContext& context) override {
+    Variable* variable = nullptr;
+    {
+      MutexLock lock(mu_);
+      const uint64_t generation = context.resources().generation();
+      if (variable_ == nullptr || generation_ != generation || manager_ != &context.resources()) {
+        MR_ASSIGN_OR_RETURN(RefPtr<Variable> found, LookUp(context.resources()));
+        // Steps in progress may still point to the one before.
+        if (variable_ != nullptr && variable_ != found) retired_.push_back(std::move(variable_));
+        variable_ = std::move(found);
+        generation_ = generation;
+        manager_ = &context.resources();
+      }
+      variable = variable_.get();
+    }
+    if (variable->tensor().dtype() != dtype_) {
+      return errors::InvalidArgument("Trying to share variable ", shared_name_, " of type ",
+                                     DataTypeName(variable->tensor().dtype()), " as ", DataTypeName(dtype_));
+    }
+    // The kernel's reference keeps the variable alive for the step.
+    context.set_output_ref(0, &variable->mu(), &variable->tensor());
+    return Status();
+  }
+
+ private:
+  StatusOr<RefPtr<Variable>> LookUp(ResourceManager& resources) const {
+    return resources.LookupOrCreate<Variable>(
+        container_, shared_name_, [this]() -> StatusOr<RefPtr<Variable>> {
+          auto variable = MakeRef<Variable>(dtype_);
+          // Of the declared shape and without a buffer: not initialised.
+          variable->tensor() = Tensor::FromBuffer(dtype_, shape_, RefPtr<Buffer>(), nullptr);
+          return variable;
+        });
+  }
+
+  const std::string container_;
+  std::string shared_name_;
+  DataType dtype_ = DataType::kInvalid;
+  TensorShape shape_;  // a scalar when the shape isn't fully known
+  Mutex mu_;
+  RefPtr<Variable> variable_ MR_GUARDED_BY(mu_);
+  std::vector<RefPtr<Variable>> retired_ MR_GUARDED_BY(mu_);
+  uint64_t generation_ MR_GUARDED_BY(mu_) = 0;
+  const ResourceManager* manager_ MR_GUARDED_BY(mu_) = nullptr;
+};
+
+class IsVariableInitializedKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    bool initialized;
+    if (context.input_is_ref(0)) {
+      MutexLock lock(context.ref_mutex(0));
+      initialized = context.ref_input(0).IsInitialized();
+    } else {
+      initialized = context.input(0).IsInitialized();
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, TensorShape()));
+    out->scalar<bool>() = initialized;
+    return Status();
+  }
+};
+
+class AssignKernel final : public OpKernel {
+ public:
+  explicit AssignKernel(KernelConstruction& c)
+      : OpKernel(c), validate_shape_(c.Attr<bool>("validate_shape")) {}
+  Status Compute(KernelContext& context) override {
+    if (!context.input_is_ref(0)) return errors::InvalidArgument("Input 0 of Assign must be a reference");
+    {
+      MutexLock lock(context.ref_mutex(0));
+      Tensor& variable = context.ref_input(0);
+      if (validate_shape_ && variable.shape() != context.input(1).shape()) {
+        return errors::InvalidArgument("Assign requires shapes of both tensors to match. lhs shape= ",
+                                       variable.shape(), " rhs shape= ", context.input(1).shape());
+      }
+      MR_RETURN_IF_ERROR(StoreInput(context, 1, variable));
+    }
+    context.ForwardRef(0, 0);
+    return Status();
+  }
+
+ private:
+  const bool validate_shape_;
+};
+
+// AssignAdd and AssignSub.
+template <cpu::BinaryOp kOp>
+class AssignUpdateKernel final : public OpKernel {
+ public:
+  explicit AssignUpdateKernel(KernelConstruction& c)
+      : OpKernel(c), fns_(cpu::FindBinary(kOp, BaseType(input_type(0)))) {
+    if (fns_ == nullptr) {
+      c.SetError(errors::Unimplemented("Op ", op_name(), " has no CPU kernel for ",
+                                       DataTypeName(BaseType(input_type(0)))));
+    }
+  }
+  Status Compute(KernelContext& context) override {
+    const auto change = [&](Tensor& variable) -> Status {
+      const Tensor& value = context.input(1);
+      if (variable.shape() != value.shape()) {
+        return errors::InvalidArgument("Shapes of both tensors must match for ", op_name(),
+                                       ". lhs shape= ", variable.shape(), " rhs shape= ", value.shape());
+      }
+      return UpdateBy(context, *fns_, variable, value);
+    };
+    MR_RETURN_IF_ERROR(UpdateRef(context, 0, change));
+    context.ForwardRef(0, 0);
+    return Status();
+  }
+
+ private:
+  const cpu::BinaryFns* const fns_;
+};
+
+}  // namespace
+
+void RegisterRefVariableKernels(KernelRegistry& registry) {
+  registry.Register<VariableKernel>(KernelDef("Variable"));
+  registry.Register<VariableKernel>(KernelDef("VariableV2"));
+  registry.Register<IsVariableInitializedKernel>(KernelDef("IsVariableInitialized"));
+  registry.Register<AssignKernel>(KernelDef("Assign"));
+  registry.Register<AssignUpdateKernel<cpu::BinaryOp::kAdd>>(
+      KernelDef("AssignAdd").Types("T", NumberTypes()));
+  registry.Register<AssignUpdateKernel<cpu::BinaryOp::kSub>>(
+      KernelDef("AssignSub").Types("T", NumberTypes()));
+}
+
+}  // namespace millrace

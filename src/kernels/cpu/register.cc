@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/register.h"
+
+namespace millrace {
+
+void RegisterCpuKernels(KernelRegistry& registry) {
+  RegisterAddNKernels(registry);
+  RegisterArgReduceKernels(registry);
+  RegisterBinaryMathKernels(registry);
+  RegisterBroadcastKernels(registry);
+  RegisterCallFrameKernels(registry);
+  RegisterCastKernels(registry);
+  RegisterConcatKernels(registry);
+  RegisterConstantKernels(registry);
+  RegisterGatherKernels(registry);
+  RegisterIdentityKernels(registry);
+  RegisterLoggingKernels(registry);
+  RegisterNnKernels(registry);
+  RegisterOneHotKernels(registry);
+  RegisterPadKernels(registry);
+  RegisterRandomKernels(registry);
+  RegisterRangeKernels(registry);
+  RegisterReductionKernels(registry);
+  RegisterRefVariableKernels(registry);
+  RegisterResourceVariableKernels(registry);
+  RegisterReverseKernels(registry);
+  RegisterScanKernels(registry);
+  RegisterScatterKernels(registry);
+  RegisterScatterNdKernels(registry);
+  RegisterSegmentKernels(registry);
+  RegisterSelectKernels(registry);
+  RegisterSendRecvKernels(registry);
+  RegisterShapeKernels(registry);
+  RegisterSliceKernels(registry);
+  RegisterSplitKernels(registry);
+  RegisterTrainingKernels(registry);
+  RegisterTransposeKernels(registry);
+  RegisterUnaryMathKernels(registry);
+}
+
+}  // namespace millrace

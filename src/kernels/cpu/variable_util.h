@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// In-place changes of variables. Whoever reads a variable by value shares its buffer, and keeps what it read:
+// a change goes to a copy when somebody else holds the buffer. So results don't depend on when a reader runs.
+#pragma once
+
+#include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/move.h"
+#include "kernels/cpu/vector/binary.h"
+#include "tensor/resource_handle.h"
+
+namespace millrace {
+
+// Makes sure that nobody else holds the buffer of `tensor`, by copying it if need be.
+Status MakeWritable(KernelContext& context, Tensor& tensor);
+
+// variable = input `i`: takes the buffer over when nobody else holds it, else copies.
+Status StoreInput(KernelContext& context, int i, Tensor& variable);
+
+// variable = variable op value, element by element. REQUIRES: equal types and shapes.
+Status UpdateBy(KernelContext& context, const cpu::BinaryFns& fns, Tensor& variable, const Tensor& value);
+
+// Runs change(tensor of the variable) under the variable's mutex. The mutex is taken whatever `use_locking`
+// says, so that readers never see half of a change; a ParallelFor inside is fine, since it runs nothing but
+// its own blocks on this thread.
+template <typename Fn>
+Status UpdateRef(KernelContext& context, int i, Fn change) {
+  if (!context.input_is_ref(i)) {
+    return errors::InvalidArgument("Input ", i, " of ", context.kernel().op_name(), " must be a reference");
+  }
+  MutexLock lock(context.ref_mutex(i));
+  Tensor& tensor = context.ref_input(i);
+  if (!tensor.IsInitialized()) {
+    return errors::FailedPrecondition("Attempting to use uninitialized value ", context.kernel().name());
+  }
+  return change(tensor);
+}
+
+// The resource handle in input `i`.
+StatusOr<const ResourceHandle*> HandleInput(const KernelContext& context, int i);
+// FailedPrecondition "Error while reading resource variable w from Container: localhost. …".
+Status UninitializedVariable(const ResourceHandle& handle, std::string_view why);
+// The variable that the handle in input `i` names.
+StatusOr<RefPtr<Variable>> FindVariable(const KernelContext& context, int i);
+
+// The variables in the first inputs of a training op, of either kind, locked while this lives. All have a value of the
+// same type, and no two are the same.
+class LockedVariables {
+ public:
+  static constexpr int kMax = 4;
+
+  LockedVariables() = default;
+  ~LockedVariables();
+  LockedVariables(const LockedVariables&) = delete;
+  LockedVariables& operator=(const LockedVariables&) = delete;
+
+  // Locks inputs [0, n). REQUIRES: n <= kMax; called once.
+  Status Open(KernelContext& context, int n, DataType dtype);
+  // Makes sure that their buffers may be overwritten.
+  Status MakeAllWritable(KernelContext& context);
+  Tensor& operator[](int i) { return *tensors_[i]; }
+
+ private:
+  int n_ = 0;
+  int locked_ = 0;
+  RefPtr<Variable> held_[kMax];
+  Tensor* tensors_[kMax] = {};
+  Mutex* mutexes_[kMax] = {};
+};
+
+}  // namespace millrace

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/shared/args.h"
+#include "millrace/shape.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+
+namespace millrace {
+
+// The attributes of StridedSlice, one bit for each entry of begin, end and strides.
+struct StridedSliceMasks {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t ellipsis = 0;
+  int64_t new_axis = 0;
+  int64_t shrink_axis = 0;
+};
+
+// What a strided slice takes from each dimension of the input, and the shapes of the result.
+struct StridedSlicePlan {
+  Dims begin;                // by input dimension; lies in the input unless the size is 0
+  Dims stride;               // not 0
+  Dims size;                 // elements taken
+  TensorShape box_shape;     // of `size`: one dimension for each of the input
+  TensorShape final_shape;   // the same elements with new axes in and shrunk ones out
+  bool is_identity = false;  // takes the whole input in order
+};
+
+// Works out the slice of an input of shape `input`. begin, end and strides are integer vectors of the same
+// size, as "x[b:e:s, ...]" says; the errors are TensorFlow's.
+StatusOr<StridedSlicePlan> PlanStridedSlice(const TensorShape& input, const Tensor& begin, const Tensor& end,
+                                            const Tensor& strides, const StridedSliceMasks& masks);
+
+}  // namespace millrace
