@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kRowPiece = 8192;
 constexpr int64_t kPieceElements = 16384;
 constexpr int64_t kMinPieceRows = 32;
-constexpr int64_t kMaxPieceRows = 512;
+constexpr int64_t kMaxPieceRows = 128;
 constexpr int64_t kColumnBlock = 512;  // a multiple of the width that any columns() works in
 constexpr double kCostNs = 0.15;       // of an element
 

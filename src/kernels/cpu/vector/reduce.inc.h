@@ -25,23 +25,39 @@ constexpr T Identity() {
   if constexpr (kKind == ReduceKind::kMin) return Fp<T>::kInf;
 }
 
+// `steps` steps of four registers, into one.
+template <ReduceKind kKind, typename T>
+MR_INLINE typename Fp<T>::Vec RealSteps(const T* x, int64_t steps) {
+  using V = typename Fp<T>::Vec;
+  constexpr int kLanes = Fp<T>::kLanes;
+  V a = Load(x), b = Load(x + kLanes), c = Load(x + 2 * kLanes), d = Load(x + 3 * kLanes);
+  for (int64_t i = 1; i < steps; ++i) {
+    x += 4 * kLanes;
+    a = Combine<kKind>(a, Load(x));
+    b = Combine<kKind>(b, Load(x + kLanes));
+    c = Combine<kKind>(c, Load(x + 2 * kLanes));
+    d = Combine<kKind>(d, Load(x + 3 * kLanes));
+  }
+  return Combine<kKind>(Combine<kKind>(a, b), Combine<kKind>(c, d));
+}
+
 template <ReduceKind kKind, typename T>
 void RealRow(const void* in, int64_t n, void* out) {
   using V = typename Fp<T>::Vec;
   constexpr int kLanes = Fp<T>::kLanes;
+  constexpr int kStep = 4 * kLanes;
+  constexpr int kSteps = 16;  // no accumulator takes more terms than this: sums stay precise
   const T* x = (const T*)in;
   const V identity = Set(Identity<kKind, T>());
   V total = identity;
   int64_t i = 0;
-  if (n >= 4 * kLanes) {
-    V a = Load(x), b = Load(x + kLanes), c = Load(x + 2 * kLanes), d = Load(x + 3 * kLanes);
-    for (i = 4 * kLanes; i + 4 * kLanes <= n; i += 4 * kLanes) {
-      a = Combine<kKind>(a, Load(x + i));
-      b = Combine<kKind>(b, Load(x + i + kLanes));
-      c = Combine<kKind>(c, Load(x + i + 2 * kLanes));
-      d = Combine<kKind>(d, Load(x + i + 3 * kLanes));
-    }
-    total = Combine<kKind>(Combine<kKind>(a, b), Combine<kKind>(c, d));
+  for (; i + kSteps * kStep <= n; i += kSteps * kStep) {
+    total = Combine<kKind>(total, RealSteps<kKind>(x + i, kSteps));
+  }
+  if (i + kStep <= n) {
+    const int64_t steps = (n - i) / kStep;
+    total = Combine<kKind>(total, RealSteps<kKind>(x + i, steps));
+    i += steps * kStep;
   }
   for (; i + kLanes <= n; i += kLanes) total = Combine<kKind>(total, Load(x + i));
   if (i < n) total = Combine<kKind>(total, FirstLanes(LoadPart(x + i, n - i), identity, n - i));
