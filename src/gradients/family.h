@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "autodiff/gradient_context.h"
+#include "autodiff/gradient_registry.h"
+
+// What the files of this folder share.
+namespace millrace::gradients {
+
+struct Row {
+  const char* op;
+  GradientFn fn;
+};
+
+// Registers in order; the first error.
+inline Status RegisterEach(GradientRegistry& registry, std::span<const Row> rows) {
+  for (const Row& row : rows) MR_RETURN_IF_ERROR(registry.Register(row.op, row.fn));
+  return Status();
+}
+
+// dx = dy.
+inline Status PassThrough(GradientContext& c) {
+  c.SetInputGrad(0, c.grad(0));
+  return c.status();
+}
+
+}  // namespace millrace::gradients

@@ -1,0 +1,105 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Element-wise math of two arguments with broadcasting, and of many.
+#include "gradients/broadcast.h"
+#include "gradients/family.h"
+#include "gradients/register.h"
+
+namespace millrace {
+namespace {
+
+using gradients::Row;
+using gradients::SumRepeated;
+
+// z = f(x, y); dz is what arrives.
+struct Args {
+  Expr x;
+  Expr y;
+  Expr z;
+  Expr dz;
+};
+using Formula = Expr (*)(const Args&);
+
+// The formulas give gradients of the shape of z.
+template <Formula kOfX, Formula kOfY>
+Status Binary(GradientContext& c) {
+  const Args a{c.input(0), c.input(1), c.output(0), c.grad(0)};
+  if (c.wants(0)) c.SetInputGrad(0, SumRepeated(a.x, a.y, 0, kOfX(a)));
+  if (c.wants(1)) c.SetInputGrad(1, SumRepeated(a.x, a.y, 1, kOfY(a)));
+  return c.status();
+}
+
+Expr Dz(const Args& a) { return a.dz; }
+Expr MinusDz(const Args& a) { return -a.dz; }
+Expr MulOfX(const Args& a) { return a.dz * Conj(a.y); }
+Expr MulOfY(const Args& a) { return Conj(a.x) * a.dz; }
+Expr DivOfX(const Args& a) { return a.dz / Conj(a.y); }
+Expr DivOfY(const Args& a) { return a.dz * (-Conj(a.x) / Conj(a.y) / Conj(a.y)); }
+Expr SquaredDifferenceOfX(const Args& a) { return 2.0 * a.dz * Conj(a.x - a.y); }
+Expr SquaredDifferenceOfY(const Args& a) { return -SquaredDifferenceOfX(a); }
+Expr FloorModOfY(const Args& a) { return -(a.dz * Op("Floor", a.x / a.y)); }
+// The quotient whose remainder z is, whichever way it was rounded.
+Expr ModOfY(const Args& a) { return -(a.dz * ((a.x - a.z) / a.y)); }
+
+// Of two equal values, x counts as the one that was taken.
+Expr MaximumOfX(const Args& a) { return Where(Op("GreaterEqual", {a.x, a.y}), a.dz, ZerosLike(a.dz)); }
+Expr MaximumOfY(const Args& a) { return Where(Op("GreaterEqual", {a.x, a.y}), ZerosLike(a.dz), a.dz); }
+Expr MinimumOfX(const Args& a) { return Where(Op("LessEqual", {a.x, a.y}), a.dz, ZerosLike(a.dz)); }
+Expr MinimumOfY(const Args& a) { return Where(Op("LessEqual", {a.x, a.y}), ZerosLike(a.dz), a.dz); }
+
+Expr PowOfX(const Args& a) {
+  const Expr x = Conj(a.x), y = Conj(a.y);
+  return a.dz * y * Op("Pow", {x, y - ScalarLike(y, 1)});
+}
+// log(x) where it is a number, and 0 elsewhere: powers of negative numbers have no derivative in the
+// exponent, and those of 0 are constant.
+Expr PowOfY(const Args& a) {
+  const Expr x = Conj(a.x), zero = ScalarLike(x, 0);
+  const Expr has_log = Op(IsComplexType(x.dtype()) ? "NotEqual" : "Greater", {x, zero});
+  const Expr ones = Fill(ShapeOf(x), ScalarLike(x, 1));
+  return a.dz * Conj(a.z) * Op("Log", Where(has_log, x, ones));
+}
+
+// z = atan(x / y), x first.
+Expr Atan2OfX(const Args& a) { return a.dz * (a.y / (Op("Square", a.x) + Op("Square", a.y))); }
+Expr Atan2OfY(const Args& a) { return a.dz * (-a.x / (Op("Square", a.x) + Op("Square", a.y))); }
+
+Status AddNGrad(GradientContext& c) {
+  for (int i = 0; i < c.num_inputs(); ++i) c.SetInputGrad(i, c.grad(0));
+  return c.status();
+}
+
+// The condition may be a vector that chooses whole rows.
+Status SelectGrad(GradientContext& c) {
+  const Expr zeros = ZerosLike(c.grad(0));
+  if (c.wants(1)) c.SetInputGrad(1, Where(c.input(0), c.grad(0), zeros));
+  if (c.wants(2)) c.SetInputGrad(2, Where(c.input(0), zeros, c.grad(0)));
+  return c.status();
+}
+
+constexpr Row kRows[] = {
+    {"Add", Binary<Dz, Dz>},
+    {"AddN", AddNGrad},
+    {"AddV2", Binary<Dz, Dz>},
+    {"Atan2", Binary<Atan2OfX, Atan2OfY>},
+    {"Div", Binary<DivOfX, DivOfY>},
+    {"FloorMod", Binary<Dz, FloorModOfY>},
+    {"Maximum", Binary<MaximumOfX, MaximumOfY>},
+    {"Minimum", Binary<MinimumOfX, MinimumOfY>},
+    {"Mod", Binary<Dz, ModOfY>},
+    {"Mul", Binary<MulOfX, MulOfY>},
+    {"Pow", Binary<PowOfX, PowOfY>},
+    {"RealDiv", Binary<DivOfX, DivOfY>},
+    {"Select", SelectGrad},
+    {"SquaredDifference", Binary<SquaredDifferenceOfX, SquaredDifferenceOfY>},
+    {"Sub", Binary<Dz, MinusDz>},
+    {"TruncateMod", Binary<Dz, ModOfY>},
+};
+
+}  // namespace
+
+Status RegisterBinaryMathGradients(GradientRegistry& registry) {
+  return gradients::RegisterEach(registry, kRows);
+}
+
+}  // namespace millrace

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Products of matrices.
+#include "gradients/family.h"
+#include "gradients/register.h"
+
+namespace millrace {
+namespace {
+
+using gradients::Row;
+
+// Of z = op(a) op(b), where op may transpose: the other factor times dz, transposed so that the result has
+// the shape of the factor itself. `product(l, r, transpose_l, transpose_r)` multiplies.
+template <typename Product>
+void SetProductGrads(GradientContext& c, const Expr& a, const Expr& b, bool ta, bool tb,
+                     const Product& product) {
+  const Expr dz = c.grad(0);
+  if (c.wants(0)) c.SetInputGrad(0, ta ? product(b, dz, tb, true) : product(dz, b, false, !tb));
+  if (c.wants(1)) c.SetInputGrad(1, tb ? product(dz, a, true, ta) : product(a, dz, !ta, false));
+}
+
+Status MatMulGrad(GradientContext& c) {
+  const auto product = [](const Expr& l, const Expr& r, bool tl, bool tr) {
+    return Op("MatMul", {l, r}, {{"transpose_a", tl}, {"transpose_b", tr}});
+  };
+  SetProductGrads(c, Conj(c.input(0)), Conj(c.input(1)), c.Attr<bool>("transpose_a"),
+                  c.Attr<bool>("transpose_b"), product);
+  return c.status();
+}
+
+// "adj" transposes and conjugates, so that nothing is left to conjugate here.
+Status BatchMatMulGrad(GradientContext& c) {
+  const auto product = [](const Expr& l, const Expr& r, bool tl, bool tr) {
+    return Op("BatchMatMul", {l, r}, {{"adj_x", tl}, {"adj_y", tr}});
+  };
+  SetProductGrads(c, c.input(0), c.input(1), c.Attr<bool>("adj_x"), c.Attr<bool>("adj_y"), product);
+  return c.status();
+}
+
+constexpr Row kRows[] = {{"BatchMatMul", BatchMatMulGrad}, {"MatMul", MatMulGrad}};
+
+}  // namespace
+
+Status RegisterMatMulGradients(GradientRegistry& registry) {
+  return gradients::RegisterEach(registry, kRows);
+}
+
+}  // namespace millrace

@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "gradients/register.h"
+
+namespace millrace {
+
+Status RegisterAllGradients(GradientRegistry& registry) {
+  for (const auto family :
+       {RegisterArrayGradients, RegisterArrayIndexingGradients, RegisterBinaryMathGradients,
+        RegisterConvolutionGradients, RegisterMatMulGradients, RegisterNnGradients,
+        RegisterReductionGradients, RegisterSegmentGradients, RegisterStateGradients,
+        RegisterUnaryMathGradients, RegisterNotDifferentiableOps}) {
+    MR_RETURN_IF_ERROR(family(registry));
+  }
+  return Status();
+}
+
+}  // namespace millrace

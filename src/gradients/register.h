@@ -1,0 +1,27 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "autodiff/gradient_registry.h"
+#include "millrace/status.h"
+
+namespace millrace {
+
+// Each puts the gradients of one family of ops into the registry. Calling one twice is fine.
+Status RegisterArrayGradients(GradientRegistry& registry);
+Status RegisterArrayIndexingGradients(GradientRegistry& registry);
+Status RegisterBinaryMathGradients(GradientRegistry& registry);
+Status RegisterConvolutionGradients(GradientRegistry& registry);
+Status RegisterMatMulGradients(GradientRegistry& registry);
+Status RegisterNnGradients(GradientRegistry& registry);
+Status RegisterReductionGradients(GradientRegistry& registry);
+Status RegisterSegmentGradients(GradientRegistry& registry);
+Status RegisterStateGradients(GradientRegistry& registry);
+Status RegisterUnaryMathGradients(GradientRegistry& registry);
+// The ops whose outputs do not depend on their inputs in a way that can be differentiated.
+Status RegisterNotDifferentiableOps(GradientRegistry& registry);
+
+// All of the above.
+Status RegisterAllGradients(GradientRegistry& registry);
+
+}  // namespace millrace
