@@ -1,0 +1,168 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Shapes of the families state, resource, training, random, control flow, logging, sendrecv and no-op.
+#include "ops/shape_checks.h"
+
+namespace millrace {
+namespace {
+
+TEST(StateShapes, Variables) {
+  Expect(Op("VariableV2").Attr("shape", PartialShape({2, -1})), "", "[2,?]");
+  Expect(Op("VariableV2").Attr("shape", PartialShape(std::vector<int64_t>{})), "", "[]");
+  Expect(Op("VariableV2").Attr("shape", PartialShape()), "", "?");
+  Expect(Op("Variable").Attr("shape", PartialShape({2, 3})), "", "[2,3]");
+  Expect(Op("Variable").Attr("shape", PartialShape(std::vector<int64_t>{})), "", "?");
+  Expect(Op("IsVariableInitialized"), "[2]", "[]");
+}
+
+TEST(StateShapes, Assignments) {
+  Expect(Op("Assign"), "[2,?];[?,3]", "[d0_0,d1_1]");
+  Expect(Op("Assign"), "?;[2]", "in1");
+  Expect(Op("Assign"), "[2];[3]", "e;Dimension 0 in both shapes must be equal, but are 2 and 3");
+  Expect(Op("Assign").Attr("validate_shape", false), "[2];[3]", "in1");
+  for (const char* op : {"AssignAdd", "AssignSub"}) {
+    Expect(Op(op), "[2,?];[?,3]", "[d0_0,d1_1]");
+    Expect(Op(op), "[2];[]", "e;Shapes must be equal rank, but are 1 and 0");
+  }
+}
+
+TEST(StateShapes, Scatters) {
+  for (const char* op : {"ScatterAdd", "ScatterSub", "ScatterUpdate"}) {
+    Expect(Op(op), "[5,3];[2];[2,3]", "in0");
+    Expect(Op(op), "[5,3];[];[3]", "in0");
+    Expect(Op(op), "?;[2];?", "in0");
+    Expect(Op(op), "[5,3];[2];[2,4]", "e;must be equal, but are 4 and 3");
+    Expect(Op(op), "[];[];[]", "e;Shape must be at least rank 1 but is rank 0");
+  }
+}
+
+TEST(ResourceShapes, HandlesCarryShapeAndType) {
+  ShapeTester handle = Op("VarHandleOp").Attr("shape", PartialShape({2, -1})).Attr("dtype", DataType::kInt32);
+  EXPECT_EQ(handle.Infer(""), "[]");
+  EXPECT_EQ(handle.HandleOf(0), "[2,?]:int32");
+  Expect(Op("VarIsInitializedOp"), "[]", "[]");
+  Expect(Op("DestroyResourceOp"), "[]", "");
+  Expect(Op("VariableShape").Handle(0, "[2,?]", DataType::kFloat), "[]", "[2]");
+  Expect(Op("VariableShape").Handle(0, "?", DataType::kFloat), "[]", "[?]");
+  Expect(Op("VariableShape"), "[]", "[?]");
+}
+
+TEST(ResourceShapes, ReadsAndAssignments) {
+  const auto with_handle = [](const char* op) { return Op(op).Handle(0, "[2,?]", DataType::kFloat); };
+  Expect(with_handle("ReadVariableOp"), "[]", "[2,?]");
+  Expect(Op("ReadVariableOp"), "[]", "?");
+  Expect(with_handle("ReadVariableOp").Attr("dtype", DataType::kInt32), "[]",
+         "e;Trying to read variable with wrong dtype. Expected float got int32");
+  for (const char* op : {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"}) {
+    Expect(with_handle(op), "[];[2,3]", "");
+    Expect(Op(op), "[];[2,3]", "");
+    Expect(with_handle(op), "[];[3,3]", "e;Dimension 0 in both shapes must be equal, but are 2 and 3");
+    Expect(with_handle(op).Attr("dtype", DataType::kInt32), "[];[2,3]",
+           "e;wrong dtype. Expected float got int32");
+  }
+}
+
+TEST(ResourceShapes, GathersAndScatters) {
+  const auto gather = [] { return Op("ResourceGather").Handle(0, "[5,3,7]", DataType::kFloat); };
+  Expect(gather(), "[];[2,4]", "[d1_0,d1_1,3,7]");
+  Expect(gather(), "[];?", "?");
+  Expect(Op("ResourceGather"), "[];[2]", "?");
+  Expect(gather().Attr("batch_dims", 1), "[];[5,2]", "[d1_0,d1_1,7]");
+  Expect(gather().Attr("batch_dims", 1), "[];[4,2]", "e;Dimensions must be equal, but are 4 and 5");
+  Expect(gather().Attr("batch_dims", 3), "[];[4,2]", "e;batch_dims");
+  Expect(Op("ResourceGather").Handle(0, "[]", DataType::kFloat), "[];[2]", "e;at least rank 1");
+  const auto scatter = [] { return Op("ResourceScatterAdd").Handle(0, "[5,3]", DataType::kFloat); };
+  Expect(scatter(), "[];[2];[2,3]", "");
+  Expect(scatter(), "[];[2];[2,4]", "e;must be equal, but are 4 and 3");
+  Expect(Op("ResourceScatterAdd"), "[];[2];[2,4]", "");
+}
+
+TEST(TrainingShapes, OnReferences) {
+  Expect(Op("ApplyGradientDescent"), "[2,?];[];[?,3]", "[d0_0,d2_1]");
+  Expect(Op("ApplyGradientDescent"), "[2];[1];[2]", "e;Shape must be rank 0 but is rank 1");
+  Expect(Op("ApplyGradientDescent"), "[2];[];[3]", "e;must be equal, but are 2 and 3");
+  Expect(Op("ApplyMomentum"), "[2,?];[?,3];[];?;[]", "[d0_0,d1_1]");
+  Expect(Op("ApplyMomentum"), "[2];[2];[];[2];[1]", "e;Shape must be rank 0 but is rank 1");
+  Expect(Op("ApplyMomentum"), "[2];[3];[];[2];[]", "e;must be equal, but are 2 and 3");
+  Expect(Op("ApplyAdam"), "[2,?];?;?;[];[];[];[];[];[];[?,3]", "[d0_0,d9_1]");
+  Expect(Op("ApplyAdam"), "[2];[2];[2];[];[];[];[];[];[2];[2]", "e;Shape must be rank 0 but is rank 1");
+  Expect(Op("ApplyAdam"), "[2];[2];[3];[];[];[];[];[];[];[2]", "e;must be equal, but are 2 and 3");
+}
+
+TEST(TrainingShapes, OnResources) {
+  const auto on = [](const char* op) { return Op(op).Handle(0, "[2]", DataType::kFloat); };
+  Expect(on("ResourceApplyGradientDescent"), "[];[];[2]", "");
+  Expect(on("ResourceApplyGradientDescent"), "[];[];[3]", "e;must be equal, but are 2 and 3");
+  Expect(Op("ResourceApplyGradientDescent"), "[];[];[3]", "");
+  Expect(on("ResourceApplyMomentum").Handle(1, "[3]", DataType::kFloat), "[];[];[];[2];[]",
+         "e;must be equal");
+  Expect(on("ResourceApplyMomentum"), "[];[];[];[2];[]", "");
+  Expect(on("ResourceApplyAdam"), "[];[];[];[];[];[];[];[];[];[2]", "");
+  Expect(on("ResourceApplyAdam"), "[];[];[];[];[];[];[];[];[];[2,1]",
+         "e;Shapes must be equal rank, but are 1 and 2");
+}
+
+TEST(RandomShapes, FollowTheShapeInput) {
+  for (const char* op : {"RandomUniform", "RandomStandardNormal", "TruncatedNormal"}) {
+    Expect(Op(op), "?", "?");
+    Expect(Op(op), "[2]", "[?,?]");
+    Expect(Op(op).Const(0, {2, 3}), "[2]", "[2,3]");
+    Expect(Op(op).AsShape(0, "[?,3]"), "[2]", "[?,3]");
+    Expect(Op(op), "[]", "e;Shape must be rank 1 but is rank 0");
+  }
+  Expect(Op("RandomUniformInt").Const(0, {2, 3}), "[2];[];[]", "[2,3]");
+  Expect(Op("RandomUniformInt"), "[2];[1];[]", "e;Shape must be rank 0 but is rank 1");
+}
+
+TEST(ControlFlowShapes, SwitchAndMerge) {
+  for (const char* op : {"Switch", "RefSwitch"}) {
+    Expect(Op(op), "[2,?];[]", "in0;in0");
+    Expect(Op(op), "[2];[1]", "e;Shape must be rank 0 but is rank 1");
+  }
+  for (const char* op : {"Merge", "RefMerge"}) {
+    Expect(Op(op), "[2,?];[2,?]", "[d0_0,?];[]");
+    Expect(Op(op), "[2,3];[2,4]", "[d0_0,?];[]");
+    Expect(Op(op), "[2,3];[2]", "?;[]");
+    Expect(Op(op), "[2,3];?", "?;[]");
+    Expect(Op(op), "[2,?]", "in0;[]");
+  }
+  ShapeTester handle = Op("Switch").Attr("T", DataType::kResource).Handle(0, "[3]", DataType::kFloat);
+  handle.Infer("[];[]");
+  EXPECT_EQ(handle.HandleOf(1), "[3]:float");
+}
+
+TEST(ControlFlowShapes, Loops) {
+  const auto enter = [](const char* op) { return Op(op).Attr("frame_name", "f"); };
+  Expect(enter("Enter"), "[2]", "?");
+  Expect(enter("Enter").Attr("is_constant", true), "[2]", "in0");
+  Expect(enter("RefEnter"), "[2]", "in0");
+  for (const char* op : {"Exit", "RefExit", "NextIteration", "RefNextIteration"}) ExpectUnchanged(op);
+  Expect(Op("LoopCond"), "?", "[]");
+  Expect(Op("LoopCond"), "[]", "in0");
+  Expect(Op("LoopCond"), "[1]", "e;Shape must be rank 0 but is rank 1");
+  Expect(Op("ControlTrigger"), "", "");
+  Expect(Op("Abort"), "", "");
+}
+
+TEST(OtherShapes, LoggingTransfersAndNoOp) {
+  Expect(Op("Assert"), "[];[2];?", "");
+  Expect(Op("Print"), "[2,?];?;[]", "in0");
+  Expect(Op("NoOp"), "", "");
+  const auto with_transfer = [](const char* op) {
+    return Op(op)
+        .Attr("tensor_name", "t")
+        .Attr("send_device", "a")
+        .Attr("recv_device", "b")
+        .Attr("send_device_incarnation", 1);
+  };
+  Expect(with_transfer("_Send"), "[2]", "");
+  Expect(with_transfer("_HostSend"), "[2]", "");
+  Expect(with_transfer("_Recv"), "", "?");
+  Expect(with_transfer("_HostRecv"), "", "?");
+  Expect(Op("_Arg").Attr("index", 0), "", "?");
+  Expect(Op("_Retval").Attr("index", 0), "[2]", "");
+  Expect(Op("_Retval").Attr("index", -1), "[2]", "e;Value for attr 'index' of -1 must be at least minimum 0");
+}
+
+}  // namespace
+}  // namespace millrace
