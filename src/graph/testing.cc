@@ -7,6 +7,7 @@
 #include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include "op/shape_inference.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace millrace {
