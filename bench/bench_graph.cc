@@ -15,7 +15,8 @@ void CheckOk(const Status& status) {
 
 BenchGraph::BenchGraph() : graph_(std::make_unique<Graph>(OpRegistry::Global())) {}
 
-Node* BenchGraph::Add(const std::string& name, const std::string& op, AttrMap attrs, const std::vector<Node*>& inputs) {
+Node* BenchGraph::Add(const std::string& name, const std::string& op, AttrMap attrs,
+                      const std::vector<Node*>& inputs) {
   auto node = graph_->AddNode(name, op, std::move(attrs));
   CheckOk(node.status());
   for (size_t i = 0; i < inputs.size(); ++i) graph_->AddEdge(inputs[i], 0, *node, static_cast<int>(i));
@@ -31,7 +32,8 @@ Node* BenchGraph::Placeholder(const std::string& name) {
 }
 
 Node* BenchGraph::Variable(const std::string& name, float value) {
-  Node* variable = Add(name, "VariableV2", {{"dtype", DataType::kFloat}, {"shape", PartialShape(TensorShape())}}, {});
+  Node* variable =
+      Add(name, "VariableV2", {{"dtype", DataType::kFloat}, {"shape", PartialShape(TensorShape())}}, {});
   Node* initial = Scalar(name + "/initial_value", value);
   initializers_.push_back(Add(name + "/Assign", "Assign", Float(), {variable, initial})->name());
   return variable;
@@ -51,8 +53,8 @@ std::unique_ptr<Session> MakeSession(const BenchGraph& graph, int threads) {
   return *std::move(session);
 }
 
-Session::CallableHandle MakeCallable(Session& session, std::vector<std::string> feeds, std::vector<std::string> fetches,
-                                     std::vector<std::string> targets) {
+Session::CallableHandle MakeCallable(Session& session, std::vector<std::string> feeds,
+                                     std::vector<std::string> fetches, std::vector<std::string> targets) {
   CallableOptions options{std::move(feeds), std::move(fetches), std::move(targets), RunOptions()};
   auto handle = session.MakeCallable(options);
   CheckOk(handle.status());

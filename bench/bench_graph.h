@@ -22,7 +22,9 @@ class BenchGraph {
   // A float scalar variable; MakeSession initialises it.
   Node* Variable(const std::string& name, float value);
   Node* Unary(const std::string& name, const std::string& op, Node* x) { return Add(name, op, Float(), {x}); }
-  Node* Binary(const std::string& name, const std::string& op, Node* x, Node* y) { return Add(name, op, Float(), {x, y}); }
+  Node* Binary(const std::string& name, const std::string& op, Node* x, Node* y) {
+    return Add(name, op, Float(), {x, y});
+  }
   Node* NoOp(const std::string& name) { return Add(name, "NoOp", {}, {}); }
   void Control(Node* from, Node* to) { graph_->AddControlEdgeUnchecked(from, to); }
   const Graph& graph() const { return *graph_; }
@@ -36,8 +38,8 @@ class BenchGraph {
 
 // A session with that graph and that many threads of both kinds, its variables initialised.
 std::unique_ptr<Session> MakeSession(const BenchGraph& graph, int threads);
-Session::CallableHandle MakeCallable(Session& session, std::vector<std::string> feeds, std::vector<std::string> fetches,
-                                     std::vector<std::string> targets);
+Session::CallableHandle MakeCallable(Session& session, std::vector<std::string> feeds,
+                                     std::vector<std::string> fetches, std::vector<std::string> targets);
 void CheckOk(const Status& status);
 inline void RunOrDie(Session& session, Session::CallableHandle handle, std::span<const Tensor> feeds,
                      std::vector<Tensor>* outputs = nullptr) {

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the executor costs per node. Each case runs one step of a graph of N nodes through a callable; the counter
-// ns_per_node is the time of the step divided by N. The second argument of a case is the number of threads.
+// What the executor costs per node. Each case runs one step of a graph of N nodes through a callable; the
+// counter ns_per_node is the time of the step divided by N. The second argument of a case is the number of
+// threads.
 //
 //   chain/N         N scalar float Adds, each adding a constant to the one before
 //   fanout/N        N scalar float Adds of one fed value, all fetched by one control edge each
@@ -31,8 +32,9 @@ void RunTarget(benchmark::State& state, const BenchGraph& graph, const std::stri
   const Session::CallableHandle handle = bench::MakeCallable(*session, {}, {}, {target});
   for (int i = 0; i < 8; ++i) bench::RunOrDie(*session, handle, {});
   for (auto _ : state) bench::RunOrDie(*session, handle, {});
-  state.counters["ns_per_node"] = benchmark::Counter(static_cast<double>(state.iterations() * nodes) * 1e-9,
-                                                     benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["ns_per_node"] =
+      benchmark::Counter(static_cast<double>(state.iterations() * nodes) * 1e-9,
+                         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
 void Chain(benchmark::State& state) {
@@ -96,8 +98,9 @@ void PlainChain(benchmark::State& state) {
     for (auto* f : program) x = f(x);
     benchmark::DoNotOptimize(x);
   }
-  state.counters["ns_per_node"] = benchmark::Counter(static_cast<double>(state.iterations() * n) * 1e-9,
-                                                     benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+  state.counters["ns_per_node"] =
+      benchmark::Counter(static_cast<double>(state.iterations() * n) * 1e-9,
+                         benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 
 BENCHMARK(Chain)->Name("chain")->Args({1000, 1})->Args({1000, 2})->UseRealTime();

@@ -8,8 +8,8 @@
 //   session_run/feed_fetch       fed scalar, one Add, one fetch, through a callable
 //   session_run/feed_fetch_names the same by names
 //   graph_scale/{noop,identity}/N  a chain of N nodes: counters import_ms, first_run_ms, second_run_ms and
-//                                peak_mb, the growth of the process beyond the client's own GraphDef; with the times of
-//                                the passes in place_ms
+//                                peak_mb, the growth of the process beyond the client's own GraphDef; with
+//                                the times of the passes in place_ms
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 
@@ -104,7 +104,8 @@ double MillisSince(Clock::time_point start) {
 void GraphScale(benchmark::State& state, const std::string& op) {
   const int64_t n = state.range(0);
   const tensorflow::GraphDef def = ChainDef(n, op);
-  const Session::Feeds feeds = op == "NoOp" ? Session::Feeds{} : Session::Feeds{{"n0:0", Tensor::Scalar(1.0f)}};
+  const Session::Feeds feeds =
+      op == "NoOp" ? Session::Feeds{} : Session::Feeds{{"n0:0", Tensor::Scalar(1.0f)}};
   const std::string last = "n" + std::to_string(n - 1);
   for (auto _ : state) {
     malloc_trim(0);
@@ -135,9 +136,19 @@ BENCHMARK(NoOpNames)->Name("session_run/noop_names")->Arg(1)->Arg(2)->Arg(8)->Us
 BENCHMARK(FeedFetchCallable)->Name("session_run/feed_fetch")->Arg(1)->Arg(2)->Arg(8)->UseRealTime();
 BENCHMARK(FeedFetchNames)->Name("session_run/feed_fetch_names")->Arg(1)->Arg(2)->Arg(8)->UseRealTime();
 BENCHMARK_CAPTURE(GraphScale, noop, "NoOp")
-    ->Name("graph_scale/noop")->Arg(10000)->Arg(100000)->Arg(1000000)->Iterations(1)->UseRealTime();
+    ->Name("graph_scale/noop")
+    ->Arg(10000)
+    ->Arg(100000)
+    ->Arg(1000000)
+    ->Iterations(1)
+    ->UseRealTime();
 BENCHMARK_CAPTURE(GraphScale, identity, "Identity")
-    ->Name("graph_scale/identity")->Arg(10000)->Arg(100000)->Arg(1000000)->Iterations(1)->UseRealTime();
+    ->Name("graph_scale/identity")
+    ->Arg(10000)
+    ->Arg(100000)
+    ->Arg(1000000)
+    ->Iterations(1)
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace millrace

@@ -16,7 +16,8 @@ class RunMetadata;
 
 namespace millrace {
 
-// One run of one node. Times are in nanoseconds of the steady clock; `start_ns` counts from the start of the step.
+// One run of one node. Times are in nanoseconds of the steady clock; `start_ns` counts from the start of the
+// step.
 struct NodeStats {
   std::string node;
   std::string op;

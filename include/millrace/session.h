@@ -33,8 +33,8 @@ struct SessionOptions {
   bool use_per_session_threads = false;     // otherwise sessions with as many threads share them
   bool allow_soft_placement = false;
   bool log_device_placement = false;
-  bool place_pruned_graph = false;          // place when a step is compiled, not when the graph is created
-  int64_t operation_timeout_in_ms = 0;      // of a Run that names no timeout; 0: none
+  bool place_pruned_graph = false;      // place when a step is compiled, not when the graph is created
+  int64_t operation_timeout_in_ms = 0;  // of a Run that names no timeout; 0: none
   bool fold_constants = true;
   bool eliminate_common_subexpressions = true;
 
@@ -65,8 +65,8 @@ struct DeviceInfo {
   uint64_t incarnation = 0;
 };
 
-// A connection to an engine that holds a graph and its state. Thread-safe: many Runs may be in progress at once.
-// Names: "node:output" or "node" (output 0) for feeds and fetches, "node" for targets.
+// A connection to an engine that holds a graph and its state. Thread-safe: many Runs may be in progress at
+// once. Names: "node:output" or "node" (output 0) for feeds and fetches, "node" for targets.
 class Session {
  public:
   using Feeds = std::vector<std::pair<std::string, Tensor>>;
@@ -78,23 +78,25 @@ class Session {
   virtual Status Create(const tensorflow::GraphDef& graph) = 0;
   // Adds nodes; their names must be new. The first Extend is a Create.
   virtual Status Extend(const tensorflow::GraphDef& graph) = 0;
-  // Adds the nodes of `graph` that the session does not have yet: those with id >= what earlier calls have seen.
+  // Adds the nodes of `graph` that the session does not have yet: those with id >= what earlier calls have
+  // seen.
   virtual Status ExtendFrom(const Graph& graph) = 0;
 
-  // Runs what the fetches and targets need. outputs[i] is fetches[i]; unchanged on error. `outputs` and `metadata`
-  // may be null. Error texts name the node and op at fault.
+  // Runs what the fetches and targets need. outputs[i] is fetches[i]; unchanged on error. `outputs` and
+  // `metadata` may be null. Error texts name the node and op at fault.
   virtual Status Run(const RunOptions& options, const Feeds& feeds, const std::vector<std::string>& fetches,
-                     const std::vector<std::string>& targets, std::vector<Tensor>* outputs, RunMetadata* metadata) = 0;
-  Status Run(const Feeds& feeds, const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
-             std::vector<Tensor>* outputs) {
+                     const std::vector<std::string>& targets, std::vector<Tensor>* outputs,
+                     RunMetadata* metadata) = 0;
+  Status Run(const Feeds& feeds, const std::vector<std::string>& fetches,
+             const std::vector<std::string>& targets, std::vector<Tensor>* outputs) {
     return Run(RunOptions(), feeds, fetches, targets, outputs, nullptr);
   }
 
   // A Run whose names are looked up once. Handles are never used twice.
   virtual StatusOr<CallableHandle> MakeCallable(const CallableOptions& options) = 0;
   // REQUIRES of the caller: feeds.size() == options.feeds.size() (InvalidArgument otherwise).
-  virtual Status RunCallable(CallableHandle handle, std::span<const Tensor> feeds, std::vector<Tensor>* outputs,
-                             RunMetadata* metadata) = 0;
+  virtual Status RunCallable(CallableHandle handle, std::span<const Tensor> feeds,
+                             std::vector<Tensor>* outputs, RunMetadata* metadata) = 0;
   virtual Status ReleaseCallable(CallableHandle handle) = 0;
 
   virtual StatusOr<std::vector<DeviceInfo>> ListDevices() = 0;
@@ -104,7 +106,8 @@ class Session {
 
 // Makes a session of the kind that options.target asks for. NotFound when no factory accepts it.
 StatusOr<std::unique_ptr<Session>> NewSession(const SessionOptions& options);
-// Clears the named resource containers of `options.target` (all of them when none is named) and closes its sessions.
+// Clears the named resource containers of `options.target` (all of them when none is named) and closes its
+// sessions.
 Status Reset(const SessionOptions& options, const std::vector<std::string>& containers);
 
 }  // namespace millrace

@@ -22,7 +22,8 @@ using ::testing::HasSubstr;
 void RegisterTestOps(OpRegistry& ops) {
   ASSERT_TRUE(ops.Register(OpBuilder("NoOp")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("Value").Output("y: float").Attr("v: float")).ok());
-  ASSERT_TRUE(ops.Register(OpBuilder("Sum").Input("x: N * float").Output("y: float").Attr("N: int >= 1")).ok());
+  ASSERT_TRUE(
+      ops.Register(OpBuilder("Sum").Input("x: N * float").Output("y: float").Attr("N: int >= 1")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("Two").Input("x: float").Output("a: float").Output("b: float")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("Later").Input("x: float").Output("y: float")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("Never").Output("y: float")).ok());
@@ -226,7 +227,8 @@ TEST_F(ExecTest, RandomGraphsGiveTheSameValuesOnBothWalkers) {
   for (const int threads : {1, 2, 3}) {
     for (int repeat = 0; repeat < 5; ++repeat) {
       ASSERT_TRUE(Run(true, threads).ok());
-      for (size_t i = 0; i < nodes.size(); i += 7) ASSERT_EQ(Result(static_cast<int>(i / 7)), expected[i]) << i;
+      for (size_t i = 0; i < nodes.size(); i += 7)
+        ASSERT_EQ(Result(static_cast<int>(i / 7)), expected[i]) << i;
     }
   }
 }

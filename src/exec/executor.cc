@@ -28,7 +28,9 @@ class StateLease {
 
 struct FlatRun {
   FlatRun(PartitionRun& part, ReadyQueue& queue, StepAbort& abort)
-      : plan(*part.plan), measure(plan.ShouldMeasure(plan.CountStep())), state(plan),
+      : plan(*part.plan),
+        measure(plan.ShouldMeasure(plan.CountStep())),
+        state(plan),
         walker(plan, *state, part.services, queue, abort, measure, part.trace) {}
   const Plan& plan;
   const bool measure;
@@ -42,8 +44,8 @@ Status RunByCounting(std::span<PartitionRun> partitions, ThreadPool* pool) {
   const StepServices& services = partitions.front().services;
   const RefPtr<ReadyQueue> queue = MakeRef<ReadyQueue>(pool);
   StepAbort abort(services.rendezvous, services.cancellation);
-  const CancellationManager::Token token = services.cancellation->Register(
-      [&abort] { abort.Abort(errors::Cancelled("Step was cancelled")); });
+  const CancellationManager::Token token =
+      services.cancellation->Register([&abort] { abort.Abort(errors::Cancelled("Step was cancelled")); });
   if (token == CancellationManager::kInvalidToken) return errors::Cancelled("Step was cancelled");
   std::deque<FlatRun> runs;
   for (PartitionRun& part : partitions) runs.emplace_back(part, *queue, abort);

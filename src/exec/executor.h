@@ -19,13 +19,13 @@ struct PartitionRun {
   StepTrace* trace = nullptr;  // null: not traced
 };
 
-// Runs the partitions of one step to their end on the calling thread, with the help of `pool` (null: alone) where the
-// measured costs say that waking another thread pays. Returns the first error; by then nothing of the step runs
-// any more. Cancelling services.cancellation (the same for all partitions) ends the step early.
+// Runs the partitions of one step to their end on the calling thread, with the help of `pool` (null: alone)
+// where the measured costs say that waking another thread pays. Returns the first error; by then nothing of
+// the step runs any more. Cancelling services.cancellation (the same for all partitions) ends the step early.
 Status RunPartitions(std::span<PartitionRun> partitions, ThreadPool* pool);
 
-// The same by counting down dependencies, whatever the costs say: several partitions, asynchronous kernels and
-// several threads need it. REQUIRES: at least one partition.
+// The same by counting down dependencies, whatever the costs say: several partitions, asynchronous kernels
+// and several threads need it. REQUIRES: at least one partition.
 Status RunByCounting(std::span<PartitionRun> partitions, ThreadPool* pool);
 
 }  // namespace millrace

@@ -31,7 +31,9 @@ Status StepAbort::status() const {
 // What an asynchronous kernel needs while no thread is with it.
 struct FlatWalker::AsyncRun {
   AsyncRun(FlatWalker& w, uint32_t i, const PlanNode& node)
-      : walker(w), index(i), outputs(node.num_outputs),
+      : walker(w),
+        index(i),
+        outputs(node.num_outputs),
         context(w.services_, node.kernel, {w.state_.slots() + node.first_input, node.num_inputs}, outputs) {}
   FlatWalker& walker;
   const uint32_t index;
@@ -42,7 +44,13 @@ struct FlatWalker::AsyncRun {
 
 FlatWalker::FlatWalker(const Plan& plan, StepState& state, const StepServices& services, ReadyQueue& queue,
                        StepAbort& abort, bool measure, StepTrace* trace)
-    : plan_(plan), state_(state), services_(services), queue_(queue), abort_(abort), measure_(measure), trace_(trace) {}
+    : plan_(plan),
+      state_(state),
+      services_(services),
+      queue_(queue),
+      abort_(abort),
+      measure_(measure),
+      trace_(trace) {}
 
 void FlatWalker::Start() {
   state_.ResetPending();
@@ -109,7 +117,8 @@ bool FlatWalker::RunNode(uint32_t index, TensorValue* outputs) {
     KernelContext context(services_, node.kernel, {inputs, node.num_inputs}, {outputs, node.num_outputs});
     status = node.kernel->Compute(context);
     if (measure_) {
-      plan_.RecordCost(index, static_cast<uint64_t>(static_cast<double>(CycleCount() - before) * NsPerCycle()));
+      plan_.RecordCost(index,
+                       static_cast<uint64_t>(static_cast<double>(CycleCount() - before) * NsPerCycle()));
     }
     if (trace_ != nullptr && status.ok()) trace_->Record(plan_, index, start_ns, trace_->NowNs(), outputs);
   }
@@ -138,7 +147,8 @@ void FlatWalker::StartAsync(uint32_t index) {
   auto run = std::make_unique<AsyncRun>(*this, index, node);
   if (trace_ != nullptr) run->start_ns = trace_->NowNs();
   KernelContext& context = run->context;
-  node.async->ComputeAsync(context, [r = run.release()](const Status& status) { r->walker.FinishAsync(r, status); });
+  node.async->ComputeAsync(context,
+                           [r = run.release()](const Status& status) { r->walker.FinishAsync(r, status); });
 }
 
 void FlatWalker::FinishAsync(AsyncRun* finished, const Status& status) {

@@ -29,13 +29,13 @@ class StepAbort {
   Status status_ MR_GUARDED_BY(mu_);
 };
 
-// Walks one partition without loops: counts down what each node waits for, runs cheap successors at once on the thread
-// that made them ready and leaves expensive ones to the queue. One object per partition and step; the threads of the
-// queue call RunFrom at the same time.
+// Walks one partition without loops: counts down what each node waits for, runs cheap successors at once on
+// the thread that made them ready and leaves expensive ones to the queue. One object per partition and step;
+// the threads of the queue call RunFrom at the same time.
 class FlatWalker {
  public:
-  FlatWalker(const Plan& plan, StepState& state, const StepServices& services, ReadyQueue& queue, StepAbort& abort,
-             bool measure, StepTrace* trace);
+  FlatWalker(const Plan& plan, StepState& state, const StepServices& services, ReadyQueue& queue,
+             StepAbort& abort, bool measure, StepTrace* trace);
 
   // Puts the nodes that wait for nothing on the queue.
   void Start();

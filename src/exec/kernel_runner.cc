@@ -21,7 +21,8 @@ uint32_t ThreadNumber() {
 
 }  // namespace
 
-void StepTrace::Record(const Plan& plan, uint32_t node, int64_t start_ns, int64_t end_ns, const TensorValue* outputs) {
+void StepTrace::Record(const Plan& plan, uint32_t node, int64_t start_ns, int64_t end_ns,
+                       const TensorValue* outputs) {
   const Node& n = plan.graph_node(node);
   NodeStats s;
   s.node = n.name();
@@ -63,7 +64,8 @@ Status ReadReferences(const Plan& plan, uint32_t index, TensorValue* inputs) {
     }
     if (!initialized && !kernel.props().op->def.allows_uninitialized_input) {
       const Node& node = plan.graph_node(index);
-      return errors::FailedPrecondition("Attempting to use uninitialized value ", node.in_edges()[i]->src->name());
+      return errors::FailedPrecondition("Attempting to use uninitialized value ",
+                                        node.in_edges()[i]->src->name());
     }
   }
   return Status();
@@ -75,7 +77,8 @@ Status AddNodeContext(const Status& status, const Node& node) {
 
 Status MissingOutput(const Plan& plan, uint32_t index, uint32_t output) {
   const Node& node = plan.graph_node(index);
-  return AddNodeContext(errors::Internal("Missing ", output, "-th output from node '", node.name(), "'"), node);
+  return AddNodeContext(errors::Internal("Missing ", output, "-th output from node '", node.name(), "'"),
+                        node);
 }
 
 uint64_t CycleCount() {
@@ -99,7 +102,8 @@ double NsPerCycle() {
   }();
   return ns_per_cycle;
 #else
-  return std::nano::den * static_cast<double>(std::chrono::steady_clock::period::num) / std::chrono::steady_clock::period::den;
+  return std::nano::den * static_cast<double>(std::chrono::steady_clock::period::num) /
+         std::chrono::steady_clock::period::den;
 #endif
 }
 

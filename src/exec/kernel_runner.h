@@ -22,7 +22,8 @@ class StepTrace {
     stats_.device = std::move(device);
   }
   int64_t NowNs() const { return std::chrono::nanoseconds(Clock::now() - step_start_).count(); }
-  void Record(const Plan& plan, uint32_t node, int64_t start_ns, int64_t end_ns, const TensorValue* outputs) MR_EXCLUDES(mu_);
+  void Record(const Plan& plan, uint32_t node, int64_t start_ns, int64_t end_ns, const TensorValue* outputs)
+      MR_EXCLUDES(mu_);
   DeviceStats Take() MR_EXCLUDES(mu_);
 
  private:
@@ -31,8 +32,8 @@ class StepTrace {
   DeviceStats stats_ MR_GUARDED_BY(mu_);
 };
 
-// Prepares the inputs of a node that has reference inputs: turns those that the kernel wants by value into values, and
-// refuses variables that have no value yet.
+// Prepares the inputs of a node that has reference inputs: turns those that the kernel wants by value into
+// values, and refuses variables that have no value yet.
 Status ReadReferences(const Plan& plan, uint32_t index, TensorValue* inputs);
 
 // The kernel's error with the node named the way TensorFlow does.
@@ -54,7 +55,8 @@ inline Status DeliverOutputs(const Plan& plan, uint32_t index, TensorValue* outp
   const PlanNode& node = plan.node(index);
   for (const PlanEdge& e : plan.data_edges(index)) {
     TensorValue& out = outputs[e.output];
-    if (out.kind == TensorValue::Kind::kNone) [[unlikely]] return MissingOutput(plan, index, e.output);
+    if (out.kind == TensorValue::Kind::kNone) [[unlikely]]
+      return MissingOutput(plan, index, e.output);
     if (e.last_use) {
       slots[e.slot] = std::move(out);
       out.kind = TensorValue::Kind::kNone;

@@ -14,7 +14,9 @@ namespace {
 // Below this a node is run where it became ready rather than handed to another thread.
 constexpr uint64_t kWakeCostNs = 20'000;
 
-bool IsNoOp(const Node& node) { return node.num_inputs() == 0 && node.num_outputs() == 0 && node.op_name() == "NoOp"; }
+bool IsNoOp(const Node& node) {
+  return node.num_inputs() == 0 && node.num_outputs() == 0 && node.op_name() == "NoOp";
+}
 
 bool HasOpInput(const Node& node) {
   return std::any_of(node.in_edges().begin(), node.in_edges().end(),
@@ -23,7 +25,8 @@ bool HasOpInput(const Node& node) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Plan>> Plan::Build(std::unique_ptr<Graph> graph, Device& device, KernelSource kernels) {
+StatusOr<std::unique_ptr<Plan>> Plan::Build(std::unique_ptr<Graph> graph, Device& device,
+                                            KernelSource kernels) {
   std::unique_ptr<Plan> plan(new Plan(std::move(graph), device));
   MR_ASSIGN_OR_RETURN(std::vector<Node*> order, TopologicalOrder(*plan->graph_));
   std::erase_if(order, [](const Node* n) { return !n->IsOp(); });
@@ -73,8 +76,9 @@ void Plan::LayOutNodes(const std::vector<Node*>& order) {
       p.num_inputs = static_cast<uint32_t>(node->num_inputs());
       p.num_outputs = static_cast<uint32_t>(node->num_outputs());
       p.node_id = node->id();
-      p.has_ref_inputs = std::any_of(node->data_in_edges().begin(), node->data_in_edges().end(),
-                                     [](const Edge* e) { return IsRefType(e->src->output_type(e->src_output)); });
+      p.has_ref_inputs =
+          std::any_of(node->data_in_edges().begin(), node->data_in_edges().end(),
+                      [](const Edge* e) { return IsRefType(e->src->output_type(e->src_output)); });
       num_slots_ += p.num_inputs;
       max_outputs_ = std::max(max_outputs_, p.num_outputs);
       has_async_ |= p.async != nullptr;
@@ -95,7 +99,8 @@ void Plan::LayOutEdges(const std::vector<Node*>& order) {
       const Tensor* value = kernel_of_[node->id()]->ConstantOutput();
       for (const Edge* e : node->out_edges()) {
         if (e->IsControl() || index_of_[e->dst->id()] < 0) continue;
-        constant_slots_.push_back({nodes_[index_of_[e->dst->id()]].first_input + static_cast<uint32_t>(e->dst_input), value});
+        constant_slots_.push_back(
+            {nodes_[index_of_[e->dst->id()]].first_input + static_cast<uint32_t>(e->dst_input), value});
       }
       continue;
     }
@@ -110,12 +115,15 @@ void Plan::LayOutEdges(const std::vector<Node*>& order) {
       if (e->IsControl()) {
         control_edges_.push_back(static_cast<uint32_t>(dst));
       } else {
-        out.push_back({static_cast<uint32_t>(dst), nodes_[dst].first_input + static_cast<uint32_t>(e->dst_input),
+        out.push_back({static_cast<uint32_t>(dst),
+                       nodes_[dst].first_input + static_cast<uint32_t>(e->dst_input),
                        static_cast<uint32_t>(e->src_output), false});
       }
     }
-    std::stable_sort(out.begin(), out.end(), [](const PlanEdge& a, const PlanEdge& b) { return a.output < b.output; });
-    for (size_t i = 0; i < out.size(); ++i) out[i].last_use = i + 1 == out.size() || out[i + 1].output != out[i].output;
+    std::stable_sort(out.begin(), out.end(),
+                     [](const PlanEdge& a, const PlanEdge& b) { return a.output < b.output; });
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i].last_use = i + 1 == out.size() || out[i + 1].output != out[i].output;
     if (p.num_outputs == 1 && out.size() == 1) p.direct_slot = out[0].slot;
     data_edges_.insert(data_edges_.end(), out.begin(), out.end());
   }
@@ -129,12 +137,17 @@ void Plan::LayOutEdges(const std::vector<Node*>& order) {
 void Plan::RecordCost(uint32_t i, uint64_t ns) const {
   const auto now = static_cast<uint32_t>(std::min<uint64_t>(ns, UINT32_MAX / 2));
   const uint32_t before = cost_ns(i);
-  // The first measurement includes one-time work, so the smaller of the first two counts; later ones are averaged.
-  costs_[i].store(before == 0 ? now : now < before ? now : before - before / 8 + now / 8, std::memory_order_relaxed);
+  // The first measurement includes one-time work, so the smaller of the first two counts; later ones are
+  // averaged.
+  costs_[i].store(before == 0    ? now
+                  : now < before ? now
+                                 : before - before / 8 + now / 8,
+                  std::memory_order_relaxed);
 }
 
 void Plan::UpdateParallelism() const {
-  // With unlimited threads the step takes as long as its longest path; what it could gain must pay for wake-ups.
+  // With unlimited threads the step takes as long as its longest path; what it could gain must pay for
+  // wake-ups.
   std::vector<uint64_t> finish(num_nodes_, 0);
   uint64_t total = 0;
   uint64_t longest = 0;
@@ -152,7 +165,8 @@ std::unique_ptr<StepState> Plan::AcquireState() const {
   for (std::atomic<StepState*>& cached : state_cache_) {
     if (cached.load(std::memory_order_relaxed) == nullptr) continue;
     // Pairs with the release in ReleaseState: the state's contents are seen.
-    if (StepState* state = cached.exchange(nullptr, std::memory_order_acquire)) return std::unique_ptr<StepState>(state);
+    if (StepState* state = cached.exchange(nullptr, std::memory_order_acquire))
+      return std::unique_ptr<StepState>(state);
   }
   return std::make_unique<StepState>(*this);
 }
@@ -161,7 +175,8 @@ void Plan::ReleaseState(std::unique_ptr<StepState> state) const {
   for (std::atomic<StepState*>& cached : state_cache_) {
     StepState* expected = nullptr;
     if (cached.load(std::memory_order_relaxed) == nullptr &&
-        cached.compare_exchange_strong(expected, state.get(), std::memory_order_release, std::memory_order_relaxed)) {
+        cached.compare_exchange_strong(expected, state.get(), std::memory_order_release,
+                                       std::memory_order_relaxed)) {
       state.release();
       return;
     }

@@ -23,9 +23,9 @@ class StepState;
 struct PlanNode {
   static constexpr uint32_t kNoSlot = ~uint32_t{0};
 
-  OpKernel* kernel = nullptr;    // null: nothing to run (NoOp)
+  OpKernel* kernel = nullptr;  // null: nothing to run (NoOp)
   AsyncOpKernel* async = nullptr;
-  uint32_t first_input = 0;      // slot of input 0; the others follow
+  uint32_t first_input = 0;  // slot of input 0; the others follow
   uint32_t num_inputs = 0;
   uint32_t first_data_edge = 0;
   uint32_t first_control_edge = 0;
@@ -36,20 +36,22 @@ struct PlanNode {
 };
 
 struct PlanEdge {
-  uint32_t dst = 0;     // index of the consumer in nodes()
-  uint32_t slot = 0;    // its input slot
-  uint32_t output = 0;  // of the producer
+  uint32_t dst = 0;       // index of the consumer in nodes()
+  uint32_t slot = 0;      // its input slot
+  uint32_t output = 0;    // of the producer
   bool last_use = false;  // no later edge of the same node carries this output
 };
 
-// How one partition is executed: nodes in topological order, edges as arrays, kernels. Built once, shared by all steps;
-// immutable but for the measured costs. Constants are not nodes: their tensors sit in the input slots for good.
+// How one partition is executed: nodes in topological order, edges as arrays, kernels. Built once, shared by
+// all steps; immutable but for the measured costs. Constants are not nodes: their tensors sit in the input
+// slots for good.
 class Plan {
  public:
   using KernelSource = FunctionRef<StatusOr<std::shared_ptr<OpKernel>>(const Node&)>;
 
   // Takes the graph over. Errors name the node.
-  static StatusOr<std::unique_ptr<Plan>> Build(std::unique_ptr<Graph> graph, Device& device, KernelSource kernels);
+  static StatusOr<std::unique_ptr<Plan>> Build(std::unique_ptr<Graph> graph, Device& device,
+                                               KernelSource kernels);
   ~Plan();
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
@@ -59,10 +61,12 @@ class Plan {
   int num_nodes() const { return num_nodes_; }
   const PlanNode& node(uint32_t i) const { return nodes_[i]; }
   std::span<const PlanEdge> data_edges(uint32_t i) const {
-    return {data_edges_.data() + nodes_[i].first_data_edge, data_edges_.data() + nodes_[i + 1].first_data_edge};
+    return {data_edges_.data() + nodes_[i].first_data_edge,
+            data_edges_.data() + nodes_[i + 1].first_data_edge};
   }
   std::span<const uint32_t> control_edges(uint32_t i) const {
-    return {control_edges_.data() + nodes_[i].first_control_edge, control_edges_.data() + nodes_[i + 1].first_control_edge};
+    return {control_edges_.data() + nodes_[i].first_control_edge,
+            control_edges_.data() + nodes_[i + 1].first_control_edge};
   }
   std::span<const uint32_t> roots() const { return roots_; }
   std::span<const int32_t> initial_pending() const { return initial_pending_; }
@@ -82,7 +86,8 @@ class Plan {
   // True in the steps whose nodes should be timed: the first ones and then now and then.
   bool ShouldMeasure(uint64_t step) const { return step == 0 || step == 4 || (step & 0xff) == 0xff; }
   uint64_t CountStep() const { return steps_.fetch_add(1, std::memory_order_relaxed); }
-  // Whether running on several threads can pay for waking them, by the costs measured so far. Call after measuring.
+  // Whether running on several threads can pay for waking them, by the costs measured so far. Call after
+  // measuring.
   void UpdateParallelism() const;
   bool worth_parallel() const { return worth_parallel_.load(std::memory_order_relaxed); }  // advice only
 

@@ -15,8 +15,9 @@ namespace millrace {
 
 class FlatWalker;
 
-// The nodes of one step that are ready and not yet taken, of all its partitions. The thread that runs the step works
-// on it until the step is over; when there is more than it can take, workers of the pool help. Thread-safe.
+// The nodes of one step that are ready and not yet taken, of all its partitions. The thread that runs the
+// step works on it until the step is over; when there is more than it can take, workers of the pool help.
+// Thread-safe.
 class ReadyQueue : public RefCounted {
  public:
   struct Item {
@@ -47,9 +48,9 @@ class ReadyQueue : public RefCounted {
   Mutex mu_;
   CondVar changed_;
   std::deque<Item> items_ MR_GUARDED_BY(mu_);
-  int active_ MR_GUARDED_BY(mu_) = 0;         // threads inside a walker
+  int active_ MR_GUARDED_BY(mu_) = 0;  // threads inside a walker
   int pending_async_ MR_GUARDED_BY(mu_) = 0;
-  int helpers_ MR_GUARDED_BY(mu_) = 0;        // scheduled or working
+  int helpers_ MR_GUARDED_BY(mu_) = 0;  // scheduled or working
   int waiting_ MR_GUARDED_BY(mu_) = 0;
 };
 

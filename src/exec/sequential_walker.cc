@@ -6,7 +6,8 @@ namespace millrace {
 namespace {
 
 template <bool kInstrumented>
-Status Walk(const Plan& plan, StepState& state, const StepServices& services, bool measure, StepTrace* trace) {
+Status Walk(const Plan& plan, StepState& state, const StepServices& services, bool measure,
+            StepTrace* trace) {
   TensorValue* const slots = state.slots();
   TensorValue* const scratch = state.outputs();
   const CancellationManager& cancellation = *services.cancellation;
@@ -16,7 +17,8 @@ Status Walk(const Plan& plan, StepState& state, const StepServices& services, bo
   for (uint32_t i = 0; i < n; ++i) {
     const PlanNode& node = plan.node(i);
     if (node.kernel == nullptr) continue;
-    if (cancellation.IsCancelled()) [[unlikely]] return errors::Cancelled("Step was cancelled");
+    if (cancellation.IsCancelled()) [[unlikely]]
+      return errors::Cancelled("Step was cancelled");
     TensorValue* const inputs = slots + node.first_input;
     const bool direct = node.direct_slot != PlanNode::kNoSlot;
     TensorValue* const outputs = direct ? slots + node.direct_slot : scratch;
@@ -27,13 +29,15 @@ Status Walk(const Plan& plan, StepState& state, const StepServices& services, bo
     [[maybe_unused]] const int64_t start_ns = kInstrumented && trace != nullptr ? trace->NowNs() : 0;
     context.Rebind(node.kernel, inputs, outputs);
     Status status = node.kernel->Compute(context);
-    if (!status.ok()) [[unlikely]] return AddNodeContext(status, plan.graph_node(i));
+    if (!status.ok()) [[unlikely]]
+      return AddNodeContext(status, plan.graph_node(i));
     if constexpr (kInstrumented) {
       if (trace != nullptr) trace->Record(plan, i, start_ns, trace->NowNs(), outputs);
     }
     ReleaseInputs(inputs, node.num_inputs);
     if (direct) {
-      if (outputs->kind == TensorValue::Kind::kNone) [[unlikely]] return MissingOutput(plan, i, 0);
+      if (outputs->kind == TensorValue::Kind::kNone) [[unlikely]]
+        return MissingOutput(plan, i, 0);
     } else {
       MR_RETURN_IF_ERROR(DeliverOutputs(plan, i, outputs, slots));
     }
@@ -50,10 +54,12 @@ Status Walk(const Plan& plan, StepState& state, const StepServices& services, bo
 
 }  // namespace
 
-Status RunSequentially(const Plan& plan, StepState& state, const StepServices& services, bool measure, StepTrace* trace) {
+Status RunSequentially(const Plan& plan, StepState& state, const StepServices& services, bool measure,
+                       StepTrace* trace) {
   Status status = measure || trace != nullptr ? Walk<true>(plan, state, services, measure, trace)
                                               : Walk<false>(plan, state, services, false, nullptr);
-  if (!status.ok()) [[unlikely]] state.DropValues();
+  if (!status.ok()) [[unlikely]]
+    state.DropValues();
   return status;
 }
 

@@ -9,8 +9,9 @@
 namespace millrace {
 
 // Runs every node of a plan on the calling thread in topological order: no counts, no atomics, no queue.
-// REQUIRES: !plan.has_async(). Kernels may still spread their own loops over the pool. `trace` may be null; with
-// `measure` the plan's costs are brought up to date. Returns the first error, or Cancelled.
-Status RunSequentially(const Plan& plan, StepState& state, const StepServices& services, bool measure, StepTrace* trace);
+// REQUIRES: !plan.has_async(). Kernels may still spread their own loops over the pool. `trace` may be null;
+// with `measure` the plan's costs are brought up to date. Returns the first error, or Cancelled.
+Status RunSequentially(const Plan& plan, StepState& state, const StepServices& services, bool measure,
+                       StepTrace* trace);
 
 }  // namespace millrace

@@ -11,8 +11,9 @@
 
 namespace millrace {
 
-// The values of one step of one plan: an entry for each input slot and, for the parallel walker, the count of inputs
-// each node still waits for. Reused between steps; between steps only the slots of constants are filled.
+// The values of one step of one plan: an entry for each input slot and, for the parallel walker, the count of
+// inputs each node still waits for. Reused between steps; between steps only the slots of constants are
+// filled.
 class StepState {
  public:
   explicit StepState(const Plan& plan);

@@ -8,8 +8,6 @@
 #include <thread>
 
 #include "base/small_vector.h"
-#include "compile/place/placer.h"
-#include "kernel/kernel_registry.h"
 #include "session/session_factory.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
@@ -26,12 +24,22 @@ Status CheckFeed(const EndpointInfo& info, const std::string& name, size_t index
     return errors::InvalidArgument("Expects arg[", index, "] to be ", DataTypeName(info.dtype), " but ",
                                    DataTypeName(value.dtype()), " is provided, for tensor '", name, "'");
   }
-  if (!value.IsInitialized()) return errors::InvalidArgument("The value fed for tensor '", name, "' is not initialized");
+  if (!value.IsInitialized())
+    return errors::InvalidArgument("The value fed for tensor '", name, "' is not initialized");
   if (!info.shape.unknown_rank() && !info.shape.IsCompatibleWith(value.shape())) {
     return errors::InvalidArgument("Cannot feed value of shape ", value.shape(), " for Tensor '", name,
                                    "', which has shape ", info.shape);
   }
   return Status();
+}
+
+StepCompilerOptions CompilerOptions(const SessionOptions& options) {
+  StepCompilerOptions o;
+  o.allow_soft_placement = options.allow_soft_placement;
+  o.log_device_placement = options.log_device_placement;
+  o.fold_constants = options.fold_constants;
+  o.eliminate_common_subexpressions = options.eliminate_common_subexpressions;
+  return o;
 }
 
 }  // namespace
@@ -45,8 +53,10 @@ StatusOr<std::unique_ptr<Session>> DirectSession::Make(const SessionOptions& opt
 }
 
 DirectSession::DirectSession(const SessionOptions& options, std::unique_ptr<DeviceSet> devices)
-    : options_(options), devices_(std::make_shared<LocalDevices>(std::move(devices))), worker_(devices_),
-      evaluator_(worker_), compiler_({&worker_}, MakeCompileOptions()) {
+    : options_(options),
+      devices_(std::make_shared<LocalDevices>(std::move(devices))),
+      worker_(devices_),
+      compiler_({&worker_}, devices_->devices(), CompilerOptions(options)) {
   const int inter = ResolveThreads(options.inter_op_parallelism_threads);
   const int intra = ResolveThreads(options.intra_op_parallelism_threads);
   pool_ = GetThreadPool(std::max(inter, intra), options.use_per_session_threads);
@@ -59,23 +69,6 @@ DirectSession::DirectSession(const SessionOptions& options, std::unique_ptr<Devi
 DirectSession::~DirectSession() {
   DirectSessions::Get().Remove(this);
   Close().IgnoreError("closing a direct session cannot fail");
-}
-
-CompileOptions DirectSession::MakeCompileOptions() {
-  CompileOptions o;
-  const Device* client = devices_->devices().client_device();
-  o.prune.client_device = client->name();
-  o.prune.client_incarnation = client->attributes().incarnation;
-  o.place.devices = &devices_->devices();
-  o.place.has_kernel = [](std::string_view type, const NodeProps& props) {
-    return KernelRegistry::Global().HasKernel(type, props);
-  };
-  o.place.allow_soft_placement = options_.allow_soft_placement;
-  o.place.log_device_placement = options_.log_device_placement;
-  o.partition.key = TaskKey;
-  if (options_.fold_constants) o.evaluator = &evaluator_;
-  if (!options_.eliminate_common_subexpressions) o.disabled_passes.insert("cse");
-  return o;
 }
 
 Status DirectSession::Create(const tensorflow::GraphDef& graph) {
@@ -118,7 +111,8 @@ Status DirectSession::ExtendFrom(const Graph& graph) {
       Node* src = graph_->FindNode(e->src->name());
       if (src == nullptr) {
         DropNodesFrom(first);
-        return errors::InvalidArgument("Node '", node->name(), "': Unknown input node '", e->src->name(), "'");
+        return errors::InvalidArgument("Node '", node->name(), "': Unknown input node '", e->src->name(),
+                                       "'");
       }
       if (e->IsControl()) {
         graph_->AddControlEdge(src, copy);
@@ -134,8 +128,7 @@ Status DirectSession::ExtendFrom(const Graph& graph) {
 
 Status DirectSession::FinishExtend(int first) {
   if (!options_.place_pruned_graph) {
-    PlaceOptions place = MakeCompileOptions().place;
-    if (Status placed = Place(graph_.get(), place); !placed.ok()) {
+    if (Status placed = compiler_.PlaceNodes(graph_.get()); !placed.ok()) {
       DropNodesFrom(first);
       return placed;
     }
@@ -152,16 +145,17 @@ void DirectSession::DropNodesFrom(int first) {
 
 StatusOr<const Executable*> DirectSession::Compile(const RunSignature& signature) {
   if (runner_.closed()) return errors::Cancelled("Session has been closed.");
-  return cache_.FindOrCompile(signature, [&](const RunSignature& canonical) -> StatusOr<std::unique_ptr<CompiledStep>> {
-    ReaderLock lock(graph_mu_);
-    if (!created_) return errors::InvalidArgument("Session was not created with a graph before Run()!");
-    return compiler_.Compile(*graph_, canonical);
-  });
+  return cache_.FindOrCompile(
+      signature, [&](const RunSignature& canonical) -> StatusOr<std::unique_ptr<CompiledStep>> {
+        ReaderLock lock(graph_mu_);
+        if (!created_) return errors::InvalidArgument("Session was not created with a graph before Run()!");
+        return compiler_.Compile(*graph_, canonical);
+      });
 }
 
-Status DirectSession::Run(const RunOptions& options, const Feeds& feeds, const std::vector<std::string>& fetches,
-                          const std::vector<std::string>& targets, std::vector<Tensor>* outputs,
-                          RunMetadata* metadata) {
+Status DirectSession::Run(const RunOptions& options, const Feeds& feeds,
+                          const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
+                          std::vector<Tensor>* outputs, RunMetadata* metadata) {
   const auto feed_name = [&](size_t i) { return std::string_view(feeds[i].first); };
   const uint64_t hash = SignatureCache::Hash(feeds.size(), feed_name, fetches, targets);
   const Executable* executable = cache_.Find(hash, feeds.size(), feed_name, fetches, targets);
@@ -170,8 +164,9 @@ Status DirectSession::Run(const RunOptions& options, const Feeds& feeds, const s
     for (const auto& feed : feeds) signature.feeds.push_back(feed.first);
     MR_ASSIGN_OR_RETURN(executable, Compile(signature));
   }
-  return RunExecutable(*executable, options, feeds.size(), [&](size_t i) -> const Tensor& { return feeds[i].second; },
-                       outputs, metadata);
+  return RunExecutable(
+      *executable, options, feeds.size(), [&](size_t i) -> const Tensor& { return feeds[i].second; }, outputs,
+      metadata);
 }
 
 StatusOr<Session::CallableHandle> DirectSession::MakeCallable(const CallableOptions& options) {
@@ -181,12 +176,13 @@ StatusOr<Session::CallableHandle> DirectSession::MakeCallable(const CallableOpti
   return callables_.Add(std::move(callable));
 }
 
-Status DirectSession::RunCallable(CallableHandle handle, std::span<const Tensor> feeds, std::vector<Tensor>* outputs,
-                                  RunMetadata* metadata) {
+Status DirectSession::RunCallable(CallableHandle handle, std::span<const Tensor> feeds,
+                                  std::vector<Tensor>* outputs, RunMetadata* metadata) {
   const Callable* callable = callables_.Find(handle);
   if (callable == nullptr) return errors::InvalidArgument("No such callable handle: ", handle);
-  return RunExecutable(*callable->executable, callable->options, feeds.size(),
-                       [&](size_t i) -> const Tensor& { return feeds[i]; }, outputs, metadata);
+  return RunExecutable(
+      *callable->executable, callable->options, feeds.size(),
+      [&](size_t i) -> const Tensor& { return feeds[i]; }, outputs, metadata);
 }
 
 Status DirectSession::ReleaseCallable(CallableHandle handle) {
@@ -199,7 +195,8 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
                                     RunMetadata* metadata) {
   const CompiledStep& step = *executable.step;
   if (num_feeds != executable.feed_slots.size()) {
-    return errors::InvalidArgument("Expected ", executable.feed_slots.size(), " feed tensors, but got ", num_feeds);
+    return errors::InvalidArgument("Expected ", executable.feed_slots.size(), " feed tensors, but got ",
+                                   num_feeds);
   }
   SmallVector<const Tensor*, 8> args;
   args.resize(static_cast<uint32_t>(num_feeds));
@@ -225,10 +222,11 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
   request.rets = rets;
   request.inter_op_pool = inter_op_pool_;
   request.intra_op_pool = intra_op_pool_;
-  request.timeout_in_ms = options.timeout_in_ms > 0 ? options.timeout_in_ms : options_.operation_timeout_in_ms;
+  request.timeout_in_ms =
+      options.timeout_in_ms > 0 ? options.timeout_in_ms : options_.operation_timeout_in_ms;
   Status status;
-  if (metadata != nullptr && (options.trace_level != RunOptions::TraceLevel::kNone || options.output_partition_graphs))
-      [[unlikely]] {
+  if (metadata != nullptr && (options.trace_level != RunOptions::TraceLevel::kNone ||
+                              options.output_partition_graphs)) [[unlikely]] {
     status = RunTraced(executable, request, options, metadata);
   } else {
     status = runner_.Run(step, request);
@@ -244,8 +242,8 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
   return Status();
 }
 
-Status DirectSession::RunTraced(const Executable& executable, StepRunner::Request& request, const RunOptions& options,
-                                RunMetadata* metadata) {
+Status DirectSession::RunTraced(const Executable& executable, StepRunner::Request& request,
+                                const RunOptions& options, RunMetadata* metadata) {
   using std::chrono::system_clock;
   *metadata = RunMetadata();
   metadata->step_start_unix_us =
@@ -254,7 +252,8 @@ Status DirectSession::RunTraced(const Executable& executable, StepRunner::Reques
   Status status = runner_.Run(*executable.step, request);
   if (options.output_partition_graphs) {
     for (const auto& partition : executable.step->partitions) {
-      for (std::string& graph : partition->SerializedGraphs()) metadata->partition_graphs.push_back(std::move(graph));
+      for (std::string& graph : partition->SerializedGraphs())
+        metadata->partition_graphs.push_back(std::move(graph));
     }
   }
   return status;
@@ -291,11 +290,13 @@ DirectSession::CallableTable::~CallableTable() {
 
 StatusOr<Session::CallableHandle> DirectSession::CallableTable::Add(std::unique_ptr<Callable> callable) {
   MutexLock lock(mu_);
-  if (next_ == kChunk * kMaxChunks) return errors::ResourceExhausted("Too many callables in one session: ", next_);
+  if (next_ == kChunk * kMaxChunks)
+    return errors::ResourceExhausted("Too many callables in one session: ", next_);
   std::atomic<Chunk*>& slot = chunks_[next_ / kChunk];
   if (slot.load(std::memory_order_relaxed) == nullptr) slot.store(new Chunk{}, std::memory_order_release);
   // Releases of chunk and entry pair with the acquires in Find.
-  (*slot.load(std::memory_order_relaxed))[next_ % kChunk].store(callable.release(), std::memory_order_release);
+  (*slot.load(std::memory_order_relaxed))[next_ % kChunk].store(callable.release(),
+                                                                std::memory_order_release);
   return next_++;
 }
 

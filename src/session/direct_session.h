@@ -15,15 +15,14 @@
 #include "graph/graph_import.h"
 #include "millrace/session.h"
 #include "session/signature_cache.h"
-#include "step/constant_evaluator.h"
 #include "step/local_worker.h"
 #include "step/step_compiler.h"
 #include "step/step_runner.h"
 
 namespace millrace {
 
-// A session on the devices of this process: a cluster of one worker. Thread-safe; Runs take no lock once their
-// signature is known.
+// A session on the devices of this process: a cluster of one worker. Thread-safe; Runs take no lock once
+// their signature is known.
 class DirectSession : public Session {
  public:
   static StatusOr<std::unique_ptr<Session>> Make(const SessionOptions& options);
@@ -34,7 +33,8 @@ class DirectSession : public Session {
   Status ExtendFrom(const Graph& graph) override MR_EXCLUDES(graph_mu_);
   using Session::Run;
   Status Run(const RunOptions& options, const Feeds& feeds, const std::vector<std::string>& fetches,
-             const std::vector<std::string>& targets, std::vector<Tensor>* outputs, RunMetadata* metadata) override;
+             const std::vector<std::string>& targets, std::vector<Tensor>* outputs,
+             RunMetadata* metadata) override;
   StatusOr<CallableHandle> MakeCallable(const CallableOptions& options) override;
   Status RunCallable(CallableHandle handle, std::span<const Tensor> feeds, std::vector<Tensor>* outputs,
                      RunMetadata* metadata) override;
@@ -51,7 +51,8 @@ class DirectSession : public Session {
     const Executable* executable = nullptr;
     RunOptions options;
   };
-  // Callables by handle, so that a run finds its own without a lock. Chunks and entries stay until the session ends.
+  // Callables by handle, so that a run finds its own without a lock. Chunks and entries stay until the
+  // session ends.
   class CallableTable {
    public:
     ~CallableTable();
@@ -70,23 +71,22 @@ class DirectSession : public Session {
   };
 
   DirectSession(const SessionOptions& options, std::unique_ptr<DeviceSet> devices);
-  CompileOptions MakeCompileOptions();
   StatusOr<const Executable*> Compile(const RunSignature& signature) MR_EXCLUDES(graph_mu_);
   // Places nodes from id `first` on and gives them back on error.
   Status FinishExtend(int first) MR_REQUIRES(graph_mu_);
   void DropNodesFrom(int first) MR_REQUIRES(graph_mu_);
   Status RunExecutable(const Executable& executable, const RunOptions& options, size_t num_feeds,
-                       FunctionRef<const Tensor&(size_t)> feed, std::vector<Tensor>* outputs, RunMetadata* metadata);
+                       FunctionRef<const Tensor&(size_t)> feed, std::vector<Tensor>* outputs,
+                       RunMetadata* metadata);
   Status RunTraced(const Executable& executable, StepRunner::Request& request, const RunOptions& options,
                    RunMetadata* metadata);
 
   const SessionOptions options_;
   const std::shared_ptr<LocalDevices> devices_;
   LocalWorker worker_;
-  StepConstantEvaluator evaluator_;
   const StepCompiler compiler_;
-  std::shared_ptr<ThreadPool> pool_;      // null: one thread
-  ThreadPool* inter_op_pool_ = nullptr;   // pool_ or null
+  std::shared_ptr<ThreadPool> pool_;     // null: one thread
+  ThreadPool* inter_op_pool_ = nullptr;  // pool_ or null
   ThreadPool* intra_op_pool_ = nullptr;
 
   StepRunner runner_;

@@ -35,22 +35,25 @@ std::string JsonString(std::string_view text) {
 // Microseconds with the nanoseconds as decimals, the unit of the trace format.
 std::string Micros(int64_t ns) {
   char text[32];
-  std::snprintf(text, sizeof(text), "%lld.%03lld", static_cast<long long>(ns / 1000), static_cast<long long>(ns % 1000));
+  std::snprintf(text, sizeof(text), "%lld.%03lld", static_cast<long long>(ns / 1000),
+                static_cast<long long>(ns % 1000));
   return text;
 }
 
 void AppendMetadataEvent(const char* kind, int pid, uint32_t tid, std::string_view name, std::string* out) {
-  out->append(StrCat("{\"ph\":\"M\",\"name\":\"", kind, "\",\"pid\":", pid, ",\"tid\":", tid, ",\"args\":{\"name\":",
-                     JsonString(name), "}},\n"));
+  out->append(StrCat("{\"ph\":\"M\",\"name\":\"", kind, "\",\"pid\":", pid, ",\"tid\":", tid,
+                     ",\"args\":{\"name\":", JsonString(name), "}},\n"));
 }
 
 void AppendNode(const NodeStats& node, int pid, std::string* out) {
-  out->append(StrCat("{\"ph\":\"X\",\"cat\":\"op\",\"name\":", JsonString(node.op), ",\"pid\":", pid, ",\"tid\":",
-                     node.thread, ",\"ts\":", Micros(node.start_ns), ",\"dur\":", Micros(node.end_ns - node.start_ns),
+  out->append(StrCat("{\"ph\":\"X\",\"cat\":\"op\",\"name\":", JsonString(node.op), ",\"pid\":", pid,
+                     ",\"tid\":", node.thread, ",\"ts\":", Micros(node.start_ns),
+                     ",\"dur\":", Micros(node.end_ns - node.start_ns),
                      ",\"args\":{\"name\":", JsonString(node.node), ",\"label\":", JsonString(node.label)));
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const NodeStats::Output& o = node.outputs[i];
-    out->append(StrCat(",\"output ", i, "\":", JsonString(StrCat(DataTypeName(o.dtype), o.shape, " ", o.bytes, " bytes"))));
+    out->append(StrCat(",\"output ", i,
+                       "\":", JsonString(StrCat(DataTypeName(o.dtype), o.shape, " ", o.bytes, " bytes"))));
   }
   out->append("}},\n");
 }
@@ -104,7 +107,8 @@ void RunMetadata::ToProto(tensorflow::RunMetadata* proto) const {
     }
   }
   for (const std::string& graph : partition_graphs) {
-    if (!proto->add_partition_graphs()->ParseFromString(graph)) proto->mutable_partition_graphs()->RemoveLast();
+    if (!proto->add_partition_graphs()->ParseFromString(graph))
+      proto->mutable_partition_graphs()->RemoveLast();
   }
 }
 

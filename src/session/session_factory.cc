@@ -43,8 +43,8 @@ StatusOr<SessionFactory> FindFactory(const SessionOptions& options) {
     if (factory.accepts(options)) return factory;
     names += names.empty() ? name : ", " + name;
   }
-  return errors::NotFound("No session factory registered for the given session options: {target: \"", options.target,
-                          "\"} Registered factories are {", names, "}.");
+  return errors::NotFound("No session factory registered for the given session options: {target: \"",
+                          options.target, "\"} Registered factories are {", names, "}.");
 }
 
 }  // namespace
@@ -84,7 +84,8 @@ void DirectSessions::Remove(DirectSession* session) {
 }
 
 void DirectSessions::ResetAll(const std::vector<std::string>& containers) {
-  // Under the lock, so that no session is destroyed meanwhile; closing a session runs only cancellation callbacks.
+  // Under the lock, so that no session is destroyed meanwhile; closing a session runs only cancellation
+  // callbacks.
   MutexLock lock(mu_);
   for (DirectSession* session : sessions_) session->ResetContainers(containers);
   sessions_.clear();

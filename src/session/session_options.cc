@@ -17,7 +17,8 @@ Status ReadGraphOptions(const tensorflow::GraphOptions& graph, SessionOptions* o
   MR_RETURN_IF_ERROR(Refuse(graph.build_cost_model() != 0, "graph_options.build_cost_model"));
   options->place_pruned_graph = graph.place_pruned_graph();
   const tensorflow::OptimizerOptions& optimizer = graph.optimizer_options();
-  MR_RETURN_IF_ERROR(Refuse(optimizer.global_jit_level() > 0, "graph_options.optimizer_options.global_jit_level"));
+  MR_RETURN_IF_ERROR(
+      Refuse(optimizer.global_jit_level() > 0, "graph_options.optimizer_options.global_jit_level"));
   // L1, the default, has number 0; L0 means no optimisation unless a pass is asked for by name.
   const bool all = optimizer.opt_level() != tensorflow::OptimizerOptions::L0;
   options->fold_constants = all || optimizer.do_constant_folding();
@@ -30,7 +31,8 @@ Status ReadGraphOptions(const tensorflow::GraphOptions& graph, SessionOptions* o
 StatusOr<SessionOptions> SessionOptions::FromProto(const tensorflow::ConfigProto& config) {
   SessionOptions options;
   for (const auto& [type, count] : config.device_count()) {
-    if (count < 0) return errors::InvalidArgument("ConfigProto.device_count['", type, "'] is negative: ", count);
+    if (count < 0)
+      return errors::InvalidArgument("ConfigProto.device_count['", type, "'] is negative: ", count);
     options.device_count[type] = count;
   }
   if (config.intra_op_parallelism_threads() < 0 || config.inter_op_parallelism_threads() < -1) {

@@ -12,9 +12,10 @@ namespace {
 constexpr size_t kInitialCapacity = 64;
 
 template <typename FeedName>
-bool SameNames(const RunSignature& s, size_t num_feeds, const FeedName& feed_name, std::span<const std::string> fetches,
-               std::span<const std::string> targets) {
-  if (s.feeds.size() != num_feeds || !std::equal(s.fetches.begin(), s.fetches.end(), fetches.begin(), fetches.end()) ||
+bool SameNames(const RunSignature& s, size_t num_feeds, const FeedName& feed_name,
+               std::span<const std::string> fetches, std::span<const std::string> targets) {
+  if (s.feeds.size() != num_feeds ||
+      !std::equal(s.fetches.begin(), s.fetches.end(), fetches.begin(), fetches.end()) ||
       !std::equal(s.targets.begin(), s.targets.end(), targets.begin(), targets.end())) {
     return false;
   }
@@ -51,7 +52,8 @@ StatusOr<RunSignature> Canonicalize(const RunSignature& s) {
 }
 
 uint32_t SlotOf(const std::vector<std::string>& sorted, const std::string& name) {
-  return static_cast<uint32_t>(std::lower_bound(sorted.begin(), sorted.end(), Canonical(name)) - sorted.begin());
+  return static_cast<uint32_t>(std::lower_bound(sorted.begin(), sorted.end(), Canonical(name)) -
+                               sorted.begin());
 }
 
 }  // namespace
@@ -72,7 +74,8 @@ uint64_t SignatureCache::Hash(size_t num_feeds, FunctionRef<std::string_view(siz
   return h;
 }
 
-const Executable* SignatureCache::Find(uint64_t hash, size_t num_feeds, FunctionRef<std::string_view(size_t)> feed_name,
+const Executable* SignatureCache::Find(uint64_t hash, size_t num_feeds,
+                                       FunctionRef<std::string_view(size_t)> feed_name,
                                        std::span<const std::string> fetches,
                                        std::span<const std::string> targets) const {
   const Table& table = *table_.load(std::memory_order_acquire);  // pairs with the release in Insert
@@ -89,7 +92,9 @@ StatusOr<const Executable*> SignatureCache::FindOrCompile(const RunSignature& si
   const uint64_t hash = Hash(signature.feeds.size(), feed_name, signature.fetches, signature.targets);
   MR_ASSIGN_OR_RETURN(RunSignature canonical, Canonicalize(signature));
   MutexLock compiling(compile_mu_);
-  if (const Executable* e = Find(hash, signature.feeds.size(), feed_name, signature.fetches, signature.targets)) return e;
+  if (const Executable* e =
+          Find(hash, signature.feeds.size(), feed_name, signature.fetches, signature.targets))
+    return e;
   const CompiledStep* step = nullptr;
   {
     MutexLock lock(mu_);
@@ -109,7 +114,8 @@ StatusOr<const Executable*> SignatureCache::FindOrCompile(const RunSignature& si
   for (const std::string& f : signature.feeds) entry->feed_slots.push_back(SlotOf(canonical.feeds, f));
   for (const std::string& f : signature.fetches) entry->fetch_slots.push_back(SlotOf(canonical.fetches, f));
   entry->fetches_in_order = entry->fetch_slots.size() == canonical.fetches.size();
-  for (size_t i = 0; i < entry->fetch_slots.size(); ++i) entry->fetches_in_order &= entry->fetch_slots[i] == i;
+  for (size_t i = 0; i < entry->fetch_slots.size(); ++i)
+    entry->fetches_in_order &= entry->fetch_slots[i] == i;
   const Executable* result = entry.get();
   MutexLock lock(mu_);
   if (fresh != nullptr) {

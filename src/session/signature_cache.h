@@ -13,7 +13,6 @@
 
 #include "base/function.h"
 #include "base/mutex.h"
-#include "compile/prune/prune.h"
 #include "millrace/status.h"
 #include "step/step_compiler.h"
 
@@ -29,8 +28,9 @@ struct Executable {
   bool fetches_in_order = false;  // fetch_slots is 0, 1, 2, … and complete
 };
 
-// What has been compiled, by signature. A look-up takes no lock. Entries live as long as the cache. Signatures that
-// differ only in order, in repetitions or in spelling ("n" for "n:0") share one compiled step. Thread-safe.
+// What has been compiled, by signature. A look-up takes no lock. Entries live as long as the cache.
+// Signatures that differ only in order, in repetitions or in spelling ("n" for "n:0") share one compiled
+// step. Thread-safe.
 class SignatureCache {
  public:
   using Compiler = FunctionRef<StatusOr<std::unique_ptr<CompiledStep>>(const RunSignature& canonical)>;
@@ -44,8 +44,8 @@ class SignatureCache {
   // Null when there is none.
   const Executable* Find(uint64_t hash, size_t num_feeds, FunctionRef<std::string_view(size_t)> feed_name,
                          std::span<const std::string> fetches, std::span<const std::string> targets) const;
-  // The entry of `signature`, compiled when it is new. Signatures are compiled one at a time, each once; Find is not
-  // held up. InvalidArgument for a tensor that is fed twice.
+  // The entry of `signature`, compiled when it is new. Signatures are compiled one at a time, each once; Find
+  // is not held up. InvalidArgument for a tensor that is fed twice.
   StatusOr<const Executable*> FindOrCompile(const RunSignature& signature, Compiler compile) MR_EXCLUDES(mu_);
   size_t num_compiled() const MR_EXCLUDES(mu_);
 

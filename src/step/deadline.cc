@@ -81,8 +81,8 @@ ScopedDeadline::ScopedDeadline(CancellationManager& step, int64_t timeout_in_ms)
   if (timeout_in_ms <= 0) return;
   // A year is as good as any longer timeout and can't overflow the clock.
   constexpr int64_t kLongest = int64_t{365} * 24 * 3600 * 1000;
-  const auto when =
-      std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_in_ms < kLongest ? timeout_in_ms : kLongest);
+  const auto when = std::chrono::steady_clock::now() +
+                    std::chrono::milliseconds(timeout_in_ms < kLongest ? timeout_in_ms : kLongest);
   id_ = DeadlineTimer::Get().Add(this, when);
 }
 

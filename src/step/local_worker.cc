@@ -65,7 +65,8 @@ class LocalPartition : public InstalledPartition {
     for (const Part& part : parts_) {
       StepTrace* trace = nullptr;
       if (args.metadata != nullptr) trace = &traces.emplace_back(part.plan->device().name(), start);
-      PartitionRun& run = runs.emplace_back(PartitionRun{part.plan.get(), Services(part, args, frame), trace});
+      PartitionRun& run =
+          runs.emplace_back(PartitionRun{part.plan.get(), Services(part, args, frame), trace});
       run.services.rendezvous = rendezvous.get();
     }
     Status status = RunPartitions(runs, args.inter_op_pool);

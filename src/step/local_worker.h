@@ -16,8 +16,8 @@
 
 namespace millrace {
 
-// The devices of a task of this process with the resources on them. Shared by the sessions of a worker server; a direct
-// session has its own. Thread-safe.
+// The devices of a task of this process with the resources on them. Shared by the sessions of a worker
+// server; a direct session has its own. Thread-safe.
 class LocalDevices {
  public:
   explicit LocalDevices(std::unique_ptr<DeviceSet> devices);
@@ -31,8 +31,8 @@ class LocalDevices {
   std::map<const Device*, std::unique_ptr<ResourceManager>> resources_;
 };
 
-// Runs partitions on the devices of this process. Kernels of stateful ops are kept by name for as long as the worker
-// lives, so that steps with different signatures share their state. Thread-safe.
+// Runs partitions on the devices of this process. Kernels of stateful ops are kept by name for as long as the
+// worker lives, so that steps with different signatures share their state. Thread-safe.
 class LocalWorker : public Worker {
  public:
   explicit LocalWorker(std::shared_ptr<LocalDevices> devices);
@@ -46,7 +46,8 @@ class LocalWorker : public Worker {
   const std::shared_ptr<LocalDevices> devices_;
   std::string task_;
   Mutex mu_;
-  std::map<std::pair<const Device*, std::string>, std::shared_ptr<OpKernel>> stateful_kernels_ MR_GUARDED_BY(mu_);
+  std::map<std::pair<const Device*, std::string>, std::shared_ptr<OpKernel>> stateful_kernels_
+      MR_GUARDED_BY(mu_);
 };
 
 }  // namespace millrace

@@ -2,9 +2,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/step_compiler.h"
 
+#include "kernel/kernel_registry.h"
+#include "step/constant_evaluator.h"
+
 namespace millrace {
 
-StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Compile(const Graph& full, const RunSignature& signature) const {
+StepCompiler::StepCompiler(std::vector<Worker*> workers, const DeviceSet& devices,
+                           const StepCompilerOptions& options)
+    : workers_(std::move(workers)), evaluator_(std::make_unique<StepConstantEvaluator>(*workers_.front())) {
+  const Device& client = *devices.client_device();
+  options_.prune.client_device = client.name();
+  options_.prune.client_incarnation = client.attributes().incarnation;
+  options_.place.devices = &devices;
+  options_.place.has_kernel = [](std::string_view type, const NodeProps& props) {
+    return KernelRegistry::Global().HasKernel(type, props);
+  };
+  options_.place.allow_soft_placement = options.allow_soft_placement;
+  options_.place.log_device_placement = options.log_device_placement;
+  options_.partition.key = TaskKey;
+  if (options.fold_constants) options_.evaluator = evaluator_.get();
+  if (!options.eliminate_common_subexpressions) options_.disabled_passes.insert("cse");
+  options_.dump = options.dump;
+}
+
+StepCompiler::~StepCompiler() = default;
+
+Status StepCompiler::PlaceNodes(Graph* graph) const { return Place(graph, options_.place); }
+
+StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Compile(const Graph& full,
+                                                              const RunSignature& signature) const {
   MR_ASSIGN_OR_RETURN(CompiledGraphs graphs, millrace::Compile(full, signature, options_));
   auto step = std::make_unique<CompiledStep>();
   for (GraphPartition& part : graphs.partitions) {
@@ -13,7 +39,8 @@ StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Compile(const Graph& full,
       if (part.key.empty() || w->task() == part.key) worker = w;
     }
     if (worker == nullptr) return errors::Internal("No worker for task '", part.key, "'");
-    MR_ASSIGN_OR_RETURN(std::unique_ptr<InstalledPartition> installed, worker->Install({std::move(part.graph)}));
+    MR_ASSIGN_OR_RETURN(std::unique_ptr<InstalledPartition> installed,
+                        worker->Install({std::move(part.graph)}));
     step->partitions.push_back(std::move(installed));
   }
   step->feeds = std::move(graphs.feeds);

@@ -2,15 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "compile/pipeline.h"
+#include "device/device.h"
 #include "step/worker.h"
 
 namespace millrace {
 
-// A signature made ready to run: its partitions are installed on their workers. Immutable; shared by the Runs.
+// A signature made ready to run: its partitions are installed on their workers. Immutable; shared by the
+// Runs.
 struct CompiledStep {
   std::vector<std::unique_ptr<InstalledPartition>> partitions;
   std::vector<EndpointInfo> feeds;    // by slot
@@ -18,18 +22,30 @@ struct CompiledStep {
   std::vector<PassStats> passes;
 };
 
+struct StepCompilerOptions {
+  bool allow_soft_placement = false;
+  bool log_device_placement = false;
+  bool fold_constants = true;
+  bool eliminate_common_subexpressions = true;
+  // Called with the graph after each pass; empty: no dumps.
+  std::function<void(std::string_view pass, std::string_view part, const Graph& graph)> dump;
+};
+
 // Turns a graph and a signature into a CompiledStep, for a session, a master or a function call. Thread-safe.
 class StepCompiler {
  public:
-  // `workers` together own all devices that `options.place` knows.
-  StepCompiler(std::vector<Worker*> workers, CompileOptions options)
-      : workers_(std::move(workers)), options_(std::move(options)) {}
+  // `workers` together own all of `devices`; the first evaluates constants. All outlive the compiler.
+  StepCompiler(std::vector<Worker*> workers, const DeviceSet& devices, const StepCompilerOptions& options);
+  ~StepCompiler();
   // Nodes of `full` that have a device keep it. `full` is only read.
   StatusOr<std::unique_ptr<CompiledStep>> Compile(const Graph& full, const RunSignature& signature) const;
+  // Gives a device to each node that has none. On error nothing is changed.
+  Status PlaceNodes(Graph* graph) const;
 
  private:
   const std::vector<Worker*> workers_;
-  const CompileOptions options_;
+  const std::unique_ptr<ConstantEvaluator> evaluator_;
+  CompileOptions options_;
 };
 
 }  // namespace millrace

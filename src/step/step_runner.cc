@@ -115,7 +115,8 @@ Status StepRunner::RunWorkers(const CompiledStep& step, StepArgs& args) {
 void StepRunner::Close() {
   MutexLock lock(mu_);
   closed_.store(true, std::memory_order_seq_cst);
-  for (Context* c = all_.load(std::memory_order_seq_cst); c != nullptr; c = c->next) c->cancellation.StartCancel();
+  for (Context* c = all_.load(std::memory_order_seq_cst); c != nullptr; c = c->next)
+    c->cancellation.StartCancel();
 }
 
 }  // namespace millrace

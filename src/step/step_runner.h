@@ -32,16 +32,17 @@ class StepRunner {
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
 
-  // Runs one step to its end. The first error of any worker wins and aborts the others. Cancelled after Close,
-  // DeadlineExceeded when the time is up.
+  // Runs one step to its end. The first error of any worker wins and aborts the others. Cancelled after
+  // Close, DeadlineExceeded when the time is up.
   Status Run(const CompiledStep& step, const Request& request);
   // Cancels the steps in progress and refuses later ones. Does not wait. Idempotent.
   void Close() MR_EXCLUDES(mu_);
   bool closed() const { return closed_.load(std::memory_order_seq_cst); }
 
  private:
-  // What a step in progress needs beyond the plan's state. Kept for later steps, so that a step allocates nothing; all
-  // ever made stay in all_, so that Close reaches those in use without a list of them on the hot path.
+  // What a step in progress needs beyond the plan's state. Kept for later steps, so that a step allocates
+  // nothing; all ever made stay in all_, so that Close reaches those in use without a list of them on the hot
+  // path.
   struct Context {
     CancellationManager cancellation;
     std::atomic<bool> in_use{false};

@@ -40,8 +40,8 @@ class InstalledPartition {
  public:
   using Done = UniqueFunction<void(Status)>;
   virtual ~InstalledPartition() = default;
-  // Runs one step and calls `done` once, when nothing of it runs any more; a worker of this process does both on
-  // the calling thread. Cancelling args.cancellation aborts the step.
+  // Runs one step and calls `done` once, when nothing of it runs any more; a worker of this process does both
+  // on the calling thread. Cancelling args.cancellation aborts the step.
   virtual void Run(StepArgs& args, Done done) = 0;
   // Nodes per device after the last pass, for RunMetadata.
   virtual std::vector<std::string> SerializedGraphs() const = 0;
