@@ -17,6 +17,7 @@ import source_files  # noqa: E402
 DOCUMENT = "docs/architecture.md"
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 MOST_PUBLIC_HEADERS = 15
+GENERATED_HEADERS = ("ops.h",)  # made by the build, so not among the files of the repository
 
 # Third-party headers with a home. Value: (regular expression of the files that may include it, where that is).
 HOMES = {
@@ -166,7 +167,7 @@ def check(root):
         if header not in rules.header_owner:
             problems.append(f"include/millrace/{header}: not in the public-headers block of {DOCUMENT}")
     for header in rules.header_owner:
-        if header not in headers:
+        if header not in headers and header not in GENERATED_HEADERS:
             problems.append(f"{DOCUMENT}: include/millrace/{header} is listed but not there")
     if len([h for h in headers if h.endswith(".h")]) > MOST_PUBLIC_HEADERS:
         problems.append(f"include/millrace: {len(headers)} public headers, at most {MOST_PUBLIC_HEADERS}")

@@ -60,6 +60,20 @@ Status InferInputAttrs(const OpDef& op, std::span<const InputArg> inputs, AttrMa
   return Status();
 }
 
+StatusOr<Node*> AddCheckedNode(Graph& graph, ShapeRefiner& shapes, std::string_view name, std::string_view op,
+                               std::span<const InputArg> inputs, AttrMap attrs, std::string_view device) {
+  MR_ASSIGN_OR_RETURN(const OpRegistration* registration, graph.LookUpOp(op));
+  MR_RETURN_IF_ERROR(InferInputAttrs(registration->def, inputs, &attrs));
+  MR_ASSIGN_OR_RETURN(Node * node, graph.AddNode(name, op, std::move(attrs), device));
+  Status status = Connect(graph, node, inputs);
+  if (status.ok()) status = shapes.AddNode(*node);
+  if (!status.ok()) {
+    graph.RemoveNode(node);
+    return status;
+  }
+  return node;
+}
+
 StatusOr<Node*> GraphBuilder::TryAdd(std::string_view op, const std::vector<InputArg>& inputs, AttrMap attrs,
                                      std::string_view name) {
   for (const InputArg& input : inputs) {
@@ -67,17 +81,8 @@ StatusOr<Node*> GraphBuilder::TryAdd(std::string_view op, const std::vector<Inpu
       if (!tensor.IsSet()) return errors::Internal("an input is unset");
     }
   }
-  MR_ASSIGN_OR_RETURN(const OpRegistration* registration, graph_.LookUpOp(op));
-  MR_RETURN_IF_ERROR(InferInputAttrs(registration->def, inputs, &attrs));
-  std::string path = scope_.empty() ? std::string(name) : StrCat(scope_, "/", name);
-  MR_ASSIGN_OR_RETURN(Node * node, graph_.AddNode(graph_.NewName(path), op, std::move(attrs), device_));
-  Status status = Connect(graph_, node, inputs);
-  if (status.ok()) status = shapes_.AddNode(*node);
-  if (!status.ok()) {
-    graph_.RemoveNode(node);
-    return status;
-  }
-  return node;
+  const std::string path = scope_.empty() ? std::string(name) : StrCat(scope_, "/", name);
+  return AddCheckedNode(graph_, shapes_, graph_.NewName(path), op, inputs, std::move(attrs), device_);
 }
 
 Node* GraphBuilder::Add(std::string_view op, std::vector<InputArg> inputs, AttrMap attrs,

@@ -26,6 +26,12 @@ struct InputArg {
 // their base type.
 Status InferInputAttrs(const OpDef& op, std::span<const InputArg> inputs, AttrMap* attrs);
 
+// Adds one node with its inputs; the attributes that `attrs` lacks are inferred, the shapes checked. On error
+// the graph is as it was. REQUIRES: the inputs are tensors of this graph that `shapes` knows; the name is
+// new.
+StatusOr<Node*> AddCheckedNode(Graph& graph, ShapeRefiner& shapes, std::string_view name, std::string_view op,
+                               std::span<const InputArg> inputs, AttrMap attrs, std::string_view device);
+
 // Adds nodes to a graph under a name scope and a device, with attributes inferred and shapes checked. The
 // first error sticks; after it nothing is added and everything returned is unset. One thread.
 class GraphBuilder {

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "millrace/output.h"
+#include "millrace/scope.h"
+#include "millrace/session.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+
+namespace millrace {
+
+// Runs parts of the graph of a scope. Nodes that were added since the last call are given to the session
+// first, so the graph may grow between Runs. Thread-safe while the graph does not grow. What goes wrong in
+// the constructor, and errors of the scope, are returned by each Run.
+class ClientSession {
+ public:
+  using Feeds = std::vector<std::pair<Output, Literal>>;
+
+  explicit ClientSession(const Scope& scope) : ClientSession(scope, SessionOptions()) {}
+  ClientSession(const Scope& scope, const SessionOptions& options);
+  ~ClientSession();
+  ClientSession(const ClientSession&) = delete;
+  ClientSession& operator=(const ClientSession&) = delete;
+
+  // outputs[i] is fetches[i]; `outputs` may be null.
+  Status Run(const std::vector<Output>& fetches, std::vector<Tensor>* outputs) const;
+  Status Run(const Feeds& feeds, const std::vector<Output>& fetches, std::vector<Tensor>* outputs) const;
+  // Also runs `operations`, whose results nobody wants.
+  Status Run(const Feeds& feeds, const std::vector<Output>& fetches, const std::vector<Operation>& operations,
+             std::vector<Tensor>* outputs) const;
+  Status Run(const RunOptions& options, const Feeds& feeds, const std::vector<Output>& fetches,
+             const std::vector<Operation>& operations, std::vector<Tensor>* outputs,
+             RunMetadata* metadata) const;
+
+  // A Run that is prepared once; feeds come in the order given here.
+  StatusOr<Session::CallableHandle> MakeCallable(const std::vector<Output>& feeds,
+                                                 const std::vector<Output>& fetches,
+                                                 const std::vector<Operation>& operations) const;
+  Status RunCallable(Session::CallableHandle callable, std::span<const Tensor> feeds,
+                     std::vector<Tensor>* outputs) const;
+  Status ReleaseCallable(Session::CallableHandle callable) const;
+
+  // The session behind it; null when it could not be made. It does not see nodes added since the last call.
+  Session* session() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,230 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "millrace/dtype.h"
+#include "millrace/output.h"
+#include "millrace/shape.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+
+namespace tensorflow {
+class GraphDef;
+}
+
+namespace millrace {
+
+class Graph;
+class OpMaker;
+class Scope;
+
+// A node as a whole: something to run, or to run after. A value; the graph owns the node.
+struct Operation {
+  Operation() = default;
+  explicit Operation(Node* n) : node(n) {}
+  Operation(const Output& output) : node(output.node) {}  // NOLINT(google-explicit-constructor)
+
+  Node* node = nullptr;
+  bool IsSet() const { return node != nullptr; }
+  friend bool operator==(const Operation&, const Operation&) = default;
+};
+
+// A value known when the graph is built: a number, a text, a tensor, or a nested list of them that is a
+// tensor of one more dimension: {{1.f, 2.f}, {3.f, 4.f}}. Types are those of C++: 1 is int32, 1.0 double, 1.f
+// float.
+class Literal {
+ public:
+  template <typename T>
+  requires(requires { DataTypeOf<T>::value; } &&
+           (std::is_arithmetic_v<T> || std::same_as<T, half> || std::same_as<T, bfloat16> ||
+            std::same_as<T, complex64> || std::same_as<T, complex128>)) Literal(T value)
+      : tensor_(Tensor::Scalar(value)) {}                         // NOLINT(google-explicit-constructor)
+  Literal(const char* value) : tensor_(Tensor::Scalar(value)) {}  // NOLINT(google-explicit-constructor)
+  Literal(const std::string& value)
+      : tensor_(Tensor::Scalar(value)) {}               // NOLINT(google-explicit-constructor)
+  Literal(Tensor value) : tensor_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Literal(std::initializer_list<Literal> rows);         // NOLINT(google-explicit-constructor)
+
+  const Tensor& tensor() const { return tensor_; }
+  // InvalidArgument when the rows of a list differ in type or shape.
+  const Status& status() const { return status_; }
+
+ private:
+  Tensor tensor_;
+  Status status_;
+};
+
+// What an op wrapper takes for an input: a tensor of the graph, or a literal, which becomes a Const.
+class Input {
+ public:
+  Input(const Output& output) : output_(output) {}                      // NOLINT(google-explicit-constructor)
+  Input(std::initializer_list<Literal> rows) : Input(Literal(rows)) {}  // NOLINT(google-explicit-constructor)
+  template <typename T>
+  requires(!std::same_as<std::remove_cvref_t<T>, Input> && !std::convertible_to<const T&, Output> &&
+           std::convertible_to<const T&, Literal>)
+      Input(const T& value)  // NOLINT(google-explicit-constructor)
+      : literal_(std::make_shared<const Literal>(value)) {}
+  // An op wrapper with one output.
+  template <typename T>
+  requires(!std::same_as<T, Output> && !std::same_as<T, Input> && std::convertible_to<const T&, Output>)
+      Input(const T& wrapper)
+      : output_(static_cast<Output>(wrapper)) {}  // NOLINT(google-explicit-constructor)
+
+  const Output& output() const { return output_; }           // unset for a literal
+  const Literal* literal() const { return literal_.get(); }  // null for a tensor of the graph
+
+ private:
+  Output output_;
+  std::shared_ptr<const Literal> literal_;
+};
+
+// What an op wrapper takes for an input that is a list of tensors.
+class InputList {
+ public:
+  InputList(std::initializer_list<Input> inputs) : inputs_(inputs) {}   // NOLINT(google-explicit-constructor)
+  InputList(std::vector<Input> inputs) : inputs_(std::move(inputs)) {}  // NOLINT(google-explicit-constructor)
+  InputList(const std::vector<Output>& outputs)                         // NOLINT(google-explicit-constructor)
+      : inputs_(outputs.begin(), outputs.end()) {}
+
+  const std::vector<Input>& inputs() const { return inputs_; }
+
+ private:
+  std::vector<Input> inputs_;
+};
+
+// Where and how the next nodes of a graph are made: name prefix, device, control inputs, colocation. A value:
+// the With… functions return changed copies, all of which share one graph and one status. The first error
+// sticks to the status; after it nothing is added, and the outputs of wrappers are unset. One thread at a
+// time.
+class Scope {
+ public:
+  // An empty graph over all registered ops.
+  static Scope NewRootScope();
+
+  // Names within the result begin with `name`/, made unique: "layer", "layer_1", …
+  Scope NewSubScope(std::string_view name) const;
+  // The next node is called `name` instead of after its op; a name that is taken gets a suffix: "x_1". The
+  // name
+  // "/" stands for the scope's own.
+  Scope WithOpName(std::string_view name) const;
+  // Nodes run after these too, in addition to what the scope has already.
+  Scope WithControlDependencies(const std::vector<Operation>& operations) const;
+  Scope WithNoControlDependencies() const;
+  // The requested device, "" for none; it replaces the scope's.
+  Scope WithDevice(std::string_view device) const;
+  // On the device of that node; in addition to what the scope has already.
+  Scope ColocateWith(const Operation& operation) const;
+  Scope WithNoColocation() const;
+
+  bool ok() const { return status().ok(); }
+  const Status& status() const;
+  // Keeps `error` when it is the first one.
+  void UpdateStatus(const Status& error) const;
+
+  Graph& graph() const;
+  // The names of the scope's nodes begin with it and a '/'; "" for the root.
+  const std::string& path() const;
+  void ToGraphDef(tensorflow::GraphDef* def) const;
+
+  // What is known about a tensor of the graph. For unset ones: "", invalid, unknown.
+  static std::string NameOf(const Output& tensor);  // "node:1", "node" for output 0
+  static std::string NameOf(const Operation& operation);
+  static DataType TypeOf(const Output& tensor);  // without the reference
+  PartialShape ShapeOf(const Output& tensor) const;
+  // Any node by its name, the one that has none here being NotFound.
+  StatusOr<Operation> FindOperation(std::string_view name) const;
+
+  struct State;  // what the scopes of one graph share
+  State& state() const { return *state_; }
+
+ private:
+  friend class OpMaker;
+  explicit Scope(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+  std::shared_ptr<State> state_;
+  std::string path_;     // of the scope, without a '/' at the end
+  std::string op_name_;  // "": named after the op
+  std::string device_;
+  std::vector<Node*> controls_;
+  std::vector<std::string> colocation_;  // "loc@name"
+};
+
+// The attributes given to an op wrapper. A value.
+class OpAttrs {
+ public:
+  void Set(const char* name, std::string_view value);
+  void Set(const char* name, const char* value) { Set(name, std::string_view(value)); }
+  void Set(const char* name, int64_t value);
+  void Set(const char* name, float value);
+  void Set(const char* name, bool value);
+  void Set(const char* name, DataType value);
+  void Set(const char* name, const PartialShape& value);
+  void Set(const char* name, const Tensor& value);
+  void Set(const char* name, const std::vector<std::string>& value);
+  void Set(const char* name, const std::vector<int64_t>& value);
+  void Set(const char* name, const std::vector<float>& value);
+  void Set(const char* name, const std::vector<bool>& value);
+  void Set(const char* name, const std::vector<DataType>& value);
+  void Set(const char* name, const std::vector<PartialShape>& value);
+  void Set(const char* name, const std::vector<Tensor>& value);
+
+ private:
+  friend class OpMaker;
+  struct Values;
+  Values& Own();
+  std::shared_ptr<Values> values_;  // null: none; copied before a change when others have it too
+};
+
+// Adds any op by name; the generated wrappers are written with it.
+//   OpMaker maker(scope, "MatMul", {});
+//   maker.Add(a);
+//   maker.Add(b);
+//   Node* node = maker.Finish();   // null after an error, which is in scope.status()
+class OpMaker {
+ public:
+  OpMaker(const Scope& scope, const char* op, OpAttrs attrs);
+  ~OpMaker();
+  OpMaker(const OpMaker&) = delete;
+  OpMaker& operator=(const OpMaker&) = delete;
+
+  // The inputs in the order of the op's declaration.
+  void Add(const Input& input);
+  void Add(const InputList& inputs);
+  template <typename T>
+  void SetAttr(const char* name, const T& value) {
+    attrs_.Set(name, value);
+  }
+  // Attributes that the inputs determine are worked out, shapes are checked.
+  Node* Finish();
+
+  // Afterwards: one output, or those of one output argument. Unset, or empty, after an error.
+  Output output(int argument) const;
+  std::vector<Output> outputs(int argument) const;
+
+ private:
+  struct Parts;
+  const Scope& scope_;
+  const char* op_;
+  OpAttrs attrs_;
+  std::unique_ptr<Parts> parts_;
+};
+
+namespace ops {
+
+// A constant. With a shape: that value everywhere, or as many elements as the shape has.
+Output Const(const Scope& scope, const Literal& value);
+Output Const(const Scope& scope, const Literal& value, const TensorShape& shape);
+
+}  // namespace ops
+
+}  // namespace millrace

@@ -1,0 +1,137 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "autodiff/graph_builder.h"
+#include "cc/scope_state.h"
+#include "millrace/scope.h"
+
+namespace millrace {
+
+struct OpAttrs::Values {
+  AttrMap map;
+};
+
+OpAttrs::Values& OpAttrs::Own() {
+  if (values_ == nullptr) {
+    values_ = std::make_shared<Values>();
+  } else if (values_.use_count() > 1) {
+    values_ = std::make_shared<Values>(*values_);
+  }
+  return *values_;
+}
+
+void OpAttrs::Set(const char* name, std::string_view value) { Own().map.Set(name, value); }
+void OpAttrs::Set(const char* name, int64_t value) { Own().map.Set(name, value); }
+void OpAttrs::Set(const char* name, float value) { Own().map.Set(name, value); }
+void OpAttrs::Set(const char* name, bool value) { Own().map.Set(name, value); }
+void OpAttrs::Set(const char* name, DataType value) { Own().map.Set(name, value); }
+void OpAttrs::Set(const char* name, const PartialShape& value) { Own().map.Set(name, value); }
+void OpAttrs::Set(const char* name, const Tensor& value) { Own().map.Set(name, value); }
+void OpAttrs::Set(const char* name, const std::vector<std::string>& value) { Own().map.Set(name, value); }
+void OpAttrs::Set(const char* name, const std::vector<int64_t>& value) { Own().map.Set(name, value); }
+void OpAttrs::Set(const char* name, const std::vector<float>& value) { Own().map.Set(name, value); }
+void OpAttrs::Set(const char* name, const std::vector<bool>& value) { Own().map.Set(name, value); }
+void OpAttrs::Set(const char* name, const std::vector<DataType>& value) { Own().map.Set(name, value); }
+void OpAttrs::Set(const char* name, const std::vector<PartialShape>& value) { Own().map.Set(name, value); }
+void OpAttrs::Set(const char* name, const std::vector<Tensor>& value) { Own().map.Set(name, value); }
+
+struct OpMaker::Parts {
+  std::vector<InputArg> inputs;
+  Node* node = nullptr;
+  std::vector<ArgRange> outputs;
+};
+
+OpMaker::OpMaker(const Scope& scope, const char* op, OpAttrs attrs)
+    : scope_(scope), op_(op), attrs_(std::move(attrs)), parts_(std::make_unique<Parts>()) {}
+OpMaker::~OpMaker() = default;
+
+namespace {
+
+// A literal becomes a constant beside the node that uses it, with no control inputs or name of its own.
+Output AsTensor(const Scope& scope, const Input& input) {
+  if (input.literal() == nullptr) return input.output();
+  return ops::Const(scope.WithOpName("").WithNoControlDependencies().WithNoColocation(), *input.literal());
+}
+
+Status CheckInput(const Graph& graph, const Output& tensor) {
+  if (!tensor.IsSet()) return errors::InvalidArgument("an input is unset");
+  if (&tensor.node->graph() != &graph) {
+    return errors::InvalidArgument("input '", tensor.node->name(), "' belongs to another graph");
+  }
+  if (tensor.index < 0 || tensor.index >= tensor.node->num_outputs()) {
+    return errors::OutOfRange("input '", tensor.node->name(), ":", tensor.index, "': the node has ",
+                              tensor.node->num_outputs(), " outputs");
+  }
+  return Status();
+}
+
+}  // namespace
+
+void OpMaker::Add(const Input& input) {
+  if (!scope_.ok()) return;
+  parts_->inputs.push_back({.tensors = {AsTensor(scope_, input)}, .is_list = false});
+}
+
+void OpMaker::Add(const InputList& inputs) {
+  if (!scope_.ok()) return;
+  InputArg argument{.tensors = {}, .is_list = true};
+  for (const Input& input : inputs.inputs()) argument.tensors.push_back(AsTensor(scope_, input));
+  parts_->inputs.push_back(std::move(argument));
+}
+
+Node* OpMaker::Finish() {
+  if (!scope_.ok()) return nullptr;
+  Scope::State& state = scope_.state();
+  const bool own_name = scope_.op_name_ == "/";
+  std::string name = scope_.op_name_.empty() ? std::string(op_) : scope_.op_name_;
+  if (own_name) {
+    name = scope_.path_;
+  } else if (!scope_.path_.empty()) {
+    name = StrCat(scope_.path_, "/", name);
+  }
+  const auto add = [&]() -> StatusOr<Node*> {
+    if (!IsValidNodeName(name)) return errors::InvalidArgument("'", name, "' is not a valid node name");
+    for (const InputArg& input : parts_->inputs) {
+      for (const Output& tensor : input.tensors) MR_RETURN_IF_ERROR(CheckInput(state.graph, tensor));
+    }
+    for (const Node* control : scope_.controls_) {
+      if (&control->graph() != &state.graph) {
+        return errors::InvalidArgument("control input '", control->name(), "' belongs to another graph");
+      }
+    }
+    AttrMap attrs = attrs_.values_ == nullptr ? AttrMap() : attrs_.values_->map;
+    if (!scope_.colocation_.empty() && attrs.Find("_class") == nullptr) {
+      attrs.Set("_class", scope_.colocation_);
+    }
+    if (!own_name || state.graph.FindNode(name) != nullptr) name = state.UniqueName(name);
+    MR_ASSIGN_OR_RETURN(Node * node, AddCheckedNode(state.graph, state.shapes, name, op_, parts_->inputs,
+                                                    std::move(attrs), scope_.device_));
+    for (Node* control : scope_.controls_) state.graph.AddControlEdge(control, node);
+    return node;
+  };
+  auto node = add();
+  if (!node.ok()) {
+    scope_.UpdateStatus(
+        node.status().WithContext(StrCat("; while adding node '", name, "' (op: ", op_, ")")));
+    return nullptr;
+  }
+  parts_->node = *node;
+  scope_.UpdateStatus(InferArgRanges((*node)->op_def().outputs, (*node)->attrs(), &parts_->outputs));
+  return *node;
+}
+
+Output OpMaker::output(int argument) const {
+  const std::vector<Output> all = outputs(argument);
+  return all.empty() ? Output() : all.front();
+}
+
+std::vector<Output> OpMaker::outputs(int argument) const {
+  std::vector<Output> result;
+  if (argument < 0 || argument >= static_cast<int>(parts_->outputs.size())) return result;
+  const ArgRange& range = parts_->outputs[static_cast<size_t>(argument)];
+  for (int i = range.begin; i < range.end; ++i) result.push_back({parts_->node, i});
+  return result;
+}
+
+}  // namespace millrace
