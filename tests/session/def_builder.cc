@@ -1,0 +1,67 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/session/def_builder.h"
+
+#include <gtest/gtest.h>
+
+#include "tensor/tensor_codec.h"
+
+namespace millrace {
+
+tensorflow::NodeDef* DefBuilder::Add(const std::string& name, const std::string& op,
+                                     const std::vector<std::string>& inputs) {
+  tensorflow::NodeDef* node = def_.add_node();
+  node->set_name(name);
+  node->set_op(op);
+  for (const std::string& input : inputs) node->add_input(input);
+  return node;
+}
+
+tensorflow::NodeDef* DefBuilder::Float(const std::string& name, const std::string& op,
+                                       const std::vector<std::string>& inputs) {
+  tensorflow::NodeDef* node = Add(name, op, inputs);
+  (*node->mutable_attr())["T"].set_type(tensorflow::DT_FLOAT);
+  return node;
+}
+
+tensorflow::NodeDef* DefBuilder::Const(const std::string& name, const Tensor& value) {
+  tensorflow::NodeDef* node = Add(name, "Const", {});
+  (*node->mutable_attr())["dtype"].set_type(static_cast<tensorflow::DataType>(value.dtype()));
+  TensorToProto(value, (*node->mutable_attr())["value"].mutable_tensor());
+  return node;
+}
+
+tensorflow::NodeDef* DefBuilder::Placeholder(const std::string& name, tensorflow::DataType dtype) {
+  tensorflow::NodeDef* node = Add(name, "Placeholder", {});
+  (*node->mutable_attr())["dtype"].set_type(dtype);
+  (*node->mutable_attr())["shape"].mutable_shape()->set_unknown_rank(true);
+  return node;
+}
+
+tensorflow::NodeDef* DefBuilder::ShapedPlaceholder(const std::string& name,
+                                                   const std::vector<int64_t>& dims) {
+  tensorflow::NodeDef* node = Placeholder(name);
+  auto* shape = (*node->mutable_attr())["shape"].mutable_shape();
+  shape->set_unknown_rank(false);
+  for (const int64_t d : dims) shape->add_dim()->set_size(d);
+  return node;
+}
+
+void DefBuilder::Variable(const std::string& name, float value) {
+  tensorflow::NodeDef* node = Add(name, "VariableV2", {});
+  (*node->mutable_attr())["dtype"].set_type(tensorflow::DT_FLOAT);
+  (*node->mutable_attr())["shape"].mutable_shape();
+  Const(name + "/initial_value", Tensor::Scalar(value));
+  Float(name + "/Assign", "Assign", {name, name + "/initial_value"});
+}
+
+std::unique_ptr<Session> SessionWith(const DefBuilder& graph, const SessionOptions& options) {
+  auto session = NewSession(options);
+  EXPECT_TRUE(session.ok()) << session.status();
+  if (!session.ok()) return nullptr;
+  const Status created = (*session)->Create(graph.def());
+  EXPECT_TRUE(created.ok()) << created;
+  return *std::move(session);
+}
+
+}  // namespace millrace

@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/session.h"
+#include "millrace/tensor.h"
+#include "tensorflow/core/framework/graph.pb.h"
+
+namespace millrace {
+
+// Writes GraphDefs for tests, node by node.
+class DefBuilder {
+ public:
+  // Inputs are spelled as in a GraphDef: "x", "x:1", "^x". Returns the new node for further attributes.
+  tensorflow::NodeDef* Add(const std::string& name, const std::string& op,
+                           const std::vector<std::string>& inputs);
+  // An op whose attr T is float.
+  tensorflow::NodeDef* Float(const std::string& name, const std::string& op,
+                             const std::vector<std::string>& inputs);
+  tensorflow::NodeDef* Const(const std::string& name, const Tensor& value);
+  tensorflow::NodeDef* Placeholder(const std::string& name,
+                                   tensorflow::DataType dtype = tensorflow::DT_FLOAT);
+  // A placeholder of known shape; -1 for unknown sizes.
+  tensorflow::NodeDef* ShapedPlaceholder(const std::string& name, const std::vector<int64_t>& dims);
+  // A float reference variable of that value, with "<name>/Assign" to run first.
+  void Variable(const std::string& name, float value);
+  const tensorflow::GraphDef& def() const { return def_; }
+
+ private:
+  tensorflow::GraphDef def_;
+};
+
+// A session with that graph; the test fails when it can't be made.
+std::unique_ptr<Session> SessionWith(const DefBuilder& graph, const SessionOptions& options = {});
+
+}  // namespace millrace
