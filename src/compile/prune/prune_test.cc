@@ -1,0 +1,244 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "compile/prune/prune.h"
+
+#include <functional>
+#include <random>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "compile/testing.h"
+#include "graph/testing.h"
+
+namespace millrace {
+namespace {
+
+using testing::HasSubstr;
+
+const AttrMap kFloat = {{"T", DataType::kFloat}};
+
+class PruneTest : public testing::Test {
+ protected:
+  PruneTest() {
+    // x, y -> sum -> neg;  v (a reference) -> read;  split has three outputs;  stop waits for x.
+    Placeholder("x", PartialShape{-1, 2});
+    Placeholder("y", PartialShape());
+    AddTestNode(&full_, "sum", "Add", {"x", "y"});
+    AddTestNode(&full_, "neg", "Neg", {"sum"});
+    AddTestNode(&full_, "split", "Split", {"neg"}, {{"n", 3}});
+    AddTestNode(&full_, "both", "Add", {"split:1", "split:2"});
+    AddTestNode(&full_, "v", "VariableV2");
+    AddTestNode(&full_, "read", "Identity", {"v"}, kFloat);
+    AddTestNode(&full_, "assign", "Assign", {"v", "neg"});
+    AddTestNode(&full_, "stop", "NoOp", {"^x", "^neg"});
+    full_.FixupSourceAndSinkEdges();
+  }
+  void Placeholder(std::string_view name, const PartialShape& shape) {
+    AddTestNode(&full_, name, "Placeholder", {}, {{"dtype", DataType::kFloat}, {"shape", shape}});
+  }
+  std::string Prune(const RunSignature& signature) {
+    auto pruned = PruneForRun(full_, signature, options_);
+    if (!pruned.ok()) return pruned.status().ToString();
+    EXPECT_TRUE(pruned->graph->Validate().ok()) << pruned->graph->Validate();
+    EXPECT_EQ(pruned->feeds.size(), signature.feeds.size());
+    EXPECT_EQ(pruned->fetches.size(), signature.fetches.size());
+    return GraphText(*pruned->graph);
+  }
+
+  Graph full_{TestOps()};
+  PruneOptions options_;
+};
+
+TEST_F(PruneTest, OnlyWhatTheFetchNeedsIsLeft) {
+  EXPECT_EQ(Prune({{"x", "y"}, {"sum"}, {}}),
+            "sum = Add(_arg_x_0_0, _arg_y_0_1)\n_arg_x_0_0 = _Arg()\n_arg_y_0_1 = _Arg()\n_retval_sum_0_0 = "
+            "_Retval(sum)\n");
+}
+
+TEST_F(PruneTest, EverythingUpstreamOfAFedTensorGoes) {
+  EXPECT_EQ(Prune({{"sum:0"}, {"neg"}, {}}),
+            "neg = Neg(_arg_sum_0_0)\n_arg_sum_0_0 = _Arg()\n_retval_neg_0_0 = _Retval(neg)\n");
+}
+
+TEST_F(PruneTest, FetchingAFedTensorGivesTheFedValue) {
+  EXPECT_EQ(Prune({{"sum"}, {"sum:0"}, {}}),
+            "_arg_sum_0_0 = _Arg()\n_retval_sum_0_0 = _Retval(_arg_sum_0_0)\n");
+}
+
+TEST_F(PruneTest, FeedingOneOutputLeavesTheOthersToTheirNode) {
+  EXPECT_EQ(Prune({{"split:1", "neg"}, {"both"}, {}}),
+            "split = Split(_arg_neg_0_1)\nboth = Add(_arg_split_1_0, split:2)\n_arg_split_1_0 = "
+            "_Arg()\n_arg_neg_0_1 = "
+            "_Arg()\n_retval_both_0_0 = _Retval(both)\n");
+}
+
+TEST_F(PruneTest, RepeatedFetchesEachGetTheirResult) {
+  EXPECT_EQ(
+      Prune({{"sum"}, {"neg", "neg:0"}, {}}),
+      "neg = Neg(_arg_sum_0_0)\n_arg_sum_0_0 = _Arg()\n_retval_neg_0_0 = _Retval(neg)\n_retval_neg_0_1 = "
+      "_Retval(neg)\n");
+}
+
+TEST_F(PruneTest, UnusedFeedsLeaveNoNode) {
+  EXPECT_EQ(Prune({{"x", "sum"}, {}, {"neg"}}), "neg = Neg(_arg_sum_0_1)\n_arg_sum_0_1 = _Arg()\n");
+}
+
+TEST_F(PruneTest, ReferencesAreFedAndFetchedByTheirBaseType) {
+  auto pruned = PruneForRun(full_, {{"v"}, {"read", "v"}, {}}, options_);
+  ASSERT_TRUE(pruned.ok()) << pruned.status();
+  EXPECT_EQ(pruned->feeds[0].dtype, DataType::kFloat);
+  EXPECT_EQ(pruned->fetches[1].dtype, DataType::kFloat);
+  EXPECT_TRUE(pruned->graph->Validate().ok());
+  EXPECT_THAT(
+      Prune({{"v"}, {"assign"}, {}}),
+      HasSubstr(
+          "Input 0 of node assign was passed float from _arg_v_0_0:0 incompatible with expected float_ref."));
+  EXPECT_THAT(Prune({{"sum"}, {"assign"}, {}}), HasSubstr("_retval_assign_0_0 = _Retval(assign)"));
+}
+
+TEST_F(PruneTest, WaitingForAFedPlaceholderIsWaitingForItsFeed) {
+  EXPECT_EQ(Prune({{"x", "sum"}, {}, {"stop"}}),
+            "neg = Neg(_arg_sum_0_1)\nstop = NoOp(^_arg_x_0_0, ^neg)\n_arg_x_0_0 = _Arg()\n_arg_sum_0_1 = "
+            "_Arg()\n");
+  // Waiting for another node is waiting until it has run, fed or not.
+  EXPECT_THAT(Prune({{"x", "y", "neg"}, {}, {"stop"}}), HasSubstr("stop = NoOp(^_arg_x_0_0, ^neg)"));
+}
+
+TEST_F(PruneTest, FeedsTellTypeAndDeclaredShape) {
+  const auto pruned = PruneForRun(full_, {{"x", "y", "sum"}, {"neg"}, {}}, options_);
+  ASSERT_TRUE(pruned.ok());
+  EXPECT_EQ(pruned->feeds[0].shape.ToString(), "[?,2]");
+  EXPECT_TRUE(pruned->feeds[1].shape.unknown_rank());
+  EXPECT_TRUE(pruned->feeds[2].shape.unknown_rank());
+}
+
+TEST_F(PruneTest, AScalarPlaceholderOfAnOldGraphHasAnyShape) {
+  Placeholder("s", PartialShape(TensorShape()));
+  EXPECT_EQ(PruneForRun(full_, {{"s"}, {"s"}, {}}, options_)->feeds[0].shape.ToString(), "[]");
+  GraphVersions old;
+  old.producer = 21;
+  full_.set_versions(old);
+  EXPECT_TRUE(PruneForRun(full_, {{"s"}, {"s"}, {}}, options_)->feeds[0].shape.unknown_rank());
+}
+
+TEST_F(PruneTest, NewNodesGoToTheClientDeviceAndOldOnesKeepTheirs) {
+  full_.FindNode("neg")->set_assigned_device("/cpu:1");
+  options_.client_device = "/cpu:0";
+  EXPECT_EQ(Prune({{"sum"}, {"neg"}, {}}),
+            "neg = Neg(_arg_sum_0_0) @/cpu:1\n_arg_sum_0_0 = _Arg() @/cpu:0\n_retval_neg_0_0 = _Retval(neg) "
+            "@/cpu:0\n");
+}
+
+TEST_F(PruneTest, RendezvousConventionSendsAndReceivesUnderTheTensorsName) {
+  options_.convention = FeedConvention::kRendezvous;
+  options_.client_device = "/cpu:0";
+  options_.client_incarnation = 7;
+  const auto pruned = PruneForRun(full_, {{"split:1", "neg"}, {"both"}, {}}, options_);
+  ASSERT_TRUE(pruned.ok()) << pruned.status();
+  const Node* recv = pruned->graph->FindNode("_recv_split_1");
+  ASSERT_NE(recv, nullptr);
+  EXPECT_EQ(*recv->Attr<std::string>("tensor_name"), "split:1");
+  EXPECT_EQ(*recv->Attr<std::string>("send_device"), "/cpu:0");
+  EXPECT_EQ(*recv->Attr<int64_t>("send_device_incarnation"), 7);
+  EXPECT_TRUE(*recv->Attr<bool>("client_terminated"));
+  const Node* send = pruned->graph->FindNode("_send_both_0");
+  ASSERT_NE(send, nullptr);
+  EXPECT_EQ(*send->Attr<std::string>("tensor_name"), "both:0");
+}
+
+TEST_F(PruneTest, ErrorsAreTensorFlows) {
+  const auto message = [&](const RunSignature& signature) {
+    return PruneForRun(full_, signature, options_).status().ToString();
+  };
+  EXPECT_EQ(message({{"gone:0"}, {"sum"}, {}}), "Not found: FeedInputs: unable to find feed output gone:0");
+  EXPECT_EQ(message({{"x:1"}, {"sum"}, {}}),
+            "Invalid argument: FeedInputs: x:1 should have output index < 1");
+  EXPECT_EQ(message({{"^x"}, {"sum"}, {}}), "Not found: FeedInputs: unable to find feed output ^x");
+  EXPECT_EQ(message({{"x", "x:0"}, {"sum"}, {}}), "Invalid argument: Endpoint \"x:0\" fed more than once.");
+  EXPECT_EQ(message({{}, {"gone"}, {}}), "Not found: FetchOutputs node gone: not found");
+  EXPECT_EQ(message({{}, {"split:3"}, {}}),
+            "Invalid argument: FetchOutputs split:3: output index too large, must be < 3");
+  EXPECT_THAT(message({{}, {"stop"}, {}}),
+              HasSubstr("Tried to fetch data for 'stop', which produces no output."));
+  EXPECT_EQ(message({{}, {"sum"}, {"gone", "stop", "lost:0"}}),
+            "Not found: PruneForTargets: Some target nodes not found: gone lost:0 ");
+  EXPECT_EQ(message({{"x"}, {}, {}}),
+            "Invalid argument: Must specify at least one target to fetch or execute.");
+  EXPECT_EQ(message({{}, {"_SOURCE"}, {}}), "Not found: FetchOutputs node _SOURCE: not found");
+}
+
+TEST_F(PruneTest, FullGraphIsNotChanged) {
+  const std::string before = GraphText(full_);
+  Prune({{"x"}, {"both"}, {"assign"}});
+  EXPECT_EQ(GraphText(full_), before);
+}
+
+// What is left of random graphs, against a plain recursive definition and against the interpreter.
+class RandomPruneTest : public testing::TestWithParam<int> {};
+
+TEST_P(RandomPruneTest, KeepsExactlyWhatIsReachableAndComputesTheSame) {
+  std::mt19937 random(static_cast<unsigned>(GetParam()));
+  Graph full(TestOps());
+  std::vector<Node*> nodes;
+  std::map<std::string, float> feeds;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = StrCat("n", i);
+    if (i < 3) {
+      nodes.push_back(AddTestNode(&full, name, "Placeholder", {}, {{"dtype", DataType::kFloat}}));
+      feeds[name] = static_cast<float>(i + 1);
+      continue;
+    }
+    const std::string a = nodes[random() % nodes.size()]->name();
+    const std::string b = nodes[random() % nodes.size()]->name();
+    nodes.push_back(AddTestNode(&full, name, random() % 2 == 0 ? "Add" : "Sub", {a, b}));
+    if (random() % 4 == 0) full.AddControlEdge(nodes[random() % static_cast<unsigned>(i)], nodes.back());
+  }
+  const auto values = Interpret(full, feeds);
+  ASSERT_TRUE(values.ok());
+  RunSignature signature;
+  std::map<std::string, float> args;
+  std::set<std::string> fed;
+  for (int i = 0; i < 40; ++i) {
+    if (i >= 3 && random() % 8 != 0) continue;
+    const std::string name = StrCat("n", i);
+    args[StrCat("arg:", signature.feeds.size())] = values->at(name + ":0");
+    fed.insert(name);
+    signature.feeds.push_back(name);
+  }
+  for (int i = 0; i < 4; ++i) signature.fetches.push_back(StrCat("n", random() % 40));
+  signature.targets.push_back(StrCat("n", 3 + random() % 37));
+  auto pruned = PruneForRun(full, signature, {});
+  ASSERT_TRUE(pruned.ok()) << pruned.status();
+  EXPECT_TRUE(pruned->graph->Validate().ok()) << pruned->graph->Validate();
+
+  std::set<std::string> wanted;
+  const std::function<void(const Node*)> need = [&](const Node* node) {
+    if (!wanted.insert(node->name()).second) return;
+    for (const Edge* edge : node->in_edges()) {
+      const bool replaced =
+          fed.contains(edge->src->name()) && (!edge->IsControl() || edge->src->num_inputs() == 0);
+      if (!replaced) need(edge->src);
+    }
+  };
+  for (const std::string& fetch : signature.fetches) {
+    if (!fed.contains(fetch)) need(full.FindNode(fetch));
+  }
+  need(full.FindNode(signature.targets[0]));
+  std::set<std::string> found;
+  for (const Node* node : pruned->graph->OpNodes()) {
+    if (!node->name().starts_with("_")) found.insert(node->name());
+  }
+  EXPECT_EQ(found, wanted);
+  const auto results = Interpret(*pruned->graph, args);
+  ASSERT_TRUE(results.ok()) << results.status();
+  for (size_t i = 0; i < signature.fetches.size(); ++i) {
+    EXPECT_EQ(results->at(StrCat("retval:", i)), values->at(signature.fetches[i] + ":0"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomPruneTest, testing::Range(0, 20));
+
+}  // namespace
+}  // namespace millrace
