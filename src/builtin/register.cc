@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "builtin/register.h"
 
+#include "autodiff/gradient_registry.h"
 #include "device/device.h"
+#include "gradients/register.h"
 #include "kernel/kernel_registry.h"
 #include "kernels/cpu/register.h"
 #include "op/op_registry.h"
@@ -13,6 +15,7 @@ namespace millrace {
 Status RegisterBuiltins() {
   static const Status status = [] {
     MR_RETURN_IF_ERROR(RegisterAllOps(OpRegistry::Global()));
+    MR_RETURN_IF_ERROR(RegisterAllGradients(GradientRegistry::Global()));
     RegisterCpuKernels(KernelRegistry::Global());
     return RegisterCpuDeviceFactory(DeviceFactoryRegistry::Global());
   }();
