@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdint>
 #include <memory>
-#include <unordered_map>
+#include <span>
+#include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "base/hash.h"
@@ -33,40 +36,78 @@ bool MayMerge(const Node& node) {
                       [](DataType t) { return IsRefType(t) || t == DataType::kResource; });
 }
 
-// Equal for equal attributes. Of tensors only type, shape and the first bytes count: a large constant is not
-// read whole for each look.
-uint64_t HashOf(const AttrValue& value) {
-  uint64_t hash = value.variant().index();
-  if (const auto* tensor = value.As<std::shared_ptr<const Tensor>>()) {
-    constexpr size_t kMaxBytes = 64;
-    const Tensor& t = **tensor;
-    hash = HashCombine(hash, static_cast<uint64_t>(t.dtype()));
-    for (const int64_t size : t.shape().dims()) hash = HashCombine(hash, static_cast<uint64_t>(size));
-    // Equal numbers have equal bytes save for zeros and the like, so floating point is left out, as are
-    // strings.
-    if ((IsIntegerType(t.dtype()) || t.dtype() == DataType::kBool) && t.IsInitialized()) {
-      hash = Hash64({static_cast<const char*>(t.raw_data()), std::min(t.num_bytes(), kMaxBytes)}, hash);
-    } else if (t.dtype() == DataType::kFloat && t.num_elements() > 0 && t.IsInitialized()) {
-      const float first = t.data<float>()[0];
-      if (first == first && first != 0) hash = HashCombine(hash, std::bit_cast<uint32_t>(first));
+// Hashes of values that are equal as attributes are equal. Everything counts, so that many constants which
+// differ only at their ends don't have to be compared with each other.
+struct AttrHash {
+  uint64_t operator()(const std::monostate&) const { return 0; }
+  uint64_t operator()(const EmptyList&) const { return 0; }
+  uint64_t operator()(int64_t v) const { return static_cast<uint64_t>(v); }
+  uint64_t operator()(bool v) const { return v ? 1 : 0; }
+  uint64_t operator()(float v) const { return std::bit_cast<uint32_t>(v); }
+  uint64_t operator()(DataType v) const { return static_cast<uint64_t>(v); }
+  uint64_t operator()(const std::string& v) const { return Hash64(v); }
+  uint64_t operator()(const AttrPlaceholder& v) const { return Hash64(v.name); }
+  uint64_t operator()(const NameAttrList& v) const { return Hash64(v.name); }
+  uint64_t operator()(const PartialShape& v) const { return v.unknown_rank() ? 1 : Sizes(v.dims()); }
+  uint64_t operator()(const std::shared_ptr<const Tensor>& v) const { return (*this)(*v); }
+  uint64_t operator()(const Tensor& t) const {
+    const uint64_t hash = HashCombine(static_cast<uint64_t>(t.dtype()), Sizes(t.shape().dims()));
+    if (!t.IsInitialized() || t.num_elements() == 0) return hash;
+    if (t.dtype() == DataType::kString) {
+      uint64_t h = hash;
+      for (const std::string& s : t.flat<std::string>()) h = Hash64(s, h);
+      return h;
     }
+    if (DataTypeSize(t.dtype()) == 0) return hash;
+    return Hash64({static_cast<const char*>(t.raw_data()), t.num_bytes()}, hash);
+  }
+  template <typename T>
+  uint64_t operator()(const std::vector<T>& list) const {
+    uint64_t hash = list.size();
+    for (const auto& v : list) hash = HashCombine(hash, (*this)(v));
     return hash;
   }
-  if (const auto* s = value.As<std::string>()) return Hash64(*s, hash);
-  if (const auto* i = value.As<int64_t>()) return HashCombine(hash, static_cast<uint64_t>(*i));
-  if (const auto* b = value.As<bool>()) return HashCombine(hash, *b ? 1 : 0);
-  if (const auto* t = value.As<DataType>()) return HashCombine(hash, static_cast<uint64_t>(*t));
-  if (const auto* list = value.As<std::vector<int64_t>>()) {
-    for (const int64_t i : *list) hash = HashCombine(hash, static_cast<uint64_t>(i));
+  static uint64_t Sizes(std::span<const int64_t> sizes) {
+    uint64_t hash = sizes.size();
+    for (const int64_t size : sizes) hash = HashCombine(hash, static_cast<uint64_t>(size));
+    return hash;
   }
-  return hash;
-}
+};
 
 uint64_t HashOf(const NodeProps& props) {
   uint64_t hash = reinterpret_cast<uintptr_t>(props.op);
-  for (const auto& [name, value] : props.attrs) hash = HashCombine(Hash64(name, hash), HashOf(value));
+  for (const auto& [name, value] : props.attrs)
+    hash = HashCombine(Hash64(name, hash), std::visit(AttrHash{}, value.variant()));
   return hash;
 }
+
+// Nodes by hash, of which several may have the same. Only grows.
+class SeenNodes {
+ public:
+  // REQUIRES: called once, before anything else; at most `count` insertions follow.
+  void Reserve(size_t count) { slots_.resize(std::bit_ceil(count * 2 + 1)); }
+  void Insert(uint64_t hash, Node* node) {
+    size_t i = hash & (slots_.size() - 1);
+    while (slots_[i].node != nullptr) i = (i + 1) & (slots_.size() - 1);
+    slots_[i] = {hash, node};
+  }
+  // The first with this hash that is `equal`; null when there is none.
+  template <typename Equal>
+  Node* Find(uint64_t hash, const Equal& equal) const {
+    for (size_t i = hash & (slots_.size() - 1); slots_[i].node != nullptr;
+         i = (i + 1) & (slots_.size() - 1)) {
+      if (slots_[i].hash == hash && equal(*slots_[i].node)) return slots_[i].node;
+    }
+    return nullptr;
+  }
+
+ private:
+  struct Slot {
+    uint64_t hash = 0;
+    Node* node = nullptr;
+  };
+  std::vector<Slot> slots_;
+};
 
 class Merger {
  public:
@@ -74,6 +115,7 @@ class Merger {
 
   StatusOr<int> Run() {
     MR_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(*graph_));
+    seen_.Reserve(order.size());
     int merged = 0;
     for (Node* node : order) {
       if (!node->IsOp() || !MayMerge(*node)) continue;
@@ -81,7 +123,7 @@ class Merger {
       const uint64_t hash = Hash(*node, inputs_);
       Node* twin = FindTwin(*node, hash);
       if (twin == nullptr) {
-        seen_.emplace(hash, node);
+        seen_.Insert(hash, node);
         continue;
       }
       Replace(node, twin);
@@ -116,16 +158,13 @@ class Merger {
   }
 
   Node* FindTwin(const Node& node, uint64_t hash) {
-    const auto [first, last] = seen_.equal_range(hash);
-    for (auto it = first; it != last; ++it) {
-      Node* other = it->second;
-      if (&other->op() != &node.op() || other->assigned_device_index() != node.assigned_device_index())
-        continue;
-      if (&other->props() != &node.props() && other->attrs() != node.attrs()) continue;
-      FillInputs(*other, &other_inputs_);
-      if (inputs_ == other_inputs_) return other;
-    }
-    return nullptr;
+    return seen_.Find(hash, [&](const Node& other) {
+      if (&other.op() != &node.op() || other.assigned_device_index() != node.assigned_device_index())
+        return false;
+      if (&other.props() != &node.props() && other.attrs() != node.attrs()) return false;
+      FillInputs(other, &other_inputs_);
+      return inputs_ == other_inputs_;
+    });
   }
 
   void Replace(Node* node, Node* twin) {
@@ -146,7 +185,7 @@ class Merger {
   }
 
   Graph* const graph_;
-  std::unordered_multimap<uint64_t, Node*> seen_;
+  SeenNodes seen_;
   std::vector<uint64_t> inputs_, other_inputs_;
   const NodeProps* last_props_ = nullptr;
   uint64_t last_hash_ = 0;
