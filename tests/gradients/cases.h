@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "autodiff/expr.h"
+#include "millrace/tensor.h"
+
+namespace millrace {
+
+// A function of some tensors, to be differentiated at a point.
+struct GradientCase {
+  std::string op;     // the op whose gradient this is about
+  std::string label;  // tells it from other cases of the op
+  std::vector<Tensor> xs;
+  std::function<std::vector<Expr>(GraphBuilder&, const std::vector<Expr>&)> ys;
+  bool second = true;  // the gradients of the gradients are to be checked, too
+  double tolerance = 1e-6;
+  double delta = 1e-5;
+  bool only_static = false;  // needs shapes that are known when the graph is built
+};
+std::ostream& operator<<(std::ostream& os, const GradientCase& c);
+
+// Values in [low, high], all different, the same in every run.
+Tensor Values(const TensorShape& shape, double low = -1.5, double high = 1.5, int seed = 1);
+// As Values, but with alternating signs.
+Tensor BothSigns(const TensorShape& shape, double low = 0.3, double high = 2.0, int seed = 1);
+
+// A case with one or two inputs whose function is one op with one output.
+GradientCase OneOp(std::string op, std::vector<Tensor> xs, AttrMap attrs = {});
+
+std::vector<GradientCase> UnaryMathCases();
+std::vector<GradientCase> BinaryMathCases();
+std::vector<GradientCase> MatMulCases();
+std::vector<GradientCase> ReductionCases();
+std::vector<GradientCase> SegmentCases();
+std::vector<GradientCase> ArrayCases();
+std::vector<GradientCase> ArrayIndexingCases();
+std::vector<GradientCase> NnCases();
+std::vector<GradientCase> ConvolutionCases();
+
+}  // namespace millrace

@@ -1,0 +1,117 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every gradient against central differences, through a session.
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <set>
+
+#include "autodiff/add_gradients.h"
+#include "cases.h"
+#include "gradient_checker.h"
+#include "op/op_registry.h"
+
+namespace millrace {
+namespace {
+
+const std::vector<GradientCase>& AllCases() {
+  static const auto* const cases = [] {
+    auto* all = new std::vector<GradientCase>;
+    for (const auto family : {UnaryMathCases, BinaryMathCases, MatMulCases, ReductionCases, SegmentCases,
+                              ArrayCases, ArrayIndexingCases, NnCases, ConvolutionCases}) {
+      for (GradientCase& c : family()) all->push_back(std::move(c));
+    }
+    return all;
+  }();
+  return *cases;
+}
+
+// What is known of the shapes when the gradients are built.
+enum class Knowledge { kShapes, kRanks, kNothing };
+
+PartialShape Known(const TensorShape& shape, Knowledge knowledge) {
+  if (knowledge == Knowledge::kNothing) return PartialShape();
+  if (knowledge == Knowledge::kShapes) return shape;
+  return PartialShape(std::vector<int64_t>(static_cast<size_t>(shape.rank()), -1));
+}
+
+StatusOr<double> CheckCase(const GradientCase& c, Knowledge knowledge) {
+  Graph graph(OpRegistry::Global());
+  ShapeRefiner shapes(graph);
+  GraphBuilder builder(graph, shapes);
+  std::vector<Point> points;
+  std::vector<Expr> xs;
+  for (const Tensor& x : c.xs) {
+    const AttrMap attrs = {{"dtype", x.dtype()}, {"shape", Known(x.shape(), knowledge)}};
+    xs.emplace_back(builder, Output{builder.Add("Placeholder", {}, attrs, "x"), 0});
+    points.push_back({xs.back().output(), x});
+  }
+  std::vector<Output> ys;
+  for (const Expr& y : c.ys(builder, xs)) ys.push_back(y.output());
+  MR_RETURN_IF_ERROR(builder.status());
+  CheckOptions options;
+  options.delta = c.delta;
+  options.second = c.second;
+  options.shapes = knowledge == Knowledge::kShapes;
+  options.fold = knowledge != Knowledge::kNothing;
+  return MaxGradientError(graph, points, ys, options);
+}
+
+class GradientTest : public testing::TestWithParam<GradientCase> {};
+
+TEST_P(GradientTest, AgreesWithDifferences) {
+  for (const auto& [knowledge, name] : {std::pair(Knowledge::kShapes, "shapes known"),
+                                        {Knowledge::kRanks, "ranks known"},
+                                        {Knowledge::kNothing, "nothing known"}}) {
+    const auto error = CheckCase(GetParam(), knowledge);
+    ASSERT_TRUE(error.ok()) << name << ": " << error.status();
+    EXPECT_LT(*error, GetParam().tolerance) << name;
+  }
+}
+
+std::string TestName(const testing::TestParamInfo<GradientCase>& info) {
+  std::string name = StrCat(info.param.op, "_", info.param.label, "_", info.index);
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GradientTest, testing::ValuesIn(AllCases()), TestName);
+
+// Tested in files of their own.
+const std::set<std::string>& TestedElsewhere() {
+  static const auto* const ops = new std::set<std::string>{"PreventGradient", "ReadVariableOp",
+                                                           "ResourceGather"};  // gradient_variables_test.cc
+  return *ops;
+}
+
+// They have a derivative that can't be built yet.
+const std::set<std::string>& NotYet() {
+  static const auto* const ops = new std::set<std::string>{
+      "Digamma",  // there is no Polygamma
+                  // Control flow is differentiated with the loops and branches that it forms.
+      "Enter", "Exit", "Merge", "NextIteration", "RefEnter", "RefExit", "RefMerge", "RefNextIteration",
+      "RefSwitch", "Switch"};
+  return *ops;
+}
+
+TEST(GradientCoverageTest, EveryOpHasAnEntryAndEveryGradientATest) {
+  std::set<std::string> tested = TestedElsewhere();
+  for (const GradientCase& c : AllCases()) tested.insert(c.op);
+  for (const OpRegistration* op : OpRegistry::Global().All()) {
+    const std::string& name = op->def.name;
+    const auto entry = GradientRegistry::Global().LookUp(name);
+    EXPECT_EQ(entry.ok(), !NotYet().contains(name)) << name;
+    const bool has_gradient = entry.ok() && (*entry)->fn != nullptr;
+    EXPECT_EQ(has_gradient, tested.contains(name)) << name;
+  }
+}
+
+TEST(GradientCoverageTest, EveryEntryIsOfAnOpThatExists) {
+  for (const std::string& name : GradientRegistry::Global().Ops()) {
+    EXPECT_TRUE(OpRegistry::Global().LookUp(name).ok()) << name;
+  }
+}
+
+}  // namespace
+}  // namespace millrace
