@@ -1,0 +1,221 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// What holds for every shape function, on inputs drawn at random: it survives anything, it asks for the
+// values that it uses, and knowing less never contradicts knowing more.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <random>
+
+#include "op/shape_inference.h"
+#include "ops/register.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kTrialsPerOp = 4000;
+
+// A node with known inputs, all of it drawn at random.
+struct Case {
+  AttrMap attrs;
+  int num_outputs = 0;
+  std::vector<PartialShape> shapes;
+  std::vector<std::unique_ptr<Tensor>> values;  // null: not known
+};
+
+class Generator {
+ public:
+  explicit Generator(uint32_t seed) : random_(seed) {}
+
+  int Below(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
+  bool OneIn(int n) { return Below(n) == 0; }
+
+  // Sizes that agree often enough for many cases to be valid.
+  int64_t Size() {
+    static constexpr int64_t kSizes[] = {0, 1, 1, 2, 2, 2, 3, 4, 6};
+    return OneIn(60) ? int64_t{1} << 62 : kSizes[Below(std::size(kSizes))];
+  }
+
+  PartialShape Shape(int rank) {
+    std::vector<int64_t> dims(rank);
+    for (int64_t& d : dims) d = Size();
+    return PartialShape(std::move(dims));
+  }
+
+  Tensor Value(DataType type, const TensorShape& shape) {
+    Tensor t(type, shape);
+    for (int64_t i = 0; i < t.num_elements(); ++i) {
+      const int64_t v = OneIn(40) ? INT64_MIN >> Below(64) : Below(6) - 2;
+      if (type == DataType::kInt32) t.data<int32_t>()[i] = static_cast<int32_t>(v);
+      if (type == DataType::kInt64) t.data<int64_t>()[i] = v;
+    }
+    return t;
+  }
+
+  AttrValue AttrOf(const AttrDef& attr) {
+    if (attr.type == "type") {
+      const auto* allowed = attr.allowed_values.As<std::vector<DataType>>();
+      if (allowed == nullptr) return OneIn(2) ? DataType::kInt32 : DataType::kInt64;
+      return (*allowed)[Below(static_cast<int>(allowed->size()))];
+    }
+    if (attr.type == "list(type)") return std::vector<DataType>(1 + Below(2), DataType::kInt32);
+    if (attr.type == "int") return std::max<int64_t>(attr.has_minimum ? attr.minimum : -3, Below(7) - 2);
+    if (attr.type == "bool") return OneIn(2);
+    if (attr.type == "float") return 0.5f;
+    if (attr.type == "shape") return OneIn(3) ? PartialShape() : Shape(Below(4));
+    if (attr.type == "list(int)") {
+      std::vector<int64_t> list(OneIn(8) ? Below(6) : 4);
+      for (int64_t& v : list) v = OneIn(10) ? Below(9) - 3 : 1 + Below(3);
+      while (attr.has_minimum && static_cast<int64_t>(list.size()) < attr.minimum) list.push_back(1);
+      return list;
+    }
+    if (attr.type == "tensor") return Value(DataType::kInt32, TensorShape({2}));
+    if (const auto* allowed = attr.allowed_values.As<std::vector<std::string>>()) {
+      return (*allowed)[Below(static_cast<int>(allowed->size()))];
+    }
+    return "text";
+  }
+
+  Case Draw(const OpDef& op) {
+    Case drawn;
+    for (const AttrDef& attr : op.attrs) {
+      if (!attr.default_value.IsSet() || OneIn(2)) drawn.attrs.Set(attr.name, AttrOf(attr));
+    }
+    EXPECT_EQ(AddDefaultAttrs(op, &drawn.attrs), Status::Ok());
+    std::vector<DataType> inputs;
+    std::vector<DataType> outputs;
+    EXPECT_EQ(InferArgTypes(op, drawn.attrs, &inputs, &outputs), Status::Ok());
+    drawn.num_outputs = static_cast<int>(outputs.size());
+    const int rank = Below(5);
+    const PartialShape common = Shape(rank);
+    for (const DataType type : inputs) {
+      PartialShape shape = OneIn(3) ? common : Shape(OneIn(3) ? rank : Below(3));
+      if (OneIn(3)) shape = PartialShape(std::vector<int64_t>{});
+      if (OneIn(3)) shape = PartialShape({rank});
+      std::unique_ptr<Tensor> value;
+      auto full = TensorShape::Make(shape.dims());
+      if ((type == DataType::kInt32 || type == DataType::kInt64) && full.ok() && full->num_elements() < 100) {
+        value = std::make_unique<Tensor>(Value(type, *full));
+      }
+      drawn.shapes.push_back(std::move(shape));
+      drawn.values.push_back(std::move(value));
+    }
+    return drawn;
+  }
+
+  // The same case with less of it known.
+  Case Forget(const Case& full) {
+    Case less;
+    less.attrs = full.attrs;
+    less.num_outputs = full.num_outputs;
+    for (size_t i = 0; i < full.shapes.size(); ++i) {
+      std::vector<int64_t> dims(full.shapes[i].dims().begin(), full.shapes[i].dims().end());
+      bool forgot = false;
+      for (int64_t& d : dims) {
+        if (OneIn(3)) d = -1;
+        forgot = forgot || d < 0;
+      }
+      const bool forget_rank = OneIn(4);
+      less.shapes.push_back(forget_rank ? PartialShape() : PartialShape(std::move(dims)));
+      // A value that is known has a known shape.
+      const bool keep = full.values[i] != nullptr && !forgot && !forget_rank && OneIn(2);
+      less.values.push_back(keep ? std::make_unique<Tensor>(*full.values[i]) : nullptr);
+    }
+    return less;
+  }
+
+ private:
+  std::mt19937 random_;
+};
+
+struct Result {
+  Status status;
+  std::vector<PartialShape> shapes;
+};
+
+Result Infer(const OpRegistration& op, const Case& input) {
+  InferenceContext context(op.def, input.attrs, "node", input.num_outputs, input.shapes);
+  for (size_t i = 0; i < input.values.size(); ++i) {
+    context.set_input_tensor(static_cast<int>(i), input.values[i].get());
+  }
+  Result result{op.shape_fn(context), {}};
+  for (int i = 0; i < context.num_outputs(); ++i)
+    result.shapes.push_back(context.ToPartialShape(context.output(i)));
+  return result;
+}
+
+std::string Describe(const OpRegistration& op, const Case& input) {
+  std::string text = op.def.name + "(";
+  for (size_t i = 0; i < input.shapes.size(); ++i) {
+    text += (i > 0 ? ", " : "") + input.shapes[i].ToString();
+    if (input.values[i] != nullptr) text += " = " + input.values[i]->DebugString();
+  }
+  text += ")";
+  for (const auto& [name, value] : input.attrs) text += " " + name + "=" + value.ToString();
+  return text;
+}
+
+TEST(ShapeProperties, KnowingLessNeverContradicts) {
+  OpRegistry registry;
+  ASSERT_EQ(RegisterAllOps(registry), Status::Ok());
+  for (const OpRegistration* op : registry.All()) {
+    Generator generator(static_cast<uint32_t>(std::hash<std::string>()(op->def.name)));
+    int valid = 0;
+    for (int trial = 0; trial < kTrialsPerOp; ++trial) {
+      const Case full = generator.Draw(op->def);
+      const Case less = generator.Forget(full);
+      const Result known = Infer(*op, full);
+      const Result guessed = Infer(*op, less);
+      if (!known.status.ok()) continue;
+      ++valid;
+      ASSERT_TRUE(guessed.status.ok())
+          << Describe(*op, less) << ": " << guessed.status << " though " << Describe(*op, full) << " is fine";
+      for (int i = 0; i < full.num_outputs; ++i) {
+        ASSERT_TRUE(guessed.shapes[i].IsCompatibleWith(known.shapes[i]))
+            << "output " << i << " of " << Describe(*op, less) << " is " << guessed.shapes[i].ToString()
+            << " but " << known.shapes[i].ToString() << " for " << Describe(*op, full);
+      }
+    }
+    EXPECT_GT(valid, 0) << "no valid case was drawn for " << op->def.name;
+  }
+}
+
+TEST(ShapeProperties, ValuesThatMatterWereAskedFor) {
+  OpRegistry registry;
+  ASSERT_EQ(RegisterAllOps(registry), Status::Ok());
+  for (const OpRegistration* op : registry.All()) {
+    Generator generator(7);
+    for (int trial = 0; trial < 500; ++trial) {
+      const Case drawn = generator.Draw(op->def);
+      Case blind;
+      blind.attrs = drawn.attrs;
+      blind.num_outputs = drawn.num_outputs;
+      blind.shapes = drawn.shapes;
+      blind.values.resize(drawn.values.size());
+      // Give what is asked for, until nothing more is.
+      for (bool gave = true; gave;) {
+        gave = false;
+        InferenceContext context(op->def, blind.attrs, "node", blind.num_outputs, blind.shapes);
+        for (size_t i = 0; i < blind.values.size(); ++i) {
+          context.set_input_tensor(static_cast<int>(i), blind.values[i].get());
+        }
+        op->shape_fn(context).IgnoreError("the last call decides");
+        for (size_t i = 0; i < drawn.values.size(); ++i) {
+          const bool asked = context.requested_input_tensor(static_cast<int>(i));
+          if (!asked || drawn.values[i] == nullptr || blind.values[i] != nullptr) continue;
+          blind.values[i] = std::make_unique<Tensor>(*drawn.values[i]);
+          gave = true;
+        }
+      }
+      const Result asked = Infer(*op, blind);
+      const Result all = Infer(*op, drawn);
+      ASSERT_EQ(asked.status, all.status) << Describe(*op, drawn);
+      if (asked.status.ok()) {
+        ASSERT_EQ(asked.shapes, all.shapes) << Describe(*op, drawn);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace
