@@ -105,6 +105,15 @@ void KernelRunner::InferAttrs(const OpDef& op) {
   }
 }
 
+Status KernelRunner::CheckSignature() {
+  MR_ASSIGN_OR_RETURN(const OpRegistration* op, OpRegistry::Global().LookUp(op_));
+  InferAttrs(op->def);
+  MR_ASSIGN_OR_RETURN(const std::shared_ptr<const NodeProps> props, NodeProps::Make(*op, attrs_));
+  if (props->input_types.size() == inputs_.size()) return Status();
+  return errors::InvalidArgument("Op ", op_, " takes ", props->input_types.size(), " inputs, but was given ",
+                                 inputs_.size());
+}
+
 Status KernelRunner::Prepare() {
   MR_ASSIGN_OR_RETURN(const OpRegistration* op, OpRegistry::Global().LookUp(op_));
   InferAttrs(op->def);
