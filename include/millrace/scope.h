@@ -117,6 +117,8 @@ class Scope {
   // name
   // "/" stands for the scope's own.
   Scope WithOpName(std::string_view name) const;
+  // The same without the names of sub scopes: names of nodes are given in full.
+  Scope AtRoot() const;
   // Nodes run after these too, in addition to what the scope has already.
   Scope WithControlDependencies(const std::vector<Operation>& operations) const;
   Scope WithNoControlDependencies() const;
@@ -134,6 +136,8 @@ class Scope {
   Graph& graph() const;
   // The names of the scope's nodes begin with it and a '/'; "" for the root.
   const std::string& path() const;
+  // What WithOpName said.
+  const std::string& op_name() const;
   void ToGraphDef(tensorflow::GraphDef* def) const;
 
   // What is known about a tensor of the graph. For unset ones: "", invalid, unknown.

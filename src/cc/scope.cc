@@ -59,6 +59,13 @@ Scope Scope::WithOpName(std::string_view name) const {
   return scope;
 }
 
+Scope Scope::AtRoot() const {
+  Scope scope = *this;
+  scope.path_.clear();
+  scope.op_name_.clear();
+  return scope;
+}
+
 Scope Scope::WithControlDependencies(const std::vector<Operation>& operations) const {
   Scope scope = *this;
   for (const Operation& operation : operations) {
@@ -107,6 +114,7 @@ const Status& Scope::status() const { return state_->status; }
 void Scope::UpdateStatus(const Status& error) const { state_->status.Update(error); }
 Graph& Scope::graph() const { return state_->graph; }
 const std::string& Scope::path() const { return path_; }
+const std::string& Scope::op_name() const { return op_name_; }
 void Scope::ToGraphDef(tensorflow::GraphDef* def) const { ExportGraphDef(state_->graph, def); }
 
 std::string Scope::NameOf(const Output& tensor) {

@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "millrace/output.h"
+#include "millrace/scope.h"
+#include "millrace/status.h"
+
+namespace millrace {
+
+// A variable of a graph, as TensorFlow's Python client lays one out: a VariableV2 "W", an Assign "W/Assign"
+// that gives it its first value, an Identity "W/read" through which it is read, all on one device. The graph
+// keeps the values apart: they live in the session from the run of the initializer on. A value; unset after
+// an error.
+class GraphVariable {
+ public:
+  struct Options {
+    bool trainable = true;  // an optimizer that is told no variables changes it
+  };
+
+  GraphVariable() = default;
+  // Named after the scope's op name ("Variable" without one). The initial value must have a known shape.
+  GraphVariable(const Scope& scope, const Input& initial_value)
+      : GraphVariable(scope, initial_value, Options()) {}
+  GraphVariable(const Scope& scope, const Input& initial_value, const Options& options);
+
+  const Output& ref() const { return ref_; }
+  const Output& value() const { return value_; }
+  const Operation& initializer() const { return initializer_; }
+  std::string name() const { return Scope::NameOf(ref_); }
+  operator Output() const { return value_; }  // NOLINT(google-explicit-constructor)
+
+ private:
+  friend std::vector<GraphVariable> GlobalVariables(const Scope& scope);
+  friend std::vector<GraphVariable> TrainableVariables(const Scope& scope);
+  static std::vector<GraphVariable> Collect(const Scope& scope, bool only_trainable);
+
+  Output ref_;
+  Output value_;
+  Operation initializer_;
+};
+
+// The variables of the scope's graph in the order of their making, slots of optimizers included; and those
+// that are to be trained.
+std::vector<GraphVariable> GlobalVariables(const Scope& scope);
+std::vector<GraphVariable> TrainableVariables(const Scope& scope);
+// Adds "init", which gives every variable made so far its first value.
+Operation GlobalVariablesInitializer(const Scope& scope);
+
+struct GradientAndVariable {
+  Output gradient;  // unset: the loss does not depend on the variable
+  GraphVariable variable;
+};
+
+// Changes variables such that a loss falls. Errors go to the scope's status; what is returned then is unset.
+//
+// Every update waits for all gradients: variables are changed in place, and a gradient may still read one
+// that another update is about to change. Therefore the values after a step do not depend on the number of
+// threads.
+//
+// Learning rates and other parameters are scalars: literals, or tensors, for example a placeholder that is
+// fed another rate at each step.
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  // Adds the gradients of `loss` and the updates. Without `variables`: all trainable ones. The operation that
+  // is returned is one step.
+  Operation Minimize(const Scope& scope, const Output& loss,
+                     const std::vector<GraphVariable>& variables = {}) const;
+  std::vector<GradientAndVariable> ComputeGradients(const Scope& scope, const Output& loss,
+                                                    const std::vector<GraphVariable>& variables = {}) const;
+  // InvalidArgument when no gradient is set.
+  Operation ApplyGradients(const Scope& scope, const std::vector<GradientAndVariable>& gradients) const;
+
+ protected:
+  // A number that the updates use; its name is that of the tensor.
+  struct Parameter {
+    const char* name;
+    Input value;
+  };
+  // One step in the making.
+  struct Step {
+    Scope scope;                       // of the nodes, named after the optimizer
+    std::vector<Output> parameters;    // in the order given to the constructor, float
+    std::vector<GraphVariable> state;  // what Prepare made
+    // A scalar of the variable's type.
+    Output Scalar(const Output& scalar, const GraphVariable& variable) const;
+  };
+
+  Optimizer(std::string name, std::vector<Parameter> parameters)
+      : name_(std::move(name)), parameters_(std::move(parameters)) {}
+
+  // How many slots each variable needs: variables of its shape that begin as zeros, "W/<optimizer>",
+  // "W/<optimizer>_1", …
+  virtual int num_slots() const { return 0; }
+  // Adds the variables that all updates share. `scope` is that of the caller.
+  virtual void Prepare(const Scope& /*scope*/, Step& /*step*/) const {}
+  // Adds the update of one variable.
+  virtual Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                           const std::vector<GraphVariable>& slots) const = 0;
+  // Adds what is to happen after all updates; `scope` waits for them.
+  virtual std::vector<Operation> Finish(const Scope& /*scope*/, const Step& /*step*/) const { return {}; }
+
+ private:
+  Status CheckGradients(const std::vector<GradientAndVariable>& gradients) const;
+  Operation UpdateVariable(const Scope& ready, const Step& step, const GradientAndVariable& gradient) const;
+
+  std::string name_;
+  std::vector<Parameter> parameters_;
+};
+
+// w -= rate * g.
+class GradientDescentOptimizer final : public Optimizer {
+ public:
+  explicit GradientDescentOptimizer(const Input& learning_rate)
+      : Optimizer("GradientDescent", {{"learning_rate", learning_rate}}) {}
+
+ private:
+  Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                   const std::vector<GraphVariable>& slots) const override;
+};
+
+// a = momentum * a + g; w -= rate * a, or with Nesterov's look ahead w -= rate * (g + momentum * a).
+class MomentumOptimizer final : public Optimizer {
+ public:
+  struct Options {
+    bool use_nesterov = false;
+  };
+  MomentumOptimizer(const Input& learning_rate, const Input& momentum)
+      : MomentumOptimizer(learning_rate, momentum, Options()) {}
+  MomentumOptimizer(const Input& learning_rate, const Input& momentum, const Options& options)
+      : Optimizer("Momentum", {{"learning_rate", learning_rate}, {"momentum", momentum}}),
+        options_(options) {}
+
+ private:
+  int num_slots() const override { return 1; }
+  Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                   const std::vector<GraphVariable>& slots) const override;
+
+  Options options_;
+};
+
+// Kingma and Ba, Adam: A Method for Stochastic Optimization, in the form with epsilon outside the correction:
+// m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
+// w -= rate sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + epsilon).
+class AdamOptimizer final : public Optimizer {
+ public:
+  struct Options {
+    Input beta1 = 0.9f;
+    Input beta2 = 0.999f;
+    Input epsilon = 1e-8f;
+  };
+  AdamOptimizer() : AdamOptimizer(0.001f) {}
+  explicit AdamOptimizer(const Input& learning_rate) : AdamOptimizer(learning_rate, Options()) {}
+  AdamOptimizer(const Input& learning_rate, const Options& options)
+      : Optimizer("Adam", {{"learning_rate", learning_rate},
+                           {"beta1", options.beta1},
+                           {"beta2", options.beta2},
+                           {"epsilon", options.epsilon}}) {}
+
+ private:
+  int num_slots() const override { return 2; }
+  void Prepare(const Scope& scope, Step& step) const override;
+  Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                   const std::vector<GraphVariable>& slots) const override;
+  std::vector<Operation> Finish(const Scope& scope, const Step& step) const override;
+};
+
+}  // namespace millrace
