@@ -91,6 +91,8 @@ Status ValidateAttrValue(const AttrDef& attr, const AttrValue& value);
 // Checks the registration itself: names, types, references between args and attrs, defaults within the
 // constraints.
 Status ValidateOpDef(const OpDef& op);
+// The same for the signature of a function, whose name may be anything.
+Status ValidateSignature(const OpDef& op);
 
 // For messages: Op<name=MatMul; signature=a:T, b:T -> product:T; attr=transpose_a:bool,default=false; …>.
 std::string SummarizeOp(const OpDef& op);

@@ -121,8 +121,6 @@ Status ValidateArg(const OpDef& op, const ArgDef& arg, bool output, std::set<std
 }
 
 Status ValidateWithoutContext(const OpDef& op) {
-  if (!IsOpName(op.name))
-    return errors::InvalidArgument("Invalid name: ", op.name, " (Did you use CamelCase?)");
   std::set<std::string> names;
   for (const AttrDef& attr : op.attrs) {
     MR_RETURN_IF_ERROR(ValidateAttr(attr));
@@ -138,10 +136,16 @@ Status ValidateWithoutContext(const OpDef& op) {
 
 }  // namespace
 
-Status ValidateOpDef(const OpDef& op) {
+Status ValidateSignature(const OpDef& op) {
   if (Status s = ValidateWithoutContext(op); !s.ok())
     return s.WithContext(StrCat("; in OpDef: ", SummarizeOp(op)));
   return Status::Ok();
+}
+
+Status ValidateOpDef(const OpDef& op) {
+  if (!IsOpName(op.name))
+    return errors::InvalidArgument("Invalid name: ", op.name, " (Did you use CamelCase?)");
+  return ValidateSignature(op);
 }
 
 }  // namespace millrace
