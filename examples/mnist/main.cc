@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Trains a digit model and says how good it has become: progress on standard error, one JSON object as the
+// last line of standard output, and a report as an HTML page if asked for.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dataset.h"
+#include "json_writer.h"
+#include "model.h"
+#include "report.h"
+#include "train.h"
+
+namespace millrace::mnist {
+namespace {
+
+struct Options {
+  TrainOptions train;
+  std::string data_dir;
+  std::string report;
+};
+
+void AddOptions(CLI::App& app, Options& options) {
+  std::vector<std::string> names;
+  for (const ModelSpec& spec : ModelSpecs()) names.emplace_back(spec.name);
+  app.add_option("--model", options.train.model, "What to train")->check(CLI::IsMember(names));
+  app.add_option(
+      "--data_dir", options.data_dir,
+      "MNIST files; without it $MNIST_DIR, ./data/mnist and ../shared/data/mnist are looked at, and "
+      "else digits are generated ('generated' asks for that)");
+  app.add_option("--steps", options.train.steps, "Training steps")->check(CLI::NonNegativeNumber);
+  app.add_option("--batch", options.train.batch, "Examples in a step")->check(CLI::PositiveNumber);
+  app.add_option("--seed", options.train.seed, "Of all random numbers");
+  app.add_option("--threads", options.train.threads, "0: one per core")->check(CLI::Range(0, 1024));
+  app.add_option("--report", options.report, "Where to write the report, an HTML page");
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_name() == "--help") continue;
+    option->capture_default_str();
+    option->take_last();  // so that a script's defaults can be overridden
+  }
+}
+
+void ShowProgress(const Progress& progress, int64_t steps) {
+  static const bool is_terminal = isatty(STDERR_FILENO) != 0;
+  std::fprintf(stderr, "%sstep %lld/%lld  train accuracy %.3f loss %.4f  test accuracy %.4f loss %.4f%s",
+               is_terminal ? "\r" : "", static_cast<long long>(progress.step), static_cast<long long>(steps),
+               progress.train_accuracy, progress.train_loss, progress.test_accuracy, progress.test_loss,
+               is_terminal && progress.step < steps ? "" : "\n");
+}
+
+Status Run(Options options) {
+  if (options.train.threads == 0) {
+    options.train.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }
+  const char* const mnist_dir = std::getenv("MNIST_DIR");
+  MR_ASSIGN_OR_RETURN(const Dataset data, LoadDataset({.data_dir = options.data_dir,
+                                                       .mnist_dir = mnist_dir == nullptr ? "" : mnist_dir,
+                                                       .threads = options.train.threads}));
+  std::fprintf(stderr, "%s on %s, %d threads\n", options.train.model.c_str(), data.source.c_str(),
+               options.train.threads);
+  MR_ASSIGN_OR_RETURN(const ReportData report, Train(data, options.train, [&](const Progress& progress) {
+                        ShowProgress(progress, options.train.steps);
+                      }));
+  if (!options.report.empty()) {
+    MR_RETURN_IF_ERROR(WriteReport(report, options.report));
+    std::fprintf(stderr, "report: %s\n", options.report.c_str());
+  }
+  JsonWriter json;
+  json.BeginObject()
+      .Field("model", report.model)
+      .Field("data", report.data)
+      .Field("steps", report.steps)
+      .Field("threads", report.threads)
+      .Field("test_accuracy", report.final_accuracy)
+      .Field("test_loss", report.final_loss)
+      .Field("step_us_median", report.step_times.median)
+      .Field("step_us_p99", report.step_times.p99)
+      .Field("seconds", report.seconds)
+      .EndObject();
+  std::printf("%s\n", json.text().c_str());
+  return Status();
+}
+
+}  // namespace
+}  // namespace millrace::mnist
+
+int main(int argc, char** argv) {
+  millrace::mnist::Options options;
+  CLI::App app("Trains a model that reads handwritten digits.", "mnist");
+  millrace::mnist::AddOptions(app, options);
+  CLI11_PARSE(app, argc, argv);
+  const millrace::Status status = millrace::mnist::Run(std::move(options));
+  if (!status.ok()) std::fprintf(stderr, "mnist: %s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}

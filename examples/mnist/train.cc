@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "train.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "millrace/client_session.h"
+#include "model.h"
+
+namespace millrace::mnist {
+namespace {
+
+constexpr int64_t kStepsBetweenEvaluations = 100;
+constexpr int64_t kEvaluationBatch = 500;
+
+using Clock = std::chrono::steady_clock;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+struct Batch {
+  explicit Batch(int64_t size)
+      : images(DataType::kFloat, {size, kImageSide, kImageSide, 1}),
+        labels(DataType::kFloat, {size, kClasses}) {}
+  Tensor images;
+  Tensor labels;
+};
+
+struct Score {
+  double accuracy = 0;
+  double loss = 0;  // per example
+};
+
+SessionOptions WithThreads(int threads) {
+  SessionOptions options;
+  options.intra_op_parallelism_threads = threads;
+  options.inter_op_parallelism_threads = threads;
+  return options;
+}
+
+class Trainer {
+ public:
+  Trainer(const Dataset& data, const TrainOptions& options, const ModelSpec& spec)
+      : data_(data),
+        options_(options),
+        scope_(Scope::NewRootScope()),
+        model_(BuildModel(scope_, spec, options.seed)),
+        session_(scope_, WithThreads(options.threads)),
+        batcher_(data.train, options.seed),
+        batch_(options.batch) {}
+
+  StatusOr<ReportData> Run(const std::function<void(const Progress&)>& on_progress) {
+    const Clock::time_point start = Clock::now();
+    MR_RETURN_IF_ERROR(Prepare());
+    for (int64_t step = 0;; ++step) {
+      batcher_.NextBatch(batch_.images.flat<float>(), batch_.labels.flat<float>());
+      if (step % kStepsBetweenEvaluations == 0 || step == options_.steps) {
+        MR_RETURN_IF_ERROR(Evaluate(step, on_progress));
+      }
+      if (step == options_.steps) break;
+      MR_RETURN_IF_ERROR(Step(step));
+    }
+    report_.final_accuracy = report_.test_accuracy.values.back();
+    report_.final_loss = report_.test_loss.values.back();
+    AddTestPredictions(data_.test, probabilities_, report_);
+    report_.step_times = SummarizeStepTimes(std::move(step_us_));
+    report_.seconds = SecondsSince(start);
+    return std::move(report_);
+  }
+
+ private:
+  Status Prepare() {
+    report_.model = options_.model;
+    report_.data = data_.source;
+    report_.steps = options_.steps;
+    report_.batch = options_.batch;
+    report_.seed = options_.seed;
+    report_.threads = options_.threads;
+    MR_RETURN_IF_ERROR(session_.Run({}, {}, {model_.initializer}, nullptr));
+    std::vector<Output> values;
+    for (const GraphVariable& parameter : model_.parameters) {
+      values.push_back(parameter.value());
+      const auto shape = scope_.ShapeOf(parameter.ref()).ToTensorShape();
+      if (!shape.ok()) return shape.status();
+      report_.parameters.push_back(
+          {.name = parameter.name(), .shape = {shape->dims().begin(), shape->dims().end()}});
+    }
+    std::vector<Output> feeds = {model_.images, model_.labels};
+    if (model_.keep_probability.IsSet()) feeds.push_back(model_.keep_probability);
+    MR_ASSIGN_OR_RETURN(
+        evaluate_, session_.MakeCallable(feeds, {model_.accuracy, model_.loss, model_.probabilities}, {}));
+    if (model_.learning_rate.IsSet()) feeds.push_back(model_.learning_rate);
+    MR_ASSIGN_OR_RETURN(train_, session_.MakeCallable(feeds, {}, {model_.train_step}));
+    MR_ASSIGN_OR_RETURN(read_, session_.MakeCallable({}, values, {}));
+    return Status();
+  }
+
+  // What is fed for a batch, apart from the learning rate.
+  std::vector<Tensor> FeedsOf(const Batch& batch, float keep_probability) const {
+    std::vector<Tensor> feeds = {batch.images, batch.labels};
+    if (model_.keep_probability.IsSet()) feeds.push_back(Tensor::Scalar(keep_probability));
+    return feeds;
+  }
+
+  Status Step(int64_t step) {
+    std::vector<Tensor> feeds = FeedsOf(batch_, kTrainKeepProbability);
+    if (model_.learning_rate.IsSet()) feeds.push_back(Tensor::Scalar(LearningRate(step)));
+    const Clock::time_point start = Clock::now();
+    const Status status = session_.RunCallable(train_, feeds, nullptr);
+    step_us_.push_back(SecondsSince(start) * 1e6);
+    return status;
+  }
+
+  // Appends the probabilities to `probabilities` unless that is null.
+  StatusOr<Score> ScoreOf(const Batch& batch, std::vector<float>* probabilities) {
+    std::vector<Tensor> outputs;
+    MR_RETURN_IF_ERROR(session_.RunCallable(evaluate_, FeedsOf(batch, 1.0f), &outputs));
+    if (probabilities != nullptr) {
+      const auto values = std::as_const(outputs[2]).flat<float>();
+      probabilities->insert(probabilities->end(), values.begin(), values.end());
+    }
+    return Score{.accuracy = outputs[0].scalar<float>(),
+                 .loss = outputs[1].scalar<float>() / static_cast<double>(batch.images.dim(0))};
+  }
+
+  StatusOr<Score> ScoreOfTestSet() {
+    Score total;
+    probabilities_.clear();
+    const int64_t size = data_.test.size();
+    for (int64_t begin = 0; begin < size; begin += kEvaluationBatch) {
+      const int64_t count = std::min(kEvaluationBatch, size - begin);
+      Batch batch(count);
+      const auto labels =
+          std::span(data_.test.labels).subspan(static_cast<size_t>(begin), static_cast<size_t>(count));
+      std::copy_n(data_.test.image(begin).data(), count * kPixels, batch.images.data<float>());
+      OneHot(labels, batch.labels.flat<float>());
+      MR_ASSIGN_OR_RETURN(const Score score, ScoreOf(batch, &probabilities_));
+      const double weight = static_cast<double>(count) / static_cast<double>(size);
+      total.accuracy += score.accuracy * weight;
+      total.loss += score.loss * weight;
+    }
+    return total;
+  }
+
+  Status Evaluate(int64_t step, const std::function<void(const Progress&)>& on_progress) {
+    MR_ASSIGN_OR_RETURN(const Score train, ScoreOf(batch_, nullptr));
+    MR_ASSIGN_OR_RETURN(const Score test, ScoreOfTestSet());
+    report_.train_accuracy.Add(step, train.accuracy);
+    report_.train_loss.Add(step, train.loss);
+    report_.test_accuracy.Add(step, test.accuracy);
+    report_.test_loss.Add(step, test.loss);
+    std::vector<Tensor> values;
+    MR_RETURN_IF_ERROR(session_.RunCallable(read_, {}, &values));
+    for (size_t i = 0; i < values.size(); ++i) {
+      report_.parameters[i].snapshots.push_back(Describe(step, std::as_const(values[i]).flat<float>()));
+    }
+    if (on_progress) {
+      on_progress({.step = step,
+                   .train_accuracy = train.accuracy,
+                   .train_loss = train.loss,
+                   .test_accuracy = test.accuracy,
+                   .test_loss = test.loss});
+    }
+    return Status();
+  }
+
+  const Dataset& data_;
+  const TrainOptions& options_;
+  const Scope scope_;
+  const Model model_;
+  ClientSession session_;
+  Session::CallableHandle train_ = -1, evaluate_ = -1, read_ = -1;
+  Batcher batcher_;
+  Batch batch_;
+  std::vector<double> step_us_;
+  std::vector<float> probabilities_;  // of the test set, by the latest evaluation
+  ReportData report_;
+};
+
+}  // namespace
+
+StatusOr<ReportData> Train(const Dataset& data, const TrainOptions& options,
+                           const std::function<void(const Progress&)>& on_progress) {
+  const ModelSpec* const spec = FindModelSpec(options.model);
+  if (spec == nullptr) return errors::InvalidArgument("no model '", options.model, "'");
+  if (options.steps < 0) return errors::InvalidArgument("steps must not be negative, got ", options.steps);
+  if (options.batch < 1 || options.batch > data.train.size()) {
+    return errors::InvalidArgument("batch must be 1 to ", data.train.size(), ", got ", options.batch);
+  }
+  if (data.test.size() == 0) return errors::InvalidArgument("the test set is empty");
+  return Trainer(data, options, *spec).Run(on_progress);
+}
+
+}  // namespace millrace::mnist
