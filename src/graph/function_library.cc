@@ -24,16 +24,6 @@ std::string CanonicalBytes(const tensorflow::FunctionDef& def) {
   return bytes;
 }
 
-// The rules for op definitions hold for signatures too, save that a function may have any name.
-Status ValidateSignature(const OpDef& signature) {
-  if (signature.name.empty()) return errors::InvalidArgument("A function in the library has no name");
-  OpDef probe = signature;
-  probe.name = "Function";
-  const Status status = ValidateOpDef(probe);
-  return status.ok() ? status
-                     : status.WithContext(StrCat("; in the signature of function '", signature.name, "'"));
-}
-
 }  // namespace
 
 struct FunctionLibrary::Entry {
@@ -57,7 +47,9 @@ Status FunctionLibrary::Add(const tensorflow::FunctionDef& def) {
   auto signature = OpDefFromProto(def.signature());
   if (!signature.ok())
     return signature.status().WithContext(StrCat("; in the signature of function '", name, "'"));
-  MR_RETURN_IF_ERROR(ValidateSignature(*signature));
+  if (Status valid = ValidateSignature(*signature); !valid.ok()) {
+    return valid.WithContext(StrCat("; in the signature of function '", name, "'"));
+  }
   entry->def = def;
   entry->op.def = *std::move(signature);
   entry->op.traits.has_side_effects = entry->op.def.is_stateful;

@@ -131,7 +131,8 @@ struct Process {
   SharedLists shared[kNumClasses];
   LargeCache large;
   Totals totals;  // what large blocks, ended threads and threads without a cache did
-  const int64_t memory_limit = int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+  // Relaxed, as totals: a bound, publishes nothing.
+  std::atomic<int64_t> memory_limit{int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE)};
   Mutex mu;
   ThreadCache* caches MR_GUARDED_BY(mu) = nullptr;
 
@@ -243,7 +244,7 @@ void DeallocateSmall(void* p, size_t bytes) {
 bool AddInUse(Process& process, int64_t bytes) {
   Totals& totals = process.totals;
   const int64_t in_use = totals.bytes_in_use.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  if (in_use > process.memory_limit) {
+  if (in_use > process.memory_limit.load(std::memory_order_relaxed)) {
     totals.bytes_in_use.fetch_sub(bytes, std::memory_order_relaxed);
     return false;
   }
@@ -256,7 +257,7 @@ bool AddInUse(Process& process, int64_t bytes) {
 void* AllocateLarge(size_t bytes) {
   Process& process = TheProcess();
   // Promising more than the machine has would end in a kill, not in an error.
-  if (bytes > static_cast<size_t>(process.memory_limit)) return nullptr;
+  if (bytes > static_cast<size_t>(process.memory_limit.load(std::memory_order_relaxed))) return nullptr;
   const auto size = static_cast<int64_t>(bytes);
   if (!AddInUse(process, size)) return nullptr;
   void* p = nullptr;
@@ -292,6 +293,10 @@ void CpuAllocatorImpl::DeallocateSlow(void* p, size_t bytes) {
   process.large.Give(p, LargeCache::BinOf(bytes));
 }
 
+void CpuAllocatorImpl::SetMemoryLimit(int64_t bytes) {
+  TheProcess().memory_limit.store(bytes, std::memory_order_relaxed);
+}
+
 AllocatorStats CpuAllocatorImpl::Stats() const {
   Process& process = TheProcess();
   AllocatorStats stats;
@@ -299,7 +304,7 @@ AllocatorStats CpuAllocatorImpl::Stats() const {
   RaiseTo(process.totals.peak, stats.bytes_in_use);
   stats.peak_bytes_in_use = process.totals.peak.load(std::memory_order_relaxed);
   stats.largest_alloc_size = process.totals.largest.load(std::memory_order_relaxed);
-  stats.bytes_limit = process.memory_limit;
+  stats.bytes_limit = process.memory_limit.load(std::memory_order_relaxed);
   stats.num_allocs = process.totals.num_allocs.load(std::memory_order_relaxed);
   MutexLock lock(process.mu);
   for (ThreadCache* c = process.caches; c != nullptr; c = c->next) {

@@ -119,6 +119,8 @@ class CpuAllocatorImpl final : public Allocator {
 
   AllocatorStats Stats() const override;
 
+  // Refuses large blocks when more than `bytes` would be in use; at first the machine's memory.
+  void SetMemoryLimit(int64_t bytes);
   // Gives the cached large blocks back to the system.
   void ReleaseCachedMemory();
   // Bytes of free large blocks kept for reuse.

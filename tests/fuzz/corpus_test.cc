@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs the fuzz targets over their seeds and past finds, over every prefix of each and over seeded mutations,
+// so that what a fuzzer once found stays fixed in every build.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/fuzz/fuzz_targets.h"
+
+namespace millrace {
+namespace {
+
+std::vector<std::string> Seeds(const std::string& target) {
+  std::vector<std::string> seeds;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(MR_FUZZ_CORPUS) + "/" + target)) {
+    std::ifstream file(entry.path(), std::ios::binary);
+    seeds.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  return seeds;
+}
+
+void RunAll(const std::string& target, void (*run)(std::string_view)) {
+  const std::vector<std::string> seeds = Seeds(target);
+  ASSERT_FALSE(seeds.empty());
+  std::mt19937 rng(1);
+  for (const std::string& seed : seeds) {
+    run(seed);
+    const size_t step = seed.size() / 50 + 1;
+    for (size_t n = 0; n < seed.size(); n += step) run(std::string_view(seed).substr(0, n));
+    for (int i = 0; i < 50 && !seed.empty(); ++i) {
+      std::string mutant = seed;
+      for (int k = 0; k < 3; ++k) mutant[rng() % mutant.size()] = static_cast<char>(rng());
+      run(mutant);
+    }
+  }
+}
+
+TEST(FuzzCorpusTest, GraphDefsEndWithAStatus) { RunAll("graph", FuzzGraphDef); }
+TEST(FuzzCorpusTest, TensorProtosEndWithAStatus) { RunAll("tensor", FuzzTensorProto); }
+
+}  // namespace
+}  // namespace millrace
