@@ -6,8 +6,9 @@
 
 namespace millrace {
 
-// Puts everything that ships with the engine into the global registries: ops, gradients, kernels, device factories.
-// Does it once, however often and from however many threads it is called; every call returns the outcome.
+// Puts everything that ships with the engine into the global registries: ops, gradients, kernels, device
+// factories. Does it once, however often and from however many threads it is called; every call returns the
+// outcome.
 Status RegisterBuiltins();
 
 }  // namespace millrace

@@ -24,7 +24,7 @@ struct VariableRecord {
 };
 
 // What all scopes of one graph share.
-struct Scope::State {
+struct [[gnu::visibility("hidden")]] Scope::State {
   State() : graph(OpRegistry::Global()), shapes(graph) {}
 
   // `wanted`, or `wanted`_1, … : the first name that neither a node nor a scope has.
