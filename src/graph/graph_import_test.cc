@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/graph_import.h"
 
+#include <random>
+
 #include <gmock/gmock.h>
+#include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
 #include "graph/function_library.h"
@@ -365,6 +368,60 @@ TEST_F(ImportTest, AChainOfTwoHundredThousandNodesNeedsNoDeepStack) {
   const auto order = TopologicalOrder(graph_);
   ASSERT_TRUE(order.ok());
   EXPECT_EQ((*order)[kLength]->name(), "199999");
+}
+
+// Bytes of a valid GraphDef, changed at random: whatever comes of it, a Status does, and the graph stays
+// sound.
+TEST_F(ImportTest, MutatedBytesGiveAStatusAndASoundGraph) {
+  const std::string seed =
+      GraphDefFromText(
+          Placeholder("a") + ConstInts("dims", "int_val: [2, 3] tensor_shape { dim { size: 2 } }") +
+          Node("s", "Split", "input: 'a' attr { key: 'n' value { i: 2 } } " + Type("T", "DT_FLOAT")) +
+          Node("r", "Reshape", "input: 's:1' input: 'dims' input: '^a'") +
+          Node("sum", "Add", "input: 'r' input: 's' attr { key: '_class' value { list { s: 'loc:@a' } } }") +
+          Node("m", "Merge",
+               "input: 'sum' input: 'n' " + Type("T", "DT_FLOAT") + "attr { key: 'N' value { i: 2 } }") +
+          Node("n", "NextIteration", "input: 'm' " + Type("T", "DT_FLOAT")) +
+          "library { function { signature { name: 'f' input_arg { name: 'x' type: DT_FLOAT } } } }"
+          "versions { producer: 24 }")
+          .SerializeAsString();
+  options_.max_tensor_bytes = 1 << 20;
+  google::protobuf::SetLogHandler(nullptr);  // it would tell of every malformed string
+  std::mt19937 random(3);
+  int imported = 0;
+  for (int round = 0; round < 4000; ++round) {
+    std::string bytes = seed;
+    const int changes = random() % 4 == 0 ? 3 : 1;
+    for (int change = 0; change < changes; ++change) {
+      const size_t at = random() % bytes.size();
+      if (random() % 3 == 0) {
+        bytes.erase(at, 1 + random() % 3);
+      } else if (random() % 3 == 0) {
+        bytes.insert(at, 1, static_cast<char>(random()));
+      } else {
+        bytes[at] = static_cast<char>(random() % 2 == 0 ? random() : bytes[at] ^ (1 << random() % 8));
+      }
+      if (bytes.empty()) bytes = "x";
+    }
+    tensorflow::GraphDef def;
+    if (!ParseGraphDef(bytes, &def).ok()) continue;
+    Graph graph(TestOps());
+    const Status status = ImportGraphDef(def, options_, &graph);
+    ASSERT_TRUE(graph.Validate().ok()) << graph.Validate() << "\n" << def.DebugString();
+    if (status.ok()) {
+      ++imported;
+      tensorflow::GraphDef out;
+      ExportGraphDef(graph, &out);
+      Graph again(TestOps());
+      const Status second = ImportGraphDef(out, options_, &again);
+      ASSERT_TRUE(second.ok()) << second << "\n" << out.DebugString();
+      ASSERT_EQ(GraphText(again), GraphText(graph));
+    } else {
+      ASSERT_EQ(graph.num_nodes(), 2) << status;
+      ASSERT_FALSE(status.message().empty());
+    }
+  }
+  EXPECT_GT(imported, 50) << "the changes are too coarse to reach what comes after parsing";
 }
 
 }  // namespace
