@@ -53,7 +53,7 @@ double ValueAt(const Tensor& t, int64_t i) {
   }
 }
 
-void SetUp(const Golden& g, KernelRunner* runner) {
+void Prepare(const Golden& g, KernelRunner* runner) {
   runner->Attr("seed", g.seed).Attr("seed2", g.seed2).Input(Tensor::Vector<int64_t>({g.elements}));
   if (g.op != "RandomUniformInt") {
     runner->Attr("dtype", DataType::kFloat);
@@ -74,7 +74,7 @@ TEST(RandomGoldenTest, TwoRunsGiveTensorFlowsNumbersAtAnyThreadCount) {
       SCOPED_TRACE(g.op + " " + g.type + " seeds " + std::to_string(g.seed) + " " + std::to_string(g.seed2) +
                    " of " + std::to_string(g.elements) + (threads == nullptr ? "" : ", four threads"));
       KernelRunner runner(g.op);
-      SetUp(g, &runner);
+      Prepare(g, &runner);
       runner.Pool(threads);
       for (const auto& samples : g.runs) {
         auto out = runner.RunOne();
