@@ -92,6 +92,7 @@ class Importer {
   Status AddControlInput(const NodeDef& def, Node* node, std::string_view input);
   StatusOr<NodeOutput> Resolve(const NodeDef& def, std::string_view input) const;
   Status OrderNodes();
+  void InferOldShapes(ShapeRefiner* shapes) const;
   Status InferNewShapes();
   Status MergeDeclaredShapes(const Node& node, ShapeRefiner* shapes) const;
 
@@ -343,8 +344,37 @@ Status Importer::MergeDeclaredShapes(const Node& node, ShapeRefiner* shapes) con
   return Status();
 }
 
+// Of the nodes that the graph had before and on which new ones depend: depth first, without recursion.
+void Importer::InferOldShapes(ShapeRefiner* shapes) const {
+  std::vector<bool> seen(static_cast<size_t>(first_id_), false);
+  std::vector<std::pair<const Node*, size_t>>
+      path;  // nodes whose inputs are being followed, with the next input
+  const auto enter = [&](const Edge* edge) {
+    const auto id = static_cast<size_t>(edge->src->id());
+    if (edge->IsControl() || id >= seen.size() || seen[id]) return;
+    seen[id] = true;
+    path.emplace_back(edge->src, 0);
+  };
+  for (const Node* node : order_) {
+    for (const Edge* edge : node->data_in_edges()) {
+      enter(edge);
+      while (!path.empty()) {
+        const Node* old = path.back().first;
+        const size_t next = path.back().second++;
+        if (next < old->data_in_edges().size()) {
+          if (old->in_edges()[next] != nullptr) enter(old->in_edges()[next]);
+          continue;
+        }
+        path.pop_back();
+        shapes->AddNode(*old).IgnoreError("the node was accepted before; its shape stays unknown");
+      }
+    }
+  }
+}
+
 Status Importer::InferNewShapes() {
   ShapeRefiner shapes(*graph_);
+  if (first_id_ > 2) InferOldShapes(&shapes);
   for (const Node* node : order_) {
     MR_RETURN_IF_ERROR(shapes.AddNode(*node));
     MR_RETURN_IF_ERROR(MergeDeclaredShapes(*node, &shapes));

@@ -200,6 +200,18 @@ TEST_F(ImportTest, ShapesThatCantBeAreRefusedWithOpAndShapes) {
   EXPECT_TRUE(Import(def).ok());
 }
 
+TEST_F(ImportTest, ExtensionIsCheckedAgainstTheShapesOfTheGraph) {
+  const auto vector = [](const std::string& name, int size) {
+    return Node(name, "Placeholder",
+                Type("dtype", "DT_FLOAT") +
+                    StrCat("attr { key: 'shape' value { shape { dim { size: ", size, " } } } }"));
+  };
+  ASSERT_TRUE(Import(vector("a", 2) + Identity("b", "a") + vector("c", 3)).ok());
+  ExpectInvalid(Node("sum", "Add", "input: 'b' input: 'c'"),
+                {"for 'sum' (op: 'Add') with input shapes: [2], [3]."});
+  EXPECT_TRUE(Import(Node("sum", "Add", "input: 'b' input: 'a'")).ok());
+}
+
 TEST_F(ImportTest, DeclaredOutputShapesMustFitAndAreKept) {
   const auto with_shape = [](const std::string& name, int size) {
     return Node(name, "Const",
