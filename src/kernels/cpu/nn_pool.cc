@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// The attributes of the four pooling ops. The routines work on NHWC in float or double: other layouts are
+// The attributes of the pooling ops. The routines work on NHWC in float or double: other layouts are
 // transposed, and other types go through a type that holds their values exactly.
 class PoolKernel : public OpKernel {
  public:
@@ -179,6 +179,33 @@ class MaxPoolGradKernel final : public PoolKernel {
   }
 };
 
+class MaxPoolGradGradKernel final : public PoolKernel {
+ public:
+  using PoolKernel::PoolKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& image = context.input(0);
+    const Tensor& pooled = context.input(1);
+    const Tensor& gradient = context.input(2);
+    MR_ASSIGN_OR_RETURN(const cpu::PoolParams p, MakeParams(image.shape()));
+    if (pooled.shape() != OutputShape(p)) {
+      return errors::InvalidArgument("Expected orig_output shape to be ", OutputShape(p), ", but got ",
+                                     pooled.shape());
+    }
+    if (gradient.shape() != image.shape()) {
+      return errors::InvalidArgument("Expected grad shape to be ", image.shape(), ", but got ",
+                                     gradient.shape());
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, OutputShape(p)));
+    if (out->num_elements() == 0) return Status();
+    MR_ASSIGN_OR_RETURN(const Tensor in, ToWork(context, image));
+    MR_ASSIGN_OR_RETURN(const Tensor dx, ToWork(context, gradient));
+    return Produce(context, out, OutNhwc(p), [&](auto* to, cpu::Parallel& parallel) {
+      using T = typename ElementOf<decltype(to)>::type;
+      cpu::MaxPoolGradGrad<T>(p, in.data<T>(), dx.data<T>(), to, parallel);
+    });
+  }
+};
+
 class AvgPoolGradKernel final : public PoolKernel {
  public:
   using PoolKernel::PoolKernel;
@@ -210,6 +237,7 @@ void RegisterNnPoolKernels(KernelRegistry& registry) {
       Filter(RealTypes(), [](DataType t) { return t != DataType::kInt64 && t != DataType::kUint64; });
   registry.Register<PoolForwardKernel<true>>(KernelDef("MaxPool").Types("T", types));
   registry.Register<MaxPoolGradKernel>(KernelDef("MaxPoolGrad").Types("T", types));
+  registry.Register<MaxPoolGradGradKernel>(KernelDef("MaxPoolGradGrad").Types("T", types));
   registry.Register<PoolForwardKernel<false>>(KernelDef("AvgPool").Types("T", FloatTypes()));
   registry.Register<AvgPoolGradKernel>(KernelDef("AvgPoolGrad").Types("T", FloatTypes()));
 }

@@ -170,7 +170,8 @@ class VariableShapeKernel final : public OpKernel {
 
 class ResourceGatherKernel final : public OpKernel {
  public:
-  using OpKernel::OpKernel;
+  explicit ResourceGatherKernel(KernelConstruction& c)
+      : OpKernel(c), batch_dims_(c.Attr<int64_t>("batch_dims")) {}
   Status Compute(KernelContext& context) override {
     Tensor params;  // keeps the value while the variable may change
     MR_RETURN_IF_ERROR(UpdateResource(context, 0, context.output_type(0), [&](Tensor& variable) {
@@ -178,25 +179,33 @@ class ResourceGatherKernel final : public OpKernel {
       return Status();
     }));
     if (params.rank() < 1) return errors::InvalidArgument("params must be at least 1 dimensional");
-    return GatherInto(context, params, context.input(1), 0, 0);
+    const Tensor& indices = context.input(1);
+    const int64_t batch_dims = batch_dims_ < 0 ? batch_dims_ + indices.rank() : batch_dims_;
+    if (batch_dims < 0 || batch_dims > indices.rank() || batch_dims >= params.rank()) {
+      return errors::InvalidArgument("batch_dims (", batch_dims_,
+                                     ") must be less than the rank of the variable (", params.rank(),
+                                     ") and at most the rank of indices (", indices.rank(), ")");
+    }
+    return GatherInto(context, params, indices, static_cast<int>(batch_dims), static_cast<int>(batch_dims));
   }
+
+ private:
+  const int64_t batch_dims_;
 };
 
-class ResourceScatterKernel final : public OpKernel {
+class ResourceScatterAddKernel final : public OpKernel {
  public:
-  ResourceScatterKernel(KernelConstruction& c, ScatterOp op) : OpKernel(c), op_(op) {}
+  using OpKernel::OpKernel;
   Status Compute(KernelContext& context) override {
     const Tensor& indices = context.input(1);
     const Tensor& updates = context.input(2);
     return UpdateResource(context, 0, updates.dtype(), [&](Tensor& variable) -> Status {
       MR_RETURN_IF_ERROR(CheckScatter(variable, indices, updates));
       MR_RETURN_IF_ERROR(MakeWritable(context, variable));
-      return Scatter(op_, variable, indices, updates);
+      Scatter(ScatterOp::kAdd, variable, indices, updates);
+      return Status();
     });
   }
-
- private:
-  const ScatterOp op_;
 };
 
 }  // namespace
@@ -213,15 +222,9 @@ void RegisterResourceVariableKernels(KernelRegistry& registry) {
       KernelDef("AssignSubVariableOp").Types("dtype", NumberTypes()));
   registry.Register<VariableShapeKernel>(KernelDef("VariableShape"));
   registry.Register<ResourceGatherKernel>(KernelDef("ResourceGather").Types("Tindices", IndexTypes()));
-  for (const auto& [name, op] :
-       {std::pair("ResourceScatterUpdate", ScatterOp::kAssign),
-        std::pair("ResourceScatterAdd", ScatterOp::kAdd), std::pair("ResourceScatterSub", ScatterOp::kSub),
-        std::pair("ResourceScatterMul", ScatterOp::kMul), std::pair("ResourceScatterDiv", ScatterOp::kDiv),
-        std::pair("ResourceScatterMin", ScatterOp::kMin), std::pair("ResourceScatterMax", ScatterOp::kMax)}) {
-    registry.Register(
-        KernelDef(name).Types("dtype", ScatterTypes(op)).Types("Tindices", IndexTypes()),
-        [op = op](KernelConstruction& c) { return std::make_unique<ResourceScatterKernel>(c, op); });
-  }
+  registry.Register<ResourceScatterAddKernel>(KernelDef("ResourceScatterAdd")
+                                                  .Types("dtype", ScatterTypes(ScatterOp::kAdd))
+                                                  .Types("Tindices", IndexTypes()));
 }
 
 }  // namespace millrace

@@ -75,6 +75,28 @@ void MaxPoolGrad(const PoolParams& params, const T* input, const T* out_grad, T*
 }
 
 template <typename T>
+void MaxPoolGradGrad(const PoolParams& params, const T* input, const T* in_grad, T* out, Parallel& parallel) {
+  const PoolParams& p = params;
+  ForEachRow(p, parallel, [&](const PoolBlock& block) {
+    for (int64_t i = block.row_begin * p.out_w; i < block.row_end * p.out_w; ++i) {
+      const int64_t top = i / p.out_w * p.stride_h - p.pad_top, left = i % p.out_w * p.stride_w - p.pad_left;
+      const int64_t bottom = std::min(top + p.window_h, p.in_h), right = std::min(left + p.window_w, p.in_w);
+      for (int64_t c = 0; c < p.channels; ++c) {
+        int64_t best = -1;
+        for (int64_t h = std::max<int64_t>(top, 0); h < bottom; ++h) {
+          for (int64_t w = std::max<int64_t>(left, 0); w < right; ++w) {
+            const int64_t at = ((block.image * p.in_h + h) * p.in_w + w) * p.channels + c;
+            const bool is_nan = input[at] != input[at];
+            if (best < 0 || input[at] > input[best] || (is_nan && input[best] == input[best])) best = at;
+          }
+        }
+        out[(block.image * p.out_h * p.out_w + i) * p.channels + c] = best < 0 ? T(0) : in_grad[best];
+      }
+    }
+  });
+}
+
+template <typename T>
 void AvgPool(const PoolParams& params, const T* input, T* output, Parallel& parallel) {
   const SimdKernels<T>& kernels = ActiveKernels<T>();
   ForEachRow(params, parallel, [&](const PoolBlock& block) { kernels.avg_pool(block, input, output); });
@@ -91,6 +113,8 @@ template void MaxPool(const PoolParams&, const float*, float*, Parallel&);
 template void MaxPool(const PoolParams&, const double*, double*, Parallel&);
 template void MaxPoolGrad(const PoolParams&, const float*, const float*, float*, Parallel&);
 template void MaxPoolGrad(const PoolParams&, const double*, const double*, double*, Parallel&);
+template void MaxPoolGradGrad(const PoolParams&, const float*, const float*, float*, Parallel&);
+template void MaxPoolGradGrad(const PoolParams&, const double*, const double*, double*, Parallel&);
 template void AvgPool(const PoolParams&, const float*, float*, Parallel&);
 template void AvgPool(const PoolParams&, const double*, double*, Parallel&);
 template void AvgPoolGrad(const PoolParams&, const float*, float*, Parallel&);

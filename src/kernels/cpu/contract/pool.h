@@ -31,6 +31,11 @@ void MaxPool(const PoolParams& params, const T* input, T* output, Parallel& para
 template <typename T>
 void MaxPoolGrad(const PoolParams& params, const T* input, const T* out_grad, T* in_grad, Parallel& parallel);
 
+// The gradient of MaxPoolGrad for its out_grad: each output takes the value that `in_grad` has at the first
+// maximum of its window, 0 when the window lies wholly outside.
+template <typename T>
+void MaxPoolGradGrad(const PoolParams& params, const T* input, const T* in_grad, T* out, Parallel& parallel);
+
 template <typename T>
 void AvgPool(const PoolParams& params, const T* input, T* output, Parallel& parallel);
 
