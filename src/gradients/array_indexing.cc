@@ -81,15 +81,20 @@ Status GatherGrad(GradientContext& c) {
 
 // The attribute as a number from 0 on: negative ones count from the rank of the indices.
 Expr BatchDims(GradientContext& c) {
-  const auto batch_dims = static_cast<double>(c.Attr<int64_t>("batch_dims"));
-  const Expr value = Scalar(c.builder(), DataType::kInt32, batch_dims);
+  const auto batch_dims = c.Attr<int64_t>("batch_dims");
+  if (batch_dims < -TensorShape::kMaxRank || batch_dims > TensorShape::kMaxRank) {
+    c.builder().Fail(errors::InvalidArgument("batch_dims is out of range: ", batch_dims));
+    return Expr(c.builder(), {});
+  }
+  const Expr value = Scalar(c.builder(), DataType::kInt32, static_cast<double>(batch_dims));
   return batch_dims < 0 ? RankOf(c.input(1)) + value : value;
 }
 
 Status GatherV2Grad(GradientContext& c) {
   const Expr params = c.input(0), indices = c.input(1);
   const auto axis = StaticIntegers(c.input(2));
-  if (axis.ok() && (*axis)[0] == 0 && c.Attr<int64_t>("batch_dims") == 0) return GatherGrad(c);
+  if (axis.ok() && *axis == std::vector<int64_t>{0} && c.Attr<int64_t>("batch_dims") == 0)
+    return GatherGrad(c);
   const Expr positive = Op("FloorMod", {CastTo(c.input(2), DataType::kInt32), RankOf(params)});
   c.SetInputGrad(0, ScatterRows(c.grad(0), indices, ShapeOf(params), positive, BatchDims(c)));
   return c.status();

@@ -9,6 +9,9 @@ namespace {
 
 using gradients::Row;
 
+// Segments of which there are no rows would divide by zero.
+Expr AtLeastOne(const Expr& count) { return Op("Maximum", {count, ScalarLike(count, 1)}); }
+
 Expr Ones(const Expr& like) { return Fill(ShapeOf(like), ScalarLike(like, 1)); }
 
 Status SegmentSumGrad(GradientContext& c) {
@@ -18,7 +21,7 @@ Status SegmentSumGrad(GradientContext& c) {
 
 Status SegmentMeanGrad(GradientContext& c) {
   const Expr x = c.input(0), ids = c.input(1);
-  const Expr rows = Op("SegmentSum", {Fill(ShapeOf(ids), ScalarLike(x, 1)), ids});
+  const Expr rows = AtLeastOne(Op("SegmentSum", {Fill(ShapeOf(ids), ScalarLike(x, 1)), ids}));
   // A count per row of the output, to divide rows of any rank by.
   const Expr one = Scalar(c.builder(), DataType::kInt32, 1);
   const Expr ones = Fill(JoinVectors({RankOf(x) - one}), one);
@@ -31,7 +34,7 @@ Status SegmentMeanGrad(GradientContext& c) {
 Status SegmentExtremumGrad(GradientContext& c) {
   const Expr x = c.input(0), ids = c.input(1), dy = c.grad(0);
   const Expr taken = Op("Equal", {x, GatherRows(c.output(0), ids)});
-  const Expr count = Op("SegmentSum", {CastTo(taken, x.dtype()), ids});
+  const Expr count = AtLeastOne(Op("SegmentSum", {CastTo(taken, x.dtype()), ids}));
   const Expr share = GatherRows(dy / count, ids);
   c.SetInputGrad(0, Where(taken, share, ZerosLike(share)));
   return c.status();

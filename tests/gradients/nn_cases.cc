@@ -12,11 +12,11 @@ constexpr DataType kInt32 = DataType::kInt32;
 Tensor AroundBends() { return Tensor::From<double>({-1.5, -0.4, 0.5, 1.2, 5.2, 6.8}, TensorShape({2, 3})); }
 
 GradientCase CrossEntropy(const char* label, std::vector<int> outputs) {
-  // Labels need not add up to 1 for the derivatives of the loss to be right, but those of output 1 take it
-  // for granted that they are not differentiated along with the rows' sums.
+  // The derivatives take it for granted that the labels of a row add up to 1.
+  const Tensor labels = Tensor::From<double>({0.2, 0.5, 0.3, 0.1, 0.15, 0.75}, TensorShape({2, 3}));
   return {.op = "SoftmaxCrossEntropyWithLogits",
           .label = label,
-          .xs = {Values({2, 3}), Values({2, 3}, 0.1, 0.6, 2)},
+          .xs = {Values({2, 3}), labels},
           .ys = [=](GraphBuilder&, auto& x) {
             const Expr loss = Op("SoftmaxCrossEntropyWithLogits", {x[0], x[1]});
             Exprs ys;
