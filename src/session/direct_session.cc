@@ -96,7 +96,7 @@ Status DirectSession::ExtendFrom(const Graph& graph) {
     const Node* node = graph.node(id);
     if (node == nullptr) continue;
     if (graph_->FindNode(node->name()) != nullptr) {
-      DropNodesFrom(first);
+      graph_->RemoveNodesFrom(first);
       return errors::AlreadyExists("Node name '", node->name(), "' already exists in the Graph");
     }
     Node* copy = graph_->AddNodeWithProps(node->name(), node->shared_props());
@@ -110,7 +110,7 @@ Status DirectSession::ExtendFrom(const Graph& graph) {
       if (e == nullptr || !e->src->IsOp()) continue;
       Node* src = graph_->FindNode(e->src->name());
       if (src == nullptr) {
-        DropNodesFrom(first);
+        graph_->RemoveNodesFrom(first);
         return errors::InvalidArgument("Node '", node->name(), "': Unknown input node '", e->src->name(),
                                        "'");
       }
@@ -129,18 +129,12 @@ Status DirectSession::ExtendFrom(const Graph& graph) {
 Status DirectSession::FinishExtend(int first) {
   if (!options_.place_pruned_graph) {
     if (Status placed = compiler_.PlaceNodes(graph_.get()); !placed.ok()) {
-      DropNodesFrom(first);
+      graph_->RemoveNodesFrom(first);
       return placed;
     }
   }
   created_ = true;
   return Status();
-}
-
-void DirectSession::DropNodesFrom(int first) {
-  for (int id = graph_->num_node_ids() - 1; id >= first; --id) {
-    if (Node* node = graph_->node(id)) graph_->RemoveNode(node);
-  }
 }
 
 StatusOr<const Executable*> DirectSession::Compile(const RunSignature& signature) {

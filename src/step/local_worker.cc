@@ -117,7 +117,8 @@ StatusOr<std::unique_ptr<InstalledPartition>> LocalWorker::Install(PartitionSpec
 }
 
 StatusOr<std::shared_ptr<OpKernel>> LocalWorker::MakeKernel(const Node& node, Device& device) {
-  const bool keep = node.op_def().is_stateful;
+  // Transfers have no state to share: their names are new with each compilation.
+  const bool keep = node.op_def().is_stateful && !node.traits().is_send && !node.traits().is_recv;
   const std::pair<const Device*, std::string> key(&device, keep ? node.name() : std::string());
   if (keep) {
     MutexLock lock(mu_);
