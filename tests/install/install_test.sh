@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+# Installs a build into a prefix, moves the prefix, and uses it as a stranger would: by find_package, and by pkg-config with
+# a bare compiler. Usage: install_test.sh BUILD_DIR COMPILER BUILD_TYPE FLAGS
+set -euo pipefail
+build=$(cd "$1" && pwd) compiler=$2 build_type=$3 flags=$4
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$build/install_test
+prefix=$work/prefix
+
+rm -rf "$work"
+mkdir -p "$work"
+cmake --install "$build" --prefix "$work/first" >"$work/install.log"
+# Nothing installed may remember where it was installed first, or where it was built.
+mv "$work/first" "$prefix"
+if grep -rIl -e "$work/first" -e "$build/lib" -e "$(dirname "$(dirname "$here")")/src" "$prefix"; then
+  echo "install_test: these files name paths of the build" >&2
+  exit 1
+fi
+
+echo "== each public header alone, with warnings as errors"
+for header in "$prefix"/include/millrace/*.h; do
+  name=millrace/${header##*/}
+  # Twice, since a header may be included twice.
+  printf '#include "%s"\n#include "%s"\n' "$name" "$name" |
+    "$compiler" -std=c++20 -Wall -Wextra -Wshadow -Werror -fsyntax-only -I "$prefix/include" -x c++ -
+done
+
+echo "== find_package"
+cmake -S "$here/outside" -B "$work/outside" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" \
+  -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_BUILD_TYPE="$build_type" >"$work/configure.log"
+cmake --build "$work/outside" >"$work/build.log" || {
+  cat "$work/build.log" >&2
+  exit 1
+}
+"$work/outside/outside"
+
+echo "== pkg-config"
+pc_dir=$(dirname "$(find "$prefix" -name millrace.pc)")
+export PKG_CONFIG_PATH=$pc_dir
+pkg-config --exact-version="$(sed -n 's/^Version: //p' "$pc_dir/millrace.pc")" millrace
+# Flags are words, so not quoted.
+"$compiler" $flags $(pkg-config --cflags millrace) "$here/outside/outside.cc" -o "$work/by_pkg_config" \
+  $(pkg-config --libs millrace) -Wl,-rpath,"$(pkg-config --variable=libdir millrace)"
+"$work/by_pkg_config"

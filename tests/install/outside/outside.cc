@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a program outside of the repository can do with an installed Millrace: every public header, a model
+// that is trained, a session of its own, errors. Says on standard error what went wrong, and fails.
+#include <millrace/client_session.h>
+#include <millrace/dtype.h>
+#include <millrace/gradients.h>
+#include <millrace/ops.h>
+#include <millrace/optimizers.h>
+#include <millrace/output.h>
+#include <millrace/ref.h>
+#include <millrace/run_metadata.h>
+#include <millrace/scope.h>
+#include <millrace/session.h>
+#include <millrace/shape.h>
+#include <millrace/status.h>
+#include <millrace/tensor.h>
+
+#include <cmath>
+#include <iostream>
+
+using namespace millrace;  // NOLINT: a program of one file
+
+namespace {
+
+Status Expect(bool condition, const char* what) { return condition ? Status::Ok() : errors::Internal(what); }
+
+// Finds w = 3 in y = w * x by gradient descent.
+Status Train() {
+  const Scope root = Scope::NewRootScope();
+  const Output x = ops::Placeholder(root.WithOpName("x"), DataType::kFloat);
+  const GraphVariable w(root.WithOpName("w"), 0.f);
+  const Output error = ops::Sub(root, ops::Mul(root, w, x), ops::Mul(root, 3.f, x));
+  const Output loss = ops::Mean(root, ops::Square(root, error), 0);
+  const Operation train = GradientDescentOptimizer(0.1f).Minimize(root, loss);
+  std::vector<Output> gradient;
+  MR_RETURN_IF_ERROR(AddSymbolicGradients(root, {loss}, {w}, &gradient));
+  const Operation init = GlobalVariablesInitializer(root);
+  MR_RETURN_IF_ERROR(root.status());
+
+  const ClientSession session(root);
+  const ClientSession::Feeds feeds{{x, {1.f, 2.f}}};
+  std::vector<Tensor> values;
+  MR_RETURN_IF_ERROR(session.Run({}, {}, {init}, nullptr));
+  MR_RETURN_IF_ERROR(session.Run(feeds, {gradient[0]}, &values));
+  MR_RETURN_IF_ERROR(Expect(values[0].scalar<float>() == -15.f, "the gradient at 0 is -2 * 3 * (1 + 4) / 2"));
+  for (int step = 0; step < 50; ++step) MR_RETURN_IF_ERROR(session.Run(feeds, {}, {train}, nullptr));
+  MR_RETURN_IF_ERROR(session.Run({w}, &values));
+  return Expect(std::abs(values[0].scalar<float>() - 3.f) < 1e-4f, "w did not reach 3");
+}
+
+// Errors, traces and devices cross the border of the library, too.
+Status LookAround() {
+  const Scope root = Scope::NewRootScope();
+  const Output bad = ops::MatMul(root.WithOpName("m"), {{1.f, 2.f}}, {{1.f, 2.f}});
+  MR_RETURN_IF_ERROR(
+      Expect(!bad.IsSet() && errors::IsInvalidArgument(root.status()), "shapes that do not fit"));
+
+  const Scope good = Scope::NewRootScope();
+  const Output sum = ops::Add(good.WithOpName("sum"), {1.f, 2.f}, {3.f, 4.f});
+  SessionOptions options;
+  options.device_count["CPU"] = 2;
+  options.fold_constants = false;
+  const ClientSession session(good, options);
+  RunMetadata metadata;
+  std::vector<Tensor> values;
+  MR_RETURN_IF_ERROR(session.Run(RunOptions{.trace_level = RunOptions::TraceLevel::kFull}, {}, {sum}, {},
+                                 &values, &metadata));
+  MR_RETURN_IF_ERROR(Expect(values[0].flat<float>()[1] == 6.f, "2 + 4"));
+  MR_RETURN_IF_ERROR(
+      Expect(metadata.ToChromeTrace().find("sum") != std::string::npos, "the trace names the node"));
+  MR_ASSIGN_OR_RETURN(const std::vector<DeviceInfo> devices, session.session()->ListDevices());
+  MR_RETURN_IF_ERROR(Expect(devices.size() == 2, "two devices"));
+  MR_RETURN_IF_ERROR(Expect(ParseDataType("DT_HALF") == DataType::kHalf, "names of types"));
+  options.target = "nowhere://";
+  return Expect(errors::IsNotFound(NewSession(options).status()), "no such kind of session");
+}
+
+}  // namespace
+
+int main() {
+  Status status = Train();
+  status.Update(LookAround());
+  if (!status.ok()) {
+    std::cerr << "outside: " << status << '\n';
+    return 1;
+  }
+  std::cout << "outside: trained with " << Tensor::Scalar(3.f).DebugString() << '\n';
+  return 0;
+}
