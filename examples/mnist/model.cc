@@ -119,7 +119,7 @@ void AddEvaluation(const Scope& scope, const Output& logits, Model& model) {
 std::span<const ModelSpec> ModelSpecs() {
   static const auto& specs = *new std::vector<ModelSpec>{
       {.name = "softmax", .bias = 0, .adam = false},
-      {.name = "mlp_sigmoid", .hidden = {200, 100, 60, 30}, .relu = false, .bias = 0, .adam = false},
+      {.name = "mlp_sigmoid", .hidden = {200, 100, 60, 30}, .relu = false, .bias = 0},
       {.name = "mlp_relu", .hidden = {200, 100, 60, 30}},
       {.name = "mlp_dropout", .hidden = {200, 100, 60, 30}, .dropout = true},
       {.name = "conv", .convs = {{4, 5, 1}, {8, 5, 2}, {12, 4, 2}}, .hidden = {200}},

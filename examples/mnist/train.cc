@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "millrace/client_session.h"
@@ -29,9 +30,14 @@ struct Batch {
   Tensor labels;
 };
 
+// Sums over examples.
 struct Score {
-  double accuracy = 0;
-  double loss = 0;  // per example
+  int64_t right = 0;
+  double loss = 0;
+  int64_t examples = 0;
+
+  double accuracy() const { return static_cast<double>(right) / static_cast<double>(examples); }
+  double mean_loss() const { return loss / static_cast<double>(examples); }
 };
 
 SessionOptions WithThreads(int threads) {
@@ -122,8 +128,11 @@ class Trainer {
       const auto values = std::as_const(outputs[2]).flat<float>();
       probabilities->insert(probabilities->end(), values.begin(), values.end());
     }
-    return Score{.accuracy = outputs[0].scalar<float>(),
-                 .loss = outputs[1].scalar<float>() / static_cast<double>(batch.images.dim(0))};
+    const int64_t examples = batch.images.dim(0);
+    return Score{.right = std::llround(static_cast<double>(outputs[0].scalar<float>()) *
+                                       static_cast<double>(examples)),
+                 .loss = outputs[1].scalar<float>(),
+                 .examples = examples};
   }
 
   StatusOr<Score> ScoreOfTestSet() {
@@ -138,9 +147,9 @@ class Trainer {
       std::copy_n(data_.test.image(begin).data(), count * kPixels, batch.images.data<float>());
       OneHot(labels, batch.labels.flat<float>());
       MR_ASSIGN_OR_RETURN(const Score score, ScoreOf(batch, &probabilities_));
-      const double weight = static_cast<double>(count) / static_cast<double>(size);
-      total.accuracy += score.accuracy * weight;
-      total.loss += score.loss * weight;
+      total.right += score.right;
+      total.loss += score.loss;
+      total.examples += score.examples;
     }
     return total;
   }
@@ -148,10 +157,10 @@ class Trainer {
   Status Evaluate(int64_t step, const std::function<void(const Progress&)>& on_progress) {
     MR_ASSIGN_OR_RETURN(const Score train, ScoreOf(batch_, nullptr));
     MR_ASSIGN_OR_RETURN(const Score test, ScoreOfTestSet());
-    report_.train_accuracy.Add(step, train.accuracy);
-    report_.train_loss.Add(step, train.loss);
-    report_.test_accuracy.Add(step, test.accuracy);
-    report_.test_loss.Add(step, test.loss);
+    report_.train_accuracy.Add(step, train.accuracy());
+    report_.train_loss.Add(step, train.mean_loss());
+    report_.test_accuracy.Add(step, test.accuracy());
+    report_.test_loss.Add(step, test.mean_loss());
     std::vector<Tensor> values;
     MR_RETURN_IF_ERROR(session_.RunCallable(read_, {}, &values));
     for (size_t i = 0; i < values.size(); ++i) {
@@ -159,10 +168,10 @@ class Trainer {
     }
     if (on_progress) {
       on_progress({.step = step,
-                   .train_accuracy = train.accuracy,
-                   .train_loss = train.loss,
-                   .test_accuracy = test.accuracy,
-                   .test_loss = test.loss});
+                   .train_accuracy = train.accuracy(),
+                   .train_loss = train.mean_loss(),
+                   .test_accuracy = test.accuracy(),
+                   .test_loss = test.mean_loss()});
     }
     return Status();
   }

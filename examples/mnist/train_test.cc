@@ -1,0 +1,89 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "train.h"
+
+#include <gtest/gtest.h>
+
+#include "digit_generator.h"
+#include "model.h"
+
+namespace millrace::mnist {
+namespace {
+
+const Dataset& SmallSet() {
+  static const Dataset& data = *new Dataset(GenerateDigits({.train_size = 1000, .test_size = 600}));
+  return data;
+}
+
+ReportData MustTrain(const TrainOptions& options) {
+  auto report = Train(SmallSet(), options, nullptr);
+  EXPECT_TRUE(report.ok()) << options.model << ": " << report.status();
+  return report.ok() ? *std::move(report) : ReportData();
+}
+
+class TrainEachModelTest : public testing::TestWithParam<std::string> {};
+
+TEST_P(TrainEachModelTest, LearnsAndDoesNotDependOnThreads) {
+  TrainOptions options{.model = GetParam(), .steps = 60, .batch = 50, .seed = 5, .threads = 1};
+  const ReportData one = MustTrain(options);
+  ASSERT_EQ(one.test_loss.values.size(), 2u) << "before the first step and after the last";
+  EXPECT_LT(one.test_loss.values.back(), one.test_loss.values.front() + 1e-3);
+  // Sixty steps take the sigmoid network no farther than that.
+  if (GetParam() != "mlp_sigmoid") {
+    EXPECT_GT(one.final_accuracy, 0.5);
+  }
+
+  options.threads = 3;
+  const ReportData three = MustTrain(options);
+  EXPECT_EQ(one.test_loss.values, three.test_loss.values);
+  EXPECT_EQ(one.train_loss.values, three.train_loss.values);
+  EXPECT_EQ(one.test_accuracy.values, three.test_accuracy.values);
+  ASSERT_EQ(one.parameters.size(), three.parameters.size());
+  for (size_t i = 0; i < one.parameters.size(); ++i) {
+    EXPECT_EQ(one.parameters[i].snapshots.back().bounds, three.parameters[i].snapshots.back().bounds)
+        << one.parameters[i].name;
+  }
+  options.seed = 6;
+  EXPECT_NE(MustTrain(options).test_loss.values, three.test_loss.values);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TrainEachModelTest,
+                         testing::Values("softmax", "mlp_sigmoid", "mlp_relu", "mlp_dropout", "conv",
+                                         "conv_dropout"),
+                         [](const auto& param_info) { return param_info.param; });
+
+TEST(TrainTest, TheReportHoldsWhatTheRunDid) {
+  std::vector<int64_t> seen;
+  const TrainOptions options{.model = "softmax", .steps = 230, .batch = 20, .seed = 1, .threads = 1};
+  const auto report =
+      Train(SmallSet(), options, [&](const Progress& progress) { seen.push_back(progress.step); });
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(seen, (std::vector<int64_t>{0, 100, 200, 230}));
+  EXPECT_EQ(report->test_accuracy.steps, seen);
+  EXPECT_EQ(report->step_times.count, 230);
+  EXPECT_EQ(report->parameters.size(), 2u);
+  EXPECT_EQ(report->parameters[0].shape, (std::vector<int64_t>{784, 10}));
+  int64_t counted = 0, right = 0;
+  for (size_t label = 0; label < report->confusion.size(); ++label) {
+    for (const int64_t n : report->confusion[label]) counted += n;
+    right += report->confusion[label][label];
+  }
+  EXPECT_EQ(counted, 600);
+  EXPECT_DOUBLE_EQ(report->final_accuracy, static_cast<double>(right) / 600);
+}
+
+TEST(TrainTest, OptionsThatCannotBeAreErrors) {
+  EXPECT_TRUE(errors::IsInvalidArgument(Train(SmallSet(), {.model = "big"}, nullptr).status()));
+  EXPECT_TRUE(errors::IsInvalidArgument(Train(SmallSet(), {.steps = -1}, nullptr).status()));
+  EXPECT_TRUE(errors::IsInvalidArgument(Train(SmallSet(), {.batch = 0}, nullptr).status()));
+  EXPECT_TRUE(errors::IsInvalidArgument(Train(SmallSet(), {.batch = 5000}, nullptr).status()));
+}
+
+TEST(TrainTest, TheRateFallsAsDocumented) {
+  EXPECT_FLOAT_EQ(LearningRate(0), 0.003f);
+  EXPECT_NEAR(LearningRate(2000), 0.0001 + 0.0029 / 2.718281828, 1e-8);
+  EXPECT_NEAR(LearningRate(1000000), 0.0001, 1e-9);
+}
+
+}  // namespace
+}  // namespace millrace::mnist
