@@ -103,32 +103,40 @@ class Backprop {
     }
   }
 
-  // A node lies between when it is an ancestor of a y (or a y) and is computed from an x (or has an x).
+  // A node lies between when it is an ancestor of a y (or a y) and is computed from an x in a way that
+  // gradients flow through (or has an x).
   void MarkBetween() {
     std::vector<bool> ancestor(num_ids_, false);
     for (const Node* node : ancestors_) ancestor[Id(node)] = true;
     between_.assign(num_ids_, false);
-    std::vector<bool> computed_from_x(num_ids_, false);
+    std::vector<bool> seen(num_ids_, false);
     std::vector<const Node*> work;
-    const auto reach = [&](const Node* node) {
-      if (Id(node) >= num_ids_ || !ancestor[Id(node)] || computed_from_x[Id(node)]) return;
-      between_[Id(node)] = computed_from_x[Id(node)] = true;
+    const auto reach = [&](const Edge* edge) {
+      const Node* node = edge->dst;
+      if (edge->IsControl() || Id(node) >= num_ids_ || !ancestor[Id(node)] || seen[Id(node)]) return;
+      if (!CarriesGradient(node->input_type(edge->dst_input))) return;
+      seen[Id(node)] = true;
+      if (IsNotDifferentiable(*node)) return;
+      between_[Id(node)] = true;
       work.push_back(node);
     };
     for (const Output& x : xs_) {
       if (!ancestor[Id(x.node)]) continue;
       between_[Id(x.node)] = true;
       for (const Edge* edge : x.node->out_edges()) {
-        if (edge->src_output == x.index) reach(edge->dst);
+        if (edge->src_output == x.index) reach(edge);
       }
     }
     while (!work.empty()) {
       const Node* node = work.back();
       work.pop_back();
-      for (const Edge* edge : node->out_edges()) {
-        if (!edge->IsControl()) reach(edge->dst);
-      }
+      for (const Edge* edge : node->out_edges()) reach(edge);
     }
+  }
+
+  bool IsNotDifferentiable(const Node& node) const {
+    const auto entry = registry_.LookUp(node.op_name());
+    return entry.ok() && (*entry)->fn == nullptr;
   }
 
   // A node is ready once all its consumers between have passed their gradients on.

@@ -207,6 +207,23 @@ TEST_F(AddGradientsTest, UnreachableOrStoppedIsUnset) {
   EXPECT_EQ(Formula(grads_[0]), "none");
 }
 
+TEST_F(AddGradientsTest, NothingIsBuiltForWhatCanNotBeDifferentiated) {
+  const Output x = X("x"), dy = X("dy");
+  const Output y = Add("y", "Mul", {x, Add("stop", "Stop", {x})});
+  const int nodes = graph_.num_nodes();
+  ASSERT_EQ(Run({y}, {x}, {dy}), Status());
+  EXPECT_EQ(Formula(grads_[0]), "Mul(dy, Stop(x))");
+  EXPECT_EQ(graph_.num_nodes(), nodes + 1);
+}
+
+TEST_F(AddGradientsTest, AnXThatCanNotBeDifferentiatedItselfMayBeAnX) {
+  const Output x = X("x"), dy = X("dy");
+  const Output stop = Add("stop", "Stop", {x});
+  ASSERT_EQ(Run({Add("y", "Mul", {x, stop})}, {x, stop}, {dy}), Status());
+  EXPECT_EQ(Formula(grads_[0]), "Mul(dy, Stop(x))");
+  EXPECT_EQ(Formula(grads_[1]), "Mul(dy, x)");
+}
+
 TEST_F(AddGradientsTest, IntegersCarryNoGradient) {
   const Output x = X("x");
   const Output i = Add("i", "Cast", {x}, {{"DstT", DataType::kInt32}});
