@@ -44,7 +44,8 @@ class KernelRunner {
   KernelRunner& WithRendezvous(Rendezvous* rendezvous);
   KernelRunner& Frame(CallFrame* frame);
 
-  // Whether the op's signature takes these attributes and inputs: the error that importing such a node would give.
+  // Whether the op's signature takes these attributes and inputs: the error that importing such a node would
+  // give.
   Status CheckSignature();
   // Makes the kernel on the first call. Returns the outputs' values (of reference outputs too).
   StatusOr<std::vector<Tensor>> Run();

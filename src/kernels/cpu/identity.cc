@@ -105,8 +105,7 @@ class CheckNumericsKernel final : public OpKernel {
 }  // namespace
 
 void RegisterIdentityKernels(KernelRegistry& registry) {
-  for (const char* op :
-       {"Identity", "StopGradient", "PreventGradient", "PlaceholderWithDefault", "RefIdentity", "Snapshot"}) {
+  for (const char* op : {"Identity", "StopGradient", "PreventGradient", "PlaceholderWithDefault"}) {
     registry.Register<IdentityKernel>(KernelDef(op));
   }
   registry.Register<IdentityNKernel>(KernelDef("IdentityN"));

@@ -244,7 +244,6 @@ void RegisterBinaryMathKernels(KernelRegistry& registry) {
   Add(registry, "RealDiv", Op::kDiv, inexact);
   Add(registry, "TruncateDiv", Op::kDiv, IntegerTypes());
   Add(registry, "FloorDiv", Op::kFloorDiv, reals);
-  Add(registry, "DivNoNan", Op::kDivNoNan, inexact);
   Add(registry, "Mod", Op::kMod, reals);
   Add(registry, "TruncateMod", Op::kMod, reals);
   Add(registry, "FloorMod", Op::kFloorMod, reals);
@@ -253,8 +252,6 @@ void RegisterBinaryMathKernels(KernelRegistry& registry) {
   Add(registry, "Minimum", Op::kMinimum, reals);
   Add(registry, "SquaredDifference", Op::kSquaredDifference, numbers);
   Add(registry, "Atan2", Op::kAtan2, FloatTypes());
-  Add(registry, "Xdivy", Op::kXdivy, inexact);
-  Add(registry, "Xlogy", Op::kXlogy, inexact);
   Add(registry, "Equal", Op::kEqual, comparable);
   Add(registry, "NotEqual", Op::kNotEqual, comparable);
   Add(registry, "Less", Op::kLess, reals);

@@ -9,67 +9,21 @@
 namespace millrace {
 namespace {
 
-// Applies `op` to n elements; false where an integer is divided by zero.
 template <typename T>
-bool ApplyRow(ScatterOp op, T* into, const T* from, int64_t n, int64_t step) {
-  bool fine = true;
-  for (int64_t i = 0; i < n; ++i) {
-    const T x = from[i * step];
-    switch (op) {
-      case ScatterOp::kAdd:
-        into[i] = Plus(into[i], x);
-        break;
-      case ScatterOp::kSub:
-        into[i] = Minus(into[i], x);
-        break;
-      case ScatterOp::kMul:
-        into[i] = Times(into[i], x);
-        break;
-      case ScatterOp::kDiv:
-        if constexpr (kIsSmallFloat<T>) {
-          into[i] = T(float(into[i]) / float(x));
-        } else if constexpr (std::is_integral_v<T>) {
-          if (x == T{0}) {
-            fine = false;
-          } else if (std::is_signed_v<T> && x == static_cast<T>(-1)) {
-            into[i] = Minus(T{0}, into[i]);  // lowest / -1 wraps
-          } else {
-            into[i] = static_cast<T>(into[i] / x);
-          }
-        } else {
-          into[i] = into[i] / x;
-        }
-        break;
-      case ScatterOp::kMin:
-      case ScatterOp::kMax:
-        if constexpr (!kIsComplex<T>) {
-          if (op == ScatterOp::kMin ? LessThan(x, into[i]) : LessThan(into[i], x)) into[i] = x;
-        }
-        break;
-      case ScatterOp::kAssign:
-        into[i] = x;
-        break;
-    }
-  }
-  return fine;
+void ApplyRow(ScatterOp op, T* into, const T* from, int64_t n, int64_t step) {
+  for (int64_t i = 0; i < n; ++i)
+    into[i] = op == ScatterOp::kAdd ? Plus(into[i], from[i * step]) : Minus(into[i], from[i * step]);
 }
 
 }  // namespace
 
 TypeList ScatterTypes(ScatterOp op) {
-  switch (op) {
-    case ScatterOp::kAssign:
-      return Concat(NumberTypes(), {DataType::kBool, DataType::kString, DataType::kQint8, DataType::kQuint8,
-                                    DataType::kQint16, DataType::kQuint16, DataType::kQint32});
-    case ScatterOp::kMin:
-    case ScatterOp::kMax:
-      return RealTypes();
-    default:
-      return NumberTypes();
-  }
+  if (op != ScatterOp::kAssign) return NumberTypes();
+  return Concat(NumberTypes(), {DataType::kBool, DataType::kString, DataType::kQint8, DataType::kQuint8,
+                                DataType::kQint16, DataType::kQuint16, DataType::kQint32});
 }
 
-Status ScatterRows(const ScatterRowsArgs& args) {
+void ScatterRows(const ScatterRowsArgs& args) {
   cpu::SerialParallel serial;
   if (args.op == ScatterOp::kAssign) {
     for (size_t i = 0; i < args.offsets.size(); ++i) {
@@ -81,19 +35,17 @@ Status ScatterRows(const ScatterRowsArgs& args) {
                      args.row, serial);
       }
     }
-    return Status();
+    return;
   }
-  const bool fine = VisitNumber(args.dtype, false, [&]<typename T>() {
-    bool ok = true;
+  VisitNumber(args.dtype, false, [&]<typename T>() {
     for (size_t i = 0; i < args.offsets.size(); ++i) {
       const T* from =
           static_cast<const T*>(args.updates) + (args.repeat ? 0 : static_cast<int64_t>(i) * args.row);
-      ok &= ApplyRow(args.op, static_cast<T*>(args.into) + args.offsets[i] * args.row, from, args.row,
-                     args.repeat ? 0 : 1);
+      ApplyRow(args.op, static_cast<T*>(args.into) + args.offsets[i] * args.row, from, args.row,
+               args.repeat ? 0 : 1);
     }
-    return ok;
+    return true;
   });
-  return fine ? Status() : errors::InvalidArgument("Integer division by zero");
 }
 
 Status CheckScatter(const Tensor& params, const Tensor& indices, const Tensor& updates) {
@@ -119,8 +71,8 @@ Status CheckScatter(const Tensor& params, const Tensor& indices, const Tensor& u
   return Status();
 }
 
-Status Scatter(ScatterOp op, Tensor& params, const Tensor& indices, const Tensor& updates) {
-  if (indices.num_elements() == 0 || params.num_elements() == 0) return Status();
+void Scatter(ScatterOp op, Tensor& params, const Tensor& indices, const Tensor& updates) {
+  if (indices.num_elements() == 0 || params.num_elements() == 0) return;
   const Dims offsets = IntValues(indices);
   ScatterRowsArgs args;
   args.op = op;
@@ -130,7 +82,7 @@ Status Scatter(ScatterOp op, Tensor& params, const Tensor& indices, const Tensor
   args.offsets = offsets;
   args.row = params.num_elements() / params.dim(0);
   args.repeat = updates.shape().IsScalar();
-  return ScatterRows(args);
+  ScatterRows(args);
 }
 
 namespace {
@@ -142,7 +94,8 @@ class ScatterKernel final : public OpKernel {
     const auto change = [&](Tensor& var) -> Status {
       MR_RETURN_IF_ERROR(CheckScatter(var, context.input(1), context.input(2)));
       MR_RETURN_IF_ERROR(MakeWritable(context, var));
-      return Scatter(op_, var, context.input(1), context.input(2));
+      Scatter(op_, var, context.input(1), context.input(2));
+      return Status();
     };
     MR_RETURN_IF_ERROR(UpdateRef(context, 0, change));
     context.ForwardRef(0, 0);
@@ -158,9 +111,7 @@ class ScatterKernel final : public OpKernel {
 void RegisterScatterKernels(KernelRegistry& registry) {
   for (const auto& [name, op] :
        {std::pair("ScatterUpdate", ScatterOp::kAssign), std::pair("ScatterAdd", ScatterOp::kAdd),
-        std::pair("ScatterSub", ScatterOp::kSub), std::pair("ScatterMul", ScatterOp::kMul),
-        std::pair("ScatterDiv", ScatterOp::kDiv), std::pair("ScatterMin", ScatterOp::kMin),
-        std::pair("ScatterMax", ScatterOp::kMax)}) {
+        std::pair("ScatterSub", ScatterOp::kSub)}) {
     registry.Register(KernelDef(name).Types("T", ScatterTypes(op)).Types("Tindices", IndexTypes()),
                       [op = op](KernelConstruction& c) { return std::make_unique<ScatterKernel>(c, op); });
   }

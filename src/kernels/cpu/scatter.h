@@ -7,14 +7,13 @@
 
 namespace millrace {
 
-enum class ScatterOp { kAssign, kAdd, kSub, kMul, kDiv, kMin, kMax };
+enum class ScatterOp { kAssign, kAdd, kSub };
 
 // The element types for which ScatterRows has `op`.
 TypeList ScatterTypes(ScatterOp op);
 
-// into row (offsets[i]) op= row i of `updates`, in the order of i; `repeat` reads row 0 (of one element)
-// every time. REQUIRES: offsets, in rows, lie in the array; the type is among ScatterTypes(op).
-// InvalidArgument when an integer is divided by zero.
+// Row offsets[i] of `into` becomes itself op row i of `updates`, in the order of i; `repeat` reads the first
+// element every time. REQUIRES: offsets, in rows, lie in the array; the type is among ScatterTypes(op).
 struct ScatterRowsArgs {
   ScatterOp op = ScatterOp::kAssign;
   DataType dtype = DataType::kInvalid;
@@ -24,12 +23,12 @@ struct ScatterRowsArgs {
   int64_t row = 1;  // elements
   bool repeat = false;
 };
-Status ScatterRows(const ScatterRowsArgs& args);
+void ScatterRows(const ScatterRowsArgs& args);
 
-// params[indices[i], ...] op= updates[i, ...], with all checks: shapes, every index, before anything is
-// written. `writable` is called once, after the checks, and returns the array to write to.
+// Whether params[indices[i], ...] can take updates[i, ...]: shapes and every index.
 Status CheckScatter(const Tensor& params, const Tensor& indices, const Tensor& updates);
-// params[indices[i], ...] op= updates[i, ...]. REQUIRES: CheckScatter passed; nobody else uses the buffer of params.
-Status Scatter(ScatterOp op, Tensor& params, const Tensor& indices, const Tensor& updates);
+// params[indices[i], ...] op= updates[i, ...]. REQUIRES: CheckScatter passed; nobody else uses the buffer of
+// params.
+void Scatter(ScatterOp op, Tensor& params, const Tensor& indices, const Tensor& updates);
 
 }  // namespace millrace

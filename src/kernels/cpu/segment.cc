@@ -111,14 +111,13 @@ class SegmentKernel final : public OpKernel {
 };
 
 // segment_ids in any order, of any shape that the data's begins with; rows with a negative id are dropped.
-class UnsortedSegmentKernel final : public OpKernel {
+class UnsortedSegmentSumKernel final : public OpKernel {
  public:
-  UnsortedSegmentKernel(KernelConstruction& c, SegmentOp op) : OpKernel(c), op_(op) {}
+  using OpKernel::OpKernel;
   Status Compute(KernelContext& context) override {
     const Tensor& data = context.input(0);
     const Tensor& ids = context.input(1);
     const Tensor& num = context.input(2);
-    MR_RETURN_IF_ERROR(CheckSegmentOp(context, op_, data.dtype()));
     if (!num.shape().IsScalar()) {
       return errors::InvalidArgument("num_segments should be a scalar, not shape ", num.shape());
     }
@@ -145,53 +144,31 @@ class UnsortedSegmentKernel final : public OpKernel {
     const int64_t row = ProductOf(data.shape().dims(), ids.rank(), data.rank());
     return VisitNumber(data.dtype(), NoSuchType(context, data.dtype()), [&]<typename T>() {
       T* to = out->data<T>();
-      std::fill_n(to, out->num_elements(), Start<T>());
+      std::fill_n(to, out->num_elements(), T(0.0f));
       for (int64_t i = 0; i < ids.num_elements(); ++i) {
         if (const int64_t id = IntValue(ids, i); id >= 0)
-          Accumulate(op_, to + id * row, data.data<T>() + i * row, row);
+          Accumulate(SegmentOp::kSum, to + id * row, data.data<T>() + i * row, row);
       }
       return Status();
     });
   }
-
- private:
-  template <typename T>
-  T Start() const {
-    if (op_ == SegmentOp::kProd) return T(1.0f);
-    if (op_ == SegmentOp::kSum) return T(0.0f);
-    const bool lowest = op_ == SegmentOp::kMax;
-    if constexpr (std::is_same_v<T, half>) {
-      return T(lowest ? -65504.0f : 65504.0f);
-    } else if constexpr (std::is_same_v<T, bfloat16>) {
-      return std::bit_cast<T>(static_cast<uint16_t>(lowest ? 0xff7f : 0x7f7f));
-    } else if constexpr (kIsComplex<T>) {
-      return T();
-    } else {
-      return lowest ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
-    }
-  }
-
-  const SegmentOp op_;
 };
 
-template <typename K>
 void Add(KernelRegistry& registry, const char* op, SegmentOp what, const TypeList& types) {
   registry.Register(KernelDef(op).Types("T", types).Types("Tindices", IndexTypes()),
-                    [what](KernelConstruction& c) { return std::make_unique<K>(c, what); });
+                    [what](KernelConstruction& c) { return std::make_unique<SegmentKernel>(c, what); });
 }
 
 }  // namespace
 
 void RegisterSegmentKernels(KernelRegistry& registry) {
-  Add<SegmentKernel>(registry, "SegmentSum", SegmentOp::kSum, NumberTypes());
-  Add<SegmentKernel>(registry, "SegmentProd", SegmentOp::kProd, NumberTypes());
-  Add<SegmentKernel>(registry, "SegmentMean", SegmentOp::kMean, RealTypes());
-  Add<SegmentKernel>(registry, "SegmentMax", SegmentOp::kMax, RealTypes());
-  Add<SegmentKernel>(registry, "SegmentMin", SegmentOp::kMin, RealTypes());
-  Add<UnsortedSegmentKernel>(registry, "UnsortedSegmentSum", SegmentOp::kSum, NumberTypes());
-  Add<UnsortedSegmentKernel>(registry, "UnsortedSegmentProd", SegmentOp::kProd, NumberTypes());
-  Add<UnsortedSegmentKernel>(registry, "UnsortedSegmentMax", SegmentOp::kMax, RealTypes());
-  Add<UnsortedSegmentKernel>(registry, "UnsortedSegmentMin", SegmentOp::kMin, RealTypes());
+  Add(registry, "SegmentSum", SegmentOp::kSum, NumberTypes());
+  Add(registry, "SegmentProd", SegmentOp::kProd, NumberTypes());
+  Add(registry, "SegmentMean", SegmentOp::kMean, RealTypes());
+  Add(registry, "SegmentMax", SegmentOp::kMax, RealTypes());
+  Add(registry, "SegmentMin", SegmentOp::kMin, RealTypes());
+  registry.Register<UnsortedSegmentSumKernel>(
+      KernelDef("UnsortedSegmentSum").Types("T", NumberTypes()).Types("Tindices", IndexTypes()));
 }
 
 }  // namespace millrace

@@ -1,9 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Transpose, ConjugateTranspose and InvertPermutation.
-#include <complex>
-#include <vector>
-
+// Transpose and InvertPermutation.
 #include "kernels/cpu/vector/transpose.h"
 
 #include "kernels/cpu/kernel_util.h"
@@ -47,14 +44,13 @@ bool KeepsOrder(const TensorShape& shape, std::span<const int> axes) {
 
 class TransposeKernel final : public OpKernel {
  public:
-  TransposeKernel(KernelConstruction& c, bool conjugate)
-      : OpKernel(c), conjugate_(conjugate && IsComplexType(input_type(0))) {}
+  using OpKernel::OpKernel;
   Status Compute(KernelContext& context) override {
     const TensorShape in_shape = context.input(0).shape();
     MR_ASSIGN_OR_RETURN(const auto axes, ReadPermutation(context.input(1), in_shape.rank()));
     TensorShape shape;
     for (const int axis : axes) MR_RETURN_IF_ERROR(shape.TryAddDim(in_shape.dim(axis)));
-    if (!conjugate_ && (KeepsOrder(in_shape, axes) || shape.num_elements() == 0)) {
+    if (KeepsOrder(in_shape, axes) || shape.num_elements() == 0) {
       context.set_output(0, context.TakeInput(0).WithShape(shape));
       return Status();
     }
@@ -71,20 +67,8 @@ class TransposeKernel final : public OpKernel {
       cpu::Transpose(in.raw_data(), in_shape.dims(), axes, static_cast<int64_t>(ElementSize(in.dtype())),
                      out->raw_data(), parallel);
     }
-    if (conjugate_) Conjugate(*out);
     return Status();
   }
-
- private:
-  static void Conjugate(Tensor& t) {
-    if (t.dtype() == DataType::kComplex64) {
-      for (complex64& v : t.flat<complex64>()) v = std::conj(v);
-    } else {
-      for (complex128& v : t.flat<complex128>()) v = std::conj(v);
-    }
-  }
-
-  const bool conjugate_;
 };
 
 class InvertPermutationKernel final : public OpKernel {
@@ -116,10 +100,7 @@ class InvertPermutationKernel final : public OpKernel {
 }  // namespace
 
 void RegisterTransposeKernels(KernelRegistry& registry) {
-  registry.Register(KernelDef("Transpose"),
-                    [](KernelConstruction& c) { return std::make_unique<TransposeKernel>(c, false); });
-  registry.Register(KernelDef("ConjugateTranspose"),
-                    [](KernelConstruction& c) { return std::make_unique<TransposeKernel>(c, true); });
+  registry.Register<TransposeKernel>(KernelDef("Transpose"));
   registry.Register<InvertPermutationKernel>(KernelDef("InvertPermutation").Types("T", IndexTypes()));
 }
 

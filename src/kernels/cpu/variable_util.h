@@ -43,8 +43,8 @@ Status UninitializedVariable(const ResourceHandle& handle, std::string_view why)
 // The variable that the handle in input `i` names.
 StatusOr<RefPtr<Variable>> FindVariable(const KernelContext& context, int i);
 
-// The variables in the first inputs of a training op, of either kind, locked while this lives. All have a value of the
-// same type, and no two are the same.
+// The variables in the first inputs of a training op, of either kind, locked while this lives. All have a
+// value of the same type, and no two are the same.
 class LockedVariables {
  public:
   static constexpr int kMax = 4;
