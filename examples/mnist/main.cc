@@ -35,8 +35,8 @@ void AddOptions(CLI::App& app, Options& options) {
       "--data_dir", options.data_dir,
       "MNIST files; without it $MNIST_DIR, ./data/mnist and ../shared/data/mnist are looked at, and "
       "else digits are generated ('generated' asks for that)");
-  app.add_option("--steps", options.train.steps, "Training steps")->check(CLI::NonNegativeNumber);
-  app.add_option("--batch", options.train.batch, "Examples in a step")->check(CLI::PositiveNumber);
+  app.add_option("--steps", options.train.steps, "Training steps")->check(CLI::Range(0, 10000000));
+  app.add_option("--batch", options.train.batch, "Examples in a step")->check(CLI::Range(1, 60000));
   app.add_option("--seed", options.train.seed, "Of all random numbers");
   app.add_option("--threads", options.train.threads, "0: one per core")->check(CLI::Range(0, 1024));
   app.add_option("--report", options.report, "Where to write the report, an HTML page");
