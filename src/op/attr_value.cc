@@ -252,7 +252,7 @@ bool operator==(const AttrValue& a, const AttrValue& b) {
 namespace {
 auto LowerBound(auto& entries, std::string_view name) {
   return std::lower_bound(entries.begin(), entries.end(), name,
-                          [](const AttrMap::Entry& e, std::string_view n) { return e.first < n; });
+                          [](const AttrMap::Entry& e, std::string_view n) { return e.first.compare(n) < 0; });
 }
 }  // namespace
 
