@@ -28,7 +28,7 @@ HOMES = {
 }
 # A generated protobuf header costs about a second in every file that sees it: only codecs show one in a header.
 PROTO_HEADER = re.compile(r"^(tensorflow|google/protobuf)/.*\.pb\.h$")
-MAY_SHOW_PROTOS = re.compile(r"(_codec|codec_\w+|_pb|_testing)\.h$")
+MAY_SHOW_PROTOS = re.compile(r"(_codec|codec_\w+|_pb|_testing)\.h$|^tests/")
 
 
 class Rules:
@@ -140,18 +140,33 @@ def check_source(path, text, rules):
     return problems
 
 
-def check_link_edges(path, text, rules):
-    """A library links only what its folder may include."""
-    problems = []
-    text = re.sub(r"#.*", "", text)
-    for body in re.findall(r"\bmr_library\s*\(([^)]*)\)", text):
+def libraries_in(path, text):
+    """Yields (name, names in DEPS) of each mr_library of a CMakeLists.txt."""
+    for body in re.findall(r"\bmr_library\s*\(([^)]*)\)", re.sub(r"#.*", "", text)):
         words = body.split()
-        name, section = words[0], ""
+        section, deps = "", []
         for word in words[1:]:
             if word in ("SOURCES", "DEPS", "LINK"):
                 section = word
-            elif section == "DEPS" and name in rules.may_include and not rules.allows(name, word):
-                problems.append(f"{path}: mr_library({name}) may not link {word}")
+            elif section == "DEPS":
+                deps.append(word)
+        yield words[0], deps
+
+
+def check_link_edges(lists, rules):
+    """A library links only what its folder may include. `lists`: the text of each CMakeLists.txt by its path."""
+    home = {layer: layer for layer in rules.may_include}  # of a library, by name; a folder may have several
+    for path, text in lists.items():
+        home.update((name, folder_of(path)) for name, _ in libraries_in(path, text) if folder_of(path))
+    problems = []
+    for path, text in lists.items():
+        folder = folder_of(path)
+        for name, deps in libraries_in(path, text) if folder else ():
+            for dep in deps:
+                if dep not in home:
+                    problems.append(f"{path}: mr_library({name}) links {dep}, which no mr_library makes")
+                elif not rules.allows(folder, home[dep]):
+                    problems.append(f"{path}: mr_library({name}) may not link {dep}")
     return problems
 
 
@@ -174,9 +189,8 @@ def check(root):
     sources = [p for p in paths if re.search(r"\.(h|cc|cu|cuh|def|inc)$", p) and not p.startswith("proto/")]
     for path in sources:
         problems += check_source(path, source_files.read(root, path), rules)
-    for path in paths:
-        if path.endswith("CMakeLists.txt"):
-            problems += check_link_edges(path, source_files.read(root, path), rules)
+    lists = {p: source_files.read(root, p) for p in paths if p.endswith("CMakeLists.txt")}
+    problems += check_link_edges(lists, rules)
     return problems, len(sources)
 
 

@@ -48,7 +48,9 @@ class CheckLayersTest(unittest.TestCase):
             "src/tensor/b_codec.h": '#include "tensorflow/core/x.pb.h"\n',
             "src/base/a_test.cc": '#include "tensor/b.h"\n',
             "src/kernels/cpu/k.cc": '#include <Eigen/Core>\n#include <dnnl.hpp>\n',
-            "src/kernels/CMakeLists.txt": "mr_library(kernels SOURCES a.cc DEPS tensor base LINK x)\n",
+            "src/kernels/CMakeLists.txt": "mr_library(kernels SOURCES a.cc DEPS kernels_loops tensor base LINK x)\n",
+            "src/kernels/cpu/loops/CMakeLists.txt": "mr_library(kernels_loops SOURCES a.cc DEPS base)\n",
+            "tests/t/helper.h": '#include "tensorflow/core/x.pb.h"\n',
             "examples/e/e.cc": '#include "millrace/tensor.h"\n#include "e.h"\n'}))
 
     def test_an_include_upwards_is_named_with_its_line(self):
@@ -99,6 +101,17 @@ class CheckLayersTest(unittest.TestCase):
     def test_link_edges_follow_the_table(self):
         self.assert_one({"src/base/CMakeLists.txt": "mr_library(base\n  SOURCES a.cc\n  DEPS proto tensor)\n"
                                                     .replace("proto ", "")}, "mr_library(base) may not link tensor")
+
+    def test_a_library_within_a_folder_counts_as_the_folder(self):
+        loops = "mr_library(kernels_loops SOURCES a.cc DEPS rpc)\n"
+        self.assert_one({"src/kernels/cpu/loops/CMakeLists.txt": loops}, "mr_library(kernels_loops) may not link rpc")
+        self.assert_one({"src/kernels/cpu/loops/CMakeLists.txt": "mr_library(kernels_loops SOURCES a.cc)\n",
+                         "src/base/CMakeLists.txt": "mr_library(base SOURCES a.cc DEPS kernels_loops)\n"},
+                        "mr_library(base) may not link kernels_loops")
+
+    def test_a_library_that_nobody_makes(self):
+        self.assert_one({"src/tensor/CMakeLists.txt": "mr_library(tensor SOURCES a.cc DEPS bass)\n"},
+                        "mr_library(tensor) links bass, which no mr_library makes")
 
     def test_the_table_has_no_cycle(self):
         self.assert_one({"docs/architecture.md": DOCUMENT.replace("base:   -", "base:   rpc")},
