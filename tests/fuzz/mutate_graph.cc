@@ -119,8 +119,12 @@ void AddConst(std::mt19937& rng, GraphDef* def) {
   tensor->set_dtype(type);
   (*node->mutable_attr())["dtype"].set_type(type);
   tensor->mutable_tensor_shape();
-  for (uint32_t rank = rng() % 5; rank > 0; --rank)
-    tensor->mutable_tensor_shape()->add_dim()->set_size(rng() % 4);
+  // Nothing is allocated where one size is zero, however large the others are.
+  constexpr int64_t kHuge[] = {0, 0, 1, int64_t{1} << 31, int64_t{1} << 40, int64_t{1} << 62};
+  const bool huge = rng() % 6 == 0;
+  for (uint32_t rank = rng() % 5; rank > 0; --rank) {
+    tensor->mutable_tensor_shape()->add_dim()->set_size(huge ? kHuge[rng() % std::size(kHuge)] : rng() % 4);
+  }
   for (uint32_t n = 1 + rng() % 4; n > 0; --n) {
     const int value = kValues[rng() % std::size(kValues)];
     tensor->add_int_val(value);

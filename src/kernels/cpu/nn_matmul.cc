@@ -146,6 +146,7 @@ class BatchMatMulKernel final : public OpKernel {
     MR_RETURN_IF_ERROR(out_shape.TryAddDim(shape.m));
     MR_RETURN_IF_ERROR(out_shape.TryAddDim(shape.n));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, out_shape));
+    if (out_shape.num_elements() == 0) return Status();  // batches of empty matrices may be many
     const bool small = IsSmallFloat(x.dtype());
     Tensor a = x, b = y, c = *out;
     if (small) {

@@ -42,11 +42,11 @@ void FromFloat(const KernelContext& context, const Tensor& from, Tensor* to) {
 }
 
 Status CheckImageSize(const char* what, int64_t n, int64_t h, int64_t w, int64_t c) {
-  int64_t product = 0;
-  if (MultiplyFits(n, h, &product) && MultiplyFits(product, w, &product) &&
-      MultiplyFits(product, c, &product) && product <= (int64_t{1} << 40)) {
-    return Status();
-  }
+  int64_t product = 1;
+  bool fits = true;
+  // A zero hides no overflow of the others, as in TensorShape.
+  for (const int64_t size : {n, h, w, c}) fits = fits && (size == 0 || MultiplyFits(product, size, &product));
+  if (fits && product <= (int64_t{1} << 40)) return Status();
   return errors::ResourceExhausted(what, " would have shape [", n, ",", h, ",", w, ",", c,
                                    "], which is too large");
 }

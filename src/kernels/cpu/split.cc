@@ -118,7 +118,9 @@ class SplitVKernel final : public OpKernel {
       if (sizes[i] < 0) {
         return errors::InvalidArgument("Split size at index ", i, " must be >= 0. Got: ", sizes[i]);
       }
-      if (__builtin_add_overflow(sum, sizes[i], &sum)) sum = INT64_MAX;
+      if (__builtin_add_overflow(sum, sizes[i], &sum)) {
+        return errors::InvalidArgument("Split sizes add up to more than 2^63 - 1");
+      }
     }
     if (open >= 0 ? sum > total : sum != total) {
       return errors::InvalidArgument(
