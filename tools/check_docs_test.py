@@ -1,0 +1,50 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Each rule of check_docs.py must fire on a small repository that breaks it."""
+
+import os
+import tempfile
+import unittest
+
+import check_docs
+
+GOOD = {
+    "README.md": "[docs](docs/a.md), [web](https://example.org), `src/base/a.h`, `base/a.h`, `a.h`, `/job:x/cpu:0`, `src/`\n\n"
+                 "<!-- the text of examples/q.cc -->\n```cpp\nint main() {}\n```\n",
+    "docs/a.md": "[up](../README.md)\n\n```sh\n[not](a-link)\n```\n",
+    "examples/q.cc": "int main() {}\n",
+    "src/base/a.h": "",
+    "src/base/README.md": "# base\n",
+}
+
+
+class CheckDocsTest(unittest.TestCase):
+    def problems(self, files):
+        with tempfile.TemporaryDirectory() as root:
+            for path, text in {**GOOD, **files}.items():
+                os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+                with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                    file.write(text)
+            return check_docs.check(root)[0]
+
+    def test_a_repository_that_says_what_is_there(self):
+        self.assertEqual([], self.problems({}))
+
+    def test_a_link_that_leads_nowhere(self):
+        self.assertEqual(["docs/a.md: the link to b.md leads nowhere"], self.problems({"docs/a.md": "[b](b.md)"}))
+
+    def test_a_path_that_is_gone(self):
+        self.assertEqual(["docs/a.md: `src/base/b.h` is not there"], self.problems({"docs/a.md": "`src/base/b.h`"}))
+        self.assertEqual(["docs/a.md: `gone.h` is not there"], self.problems({"docs/a.md": "`gone.h`"}))
+
+    def test_a_block_that_is_not_its_file_any_more(self):
+        self.assertEqual(["README.md: the block is not the text of examples/q.cc any more"],
+                         self.problems({"examples/q.cc": "int main() { return 1; }\n"}))
+
+    def test_a_folder_without_a_readme_or_with_a_long_one(self):
+        self.assertEqual(["src/op/README.md: missing"], self.problems({"src/op/b.h": ""}))
+        self.assertEqual(["src/base/README.md: more than 15 lines"], self.problems({"src/base/README.md": "x\n" * 16}))
+
+
+if __name__ == "__main__":
+    unittest.main()
