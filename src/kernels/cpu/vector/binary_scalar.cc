@@ -72,13 +72,14 @@ auto Complex(C a, C b) {
   if constexpr (kOp == kPow) return std::pow(a, b);
   if constexpr (kOp == kSquaredDifference) {
     const C d = a - b;
-    return std::conj(d) * d;
+    return d * d;
   }
   if constexpr (kOp == kEqual) return a == b;
   if constexpr (kOp == kNotEqual) return a != b;
-  // The gradients of holomorphic functions use the conjugate of the derivative.
-  if constexpr (kOp == kSigmoidGrad) return b * std::conj(a * (C(1) - a));
-  if constexpr (kOp == kTanhGrad) return b * std::conj(C(1) - a * a);
+  // The gradients of holomorphic functions use the conjugate of the derivative. The first two leave it to
+  // their callers, and the others don't; that is how TensorFlow has them.
+  if constexpr (kOp == kSigmoidGrad) return b * a * (C(1) - a);
+  if constexpr (kOp == kTanhGrad) return b * (C(1) - a * a);
   if constexpr (kOp == kSqrtGrad) return b * typename C::value_type(0.5) / std::conj(a);
   if constexpr (kOp == kRsqrtGrad) return b * typename C::value_type(-0.5) * std::conj(a * a * a);
   if constexpr (kOp == kReciprocalGrad) return -b * std::conj(a * a);

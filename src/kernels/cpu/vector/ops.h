@@ -88,7 +88,8 @@ enum class BinaryOp : uint8_t {
   kLogicalAnd,  // bool only
   kLogicalOr,
   // Gradients; same-shape only. Arguments in the order of the ops' inputs: (y, dy) for the first five,
-  // (gradients, features or outputs) for the others.
+  // (gradients, features or outputs) for the others. Of complex numbers, y is conjugated first in the third
+  // to the fifth.
   kSigmoidGrad,     // dy * y * (1 - y)
   kTanhGrad,        // dy * (1 - y * y)
   kSqrtGrad,        // dy * 0.5 / y
