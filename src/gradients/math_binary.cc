@@ -64,6 +64,9 @@ Expr PowOfY(const Args& a) {
 Expr Atan2OfX(const Args& a) { return a.dz * (a.y / (Op("Square", a.x) + Op("Square", a.y))); }
 Expr Atan2OfY(const Args& a) { return a.dz * (-a.x / (Op("Square", a.x) + Op("Square", a.y))); }
 
+Expr ComplexOfReal(const Args& a) { return Op("Real", {a.dz}, {{"Tout", a.x.dtype()}}); }
+Expr ComplexOfImag(const Args& a) { return Op("Imag", {a.dz}, {{"Tout", a.y.dtype()}}); }
+
 Status AddNGrad(GradientContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i) c.SetInputGrad(i, c.grad(0));
   return c.status();
@@ -82,6 +85,7 @@ constexpr Row kRows[] = {
     {"AddN", AddNGrad},
     {"AddV2", Binary<Dz, Dz>},
     {"Atan2", Binary<Atan2OfX, Atan2OfY>},
+    {"Complex", Binary<ComplexOfReal, ComplexOfImag>},
     {"Div", Binary<DivOfX, DivOfY>},
     {"FloorMod", Binary<Dz, FloorModOfY>},
     {"Maximum", Binary<MaximumOfX, MaximumOfY>},

@@ -59,7 +59,13 @@ Expr RsqrtGrad(const Args& a) { return Op("RsqrtGrad", {a.y, a.dy}); }
 Expr TanhGrad(const Args& a) { return Op("TanhGrad", {Conj(a.y), a.dy}); }
 Expr SigmoidGrad(const Args& a) { return Op("SigmoidGrad", {Conj(a.y), a.dy}); }
 
-// |x| of a complex x grows along x / |x|.
+// Of a complex x. Real parts move along 1, imaginary ones along i …
+Expr RealGrad(const Args& a) { return CastTo(a.dy, a.x.dtype()); }
+Expr ImagGrad(const Args& a) { return Op("Complex", {ScalarLike(a.dy, 0), a.dy}, {{"Tout", a.x.dtype()}}); }
+Expr ConjGrad(const Args& a) { return Conj(a.dy); }
+// … angles along i x / |x|^2, which is i / conj(x), …
+Expr AngleGrad(const Args& a) { return ImagGrad(a) / Conj(a.x); }
+// … and absolute values along x / |x|.
 Expr ComplexAbsGrad(const Args& a) { return CastTo(a.dy, a.x.dtype()) * Op("Sign", a.x); }
 
 // Gradients of gradients: z = g(y, b), where y is the value of the function and b the gradient that arrived
@@ -114,6 +120,7 @@ constexpr Row kRows[] = {
     {"Abs", Unary<AbsGrad>},
     {"Acos", Unary<AcosGrad>},
     {"Acosh", Unary<AcoshGrad>},
+    {"Angle", Unary<AngleGrad>},
     {"Asin", Unary<AsinGrad>},
     {"Asinh", Unary<AsinhGrad>},
     {"Atan", Unary<AtanGrad>},
@@ -121,18 +128,21 @@ constexpr Row kRows[] = {
     {"Cast", CastGrad},
     {"CheckNumerics", CheckNumericsGrad},
     {"ComplexAbs", Unary<ComplexAbsGrad>},
+    {"Conj", Unary<ConjGrad>},
     {"Cos", Unary<CosGrad>},
     {"Cosh", Unary<CoshGrad>},
     {"Erf", Unary<ErfGrad>},
     {"Erfc", Unary<ErfcGrad>},
     {"Exp", Unary<ExpGrad>},
     {"Expm1", Unary<Expm1Grad>},
+    {"Imag", Unary<ImagGrad>},
     {"Inv", Unary<ReciprocalGrad>},
     {"InvGrad", Second<ReciprocalGradOfY, ReciprocalGradOfB>},
     {"Lgamma", Unary<LgammaGrad>},
     {"Log", Unary<LogGrad>},
     {"Log1p", Unary<Log1pGrad>},
     {"Neg", Unary<NegGrad>},
+    {"Real", Unary<RealGrad>},
     {"Reciprocal", Unary<ReciprocalGrad>},
     {"ReciprocalGrad", Second<ReciprocalGradOfY, ReciprocalGradOfB>},
     {"Rsqrt", Unary<RsqrtGrad>},

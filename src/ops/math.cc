@@ -19,6 +19,7 @@ constexpr char kComparable[] =
     "bool, "
     "complex128}";
 constexpr char kContractable[] = "T: {half, float, double, int32, complex64, complex128}";
+constexpr char kComplex[] = "T: {complex64, complex128} = DT_COMPLEX64";
 constexpr char kModular[] = "T: {int32, int64, float, double}";
 
 struct ElementwiseRow {
@@ -125,6 +126,17 @@ OpBuilder UnaryGradient(const ElementwiseRow& row) {
       .Traits(kElementwise);
 }
 
+// output = a real number of each complex one.
+OpBuilder RealOfComplex(const char* name) {
+  return OpBuilder(name)
+      .Input("input: T")
+      .Output("output: Tout")
+      .Attr(kComplex)
+      .Attr("Tout: {float, double} = DT_FLOAT")
+      .Shape(shape_fns::Unchanged)
+      .Traits(kElementwise);
+}
+
 OpBuilder Logical(const char* name) {
   return OpBuilder(name)
       .Input("x: bool")
@@ -182,8 +194,25 @@ std::vector<OpBuilder> OtherElementwise() {
       OpBuilder("ComplexAbs")
           .Input("x: T")
           .Output("y: Tout")
-          .Attr("T: {complex64, complex128} = DT_COMPLEX64")
+          .Attr(kComplex)
           .Attr("Tout: {float, double} = DT_FLOAT")
+          .Shape(shape_fns::Unchanged)
+          .Traits(kElementwise),
+      RealOfComplex("Angle"),
+      RealOfComplex("Imag"),
+      RealOfComplex("Real"),
+      OpBuilder("Complex")
+          .Input("real: T")
+          .Input("imag: T")
+          .Output("out: Tout")
+          .Attr("T: {float, double} = DT_FLOAT")
+          .Attr("Tout: {complex64, complex128} = DT_COMPLEX64")
+          .Shape(shape_fns::BroadcastBinary)
+          .Traits(kElementwise),
+      OpBuilder("Conj")
+          .Input("input: T")
+          .Output("output: T")
+          .Attr(kComplex)
           .Shape(shape_fns::Unchanged)
           .Traits(kElementwise),
       OpBuilder("Cast")

@@ -11,21 +11,21 @@ namespace {
 
 TEST(MathShapes, UnaryOpsKeepTheShape) {
   for (const char* op :
-       {"Abs",   "Acos",       "Acosh", "Asin",     "Asinh",      "Atan",  "Atanh",  "Cast",
-        "Ceil",  "ComplexAbs", "Cos",   "Cosh",     "Digamma",    "Erf",   "Erfc",   "Exp",
-        "Expm1", "Floor",      "Inv",   "IsFinite", "IsInf",      "IsNan", "Lgamma", "Log",
-        "Log1p", "LogicalNot", "Neg",   "Rint",     "Reciprocal", "Round", "Rsqrt",  "Sigmoid",
-        "Sign",  "Sin",        "Sinh",  "Sqrt",     "Square",     "Tan",   "Tanh"}) {
+       {"Abs",   "Acos",       "Acosh", "Angle", "Asin",       "Asinh",   "Atan",  "Atanh",  "Cast",
+        "Ceil",  "ComplexAbs", "Conj",  "Cos",   "Cosh",       "Digamma", "Erf",   "Erfc",   "Exp",
+        "Expm1", "Floor",      "Imag",  "Inv",   "IsFinite",   "IsInf",   "IsNan", "Lgamma", "Log",
+        "Log1p", "LogicalNot", "Neg",   "Real",  "Reciprocal", "Rint",    "Round", "Rsqrt",  "Sigmoid",
+        "Sign",  "Sin",        "Sinh",  "Sqrt",  "Square",     "Tan",     "Tanh"}) {
     ExpectUnchanged(op);
   }
 }
 
 TEST(MathShapes, BinaryOpsBroadcast) {
-  for (const char* op :
-       {"Add",     "AddV2",        "Atan2",      "Div",       "Equal",      "FloorDiv",  "FloorMod",
-        "Greater", "GreaterEqual", "Less",       "LessEqual", "LogicalAnd", "LogicalOr", "Maximum",
-        "Minimum", "Mod",          "Mul",        "NotEqual",  "Pow",        "RealDiv",   "SquaredDifference",
-        "Sub",     "TruncateDiv",  "TruncateMod"}) {
+  for (const char* op : {"Add",        "AddV2",     "Atan2",   "Complex",           "Div",  "Equal",
+                         "FloorDiv",   "FloorMod",  "Greater", "GreaterEqual",      "Less", "LessEqual",
+                         "LogicalAnd", "LogicalOr", "Maximum", "Minimum",           "Mod",  "Mul",
+                         "NotEqual",   "Pow",       "RealDiv", "SquaredDifference", "Sub",  "TruncateDiv",
+                         "TruncateMod"}) {
     Expect(Op(op), "?;[2]", "?");
     Expect(Op(op), "[2];?", "?");
     Expect(Op(op), "[];[]", "[]");

@@ -29,6 +29,8 @@ std::ostream& operator<<(std::ostream& os, const GradientCase& c);
 Tensor Values(const TensorShape& shape, double low = -1.5, double high = 1.5, int seed = 1);
 // As Values, but with alternating signs.
 Tensor BothSigns(const TensorShape& shape, double low = 0.3, double high = 2.0, int seed = 1);
+// Complex numbers whose parts are Values.
+Tensor ComplexValues(const TensorShape& shape, double low = -1.5, double high = 1.5, int seed = 1);
 
 // A case with one or two inputs whose function is one op with one output.
 GradientCase OneOp(std::string op, std::vector<Tensor> xs, AttrMap attrs = {});
@@ -42,5 +44,6 @@ std::vector<GradientCase> ArrayCases();
 std::vector<GradientCase> ArrayIndexingCases();
 std::vector<GradientCase> NnCases();
 std::vector<GradientCase> ConvolutionCases();
+std::vector<GradientCase> ComplexCases();
 
 }  // namespace millrace

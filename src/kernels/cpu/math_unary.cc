@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/register.h"
+#include "kernels/cpu/vector/transpose.h"
 #include "kernels/cpu/vector/unary.h"
+#include "op/shape_inference.h"
 
 namespace millrace {
 namespace {
@@ -68,6 +70,29 @@ class IntegerIdentityKernel final : public OpKernel {
   }
 };
 
+// Pairs of reals, broadcast against each other, as complex numbers.
+class ComplexKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& real = context.input(0);
+    const Tensor& imag = context.input(1);
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, BroadcastShapes(real.shape(), imag.shape()));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    Dims strides = RowMajorStrides(shape.dims());
+    for (int64_t& s : strides) s *= 2;
+    ContextParallel parallel(context);
+    const auto size = static_cast<int64_t>(ElementSize(real.dtype()));
+    char* to = static_cast<char*>(out->raw_data());
+    for (const Tensor* part : {&real, &imag}) {
+      cpu::CopyBox(part->raw_data(), BroadcastStrides(part->shape().dims(), shape.dims()), to, strides,
+                   shape.dims(), size, parallel);
+      to += size;
+    }
+    return Status();
+  }
+};
+
 }  // namespace
 
 void RegisterUnaryMathKernels(KernelRegistry& registry) {
@@ -117,6 +142,14 @@ void RegisterUnaryMathKernels(KernelRegistry& registry) {
   Add<Op::kIsInf>(registry, "IsInf");
   Add<Op::kIsFinite>(registry, "IsFinite");
   Add<Op::kLogicalNot>(registry, "LogicalNot", "");
+  Add<Op::kConj>(registry, "Conj", "T", ComplexTypes());
+  Add<Op::kReal>(registry, "Real", "T", ComplexTypes());
+  Add<Op::kImag>(registry, "Imag", "T", ComplexTypes());
+  Add<Op::kAngle>(registry, "Angle", "T", ComplexTypes());
+  registry.Register<ComplexKernel>(
+      KernelDef("Complex").Type("T", DataType::kFloat).Type("Tout", DataType::kComplex64));
+  registry.Register<ComplexKernel>(
+      KernelDef("Complex").Type("T", DataType::kDouble).Type("Tout", DataType::kComplex128));
 }
 
 }  // namespace millrace
