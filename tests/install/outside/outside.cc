@@ -20,7 +20,23 @@
 #include <cmath>
 #include <iostream>
 
-using namespace millrace;  // NOLINT: a program of one file
+namespace errors = millrace::errors;
+namespace ops = millrace::ops;
+using millrace::AddSymbolicGradients;
+using millrace::ClientSession;
+using millrace::DataType;
+using millrace::DeviceInfo;
+using millrace::GradientDescentOptimizer;
+using millrace::GraphVariable;
+using millrace::NewSession;
+using millrace::Operation;
+using millrace::Output;
+using millrace::RunMetadata;
+using millrace::RunOptions;
+using millrace::Scope;
+using millrace::SessionOptions;
+using millrace::Status;
+using millrace::Tensor;
 
 namespace {
 
@@ -36,7 +52,7 @@ Status Train() {
   const Operation train = GradientDescentOptimizer(0.1f).Minimize(root, loss);
   std::vector<Output> gradient;
   MR_RETURN_IF_ERROR(AddSymbolicGradients(root, {loss}, {w}, &gradient));
-  const Operation init = GlobalVariablesInitializer(root);
+  const Operation init = millrace::GlobalVariablesInitializer(root);
   MR_RETURN_IF_ERROR(root.status());
 
   const ClientSession session(root);
@@ -72,7 +88,7 @@ Status LookAround() {
       Expect(metadata.ToChromeTrace().find("sum") != std::string::npos, "the trace names the node"));
   MR_ASSIGN_OR_RETURN(const std::vector<DeviceInfo> devices, session.session()->ListDevices());
   MR_RETURN_IF_ERROR(Expect(devices.size() == 2, "two devices"));
-  MR_RETURN_IF_ERROR(Expect(ParseDataType("DT_HALF") == DataType::kHalf, "names of types"));
+  MR_RETURN_IF_ERROR(Expect(millrace::ParseDataType("DT_HALF") == DataType::kHalf, "names of types"));
   options.target = "nowhere://";
   return Expect(errors::IsNotFound(NewSession(options).status()), "no such kind of session");
 }
