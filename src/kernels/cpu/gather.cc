@@ -29,6 +29,7 @@ Status GatherInto(KernelContext& context, const Tensor& params, const Tensor& in
   const int64_t limit = from[axis], row = ProductOf(from, axis + 1, params.rank());
   const int64_t n = ProductOf(indices.shape().dims(), batch_dims, indices.rank());
   if (n == 0) return Status();  // batches of no indices may be many
+  if (n == 0) return Status();  // there may be very many empty batches
   ContextParallel parallel(context);
   for (int64_t b = 0; b < batches; ++b) {
     int64_t bad = -1;
@@ -111,6 +112,7 @@ class GatherNdKernel final : public OpKernel {
                                      params.shape());
     }
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    if (depth == 0 && shape.num_elements() == 0) return Status();  // very many empty rows, perhaps
     const int64_t row = ProductOf(params.shape().dims(), static_cast<int>(depth), params.rank());
     const Dims strides = RowMajorStrides(params.shape().dims());
     if (depth == 0 && row == 0) return Status();  // empty indices into nothing may be many
