@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks what the documents say against the repository.
 
-Links and paths in backticks lead somewhere; blocks that claim to be a file are that file to the letter; folders of src/
-have a README of at most 15 lines. Prints each offender and fails.
+Links and paths in backticks lead somewhere; blocks that claim to be a file are that file to the letter; the number of
+ops is right; folders of src/ have a README of at most 15 lines. Prints each offender and fails.
 """
 
 import os
@@ -26,6 +26,12 @@ MADE_BY_BUILD = re.compile(r"(^|/)(build|bin|lib|data|dist|mnist_report)(/|\.|$)
 SAME_AS = re.compile(r"<!-- the text of (\S+) -->\n+```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+# The ops that are there, one block each; names of internal ones begin with "_".
+OP_TABLE = "tests/data/ops_signatures.txt"
+OP_NAME = re.compile(r"^[A-Z]\w*$", re.MULTILINE)
+OP_COUNT = re.compile(r"(\d+) ops of TensorFlow")
+
+
 def exists(paths, folder, target):
     target = os.path.normpath(os.path.join(folder, target)).replace(os.sep, "/")
     return target == "." or target in paths or any(p.startswith(target + "/") for p in paths)
@@ -39,6 +45,10 @@ def check_document(path, text, paths, read, planned=()):
             problems.append(f"{path}: shows {same}, which is not there")
         elif block != read(same):
             problems.append(f"{path}: the block is not the text of {same} any more")
+    for claimed in OP_COUNT.findall(text):
+        count = len(OP_NAME.findall(read(OP_TABLE))) if OP_TABLE in paths else 0
+        if int(claimed) != count:
+            problems.append(f"{path}: speaks of {claimed} ops, {OP_TABLE} has {count}")
     prose = FENCE.sub("", text)
     for target in LINK.findall(prose):
         if not re.match(r"[a-z]+:", target) and not exists(paths, folder, target):

@@ -41,6 +41,12 @@ class CheckDocsTest(unittest.TestCase):
         self.assertEqual(["README.md: the block is not the text of examples/q.cc any more"],
                          self.problems({"examples/q.cc": "int main() { return 1; }\n"}))
 
+    def test_the_number_of_ops(self):
+        table = {"tests/data/ops_signatures.txt": "# ops\nAbs\n  in   x: T\nAdd\n  in   x: T\n_Arg\n"}
+        self.assertEqual([], self.problems({"docs/a.md": "2 ops of TensorFlow", **table}))
+        self.assertEqual(["docs/a.md: speaks of 3 ops, tests/data/ops_signatures.txt has 2"],
+                         self.problems({"docs/a.md": "3 ops of TensorFlow", **table}))
+
     def test_a_folder_without_a_readme_or_with_a_long_one(self):
         self.assertEqual(["src/op/README.md: missing"], self.problems({"src/op/b.h": ""}))
         self.assertEqual(["src/base/README.md: more than 15 lines"], self.problems({"src/base/README.md": "x\n" * 16}))
