@@ -159,6 +159,36 @@ std::vector<OpBuilder> ElementwiseTables() {
   return ops;
 }
 
+// Complex numbers from and to real ones.
+std::vector<OpBuilder> ComplexNumbers() {
+  return {
+      OpBuilder("ComplexAbs")
+          .Input("x: T")
+          .Output("y: Tout")
+          .Attr(kComplex)
+          .Attr("Tout: {float, double} = DT_FLOAT")
+          .Shape(shape_fns::Unchanged)
+          .Traits(kElementwise),
+      RealOfComplex("Angle"),
+      RealOfComplex("Imag"),
+      RealOfComplex("Real"),
+      OpBuilder("Complex")
+          .Input("real: T")
+          .Input("imag: T")
+          .Output("out: Tout")
+          .Attr("T: {float, double} = DT_FLOAT")
+          .Attr("Tout: {complex64, complex128} = DT_COMPLEX64")
+          .Shape(shape_fns::BroadcastBinary)
+          .Traits(kElementwise),
+      OpBuilder("Conj")
+          .Input("input: T")
+          .Output("output: T")
+          .Attr(kComplex)
+          .Shape(shape_fns::Unchanged)
+          .Traits(kElementwise),
+  };
+}
+
 // Element-wise ops with something of their own.
 std::vector<OpBuilder> OtherElementwise() {
   return {
@@ -189,30 +219,6 @@ std::vector<OpBuilder> OtherElementwise() {
       OpBuilder("LogicalNot")
           .Input("x: bool")
           .Output("y: bool")
-          .Shape(shape_fns::Unchanged)
-          .Traits(kElementwise),
-      OpBuilder("ComplexAbs")
-          .Input("x: T")
-          .Output("y: Tout")
-          .Attr(kComplex)
-          .Attr("Tout: {float, double} = DT_FLOAT")
-          .Shape(shape_fns::Unchanged)
-          .Traits(kElementwise),
-      RealOfComplex("Angle"),
-      RealOfComplex("Imag"),
-      RealOfComplex("Real"),
-      OpBuilder("Complex")
-          .Input("real: T")
-          .Input("imag: T")
-          .Output("out: Tout")
-          .Attr("T: {float, double} = DT_FLOAT")
-          .Attr("Tout: {complex64, complex128} = DT_COMPLEX64")
-          .Shape(shape_fns::BroadcastBinary)
-          .Traits(kElementwise),
-      OpBuilder("Conj")
-          .Input("input: T")
-          .Output("output: T")
-          .Attr(kComplex)
           .Shape(shape_fns::Unchanged)
           .Traits(kElementwise),
       OpBuilder("Cast")
@@ -370,8 +376,8 @@ std::vector<OpBuilder> Sequences() {
 namespace millrace {
 
 Status RegisterMathOps(OpRegistry& registry) {
-  for (const auto part :
-       {ops::ElementwiseTables, ops::OtherElementwise, ops::Contractions, ops::Reductions, ops::Sequences}) {
+  for (const auto part : {ops::ElementwiseTables, ops::OtherElementwise, ops::ComplexNumbers,
+                          ops::Contractions, ops::Reductions, ops::Sequences}) {
     MR_RETURN_IF_ERROR(ops::RegisterEach(registry, part()));
   }
   return Status::Ok();
