@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -292,7 +294,11 @@ TEST_P(SessionTest, TraceNamesEveryNodeOnce) {
     }
   }
   EXPECT_EQ(seen, 1);
-  EXPECT_THAT(metadata.ToChromeTrace(), HasSubstr("\"name\":\"Mul\""));
+  const std::string trace = metadata.ToChromeTrace();
+  EXPECT_THAT(trace, HasSubstr("\"name\":\"Mul\""));
+  google::protobuf::Struct json;
+  EXPECT_TRUE(google::protobuf::util::JsonStringToMessage(trace, &json).ok()) << trace;
+  EXPECT_GT(json.fields().at("traceEvents").list_value().values_size(), 2);
 }
 
 TEST_P(SessionTest, DevicesAreListed) {
