@@ -29,7 +29,6 @@ Status GatherInto(KernelContext& context, const Tensor& params, const Tensor& in
   const int64_t limit = from[axis], row = ProductOf(from, axis + 1, params.rank());
   const int64_t n = ProductOf(indices.shape().dims(), batch_dims, indices.rank());
   if (n == 0) return Status();  // batches of no indices may be many
-  if (n == 0) return Status();  // there may be very many empty batches
   ContextParallel parallel(context);
   for (int64_t b = 0; b < batches; ++b) {
     int64_t bad = -1;
