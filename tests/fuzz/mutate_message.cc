@@ -71,7 +71,7 @@ class Mutator {
   template <typename T>
   T Number() {
     const auto n = static_cast<T>(kNumbers[Below(Below(3) == 0 ? std::size(kNumbers) : 6)]);
-    return Below(4) == 0 ? static_cast<T>(T{0} - n) : n;
+    return Below(4) == 0 ? static_cast<T>(uint64_t{0} - static_cast<uint64_t>(n)) : n;
   }
   double Real() { return kReals[Below(std::size(kReals))] * (Below(3) == 0 ? -1 : 1); }
   int EnumNumber(const EnumDescriptor* type) {
