@@ -93,9 +93,9 @@ using complex128 = std::complex<double>;
 // kDataTypeOf<float> == DataType::kFloat.
 template <typename T>
 struct DataTypeOf;
-#define MR_DTYPE(Name, number, Cpp, text, enum_text)  \
-  template <>                                         \
-  struct DataTypeOf<Cpp> {                            \
+#define MR_DTYPE(Name, number, Cpp, text, enum_text)     \
+  template <>                                            \
+  struct DataTypeOf<Cpp> {                               \
     static constexpr DataType value = DataType::k##Name; \
   };
 #include "millrace/dtypes.def"

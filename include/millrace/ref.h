@@ -49,8 +49,8 @@ class RefPtr {
   }
   RefPtr(RefPtr&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
   template <typename U>
-    requires(std::is_convertible_v<U*, T*>)
-  RefPtr(RefPtr<U> o) : p_(o.release()) {}  // NOLINT(google-explicit-constructor)
+  requires(std::is_convertible_v<U*, T*>) RefPtr(RefPtr<U> o)
+      : p_(o.release()) {}  // NOLINT(google-explicit-constructor)
   RefPtr& operator=(RefPtr o) noexcept {
     std::swap(p_, o.p_);
     return *this;

@@ -54,7 +54,8 @@ class [[nodiscard]] Status {
     return *this;
   }
   ~Status() {
-    if (rep_ != nullptr) [[unlikely]] Unref(rep_);
+    if (rep_ != nullptr) [[unlikely]]
+      Unref(rep_);
   }
 
   static Status Ok() { return Status(); }
@@ -98,15 +99,17 @@ class [[nodiscard]] StatusOr {
  public:
   using value_type = T;
 
-  StatusOr(const T& value) : value_(value) {}            // NOLINT(google-explicit-constructor)
-  StatusOr(T&& value) : value_(std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  StatusOr(const T& value) : value_(value) {}             // NOLINT(google-explicit-constructor)
+  StatusOr(T&& value) : value_(std::move(value)) {}       // NOLINT(google-explicit-constructor)
   StatusOr(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
-    if (status_.ok()) status_ = Status(ErrorCode::kInternal, "StatusOr made from an OK status without a value");
+    if (status_.ok())
+      status_ = Status(ErrorCode::kInternal, "StatusOr made from an OK status without a value");
   }
   template <typename U>
-    requires(std::is_convertible_v<U &&, T> && !std::is_same_v<std::remove_cvref_t<U>, StatusOr> &&
-             !std::is_same_v<std::remove_cvref_t<U>, Status> && !std::is_same_v<std::remove_cvref_t<U>, T>)
-  StatusOr(U&& value) : value_(std::forward<U>(value)) {}  // NOLINT(google-explicit-constructor)
+  requires(std::is_convertible_v<U&&, T> && !std::is_same_v<std::remove_cvref_t<U>, StatusOr> &&
+           !std::is_same_v<std::remove_cvref_t<U>, Status> && !std::is_same_v<std::remove_cvref_t<U>, T>)
+      StatusOr(U&& value)
+      : value_(std::forward<U>(value)) {}  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return value_.has_value(); }
   const Status& status() const& { return status_; }
@@ -150,11 +153,11 @@ Status Make(ErrorCode code, const Args&... args) {
   return Status(code, StrCat(args...));
 }
 
-#define MR_DECLARE_ERROR(Name)                              \
-  template <typename... Args>                               \
-  Status Name(const Args&... args) {                        \
-    return Status(ErrorCode::k##Name, StrCat(args...));     \
-  }                                                         \
+#define MR_DECLARE_ERROR(Name)                          \
+  template <typename... Args>                           \
+  Status Name(const Args&... args) {                    \
+    return Status(ErrorCode::k##Name, StrCat(args...)); \
+  }                                                     \
   inline bool Is##Name(const Status& status) { return status.code() == ErrorCode::k##Name; }
 
 MR_DECLARE_ERROR(Cancelled)
@@ -182,18 +185,20 @@ MR_DECLARE_ERROR(Unauthenticated)
 #define MR_CONCAT(a, b) MR_CONCAT_INNER(a, b)
 
 // Returns the error of `expr` (a Status) from the enclosing function.
-#define MR_RETURN_IF_ERROR(expr)                                           \
-  do {                                                                     \
+#define MR_RETURN_IF_ERROR(expr)                                                 \
+  do {                                                                           \
     if (::millrace::Status mr_status_ = (expr); !mr_status_.ok()) [[unlikely]] { \
-      return mr_status_;                                                   \
-    }                                                                      \
+      return mr_status_;                                                         \
+    }                                                                            \
   } while (false)
 
-// MR_ASSIGN_OR_RETURN(auto x, F()): evaluates F() (a StatusOr) once and returns its error or assigns its value.
+// MR_ASSIGN_OR_RETURN(auto x, F()): evaluates F() (a StatusOr) once and returns its error or assigns its
+// value.
 #define MR_ASSIGN_OR_RETURN(lhs, expr) MR_ASSIGN_OR_RETURN_IMPL(MR_CONCAT(mr_status_or_, __LINE__), lhs, expr)
-#define MR_ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr)          \
-  auto tmp = (expr);                                      \
-  if (!tmp.ok()) [[unlikely]] return std::move(tmp).status(); \
+#define MR_ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr) \
+  auto tmp = (expr);                             \
+  if (!tmp.ok()) [[unlikely]]                    \
+    return std::move(tmp).status();              \
   lhs = std::move(tmp).value()
 
 }  // namespace millrace

@@ -25,7 +25,9 @@ class CancellationManager {
   ~CancellationManager();
 
   void StartCancel();
-  bool IsCancelled() const { return cancelled_.load(std::memory_order_acquire); }  // pairs with StartCancel's release
+  bool IsCancelled() const {
+    return cancelled_.load(std::memory_order_acquire);
+  }  // pairs with StartCancel's release
 
   // Returns kInvalidToken, and does not keep `callback`, when cancelling has begun.
   Token Register(UniqueFunction<void()> callback) MR_EXCLUDES(mu_);

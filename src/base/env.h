@@ -60,7 +60,8 @@ class Env {
 };
 
 // Reads a whole file of at most `max_bytes`; ResourceExhausted when longer.
-StatusOr<std::string> ReadFileToString(Env& env, const std::string& path, uint64_t max_bytes = uint64_t{1} << 32);
+StatusOr<std::string> ReadFileToString(Env& env, const std::string& path,
+                                       uint64_t max_bytes = uint64_t{1} << 32);
 // Writes to a temporary name, syncs and renames: readers see the old file or the whole new one.
 Status WriteFileAtomically(Env& env, const std::string& path, std::string_view data);
 
@@ -82,8 +83,8 @@ class EnvWrapper : public Env {
   Env& base_;
 };
 
-// Asks `fault(operation, path)` before each operation ("open", "append", "sync", "close", "rename", "read", …) and
-// fails with its status when that is an error.
+// Asks `fault(operation, path)` before each operation ("open", "append", "sync", "close", "rename", "read",
+// …) and fails with its status when that is an error.
 class FaultyEnv : public EnvWrapper {
  public:
   using Fault = std::function<Status(std::string_view operation, const std::string& path)>;

@@ -39,5 +39,4 @@ class LogLine {
 
 #define MR_LOG(level) ::millrace::LogLine(::millrace::LogLevel::k##level, __FILE__, __LINE__)
 // For programmer errors only: never reachable from a graph, a feed, a file or a peer.
-#define MR_CHECK(condition) \
-  ((condition) ? (void)0 : ::millrace::CheckFailed(__FILE__, __LINE__, #condition))
+#define MR_CHECK(condition) ((condition) ? (void)0 : ::millrace::CheckFailed(__FILE__, __LINE__, #condition))
