@@ -21,7 +21,6 @@ struct GradientCase {
   bool second = true;  // the gradients of the gradients are to be checked, too
   double tolerance = 1e-6;
   double delta = 1e-5;
-  bool only_static = false;  // needs shapes that are known when the graph is built
 };
 std::ostream& operator<<(std::ostream& os, const GradientCase& c);
 
