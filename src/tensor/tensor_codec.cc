@@ -116,14 +116,21 @@ Status Decoder::DecodeElements(const tensorflow::TensorProto& proto, Tensor* ten
     return DecodeContent<T>(proto, tensor);
   }
   T* out = tensor->data<T>();
-  for (int64_t i = 0; i < elements; ++i) MR_RETURN_IF_ERROR(Convert<T>(list, i, &out[i]));
+  int64_t budget_before_last = budget_;
+  for (int64_t i = 0; i < elements; ++i) {
+    budget_before_last = budget_;
+    MR_RETURN_IF_ERROR(Convert<T>(list, i, &out[i]));
+  }
   if (elements == n) return Status::Ok();
   if (elements == 0) {
     std::fill_n(out, n, T());
     return Status::Ok();
   }
   if constexpr (OwnsMemory(kDataTypeOf<T>)) {
-    const auto each = static_cast<int64_t>(codec_internal::MemoryOf(list, elements - 1));
+    // A repeated variant costs what its tensors cost, although it shares them: whoever encodes it visits them
+    // again.
+    const int64_t each =
+        static_cast<int64_t>(codec_internal::MemoryOf(list, elements - 1)) + budget_before_last - budget_;
     MR_RETURN_IF_ERROR(Spend(proto, tensor->shape(), n - elements, each));
   }
   const T last = out[elements - 1];
@@ -213,17 +220,31 @@ void VariantToProto(const Variant& value, tensorflow::VariantTensorDataProto* pr
   for (const Tensor& tensor : data.tensors) TensorToProto(tensor, proto->add_tensors());
 }
 
+// True for copies of one decoded value, whose tensors share their buffers; others cannot be compared. A
+// message of a few bytes can hold many such copies of a large value, which must not be written once each.
+bool SameValue(const Variant& a, const Variant& b) {
+  const auto* x = a.get<VariantData>();
+  const auto* y = b.get<VariantData>();
+  if (x == nullptr || y == nullptr || x->type_name != y->type_name || x->metadata != y->metadata)
+    return false;
+  return std::equal(x->tensors.begin(), x->tensors.end(), y->tensors.begin(), y->tensors.end(),
+                    [](const Tensor& t, const Tensor& u) {
+                      return t.dtype() == u.dtype() && t.shape() == u.shape() && t.raw_data() == u.raw_data();
+                    });
+}
+
+template <typename T>
+bool SameValue(const T& a, const T& b) {
+  return codec_internal::SameBits(a, b);
+}
+
 // How many elements a typed list needs: the last value stands for all that follow.
 template <typename T>
 int64_t CompactCount(const Tensor& tensor) {
   int64_t n = tensor.num_elements();
-  if constexpr (std::is_same_v<T, Variant>) {
-    return n;  // cannot be compared
-  } else {
-    const T* values = tensor.data<T>();
-    while (n > 1 && codec_internal::SameBits(values[n - 1], values[n - 2])) --n;
-    return n;
-  }
+  const T* values = tensor.data<T>();
+  while (n > 1 && SameValue(values[n - 1], values[n - 2])) --n;
+  return n;
 }
 
 template <typename T>
@@ -266,9 +287,11 @@ std::string EncodeOne(const T& value) {
 template <typename T>
 void EncodeContent(const Tensor& tensor, std::string* content) {
   if constexpr (OwnsMemory(kDataTypeOf<T>)) {
-    std::string bytes;
+    std::string bytes, one;
+    const T* before = nullptr;
     for (const T& value : tensor.flat<T>()) {
-      const std::string one = EncodeOne(value);
+      if (before == nullptr || !SameValue(value, *before)) one = EncodeOne(value);
+      before = &value;
       codec_internal::AppendVarint(one.size(), content);
       bytes += one;
     }

@@ -106,7 +106,7 @@ void FuzzTensorProto(std::string_view bytes) {
   tensorflow::TensorProto proto;
   if (!proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
   TensorDecodeOptions options;
-  options.max_bytes = int64_t{16} << 20;
+  options.max_bytes = int64_t{4} << 20;
   const auto tensor = TensorFromProto(proto, options);
   if (!tensor.ok()) return;
   tensorflow::TensorProto list, content;
@@ -114,6 +114,9 @@ void FuzzTensorProto(std::string_view bytes) {
   TensorToProtoContent(*tensor, &content);
   for (const tensorflow::TensorProto* p : {&list, &content}) {
     const auto back = TensorFromProto(*p, options);
+    // Content spells out every copy of a repeated variant, which may exceed the budget that the list stayed
+    // within.
+    if (!back.ok() && tensor->dtype() == DataType::kVariant && p == &content) continue;
     Require(back.ok(), "an encoded tensor does not decode");
     Require(back->dtype() == tensor->dtype() && back->shape() == tensor->shape(), "type or shape got lost");
     if (DataTypeSize(tensor->dtype()) > 0) {
