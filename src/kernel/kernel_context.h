@@ -141,7 +141,8 @@ class KernelContext {
   // Moves input `i` out when it is a value of its own, else copies (sharing the buffer).
   Tensor TakeInput(int i) {
     TensorValue& in = inputs_[i];
-    return in.kind == TensorValue::Kind::kValue ? std::move(in.value) : in.tensor();
+    if (in.kind == TensorValue::Kind::kValue) return std::move(in.value);
+    return in.tensor();
   }
 
   // Services.
