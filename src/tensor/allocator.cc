@@ -2,7 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tensor/allocator.h"
 
+#include "tensor/allocation_owner.h"
+
 namespace millrace {
+
+constinit thread_local const std::string* allocation_owner = nullptr;
 
 void* FailingAllocator::Allocate(size_t bytes) {
   const auto size = static_cast<int64_t>(bytes);

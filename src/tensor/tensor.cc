@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/logging.h"
+#include "tensor/allocation_owner.h"
 #include "tensor/allocator.h"
 #include "tensor/buffer.h"
 #include "tensor/dtype_table.h"
@@ -58,8 +59,11 @@ StatusOr<Tensor> Tensor::Allocate(DataType dtype, const TensorShape& shape, Allo
   }
   RefPtr<Buffer> buffer = Buffer::Allocate(allocator, dtype, count);
   if (buffer == nullptr) {
-    return errors::ResourceExhausted("OOM when allocating tensor with shape", shape, " and type ", dtype,
-                                     " by allocator ", allocator.name());
+    const auto* reporter = dynamic_cast<const ShortageReporter*>(&allocator);
+    return errors::ResourceExhausted(
+        "OOM when allocating tensor with shape", shape, " and type ", dtype, " by allocator ",
+        allocator.name(),
+        reporter == nullptr ? std::string() : ". " + reporter->DescribeShortage(*ByteSize(dtype, count)));
   }
   result.data_ = buffer->data();
   result.buffer_ = buffer.release();

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace millrace {
+
+// The name of the node whose kernel the calling thread runs, for allocators that keep books on who holds
+// their memory; null when nobody said. The string need only live as long as it stands here.
+extern constinit thread_local const std::string* allocation_owner;
+
+class ScopedAllocationOwner {
+ public:
+  explicit ScopedAllocationOwner(const std::string* owner) : before_(allocation_owner) {
+    allocation_owner = owner;
+  }
+  ~ScopedAllocationOwner() { allocation_owner = before_; }
+  ScopedAllocationOwner(const ScopedAllocationOwner&) = delete;
+  ScopedAllocationOwner& operator=(const ScopedAllocationOwner&) = delete;
+
+ private:
+  const std::string* const before_;
+};
+
+// An allocator that can say why it is short of memory implements this too; what it says ends the error text.
+class ShortageReporter {
+ public:
+  virtual ~ShortageReporter() = default;
+  virtual std::string DescribeShortage(size_t bytes) const = 0;
+};
+
+}  // namespace millrace
