@@ -48,6 +48,7 @@ class CheckLayersTest(unittest.TestCase):
             "src/tensor/b_codec.h": '#include "tensorflow/core/x.pb.h"\n',
             "src/base/a_test.cc": '#include "tensor/b.h"\n',
             "src/kernels/cpu/k.cc": '#include <Eigen/Core>\n#include <dnnl.hpp>\n',
+            "bench/kernels/rival.cc": '#include <dnnl.hpp>\n',
             "src/kernels/CMakeLists.txt": "mr_library(kernels SOURCES a.cc DEPS kernels_loops tensor base LINK x)\n",
             "src/kernels/cpu/loops/CMakeLists.txt": "mr_library(kernels_loops SOURCES a.cc DEPS base)\n",
             "tests/t/helper.h": '#include "tensorflow/core/x.pb.h"\n',
@@ -89,7 +90,7 @@ class CheckLayersTest(unittest.TestCase):
     def test_third_party_code_stays_at_home(self):
         self.assert_one({"src/tensor/a.cc": "#include <Eigen/Core>\n"}, "src/kernels/cpu/*.cc only")
         self.assert_one({"src/kernels/cpu/a.h": "#include <Eigen/Core>\n"}, "src/kernels/cpu/*.cc only")
-        self.assert_one({"src/kernels/a.cc": "#include <oneapi/dnnl/dnnl.hpp>\n"}, "src/kernels/cpu only")
+        self.assert_one({"src/kernels/a.cc": "#include <oneapi/dnnl/dnnl.hpp>\n"}, "src/kernels/cpu and bench only")
         self.assert_one({"src/base/a.cc": "#include <grpcpp/grpcpp.h>\n"}, "src/rpc only")
 
     def test_a_message_in_an_ordinary_header(self):

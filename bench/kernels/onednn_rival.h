@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// oneDNN's products, convolutions and pools on the tensors of the benchmarks. Its headers stay in one unit.
+#pragma once
+
+#include <memory>
+
+#include "kernels/cpu/contract/conv.h"
+#include "kernels/cpu/contract/gemm.h"
+#include "kernels/cpu/contract/pool.h"
+
+namespace millrace::bench {
+
+class RivalOp {
+ public:
+  virtual ~RivalOp() = default;
+  virtual void Run() = 0;
+};
+
+void SetOneDnnThreads(int threads);
+
+std::unique_ptr<RivalOp> OneDnnGemm(const cpu::GemmShape& shape, const float* a, const float* b, float* c);
+
+enum class ConvPass { kForward, kBackpropInput, kBackpropFilter };
+
+// The three tensors of a convolution; which one is written depends on the pass.
+struct ConvTensors {
+  float* image;
+  float* filter;
+  float* output;
+};
+
+// With `blocked` oneDNN chooses the layout of every tensor, and what it would take to bring them there is not
+// counted: the speed of its kernel alone. Without, tensors are NHWC and filters HWIO as the engine has them;
+// images are used as they lie, the filter is brought into the layout of its choice each time.
+std::unique_ptr<RivalOp> OneDnnConv(ConvPass pass, const cpu::ConvParams& params, const ConvTensors& tensors,
+                                    bool blocked);
+
+enum class PoolPass { kMax, kMaxGrad, kAvg, kAvgGrad };
+
+// The gradient of max uses the positions that the forward pass kept, which is not counted.
+std::unique_ptr<RivalOp> OneDnnPool(PoolPass pass, const cpu::PoolParams& params, float* image,
+                                    float* output);
+
+}  // namespace millrace::bench
