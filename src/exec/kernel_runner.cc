@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/kernel_runner.h"
 
-#include <atomic>
-
 #include "graph/summary.h"
 
 #if defined(__x86_64__)
@@ -11,43 +9,6 @@
 #endif
 
 namespace millrace {
-namespace {
-
-uint32_t ThreadNumber() {
-  static std::atomic<uint32_t> next{0};
-  thread_local const uint32_t mine = next.fetch_add(1, std::memory_order_relaxed);
-  return mine;
-}
-
-}  // namespace
-
-void StepTrace::Record(const Plan& plan, uint32_t node, int64_t start_ns, int64_t end_ns,
-                       const TensorValue* outputs) {
-  const Node& n = plan.graph_node(node);
-  NodeStats s;
-  s.node = n.name();
-  s.op = n.op_name();
-  s.label = NodeLabel(n);
-  s.scheduled_ns = start_ns;
-  s.start_ns = start_ns;
-  s.end_ns = end_ns;
-  s.thread = ThreadNumber();
-  for (int i = 0; outputs != nullptr && i < n.num_outputs(); ++i) {
-    NodeStats::Output& out = s.outputs.emplace_back();
-    out.dtype = n.output_type(i);
-    if (outputs[i].kind != TensorValue::Kind::kValue) continue;
-    out.shape = outputs[i].value.shape();
-    out.bytes = static_cast<int64_t>(outputs[i].value.num_bytes());
-  }
-  MutexLock lock(mu_);
-  stats_.nodes.push_back(std::move(s));
-}
-
-DeviceStats StepTrace::Take() {
-  MutexLock lock(mu_);
-  return std::move(stats_);
-}
-
 Status ReadReferences(const Plan& plan, uint32_t index, TensorValue* inputs) {
   const OpKernel& kernel = *plan.node(index).kernel;
   for (int i = 0; i < kernel.num_inputs(); ++i) {

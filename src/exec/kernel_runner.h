@@ -6,31 +6,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/mutex.h"
 #include "exec/plan.h"
+#include "exec/step_trace.h"
 #include "kernel/kernel_context.h"
-#include "millrace/run_metadata.h"
 #include "millrace/status.h"
 
 namespace millrace {
-
-// Collects what one traced step did on one device. Thread-safe.
-class StepTrace {
- public:
-  using Clock = std::chrono::steady_clock;
-  explicit StepTrace(std::string device, Clock::time_point step_start) : step_start_(step_start) {
-    stats_.device = std::move(device);
-  }
-  int64_t NowNs() const { return std::chrono::nanoseconds(Clock::now() - step_start_).count(); }
-  void Record(const Plan& plan, uint32_t node, int64_t start_ns, int64_t end_ns, const TensorValue* outputs)
-      MR_EXCLUDES(mu_);
-  DeviceStats Take() MR_EXCLUDES(mu_);
-
- private:
-  const Clock::time_point step_start_;
-  Mutex mu_;
-  DeviceStats stats_ MR_GUARDED_BY(mu_);
-};
 
 // Prepares the inputs of a node that has reference inputs: turns those that the kernel wants by value into
 // values, and refuses variables that have no value yet.

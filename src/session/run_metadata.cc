@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "millrace/run_metadata.h"
 
+#include <algorithm>
 #include <cstdio>
-#include <map>
 #include <string_view>
 
 #include "millrace/status.h"
@@ -52,10 +52,62 @@ void AppendNode(const NodeStats& node, int pid, std::string* out) {
                      ",\"args\":{\"name\":", JsonString(node.node), ",\"label\":", JsonString(node.label)));
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const NodeStats::Output& o = node.outputs[i];
-    out->append(StrCat(",\"output ", i,
+    out->append(StrCat(",\"output ", o.slot,
                        "\":", JsonString(StrCat(DataTypeName(o.dtype), o.shape, " ", o.bytes, " bytes"))));
   }
   out->append("}},\n");
+}
+
+void DescribeOutput(const NodeStats::Output& output, const std::string& allocator,
+                    tensorflow::NodeOutput* proto) {
+  proto->set_slot(output.slot);
+  tensorflow::TensorDescription* const t = proto->mutable_tensor_description();
+  t->set_dtype(static_cast<tensorflow::DataType>(output.dtype));
+  ShapeToProto(output.shape, t->mutable_shape());
+  tensorflow::AllocationDescription* const a = t->mutable_allocation_description();
+  a->set_requested_bytes(output.bytes);
+  a->set_allocated_bytes(output.bytes);
+  a->set_allocator_name(allocator);
+  a->set_ptr(output.address);
+  a->set_has_single_reference(output.sole_owner);
+}
+
+void DescribeMemory(const NodeStats& node, const std::string& allocator, int64_t step_start_us,
+                    tensorflow::NodeExecStats* proto) {
+  tensorflow::AllocatorMemoryUsed* const m = proto->add_memory();
+  m->set_allocator_name(allocator);
+  m->set_total_bytes(node.memory.requested_bytes);
+  m->set_peak_bytes(node.memory.peak_bytes);
+  m->set_live_bytes(node.memory.live_bytes);
+  m->set_allocator_bytes_in_use(node.memory.allocator_bytes_in_use);
+  for (const NodeStats::Allocation& change : node.memory.allocations) {
+    tensorflow::AllocationRecord* const r = m->add_allocation_records();
+    r->set_alloc_micros(step_start_us + change.ns / 1000);
+    r->set_alloc_bytes(change.bytes);
+  }
+  // What was given back before the node ended was for its own use.
+  int64_t outputs = 0;
+  for (const NodeStats::Output& o : node.outputs) outputs += o.sole_owner ? o.bytes : 0;
+  const int64_t kept = std::min(outputs, node.memory.live_bytes);
+  proto->mutable_memory_stats()->set_temp_memory_size(node.memory.peak_bytes - kept);
+}
+
+void DescribeNode(const NodeStats& node, const std::string& allocator, int64_t step_start_us,
+                  tensorflow::NodeExecStats* n) {
+  const int64_t took = node.end_ns - node.start_ns;
+  n->set_node_name(node.node);
+  n->set_all_start_micros(step_start_us + node.start_ns / 1000);
+  n->set_all_start_nanos(step_start_us * 1000 + node.start_ns);
+  n->set_scheduled_micros(step_start_us + node.scheduled_ns / 1000);
+  n->set_scheduled_nanos(step_start_us * 1000 + node.scheduled_ns);
+  n->set_op_end_rel_micros(took / 1000);
+  n->set_op_end_rel_nanos(took);
+  n->set_all_end_rel_micros(took / 1000);
+  n->set_all_end_rel_nanos(took);
+  n->set_timeline_label(node.label);
+  n->set_thread_id(node.thread);
+  for (const NodeStats::Output& output : node.outputs) DescribeOutput(output, allocator, n->add_output());
+  DescribeMemory(node, allocator, step_start_us, n);
 }
 
 }  // namespace
@@ -65,13 +117,10 @@ std::string RunMetadata::ToChromeTrace() const {
   for (size_t d = 0; d < devices.size(); ++d) {
     const int pid = static_cast<int>(d);
     AppendMetadataEvent("process_name", pid, 0, devices[d].device, &out);
-    std::map<uint32_t, bool> threads;
-    for (const NodeStats& node : devices[d].nodes) {
-      if (threads.emplace(node.thread, true).second) {
-        AppendMetadataEvent("thread_name", pid, node.thread, StrCat("thread ", node.thread), &out);
-      }
-      AppendNode(node, pid, &out);
+    for (const auto& [thread, name] : devices[d].thread_names) {
+      AppendMetadataEvent("thread_name", pid, thread, name, &out);
     }
+    for (const NodeStats& node : devices[d].nodes) AppendNode(node, pid, &out);
   }
   if (out.ends_with(",\n")) out.erase(out.size() - 2);
   out.append("\n]}\n");
@@ -84,32 +133,20 @@ void RunMetadata::ToProto(tensorflow::RunMetadata* proto) const {
     tensorflow::DeviceStepStats* d = proto->mutable_step_stats()->add_dev_stats();
     d->set_device(device.device);
     for (const NodeStats& node : device.nodes) {
-      tensorflow::NodeExecStats* n = d->add_node_stats();
-      n->set_node_name(node.node);
-      n->set_all_start_micros(step_start_unix_us + node.start_ns / 1000);
-      n->set_all_start_nanos(step_start_unix_us * 1000 + node.start_ns);
-      n->set_scheduled_micros(step_start_unix_us + node.scheduled_ns / 1000);
-      n->set_scheduled_nanos(step_start_unix_us * 1000 + node.scheduled_ns);
-      n->set_op_end_rel_micros((node.end_ns - node.start_ns) / 1000);
-      n->set_op_end_rel_nanos(node.end_ns - node.start_ns);
-      n->set_all_end_rel_micros((node.end_ns - node.start_ns) / 1000);
-      n->set_all_end_rel_nanos(node.end_ns - node.start_ns);
-      n->set_timeline_label(node.label);
-      n->set_thread_id(node.thread);
-      for (size_t i = 0; i < node.outputs.size(); ++i) {
-        tensorflow::NodeOutput* o = n->add_output();
-        o->set_slot(static_cast<int32_t>(i));
-        tensorflow::TensorDescription* t = o->mutable_tensor_description();
-        t->set_dtype(static_cast<tensorflow::DataType>(node.outputs[i].dtype));
-        ShapeToProto(node.outputs[i].shape, t->mutable_shape());
-        t->mutable_allocation_description()->set_requested_bytes(node.outputs[i].bytes);
-      }
+      DescribeNode(node, device.allocator, step_start_unix_us, d->add_node_stats());
     }
+    for (const auto& [thread, name] : device.thread_names) (*d->mutable_thread_names())[thread] = name;
   }
   for (const std::string& graph : partition_graphs) {
     if (!proto->add_partition_graphs()->ParseFromString(graph))
       proto->mutable_partition_graphs()->RemoveLast();
   }
+}
+
+std::string RunMetadata::SerializeAsString() const {
+  tensorflow::RunMetadata proto;
+  ToProto(&proto);
+  return proto.SerializeAsString();
 }
 
 }  // namespace millrace

@@ -64,10 +64,11 @@ class LocalPartition : public InstalledPartition {
     std::vector<PartitionRun> runs;
     for (const Part& part : parts_) {
       StepTrace* trace = nullptr;
-      if (args.metadata != nullptr) trace = &traces.emplace_back(part.plan->device().name(), start);
+      if (args.metadata != nullptr) trace = &traces.emplace_back(part.plan->device(), start);
       PartitionRun& run =
           runs.emplace_back(PartitionRun{part.plan.get(), Services(part, args, frame), trace});
       run.services.rendezvous = rendezvous.get();
+      if (trace != nullptr) run.services.device = &trace->device();
     }
     Status status = RunPartitions(runs, args.inter_op_pool);
     for (StepTrace& trace : traces) args.metadata->devices.push_back(trace.Take());

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "base/mutex.h"
+#include "device/device.h"
+#include "tensor/allocator.h"
+
+namespace millrace {
+
+// A small number for the calling thread, given out at the first call.
+uint32_t ThreadNumber();
+
+// Stands in for a device's allocator in a traced step and notes each allocation with its time and thread.
+// Buffers remember it, and some outlive the step (fetches, variables): it lives until its owner and all that
+// it allocated are gone, and takes no notes after Take. Thread-safe.
+class AllocationTrace final : public Allocator {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int64_t kNever = -1;
+  struct Note {
+    int64_t allocated_ns = 0;
+    int64_t freed_ns = kNever;
+    int64_t bytes = 0;
+    uint32_t thread = 0;
+  };
+  // Later allocations of a step are not noted.
+  static constexpr size_t kMostNotes = size_t{1} << 20;
+
+  AllocationTrace(Allocator& base, Clock::time_point start) : base_(base), start_(start) {}
+  AllocationTrace(const AllocationTrace&) = delete;
+  AllocationTrace& operator=(const AllocationTrace&) = delete;
+
+  std::string_view name() const override { return base_.name(); }
+  void* Allocate(size_t bytes) override MR_EXCLUDES(mu_);
+  void Deallocate(void* p, size_t bytes) override MR_EXCLUDES(mu_);
+  AllocatorStats Stats() const override { return base_.Stats(); }
+
+  // What was noted, in the order of allocation.
+  std::vector<Note> Take() MR_EXCLUDES(mu_);
+  // The owner lets go; call once.
+  void Release() {
+    if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+ private:
+  ~AllocationTrace() override = default;
+  int64_t NowNs() const { return std::chrono::nanoseconds(Clock::now() - start_).count(); }
+
+  Allocator& base_;
+  const Clock::time_point start_;
+  std::atomic<int64_t> users_{1};  // the owner and the blocks in use; who takes the last one away deletes
+  Mutex mu_;
+  bool open_ MR_GUARDED_BY(mu_) = true;
+  std::vector<Note> notes_ MR_GUARDED_BY(mu_);
+  std::unordered_map<void*, size_t> live_ MR_GUARDED_BY(mu_);  // blocks to their notes
+};
+
+// The device of a traced step: the same but for its allocator.
+class TracedDevice final : public Device {
+ public:
+  TracedDevice(Device& base, AllocationTrace::Clock::time_point start)
+      : Device(base.attributes()), base_(base), allocations_(new AllocationTrace(base.allocator(), start)) {}
+  ~TracedDevice() override { allocations_->Release(); }
+  Allocator& allocator() override { return *allocations_; }
+  Status Sync() override { return base_.Sync(); }
+  AllocationTrace& allocations() { return *allocations_; }
+
+ private:
+  Device& base_;
+  AllocationTrace* const allocations_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,160 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/step_trace.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "graph/summary.h"
+
+namespace millrace {
+namespace {
+
+using Note = AllocationTrace::Note;
+
+std::vector<NodeStats::Output> DescribeOutputs(const Node& node, const TensorValue* outputs) {
+  std::vector<NodeStats::Output> described;
+  for (int i = 0; outputs != nullptr && i < node.num_outputs(); ++i) {
+    NodeStats::Output out;
+    out.slot = i;
+    out.dtype = node.output_type(i);
+    const TensorValue& v = outputs[i];
+    if (v.kind == TensorValue::Kind::kNone) continue;  // nothing came out: a dead branch
+    // What a reference refers to may be changing: its shape is not read.
+    if (v.kind != TensorValue::Kind::kRef) {
+      const Tensor& tensor = v.tensor();
+      out.shape = tensor.shape();
+      out.bytes = static_cast<int64_t>(tensor.num_bytes());
+      out.address = reinterpret_cast<uintptr_t>(tensor.raw_data());
+      out.sole_owner = tensor.OwnsBufferAlone();
+    }
+    described.push_back(std::move(out));
+  }
+  return described;
+}
+
+// Says which node made each allocation: the one that its thread was running.
+class NodesByThread {
+ public:
+  explicit NodesByThread(std::vector<NodeStats>& nodes) {
+    for (NodeStats& n : nodes) by_thread_[n.thread].push_back(&n);
+    for (auto& [thread, list] : by_thread_) {
+      std::stable_sort(list.begin(), list.end(),
+                       [](const NodeStats* a, const NodeStats* b) { return a->start_ns < b->start_ns; });
+    }
+  }
+  // Null when the thread was between nodes. A node that ran inside of another has started later.
+  NodeStats* Find(uint32_t thread, int64_t ns) const {
+    const auto it = by_thread_.find(thread);
+    if (it == by_thread_.end()) return nullptr;
+    const auto& list = it->second;
+    auto at = std::upper_bound(list.begin(), list.end(), ns,
+                               [](int64_t t, const NodeStats* n) { return t < n->start_ns; });
+    for (int nested = 0; at != list.begin() && nested < kMostNested; ++nested) {
+      --at;
+      if (ns <= (*at)->end_ns) return *at;
+    }
+    return nullptr;
+  }
+
+ private:
+  static constexpr int kMostNested = 16;
+  std::map<uint32_t, std::vector<NodeStats*>> by_thread_;
+};
+
+void SumUp(NodeStats& node) {
+  NodeStats::Memory& m = node.memory;
+  // Of two events at one time the release comes first, so that the peak is not overstated.
+  std::sort(m.allocations.begin(), m.allocations.end(),
+            [](const auto& a, const auto& b) { return std::pair(a.ns, a.bytes) < std::pair(b.ns, b.bytes); });
+  int64_t live = 0;
+  for (const NodeStats::Allocation& a : m.allocations) {
+    if (a.bytes > 0) m.requested_bytes += a.bytes;
+    if (a.ns > node.end_ns) continue;
+    live += a.bytes;
+    m.peak_bytes = std::max(m.peak_bytes, live);
+  }
+  m.live_bytes = live;
+}
+
+// Gives the allocations to their nodes, and each node what was in use when it ended.
+void AddMemory(const std::vector<Note>& notes, int64_t bytes_at_start, std::vector<NodeStats>& nodes) {
+  const NodesByThread by_thread(nodes);
+  std::vector<NodeStats::Allocation> changes;
+  for (const Note& note : notes) {
+    NodeStats* const node = by_thread.Find(note.thread, note.allocated_ns);
+    const auto add = [&](int64_t ns, int64_t bytes) {
+      changes.push_back({ns, bytes});
+      if (node != nullptr) node->memory.allocations.push_back({ns, bytes});
+    };
+    add(note.allocated_ns, note.bytes);
+    if (note.freed_ns != AllocationTrace::kNever) add(note.freed_ns, -note.bytes);
+  }
+  std::sort(changes.begin(), changes.end(), [](const auto& a, const auto& b) { return a.ns < b.ns; });
+  std::vector<NodeStats*> by_end;
+  for (NodeStats& n : nodes) by_end.push_back(&n);
+  std::sort(by_end.begin(), by_end.end(),
+            [](const NodeStats* a, const NodeStats* b) { return a->end_ns < b->end_ns; });
+  int64_t in_use = bytes_at_start;
+  auto change = changes.begin();
+  for (NodeStats* n : by_end) {
+    for (; change != changes.end() && change->ns <= n->end_ns; ++change) in_use += change->bytes;
+    n->memory.allocator_bytes_in_use = in_use;
+    SumUp(*n);
+  }
+}
+
+}  // namespace
+
+StepTrace::StepTrace(Device& device, Clock::time_point step_start)
+    : step_start_(step_start),
+      caller_(ThreadNumber()),
+      bytes_at_start_(device.allocator().Stats().bytes_in_use),
+      device_(device, step_start) {
+  MutexLock lock(mu_);
+  stats_.device = device.name();
+  stats_.allocator = device.allocator().name();
+}
+
+void StepTrace::Record(const Plan& plan, uint32_t node, int64_t start_ns, int64_t end_ns,
+                       const TensorValue* outputs) {
+  const Node& n = plan.graph_node(node);
+  NodeStats s;
+  s.node = n.name();
+  s.op = n.op_name();
+  s.label = NodeLabel(n);
+  s.start_ns = start_ns;
+  s.end_ns = end_ns;
+  s.thread = ThreadNumber();
+  s.outputs = DescribeOutputs(n, outputs);
+  MutexLock lock(mu_);
+  if (ready_ns_.empty()) ready_ns_.resize(static_cast<size_t>(plan.num_nodes()), 0);
+  s.scheduled_ns = std::min(ready_ns_[node], start_ns);
+  NoteReady(plan, node, end_ns);
+  if (stats_.nodes.size() < kMostNodes) {
+    stats_.nodes.push_back(std::move(s));
+  } else {
+    ++stats_.nodes_left_out;
+  }
+}
+
+void StepTrace::NoteReady(const Plan& plan, uint32_t node, int64_t end_ns) {
+  const auto note = [&](uint32_t dst) MR_REQUIRES(mu_) { ready_ns_[dst] = std::max(ready_ns_[dst], end_ns); };
+  for (const PlanEdge& e : plan.data_edges(node)) note(e.dst);
+  for (const uint32_t dst : plan.control_edges(node)) note(dst);
+}
+
+DeviceStats StepTrace::Take() {
+  const std::vector<Note> notes = device_.allocations().Take();
+  MutexLock lock(mu_);
+  AddMemory(notes, bytes_at_start_, stats_.nodes);
+  int workers = 0;
+  std::map<uint32_t, std::string> names;
+  for (const NodeStats& n : stats_.nodes) names[n.thread];
+  for (auto& [thread, name] : names) name = thread == caller_ ? "caller" : StrCat("worker ", ++workers);
+  stats_.thread_names = std::move(names);
+  return std::move(stats_);
+}
+
+}  // namespace millrace

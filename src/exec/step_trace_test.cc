@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/step_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+
+#include "exec/executor.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Of each block, the buffer's header.
+constexpr int64_t kHeader = 64;
+
+// Allocates 1000 floats for its output and 500 that it gives back.
+class MakeKernel : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    MR_ASSIGN_OR_RETURN(const Tensor temp, context.AllocateTemp(DataType::kFloat, TensorShape({500})));
+    return context.AllocateOutput(0, TensorShape({1000})).status();
+  }
+};
+
+// Passes its input on and keeps a reference to it beyond the step.
+class KeepKernel : public OpKernel {
+ public:
+  KeepKernel(KernelConstruction& c, std::optional<Tensor>& kept) : OpKernel(c), kept_(kept) {}
+  Status Compute(KernelContext& context) override {
+    kept_ = context.input(0);
+    return Status();
+  }
+
+ private:
+  std::optional<Tensor>& kept_;
+};
+
+class StepTraceTest : public ::testing::Test {
+ protected:
+  StepTraceTest() : resources_("cpu") {
+    DeviceFactoryRegistry factories;
+    EXPECT_TRUE(RegisterCpuDeviceFactory(factories).ok());
+    devices_ = *factories.CreateDevices({});
+    EXPECT_TRUE(ops_.Register(OpBuilder("Make").Output("y: float")).ok());
+    EXPECT_TRUE(ops_.Register(OpBuilder("Keep").Input("x: float")).ok());
+  }
+  Device& device() { return *devices_->client_device(); }
+
+  // make -> keep, run once and traced.
+  DeviceStats RunTraced(bool counting) {
+    auto graph = std::make_unique<Graph>(ops_);
+    Node* const make = *graph->AddNode("make", "Make", {});
+    Node* const keep = *graph->AddNode("keep", "Keep", {});
+    graph->AddEdge(make, 0, keep, 0);
+    graph->FixupSourceAndSinkEdges();
+    const auto kernels = [&](const Node& node) -> StatusOr<std::shared_ptr<OpKernel>> {
+      KernelConstruction c(node.name(), node.shared_props(), device(), resources_);
+      if (node.op_name() == "Make") return std::shared_ptr<OpKernel>(new MakeKernel(c));
+      return std::shared_ptr<OpKernel>(new KeepKernel(c, kept_));
+    };
+    auto plan = Plan::Build(std::move(graph), device(), kernels);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    CancellationManager cancellation;
+    StepTrace trace(device(), StepTrace::Clock::now());
+    PartitionRun run;
+    run.plan = plan->get();
+    run.services.device = &trace.device();
+    run.services.resources = &resources_;
+    run.services.cancellation = &cancellation;
+    run.trace = &trace;
+    EXPECT_TRUE((counting ? RunByCounting({&run, 1}, nullptr) : RunPartitions({&run, 1}, nullptr)).ok());
+    return trace.Take();
+  }
+
+  OpRegistry ops_;
+  std::unique_ptr<DeviceSet> devices_;
+  ResourceManager resources_;
+  std::optional<Tensor> kept_;
+};
+
+TEST_F(StepTraceTest, NodesSayWhenTheyWereReadyAndWhatMemoryTheyTook) {
+  for (const bool counting : {false, true}) {
+    const DeviceStats stats = RunTraced(counting);
+    ASSERT_EQ(stats.nodes.size(), 2u);
+    EXPECT_EQ(stats.device, device().name());
+    EXPECT_EQ(stats.allocator, device().allocator().name());
+    EXPECT_EQ(stats.thread_names.size(), 1u);
+    EXPECT_EQ(stats.thread_names.at(stats.nodes[0].thread), "caller");
+    const NodeStats& make = stats.nodes[0];
+    const NodeStats& keep = stats.nodes[1];
+    EXPECT_EQ(make.node, "make");
+    EXPECT_EQ(make.scheduled_ns, 0);
+    EXPECT_EQ(keep.scheduled_ns, make.end_ns) << "ready as soon as its input was there";
+    EXPECT_LE(keep.scheduled_ns, keep.start_ns);
+
+    EXPECT_EQ(make.memory.requested_bytes, 4000 + 2000 + 2 * kHeader);
+    EXPECT_EQ(make.memory.peak_bytes, 4000 + 2000 + 2 * kHeader);
+    EXPECT_EQ(make.memory.live_bytes, 4000 + kHeader);
+    ASSERT_EQ(make.memory.allocations.size(), 3u) << "the output outlives the step";
+    EXPECT_EQ(make.memory.allocations[0].bytes, 2000 + kHeader);
+    EXPECT_EQ(make.memory.allocations[1].bytes, 4000 + kHeader);
+    EXPECT_EQ(make.memory.allocations[2].bytes, -(2000 + kHeader));
+    EXPECT_EQ(keep.memory.requested_bytes, 0);
+    EXPECT_EQ(keep.memory.allocator_bytes_in_use, make.memory.allocator_bytes_in_use);
+
+    ASSERT_EQ(make.outputs.size(), 1u);
+    EXPECT_THAT(make.outputs[0].shape.dims(), ElementsAre(1000));
+    EXPECT_EQ(make.outputs[0].bytes, 4000);
+    EXPECT_EQ(make.outputs[0].address, reinterpret_cast<uintptr_t>(kept_->raw_data()));
+    EXPECT_TRUE(make.outputs[0].sole_owner);
+    kept_.reset();  // after the trace: the allocator that it came from is still there
+  }
+}
+
+TEST_F(StepTraceTest, AllocationsAreNotedUntilTaken) {
+  auto* const trace = new AllocationTrace(device().allocator(), AllocationTrace::Clock::now());
+  void* const freed = trace->Allocate(10);
+  void* const kept = trace->Allocate(20);
+  trace->Deallocate(freed, 10);
+  const std::vector<AllocationTrace::Note> notes = trace->Take();
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_EQ(notes[0].bytes, 10);
+  EXPECT_LE(notes[0].allocated_ns, notes[0].freed_ns);
+  EXPECT_EQ(notes[1].bytes, 20);
+  EXPECT_EQ(notes[1].freed_ns, AllocationTrace::kNever);
+  EXPECT_EQ(notes[1].thread, ThreadNumber());
+  void* const late = trace->Allocate(30);
+  EXPECT_TRUE(trace->Take().empty());
+  trace->Release();  // blocks are in use: it stays
+  trace->Deallocate(kept, 20);
+  trace->Deallocate(late, 30);
+}
+
+}  // namespace
+}  // namespace millrace
