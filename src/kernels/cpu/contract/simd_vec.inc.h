@@ -97,21 +97,22 @@ MR_INLINE void TransposeSquare(const double* src, int64_t src_row, double* dst, 
   _mm_storeu_pd(dst + dst_row, _mm_unpackhi_pd(r0, r1));
 }
 
+// Squares; the last ones overlap those before, whose elements they write once more.
 template <typename T>
 void Transpose(const T* src, int64_t src_row, int64_t rows, int64_t cols, T* dst, int64_t dst_row) {
   constexpr int64_t kSide = 16 / sizeof(T);
-  const int64_t full_rows = rows / kSide * kSide;
-  const int64_t full_cols = cols / kSide * kSide;
-  for (int64_t i = 0; i < full_rows; i += kSide) {
-    for (int64_t j = 0; j < full_cols; j += kSide) {
-      TransposeSquare(src + i * src_row + j, src_row, dst + j * dst_row + i, dst_row);
+  if (rows < kSide || cols < kSide) {
+    for (int64_t j = 0; j < cols; ++j) {
+      for (int64_t i = 0; i < rows; ++i) dst[j * dst_row + i] = src[i * src_row + j];
     }
+    return;
   }
-  for (int64_t j = full_cols; j < cols; ++j) {
-    for (int64_t i = 0; i < full_rows; ++i) dst[j * dst_row + i] = src[i * src_row + j];
-  }
-  for (int64_t i = full_rows; i < rows; ++i) {
-    for (int64_t j = 0; j < cols; ++j) dst[j * dst_row + i] = src[i * src_row + j];
+  for (int64_t i = 0;; i = i + kSide < rows - kSide ? i + kSide : rows - kSide) {
+    for (int64_t j = 0;; j = j + kSide < cols - kSide ? j + kSide : cols - kSide) {
+      TransposeSquare(src + i * src_row + j, src_row, dst + j * dst_row + i, dst_row);
+      if (j == cols - kSide) break;
+    }
+    if (i == rows - kSide) break;
   }
 }
 
