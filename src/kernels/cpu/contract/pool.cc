@@ -9,35 +9,51 @@
 namespace millrace::cpu {
 namespace {
 
-constexpr int64_t kValuesPerNs = 2;
+constexpr int64_t kValuesPerNs = 8;
 
 int64_t WindowCost(const PoolParams& p, int64_t outputs) {
   const int64_t window = std::min(p.window_h, p.in_h) * std::min(p.window_w, p.in_w);
   return std::max<int64_t>(outputs * std::max<int64_t>(window, 1) / kValuesPerNs, 1);
 }
 
-// Every output pixel on its own: rows of all images are the units.
+// Rows of all images, each on its own: of the outputs, or of the inputs.
 template <typename F>
-void ForEachRow(const PoolParams& p, Parallel& parallel, const F& fn) {
-  if (p.out_h <= 0 || p.out_w <= 0 || p.channels <= 0) return;
-  parallel.For(p.batch * p.out_h, WindowCost(p, p.out_w * p.channels), [&](int64_t begin, int64_t end) {
+void ForRowsOf(const PoolParams& p, int64_t image_rows, int64_t cost_ns, Parallel& parallel, const F& fn) {
+  parallel.For(p.batch * image_rows, cost_ns, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end;) {
-      const int64_t image = i / p.out_h;
-      const int64_t row = i % p.out_h;
-      const int64_t rows = std::min(p.out_h - row, end - i);
+      const int64_t image = i / image_rows;
+      const int64_t row = i % image_rows;
+      const int64_t rows = std::min(image_rows - row, end - i);
       fn(PoolBlock{&p, image, row, row + rows, 0, p.channels});
       i += rows;
     }
   });
 }
 
-// Windows may share pixels, so a unit is what no other writes: some channels of an image.
+template <typename F>
+void ForEachRow(const PoolParams& p, Parallel& parallel, const F& fn) {
+  if (p.out_h <= 0 || p.out_w <= 0 || p.channels <= 0) return;
+  ForRowsOf(p, p.out_h, WindowCost(p, p.out_w * p.channels), parallel, fn);
+}
+
+template <typename F>
+void ForEachInputRow(const PoolParams& p, Parallel& parallel, const F& fn) {
+  if (p.in_h <= 0 || p.in_w <= 0 || p.channels <= 0) return;
+  const double windows = static_cast<double>(p.out_h * p.out_w) / static_cast<double>(p.in_h);
+  const double cost = std::min(static_cast<double>(WindowCost(p, p.channels)) * windows, 1e15);
+  ForRowsOf(p, p.in_h, static_cast<int64_t>(cost) + p.in_w * p.channels / kValuesPerNs, parallel, fn);
+}
+
+// Windows may share pixels, so a unit is what no other writes: some channels of an image, where images are
+// few.
 constexpr int64_t kChannelsPerUnit = 64;
+constexpr int64_t kWantedUnits = 16;
 
 template <typename T, typename F>
 void ForEachImage(const PoolParams& p, T* in_grad, Parallel& parallel, const F& fn) {
   if (p.in_h <= 0 || p.in_w <= 0 || p.channels <= 0) return;
-  const int64_t parts = (p.channels + kChannelsPerUnit - 1) / kChannelsPerUnit;
+  const int64_t most = (p.channels + kChannelsPerUnit - 1) / kChannelsPerUnit;
+  const int64_t parts = std::min(most, (kWantedUnits + p.batch - 1) / std::max<int64_t>(p.batch, 1));
   const int64_t size = (p.channels + parts - 1) / parts;
   const int64_t cost = WindowCost(p, p.out_h * p.out_w * size) + p.in_h * p.in_w * size / kValuesPerNs;
   parallel.For(p.batch * parts, cost, [&](int64_t begin, int64_t end) {
@@ -105,8 +121,8 @@ void AvgPool(const PoolParams& params, const T* input, T* output, Parallel& para
 template <typename T>
 void AvgPoolGrad(const PoolParams& params, const T* out_grad, T* in_grad, Parallel& parallel) {
   const SimdKernels<T>& kernels = ActiveKernels<T>();
-  ForEachImage(params, in_grad, parallel,
-               [&](const PoolBlock& block) { kernels.avg_pool_grad(block, out_grad, in_grad); });
+  ForEachInputRow(params, parallel,
+                  [&](const PoolBlock& block) { kernels.avg_pool_grad(block, out_grad, in_grad); });
 }
 
 template void MaxPool(const PoolParams&, const float*, float*, Parallel&);

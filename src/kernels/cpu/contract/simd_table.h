@@ -95,11 +95,12 @@ struct SimdKernels {
   // out[i] = sum over r of rows[r * stride + i], in the order of r.
   void (*add_rows)(const T* rows, int64_t row_count, int64_t stride, int64_t count, T* out);
 
-  void (*max_pool)(const PoolBlock& block, const T* input, T* output);
-  // The gradients add into in_grad, which the caller has cleared.
-  void (*max_pool_grad)(const PoolBlock& block, const T* input, const T* out_grad, T* in_grad);
-  void (*avg_pool)(const PoolBlock& block, const T* input, T* output);
-  void (*avg_pool_grad)(const PoolBlock& block, const T* out_grad, T* in_grad);
+  void (*max_pool)(PoolBlock block, const T* input, T* output);
+  // Adds into in_grad, which the caller has cleared.
+  void (*max_pool_grad)(PoolBlock block, const T* input, const T* out_grad, T* in_grad);
+  void (*avg_pool)(PoolBlock block, const T* input, T* output);
+  // Writes rows of in_grad: the block's rows are of the input.
+  void (*avg_pool_grad)(PoolBlock block, const T* out_grad, T* in_grad);
 };
 
 struct SimdTable {
