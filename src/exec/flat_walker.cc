@@ -64,6 +64,17 @@ void FlatWalker::Start() {
   queue_.Push(items);
 }
 
+void FlatWalker::StartAt(uint32_t first) {
+  state_.ResetPending();
+  NodeList ready(plan_.roots().begin(), plan_.roots().end());
+  for (uint32_t i = 0; i < first; ++i) Propagate(i, &ready);
+  std::vector<ReadyQueue::Item> items;
+  for (const uint32_t node : ready) {
+    if (node >= first) items.push_back({this, node});
+  }
+  queue_.Push(items);
+}
+
 bool FlatWalker::Expensive(uint32_t index) const {
   const PlanNode& node = plan_.node(index);
   if (node.kernel == nullptr) return false;
@@ -75,7 +86,7 @@ void FlatWalker::RunFrom(uint32_t first) {
   NodeList now_ready;
   std::vector<ReadyQueue::Item> surplus;
   std::vector<TensorValue> outputs(plan_.max_outputs());
-  if (!queue_.parallel() && first == plan_.roots().front()) {
+  if (!queue_.parallel() && first == 0) {  // the first node is a root, and only Start() puts it on the queue
     ready.assign(plan_.roots().rbegin(), plan_.roots().rend());
   }
   while (!ready.empty()) {
@@ -107,7 +118,7 @@ bool FlatWalker::RunNode(uint32_t index, TensorValue* outputs) {
   TensorValue* const inputs = state_.slots() + node.first_input;
   Status status;
   if (node.has_ref_inputs) status = ReadReferences(plan_, index, inputs);
-  if (status.ok() && node.async != nullptr) {
+  if (status.ok() && node.async != nullptr && !node.async->tries()) {
     StartAsync(index);
     return false;
   }
@@ -115,7 +126,12 @@ bool FlatWalker::RunNode(uint32_t index, TensorValue* outputs) {
     const uint64_t before = measure_ ? CycleCount() : 0;
     const int64_t start_ns = trace_ != nullptr ? trace_->NowNs() : 0;
     KernelContext context(services_, node.kernel, {inputs, node.num_inputs}, {outputs, node.num_outputs});
-    status = node.kernel->Compute(context);
+    if (node.async == nullptr) {
+      status = node.kernel->Compute(context);
+    } else if (!node.async->TryCompute(context, status)) {
+      StartAsync(index);
+      return false;
+    }
     if (measure_) {
       plan_.RecordCost(index,
                        static_cast<uint64_t>(static_cast<double>(CycleCount() - before) * NsPerCycle()));

@@ -39,6 +39,8 @@ class FlatWalker {
 
   // Puts the nodes that wait for nothing on the queue.
   void Start();
+  // The same when the nodes before `first` have run and their outputs lie in their consumers' slots.
+  void StartAt(uint32_t first);
   // Runs `node` and what becomes ready by it. Called by the queue.
   void RunFrom(uint32_t node);
 

@@ -81,7 +81,7 @@ void Plan::LayOutNodes(const std::vector<Node*>& order) {
                       [](const Edge* e) { return IsRefType(e->src->output_type(e->src_output)); });
       num_slots_ += p.num_inputs;
       max_outputs_ = std::max(max_outputs_, p.num_outputs);
-      has_async_ |= p.async != nullptr;
+      has_async_ |= p.async != nullptr && !p.async->tries();
     }
     if (kernel != nullptr) kernels_.push_back(kernel);
   }

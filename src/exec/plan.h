@@ -72,6 +72,7 @@ class Plan {
   std::span<const int32_t> initial_pending() const { return initial_pending_; }
   uint32_t num_slots() const { return num_slots_; }
   uint32_t max_outputs() const { return max_outputs_; }
+  // Whether some asynchronous kernel has to be started as such: it can't be tried first.
   bool has_async() const { return has_async_; }
   const Node& graph_node(uint32_t i) const { return *graph_->node(nodes_[i].node_id); }
   struct ConstantSlot {

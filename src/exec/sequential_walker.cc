@@ -6,14 +6,15 @@ namespace millrace {
 namespace {
 
 template <bool kInstrumented>
-Status Walk(const Plan& plan, StepState& state, const StepServices& services, bool measure,
-            StepTrace* trace) {
+Status Walk(const Plan& plan, StepState& state, const StepServices& services, bool measure, StepTrace* trace,
+            uint32_t* waits_at) {
   TensorValue* const slots = state.slots();
   TensorValue* const scratch = state.outputs();
   const CancellationManager& cancellation = *services.cancellation;
   KernelContext context(services, nullptr, {}, {});
   const auto n = static_cast<uint32_t>(plan.num_nodes());
   uint64_t before = kInstrumented && measure ? CycleCount() : 0;
+  *waits_at = n;
   for (uint32_t i = 0; i < n; ++i) {
     const PlanNode& node = plan.node(i);
     if (node.kernel == nullptr) continue;
@@ -28,7 +29,13 @@ Status Walk(const Plan& plan, StepState& state, const StepServices& services, bo
     }
     [[maybe_unused]] const int64_t start_ns = kInstrumented && trace != nullptr ? trace->NowNs() : 0;
     context.Rebind(node.kernel, inputs, outputs);
-    Status status = node.kernel->Compute(context);
+    Status status;
+    if (node.async == nullptr) [[likely]] {
+      status = node.kernel->Compute(context);
+    } else if (!node.async->TryCompute(context, status)) {
+      *waits_at = i;
+      return Status();
+    }
     if (!status.ok()) [[unlikely]]
       return AddNodeContext(status, plan.graph_node(i));
     if constexpr (kInstrumented) {
@@ -55,9 +62,9 @@ Status Walk(const Plan& plan, StepState& state, const StepServices& services, bo
 }  // namespace
 
 Status RunSequentially(const Plan& plan, StepState& state, const StepServices& services, bool measure,
-                       StepTrace* trace) {
-  Status status = measure || trace != nullptr ? Walk<true>(plan, state, services, measure, trace)
-                                              : Walk<false>(plan, state, services, false, nullptr);
+                       StepTrace* trace, uint32_t* waits_at) {
+  Status status = measure || trace != nullptr ? Walk<true>(plan, state, services, measure, trace, waits_at)
+                                              : Walk<false>(plan, state, services, false, nullptr, waits_at);
   if (!status.ok()) [[unlikely]]
     state.DropValues();
   return status;

@@ -85,6 +85,11 @@ class AsyncOpKernel : public OpKernel {
   using Done = UniqueFunction<void(Status)>;
   // Calls `done` exactly once, from any thread, possibly before returning. `context` lives until then.
   virtual void ComputeAsync(KernelContext& context, Done done) = 0;
+  // The whole computation, and true with its result in `status`, when nothing has to be waited for. Else
+  // false, and nothing has happened. Saves what starting an asynchronous kernel costs.
+  virtual bool TryCompute(KernelContext& /*context*/, Status& /*status*/) { return false; }
+  // Whether TryCompute is worth a call.
+  virtual bool tries() const { return false; }
   Status Compute(KernelContext& context) final;  // Internal: never called by the executor
   AsyncOpKernel* AsAsync() final { return this; }
 };

@@ -4,45 +4,75 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <utility>
-
-#include "base/hash.h"
+#include <vector>
 
 namespace millrace {
 namespace {
-
-// The C++ name of a type, "millrace::Variable"; the mangled one when it can't be had.
-std::string TypeName(std::type_index type) {
-  int error = 0;
-  char* name = abi::__cxa_demangle(type.name(), nullptr, nullptr, &error);
-  std::string out = error == 0 && name != nullptr ? name : type.name();
-  std::free(name);
-  return out;
-}
-
-// Equal in all processes built from the same sources.
-uint64_t TypeHash(std::type_index type) { return Hash64(type.name()); }
 
 std::string_view OrDefault(std::string_view container) {
   return container.empty() ? ResourceManager::kDefaultContainer : container;
 }
 
+Status NoSuchContainer(std::string_view container, std::string_view name) {
+  return errors::NotFound("Container ", container, " does not exist. (Could not find resource: ", container,
+                          "/", name, ")");
+}
+
+Status NoSuchResource(std::string_view container, std::string_view name, std::string_view type) {
+  return errors::NotFound("Resource ", container, "/", name, "/", type, " does not exist.");
+}
+
 }  // namespace
 
-StatusOr<RefPtr<Resource>> ResourceManager::DoLookup(std::string_view container, std::type_index type,
+ResourceType ResourceType::Make(const std::type_info& type) {
+  int error = 0;
+  char* name = abi::__cxa_demangle(type.name(), nullptr, nullptr, &error);
+  ResourceType made;
+  made.hash = Hash64(type.name());
+  made.name = error == 0 && name != nullptr ? name : type.name();
+  std::free(name);
+  return made;
+}
+
+StatusOr<RefPtr<Resource>> ResourceManager::DoLookup(std::string_view container, const ResourceType& type,
                                                      std::string_view name) const {
   container = OrDefault(container);
   {
     ReaderLock lock(mu_);
-    if (const auto c = containers_.find(container); c != containers_.end()) {
-      if (const auto r = c->second.find(KeyView(type, name)); r != c->second.end()) return r->second;
-    }
+    const auto c = containers_.find(container);
+    if (c == containers_.end()) return NoSuchContainer(container, name);
+    if (const auto r = c->second.find(KeyView(type.hash, name)); r != c->second.end())
+      return r->second.resource;
   }
-  return errors::NotFound("Resource ", container, "/", name, "/", TypeName(type), " does not exist.");
+  return NoSuchResource(container, name, type.name);
 }
 
-Status ResourceManager::DoCreate(std::string_view container, std::type_index type, std::string_view name,
+StatusOr<RefPtr<Resource>> ResourceManager::DoLookupOrCreate(
+    std::string_view container, const ResourceType& type, std::string_view name,
+    FunctionRef<StatusOr<RefPtr<Resource>>()> create) {
+  if (auto found = DoLookup(container, type, name); found.ok()) return found;
+  const std::pair<std::string, Key> place(OrDefault(container), Key(type.hash, name));
+  {
+    MutexLock lock(create_mu_);
+    while (!creating_.insert(place).second) created_.Wait(create_mu_);
+  }
+  // Another caller may have created it before this one got its turn; Create() may still come in between.
+  StatusOr<RefPtr<Resource>> result = DoLookup(container, type, name);
+  if (!result.ok()) {
+    result = create();
+    if (result.ok() && !DoCreate(container, type, name, *result).ok()) {
+      result = DoLookup(container, type, name);
+    }
+  }
+  MutexLock lock(create_mu_);
+  creating_.erase(place);
+  created_.NotifyAll();
+  return result;
+}
+
+Status ResourceManager::DoCreate(std::string_view container, const ResourceType& type, std::string_view name,
                                  RefPtr<Resource> resource) {
   container = OrDefault(container);
   {
@@ -50,26 +80,31 @@ Status ResourceManager::DoCreate(std::string_view container, std::type_index typ
     auto c = containers_.find(container);
     if (c == containers_.end()) c = containers_.emplace(std::string(container), Container()).first;
     // On a conflict `resource` stays whole and dies after the lock is gone.
-    if (c->second.try_emplace(Key(type, std::string(name)), std::move(resource)).second) return Status();
+    const auto [at, added] = c->second.try_emplace(Key(type.hash, std::string(name)));
+    if (added) {
+      at->second = {std::move(resource), type.name};
+      return Status();
+    }
   }
-  return errors::AlreadyExists("Resource ", container, "/", name, "/", TypeName(type));
+  return errors::AlreadyExists("Resource ", container, "/", name, "/", type.name);
 }
 
-Status ResourceManager::DoDelete(std::string_view container, std::type_index type, std::string_view name) {
+Status ResourceManager::DoDelete(std::string_view container, uint64_t type_hash, std::string_view type_name,
+                                 std::string_view name) {
   container = OrDefault(container);
   RefPtr<Resource> dropped;  // dies after the lock is gone
   {
     WriterLock lock(mu_);
-    if (const auto c = containers_.find(container); c != containers_.end()) {
-      if (const auto r = c->second.find(KeyView(type, name)); r != c->second.end()) {
-        dropped = std::move(r->second);
-        c->second.erase(r);
-        generation_.fetch_add(1, std::memory_order_release);
-        return Status();
-      }
+    const auto c = containers_.find(container);
+    if (c == containers_.end()) return NoSuchContainer(container, name);
+    if (const auto r = c->second.find(KeyView(type_hash, name)); r != c->second.end()) {
+      dropped = std::move(r->second.resource);
+      c->second.erase(r);
+      generation_.fetch_add(1, std::memory_order_release);
+      return Status();
     }
   }
-  return errors::NotFound("Resource ", container, "/", name, "/", TypeName(type), " does not exist.");
+  return NoSuchResource(container, name, type_name);
 }
 
 void ResourceManager::Cleanup(std::string_view container) {
@@ -83,7 +118,7 @@ void ResourceManager::Cleanup(std::string_view container) {
 }
 
 void ResourceManager::Clear() {
-  std::map<std::string, Container, std::less<>> dropped;
+  Containers dropped;
   WriterLock lock(mu_);
   dropped.swap(containers_);
   generation_.fetch_add(1, std::memory_order_release);
@@ -95,37 +130,44 @@ std::string ResourceManager::DebugString() const {
   {
     ReaderLock lock(mu_);
     for (const auto& [container, resources] : containers_) {
-      for (const auto& [key, resource] : resources) {
-        all.emplace_back(StrCat(container, " | ", TypeName(key.first), " | ", key.second), resource);
+      for (const auto& [key, entry] : resources) {
+        all.emplace_back(StrCat(container, " | ", entry.type_name, " | ", key.second), entry.resource);
       }
     }
   }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string out;
   for (const auto& [name, resource] : all) out += StrCat(name, " | ", resource->DebugString(), "\n");
   return out;
 }
 
-ResourceHandle ResourceManager::DoMakeHandle(std::string_view container, std::type_index type,
+ResourceHandle ResourceManager::DoMakeHandle(std::string_view container, const ResourceType& type,
                                              std::string_view name) const {
   ResourceHandle handle;
   handle.device = device_name_;
   handle.container = OrDefault(container);
   handle.name = name;
-  handle.maybe_type_name = TypeName(type);
-  handle.hash_code = TypeHash(type);
+  handle.maybe_type_name = type.name;
+  handle.hash_code = type.hash;
   return handle;
 }
 
-Status ResourceManager::CheckHandle(const ResourceHandle& handle, std::type_index type) const {
-  if (handle.device != device_name_) {
-    return errors::InvalidArgument("Trying to access resource ", handle.name, " located in device ",
-                                   handle.device, " from device ", device_name_);
-  }
-  if (handle.hash_code != TypeHash(type)) {
-    return errors::InvalidArgument("Trying to access resource using the wrong type. Expected ",
-                                   TypeName(type), " got ", handle.maybe_type_name);
-  }
-  return Status();
+Status ResourceManager::CheckDevice(const ResourceHandle& handle) const {
+  if (handle.device == device_name_) return Status();
+  return errors::InvalidArgument("Trying to access resource ", handle.name, " located in device ",
+                                 handle.device, " from device ", device_name_);
+}
+
+Status ResourceManager::CheckHandle(const ResourceHandle& handle, const ResourceType& type) const {
+  MR_RETURN_IF_ERROR(CheckDevice(handle));
+  if (handle.hash_code == type.hash) return Status();
+  return errors::InvalidArgument("Trying to access resource using the wrong type. Expected ", type.name,
+                                 " got ", handle.maybe_type_name);
+}
+
+Status ResourceManager::DeleteHandle(const ResourceHandle& handle) {
+  MR_RETURN_IF_ERROR(CheckDevice(handle));
+  return DoDelete(handle.container, handle.hash_code, handle.maybe_type_name, handle.name);
 }
 
 std::string Variable::DebugString() const {

@@ -5,13 +5,15 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
+#include <set>
 #include <string>
 #include <string_view>
-#include <typeindex>
+#include <typeinfo>
+#include <unordered_map>
 #include <utility>
-#include <vector>
 
+#include "base/function.h"
+#include "base/hash.h"
 #include "base/mutex.h"
 #include "millrace/ref.h"
 #include "millrace/status.h"
@@ -27,8 +29,23 @@ class Resource : public RefCounted {
   virtual std::string DebugString() const = 0;
 };
 
+// What tells types of resources apart: equal in all processes built from the same sources.
+struct ResourceType {
+  uint64_t hash = 0;
+  std::string name;  // "millrace::Variable"
+
+  template <typename T>
+  static const ResourceType& Of() {
+    static const ResourceType type = Make(typeid(T));
+    return type;
+  }
+
+ private:
+  static ResourceType Make(const std::type_info& type);
+};
+
 // The resources of one device, by container, type and name. Thread-safe. Resources are destroyed outside the
-// lock.
+// lock; who still uses one holds a reference, so dropping it from here is sound at any time.
 class ResourceManager {
  public:
   static constexpr std::string_view kDefaultContainer = "localhost";
@@ -36,35 +53,37 @@ class ResourceManager {
   explicit ResourceManager(std::string device_name) : device_name_(std::move(device_name)) {}
   const std::string& device_name() const { return device_name_; }
 
-  // An empty container means the default one. NotFound "Resource <container>/<name>/<type> does not exist."
+  // An empty container means the default one. NotFound "Container c does not exist. (Could not find resource:
+  // c/n)" or "Resource <container>/<name>/<type> does not exist."
   template <typename T>
   StatusOr<RefPtr<T>> Lookup(std::string_view container, std::string_view name) const {
-    MR_ASSIGN_OR_RETURN(RefPtr<Resource> r, DoLookup(container, typeid(T), name));
+    MR_ASSIGN_OR_RETURN(RefPtr<Resource> r, DoLookup(container, ResourceType::Of<T>(), name));
     return RefPtr<T>(static_cast<T*>(r.release()));
   }
   template <typename T>
   Status Create(std::string_view container, std::string_view name, RefPtr<T> resource) {
-    return DoCreate(container, typeid(T), name, std::move(resource));
+    return DoCreate(container, ResourceType::Of<T>(), name, std::move(resource));
   }
-  // `create` may run more than once when callers race; all of them get the same resource.
+  // When callers race, one runs `create` and the others wait for it, so it must not wait for anything itself.
+  // After an error the next caller tries.
   template <typename T>
   StatusOr<RefPtr<T>> LookupOrCreate(std::string_view container, std::string_view name,
-                                     const std::function<StatusOr<RefPtr<T>>()>& create) {
-    while (true) {
-      if (auto found = Lookup<T>(container, name); found.ok()) return found;
+                                     FunctionRef<StatusOr<RefPtr<T>>()> create) {
+    const auto make = [&]() -> StatusOr<RefPtr<Resource>> {
       MR_ASSIGN_OR_RETURN(RefPtr<T> made, create());
-      Status created = Create<T>(container, name, made);
-      if (created.ok()) return made;
-      if (!errors::IsAlreadyExists(created)) return created;
-    }
+      return RefPtr<Resource>(std::move(made));
+    };
+    MR_ASSIGN_OR_RETURN(RefPtr<Resource> r, DoLookupOrCreate(container, ResourceType::Of<T>(), name, make));
+    return RefPtr<T>(static_cast<T*>(r.release()));
   }
   template <typename T>
   Status Delete(std::string_view container, std::string_view name) {
-    return DoDelete(container, typeid(T), name);
+    return DoDelete(container, ResourceType::Of<T>().hash, ResourceType::Of<T>().name, name);
   }
   // Drops everything in `container`; fine when there is nothing.
   void Cleanup(std::string_view container) MR_EXCLUDES(mu_);
   void Clear() MR_EXCLUDES(mu_);
+  // A line for each resource, sorted.
   std::string DebugString() const MR_EXCLUDES(mu_);
   // Changes whenever a resource is dropped, so that a look-up may be cached as long as it stays the same.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
@@ -73,49 +92,62 @@ class ResourceManager {
   // InvalidArgument "Trying to access resource x located in device d1 from device d2".
   template <typename T>
   ResourceHandle MakeHandle(std::string_view container, std::string_view name) const {
-    return DoMakeHandle(container, typeid(T), name);
+    return DoMakeHandle(container, ResourceType::Of<T>(), name);
   }
   template <typename T>
   StatusOr<RefPtr<T>> LookupHandle(const ResourceHandle& handle) const {
-    MR_RETURN_IF_ERROR(CheckHandle(handle, typeid(T)));
+    MR_RETURN_IF_ERROR(CheckHandle(handle, ResourceType::Of<T>()));
     return Lookup<T>(handle.container, handle.name);
   }
   template <typename T>
   StatusOr<RefPtr<T>> LookupOrCreateHandle(const ResourceHandle& handle,
-                                           const std::function<StatusOr<RefPtr<T>>()>& create) {
-    MR_RETURN_IF_ERROR(CheckHandle(handle, typeid(T)));
+                                           FunctionRef<StatusOr<RefPtr<T>>()> create) {
+    MR_RETURN_IF_ERROR(CheckHandle(handle, ResourceType::Of<T>()));
     return LookupOrCreate<T>(handle.container, handle.name, create);
   }
-  template <typename T>
-  Status DeleteHandle(const ResourceHandle& handle) {
-    MR_RETURN_IF_ERROR(CheckHandle(handle, typeid(T)));
-    return Delete<T>(handle.container, handle.name);
-  }
+  // Drops what the handle names, of whatever type.
+  Status DeleteHandle(const ResourceHandle& handle);
 
  private:
-  using Key = std::pair<std::type_index, std::string>;
-  using KeyView = std::pair<std::type_index, std::string_view>;
-  struct KeyLess {  // lets a look-up go without a copy of the name
+  using Key = std::pair<uint64_t, std::string>;  // hash of the type, name
+  using KeyView = std::pair<uint64_t, std::string_view>;
+  struct KeyHash {  // lets a look-up go without a copy of the name
     using is_transparent = void;
-    template <typename A, typename B>
-    bool operator()(const A& a, const B& b) const {
-      if (a.first != b.first) return a.first < b.first;
-      return std::string_view(a.second) < std::string_view(b.second);
-    }
+    size_t operator()(const KeyView& key) const { return Hash64(key.second, key.first); }
+    size_t operator()(const Key& key) const { return (*this)(KeyView(key)); }
   };
-  using Container = std::map<Key, RefPtr<Resource>, KeyLess>;
-  StatusOr<RefPtr<Resource>> DoLookup(std::string_view container, std::type_index type,
+  struct KeyEqual {
+    using is_transparent = void;
+    bool operator()(const KeyView& a, const KeyView& b) const { return a == b; }
+  };
+  struct Entry {
+    RefPtr<Resource> resource;
+    std::string_view type_name;  // ResourceType::name, which lives for ever
+  };
+  using Container = std::unordered_map<Key, Entry, KeyHash, KeyEqual>;
+  using Containers = std::unordered_map<std::string, Container, StringHash, std::equal_to<>>;
+  StatusOr<RefPtr<Resource>> DoLookup(std::string_view container, const ResourceType& type,
                                       std::string_view name) const MR_EXCLUDES(mu_);
-  Status DoCreate(std::string_view container, std::type_index type, std::string_view name,
+  StatusOr<RefPtr<Resource>> DoLookupOrCreate(std::string_view container, const ResourceType& type,
+                                              std::string_view name,
+                                              FunctionRef<StatusOr<RefPtr<Resource>>()> create)
+      MR_EXCLUDES(mu_, create_mu_);
+  Status DoCreate(std::string_view container, const ResourceType& type, std::string_view name,
                   RefPtr<Resource> resource) MR_EXCLUDES(mu_);
-  Status DoDelete(std::string_view container, std::type_index type, std::string_view name) MR_EXCLUDES(mu_);
-  ResourceHandle DoMakeHandle(std::string_view container, std::type_index type, std::string_view name) const;
-  Status CheckHandle(const ResourceHandle& handle, std::type_index type) const;
+  Status DoDelete(std::string_view container, uint64_t type_hash, std::string_view type_name,
+                  std::string_view name) MR_EXCLUDES(mu_);
+  ResourceHandle DoMakeHandle(std::string_view container, const ResourceType& type,
+                              std::string_view name) const;
+  Status CheckDevice(const ResourceHandle& handle) const;
+  Status CheckHandle(const ResourceHandle& handle, const ResourceType& type) const;
 
   const std::string device_name_;
   std::atomic<uint64_t> generation_{0};  // raised, by release, after the resource is gone from the tables
   mutable SharedMutex mu_;
-  std::map<std::string, Container, std::less<>> containers_ MR_GUARDED_BY(mu_);
+  Containers containers_ MR_GUARDED_BY(mu_);
+  Mutex create_mu_;
+  CondVar created_;
+  std::set<std::pair<std::string, Key>> creating_ MR_GUARDED_BY(create_mu_);
 };
 
 // The tensor behind a variable, of either kind. A reference variable hands out `tensor()` and `mu()`; a

@@ -78,7 +78,7 @@ TEST(ResourceManagerTest, AHandleFindsItsResourceAndIsChecked) {
   const Status type = m.LookupHandle<Other>(handle).status();
   EXPECT_TRUE(errors::IsInvalidArgument(type));
   EXPECT_THAT(type.message(), HasSubstr("Trying to access resource using the wrong type."));
-  EXPECT_TRUE(m.DeleteHandle<Counter>(handle).ok());
+  EXPECT_TRUE(m.DeleteHandle(handle).ok());
   EXPECT_TRUE(errors::IsNotFound(m.LookupHandle<Counter>(handle).status()));
 }
 

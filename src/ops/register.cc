@@ -5,9 +5,10 @@
 namespace millrace {
 
 Status RegisterAllOps(OpRegistry& registry) {
-  for (const auto family : {RegisterArrayOps, RegisterControlFlowOps, RegisterLoggingOps, RegisterMathOps,
-                            RegisterNnOps, RegisterNoOp, RegisterRandomOps, RegisterResourceOps,
-                            RegisterSendRecvOps, RegisterStateOps, RegisterTrainingOps}) {
+  for (const auto family :
+       {RegisterArrayOps, RegisterControlFlowOps, RegisterDataFlowOps, RegisterLoggingOps, RegisterMathOps,
+        RegisterNnOps, RegisterNoOp, RegisterRandomOps, RegisterResourceOps, RegisterSendRecvOps,
+        RegisterStateOps, RegisterTrainingOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }
   return Status::Ok();

@@ -11,6 +11,7 @@ namespace millrace {
 // is fine.
 Status RegisterArrayOps(OpRegistry& registry);
 Status RegisterControlFlowOps(OpRegistry& registry);
+Status RegisterDataFlowOps(OpRegistry& registry);
 Status RegisterLoggingOps(OpRegistry& registry);
 Status RegisterMathOps(OpRegistry& registry);
 Status RegisterNnOps(OpRegistry& registry);

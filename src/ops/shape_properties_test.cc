@@ -66,6 +66,7 @@ class Generator {
     if (attr.type == "bool") return OneIn(2);
     if (attr.type == "float") return 0.5f;
     if (attr.type == "shape") return OneIn(3) ? PartialShape() : Shape(Below(4));
+    if (attr.type == "list(shape)") return std::vector<PartialShape>(Below(3), Shape(Below(3)));
     if (attr.type == "list(int)") {
       std::vector<int64_t> list(OneIn(8) ? Below(6) : 4);
       for (int64_t& v : list) v = OneIn(10) ? Below(9) - 3 : 1 + Below(3);

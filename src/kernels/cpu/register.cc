@@ -19,6 +19,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterNnKernels(registry);
   RegisterOneHotKernels(registry);
   RegisterPadKernels(registry);
+  RegisterQueueKernels(registry);
   RegisterRandomKernels(registry);
   RegisterRangeKernels(registry);
   RegisterReductionKernels(registry);

@@ -20,6 +20,7 @@ void RegisterIdentityKernels(KernelRegistry& registry);
 void RegisterLoggingKernels(KernelRegistry& registry);
 void RegisterOneHotKernels(KernelRegistry& registry);
 void RegisterPadKernels(KernelRegistry& registry);
+void RegisterQueueKernels(KernelRegistry& registry);
 void RegisterRandomKernels(KernelRegistry& registry);
 void RegisterRangeKernels(KernelRegistry& registry);
 void RegisterReductionKernels(KernelRegistry& registry);

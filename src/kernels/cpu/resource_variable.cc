@@ -89,7 +89,7 @@ class DestroyResourceKernel final : public OpKernel {
       : OpKernel(c), ignore_lookup_error_(c.Attr<bool>("ignore_lookup_error")) {}
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(const ResourceHandle* handle, HandleInput(context, 0));
-    Status status = context.resources().DeleteHandle<Variable>(*handle);
+    Status status = context.resources().DeleteHandle(*handle);
     return ignore_lookup_error_ && errors::IsNotFound(status) ? Status() : status;
   }
 
