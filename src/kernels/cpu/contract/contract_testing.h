@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/cpu/contract/gemm.h"
 #include "kernels/cpu/contract/isa.h"
 #include "kernels/cpu/contract/parallel.h"
 
@@ -52,6 +53,12 @@ void ForEachIsa(const F& fn) {
   SetActiveIsaForTest(before);
 }
 
+// What an epilogue may end with: x / 2.
+template <typename T>
+void Halve(const void* in, void* out, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) static_cast<T*>(out)[i] = static_cast<const T*>(in)[i] / 2;
+}
+
 class Random {
  public:
   explicit Random(uint32_t seed) : engine_(seed) {}
@@ -69,6 +76,42 @@ class Random {
 
  private:
   std::mt19937 engine_;
+};
+
+// The vectors that an epilogue points to; those that are empty are left out of it.
+template <typename T>
+struct EpilogueData {
+  std::vector<T> scale, bias, residual;
+  Rectify rectify = Rectify::kNone;
+  bool halve = false;
+
+  static EpilogueData Make(Random& random, int64_t columns, int64_t results) {
+    EpilogueData e;
+    if (random.Coin()) e.scale = random.Values<T>(columns);
+    if (random.Coin()) e.bias = random.Values<T>(columns);
+    if (random.Coin()) e.residual = random.Values<T>(results);
+    e.rectify = static_cast<Rectify>(random.Int(0, 2));
+    e.halve = random.Coin();
+    return e;
+  }
+
+  GemmEpilogue<T> Borrow() const {
+    const auto data = [](const std::vector<T>& v) { return v.empty() ? nullptr : v.data(); };
+    return {.scale = data(scale),
+            .bias = data(bias),
+            .residual = data(residual),
+            .rectify = rectify,
+            .rows = halve ? Halve<T> : nullptr};
+  }
+
+  double Apply(double x, int64_t column, int64_t at) const {
+    if (!scale.empty()) x *= static_cast<double>(scale[column]);
+    if (!bias.empty()) x += static_cast<double>(bias[column]);
+    if (!residual.empty()) x += static_cast<double>(residual[at]);
+    if (rectify != Rectify::kNone) x = std::max(x, 0.0);
+    if (rectify == Rectify::kRelu6) x = std::min(x, 6.0);
+    return halve ? x / 2 : x;
+  }
 };
 
 template <typename T>

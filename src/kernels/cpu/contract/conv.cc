@@ -67,19 +67,53 @@ struct ConvPlan::Impl {
   void Forward(const T* input, const T* filter, T* output, Parallel& parallel,
                const ConvEpilogue<T>& epilogue) const {
     if (product) {
-      Gemm(*product, input, filter, output, parallel, {.bias = epilogue.bias, .relu = epilogue.relu});
+      Gemm(*product, input, filter, output, parallel, epilogue);
       return;
     }
-    if (direct && FillsVectors<T>(params.out_c)) {
-      const Nhwc<T> in(*this, in_pixels(), params.in_c, input, parallel);
-      const Nhwc<T> out(*this, out_pixels(), params.out_c, output);
-      if (in.ok() && out.ok() && direct->Forward(in.data(), filter, out.data(), parallel, epilogue)) {
-        out.CopyTo(output, parallel);
-        return;
-      }
+    const bool nhwc = params.layout == ImageLayout::kNhwc;
+    if (direct && FillsVectors<T>(params.out_c) && nhwc &&
+        direct->Forward(input, filter, output, parallel, epilogue)) {
+      return;
     }
-    if (planar && planar->Forward(input, filter, output, parallel, epilogue)) return;
-    PlainForward(params, input, filter, output, parallel, epilogue);
+    // Elsewhere results are not yet where the residual lies.
+    ConvEpilogue<T> early = epilogue;
+    early.residual = nullptr;
+    early.rows = nullptr;
+    if (epilogue.residual != nullptr) early.rectify = Rectify::kNone;
+    if (!ForwardCopied(input, filter, output, parallel, early) &&
+        !(planar && planar->Forward(input, filter, output, parallel, early))) {
+      PlainForward(params, input, filter, output, parallel, early);
+    }
+    Finish(output, parallel, epilogue);
+  }
+
+  // By way of NHWC copies of NCHW images.
+  template <typename T>
+  bool ForwardCopied(const T* input, const T* filter, T* output, Parallel& parallel,
+                     const ConvEpilogue<T>& epilogue) const {
+    if (!direct || !FillsVectors<T>(params.out_c) || params.layout == ImageLayout::kNhwc) return false;
+    const Nhwc<T> in(*this, in_pixels(), params.in_c, input, parallel);
+    const Nhwc<T> out(*this, out_pixels(), params.out_c, output);
+    if (!in.ok() || !out.ok() || !direct->Forward(in.data(), filter, out.data(), parallel, epilogue))
+      return false;
+    out.CopyTo(output, parallel);
+    return true;
+  }
+
+  // What is left of the epilogue: one more pass over the output.
+  template <typename T>
+  void Finish(T* output, Parallel& parallel, const ConvEpilogue<T>& epilogue) const {
+    if (epilogue.residual == nullptr && epilogue.rows == nullptr) return;
+    const int64_t size = out_pixels() * params.out_c;
+    parallel.For(params.batch, size / 4 + 1, [&](int64_t begin, int64_t end) {
+      const int64_t from = begin * size, to = end * size;
+      if (epilogue.residual != nullptr) {
+        for (int64_t i = from; i < to; ++i) {
+          output[i] = Rectified(output[i] + epilogue.residual[i], epilogue.rectify);
+        }
+      }
+      if (epilogue.rows != nullptr && to > from) epilogue.rows(output + from, output + from, to - from);
+    });
   }
 
   template <typename T>

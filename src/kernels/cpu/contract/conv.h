@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "kernels/cpu/contract/gemm.h"
 #include "kernels/cpu/contract/parallel.h"
 
 namespace millrace::cpu {
@@ -28,12 +29,10 @@ struct ConvParams {
   bool operator==(const ConvParams&) const = default;
 };
 
-// Applied to the output of Forward: y = relu(y + bias[channel]).
+// What happens to the outputs of Forward: as GemmEpilogue's, columns being channels. The residual has the
+// shape and layout of the output.
 template <typename T>
-struct ConvEpilogue {
-  const T* bias = nullptr;  // out_c values, or null
-  bool relu = false;
-};
+using ConvEpilogue = GemmEpilogue<T>;
 
 // The plan for one shape: which algorithm, its tables. A kernel keeps one and makes a new one when the shape
 // changes; making one costs about a microsecond. Immutable, so any number of threads may use it at the same

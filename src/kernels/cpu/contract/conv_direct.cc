@@ -158,6 +158,8 @@ bool DirectConv::Forward(const T* input, const T* filter, T* output, Parallel& p
       const int64_t image = unit / w.bands, band = unit % w.bands;
       const int64_t first = band * w.band_rows;
       Fill(w, input + image * w.h * w.w * w.c, band, padded.data<T>());
+      const int64_t rows = std::min(w.band_rows, p_.out_h - first);
+      const int64_t at = (image * p_.out_h + first) * p_.out_w * p_.out_c;
       kernels.gemm(GemmBlock<T>{.m = p_.out_w,
                                 .n = p_.out_c,
                                 .k = forward_runs_.length,
@@ -167,17 +169,20 @@ bool DirectConv::Forward(const T* input, const T* filter, T* output, Parallel& p
                                 .b = filter,
                                 .b_row = p_.out_c,
                                 .b_col = 1,
-                                .c = output + (image * p_.out_h + first) * p_.out_w * p_.out_c,
+                                .c = output + at,
                                 .ldc = p_.out_c,
                                 .accumulate = false,
+                                .scale = epilogue.scale,
                                 .bias = epilogue.bias,
-                                .relu = epilogue.relu,
+                                .residual = epilogue.residual == nullptr ? nullptr : epilogue.residual + at,
+                                .rectify = epilogue.rectify,
                                 .segments = segments,
                                 .segment_offsets = forward_runs_.offsets.data(),
-                                .repeats = std::min(w.band_rows, p_.out_h - first),
+                                .repeats = rows,
                                 .a_repeat = p_.stride_h * w.columns * w.c,
                                 .c_repeat = p_.out_w * p_.out_c,
                                 .scratch = scratch.data<T>()});
+      if (epilogue.rows != nullptr) epilogue.rows(output + at, output + at, rows * p_.out_w * p_.out_c);
     }
   });
   return ok;

@@ -63,8 +63,9 @@ void PlainForward(const ConvParams& p, const T* input, const T* filter, T* outpu
       for (int64_t ow = 0; ow < p.out_w; ++ow) {
         for (int64_t o = 0; o < p.out_c; ++o) {
           T& y = row[ow * out.pixel + o * out.channel];
+          if (epilogue.scale != nullptr) y *= epilogue.scale[o];
           if (epilogue.bias != nullptr) y += epilogue.bias[o];
-          if (epilogue.relu && y < T(0)) y = T(0);
+          y = Rectified(y, epilogue.rectify);
         }
       }
     }

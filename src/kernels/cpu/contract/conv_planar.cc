@@ -196,7 +196,7 @@ void PlanarConv::ForwardBand(int64_t unit, const T* input, const T* filter, T* o
                                 .out = planes,
                                 .out_row = length,
                                 .bias = epilogue.bias,
-                                .relu = epilogue.relu});
+                                .rectify = epilogue.rectify});
   T* const out = output + image * out_.image + first_row * out_.row;
   for (int64_t r = 0; r < rows; ++r) {
     Gather(planes + r * forward_.pitch, length, p_.out_w, p_.out_c, out + r * out_.row, out_.pixel,
@@ -207,6 +207,16 @@ void PlanarConv::ForwardBand(int64_t unit, const T* input, const T* filter, T* o
 template <typename T>
 bool PlanarConv::Forward(const T* input, const T* filter, T* output, Parallel& parallel,
                          const ConvEpilogue<T>& epilogue) const {
+  // Channels of the output are few, so the filter is scaled instead.
+  const int64_t taps = static_cast<int64_t>(tap_offsets_.size());
+  const Scratch scaled = Scratch::Of<T>(epilogue.scale == nullptr ? 0 : taps * p_.out_c);
+  if (!scaled.ok()) return false;
+  if (epilogue.scale != nullptr) {
+    for (int64_t i = 0; i < taps * p_.out_c; ++i) {
+      scaled.data<T>()[i] = filter[i] * epilogue.scale[i % p_.out_c];
+    }
+    filter = scaled.data<T>();
+  }
   std::atomic<bool> ok{true};
   const double work = static_cast<double>(tap_offsets_.size()) *
                       static_cast<double>(p_.out_c * forward_.rows * forward_.pitch);
@@ -260,7 +270,7 @@ void PlanarConv::BackpropInputBand(int64_t unit, const T* weights, const T* out_
                                   .out = planes,
                                   .out_row = length,
                                   .bias = nullptr,
-                                  .relu = false});
+                                  .rectify = Rectify::kNone});
     weights += taps * p_.in_c;
     const int64_t top = (first_q_row_ + first_row) * rows_.stride + phase.row_phase - rows_.pad;
     const int64_t left = first_q_column_ * columns_.stride + phase.column_phase - columns_.pad;

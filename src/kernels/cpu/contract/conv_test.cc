@@ -59,12 +59,13 @@ std::string Describe(const ConvParams& p) {
 
 template <typename T>
 struct Tensors {
-  std::vector<T> input, filter, grad, bias;
+  std::vector<T> input, filter, grad;
+  EpilogueData<T> epilogue;
   Tensors(Random& random, const ConvParams& p)
       : input(random.Values<T>(InputSize(p))),
         filter(random.Values<T>(FilterSize(p))),
         grad(random.Values<T>(OutputSize(p))),
-        bias(random.Values<T>(p.out_c)) {}
+        epilogue(EpilogueData<T>::Make(random, p.out_c, OutputSize(p))) {}
 };
 
 template <typename T>
@@ -80,8 +81,7 @@ Results<T> RunAll(const ConvParams& p, const Tensors<T>& t, Parallel& parallel) 
   r.in_grad = Filled<T>(InputSize(p), kUntouched);
   r.filter_grad = Filled<T>(FilterSize(p), kUntouched);
   plan.Forward(t.input.data(), t.filter.data(), r.output.data(), parallel);
-  plan.Forward(t.input.data(), t.filter.data(), r.fused.data(), parallel,
-               {.bias = t.bias.data(), .relu = true});
+  plan.Forward(t.input.data(), t.filter.data(), r.fused.data(), parallel, t.epilogue.Borrow());
   plan.BackpropInput(t.filter.data(), t.grad.data(), r.in_grad.data(), parallel);
   plan.BackpropFilter(t.input.data(), t.grad.data(), r.filter_grad.data(), parallel);
   return r;
@@ -103,7 +103,7 @@ Results<double> Expected(const ConvParams& p, const Tensors<T>& t) {
     const int64_t pixels = p.out_h * p.out_w;
     const int64_t index = static_cast<int64_t>(i);
     const int64_t o = p.layout == ImageLayout::kNhwc ? index % p.out_c : index / pixels % p.out_c;
-    r.fused[i] = std::max(r.fused[i] + static_cast<double>(t.bias[o]), 0.0);
+    r.fused[i] = t.epilogue.Apply(r.fused[i], o, index);
   }
   return r;
 }
@@ -118,7 +118,7 @@ void CheckAgainstDefinition(const ConvParams& p, uint32_t seed) {
     const Results<T> got = RunAll(p, tensors, parallel);
     const int64_t taps = p.filter_h * p.filter_w;
     EXPECT_LE(ErrorOf(got.output, want.output, taps * p.in_c + 1), 1.0) << "forward " << Describe(p);
-    EXPECT_LE(ErrorOf(got.fused, want.fused, taps * p.in_c + 2), 1.0) << "fused " << Describe(p);
+    EXPECT_LE(ErrorOf(got.fused, want.fused, taps * p.in_c + 4), 1.0) << "fused " << Describe(p);
     EXPECT_LE(ErrorOf(got.in_grad, want.in_grad, taps * p.out_c + 1), 1.0) << "input " << Describe(p);
     EXPECT_LE(ErrorOf(got.filter_grad, want.filter_grad, p.batch * p.out_h * p.out_w + 1), 1.0)
         << "filter " << Describe(p);

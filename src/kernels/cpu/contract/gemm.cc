@@ -59,19 +59,7 @@ Grid GridOf(const GemmShape& s, int64_t lanes) {
   return grid;
 }
 
-// C = relu(C or 0 + bias): what is left of a product over nothing.
-template <typename T>
-void EpilogueOnly(const GemmShape& s, T* c, int64_t ldc, const GemmEpilogue<T>& epilogue) {
-  for (int64_t i = 0; i < s.m; ++i) {
-    for (int64_t j = 0; j < s.n; ++j) {
-      T x = s.accumulate ? c[i * ldc + j] : T(0);
-      if (epilogue.bias != nullptr) x += epilogue.bias[j];
-      c[i * ldc + j] = epilogue.relu && x < T(0) ? T(0) : x;
-    }
-  }
-}
-
-// Needs no memory; used when there is none.
+// Needs no memory; used when there is none, and for products over nothing.
 template <typename T>
 void PlainBlock(const GemmBlock<T>& g) {
   for (int64_t i = 0; i < g.m; ++i) {
@@ -79,14 +67,20 @@ void PlainBlock(const GemmBlock<T>& g) {
       T sum = g.accumulate ? g.c[i * g.ldc + j] : T(0);
       for (int64_t k = 0; k < g.k; ++k)
         sum += g.a[i * g.a_row + k * g.a_col] * g.b[k * g.b_row + j * g.b_col];
+      if (g.scale != nullptr) sum *= g.scale[j];
       if (g.bias != nullptr) sum += g.bias[j];
-      g.c[i * g.ldc + j] = g.relu && sum < T(0) ? T(0) : sum;
+      if (g.residual != nullptr) sum += g.residual[i * g.ldc + j];
+      g.c[i * g.ldc + j] = Rectified(sum, g.rectify);
     }
   }
 }
 
 template <typename T>
 void RunBlock(const SimdKernels<T>& kernels, GemmBlock<T>& block) {
+  if (block.k == 0) {
+    PlainBlock(block);
+    return;
+  }
   const Scratch scratch = Scratch::Of<T>(kernels.gemm_scratch(block.k, block.segments));
   if (!scratch.ok()) {
     PlainBlock(block);
@@ -101,31 +95,35 @@ void FastGemm(const GemmShape& s, const T* a, const T* b, T* c, Parallel& parall
               const GemmEpilogue<T>& epilogue) {
   if (s.m <= 0 || s.n <= 0) return;
   const Operands o = OperandsOf(s);
-  if (s.k <= 0) {
-    EpilogueOnly(s, c, o.ldc, epilogue);
-    return;
-  }
   const SimdKernels<T>& kernels = ActiveKernels<T>();
   const Grid grid = GridOf(s, kernels.lanes);
   const auto run = [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t i = unit / grid.n_blocks * grid.m_size;
       const int64_t j = unit % grid.n_blocks * grid.n_size;
-      GemmBlock<T> block{.m = std::min(grid.m_size, s.m - i),
-                         .n = std::min(grid.n_size, s.n - j),
-                         .k = s.k,
-                         .a = a + i * o.a.row,
-                         .a_row = o.a.row,
-                         .a_col = o.a.col,
-                         .b = b + j * o.b.col,
-                         .b_row = o.b.row,
-                         .b_col = o.b.col,
-                         .c = c + i * o.ldc + j,
-                         .ldc = o.ldc,
-                         .accumulate = s.accumulate,
-                         .bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + j,
-                         .relu = epilogue.relu};
+      GemmBlock<T> block{
+          .m = std::min(grid.m_size, s.m - i),
+          .n = std::min(grid.n_size, s.n - j),
+          .k = std::max<int64_t>(s.k, 0),
+          .a = a + i * o.a.row,
+          .a_row = o.a.row,
+          .a_col = o.a.col,
+          .b = b + j * o.b.col,
+          .b_row = o.b.row,
+          .b_col = o.b.col,
+          .c = c + i * o.ldc + j,
+          .ldc = o.ldc,
+          .accumulate = s.accumulate,
+          .scale = epilogue.scale == nullptr ? nullptr : epilogue.scale + j,
+          .bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + j,
+          .residual = epilogue.residual == nullptr ? nullptr : epilogue.residual + i * o.ldc + j,
+          .rectify = epilogue.rectify};
       RunBlock(kernels, block);
+      if (epilogue.rows == nullptr) continue;
+      for (int64_t row = 0; row < block.m; ++row) {
+        T* const at = block.c + row * o.ldc;
+        epilogue.rows(at, at, block.n);
+      }
     }
   };
   const int64_t units = grid.m_blocks * grid.n_blocks;
@@ -134,7 +132,7 @@ void FastGemm(const GemmShape& s, const T* a, const T* b, T* c, Parallel& parall
     return;
   }
   constexpr int64_t kFlopsPerNs = 64;
-  parallel.For(units, 2 * grid.m_size * grid.n_size * s.k / kFlopsPerNs, run);
+  parallel.For(units, 2 * grid.m_size * grid.n_size * s.k / kFlopsPerNs + 1, run);
 }
 
 }  // namespace

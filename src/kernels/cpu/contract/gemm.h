@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/contract/parallel.h"
+#include "kernels/cpu/contract/rectify.h"
 
 namespace millrace::cpu {
 
@@ -25,11 +26,16 @@ struct GemmShape {
   int64_t ldc = 0;
 };
 
-// What happens to each element of C after the product: C = relu(C + bias[column]).
+// What happens to the results, in this order; what is null or none is left out:
+// C = rows(rectify(C * scale[column] + bias[column] + residual[row, column])).
 template <typename T>
 struct GemmEpilogue {
-  const T* bias = nullptr;  // n values, or null
-  bool relu = false;        // max(x, 0); NaN stays NaN
+  const T* scale = nullptr;     // n values
+  const T* bias = nullptr;      // n values
+  const T* residual = nullptr;  // as C lies, and not C
+  Rectify rectify = Rectify::kNone;
+  // Any function of one element, over count elements in place; called on parts of rows.
+  void (*rows)(const void* in, void* out, int64_t count) = nullptr;
 };
 
 // Vectorised. REQUIRES: a, b and c don't overlap; all products of dims fit int64_t.

@@ -21,19 +21,19 @@ int64_t Leading(int64_t given, int64_t dense) { return given == 0 ? dense : give
 template <typename T>
 struct Problem {
   GemmShape shape;
-  std::vector<T> a, b, c, bias;
-  bool relu = false;
+  std::vector<T> a, b, c;
+  EpilogueData<T> epilogue;
 
   int64_t lda() const { return Leading(shape.lda, shape.trans_a ? shape.m : shape.k); }
   int64_t ldb() const { return Leading(shape.ldb, shape.trans_b ? shape.k : shape.n); }
   int64_t ldc() const { return Leading(shape.ldc, shape.n); }
 
-  static Problem Make(Random& random, GemmShape shape, bool with_bias, bool with_relu) {
-    Problem p{.shape = shape, .a = {}, .b = {}, .c = {}, .bias = {}, .relu = with_relu};
+  static Problem Make(Random& random, GemmShape shape) {
+    Problem p{.shape = shape, .a = {}, .b = {}, .c = {}, .epilogue = {}};
     p.a = random.Values<T>((shape.trans_a ? shape.k : shape.m) * p.lda());
     p.b = random.Values<T>((shape.trans_b ? shape.n : shape.k) * p.ldb());
     p.c = shape.accumulate ? random.Values<T>(shape.m * p.ldc()) : Filled<T>(shape.m * p.ldc(), kUntouched);
-    if (with_bias) p.bias = random.Values<T>(shape.n);
+    p.epilogue = EpilogueData<T>::Make(random, shape.n, shape.m * p.ldc());
     return p;
   }
 
@@ -47,8 +47,7 @@ struct Problem {
           const T y = shape.trans_b ? b[j * ldb() + k] : b[k * ldb() + j];
           sum += static_cast<double>(x) * static_cast<double>(y);
         }
-        if (!bias.empty()) sum += static_cast<double>(bias[j]);
-        result[i * ldc() + j] = relu ? std::max(sum, 0.0) : sum;
+        result[i * ldc() + j] = epilogue.Apply(sum, j, i * ldc() + j);
       }
     }
     return result;
@@ -56,8 +55,7 @@ struct Problem {
 
   std::vector<T> Run(Parallel& parallel) const {
     std::vector<T> result = c;
-    Gemm(shape, a.data(), b.data(), result.data(), parallel,
-         {.bias = bias.empty() ? nullptr : bias.data(), .relu = relu});
+    Gemm(shape, a.data(), b.data(), result.data(), parallel, epilogue.Borrow());
     return result;
   }
 };
@@ -80,7 +78,7 @@ void CheckRandomShapes(int count, int64_t limit) {
         s.ldb = (s.trans_b ? s.k : s.n) + random.Int(1, 5);
         s.ldc = s.n + random.Int(1, 5);
       }
-      const auto problem = Problem<T>::Make(random, s, random.Coin(), random.Coin());
+      const auto problem = Problem<T>::Make(random, s);
       SerialParallel serial;
       ASSERT_LE(ErrorOf(problem.Run(serial), problem.Expected(), s.k + 2), 1.0) << Describe(s);
     }
@@ -97,7 +95,7 @@ TEST(Gemm, LayersOfTheDigitModelsEqualTheDefinition) {
       for (const GemmShape& s :
            {GemmShape{.m = 100, .n = n, .k = k}, GemmShape{.m = k, .n = n, .k = 100, .trans_a = true},
             GemmShape{.m = 100, .n = k, .k = n, .trans_b = true}}) {
-        const auto problem = Problem<float>::Make(random, s, true, true);
+        const auto problem = Problem<float>::Make(random, s);
         SerialParallel serial;
         ASSERT_LE(ErrorOf(problem.Run(serial), problem.Expected(), s.k + 2), 1.0) << Describe(s);
       }
@@ -110,7 +108,7 @@ TEST(Gemm, DeepProductsThatAreDoneInPartsEqualTheDefinition) {
     Random random(5);
     for (bool accumulate : {false, true}) {
       const GemmShape s{.m = 9, .n = 35, .k = 1300, .trans_b = true, .accumulate = accumulate};
-      const auto problem = Problem<float>::Make(random, s, true, true);
+      const auto problem = Problem<float>::Make(random, s);
       SerialParallel serial;
       ASSERT_LE(ErrorOf(problem.Run(serial), problem.Expected(), s.k), 1.0) << Describe(s);
     }
@@ -123,7 +121,7 @@ TEST(Gemm, ResultsAreTheSameBitsForEveryNumberOfThreads) {
     for (int i = 0; i < 12; ++i) {
       GemmShape s{.m = random.Int(1, 500), .n = random.Int(1, 300), .k = random.Int(1, 700)};
       s.trans_a = random.Coin(), s.trans_b = random.Coin();
-      const auto problem = Problem<float>::Make(random, s, true, false);
+      const auto problem = Problem<float>::Make(random, s);
       SerialParallel serial;
       const std::vector<float> expected = problem.Run(serial);
       for (int threads = 1; threads <= 3; ++threads) {
@@ -138,7 +136,8 @@ TEST(Gemm, NothingToSumGivesTheEpilogueOfZero) {
   SerialParallel serial;
   const std::vector<float> bias{1, -2, 3};
   std::vector<float> c(6, 5);
-  Gemm({.m = 2, .n = 3, .k = 0}, nullptr, nullptr, c.data(), serial, {.bias = bias.data(), .relu = true});
+  Gemm({.m = 2, .n = 3, .k = 0}, nullptr, nullptr, c.data(), serial,
+       {.bias = bias.data(), .rectify = Rectify::kRelu});
   EXPECT_EQ(c, (std::vector<float>{1, 0, 3, 1, 0, 3}));
   Gemm({.m = 2, .n = 3, .k = 0, .accumulate = true}, nullptr, nullptr, c.data(), serial);
   EXPECT_EQ(c, (std::vector<float>{1, 0, 3, 1, 0, 3}));
@@ -152,7 +151,8 @@ TEST(Gemm, NanAndInfinityComeThroughAndReluKeepsNan) {
     std::vector<float> a(20 * 20, 1), b(20 * 20, 1), c(20 * 20);
     a[3 * 20 + 4] = std::numeric_limits<float>::quiet_NaN();
     b[5 * 20 + 6] = std::numeric_limits<float>::infinity();
-    Gemm({.m = 20, .n = 20, .k = 20}, a.data(), b.data(), c.data(), serial, {.bias = nullptr, .relu = true});
+    Gemm({.m = 20, .n = 20, .k = 20}, a.data(), b.data(), c.data(), serial,
+         {.bias = nullptr, .rectify = Rectify::kRelu});
     EXPECT_TRUE(std::isnan(c[3 * 20 + 0]));
     EXPECT_EQ(c[2 * 20 + 6], std::numeric_limits<float>::infinity());
     EXPECT_EQ(c[2 * 20 + 5], 20);

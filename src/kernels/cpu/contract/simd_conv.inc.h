@@ -55,9 +55,7 @@ __attribute__((noinline)) void SignalTile(const SignalBlock<T>& s, int64_t o, in
     const Vec<T> bias = s.bias == nullptr ? Vec<T>{} : Broadcast(s.bias[o + i]);
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      Vec<T> sum = acc[i][v] + bias;
-      if (s.relu) sum = Relu<T>(sum);
-      Store(s.out + (o + i) * s.out_row + p + v * kLanes<T>, sum);
+      Store(s.out + (o + i) * s.out_row + p + v * kLanes<T>, Rectified<T>(acc[i][v] + bias, s.rectify));
     }
   }
 }

@@ -15,8 +15,10 @@ struct TileArgs {
   int64_t ldc;
   int last;  // elements of the last vector of columns
   bool accumulate;
+  const T* scale;
   const T* bias;
-  bool relu;
+  const T* residual;  // c's twin, or null
+  Rectify rectify;
   int64_t segments;
   const int64_t* segment_offsets;
 };
@@ -49,18 +51,20 @@ MR_INLINE void TileFinish(const TileArgs<T>& t, Vec<T> (*acc)[kVectors]) {
 #pragma GCC unroll 3
   for (int v = 0; v < kVectors; ++v) {
     const bool part = v == kVectors - 1 && t.last < kLanes<T>;
-    Vec<T> bias{};
-    if (t.bias != nullptr) {
-      const T* at = t.bias + v * kLanes<T>;
-      bias = part ? LoadPart(at, t.last) : Load(at);
-    }
+    const auto columns = [&](const T* of) {
+      return part ? LoadPart(of + v * kLanes<T>, t.last) : Load(of + v * kLanes<T>);
+    };
+    const Vec<T> scale = t.scale != nullptr ? columns(t.scale) : Vec<T>{};
+    const Vec<T> bias = t.bias != nullptr ? columns(t.bias) : Vec<T>{};
 #pragma GCC unroll 14
     for (int i = 0; i < kRows; ++i) {
       T* const c = t.c + i * t.ldc + v * kLanes<T>;
       Vec<T> sum = acc[i][v];
       if (t.accumulate) sum += part ? LoadPart(c, t.last) : Load(c);
+      if (t.scale != nullptr) sum *= scale;
       if (t.bias != nullptr) sum += bias;
-      if (t.relu) sum = Relu<T>(sum);
+      if (t.residual != nullptr) sum += columns(t.residual + i * t.ldc);
+      sum = Rectified<T>(sum, t.rectify);
       if (part) {
         StorePart(c, sum, t.last);
       } else {
@@ -120,6 +124,7 @@ void PanelTimesRows(int64_t m, TileArgs<T> t) {
     RunTile<T, kMax, kVectors>(rows, t);
     t.a += rows * t.a_row;
     t.c += rows * t.ldc;
+    if (t.residual != nullptr) t.residual += rows * t.ldc;
   }
 }
 
@@ -170,7 +175,7 @@ void GemmDepth(const GemmBlock<T>& g, int64_t k_begin, int64_t k_size, bool firs
   t.a_col = g.a_col;
   t.ldc = g.ldc;
   t.accumulate = g.accumulate || !first;
-  t.relu = g.relu && last;
+  t.rectify = last ? g.rectify : Rectify::kNone;
   t.segments = g.segments;
   t.segment_offsets = g.segment_offsets == nullptr ? &zero : g.segment_offsets;
   int64_t left = (g.n + kLanes<T> - 1) / kLanes<T>;
@@ -187,11 +192,13 @@ void GemmDepth(const GemmBlock<T>& g, int64_t k_begin, int64_t k_size, bool firs
       t.b = g.scratch;
       t.b_row = width;
     }
+    t.scale = g.scale != nullptr && last ? g.scale + n : nullptr;
     t.bias = g.bias != nullptr && last ? g.bias + n : nullptr;
     t.last = static_cast<int>(used - (vectors - 1) * kLanes<T>);
     for (int64_t repeat = 0; repeat < g.repeats; ++repeat) {
       t.a = g.a + k_begin * g.a_col + repeat * g.a_repeat;
       t.c = g.c + n + repeat * g.c_repeat;
+      t.residual = g.residual != nullptr && last ? g.residual + n + repeat * g.c_repeat : nullptr;
       if (vectors == 3) {
         PanelTimesRows<T, 3>(g.m, t);
       } else if (vectors == 2) {

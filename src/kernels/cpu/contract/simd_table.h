@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/contract/pool.h"
+#include "kernels/cpu/contract/rectify.h"
 
 namespace millrace::cpu {
 
@@ -26,8 +27,11 @@ struct GemmBlock {
   T* c;
   int64_t ldc;
   bool accumulate;
-  const T* bias = nullptr;  // for the n columns, or null
-  bool relu = false;
+  // The epilogue (gemm.h), each null where it is left out: for the n columns; for C, ldc and c_repeat apart.
+  const T* scale = nullptr;
+  const T* bias = nullptr;
+  const T* residual = nullptr;
+  Rectify rectify = Rectify::kNone;
   int64_t segments = 1;
   const int64_t* segment_offsets = nullptr;  // needed with more than one
   int64_t repeats = 1;
@@ -49,7 +53,7 @@ struct SignalBlock {
   T* out;
   int64_t out_row;  // elements between out[o] and out[o+1]
   const T* bias;    // for the outs, or null
-  bool relu;
+  Rectify rectify;
 };
 
 // sums[(t * outs + o) * lanes + l] += sum over images i and p of signal[offsets[t] + i * signal_image + p] *

@@ -74,10 +74,11 @@ MR_INLINE void StorePart(T* p, Vec<T> v, int n) {
 #endif
 }
 
-// max(x, 0) that keeps NaN.
 template <typename T>
-MR_INLINE Vec<T> Relu(Vec<T> v) {
-  return v < Vec<T>{} ? Vec<T>{} : v;
+MR_INLINE Vec<T> Rectified(Vec<T> v, Rectify rectify) {
+  if (rectify == Rectify::kNone) return v;
+  v = v < Vec<T>{} ? Vec<T>{} : v;
+  return rectify == Rectify::kRelu6 ? (v > Broadcast(T(6)) ? Broadcast(T(6)) : v) : v;
 }
 
 // Four (float) or two (double) rows by as many columns: dst[j][i] = src[i][j].
