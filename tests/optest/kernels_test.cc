@@ -222,7 +222,8 @@ TEST(ResourceVariableTest, HandleReadsWhatWasAssignedUntilItIsDestroyed) {
   EXPECT_TRUE(errors::IsFailedPrecondition(read().status()));
   EXPECT_NE(read().status().message().find("Error while reading resource variable w from Container: "
                                            "localhost. This could mean that the variable "
-                                           "was uninitialized. Not found: Resource localhost/w/"),
+                                           "was uninitialized. Not found: Container localhost does not "
+                                           "exist. (Could not find resource: localhost/w)"),
             std::string::npos)
       << read().status();
   KernelRunner assign("AssignVariableOp");

@@ -3,7 +3,7 @@
 // Queues and the ops on them. The ops of both kinds of handles share the kernels.
 #include "kernels/shared/queue.h"
 
-#include "kernel/resource_op.h"
+#include "kernels/cpu/access_kernel.h"
 #include "kernels/cpu/batch_rows.h"
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/register.h"
@@ -75,54 +75,15 @@ std::string TypesText(std::span<const DataType> types) {
   return out;
 }
 
-// An operation that may have to wait: it is tried at once, and handed to the queue if that fails.
-class QueueAccessKernel : public AsyncOpKernel {
+class QueueAccessKernel : public AccessKernel<Queue> {
  public:
-  QueueAccessKernel(KernelConstruction& c, Action action) : AsyncOpKernel(c), action_(action) {
+  QueueAccessKernel(KernelConstruction& c, Action action) : AccessKernel(c), action_(action) {
     if (action != Action::kClose && c.Attr<int64_t>("timeout_ms") != -1) {
       c.SetError(errors::InvalidArgument("Timeout not supported."));
     }
   }
-  bool tries() const final { return true; }
-  bool TryCompute(KernelContext& context, Status& status) final {
-    auto queue = FindResource<Queue>(context, 0);
-    if (!queue.ok()) {
-      status = queue.status();
-      return true;
-    }
-    Queue::Attempt attempt;
-    attempt.action = action_;
-    bool nothing_to_do = false;
-    status = Prepare(context, **queue, attempt, nothing_to_do);
-    if (!status.ok()) return true;
-    if (!nothing_to_do && !(*queue)->RunNow(attempt, &status)) return false;
-    if (status.ok()) status = Deliver(context, **queue, attempt);
-    return true;
-  }
-  void ComputeAsync(KernelContext& context, Done done) final {
-    auto found = FindResource<Queue>(context, 0);
-    if (!found.ok()) return done(found.status());
-    const RefPtr<Queue> queue = *std::move(found);
-    Queue::Attempt attempt;
-    attempt.action = action_;
-    bool nothing_to_do = false;
-    Status status = Prepare(context, *queue, attempt, nothing_to_do);
-    if (!status.ok()) return done(status);
-    if (nothing_to_do) return done(Deliver(context, *queue, attempt));
-    attempt.done = [this, &context, queue, finish = std::move(done)](const Status& s,
-                                                                     Queue::Attempt& a) mutable {
-      finish(s.ok() ? Deliver(context, *queue, a) : s);
-    };
-    queue->Submit(std::move(attempt), context.cancellation());
-  }
 
  protected:
-  // Checks the inputs and fills the attempt. Inputs stay as they are: the attempt may be made again.
-  virtual Status Prepare(const KernelContext& context, Queue& queue, Queue::Attempt& attempt,
-                         bool& nothing_to_do) = 0;
-  virtual Status Deliver(KernelContext& /*context*/, const Queue& /*queue*/, Queue::Attempt& /*attempt*/) {
-    return Status();
-  }
   // Whether the node's components are the queue's.
   Status CheckSignature(const Queue& queue, std::span<const DataType> inputs,
                         std::span<const DataType> outputs) const {
@@ -152,6 +113,7 @@ class EnqueueKernel final : public QueueAccessKernel {
  private:
   Status Prepare(const KernelContext& context, Queue& queue, Queue::Attempt& attempt,
                  bool& nothing_to_do) override {
+    attempt.action = action_;
     MR_RETURN_IF_ERROR(CheckSignature(queue, std::span(props().input_types).subspan(1), {}));
     attempt.tensors.reserve(static_cast<size_t>(num_inputs() - 1));
     for (int i = 1; i < num_inputs(); ++i) attempt.tensors.push_back(context.input(i));
@@ -170,6 +132,7 @@ class DequeueKernel final : public QueueAccessKernel {
  private:
   Status Prepare(const KernelContext& context, Queue& queue, Queue::Attempt& attempt,
                  bool& nothing_to_do) override {
+    attempt.action = action_;
     MR_RETURN_IF_ERROR(CheckSignature(queue, {}, props().output_types));
     if (action_ == Action::kDequeue) return Status();
     MR_RETURN_IF_ERROR(RequireScalar(context.input(1), "n"));
@@ -181,7 +144,7 @@ class DequeueKernel final : public QueueAccessKernel {
     nothing_to_do = attempt.requested == 0;
     return queue.CheckBatchable();
   }
-  Status Deliver(KernelContext& context, const Queue& queue, Queue::Attempt& attempt) override {
+  Status Deliver(KernelContext& context, Queue& queue, Queue::Attempt& attempt) override {
     const int components = num_outputs();
     if (action_ == Action::kDequeue) {
       for (int i = 0; i < components; ++i)
@@ -205,8 +168,9 @@ class QueueCloseKernel final : public QueueAccessKernel {
       : QueueAccessKernel(c, Action::kClose), cancel_(c.Attr<bool>("cancel_pending_enqueues")) {}
 
  private:
-  Status Prepare(const KernelContext& /*context*/, Queue& queue, Queue::Attempt& /*attempt*/,
+  Status Prepare(const KernelContext& /*context*/, Queue& queue, Queue::Attempt& attempt,
                  bool& nothing_to_do) override {
+    attempt.action = action_;
     nothing_to_do = cancel_;
     if (cancel_) queue.CloseAndCancel();
     return Status();
