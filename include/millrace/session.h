@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,11 +19,19 @@
 namespace tensorflow {
 class ConfigProto;
 class GraphDef;
+class RunOptions;
 }  // namespace tensorflow
 
 namespace millrace {
 
 class Graph;
+
+// Threads for nodes, that a Run can ask for.
+struct InterOpPool {
+  int num_threads = 0;  // 0: as inter_op_parallelism_threads says
+  std::string
+      global_name;  // sessions of the process that use one name share the threads; "": the session's own
+};
 
 // How a session is set up; the fields of TensorFlow's ConfigProto that this engine honours.
 struct SessionOptions {
@@ -31,12 +40,21 @@ struct SessionOptions {
   int intra_op_parallelism_threads = 0;     // threads within a kernel; 0: as many as there are cores
   int inter_op_parallelism_threads = 0;     // nodes at the same time; 0: as many as there are cores
   bool use_per_session_threads = false;     // otherwise sessions with as many threads share them
+  std::vector<InterOpPool> inter_op_pools;  // when there are any, Runs use these, by index, for their nodes
+  // Unless empty: only devices that one of these partial names describes, and the first CPU of this task.
+  std::vector<std::string> device_filters;
+  // > 0: CPUs allocate with a BFC allocator of that limit, which all sessions with the same limit share. 0:
+  // as the environment says: TF_CPU_ALLOCATOR_USE_BFC=true, TF_CPU_BFC_MEM_LIMIT_IN_MB (65536).
+  int64_t cpu_bfc_limit_bytes = 0;
   bool allow_soft_placement = false;
   bool log_device_placement = false;
   bool place_pruned_graph = false;      // place when a step is compiled, not when the graph is created
   int64_t operation_timeout_in_ms = 0;  // of a Run that names no timeout; 0: none
   bool fold_constants = true;
   bool eliminate_common_subexpressions = true;
+  int64_t max_folded_constant_bytes = int64_t{10} << 20;
+  std::set<std::string> disabled_passes;  // by name, see docs/session-options.md
+  bool bfloat16_transfers = false;        // floats lose 16 bits of mantissa on the way between devices
 
   // Unimplemented, naming the field, for what can't be honoured.
   static StatusOr<SessionOptions> FromProto(const tensorflow::ConfigProto& config);
@@ -47,7 +65,12 @@ struct RunOptions {
   enum class TraceLevel { kNone = 0, kSoftware = 1, kHardware = 2, kFull = 3 };
   TraceLevel trace_level = TraceLevel::kNone;
   int64_t timeout_in_ms = 0;  // 0: the session's
+  // Index in SessionOptions::inter_op_pools; -1: nodes run on the thread that calls Run.
+  int inter_op_thread_pool = 0;
   bool output_partition_graphs = false;
+
+  // Unimplemented, naming the field, for what can't be honoured.
+  static StatusOr<RunOptions> FromProto(const tensorflow::RunOptions& proto);
 };
 
 // What a callable takes and gives: tensors by name, in order.

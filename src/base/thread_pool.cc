@@ -339,9 +339,15 @@ void ThreadPool::Impl::WorkerMain(int index) {
 }
 
 ThreadPool::ThreadPool(std::string name, int parallelism)
-    : impl_(std::make_unique<Impl>(std::move(name), parallelism)) {}
+    : parallelism_(std::max(parallelism, 1)),
+      owned_(std::make_unique<Impl>(std::move(name), parallelism)),
+      impl_(owned_.get()) {}
+
+ThreadPool::ThreadPool(ThreadPool& base, int parallelism)
+    : parallelism_(std::clamp(parallelism, 1, base.parallelism())), impl_(base.impl_) {}
 
 ThreadPool::~ThreadPool() {
+  if (owned_ == nullptr) return;
   impl_->stop.store(true, std::memory_order_seq_cst);
   while (impl_->WakeOne()) {
   }
@@ -353,11 +359,9 @@ ThreadPool::~ThreadPool() {
   for (std::thread& thread : threads) thread.join();
 }
 
-int ThreadPool::parallelism() const { return impl_->parallelism; }
-
 void ThreadPool::Schedule(Task task) {
   impl_->Start();
-  if (current_thread.pool == impl_.get()) {
+  if (current_thread.pool == impl_) {
     impl_->workers[current_thread.worker].queue.Push(std::move(task));
   } else if (impl_->started.load(std::memory_order_acquire) != 0) {
     impl_->injected.Push(std::move(task));
@@ -372,7 +376,7 @@ void ThreadPool::ParallelFor(int64_t total, int64_t cost_ns, ShardFn fn) {
   if (total <= 0) return;
   const BlockPlan plan = PlanBlocks(total, cost_ns);
   if (plan.count == 1) return fn(0, total);
-  if (impl_->parallelism == 1) {
+  if (parallelism_ == 1) {
     for (int64_t b = 0; b < plan.count; ++b) {
       fn(b * plan.block, std::min(total - b * plan.block, plan.block) + b * plan.block);
     }
@@ -380,7 +384,7 @@ void ThreadPool::ParallelFor(int64_t total, int64_t cost_ns, ShardFn fn) {
   }
   impl_->Start();
   const RefPtr<Loop> loop = MakeRef<Loop>(fn, total, plan);
-  const int helpers = static_cast<int>(std::min<int64_t>(plan.count - 1, impl_->parallelism - 1));
+  const int helpers = static_cast<int>(std::min<int64_t>(plan.count - 1, parallelism_ - 1));
   impl_->AddLoop(loop.get(), helpers);
   const int wakes = std::min(helpers - impl_->spinners.load(std::memory_order_seq_cst), kDirectWakes);
   for (int i = 0; i < wakes && impl_->WakeOne(); ++i) {
@@ -391,7 +395,7 @@ void ThreadPool::ParallelFor(int64_t total, int64_t cost_ns, ShardFn fn) {
 }
 
 void ThreadPool::HelpUntil(const std::atomic<bool>& done) {
-  const int self = current_thread.pool == impl_.get() ? current_thread.worker : -1;
+  const int self = current_thread.pool == impl_ ? current_thread.worker : -1;
   const auto is_done = [&done] { return done.load(std::memory_order_seq_cst); };  // pairs with SignalDone
   Sleeper sleeper;
   sleeper.done = &done;
@@ -429,7 +433,7 @@ void ThreadPool::SignalDone(std::atomic<bool>& done) {
 }
 
 int ThreadPool::CurrentWorker() const {
-  return current_thread.pool == impl_.get() && impl_->parallelism > 1 ? current_thread.worker : -1;
+  return current_thread.pool == impl_ && impl_->parallelism > 1 ? current_thread.worker : -1;
 }
 
 }  // namespace millrace

@@ -21,12 +21,15 @@ class ThreadPool {
 
   // `parallelism` >= 1 counts the calling thread: parallelism - 1 workers are started, on first use.
   ThreadPool(std::string name, int parallelism);
-  // Runs what was scheduled, then joins.
+  // The workers of `base` again, but at most `parallelism` - 1 of them (and of what `base` has) for one loop
+  // or one step. REQUIRES: `base` outlives this.
+  ThreadPool(ThreadPool& base, int parallelism);
+  // Runs what was scheduled, then joins; unless the workers are those of another pool.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  int parallelism() const;
+  int parallelism() const { return parallelism_; }
 
   // Runs `task` soon, on a worker; with parallelism 1 on a thread that the pool starts for the purpose.
   // A worker's own tasks go to its own queue, newest first; others steal the oldest.
@@ -50,7 +53,9 @@ class ThreadPool {
   struct Impl;
 
  private:
-  std::unique_ptr<Impl> impl_;
+  const int parallelism_;
+  const std::unique_ptr<Impl> owned_;  // null: the workers belong to another pool
+  Impl* const impl_;
 };
 
 }  // namespace millrace

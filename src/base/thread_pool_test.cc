@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <latch>
@@ -13,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -239,6 +241,41 @@ TEST(ThreadPoolTest, WorkersHelpALoop) {
   std::latch both(2);
   // Neither block ends before the other has begun.
   pool.ParallelFor(2, 1000000, [&](int64_t, int64_t) { both.arrive_and_wait(); });
+}
+
+// How many threads are at once in a loop of `pool`; the blocks wait for one another as long as that can be.
+int ThreadsInALoop(ThreadPool& pool, int expected) {
+  std::mutex mu;
+  std::condition_variable changed;
+  std::set<std::thread::id> seen;
+  pool.ParallelFor(64, 1'000'000, [&](int64_t, int64_t) {
+    std::unique_lock<std::mutex> lock(mu);
+    seen.insert(std::this_thread::get_id());
+    changed.notify_all();
+    changed.wait(lock, [&] { return static_cast<int>(seen.size()) >= expected; });
+  });
+  return static_cast<int>(seen.size());
+}
+
+TEST(ThreadPoolTest, ALimitedViewUsesThatManyThreadsOfItsBase) {
+  ThreadPool base("base", 4);
+  ThreadPool three(base, 3);
+  ThreadPool two(base, 2);
+  ThreadPool one(base, 1);
+  ThreadPool more(base, 9);
+  EXPECT_EQ(three.parallelism(), 3);
+  EXPECT_EQ(one.parallelism(), 1);
+  EXPECT_EQ(more.parallelism(), 4);
+  EXPECT_EQ(ThreadsInALoop(base, 4), 4);
+  EXPECT_EQ(ThreadsInALoop(three, 3), 3);
+  EXPECT_EQ(ThreadsInALoop(two, 2), 2);
+  EXPECT_EQ(ThreadsInALoop(one, 1), 1);
+  std::atomic<bool> done{false};
+  two.Schedule([&] {
+    EXPECT_EQ(two.CurrentWorker(), base.CurrentWorker());
+    two.SignalDone(done);
+  });
+  two.HelpUntil(done);
 }
 
 TEST(ThreadPoolTest, LoopDoesNotWaitForBusyWorkers) {

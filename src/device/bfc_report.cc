@@ -9,8 +9,8 @@
 #include <string>
 #include <utility>
 
-#include "millrace/status.h"
 #include "device/bfc_allocator.h"
+#include "millrace/status.h"
 
 namespace millrace {
 namespace {

@@ -16,6 +16,23 @@ bool NameLess(const Device* a, const Device* b) {
   return std::tie(x.job, x.replica, x.task, x.index) < std::tie(y.job, y.replica, y.task, y.index);
 }
 
+Status ApplyFilters(const std::vector<std::string>& filters, std::vector<std::unique_ptr<Device>>* devices) {
+  if (filters.empty()) return Status();
+  std::vector<DeviceName> wanted;
+  for (const std::string& filter : filters) {
+    auto parsed = DeviceName::Parse(filter);
+    if (!parsed.ok()) return parsed.status().WithContext("; in device_filters");
+    wanted.push_back(*std::move(parsed));
+  }
+  const Device* client = devices->front().get();
+  std::erase_if(*devices, [&](const std::unique_ptr<Device>& device) {
+    return device.get() != client && std::none_of(wanted.begin(), wanted.end(), [&](const DeviceName& name) {
+             return name.Describes(device->parsed_name());
+           });
+  });
+  return Status();
+}
+
 }  // namespace
 
 Device::Device(DeviceAttributes attributes) : attributes_(std::move(attributes)) {
@@ -92,6 +109,7 @@ StatusOr<std::unique_ptr<DeviceSet>> DeviceFactoryRegistry::CreateDevices(
     const Status status = factory(options, &devices);
     if (!status.ok()) return status.WithContext(StrCat("; while making devices of type ", type));
   }
+  MR_RETURN_IF_ERROR(ApplyFilters(options.filters, &devices));
   return std::make_unique<DeviceSet>(std::move(devices));
 }
 

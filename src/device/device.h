@@ -68,6 +68,10 @@ class DeviceSet {
 struct DeviceOptions {
   std::map<std::string, int> device_count;  // by type; a CPU count of 0 or absence means one
   std::string name_prefix = "/job:localhost/replica:0/task:0";
+  // Unless empty: only devices that one of these partial names describes. The first CPU is always there,
+  // since feeds and fetches live on it.
+  std::vector<std::string> filters;
+  int64_t cpu_bfc_limit_bytes = 0;  // > 0: CPUs allocate through HostBfcAllocator with that limit
 };
 
 using DeviceFactory = std::function<Status(const DeviceOptions&, std::vector<std::unique_ptr<Device>>*)>;

@@ -3,6 +3,7 @@
 #include "device/device.h"
 
 #include <set>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,6 +56,49 @@ TEST(DeviceTest, ZeroCpusMeansOneAndImpossibleCountsAreRefused) {
   EXPECT_EQ((*CpuDevices({{"CPU", 0}}))->devices().size(), 1u);
   EXPECT_TRUE(errors::IsInvalidArgument(CpuDevices({{"CPU", -1}}).status()));
   EXPECT_TRUE(errors::IsInvalidArgument(CpuDevices({{"CPU", 2000000000}}).status()));
+}
+
+StatusOr<std::vector<std::string>> FilteredNames(std::vector<std::string> filters) {
+  DeviceFactoryRegistry registry;
+  MR_RETURN_IF_ERROR(RegisterCpuDeviceFactory(registry));
+  DeviceOptions options;
+  options.device_count["CPU"] = 4;
+  options.filters = std::move(filters);
+  MR_ASSIGN_OR_RETURN(const auto set, registry.CreateDevices(options));
+  std::vector<std::string> names;
+  for (const auto& device : set->devices()) {
+    const std::string& name = device->name();
+    names.push_back(name.substr(name.rfind('/') + 1));
+  }
+  return names;
+}
+
+TEST(DeviceTest, FiltersHideDevicesButNeverTheClients) {
+  using ::testing::ElementsAre;
+  EXPECT_THAT(*FilteredNames({}),
+              ElementsAre("device:CPU:0", "device:CPU:1", "device:CPU:2", "device:CPU:3"));
+  EXPECT_THAT(*FilteredNames({"/cpu:2", "/job:localhost/device:CPU:3"}),
+              ElementsAre("device:CPU:0", "device:CPU:2", "device:CPU:3"));
+  EXPECT_THAT(*FilteredNames({"/job:ps"}), ElementsAre("device:CPU:0"));
+  EXPECT_THAT(*FilteredNames({"/job:localhost"}), ::testing::SizeIs(4));
+  const Status bad = FilteredNames({"cpu"}).status();
+  EXPECT_TRUE(errors::IsInvalidArgument(bad));
+  EXPECT_THAT(bad.message(), ::testing::HasSubstr("Malformed device specification 'cpu'; in device_filters"));
+}
+
+TEST(DeviceTest, CpusCanUseTheBfcAllocator) {
+  DeviceFactoryRegistry registry;
+  ASSERT_TRUE(RegisterCpuDeviceFactory(registry).ok());
+  DeviceOptions options;
+  options.device_count["CPU"] = 2;
+  options.cpu_bfc_limit_bytes = 3 << 20;
+  const auto set = registry.CreateDevices(options);
+  ASSERT_TRUE(set.ok()) << set.status();
+  Device& cpu = *(*set)->devices()[1];
+  EXPECT_EQ(cpu.allocator().name(), "cpu_bfc");
+  EXPECT_EQ(&cpu.allocator(), &(*set)->devices()[0]->allocator());
+  EXPECT_EQ(cpu.attributes().memory_limit, 3 << 20);
+  EXPECT_EQ(cpu.allocator().Stats().bytes_limit, 3 << 20);
 }
 
 TEST(DeviceTest, RegistryWithoutCpuIsAnError) {

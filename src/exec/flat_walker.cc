@@ -4,6 +4,8 @@
 
 #include <memory>
 
+#include "tensor/allocation_owner.h"
+
 namespace millrace {
 namespace {
 
@@ -126,6 +128,7 @@ bool FlatWalker::RunNode(uint32_t index, TensorValue* outputs) {
     const uint64_t before = measure_ ? CycleCount() : 0;
     const int64_t start_ns = trace_ != nullptr ? trace_->NowNs() : 0;
     KernelContext context(services_, node.kernel, {inputs, node.num_inputs}, {outputs, node.num_outputs});
+    const ScopedAllocationOwner owner(&node.kernel->name());
     if (node.async == nullptr) {
       status = node.kernel->Compute(context);
     } else if (!node.async->TryCompute(context, status)) {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/sequential_walker.h"
 
+#include "tensor/allocation_owner.h"
+
 namespace millrace {
 namespace {
 
@@ -29,6 +31,7 @@ Status Walk(const Plan& plan, StepState& state, const StepServices& services, bo
     }
     [[maybe_unused]] const int64_t start_ns = kInstrumented && trace != nullptr ? trace->NowNs() : 0;
     context.Rebind(node.kernel, inputs, outputs);
+    allocation_owner = &node.kernel->name();
     Status status;
     if (node.async == nullptr) [[likely]] {
       status = node.kernel->Compute(context);
@@ -63,6 +66,7 @@ Status Walk(const Plan& plan, StepState& state, const StepServices& services, bo
 
 Status RunSequentially(const Plan& plan, StepState& state, const StepServices& services, bool measure,
                        StepTrace* trace, uint32_t* waits_at) {
+  const ScopedAllocationOwner restore(nullptr);
   Status status = measure || trace != nullptr ? Walk<true>(plan, state, services, measure, trace, waits_at)
                                               : Walk<false>(plan, state, services, false, nullptr, waits_at);
   if (!status.ok()) [[unlikely]]

@@ -9,6 +9,7 @@
 
 #include "base/small_vector.h"
 #include "session/session_factory.h"
+#include "session/session_options.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace millrace {
@@ -39,6 +40,9 @@ StepCompilerOptions CompilerOptions(const SessionOptions& options) {
   o.log_device_placement = options.log_device_placement;
   o.fold_constants = options.fold_constants;
   o.eliminate_common_subexpressions = options.eliminate_common_subexpressions;
+  o.max_folded_bytes = options.max_folded_constant_bytes;
+  o.disabled_passes = options.disabled_passes;
+  o.bfloat16_transfers = options.bfloat16_transfers;
   return o;
 }
 
@@ -47,21 +51,51 @@ StepCompilerOptions CompilerOptions(const SessionOptions& options) {
 StatusOr<std::unique_ptr<Session>> DirectSession::Make(const SessionOptions& options) {
   DeviceOptions device_options;
   device_options.device_count = options.device_count;
+  device_options.filters = options.device_filters;
+  MR_ASSIGN_OR_RETURN(device_options.cpu_bfc_limit_bytes, CpuBfcLimit(options));
+  MR_ASSIGN_OR_RETURN(Pools pools, MakePools(options));
   MR_ASSIGN_OR_RETURN(std::unique_ptr<DeviceSet> devices,
                       DeviceFactoryRegistry::Global().CreateDevices(device_options));
-  return std::unique_ptr<Session>(new DirectSession(options, std::move(devices)));
+  return std::unique_ptr<Session>(new DirectSession(options, std::move(devices), std::move(pools)));
 }
 
-DirectSession::DirectSession(const SessionOptions& options, std::unique_ptr<DeviceSet> devices)
+// Nodes and loops share the workers of one pool, unless pools for nodes are configured. Who may have fewer
+// threads than the other gets a limited view of it.
+StatusOr<DirectSession::Pools> DirectSession::MakePools(const SessionOptions& options) {
+  const int inter = ResolveThreads(options.inter_op_parallelism_threads);
+  const int intra = ResolveThreads(options.intra_op_parallelism_threads);
+  Pools pools;
+  const bool shared = options.inter_op_pools.empty();
+  const auto base = GetThreadPool(shared ? std::max(inter, intra) : intra, options.use_per_session_threads);
+  pools.bases.push_back(base);
+  const auto view = [&](int threads) -> std::shared_ptr<ThreadPool> {
+    if (threads <= 1) return nullptr;
+    return threads == base->parallelism() ? base : std::make_shared<ThreadPool>(*base, threads);
+  };
+  pools.intra_op = view(intra);
+  if (shared) pools.inter_op.push_back(view(inter));
+  for (const InterOpPool& pool : options.inter_op_pools) {
+    if (pool.num_threads < 0) {
+      return errors::InvalidArgument("inter_op_pools asks for ", pool.num_threads, " threads");
+    }
+    if (pool.global_name.empty()) {
+      pools.inter_op.push_back(GetThreadPool(pool.num_threads > 0 ? pool.num_threads : inter, true));
+    } else {
+      MR_ASSIGN_OR_RETURN(auto global, GetGlobalThreadPool(pool.global_name, pool.num_threads, inter));
+      pools.inter_op.push_back(std::move(global));
+    }
+  }
+  return pools;
+}
+
+DirectSession::DirectSession(const SessionOptions& options, std::unique_ptr<DeviceSet> devices, Pools pools)
     : options_(options),
       devices_(std::make_shared<LocalDevices>(std::move(devices))),
       worker_(devices_),
-      compiler_({&worker_}, devices_->devices(), CompilerOptions(options)) {
-  const int inter = ResolveThreads(options.inter_op_parallelism_threads);
-  const int intra = ResolveThreads(options.intra_op_parallelism_threads);
-  pool_ = GetThreadPool(std::max(inter, intra), options.use_per_session_threads);
-  inter_op_pool_ = inter > 1 ? pool_.get() : nullptr;
-  intra_op_pool_ = intra > 1 ? pool_.get() : nullptr;
+      compiler_({&worker_}, devices_->devices(), CompilerOptions(options)),
+      pools_(std::move(pools)),
+      inter_op_pool_(pools_.inter_op.front().get()),
+      intra_op_pool_(pools_.intra_op.get()) {
   graph_ = std::make_unique<Graph>(OpRegistry::Global());
   DirectSessions::Get().Add(this);
 }
@@ -188,6 +222,10 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
                                     FunctionRef<const Tensor&(size_t)> feed, std::vector<Tensor>* outputs,
                                     RunMetadata* metadata) {
   const CompiledStep& step = *executable.step;
+  ThreadPool* inter_op_pool = inter_op_pool_;
+  if (options.inter_op_thread_pool != 0) [[unlikely]] {
+    MR_ASSIGN_OR_RETURN(inter_op_pool, InterOpPoolOf(options));
+  }
   if (num_feeds != executable.feed_slots.size()) {
     return errors::InvalidArgument("Expected ", executable.feed_slots.size(), " feed tensors, but got ",
                                    num_feeds);
@@ -214,7 +252,7 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
   StepRunner::Request request;
   request.args = args;
   request.rets = rets;
-  request.inter_op_pool = inter_op_pool_;
+  request.inter_op_pool = inter_op_pool;
   request.intra_op_pool = intra_op_pool_;
   request.timeout_in_ms =
       options.timeout_in_ms > 0 ? options.timeout_in_ms : options_.operation_timeout_in_ms;
@@ -234,6 +272,14 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
     for (const uint32_t slot : executable.fetch_slots) outputs->push_back(rets[slot]);
   }
   return Status();
+}
+
+// A pool or, for -1, the caller's thread.
+StatusOr<ThreadPool*> DirectSession::InterOpPoolOf(const RunOptions& options) const {
+  const int index = options.inter_op_thread_pool;
+  if (index < -1 || index >= static_cast<int>(pools_.inter_op.size()))
+    return errors::InvalidArgument("Invalid inter_op_thread_pool: ", index);
+  return index < 0 ? nullptr : pools_.inter_op[static_cast<size_t>(index)].get();
 }
 
 Status DirectSession::RunTraced(const Executable& executable, StepRunner::Request& request,

@@ -70,13 +70,22 @@ class DirectSession : public Session {
     std::array<std::atomic<Chunk*>, kMaxChunks> chunks_ = {};
   };
 
-  DirectSession(const SessionOptions& options, std::unique_ptr<DeviceSet> devices);
+  // Threads of a session. Null pools: one thread.
+  struct Pools {
+    std::vector<std::shared_ptr<ThreadPool>> inter_op;  // by RunOptions::inter_op_thread_pool; at least one
+    std::shared_ptr<ThreadPool> intra_op;
+    std::vector<std::shared_ptr<ThreadPool>> bases;  // whose workers the others use
+  };
+  static StatusOr<Pools> MakePools(const SessionOptions& options);
+
+  DirectSession(const SessionOptions& options, std::unique_ptr<DeviceSet> devices, Pools pools);
   StatusOr<const Executable*> Compile(const RunSignature& signature) MR_EXCLUDES(graph_mu_);
   // Places nodes from id `first` on and gives them back on error.
   Status FinishExtend(int first) MR_REQUIRES(graph_mu_);
   Status RunExecutable(const Executable& executable, const RunOptions& options, size_t num_feeds,
                        FunctionRef<const Tensor&(size_t)> feed, std::vector<Tensor>* outputs,
                        RunMetadata* metadata);
+  StatusOr<ThreadPool*> InterOpPoolOf(const RunOptions& options) const;
   Status RunTraced(const Executable& executable, StepRunner::Request& request, const RunOptions& options,
                    RunMetadata* metadata);
 
@@ -84,9 +93,9 @@ class DirectSession : public Session {
   const std::shared_ptr<LocalDevices> devices_;
   LocalWorker worker_;
   const StepCompiler compiler_;
-  std::shared_ptr<ThreadPool> pool_;     // null: one thread
-  ThreadPool* inter_op_pool_ = nullptr;  // pool_ or null
-  ThreadPool* intra_op_pool_ = nullptr;
+  const Pools pools_;
+  ThreadPool* const inter_op_pool_;  // the first of them
+  ThreadPool* const intra_op_pool_;
 
   StepRunner runner_;
   SignatureCache cache_;

@@ -104,4 +104,25 @@ std::shared_ptr<ThreadPool> GetThreadPool(int parallelism, bool own) {
   return pool;
 }
 
+StatusOr<std::shared_ptr<ThreadPool>> GetGlobalThreadPool(const std::string& name, int num_threads,
+                                                          int default_threads) {
+  struct Entry {
+    int num_threads = 0;
+    std::shared_ptr<ThreadPool> pool;
+  };
+  static auto* mu = new Mutex;
+  static auto* pools = new std::map<std::string, Entry>;
+  MutexLock lock(*mu);
+  const auto [it, is_new] = pools->try_emplace(name);
+  if (is_new) {
+    const int parallelism = num_threads > 0 ? num_threads : default_threads;
+    it->second = {num_threads, parallelism > 1 ? std::make_shared<ThreadPool>(name, parallelism) : nullptr};
+  } else if (it->second.num_threads != num_threads) {
+    return errors::InvalidArgument("Pool ", name,
+                                   " configured previously with num_threads=", it->second.num_threads,
+                                   "; cannot re-configure with num_threads=", num_threads);
+  }
+  return it->second.pool;
+}
+
 }  // namespace millrace

@@ -40,5 +40,9 @@ class DirectSessions {
 
 // A pool of that parallelism: one that other sessions have too unless `own`. Null for one thread.
 std::shared_ptr<ThreadPool> GetThreadPool(int parallelism, bool own);
+// The pool of that name, for as long as the process lives. InvalidArgument when it was made with another
+// `num_threads`; 0 means `default_threads`. Null for one thread.
+StatusOr<std::shared_ptr<ThreadPool>> GetGlobalThreadPool(const std::string& name, int num_threads,
+                                                          int default_threads);
 
 }  // namespace millrace

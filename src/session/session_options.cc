@@ -1,29 +1,182 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
+#include "session/session_options.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <iterator>
+#include <string_view>
+
+#include "base/strings.h"
 #include "millrace/session.h"
 #include "tensorflow/core/protobuf/config.pb.h"
 
 namespace millrace {
 namespace {
 
-Status Refuse(bool set, const char* field) {
+using tensorflow::RewriterConfig;
+
+constexpr int64_t kMiB = int64_t{1} << 20;
+constexpr int64_t kDefaultBfcLimitMiB = int64_t{1} << 16;
+
+Status Refuse(bool set, std::string_view field) {
   if (!set) return Status();
   return errors::Unimplemented("ConfigProto.", field, " is not supported");
 }
 
+Status RefuseRun(bool set, std::string_view field) {
+  if (!set) return Status();
+  return errors::Unimplemented("RunOptions.", field, " is not supported");
+}
+
+Status ReadThreads(const tensorflow::ConfigProto& config, SessionOptions* options) {
+  if (config.intra_op_parallelism_threads() < 0 || config.inter_op_parallelism_threads() < -1) {
+    return errors::InvalidArgument("ConfigProto asks for a negative number of threads");
+  }
+  options->intra_op_parallelism_threads = config.intra_op_parallelism_threads();
+  // A negative number of inter-op threads means: run everything in the caller's thread.
+  options->inter_op_parallelism_threads =
+      config.inter_op_parallelism_threads() < 0 ? 1 : config.inter_op_parallelism_threads();
+  options->use_per_session_threads = config.use_per_session_threads();
+  for (const auto& pool : config.session_inter_op_thread_pool()) {
+    if (pool.num_threads() < 0) {
+      return errors::InvalidArgument("ConfigProto.session_inter_op_thread_pool.num_threads is negative: ",
+                                     pool.num_threads());
+    }
+    options->inter_op_pools.push_back({pool.num_threads(), pool.global_name()});
+  }
+  return Status();
+}
+
+// Passes that each toggle of RewriterConfig switches off.
+struct Toggle {
+  RewriterConfig::Toggle (RewriterConfig::*value)() const;
+  std::string_view field;
+  std::string_view optimizer;  // its name in RewriterConfig.optimizers
+  std::string_view pass;
+};
+constexpr std::array<Toggle, 8> kToggles = {{
+    {&RewriterConfig::constant_folding, "constant_folding", "constfold", "fold"},
+    {&RewriterConfig::arithmetic_optimization, "arithmetic_optimization", "arithmetic", "arithmetic"},
+    {&RewriterConfig::dependency_optimization, "dependency_optimization", "dependency", "dependency"},
+    {&RewriterConfig::loop_optimization, "loop_optimization", "loop", "loop_invariants"},
+    {&RewriterConfig::function_optimization, "function_optimization", "function", "inline"},
+    {&RewriterConfig::layout_optimizer, "layout_optimizer", "layout", "layout"},
+    {&RewriterConfig::remapping, "remapping", "remap", "fuse"},
+    {&RewriterConfig::shape_optimization, "shape_optimization", "shape", "shapes"},
+}};
+constexpr std::string_view kIdentityPass = "identity";
+constexpr std::string_view kMemoryPass = "memory";
+
+// What asks for a rewrite that this engine does not have.
+Status RefuseRewrites(const RewriterConfig& r) {
+  const auto on = [](RewriterConfig::Toggle t) {
+    return t == RewriterConfig::ON || t == RewriterConfig::AGGRESSIVE;
+  };
+  const auto refuse = [](bool set, std::string_view field) {
+    return Refuse(set, StrCat("graph_options.rewrite_options.", field));
+  };
+  MR_RETURN_IF_ERROR(refuse(on(r.debug_stripper()), "debug_stripper"));
+  MR_RETURN_IF_ERROR(refuse(on(r.scoped_allocator_optimization()), "scoped_allocator_optimization"));
+  MR_RETURN_IF_ERROR(refuse(on(r.pin_to_host_optimization()), "pin_to_host_optimization"));
+  MR_RETURN_IF_ERROR(refuse(on(r.implementation_selector()), "implementation_selector"));
+  MR_RETURN_IF_ERROR(refuse(on(r.auto_mixed_precision()), "auto_mixed_precision"));
+  MR_RETURN_IF_ERROR(refuse(r.auto_parallel().enable(), "auto_parallel"));
+  MR_RETURN_IF_ERROR(refuse(r.memory_optimization() != RewriterConfig::DEFAULT_MEM_OPT &&
+                                r.memory_optimization() != RewriterConfig::NO_MEM_OPT,
+                            "memory_optimization"));
+  MR_RETURN_IF_ERROR(refuse(!r.memory_optimizer_target_node_name_scope().empty(),
+                            "memory_optimizer_target_node_name_scope"));
+  MR_RETURN_IF_ERROR(
+      refuse(r.meta_optimizer_iterations() == RewriterConfig::TWO, "meta_optimizer_iterations"));
+  MR_RETURN_IF_ERROR(refuse(r.meta_optimizer_timeout_ms() > 0, "meta_optimizer_timeout_ms"));
+  MR_RETURN_IF_ERROR(refuse(r.min_graph_nodes() > 0, "min_graph_nodes"));
+  MR_RETURN_IF_ERROR(refuse(r.custom_optimizers_size() > 0,
+                            r.custom_optimizers_size() == 0
+                                ? ""
+                                : StrCat("custom_optimizers '", r.custom_optimizers(0).name(), "'")));
+  MR_RETURN_IF_ERROR(refuse(r.has_inter_optimizer_verifier_config(), "inter_optimizer_verifier_config"));
+  return refuse(r.has_post_optimization_verifier_config(), "post_optimization_verifier_config");
+}
+
+// A list of optimizers switches off all that it does not name.
+Status ReadOptimizerList(const RewriterConfig& r, std::set<std::string>* disabled) {
+  if (r.optimizers().empty()) return Status();
+  const auto listed = [&](std::string_view name) {
+    return std::find(r.optimizers().begin(), r.optimizers().end(), name) != r.optimizers().end();
+  };
+  for (const std::string& name : r.optimizers()) {
+    const bool known =
+        name == "pruning" || name == "memory" ||
+        std::any_of(kToggles.begin(), kToggles.end(), [&](const Toggle& t) { return t.optimizer == name; });
+    if (!known) return Refuse(true, StrCat("graph_options.rewrite_options.optimizers '", name, "'"));
+  }
+  for (const Toggle& t : kToggles) {
+    if (!listed(t.optimizer)) disabled->emplace(t.pass);
+  }
+  if (!listed("pruning")) disabled->emplace(kIdentityPass);
+  if (!listed("memory")) disabled->emplace(kMemoryPass);
+  return Status();
+}
+
+Status ReadRewrites(const RewriterConfig& r, SessionOptions* options) {
+  MR_RETURN_IF_ERROR(RefuseRewrites(r));
+  MR_RETURN_IF_ERROR(ReadOptimizerList(r, &options->disabled_passes));
+  for (const Toggle& t : kToggles) {
+    if ((r.*t.value)() == RewriterConfig::OFF || r.disable_meta_optimizer())
+      options->disabled_passes.emplace(t.pass);
+  }
+  if (r.disable_model_pruning() || r.disable_meta_optimizer())
+    options->disabled_passes.emplace(kIdentityPass);
+  if (r.memory_optimization() == RewriterConfig::NO_MEM_OPT || r.disable_meta_optimizer())
+    options->disabled_passes.emplace(kMemoryPass);
+  return Status();
+}
+
 Status ReadGraphOptions(const tensorflow::GraphOptions& graph, SessionOptions* options) {
-  MR_RETURN_IF_ERROR(Refuse(graph.enable_bfloat16_sendrecv(), "graph_options.enable_bfloat16_sendrecv"));
   MR_RETURN_IF_ERROR(Refuse(graph.timeline_step() != 0, "graph_options.timeline_step"));
   MR_RETURN_IF_ERROR(Refuse(graph.build_cost_model() != 0, "graph_options.build_cost_model"));
+  MR_RETURN_IF_ERROR(Refuse(graph.infer_shapes(), "graph_options.infer_shapes"));
   options->place_pruned_graph = graph.place_pruned_graph();
+  options->bfloat16_transfers = graph.enable_bfloat16_sendrecv();
   const tensorflow::OptimizerOptions& optimizer = graph.optimizer_options();
   MR_RETURN_IF_ERROR(
       Refuse(optimizer.global_jit_level() > 0, "graph_options.optimizer_options.global_jit_level"));
+  if (optimizer.max_folded_constant_in_bytes() < 0) {
+    return errors::InvalidArgument(
+        "ConfigProto.graph_options.optimizer_options.max_folded_constant_in_bytes is negative: ",
+        optimizer.max_folded_constant_in_bytes());
+  }
+  if (optimizer.max_folded_constant_in_bytes() > 0)
+    options->max_folded_constant_bytes = optimizer.max_folded_constant_in_bytes();
+  MR_RETURN_IF_ERROR(ReadRewrites(graph.rewrite_options(), options));
   // L1, the default, has number 0; L0 means no optimisation unless a pass is asked for by name.
   const bool all = optimizer.opt_level() != tensorflow::OptimizerOptions::L0;
-  options->fold_constants = all || optimizer.do_constant_folding();
+  options->fold_constants =
+      (all || optimizer.do_constant_folding()) && !options->disabled_passes.contains("fold");
   options->eliminate_common_subexpressions = all || optimizer.do_common_subexpression_elimination();
+  if (all) return Status();
+  for (const Toggle& t : kToggles) {
+    const bool asked = t.pass == "inline" && optimizer.do_function_inlining();
+    if (!asked && t.pass != "fold") options->disabled_passes.emplace(t.pass);
+  }
+  options->disabled_passes.emplace(kIdentityPass);
+  options->disabled_passes.emplace(kMemoryPass);
   return Status();
+}
+
+// Fields about GPUs, collectives and remote sessions have nothing to act on in a session of this process, and
+// are accepted, as TensorFlow does without a GPU.
+Status ReadExperimental(const tensorflow::ConfigProto::Experimental& e) {
+  if (!e.executor_type().empty() && e.executor_type() != "DEFAULT") {
+    return errors::NotFound("No executor factory registered for the given executor type: ",
+                            e.executor_type());
+  }
+  MR_RETURN_IF_ERROR(Refuse(!e.collective_group_leader().empty(), "experimental.collective_group_leader"));
+  MR_RETURN_IF_ERROR(Refuse(e.use_numa_affinity(), "experimental.use_numa_affinity"));
+  MR_RETURN_IF_ERROR(Refuse(e.disable_thread_spinning(), "experimental.disable_thread_spinning"));
+  return Refuse(e.has_session_metadata(), "experimental.session_metadata");
 }
 
 }  // namespace
@@ -35,22 +188,58 @@ StatusOr<SessionOptions> SessionOptions::FromProto(const tensorflow::ConfigProto
       return errors::InvalidArgument("ConfigProto.device_count['", type, "'] is negative: ", count);
     options.device_count[type] = count;
   }
-  if (config.intra_op_parallelism_threads() < 0 || config.inter_op_parallelism_threads() < -1) {
-    return errors::InvalidArgument("ConfigProto asks for a negative number of threads");
-  }
-  options.intra_op_parallelism_threads = config.intra_op_parallelism_threads();
-  // A negative number of inter-op threads means: run everything in the caller's thread.
-  options.inter_op_parallelism_threads =
-      config.inter_op_parallelism_threads() < 0 ? 1 : config.inter_op_parallelism_threads();
-  options.use_per_session_threads = config.use_per_session_threads();
+  MR_RETURN_IF_ERROR(ReadThreads(config, &options));
+  MR_RETURN_IF_ERROR(Refuse(config.placement_period() != 0, "placement_period"));
+  options.device_filters.assign(config.device_filters().begin(), config.device_filters().end());
   options.allow_soft_placement = config.allow_soft_placement();
   options.log_device_placement = config.log_device_placement();
   options.operation_timeout_in_ms = config.operation_timeout_in_ms();
-  MR_RETURN_IF_ERROR(Refuse(config.session_inter_op_thread_pool_size() > 0, "session_inter_op_thread_pool"));
-  MR_RETURN_IF_ERROR(Refuse(config.device_filters_size() > 0, "device_filters"));
   MR_RETURN_IF_ERROR(Refuse(config.has_cluster_def(), "cluster_def"));
   MR_RETURN_IF_ERROR(ReadGraphOptions(config.graph_options(), &options));
+  MR_RETURN_IF_ERROR(ReadExperimental(config.experimental()));
   return options;
+}
+
+StatusOr<RunOptions> RunOptions::FromProto(const tensorflow::RunOptions& proto) {
+  RunOptions options;
+  if (proto.trace_level() < tensorflow::RunOptions::NO_TRACE ||
+      proto.trace_level() > tensorflow::RunOptions::FULL_TRACE) {
+    return errors::InvalidArgument("RunOptions.trace_level is not a trace level: ",
+                                   static_cast<int>(proto.trace_level()));
+  }
+  options.trace_level = static_cast<TraceLevel>(proto.trace_level());
+  options.timeout_in_ms = proto.timeout_in_ms();
+  options.inter_op_thread_pool = proto.inter_op_thread_pool();
+  options.output_partition_graphs = proto.output_partition_graphs();
+  MR_RETURN_IF_ERROR(RefuseRun(proto.debug_options().debug_tensor_watch_opts_size() > 0, "debug_options"));
+  MR_RETURN_IF_ERROR(
+      RefuseRun(proto.report_tensor_allocations_upon_oom(), "report_tensor_allocations_upon_oom"));
+  MR_RETURN_IF_ERROR(
+      RefuseRun(proto.experimental().collective_graph_key() != 0, "experimental.collective_graph_key"));
+  MR_RETURN_IF_ERROR(
+      RefuseRun(proto.experimental().use_run_handler_pool(), "experimental.use_run_handler_pool"));
+  return options;
+}
+
+StatusOr<int64_t> CpuBfcLimit(const SessionOptions& options) {
+  if (options.cpu_bfc_limit_bytes != 0) {
+    if (options.cpu_bfc_limit_bytes > 0) return options.cpu_bfc_limit_bytes;
+    return errors::InvalidArgument("SessionOptions.cpu_bfc_limit_bytes is negative: ",
+                                   options.cpu_bfc_limit_bytes);
+  }
+  const char* use = std::getenv("TF_CPU_ALLOCATOR_USE_BFC");
+  const std::string_view wish = use == nullptr ? "" : use;
+  if (wish.empty() || wish == "0" || wish == "false") return int64_t{0};
+  if (wish != "1" && wish != "true") {
+    return errors::InvalidArgument("TF_CPU_ALLOCATOR_USE_BFC is neither true nor false: ", wish);
+  }
+  const char* limit = std::getenv("TF_CPU_BFC_MEM_LIMIT_IN_MB");
+  if (limit == nullptr) return kDefaultBfcLimitMiB * kMiB;
+  const auto mib = SafeStringToInt64(limit);
+  if (!mib || *mib <= 0 || *mib > INT64_MAX / kMiB) {
+    return errors::InvalidArgument("TF_CPU_BFC_MEM_LIMIT_IN_MB is no number of megabytes: ", limit);
+  }
+  return *mib * kMiB;
 }
 
 }  // namespace millrace

@@ -100,6 +100,7 @@ LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices) : devices_(std::
 
 StatusOr<std::unique_ptr<InstalledPartition>> LocalWorker::Install(PartitionSpec spec) {
   PartitionOptions options;
+  options.bfloat16_transfers = spec.bfloat16_transfers;
   options.incarnation = [this](std::string_view name) {
     const Device* device = devices_->devices().Find(name);
     return device == nullptr ? uint64_t{1} : device->attributes().incarnation;

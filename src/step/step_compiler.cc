@@ -21,6 +21,9 @@ StepCompiler::StepCompiler(std::vector<Worker*> workers, const DeviceSet& device
   options_.place.log_device_placement = options.log_device_placement;
   options_.partition.key = TaskKey;
   if (options.fold_constants) options_.evaluator = evaluator_.get();
+  options_.max_folded_bytes = options.max_folded_bytes;
+  options_.partition.bfloat16_transfers = options.bfloat16_transfers;
+  options_.disabled_passes.insert(options.disabled_passes.begin(), options.disabled_passes.end());
   if (!options.eliminate_common_subexpressions) options_.disabled_passes.insert("cse");
   options_.dump = options.dump;
 }
@@ -40,7 +43,7 @@ StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Compile(const Graph& full,
     }
     if (worker == nullptr) return errors::Internal("No worker for task '", part.key, "'");
     MR_ASSIGN_OR_RETURN(std::unique_ptr<InstalledPartition> installed,
-                        worker->Install({std::move(part.graph)}));
+                        worker->Install({std::move(part.graph), options_.partition.bfloat16_transfers}));
     step->partitions.push_back(std::move(installed));
   }
   step->feeds = std::move(graphs.feeds);

@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <memory>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +29,9 @@ struct StepCompilerOptions {
   bool log_device_placement = false;
   bool fold_constants = true;
   bool eliminate_common_subexpressions = true;
+  int64_t max_folded_bytes = int64_t{10} << 20;
+  std::set<std::string> disabled_passes;  // by the names of compile/pipeline
+  bool bfloat16_transfers = false;
   // Called with the graph after each pass; empty: no dumps.
   std::function<void(std::string_view pass, std::string_view part, const Graph& graph)> dump;
 };

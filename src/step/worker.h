@@ -22,6 +22,7 @@ class ThreadPool;
 // The part of a compiled step that one worker runs: all nodes that were placed on the devices of its task.
 struct PartitionSpec {
   std::unique_ptr<Graph> graph;
+  bool bfloat16_transfers = false;  // see PartitionOptions
 };
 
 // What one step hands to the workers. Everything is borrowed until the step is done.

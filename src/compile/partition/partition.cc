@@ -71,6 +71,11 @@ class Partitioner {
   StatusOr<Node*> Receive(const Edge& edge);
   StatusOr<Node*> AddNode(const Node& near, int device, std::string_view op, AttrMap attrs);
   StatusOr<Node*> AddSend(const Edge& edge, const AttrMap& transfer);
+  StatusOr<Node*> AddCast(const Edge& edge, int device, Node* src, int output, DataType to);
+  bool Shortens(const Edge& edge) const {
+    return options_.bfloat16_transfers && !edge.IsControl() &&
+           BaseType(edge.src->output_type(edge.src_output)) == DataType::kFloat;
+  }
   AttrMap TransferAttrs(const Edge& edge) const;
   Part& PartOf(int device) { return *part_of_device_[static_cast<size_t>(device)]; }
   Node* CopyOf(const Node& node) { return copies_[static_cast<size_t>(node.id())]; }
@@ -194,12 +199,26 @@ StatusOr<Node*> Partitioner::AddSend(const Edge& edge, const AttrMap& transfer) 
     empty->graph().AddControlEdge(src, empty);
     src = empty;
     output = 0;
+  } else if (Shortens(edge)) {
+    MR_ASSIGN_OR_RETURN(src, AddCast(edge, device, src, output, DataType::kBfloat16));
+    output = 0;
   }
   AttrMap attrs = transfer;
   attrs.Set("T", BaseType(src->output_type(output)));
   MR_ASSIGN_OR_RETURN(Node * send, AddNode(*edge.src, device, "_Send", std::move(attrs)));
   send->graph().AddEdge(src, output, send, 0);
   return send;
+}
+
+StatusOr<Node*> Partitioner::AddCast(const Edge& edge, int device, Node* src, int output, DataType to) {
+  AttrMap attrs;
+  attrs.Set("SrcT", BaseType(src->output_type(output)));
+  attrs.Set("DstT", to);
+  // Cuts the bits off instead of rounding, which is how TensorFlow shortens values on their way.
+  attrs.Set("_Truncate", true);
+  MR_ASSIGN_OR_RETURN(Node * cast, AddNode(*edge.src, device, "Cast", std::move(attrs)));
+  cast->graph().AddEdge(src, output, cast, 0);
+  return cast;
 }
 
 // Sends the source of `edge` to the device of its destination; the node there that has the value, or stands
@@ -211,6 +230,7 @@ StatusOr<Node*> Partitioner::Receive(const Edge& edge) {
   AttrMap attrs = transfer;
   attrs.Set("tensor_type", send->input_type(0));
   MR_ASSIGN_OR_RETURN(Node * recv, AddNode(*edge.src, device, "_Recv", std::move(attrs)));
+  if (Shortens(edge)) return AddCast(edge, device, recv, 0, DataType::kFloat);
   if (!edge.IsControl()) return recv;
   AttrMap identity;
   identity.Set("T", DataType::kFloat);

@@ -19,6 +19,9 @@ struct PartitionOptions {
   std::function<std::string(std::string_view device)> key;
   // The incarnation of a device, for the keys of transfers. Default: 1.
   std::function<uint64_t(std::string_view device)> incarnation;
+  // Floats travel as bfloat16, the upper half of their bits, and come out as floats: half the bytes, and a
+  // relative error below 2^-7.
+  bool bfloat16_transfers = false;
 };
 
 struct GraphPartition {

@@ -4,6 +4,7 @@
 #include <random>
 #include <utility>
 
+#include "device/bfc_allocator.h"
 #include "device/device.h"
 
 namespace millrace {
@@ -15,8 +16,12 @@ constexpr int64_t kMemoryLimit = int64_t{256} << 20;  // what TensorFlow reports
 
 class CpuDevice : public Device {
  public:
-  using Device::Device;
-  Allocator& allocator() override { return CpuAllocator(); }
+  CpuDevice(DeviceAttributes attributes, Allocator& allocator)
+      : Device(std::move(attributes)), allocator_(allocator) {}
+  Allocator& allocator() override { return allocator_; }
+
+ private:
+  Allocator& allocator_;
 };
 
 // Never 0, and not the same for two devices of one process.
@@ -38,18 +43,20 @@ Status MakeCpuDevices(const DeviceOptions& options, std::vector<std::unique_ptr<
     return errors::InvalidArgument("device_count of CPU must be between 0 and ", kMaxDevices, ", got ",
                                    count);
   }
+  const int64_t limit = options.cpu_bfc_limit_bytes;
+  Allocator& allocator = limit > 0 ? HostBfcAllocator(limit) : CpuAllocator();
   for (int i = 0; i < count; ++i) {
     DeviceAttributes attributes;
     attributes.name = StrCat(options.name_prefix, "/device:CPU:", i);
     attributes.type = "CPU";
-    attributes.memory_limit = kMemoryLimit;
+    attributes.memory_limit = limit > 0 ? limit : kMemoryLimit;
     attributes.incarnation = NewIncarnation();
     MR_ASSIGN_OR_RETURN(const DeviceName parsed, DeviceName::Parse(attributes.name));
     if (!parsed.IsFullySpecified()) {
       return errors::InvalidArgument("Device name prefix '", options.name_prefix,
                                      "' must give job, replica and task");
     }
-    devices->push_back(std::make_unique<CpuDevice>(std::move(attributes)));
+    devices->push_back(std::make_unique<CpuDevice>(std::move(attributes), allocator));
   }
   return Status();
 }
