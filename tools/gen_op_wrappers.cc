@@ -35,6 +35,7 @@ constexpr Family kFamilies[] = {
     {"resource", RegisterResourceOps},
     {"sendrecv", RegisterSendRecvOps},
     {"state", RegisterStateOps},
+    {"tensor_array", RegisterTensorArrayOps},
     {"training", RegisterTrainingOps},
 };
 

@@ -148,11 +148,13 @@ class Scope {
   // Any node by its name, the one that has none here being NotFound.
   StatusOr<Operation> FindOperation(std::string_view name) const;
 
-  struct State;  // what the scopes of one graph share
+  struct State;   // what the scopes of one graph share
+  class Context;  // the branch or loop that the scope's nodes belong to
   State& state() const { return *state_; }
 
  private:
   friend class OpMaker;
+  friend class ControlFlowBuilder;
   explicit Scope(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   std::shared_ptr<State> state_;
@@ -161,6 +163,7 @@ class Scope {
   std::string device_;
   std::vector<Node*> controls_;
   std::vector<std::string> colocation_;  // "loc@name"
+  std::shared_ptr<Context> context_;     // null: none
 };
 
 // The attributes given to an op wrapper. A value.
@@ -216,6 +219,8 @@ class OpMaker {
   std::vector<Output> outputs(int argument) const;
 
  private:
+  Status CaptureInputs(const std::string& name);
+
   struct Parts;
   const Scope& scope_;
   const char* op_;

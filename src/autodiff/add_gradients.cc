@@ -266,7 +266,7 @@ class Backprop {
     if (!entry.ok()) return entry.status().WithContext(StrCat(" (node '", node.name(), "')"));
     if ((*entry)->fn == nullptr) return Status();
     builder_.SetScope(StrCat(scope_, "/", node.name(), "_grad"), node.requested_device());
-    GradientContext context(builder_, node, std::move(grads), wanted);
+    GradientContext context(builder_, node, std::move(grads), wanted, scope_);
     Status status = (*entry)->fn(context);
     status.Update(builder_.status());
     if (status.ok()) status = Deliver(node, context);

@@ -7,12 +7,13 @@
 namespace millrace {
 
 GradientContext::GradientContext(GraphBuilder& builder, Node& node, std::vector<Output> grads,
-                                 std::vector<bool> wanted)
+                                 std::vector<bool> wanted, std::string scope)
     : builder_(builder),
       node_(node),
       grads_(std::move(grads)),
       wanted_(std::move(wanted)),
-      input_grads_(static_cast<size_t>(node.num_inputs())) {}
+      input_grads_(static_cast<size_t>(node.num_inputs())),
+      scope_(std::move(scope)) {}
 
 Expr GradientContext::input(int i) {
   const auto edge = node_.InputEdge(i);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,12 +16,15 @@ namespace millrace {
 class GradientContext {
  public:
   // `grads` has an entry per output, unset where no gradient arrives; `wanted` one per input.
-  GradientContext(GraphBuilder& builder, Node& node, std::vector<Output> grads, std::vector<bool> wanted);
+  // `scope` names the computation: all calls of one AddGradients have the same, no two share one.
+  GradientContext(GraphBuilder& builder, Node& node, std::vector<Output> grads, std::vector<bool> wanted,
+                  std::string scope = {});
   GradientContext(const GradientContext&) = delete;
   GradientContext& operator=(const GradientContext&) = delete;
 
   const Node& node() const { return node_; }
   GraphBuilder& builder() { return builder_; }
+  const std::string& scope() const { return scope_; }
 
   int num_inputs() const { return node_.num_inputs(); }
   int num_outputs() const { return node_.num_outputs(); }
@@ -59,6 +63,7 @@ class GradientContext {
   std::vector<Output> grads_;
   std::vector<bool> wanted_;
   std::vector<Output> input_grads_;
+  const std::string scope_;
 };
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autodiff/graph_builder.h"
+#include "cc/control_flow_context.h"
 #include "cc/scope_state.h"
 #include "millrace/scope.h"
 
@@ -80,6 +81,26 @@ void OpMaker::Add(const InputList& inputs) {
   parts_->inputs.push_back(std::move(argument));
 }
 
+Status OpMaker::CaptureInputs(const std::string& name) {
+  Scope::State& state = scope_.state();
+  Scope::Context* const context = scope_.context_.get();
+  if (context == nullptr && state.contexts.empty()) return Status();
+  for (const Node* control : scope_.controls_) {
+    MR_RETURN_IF_ERROR(state.CheckUse({const_cast<Node*>(control), 0}, context, name));
+  }
+  for (InputArg& input : parts_->inputs) {
+    for (Output& tensor : input.tensors) {
+      if (context == nullptr) {
+        MR_RETURN_IF_ERROR(state.CheckUse(tensor, nullptr, name));
+      } else {
+        MR_ASSIGN_OR_RETURN(tensor, context->Capture(tensor, name));
+        MR_RETURN_IF_ERROR(state.CheckUse(tensor, context, name));
+      }
+    }
+  }
+  return Status();
+}
+
 Node* OpMaker::Finish() {
   if (!scope_.ok()) return nullptr;
   Scope::State& state = scope_.state();
@@ -105,9 +126,11 @@ Node* OpMaker::Finish() {
       attrs.Set("_class", scope_.colocation_);
     }
     if (!own_name || state.graph.FindNode(name) != nullptr) name = state.UniqueName(name);
+    MR_RETURN_IF_ERROR(CaptureInputs(name));
     MR_ASSIGN_OR_RETURN(Node * node, AddCheckedNode(state.graph, state.shapes, name, op_, parts_->inputs,
                                                     std::move(attrs), scope_.device_));
     for (Node* control : scope_.controls_) state.graph.AddControlEdge(control, node);
+    if (scope_.context_ != nullptr) scope_.context_->Adopt(node);
     return node;
   };
   auto node = add();

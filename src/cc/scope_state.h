@@ -33,12 +33,18 @@ struct [[gnu::visibility("hidden")]] Scope::State {
     return graph.FindNode(name) != nullptr || scope_names.contains(name);
   }
 
+  // InvalidArgument when `tensor` belongs to a loop that `by` (null: no context) is not in.
+  Status CheckUse(const Output& tensor, const Scope::Context* by, const std::string& user) const;
+
   Graph graph;
   ShapeRefiner shapes;
   Status status;
   std::unordered_set<std::string> scope_names;
   std::unordered_map<std::string, int> name_counters;
   std::vector<VariableRecord> variables;  // in the order of their making
+  // The branch or loop that a node was made in; others have none.
+  std::unordered_map<const Node*, Scope::Context*> contexts;
+  std::vector<std::shared_ptr<Scope::Context>> all_contexts;
 };
 
 // True for "a", "a_1", "layer/w.x-y": what TensorFlow accepts as the name of a node.

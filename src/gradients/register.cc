@@ -9,7 +9,7 @@ Status RegisterAllGradients(GradientRegistry& registry) {
        {RegisterArrayGradients, RegisterArrayIndexingGradients, RegisterBinaryMathGradients,
         RegisterConvolutionGradients, RegisterMatMulGradients, RegisterNnGradients,
         RegisterReductionGradients, RegisterSegmentGradients, RegisterStateGradients,
-        RegisterUnaryMathGradients, RegisterNotDifferentiableOps}) {
+        RegisterTensorArrayGradients, RegisterUnaryMathGradients, RegisterNotDifferentiableOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }
   return Status();

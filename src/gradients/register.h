@@ -17,6 +17,7 @@ Status RegisterNnGradients(GradientRegistry& registry);
 Status RegisterReductionGradients(GradientRegistry& registry);
 Status RegisterSegmentGradients(GradientRegistry& registry);
 Status RegisterStateGradients(GradientRegistry& registry);
+Status RegisterTensorArrayGradients(GradientRegistry& registry);
 Status RegisterUnaryMathGradients(GradientRegistry& registry);
 // The ops whose outputs do not depend on their inputs in a way that can be differentiated.
 Status RegisterNotDifferentiableOps(GradientRegistry& registry);

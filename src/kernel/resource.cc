@@ -77,6 +77,7 @@ Status ResourceManager::DoCreate(std::string_view container, const ResourceType&
   container = OrDefault(container);
   {
     WriterLock lock(mu_);
+    used_.store(true, std::memory_order_release);
     auto c = containers_.find(container);
     if (c == containers_.end()) c = containers_.emplace(std::string(container), Container()).first;
     // On a conflict `resource` stays whole and dies after the lock is gone.
@@ -121,6 +122,7 @@ void ResourceManager::Clear() {
   Containers dropped;
   WriterLock lock(mu_);
   dropped.swap(containers_);
+  used_.store(false, std::memory_order_release);
   generation_.fetch_add(1, std::memory_order_release);
 }
 

@@ -87,6 +87,8 @@ class ResourceManager {
   std::string DebugString() const MR_EXCLUDES(mu_);
   // Changes whenever a resource is dropped, so that a look-up may be cached as long as it stays the same.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+  // True as long as nothing was ever created here since the last Clear, at the price of one load.
+  bool unused() const { return !used_.load(std::memory_order_acquire); }
 
   // A handle to resource type T under these names. Lookup by handle checks device and type:
   // InvalidArgument "Trying to access resource x located in device d1 from device d2".
@@ -143,6 +145,7 @@ class ResourceManager {
 
   const std::string device_name_;
   std::atomic<uint64_t> generation_{0};  // raised, by release, after the resource is gone from the tables
+  std::atomic<bool> used_{false};  // written under mu_
   mutable SharedMutex mu_;
   Containers containers_ MR_GUARDED_BY(mu_);
   Mutex create_mu_;

@@ -155,6 +155,7 @@ StatusOr<std::vector<Tensor>> KernelRunner::Run() {
     return result;
   }
   StepServices step;
+  step.step_resources = resources_;
   step.step_id = 1;
   step.device = device_;
   step.resources = resources_;

@@ -8,7 +8,7 @@ Status RegisterAllOps(OpRegistry& registry) {
   for (const auto family :
        {RegisterArrayOps, RegisterControlFlowOps, RegisterDataFlowOps, RegisterLoggingOps, RegisterMathOps,
         RegisterNnOps, RegisterNoOp, RegisterRandomOps, RegisterResourceOps, RegisterSendRecvOps,
-        RegisterStateOps, RegisterTrainingOps}) {
+        RegisterStateOps, RegisterTensorArrayOps, RegisterTrainingOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }
   return Status::Ok();

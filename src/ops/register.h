@@ -20,6 +20,7 @@ Status RegisterRandomOps(OpRegistry& registry);
 Status RegisterResourceOps(OpRegistry& registry);
 Status RegisterSendRecvOps(OpRegistry& registry);
 Status RegisterStateOps(OpRegistry& registry);
+Status RegisterTensorArrayOps(OpRegistry& registry);
 Status RegisterTrainingOps(OpRegistry& registry);
 
 // All of the above.

@@ -52,6 +52,7 @@ class LocalPartition : public InstalledPartition {
     s.call_frame = &frame;
     s.cancellation = args.cancellation;
     s.pool = args.intra_op_pool;
+    s.step_resources = args.step_resources;
     return s;
   }
 

@@ -55,6 +55,7 @@ Status StepRunner::Run(const CompiledStep& step, const Request& request) {
   args.inter_op_pool = request.inter_op_pool;
   args.intra_op_pool = request.intra_op_pool;
   args.metadata = request.metadata;
+  args.step_resources = &context->step_resources;
 
   Status status;
   bool expired = false;
@@ -78,6 +79,7 @@ Status StepRunner::Run(const CompiledStep& step, const Request& request) {
   if (context->cancellation.IsCancelled()) [[unlikely]] {
     if (!closed()) context->cancellation.Reset();
   }
+  if (!context->step_resources.unused()) context->step_resources.Clear();
   context->in_use.store(false, std::memory_order_release);
   return status;
 }

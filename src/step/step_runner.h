@@ -9,6 +9,7 @@
 
 #include "base/cancellation.h"
 #include "base/mutex.h"
+#include "kernel/resource.h"
 #include "step/step_compiler.h"
 
 namespace millrace {
@@ -45,6 +46,7 @@ class StepRunner {
   // path.
   struct Context {
     CancellationManager cancellation;
+    ResourceManager step_resources{"the step's container"};  // emptied when a step ends
     std::atomic<bool> in_use{false};
     Context* next = nullptr;
   };

@@ -17,6 +17,7 @@
 
 namespace millrace {
 
+class ResourceManager;
 class ThreadPool;
 
 // The part of a compiled step that one worker runs: all nodes that were placed on the devices of its task.
@@ -34,6 +35,7 @@ struct StepArgs {
   ThreadPool* inter_op_pool = nullptr;          // null: nodes run one after the other
   ThreadPool* intra_op_pool = nullptr;          // null: kernels use one thread
   RunMetadata* metadata = nullptr;              // null: not traced
+  ResourceManager* step_resources = nullptr;    // of this step alone: tensor arrays, stacks
 };
 
 // A partition that a worker has taken in and made kernels for. Dropping it removes it. Thread-safe.

@@ -44,5 +44,6 @@ std::vector<GradientCase> ArrayIndexingCases();
 std::vector<GradientCase> NnCases();
 std::vector<GradientCase> ConvolutionCases();
 std::vector<GradientCase> ComplexCases();
+std::vector<GradientCase> TensorArrayCases();
 
 }  // namespace millrace

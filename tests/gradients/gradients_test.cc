@@ -18,8 +18,9 @@ namespace {
 const std::vector<GradientCase>& AllCases() {
   static const auto* const cases = [] {
     auto* all = new std::vector<GradientCase>;
-    for (const auto family : {UnaryMathCases, BinaryMathCases, MatMulCases, ReductionCases, SegmentCases,
-                              ArrayCases, ArrayIndexingCases, NnCases, ConvolutionCases, ComplexCases}) {
+    for (const auto family :
+         {UnaryMathCases, BinaryMathCases, MatMulCases, ReductionCases, SegmentCases, ArrayCases,
+          ArrayIndexingCases, NnCases, ConvolutionCases, ComplexCases, TensorArrayCases}) {
       for (GradientCase& c : family()) all->push_back(std::move(c));
     }
     return all;

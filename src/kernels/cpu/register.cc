@@ -35,6 +35,8 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterShapeKernels(registry);
   RegisterSliceKernels(registry);
   RegisterSplitKernels(registry);
+  RegisterStackKernels(registry);
+  RegisterTensorArrayKernels(registry);
   RegisterTrainingKernels(registry);
   RegisterTransposeKernels(registry);
   RegisterUnaryMathKernels(registry);

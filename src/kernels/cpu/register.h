@@ -36,6 +36,8 @@ void RegisterSendRecvKernels(KernelRegistry& registry);
 void RegisterShapeKernels(KernelRegistry& registry);
 void RegisterSliceKernels(KernelRegistry& registry);
 void RegisterSplitKernels(KernelRegistry& registry);
+void RegisterStackKernels(KernelRegistry& registry);
+void RegisterTensorArrayKernels(KernelRegistry& registry);
 void RegisterTrainingKernels(KernelRegistry& registry);
 void RegisterTransposeKernels(KernelRegistry& registry);
 void RegisterUnaryMathKernels(KernelRegistry& registry);
