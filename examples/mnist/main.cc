@@ -40,6 +40,8 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--seed", options.train.seed, "Of all random numbers");
   app.add_option("--threads", options.train.threads, "0: one per core")->check(CLI::Range(0, 1024));
   app.add_option("--report", options.report, "Where to write the report, an HTML page");
+  app.add_option("--trace", options.train.trace,
+                 "Where to write what the last training step did, for `millrace trace`");
   for (CLI::Option* option : app.get_options()) {
     if (option->get_name() == "--help") continue;
     option->capture_default_str();
@@ -71,6 +73,9 @@ Status Run(Options options) {
   if (!options.report.empty()) {
     MR_RETURN_IF_ERROR(WriteReport(report, options.report));
     std::fprintf(stderr, "report: %s\n", options.report.c_str());
+  }
+  if (!options.train.trace.empty()) {
+    std::fprintf(stderr, "trace: %s (millrace trace makes a timeline of it)\n", options.train.trace.c_str());
   }
   JsonWriter json;
   json.BeginObject()

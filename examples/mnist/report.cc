@@ -2,19 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "report.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
 #include "json_writer.h"
 #include "png_writer.h"
+#include "replace_file.h"
 #include "report_page.h"
 
 namespace millrace::mnist {
@@ -144,21 +140,6 @@ std::string Fill(std::string_view page,
   return out;
 }
 
-Status FileError(const std::string& path, const char* what, int error) {
-  return errors::Unavailable("report ", path, ": cannot ", what, ": ", std::strerror(error));
-}
-
-Status WriteAndSync(int file, std::string_view text, const std::string& path) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(file, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return FileError(path, "write", errno);
-    text.remove_prefix(static_cast<size_t>(written));
-  }
-  if (::fsync(file) != 0) return FileError(path, "flush", errno);
-  return Status::Ok();
-}
-
 }  // namespace
 
 void AddTestPredictions(const Examples& test, std::span<const float> probabilities, ReportData& report) {
@@ -191,15 +172,7 @@ StatusOr<std::string> RenderReport(const ReportData& report) {
 
 Status WriteReport(const ReportData& report, const std::string& path) {
   MR_ASSIGN_OR_RETURN(const std::string page, RenderReport(report));
-  const std::string temporary = StrCat(path, ".", ::getpid(), ".tmp");
-  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0) return FileError(temporary, "create", errno);
-  Status status = WriteAndSync(file, page, temporary);
-  if (::close(file) != 0) status.Update(FileError(temporary, "close", errno));
-  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0)
-    status = FileError(path, "replace", errno);
-  if (!status.ok()) ::unlink(temporary.c_str());
-  return status;
+  return ReplaceFile(path, page);
 }
 
 }  // namespace millrace::mnist

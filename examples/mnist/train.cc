@@ -9,6 +9,7 @@
 
 #include "millrace/client_session.h"
 #include "model.h"
+#include "replace_file.h"
 
 namespace millrace::mnist {
 namespace {
@@ -114,10 +115,25 @@ class Trainer {
   Status Step(int64_t step) {
     std::vector<Tensor> feeds = FeedsOf(batch_, kTrainKeepProbability);
     if (model_.learning_rate.IsSet()) feeds.push_back(Tensor::Scalar(LearningRate(step)));
+    const bool traced = !options_.trace.empty() && step == options_.steps - 1;
     const Clock::time_point start = Clock::now();
-    const Status status = session_.RunCallable(train_, feeds, nullptr);
+    const Status status = traced ? TracedStep(feeds) : session_.RunCallable(train_, feeds, nullptr);
     step_us_.push_back(SecondsSince(start) * 1e6);
     return status;
+  }
+
+  // The same step with its times, memory and graph written to a file.
+  Status TracedStep(const std::vector<Tensor>& values) {
+    std::vector<Output> inputs = {model_.images, model_.labels};
+    if (model_.keep_probability.IsSet()) inputs.push_back(model_.keep_probability);
+    if (model_.learning_rate.IsSet()) inputs.push_back(model_.learning_rate);
+    ClientSession::Feeds feeds;
+    for (size_t i = 0; i < inputs.size(); ++i) feeds.emplace_back(inputs[i], values[i]);
+    RunMetadata metadata;
+    MR_RETURN_IF_ERROR(
+        session_.Run({.trace_level = RunOptions::TraceLevel::kFull, .output_partition_graphs = true}, feeds,
+                     {}, {model_.train_step}, nullptr, &metadata));
+    return ReplaceFile(options_.trace, metadata.SerializeAsString());
   }
 
   // Appends the probabilities to `probabilities` unless that is null.
@@ -198,6 +214,9 @@ StatusOr<ReportData> Train(const Dataset& data, const TrainOptions& options,
   if (options.steps < 0) return errors::InvalidArgument("steps must not be negative, got ", options.steps);
   if (options.batch < 1 || options.batch > data.train.size()) {
     return errors::InvalidArgument("batch must be 1 to ", data.train.size(), ", got ", options.batch);
+  }
+  if (!options.trace.empty() && options.steps == 0) {
+    return errors::InvalidArgument("a trace is of a training step, and there is none");
   }
   if (data.test.size() == 0) return errors::InvalidArgument("the test set is empty");
   return Trainer(data, options, *spec).Run(on_progress);

@@ -19,6 +19,8 @@ struct TrainOptions {
   int64_t batch = 100;
   uint64_t seed = 0;
   int threads = 0;  // 0: one per core
+  // Where to write what the last training step did, as a serialised RunMetadata; "": nowhere.
+  std::string trace{};
 };
 
 // Where a run stands; losses are means over examples.

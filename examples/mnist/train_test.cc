@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
 #include "digit_generator.h"
 #include "model.h"
 
@@ -72,9 +76,25 @@ TEST(TrainTest, TheReportHoldsWhatTheRunDid) {
   EXPECT_DOUBLE_EQ(report->final_accuracy, static_cast<double>(right) / 600);
 }
 
+TEST(TrainTest, ATraceChangesNoNumberAndIsWritten) {
+  const std::string path = testing::TempDir() + "train_test_step.pb";
+  TrainOptions options{.model = "mlp_dropout", .steps = 3, .batch = 20, .seed = 1, .threads = 1};
+  const ReportData untraced = MustTrain(options);
+  options.trace = path;
+  EXPECT_EQ(MustTrain(options).test_loss.values, untraced.test_loss.values);
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  for (const char* const text : {"MatMul", "caller", "/device:CPU:0"}) {
+    EXPECT_NE(bytes.find(text), std::string::npos) << text;
+  }
+  std::remove(path.c_str());
+}
+
 TEST(TrainTest, OptionsThatCannotBeAreErrors) {
   EXPECT_TRUE(errors::IsInvalidArgument(Train(SmallSet(), {.model = "big"}, nullptr).status()));
   EXPECT_TRUE(errors::IsInvalidArgument(Train(SmallSet(), {.steps = -1}, nullptr).status()));
+  EXPECT_TRUE(
+      errors::IsInvalidArgument(Train(SmallSet(), {.steps = 0, .trace = "/nowhere"}, nullptr).status()));
   EXPECT_TRUE(errors::IsInvalidArgument(Train(SmallSet(), {.batch = 0}, nullptr).status()));
   EXPECT_TRUE(errors::IsInvalidArgument(Train(SmallSet(), {.batch = 5000}, nullptr).status()));
 }
