@@ -122,6 +122,18 @@ class Session {
                              std::vector<Tensor>* outputs, RunMetadata* metadata) = 0;
   virtual Status ReleaseCallable(CallableHandle handle) = 0;
 
+  // A partial run: one step that is fed and fetched in several calls. Setup names all feeds, fetches and
+  // targets of the step, starts it and gives a handle; several may be in progress at once.
+  virtual StatusOr<std::string> PRunSetup(const std::vector<std::string>& feeds,
+                                          const std::vector<std::string>& fetches,
+                                          const std::vector<std::string>& targets);
+  // Feeds some of the feeds and waits for some of the fetches, each once, at most for the session's
+  // operation_timeout_in_ms. InvalidArgument, and no change, for what was not named, comes twice or can't be
+  // computed yet, and for unknown handles. Any other error ends the step, as do the last feeds and fetches,
+  // which wait for its end.
+  virtual Status PRun(const std::string& handle, const Feeds& feeds, const std::vector<std::string>& fetches,
+                      std::vector<Tensor>* outputs);
+
   virtual StatusOr<std::vector<DeviceInfo>> ListDevices() = 0;
   // Cancels Runs in progress and refuses later ones: Cancelled "Session has been closed.". Idempotent.
   virtual Status Close() = 0;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/small_vector.h"
+#include "session/feed_check.h"
 #include "session/session_factory.h"
 #include "session/session_options.h"
 #include "tensorflow/core/framework/graph.pb.h"
@@ -18,20 +19,6 @@ namespace {
 int ResolveThreads(int configured) {
   if (configured > 0) return configured;
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
-
-Status CheckFeed(const EndpointInfo& info, const std::string& name, size_t index, const Tensor& value) {
-  if (value.dtype() != info.dtype) {
-    return errors::InvalidArgument("Expects arg[", index, "] to be ", DataTypeName(info.dtype), " but ",
-                                   DataTypeName(value.dtype()), " is provided, for tensor '", name, "'");
-  }
-  if (!value.IsInitialized())
-    return errors::InvalidArgument("The value fed for tensor '", name, "' is not initialized");
-  if (!info.shape.unknown_rank() && !info.shape.IsCompatibleWith(value.shape())) {
-    return errors::InvalidArgument("Cannot feed value of shape ", value.shape(), " for Tensor '", name,
-                                   "', which has shape ", info.shape);
-  }
-  return Status();
 }
 
 StepCompilerOptions CompilerOptions(const SessionOptions& options) {
@@ -103,6 +90,7 @@ DirectSession::DirectSession(const SessionOptions& options, std::unique_ptr<Devi
 DirectSession::~DirectSession() {
   DirectSessions::Get().Remove(this);
   Close().IgnoreError("closing a direct session cannot fail");
+  partial_runs_.Clear();
 }
 
 Status DirectSession::Create(const tensorflow::GraphDef& graph) {
@@ -171,14 +159,19 @@ Status DirectSession::FinishExtend(int first) {
   return Status();
 }
 
-StatusOr<const Executable*> DirectSession::Compile(const RunSignature& signature) {
+StatusOr<const Executable*> DirectSession::Compile(const RunSignature& signature, FeedConvention convention) {
   if (runner_.closed()) return errors::Cancelled("Session has been closed.");
-  return cache_.FindOrCompile(
-      signature, [&](const RunSignature& canonical) -> StatusOr<std::unique_ptr<CompiledStep>> {
-        ReaderLock lock(graph_mu_);
-        if (!created_) return errors::InvalidArgument("Session was not created with a graph before Run()!");
-        return compiler_.Compile(*graph_, canonical);
-      });
+  const bool partial = convention == FeedConvention::kRendezvous;
+  return (partial ? partial_cache_ : cache_)
+      .FindOrCompile(signature,
+                     [&](const RunSignature& canonical) -> StatusOr<std::unique_ptr<CompiledStep>> {
+                       ReaderLock lock(graph_mu_);
+                       if (!created_) {
+                         return errors::InvalidArgument("Session was not created with a graph before ",
+                                                        partial ? "PRunSetup" : "Run", "()!");
+                       }
+                       return compiler_.Compile(*graph_, canonical, convention);
+                     });
 }
 
 Status DirectSession::Run(const RunOptions& options, const Feeds& feeds,
@@ -190,7 +183,7 @@ Status DirectSession::Run(const RunOptions& options, const Feeds& feeds,
   if (executable == nullptr) [[unlikely]] {
     RunSignature signature{{}, fetches, targets};
     for (const auto& feed : feeds) signature.feeds.push_back(feed.first);
-    MR_ASSIGN_OR_RETURN(executable, Compile(signature));
+    MR_ASSIGN_OR_RETURN(executable, Compile(signature, FeedConvention::kCallFrame));
   }
   return RunExecutable(
       *executable, options, feeds.size(), [&](size_t i) -> const Tensor& { return feeds[i].second; }, outputs,
@@ -199,7 +192,8 @@ Status DirectSession::Run(const RunOptions& options, const Feeds& feeds,
 
 StatusOr<Session::CallableHandle> DirectSession::MakeCallable(const CallableOptions& options) {
   auto callable = std::make_unique<Callable>();
-  MR_ASSIGN_OR_RETURN(callable->executable, Compile({options.feeds, options.fetches, options.targets}));
+  MR_ASSIGN_OR_RETURN(callable->executable,
+                      Compile({options.feeds, options.fetches, options.targets}, FeedConvention::kCallFrame));
   callable->options = options.run_options;
   return callables_.Add(std::move(callable));
 }
@@ -296,6 +290,33 @@ Status DirectSession::RunTraced(const Executable& executable, StepRunner::Reques
         metadata->partition_graphs.push_back(std::move(graph));
     }
   }
+  return status;
+}
+
+StatusOr<std::string> DirectSession::PRunSetup(const std::vector<std::string>& feeds,
+                                               const std::vector<std::string>& fetches,
+                                               const std::vector<std::string>& targets) {
+  const RunSignature signature{feeds, fetches, targets};
+  MR_ASSIGN_OR_RETURN(const Executable* executable, Compile(signature, FeedConvention::kRendezvous));
+  FetchNeeds needs;
+  {
+    ReaderLock lock(graph_mu_);
+    needs = FindFetchNeeds(*graph_, signature);
+  }
+  StepRunner::Request request;
+  request.inter_op_pool = inter_op_pool_;
+  request.intra_op_pool = intra_op_pool_;
+  const Device& client = *devices_->devices().client_device();
+  MR_ASSIGN_OR_RETURN(auto step, PartialStep::Start(runner_, *executable->step, request,
+                                                    {client.name(), client.attributes().incarnation}));
+  return partial_runs_.Add(*executable, std::move(needs), std::move(step));
+}
+
+Status DirectSession::PRun(const std::string& handle, const Feeds& feeds,
+                           const std::vector<std::string>& fetches, std::vector<Tensor>* outputs) {
+  if (runner_.closed()) return errors::Cancelled("Session has been closed.");
+  Status status = partial_runs_.Run(handle, feeds, fetches, options_.operation_timeout_in_ms, outputs);
+  if (errors::IsCancelled(status) && runner_.closed()) return errors::Cancelled("Session has been closed.");
   return status;
 }
 

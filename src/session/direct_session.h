@@ -14,6 +14,7 @@
 #include "graph/graph.h"
 #include "graph/graph_import.h"
 #include "millrace/session.h"
+#include "session/partial_runs.h"
 #include "session/signature_cache.h"
 #include "step/local_worker.h"
 #include "step/step_compiler.h"
@@ -39,6 +40,11 @@ class DirectSession : public Session {
   Status RunCallable(CallableHandle handle, std::span<const Tensor> feeds, std::vector<Tensor>* outputs,
                      RunMetadata* metadata) override;
   Status ReleaseCallable(CallableHandle handle) override;
+  StatusOr<std::string> PRunSetup(const std::vector<std::string>& feeds,
+                                  const std::vector<std::string>& fetches,
+                                  const std::vector<std::string>& targets) override;
+  Status PRun(const std::string& handle, const Feeds& feeds, const std::vector<std::string>& fetches,
+              std::vector<Tensor>* outputs) override;
   StatusOr<std::vector<DeviceInfo>> ListDevices() override;
   Status Close() override;
 
@@ -79,7 +85,8 @@ class DirectSession : public Session {
   static StatusOr<Pools> MakePools(const SessionOptions& options);
 
   DirectSession(const SessionOptions& options, std::unique_ptr<DeviceSet> devices, Pools pools);
-  StatusOr<const Executable*> Compile(const RunSignature& signature) MR_EXCLUDES(graph_mu_);
+  StatusOr<const Executable*> Compile(const RunSignature& signature, FeedConvention convention)
+      MR_EXCLUDES(graph_mu_);
   // Places nodes from id `first` on and gives them back on error.
   Status FinishExtend(int first) MR_REQUIRES(graph_mu_);
   Status RunExecutable(const Executable& executable, const RunOptions& options, size_t num_feeds,
@@ -99,6 +106,8 @@ class DirectSession : public Session {
 
   StepRunner runner_;
   SignatureCache cache_;
+  SignatureCache partial_cache_;  // compiled for partial runs
+  PartialRuns partial_runs_;
   CallableTable callables_;
 
   SharedMutex graph_mu_;

@@ -49,6 +49,16 @@ StatusOr<SessionFactory> FindFactory(const SessionOptions& options) {
 
 }  // namespace
 
+StatusOr<std::string> Session::PRunSetup(const std::vector<std::string>&, const std::vector<std::string>&,
+                                         const std::vector<std::string>&) {
+  return errors::Unimplemented("Partial run is not supported for this session.");
+}
+
+Status Session::PRun(const std::string&, const Feeds&, const std::vector<std::string>&,
+                     std::vector<Tensor>*) {
+  return errors::Unimplemented("Partial run is not supported for this session.");
+}
+
 Status RegisterSessionFactory(std::string name, SessionFactory factory) {
   Factories& factories = GetFactories();
   MutexLock lock(factories.mu);

@@ -53,13 +53,14 @@ class LocalPartition : public InstalledPartition {
     s.cancellation = args.cancellation;
     s.pool = args.intra_op_pool;
     s.step_resources = args.step_resources;
+    s.rendezvous = args.rendezvous;
     return s;
   }
 
   // Several devices, or a traced step.
   Status RunGeneral(StepArgs& args, CallFrame& frame) const {
     RefPtr<LocalRendezvous> rendezvous;
-    if (parts_.size() > 1) rendezvous = MakeRef<LocalRendezvous>();
+    if (parts_.size() > 1 && args.rendezvous == nullptr) rendezvous = MakeRef<LocalRendezvous>();
     const auto start = StepTrace::Clock::now();
     std::deque<StepTrace> traces;
     std::vector<PartitionRun> runs;
@@ -68,7 +69,7 @@ class LocalPartition : public InstalledPartition {
       if (args.metadata != nullptr) trace = &traces.emplace_back(part.plan->device(), start);
       PartitionRun& run =
           runs.emplace_back(PartitionRun{part.plan.get(), Services(part, args, frame), trace});
-      run.services.rendezvous = rendezvous.get();
+      if (rendezvous != nullptr) run.services.rendezvous = rendezvous.get();
       if (trace != nullptr) run.services.device = &trace->device();
     }
     Status status = RunPartitions(runs, args.inter_op_pool);

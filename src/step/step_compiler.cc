@@ -33,8 +33,11 @@ StepCompiler::~StepCompiler() = default;
 Status StepCompiler::PlaceNodes(Graph* graph) const { return Place(graph, options_.place); }
 
 StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Compile(const Graph& full,
-                                                              const RunSignature& signature) const {
-  MR_ASSIGN_OR_RETURN(CompiledGraphs graphs, millrace::Compile(full, signature, options_));
+                                                              const RunSignature& signature,
+                                                              FeedConvention convention) const {
+  CompileOptions options = options_;
+  options.prune.convention = convention;
+  MR_ASSIGN_OR_RETURN(CompiledGraphs graphs, millrace::Compile(full, signature, options));
   auto step = std::make_unique<CompiledStep>();
   for (GraphPartition& part : graphs.partitions) {
     Worker* worker = nullptr;

@@ -43,7 +43,9 @@ class StepCompiler {
   StepCompiler(std::vector<Worker*> workers, const DeviceSet& devices, const StepCompilerOptions& options);
   ~StepCompiler();
   // Nodes of `full` that have a device keep it. `full` is only read.
-  StatusOr<std::unique_ptr<CompiledStep>> Compile(const Graph& full, const RunSignature& signature) const;
+  StatusOr<std::unique_ptr<CompiledStep>> Compile(
+      const Graph& full, const RunSignature& signature,
+      FeedConvention convention = FeedConvention::kCallFrame) const;
   // Gives a device to each node that has none. On error nothing is changed.
   Status PlaceNodes(Graph* graph) const;
 

@@ -56,7 +56,13 @@ Status StepRunner::Run(const CompiledStep& step, const Request& request) {
   args.intra_op_pool = request.intra_op_pool;
   args.metadata = request.metadata;
   args.step_resources = &context->step_resources;
+  args.rendezvous = request.rendezvous;
 
+  CancellationManager::Token token = CancellationManager::kInvalidToken;
+  if (request.cancellation != nullptr) [[unlikely]] {
+    token = request.cancellation->Register([context] { context->cancellation.StartCancel(); });
+    if (token == CancellationManager::kInvalidToken) context->cancellation.StartCancel();
+  }
   Status status;
   bool expired = false;
   if (request.timeout_in_ms > 0) {
@@ -65,6 +71,9 @@ Status StepRunner::Run(const CompiledStep& step, const Request& request) {
     expired = deadline.expired();
   } else {
     status = RunWorkers(step, args);
+  }
+  if (token != CancellationManager::kInvalidToken) [[unlikely]] {
+    request.cancellation->Deregister(token);
   }
   if (!status.ok()) [[unlikely]] {
     if (closed()) {

@@ -14,6 +14,7 @@
 
 namespace millrace {
 
+class Rendezvous;
 class ThreadPool;
 
 // Runs steps one after the other or at the same time, and can stop them all. Thread-safe.
@@ -24,8 +25,10 @@ class StepRunner {
     std::span<Tensor> rets;               // by fetch slot
     ThreadPool* inter_op_pool = nullptr;
     ThreadPool* intra_op_pool = nullptr;
-    int64_t timeout_in_ms = 0;        // 0: none
-    RunMetadata* metadata = nullptr;  // null: not traced
+    int64_t timeout_in_ms = 0;                    // 0: none
+    RunMetadata* metadata = nullptr;              // null: not traced
+    Rendezvous* rendezvous = nullptr;             // for a partial run: where its feeds come in
+    CancellationManager* cancellation = nullptr;  // when not null, cancelling it cancels the step
   };
 
   StepRunner() = default;

@@ -18,6 +18,7 @@
 namespace millrace {
 
 class ResourceManager;
+class Rendezvous;
 class ThreadPool;
 
 // The part of a compiled step that one worker runs: all nodes that were placed on the devices of its task.
@@ -36,6 +37,7 @@ struct StepArgs {
   ThreadPool* intra_op_pool = nullptr;          // null: kernels use one thread
   RunMetadata* metadata = nullptr;              // null: not traced
   ResourceManager* step_resources = nullptr;    // of this step alone: tensor arrays, stacks
+  Rendezvous* rendezvous = nullptr;             // null: the workers make one when they need it
 };
 
 // A partition that a worker has taken in and made kernels for. Dropping it removes it. Thread-safe.

@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mutex.h"
+#include "graph/graph.h"
+#include "millrace/session.h"
+#include "session/signature_cache.h"
+#include "step/partial_step.h"
+
+namespace millrace {
+
+// Which feeds each fetch of a signature needs, as far as the full graph says: positions in `feeds`, canonical
+// names. Values that a feed replaces are not looked behind.
+using FetchNeeds = std::map<std::string, std::set<std::string>>;
+FetchNeeds FindFetchNeeds(const Graph& full, const RunSignature& signature);
+
+// The partial runs of a session that are in progress, by handle. Thread-safe.
+class PartialRuns {
+ public:
+  // `fetch_needs` by canonical name of the fetch.
+  StatusOr<std::string> Add(const Executable& executable, FetchNeeds fetch_needs,
+                            std::unique_ptr<PartialStep> step) MR_EXCLUDES(mu_);
+  // One PRun. A run that fails, or has all its feeds and fetches, ends and its handle with it; a call that is
+  // refused changes nothing.
+  Status Run(const std::string& handle, const Session::Feeds& feeds, const std::vector<std::string>& fetches,
+             int64_t timeout_in_ms, std::vector<Tensor>* outputs) MR_EXCLUDES(mu_);
+  // Stops all and waits for their ends.
+  void Clear() MR_EXCLUDES(mu_);
+
+ private:
+  struct Entry {
+    const Executable* executable = nullptr;
+    FetchNeeds fetch_needs;
+    std::unique_ptr<PartialStep> step;
+    Mutex mu;
+    std::map<std::string, bool> feeds MR_GUARDED_BY(mu);    // by canonical name: fed?
+    std::map<std::string, bool> fetches MR_GUARDED_BY(mu);  // by canonical name: fetched?
+    // Of feeds that are fetched too: both ends of the step would have the same name in the rendezvous, so
+    // these values don't pass through it a second time.
+    std::map<std::string, Tensor> fed_values MR_GUARDED_BY(mu);
+    bool ended MR_GUARDED_BY(mu) = false;
+  };
+  struct Call {
+    std::vector<std::string> feeds;  // canonical
+    std::vector<std::string> fetches;
+    std::map<std::string, Tensor> values;  // of fetches
+  };
+
+  static Status Check(Entry& entry, const Session::Feeds& feeds, const std::vector<std::string>& fetches,
+                      const Call& call) MR_REQUIRES(entry.mu);
+  static Status CheckComputable(const Entry& entry, const Call& call) MR_REQUIRES(entry.mu);
+  static bool Mark(Entry& entry, const Session::Feeds& feeds, Call* call) MR_REQUIRES(entry.mu);
+  static Status Exchange(Entry& entry, const Session::Feeds& feeds, bool last, int64_t timeout_in_ms,
+                         Call* call);
+  std::shared_ptr<Entry> Find(const std::string& handle) MR_EXCLUDES(mu_);
+
+  Mutex mu_;
+  int64_t next_ MR_GUARDED_BY(mu_) = 0;
+  std::map<std::string, std::shared_ptr<Entry>> runs_ MR_GUARDED_BY(mu_);
+};
+
+}  // namespace millrace

@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "step/partial_step.h"
+
+#include <algorithm>
+#include <system_error>
+#include <utility>
+
+#include "step/local_rendezvous.h"
+
+namespace millrace {
+namespace {
+
+// Waits until `ready`; false when the time is up before. 0: no limit.
+template <typename Ready>
+bool WaitFor(Mutex& mu, CondVar& changed, int64_t timeout_in_ms, const Ready& ready) MR_REQUIRES(mu) {
+  if (timeout_in_ms <= 0) {
+    while (!ready()) changed.Wait(mu);
+    return true;
+  }
+  constexpr int64_t kLongest = int64_t{365} * 24 * 3600 * 1000;
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::milliseconds(std::min(timeout_in_ms, kLongest));
+  while (!ready()) {
+    if (!changed.WaitUntil(mu, deadline)) return ready();
+  }
+  return true;
+}
+
+Status TimedOut(int64_t timeout_in_ms) {
+  return errors::DeadlineExceeded("Timed out waiting for notification: the partial run took more than ",
+                                  timeout_in_ms, " ms");
+}
+
+// What a Fetch waits for. Shared with the callbacks, which may outlive the Fetch.
+struct Receiving {
+  Mutex mu;
+  CondVar changed;
+  size_t missing MR_GUARDED_BY(mu) = 0;
+  Status status MR_GUARDED_BY(mu);
+  std::vector<Tensor> values MR_GUARDED_BY(mu);
+};
+
+}  // namespace
+
+PartialStep::PartialStep(StepRunner& runner, const CompiledStep& step, const StepRunner::Request& request,
+                         Border border)
+    : runner_(runner),
+      step_(step),
+      request_(request),
+      border_(std::move(border)),
+      rendezvous_(MakeRef<LocalRendezvous>()) {
+  request_.rendezvous = rendezvous_.get();
+  request_.cancellation = &cancellation_;
+}
+
+StatusOr<std::unique_ptr<PartialStep>> PartialStep::Start(StepRunner& runner, const CompiledStep& step,
+                                                          const StepRunner::Request& request, Border border) {
+  std::unique_ptr<PartialStep> made(new PartialStep(runner, step, request, std::move(border)));
+  try {
+    made->thread_ = std::thread([self = made.get()] { self->Run(); });
+  } catch (const std::system_error& e) {
+    return errors::ResourceExhausted("No thread for a partial run: ", e.what());
+  }
+  return made;
+}
+
+PartialStep::~PartialStep() {
+  Cancel(errors::Cancelled("PRun cancellation"));
+  if (thread_.joinable()) thread_.join();
+}
+
+void PartialStep::Run() {
+  const Status status = runner_.Run(step_, request_);
+  // What was sent stays to be fetched after a good end; after a bad one nobody need wait any longer.
+  if (!status.ok()) rendezvous_->StartAbort(status);
+  MutexLock lock(mu_);
+  status_ = status;
+  done_ = true;
+  ended_.NotifyAll();
+}
+
+void PartialStep::Cancel(const Status& why) {
+  rendezvous_->StartAbort(why);
+  cancellation_.StartCancel();
+}
+
+Status PartialStep::Feed(const std::string& tensor, const Tensor& value) {
+  return rendezvous_->Send(Rendezvous::Key::Make(border_.device, border_.incarnation, border_.device, tensor),
+                           value, false);
+}
+
+Status PartialStep::Fetch(std::span<const std::string> tensors, int64_t timeout_in_ms,
+                          std::vector<Tensor>* values) {
+  const auto receiving = std::make_shared<Receiving>();
+  {
+    MutexLock lock(receiving->mu);
+    receiving->missing = tensors.size();
+    receiving->values.resize(tensors.size());
+  }
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto key = Rendezvous::Key::Make(border_.device, border_.incarnation, border_.device, tensors[i]);
+    rendezvous_->RecvAsync(
+        key, [receiving, i, name = tensors[i]](const Status& status, Tensor tensor, bool is_dead) {
+          MutexLock lock(receiving->mu);
+          receiving->status.Update(status);
+          if (status.ok() && is_dead) {
+            receiving->status.Update(
+                errors::InvalidArgument("The tensor returned for ", name, " was not valid."));
+          }
+          receiving->values[i] = std::move(tensor);
+          --receiving->missing;
+          receiving->changed.NotifyAll();
+        });
+  }
+  MutexLock lock(receiving->mu);
+  if (!WaitFor(receiving->mu, receiving->changed, timeout_in_ms, [&]() MR_NO_THREAD_SAFETY_ANALYSIS {
+        return receiving->missing == 0 || !receiving->status.ok();
+      })) {
+    return TimedOut(timeout_in_ms);
+  }
+  if (receiving->status.ok()) *values = std::move(receiving->values);
+  return receiving->status;
+}
+
+Status PartialStep::Wait(int64_t timeout_in_ms) {
+  MutexLock lock(mu_);
+  if (!WaitFor(mu_, ended_, timeout_in_ms, [this]() MR_NO_THREAD_SAFETY_ANALYSIS { return done_; })) {
+    return TimedOut(timeout_in_ms);
+  }
+  return status_;
+}
+
+}  // namespace millrace
