@@ -7,6 +7,7 @@
 
 #include "compile/optimize/cse.h"
 #include "compile/optimize/fold.h"
+#include "compile/optimize/fuse.h"
 
 namespace millrace {
 namespace {
@@ -41,6 +42,7 @@ class Compilation {
     MR_RETURN_IF_ERROR(Pass("place", [&] { return PlaceNodes(); }));
     if (options_.evaluator != nullptr) MR_RETURN_IF_ERROR(Pass("fold", [&] { return Fold(); }));
     MR_RETURN_IF_ERROR(Pass("cse", [&] { return MergeCommon(); }));
+    MR_RETURN_IF_ERROR(Pass("fuse", [&] { return Fuse(); }));
     MR_RETURN_IF_ERROR(Pass("partition", [&] { return Partition(); }));
     return std::move(out_);
   }
@@ -71,6 +73,7 @@ class Compilation {
   Note PlaceNodes();
   Note Fold();
   Note MergeCommon();
+  Note Fuse();
   Note Partition();
 
   const RunSignature& signature_;
@@ -121,6 +124,14 @@ Note Compilation::Fold() {
 Note Compilation::MergeCommon() {
   MR_ASSIGN_OR_RETURN(const int merged, EliminateCommonSubexpressions(graph_.get()));
   return Count("merged", merged, "nodes");
+}
+
+Note Compilation::Fuse() {
+  FuseOptions fuse;
+  fuse.has_kernel = options_.place.has_kernel;
+  fuse.preserve.insert(signature_.targets.begin(), signature_.targets.end());
+  MR_ASSIGN_OR_RETURN(const int fused, FuseNodes(graph_.get(), fuse));
+  return Count("fused", fused, "nodes into others");
 }
 
 Note Compilation::Partition() {

@@ -35,7 +35,7 @@ struct CompileOptions {
   ConstantEvaluator* evaluator = nullptr;
   // Folded tensors are at most this large.
   int64_t max_folded_bytes = 10 * 1024 * 1024;
-  // Names of passes to leave out: "fold", "cse" (without the others there is no step).
+  // Names of passes to leave out: "fold", "cse", "fuse" (without the others there is no step).
   std::set<std::string, std::less<>> disabled_passes;
   // Called with the graph after each pass; empty: no dumps. `part` is the partition's key, "" before
   // partitioning.

@@ -62,10 +62,10 @@ class PipelineTest : public testing::Test {
 TEST_F(PipelineTest, PassesRunInOrderAndTellWhatTheyDid) {
   const auto compiled = Compile(full_, signature_, options_);
   ASSERT_TRUE(compiled.ok()) << compiled.status();
-  EXPECT_THAT(Names(*compiled), ElementsAre("prune", "lower", "place", "fold", "cse", "partition"));
+  EXPECT_THAT(Names(*compiled), ElementsAre("prune", "lower", "place", "fold", "cse", "fuse", "partition"));
   EXPECT_EQ(compiled->passes[3].note, "folded 1 tensors");
   EXPECT_EQ(compiled->passes[4].note, "merged 1 nodes");
-  EXPECT_EQ(compiled->passes[5].note, "cut into 2 parts");
+  EXPECT_EQ(compiled->passes[6].note, "cut into 2 parts");
   EXPECT_LT(compiled->passes[3].nodes_after, compiled->passes[0].nodes_after);
   for (const PassStats& pass : compiled->passes) EXPECT_GE(pass.nanos, 0);
   EXPECT_EQ(compiled->feeds.size(), 1u);
@@ -75,7 +75,7 @@ TEST_F(PipelineTest, PassesRunInOrderAndTellWhatTheyDid) {
 }
 
 TEST_F(PipelineTest, PassesCanBeSwitchedOffWithoutChangingTheResult) {
-  options_.disabled_passes = {"fold", "cse"};
+  options_.disabled_passes = {"fold", "cse", "fuse"};
   const auto compiled = Compile(full_, signature_, options_);
   ASSERT_TRUE(compiled.ok()) << compiled.status();
   EXPECT_THAT(Names(*compiled), ElementsAre("prune", "lower", "place", "partition"));
@@ -91,8 +91,8 @@ TEST_F(PipelineTest, DumpsShowEachPassAndEachPart) {
     dumped.push_back(StrCat(pass, part.empty() ? "" : "@", part.substr(part.empty() ? 0 : part.size() - 5)));
   };
   ASSERT_TRUE(Compile(full_, signature_, options_).ok());
-  EXPECT_THAT(dumped,
-              ElementsAre("prune", "lower", "place", "fold", "cse", "partition@CPU:0", "partition@CPU:1"));
+  EXPECT_THAT(dumped, ElementsAre("prune", "lower", "place", "fold", "cse", "fuse", "partition@CPU:0",
+                                  "partition@CPU:1"));
 }
 
 TEST_F(PipelineTest, FullGraphIsOnlyReadAndItsPlacementIsKept) {

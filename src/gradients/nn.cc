@@ -63,6 +63,19 @@ Status BiasAddGradGrad(GradientContext& c) {
   return c.status();
 }
 
+// Only y has a gradient; the statistics are for moving averages.
+Status FusedBatchNormGrad(GradientContext& c) {
+  if (!c.has_grad(0)) return c.status();
+  const bool training = c.Attr<bool>("is_training");
+  const Expr mean = training ? c.output(3) : c.input(3), variance = training ? c.output(4) : c.input(4);
+  const Expr dx = Op("FusedBatchNormGrad", {c.grad(0), c.input(0), c.input(1), mean, variance},
+                     c.CopyAttrs({"epsilon", "data_format", "is_training"}));
+  for (int i = 0; i < 3; ++i) {
+    if (c.wants(i)) c.SetInputGrad(i, dx.Sibling(i));
+  }
+  return c.status();
+}
+
 Status L2LossGrad(GradientContext& c) {
   c.SetInputGrad(0, c.grad(0) * c.input(0));
   return c.status();
@@ -129,6 +142,7 @@ constexpr Row kRows[] = {
     {"BiasAddV1", BiasAddV1Grad},
     {"Elu", ActivationGrad<From::kOutput>},
     {"EluGrad", ActivationSecondGrad<WhereNegative>},
+    {"FusedBatchNorm", FusedBatchNormGrad},
     {"L2Loss", L2LossGrad},
     {"LogSoftmax", LogSoftmaxGrad},
     {"Relu", ActivationGrad<From::kOutput>},

@@ -72,6 +72,42 @@ std::vector<OpBuilder> Biases() {
   };
 }
 
+OpBuilder WithNormAttrs(OpBuilder op) {
+  return op.Attr("T: {float}")
+      .Attr("epsilon: float = 0.0001")
+      .Attr("data_format: string = 'NHWC'")
+      .Attr("is_training: bool = true");
+}
+
+std::vector<OpBuilder> Normalizations() {
+  return {
+      WithNormAttrs(OpBuilder("FusedBatchNorm")
+                        .Input("x: T")
+                        .Input("scale: T")
+                        .Input("offset: T")
+                        .Input("mean: T")
+                        .Input("variance: T")
+                        .Output("y: T")
+                        .Output("batch_mean: T")
+                        .Output("batch_variance: T")
+                        .Output("reserve_space_1: T")
+                        .Output("reserve_space_2: T"))
+          .Shape(FusedBatchNormShape),
+      WithNormAttrs(OpBuilder("FusedBatchNormGrad")
+                        .Input("y_backprop: T")
+                        .Input("x: T")
+                        .Input("scale: T")
+                        .Input("reserve_space_1: T")
+                        .Input("reserve_space_2: T")
+                        .Output("x_backprop: T")
+                        .Output("scale_backprop: T")
+                        .Output("offset_backprop: T")
+                        .Output("reserve_space_3: T")
+                        .Output("reserve_space_4: T"))
+          .Shape(FusedBatchNormGradShape),
+  };
+}
+
 std::vector<OpBuilder> Losses() {
   return {
       OpBuilder("L2Loss").Input("t: T").Output("output: T").Attr(kFloating).Shape(shape_fns::Scalar),
@@ -187,8 +223,8 @@ std::vector<OpBuilder> Rankings() {
 namespace millrace {
 
 Status RegisterNnOps(OpRegistry& registry) {
-  for (const auto part :
-       {ops::Activations, ops::Biases, ops::Losses, ops::Convolutions, ops::Pools, ops::Rankings}) {
+  for (const auto part : {ops::Activations, ops::Biases, ops::Normalizations, ops::Losses, ops::Convolutions,
+                          ops::Pools, ops::Rankings}) {
     MR_RETURN_IF_ERROR(ops::RegisterEach(registry, part()));
   }
   return Status::Ok();

@@ -27,6 +27,15 @@ Status SetTopKOutputs(InferenceContext& c, DimHandle k) {
   return Status::Ok();
 }
 
+// Where the channels of a batch normalisation are.
+StatusOr<int> NormChannelAxis(const InferenceContext& c) {
+  const StatusOr<std::string> format = c.Attr<std::string>("data_format");
+  if (!format.ok()) return format.status();
+  if (*format == "NHWC") return 3;
+  if (*format == "NCHW") return 1;
+  return errors::InvalidArgument("Invalid data format: ", *format);
+}
+
 }  // namespace
 
 Status SoftmaxShape(InferenceContext& c) {
@@ -50,6 +59,40 @@ Status SparseSoftmaxCrossEntropyShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(features, c.ReplaceDim(features, 0, batch));
   c.set_output(0, c.Vector(batch));
   c.set_output(1, features);
+  return Status::Ok();
+}
+
+Status FusedBatchNormShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const int axis, NormChannelAxis(c));
+  MR_ASSIGN_OR_RETURN(const bool training, c.Attr<bool>("is_training"));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle x, c.WithRank(c.input(0), 4));
+  DimHandle channels = c.Dim(x, axis);
+  // The estimates are only read where they are not made.
+  for (int i = 1; i < (training ? 3 : 5); ++i) {
+    MR_ASSIGN_OR_RETURN(const ShapeHandle vector, c.WithRank(c.input(i), 1));
+    MR_ASSIGN_OR_RETURN(channels, c.Merge(channels, c.Dim(vector, 0)));
+  }
+  MR_ASSIGN_OR_RETURN(const ShapeHandle y, c.ReplaceDim(x, axis, channels));
+  c.set_output(0, y);
+  for (int i = 1; i < 5; ++i) c.set_output(i, c.Vector(channels));
+  return Status::Ok();
+}
+
+Status FusedBatchNormGradShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const int axis, NormChannelAxis(c));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle dy, c.WithRank(c.input(0), 4));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle images, c.Merge(dy, c.input(1)));
+  DimHandle channels = c.Dim(images, axis);
+  for (int i = 2; i < 5; ++i) {
+    MR_ASSIGN_OR_RETURN(const ShapeHandle vector, c.WithRank(c.input(i), 1));
+    MR_ASSIGN_OR_RETURN(channels, c.Merge(channels, c.Dim(vector, 0)));
+  }
+  MR_ASSIGN_OR_RETURN(const ShapeHandle dx, c.ReplaceDim(images, axis, channels));
+  c.set_output(0, dx);
+  c.set_output(1, c.Vector(channels));
+  c.set_output(2, c.Vector(channels));
+  c.set_output(3, c.Vector(c.MakeDim(0)));
+  c.set_output(4, c.Vector(c.MakeDim(0)));
   return Status::Ok();
 }
 

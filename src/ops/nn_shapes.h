@@ -10,6 +10,8 @@ namespace millrace::ops {
 Status SoftmaxShape(InferenceContext& c);  // and LogSoftmax
 Status SoftmaxCrossEntropyShape(InferenceContext& c);
 Status SparseSoftmaxCrossEntropyShape(InferenceContext& c);
+Status FusedBatchNormShape(InferenceContext& c);
+Status FusedBatchNormGradShape(InferenceContext& c);
 Status Conv2DBackpropInputShape(InferenceContext& c);
 Status Conv2DBackpropFilterShape(InferenceContext& c);
 Status AvgPoolGradShape(InferenceContext& c);

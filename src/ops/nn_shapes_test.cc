@@ -18,6 +18,24 @@ TEST(NnShapes, Activations) {
   }
 }
 
+TEST(NnShapes, FusedBatchNorm) {
+  const char* const training = "[2,3,?,4];[?];[4];[0];[0]";
+  Expect(Op("FusedBatchNorm"), training, "[d0_0,d0_1,d0_2,d0_3];[d0_3];[d0_3];[d0_3];[d0_3]");
+  Expect(Op("FusedBatchNorm").Attr("is_training", false), "[?,?,?,?];[?];[4];[?];[?]",
+         "[d0_0,d0_1,d0_2,d2_0];[d2_0];[d2_0];[d2_0];[d2_0]");
+  Expect(Op("FusedBatchNorm").Attr("data_format", "NCHW"), "[2,4,3,3];[4];[4];?;?",
+         "[d0_0,d0_1,d0_2,d0_3];[d0_1];[d0_1];[d0_1];[d0_1]");
+  Expect(Op("FusedBatchNorm").Attr("is_training", false), training, "e;Dimensions must be equal");
+  Expect(Op("FusedBatchNorm"), "[2,4];[4];[4];?;?", "e;Shape must be rank 4 but is rank 2");
+  Expect(Op("FusedBatchNorm").Attr("data_format", "CHWN"), training, "e;Invalid data format: CHWN");
+}
+
+TEST(NnShapes, FusedBatchNormGrad) {
+  Expect(Op("FusedBatchNormGrad"), "[2,?,3,?];[?,3,?,?];[4];[?];[?]",
+         "[d0_0,d1_1,d0_2,d2_0];[d2_0];[d2_0];[0];[0]");
+  Expect(Op("FusedBatchNormGrad"), "[2,3,3,4];[2,3,3,4];[4];[5];[?]", "e;Dimensions must be equal");
+}
+
 TEST(NnShapes, BiasAdd) {
   Expect(Op("BiasAdd"), "?;?", "?");
   Expect(Op("BiasAdd"), "[2,?];[3]", "[d0_0,d1_0]");

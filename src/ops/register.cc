@@ -6,7 +6,7 @@ namespace millrace {
 
 Status RegisterAllOps(OpRegistry& registry) {
   for (const auto family :
-       {RegisterArrayOps, RegisterControlFlowOps, RegisterDataFlowOps, RegisterLoggingOps, RegisterMathOps,
+       {RegisterArrayOps, RegisterControlFlowOps, RegisterDataFlowOps, RegisterFusedOps, RegisterLoggingOps, RegisterMathOps,
         RegisterNnOps, RegisterNoOp, RegisterRandomOps, RegisterResourceOps, RegisterSendRecvOps,
         RegisterStateOps, RegisterTensorArrayOps, RegisterTrainingOps}) {
     MR_RETURN_IF_ERROR(family(registry));

@@ -12,6 +12,7 @@ namespace millrace {
 Status RegisterArrayOps(OpRegistry& registry);
 Status RegisterControlFlowOps(OpRegistry& registry);
 Status RegisterDataFlowOps(OpRegistry& registry);
+Status RegisterFusedOps(OpRegistry& registry);
 Status RegisterLoggingOps(OpRegistry& registry);
 Status RegisterMathOps(OpRegistry& registry);
 Status RegisterNnOps(OpRegistry& registry);

@@ -66,6 +66,7 @@ class Generator {
     if (attr.type == "bool") return OneIn(2);
     if (attr.type == "float") return 0.5f;
     if (attr.type == "shape") return OneIn(3) ? PartialShape() : Shape(Below(4));
+    if (attr.type == "list(string)") return std::vector<std::string>(Below(2), "text");
     if (attr.type == "list(shape)") return std::vector<PartialShape>(Below(3), Shape(Below(3)));
     if (attr.type == "list(int)") {
       std::vector<int64_t> list(OneIn(8) ? Below(6) : 4);
@@ -92,10 +93,13 @@ class Generator {
     drawn.num_outputs = static_cast<int>(outputs.size());
     const int rank = Below(5);
     const PartialShape common = Shape(rank);
+    const bool matching =
+        rank > 0 && OneIn(4);  // tensors of one shape, and vectors along their last dimension
     for (const DataType type : inputs) {
       PartialShape shape = OneIn(3) ? common : Shape(OneIn(3) ? rank : Below(3));
       if (OneIn(3)) shape = PartialShape(std::vector<int64_t>{});
       if (OneIn(3)) shape = PartialShape({rank});
+      if (matching) shape = OneIn(2) ? common : PartialShape({common.dims()[rank - 1]});
       std::unique_ptr<Tensor> value;
       auto full = TensorShape::Make(shape.dims());
       if ((type == DataType::kInt32 || type == DataType::kInt64) && full.ok() && full->num_elements() < 100) {

@@ -136,6 +136,27 @@ void AddConvolutions(const std::string& format, const std::string& padding, int6
                          }}));
 }
 
+// The parameters are inputs, too; estimates are not differentiated.
+void AddNorms(const std::string& format, bool training, std::vector<GradientCase>* cases) {
+  const AttrMap attrs = {{"epsilon", 0.01f}, {"data_format", format}, {"is_training", training}};
+  GradientCase c{
+      .op = "FusedBatchNorm",
+      .label = StrCat(format, training ? " training" : " inference"),
+      .xs = {Floats(Image(format, 2, 4, 3, 2)), Floats({2}, 2), Floats({2}, 3)},
+      .ys = [=](GraphBuilder& b, auto& x) {
+        const auto constant = [&](float value) {
+          Tensor t(DataType::kFloat, TensorShape({training ? 0 : 2}));
+          for (float& v : t.flat<float>()) v = value;
+          return Expr(b, b.Constant(t));
+        };
+        return Exprs{Op("FusedBatchNorm", {x[0], x[1], x[2], constant(0.5f), constant(2.0f)}, attrs)};
+      }};
+  c.second = false;
+  c.delta = 0.02;
+  c.tolerance = 1e-3;
+  cases->push_back(std::move(c));
+}
+
 void AddPools(const std::string& format, const std::string& padding, int64_t stride,
               std::vector<GradientCase>* cases) {
   const AttrMap attrs = {{"ksize", Window(format, 2, 2)},
@@ -181,6 +202,7 @@ std::vector<GradientCase> ConvolutionCases() {
         AddPools(format, padding, stride, &cases);
       }
     }
+    for (const bool training : {false, true}) AddNorms(format, training, &cases);
   }
   return cases;
 }

@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
 #include "kernels/cpu/contract/conv.h"
+#include "kernels/cpu/nn_fused.h"
 #include "kernels/cpu/nn_kernels.h"
 #include "kernels/cpu/nn_util.h"
 
@@ -124,6 +126,28 @@ class Conv2DKernel final : public ConvKernel {
   }
 };
 
+class FusedConv2DKernel final : public ConvKernel {
+ public:
+  explicit FusedConv2DKernel(KernelConstruction& c) : ConvKernel(c), epilogue_(c) {}
+  Status Compute(KernelContext& context) override {
+    const Tensor& input = context.input(0);
+    const Tensor& filter = context.input(1);
+    MR_ASSIGN_OR_RETURN(const cpu::ConvParams p, MakeParams(input.shape(), filter.shape()));
+    MR_ASSIGN_OR_RETURN(const FusedEpilogue::Bound bound,
+                        epilogue_.Bind(context, 2, p.out_c, OutputShape(p)));
+    MR_ASSIGN_OR_RETURN(Tensor result, context.AllocateTemp(DataType::kFloat, OutputShape(p)));
+    if (result.num_elements() > 0) {
+      ContextParallel parallel(context);
+      PlanFor(p)->Forward(input.data<float>(), filter.data<float>(), result.data<float>(), parallel,
+                          bound.epilogue);
+    }
+    return epilogue_.Finish(context, bound, std::move(result));
+  }
+
+ private:
+  const FusedEpilogue epilogue_;
+};
+
 StatusOr<TensorShape> SizesArgument(const Tensor& sizes, const char* name) {
   if (sizes.rank() != 1 || sizes.num_elements() != 4) {
     return errors::InvalidArgument(name, " must be a vector of 4 values, got shape ", sizes.shape());
@@ -175,6 +199,7 @@ class Conv2DBackpropFilterKernel final : public ConvKernel {
 
 void RegisterNnConvKernels(KernelRegistry& registry) {
   registry.Register<Conv2DKernel>(KernelDef("Conv2D").Types("T", FloatTypes()));
+  registry.Register<FusedConv2DKernel>(KernelDef("_FusedConv2D").Types("T", {DataType::kFloat}));
   registry.Register<Conv2DBackpropInputKernel>(KernelDef("Conv2DBackpropInput").Types("T", FloatTypes()));
   registry.Register<Conv2DBackpropFilterKernel>(KernelDef("Conv2DBackpropFilter").Types("T", FloatTypes()));
 }

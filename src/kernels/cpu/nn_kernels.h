@@ -7,6 +7,7 @@
 namespace millrace {
 
 // The parts of RegisterNnKernels (register.h), one per nn_*.cc.
+void RegisterNnBatchNormKernels(KernelRegistry& registry);
 void RegisterNnLossKernels(KernelRegistry& registry);
 void RegisterNnBiasKernels(KernelRegistry& registry);
 void RegisterNnConvKernels(KernelRegistry& registry);

@@ -1,8 +1,10 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cpu/contract/gemm.h"
+#include "kernels/cpu/nn_fused.h"
 #include "kernels/cpu/nn_kernels.h"
 #include "kernels/cpu/nn_util.h"
 
@@ -50,6 +52,26 @@ TypeList MatMulTypes() {
 
 bool IsSmallFloat(DataType t) { return t == DataType::kHalf || t == DataType::kBfloat16; }
 
+// The product of two matrices of these shapes.
+StatusOr<cpu::GemmShape> ProductOf(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
+  if (a.rank() != 2) {
+    return errors::InvalidArgument("In[0] is not a matrix. Instead it has shape ", a.shape());
+  }
+  if (b.rank() != 2) {
+    return errors::InvalidArgument("In[1] is not a matrix. Instead it has shape ", b.shape());
+  }
+  cpu::GemmShape shape;
+  shape.trans_a = trans_a;
+  shape.trans_b = trans_b;
+  shape.m = a.dim(trans_a ? 1 : 0);
+  shape.k = a.dim(trans_a ? 0 : 1);
+  shape.n = b.dim(trans_b ? 0 : 1);
+  if (shape.k != b.dim(trans_b ? 1 : 0)) {
+    return errors::InvalidArgument("Matrix size-incompatible: In[0]: ", a.shape(), ", In[1]: ", b.shape());
+  }
+  return shape;
+}
+
 class MatMulKernel final : public OpKernel {
  public:
   explicit MatMulKernel(KernelConstruction& c)
@@ -61,21 +83,7 @@ class MatMulKernel final : public OpKernel {
   Status Compute(KernelContext& context) override {
     const Tensor& a = context.input(0);
     const Tensor& b = context.input(1);
-    if (a.rank() != 2) {
-      return errors::InvalidArgument("In[0] is not a matrix. Instead it has shape ", a.shape());
-    }
-    if (b.rank() != 2) {
-      return errors::InvalidArgument("In[1] is not a matrix. Instead it has shape ", b.shape());
-    }
-    cpu::GemmShape shape;
-    shape.trans_a = trans_a_;
-    shape.trans_b = trans_b_;
-    shape.m = a.dim(trans_a_ ? 1 : 0);
-    shape.k = a.dim(trans_a_ ? 0 : 1);
-    shape.n = b.dim(trans_b_ ? 0 : 1);
-    if (shape.k != b.dim(trans_b_ ? 1 : 0)) {
-      return errors::InvalidArgument("Matrix size-incompatible: In[0]: ", a.shape(), ", In[1]: ", b.shape());
-    }
+    MR_ASSIGN_OR_RETURN(const cpu::GemmShape shape, ProductOf(a, b, trans_a_, trans_b_));
     MR_ASSIGN_OR_RETURN(TensorShape out_shape,
                         ShapeFromValues(std::initializer_list<int64_t>{shape.m, shape.n}));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, out_shape));
@@ -95,6 +103,32 @@ class MatMulKernel final : public OpKernel {
  private:
   const bool trans_a_, trans_b_;
   const MultiplyFn multiply_;
+};
+
+class FusedMatMulKernel final : public OpKernel {
+ public:
+  explicit FusedMatMulKernel(KernelConstruction& c)
+      : OpKernel(c),
+        trans_a_(c.Attr<bool>("transpose_a")),
+        trans_b_(c.Attr<bool>("transpose_b")),
+        epilogue_(c) {}
+
+  Status Compute(KernelContext& context) override {
+    const Tensor& a = context.input(0);
+    const Tensor& b = context.input(1);
+    MR_ASSIGN_OR_RETURN(const cpu::GemmShape shape, ProductOf(a, b, trans_a_, trans_b_));
+    MR_ASSIGN_OR_RETURN(TensorShape out_shape,
+                        ShapeFromValues(std::initializer_list<int64_t>{shape.m, shape.n}));
+    MR_ASSIGN_OR_RETURN(const FusedEpilogue::Bound bound, epilogue_.Bind(context, 2, shape.n, out_shape));
+    MR_ASSIGN_OR_RETURN(Tensor product, context.AllocateTemp(DataType::kFloat, out_shape));
+    ContextParallel parallel(context);
+    cpu::Gemm(shape, a.data<float>(), b.data<float>(), product.data<float>(), parallel, bound.epilogue);
+    return epilogue_.Finish(context, bound, std::move(product));
+  }
+
+ private:
+  const bool trans_a_, trans_b_;
+  const FusedEpilogue epilogue_;
 };
 
 // Conjugates in place where the adjoint of a complex matrix was asked for.
@@ -194,6 +228,7 @@ class BatchMatMulKernel final : public OpKernel {
 
 void RegisterNnMatMulKernels(KernelRegistry& registry) {
   registry.Register<MatMulKernel>(KernelDef("MatMul").Types("T", MatMulTypes()));
+  registry.Register<FusedMatMulKernel>(KernelDef("_FusedMatMul").Types("T", {DataType::kFloat}));
   registry.Register<BatchMatMulKernel>(KernelDef("BatchMatMul").Types("T", MatMulTypes()));
 }
 

@@ -6,6 +6,7 @@
 namespace millrace {
 
 void RegisterNnKernels(KernelRegistry& registry) {
+  RegisterNnBatchNormKernels(registry);
   RegisterNnLossKernels(registry);
   RegisterNnBiasKernels(registry);
   RegisterNnConvKernels(registry);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/contract/norm.h"
 #include "kernels/cpu/contract/pool.h"
 #include "kernels/cpu/contract/rectify.h"
 
@@ -98,6 +99,12 @@ struct SimdKernels {
   void (*fold_lanes)(const T* sums, int64_t count, T* out);
   // out[i] = sum over r of rows[r * stride + i], in the order of r.
   void (*add_rows)(const T* rows, int64_t row_count, int64_t stride, int64_t count, T* out);
+
+  // Over rows: sums of x, or with a mean of (x - mean)^2; of dy and dy * (x - mean).
+  void (*column_sums)(const T* x, const T* mean, int64_t rows, int64_t cols, T* sums);
+  void (*column_products)(const T* dy, const T* x, const T* mean, int64_t rows, int64_t cols, T* sums,
+                          T* products);
+  void (*affine_columns)(const AffineBlock<T>& block);
 
   void (*max_pool)(PoolBlock block, const T* input, T* output);
   // Adds into in_grad, which the caller has cleared.

@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "compile/optimize/fuse.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "device/device_name.h"
+
+namespace millrace {
+namespace {
+
+bool IsActivation(const Node& node) {
+  const std::string& op = node.op_name();
+  return op == "Relu" || op == "Relu6" || op == "Elu" || op == "Sigmoid" || op == "Tanh";
+}
+
+// Where an input comes from.
+struct Source {
+  Node* node;
+  int output;
+};
+
+Source SourceOf(const Edge& edge) { return {edge.src, edge.src_output}; }
+
+// A product or convolution with the nodes that follow it.
+struct Chain {
+  std::vector<Node*> nodes;
+  std::vector<std::string> ops;  // what the fused node does after the product
+  std::vector<Source> args;
+  float epsilon = 0.0001f;
+
+  Node* first() const { return nodes.front(); }
+  Node* last() const { return nodes.back(); }
+};
+
+class Fuser {
+ public:
+  Fuser(Graph* graph, const FuseOptions& options) : graph_(graph), options_(options) {}
+
+  StatusOr<int> Run() {
+    int removed = 0;
+    const int end = graph_->num_node_ids();
+    for (int id = 2; id < end; ++id) {
+      Node* const node = graph_->node(id);
+      if (node == nullptr || !Starts(*node)) continue;
+      const Chain chain = ChainFrom(node);
+      if (chain.nodes.size() < 2) continue;
+      MR_ASSIGN_OR_RETURN(const bool fused, Replace(chain));
+      if (fused) removed += static_cast<int>(chain.nodes.size()) - 1;
+    }
+    if (removed > 0) graph_->FixupSourceAndSinkEdges();
+    return removed;
+  }
+
+ private:
+  static bool Starts(const Node& node) {
+    return (node.op_name() == "MatMul" || node.op_name() == "Conv2D") &&
+           node.output_type(0) == DataType::kFloat;
+  }
+
+  // The edge to the only consumer of what `node` computes, when the two may become one: null otherwise.
+  const Edge* OnlyUse(const Node& node) const {
+    const Edge* use = nullptr;
+    for (const Edge* edge : node.out_edges()) {
+      if (!edge->dst->IsOp()) continue;
+      if (edge->IsControl() || edge->src_output != 0 || use != nullptr) return nullptr;
+      use = edge;
+    }
+    if (use == nullptr || options_.preserve.contains(node.name())) return nullptr;
+    const Node& next = *use->dst;
+    const bool waits = std::any_of(next.control_in_edges().begin(), next.control_in_edges().end(),
+                                   [](const Edge* e) { return e->src->IsOp(); });
+    if (waits || next.assigned_device_index() != node.assigned_device_index()) return nullptr;
+    return use;
+  }
+
+  // Channels of both lie alike.
+  static bool SameFormat(const Node& first, const Node& next) {
+    if (first.op_name() == "MatMul") return true;
+    const auto a = first.attrs().Get<std::string>("data_format"),
+               b = next.attrs().Get<std::string>("data_format");
+    return a.ok() && b.ok() && *a == *b;
+  }
+
+  Chain ChainFrom(Node* first) const {
+    Chain chain;
+    chain.nodes.push_back(first);
+    const Edge* use = OnlyUse(*first);
+    if (use != nullptr && (TakeBias(*use, &chain) || TakeBatchNorm(*use, &chain)))
+      use = OnlyUse(*chain.last());
+    if (use != nullptr && TakeAdd(*use, &chain)) use = OnlyUse(*chain.last());
+    if (use != nullptr && IsActivation(*use->dst)) Take(use->dst, &chain);
+    return chain;
+  }
+
+  static void Take(Node* node, Chain* chain) {
+    chain->nodes.push_back(node);
+    chain->ops.push_back(node->op_name());
+  }
+
+  static bool TakeBias(const Edge& use, Chain* chain) {
+    Node* const node = use.dst;
+    if (node->op_name() != "BiasAdd" || use.dst_input != 0 || !SameFormat(*chain->first(), *node))
+      return false;
+    Take(node, chain);
+    chain->args.push_back(SourceOf(*node->data_in_edges()[1]));
+    return true;
+  }
+
+  static bool TakeBatchNorm(const Edge& use, Chain* chain) {
+    Node* const node = use.dst;
+    if (node->op_name() != "FusedBatchNorm" || use.dst_input != 0 || chain->first()->op_name() != "Conv2D" ||
+        !SameFormat(*chain->first(), *node) || node->attrs().Get<bool>("is_training").value_or(true)) {
+      return false;
+    }
+    // The statistics that it hands on would be missed.
+    const bool only_y = std::all_of(node->out_edges().begin(), node->out_edges().end(),
+                                    [](const Edge* e) { return !e->dst->IsOp() || e->src_output == 0; });
+    if (!only_y) return false;
+    Take(node, chain);
+    for (int i = 1; i < 5; ++i) chain->args.push_back(SourceOf(*node->data_in_edges()[i]));
+    chain->epsilon = node->attrs().Get<float>("epsilon").value_or(chain->epsilon);
+    return true;
+  }
+
+  static bool TakeAdd(const Edge& use, Chain* chain) {
+    Node* const node = use.dst;
+    if (node->op_name() != "Add") return false;
+    const Edge& other = *node->data_in_edges()[1 - use.dst_input];
+    Take(node, chain);
+    chain->args.push_back(SourceOf(other));
+    return true;
+  }
+
+  bool HasKernel(const Node& where, const NodeProps& props) const {
+    if (!options_.has_kernel) return true;
+    const auto device = DeviceName::Parse(where.assigned_device());
+    return device.ok() && device->type.has_value() && options_.has_kernel(*device->type, props);
+  }
+
+  // False when there is no kernel.
+  StatusOr<bool> Replace(const Chain& chain) {
+    const Node& first = *chain.first();
+    Node* const last = chain.last();
+    const auto op = graph_->LookUpOp(first.op_name() == "MatMul" ? "_FusedMatMul" : "_FusedConv2D");
+    if (!op.ok()) return false;
+    AttrMap attrs = first.attrs();
+    attrs.Set("num_args", static_cast<int64_t>(chain.args.size()));
+    attrs.Set("fused_ops", chain.ops);
+    attrs.Set("epsilon", chain.epsilon);
+    const auto props = NodeProps::Make(**op, std::move(attrs));
+    if (!props.ok() || !HasKernel(first, **props)) return false;
+
+    std::vector<Source> inputs;
+    for (const Edge* edge : first.data_in_edges()) inputs.push_back(SourceOf(*edge));
+    inputs.insert(inputs.end(), chain.args.begin(), chain.args.end());
+    std::vector<Node*> before;
+    for (const Edge* edge : first.control_in_edges()) {
+      if (edge->src->IsOp()) before.push_back(edge->src);
+    }
+    std::vector<Edge> uses;
+    for (const Edge* edge : last->out_edges()) {
+      if (edge->dst->IsOp()) uses.push_back(*edge);
+    }
+    const std::string name = last->name();
+    const int assigned = first.assigned_device_index(), requested = last->requested_device_index();
+    for (auto it = chain.nodes.rbegin(); it != chain.nodes.rend(); ++it) graph_->RemoveNode(*it);
+
+    Node* const fused = graph_->AddNodeWithProps(name, *props);
+    fused->set_assigned_device_index(assigned);
+    fused->set_requested_device_index(requested);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      graph_->AddEdge(inputs[i].node, inputs[i].output, fused, static_cast<int>(i));
+    }
+    for (Node* node : before) graph_->AddControlEdge(node, fused);
+    for (const Edge& use : uses) {
+      if (use.IsControl()) {
+        graph_->AddControlEdge(fused, use.dst);
+      } else {
+        graph_->AddEdge(fused, 0, use.dst, use.dst_input);
+      }
+    }
+    return true;
+  }
+
+  Graph* const graph_;
+  const FuseOptions& options_;
+};
+
+}  // namespace
+
+StatusOr<int> FuseNodes(Graph* graph, const FuseOptions& options) { return Fuser(graph, options).Run(); }
+
+}  // namespace millrace

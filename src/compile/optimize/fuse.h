@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "compile/place/placer.h"
+#include "graph/graph.h"
+#include "millrace/status.h"
+
+namespace millrace {
+
+struct FuseOptions {
+  HasKernelFn has_kernel;                       // empty: everything has one
+  std::set<std::string, std::less<>> preserve;  // nodes that must stay
+};
+
+// Puts one node in the place of a product or convolution and what is done to its result alone:
+//
+//   MatMul | Conv2D  >  BiasAdd | FusedBatchNorm (not training)  >  Add  >  Relu | Relu6 | Elu | Sigmoid |
+//   Tanh
+//
+// where each step but the first may be left out. Nodes stay apart when their tensor has another consumer or
+// is fetched, when they have control edges in between, lie on different devices, or the device has no kernel
+// for the fused op. The new node has the name of the last one. Needs devices to be assigned. Returns how many
+// nodes went.
+StatusOr<int> FuseNodes(Graph* graph, const FuseOptions& options);
+
+}  // namespace millrace

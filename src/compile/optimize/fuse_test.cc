@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "compile/optimize/fuse.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/testing.h"
+#include "ops/register.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const OpRegistry& Ops() {
+  static const OpRegistry& ops = *[] {
+    auto* registry = new OpRegistry;
+    EXPECT_TRUE(RegisterAllOps(*registry).ok());
+    return registry;
+  }();
+  return ops;
+}
+
+class FuseTest : public testing::Test {
+ protected:
+  FuseTest() {
+    for (const char* name : {"x", "w", "b", "r"}) Add(name, "Placeholder", {}, {{"dtype", DataType::kFloat}});
+  }
+  Node* Add(std::string_view name, std::string_view op, const std::vector<std::string>& inputs,
+            AttrMap attrs = {{"T", DataType::kFloat}}) {
+    Node* const node = AddTestNode(&graph_, name, op, inputs, std::move(attrs));
+    node->set_assigned_device("/job:localhost/replica:0/task:0/device:CPU:0");
+    return node;
+  }
+  Node* Conv(std::string_view name, const char* format = "NHWC") {
+    return Add(name, "Conv2D", {"x", "w"},
+               {{"T", DataType::kFloat},
+                {"strides", std::vector<int64_t>{1, 1, 1, 1}},
+                {"padding", std::string("SAME")},
+                {"data_format", std::string(format)}});
+  }
+  void Norm(std::string_view name, const std::string& input, bool training) {
+    Add(name, "FusedBatchNorm", {input, "b", "b", "b", "b"},
+        {{"T", DataType::kFloat}, {"is_training", training}, {"epsilon", 0.5f}});
+  }
+  int Fuse() {
+    graph_.FixupSourceAndSinkEdges();
+    const auto fused = FuseNodes(&graph_, options_);
+    EXPECT_TRUE(fused.ok()) << fused.status();
+    EXPECT_TRUE(graph_.Validate().ok()) << graph_.Validate();
+    return fused.value_or(-1);
+  }
+  std::vector<std::string> FusedOps(const char* name) {
+    const Node* const node = graph_.FindNode(name);
+    return node == nullptr ? std::vector<std::string>{"none"}
+                           : *node->Attr<std::vector<std::string>>("fused_ops");
+  }
+
+  Graph graph_{Ops()};
+  FuseOptions options_;
+};
+
+TEST_F(FuseTest, BiasAndActivationBecomePartOfTheProduct) {
+  Add("m", "MatMul", {"x", "w"});
+  Add("biased", "BiasAdd", {"m", "b"});
+  Add("y", "Relu", {"biased"});
+  Add("out", "Neg", {"y"});
+  EXPECT_EQ(Fuse(), 2);
+  EXPECT_THAT(GraphText(graph_), HasSubstr("y = _FusedMatMul(x, w, b)"));
+  EXPECT_THAT(GraphText(graph_), HasSubstr("out = Neg(y)"));
+  EXPECT_THAT(FusedOps("y"), testing::ElementsAre("BiasAdd", "Relu"));
+}
+
+TEST_F(FuseTest, EachActivationIsFused) {
+  for (const std::string op : {"Relu", "Relu6", "Elu", "Sigmoid", "Tanh"}) {
+    Add("m" + op, "MatMul", {"x", "w"});
+    Add("y" + op, op, {"m" + op});
+  }
+  EXPECT_EQ(Fuse(), 5);
+}
+
+TEST_F(FuseTest, TheResidualIsAnArgument) {
+  Conv("c");
+  Add("biased", "BiasAdd", {"c", "b"});
+  Add("sum", "Add", {"r", "biased"});
+  Add("y", "Relu", {"sum"});
+  EXPECT_EQ(Fuse(), 3);
+  EXPECT_THAT(GraphText(graph_), HasSubstr("y = _FusedConv2D(x, w, b, r)"));
+  EXPECT_THAT(FusedOps("y"), testing::ElementsAre("BiasAdd", "Add", "Relu"));
+}
+
+TEST_F(FuseTest, BatchNormOfInferenceIsFolded) {
+  Conv("c");
+  Norm("n", "c", /*training=*/false);
+  Add("y", "Relu", {"n"});
+  EXPECT_EQ(Fuse(), 2);
+  EXPECT_THAT(GraphText(graph_), HasSubstr("y = _FusedConv2D(x, w, b, b, b, b)"));
+  EXPECT_EQ(*graph_.FindNode("y")->Attr<float>("epsilon"), 0.5f);
+}
+
+TEST_F(FuseTest, BatchNormOfTrainingStays) {
+  Conv("c");
+  Norm("n", "c", /*training=*/true);
+  EXPECT_EQ(Fuse(), 0);
+}
+
+TEST_F(FuseTest, BatchNormWhoseStatisticsAreUsedStays) {
+  Conv("c");
+  Norm("n", "c", /*training=*/false);
+  Add("mean", "Neg", {"n:1"});
+  EXPECT_EQ(Fuse(), 0);
+}
+
+TEST_F(FuseTest, ATensorWithTwoConsumersStays) {
+  Add("m", "MatMul", {"x", "w"});
+  Add("biased", "BiasAdd", {"m", "b"});
+  Add("y", "Relu", {"biased"});
+  Add("other", "Neg", {"biased"});
+  EXPECT_EQ(Fuse(), 1);
+  EXPECT_THAT(GraphText(graph_), HasSubstr("biased = _FusedMatMul(x, w, b)"));
+  EXPECT_THAT(GraphText(graph_), HasSubstr("y = Relu(biased)"));
+}
+
+TEST_F(FuseTest, ASumWithItselfStays) {
+  Add("m", "MatMul", {"x", "w"});
+  Add("y", "Add", {"m", "m"});
+  EXPECT_EQ(Fuse(), 0);
+}
+
+TEST_F(FuseTest, ControlEdgesInBetweenKeepNodesApart) {
+  Add("m", "MatMul", {"x", "w"});
+  Add("y", "Relu", {"m", "^r"});
+  Add("m2", "MatMul", {"x", "w"});
+  Add("y2", "Relu", {"m2"});
+  Add("after", "Neg", {"r", "^m2"});
+  EXPECT_EQ(Fuse(), 0);
+}
+
+TEST_F(FuseTest, ControlEdgesAtTheEndsAreKept) {
+  Add("m", "MatMul", {"x", "w", "^r"});
+  Add("y", "Relu", {"m"});
+  Add("after", "Neg", {"r", "^y"});
+  EXPECT_EQ(Fuse(), 1);
+  EXPECT_THAT(GraphText(graph_), HasSubstr("y = _FusedMatMul(x, w, ^r)"));
+  EXPECT_THAT(GraphText(graph_), HasSubstr("after = Neg(r, ^y)"));
+}
+
+TEST_F(FuseTest, NodesThatMustRunKeepTheirNames) {
+  Add("m", "MatMul", {"x", "w"});
+  Add("biased", "BiasAdd", {"m", "b"});
+  Add("y", "Relu", {"biased"});
+  options_.preserve = {"biased"};
+  EXPECT_EQ(Fuse(), 1);
+  EXPECT_THAT(GraphText(graph_), HasSubstr("biased = _FusedMatMul(x, w, b)"));
+}
+
+TEST_F(FuseTest, OtherDevicesAndDevicesWithoutTheKernelKeepTheirNodes) {
+  Add("m", "MatMul", {"x", "w"});
+  Add("y", "Relu", {"m"})->set_assigned_device("/job:localhost/replica:0/task:0/device:CPU:1");
+  EXPECT_EQ(Fuse(), 0);
+  Add("m2", "MatMul", {"x", "w"});
+  Add("y2", "Relu", {"m2"});
+  options_.has_kernel = [](std::string_view type, const NodeProps& props) {
+    EXPECT_EQ(type, "CPU");
+    return props.op->def.name != "_FusedMatMul";
+  };
+  EXPECT_EQ(Fuse(), 0);
+}
+
+TEST_F(FuseTest, OtherTypesAndLayoutsStay) {
+  Add("xd", "Placeholder", {}, {{"dtype", DataType::kDouble}});
+  Add("m", "MatMul", {"xd", "xd"}, {{"T", DataType::kDouble}});
+  Add("y", "Relu", {"m"}, {{"T", DataType::kDouble}});
+  Conv("c", "NCHW");
+  Add("biased", "BiasAdd", {"c", "b"});
+  EXPECT_EQ(Fuse(), 0);
+}
+
+}  // namespace
+}  // namespace millrace

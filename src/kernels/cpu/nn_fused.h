@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// What fused products and convolutions do with their results.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "kernels/cpu/contract/gemm.h"
+#include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/vector/unary.h"
+
+namespace millrace {
+
+// The attributes fused_ops, num_args and epsilon. Immutable.
+class FusedEpilogue {
+ public:
+  explicit FusedEpilogue(KernelConstruction& c);
+
+  // One use of it. Borrows the context's inputs.
+  struct Bound {
+    cpu::GemmEpilogue<float> epilogue;
+    Tensor scale_and_bias;                 // [2, channels] of a folded batch norm
+    std::optional<Tensor> wider_residual;  // one that isn't of the output's shape: not in the epilogue yet
+  };
+  // `first_arg` is the input that the arguments begin at.
+  StatusOr<Bound> Bind(KernelContext& context, int first_arg, int64_t channels,
+                       const TensorShape& output) const;
+
+  // After the product: sets output 0, to which a residual of another shape is added.
+  Status Finish(KernelContext& context, const Bound& bound, Tensor product) const;
+
+ private:
+  StatusOr<Tensor> FoldBatchNorm(KernelContext& context, int first_arg, int64_t channels) const;
+
+  const bool nchw_;
+  bool bias_ = false, batch_norm_ = false, add_ = false;
+  cpu::Rectify rectify_ = cpu::Rectify::kNone;
+  cpu::UnaryFn rows_ = nullptr;
+  const float epsilon_;
+};
+
+}  // namespace millrace
