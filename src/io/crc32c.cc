@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "io/crc32c.h"
+
+#include <array>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
+
+namespace millrace::io {
+namespace {
+
+constexpr uint32_t kPolynomial = 0x82f63b78;  // reflected
+
+// tables[k][b]: what byte b, followed by k zero bytes, does to the sum.
+constexpr std::array<std::array<uint32_t, 256>, 8> MakeTables() {
+  std::array<std::array<uint32_t, 256>, 8> tables{};
+  for (uint32_t b = 0; b < 256; ++b) {
+    uint32_t crc = b;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? kPolynomial : 0);
+    tables[0][b] = crc;
+  }
+  for (size_t k = 1; k < 8; ++k) {
+    for (size_t b = 0; b < 256; ++b) {
+      tables[k][b] = (tables[k - 1][b] >> 8) ^ tables[0][tables[k - 1][b] & 0xff];
+    }
+  }
+  return tables;
+}
+constexpr auto kTables = MakeTables();
+
+uint32_t ExtendByTables(uint32_t crc, const char* p, size_t n) {
+  for (; n >= 8; n -= 8, p += 8) {
+    uint32_t low, high;
+    std::memcpy(&low, p, 4);
+    std::memcpy(&high, p + 4, 4);
+    low ^= crc;
+    crc = kTables[7][low & 0xff] ^ kTables[6][(low >> 8) & 0xff] ^ kTables[5][(low >> 16) & 0xff] ^
+          kTables[4][low >> 24] ^ kTables[3][high & 0xff] ^ kTables[2][(high >> 8) & 0xff] ^
+          kTables[1][(high >> 16) & 0xff] ^ kTables[0][high >> 24];
+  }
+  for (; n > 0; --n, ++p) crc = (crc >> 8) ^ kTables[0][(crc ^ static_cast<unsigned char>(*p)) & 0xff];
+  return crc;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("sse4.2"))) uint32_t ExtendBySse42(uint32_t crc, const char* p, size_t n) {
+  uint64_t wide = crc;
+  for (; n >= 8; n -= 8, p += 8) {
+    uint64_t word;
+    std::memcpy(&word, p, 8);
+    wide = _mm_crc32_u64(wide, word);
+  }
+  crc = static_cast<uint32_t>(wide);
+  for (; n > 0; --n, ++p) crc = _mm_crc32_u8(crc, static_cast<unsigned char>(*p));
+  return crc;
+}
+#endif
+
+}  // namespace
+
+uint32_t ExtendCrc32c(uint32_t crc, std::string_view data) {
+#if defined(__x86_64__)
+  static const bool has_sse42 = __builtin_cpu_supports("sse4.2");
+  if (has_sse42) return ~ExtendBySse42(~crc, data.data(), data.size());
+#endif
+  return ~ExtendByTables(~crc, data.data(), data.size());
+}
+
+uint32_t ExtendCrc32cByTablesForTest(uint32_t crc, std::string_view data) {
+  return ~ExtendByTables(~crc, data.data(), data.size());
+}
+
+}  // namespace millrace::io

@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace millrace::io {
+
+// The CRC-32C (Castagnoli) of what `crc` stands for followed by `data`.
+uint32_t ExtendCrc32c(uint32_t crc, std::string_view data);
+// The same without the instruction that some processors have for it.
+uint32_t ExtendCrc32cByTablesForTest(uint32_t crc, std::string_view data);
+inline uint32_t Crc32c(std::string_view data) { return ExtendCrc32c(0, data); }
+
+// Sums are stored masked, because the sum of data that contains its own sum tells little.
+inline uint32_t MaskCrc(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }
+
+}  // namespace millrace::io

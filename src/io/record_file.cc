@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "io/record_file.h"
+
+#include <zlib.h>
+
+#include <limits>
+#include <utility>
+
+#include "io/crc32c.h"
+
+namespace millrace::io {
+namespace {
+
+constexpr uint64_t kLengthBytes = 8, kCrcBytes = 4;
+// Few compressed bytes may unpack to very many; a record of a plain file is bounded by the file.
+constexpr uint64_t kMostUnpackedBytes = uint64_t{1} << 30;
+
+uint64_t DecodeFixed(std::string_view bytes) {
+  uint64_t value = 0;
+  for (size_t i = bytes.size(); i > 0; --i) value = value << 8 | static_cast<unsigned char>(bytes[i - 1]);
+  return value;
+}
+
+void AppendFixed(uint64_t value, size_t bytes, std::string* out) {
+  for (size_t i = 0; i < bytes; ++i) *out += static_cast<char>(value >> (8 * i));
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<RecordReader>> RecordReader::Open(Env& env, const std::string& path,
+                                                           Compression compression) {
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, OpenFile(env, path, compression));
+  return std::unique_ptr<RecordReader>(
+      new RecordReader(path, std::move(source), compression != Compression::kNone));
+}
+
+Status RecordReader::Read(std::string* record) {
+  if (error_.ok()) error_ = ReadNext(record);
+  if (!error_.ok()) record->clear();
+  return error_;
+}
+
+Status RecordReader::SkipTo(uint64_t offset) {
+  if (offset < offset_) return errors::InvalidArgument(path_, "; cannot go back to offset ", offset);
+  if (error_.ok()) error_ = stream_.Skip(offset - offset_);
+  offset_ = offset;
+  return error_;
+}
+
+Status RecordReader::ReadNext(std::string* record) {
+  const auto truncated = [&](const Status& status) {
+    if (!errors::IsOutOfRange(status)) return status;
+    return errors::DataLoss("truncated record at ", offset_, " (in file ", path_, ")");
+  };
+  std::string header;
+  if (const Status status = ReadChecked(kLengthBytes, &header); !status.ok()) {
+    // An end between two records is the end of the file.
+    if (errors::IsOutOfRange(status) && stream_.position() == offset_) return status;
+    return truncated(status);
+  }
+  if (const Status status = ReadChecked(DecodeFixed(header), record); !status.ok()) return truncated(status);
+  offset_ = stream_.position();
+  return Status();
+}
+
+// n bytes and the sum that follows them.
+Status RecordReader::ReadChecked(uint64_t n, std::string* out) {
+  const uint64_t begin = stream_.position();
+  if (compressed_ && n > kMostUnpackedBytes) {
+    return errors::ResourceExhausted(path_, "; the record at ", offset_, " has ", n, " bytes");
+  }
+  std::string sum;
+  MR_RETURN_IF_ERROR(stream_.Read(n, out));
+  MR_RETURN_IF_ERROR(stream_.Read(kCrcBytes, &sum));
+  if (DecodeFixed(sum) != MaskCrc(Crc32c(*out))) {
+    return errors::DataLoss("corrupted record at ", begin, " (in file ", path_, ")");
+  }
+  return Status();
+}
+
+class RecordWriter::Deflater {
+ public:
+  explicit Deflater(Compression compression) {
+    const int window = compression == Compression::kGzip ? MAX_WBITS + 16 : MAX_WBITS;
+    ready_ = deflateInit2(&stream_, Z_DEFAULT_COMPRESSION, Z_DEFLATED, window, kMemoryLevel,
+                          Z_DEFAULT_STRATEGY) == Z_OK;
+  }
+  ~Deflater() {
+    if (ready_) deflateEnd(&stream_);
+  }
+  Deflater(const Deflater&) = delete;
+  Deflater& operator=(const Deflater&) = delete;
+
+  // With `finish` also what was held back.
+  Status Deflate(std::string_view bytes, bool finish, WritableFile& file) {
+    if (!ready_) return errors::ResourceExhausted("no memory for zlib");
+    constexpr size_t kMostAtOnce = std::numeric_limits<uInt>::max() / 2;
+    do {
+      const std::string_view part = bytes.substr(0, kMostAtOnce);
+      bytes.remove_prefix(part.size());
+      MR_RETURN_IF_ERROR(DeflatePart(part, finish && bytes.empty(), file));
+    } while (!bytes.empty());
+    return Status();
+  }
+
+ private:
+  static constexpr int kMemoryLevel = 9;
+
+  Status DeflatePart(std::string_view part, bool finish, WritableFile& file) {
+    char out[64 << 10];
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(part.data()));
+    stream_.avail_in = static_cast<uInt>(part.size());
+    do {
+      stream_.next_out = reinterpret_cast<Bytef*>(out);
+      stream_.avail_out = sizeof(out);
+      if (deflate(&stream_, finish ? Z_FINISH : Z_NO_FLUSH) == Z_STREAM_ERROR) {
+        return errors::Internal("zlib: inconsistent state");
+      }
+      MR_RETURN_IF_ERROR(file.Append({out, sizeof(out) - stream_.avail_out}));
+    } while (stream_.avail_out == 0);
+    return Status();
+  }
+
+  z_stream stream_ = {};
+  bool ready_ = false;
+};
+
+RecordWriter::RecordWriter(WritableFile& file, Compression compression) : file_(file) {
+  if (compression != Compression::kNone) deflater_ = std::make_unique<Deflater>(compression);
+}
+
+RecordWriter::~RecordWriter() { Close().IgnoreError("a writer that cares calls Close itself"); }
+
+Status RecordWriter::Append(std::string_view bytes) {
+  return deflater_ == nullptr ? file_.Append(bytes) : deflater_->Deflate(bytes, false, file_);
+}
+
+Status RecordWriter::Write(std::string_view record) {
+  if (closed_) return errors::FailedPrecondition("the writer of records has been closed");
+  std::string header, footer;
+  AppendFixed(record.size(), kLengthBytes, &header);
+  AppendFixed(MaskCrc(Crc32c(header)), kCrcBytes, &header);
+  AppendFixed(MaskCrc(Crc32c(record)), kCrcBytes, &footer);
+  MR_RETURN_IF_ERROR(Append(header));
+  MR_RETURN_IF_ERROR(Append(record));
+  return Append(footer);
+}
+
+Status RecordWriter::Close() {
+  if (closed_) return Status();
+  closed_ = true;
+  return deflater_ == nullptr ? Status() : deflater_->Deflate("", true, file_);
+}
+
+}  // namespace millrace::io

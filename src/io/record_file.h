@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/env.h"
+#include "io/input_stream.h"
+#include "millrace/status.h"
+
+// TFRecord files: of each record the length (8 bytes, little-endian), the masked CRC-32C of those, the data,
+// and the masked CRC-32C of the data; one after the other, the whole perhaps compressed.
+namespace millrace::io {
+
+// Reads one from start to end. One thread at a time.
+class RecordReader {
+ public:
+  static StatusOr<std::unique_ptr<RecordReader>> Open(Env& env, const std::string& path,
+                                                      Compression compression);
+
+  // Where the next record begins, in the data before compression.
+  uint64_t offset() const { return offset_; }
+  // OutOfRange "eof" after the last record. DataLoss "truncated record at …" or "corrupted record at …" with
+  // the offset and the file; then, and after other errors, later calls give the same.
+  Status Read(std::string* record);
+  // Goes to a place that offset() once gave.
+  Status SkipTo(uint64_t offset);
+
+ private:
+  RecordReader(std::string path, std::unique_ptr<ByteSource> source, bool compressed)
+      : path_(std::move(path)), stream_(std::move(source)), compressed_(compressed) {}
+  Status ReadNext(std::string* record);
+  Status ReadChecked(uint64_t n, std::string* out);
+
+  const std::string path_;
+  InputStream stream_;
+  const bool compressed_;
+  uint64_t offset_ = 0;
+  Status error_;
+};
+
+// Appends records to a file. The file is whole after Close. One thread at a time.
+class RecordWriter {
+ public:
+  // `file` is borrowed.
+  RecordWriter(WritableFile& file, Compression compression);
+  ~RecordWriter();  // closes, and loses the error
+  RecordWriter(const RecordWriter&) = delete;
+  RecordWriter& operator=(const RecordWriter&) = delete;
+
+  Status Write(std::string_view record);
+  // Writes what compression holds back. The file stays open.
+  Status Close();
+
+ private:
+  class Deflater;
+  Status Append(std::string_view bytes);
+
+  WritableFile& file_;
+  std::unique_ptr<Deflater> deflater_;  // null: not compressed
+  bool closed_ = false;
+};
+
+}  // namespace millrace::io
