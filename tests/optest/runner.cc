@@ -242,7 +242,8 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
   };
   // State that ops of several steps share: tests/session.
   const auto shares_state = [](const std::string& op) {
-    for (const char* part : {"Queue", "Barrier", "Stage", "stage", "Mutex", "Accumulator", "Table"}) {
+    for (const char* part : {"Queue", "Barrier", "Stage", "stage", "Mutex", "Accumulator", "Table", "Reader",
+                             "ReadFile", "WriteFile", "MatchingFiles"}) {
       if (op.find(part) != std::string::npos) return true;
     }
     return false;

@@ -13,6 +13,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterCastKernels(registry);
   RegisterConcatKernels(registry);
   RegisterConstantKernels(registry);
+  RegisterFileKernels(registry);
   RegisterGatherKernels(registry);
   RegisterIdentityKernels(registry);
   RegisterLoggingKernels(registry);
@@ -22,6 +23,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterQueueKernels(registry);
   RegisterRandomKernels(registry);
   RegisterRangeKernels(registry);
+  RegisterReaderKernels(registry);
   RegisterReductionKernels(registry);
   RegisterRefVariableKernels(registry);
   RegisterResourceVariableKernels(registry);
