@@ -8,6 +8,7 @@
 #include "compile/optimize/cse.h"
 #include "compile/optimize/fold.h"
 #include "compile/optimize/fuse.h"
+#include "graph/frames.h"
 
 namespace millrace {
 namespace {
@@ -90,13 +91,17 @@ Note Compilation::Prune(const Graph& full) {
   return std::string();
 }
 
-// Loops and conditions are rewritten here for the frame executor; without one they are refused.
+// Loops that are badly made are refused before any other pass sees them.
 Note Compilation::Lower() {
-  for (int id = 2; id < graph_->num_node_ids(); ++id) {
+  const auto is_flow = [this](int id) {
     const Node* node = graph_->node(id);
-    if (node == nullptr || !node->traits().is_control_flow) continue;
-    return errors::Unimplemented("Node '", node->name(), "' (op ", node->op_name(),
-                                 "): control flow needs the frame executor");
+    return node != nullptr && node->traits().is_control_flow;
+  };
+  for (int id = 2; id < graph_->num_node_ids(); ++id) {
+    if (!is_flow(id)) continue;
+    MR_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(*graph_));
+    MR_ASSIGN_OR_RETURN(const Frames frames, FindFrames(*graph_, order));
+    return Count("found", static_cast<int>(frames.frames.size()) - 1, "loops");
   }
   return std::string();
 }

@@ -106,11 +106,10 @@ TEST_F(PipelineTest, FullGraphIsOnlyReadAndItsPlacementIsKept) {
   EXPECT_EQ(Run(*compiled), 13);
 }
 
-TEST_F(PipelineTest, ControlFlowIsRefusedByName) {
-  AddTestNode(&full_, "p", "Placeholder", {}, {{"dtype", DataType::kBool}});
-  AddTestNode(&full_, "sw", "Switch", {"x", "p"}, {{"T", DataType::kFloat}});
-  const Status status = Compile(full_, {{"x", "p"}, {"sw:1"}, {}}, options_).status();
-  EXPECT_EQ(status.ToString(), "Unimplemented: Node 'sw' (op Switch): control flow needs the frame executor");
+TEST_F(PipelineTest, LoopsThatDoNotFitAreRefusedByName) {
+  AddTestNode(&full_, "next", "NextIteration", {"x"}, {{"T", DataType::kFloat}});
+  const Status status = Compile(full_, {{"x"}, {"next"}, {}}, options_).status();
+  EXPECT_EQ(status.message(), "Node 'next' (op NextIteration) is not in a loop");
   EXPECT_TRUE(Compile(full_, signature_, options_).ok()) << "it does not matter where it is not needed";
 }
 

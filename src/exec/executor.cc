@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/executor.h"
 
-#include <deque>
 #include <memory>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "exec/flat_walker.h"
+#include "exec/frame_walker.h"
 #include "exec/sequential_walker.h"
 
 namespace millrace {
@@ -31,46 +33,99 @@ class StateLease {
   std::unique_ptr<StepState> state_;
 };
 
-struct FlatRun {
-  FlatRun(PartitionRun& part, ReadyQueue& queue, StepAbort& abort, StateLease* begun)
-      : plan(*part.plan),
-        measure(plan.ShouldMeasure(plan.CountStep())),
-        state(plan, begun),
-        walker(plan, *state, part.services, queue, abort, measure, part.trace) {}
-  const Plan& plan;
-  const bool measure;
-  StateLease state;
-  FlatWalker walker;
+// One partition in a step that counts: its values and its walker.
+class CountingRun {
+ public:
+  CountingRun(PartitionRun& part, ReadyQueue& queue, StepAbort& abort, StateLease* begun)
+      : plan_(*part.plan), measure_(plan_.ShouldMeasure(plan_.CountStep())), state_(plan_, begun) {
+    if (FrameState* frames = (*state_).frames(); frames != nullptr) {
+      walker_.emplace<FrameWalker>(plan_, *frames, part.services, queue, abort, measure_, part.trace);
+    } else {
+      walker_.emplace<FlatWalker>(plan_, *state_, part.services, queue, abort, measure_, part.trace);
+    }
+  }
+  Walker& walker() {
+    if (FrameWalker* frames = std::get_if<FrameWalker>(&walker_)) return *frames;
+    return std::get<FlatWalker>(walker_);
+  }
+  Status Finish(bool ok) {
+    if (measure_) plan_.UpdateParallelism();
+    return walker().Finish(ok);
+  }
+
+ private:
+  const Plan& plan_;
+  const bool measure_;
+  StateLease state_;
+  std::variant<std::monostate, FlatWalker, FrameWalker> walker_;
 };
 
-// RunByCounting; with `begun`, of one partition whose nodes before `first` have run.
+// A step from its first node to its last.
+class CountingStep {
+ public:
+  explicit CountingStep(RefPtr<ReadyQueue> queue, const StepServices& services)
+      : queue_(std::move(queue)),
+        cancellation_(*services.cancellation),
+        abort_(services.rendezvous, services.cancellation) {}
+
+  // With `begun`, of one partition whose nodes before `first` have run. False: the step was cancelled before.
+  bool Start(std::span<PartitionRun> partitions, StateLease* begun, uint32_t first) {
+    token_ = cancellation_.Register([this] { abort_.Abort(errors::Cancelled("Step was cancelled")); });
+    if (token_ == CancellationManager::kInvalidToken) return false;
+    for (PartitionRun& part : partitions)
+      runs_.push_back(std::make_unique<CountingRun>(part, *queue_, abort_, begun));
+    for (const auto& run : runs_) run->walker().Start(first);
+    return true;
+  }
+  ReadyQueue& queue() { return *queue_; }
+  // When nothing of the step runs any more.
+  Status Finish() {
+    cancellation_.Deregister(token_);
+    Status status = abort_.status();
+    const bool ok = status.ok();
+    for (const auto& run : runs_) status.Update(run->Finish(ok));
+    return status;
+  }
+
+ private:
+  const RefPtr<ReadyQueue> queue_;
+  CancellationManager& cancellation_;
+  StepAbort abort_;
+  CancellationManager::Token token_ = CancellationManager::kInvalidToken;
+  std::vector<std::unique_ptr<CountingRun>> runs_;
+};
+
 Status Count(std::span<PartitionRun> partitions, ThreadPool* pool, StateLease* begun, uint32_t first) {
-  const StepServices& services = partitions.front().services;
-  const RefPtr<ReadyQueue> queue = MakeRef<ReadyQueue>(pool);
-  StepAbort abort(services.rendezvous, services.cancellation);
-  const CancellationManager::Token token =
-      services.cancellation->Register([&abort] { abort.Abort(errors::Cancelled("Step was cancelled")); });
-  if (token == CancellationManager::kInvalidToken) {
+  CountingStep step(MakeRef<ReadyQueue>(pool), partitions.front().services);
+  if (!step.Start(partitions, begun, first)) {
     if (begun != nullptr) (**begun).DropValues();
     return errors::Cancelled("Step was cancelled");
   }
-  std::deque<FlatRun> runs;
-  for (PartitionRun& part : partitions) runs.emplace_back(part, *queue, abort, begun);
-  for (FlatRun& run : runs) {
-    if (first == 0) {
-      run.walker.Start();
-    } else {
-      run.walker.StartAt(first);
-    }
+  step.queue().WorkUntilDone();
+  return step.Finish();
+}
+
+// A step without a thread of its own; frees itself.
+struct DetachedStep {
+  DetachedStep(std::vector<PartitionRun> p, ThreadPool* pool, StepDone d)
+      : partitions(std::move(p)),
+        done(std::move(d)),
+        step(MakeRef<ReadyQueue>(pool, [this] { End(); }), partitions.front().services) {}
+
+  void End() {
+    const Status status = step.Finish();
+    StepDone finish = std::move(done);
+    delete this;
+    finish(status);
   }
-  queue->WorkUntilDone();
-  services.cancellation->Deregister(token);
-  const Status status = abort.status();
-  for (FlatRun& run : runs) {
-    if (!status.ok()) (*run.state).DropValues();
-    if (run.measure) run.plan.UpdateParallelism();
-  }
-  return status;
+
+  std::vector<PartitionRun> partitions;
+  StepDone done;
+  CountingStep step;
+};
+
+bool Sequential(const Plan& plan, ThreadPool* pool) {
+  return plan.frames().empty() && !plan.has_async() && (pool == nullptr || !plan.worth_parallel());
 }
 
 }  // namespace
@@ -84,7 +139,10 @@ Status RunPartitions(std::span<PartitionRun> partitions, ThreadPool* pool) {
   if (partitions.size() != 1) return partitions.empty() ? Status() : RunByCounting(partitions, pool);
   PartitionRun& part = partitions.front();
   const Plan& plan = *part.plan;
-  if (plan.has_async() || (pool != nullptr && plan.worth_parallel())) return RunByCounting(partitions, pool);
+  if (!Sequential(plan, pool)) {
+    const bool parallel = plan.frames().empty() || plan.worth_parallel();
+    return RunByCounting(partitions, parallel ? pool : nullptr);
+  }
   const bool measure = plan.ShouldMeasure(plan.CountStep());
   StateLease state(plan);
   uint32_t waits_at = 0;
@@ -94,6 +152,26 @@ Status RunPartitions(std::span<PartitionRun> partitions, ThreadPool* pool) {
     return Count(partitions, pool, &state, waits_at);
   if (measure && status.ok()) plan.UpdateParallelism();
   return status;
+}
+
+void StartPartitions(std::vector<PartitionRun> partitions, ThreadPool* pool, StepDone done) {
+  if (pool != nullptr && pool->parallelism() <= 1) pool = nullptr;
+  if (partitions.size() == 1 && Sequential(*partitions[0].plan, pool)) {
+    const Status status = RunPartitions(partitions, pool);
+    return done(status);
+  }
+  if (partitions.empty()) return done(Status());
+  auto* const step = new DetachedStep(std::move(partitions), pool, std::move(done));
+  const RefPtr<ReadyQueue> queue = ShareRef(&step->step.queue());
+  // Without this the step would be over before its last partition has started.
+  queue->BeginAsync();
+  if (!step->step.Start(step->partitions, nullptr, 0)) {
+    StepDone finish = std::move(step->done);
+    delete step;
+    return finish(errors::Cancelled("Step was cancelled"));
+  }
+  queue->WorkWhileReady();
+  queue->EndAsync();
 }
 
 }  // namespace millrace

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
+#include "base/function.h"
 #include "base/thread_pool.h"
 #include "exec/kernel_runner.h"
 #include "exec/plan.h"
@@ -27,5 +29,12 @@ Status RunPartitions(std::span<PartitionRun> partitions, ThreadPool* pool);
 // The same by counting down dependencies, whatever the costs say: several partitions, asynchronous kernels
 // and several threads need it. REQUIRES: at least one partition.
 Status RunByCounting(std::span<PartitionRun> partitions, ThreadPool* pool);
+
+using StepDone = UniqueFunction<void(const Status&)>;
+
+// The same without a thread that waits: nodes run on the calling thread until one has to wait for something,
+// and then on whichever thread brings it. `done` is called once, when nothing of the step runs any more,
+// perhaps before this returns. What services point to must live until then.
+void StartPartitions(std::vector<PartitionRun> partitions, ThreadPool* pool, StepDone done);
 
 }  // namespace millrace

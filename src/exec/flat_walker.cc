@@ -14,22 +14,6 @@ constexpr uint32_t kExpensiveNs = 10'000;
 
 }  // namespace
 
-void StepAbort::Abort(const Status& status) {
-  {
-    MutexLock lock(mu_);
-    if (!status_.ok()) return;
-    status_ = status;
-  }
-  aborted_.store(true, std::memory_order_relaxed);
-  if (rendezvous_ != nullptr) rendezvous_->StartAbort(status);
-  cancellation_->StartCancel();
-}
-
-Status StepAbort::status() const {
-  MutexLock lock(mu_);
-  return status_;
-}
-
 // What an asynchronous kernel needs while no thread is with it.
 struct FlatWalker::AsyncRun {
   AsyncRun(FlatWalker& w, uint32_t i, const PlanNode& node)
@@ -54,27 +38,27 @@ FlatWalker::FlatWalker(const Plan& plan, StepState& state, const StepServices& s
       measure_(measure),
       trace_(trace) {}
 
-void FlatWalker::Start() {
+void FlatWalker::Start(uint32_t first) {
   state_.ResetPending();
-  std::vector<ReadyQueue::Item> items;
-  if (queue_.parallel()) {
-    for (uint32_t root : plan_.roots()) items.push_back({this, root});
+  std::vector<ReadyItem> items;
+  if (first > 0) {
+    NodeList ready(plan_.roots().begin(), plan_.roots().end());
+    for (uint32_t i = 0; i < first; ++i) Propagate(i, &ready);
+    for (const uint32_t node : ready) {
+      if (node >= first) items.push_back({.walker = this, .node = node});
+    }
+  } else if (queue_.parallel()) {
+    for (uint32_t root : plan_.roots()) items.push_back({.walker = this, .node = root});
   } else if (!plan_.roots().empty()) {
     // One thread takes them all in one go: see RunFrom.
-    items.push_back({this, plan_.roots().front()});
+    items.push_back({.walker = this, .node = plan_.roots().front()});
   }
   queue_.Push(items);
 }
 
-void FlatWalker::StartAt(uint32_t first) {
-  state_.ResetPending();
-  NodeList ready(plan_.roots().begin(), plan_.roots().end());
-  for (uint32_t i = 0; i < first; ++i) Propagate(i, &ready);
-  std::vector<ReadyQueue::Item> items;
-  for (const uint32_t node : ready) {
-    if (node >= first) items.push_back({this, node});
-  }
-  queue_.Push(items);
+Status FlatWalker::Finish(bool ok) {
+  if (!ok) state_.DropValues();
+  return Status();
 }
 
 bool FlatWalker::Expensive(uint32_t index) const {
@@ -83,10 +67,11 @@ bool FlatWalker::Expensive(uint32_t index) const {
   return plan_.cost_ns(index) > kExpensiveNs;
 }
 
-void FlatWalker::RunFrom(uint32_t first) {
+void FlatWalker::RunFrom(const ReadyItem& item) {
+  const uint32_t first = item.node;
   NodeList ready{first};
   NodeList now_ready;
-  std::vector<ReadyQueue::Item> surplus;
+  std::vector<ReadyItem> surplus;
   std::vector<TensorValue> outputs(plan_.max_outputs());
   if (!queue_.parallel() && first == 0) {  // the first node is a root, and only Start() puts it on the queue
     ready.assign(plan_.roots().rbegin(), plan_.roots().rend());
@@ -101,7 +86,7 @@ void FlatWalker::RunFrom(uint32_t first) {
     surplus.clear();
     for (uint32_t next : now_ready) {
       if (queue_.parallel() && Expensive(next)) {
-        surplus.push_back({this, next});
+        surplus.push_back({.walker = this, .node = next});
       } else {
         ready.push_back(next);
       }
@@ -146,7 +131,7 @@ bool FlatWalker::RunNode(uint32_t index, TensorValue* outputs) {
     abort_.Abort(AddNodeContext(status, plan_.graph_node(index)));
     return false;
   }
-  status = Finish(index, outputs);
+  status = HandOn(index, outputs);
   if (!status.ok()) {
     abort_.Abort(status);
     return false;
@@ -154,7 +139,7 @@ bool FlatWalker::RunNode(uint32_t index, TensorValue* outputs) {
   return true;
 }
 
-Status FlatWalker::Finish(uint32_t index, TensorValue* outputs) {
+Status FlatWalker::HandOn(uint32_t index, TensorValue* outputs) {
   const PlanNode& node = plan_.node(index);
   ReleaseInputs(state_.slots() + node.first_input, node.num_inputs);
   return DeliverOutputs(plan_, index, outputs, state_.slots());
@@ -178,7 +163,7 @@ void FlatWalker::FinishAsync(AsyncRun* finished, const Status& status) {
   Status result = status;
   if (result.ok()) {
     if (trace_ != nullptr) trace_->Record(plan_, index, run->start_ns, trace_->NowNs(), run->outputs.data());
-    result = Finish(index, run->outputs.data());
+    result = HandOn(index, run->outputs.data());
   } else {
     result = AddNodeContext(result, plan_.graph_node(index));
   }
@@ -187,8 +172,8 @@ void FlatWalker::FinishAsync(AsyncRun* finished, const Status& status) {
   } else {
     NodeList ready;
     Propagate(index, &ready);
-    std::vector<ReadyQueue::Item> items;
-    for (uint32_t next : ready) items.push_back({this, next});
+    std::vector<ReadyItem> items;
+    for (uint32_t next : ready) items.push_back({.walker = this, .node = next});
     queue->Push(items);
   }
   queue->EndAsync();

@@ -30,9 +30,11 @@ StatusOr<std::unique_ptr<Plan>> Plan::Build(std::unique_ptr<Graph> graph, Device
   std::unique_ptr<Plan> plan(new Plan(std::move(graph), device));
   MR_ASSIGN_OR_RETURN(std::vector<Node*> order, TopologicalOrder(*plan->graph_));
   std::erase_if(order, [](const Node* n) { return !n->IsOp(); });
+  MR_RETURN_IF_ERROR(plan->SortByFrame(&order));
   MR_RETURN_IF_ERROR(plan->CreateKernels(order, kernels));
   plan->LayOutNodes(order);
   plan->LayOutEdges(order);
+  plan->LayOutFrames();
   plan->kernel_of_ = {};
   plan->index_of_ = {};
   return plan;
@@ -45,20 +47,31 @@ Plan::~Plan() {
 Status Plan::CreateKernels(const std::vector<Node*>& order, KernelSource kernels) {
   kernel_of_.resize(graph_->num_node_ids());
   for (const Node* node : order) {
-    if (node->traits().is_control_flow) {
-      return errors::Unimplemented("Node '", node->name(), "' (op ", node->op_name(),
-                                   "): control flow is not supported by this executor");
-    }
-    if (IsNoOp(*node)) continue;
+    if (IsNoOp(*node) || FlowOf(*node) == Flow::kTrigger) continue;
     MR_ASSIGN_OR_RETURN(kernel_of_[node->id()], kernels(*node));
   }
+  return Status();
+}
+
+Status Plan::SortByFrame(std::vector<Node*>* order) {
+  if (std::none_of(order->begin(), order->end(), [](const Node* n) { return n->traits().is_control_flow; })) {
+    return Status();
+  }
+  MR_ASSIGN_OR_RETURN(flow_, FindFrames(*graph_, *order));
+  std::stable_sort(order->begin(), order->end(), [this](const Node* a, const Node* b) {
+    return flow_.frame_of[a->id()] < flow_.frame_of[b->id()];
+  });
+  frames_.resize(flow_.frames.size());
   return Status();
 }
 
 // A constant that waits for nothing needs no run: its tensor sits in its consumers' slots.
 bool Plan::IsConstant(const Node& node) const {
   const OpKernel* kernel = kernel_of_[node.id()].get();
-  return kernel != nullptr && kernel->ConstantOutput() != nullptr && !HasOpInput(node);
+  if (kernel == nullptr || kernel->ConstantOutput() == nullptr || HasOpInput(node)) return false;
+  // A Merge takes what arrives.
+  return frames_.empty() || std::none_of(node.out_edges().begin(), node.out_edges().end(),
+                                         [](const Edge* e) { return FlowOf(*e->dst) == Flow::kMerge; });
 }
 
 void Plan::LayOutNodes(const std::vector<Node*>& order) {
@@ -79,6 +92,7 @@ void Plan::LayOutNodes(const std::vector<Node*>& order) {
       p.has_ref_inputs =
           std::any_of(node->data_in_edges().begin(), node->data_in_edges().end(),
                       [](const Edge* e) { return IsRefType(e->src->output_type(e->src_output)); });
+      if (!frames_.empty()) SetFlow(*node, &p);
       num_slots_ += p.num_inputs;
       max_outputs_ = std::max(max_outputs_, p.num_outputs);
       has_async_ |= p.async != nullptr && !p.async->tries();
@@ -89,6 +103,45 @@ void Plan::LayOutNodes(const std::vector<Node*>& order) {
   nodes_.emplace_back();
   costs_ = std::vector<std::atomic<uint32_t>>(num_nodes_);
   initial_pending_.assign(num_nodes_, 0);
+}
+
+void Plan::SetFlow(const Node& node, PlanNode* p) {
+  p->flow = FlowOf(node);
+  p->is_transfer = node.traits().is_send || node.traits().is_recv;
+  p->index_used = p->flow == Flow::kMerge && std::any_of(node.out_edges().begin(), node.out_edges().end(),
+                                                         [](const Edge* e) { return e->src_output == 1; });
+  if (p->flow == Flow::kEnter) p->constant = node.Attr<bool>("is_constant").value_or(false);
+  p->frame = static_cast<uint32_t>(flow_.frame_of[node.id()]);
+  p->target_frame = static_cast<uint32_t>(flow_.target_of[node.id()]);
+  FrameLayout& frame = frames_[p->frame];
+  const auto index = static_cast<uint32_t>(nodes_.size() - 1);
+  if (frame.end_node == 0) {
+    frame.first_node = index;
+    frame.first_slot = num_slots_;
+  }
+  frame.end_node = index + 1;
+  frame.end_slot = num_slots_ + p->num_inputs;
+  if (node.op_name() == "_Retval") fetches_.push_back(index);
+}
+
+void Plan::LayOutFrames() {
+  if (frames_.empty()) return;
+  for (size_t i = 0; i < frames_.size(); ++i) {
+    const Frames::Frame& f = flow_.frames[i];
+    frames_[i].parent = f.parent;
+    frames_[i].parallel_iterations = static_cast<uint32_t>(f.parallel_iterations);
+    frames_[i].num_enters = static_cast<uint32_t>(f.num_enters);
+    frames_[i].name_hash = Hash64(f.name);
+  }
+  initial_counts_.resize(num_nodes_);
+  for (int i = 0; i < num_nodes_; ++i) {
+    PendingCount& count = initial_counts_[i];
+    count.waits = initial_pending_[i];
+    if (nodes_[i].flow != Flow::kMerge) continue;
+    const auto data = static_cast<int32_t>(nodes_[i].num_inputs);
+    count.waits = 1 + 2 * (initial_pending_[i] - data);
+  }
+  flow_ = Frames();
 }
 
 void Plan::LayOutEdges(const std::vector<Node*>& order) {
@@ -146,6 +199,14 @@ void Plan::RecordCost(uint32_t i, uint64_t ns) const {
 }
 
 void Plan::UpdateParallelism() const {
+  if (!frames_.empty()) {
+    // How often a node runs is not known: two that are worth a thread each may meet.
+    const auto expensive = std::count_if(costs_.begin(), costs_.end(), [](const std::atomic<uint32_t>& cost) {
+      return cost.load(std::memory_order_relaxed) > kWakeCostNs;  // advice only
+    });
+    worth_parallel_.store(expensive > 1, std::memory_order_relaxed);
+    return;
+  }
   // With unlimited threads the step takes as long as its longest path; what it could gain must pay for
   // wake-ups.
   std::vector<uint64_t> finish(num_nodes_, 0);

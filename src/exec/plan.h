@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/function.h"
+#include "graph/frames.h"
 #include "graph/graph.h"
 #include "kernel/kernel_context.h"
 #include "kernel/op_kernel.h"
@@ -33,6 +34,30 @@ struct PlanNode {
   uint32_t direct_slot = kNoSlot;  // where the only output goes when it has just one consumer
   int node_id = 0;                 // in graph()
   bool has_ref_inputs = false;     // some input comes from a reference output
+  // In a plan with frames:
+  Flow flow = Flow::kNone;
+  bool is_transfer = false;   // Send, Recv: run even when dead
+  bool index_used = false;    // of a Merge: something takes output 1
+  bool constant = false;      // of an Enter: the value holds for all iterations
+  uint32_t frame = 0;         // where it runs
+  uint32_t target_frame = 0;  // where its outputs go
+};
+
+// What a walker waits for before a node runs. Of a Merge: the lowest bit is set until an input that is alive
+// has come, and each control edge counts two.
+struct PendingCount {
+  int32_t waits = 0;
+  int32_t dead = 0;  // inputs that came dead
+};
+
+// The part of a plan that runs in one frame: nodes and input slots lie together.
+struct FrameLayout {
+  uint32_t first_node = 0, end_node = 0;
+  uint32_t first_slot = 0, end_slot = 0;
+  int parent = -1;
+  uint32_t parallel_iterations = 1;
+  uint32_t num_enters = 0;
+  uint64_t name_hash = 0;
 };
 
 struct PlanEdge {
@@ -74,6 +99,10 @@ class Plan {
   uint32_t max_outputs() const { return max_outputs_; }
   // Whether some asynchronous kernel has to be started as such: it can't be tried first.
   bool has_async() const { return has_async_; }
+  // With switches or loops the frame walker has to run it: frames()[0] is the top. Else empty.
+  std::span<const FrameLayout> frames() const { return frames_; }
+  std::span<const PendingCount> initial_counts() const { return initial_counts_; }  // with frames
+  std::span<const uint32_t> fetches() const { return fetches_; }  // with frames: _Retval nodes
   const Node& graph_node(uint32_t i) const { return *graph_->node(nodes_[i].node_id); }
   struct ConstantSlot {
     uint32_t slot;
@@ -99,8 +128,12 @@ class Plan {
  private:
   explicit Plan(std::unique_ptr<Graph> graph, Device& device) : graph_(std::move(graph)), device_(device) {}
   Status CreateKernels(const std::vector<Node*>& order, KernelSource kernels);
+  // With control flow: sorts the nodes by frame.
+  Status SortByFrame(std::vector<Node*>* order);
   void LayOutNodes(const std::vector<Node*>& order);
   void LayOutEdges(const std::vector<Node*>& order);
+  void LayOutFrames();
+  void SetFlow(const Node& node, PlanNode* p);
   bool IsConstant(const Node& node) const;
 
   static constexpr int kStateCache = 8;
@@ -117,6 +150,10 @@ class Plan {
   std::vector<uint32_t> roots_;
   std::vector<int32_t> initial_pending_;
   std::vector<ConstantSlot> constant_slots_;
+  Frames flow_;  // during Build
+  std::vector<FrameLayout> frames_;
+  std::vector<PendingCount> initial_counts_;
+  std::vector<uint32_t> fetches_;
   std::vector<int32_t> index_of_;  // by node id; -1: not a plan node. Empty after Build.
   std::vector<std::shared_ptr<OpKernel>> kernels_;
   std::vector<std::shared_ptr<OpKernel>> kernel_of_;  // by node id, during Build

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "exec/flat_walker.h"
-
 namespace millrace {
 namespace {
 
@@ -18,6 +16,7 @@ constexpr auto kSpin = std::chrono::microseconds(20);
 void ReadyQueue::Push(std::span<const Item> items) {
   if (items.empty()) return;
   int wanted = 0;
+  bool work_here = false;
   {
     MutexLock lock(mu_);
     items_.insert(items_.end(), items.begin(), items.end());
@@ -25,14 +24,40 @@ void ReadyQueue::Push(std::span<const Item> items) {
     const int waiting = std::min<int>(waiting_, static_cast<int>(items.size()));
     for (int i = 0; i < waiting; ++i) changed_.NotifyOne();
     if (pool_ != nullptr) {
-      wanted = std::min<int>(static_cast<int>(items.size()) - waiting, pool_->parallelism() - 1 - helpers_);
+      // A step with a thread of its own has that one, too.
+      const int most = pool_->parallelism() - (detached_ ? 0 : 1);
+      wanted = std::min<int>(static_cast<int>(items.size()) - waiting, most - helpers_);
       wanted = std::max(wanted, 0);
       helpers_ += wanted;
+    } else if (detached_ && helpers_ == 0) {
+      ++helpers_;
+      work_here = true;
     }
   }
+  if (work_here) Help();
   for (int i = 0; i < wanted; ++i) {
     pool_->Schedule([self = ShareRef(this)] { self->Help(); });
   }
+}
+
+void ReadyQueue::WorkWhileReady() {
+  {
+    MutexLock lock(mu_);
+    ++helpers_;
+  }
+  Help();
+}
+
+// Of the threads that see the end of a detached step, the first takes the callback.
+void ReadyQueue::CheckDone() {
+  UniqueFunction<void()> when_done;
+  {
+    MutexLock lock(mu_);
+    if (!Idle() || !when_done_) return;
+    when_done = std::move(when_done_);
+    when_done_ = nullptr;
+  }
+  when_done();
 }
 
 void ReadyQueue::BeginAsync() {
@@ -41,12 +66,14 @@ void ReadyQueue::BeginAsync() {
 }
 
 void ReadyQueue::EndAsync() {
-  MutexLock lock(mu_);
-  --pending_async_;
-  if (Idle()) {
+  {
+    MutexLock lock(mu_);
+    --pending_async_;
+    if (!Idle()) return;
     maybe_work_.store(true, std::memory_order_relaxed);
     changed_.NotifyAll();
   }
+  if (detached_) CheckDone();
 }
 
 bool ReadyQueue::TakeAndRun() {
@@ -61,13 +88,15 @@ bool ReadyQueue::TakeAndRun() {
     items_.pop_front();
     ++active_;
   }
-  item.walker->RunFrom(item.node);
-  MutexLock lock(mu_);
-  --active_;
-  if (Idle()) {
+  item.walker->RunFrom(item);
+  {
+    MutexLock lock(mu_);
+    --active_;
+    if (!Idle()) return true;
     maybe_work_.store(true, std::memory_order_relaxed);
     changed_.NotifyAll();
   }
+  if (detached_) CheckDone();
   return true;
 }
 
@@ -93,10 +122,15 @@ void ReadyQueue::WorkUntilDone() {
 }
 
 void ReadyQueue::Help() {
-  while (TakeAndRun()) {
+  while (true) {
+    while (TakeAndRun()) {
+    }
+    MutexLock lock(mu_);
+    // What came since was left to this thread.
+    if (!items_.empty()) continue;
+    --helpers_;
+    return;
   }
-  MutexLock lock(mu_);
-  --helpers_;
 }
 
 }  // namespace millrace

@@ -7,26 +7,27 @@
 #include <deque>
 #include <span>
 
+#include "base/function.h"
 #include "base/mutex.h"
 #include "base/thread_pool.h"
+#include "exec/walker.h"
 #include "millrace/ref.h"
 
 namespace millrace {
 
-class FlatWalker;
-
-// The nodes of one step that are ready and not yet taken, of all its partitions. The thread that runs the
-// step works on it until the step is over; when there is more than it can take, workers of the pool help.
-// Thread-safe.
+// The nodes of one step that are ready and not yet taken, of all its partitions. Either the thread that runs
+// the step works on it until the step is over, or whoever finds that the step is over calls `when_done`. When
+// there is more than one thread can take, workers of the pool help. Thread-safe.
 class ReadyQueue : public RefCounted {
  public:
-  struct Item {
-    FlatWalker* walker;
-    uint32_t node;
-  };
+  using Item = ReadyItem;
 
-  // `pool` null: the step's own thread does everything.
+  // `pool` null: the step's own thread does everything; without such a thread, whoever makes a node ready.
   explicit ReadyQueue(ThreadPool* pool) : pool_(pool) {}
+  // For a step without a thread of its own. `when_done` runs once, on the thread that did the last piece of
+  // work.
+  ReadyQueue(ThreadPool* pool, UniqueFunction<void()> when_done)
+      : pool_(pool), detached_(true), when_done_(std::move(when_done)) {}
 
   bool parallel() const { return pool_ != nullptr; }
   void Push(std::span<const Item> items) MR_EXCLUDES(mu_);
@@ -35,14 +36,18 @@ class ReadyQueue : public RefCounted {
   void EndAsync() MR_EXCLUDES(mu_);
   // Works until nothing is ready, nothing runs and no asynchronous kernel is pending.
   void WorkUntilDone() MR_EXCLUDES(mu_);
+  // Works until nothing is ready; for a step without a thread of its own.
+  void WorkWhileReady() MR_EXCLUDES(mu_);
 
  private:
   void Help() MR_EXCLUDES(mu_);
+  void CheckDone() MR_EXCLUDES(mu_);
   bool TakeAndRun() MR_EXCLUDES(mu_);
   bool Idle() const MR_REQUIRES(mu_) { return items_.empty() && active_ == 0 && pending_async_ == 0; }
   void SpinWhileEmpty() const;
 
   ThreadPool* const pool_;
+  const bool detached_ = false;
   // Hints for spinning: changes of what mu_ guards, published for readers that don't lock.
   std::atomic<bool> maybe_work_{false};
   Mutex mu_;
@@ -52,6 +57,7 @@ class ReadyQueue : public RefCounted {
   int pending_async_ MR_GUARDED_BY(mu_) = 0;
   int helpers_ MR_GUARDED_BY(mu_) = 0;  // scheduled or working
   int waiting_ MR_GUARDED_BY(mu_) = 0;
+  UniqueFunction<void()> when_done_ MR_GUARDED_BY(mu_);
 };
 
 }  // namespace millrace

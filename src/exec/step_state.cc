@@ -4,7 +4,13 @@
 
 namespace millrace {
 
-StepState::StepState(const Plan& plan) : plan_(plan), slots_(plan.num_slots()), outputs_(plan.max_outputs()) {
+StepState::StepState(const Plan& plan) : plan_(plan) {
+  if (!plan.frames().empty()) {
+    frames_ = std::make_unique<FrameState>(plan);
+    return;
+  }
+  slots_.resize(plan.num_slots());
+  outputs_.resize(plan.max_outputs());
   for (const Plan::ConstantSlot& c : plan.constant_slots()) {
     slots_[c.slot].kind = TensorValue::Kind::kConstant;
     slots_[c.slot].borrowed = c.tensor;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "exec/frame_state.h"
 #include "exec/plan.h"
 
 namespace millrace {
@@ -23,6 +24,8 @@ class StepState {
   // REQUIRES: ResetPending was called in this step.
   std::atomic<int32_t>& pending(uint32_t node) { return pending_[node]; }
   void ResetPending();
+  // With frames they hold the values, and there are no slots here; else null.
+  FrameState* frames() const { return frames_.get(); }
   // Drops what a step that failed has left.
   void DropValues();
 
@@ -31,6 +34,7 @@ class StepState {
   std::vector<TensorValue> slots_;
   std::vector<TensorValue> outputs_;
   std::unique_ptr<std::atomic<int32_t>[]> pending_;
+  std::unique_ptr<FrameState> frames_;
 };
 
 }  // namespace millrace

@@ -145,6 +145,15 @@ class KernelContext {
     return in.tensor();
   }
 
+  // Which execution of a loop this runs in, and the number of the iteration; 0 and 0 outside of loops. The
+  // same in all partitions of the step.
+  uint64_t frame() const { return frame_; }
+  int64_t iteration() const { return iteration_; }
+  void set_frame(uint64_t frame, int64_t iteration) {
+    frame_ = frame;
+    iteration_ = iteration;
+  }
+
   // Services.
   const StepServices& step() const { return *step_; }
   int64_t step_id() const { return step_->step_id; }
@@ -177,6 +186,8 @@ class KernelContext {
   const OpKernel* kernel_;
   TensorValue* inputs_;
   TensorValue* outputs_;
+  uint64_t frame_ = 0;
+  int64_t iteration_ = 0;
 };
 
 }  // namespace millrace

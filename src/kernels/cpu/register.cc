@@ -13,6 +13,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterCastKernels(registry);
   RegisterConcatKernels(registry);
   RegisterConstantKernels(registry);
+  RegisterControlFlowKernels(registry);
   RegisterFileKernels(registry);
   RegisterGatherKernels(registry);
   RegisterIdentityKernels(registry);

@@ -15,6 +15,7 @@ void RegisterCallFrameKernels(KernelRegistry& registry);
 void RegisterCastKernels(KernelRegistry& registry);
 void RegisterConcatKernels(KernelRegistry& registry);
 void RegisterConstantKernels(KernelRegistry& registry);
+void RegisterControlFlowKernels(KernelRegistry& registry);
 void RegisterFileKernels(KernelRegistry& registry);
 void RegisterGatherKernels(KernelRegistry& registry);
 void RegisterIdentityKernels(KernelRegistry& registry);

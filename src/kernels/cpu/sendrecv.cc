@@ -7,36 +7,63 @@
 namespace millrace {
 namespace {
 
-Rendezvous::Key ReadKey(KernelConstruction& c) {
-  const auto incarnation = static_cast<uint64_t>(c.Attr<int64_t>("send_device_incarnation"));
-  return Rendezvous::Key::Make(c.Attr<std::string>("send_device"), incarnation,
-                               c.Attr<std::string>("recv_device"), c.Attr<std::string>("tensor_name"));
-}
+// The key of a transfer: made once for outside of loops, and anew for each iteration of one.
+class TransferKey {
+ public:
+  explicit TransferKey(KernelConstruction& c)
+      : send_device_(c.Attr<std::string>("send_device")),
+        recv_device_(c.Attr<std::string>("recv_device")),
+        tensor_name_(c.Attr<std::string>("tensor_name")),
+        incarnation_(static_cast<uint64_t>(c.Attr<int64_t>("send_device_incarnation"))),
+        key_(Make(0, 0)) {}
+
+  // Calls fn with the key.
+  template <typename F>
+  auto With(const KernelContext& context, const F& fn) const {
+    if (context.frame() == 0) return fn(key_);
+    return fn(Make(context.frame(), context.iteration()));
+  }
+
+ private:
+  Rendezvous::Key Make(uint64_t frame, int64_t iteration) const {
+    return Rendezvous::Key::Make(send_device_, incarnation_, recv_device_, tensor_name_, frame, iteration);
+  }
+
+  const std::string send_device_;
+  const std::string recv_device_;
+  const std::string tensor_name_;
+  const uint64_t incarnation_;
+  const Rendezvous::Key key_;
+};
 
 Status NoRendezvous() { return errors::Internal("Op kernel context needs to provide a rendezvous."); }
 
 class SendKernel final : public OpKernel {
  public:
-  explicit SendKernel(KernelConstruction& c) : OpKernel(c), key_(ReadKey(c)) {}
+  explicit SendKernel(KernelConstruction& c) : OpKernel(c), key_(c) {}
   Status Compute(KernelContext& context) override {
     if (context.rendezvous() == nullptr) return NoRendezvous();
     const bool dead = context.input_is_dead(0);
-    return context.rendezvous()->Send(key_, dead ? Tensor() : context.TakeInput(0), dead);
+    return key_.With(context, [&](const Rendezvous::Key& key) {
+      return context.rendezvous()->Send(key, dead ? Tensor() : context.TakeInput(0), dead);
+    });
   }
 
  private:
-  const Rendezvous::Key key_;
+  const TransferKey key_;
 };
 
 class RecvKernel final : public AsyncOpKernel {
  public:
-  explicit RecvKernel(KernelConstruction& c) : AsyncOpKernel(c), key_(ReadKey(c)) {}
+  explicit RecvKernel(KernelConstruction& c) : AsyncOpKernel(c), key_(c) {}
   void ComputeAsync(KernelContext& context, Done done) override {
     if (context.rendezvous() == nullptr) return done(NoRendezvous());
-    context.rendezvous()->RecvAsync(
-        key_, [&context, finish = std::move(done)](Status status, Tensor tensor, bool is_dead) mutable {
-          finish(status.ok() ? Deliver(context, std::move(tensor), is_dead) : std::move(status));
-        });
+    key_.With(context, [&](const Rendezvous::Key& key) {
+      context.rendezvous()->RecvAsync(
+          key, [&context, finish = std::move(done)](Status status, Tensor tensor, bool is_dead) mutable {
+            finish(status.ok() ? Deliver(context, std::move(tensor), is_dead) : std::move(status));
+          });
+    });
   }
 
  private:
@@ -53,7 +80,7 @@ class RecvKernel final : public AsyncOpKernel {
     return Status();
   }
 
-  const Rendezvous::Key key_;
+  const TransferKey key_;
 };
 
 }  // namespace

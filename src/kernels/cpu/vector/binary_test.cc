@@ -137,13 +137,16 @@ void ExpectComparisons(DataType type) {
 template <typename T>
 void ExpectInteger(DataType type) {
   using U = std::make_unsigned_t<T>;
-  using Wide = __int128;  // no operation on T overflows it
+  using Wide = __int128;  // what other operations on T can't overflow
   const auto expect = [type](BinaryOp op, std::function<Wide(Wide, Wide)> want) {
     ExpectFunction<T, T>(op, type, [want](T a, T b) { return static_cast<T>(static_cast<U>(want(a, b))); });
   };
   expect(BinaryOp::kAdd, [](Wide a, Wide b) { return a + b; });
   expect(BinaryOp::kSub, [](Wide a, Wide b) { return a - b; });
-  expect(BinaryOp::kMul, [](Wide a, Wide b) { return a * b; });
+  // Only uint64 can overflow it, and then the low bits are right.
+  expect(BinaryOp::kMul, [](Wide a, Wide b) {
+    return static_cast<Wide>(static_cast<unsigned __int128>(a) * static_cast<unsigned __int128>(b));
+  });
   expect(BinaryOp::kDiv, [](Wide a, Wide b) { return a / b; });
   expect(BinaryOp::kMod, [](Wide a, Wide b) { return a % b; });
   const auto floor_div = [](Wide a, Wide b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); };

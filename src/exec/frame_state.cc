@@ -1,0 +1,108 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "exec/frame_state.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "base/hash.h"
+
+namespace millrace {
+
+FrameState::FrameState(const Plan& plan) : outputs(plan.max_outputs()), plan_(plan) {
+  free_iterations_.resize(plan.frames().size());
+}
+
+FrameIteration* FrameState::Take(uint32_t layout) {
+  const FrameLayout& f = plan_.frames()[layout];
+  std::vector<FrameIteration*>& free = free_iterations_[layout];
+  FrameIteration* iteration;
+  if (!free.empty()) {
+    iteration = free.back();
+    free.pop_back();
+  } else {
+    iteration = &iterations_.emplace_back();
+    iteration->slots = std::make_unique<TensorValue[]>(f.end_slot - f.first_slot);
+    iteration->counts = std::make_unique<PendingCount[]>(f.end_node - f.first_node);
+    if (layout == 0) {
+      for (const Plan::ConstantSlot& c : plan_.constant_slots()) {
+        TensorValue& slot = iteration->slots[c.slot - f.first_slot];
+        slot.kind = TensorValue::Kind::kConstant;
+        slot.borrowed = c.tensor;
+      }
+    }
+  }
+  iteration->outstanding = 0;
+  std::copy(plan_.initial_counts().begin() + f.first_node, plan_.initial_counts().begin() + f.end_node,
+            iteration->counts.get());
+  return iteration;
+}
+
+FrameIteration* FrameState::StartTop() {
+  if (top_.iterations.empty()) return NewIteration(&top_);
+  FrameIteration* top = top_.iterations.front();
+  const FrameLayout& f = plan_.frames()[0];
+  std::copy(plan_.initial_counts().begin() + f.first_node, plan_.initial_counts().begin() + f.end_node,
+            top->counts.get());
+  top->outstanding = 0;
+  return top;
+}
+
+FrameInstance* FrameState::NewFrame(uint32_t layout, FrameIteration* parent) {
+  FrameInstance* frame;
+  if (!free_frames_.empty()) {
+    frame = free_frames_.back();
+    free_frames_.pop_back();
+  } else {
+    frame = &frames_.emplace_back();
+  }
+  frame->layout = layout;
+  frame->parent = parent;
+  frame->pending_enters = plan_.frames()[layout].num_enters;
+  frame->newest = -1;
+  // Both ends of a transfer between devices compute the same number.
+  uint64_t id = plan_.frames()[layout].name_hash;
+  for (const uint64_t part : {parent->frame->id, static_cast<uint64_t>(parent->index)}) {
+    id = (id ^ part) * 0x9E3779B97F4A7C15u;
+    id ^= id >> 32;
+  }
+  frame->id = std::max<uint64_t>(id, 1);
+  parent->children.push_back(frame);
+  ++live_frames_;
+  NewIteration(frame);
+  return frame;
+}
+
+void FrameState::FreeFrame(FrameInstance* frame) {
+  std::erase(frame->parent->children, frame);
+  frame->invariants.clear();
+  frame->dead_exits.clear();
+  free_frames_.push_back(frame);
+  --live_frames_;
+}
+
+FrameIteration* FrameState::NewIteration(FrameInstance* frame) {
+  FrameIteration* iteration = Take(frame->layout);
+  iteration->frame = frame;
+  if (frame != &top_) ++frame->newest;
+  iteration->index = frame->newest;
+  frame->iterations.push_back(iteration);
+  return iteration;
+}
+
+void FrameState::FreeOldest(FrameInstance* frame) {
+  free_iterations_[frame->layout].push_back(frame->iterations.front());
+  frame->iterations.pop_front();
+}
+
+void FrameState::Drop() {
+  top_ = FrameInstance();
+  frames_.clear();
+  iterations_.clear();
+  free_frames_.clear();
+  for (auto& free : free_iterations_) free.clear();
+  for (TensorValue& v : outputs) v = TensorValue();
+  live_frames_ = 0;
+}
+
+}  // namespace millrace

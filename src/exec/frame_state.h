@@ -1,0 +1,74 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "exec/plan.h"
+
+namespace millrace {
+
+struct FrameInstance;
+
+// One round of a loop, or the only one of the top frame: the values on their way to the nodes of the frame,
+// and what each node still waits for. Nodes and slots are counted from the first of the frame.
+struct FrameIteration {
+  FrameInstance* frame = nullptr;
+  int64_t index = 0;
+  uint32_t outstanding = 0;              // nodes that are ready or running
+  std::vector<FrameInstance*> children;  // loops that were entered from here and have not ended
+  std::unique_ptr<TensorValue[]> slots;
+  std::unique_ptr<PendingCount[]> counts;
+};
+
+// One execution of a loop.
+struct FrameInstance {
+  uint32_t layout = 0;  // in Plan::frames()
+  FrameIteration* parent = nullptr;
+  uint64_t id = 0;  // the same in all partitions of the step; 0 for the top
+  uint32_t pending_enters = 0;
+  int64_t newest = 0;                                        // number of the newest iteration
+  std::deque<FrameIteration*> iterations;                    // those not over: the newest is the last
+  std::vector<std::pair<uint32_t, TensorValue>> invariants;  // constant Enters that have run
+  std::vector<std::pair<uint32_t, TensorValue>> deferred;    // NextIterations that wait for room
+  std::vector<uint32_t> dead_exits;                          // of the newest iteration
+};
+
+// The frames of one step of one plan, with a store of used ones. Not thread-safe.
+class FrameState {
+ public:
+  explicit FrameState(const Plan& plan);
+
+  // The only iteration of the top frame, its nodes waiting for all of their inputs.
+  FrameIteration* StartTop();
+  FrameInstance* NewFrame(uint32_t layout, FrameIteration* parent);
+  void FreeFrame(FrameInstance* frame);
+  // Appends an iteration to `frame`.
+  FrameIteration* NewIteration(FrameInstance* frame);
+  // The oldest iteration of `frame` is over.
+  void FreeOldest(FrameInstance* frame);
+  // What a step left when it failed, or when a loop that is badly made never ended.
+  void Drop();
+  // No loop is left and no value waits.
+  bool clean() const { return live_frames_ == 0; }
+
+  std::vector<TensorValue> outputs;  // scratch, for a walker that is alone
+
+ private:
+  FrameIteration* Take(uint32_t layout);
+
+  const Plan& plan_;
+  FrameInstance top_;
+  int64_t live_frames_ = 0;  // without the top
+  // All there are, and per layout those that are not in use.
+  std::deque<FrameInstance> frames_;
+  std::deque<FrameIteration> iterations_;
+  std::vector<FrameInstance*> free_frames_;
+  std::vector<std::vector<FrameIteration*>> free_iterations_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/mutex.h"
+#include "exec/frame_state.h"
+#include "exec/kernel_runner.h"
+#include "exec/plan.h"
+#include "exec/ready_queue.h"
+#include "exec/walker.h"
+
+namespace millrace {
+
+// Walks one partition with switches or loops. Values are alive or dead: a dead one is an edge that carries no
+// value because a Switch went the other way. A node with a dead input doesn't run, and its outputs are dead.
+//
+// A loop runs in a frame. Enter brings a value into its first iteration, NextIteration into the one after,
+// Exit to the frame above. Several iterations run at once, up to `parallel_iterations`; a value for a later
+// one waits. An iteration is over when its nodes have run, the loops in it are over and the iteration before
+// it is over; a frame is over when all its Enters have come and its iterations are over. An Exit that is dead
+// in the last iteration makes its consumers above dead; in earlier ones it only means that the loop goes on.
+//
+// One mutex guards frames and counts; kernels run outside of it. When nobody else can come (one thread, no
+// asynchronous kernel) it isn't taken.
+class FrameWalker final : public Walker {
+ public:
+  FrameWalker(const Plan& plan, FrameState& state, const StepServices& services, ReadyQueue& queue,
+              StepAbort& abort, bool measure, StepTrace* trace);
+
+  void Start(uint32_t first) override;
+  void RunFrom(const ReadyItem& item) override;
+  Status Finish(bool ok) override;
+
+ private:
+  using Items = std::vector<ReadyItem>;
+  struct AsyncRun;
+
+  // Returns false when the node hasn't finished (asynchronous, or failed): nothing follows from it here.
+  bool RunNode(const ReadyItem& item, TensorValue* outputs);
+  Status Compute(const ReadyItem& item, TensorValue* inputs, TensorValue* outputs, bool* waits);
+  Status RunFlow(const PlanNode& node, TensorValue* inputs, TensorValue* outputs) const;
+  void StartAsync(const ReadyItem& item, TensorValue* inputs);
+  void FinishAsync(AsyncRun* run, const Status& status);
+  // Whether an ordinary node has set all that its consumers take.
+  Status CheckOutputs(const ReadyItem& item, const TensorValue* outputs) const;
+  bool Expensive(const ReadyItem& item) const;
+
+  // Under the lock. Each appends to `ready` what may run now.
+  void Follow(const ReadyItem& item, TensorValue* outputs, Items* ready);
+  void FollowEnter(const ReadyItem& item, TensorValue* outputs, Items* ready);
+  void FollowNext(const ReadyItem& item, TensorValue* outputs, Items* ready);
+  // Hands the outputs of `node` to its consumers in `iteration` of the frame that they are in.
+  void Deliver(uint32_t node, bool dead, TensorValue* outputs, FrameIteration* iteration, Items* ready);
+  void DeliverData(const PlanEdge& edge, bool from_enter, TensorValue* outputs, FrameIteration* iteration,
+                   Items* ready);
+  void DeliverControl(uint32_t dst, bool dead, FrameIteration* iteration, Items* ready);
+  void DeliverCopy(uint32_t node, const TensorValue& value, FrameIteration* iteration, Items* ready);
+  void AddReady(uint32_t node, bool dead, FrameIteration* iteration, Items* ready);
+  void StartIteration(FrameInstance* frame, Items* ready);
+  // Ends iterations and frames that are over, from the oldest iteration of `frame` up.
+  void Retire(FrameInstance* frame, Items* ready);
+  bool OldestIsOver(const FrameInstance& frame) const;
+  void EndFrame(FrameInstance* frame, Items* ready);
+
+  TensorValue* InputsOf(const ReadyItem& item) const {
+    const PlanNode& node = plan_.node(item.node);
+    return item.iteration->slots.get() + (node.first_input - plan_.frames()[node.frame].first_slot);
+  }
+
+  const Plan& plan_;
+  FrameState& state_;
+  const StepServices& services_;
+  ReadyQueue& queue_;
+  StepAbort& abort_;
+  const bool measure_;
+  StepTrace* const trace_;
+  const bool alone_;  // no other thread can be in this walker
+  Mutex mu_;
+  std::vector<bool> fetched_;  // by place in Plan::fetches(): the node has run
+};
+
+}  // namespace millrace
