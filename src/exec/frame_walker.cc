@@ -206,6 +206,8 @@ Status FrameWalker::RunFlow(const PlanNode& node, TensorValue* inputs, TensorVal
       for (uint32_t i = 0; i < node.num_inputs; ++i) {
         if (!Alive(inputs[i])) continue;
         Move(&inputs[i], &outputs[0]);
+        // Even a constant must not be found here by a later iteration.
+        inputs[i].kind = TensorValue::Kind::kNone;
         if (node.index_used) {
           MR_ASSIGN_OR_RETURN(outputs[1].value,
                               Tensor::Allocate(DataType::kInt32, TensorShape(), services_.device->allocator()));

@@ -37,11 +37,13 @@ class FlowBuilder : public DefBuilder {
   void Merge(const std::string& name, const Names& inputs) {
     (*Int(name, "Merge", inputs)->mutable_attr())["N"].set_i(static_cast<int64_t>(inputs.size()));
   }
-  // while (cond(vars)) vars = body(vars). Both get a prefix for their nodes, a control input that keeps constants
-  // in the frame, and the values; the results are in "<name>/Exit_<i>".
-  void While(const std::string& name, const Names& init,
-             const std::function<std::string(const std::string& prefix, const std::string& pivot, const Names&)>& cond,
-             const std::function<Names(const std::string& prefix, const std::string& pivot, const Names&)>& body) {
+  // while (cond(vars)) vars = body(vars). Both get a prefix for their nodes, a control input that keeps
+  // constants in the frame, and the values; the results are in "<name>/Exit_<i>".
+  void While(
+      const std::string& name, const Names& init,
+      const std::function<std::string(const std::string& prefix, const std::string& pivot, const Names&)>&
+          cond,
+      const std::function<Names(const std::string& prefix, const std::string& pivot, const Names&)>& body) {
     Names merged, inside, next;
     for (size_t i = 0; i < init.size(); ++i) {
       const std::string n = std::to_string(i);
@@ -136,8 +138,10 @@ TEST_P(ControlFlowTest, SwitchAndMergeTakeOneWay) {
   ASSERT_TRUE(RunFor(*s, {{"p", Tensor::Scalar(false)}, {"x", I(7)}}, {"merge", "merge:1"}, &got).ok());
   EXPECT_EQ(got, (std::vector<int32_t>{-7, 0}));
   const Status dead = RunFor(*s, {{"p", Tensor::Scalar(false)}, {"x", I(7)}}, {"square"}, &got);
-  EXPECT_EQ(dead.ToString(), "InvalidArgument: Retval[0] does not have value");
-  const Status shape = RunFor(*s, {{"p", Tensor(DataType::kBool, TensorShape({2}))}, {"x", I(7)}}, {"merge"}, &got);
+  EXPECT_TRUE(errors::IsInvalidArgument(dead));
+  EXPECT_EQ(dead.message(), "Retval[0] does not have value");
+  const Status shape =
+      RunFor(*s, {{"p", Tensor(DataType::kBool, TensorShape({2}))}, {"x", I(7)}}, {"merge"}, &got);
   EXPECT_THAT(shape.message(), HasSubstr("The second input must be a scalar, but it has shape [2]"));
 }
 
@@ -332,7 +336,7 @@ TEST_P(ControlFlowTest, AMillionIterations) {
 INSTANTIATE_TEST_SUITE_P(Setups, ControlFlowTest,
                          ::testing::Values(Setup{"one_thread", 1, 1, 10}, Setup{"threads", 4, 1, 10},
                                            Setup{"one_at_a_time", 4, 1, 1}, Setup{"window_of_32", 1, 1, 32}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& i) { return std::string(i.param.name); });
 
 }  // namespace
 }  // namespace millrace
