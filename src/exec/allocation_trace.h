@@ -20,7 +20,7 @@ uint32_t ThreadNumber();
 // Stands in for a device's allocator in a traced step and notes each allocation with its time and thread.
 // Buffers remember it, and some outlive the step (fetches, variables): it lives until its owner and all that
 // it allocated are gone, and takes no notes after Take. Thread-safe.
-class AllocationTrace final : public Allocator {
+class AllocationTrace : public Allocator {
  public:
   using Clock = std::chrono::steady_clock;
   static constexpr int64_t kNever = -1;
@@ -33,7 +33,8 @@ class AllocationTrace final : public Allocator {
   // Later allocations of a step are not noted.
   static constexpr size_t kMostNotes = size_t{1} << 20;
 
-  AllocationTrace(Allocator& base, Clock::time_point start) : base_(base), start_(start) {}
+  // With a `base` that reports shortages, one that does so too.
+  static AllocationTrace* Make(Allocator& base, Clock::time_point start);
   AllocationTrace(const AllocationTrace&) = delete;
   AllocationTrace& operator=(const AllocationTrace&) = delete;
 
@@ -49,8 +50,11 @@ class AllocationTrace final : public Allocator {
     if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
- private:
+ protected:
+  AllocationTrace(Allocator& base, Clock::time_point start) : base_(base), start_(start) {}
   ~AllocationTrace() override = default;
+
+ private:
   int64_t NowNs() const { return std::chrono::nanoseconds(Clock::now() - start_).count(); }
 
   Allocator& base_;
@@ -66,7 +70,9 @@ class AllocationTrace final : public Allocator {
 class TracedDevice final : public Device {
  public:
   TracedDevice(Device& base, AllocationTrace::Clock::time_point start)
-      : Device(base.attributes()), base_(base), allocations_(new AllocationTrace(base.allocator(), start)) {}
+      : Device(base.attributes()),
+        base_(base),
+        allocations_(AllocationTrace::Make(base.allocator(), start)) {}
   ~TracedDevice() override { allocations_->Release(); }
   Allocator& allocator() override { return *allocations_; }
   Status Sync() override { return base_.Sync(); }

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "exec/executor.h"
+#include "tensor/allocation_owner.h"
 
 namespace millrace {
 namespace {
@@ -119,7 +120,7 @@ TEST_F(StepTraceTest, NodesSayWhenTheyWereReadyAndWhatMemoryTheyTook) {
 }
 
 TEST_F(StepTraceTest, AllocationsAreNotedUntilTaken) {
-  auto* const trace = new AllocationTrace(device().allocator(), AllocationTrace::Clock::now());
+  AllocationTrace* const trace = AllocationTrace::Make(device().allocator(), AllocationTrace::Clock::now());
   void* const freed = trace->Allocate(10);
   void* const kept = trace->Allocate(20);
   trace->Deallocate(freed, 10);
@@ -135,6 +136,25 @@ TEST_F(StepTraceTest, AllocationsAreNotedUntilTaken) {
   trace->Release();  // blocks are in use: it stays
   trace->Deallocate(kept, 20);
   trace->Deallocate(late, 30);
+}
+
+// Has no memory, and says why.
+class Exhausted : public Allocator, public ShortageReporter {
+ public:
+  std::string_view name() const override { return "exhausted"; }
+  void* Allocate(size_t /*bytes*/) override { return nullptr; }
+  void Deallocate(void* /*p*/, size_t /*bytes*/) override {}
+  std::string DescribeShortage(size_t bytes) const override { return StrCat("no room for ", bytes); }
+};
+
+TEST_F(StepTraceTest, AShortageIsReportedInTracedStepsToo) {
+  Exhausted allocator;
+  AllocationTrace* const trace = AllocationTrace::Make(allocator, AllocationTrace::Clock::now());
+  const Status status = Tensor::Allocate(DataType::kFloat, TensorShape({3}), *trace).status();
+  EXPECT_TRUE(errors::IsResourceExhausted(status));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("by allocator exhausted. no room for 12"));
+  EXPECT_TRUE(trace->Take().empty());
+  trace->Release();
 }
 
 }  // namespace
