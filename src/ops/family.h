@@ -19,6 +19,12 @@ inline constexpr char kAnyType[] = "T: type";
 inline constexpr char kIndex[] = "Tidx: {int32, int64} = DT_INT32";
 inline constexpr char kIndices[] = "Tindices: {int32, int64}";
 
+// The numbers of ops that came after TensorFlow 1.2.
+inline constexpr char kResourceNumber[] =
+    "dtype: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, "
+    "uint16, "
+    "complex128, half, uint32, uint64}";
+
 // Traits that many ops have.
 inline constexpr OpTraits kElementwise{.elementwise = true};
 inline constexpr OpTraits kCheap{.cheap = true};

@@ -11,6 +11,7 @@ namespace millrace {
 // is fine.
 Status RegisterArrayOps(OpRegistry& registry);
 Status RegisterControlFlowOps(OpRegistry& registry);
+Status RegisterCoordinationOps(OpRegistry& registry);
 Status RegisterDataFlowOps(OpRegistry& registry);
 Status RegisterFusedOps(OpRegistry& registry);
 Status RegisterIoOps(OpRegistry& registry);

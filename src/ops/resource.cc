@@ -8,11 +8,6 @@
 namespace millrace::ops {
 namespace {
 
-constexpr char kResourceNumber[] =
-    "dtype: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, bfloat16, "
-    "uint16, "
-    "complex128, half, uint32, uint64}";
-
 Status VarHandleShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const DataType dtype, c.Attr<DataType>("dtype"));
   MR_ASSIGN_OR_RETURN(const PartialShape partial, c.Attr<PartialShape>("shape"));
@@ -63,6 +58,12 @@ Status ResourceGatherShape(InferenceContext& c) {
   return Status::Ok();
 }
 
+Status ResourceCountUpToShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRank(VariableShapeOf(c, 0), 0).status());
+  c.set_output(0, c.Scalar());
+  return Status::Ok();
+}
+
 Status ResourceScatterShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle variable, TypedResourceShape(c, "scatter to"));
   return CheckScatterUpdates(c, variable, c.input(1), c.input(2));
@@ -75,6 +76,18 @@ OpBuilder AssignVariable(const char* name) {
       .Attr("dtype: type")
       .Stateful()
       .Shape(AssignVariableShape)
+      .Traits(kEffect);
+}
+
+OpBuilder ResourceScatter(const char* name, const char* types) {
+  return OpBuilder(name)
+      .Input("resource: resource")
+      .Input("indices: Tindices")
+      .Input("updates: dtype")
+      .Attr(types)
+      .Attr(kIndices)
+      .Stateful()
+      .Shape(ResourceScatterShape)
       .Traits(kEffect);
 }
 
@@ -133,14 +146,20 @@ std::vector<OpBuilder> Accesses() {
           .Attr(kIndices)
           .Stateful()
           .Shape(ResourceGatherShape),
-      OpBuilder("ResourceScatterAdd")
+      ResourceScatter("ResourceScatterAdd", kResourceNumber),
+      ResourceScatter("ResourceScatterSub", kResourceNumber),
+      ResourceScatter("ResourceScatterMul", kResourceNumber),
+      ResourceScatter("ResourceScatterDiv", kResourceNumber),
+      ResourceScatter("ResourceScatterMin", kResourceNumber),
+      ResourceScatter("ResourceScatterMax", kResourceNumber),
+      ResourceScatter("ResourceScatterUpdate", "dtype: type"),
+      OpBuilder("ResourceCountUpTo")
           .Input("resource: resource")
-          .Input("indices: Tindices")
-          .Input("updates: dtype")
-          .Attr(kResourceNumber)
-          .Attr(kIndices)
+          .Output("output: T")
+          .Attr("limit: int")
+          .Attr("T: {int32, int64}")
           .Stateful()
-          .Shape(ResourceScatterShape)
+          .Shape(ResourceCountUpToShape)
           .Traits(kEffect),
   };
 }

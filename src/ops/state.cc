@@ -29,6 +29,25 @@ Status ScatterUpdateShape(InferenceContext& c) {
   return Status::Ok();
 }
 
+// The variable's shape, whatever is written to it.
+Status SameVariableShape(InferenceContext& c) {
+  c.set_output(0, c.input(0));
+  return Status::Ok();
+}
+
+Status CountUpToShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 0).status());
+  c.set_output(0, c.Scalar());
+  return Status::Ok();
+}
+
+Status ScatterNdShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRankAtLeast(c.input(1), 1).status());
+  MR_RETURN_IF_ERROR(c.WithRankAtLeast(c.input(2), 1).status());
+  if (c.num_outputs() > 0) c.set_output(0, c.input(0));
+  return Status::Ok();
+}
+
 OpBuilder Variable(const char* name) {
   return OpBuilder(name)
       .Output("ref: Ref(dtype)")
@@ -51,7 +70,8 @@ OpBuilder AssignUpdate(const char* name) {
       .Traits(kEffect);
 }
 
-OpBuilder Scatter(const char* name, const char* types, const char* use_locking) {
+OpBuilder Scatter(const char* name, const char* types, const char* use_locking,
+                  Status (*shape)(InferenceContext&) = ScatterUpdateShape) {
   return OpBuilder(name)
       .Input("ref: Ref(T)")
       .Input("indices: Tindices")
@@ -60,7 +80,41 @@ OpBuilder Scatter(const char* name, const char* types, const char* use_locking) 
       .Attr(types)
       .Attr(kIndices)
       .Attr(use_locking)
-      .Shape(ScatterUpdateShape)
+      .Shape(shape)
+      .Traits(kEffect);
+}
+
+OpBuilder ScatterNd(const char* name, const char* types, const char* use_locking) {
+  return Scatter(name, types, use_locking, ScatterNdShape);
+}
+
+OpBuilder ResourceScatterNd(const char* name) {
+  return OpBuilder(name)
+      .Input("ref: resource")
+      .Input("indices: Tindices")
+      .Input("updates: T")
+      .Attr(kAnyType)
+      .Attr(kIndices)
+      .Attr("use_locking: bool = true")
+      .Stateful()
+      .Shape(ScatterNdShape)
+      .Traits(kEffect);
+}
+
+OpBuilder StridedSliceAssign(const char* name, const char* ref) {
+  return OpBuilder(name)
+      .Input(ref)
+      .Input("begin: Index")
+      .Input("end: Index")
+      .Input("strides: Index")
+      .Input("value: T")
+      .Attr(kAnyType)
+      .Attr("Index: {int32, int64}")
+      .Attr("begin_mask: int = 0")
+      .Attr("end_mask: int = 0")
+      .Attr("ellipsis_mask: int = 0")
+      .Attr("new_axis_mask: int = 0")
+      .Attr("shrink_axis_mask: int = 0")
       .Traits(kEffect);
 }
 
@@ -87,9 +141,34 @@ std::vector<OpBuilder> StateOps() {
           .Traits(kEffect),
       AssignUpdate("AssignAdd"),
       AssignUpdate("AssignSub"),
-      Scatter("ScatterAdd", kNumber, "use_locking: bool = false"),
-      Scatter("ScatterSub", kNumber, "use_locking: bool = false"),
-      Scatter("ScatterUpdate", kAnyType, "use_locking: bool = true"),
+      OpBuilder("CountUpTo")
+          .Input("ref: Ref(T)")
+          .Output("output: T")
+          .Attr("limit: int")
+          .Attr("T: {int32, int64}")
+          .Shape(CountUpToShape)
+          .Traits(kEffect),
+      StridedSliceAssign("StridedSliceAssign", "ref: Ref(T)")
+          .Output("output_ref: Ref(T)")
+          .Shape(SameVariableShape),
+      StridedSliceAssign("ResourceStridedSliceAssign", "ref: resource")
+          .Stateful()
+          .Shape(shape_fns::NoOutputs),
+  };
+}
+
+std::vector<OpBuilder> ScatterOps() {
+  constexpr char kNotLocked[] = "use_locking: bool = false";
+  constexpr char kLocked[] = "use_locking: bool = true";
+  constexpr char kOrdered[] = "T: {half, bfloat16, float, double, int32, int64}";
+  return {
+      Scatter("ScatterAdd", kNumber, kNotLocked),     Scatter("ScatterSub", kNumber, kNotLocked),
+      Scatter("ScatterMul", kNumber, kNotLocked),     Scatter("ScatterDiv", kNumber, kNotLocked),
+      Scatter("ScatterMin", kOrdered, kNotLocked),    Scatter("ScatterMax", kOrdered, kNotLocked),
+      Scatter("ScatterUpdate", kAnyType, kLocked),    ScatterNd("ScatterNdAdd", kNumber, kNotLocked),
+      ScatterNd("ScatterNdSub", kNumber, kNotLocked), ScatterNd("ScatterNdUpdate", kAnyType, kLocked),
+      ResourceScatterNd("ResourceScatterNdAdd"),      ResourceScatterNd("ResourceScatterNdSub"),
+      ResourceScatterNd("ResourceScatterNdUpdate"),
   };
 }
 
@@ -98,6 +177,9 @@ std::vector<OpBuilder> StateOps() {
 
 namespace millrace {
 
-Status RegisterStateOps(OpRegistry& registry) { return ops::RegisterEach(registry, ops::StateOps()); }
+Status RegisterStateOps(OpRegistry& registry) {
+  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::StateOps()));
+  return ops::RegisterEach(registry, ops::ScatterOps());
+}
 
 }  // namespace millrace

@@ -136,6 +136,35 @@ class AssignUpdateKernel final : public OpKernel {
   const cpu::BinaryFns* const fns_;
 };
 
+// Gives the value of a scalar variable and adds one, until it has reached the limit.
+class CountUpToKernel final : public OpKernel {
+ public:
+  explicit CountUpToKernel(KernelConstruction& c) : OpKernel(c), limit_(c.Attr<int64_t>("limit")) {}
+  Status Compute(KernelContext& context) override {
+    Tensor before;
+    const auto count = [&](Tensor& variable) -> Status {
+      if (!variable.shape().IsScalar())
+        return errors::InvalidArgument("input is not a scalar: ", variable.shape());
+      if (IntValue(variable) >= limit_) return errors::OutOfRange("Reached limit of ", limit_);
+      before = variable;
+      MR_RETURN_IF_ERROR(MakeWritable(context, variable));
+      if (variable.dtype() == DataType::kInt32) {
+        ++variable.scalar<int32_t>();
+      } else {
+        ++variable.scalar<int64_t>();
+      }
+      return Status();
+    };
+    MR_RETURN_IF_ERROR(IsRefType(input_type(0)) ? UpdateRef(context, 0, count)
+                                                : UpdateResource(context, 0, output_type(0), count));
+    context.set_output(0, std::move(before));
+    return Status();
+  }
+
+ private:
+  const int64_t limit_;
+};
+
 }  // namespace
 
 void RegisterRefVariableKernels(KernelRegistry& registry) {
@@ -143,6 +172,8 @@ void RegisterRefVariableKernels(KernelRegistry& registry) {
   registry.Register<VariableKernel>(KernelDef("VariableV2"));
   registry.Register<IsVariableInitializedKernel>(KernelDef("IsVariableInitialized"));
   registry.Register<AssignKernel>(KernelDef("Assign"));
+  for (const char* op : {"CountUpTo", "ResourceCountUpTo"})
+    registry.Register<CountUpToKernel>(KernelDef(op).Types("T", IndexTypes()));
   registry.Register<AssignUpdateKernel<cpu::BinaryOp::kAdd>>(
       KernelDef("AssignAdd").Types("T", NumberTypes()));
   registry.Register<AssignUpdateKernel<cpu::BinaryOp::kSub>>(

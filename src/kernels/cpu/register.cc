@@ -5,8 +5,10 @@
 namespace millrace {
 
 void RegisterCpuKernels(KernelRegistry& registry) {
+  RegisterAccumulatorKernels(registry);
   RegisterAddNKernels(registry);
   RegisterArgReduceKernels(registry);
+  RegisterBarrierKernels(registry);
   RegisterBinaryMathKernels(registry);
   RegisterBroadcastKernels(registry);
   RegisterCallFrameKernels(registry);
@@ -18,6 +20,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterGatherKernels(registry);
   RegisterIdentityKernels(registry);
   RegisterLoggingKernels(registry);
+  RegisterMutexKernels(registry);
   RegisterNnKernels(registry);
   RegisterOneHotKernels(registry);
   RegisterPadKernels(registry);
@@ -39,6 +42,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterSliceKernels(registry);
   RegisterSplitKernels(registry);
   RegisterStackKernels(registry);
+  RegisterStagingKernels(registry);
   RegisterTensorArrayKernels(registry);
   RegisterTrainingKernels(registry);
   RegisterTransposeKernels(registry);

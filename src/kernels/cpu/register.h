@@ -7,8 +7,10 @@
 namespace millrace {
 
 // One function per family; each registers the kernels of its file for the device type "CPU".
+void RegisterAccumulatorKernels(KernelRegistry& registry);
 void RegisterAddNKernels(KernelRegistry& registry);
 void RegisterArgReduceKernels(KernelRegistry& registry);
+void RegisterBarrierKernels(KernelRegistry& registry);
 void RegisterBinaryMathKernels(KernelRegistry& registry);
 void RegisterBroadcastKernels(KernelRegistry& registry);
 void RegisterCallFrameKernels(KernelRegistry& registry);
@@ -20,6 +22,7 @@ void RegisterFileKernels(KernelRegistry& registry);
 void RegisterGatherKernels(KernelRegistry& registry);
 void RegisterIdentityKernels(KernelRegistry& registry);
 void RegisterLoggingKernels(KernelRegistry& registry);
+void RegisterMutexKernels(KernelRegistry& registry);
 void RegisterOneHotKernels(KernelRegistry& registry);
 void RegisterPadKernels(KernelRegistry& registry);
 void RegisterQueueKernels(KernelRegistry& registry);
@@ -40,6 +43,7 @@ void RegisterShapeKernels(KernelRegistry& registry);
 void RegisterSliceKernels(KernelRegistry& registry);
 void RegisterSplitKernels(KernelRegistry& registry);
 void RegisterStackKernels(KernelRegistry& registry);
+void RegisterStagingKernels(KernelRegistry& registry);
 void RegisterTensorArrayKernels(KernelRegistry& registry);
 void RegisterTrainingKernels(KernelRegistry& registry);
 void RegisterTransposeKernels(KernelRegistry& registry);

@@ -3,26 +3,10 @@
 // Resource variables.
 #include "kernels/cpu/gather.h"
 #include "kernels/cpu/register.h"
-#include "kernels/cpu/scatter.h"
 #include "kernels/cpu/variable_util.h"
 
 namespace millrace {
 namespace {
-
-// Runs change(tensor) on the variable in input `i`, which must have a value of type `dtype`, under its mutex.
-template <typename Fn>
-Status UpdateResource(KernelContext& context, int i, DataType dtype, Fn change) {
-  MR_ASSIGN_OR_RETURN(const RefPtr<Variable> variable, FindVariable(context, i));
-  MutexLock lock(variable->mu());
-  if (!variable->is_initialized) {
-    return UninitializedVariable(context.input(i).scalar<ResourceHandle>(), "The variable has no value.");
-  }
-  if (variable->tensor().dtype() != dtype) {
-    return errors::InvalidArgument("Trying to update variable with wrong dtype. Expected ",
-                                   DataTypeName(variable->tensor().dtype()), " got ", DataTypeName(dtype));
-  }
-  return change(variable->tensor());
-}
 
 class VarHandleKernel final : public OpKernel {
  public:
@@ -193,21 +177,6 @@ class ResourceGatherKernel final : public OpKernel {
   const int64_t batch_dims_;
 };
 
-class ResourceScatterAddKernel final : public OpKernel {
- public:
-  using OpKernel::OpKernel;
-  Status Compute(KernelContext& context) override {
-    const Tensor& indices = context.input(1);
-    const Tensor& updates = context.input(2);
-    return UpdateResource(context, 0, updates.dtype(), [&](Tensor& variable) -> Status {
-      MR_RETURN_IF_ERROR(CheckScatter(variable, indices, updates));
-      MR_RETURN_IF_ERROR(MakeWritable(context, variable));
-      Scatter(ScatterOp::kAdd, variable, indices, updates);
-      return Status();
-    });
-  }
-};
-
 }  // namespace
 
 void RegisterResourceVariableKernels(KernelRegistry& registry) {
@@ -222,9 +191,6 @@ void RegisterResourceVariableKernels(KernelRegistry& registry) {
       KernelDef("AssignSubVariableOp").Types("dtype", NumberTypes()));
   registry.Register<VariableShapeKernel>(KernelDef("VariableShape"));
   registry.Register<ResourceGatherKernel>(KernelDef("ResourceGather").Types("Tindices", IndexTypes()));
-  registry.Register<ResourceScatterAddKernel>(KernelDef("ResourceScatterAdd")
-                                                  .Types("dtype", ScatterTypes(ScatterOp::kAdd))
-                                                  .Types("Tindices", IndexTypes()));
 }
 
 }  // namespace millrace

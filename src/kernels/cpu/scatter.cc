@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// ScatterUpdate, ScatterAdd and their like on reference variables.
+// ScatterUpdate, ScatterAdd and their like on variables of both kinds.
 #include "kernels/cpu/scatter.h"
 
 #include "kernels/cpu/register.h"
@@ -9,21 +9,67 @@
 namespace millrace {
 namespace {
 
+// Applies `op` to n elements; false where an integer is divided by zero.
 template <typename T>
-void ApplyRow(ScatterOp op, T* into, const T* from, int64_t n, int64_t step) {
-  for (int64_t i = 0; i < n; ++i)
-    into[i] = op == ScatterOp::kAdd ? Plus(into[i], from[i * step]) : Minus(into[i], from[i * step]);
+bool ApplyRow(ScatterOp op, T* into, const T* from, int64_t n, int64_t step) {
+  bool fine = true;
+  for (int64_t i = 0; i < n; ++i) {
+    const T x = from[i * step];
+    switch (op) {
+      case ScatterOp::kAdd:
+        into[i] = Plus(into[i], x);
+        break;
+      case ScatterOp::kSub:
+        into[i] = Minus(into[i], x);
+        break;
+      case ScatterOp::kMul:
+        into[i] = Times(into[i], x);
+        break;
+      case ScatterOp::kDiv:
+        if constexpr (kIsSmallFloat<T>) {
+          into[i] = T(float(into[i]) / float(x));
+        } else if constexpr (std::is_integral_v<T>) {
+          if (x == T{0}) {
+            fine = false;
+          } else if (std::is_signed_v<T> && x == static_cast<T>(-1)) {
+            into[i] = Minus(T{0}, into[i]);  // lowest / -1 wraps
+          } else {
+            into[i] = static_cast<T>(into[i] / x);
+          }
+        } else {
+          into[i] = into[i] / x;
+        }
+        break;
+      case ScatterOp::kMin:
+      case ScatterOp::kMax:
+        if constexpr (!kIsComplex<T>) {
+          if (op == ScatterOp::kMin ? LessThan(x, into[i]) : LessThan(into[i], x)) into[i] = x;
+        }
+        break;
+      case ScatterOp::kAssign:
+        into[i] = x;
+        break;
+    }
+  }
+  return fine;
 }
 
 }  // namespace
 
 TypeList ScatterTypes(ScatterOp op) {
-  if (op != ScatterOp::kAssign) return NumberTypes();
-  return Concat(NumberTypes(), {DataType::kBool, DataType::kString, DataType::kQint8, DataType::kQuint8,
-                                DataType::kQint16, DataType::kQuint16, DataType::kQint32});
+  switch (op) {
+    case ScatterOp::kAssign:
+      return Concat(NumberTypes(), {DataType::kBool, DataType::kString, DataType::kQint8, DataType::kQuint8,
+                                    DataType::kQint16, DataType::kQuint16, DataType::kQint32});
+    case ScatterOp::kMin:
+    case ScatterOp::kMax:
+      return RealTypes();
+    default:
+      return NumberTypes();
+  }
 }
 
-void ScatterRows(const ScatterRowsArgs& args) {
+Status ScatterRows(const ScatterRowsArgs& args) {
   cpu::SerialParallel serial;
   if (args.op == ScatterOp::kAssign) {
     for (size_t i = 0; i < args.offsets.size(); ++i) {
@@ -35,17 +81,19 @@ void ScatterRows(const ScatterRowsArgs& args) {
                      args.row, serial);
       }
     }
-    return;
+    return Status();
   }
-  VisitNumber(args.dtype, false, [&]<typename T>() {
+  const bool fine = VisitNumber(args.dtype, false, [&]<typename T>() {
+    bool ok = true;
     for (size_t i = 0; i < args.offsets.size(); ++i) {
       const T* from =
           static_cast<const T*>(args.updates) + (args.repeat ? 0 : static_cast<int64_t>(i) * args.row);
-      ApplyRow(args.op, static_cast<T*>(args.into) + args.offsets[i] * args.row, from, args.row,
-               args.repeat ? 0 : 1);
+      ok &= ApplyRow(args.op, static_cast<T*>(args.into) + args.offsets[i] * args.row, from, args.row,
+                     args.repeat ? 0 : 1);
     }
-    return true;
+    return ok;
   });
+  return fine ? Status() : errors::InvalidArgument("Integer division by zero");
 }
 
 Status CheckScatter(const Tensor& params, const Tensor& indices, const Tensor& updates) {
@@ -71,8 +119,8 @@ Status CheckScatter(const Tensor& params, const Tensor& indices, const Tensor& u
   return Status();
 }
 
-void Scatter(ScatterOp op, Tensor& params, const Tensor& indices, const Tensor& updates) {
-  if (indices.num_elements() == 0 || params.num_elements() == 0) return;
+Status Scatter(ScatterOp op, Tensor& params, const Tensor& indices, const Tensor& updates) {
+  if (indices.num_elements() == 0 || params.num_elements() == 0) return Status();
   const Dims offsets = IntValues(indices);
   ScatterRowsArgs args;
   args.op = op;
@@ -82,11 +130,12 @@ void Scatter(ScatterOp op, Tensor& params, const Tensor& indices, const Tensor& 
   args.offsets = offsets;
   args.row = params.num_elements() / params.dim(0);
   args.repeat = updates.shape().IsScalar();
-  ScatterRows(args);
+  return ScatterRows(args);
 }
 
 namespace {
 
+// The variable in input 0 is a reference or a resource.
 class ScatterKernel final : public OpKernel {
  public:
   ScatterKernel(KernelConstruction& c, ScatterOp op) : OpKernel(c), op_(op) {}
@@ -94,12 +143,9 @@ class ScatterKernel final : public OpKernel {
     const auto change = [&](Tensor& var) -> Status {
       MR_RETURN_IF_ERROR(CheckScatter(var, context.input(1), context.input(2)));
       MR_RETURN_IF_ERROR(MakeWritable(context, var));
-      Scatter(op_, var, context.input(1), context.input(2));
-      return Status();
+      return Scatter(op_, var, context.input(1), context.input(2));
     };
-    MR_RETURN_IF_ERROR(UpdateRef(context, 0, change));
-    context.ForwardRef(0, 0);
-    return Status();
+    return UpdateVariable(context, 0, input_type(2), change);
   }
 
  private:
@@ -111,9 +157,15 @@ class ScatterKernel final : public OpKernel {
 void RegisterScatterKernels(KernelRegistry& registry) {
   for (const auto& [name, op] :
        {std::pair("ScatterUpdate", ScatterOp::kAssign), std::pair("ScatterAdd", ScatterOp::kAdd),
-        std::pair("ScatterSub", ScatterOp::kSub)}) {
-    registry.Register(KernelDef(name).Types("T", ScatterTypes(op)).Types("Tindices", IndexTypes()),
-                      [op = op](KernelConstruction& c) { return std::make_unique<ScatterKernel>(c, op); });
+        std::pair("ScatterSub", ScatterOp::kSub), std::pair("ScatterMul", ScatterOp::kMul),
+        std::pair("ScatterDiv", ScatterOp::kDiv), std::pair("ScatterMin", ScatterOp::kMin),
+        std::pair("ScatterMax", ScatterOp::kMax)}) {
+    const auto make = [op = op](KernelConstruction& c) { return std::make_unique<ScatterKernel>(c, op); };
+    registry.Register(KernelDef(name).Types("T", ScatterTypes(op)).Types("Tindices", IndexTypes()), make);
+    registry.Register(KernelDef(std::string("Resource") + name)
+                          .Types("dtype", ScatterTypes(op))
+                          .Types("Tindices", IndexTypes()),
+                      make);
   }
 }
 

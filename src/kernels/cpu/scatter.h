@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-enum class ScatterOp { kAssign, kAdd, kSub };
+enum class ScatterOp { kAssign, kAdd, kSub, kMul, kDiv, kMin, kMax };
 
 // The element types for which ScatterRows has `op`.
 TypeList ScatterTypes(ScatterOp op);
@@ -23,12 +23,13 @@ struct ScatterRowsArgs {
   int64_t row = 1;  // elements
   bool repeat = false;
 };
-void ScatterRows(const ScatterRowsArgs& args);
+// InvalidArgument "Integer division by zero"; the other elements are changed all the same.
+Status ScatterRows(const ScatterRowsArgs& args);
 
 // Whether params[indices[i], ...] can take updates[i, ...]: shapes and every index.
 Status CheckScatter(const Tensor& params, const Tensor& indices, const Tensor& updates);
 // params[indices[i], ...] op= updates[i, ...]. REQUIRES: CheckScatter passed; nobody else uses the buffer of
 // params.
-void Scatter(ScatterOp op, Tensor& params, const Tensor& indices, const Tensor& updates);
+Status Scatter(ScatterOp op, Tensor& params, const Tensor& indices, const Tensor& updates);
 
 }  // namespace millrace

@@ -3,6 +3,7 @@
 #include "kernels/cpu/move.h"
 #include "kernels/cpu/register.h"
 #include "kernels/cpu/scatter.h"
+#include "kernels/cpu/variable_util.h"
 
 namespace millrace {
 namespace {
@@ -56,6 +57,18 @@ StatusOr<NdRows> FindRows(const TensorShape& shape, const Tensor& indices, const
   return rows;
 }
 
+Status Apply(ScatterOp op, Tensor& into, const NdRows& rows, const Tensor& updates) {
+  if (updates.num_elements() == 0) return Status();
+  ScatterRowsArgs args;
+  args.op = op;
+  args.dtype = into.dtype();
+  args.into = into.raw_data();
+  args.updates = updates.raw_data();
+  args.offsets = rows.offsets;
+  args.row = rows.row;
+  return ScatterRows(args);
+}
+
 // A tensor of zeros to which rows are added.
 class ScatterNdKernel final : public OpKernel {
  public:
@@ -74,17 +87,25 @@ class ScatterNdKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     ContextParallel parallel(context);
     ZeroElements(out->dtype(), out->raw_data(), shape.num_elements(), parallel);
-    if (updates.num_elements() == 0) return Status();
-    ScatterRowsArgs args;
-    args.op = out->dtype() == DataType::kString ? ScatterOp::kAssign : ScatterOp::kAdd;
-    args.dtype = out->dtype();
-    args.into = out->raw_data();
-    args.updates = updates.raw_data();
-    args.offsets = rows.offsets;
-    args.row = rows.row;
-    ScatterRows(args);
-    return Status();
+    return Apply(out->dtype() == DataType::kString ? ScatterOp::kAssign : ScatterOp::kAdd, *out, rows,
+                 updates);
   }
+};
+
+// Changes rows of a variable, a reference or a resource.
+class ScatterNdVariableKernel final : public OpKernel {
+ public:
+  ScatterNdVariableKernel(KernelConstruction& c, ScatterOp op) : OpKernel(c), op_(op) {}
+  Status Compute(KernelContext& context) override {
+    return UpdateVariable(context, 0, input_type(2), [&](Tensor& var) -> Status {
+      MR_ASSIGN_OR_RETURN(const NdRows rows, FindRows(var.shape(), context.input(1), context.input(2)));
+      MR_RETURN_IF_ERROR(MakeWritable(context, var));
+      return Apply(op_, var, rows, context.input(2));
+    });
+  }
+
+ private:
+  const ScatterOp op_;
 };
 
 }  // namespace
@@ -93,6 +114,15 @@ void RegisterScatterNdKernels(KernelRegistry& registry) {
   registry.Register<ScatterNdKernel>(KernelDef("ScatterNd")
                                          .Types("T", Concat(NumberTypes(), {DataType::kString}))
                                          .Types("Tindices", IndexTypes()));
+  for (const auto& [name, op] :
+       {std::pair("ScatterNdUpdate", ScatterOp::kAssign), std::pair("ScatterNdAdd", ScatterOp::kAdd),
+        std::pair("ScatterNdSub", ScatterOp::kSub)}) {
+    for (const char* kind : {"", "Resource"}) {
+      registry.Register(
+          KernelDef(std::string(kind) + name).Types("T", ScatterTypes(op)).Types("Tindices", IndexTypes()),
+          [op = op](KernelConstruction& c) { return std::make_unique<ScatterNdVariableKernel>(c, op); });
+    }
+  }
 }
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/move.h"
 #include "kernels/cpu/register.h"
+#include "kernels/cpu/variable_util.h"
 #include "kernels/shared/strided_slice.h"
 
 namespace millrace {
@@ -162,10 +163,46 @@ class StridedSliceGradKernel final : public OpKernel {
   const StridedSliceMasks masks_;
 };
 
+// Writes to a slice of a variable, a reference or a resource.
+class StridedSliceAssignKernel final : public OpKernel {
+ public:
+  explicit StridedSliceAssignKernel(KernelConstruction& c) : OpKernel(c), masks_(ReadMasks(c)) {}
+  Status Compute(KernelContext& context) override {
+    return UpdateVariable(context, 0, input_type(4), [&](Tensor& var) { return Assign(context, var); });
+  }
+
+ private:
+  Status Assign(KernelContext& context, Tensor& var) const {
+    const Tensor& value = context.input(4);
+    MR_ASSIGN_OR_RETURN(
+        const StridedSlicePlan plan,
+        PlanStridedSlice(var.shape(), context.input(1), context.input(2), context.input(3), masks_));
+    // A scalar goes to every element, or the shapes are equal.
+    if (value.num_elements() != 1 && value.shape() != plan.final_shape) {
+      return errors::Unimplemented("sliced l-value shape ", plan.final_shape,
+                                   " does not match r-value shape ", value.shape(),
+                                   ". Automatic broadcasting not yet implemented.");
+    }
+    if (plan.final_shape.num_elements() == 0) return Status();
+    MR_RETURN_IF_ERROR(MakeWritable(context, var));
+    const SliceLayout layout = LayOut(plan, var.shape());
+    Dims from = RowMajorStrides(plan.size);
+    if (value.num_elements() == 1) std::fill(from.begin(), from.end(), 0);
+    ContextParallel parallel(context);
+    MoveBox(value.dtype(), value.raw_data(), from, ElementAt(var.raw_data(), var.dtype(), layout.offset),
+            layout.strides, plan.size, parallel);
+    return Status();
+  }
+
+  const StridedSliceMasks masks_;
+};
+
 }  // namespace
 
 void RegisterSliceKernels(KernelRegistry& registry) {
   registry.Register<SliceKernel>(KernelDef("Slice").Types("Index", IndexTypes()));
+  for (const char* op : {"StridedSliceAssign", "ResourceStridedSliceAssign"})
+    registry.Register<StridedSliceAssignKernel>(KernelDef(op).Types("Index", IndexTypes()));
   registry.Register<StridedSliceKernel>(KernelDef("StridedSlice").Types("Index", IndexTypes()));
   registry.Register<StridedSliceGradKernel>(KernelDef("StridedSliceGrad").Types("Index", IndexTypes()));
 }

@@ -43,6 +43,30 @@ Status UninitializedVariable(const ResourceHandle& handle, std::string_view why)
 // The variable that the handle in input `i` names.
 StatusOr<RefPtr<Variable>> FindVariable(const KernelContext& context, int i);
 
+// Runs change(tensor) on the variable in input `i`, which must have a value of type `dtype`, under its mutex.
+template <typename Fn>
+Status UpdateResource(KernelContext& context, int i, DataType dtype, Fn change) {
+  MR_ASSIGN_OR_RETURN(const RefPtr<Variable> variable, FindVariable(context, i));
+  MutexLock lock(variable->mu());
+  if (!variable->is_initialized) {
+    return UninitializedVariable(context.input(i).scalar<ResourceHandle>(), "The variable has no value.");
+  }
+  if (variable->tensor().dtype() != dtype) {
+    return errors::InvalidArgument("Trying to update variable with wrong dtype. Expected ",
+                                   DataTypeName(variable->tensor().dtype()), " got ", DataTypeName(dtype));
+  }
+  return change(variable->tensor());
+}
+
+// The same for a variable of either kind; a reference becomes the output, too.
+template <typename Fn>
+Status UpdateVariable(KernelContext& context, int i, DataType dtype, Fn change) {
+  if (!IsRefType(context.kernel().input_type(i))) return UpdateResource(context, i, dtype, change);
+  MR_RETURN_IF_ERROR(UpdateRef(context, i, change));
+  context.ForwardRef(i, 0);
+  return Status();
+}
+
 // The variables in the first inputs of a training op, of either kind, locked while this lives. All have a
 // value of the same type, and no two are the same.
 class LockedVariables {
