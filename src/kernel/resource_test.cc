@@ -82,14 +82,51 @@ TEST(ResourceManagerTest, AHandleFindsItsResourceAndIsChecked) {
   EXPECT_TRUE(errors::IsNotFound(m.LookupHandle<Counter>(handle).status()));
 }
 
+TEST(ResourceManagerTest, AContainerThatIsNotThereIsNamed) {
+  ResourceManager m("dev");
+  const Status missing = errors::NotFound("Container box does not exist. (Could not find resource: box/c)");
+  EXPECT_EQ(m.Lookup<Counter>("box", "c").status(), missing);
+  EXPECT_EQ(m.Delete<Counter>("box", "c"), missing);
+  ASSERT_TRUE(m.Create<Counter>("box", "c", MakeRef<Counter>()).ok());
+  m.Cleanup("box");
+  EXPECT_EQ(m.Lookup<Counter>("box", "c").status(), missing);
+}
+
+TEST(ResourceManagerTest, AResourceOutlivesItsContainerWhileItIsUsed) {
+  ResourceManager m("dev");
+  int destroyed = 0;
+  ASSERT_TRUE(m.Create<Counter>("", "c", MakeRef<Counter>(&destroyed)).ok());
+  auto held = m.Lookup<Counter>("", "c");
+  ASSERT_TRUE(held.ok());
+  m.Clear();
+  EXPECT_EQ(destroyed, 0);
+  held->reset();
+  EXPECT_EQ(destroyed, 1);
+}
+
+TEST(ResourceManagerTest, ACreatorMayUseTheManager) {
+  ResourceManager m("dev");
+  auto outer = m.LookupOrCreate<Counter>("", "outer", [&]() -> StatusOr<RefPtr<Counter>> {
+    MR_RETURN_IF_ERROR(m.LookupOrCreate<Other>("", "inner", []() -> StatusOr<RefPtr<Other>> {
+                          return MakeRef<Other>();
+                        }).status());
+    return MakeRef<Counter>();
+  });
+  EXPECT_TRUE(outer.ok()) << outer.status();
+  EXPECT_TRUE(m.Lookup<Other>("", "inner").ok());
+}
+
 TEST(ResourceManagerTest, RacingCreatorsGetTheSameResource) {
   ResourceManager m("dev");
+  std::atomic<int> created{0};
   std::vector<Counter*> got(8);
   std::vector<std::thread> threads;
   for (size_t i = 0; i < got.size(); ++i) {
     threads.emplace_back([&, i] {
-      auto r =
-          m.LookupOrCreate<Counter>("", "c", [] { return StatusOr<RefPtr<Counter>>(MakeRef<Counter>()); });
+      auto r = m.LookupOrCreate<Counter>("", "c", [&] {
+        ++created;
+        return StatusOr<RefPtr<Counter>>(MakeRef<Counter>());
+      });
       got[i] = r.ok() ? r->get() : nullptr;
     });
   }
@@ -98,6 +135,7 @@ TEST(ResourceManagerTest, RacingCreatorsGetTheSameResource) {
     EXPECT_NE(c, nullptr);
     EXPECT_EQ(c, got[0]);
   }
+  EXPECT_EQ(created, 1) << "the others waited for it";
 }
 
 TEST(ResourceManagerTest, ACreatorsErrorIsReturned) {

@@ -16,6 +16,7 @@ Status RegisterDataFlowOps(OpRegistry& registry);
 Status RegisterFusedOps(OpRegistry& registry);
 Status RegisterIoOps(OpRegistry& registry);
 Status RegisterLoggingOps(OpRegistry& registry);
+Status RegisterLookupOps(OpRegistry& registry);
 Status RegisterMathOps(OpRegistry& registry);
 Status RegisterNnOps(OpRegistry& registry);
 Status RegisterNoOp(OpRegistry& registry);

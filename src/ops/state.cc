@@ -141,6 +141,21 @@ std::vector<OpBuilder> StateOps() {
           .Traits(kEffect),
       AssignUpdate("AssignAdd"),
       AssignUpdate("AssignSub"),
+      OpBuilder("TemporaryVariable")
+          .Output("ref: Ref(dtype)")
+          .Attr("shape: shape")
+          .Attr("dtype: type")
+          .Attr("var_name: string = ''")
+          .Stateful()
+          .Shape(shape_fns::Explicit)
+          .Traits({.cheap = true, .generator = true}),
+      OpBuilder("DestroyTemporaryVariable")
+          .Input("ref: Ref(T)")
+          .Output("value: T")
+          .Attr(kAnyType)
+          .Attr("var_name: string")
+          .Shape(SameVariableShape)
+          .Traits(kEffect),
       OpBuilder("CountUpTo")
           .Input("ref: Ref(T)")
           .Output("output: T")

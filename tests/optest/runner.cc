@@ -219,6 +219,8 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
       "RandomUniformInt",  // random_golden_test
       "Variable",
       "VariableV2",
+      "TemporaryVariable",
+      "DestroyTemporaryVariable",  // tests/session
       "VarHandleOp",
       "DestroyResourceOp",
       "Placeholder",  // kernels_test

@@ -251,6 +251,38 @@ TEST_F(CoordinationTest, AMutexIsHeldForAsLongAsTheLockLives) {
   EXPECT_THAT(Do("wrong").ToString(), HasSubstr("Expected input to be a SharedLockReleaser"));
 }
 
+TEST_F(CoordinationTest, ATemporaryVariableLivesForOneStep) {
+  auto* t = graph_.Add("t", "TemporaryVariable", {});
+  Type(t, "dtype", DataType::kFloat);
+  (*t->mutable_attr())["shape"].mutable_shape()->add_dim()->set_size(2);
+  graph_.Const("x", Tensor::Vector<float>({1, 2}));
+  graph_.Float("set", "Assign", {"t", "x"});
+  graph_.Float("add", "AssignAdd", {"set", "x"});
+  const auto destroy = [&](const char* name, const char* of, const char* var) {
+    auto* node = graph_.Float(name, "DestroyTemporaryVariable", {of});
+    (*node->mutable_attr())["var_name"].set_s(var);
+    return node;
+  };
+  destroy("out", "add", "t");
+  destroy("again", "add", "t")->add_input("^out");
+  destroy("wrong", "add", "u");
+  graph_.Float("late", "Identity", {"t"})->add_input("^out");
+  auto* twin = graph_.Add("twin", "TemporaryVariable", {"^t"});
+  Type(twin, "dtype", DataType::kFloat);
+  (*twin->mutable_attr())["var_name"].set_s("t");
+  (*twin->mutable_attr())["shape"].mutable_shape()->add_dim()->set_size(2);
+  for (int i = 0; i < 3; ++i) {
+    const auto out = Get({"out"});
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_TRUE(TensorsEqual(AsTensor<float>({2, 4}), (*out)[0]));
+    ASSERT_EQ(Do("add"), Status()) << "it need not be destroyed";
+  }
+  EXPECT_TRUE(errors::IsFailedPrecondition(Do("again"))) << "there is nothing left to destroy";
+  EXPECT_TRUE(errors::IsNotFound(Do("wrong")));
+  EXPECT_TRUE(errors::IsFailedPrecondition(Do("late"))) << "its value is gone";
+  EXPECT_TRUE(errors::IsAlreadyExists(Do("twin")));
+}
+
 class AccumulatorTest : public CoordinationTest {
  protected:
   // Nodes <prefix>{acc,apply,take,set,count}; a resource when the prefix says so.

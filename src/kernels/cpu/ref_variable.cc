@@ -165,6 +165,69 @@ class CountUpToKernel final : public OpKernel {
   const int64_t limit_;
 };
 
+// A variable of one step, by name. What refers to it may run at any time within the step, so the variable
+// stays until the step ends: destroying it takes the value out.
+class TemporaryVariableKernel final : public OpKernel {
+ public:
+  explicit TemporaryVariableKernel(KernelConstruction& c)
+      : OpKernel(c), dtype_(c.Attr<DataType>("dtype")), var_name_(c.Attr<std::string>("var_name")) {
+    if (auto shape = c.Attr<PartialShape>("shape").ToTensorShape(); shape.ok()) {
+      shape_ = *std::move(shape);
+    } else {
+      c.SetError(shape.status());
+    }
+    if (var_name_.empty()) var_name_ = name();
+  }
+  Status Compute(KernelContext& context) override {
+    ResourceManager* container = context.step().step_resources;
+    if (container == nullptr) return errors::Internal("The step has no container for temporary variables");
+    const auto make = [this]() -> StatusOr<RefPtr<Variable>> { return MakeRef<Variable>(dtype_); };
+    MR_ASSIGN_OR_RETURN(const RefPtr<Variable> variable,
+                        container->LookupOrCreate<Variable>("", var_name_, make));
+    MR_ASSIGN_OR_RETURN(Tensor value, context.AllocateTemp(dtype_, shape_));
+    ContextParallel parallel(context);
+    ZeroElements(dtype_, value.raw_data(), value.num_elements(), parallel);
+    MutexLock lock(variable->mu());
+    if (variable->is_initialized || variable->tensor().dtype() != dtype_)
+      return errors::AlreadyExists("Temporary variable ", var_name_, " exists in this step");
+    variable->tensor() = std::move(value);
+    variable->is_initialized = true;
+    context.set_output_ref(0, &variable->mu(), &variable->tensor());
+    return Status();
+  }
+
+ private:
+  const DataType dtype_;
+  std::string var_name_;
+  TensorShape shape_;
+};
+
+class DestroyTemporaryVariableKernel final : public OpKernel {
+ public:
+  explicit DestroyTemporaryVariableKernel(KernelConstruction& c)
+      : OpKernel(c), var_name_(c.Attr<std::string>("var_name")) {}
+  Status Compute(KernelContext& context) override {
+    ResourceManager* container = context.step().step_resources;
+    if (container == nullptr) return errors::Internal("The step has no container for temporary variables");
+    MR_ASSIGN_OR_RETURN(const RefPtr<Variable> variable, container->Lookup<Variable>("", var_name_));
+    if (!context.input_is_ref(0) || &context.ref_input(0) != &variable->tensor()) {
+      return errors::InvalidArgument("Input 0 of ", op_name(), " is not the temporary variable ", var_name_);
+    }
+    MutexLock lock(variable->mu());
+    if (!variable->is_initialized) {
+      return errors::NotFound("Temporary variable ", var_name_, " was destroyed before in this step");
+    }
+    Tensor left =
+        Tensor::FromBuffer(variable->tensor().dtype(), variable->tensor().shape(), RefPtr<Buffer>(), nullptr);
+    context.set_output(0, std::exchange(variable->tensor(), std::move(left)));
+    variable->is_initialized = false;
+    return Status();
+  }
+
+ private:
+  const std::string var_name_;
+};
+
 }  // namespace
 
 void RegisterRefVariableKernels(KernelRegistry& registry) {
@@ -172,6 +235,8 @@ void RegisterRefVariableKernels(KernelRegistry& registry) {
   registry.Register<VariableKernel>(KernelDef("VariableV2"));
   registry.Register<IsVariableInitializedKernel>(KernelDef("IsVariableInitialized"));
   registry.Register<AssignKernel>(KernelDef("Assign"));
+  registry.Register<TemporaryVariableKernel>(KernelDef("TemporaryVariable"));
+  registry.Register<DestroyTemporaryVariableKernel>(KernelDef("DestroyTemporaryVariable"));
   for (const char* op : {"CountUpTo", "ResourceCountUpTo"})
     registry.Register<CountUpToKernel>(KernelDef(op).Types("T", IndexTypes()));
   registry.Register<AssignUpdateKernel<cpu::BinaryOp::kAdd>>(

@@ -43,6 +43,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterSplitKernels(registry);
   RegisterStackKernels(registry);
   RegisterStagingKernels(registry);
+  RegisterTableKernels(registry);
   RegisterTensorArrayKernels(registry);
   RegisterTrainingKernels(registry);
   RegisterTransposeKernels(registry);

@@ -44,6 +44,7 @@ void RegisterSliceKernels(KernelRegistry& registry);
 void RegisterSplitKernels(KernelRegistry& registry);
 void RegisterStackKernels(KernelRegistry& registry);
 void RegisterStagingKernels(KernelRegistry& registry);
+void RegisterTableKernels(KernelRegistry& registry);
 void RegisterTensorArrayKernels(KernelRegistry& registry);
 void RegisterTrainingKernels(KernelRegistry& registry);
 void RegisterTransposeKernels(KernelRegistry& registry);
