@@ -103,6 +103,21 @@ TEST(Gemm, LayersOfTheDigitModelsEqualTheDefinition) {
   });
 }
 
+TEST(Gemm, ARowTimesAMatrixEqualsTheDefinition) {
+  ForEachIsa([](Isa) {
+    Random random(6);
+    for (int64_t n : {1, 127, 128, 129, 400}) {
+      for (const GemmShape& s : {GemmShape{.m = 1, .n = n, .k = 700}, GemmShape{.m = 1, .n = n, .k = 1},
+                                 GemmShape{.m = 1, .n = n, .k = 60, .trans_a = true, .lda = 3},
+                                 GemmShape{.m = 1, .n = n, .k = 60, .trans_b = true, .accumulate = true}}) {
+        const auto problem = Problem<float>::Make(random, s);
+        SerialParallel serial;
+        ASSERT_LE(ErrorOf(problem.Run(serial), problem.Expected(), s.k + 4), 1.0) << Describe(s);
+      }
+    }
+  });
+}
+
 TEST(Gemm, DeepProductsThatAreDoneInPartsEqualTheDefinition) {
   ForEachIsa([](Isa) {
     Random random(5);

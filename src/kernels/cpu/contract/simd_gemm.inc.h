@@ -162,6 +162,39 @@ void PackPanel(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t n, i
   }
 }
 
+// One row times `cols` columns, a multiple of lanes: rows of B are read as they lie, some at a time, so that
+// memory is read in long pieces. C holds the sums in between.
+template <typename T>
+void RowTimesMatrix(TileArgs<T> t, int64_t a_col, int64_t cols) {
+  constexpr int kDeep = 8;
+  t.a += t.segment_offsets[0];
+  for (int64_t k = 0; k < t.k; k += kDeep) {
+    const int deep = t.k - k < kDeep ? static_cast<int>(t.k - k) : kDeep;
+    const bool begin = k == 0 && !t.accumulate;
+    Vec<T> x[kDeep] = {};
+    for (int i = 0; i < deep; ++i) x[i] = Broadcast(t.a[(k + i) * a_col]);
+    const T* b = t.b + k * t.b_row;
+    for (int64_t j = 0; j < cols; j += kLanes<T>, b += kLanes<T>) {
+      Vec<T> sum = begin ? Vec<T>{} : Load(t.c + j);
+      if (deep == kDeep) {
+#pragma GCC unroll 8
+        for (int i = 0; i < kDeep; ++i) sum += x[i] * Load(b + i * t.b_row);
+      } else {
+        for (int i = 0; i < deep; ++i) sum += x[i] * Load(b + i * t.b_row);
+      }
+      Store(t.c + j, sum);
+    }
+  }
+  if (t.scale == nullptr && t.bias == nullptr && t.residual == nullptr && t.rectify == Rectify::kNone) return;
+  for (int64_t j = 0; j < cols; j += kLanes<T>) {
+    Vec<T> sum = Load(t.c + j);
+    if (t.scale != nullptr) sum *= Load(t.scale + j);
+    if (t.bias != nullptr) sum += Load(t.bias + j);
+    if (t.residual != nullptr) sum += Load(t.residual + j);
+    Store(t.c + j, Rectified<T>(sum, t.rectify));
+  }
+}
+
 // A panel is read where it lies when its rows are contiguous and too few rows of A would repay a copy.
 constexpr int64_t kRowsWorthPacking = 256;
 
@@ -179,8 +212,10 @@ void GemmDepth(const GemmBlock<T>& g, int64_t k_begin, int64_t k_size, bool firs
   t.segments = g.segments;
   t.segment_offsets = g.segment_offsets == nullptr ? &zero : g.segment_offsets;
   int64_t left = (g.n + kLanes<T> - 1) / kLanes<T>;
+  const bool row = g.m * g.repeats * g.segments == 1 && g.b_col == 1 && g.n >= kLanes<T>;
   for (int64_t n = 0; left > 0;) {
-    const int64_t vectors = PanelVectors(left);
+    const bool whole = row && n == 0;
+    const int64_t vectors = whole ? g.n / kLanes<T> : PanelVectors(left);
     const int64_t width = vectors * kLanes<T>;
     const int64_t used = g.n - n < width ? g.n - n : width;
     const T* b = g.b + k_begin * g.b_row + n * g.b_col;
@@ -199,7 +234,9 @@ void GemmDepth(const GemmBlock<T>& g, int64_t k_begin, int64_t k_size, bool firs
       t.a = g.a + k_begin * g.a_col + repeat * g.a_repeat;
       t.c = g.c + n + repeat * g.c_repeat;
       t.residual = g.residual != nullptr && last ? g.residual + n + repeat * g.c_repeat : nullptr;
-      if (vectors == 3) {
+      if (whole) {
+        RowTimesMatrix(t, g.a_col, width);
+      } else if (vectors == 3) {
         PanelTimesRows<T, 3>(g.m, t);
       } else if (vectors == 2) {
         PanelTimesRows<T, 2>(g.m, t);
