@@ -60,11 +60,35 @@ struct DeviceStats {
   int64_t nodes_left_out = 0;  // beyond the most that one step may record
 };
 
+// A node of a partition with what it costs on average, by the session's cost model.
+struct CostNode {
+  std::string name;
+  std::string device;
+  int id = 0;  // position in RunMetadata::cost_graph
+  struct Input {
+    int node = 0;
+    int port = 0;
+  };
+  std::vector<Input> inputs;
+  std::vector<int> control_inputs;
+  struct Output {
+    DataType dtype = DataType::kInvalid;
+    TensorShape shape;   // of the last measured run
+    int64_t bytes = -1;  // -1: never measured
+  };
+  std::vector<Output> outputs;
+  int64_t peak_bytes = 0;  // most memory of its own in use at one time
+  int64_t compute_ns = 0;
+  bool measured = false;  // otherwise the numbers are 0
+  bool is_final = false;  // its output leaves the step
+};
+
 // What a Run with tracing tells about itself.
 struct RunMetadata {
   int64_t step_start_unix_us = 0;
   std::vector<DeviceStats> devices;
   std::vector<std::string> partition_graphs;  // serialised GraphDefs, when asked for
+  std::vector<CostNode> cost_graph;           // in the steps of SessionOptions::build_cost_model
 
   // The wire form, as a message and as the bytes of one (what `millrace trace` reads).
   void ToProto(tensorflow::RunMetadata* proto) const;

@@ -54,7 +54,13 @@ struct SessionOptions {
   bool eliminate_common_subexpressions = true;
   int64_t max_folded_constant_bytes = int64_t{10} << 20;
   std::set<std::string> disabled_passes;  // by name, see docs/session-options.md
-  bool bfloat16_transfers = false;        // floats lose 16 bits of mantissa on the way between devices
+  // Devices are chosen by simulating the graph with measured or estimated costs, see docs/placement.md.
+  bool place_by_cost = false;
+  // > 0: every so many Runs of a signature, after the first build_cost_model_after, a Run is measured for the
+  // cost model and gives RunMetadata::cost_graph.
+  int64_t build_cost_model = 0;
+  int64_t build_cost_model_after = 0;
+  bool bfloat16_transfers = false;  // floats lose 16 bits of mantissa on the way between devices
 
   // Unimplemented, naming the field, for what can't be honoured.
   static StatusOr<SessionOptions> FromProto(const tensorflow::ConfigProto& config);

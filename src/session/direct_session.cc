@@ -30,6 +30,7 @@ StepCompilerOptions CompilerOptions(const SessionOptions& options) {
   o.max_folded_bytes = options.max_folded_constant_bytes;
   o.disabled_passes = options.disabled_passes;
   o.bfloat16_transfers = options.bfloat16_transfers;
+  o.place_by_cost = options.place_by_cost;
   return o;
 }
 
@@ -251,8 +252,10 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
   request.timeout_in_ms =
       options.timeout_in_ms > 0 ? options.timeout_in_ms : options_.operation_timeout_in_ms;
   Status status;
-  if (metadata != nullptr && (options.trace_level != RunOptions::TraceLevel::kNone ||
-                              options.output_partition_graphs)) [[unlikely]] {
+  if (options_.build_cost_model > 0 && BuildsCostModel(executable)) [[unlikely]] {
+    status = RunMeasured(executable, request, options, metadata);
+  } else if (metadata != nullptr && (options.trace_level != RunOptions::TraceLevel::kNone ||
+                                     options.output_partition_graphs)) [[unlikely]] {
     status = RunTraced(executable, request, options, metadata);
   } else {
     status = runner_.Run(step, request);
@@ -274,6 +277,30 @@ StatusOr<ThreadPool*> DirectSession::InterOpPoolOf(const RunOptions& options) co
   if (index < -1 || index >= static_cast<int>(pools_.inter_op.size()))
     return errors::InvalidArgument("Invalid inter_op_thread_pool: ", index);
   return index < 0 ? nullptr : pools_.inter_op[static_cast<size_t>(index)].get();
+}
+
+bool DirectSession::BuildsCostModel(const Executable& executable) const {
+  // Relaxed: only the count matters.
+  const int64_t run =
+      executable.runs.fetch_add(1, std::memory_order_relaxed) - options_.build_cost_model_after;
+  return run >= 0 && (run + 1) % options_.build_cost_model == 0;
+}
+
+// A traced run whose times go into the cost model. The caller gets the cost graph, and the trace if it asked.
+Status DirectSession::RunMeasured(const Executable& executable, StepRunner::Request& request,
+                                  const RunOptions& options, RunMetadata* metadata) {
+  RunMetadata measured;
+  RunOptions traced = options;
+  traced.trace_level = RunOptions::TraceLevel::kFull;
+  MR_RETURN_IF_ERROR(RunTraced(executable, request, traced, &measured));
+  compiler_.costs().Record(measured.devices);
+  if (metadata == nullptr) return Status();
+  for (const auto& partition : executable.step->partitions) {
+    partition->AppendCosts(compiler_.costs(), &measured.cost_graph);
+  }
+  if (options.trace_level == RunOptions::TraceLevel::kNone) measured.devices.clear();
+  *metadata = std::move(measured);
+  return Status();
 }
 
 Status DirectSession::RunTraced(const Executable& executable, StepRunner::Request& request,

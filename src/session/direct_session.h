@@ -93,6 +93,9 @@ class DirectSession : public Session {
                        FunctionRef<const Tensor&(size_t)> feed, std::vector<Tensor>* outputs,
                        RunMetadata* metadata);
   StatusOr<ThreadPool*> InterOpPoolOf(const RunOptions& options) const;
+  bool BuildsCostModel(const Executable& executable) const;
+  Status RunMeasured(const Executable& executable, StepRunner::Request& request, const RunOptions& options,
+                     RunMetadata* metadata);
   Status RunTraced(const Executable& executable, StepRunner::Request& request, const RunOptions& options,
                    RunMetadata* metadata);
 

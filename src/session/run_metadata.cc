@@ -8,6 +8,7 @@
 
 #include "millrace/status.h"
 #include "tensor/tensor_codec.h"
+#include "tensorflow/core/framework/cost_graph.pb.h"
 #include "tensorflow/core/framework/step_stats.pb.h"
 #include "tensorflow/core/protobuf/config.pb.h"
 
@@ -110,6 +111,35 @@ void DescribeNode(const NodeStats& node, const std::string& allocator, int64_t s
   DescribeMemory(node, allocator, step_start_us, n);
 }
 
+void DescribeCost(const CostNode& node, tensorflow::CostGraphDef::Node* proto) {
+  proto->set_name(node.name);
+  proto->set_device(node.device);
+  proto->set_id(node.id);
+  for (const CostNode::Input& input : node.inputs) {
+    auto* info = proto->add_input_info();
+    info->set_preceding_node(input.node);
+    info->set_preceding_port(input.port);
+  }
+  for (const int input : node.control_inputs) proto->add_control_input(input);
+  for (const CostNode::Output& output : node.outputs) {
+    auto* info = proto->add_output_info();
+    info->set_size(output.bytes);
+    info->set_alias_input_port(-1);
+    info->set_dtype(static_cast<tensorflow::DataType>(output.dtype));
+    if (output.bytes >= 0) {
+      ShapeToProto(output.shape, info->mutable_shape());
+    } else {
+      info->mutable_shape()->set_unknown_rank(true);
+    }
+  }
+  proto->set_temporary_memory_size(node.peak_bytes);
+  // In microseconds, as TensorFlow has it.
+  proto->set_compute_cost(node.compute_ns / 1000);
+  proto->set_compute_time(node.compute_ns / 1000);
+  proto->set_is_final(node.is_final);
+  proto->set_inaccurate(!node.measured);
+}
+
 }  // namespace
 
 std::string RunMetadata::ToChromeTrace() const {
@@ -137,6 +167,7 @@ void RunMetadata::ToProto(tensorflow::RunMetadata* proto) const {
     }
     for (const auto& [thread, name] : device.thread_names) (*d->mutable_thread_names())[thread] = name;
   }
+  for (const CostNode& node : cost_graph) DescribeCost(node, proto->mutable_cost_graph()->add_node());
   for (const std::string& graph : partition_graphs) {
     if (!proto->add_partition_graphs()->ParseFromString(graph))
       proto->mutable_partition_graphs()->RemoveLast();

@@ -68,6 +68,8 @@ constexpr std::array<Toggle, 8> kToggles = {{
 }};
 constexpr std::string_view kIdentityPass = "identity";
 constexpr std::string_view kMemoryPass = "memory";
+// The name in RewriterConfig.custom_optimizers that asks for placement by cost.
+constexpr std::string_view kCostPlacement = "cost_model_placement";
 
 // What asks for a rewrite that this engine does not have.
 Status RefuseRewrites(const RewriterConfig& r) {
@@ -92,10 +94,10 @@ Status RefuseRewrites(const RewriterConfig& r) {
       refuse(r.meta_optimizer_iterations() == RewriterConfig::TWO, "meta_optimizer_iterations"));
   MR_RETURN_IF_ERROR(refuse(r.meta_optimizer_timeout_ms() > 0, "meta_optimizer_timeout_ms"));
   MR_RETURN_IF_ERROR(refuse(r.min_graph_nodes() > 0, "min_graph_nodes"));
-  MR_RETURN_IF_ERROR(refuse(r.custom_optimizers_size() > 0,
-                            r.custom_optimizers_size() == 0
-                                ? ""
-                                : StrCat("custom_optimizers '", r.custom_optimizers(0).name(), "'")));
+  for (const auto& custom : r.custom_optimizers()) {
+    MR_RETURN_IF_ERROR(
+        refuse(custom.name() != kCostPlacement, StrCat("custom_optimizers '", custom.name(), "'")));
+  }
   MR_RETURN_IF_ERROR(refuse(r.has_inter_optimizer_verifier_config(), "inter_optimizer_verifier_config"));
   return refuse(r.has_post_optimization_verifier_config(), "post_optimization_verifier_config");
 }
@@ -123,6 +125,7 @@ Status ReadOptimizerList(const RewriterConfig& r, std::set<std::string>* disable
 Status ReadRewrites(const RewriterConfig& r, SessionOptions* options) {
   MR_RETURN_IF_ERROR(RefuseRewrites(r));
   MR_RETURN_IF_ERROR(ReadOptimizerList(r, &options->disabled_passes));
+  options->place_by_cost = r.custom_optimizers_size() > 0;
   for (const Toggle& t : kToggles) {
     if ((r.*t.value)() == RewriterConfig::OFF || r.disable_meta_optimizer())
       options->disabled_passes.emplace(t.pass);
@@ -136,7 +139,12 @@ Status ReadRewrites(const RewriterConfig& r, SessionOptions* options) {
 
 Status ReadGraphOptions(const tensorflow::GraphOptions& graph, SessionOptions* options) {
   MR_RETURN_IF_ERROR(Refuse(graph.timeline_step() != 0, "graph_options.timeline_step"));
-  MR_RETURN_IF_ERROR(Refuse(graph.build_cost_model() != 0, "graph_options.build_cost_model"));
+  if (graph.build_cost_model() < 0 || graph.build_cost_model_after() < 0) {
+    return errors::InvalidArgument(
+        "ConfigProto.graph_options.build_cost_model asks for a negative number of steps");
+  }
+  options->build_cost_model = graph.build_cost_model();
+  options->build_cost_model_after = graph.build_cost_model_after();
   MR_RETURN_IF_ERROR(Refuse(graph.infer_shapes(), "graph_options.infer_shapes"));
   options->place_pruned_graph = graph.place_pruned_graph();
   options->bfloat16_transfers = graph.enable_bfloat16_sendrecv();

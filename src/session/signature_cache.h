@@ -25,7 +25,8 @@ struct Executable {
   const CompiledStep* step = nullptr;
   std::vector<uint32_t> feed_slots;
   std::vector<uint32_t> fetch_slots;
-  bool fetches_in_order = false;  // fetch_slots is 0, 1, 2, … and complete
+  bool fetches_in_order = false;         // fetch_slots is 0, 1, 2, … and complete
+  mutable std::atomic<int64_t> runs{0};  // counted when the session builds a cost model
 };
 
 // What has been compiled, by signature. A look-up takes no lock. Entries live as long as the cache.

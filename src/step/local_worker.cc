@@ -11,6 +11,7 @@
 #include "exec/plan.h"
 #include "graph/summary.h"
 #include "kernel/kernel_registry.h"
+#include "step/cost_graph.h"
 #include "step/local_rendezvous.h"
 
 namespace millrace {
@@ -41,6 +42,10 @@ class LocalPartition : public InstalledPartition {
     std::vector<std::string> graphs;
     for (const Part& part : parts_) graphs.push_back(SerializeGraph(part.plan->graph()));
     return graphs;
+  }
+
+  void AppendCosts(const CostModel& model, std::vector<CostNode>* nodes) const override {
+    for (const Part& part : parts_) AppendCostGraph(part.plan->graph(), model, nodes);
   }
 
  private:

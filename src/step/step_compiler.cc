@@ -9,7 +9,11 @@ namespace millrace {
 
 StepCompiler::StepCompiler(std::vector<Worker*> workers, const DeviceSet& devices,
                            const StepCompilerOptions& options)
-    : workers_(std::move(workers)), evaluator_(std::make_unique<StepConstantEvaluator>(*workers_.front())) {
+    : workers_(std::move(workers)),
+      evaluator_(std::make_unique<StepConstantEvaluator>(*workers_.front())),
+      costs_(std::make_unique<CostModel>()),
+      placement_costs_(CostsOf(*costs_)) {
+  if (options.place_by_cost) options_.place.costs = &placement_costs_;
   const Device& client = *devices.client_device();
   options_.prune.client_device = client.name();
   options_.prune.client_incarnation = client.attributes().incarnation;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compile/pipeline.h"
+#include "compile/place/cost_model.h"
 #include "device/device.h"
 #include "step/worker.h"
 
@@ -32,6 +33,7 @@ struct StepCompilerOptions {
   int64_t max_folded_bytes = int64_t{10} << 20;
   std::set<std::string> disabled_passes;  // by the names of compile/pipeline
   bool bfloat16_transfers = false;
+  bool place_by_cost = false;  // with the costs that the compiler keeps
   // Called with the graph after each pass; empty: no dumps.
   std::function<void(std::string_view pass, std::string_view part, const Graph& graph)> dump;
 };
@@ -48,10 +50,14 @@ class StepCompiler {
       FeedConvention convention = FeedConvention::kCallFrame) const;
   // Gives a device to each node that has none. On error nothing is changed.
   Status PlaceNodes(Graph* graph) const;
+  // What nodes cost, as far as somebody has recorded it here. Thread-safe by itself.
+  CostModel& costs() const { return *costs_; }
 
  private:
   const std::vector<Worker*> workers_;
   const std::unique_ptr<ConstantEvaluator> evaluator_;
+  const std::unique_ptr<CostModel> costs_;
+  const PlacementCosts placement_costs_;
   CompileOptions options_;
 };
 

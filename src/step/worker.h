@@ -17,6 +17,7 @@
 
 namespace millrace {
 
+class CostModel;
 class ResourceManager;
 class Rendezvous;
 class ThreadPool;
@@ -50,6 +51,8 @@ class InstalledPartition {
   virtual void Run(StepArgs& args, Done done) = 0;
   // Nodes per device after the last pass, for RunMetadata.
   virtual std::vector<std::string> SerializedGraphs() const = 0;
+  // Appends the same nodes with their costs.
+  virtual void AppendCosts(const CostModel& model, std::vector<CostNode>* nodes) const = 0;
 };
 
 // A task that can run partitions: in this process, or behind a connection. Thread-safe.

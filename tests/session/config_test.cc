@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <map>
 
 #include "tensorflow/core/protobuf/config.pb.h"
 #include "tests/session/def_builder.h"
@@ -69,6 +70,7 @@ TEST(ConfigTest, ImpossibleNumbersAreRefused) {
   for (const char* config :
        {"intra_op_parallelism_threads: -1", "inter_op_parallelism_threads: -2",
         "device_count { key: 'CPU' value: -1 }", "session_inter_op_thread_pool { num_threads: -1 }",
+        "graph_options { build_cost_model: -1 }",
         "graph_options { optimizer_options { max_folded_constant_in_bytes: -1 } }"}) {
     EXPECT_TRUE(errors::IsInvalidArgument(Config(config).status())) << config;
   }
@@ -256,6 +258,65 @@ TEST(ConfigTest, FloatsLoseTheirLowerHalfBetweenDevices) {
   }
   EXPECT_EQ(cut.flat<float>()[2], 3.140625f) << "pi, cut off and not rounded";
   EXPECT_TRUE(std::isnan(cut.flat<float>()[values.size() - 1])) << "cut off, it would be infinite";
+}
+
+TEST(ConfigTest, SomeRunsAreMeasuredForTheCostModel) {
+  const auto options = Config(
+      "graph_options { build_cost_model: 2 build_cost_model_after: 1 optimizer_options { opt_level: L0 } }");
+  ASSERT_TRUE(options.ok()) << options.status();
+  const auto session = SessionWith(ConstantSquare(), *options);
+  for (int run = 0; run < 6; ++run) {
+    RunMetadata metadata;
+    std::vector<Tensor> out;
+    ASSERT_TRUE(session->Run({}, {}, {"out"}, {}, &out, &metadata).ok());
+    EXPECT_EQ(out[0].flat<float>()[5], -9);
+    EXPECT_TRUE(metadata.devices.empty()) << "nobody asked for a trace";
+    if (run != 2 && run != 4) {
+      EXPECT_TRUE(metadata.cost_graph.empty()) << run;
+      continue;
+    }
+    tensorflow::RunMetadata proto;
+    metadata.ToProto(&proto);
+    std::map<std::string, const tensorflow::CostGraphDef::Node*> nodes;
+    for (const auto& node : proto.cost_graph().node()) nodes[node.name()] = &node;
+    ASSERT_TRUE(nodes.contains("c") && nodes.contains("out") && nodes.contains("a")) << run;
+    const auto& c = *nodes["c"];
+    EXPECT_THAT(c.device(), HasSubstr("device:CPU:0"));
+    ASSERT_EQ(c.input_info_size(), 2);
+    EXPECT_EQ(c.input_info(1).preceding_node(), nodes["a"]->id());
+    EXPECT_EQ(c.output_info(0).size(), 256);
+    EXPECT_EQ(c.output_info(0).shape().dim(0).size(), 64);
+    EXPECT_FALSE(c.inaccurate());
+    EXPECT_FALSE(c.is_final());
+  }
+}
+
+TEST(ConfigTest, PlacementByCostUsesTheSecondDeviceWhenItPays) {
+  DefBuilder g;
+  g.ShapedPlaceholder("x", {1 << 16});
+  for (const std::string chain : {"p", "q"}) {
+    g.Float(chain + "1", "Sin", {"x"});
+    g.Float(chain + "2", "Cos", {chain + "1"});
+    g.Float(chain + "3", "Tanh", {chain + "2"});
+  }
+  g.Float("sum", "Add", {"p3", "q3"});
+  const auto devices = [&](const std::string& rewrites) {
+    const auto options = Config("device_count { key: 'CPU' value: 2 } graph_options { " + rewrites +
+                                " optimizer_options { opt_level: L0 } }");
+    EXPECT_TRUE(options.ok()) << options.status();
+    const auto session = SessionWith(g, *options);
+    Tensor x(DataType::kFloat, TensorShape({1 << 16}));
+    for (float& value : x.flat<float>()) value = 0.5f;
+    RunOptions run;
+    run.trace_level = RunOptions::TraceLevel::kFull;
+    RunMetadata metadata;
+    std::vector<Tensor> out;
+    EXPECT_TRUE(session->Run(run, {{"x", x}}, {"sum"}, {}, &out, &metadata).ok());
+    EXPECT_NEAR(out[0].flat<float>()[77], 2 * std::tanh(std::cos(std::sin(0.5f))), 1e-5f);
+    return metadata.devices.size();
+  };
+  EXPECT_EQ(devices(""), 1u);
+  EXPECT_EQ(devices("rewrite_options { custom_optimizers { name: 'cost_model_placement' } }"), 2u);
 }
 
 TEST(ConfigTest, RunOptionsComeFromTheirMessage) {

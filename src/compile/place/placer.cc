@@ -7,6 +7,7 @@
 
 #include "base/logging.h"
 #include "compile/place/colocation_graph.h"
+#include "compile/place/cost_placement.h"
 
 namespace millrace {
 namespace {
@@ -32,6 +33,7 @@ class Placer {
     }
     if (todo_.empty()) return Status();
     MR_RETURN_IF_ERROR(groups_.Build());
+    if (options_.costs != nullptr) MR_RETURN_IF_ERROR(AssignByCost(*graph_, options_, &groups_));
     MR_RETURN_IF_ERROR(Choose());
     Commit();
     return Status();

@@ -15,11 +15,15 @@ namespace millrace {
 // a table in tests.
 using HasKernelFn = std::function<bool(std::string_view device_type, const NodeProps& props)>;
 
+struct PlacementCosts;
+
 struct PlaceOptions {
   const DeviceSet* devices = nullptr;  // REQUIRES: not null
   HasKernelFn has_kernel;              // REQUIRES: not empty
   bool allow_soft_placement =
       false;  // a device that is missing or has no kernel is replaced by one that works
+  const PlacementCosts* costs =
+      nullptr;  // not null: devices are chosen by simulated execution (cost_placement.h)
   bool log_device_placement = false;  // one line a node: "name: (Op): /job:…/device:CPU:0"
 };
 
