@@ -54,9 +54,11 @@ Status Plan::CreateKernels(const std::vector<Node*>& order, KernelSource kernels
 }
 
 Status Plan::SortByFrame(std::vector<Node*>* order) {
-  if (std::none_of(order->begin(), order->end(), [](const Node* n) { return n->traits().is_control_flow; })) {
-    return Status();
-  }
+  const auto needs_frames = [](const Node* n) {
+    return n->traits().is_control_flow ||
+           (n->traits().is_recv && n->attrs().Find("_may_be_dead") != nullptr);  // says the partitioner
+  };
+  if (std::none_of(order->begin(), order->end(), needs_frames)) return Status();
   MR_ASSIGN_OR_RETURN(flow_, FindFrames(*graph_, *order));
   std::stable_sort(order->begin(), order->end(), [this](const Node* a, const Node* b) {
     return flow_.frame_of[a->id()] < flow_.frame_of[b->id()];
@@ -96,6 +98,7 @@ void Plan::LayOutNodes(const std::vector<Node*>& order) {
       num_slots_ += p.num_inputs;
       max_outputs_ = std::max(max_outputs_, p.num_outputs);
       has_async_ |= p.async != nullptr && !p.async->tries();
+      may_wait_ |= p.async != nullptr;
     }
     if (kernel != nullptr) kernels_.push_back(kernel);
   }

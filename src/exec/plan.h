@@ -99,6 +99,8 @@ class Plan {
   uint32_t max_outputs() const { return max_outputs_; }
   // Whether some asynchronous kernel has to be started as such: it can't be tried first.
   bool has_async() const { return has_async_; }
+  // Whether there is any asynchronous kernel, so that threads of others may bring results.
+  bool may_wait() const { return may_wait_; }
   // With switches or loops the frame walker has to run it: frames()[0] is the top. Else empty.
   std::span<const FrameLayout> frames() const { return frames_; }
   std::span<const PendingCount> initial_counts() const { return initial_counts_; }  // with frames
@@ -144,6 +146,7 @@ class Plan {
   uint32_t num_slots_ = 0;
   uint32_t max_outputs_ = 1;
   bool has_async_ = false;
+  bool may_wait_ = false;
   std::vector<PlanNode> nodes_;  // one more than num_nodes_: ends the ranges of the last
   std::vector<PlanEdge> data_edges_;
   std::vector<uint32_t> control_edges_;

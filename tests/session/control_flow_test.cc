@@ -335,7 +335,9 @@ TEST_P(ControlFlowTest, AMillionIterations) {
 
 INSTANTIATE_TEST_SUITE_P(Setups, ControlFlowTest,
                          ::testing::Values(Setup{"one_thread", 1, 1, 10}, Setup{"threads", 4, 1, 10},
-                                           Setup{"one_at_a_time", 4, 1, 1}, Setup{"window_of_32", 1, 1, 32}),
+                                           Setup{"one_at_a_time", 4, 1, 1}, Setup{"window_of_32", 1, 1, 32},
+                                           Setup{"two_cpus", 1, 2, 10}, Setup{"three_cpus", 4, 3, 10},
+                                           Setup{"three_cpus_one_at_a_time", 2, 3, 1}),
                          [](const auto& i) { return std::string(i.param.name); });
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "compile/partition/control_loops.h"
 #include "device/device_name.h"
 #include "graph/function_library.h"
 #include "millrace/tensor.h"
@@ -46,6 +47,8 @@ class Partitioner {
       return errors::Internal("Node '", node->name(), "' (op ", node->op_name(),
                               ") was never assigned to a device");
     }
+    MR_ASSIGN_OR_RETURN(loops_, AddControlLoops(graph_.get()));
+    FindKeys();
     CopyNodes();
     for (const Node* node : nodes_) MR_RETURN_IF_ERROR(CopyInputs(*node));
     std::vector<GraphPartition> result;
@@ -82,6 +85,7 @@ class Partitioner {
 
   std::unique_ptr<Graph> graph_;
   const PartitionOptions& options_;
+  ControlLoops loops_;
   std::vector<Node*> nodes_;
   std::map<std::string, Part> parts_;
   std::vector<Part*> part_of_device_;  // by device index; null for devices without nodes
@@ -90,6 +94,8 @@ class Partitioner {
 };
 
 void Partitioner::FindKeys() {
+  parts_.clear();
+  part_of_device_.clear();
   nodes_ = graph_->OpNodes();
   for (const Node* node : nodes_) {
     const auto device = static_cast<size_t>(node->assigned_device_index());
@@ -229,7 +235,11 @@ StatusOr<Node*> Partitioner::Receive(const Edge& edge) {
   const int device = edge.dst->assigned_device_index();
   AttrMap attrs = transfer;
   attrs.Set("tensor_type", send->input_type(0));
+  if (loops_.may_be_dead) attrs.Set(ControlLoops::kMayBeDeadAttr, true);
   MR_ASSIGN_OR_RETURN(Node * recv, AddNode(*edge.src, device, "_Recv", std::move(attrs)));
+  if (const Node* pivot = loops_.PivotFor(*edge.src, device); pivot != nullptr) {
+    recv->graph().AddControlEdge(CopyOf(*pivot), recv);
+  }
   if (Shortens(edge)) return AddCast(edge, device, recv, 0, DataType::kFloat);
   if (!edge.IsControl()) return recv;
   AttrMap identity;
