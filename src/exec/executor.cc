@@ -107,10 +107,22 @@ Status Count(std::span<PartitionRun> partitions, ThreadPool* pool, StateLease* b
 
 // A step without a thread of its own; frees itself.
 struct DetachedStep {
-  DetachedStep(std::vector<PartitionRun> p, ThreadPool* pool, StepDone d)
+  DetachedStep(std::vector<PartitionRun> p, ThreadPool* helpers, StepDone d)
       : partitions(std::move(p)),
+        pool(helpers),
         done(std::move(d)),
-        step(MakeRef<ReadyQueue>(pool, [this] { End(); }), partitions.front().services) {}
+        step(MakeRef<ReadyQueue>(pool, [this] { EndSoon(); }), partitions.front().services) {}
+
+  // The last piece of work may have been done by a callback of the cancellation, which the end of the step
+  // has to wait for: then another thread ends it.
+  void EndSoon() {
+    if (!partitions.front().services.cancellation->IsCancelled()) return End();
+    (pool != nullptr ? *pool : LastResort()).Schedule([this] { End(); });
+  }
+  static ThreadPool& LastResort() {
+    static auto* const thread = new ThreadPool("end_of_cancelled_steps", 1);
+    return *thread;
+  }
 
   void End() {
     const Status status = step.Finish();
@@ -120,6 +132,7 @@ struct DetachedStep {
   }
 
   std::vector<PartitionRun> partitions;
+  ThreadPool* const pool;
   StepDone done;
   CountingStep step;
 };

@@ -34,7 +34,8 @@ using StepDone = UniqueFunction<void(const Status&)>;
 
 // The same without a thread that waits: nodes run on the calling thread until one has to wait for something,
 // and then on whichever thread brings it. `done` is called once, when nothing of the step runs any more,
-// perhaps before this returns. What services point to must live until then.
+// perhaps before this returns, but never by a callback of services.cancellation. What services point to must
+// live until then.
 void StartPartitions(std::vector<PartitionRun> partitions, ThreadPool* pool, StepDone done);
 
 }  // namespace millrace

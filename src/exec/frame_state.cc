@@ -77,6 +77,7 @@ void FrameState::FreeFrame(FrameInstance* frame) {
   std::erase(frame->parent->children, frame);
   frame->invariants.clear();
   frame->dead_exits.clear();
+  frame->exited.clear();
   free_frames_.push_back(frame);
   --live_frames_;
 }
@@ -93,6 +94,14 @@ FrameIteration* FrameState::NewIteration(FrameInstance* frame) {
 void FrameState::FreeOldest(FrameInstance* frame) {
   free_iterations_[frame->layout].push_back(frame->iterations.front());
   frame->iterations.pop_front();
+}
+
+bool FrameState::FirstExit(FrameInstance* frame, uint32_t node) {
+  const FrameLayout& f = plan_.frames()[frame->layout];
+  if (frame->exited.empty()) frame->exited.resize(f.end_node - f.first_node, false);
+  if (frame->exited[node - f.first_node]) return false;
+  frame->exited[node - f.first_node] = true;
+  return true;
 }
 
 void FrameState::Drop() {

@@ -36,6 +36,7 @@ struct FrameInstance {
   std::vector<std::pair<uint32_t, TensorValue>> invariants;  // constant Enters that have run
   std::vector<std::pair<uint32_t, TensorValue>> deferred;    // NextIterations that wait for room
   std::vector<uint32_t> dead_exits;                          // of the newest iteration
+  std::vector<bool> exited;  // by node of the frame: the Exit has been taken to the frame above
 };
 
 // The frames of one step of one plan, with a store of used ones. Not thread-safe.
@@ -51,6 +52,8 @@ class FrameState {
   FrameIteration* NewIteration(FrameInstance* frame);
   // The oldest iteration of `frame` is over.
   void FreeOldest(FrameInstance* frame);
+  // True once for each Exit: in a loop that is badly made it could be alive in several iterations.
+  bool FirstExit(FrameInstance* frame, uint32_t node);
   // What a step left when it failed, or when a loop that is badly made never ended.
   void Drop();
   // No loop is left and no value waits.

@@ -62,7 +62,7 @@ FrameWalker::FrameWalker(const Plan& plan, FrameState& state, const StepServices
       abort_(abort),
       measure_(measure),
       trace_(trace),
-      alone_(!queue.parallel() && !plan.has_async()) {
+      alone_(!queue.parallel() && !plan.may_wait()) {
   fetched_.resize(plan.fetches().size());
 }
 
@@ -195,7 +195,7 @@ Status FrameWalker::RunFlow(const PlanNode& node, TensorValue* inputs, TensorVal
   switch (node.flow) {
     case Flow::kSwitch: {
       const Tensor& pred = inputs[1].tensor();
-      if (pred.shape().rank() != 0) {
+      if (pred.shape().rank() != 0 || !pred.IsInitialized()) {
         return errors::InvalidArgument("The second input must be a scalar, but it has shape ",
                                        pred.shape().ToString());
       }
@@ -209,8 +209,8 @@ Status FrameWalker::RunFlow(const PlanNode& node, TensorValue* inputs, TensorVal
         // Even a constant must not be found here by a later iteration.
         inputs[i].kind = TensorValue::Kind::kNone;
         if (node.index_used) {
-          MR_ASSIGN_OR_RETURN(outputs[1].value,
-                              Tensor::Allocate(DataType::kInt32, TensorShape(), services_.device->allocator()));
+          MR_ASSIGN_OR_RETURN(outputs[1].value, Tensor::Allocate(DataType::kInt32, TensorShape(),
+                                                                 services_.device->allocator()));
           outputs[1].value.scalar<int32_t>() = static_cast<int32_t>(i);
           outputs[1].kind = TensorValue::Kind::kValue;
         }
@@ -271,7 +271,7 @@ void FrameWalker::Follow(const ReadyItem& item, TensorValue* outputs, Items* rea
       break;
     case Flow::kExit:
       if (!item.dead) {
-        Deliver(item.node, false, outputs, frame->parent, ready);
+        if (state_.FirstExit(frame, item.node)) Deliver(item.node, false, outputs, frame->parent, ready);
       } else if (iteration->index == frame->newest) {
         frame->dead_exits.push_back(item.node);
       }
@@ -374,6 +374,7 @@ void FrameWalker::DeliverData(const PlanEdge& edge, bool from_enter, TensorValue
       // A loop that is not entered has no second input to wait for.
       dead = count.dead == static_cast<int32_t>(to.num_inputs) || from_enter;
       is_ready = dead && count.waits == 1;
+      if (is_ready) count.waits = 0;  // whatever comes now is late
     }
   } else {
     if (!alive) ++count.dead;
@@ -397,7 +398,10 @@ void FrameWalker::DeliverControl(uint32_t dst, bool dead, FrameIteration* iterat
   if (to.flow == Flow::kMerge) {
     count.waits -= 2;
     const bool all_dead = count.dead == static_cast<int32_t>(to.num_inputs);
-    if (count.waits == 0 || (count.waits == 1 && all_dead)) AddReady(dst, all_dead, iteration, ready);
+    if (count.waits == 0 || (count.waits == 1 && all_dead)) {
+      count.waits = 0;
+      AddReady(dst, all_dead, iteration, ready);
+    }
     return;
   }
   if (dead) ++count.dead;
@@ -435,7 +439,9 @@ void FrameWalker::Retire(FrameInstance* frame, Items* ready) {
 void FrameWalker::EndFrame(FrameInstance* frame, Items* ready) {
   FrameIteration* const above = frame->parent;
   TensorValue none;
-  for (const uint32_t exit : frame->dead_exits) Deliver(exit, true, &none, above, ready);
+  for (const uint32_t exit : frame->dead_exits) {
+    if (state_.FirstExit(frame, exit)) Deliver(exit, true, &none, above, ready);
+  }
   state_.FreeFrame(frame);
 }
 

@@ -24,6 +24,9 @@ constexpr std::array<std::pair<std::string_view, Flow>, 12> kFlows = {{
     {"ControlTrigger", Flow::kTrigger},
 }};
 
+// The full name of a frame grows with its depth.
+constexpr int kMostNested = 1000;
+
 class FrameFinder {
  public:
   explicit FrameFinder(const Graph& graph) {
@@ -35,6 +38,11 @@ class FrameFinder {
   Status Visit(const Node& node) {
     MR_ASSIGN_OR_RETURN(const int frame, FrameOfInputs(node));
     out_.frame_of[node.id()] = frame;
+    if (frame > 0 && node.op_name() == "_Retval") {
+      return errors::InvalidArgument("Node '", node.name(), "' (op ", node.op_name(), ") is in the loop '",
+                                     out_.frames[frame].name,
+                                     "': only what leaves it by an Exit is a result");
+    }
     int target = frame;
     switch (FlowOf(node)) {
       case Flow::kEnter: {
@@ -55,19 +63,52 @@ class FrameFinder {
     return Status();
   }
 
-  // The edges that the order leaves out close loops: they must stay within a frame.
+  // The edges that the order leaves out close loops: they must stay within a frame, and only they lead from
+  // one iteration to the next.
   Status CheckBackEdges(const Node& node) const {
-    if (FlowOf(node) != Flow::kMerge) return Status();
+    const Flow flow = FlowOf(node);
+    if (flow == Flow::kNext) return CheckNext(node);
+    if (flow != Flow::kMerge) return Status();
+    const Node* next = nullptr;
     for (const Edge* e : node.data_in_edges()) {
       if (e == nullptr || !IsLoopBackEdge(*e)) continue;
-      if (out_.target_of[e->src->id()] != out_.frame_of[node.id()]) return Different(node, *e->src, *e->src);
+      next = e->src;
+      if (out_.target_of[next->id()] != out_.frame_of[node.id()]) return Different(node, *next, *next);
     }
-    return Status();
+    return next == nullptr ? Status() : CheckEntrance(node);
   }
 
   Frames Take() { return std::move(out_); }
 
  private:
+  static Status CheckNext(const Node& node) {
+    for (const Edge* e : node.out_edges()) {
+      if (!e->dst->IsOp() || (!e->IsControl() && FlowOf(*e->dst) == Flow::kMerge)) continue;
+      return errors::InvalidArgument("Node '", node.name(), "' (op ", node.op_name(), ") leads to '",
+                                     e->dst->name(), "' (op ", e->dst->op_name(),
+                                     "), but only a Merge can take a value to the next iteration");
+    }
+    return Status();
+  }
+
+  // What a Merge that closes a loop takes besides NextIterations comes into the first iteration, from
+  // outside.
+  static Status CheckEntrance(const Node& merge) {
+    bool entered = false;
+    for (const Edge* e : merge.data_in_edges()) {
+      if (e == nullptr || IsLoopBackEdge(*e)) continue;
+      if (FlowOf(*e->src) != Flow::kEnter || e->src->Attr<bool>("is_constant").value_or(false)) {
+        return errors::InvalidArgument("Node '", merge.name(), "' (op ", merge.op_name(),
+                                       ") closes a loop, but its input '", e->src->name(), "' (op ",
+                                       e->src->op_name(), ") is no Enter for the first iteration");
+      }
+      entered = true;
+    }
+    if (entered) return Status();
+    return errors::InvalidArgument("Node '", merge.name(), "' (op ", merge.op_name(),
+                                   ") closes a loop that nothing enters");
+  }
+
   static Status Outside(const Node& node) {
     return errors::InvalidArgument("Node '", node.name(), "' (op ", node.op_name(), ") is not in a loop");
   }
@@ -105,7 +146,12 @@ class FrameFinder {
     }
     const auto [it, is_new] = by_name_.try_emplace(name, static_cast<int>(out_.frames.size()));
     if (is_new) {
+      const int depth = out_.frames[from].depth + 1;
+      if (depth > kMostNested) {
+        return errors::InvalidArgument("Node '", node.name(), "': more than ", kMostNested, " nested loops");
+      }
       Frames::Frame& f = out_.frames.emplace_back();
+      f.depth = depth;
       f.name = from == 0 ? name : StrCat(out_.frames[from].name, "/", name);
       f.parent = from;
       f.parallel_iterations = static_cast<int>(parallel);

@@ -30,6 +30,7 @@ struct Frames {
   struct Frame {
     std::string name;  // full: "outer/inner" for nested loops; "" for the top
     int parent = -1;
+    int depth = 0;  // loops around it, itself included
     int parallel_iterations = 1;
     int num_enters = 0;
   };
@@ -39,7 +40,8 @@ struct Frames {
 };
 
 // `order` is the graph's topological order. InvalidArgument naming the node when frames don't fit together:
-// inputs from different frames, an Exit or NextIteration outside a loop, one frame entered from two, ….
+// inputs from different frames, an Exit or NextIteration outside a loop, one frame entered from two, a Merge
+// that closes a loop which nothing enters, a result from within a loop, ….
 StatusOr<Frames> FindFrames(const Graph& graph, const std::vector<Node*>& order);
 
 }  // namespace millrace

@@ -1,0 +1,157 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/session/def_builder.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::HasSubstr;
+using Names = std::vector<std::string>;
+
+// Loops over one float that are badly made: what they say when they are run.
+class BadLoopsTest : public ::testing::Test {
+ protected:
+  BadLoopsTest() {
+    g_.Const("zero", Tensor::Scalar(0.0f));
+    g_.Const("limit", Tensor::Scalar(3.0f));
+    g_.Const("one", Tensor::Scalar(1.0f));
+  }
+  void Enter(const std::string& name, const std::string& input, const std::string& frame,
+             bool constant = false) {
+    auto& attr = *g_.Float(name, "Enter", {input})->mutable_attr();
+    attr["frame_name"].set_s(frame);
+    attr["is_constant"].set_b(constant);
+  }
+  void Merge(const std::string& name, const Names& inputs) {
+    (*g_.Float(name, "Merge", inputs)->mutable_attr())["N"].set_i(static_cast<int64_t>(inputs.size()));
+  }
+  // All of a loop but the Merge, whose output is `merge`.
+  void Rest(const std::string& merge, const std::string& frame = "f") {
+    Enter("to", "limit", frame, true);
+    Enter("step", "one", frame, true);
+    g_.Float("less", "Less", {merge, "to"});
+    g_.Add("cond", "LoopCond", {"less"});
+    g_.Float("way", "Switch", {merge, "cond"});
+    g_.Float("body", "Add", {"way:1", "step"});
+    g_.Float("next", "NextIteration", {"body"});
+    g_.Float("exit", "Exit", {"way"});
+  }
+  void Good() {
+    Enter("enter", "zero", "f");
+    Merge("merge", {"enter", "next"});
+    Rest("merge");
+  }
+  // Of creating the session or of running it.
+  std::string Error(const std::string& fetch) {
+    auto session = NewSession({});
+    Status status = (*session)->Create(g_.def());
+    std::vector<Tensor> out;
+    RunOptions options;
+    options.timeout_in_ms = 5000;
+    if (status.ok()) status = (*session)->Run(options, {}, {fetch}, {}, &out, nullptr);
+    if (status.ok()) return StrCat("OK ", out[0].scalar<float>());
+    EXPECT_TRUE(errors::IsInvalidArgument(status)) << status;
+    return std::string(status.message());
+  }
+  DefBuilder g_;
+};
+
+TEST_F(BadLoopsTest, ThisOneIsGood) {
+  Good();
+  EXPECT_EQ(Error("exit"), "OK 3");
+}
+
+TEST_F(BadLoopsTest, ExitAndNextIterationBelongInLoops) {
+  g_.Float("exit", "Exit", {"zero"});
+  EXPECT_EQ(Error("exit"), "Node 'exit' (op Exit) is not in a loop");
+  g_.Float("next", "NextIteration", {"zero"});
+  EXPECT_EQ(Error("next"), "Node 'next' (op NextIteration) is not in a loop");
+}
+
+TEST_F(BadLoopsTest, ValuesOfTwoFramesDoNotMeet) {
+  Good();
+  g_.Float("mixed", "Add", {"body", "one"});
+  g_.Float("out", "Exit", {"mixed"});
+  EXPECT_EQ(Error("out"),
+            "Node 'mixed' has inputs from different frames. The input node 'body' is in frame 'f'. The input "
+            "node 'one' is in frame ''.");
+}
+
+TEST_F(BadLoopsTest, OneFrameIsNotEnteredFromTwo) {
+  Good();
+  Enter("again", "body", "f");
+  g_.Float("out", "Exit", {"again"});
+  EXPECT_THAT(Error("out"),
+              HasSubstr("Node 'again' enters the frame 'f' from the frame 'f', other nodes enter it from"));
+}
+
+TEST_F(BadLoopsTest, OnlyAMergeTakesAValueToTheNextIteration) {
+  Good();
+  g_.Float("after", "Neg", {"next"});
+  g_.Float("out", "Exit", {"after"});
+  EXPECT_EQ(
+      Error("out"),
+      "Node 'next' (op NextIteration) leads to 'after' (op Neg), but only a Merge can take a value to the "
+      "next iteration");
+}
+
+TEST_F(BadLoopsTest, ALoopMustBeEntered) {
+  Merge("merge", {"next", "next"});
+  Rest("merge");
+  EXPECT_THAT(Error("exit"), HasSubstr("'merge'"));
+}
+
+TEST_F(BadLoopsTest, ALoopIsNotEnteredByAConstant) {
+  Enter("enter", "zero", "f", true);
+  Merge("merge", {"enter", "next"});
+  Rest("merge");
+  EXPECT_EQ(
+      Error("exit"),
+      "Node 'merge' (op Merge) closes a loop, but its input 'enter' (op Enter) is no Enter for the first "
+      "iteration");
+}
+
+TEST_F(BadLoopsTest, ACycleWithoutNextIterationIsRefused) {
+  Enter("enter", "zero", "f");
+  Merge("merge", {"enter", "body"});
+  Rest("merge");
+  EXPECT_THAT(Error("exit"), HasSubstr("contains a cycle"));
+}
+
+TEST_F(BadLoopsTest, WhatIsInALoopCannotBeFetched) {
+  Good();
+  EXPECT_THAT(Error("body"), HasSubstr("is in the loop 'f': only what leaves it by an Exit is a result"));
+}
+
+TEST_F(BadLoopsTest, ParallelIterationsArePositive) {
+  Good();
+  for (auto& node : *const_cast<tensorflow::GraphDef&>(g_.def()).mutable_node()) {
+    if (node.name() == "enter") (*node.mutable_attr())["parallel_iterations"].set_i(0);
+  }
+  EXPECT_EQ(Error("exit"), "Node 'enter': parallel_iterations must be positive, got 0");
+}
+
+// The Switch of another condition lets the Exit be alive in several iterations: the first one counts.
+TEST_F(BadLoopsTest, AnExitIsTakenOnce) {
+  Good();
+  g_.Float("early", "Exit", {"merge"});
+  g_.Float("sum", "Add", {"early", "exit"});
+  EXPECT_EQ(Error("sum"), "OK 3");
+}
+
+TEST_F(BadLoopsTest, TooManyNestedLoopsAreRefused) {
+  std::string last = "zero";
+  for (int i = 0; i < 1100; ++i) {
+    const std::string name = "enter" + std::to_string(i);
+    Enter(name, last, "f" + std::to_string(i));
+    last = name;
+  }
+  g_.Float("out", "Exit", {last});
+  EXPECT_THAT(Error("out"), HasSubstr("more than 1000 nested loops"));
+}
+
+}  // namespace
+}  // namespace millrace
