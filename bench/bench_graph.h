@@ -26,6 +26,8 @@ class BenchGraph {
     return Add(name, op, Float(), {x, y});
   }
   Node* NoOp(const std::string& name) { return Add(name, "NoOp", {}, {}); }
+  // For nodes that were added without inputs.
+  void Connect(Node* src, int output, Node* dst, int input) { graph_->AddEdge(src, output, dst, input); }
   void Control(Node* from, Node* to) { graph_->AddControlEdgeUnchecked(from, to); }
   const Graph& graph() const { return *graph_; }
   const std::vector<std::string>& initializers() const { return initializers_; }

@@ -9,6 +9,7 @@
 //   fanout/N        N scalar float Adds of one fed value, all fetched by one control edge each
 //   diamond/N       layers of 1 -> 8 -> 1 scalar Adds, N nodes in all
 //   noop_chain/N    N NoOps joined by control edges
+//   while_loop/…, cond/…: bench_control_flow.cc
 //   plain_chain/N   the floor: the same additions in a C++ loop through a pointer to a function
 //
 // Rivals on one machine are in bench/README.md.
