@@ -43,6 +43,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 
 constexpr char kGraph[] = R"(
   node { name: "x" op: "Placeholder"
@@ -327,7 +328,9 @@ Status Tour::WholeStep() {
   options.dump = [&](std::string_view pass, std::string_view, const Graph&) { dumped.emplace_back(pass); };
   const StepCompiler compiler({worker_.get()}, devices_->devices(), options);
   MR_ASSIGN_OR_RETURN(const auto step, compiler.Compile(*graph_, signature_));
-  EXPECT_THAT(dumped, ElementsAre("prune", "lower", "place", "fold", "cse", "fuse", "partition"));
+  EXPECT_THAT(std::vector(dumped.begin(), dumped.begin() + 3), ElementsAre("prune", "lower", "place"));
+  EXPECT_THAT(dumped, IsSupersetOf({"identity", "fold", "cse"}));
+  EXPECT_EQ(dumped.back(), "partition");
   EXPECT_EQ(step->partitions.size(), 1u) << "cut by task, of which there is one; its worker cuts by device";
   EXPECT_EQ(step->feeds[0].shape, PartialShape({2}));
 

@@ -2,12 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compile/pipeline.h"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
+#include "compile/optimize/arithmetic.h"
+#include "compile/optimize/branches.h"
 #include "compile/optimize/cse.h"
+#include "compile/optimize/dependencies.h"
 #include "compile/optimize/fold.h"
 #include "compile/optimize/fuse.h"
+#include "compile/optimize/identities.h"
+#include "compile/optimize/loop_invariants.h"
+#include "compile/optimize/schedule.h"
 #include "graph/frames.h"
 
 namespace millrace {
@@ -15,8 +23,33 @@ namespace {
 
 using Note = StatusOr<std::string>;
 
+constexpr PassInfo kOptionalPasses[] = {
+    {"dead", "nodes that nothing needs go", "", ""},
+    {"identity", "nodes that only hand on their inputs go", "", ""},
+    {"branches", "conditions that are known beforehand", "", ""},
+    {"shapes", "what is computed from known shapes becomes a constant", "shape_optimization", ""},
+    {"fold", "what is known beforehand becomes a constant", "constant_folding", "do_constant_folding"},
+    {"arithmetic", "laws of arithmetic and arrangement", "arithmetic_optimization", ""},
+    {"cse", "nodes that compute the same are merged", "", "do_common_subexpression_elimination"},
+    {"dependency", "control edges and what is only waited for", "dependency_optimization", ""},
+    {"loop_invariants", "what is the same in every iteration runs once", "loop_optimization", ""},
+    {"fuse", "one kernel for several nodes", "remapping", ""},
+    {"memory", "an order of nodes that needs less memory at a time", "memory_optimization", ""},
+};
+
+// Rounds beyond the first are for graphs of which the nodes of all rounds together are no more than this: so
+// that compiling stays linear.
+constexpr int64_t kNodeBudget = 1'000'000;
+
 std::string Count(std::string_view what, int count, std::string_view unit) {
   return count == 0 ? std::string() : StrCat(what, " ", std::to_string(count), " ", unit);
+}
+
+bool HasControlFlow(const Graph& graph) {
+  for (int id = 2; id < graph.num_node_ids(); ++id) {
+    if (graph.node(id) != nullptr && graph.node(id)->traits().is_control_flow) return true;
+  }
+  return false;
 }
 
 // One compilation. Each pass changes graph_, or puts another there, and returns a note; the last one leaves
@@ -41,30 +74,102 @@ class Compilation {
   StatusOr<CompiledGraphs> Run() {
     MR_RETURN_IF_ERROR(Pass("lower", [&] { return Lower(); }));
     MR_RETURN_IF_ERROR(Pass("place", [&] { return PlaceNodes(); }));
-    if (options_.evaluator != nullptr) MR_RETURN_IF_ERROR(Pass("fold", [&] { return Fold(); }));
-    MR_RETURN_IF_ERROR(Pass("cse", [&] { return MergeCommon(); }));
+    MR_RETURN_IF_ERROR(Optimize());
     MR_RETURN_IF_ERROR(Pass("fuse", [&] { return Fuse(); }));
+    MR_RETURN_IF_ERROR(Pass("memory", "saved", "KiB", [&] { return ScheduleForMemory(&graph_); }));
     MR_RETURN_IF_ERROR(Pass("partition", [&] { return Partition(); }));
     return std::move(out_);
+  }
+
+  // The passes that only make the step faster, round after round until none finds anything.
+  Status Optimize() {
+    const OptimizeOptions options = OptionsOfPasses();
+    Graph* const g = graph_.get();
+    if (!options_.optimize_control_flow && HasControlFlow(*g))
+      return Pass("cse", "merged", "nodes", [&] { return EliminateCommonSubexpressions(g); });
+    int64_t nodes = 0;
+    for (int round = 0; round < options_.max_rounds; ++round) {
+      const int before = changes_;
+      MR_RETURN_IF_ERROR(Pass("dead", "removed", "nodes", [&] { return RemoveDeadNodes(g, options); }));
+      MR_RETURN_IF_ERROR(Pass("identity", "removed", "nodes", [&] { return RemoveIdentities(g, options); }));
+      MR_RETURN_IF_ERROR(Pass("branches", "resolved", "nodes",
+                              [&]() -> StatusOr<int> { return ResolveBranches(g, options); }));
+      MR_RETURN_IF_ERROR(Pass("shapes", "folded", "tensors", [&] { return MaterializeShapes(g, options); }));
+      if (options.evaluator != nullptr)
+        MR_RETURN_IF_ERROR(Pass("fold", "folded", "tensors", [&] { return FoldConstants(g, options); }));
+      MR_RETURN_IF_ERROR(
+          Pass("arithmetic", "made", "rewrites", [&] { return SimplifyArithmetic(g, options); }));
+      MR_RETURN_IF_ERROR(Pass("cse", "merged", "nodes", [&] { return EliminateCommonSubexpressions(g); }));
+      MR_RETURN_IF_ERROR(
+          Pass("dependency", "made", "changes", [&] { return OptimizeDependencies(g, options); }));
+      MR_RETURN_IF_ERROR(
+          Pass("loop_invariants", "moved", "nodes", [&] { return MoveLoopInvariants(g, options); }));
+      nodes += g->num_nodes();
+      if (changes_ == before || nodes + g->num_nodes() > kNodeBudget) break;
+    }
+    return Status();
+  }
+
+  // An optimising pass, which returns how much it changed.
+  template <typename F>
+  Status Pass(std::string_view name, std::string_view verb, std::string_view unit, const F& pass) {
+    return Pass(name, [&]() -> Note {
+      const StatusOr<int> changes = pass();
+      if (!changes.ok()) return changes.status();
+      changes_ += *changes;
+      changes_of_pass_ = *changes + ChangesSoFar(name);
+      return Count(verb, changes_of_pass_, unit);
+    });
+  }
+
+  int ChangesSoFar(std::string_view name) const {
+    for (const PassStats& stats : out_.passes) {
+      if (stats.pass == name) return stats.changes;
+    }
+    return 0;
   }
 
   // The wrapper of all passes: leaves out what is switched off, times the others, checks and dumps what they
   // left.
   template <typename F>
   Status Pass(std::string_view name, const F& pass) {
-    if (options_.disabled_passes.contains(name)) return Status();
+    if (IsSwitchedOff(name)) return Status();
     const auto start = std::chrono::steady_clock::now();
+    changes_of_pass_ = 0;
     Note note = pass();
     if (!note.ok()) return note.status();
     const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - start;
-    out_.passes.push_back({std::string(name), time.count(), 0, *std::move(note)});
-    if (graph_ != nullptr) return Check(name, "", *graph_);
-    for (const GraphPartition& part : out_.partitions) MR_RETURN_IF_ERROR(Check(name, part.key, *part.graph));
+    PassStats& stats = StatsOf(name);
+    stats.nanos += time.count();
+    stats.nodes_after = 0;
+    stats.note = *std::move(note);
+    stats.changes = changes_of_pass_;
+    if (graph_ != nullptr) return Check(name, "", *graph_, &stats);
+    for (const GraphPartition& part : out_.partitions)
+      MR_RETURN_IF_ERROR(Check(name, part.key, *part.graph, &stats));
     return Status();
   }
 
-  Status Check(std::string_view pass, std::string_view part, const Graph& graph) {
-    out_.passes.back().nodes_after += graph.num_nodes();
+  bool IsSwitchedOff(std::string_view name) const {
+    if (options_.disabled_passes.contains(name)) return true;
+    return options_.disabled_passes.contains("all") &&
+           std::any_of(std::begin(kOptionalPasses), std::end(kOptionalPasses),
+                       [&](const PassInfo& pass) { return pass.name == name; });
+  }
+
+  PassStats& StatsOf(std::string_view name) {
+    const auto it = std::find_if(out_.passes.begin(), out_.passes.end(),
+                                 [&](const PassStats& stats) { return stats.pass == name; });
+    if (it == out_.passes.end()) {
+      out_.passes.push_back({.pass = std::string(name), .note = {}});
+      return out_.passes.back();
+    }
+    ++it->runs;
+    return *it;
+  }
+
+  Status Check(std::string_view pass, std::string_view part, const Graph& graph, PassStats* stats) {
+    stats->nodes_after += graph.num_nodes();
     if (options_.dump) options_.dump(pass, part, graph);
     return options_.validate ? graph.Validate().WithContext(StrCat("; after pass '", pass, "'")) : Status();
   }
@@ -72,8 +177,7 @@ class Compilation {
   Note Prune(const Graph& full);
   Note Lower();
   Note PlaceNodes();
-  Note Fold();
-  Note MergeCommon();
+  OptimizeOptions OptionsOfPasses() const;
   Note Fuse();
   Note Partition();
 
@@ -81,6 +185,8 @@ class Compilation {
   const CompileOptions& options_;
   std::unique_ptr<Graph> graph_;
   CompiledGraphs out_;
+  int changes_ = 0;          // by optimising passes
+  int changes_of_pass_ = 0;  // by the one that ran last, in all rounds
 };
 
 Note Compilation::Prune(const Graph& full) {
@@ -111,24 +217,20 @@ Note Compilation::PlaceNodes() {
   return std::string();
 }
 
-Note Compilation::Fold() {
-  FoldOptions fold;
-  fold.evaluator = options_.evaluator;
-  fold.has_kernel = options_.place.has_kernel;
-  fold.client_device = options_.prune.client_device;
+OptimizeOptions Compilation::OptionsOfPasses() const {
+  OptimizeOptions options;
+  options.evaluator = options_.evaluator;
+  options.has_kernel = options_.place.has_kernel;
+  options.client_device = options_.prune.client_device;
   if (options_.place.devices != nullptr) {
-    const Device* client = options_.place.devices->Find(fold.client_device);
-    if (client != nullptr) fold.client_device_type = client->type();
+    const Device* client = options_.place.devices->Find(options.client_device);
+    if (client != nullptr) options.client_device_type = client->type();
   }
-  fold.preserve.insert(signature_.targets.begin(), signature_.targets.end());
-  fold.max_bytes = options_.max_folded_bytes;
-  MR_ASSIGN_OR_RETURN(const int folded, FoldConstants(graph_.get(), fold));
-  return Count("folded", folded, "tensors");
-}
-
-Note Compilation::MergeCommon() {
-  MR_ASSIGN_OR_RETURN(const int merged, EliminateCommonSubexpressions(graph_.get()));
-  return Count("merged", merged, "nodes");
+  options.preserve.insert(signature_.targets.begin(), signature_.targets.end());
+  options.max_bytes = options_.max_folded_bytes;
+  options.reassociate_floats = options_.reassociate_floats;
+  options.remove_checks = options_.remove_checks;
+  return options;
 }
 
 Note Compilation::Fuse() {
@@ -146,6 +248,8 @@ Note Compilation::Partition() {
 }
 
 }  // namespace
+
+std::span<const PassInfo> OptionalPasses() { return kOptionalPasses; }
 
 StatusOr<CompiledGraphs> Compile(const Graph& full, const RunSignature& signature,
                                  const CompileOptions& options) {

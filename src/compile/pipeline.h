@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,13 +20,27 @@
 
 namespace millrace {
 
-// How long a pass took and what it left. A pass that was switched off leaves none.
+// How long a pass took and what it left. A pass that was switched off leaves none; one that ran in several
+// rounds leaves one with the sums.
 struct PassStats {
   std::string pass;
   int64_t nanos = 0;
-  int nodes_after = 0;
-  std::string note;  // "folded 3 nodes", …; may be empty
+  int nodes_after = 0;  // the last time
+  std::string note;     // "folded 3 tensors", …; may be empty
+  int runs = 1;
+  int changes = 0;  // of the graph; only optimising passes count theirs
 };
+
+// A pass that can be switched off. `rewriter` is the field of RewriterConfig that switches it, `optimizer`
+// that of OptimizerOptions (which with opt_level L0 switches all of them); "" where there is none.
+struct PassInfo {
+  const char* name;
+  const char* what;
+  const char* rewriter;
+  const char* optimizer;
+};
+// In the order in which they run.
+std::span<const PassInfo> OptionalPasses();
 
 struct CompileOptions {
   PruneOptions prune;
@@ -35,8 +50,18 @@ struct CompileOptions {
   ConstantEvaluator* evaluator = nullptr;
   // Folded tensors are at most this large.
   int64_t max_folded_bytes = 10 * 1024 * 1024;
-  // Names of passes to leave out: "fold", "cse", "fuse" (without the others there is no step).
+  // Names of passes to leave out, all of them from OptionalPasses() (without the others there is no step),
+  // or "all" of those; other names mean nothing.
   std::set<std::string, std::less<>> disabled_passes;
+  // Graphs with conditions and loops go through all passes, too; otherwise only equal nodes of theirs are
+  // merged.
+  bool optimize_control_flow = false;
+  // Optimising passes are repeated until none finds anything, at most this often.
+  int max_rounds = 5;
+  // Also sums and products of floats in another order, which round differently. TensorFlow's AGGRESSIVE.
+  bool reassociate_floats = false;
+  // Checks that do nothing unless something is wrong (Assert) go. TensorFlow's debug_stripper.
+  bool remove_checks = false;
   // Called with the graph after each pass; empty: no dumps. `part` is the partition's key, "" before
   // partitioning.
   std::function<void(std::string_view pass, std::string_view part, const Graph& graph)> dump;

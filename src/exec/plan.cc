@@ -28,7 +28,7 @@ bool HasOpInput(const Node& node) {
 StatusOr<std::unique_ptr<Plan>> Plan::Build(std::unique_ptr<Graph> graph, Device& device,
                                             KernelSource kernels) {
   std::unique_ptr<Plan> plan(new Plan(std::move(graph), device));
-  MR_ASSIGN_OR_RETURN(std::vector<Node*> order, TopologicalOrder(*plan->graph_));
+  MR_ASSIGN_OR_RETURN(std::vector<Node*> order, TopologicalOrderById(*plan->graph_));
   std::erase_if(order, [](const Node* n) { return !n->IsOp(); });
   MR_RETURN_IF_ERROR(plan->SortByFrame(&order));
   MR_RETURN_IF_ERROR(plan->CreateKernels(order, kernels));

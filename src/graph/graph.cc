@@ -361,4 +361,25 @@ std::unique_ptr<Graph> Graph::CloneSubset(const std::vector<bool>& keep, std::ve
   return copy;
 }
 
+std::unique_ptr<Graph> Graph::CloneInOrder(const std::vector<Node*>& order) const {
+  auto copy = std::make_unique<Graph>(ops_);
+  copy->CopySettings(*this);
+  std::vector<Node*> copies(nodes_.size(), nullptr);
+  copies[kSourceId] = copy->source();
+  copies[kSinkId] = copy->sink();
+  copy->nodes_.resize(order.size() + 2);
+  copy->by_name_.Reserve(order.size() + 2);
+  int id = 2;
+  for (const Node* node : order) copies[node->id_] = copy->CopyNode(*node, id++);
+  for (const Edge* edge : edges_) {
+    if (edge == nullptr) continue;
+    if (edge->IsControl()) {
+      copy->AddControlEdgeUnchecked(copies[edge->src->id_], copies[edge->dst->id_]);
+    } else {
+      copy->AddEdge(copies[edge->src->id_], edge->src_output, copies[edge->dst->id_], edge->dst_input);
+    }
+  }
+  return copy;
+}
+
 }  // namespace millrace

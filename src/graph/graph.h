@@ -143,6 +143,9 @@ class Graph {
   std::unique_ptr<Graph> CloneSubset(const std::vector<bool>& keep,
                                      std::vector<int>* new_ids = nullptr) const;
 
+  // A copy in which nodes are numbered in this order. REQUIRES: `order` holds each op node once.
+  std::unique_ptr<Graph> CloneInOrder(const std::vector<Node*>& order) const;
+
   const OpRegistry& ops() const { return ops_; }
   const FunctionLibrary& functions() const { return *functions_; }
   FunctionLibrary& functions() { return *functions_; }
@@ -227,5 +230,8 @@ class Graph {
 // Nodes such that each comes after its inputs, back edges of loops (into a Merge from a NextIteration) left
 // out. InvalidArgument naming a node of the cycle for a cycle outside a loop. _SOURCE first, _SINK last.
 StatusOr<std::vector<Node*>> TopologicalOrder(const Graph& graph);
+// The same, in which a node comes as early as its id says: by ascending id, but for inputs that have larger
+// ids, which come just before they are needed.
+StatusOr<std::vector<Node*>> TopologicalOrderById(const Graph& graph);
 
 }  // namespace millrace

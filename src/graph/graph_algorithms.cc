@@ -123,6 +123,36 @@ StatusOr<std::vector<Node*>> TopologicalOrder(const Graph& graph) {
   return order;
 }
 
+// Depth first, inputs before the node, from node to node by id.
+StatusOr<std::vector<Node*>> TopologicalOrderById(const Graph& graph) {
+  enum State : uint8_t { kNew, kOpen, kDone };
+  std::vector<State> state(static_cast<size_t>(graph.num_node_ids()), kNew);
+  std::vector<Node*> order = {graph.source()};
+  order.reserve(static_cast<size_t>(graph.num_nodes()));
+  state[Graph::kSourceId] = kDone;
+  std::vector<std::pair<Node*, size_t>> path;  // with the next input to look at
+  for (int id = 2; id < graph.num_node_ids(); ++id) {
+    if (graph.node(id) == nullptr || state[id] == kDone) continue;
+    path.emplace_back(graph.node(id), 0);
+    while (!path.empty()) {
+      auto& [node, next] = path.back();
+      state[node->id()] = kOpen;
+      const Edge* edge = next < node->in_edges().size() ? node->in_edges()[next++] : nullptr;
+      if (edge != nullptr) {
+        if (state[edge->src->id()] == kDone || IsLoopBackEdge(*edge)) continue;
+        if (state[edge->src->id()] == kOpen) return TopologicalOrder(graph).status();  // names the cycle
+        path.emplace_back(edge->src, 0);
+      } else if (next >= node->in_edges().size()) {
+        state[node->id()] = kDone;
+        order.push_back(node);
+        path.pop_back();
+      }
+    }
+  }
+  order.push_back(graph.sink());
+  return order;
+}
+
 Status Graph::Validate() const {
   int count = 0;
   for (int id = 0; id < num_node_ids(); ++id) {

@@ -58,6 +58,11 @@ Status HandleShape(InferenceContext& c) {
   return Status();
 }
 
+Status SwitchShape(InferenceContext& c) {
+  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, c.input(0));
+  return Status();
+}
+
 Status ReadShape(InferenceContext& c) {
   if (!c.input_handle(0).empty()) c.set_output(0, c.input_handle(0)[0].shape);
   return Status();
@@ -100,7 +105,12 @@ class TestRegistry {
             .Attr("shape: shape = { unknown_rank: true }")
             .Shape(PlaceholderShape)
             .Traits(Generator(true)));
-    Add(OpBuilder("Identity").Input("input: T").Output("output: T").Attr("T: type").Shape(Unchanged));
+    Add(OpBuilder("Identity")
+            .Input("input: T")
+            .Output("output: T")
+            .Attr("T: type")
+            .Shape(Unchanged)
+            .Traits({.forwards = true}));
     Add(OpBuilder("Neg").Input("x: T").Output("y: T").Attr("T: type = DT_FLOAT").Shape(Unchanged));
     Add(OpBuilder("Cast")
             .Input("x: SrcT")
@@ -233,6 +243,7 @@ class TestRegistry {
             .Output("a: T")
             .Output("b: T")
             .Attr("T: type")
+            .Shape(SwitchShape)
             .Traits(flow));
     Add(OpBuilder("Merge")
             .Input("inputs: N * T")

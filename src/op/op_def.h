@@ -54,6 +54,9 @@ struct OpDef {
   friend bool operator==(const OpDef&, const OpDef&) = default;
 };
 
+// A value that plays a part in a law of arithmetic: the zero (false) or one (true) of a type.
+enum class Unit : uint8_t { kNone, kZero, kOne };
+
 // What passes and the executor may ask about an op instead of keeping lists of names.
 struct OpTraits {
   bool elementwise = false;    // output[i] depends on input[i] only (after broadcasting)
@@ -67,6 +70,17 @@ struct OpTraits {
   bool is_control_flow = false;   // Switch, Merge, Enter, Exit, NextIteration
   bool is_variable = false;       // VariableV2, VarHandleOp, …
   bool has_side_effects = false;  // stateful in a way that forbids removal even when unused within a step
+  bool only_checks = false;       // does nothing unless something is wrong: Assert
+
+  // Laws, which hold but for the sign of a zero.
+  bool forwards = false;          // output i is input i: Identity, StopGradient
+  bool same_in_shape = false;     // an output in the shape of input 0 is that input: Reshape, Tile, Sum
+  bool involution = false;        // f(f(x)) is x: Neg
+  bool idempotent = false;        // f(f(x)) is f(x): Abs; of two inputs, f(x, x) is x: Maximum
+  bool associative = false;       // f(f(x, y), z) is f(x, f(y, z)), save for rounding: Add
+  Unit left_unit = Unit::kNone;   // f(unit, x) is x
+  Unit right_unit = Unit::kNone;  // f(x, unit) is x
+  Unit absorber = Unit::kNone;    // f(x, absorber) is the absorber, save for NaN and infinity
 };
 
 // Types of a node's inputs and outputs, worked out from the op and its attributes.

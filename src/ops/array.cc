@@ -20,6 +20,9 @@ constexpr char kBitcastable[] =
 constexpr OpTraits kMetadata{.metadata_only = true, .cheap = true};
 // The output is a view of the input where the layout allows it.
 constexpr OpTraits kView{.aliasing = true};
+constexpr OpTraits kForwarding{.cheap = true, .aliasing = true, .forwards = true};
+constexpr OpTraits kReshaping{.cheap = true, .aliasing = true, .same_in_shape = true};
+constexpr OpTraits kRepeating{.same_in_shape = true};
 
 std::vector<OpBuilder> Sources() {
   return {
@@ -60,7 +63,7 @@ std::vector<OpBuilder> Sources() {
           .Attr("dtype: type")
           .Attr("shape: shape")
           .Shape(PlaceholderWithDefaultShape)
-          .Traits({.cheap = true, .aliasing = true, .never_fold = true}),
+          .Traits({.cheap = true, .aliasing = true, .never_fold = true, .forwards = true}),
       OpBuilder("OneHot")
           .Input("indices: TI")
           .Input("depth: int32")
@@ -81,7 +84,7 @@ OpBuilder Forwarding(const char* name) {
       .Output("output: T")
       .Attr(kAnyType)
       .Shape(IdentityShape)
-      .Traits(kAliasing);
+      .Traits(kForwarding);
 }
 
 std::vector<OpBuilder> Identities() {
@@ -92,7 +95,7 @@ std::vector<OpBuilder> Identities() {
           .Output("output: T")
           .Attr("T: list(type) >= 1")
           .Shape(IdentityNShape)
-          .Traits(kAliasing),
+          .Traits(kForwarding),
       Forwarding("StopGradient"),
       Forwarding("PreventGradient").Attr("message: string = ''"),
       OpBuilder("CheckNumerics")
@@ -101,7 +104,7 @@ std::vector<OpBuilder> Identities() {
           .Attr(kFloating)
           .Attr("message: string")
           .Shape(shape_fns::Unchanged)
-          .Traits(kView),
+          .Traits({.aliasing = true, .only_checks = true}),
       OpBuilder("Bitcast")
           .Input("input: T")
           .Output("output: type")
@@ -181,7 +184,7 @@ std::vector<OpBuilder> Reshaping() {
           .Attr(kAnyType)
           .Attr("Tdim: {int32, int64} = DT_INT32")
           .Shape(ExpandDimsShape)
-          .Traits(kAliasing),
+          .Traits(kReshaping),
       OpBuilder("Reshape")
           .Input("tensor: T")
           .Input("shape: Tshape")
@@ -189,14 +192,14 @@ std::vector<OpBuilder> Reshaping() {
           .Attr(kAnyType)
           .Attr("Tshape: {int32, int64} = DT_INT32")
           .Shape(ReshapeShape)
-          .Traits(kAliasing),
+          .Traits(kReshaping),
       OpBuilder("Squeeze")
           .Input("input: T")
           .Output("output: T")
           .Attr(kAnyType)
           .Attr("squeeze_dims: list(int) >= 0 = []")
           .Shape(SqueezeShape)
-          .Traits(kAliasing),
+          .Traits(kReshaping),
   };
 }
 
@@ -261,14 +264,16 @@ std::vector<OpBuilder> Moving() {
           .Output("output: T")
           .Attr(kAnyType)
           .Attr(kIndex)
-          .Shape(BroadcastToShape),
+          .Shape(BroadcastToShape)
+          .Traits(kRepeating),
       OpBuilder("Pad")
           .Input("input: T")
           .Input("paddings: Tpaddings")
           .Output("output: T")
           .Attr(kAnyType)
           .Attr("Tpaddings: {int32, int64} = DT_INT32")
-          .Shape(PadShape),
+          .Shape(PadShape)
+          .Traits(kRepeating),
       OpBuilder("PadV2")
           .Input("input: T")
           .Input("paddings: Tpaddings")
@@ -276,7 +281,8 @@ std::vector<OpBuilder> Moving() {
           .Output("output: T")
           .Attr(kAnyType)
           .Attr("Tpaddings: {int32, int64} = DT_INT32")
-          .Shape(PadShape),
+          .Shape(PadShape)
+          .Traits(kRepeating),
       OpBuilder("Reverse")
           .Input("tensor: T")
           .Input("dims: bool")
@@ -296,7 +302,8 @@ std::vector<OpBuilder> Moving() {
           .Output("output: T")
           .Attr(kAnyType)
           .Attr("Tmultiples: {int32, int64} = DT_INT32")
-          .Shape(TileShape),
+          .Shape(TileShape)
+          .Traits(kRepeating),
       OpBuilder("Transpose")
           .Input("x: T")
           .Input("perm: Tperm")

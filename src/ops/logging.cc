@@ -13,7 +13,7 @@ Status RegisterLoggingOps(OpRegistry& registry) {
                                            .Attr("T: list(type) >= 1")
                                            .Attr("summarize: int = 3")
                                            .Shape(shape_fns::NoOutputs)
-                                           .Traits(ops::kEffect)));
+                                           .Traits({.has_side_effects = true, .only_checks = true})));
   return registry.Register(OpBuilder("Print")
                                .Input("input: T")
                                .Input("data: U")

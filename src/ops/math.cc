@@ -22,21 +22,36 @@ constexpr char kContractable[] = "T: {half, float, double, int32, complex64, com
 constexpr char kComplex[] = "T: {complex64, complex128} = DT_COMPLEX64";
 constexpr char kModular[] = "T: {int32, int64, float, double}";
 
+constexpr OpTraits kInvolution{.elementwise = true, .involution = true};
+constexpr OpTraits kIdempotent{.elementwise = true, .idempotent = true};
+constexpr OpTraits kSum{
+    .elementwise = true, .associative = true, .left_unit = Unit::kZero, .right_unit = Unit::kZero};
+constexpr OpTraits kProduct{.elementwise = true,
+                            .associative = true,
+                            .left_unit = Unit::kOne,
+                            .right_unit = Unit::kOne,
+                            .absorber = Unit::kZero};
+constexpr OpTraits kDifference{.elementwise = true, .right_unit = Unit::kZero};
+constexpr OpTraits kQuotient{.elementwise = true, .right_unit = Unit::kOne};
+constexpr OpTraits kExtremum{.elementwise = true, .idempotent = true, .associative = true};
+constexpr OpTraits kReduction{.same_in_shape = true};
+
 struct ElementwiseRow {
   const char* name;
   const char* types;
+  OpTraits traits = kElementwise;
 };
 
 // y = f(x), of the same type.
 constexpr ElementwiseRow kUnary[] = {
-    {"Abs", kOrdered},
+    {"Abs", kOrdered, kIdempotent},
     {"Acos", kMath},
     {"Acosh", kComplexFloating16},
     {"Asin", kMath},
     {"Asinh", kComplexFloating16},
     {"Atan", kMath},
     {"Atanh", kComplexFloating16},
-    {"Ceil", kFloating},
+    {"Ceil", kFloating, kIdempotent},
     {"Cos", kComplexFloating},
     {"Cosh", kComplexFloating16},
     {"Digamma", kFloating},
@@ -44,17 +59,17 @@ constexpr ElementwiseRow kUnary[] = {
     {"Erfc", kFloating},
     {"Exp", kComplexFloating},
     {"Expm1", kComplexFloating},
-    {"Floor", kFloating},
+    {"Floor", kFloating, kIdempotent},
     {"Lgamma", kFloating},
     {"Log", kComplexFloating},
     {"Log1p", kComplexFloating},
-    {"Neg", kMath},
+    {"Neg", kMath, kInvolution},
     {"Reciprocal", kMath},
-    {"Rint", "T: {float, double}"},
+    {"Rint", "T: {float, double}", kIdempotent},
     {"Round", kMath},
     {"Rsqrt", kComplexFloating},
     {"Sigmoid", kComplexFloating},
-    {"Sign", kMath},
+    {"Sign", kMath, kIdempotent},
     {"Sin", kComplexFloating},
     {"Sinh", kComplexFloating16},
     {"Sqrt", kComplexFloating},
@@ -76,19 +91,22 @@ constexpr ElementwiseRow kUnaryGradients[] = {
 
 // z = f(x, y) with broadcasting, of the same type.
 constexpr ElementwiseRow kBinary[] = {
-    {"Add", "T: {half, float, double, uint8, int8, int16, int32, int64, complex64, complex128, string}"},
-    {"Div", kArithmetic},
+    {"Add", "T: {half, float, double, uint8, int8, int16, int32, int64, complex64, complex128, string}",
+     kSum},
+    {"Div", kArithmetic, kQuotient},
     {"FloorDiv", kArithmetic},
     {"FloorMod", kModular},
     {"Mod", kModular},
     {"Pow", kMath},
-    {"RealDiv", kArithmetic},
-    {"Sub", kMath},
+    {"RealDiv", kArithmetic, kQuotient},
+    {"Sub", kMath, kDifference},
     {"TruncateDiv", kArithmetic},
     {"TruncateMod", kModular},
 };
-constexpr ElementwiseRow kCommutativeBinary[] = {
-    {"Maximum", kOrdered}, {"Minimum", kOrdered}, {"Mul", kArithmetic}, {"SquaredDifference", kMath}};
+constexpr ElementwiseRow kCommutativeBinary[] = {{"Maximum", kOrdered, kExtremum},
+                                                 {"Minimum", kOrdered, kExtremum},
+                                                 {"Mul", kArithmetic, kProduct},
+                                                 {"SquaredDifference", kMath}};
 
 // z = f(x, y) with broadcasting, a bool.
 constexpr ElementwiseRow kComparisons[] = {{"Greater", kRealNumber},
@@ -103,7 +121,7 @@ OpBuilder Unary(const ElementwiseRow& row, const char* output = "y: T") {
       .Output(output)
       .Attr(row.types)
       .Shape(shape_fns::Unchanged)
-      .Traits(kElementwise);
+      .Traits(row.traits);
 }
 
 OpBuilder Binary(const ElementwiseRow& row, const char* output = "z: T") {
@@ -113,7 +131,7 @@ OpBuilder Binary(const ElementwiseRow& row, const char* output = "z: T") {
       .Output(output)
       .Attr(row.types)
       .Shape(shape_fns::BroadcastBinary)
-      .Traits(kElementwise);
+      .Traits(row.traits);
 }
 
 OpBuilder UnaryGradient(const ElementwiseRow& row) {
@@ -137,14 +155,20 @@ OpBuilder RealOfComplex(const char* name) {
       .Traits(kElementwise);
 }
 
-OpBuilder Logical(const char* name) {
+// The units are those of the conjunction or of the disjunction.
+OpBuilder Logical(const char* name, Unit unit, Unit absorber) {
   return OpBuilder(name)
       .Input("x: bool")
       .Input("y: bool")
       .Output("z: bool")
       .Commutative()
       .Shape(shape_fns::BroadcastBinary)
-      .Traits(kElementwise);
+      .Traits({.elementwise = true,
+               .idempotent = true,
+               .associative = true,
+               .left_unit = unit,
+               .right_unit = unit,
+               .absorber = absorber});
 }
 
 std::vector<OpBuilder> ElementwiseTables() {
@@ -185,7 +209,7 @@ std::vector<OpBuilder> ComplexNumbers() {
           .Output("output: T")
           .Attr(kComplex)
           .Shape(shape_fns::Unchanged)
-          .Traits(kElementwise),
+          .Traits(kInvolution),
   };
 }
 
@@ -195,7 +219,8 @@ std::vector<OpBuilder> OtherElementwise() {
       Unary({"Inv", kMath}).Deprecated(17, "Use Reciprocal"),
       UnaryGradient({"InvGrad", kComplexFloating}).Deprecated(17, "Use ReciprocalGrad"),
       Binary({"AddV2",
-              "T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128}"})
+              "T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128}",
+              kSum})
           .Commutative()
           .Aggregate(),
       OpBuilder("Atan2")
@@ -214,13 +239,13 @@ std::vector<OpBuilder> OtherElementwise() {
           .Attr("tolerance: float = 0.00001")
           .Shape(shape_fns::MergeBothInputs)
           .Traits(kElementwise),
-      Logical("LogicalAnd"),
-      Logical("LogicalOr"),
+      Logical("LogicalAnd", Unit::kOne, Unit::kZero),
+      Logical("LogicalOr", Unit::kZero, Unit::kOne),
       OpBuilder("LogicalNot")
           .Input("x: bool")
           .Output("y: bool")
           .Shape(shape_fns::Unchanged)
-          .Traits(kElementwise),
+          .Traits(kInvolution),
       OpBuilder("Cast")
           .Input("x: SrcT")
           .Output("y: DstT")
@@ -276,7 +301,8 @@ OpBuilder NumberReduction(const char* name) {
       .Attr("keep_dims: bool = false")
       .Attr(kNumber)
       .Attr(kIndex)
-      .Shape(shape_fns::Reduction);
+      .Shape(shape_fns::Reduction)
+      .Traits(kReduction);
 }
 
 OpBuilder BoolReduction(const char* name) {
@@ -286,7 +312,8 @@ OpBuilder BoolReduction(const char* name) {
       .Output("output: bool")
       .Attr("keep_dims: bool = false")
       .Attr(kIndex)
-      .Shape(shape_fns::Reduction);
+      .Shape(shape_fns::Reduction)
+      .Traits(kReduction);
 }
 
 OpBuilder ArgReduction(const char* name) {

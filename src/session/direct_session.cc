@@ -28,7 +28,7 @@ StepCompilerOptions CompilerOptions(const SessionOptions& options) {
   o.fold_constants = options.fold_constants;
   o.eliminate_common_subexpressions = options.eliminate_common_subexpressions;
   o.max_folded_bytes = options.max_folded_constant_bytes;
-  o.disabled_passes = options.disabled_passes;
+  o.disabled_passes = DisabledPasses(options);
   o.bfloat16_transfers = options.bfloat16_transfers;
   o.place_by_cost = options.place_by_cost;
   return o;

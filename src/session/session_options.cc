@@ -66,7 +66,8 @@ constexpr std::array<Toggle, 8> kToggles = {{
     {&RewriterConfig::remapping, "remapping", "remap", "fuse"},
     {&RewriterConfig::shape_optimization, "shape_optimization", "shape", "shapes"},
 }};
-constexpr std::string_view kIdentityPass = "identity";
+// Passes that model pruning stands for.
+constexpr std::array<std::string_view, 3> kPruningPasses = {"identity", "dead", "branches"};
 constexpr std::string_view kMemoryPass = "memory";
 // The name in RewriterConfig.custom_optimizers that asks for placement by cost.
 constexpr std::string_view kCostPlacement = "cost_model_placement";
@@ -117,7 +118,7 @@ Status ReadOptimizerList(const RewriterConfig& r, std::set<std::string>* disable
   for (const Toggle& t : kToggles) {
     if (!listed(t.optimizer)) disabled->emplace(t.pass);
   }
-  if (!listed("pruning")) disabled->emplace(kIdentityPass);
+  if (!listed("pruning")) disabled->insert(kPruningPasses.begin(), kPruningPasses.end());
   if (!listed("memory")) disabled->emplace(kMemoryPass);
   return Status();
 }
@@ -131,7 +132,7 @@ Status ReadRewrites(const RewriterConfig& r, SessionOptions* options) {
       options->disabled_passes.emplace(t.pass);
   }
   if (r.disable_model_pruning() || r.disable_meta_optimizer())
-    options->disabled_passes.emplace(kIdentityPass);
+    options->disabled_passes.insert(kPruningPasses.begin(), kPruningPasses.end());
   if (r.memory_optimization() == RewriterConfig::NO_MEM_OPT || r.disable_meta_optimizer())
     options->disabled_passes.emplace(kMemoryPass);
   return Status();
@@ -169,7 +170,7 @@ Status ReadGraphOptions(const tensorflow::GraphOptions& graph, SessionOptions* o
     const bool asked = t.pass == "inline" && optimizer.do_function_inlining();
     if (!asked && t.pass != "fold") options->disabled_passes.emplace(t.pass);
   }
-  options->disabled_passes.emplace(kIdentityPass);
+  options->disabled_passes.insert(kPruningPasses.begin(), kPruningPasses.end());
   options->disabled_passes.emplace(kMemoryPass);
   return Status();
 }
@@ -227,6 +228,18 @@ StatusOr<RunOptions> RunOptions::FromProto(const tensorflow::RunOptions& proto) 
   MR_RETURN_IF_ERROR(
       RefuseRun(proto.experimental().use_run_handler_pool(), "experimental.use_run_handler_pool"));
   return options;
+}
+
+std::set<std::string> DisabledPasses(const SessionOptions& options) {
+  std::set<std::string> passes(options.disabled_passes.begin(), options.disabled_passes.end());
+  const char* variable = std::getenv("MILLRACE_DISABLE_PASSES");
+  std::string_view names = variable == nullptr ? "" : variable;
+  while (!names.empty()) {
+    const size_t comma = std::min(names.find(','), names.size());
+    if (comma > 0) passes.emplace(names.substr(0, comma));
+    names.remove_prefix(std::min(comma + 1, names.size()));
+  }
+  return passes;
 }
 
 StatusOr<int64_t> CpuBfcLimit(const SessionOptions& options) {

@@ -95,7 +95,7 @@ TEST(ConfigTest, TogglesNameThePassesTheySwitchOff) {
   const auto off = Config(
       "graph_options { rewrite_options { constant_folding: OFF layout_optimizer: OFF "
       "disable_model_pruning: true } }");
-  EXPECT_THAT(off->disabled_passes, UnorderedElementsAre("fold", "layout", "identity"));
+  EXPECT_THAT(off->disabled_passes, UnorderedElementsAre("fold", "layout", "identity", "dead", "branches"));
   EXPECT_FALSE(off->fold_constants);
   EXPECT_TRUE(off->eliminate_common_subexpressions);
   const auto listed =

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "compile/optimize/rewriter.h"
 
 namespace millrace {
 namespace {
@@ -22,19 +23,7 @@ uint64_t InputNumber(const Edge& edge) {
   return static_cast<uint64_t>(edge.src->id()) << 32 | static_cast<uint32_t>(edge.src_output);
 }
 
-bool MayMerge(const Node& node) {
-  const OpTraits& traits = node.traits();
-  if (node.op_def().is_stateful || traits.never_fold || traits.is_control_flow || traits.is_send ||
-      traits.is_recv || traits.is_variable || traits.has_side_effects) {
-    return false;
-  }
-  for (const Edge* edge : node.data_in_edges()) {
-    if (edge == nullptr || IsRefType(edge->src->output_type(edge->src_output))) return false;
-  }
-  const std::vector<DataType>& outputs = node.props().output_types;
-  return std::none_of(outputs.begin(), outputs.end(),
-                      [](DataType t) { return IsRefType(t) || t == DataType::kResource; });
-}
+bool MayMerge(const Node& node) { return IsPure(node) && !node.traits().never_fold; }
 
 // Hashes of values that are equal as attributes are equal. Everything counts, so that many constants which
 // differ only at their ends don't have to be compared with each other.
@@ -138,7 +127,7 @@ class Merger {
   static void FillInputs(const Node& node, std::vector<uint64_t>* inputs) {
     inputs->clear();
     for (const Edge* edge : node.data_in_edges()) inputs->push_back(InputNumber(*edge));
-    if (node.op_def().is_commutative) std::sort(inputs->begin(), inputs->end());
+    if (TakesInputsInAnyOrder(node)) std::sort(inputs->begin(), inputs->end());
     const auto data = static_cast<std::ptrdiff_t>(inputs->size());
     for (const Edge* edge : node.control_in_edges()) {
       if (!edge->src->IsSource()) inputs->push_back(InputNumber(*edge));

@@ -3,12 +3,11 @@
 #include "compile/optimize/fold.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "graph/function_library.h"
 #include "graph/shape_refiner.h"
 
 namespace millrace {
@@ -20,78 +19,104 @@ bool IsPlain(DataType type) {
   return !IsRefType(type) && type != DataType::kResource && type != DataType::kVariant;
 }
 
+bool IsInteger(DataType type) { return type == DataType::kInt32 || type == DataType::kInt64; }
+
+// A constant that waits for more than this many nodes isn't worth its edges.
+constexpr size_t kMaxWaits = 8;
+// All that one call keeps is at most this many times what one tensor may have.
+constexpr int64_t kTotalFactor = 16;
+
 class Folder {
  public:
-  Folder(Graph* graph, const FoldOptions& options) : graph_(graph), options_(options) {}
+  Folder(Graph* graph, const OptimizeOptions& options)
+      : graph_(graph),
+        options_(options),
+        rewriter_(graph, options),
+        bytes_left_(options.max_bytes * kTotalFactor) {}
 
-  StatusOr<int> Run() {
+  StatusOr<int> Fold() {
+    if (options_.evaluator == nullptr || !HasConstants()) return 0;
     MR_ASSIGN_OR_RETURN(order_, TopologicalOrder(*graph_));
-    if (!HasWork()) return 0;
-    InferShapesOfOrder();
-    MR_RETURN_IF_ERROR(FoldMetadata());
     MarkConstants();
     MR_RETURN_IF_ERROR(Evaluate());
-    graph_->FixupSourceAndSinkEdges();
-    return replaced_;
+    return Done();
+  }
+
+  StatusOr<int> Shapes() {
+    if (!HasMetadata()) return 0;
+    MR_ASSIGN_OR_RETURN(order_, TopologicalOrder(*graph_));
+    FoldShapes();
+    return Done();
   }
 
  private:
-  using Output = std::pair<Node*, int>;
+  using Waits = std::vector<Node*>;  // by ascending id
 
-  bool HasWork() const;
+  bool HasConstants() const;
+  bool HasMetadata() const;
+  int Done();
   bool MayFold(const Node& node) const;
-  bool InputsAreConstant(const Node& node) const;
-  bool TooLarge(const Node& node) const;
+  bool TooLarge(Node* node);
   bool HasKernel(const Node& node) const {
     return !options_.has_kernel || options_.has_kernel(options_.client_device_type, node.props());
   }
-  void InferShapesOfOrder();
-  Status FoldMetadata();
+  void FoldShapes();
+  std::optional<Waits> WaitsOfKnown(Node* node);
   void MarkConstants();
-  std::vector<Output> WantedOutputs() const;
-  StatusOr<std::unique_ptr<Graph>> ConstantPart(const std::vector<Output>& wanted) const;
+  std::optional<Waits> WaitsOfConstant(const Node& node) const;
+  std::vector<TensorRef> WantedOutputs() const;
+  StatusOr<std::unique_ptr<Graph>> ConstantPart(const std::vector<TensorRef>& wanted) const;
   Status Evaluate();
-  Status Replace(Node* node, int output, Tensor value);
-  void RemoveUnused(Node* node);
+  void DropEmptyWaits();
+  bool Replace(const TensorRef& tensor, Tensor value, const Waits& waits);
   bool is_constant(const Node& node) const {
     const auto id = static_cast<size_t>(node.id());
     return id < constant_.size() && constant_[id];
   }
+  const Waits& waits_of(const Node& node) const {
+    static const Waits* const kNone = new Waits;
+    const auto it = waits_.find(node.id());
+    return it == waits_.end() ? *kNone : it->second;
+  }
 
   Graph* const graph_;
-  const FoldOptions& options_;
+  const OptimizeOptions& options_;
+  Rewriter rewriter_;
   std::vector<Node*> order_;
-  std::optional<ShapeRefiner> shapes_;
-  std::vector<bool> constant_;  // by id
+  std::vector<bool> constant_;            // by id
+  std::unordered_map<int, Waits> waits_;  // of constants that wait for anything, by id
+  int64_t bytes_left_;
   int replaced_ = 0;
 };
 
 // A step that computes nothing from constants is the usual one and should cost next to nothing here.
-bool Folder::HasWork() const {
-  return std::any_of(order_.begin(), order_.end(), [](const Node* node) {
-    if (node->traits().metadata_only) return true;
-    if (!IsConst(*node)) return false;
-    return std::any_of(node->out_edges().begin(), node->out_edges().end(),
-                       [](const Edge* e) { return !e->IsControl() && e->dst->num_outputs() > 0; });
-  });
+bool Folder::HasConstants() const {
+  for (int id = 2; id < graph_->num_node_ids(); ++id) {
+    const Node* node = graph_->node(id);
+    if (node == nullptr || !IsConst(*node)) continue;
+    if (std::any_of(node->out_edges().begin(), node->out_edges().end(),
+                    [](const Edge* e) { return !e->IsControl() && e->dst->num_outputs() > 0; })) {
+      return true;
+    }
+  }
+  return false;
 }
 
-// What shape inference can't see stays unknown: the graph was checked when it was imported.
-void Folder::InferShapesOfOrder() {
-  shapes_.emplace(*graph_);
-  for (const Node* node : order_) {
-    if (node->IsOp()) shapes_->AddNode(*node).IgnoreError("an unknown shape only means that less is folded");
+bool Folder::HasMetadata() const {
+  for (int id = 2; id < graph_->num_node_ids(); ++id) {
+    const Node* node = graph_->node(id);
+    if (node != nullptr && node->traits().metadata_only) return true;
   }
+  return false;
+}
+
+int Folder::Done() {
+  graph_->FixupSourceAndSinkEdges();
+  return replaced_;
 }
 
 bool Folder::MayFold(const Node& node) const {
-  const OpTraits& traits = node.traits();
-  if (!node.IsOp() || node.num_outputs() == 0 || node.op_def().is_stateful || traits.never_fold ||
-      traits.is_control_flow || traits.is_send || traits.is_recv || traits.is_variable ||
-      traits.has_side_effects) {
-    return false;
-  }
-  if (!graph_->functions().empty() && graph_->functions().Find(node.op_name()) != nullptr) return false;
+  if (!IsPure(node) || node.num_outputs() == 0 || node.traits().never_fold) return false;
   // A function in an attribute could do anything.
   for (const auto& [name, value] : node.attrs()) {
     if (value.As<NameAttrList>() != nullptr || value.As<std::vector<NameAttrList>>() != nullptr) return false;
@@ -101,55 +126,100 @@ bool Folder::MayFold(const Node& node) const {
          std::all_of(props.input_types.begin(), props.input_types.end(), IsPlain);
 }
 
-// Shape, Size and Rank of a tensor whose shape is known need no tensor at all.
-Status Folder::FoldMetadata() {
-  for (Node* node : order_) {
-    if (!node->IsOp() || !node->traits().metadata_only || !MayFold(*node)) continue;
-    const bool waits = std::any_of(node->control_in_edges().begin(), node->control_in_edges().end(),
-                                   [](const Edge* e) { return e->src->IsOp(); });
-    if (waits) continue;
-    // Asked for all outputs first: replacing the last one removes the node.
-    std::vector<StatusOr<Tensor>> values;
-    for (int i = 0; i < node->num_outputs(); ++i) values.push_back(ConstantValue(*node, i, &*shapes_));
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (values[i].ok()) MR_RETURN_IF_ERROR(Replace(node, static_cast<int>(i), *std::move(values[i])));
+// What a value that is known without its inputs must wait for all the same: where values may be dead, it must
+// be dead (and belong to a frame) with them.
+std::optional<Folder::Waits> Folder::WaitsOfKnown(Node* node) {
+  Waits waits = Rewriter::ControlInputs(*node);
+  if (!rewriter_.MayBeDead(*node)) return waits;
+  for (int i = 0; i < node->num_inputs(); ++i) {
+    TensorRef input = InputOf(*node, i);
+    if (IsFreeConst(*input.node)) continue;
+    // Who waits for a Switch waits for none of its branches.
+    if (input.node->traits().is_control_flow) {
+      AttrMap attrs;
+      attrs.Set("T", BaseType(input.node->output_type(input.output)));
+      input.node = rewriter_.Add(*node, StrCat("anchor", i), "Identity", std::move(attrs), {input});
+      if (input.node == nullptr) return std::nullopt;
     }
+    waits.push_back(input.node);
   }
-  MR_ASSIGN_OR_RETURN(order_, TopologicalOrder(*graph_));
-  return Status();
+  return waits;
 }
 
-// Constants that wait for something else are left alone: in loops and branches that is what keeps them in
-// their place.
-bool Folder::InputsAreConstant(const Node& node) const {
-  for (const Edge* edge : node.in_edges()) {
-    if (edge == nullptr) return false;
-    if (edge->src->IsOp() && !is_constant(*edge->src)) return false;
+// Shape, Size and Rank of a tensor whose shape is known need no tensor at all, and neither does what picks
+// known sizes from a shape of which others are unknown.
+void Folder::FoldShapes() {
+  std::vector<bool> from_shape(static_cast<size_t>(graph_->num_node_ids()), false);
+  for (Node* node : order_) {
+    if (!node->IsOp() || node->num_outputs() == 0 || !IsInteger(node->output_type(0))) continue;
+    bool ask = node->traits().metadata_only;
+    for (const Edge* edge : node->data_in_edges()) {
+      const auto id = static_cast<size_t>(edge->src->id());
+      ask |= id >= from_shape.size() || from_shape[id];  // constants that were put in are from shapes
+    }
+    if (!ask || !MayFold(*node)) continue;
+    from_shape[static_cast<size_t>(node->id())] = true;
+    std::vector<std::pair<int, Tensor>> known;
+    for (int i = 0; i < node->num_outputs(); ++i) {
+      if (CountConsumers(*node, i) == 0) continue;
+      auto value = ConstantValue(*node, i, &rewriter_.shapes());
+      if (value.ok() && value->dtype() == node->output_type(i)) known.emplace_back(i, *std::move(value));
+    }
+    if (known.empty()) continue;
+    const std::optional<Waits> waits = WaitsOfKnown(node);
+    if (!waits) continue;
+    for (auto& [output, value] : known) Replace({node, output}, std::move(value), *waits);
+    rewriter_.RemoveUnused(node);
   }
-  return true;
 }
 
-bool Folder::TooLarge(const Node& node) const {
-  for (int i = 0; i < node.num_outputs(); ++i) {
-    const auto shape = shapes_->OutputShape(node, i).ToTensorShape();
-    const auto size = static_cast<int64_t>(std::max<size_t>(DataTypeSize(node.output_type(i)), 1));
+bool Folder::TooLarge(Node* node) {
+  for (int i = 0; i < node->num_outputs(); ++i) {
+    const auto shape = rewriter_.ShapeOf({node, i}).ToTensorShape();
+    const auto size = static_cast<int64_t>(std::max<size_t>(DataTypeSize(node->output_type(i)), 1));
     if (shape.ok() && shape->num_elements() > options_.max_bytes / size) return true;
   }
   return false;
 }
 
+// What the inputs wait for, and the node itself; nothing when it is too much. Who waits for a constant waits
+// for what that one waits for.
+std::optional<Folder::Waits> Folder::WaitsOfConstant(const Node& node) const {
+  Waits waits;
+  for (const Edge* edge : node.in_edges()) {
+    if (!edge->src->IsOp()) continue;
+    if (is_constant(*edge->src)) {
+      const Waits& more = waits_of(*edge->src);
+      waits.insert(waits.end(), more.begin(), more.end());
+    } else {
+      waits.push_back(edge->src);
+    }
+    if (waits.size() > 4 * kMaxWaits) return std::nullopt;
+  }
+  std::sort(waits.begin(), waits.end(), [](const Node* a, const Node* b) { return a->id() < b->id(); });
+  waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
+  if (waits.size() > kMaxWaits) return std::nullopt;
+  return waits;
+}
+
 void Folder::MarkConstants() {
   constant_.assign(static_cast<size_t>(graph_->num_node_ids()), false);
-  for (const Node* node : order_) {
-    if (!MayFold(*node) || !InputsAreConstant(*node)) continue;
-    if (!IsConst(*node) && (node->num_inputs() == 0 || TooLarge(*node) || !HasKernel(*node))) continue;
+  for (Node* node : order_) {
+    if (!MayFold(*node)) continue;
+    const bool inputs = std::all_of(node->data_in_edges().begin(), node->data_in_edges().end(),
+                                    [this](const Edge* e) { return is_constant(*e->src); });
+    if (!inputs) continue;
+    if (!IsConst(*node) && (node->num_inputs() == 0 || TooLarge(node) || !HasKernel(*node))) continue;
+    std::optional<Waits> waits = WaitsOfConstant(*node);
+    if (!waits) continue;
     constant_[static_cast<size_t>(node->id())] = true;
+    if (!waits->empty()) waits_[node->id()] = *std::move(waits);
   }
 }
 
 // Outputs of computed constants that something not constant consumes.
-std::vector<Folder::Output> Folder::WantedOutputs() const {
-  std::vector<Output> wanted;
+std::vector<TensorRef> Folder::WantedOutputs() const {
+  std::vector<TensorRef> wanted;
   std::vector<bool> seen;
   for (Node* node : order_) {
     if (!node->IsOp() || !is_constant(*node) || IsConst(*node)) continue;
@@ -158,13 +228,13 @@ std::vector<Folder::Output> Folder::WantedOutputs() const {
       if (edge->IsControl() || is_constant(*edge->dst) || seen[static_cast<size_t>(edge->src_output)])
         continue;
       seen[static_cast<size_t>(edge->src_output)] = true;
-      wanted.emplace_back(node, edge->src_output);
+      wanted.push_back({node, edge->src_output});
     }
   }
   return wanted;
 }
 
-StatusOr<std::unique_ptr<Graph>> Folder::ConstantPart(const std::vector<Output>& wanted) const {
+StatusOr<std::unique_ptr<Graph>> Folder::ConstantPart(const std::vector<TensorRef>& wanted) const {
   std::vector<bool> keep(static_cast<size_t>(graph_->num_node_ids()), false);
   std::vector<const Node*> queue;
   const auto visit = [&](const Node* node) {
@@ -172,9 +242,9 @@ StatusOr<std::unique_ptr<Graph>> Folder::ConstantPart(const std::vector<Output>&
     keep[static_cast<size_t>(node->id())] = true;
     queue.push_back(node);
   };
-  for (const Output& output : wanted) visit(output.first);
+  for (const TensorRef& tensor : wanted) visit(tensor.node);
   for (size_t next = 0; next < queue.size(); ++next) {
-    for (const Edge* edge : queue[next]->in_edges()) visit(edge->src);
+    for (const Edge* edge : queue[next]->data_in_edges()) visit(edge->src);
   }
   std::vector<int> new_ids;
   std::unique_ptr<Graph> part = graph_->CloneSubset(keep, &new_ids);
@@ -194,71 +264,67 @@ StatusOr<std::unique_ptr<Graph>> Folder::ConstantPart(const std::vector<Output>&
 }
 
 Status Folder::Evaluate() {
-  const std::vector<Output> wanted = WantedOutputs();
+  const std::vector<TensorRef> wanted = WantedOutputs();
   if (wanted.empty()) return Status();
   MR_ASSIGN_OR_RETURN(std::unique_ptr<Graph> part, ConstantPart(wanted));
   auto values = options_.evaluator->Evaluate(std::move(part), static_cast<int>(wanted.size()));
   if (!values.ok() || values->size() != wanted.size()) return Status();
+  DropEmptyWaits();
   for (size_t i = 0; i < wanted.size(); ++i) {
-    const auto [node, output] = wanted[i];
+    const TensorRef& tensor = wanted[i];
     Tensor& value = (*values)[i];
     const bool fits = static_cast<int64_t>(value.num_bytes()) <= options_.max_bytes && value.IsInitialized();
-    if (!fits || value.dtype() != node->output_type(output)) continue;
-    MR_RETURN_IF_ERROR(Replace(node, output, std::move(value)));
+    if (!fits || value.dtype() != tensor.node->output_type(tensor.output)) continue;
+    Replace(tensor, std::move(value), waits_of(*tensor.node));
   }
+  // Only now, as an output that is wanted may belong to a node of which another one was replaced first.
+  for (const TensorRef& tensor : wanted) rewriter_.RemoveUnused(tensor.node);
   return Status();
 }
 
-// Points the consumers of an output at a constant. A value with no consumer left takes its node with it.
-Status Folder::Replace(Node* node, int output, Tensor value) {
+// Who waits for a constant that waits for nothing waits for nothing.
+void Folder::DropEmptyWaits() {
   std::vector<Edge*> edges;
-  for (Edge* edge : node->out_edges()) {
-    if (edge->src_output == output) edges.push_back(edge);
+  for (const Node* node : order_) {
+    if (!node->IsOp() || !is_constant(*node) || !waits_of(*node).empty()) continue;
+    for (Edge* edge : node->out_edges()) {
+      if (edge->IsControl() && edge->dst->IsOp()) edges.push_back(edge);
+    }
   }
-  if (edges.empty()) return Status();
-  AttrMap attrs;
-  attrs.Set("dtype", value.dtype());
-  attrs.Set("value", std::move(value));
-  const std::string name = graph_->NewName(StrCat(node->name(), "/__cf__", output));
-  MR_ASSIGN_OR_RETURN(Node * constant, graph_->AddNode(name, "Const", std::move(attrs)));
-  constant->set_assigned_device_index(node->assigned_device_index());
-  for (Edge* edge : edges) {
-    Node* dst = edge->dst;
-    const int input = edge->dst_input;
-    graph_->RemoveEdge(edge);
-    graph_->AddEdge(constant, 0, dst, input);
-  }
-  ++replaced_;
-  RemoveUnused(node);
-  return Status();
+  for (Edge* edge : edges) graph_->RemoveEdge(edge);
 }
 
-// Removes `first` and what it alone needed. Who waits for a constant waits for nothing, so such control edges
-// go, too.
-void Folder::RemoveUnused(Node* first) {
-  std::vector<Node*> queue = {first};
-  while (!queue.empty()) {
-    Node* node = queue.back();
-    queue.pop_back();
-    if (!node->IsOp() || !MayFold(*node) || options_.preserve.contains(node->name())) continue;
-    const bool constant = is_constant(*node);
-    const bool used = std::any_of(node->out_edges().begin(), node->out_edges().end(), [&](const Edge* e) {
-      return e->dst->IsOp() && !(constant && e->IsControl());
-    });
-    if (used) continue;
-    std::vector<Node*> inputs;
-    for (const Edge* edge : node->in_edges()) {
-      if (edge != nullptr && std::find(inputs.begin(), inputs.end(), edge->src) == inputs.end()) {
-        inputs.push_back(edge->src);
-      }
-    }
-    graph_->RemoveNode(node);
-    queue.insert(queue.end(), inputs.begin(), inputs.end());
+// Points the consumers of an output at a constant; once no output is used, also those who wait for the node.
+bool Folder::Replace(const TensorRef& tensor, Tensor value, const Waits& waits) {
+  bytes_left_ -= static_cast<int64_t>(value.num_bytes());
+  if (bytes_left_ < 0) return false;
+  Node* node = tensor.node;
+  Node* constant = rewriter_.AddConst(*node, StrCat("__cf__", tensor.output), std::move(value), waits);
+  if (constant == nullptr) return false;
+  rewriter_.MoveConsumers(tensor, {constant, 0});
+  ++replaced_;
+  std::vector<Edge*> waiting;
+  for (Edge* edge : node->out_edges()) {
+    if (!edge->IsControl()) return true;
+    if (edge->dst->IsOp() && edge->dst != constant) waiting.push_back(edge);
   }
+  if (rewriter_.IsPreserved(*node)) return true;
+  for (Edge* edge : waiting) {
+    Node* dst = edge->dst;
+    graph_->RemoveEdge(edge);
+    if (!waits.empty()) graph_->AddControlEdge(constant, dst);
+  }
+  return true;
 }
 
 }  // namespace
 
-StatusOr<int> FoldConstants(Graph* graph, const FoldOptions& options) { return Folder(graph, options).Run(); }
+StatusOr<int> FoldConstants(Graph* graph, const OptimizeOptions& options) {
+  return Folder(graph, options).Fold();
+}
+
+StatusOr<int> MaterializeShapes(Graph* graph, const OptimizeOptions& options) {
+  return Folder(graph, options).Shapes();
+}
 
 }  // namespace millrace

@@ -39,10 +39,12 @@ class FoldTest : public testing::Test {
   }
   int Fold() {
     graph_.FixupSourceAndSinkEdges();
+    const auto shapes = MaterializeShapes(&graph_, options_);
+    EXPECT_TRUE(shapes.ok()) << shapes.status();
     const auto folded = FoldConstants(&graph_, options_);
     EXPECT_TRUE(folded.ok()) << folded.status();
     EXPECT_TRUE(graph_.Validate().ok()) << graph_.Validate();
-    return folded.value_or(-1);
+    return shapes.value_or(-1) + folded.value_or(-1);
   }
   std::string Value(std::string_view name) {
     const Node* node = graph_.FindNode(name);
@@ -51,7 +53,7 @@ class FoldTest : public testing::Test {
 
   Graph graph_{TestOps()};
   FakeEvaluator evaluator_;
-  FoldOptions options_;
+  OptimizeOptions options_;
 };
 
 TEST_F(FoldTest, ComputationOfConstantsBecomesOneConstant) {
@@ -122,13 +124,32 @@ TEST_F(FoldTest, StatefulUnfoldableAndKernellessNodesStay) {
   EXPECT_EQ(evaluator_.calls, 0);
 }
 
-TEST_F(FoldTest, AConstantThatWaitsForTheRunStays) {
+TEST_F(FoldTest, AConstantWaitsForWhatItsComputationWaitedFor) {
   Placeholder("x");
   Const("a", 3);
-  Add("n", "Neg", {"a", "^x"});
+  graph_.AddControlEdge(graph_.FindNode("x"), graph_.FindNode("a"));
+  Placeholder("y");
+  Add("n", "Neg", {"a", "^y"});
+  Add("m", "Neg", {"n"});
+  Add("after", "NoOp", {"^m"});
+  Retval("m");
+  EXPECT_EQ(Fold(), 1);
+  EXPECT_EQ(GraphText(graph_),
+            "x = Placeholder()\ny = Placeholder()\nafter = NoOp(^m/__cf__0)\nret0 = _Retval(m/__cf__0)\n"
+            "m/__cf__0 = Const(^x, ^y)\n");
+  EXPECT_THAT(Value("m/__cf__0"), HasSubstr("values: 3"));
+}
+
+TEST_F(FoldTest, AConstantThatWaitsForTooMuchStays) {
+  Const("a", 3);
+  std::vector<std::string> inputs = {"a"};
+  for (int i = 0; i < 9; ++i) {
+    Placeholder(StrCat("x", i));
+    inputs.push_back(StrCat("^x", i));
+  }
+  Add("n", "Neg", inputs);
   Retval("n");
   EXPECT_EQ(Fold(), 0);
-  EXPECT_NE(graph_.FindNode("n"), nullptr);
 }
 
 TEST_F(FoldTest, NobodyWaitsForAConstant) {
@@ -168,6 +189,50 @@ TEST_F(FoldTest, MetadataOfKnownShapesNeedsNoTensor) {
   EXPECT_EQ(Value("shape/__cf__0"), "Tensor<type: int32 shape: [2] values: 2 3>");
   EXPECT_EQ(graph_.FindNode("shape"), nullptr);
   EXPECT_NE(graph_.FindNode("unknown"), nullptr);
+}
+
+TEST_F(FoldTest, KnownSizesAreTakenFromShapesThatAreKnownInPart) {
+  Placeholder("z", {-1, 3});
+  Add("shape", "Shape", {"z"});
+  const auto index = [&](const char* name, int32_t value) {
+    Add(name, "Const", {}, {{"dtype", DataType::kInt32}, {"value", Tensor::Vector<int32_t>({value})}});
+  };
+  index("i0", 0);
+  index("i1", 1);
+  index("i2", 2);
+  Add("rows", "StridedSlice", {"shape", "i0", "i1", "i1"}, {{"shrink_axis_mask", 1}});
+  Add("columns", "StridedSlice", {"shape", "i1", "i2", "i1"}, {{"shrink_axis_mask", 1}});
+  Add("dims", "Pack", {"columns", "rows"}, {{"N", 2}});
+  Add("y", "Reshape", {"z", "dims"});
+  Retval("y");
+  EXPECT_EQ(Fold(), 1);
+  EXPECT_EQ(Value("columns/__cf__0"), "Tensor<type: int32 shape: [] values: 3>");
+  EXPECT_NE(graph_.FindNode("rows"), nullptr);
+}
+
+TEST_F(FoldTest, TheShapeOfADeadTensorIsDead) {
+  Placeholder("x", {2, 3});
+  Add("p", "Placeholder", {}, {{"dtype", DataType::kBool}});
+  Add("sw", "Switch", {"x", "p"}, {{"T", DataType::kFloat}});
+  Add("shape", "Shape", {"sw:1"});
+  Add("n", "Neg", {"sw:1"});
+  Add("rank", "Rank", {"n"});
+  Add("ret0", "_Retval", {"shape"}, {{"T", DataType::kInt32}, {"index", 0}});
+  Add("ret1", "_Retval", {"rank"}, {{"T", DataType::kInt32}, {"index", 1}});
+  EXPECT_EQ(Fold(), 2);
+  EXPECT_THAT(GraphText(graph_), HasSubstr("shape/anchor0 = Identity(sw:1)\n"
+                                           "shape/__cf__0 = Const(^shape/anchor0)\n"
+                                           "rank/__cf__0 = Const(^n)\n"));
+}
+
+TEST_F(FoldTest, WhatIsKeptHasALimit) {
+  options_.max_bytes = 4;
+  Const("a", 3);
+  for (int i = 0; i < 20; ++i) {
+    Add(StrCat("n", i), "Sub", {i == 0 ? "a" : StrCat("n", i - 1), "a"});
+    Retval(StrCat("n", i), i);
+  }
+  EXPECT_EQ(Fold(), 16);
 }
 
 TEST_F(FoldTest, NodesThatMustRunSurviveTheLossOfTheirConsumer) {
@@ -218,7 +283,7 @@ TEST_P(RandomFoldTest, ResultsAreTheSame) {
   const auto before = Interpret(graph, feeds);
   ASSERT_TRUE(before.ok()) << before.status();
   FakeEvaluator evaluator;
-  FoldOptions options;
+  OptimizeOptions options;
   options.evaluator = &evaluator;
   const auto folded = FoldConstants(&graph, options);
   ASSERT_TRUE(folded.ok()) << folded.status();

@@ -1,0 +1,127 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compile/optimize/constant_evaluator.h"
+#include "compile/place/placer.h"
+#include "graph/graph.h"
+#include "graph/shape_refiner.h"
+#include "millrace/shape.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+
+namespace millrace {
+
+// What the optimising passes are told.
+struct OptimizeOptions {
+  ConstantEvaluator* evaluator = nullptr;  // null: nothing is folded but what the graph itself tells
+  HasKernelFn has_kernel{};                // empty: everything has one
+  std::string client_device{};             // where constants are evaluated
+  std::string client_device_type = "CPU";
+  std::set<std::string, std::less<>> preserve{};  // nodes that must run even when nothing uses their values
+  int64_t max_bytes = 10 * 1024 * 1024;           // of one folded tensor
+  // Also rewrites that round differently: sums and products of floats in another order.
+  bool reassociate_floats = false;
+  // Checks that do nothing unless something is wrong (Assert) go.
+  bool remove_checks = false;
+};
+
+// A tensor of the graph.
+struct TensorRef {
+  Node* node = nullptr;
+  int output = 0;
+  friend bool operator==(const TensorRef&, const TensorRef&) = default;
+};
+
+// Stateless, on values alone, neither control flow nor transfer nor a call of a function: two runs with the
+// same inputs can't be told apart, and nobody misses one whose results go unused.
+bool IsPure(const Node& node);
+// A Const that waits for nothing, so that it is always there.
+bool IsFreeConst(const Node& node);
+// Commutative, at least on its type: Add joins strings in order and sums numbers in any.
+bool TakesInputsInAnyOrder(const Node& node);
+// Whether the node waits for more than its data.
+bool HasControlInputs(const Node& node);
+// The value of a Const; null for other nodes.
+const Tensor* ConstTensorOf(const Node& node);
+// Input i of a node. REQUIRES: it is connected.
+inline TensorRef InputOf(const Node& node, int i) {
+  const Edge* edge = node.in_edges()[static_cast<size_t>(i)];
+  return {edge->src, edge->src_output};
+}
+// Consumers of one output.
+int CountConsumers(const Node& node, int output);
+
+// Edits of a graph that keep what a step can see: who waits for whom, on which device, and which tensors are
+// dead. One graph, one pass; removed nodes leave nothing dangling. One thread.
+class Rewriter {
+ public:
+  Rewriter(Graph* graph, const OptimizeOptions& options) : graph_(graph), options_(options) {}
+
+  Graph& graph() const { return *graph_; }
+  const OptimizeOptions& options() const { return options_; }
+  bool IsPreserved(const Node& node) const { return options_.preserve.contains(node.name()); }
+  // True unless `node` may go once nothing uses it.
+  bool MustStay(const Node& node) const;
+  // A kernel for such a node exists where `like` runs.
+  bool HasKernel(const Node& like, const NodeProps& props) const;
+
+  // Shapes as inferred at the first question; nodes that the rewriter adds are inferred when they are added.
+  PartialShape ShapeOf(const TensorRef& tensor);
+  const ShapeRefiner& shapes();
+  // True when the values of the graph may be dead: some node decides at run time what runs.
+  bool MayBeDead(const Node& node);
+
+  // A node on the device of `like`, named after it. Null when the op isn't known, its attributes don't fit,
+  // or no kernel does it there.
+  Node* Add(const Node& like, std::string_view suffix, std::string_view op, AttrMap attrs,
+            const std::vector<TensorRef>& inputs);
+  // A constant beside `like` that is there (and dead) when each of `after` is.
+  Node* AddConst(const Node& like, std::string_view suffix, Tensor value, const std::vector<Node*>& after);
+  // What `node` waits for without taking a value, _SOURCE left out.
+  static std::vector<Node*> ControlInputs(const Node& node);
+
+  // Data consumers of `from` take `to` instead. `to` must not depend on them.
+  void MoveConsumers(const TensorRef& from, const TensorRef& to);
+  // Consumers take to[i] instead of output i, who waits for `node` waits for all of `to`, and what `node`
+  // waited for is waited for by the consumers. Then `node` goes, with what only it needed.
+  void Replace(Node* node, const std::vector<TensorRef>& to);
+  // Whether Replace keeps the graph sound and doesn't make it larger: see the definition.
+  bool CanReplace(const Node& node, const std::vector<TensorRef>& to) const;
+  // Replace, if it can be done. Inputs of `node` that are not in `to` go into `dropped`: consumers wait for
+  // them.
+  bool TryReplace(Node* node, const std::vector<TensorRef>& to, const std::vector<TensorRef>& dropped = {});
+  // `by` takes over the consumers of `node`, what it waited for and who waited for it; `node` goes. `dropped`
+  // as above. REQUIRES: both have the same outputs; node is not preserved.
+  void Substitute(Node* node, Node* by, const std::vector<TensorRef>& dropped = {});
+  // Can who took `tensor` do without, by waiting for it at most?
+  static bool CanDrop(const TensorRef& tensor) {
+    return !tensor.node->traits().is_control_flow && !IsRefType(tensor.node->output_type(tensor.output));
+  }
+  // Removes `first` if nothing needs it, and then what only it needed.
+  void RemoveUnused(Node* first);
+  // Removes every node from which nothing that must stay is reached. Returns how many went.
+  int RemoveDead();
+  int removed() const { return removed_; }
+
+ private:
+  void InferShapes();
+  void FindDeadness();
+
+  Graph* const graph_;
+  const OptimizeOptions& options_;
+  std::optional<ShapeRefiner> shapes_;
+  std::vector<bool> may_be_dead_;  // by id, of the nodes that were there at the first question
+  bool deadness_known_ = false;
+  int removed_ = 0;
+};
+
+}  // namespace millrace
