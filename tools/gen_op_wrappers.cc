@@ -27,6 +27,7 @@ struct Family {
 constexpr Family kFamilies[] = {
     {"array", RegisterArrayOps},
     {"control_flow", RegisterControlFlowOps},
+    {"functional", RegisterFunctionalOps},
     {"logging", RegisterLoggingOps},
     {"math", RegisterMathOps},
     {"nn", RegisterNnOps},

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "autodiff/gradient_context.h"
+#include "graph/function_library.h"
 
 namespace millrace {
 namespace {
@@ -262,7 +263,9 @@ class Backprop {
       wanted[static_cast<size_t>(i)] = any_wanted = true;
     }
     if (!any || !any_wanted) return Status();
-    const auto entry = registry_.LookUp(node.op_name());
+    // The gradient of a function that is called by its name is that of a call of it.
+    const bool is_function = graph_.functions().Find(node.op_name()) != nullptr;
+    const auto entry = registry_.LookUp(is_function ? "PartitionedCall" : node.op_name());
     if (!entry.ok()) return entry.status().WithContext(StrCat(" (node '", node.name(), "')"));
     if ((*entry)->fn == nullptr) return Status();
     builder_.SetScope(StrCat(scope_, "/", node.name(), "_grad"), node.requested_device());

@@ -5,6 +5,33 @@
 #include <utility>
 
 namespace millrace {
+namespace {
+
+// The managers whose callbacks the calling thread is running, one within the other.
+class RunningHere {
+ public:
+  explicit RunningHere(const CancellationManager* manager) : manager_(manager), outer_(innermost) {
+    innermost = this;
+  }
+  ~RunningHere() { innermost = outer_; }
+  RunningHere(const RunningHere&) = delete;
+  RunningHere& operator=(const RunningHere&) = delete;
+  static bool Is(const CancellationManager* manager) {
+    for (const RunningHere* r = innermost; r != nullptr; r = r->outer_) {
+      if (r->manager_ == manager) return true;
+    }
+    return false;
+  }
+
+ private:
+  static thread_local const RunningHere* innermost;
+  const CancellationManager* const manager_;
+  const RunningHere* const outer_;
+};
+
+thread_local const RunningHere* RunningHere::innermost = nullptr;
+
+}  // namespace
 
 CancellationManager::CancellationManager(CancellationManager* parent) : parent_(parent) {
   if (parent_ == nullptr) return;
@@ -20,20 +47,28 @@ CancellationManager::~CancellationManager() {
 }
 
 void CancellationManager::StartCancel() {
-  std::unordered_map<Token, UniqueFunction<void()>> callbacks;
   {
     MutexLock lock(mu_);
     if (cancelled_.load(std::memory_order_relaxed)) return;  // written under mu_ once the manager is shared
     cancelled_.store(true, std::memory_order_release);       // pairs with IsCancelled
     running_callbacks_ = true;
-    callbacks.swap(callbacks_);
   }
-  for (auto& [token, callback] : callbacks) callback();
-  // The callables die before Deregister returns: they may refer to what its caller destroys next.
-  callbacks.clear();
-  MutexLock lock(mu_);
-  running_callbacks_ = false;
-  callbacks_done_.NotifyAll();  // under the lock: a waiter may destroy this as soon as it wakes
+  const RunningHere here(this);
+  // One at a time: what a callback ends may take back others, which then don't run.
+  while (true) {
+    // The callable dies before Deregister returns: it may refer to what its caller destroys next.
+    decltype(callbacks_)::node_type next;
+    {
+      MutexLock lock(mu_);
+      if (callbacks_.empty()) {
+        running_callbacks_ = false;
+        callbacks_done_.NotifyAll();  // under the lock: a waiter may destroy this as soon as it wakes
+        return;
+      }
+      next = callbacks_.extract(callbacks_.begin());
+    }
+    next.mapped()();
+  }
 }
 
 CancellationManager::Token CancellationManager::Register(UniqueFunction<void()> callback) {
@@ -47,12 +82,11 @@ CancellationManager::Token CancellationManager::Register(UniqueFunction<void()> 
 bool CancellationManager::Deregister(Token token) {
   decltype(callbacks_)::node_type removed;  // destroyed after the lock is gone
   MutexLock lock(mu_);
-  if (cancelled_.load(std::memory_order_relaxed)) {
-    while (running_callbacks_) callbacks_done_.Wait(mu_);
-    return false;
-  }
   removed = callbacks_.extract(token);
-  return true;
+  if (!cancelled_.load(std::memory_order_relaxed) || !removed.empty()) return true;
+  // From one of the callbacks there is nothing to wait for: it is the one that runs.
+  while (running_callbacks_ && !RunningHere::Is(this)) callbacks_done_.Wait(mu_);
+  return false;
 }
 
 bool CancellationManager::TryDeregister(Token token) {

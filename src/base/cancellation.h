@@ -31,8 +31,8 @@ class CancellationManager {
 
   // Returns kInvalidToken, and does not keep `callback`, when cancelling has begun.
   Token Register(UniqueFunction<void()> callback) MR_EXCLUDES(mu_);
-  // After it returns the callback has finished or will not run. Returns true when it will not run.
-  // Must not be called from a callback. Waits for a callback in progress.
+  // After it returns the callback has finished or will not run. Returns true when it will not run. Waits for
+  // callbacks in progress; called from one, which then may be this one, it does not.
   bool Deregister(Token token) MR_EXCLUDES(mu_);
   // As Deregister, but returns false at once when cancelling has begun.
   bool TryDeregister(Token token) MR_EXCLUDES(mu_);

@@ -85,6 +85,22 @@ TEST(CancellationTest, CallbackMayUseTheManager) {
   EXPECT_EQ(inner, CancellationManager::kInvalidToken);
 }
 
+TEST(CancellationTest, CallbackMayTakeBackItselfAndOthers) {
+  CancellationManager manager;
+  std::vector<Token> tokens(3);
+  int runs = 0;
+  for (Token& token : tokens) {
+    token = manager.Register([&] {
+      ++runs;
+      int taken_back = 0;
+      for (const Token t : tokens) taken_back += manager.Deregister(t) ? 1 : 0;
+      EXPECT_EQ(taken_back, 2);
+    });
+  }
+  manager.StartCancel();
+  EXPECT_EQ(runs, 1);
+}
+
 TEST(CancellationTest, CallbackIsDestroyedBeforeDeregisterReturns) {
   CancellationManager manager;
   auto token = std::make_shared<int>(0);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "builtin/register.h"
 
+#include "autodiff/function_gradient.h"
 #include "autodiff/gradient_registry.h"
 #include "device/device.h"
 #include "gradients/register.h"
@@ -16,6 +17,7 @@ Status RegisterBuiltins() {
   static const Status status = [] {
     MR_RETURN_IF_ERROR(RegisterAllOps(OpRegistry::Global()));
     MR_RETURN_IF_ERROR(RegisterAllGradients(GradientRegistry::Global()));
+    RegisterFunctionGradients();
     RegisterCpuKernels(KernelRegistry::Global());
     return RegisterCpuDeviceFactory(DeviceFactoryRegistry::Global());
   }();

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "compile/lower/function_calls.h"
 #include "compile/optimize/arithmetic.h"
 #include "compile/optimize/branches.h"
 #include "compile/optimize/cse.h"
@@ -14,6 +15,7 @@
 #include "compile/optimize/fold.h"
 #include "compile/optimize/fuse.h"
 #include "compile/optimize/identities.h"
+#include "compile/optimize/inline.h"
 #include "compile/optimize/loop_invariants.h"
 #include "compile/optimize/schedule.h"
 #include "graph/frames.h"
@@ -24,6 +26,8 @@ namespace {
 using Note = StatusOr<std::string>;
 
 constexpr PassInfo kOptionalPasses[] = {
+    {"inline", "bodies of functions take the place of their calls", "function_optimization",
+     "do_function_inlining"},
     {"dead", "nodes that nothing needs go", "", ""},
     {"identity", "nodes that only hand on their inputs go", "", ""},
     {"branches", "conditions that are known beforehand", "", ""},
@@ -72,6 +76,7 @@ class Compilation {
  private:
   // The passes, in order.
   StatusOr<CompiledGraphs> Run() {
+    MR_RETURN_IF_ERROR(Pass("inline", [&] { return Inline(); }));
     MR_RETURN_IF_ERROR(Pass("lower", [&] { return Lower(); }));
     MR_RETURN_IF_ERROR(Pass("place", [&] { return PlaceNodes(); }));
     MR_RETURN_IF_ERROR(Optimize());
@@ -175,6 +180,7 @@ class Compilation {
   }
 
   Note Prune(const Graph& full);
+  Note Inline();
   Note Lower();
   Note PlaceNodes();
   OptimizeOptions OptionsOfPasses() const;
@@ -197,8 +203,17 @@ Note Compilation::Prune(const Graph& full) {
   return std::string();
 }
 
+// Bodies of functions take the place of their calls, so that the passes that follow see through them.
+Note Compilation::Inline() {
+  InlineOptions inlining;
+  inlining.lower_functional = options_.lower_functional;
+  MR_ASSIGN_OR_RETURN(const InlineResult result, InlineFunctions(graph_.get(), inlining));
+  return Count("inlined", result.inlined, "calls");
+}
+
 // Loops that are badly made are refused before any other pass sees them.
 Note Compilation::Lower() {
+  MR_RETURN_IF_ERROR(RewriteNamedCalls(graph_.get()));
   const auto is_flow = [this](int id) {
     const Node* node = graph_->node(id);
     return node != nullptr && node->traits().is_control_flow;

@@ -48,6 +48,7 @@ constexpr const char* kOps[] = {
     "TruncateDiv",
     // They do not look at the values of their inputs, or have none.
     "Const",
+    "FakeParam",
     "OnesLike",
     "Placeholder",
     "PlaceholderV2",

@@ -7,8 +7,8 @@ namespace millrace {
 Status RegisterAllGradients(GradientRegistry& registry) {
   for (const auto family :
        {RegisterArrayGradients, RegisterArrayIndexingGradients, RegisterBinaryMathGradients,
-        RegisterConvolutionGradients, RegisterMatMulGradients, RegisterNnGradients,
-        RegisterReductionGradients, RegisterSegmentGradients, RegisterStateGradients,
+        RegisterConvolutionGradients, RegisterFunctionalGradients, RegisterMatMulGradients,
+        RegisterNnGradients, RegisterReductionGradients, RegisterSegmentGradients, RegisterStateGradients,
         RegisterTensorArrayGradients, RegisterUnaryMathGradients, RegisterNotDifferentiableOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }

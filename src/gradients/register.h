@@ -12,6 +12,7 @@ Status RegisterArrayGradients(GradientRegistry& registry);
 Status RegisterArrayIndexingGradients(GradientRegistry& registry);
 Status RegisterBinaryMathGradients(GradientRegistry& registry);
 Status RegisterConvolutionGradients(GradientRegistry& registry);
+Status RegisterFunctionalGradients(GradientRegistry& registry);
 Status RegisterMatMulGradients(GradientRegistry& registry);
 Status RegisterNnGradients(GradientRegistry& registry);
 Status RegisterReductionGradients(GradientRegistry& registry);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/function_library.h"
 
+#include <map>
 #include <utility>
 
 #include <google/protobuf/io/coded_stream.h>
@@ -31,51 +32,106 @@ struct FunctionLibrary::Entry {
   OpRegistration op;
 };
 
-FunctionLibrary::FunctionLibrary() = default;
+struct FunctionLibrary::Table {
+  std::map<std::string, std::shared_ptr<const Entry>, std::less<>> functions;
+  std::map<std::string, std::string, std::less<>> gradients;
+};
+
+FunctionLibrary::FunctionLibrary() {
+  static const auto* const empty = new std::shared_ptr<const Table>(std::make_shared<Table>());
+  table_ = *empty;
+}
 FunctionLibrary::~FunctionLibrary() = default;
 FunctionLibrary::FunctionLibrary(const FunctionLibrary&) = default;
 FunctionLibrary& FunctionLibrary::operator=(const FunctionLibrary&) = default;
 
+// A table that no copy sees; the old one stays with those that have it.
+FunctionLibrary::Table& FunctionLibrary::Own() {
+  auto own = std::make_shared<Table>(*table_);
+  Table& table = *own;
+  table_ = std::move(own);
+  return table;
+}
+
+namespace {
+
+Status DifferentFunction(const std::string& name) {
+  return errors::InvalidArgument("Cannot add function '", name,
+                                 "' because a different function with the same name already exists.");
+}
+
+}  // namespace
+
 Status FunctionLibrary::Add(const tensorflow::FunctionDef& def) {
-  const std::string& name = def.signature().name();
-  if (const auto it = functions_.find(name); it != functions_.end()) {
-    if (CanonicalBytes(it->second->def) == CanonicalBytes(def)) return Status();
-    return errors::InvalidArgument("Cannot add function '", name,
-                                   "' because a different function with the same name already exists.");
-  }
-  auto entry = std::make_shared<Entry>();
-  auto signature = OpDefFromProto(def.signature());
-  if (!signature.ok())
-    return signature.status().WithContext(StrCat("; in the signature of function '", name, "'"));
-  if (Status valid = ValidateSignature(*signature); !valid.ok()) {
-    return valid.WithContext(StrCat("; in the signature of function '", name, "'"));
-  }
-  entry->def = def;
-  entry->op.def = *std::move(signature);
-  entry->op.traits.has_side_effects = entry->op.def.is_stateful;
-  functions_.emplace(name, std::move(entry));
-  return Status();
+  tensorflow::FunctionDefLibrary one;
+  *one.add_function() = def;
+  return AddLibrary(one);
 }
 
 Status FunctionLibrary::AddLibrary(const tensorflow::FunctionDefLibrary& library) {
+  if (library.function_size() == 0 && library.gradient_size() == 0) return Status();
   FunctionLibrary merged = *this;
-  for (const tensorflow::FunctionDef& def : library.function()) MR_RETURN_IF_ERROR(merged.Add(def));
-  for (const tensorflow::GradientDef& gradient : library.gradient()) {
-    const auto [it, is_new] =
-        merged.gradients_.try_emplace(gradient.function_name(), gradient.gradient_func());
-    if (!is_new && it->second != gradient.gradient_func()) {
-      return errors::InvalidArgument("Cannot assign gradient function '", gradient.gradient_func(), "' to '",
-                                     gradient.function_name(), "' because it already has gradient function '",
-                                     it->second, "'");
+  Table& table = merged.Own();
+  for (const tensorflow::FunctionDef& def : library.function()) {
+    const std::string& name = def.signature().name();
+    if (const auto it = table.functions.find(name); it != table.functions.end()) {
+      if (CanonicalBytes(it->second->def) != CanonicalBytes(def)) return DifferentFunction(name);
+      continue;
     }
+    const auto in_signature = [&](const Status& s) {
+      return s.WithContext(StrCat("; in the signature of function '", name, "'"));
+    };
+    auto signature = OpDefFromProto(def.signature());
+    if (!signature.ok()) return in_signature(signature.status());
+    if (Status valid = ValidateSignature(*signature); !valid.ok()) return in_signature(valid);
+    auto entry = std::make_shared<Entry>();
+    entry->def = def;
+    entry->op.def = *std::move(signature);
+    entry->op.traits.has_side_effects = entry->op.def.is_stateful;
+    // A call must not run while something is compiled: it would compile its function.
+    entry->op.traits.never_fold = true;
+    table.functions.emplace(name, std::move(entry));
   }
+  for (const tensorflow::GradientDef& gradient : library.gradient())
+    MR_RETURN_IF_ERROR(merged.AddGradient(gradient.function_name(), gradient.gradient_func()));
+  *this = std::move(merged);
+  return Status();
+}
+
+Status FunctionLibrary::AddGradient(const std::string& function, const std::string& gradient) {
+  const auto it = table_->gradients.find(function);
+  if (it == table_->gradients.end()) {
+    Own().gradients.emplace(function, gradient);
+    return Status();
+  }
+  if (it->second == gradient) return Status();
+  return errors::InvalidArgument("Cannot assign gradient function '", gradient, "' to '", function,
+                                 "' because it already has gradient function '", it->second, "'");
+}
+
+Status FunctionLibrary::Merge(const FunctionLibrary& other) {
+  if (SharesTableWith(other) || other.empty()) return Status();
+  if (empty()) {
+    *this = other;
+    return Status();
+  }
+  FunctionLibrary merged = *this;
+  Table& table = merged.Own();
+  for (const auto& [name, entry] : other.table_->functions) {
+    const auto [it, is_new] = table.functions.try_emplace(name, entry);
+    if (is_new || it->second == entry || CanonicalBytes(it->second->def) == CanonicalBytes(entry->def))
+      continue;
+    return DifferentFunction(name);
+  }
+  for (const auto& [function, gradient] : other.table_->gradients)
+    MR_RETURN_IF_ERROR(merged.AddGradient(function, gradient));
   *this = std::move(merged);
   return Status();
 }
 
 void FunctionLibrary::Export(tensorflow::FunctionDefLibrary* library) const {
-  for (const auto& [name, entry] : functions_) *library->add_function() = entry->def;
-  for (const auto& [function, gradient] : gradients_) {
+  for (const auto& [name, entry] : table_->functions) *library->add_function() = entry->def;
+  for (const auto& [function, gradient] : table_->gradients) {
     tensorflow::GradientDef* def = library->add_gradient();
     def->set_function_name(function);
     def->set_gradient_func(gradient);
@@ -83,21 +139,27 @@ void FunctionLibrary::Export(tensorflow::FunctionDefLibrary* library) const {
 }
 
 const tensorflow::FunctionDef* FunctionLibrary::Find(std::string_view name) const {
-  const auto it = functions_.find(name);
-  return it == functions_.end() ? nullptr : &it->second->def;
+  const auto it = table_->functions.find(name);
+  return it == table_->functions.end() ? nullptr : &it->second->def;
 }
 
 std::string FunctionLibrary::FindGradient(std::string_view name) const {
-  const auto it = gradients_.find(name);
-  return it == gradients_.end() ? "" : it->second;
+  const auto it = table_->gradients.find(name);
+  return it == table_->gradients.end() ? "" : it->second;
 }
 
 StatusOr<const OpRegistration*> FunctionLibrary::LookUp(std::string_view name) const {
-  const auto it = functions_.find(name);
-  if (it == functions_.end()) return errors::NotFound("Function '", name, "' is not in the library");
+  const auto it = table_->functions.find(name);
+  if (it == table_->functions.end()) return errors::NotFound("Function '", name, "' is not in the library");
   return &it->second->op;
 }
 
-bool FunctionLibrary::empty() const { return functions_.empty() && gradients_.empty(); }
+std::vector<std::string> FunctionLibrary::Names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : table_->functions) names.push_back(name);
+  return names;
+}
+
+bool FunctionLibrary::empty() const { return table_->functions.empty() && table_->gradients.empty(); }
 
 }  // namespace millrace

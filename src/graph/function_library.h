@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,8 +17,8 @@ class FunctionDefLibrary;
 
 namespace millrace {
 
-// The functions of a graph by name: their signatures act as ops. Copies share the definitions. Not
-// thread-safe to change.
+// The functions of a graph by name: their signatures act as ops. A copy costs a pointer: the definitions are
+// shared, and the table until one of the copies changes. Not thread-safe to change.
 class FunctionLibrary : public OpLookup {
  public:
   FunctionLibrary();
@@ -31,18 +30,26 @@ class FunctionLibrary : public OpLookup {
   // InvalidArgument.
   Status Add(const tensorflow::FunctionDef& def);
   Status AddLibrary(const tensorflow::FunctionDefLibrary& library);
+  // All that another library has; on error nothing is added.
+  Status Merge(const FunctionLibrary& other);
   void Export(tensorflow::FunctionDefLibrary* library) const;
   // Null when there is none.
   const tensorflow::FunctionDef* Find(std::string_view name) const;
   // Name of the registered gradient function, or "".
   std::string FindGradient(std::string_view name) const;
   StatusOr<const OpRegistration*> LookUp(std::string_view name) const override;
+  // Names of the functions, sorted.
+  std::vector<std::string> Names() const;
   bool empty() const;
+  bool SharesTableWith(const FunctionLibrary& other) const { return table_ == other.table_; }
 
  private:
   struct Entry;
-  std::map<std::string, std::shared_ptr<const Entry>, std::less<>> functions_;
-  std::map<std::string, std::string, std::less<>> gradients_;
+  struct Table;
+  Table& Own();
+  Status AddGradient(const std::string& function, const std::string& gradient);
+
+  std::shared_ptr<const Table> table_;  // never null
 };
 
 }  // namespace millrace

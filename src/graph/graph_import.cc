@@ -10,6 +10,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include "graph/function_body.h"
 #include "graph/function_library.h"
 #include "graph/node_def_text.h"
 #include "graph/shape_refiner.h"
@@ -60,7 +61,7 @@ class Importer {
       : def_(def), options_(options), graph_(graph), first_id_(graph->num_node_ids()) {}
 
   Status Run() {
-    MR_RETURN_IF_ERROR(graph_->functions().AddLibrary(def_.library()));
+    MR_RETURN_IF_ERROR(AddFunctions());
     MR_RETURN_IF_ERROR(AddNodes());
     MR_RETURN_IF_ERROR(AddInputs());
     MR_RETURN_IF_ERROR(OrderNodes());
@@ -80,6 +81,7 @@ class Importer {
     std::shared_ptr<const NodeProps> props;
   };
 
+  Status AddFunctions();
   Status AddNodes();
   Status AddNode(const NodeDef& def, int index);
   StatusOr<std::string> NewNodeName(const NodeDef& def) const;
@@ -113,6 +115,22 @@ class Importer {
   std::vector<int> control_of_;     // by node id: the node that got the newest control edge from there
   std::vector<const Node*> order_;  // the new nodes, inputs first
 };
+
+// Bodies are checked when all functions are there: they may call each other.
+Status Importer::AddFunctions() {
+  const FunctionLibrary before = graph_->functions();
+  MR_RETURN_IF_ERROR(graph_->functions().AddLibrary(def_.library()));
+  for (const tensorflow::FunctionDef& function : def_.library().function()) {
+    const std::string& name = function.signature().name();
+    if (before.Find(name) != nullptr) continue;
+    if (graph_->ops().LookUp(name).ok()) {
+      return errors::InvalidArgument("Cannot add function '", name,
+                                     "' because an op with the same name already exists.");
+    }
+    MR_RETURN_IF_ERROR(ValidateFunction(graph_->functions(), graph_->ops(), function));
+  }
+  return Status();
+}
 
 Status Importer::AddNodes() {
   if (def_.node_size() > options_.max_nodes) {

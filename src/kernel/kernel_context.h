@@ -47,7 +47,9 @@ struct StepServices {
   CallFrame* call_frame = nullptr;              // feeds and fetches
   CancellationManager* cancellation = nullptr;  // never null within a step
   ThreadPool* pool = nullptr;                   // null: run everything on the calling thread
+  ThreadPool* inter_op_pool = nullptr;          // of the nodes of called functions; null: one after the other
   ResourceManager* step_resources = nullptr;    // dropped when the step ends
+  int call_depth = 0;                           // function calls in progress around this step
 };
 
 // One invocation of a kernel: its inputs, where its outputs go, and the services of the step. One thread at a

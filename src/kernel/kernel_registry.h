@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -46,12 +47,18 @@ class KernelDef {
     label_ = std::move(label);
     return *this;
   }  // matches attr _kernel
+  // Says that the kernel may wait for something without holding a thread.
+  KernelDef& Async(bool is_async = true) {
+    is_async_ = is_async;
+    return *this;
+  }
 
   const std::string& op() const { return op_; }
   const std::string& device_type() const { return device_type_; }
   const std::vector<std::string>& host_memory_args() const { return host_memory_args_; }
   int priority() const { return priority_; }
   const std::string& label() const { return label_; }
+  bool is_async() const { return is_async_; }
   // True when the attributes meet every constraint; an attr may be a type or a list of types.
   bool Matches(const AttrMap& attrs) const;
   std::string ToString() const;
@@ -63,6 +70,7 @@ class KernelDef {
   std::vector<std::string> host_memory_args_;
   std::string label_;
   int priority_ = 0;
+  bool is_async_ = false;
 };
 
 using KernelFactory = std::function<std::unique_ptr<OpKernel>(KernelConstruction&)>;
@@ -73,7 +81,7 @@ class KernelRegistry {
   void Register(KernelDef def, KernelFactory factory) MR_EXCLUDES(mu_);
   template <typename K>
   void Register(KernelDef def) {
-    Register(std::move(def),
+    Register(std::move(def.Async(std::is_base_of_v<AsyncOpKernel, K>)),
              [](KernelConstruction& c) -> std::unique_ptr<OpKernel> { return std::make_unique<K>(c); });
   }
   // The matching kernel of highest priority. NotFound "No registered 'X' OpKernel for CPU devices compatible

@@ -14,6 +14,7 @@
 namespace millrace {
 
 class AsyncOpKernel;
+class FunctionCaller;
 class KernelContext;
 class ResourceManager;
 
@@ -22,14 +23,20 @@ class ResourceManager;
 class KernelConstruction {
  public:
   KernelConstruction(std::string_view name, std::shared_ptr<const NodeProps> props, Device& device,
-                     ResourceManager& resources)
-      : name_(name), props_(std::move(props)), device_(device), resources_(resources) {}
+                     ResourceManager& resources, FunctionCaller* functions = nullptr)
+      : name_(name),
+        props_(std::move(props)),
+        device_(device),
+        resources_(resources),
+        functions_(functions) {}
 
   std::string_view name() const { return name_; }
   const std::shared_ptr<const NodeProps>& props() const { return props_; }
   const AttrMap& attrs() const { return props_->attrs; }
   Device& device() const { return device_; }
   ResourceManager& resources() const { return resources_; }
+  // Calls the functions of the graph that the node is in; null where there are none. Outlives the kernel.
+  FunctionCaller* functions() const { return functions_; }
   template <typename T>
   T Attr(std::string_view attr) {
     auto value = props_->attrs.Get<T>(attr);
@@ -47,6 +54,7 @@ class KernelConstruction {
   std::shared_ptr<const NodeProps> props_;
   Device& device_;
   ResourceManager& resources_;
+  FunctionCaller* const functions_;
   Status status_;
 };
 

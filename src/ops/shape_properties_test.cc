@@ -74,6 +74,8 @@ class Generator {
       while (attr.has_minimum && static_cast<int64_t>(list.size()) < attr.minimum) list.push_back(1);
       return list;
     }
+    if (attr.type == "func") return NameAttrList{"F", nullptr};
+    if (attr.type == "list(func)") return std::vector<NameAttrList>(1 + Below(2), NameAttrList{"F", nullptr});
     if (attr.type == "tensor") return Value(DataType::kInt32, TensorShape({2}));
     if (const auto* allowed = attr.allowed_values.As<std::vector<std::string>>()) {
       return (*allowed)[Below(static_cast<int>(allowed->size()))];

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/small_vector.h"
+#include "graph/function_library.h"
 #include "session/feed_check.h"
 #include "session/session_factory.h"
 #include "session/session_options.h"
@@ -84,6 +85,7 @@ DirectSession::DirectSession(const SessionOptions& options, std::unique_ptr<Devi
       pools_(std::move(pools)),
       inter_op_pool_(pools_.inter_op.front().get()),
       intra_op_pool_(pools_.intra_op.get()) {
+  worker_.functions().SetCompiler(&compiler_);
   graph_ = std::make_unique<Graph>(OpRegistry::Global());
   DirectSessions::Get().Add(this);
 }
@@ -114,15 +116,35 @@ Status DirectSession::Extend(const tensorflow::GraphDef& graph) {
 Status DirectSession::ExtendFrom(const Graph& graph) {
   if (runner_.closed()) return errors::Cancelled("Session has been closed.");
   WriterLock lock(graph_mu_);
+  const FunctionLibrary old_functions = graph_->functions();
+  MR_RETURN_IF_ERROR(graph_->functions().Merge(graph.functions()));
   const int first = graph_->num_node_ids();
+  Status added = AddNodesOf(graph);
+  if (added.ok()) added = FinishExtend(first);
+  if (!added.ok()) {
+    graph_->RemoveNodesFrom(first);
+    graph_->functions() = old_functions;
+    return added;
+  }
+  seen_ids_ = graph.num_node_ids();
+  return Status();
+}
+
+// Copies the nodes of `graph` that are new; on error some of them.
+Status DirectSession::AddNodesOf(const Graph& graph) {
   for (int id = seen_ids_; id < graph.num_node_ids(); ++id) {
     const Node* node = graph.node(id);
     if (node == nullptr) continue;
     if (graph_->FindNode(node->name()) != nullptr) {
-      graph_->RemoveNodesFrom(first);
       return errors::AlreadyExists("Node name '", node->name(), "' already exists in the Graph");
     }
-    Node* copy = graph_->AddNodeWithProps(node->name(), node->shared_props());
+    std::shared_ptr<const NodeProps> props = node->shared_props();
+    if (graph.functions().Find(node->op_name()) != nullptr) {
+      // The signature of a function lives as long as the library that it is taken from.
+      MR_ASSIGN_OR_RETURN(const OpRegistration* op, graph_->LookUpOp(node->op_name()));
+      MR_ASSIGN_OR_RETURN(props, NodeProps::Make(*op, node->attrs()));
+    }
+    Node* copy = graph_->AddNodeWithProps(node->name(), std::move(props));
     copy->set_requested_device(node->requested_device());
   }
   for (int id = seen_ids_; id < graph.num_node_ids(); ++id) {
@@ -133,7 +155,6 @@ Status DirectSession::ExtendFrom(const Graph& graph) {
       if (e == nullptr || !e->src->IsOp()) continue;
       Node* src = graph_->FindNode(e->src->name());
       if (src == nullptr) {
-        graph_->RemoveNodesFrom(first);
         return errors::InvalidArgument("Node '", node->name(), "': Unknown input node '", e->src->name(),
                                        "'");
       }
@@ -144,8 +165,6 @@ Status DirectSession::ExtendFrom(const Graph& graph) {
       }
     }
   }
-  MR_RETURN_IF_ERROR(FinishExtend(first));
-  seen_ids_ = graph.num_node_ids();
   return Status();
 }
 

@@ -87,6 +87,7 @@ class DirectSession : public Session {
   DirectSession(const SessionOptions& options, std::unique_ptr<DeviceSet> devices, Pools pools);
   StatusOr<const Executable*> Compile(const RunSignature& signature, FeedConvention convention)
       MR_EXCLUDES(graph_mu_);
+  Status AddNodesOf(const Graph& graph) MR_REQUIRES(graph_mu_);
   // Places nodes from id `first` on and gives them back on error.
   Status FinishExtend(int first) MR_REQUIRES(graph_mu_);
   Status RunExecutable(const Executable& executable, const RunOptions& options, size_t num_feeds,

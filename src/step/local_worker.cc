@@ -30,6 +30,7 @@ class LocalPartition : public InstalledPartition {
 
   void Run(StepArgs& args, Done done) override {
     CallFrame frame{args.args, args.rets};
+    if (args.call_depth > 0) return RunCalled(args, frame, std::move(done));
     if (parts_.size() == 1 && args.metadata == nullptr) [[likely]] {
       PartitionRun run{parts_[0].plan.get(), Services(parts_[0], args, frame), nullptr};
       done(RunPartitions({&run, 1}, args.inter_op_pool));
@@ -57,9 +58,26 @@ class LocalPartition : public InstalledPartition {
     s.call_frame = &frame;
     s.cancellation = args.cancellation;
     s.pool = args.intra_op_pool;
+    s.inter_op_pool = args.inter_op_pool;
     s.step_resources = args.step_resources;
     s.rendezvous = args.rendezvous;
+    s.call_depth = args.call_depth;
     return s;
+  }
+
+  // The body of a function. A walker that counts cancels its step when a node fails; that must not reach the
+  // caller's step before the error does.
+  void RunCalled(StepArgs& args, CallFrame& frame, Done done) const {
+    const Plan& plan = *parts_[0].plan;
+    if (parts_.size() == 1 && plan.frames().empty() && !plan.has_async() &&
+        (args.inter_op_pool == nullptr || !plan.worth_parallel())) [[likely]] {
+      PartitionRun run{&plan, Services(parts_[0], args, frame), nullptr};
+      done(RunPartitions({&run, 1}, nullptr));
+      return;
+    }
+    CancellationManager nested(args.cancellation);
+    args.cancellation = &nested;
+    done(RunGeneral(args, frame));
   }
 
   // Several devices, or a traced step.
@@ -101,7 +119,8 @@ void LocalDevices::ClearContainers(const std::vector<std::string>& containers) {
   }
 }
 
-LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices) : devices_(std::move(devices)) {
+LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices)
+    : devices_(std::move(devices)), functions_(devices_->devices()) {
   task_ = TaskKey(devices_->devices().client_device()->name());
 }
 
@@ -112,29 +131,32 @@ StatusOr<std::unique_ptr<InstalledPartition>> LocalWorker::Install(PartitionSpec
     const Device* device = devices_->devices().Find(name);
     return device == nullptr ? uint64_t{1} : device->attributes().incarnation;
   };
+  MR_RETURN_IF_ERROR(functions_.AddFunctions(spec.graph->functions()));
   MR_ASSIGN_OR_RETURN(std::vector<GraphPartition> graphs, PartitionGraph(std::move(spec.graph), options));
   std::vector<LocalPartition::Part> parts;
   for (GraphPartition& g : graphs) {
     // A partition without nodes carries no device.
     Device* device = g.key.empty() ? devices_->devices().client_device() : devices_->devices().Find(g.key);
     if (device == nullptr) return errors::InvalidArgument("No device '", g.key, "' in task ", task_);
-    auto make = [this, device](const Node& node) { return MakeKernel(node, *device); };
+    auto make = [&](const Node& node) { return MakeKernel(node, spec.scope, *device); };
     MR_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, Plan::Build(std::move(g.graph), *device, make));
     parts.push_back({std::move(plan), &devices_->resources(*device)});
   }
   return std::unique_ptr<InstalledPartition>(new LocalPartition(devices_, std::move(parts)));
 }
 
-StatusOr<std::shared_ptr<OpKernel>> LocalWorker::MakeKernel(const Node& node, Device& device) {
+StatusOr<std::shared_ptr<OpKernel>> LocalWorker::MakeKernel(const Node& node, const std::string& scope,
+                                                            Device& device) {
   // Transfers have no state to share: their names are new with each compilation.
   const bool keep = node.op_def().is_stateful && !node.traits().is_send && !node.traits().is_recv;
-  const std::pair<const Device*, std::string> key(&device, keep ? node.name() : std::string());
+  const std::pair<const Device*, std::string> key(&device, keep ? scope + node.name() : std::string());
   if (keep) {
     MutexLock lock(mu_);
     const auto it = stateful_kernels_.find(key);
     if (it != stateful_kernels_.end()) return it->second;
   }
-  KernelConstruction construction(node.name(), node.shared_props(), device, devices_->resources(device));
+  KernelConstruction construction(node.name(), node.shared_props(), device, devices_->resources(device),
+                                  &functions_);
   auto made = KernelRegistry::Global().Create(device.type(), construction);
   if (!made.ok()) return AddNodeContext(made.status(), node);
   std::shared_ptr<OpKernel> kernel = *std::move(made);

@@ -12,6 +12,7 @@
 #include "device/device.h"
 #include "kernel/op_kernel.h"
 #include "kernel/resource.h"
+#include "step/function_runtime.h"
 #include "step/worker.h"
 
 namespace millrace {
@@ -39,12 +40,15 @@ class LocalWorker : public Worker {
   const std::string& task() const override { return task_; }
   StatusOr<std::unique_ptr<InstalledPartition>> Install(PartitionSpec spec) override;
   LocalDevices& devices() { return *devices_; }
+  FunctionRuntime& functions() { return functions_; }
 
  private:
-  StatusOr<std::shared_ptr<OpKernel>> MakeKernel(const Node& node, Device& device) MR_EXCLUDES(mu_);
+  StatusOr<std::shared_ptr<OpKernel>> MakeKernel(const Node& node, const std::string& scope, Device& device)
+      MR_EXCLUDES(mu_);
 
   const std::shared_ptr<LocalDevices> devices_;
   std::string task_;
+  FunctionRuntime functions_;
   Mutex mu_;
   std::map<std::pair<const Device*, std::string>, std::shared_ptr<OpKernel>> stateful_kernels_
       MR_GUARDED_BY(mu_);

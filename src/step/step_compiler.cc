@@ -19,7 +19,10 @@ StepCompiler::StepCompiler(std::vector<Worker*> workers, const DeviceSet& device
   options_.prune.client_incarnation = client.attributes().incarnation;
   options_.place.devices = &devices;
   options_.place.has_kernel = [](std::string_view type, const NodeProps& props) {
-    return KernelRegistry::Global().HasKernel(type, props);
+    if (KernelRegistry::Global().HasKernel(type, props)) return true;
+    // A function of the graph is called through an op that every device has.
+    const auto op = OpRegistry::Global().LookUp(props.op->def.name);
+    return !op.ok() || *op != props.op;
   };
   options_.place.allow_soft_placement = options.allow_soft_placement;
   options_.place.log_device_placement = options.log_device_placement;
@@ -42,6 +45,24 @@ StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Compile(const Graph& full,
   CompileOptions options = options_;
   options.prune.convention = convention;
   MR_ASSIGN_OR_RETURN(CompiledGraphs graphs, millrace::Compile(full, signature, options));
+  return Install(std::move(graphs), "");
+}
+
+StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::CompileFunction(std::unique_ptr<Graph> body,
+                                                                      const Device& device,
+                                                                      const std::string& scope) const {
+  CompileOptions options = options_;
+  options.place.default_device = &device;
+  for (Node* node : body->OpNodes()) {
+    // Parameters and results are handed over where the caller is.
+    if (node->op_name() == "_Arg" || node->op_name() == "_Retval") node->set_assigned_device(device.name());
+  }
+  MR_ASSIGN_OR_RETURN(CompiledGraphs graphs, CompileWhole(std::move(body), options));
+  return Install(std::move(graphs), scope);
+}
+
+StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Install(CompiledGraphs graphs,
+                                                              const std::string& scope) const {
   auto step = std::make_unique<CompiledStep>();
   for (GraphPartition& part : graphs.partitions) {
     Worker* worker = nullptr;
@@ -49,8 +70,9 @@ StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Compile(const Graph& full,
       if (part.key.empty() || w->task() == part.key) worker = w;
     }
     if (worker == nullptr) return errors::Internal("No worker for task '", part.key, "'");
-    MR_ASSIGN_OR_RETURN(std::unique_ptr<InstalledPartition> installed,
-                        worker->Install({std::move(part.graph), options_.partition.bfloat16_transfers}));
+    MR_ASSIGN_OR_RETURN(
+        std::unique_ptr<InstalledPartition> installed,
+        worker->Install({std::move(part.graph), options_.partition.bfloat16_transfers, scope}));
     step->partitions.push_back(std::move(installed));
   }
   step->feeds = std::move(graphs.feeds);

@@ -48,12 +48,18 @@ class StepCompiler {
   StatusOr<std::unique_ptr<CompiledStep>> Compile(
       const Graph& full, const RunSignature& signature,
       FeedConvention convention = FeedConvention::kCallFrame) const;
+  // Makes the body of a function ready. Nodes that are free to be anywhere are put on `device`. State is kept
+  // under names that begin with `scope`.
+  StatusOr<std::unique_ptr<CompiledStep>> CompileFunction(std::unique_ptr<Graph> body, const Device& device,
+                                                          const std::string& scope) const;
   // Gives a device to each node that has none. On error nothing is changed.
   Status PlaceNodes(Graph* graph) const;
   // What nodes cost, as far as somebody has recorded it here. Thread-safe by itself.
   CostModel& costs() const { return *costs_; }
 
  private:
+  StatusOr<std::unique_ptr<CompiledStep>> Install(CompiledGraphs graphs, const std::string& scope) const;
+
   const std::vector<Worker*> workers_;
   const std::unique_ptr<ConstantEvaluator> evaluator_;
   const std::unique_ptr<CostModel> costs_;

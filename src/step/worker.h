@@ -26,6 +26,8 @@ class ThreadPool;
 struct PartitionSpec {
   std::unique_ptr<Graph> graph;
   bool bfloat16_transfers = false;  // see PartitionOptions
+  // Put before the names under which state is kept: nodes of different functions may be called the same.
+  std::string scope = {};
 };
 
 // What one step hands to the workers. Everything is borrowed until the step is done.
@@ -39,6 +41,7 @@ struct StepArgs {
   RunMetadata* metadata = nullptr;              // null: not traced
   ResourceManager* step_resources = nullptr;    // of this step alone: tensor arrays, stacks
   Rendezvous* rendezvous = nullptr;             // null: the workers make one when they need it
+  int call_depth = 0;                           // function calls in progress around this one
 };
 
 // A partition that a worker has taken in and made kernels for. Dropping it removes it. Thread-safe.

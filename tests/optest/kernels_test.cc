@@ -74,6 +74,22 @@ TEST(ViewTest, ReshapesAndRowsShareTheBuffer) {
   EXPECT_TRUE(row->SharesBufferWith(x));
 }
 
+TEST(ListConverterTest, InputsComeOutAsTheyAre) {
+  const std::vector<DataType> types(2, DataType::kFloat);
+  for (const char* op : {"_ListToArray", "_ArrayToList"}) {
+    KernelRunner runner(op);
+    const std::string list = op[1] == 'L' ? "Tin" : "out_types";
+    runner.Attr(list, types).Attr("T", DataType::kFloat).Attr("N", 2);
+    auto out = runner.Input(Tensor::Scalar(1.f)).Input(Tensor::Scalar(2.f)).Run();
+    ASSERT_TRUE(out.ok()) << out.status();
+    ExpectTensorEqual(Tensor::Scalar(2.f), (*out)[1]);
+    KernelRunner wrong(op);
+    wrong.Attr(list, std::vector{DataType::kInt32}).Attr("T", DataType::kFloat).Attr("N", 1);
+    const Tensor x = op[1] == 'L' ? Tensor::Scalar(int32_t{1}) : Tensor::Scalar(1.f);
+    EXPECT_TRUE(errors::IsInvalidArgument(wrong.Input(x).Run().status()));
+  }
+}
+
 TEST(PlaceholderTest, UnfedItNamesItselfAndWhatItWants) {
   KernelRunner shaped("Placeholder");
   EXPECT_EQ(shaped.Name("x").Attr("dtype", DataType::kFloat).Attr("shape", PartialShape({2})).Run().status(),

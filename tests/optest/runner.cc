@@ -241,6 +241,20 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
       "TensorArrayConcatV3",
       "TensorArraySizeV3",
       "TensorArrayCloseV3",
+      "Case",
+      "FakeParam",
+      "For",
+      "If",
+      "PartitionedCall",
+      "RemoteCall",
+      "StatefulPartitionedCall",
+      "StatelessIf",
+      "StatelessWhile",
+      "SymbolicGradient",
+      "While",
+      "_WhileGrad",  // tests/session/function_test, function_gradient_test
+      "_ArrayToList",
+      "_ListToArray",  // kernels_test
   };
   // State that ops of several steps share: tests/session.
   const auto shares_state = [](const std::string& op) {

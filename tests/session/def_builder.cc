@@ -55,6 +55,11 @@ void DefBuilder::Variable(const std::string& name, float value) {
   Float(name + "/Assign", "Assign", {name, name + "/initial_value"});
 }
 
+void DefBuilder::Function(const FunctionBuilder& function) {
+  const Status status = function.Build(def_.mutable_library()->add_function());
+  EXPECT_TRUE(status.ok()) << status;
+}
+
 std::unique_ptr<Session> SessionWith(const DefBuilder& graph, const SessionOptions& options) {
   auto session = NewSession(options);
   EXPECT_TRUE(session.ok()) << session.status();

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/function_def_builder.h"
 #include "millrace/session.h"
 #include "millrace/tensor.h"
 #include "tensorflow/core/framework/graph.pb.h"
@@ -28,6 +29,8 @@ class DefBuilder {
   tensorflow::NodeDef* ShapedPlaceholder(const std::string& name, const std::vector<int64_t>& dims);
   // A float reference variable of that value, with "<name>/Assign" to run first.
   void Variable(const std::string& name, float value);
+  // A function of the library; the test fails when it can't be written.
+  void Function(const FunctionBuilder& function);
   const tensorflow::GraphDef& def() const { return def_; }
 
  private:

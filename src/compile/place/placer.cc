@@ -68,8 +68,13 @@ const Device* Placer::ConsumersDevice(const Node& node) const {
 Status Placer::Choose() {
   const auto choose = [&](const Node& node, const Device* wish) -> Status {
     MR_ASSIGN_OR_RETURN(const std::vector<const Device*>* candidates, groups_.Candidates(node));
-    const bool granted = std::find(candidates->begin(), candidates->end(), wish) != candidates->end();
-    groups_.Assign(groups_.Find(node.id()), granted ? wish : candidates->front());
+    const Device* chosen = candidates->front();
+    for (const Device* better : {wish, options_.default_device}) {
+      if (std::find(candidates->begin(), candidates->end(), better) == candidates->end()) continue;
+      chosen = better;
+      break;
+    }
+    groups_.Assign(groups_.Find(node.id()), chosen);
     return Status();
   };
   std::vector<const Node*> generators;

@@ -24,7 +24,8 @@ struct PlaceOptions {
       false;  // a device that is missing or has no kernel is replaced by one that works
   const PlacementCosts* costs =
       nullptr;  // not null: devices are chosen by simulated execution (cost_placement.h)
-  bool log_device_placement = false;  // one line a node: "name: (Op): /job:…/device:CPU:0"
+  const Device* default_device = nullptr;  // preferred by nodes that are free to choose; null: the fastest
+  bool log_device_placement = false;       // one line a node: "name: (Op): /job:…/device:CPU:0"
 };
 
 // Gives every node of `graph` that has no assigned device one. Assigned nodes stay where they are and pull

@@ -12,6 +12,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterBinaryMathKernels(registry);
   RegisterBroadcastKernels(registry);
   RegisterCallFrameKernels(registry);
+  RegisterFunctionalKernels(registry);
   RegisterCastKernels(registry);
   RegisterConcatKernels(registry);
   RegisterConstantKernels(registry);

@@ -14,6 +14,7 @@ void RegisterBarrierKernels(KernelRegistry& registry);
 void RegisterBinaryMathKernels(KernelRegistry& registry);
 void RegisterBroadcastKernels(KernelRegistry& registry);
 void RegisterCallFrameKernels(KernelRegistry& registry);
+void RegisterFunctionalKernels(KernelRegistry& registry);
 void RegisterCastKernels(KernelRegistry& registry);
 void RegisterConcatKernels(KernelRegistry& registry);
 void RegisterConstantKernels(KernelRegistry& registry);

@@ -1,0 +1,348 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "compile/optimize/inline.h"
+
+#include <algorithm>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compile/lower/function_calls.h"
+#include "compile/lower/functional.h"
+#include "compile/optimize/inline_cleanup.h"
+#include "graph/function_gradient.h"
+#include "tensorflow/core/framework/function.pb.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kLoc = "loc:@";
+
+bool IsTrue(const AttrMap& attrs, std::string_view name) {
+  const AttrValue* value = attrs.Find(name);
+  const bool* flag = value == nullptr ? nullptr : value->As<bool>();
+  return flag != nullptr && *flag;
+}
+
+// Copies one body into the graph in place of one call.
+class CallInliner {
+ public:
+  CallInliner(Node* call, FunctionBody body, bool has_control_flow)
+      : call_(*call),
+        graph_(call->graph()),
+        body_(std::move(body)),
+        prefix_(call->name() + "/"),
+        has_control_flow_(has_control_flow) {}
+
+  // Returns the copies; the call is gone.
+  StatusOr<std::vector<Node*>> Run() {
+    MR_RETURN_IF_ERROR(CollectInputs());
+    MR_RETURN_IF_ERROR(AddInputControl());
+    copies_.resize(static_cast<size_t>(body_.graph->num_node_ids()), nullptr);
+    for (const Node* node : body_.graph->OpNodes()) {
+      if (!IsBorder(*node)) MR_RETURN_IF_ERROR(CopyNode(*node));
+    }
+    for (const Node* node : body_.graph->OpNodes()) {
+      if (!IsBorder(*node)) CopyInputs(*node);
+    }
+    MR_RETURN_IF_ERROR(ConnectConsumers());
+    graph_.RemoveNode(&call_);
+    return std::move(added_);
+  }
+
+ private:
+  using Tensor = std::pair<Node*, int>;
+
+  static bool IsBorder(const Node& node) { return node.op_name() == "_Arg" || node.op_name() == "_Retval"; }
+  Node* CopyOf(const Node* node) const { return copies_[static_cast<size_t>(node->id())]; }
+
+  StatusOr<Node*> Add(const std::string& name, std::string_view op, AttrMap attrs) {
+    MR_ASSIGN_OR_RETURN(Node * node, graph_.AddNode(graph_.NewName(prefix_ + name), op, std::move(attrs)));
+    node->set_requested_device(Device());
+    return node;
+  }
+  const std::string& Device() const {
+    return call_.has_assigned_device() ? call_.assigned_device() : call_.requested_device();
+  }
+
+  // The tensors that the parameters stand for; references are read here.
+  Status CollectInputs() {
+    for (int i = 0; i < call_.num_inputs(); ++i) {
+      MR_ASSIGN_OR_RETURN(const Edge* edge, call_.InputEdge(i));
+      Tensor source(edge->src, edge->src_output);
+      const DataType type = source.first->output_type(source.second);
+      if (IsRefType(type)) {
+        MR_ASSIGN_OR_RETURN(Node * read, Add("input", "Identity", {{"T", BaseType(type)}}));
+        graph_.AddEdge(source.first, source.second, read, 0);
+        source = {read, 0};
+      }
+      inputs_.push_back(source);
+    }
+    for (const Edge* edge : call_.control_in_edges()) {
+      if (edge->src->IsOp()) waits_for_.push_back(edge->src);
+    }
+    return Status();
+  }
+
+  // What all of the call waited for. Where a call can be dead, or in a loop, its inputs decide that too.
+  Status AddInputControl() {
+    if (waits_for_.empty() && (!has_control_flow_ || inputs_.empty())) return Status();
+    MR_ASSIGN_OR_RETURN(input_control_, Add("input_control_node", "NoOp", {}));
+    for (Node* node : waits_for_) graph_.AddControlEdge(node, input_control_);
+    if (!has_control_flow_) return Status();
+    for (const Tensor& input : inputs_) MR_RETURN_IF_ERROR(AddPivot(input));
+    return Status();
+  }
+
+  // A control edge from a Switch would not tell which of its outputs is dead.
+  Status AddPivot(const Tensor& input) {
+    Node* src = input.first;
+    if (src->traits().is_control_flow && src->num_outputs() > 1) {
+      MR_ASSIGN_OR_RETURN(src, Add("pivot", "Identity", {{"T", BaseType(src->output_type(input.second))}}));
+      graph_.AddEdge(input.first, input.second, src, 0);
+    }
+    graph_.AddControlEdge(src, input_control_);
+    return Status();
+  }
+
+  Status CopyNode(const Node& node) {
+    AttrMap attrs = node.attrs();
+    const bool changed = Rename(node, &attrs);
+    std::shared_ptr<const NodeProps> props = node.shared_props();
+    if (changed || body_.graph->functions().Find(node.op_name()) != nullptr) {
+      // The signature of a function lives with the library that it is taken from.
+      MR_ASSIGN_OR_RETURN(const OpRegistration* op, graph_.LookUpOp(node.op_name()));
+      MR_ASSIGN_OR_RETURN(props, NodeProps::Make(*op, std::move(attrs)));
+    }
+    Node* copy = graph_.AddNodeWithProps(graph_.NewName(prefix_ + node.name()), std::move(props));
+    copy->set_requested_device(node.requested_device().empty() ? Device() : node.requested_device());
+    copies_[static_cast<size_t>(node.id())] = copy;
+    added_.push_back(copy);
+    return Status();
+  }
+
+  // Names within attributes: of colocated nodes, of loops, and of state, which stays that of the function.
+  bool Rename(const Node& node, AttrMap* attrs) const {
+    bool changed = false;
+    if (const AttrValue* value = node.attrs().Find("_class"); value != nullptr) {
+      if (const auto* list = value->As<std::vector<std::string>>()) {
+        std::vector<std::string> renamed = *list;
+        for (std::string& entry : renamed) {
+          if (entry.starts_with(kLoc) && body_.graph->FindNode(entry.substr(kLoc.size())) != nullptr)
+            entry = StrCat(kLoc, prefix_, entry.substr(kLoc.size()));
+        }
+        attrs->Set("_class", std::move(renamed));
+        changed = true;
+      }
+    }
+    if (const AttrValue* frame = node.attrs().Find("frame_name"); frame != nullptr) {
+      if (const auto* name = frame->As<std::string>()) {
+        attrs->Set("frame_name", prefix_ + *name);
+        changed = true;
+      }
+    }
+    if (const AttrValue* shared = node.attrs().Find("shared_name"); shared != nullptr) {
+      if (const auto* name = shared->As<std::string>(); name != nullptr && name->empty()) {
+        attrs->Set("shared_name", node.name());
+        changed = true;
+      }
+    }
+    return changed;
+  }
+
+  void CopyInputs(const Node& node) {
+    Node* copy = CopyOf(&node);
+    bool has_input = false;
+    for (const Edge* edge : node.in_edges()) {
+      if (edge == nullptr || !edge->src->IsOp()) continue;
+      const bool from_arg = edge->src->op_name() == "_Arg";
+      if (edge->IsControl()) {
+        // Waiting for a parameter is waiting for what it stands for.
+        graph_.AddControlEdge(from_arg ? Source(*edge->src).first : CopyOf(edge->src), copy);
+      } else if (from_arg) {
+        graph_.AddEdge(Source(*edge->src).first, Source(*edge->src).second, copy, edge->dst_input);
+      } else {
+        graph_.AddEdge(CopyOf(edge->src), edge->src_output, copy, edge->dst_input);
+      }
+      has_input = true;
+    }
+    const bool must_wait = node.op_def().is_stateful || node.traits().has_side_effects;
+    if (input_control_ != nullptr && (must_wait || (has_control_flow_ && !has_input)))
+      graph_.AddControlEdge(input_control_, copy);
+  }
+
+  Tensor Source(const Node& arg) const {
+    for (size_t i = 0; i < body_.args.size(); ++i) {
+      if (body_.args[i] == &arg) return inputs_[i];
+    }
+    return {};
+  }
+
+  Status ConnectConsumers() {
+    std::vector<Tensor> results;
+    for (const Node* ret : body_.rets) {
+      const Edge* edge = ret->in_edges()[0];
+      Tensor source =
+          edge->src->op_name() == "_Arg" ? Source(*edge->src) : Tensor(CopyOf(edge->src), edge->src_output);
+      if (const DataType type = source.first->output_type(source.second); IsRefType(type)) {
+        MR_ASSIGN_OR_RETURN(Node * read, Add("output", "Identity", {{"T", BaseType(type)}}));
+        graph_.AddEdge(source.first, source.second, read, 0);
+        source = {read, 0};
+      }
+      results.push_back(source);
+    }
+    const std::vector<Edge*> edges(call_.out_edges().begin(), call_.out_edges().end());
+    std::vector<Node*> waiting;
+    for (Edge* edge : edges) {
+      if (edge->IsControl()) {
+        if (edge->dst->IsOp()) waiting.push_back(edge->dst);
+        continue;
+      }
+      const Tensor& result = results[static_cast<size_t>(edge->src_output)];
+      graph_.UpdateInput(edge->dst, edge->dst_input, result.first, result.second);
+    }
+    return waiting.empty() ? Status() : AddOutputControl(waiting, results);
+  }
+
+  Status AddOutputControl(const std::vector<Node*>& waiting, const std::vector<Tensor>& results) {
+    MR_ASSIGN_OR_RETURN(Node * done, Add("output_control_node", "NoOp", {}));
+    if (input_control_ != nullptr) graph_.AddControlEdge(input_control_, done);
+    for (const Tensor& result : results) graph_.AddControlEdge(result.first, done);
+    for (const Node* node : body_.control_rets) {
+      if (!IsBorder(*node)) graph_.AddControlEdge(CopyOf(node), done);
+    }
+    for (const Node* node : body_.graph->OpNodes()) {
+      if (!IsBorder(*node) && (node->op_def().is_stateful || node->traits().has_side_effects))
+        graph_.AddControlEdge(CopyOf(node), done);
+    }
+    for (const Tensor& input : inputs_) graph_.AddControlEdge(input.first, done);
+    for (Node* node : waiting) graph_.AddControlEdge(done, node);
+    return Status();
+  }
+
+  Node& call_;
+  Graph& graph_;
+  FunctionBody body_;
+  const std::string prefix_;
+  const bool has_control_flow_;
+  std::vector<Tensor> inputs_;
+  std::vector<Node*> waits_for_;
+  Node* input_control_ = nullptr;
+  std::vector<Node*> copies_;  // by id in the body
+  std::vector<Node*> added_;
+};
+
+class Inliner {
+ public:
+  Inliner(Graph* graph, const InlineOptions& options) : graph_(*graph), options_(options) {}
+
+  StatusOr<InlineResult> Run() {
+    for (Node* node : graph_.OpNodes()) {
+      has_control_flow_ |= node->traits().is_control_flow;
+      Consider(node, nullptr);
+    }
+    // A lowered condition makes the rest of the graph one with control flow, so they go first.
+    while (!conditions_.empty() || !calls_.empty()) {
+      std::deque<Item>& from = conditions_.empty() ? calls_ : conditions_;
+      const Item item = from.front();
+      from.pop_front();
+      if (&from == &conditions_) {
+        MR_RETURN_IF_ERROR(Lower(item));
+      } else {
+        MR_RETURN_IF_ERROR(Inline(item));
+      }
+    }
+    if (result_.inlined + result_.lowered > 0) graph_.FixupSourceAndSinkEdges();
+    return result_;
+  }
+
+ private:
+  // The functions whose bodies a node is in.
+  struct Chain {
+    std::string function;
+    const Chain* parent;
+  };
+  struct Item {
+    Node* node;
+    const Chain* within;
+  };
+
+  void Consider(Node* node, const Chain* within) {
+    if (options_.lower_functional && IsTrue(node->attrs(), kLowerAttr) && CanLower(*node)) {
+      conditions_.push_back({node, within});
+    } else if (options_.inline_calls && CalleeOf(*node)) {
+      calls_.push_back({node, within});
+    }
+  }
+
+  Status Lower(const Item& item) {
+    if (added_ > options_.max_added_nodes) return Status();
+    MR_ASSIGN_OR_RETURN(const LoweredNode lowered, LowerFunctional(item.node));
+    added_ += lowered.num_added;
+    has_control_flow_ = true;
+    ++result_.lowered;
+    for (Node* call : lowered.calls) Consider(call, item.within);
+    return Status();
+  }
+
+  bool MayInline(const Node& call, const NameAttrList& callee, const Chain* within) const {
+    if (IsTrue(call.attrs(), "_noinline")) return false;
+    for (const Chain* c = within; c != nullptr; c = c->parent) {
+      if (c->function == callee.name) return false;
+    }
+    const tensorflow::FunctionDef* def = graph_.functions().Find(callee.name);
+    if (def == nullptr) return true;
+    const auto flag = def->attr().find("_noinline");
+    return flag == def->attr().end() || !flag->second.b();
+  }
+
+  Status Inline(const Item& item) {
+    const std::optional<NameAttrList> callee = CalleeOf(*item.node);
+    const NameAttrList name = Innermost(*callee);
+    if (added_ > options_.max_added_nodes || !MayInline(*item.node, name, item.within)) return Status();
+    auto body = InstantiateCallee(graph_.functions(), graph_.ops(), *callee);
+    if (!body.ok() || !Fits(*item.node, *body)) return Status();
+    CleanUpBody(&*body);
+    added_ += body->graph->num_nodes();
+    for (const Node* node : body->graph->OpNodes()) has_control_flow_ |= node->traits().is_control_flow;
+    MR_ASSIGN_OR_RETURN(const std::vector<Node*> copies,
+                        CallInliner(item.node, *std::move(body), has_control_flow_).Run());
+    ++result_.inlined;
+    chains_.push_back({name.name, item.within});
+    for (Node* node : copies) Consider(node, &chains_.back());
+    return Status();
+  }
+
+  // Gradients of gradients of a function count as that function.
+  static NameAttrList Innermost(NameAttrList f) {
+    while (f.name == "SymbolicGradient" && f.attrs != nullptr) {
+      const AttrValue* value = f.attrs->Find("f");
+      const auto* inner = value == nullptr ? nullptr : value->As<NameAttrList>();
+      if (inner == nullptr) break;
+      f = NameAttrList(*inner);
+    }
+    return f;
+  }
+
+  static bool Fits(const Node& call, const FunctionBody& body) {
+    const NodeProps& props = call.props();
+    return props.input_types == body.arg_types && props.output_types == body.ret_types;
+  }
+
+  Graph& graph_;
+  const InlineOptions& options_;
+  InlineResult result_;
+  std::deque<Item> conditions_, calls_;
+  std::deque<Chain> chains_;  // they don't move
+  int added_ = 0;
+  bool has_control_flow_ = false;
+};
+
+}  // namespace
+
+StatusOr<InlineResult> InlineFunctions(Graph* graph, const InlineOptions& options) {
+  return Inliner(graph, options).Run();
+}
+
+}  // namespace millrace

@@ -1,0 +1,29 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "graph/graph.h"
+#include "millrace/status.h"
+
+namespace millrace {
+
+struct InlineOptions {
+  bool inline_calls = true;
+  // If, While and Case nodes that ask for it ("_lower_using_switch_merge") become Switch, Merge, Enter, ….
+  bool lower_functional = true;
+  // Calls stay calls once this many nodes have been added: functions that call others twice grow like 2^n.
+  int max_added_nodes = 200'000;
+};
+
+struct InlineResult {
+  int inlined = 0;
+  int lowered = 0;
+};
+
+// Puts the bodies of functions where they are called, under names "<call>/<node>", also within what is put
+// there. A node of a body without a device is put where the call is. Nodes that wait for the call wait for
+// all that has effects in it and for its results. Left alone: functions and calls marked "_noinline", calls
+// within calls of the same function, and calls that can't be made ready (running them tells why).
+StatusOr<InlineResult> InlineFunctions(Graph* graph, const InlineOptions& options);
+
+}  // namespace millrace

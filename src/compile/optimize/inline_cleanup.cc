@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "compile/optimize/inline_cleanup.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace millrace {
+namespace {
+
+constexpr int kMaxRounds = 10;
+
+// Lets the consumers of output `output` of `node` (kControlSlot: those that wait for it) turn to `src`.
+void RedirectConsumers(Node* node, int output, Node* src, int src_output) {
+  Graph& graph = node->graph();
+  std::vector<Edge*> edges;
+  for (Edge* edge : node->out_edges()) {
+    if (edge->src_output == output) edges.push_back(edge);
+  }
+  for (Edge* edge : edges) {
+    Node* dst = edge->dst;
+    const int input = edge->dst_input;
+    graph.RemoveEdge(edge);
+    if (!dst->IsOp()) continue;
+    if (output == Edge::kControlSlot) {
+      graph.AddControlEdge(src, dst);
+    } else {
+      graph.AddEdge(src, src_output, dst, input);
+    }
+  }
+}
+
+bool Contains(const std::vector<Node*>& nodes, const Node* node) {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
+}
+
+bool HasControlInput(const Node& node) {
+  return std::any_of(node.control_in_edges().begin(), node.control_in_edges().end(),
+                     [](const Edge* e) { return e->src->IsOp(); });
+}
+
+bool IsRemovableIdentity(const Node& node) {
+  if (node.op_name() != "Identity" || !node.requested_device().empty() || HasControlInput(node)) return false;
+  const Edge* input = node.in_edges()[0];
+  if (input == nullptr || IsRefType(input->src->output_type(input->src_output))) return false;
+  const bool awaited = std::any_of(node.out_edges().begin(), node.out_edges().end(),
+                                   [](const Edge* e) { return e->IsControl() && e->dst->IsOp(); });
+  return !awaited || !input->src->traits().is_control_flow;
+}
+
+}  // namespace
+
+int RemoveListArrayConverters(Graph* graph) {
+  int removed = 0;
+  for (Node* node : graph->OpNodes()) {
+    if (node->op_name() != "_ListToArray" && node->op_name() != "_ArrayToList") continue;
+    if (node->num_inputs() != node->num_outputs() || HasControlInput(*node)) continue;
+    bool plain = true;
+    for (const Edge* edge : node->data_in_edges())
+      plain &= edge != nullptr && !IsRefType(edge->src->output_type(edge->src_output));
+    for (const Edge* edge : node->out_edges()) plain &= !edge->IsControl() || !edge->dst->IsOp();
+    if (!plain) continue;
+    for (int i = 0; i < node->num_inputs(); ++i) {
+      const Edge input = *node->in_edges()[static_cast<size_t>(i)];
+      RedirectConsumers(node, i, input.src, input.src_output);
+    }
+    graph->RemoveNode(node);
+    ++removed;
+  }
+  return removed;
+}
+
+int RemoveDeadNodes(Graph* graph, const std::vector<Node*>& keep) {
+  std::vector<bool> alive(static_cast<size_t>(graph->num_node_ids()), false);
+  std::vector<const Node*> work(keep.begin(), keep.end());
+  for (const Node* node : graph->OpNodes()) {
+    if (node->op_def().is_stateful || node->traits().has_side_effects) work.push_back(node);
+  }
+  while (!work.empty()) {
+    const Node* node = work.back();
+    work.pop_back();
+    if (alive[static_cast<size_t>(node->id())]) continue;
+    alive[static_cast<size_t>(node->id())] = true;
+    for (const Edge* edge : node->in_edges()) {
+      if (edge != nullptr) work.push_back(edge->src);
+    }
+  }
+  int removed = 0;
+  for (Node* node : graph->OpNodes()) {
+    if (alive[static_cast<size_t>(node->id())]) continue;
+    graph->RemoveNode(node);
+    ++removed;
+  }
+  return removed;
+}
+
+int RemoveIdentityNodes(Graph* graph, const std::vector<Node*>& keep) {
+  int removed = 0;
+  for (Node* node : graph->OpNodes()) {
+    if (!IsRemovableIdentity(*node) || Contains(keep, node)) continue;
+    const Edge input = *node->in_edges()[0];
+    RedirectConsumers(node, 0, input.src, input.src_output);
+    RedirectConsumers(node, Edge::kControlSlot, input.src, Edge::kControlSlot);
+    graph->RemoveNode(node);
+    ++removed;
+  }
+  return removed;
+}
+
+void CleanUpBody(FunctionBody* body) {
+  Graph* graph = body->graph.get();
+  for (int round = 0; round < kMaxRounds; ++round) {
+    int removed = RemoveListArrayConverters(graph);
+    removed += RemoveDeadNodes(graph, body->control_rets);
+    removed += RemoveIdentityNodes(graph, body->control_rets);
+    if (removed == 0) break;
+  }
+  graph->FixupSourceAndSinkEdges();
+}
+
+}  // namespace millrace

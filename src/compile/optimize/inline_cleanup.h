@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "graph/function_body.h"
+#include "graph/graph.h"
+
+namespace millrace {
+
+// What instantiation leaves in a graph that is of no use. Each returns how many nodes went.
+
+// _ListToArray and _ArrayToList only rename their inputs: consumers take those.
+int RemoveListArrayConverters(Graph* graph);
+// Nodes that are neither stateful, nor parameters, nor needed by what is, by a result or by one of `keep`.
+int RemoveDeadNodes(Graph* graph, const std::vector<Node*>& keep);
+// Identity nodes with one input: consumers take that. Those stay that were put on a device, read a reference,
+// wait for something besides, or stand for one side of a Switch to nodes that wait for them.
+int RemoveIdentityNodes(Graph* graph, const std::vector<Node*>& keep);
+
+// All of them, again until nothing changes.
+void CleanUpBody(FunctionBody* body);
+
+}  // namespace millrace

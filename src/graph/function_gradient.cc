@@ -1,0 +1,146 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "graph/function_gradient.h"
+
+#include <atomic>
+#include <set>
+
+#include "op/attr_codec.h"
+#include "tensorflow/core/framework/function.pb.h"
+
+namespace millrace {
+namespace {
+
+std::atomic<GradientBodyFn> gradient_body{nullptr};
+
+// Gradients of gradients of …: each level doubles the graph.
+constexpr int kMaxOrder = 8;
+
+StatusOr<FunctionBody> Instantiate(const FunctionLibrary& library, const OpRegistry& ops,
+                                   const NameAttrList& f, int order);
+
+// "Tout" of the node that asked.
+StatusOr<std::vector<DataType>> GradientTypes(const NameAttrList& f) {
+  if (f.attrs->Find("Tout") == nullptr) return std::vector<DataType>();
+  return f.attrs->Get<std::vector<DataType>>("Tout");
+}
+
+// A loop is run again, and then its body's gradient for each iteration, the last one first: one kernel does
+// it.
+StatusOr<FunctionBody> GradientOfLoop(const FunctionLibrary& library, const OpRegistry& ops,
+                                      const NameAttrList& loop) {
+  AttrMap attrs;
+  for (const char* name : {"T", "cond", "body"}) {
+    const AttrValue* value = loop.attrs == nullptr ? nullptr : loop.attrs->Find(name);
+    if (value == nullptr) return errors::InvalidArgument(loop.name, " is missing attr: ", name);
+    attrs.Set(name, *value);
+  }
+  MR_ASSIGN_OR_RETURN(
+      FunctionBody body,
+      BodyOfOp(library, ops, {"_WhileGrad", std::make_shared<const AttrMap>(std::move(attrs))}));
+  MR_RETURN_IF_ERROR(CheckRunsTwice(*body.graph));
+  return body;
+}
+
+StatusOr<FunctionBody> Gradient(const FunctionLibrary& library, const OpRegistry& ops, const NameAttrList& f,
+                                int order) {
+  const AttrValue* attr = f.attrs == nullptr ? nullptr : f.attrs->Find("f");
+  const auto* of = attr == nullptr ? nullptr : attr->As<NameAttrList>();
+  if (of == nullptr) return errors::InvalidArgument("SymbolicGradient is missing attr: f");
+  if (order >= kMaxOrder) {
+    return errors::Unimplemented("Gradients of functions beyond order ", kMaxOrder);
+  }
+  const std::string registered = library.FindGradient(of->name);
+  if (!registered.empty()) return Instantiate(library, ops, {registered, of->attrs}, order + 1);
+  if (library.Find(of->name) == nullptr && (of->name == "While" || of->name == "StatelessWhile"))
+    return GradientOfLoop(library, ops, *of);
+  MR_ASSIGN_OR_RETURN(FunctionBody body, Instantiate(library, ops, *of, order + 1));
+  MR_ASSIGN_OR_RETURN(const std::vector<DataType> types, GradientTypes(f));
+  const GradientBodyFn derive = gradient_body.load(std::memory_order_acquire);
+  if (derive == nullptr) return errors::Internal("Gradients of functions are not linked in");
+  Status derived = derive(&body, types);
+  if (!derived.ok()) return derived.WithContext(StrCat("; in the gradient of function '", of->name, "'"));
+  return body;
+}
+
+StatusOr<FunctionBody> Instantiate(const FunctionLibrary& library, const OpRegistry& ops,
+                                   const NameAttrList& f, int order) {
+  if (library.Find(f.name) != nullptr) return InstantiateFunction(library, ops, f);
+  if (f.name == "SymbolicGradient") return Gradient(library, ops, f, order);
+  if (f.name.starts_with('_')) return errors::InvalidArgument("op type '", f.name, "' is internal");
+  return BodyOfOp(library, ops, f);
+}
+
+using FunctionNames = std::set<std::string, std::less<>>;
+
+void CollectFunctions(const AttrMap& attrs, FunctionNames* names) {
+  const auto collect = [&](const NameAttrList& f) {
+    names->insert(f.name);
+    if (f.attrs != nullptr) CollectFunctions(*f.attrs, names);
+  };
+  for (const auto& [name, value] : attrs) {
+    if (const auto* f = value.As<NameAttrList>()) collect(*f);
+    if (const auto* list = value.As<std::vector<NameAttrList>>()) {
+      for (const NameAttrList& f : *list) collect(f);
+    }
+  }
+}
+
+// What an op without functions does. Random numbers are new each time; what only makes or reads a variable
+// may be done again.
+bool RunsTwice(const OpRegistration& op) {
+  if (op.def.name == "_Arg" || op.def.name == "_Retval" || op.traits.is_variable) return true;
+  return !op.traits.has_side_effects && !(op.def.is_stateful && op.traits.generator);
+}
+
+Status CantRunTwice(std::string_view node, std::string_view op) {
+  return errors::Unimplemented("The gradient would run node '", node, "' (op ", op,
+                               ") again, which has effects or gives another value");
+}
+
+}  // namespace
+
+Status CheckRunsTwice(const Graph& graph) {
+  FunctionNames todo, seen;
+  // An op with functions does what they do.
+  const auto check = [&](const OpRegistration& op, std::string_view node, size_t functions) {
+    if (functions > 0 || graph.functions().Find(op.def.name) != nullptr) return Status();
+    return RunsTwice(op) ? Status() : CantRunTwice(node, op.def.name);
+  };
+  for (const Node* node : graph.OpNodes()) {
+    FunctionNames called;
+    CollectFunctions(node->attrs(), &called);
+    MR_RETURN_IF_ERROR(check(node->op(), node->name(), called.size()));
+    if (graph.functions().Find(node->op_name()) != nullptr) called.insert(node->op_name());
+    todo.merge(called);
+  }
+  while (!todo.empty()) {
+    const std::string name = *todo.begin();
+    todo.erase(todo.begin());
+    const tensorflow::FunctionDef* def = graph.functions().Find(name);
+    if (def == nullptr || !seen.insert(name).second) continue;
+    for (const tensorflow::NodeDef& node : def->node_def()) {
+      MR_ASSIGN_OR_RETURN(const OpRegistration* op, graph.LookUpOp(node.op()));
+      FunctionNames called;
+      for (const auto& [attr, value] : node.attr()) {
+        if (!value.has_func() && value.list().func_size() == 0) continue;
+        MR_ASSIGN_OR_RETURN(const AttrValue decoded, AttrValueFromProto(value, attr));
+        CollectFunctions(AttrMap{{attr, decoded}}, &called);
+      }
+      MR_RETURN_IF_ERROR(check(*op, node.name(), called.size()));
+      if (graph.functions().Find(node.op()) != nullptr) called.insert(node.op());
+      todo.merge(called);
+    }
+  }
+  return Status();
+}
+
+// Release and acquire: what the function refers to was made before.
+void SetGradientBodyFn(GradientBodyFn fn) { gradient_body.store(fn, std::memory_order_release); }
+
+StatusOr<FunctionBody> InstantiateCallee(const FunctionLibrary& library, const OpRegistry& ops,
+                                         const NameAttrList& f) {
+  return Instantiate(library, ops, f, 0);
+}
+
+}  // namespace millrace

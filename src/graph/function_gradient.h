@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "graph/function_body.h"
+
+namespace millrace {
+
+// Turns the body of y1, y2, … = f(x1, x2, …) into that of dx1, dx2, … = f'(x1, x2, …, dy1, dy2, …), each of
+// the type of what it is the gradient of; `gradient_types` (may be empty) tells it for resources. Of f it
+// keeps what the gradients are computed from.
+using GradientBodyFn = Status (*)(FunctionBody* body, const std::vector<DataType>& gradient_types);
+// Set once, by what is built in: this folder knows no gradients.
+void SetGradientBodyFn(GradientBodyFn fn);
+
+// A gradient computes again what it needs of the function. Unimplemented, naming the node, when something of
+// `graph`, or of the functions that it calls, must not run again or would give something else.
+Status CheckRunsTwice(const Graph& graph);
+
+// What a node may call: a function of the library, an op in place of one, or the gradient of either, written
+// SymbolicGradient[f=…]. The gradient is the one that the library registers, else derived from the body.
+StatusOr<FunctionBody> InstantiateCallee(const FunctionLibrary& library, const OpRegistry& ops,
+                                         const NameAttrList& f);
+
+}  // namespace millrace

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "base/function.h"
+#include "device/device.h"
+#include "millrace/dtype.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+#include "op/attr_value.h"
+
+namespace millrace {
+
+struct StepServices;
+
+// Calls the functions of a graph from within its kernels. Thread-safe; outlives the kernels that use it.
+class FunctionCaller {
+ public:
+  // A function with its attributes bound, made ready for one device. Lives as long as the caller.
+  class Function {
+   public:
+    virtual ~Function() = default;
+    const std::vector<DataType>& arg_types() const { return arg_types_; }
+    const std::vector<DataType>& ret_types() const { return ret_types_; }
+
+   protected:
+    std::vector<DataType> arg_types_;
+    std::vector<DataType> ret_types_;
+  };
+  using Done = UniqueFunction<void(Status)>;
+  // Calls within calls beyond this depth are refused, so that a recursion without end is an error and not the
+  // end of the stack.
+  static constexpr int kMaxDepth = 1000;
+
+  virtual ~FunctionCaller() = default;
+  // Whether a call of `f` may have to wait for something: an asynchronous kernel, another device, a function
+  // that isn't known. Cheap; makes nothing ready.
+  virtual bool MayWait(const NameAttrList& f) = 0;
+  // Compiles the function on first use; later calls find it by its name and attributes. Not for kernel
+  // constructors: a function may call itself. Errors name the function.
+  virtual StatusOr<const Function*> Instantiate(const NameAttrList& f, const Device& device) = 0;
+  // The device of this process with that name, in any spelling. InvalidArgument when there is none.
+  virtual StatusOr<const Device*> FindDevice(std::string_view name) = 0;
+
+  // Calls `f` as part of the step of `caller`: the same cancellation and step resources, a rendezvous of its
+  // own. `args` and `rets` have the function's lengths. Runs on the calling thread, with helpers where that
+  // pays, and returns when nothing of it runs any more; waits only when MayWait() is true.
+  virtual Status Call(const Function& f, const StepServices& caller, std::span<const Tensor* const> args,
+                      std::span<Tensor> rets) = 0;
+  // The same without holding the thread. `done` is called once, possibly before this returns; `args`, `rets`
+  // and `caller` must stay until then.
+  virtual void CallAsync(const Function& f, const StepServices& caller, std::span<const Tensor* const> args,
+                         std::span<Tensor> rets, Done done) = 0;
+};
+
+}  // namespace millrace

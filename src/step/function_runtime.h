@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "graph/function_library.h"
+#include "kernel/function_caller.h"
+#include "step/step_compiler.h"
+
+namespace millrace {
+
+// The functions that the kernels of one worker call: each is compiled once for a set of attributes and a
+// device, as a cluster of one. Functions come with the graphs that are installed; none is ever replaced, so
+// what was made ready stays valid. Thread-safe.
+class FunctionRuntime : public FunctionCaller {
+ public:
+  explicit FunctionRuntime(const DeviceSet& devices);
+  ~FunctionRuntime() override;
+
+  // Whoever compiles the steps of the worker compiles its functions. REQUIRES: called before the first call
+  // of a function; outlives the calls.
+  void SetCompiler(const StepCompiler* compiler) { compiler_ = compiler; }
+  // InvalidArgument when a function differs from the one that is known under its name.
+  Status AddFunctions(const FunctionLibrary& library) MR_EXCLUDES(mu_);
+
+  bool MayWait(const NameAttrList& f) override MR_EXCLUDES(mu_);
+  StatusOr<const Function*> Instantiate(const NameAttrList& f, const Device& device) override
+      MR_EXCLUDES(mu_, compile_mu_);
+  StatusOr<const Device*> FindDevice(std::string_view name) override;
+  Status Call(const Function& f, const StepServices& caller, std::span<const Tensor* const> args,
+              std::span<Tensor> rets) override;
+  void CallAsync(const Function& f, const StepServices& caller, std::span<const Tensor* const> args,
+                 std::span<Tensor> rets, Done done) override;
+  size_t num_instances_for_test() const MR_EXCLUDES(mu_);
+
+ private:
+  struct Instance;
+  const Instance* Find(const NameAttrList& f, const Device& device) const MR_REQUIRES(mu_);
+  StatusOr<std::unique_ptr<Instance>> Compile(const FunctionLibrary& library, const NameAttrList& f,
+                                              const Device& device) const;
+  Status CheckCall(const Instance& instance, const StepServices& caller, size_t num_args,
+                   size_t num_rets) const;
+
+  const DeviceSet& devices_;
+  const StepCompiler* compiler_ = nullptr;
+  Mutex compile_mu_;  // held while compiling; before mu_
+  mutable Mutex mu_;
+  FunctionLibrary library_ MR_GUARDED_BY(mu_);
+  // Instances by name and attributes, of which several may print alike.
+  std::multimap<std::string, std::unique_ptr<Instance>> instances_ MR_GUARDED_BY(mu_);
+  std::map<std::string, bool> waits_ MR_GUARDED_BY(mu_);  // by function: what its own nodes say
+};
+
+}  // namespace millrace
