@@ -57,9 +57,9 @@ class [[gnu::visibility("hidden")]] ControlFlowBuilder {
   Status Merge(const std::vector<Output>& else_results, const std::vector<Output>& then_results,
                std::vector<Output>* merged);
 
-  Status EnterAll(LoopContext& context, const std::vector<Input>& loop_vars, const WhileOptions& options);
+  Status EnterAll(LoopContext & context, const std::vector<Input>& loop_vars, const WhileOptions& options);
   StatusOr<Output> Condition(const Scope& inside, LoopContext& context, const LoopCondFn& cond);
-  Status SwitchAll(LoopContext& context, const Output& loop_cond);
+  Status SwitchAll(LoopContext & context, const Output& loop_cond);
   Status CloseLoop(const Scope& inside, LoopContext& context, const std::vector<Output>& results,
                    bool given_shapes);
   Status CheckInvariant(const Output& merge, const Output& next, bool given_shapes) const;

@@ -145,7 +145,7 @@ class ResourceManager {
 
   const std::string device_name_;
   std::atomic<uint64_t> generation_{0};  // raised, by release, after the resource is gone from the tables
-  std::atomic<bool> used_{false};  // written under mu_
+  std::atomic<bool> used_{false};        // written under mu_
   mutable SharedMutex mu_;
   Containers containers_ MR_GUARDED_BY(mu_);
   Mutex create_mu_;
