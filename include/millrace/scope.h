@@ -151,6 +151,7 @@ class Scope {
   struct State;   // what the scopes of one graph share
   class Context;  // the branch or loop that the scope's nodes belong to
   State& state() const { return *state_; }
+  const std::shared_ptr<Context>& context() const { return context_; }  // null: none
 
  private:
   friend class OpMaker;

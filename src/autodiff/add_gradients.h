@@ -40,7 +40,11 @@ struct GradientOptions {
 //   InvalidArgument for lists that do not fit. On error `grads` is empty, and the graph as it was (with
 //   options.shapes: nodes that were added already may stay, with nothing depending on them).
 //
-// Linear in the size of the graph; uses no stack depth. One thread.
+// The gradient of a loop is a loop, see loop_gradient.h. Within a body that is built the gradients of its
+// tensors may be taken too: all ys are then of one loop, which is where the gradients are.
+//
+// Linear in the size of the graph; the stack is as deep as loops are nested, of which 64 levels may be. One
+// thread.
 Status AddGradients(Graph* graph, const std::vector<Output>& ys, const std::vector<Output>& xs,
                     const std::vector<Output>& grad_ys, const GradientOptions& options,
                     std::vector<Output>* grads);

@@ -89,7 +89,11 @@ Node* GraphBuilder::Add(std::string_view op, std::vector<InputArg> inputs, AttrM
                         std::string_view name) {
   if (!status_.ok()) return nullptr;
   auto node = TryAdd(op, inputs, std::move(attrs), name.empty() ? op : name);
-  if (node.ok()) return *node;
+  if (node.ok()) {
+    if (place_.pivot != nullptr && (*node)->num_inputs() == 0) graph_.AddControlEdge(place_.pivot, *node);
+    if (place_.added != nullptr) place_.added->push_back(*node);
+    return *node;
+  }
   Fail(node.status().WithContext(StrCat("; while adding ", op, " under '", scope_, "'")));
   return nullptr;
 }

@@ -47,6 +47,14 @@ class GraphBuilder {
     device_ = std::move(device);
   }
 
+  // Which frame the next nodes belong to: those without inputs run after the pivot (null: whenever), all of
+  // them are noted in `added` (null: nowhere).
+  struct Place {
+    std::vector<Node*>* added = nullptr;
+    Node* pivot = nullptr;
+  };
+  void SetPlace(const Place& place) { place_ = place; }
+
   // Null after an error. `name` replaces the op name as the last part of the node's name.
   Node* Add(std::string_view op, std::vector<InputArg> inputs, AttrMap attrs = {},
             std::string_view name = {});
@@ -71,6 +79,7 @@ class GraphBuilder {
   ShapeRefiner& shapes_;
   std::string scope_;
   std::string device_;
+  Place place_;
   Status status_;
 };
 

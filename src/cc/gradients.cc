@@ -3,6 +3,7 @@
 #include "millrace/gradients.h"
 
 #include "autodiff/add_gradients.h"
+#include "cc/control_flow_context.h"
 #include "cc/scope_state.h"
 
 namespace millrace {
@@ -20,7 +21,13 @@ Status AddSymbolicGradients(const Scope& scope, const std::vector<Output>& ys, c
   GradientOptions options;
   options.scope = scope.path().empty() ? "gradients" : StrCat(scope.path(), "/gradients");
   options.shapes = &state.shapes;
+  const int first_new = state.graph.num_node_ids();
   const Status status = AddGradients(&state.graph, ys, xs, grad_ys, options, grads);
+  if (scope.context() != nullptr) {
+    for (int id = first_new; id < state.graph.num_node_ids(); ++id) {
+      if (Node* node = state.graph.node(id); node != nullptr) scope.context()->Own(node);
+    }
+  }
   scope.UpdateStatus(status);
   return status;
 }

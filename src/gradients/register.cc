@@ -7,9 +7,10 @@ namespace millrace {
 Status RegisterAllGradients(GradientRegistry& registry) {
   for (const auto family :
        {RegisterArrayGradients, RegisterArrayIndexingGradients, RegisterBinaryMathGradients,
-        RegisterConvolutionGradients, RegisterFunctionalGradients, RegisterMatMulGradients,
-        RegisterNnGradients, RegisterReductionGradients, RegisterSegmentGradients, RegisterStateGradients,
-        RegisterTensorArrayGradients, RegisterUnaryMathGradients, RegisterNotDifferentiableOps}) {
+        RegisterControlFlowGradients, RegisterConvolutionGradients, RegisterFunctionalGradients,
+        RegisterMatMulGradients, RegisterNnGradients, RegisterReductionGradients, RegisterSegmentGradients,
+        RegisterStateGradients, RegisterTensorArrayGradients, RegisterUnaryMathGradients,
+        RegisterNotDifferentiableOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }
   return Status();

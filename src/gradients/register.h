@@ -11,6 +11,7 @@ namespace millrace {
 Status RegisterArrayGradients(GradientRegistry& registry);
 Status RegisterArrayIndexingGradients(GradientRegistry& registry);
 Status RegisterBinaryMathGradients(GradientRegistry& registry);
+Status RegisterControlFlowGradients(GradientRegistry& registry);
 Status RegisterConvolutionGradients(GradientRegistry& registry);
 Status RegisterFunctionalGradients(GradientRegistry& registry);
 Status RegisterMatMulGradients(GradientRegistry& registry);

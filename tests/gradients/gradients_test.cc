@@ -81,20 +81,13 @@ INSTANTIATE_TEST_SUITE_P(All, GradientTest, testing::ValuesIn(AllCases()), TestN
 
 // Tested in files of their own.
 const std::set<std::string>& TestedElsewhere() {
-  static const auto* const ops = new std::set<std::string>{// tests/session/function_gradient_test.cc
-                                                           "Case",
-                                                           "If",
-                                                           "PartitionedCall",
-                                                           "StatefulPartitionedCall",
-                                                           "StatelessIf",
-                                                           "StatelessWhile",
-                                                           "SymbolicGradient",
-                                                           "While",
-                                                           "_ArrayToList",
-                                                           "_ListToArray",
-                                                           "PreventGradient",
-                                                           "ReadVariableOp",
-                                                           "ResourceGather"};  // gradient_variables_test.cc
+  static const auto* const ops = new std::set<std::string>{
+      // tests/session/function_gradient_test.cc
+      "Case", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessIf", "StatelessWhile",
+      "SymbolicGradient", "While", "_ArrayToList", "_ListToArray", "PreventGradient", "ReadVariableOp",
+      "ResourceGather",  // gradient_variables_test.cc
+                         // tests/session/while_gradient_test.cc
+      "Merge", "RefMerge", "RefSwitch", "Switch"};
   return *ops;
 }
 
@@ -103,9 +96,8 @@ const std::set<std::string>& NotYet() {
   static const auto* const ops =
       new std::set<std::string>{"Digamma",  // there is no Polygamma
                                 "For", "RemoteCall", "_WhileGrad",
-                                // Control flow is differentiated with the loops and branches that it forms.
-                                "Enter", "Exit", "Merge", "NextIteration", "RefEnter", "RefExit", "RefMerge",
-                                "RefNextIteration", "RefSwitch", "Switch"};
+                                // Loops are differentiated as a whole.
+                                "Enter", "Exit", "NextIteration", "RefEnter", "RefExit", "RefNextIteration"};
   return *ops;
 }
 

@@ -1,0 +1,402 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "autodiff/backprop.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "graph/function_library.h"
+
+namespace millrace {
+namespace {
+
+DataType TypeOf(const Output& tensor) { return BaseType(tensor.node->output_type(tensor.index)); }
+
+std::string NameOf(const Output& tensor) { return TensorId{tensor.node->name(), tensor.index}.ToString(); }
+
+Expr OnesLike(const Expr& y) {
+  if (y.shape().rank() == 0) return ScalarLike(y, 1);
+  return Fill(ShapeOf(y), ScalarLike(y, 1));
+}
+
+}  // namespace
+
+bool CarriesGradient(DataType type) {
+  const DataType base = BaseType(type);
+  return IsFloatingType(base) || IsComplexType(base) || base == DataType::kResource;
+}
+
+Backprop::Backprop(Graph& graph, const std::vector<Output>& ys, const std::vector<Output>& xs,
+                   const GradientOptions& options, std::string scope)
+    : graph_(graph),
+      ys_(ys),
+      xs_(xs),
+      registry_(options.registry != nullptr ? *options.registry : GradientRegistry::Global()),
+      scope_(std::move(scope)),
+      own_shapes_(options.shapes == nullptr ? std::make_unique<ShapeRefiner>(graph) : nullptr),
+      shapes_(own_shapes_ != nullptr ? *own_shapes_ : *options.shapes),
+      builder_(graph, shapes_),
+      num_ids_(static_cast<size_t>(graph.num_node_ids())) {}
+
+Status Backprop::Run(const std::vector<Output>& grad_ys, std::vector<Output>* grads) {
+  CollectAncestors();
+  if (own_shapes_ != nullptr) {
+    for (const Node* node : ancestors_) MR_RETURN_IF_ERROR(shapes_.AddNode(*node));
+  }
+  MarkBetween();
+  MR_RETURN_IF_ERROR(FindLevels());
+  CountConsumers();
+  base_frame_.backward = base_frame_.forward = {nullptr, BasePivot()};
+  MR_RETURN_IF_ERROR(SeedYs(grad_ys));
+  Level base{.loop = base_, .frame = &base_frame_, .ready = {}, .done = 0};
+  MR_RETURN_IF_ERROR(Walk(base));
+  MR_RETURN_IF_ERROR(LeaveBase());
+  for (const Output& x : xs_) grads->push_back(SumOf(x));
+  return builder_.status();
+}
+
+// All that the ys are computed from, inputs before consumers but for loops.
+void Backprop::CollectAncestors() {
+  std::vector<bool> seen(num_ids_, false);
+  std::vector<std::pair<Node*, int>> stack;  // a node and its next input
+  const auto push = [&](Node* node) {
+    if (seen[Id(node)]) return;
+    seen[Id(node)] = true;
+    stack.emplace_back(node, 0);
+  };
+  for (const Output& y : ys_) {
+    push(y.node);
+    while (!stack.empty()) {
+      auto& [node, next] = stack.back();
+      if (next < node->num_inputs()) {
+        const Edge* edge = node->in_edges()[static_cast<size_t>(next++)];
+        if (edge != nullptr) push(edge->src);
+      } else {
+        ancestors_.push_back(node);
+        stack.pop_back();
+      }
+    }
+  }
+}
+
+// A node lies between when it is an ancestor of a y (or a y) and is computed from an x in a way that
+// gradients flow through (or has an x).
+void Backprop::MarkBetween() {
+  std::vector<bool> ancestor(num_ids_, false);
+  for (const Node* node : ancestors_) ancestor[Id(node)] = true;
+  between_.assign(num_ids_, false);
+  std::vector<bool> seen(num_ids_, false);
+  std::vector<const Node*> work;
+  const auto reach = [&](const Edge* edge) {
+    const Node* node = edge->dst;
+    if (edge->IsControl() || Id(node) >= num_ids_ || !ancestor[Id(node)] || seen[Id(node)]) return;
+    if (!CarriesGradient(node->input_type(edge->dst_input))) return;
+    seen[Id(node)] = true;
+    if (IsNotDifferentiable(*node)) return;
+    between_[Id(node)] = true;
+    work.push_back(node);
+  };
+  for (const Output& x : xs_) {
+    if (!ancestor[Id(x.node)]) continue;
+    between_[Id(x.node)] = true;
+    for (const Edge* edge : x.node->out_edges()) {
+      if (edge->src_output == x.index) reach(edge);
+    }
+  }
+  while (!work.empty()) {
+    const Node* node = work.back();
+    work.pop_back();
+    for (const Edge* edge : node->out_edges()) reach(edge);
+  }
+}
+
+bool Backprop::IsNotDifferentiable(const Node& node) const {
+  const auto entry = registry_.LookUp(node.op_name());
+  return entry.ok() && (*entry)->fn == nullptr;
+}
+
+// The level of each node between. The gradients of what lies outside the loop of the ys can't be had inside
+// it, but for what the loop takes in as it is.
+Status Backprop::FindLevels() {
+  if (std::any_of(ancestors_.begin(), ancestors_.end(), [](const Node* n) { return IsEnter(*n); })) {
+    loops_ = std::make_unique<LoopForest>(graph_);
+  }
+  const auto level_of = [this](const Node& node) {
+    return loops_ == nullptr ? nullptr : loops_->LoopOf(node);
+  };
+  const Node* first = nullptr;
+  for (const Output& y : ys_) {
+    if (!between_[Id(y.node)]) continue;
+    if (first == nullptr) first = y.node;
+    base_ = level_of(*first);
+    if (level_of(*y.node) != base_) {
+      return errors::InvalidArgument("Gradients of '", first->name(), "' and '", y.node->name(),
+                                     "' can't be added up: they are not in the same while loop");
+    }
+  }
+  std::vector<bool> is_x(num_ids_, false);
+  for (const Output& x : xs_) is_x[Id(x.node)] = true;
+  const auto within = [this](const Loop* loop) {
+    while (loop != nullptr && loop != base_) loop = loop->parent;
+    return loop == base_;
+  };
+  for (Node* node : ancestors_) {
+    if (!between_[Id(node)]) continue;
+    Loop* const loop = level_of(*node);
+    const bool frame_node = loops_ != nullptr && loops_->IsFrameNode(*node);
+    if (loop != base_ && is_x[Id(node)] && within(loop)) {
+      return errors::InvalidArgument("Cannot compute the gradient with respect to '", node->name(),
+                                     "' because it is ", "in a while loop that the ys are not in.");
+    }
+    if (!within(loop) && !is_x[Id(node)] && !frame_node) {
+      return errors::Unimplemented("Gradients within a while loop do not reach '", node->name(), "' outside");
+    }
+    if (frame_node) continue;
+    level_nodes_[loop].push_back(node);
+  }
+  if (loops_ == nullptr) return Status();
+  for (const auto& loop : loops_->loops()) {
+    if (loop.get() == base_) {
+      for (const Loop::Variable& variable : loop->variables) base_frame_.boundary.insert(variable.enter);
+      base_frame_.boundary.insert(loop->constants.begin(), loop->constants.end());
+    }
+    if (loop.get() == base_ || !within(loop.get())) continue;
+    const auto between = [this](const Node* node) {
+      return node != nullptr && Id(node) < num_ids_ && between_[Id(node)];
+    };
+    bool any = std::any_of(loop->constants.begin(), loop->constants.end(), between);
+    int exits = 0;
+    for (const Loop::Variable& variable : loop->variables) {
+      any = any || between(variable.enter);
+      exits += static_cast<int>(std::count_if(variable.exits.begin(), variable.exits.end(), between));
+    }
+    if (!any && exits == 0) continue;
+    if (loop->depth > kMaxLoopDepth)
+      return errors::Unimplemented("Gradients of loops nested deeper than ", kMaxLoopDepth);
+    inner_[loop->parent].push_back(loop.get());
+    pending_exits_[loop.get()] = exits;
+  }
+  return Status();
+}
+
+// In a loop, constants run in every iteration, like whatever runs there.
+Node* Backprop::BasePivot() const {
+  if (base_ == nullptr) return nullptr;
+  for (const Loop::Variable& variable : base_->variables) {
+    if (variable.split == nullptr) continue;
+    for (const Edge* edge : variable.split->out_edges()) {
+      if (edge->src_output == 1 && edge->dst->IsOp() && edge->dst->op_name() == "Identity") return edge->dst;
+    }
+  }
+  return base_->variables.empty() ? nullptr : base_->variables.front().merge;
+}
+
+// Whether the node at the end of the edge, which is between, has to be done before the one at its beginning.
+bool Backprop::Counts(const Edge& edge) const {
+  if (loops_ == nullptr) return true;
+  const Node& dst = *edge.dst;
+  if (loops_->IsFrameNode(*edge.src)) return false;
+  if (!loops_->IsFrameNode(dst)) return !IsExit(dst);
+  const Loop* const loop = loops_->LoopOf(dst);
+  return (IsEnter(dst) || IsNextIteration(dst)) && loop != base_;
+}
+
+// A node is ready once all its consumers between have passed their gradients on.
+void Backprop::CountConsumers() {
+  pending_.assign(num_ids_, 0);
+  first_output_.assign(num_ids_, 0);
+  int outputs = 0;
+  for (const Node* node : ancestors_) {
+    if (!between_[Id(node)]) continue;
+    first_output_[Id(node)] = outputs;
+    outputs += node->num_outputs();
+    for (const Edge* edge : node->data_in_edges()) {
+      if (edge != nullptr && between_[Id(edge->src)] && Counts(*edge)) ++pending_[Id(edge->src)];
+    }
+  }
+  contributions_.resize(static_cast<size_t>(outputs));
+  sums_.resize(static_cast<size_t>(outputs));
+}
+
+Status Backprop::SeedYs(const std::vector<Output>& grad_ys) {
+  for (size_t i = 0; i < ys_.size(); ++i) {
+    const Output& y = ys_[i];
+    Output grad = i < grad_ys.size() ? grad_ys[i] : Output();
+    if (grad.IsSet()) {
+      MR_RETURN_IF_ERROR(CheckOutput(graph_, grad, "grad_ys"));
+      if (TypeOf(grad) != TypeOf(y)) {
+        return errors::InvalidArgument("Gradient '", NameOf(grad), "' for '", NameOf(y), "' has type ",
+                                       TypeOf(grad), ", wanted ", TypeOf(y));
+      }
+      if (own_shapes_ != nullptr) MR_RETURN_IF_ERROR(ShapesBehind(grad.node));
+    }
+    if (!CarriesGradient(TypeOf(y)) || TypeOf(y) == DataType::kResource || !between_[Id(y.node)]) continue;
+    if (!grad.IsSet()) {
+      if (IsComplexType(TypeOf(y))) {
+        return errors::InvalidArgument(
+            "Gradients of complex tensors must set grad_ys (y.dtype = ", DataTypeName(TypeOf(y)), ")");
+      }
+      builder_.SetScope(scope_, y.node->requested_device());
+      builder_.SetPlace(base_frame_.backward);
+      grad = OnesLike(Expr(builder_, y)).output();
+      MR_RETURN_IF_ERROR(builder_.status());
+    }
+    contributions_[Slot(y.node, y.index)].push_back(grad);
+  }
+  return Status();
+}
+
+// What a given gradient is computed from need not be behind a y.
+Status Backprop::ShapesBehind(Node* node) {
+  std::vector<bool> known(num_ids_, false);
+  for (const Node* other : ancestors_) known[Id(other)] = true;
+  std::vector<std::pair<Node*, int>> stack = {{node, 0}};
+  if (known[Id(node)]) return Status();
+  known[Id(node)] = true;
+  while (!stack.empty()) {
+    auto& [top, next] = stack.back();
+    if (next < top->num_inputs()) {
+      const Edge* edge = top->in_edges()[static_cast<size_t>(next++)];
+      if (edge == nullptr || Id(edge->src) >= num_ids_ || known[Id(edge->src)]) continue;
+      known[Id(edge->src)] = true;
+      stack.emplace_back(edge->src, 0);
+    } else {
+      MR_RETURN_IF_ERROR(shapes_.AddNode(*top));
+      stack.pop_back();
+    }
+  }
+  return Status();
+}
+
+void Backprop::SetPlace(const Level& level, const std::string& scope, const std::string& device) {
+  builder_.SetScope(scope, device);
+  builder_.SetPlace(level.frame->backward);
+}
+
+Status Backprop::Walk(Level& level) {
+  const std::vector<Node*>& nodes = level_nodes_[level.loop];
+  for (Node* node : nodes) {
+    if (pending_[Id(node)] == 0) level.ready.push_back(node);
+  }
+  for (Loop* loop : inner_[level.loop]) {
+    if (pending_exits_[loop] == 0) MR_RETURN_IF_ERROR(Differentiate(level, *loop));
+  }
+  while (!level.ready.empty()) {
+    Node* node = level.ready.front();
+    level.ready.pop_front();
+    ++level.done;
+    MR_RETURN_IF_ERROR(Visit(level, *node));
+    if (loops_ != nullptr && IsExit(*node)) {
+      Loop* const loop = loops_->LoopOf(*node->data_in_edges()[0]->src);
+      const auto it = pending_exits_.find(loop);
+      if (it != pending_exits_.end() && --it->second == 0) MR_RETURN_IF_ERROR(Differentiate(level, *loop));
+    } else {
+      Release(level, *node);
+    }
+  }
+  if (level.done == nodes.size()) return Status();
+  for (const Node* node : nodes) {
+    if (pending_[Id(node)] > 0) {
+      return errors::InvalidArgument("The gradient of node '", node->name(), "' (op ", node->op_name(),
+                                     ") depends on itself: the node is part of a cycle that is not a loop");
+    }
+  }
+  return errors::Internal("gradients did not reach every node");
+}
+
+// The node's gradients have been passed on.
+void Backprop::Release(Level& level, const Node& node) {
+  for (const Edge* edge : node.data_in_edges()) {
+    if (edge == nullptr || !between_[Id(edge->src)] || !Counts(*edge)) continue;
+    if (--pending_[Id(edge->src)] == 0) level.ready.push_back(edge->src);
+  }
+}
+
+// Gradients of what the loop of the ys takes in as it is are those of what is outside.
+Status Backprop::LeaveBase() {
+  for (Loop* loop = base_; loop != nullptr; loop = loop->parent) {
+    for (Node* enter : loop->constants) {
+      if (Id(enter) >= num_ids_ || !between_[Id(enter)]) continue;
+      builder_.SetScope(scope_, enter->requested_device());
+      builder_.SetPlace(base_frame_.backward);
+      MR_RETURN_IF_ERROR(SumUp(*enter, 0));
+      if (sums_[Slot(enter, 0)].IsSet()) Contribute(*enter, sums_[Slot(enter, 0)]);
+    }
+  }
+  if (base_ == nullptr) return Status();
+  for (const Output& x : xs_) {
+    if (between_[Id(x.node)] && !sums_[Slot(x.node, x.index)].IsSet())
+      MR_RETURN_IF_ERROR(SumUp(*x.node, x.index));
+  }
+  return Status();
+}
+
+// Adds to the gradient of what enters.
+void Backprop::Contribute(const Node& enter, const Output& grad) {
+  const Edge* edge = enter.data_in_edges()[0];
+  if (edge != nullptr && between_[Id(edge->src)])
+    contributions_[Slot(edge->src, edge->src_output)].push_back(grad);
+}
+
+// Sums up what arrived at the node's outputs and passes on what its gradient function makes of it.
+Status Backprop::Visit(Level& level, Node& node) {
+  SetPlace(level, scope_, node.requested_device());
+  std::vector<Output> grads(static_cast<size_t>(node.num_outputs()));
+  bool any = false;
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    MR_RETURN_IF_ERROR(SumUp(node, i));
+    grads[static_cast<size_t>(i)] = sums_[Slot(&node, i)];
+    any = any || grads[static_cast<size_t>(i)].IsSet();
+  }
+  std::vector<bool> wanted(static_cast<size_t>(node.num_inputs()), false);
+  bool any_wanted = false;
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    const Edge* edge = node.in_edges()[static_cast<size_t>(i)];
+    if (edge == nullptr || !between_[Id(edge->src)] || !CarriesGradient(node.input_type(i))) continue;
+    wanted[static_cast<size_t>(i)] = any_wanted = true;
+  }
+  if (!any || !any_wanted || IsExit(node)) return Status();
+  // The gradient of a function that is called by its name is that of a call of it.
+  const bool is_function = graph_.functions().Find(node.op_name()) != nullptr;
+  const auto entry = registry_.LookUp(is_function ? "PartitionedCall" : node.op_name());
+  if (!entry.ok()) return entry.status().WithContext(StrCat(" (node '", node.name(), "')"));
+  if ((*entry)->fn == nullptr) return Status();
+  SetPlace(level, StrCat(scope_, "/", node.name(), "_grad"), node.requested_device());
+  GradientContext context(builder_, node, std::move(grads), wanted, scope_);
+  Status status = (*entry)->fn(context);
+  status.Update(builder_.status());
+  if (status.ok()) status = Deliver(node, context);
+  return status.WithContext(
+      StrCat("; in the gradient of node '", node.name(), "' (op ", node.op_name(), ")"));
+}
+
+Status Backprop::SumUp(const Node& node, int output) {
+  std::vector<Output>& parts = contributions_[Slot(&node, output)];
+  Output& sum = sums_[Slot(&node, output)];
+  if (parts.size() == 1) sum = parts[0];
+  if (parts.size() > 1) sum = {builder_.Add("AddN", {InputArg{std::move(parts), true}}), 0};
+  parts = {};
+  return builder_.status();
+}
+
+Status Backprop::Deliver(const Node& node, const GradientContext& context) {
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    const Output& grad = context.input_grads()[static_cast<size_t>(i)];
+    if (!grad.IsSet() || !context.wants(i)) continue;
+    const Edge* edge = node.in_edges()[static_cast<size_t>(i)];
+    const DataType want = BaseType(node.input_type(i));
+    if (want != DataType::kResource) {
+      if (TypeOf(grad) != want) {
+        return errors::Internal("the gradient of input ", i, " has type ", TypeOf(grad), ", wanted ", want);
+      }
+      // A gradient has the shape of its tensor, and both may be known only in part.
+      const Status merged =
+          shapes_.MergeOutput(*grad.node, grad.index, builder_.ShapeOf({edge->src, edge->src_output}));
+      if (!merged.ok()) return merged.WithContext(StrCat("; gradient of input ", i));
+    }
+    contributions_[Slot(edge->src, edge->src_output)].push_back(grad);
+  }
+  return Status();
+}
+
+}  // namespace millrace

@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "autodiff/graph_builder.h"
+#include "autodiff/guards.h"
+#include "autodiff/loops.h"
+
+namespace millrace {
+
+// Where gradients are built: beside the ys, or in the body of a backward loop.
+struct GradientFrame {
+  GradientFrame() : guards(boundary) {}
+  GradientFrame(const GradientFrame&) = delete;
+  GradientFrame& operator=(const GradientFrame&) = delete;
+
+  GraphBuilder::Place backward;  // of the gradients …
+  GraphBuilder::Place
+      forward;  // … and of what they need beside the nodes that they belong to; the same at the base
+  std::vector<Node*> added;                  // nodes of the backward loop's body
+  std::unordered_set<const Node*> boundary;  // nodes that lead into the forward frame
+  Guards guards;
+};
+
+// Builds the loop that computes the gradients of a loop: it counts the iterations of the forward loop down
+// again. The gradients in its body may at first use tensors of the forward loop as if they were there; End()
+// sees to that: what is the same in all iterations enters, everything else is kept, under the number of the
+// iteration, in an array that the forward loop writes and the backward loop reads. As arrays can be
+// differentiated, so can the whole.
+class LoopGradient {
+ public:
+  // All must outlive this. `scope` prefixes the names of the nodes.
+  LoopGradient(GraphBuilder& builder, const Loop& loop, GradientFrame& parent, const std::string& scope,
+               const std::string& device);
+
+  GradientFrame& frame() { return frame_; }
+  // Counts in the forward loop, and makes the backward loop count down.
+  void Begin();
+  // Another variable of the backward loop, whose first value is a tensor of the parent; returns its number.
+  size_t AddVariable(const Output& initial, const PartialShape& shape);
+  // Its value in an iteration, what it is to be in the next one, and what it is after the last.
+  Output Value(size_t variable) const { return variables_[variable].value; }
+  void SetNext(size_t variable, const Output& next);
+  Output Result(size_t variable);
+  // The next nodes are made beside the gradients of the parent.
+  void PlaceInParent() { Place(parent_.backward); }
+  // Brings in what the body uses of the forward loop. To be called last.
+  Status End();
+
+ private:
+  struct Variable {
+    Output merge;
+    Output done;   // the Switch's outputs
+    Output value;  // in the body
+  };
+  enum class Direction { kForward, kBackward };
+
+  Output Add(const char* op, const std::vector<Output>& inputs, AttrMap attrs = {});
+  Output AddList(const char* op, const std::vector<Output>& inputs);
+  Output Int(int32_t value);
+  Output Enter(Direction direction, const Output& tensor, bool is_constant);
+  Variable Header(const Output& enter);
+  Variable Cycle(const Output& enter, const Output& condition);
+  void Close(const Variable& variable, const Output& next);
+  void Place(const GraphBuilder::Place& place);
+  const GraphBuilder::Place& ForwardParent();
+
+  // The tensor of the backward body that is what `tensor` was in the same iteration of the forward body.
+  StatusOr<Output> Image(const Output& tensor);
+  StatusOr<Output> MakeImage(const Output& tensor);
+  StatusOr<Output> Saved(const Output& tensor);
+  Output Lift(Output tensor, const Guard& guard, const Output& handle);
+  void BeginFlow();
+  void EndFlow();
+  // Gives a node of the body inputs of the body. True when another node has taken its place.
+  StatusOr<bool> Bring(Node* node);
+  // Compute the metadata of a tensor, and zeros of its shape, from what is known in the forward loop, rather
+  // than keeping the tensor. False when that does not apply.
+  StatusOr<bool> MoveMetadata(Node* node);
+  StatusOr<bool> MoveZeros(Node* node);
+  void Replace(Node* node, int output, const Output& by);
+  bool IsLocal(const Node* node);
+  bool IsInvariant(const Node& node) const;
+
+  GraphBuilder& builder_;
+  const Loop& loop_;
+  GradientFrame& parent_;
+  const std::string scope_;
+  const std::string device_;
+  const std::string frame_name_;
+  GradientFrame frame_;
+  std::optional<GraphBuilder::Place> forward_parent_;
+
+  Output forward_index_;   // of the iteration, in the forward body
+  Output backward_index_;  // the same in the backward body
+  Output condition_;       // of the backward loop
+  std::vector<Variable> variables_;
+
+  // The flow of the arrays: through the forward loop, and at its end.
+  Variable flow_;
+  Output flow_in_backward_;
+  std::vector<Output> flows_;  // after each write of one iteration
+
+  std::map<std::pair<const Node*, int>, Output> images_;
+  std::unordered_set<const Node*> local_;
+  size_t num_local_ = 0;  // how many of frame_.added are in local_
+};
+
+}  // namespace millrace
