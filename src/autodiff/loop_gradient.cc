@@ -163,6 +163,7 @@ Status LoopGradient::End() {
 }
 
 StatusOr<bool> LoopGradient::Bring(Node* node) {
+  if (IsExit(*node)) return false;  // out of a backward loop within, which has seen to its own
   MR_ASSIGN_OR_RETURN(bool replaced, MoveMetadata(node));
   if (!replaced) {
     MR_ASSIGN_OR_RETURN(replaced, MoveZeros(node));

@@ -101,6 +101,33 @@ TEST_P(WhileGradientTest, MatrixPowersAgreeWithDifferences) {
                  {{n_, 3}});
 }
 
+TEST_P(WhileGradientTest, NestedMatrixPowersAgreeWithDifferences) {
+  const Output a = Input("a", {2, 2});
+  const Output y = Repeat(scope_, n_, {a}, [&](const Scope& s, const Outputs& v, const Output& i) -> Outputs {
+    const Output inner =
+        Repeat(s, i, {v[0]}, [&](const Scope& t, const Outputs& w, const Output&) -> Outputs {
+          return {ops::Sin(t, ops::MatMul(t, ops::Mul(t, w[0], v[0]), a))};
+        })[0];
+    return {ops::Add(s, inner, v[0])};
+  })[0];
+  CheckGradients(y, {{a, Mat({0.3, -0.2, 0.5, 0.4}, 2)}}, 2, {{n_, 3}});
+}
+
+TEST_P(WhileGradientTest, LoopsInBranchesInLoopsAgreeWithDifferences) {
+  const Output x = Input("x", {2}), w = Input("w", {2});
+  const Output y = Repeat(scope_, n_, {x}, [&](const Scope& s, const Outputs& v, const Output& i) -> Outputs {
+    return Cond(
+        s, ops::Equal(s, ops::FloorMod(s, i, 2), 1),
+        [&](const Scope& t) -> Outputs {
+          return Repeat(t, i, {v[0]}, [&](const Scope& u, const Outputs& z, const Output&) -> Outputs {
+            return {ops::Sin(u, ops::Mul(u, z[0], ops::Add(u, w, v[0])))};
+          });
+        },
+        [&](const Scope& t) -> Outputs { return {ops::Mul(t, v[0], w)}; });
+  })[0];
+  CheckGradients(y, {{x, Vec({0.3, 0.7})}, {w, Vec({1.1, 0.4})}}, 2, {{n_, 4}});
+}
+
 TEST_P(WhileGradientTest, BranchesAgreeWithDifferences) {
   const Output p = Input("p", DataType::kBool);
   const Output x = Input("x", {2}), y = Input("y", {2});
