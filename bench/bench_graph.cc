@@ -44,8 +44,7 @@ std::unique_ptr<Session> MakeSession(const BenchGraph& graph, int threads) {
   options.inter_op_parallelism_threads = threads;
   options.intra_op_parallelism_threads = threads;
   // The cases time what they say, not what is left of it after optimisation.
-  options.fold_constants = false;
-  options.eliminate_common_subexpressions = false;
+  options.disabled_passes = {"all"};
   auto session = NewSession(options);
   CheckOk(session.status());
   CheckOk((*session)->ExtendFrom(graph.graph()));
