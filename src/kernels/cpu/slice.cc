@@ -85,7 +85,7 @@ struct SliceLayout {
   int64_t offset = 0;
   Dims strides;
 };
-SliceLayout LayOut(const StridedSlicePlan& plan, const TensorShape& whole) {
+SliceLayout LayOut(const StridedSliceCut& plan, const TensorShape& whole) {
   SliceLayout layout;
   layout.strides = RowMajorStrides(whole.dims());
   for (int i = 0; i < whole.rank(); ++i) {
@@ -101,7 +101,7 @@ class StridedSliceKernel final : public OpKernel {
   Status Compute(KernelContext& context) override {
     const Tensor& in = context.input(0);
     MR_ASSIGN_OR_RETURN(
-        const StridedSlicePlan plan,
+        const StridedSliceCut plan,
         PlanStridedSlice(in.shape(), context.input(1), context.input(2), context.input(3), masks_));
     if (plan.is_identity) {
       context.set_output(0, context.TakeInput(0).WithShape(plan.final_shape));
@@ -122,7 +122,7 @@ class StridedSliceKernel final : public OpKernel {
   }
 
  private:
-  static bool TakesWholeRows(const StridedSlicePlan& plan, const TensorShape& in) {
+  static bool TakesWholeRows(const StridedSliceCut& plan, const TensorShape& in) {
     for (int i = 0; i < in.rank(); ++i) {
       if (plan.stride[i] != 1 || (i > 0 && plan.size[i] != in.dim(i))) return false;
     }
@@ -144,7 +144,7 @@ class StridedSliceGradKernel final : public OpKernel {
     }
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromTensor(shape_tensor, "shape"));
     MR_ASSIGN_OR_RETURN(
-        const StridedSlicePlan plan,
+        const StridedSliceCut plan,
         PlanStridedSlice(shape, context.input(1), context.input(2), context.input(3), masks_));
     if (dy.shape() != plan.final_shape) {
       return errors::InvalidArgument("shape of dy was ", dy.shape(), " instead of ", plan.final_shape);
@@ -175,7 +175,7 @@ class StridedSliceAssignKernel final : public OpKernel {
   Status Assign(KernelContext& context, Tensor& var) const {
     const Tensor& value = context.input(4);
     MR_ASSIGN_OR_RETURN(
-        const StridedSlicePlan plan,
+        const StridedSliceCut plan,
         PlanStridedSlice(var.shape(), context.input(1), context.input(2), context.input(3), masks_));
     // A scalar goes to every element, or the shapes are equal.
     if (value.num_elements() != 1 && value.shape() != plan.final_shape) {

@@ -99,8 +99,8 @@ Status Resolve(const Entry& e, int index, int64_t dim, int64_t* begin, int64_t* 
 
 }  // namespace
 
-StatusOr<StridedSlicePlan> PlanStridedSlice(const TensorShape& input, const Tensor& begin, const Tensor& end,
-                                            const Tensor& strides, const StridedSliceMasks& masks) {
+StatusOr<StridedSliceCut> PlanStridedSlice(const TensorShape& input, const Tensor& begin, const Tensor& end,
+                                           const Tensor& strides, const StridedSliceMasks& masks) {
   const bool vectors =
       begin.shape().IsVector() && begin.shape() == end.shape() && begin.shape() == strides.shape();
   if (!vectors || begin.num_elements() > 32) {
@@ -110,7 +110,7 @@ StatusOr<StridedSlicePlan> PlanStridedSlice(const TensorShape& input, const Tens
   }
   MR_ASSIGN_OR_RETURN(const Dense dense,
                       Expand(input.rank(), IntValues(begin), IntValues(end), IntValues(strides), masks));
-  StridedSlicePlan plan;
+  StridedSliceCut plan;
   plan.is_identity = true;
   for (int d = 0; d < input.rank(); ++d) {
     const Entry& e = dense.entries[d];

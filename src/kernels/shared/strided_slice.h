@@ -19,7 +19,7 @@ struct StridedSliceMasks {
 };
 
 // What a strided slice takes from each dimension of the input, and the shapes of the result.
-struct StridedSlicePlan {
+struct StridedSliceCut {
   Dims begin;                // by input dimension; lies in the input unless the size is 0
   Dims stride;               // not 0
   Dims size;                 // elements taken
@@ -30,7 +30,7 @@ struct StridedSlicePlan {
 
 // Works out the slice of an input of shape `input`. begin, end and strides are integer vectors of the same
 // size, as "x[b:e:s, ...]" says; the errors are TensorFlow's.
-StatusOr<StridedSlicePlan> PlanStridedSlice(const TensorShape& input, const Tensor& begin, const Tensor& end,
-                                            const Tensor& strides, const StridedSliceMasks& masks);
+StatusOr<StridedSliceCut> PlanStridedSlice(const TensorShape& input, const Tensor& begin, const Tensor& end,
+                                           const Tensor& strides, const StridedSliceMasks& masks);
 
 }  // namespace millrace
