@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "tensor/tensor_codec.h"
 
 namespace millrace {
@@ -68,5 +70,7 @@ std::unique_ptr<Session> SessionWith(const DefBuilder& graph, const SessionOptio
   EXPECT_TRUE(created.ok()) << created;
   return *std::move(session);
 }
+
+bool PassesAreOff() { return std::getenv("MILLRACE_DISABLE_PASSES") != nullptr; }
 
 }  // namespace millrace

@@ -40,4 +40,8 @@ class DefBuilder {
 // A session with that graph; the test fails when it can't be made.
 std::unique_ptr<Session> SessionWith(const DefBuilder& graph, const SessionOptions& options = {});
 
+// Whether MILLRACE_DISABLE_PASSES is set, as ./test --passes=off does: what is about a pass can't be tested
+// then.
+bool PassesAreOff();
+
 }  // namespace millrace
