@@ -51,7 +51,7 @@ struct CompileOptions {
   // Folded tensors are at most this large.
   int64_t max_folded_bytes = 10 * 1024 * 1024;
   // Whether conditions and loops over functions that ask for it are written with Switch, Merge, Enter, ….
-  bool lower_functional = false;
+  bool lower_functional = true;
   // Names of passes to leave out, all of them from OptionalPasses() (without the others there is no step),
   // or "all" of those; other names mean nothing.
   std::set<std::string, std::less<>> disabled_passes;
