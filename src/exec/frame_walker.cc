@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "tensor/allocation_owner.h"
+
 namespace millrace {
 namespace {
 
@@ -174,6 +176,7 @@ Status FrameWalker::Compute(const ReadyItem& item, TensorValue* inputs, TensorVa
   const int64_t start_ns = trace_ != nullptr ? trace_->NowNs() : 0;
   KernelContext context(services_, node.kernel, {inputs, node.num_inputs}, {outputs, node.num_outputs});
   context.set_frame(item.iteration->frame->id, item.iteration->index);
+  const ScopedAllocationOwner owner(&node.kernel->name());
   Status status;
   if (node.async == nullptr) {
     if (item.dead && node.num_inputs > 0) inputs[0].is_dead = true;

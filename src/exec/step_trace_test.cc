@@ -19,11 +19,15 @@ using ::testing::ElementsAre;
 // Of each block, the buffer's header.
 constexpr int64_t kHeader = 64;
 
-// Allocates 1000 floats for its output and 500 that it gives back.
+// Which walker runs the plan.
+enum class By { kOrder, kCounting, kFrames };
+
+// Allocates 1000 floats for its output and 500 that it gives back. Allocators must be told for whom.
 class MakeKernel : public OpKernel {
  public:
   using OpKernel::OpKernel;
   Status Compute(KernelContext& context) override {
+    if (allocation_owner == nullptr || *allocation_owner != name()) return errors::Internal("no owner");
     MR_ASSIGN_OR_RETURN(const Tensor temp, context.AllocateTemp(DataType::kFloat, TensorShape({500})));
     return context.AllocateOutput(0, TensorShape({1000})).status();
   }
@@ -50,15 +54,18 @@ class StepTraceTest : public ::testing::Test {
     devices_ = *factories.CreateDevices({});
     EXPECT_TRUE(ops_.Register(OpBuilder("Make").Output("y: float")).ok());
     EXPECT_TRUE(ops_.Register(OpBuilder("Keep").Input("x: float")).ok());
+    EXPECT_TRUE(ops_.Register(OpBuilder("ControlTrigger").Traits({.is_control_flow = true})).ok());
   }
   Device& device() { return *devices_->client_device(); }
 
   // make -> keep, run once and traced.
-  DeviceStats RunTraced(bool counting) {
+  DeviceStats RunTraced(By by) {
     auto graph = std::make_unique<Graph>(ops_);
     Node* const make = *graph->AddNode("make", "Make", {});
     Node* const keep = *graph->AddNode("keep", "Keep", {});
     graph->AddEdge(make, 0, keep, 0);
+    // A graph with control flow needs frames.
+    if (by == By::kFrames) graph->AddControlEdge(keep, *graph->AddNode("after", "ControlTrigger", {}));
     graph->FixupSourceAndSinkEdges();
     const auto kernels = [&](const Node& node) -> StatusOr<std::shared_ptr<OpKernel>> {
       KernelConstruction c(node.name(), node.shared_props(), device(), resources_);
@@ -75,7 +82,8 @@ class StepTraceTest : public ::testing::Test {
     run.services.resources = &resources_;
     run.services.cancellation = &cancellation;
     run.trace = &trace;
-    EXPECT_TRUE((counting ? RunByCounting({&run, 1}, nullptr) : RunPartitions({&run, 1}, nullptr)).ok());
+    EXPECT_TRUE(
+        (by == By::kCounting ? RunByCounting({&run, 1}, nullptr) : RunPartitions({&run, 1}, nullptr)).ok());
     return trace.Take();
   }
 
@@ -86,8 +94,8 @@ class StepTraceTest : public ::testing::Test {
 };
 
 TEST_F(StepTraceTest, NodesSayWhenTheyWereReadyAndWhatMemoryTheyTook) {
-  for (const bool counting : {false, true}) {
-    const DeviceStats stats = RunTraced(counting);
+  for (const By by : {By::kOrder, By::kCounting, By::kFrames}) {
+    const DeviceStats stats = RunTraced(by);
     ASSERT_EQ(stats.nodes.size(), 2u);
     EXPECT_EQ(stats.device, device().name());
     EXPECT_EQ(stats.allocator, device().allocator().name());
