@@ -13,7 +13,7 @@ FrameState::FrameState(const Plan& plan) : outputs(plan.max_outputs()), plan_(pl
   free_iterations_.resize(plan.frames().size());
 }
 
-FrameIteration* FrameState::Take(uint32_t layout) {
+FrameIteration* FrameState::Take(uint32_t layout, std::span<const PendingCount> counts) {
   const FrameLayout& f = plan_.frames()[layout];
   std::vector<FrameIteration*>& free = free_iterations_[layout];
   FrameIteration* iteration;
@@ -22,6 +22,8 @@ FrameIteration* FrameState::Take(uint32_t layout) {
     free.pop_back();
   } else {
     iteration = &iterations_.emplace_back();
+    iteration->first_node = f.first_node;
+    iteration->first_slot = f.first_slot;
     iteration->slots = std::make_unique<TensorValue[]>(f.end_slot - f.first_slot);
     iteration->counts = std::make_unique<PendingCount[]>(f.end_node - f.first_node);
     if (layout == 0) {
@@ -33,8 +35,7 @@ FrameIteration* FrameState::Take(uint32_t layout) {
     }
   }
   iteration->outstanding = 0;
-  std::copy(plan_.initial_counts().begin() + f.first_node, plan_.initial_counts().begin() + f.end_node,
-            iteration->counts.get());
+  std::copy(counts.begin() + f.first_node, counts.begin() + f.end_node, iteration->counts.get());
   return iteration;
 }
 
@@ -58,10 +59,12 @@ FrameInstance* FrameState::NewFrame(uint32_t layout, FrameIteration* parent) {
   }
   frame->layout = layout;
   frame->parent = parent;
-  frame->pending_enters = plan_.frames()[layout].num_enters;
+  const FrameLayout& f = plan_.frames()[layout];
+  frame->pending_enters = f.num_enters;
+  frame->invariants.resize(f.invariants.size());
   frame->newest = -1;
   // Both ends of a transfer between devices compute the same number.
-  uint64_t id = plan_.frames()[layout].name_hash;
+  uint64_t id = f.name_hash;
   for (const uint64_t part : {parent->frame->id, static_cast<uint64_t>(parent->index)}) {
     id = (id ^ part) * 0x9E3779B97F4A7C15u;
     id ^= id >> 32;
@@ -76,18 +79,24 @@ FrameInstance* FrameState::NewFrame(uint32_t layout, FrameIteration* parent) {
 void FrameState::FreeFrame(FrameInstance* frame) {
   std::erase(frame->parent->children, frame);
   frame->invariants.clear();
+  frame->invariants_come.clear();
+  frame->invariants_alive = true;
   frame->dead_exits.clear();
   frame->exited.clear();
   free_frames_.push_back(frame);
   --live_frames_;
 }
 
-FrameIteration* FrameState::NewIteration(FrameInstance* frame) {
-  FrameIteration* iteration = Take(frame->layout);
+FrameIteration* FrameState::NewIteration(FrameInstance* frame, bool preset) {
+  FrameIteration* iteration = Take(frame->layout, preset ? plan_.preset_counts() : plan_.initial_counts());
   iteration->frame = frame;
   if (frame != &top_) ++frame->newest;
   iteration->index = frame->newest;
   frame->iterations.push_back(iteration);
+  if (!preset) return iteration;
+  for (const FrameLayout::InvariantEdge& e : plan_.frames()[frame->layout].invariant_edges) {
+    Borrow(frame->invariants[e.place], &iteration->slots[e.slot - iteration->first_slot]);
+  }
   return iteration;
 }
 

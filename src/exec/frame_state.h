@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -19,8 +20,9 @@ struct FrameInstance;
 struct FrameIteration {
   FrameInstance* frame = nullptr;
   int64_t index = 0;
-  uint32_t outstanding = 0;              // nodes that are ready or running
-  std::vector<FrameInstance*> children;  // loops that were entered from here and have not ended
+  uint32_t first_node = 0, first_slot = 0;  // of the frame's layout
+  uint32_t outstanding = 0;                 // nodes that are ready or running
+  std::vector<FrameInstance*> children;     // loops that were entered from here and have not ended
   std::unique_ptr<TensorValue[]> slots;
   std::unique_ptr<PendingCount[]> counts;
 };
@@ -31,13 +33,26 @@ struct FrameInstance {
   FrameIteration* parent = nullptr;
   uint64_t id = 0;  // the same in all partitions of the step; 0 for the top
   uint32_t pending_enters = 0;
-  int64_t newest = 0;                                        // number of the newest iteration
-  std::deque<FrameIteration*> iterations;                    // those not over: the newest is the last
-  std::vector<std::pair<uint32_t, TensorValue>> invariants;  // constant Enters that have run
-  std::vector<std::pair<uint32_t, TensorValue>> deferred;    // NextIterations that wait for room
-  std::vector<uint32_t> dead_exits;                          // of the newest iteration
+  int64_t newest = 0;                      // number of the newest iteration
+  std::deque<FrameIteration*> iterations;  // those not over: the newest is the last
+  // By place in FrameLayout::invariants: what constant Enters have brought. Iterations borrow it.
+  std::vector<TensorValue> invariants;
+  std::vector<uint32_t> invariants_come;                   // their places
+  bool invariants_alive = true;                            // of those that have come
+  std::vector<std::pair<uint32_t, TensorValue>> deferred;  // NextIterations that wait for room
+  std::vector<uint32_t> dead_exits;                        // of the newest iteration
   std::vector<bool> exited;  // by node of the frame: the Exit has been taken to the frame above
 };
+
+// Makes `to` read as `from` without holding it. REQUIRES: `from` outlives what is done with `to`.
+inline void Borrow(const TensorValue& from, TensorValue* to) {
+  if (from.kind == TensorValue::Kind::kValue) {
+    to->borrowed = &from.value;
+    to->kind = TensorValue::Kind::kConstant;
+  } else {
+    *to = from;
+  }
+}
 
 // The frames of one step of one plan, with a store of used ones. Not thread-safe.
 class FrameState {
@@ -48,8 +63,9 @@ class FrameState {
   FrameIteration* StartTop();
   FrameInstance* NewFrame(uint32_t layout, FrameIteration* parent);
   void FreeFrame(FrameInstance* frame);
-  // Appends an iteration to `frame`.
-  FrameIteration* NewIteration(FrameInstance* frame);
+  // Appends an iteration to `frame`. With `preset` it has the invariants of the frame already.
+  // REQUIRES for `preset`: FrameLayout::can_preset, and all invariants have come and are alive.
+  FrameIteration* NewIteration(FrameInstance* frame, bool preset = false);
   // The oldest iteration of `frame` is over.
   void FreeOldest(FrameInstance* frame);
   // True once for each Exit: in a loop that is badly made it could be alive in several iterations.
@@ -62,7 +78,7 @@ class FrameState {
   std::vector<TensorValue> outputs;  // scratch, for a walker that is alone
 
  private:
-  FrameIteration* Take(uint32_t layout);
+  FrameIteration* Take(uint32_t layout, std::span<const PendingCount> counts);
 
   const Plan& plan_;
   FrameInstance top_;

@@ -30,18 +30,29 @@ class OptionalLock {
   Mutex* const mu_;
 };
 
-void Move(TensorValue* from, TensorValue* to) {
-  *to = std::move(*from);
+inline void Move(TensorValue* from, TensorValue* to) {
+  if (from->kind == TensorValue::Kind::kValue) {
+    to->value = std::move(from->value);
+    to->kind = TensorValue::Kind::kValue;
+    from->kind = TensorValue::Kind::kNone;
+    return;
+  }
+  *to = *from;
   if (from->kind != TensorValue::Kind::kConstant) from->kind = TensorValue::Kind::kNone;
 }
 
-bool Alive(const TensorValue& value) { return value.kind != TensorValue::Kind::kNone; }
+inline bool Alive(const TensorValue& value) { return value.kind != TensorValue::Kind::kNone; }
+
+void Own(TensorValue* value) {
+  value->value = *value->borrowed;
+  value->kind = TensorValue::Kind::kValue;
+}
 
 }  // namespace
 
 // What an asynchronous kernel needs while no thread is with it.
 struct FrameWalker::AsyncRun {
-  AsyncRun(FrameWalker& w, const ReadyItem& i, const PlanNode& node, TensorValue* inputs)
+  AsyncRun(FrameWalker& w, const Item& i, const PlanNode& node, TensorValue* inputs)
       : walker(w),
         item(i),
         outputs(node.num_outputs),
@@ -49,7 +60,7 @@ struct FrameWalker::AsyncRun {
     context.set_frame(i.iteration->frame->id, i.iteration->index);
   }
   FrameWalker& walker;
-  const ReadyItem item;
+  const Item item;
   int64_t start_ns = 0;
   std::vector<TensorValue> outputs;
   KernelContext context;
@@ -70,12 +81,9 @@ FrameWalker::FrameWalker(const Plan& plan, FrameState& state, const StepServices
 
 void FrameWalker::Start(uint32_t /*first*/) {
   FrameIteration* top = state_.StartTop();
-  Items items;
-  for (const uint32_t root : plan_.roots()) {
-    items.push_back({.walker = this, .node = root, .iteration = top});
-    ++top->outstanding;
-  }
-  queue_.Push(items);
+  ItemStack items;
+  for (const uint32_t root : plan_.roots()) AddReady(root, false, top, &items);
+  PushToQueue(&items);
 }
 
 Status FrameWalker::Finish(bool ok) {
@@ -90,19 +98,29 @@ Status FrameWalker::Finish(bool ok) {
   return Status();
 }
 
-bool FrameWalker::Expensive(const ReadyItem& item) const {
-  return !item.dead && plan_.node(item.node).kernel != nullptr && plan_.cost_ns(item.node) > kExpensiveNs;
+bool FrameWalker::Expensive(const Item& item) const {
+  return !item.dead() && plan_.node(item.node()).kernel != nullptr &&
+         plan_.cost_ns(item.node()) > kExpensiveNs;
+}
+
+void FrameWalker::PushToQueue(ItemStack* items) {
+  std::vector<ReadyItem> out(items->size());
+  for (size_t i = out.size(); i-- > 0;) {
+    const Item item = items->Pop();
+    out[i] = {.walker = this, .node = item.node(), .dead = item.dead(), .iteration = item.iteration};
+  }
+  queue_.Push(out);
 }
 
 void FrameWalker::RunFrom(const ReadyItem& first) {
-  Items ready{first};
-  Items now_ready;
-  Items surplus;
+  ItemStack ready;
+  ItemStack now_ready;
+  ItemStack surplus;
+  ready.Push(first.iteration, first.node, first.dead);
   std::vector<TensorValue> own(alone_ ? 0 : plan_.max_outputs());
   TensorValue* const outputs = alone_ ? state_.outputs.data() : own.data();
   while (!ready.empty()) {
-    const ReadyItem item = ready.back();
-    ready.pop_back();
+    const Item item = ready.Pop();
     if (abort_.aborted()) return;
     if (!RunNode(item, outputs)) continue;
     if (!queue_.parallel()) {
@@ -110,31 +128,32 @@ void FrameWalker::RunFrom(const ReadyItem& first) {
       Follow(item, outputs, &ready);
       continue;
     }
-    now_ready.clear();
-    surplus.clear();
     {
       const OptionalLock lock(mu_, true);
       Follow(item, outputs, &now_ready);
     }
-    for (const ReadyItem& next : now_ready) (Expensive(next) ? surplus : ready).push_back(next);
-    if (ready.empty() && !surplus.empty()) {
-      ready.push_back(surplus.back());
-      surplus.pop_back();
+    while (!now_ready.empty()) {
+      const Item next = now_ready.Pop();
+      (Expensive(next) ? surplus : ready).Push(next.iteration, next.node(), next.dead());
     }
-    queue_.Push(surplus);
+    if (ready.empty() && !surplus.empty()) {
+      const Item next = surplus.Pop();
+      ready.Push(next.iteration, next.node(), next.dead());
+    }
+    if (!surplus.empty()) PushToQueue(&surplus);
   }
 }
 
-bool FrameWalker::RunNode(const ReadyItem& item, TensorValue* outputs) {
-  const PlanNode& node = plan_.node(item.node);
+bool FrameWalker::RunNode(const Item& item, TensorValue* outputs) {
+  const PlanNode& node = plan_.node(item.node());
   TensorValue* const inputs = InputsOf(item);
-  if (item.dead && !node.is_transfer) {
+  if (item.dead() && !node.is_transfer) {
     ReleaseInputs(inputs, node.num_inputs);
     return true;
   }
   bool waits = false;
   Status status;
-  if (node.has_ref_inputs && !item.dead) status = ReadReferences(plan_, item.node, inputs);
+  if (node.has_ref_inputs && !item.dead()) status = ReadReferences(plan_, item.node(), inputs);
   if (status.ok()) {
     status =
         node.flow != Flow::kNone ? RunFlow(node, inputs, outputs) : Compute(item, inputs, outputs, &waits);
@@ -147,7 +166,7 @@ bool FrameWalker::RunNode(const ReadyItem& item, TensorValue* outputs) {
     ReleaseInputs(inputs, node.num_inputs);
     status = CheckOutputs(item, outputs);
   } else {
-    status = AddNodeContext(status, plan_.graph_node(item.node));
+    status = AddNodeContext(status, plan_.graph_node(item.node()));
   }
   if (status.ok()) return true;
   for (uint32_t i = 0; i < node.num_outputs; ++i) outputs[i] = TensorValue();
@@ -155,18 +174,18 @@ bool FrameWalker::RunNode(const ReadyItem& item, TensorValue* outputs) {
   return false;
 }
 
-Status FrameWalker::CheckOutputs(const ReadyItem& item, const TensorValue* outputs) const {
-  const PlanNode& node = plan_.node(item.node);
+Status FrameWalker::CheckOutputs(const Item& item, const TensorValue* outputs) const {
+  const PlanNode& node = plan_.node(item.node());
   if (node.flow != Flow::kNone || node.is_transfer) return Status();
-  for (const PlanEdge& e : plan_.data_edges(item.node)) {
+  for (const PlanEdge& e : plan_.data_edges(item.node())) {
     if (!Alive(outputs[e.output])) [[unlikely]]
-      return MissingOutput(plan_, item.node, e.output);
+      return MissingOutput(plan_, item.node(), e.output);
   }
   return Status();
 }
 
-Status FrameWalker::Compute(const ReadyItem& item, TensorValue* inputs, TensorValue* outputs, bool* waits) {
-  const PlanNode& node = plan_.node(item.node);
+Status FrameWalker::Compute(const Item& item, TensorValue* inputs, TensorValue* outputs, bool* waits) {
+  const PlanNode& node = plan_.node(item.node());
   if (node.kernel == nullptr) return Status();
   if (node.async != nullptr && !node.async->tries()) {
     *waits = true;
@@ -179,18 +198,19 @@ Status FrameWalker::Compute(const ReadyItem& item, TensorValue* inputs, TensorVa
   const ScopedAllocationOwner owner(&node.kernel->name());
   Status status;
   if (node.async == nullptr) {
-    if (item.dead && node.num_inputs > 0) inputs[0].is_dead = true;
+    if (item.dead() && node.num_inputs > 0) inputs[0].is_dead = true;
     status = node.kernel->Compute(context);
-    if (item.dead && node.num_inputs > 0) inputs[0].is_dead = false;
+    if (item.dead() && node.num_inputs > 0) inputs[0].is_dead = false;
   } else if (!node.async->TryCompute(context, status)) {
     *waits = true;
     return Status();
   }
   if (measure_) {
-    plan_.RecordCost(item.node,
+    plan_.RecordCost(item.node(),
                      static_cast<uint64_t>(static_cast<double>(CycleCount() - before) * NsPerCycle()));
   }
-  if (trace_ != nullptr && status.ok()) trace_->Record(plan_, item.node, start_ns, trace_->NowNs(), outputs);
+  if (trace_ != nullptr && status.ok())
+    trace_->Record(plan_, item.node(), start_ns, trace_->NowNs(), outputs);
   return status;
 }
 
@@ -228,8 +248,8 @@ Status FrameWalker::RunFlow(const PlanNode& node, TensorValue* inputs, TensorVal
   }
 }
 
-void FrameWalker::StartAsync(const ReadyItem& item, TensorValue* inputs) {
-  const PlanNode& node = plan_.node(item.node);
+void FrameWalker::StartAsync(const Item& item, TensorValue* inputs) {
+  const PlanNode& node = plan_.node(item.node());
   queue_.BeginAsync();
   auto run = std::make_unique<AsyncRun>(*this, item, node, inputs);
   if (trace_ != nullptr) run->start_ns = trace_->NowNs();
@@ -240,29 +260,29 @@ void FrameWalker::StartAsync(const ReadyItem& item, TensorValue* inputs) {
 
 void FrameWalker::FinishAsync(AsyncRun* finished, const Status& status) {
   const std::unique_ptr<AsyncRun> run(finished);
-  const ReadyItem item = run->item;
+  const Item item = run->item;
   // The step, and this walker with it, may end as soon as EndAsync lets it.
   const RefPtr<ReadyQueue> queue = ShareRef(&queue_);
   const Status result = status.ok() ? CheckOutputs(item, run->outputs.data())
-                                    : AddNodeContext(status, plan_.graph_node(item.node));
+                                    : AddNodeContext(status, plan_.graph_node(item.node()));
   if (!result.ok()) {
     abort_.Abort(result);
   } else {
     if (trace_ != nullptr)
-      trace_->Record(plan_, item.node, run->start_ns, trace_->NowNs(), run->outputs.data());
-    ReleaseInputs(InputsOf(item), plan_.node(item.node).num_inputs);
-    Items ready;
+      trace_->Record(plan_, item.node(), run->start_ns, trace_->NowNs(), run->outputs.data());
+    ReleaseInputs(InputsOf(item), plan_.node(item.node()).num_inputs);
+    ItemStack ready;
     {
       const OptionalLock lock(mu_, !alone_);
       Follow(item, run->outputs.data(), &ready);
     }
-    queue->Push(ready);
+    PushToQueue(&ready);
   }
   queue->EndAsync();
 }
 
-void FrameWalker::Follow(const ReadyItem& item, TensorValue* outputs, Items* ready) {
-  const PlanNode& node = plan_.node(item.node);
+void FrameWalker::Follow(const Item& item, TensorValue* outputs, ItemStack* ready) {
+  const PlanNode& node = plan_.node(item.node());
   FrameIteration* const iteration = item.iteration;
   FrameInstance* const frame = iteration->frame;
   switch (node.flow) {
@@ -273,20 +293,22 @@ void FrameWalker::Follow(const ReadyItem& item, TensorValue* outputs, Items* rea
       FollowNext(item, outputs, ready);
       break;
     case Flow::kExit:
-      if (!item.dead) {
-        if (state_.FirstExit(frame, item.node)) Deliver(item.node, false, outputs, frame->parent, ready);
-      } else if (iteration->index == frame->newest) {
-        frame->dead_exits.push_back(item.node);
+      if (item.dead()) {
+        FollowDead(item.node(), iteration);
+      } else if (state_.FirstExit(frame, item.node())) {
+        // What the frame holds does not outlive it.
+        if (outputs[0].kind == TensorValue::Kind::kConstant) Own(&outputs[0]);
+        Deliver(item.node(), false, outputs, frame->parent, ready);
       }
       break;
     default:
-      if (node.num_outputs == 0 && !item.dead && !plan_.fetches().empty()) {
+      if (node.num_outputs == 0 && !item.dead() && !plan_.fetches().empty()) {
         const auto fetches = plan_.fetches();
-        const auto it = std::lower_bound(fetches.begin(), fetches.end(), item.node);
-        if (it != fetches.end() && *it == item.node)
+        const auto it = std::lower_bound(fetches.begin(), fetches.end(), item.node());
+        if (it != fetches.end() && *it == item.node())
           fetched_[static_cast<size_t>(it - fetches.begin())] = true;
       }
-      Deliver(item.node, item.dead, outputs, iteration, ready);
+      Deliver(item.node(), item.dead(), outputs, iteration, ready);
       break;
   }
   for (uint32_t i = 0; i < node.num_outputs; ++i) {
@@ -297,32 +319,35 @@ void FrameWalker::Follow(const ReadyItem& item, TensorValue* outputs, Items* rea
   if (--iteration->outstanding == 0) Retire(frame, ready);
 }
 
-void FrameWalker::FollowEnter(const ReadyItem& item, TensorValue* outputs, Items* ready) {
-  const PlanNode& node = plan_.node(item.node);
+void FrameWalker::FollowEnter(const Item& item, TensorValue* outputs, ItemStack* ready) {
+  const PlanNode& node = plan_.node(item.node());
   FrameInstance* child = nullptr;
   for (FrameInstance* c : item.iteration->children) {
     if (c->layout == node.target_frame) child = c;
   }
   if (child == nullptr) child = state_.NewFrame(node.target_frame, item.iteration);
   if (node.constant) {
-    child->invariants.emplace_back(item.node, item.dead ? TensorValue() : outputs[0]);
+    TensorValue& value = child->invariants[node.invariant];
+    if (!item.dead()) Move(&outputs[0], &value);
+    child->invariants_come.push_back(node.invariant);
+    child->invariants_alive &= Alive(value);
     // Until all Enters have come, the first iteration can't end, but others may have started.
     for (FrameIteration* iteration : child->iterations) {
-      DeliverCopy(item.node, child->invariants.back().second, iteration, ready);
+      DeliverInvariant(item.node(), value, iteration, ready);
     }
   } else {
-    Deliver(item.node, item.dead, outputs, child->iterations.front(), ready);
+    Deliver(item.node(), item.dead(), outputs, child->iterations.front(), ready);
   }
   if (--child->pending_enters == 0) Retire(child, ready);
 }
 
-void FrameWalker::FollowNext(const ReadyItem& item, TensorValue* outputs, Items* ready) {
+void FrameWalker::FollowNext(const Item& item, TensorValue* outputs, ItemStack* ready) {
   FrameIteration* const iteration = item.iteration;
   FrameInstance* const frame = iteration->frame;
-  if (item.dead) return;
+  if (item.dead()) return;
   if (iteration->index == frame->newest) {
     if (frame->iterations.size() >= plan_.frames()[frame->layout].parallel_iterations) {
-      frame->deferred.emplace_back(item.node, std::move(outputs[0]));
+      frame->deferred.emplace_back(item.node(), std::move(outputs[0]));
       outputs[0].kind = TensorValue::Kind::kNone;
       return;
     }
@@ -330,39 +355,48 @@ void FrameWalker::FollowNext(const ReadyItem& item, TensorValue* outputs, Items*
   }
   // The iteration after this one is there: it can't be over before this one.
   const auto place = static_cast<size_t>(iteration->index + 1 - frame->iterations.front()->index);
-  Deliver(item.node, false, outputs, frame->iterations[place], ready);
+  Deliver(item.node(), false, outputs, frame->iterations[place], ready);
 }
 
-void FrameWalker::StartIteration(FrameInstance* frame, Items* ready) {
-  FrameIteration* iteration = state_.NewIteration(frame);
+void FrameWalker::StartIteration(FrameInstance* frame, ItemStack* ready) {
+  const FrameLayout& layout = plan_.frames()[frame->layout];
+  const bool preset = layout.can_preset && frame->invariants_alive &&
+                      frame->invariants_come.size() == layout.invariants.size();
+  FrameIteration* const iteration = state_.NewIteration(frame, preset);
   frame->dead_exits.clear();
   for (auto& [node, value] : frame->deferred) Deliver(node, false, &value, iteration, ready);
   frame->deferred.clear();
-  for (const auto& [node, value] : frame->invariants) DeliverCopy(node, value, iteration, ready);
+  if (preset) {
+    for (const uint32_t node : layout.invariant_consumers) AddReady(node, false, iteration, ready);
+    return;
+  }
+  for (const uint32_t i : frame->invariants_come) {
+    DeliverInvariant(layout.invariants[i], frame->invariants[i], iteration, ready);
+  }
 }
 
-void FrameWalker::DeliverCopy(uint32_t node, const TensorValue& value, FrameIteration* iteration,
-                              Items* ready) {
-  TensorValue copy = value;
-  Deliver(node, !Alive(value), &copy, iteration, ready);
+void FrameWalker::DeliverInvariant(uint32_t node, const TensorValue& value, FrameIteration* iteration,
+                                   ItemStack* ready) {
+  TensorValue borrowed;
+  Borrow(value, &borrowed);
+  Deliver(node, !Alive(value), &borrowed, iteration, ready);
 }
 
-void FrameWalker::Deliver(uint32_t node, bool dead, TensorValue* outputs, FrameIteration* iteration,
-                          Items* ready) {
+inline void FrameWalker::Deliver(uint32_t node, bool dead, TensorValue* outputs, FrameIteration* iteration,
+                                 ItemStack* ready) {
   const bool from_enter = plan_.node(node).flow == Flow::kEnter;
   for (const PlanEdge& e : plan_.data_edges(node)) {
-    DeliverData(e, from_enter, outputs, iteration, ready);
+    DeliverData(e, from_enter, &outputs[e.output], iteration, ready);
   }
   for (const uint32_t dst : plan_.control_edges(node)) DeliverControl(dst, dead, iteration, ready);
 }
 
-void FrameWalker::DeliverData(const PlanEdge& edge, bool from_enter, TensorValue* outputs,
-                              FrameIteration* iteration, Items* ready) {
-  const FrameLayout& layout = plan_.frames()[iteration->frame->layout];
+inline void FrameWalker::DeliverData(const PlanEdge& edge, bool from_enter, TensorValue* value,
+                                     FrameIteration* iteration, ItemStack* ready) {
   const PlanNode& to = plan_.node(edge.dst);
-  PendingCount& count = iteration->counts[edge.dst - layout.first_node];
-  TensorValue& value = outputs[edge.output];
-  const bool alive = Alive(value);
+  PendingCount& count = iteration->counts[edge.dst - iteration->first_node];
+  TensorValue& slot = iteration->slots[edge.slot - iteration->first_slot];
+  const bool alive = Alive(*value);
   bool wanted = alive;
   bool is_ready;
   bool dead;
@@ -380,24 +414,40 @@ void FrameWalker::DeliverData(const PlanEdge& edge, bool from_enter, TensorValue
       if (is_ready) count.waits = 0;  // whatever comes now is late
     }
   } else {
-    if (!alive) ++count.dead;
+    if (!alive) {
+      ++count.dead;
+      // What an earlier iteration borrowed may be gone.
+      if (slot.kind == TensorValue::Kind::kConstant) slot.kind = TensorValue::Kind::kNone;
+    }
     dead = count.dead > 0;
     is_ready = --count.waits == 0;
   }
   if (wanted) {
-    TensorValue& slot = iteration->slots[edge.slot - layout.first_slot];
     if (edge.last_use) {
-      Move(&value, &slot);
+      Move(value, &slot);
     } else {
-      slot = value;
+      slot = *value;
     }
   }
-  if (is_ready) AddReady(edge.dst, dead, iteration, ready);
+  if (!is_ready) return;
+  if (dead && (to.flow == Flow::kExit || to.flow == Flow::kNext)) {
+    // Each iteration of a loop has them: they are not worth a turn of their own.
+    ReleaseInputs(&slot, 1);
+    return FollowDead(edge.dst, iteration);
+  }
+  AddReady(edge.dst, dead, iteration, ready);
 }
 
-void FrameWalker::DeliverControl(uint32_t dst, bool dead, FrameIteration* iteration, Items* ready) {
+void FrameWalker::FollowDead(uint32_t node, FrameIteration* iteration) {
+  FrameInstance* const frame = iteration->frame;
+  if (plan_.node(node).flow == Flow::kExit && iteration->index == frame->newest)
+    frame->dead_exits.push_back(node);
+}
+
+inline void FrameWalker::DeliverControl(uint32_t dst, bool dead, FrameIteration* iteration,
+                                        ItemStack* ready) {
   const PlanNode& to = plan_.node(dst);
-  PendingCount& count = iteration->counts[dst - plan_.frames()[to.frame].first_node];
+  PendingCount& count = iteration->counts[dst - iteration->first_node];
   if (to.flow == Flow::kMerge) {
     count.waits -= 2;
     const bool all_dead = count.dead == static_cast<int32_t>(to.num_inputs);
@@ -411,12 +461,9 @@ void FrameWalker::DeliverControl(uint32_t dst, bool dead, FrameIteration* iterat
   if (--count.waits == 0) AddReady(dst, count.dead > 0, iteration, ready);
 }
 
-void FrameWalker::AddReady(uint32_t node, bool dead, FrameIteration* iteration, Items* ready) {
+inline void FrameWalker::AddReady(uint32_t node, bool dead, FrameIteration* iteration, ItemStack* ready) {
   ++iteration->outstanding;
-  ready->push_back({.walker = this,
-                    .node = node,
-                    .dead = dead && plan_.node(node).flow != Flow::kTrigger,
-                    .iteration = iteration});
+  ready->Push(iteration, node, dead && plan_.node(node).flow != Flow::kTrigger);
 }
 
 bool FrameWalker::OldestIsOver(const FrameInstance& frame) const {
@@ -424,7 +471,7 @@ bool FrameWalker::OldestIsOver(const FrameInstance& frame) const {
   return oldest.outstanding == 0 && oldest.children.empty() && frame.pending_enters == 0;
 }
 
-void FrameWalker::Retire(FrameInstance* frame, Items* ready) {
+void FrameWalker::Retire(FrameInstance* frame, ItemStack* ready) {
   // Upwards: the end of a frame may end the iteration that it was entered from.
   while (frame->parent != nullptr) {
     while (!frame->iterations.empty() && OldestIsOver(*frame)) {
@@ -439,7 +486,7 @@ void FrameWalker::Retire(FrameInstance* frame, Items* ready) {
   }
 }
 
-void FrameWalker::EndFrame(FrameInstance* frame, Items* ready) {
+void FrameWalker::EndFrame(FrameInstance* frame, ItemStack* ready) {
   FrameIteration* const above = frame->parent;
   TensorValue none;
   for (const uint32_t exit : frame->dead_exits) {

@@ -7,6 +7,7 @@
 
 #include "base/mutex.h"
 #include "exec/frame_state.h"
+#include "exec/item_stack.h"
 #include "exec/kernel_runner.h"
 #include "exec/plan.h"
 #include "exec/ready_queue.h"
@@ -35,39 +36,41 @@ class FrameWalker final : public Walker {
   Status Finish(bool ok) override;
 
  private:
-  using Items = std::vector<ReadyItem>;
+  using Item = ItemStack::Item;
   struct AsyncRun;
 
   // Returns false when the node hasn't finished (asynchronous, or failed): nothing follows from it here.
-  bool RunNode(const ReadyItem& item, TensorValue* outputs);
-  Status Compute(const ReadyItem& item, TensorValue* inputs, TensorValue* outputs, bool* waits);
+  bool RunNode(const Item& item, TensorValue* outputs);
+  Status Compute(const Item& item, TensorValue* inputs, TensorValue* outputs, bool* waits);
   Status RunFlow(const PlanNode& node, TensorValue* inputs, TensorValue* outputs) const;
-  void StartAsync(const ReadyItem& item, TensorValue* inputs);
+  void StartAsync(const Item& item, TensorValue* inputs);
   void FinishAsync(AsyncRun* run, const Status& status);
   // Whether an ordinary node has set all that its consumers take.
-  Status CheckOutputs(const ReadyItem& item, const TensorValue* outputs) const;
-  bool Expensive(const ReadyItem& item) const;
+  Status CheckOutputs(const Item& item, const TensorValue* outputs) const;
+  bool Expensive(const Item& item) const;
+  void PushToQueue(ItemStack* items);
 
   // Under the lock. Each appends to `ready` what may run now.
-  void Follow(const ReadyItem& item, TensorValue* outputs, Items* ready);
-  void FollowEnter(const ReadyItem& item, TensorValue* outputs, Items* ready);
-  void FollowNext(const ReadyItem& item, TensorValue* outputs, Items* ready);
+  void Follow(const Item& item, TensorValue* outputs, ItemStack* ready);
+  void FollowEnter(const Item& item, TensorValue* outputs, ItemStack* ready);
+  void FollowNext(const Item& item, TensorValue* outputs, ItemStack* ready);
   // Hands the outputs of `node` to its consumers in `iteration` of the frame that they are in.
-  void Deliver(uint32_t node, bool dead, TensorValue* outputs, FrameIteration* iteration, Items* ready);
-  void DeliverData(const PlanEdge& edge, bool from_enter, TensorValue* outputs, FrameIteration* iteration,
-                   Items* ready);
-  void DeliverControl(uint32_t dst, bool dead, FrameIteration* iteration, Items* ready);
-  void DeliverCopy(uint32_t node, const TensorValue& value, FrameIteration* iteration, Items* ready);
-  void AddReady(uint32_t node, bool dead, FrameIteration* iteration, Items* ready);
-  void StartIteration(FrameInstance* frame, Items* ready);
+  void Deliver(uint32_t node, bool dead, TensorValue* outputs, FrameIteration* iteration, ItemStack* ready);
+  void DeliverData(const PlanEdge& edge, bool from_enter, TensorValue* value, FrameIteration* iteration,
+                   ItemStack* ready);
+  void DeliverControl(uint32_t dst, bool dead, FrameIteration* iteration, ItemStack* ready);
+  void DeliverInvariant(uint32_t node, const TensorValue& value, FrameIteration* iteration, ItemStack* ready);
+  // An Exit or NextIteration of a value that is dead: if no iteration comes after, the Exit counts.
+  void FollowDead(uint32_t node, FrameIteration* iteration);
+  void AddReady(uint32_t node, bool dead, FrameIteration* iteration, ItemStack* ready);
+  void StartIteration(FrameInstance* frame, ItemStack* ready);
   // Ends iterations and frames that are over, from the oldest iteration of `frame` up.
-  void Retire(FrameInstance* frame, Items* ready);
+  void Retire(FrameInstance* frame, ItemStack* ready);
   bool OldestIsOver(const FrameInstance& frame) const;
-  void EndFrame(FrameInstance* frame, Items* ready);
+  void EndFrame(FrameInstance* frame, ItemStack* ready);
 
-  TensorValue* InputsOf(const ReadyItem& item) const {
-    const PlanNode& node = plan_.node(item.node);
-    return item.iteration->slots.get() + (node.first_input - plan_.frames()[node.frame].first_slot);
+  TensorValue* InputsOf(const Item& item) const {
+    return item.iteration->slots.get() + (plan_.node(item.node()).first_input - item.iteration->first_slot);
   }
 
   const Plan& plan_;

@@ -145,6 +145,31 @@ void Plan::LayOutFrames() {
     count.waits = 1 + 2 * (initial_pending_[i] - data);
   }
   flow_ = Frames();
+  LayOutInvariants();
+}
+
+void Plan::LayOutInvariants() {
+  preset_counts_ = initial_counts_;
+  for (int i = 0; i < num_nodes_; ++i) {
+    if (!nodes_[i].constant) continue;
+    FrameLayout& frame = frames_[nodes_[i].target_frame];
+    nodes_[i].invariant = static_cast<uint32_t>(frame.invariants.size());
+    frame.invariants.push_back(static_cast<uint32_t>(i));
+    for (const PlanEdge& e : data_edges(i)) {
+      frame.invariant_edges.push_back({e.slot, nodes_[i].invariant});
+      --preset_counts_[e.dst].waits;
+      // The executor decides on a Merge by what comes when.
+      if (nodes_[e.dst].flow == Flow::kMerge) frame.can_preset = false;
+    }
+    for (const uint32_t dst : control_edges(i)) {
+      --preset_counts_[dst].waits;
+      if (nodes_[dst].flow == Flow::kMerge) frame.can_preset = false;
+    }
+  }
+  for (int i = 0; i < num_nodes_; ++i) {
+    if (preset_counts_[i].waits == 0 && initial_counts_[i].waits > 0)
+      frames_[nodes_[i].frame].invariant_consumers.push_back(static_cast<uint32_t>(i));
+  }
 }
 
 void Plan::LayOutEdges(const std::vector<Node*>& order) {

@@ -41,6 +41,7 @@ struct PlanNode {
   bool constant = false;      // of an Enter: the value holds for all iterations
   uint32_t frame = 0;         // where it runs
   uint32_t target_frame = 0;  // where its outputs go
+  uint32_t invariant = 0;     // of a constant Enter: its place in FrameLayout::invariants
 };
 
 // What a walker waits for before a node runs. Of a Merge: the lowest bit is set until an input that is alive
@@ -58,6 +59,16 @@ struct FrameLayout {
   uint32_t parallel_iterations = 1;
   uint32_t num_enters = 0;
   uint64_t name_hash = 0;
+  // What constant Enters bring to each iteration. When all of it has come before an iteration starts, the
+  // iteration starts with it: `can_preset` says that nothing speaks against it.
+  struct InvariantEdge {
+    uint32_t slot = 0;
+    uint32_t place = 0;  // in invariants
+  };
+  std::vector<uint32_t> invariants;  // the constant Enters that lead here
+  std::vector<InvariantEdge> invariant_edges;
+  std::vector<uint32_t> invariant_consumers;  // that wait for nothing else
+  bool can_preset = true;
 };
 
 struct PlanEdge {
@@ -104,6 +115,8 @@ class Plan {
   // With switches or loops the frame walker has to run it: frames()[0] is the top. Else empty.
   std::span<const FrameLayout> frames() const { return frames_; }
   std::span<const PendingCount> initial_counts() const { return initial_counts_; }  // with frames
+  // The same when the constant Enters of a frame have come.
+  std::span<const PendingCount> preset_counts() const { return preset_counts_; }
   std::span<const uint32_t> fetches() const { return fetches_; }  // with frames: _Retval nodes
   const Node& graph_node(uint32_t i) const { return *graph_->node(nodes_[i].node_id); }
   struct ConstantSlot {
@@ -135,6 +148,7 @@ class Plan {
   void LayOutNodes(const std::vector<Node*>& order);
   void LayOutEdges(const std::vector<Node*>& order);
   void LayOutFrames();
+  void LayOutInvariants();
   void SetFlow(const Node& node, PlanNode* p);
   bool IsConstant(const Node& node) const;
 
@@ -156,6 +170,7 @@ class Plan {
   Frames flow_;  // during Build
   std::vector<FrameLayout> frames_;
   std::vector<PendingCount> initial_counts_;
+  std::vector<PendingCount> preset_counts_;
   std::vector<uint32_t> fetches_;
   std::vector<int32_t> index_of_;  // by node id; -1: not a plan node. Empty after Build.
   std::vector<std::shared_ptr<OpKernel>> kernels_;
