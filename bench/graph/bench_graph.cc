@@ -7,6 +7,15 @@
 //   mlp64_unfused/{1,32}     the same with the pass `fuse` switched off
 //   mlp64_passes_off/{1,32}  the same with all passes switched off that can be
 //   mlp64_libtorch/{1,32}    the same in libtorch's C++ API, where libtorch-dev is installed
+//   resnet50/{1,32}              ResNet-50 v1.5, images of 224 x 224, weights that are constants
+//   resnet50_{unfused,passes_off}  the same without the pass `fuse`, without any pass
+//   resnet50_variables           weights are resource variables
+//   resnet50_nchw, resnet50_nchw_passes_off  channels first
+//   resnet50_libtorch_{contiguous,channels_last,frozen,frozen_channels_last,optimized}  libtorch_resnet50.h
+//   resnet50_values/2            no figure of time: all of these compute the same
+//
+// Counters of resnet50, in a process that runs one case only: setup_mb, the peak of building the model and
+// running it once; run_mb, the peak of later Runs. Both are over what the process had before.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -17,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/graph/bench_resnet50.h"
 #include "millrace/client_session.h"
 #include "millrace/ops.h"
 #include "millrace/scope.h"
@@ -104,6 +114,7 @@ int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   millrace::bench::RegisterAll();
+  millrace::bench::RegisterResnet50();
   benchmark::RunSpecifiedBenchmarks();
   return 0;
 }
