@@ -7,6 +7,10 @@
 //   session_run/noop_names       the same by names
 //   session_run/feed_fetch       fed scalar, one Add, one fetch, through a callable
 //   session_run/feed_fetch_names the same by names
+//   session_threads/{noop,feed_fetch,chain}/threads:T  T threads run the same callable of one session at the
+//   same
+//                                time; chain is 100 Adds on one after the other. Time is that of all Runs
+//                                together divided by their number, so half of it on two cores is perfect
 //   graph_scale/{noop,identity}/N  a chain of N nodes: counters import_ms, first_run_ms, second_run_ms and
 //                                peak_mb, the growth of the process beyond the client's own GraphDef; with
 //                                the times of the passes in place_ms
@@ -64,6 +68,39 @@ void FeedFetchNames(benchmark::State& state) {
   const std::vector<std::string> fetches{"y:0"};
   std::vector<Tensor> outputs;
   for (auto _ : state) bench::CheckOk(f.session->Run(feeds, fetches, {}, &outputs));
+}
+
+// One session for all threads of a case.
+class SharedSession {
+ public:
+  void Run(benchmark::State& state, const std::string& fetch, const std::string& target, bool feed) {
+    if (state.thread_index() == 0) {
+      BenchGraph g;
+      Node* x = g.Placeholder("x");
+      Node* one = g.Scalar("one", 1.0f);
+      Node* y = g.Binary("y", "Add", x, one);
+      for (int i = 0; i < 100; ++i) y = g.Binary(StrCat("chain", i), "Add", y, one);
+      g.NoOp("noop");
+      session_ = bench::MakeSession(g, 1);
+      handle_ =
+          bench::MakeCallable(*session_, feed ? std::vector<std::string>{"x"} : std::vector<std::string>{},
+                              fetch.empty() ? std::vector<std::string>{} : std::vector<std::string>{fetch},
+                              target.empty() ? std::vector<std::string>{} : std::vector<std::string>{target});
+    }
+    const std::vector<Tensor> feeds(feed ? 1 : 0, Tensor::Scalar(2.0f));
+    std::vector<Tensor> outputs;
+    // The loop begins when all threads have come to it.
+    for (auto _ : state) bench::RunOrDie(*session_, handle_, feeds, &outputs);
+  }
+
+ private:
+  std::unique_ptr<Session> session_;
+  Session::CallableHandle handle_{};
+};
+
+void Threads(benchmark::State& state, const std::string& fetch, const std::string& target, bool feed) {
+  static SharedSession shared;
+  shared.Run(state, fetch, target, feed);
 }
 
 int64_t StatusKb(const std::string& field) {
@@ -135,6 +172,24 @@ BENCHMARK(NoOpCallable)->Name("session_run/noop")->Arg(1)->Arg(2)->Arg(8)->UseRe
 BENCHMARK(NoOpNames)->Name("session_run/noop_names")->Arg(1)->Arg(2)->Arg(8)->UseRealTime();
 BENCHMARK(FeedFetchCallable)->Name("session_run/feed_fetch")->Arg(1)->Arg(2)->Arg(8)->UseRealTime();
 BENCHMARK(FeedFetchNames)->Name("session_run/feed_fetch_names")->Arg(1)->Arg(2)->Arg(8)->UseRealTime();
+BENCHMARK_CAPTURE(Threads, noop, "", "noop", false)
+    ->Name("session_threads/noop")
+    ->Threads(1)
+    ->Threads(2)
+    ->Threads(8)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(Threads, feed_fetch, "y:0", "", true)
+    ->Name("session_threads/feed_fetch")
+    ->Threads(1)
+    ->Threads(2)
+    ->Threads(8)
+    ->UseRealTime();
+BENCHMARK_CAPTURE(Threads, chain, "chain99:0", "", true)
+    ->Name("session_threads/chain")
+    ->Threads(1)
+    ->Threads(2)
+    ->Threads(8)
+    ->UseRealTime();
 BENCHMARK_CAPTURE(GraphScale, noop, "NoOp")
     ->Name("graph_scale/noop")
     ->Arg(10000)

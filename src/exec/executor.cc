@@ -37,7 +37,7 @@ class StateLease {
 class CountingRun {
  public:
   CountingRun(PartitionRun& part, ReadyQueue& queue, StepAbort& abort, StateLease* begun)
-      : plan_(*part.plan), measure_(plan_.ShouldMeasure(plan_.CountStep())), state_(plan_, begun) {
+      : plan_(*part.plan), state_(plan_, begun), measure_(plan_.ShouldMeasure((*state_).CountStep())) {
     if (FrameState* frames = (*state_).frames(); frames != nullptr) {
       walker_.emplace<FrameWalker>(plan_, *frames, part.services, queue, abort, measure_, part.trace);
     } else {
@@ -55,8 +55,8 @@ class CountingRun {
 
  private:
   const Plan& plan_;
-  const bool measure_;
   StateLease state_;
+  const bool measure_;
   std::variant<std::monostate, FlatWalker, FrameWalker> walker_;
 };
 
@@ -156,8 +156,8 @@ Status RunPartitions(std::span<PartitionRun> partitions, ThreadPool* pool) {
     const bool parallel = plan.frames().empty() || plan.worth_parallel();
     return RunByCounting(partitions, parallel ? pool : nullptr);
   }
-  const bool measure = plan.ShouldMeasure(plan.CountStep());
   StateLease state(plan);
+  const bool measure = plan.ShouldMeasure((*state).CountStep());
   uint32_t waits_at = 0;
   Status status = RunSequentially(plan, *state, part.services, measure, part.trace, &waits_at);
   // From here on other nodes may run while that one waits.

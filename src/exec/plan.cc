@@ -41,7 +41,7 @@ StatusOr<std::unique_ptr<Plan>> Plan::Build(std::unique_ptr<Graph> graph, Device
 }
 
 Plan::~Plan() {
-  for (std::atomic<StepState*>& cached : state_cache_) delete cached.load(std::memory_order_acquire);
+  for (CachedState& cached : state_cache_) delete cached.state.load(std::memory_order_acquire);
 }
 
 Status Plan::CreateKernels(const std::vector<Node*>& order, KernelSource kernels) {
@@ -232,7 +232,7 @@ void Plan::UpdateParallelism() const {
     const auto expensive = std::count_if(costs_.begin(), costs_.end(), [](const std::atomic<uint32_t>& cost) {
       return cost.load(std::memory_order_relaxed) > kWakeCostNs;  // advice only
     });
-    worth_parallel_.store(expensive > 1, std::memory_order_relaxed);
+    SetWorthParallel(expensive > 1);
     return;
   }
   // With unlimited threads the step takes as long as its longest path; what it could gain must pay for
@@ -247,11 +247,18 @@ void Plan::UpdateParallelism() const {
     for (const PlanEdge& e : data_edges(i)) finish[e.dst] = std::max(finish[e.dst], finish[i]);
     for (uint32_t dst : control_edges(i)) finish[dst] = std::max(finish[dst], finish[i]);
   }
-  worth_parallel_.store(total > longest + 4 * kWakeCostNs, std::memory_order_relaxed);
+  SetWorthParallel(total > longest + 4 * kWakeCostNs);
+}
+
+// All threads read it at each step: it is written only when it changes.
+void Plan::SetWorthParallel(bool worth) const {
+  if (worth_parallel() != worth) worth_parallel_.store(worth, std::memory_order_relaxed);
 }
 
 std::unique_ptr<StepState> Plan::AcquireState() const {
-  for (std::atomic<StepState*>& cached : state_cache_) {
+  const unsigned first = ThreadSlot();
+  for (unsigned i = 0; i < kStateCache; ++i) {
+    std::atomic<StepState*>& cached = state_cache_[(first + i) % kStateCache].state;
     if (cached.load(std::memory_order_relaxed) == nullptr) continue;
     // Pairs with the release in ReleaseState: the state's contents are seen.
     if (StepState* state = cached.exchange(nullptr, std::memory_order_acquire))
@@ -261,7 +268,9 @@ std::unique_ptr<StepState> Plan::AcquireState() const {
 }
 
 void Plan::ReleaseState(std::unique_ptr<StepState> state) const {
-  for (std::atomic<StepState*>& cached : state_cache_) {
+  const unsigned first = ThreadSlot();
+  for (unsigned i = 0; i < kStateCache; ++i) {
+    std::atomic<StepState*>& cached = state_cache_[(first + i) % kStateCache].state;
     StepState* expected = nullptr;
     if (cached.load(std::memory_order_relaxed) == nullptr &&
         cached.compare_exchange_strong(expected, state.get(), std::memory_order_release,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/function.h"
+#include "base/thread_slot.h"
 #include "graph/frames.h"
 #include "graph/graph.h"
 #include "kernel/kernel_context.h"
@@ -130,13 +131,12 @@ class Plan {
   void RecordCost(uint32_t i, uint64_t ns) const;
   // True in the steps whose nodes should be timed: the first ones and then now and then.
   bool ShouldMeasure(uint64_t step) const { return step == 0 || step == 4 || (step & 0xff) == 0xff; }
-  uint64_t CountStep() const { return steps_.fetch_add(1, std::memory_order_relaxed); }
   // Whether running on several threads can pay for waking them, by the costs measured so far. Call after
   // measuring.
   void UpdateParallelism() const;
   bool worth_parallel() const { return worth_parallel_.load(std::memory_order_relaxed); }  // advice only
 
-  // Step states are kept for the next step.
+  // Step states are kept for the next step, preferably of the same thread.
   std::unique_ptr<StepState> AcquireState() const;
   void ReleaseState(std::unique_ptr<StepState> state) const;
 
@@ -149,6 +149,7 @@ class Plan {
   void LayOutEdges(const std::vector<Node*>& order);
   void LayOutFrames();
   void LayOutInvariants();
+  void SetWorthParallel(bool worth) const;
   void SetFlow(const Node& node, PlanNode* p);
   bool IsConstant(const Node& node) const;
 
@@ -176,9 +177,11 @@ class Plan {
   std::vector<std::shared_ptr<OpKernel>> kernels_;
   std::vector<std::shared_ptr<OpKernel>> kernel_of_;  // by node id, during Build
   mutable std::vector<std::atomic<uint32_t>> costs_;
-  mutable std::atomic<uint64_t> steps_{0};
   mutable std::atomic<bool> worth_parallel_{false};
-  mutable std::atomic<StepState*> state_cache_[kStateCache] = {};
+  struct alignas(kCacheApart) CachedState {
+    std::atomic<StepState*> state{nullptr};
+  };
+  mutable CachedState state_cache_[kStateCache];
 };
 
 }  // namespace millrace

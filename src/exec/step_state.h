@@ -19,6 +19,8 @@ class StepState {
  public:
   explicit StepState(const Plan& plan);
 
+  // The number of steps that this state has served before.
+  uint64_t CountStep() { return steps_++; }
   TensorValue* slots() { return slots_.data(); }
   TensorValue* outputs() { return outputs_.data(); }  // scratch of the sequential walker
   // REQUIRES: ResetPending was called in this step.
@@ -31,6 +33,7 @@ class StepState {
 
  private:
   const Plan& plan_;
+  uint64_t steps_ = 0;
   std::vector<TensorValue> slots_;
   std::vector<TensorValue> outputs_;
   std::unique_ptr<std::atomic<int32_t>[]> pending_;

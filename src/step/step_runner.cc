@@ -15,15 +15,18 @@ Status ClosedError() { return errors::Cancelled("Session has been closed."); }
 }  // namespace
 
 StepRunner::~StepRunner() {
-  for (Context* c = all_.load(std::memory_order_acquire); c != nullptr;) {
-    Context* next = c->next;
-    delete c;
-    c = next;
+  for (List& list : lists_) {
+    for (Context* c = list.first.load(std::memory_order_acquire); c != nullptr;) {
+      Context* next = c->next;
+      delete c;
+      c = next;
+    }
   }
 }
 
 StepRunner::Context* StepRunner::Acquire() {
-  for (Context* c = all_.load(std::memory_order_acquire); c != nullptr; c = c->next) {
+  std::atomic<Context*>& list = lists_[ThreadSlot() % kLists].first;
+  for (Context* c = list.load(std::memory_order_acquire); c != nullptr; c = c->next) {
     bool free = false;
     // Acquire pairs with the release at the end of a step: its last use is over.
     if (!c->in_use.load(std::memory_order_relaxed) &&
@@ -33,11 +36,19 @@ StepRunner::Context* StepRunner::Acquire() {
   }
   auto* made = new Context;
   made->in_use.store(true, std::memory_order_relaxed);
-  made->next = all_.load(std::memory_order_relaxed);
+  made->next = list.load(std::memory_order_relaxed);
   // Release publishes the fields; seq_cst because Close reads the list after it set closed_ (see Run).
-  while (!all_.compare_exchange_weak(made->next, made, std::memory_order_seq_cst)) {
+  while (!list.compare_exchange_weak(made->next, made, std::memory_order_seq_cst)) {
   }
   return made;
+}
+
+int64_t StepRunner::NextStepId(Context& context) {
+  if (context.next_step_id == context.end_step_ids) {
+    context.next_step_id = next_step_id_.fetch_add(kStepIds, std::memory_order_relaxed);
+    context.end_step_ids = context.next_step_id + kStepIds;
+  }
+  return context.next_step_id++;
 }
 
 Status StepRunner::Run(const CompiledStep& step, const Request& request) {
@@ -48,7 +59,7 @@ Status StepRunner::Run(const CompiledStep& step, const Request& request) {
     return ClosedError();
   }
   StepArgs args;
-  args.step_id = next_step_id_.fetch_add(1, std::memory_order_relaxed);
+  args.step_id = NextStepId(*context);
   args.args = request.args;
   args.rets = request.rets;
   args.cancellation = &context->cancellation;
@@ -126,8 +137,10 @@ Status StepRunner::RunWorkers(const CompiledStep& step, StepArgs& args) {
 void StepRunner::Close() {
   MutexLock lock(mu_);
   closed_.store(true, std::memory_order_seq_cst);
-  for (Context* c = all_.load(std::memory_order_seq_cst); c != nullptr; c = c->next)
-    c->cancellation.StartCancel();
+  for (List& list : lists_) {
+    for (Context* c = list.first.load(std::memory_order_seq_cst); c != nullptr; c = c->next)
+      c->cancellation.StartCancel();
+  }
 }
 
 }  // namespace millrace

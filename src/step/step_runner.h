@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <span>
@@ -9,6 +10,7 @@
 
 #include "base/cancellation.h"
 #include "base/mutex.h"
+#include "base/thread_slot.h"
 #include "kernel/resource.h"
 #include "step/step_compiler.h"
 
@@ -45,21 +47,32 @@ class StepRunner {
 
  private:
   // What a step in progress needs beyond the plan's state. Kept for later steps, so that a step allocates
-  // nothing; all ever made stay in all_, so that Close reaches those in use without a list of them on the hot
-  // path.
-  struct Context {
+  // nothing; all ever made stay in lists_, so that Close reaches those in use without a list of them on the
+  // hot path.
+  struct alignas(kCacheApart) Context {
     CancellationManager cancellation;
     ResourceManager step_resources{"the step's container"};  // emptied when a step ends
     std::atomic<bool> in_use{false};
     Context* next = nullptr;
+    // Numbers of steps that are set aside for this context; of whoever has it in use.
+    int64_t next_step_id = 0;
+    int64_t end_step_ids = 0;
   };
+  // Contexts that were made for threads with the same slot: others don't touch their memory, so that threads
+  // which run steps at the same time share no line that is written. A list only grows.
+  struct alignas(kCacheApart) List {
+    std::atomic<Context*> first{nullptr};
+  };
+  static constexpr int kLists = 16;
+  static constexpr int64_t kStepIds = 256;  // set aside at a time
   Context* Acquire() MR_EXCLUDES(mu_);
+  int64_t NextStepId(Context& context);
   Status RunWorkers(const CompiledStep& step, StepArgs& args);
 
   std::atomic<bool> closed_{false};
   std::atomic<int64_t> next_step_id_{1};
-  std::atomic<Context*> all_{nullptr};  // a list that only grows
-  Mutex mu_;                            // serialises Close
+  std::array<List, kLists> lists_;
+  Mutex mu_;  // serialises Close
 };
 
 }  // namespace millrace
