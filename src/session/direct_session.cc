@@ -22,7 +22,7 @@ int ResolveThreads(int configured) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-StepCompilerOptions CompilerOptions(const SessionOptions& options) {
+StepCompilerOptions CompilerOptions(const SessionOptions& options, const TestConfig& test) {
   StepCompilerOptions o;
   o.allow_soft_placement = options.allow_soft_placement;
   o.log_device_placement = options.log_device_placement;
@@ -32,12 +32,22 @@ StepCompilerOptions CompilerOptions(const SessionOptions& options) {
   o.disabled_passes = DisabledPasses(options);
   o.bfloat16_transfers = options.bfloat16_transfers;
   o.place_by_cost = options.place_by_cost;
+  // A graph that is placed anew for each signature could find its state on another device each time.
+  if (!options.place_pruned_graph) o.spread_seed = test.spread_seed;
   return o;
 }
 
 }  // namespace
 
 StatusOr<std::unique_ptr<Session>> DirectSession::Make(const SessionOptions& options) {
+  MR_ASSIGN_OR_RETURN(const TestConfig test, ReadTestConfig());
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<DirectSession> session, MakeForTest(options, test));
+  return std::unique_ptr<Session>(std::move(session));
+}
+
+StatusOr<std::unique_ptr<DirectSession>> DirectSession::MakeForTest(const SessionOptions& wanted,
+                                                                    const TestConfig& test) {
+  const SessionOptions options = WithTestConfig(test, wanted);
   DeviceOptions device_options;
   device_options.device_count = options.device_count;
   device_options.filters = options.device_filters;
@@ -45,7 +55,8 @@ StatusOr<std::unique_ptr<Session>> DirectSession::Make(const SessionOptions& opt
   MR_ASSIGN_OR_RETURN(Pools pools, MakePools(options));
   MR_ASSIGN_OR_RETURN(std::unique_ptr<DeviceSet> devices,
                       DeviceFactoryRegistry::Global().CreateDevices(device_options));
-  return std::unique_ptr<Session>(new DirectSession(options, std::move(devices), std::move(pools)));
+  return std::unique_ptr<DirectSession>(
+      new DirectSession(options, test, std::move(devices), std::move(pools)));
 }
 
 // Nodes and loops share the workers of one pool, unless pools for nodes are configured. Who may have fewer
@@ -77,11 +88,13 @@ StatusOr<DirectSession::Pools> DirectSession::MakePools(const SessionOptions& op
   return pools;
 }
 
-DirectSession::DirectSession(const SessionOptions& options, std::unique_ptr<DeviceSet> devices, Pools pools)
+DirectSession::DirectSession(const SessionOptions& options, const TestConfig& test,
+                             std::unique_ptr<DeviceSet> devices, Pools pools)
     : options_(options),
       devices_(std::make_shared<LocalDevices>(std::move(devices))),
-      worker_(devices_),
-      compiler_({&worker_}, devices_->devices(), CompilerOptions(options)),
+      faults_(test.faults.any() ? std::make_unique<FaultInjector>(test.faults) : nullptr),
+      worker_(devices_, faults_.get()),
+      compiler_({&worker_}, devices_->devices(), CompilerOptions(options, test)),
       pools_(std::move(pools)),
       inter_op_pool_(pools_.inter_op.front().get()),
       intra_op_pool_(pools_.intra_op.get()) {

@@ -16,6 +16,8 @@
 #include "millrace/session.h"
 #include "session/partial_runs.h"
 #include "session/signature_cache.h"
+#include "session/test_config.h"
+#include "step/fault_injector.h"
 #include "step/local_worker.h"
 #include "step/step_compiler.h"
 #include "step/step_runner.h"
@@ -27,6 +29,9 @@ namespace millrace {
 class DirectSession : public Session {
  public:
   static StatusOr<std::unique_ptr<Session>> Make(const SessionOptions& options);
+  // As Make when the environment says `config`.
+  static StatusOr<std::unique_ptr<DirectSession>> MakeForTest(const SessionOptions& options,
+                                                              const TestConfig& config);
   ~DirectSession() override;
 
   Status Create(const tensorflow::GraphDef& graph) override MR_EXCLUDES(graph_mu_);
@@ -51,6 +56,7 @@ class DirectSession : public Session {
   // Drops the resources in `containers` (all when empty), then closes.
   void ResetContainers(const std::vector<std::string>& containers);
   size_t num_compiled_for_test() const { return cache_.num_compiled(); }
+  FaultInjector* faults_for_test() { return faults_.get(); }  // null when none are configured
 
  private:
   struct Callable {
@@ -84,7 +90,8 @@ class DirectSession : public Session {
   };
   static StatusOr<Pools> MakePools(const SessionOptions& options);
 
-  DirectSession(const SessionOptions& options, std::unique_ptr<DeviceSet> devices, Pools pools);
+  DirectSession(const SessionOptions& options, const TestConfig& test, std::unique_ptr<DeviceSet> devices,
+                Pools pools);
   StatusOr<const Executable*> Compile(const RunSignature& signature, FeedConvention convention)
       MR_EXCLUDES(graph_mu_);
   Status AddNodesOf(const Graph& graph) MR_REQUIRES(graph_mu_);
@@ -102,6 +109,7 @@ class DirectSession : public Session {
 
   const SessionOptions options_;
   const std::shared_ptr<LocalDevices> devices_;
+  const std::unique_ptr<FaultInjector> faults_;
   LocalWorker worker_;
   const StepCompiler compiler_;
   const Pools pools_;

@@ -12,6 +12,7 @@
 #include "graph/summary.h"
 #include "kernel/kernel_registry.h"
 #include "step/cost_graph.h"
+#include "step/fault_injector.h"
 #include "step/local_rendezvous.h"
 
 namespace millrace {
@@ -119,8 +120,8 @@ void LocalDevices::ClearContainers(const std::vector<std::string>& containers) {
   }
 }
 
-LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices)
-    : devices_(std::move(devices)), functions_(devices_->devices()) {
+LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices, FaultInjector* faults)
+    : devices_(std::move(devices)), faults_(faults), functions_(devices_->devices()) {
   task_ = TaskKey(devices_->devices().client_device()->name());
 }
 
@@ -132,6 +133,7 @@ StatusOr<std::unique_ptr<InstalledPartition>> LocalWorker::Install(PartitionSpec
     return device == nullptr ? uint64_t{1} : device->attributes().incarnation;
   };
   MR_RETURN_IF_ERROR(functions_.AddFunctions(spec.graph->functions()));
+  const bool repeatable = faults_ != nullptr && FaultInjector::IsRepeatable(*spec.graph);
   MR_ASSIGN_OR_RETURN(std::vector<GraphPartition> graphs, PartitionGraph(std::move(spec.graph), options));
   std::vector<LocalPartition::Part> parts;
   for (GraphPartition& g : graphs) {
@@ -142,7 +144,9 @@ StatusOr<std::unique_ptr<InstalledPartition>> LocalWorker::Install(PartitionSpec
     MR_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, Plan::Build(std::move(g.graph), *device, make));
     parts.push_back({std::move(plan), &devices_->resources(*device)});
   }
-  return std::unique_ptr<InstalledPartition>(new LocalPartition(devices_, std::move(parts)));
+  auto installed = std::make_unique<LocalPartition>(devices_, std::move(parts));
+  if (faults_ == nullptr) return std::unique_ptr<InstalledPartition>(std::move(installed));
+  return faults_->Wrap(std::move(installed), repeatable);
 }
 
 StatusOr<std::shared_ptr<OpKernel>> LocalWorker::MakeKernel(const Node& node, const std::string& scope,
@@ -160,6 +164,7 @@ StatusOr<std::shared_ptr<OpKernel>> LocalWorker::MakeKernel(const Node& node, co
   auto made = KernelRegistry::Global().Create(device.type(), construction);
   if (!made.ok()) return AddNodeContext(made.status(), node);
   std::shared_ptr<OpKernel> kernel = *std::move(made);
+  if (faults_ != nullptr) kernel = faults_->Wrap(std::move(kernel), construction);
   if (!keep) return kernel;
   MutexLock lock(mu_);
   return stateful_kernels_.emplace(key, std::move(kernel)).first->second;

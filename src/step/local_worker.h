@@ -17,6 +17,8 @@
 
 namespace millrace {
 
+class FaultInjector;
+
 // The devices of a task of this process with the resources on them. Shared by the sessions of a worker
 // server; a direct session has its own. Thread-safe.
 class LocalDevices {
@@ -36,7 +38,8 @@ class LocalDevices {
 // worker lives, so that steps with different signatures share their state. Thread-safe.
 class LocalWorker : public Worker {
  public:
-  explicit LocalWorker(std::shared_ptr<LocalDevices> devices);
+  // With `faults`, which outlives the worker, things go wrong on purpose; null: they don't.
+  explicit LocalWorker(std::shared_ptr<LocalDevices> devices, FaultInjector* faults = nullptr);
   const std::string& task() const override { return task_; }
   StatusOr<std::unique_ptr<InstalledPartition>> Install(PartitionSpec spec) override;
   LocalDevices& devices() { return *devices_; }
@@ -47,6 +50,7 @@ class LocalWorker : public Worker {
       MR_EXCLUDES(mu_);
 
   const std::shared_ptr<LocalDevices> devices_;
+  FaultInjector* const faults_;
   std::string task_;
   FunctionRuntime functions_;
   Mutex mu_;

@@ -26,6 +26,7 @@ StepCompiler::StepCompiler(std::vector<Worker*> workers, const DeviceSet& device
   };
   options_.place.allow_soft_placement = options.allow_soft_placement;
   options_.place.log_device_placement = options.log_device_placement;
+  options_.place.spread_seed = options.spread_seed;
   options_.partition.key = TaskKey;
   if (options.fold_constants) options_.evaluator = evaluator_.get();
   options_.max_folded_bytes = options.max_folded_bytes;

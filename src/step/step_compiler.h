@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <set>
@@ -34,6 +35,7 @@ struct StepCompilerOptions {
   std::set<std::string> disabled_passes;  // by the names of compile/pipeline
   bool bfloat16_transfers = false;
   bool place_by_cost = false;  // with the costs that the compiler keeps
+  uint64_t spread_seed = 0;    // see PlaceOptions
   // Called with the graph after each pass; empty: no dumps.
   std::function<void(std::string_view pass, std::string_view part, const Graph& graph)> dump;
 };

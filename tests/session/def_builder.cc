@@ -73,4 +73,9 @@ std::unique_ptr<Session> SessionWith(const DefBuilder& graph, const SessionOptio
 
 bool PassesAreOff() { return std::getenv("MILLRACE_DISABLE_PASSES") != nullptr; }
 
+bool NodesAreStrewn() {
+  const char* config = std::getenv("MILLRACE_TEST_CONFIG");
+  return config != nullptr && std::string_view(config).find("two_cpus") != std::string_view::npos;
+}
+
 }  // namespace millrace

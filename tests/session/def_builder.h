@@ -40,8 +40,11 @@ class DefBuilder {
 // A session with that graph; the test fails when it can't be made.
 std::unique_ptr<Session> SessionWith(const DefBuilder& graph, const SessionOptions& options = {});
 
-// Whether MILLRACE_DISABLE_PASSES is set, as ./test --passes=off does: what is about a pass can't be tested
-// then.
+// Whether MILLRACE_DISABLE_PASSES is set, as ./test --config=passes-off does: what is about a pass can't be
+// tested then.
 bool PassesAreOff();
+// Whether MILLRACE_TEST_CONFIG strews nodes over two CPUs, as ./test --config=two-cpus does: what is about
+// nodes on one device can't be tested then.
+bool NodesAreStrewn();
 
 }  // namespace millrace

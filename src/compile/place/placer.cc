@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/hash.h"
 #include "base/logging.h"
 #include "compile/place/colocation_graph.h"
 #include "compile/place/cost_placement.h"
@@ -21,6 +22,14 @@ bool IsGenerator(const Node& node) {
 // Reads its input's shape only, so it should not make the input travel.
 bool IsMetadata(const Node& node) { return node.traits().metadata_only && node.num_inputs() == 1; }
 
+bool TouchesState(const Node& node) {
+  const auto is_state = [](DataType type) { return IsRefType(type) || type == DataType::kResource; };
+  const NodeProps& props = node.props();
+  return props.op->def.is_stateful ||
+         std::any_of(props.input_types.begin(), props.input_types.end(), is_state) ||
+         std::any_of(props.output_types.begin(), props.output_types.end(), is_state);
+}
+
 class Placer {
  public:
   Placer(Graph* graph, const PlaceOptions& options)
@@ -34,6 +43,7 @@ class Placer {
     if (todo_.empty()) return Status();
     MR_RETURN_IF_ERROR(groups_.Build());
     if (options_.costs != nullptr) MR_RETURN_IF_ERROR(AssignByCost(*graph_, options_, &groups_));
+    if (options_.spread_seed != 0) FindState();
     MR_RETURN_IF_ERROR(Choose());
     Commit();
     return Status();
@@ -41,6 +51,8 @@ class Placer {
 
  private:
   Status Choose();
+  void FindState();
+  const Device* Strewn(const Node& node, const std::vector<const Device*>& candidates) const;
   const Device* DeviceOf(const Node& node) const { return groups_.AssignedDevice(groups_.Find(node.id())); }
   const Device* ConsumersDevice(const Node& node) const;
   void Commit();
@@ -49,6 +61,7 @@ class Placer {
   const PlaceOptions& options_;
   ColocationGraph groups_;
   std::vector<Node*> todo_;
+  std::vector<bool> has_state_;  // by group, when nodes are strewn
 };
 
 // The device that all consumers share; null when they don't, or when there are none.
@@ -63,13 +76,28 @@ const Device* Placer::ConsumersDevice(const Node& node) const {
   return device;
 }
 
+void Placer::FindState() {
+  has_state_.resize(static_cast<size_t>(graph_->num_node_ids()));
+  for (const Node* node : todo_) {
+    if (TouchesState(*node)) has_state_[static_cast<size_t>(groups_.Find(node->id()))] = true;
+  }
+}
+
+// Null when the node is not to be strewn.
+const Device* Placer::Strewn(const Node& node, const std::vector<const Device*>& candidates) const {
+  if (options_.spread_seed == 0 || has_state_[static_cast<size_t>(groups_.Find(node.id()))]) return nullptr;
+  size_t n = 1;
+  while (n < candidates.size() && candidates[n]->type() == candidates[0]->type()) ++n;
+  return candidates[Hash64(node.name(), options_.spread_seed) % n];
+}
+
 // Devices are chosen by group; nodes that would rather be near another node may follow it when their group
 // allows.
 Status Placer::Choose() {
   const auto choose = [&](const Node& node, const Device* wish) -> Status {
     MR_ASSIGN_OR_RETURN(const std::vector<const Device*>* candidates, groups_.Candidates(node));
     const Device* chosen = candidates->front();
-    for (const Device* better : {wish, options_.default_device}) {
+    for (const Device* better : {Strewn(node, *candidates), wish, options_.default_device}) {
       if (std::find(candidates->begin(), candidates->end(), better) == candidates->end()) continue;
       chosen = better;
       break;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string_view>
 
@@ -26,6 +27,9 @@ struct PlaceOptions {
       nullptr;  // not null: devices are chosen by simulated execution (cost_placement.h)
   const Device* default_device = nullptr;  // preferred by nodes that are free to choose; null: the fastest
   bool log_device_placement = false;       // one line a node: "name: (Op): /job:…/device:CPU:0"
+  // Not 0: nodes that are free to choose are strewn over all devices of the best type, by this number and
+  // their names; what touches state stays where it would be. For tests.
+  uint64_t spread_seed = 0;
 };
 
 // Gives every node of `graph` that has no assigned device one. Assigned nodes stay where they are and pull
