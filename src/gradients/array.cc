@@ -178,6 +178,7 @@ constexpr Row kRows[] = {
     {"PadV2", PadV2Grad},
     {"PlaceholderWithDefault", PassThrough},
     {"PreventGradient", PreventGradientGrad},
+    {"RefIdentity", PassThrough},
     {"Print", PassThrough},
     {"Reshape", ReshapeGrad},
     {"Reverse", ReverseGrad},

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Arrays of tensors. The gradient of an array is another array under the same index, made by
-// TensorArrayGradV3: what was read is added to it, what was written is read from it. Order is told by the
-// flow: an op's gradient with respect to the flow that it takes is the flow of the gradient array after it
-// was changed.
+// TensorArrayGrad of the same version: what was read is added to it, what was written is read from it. Order
+// is told by the flow: an op's gradient with respect to the flow that it takes is the flow of the gradient
+// array after it was changed.
 #include "gradients/family.h"
 #include "gradients/register.h"
 
@@ -12,19 +12,33 @@ namespace {
 
 // The array of gradients of the one behind input 0, and its flow once `flow` has arrived. All ops of one
 // gradient computation find the same one.
-struct GradientArray {
-  Expr handle;
-  Expr flow;
+class GradientArray {
+ public:
+  GradientArray(GradientContext& c, const Expr& flow)
+      : version_(Version(c.node().op_name())),
+        handle_(Op(StrCat("TensorArrayGrad", version_), {c.input(0), flow}, {{"source", c.scope()}})),
+        // Only the last version hands the flow on. In the others the handle alone tells the order.
+        flow_(version_ == "V3" ? handle_.Sibling(1) : flow) {}
+  // The op "TensorArray<what>" of this version; the handle comes first, the flow last.
+  template <typename... Between>
+  Expr On(const char* what, AttrMap attrs, const Between&... between) const {
+    return Op(StrCat("TensorArray", what, version_), {handle_, between..., flow_}, std::move(attrs));
+  }
+
+ private:
+  static std::string Version(std::string_view op) {
+    const size_t at = op.size() - 2;  // "…V2", "…V3"
+    return op[at] == 'V' ? std::string(op.substr(at)) : "";
+  }
+  const std::string version_;
+  const Expr handle_;
+  const Expr flow_;
 };
-GradientArray GradientOf(GradientContext& c, const Expr& flow) {
-  const Expr handle = Op("TensorArrayGradV3", {c.input(0), flow}, {{"source", c.scope()}});
-  return {handle, handle.Sibling(1)};
-}
 
 // handle, index, flow -> value
 Status ReadGrad(GradientContext& c) {
-  const GradientArray g = GradientOf(c, c.input(2));
-  c.SetInputGrad(2, Op("TensorArrayWriteV3", {g.handle, c.input(1), c.grad(0), g.flow}));
+  const GradientArray g(c, c.input(2));
+  c.SetInputGrad(2, g.On("Write", {}, c.input(1), c.grad(0)));
   return c.status();
 }
 
@@ -32,9 +46,8 @@ Status ReadGrad(GradientContext& c) {
 Status WriteGrad(GradientContext& c) {
   const Expr flow = c.grad(0);
   if (c.wants(2)) {
-    const GradientArray g = GradientOf(c, flow);
-    const Expr dx = Op("TensorArrayReadV3", {g.handle, c.input(1), g.flow}, {{"dtype", c.input(2).dtype()}});
-    c.SetInputGrad(2, dx);
+    const GradientArray g(c, flow);
+    c.SetInputGrad(2, g.On("Read", {{"dtype", c.input(2).dtype()}}, c.input(1)));
   }
   c.SetInputGrad(3, flow);
   return c.status();
@@ -42,8 +55,8 @@ Status WriteGrad(GradientContext& c) {
 
 // handle, indices, flow -> value
 Status GatherGrad(GradientContext& c) {
-  const GradientArray g = GradientOf(c, c.input(2));
-  c.SetInputGrad(2, Op("TensorArrayScatterV3", {g.handle, c.input(1), c.grad(0), g.flow}));
+  const GradientArray g(c, c.input(2));
+  c.SetInputGrad(2, g.On("Scatter", {}, c.input(1), c.grad(0)));
   return c.status();
 }
 
@@ -51,10 +64,8 @@ Status GatherGrad(GradientContext& c) {
 Status ScatterGrad(GradientContext& c) {
   const Expr flow = c.grad(0);
   if (c.wants(2)) {
-    const GradientArray g = GradientOf(c, flow);
-    const Expr dx =
-        Op("TensorArrayGatherV3", {g.handle, c.input(1), g.flow}, {{"dtype", c.input(2).dtype()}});
-    c.SetInputGrad(2, dx);
+    const GradientArray g(c, flow);
+    c.SetInputGrad(2, g.On("Gather", {{"dtype", c.input(2).dtype()}}, c.input(1)));
   }
   c.SetInputGrad(3, flow);
   return c.status();
@@ -64,8 +75,8 @@ Status ScatterGrad(GradientContext& c) {
 Status SplitGrad(GradientContext& c) {
   const Expr flow = c.grad(0);
   if (c.wants(1)) {
-    const GradientArray g = GradientOf(c, flow);
-    c.SetInputGrad(1, Op("TensorArrayConcatV3", {g.handle, g.flow}, {{"dtype", c.input(1).dtype()}}));
+    const GradientArray g(c, flow);
+    c.SetInputGrad(1, g.On("Concat", {{"dtype", c.input(1).dtype()}}));
   }
   c.SetInputGrad(3, flow);
   return c.status();
@@ -74,8 +85,26 @@ Status SplitGrad(GradientContext& c) {
 // handle, flow -> value, lengths
 Status ConcatGrad(GradientContext& c) {
   if (!c.has_grad(0)) return c.status();
-  const GradientArray g = GradientOf(c, c.input(1));
-  c.SetInputGrad(1, Op("TensorArraySplitV3", {g.handle, c.grad(0), c.output(1), g.flow}));
+  const GradientArray g(c, c.input(1));
+  c.SetInputGrad(1, g.On("Split", {}, c.grad(0), c.output(1)));
+  return c.status();
+}
+
+// handle, flow -> value
+Status PackGrad(GradientContext& c) {
+  const GradientArray g(c, c.input(1));
+  c.SetInputGrad(1, g.On("Unpack", {}, c.grad(0)));
+  return c.status();
+}
+
+// handle, value, flow -> flow
+Status UnpackGrad(GradientContext& c) {
+  const Expr flow = c.grad(0);
+  if (c.wants(1)) {
+    const GradientArray g(c, flow);
+    c.SetInputGrad(1, g.On("Pack", {{"dtype", c.input(1).dtype()}}));
+  }
+  c.SetInputGrad(2, flow);
   return c.status();
 }
 
@@ -86,9 +115,16 @@ Status GradGrad(GradientContext& c) {
 }
 
 constexpr gradients::Row kRows[] = {
-    {"TensorArrayConcatV3", ConcatGrad},   {"TensorArrayGatherV3", GatherGrad},
-    {"TensorArrayGradV3", GradGrad},       {"TensorArrayReadV3", ReadGrad},
-    {"TensorArrayScatterV3", ScatterGrad}, {"TensorArraySplitV3", SplitGrad},
+    {"TensorArrayConcat", ConcatGrad},     {"TensorArrayConcatV2", ConcatGrad},
+    {"TensorArrayConcatV3", ConcatGrad},   {"TensorArrayGather", GatherGrad},
+    {"TensorArrayGatherV2", GatherGrad},   {"TensorArrayGatherV3", GatherGrad},
+    {"TensorArrayGradV3", GradGrad},       {"TensorArrayPack", PackGrad},
+    {"TensorArrayRead", ReadGrad},         {"TensorArrayReadV2", ReadGrad},
+    {"TensorArrayReadV3", ReadGrad},       {"TensorArrayScatter", ScatterGrad},
+    {"TensorArrayScatterV2", ScatterGrad}, {"TensorArrayScatterV3", ScatterGrad},
+    {"TensorArraySplit", SplitGrad},       {"TensorArraySplitV2", SplitGrad},
+    {"TensorArraySplitV3", SplitGrad},     {"TensorArrayUnpack", UnpackGrad},
+    {"TensorArrayWrite", WriteGrad},       {"TensorArrayWriteV2", WriteGrad},
     {"TensorArrayWriteV3", WriteGrad},
 };
 

@@ -136,6 +136,41 @@ std::vector<OpBuilder> Loops() {
   };
 }
 
+Status RefSelectShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 0).status());
+  // Known as far as all that may be chosen agree.
+  for (int i = 2; i < c.num_inputs(); ++i) {
+    if (!c.FullyDefined(c.input(i)) || !c.Merge(c.input(1), c.input(i)).ok()) {
+      c.set_output(0, c.UnknownShape());
+      return Status::Ok();
+    }
+  }
+  c.set_output(0, c.FullyDefined(c.input(1)) ? c.input(1) : c.UnknownShape());
+  return Status::Ok();
+}
+
+// References that are handed on.
+std::vector<OpBuilder> References() {
+  constexpr OpTraits kHandsOn{.cheap = true, .never_fold = true};
+  return {
+      OpBuilder("RefSelect")
+          .Input("index: int32")
+          .Input("inputs: Ref(N * T)")
+          .Output("output: Ref(T)")
+          .Attr(kAnyType)
+          .Attr("N: int >= 1")
+          .Shape(RefSelectShape)
+          .Traits(kHandsOn),
+      OpBuilder("RefIdentity")
+          .Input("input: Ref(T)")
+          .Output("output: Ref(T)")
+          .Attr(kAnyType)
+          .AllowsUninitializedInput()
+          .Shape(ForwardShape)
+          .Traits(kHandsOn),
+  };
+}
+
 std::vector<OpBuilder> Triggers() {
   return {
       OpBuilder("ControlTrigger")
@@ -155,7 +190,7 @@ std::vector<OpBuilder> Triggers() {
 namespace millrace {
 
 Status RegisterControlFlowOps(OpRegistry& registry) {
-  for (const auto part : {ops::Branching, ops::Loops, ops::Triggers}) {
+  for (const auto part : {ops::Branching, ops::Loops, ops::References, ops::Triggers}) {
     MR_RETURN_IF_ERROR(ops::RegisterEach(registry, part()));
   }
   return Status::Ok();

@@ -92,6 +92,58 @@ std::vector<OpBuilder> StagingOps() {
   };
 }
 
+// Indices name the components that the values are; one of them may come without a key.
+Status MapGetShape(InferenceContext& c) {
+  const int indices = c.num_inputs() - 1;
+  if (indices > 0) MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 0).status());
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(indices), 1).status());
+  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, c.UnknownShape());
+  if (indices == 0) c.set_output(0, c.Scalar());
+  return Status();
+}
+
+Status MapStageShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 0).status());
+  return c.WithRank(c.input(1), 1).status();
+}
+
+std::vector<OpBuilder> MapStagingOps() {
+  std::vector<OpBuilder> ops;
+  for (const std::string prefix : {"Map", "OrderedMap"}) {
+    const auto op = [&](const char* name) {
+      return OpBuilder(prefix + name)
+          .Attr("capacity: int >= 0 = 0")
+          .Attr("memory_limit: int >= 0 = 0")
+          .Stateful()
+          .Traits(kEffect);
+    };
+    const auto place = [](OpBuilder& builder) {
+      return builder.Attr("container: string = ''").Attr("shared_name: string = ''");
+    };
+    const auto get = [&](OpBuilder builder) {
+      return place(builder.Input("indices: int32")
+                       .Output("values: dtypes")
+                       .Attr("dtypes: list(type) >= 1")
+                       .Shape(MapGetShape));
+    };
+    const auto state = [&](const char* name) { return op(name).Attr("dtypes: list(type)"); };
+    ops.push_back(place(state("Stage")
+                            .Input("key: int64")
+                            .Input("indices: int32")
+                            .Input("values: fake_dtypes")
+                            .Attr("fake_dtypes: list(type) >= 1")
+                            .Shape(MapStageShape)));
+    ops.push_back(get(op("Unstage").Input("key: int64")));
+    ops.push_back(get(op("UnstageNoKey").Output("key: int64")));
+    ops.push_back(get(op("Peek").Input("key: int64")));
+    for (const char* name : {"Size", "IncompleteSize"}) {
+      ops.push_back(place(state(name).Output("size: int32").Shape(shape_fns::Scalar)));
+    }
+    ops.push_back(place(state("Clear").Shape(shape_fns::NoOutputs)));
+  }
+  return ops;
+}
+
 std::vector<OpBuilder> MutexOps() {
   return {
       HandleNode("MutexV2", "resource", true).Attr("container: string = ''").Attr("shared_name: string = ''"),
@@ -161,7 +213,8 @@ std::vector<OpBuilder> AccumulatorOps() {
 namespace millrace {
 
 Status RegisterCoordinationOps(OpRegistry& registry) {
-  for (const auto family : {ops::BarrierOps, ops::StagingOps, ops::MutexOps, ops::AccumulatorOps}) {
+  for (const auto family :
+       {ops::BarrierOps, ops::StagingOps, ops::MapStagingOps, ops::MutexOps, ops::AccumulatorOps}) {
     MR_RETURN_IF_ERROR(ops::RegisterEach(registry, family()));
   }
   return Status::Ok();

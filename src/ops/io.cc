@@ -106,6 +106,17 @@ std::vector<OpBuilder> IoOps() {
                     .Output("filenames: string")
                     .Shape(MatchingFilesShape)
                     .Traits(kEffect));
+  ops.push_back(OpBuilder("ShardedFilename")
+                    .Input("basename: string")
+                    .Input("shard: int32")
+                    .Input("num_shards: int32")
+                    .Output("filename: string")
+                    .Shape(FileShape));
+  ops.push_back(OpBuilder("ShardedFilespec")
+                    .Input("basename: string")
+                    .Input("num_shards: int32")
+                    .Output("filename: string")
+                    .Shape(FileShape));
   return ops;
 }
 

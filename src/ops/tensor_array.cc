@@ -7,8 +7,10 @@
 namespace millrace::ops {
 namespace {
 
+Status CheckScalar(InferenceContext& c, int i) { return c.WithRank(c.input(i), 0).status(); }
+
 Status ArrayShape(InferenceContext& c) {
-  MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 0).status());
+  MR_RETURN_IF_ERROR(CheckScalar(c, 0));
   c.set_output(0, c.Scalar());
   c.set_output(1, c.Scalar());
   MR_ASSIGN_OR_RETURN(const DataType dtype, c.Attr<DataType>("dtype"));
@@ -19,7 +21,18 @@ Status ArrayShape(InferenceContext& c) {
   return Status();
 }
 
-Status CheckScalar(InferenceContext& c, int i) { return c.WithRank(c.input(i), 0).status(); }
+// Of the versions whose handles are names.
+Status NamedArrayShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(CheckScalar(c, 0));
+  c.set_output(0, c.Vector(2));
+  return Status();
+}
+
+Status NamedGradShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(CheckScalar(c, 1));
+  c.set_output(0, c.Vector(2));
+  return Status();
+}
 
 Status GradShape(InferenceContext& c) {
   MR_RETURN_IF_ERROR(CheckScalar(c, 1));
@@ -104,11 +117,78 @@ Status SizeShape(InferenceContext& c) {
   return Status();
 }
 
-// An op on the array behind input 0.
-OpBuilder OnArray(const char* name) { return OpBuilder(name).Input("handle: resource").Stateful(); }
+Status PackShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(CheckScalar(c, 1));
+  MR_ASSIGN_OR_RETURN(const PartialShape partial, c.Attr<PartialShape>("element_shape"));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle element, c.MakeShapeFromPartial(partial));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.Concatenate(c.Vector(c.UnknownDim()), element));
+  c.set_output(0, out);
+  return Status();
+}
+
+Status UnpackShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRankAtLeast(c.input(1), 1).status());
+  MR_RETURN_IF_ERROR(CheckScalar(c, 2));
+  c.set_output(0, c.Scalar());
+  return Status();
+}
+
+// The versions of ops on arrays and stacks differ in the form of the handle: a reference to the strings
+// container and name, the two strings, a resource.
+struct Version {
+  const char* suffix;
+  const char* handle_type;
+};
+constexpr Version kByReference{"", "Ref(string)"};
+constexpr Version kByName{"V2", "string"};
+constexpr Version kByResource{"V3", "resource"};
+
+bool IsResource(const Version& v) { return std::string_view(v.handle_type) == "resource"; }
+
+// An op on what is behind input 0.
+OpBuilder On(const Version& v, const char* name) {
+  OpBuilder op(StrCat(name, v.suffix));
+  op.Input(StrCat("handle: ", v.handle_type));
+  if (IsResource(v)) op.Stateful();
+  return op;
+}
+OpBuilder OnArray(const Version& v, const char* name, int deprecated = 16) {
+  OpBuilder op = On(v, name);
+  if (v.suffix[0] == '\0') op.Deprecated(deprecated, StrCat("Use ", name, "V3"));
+  return op;
+}
+
+OpBuilder NamedArray(const Version& v) {
+  const bool first = v.suffix[0] == '\0';
+  OpBuilder op(StrCat("TensorArray", v.suffix));
+  op.Input("size: int32").Output(StrCat("handle: ", v.handle_type)).Attr("dtype: type");
+  if (!first) op.Attr("element_shape: shape = { unknown_rank: true }");
+  op.Attr("dynamic_size: bool = false")
+      .Attr("clear_after_read: bool = true")
+      .Attr("tensor_array_name: string = ''");
+  if (first) {
+    op.Attr("element_shape: shape = { unknown_rank: true }").Deprecated(16, "Use TensorArrayV3");
+  }
+  return op.Stateful().Shape(NamedArrayShape).Traits(kCheap);
+}
+
+OpBuilder NamedGrad(const Version& v) {
+  OpBuilder op(StrCat("TensorArrayGrad", v.suffix));
+  op.Input("handle: string")
+      .Input("flow_in: float")
+      .Output(StrCat("grad_handle: ", v.handle_type))
+      .Attr("source: string")
+      .Stateful()
+      .Shape(NamedGradShape)
+      .Traits(kCheap);
+  if (v.suffix[0] == '\0') op.Deprecated(16, "Use TensorArrayGradV3");
+  return op;
+}
 
 std::vector<OpBuilder> Arrays() {
   return {
+      NamedArray(kByReference),
+      NamedArray(kByName),
       OpBuilder("TensorArrayV3")
           .Input("size: int32")
           .Output("handle: resource")
@@ -122,40 +202,38 @@ std::vector<OpBuilder> Arrays() {
           .Stateful()
           .Shape(ArrayShape)
           .Traits(kCheap),
-      OnArray("TensorArrayGradV3")
+      NamedGrad(kByReference),
+      NamedGrad(kByName),
+      OnArray(kByResource, "TensorArrayGrad")
           .Input("flow_in: float")
           .Output("grad_handle: resource")
           .Output("flow_out: float")
           .Attr("source: string")
           .Shape(GradShape)
           .Traits(kCheap),
-      OnArray("TensorArrayGradWithShape")
+      OpBuilder("TensorArrayGradWithShape")
+          .Input("handle: resource")
           .Input("flow_in: float")
           .Input("shape_to_prepend: int32")
           .Output("grad_handle: resource")
           .Output("flow_out: float")
           .Attr("source: string")
+          .Stateful()
           .Shape(GradShape)
           .Traits(kCheap),
-      OnArray("TensorArraySizeV3")
-          .Input("flow_in: float")
-          .Output("size: int32")
-          .Shape(SizeShape)
-          .Traits(kCheap),
-      OnArray("TensorArrayCloseV3").Shape(shape_fns::NoOutputs).Traits(kEffect),
   };
 }
 
-std::vector<OpBuilder> Elements() {
+std::vector<OpBuilder> Elements(const Version& v) {
   return {
-      OnArray("TensorArrayReadV3")
+      OnArray(v, "TensorArrayRead")
           .Input("index: int32")
           .Input("flow_in: float")
           .Output("value: dtype")
           .Attr("dtype: type")
           .Shape(ReadShape)
-          .Traits(kAliasing),
-      OnArray("TensorArrayWriteV3")
+          .Traits({.cheap = true, .aliasing = true, .has_side_effects = !IsResource(v)}),
+      OnArray(v, "TensorArrayWrite")
           .Input("index: int32")
           .Input("value: T")
           .Input("flow_in: float")
@@ -163,14 +241,15 @@ std::vector<OpBuilder> Elements() {
           .Attr(kAnyType)
           .Shape(WriteShape)
           .Traits({.cheap = true, .has_side_effects = true}),
-      OnArray("TensorArrayGatherV3")
+      OnArray(v, "TensorArrayGather")
           .Input("indices: int32")
           .Input("flow_in: float")
           .Output("value: dtype")
           .Attr("dtype: type")
           .Attr("element_shape: shape = { unknown_rank: true }")
-          .Shape(GatherShape),
-      OnArray("TensorArrayScatterV3")
+          .Shape(GatherShape)
+          .Traits({.has_side_effects = !IsResource(v)}),
+      OnArray(v, "TensorArrayScatter", 19)
           .Input("indices: int32")
           .Input("value: T")
           .Input("flow_in: float")
@@ -178,7 +257,7 @@ std::vector<OpBuilder> Elements() {
           .Attr(kAnyType)
           .Shape(ScatterShape)
           .Traits(kEffect),
-      OnArray("TensorArraySplitV3")
+      OnArray(v, "TensorArraySplit")
           .Input("value: T")
           .Input("lengths: int64")
           .Input("flow_in: float")
@@ -186,13 +265,42 @@ std::vector<OpBuilder> Elements() {
           .Attr(kAnyType)
           .Shape(SplitShape)
           .Traits(kEffect),
-      OnArray("TensorArrayConcatV3")
+      OnArray(v, "TensorArrayConcat")
           .Input("flow_in: float")
           .Output("value: dtype")
           .Output("lengths: int64")
           .Attr("dtype: type")
           .Attr("element_shape_except0: shape = { unknown_rank: true }")
-          .Shape(ConcatShape),
+          .Shape(ConcatShape)
+          .Traits({.has_side_effects = !IsResource(v)}),
+      OnArray(v, "TensorArraySize")
+          .Input("flow_in: float")
+          .Output("size: int32")
+          .Shape(SizeShape)
+          .Traits({.cheap = true, .has_side_effects = !IsResource(v)}),
+      OnArray(v, "TensorArrayClose").Shape(shape_fns::NoOutputs).Traits(kEffect),
+  };
+}
+
+// What only the first version has.
+std::vector<OpBuilder> WholeArrays() {
+  return {
+      On(kByReference, "TensorArrayPack")
+          .Input("flow_in: float")
+          .Output("value: dtype")
+          .Attr("dtype: type")
+          .Attr("element_shape: shape = { unknown_rank: true }")
+          .Deprecated(16, "Use TensorArrayGatherV3 with RangeOp")
+          .Shape(PackShape)
+          .Traits(kEffect),
+      On(kByReference, "TensorArrayUnpack")
+          .Input("value: T")
+          .Input("flow_in: float")
+          .Output("flow_out: float")
+          .Attr(kAnyType)
+          .Deprecated(20, "Use TensorArrayScatterV3 with RangeOp")
+          .Shape(UnpackShape)
+          .Traits(kEffect),
   };
 }
 
@@ -203,34 +311,40 @@ Status PushShape(InferenceContext& c) {
 }
 
 Status StackShape(InferenceContext& c) {
+  if (c.num_inputs() == 0) {
+    c.set_output(0, c.Vector(2));
+    return Status();
+  }
   MR_RETURN_IF_ERROR(CheckScalar(c, 0));
   c.set_output(0, c.Scalar());
   return Status();
 }
 
-std::vector<OpBuilder> Stacks() {
+// `v` has the suffix of the stacks' second version for resources.
+std::vector<OpBuilder> Stacks(const Version& v) {
+  OpBuilder stack(StrCat("Stack", v.suffix));
+  if (IsResource(v)) stack.Input("max_size: int32");
+  stack.Output(StrCat("handle: ", v.handle_type))
+      .Attr("elem_type: type")
+      .Attr("stack_name: string = ''")
+      .Stateful()
+      .Shape(StackShape)
+      .Traits(kCheap);
   return {
-      OpBuilder("StackV2")
-          .Input("max_size: int32")
-          .Output("handle: resource")
-          .Attr("elem_type: type")
-          .Attr("stack_name: string = ''")
-          .Stateful()
-          .Shape(StackShape)
-          .Traits(kCheap),
-      OnArray("StackPushV2")
+      stack,
+      On(v, "StackPush")
           .Input("elem: T")
           .Output("output: T")
           .Attr(kAnyType)
           .Attr("swap_memory: bool = false")
           .Shape(PushShape)
           .Traits({.cheap = true, .aliasing = true, .has_side_effects = true}),
-      OnArray("StackPopV2")
+      On(v, "StackPop")
           .Output("elem: elem_type")
           .Attr("elem_type: type")
           .Shape(shape_fns::Unknown)
           .Traits({.cheap = true, .has_side_effects = true}),
-      OnArray("StackCloseV2").Shape(shape_fns::NoOutputs).Traits(kEffect),
+      On(v, "StackClose").Shape(shape_fns::NoOutputs).Traits(kEffect),
   };
 }
 
@@ -240,8 +354,14 @@ std::vector<OpBuilder> Stacks() {
 namespace millrace {
 
 Status RegisterTensorArrayOps(OpRegistry& registry) {
-  for (const auto part : {ops::Arrays, ops::Elements, ops::Stacks}) {
-    MR_RETURN_IF_ERROR(ops::RegisterEach(registry, part()));
+  using ops::RegisterEach;
+  MR_RETURN_IF_ERROR(RegisterEach(registry, ops::Arrays()));
+  for (const ops::Version& v : {ops::kByReference, ops::kByName, ops::kByResource}) {
+    MR_RETURN_IF_ERROR(RegisterEach(registry, ops::Elements(v)));
+  }
+  MR_RETURN_IF_ERROR(RegisterEach(registry, ops::WholeArrays()));
+  for (const ops::Version& v : {ops::kByReference, ops::Version{"V2", "resource"}}) {
+    MR_RETURN_IF_ERROR(RegisterEach(registry, ops::Stacks(v)));
   }
   return Status();
 }

@@ -80,6 +80,13 @@ TEST_F(VariableGradientTest, OfAReadOfAReferenceVariable) {
   Check(read, assign, SumOfSquares(read * read), Values({3}));
 }
 
+TEST_F(VariableGradientTest, ThroughAReferenceThatIsHandedOn) {
+  const Expr variable = Node("VariableV2", {{"dtype", DataType::kDouble}, {"shape", PartialShape({3})}});
+  const Expr assign = Op("Assign", {variable, Placeholder("value", {3})});
+  const Expr same = Op("RefIdentity", variable);
+  Check(variable, assign, SumOfSquares(Op("Mul", {same, same})), Values({3}));
+}
+
 class ResourceGradientTest : public VariableGradientTest {
  protected:
   void Make(const TensorShape& shape) {

@@ -86,6 +86,7 @@ const std::set<std::string>& TestedElsewhere() {
       "Case", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessIf", "StatelessWhile",
       "SymbolicGradient", "While", "_ArrayToList", "_ListToArray", "PreventGradient", "ReadVariableOp",
       "ResourceGather",  // gradient_variables_test.cc
+      "RefIdentity",     // gradient_variables_test.cc
                          // tests/session/while_gradient_test.cc
       "Merge", "RefMerge", "RefSwitch", "Switch"};
   return *ops;

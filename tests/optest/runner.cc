@@ -218,20 +218,22 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
       // tests/session/control_flow_test.cc: the executor does their work
       "Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit", "NextIteration",
       "RefNextIteration", "LoopCond", "PlaceholderV2",
+      // tests/session/reference_test.cc
+      "RefIdentity", "RefSelect", "Abort",
+      // tests/session/legacy_handles_test.cc
+      "Stack", "StackPush", "StackPop", "StackClose",
       // tests/session/tensor_array_test.cc, with the order that rows lack
-      "StackV2", "StackPushV2", "StackPopV2", "StackCloseV2", "TensorArrayV3", "TensorArrayGradV3",
-      "TensorArrayGradWithShape", "TensorArrayReadV3", "TensorArrayWriteV3", "TensorArrayGatherV3",
-      "TensorArrayScatterV3", "TensorArraySplitV3", "TensorArrayConcatV3", "TensorArraySizeV3",
-      "TensorArrayCloseV3", "Case", "FakeParam", "For", "If", "PartitionedCall", "RemoteCall",
-      "StatefulPartitionedCall", "StatelessIf", "StatelessWhile", "SymbolicGradient", "While",
+      "StackV2", "StackPushV2", "StackPopV2", "StackCloseV2", "Case", "FakeParam", "For", "If",
+      "PartitionedCall", "RemoteCall", "StatefulPartitionedCall", "StatelessIf", "StatelessWhile",
+      "SymbolicGradient", "While",
       "_WhileGrad",  // tests/session/function_test, function_gradient_test
       "_ArrayToList",
       "_ListToArray",  // kernels_test
   };
-  // State that ops of several steps share: tests/session.
+  // State that ops of a step or of several share: tests/session.
   const auto shares_state = [](const std::string& op) {
-    for (const char* part : {"Queue", "Barrier", "Stage", "stage", "Mutex", "Accumulator", "Table", "Reader",
-                             "ReadFile", "WriteFile", "MatchingFiles"}) {
+    for (const char* part : {"TensorArray", "Map", "Queue", "Barrier", "Stage", "stage", "Mutex",
+                             "Accumulator", "Table", "Reader", "ReadFile", "WriteFile", "MatchingFiles"}) {
       if (op.find(part) != std::string::npos) return true;
     }
     return false;

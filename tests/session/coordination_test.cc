@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "tensor/testing.h"
-#include "tests/session/def_builder.h"
+#include "tests/session/state_testing.h"
 
 namespace millrace {
 namespace {
@@ -25,36 +25,7 @@ void Type(tensorflow::NodeDef* node, const char* attr, DataType type) {
   (*node->mutable_attr())[attr].set_type(static_cast<tensorflow::DataType>(type));
 }
 
-// A graph whose session is made by the first use.
-class CoordinationTest : public ::testing::Test {
- protected:
-  Session& session() {
-    if (session_ == nullptr) session_ = SessionWith(graph_);
-    return *session_;
-  }
-  Status Do(const std::string& target, const Session::Feeds& feeds = {}) {
-    return session().Run(feeds, {}, {target}, nullptr);
-  }
-  Status DoFor(int64_t timeout_ms, const std::string& target, const Session::Feeds& feeds = {}) {
-    RunOptions options;
-    options.timeout_in_ms = timeout_ms;
-    return session().Run(options, feeds, {}, {target}, nullptr, nullptr);
-  }
-  StatusOr<std::vector<Tensor>> Get(const std::vector<std::string>& fetches,
-                                    const Session::Feeds& feeds = {}) {
-    std::vector<Tensor> out;
-    MR_RETURN_IF_ERROR(session().Run(feeds, fetches, {}, &out));
-    return out;
-  }
-  int32_t Count(const std::string& fetch) {
-    const auto out = Get({fetch});
-    EXPECT_TRUE(out.ok()) << out.status();
-    return out.ok() ? (*out)[0].scalar<int32_t>() : -1;
-  }
-
-  DefBuilder graph_;
-  std::unique_ptr<Session> session_;
-};
+using CoordinationTest = StateTest;
 
 class BarrierTest : public CoordinationTest {
  protected:

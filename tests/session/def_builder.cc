@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "op/attr_codec.h"
 #include "tensor/tensor_codec.h"
 
 namespace millrace {
@@ -16,6 +17,13 @@ tensorflow::NodeDef* DefBuilder::Add(const std::string& name, const std::string&
   node->set_name(name);
   node->set_op(op);
   for (const std::string& input : inputs) node->add_input(input);
+  return node;
+}
+
+tensorflow::NodeDef* DefBuilder::Node(const std::string& name, const std::string& op,
+                                      const std::vector<std::string>& inputs, const AttrMap& attrs) {
+  tensorflow::NodeDef* node = Add(name, op, inputs);
+  AttrMapToProto(attrs, node->mutable_attr());
   return node;
 }
 

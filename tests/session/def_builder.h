@@ -9,6 +9,7 @@
 #include "graph/function_def_builder.h"
 #include "millrace/session.h"
 #include "millrace/tensor.h"
+#include "op/attr_value.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace millrace {
@@ -19,6 +20,8 @@ class DefBuilder {
   // Inputs are spelled as in a GraphDef: "x", "x:1", "^x". Returns the new node for further attributes.
   tensorflow::NodeDef* Add(const std::string& name, const std::string& op,
                            const std::vector<std::string>& inputs);
+  tensorflow::NodeDef* Node(const std::string& name, const std::string& op,
+                            const std::vector<std::string>& inputs, const AttrMap& attrs);
   // An op whose attr T is float.
   tensorflow::NodeDef* Float(const std::string& name, const std::string& op,
                              const std::vector<std::string>& inputs);

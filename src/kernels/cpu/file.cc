@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole files by name.
 #include <algorithm>
+#include <cstdio>
 
 #include "base/env.h"
 #include "io/match_files.h"
@@ -68,12 +69,38 @@ class MatchingFilesKernel final : public OpKernel {
   }
 };
 
+// "<base>-00001-of-00004", and with "?????" for all shards.
+class ShardedNameKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const int last = num_inputs() - 1;
+    for (int i = 0; i <= last; ++i)
+      MR_RETURN_IF_ERROR(CheckScalar(context.input(i), kWhat[i == last ? 2 : i]));
+    const auto five_digits = [&](int input) {
+      char text[16];
+      std::snprintf(text, sizeof text, "%05d", context.input(input).scalar<int32_t>());
+      return std::string(text);
+    };
+    const std::string shard = last == 1 ? std::string(5, '?') : five_digits(1);
+    MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, TensorShape()));
+    out->scalar<std::string>() =
+        StrCat(context.input(0).scalar<std::string>(), "-", shard, "-of-", five_digits(last));
+    return Status();
+  }
+
+ private:
+  static constexpr const char* kWhat[] = {"basename", "shard", "num_shards"};
+};
+
 }  // namespace
 
 void RegisterFileKernels(KernelRegistry& registry) {
   registry.Register<ReadFileKernel>(KernelDef("ReadFile"));
   registry.Register<WriteFileKernel>(KernelDef("WriteFile"));
   registry.Register<MatchingFilesKernel>(KernelDef("MatchingFiles"));
+  registry.Register<ShardedNameKernel>(KernelDef("ShardedFilename"));
+  registry.Register<ShardedNameKernel>(KernelDef("ShardedFilespec"));
 }
 
 }  // namespace millrace

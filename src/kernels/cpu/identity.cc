@@ -105,7 +105,8 @@ class CheckNumericsKernel final : public OpKernel {
 }  // namespace
 
 void RegisterIdentityKernels(KernelRegistry& registry) {
-  for (const char* op : {"Identity", "StopGradient", "PreventGradient", "PlaceholderWithDefault"}) {
+  for (const char* op :
+       {"Identity", "StopGradient", "PreventGradient", "PlaceholderWithDefault", "RefIdentity"}) {
     registry.Register<IdentityKernel>(KernelDef(op));
   }
   registry.Register<IdentityNKernel>(KernelDef("IdentityN"));

@@ -21,6 +21,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterGatherKernels(registry);
   RegisterIdentityKernels(registry);
   RegisterLoggingKernels(registry);
+  RegisterMapStagingKernels(registry);
   RegisterMutexKernels(registry);
   RegisterNnKernels(registry);
   RegisterOneHotKernels(registry);

@@ -23,6 +23,7 @@ void RegisterFileKernels(KernelRegistry& registry);
 void RegisterGatherKernels(KernelRegistry& registry);
 void RegisterIdentityKernels(KernelRegistry& registry);
 void RegisterLoggingKernels(KernelRegistry& registry);
+void RegisterMapStagingKernels(KernelRegistry& registry);
 void RegisterMutexKernels(KernelRegistry& registry);
 void RegisterOneHotKernels(KernelRegistry& registry);
 void RegisterPadKernels(KernelRegistry& registry);

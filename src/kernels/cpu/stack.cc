@@ -5,7 +5,7 @@
 
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/register.h"
-#include "kernels/cpu/variable_util.h"
+#include "kernels/cpu/step_resource.h"
 
 namespace millrace {
 namespace {
@@ -63,18 +63,8 @@ class TensorStack final : public Resource {
   std::vector<Tensor> values_ MR_GUARDED_BY(mu_);
 };
 
-StatusOr<ResourceManager*> StepContainer(const KernelContext& context) {
-  ResourceManager* container = context.step().step_resources;
-  if (container == nullptr) {
-    return errors::Internal("Op ", context.kernel().op_name(), " runs in a step without a container");
-  }
-  return container;
-}
-
 StatusOr<RefPtr<TensorStack>> FindStack(const KernelContext& context) {
-  MR_ASSIGN_OR_RETURN(ResourceManager * container, StepContainer(context));
-  MR_ASSIGN_OR_RETURN(const ResourceHandle* handle, HandleInput(context, 0));
-  return container->LookupHandle<TensorStack>(*handle);
+  return FindStepResource<TensorStack>(context, 0, "Stack handle must have two elements, but had shape: ");
 }
 
 class StackKernel final : public OpKernel {
@@ -87,17 +77,19 @@ class StackKernel final : public OpKernel {
   }
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(ResourceManager * container, StepContainer(context));
-    const Tensor& max_size = context.input(0);
-    if (!max_size.shape().IsScalar()) {
-      return errors::InvalidArgument("Stack size must be a scalar, but had shape: ", max_size.shape());
+    int64_t max_size = -1;
+    if (num_inputs() > 0) {
+      const Tensor& given = context.input(0);
+      if (!given.shape().IsScalar()) {
+        return errors::InvalidArgument("Stack size must be a scalar, but had shape: ", given.shape());
+      }
+      max_size = given.scalar<int32_t>();
     }
     static std::atomic<int64_t> counter{0};
     const std::string unique = StrCat(stack_name_, "_", counter.fetch_add(1, std::memory_order_relaxed));
-    MR_RETURN_IF_ERROR(container->Create(
-        kContainer, unique, MakeRef<TensorStack>(unique, elem_type_, max_size.scalar<int32_t>())));
-    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, TensorShape()));
-    out->scalar<ResourceHandle>() = container->MakeHandle<TensorStack>(kContainer, unique);
-    return Status();
+    MR_RETURN_IF_ERROR(
+        container->Create(kContainer, unique, MakeRef<TensorStack>(unique, elem_type_, max_size)));
+    return SetStepHandle<TensorStack>(context, 0, kContainer, unique);
   }
 
  private:
@@ -148,10 +140,12 @@ class StackCloseKernel final : public OpKernel {
 }  // namespace
 
 void RegisterStackKernels(KernelRegistry& registry) {
-  registry.Register<StackKernel>(KernelDef("StackV2"));
-  registry.Register<StackPushKernel>(KernelDef("StackPushV2"));
-  registry.Register<StackPopKernel>(KernelDef("StackPopV2"));
-  registry.Register<StackCloseKernel>(KernelDef("StackCloseV2"));
+  for (const char* version : {"", "V2"}) {
+    registry.Register<StackKernel>(KernelDef(StrCat("Stack", version)));
+    registry.Register<StackPushKernel>(KernelDef(StrCat("StackPush", version)));
+    registry.Register<StackPopKernel>(KernelDef(StrCat("StackPop", version)));
+    registry.Register<StackCloseKernel>(KernelDef(StrCat("StackClose", version)));
+  }
 }
 
 }  // namespace millrace

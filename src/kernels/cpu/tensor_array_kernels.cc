@@ -1,32 +1,23 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// TensorArrayV3 and the ops on it.
+// Tensor arrays and the ops on them, in the three versions that differ in the form of the handle.
 #include <atomic>
 #include <limits>
 
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/move.h"
 #include "kernels/cpu/register.h"
+#include "kernels/cpu/step_resource.h"
 #include "kernels/cpu/tensor_array.h"
-#include "kernels/cpu/variable_util.h"
 
 namespace millrace {
 namespace {
 
 constexpr char kContainer[] = "_tensor_arrays";
 
-StatusOr<ResourceManager*> StepContainer(const KernelContext& context) {
-  ResourceManager* container = context.step().step_resources;
-  if (container == nullptr) {
-    return errors::Internal("Op ", context.kernel().op_name(), " runs in a step without a container");
-  }
-  return container;
-}
-
 StatusOr<RefPtr<TensorArray>> FindArray(const KernelContext& context) {
-  MR_ASSIGN_OR_RETURN(ResourceManager * container, StepContainer(context));
-  MR_ASSIGN_OR_RETURN(const ResourceHandle* handle, HandleInput(context, 0));
-  return container->LookupHandle<TensorArray>(*handle);
+  return FindStepResource<TensorArray>(context, 0,
+                                       "Tensor array handle must be 2-element vector, but had shape: ");
 }
 
 Status CheckDtype(const TensorArray& array, DataType dtype, std::string_view wants) {
@@ -36,10 +27,8 @@ Status CheckDtype(const TensorArray& array, DataType dtype, std::string_view wan
                                  DataTypeName(dtype), ".");
 }
 
-Status SetHandle(KernelContext& context, ResourceManager& container, const std::string& name) {
-  MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, TensorShape()));
-  out->scalar<ResourceHandle>() = container.MakeHandle<TensorArray>(kContainer, name);
-  return Status();
+Status SetHandle(KernelContext& context, const std::string& name) {
+  return SetStepHandle<TensorArray>(context, 0, kContainer, name);
 }
 
 // The elements of an int32 or int64 vector, and how many there are.
@@ -60,7 +49,9 @@ class TensorArrayKernel final : public OpKernel {
       : OpKernel(c), name_(c.Attr<std::string>("tensor_array_name")) {
     options_.dtype = c.Attr<DataType>("dtype");
     options_.element_shape = c.Attr<PartialShape>("element_shape");
-    options_.identical_element_shapes = c.Attr<bool>("identical_element_shapes");
+    if (c.HasAttr("identical_element_shapes")) {
+      options_.identical_element_shapes = c.Attr<bool>("identical_element_shapes");
+    }
     options_.dynamic_size = c.Attr<bool>("dynamic_size");
     options_.clear_after_read = c.Attr<bool>("clear_after_read");
     if (name_.empty()) name_ = name();
@@ -79,8 +70,8 @@ class TensorArrayKernel final : public OpKernel {
     const std::string unique = StrCat(name_, "_", counter.fetch_add(1, std::memory_order_relaxed));
     MR_RETURN_IF_ERROR(
         container->Create(kContainer, unique, MakeRef<TensorArray>(unique, std::move(options))));
-    MR_RETURN_IF_ERROR(SetHandle(context, *container, unique));
-    context.set_output(1, Tensor::Scalar(0.0f));
+    MR_RETURN_IF_ERROR(SetHandle(context, unique));
+    if (num_outputs() > 1) context.set_output(1, Tensor::Scalar(0.0f));
     return Status();
   }
 
@@ -89,7 +80,7 @@ class TensorArrayKernel final : public OpKernel {
   std::string name_;
 };
 
-// TensorArrayGradV3 and TensorArrayGradWithShape.
+// TensorArrayGrad and TensorArrayGradWithShape.
 class TensorArrayGradKernel final : public OpKernel {
  public:
   explicit TensorArrayGradKernel(KernelConstruction& c)
@@ -105,8 +96,8 @@ class TensorArrayGradKernel final : public OpKernel {
     }
     const auto create = [&] { return array->MakeGradient(name, prepend); };
     MR_RETURN_IF_ERROR(container->LookupOrCreate<TensorArray>(kContainer, name, create).status());
-    MR_RETURN_IF_ERROR(SetHandle(context, *container, name));
-    context.set_output(1, context.TakeInput(1));
+    MR_RETURN_IF_ERROR(SetHandle(context, name));
+    if (num_outputs() > 1) context.set_output(1, context.TakeInput(1));
     return Status();
   }
 
@@ -181,21 +172,25 @@ class Joiner {
   std::vector<Tensor> elements_;
 };
 
+// TensorArrayGather, and TensorArrayPack, which takes all elements.
 class TensorArrayGatherKernel final : public OpKernel {
  public:
   explicit TensorArrayGatherKernel(KernelConstruction& c)
       : OpKernel(c),
         dtype_(c.Attr<DataType>("dtype")),
-        element_shape_(c.Attr<PartialShape>("element_shape")) {}
+        element_shape_(c.Attr<PartialShape>("element_shape")),
+        all_(num_inputs() == 2) {}
   Status Compute(KernelContext& context) override {
-    const Tensor& indices = context.input(1);
-    MR_RETURN_IF_ERROR(CheckVector(indices, "indices"));
+    if (!all_) MR_RETURN_IF_ERROR(CheckVector(context.input(1), "indices"));
     MR_ASSIGN_OR_RETURN(const RefPtr<TensorArray> array, FindArray(context));
     MR_RETURN_IF_ERROR(CheckDtype(*array, dtype_, "requested dtype"));
     MR_RETURN_IF_ERROR(array->MergeElementShape(element_shape_));
-    if (indices.num_elements() == 0) return GatherNothing(context, *array);
+    MR_ASSIGN_OR_RETURN(const int64_t size, array->Size());
+    const int64_t count = all_ ? size : context.input(1).num_elements();
+    if (count == 0) return GatherNothing(context, *array);
     Joiner joiner(context, dtype_);
-    for (const int32_t index : indices.flat<int32_t>()) {
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t index = all_ ? i : context.input(1).data<int32_t>()[i];
       MR_ASSIGN_OR_RETURN(Tensor element, array->Read(context, index));
       joiner.elements().push_back(std::move(element));
     }
@@ -205,7 +200,7 @@ class TensorArrayGatherKernel final : public OpKernel {
       return errors::InvalidArgument("TensorArray has inconsistent shapes.  Index 0 has shape: ", shape,
                                      " but index ", i, " has shape: ", joiner.elements()[i].shape());
     }
-    MR_ASSIGN_OR_RETURN(const TensorShape joined, Joined(indices.num_elements(), shape));
+    MR_ASSIGN_OR_RETURN(const TensorShape joined, Joined(count, shape));
     return joiner.Join(joined);
   }
 
@@ -229,6 +224,7 @@ class TensorArrayGatherKernel final : public OpKernel {
 
   const DataType dtype_;
   const PartialShape element_shape_;
+  const bool all_;
 };
 
 class TensorArrayConcatKernel final : public OpKernel {
@@ -343,6 +339,33 @@ class TensorArrayScatterKernel final : public OpKernel {
   }
 };
 
+// The row `i` of the value becomes element `i`.
+class TensorArrayUnpackKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& value = context.input(1);
+    if (value.rank() < 1) {
+      return errors::InvalidArgument("Input value for unpack must be at least a vector but received shape: ",
+                                     value.shape());
+    }
+    MR_ASSIGN_OR_RETURN(const RefPtr<TensorArray> array, FindArray(context));
+    MR_RETURN_IF_ERROR(CheckDtype(*array, value.dtype(), "is trying to write dtype"));
+    MR_ASSIGN_OR_RETURN(const int64_t size, array->Size());
+    if (value.dim(0) != size && !(array->dynamic_size() && size < value.dim(0))) {
+      return errors::InvalidArgument("Input value must have first dimension equal to the array size (",
+                                     value.dim(0), " vs. ", size, ")");
+    }
+    TensorShape shape = value.shape();
+    shape.RemoveDim(0);
+    for (int64_t i = 0; i < value.dim(0); ++i) {
+      MR_RETURN_IF_ERROR(array->Write(context, i, value.Slice(i, i + 1).WithShape(shape)));
+    }
+    context.set_output(0, context.TakeInput(2));
+    return Status();
+  }
+};
+
 class TensorArraySplitKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -416,17 +439,22 @@ class TensorArrayCloseKernel final : public OpKernel {
 }  // namespace
 
 void RegisterTensorArrayKernels(KernelRegistry& registry) {
-  registry.Register<TensorArrayKernel>(KernelDef("TensorArrayV3"));
-  registry.Register<TensorArrayGradKernel>(KernelDef("TensorArrayGradV3"));
+  for (const char* version : {"", "V2", "V3"}) {
+    const auto def = [&](const char* op) { return KernelDef(StrCat(op, version)); };
+    registry.Register<TensorArrayKernel>(def("TensorArray"));
+    registry.Register<TensorArrayGradKernel>(def("TensorArrayGrad"));
+    registry.Register<TensorArrayReadKernel>(def("TensorArrayRead"));
+    registry.Register<TensorArrayWriteKernel>(def("TensorArrayWrite"));
+    registry.Register<TensorArrayGatherKernel>(def("TensorArrayGather"));
+    registry.Register<TensorArrayScatterKernel>(def("TensorArrayScatter"));
+    registry.Register<TensorArraySplitKernel>(def("TensorArraySplit"));
+    registry.Register<TensorArrayConcatKernel>(def("TensorArrayConcat"));
+    registry.Register<TensorArraySizeKernel>(def("TensorArraySize"));
+    registry.Register<TensorArrayCloseKernel>(def("TensorArrayClose"));
+  }
   registry.Register<TensorArrayGradKernel>(KernelDef("TensorArrayGradWithShape"));
-  registry.Register<TensorArrayReadKernel>(KernelDef("TensorArrayReadV3"));
-  registry.Register<TensorArrayWriteKernel>(KernelDef("TensorArrayWriteV3"));
-  registry.Register<TensorArrayGatherKernel>(KernelDef("TensorArrayGatherV3"));
-  registry.Register<TensorArrayScatterKernel>(KernelDef("TensorArrayScatterV3"));
-  registry.Register<TensorArraySplitKernel>(KernelDef("TensorArraySplitV3"));
-  registry.Register<TensorArrayConcatKernel>(KernelDef("TensorArrayConcatV3"));
-  registry.Register<TensorArraySizeKernel>(KernelDef("TensorArraySizeV3"));
-  registry.Register<TensorArrayCloseKernel>(KernelDef("TensorArrayCloseV3"));
+  registry.Register<TensorArrayGatherKernel>(KernelDef("TensorArrayPack"));
+  registry.Register<TensorArrayUnpackKernel>(KernelDef("TensorArrayUnpack"));
 }
 
 }  // namespace millrace
