@@ -165,8 +165,49 @@ class CountUpToKernel final : public OpKernel {
   const int64_t limit_;
 };
 
-// A variable of one step, by name. What refers to it may run at any time within the step, so the variable
-// stays until the step ends: destroying it takes the value out.
+// The temporary variables of a step that were destroyed. What referred to one may still run, so they live on
+// until the step ends, and serve again: a loop needs as many as live at the same time.
+class RetiredVariables final : public Resource {
+ public:
+  static StatusOr<RefPtr<RetiredVariables>> Of(ResourceManager& step) {
+    const auto make = []() -> StatusOr<RefPtr<RetiredVariables>> { return MakeRef<RetiredVariables>(); };
+    return step.LookupOrCreate<RetiredVariables>("", "_retired", make);
+  }
+  RefPtr<Variable> Take(DataType dtype) {
+    MutexLock lock(mu_);
+    for (auto at = variables_.rbegin(); at != variables_.rend(); ++at) {
+      if (at->first != dtype) continue;
+      std::swap(*at, variables_.back());
+      RefPtr<Variable> taken = std::move(variables_.back().second);
+      variables_.pop_back();
+      return taken;
+    }
+    return MakeRef<Variable>(dtype);
+  }
+  void Add(DataType dtype, RefPtr<Variable> variable) {
+    MutexLock lock(mu_);
+    variables_.emplace_back(dtype, std::move(variable));
+  }
+  std::string DebugString() const override { return "destroyed temporary variables"; }
+
+ private:
+  Mutex mu_;
+  std::vector<std::pair<DataType, RefPtr<Variable>>> variables_ MR_GUARDED_BY(mu_);
+};
+
+// Iterations that run at the same time have variables of their own.
+std::string NameInIteration(const KernelContext& context, const std::string& var_name) {
+  if (context.frame() == 0) return var_name;
+  return StrCat(var_name, "/frame:", context.frame(), "/iter:", context.iteration());
+}
+
+StatusOr<ResourceManager*> TemporaryContainer(const KernelContext& context) {
+  ResourceManager* container = context.step().step_resources;
+  if (container == nullptr) return errors::Internal("The step has no container for temporary variables");
+  return container;
+}
+
+// A variable of one step or, in a loop, of one iteration, by name.
 class TemporaryVariableKernel final : public OpKernel {
  public:
   explicit TemporaryVariableKernel(KernelConstruction& c)
@@ -179,19 +220,21 @@ class TemporaryVariableKernel final : public OpKernel {
     if (var_name_.empty()) var_name_ = name();
   }
   Status Compute(KernelContext& context) override {
-    ResourceManager* container = context.step().step_resources;
-    if (container == nullptr) return errors::Internal("The step has no container for temporary variables");
-    const auto make = [this]() -> StatusOr<RefPtr<Variable>> { return MakeRef<Variable>(dtype_); };
-    MR_ASSIGN_OR_RETURN(const RefPtr<Variable> variable,
-                        container->LookupOrCreate<Variable>("", var_name_, make));
+    MR_ASSIGN_OR_RETURN(ResourceManager * container, TemporaryContainer(context));
+    MR_ASSIGN_OR_RETURN(const RefPtr<RetiredVariables> retired, RetiredVariables::Of(*container));
     MR_ASSIGN_OR_RETURN(Tensor value, context.AllocateTemp(dtype_, shape_));
     ContextParallel parallel(context);
     ZeroElements(dtype_, value.raw_data(), value.num_elements(), parallel);
-    MutexLock lock(variable->mu());
-    if (variable->is_initialized || variable->tensor().dtype() != dtype_)
-      return errors::AlreadyExists("Temporary variable ", var_name_, " exists in this step");
-    variable->tensor() = std::move(value);
-    variable->is_initialized = true;
+    const RefPtr<Variable> variable = retired->Take(dtype_);
+    {
+      MutexLock lock(variable->mu());
+      variable->tensor() = std::move(value);
+    }
+    const std::string name_here = NameInIteration(context, var_name_);
+    if (!container->Create<Variable>("", name_here, variable).ok()) {
+      return errors::AlreadyExists("Temporary variable ", name_here, " exists in this step");
+    }
+    // The step's container or, later, the retired variables hold it.
     context.set_output_ref(0, &variable->mu(), &variable->tensor());
     return Status();
   }
@@ -207,20 +250,25 @@ class DestroyTemporaryVariableKernel final : public OpKernel {
   explicit DestroyTemporaryVariableKernel(KernelConstruction& c)
       : OpKernel(c), var_name_(c.Attr<std::string>("var_name")) {}
   Status Compute(KernelContext& context) override {
-    ResourceManager* container = context.step().step_resources;
-    if (container == nullptr) return errors::Internal("The step has no container for temporary variables");
-    MR_ASSIGN_OR_RETURN(const RefPtr<Variable> variable, container->Lookup<Variable>("", var_name_));
+    MR_ASSIGN_OR_RETURN(ResourceManager * container, TemporaryContainer(context));
+    const std::string name_here = NameInIteration(context, var_name_);
+    const auto found = container->Lookup<Variable>("", name_here);
+    if (!found.ok())
+      return errors::NotFound("Temporary variable ", name_here, " does not exist in this step");
+    const RefPtr<Variable>& variable = *found;
     if (!context.input_is_ref(0) || &context.ref_input(0) != &variable->tensor()) {
-      return errors::InvalidArgument("Input 0 of ", op_name(), " is not the temporary variable ", var_name_);
+      return errors::InvalidArgument("Input 0 of ", op_name(), " is not the temporary variable ", name_here);
     }
-    MutexLock lock(variable->mu());
-    if (!variable->is_initialized) {
-      return errors::NotFound("Temporary variable ", var_name_, " was destroyed before in this step");
+    // Of two that destroy it at the same time, one finds it.
+    MR_RETURN_IF_ERROR(container->Delete<Variable>("", name_here));
+    {
+      MutexLock lock(variable->mu());
+      Tensor& tensor = variable->tensor();
+      Tensor left = Tensor::FromBuffer(tensor.dtype(), tensor.shape(), RefPtr<Buffer>(), nullptr);
+      context.set_output(0, std::exchange(tensor, std::move(left)));
     }
-    Tensor left =
-        Tensor::FromBuffer(variable->tensor().dtype(), variable->tensor().shape(), RefPtr<Buffer>(), nullptr);
-    context.set_output(0, std::exchange(variable->tensor(), std::move(left)));
-    variable->is_initialized = false;
+    MR_ASSIGN_OR_RETURN(const RefPtr<RetiredVariables> retired, RetiredVariables::Of(*container));
+    retired->Add(output_type(0), variable);
     return Status();
   }
 
