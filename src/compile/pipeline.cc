@@ -90,8 +90,6 @@ class Compilation {
   Status Optimize() {
     const OptimizeOptions options = OptionsOfPasses();
     Graph* const g = graph_.get();
-    if (!options_.optimize_control_flow && HasControlFlow(*g))
-      return Pass("cse", "merged", "nodes", [&] { return EliminateCommonSubexpressions(g); });
     int64_t nodes = 0;
     for (int round = 0; round < options_.max_rounds; ++round) {
       const int before = changes_;
@@ -176,7 +174,15 @@ class Compilation {
   Status Check(std::string_view pass, std::string_view part, const Graph& graph, PassStats* stats) {
     stats->nodes_after += graph.num_nodes();
     if (options_.dump) options_.dump(pass, part, graph);
-    return options_.validate ? graph.Validate().WithContext(StrCat("; after pass '", pass, "'")) : Status();
+    return options_.validate ? Validate(graph).WithContext(StrCat("; after pass '", pass, "'")) : Status();
+  }
+
+  // Loops are looked at from the pass on that refuses badly made ones, until parts of them are in partitions.
+  Status Validate(const Graph& graph) {
+    MR_RETURN_IF_ERROR(graph.Validate());
+    if (!loops_are_sound_ || graph_ == nullptr) return Status();
+    MR_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(graph));
+    return FindFrames(graph, order).status();
   }
 
   Note Prune(const Graph& full);
@@ -193,6 +199,7 @@ class Compilation {
   CompiledGraphs out_;
   int changes_ = 0;          // by optimising passes
   int changes_of_pass_ = 0;  // by the one that ran last, in all rounds
+  bool loops_are_sound_ = false;
 };
 
 Note Compilation::Prune(const Graph& full) {
@@ -214,17 +221,11 @@ Note Compilation::Inline() {
 // Loops that are badly made are refused before any other pass sees them.
 Note Compilation::Lower() {
   MR_RETURN_IF_ERROR(RewriteNamedCalls(graph_.get()));
-  const auto is_flow = [this](int id) {
-    const Node* node = graph_->node(id);
-    return node != nullptr && node->traits().is_control_flow;
-  };
-  for (int id = 2; id < graph_->num_node_ids(); ++id) {
-    if (!is_flow(id)) continue;
-    MR_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(*graph_));
-    MR_ASSIGN_OR_RETURN(const Frames frames, FindFrames(*graph_, order));
-    return Count("found", static_cast<int>(frames.frames.size()) - 1, "loops");
-  }
-  return std::string();
+  loops_are_sound_ = true;
+  if (!HasControlFlow(*graph_)) return std::string();
+  MR_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(*graph_));
+  MR_ASSIGN_OR_RETURN(const Frames frames, FindFrames(*graph_, order));
+  return Count("found", static_cast<int>(frames.frames.size()) - 1, "loops");
 }
 
 Note Compilation::PlaceNodes() {

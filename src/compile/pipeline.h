@@ -55,9 +55,6 @@ struct CompileOptions {
   // Names of passes to leave out, all of them from OptionalPasses() (without the others there is no step),
   // or "all" of those; other names mean nothing.
   std::set<std::string, std::less<>> disabled_passes;
-  // Graphs with conditions and loops go through all passes, too; otherwise only equal nodes of theirs are
-  // merged.
-  bool optimize_control_flow = false;
   // Optimising passes are repeated until none finds anything, at most this often.
   int max_rounds = 5;
   // Also sums and products of floats in another order, which round differently. TensorFlow's AGGRESSIVE.

@@ -242,8 +242,16 @@ bool KeepsShape(Rewriter& rewriter, const TensorRef& x, const TensorRef& other) 
   return true;
 }
 
+std::vector<Node*> WaitsOf(const std::vector<TensorRef>& constants) {
+  std::vector<Node*> waits;
+  for (const TensorRef& constant : constants) {
+    if (!IsFreeConst(*constant.node)) waits.push_back(constant.node);
+  }
+  return waits;
+}
+
 std::optional<std::vector<int64_t>> ConstIntegers(const TensorRef& tensor) {
-  const Tensor* value = IsFreeConst(*tensor.node) ? ConstTensorOf(*tensor.node) : nullptr;
+  const Tensor* value = ConstTensorOf(*tensor.node);
   if (value == nullptr || value->num_elements() > TensorShape::kMaxRank) return std::nullopt;
   const auto integers = IntegerValues(*value);
   return integers.ok() ? std::optional(*integers) : std::nullopt;

@@ -43,9 +43,11 @@ bool Transpose(Rewriter& rewriter, Node* node) {
   std::vector<int64_t> both;
   for (const int64_t axis : *outer) both.push_back((*inner)[static_cast<size_t>(axis)]);
   const TensorRef source = InputOf(*x.node, 0);
-  if (IsIdentity(both)) return rewriter.TryReplace(node, {source}, {perm});
+  const TensorRef inner_perm = InputOf(*x.node, 1);
+  if (IsIdentity(both)) return rewriter.TryReplace(node, {source}, {perm, inner_perm});
   if (!IsPlainWithOneUse(*x.node)) return false;
-  Node* order = rewriter.AddConst(*node, "perm", IndexTensor(both, node->input_type(1)), {});
+  Node* order =
+      rewriter.AddConst(*node, "perm", IndexTensor(both, node->input_type(1)), WaitsOf({perm, inner_perm}));
   if (order == nullptr) return false;
   Node* one = rewriter.Add(*node, "both", "Transpose", node->attrs(), {source, {order, 0}});
   if (one == nullptr) {
@@ -60,11 +62,14 @@ bool Transpose(Rewriter& rewriter, Node* node) {
 bool Reshape(Rewriter& rewriter, Node* node) {
   const TensorRef x = InputOf(*node, 0);
   if (!x.node->traits().same_in_shape || !x.node->traits().aliasing || !IsPlain(*x.node)) return false;
+  std::vector<TensorRef> dropped;
   for (int i = 1; i < x.node->num_inputs(); ++i) {
-    if (!IsFreeConst(*InputOf(*x.node, i).node)) return false;
+    dropped.push_back(InputOf(*x.node, i));
+    if (ConstTensorOf(*dropped.back().node) == nullptr) return false;
   }
   const TensorRef source = InputOf(*x.node, 0);
   if (IsRefType(source.node->output_type(source.output))) return false;
+  for (Node* wait : WaitsOf(dropped)) rewriter.graph().AddControlEdge(wait, node);
   rewriter.graph().UpdateInput(node, 0, source.node, source.output);
   rewriter.RemoveUnused(x.node);
   return true;
@@ -135,7 +140,7 @@ bool Reverse(Rewriter& rewriter, Node* node) {
   const auto outer = ConstIntegers(InputOf(*node, 1));
   const auto inner = ConstIntegers(InputOf(*x.node, 1));
   if (!outer || !inner || *outer != *inner) return false;
-  return rewriter.TryReplace(node, {InputOf(*x.node, 0)}, {InputOf(*node, 1)});
+  return rewriter.TryReplace(node, {InputOf(*x.node, 0)}, {InputOf(*node, 1), InputOf(*x.node, 1)});
 }
 
 bool SameAxis(const Node& a, const Node& b) {
@@ -183,7 +188,7 @@ bool Split(Rewriter& rewriter, Node* node, int value) {
     if (i == value) continue;
     dropped.push_back(InputOf(*node, i));
     // Its errors stay.
-    if (!IsFreeConst(*dropped.back().node)) return false;
+    if (ConstTensorOf(*dropped.back().node) == nullptr) return false;
   }
   const auto in = rewriter.ShapeOf(InputOf(*node, value)).ToTensorShape();
   const auto out = rewriter.ShapeOf({node, 0}).ToTensorShape();

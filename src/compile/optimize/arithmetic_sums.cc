@@ -52,12 +52,13 @@ bool BringConstantsTogether(Rewriter& rewriter, Node* node) {
   for (int i = 0; i < 2; ++i) {
     const TensorRef c1 = InputOf(*node, i);
     const TensorRef inner = InputOf(*node, 1 - i);
-    if (!IsFreeConst(*c1.node) || &inner.node->op() != &node->op() || !IsPlainWithOneUse(*inner.node))
+    if (ConstTensorOf(*c1.node) == nullptr || &inner.node->op() != &node->op() ||
+        !IsPlainWithOneUse(*inner.node))
       continue;
     for (int j = 0; j < 2; ++j) {
       const TensorRef c2 = InputOf(*inner.node, j);
       const TensorRef x = InputOf(*inner.node, 1 - j);
-      if (!IsFreeConst(*c2.node) || IsFreeConst(*x.node)) continue;
+      if (ConstTensorOf(*c2.node) == nullptr || ConstTensorOf(*x.node) != nullptr) continue;
       Node* constants = rewriter.Add(*node, "constants", node->op_name(), node->attrs(), {c1, c2});
       if (constants == nullptr) return false;
       Node* by = rewriter.Add(*node, "rest", node->op_name(), node->attrs(), {x, {constants, 0}});
@@ -107,7 +108,13 @@ bool SumOfEqualTerms(Rewriter& rewriter, Node* node) {
   }
   const std::optional<Tensor> count = ScalarOf(node->output_type(0), n);
   if (!count) return false;
-  Node* constant = rewriter.AddConst(*node, "count", *count, {});
+  // In a loop a constant must wait for something there.
+  std::vector<Node*> after;
+  if (rewriter.MayBeDead(*x.node)) {
+    if (!CanBeWaitedFor(*x.node)) return false;
+    after.push_back(x.node);
+  }
+  Node* constant = rewriter.AddConst(*node, "count", *count, after);
   if (constant == nullptr) return false;
   if (SubstituteBinary(rewriter, node, "times", "Mul", x, {constant, 0})) return true;
   rewriter.RemoveUnused(constant);
@@ -169,14 +176,14 @@ bool Pow(Rewriter& rewriter, Node* node) {
 bool DivideByPowerOfTwo(Rewriter& rewriter, Node* node) {
   const DataType type = node->output_type(0);
   const TensorRef divisor = InputOf(*node, 1);
-  if ((type != DataType::kFloat && type != DataType::kDouble) || !IsFreeConst(*divisor.node)) return false;
+  if (type != DataType::kFloat && type != DataType::kDouble) return false;
   const Tensor* value = ConstTensorOf(*divisor.node);
   const std::optional<double> number = value == nullptr ? std::nullopt : UniformValue(*value);
   if (!number || !std::isfinite(*number) || *number == 0) return false;
   int exponent = 0;
   if (std::abs(std::frexp(*number, &exponent)) != 0.5 || std::abs(exponent) > 120) return false;
   if (!KeepsShape(rewriter, InputOf(*node, 0), divisor)) return false;
-  Node* inverse = rewriter.AddConst(*node, "inverse", *ScalarOf(type, 1 / *number), {});
+  Node* inverse = rewriter.AddConst(*node, "inverse", *ScalarOf(type, 1 / *number), WaitsOf({divisor}));
   if (inverse == nullptr) return false;
   if (SubstituteBinary(rewriter, node, "times", "Mul", InputOf(*node, 0), {inverse, 0})) return true;
   rewriter.RemoveUnused(inverse);
@@ -210,7 +217,7 @@ bool Contraction(Rewriter& rewriter, Node* node, const char* const (&flags)[2], 
     inputs[static_cast<size_t>(i)] = InputOf(*input.node, 0);
     Node* by = rewriter.Add(*node, "transposed", node->op_name(), std::move(attrs), inputs);
     if (by == nullptr) return false;
-    rewriter.Substitute(node, by);
+    rewriter.Substitute(node, by, {InputOf(*input.node, 1)});
     return true;
   }
   return false;

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "graph/frames.h"
+
 namespace millrace {
 namespace {
 
@@ -20,10 +22,22 @@ bool ClosesLoop(const Node& merge) {
                      [](const Edge* e) { return IsLoopBackEdge(*e); });
 }
 
-// What a Switch that always goes one way makes dead.
+// How many inputs of a Merge can be alive before it ran.
+int ForwardInputs(const Node& merge) {
+  return static_cast<int>(std::count_if(merge.data_in_edges().begin(), merge.data_in_edges().end(),
+                                        [](const Edge* e) { return !IsLoopBackEdge(*e); }));
+}
+
+bool TakesOrGivesReferences(const Node& node) {
+  return std::any_of(node.props().output_types.begin(), node.props().output_types.end(), IsRefType) ||
+         std::any_of(node.props().input_types.begin(), node.props().input_types.end(), IsRefType);
+}
+
+// What a Switch that always goes one way makes dead. Loops that are dead in their first iteration have no
+// other; a loop that is never repeated has dead back edges.
 class DeadPart {
  public:
-  explicit DeadPart(const Rewriter& rewriter) : rewriter_(rewriter) {}
+  explicit DeadPart(Rewriter& rewriter) : rewriter_(rewriter) {}
 
   // False when it can't be taken out.
   bool Find(const Node& node, int dead_output) {
@@ -35,11 +49,10 @@ class DeadPart {
         if (!Reach(*edge)) return false;
       }
     }
-    for (const auto& [merge, dead_inputs] : merges_) {
-      if (nodes_.contains(merge)) continue;
-      if (static_cast<int>(dead_inputs) != merge->num_inputs() - 1) return false;
-    }
-    return true;
+    return std::all_of(merges_.begin(), merges_.end(), [&](const auto& merge_and_inputs) {
+      return nodes_.contains(merge_and_inputs.first) ||
+             CanGo(*merge_and_inputs.first, merge_and_inputs.second);
+    });
   }
 
   const std::vector<Node*>& nodes() const { return queue_; }
@@ -47,7 +60,7 @@ class DeadPart {
   // Merges of which one input is left.
   std::vector<Node*> Merges() const {
     std::vector<Node*> merges;
-    for (const auto& [merge, dead_inputs] : merges_) {
+    for (const auto& [merge, dead] : merges_) {
       if (!nodes_.contains(merge)) merges.push_back(merge);
     }
     std::sort(merges.begin(), merges.end(), [](const Node* a, const Node* b) { return a->id() < b->id(); });
@@ -55,15 +68,23 @@ class DeadPart {
   }
 
  private:
+  struct DeadInputs {
+    int forward = 0;
+    int back = 0;
+  };
+
   bool Reach(const Edge& edge) {
     Node* node = edge.dst;
     if (!node->IsOp() || nodes_.contains(node)) return true;
-    if (IsMerge(*node)) {
-      if (edge.IsControl() || ClosesLoop(*node)) return false;
-      if (++merges_[node] < static_cast<size_t>(node->num_inputs())) return true;
-    } else if ((node->traits().is_control_flow && !IsSwitch(*node)) || node->traits().is_send ||
-               node->op_name() == "_Retval") {
+    // A ControlTrigger runs whatever it waits for.
+    if (FlowOf(*node) == Flow::kTrigger || TakesOrGivesReferences(*node) || node->traits().is_send ||
+        node->op_name() == "_Retval")
       return false;
+    if (IsMerge(*node)) {
+      if (edge.IsControl()) return false;
+      DeadInputs& dead = merges_[node];
+      ++(IsLoopBackEdge(edge) ? dead.back : dead.forward);
+      if (dead.forward < ForwardInputs(*node)) return true;
     }
     if (rewriter_.IsPreserved(*node)) return false;
     nodes_.insert(node);
@@ -71,10 +92,19 @@ class DeadPart {
     return true;
   }
 
-  const Rewriter& rewriter_;
+  // Whether one input of the Merge is left and may be taken in its place. A Merge doesn't care whether what
+  // it waits for is dead, as others do.
+  bool CanGo(const Node& merge, const DeadInputs& dead) {
+    if (rewriter_.IsPreserved(merge) || dead.forward + dead.back != merge.num_inputs() - 1) return false;
+    if (ClosesLoop(merge) && dead.forward > 0) return false;
+    const std::vector<Node*> waits = Rewriter::ControlInputs(merge);
+    return std::none_of(waits.begin(), waits.end(), [&](Node* n) { return rewriter_.MayBeDead(*n); });
+  }
+
+  Rewriter& rewriter_;
   std::unordered_set<Node*> nodes_;
   std::vector<Node*> queue_;
-  std::unordered_map<Node*, size_t> merges_;  // and how many of their inputs are dead
+  std::unordered_map<Node*, DeadInputs> merges_;
 };
 
 class BranchResolver {
@@ -84,8 +114,12 @@ class BranchResolver {
   int Run() {
     for (Node* node : graph_->OpNodes()) {
       if (!node->IsOp() || rewriter_.IsPreserved(*node)) continue;
-      if (IsSwitch(*node)) ResolveSwitch(node);
-      if (node->IsOp() && IsMerge(*node)) ResolveMerge(node);
+      if (IsSwitch(*node)) {
+        TellThePredicate(node);
+        ResolveSwitch(node);
+      } else if (IsMerge(*node)) {
+        ResolveMerge(node);
+      }
     }
     if (resolved_ > 0) graph_->FixupSourceAndSinkEdges();
     return resolved_;
@@ -121,19 +155,29 @@ class BranchResolver {
     return identity;
   }
 
+  // Which way a Switch always goes. Of loops only that they are never entered is of use: others don't end.
+  static std::optional<bool> Direction(const Node& node) {
+    const Node* pred = InputOf(node, 1).node;
+    const bool loop = FlowOf(*pred) == Flow::kCond;
+    if (loop) pred = InputOf(*pred, 0).node;
+    const Tensor* value = ConstTensorOf(*pred);
+    if (value == nullptr || value->dtype() != DataType::kBool || value->rank() != 0) return std::nullopt;
+    return loop && value->scalar<bool>() ? std::nullopt : std::optional(value->scalar<bool>());
+  }
+
   void ResolveSwitch(Node* node) {
-    const TensorRef pred = InputOf(*node, 1);
-    const Tensor* value = IsFreeConst(*pred.node) ? ConstTensorOf(*pred.node) : nullptr;
-    if (value == nullptr || value->dtype() != DataType::kBool || value->rank() != 0) return;
-    const int live = value->scalar<bool>() ? 1 : 0;
+    const std::optional<bool> direction = Direction(*node);
+    if (!direction) return;
+    const int live = *direction ? 1 : 0;
     DeadPart dead(rewriter_);
-    if (!dead.Find(*node, 1 - live)) return;
+    if (!HasIdentity(*node) || !dead.Find(*node, 1 - live)) return;
     for (Node* merge : dead.Merges()) {
-      if (rewriter_.IsPreserved(*merge) || !HasIdentity(*merge)) return;
+      if (!HasIdentity(*merge)) return;
     }
-    const TensorRef data = InputOf(*node, 0);
-    Node* taken = StandIn(node, data);
+    Node* const pred = InputOf(*node, 1).node;
+    Node* taken = StandIn(node, InputOf(*node, 0));
     if (taken == nullptr) return;
+    if (!IsFreeConst(*pred)) graph_->AddControlEdge(pred, taken);
     rewriter_.MoveConsumers({node, live}, {taken, 0});
     for (Node* merge : dead.Merges()) {
       for (int i = 0; i < merge->num_inputs(); ++i) {
@@ -147,12 +191,38 @@ class BranchResolver {
     ++resolved_;
   }
 
+  // On each branch the predicate itself is known.
+  void TellThePredicate(Node* node) {
+    if (InputOf(*node, 0) != InputOf(*node, 1) || TakesOrGivesReferences(*node)) return;
+    for (int output = 0; output < 2; ++output) {
+      std::vector<Edge*> wanted;
+      for (Edge* edge : node->out_edges()) {
+        if (edge->src_output != output) continue;
+        if (edge->dst->op_name() != "Identity") {
+          wanted.push_back(edge);
+          continue;
+        }
+        for (Edge* next : edge->dst->out_edges()) {
+          if (!next->IsControl()) wanted.push_back(next);
+        }
+      }
+      for (Edge* edge : wanted) {
+        Node* const from = edge->src == node ? rewriter_.Anchor(*edge->dst, {node, output}) : edge->src;
+        if (from == nullptr || from == edge->dst) continue;
+        Node* constant = rewriter_.AddConst(*from, "value", Tensor::Scalar(output == 1), {from});
+        if (constant == nullptr) return;
+        graph_->UpdateInput(edge->dst, edge->dst_input, constant, 0);
+        ++resolved_;
+      }
+    }
+  }
+
   // Makes `merge` hand on its input i for good.
   void TakeInput(Node* merge, int i) {
     Node* taken = StandIn(merge, InputOf(*merge, i));
     if (taken == nullptr) return;
     rewriter_.MoveConsumers({merge, 0}, {taken, 0});
-    if (merge->num_outputs() > 1) {
+    if (merge->num_outputs() > 1 && CountConsumers(*merge, 1) > 0) {
       std::vector<Node*> after;
       if (!IsFreeConst(*InputOf(*taken, 0).node)) after.push_back(taken);
       Node* index = rewriter_.AddConst(*merge, "index", Tensor::Scalar(static_cast<int32_t>(i)), after);
@@ -162,8 +232,9 @@ class BranchResolver {
     ++resolved_;
   }
 
+  // An input that is always there can be taken; and both sides of a Switch together are what it switches.
   void ResolveMerge(Node* node) {
-    if (ClosesLoop(*node) || !HasIdentity(*node)) return;
+    if (HasControlInputs(*node) || ClosesLoop(*node) || !HasIdentity(*node)) return;
     for (int i = 0; i < node->num_inputs(); ++i) {
       if (!IsFreeConst(*InputOf(*node, i).node)) continue;
       std::vector<Node*> inputs;
@@ -172,6 +243,27 @@ class BranchResolver {
       for (Node* input : inputs) rewriter_.RemoveUnused(input);
       return;
     }
+    if (node->num_inputs() != 2 || CountConsumers(*node, 1) > 0) return;
+    const TensorRef a = InputOf(*node, 0);
+    const TensorRef b = InputOf(*node, 1);
+    if (!IsSwitch(*a.node) || !IsSwitch(*b.node) || a.output == b.output) return;
+    for (int i = 0; i < 2; ++i) {
+      if (InputOf(*a.node, i) != InputOf(*b.node, i)) return;
+    }
+    if (a.node != b.node && (HasControlInputs(*a.node) || HasControlInputs(*b.node))) return;
+    const TensorRef data = InputOf(*a.node, 0);
+    if (IsRefType(data.node->output_type(data.output))) return;
+    Node* const decided = rewriter_.Anchor(*node, InputOf(*a.node, 1));
+    Node* const taken = decided == nullptr ? nullptr : StandIn(node, data);
+    if (taken == nullptr) return;
+    graph_->AddControlEdge(decided, taken);
+    for (Node* wait : Rewriter::ControlInputs(*a.node)) graph_->AddControlEdge(wait, taken);
+    rewriter_.MoveConsumers({node, 0}, {taken, 0});
+    graph_->RemoveNode(node);
+    for (Node* unused : {a.node, b.node}) {
+      if (unused->IsOp()) rewriter_.RemoveUnused(unused);
+    }
+    ++resolved_;
   }
 
   Graph* const graph_;

@@ -68,11 +68,14 @@ TEST_F(BranchesTest, WhatWaitsForTheBranchStaysWithIt) {
   EXPECT_EQ(Text(), "x = Placeholder()\nc = Const(^x)\nt = Sub(x, c)\nret0 = _Retval(t)\n");
 }
 
-TEST_F(BranchesTest, APredicateThatWaitsStays) {
+TEST_F(BranchesTest, WhatAKnownPredicateWaitsForIsWaitedFor) {
   Add("x", "Placeholder", {}, {{"dtype", DataType::kFloat}});
-  Predicate(true, {"^x"});
+  Add("y", "Placeholder", {}, {{"dtype", DataType::kFloat}});
+  Predicate(false, {"^y"});
   Conditional();
-  EXPECT_EQ(Resolve(), 0);
+  EXPECT_EQ(Resolve(), 2);
+  EXPECT_THAT(GraphText(graph_), testing::HasSubstr("sw/taken = Identity(x, ^p)\n"));
+  EXPECT_THAT(GraphText(graph_), testing::HasSubstr("p = Const(^y)\n"));
 }
 
 TEST_F(BranchesTest, ADeadFetchStaysDead) {

@@ -45,7 +45,7 @@ class DependencyOptimizer {
   bool IsPreserved(const Node& node) const { return may_be_any_ && rewriter_.IsPreserved(node); }
 
   void DropWaitsForConstants(Node* node);
-  bool IsOnlyWaitedFor(const Node& node) const;
+  bool IsOnlyWaitedFor(const Node& node);
   Node* MakeNoOp(Node* node);
   void RemoveNoOp(Node* node);
   Status DropImpliedEdges();
@@ -74,10 +74,10 @@ void DependencyOptimizer::DropWaitsForConstants(Node* node) {
 }
 
 // A pure node without consumers of which all inputs are there whenever it is: not one of a Switch, of which
-// only one output is. What is waited for because it checks something, or may not be run at all, stays.
-bool DependencyOptimizer::IsOnlyWaitedFor(const Node& node) const {
+// only one output is. What may be an error stays, so that it still is one.
+bool DependencyOptimizer::IsOnlyWaitedFor(const Node& node) {
   if (!node.IsOp() || node.num_outputs() == 0 || !IsPure(node) || node.out_edges().empty() ||
-      node.traits().never_fold || node.traits().only_checks || IsPreserved(node))
+      IsPreserved(node))
     return false;
   bool waited_for = false;
   for (const Edge* edge : node.out_edges()) {
@@ -86,8 +86,9 @@ bool DependencyOptimizer::IsOnlyWaitedFor(const Node& node) const {
     waited_for = true;
   }
   if (!waited_for || IsFreeConst(node)) return false;
-  return std::none_of(node.data_in_edges().begin(), node.data_in_edges().end(),
-                      [](const Edge* e) { return e->src->traits().is_control_flow; });
+  return std::all_of(node.data_in_edges().begin(), node.data_in_edges().end(),
+                     [](const Edge* e) { return CanBeWaitedFor(*e->src); }) &&
+         rewriter_.CannotFail(node);
 }
 
 Node* DependencyOptimizer::MakeNoOp(Node* node) {

@@ -44,7 +44,7 @@ TEST_F(DependenciesTest, NobodyWaitsForAConstant) {
 TEST_F(DependenciesTest, WhatIsOnlyWaitedForIsNotComputed) {
   Placeholder("x");
   Placeholder("z");
-  Add("big", "Add", {"x", "z"});
+  Add("big", "ShapeN", {"x", "z"}, {{"T", DataType::kFloat}, {"N", 2}});
   Add("y", "Neg", {"x", "^big"});
   Add("w", "Neg", {"x", "^big"});
   Retval("y");
@@ -53,6 +53,15 @@ TEST_F(DependenciesTest, WhatIsOnlyWaitedForIsNotComputed) {
   EXPECT_EQ(GraphText(graph_),
             "x = Placeholder()\nz = Placeholder()\ny = Neg(x, ^z)\nw = Neg(x, ^z)\nret0 = _Retval(y)\n"
             "ret1 = _Retval(w)\n");
+}
+
+TEST_F(DependenciesTest, WhatMayBeAnErrorIsStillRun) {
+  Placeholder("x");
+  Placeholder("z");
+  Add("sum", "Add", {"x", "z"});
+  Add("y", "Neg", {"x", "^sum"});
+  Retval("y");
+  EXPECT_EQ(Optimize(), 0);
 }
 
 TEST_F(DependenciesTest, WhatTakesABranchIsWaitedForAsSuch) {

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "graph/frames.h"
 #include "graph/shape_refiner.h"
 
 namespace millrace {
@@ -25,6 +27,8 @@ bool IsInteger(DataType type) { return type == DataType::kInt32 || type == DataT
 constexpr size_t kMaxWaits = 8;
 // All that one call keeps is at most this many times what one tensor may have.
 constexpr int64_t kTotalFactor = 16;
+// Evaluations that fail, after which what is left is not looked for any more.
+constexpr int kMaxFailures = 32;
 
 class Folder {
  public:
@@ -50,7 +54,8 @@ class Folder {
   }
 
  private:
-  using Waits = std::vector<Node*>;  // by ascending id
+  // What a constant waits for: output kControlSlot of a node, or one output of a Switch, without duplicates.
+  using Waits = std::vector<TensorRef>;
 
   bool HasConstants() const;
   bool HasMetadata() const;
@@ -61,14 +66,20 @@ class Folder {
     return !options_.has_kernel || options_.has_kernel(options_.client_device_type, node.props());
   }
   void FoldShapes();
-  std::optional<Waits> WaitsOfKnown(Node* node);
+  std::optional<std::vector<Node*>> WaitsOfKnown(Node* node);
+  bool IsCarrier(const Node& node) const;
+  bool MayCarry(const Node& node) const;
   void MarkConstants();
   std::optional<Waits> WaitsOfConstant(const Node& node) const;
+  std::optional<std::vector<Node*>> NodesToWaitFor(const TensorRef& tensor);
   std::vector<TensorRef> WantedOutputs() const;
-  StatusOr<std::unique_ptr<Graph>> ConstantPart(const std::vector<TensorRef>& wanted) const;
+  StatusOr<std::unique_ptr<Graph>> ConstantPart(std::span<const TensorRef> wanted) const;
   Status Evaluate();
+  Status EvaluateSome(std::span<const TensorRef> wanted, int* failures_left,
+                      std::vector<std::optional<Tensor>>* values);
   void DropEmptyWaits();
-  bool Replace(const TensorRef& tensor, Tensor value, const Waits& waits);
+  bool Replace(const TensorRef& tensor, Tensor value, const std::vector<Node*>& waits);
+  // A constant, or what hands one on.
   bool is_constant(const Node& node) const {
     const auto id = static_cast<size_t>(node.id());
     return id < constant_.size() && constant_[id];
@@ -84,6 +95,7 @@ class Folder {
   Rewriter rewriter_;
   std::vector<Node*> order_;
   std::vector<bool> constant_;            // by id
+  std::vector<bool> carrier_;             // by id
   std::unordered_map<int, Waits> waits_;  // of constants that wait for anything, by id
   int64_t bytes_left_;
   int replaced_ = 0;
@@ -128,20 +140,15 @@ bool Folder::MayFold(const Node& node) const {
 
 // What a value that is known without its inputs must wait for all the same: where values may be dead, it must
 // be dead (and belong to a frame) with them.
-std::optional<Folder::Waits> Folder::WaitsOfKnown(Node* node) {
-  Waits waits = Rewriter::ControlInputs(*node);
+std::optional<std::vector<Node*>> Folder::WaitsOfKnown(Node* node) {
+  std::vector<Node*> waits = Rewriter::ControlInputs(*node);
   if (!rewriter_.MayBeDead(*node)) return waits;
   for (int i = 0; i < node->num_inputs(); ++i) {
-    TensorRef input = InputOf(*node, i);
+    const TensorRef input = InputOf(*node, i);
     if (IsFreeConst(*input.node)) continue;
     // Who waits for a Switch waits for none of its branches.
-    if (input.node->traits().is_control_flow) {
-      AttrMap attrs;
-      attrs.Set("T", BaseType(input.node->output_type(input.output)));
-      input.node = rewriter_.Add(*node, StrCat("anchor", i), "Identity", std::move(attrs), {input});
-      if (input.node == nullptr) return std::nullopt;
-    }
-    waits.push_back(input.node);
+    waits.push_back(rewriter_.Anchor(*node, input));
+    if (waits.back() == nullptr) return std::nullopt;
   }
   return waits;
 }
@@ -166,7 +173,7 @@ void Folder::FoldShapes() {
       if (value.ok() && value->dtype() == node->output_type(i)) known.emplace_back(i, *std::move(value));
     }
     if (known.empty()) continue;
-    const std::optional<Waits> waits = WaitsOfKnown(node);
+    const std::optional<std::vector<Node*>> waits = WaitsOfKnown(node);
     if (!waits) continue;
     for (auto& [output, value] : known) Replace({node, output}, std::move(value), *waits);
     rewriter_.RemoveUnused(node);
@@ -183,28 +190,52 @@ bool Folder::TooLarge(Node* node) {
 }
 
 // What the inputs wait for, and the node itself; nothing when it is too much. Who waits for a constant waits
-// for what that one waits for.
+// for what that one waits for; who takes one from a Switch or an Enter, for those.
 std::optional<Folder::Waits> Folder::WaitsOfConstant(const Node& node) const {
   Waits waits;
   for (const Edge* edge : node.in_edges()) {
     if (!edge->src->IsOp()) continue;
-    if (is_constant(*edge->src)) {
+    if (is_constant(*edge->src) && !IsCarrier(*edge->src)) {
       const Waits& more = waits_of(*edge->src);
       waits.insert(waits.end(), more.begin(), more.end());
     } else {
-      waits.push_back(edge->src);
+      waits.push_back({edge->src, CanBeWaitedFor(*edge->src) ? Edge::kControlSlot : edge->src_output});
     }
     if (waits.size() > 4 * kMaxWaits) return std::nullopt;
   }
-  std::sort(waits.begin(), waits.end(), [](const Node* a, const Node* b) { return a->id() < b->id(); });
+  std::sort(waits.begin(), waits.end(), [](const TensorRef& a, const TensorRef& b) {
+    return a.node->id() != b.node->id() ? a.node->id() < b.node->id() : a.output < b.output;
+  });
   waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
   if (waits.size() > kMaxWaits) return std::nullopt;
   return waits;
 }
 
+// What brings a constant into each iteration of a loop, or into a branch, and what only hands it on there: of
+// no use as constants of their own.
+bool Folder::IsCarrier(const Node& node) const {
+  const auto id = static_cast<size_t>(node.id());
+  return id < carrier_.size() && carrier_[id];
+}
+
+bool Folder::MayCarry(const Node& node) const {
+  if (!node.IsOp()) return false;
+  if (FlowOf(node) == Flow::kSwitch || IsConstantEnter(node)) return true;
+  return node.traits().forwards && node.num_inputs() == 1 && MayFold(node) &&
+         IsCarrier(*InputOf(node, 0).node);
+}
+
 void Folder::MarkConstants() {
   constant_.assign(static_cast<size_t>(graph_->num_node_ids()), false);
+  carrier_.assign(constant_.size(), false);
   for (Node* node : order_) {
+    const auto id = static_cast<size_t>(node->id());
+    if (MayCarry(*node)) {
+      const TensorRef data = InputOf(*node, 0);
+      carrier_[id] = is_constant(*data.node) && IsPlain(data.node->output_type(data.output));
+      constant_[id] = carrier_[id];
+      if (carrier_[id]) continue;
+    }
     if (!MayFold(*node)) continue;
     const bool inputs = std::all_of(node->data_in_edges().begin(), node->data_in_edges().end(),
                                     [this](const Edge* e) { return is_constant(*e->src); });
@@ -212,7 +243,7 @@ void Folder::MarkConstants() {
     if (!IsConst(*node) && (node->num_inputs() == 0 || TooLarge(node) || !HasKernel(*node))) continue;
     std::optional<Waits> waits = WaitsOfConstant(*node);
     if (!waits) continue;
-    constant_[static_cast<size_t>(node->id())] = true;
+    constant_[id] = true;
     if (!waits->empty()) waits_[node->id()] = *std::move(waits);
   }
 }
@@ -222,11 +253,11 @@ std::vector<TensorRef> Folder::WantedOutputs() const {
   std::vector<TensorRef> wanted;
   std::vector<bool> seen;
   for (Node* node : order_) {
-    if (!node->IsOp() || !is_constant(*node) || IsConst(*node)) continue;
+    if (!node->IsOp() || !is_constant(*node) || IsConst(*node) || IsCarrier(*node)) continue;
     seen.assign(static_cast<size_t>(node->num_outputs()), false);
     for (const Edge* edge : node->out_edges()) {
-      if (edge->IsControl() || is_constant(*edge->dst) || seen[static_cast<size_t>(edge->src_output)])
-        continue;
+      if (edge->IsControl() || seen[static_cast<size_t>(edge->src_output)]) continue;
+      if (is_constant(*edge->dst) && !IsCarrier(*edge->dst)) continue;
       seen[static_cast<size_t>(edge->src_output)] = true;
       wanted.push_back({node, edge->src_output});
     }
@@ -234,20 +265,35 @@ std::vector<TensorRef> Folder::WantedOutputs() const {
   return wanted;
 }
 
-StatusOr<std::unique_ptr<Graph>> Folder::ConstantPart(const std::vector<TensorRef>& wanted) const {
+StatusOr<std::unique_ptr<Graph>> Folder::ConstantPart(std::span<const TensorRef> wanted) const {
   std::vector<bool> keep(static_cast<size_t>(graph_->num_node_ids()), false);
-  std::vector<const Node*> queue;
-  const auto visit = [&](const Node* node) {
+  std::vector<Node*> queue;
+  const auto visit = [&](Node* node) {
     if (!node->IsOp() || keep[static_cast<size_t>(node->id())]) return;
     keep[static_cast<size_t>(node->id())] = true;
     queue.push_back(node);
   };
   for (const TensorRef& tensor : wanted) visit(tensor.node);
   for (size_t next = 0; next < queue.size(); ++next) {
-    for (const Edge* edge : queue[next]->data_in_edges()) visit(edge->src);
+    const auto inputs = queue[next]->data_in_edges();
+    for (const Edge* edge : inputs.first(IsCarrier(*queue[next]) ? 1 : inputs.size())) visit(edge->src);
   }
   std::vector<int> new_ids;
   std::unique_ptr<Graph> part = graph_->CloneSubset(keep, &new_ids);
+  const auto copy_of = [&](const Node& node) { return part->node(new_ids[static_cast<size_t>(node.id())]); };
+  // Who takes a constant from a carrier takes it from where that has it.
+  for (const Node* node : queue) {
+    if (IsCarrier(*node)) continue;
+    for (int i = 0; i < node->num_inputs(); ++i) {
+      TensorRef from = InputOf(*node, i);
+      if (!IsCarrier(*from.node)) continue;
+      while (IsCarrier(*from.node)) from = InputOf(*from.node, 0);
+      part->UpdateInput(copy_of(*node), i, copy_of(*from.node), from.output);
+    }
+  }
+  for (const Node* node : queue) {
+    if (IsCarrier(*node)) part->RemoveNode(copy_of(*node));
+  }
   const int client = part->InternDevice(options_.client_device);
   for (size_t i = 0; i < wanted.size(); ++i) {
     const auto [node, output] = wanted[i];
@@ -256,37 +302,70 @@ StatusOr<std::unique_ptr<Graph>> Folder::ConstantPart(const std::vector<TensorRe
     attrs.Set("index", static_cast<int64_t>(i));
     const std::string name = part->NewName(StrCat("_retval_", node->name(), "_", output, "_", i));
     MR_ASSIGN_OR_RETURN(Node * result, part->AddNode(name, "_Retval", std::move(attrs)));
-    part->AddEdge(part->node(new_ids[static_cast<size_t>(node->id())]), output, result, 0);
+    part->AddEdge(copy_of(*node), output, result, 0);
   }
   for (Node* node : part->OpNodes()) node->set_assigned_device_index(client);
   part->FixupSourceAndSinkEdges();
   return part;
 }
 
+// One computation that fails, which may be on a branch that is never taken, doesn't keep the others from
+// being done: those are found by halves. What failed leaves nothing.
+Status Folder::EvaluateSome(std::span<const TensorRef> wanted, int* failures_left,
+                            std::vector<std::optional<Tensor>>* values) {
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<Graph> part, ConstantPart(wanted));
+  auto some = options_.evaluator->Evaluate(std::move(part), static_cast<int>(wanted.size()));
+  if (some.ok() && some->size() == wanted.size()) {
+    for (Tensor& value : *some) values->emplace_back(std::move(value));
+    return Status();
+  }
+  if (wanted.size() == 1 || --*failures_left < 0) {
+    values->resize(values->size() + wanted.size());
+    return Status();
+  }
+  const size_t half = wanted.size() / 2;
+  MR_RETURN_IF_ERROR(EvaluateSome(wanted.first(half), failures_left, values));
+  return EvaluateSome(wanted.subspan(half), failures_left, values);
+}
+
 Status Folder::Evaluate() {
   const std::vector<TensorRef> wanted = WantedOutputs();
   if (wanted.empty()) return Status();
-  MR_ASSIGN_OR_RETURN(std::unique_ptr<Graph> part, ConstantPart(wanted));
-  auto values = options_.evaluator->Evaluate(std::move(part), static_cast<int>(wanted.size()));
-  if (!values.ok() || values->size() != wanted.size()) return Status();
+  std::vector<std::optional<Tensor>> values;
+  int failures_left = kMaxFailures;
+  MR_RETURN_IF_ERROR(EvaluateSome(wanted, &failures_left, &values));
+  if (std::none_of(values.begin(), values.end(), [](const auto& v) { return v.has_value(); }))
+    return Status();
   DropEmptyWaits();
   for (size_t i = 0; i < wanted.size(); ++i) {
     const TensorRef& tensor = wanted[i];
-    Tensor& value = (*values)[i];
-    const bool fits = static_cast<int64_t>(value.num_bytes()) <= options_.max_bytes && value.IsInitialized();
-    if (!fits || value.dtype() != tensor.node->output_type(tensor.output)) continue;
-    Replace(tensor, std::move(value), waits_of(*tensor.node));
+    std::optional<Tensor>& value = values[i];
+    const bool fits =
+        value && static_cast<int64_t>(value->num_bytes()) <= options_.max_bytes && value->IsInitialized();
+    if (!fits || value->dtype() != tensor.node->output_type(tensor.output)) continue;
+    const std::optional<std::vector<Node*>> waits = NodesToWaitFor(tensor);
+    if (waits) Replace(tensor, *std::move(value), *waits);
   }
   // Only now, as an output that is wanted may belong to a node of which another one was replaced first.
   for (const TensorRef& tensor : wanted) rewriter_.RemoveUnused(tensor.node);
   return Status();
 }
 
+std::optional<std::vector<Node*>> Folder::NodesToWaitFor(const TensorRef& tensor) {
+  std::vector<Node*> nodes;
+  for (const TensorRef& wait : waits_of(*tensor.node)) {
+    Node* node = wait.output == Edge::kControlSlot ? wait.node : rewriter_.Anchor(*tensor.node, wait);
+    if (node == nullptr) return std::nullopt;
+    nodes.push_back(node);
+  }
+  return nodes;
+}
+
 // Who waits for a constant that waits for nothing waits for nothing.
 void Folder::DropEmptyWaits() {
   std::vector<Edge*> edges;
   for (const Node* node : order_) {
-    if (!node->IsOp() || !is_constant(*node) || !waits_of(*node).empty()) continue;
+    if (!node->IsOp() || !is_constant(*node) || IsCarrier(*node) || !waits_of(*node).empty()) continue;
     for (Edge* edge : node->out_edges()) {
       if (edge->IsControl() && edge->dst->IsOp()) edges.push_back(edge);
     }
@@ -295,7 +374,7 @@ void Folder::DropEmptyWaits() {
 }
 
 // Points the consumers of an output at a constant; once no output is used, also those who wait for the node.
-bool Folder::Replace(const TensorRef& tensor, Tensor value, const Waits& waits) {
+bool Folder::Replace(const TensorRef& tensor, Tensor value, const std::vector<Node*>& waits) {
   bytes_left_ -= static_cast<int64_t>(value.num_bytes());
   if (bytes_left_ < 0) return false;
   Node* node = tensor.node;

@@ -220,8 +220,8 @@ TEST_F(FoldTest, TheShapeOfADeadTensorIsDead) {
   Add("ret0", "_Retval", {"shape"}, {{"T", DataType::kInt32}, {"index", 0}});
   Add("ret1", "_Retval", {"rank"}, {{"T", DataType::kInt32}, {"index", 1}});
   EXPECT_EQ(Fold(), 2);
-  EXPECT_THAT(GraphText(graph_), HasSubstr("shape/anchor0 = Identity(sw:1)\n"
-                                           "shape/__cf__0 = Const(^shape/anchor0)\n"
+  EXPECT_THAT(GraphText(graph_), HasSubstr("shape/anchor = Identity(sw:1)\n"
+                                           "shape/__cf__0 = Const(^shape/anchor)\n"
                                            "rank/__cf__0 = Const(^n)\n"));
 }
 

@@ -3,12 +3,14 @@
 #include "compile/optimize/loop_invariants.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "compile/optimize/arithmetic_rules.h"
-#include "op/shape_inference.h"
+#include "compile/optimize/loop_variables.h"
+#include "graph/frames.h"
 
 namespace millrace {
 namespace {
@@ -16,113 +18,131 @@ namespace {
 // A loop holds on to this much for each node that was moved out of it, at most.
 constexpr int64_t kMaxHeldBytes = int64_t{16} << 20;
 
-bool IsConstantEnter(const Node& node) {
-  return node.op_name() == "Enter" && node.Attr<bool>("is_constant").value_or(false);
-}
-
-// Integers are divided by zero, and raised to negative powers, with an error.
-bool NeverFails(const Node& node) {
-  const OpTraits& traits = node.traits();
-  if (traits.never_fold || traits.only_checks) return false;
-  if (traits.forwards || traits.metadata_only) return true;
-  if (!traits.elementwise) return false;
-  const bool integers =
-      std::any_of(node.props().input_types.begin(), node.props().input_types.end(),
-                  [](DataType t) { return arithmetic::IsExact(t) && t != DataType::kBool; });
-  return !integers || node.num_inputs() == 1 || traits.associative || traits.right_unit == Unit::kZero ||
-         node.output_type(0) == DataType::kBool;
-}
-
 class Mover {
  public:
   Mover(Graph* graph, const OptimizeOptions& options) : graph_(graph), rewriter_(graph, options) {}
 
   StatusOr<int> Run() {
     const std::vector<Node*> nodes = graph_->OpNodes();
-    if (std::none_of(nodes.begin(), nodes.end(), [](const Node* n) { return IsConstantEnter(*n); })) return 0;
+    if (std::none_of(nodes.begin(), nodes.end(), [](const Node* n) { return FlowOf(*n) == Flow::kEnter; }))
+      return 0;
+    MR_ASSIGN_OR_RETURN(int changes, FreezeLoopVariables(&rewriter_));
     MR_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(*graph_));
     for (Node* node : order) {
-      if (node->IsOp() && Qualifies(*node)) Move(node);
+      if (node->IsOp() && Qualifies(*node) && Move(node)) ++changes;
     }
-    if (moved_ > 0) graph_->FixupSourceAndSinkEdges();
-    return moved_;
+    if (changes > 0) graph_->FixupSourceAndSinkEdges();
+    return changes;
   }
 
  private:
-  // The Enter behind the first input that is one; null when some input isn't the same in all iterations.
-  const Node* EnterOf(const Node& node) const {
-    const Node* enter = nullptr;
-    for (const Edge* edge : node.data_in_edges()) {
-      const Node& src = *edge->src;
-      if (ConstTensorOf(src) != nullptr) continue;
-      if (!IsConstantEnter(src)) return nullptr;
-      if (enter != nullptr && *src.Attr<std::string>("frame_name") != *enter->Attr<std::string>("frame_name"))
-        return nullptr;
-      enter = &src;
+  // Where the inputs of a node come from.
+  struct Origin {
+    const Node* enter = nullptr;     // a constant Enter of the loop; null: not the same in all iterations
+    const Node* iterates = nullptr;  // the Switch of the loop's condition that inputs come through; or null
+  };
+
+  // A value that enters the loop, by way of the Switch that ends it or not.
+  static const Node* EnterOf(const TensorRef& input, const Node** iterates) {
+    const Node* node = input.node;
+    if (FlowOf(*node) == Flow::kSwitch && input.output == 1 && !HasControlInputs(*node) &&
+        FlowOf(*InputOf(*node, 1).node) == Flow::kCond) {
+      *iterates = node;
+      node = InputOf(*node, 0).node;
     }
-    return enter;
+    return IsConstantEnter(*node) ? node : nullptr;
+  }
+
+  static Origin OriginOf(const Node& node) {
+    Origin origin;
+    for (int i = 0; i < node.num_inputs(); ++i) {
+      const TensorRef input = InputOf(node, i);
+      if (input.node->op_name() == "Const") continue;
+      const Node* iterates = nullptr;
+      const Node* enter = EnterOf(input, &iterates);
+      if (enter == nullptr) return {};
+      const bool same_loop = origin.enter == nullptr || *enter->Attr<std::string>("frame_name") ==
+                                                            *origin.enter->Attr<std::string>("frame_name");
+      const bool same_condition = origin.iterates == nullptr || iterates == nullptr ||
+                                  InputOf(*iterates, 1) == InputOf(*origin.iterates, 1);
+      if (!same_loop || !same_condition) return {};
+      origin.enter = enter;
+      if (iterates != nullptr) origin.iterates = iterates;
+    }
+    return origin;
   }
 
   bool Qualifies(const Node& node) {
     if (node.num_inputs() == 0 || node.num_outputs() != 1 || rewriter_.MustStay(node) || !IsPure(node) ||
-        !NeverFails(node) || EnterOf(node) == nullptr) {
+        OriginOf(node).enter == nullptr) {
       return false;
     }
-    TensorShape shape;
-    for (int i = 0; i < node.num_inputs(); ++i) {
-      const auto input = rewriter_.ShapeOf(InputOf(node, i)).ToTensorShape();
-      if (!input.ok()) return false;
-      if (node.traits().metadata_only) continue;
-      const auto both = i == 0 ? StatusOr<TensorShape>(*input) : BroadcastShapes(shape, *input);
-      if (!both.ok()) return false;
-      shape = *both;
-    }
-    const auto size = static_cast<int64_t>(DataTypeSize(node.output_type(0)));
-    return size > 0 && shape.num_elements() <= kMaxHeldBytes / size;
+    const DataType type = node.output_type(0);
+    if (DataTypeSize(type) == 0) return false;
+    if (!rewriter_.CannotFail(node)) return false;
+    // Of unknown size at most as large as what entered the loop.
+    const auto shape = rewriter_.ShapeOf({const_cast<Node*>(&node), 0}).ToTensorShape();
+    const auto size = static_cast<int64_t>(DataTypeSize(type));
+    if (shape.ok()) return shape->num_elements() <= kMaxHeldBytes / size;
+    return DataTypeSize(node.input_type(0)) >= DataTypeSize(type);
   }
 
   // The tensor outside of which `input` is the value inside. A constant is made anew, in the frame of
   // `beside`.
   TensorRef Outside(const Node& node, const TensorRef& input, Node* beside) {
-    if (IsConstantEnter(*input.node)) return InputOf(*input.node, 0);
-    return {rewriter_.AddConst(node, "outside", *ConstTensorOf(*input.node), {beside}), 0};
+    const Node* iterates = nullptr;
+    if (const Node* enter = EnterOf(input, &iterates); enter != nullptr) return InputOf(*enter, 0);
+    std::vector<Node*> after;
+    if (!IsFreeConst(*beside)) after.push_back(beside);
+    return {rewriter_.AddConst(node, "outside", *ConstTensorOf(*input.node), after), 0};
   }
 
-  void Move(Node* node) {
-    const Node& enter = *EnterOf(*node);
-    const TensorRef before = InputOf(enter, 0);
-    const bool has_constants = std::any_of(node->data_in_edges().begin(), node->data_in_edges().end(),
-                                           [](const Edge* e) { return ConstTensorOf(*e->src) != nullptr; });
-    // Who waits for a Switch waits for none of its branches, so that there is nothing for the constant to
-    // wait for.
-    if (has_constants && before.node->traits().is_control_flow) return;
-    std::vector<TensorRef> inputs;
+  bool Move(Node* node) {
+    const Origin origin = OriginOf(*node);
+    Node* beside = InputOf(*origin.enter, 0).node;
     std::vector<TensorRef> dropped;
     for (int i = 0; i < node->num_inputs(); ++i) {
       const TensorRef input = InputOf(*node, i);
-      if (!IsConstantEnter(*input.node)) dropped.push_back(input);
-      inputs.push_back(Outside(*node, input, before.node));
+      if (input.node->op_name() == "Const") dropped.push_back(input);
     }
-    Node* outside = rewriter_.Add(*node, "invariant", node->op_name(), node->attrs(), inputs);
-    Node* entered = nullptr;
-    if (outside != nullptr) {
-      AttrMap attrs = enter.attrs();
-      attrs.Set("T", node->output_type(0));
-      entered = rewriter_.Add(*node, "enter", "Enter", std::move(attrs), {{outside, 0}});
+    if (!dropped.empty()) beside = rewriter_.Anchor(*node, InputOf(*origin.enter, 0));
+    if (beside == nullptr) return false;
+    std::vector<TensorRef> inputs;
+    for (int i = 0; i < node->num_inputs(); ++i) inputs.push_back(Outside(*node, InputOf(*node, i), beside));
+    std::vector<Node*> made;
+    const TensorRef inside = BringIn(*node, origin, inputs, &made);
+    if (inside.node != nullptr && rewriter_.TryReplace(node, {inside}, dropped)) return true;
+    for (auto it = made.rbegin(); it != made.rend(); ++it) {
+      if ((*it)->IsOp()) rewriter_.RemoveUnused(*it);
     }
-    if (entered != nullptr && rewriter_.TryReplace(node, {{entered, 0}}, dropped)) {
-      ++moved_;
-      return;
+    for (const TensorRef& input : inputs) {
+      if (input.node->IsOp()) rewriter_.RemoveUnused(input.node);
     }
-    for (Node* unused : {entered, outside}) {
-      if (unused != nullptr) rewriter_.RemoveUnused(unused);
-    }
-    for (const TensorRef& input : inputs) rewriter_.RemoveUnused(input.node);
+    return false;
+  }
+
+  // Computes the node outside, and takes the result in. What was made is in `made`, also if it is no use.
+  TensorRef BringIn(const Node& node, const Origin& origin, const std::vector<TensorRef>& inputs,
+                    std::vector<Node*>* made) {
+    const auto add = [&](std::string_view suffix, std::string_view op, AttrMap attrs,
+                         const std::vector<TensorRef>& from) {
+      Node* added = rewriter_.Add(node, suffix, op, std::move(attrs), from);
+      if (added != nullptr) made->push_back(added);
+      return added;
+    };
+    Node* const outside = add("invariant", node.op_name(), node.attrs(), inputs);
+    if (outside == nullptr) return {};
+    AttrMap attrs = origin.enter->attrs();
+    attrs.Set("T", node.output_type(0));
+    Node* const entered = add("enter", "Enter", std::move(attrs), {{outside, 0}});
+    if (entered == nullptr || origin.iterates == nullptr) return {entered, 0};
+    AttrMap type;
+    type.Set("T", node.output_type(0));
+    return {add("iterates", "Switch", std::move(type), {{entered, 0}, InputOf(*origin.iterates, 1)}), 1};
   }
 
   Graph* const graph_;
   Rewriter rewriter_;
-  int moved_ = 0;
 };
 
 }  // namespace

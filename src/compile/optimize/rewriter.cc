@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "compile/optimize/arithmetic_rules.h"
+#include "graph/frames.h"
 #include "graph/function_library.h"
+#include "op/shape_inference.h"
 
 namespace millrace {
 namespace {
@@ -44,7 +47,20 @@ bool HasControlInputs(const Node& node) {
                      [](const Edge* e) { return e->src->IsOp(); });
 }
 
+bool IsConstantEnter(const Node& node) {
+  return node.traits().is_control_flow && node.op_name() == "Enter" &&
+         node.attrs().Get<bool>("is_constant").value_or(false);
+}
+
+bool CanBeWaitedFor(const Node& node) {
+  const Flow flow = FlowOf(node);
+  return flow != Flow::kSwitch && flow != Flow::kNext;
+}
+
 const Tensor* ConstTensorOf(const Node& node) {
+  const Node* from = &node;
+  while (IsConstantEnter(*from)) from = InputOf(*from, 0).node;
+  if (from != &node) return ConstTensorOf(*from);
   if (node.op_name() != "Const") return nullptr;
   const AttrValue* value = node.attrs().Find("value");
   const auto* tensor = value == nullptr ? nullptr : value->As<std::shared_ptr<const Tensor>>();
@@ -90,6 +106,46 @@ const ShapeRefiner& Rewriter::shapes() {
 
 PartialShape Rewriter::ShapeOf(const TensorRef& tensor) {
   return shapes().OutputShape(*tensor.node, tensor.output);
+}
+
+// Element-wise: of known shapes that fit, or of one shape, whatever it is.
+bool Rewriter::ShapesFit(const Node& node) {
+  std::optional<TensorShape> shape;
+  int unknown = 0;
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    const auto input = ShapeOf(InputOf(node, i)).ToTensorShape();
+    if (!input.ok()) {
+      ++unknown;
+      continue;
+    }
+    const auto both = shape ? BroadcastShapes(*shape, *input) : StatusOr<TensorShape>(*input);
+    if (!both.ok()) return false;
+    shape = *both;
+  }
+  return unknown == 0 || (unknown == 1 && (!shape || shape->rank() == 0));
+}
+
+bool Rewriter::CannotFail(const Node& node) {
+  const OpTraits& traits = node.traits();
+  if (node.op_name() == "Const") return true;
+  if (traits.never_fold || traits.only_checks) return false;
+  if (traits.forwards || traits.metadata_only) return true;
+  if (node.op_name() == "MatMul") {
+    // Of matrices that don't fit, inference tells nothing.
+    return std::all_of(node.data_in_edges().begin(), node.data_in_edges().end(),
+                       [this](const Edge* e) {
+                         return ShapeOf({e->src, e->src_output}).ToTensorShape().ok();
+                       }) &&
+           shapes().OutputShape(node, 0).ToTensorShape().ok();
+  }
+  if (!traits.elementwise) return false;
+  // Integers are divided by zero, and raised to negative powers, with an error.
+  const bool integers =
+      std::any_of(node.props().input_types.begin(), node.props().input_types.end(),
+                  [](DataType t) { return arithmetic::IsExact(t) && t != DataType::kBool; });
+  const bool any_number = !integers || node.num_inputs() == 1 || traits.associative ||
+                          traits.right_unit == Unit::kZero || node.output_type(0) == DataType::kBool;
+  return any_number && ShapesFit(node);
 }
 
 // Whatever lies behind a node of control flow, or a value that comes from elsewhere, may be dead.
@@ -178,28 +234,45 @@ void Rewriter::MoveConsumers(const TensorRef& from, const TensorRef& to) {
   }
 }
 
+Node* Rewriter::Anchor(const Node& like, const TensorRef& tensor) {
+  if (CanBeWaitedFor(*tensor.node)) return tensor.node;
+  if (IsRefType(tensor.node->output_type(tensor.output))) return nullptr;
+  for (const Edge* edge : tensor.node->out_edges()) {
+    Node* user = edge->dst;
+    if (edge->src_output == tensor.output && user->op_name() == "Identity" && !HasControlInputs(*user) &&
+        user->assigned_device_index() == like.assigned_device_index())
+      return user;
+  }
+  AttrMap attrs;
+  attrs.Set("T", tensor.node->output_type(tensor.output));
+  return Add(like, "anchor", "Identity", std::move(attrs), {tensor});
+}
+
 // Control edges from the inputs multiply with the consumers; a Merge lives when one of its data inputs does,
-// whatever it waits for, so that nothing can be moved from a data input to a control input of one; and
-// waiting for a Switch is not waiting for one of its branches.
-bool Rewriter::CanReplace(const Node& node, const std::vector<TensorRef>& to) const {
+// whatever it waits for, so that nothing can be moved from a data input to a control input of one; waiting
+// for a Switch is not waiting for one of its branches; and of several outputs, all are dead when one input
+// is.
+bool Rewriter::CanReplace(const Node& node, const std::vector<TensorRef>& to) {
+  const bool several = std::any_of(to.begin(), to.end(), [&](const TensorRef& t) { return t != to[0]; });
+  if (several && MayBeDead(node)) return false;
   size_t waits = 0;
   for (const Edge* edge : node.control_in_edges()) waits += edge->src->IsOp() ? 1 : 0;
   size_t consumers = 0;
   bool waited_for = false;
-  bool feeds_control_flow = false;
+  bool feeds_merge = false;
   bool same_devices = true;
   const int device = node.assigned_device_index();
   for (const Edge* edge : node.out_edges()) {
     if (!edge->dst->IsOp()) continue;
     ++consumers;
     waited_for |= edge->IsControl();
-    feeds_control_flow |= edge->dst->traits().is_control_flow;
+    feeds_merge |= FlowOf(*edge->dst) == Flow::kMerge;
     same_devices &= edge->dst->assigned_device_index() == device;
   }
-  if (waits > 0 && (feeds_control_flow || waits * consumers > waits + consumers)) return false;
+  if (waits > 0 && (feeds_merge || waits * consumers > waits + consumers)) return false;
   for (const TensorRef& tensor : to) {
     if (IsRefType(tensor.node->output_type(tensor.output))) return false;
-    if (waited_for && tensor.node->traits().is_control_flow) return false;
+    if (waited_for && !CanBeWaitedFor(*tensor.node)) return false;
     // Elsewhere the node may be what carries the value over once.
     if (tensor.node->assigned_device_index() != device && !same_devices) return false;
   }

@@ -50,8 +50,14 @@ bool IsFreeConst(const Node& node);
 bool TakesInputsInAnyOrder(const Node& node);
 // Whether the node waits for more than its data.
 bool HasControlInputs(const Node& node);
-// The value of a Const; null for other nodes.
+// The value of a Const, or of one that a constant Enter brings into a loop; null for other nodes. It is there
+// when the node is, which a Const that waits, or one in a loop, may not be.
 const Tensor* ConstTensorOf(const Node& node);
+// An Enter (of a value) that brings the same into each iteration.
+bool IsConstantEnter(const Node& node);
+// Whether what waits for the node runs exactly if its outputs are there. Not so for a Switch, of which one
+// output is dead, and nobody may wait for a NextIteration.
+bool CanBeWaitedFor(const Node& node);
 // Input i of a node. REQUIRES: it is connected.
 inline TensorRef InputOf(const Node& node, int i) {
   const Edge* edge = node.in_edges()[static_cast<size_t>(i)];
@@ -77,6 +83,9 @@ class Rewriter {
   // Shapes as inferred at the first question; nodes that the rewriter adds are inferred when they are added.
   PartialShape ShapeOf(const TensorRef& tensor);
   const ShapeRefiner& shapes();
+  // Whether running a pure node can't be an error, which is certain of what hands on or looks at shapes, and,
+  // where the shapes fit, of element-wise ops (but for divisions of integers and the like) and products.
+  bool CannotFail(const Node& node);
   // True when the values of the graph may be dead: some node decides at run time what runs.
   bool MayBeDead(const Node& node);
 
@@ -95,7 +104,7 @@ class Rewriter {
   // waited for is waited for by the consumers. Then `node` goes, with what only it needed.
   void Replace(Node* node, const std::vector<TensorRef>& to);
   // Whether Replace keeps the graph sound and doesn't make it larger: see the definition.
-  bool CanReplace(const Node& node, const std::vector<TensorRef>& to) const;
+  bool CanReplace(const Node& node, const std::vector<TensorRef>& to);
   // Replace, if it can be done. Inputs of `node` that are not in `to` go into `dropped`: consumers wait for
   // them.
   bool TryReplace(Node* node, const std::vector<TensorRef>& to, const std::vector<TensorRef>& dropped = {});
@@ -104,8 +113,11 @@ class Rewriter {
   void Substitute(Node* node, Node* by, const std::vector<TensorRef>& dropped = {});
   // Can who took `tensor` do without, by waiting for it at most?
   static bool CanDrop(const TensorRef& tensor) {
-    return !tensor.node->traits().is_control_flow && !IsRefType(tensor.node->output_type(tensor.output));
+    return CanBeWaitedFor(*tensor.node) && !IsRefType(tensor.node->output_type(tensor.output));
   }
+  // A node to wait for that is dead exactly when `tensor` is: its own, or an Identity of it on the device of
+  // `like`. Null when there can't be one.
+  Node* Anchor(const Node& like, const TensorRef& tensor);
   // Removes `first` if nothing needs it, and then what only it needed.
   void RemoveUnused(Node* first);
   // Removes every node from which nothing that must stay is reached. Returns how many went.
@@ -114,6 +126,7 @@ class Rewriter {
 
  private:
   void InferShapes();
+  bool ShapesFit(const Node& node);
   void FindDeadness();
 
   Graph* const graph_;
