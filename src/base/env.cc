@@ -147,6 +147,18 @@ class PosixRandomAccessFile : public RandomAccessFile {
     return Status::Ok();
   }
 
+  StatusOr<size_t> ReadInto(uint64_t offset, size_t n, char* to) const override {
+    size_t have = 0;
+    while (have < n) {
+      const ssize_t got =
+          RetryEintr([&] { return ::pread(fd_, to + have, n - have, static_cast<off_t>(offset + have)); });
+      if (got < 0) return IoError(path_, errno);
+      if (got == 0) break;
+      have += static_cast<size_t>(got);
+    }
+    return have;
+  }
+
  private:
   const std::string path_;
   const int fd_;

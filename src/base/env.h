@@ -31,6 +31,9 @@ class RandomAccessFile {
   virtual ~RandomAccessFile() = default;
   // Reads up to n bytes; OutOfRange with the bytes there are when the file ends first.
   virtual Status Read(uint64_t offset, size_t n, std::string* out) const = 0;
+  // Reads up to n bytes into memory that the caller has. How many there were: fewer only when the file ends
+  // first. Unlike Read this makes no copy.
+  virtual StatusOr<size_t> ReadInto(uint64_t offset, size_t n, char* to) const = 0;
 };
 
 struct FileStat {

@@ -68,6 +68,10 @@ class FaultyRandomAccessFile : public RandomAccessFile {
     MR_RETURN_IF_ERROR(fault_("read", path_));
     return base_->Read(offset, n, out);
   }
+  StatusOr<size_t> ReadInto(uint64_t offset, size_t n, char* to) const override {
+    MR_RETURN_IF_ERROR(fault_("read", path_));
+    return base_->ReadInto(offset, n, to);
+  }
 
  private:
   const std::string path_;

@@ -61,6 +61,10 @@ class MemRandomAccessFile : public RandomAccessFile {
     if (out->size() < n) return errors::OutOfRange(path_, "; the file ends before offset ", offset + n);
     return Status::Ok();
   }
+  StatusOr<size_t> ReadInto(uint64_t offset, size_t n, char* to) const override {
+    MutexLock lock(file_->mu);
+    return offset < file_->contents.size() ? file_->contents.copy(to, n, offset) : 0;
+  }
 
  private:
   const std::string path_;

@@ -123,6 +123,17 @@ TEST_P(EnvTest, HugeReadOfASmallFileFailsQuietly) {
   EXPECT_LT(out.capacity(), size_t{64} << 20);
 }
 
+TEST_P(EnvTest, BytesAreReadIntoMemoryOfTheCaller) {
+  ASSERT_TRUE(WriteFileAtomically(env(), Path("f"), "abcdef").ok());
+  const auto file = env().NewRandomAccessFile(Path("f"));
+  char bytes[8] = "-------";
+  EXPECT_EQ(*(*file)->ReadInto(1, 3, bytes), 3u);
+  EXPECT_STREQ(bytes, "bcd----");
+  EXPECT_EQ(*(*file)->ReadInto(4, 8, bytes), 2u);
+  EXPECT_STREQ(bytes, "efd----");
+  EXPECT_EQ(*(*file)->ReadInto(100, 8, bytes), 0u);
+}
+
 TEST_P(EnvTest, MissingFilesAreNotFoundByName) {
   for (const Status& status :
        {env().NewRandomAccessFile(Path("no")).status(), env().Stat(Path("no")).status(),

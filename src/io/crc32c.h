@@ -15,5 +15,9 @@ inline uint32_t Crc32c(std::string_view data) { return ExtendCrc32c(0, data); }
 
 // Sums are stored masked, because the sum of data that contains its own sum tells little.
 inline uint32_t MaskCrc(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }
+inline uint32_t UnmaskCrc(uint32_t masked) {
+  const uint32_t rotated = masked - 0xa282ead8u;
+  return rotated >> 17 | rotated << 15;
+}
 
 }  // namespace millrace::io

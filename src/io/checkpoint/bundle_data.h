@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/cancellation.h"
+#include "base/env.h"
+#include "io/checkpoint/bundle_format.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+
+// The data files of bundles. Elements of plain types are as in memory. Strings: their lengths as varints, the
+// masked sum of the lengths, their bytes. Variants: for each the length, its message, the masked sum so far.
+namespace millrace::io {
+
+// True for the types that a checkpoint can hold: all but handles of resources.
+bool IsSavedType(DataType dtype);
+
+// Appends tensors to a file. One thread at a time.
+class BundleDataWriter {
+ public:
+  // Stops with Cancelled soon after `cancellation`, which may be null.
+  BundleDataWriter(WritableFile& file, CancellationManager* cancellation)
+      : file_(file), cancellation_(cancellation) {}
+
+  // Fills in where the elements lie and their sum.
+  Status Write(const Tensor& tensor, BundleEntry* entry);
+
+ private:
+  Status WriteStrings(const Tensor& tensor);
+  Status WriteVariants(const Tensor& tensor);
+  // Writes and sums, in pieces that stay in the processor's cache between the two.
+  Status Append(std::string_view bytes);
+  Status AppendUnsummed(std::string_view bytes);
+  Status AppendSum();
+  void Sum(std::string_view bytes);
+
+  WritableFile& file_;
+  CancellationManager* const cancellation_;
+  uint64_t offset_ = 0;
+  uint32_t crc_ = 0;
+};
+
+// Reads tensors out of a file. Memory is bounded by the bytes that are there. One thread at a time.
+class BundleDataReader {
+ public:
+  // `name` begins the text of errors about the contents.
+  static StatusOr<std::unique_ptr<BundleDataReader>> Open(Env& env, const std::string& path, std::string name,
+                                                          bool big_endian, CancellationManager* cancellation);
+
+  uint64_t size() const { return size_; }
+  // DataLoss when the file is too short for what the entry says, or the entry contradicts itself. After OK
+  // the tensor takes at most 40 times the bytes that the file has for it (strings of no length), others as
+  // many.
+  Status Check(const BundleEntry& entry) const;
+  // Reads the elements, straight into `to`, which has their type and number, and checks their sum.
+  // REQUIRES: Check.
+  Status Read(const BundleEntry& entry, Tensor* to) const;
+  // The same into memory for plain elements.
+  Status ReadPlain(const BundleEntry& entry, char* to) const;
+
+ private:
+  class Piece;
+  BundleDataReader(std::unique_ptr<RandomAccessFile> file, uint64_t size, std::string name, bool big_endian,
+                   CancellationManager* cancellation)
+      : file_(std::move(file)),
+        size_(size),
+        name_(std::move(name)),
+        big_endian_(big_endian),
+        cancellation_(cancellation) {}
+  Status ReadStrings(const BundleEntry& entry, Tensor* to) const;
+  Status ReadVariants(const BundleEntry& entry, Tensor* to) const;
+  Status CheckSum(const BundleEntry& entry, uint32_t crc) const;
+  Status Malformed(const char* what) const;
+
+  const std::unique_ptr<RandomAccessFile> file_;
+  const uint64_t size_;
+  const std::string name_;
+  const bool big_endian_;
+  CancellationManager* const cancellation_;
+};
+
+}  // namespace millrace::io

@@ -1,0 +1,75 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/env.h"
+#include "io/checkpoint/tensor_slice.h"
+#include "millrace/dtype.h"
+#include "millrace/shape.h"
+#include "millrace/status.h"
+
+namespace tensorflow {
+class VersionDef;
+}  // namespace tensorflow
+
+// The tensor bundle: the second format of TensorFlow's checkpoints. `prefix.index` is a table from names to
+// where the tensor lies in `prefix.data-00000-of-00001` and the like; its empty key has the header.
+namespace millrace::io {
+
+std::string BundleIndexPath(const std::string& prefix);
+std::string BundleDataPath(const std::string& prefix, int64_t shard, int64_t num_shards);
+// The folder of a path, "" without one.
+std::string FolderOf(const std::string& path);
+
+struct BundleHeader {
+  int num_shards = 1;
+  bool big_endian = false;
+};
+// InvalidArgument, in TensorFlow's words, for versions that are too new; DataLoss for what is no header.
+StatusOr<BundleHeader> ParseBundleHeader(std::string_view bytes);
+std::string SerializeBundleHeader(const BundleHeader& header);
+
+// Whether a checkpoint may be read by this program.
+Status CheckCheckpointVersion(const tensorflow::VersionDef& versions);
+
+// Where a tensor lies. A tensor that was saved in slices has their list, and they have entries of their own
+// under SliceKey.
+struct BundleEntry {
+  DataType dtype = DataType::kInvalid;
+  TensorShape shape;
+  int shard = 0;
+  uint64_t offset = 0;
+  uint64_t size = 0;
+  uint32_t masked_crc = 0;
+  std::vector<TensorSlice> slices;
+};
+// DataLoss, with the key, when malformed.
+StatusOr<BundleEntry> ParseBundleEntry(std::string_view key, std::string_view bytes);
+std::string SerializeBundleEntry(const BundleEntry& entry);
+
+using BundleEntries = std::map<std::string, BundleEntry, std::less<>>;
+
+// "Unable to read file …" in TensorFlow's words, for what is wrong with an index.
+Status CorruptFileError(const Status& status, const std::string& path, std::string_view detail);
+
+// Makes finished data files and their entries the checkpoint `prefix`, in one step: whoever reads, or is
+// killed, finds the checkpoint that was there before or the new one. The files' names are taken away. When
+// there is a checkpoint of that name already, the new one has another number of shards than it, so that no
+// file of the old one is touched before the new index is in its place; the old data go after that.
+Status CommitBundle(Env& env, const std::string& prefix, const std::vector<std::string>& data_files,
+                    const BundleEntries& entries, bool big_endian);
+
+// A name for a file that is not finished, unlike any other.
+std::string TemporaryName(const std::string& path);
+
+// Puts the checkpoints of `prefixes` under one name: the data files are renamed, the tables merged. The parts
+// of a tensor may be in several of them; the same tensor twice is InvalidArgument.
+Status MergeBundles(Env& env, const std::vector<std::string>& prefixes, const std::string& merged_prefix);
+
+}  // namespace millrace::io

@@ -1,0 +1,95 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/shape.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+
+namespace tensorflow {
+class TensorSliceProto;
+}  // namespace tensorflow
+
+namespace millrace::io {
+
+// A rectangular part of a tensor: for each dimension a start and a length, or all of it. A value.
+class TensorSlice {
+ public:
+  struct Extent {
+    int64_t start = 0;
+    int64_t length = -1;  // -1: all of the dimension; start is 0 then
+    bool is_full() const { return length < 0; }
+    friend bool operator==(const Extent&, const Extent&) = default;
+  };
+
+  TensorSlice() = default;
+  static TensorSlice Full(int rank) { return TensorSlice(std::vector<Extent>(static_cast<size_t>(rank))); }
+  // "0,2:-" is the first two rows of a matrix.
+  static StatusOr<TensorSlice> Parse(std::string_view text);
+  static StatusOr<TensorSlice> FromProto(const tensorflow::TensorSliceProto& proto);
+  void ToProto(tensorflow::TensorSliceProto* proto) const;
+
+  int rank() const { return static_cast<int>(extents_.size()); }
+  const Extent& extent(int i) const { return extents_[static_cast<size_t>(i)]; }
+  // Says "all" in every dimension.
+  bool IsFull() const;
+  // Is all of a tensor of that shape, however it says so.
+  bool IsAllOf(const TensorShape& shape) const;
+  // The shape that it cuts out. Internal, in TensorFlow's words, when it does not fit.
+  StatusOr<TensorShape> ShapeIn(const TensorShape& full) const;
+  std::string ToString() const;  // as Parse takes it
+  friend bool operator==(const TensorSlice&, const TensorSlice&) = default;
+
+ private:
+  explicit TensorSlice(std::vector<Extent> extents) : extents_(std::move(extents)) {}
+  std::vector<Extent> extents_;
+};
+
+// What the inputs "shape_and_slices" of the ops say: "4 10 0,2:-" is the first two rows of a [4,10].
+struct ShapeAndSlice {
+  TensorShape full_shape;
+  TensorSlice slice;
+  TensorShape slice_shape;
+};
+StatusOr<ShapeAndSlice> ParseShapeAndSlice(const std::string& text);
+
+// The key under which checkpoints keep a slice: keys are in the order of names, then of slices.
+std::string SliceKey(std::string_view name, const TensorSlice& slice);
+// Names have no zero byte, and keys of slices begin with one.
+inline bool IsSliceKey(std::string_view key) { return !key.empty() && key[0] == '\0'; }
+
+// A slice of a tensor whose shape is known: all starts and lengths.
+class Region {
+ public:
+  // REQUIRES: slice.ShapeIn(full) is fine.
+  Region(const TensorSlice& slice, const TensorShape& full);
+
+  int rank() const { return static_cast<int>(starts_.size()); }
+  int64_t start(int i) const { return starts_[static_cast<size_t>(i)]; }
+  int64_t length(int i) const { return lengths_[static_cast<size_t>(i)]; }
+  int64_t end(int i) const { return start(i) + length(i); }
+  int64_t num_elements() const;
+  // How many elements both have.
+  int64_t CommonElements(const Region& other) const;
+
+ private:
+  std::vector<int64_t> starts_;
+  std::vector<int64_t> lengths_;
+};
+
+// Where the elements of `part` begin in a tensor of `whole`, when they lie there one after the other.
+std::optional<int64_t> OffsetIfContiguous(const Region& part, const Region& whole);
+// Whether `parts`, regions of one tensor, cover `whole` and each element of it once. InvalidArgument when two
+// of them overlap or there are more than 32768.
+StatusOr<bool> Covers(std::span<const Region> parts, const Region& whole);
+// Copies the elements that both regions have. REQUIRES: equal types, from and to have the regions' elements.
+void CopyCommon(const Region& from_region, const Tensor& from, const Region& to_region, Tensor* to);
+
+}  // namespace millrace::io
