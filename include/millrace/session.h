@@ -54,6 +54,11 @@ struct SessionOptions {
   bool eliminate_common_subexpressions = true;
   int64_t max_folded_constant_bytes = int64_t{10} << 20;
   std::set<std::string> disabled_passes;  // by name, see docs/session-options.md
+  bool aggressive_arithmetic = false;     // also sums and products of floats in another order
+  bool strip_checks = false;              // Assert, CheckNumerics and Print do nothing
+  int max_optimizer_rounds = 0;         // of optimising passes; 0: as many as they find work for, up to five
+  int min_optimized_nodes = 0;          // smaller graphs are run as they are
+  int64_t optimizer_timeout_in_ms = 0;  // after which no other pass is begun; 0: none
   // Devices are chosen by simulating the graph with measured or estimated costs, see docs/placement.md.
   bool place_by_cost = false;
   // > 0: every so many Runs of a signature, after the first build_cost_model_after, a Run is measured for the

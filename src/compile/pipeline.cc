@@ -79,15 +79,26 @@ class Compilation {
     MR_RETURN_IF_ERROR(Pass("inline", [&] { return Inline(); }));
     MR_RETURN_IF_ERROR(Pass("lower", [&] { return Lower(); }));
     MR_RETURN_IF_ERROR(Pass("place", [&] { return PlaceNodes(); }));
-    MR_RETURN_IF_ERROR(Optimize());
-    MR_RETURN_IF_ERROR(Pass("fuse", [&] { return Fuse(); }));
-    MR_RETURN_IF_ERROR(Pass("memory", "saved", "KiB", [&] { return ScheduleForMemory(&graph_); }));
+    if (graph_->num_nodes() >= options_.min_nodes) MR_RETURN_IF_ERROR(Optimize());
     MR_RETURN_IF_ERROR(Pass("partition", [&] { return Partition(); }));
     return std::move(out_);
   }
 
-  // The passes that only make the step faster, round after round until none finds anything.
+  // The passes that only make the step faster or smaller.
   Status Optimize() {
+    optimize_until_ =
+        std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.optimizer_timeout_ms);
+    MR_RETURN_IF_ERROR(Rewrite());
+    if (!TimeIsUp()) MR_RETURN_IF_ERROR(Pass("fuse", [&] { return Fuse(); }));
+    return Pass("memory", "saved", "KiB", [&] { return ScheduleForMemory(&graph_); });
+  }
+
+  bool TimeIsUp() const {
+    return options_.optimizer_timeout_ms > 0 && std::chrono::steady_clock::now() >= optimize_until_;
+  }
+
+  // Round after round until no pass finds anything.
+  Status Rewrite() {
     const OptimizeOptions options = OptionsOfPasses();
     Graph* const g = graph_.get();
     int64_t nodes = 0;
@@ -116,6 +127,7 @@ class Compilation {
   // An optimising pass, which returns how much it changed.
   template <typename F>
   Status Pass(std::string_view name, std::string_view verb, std::string_view unit, const F& pass) {
+    if (TimeIsUp()) return Status();
     return Pass(name, [&]() -> Note {
       const StatusOr<int> changes = pass();
       if (!changes.ok()) return changes.status();
@@ -200,6 +212,7 @@ class Compilation {
   int changes_ = 0;          // by optimising passes
   int changes_of_pass_ = 0;  // by the one that ran last, in all rounds
   bool loops_are_sound_ = false;
+  std::chrono::steady_clock::time_point optimize_until_{};
 };
 
 Note Compilation::Prune(const Graph& full) {

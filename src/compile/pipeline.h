@@ -59,8 +59,12 @@ struct CompileOptions {
   int max_rounds = 5;
   // Also sums and products of floats in another order, which round differently. TensorFlow's AGGRESSIVE.
   bool reassociate_floats = false;
-  // Checks that do nothing unless something is wrong (Assert) go. TensorFlow's debug_stripper.
+  // Checks that do nothing unless something is wrong (Assert), and Print, go. TensorFlow's debug_stripper.
   bool remove_checks = false;
+  // Graphs with fewer nodes are left as they are by the passes between placement and partitioning.
+  int min_nodes = 0;
+  // None of those passes is begun when they have taken so long together; 0: no limit.
+  int64_t optimizer_timeout_ms = 0;
   // Called with the graph after each pass; empty: no dumps. `part` is the partition's key, "" before
   // partitioning.
   std::function<void(std::string_view pass, std::string_view part, const Graph& graph)> dump;

@@ -30,6 +30,11 @@ StepCompilerOptions CompilerOptions(const SessionOptions& options, const TestCon
   o.eliminate_common_subexpressions = options.eliminate_common_subexpressions;
   o.max_folded_bytes = options.max_folded_constant_bytes;
   o.disabled_passes = DisabledPasses(options);
+  o.reassociate_floats = options.aggressive_arithmetic;
+  o.remove_checks = options.strip_checks;
+  o.max_rounds = options.max_optimizer_rounds;
+  o.min_nodes = options.min_optimized_nodes;
+  o.optimizer_timeout_ms = options.optimizer_timeout_in_ms;
   o.bfloat16_transfers = options.bfloat16_transfers;
   o.place_by_cost = options.place_by_cost;
   // A graph that is placed anew for each signature could find its state on another device each time.

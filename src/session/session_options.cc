@@ -80,21 +80,18 @@ Status RefuseRewrites(const RewriterConfig& r) {
   const auto refuse = [](bool set, std::string_view field) {
     return Refuse(set, StrCat("graph_options.rewrite_options.", field));
   };
-  MR_RETURN_IF_ERROR(refuse(on(r.debug_stripper()), "debug_stripper"));
   MR_RETURN_IF_ERROR(refuse(on(r.scoped_allocator_optimization()), "scoped_allocator_optimization"));
   MR_RETURN_IF_ERROR(refuse(on(r.pin_to_host_optimization()), "pin_to_host_optimization"));
   MR_RETURN_IF_ERROR(refuse(on(r.implementation_selector()), "implementation_selector"));
   MR_RETURN_IF_ERROR(refuse(on(r.auto_mixed_precision()), "auto_mixed_precision"));
   MR_RETURN_IF_ERROR(refuse(r.auto_parallel().enable(), "auto_parallel"));
-  MR_RETURN_IF_ERROR(refuse(r.memory_optimization() != RewriterConfig::DEFAULT_MEM_OPT &&
-                                r.memory_optimization() != RewriterConfig::NO_MEM_OPT,
-                            "memory_optimization"));
+  const RewriterConfig::MemOptType memory = r.memory_optimization();
+  MR_RETURN_IF_ERROR(refuse(memory == RewriterConfig::MANUAL ||
+                                memory == RewriterConfig::SWAPPING_HEURISTICS ||
+                                memory == RewriterConfig::RECOMPUTATION_HEURISTICS,
+                            StrCat("memory_optimization ", RewriterConfig::MemOptType_Name(memory))));
   MR_RETURN_IF_ERROR(refuse(!r.memory_optimizer_target_node_name_scope().empty(),
                             "memory_optimizer_target_node_name_scope"));
-  MR_RETURN_IF_ERROR(
-      refuse(r.meta_optimizer_iterations() == RewriterConfig::TWO, "meta_optimizer_iterations"));
-  MR_RETURN_IF_ERROR(refuse(r.meta_optimizer_timeout_ms() > 0, "meta_optimizer_timeout_ms"));
-  MR_RETURN_IF_ERROR(refuse(r.min_graph_nodes() > 0, "min_graph_nodes"));
   for (const auto& custom : r.custom_optimizers()) {
     MR_RETURN_IF_ERROR(
         refuse(custom.name() != kCostPlacement, StrCat("custom_optimizers '", custom.name(), "'")));
@@ -111,7 +108,7 @@ Status ReadOptimizerList(const RewriterConfig& r, std::set<std::string>* disable
   };
   for (const std::string& name : r.optimizers()) {
     const bool known =
-        name == "pruning" || name == "memory" ||
+        name == "pruning" || name == "memory" || name == "debug_stripper" ||
         std::any_of(kToggles.begin(), kToggles.end(), [&](const Toggle& t) { return t.optimizer == name; });
     if (!known) return Refuse(true, StrCat("graph_options.rewrite_options.optimizers '", name, "'"));
   }
@@ -127,13 +124,24 @@ Status ReadRewrites(const RewriterConfig& r, SessionOptions* options) {
   MR_RETURN_IF_ERROR(RefuseRewrites(r));
   MR_RETURN_IF_ERROR(ReadOptimizerList(r, &options->disabled_passes));
   options->place_by_cost = r.custom_optimizers_size() > 0;
+  const bool all_off = r.disable_meta_optimizer();
+  options->aggressive_arithmetic = r.arithmetic_optimization() == RewriterConfig::AGGRESSIVE && !all_off;
+  const auto& listed = r.optimizers();
+  const bool strip =
+      listed.empty()
+          ? r.debug_stripper() == RewriterConfig::ON || r.debug_stripper() == RewriterConfig::AGGRESSIVE
+          : std::find(listed.begin(), listed.end(), "debug_stripper") != listed.end();
+  options->strip_checks = strip && !all_off;
+  options->max_optimizer_rounds = static_cast<int>(r.meta_optimizer_iterations());
+  // Negative numbers are TensorFlow's way to ask for no limit.
+  options->min_optimized_nodes = std::max(r.min_graph_nodes(), 0);
+  options->optimizer_timeout_in_ms = std::max<int64_t>(r.meta_optimizer_timeout_ms(), 0);
   for (const Toggle& t : kToggles) {
-    if ((r.*t.value)() == RewriterConfig::OFF || r.disable_meta_optimizer())
-      options->disabled_passes.emplace(t.pass);
+    if ((r.*t.value)() == RewriterConfig::OFF || all_off) options->disabled_passes.emplace(t.pass);
   }
-  if (r.disable_model_pruning() || r.disable_meta_optimizer())
+  if (r.disable_model_pruning() || all_off)
     options->disabled_passes.insert(kPruningPasses.begin(), kPruningPasses.end());
-  if (r.memory_optimization() == RewriterConfig::NO_MEM_OPT || r.disable_meta_optimizer())
+  if (r.memory_optimization() == RewriterConfig::NO_MEM_OPT || all_off)
     options->disabled_passes.emplace(kMemoryPass);
   return Status();
 }

@@ -33,6 +33,11 @@ StepCompiler::StepCompiler(std::vector<Worker*> workers, const DeviceSet& device
   options_.partition.bfloat16_transfers = options.bfloat16_transfers;
   options_.disabled_passes.insert(options.disabled_passes.begin(), options.disabled_passes.end());
   if (!options.eliminate_common_subexpressions) options_.disabled_passes.insert("cse");
+  options_.reassociate_floats = options.reassociate_floats;
+  options_.remove_checks = options.remove_checks;
+  if (options.max_rounds > 0) options_.max_rounds = options.max_rounds;
+  options_.min_nodes = options.min_nodes;
+  options_.optimizer_timeout_ms = options.optimizer_timeout_ms;
   options_.dump = options.dump;
 }
 

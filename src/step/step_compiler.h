@@ -33,6 +33,12 @@ struct StepCompilerOptions {
   bool eliminate_common_subexpressions = true;
   int64_t max_folded_bytes = int64_t{10} << 20;
   std::set<std::string> disabled_passes;  // by the names of compile/pipeline
+  // As in CompileOptions; max_rounds 0: its default.
+  bool reassociate_floats = false;
+  bool remove_checks = false;
+  int max_rounds = 0;
+  int min_nodes = 0;
+  int64_t optimizer_timeout_ms = 0;
   bool bfloat16_transfers = false;
   bool place_by_cost = false;  // with the costs that the compiler keeps
   uint64_t spread_seed = 0;    // see PlaceOptions

@@ -5,177 +5,171 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compile/optimize/arithmetic_rules.h"
 #include "graph/testing.h"
 #include "op/op_registry.h"
 #include "op/shape_inference.h"
+#include "tests/optimize/random_generator.h"
 
 namespace millrace {
 namespace {
 
-using Dims = std::vector<int64_t>;
+std::string NodeOf(const std::string& tensor) { return tensor.substr(0, tensor.find(':')); }
 
-struct Value {
-  std::string name;
-  DataType type = DataType::kDouble;
-  Dims dims;
-  bool exact = true;
-};
+template <typename T, typename F>
+void Fill(Tensor& tensor, const F& number) {
+  for (T& x : tensor.flat<T>()) x = static_cast<T>(number());
+}
 
-class Generator {
- public:
-  explicit Generator(uint32_t seed) : random_(seed) {
-    out_.graph = std::make_unique<Graph>(OpRegistry::Global());
-  }
+}  // namespace
 
-  RandomGraph Make(int nodes) {
-    for (int i = 0; i < 5; ++i) AddFeed();
-    for (int i = 0; i < 6; ++i) AddConstant();
-    while (made_ < nodes) AddComputation();
-    for (int i = 0; i < 6; ++i) Fetch(Pick());
-    Fetch(values_.back());
-    return std::move(out_);
-  }
+RandomGraphGenerator::RandomGraphGenerator(uint32_t seed, const RandomGraphOptions& options)
+    : random_(seed), options_(options) {
+  out_.graph = std::make_unique<Graph>(OpRegistry::Global());
+}
 
- private:
-  int Roll(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
-  const Value& Pick() {
-    return values_[values_.size() - 1 - static_cast<size_t>(Roll(Roll(2) == 0 ? 8 : 1000)) % values_.size()];
+RandomGraph RandomGraphGenerator::Make() {
+  if (options_.flow) {
+    AddFunctions();
+    AddVariable();
   }
-  // One that `wanted` accepts; nothing after a few tries.
-  template <typename F>
-  const Value* PickIf(const F& wanted) {
-    for (int i = 0; i < 20; ++i) {
-      const Value& value = Pick();
-      if (wanted(value)) return &value;
-    }
-    return nullptr;
-  }
-  void Fetch(const Value& value) {
-    out_.fetches.push_back(value.name);
-    out_.exact.push_back(value.exact);
-  }
-  Dims RandomDims() {
-    Dims dims(static_cast<size_t>(Roll(4)));
-    for (int64_t& d : dims) d = 1 + Roll(3);
-    return dims;
-  }
-  Tensor RandomTensor(DataType type, const Dims& dims, int kind) {
-    Tensor tensor(type, TensorShape(dims));
-    const auto number = [&] { return kind == 0 ? 0 : kind == 1 ? 1 : kind == 2 ? 2 : Roll(7) - 3; };
-    if (type == DataType::kDouble) {
-      for (double& x : tensor.flat<double>()) x = number();
-    } else if (type == DataType::kFloat) {
-      for (float& x : tensor.flat<float>()) x = static_cast<float>(number());
-    } else if (type == DataType::kInt32) {
-      for (int32_t& x : tensor.flat<int32_t>()) x = number();
-    } else {
+  for (int i = 0; i < 5; ++i) AddFeed();
+  for (int i = 0; i < 6; ++i) values().push_back(Constant(RandomType(), RandomDims(), Roll(5)));
+  while (made_ < options_.nodes) AddComputation();
+  for (int i = 0; i < 6; ++i) Fetch(Pick());
+  Fetch(values().back());
+  out_.graph->FixupSourceAndSinkEdges();
+  return std::move(out_);
+}
+
+const RandomGraphGenerator::Value& RandomGraphGenerator::Pick() {
+  const size_t count = values().size();
+  return values()[count - 1 - static_cast<size_t>(Roll(Roll(2) == 0 ? 8 : 1000)) % count];
+}
+
+std::string RandomGraphGenerator::NewName(std::string_view prefix) { return StrCat(prefix, ++names_); }
+
+void RandomGraphGenerator::Fetch(const Value& value) {
+  out_.fetches.push_back(value.name);
+  out_.exact.push_back(value.exact);
+}
+
+RandomGraphGenerator::Dims RandomGraphGenerator::RandomDims() {
+  Dims dims(static_cast<size_t>(Roll(4)));
+  for (int64_t& d : dims) d = Roll(20) == 0 ? 0 : 1 + Roll(3);
+  return dims;
+}
+
+Tensor RandomGraphGenerator::RandomTensor(DataType type, const Dims& dims, int kind) {
+  Tensor tensor(type, TensorShape(dims));
+  const auto number = [&] { return kind == 0 ? 0 : kind == 1 ? 1 : kind == 2 ? 2 : Roll(7) - 3; };
+  switch (type) {
+    case DataType::kDouble:
+      Fill<double>(tensor, number);
+      break;
+    case DataType::kFloat:
+      Fill<float>(tensor, number);
+      break;
+    case DataType::kInt32:
+      Fill<int32_t>(tensor, number);
+      break;
+    case DataType::kInt64:
+      Fill<int64_t>(tensor, number);
+      break;
+    case DataType::kString:
+      for (std::string& x : tensor.flat<std::string>()) x = StrCat("s", number());
+      break;
+    default:
       for (bool& x : tensor.flat<bool>()) x = number() > 0;
-    }
-    return tensor;
   }
-  DataType RandomType() {
-    constexpr DataType kTypes[] = {DataType::kDouble, DataType::kFloat, DataType::kInt32, DataType::kInt32,
-                                   DataType::kBool};
-    return kTypes[Roll(5)];
-  }
+  return tensor;
+}
 
-  void AddFeed() {
-    const Value value{StrCat("feed", values_.size()), RandomType(), RandomDims(), true};
-    Dims known = value.dims;
-    for (int64_t& d : known) {
-      if (Roll(4) == 0) d = -1;
-    }
-    AddTestNode(out_.graph.get(), value.name, "Placeholder", {},
-                {{"dtype", value.type}, {"shape", Roll(4) == 0 ? PartialShape() : PartialShape(known)}});
-    out_.feeds.emplace_back(value.name, RandomTensor(value.type, value.dims, 3));
-    values_.push_back(value);
-  }
-  Value Constant(DataType type, const Dims& dims, int kind) {
-    const Value value{StrCat("c", ++names_), type, dims, true};
-    const Tensor tensor = RandomTensor(type, dims, kind);
-    AddTestNode(out_.graph.get(), value.name, "Const", MaybeWait(), {{"dtype", type}, {"value", tensor}});
-    return value;
-  }
-  void AddConstant() { values_.push_back(Constant(RandomType(), RandomDims(), Roll(5))); }
-  std::string Integers(const std::vector<int32_t>& numbers) {
-    const std::string name = StrCat("i", ++names_);
-    AddTestNode(out_.graph.get(), name, "Const", {},
-                {{"dtype", DataType::kInt32}, {"value", Tensor::Vector<int32_t>(numbers)}});
-    return name;
-  }
-  std::vector<std::string> MaybeWait() {
-    std::vector<std::string> waits;
-    while (!values_.empty() && Roll(8) == 0) waits.push_back("^" + NodeOf(Pick().name));
-    std::sort(waits.begin(), waits.end());
-    waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
-    return waits;
-  }
-  static std::string NodeOf(const std::string& tensor) { return tensor.substr(0, tensor.find(':')); }
+DataType RandomGraphGenerator::RandomType() {
+  constexpr DataType kTypes[] = {DataType::kDouble, DataType::kFloat, DataType::kInt32, DataType::kInt32,
+                                 DataType::kBool,   DataType::kInt64, DataType::kString};
+  return kTypes[Roll(options_.flow ? 7 : 5)];
+}
 
-  Node* Op(std::string_view op, std::vector<std::string> inputs, AttrMap attrs, std::string* name) {
-    *name = StrCat("n", ++names_);
-    for (std::string& wait : MaybeWait()) inputs.push_back(std::move(wait));
-    ++made_;
-    return AddTestNode(out_.graph.get(), *name, op, inputs, std::move(attrs));
+void RandomGraphGenerator::AddFeed() {
+  const Value value{NewName("feed"), RandomType(), RandomDims(), true};
+  Dims known = value.dims;
+  for (int64_t& d : known) {
+    if (Roll(4) == 0) d = -1;
   }
-  // An op with one result of the type of its T.
-  Value Make(std::string_view op, const std::vector<std::string>& inputs, DataType type, const Dims& dims,
-             bool exact, AttrMap attrs = {}) {
-    Value value{"", type, dims, exact};
-    attrs.Set("T", type);
-    Op(op, inputs, std::move(attrs), &value.name);
-    return value;
-  }
-  // Keeps numbers small, with constants on both sides.
-  Value Bounded(const Value& x) {
-    if (x.type == DataType::kBool) return x;
-    const auto bound = [&](int number) {
-      Tensor t = x.type == DataType::kDouble  ? Tensor::Scalar(static_cast<double>(number))
-                 : x.type == DataType::kFloat ? Tensor::Scalar(static_cast<float>(number))
-                                              : Tensor::Scalar(static_cast<int32_t>(number));
-      const std::string name = StrCat("c", ++names_);
-      AddTestNode(out_.graph.get(), name, "Const", {}, {{"dtype", x.type}, {"value", t}});
-      return name;
-    };
-    const Value low = Make("Maximum", {x.name, bound(-40)}, x.type, x.dims, x.exact);
-    return Make("Minimum", {bound(40), low.name}, x.type, x.dims, x.exact);
-  }
-  static bool IsNumber(const Value& v) { return v.type != DataType::kBool; }
-  static bool IsReal(const Value& v) { return v.type == DataType::kDouble || v.type == DataType::kFloat; }
+  AddTestNode(out_.graph.get(), value.name, "Placeholder", {},
+              {{"dtype", value.type}, {"shape", Roll(4) == 0 ? PartialShape() : PartialShape(known)}});
+  out_.feeds.emplace_back(value.name, RandomTensor(value.type, value.dims, 3));
+  values().push_back(value);
+}
 
-  void AddComputation();
-  void Unary();
-  void Binary();
-  void Logic();
-  void Reduce();
-  void Arrange();
-  void Assemble();
-  void Contract();
-  void Convert();
-  void ShapeOf();
-  void Round();
+std::string RandomGraphGenerator::ConstantNode(const Tensor& tensor, bool may_wait) {
+  std::vector<std::string> waits;
+  if (may_wait) waits = MaybeWait();
+  const bool pivot = place_.in_loop || (!place_.pivot.empty() && Roll(2) == 0);
+  const std::string wait = "^" + place_.pivot;
+  if (pivot && std::find(waits.begin(), waits.end(), wait) == waits.end()) waits.push_back(wait);
+  const std::string name = NewName("c");
+  AddTestNode(out_.graph.get(), name, "Const", waits, {{"dtype", tensor.dtype()}, {"value", tensor}});
+  return name;
+}
 
-  std::mt19937 random_;
-  RandomGraph out_;
-  std::vector<Value> values_;
-  int names_ = 0;
-  int made_ = 0;
-};
+RandomGraphGenerator::Value RandomGraphGenerator::Constant(DataType type, const Dims& dims, int kind) {
+  return {ConstantNode(RandomTensor(type, dims, kind), true), type, dims, true};
+}
 
-void Generator::Unary() {
+std::string RandomGraphGenerator::Integers(const std::vector<int32_t>& numbers) {
+  return ConstantNode(Tensor::Vector<int32_t>(numbers), false);
+}
+
+std::vector<std::string> RandomGraphGenerator::MaybeWait() {
+  std::vector<std::string> waits;
+  while (!values().empty() && Roll(8) == 0) waits.push_back("^" + NodeOf(Pick().name));
+  std::sort(waits.begin(), waits.end());
+  waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
+  return waits;
+}
+
+Node* RandomGraphGenerator::Op(std::string_view op, std::vector<std::string> inputs, AttrMap attrs,
+                               std::string* name) {
+  *name = NewName("n");
+  for (std::string& wait : MaybeWait()) inputs.push_back(std::move(wait));
+  ++made_;
+  return AddTestNode(out_.graph.get(), *name, op, inputs, std::move(attrs));
+}
+
+RandomGraphGenerator::Value RandomGraphGenerator::Make(std::string_view op,
+                                                       const std::vector<std::string>& inputs, DataType type,
+                                                       const Dims& dims, bool exact, AttrMap attrs) {
+  Value value{"", type, dims, exact};
+  attrs.Set("T", type);
+  Op(op, inputs, std::move(attrs), &value.name);
+  return value;
+}
+
+RandomGraphGenerator::Value RandomGraphGenerator::Bounded(const Value& x) {
+  if (!IsNumber(x)) return x;
+  const auto bound = [&](double number) {
+    return ConstantNode(*arithmetic::ScalarOf(x.type, number), false);
+  };
+  const Value low = Make("Maximum", {x.name, bound(-40)}, x.type, x.dims, x.exact);
+  return Make("Minimum", {bound(40), low.name}, x.type, x.dims, x.exact);
+}
+
+void RandomGraphGenerator::Unary() {
   const Value x = Pick();
   if (Roll(3) == 0 || !IsNumber(x)) {
     constexpr const char* kAny[] = {"Identity", "StopGradient", "Identity"};
-    values_.push_back(Make(kAny[Roll(3)], {x.name}, x.type, x.dims, x.exact));
+    values().push_back(Make(kAny[Roll(3)], {x.name}, x.type, x.dims, x.exact));
     return;
   }
   constexpr const char* kOps[] = {"Neg", "Neg", "Abs", "Sign", "Square", "ZerosLike", "OnesLike"};
   const char* op = kOps[Roll(7)];
   if (std::string_view(op) == "Sign" && !x.exact) op = "Neg";
-  values_.push_back(Bounded(Make(op, {x.name}, x.type, x.dims, x.exact)));
+  values().push_back(Bounded(Make(op, {x.name}, x.type, x.dims, x.exact)));
 }
 
-void Generator::Binary() {
+void RandomGraphGenerator::Binary() {
   const Value a = Pick();
   const Value* b = PickIf([&](const Value& v) {
     return v.type == a.type && BroadcastShapes(TensorShape(a.dims), TensorShape(v.dims)).ok();
@@ -189,11 +183,11 @@ void Generator::Binary() {
       "Add", "AddV2", "Sub", "Mul", "Maximum", "Minimum", "Mul", "Add", "SquaredDifference"};
   std::vector<std::string> inputs = {a.name, other.name};
   if (Roll(2) == 0) std::swap(inputs[0], inputs[1]);
-  values_.push_back(Bounded(Make(kOps[Roll(9)], inputs, a.type, dims, a.exact && other.exact)));
+  values().push_back(Bounded(Make(kOps[Roll(9)], inputs, a.type, dims, a.exact && other.exact)));
 }
 
-void Generator::Logic() {
-  const Value* a = PickIf([](const Value& v) { return v.exact; });
+void RandomGraphGenerator::Logic() {
+  const Value* a = PickIf([](const Value& v) { return v.exact && v.type != DataType::kString; });
   if (a == nullptr) return;
   const Value x = *a;
   if (IsNumber(x)) {
@@ -201,7 +195,7 @@ void Generator::Logic() {
     const Value c = Constant(x.type, {}, 3);
     Value result{"", DataType::kBool, x.dims, true};
     Op(kOps[Roll(5)], {x.name, c.name}, {{"T", x.type}}, &result.name);
-    values_.push_back(result);
+    values().push_back(result);
     return;
   }
   Value result{"", DataType::kBool, x.dims, true};
@@ -211,10 +205,10 @@ void Generator::Logic() {
   } else {
     Op(Roll(2) == 0 ? "LogicalAnd" : "LogicalOr", {c.name, x.name}, {}, &result.name);
   }
-  values_.push_back(result);
+  values().push_back(result);
 }
 
-void Generator::Reduce() {
+void RandomGraphGenerator::Reduce() {
   const Value* x = PickIf([](const Value& v) { return IsNumber(v); });
   if (x == nullptr) return;
   const Value in = *x;
@@ -230,11 +224,11 @@ void Generator::Reduce() {
     }
   }
   constexpr const char* kOps[] = {"Sum", "Max", "Min", "Sum"};
-  values_.push_back(Bounded(
+  values().push_back(Bounded(
       Make(kOps[Roll(4)], {in.name, Integers(axes)}, in.type, dims, in.exact, {{"keep_dims", keep}})));
 }
 
-void Generator::Arrange() {
+void RandomGraphGenerator::Arrange() {
   const Value x = Pick();
   Dims dims = x.dims;
   std::vector<int32_t> numbers(dims.size());
@@ -243,22 +237,22 @@ void Generator::Arrange() {
     case 0: {
       if (Roll(3) != 0) std::shuffle(numbers.begin(), numbers.end(), random_);
       for (size_t i = 0; i < dims.size(); ++i) dims[i] = x.dims[static_cast<size_t>(numbers[i])];
-      values_.push_back(Make("Transpose", {x.name, Integers(numbers)}, x.type, dims, x.exact));
+      values().push_back(Make("Transpose", {x.name, Integers(numbers)}, x.type, dims, x.exact));
       return;
     }
     case 1: {
       if (Roll(3) != 0) dims = {std::accumulate(dims.begin(), dims.end(), int64_t{1}, std::multiplies<>())};
       const std::vector<int32_t> to(dims.begin(), dims.end());
-      values_.push_back(Make("Reshape", {x.name, Integers(to)}, x.type, dims, x.exact));
+      values().push_back(Make("Reshape", {x.name, Integers(to)}, x.type, dims, x.exact));
       return;
     }
     case 2: {
       if (dims.size() > 3) return;
       dims.insert(dims.begin(), 1);
-      values_.push_back(Make("ExpandDims", {x.name, Integers({0})}, x.type, dims, x.exact));
+      values().push_back(Make("ExpandDims", {x.name, Integers({0})}, x.type, dims, x.exact));
       if (Roll(2) == 0)
-        values_.push_back(Make("Squeeze", {values_.back().name}, x.type, x.dims, x.exact,
-                               {{"squeeze_dims", std::vector<int64_t>{0}}}));
+        values().push_back(Make("Squeeze", {values().back().name}, x.type, x.dims, x.exact,
+                                {{"squeeze_dims", std::vector<int64_t>{0}}}));
       return;
     }
     case 3: {
@@ -267,30 +261,30 @@ void Generator::Arrange() {
         if (Roll(5) == 0) dims[i] *= times[i] = 2;
         if (dims[i] > 12) return;
       }
-      values_.push_back(Make("Tile", {x.name, Integers(times)}, x.type, dims, x.exact));
+      values().push_back(Make("Tile", {x.name, Integers(times)}, x.type, dims, x.exact));
       return;
     }
     case 4: {
       if (dims.empty()) return;
       const Value once = Make("ReverseV2", {x.name, Integers({0})}, x.type, dims, x.exact);
-      values_.push_back(once);
+      values().push_back(once);
       if (Roll(2) == 0)
-        values_.push_back(Make("ReverseV2", {once.name, Integers({0})}, x.type, dims, x.exact));
+        values().push_back(Make("ReverseV2", {once.name, Integers({0})}, x.type, dims, x.exact));
       return;
     }
     default: {
       std::vector<int32_t> begin(dims.size(), 0);
       std::vector<int32_t> size(dims.size(), -1);
       for (size_t i = 0; i < dims.size(); ++i) {
-        if (Roll(3) == 0) dims[i] = size[i] = 1;
+        if (dims[i] > 0 && Roll(3) == 0) dims[i] = size[i] = 1;
       }
-      values_.push_back(Make("Slice", {x.name, Integers(begin), Integers(size)}, x.type, dims, x.exact,
-                             {{"Index", DataType::kInt32}}));
+      values().push_back(Make("Slice", {x.name, Integers(begin), Integers(size)}, x.type, dims, x.exact,
+                              {{"Index", DataType::kInt32}}));
     }
   }
 }
 
-void Generator::Assemble() {
+void RandomGraphGenerator::Assemble() {
   const Value a = Pick();
   const Value* same = PickIf([&](const Value& v) { return v.type == a.type && v.dims == a.dims; });
   const Value b = same == nullptr ? a : *same;
@@ -299,7 +293,7 @@ void Generator::Assemble() {
     std::vector<std::string> terms = {a.name, b.name};
     if (Roll(2) == 0) terms = {a.name, a.name, a.name};
     if (Roll(4) == 0) terms = {a.name};
-    values_.push_back(
+    values().push_back(
         Bounded(Make("AddN", terms, a.type, a.dims, exact, {{"N", static_cast<int64_t>(terms.size())}})));
     return;
   }
@@ -307,68 +301,68 @@ void Generator::Assemble() {
   Dims packed = a.dims;
   packed.insert(packed.begin(), 2);
   const Value pack = Make("Pack", {a.name, b.name}, a.type, packed, exact, {{"N", 2}, {"axis", 0}});
-  values_.push_back(pack);
+  values().push_back(pack);
   if (Roll(2) == 0) return;
   Value part{"", a.type, a.dims, exact};
   Op("Unpack", {pack.name}, {{"T", a.type}, {"num", 2}, {"axis", 0}}, &part.name);
   Value second = part;
   second.name += ":1";
-  values_.push_back(part);
-  values_.push_back(second);
+  values().push_back(part);
+  values().push_back(second);
   if (Roll(2) == 0)
-    values_.push_back(Make("Pack", {part.name, second.name}, a.type, packed, exact, {{"N", 2}, {"axis", 0}}));
+    values().push_back(
+        Make("Pack", {part.name, second.name}, a.type, packed, exact, {{"N", 2}, {"axis", 0}}));
 }
 
-void Generator::Contract() {
+void RandomGraphGenerator::Contract() {
   const Value* a = PickIf([](const Value& v) { return v.dims.size() == 2 && IsReal(v); });
   if (a == nullptr) return;
   const Value x = *a;
   const Value turned = Make("Transpose", {x.name, Integers({1, 0})}, x.type, {x.dims[1], x.dims[0]}, x.exact);
   const bool left = Roll(2) == 0;
   const int64_t n = x.dims[left ? 1 : 0];
-  values_.push_back(Bounded(
+  values().push_back(Bounded(
       Make("MatMul", {left ? turned.name : x.name, left ? x.name : turned.name}, x.type, {n, n}, x.exact)));
 }
 
-void Generator::Convert() {
-  const Value* x = PickIf([](const Value& v) { return v.exact; });
+void RandomGraphGenerator::Convert() {
+  const Value* x = PickIf([](const Value& v) { return v.exact && v.type != DataType::kString; });
   if (x == nullptr) return;
-  constexpr DataType kTypes[] = {DataType::kDouble, DataType::kFloat, DataType::kInt32, DataType::kBool};
-  Value value{"", kTypes[Roll(4)], x->dims, true};
+  constexpr DataType kTypes[] = {DataType::kDouble, DataType::kFloat, DataType::kInt32, DataType::kBool,
+                                 DataType::kInt64};
+  Value value{"", kTypes[Roll(5)], x->dims, true};
   Op("Cast", {x->name}, {{"SrcT", x->type}, {"DstT", value.type}}, &value.name);
-  values_.push_back(value);
+  values().push_back(value);
 }
 
 // Computations with shapes, which come back as the shape of something.
-void Generator::ShapeOf() {
+void RandomGraphGenerator::ShapeOf() {
   const Value x = Pick();
   const auto rank = static_cast<int64_t>(x.dims.size());
   Value shape{"", DataType::kInt32, {rank}, true};
   Op("Shape", {x.name}, {{"T", x.type}}, &shape.name);
   Value back{"", x.type, x.dims, x.exact};
-  if (rank > 0 && Roll(2) == 0) {
+  if (rank > 0 && x.dims[0] > 0 && Roll(2) == 0) {
     Value first{"", DataType::kInt32, {}, true};
     Op("StridedSlice", {shape.name, Integers({0}), Integers({1}), Integers({1})},
        {{"T", DataType::kInt32}, {"Index", DataType::kInt32}, {"shrink_axis_mask", 1}}, &first.name);
-    values_.push_back(first);
+    values().push_back(first);
     const std::string rest = Integers({-1});
     const Value head = Make("Pack", {first.name}, DataType::kInt32, {1}, true, {{"N", 1}, {"axis", 0}});
-    const std::string axis = StrCat("c", ++names_);
-    AddTestNode(out_.graph.get(), axis, "Const", {},
-                {{"dtype", DataType::kInt32}, {"value", Tensor::Scalar(int32_t{0})}});
+    const std::string axis = ConstantNode(Tensor::Scalar(int32_t{0}), false);
     const Value to = Make("ConcatV2", {head.name, rest, axis}, DataType::kInt32, {2}, true, {{"N", 2}});
     const int64_t all = std::accumulate(x.dims.begin(), x.dims.end(), int64_t{1}, std::multiplies<>());
     back.dims = {x.dims[0], all / x.dims[0]};
     Op("Reshape", {x.name, to.name}, {{"T", x.type}}, &back.name);
   } else {
-    if (rank > 0) values_.push_back(shape);
+    if (rank > 0) values().push_back(shape);
     Op("Reshape", {x.name, shape.name}, {{"T", x.type}}, &back.name);
   }
-  values_.push_back(back);
+  values().push_back(back);
 }
 
 // What rounds: from here on results are only near.
-void Generator::Round() {
+void RandomGraphGenerator::Round() {
   const Value* x = PickIf([](const Value& v) { return IsReal(v); });
   if (x == nullptr) return;
   const Value in = *x;
@@ -377,11 +371,15 @@ void Generator::Round() {
   std::vector<std::string> inputs = {in.name};
   if (op == std::string_view("Pow") || op == std::string_view("RealDiv"))
     inputs.push_back(Constant(in.type, {}, 1 + Roll(2)).name);
-  values_.push_back(Bounded(Make(op, inputs, in.type, in.dims, false)));
+  values().push_back(Bounded(Make(op, inputs, in.type, in.dims, false)));
 }
 
-void Generator::AddComputation() {
-  switch (Roll(14)) {
+void RandomGraphGenerator::AddComputations(int count) {
+  for (int i = 0; i < count; ++i) AddComputation();
+}
+
+void RandomGraphGenerator::AddComputation() {
+  switch (Roll(options_.flow ? 18 : 14)) {
     case 0:
     case 1:
       return Unary();
@@ -404,13 +402,15 @@ void Generator::AddComputation() {
       return Convert();
     case 12:
       return ShapeOf();
-    default:
+    case 13:
       return Round();
+    default:
+      return AddFlow();
   }
 }
 
-}  // namespace
-
-RandomGraph MakeRandomGraph(uint32_t seed, int nodes) { return Generator(seed).Make(nodes); }
+RandomGraph MakeRandomGraph(uint32_t seed, const RandomGraphOptions& options) {
+  return RandomGraphGenerator(seed, options).Make();
+}
 
 }  // namespace millrace

@@ -47,7 +47,12 @@ TEST(ConfigTest, WhatIsNotSupportedIsRefusedByName) {
       {"graph_options { rewrite_options { auto_mixed_precision: ON } }",
        "ConfigProto.graph_options.rewrite_options.auto_mixed_precision is not supported"},
       {"graph_options { rewrite_options { memory_optimization: SWAPPING_HEURISTICS } }",
-       "ConfigProto.graph_options.rewrite_options.memory_optimization is not supported"},
+       "ConfigProto.graph_options.rewrite_options.memory_optimization SWAPPING_HEURISTICS is not supported"},
+      {"graph_options { rewrite_options { memory_optimization: RECOMPUTATION_HEURISTICS } }",
+       "ConfigProto.graph_options.rewrite_options.memory_optimization RECOMPUTATION_HEURISTICS is not "
+       "supported"},
+      {"graph_options { rewrite_options { memory_optimization: MANUAL } }",
+       "ConfigProto.graph_options.rewrite_options.memory_optimization MANUAL is not supported"},
       {"graph_options { rewrite_options { optimizers: 'constfold' optimizers: 'magic' } }",
        "ConfigProto.graph_options.rewrite_options.optimizers 'magic' is not supported"},
       {"graph_options { rewrite_options { custom_optimizers { name: 'mine' } } }",
@@ -105,6 +110,34 @@ TEST(ConfigTest, TogglesNameThePassesTheySwitchOff) {
   EXPECT_TRUE(listed->fold_constants);
 }
 
+StatusOr<SessionOptions> Rewrites(const std::string& text) {
+  return Config("graph_options { rewrite_options { " + text + " } }");
+}
+
+TEST(ConfigTest, SettingsOfTheOptimizersAreTaken) {
+  EXPECT_FALSE(Config("")->aggressive_arithmetic);
+  EXPECT_TRUE(Rewrites("arithmetic_optimization: AGGRESSIVE")->aggressive_arithmetic);
+  EXPECT_FALSE(Rewrites("arithmetic_optimization: ON constant_folding: AGGRESSIVE")->aggressive_arithmetic);
+  EXPECT_FALSE(
+      Rewrites("arithmetic_optimization: AGGRESSIVE disable_meta_optimizer: true")->aggressive_arithmetic);
+  EXPECT_FALSE(Config("")->strip_checks);
+  EXPECT_TRUE(Rewrites("debug_stripper: ON")->strip_checks);
+  EXPECT_FALSE(Rewrites("debug_stripper: ON optimizers: 'pruning'")->strip_checks);
+  EXPECT_TRUE(Rewrites("optimizers: 'debug_stripper'")->strip_checks);
+  EXPECT_EQ(Config("")->max_optimizer_rounds, 0);
+  EXPECT_EQ(Rewrites("meta_optimizer_iterations: TWO")->max_optimizer_rounds, 2);
+  EXPECT_EQ(Rewrites("min_graph_nodes: 17")->min_optimized_nodes, 17);
+  EXPECT_EQ(Rewrites("min_graph_nodes: -1")->min_optimized_nodes, 0);
+  EXPECT_EQ(Rewrites("meta_optimizer_timeout_ms: 250")->optimizer_timeout_in_ms, 250);
+  EXPECT_EQ(Rewrites("meta_optimizer_timeout_ms: -1")->optimizer_timeout_in_ms, 0);
+  for (const char* kind : {"SCHEDULING_HEURISTICS", "HEURISTICS", "DEFAULT_MEM_OPT"}) {
+    const auto options = Rewrites(std::string("memory_optimization: ") + kind);
+    ASSERT_TRUE(options.ok()) << options.status();
+    EXPECT_FALSE(options->disabled_passes.contains("memory"));
+  }
+  EXPECT_TRUE(Rewrites("memory_optimization: NO_MEM_OPT")->disabled_passes.contains("memory"));
+}
+
 TEST(ConfigTest, LevelZeroLeavesOnlyWhatIsNamed) {
   const auto none = Config("graph_options { optimizer_options { opt_level: L0 } }");
   EXPECT_FALSE(none->fold_constants);
@@ -157,6 +190,30 @@ TEST(ConfigTest, FoldedConstantsStayBelowTheLimit) {
   EXPECT_THAT(ops("max_folded_constant_in_bytes: 256"), Not(HasSubstr("Mul")));
   EXPECT_THAT(ops("max_folded_constant_in_bytes: 255"), HasSubstr("Mul"));
   EXPECT_THAT(ops("opt_level: L0"), HasSubstr("Mul"));
+}
+
+TEST(ConfigTest, SmallGraphsAreLeftAlone) {
+  if (PassesAreOff()) GTEST_SKIP() << "is about what a pass does";
+  const auto ops = [](const std::string& rewrites) {
+    const auto options = Rewrites(rewrites);
+    EXPECT_TRUE(options.ok()) << options.status();
+    return TracedOps(*SessionWith(ConstantSquare(), *options), "out");
+  };
+  EXPECT_THAT(ops("min_graph_nodes: 2"), Not(HasSubstr("Mul")));
+  EXPECT_THAT(ops("min_graph_nodes: 100"), HasSubstr("Mul"));
+}
+
+TEST(ConfigTest, ChecksAreStrippedOnRequest) {
+  if (PassesAreOff()) GTEST_SKIP() << "is about what a pass does";
+  DefBuilder g;
+  g.Const("a", Tensor::Scalar(std::numeric_limits<float>::infinity()));
+  (*g.Float("checked", "CheckNumerics", {"a"})->mutable_attr())["message"].set_s("a is");
+  const auto strict = SessionWith(g);
+  std::vector<Tensor> out;
+  EXPECT_TRUE(errors::IsInvalidArgument(strict->Run({}, {"checked"}, {}, &out)));
+  const auto lenient = SessionWith(g, *Rewrites("debug_stripper: ON"));
+  EXPECT_TRUE(lenient->Run({}, {"checked"}, {}, &out).ok());
+  EXPECT_EQ(out[0].scalar<float>(), std::numeric_limits<float>::infinity());
 }
 
 TEST(ConfigTest, DeviceFiltersHideDevices) {

@@ -39,6 +39,16 @@ void RemoveCheck(Graph* graph, Node* node, Rewriter* rewriter) {
   graph->RemoveNode(node);
 }
 
+// A Print that no longer prints hands on its first input, once all are there.
+bool RemovePrint(Graph* graph, Node* node, Rewriter* rewriter) {
+  if (node->op_name() != "Print") return false;
+  std::vector<TensorRef> printed;
+  for (int i = 1; i < node->num_inputs(); ++i) printed.push_back(InputOf(*node, i));
+  if (!rewriter->TryReplace(node, {InputOf(*node, 0)}, printed)) return false;
+  if (node->IsOp()) graph->RemoveNode(node);  // as it is stateful
+  return true;
+}
+
 bool IsRemovableCheck(const Node& node) {
   if (!node.traits().only_checks || node.num_outputs() != 0) return false;
   // Beside a Switch there is no telling from which branch it is.
@@ -58,6 +68,10 @@ int RemoveIdentities(Graph* graph, const OptimizeOptions& options) {
     if (!node->IsOp()) continue;  // went with another one
     if (options.remove_checks && IsRemovableCheck(*node) && !rewriter.IsPreserved(*node)) {
       RemoveCheck(graph, node, &rewriter);
+      ++removed;
+      continue;
+    }
+    if (options.remove_checks && RemovePrint(graph, node, &rewriter)) {
       ++removed;
       continue;
     }

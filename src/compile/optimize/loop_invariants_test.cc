@@ -270,6 +270,14 @@ TEST_F(LoopInvariantsTest, AVariableThatNeverChangesIsTakenFromOutside) {
   EXPECT_NE(graph_.FindNode("i_next"), nullptr);
 }
 
+TEST_F(LoopInvariantsTest, AVariableThatNeverChangesAndThatNobodyTakesGoes) {
+  graph_.RemoveNode(graph_.FindNode("x_exit"));
+  Next("x", "x_sw:1", kFloat);
+  Add("ret_i", "_Retval", {"i_exit"}, {{"T", kInt}, {"index", 0}});
+  EXPECT_EQ(Move(), 2);
+  EXPECT_EQ(graph_.FindNode("x_enter"), nullptr);
+}
+
 TEST_F(LoopInvariantsTest, WhatIsComputedFromAVariableThatNeverChangesRunsOnce) {
   Variable("s", "x0", kFloat);
   Split("s", kFloat);

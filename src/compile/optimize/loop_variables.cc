@@ -127,8 +127,8 @@ class Freezer {
     graph_.RemoveNode(next);
     graph_.RemoveNode(merge);
     removed_ += 2;
-    rewriter_.RemoveUnused(before);
     frozen_[static_cast<size_t>(enter->id())] = true;
+    rewriter_.RemoveUnused(before);  // and the Enter with it, if nothing takes the variable
   }
 
   // What leaves as it came in: straight from an Enter, or by the Switch of a variable that was frozen.

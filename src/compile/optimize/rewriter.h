@@ -30,7 +30,7 @@ struct OptimizeOptions {
   int64_t max_bytes = 10 * 1024 * 1024;           // of one folded tensor
   // Also rewrites that round differently: sums and products of floats in another order.
   bool reassociate_floats = false;
-  // Checks that do nothing unless something is wrong (Assert) go.
+  // Checks that do nothing unless something is wrong (Assert), and Print, go.
   bool remove_checks = false;
 };
 
