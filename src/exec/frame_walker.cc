@@ -12,6 +12,8 @@ namespace {
 
 // A node that takes longer than this is worth offering to another thread.
 constexpr uint32_t kExpensiveNs = 10'000;
+// A thread that has run so many looks whether somebody else waits for it.
+constexpr uint32_t kNodesPerTurn = 256;
 
 // Held unless the walker is alone: which threads there are is known when the step starts, so the compiler's
 // analysis of locks has nothing to follow here.
@@ -119,7 +121,9 @@ void FrameWalker::RunFrom(const ReadyItem& first) {
   ready.Push(first.iteration, first.node, first.dead);
   std::vector<TensorValue> own(alone_ ? 0 : plan_.max_outputs());
   TensorValue* const outputs = alone_ ? state_.outputs.data() : own.data();
-  while (!ready.empty()) {
+  for (uint32_t turn = 1; !ready.empty(); ++turn) {
+    // Others get their turn, too: the loop may have no end until they do.
+    if (turn % kNodesPerTurn == 0 && queue_.maybe_ready()) return PushToQueue(&ready);
     const Item item = ready.Pop();
     if (abort_.aborted()) return;
     if (!RunNode(item, outputs)) continue;

@@ -86,6 +86,7 @@ bool ReadyQueue::TakeAndRun() {
     }
     item = items_.front();
     items_.pop_front();
+    if (items_.empty()) maybe_work_.store(false, std::memory_order_relaxed);
     ++active_;
   }
   item.walker->RunFrom(item);

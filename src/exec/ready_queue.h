@@ -30,6 +30,8 @@ class ReadyQueue : public RefCounted {
       : pool_(pool), detached_(true), when_done_(std::move(when_done)) {}
 
   bool parallel() const { return pool_ != nullptr; }
+  // Whether there may be nodes that nobody has taken: advice.
+  bool maybe_ready() const { return maybe_work_.load(std::memory_order_relaxed); }
   void Push(std::span<const Item> items) MR_EXCLUDES(mu_);
   // An asynchronous kernel has started, so the step isn't over although nothing may be ready; and has ended.
   void BeginAsync() MR_EXCLUDES(mu_);

@@ -103,11 +103,12 @@ class ControlFlowTest : public ::testing::TestWithParam<Setup> {
     o.device_count["CPU"] = GetParam().cpus;
     return o;
   }
-  // With several CPUs nodes go to any of them by the hash of their names.
+  // With several CPUs nodes but queues go to any of them by the hash of their names.
   std::unique_ptr<Session> Make() {
     const int cpus = GetParam().cpus;
     if (cpus > 1) {
       for (auto& node : *const_cast<tensorflow::GraphDef&>(g_.def()).mutable_node()) {
+        if (node.op().find("Queue") != std::string::npos) continue;
         node.set_device("/cpu:" + std::to_string(std::hash<std::string>()(node.name()) % cpus));
       }
     }
@@ -303,6 +304,36 @@ TEST_P(ControlFlowTest, AnEndlessLoopEndsByTimeout) {
   options.timeout_in_ms = 50;
   std::vector<Tensor> out;
   EXPECT_TRUE(errors::IsDeadlineExceeded(s->Run(options, {}, {"while/Exit_0"}, {}, &out, nullptr)));
+}
+
+// What a dequeue brings must run although the only thread is busy with the loop.
+TEST_P(ControlFlowTest, AnEndlessLoopLetsOtherNodesRun) {
+  g_.Value("zero", 0);
+  g_.While(
+      "w", {"zero"},
+      [&](const std::string& p, const std::string& pivot, const Names&) {
+        g_.Const(p + "/true", Tensor::Scalar(true))->add_input(pivot);
+        return p + "/true";
+      },
+      [](const std::string&, const std::string&, const Names& v) { return v; });
+  (*g_.Add("queue", "FIFOQueueV2", {})->mutable_attr())["component_types"].mutable_list()->add_type(
+      tensorflow::DT_BOOL);
+  (*g_.Add("put", "QueueEnqueueV2", {"queue", "no"})->mutable_attr())["Tcomponents"].mutable_list()->add_type(
+      tensorflow::DT_BOOL);
+  (*g_.Add("take", "QueueDequeueV2", {"queue"})->mutable_attr())["component_types"].mutable_list()->add_type(
+      tensorflow::DT_BOOL);
+  g_.Const("no", Tensor::Scalar(false));
+  g_.Const("text", Tensor::Scalar("enough"));
+  (*g_.Add("fails", "Assert", {"take", "text"})->mutable_attr())["T"].mutable_list()->add_type(
+      tensorflow::DT_STRING);
+  const auto session = Make();
+  std::thread opener([&] { EXPECT_EQ(session->Run({}, {}, {"put"}, nullptr), Status()); });
+  RunOptions options;
+  options.timeout_in_ms = 60'000;
+  const Status status = session->Run(options, {}, {}, {"fails", "w/Exit_0"}, nullptr, nullptr);
+  opener.join();
+  EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument) << status;
+  EXPECT_THAT(status.message(), HasSubstr("enough"));
 }
 
 TEST_P(ControlFlowTest, ManyStepsAtTheSameTime) {
