@@ -48,6 +48,7 @@ struct SessionOptions {
   int64_t cpu_bfc_limit_bytes = 0;
   bool allow_soft_placement = false;
   bool log_device_placement = false;
+  bool infer_shapes = false;            // nodes get the attribute _output_shapes, as far as shapes are known
   bool place_pruned_graph = false;      // place when a step is compiled, not when the graph is created
   int64_t operation_timeout_in_ms = 0;  // of a Run that names no timeout; 0: none
   bool fold_constants = true;
@@ -79,6 +80,8 @@ struct RunOptions {
   // Index in SessionOptions::inter_op_pools; -1: nodes run on the thread that calls Run.
   int inter_op_thread_pool = 0;
   bool output_partition_graphs = false;
+  // An error for lack of memory lists what the nodes of the step hold. The step runs as if it were traced.
+  bool report_tensor_allocations_upon_oom = false;
 
   // Unimplemented, naming the field, for what can't be honoured.
   static StatusOr<RunOptions> FromProto(const tensorflow::RunOptions& proto);

@@ -4,11 +4,11 @@
 // What a BfcAllocator tells about itself, and the check of its books.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <string>
 #include <utility>
 
+#include "base/byte_size.h"
 #include "device/bfc_allocator.h"
 #include "millrace/status.h"
 
@@ -16,21 +16,6 @@ namespace millrace {
 namespace {
 
 constexpr size_t kMostHolders = 10;
-
-// "1.5MiB", as TensorFlow writes sizes.
-std::string Bytes(int64_t bytes) {
-  constexpr std::array<const char*, 4> kUnits = {"KiB", "MiB", "GiB", "TiB"};
-  if (bytes < 1024) return StrCat(bytes, "B");
-  double value = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kUnits.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof(text), value, std::chars_format::fixed, 2).ptr;
-  return StrCat(std::string_view(text, static_cast<size_t>(end - text)), kUnits[unit]);
-}
 
 }  // namespace
 
@@ -79,7 +64,7 @@ std::string BfcAllocator::HoldersText(size_t most) const {
   for (size_t i = 0; i < sorted.size() && i < most; ++i) {
     const auto& [name, what] = sorted[i];
     if (!text.empty()) text += ", ";
-    text += StrCat(name.empty() ? "(outside kernels)" : name, " ", Bytes(what.first));
+    text += StrCat(name.empty() ? "(outside kernels)" : name, " ", ByteSizeText(what.first));
     if (what.second > 1) text += StrCat(" in ", what.second);
   }
   if (sorted.size() > most) text += StrCat(", and ", sorted.size() - most, " more");
@@ -90,10 +75,10 @@ std::string BfcAllocator::DescribeShortage(size_t bytes) const {
   MutexLock lock(mu_);
   const Fragmentation f = Measure();
   return StrCat("Allocator (", options_.name, ") ran out of memory trying to allocate ",
-                Bytes(static_cast<int64_t>(std::min<size_t>(bytes, INT64_MAX))), ": limit ",
-                Bytes(options_.limit_bytes), ", in use ", Bytes(stats_.bytes_in_use), ", free in regions ",
-                Bytes(f.free_bytes), ", largest free chunk ", Bytes(f.largest_free_bytes),
-                ". Largest holders: ", HoldersText(kMostHolders));
+                ByteSizeText(static_cast<int64_t>(std::min<size_t>(bytes, INT64_MAX))), ": limit ",
+                ByteSizeText(options_.limit_bytes), ", in use ", ByteSizeText(stats_.bytes_in_use),
+                ", free in regions ", ByteSizeText(f.free_bytes), ", largest free chunk ",
+                ByteSizeText(f.largest_free_bytes), ". Largest holders: ", HoldersText(kMostHolders));
 }
 
 std::string BfcAllocator::Report() const {
@@ -120,17 +105,18 @@ std::string BfcAllocator::Report() const {
   }
   const Fragmentation f = Measure();
   std::string text =
-      StrCat("Allocator (", options_.name, "): limit ", Bytes(options_.limit_bytes), ", reserved ",
-             Bytes(f.reserved_bytes), " in ", f.regions, " regions, in use ", Bytes(stats_.bytes_in_use),
-             ", peak ", Bytes(stats_.peak_bytes_in_use), ", free ", Bytes(f.free_bytes), " in ",
-             f.free_chunks, " chunks, largest ", Bytes(f.largest_free_bytes), ", wasted by rounding ",
-             Bytes(f.wasted_bytes), ", allocations ", stats_.num_allocs, "\n");
+      StrCat("Allocator (", options_.name, "): limit ", ByteSizeText(options_.limit_bytes), ", reserved ",
+             ByteSizeText(f.reserved_bytes), " in ", f.regions, " regions, in use ",
+             ByteSizeText(stats_.bytes_in_use), ", peak ", ByteSizeText(stats_.peak_bytes_in_use), ", free ",
+             ByteSizeText(f.free_bytes), " in ", f.free_chunks, " chunks, largest ",
+             ByteSizeText(f.largest_free_bytes), ", wasted by rounding ", ByteSizeText(f.wasted_bytes),
+             ", allocations ", stats_.num_allocs, "\n");
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     if (row.chunks == 0) continue;
     text += StrCat("Bin (", int64_t{kMinBytes} << i, "): chunks ", row.chunks, ", in use ", row.in_use, "; ",
-                   Bytes(row.bytes), ", in use ", Bytes(row.bytes_in_use), ", asked for ",
-                   Bytes(row.requested), "\n");
+                   ByteSizeText(row.bytes), ", in use ", ByteSizeText(row.bytes_in_use), ", asked for ",
+                   ByteSizeText(row.requested), "\n");
   }
   return StrCat(text, "Largest holders: ", HoldersText(kMostHolders), "\n");
 }

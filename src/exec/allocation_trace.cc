@@ -2,8 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/allocation_trace.h"
 
+#include <algorithm>
+#include <functional>
+#include <map>
 #include <string>
 #include <utility>
+
+#include "base/byte_size.h"
 
 #include "tensor/allocation_owner.h"
 
@@ -13,14 +18,20 @@ namespace {
 
 class ReportingTrace final : public AllocationTrace, public ShortageReporter {
  public:
-  ReportingTrace(Allocator& base, const ShortageReporter& reporter, Clock::time_point start)
-      : AllocationTrace(base, start), reporter_(reporter) {}
-  std::string DescribeShortage(size_t bytes) const override { return reporter_.DescribeShortage(bytes); }
+  ReportingTrace(Allocator& base, const ShortageReporter* reporter, Clock::time_point start,
+                 std::string device)
+      : AllocationTrace(base, start), reporter_(reporter), device_(std::move(device)) {}
+  std::string DescribeShortage(size_t bytes) const override {
+    std::string text = reporter_ == nullptr ? "" : reporter_->DescribeShortage(bytes);
+    if (!device_.empty()) text += DescribeHolders(device_);
+    return text;
+  }
 
  private:
   ~ReportingTrace() override = default;
 
-  const ShortageReporter& reporter_;
+  const ShortageReporter* const reporter_;
+  const std::string device_;  // "": nodes are not listed
 };
 
 }  // namespace
@@ -31,10 +42,33 @@ uint32_t ThreadNumber() {
   return mine;
 }
 
-AllocationTrace* AllocationTrace::Make(Allocator& base, Clock::time_point start) {
+AllocationTrace* AllocationTrace::Make(Allocator& base, Clock::time_point start, std::string device) {
   const auto* const reporter = dynamic_cast<const ShortageReporter*>(&base);
-  if (reporter != nullptr) return new ReportingTrace(base, *reporter, start);
-  return new AllocationTrace(base, start);
+  if (reporter == nullptr && device.empty()) return new AllocationTrace(base, start);
+  return new ReportingTrace(base, reporter, start, std::move(device));
+}
+
+std::string AllocationTrace::DescribeHolders(std::string_view device) const {
+  constexpr size_t kMostNodes = 100;
+  std::map<std::string, int64_t> held;
+  {
+    MutexLock lock(mu_);
+    for (const auto& [block, note] : live_) {
+      const std::string* const owner = notes_[note].owner;
+      held[owner == nullptr ? "unknown" : *owner] += notes_[note].bytes;
+    }
+  }
+  std::vector<std::pair<int64_t, std::string>> largest;
+  for (const auto& [node, bytes] : held) largest.emplace_back(bytes, node);
+  std::sort(largest.begin(), largest.end(), std::greater<>());
+  std::string text = StrCat("\nCurrent usage from device: ", device, ", allocator: ", name(), "\n");
+  for (size_t i = 0; i < std::min(largest.size(), kMostNodes); ++i) {
+    text += StrCat("  ", ByteSizeText(largest[i].first), " from ", largest[i].second, "\n");
+  }
+  if (largest.size() <= kMostNodes) return text;
+  int64_t rest = 0;
+  for (size_t i = kMostNodes; i < largest.size(); ++i) rest += largest[i].first;
+  return StrCat(text, "  Remaining ", largest.size() - kMostNodes, " nodes with ", ByteSizeText(rest), "\n");
 }
 
 void* AllocationTrace::Allocate(size_t bytes) {
@@ -44,8 +78,12 @@ void* AllocationTrace::Allocate(size_t bytes) {
   MutexLock lock(mu_);
   if (open_ && notes_.size() < kMostNotes) {
     live_[p] = notes_.size();
-    notes_.push_back(
-        {.allocated_ns = NowNs(), .bytes = static_cast<int64_t>(bytes), .thread = ThreadNumber()});
+    const std::string* owner = nullptr;
+    if (allocation_owner != nullptr) owner = &*owners_.insert(*allocation_owner).first;
+    notes_.push_back({.allocated_ns = NowNs(),
+                      .bytes = static_cast<int64_t>(bytes),
+                      .thread = ThreadNumber(),
+                      .owner = owner});
   }
   return p;
 }

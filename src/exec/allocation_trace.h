@@ -5,7 +5,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/mutex.h"
@@ -29,12 +31,14 @@ class AllocationTrace : public Allocator {
     int64_t freed_ns = kNever;
     int64_t bytes = 0;
     uint32_t thread = 0;
+    const std::string* owner = nullptr;  // the node, when known; lives as long as the trace
   };
   // Later allocations of a step are not noted.
   static constexpr size_t kMostNotes = size_t{1} << 20;
 
-  // With a `base` that reports shortages, one that does so too.
-  static AllocationTrace* Make(Allocator& base, Clock::time_point start);
+  // With a `base` that reports shortages, one that does so too. With a name in `device`, one that reports
+  // what the nodes of the step hold there.
+  static AllocationTrace* Make(Allocator& base, Clock::time_point start, std::string device = {});
   AllocationTrace(const AllocationTrace&) = delete;
   AllocationTrace& operator=(const AllocationTrace&) = delete;
 
@@ -53,6 +57,8 @@ class AllocationTrace : public Allocator {
  protected:
   AllocationTrace(Allocator& base, Clock::time_point start) : base_(base), start_(start) {}
   ~AllocationTrace() override = default;
+  // "\nCurrent usage from device: …", and a line for each node that holds memory, the largest first.
+  std::string DescribeHolders(std::string_view device) const MR_EXCLUDES(mu_);
 
  private:
   int64_t NowNs() const { return std::chrono::nanoseconds(Clock::now() - start_).count(); }
@@ -60,19 +66,21 @@ class AllocationTrace : public Allocator {
   Allocator& base_;
   const Clock::time_point start_;
   std::atomic<int64_t> users_{1};  // the owner and the blocks in use; who takes the last one away deletes
-  Mutex mu_;
+  mutable Mutex mu_;
   bool open_ MR_GUARDED_BY(mu_) = true;
   std::vector<Note> notes_ MR_GUARDED_BY(mu_);
   std::unordered_map<void*, size_t> live_ MR_GUARDED_BY(mu_);  // blocks to their notes
+  std::unordered_set<std::string> owners_ MR_GUARDED_BY(mu_);  // what notes point to
 };
 
 // The device of a traced step: the same but for its allocator.
 class TracedDevice final : public Device {
  public:
-  TracedDevice(Device& base, AllocationTrace::Clock::time_point start)
+  TracedDevice(Device& base, AllocationTrace::Clock::time_point start, bool report_shortages)
       : Device(base.attributes()),
         base_(base),
-        allocations_(AllocationTrace::Make(base.allocator(), start)) {}
+        allocations_(
+            AllocationTrace::Make(base.allocator(), start, report_shortages ? base.name() : std::string())) {}
   ~TracedDevice() override { allocations_->Release(); }
   Allocator& allocator() override { return *allocations_; }
   Status Sync() override { return base_.Sync(); }

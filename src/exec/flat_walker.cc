@@ -101,7 +101,10 @@ void FlatWalker::RunFrom(const ReadyItem& item) {
 
 bool FlatWalker::RunNode(uint32_t index, TensorValue* outputs) {
   const PlanNode& node = plan_.node(index);
-  if (node.kernel == nullptr) return true;
+  if (node.kernel == nullptr) {
+    if (trace_ != nullptr) trace_->RecordInstant(plan_, index, nullptr);
+    return true;
+  }
   TensorValue* const inputs = state_.slots() + node.first_input;
   Status status;
   if (node.has_ref_inputs) status = ReadReferences(plan_, index, inputs);
@@ -151,6 +154,7 @@ void FlatWalker::StartAsync(uint32_t index) {
   auto run = std::make_unique<AsyncRun>(*this, index, node);
   if (trace_ != nullptr) run->start_ns = trace_->NowNs();
   KernelContext& context = run->context;
+  const ScopedAllocationOwner owner(&node.kernel->name());
   node.async->ComputeAsync(context,
                            [r = run.release()](const Status& status) { r->walker.FinishAsync(r, status); });
 }

@@ -161,6 +161,8 @@ bool FrameWalker::RunNode(const Item& item, TensorValue* outputs) {
   if (status.ok()) {
     status =
         node.flow != Flow::kNone ? RunFlow(node, inputs, outputs) : Compute(item, inputs, outputs, &waits);
+    if (trace_ != nullptr && status.ok() && (node.flow != Flow::kNone || node.kernel == nullptr)) [[unlikely]]
+      trace_->RecordInstant(plan_, item.node(), outputs);
   }
   if (waits) {
     StartAsync(item, inputs);
@@ -258,6 +260,7 @@ void FrameWalker::StartAsync(const Item& item, TensorValue* inputs) {
   auto run = std::make_unique<AsyncRun>(*this, item, node, inputs);
   if (trace_ != nullptr) run->start_ns = trace_->NowNs();
   KernelContext& context = run->context;
+  const ScopedAllocationOwner owner(&node.kernel->name());
   node.async->ComputeAsync(context,
                            [r = run.release()](const Status& status) { r->walker.FinishAsync(r, status); });
 }

@@ -19,7 +19,12 @@ Status Walk(const Plan& plan, StepState& state, const StepServices& services, bo
   *waits_at = n;
   for (uint32_t i = 0; i < n; ++i) {
     const PlanNode& node = plan.node(i);
-    if (node.kernel == nullptr) continue;
+    if (node.kernel == nullptr) {
+      if constexpr (kInstrumented) {
+        if (trace != nullptr) trace->RecordInstant(plan, i, nullptr);
+      }
+      continue;
+    }
     if (cancellation.IsCancelled()) [[unlikely]]
       return errors::Cancelled("Step was cancelled");
     TensorValue* const inputs = slots + node.first_input;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "graph/summary.h"
@@ -34,33 +36,56 @@ std::vector<NodeStats::Output> DescribeOutputs(const Node& node, const TensorVal
   return described;
 }
 
-// Says which node made each allocation: the one that its thread was running.
-class NodesByThread {
+// Says which node made each allocation: the one whose kernel asked for it or, when that isn't known, the one
+// that its thread was running.
+class NodesInTime {
  public:
-  explicit NodesByThread(std::vector<NodeStats>& nodes) {
-    for (NodeStats& n : nodes) by_thread_[n.thread].push_back(&n);
-    for (auto& [thread, list] : by_thread_) {
-      std::stable_sort(list.begin(), list.end(),
-                       [](const NodeStats* a, const NodeStats* b) { return a->start_ns < b->start_ns; });
+  explicit NodesInTime(std::vector<NodeStats>& nodes) {
+    for (NodeStats& n : nodes) {
+      by_thread_[n.thread].push_back(&n);
+      by_name_[n.node].push_back(&n);
     }
+    for (auto& [thread, list] : by_thread_) Sort(list);
+    for (auto& [name, list] : by_name_) Sort(list);
   }
-  // Null when the thread was between nodes. A node that ran inside of another has started later.
-  NodeStats* Find(uint32_t thread, int64_t ns) const {
-    const auto it = by_thread_.find(thread);
-    if (it == by_thread_.end()) return nullptr;
-    const auto& list = it->second;
-    auto at = std::upper_bound(list.begin(), list.end(), ns,
-                               [](int64_t t, const NodeStats* n) { return t < n->start_ns; });
-    for (int nested = 0; at != list.begin() && nested < kMostNested; ++nested) {
-      --at;
-      if (ns <= (*at)->end_ns) return *at;
+  // Null when the thread was between nodes.
+  NodeStats* Find(const Note& note) const {
+    // An asynchronous node may get its memory on the thread of another, in the middle of it. One that has
+    // no rows is part of another: of a function that a node calls.
+    if (note.owner != nullptr) {
+      if (const auto it = by_name_.find(*note.owner); it != by_name_.end()) {
+        if (NodeStats* const node = FindAt(it->second, note.allocated_ns, note.thread)) return node;
+      }
     }
-    return nullptr;
+    const auto it = by_thread_.find(note.thread);
+    return it == by_thread_.end() ? nullptr : FindAt(it->second, note.allocated_ns, note.thread);
   }
 
  private:
+  using List = std::vector<NodeStats*>;
   static constexpr int kMostNested = 16;
-  std::map<uint32_t, std::vector<NodeStats*>> by_thread_;
+
+  static void Sort(List& list) {
+    std::stable_sort(list.begin(), list.end(),
+                     [](const NodeStats* a, const NodeStats* b) { return a->start_ns < b->start_ns; });
+  }
+  // The latest to start of those that ran at the time, if possible on that thread. A node that ran inside of
+  // another has started later; of a loop's node, several may run at the same time.
+  static NodeStats* FindAt(const List& list, int64_t ns, uint32_t thread) {
+    auto at = std::upper_bound(list.begin(), list.end(), ns,
+                               [](int64_t t, const NodeStats* n) { return t < n->start_ns; });
+    NodeStats* found = nullptr;
+    for (int nested = 0; at != list.begin() && nested < kMostNested; ++nested) {
+      NodeStats* const node = *--at;
+      if (ns > node->end_ns) continue;
+      if (node->thread == thread) return node;
+      if (found == nullptr) found = node;
+    }
+    return found;
+  }
+
+  std::map<uint32_t, List> by_thread_;
+  std::unordered_map<std::string_view, List> by_name_;
 };
 
 void SumUp(NodeStats& node) {
@@ -80,10 +105,10 @@ void SumUp(NodeStats& node) {
 
 // Gives the allocations to their nodes, and each node what was in use when it ended.
 void AddMemory(const std::vector<Note>& notes, int64_t bytes_at_start, std::vector<NodeStats>& nodes) {
-  const NodesByThread by_thread(nodes);
+  const NodesInTime in_time(nodes);
   std::vector<NodeStats::Allocation> changes;
   for (const Note& note : notes) {
-    NodeStats* const node = by_thread.Find(note.thread, note.allocated_ns);
+    NodeStats* const node = in_time.Find(note);
     const auto add = [&](int64_t ns, int64_t bytes) {
       changes.push_back({ns, bytes});
       if (node != nullptr) node->memory.allocations.push_back({ns, bytes});
@@ -107,11 +132,11 @@ void AddMemory(const std::vector<Note>& notes, int64_t bytes_at_start, std::vect
 
 }  // namespace
 
-StepTrace::StepTrace(Device& device, Clock::time_point step_start)
+StepTrace::StepTrace(Device& device, Clock::time_point step_start, bool report_shortages)
     : step_start_(step_start),
       caller_(ThreadNumber()),
       bytes_at_start_(device.allocator().Stats().bytes_in_use),
-      device_(device, step_start) {
+      device_(device, step_start, report_shortages) {
   MutexLock lock(mu_);
   stats_.device = device.name();
   stats_.allocator = device.allocator().name();

@@ -46,6 +46,37 @@ class KeepKernel : public OpKernel {
   std::optional<Tensor>& kept_;
 };
 
+// Waits until a Wake in the same step gives it memory.
+class WaitKernel : public AsyncOpKernel {
+ public:
+  using AsyncOpKernel::AsyncOpKernel;
+  void ComputeAsync(KernelContext& context, Done done) override {
+    waiting = &context;
+    done_ = std::move(done);
+  }
+  void Finish() {
+    const ScopedAllocationOwner owner(&name());
+    done_(waiting->AllocateOutput(0, TensorShape({2000})).status());
+  }
+  KernelContext* waiting = nullptr;
+
+ private:
+  Done done_;
+};
+
+class WakeKernel : public OpKernel {
+ public:
+  WakeKernel(KernelConstruction& c, WaitKernel*& wait) : OpKernel(c), wait_(wait) {}
+  Status Compute(KernelContext& context) override {
+    if (wait_ == nullptr || wait_->waiting == nullptr) return errors::Internal("nobody waits yet");
+    wait_->Finish();
+    return context.AllocateOutput(0, TensorShape({10})).status();
+  }
+
+ private:
+  WaitKernel*& wait_;
+};
+
 class StepTraceTest : public ::testing::Test {
  protected:
   StepTraceTest() : resources_("cpu") {
@@ -54,22 +85,32 @@ class StepTraceTest : public ::testing::Test {
     devices_ = *factories.CreateDevices({});
     EXPECT_TRUE(ops_.Register(OpBuilder("Make").Output("y: float")).ok());
     EXPECT_TRUE(ops_.Register(OpBuilder("Keep").Input("x: float")).ok());
+    EXPECT_TRUE(ops_.Register(OpBuilder("Wait").Output("y: float")).ok());
+    EXPECT_TRUE(ops_.Register(OpBuilder("Wake").Output("y: float")).ok());
+    EXPECT_TRUE(ops_.Register(OpBuilder("Nothing")).ok());
     EXPECT_TRUE(ops_.Register(OpBuilder("ControlTrigger").Traits({.is_control_flow = true})).ok());
   }
   Device& device() { return *devices_->client_device(); }
 
-  // make -> keep, run once and traced.
+  // make -> keep -> after, run once and traced.
   DeviceStats RunTraced(By by) {
     auto graph = std::make_unique<Graph>(ops_);
     Node* const make = *graph->AddNode("make", "Make", {});
     Node* const keep = *graph->AddNode("keep", "Keep", {});
     graph->AddEdge(make, 0, keep, 0);
     // A graph with control flow needs frames.
-    if (by == By::kFrames) graph->AddControlEdge(keep, *graph->AddNode("after", "ControlTrigger", {}));
+    graph->AddControlEdge(keep,
+                          *graph->AddNode("after", by == By::kFrames ? "ControlTrigger" : "Nothing", {}));
+    return RunTraced(std::move(graph), by);
+  }
+  DeviceStats RunTraced(std::unique_ptr<Graph> graph, By by) {
     graph->FixupSourceAndSinkEdges();
     const auto kernels = [&](const Node& node) -> StatusOr<std::shared_ptr<OpKernel>> {
       KernelConstruction c(node.name(), node.shared_props(), device(), resources_);
       if (node.op_name() == "Make") return std::shared_ptr<OpKernel>(new MakeKernel(c));
+      if (node.op_name() == "Wake") return std::shared_ptr<OpKernel>(new WakeKernel(c, wait_));
+      if (node.op_name() == "Wait") return std::shared_ptr<OpKernel>(wait_ = new WaitKernel(c));
+      if (node.op_name() == "Nothing") return std::shared_ptr<OpKernel>();
       return std::shared_ptr<OpKernel>(new KeepKernel(c, kept_));
     };
     auto plan = Plan::Build(std::move(graph), device(), kernels);
@@ -91,12 +132,13 @@ class StepTraceTest : public ::testing::Test {
   std::unique_ptr<DeviceSet> devices_;
   ResourceManager resources_;
   std::optional<Tensor> kept_;
+  WaitKernel* wait_ = nullptr;  // while a plan lives
 };
 
 TEST_F(StepTraceTest, NodesSayWhenTheyWereReadyAndWhatMemoryTheyTook) {
   for (const By by : {By::kOrder, By::kCounting, By::kFrames}) {
     const DeviceStats stats = RunTraced(by);
-    ASSERT_EQ(stats.nodes.size(), 2u);
+    ASSERT_EQ(stats.nodes.size(), 3u);
     EXPECT_EQ(stats.device, device().name());
     EXPECT_EQ(stats.allocator, device().allocator().name());
     EXPECT_EQ(stats.thread_names.size(), 1u);
@@ -123,7 +165,23 @@ TEST_F(StepTraceTest, NodesSayWhenTheyWereReadyAndWhatMemoryTheyTook) {
     EXPECT_EQ(make.outputs[0].bytes, 4000);
     EXPECT_EQ(make.outputs[0].address, reinterpret_cast<uintptr_t>(kept_->raw_data()));
     EXPECT_TRUE(make.outputs[0].sole_owner);
+
+    const NodeStats& after = stats.nodes[2];
+    EXPECT_EQ(after.node, "after") << "the walker itself does it";
+    EXPECT_EQ(after.scheduled_ns, keep.end_ns);
+    EXPECT_EQ(after.start_ns, after.end_ns);
+    EXPECT_TRUE(after.outputs.empty());
     kept_.reset();  // after the trace: the allocator that it came from is still there
+  }
+}
+
+TEST_F(StepTraceTest, MemoryOfAnAsynchronousNodeIsNotThatOfWhoeverEndsIt) {
+  auto graph = std::make_unique<Graph>(ops_);
+  for (const char* op : {"Wait", "Wake"}) ASSERT_TRUE(graph->AddNode(op, op, {}).ok());
+  const DeviceStats stats = RunTraced(std::move(graph), By::kCounting);
+  ASSERT_EQ(stats.nodes.size(), 2u);
+  for (const NodeStats& node : stats.nodes) {
+    EXPECT_EQ(node.memory.requested_bytes, (node.node == "Wait" ? 8000 : 40) + kHeader) << node.node;
   }
 }
 

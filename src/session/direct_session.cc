@@ -9,6 +9,7 @@
 
 #include "base/small_vector.h"
 #include "graph/function_library.h"
+#include "graph/shape_refiner.h"
 #include "session/feed_check.h"
 #include "session/session_factory.h"
 #include "session/session_options.h"
@@ -16,6 +17,16 @@
 
 namespace millrace {
 namespace {
+
+// Where there was no memory, says how to learn who has it.
+Status WithHint(Status status) {
+  if (!errors::IsResourceExhausted(status) || status.message().find("OOM when") == std::string_view::npos) {
+    return status;
+  }
+  return status.WithContext(
+      "\nHint: If you want to see a list of allocated tensors when OOM happens, add "
+      "report_tensor_allocations_upon_oom to RunOptions for current allocation info.\n");
+}
 
 int ResolveThreads(int configured) {
   if (configured > 0) return configured;
@@ -186,7 +197,24 @@ Status DirectSession::AddNodesOf(const Graph& graph) {
   return Status();
 }
 
+// Gives the nodes from id `first` on an attribute with the shapes of their outputs.
+Status DirectSession::AnnotateShapes(int first) {
+  MR_ASSIGN_OR_RETURN(auto shapes, InferShapes(*graph_));
+  for (int id = first; id < graph_->num_node_ids(); ++id) {
+    Node* const node = graph_->node(id);
+    if (node == nullptr || !node->IsOp()) continue;
+    node->SetAttr("_output_shapes", std::move(shapes[static_cast<size_t>(id)]));
+  }
+  return Status();
+}
+
 Status DirectSession::FinishExtend(int first) {
+  if (options_.infer_shapes) {
+    if (Status inferred = AnnotateShapes(first); !inferred.ok()) {
+      graph_->RemoveNodesFrom(first);
+      return inferred;
+    }
+  }
   if (!options_.place_pruned_graph) {
     if (Status placed = compiler_.PlaceNodes(graph_.get()); !placed.ok()) {
       graph_->RemoveNodesFrom(first);
@@ -291,15 +319,16 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
   Status status;
   if (options_.build_cost_model > 0 && BuildsCostModel(executable)) [[unlikely]] {
     status = RunMeasured(executable, request, options, metadata);
-  } else if (metadata != nullptr && (options.trace_level != RunOptions::TraceLevel::kNone ||
-                                     options.output_partition_graphs)) [[unlikely]] {
+  } else if (options.report_tensor_allocations_upon_oom ||
+             (metadata != nullptr && (options.trace_level != RunOptions::TraceLevel::kNone ||
+                                      options.output_partition_graphs))) [[unlikely]] {
     status = RunTraced(executable, request, options, metadata);
   } else {
     status = runner_.Run(step, request);
   }
   if (!status.ok()) [[unlikely]] {
     outputs->clear();
-    return status;
+    return options.report_tensor_allocations_upon_oom ? status : WithHint(std::move(status));
   }
   if (!executable.fetches_in_order) {
     outputs->reserve(num_fetches);
@@ -343,11 +372,16 @@ Status DirectSession::RunMeasured(const Executable& executable, StepRunner::Requ
 Status DirectSession::RunTraced(const Executable& executable, StepRunner::Request& request,
                                 const RunOptions& options, RunMetadata* metadata) {
   using std::chrono::system_clock;
+  RunMetadata not_asked_for;
+  if (metadata == nullptr) metadata = &not_asked_for;
   *metadata = RunMetadata();
   metadata->step_start_unix_us =
       std::chrono::duration_cast<std::chrono::microseconds>(system_clock::now().time_since_epoch()).count();
-  if (options.trace_level != RunOptions::TraceLevel::kNone) request.metadata = metadata;
+  const bool traced = options.trace_level != RunOptions::TraceLevel::kNone;
+  request.report_allocations = options.report_tensor_allocations_upon_oom;
+  if (traced || request.report_allocations) request.metadata = metadata;
   Status status = runner_.Run(*executable.step, request);
+  if (!traced) metadata->devices.clear();
   if (options.output_partition_graphs) {
     for (const auto& partition : executable.step->partitions) {
       for (std::string& graph : partition->SerializedGraphs())

@@ -97,6 +97,7 @@ class DirectSession : public Session {
   Status AddNodesOf(const Graph& graph) MR_REQUIRES(graph_mu_);
   // Places nodes from id `first` on and gives them back on error.
   Status FinishExtend(int first) MR_REQUIRES(graph_mu_);
+  Status AnnotateShapes(int first) MR_REQUIRES(graph_mu_);
   Status RunExecutable(const Executable& executable, const RunOptions& options, size_t num_feeds,
                        FunctionRef<const Tensor&(size_t)> feed, std::vector<Tensor>* outputs,
                        RunMetadata* metadata);

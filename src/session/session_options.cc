@@ -154,7 +154,7 @@ Status ReadGraphOptions(const tensorflow::GraphOptions& graph, SessionOptions* o
   }
   options->build_cost_model = graph.build_cost_model();
   options->build_cost_model_after = graph.build_cost_model_after();
-  MR_RETURN_IF_ERROR(Refuse(graph.infer_shapes(), "graph_options.infer_shapes"));
+  options->infer_shapes = graph.infer_shapes();
   options->place_pruned_graph = graph.place_pruned_graph();
   options->bfloat16_transfers = graph.enable_bfloat16_sendrecv();
   const tensorflow::OptimizerOptions& optimizer = graph.optimizer_options();
@@ -229,8 +229,7 @@ StatusOr<RunOptions> RunOptions::FromProto(const tensorflow::RunOptions& proto) 
   options.inter_op_thread_pool = proto.inter_op_thread_pool();
   options.output_partition_graphs = proto.output_partition_graphs();
   MR_RETURN_IF_ERROR(RefuseRun(proto.debug_options().debug_tensor_watch_opts_size() > 0, "debug_options"));
-  MR_RETURN_IF_ERROR(
-      RefuseRun(proto.report_tensor_allocations_upon_oom(), "report_tensor_allocations_upon_oom"));
+  options.report_tensor_allocations_upon_oom = proto.report_tensor_allocations_upon_oom();
   MR_RETURN_IF_ERROR(
       RefuseRun(proto.experimental().collective_graph_key() != 0, "experimental.collective_graph_key"));
   MR_RETURN_IF_ERROR(

@@ -90,7 +90,8 @@ class LocalPartition : public InstalledPartition {
     std::vector<PartitionRun> runs;
     for (const Part& part : parts_) {
       StepTrace* trace = nullptr;
-      if (args.metadata != nullptr) trace = &traces.emplace_back(part.plan->device(), start);
+      if (args.metadata != nullptr)
+        trace = &traces.emplace_back(part.plan->device(), start, args.report_allocations);
       PartitionRun& run =
           runs.emplace_back(PartitionRun{part.plan.get(), Services(part, args, frame), trace});
       if (rendezvous != nullptr) run.services.rendezvous = rendezvous.get();

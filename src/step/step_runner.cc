@@ -66,6 +66,7 @@ Status StepRunner::Run(const CompiledStep& step, const Request& request) {
   args.inter_op_pool = request.inter_op_pool;
   args.intra_op_pool = request.intra_op_pool;
   args.metadata = request.metadata;
+  args.report_allocations = request.report_allocations;
   args.step_resources = &context->step_resources;
   args.rendezvous = request.rendezvous;
 

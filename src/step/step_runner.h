@@ -29,6 +29,7 @@ class StepRunner {
     ThreadPool* intra_op_pool = nullptr;
     int64_t timeout_in_ms = 0;                    // 0: none
     RunMetadata* metadata = nullptr;              // null: not traced
+    bool report_allocations = false;              // see StepArgs
     Rendezvous* rendezvous = nullptr;             // for a partial run: where its feeds come in
     CancellationManager* cancellation = nullptr;  // when not null, cancelling it cancels the step
   };

@@ -39,6 +39,7 @@ struct StepArgs {
   ThreadPool* inter_op_pool = nullptr;          // null: nodes run one after the other
   ThreadPool* intra_op_pool = nullptr;          // null: kernels use one thread
   RunMetadata* metadata = nullptr;              // null: not traced
+  bool report_allocations = false;              // of a traced step: errors for lack of memory list its nodes
   ResourceManager* step_resources = nullptr;    // of this step alone: tensor arrays, stacks
   Rendezvous* rendezvous = nullptr;             // null: the workers make one when they need it
   int call_depth = 0;                           // function calls in progress around this one

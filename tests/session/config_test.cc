@@ -425,6 +425,64 @@ TEST(ConfigTest, CpusUseTheBfcAllocatorByOptionOrEnvironment) {
   unsetenv("TF_CPU_BFC_MEM_LIMIT_IN_MB");
 }
 
+TEST(ConfigTest, AStepBeyondTheLimitListsItsNodesOnDemand) {
+  SessionOptions options;
+  options.cpu_bfc_limit_bytes = 16 << 20;
+  options.fold_constants = false;
+  DefBuilder g;
+  g.Const("dims", Tensor::Vector<int32_t>({1 << 20}));
+  g.Placeholder("x");
+  g.Float("big", "Fill", {"dims", "x"});
+  g.Float("other", "Exp", {"big"});
+  g.Float("bigger", "Sin", {"other"});
+  g.Float("sum", "AddN", {"big", "other", "bigger", "bigger"});
+  (*const_cast<tensorflow::GraphDef&>(g.def()).mutable_node(5)->mutable_attr())["N"].set_i(4);
+  const auto session = SessionWith(g, options);
+  RunOptions run;
+  run.report_tensor_allocations_upon_oom = true;
+  std::vector<Tensor> out;
+  const Status status =
+      session->Run(run, {{"x", Tensor::Scalar(1.0f)}}, {"sum", "big", "other", "bigger"}, {}, &out, nullptr);
+  ASSERT_TRUE(errors::IsResourceExhausted(status)) << status;
+  const std::string text(status.message());
+  EXPECT_THAT(text, HasSubstr("Current usage from device: /job:localhost/replica:0/task:0/device:CPU:0, "
+                              "allocator: "));
+  for (const char* node : {"big", "other"}) {
+    EXPECT_THAT(text, HasSubstr(StrCat("  4.00MiB from ", node, "\n")));
+  }
+  EXPECT_THAT(text, Not(HasSubstr("Hint:")));
+  ASSERT_TRUE(session->Run(run, {{"x", Tensor::Scalar(1.0f)}}, {"big"}, {}, &out, nullptr).ok());
+  EXPECT_EQ(out[0].flat<float>()[7], 1) << "a step with enough memory is as always";
+}
+
+TEST(ConfigTest, ShapesAreWrittenIntoNodesOnDemand) {
+  DefBuilder g;
+  g.ShapedPlaceholder("x", {-1, 3});
+  g.Float("y", "Neg", {"x"});
+  g.Placeholder("z");
+  g.Float("w", "Neg", {"z"});
+  SessionOptions options;
+  options.infer_shapes = true;
+  const auto session = SessionWith(g, options);
+  RunOptions run;
+  run.output_partition_graphs = true;
+  RunMetadata metadata;
+  std::vector<Tensor> out;
+  const Tensor x = Tensor::From<float>({1, 2, 3}, TensorShape({1, 3}));
+  ASSERT_EQ(session->Run(run, {{"x", x}, {"z", x}}, {"y", "w"}, {}, &out, &metadata), Status());
+  std::map<std::string, std::string> shapes;
+  for (const std::string& bytes : metadata.partition_graphs) {
+    tensorflow::GraphDef graph;
+    ASSERT_TRUE(graph.ParseFromString(bytes));
+    for (const auto& node : graph.node()) {
+      const auto at = node.attr().find("_output_shapes");
+      if (at != node.attr().end()) shapes[node.name()] = at->second.list().shape(0).ShortDebugString();
+    }
+  }
+  EXPECT_EQ(shapes["y"], "dim { size: -1 } dim { size: 3 }");
+  EXPECT_EQ(shapes["w"], "unknown_rank: true");
+}
+
 TEST(ConfigTest, AStepBeyondTheLimitSaysWhoHoldsTheMemory) {
   SessionOptions options;
   options.cpu_bfc_limit_bytes = 6 << 20;
@@ -444,6 +502,9 @@ TEST(ConfigTest, AStepBeyondTheLimitSaysWhoHoldsTheMemory) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("limit 6.00MiB, in use 6.00MiB"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("Largest holders: big 6.00MiB"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("[[Node: bigger"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("Hint: If you want to see a list of allocated tensors when OOM happens, add "
+                        "report_tensor_allocations_upon_oom to RunOptions for current allocation info."));
   ASSERT_TRUE(session->Run({}, {"big"}, {}, &out).ok()) << "what the failed step held is free again";
   EXPECT_EQ(out[0].flat<float>()[1 << 19], 1);
 }

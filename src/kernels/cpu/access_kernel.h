@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernel/resource_op.h"
+#include "tensor/allocation_owner.h"
 
 namespace millrace {
 
@@ -35,7 +36,7 @@ class AccessKernel : public AsyncOpKernel {
     if (!status.ok()) return done(status);
     if (nothing_to_do) return done(Deliver(context, *resource, attempt));
     attempt.done = [this, &context, resource, finish = std::move(done)](const Status& s, Attempt& a) mutable {
-      finish(s.ok() ? Deliver(context, *resource, a) : s);
+      finish(s.ok() ? DeliverLater(context, *resource, a) : s);
     };
     resource->Submit(std::move(attempt), context.cancellation());
   }
@@ -51,6 +52,11 @@ class AccessKernel : public AsyncOpKernel {
   }
 
  private:
+  // Somebody else's kernel may be what runs this.
+  Status DeliverLater(KernelContext& context, R& resource, Attempt& attempt) {
+    const ScopedAllocationOwner owner(&this->name());
+    return Deliver(context, resource, attempt);
+  }
   Status Begin(KernelContext& context, RefPtr<R>& resource, Attempt& attempt, bool& nothing_to_do) {
     MR_ASSIGN_OR_RETURN(resource, Find(context));
     return Prepare(context, *resource, attempt, nothing_to_do);
