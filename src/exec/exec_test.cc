@@ -9,6 +9,7 @@
 #include <random>
 #include <thread>
 
+#include "base/notification.h"
 #include "device/device.h"
 #include "exec/executor.h"
 #include "kernel/resource.h"
@@ -27,6 +28,8 @@ void RegisterTestOps(OpRegistry& ops) {
   ASSERT_TRUE(ops.Register(OpBuilder("Two").Input("x: float").Output("a: float").Output("b: float")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("Later").Input("x: float").Output("y: float")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("Never").Output("y: float")).ok());
+  ASSERT_TRUE(ops.Register(OpBuilder("Gate").Output("y: float")).ok());
+  ASSERT_TRUE(ops.Register(OpBuilder("TryingGate").Output("y: float")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("Fail").Input("x: float").Output("y: float")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("Forget").Output("y: float")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("Sink").Input("x: float").Attr("index: int")).ok());
@@ -72,6 +75,29 @@ class NeverKernel : public AsyncOpKernel {
   }
 };
 
+// Waits until it is opened; the second kind says so only after a try.
+class GateKernel : public AsyncOpKernel {
+ public:
+  GateKernel(KernelConstruction& c, GateKernel** waiting)
+      : AsyncOpKernel(c), tries_(op_name() == "TryingGate"), waiting_(waiting) {}
+  bool tries() const override { return tries_; }
+  void ComputeAsync(KernelContext& context, Done done) override {
+    context_ = &context;
+    done_ = std::move(done);
+    *waiting_ = this;
+  }
+  void Open(float value) {
+    context_->set_output(0, Tensor::Scalar(value));
+    std::exchange(done_, Done())(Status());
+  }
+
+ private:
+  const bool tries_;
+  GateKernel** const waiting_;
+  KernelContext* context_ = nullptr;
+  Done done_;
+};
+
 Status SumInputs(KernelContext& c) {
   MR_ASSIGN_OR_RETURN(Tensor * out, c.ForwardInputOrAllocateOutput({0}, 0, TensorShape()));
   float sum = 0;
@@ -112,6 +138,7 @@ class ExecTest : public ::testing::Test {
     KernelConstruction c(node.name(), node.shared_props(), *device_, resources_);
     const std::string& op = node.op_name();
     if (op == "Later") return std::shared_ptr<OpKernel>(new LaterKernel(c));
+    if (op.ends_with("Gate")) return std::shared_ptr<OpKernel>(new GateKernel(c, &gate_));
     if (op == "Never") return std::shared_ptr<OpKernel>(new NeverKernel(c));
     Body body;
     if (op == "Value") {
@@ -177,6 +204,7 @@ class ExecTest : public ::testing::Test {
   Variable variable_{DataType::kFloat};
   std::unique_ptr<Plan> plan_;
   std::vector<Tensor> results_;
+  GateKernel* gate_ = nullptr;  // that waits
 };
 
 TEST_F(ExecTest, OutputsReachEveryConsumerAndInPlaceResultsDisturbNone) {
@@ -321,6 +349,110 @@ TEST_F(ExecTest, CostsOfExpensiveIndependentNodesAskForThreads) {
   for (int i = 0; i < plan_->num_nodes(); ++i) plan_->RecordCost(i, 1'000'000);
   plan_->UpdateParallelism();
   EXPECT_TRUE(plan_->worth_parallel());
+}
+
+// How a step ended that StartPartitions began.
+struct Ending {
+  Notification over;
+  Status status;
+  int times = 0;
+  std::thread::id thread;
+};
+
+class StartedStepTest : public ExecTest {
+ protected:
+  void Start(Ending& ending, ThreadPool* pool = nullptr) {
+    PartitionRun run;
+    run.plan = plan_.get();
+    run.services.device = device_;
+    run.services.resources = &resources_;
+    run.services.cancellation = &cancellation_;
+    StartPartitions({run}, pool, [&ending](const Status& status) {
+      ending.status = status;
+      ending.thread = std::this_thread::get_id();
+      ++ending.times;
+      ending.over.Notify();
+    });
+  }
+  CancellationManager cancellation_;
+};
+
+TEST_F(StartedStepTest, AStepThatNeverWaitsIsOverOnReturn) {
+  Fetch(Add("s", "Sum", {Value("x", 1), Value("y", 2)}), 0);
+  Build();
+  ThreadPool pool("test", 3);
+  for (ThreadPool* p : {static_cast<ThreadPool*>(nullptr), &pool}) {
+    Ending ending;
+    Start(ending, p);
+    ending.over.Wait();
+    EXPECT_EQ(ending.status, Status());
+    EXPECT_EQ(ending.times, 1);
+    EXPECT_EQ(Result(0), 3);
+    EXPECT_TRUE(p != nullptr || ending.thread == std::this_thread::get_id());
+  }
+}
+
+TEST_F(StartedStepTest, WhatComesLaterEndsIt) {
+  Fetch(Add("s", "Sum", {Add("later", "Later", {Value("x", 5)}), Value("y", 2)}), 0);
+  Build();
+  for (int i = 0; i < 20; ++i) {
+    Ending ending;
+    Start(ending);
+    ending.over.Wait();
+    EXPECT_EQ(ending.status, Status());
+    EXPECT_EQ(Result(0), 7);
+  }
+}
+
+// No thread waits: the caller itself comes back and gives what is waited for.
+TEST_F(StartedStepTest, TheCallerIsFreeWhileANodeWaits) {
+  for (const char* op : {"Gate", "TryingGate"}) {
+    graph_ = std::make_unique<Graph>(ops_);
+    Fetch(Add("s", "Sum", {Add("gate", op, {}), Value("y", 2)}), 0);
+    Build();
+    Ending ending;
+    Start(ending);
+    ASSERT_TRUE(gate_ != nullptr) << op;
+    EXPECT_EQ(ending.times, 0) << op;
+    std::exchange(gate_, nullptr)->Open(4);
+    ending.over.Wait();
+    EXPECT_EQ(ending.status, Status());
+    EXPECT_EQ(ending.thread, std::this_thread::get_id()) << "whoever opens it runs the rest";
+    EXPECT_EQ(Result(0), 6);
+  }
+}
+
+TEST_F(StartedStepTest, AnErrorIsHandedOnOnce) {
+  Fetch(Add("bad", "Fail", {Add("later", "Later", {Value("x", 5)})}), 0);
+  Fetch(Add("never", "Never", {}), 1);
+  Build();
+  Ending ending;
+  Start(ending);
+  ending.over.Wait();
+  EXPECT_THAT(ending.status.message(), HasSubstr("out of luck"));
+  EXPECT_EQ(ending.times, 1);
+}
+
+TEST_F(StartedStepTest, ACancelledStepEndsOutsideOfTheCancellation) {
+  Fetch(Add("never", "Never", {}), 0);
+  Build();
+  Ending ending;
+  Start(ending);
+  EXPECT_EQ(ending.times, 0);
+  cancellation_.StartCancel();
+  ending.over.Wait();
+  EXPECT_TRUE(errors::IsCancelled(ending.status)) << ending.status;
+  EXPECT_NE(ending.thread, std::this_thread::get_id());
+  Ending late;
+  Start(late);
+  late.over.Wait();
+  EXPECT_TRUE(errors::IsCancelled(late.status)) << "it was cancelled before it began";
+}
+
+TEST_F(StartedStepTest, NoPartitionsAreAStepThatIsOver) {
+  Status got = errors::Internal("not called");
+  StartPartitions({}, nullptr, [&](const Status& status) { got = status; });
+  EXPECT_EQ(got, Status());
 }
 
 TEST_F(ExecTest, ManyStepsOfOnePlanAtTheSameTime) {

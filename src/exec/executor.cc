@@ -169,7 +169,8 @@ Status RunPartitions(std::span<PartitionRun> partitions, ThreadPool* pool) {
 
 void StartPartitions(std::vector<PartitionRun> partitions, ThreadPool* pool, StepDone done) {
   if (pool != nullptr && pool->parallelism() <= 1) pool = nullptr;
-  if (partitions.size() == 1 && Sequential(*partitions[0].plan, pool)) {
+  // A plan that may have to wait would hold the thread.
+  if (partitions.size() == 1 && Sequential(*partitions[0].plan, pool) && !partitions[0].plan->may_wait()) {
     const Status status = RunPartitions(partitions, pool);
     return done(status);
   }
