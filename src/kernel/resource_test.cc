@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <set>
 #include <thread>
 
 namespace millrace {
@@ -27,6 +28,16 @@ class Counter : public Resource {
 class Other : public Resource {
  public:
   std::string DebugString() const override { return "other"; }
+};
+
+class Counted : public Resource {
+ public:
+  explicit Counted(std::atomic<int>& alive) : alive_(alive) { ++alive_; }
+  ~Counted() override { --alive_; }
+  std::string DebugString() const override { return "counted"; }
+
+ private:
+  std::atomic<int>& alive_;
 };
 
 TEST(ResourceManagerTest, FindsWhatWasCreatedUnderItsTypeOnly) {
@@ -136,6 +147,90 @@ TEST(ResourceManagerTest, RacingCreatorsGetTheSameResource) {
     EXPECT_EQ(c, got[0]);
   }
   EXPECT_EQ(created, 1) << "the others waited for it";
+}
+
+TEST(ResourceManagerTest, AfterAnErrorTheNextOfThoseWhoRaceTries) {
+  for (int round = 0; round < 50; ++round) {
+    ResourceManager m("dev");
+    std::atomic<int> tries{0};
+    std::atomic<int> errors_seen{0};
+    std::vector<Counter*> got(8, nullptr);
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < got.size(); ++i) {
+      threads.emplace_back([&, i] {
+        auto r = m.LookupOrCreate<Counter>("", "c", [&]() -> StatusOr<RefPtr<Counter>> {
+          if (++tries <= 3) return errors::Internal("not yet");
+          return MakeRef<Counter>();
+        });
+        if (r.ok()) {
+          got[i] = r->get();
+        } else {
+          ++errors_seen;
+        }
+      });
+    }
+    for (std::thread& t : threads) t.join();
+    EXPECT_EQ(errors_seen, 3);
+    EXPECT_EQ(tries, 4);
+    std::set<Counter*> made(got.begin(), got.end());
+    made.erase(nullptr);
+    EXPECT_EQ(made.size(), 1u);
+  }
+}
+
+TEST(ResourceManagerTest, ManyThreadsMakeDropAndFind) {
+  ResourceManager m("dev");
+  std::atomic<int> alive{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 6; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 500; ++i) {
+        const std::string name = std::to_string(i % 5);
+        const std::string container = i % 2 == 0 ? "a" : "b";
+        auto r = m.LookupOrCreate<Counted>(
+            container, name, [&]() -> StatusOr<RefPtr<Counted>> { return MakeRef<Counted>(alive); });
+        ASSERT_TRUE(r.ok()) << r.status();
+        if (t == 0 && i % 7 == 0) m.Cleanup(container);
+        if (t == 1 && i % 11 == 0) m.Delete<Counted>(container, name).IgnoreError("another was first");
+        if (t == 2 && i % 50 == 0) m.Clear();
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_GT(alive, 0);
+  m.Clear();
+  EXPECT_EQ(alive, 0);
+}
+
+// A resource's end may use the manager: it holds no lock then.
+TEST(ResourceManagerTest, AResourceMayUseTheManagerAsItGoes) {
+  class Asking : public Resource {
+   public:
+    explicit Asking(ResourceManager& m, int* asked) : m_(m), asked_(asked) {}
+    ~Asking() override {
+      m_.Delete<Other>("x", "companion").IgnoreError("it may be gone");
+      *asked_ += m_.DebugString().empty() ? 1 : 2;
+    }
+    std::string DebugString() const override { return "asking"; }
+
+   private:
+    ResourceManager& m_;
+    int* const asked_;
+  };
+  ResourceManager m("dev");
+  int asked = 0;
+  const auto make = [&] {
+    ASSERT_TRUE(m.Create<Asking>("x", "a", MakeRef<Asking>(m, &asked)).ok());
+    ASSERT_TRUE(m.Create<Other>("x", "companion", MakeRef<Other>()).ok());
+  };
+  make();
+  EXPECT_TRUE(m.Delete<Asking>("x", "a").ok());
+  EXPECT_FALSE(m.Lookup<Other>("x", "companion").ok());
+  make();
+  m.Cleanup("x");
+  make();
+  m.Clear();
+  EXPECT_EQ(asked, 3);
 }
 
 TEST(ResourceManagerTest, ACreatorsErrorIsReturned) {

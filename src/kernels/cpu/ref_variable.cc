@@ -36,10 +36,6 @@ class VariableKernel final : public OpKernel {
       }
       variable = variable_.get();
     }
-    if (variable->tensor().dtype() != dtype_) {
-      return errors::InvalidArgument("Trying to share variable ", shared_name_, " of type ",
-                                     DataTypeName(variable->tensor().dtype()), " as ", DataTypeName(dtype_));
-    }
     // The kernel's reference keeps the variable alive for the step.
     context.set_output_ref(0, &variable->mu(), &variable->tensor());
     return Status();
@@ -47,13 +43,20 @@ class VariableKernel final : public OpKernel {
 
  private:
   StatusOr<RefPtr<Variable>> LookUp(ResourceManager& resources) const {
-    return resources.LookupOrCreate<Variable>(
-        container_, shared_name_, [this]() -> StatusOr<RefPtr<Variable>> {
-          auto variable = MakeRef<Variable>(dtype_);
-          // Of the declared shape and without a buffer: not initialised.
-          variable->tensor() = Tensor::FromBuffer(dtype_, shape_, RefPtr<Buffer>(), nullptr);
-          return variable;
-        });
+    const auto make = [this]() -> StatusOr<RefPtr<Variable>> {
+      auto variable = MakeRef<Variable>(dtype_);
+      // Of the declared shape and without a buffer: not initialised.
+      variable->tensor() = Tensor::FromBuffer(dtype_, shape_, RefPtr<Buffer>(), nullptr);
+      return variable;
+    };
+    MR_ASSIGN_OR_RETURN(RefPtr<Variable> found,
+                        resources.LookupOrCreate<Variable>(container_, shared_name_, make));
+    // A variable keeps its type for good, so this is enough.
+    MutexLock lock(found->mu());
+    const DataType dtype = found->tensor().dtype();
+    if (dtype == dtype_) return found;
+    return errors::InvalidArgument("Trying to share variable ", shared_name_, " of type ",
+                                   DataTypeName(dtype), " as ", DataTypeName(dtype_));
   }
 
   const std::string container_;
