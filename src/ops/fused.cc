@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // What passes put in the place of several nodes. Clients can't make these.
+#include <string>
+#include <vector>
+
 #include "ops/family.h"
 #include "ops/register.h"
 
@@ -9,8 +12,39 @@ namespace {
 
 // `fused_ops` is what happens to the product, in this order: BiasAdd or FusedBatchNorm (scale, offset, mean,
 // variance; not training), then Add, then an activation; each may be left out. `args` are what they take.
+// `keep_weights`: the second input is a constant or the value of a variable, and is worth preparing once.
 OpBuilder WithEpilogue(OpBuilder op) {
-  return op.Attr("num_args: int >= 0").Attr("fused_ops: list(string) = []").Attr("epsilon: float = 0.0001");
+  return op.Attr("num_args: int >= 0")
+      .Attr("fused_ops: list(string) = []")
+      .Attr("epsilon: float = 0.0001")
+      .Attr("keep_weights: bool = false");
+}
+
+// As Conv2D's, over an image with margins.
+Status FusedConv2DShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> margins, c.Attr<std::vector<int64_t>>("margins"));
+  if (margins.empty()) return shape_fns::Conv2D(c);
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> strides, c.Attr<std::vector<int64_t>>("strides"));
+  MR_ASSIGN_OR_RETURN(const std::string format, c.Attr<std::string>("data_format"));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRank(c.input(0), 4));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle filter, c.WithRank(c.input(1), 4));
+  if (margins.size() != 4 || strides.size() != 4)
+    return errors::InvalidArgument("Margins and strides must be four values each");
+  const int row = format == "NCHW" ? 2 : 1;
+  std::vector<DimHandle> dims(4);
+  dims[0] = c.Dim(input, 0);
+  dims[format == "NCHW" ? 1 : 3] = c.Dim(filter, 3);
+  for (int i = 0; i < 2; ++i) {
+    const int64_t size = c.Value(c.Dim(input, row + i)), window = c.Value(c.Dim(filter, i));
+    dims[row + i] = c.UnknownDim();
+    if (size < 0 || window < 0) continue;
+    MR_ASSIGN_OR_RETURN(const WindowedOutput out,
+                        GetWindowedOutput(size + margins[2 * i] + margins[2 * i + 1], window, 1,
+                                          strides[row + i], Padding::kValid));
+    dims[row + i] = c.MakeDim(out.size);
+  }
+  c.set_output(0, c.MakeShape(dims));
+  return Status();
 }
 
 std::vector<OpBuilder> FusedOps() {
@@ -34,8 +68,9 @@ std::vector<OpBuilder> FusedOps() {
                        .Attr("padding: {'SAME', 'VALID'}")
                        .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
                        .Attr("dilations: list(int) = [1, 1, 1, 1]")
-                       .Attr("use_cudnn_on_gpu: bool = true"))
-          .Shape(shape_fns::Conv2D),
+                       .Attr("use_cudnn_on_gpu: bool = true")
+                       .Attr("margins: list(int) = []"))  // top, bottom, left, right; with VALID
+          .Shape(FusedConv2DShape),
   };
 }
 

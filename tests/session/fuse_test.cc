@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <string>
 #include <vector>
@@ -52,19 +54,33 @@ class Fusion {
     names.erase(names.begin());
   }
 
-  void Conv(bool nchw) {
+  // With `pad`, by way of Pad and a convolution without padding.
+  void Conv(bool nchw, bool pad = false) {
     nchw_ = nchw;
     const int64_t n = Int(1, 3), h = Int(1, 9), w = Int(1, 9), c = Int(1, 20), o = Int(1, 40),
                   stride = Int(1, 2);
-    const int64_t oh = (h + stride - 1) / stride, ow = (w + stride - 1) / stride, side = Int(1, 3);
+    const int64_t side = Int(1, 3), top = Int(0, 3), left = Int(0, 3), bottom = Int(side, 3),
+                  right = Int(side, 3);
+    const auto size = [&](int64_t in, int64_t margins) {
+      return pad ? (in + margins - side) / stride + 1 : (in + stride - 1) / stride;
+    };
+    const int64_t oh = size(h, top + bottom), ow = size(w, left + right);
     output = nchw ? std::vector<int64_t>{n, o, oh, ow} : std::vector<int64_t>{n, oh, ow, o};
     names = {nchw ? Const({n, c, h, w}) : Const({n, h, w, c})};
+    if (pad) {
+      std::vector<int32_t> amounts(8, 0);
+      const size_t row = nchw ? 4 : 2;
+      amounts[row] = static_cast<int32_t>(top), amounts[row + 1] = static_cast<int32_t>(bottom);
+      amounts[row + 2] = static_cast<int32_t>(left), amounts[row + 3] = static_cast<int32_t>(right);
+      graph.Const("amounts", Tensor::From<int32_t>(amounts, {4, 2}));
+      Step("Pad", {"amounts"});
+    }
     tensorflow::NodeDef* node = Step("Conv2D", {Const({side, side, c, o})});
     auto* strides = (*node->mutable_attr())["strides"].mutable_list();
     for (int i = 0; i < 4; ++i) {
       strides->add_i(i == (nchw ? 2 : 1) || i == (nchw ? 3 : 2) ? stride : 1);
     }
-    (*node->mutable_attr())["padding"].set_s("SAME");
+    (*node->mutable_attr())["padding"].set_s(pad ? "VALID" : "SAME");
     SetFormat(node);
     names.erase(names.begin());
   }
@@ -78,9 +94,17 @@ class Fusion {
   std::vector<Tensor> Run(const std::vector<std::string>& fetches) const {
     SessionOptions options;
     options.fold_constants = false;
-    std::vector<Tensor> results;
-    const Status status = SessionWith(graph, options)->Run({}, fetches, {}, &results);
+    std::vector<Tensor> results, again;
+    const auto session = SessionWith(graph, options);
+    const Status status = session->Run({}, fetches, {}, &results);
     EXPECT_TRUE(status.ok()) << status;
+    // Later steps use what the first ones have prepared, and compute the same bits.
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_TRUE(session->Run({}, fetches, {}, &again).ok());
+      for (size_t k = 0; k < std::min(results.size(), again.size()); ++k) {
+        EXPECT_EQ(std::memcmp(results[k].raw_data(), again[k].raw_data(), results[k].num_bytes()), 0);
+      }
+    }
     return results;
   }
 
@@ -128,6 +152,30 @@ TEST(Fusion, ConvolutionsEqualTheNodesTheyStandFor) {
     if (f.Coin()) f.SetFormat(f.Step("BiasAdd", {f.Const({f.channels()})}));
     if (f.Coin()) f.Step("Add", {f.Const(f.output)});
     if (seed % 6 < 5) f.Step(kActivations[seed % 6], {});
+    f.Check();
+  }
+}
+
+TEST(Fusion, PaddedConvolutionsEqualTheNodesTheyStandFor) {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    Fusion f(seed);
+    f.Conv(f.Coin(), /*pad=*/true);
+    if (f.Coin()) f.SetFormat(f.Step("BiasAdd", {f.Const({f.channels()})}));
+    if (f.Coin()) f.Step("Relu", {});
+    f.Check();
+  }
+}
+
+TEST(Fusion, AVectorThatIsAddedEqualsTheNodesItStandsFor) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    Fusion f(seed);
+    if (f.Coin()) {
+      f.MatMul(false, f.Coin());
+    } else {
+      f.Conv(f.Coin());
+    }
+    f.Step("Add", {f.Const({f.output.back()})});
+    if (f.Coin()) f.Step("Relu", {});
     f.Check();
   }
 }

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "compile/optimize/rewriter.h"
 #include "device/device_name.h"
+#include "op/shape_inference.h"
 
 namespace millrace {
 namespace {
@@ -29,6 +31,9 @@ Source SourceOf(const Edge& edge) { return {edge.src, edge.src_output}; }
 
 // A product or convolution with the nodes that follow it.
 struct Chain {
+  Node* pad = nullptr;           // a Pad before it, or null
+  std::vector<int64_t> margins;  // what it adds: top, bottom, left, right
+  bool keep_weights = false;
   std::vector<Node*> nodes;
   std::vector<std::string> ops;  // what the fused node does after the product
   std::vector<Source> args;
@@ -44,16 +49,20 @@ class Fuser {
 
   StatusOr<int> Run() {
     int removed = 0;
+    bool changed = false;
     const int end = graph_->num_node_ids();
     for (int id = 2; id < end; ++id) {
       Node* const node = graph_->node(id);
       if (node == nullptr || !Starts(*node)) continue;
       const Chain chain = ChainFrom(node);
-      if (chain.nodes.size() < 2) continue;
+      const bool alone = chain.nodes.size() < 2 && chain.pad == nullptr;
+      if (alone && !(chain.keep_weights && node->op_name() == "Conv2D")) continue;
       MR_ASSIGN_OR_RETURN(const bool fused, Replace(chain));
-      if (fused) removed += static_cast<int>(chain.nodes.size()) - 1;
+      if (!fused) continue;
+      changed = true;
+      removed += static_cast<int>(chain.nodes.size()) - 1 + (chain.pad != nullptr ? 1 : 0);
     }
-    if (removed > 0) graph_->FixupSourceAndSinkEdges();
+    if (changed) graph_->FixupSourceAndSinkEdges();
     return removed;
   }
 
@@ -79,6 +88,11 @@ class Fuser {
     return use;
   }
 
+  static int UsesOf(const Node& node) {
+    return static_cast<int>(std::count_if(node.out_edges().begin(), node.out_edges().end(),
+                                          [](const Edge* e) { return e->dst->IsOp(); }));
+  }
+
   // Channels of both lie alike.
   static bool SameFormat(const Node& first, const Node& next) {
     if (first.op_name() == "MatMul") return true;
@@ -90,12 +104,47 @@ class Fuser {
   Chain ChainFrom(Node* first) const {
     Chain chain;
     chain.nodes.push_back(first);
+    chain.keep_weights = KeepsItsValue(first->data_in_edges()[1]->src);
+    TakePad(*first->data_in_edges()[0], &chain);
     const Edge* use = OnlyUse(*first);
     if (use != nullptr && (TakeBias(*use, &chain) || TakeBatchNorm(*use, &chain)))
       use = OnlyUse(*chain.last());
     if (use != nullptr && TakeAdd(*use, &chain)) use = OnlyUse(*chain.last());
     if (use != nullptr && IsActivation(*use->dst)) Take(use->dst, &chain);
     return chain;
+  }
+
+  // A constant, or what a variable holds: who keeps its buffer keeps the value (packed_weights.h). A fed
+  // tensor may be overwritten by its owner after the step.
+  static bool KeepsItsValue(const Node* from) {
+    for (int steps = 0; from->op_name() == "Identity" && steps < 8; ++steps)
+      from = from->data_in_edges()[0]->src;
+    const std::string& op = from->op_name();
+    return op == "Const" || op == "ReadVariableOp" || op == "VariableV2" || op == "Variable";
+  }
+
+  // Zeros around the image, whose amount is known.
+  void TakePad(const Edge& in, Chain* chain) const {
+    const Node& conv = *in.dst;
+    Node* const pad = in.src;
+    if (conv.op_name() != "Conv2D" || pad->op_name() != "Pad" || OnlyUse(*pad) != &in) return;
+    if (conv.attrs().Get<std::string>("padding").value_or("") != "VALID") return;
+    const Node& amount = *pad->data_in_edges()[1]->src;
+    const Tensor* const values = ConstTensorOf(amount);
+    if (values == nullptr || HasControlInputs(amount) || values->shape() != TensorShape({4, 2})) return;
+    const auto numbers = IntegerValues(*values);
+    if (!numbers.ok()) return;
+    const bool nchw = conv.attrs().Get<std::string>("data_format").value_or("NHWC") == "NCHW";
+    const size_t channel = nchw ? 2 : 6, row = nchw ? 4 : 2;
+    const std::vector<int64_t>& n = *numbers;
+    constexpr int64_t kMaxMargin = 64;  // more would be work on zeros
+    if (n[0] != 0 || n[1] != 0 || n[channel] != 0 || n[channel + 1] != 0) return;
+    for (size_t i = row; i < row + 4; ++i) {
+      if (n[i] < 0 || n[i] > kMaxMargin) return;
+    }
+    chain->pad = pad;
+    chain->margins.assign(n.begin() + static_cast<std::ptrdiff_t>(row),
+                          n.begin() + static_cast<std::ptrdiff_t>(row) + 4);
   }
 
   static void Take(Node* node, Chain* chain) {
@@ -153,6 +202,8 @@ class Fuser {
     attrs.Set("num_args", static_cast<int64_t>(chain.args.size()));
     attrs.Set("fused_ops", chain.ops);
     attrs.Set("epsilon", chain.epsilon);
+    attrs.Set("keep_weights", chain.keep_weights);
+    if (chain.pad != nullptr) attrs.Set("margins", chain.margins);
     const auto props = NodeProps::Make(**op, std::move(attrs));
     if (!props.ok() || !HasKernel(first, **props)) return false;
 
@@ -160,8 +211,18 @@ class Fuser {
     for (const Edge* edge : first.data_in_edges()) inputs.push_back(SourceOf(*edge));
     inputs.insert(inputs.end(), chain.args.begin(), chain.args.end());
     std::vector<Node*> before;
-    for (const Edge* edge : first.control_in_edges()) {
-      if (edge->src->IsOp()) before.push_back(edge->src);
+    const auto wait_as = [&](const Node& node) {
+      for (const Edge* edge : node.control_in_edges()) {
+        if (edge->src->IsOp()) before.push_back(edge->src);
+      }
+    };
+    wait_as(first);
+    Node* amount = nullptr;  // of padding, when nobody else needs it
+    if (chain.pad != nullptr) {
+      wait_as(*chain.pad);
+      inputs[0] = SourceOf(*chain.pad->data_in_edges()[0]);
+      amount = chain.pad->data_in_edges()[1]->src;
+      if (options_.preserve.contains(amount->name()) || UsesOf(*amount) > 1) amount = nullptr;
     }
     std::vector<Edge> uses;
     for (const Edge* edge : last->out_edges()) {
@@ -170,6 +231,8 @@ class Fuser {
     const std::string name = last->name();
     const int assigned = first.assigned_device_index(), requested = last->requested_device_index();
     for (auto it = chain.nodes.rbegin(); it != chain.nodes.rend(); ++it) graph_->RemoveNode(*it);
+    if (chain.pad != nullptr) graph_->RemoveNode(chain.pad);
+    if (amount != nullptr) graph_->RemoveNode(amount);
 
     Node* const fused = graph_->AddNodeWithProps(name, *props);
     fused->set_assigned_device_index(assigned);

@@ -34,12 +34,18 @@ class FuseTest : public testing::Test {
     node->set_assigned_device("/job:localhost/replica:0/task:0/device:CPU:0");
     return node;
   }
-  Node* Conv(std::string_view name, const char* format = "NHWC") {
-    return Add(name, "Conv2D", {"x", "w"},
+  Node* Conv(std::string_view name, const char* format = "NHWC", const char* image = "x",
+             const char* padding = "SAME") {
+    return Add(name, "Conv2D", {image, "w"},
                {{"T", DataType::kFloat},
                 {"strides", std::vector<int64_t>{1, 1, 1, 1}},
-                {"padding", std::string("SAME")},
+                {"padding", std::string(padding)},
                 {"data_format", std::string(format)}});
+  }
+  void Pad(const std::string& name, const std::vector<int32_t>& amounts) {
+    const Tensor value = Tensor::From<int32_t>(amounts, {4, 2});
+    Add(name + "_amount", "Const", {}, {{"dtype", DataType::kInt32}, {"value", value}});
+    Add(name, "Pad", {"x", name + "_amount"}, {{"T", DataType::kFloat}, {"Tpaddings", DataType::kInt32}});
   }
   void Norm(std::string_view name, const std::string& input, bool training) {
     Add(name, "FusedBatchNorm", {input, "b", "b", "b", "b"},
@@ -111,6 +117,46 @@ TEST_F(FuseTest, BatchNormWhoseStatisticsAreUsedStays) {
   Norm("n", "c", /*training=*/false);
   Add("mean", "Neg", {"n:1"});
   EXPECT_EQ(Fuse(), 0);
+}
+
+TEST_F(FuseTest, ZerosAroundTheImageBecomeMargins) {
+  Pad("p", {0, 0, 1, 2, 3, 4, 0, 0});
+  Conv("y", "NHWC", "p", "VALID");
+  EXPECT_EQ(Fuse(), 1);
+  EXPECT_THAT(GraphText(graph_), HasSubstr("y = _FusedConv2D(x, w)"));
+  EXPECT_THAT(*graph_.FindNode("y")->Attr<std::vector<int64_t>>("margins"), testing::ElementsAre(1, 2, 3, 4));
+  EXPECT_EQ(graph_.FindNode("p_amount"), nullptr);
+}
+
+TEST_F(FuseTest, OtherPaddingStays) {
+  Pad("channels", {0, 0, 1, 1, 1, 1, 0, 1});
+  Conv("y1", "NHWC", "channels", "VALID");
+  Pad("rows", {0, 0, 0, 0, 1, 1, 1, 1});
+  Conv("y2", "NHWC", "rows", "VALID");
+  Pad("same", {0, 0, 1, 1, 1, 1, 0, 0});
+  Conv("y3", "NHWC", "same", "SAME");
+  Pad("shared", {0, 0, 1, 1, 1, 1, 0, 0});
+  Conv("y4", "NHWC", "shared", "VALID");
+  Add("other", "Neg", {"shared"});
+  EXPECT_EQ(Fuse(), 0);
+  EXPECT_THAT(GraphText(graph_), Not(HasSubstr("_FusedConv2D")));
+}
+
+TEST_F(FuseTest, OnlyWeightsThatNobodyOverwritesAreKept) {
+  Add("constant", "Const", {}, {{"dtype", DataType::kFloat}, {"value", Tensor::Scalar(1.0f)}});
+  Add("variable", "VariableV2", {}, {{"dtype", DataType::kFloat}, {"shape", PartialShape()}});
+  Add("read", "Identity", {"variable"});
+  Add("made", "Neg", {"constant"});
+  for (const std::string name : {"w", "constant", "read", "made"}) {
+    Add("m_" + name, "MatMul", {"x", name});
+    Add("y_" + name, "Relu", {"m_" + name});
+  }
+  EXPECT_EQ(Fuse(), 4);
+  const auto kept = [&](const char* name) { return *graph_.FindNode(name)->Attr<bool>("keep_weights"); };
+  EXPECT_FALSE(kept("y_w")) << "is fed";
+  EXPECT_TRUE(kept("y_constant"));
+  EXPECT_TRUE(kept("y_read"));
+  EXPECT_FALSE(kept("y_made"));
 }
 
 TEST_F(FuseTest, ATensorWithTwoConsumersStays) {

@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "kernels/cpu/nn_fused.h"
 #include "kernels/cpu/nn_kernels.h"
 #include "kernels/cpu/nn_util.h"
+#include "kernels/cpu/packed_weights.h"
 
 namespace millrace {
 namespace {
@@ -51,13 +53,15 @@ class ConvKernel : public OpKernel {
     p.dilation_h = dilations_.h;
     p.dilation_w = dilations_.w;
     MR_ASSIGN_OR_RETURN(const WindowedOutput rows,
-                        GetWindowedOutput(p.in_h, p.filter_h, p.dilation_h, p.stride_h, padding_));
+                        GetWindowedOutput(p.in_h + margins_.top + margins_.bottom, p.filter_h, p.dilation_h,
+                                          p.stride_h, padding_));
     MR_ASSIGN_OR_RETURN(const WindowedOutput columns,
-                        GetWindowedOutput(p.in_w, p.filter_w, p.dilation_w, p.stride_w, padding_));
+                        GetWindowedOutput(p.in_w + margins_.left + margins_.right, p.filter_w, p.dilation_w,
+                                          p.stride_w, padding_));
     p.out_h = rows.size;
     p.out_w = columns.size;
-    p.pad_top = rows.pad_before;
-    p.pad_left = columns.pad_before;
+    p.pad_top = rows.pad_before + margins_.top;
+    p.pad_left = columns.pad_before + margins_.left;
     MR_RETURN_IF_ERROR(CheckImageSize("The convolution's output", p.batch, p.out_h, p.out_w, p.out_c));
     return p;
   }
@@ -83,9 +87,15 @@ class ConvKernel : public OpKernel {
     return plans_.emplace_back(std::make_shared<const cpu::ConvPlan>(p));
   }
 
+  // Zeros around the image besides those of the padding.
+  struct Margins {
+    int64_t top = 0, bottom = 0, left = 0, right = 0;
+  };
+
   const ImageDims dims_;
   const SpatialAttr strides_, dilations_;
   const Padding padding_;
+  Margins margins_;
 
  private:
   static constexpr size_t kMaxPlans = 4;
@@ -128,7 +138,18 @@ class Conv2DKernel final : public ConvKernel {
 
 class FusedConv2DKernel final : public ConvKernel {
  public:
-  explicit FusedConv2DKernel(KernelConstruction& c) : ConvKernel(c), epilogue_(c) {}
+  explicit FusedConv2DKernel(KernelConstruction& c)
+      : ConvKernel(c), keep_weights_(c.Attr<bool>("keep_weights")), epilogue_(c) {
+    const auto margins = c.Attr<std::vector<int64_t>>("margins");
+    if (margins.empty()) return;
+    constexpr int64_t kMaxMargin = int64_t{1} << 30;
+    if (margins.size() != 4 || padding_ != Padding::kValid ||
+        std::any_of(margins.begin(), margins.end(), [](int64_t m) { return m < 0 || m > kMaxMargin; })) {
+      c.SetError(errors::InvalidArgument("Margins must be four sizes, and the padding VALID"));
+      return;
+    }
+    margins_ = {margins[0], margins[1], margins[2], margins[3]};
+  }
   Status Compute(KernelContext& context) override {
     const Tensor& input = context.input(0);
     const Tensor& filter = context.input(1);
@@ -138,14 +159,20 @@ class FusedConv2DKernel final : public ConvKernel {
     MR_ASSIGN_OR_RETURN(Tensor result, context.AllocateTemp(DataType::kFloat, OutputShape(p)));
     if (result.num_elements() > 0) {
       ContextParallel parallel(context);
-      PlanFor(p)->Forward(input.data<float>(), filter.data<float>(), result.data<float>(), parallel,
-                          bound.epilogue);
+      const auto plan = PlanFor(p);
+      Tensor packed;
+      if (const auto shape = plan->packing(); keep_weights_ && shape.has_value())
+        packed = packed_.Find(context, filter, *shape, p.out_c, /*transposed=*/false);
+      plan->Forward(input.data<float>(), filter.data<float>(), result.data<float>(), parallel, bound.epilogue,
+                    packed.num_elements() > 0 ? packed.data<float>() : nullptr);
     }
     return epilogue_.Finish(context, bound, std::move(result));
   }
 
  private:
+  const bool keep_weights_;
   const FusedEpilogue epilogue_;
+  PackedWeights packed_;
 };
 
 StatusOr<TensorShape> SizesArgument(const Tensor& sizes, const char* name) {

@@ -88,11 +88,14 @@ StatusOr<FusedEpilogue::Bound> FusedEpilogue::Bind(KernelContext& context, int f
   }
   if (add_) {
     const Tensor& residual = context.input(first_arg);
-    if (residual.shape() != output) {
+    if (residual.rank() == 1 && residual.dim(0) == channels && !nchw_ && bound.epilogue.bias == nullptr) {
+      bound.epilogue.bias = residual.data<float>();
+    } else if (residual.shape() == output) {
+      bound.epilogue.residual = residual.data<float>();
+    } else {
       bound.wider_residual = residual;
       return bound;
     }
-    bound.epilogue.residual = residual.data<float>();
   }
   bound.epilogue.rectify = rectify_;
   bound.epilogue.rows = rows_;

@@ -7,6 +7,7 @@
 #include "kernels/cpu/nn_fused.h"
 #include "kernels/cpu/nn_kernels.h"
 #include "kernels/cpu/nn_util.h"
+#include "kernels/cpu/packed_weights.h"
 
 namespace millrace {
 namespace {
@@ -111,6 +112,7 @@ class FusedMatMulKernel final : public OpKernel {
       : OpKernel(c),
         trans_a_(c.Attr<bool>("transpose_a")),
         trans_b_(c.Attr<bool>("transpose_b")),
+        keep_weights_(c.Attr<bool>("keep_weights")),
         epilogue_(c) {}
 
   Status Compute(KernelContext& context) override {
@@ -122,13 +124,25 @@ class FusedMatMulKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(const FusedEpilogue::Bound bound, epilogue_.Bind(context, 2, shape.n, out_shape));
     MR_ASSIGN_OR_RETURN(Tensor product, context.AllocateTemp(DataType::kFloat, out_shape));
     ContextParallel parallel(context);
-    cpu::Gemm(shape, a.data<float>(), b.data<float>(), product.data<float>(), parallel, bound.epilogue);
+    Tensor packed;
+    if (keep_weights_ && PackingPays(shape))
+      packed = packed_.Find(context, b, {shape.k, 1, shape.n}, b.dim(1), trans_b_);
+    cpu::Gemm(shape, a.data<float>(), b.data<float>(), product.data<float>(), parallel, bound.epilogue,
+              packed.num_elements() > 0 ? packed.data<float>() : nullptr);
     return epilogue_.Finish(context, bound, std::move(product));
   }
 
  private:
-  const bool trans_a_, trans_b_;
+  // With few rows to multiply, bringing B into order takes long beside using it; where B lies across, always.
+  // What a large B gains is not worth holding it twice.
+  bool PackingPays(const cpu::GemmShape& s) const {
+    constexpr int64_t kMaxRows = 64, kMaxElements = 1 << 19;
+    return s.m > 1 && s.k > 0 && s.n > 0 && (s.m <= kMaxRows || trans_b_) && s.k * s.n <= kMaxElements;
+  }
+
+  const bool trans_a_, trans_b_, keep_weights_;
   const FusedEpilogue epilogue_;
+  PackedWeights packed_;
 };
 
 // Conjugates in place where the adjoint of a complex matrix was asked for.

@@ -65,14 +65,14 @@ struct ConvPlan::Impl {
 
   template <typename T>
   void Forward(const T* input, const T* filter, T* output, Parallel& parallel,
-               const ConvEpilogue<T>& epilogue) const {
+               const ConvEpilogue<T>& epilogue, const T* packed) const {
     if (product) {
-      Gemm(*product, input, filter, output, parallel, epilogue);
+      Gemm(*product, input, filter, output, parallel, epilogue, packed);
       return;
     }
     const bool nhwc = params.layout == ImageLayout::kNhwc;
     if (direct && FillsVectors<T>(params.out_c) && nhwc &&
-        direct->Forward(input, filter, output, parallel, epilogue)) {
+        direct->Forward(input, filter, output, parallel, epilogue, packed)) {
       return;
     }
     // Elsewhere results are not yet where the residual lies.
@@ -80,7 +80,7 @@ struct ConvPlan::Impl {
     early.residual = nullptr;
     early.rows = nullptr;
     if (epilogue.residual != nullptr) early.rectify = Rectify::kNone;
-    if (!ForwardCopied(input, filter, output, parallel, early) &&
+    if (!ForwardCopied(input, filter, output, parallel, early, packed) &&
         !(planar && planar->Forward(input, filter, output, parallel, early))) {
       PlainForward(params, input, filter, output, parallel, early);
     }
@@ -90,14 +90,30 @@ struct ConvPlan::Impl {
   // By way of NHWC copies of NCHW images.
   template <typename T>
   bool ForwardCopied(const T* input, const T* filter, T* output, Parallel& parallel,
-                     const ConvEpilogue<T>& epilogue) const {
+                     const ConvEpilogue<T>& epilogue, const T* packed) const {
     if (!direct || !FillsVectors<T>(params.out_c) || params.layout == ImageLayout::kNhwc) return false;
     const Nhwc<T> in(*this, in_pixels(), params.in_c, input, parallel);
     const Nhwc<T> out(*this, out_pixels(), params.out_c, output);
-    if (!in.ok() || !out.ok() || !direct->Forward(in.data(), filter, out.data(), parallel, epilogue))
+    if (!in.ok() || !out.ok() || !direct->Forward(in.data(), filter, out.data(), parallel, epilogue, packed))
       return false;
     out.CopyTo(output, parallel);
     return true;
+  }
+
+  // Where each panel of the filter meets few results, bringing it into order takes long beside using it.
+  // Filters of one pixel gain less than holding large ones twice is worth.
+  std::optional<PackedShape> packing() const {
+    constexpr int64_t kMaxResults = 512, kMaxRows = 64, kMaxElements = 1 << 19;
+    if (product) {
+      if (product->m == 1 || product->m > kMaxRows || product->k * product->n > kMaxElements)
+        return std::nullopt;
+      return PackedShape{product->k, 1, product->n};
+    }
+    if (!direct || !FillsVectors<float>(params.out_c) || direct->pixels_at_a_time() > kMaxResults)
+      return std::nullopt;
+    const PackedShape shape = direct->packing();
+    if (shape.runs == 1 && shape.k * shape.n > kMaxElements) return std::nullopt;
+    return shape;
   }
 
   // What is left of the epilogue: one more pass over the output.
@@ -203,13 +219,14 @@ ConvPlan& ConvPlan::operator=(ConvPlan&&) noexcept = default;
 const ConvParams& ConvPlan::params() const { return impl_->params; }
 
 void ConvPlan::Forward(const float* input, const float* filter, float* output, Parallel& parallel,
-                       const ConvEpilogue<float>& epilogue) const {
-  impl_->Forward(input, filter, output, parallel, epilogue);
+                       const ConvEpilogue<float>& epilogue, const float* packed) const {
+  impl_->Forward(input, filter, output, parallel, epilogue, packed);
 }
 void ConvPlan::Forward(const double* input, const double* filter, double* output, Parallel& parallel,
-                       const ConvEpilogue<double>& epilogue) const {
-  impl_->Forward(input, filter, output, parallel, epilogue);
+                       const ConvEpilogue<double>& epilogue, const double* packed) const {
+  impl_->Forward(input, filter, output, parallel, epilogue, packed);
 }
+std::optional<PackedShape> ConvPlan::packing() const { return impl_->packing(); }
 void ConvPlan::BackpropInput(const float* filter, const float* out_grad, float* in_grad,
                              Parallel& parallel) const {
   impl_->BackpropInput(filter, out_grad, in_grad, parallel);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "kernels/cpu/contract/gemm.h"
 #include "kernels/cpu/contract/parallel.h"
@@ -48,11 +49,15 @@ class ConvPlan {
 
   const ConvParams& params() const;
 
-  // output[batch, out_h, out_w, out_c] from input and filter. All pointers dense, none overlap.
+  // output[batch, out_h, out_w, out_c] from input and filter. All pointers dense, none overlap. `packed` is
+  // the filter by PackMatrix in the shape that packing() gives, or null; results are the same.
   void Forward(const float* input, const float* filter, float* output, Parallel& parallel,
-               const ConvEpilogue<float>& epilogue = {}) const;
+               const ConvEpilogue<float>& epilogue = {}, const float* packed = nullptr) const;
   void Forward(const double* input, const double* filter, double* output, Parallel& parallel,
-               const ConvEpilogue<double>& epilogue = {}) const;
+               const ConvEpilogue<double>& epilogue = {}, const double* packed = nullptr) const;
+
+  // How a filter of floats is to be packed (rows out_c apart) when that makes Forward faster.
+  std::optional<PackedShape> packing() const;
 
   // Gradient for the input, [batch, in_h, in_w, in_c].
   void BackpropInput(const float* filter, const float* out_grad, float* in_grad, Parallel& parallel) const;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kBandElements = 64 << 10;  // of a padded band, so that it stays in the second-level cache
 constexpr int64_t kWantedUnits = 16;         // few images are cut finer, for the threads' sake
+constexpr int64_t kWantedOutputUnits = 8;
 constexpr int64_t kMinBandPixels = 128;
 constexpr int64_t kMaxParts = 16;  // partial sums of the filter's gradient
 constexpr int64_t kMaxPartialElements = 4 << 20;
@@ -25,12 +26,13 @@ void Clear(T* data, int64_t count) {
 
 }  // namespace
 
-int64_t DirectConv::BandRows(int64_t rows, int64_t pixels, int64_t row_elements, int64_t shared_rows) const {
+int64_t DirectConv::BandRows(int64_t rows, int64_t pixels, int64_t row_elements, int64_t shared_rows,
+                             bool finer) const {
   int64_t size = std::max<int64_t>(kBandElements / std::max<int64_t>(row_elements, 1) - shared_rows, 1);
   size = std::min(std::max(size, shared_rows), rows);
-  if (p_.batch * CeilDiv(rows, size) < kWantedUnits) {
-    const int64_t finer = CeilDiv(rows, CeilDiv(kWantedUnits, p_.batch));
-    size = std::min(size, std::max({finer, CeilDiv(kMinBandPixels, pixels), shared_rows}));
+  if (finer && p_.batch * CeilDiv(rows, size) < kWantedUnits) {
+    const int64_t fine = CeilDiv(rows, CeilDiv(kWantedUnits, p_.batch));
+    size = std::min(size, std::max({fine, CeilDiv(kMinBandPixels, pixels), shared_rows}));
   }
   size = std::clamp<int64_t>(size, 1, rows);
   return CeilDiv(rows, CeilDiv(rows, size));
@@ -42,24 +44,41 @@ DirectConv::DirectConv(const ConvParams& params)
   MakeBackward();
 }
 
-void DirectConv::MakeForward() {
-  Window& w = forward_;
+void DirectConv::MakeWindow(bool finer, Window& w, Runs& runs) const {
   w.h = p_.in_h, w.w = p_.in_w, w.c = p_.in_c;
-  w.columns = (p_.out_w - 1) * p_.stride_w + (p_.filter_w - 1) * p_.dilation_w + 1;
+  w.columns = padded_ ? (p_.out_w - 1) * p_.stride_w + (p_.filter_w - 1) * p_.dilation_w + 1 : p_.in_w;
   const int64_t filter_rows = (p_.filter_h - 1) * p_.dilation_h + 1;
-  w.band_rows = BandRows(p_.out_h, p_.out_w, w.columns * w.c * p_.stride_h, filter_rows / p_.stride_h);
+  w.band_rows = BandRows(p_.out_h, p_.out_w, w.columns * w.c * p_.stride_h, filter_rows / p_.stride_h, finer);
   w.bands = CeilDiv(p_.out_h, w.band_rows);
   w.top = -p_.pad_top, w.left = -p_.pad_left;
   w.step = w.band_rows * p_.stride_h;
   w.rows = (w.band_rows - 1) * p_.stride_h + filter_rows;
 
   const bool merged = p_.dilation_w == 1;
-  forward_runs_.length = merged ? p_.filter_w * p_.in_c : p_.in_c;
+  runs.length = merged ? p_.filter_w * p_.in_c : p_.in_c;
   for (int64_t kh = 0; kh < p_.filter_h; ++kh) {
     for (int64_t kw = 0; kw < (merged ? 1 : p_.filter_w); ++kw) {
-      forward_runs_.offsets.push_back((kh * p_.dilation_h * w.columns + kw * p_.dilation_w) * w.c);
+      runs.offsets.push_back((kh * p_.dilation_h * w.columns + kw * p_.dilation_w) * w.c);
     }
   }
+}
+
+void DirectConv::MakeForward() {
+  MakeWindow(true, forward_, forward_runs_);
+  const auto inside = [](const ConvAxis& axis) {
+    return axis.pad == 0 && (axis.out - 1) * axis.stride + (axis.filter - 1) * axis.dilation < axis.in;
+  };
+  padded_ = !inside(rows_) || !inside(columns_);
+  // Threads share the columns of a large filter rather than the rows of a small image, for which each of them
+  // would read all of it.
+  const bool wide = p_.out_c >= 2 * kPanel && p_.out_h * p_.out_w < kWantedUnits * kMinBandPixels;
+  MakeWindow(!wide, output_, output_runs_);
+  if (wide) {
+    column_blocks_ =
+        std::min(CeilDiv(kWantedOutputUnits, p_.batch * output_.bands), CeilDiv(p_.out_c, 2 * kPanel));
+  }
+
+  const Window& w = forward_;
   for (int64_t r = 0; r < w.band_rows; ++r) row_offsets_.push_back(r * p_.stride_h * w.columns * w.c);
 
   const int64_t filter = p_.filter_h * p_.filter_w * p_.in_c * p_.out_c;
@@ -140,49 +159,65 @@ void DirectConv::Fill(const Window& w, const T* image, int64_t band, T* padded) 
 
 template <typename T>
 bool DirectConv::Forward(const T* input, const T* filter, T* output, Parallel& parallel,
-                         const ConvEpilogue<T>& epilogue) const {
+                         const ConvEpilogue<T>& epilogue, const T* packed) const {
   const SimdKernels<T>& kernels = ActiveKernels<T>();
-  const Window& w = forward_;
-  const int64_t segments = static_cast<int64_t>(forward_runs_.offsets.size());
-  const double work = static_cast<double>(forward_runs_.length * segments) *
-                      static_cast<double>(p_.out_c * w.band_rows * p_.out_w);
+  const Window& w = output_;
+  const int64_t segments = static_cast<int64_t>(output_runs_.offsets.size());
+  const int64_t columns = RoundUp(CeilDiv(p_.out_c, column_blocks_), 3 * kernels.lanes);
+  const int64_t blocks = std::max<int64_t>((p_.out_c - kernels.lanes + columns - 1) / columns, 1);
+  const double work = static_cast<double>(output_runs_.length * segments) *
+                      static_cast<double>(std::min(columns, p_.out_c) * w.band_rows * p_.out_w);
   std::atomic<bool> ok{true};
-  parallel.For(p_.batch * w.bands, CostNs(work), [&](int64_t begin, int64_t end) {
-    const Scratch padded = Scratch::Of<T>(w.size());
-    const Scratch scratch = Scratch::Of<T>(kernels.gemm_scratch(forward_runs_.length, segments));
-    if (!padded.ok() || !scratch.ok()) {
+  parallel.For(p_.batch * w.bands * blocks, CostNs(work), [&](int64_t begin, int64_t end) {
+    const Scratch copy = Scratch::Of<T>(padded_ ? w.size() : 0);
+    const Scratch scratch =
+        Scratch::Of<T>(packed != nullptr ? 0 : kernels.gemm_scratch(output_runs_.length, segments));
+    if (!copy.ok() || !scratch.ok()) {
       ok = false;
       return;
     }
+    int64_t copied = -1;
     for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t image = unit / w.bands, band = unit % w.bands;
+      const int64_t window = unit / blocks, column = unit % blocks * columns;
+      const int64_t image = window / w.bands, band = window % w.bands;
       const int64_t first = band * w.band_rows;
-      Fill(w, input + image * w.h * w.w * w.c, band, padded.data<T>());
+      const T* const from = input + image * w.h * w.w * w.c;
+      if (padded_ && copied != window) Fill(w, from, band, copy.data<T>());
+      copied = window;
       const int64_t rows = std::min(w.band_rows, p_.out_h - first);
-      const int64_t at = (image * p_.out_h + first) * p_.out_w * p_.out_c;
+      const int64_t at = (image * p_.out_h + first) * p_.out_w * p_.out_c + column;
+      const int64_t n = unit % blocks == blocks - 1 ? p_.out_c - column : columns;
+      const auto of = [&](const T* values) { return values == nullptr ? nullptr : values + column; };
       kernels.gemm(GemmBlock<T>{.m = p_.out_w,
-                                .n = p_.out_c,
-                                .k = forward_runs_.length,
-                                .a = padded.data<T>(),
+                                .n = n,
+                                .k = output_runs_.length,
+                                .a = padded_ ? copy.data<T>() : from + band * w.step * w.w * w.c,
                                 .a_row = p_.stride_w * w.c,
                                 .a_col = 1,
-                                .b = filter,
+                                .b = filter + column,
                                 .b_row = p_.out_c,
                                 .b_col = 1,
                                 .c = output + at,
                                 .ldc = p_.out_c,
                                 .accumulate = false,
-                                .scale = epilogue.scale,
-                                .bias = epilogue.bias,
+                                .scale = of(epilogue.scale),
+                                .bias = of(epilogue.bias),
                                 .residual = epilogue.residual == nullptr ? nullptr : epilogue.residual + at,
                                 .rectify = epilogue.rectify,
                                 .segments = segments,
-                                .segment_offsets = forward_runs_.offsets.data(),
+                                .segment_offsets = output_runs_.offsets.data(),
                                 .repeats = rows,
                                 .a_repeat = p_.stride_h * w.columns * w.c,
                                 .c_repeat = p_.out_w * p_.out_c,
-                                .scratch = scratch.data<T>()});
-      if (epilogue.rows != nullptr) epilogue.rows(output + at, output + at, rows * p_.out_w * p_.out_c);
+                                .scratch = scratch.data<T>(),
+                                .packed = packed,
+                                .packed_n = RoundUp(p_.out_c, kernels.lanes),
+                                .packed_column = column});
+      if (epilogue.rows == nullptr) continue;
+      for (int64_t pixel = 0; pixel < rows * p_.out_w; ++pixel) {
+        T* const results = output + at + pixel * p_.out_c;
+        epilogue.rows(results, results, n);
+      }
     }
   });
   return ok;
@@ -335,9 +370,10 @@ bool DirectConv::BackpropFilter(const T* input, const T* out_grad, T* filter_gra
   return true;
 }
 
-#define MR_INSTANTIATE(T)                                                                             \
-  template bool DirectConv::Forward(const T*, const T*, T*, Parallel&, const ConvEpilogue<T>&) const; \
-  template bool DirectConv::BackpropInput(const T*, const T*, T*, Parallel&) const;                   \
+#define MR_INSTANTIATE(T)                                                                                \
+  template bool DirectConv::Forward(const T*, const T*, T*, Parallel&, const ConvEpilogue<T>&, const T*) \
+      const;                                                                                             \
+  template bool DirectConv::BackpropInput(const T*, const T*, T*, Parallel&) const;                      \
   template bool DirectConv::BackpropFilter(const T*, const T*, T*, Parallel&) const;
 MR_INSTANTIATE(float)
 MR_INSTANTIATE(double)

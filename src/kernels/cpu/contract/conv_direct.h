@@ -19,7 +19,12 @@ class DirectConv {
   // As in ConvPlan. False: no memory.
   template <typename T>
   bool Forward(const T* input, const T* filter, T* output, Parallel& parallel,
-               const ConvEpilogue<T>& epilogue) const;
+               const ConvEpilogue<T>& epilogue, const T* packed) const;
+  PackedShape packing() const {
+    return {output_runs_.length, static_cast<int64_t>(output_runs_.offsets.size()), p_.out_c};
+  }
+  // Results that a filter is read for at a time.
+  int64_t pixels_at_a_time() const { return output_.band_rows * p_.out_w; }
   template <typename T>
   bool BackpropInput(const T* filter, const T* out_grad, T* in_grad, Parallel& parallel) const;
   template <typename T>
@@ -50,8 +55,11 @@ class DirectConv {
     Runs runs;
   };
 
-  // Rows of a band whose row takes row_elements and gives `pixels` results; bands share some rows.
-  int64_t BandRows(int64_t rows, int64_t pixels, int64_t row_elements, int64_t shared_rows) const;
+  // Rows of a band whose row takes row_elements and gives `pixels` results; bands share some rows. Where
+  // images are few, `finer` cuts smaller bands for the threads.
+  int64_t BandRows(int64_t rows, int64_t pixels, int64_t row_elements, int64_t shared_rows,
+                   bool finer = true) const;
+  void MakeWindow(bool finer, Window& w, Runs& runs) const;
   void MakeForward();
   void MakeBackward();
   void MakeRuns(const AxisPhase& row, const AxisPhase& column, Phase& phase) const;
@@ -66,8 +74,10 @@ class DirectConv {
 
   ConvParams p_;
   ConvAxis rows_, columns_;
-  Window forward_, backward_;
-  Runs forward_runs_;
+  Window output_, forward_, backward_;  // for the output, for the filter's gradient, for the input's
+  Runs output_runs_, forward_runs_;
+  bool padded_ = true;                // windows of the output reach outside the image: bands must be copied
+  int64_t column_blocks_ = 1;         // pieces of out_c that are units of their own
   std::vector<int64_t> row_offsets_;  // of the rows of a forward band that output rows begin at
   std::vector<Phase> phases_;
   bool all_phases_ = true;

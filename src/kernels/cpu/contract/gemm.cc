@@ -56,6 +56,8 @@ Grid GridOf(const GemmShape& s, int64_t lanes) {
   grid.n_size = std::min(grid.n_size, s.n);
   grid.m_blocks = CeilDiv(s.m, grid.m_size);
   grid.n_blocks = CeilDiv(s.n, grid.n_size);
+  // A last panel of one vector belongs to those before.
+  if (grid.n_blocks > 1 && s.n - (grid.n_blocks - 1) * grid.n_size <= lanes) --grid.n_blocks;
   return grid;
 }
 
@@ -92,7 +94,7 @@ void RunBlock(const SimdKernels<T>& kernels, GemmBlock<T>& block) {
 
 template <typename T>
 void FastGemm(const GemmShape& s, const T* a, const T* b, T* c, Parallel& parallel,
-              const GemmEpilogue<T>& epilogue) {
+              const GemmEpilogue<T>& epilogue, const T* packed) {
   if (s.m <= 0 || s.n <= 0) return;
   const Operands o = OperandsOf(s);
   const SimdKernels<T>& kernels = ActiveKernels<T>();
@@ -103,7 +105,7 @@ void FastGemm(const GemmShape& s, const T* a, const T* b, T* c, Parallel& parall
       const int64_t j = unit % grid.n_blocks * grid.n_size;
       GemmBlock<T> block{
           .m = std::min(grid.m_size, s.m - i),
-          .n = std::min(grid.n_size, s.n - j),
+          .n = unit % grid.n_blocks == grid.n_blocks - 1 ? s.n - j : grid.n_size,
           .k = std::max<int64_t>(s.k, 0),
           .a = a + i * o.a.row,
           .a_row = o.a.row,
@@ -117,7 +119,10 @@ void FastGemm(const GemmShape& s, const T* a, const T* b, T* c, Parallel& parall
           .scale = epilogue.scale == nullptr ? nullptr : epilogue.scale + j,
           .bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + j,
           .residual = epilogue.residual == nullptr ? nullptr : epilogue.residual + i * o.ldc + j,
-          .rectify = epilogue.rectify};
+          .rectify = epilogue.rectify,
+          .packed = packed,
+          .packed_n = RoundUp(s.n, kernels.lanes),
+          .packed_column = j};
       RunBlock(kernels, block);
       if (epilogue.rows == nullptr) continue;
       for (int64_t row = 0; row < block.m; ++row) {
@@ -138,14 +143,30 @@ void FastGemm(const GemmShape& s, const T* a, const T* b, T* c, Parallel& parall
 }  // namespace
 
 void Gemm(const GemmShape& shape, const float* a, const float* b, float* c, Parallel& parallel,
-          const GemmEpilogue<float>& epilogue) {
-  FastGemm(shape, a, b, c, parallel, epilogue);
+          const GemmEpilogue<float>& epilogue, const float* packed) {
+  FastGemm(shape, a, b, c, parallel, epilogue, packed);
 }
 
 void Gemm(const GemmShape& shape, const double* a, const double* b, double* c, Parallel& parallel,
-          const GemmEpilogue<double>& epilogue) {
-  FastGemm(shape, a, b, c, parallel, epilogue);
+          const GemmEpilogue<double>& epilogue, const double* packed) {
+  FastGemm(shape, a, b, c, parallel, epilogue, packed);
 }
+
+template <typename T>
+int64_t PackedElements(const PackedShape& shape) {
+  return shape.k * shape.runs * RoundUp(shape.n, ActiveKernels<T>().lanes);
+}
+
+template <typename T>
+void PackMatrix(const PackedShape& shape, const T* b, int64_t ldb, bool transposed, T* packed) {
+  const Strides strides = StridesOf(transposed, ldb, ldb);
+  ActiveKernels<T>().pack_matrix(b, strides.row, strides.col, shape.k, shape.runs, shape.n, packed);
+}
+
+template int64_t PackedElements<float>(const PackedShape&);
+template int64_t PackedElements<double>(const PackedShape&);
+template void PackMatrix(const PackedShape&, const float*, int64_t, bool, float*);
+template void PackMatrix(const PackedShape&, const double*, int64_t, bool, double*);
 
 template <typename T>
 void GemmGeneric(const GemmShape& s, const T* a, const T* b, T* c, Parallel& parallel) {

@@ -38,11 +38,24 @@ struct GemmEpilogue {
   void (*rows)(const void* in, void* out, int64_t count) = nullptr;
 };
 
-// Vectorised. REQUIRES: a, b and c don't overlap; all products of dims fit int64_t.
+// Vectorised. REQUIRES: a, b and c don't overlap; all products of dims fit int64_t. `packed` is B by
+// PackMatrix (with one run of k) or null; results are the same. It needs more than one row and no accumulate.
 void Gemm(const GemmShape& shape, const float* a, const float* b, float* c, Parallel& parallel,
-          const GemmEpilogue<float>& epilogue = {});
+          const GemmEpilogue<float>& epilogue = {}, const float* packed = nullptr);
 void Gemm(const GemmShape& shape, const double* a, const double* b, double* c, Parallel& parallel,
-          const GemmEpilogue<double>& epilogue = {});
+          const GemmEpilogue<double>& epilogue = {}, const double* packed = nullptr);
+
+// A matrix in the order in which the inner loops read it: `runs` times k rows of n columns. The order depends
+// on the instruction set.
+struct PackedShape {
+  int64_t k = 0, runs = 1, n = 0;
+  friend bool operator==(const PackedShape&, const PackedShape&) = default;
+};
+template <typename T>
+int64_t PackedElements(const PackedShape& shape);
+// Rows of b lie ldb elements apart, or with `transposed` its columns do. REQUIRES: no size is 0.
+template <typename T>
+void PackMatrix(const PackedShape& shape, const T* b, int64_t ldb, bool transposed, T* packed);
 
 // Plain loops for types without a fast path. Instantiated for int32_t, int64_t (both wrap on overflow),
 // std::complex<float> and std::complex<double>. Transposes don't conjugate.

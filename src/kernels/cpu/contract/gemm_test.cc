@@ -147,6 +147,24 @@ TEST(Gemm, ResultsAreTheSameBitsForEveryNumberOfThreads) {
   });
 }
 
+TEST(Gemm, APackedMatrixGivesTheSameBits) {
+  ForEachIsa([](Isa) {
+    Random random(13);
+    for (int i = 0; i < 40; ++i) {
+      GemmShape s{
+          .m = random.Int(2, 90), .n = random.Int(1, 250), .k = random.Int(1, i % 4 == 0 ? 1500 : 200)};
+      s.trans_a = random.Coin(), s.trans_b = random.Coin();
+      const auto problem = Problem<float>::Make(random, s);
+      std::vector<float> packed(static_cast<size_t>(PackedElements<float>({s.k, 1, s.n})));
+      PackMatrix({s.k, 1, s.n}, problem.b.data(), problem.ldb(), s.trans_b, packed.data());
+      ThreadedParallel parallel(2);
+      std::vector<float> got = problem.c;
+      Gemm(s, problem.a.data(), nullptr, got.data(), parallel, problem.epilogue.Borrow(), packed.data());
+      ASSERT_TRUE(SameBits(got, problem.Run(parallel))) << Describe(s);
+    }
+  });
+}
+
 TEST(Gemm, NothingToSumGivesTheEpilogueOfZero) {
   SerialParallel serial;
   const std::vector<float> bias{1, -2, 3};

@@ -13,8 +13,9 @@ struct TileArgs {
   int64_t b_row;
   T* c;
   int64_t ldc;
-  int last;  // elements of the last vector of columns
-  bool accumulate;
+  int last;         // elements of the last vector of columns
+  bool resume;      // begin with what C holds
+  bool accumulate;  // add it at the end
   const T* scale;
   const T* bias;
   const T* residual;  // c's twin, or null
@@ -74,14 +75,30 @@ MR_INLINE void TileFinish(const TileArgs<T>& t, Vec<T> (*acc)[kVectors]) {
   }
 }
 
-template <typename T, int kRows, int kVectors, bool kUnitRow>
-__attribute__((noinline)) void Tile(const TileArgs<T>& t) {
-  Vec<T> acc[kRows][kVectors];
+template <typename T, int kRows, int kVectors>
+MR_INLINE void TileBegin(const TileArgs<T>& t, Vec<T> (*acc)[kVectors]) {
+  if (!t.resume) {
+#pragma GCC unroll 14
+    for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 3
+      for (int v = 0; v < kVectors; ++v) acc[i][v] = Vec<T>{};
+    }
+    return;
+  }
 #pragma GCC unroll 14
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) acc[i][v] = Vec<T>{};
+    for (int v = 0; v < kVectors; ++v) {
+      const T* const c = t.c + i * t.ldc + v * kLanes<T>;
+      acc[i][v] = v == kVectors - 1 && t.last < kLanes<T> ? LoadPart(c, t.last) : Load(c);
+    }
   }
+}
+
+template <typename T, int kRows, int kVectors, bool kUnitRow>
+__attribute__((noinline)) void Tile(const TileArgs<T>& t) {
+  Vec<T> acc[kRows][kVectors];
+  TileBegin<T, kRows, kVectors>(t, acc);
   constexpr int kBases = kUnitRow ? 1 : (kRows + 2) / 3;
   const T* b = t.b;
   const int64_t a_row = t.a_row, b_row = t.b_row;
@@ -131,17 +148,54 @@ void PanelTimesRows(int64_t m, TileArgs<T> t) {
 // Vectors in the next panel when `left` remain; never a panel of one after a panel of three.
 constexpr int64_t PanelVectors(int64_t left) { return left == 4 ? 2 : left < 3 ? left : 3; }
 
-// The inner dimension is done in parts of at most so many, so that what is packed stays in the caches.
+// The inner dimension is done in parts, so that what is packed stays in the caches. One run of it is cut into
+// parts of at most kMaxDepth, whose sums are added; further parts of several runs go on with the sums of
+// those before, so that the cut doesn't show in the result and may depend on who packs.
 constexpr int64_t kMaxDepth = 512;
+constexpr int64_t kMaxRunsDepth = 768;
+constexpr int64_t kMaxPackedDepth = 768;
 
-constexpr int64_t Depth(int64_t k) {
-  const int64_t blocks = (k + kMaxDepth - 1) / kMaxDepth;
-  return (k + blocks - 1) / blocks;
+constexpr int64_t Evenly(int64_t n, int64_t most) {
+  const int64_t parts = (n + most - 1) / most;
+  return parts <= 1 ? n : (n + parts - 1) / parts;
 }
+
+// Rows [row, row + k) of each of `segments` runs, beginning with run `segment`.
+struct DepthPart {
+  int64_t segment, segments;
+  int64_t row, k;
+  int64_t rows() const { return segments * k; }
+};
+
+class DepthParts {
+ public:
+  DepthParts(int64_t k, int64_t segments, bool packed) : k_(k), segments_(segments) {
+    const int64_t most = segments == 1 ? kMaxDepth : packed ? kMaxPackedDepth : kMaxRunsDepth;
+    depth_ = Evenly(k, most);
+    group_ = depth_ < k || k == 0 ? 1 : Evenly(segments, most / k);
+  }
+  bool first() const { return segment_ == 0 && row_ == 0; }
+  bool last() const { return segment_ + group_ >= segments_ && row_ + depth_ >= k_; }
+  DepthPart part() const {
+    return {segment_, segments_ - segment_ < group_ ? segments_ - segment_ : group_, row_,
+            k_ - row_ < depth_ ? k_ - row_ : depth_};
+  }
+  void Next() {
+    row_ += depth_;
+    if (row_ < k_) return;
+    row_ = 0;
+    segment_ += group_;
+  }
+
+ private:
+  int64_t k_, segments_;
+  int64_t depth_, group_;  // one of them is all there is
+  int64_t segment_ = 0, row_ = 0;
+};
 
 template <typename T>
 int64_t GemmScratch(int64_t k, int64_t segments) {
-  return (segments > 1 ? k * segments : k == 0 ? 0 : Depth(k)) * 3 * kLanes<T>;
+  return (segments > 1 ? k * segments : k == 0 ? 0 : Evenly(k, kMaxDepth)) * 3 * kLanes<T>;
 }
 
 // Columns [0, n) of `k` rows of B into rows of `width` elements, zeros behind column n.
@@ -195,43 +249,65 @@ void RowTimesMatrix(TileArgs<T> t, int64_t a_col, int64_t cols) {
   }
 }
 
+// B as the tiles read it: parts of the inner dimension one after the other, in each of them panel by panel.
+template <typename T>
+void PackMatrix(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t segments, int64_t n, T* packed) {
+  for (DepthParts parts(k, segments, true);; parts.Next()) {
+    const DepthPart part = parts.part();
+    const T* const rows = b + (part.segment * k + part.row) * b_row;
+    int64_t left = (n + kLanes<T> - 1) / kLanes<T>;
+    for (int64_t at = 0; left > 0;) {
+      const int64_t vectors = PanelVectors(left), width = vectors * kLanes<T>;
+      PackPanel(rows + at * b_col, b_row, b_col, part.rows(), n - at < width ? n - at : width, width, packed);
+      packed += part.rows() * width;
+      at += width;
+      left -= vectors;
+    }
+    if (parts.last()) return;
+  }
+}
+
 // A panel is read where it lies when its rows are contiguous and too few rows of A would repay a copy.
 constexpr int64_t kRowsWorthPacking = 256;
 
-// The parts [k_begin, k_begin + k_size) of every segment.
+// What one part of the inner dimension adds.
 template <typename T>
-void GemmDepth(const GemmBlock<T>& g, int64_t k_begin, int64_t k_size, bool first, bool last) {
+void GemmDepth(const GemmBlock<T>& g, const DepthPart& part, bool first, bool last) {
   const int64_t zero = 0;
+  const int64_t first_row = part.segment * g.k + part.row;
   TileArgs<T> t;
-  t.k = k_size;
+  t.k = part.k;
   t.a_row = g.a_row;
   t.a_col = g.a_col;
   t.ldc = g.ldc;
-  t.accumulate = g.accumulate || !first;
+  t.resume = !first && g.segments > 1;
+  t.accumulate = g.accumulate || (!first && !t.resume);
   t.rectify = last ? g.rectify : Rectify::kNone;
-  t.segments = g.segments;
-  t.segment_offsets = g.segment_offsets == nullptr ? &zero : g.segment_offsets;
+  t.segments = part.segments;
+  t.segment_offsets = g.segment_offsets == nullptr ? &zero : g.segment_offsets + part.segment;
   int64_t left = (g.n + kLanes<T> - 1) / kLanes<T>;
   const bool row = g.m * g.repeats * g.segments == 1 && g.b_col == 1 && g.n >= kLanes<T>;
   for (int64_t n = 0; left > 0;) {
-    const bool whole = row && n == 0;
+    const bool whole = row && n == 0 && g.packed == nullptr;
     const int64_t vectors = whole ? g.n / kLanes<T> : PanelVectors(left);
     const int64_t width = vectors * kLanes<T>;
     const int64_t used = g.n - n < width ? g.n - n : width;
-    const T* b = g.b + k_begin * g.b_row + n * g.b_col;
-    if (g.b_col == 1 && used == width && g.m * g.repeats < kRowsWorthPacking) {
+    const T* const b = g.b + first_row * g.b_row + n * g.b_col;
+    t.b_row = width;
+    if (g.packed != nullptr) {
+      t.b = g.packed + first_row * g.packed_n + (g.packed_column + n) * part.rows();
+    } else if (g.b_col == 1 && used == width && g.m * g.repeats < (g.segments > 1 ? 96 : kRowsWorthPacking)) {
       t.b = b;
       t.b_row = g.b_row;
     } else {
-      PackPanel(b, g.b_row, g.b_col, k_size * g.segments, used, width, g.scratch);
+      PackPanel(b, g.b_row, g.b_col, part.rows(), used, width, g.scratch);
       t.b = g.scratch;
-      t.b_row = width;
     }
     t.scale = g.scale != nullptr && last ? g.scale + n : nullptr;
     t.bias = g.bias != nullptr && last ? g.bias + n : nullptr;
     t.last = static_cast<int>(used - (vectors - 1) * kLanes<T>);
     for (int64_t repeat = 0; repeat < g.repeats; ++repeat) {
-      t.a = g.a + k_begin * g.a_col + repeat * g.a_repeat;
+      t.a = g.a + part.row * g.a_col + repeat * g.a_repeat;
       t.c = g.c + n + repeat * g.c_repeat;
       t.residual = g.residual != nullptr && last ? g.residual + n + repeat * g.c_repeat : nullptr;
       if (whole) {
@@ -251,13 +327,13 @@ void GemmDepth(const GemmBlock<T>& g, int64_t k_begin, int64_t k_size, bool firs
 
 template <typename T>
 void GemmOneBlock(const GemmBlock<T>& g) {
-  if (g.segments > 1) {
-    GemmDepth(g, 0, g.k, true, true);
+  if (g.segments > 1 && g.accumulate) {  // a cut would show
+    GemmDepth(g, {0, g.segments, 0, g.k}, true, true);
     return;
   }
-  const int64_t depth = Depth(g.k);
-  for (int64_t k = 0; k < g.k; k += depth) {
-    const int64_t size = g.k - k < depth ? g.k - k : depth;
-    GemmDepth(g, k, size, k == 0, k + size == g.k);
+  for (DepthParts parts(g.k, g.segments, g.packed != nullptr);; parts.Next()) {
+    const bool last = parts.last();
+    GemmDepth(g, parts.part(), parts.first(), last);
+    if (last) return;
   }
 }

@@ -38,6 +38,10 @@ struct GemmBlock {
   int64_t repeats = 1;
   int64_t a_repeat = 0, c_repeat = 0;
   T* scratch = nullptr;  // gemm_scratch(k, segments) elements
+  // B by pack_matrix, or null: column 0 of the block is its column packed_column, at which a panel begins, of
+  // packed_n (rounded up to lanes). REQUIRES: neither accumulate nor a single row.
+  const T* packed = nullptr;
+  int64_t packed_n = 0, packed_column = 0;
 };
 
 // out[o][p] = sum over t of weights[t * weight_row + o] * signal[offsets[t] + p], for p in [0, length).
@@ -88,6 +92,9 @@ struct SimdKernels {
 
   int64_t (*gemm_scratch)(int64_t k, int64_t segments);
   void (*gemm)(const GemmBlock<T>& block);
+  // `segments` times k rows of n columns into as many rows of n rounded up to lanes, in the order of gemm.
+  void (*pack_matrix)(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t segments, int64_t n,
+                      T* packed);
 
   // dst[j * dst_row + i] = src[i * src_row + j] for i in [0, rows), j in [0, cols).
   void (*transpose)(const T* src, int64_t src_row, int64_t rows, int64_t cols, T* dst, int64_t dst_row);

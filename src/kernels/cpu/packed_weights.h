@@ -1,0 +1,40 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "base/mutex.h"
+#include "kernels/cpu/contract/gemm.h"
+#include "kernels/cpu/kernel_util.h"
+
+namespace millrace {
+
+// The weights of one node in the order of the inner loops, kept from step to step while they stay the same.
+//
+// How that is known: every op that changes a variable copies it first when somebody else holds its buffer
+// (variable_util.h). So a buffer that is held here keeps its values, and weights in the same buffer are the
+// same weights: the buffer is the variable's version. That is true of constants and of variables only, so the
+// kernel must know that its weights come from one (attribute `keep_weights`). Holding a buffer costs whoever
+// changes the variable a copy; after each change that is seen, four times as many calls pass before the next
+// attempt. Thread-safe: steps may run at the same time, with different values of a variable, too.
+class PackedWeights {
+ public:
+  // The packed form of `weights`, a float matrix whose rows (with `transposed`, columns) lie `ldb` elements
+  // apart; unset when there is none (yet), and the weights are to be used as they lie.
+  Tensor Find(KernelContext& context, const Tensor& weights, const cpu::PackedShape& shape, int64_t ldb,
+              bool transposed);
+
+ private:
+  static constexpr int64_t kMaxWait = int64_t{1} << 20;
+
+  Mutex mu_;
+  Tensor held_ MR_GUARDED_BY(mu_);  // unset: nothing is watched
+  Tensor packed_ MR_GUARDED_BY(mu_);
+  cpu::PackedShape shape_ MR_GUARDED_BY(mu_);
+  bool packing_ MR_GUARDED_BY(mu_) = false;  // by one of the steps
+  int64_t wait_ MR_GUARDED_BY(mu_) = 1;      // calls from one attempt to the next
+  int64_t left_ MR_GUARDED_BY(mu_) = 1;      // of them
+};
+
+}  // namespace millrace
