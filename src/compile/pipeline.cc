@@ -16,6 +16,7 @@
 #include "compile/optimize/fuse.h"
 #include "compile/optimize/identities.h"
 #include "compile/optimize/inline.h"
+#include "compile/optimize/layout.h"
 #include "compile/optimize/loop_invariants.h"
 #include "compile/optimize/schedule.h"
 #include "graph/frames.h"
@@ -37,6 +38,7 @@ constexpr PassInfo kOptionalPasses[] = {
     {"cse", "nodes that compute the same are merged", "", "do_common_subexpression_elimination"},
     {"dependency", "control edges and what is only waited for", "dependency_optimization", ""},
     {"loop_invariants", "what is the same in every iteration runs once", "loop_optimization", ""},
+    {"layout", "images of convolutions have their channels last", "layout_optimizer", ""},
     {"fuse", "one kernel for several nodes", "remapping", ""},
     {"memory", "an order of nodes that needs less memory at a time", "memory_optimization", ""},
 };
@@ -89,6 +91,10 @@ class Compilation {
     optimize_until_ =
         std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.optimizer_timeout_ms);
     MR_RETURN_IF_ERROR(Rewrite());
+    MR_RETURN_IF_ERROR(Pass("layout", "changed", "nodes", [&]() -> StatusOr<int> {
+      // Constants that it makes are not what loops and conditions wait for.
+      return HasControlFlow(*graph_) ? 0 : ConvertLayouts(graph_.get(), OptionsOfPasses());
+    }));
     if (!TimeIsUp()) MR_RETURN_IF_ERROR(Pass("fuse", [&] { return Fuse(); }));
     return Pass("memory", "saved", "KiB", [&] { return ScheduleForMemory(&graph_); });
   }
