@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/env.h"
-#include "io/checkpoint/tensor_slice.h"
 #include "millrace/dtype.h"
 #include "millrace/shape.h"
 #include "millrace/status.h"
+#include "tensor/tensor_slice.h"
 
 namespace tensorflow {
 class VersionDef;

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/cancellation.h"
+#include "base/env.h"
+#include "io/checkpoint/region.h"
+#include "io/checkpoint/table.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+#include "tensor/allocator.h"
+#include "tensor/tensor_slice.h"
+
+namespace tensorflow {
+class SavedTensorSliceMeta;
+}  // namespace tensorflow
+
+// The first format of TensorFlow's checkpoints: tables from names and slices to messages with the elements,
+// and under the empty key a list of all. A checkpoint is one such file, or several whose names match a
+// pattern.
+namespace millrace::io {
+
+// Writes one file. It is not there before Finish, then it is whole. One thread at a time.
+class SlicesWriter {
+ public:
+  SlicesWriter(Env& env, std::string path) : env_(env), path_(std::move(path)) {}
+
+  // `tensor`, which is shared until Finish, is the part `slice` of a tensor of shape `full_shape`.
+  Status Add(const std::string& name, const TensorShape& full_shape, const TensorSlice& slice,
+             const Tensor& tensor);
+  Status Finish(CancellationManager* cancellation = nullptr);
+
+ private:
+  struct Variable {
+    TensorShape shape;
+    DataType dtype = DataType::kInvalid;
+    std::vector<TensorSlice> slices;
+  };
+  struct Part {
+    std::string name;
+    TensorSlice slice;
+    Tensor tensor;
+  };
+  Status WriteTable(WritableFile& file, CancellationManager* cancellation) const;
+
+  Env& env_;
+  const std::string path_;
+  std::map<std::string, Variable> variables_;
+  std::map<std::string, Part> parts_;  // by key
+};
+
+// Reads such a checkpoint. One thread at a time.
+class SlicesReader {
+ public:
+  struct StoredSlice {
+    TensorSlice slice;
+    size_t file = 0;
+  };
+  struct Variable {
+    DataType dtype = DataType::kInvalid;
+    TensorShape shape;
+    std::vector<StoredSlice> slices;
+  };
+
+  // Of the files that match, number `preferred` (if there is one) is looked into first and the others only
+  // when they are needed. NotFound when no file matches.
+  static StatusOr<std::unique_ptr<SlicesReader>> Open(Env& env, const std::string& pattern,
+                                                      int64_t preferred = -1,
+                                                      CancellationManager* cancellation = nullptr);
+
+  // Null when there is none of that name. Valid until the next call.
+  StatusOr<const Variable*> Find(const std::string& name);
+  // A part of a tensor that is there. Memory: what the messages need, once as such and once as a tensor.
+  StatusOr<Tensor> ReadSlice(const std::string& name, const TensorSlice& slice,
+                             Allocator& allocator = CpuAllocator());
+  // Everything that there is.
+  StatusOr<const std::map<std::string, Variable>*> Variables();
+
+ private:
+  struct File {
+    std::string path;
+    std::unique_ptr<TableReader> table;  // null before it is looked into
+  };
+  SlicesReader(Env& env, CancellationManager* cancellation) : env_(env), cancellation_(cancellation) {}
+  Status Load(size_t i);
+  Status LoadAll();
+  Status AddVariables(size_t i, const tensorflow::SavedTensorSliceMeta& meta);
+  StatusOr<Tensor> ReadStored(const std::string& name, const Variable& variable, const StoredSlice& stored,
+                              Allocator& allocator);
+
+  Env& env_;
+  CancellationManager* const cancellation_;
+  std::vector<File> files_;
+  std::map<std::string, Variable> variables_;
+};
+
+}  // namespace millrace::io

@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "io/checkpoint/bundle_format.h"
+#include "io/checkpoint/slices.h"
+#include "io/checkpoint/slices_codec.h"
+#include "io/match_files.h"
+#include "tensor/tensor_codec.h"
+#include "tensorflow/core/util/saved_tensor_slice.pb.h"
+
+namespace millrace::io {
+namespace {
+
+constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 31;
+
+}  // namespace
+
+Status SlicesWriter::Add(const std::string& name, const TensorShape& full_shape, const TensorSlice& slice,
+                         const Tensor& tensor) {
+  if (name.empty()) return errors::InvalidArgument("a tensor of a checkpoint has no name");
+  MR_ASSIGN_OR_RETURN(const TensorShape shape, slice.ShapeIn(full_shape));
+  if (shape != tensor.shape()) {
+    return errors::Internal("Incompatible tensor shape and slice: shape = ", tensor.shape(),
+                            ", slice = ", slice.ToString(), " of ", full_shape);
+  }
+  if (!IsSliceType(tensor.dtype())) {
+    return errors::Unimplemented("Saving data type ", DataTypeName(tensor.dtype()), " not yet supported");
+  }
+  if (!tensor.IsInitialized()) return errors::FailedPrecondition("the tensor ", name, " has no value");
+  const uint64_t bytes = MostListBytes(tensor) + name.size() + 1024;
+  if (bytes > kMaxMessageBytes) {
+    return errors::InvalidArgument("Tensor slice is too large to serialize (conservative estimate: ", bytes,
+                                   " bytes)");
+  }
+  const auto there = variables_.find(name);
+  if (there != variables_.end()) {
+    if (there->second.shape != full_shape) {
+      return errors::Internal("Mismatching shapes: existing tensor = ", there->second.shape,
+                              ", trying to add name ", name, ", shape = ", full_shape);
+    }
+    if (there->second.dtype != tensor.dtype()) {
+      return errors::Internal("Mismatching types: existing type = ", DataTypeName(there->second.dtype),
+                              ", trying to add name ", name, ", type = ", DataTypeName(tensor.dtype()));
+    }
+  }
+  const bool is_new = parts_.emplace(SliceKey(name, slice), Part{name, slice, tensor}).second;
+  if (!is_new) return errors::InvalidArgument("Adding duplicate key: ", name, " ", slice.ToString());
+  Variable& variable = variables_[name];
+  variable.shape = full_shape;
+  variable.dtype = tensor.dtype();
+  variable.slices.push_back(slice);
+  return Status::Ok();
+}
+
+Status SlicesWriter::WriteTable(WritableFile& file, CancellationManager* cancellation) const {
+  TableWriter table(file);
+  tensorflow::SavedTensorSlices meta;
+  for (const auto& [name, variable] : variables_) {
+    auto* const out = meta.mutable_meta()->add_tensor();
+    out->set_name(name);
+    ShapeToProto(variable.shape, out->mutable_shape());
+    out->set_type(DataTypeToProto(variable.dtype));
+    for (const TensorSlice& slice : variable.slices) slice.ToProto(out->add_slice());
+  }
+  meta.mutable_meta()->mutable_versions()->set_producer(1);
+  MR_RETURN_IF_ERROR(table.Add("", meta.SerializeAsString()));
+  for (const auto& [key, part] : parts_) {
+    if (cancellation != nullptr && cancellation->IsCancelled()) {
+      return errors::Cancelled("the checkpoint was not finished");
+    }
+    tensorflow::SavedTensorSlices message;
+    message.mutable_data()->set_name(part.name);
+    part.slice.ToProto(message.mutable_data()->mutable_slice());
+    ElementsToList(part.tensor, message.mutable_data()->mutable_data());
+    MR_RETURN_IF_ERROR(table.Add(key, message.SerializeAsString()));
+  }
+  MR_RETURN_IF_ERROR(table.Finish());
+  MR_RETURN_IF_ERROR(file.Sync());
+  return file.Close();
+}
+
+Status SlicesWriter::Finish(CancellationManager* cancellation) {
+  if (const std::string folder = FolderOf(path_); !folder.empty()) {
+    MR_RETURN_IF_ERROR(MakeFolders(env_, folder));
+  }
+  const std::string temporary = TemporaryName(path_);
+  MR_ASSIGN_OR_RETURN(const auto file, env_.NewWritableFile(temporary));
+  Status status = WriteTable(*file, cancellation);
+  if (status.ok()) status = env_.RenameFile(temporary, path_);
+  if (!status.ok()) env_.DeleteFile(temporary).IgnoreError("the first error is the one to report");
+  return status;
+}
+
+}  // namespace millrace::io
