@@ -8,9 +8,8 @@
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace millrace {
-namespace {
 
-void ExportNode(const Node& node, tensorflow::NodeDef* def) {
+void ExportNodeDef(const Node& node, tensorflow::NodeDef* def) {
   def->set_name(node.name());
   def->set_op(node.op_name());
   const std::string& device = node.has_assigned_device() ? node.assigned_device() : node.requested_device();
@@ -27,13 +26,11 @@ void ExportNode(const Node& node, tensorflow::NodeDef* def) {
   AttrMapToProto(node.attrs(), def->mutable_attr());
 }
 
-}  // namespace
-
 void ExportGraphDef(const Graph& graph, tensorflow::GraphDef* def) {
   def->Clear();
   def->mutable_node()->Reserve(graph.num_nodes());
   for (int id = 2; id < graph.num_node_ids(); ++id) {
-    if (const Node* node = graph.node(id); node != nullptr) ExportNode(*node, def->add_node());
+    if (const Node* node = graph.node(id); node != nullptr) ExportNodeDef(*node, def->add_node());
   }
   const GraphVersions& versions = graph.versions();
   def->mutable_versions()->set_producer(versions.producer);

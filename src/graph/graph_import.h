@@ -11,6 +11,7 @@
 
 namespace tensorflow {
 class GraphDef;
+class NodeDef;
 }
 
 namespace millrace {
@@ -42,5 +43,7 @@ Status ParseGraphDef(std::string_view bytes, tensorflow::GraphDef* def);
 // The inverse of import. Nodes in id order, data inputs by slot and then control inputs; default attributes
 // are kept.
 void ExportGraphDef(const Graph& graph, tensorflow::GraphDef* def);
+// One node. REQUIRES: `def` is empty.
+void ExportNodeDef(const Node& node, tensorflow::NodeDef* def);
 
 }  // namespace millrace

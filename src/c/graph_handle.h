@@ -1,0 +1,79 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/mutex.h"
+#include "graph/graph.h"
+#include "graph/shape_refiner.h"
+#include "millrace/status.h"
+#include "op/attr_value.h"
+#include "tensorflow/c/c_api.h"
+
+namespace millrace::c_api {
+
+// A graph that knows its handle, so that an operation leads to it.
+class OwnedGraph : public Graph {
+ public:
+  OwnedGraph(const OpRegistry& ops, TF_Graph* handle) : Graph(ops), handle_(handle) {}
+  TF_Graph* handle() const { return handle_; }
+
+ private:
+  TF_Graph* const handle_;
+};
+
+}  // namespace millrace::c_api
+
+// A graph with the shapes of its tensors. Nodes may be read without the mutex: they do not change once an
+// operation was handed out, but for their edges to consumers.
+struct TF_Graph {
+  explicit TF_Graph(const millrace::OpRegistry& ops) : graph(ops, this), refiner(graph) {}
+
+  millrace::Mutex mu;
+  millrace::c_api::OwnedGraph graph MR_GUARDED_BY(mu);
+  millrace::ShapeRefiner refiner MR_GUARDED_BY(mu);
+  // Node ids that exist, for a look without the mutex. Released after the nodes were added, acquired by
+  // sessions that ask whether there is something new.
+  std::atomic<int> num_node_ids{2};
+  int num_sessions MR_GUARDED_BY(mu) = 0;
+  bool delete_requested MR_GUARDED_BY(mu) = false;
+
+  // What the newest operation was made of: a look-up less when the next is like it.
+  const millrace::OpRegistration* last_op MR_GUARDED_BY(mu) = nullptr;
+  std::shared_ptr<const millrace::NodeProps> last_props MR_GUARDED_BY(mu);
+  millrace::AttrMap last_attrs MR_GUARDED_BY(mu);
+  std::unique_ptr<TF_OperationDescription> spare MR_GUARDED_BY(mu);
+
+  // After nodes were added or taken back. Sessions see them from now on.
+  void PublishNodes() MR_REQUIRES(mu) { num_node_ids.store(graph.num_node_ids(), std::memory_order_release); }
+};
+
+// An operation being built.
+struct TF_OperationDescription {
+  struct Entry {
+    millrace::Node* node;
+    int index;
+  };
+  TF_Graph* graph = nullptr;
+  const millrace::OpRegistration* op = nullptr;  // null: unknown, as the first error says
+  std::string op_type;
+  std::string name;
+  std::string device;
+  std::vector<Entry> inputs;
+  size_t args = 0;  // of the op that have their inputs
+  std::vector<millrace::Node*> controls;
+  std::vector<millrace::AttrMap::Entry> attrs;
+  std::vector<std::string> colocation;
+  std::vector<std::string> errors;        // of the description
+  std::vector<std::string> input_errors;  // of inputs that do not exist
+
+  void Reset(TF_Graph* owner, std::string_view op_name, std::string_view node_name);
+  // Keeps the first value of an attribute; another one is an error.
+  void SetAttr(std::string_view attr, millrace::AttrValue value);
+};

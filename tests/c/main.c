@@ -1,0 +1,41 @@
+/* SPDX-FileCopyrightText: The Millrace Authors
+   SPDX-License-Identifier: Apache-2.0 */
+
+/* Runs the tests of all files, or those whose names are given. */
+#include "check.h"
+
+#define TESTS(X)       \
+  X(test_values)       \
+  X(test_tensors)      \
+  X(test_strings)      \
+  X(test_graphs)       \
+  X(test_attributes)   \
+  X(test_build_errors) \
+  X(test_sessions)     \
+  X(test_deprecated_sessions)
+
+#define DECLARE(name) void name(void);
+TESTS(DECLARE)
+#undef DECLARE
+
+static const struct {
+  const char* name;
+  void (*run)(void);
+} kTests[] = {
+#define ROW(name) {#name, name},
+    TESTS(ROW)
+#undef ROW
+};
+
+int main(int argc, char** argv) {
+  for (size_t i = 0; i < sizeof(kTests) / sizeof(kTests[0]); ++i) {
+    int wanted = argc == 1;
+    for (int a = 1; a < argc; ++a) wanted |= strcmp(argv[a], kTests[i].name) == 0;
+    if (!wanted) continue;
+    const int before = check_failures;
+    kTests[i].run();
+    printf("%s: %s\n", kTests[i].name, check_failures == before ? "ok" : "FAILED");
+    fflush(stdout);
+  }
+  return check_failures == 0 ? 0 : 1;
+}
