@@ -25,7 +25,26 @@ Status MergeError(const PartialShape& a, const PartialShape& b) {
                                  " and ", b.dim(i), ". Shapes are ", a, " and ", b, ".");
 }
 
+// Whether a node has this name or one that goes on with a '/' after it.
+bool IsTaken(const Graph& graph, std::string_view name) {
+  if (graph.FindNode(name) != nullptr) return true;
+  for (int id = 2; id < graph.num_node_ids(); ++id) {
+    const Node* node = graph.node(id);
+    if (node != nullptr && node->name().size() > name.size() && node->name()[name.size()] == '/' &&
+        node->name().starts_with(name)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
+
+std::string UniqueScope(const Graph& graph, const std::string& name) {
+  std::string unique = name;
+  for (int i = 1; IsTaken(graph, unique); ++i) unique = StrCat(name, "_", i);
+  return unique;
+}
 
 Status CheckOutput(const Graph* graph, const TF_Output& output) {
   if (output.oper == nullptr) return NullArgument("The operation of a tensor");

@@ -44,6 +44,10 @@ struct TF_Graph {
   int num_sessions MR_GUARDED_BY(mu) = 0;
   bool delete_requested MR_GUARDED_BY(mu) = false;
 
+  // Of the condition and the body of a loop that is being built: where it will stand, and its inputs there.
+  TF_Graph* parent = nullptr;
+  std::vector<TF_Output> parent_inputs;
+
   // What the newest operation was made of: a look-up less when the next is like it.
   const millrace::OpRegistration* last_op MR_GUARDED_BY(mu) = nullptr;
   std::shared_ptr<const millrace::NodeProps> last_props MR_GUARDED_BY(mu);

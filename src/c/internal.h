@@ -101,6 +101,11 @@ bool Parse(const void* data, size_t length, google::protobuf::MessageLite* messa
 // A buffer with a copy of the bytes.
 TF_Buffer* NewBufferOf(std::string_view bytes);
 
+// Names of `count` strings; InvalidArgument for null ones.
+StatusOr<std::vector<std::string>> NamesOf(const char* const* names, int count);
+// `name`, or `name_1`, … : the first that no node has, or has before a '/'.
+std::string UniqueScope(const Graph& graph, const std::string& name);
+
 // How the C API spells attributes: NotFound and InvalidArgument texts are TensorFlow's.
 StatusOr<const AttrValue*> FindAttr(TF_Operation* op, const char* name);
 

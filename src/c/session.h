@@ -69,8 +69,6 @@ Status RunByName(Session& session, const TF_Buffer* run_options, const Session::
 Status GiveOutputs(std::vector<Tensor> tensors, TF_Tensor** outputs);
 // Copies a handle for the caller, who deletes it with TF_DeletePRunHandle.
 const char* NewHandle(const std::string& handle);
-// Names of `count` strings; InvalidArgument for null ones.
-StatusOr<std::vector<std::string>> NamesOf(const char* const* names, int count);
 // Tensors by name; InvalidArgument for null ones.
 StatusOr<Session::Feeds> FeedsOf(std::vector<std::string> names, TF_Tensor* const* values);
 

@@ -391,8 +391,9 @@ void Importer::InferOldShapes(ShapeRefiner* shapes) const {
 }
 
 Status Importer::InferNewShapes() {
-  ShapeRefiner shapes(*graph_);
-  if (first_id_ > 2) InferOldShapes(&shapes);
+  ShapeRefiner own(*graph_);
+  ShapeRefiner& shapes = options_.shapes == nullptr ? own : *options_.shapes;
+  if (first_id_ > 2 && options_.shapes == nullptr) InferOldShapes(&shapes);
   for (const Node* node : order_) {
     MR_RETURN_IF_ERROR(shapes.AddNode(*node));
     MR_RETURN_IF_ERROR(MergeDeclaredShapes(*node, &shapes));
@@ -421,6 +422,7 @@ Status ImportGraphDef(const tensorflow::GraphDef& def, const ImportOptions& opti
   Status status = Importer(def, options, graph).Run();
   if (!status.ok()) {
     graph->RemoveNodesFrom(first_id);
+    if (options.shapes != nullptr) options.shapes->ForgetNodesFrom(first_id);
     graph->functions() = old_functions;
     graph->set_versions(old_versions);
   }

@@ -12,9 +12,11 @@
 namespace tensorflow {
 class GraphDef;
 class NodeDef;
-}
+}  // namespace tensorflow
 
 namespace millrace {
+
+class ShapeRefiner;
 
 struct ImportOptions {
   std::string prefix;           // put before every name, with a '/'
@@ -28,6 +30,9 @@ struct ImportOptions {
   std::vector<Node*> control_dependencies;  // of every imported node that has no imported inputs
   bool inputs_from_graph =
       true;  // inputs may name nodes that the graph has already, as when a session is extended
+  // Knows the shapes of the graph, and learns those of the new nodes. Null: they are inferred for the
+  // occasion.
+  ShapeRefiner* shapes = nullptr;
   int64_t max_nodes = 50'000'000;
   int64_t max_tensor_bytes = int64_t{4} << 30;  // of all constants, by their shapes
 };

@@ -234,6 +234,14 @@ Status ShapeRefiner::MergeOutput(const Node& node, int output, const PartialShap
   return Status();
 }
 
+void ShapeRefiner::ForgetNodesFrom(int first_id) {
+  State& s = *state_;
+  if (static_cast<size_t>(first_id) < s.first.size()) s.first.resize(static_cast<size_t>(first_id));
+  std::erase_if(s.handles,
+                [&](const auto& entry) { return entry.first >> 32 >= static_cast<uint64_t>(first_id); });
+  s.last_props = nullptr;  // another node's may come to lie at the same address
+}
+
 PartialShape ShapeRefiner::OutputShape(const Node& node, int output) const {
   return *state_->shapes[static_cast<size_t>(state_->NumberOf(node, output))];
 }

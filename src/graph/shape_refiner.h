@@ -24,6 +24,8 @@ class ShapeRefiner {
   Status AddNode(const Node& node);
   // Merges what is known from elsewhere into the shape of an output.
   Status MergeOutput(const Node& node, int output, const PartialShape& shape);
+  // Forgets the nodes with these ids and above, which may then stand for other nodes.
+  void ForgetNodesFrom(int first_id);
   // Unknown for nodes that were not added.
   PartialShape OutputShape(const Node& node, int output) const;
   // Shape and type of the resource behind output `output`, if known.

@@ -4,15 +4,16 @@
 /* Runs the tests of all files, or those whose names are given. */
 #include "check.h"
 
-#define TESTS(X)       \
-  X(test_values)       \
-  X(test_tensors)      \
-  X(test_strings)      \
-  X(test_graphs)       \
-  X(test_attributes)   \
-  X(test_build_errors) \
-  X(test_sessions)     \
-  X(test_deprecated_sessions)
+#define TESTS(X)              \
+  X(test_values)              \
+  X(test_tensors)             \
+  X(test_strings)             \
+  X(test_graphs)              \
+  X(test_attributes)          \
+  X(test_build_errors)        \
+  X(test_sessions)            \
+  X(test_deprecated_sessions) \
+  X(test_import)
 
 #define DECLARE(name) void name(void);
 TESTS(DECLARE)
