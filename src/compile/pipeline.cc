@@ -12,6 +12,7 @@
 #include "compile/optimize/branches.h"
 #include "compile/optimize/cse.h"
 #include "compile/optimize/dependencies.h"
+#include "compile/optimize/elementwise.h"
 #include "compile/optimize/fold.h"
 #include "compile/optimize/fuse.h"
 #include "compile/optimize/identities.h"
@@ -40,6 +41,7 @@ constexpr PassInfo kOptionalPasses[] = {
     {"loop_invariants", "what is the same in every iteration runs once", "loop_optimization", ""},
     {"layout", "images of convolutions have their channels last", "layout_optimizer", ""},
     {"fuse", "one kernel for several nodes", "remapping", ""},
+    {"elementwise", "one pass over memory for several element-wise nodes", "remapping", ""},
     {"memory", "an order of nodes that needs less memory at a time", "memory_optimization", ""},
 };
 
@@ -96,6 +98,9 @@ class Compilation {
       return HasControlFlow(*graph_) ? 0 : ConvertLayouts(graph_.get(), OptionsOfPasses());
     }));
     if (!TimeIsUp()) MR_RETURN_IF_ERROR(Pass("fuse", [&] { return Fuse(); }));
+    if (!TimeIsUp())
+      MR_RETURN_IF_ERROR(Pass("elementwise", "fused", "nodes into others",
+                              [&] { return FuseElementwise(graph_.get(), OptionsOfPasses()); }));
     return Pass("memory", "saved", "KiB", [&] { return ScheduleForMemory(&graph_); });
   }
 

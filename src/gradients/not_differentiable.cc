@@ -132,6 +132,7 @@ constexpr const char* kOps[] = {
     "TensorArrayV2",
     "TensorArrayV3",
     "_FusedConv2D",
+    "_FusedElementwise",
     "_FusedMatMul",
     "_HostRecv",
     "_HostSend",

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "op/elementwise_program.h"
 #include "ops/family.h"
 #include "ops/register.h"
 
@@ -47,8 +48,56 @@ Status FusedConv2DShape(InferenceContext& c) {
   return Status();
 }
 
+// Instruction by instruction, as the ops that they are of.
+Status ElementwiseShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const ElementwiseProgram program, ElementwiseProgram::Read(c.attrs()));
+  if (program.num_inputs != c.num_inputs() || static_cast<int>(program.results.size()) != c.num_outputs())
+    return errors::InvalidArgument("The element-wise program is for another number of inputs or outputs");
+  std::vector<ShapeHandle> shapes;
+  for (int i = 0; i < program.num_inputs; ++i) shapes.push_back(c.input(i));
+  for (const ElementwiseProgram::Instruction& instruction : program.instructions) {
+    const auto operand = [&](int i) { return shapes[instruction.operands[static_cast<size_t>(i)]]; };
+    ShapeHandle shape = operand(0);
+    switch (instruction.op->operands) {
+      case ElementwiseOp::Operands::kOne:
+        break;
+      case ElementwiseOp::Operands::kBroadcast: {
+        MR_ASSIGN_OR_RETURN(shape, Broadcast(c, operand(0), operand(1)));
+        break;
+      }
+      case ElementwiseOp::Operands::kSelect: {
+        MR_ASSIGN_OR_RETURN(shape, c.Merge(operand(1), operand(2)));
+        break;
+      }
+      default: {
+        MR_ASSIGN_OR_RETURN(shape, c.Merge(operand(0), operand(1)));
+        break;
+      }
+    }
+    shapes.push_back(shape);
+  }
+  for (size_t i = 0; i < program.results.size(); ++i)
+    c.set_output(static_cast<int>(i), shapes[static_cast<size_t>(program.results[i])]);
+  return Status();
+}
+
 std::vector<OpBuilder> FusedOps() {
   return {
+      // `ops`, `types` and `nodes` have an entry for each instruction: its op, the type of its result and the
+      // node that it was. `operands` are what the instructions take, one after the other: inputs by their
+      // number, and then the results of earlier instructions. `results` are the outputs, counted likewise.
+      OpBuilder("_FusedElementwise")
+          .Input("inputs: Tin")
+          .Output("outputs: Tout")
+          .Attr("Tin: list(type) >= 1")
+          .Attr("Tout: list(type) >= 1")
+          .Attr("ops: list(string) >= 1")
+          .Attr("types: list(type) >= 1")
+          .Attr("operands: list(int) >= 1")
+          .Attr("results: list(int) >= 1")
+          .Attr("nodes: list(string) = []")
+          .Shape(ElementwiseShape)
+          .Traits(kElementwise),
       WithEpilogue(OpBuilder("_FusedMatMul")
                        .Input("a: T")
                        .Input("b: T")

@@ -7,6 +7,7 @@
 #include <memory>
 #include <random>
 
+#include "op/elementwise_program.h"
 #include "op/shape_inference.h"
 #include "ops/register.h"
 
@@ -83,11 +84,31 @@ class Generator {
     return "text";
   }
 
+  // These have to fit each other.
+  AttrMap ElementwiseAttrs() {
+    ElementwiseProgram program;
+    program.num_inputs = 1 + Below(3);
+    program.types.assign(static_cast<size_t>(program.num_inputs), DataType::kInt32);
+    for (int i = 1 + Below(4); i > 0; --i) {
+      const ElementwiseOp* op = nullptr;
+      do {
+        op = &ElementwiseOps()[static_cast<size_t>(Below(static_cast<int>(ElementwiseOps().size())))];
+      } while (op->result != ElementwiseOp::Result::kSame || !op->takes_integers || op->arity() > 2);
+      ElementwiseProgram::Instruction instruction{.op = op, .type = DataType::kInt32, .node = "node"};
+      for (uint8_t& operand : instruction.operands) operand = static_cast<uint8_t>(Below(program.num_values()));
+      program.instructions.push_back(instruction);
+      program.types.push_back(instruction.type);
+    }
+    program.results = {program.num_values() - 1};
+    return program.ToAttrs();
+  }
+
   Case Draw(const OpDef& op) {
     Case drawn;
     for (const AttrDef& attr : op.attrs) {
       if (!attr.default_value.IsSet() || OneIn(2)) drawn.attrs.Set(attr.name, AttrOf(attr));
     }
+    if (op.name == "_FusedElementwise") drawn.attrs = ElementwiseAttrs();
     EXPECT_EQ(AddDefaultAttrs(op, &drawn.attrs), Status::Ok());
     std::vector<DataType> inputs;
     std::vector<DataType> outputs;

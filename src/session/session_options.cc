@@ -56,7 +56,7 @@ struct Toggle {
   std::string_view optimizer;  // its name in RewriterConfig.optimizers
   std::string_view pass;
 };
-constexpr std::array<Toggle, 8> kToggles = {{
+constexpr std::array<Toggle, 9> kToggles = {{
     {&RewriterConfig::constant_folding, "constant_folding", "constfold", "fold"},
     {&RewriterConfig::arithmetic_optimization, "arithmetic_optimization", "arithmetic", "arithmetic"},
     {&RewriterConfig::dependency_optimization, "dependency_optimization", "dependency", "dependency"},
@@ -64,6 +64,7 @@ constexpr std::array<Toggle, 8> kToggles = {{
     {&RewriterConfig::function_optimization, "function_optimization", "function", "inline"},
     {&RewriterConfig::layout_optimizer, "layout_optimizer", "layout", "layout"},
     {&RewriterConfig::remapping, "remapping", "remap", "fuse"},
+    {&RewriterConfig::remapping, "remapping", "remap", "elementwise"},
     {&RewriterConfig::shape_optimization, "shape_optimization", "shape", "shapes"},
 }};
 // Passes that model pruning stands for.

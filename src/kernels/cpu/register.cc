@@ -13,6 +13,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterBroadcastKernels(registry);
   RegisterCallFrameKernels(registry);
   RegisterFunctionalKernels(registry);
+  RegisterFusedElementwiseKernels(registry);
   RegisterCastKernels(registry);
   RegisterConcatKernels(registry);
   RegisterConstantKernels(registry);

@@ -15,6 +15,7 @@ void RegisterBinaryMathKernels(KernelRegistry& registry);
 void RegisterBroadcastKernels(KernelRegistry& registry);
 void RegisterCallFrameKernels(KernelRegistry& registry);
 void RegisterFunctionalKernels(KernelRegistry& registry);
+void RegisterFusedElementwiseKernels(KernelRegistry& registry);
 void RegisterCastKernels(KernelRegistry& registry);
 void RegisterConcatKernels(KernelRegistry& registry);
 void RegisterConstantKernels(KernelRegistry& registry);
