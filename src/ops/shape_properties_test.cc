@@ -95,7 +95,8 @@ class Generator {
         op = &ElementwiseOps()[static_cast<size_t>(Below(static_cast<int>(ElementwiseOps().size())))];
       } while (op->result != ElementwiseOp::Result::kSame || !op->takes_integers || op->arity() > 2);
       ElementwiseProgram::Instruction instruction{.op = op, .type = DataType::kInt32, .node = "node"};
-      for (uint8_t& operand : instruction.operands) operand = static_cast<uint8_t>(Below(program.num_values()));
+      for (uint8_t& operand : instruction.operands)
+        operand = static_cast<uint8_t>(Below(program.num_values()));
       program.instructions.push_back(instruction);
       program.types.push_back(instruction.type);
     }
