@@ -203,16 +203,23 @@ bool BfcAllocator::AddRegion(size_t bytes) {
 }
 
 bool BfcAllocator::ReturnFreeRegions() {
-  const auto gone = [&](Region& region) {
+  size_t kept = 0;
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    Region& region = regions_[i];
     const Handle h = region.chunk_at[0];
-    if (chunks_[h].in_use() || chunks_[h].next != kNone) return false;
+    if (chunks_[h].in_use() || chunks_[h].next != kNone) {
+      if (kept != i) regions_[kept] = std::move(region);
+      ++kept;
+      continue;
+    }
     RemoveFromBin(h);
     DropChunk(h);
     reserved_ -= static_cast<int64_t>(region.size);
     sub_.Deallocate(region.memory, region.memory_bytes);
-    return true;
-  };
-  return std::erase_if(regions_, gone) > 0;
+  }
+  if (kept == regions_.size()) return false;
+  regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(kept), regions_.end());
+  return true;
 }
 
 BfcAllocator::Region* BfcAllocator::RegionOf(const void* p) {
