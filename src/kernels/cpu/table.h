@@ -78,7 +78,7 @@ class LookupTable : public Resource {
   Status CheckKeys(const Tensor& keys) const;
   Status CheckFind(const Tensor& keys, const Tensor& default_value) const;
   Status CheckEntries(const Tensor& keys, const Tensor& values) const;
-  int64_t NumKeys(const Tensor& keys) const { return keys.num_elements() / rows_.key_elements(); }
+  int64_t NumKeys(const Tensor& keys) const { return keys.num_elements() / spec_.key_shape.num_elements(); }
 
  protected:
   explicit LookupTable(Spec spec)
