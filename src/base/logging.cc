@@ -10,11 +10,16 @@
 #include <ctime>
 #include <string>
 
+#include "base/log_listener.h"
+
 namespace millrace {
 namespace {
 
 // Pairs store (release) in SetLogSinkForTest with load (acquire) in LogMessage.
 std::atomic<LogSink> g_sink{nullptr};
+// Filled from the front. Pairs the compare-and-swap (release) in AddLogListener with load (acquire) in
+// LogMessage.
+std::atomic<LogListener> g_listeners[16];
 
 const char* BaseName(const char* file) {
   const char* slash = std::strrchr(file, '/');
@@ -45,7 +50,19 @@ void LogMessage(LogLevel level, const char* file, int line, std::string_view mes
   std::string text = Prefix("IWE"[static_cast<int>(level)], file, line);
   text.append(message);
   text.push_back('\n');
+  for (const std::atomic<LogListener>& listener : g_listeners) {
+    const LogListener fn = listener.load(std::memory_order_acquire);
+    if (fn == nullptr) break;
+    fn(text.c_str());
+  }
   std::fwrite(text.data(), 1, text.size(), stderr);  // one call, so that lines of several threads do not mix
+}
+
+void AddLogListener(LogListener listener) {
+  for (std::atomic<LogListener>& slot : g_listeners) {
+    LogListener none = nullptr;
+    if (slot.compare_exchange_strong(none, listener, std::memory_order_acq_rel)) return;
+  }
 }
 
 void SetLogSinkForTest(LogSink sink) { g_sink.store(sink, std::memory_order_release); }

@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "c/internal.h"
 #include "graph/graph_import.h"
 #include "op/op_def_codec.h"
@@ -141,7 +143,7 @@ TF_Operation* TF_GraphOperationByName(TF_Graph* graph, const char* oper_name) {
 
 TF_Operation* TF_GraphNextOperation(TF_Graph* graph, size_t* pos) {
   if (graph == nullptr || pos == nullptr) return nullptr;
-  *pos += *pos == 0 ? 2 : 1;  // _SOURCE and _SINK come first
+  if (*pos < SIZE_MAX) *pos = std::max<size_t>(*pos + 1, 2);  // _SOURCE and _SINK come first
   MutexLock lock(graph->mu);
   for (; *pos < static_cast<size_t>(graph->graph.num_node_ids()); ++*pos) {
     if (Node* node = graph->graph.node(static_cast<int>(*pos)); node != nullptr) return OperationOf(node);

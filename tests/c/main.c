@@ -13,7 +13,21 @@
   X(test_build_errors)        \
   X(test_sessions)            \
   X(test_deprecated_sessions) \
-  X(test_import)
+  X(test_import)              \
+  X(test_functions)           \
+  X(test_while)               \
+  X(test_gradients)           \
+  X(test_constants)           \
+  X(test_op_lists)            \
+  X(test_api_defs)            \
+  X(test_kernels)             \
+  X(test_op_definitions)      \
+  X(test_files)               \
+  X(test_threads)             \
+  X(test_libraries)           \
+  X(test_servers)             \
+  X(test_log)                 \
+  X(test_saved_models)
 
 #define DECLARE(name) void name(void);
 TESTS(DECLARE)

@@ -44,3 +44,16 @@ pkg-config --exact-version="$(sed -n 's/^Version: //p' "$pc_dir/millrace.pc")" m
 "$compiler" $flags $(pkg-config --cflags millrace) "$here/outside/outside.cc" -o "$work/by_pkg_config" \
   $(pkg-config --libs millrace) -Wl,-rpath,"$(pkg-config --variable=libdir millrace)"
 "$work/by_pkg_config"
+
+echo "== the C API, as a program linked to libtensorflow sees it"
+for header in "$prefix"/include/tensorflow/c/*.h; do
+  name=tensorflow/c/${header##*/}
+  printf '#include "%s"\n#include "%s"\n' "$name" "$name" >"$work/header.c"
+  "${CC:-cc}" -std=c11 -Wall -Wextra -Wstrict-prototypes -Werror -fsyntax-only -I "$prefix/include" "$work/header.c"
+  "$compiler" -std=c++11 -Wall -Wextra -Werror -fsyntax-only -I "$prefix/include" -x c++ "$work/header.c"
+done
+pkg-config --exact-version=1.15.0 tensorflow
+"${CC:-cc}" $flags $(pkg-config --cflags tensorflow) "$here/outside/outside.c" -o "$work/by_tensorflow_pc" \
+  $(pkg-config --libs tensorflow) -Wl,-rpath,"$(pkg-config --variable=libdir tensorflow)"
+readelf -d "$work/by_tensorflow_pc" | grep -q 'NEEDED.*\[libtensorflow\.so\.1\]'
+"$work/by_tensorflow_pc"

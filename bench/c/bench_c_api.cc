@@ -1,0 +1,134 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the C API costs beyond the engine behind it, on one thread.
+//
+//   run/{noop,feed_fetch}/{cpp,c}  one Run: by a callable of the C++ session, and by TF_SessionRun, which
+//                                  makes and deletes the output tensor, too
+//   build/{const,add}              operations a second through TF_NewOperation to TF_FinishOperation: scalar
+//                                  constants that differ, and a chain of additions
+#include <benchmark/benchmark.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/bench_graph.h"
+#include "tensorflow/c/c_api.h"
+
+namespace millrace {
+namespace {
+
+using bench::BenchGraph;
+
+void Check(TF_Status* status) {
+  if (TF_GetCode(status) == TF_OK) return;
+  std::fprintf(stderr, "%s\n", TF_Message(status));
+  std::abort();
+}
+
+TF_Tensor* Scalar(float value) {
+  TF_Tensor* tensor = TF_AllocateTensor(TF_FLOAT, nullptr, 0, sizeof(float));
+  *static_cast<float*>(TF_TensorData(tensor)) = value;
+  return tensor;
+}
+
+TF_Output Const(TF_Graph* graph, const char* name, TF_Tensor* value, TF_Status* status) {
+  TF_OperationDescription* desc = TF_NewOperation(graph, "Const", name);
+  TF_SetAttrTensor(desc, "value", value, status);
+  TF_SetAttrType(desc, "dtype", TF_FLOAT);
+  return {TF_FinishOperation(desc, status), 0};
+}
+
+TF_Output Add(TF_Graph* graph, const char* name, TF_Output x, TF_Output y, TF_Status* status) {
+  TF_OperationDescription* desc = TF_NewOperation(graph, "Add", name);
+  TF_AddInput(desc, x);
+  TF_AddInput(desc, y);
+  return {TF_FinishOperation(desc, status), 0};
+}
+
+void RunCpp(benchmark::State& state, bool feed) {
+  BenchGraph g;
+  g.Binary("y", "Add", g.Placeholder("x"), g.Scalar("one", 1.0f));
+  g.NoOp("noop");
+  const std::unique_ptr<Session> session = bench::MakeSession(g, 1);
+  using Names = std::vector<std::string>;
+  const auto handle = feed ? bench::MakeCallable(*session, {"x"}, {"y"}, {})
+                           : bench::MakeCallable(*session, Names{}, Names{}, {"noop"});
+  const std::vector<Tensor> feeds = feed ? std::vector<Tensor>{Tensor::Scalar(2.0f)} : std::vector<Tensor>{};
+  for (auto _ : state) {
+    std::vector<Tensor> fetched;
+    bench::CheckOk(session->RunCallable(handle, feeds, &fetched, nullptr));
+    benchmark::DoNotOptimize(fetched);
+  }
+}
+
+void RunC(benchmark::State& state, bool feed) {
+  TF_Status* status = TF_NewStatus();
+  TF_Graph* graph = TF_NewGraph();
+  TF_OperationDescription* desc = TF_NewOperation(graph, "Placeholder", "x");
+  TF_SetAttrType(desc, "dtype", TF_FLOAT);
+  const TF_Output x = {TF_FinishOperation(desc, status), 0};
+  TF_Tensor* value = Scalar(1.0f);
+  const TF_Output y = Add(graph, "y", x, Const(graph, "one", value, status), status);
+  const TF_Operation* noop = TF_FinishOperation(TF_NewOperation(graph, "NoOp", "noop"), status);
+  Check(status);
+  TF_SessionOptions* options = TF_NewSessionOptions();
+  TF_SetConfig(options, "\x10\x01\x28\x01", 4, status);  // one thread within ops, one between them
+  TF_Session* session = TF_NewSession(graph, options, status);
+  Check(status);
+  for (auto _ : state) {
+    TF_Tensor* output = nullptr;
+    if (feed) {
+      TF_SessionRun(session, nullptr, &x, &value, 1, &y, &output, 1, nullptr, 0, nullptr, status);
+    } else {
+      TF_SessionRun(session, nullptr, nullptr, nullptr, 0, nullptr, nullptr, 0, &noop, 1, nullptr, status);
+    }
+    TF_DeleteTensor(output);
+  }
+  Check(status);
+  TF_DeleteSession(session, status);
+  TF_DeleteSessionOptions(options);
+  TF_DeleteTensor(value);
+  TF_DeleteGraph(graph);
+  TF_DeleteStatus(status);
+}
+
+void Build(benchmark::State& state, bool add) {
+  constexpr int kNodes = 100'000;
+  std::vector<std::string> names;
+  for (int i = 0; i < kNodes; ++i) names.push_back("node_" + std::to_string(i));
+  TF_Status* status = TF_NewStatus();
+  TF_Tensor* value = Scalar(1.0f);
+  for (auto _ : state) {
+    TF_Graph* graph = TF_NewGraph();
+    TF_Output last = Const(graph, "first", value, status);
+    for (int i = 0; i < kNodes; ++i) {
+      if (add) {
+        last = Add(graph, names[i].c_str(), last, last, status);
+      } else {
+        *static_cast<float*>(TF_TensorData(value)) = static_cast<float>(i);
+        last = Const(graph, names[i].c_str(), value, status);
+      }
+    }
+    Check(status);
+    state.PauseTiming();
+    TF_DeleteGraph(graph);
+    state.ResumeTiming();
+  }
+  state.SetItemsProcessed(state.iterations() * kNodes);
+  TF_DeleteTensor(value);
+  TF_DeleteStatus(status);
+}
+
+BENCHMARK_CAPTURE(RunCpp, noop, false)->Name("run/noop/cpp");
+BENCHMARK_CAPTURE(RunC, noop, false)->Name("run/noop/c");
+BENCHMARK_CAPTURE(RunCpp, feed_fetch, true)->Name("run/feed_fetch/cpp");
+BENCHMARK_CAPTURE(RunC, feed_fetch, true)->Name("run/feed_fetch/c");
+BENCHMARK_CAPTURE(Build, const, false)->Name("build/const")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Build, add, true)->Name("build/add")->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,154 @@
+/* SPDX-FileCopyrightText: The Millrace Authors
+   SPDX-License-Identifier: Apache-2.0 */
+#include "check.h"
+
+int32_t run_graph(TF_Graph* graph, TF_Output feed, int32_t value, TF_Output fetch, TF_Status* status);
+
+static int has(const TF_Buffer* buffer, const char* text) {
+  const size_t length = strlen(text);
+  for (size_t i = 0; buffer != NULL && i + length <= buffer->length; ++i) {
+    if (memcmp((const char*)buffer->data + i, text, length) == 0) return 1;
+  }
+  return 0;
+}
+
+void test_op_lists(void) {
+  TF_Status* status = TF_NewStatus();
+  TF_Buffer* ops = TF_GetAllOpList();
+  CHECK(has(ops, "\x0a\x06MatMul"));
+  CHECK(has(ops, "Placeholder"));
+  TF_DeleteBuffer(ops);
+  TF_Buffer* kernels = TF_GetAllRegisteredKernels(status);
+  CHECK_OK(status);
+  CHECK(has(kernels,
+            "\x0a\x06MatMul\x12\x03"
+            "CPU"));
+  TF_Buffer* matmul = TF_GetRegisteredKernelsForOp("MatMul", status);
+  CHECK_OK(status);
+  CHECK(matmul->length > 0 && matmul->length < kernels->length);
+  /* constraint { name: "T" allowed_values { list { type: DT_FLOAT */
+  CHECK(has(matmul, "\x0a\x01T\x12"));
+  CHECK(!has(matmul, "Placeholder"));
+  TF_DeleteBuffer(matmul);
+  TF_DeleteBuffer(kernels);
+  kernels = TF_GetRegisteredKernelsForOp("NoSuchOp", status);
+  CHECK_OK(status);
+  CHECK_INT(kernels->length, 0);
+  TF_DeleteBuffer(kernels);
+  TF_DeleteStatus(status);
+}
+
+static void put(TF_ApiDefMap* map, const char* text, TF_Status* status) {
+  TF_ApiDefMapPut(map, text, strlen(text), status);
+}
+
+void test_api_defs(void) {
+  TF_Status* status = TF_NewStatus();
+  TF_Buffer* broken = TF_NewBufferFromString("\xff\xff", 2);
+  CHECK(TF_NewApiDefMap(broken, status) == NULL);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Unparseable OpList");
+  TF_DeleteBuffer(broken);
+  TF_Buffer* ops = TF_GetAllOpList();
+  TF_ApiDefMap* map = TF_NewApiDefMap(ops, status);
+  CHECK_OK(status);
+  TF_DeleteBuffer(ops);
+  put(map,
+      "op {\n  graph_op_name: \"MatMul\"\n  in_arg {\n    name: \"a\"\n    rename_to: \"left\"\n"
+      "    description: <<END\nThe \"left\" one,\nof two.\nEND\n  }\n  summary: \"Uses `a` twice\"\n"
+      "  visibility: HIDDEN\n}\n",
+      status);
+  CHECK_OK(status);
+  put(map, "op { graph_op_name: \"MatMul\" in_arg { name: \"none\" } }", status);
+  CHECK_ERROR(status, TF_FAILED_PRECONDITION, "Argument none not defined in base api for MatMul");
+  put(map, "op { graph_op_name: \"MatMul\" arg_order: \"a\" }", status);
+  CHECK_INT(TF_GetCode(status), TF_FAILED_PRECONDITION);
+  put(map, "op { nothing: 1 }", status);
+  CHECK_INT(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  put(map, "op {\n summary: <<END\nwithout an end", status);
+  CHECK_INT(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  put(map, "op { graph_op_name: \"NoSuchOp\" summary: \"ignored\" }", status);
+  CHECK_OK(status);
+
+  TF_Buffer* api = TF_ApiDefMapGet(map, "MatMul", 6, status);
+  CHECK_OK(status);
+  CHECK(has(api, "\x0a\x06MatMul\x10\x03")); /* HIDDEN */
+  CHECK(has(api, "The \"left\" one,\nof two."));
+  CHECK(has(api, "Uses `left` twice"));
+  TF_DeleteBuffer(api);
+  CHECK(TF_ApiDefMapGet(map, "NoSuchOp", 8, status) == NULL);
+  CHECK_OK(status);
+  put(map, "op { graph_op_name: \"MatMul\" }", status);
+  CHECK_ERROR(status, TF_FAILED_PRECONDITION,
+              "TF_ApiDefMapPut cannot be called after TF_ApiDefMapGet has been called.");
+  TF_DeleteApiDefMap(map);
+  TF_DeleteApiDefMap(NULL);
+  TF_DeleteStatus(status);
+}
+
+void test_libraries(void) {
+  TF_Status* status = TF_NewStatus();
+  CHECK(TF_LoadLibrary("/nowhere/libnone.so", status) == NULL);
+  CHECK_ERROR(status, TF_NOT_FOUND, "libnone.so");
+  CHECK(TF_LoadLibrary(NULL, status) == NULL);
+  TF_Library* library = TF_LoadLibrary(USER_OP_LIBRARY, status);
+  CHECK_OK(status);
+  TF_Buffer list = TF_GetOpList(library);
+  CHECK(has(&list, "UserPlusOne"));
+  CHECK(!has(&list, "MatMul"));
+  TF_Library* again = TF_LoadLibrary(USER_OP_LIBRARY, status);
+  CHECK_OK(status);
+  list = TF_GetOpList(again);
+  CHECK(has(&list, "UserPlusOne"));
+  TF_DeleteLibraryHandle(again);
+  TF_DeleteLibraryHandle(library);
+  TF_DeleteLibraryHandle(NULL);
+  CHECK_INT(TF_GetOpList(NULL).length, 0);
+
+  TF_Graph* graph = TF_NewGraph();
+  TF_Output x = out(placeholder(graph, "x", TF_INT32, status), 0);
+  TF_Operation* y = unary(graph, "UserPlusOne", "y", x, status);
+  CHECK_OK(status);
+  CHECK_INT(run_graph(graph, x, 41, out(y, 0), status), 42);
+  TF_DeleteGraph(graph);
+  TF_DeleteStatus(status);
+}
+
+void test_servers(void) {
+  TF_Status* status = TF_NewStatus();
+  CHECK(TF_NewServer("\xff\xff", 2, status) == NULL);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Could not parse provided bytes into a ServerDef protocol buffer");
+  CHECK(TF_NewServer(NULL, 0, status) == NULL);
+  CHECK_INT(TF_GetCode(status), TF_UNIMPLEMENTED);
+  TF_ServerStart(NULL, status);
+  CHECK_INT(TF_GetCode(status), TF_UNIMPLEMENTED);
+  TF_ServerStop(NULL, status);
+  TF_ServerJoin(NULL, status);
+  CHECK(TF_ServerTarget(NULL) == NULL);
+  TF_DeleteServer(NULL);
+  TF_DeleteStatus(status);
+}
+
+static int g_lines = 0;
+static void listener(const char* line) { g_lines += strchr(line, '\n') != NULL; }
+
+/* Placement is logged when the session is asked to. */
+void test_log(void) {
+  TF_RegisterLogListener(NULL);
+  TF_RegisterLogListener(listener);
+  TF_Status* status = TF_NewStatus();
+  TF_SessionOptions* options = TF_NewSessionOptions();
+  TF_SetConfig(options, "\x40\x01", 2, status); /* log_device_placement */
+  CHECK_OK(status);
+  TF_Graph* graph = TF_NewGraph();
+  TF_Output one = out(int32_constant(graph, "one", 1, status), 0);
+  TF_Session* session = TF_NewSession(graph, options, status);
+  TF_Tensor* value = NULL;
+  TF_SessionRun(session, NULL, NULL, NULL, 0, &one, &value, 1, NULL, 0, NULL, status);
+  CHECK_OK(status);
+  CHECK_INT(take_int32(value), 1);
+  CHECK(g_lines > 0);
+  TF_DeleteSession(session, status);
+  TF_DeleteGraph(graph);
+  TF_DeleteSessionOptions(options);
+  TF_DeleteStatus(status);
+}
