@@ -427,6 +427,7 @@ TEST(ConfigTest, CpusUseTheBfcAllocatorByOptionOrEnvironment) {
 }
 
 TEST(ConfigTest, AStepBeyondTheLimitListsItsNodesOnDemand) {
+  if (NodesAreStrewn()) GTEST_SKIP() << "is about the nodes of one device";
   SessionOptions options;
   options.cpu_bfc_limit_bytes = 16 << 20;
   options.fold_constants = false;
