@@ -10,6 +10,7 @@
 //   conv_fwd|conv_dx|conv_dw/SHAPE   a convolution, its gradient for the image and for the filter; NHWC.
 //       digits{1,2,3} and dropout{1,2,3} are the layers of examples/mnist's conv and conv_dropout with batch
 //       100, the others layers of ResNet-50, batch 8 (stem: 4)
+//   conv_fwd_packed/SHAPE  with a filter that was packed beforehand, where ConvPlan finds that worth it
 //   max_pool|avg_pool/SHAPE, max_pool_grad|avg_pool_grad/SHAPE
 //
 // Each with the suffix _onednn where libdnnl-dev is installed: tensors as they lie, filters brought into
@@ -184,6 +185,30 @@ const ConvWay kConvWays[] = {
      } MR_RIVAL(ConvPass::kBackpropFilter)},
 };
 
+// The filter brought into the order of the inner loops beforehand, as for weights that stay the same.
+void RegisterPackedConv(const ConvCase& c) {
+  const cpu::ConvParams p = c.params;
+  if (!cpu::ConvPlan(p).packing().has_value()) return;
+  const double flops = 2.0 * static_cast<double>(p.batch * p.out_h * p.out_w * p.out_c) *
+                       static_cast<double>(p.filter_h * p.filter_w * p.in_c);
+  RegisterThreads(
+      std::string("conv_fwd_packed/") + c.name,
+      [=](benchmark::State& state, int threads) {
+        ConvData data(p);
+        const cpu::ConvPlan plan(p);
+        const cpu::PackedShape shape = *plan.packing();
+        std::vector<float> packed(static_cast<size_t>(cpu::PackedElements<float>(shape)));
+        cpu::PackMatrix(shape, data.filter.data(), p.out_c, false, packed.data());
+        PoolParallel parallel(threads);
+        Loop(state, [&] {
+          plan.Forward(data.image.data(), data.filter.data(), data.output.data(), parallel, {},
+                       packed.data());
+        });
+        CountRate(state, "GFLOP/s", flops);
+      },
+      kMaxThreads);
+}
+
 void RegisterConv(const ConvWay& way, const ConvCase& c) {
   const cpu::ConvParams p = c.params;
   // Taps that fall on padding are counted, as everywhere.
@@ -315,6 +340,7 @@ void RegisterAll() {
   RegisterGemm(512, 512, 512, false, true);
   for (const ConvCase& c : ConvCases()) {
     for (const ConvWay& way : kConvWays) RegisterConv(way, c);
+    RegisterPackedConv(c);
   }
   for (const PoolCase& c : std::vector<PoolCase>{{"28x28x16_2x2", SamePool(100, 28, 16, 2, 2)},
                                                  {"112x112x64_3x3s2", SamePool(8, 112, 64, 3, 2)},
