@@ -65,7 +65,9 @@ bool HasControlFlow(const Graph& graph) {
 class Compilation {
  public:
   Compilation(const RunSignature& signature, const CompileOptions& options)
-      : signature_(signature), options_(options) {}
+      : signature_(signature),
+        options_(options),
+        must_run_(signature.targets.begin(), signature.targets.end()) {}
 
   StatusOr<CompiledGraphs> PruneAndRun(const Graph& full) {
     MR_RETURN_IF_ERROR(Pass("prune", [&] { return Prune(full); }));
@@ -218,6 +220,7 @@ class Compilation {
 
   const RunSignature& signature_;
   const CompileOptions& options_;
+  std::set<std::string, std::less<>> must_run_;  // names of nodes, whoever uses what they give
   std::unique_ptr<Graph> graph_;
   CompiledGraphs out_;
   int changes_ = 0;          // by optimising passes
@@ -238,7 +241,7 @@ Note Compilation::Prune(const Graph& full) {
 Note Compilation::Inline() {
   InlineOptions inlining;
   inlining.lower_functional = options_.lower_functional;
-  MR_ASSIGN_OR_RETURN(const InlineResult result, InlineFunctions(graph_.get(), inlining));
+  MR_ASSIGN_OR_RETURN(const InlineResult result, InlineFunctions(graph_.get(), inlining, &must_run_));
   return Count("inlined", result.inlined, "calls");
 }
 
@@ -266,7 +269,7 @@ OptimizeOptions Compilation::OptionsOfPasses() const {
     const Device* client = options_.place.devices->Find(options.client_device);
     if (client != nullptr) options.client_device_type = client->type();
   }
-  options.preserve.insert(signature_.targets.begin(), signature_.targets.end());
+  options.preserve = must_run_;
   options.max_bytes = options_.max_folded_bytes;
   options.reassociate_floats = options_.reassociate_floats;
   options.remove_checks = options_.remove_checks;
@@ -276,7 +279,7 @@ OptimizeOptions Compilation::OptionsOfPasses() const {
 Note Compilation::Fuse() {
   FuseOptions fuse;
   fuse.has_kernel = options_.place.has_kernel;
-  fuse.preserve.insert(signature_.targets.begin(), signature_.targets.end());
+  fuse.preserve = must_run_;
   MR_ASSIGN_OR_RETURN(const int fused, FuseNodes(graph_.get(), fuse));
   return Count("fused", fused, "nodes into others");
 }
@@ -296,9 +299,10 @@ StatusOr<CompiledGraphs> Compile(const Graph& full, const RunSignature& signatur
   return Compilation(signature, options).PruneAndRun(full);
 }
 
-StatusOr<CompiledGraphs> CompileWhole(std::unique_ptr<Graph> graph, const CompileOptions& options) {
-  const RunSignature none;
-  return Compilation(none, options).RunOn(std::move(graph));
+StatusOr<CompiledGraphs> CompileWhole(std::unique_ptr<Graph> graph, const std::vector<std::string>& must_run,
+                                      const CompileOptions& options) {
+  const RunSignature signature{.feeds = {}, .fetches = {}, .targets = must_run};
+  return Compilation(signature, options).RunOn(std::move(graph));
 }
 
 }  // namespace millrace

@@ -89,7 +89,9 @@ struct CompiledGraphs {
 StatusOr<CompiledGraphs> Compile(const Graph& full, const RunSignature& signature,
                                  const CompileOptions& options);
 
-// For the body of a function, whose _Arg and _Retval nodes are there already: as Compile without pruning.
-StatusOr<CompiledGraphs> CompileWhole(std::unique_ptr<Graph> graph, const CompileOptions& options);
+// For the body of a function, whose _Arg and _Retval nodes are there already: as Compile without pruning. The
+// nodes `must_run` run although nothing uses what they give.
+StatusOr<CompiledGraphs> CompileWhole(std::unique_ptr<Graph> graph, const std::vector<std::string>& must_run,
+                                      const CompileOptions& options);
 
 }  // namespace millrace

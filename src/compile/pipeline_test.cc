@@ -145,7 +145,7 @@ TEST_F(PipelineTest, AWholeGraphIsCompiledWithoutPruning) {
   AddTestNode(body.get(), "arg", "_Arg", {}, {{"T", DataType::kFloat}, {"index", 0}});
   AddTestNode(body.get(), "n", "Neg", {"arg"});
   AddTestNode(body.get(), "ret", "_Retval", {"n"}, {{"T", DataType::kFloat}, {"index", 0}});
-  const auto compiled = CompileWhole(std::move(body), options_);
+  const auto compiled = CompileWhole(std::move(body), {}, options_);
   ASSERT_TRUE(compiled.ok()) << compiled.status();
   EXPECT_EQ(compiled->passes[0].pass, "inline");
   EXPECT_EQ(Run(*compiled), -10);
@@ -154,7 +154,7 @@ TEST_F(PipelineTest, AWholeGraphIsCompiledWithoutPruning) {
 TEST_F(PipelineTest, ABrokenGraphIsCaughtByTheNameOfThePassThatLeftIt) {
   auto body = std::make_unique<Graph>(TestOps());
   AddTestNode(body.get(), "n", "Neg");
-  const Status status = CompileWhole(std::move(body), options_).status();
+  const Status status = CompileWhole(std::move(body), {}, options_).status();
   EXPECT_EQ(status.message(), "Node 'n' (op Neg): input 0 is not connected; after pass 'inline'");
 }
 

@@ -3,6 +3,7 @@
 #include "exec/executor.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "exec/flat_walker.h"
 #include "exec/frame_walker.h"
 #include "exec/sequential_walker.h"
+#include "exec/step_host.h"
 
 namespace millrace {
 namespace {
@@ -65,6 +67,7 @@ class CountingStep {
  public:
   explicit CountingStep(RefPtr<ReadyQueue> queue, const StepServices& services)
       : queue_(std::move(queue)),
+        host_{queue_.get(), services.host == nullptr ? nullptr : services.host->traces},
         cancellation_(*services.cancellation),
         abort_(services.rendezvous, services.cancellation) {}
 
@@ -72,8 +75,11 @@ class CountingStep {
   bool Start(std::span<PartitionRun> partitions, StateLease* begun, uint32_t first) {
     token_ = cancellation_.Register([this] { abort_.Abort(errors::Cancelled("Step was cancelled")); });
     if (token_ == CancellationManager::kInvalidToken) return false;
-    for (PartitionRun& part : partitions)
+    for (PartitionRun& part : partitions) {
+      // Calls without a thread of their own leave their work to the step around them that has one.
+      if (!queue_->detached()) part.services.host = &host_;
       runs_.push_back(std::make_unique<CountingRun>(part, *queue_, abort_, begun));
+    }
     for (const auto& run : runs_) run->walker().Start(first);
     return true;
   }
@@ -89,6 +95,7 @@ class CountingStep {
 
  private:
   const RefPtr<ReadyQueue> queue_;
+  const StepHost host_;
   CancellationManager& cancellation_;
   StepAbort abort_;
   CancellationManager::Token token_ = CancellationManager::kInvalidToken;
@@ -111,13 +118,43 @@ struct DetachedStep {
       : partitions(std::move(p)),
         pool(helpers),
         done(std::move(d)),
-        step(MakeRef<ReadyQueue>(pool, [this] { EndSoon(); }), partitions.front().services) {}
+        step(MakeRef<ReadyQueue>(pool, HostQueue(), [this](bool works) { EndSoon(works); }),
+             partitions.front().services) {}
 
-  // The last piece of work may have been done by a callback of the cancellation, which the end of the step
-  // has to wait for: then another thread ends it.
-  void EndSoon() {
-    if (!partitions.front().services.cancellation->IsCancelled()) return End();
-    (pool != nullptr ? *pool : LastResort()).Schedule([this] { End(); });
+  void Begin(StateLease* begun, uint32_t first) {
+    const RefPtr<ReadyQueue> queue = ShareRef(&step.queue());
+    // Without this the step would be over before its last partition has started.
+    queue->BeginAsync();
+    if (!step.Start(partitions, begun, first)) {
+      if (begun != nullptr) (**begun).DropValues();
+      StepDone finish = std::move(done);
+      delete this;
+      return finish(errors::Cancelled("Step was cancelled"));
+    }
+    // A call within a call within a call starts on the stack of the one around it. At some depths it gets a
+    // new one.
+    if (partitions.front().services.call_depth % 32 == 31)
+      return OnAnotherThread([queue] { queue->WorkAndEndAsync(); });
+    queue->WorkAndEndAsync();
+  }
+
+ private:
+  ReadyQueue* HostQueue() const {
+    const StepHost* const host = partitions.front().services.host;
+    return host == nullptr ? nullptr : host->queue;
+  }
+
+  // What follows may be long, and is not for a thread that belongs to another step. Nor for a callback of the
+  // cancellation, which the end of the step has to wait for.
+  void EndSoon(bool works) {
+    const bool own = works || (pool == nullptr && HostQueue() == nullptr);
+    if (own && !partitions.front().services.cancellation->IsCancelled()) return End();
+    OnAnotherThread([this] { End(); });
+  }
+  void OnAnotherThread(UniqueFunction<void()> task) {
+    if (pool != nullptr) return pool->Schedule(std::move(task));
+    if (HostQueue() != nullptr) return HostQueue()->Schedule(std::move(task));
+    LastResort().Schedule(std::move(task));
   }
   static ThreadPool& LastResort() {
     static auto* const thread = new ThreadPool("end_of_cancelled_steps", 1);
@@ -141,6 +178,16 @@ bool Sequential(const Plan& plan, ThreadPool* pool) {
   return plan.frames().empty() && !plan.has_async() && (pool == nullptr || !plan.worth_parallel());
 }
 
+// As far as no node has to wait: see RunSequentially.
+Status RunInOrder(PartitionRun& part, StateLease* state, uint32_t* waits_at) {
+  const Plan& plan = *part.plan;
+  const bool measure = plan.ShouldMeasure((**state).CountStep());
+  Status status = RunSequentially(plan, **state, part.services, measure, part.trace, waits_at);
+  if (measure && status.ok() && *waits_at == static_cast<uint32_t>(plan.num_nodes()))
+    plan.UpdateParallelism();
+  return status;
+}
+
 }  // namespace
 
 Status RunByCounting(std::span<PartitionRun> partitions, ThreadPool* pool) {
@@ -157,35 +204,30 @@ Status RunPartitions(std::span<PartitionRun> partitions, ThreadPool* pool) {
     return RunByCounting(partitions, parallel ? pool : nullptr);
   }
   StateLease state(plan);
-  const bool measure = plan.ShouldMeasure((*state).CountStep());
   uint32_t waits_at = 0;
-  Status status = RunSequentially(plan, *state, part.services, measure, part.trace, &waits_at);
+  Status status = RunInOrder(part, &state, &waits_at);
   // From here on other nodes may run while that one waits.
   if (waits_at < static_cast<uint32_t>(plan.num_nodes()) && status.ok())
     return Count(partitions, pool, &state, waits_at);
-  if (measure && status.ok()) plan.UpdateParallelism();
   return status;
 }
 
 void StartPartitions(std::vector<PartitionRun> partitions, ThreadPool* pool, StepDone done) {
   if (pool != nullptr && pool->parallelism() <= 1) pool = nullptr;
-  // A plan that may have to wait would hold the thread.
-  if (partitions.size() == 1 && Sequential(*partitions[0].plan, pool) && !partitions[0].plan->may_wait()) {
-    const Status status = RunPartitions(partitions, pool);
-    return done(status);
-  }
   if (partitions.empty()) return done(Status());
-  auto* const step = new DetachedStep(std::move(partitions), pool, std::move(done));
-  const RefPtr<ReadyQueue> queue = ShareRef(&step->step.queue());
-  // Without this the step would be over before its last partition has started.
-  queue->BeginAsync();
-  if (!step->step.Start(step->partitions, nullptr, 0)) {
-    StepDone finish = std::move(step->done);
-    delete step;
-    return finish(errors::Cancelled("Step was cancelled"));
+  PartitionRun& part = partitions.front();
+  const Plan& plan = *part.plan;
+  if (partitions.size() > 1 || !Sequential(plan, pool)) {
+    return (new DetachedStep(std::move(partitions), pool, std::move(done)))->Begin(nullptr, 0);
   }
-  queue->WorkWhileReady();
-  queue->EndAsync();
+  std::optional<StateLease> state(std::in_place, plan);
+  uint32_t waits_at = 0;
+  const Status status = RunInOrder(part, &*state, &waits_at);
+  if (waits_at < static_cast<uint32_t>(plan.num_nodes()) && status.ok()) {
+    return (new DetachedStep(std::move(partitions), pool, std::move(done)))->Begin(&*state, waits_at);
+  }
+  state.reset();
+  done(status);
 }
 
 }  // namespace millrace

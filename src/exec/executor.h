@@ -33,9 +33,9 @@ Status RunByCounting(std::span<PartitionRun> partitions, ThreadPool* pool);
 using StepDone = UniqueFunction<void(const Status&)>;
 
 // The same without a thread that waits: nodes run on the calling thread until one has to wait for something,
-// and then on whichever thread brings it. `done` is called once, when nothing of the step runs any more,
-// perhaps before this returns, but never by a callback of services.cancellation. What services point to must
-// live until then.
+// and then on the pool, without one on the thread of services.host, without both on whichever brings it.
+// `done` is called once, when nothing of the step runs any more, perhaps before this returns, but never by a
+// callback of services.cancellation. What services point to must live until then.
 void StartPartitions(std::vector<PartitionRun> partitions, ThreadPool* pool, StepDone done);
 
 }  // namespace millrace

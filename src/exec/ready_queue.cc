@@ -4,12 +4,29 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace millrace {
 namespace {
 
 // About what it costs to wake a sleeping thread.
 constexpr auto kSpin = std::chrono::microseconds(20);
+
+// Work that belongs to another step. Frees itself.
+class Task final : public Walker {
+ public:
+  explicit Task(UniqueFunction<void()> work) : work_(std::move(work)) {}
+  void Start(uint32_t /*first*/) override {}
+  void RunFrom(const ReadyItem& /*item*/) override {
+    UniqueFunction<void()> work = std::move(work_);
+    delete this;
+    work();
+  }
+  Status Finish(bool /*ok*/) override { return Status(); }
+
+ private:
+  UniqueFunction<void()> work_;
+};
 
 }  // namespace
 
@@ -34,30 +51,41 @@ void ReadyQueue::Push(std::span<const Item> items) {
       work_here = true;
     }
   }
-  if (work_here) Help();
+  if (work_here && host_ != nullptr) {
+    host_->Schedule([self = ShareRef(this)] { self->Help(); });
+  } else if (work_here) {
+    Help();
+  }
   for (int i = 0; i < wanted; ++i) {
     pool_->Schedule([self = ShareRef(this)] { self->Help(); });
   }
 }
 
-void ReadyQueue::WorkWhileReady() {
+void ReadyQueue::Schedule(UniqueFunction<void()> task) {
+  const RefPtr<ReadyQueue> self = ShareRef(this);  // the task may be what this step was waiting for
+  const Item item{.walker = new Task(std::move(task))};
+  Push({&item, 1});
+}
+
+void ReadyQueue::WorkAndEndAsync() {
   {
     MutexLock lock(mu_);
     ++helpers_;
   }
   Help();
+  EndAsync(true);
 }
 
 // Of the threads that see the end of a detached step, the first takes the callback.
-void ReadyQueue::CheckDone() {
-  UniqueFunction<void()> when_done;
+void ReadyQueue::CheckDone(bool works) {
+  UniqueFunction<void(bool)> when_done;
   {
     MutexLock lock(mu_);
     if (!Idle() || !when_done_) return;
     when_done = std::move(when_done_);
     when_done_ = nullptr;
   }
-  when_done();
+  when_done(works);
 }
 
 void ReadyQueue::BeginAsync() {
@@ -65,7 +93,9 @@ void ReadyQueue::BeginAsync() {
   ++pending_async_;
 }
 
-void ReadyQueue::EndAsync() {
+void ReadyQueue::EndAsync() { EndAsync(false); }
+
+void ReadyQueue::EndAsync(bool works) {
   {
     MutexLock lock(mu_);
     --pending_async_;
@@ -73,7 +103,7 @@ void ReadyQueue::EndAsync() {
     maybe_work_.store(true, std::memory_order_relaxed);
     changed_.NotifyAll();
   }
-  if (detached_) CheckDone();
+  if (detached_) CheckDone(works);
 }
 
 bool ReadyQueue::TakeAndRun() {
@@ -97,7 +127,7 @@ bool ReadyQueue::TakeAndRun() {
     maybe_work_.store(true, std::memory_order_relaxed);
     changed_.NotifyAll();
   }
-  if (detached_) CheckDone();
+  if (detached_) CheckDone(true);
   return true;
 }
 
@@ -125,6 +155,10 @@ void ReadyQueue::WorkUntilDone() {
 void ReadyQueue::Help() {
   while (true) {
     while (TakeAndRun()) {
+      // Without a pool the thread belongs to the host, which so is still there and whose other work gets its
+      // turn.
+      if (pool_ == nullptr && host_ != nullptr && host_->maybe_ready())
+        return host_->Schedule([self = ShareRef(this)] { self->Help(); });
     }
     MutexLock lock(mu_);
     // What came since was left to this thread.

@@ -24,32 +24,41 @@ class ReadyQueue : public RefCounted {
 
   // `pool` null: the step's own thread does everything; without such a thread, whoever makes a node ready.
   explicit ReadyQueue(ThreadPool* pool) : pool_(pool) {}
-  // For a step without a thread of its own. `when_done` runs once, on the thread that did the last piece of
-  // work.
-  ReadyQueue(ThreadPool* pool, UniqueFunction<void()> when_done)
-      : pool_(pool), detached_(true), when_done_(std::move(when_done)) {}
+  // For a step without a thread of its own. Without a pool the thread of `host`, which outlives the work,
+  // takes what becomes ready; null: whoever makes it ready. `when_done` runs once, on the thread that did the
+  // last piece of work; it is told whether that one works for the step, or has only brought what it waited
+  // for.
+  ReadyQueue(ThreadPool* pool, ReadyQueue* host, UniqueFunction<void(bool)> when_done)
+      : pool_(pool), detached_(true), host_(host), when_done_(std::move(when_done)) {}
 
   bool parallel() const { return pool_ != nullptr; }
   // Whether there may be nodes that nobody has taken: advice.
-  bool maybe_ready() const { return maybe_work_.load(std::memory_order_relaxed); }
+  bool maybe_ready() const {
+    return maybe_work_.load(std::memory_order_relaxed) || (host_ != nullptr && host_->maybe_ready());
+  }
+  bool detached() const { return detached_; }
   void Push(std::span<const Item> items) MR_EXCLUDES(mu_);
+  // Has `task` run by a thread that works for this step.
+  void Schedule(UniqueFunction<void()> task) MR_EXCLUDES(mu_);
   // An asynchronous kernel has started, so the step isn't over although nothing may be ready; and has ended.
   void BeginAsync() MR_EXCLUDES(mu_);
   void EndAsync() MR_EXCLUDES(mu_);
   // Works until nothing is ready, nothing runs and no asynchronous kernel is pending.
   void WorkUntilDone() MR_EXCLUDES(mu_);
-  // Works until nothing is ready; for a step without a thread of its own.
-  void WorkWhileReady() MR_EXCLUDES(mu_);
+  // Works until nothing is ready, then ends what BeginAsync began; for a step without a thread of its own.
+  void WorkAndEndAsync() MR_EXCLUDES(mu_);
 
  private:
   void Help() MR_EXCLUDES(mu_);
-  void CheckDone() MR_EXCLUDES(mu_);
+  void EndAsync(bool works) MR_EXCLUDES(mu_);
+  void CheckDone(bool works) MR_EXCLUDES(mu_);
   bool TakeAndRun() MR_EXCLUDES(mu_);
   bool Idle() const MR_REQUIRES(mu_) { return items_.empty() && active_ == 0 && pending_async_ == 0; }
   void SpinWhileEmpty() const;
 
   ThreadPool* const pool_;
   const bool detached_ = false;
+  ReadyQueue* const host_ = nullptr;
   // Hints for spinning: changes of what mu_ guards, published for readers that don't lock.
   std::atomic<bool> maybe_work_{false};
   Mutex mu_;
@@ -59,7 +68,7 @@ class ReadyQueue : public RefCounted {
   int pending_async_ MR_GUARDED_BY(mu_) = 0;
   int helpers_ MR_GUARDED_BY(mu_) = 0;  // scheduled or working
   int waiting_ MR_GUARDED_BY(mu_) = 0;
-  UniqueFunction<void()> when_done_ MR_GUARDED_BY(mu_);
+  UniqueFunction<void(bool)> when_done_ MR_GUARDED_BY(mu_);
 };
 
 }  // namespace millrace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -132,9 +133,9 @@ void AddMemory(const std::vector<Note>& notes, int64_t bytes_at_start, std::vect
 
 }  // namespace
 
-StepTrace::StepTrace(Device& device, Clock::time_point step_start, bool report_shortages)
+DeviceTrace::DeviceTrace(Device& device, Clock::time_point step_start, bool report_shortages, uint32_t caller)
     : step_start_(step_start),
-      caller_(ThreadNumber()),
+      caller_(caller),
       bytes_at_start_(device.allocator().Stats().bytes_in_use),
       device_(device, step_start, report_shortages) {
   MutexLock lock(mu_);
@@ -142,26 +143,33 @@ StepTrace::StepTrace(Device& device, Clock::time_point step_start, bool report_s
   stats_.allocator = device.allocator().name();
 }
 
+void DeviceTrace::Add(NodeStats node) {
+  MutexLock lock(mu_);
+  if (stats_.nodes.size() < kMostNodes) {
+    stats_.nodes.push_back(std::move(node));
+  } else {
+    ++stats_.nodes_left_out;
+  }
+}
+
 void StepTrace::Record(const Plan& plan, uint32_t node, int64_t start_ns, int64_t end_ns,
                        const TensorValue* outputs) {
   const Node& n = plan.graph_node(node);
   NodeStats s;
-  s.node = n.name();
+  s.node = function_.empty() ? n.name() : StrCat(function_, "/", n.name());
   s.op = n.op_name();
   s.label = NodeLabel(n);
   s.start_ns = start_ns;
   s.end_ns = end_ns;
   s.thread = ThreadNumber();
   s.outputs = DescribeOutputs(n, outputs);
-  MutexLock lock(mu_);
-  if (ready_ns_.empty()) ready_ns_.resize(static_cast<size_t>(plan.num_nodes()), 0);
-  s.scheduled_ns = std::min(ready_ns_[node], start_ns);
-  NoteReady(plan, node, end_ns);
-  if (stats_.nodes.size() < kMostNodes) {
-    stats_.nodes.push_back(std::move(s));
-  } else {
-    ++stats_.nodes_left_out;
+  {
+    MutexLock lock(mu_);
+    if (ready_ns_.empty()) ready_ns_.resize(static_cast<size_t>(plan.num_nodes()), began_ns_);
+    s.scheduled_ns = std::min(ready_ns_[node], start_ns);
+    NoteReady(plan, node, end_ns);
   }
+  device_.Add(std::move(s));
 }
 
 void StepTrace::NoteReady(const Plan& plan, uint32_t node, int64_t end_ns) {
@@ -170,7 +178,7 @@ void StepTrace::NoteReady(const Plan& plan, uint32_t node, int64_t end_ns) {
   for (const uint32_t dst : plan.control_edges(node)) note(dst);
 }
 
-DeviceStats StepTrace::Take() {
+DeviceStats DeviceTrace::Take() {
   const std::vector<Note> notes = device_.allocations().Take();
   MutexLock lock(mu_);
   AddMemory(notes, bytes_at_start_, stats_.nodes);
@@ -180,6 +188,22 @@ DeviceStats StepTrace::Take() {
   for (auto& [thread, name] : names) name = thread == caller_ ? "caller" : StrCat("worker ", ++workers);
   stats_.thread_names = std::move(names);
   return std::move(stats_);
+}
+
+DeviceTrace& StepTraces::Of(Device& device) {
+  MutexLock lock(mu_);
+  for (auto& [of, trace] : traces_) {
+    if (of == &device) return trace;
+  }
+  return traces_
+      .emplace_back(std::piecewise_construct, std::forward_as_tuple(&device),
+                    std::forward_as_tuple(device, start_, report_shortages_, caller_))
+      .second;
+}
+
+void StepTraces::Take(std::vector<DeviceStats>* devices) {
+  MutexLock lock(mu_);
+  for (auto& [of, trace] : traces_) devices->push_back(trace.Take());
 }
 
 }  // namespace millrace

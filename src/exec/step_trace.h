@@ -4,7 +4,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
@@ -17,17 +20,39 @@ namespace millrace {
 
 // Collects what one traced step did on one device. Steps that are not traced have none, and pay nothing for
 // it. Thread-safe.
-class StepTrace {
+class DeviceTrace {
  public:
   using Clock = AllocationTrace::Clock;
   // Nodes that run later (a long loop) are counted only.
   static constexpr size_t kMostNodes = size_t{1} << 20;
 
-  // Made on the thread that called Run. `report_shortages`: errors for lack of memory list what nodes hold.
-  StepTrace(Device& device, Clock::time_point step_start, bool report_shortages = false);
+  // `report_shortages`: errors for lack of memory list what nodes hold. `caller` is the number of the thread
+  // that called Run.
+  DeviceTrace(Device& device, Clock::time_point step_start, bool report_shortages = false,
+              uint32_t caller = ThreadNumber());
   // What kernels should take for their device.
   Device& device() { return device_; }
   int64_t NowNs() const { return std::chrono::nanoseconds(Clock::now() - step_start_).count(); }
+  void Add(NodeStats node) MR_EXCLUDES(mu_);
+  // Everything, when nothing of the step runs any more.
+  DeviceStats Take() MR_EXCLUDES(mu_);
+
+ private:
+  const Clock::time_point step_start_;
+  const uint32_t caller_;
+  const int64_t bytes_at_start_;
+  TracedDevice device_;
+  Mutex mu_;
+  DeviceStats stats_ MR_GUARDED_BY(mu_);
+};
+
+// Writes down what one run of a plan does: of a step, or of a function that it calls. Thread-safe.
+class StepTrace {
+ public:
+  // The nodes of a function are called <function>/<node>. REQUIRES: `device` outlives this.
+  explicit StepTrace(DeviceTrace& device, std::string_view function = {})
+      : device_(device), function_(function), began_ns_(function.empty() ? 0 : device.NowNs()) {}
+  int64_t NowNs() const { return device_.NowNs(); }
   // A node has ended. Called before its consumers are told, on the thread that ran it.
   void Record(const Plan& plan, uint32_t node, int64_t start_ns, int64_t end_ns, const TensorValue* outputs)
       MR_EXCLUDES(mu_);
@@ -36,19 +61,34 @@ class StepTrace {
     const int64_t now = NowNs();
     Record(plan, node, now, now, outputs);
   }
-  // Everything, when nothing of the step runs any more.
-  DeviceStats Take() MR_EXCLUDES(mu_);
 
  private:
   void NoteReady(const Plan& plan, uint32_t node, int64_t end_ns) MR_REQUIRES(mu_);
 
-  const Clock::time_point step_start_;
-  const uint32_t caller_;
-  const int64_t bytes_at_start_;
-  TracedDevice device_;
+  DeviceTrace& device_;
+  const std::string function_;
+  const int64_t began_ns_;
   Mutex mu_;
-  DeviceStats stats_ MR_GUARDED_BY(mu_);
   std::vector<int64_t> ready_ns_ MR_GUARDED_BY(mu_);  // by plan node: when its latest input came
+};
+
+// The traces of a step by device. Functions may run where the step itself does not. Thread-safe.
+class StepTraces {
+ public:
+  // Made on the thread that called Run.
+  explicit StepTraces(bool report_shortages)
+      : start_(DeviceTrace::Clock::now()), caller_(ThreadNumber()), report_shortages_(report_shortages) {}
+  // Lives as long as this.
+  DeviceTrace& Of(Device& device) MR_EXCLUDES(mu_);
+  // Appends what each device did. When nothing of the step runs any more.
+  void Take(std::vector<DeviceStats>* devices) MR_EXCLUDES(mu_);
+
+ private:
+  const DeviceTrace::Clock::time_point start_;
+  const uint32_t caller_;
+  const bool report_shortages_;
+  Mutex mu_;
+  std::deque<std::pair<const Device*, DeviceTrace>> traces_ MR_GUARDED_BY(mu_);
 };
 
 }  // namespace millrace

@@ -116,16 +116,17 @@ class StepTraceTest : public ::testing::Test {
     auto plan = Plan::Build(std::move(graph), device(), kernels);
     EXPECT_TRUE(plan.ok()) << plan.status();
     CancellationManager cancellation;
-    StepTrace trace(device(), StepTrace::Clock::now());
+    DeviceTrace on_device(device(), DeviceTrace::Clock::now());
+    StepTrace trace(on_device);
     PartitionRun run;
     run.plan = plan->get();
-    run.services.device = &trace.device();
+    run.services.device = &on_device.device();
     run.services.resources = &resources_;
     run.services.cancellation = &cancellation;
     run.trace = &trace;
     EXPECT_TRUE(
         (by == By::kCounting ? RunByCounting({&run, 1}, nullptr) : RunPartitions({&run, 1}, nullptr)).ok());
-    return trace.Take();
+    return on_device.Take();
   }
 
   OpRegistry ops_;

@@ -38,6 +38,8 @@ struct TensorValue {
   }
 };
 
+struct StepHost;  // the executor's
+
 // What a whole step offers to its kernels. Outlives the step's kernels.
 struct StepServices {
   int64_t step_id = 0;
@@ -50,6 +52,7 @@ struct StepServices {
   ThreadPool* inter_op_pool = nullptr;          // of the nodes of called functions; null: one after the other
   ResourceManager* step_resources = nullptr;    // dropped when the step ends
   int call_depth = 0;                           // function calls in progress around this step
+  const StepHost* host = nullptr;               // of calls: what the step around them offers
 };
 
 // One invocation of a kernel: its inputs, where its outputs go, and the services of the step. One thread at a

@@ -111,6 +111,10 @@ StatusOr<std::unique_ptr<OpKernel>> KernelRegistry::Create(std::string_view devi
   if (kernel == nullptr) {
     return errors::Internal("The factory of '", construction.props()->op->def.name, "' made no kernel");
   }
+  if (kernel->AsAsync() != nullptr && !entry->def.is_async()) {
+    return errors::Internal("The kernel of '", construction.props()->op->def.name,
+                            "' may wait, which its registration does not say");
+  }
   return kernel;
 }
 

@@ -40,8 +40,13 @@ void CollectFunctions(const tensorflow::AttrValue& value, FunctionNames* names) 
   if (decoded.ok()) CollectFunctions(AttrMap{{"f", *std::move(decoded)}}, names);
 }
 
-// Whether a kernel of the op may wait, or the op moves tensors between devices.
+// Whether a kernel of the op may wait by itself. What calls functions waits when they do.
 bool OpMayWait(const std::string& op) {
+  if (const auto known = OpRegistry::Global().LookUp(op); known.ok()) {
+    for (const AttrDef& attr : (*known)->def.attrs) {
+      if (attr.type == "func" || attr.type == "list(func)") return false;
+    }
+  }
   for (const KernelDef* kernel : KernelRegistry::Global().KernelsOf(op)) {
     if (kernel->is_async()) return true;
   }
@@ -85,6 +90,7 @@ bool FunctionRuntime::MayWait(const NameAttrList& f) {
       continue;
     }
     const auto [known, is_new] = waits_.try_emplace(name, false);
+    for (const auto& attr : def->signature().attr()) CollectFunctions(attr.default_value(), &todo);
     for (const tensorflow::NodeDef& node : def->node_def()) {
       if (is_new) known->second |= !node.device().empty() || OpMayWait(node.op());
       if (library_.Find(node.op()) != nullptr) todo.insert(node.op());
@@ -134,8 +140,8 @@ StatusOr<std::unique_ptr<FunctionRuntime::Instance>> FunctionRuntime::Compile(co
   instance->f = f;
   instance->device = &device;
   instance->SetTypes(body);
-  auto step = compiler_->CompileFunction(std::move(body.graph), device,
-                                         StrCat(instance->key, "@", device.name(), "/"));
+  auto step =
+      compiler_->CompileFunction(std::move(body), device, StrCat(instance->key, "@", device.name(), "/"));
   if (!step.ok()) return step.status().WithContext(StrCat("; in function '", f.name, "'"));
   instance->step = *std::move(step);
   if (instance->step->partitions.size() != 1) {
@@ -167,7 +173,8 @@ Status FunctionRuntime::CheckCall(const Instance& instance, const StepServices& 
 
 namespace {
 
-StepArgs NestedArgs(const StepServices& caller, std::span<const Tensor* const> args, std::span<Tensor> rets) {
+StepArgs NestedArgs(const std::string& function, const StepServices& caller,
+                    std::span<const Tensor* const> args, std::span<Tensor> rets) {
   StepArgs nested;
   nested.step_id = caller.step_id;
   nested.args = args;
@@ -177,6 +184,8 @@ StepArgs NestedArgs(const StepServices& caller, std::span<const Tensor* const> a
   nested.intra_op_pool = caller.pool;
   nested.step_resources = caller.step_resources;
   nested.call_depth = caller.call_depth + 1;
+  nested.host = caller.host;
+  nested.function = function;
   return nested;
 }
 
@@ -186,7 +195,7 @@ Status FunctionRuntime::Call(const Function& f, const StepServices& caller,
                              std::span<const Tensor* const> args, std::span<Tensor> rets) {
   const auto& instance = static_cast<const Instance&>(f);
   MR_RETURN_IF_ERROR(CheckCall(instance, caller, args.size(), rets.size()));
-  StepArgs nested = NestedArgs(caller, args, rets);
+  StepArgs nested = NestedArgs(instance.f.name, caller, args, rets);
   Status status;
   instance.step->partitions[0]->Run(nested, [&status](Status s) { status = std::move(s); });
   return status;
@@ -194,7 +203,12 @@ Status FunctionRuntime::Call(const Function& f, const StepServices& caller,
 
 void FunctionRuntime::CallAsync(const Function& f, const StepServices& caller,
                                 std::span<const Tensor* const> args, std::span<Tensor> rets, Done done) {
-  done(Call(f, caller, args, rets));
+  const auto& instance = static_cast<const Instance&>(f);
+  if (Status status = CheckCall(instance, caller, args.size(), rets.size()); !status.ok())
+    return done(std::move(status));
+  StepArgs nested = NestedArgs(instance.f.name, caller, args, rets);
+  nested.detached = true;
+  instance.step->partitions[0]->Run(nested, std::move(done));
 }
 
 size_t FunctionRuntime::num_instances_for_test() const {

@@ -2,13 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/local_worker.h"
 
-#include <array>
-#include <chrono>
 #include <deque>
+#include <utility>
 
 #include "compile/partition/partition.h"
 #include "exec/executor.h"
 #include "exec/plan.h"
+#include "exec/step_host.h"
+#include "exec/step_trace.h"
 #include "graph/summary.h"
 #include "kernel/kernel_registry.h"
 #include "step/cost_graph.h"
@@ -27,7 +28,11 @@ class LocalPartition : public InstalledPartition {
   };
 
   LocalPartition(std::shared_ptr<LocalDevices> devices, std::vector<Part> parts)
-      : devices_(std::move(devices)), parts_(std::move(parts)) {}
+      : devices_(std::move(devices)), parts_(std::move(parts)) {
+    may_wait_ = parts_.size() > 1;
+    for (const Part& part : parts_) may_wait_ = may_wait_ || part.plan->may_wait();
+    simple_ = !may_wait_ && parts_[0].plan->frames().empty();
+  }
 
   void Run(StepArgs& args, Done done) override {
     CallFrame frame{args.args, args.rets};
@@ -37,7 +42,14 @@ class LocalPartition : public InstalledPartition {
       done(RunPartitions({&run, 1}, args.inter_op_pool));
       return;
     }
-    done(RunGeneral(args, frame));
+    if (args.metadata == nullptr) return done(RunGeneral(args, frame));
+    StepTraces traces(args.report_allocations);
+    const StepHost host{nullptr, &traces};
+    StepArgs traced = args;
+    traced.host = &host;
+    Status status = RunGeneral(traced, frame);
+    traces.Take(&args.metadata->devices);
+    done(std::move(status));
   }
 
   std::vector<std::string> SerializedGraphs() const override {
@@ -63,47 +75,85 @@ class LocalPartition : public InstalledPartition {
     s.step_resources = args.step_resources;
     s.rendezvous = args.rendezvous;
     s.call_depth = args.call_depth;
+    s.host = args.host;
     return s;
+  }
+
+  // All partitions of a step; `traces` keeps what they write to.
+  std::vector<PartitionRun> Runs(const StepArgs& args, CallFrame& frame, Rendezvous* rendezvous,
+                                 std::deque<StepTrace>* traces) const {
+    std::vector<PartitionRun> runs;
+    for (const Part& part : parts_) {
+      PartitionRun& run =
+          runs.emplace_back(PartitionRun{part.plan.get(), Services(part, args, frame), nullptr});
+      if (rendezvous != nullptr) run.services.rendezvous = rendezvous;
+      if (!Traced(args)) continue;
+      DeviceTrace& trace = args.host->traces->Of(part.plan->device());
+      run.trace = &traces->emplace_back(trace, args.function);
+      run.services.device = &trace.device();
+    }
+    return runs;
+  }
+  static bool Traced(const StepArgs& args) { return args.host != nullptr && args.host->traces != nullptr; }
+
+  // Several devices, or a traced step.
+  Status RunGeneral(const StepArgs& args, CallFrame& frame) const {
+    RefPtr<LocalRendezvous> rendezvous;
+    if (parts_.size() > 1 && args.rendezvous == nullptr) rendezvous = MakeRef<LocalRendezvous>();
+    std::deque<StepTrace> traces;
+    std::vector<PartitionRun> runs = Runs(args, frame, rendezvous.get(), &traces);
+    return RunPartitions(runs, args.inter_op_pool);
   }
 
   // The body of a function. A walker that counts cancels its step when a node fails; that must not reach the
   // caller's step before the error does.
   void RunCalled(StepArgs& args, CallFrame& frame, Done done) const {
     const Plan& plan = *parts_[0].plan;
-    if (parts_.size() == 1 && plan.frames().empty() && !plan.has_async() &&
-        (args.inter_op_pool == nullptr || !plan.worth_parallel())) [[likely]] {
+    if (simple_ && !Traced(args) && (args.inter_op_pool == nullptr || !plan.worth_parallel())) [[likely]] {
       PartitionRun run{&plan, Services(parts_[0], args, frame), nullptr};
       done(RunPartitions({&run, 1}, nullptr));
       return;
     }
+    if (args.detached && may_wait_) return StartCalled(args, std::move(done));
     CancellationManager nested(args.cancellation);
     args.cancellation = &nested;
     done(RunGeneral(args, frame));
   }
 
-  // Several devices, or a traced step.
-  Status RunGeneral(StepArgs& args, CallFrame& frame) const {
+  // What a call needs that goes on after Run has returned. The callback that the caller's cancellation has
+  // holds it, too: it may come late, and nobody waits for it.
+  struct DetachedCall : RefCounted {
+    DetachedCall(const StepArgs& args, Done d)
+        : frame{args.args, args.rets}, caller(*args.cancellation), done(std::move(d)) {}
+    CallFrame frame;
+    CancellationManager& caller;
+    CancellationManager::Token token = CancellationManager::kInvalidToken;
+    CancellationManager cancellation;
     RefPtr<LocalRendezvous> rendezvous;
-    if (parts_.size() > 1 && args.rendezvous == nullptr) rendezvous = MakeRef<LocalRendezvous>();
-    const auto start = StepTrace::Clock::now();
     std::deque<StepTrace> traces;
-    std::vector<PartitionRun> runs;
-    for (const Part& part : parts_) {
-      StepTrace* trace = nullptr;
-      if (args.metadata != nullptr)
-        trace = &traces.emplace_back(part.plan->device(), start, args.report_allocations);
-      PartitionRun& run =
-          runs.emplace_back(PartitionRun{part.plan.get(), Services(part, args, frame), trace});
-      if (rendezvous != nullptr) run.services.rendezvous = rendezvous.get();
-      if (trace != nullptr) run.services.device = &trace->device();
-    }
-    Status status = RunPartitions(runs, args.inter_op_pool);
-    for (StepTrace& trace : traces) args.metadata->devices.push_back(trace.Take());
-    return status;
+    Done done;
+  };
+
+  void StartCalled(StepArgs& args, Done done) const {
+    const RefPtr<DetachedCall> call = MakeRef<DetachedCall>(args, std::move(done));
+    call->token = call->caller.Register([call] { call->cancellation.StartCancel(); });
+    if (call->token == CancellationManager::kInvalidToken)
+      return call->done(errors::Cancelled("Step was cancelled"));
+    if (parts_.size() > 1) call->rendezvous = MakeRef<LocalRendezvous>();
+    args.cancellation = &call->cancellation;
+    std::vector<PartitionRun> runs = Runs(args, call->frame, call->rendezvous.get(), &call->traces);
+    StartPartitions(std::move(runs), args.inter_op_pool, [call](const Status& status) {
+      call->caller.TryDeregister(call->token);
+      // The caller, its cancellation among what it has, may be gone as soon as it knows.
+      Done finish = std::move(call->done);
+      finish(status);
+    });
   }
 
   const std::shared_ptr<LocalDevices> devices_;
   const std::vector<Part> parts_;
+  bool may_wait_ = false;  // for kernels or other devices
+  bool simple_ = false;    // one device, no loops, nothing to wait for
 };
 
 }  // namespace

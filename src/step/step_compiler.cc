@@ -54,16 +54,16 @@ StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Compile(const Graph& full,
   return Install(std::move(graphs), "");
 }
 
-StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::CompileFunction(std::unique_ptr<Graph> body,
-                                                                      const Device& device,
+StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::CompileFunction(FunctionBody body, const Device& device,
                                                                       const std::string& scope) const {
   CompileOptions options = options_;
   options.place.default_device = &device;
-  for (Node* node : body->OpNodes()) {
-    // Parameters and results are handed over where the caller is.
-    if (node->op_name() == "_Arg" || node->op_name() == "_Retval") node->set_assigned_device(device.name());
-  }
-  MR_ASSIGN_OR_RETURN(CompiledGraphs graphs, CompileWhole(std::move(body), options));
+  // Parameters and results are handed over where the caller is.
+  for (Node* node : body.args) node->set_assigned_device(device.name());
+  for (Node* node : body.rets) node->set_assigned_device(device.name());
+  std::vector<std::string> must_run;
+  for (const Node* node : body.control_rets) must_run.push_back(node->name());
+  MR_ASSIGN_OR_RETURN(CompiledGraphs graphs, CompileWhole(std::move(body.graph), must_run, options));
   return Install(std::move(graphs), scope);
 }
 

@@ -13,6 +13,7 @@
 #include "compile/pipeline.h"
 #include "compile/place/cost_model.h"
 #include "device/device.h"
+#include "graph/function_body.h"
 #include "step/worker.h"
 
 namespace millrace {
@@ -58,7 +59,7 @@ class StepCompiler {
       FeedConvention convention = FeedConvention::kCallFrame) const;
   // Makes the body of a function ready. Nodes that are free to be anywhere are put on `device`. State is kept
   // under names that begin with `scope`.
-  StatusOr<std::unique_ptr<CompiledStep>> CompileFunction(std::unique_ptr<Graph> body, const Device& device,
+  StatusOr<std::unique_ptr<CompiledStep>> CompileFunction(FunctionBody body, const Device& device,
                                                           const std::string& scope) const;
   // Gives a device to each node that has none. On error nothing is changed.
   Status PlaceNodes(Graph* graph) const;

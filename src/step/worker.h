@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/cancellation.h"
@@ -21,6 +22,7 @@ class CostModel;
 class ResourceManager;
 class Rendezvous;
 class ThreadPool;
+struct StepHost;
 
 // The part of a compiled step that one worker runs: all nodes that were placed on the devices of its task.
 struct PartitionSpec {
@@ -43,6 +45,11 @@ struct StepArgs {
   ResourceManager* step_resources = nullptr;    // of this step alone: tensor arrays, stacks
   Rendezvous* rendezvous = nullptr;             // null: the workers make one when they need it
   int call_depth = 0;                           // function calls in progress around this one
+  const StepHost* host = nullptr;               // of the step around a call
+  // Of a call: the function; and whether Run may return before `done` is called. It copies what it needs of
+  // the arguments themselves then.
+  std::string_view function = {};
+  bool detached = false;
 };
 
 // A partition that a worker has taken in and made kernels for. Dropping it removes it. Thread-safe.
@@ -51,7 +58,7 @@ class InstalledPartition {
   using Done = UniqueFunction<void(Status)>;
   virtual ~InstalledPartition() = default;
   // Runs one step and calls `done` once, when nothing of it runs any more; a worker of this process does both
-  // on the calling thread. Cancelling args.cancellation aborts the step.
+  // on the calling thread, unless args.detached. Cancelling args.cancellation aborts the step.
   virtual void Run(StepArgs& args, Done done) = 0;
   // Nodes per device after the last pass, for RunMetadata.
   virtual std::vector<std::string> SerializedGraphs() const = 0;

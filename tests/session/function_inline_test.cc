@@ -176,6 +176,28 @@ TEST_F(InlineTest, CleanUpsRemoveWhatInstantiationLeaves) {
             "x = _Arg()\nplaced = Identity(x) @/cpu:1\nwaits = Identity(placed, ^x)\ny = _Retval(waits)\n");
 }
 
+TEST_F(InlineTest, ListConvertersThatWaitBecomeIdentities) {
+  FunctionBody body;
+  body.graph = std::make_unique<Graph>(OpRegistry::Global());
+  Graph* g = body.graph.get();
+  const AttrMap one{{"Tin", std::vector<DataType>{DataType::kFloat}}, {"T", DataType::kFloat}, {"N", 1}};
+  AddTestNode(g, "x", "_Arg", {}, {{"T", DataType::kFloat}, {"index", 0}});
+  AddTestNode(g, "before", "NoOp", {});
+  AddTestNode(g, "array", "_ListToArray", {"x", "^before"}, one);
+  AddTestNode(g, "after", "Neg", {"x", "^array"}, kFloat);
+  AddTestNode(g, "kept", "_ListToArray", {"x"}, one);
+  AddTestNode(g, "y", "_Retval", {"array"}, {{"T", DataType::kFloat}, {"index", 0}});
+  AddTestNode(g, "z", "_Retval", {"after"}, {{"T", DataType::kFloat}, {"index", 1}});
+  ASSERT_TRUE(IndexBody(&body).ok());
+  body.control_rets.push_back(g->FindNode("kept"));
+  CleanUpBody(&body);
+  EXPECT_TRUE(g->Validate().ok());
+  const std::string text = GraphText(*g);
+  for (const char* line : {"after = Neg(x, ^array_1)\n", "y = _Retval(array_1)\n",
+                           "array_1 = Identity(x, ^before)\n", "kept = _ListToArray(x)\n"})
+    EXPECT_THAT(text, ::testing::HasSubstr(line)) << text;
+}
+
 AttrMap Lowered(AttrMap attrs) {
   attrs.Set("_lower_using_switch_merge", true);
   return attrs;

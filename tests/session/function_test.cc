@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <limits>
 #include <thread>
 
 #include "tests/session/function_fixture.h"
@@ -225,6 +227,100 @@ TEST_P(FunctionTest, SideEffectsHappenThoughNobodyAsksForTheResult) {
   ASSERT_TRUE(session_->Run({}, {}, {"init"}, &none).ok());
   ASSERT_TRUE(session_->Run({}, {}, {"bump"}, &none).ok());
   EXPECT_EQ(Value({}, "read"), 2.f) << "the read comes after the call";
+}
+
+TEST_P(FunctionTest, ControlOutputsRunWhateverIsUsed) {
+  const auto checked = [](const char* name) {
+    return FunctionBuilder(name)
+        .Arg("x: float")
+        .Ret("y: float")
+        .Node("check", "CheckNumerics", {"x"},
+              {{"T", DataType::kFloat}, {"message", std::string("seen by the control output")}})
+        .Node("one", "Const", {}, ConstOf(F(1)))
+        .Return("y", "one:output")
+        .ControlReturn("checked", "check");
+  };
+  g_.Function(checked("Inlined"));
+  g_.Function(checked("Called").NoInline());
+  g_.Function(FunctionBuilder("Outer")
+                  .Arg("x: float")
+                  .Ret("y: float")
+                  .NoInline()
+                  .Node("call", "Inlined", {"x"})
+                  .Node("one", "Const", {}, ConstOf(F(1)))
+                  .Return("y", "one:output")
+                  .ControlReturn("called", "call"));
+  g_.Placeholder("x");
+  for (const char* name : {"Inlined", "Called", "Outer"}) Node(std::string("call_") + name, name, {"x"});
+  Make();
+  for (const char* name : {"call_Inlined", "call_Called", "call_Outer"}) {
+    EXPECT_EQ(Value({{"x", F(2)}}, name), 1.f) << name;
+    EXPECT_THAT(Error({{"x", F(std::numeric_limits<float>::infinity())}}, name),
+                HasSubstr("seen by the control output"))
+        << name;
+  }
+}
+
+// Names and devices of the nodes that one traced Run of "y" has run, sorted.
+std::vector<std::string> TracedNodes(Session& session, const Session::Feeds& feeds,
+                                     const std::vector<std::string>& targets) {
+  RunOptions options;
+  options.trace_level = RunOptions::TraceLevel::kFull;
+  options.timeout_in_ms = 10'000;
+  RunMetadata metadata;
+  std::vector<Tensor> out;
+  const Status status = session.Run(options, feeds, {"y"}, targets, &out, &metadata);
+  EXPECT_TRUE(status.ok()) << status;
+  std::vector<std::string> names;
+  for (const DeviceStats& device : metadata.devices) {
+    for (const NodeStats& node : device.nodes) {
+      EXPECT_LE(node.scheduled_ns, node.start_ns) << node.node;
+      EXPECT_LE(node.start_ns, node.end_ns) << node.node;
+      names.push_back(node.node + "@" + device.device.substr(device.device.rfind(':') + 1));
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST_P(FunctionTest, NodesOfCalledFunctionsAreTraced) {
+  g_.Function(Twice().NoInline());
+  g_.Function(FunctionBuilder("Outer")
+                  .Arg("x: float")
+                  .Arg("q: resource")
+                  .Ret("y: float")
+                  .Stateful()
+                  .NoInline()
+                  .Node("call", "Twice", {"x"}, kFloat)
+                  .Node("take", "QueueDequeueV2", {"q", "^call"}, {{"component_types", Types(1)}})
+                  .Node("last", "Sub", {"call:y", "take:components:0"}, kFloat)
+                  .Return("y", "last:z"));
+  g_.Placeholder("x");
+  Node("q", "FIFOQueueV2", {}, {{"component_types", Types(1)}});
+  Node("put", "QueueEnqueueV2", {"q", "x"}, {{"Tcomponents", Types(1)}});
+  Node("y", "Outer", {"x", "q"});
+  Make();
+  for (int round = 0; round < 3; ++round) {
+    const std::vector<std::string> names = TracedNodes(*session_, {{"x", F(1)}}, {"put"});
+    for (const char* name : {"Twice/sum@0", "Outer/call@0", "Outer/take@0", "Outer/last@0", "y@0", "put@0"})
+      EXPECT_EQ(std::count(names.begin(), names.end(), name), 1) << name;
+  }
+}
+
+TEST_P(FunctionTest, FunctionsAreTracedWhereTheyRun) {
+  if (GetParam().cpus < 2) GTEST_SKIP() << "one device";
+  g_.Function(FunctionBuilder("There")
+                  .Arg("x: float")
+                  .Ret("y: float")
+                  .NoInline()
+                  .Node("neg", "Neg", {"x"}, kFloat, "/cpu:1")
+                  .Return("y", "neg:y"));
+  g_.Placeholder("x");
+  Node("y", "There", {"x"});
+  Make();
+  const std::vector<std::string> names = TracedNodes(*session_, {{"x", F(1)}}, {});
+  EXPECT_EQ(std::count(names.begin(), names.end(), "There/neg@1"), 1);
+  EXPECT_EQ(std::count(names.begin(), names.end(), "y@0"), 1);
 }
 
 TEST_P(FunctionTest, WrongSignaturesAreRefusedByTheCall) {

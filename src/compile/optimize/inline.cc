@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,8 @@
 namespace millrace {
 namespace {
 
+using NodeNames = std::set<std::string, std::less<>>;
+
 constexpr std::string_view kLoc = "loc:@";
 
 bool IsTrue(const AttrMap& attrs, std::string_view name) {
@@ -28,12 +31,13 @@ bool IsTrue(const AttrMap& attrs, std::string_view name) {
 // Copies one body into the graph in place of one call.
 class CallInliner {
  public:
-  CallInliner(Node* call, FunctionBody body, bool has_control_flow)
+  CallInliner(Node* call, FunctionBody body, bool has_control_flow, NodeNames* must_run)
       : call_(*call),
         graph_(call->graph()),
         body_(std::move(body)),
         prefix_(call->name() + "/"),
-        has_control_flow_(has_control_flow) {}
+        has_control_flow_(has_control_flow),
+        must_run_(must_run) {}
 
   // Returns the copies; the call is gone.
   StatusOr<std::vector<Node*>> Run() {
@@ -47,6 +51,9 @@ class CallInliner {
       if (!IsBorder(*node)) CopyInputs(*node);
     }
     MR_RETURN_IF_ERROR(ConnectConsumers());
+    for (const Node* node : body_.control_rets) {
+      if (must_run_ != nullptr && !IsBorder(*node)) must_run_->insert(CopyOf(node)->name());
+    }
     graph_.RemoveNode(&call_);
     return std::move(added_);
   }
@@ -192,6 +199,9 @@ class CallInliner {
       }
       results.push_back(source);
     }
+    if (must_run_ != nullptr && must_run_->contains(call_.name())) {
+      for (const Tensor& result : results) must_run_->insert(result.first->name());
+    }
     const std::vector<Edge*> edges(call_.out_edges().begin(), call_.out_edges().end());
     std::vector<Node*> waiting;
     for (Edge* edge : edges) {
@@ -226,6 +236,7 @@ class CallInliner {
   FunctionBody body_;
   const std::string prefix_;
   const bool has_control_flow_;
+  NodeNames* const must_run_;
   std::vector<Tensor> inputs_;
   std::vector<Node*> waits_for_;
   Node* input_control_ = nullptr;
@@ -235,7 +246,8 @@ class CallInliner {
 
 class Inliner {
  public:
-  Inliner(Graph* graph, const InlineOptions& options) : graph_(*graph), options_(options) {}
+  Inliner(Graph* graph, const InlineOptions& options, NodeNames* must_run)
+      : graph_(*graph), options_(options), must_run_(must_run) {}
 
   StatusOr<InlineResult> Run() {
     for (Node* node : graph_.OpNodes()) {
@@ -307,7 +319,7 @@ class Inliner {
     added_ += body->graph->num_nodes();
     for (const Node* node : body->graph->OpNodes()) has_control_flow_ |= node->traits().is_control_flow;
     MR_ASSIGN_OR_RETURN(const std::vector<Node*> copies,
-                        CallInliner(item.node, *std::move(body), has_control_flow_).Run());
+                        CallInliner(item.node, *std::move(body), has_control_flow_, must_run_).Run());
     ++result_.inlined;
     chains_.push_back({name.name, item.within});
     for (Node* node : copies) Consider(node, &chains_.back());
@@ -332,6 +344,7 @@ class Inliner {
 
   Graph& graph_;
   const InlineOptions& options_;
+  NodeNames* const must_run_;
   InlineResult result_;
   std::deque<Item> conditions_, calls_;
   std::deque<Chain> chains_;  // they don't move
@@ -341,8 +354,9 @@ class Inliner {
 
 }  // namespace
 
-StatusOr<InlineResult> InlineFunctions(Graph* graph, const InlineOptions& options) {
-  return Inliner(graph, options).Run();
+StatusOr<InlineResult> InlineFunctions(Graph* graph, const InlineOptions& options,
+                                       std::set<std::string, std::less<>>* must_run) {
+  return Inliner(graph, options, must_run).Run();
 }
 
 }  // namespace millrace

@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+#include <set>
+#include <string>
+
 #include "graph/graph.h"
 #include "millrace/status.h"
 
@@ -24,6 +28,9 @@ struct InlineResult {
 // there. A node of a body without a device is put where the call is. Nodes that wait for the call wait for
 // all that has effects in it and for its results. Left alone: functions and calls marked "_noinline", calls
 // within calls of the same function, and calls that can't be made ready (running them tells why).
-StatusOr<InlineResult> InlineFunctions(Graph* graph, const InlineOptions& options);
+// `must_run` (null: empty) has the names of nodes that must run although nothing uses them. Of a call among
+// them that goes, what gives its results takes the place; control outputs of all bodies are added.
+StatusOr<InlineResult> InlineFunctions(Graph* graph, const InlineOptions& options,
+                                       std::set<std::string, std::less<>>* must_run = nullptr);
 
 }  // namespace millrace

@@ -39,30 +39,76 @@ bool HasControlInput(const Node& node) {
                      [](const Edge* e) { return e->src->IsOp(); });
 }
 
+bool IsAwaited(const Node& node) {
+  return std::any_of(node.out_edges().begin(), node.out_edges().end(),
+                     [](const Edge* e) { return e->IsControl() && e->dst->IsOp(); });
+}
+
 bool IsRemovableIdentity(const Node& node) {
   if (node.op_name() != "Identity" || !node.requested_device().empty() || HasControlInput(node)) return false;
   const Edge* input = node.in_edges()[0];
   if (input == nullptr || IsRefType(input->src->output_type(input->src_output))) return false;
-  const bool awaited = std::any_of(node.out_edges().begin(), node.out_edges().end(),
-                                   [](const Edge* e) { return e->IsControl() && e->dst->IsOp(); });
-  return !awaited || !input->src->traits().is_control_flow;
+  return !IsAwaited(node) || !input->src->traits().is_control_flow;
+}
+
+bool IsListArrayConverter(const Node& node) {
+  if (node.op_name() != "_ListToArray" && node.op_name() != "_ArrayToList") return false;
+  if (node.num_inputs() != node.num_outputs()) return false;
+  const auto edges = node.data_in_edges();
+  return std::all_of(edges.begin(), edges.end(), [](const Edge* e) {
+    return e != nullptr && !IsRefType(e->src->output_type(e->src_output));
+  });
+}
+
+// An Identity for each tensor, which waits for what the converter waited for. None when one can't be made.
+std::vector<Node*> MakeIdentities(Node* converter) {
+  Graph& graph = converter->graph();
+  std::vector<Node*> made;
+  for (int i = 0; i < converter->num_inputs(); ++i) {
+    auto identity = graph.AddNode(graph.NewName(converter->name()), "Identity",
+                                  {{"T", BaseType(converter->output_type(i))}});
+    if (!identity.ok()) {
+      for (Node* node : made) graph.RemoveNode(node);
+      return {};
+    }
+    made.push_back(*identity);
+    made.back()->set_requested_device(converter->requested_device());
+  }
+  for (int i = 0; i < converter->num_inputs(); ++i) {
+    const Edge input = *converter->in_edges()[static_cast<size_t>(i)];
+    graph.AddEdge(input.src, input.src_output, made[static_cast<size_t>(i)], 0);
+    for (const Edge* edge : converter->control_in_edges()) {
+      if (edge->src->IsOp()) graph.AddControlEdge(edge->src, made[static_cast<size_t>(i)]);
+    }
+  }
+  return made;
 }
 
 }  // namespace
 
-int RemoveListArrayConverters(Graph* graph) {
+int RemoveListArrayConverters(Graph* graph, const std::vector<Node*>& keep) {
   int removed = 0;
   for (Node* node : graph->OpNodes()) {
-    if (node->op_name() != "_ListToArray" && node->op_name() != "_ArrayToList") continue;
-    if (node->num_inputs() != node->num_outputs() || HasControlInput(*node)) continue;
-    bool plain = true;
-    for (const Edge* edge : node->data_in_edges())
-      plain &= edge != nullptr && !IsRefType(edge->src->output_type(edge->src_output));
-    for (const Edge* edge : node->out_edges()) plain &= !edge->IsControl() || !edge->dst->IsOp();
-    if (!plain) continue;
+    if (!IsListArrayConverter(*node) || Contains(keep, node)) continue;
+    std::vector<Node*> identities;
+    if (HasControlInput(*node) || IsAwaited(*node)) {
+      identities = MakeIdentities(node);
+      if (identities.empty()) continue;
+    }
     for (int i = 0; i < node->num_inputs(); ++i) {
       const Edge input = *node->in_edges()[static_cast<size_t>(i)];
-      RedirectConsumers(node, i, input.src, input.src_output);
+      if (identities.empty()) {
+        RedirectConsumers(node, i, input.src, input.src_output);
+      } else {
+        RedirectConsumers(node, i, identities[static_cast<size_t>(i)], 0);
+      }
+    }
+    std::vector<Node*> waiting;
+    for (const Edge* edge : node->out_edges()) {
+      if (edge->IsControl() && edge->dst->IsOp()) waiting.push_back(edge->dst);
+    }
+    for (Node* dst : waiting) {
+      for (Node* identity : identities) graph->AddControlEdge(identity, dst);
     }
     graph->RemoveNode(node);
     ++removed;
@@ -110,7 +156,7 @@ int RemoveIdentityNodes(Graph* graph, const std::vector<Node*>& keep) {
 void CleanUpBody(FunctionBody* body) {
   Graph* graph = body->graph.get();
   for (int round = 0; round < kMaxRounds; ++round) {
-    int removed = RemoveListArrayConverters(graph);
+    int removed = RemoveListArrayConverters(graph, body->control_rets);
     removed += RemoveDeadNodes(graph, body->control_rets);
     removed += RemoveIdentityNodes(graph, body->control_rets);
     if (removed == 0) break;

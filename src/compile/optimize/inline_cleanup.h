@@ -9,8 +9,9 @@ namespace millrace {
 
 // What instantiation leaves in a graph that is of no use. Each returns how many nodes went.
 
-// _ListToArray and _ArrayToList only rename their inputs: consumers take those.
-int RemoveListArrayConverters(Graph* graph);
+// _ListToArray and _ArrayToList only rename their inputs: consumers take those; Identity nodes do, where the
+// converter waits for something or is waited for. Those in `keep` stay.
+int RemoveListArrayConverters(Graph* graph, const std::vector<Node*>& keep);
 // Nodes that are neither stateful, nor parameters, nor needed by what is, by a result or by one of `keep`.
 int RemoveDeadNodes(Graph* graph, const std::vector<Node*>& keep);
 // Identity nodes with one input: consumers take that. Those stay that were put on a device, read a reference,

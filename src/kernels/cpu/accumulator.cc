@@ -3,6 +3,8 @@
 #include "kernels/cpu/accumulator.h"
 
 #include <cstring>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/cpu/access_kernel.h"
 #include "kernels/cpu/kernel_util.h"
@@ -293,7 +295,9 @@ class NumAccumulatedKernel final : public OpKernel {
 
 template <typename K>
 void RegisterNumbers(KernelRegistry& registry, const std::string& op, bool sparse) {
-  registry.Register(KernelDef(op).Types("dtype", NumberTypes()),
+  KernelDef def(op);
+  def.Types("dtype", NumberTypes()).Async(std::is_base_of_v<AsyncOpKernel, K>);
+  registry.Register(std::move(def),
                     [sparse](KernelConstruction& c) { return std::make_unique<K>(c, sparse); });
 }
 

@@ -69,7 +69,7 @@ bool NamesFunctionThatWaits(const KernelConstruction& c);
 // Registers a kernel under `op`, made with Async where a function that it names may wait, else with Sync.
 template <typename Sync, typename Async>
 void RegisterCalling(KernelRegistry& registry, const char* op) {
-  registry.Register(KernelDef(op), [](KernelConstruction& c) -> std::unique_ptr<OpKernel> {
+  registry.Register(KernelDef(op).Async(), [](KernelConstruction& c) -> std::unique_ptr<OpKernel> {
     if (NamesFunctionThatWaits(c)) return std::make_unique<Async>(c);
     return std::make_unique<Sync>(c);
   });

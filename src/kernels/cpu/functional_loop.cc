@@ -16,12 +16,21 @@ namespace {
 // called `done`.
 class CallChain {
  public:
+  // `done` null: nothing that is called has to wait, and Run runs it all.
   CallChain(FunctionCaller& caller, KernelContext& context, AsyncOpKernel::Done done)
       : caller_(caller), context_(context), done_(std::move(done)) {}
   virtual ~CallChain() = default;
   CallChain(const CallChain&) = delete;
   CallChain& operator=(const CallChain&) = delete;
 
+  Status Run() {
+    while (true) {
+      const Next next = Prepare(std::move(ended_));
+      if (next.function == nullptr) return std::move(result_);
+      if (context_.cancellation().IsCancelled()) return errors::Cancelled("Step was cancelled");
+      ended_ = caller_.Call(*next.function, context_.step(), next.args, next.rets);
+    }
+  }
   // Runs what can be run now; the rest follows on the threads that end the calls.
   void Go() {
     while (true) {
@@ -223,14 +232,22 @@ class ForChain final : public CallChain {
   std::vector<const Tensor*> args_;
 };
 
+// With the function that gives the gradient of the body.
+struct WhileGradLogic : LoopFunctions {
+  explicit WhileGradLogic(KernelConstruction& c)
+      : LoopFunctions(c, "cond", c.Attr<NameAttrList>("body")),
+        gradient(c, {"SymbolicGradient", std::make_shared<const AttrMap>(AttrMap{
+                                             {"f", c.Attr<NameAttrList>("body")}, {"Tout", types}})}) {}
+  const BoundFunction gradient;
+};
+
 // Runs a loop, keeping what its variables were, and then the gradient of the body for each iteration, the
 // last one first.
 class WhileGradChain final : public WhileChain {
  public:
-  WhileGradChain(const LoopFunctions& f, const BoundFunction& gradient, KernelContext& context,
-                 AsyncOpKernel::Done done)
+  WhileGradChain(const WhileGradLogic& f, KernelContext& context, AsyncOpKernel::Done done)
       : WhileChain(f, context, std::move(done), &history_),
-        gradient_(gradient),
+        gradient_(f.gradient),
         grads_(Inputs(context, static_cast<int>(f.types.size()), f.types.size())),
         next_grads_(f.types.size()) {}
 
@@ -263,62 +280,47 @@ class WhileGradChain final : public WhileChain {
   std::vector<const Tensor*> back_args_;
 };
 
-struct WhileGradLogic : LoopFunctions {
-  explicit WhileGradLogic(KernelConstruction& c)
-      : LoopFunctions(c, "cond", c.Attr<NameAttrList>("body")),
-        gradient(c, {"SymbolicGradient", std::make_shared<const AttrMap>(AttrMap{
-                                             {"f", c.Attr<NameAttrList>("body")}, {"Tout", types}})}) {}
-  void Start(KernelContext& context, AsyncOpKernel::Done done) const {
-    (new WhileGradChain(*this, gradient, context, std::move(done)))->Go();
-  }
-  const BoundFunction gradient;
-};
-
 struct WhileLogic : LoopFunctions {
   explicit WhileLogic(KernelConstruction& c) : LoopFunctions(c, "cond", c.Attr<NameAttrList>("body")) {}
-  void Start(KernelContext& context, AsyncOpKernel::Done done) const {
-    (new WhileChain(*this, context, std::move(done)))->Go();
-  }
 };
 
 struct ForLogic : LoopFunctions {
   explicit ForLogic(KernelConstruction& c) : LoopFunctions(c, "", c.Attr<NameAttrList>("body")) {}
-  void Start(KernelContext& context, AsyncOpKernel::Done done) const {
-    (new ForChain(*this, context, std::move(done)))->Go();
-  }
 };
 
-template <typename Logic>
+template <typename Logic, typename Chain>
 class SyncLoopKernel final : public OpKernel {
  public:
   explicit SyncLoopKernel(KernelConstruction& c) : OpKernel(c), logic_(c) {}
-  Status Compute(KernelContext& context) override {
-    Status result;
-    logic_.Start(context, [&result](Status status) { result = std::move(status); });
-    return result;
+  Status Compute(KernelContext& context) override { return Chain(logic_, context, nullptr).Run(); }
+
+ private:
+  const Logic logic_;
+};
+
+template <typename Logic, typename Chain>
+class AsyncLoopKernel final : public AsyncOpKernel {
+ public:
+  explicit AsyncLoopKernel(KernelConstruction& c) : AsyncOpKernel(c), logic_(c) {}
+  void ComputeAsync(KernelContext& context, Done done) override {
+    (new Chain(logic_, context, std::move(done)))->Go();
   }
 
  private:
   const Logic logic_;
 };
 
-template <typename Logic>
-class AsyncLoopKernel final : public AsyncOpKernel {
- public:
-  explicit AsyncLoopKernel(KernelConstruction& c) : AsyncOpKernel(c), logic_(c) {}
-  void ComputeAsync(KernelContext& context, Done done) override { logic_.Start(context, std::move(done)); }
-
- private:
-  const Logic logic_;
-};
+template <typename Logic, typename Chain>
+void RegisterLoop(KernelRegistry& registry, const char* op) {
+  RegisterCalling<SyncLoopKernel<Logic, Chain>, AsyncLoopKernel<Logic, Chain>>(registry, op);
+}
 
 }  // namespace
 
 void RegisterFunctionLoopKernels(KernelRegistry& registry) {
-  for (const char* op : {"While", "StatelessWhile"})
-    RegisterCalling<SyncLoopKernel<WhileLogic>, AsyncLoopKernel<WhileLogic>>(registry, op);
-  RegisterCalling<SyncLoopKernel<ForLogic>, AsyncLoopKernel<ForLogic>>(registry, "For");
-  RegisterCalling<SyncLoopKernel<WhileGradLogic>, AsyncLoopKernel<WhileGradLogic>>(registry, "_WhileGrad");
+  for (const char* op : {"While", "StatelessWhile"}) RegisterLoop<WhileLogic, WhileChain>(registry, op);
+  RegisterLoop<ForLogic, ForChain>(registry, "For");
+  RegisterLoop<WhileGradLogic, WhileGradChain>(registry, "_WhileGrad");
 }
 
 }  // namespace millrace

@@ -286,7 +286,7 @@ void RegisterMap(KernelRegistry& registry) {
   for (const auto& [name, action] :
        {std::pair("Stage", kMapStage), std::pair("Unstage", kMapUnstage),
         std::pair("UnstageNoKey", kMapUnstageNoKey), std::pair("Peek", kMapPeek)}) {
-    registry.Register(KernelDef(prefix + name), [action = action](KernelConstruction& c) {
+    registry.Register(KernelDef(prefix + name).Async(), [action = action](KernelConstruction& c) {
       return std::make_unique<MapAccessKernel<ordered>>(c, action);
     });
   }

@@ -202,7 +202,7 @@ class QueueIsClosedKernel final : public OpKernel {
 template <typename K>
 void RegisterAccess(KernelRegistry& registry, const std::string& op, Action action) {
   for (const char* version : {"", "V2"}) {
-    registry.Register(KernelDef(op + version),
+    registry.Register(KernelDef(op + version).Async(),
                       [action](KernelConstruction& c) { return std::make_unique<K>(c, action); });
   }
 }

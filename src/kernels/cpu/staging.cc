@@ -189,7 +189,7 @@ class StageStateKernel final : public OpKernel {
 void RegisterStagingKernels(KernelRegistry& registry) {
   registry.Register<StageKernel>(KernelDef("Stage"));
   for (const auto& [name, action] : {std::pair("Unstage", kUnstage), std::pair("StagePeek", kPeek)}) {
-    registry.Register(KernelDef(name), [action = action](KernelConstruction& c) {
+    registry.Register(KernelDef(name).Async(), [action = action](KernelConstruction& c) {
       return std::make_unique<UnstageKernel>(c, action);
     });
   }
