@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/text_format.h>
 
 #include "base/mutex.h"
@@ -93,6 +94,19 @@ StatusOr<std::string> WithoutMultiline(std::string_view text) {
   if (!end.empty()) return errors::InvalidArgument("The text that ends with ", end, " has no end");
   return out;
 }
+
+// Keeps what the text format complains of, which otherwise goes to standard error.
+class Complaints : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (text_.empty()) text_ = StrCat(line + 1, ":", column + 1, ": ", message);
+  }
+  void AddWarning(int /*line*/, int /*column*/, const std::string& /*message*/) override {}
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;  // the first one
+};
 
 template <typename List>
 auto* FindNamed(List* list, const std::string& name) {
@@ -215,8 +229,11 @@ void TF_ApiDefMapPut(TF_ApiDefMap* api_def_map, const char* text, size_t text_le
     }
     MR_ASSIGN_OR_RETURN(const std::string plain, WithoutMultiline({text, text_len}));
     tensorflow::ApiDefs defs;
-    if (!google::protobuf::TextFormat::ParseFromString(plain, &defs)) {
-      return errors::InvalidArgument("Failed to parse ApiDefs text");
+    Complaints complaints;
+    google::protobuf::TextFormat::Parser parser;
+    parser.RecordErrorsTo(&complaints);
+    if (!parser.ParseFromString(plain, &defs)) {
+      return errors::InvalidArgument("Failed to parse ApiDefs: ", complaints.text());
     }
     for (const ApiDef& def : defs.op()) {
       const auto base = api_def_map->defs.find(def.graph_op_name());

@@ -27,7 +27,8 @@
   X(test_libraries)           \
   X(test_servers)             \
   X(test_log)                 \
-  X(test_saved_models)
+  X(test_saved_models) \
+  X(test_random_calls)
 
 #define DECLARE(name) void name(void);
 TESTS(DECLARE)

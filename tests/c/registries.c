@@ -63,7 +63,7 @@ void test_api_defs(void) {
   put(map, "op { graph_op_name: \"MatMul\" arg_order: \"a\" }", status);
   CHECK_INT(TF_GetCode(status), TF_FAILED_PRECONDITION);
   put(map, "op { nothing: 1 }", status);
-  CHECK_INT(TF_GetCode(status), TF_INVALID_ARGUMENT);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Failed to parse ApiDefs: 1:13: ");
   put(map, "op {\n summary: <<END\nwithout an end", status);
   CHECK_INT(TF_GetCode(status), TF_INVALID_ARGUMENT);
   put(map, "op { graph_op_name: \"NoSuchOp\" summary: \"ignored\" }", status);
