@@ -228,7 +228,8 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
       "SymbolicGradient", "While",
       "_WhileGrad",  // tests/session/function_test, function_gradient_test
       "_ArrayToList",
-      "_ListToArray",  // kernels_test
+      "_ListToArray",       // kernels_test
+      "_FusedElementwise",  // fused_elementwise_test
   };
   // State that ops of a step or of several share: tests/session.
   const auto shares_state = [](const std::string& op) {
