@@ -142,6 +142,8 @@ class LayoutConverter {
     if (!image && node->op_name() == "Conv2D") {
       const PartialShape filter = rewriter_.ShapeOf(InputOf(*node, 1));
       if (filter.rank() != 4 || filter.dim(3) < kMinChannels) return;
+      // What isn't an image is for the convolution to complain about.
+      if (rewriter_.ShapeOf(x).rank() != 4) return;
       image = MakeTwin(*node, x);
     }
     if (!image) return;

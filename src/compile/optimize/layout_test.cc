@@ -192,6 +192,17 @@ TEST_F(LayoutTest, FewChannelsAndOtherLayoutsStay) {
   EXPECT_THAT(Text(), Not(HasSubstr("Transpose")));
 }
 
+TEST_F(LayoutTest, WhatMayNotBeAnImageStays) {
+  Add("any", "Placeholder", {}, {{"dtype", kFloat}});
+  Conv("c1", {"any", "w"});
+  Filter("w2", 32, 32);
+  Conv("c2", {"c1", "w2"});
+  Fetch("c2");
+  EXPECT_EQ(Run(), 1);
+  EXPECT_THAT(Text(), HasSubstr("c1 = Conv2D(any, w)"));
+  EXPECT_THAT(Text(), HasSubstr("c2/nhwc_input = Transpose(c1, "));
+}
+
 TEST_F(LayoutTest, NodesThatMustRunAndControlEdgesAreKept) {
   Conv("c", {"x", "w", "^b"});
   Add("relu", "Relu", {"c"});
