@@ -25,9 +25,10 @@
   X(test_files)               \
   X(test_threads)             \
   X(test_libraries)           \
+  X(test_libraries_in_cpp)    \
   X(test_servers)             \
   X(test_log)                 \
-  X(test_saved_models) \
+  X(test_saved_models)        \
   X(test_random_calls)
 
 #define DECLARE(name) void name(void);

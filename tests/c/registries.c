@@ -113,6 +113,47 @@ void test_libraries(void) {
   TF_DeleteStatus(status);
 }
 
+static TF_Operation* scale(TF_Graph* graph, const char* name, TF_Output x, int64_t by, TF_Status* status) {
+  TF_OperationDescription* desc = TF_NewOperation(graph, "UserScale", name);
+  TF_AddInput(desc, x);
+  TF_SetAttrInt(desc, "by", by);
+  return TF_FinishOperation(desc, status);
+}
+
+static void check_refused(TF_Graph* graph, TF_Output x, TF_Output fetch, TF_Code code, const char* text) {
+  TF_Status* status = TF_NewStatus();
+  TF_Session* session = TF_NewSession(graph, NULL, status);
+  TF_Tensor* value = int32_scalar(1);
+  TF_Tensor* result = NULL;
+  TF_SessionRun(session, NULL, &x, &value, 1, &fetch, &result, 1, NULL, 0, NULL, status);
+  CHECK_ERROR(status, code, text);
+  TF_DeleteTensor(value);
+  TF_DeleteSession(session, status);
+  TF_DeleteStatus(status);
+}
+
+void test_libraries_in_cpp(void) {
+  TF_Status* status = TF_NewStatus();
+  TF_Library* library = TF_LoadLibrary(USER_OP_CPP_LIBRARY, status);
+  CHECK_OK(status);
+  TF_Buffer list = TF_GetOpList(library);
+  CHECK(has(&list, "UserScale"));
+  TF_DeleteLibraryHandle(library);
+  TF_Graph* graph = TF_NewGraph();
+  TF_Output x = out(placeholder(graph, "x", TF_INT32, status), 0);
+  const int64_t dims[] = {3};
+  TF_GraphSetTensorShape(graph, x, dims, 0, status);
+  TF_Operation* y = scale(graph, "y", x, 7, status);
+  CHECK_OK(status);
+  CHECK_INT(TF_GraphGetTensorNumDims(graph, out(y, 0), status), 0);
+  CHECK_INT(run_graph(graph, x, 6, out(y, 0), status), 42);
+  check_refused(graph, x, out(scale(graph, "zero", x, 0, status), 0), TF_INVALID_ARGUMENT,
+                "by must not be 0");
+  check_refused(graph, x, out(scale(graph, "bad", x, 13, status), 0), TF_INTERNAL, "thirteen is not for us");
+  TF_DeleteGraph(graph);
+  TF_DeleteStatus(status);
+}
+
 void test_servers(void) {
   TF_Status* status = TF_NewStatus();
   CHECK(TF_NewServer("\xff\xff", 2, status) == NULL);
