@@ -29,6 +29,15 @@ OpBuilder Recv(const char* name) {
       .Traits({.is_recv = true});
 }
 
+// A value that is fed is checked against the shape that its placeholder declares.
+Status ArgShape(InferenceContext& c) {
+  const auto shape = c.attrs().Get<PartialShape>("_shape");
+  if (!shape.ok()) return shape_fns::Unknown(c);
+  MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.MakeShapeFromPartial(*shape));
+  c.set_output(0, out);
+  return Status::Ok();
+}
+
 std::vector<OpBuilder> InternalOps() {
   return {
       OpBuilder("_Arg")
@@ -36,7 +45,7 @@ std::vector<OpBuilder> InternalOps() {
           .Stateful()
           .Attr(kAnyType)
           .Attr("index: int >= 0")
-          .Shape(shape_fns::Unknown)
+          .Shape(ArgShape)
           .Traits({.cheap = true, .generator = true, .never_fold = true}),
       OpBuilder("_Retval")
           .Input("input: T")

@@ -202,6 +202,8 @@ StatusOr<Node*> Pruner::FeedNode(int feed) {
   if (options_.convention == FeedConvention::kCallFrame) {
     attrs.Set("T", result_.feeds[i].dtype);
     attrs.Set("index", feed);
+    // Whoever feeds a value checks that it has this shape.
+    if (!result_.feeds[i].shape.unknown_rank()) attrs.Set("_shape", result_.feeds[i].shape);
     const std::string name = StrCat("_arg_", node->name(), "_", output, "_", feed);
     MR_ASSIGN_OR_RETURN(feed_nodes_[i], AddBorderNode(name, "_Arg", std::move(attrs)));
   } else {
