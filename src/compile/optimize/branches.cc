@@ -174,7 +174,9 @@ class BranchResolver {
     for (Node* merge : dead.Merges()) {
       if (!HasIdentity(*merge)) return;
     }
-    Node* const pred = InputOf(*node, 1).node;
+    Node* pred = InputOf(*node, 1).node;
+    // The loop's condition would be in the way of telling what its constant waits for.
+    if (FlowOf(*pred) == Flow::kCond && !HasControlInputs(*pred)) pred = InputOf(*pred, 0).node;
     Node* taken = StandIn(node, InputOf(*node, 0));
     if (taken == nullptr) return;
     if (!IsFreeConst(*pred)) graph_->AddControlEdge(pred, taken);

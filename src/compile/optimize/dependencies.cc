@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "graph/frames.h"
+
 namespace millrace {
 namespace {
 
@@ -14,6 +16,12 @@ constexpr int64_t kTotalFactor = 4;
 
 bool IsNoOp(const Node& node) {
   return node.num_inputs() == 0 && node.num_outputs() == 0 && !node.traits().is_control_flow && IsPure(node);
+}
+
+// Whether a node is dead when anything that it waits for is: not so a Merge or a ControlTrigger.
+bool DiesWithInputs(const Node& node) {
+  const Flow flow = FlowOf(node);
+  return flow != Flow::kMerge && flow != Flow::kTrigger;
 }
 
 class DependencyOptimizer {
@@ -122,7 +130,7 @@ void DependencyOptimizer::RemoveNoOp(Node* node) {
   for (const Edge* edge : node->out_edges()) {
     if (!edge->dst->IsOp()) continue;
     after.push_back(edge->dst);
-    movable &= !edge->dst->traits().is_control_flow && edge->dst->assigned_device_index() == device;
+    movable &= DiesWithInputs(*edge->dst) && edge->dst->assigned_device_index() == device;
   }
   for (const Node* src : before) movable &= src->assigned_device_index() == device;
   if (!movable || before.size() * after.size() > before.size() + after.size()) return;
@@ -173,7 +181,7 @@ Status DependencyOptimizer::DropImpliedEdges() {
   edges_left_ = kTotalFactor * graph_->num_edge_ids() + 1024;
   std::vector<Edge*> edges;
   for (Node* node : order) {
-    if (!node->IsOp() || node->traits().is_control_flow || node->in_edges().size() < 2) continue;
+    if (!node->IsOp() || !DiesWithInputs(*node) || node->in_edges().size() < 2) continue;
     edges.clear();
     for (Edge* edge : node->control_in_edges()) {
       if (edge->src->IsOp()) edges.push_back(edge);
