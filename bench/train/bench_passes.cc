@@ -178,13 +178,12 @@ class Step {
   double best_ms_ = 1e9;
 };
 
-int NodesLeft(const Model& model, const std::set<std::string>& disabled) {
+std::vector<PassStats> PassesOf(const Model& model, const std::set<std::string>& disabled) {
   RunSignature signature;
   for (const Output& o : model.feeds) signature.feeds.push_back(Scope::NameOf(o));
   for (const Output& o : model.fetches) signature.fetches.push_back(Scope::NameOf(o));
   for (const Operation& o : model.targets) signature.targets.push_back(Scope::NameOf(o));
-  const Compiler compiler(disabled);
-  return compiler.Passes(model.scope.graph(), signature).back().nodes_after;
+  return Compiler(disabled).Passes(model.scope.graph(), signature);
 }
 
 // Sessions with the same limit share the allocator, and so does a device that is made with it.
@@ -217,10 +216,12 @@ void Steps() {
     std::printf("%s: %d nodes in the graph\n", name, model.scope.graph().num_nodes());
     for (size_t i = 0; i < steps.size(); ++i) {
       const std::string off = configurations[i].empty() ? "nothing" : *configurations[i].begin();
-      std::printf("  off: %-16s %5d nodes  %8.3f ms\n", off.c_str(), NodesLeft(model, configurations[i]),
-                  steps[i]->best_ms());
+      std::printf("  off: %-16s %5d nodes  %8.3f ms\n", off.c_str(),
+                  PassesOf(model, configurations[i]).back().nodes_after, steps[i]->best_ms());
     }
     steps.clear();
+    for (const PassStats& pass : PassesOf(model, {}))
+      if (!pass.note.empty()) std::printf("  %s: %s\n", pass.pass.c_str(), pass.note.c_str());
     std::printf("  peak with `memory` %.2f MB, without %.2f MB, without any pass %.2f MB\n",
                 PeakMb(model, {}), PeakMb(model, {"memory"}), PeakMb(model, {"all"}));
   }

@@ -3,6 +3,7 @@
 #include "compile/optimize/schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <limits>
 #include <queue>
@@ -14,7 +15,12 @@ namespace {
 
 // Larger graphs are run in the order in which they were built: compiling them is to stay linear.
 constexpr int kMaxNodes = 100'000;
-constexpr int64_t kUnknownDim = 32;
+// What unknown sizes, batches mostly, are taken for: an order that is better for one may be worse for
+// another.
+constexpr std::array<int64_t, 3> kUnknownDims = {32, 1, 1024};
+// An order is only changed if that saves so much for one of them: what kernels take for themselves isn't
+// known.
+constexpr int64_t kLeastPercent = 5;
 constexpr int64_t kMaxBytes = int64_t{1} << 50;
 
 // Sizes of tensors, and who shares whose memory.
@@ -215,6 +221,19 @@ class GreedyOrder {
   std::vector<Node*> result_;
 };
 
+// The most that an order saves by one of the models; 0 if by another it needs more, or if it isn't worth it.
+int64_t Saved(const std::vector<Node*>& order, const std::vector<Node*>& better,
+              const std::vector<Model>& models) {
+  int64_t most = 0;
+  for (const Model& model : models) {
+    const int64_t before = Peak(order, model);
+    const int64_t saved = before - Peak(better, model);
+    if (saved < 0) return 0;
+    if (saved > before / 100 * kLeastPercent) most = std::max(most, saved);
+  }
+  return most;
+}
+
 }  // namespace
 
 int64_t PeakBytes(const std::vector<Node*>& order, const ShapeRefiner& shapes, int64_t unknown_dim) {
@@ -230,15 +249,17 @@ StatusOr<int> ScheduleForMemory(std::unique_ptr<Graph>* graph) {
     if (node->traits().is_control_flow) return 0;
     shapes.AddNode(*node).IgnoreError("what isn't known doesn't count");
   }
-  const Model model(order, shapes, kUnknownDim);
-  const int64_t before = Peak(order, model);
-  if (before == 0) return 0;
-  const std::vector<Node*> better = GreedyOrder(order, model, (*graph)->num_node_ids()).Make();
-  if (better.size() != order.size()) return 0;
-  const int64_t saved = before - Peak(better, model);
-  if (saved <= before / 100) return 0;
-  *graph = (*graph)->CloneInOrder(better);
-  return static_cast<int>(std::clamp<int64_t>(saved / 1024, 1, std::numeric_limits<int>::max()));
+  std::vector<Model> models;
+  for (const int64_t dim : kUnknownDims) models.emplace_back(order, shapes, dim);
+  for (const Model& model : models) {
+    const std::vector<Node*> better = GreedyOrder(order, model, (*graph)->num_node_ids()).Make();
+    if (better.size() != order.size()) return 0;
+    const int64_t saved = Saved(order, better, models);
+    if (saved == 0) continue;
+    *graph = (*graph)->CloneInOrder(better);
+    return static_cast<int>(std::clamp<int64_t>(saved / 1024, 1, std::numeric_limits<int>::max()));
+  }
+  return 0;
 }
 
 }  // namespace millrace

@@ -20,9 +20,10 @@ namespace millrace {
 int64_t PeakBytes(const std::vector<Node*>& order, const ShapeRefiner& shapes, int64_t unknown_dim);
 
 // Numbers the nodes anew when an order is found in which they need less memory at the same time: one walker
-// that runs them all follows the numbers (see TopologicalOrderById). Graphs with loops, graphs of more than a
-// bounded size and graphs that would gain less than a hundredth are left alone. Returns by how many KiB the
-// peak fell (as far as shapes are known), at least 1 when the graph was changed. O(n log n).
+// that runs them all follows the numbers (see TopologicalOrderById). Sizes that are not known are taken to be
+// small, middling and large in turn: for none of these may the peak rise, and for one it must fall by a
+// twentieth. Graphs with loops and graphs of more than a bounded size are left alone. Returns by how many KiB
+// the peak fell (as far as shapes are known), at least 1 when the graph was changed. O(n log n).
 StatusOr<int> ScheduleForMemory(std::unique_ptr<Graph>* graph);
 
 }  // namespace millrace
