@@ -96,6 +96,22 @@ MR_CLONES void LoopAdd(const float* a, const float* b, float* y, int64_t n) {
   for (int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
 }
 
+MR_CLONES void LoopChain4(const float* x, float* y, int64_t n, float a, float b, float c) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float sum = x[i] * a + b;
+    y[i] = (sum < 0 ? 0 : sum) * c;
+  }
+}
+
+MR_CLONES void LoopChain8(const float* x, float* y, int64_t n, float a, float b, float c) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float sum = x[i] * a + b;
+    const float difference = (sum < 0 ? 0 : sum) * c - x[i];
+    const float larger = difference < b ? b : difference;
+    y[i] = -(larger * larger);
+  }
+}
+
 MR_CLONES float LoopSum(const float* x, int64_t n) {
   float sum = 0;
   for (int64_t i = 0; i < n; ++i) sum += x[i];

@@ -24,6 +24,10 @@ void LoopConvBackpropFilter(const cpu::ConvParams& params, const float* image, c
 void LoopExp(const float* x, float* y, int64_t n);
 void LoopTanh(const float* x, float* y, int64_t n);
 void LoopAdd(const float* a, const float* b, float* y, int64_t n);
+// max(x * a + b, 0) * c.
+void LoopChain4(const float* x, float* y, int64_t n, float a, float b, float c);
+// -max(chain4 - x, b)^2.
+void LoopChain8(const float* x, float* y, int64_t n, float a, float b, float c);
 float LoopSum(const float* x, int64_t n);
 void LoopSoftmax(const float* x, float* y, int64_t rows, int64_t columns);
 void LoopTranspose(const float* x, float* y, int64_t rows, int64_t columns);

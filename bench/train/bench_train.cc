@@ -5,6 +5,7 @@
 // argument is the number of threads.
 //
 //   mnist_step/{softmax,mlp,conv}            this engine: examples/mnist's softmax, mlp_relu and conv
+//   mnist_step/{mlp_dropout,conv_dropout}    the models with dropout, without a rival
 //   mnist_step_libtorch/{softmax,mlp,conv}   the same step in libtorch's C++ API, where libtorch-dev is
 //   installed; conv
 //                                            with channels last
@@ -64,6 +65,10 @@ void MillraceStep(benchmark::State& state, const std::string& name) {
     names.push_back(model.learning_rate);
     feeds.push_back(Tensor::Scalar(0.001f));
   }
+  if (model.keep_probability.node != nullptr) {
+    names.push_back(model.keep_probability);
+    feeds.push_back(Tensor::Scalar(0.75f));
+  }
   const auto callable = session.MakeCallable(names, {}, {model.train_step});
   CheckOk(callable.status());
   for (int i = 0; i < 10; ++i) CheckOk(session.RunCallable(*callable, feeds, nullptr));
@@ -104,6 +109,8 @@ void RegisterAll() {
   Register("softmax", "softmax");
   Register("mlp", "mlp_relu");
   Register("conv", "conv");
+  Register("mlp_dropout", "mlp_dropout");
+  Register("conv_dropout", "conv_dropout");
 #ifdef MR_HAVE_LIBTORCH
   RegisterRival("softmax", bench::TorchModel::kSoftmax, false);
   RegisterRival("mlp", bench::TorchModel::kMlp, false);

@@ -106,6 +106,15 @@ TEST_P(RandomGraphTest, SoAreThoseOfConditionsLoopsAndFunctions) {
   }
 }
 
+TEST_P(RandomGraphTest, OnePassOverMemoryGivesTheSameBits) {
+  for (uint32_t i = 0; i < kBatch && !HasFailure(); ++i) {
+    const uint32_t seed = GetParam() * kBatch + i;
+    SCOPED_TRACE(seed);
+    const RandomGraph random = MakeRandomGraph(seed, {.nodes = 60, .flow = i % 2 == 1});
+    ExpectSame(random, RunWithout(random, {"elementwise"}), RunWithout(random, {}), 0);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphTest, testing::Range(0u, kGraphs / kBatch));
 
 TEST(RandomGraphTest, TheSameSeedGivesTheSameGraph) {

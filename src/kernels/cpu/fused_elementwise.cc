@@ -4,8 +4,10 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <memory>
 #include <utility>
 
+#include "base/mutex.h"
 #include "kernels/cpu/elementwise_broadcast.h"
 #include "kernels/cpu/elementwise_code.h"
 #include "kernels/cpu/kernel_util.h"
@@ -60,10 +62,10 @@ class FusedElementwiseKernel final : public OpKernel {
       if (input.shape() == *shape) {
         arrays |= Bit(i);
       } else if (input.num_elements() != 1 || input.rank() > shape->rank()) {
-        return BroadcastElementwise(code_, context).Run();
+        return ComputeBroadcast(context);
       }
     }
-    if (!code_.IsFlat(arrays)) return BroadcastElementwise(code_, context).Run();
+    if (!code_.IsFlat(arrays)) return ComputeBroadcast(context);
     return ComputeFlat(context, TensorShape(*shape), arrays, &at);
   }
 
@@ -78,6 +80,23 @@ class FusedElementwiseKernel final : public OpKernel {
     int value;
     int64_t bytes;  // an element; or where in the scratch
   };
+
+  // Steps mostly see the shapes of the step before: the last layout is kept.
+  Status ComputeBroadcast(KernelContext& context) {
+    std::shared_ptr<const ElementwiseLayout> layout;
+    {
+      MutexLock lock(mu_);
+      layout = layout_;
+    }
+    if (layout == nullptr || !layout->Fits(context)) {
+      MR_ASSIGN_OR_RETURN(layout, ElementwiseLayout::Make(code_, context));
+      std::shared_ptr<const ElementwiseLayout> kept =
+          layout;  // and then the one before, dropped without the lock
+      MutexLock lock(mu_);
+      layout_.swap(kept);
+    }
+    return BroadcastElementwise(code_, *layout, context).Run();
+  }
 
   Status ComputeFlat(KernelContext& context, const TensorShape& shape, uint64_t arrays,
                      ElementwiseCode::Addresses* at) const {
@@ -132,6 +151,8 @@ class FusedElementwiseKernel final : public OpKernel {
   std::vector<Place> in_scratch_, in_memory_;
   uint64_t results_ = 0;  // values that are results of steps
   uint64_t steps_ = 0;    // all of them
+  Mutex mu_;
+  std::shared_ptr<const ElementwiseLayout> layout_ MR_GUARDED_BY(mu_);
 };
 
 }  // namespace
