@@ -162,9 +162,8 @@ Status CheckDeprecation(const OpDef& op, const GraphVersions& versions) {
                                op.deprecated_explanation, ".");
 }
 
-StatusOr<std::shared_ptr<const NodeProps>> MakeProps(TF_OperationDescription* desc)
-    MR_REQUIRES(desc->graph->mu) {
-  TF_Graph& graph = *desc->graph;
+StatusOr<std::shared_ptr<const NodeProps>> MakeProps(TF_Graph& graph, TF_OperationDescription* desc)
+    MR_REQUIRES(graph.mu) {
   AttrMap attrs = AttrMap::FromEntries(std::move(desc->attrs));
   desc->attrs.clear();
   if (graph.last_props != nullptr && graph.last_props->op == desc->op && graph.last_attrs == attrs) {
@@ -196,8 +195,7 @@ Status CheckInputTypes(const TF_OperationDescription& desc, const NodeProps& pro
   return Status();
 }
 
-StatusOr<Node*> Finish(TF_OperationDescription* desc) MR_REQUIRES(desc->graph->mu) {
-  TF_Graph& graph = *desc->graph;
+StatusOr<Node*> Finish(TF_Graph& graph, TF_OperationDescription* desc) MR_REQUIRES(graph.mu) {
   if (graph.graph.FindNode(desc->name) != nullptr) {
     return errors::InvalidArgument("Duplicate node name in graph: '", desc->name, "'");
   }
@@ -212,7 +210,7 @@ StatusOr<Node*> Finish(TF_OperationDescription* desc) MR_REQUIRES(desc->graph->m
   if (!IsValidNodeName(desc->name, /*internal=*/true)) {
     return errors::InvalidArgument("Node '", desc->name, "': Node name contains invalid characters");
   }
-  MR_ASSIGN_OR_RETURN(std::shared_ptr<const NodeProps> props, MakeProps(desc));
+  MR_ASSIGN_OR_RETURN(std::shared_ptr<const NodeProps> props, MakeProps(graph, desc));
   MR_RETURN_IF_ERROR(CheckInputTypes(*desc, *props));
   MR_RETURN_IF_ERROR(CheckDeprecation(desc->op->def, graph.graph.versions()));
   const int id = graph.graph.num_node_ids();
@@ -521,11 +519,12 @@ TF_Operation* TF_FinishOperation(TF_OperationDescription* desc, TF_Status* statu
   Node* result = nullptr;
   TF_Graph* const graph = desc->graph;
   std::unique_ptr<TF_OperationDescription> owned(desc);
-  millrace::MutexLock lock(graph->mu);
   Enter(status, [&]() -> Status {
-    MR_ASSIGN_OR_RETURN(result, Finish(desc));
-    return Status();
+    millrace::MutexLock lock(graph->mu);
+    const auto made = Finish(*graph, desc);
+    if (graph->spare == nullptr) graph->spare = std::move(owned);  // for the next one
+    if (made.ok()) result = *made;
+    return made.status();
   });
-  if (graph->spare == nullptr) graph->spare = std::move(owned);
   return OperationOf(result);
 }
