@@ -47,6 +47,22 @@ void RunAll(const std::string& target, void (*run)(std::string_view), Mutate mut
   }
 }
 
+// Bytes changed, taken out, or put in twice.
+std::string MutateBytes(std::string_view bytes, std::mt19937& rng) {
+  std::string mutant(bytes);
+  if (mutant.empty()) return mutant;
+  const size_t at = rng() % mutant.size(), n = rng() % 8;
+  if (rng() % 3 == 0) {
+    mutant.erase(at, n);
+  } else if (rng() % 2 == 0) {
+    mutant.insert(at, mutant.substr(at, n));
+  } else {
+    mutant[at] = static_cast<char>(rng());
+  }
+  return mutant;
+}
+
+TEST(FuzzCorpusTest, CheckpointsEndWithAStatus) { RunAll("checkpoint", FuzzCheckpoint, MutateBytes); }
 TEST(FuzzCorpusTest, GraphDefsEndWithAStatus) { RunAll("graph", FuzzGraphDef, MutateGraphDef); }
 TEST(FuzzCorpusTest, TensorProtosEndWithAStatus) { RunAll("tensor", FuzzTensorProto, MutateTensorProto); }
 
