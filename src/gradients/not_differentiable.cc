@@ -203,6 +203,13 @@ constexpr const char* kOps[] = {
     "RandomShuffleQueue",
     "RandomShuffleQueueV2",
     // Files.
+    "MergeV2Checkpoints",
+    "Restore",
+    "RestoreSlice",
+    "RestoreV2",
+    "Save",
+    "SaveSlices",
+    "SaveV2",
     "FixedLengthRecordReader",
     "FixedLengthRecordReaderV2",
     "IdentityReader",

@@ -10,6 +10,7 @@ namespace millrace {
 // Each puts the ops of one family into the registry: signature, shape function and traits. Calling one twice
 // is fine.
 Status RegisterArrayOps(OpRegistry& registry);
+Status RegisterCheckpointOps(OpRegistry& registry);
 Status RegisterControlFlowOps(OpRegistry& registry);
 Status RegisterCoordinationOps(OpRegistry& registry);
 Status RegisterDataFlowOps(OpRegistry& registry);

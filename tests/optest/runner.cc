@@ -233,8 +233,9 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
   };
   // State that ops of a step or of several share: tests/session.
   const auto shares_state = [](const std::string& op) {
-    for (const char* part : {"TensorArray", "Map", "Queue", "Barrier", "Stage", "stage", "Mutex",
-                             "Accumulator", "Table", "Reader", "ReadFile", "WriteFile", "MatchingFiles"}) {
+    for (const char* part :
+         {"TensorArray", "Map", "Queue", "Barrier", "Stage", "stage", "Mutex", "Accumulator", "Table",
+          "Reader", "ReadFile", "WriteFile", "MatchingFiles", "Save", "Restore", "MergeV2Checkpoints"}) {
       if (op.find(part) != std::string::npos) return true;
     }
     return false;

@@ -15,6 +15,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterFunctionalKernels(registry);
   RegisterFusedElementwiseKernels(registry);
   RegisterCastKernels(registry);
+  RegisterCheckpointKernels(registry);
   RegisterConcatKernels(registry);
   RegisterConstantKernels(registry);
   RegisterControlFlowKernels(registry);

@@ -17,6 +17,7 @@ void RegisterCallFrameKernels(KernelRegistry& registry);
 void RegisterFunctionalKernels(KernelRegistry& registry);
 void RegisterFusedElementwiseKernels(KernelRegistry& registry);
 void RegisterCastKernels(KernelRegistry& registry);
+void RegisterCheckpointKernels(KernelRegistry& registry);
 void RegisterConcatKernels(KernelRegistry& registry);
 void RegisterConstantKernels(KernelRegistry& registry);
 void RegisterControlFlowKernels(KernelRegistry& registry);
