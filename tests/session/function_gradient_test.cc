@@ -314,6 +314,23 @@ TEST_P(FunctionGradientTest, VariablesBehindResourcesAreDifferentiated) {
   EXPECT_EQ(Gradient({{"x", D(5)}}, 1), 3);
 }
 
+TEST_P(FunctionGradientTest, ForAndRemoteCallHaveNone) {
+  g_.Function(FunctionBuilder("Keep")
+                  .Arg("i: int32")
+                  .Arg("x: double")
+                  .Ret("y: double")
+                  .Node("same", "Identity", {"x"}, kDouble)
+                  .Return("y", "same:output"));
+  g_.Const("zero", Tensor::Scalar<int32_t>(0));
+  g_.Const("one", Tensor::Scalar<int32_t>(1));
+  g_.Const("where", Tensor::Scalar("/cpu:0"));
+  Node("for", "For", {"zero", "one", "one", "x"}, {{"T", Doubles(1)}, {"body", Fn("Keep")}});
+  Node("remote", "RemoteCall", {"where", "x", "y"},
+       {{"f", Fn("Product", kDouble)}, {"Tin", Doubles(2)}, {"Tout", Doubles(2)}});
+  EXPECT_THAT(AddGradientsOf("for", {"x"}).message(), HasSubstr("No gradient defined for op: For"));
+  EXPECT_THAT(AddGradientsOf("remote", {"x"}).message(), HasSubstr("No gradient defined for op: RemoteCall"));
+}
+
 INSTANTIATE_TEST_SUITE_P(, FunctionGradientTest, ::testing::Bool(),
                          [](const auto& row) { return row.param ? "Inlined" : "Called"; });
 

@@ -362,6 +362,37 @@ TEST_P(FunctionWaitTest, BodiesOverTwoDevices) {
   EXPECT_EQ(Value({{"x", F(1)}}, "for"), 1.f);
 }
 
+// State stays on its device: what uses it runs there, the rest where it says.
+TEST_P(FunctionWaitTest, ResourcesOfBodiesOverTwoDevices) {
+  if (GetParam().cpus < 2) GTEST_SKIP() << "one device";
+  const auto reads = [](const char* name, const char* where) {
+    return FunctionBuilder(name)
+        .Arg("v: resource")
+        .Arg("x: float")
+        .Ret("y: float")
+        .Stateful()
+        .NoInline()
+        .Node("read", "ReadVariableOp", {"v"}, {{"dtype", DataType::kFloat}}, where)
+        .Node("neg", "Neg", {"read:value"}, kFloat, "/cpu:0")
+        .Node("y", "Add", {"neg:y", "x"}, kFloat)
+        .Return("y", "y:z");
+  };
+  g_.Function(reads("Reads", ""));
+  g_.Function(reads("ReadsElsewhere", "/cpu:0"));
+  g_.Placeholder("x");
+  tensorflow::NodeDef* v = g_.Add("v", "VarHandleOp", {});
+  v->set_device("/cpu:1");
+  AttrMapToProto({{"dtype", DataType::kFloat}, {"shape", PartialShape(TensorShape())}}, v->mutable_attr());
+  Node("init", "AssignVariableOp", {"v", "x"}, {{"dtype", DataType::kFloat}});
+  Node("y", "Reads", {"v", "x"});
+  Node("bad", "ReadsElsewhere", {"v", "x"});
+  Make();
+  std::vector<Tensor> none;
+  ASSERT_TRUE(session_->Run({{"x", F(3)}}, {}, {"init"}, &none).ok());
+  EXPECT_EQ(Value({{"x", F(1)}}, "y"), -2.f);
+  EXPECT_THAT(Error({{"x", F(1)}}, "bad"), HasSubstr("Trying to access resource v located in device"));
+}
+
 INSTANTIATE_TEST_SUITE_P(, FunctionWaitTest, FunctionSetups(),
                          [](const auto& row) { return std::string(row.param.name); });
 
