@@ -117,6 +117,11 @@ TEST_P(RandomGraphTest, OnePassOverMemoryGivesTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphTest, testing::Range(0u, kGraphs / kBatch));
 
+TEST(RandomGraphTest, ACallThatWaitsForWhatIsDeadIsDead) {
+  constexpr uint32_t kSeed = 501367;
+  Check(MakeRandomGraph(kSeed, {.nodes = 60, .flow = true}), kSeed);
+}
+
 TEST(RandomGraphTest, TheSameSeedGivesTheSameGraph) {
   const RandomGraphOptions options{.nodes = 40, .flow = true};
   const RandomGraph a = MakeRandomGraph(7, options);

@@ -161,6 +161,7 @@ class CallInliner {
   void CopyInputs(const Node& node) {
     Node* copy = CopyOf(&node);
     bool has_input = false;
+    bool takes_arg = false;
     for (const Edge* edge : node.in_edges()) {
       if (edge == nullptr || !edge->src->IsOp()) continue;
       const bool from_arg = edge->src->op_name() == "_Arg";
@@ -173,10 +174,18 @@ class CallInliner {
         graph_.AddEdge(CopyOf(edge->src), edge->src_output, copy, edge->dst_input);
       }
       has_input = true;
+      takes_arg |= from_arg && MayOutliveCall(*edge->src);
     }
-    const bool must_wait = node.op_def().is_stateful || node.traits().has_side_effects;
-    if (input_control_ != nullptr && (must_wait || (has_control_flow_ && !has_input)))
-      graph_.AddControlEdge(input_control_, copy);
+    const bool must_wait = node.op_def().is_stateful || node.traits().has_side_effects ||
+                           (has_control_flow_ && !has_input) || takes_arg;
+    if (input_control_ != nullptr && must_wait) graph_.AddControlEdge(input_control_, copy);
+  }
+
+  // Whether a parameter may be alive in a call that is dead. What comes straight from a Switch, as all does
+  // in lowered conditions and loops, is taken to be dead with the rest.
+  bool MayOutliveCall(const Node& arg) const {
+    return has_control_flow_ && (!waits_for_.empty() || inputs_.size() > 1) &&
+           !Source(arg).first->traits().is_control_flow;
   }
 
   Tensor Source(const Node& arg) const {
@@ -192,9 +201,13 @@ class CallInliner {
       const Edge* edge = ret->in_edges()[0];
       Tensor source =
           edge->src->op_name() == "_Arg" ? Source(*edge->src) : Tensor(CopyOf(edge->src), edge->src_output);
-      if (const DataType type = source.first->output_type(source.second); IsRefType(type)) {
+      const DataType type = source.first->output_type(source.second);
+      const bool dies =
+          edge->src->op_name() == "_Arg" && MayOutliveCall(*edge->src) && input_control_ != nullptr;
+      if (IsRefType(type) || dies) {
         MR_ASSIGN_OR_RETURN(Node * read, Add("output", "Identity", {{"T", BaseType(type)}}));
         graph_.AddEdge(source.first, source.second, read, 0);
+        if (dies) graph_.AddControlEdge(input_control_, read);
         source = {read, 0};
       }
       results.push_back(source);
