@@ -92,8 +92,9 @@ void FlatWalker::RunFrom(const ReadyItem& item) {
       }
     }
     if (ready.empty() && !surplus.empty()) {
-      ready.push_back(surplus.back().node);
+      const ReadyItem next = surplus.back();
       surplus.pop_back();
+      if (plan_.cost_ns(next.node) < kHandOverNs || !queue_.HandOver(next)) ready.push_back(next.node);
     }
     queue_.Push(surplus);
   }

@@ -142,7 +142,9 @@ void FrameWalker::RunFrom(const ReadyItem& first) {
     }
     if (ready.empty() && !surplus.empty()) {
       const Item next = surplus.Pop();
-      ready.Push(next.iteration, next.node(), next.dead());
+      const ReadyItem handed = {this, next.node(), next.dead(), next.iteration};
+      if (plan_.cost_ns(next.node()) < kHandOverNs || !queue_.HandOver(handed))
+        ready.Push(next.iteration, next.node(), next.dead());
     }
     if (!surplus.empty()) PushToQueue(&surplus);
   }

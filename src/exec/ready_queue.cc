@@ -61,6 +61,15 @@ void ReadyQueue::Push(std::span<const Item> items) {
   }
 }
 
+bool ReadyQueue::HandOver(const Item& item) {
+  if (!own_thread_waits_.load(std::memory_order_relaxed)) return false;
+  MutexLock lock(mu_);
+  if (waiting_ == 0 || handed_over_.walker != nullptr) return false;
+  handed_over_ = item;
+  changed_.NotifyAll();
+  return true;
+}
+
 void ReadyQueue::Schedule(UniqueFunction<void()> task) {
   const RefPtr<ReadyQueue> self = ShareRef(this);  // the task may be what this step was waiting for
   const Item item{.walker = new Task(std::move(task))};
@@ -106,16 +115,19 @@ void ReadyQueue::EndAsync(bool works) {
   if (detached_) CheckDone(works);
 }
 
-bool ReadyQueue::TakeAndRun() {
+bool ReadyQueue::TakeAndRun(bool own) {
   Item item{};
   {
     MutexLock lock(mu_);
-    if (items_.empty()) {
+    if (own && handed_over_.walker != nullptr) {
+      item = std::exchange(handed_over_, Item());
+    } else if (items_.empty()) {
       maybe_work_.store(false, std::memory_order_relaxed);
       return false;
+    } else {
+      item = items_.front();
+      items_.pop_front();
     }
-    item = items_.front();
-    items_.pop_front();
     if (items_.empty()) maybe_work_.store(false, std::memory_order_relaxed);
     ++active_;
   }
@@ -139,7 +151,7 @@ void ReadyQueue::SpinWhileEmpty() const {
 
 void ReadyQueue::WorkUntilDone() {
   while (true) {
-    if (TakeAndRun()) continue;
+    if (TakeAndRun(true)) continue;
     {
       MutexLock lock(mu_);
       if (Idle()) return;
@@ -147,14 +159,16 @@ void ReadyQueue::WorkUntilDone() {
     SpinWhileEmpty();
     MutexLock lock(mu_);
     ++waiting_;
-    while (items_.empty() && !Idle()) changed_.Wait(mu_);
+    own_thread_waits_.store(true, std::memory_order_relaxed);
+    while (items_.empty() && handed_over_.walker == nullptr && !Idle()) changed_.Wait(mu_);
+    own_thread_waits_.store(false, std::memory_order_relaxed);
     --waiting_;
   }
 }
 
 void ReadyQueue::Help() {
   while (true) {
-    while (TakeAndRun()) {
+    while (TakeAndRun(false)) {
       // Without a pool the thread belongs to the host, which so is still there and whose other work gets its
       // turn.
       if (pool_ == nullptr && host_ != nullptr && host_->maybe_ready())

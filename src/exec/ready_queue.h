@@ -15,6 +15,9 @@
 
 namespace millrace {
 
+// What is worth waking the step's own thread for, see HandOver.
+inline constexpr uint32_t kHandOverNs = 200'000;
+
 // The nodes of one step that are ready and not yet taken, of all its partitions. Either the thread that runs
 // the step works on it until the step is over, or whoever finds that the step is over calls `when_done`. When
 // there is more than one thread can take, workers of the pool help. Thread-safe.
@@ -38,6 +41,9 @@ class ReadyQueue : public RefCounted {
   }
   bool detached() const { return detached_; }
   void Push(std::span<const Item> items) MR_EXCLUDES(mu_);
+  // Gives a node to the step's own thread if that has nothing to do but to wait; else false. For long nodes:
+  // that thread helps nobody while it waits, whereas a worker which is free shares the loops in kernels.
+  bool HandOver(const Item& item) MR_EXCLUDES(mu_);
   // Has `task` run by a thread that works for this step.
   void Schedule(UniqueFunction<void()> task) MR_EXCLUDES(mu_);
   // An asynchronous kernel has started, so the step isn't over although nothing may be ready; and has ended.
@@ -52,8 +58,11 @@ class ReadyQueue : public RefCounted {
   void Help() MR_EXCLUDES(mu_);
   void EndAsync(bool works) MR_EXCLUDES(mu_);
   void CheckDone(bool works) MR_EXCLUDES(mu_);
-  bool TakeAndRun() MR_EXCLUDES(mu_);
-  bool Idle() const MR_REQUIRES(mu_) { return items_.empty() && active_ == 0 && pending_async_ == 0; }
+  // `own`: by the step's own thread.
+  bool TakeAndRun(bool own) MR_EXCLUDES(mu_);
+  bool Idle() const MR_REQUIRES(mu_) {
+    return items_.empty() && handed_over_.walker == nullptr && active_ == 0 && pending_async_ == 0;
+  }
   void SpinWhileEmpty() const;
 
   ThreadPool* const pool_;
@@ -61,10 +70,12 @@ class ReadyQueue : public RefCounted {
   ReadyQueue* const host_ = nullptr;
   // Hints for spinning: changes of what mu_ guards, published for readers that don't lock.
   std::atomic<bool> maybe_work_{false};
+  std::atomic<bool> own_thread_waits_{false};  // a hint of waiting_
   Mutex mu_;
   CondVar changed_;
   std::deque<Item> items_ MR_GUARDED_BY(mu_);
-  int active_ MR_GUARDED_BY(mu_) = 0;  // threads inside a walker
+  Item handed_over_ MR_GUARDED_BY(mu_);  // for the step's own thread; no walker: none
+  int active_ MR_GUARDED_BY(mu_) = 0;    // threads inside a walker
   int pending_async_ MR_GUARDED_BY(mu_) = 0;
   int helpers_ MR_GUARDED_BY(mu_) = 0;  // scheduled or working
   int waiting_ MR_GUARDED_BY(mu_) = 0;
