@@ -101,7 +101,7 @@ void MaxPoolBlock(PoolBlock block, const T* input, T* output) {
         MR_EACH_VECTOR
         for (int v = 0; v < channels.kCount; ++v) {
           const Vec<T> x = channels.From(pixel + c, v);
-          best[v] = (x > best[v]) | (x != x) ? x : best[v];
+          best[v] = ((x > best[v]) | (x != x)) ? x : best[v];
         }
       });
       MR_EACH_VECTOR
