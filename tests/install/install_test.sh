@@ -28,7 +28,7 @@ for header in "$prefix"/include/millrace/*.h; do
 done
 
 echo "== find_package"
-cmake -S "$here/outside" -B "$work/outside" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" \
+cmake -G Ninja -S "$here/outside" -B "$work/outside" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="$compiler" \
   -DCMAKE_CXX_FLAGS="$flags" -DCMAKE_BUILD_TYPE="$build_type" >"$work/configure.log"
 cmake --build "$work/outside" >"$work/build.log" || {
   cat "$work/build.log" >&2
