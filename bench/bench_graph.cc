@@ -2,16 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bench/bench_graph.h"
 
-#include <cstdio>
-#include <cstdlib>
-
 namespace millrace::bench {
-
-void CheckOk(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  std::exit(1);
-}
 
 BenchGraph::BenchGraph() : graph_(std::make_unique<Graph>(OpRegistry::Global())) {}
 

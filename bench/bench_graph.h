@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/bench_util.h"
 #include "graph/graph.h"
 #include "millrace/session.h"
 
@@ -42,7 +43,6 @@ class BenchGraph {
 std::unique_ptr<Session> MakeSession(const BenchGraph& graph, int threads);
 Session::CallableHandle MakeCallable(Session& session, std::vector<std::string> feeds,
                                      std::vector<std::string> fetches, std::vector<std::string> targets);
-void CheckOk(const Status& status);
 inline void RunOrDie(Session& session, Session::CallableHandle handle, std::span<const Tensor> feeds,
                      std::vector<Tensor>* outputs = nullptr) {
   if (Status s = session.RunCallable(handle, feeds, outputs, nullptr); !s.ok()) CheckOk(s);

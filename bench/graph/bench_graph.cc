@@ -19,13 +19,11 @@
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "bench/bench_util.h"
 #include "bench/graph/bench_resnet50.h"
 #include "millrace/client_session.h"
 #include "millrace/ops.h"
@@ -41,28 +39,13 @@ namespace {
 constexpr int kLayers = 64;
 constexpr int64_t kWidth = 256;
 
-void CheckOk(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  std::exit(1);
-}
-
-// Weights that keep the size of what passes through them.
-Tensor Random(const TensorShape& shape, float limit) {
-  static std::mt19937 rng(1);
-  std::uniform_real_distribution<float> uniform(-limit, limit);
-  Tensor t(DataType::kFloat, shape);
-  for (float& v : t.flat<float>()) v = uniform(rng);
-  return t;
-}
-
 void Mlp(benchmark::State& state, int64_t batch, const std::set<std::string>& disabled) {
   const Scope scope = Scope::NewRootScope();
   const Output x = ops::Placeholder(scope, DataType::kFloat);
   Output y = x;
   for (int i = 0; i < kLayers; ++i) {
-    const Output w = ops::Const(scope, Random({kWidth, kWidth}, 0.15f));
-    const Output b = ops::Const(scope, Random({kWidth}, 0.1f));
+    const Output w = ops::Const(scope, RandomTensor({kWidth, kWidth}, 0.15f));
+    const Output b = ops::Const(scope, RandomTensor({kWidth}, 0.1f));
     y = ops::Relu(scope, ops::BiasAdd(scope, ops::MatMul(scope, y, w).product, b));
   }
   CheckOk(scope.status());
@@ -73,7 +56,7 @@ void Mlp(benchmark::State& state, int64_t batch, const std::set<std::string>& di
   const ClientSession session(scope, options);
   const auto callable = session.MakeCallable({x}, {y}, {});
   CheckOk(callable.status());
-  const std::vector<Tensor> feeds{Random({batch, kWidth}, 1.0f)};
+  const std::vector<Tensor> feeds{RandomTensor({batch, kWidth}, 1.0f)};
   std::vector<Tensor> outputs;
   for (int i = 0; i < 10; ++i) CheckOk(session.RunCallable(*callable, feeds, &outputs));
   for (auto _ : state) CheckOk(session.RunCallable(*callable, feeds, &outputs));

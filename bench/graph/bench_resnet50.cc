@@ -6,8 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -15,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/bench_util.h"
 #include "bench/graph/resnet50.h"
 #include "millrace/client_session.h"
 #include "millrace/ops.h"
@@ -26,12 +25,6 @@
 
 namespace millrace::bench {
 namespace {
-
-void CheckOk(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  std::exit(1);
-}
 
 Tensor TensorOf(const std::vector<float>& values, const TensorShape& shape) {
   Tensor t(DataType::kFloat, shape);

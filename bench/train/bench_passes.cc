@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/bench_util.h"
 #include "compile/pipeline.h"
 #include "device/device.h"
 #include "examples/mnist/model.h"
@@ -38,20 +39,6 @@
 
 namespace millrace::bench {
 namespace {
-
-void CheckOk(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  std::exit(1);
-}
-
-Tensor Random(const TensorShape& shape, float limit) {
-  static std::mt19937 rng(1);
-  std::uniform_real_distribution<float> uniform(-limit, limit);
-  Tensor t(DataType::kFloat, shape);
-  for (float& v : t.flat<float>()) v = uniform(rng);
-  return t;
-}
 
 double MsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -80,13 +67,13 @@ void BuildMlp(Model* m) {
   Output y = x;
   std::vector<Output> weights;
   for (int i = 0; i < 64; ++i) {
-    weights.push_back(ops::Const(s, Random(TensorShape({256, 256}), 0.15f)));
-    weights.push_back(ops::Const(s, Random(TensorShape({256}), 0.1f)));
+    weights.push_back(ops::Const(s, RandomTensor(TensorShape({256, 256}), 0.15f)));
+    weights.push_back(ops::Const(s, RandomTensor(TensorShape({256}), 0.1f)));
     y = ops::Relu(s, ops::BiasAdd(s, ops::MatMul(s, y, weights[weights.size() - 2]), weights.back()));
   }
   FetchGradients(m, ops::Sum(s, ops::Mul(s, y, y), {0, 1}), weights);
   m->feeds = {x};
-  m->values = {Random(TensorShape({32, 256}), 1)};
+  m->values = {RandomTensor(TensorShape({32, 256}), 1)};
 }
 
 void BuildConv(Model* m) {
@@ -94,7 +81,7 @@ void BuildConv(Model* m) {
   m->feeds = {conv.images, conv.labels, conv.learning_rate};
   Tensor labels(DataType::kFloat, TensorShape({100, 10}));
   for (int64_t i = 0; i < 1000; ++i) labels.flat<float>()[static_cast<size_t>(i)] = i % 10 == i / 10 % 10;
-  m->values = {Random(TensorShape({100, 28, 28, 1}), 1), labels, Tensor::Scalar(1e-4f)};
+  m->values = {RandomTensor(TensorShape({100, 28, 28, 1}), 1), labels, Tensor::Scalar(1e-4f)};
   m->targets = {conv.train_step};
   m->initializers = {conv.initializer};
 }
@@ -103,9 +90,9 @@ void BuildRnn(Model* m) {
   const Scope& s = m->scope;
   constexpr int64_t kBatch = 32, kUnits = 64;
   const Output x = ops::Placeholder(s, DataType::kFloat, ops::Placeholder::Shape({kBatch, kUnits}));
-  const Output w = ops::Const(s, Random(TensorShape({kUnits, kUnits}), 0.2f));
-  const Output u = ops::Const(s, Random(TensorShape({kUnits, kUnits}), 0.2f));
-  const Output b = ops::Const(s, Random(TensorShape({kUnits}), 0.1f));
+  const Output w = ops::Const(s, RandomTensor(TensorShape({kUnits, kUnits}), 0.2f));
+  const Output u = ops::Const(s, RandomTensor(TensorShape({kUnits, kUnits}), 0.2f));
+  const Output b = ops::Const(s, RandomTensor(TensorShape({kUnits}), 0.1f));
   const std::vector<Output> end = While(
       s, {0, x}, [](const Scope& c, const std::vector<Output>& v) { return Output(ops::Less(c, v[0], 20)); },
       [&](const Scope& c, const std::vector<Output>& v) -> std::vector<Output> {
@@ -115,7 +102,7 @@ void BuildRnn(Model* m) {
       });
   FetchGradients(m, ops::Sum(s, ops::Mul(s, end[1], end[1]), {0, 1}), {w, u, b});
   m->feeds = {x};
-  m->values = {Random(TensorShape({kBatch, kUnits}), 1)};
+  m->values = {RandomTensor(TensorShape({kBatch, kUnits}), 1)};
 }
 
 // A session of its own worker, of which the passes can be seen.

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/bench_util.h"
 #include "millrace/client_session.h"
 #include "millrace/scope.h"
 #include "model.h"
@@ -30,13 +31,9 @@
 namespace millrace {
 namespace {
 
-constexpr int64_t kBatch = 100;
+using bench::CheckOk;
 
-void CheckOk(const Status& status) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s\n", status.ToString().c_str());
-  std::exit(1);
-}
+constexpr int64_t kBatch = 100;
 
 // Random images with random labels: the work does not depend on what they show.
 std::vector<Tensor> RandomBatch() {

@@ -101,7 +101,7 @@ Status CantRunTwice(std::string_view node, std::string_view op) {
 }  // namespace
 
 Status CheckRunsTwice(const Graph& graph) {
-  FunctionNames todo, seen;
+  FunctionNames pending, seen;
   // An op with functions does what they do.
   const auto check = [&](const OpRegistration& op, std::string_view node, size_t functions) {
     if (functions > 0 || graph.functions().Find(op.def.name) != nullptr) return Status();
@@ -112,11 +112,11 @@ Status CheckRunsTwice(const Graph& graph) {
     CollectFunctions(node->attrs(), &called);
     MR_RETURN_IF_ERROR(check(node->op(), node->name(), called.size()));
     if (graph.functions().Find(node->op_name()) != nullptr) called.insert(node->op_name());
-    todo.merge(called);
+    pending.merge(called);
   }
-  while (!todo.empty()) {
-    const std::string name = *todo.begin();
-    todo.erase(todo.begin());
+  while (!pending.empty()) {
+    const std::string name = *pending.begin();
+    pending.erase(pending.begin());
     const tensorflow::FunctionDef* def = graph.functions().Find(name);
     if (def == nullptr || !seen.insert(name).second) continue;
     for (const tensorflow::NodeDef& node : def->node_def()) {
@@ -129,7 +129,7 @@ Status CheckRunsTwice(const Graph& graph) {
       }
       MR_RETURN_IF_ERROR(check(*op, node.name(), called.size()));
       if (graph.functions().Find(node.op()) != nullptr) called.insert(node.op());
-      todo.merge(called);
+      pending.merge(called);
     }
   }
   return Status();

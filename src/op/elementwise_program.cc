@@ -108,28 +108,9 @@ const ElementwiseOp* FindOp(std::string_view name) {
   return op == std::end(kOps) || op->name != name ? nullptr : op;
 }
 
-bool IsInteger(DataType type) {
-  switch (type) {
-    case DataType::kInt8:
-    case DataType::kInt16:
-    case DataType::kInt32:
-    case DataType::kInt64:
-    case DataType::kUint8:
-    case DataType::kUint16:
-    case DataType::kUint32:
-    case DataType::kUint64:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool IsComplex(DataType type) { return type == DataType::kComplex64 || type == DataType::kComplex128; }
-
 // The types that the loops know.
 bool IsPlain(DataType type) {
-  return IsInteger(type) || IsComplex(type) || type == DataType::kHalf || type == DataType::kBfloat16 ||
-         type == DataType::kFloat || type == DataType::kDouble || type == DataType::kBool;
+  return IsIntegerType(type) || IsComplexType(type) || IsFloatingType(type) || type == DataType::kBool;
 }
 
 bool TypesFit(const ElementwiseOp& op, std::span<const DataType> operands, DataType result) {
@@ -137,7 +118,7 @@ bool TypesFit(const ElementwiseOp& op, std::span<const DataType> operands, DataT
   const DataType type = operands.back();
   if (operands.size() == 2 && operands[0] != type) return false;
   if (operands.size() == 3 && (operands[0] != DataType::kBool || operands[1] != type)) return false;
-  if (!op.takes_integers && IsInteger(type)) return false;
+  if (!op.takes_integers && IsIntegerType(type)) return false;
   switch (op.result) {
     case Result::kSame:
       return result == type;

@@ -76,25 +76,25 @@ Status FunctionRuntime::AddFunctions(const FunctionLibrary& library) {
 }
 
 bool FunctionRuntime::MayWait(const NameAttrList& f) {
-  FunctionNames todo, seen;
-  CollectFunction(f, &todo);
+  FunctionNames pending, seen;
+  CollectFunction(f, &pending);
   MutexLock lock(mu_);
-  while (!todo.empty()) {
-    const std::string name = *todo.begin();
-    todo.erase(todo.begin());
+  while (!pending.empty()) {
+    const std::string name = *pending.begin();
+    pending.erase(pending.begin());
     if (!seen.insert(name).second) continue;
-    if (const std::string gradient = library_.FindGradient(name); !gradient.empty()) todo.insert(gradient);
+    if (const std::string gradient = library_.FindGradient(name); !gradient.empty()) pending.insert(gradient);
     const tensorflow::FunctionDef* def = library_.Find(name);
     if (def == nullptr) {
       if (OpMayWait(name)) return true;
       continue;
     }
     const auto [known, is_new] = waits_.try_emplace(name, false);
-    for (const auto& attr : def->signature().attr()) CollectFunctions(attr.default_value(), &todo);
+    for (const auto& attr : def->signature().attr()) CollectFunctions(attr.default_value(), &pending);
     for (const tensorflow::NodeDef& node : def->node_def()) {
       if (is_new) known->second |= !node.device().empty() || OpMayWait(node.op());
-      if (library_.Find(node.op()) != nullptr) todo.insert(node.op());
-      for (const auto& [attr, value] : node.attr()) CollectFunctions(value, &todo);
+      if (library_.Find(node.op()) != nullptr) pending.insert(node.op());
+      for (const auto& [attr, value] : node.attr()) CollectFunctions(value, &pending);
     }
     if (known->second) return true;
   }

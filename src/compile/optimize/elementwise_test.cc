@@ -5,9 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compile/all_ops_testing.h"
 #include "graph/testing.h"
 #include "op/elementwise_program.h"
-#include "ops/register.h"
 
 namespace millrace {
 namespace {
@@ -15,15 +15,6 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr char kCpu0[] = "/job:localhost/replica:0/task:0/device:CPU:0";
-
-const OpRegistry& Ops() {
-  static const OpRegistry& ops = *[] {
-    auto* registry = new OpRegistry;
-    EXPECT_TRUE(RegisterAllOps(*registry).ok());
-    return registry;
-  }();
-  return ops;
-}
 
 class ElementwiseTest : public testing::Test {
  protected:
@@ -63,7 +54,7 @@ class ElementwiseTest : public testing::Test {
     return text;
   }
 
-  Graph graph_{Ops()};
+  Graph graph_{AllOps()};
   OptimizeOptions options_;
 };
 

@@ -5,23 +5,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compile/all_ops_testing.h"
 #include "graph/testing.h"
-#include "ops/register.h"
 
 namespace millrace {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-const OpRegistry& Ops() {
-  static const OpRegistry& ops = *[] {
-    auto* registry = new OpRegistry;
-    EXPECT_TRUE(RegisterAllOps(*registry).ok());
-    return registry;
-  }();
-  return ops;
-}
 
 class FuseTest : public testing::Test {
  protected:
@@ -64,7 +55,7 @@ class FuseTest : public testing::Test {
                            : *node->Attr<std::vector<std::string>>("fused_ops");
   }
 
-  Graph graph_{Ops()};
+  Graph graph_{AllOps()};
   FuseOptions options_;
 };
 

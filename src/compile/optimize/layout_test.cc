@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "compile/all_ops_testing.h"
 #include "graph/testing.h"
-#include "ops/register.h"
 
 namespace millrace {
 namespace {
@@ -17,15 +17,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-const OpRegistry& Ops() {
-  static const OpRegistry& ops = *[] {
-    auto* registry = new OpRegistry;
-    EXPECT_TRUE(RegisterAllOps(*registry).ok());
-    return registry;
-  }();
-  return ops;
-}
 
 constexpr DataType kFloat = DataType::kFloat;
 
@@ -87,7 +78,7 @@ class LayoutTest : public testing::Test {
     return *graph_.FindNode(node)->Attr<std::vector<int64_t>>(attr);
   }
 
-  Graph graph_{Ops()};
+  Graph graph_{AllOps()};
   std::set<std::string, std::less<>> preserve_;
 };
 

@@ -5,10 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compile/all_ops_testing.h"
 #include "compile/optimize/identities.h"
 #include "graph/frames.h"
 #include "graph/testing.h"
-#include "ops/register.h"
 
 namespace millrace {
 namespace {
@@ -18,15 +18,6 @@ using ::testing::Not;
 
 constexpr DataType kFloat = DataType::kFloat;
 constexpr DataType kInt = DataType::kInt32;
-
-const OpRegistry& Ops() {
-  static const OpRegistry& ops = *[] {
-    auto* registry = new OpRegistry;
-    EXPECT_TRUE(RegisterAllOps(*registry).ok());
-    return registry;
-  }();
-  return ops;
-}
 
 // for (i = 0; i < n; ++i) x = …, with a and b (float [2]) and k (int32) from outside.
 class LoopInvariantsTest : public testing::Test {
@@ -103,7 +94,7 @@ class LoopInvariantsTest : public testing::Test {
   }
   std::string Text() { return GraphText(graph_); }
 
-  Graph graph_{Ops()};
+  Graph graph_{AllOps()};
   OptimizeOptions options_;
 };
 

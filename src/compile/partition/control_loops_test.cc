@@ -8,25 +8,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compile/all_ops_testing.h"
 #include "compile/partition/partition.h"
 #include "compile/testing.h"
 #include "graph/testing.h"
-#include "ops/register.h"
 
 namespace millrace {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-const OpRegistry& AllOps() {
-  static const auto* const ops = [] {
-    auto* registry = new OpRegistry;
-    EXPECT_EQ(RegisterAllOps(*registry), Status());
-    return registry;
-  }();
-  return *ops;
-}
 
 // Loops of one float: while (x < limit) x = -x.
 class ControlLoopsTest : public testing::Test {
