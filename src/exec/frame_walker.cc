@@ -93,6 +93,7 @@ Status FrameWalker::Finish(bool ok) {
   if (!ok) return Status();
   for (size_t i = 0; i < fetched_.size(); ++i) {
     if (fetched_[i]) continue;
+    state_.Drop();  // what waits for the same
     const Node& node = plan_.graph_node(plan_.fetches()[i]);
     return errors::InvalidArgument("Retval[", node.Attr<int64_t>("index").value_or(0),
                                    "] does not have value");
@@ -412,6 +413,7 @@ inline void FrameWalker::DeliverData(const PlanEdge& edge, bool from_enter, Tens
   if (to.flow == Flow::kMerge) {
     if (alive) {
       wanted = (count.waits & 1) != 0;  // only the first that is alive counts
+      if (wanted) DropLeftInputs(to, iteration);
       is_ready = count.waits == 1;
       dead = false;
       count.waits &= ~1;
@@ -445,6 +447,16 @@ inline void FrameWalker::DeliverData(const PlanEdge& edge, bool from_enter, Tens
     return FollowDead(edge.dst, iteration);
   }
   AddReady(edge.dst, dead, iteration, ready);
+}
+
+// Where a loop is badly made, a node may have got inputs in an earlier use of the iteration and not run. An
+// ordinary node gets all of them anew; a Merge would take what it finds first.
+inline void FrameWalker::DropLeftInputs(const PlanNode& merge, FrameIteration* iteration) {
+  TensorValue* const inputs = iteration->slots.get() + (merge.first_input - iteration->first_slot);
+  for (uint32_t i = 0; i < merge.num_inputs; ++i) {
+    if (Alive(inputs[i])) [[unlikely]]
+      inputs[i] = TensorValue();
+  }
 }
 
 void FrameWalker::FollowDead(uint32_t node, FrameIteration* iteration) {

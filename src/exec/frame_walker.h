@@ -58,6 +58,7 @@ class FrameWalker final : public Walker {
   void Deliver(uint32_t node, bool dead, TensorValue* outputs, FrameIteration* iteration, ItemStack* ready);
   void DeliverData(const PlanEdge& edge, bool from_enter, TensorValue* value, FrameIteration* iteration,
                    ItemStack* ready);
+  static void DropLeftInputs(const PlanNode& merge, FrameIteration* iteration);
   void DeliverControl(uint32_t dst, bool dead, FrameIteration* iteration, ItemStack* ready);
   void DeliverInvariant(uint32_t node, const TensorValue& value, FrameIteration* iteration, ItemStack* ready);
   // An Exit or NextIteration of a value that is dead: if no iteration comes after, the Exit counts.

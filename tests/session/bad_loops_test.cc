@@ -142,6 +142,42 @@ TEST_F(BadLoopsTest, AnExitIsTakenOnce) {
   EXPECT_EQ(Error("sum"), "OK 3");
 }
 
+// What never becomes ready keeps what it has got. The next loop to use that memory must not find it there.
+TEST_F(BadLoopsTest, AMergeTakesNothingThatAnEarlierLoopLeft) {
+  const auto& def = const_cast<tensorflow::GraphDef&>(g_.def());
+  g_.Const("low", Tensor::Scalar(7.0f));
+  g_.Const("high", Tensor::Scalar(100.0f));
+  Good();  // three iterations
+  Enter("floor", "zero", "f", true);
+  // In the second iteration the Merge of this one gets nothing, and so never runs.
+  Enter("short", "zero", "f");
+  Merge("short_merge", {"short", "short_next"});
+  g_.Float("short_less", "Less", {"short_merge", "floor"});
+  g_.Float("short_way", "Switch", {"short_merge", "short_less"});
+  g_.Float("short_next", "NextIteration", {"short_way:1"});
+  // The constant comes after the other, and again in the iterations where this Merge waits in vain.
+  Enter("first", "low", "f");
+  g_.Float("first_out", "Exit", {"first"});
+  g_.Float("later", "Identity", {"high", "^first_out"});
+  Enter("second", "later", "f", true);
+  Merge("either", {"second", "first", "^short_merge"});
+  const_cast<tensorflow::NodeDef&>(def.node(def.node_size() - 1)).mutable_attr()->at("N").set_i(2);
+  g_.Float("out", "Exit", {"either"});
+  g_.Float("sum", "Add", {"out", "exit"});
+  for (auto& node : *const_cast<tensorflow::GraphDef&>(def).mutable_node()) {
+    if (node.op() == "Enter") (*node.mutable_attr())["parallel_iterations"].set_i(1);
+  }
+  SessionOptions one_thread;
+  one_thread.inter_op_parallelism_threads = 1;
+  const auto session = SessionWith(g_, one_thread);
+  for (int step = 0; step < 3; ++step) {
+    std::vector<Tensor> out;
+    const Status status = session->Run({}, {"sum"}, {}, &out);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_EQ(out[0].scalar<float>(), 10.0f) << step;
+  }
+}
+
 TEST_F(BadLoopsTest, TooManyNestedLoopsAreRefused) {
   std::string last = "zero";
   for (int i = 0; i < 1100; ++i) {
