@@ -12,7 +12,6 @@
 #include "base/notification.h"
 #include "device/device.h"
 #include "exec/executor.h"
-#include "exec/ready_queue.h"
 #include "kernel/resource.h"
 
 namespace millrace {
@@ -469,31 +468,6 @@ TEST_F(ExecTest, ManyStepsOfOnePlanAtTheSameTime) {
   }
   threads.clear();
   EXPECT_EQ(failures, 0);
-}
-
-// Says which thread ran it.
-class ThreadWalker final : public Walker {
- public:
-  void Start(uint32_t /*first*/) override {}
-  void RunFrom(const ReadyItem& /*item*/) override { ran_on = std::this_thread::get_id(); }
-  Status Finish(bool /*ok*/) override { return Status(); }
-  std::thread::id ran_on;
-};
-
-TEST(ReadyQueueTest, TheOwnThreadTakesWhatIsHandedOverWhileItWaits) {
-  ThreadPool pool("test", 2);
-  const RefPtr<ReadyQueue> queue = MakeRef<ReadyQueue>(&pool);
-  ThreadWalker walker;
-  const ReadyItem item{.walker = &walker};
-  EXPECT_FALSE(queue->HandOver(item));  // nobody waits
-  queue->BeginAsync();
-  std::thread worker([&] {
-    while (!queue->HandOver(item)) std::this_thread::yield();
-    queue->EndAsync();
-  });
-  queue->WorkUntilDone();
-  EXPECT_EQ(walker.ran_on, std::this_thread::get_id());
-  worker.join();
 }
 
 }  // namespace

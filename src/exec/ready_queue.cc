@@ -38,8 +38,11 @@ void ReadyQueue::Push(std::span<const Item> items) {
     MutexLock lock(mu_);
     items_.insert(items_.end(), items.begin(), items.end());
     maybe_work_.store(true, std::memory_order_relaxed);  // a hint; the lock orders the data
-    const int waiting = std::min<int>(waiting_, static_cast<int>(items.size()));
-    for (int i = 0; i < waiting; ++i) changed_.NotifyOne();
+    const int waiting = waiting_ ? 1 : 0;
+    if (waiting_) {
+      SetWaiting(false);
+      changed_.NotifyAll();
+    }
     if (pool_ != nullptr) {
       // A step with a thread of its own has that one, too.
       const int most = pool_->parallelism() - (detached_ ? 0 : 1);
@@ -64,7 +67,8 @@ void ReadyQueue::Push(std::span<const Item> items) {
 bool ReadyQueue::HandOver(const Item& item) {
   if (!own_thread_waits_.load(std::memory_order_relaxed)) return false;
   MutexLock lock(mu_);
-  if (waiting_ == 0 || handed_over_.walker != nullptr) return false;
+  if (!waiting_ || handed_over_.walker != nullptr) return false;
+  SetWaiting(false);  // what comes next needs another thread
   handed_over_ = item;
   changed_.NotifyAll();
   return true;
@@ -158,11 +162,11 @@ void ReadyQueue::WorkUntilDone() {
     }
     SpinWhileEmpty();
     MutexLock lock(mu_);
-    ++waiting_;
-    own_thread_waits_.store(true, std::memory_order_relaxed);
-    while (items_.empty() && handed_over_.walker == nullptr && !Idle()) changed_.Wait(mu_);
-    own_thread_waits_.store(false, std::memory_order_relaxed);
-    --waiting_;
+    while (items_.empty() && handed_over_.walker == nullptr && !Idle()) {
+      SetWaiting(true);
+      changed_.Wait(mu_);
+    }
+    SetWaiting(false);
   }
 }
 

@@ -64,6 +64,10 @@ class ReadyQueue : public RefCounted {
     return items_.empty() && handed_over_.walker == nullptr && active_ == 0 && pending_async_ == 0;
   }
   void SpinWhileEmpty() const;
+  void SetWaiting(bool waiting) MR_REQUIRES(mu_) {
+    waiting_ = waiting;
+    own_thread_waits_.store(waiting, std::memory_order_relaxed);
+  }
 
   ThreadPool* const pool_;
   const bool detached_ = false;
@@ -77,8 +81,8 @@ class ReadyQueue : public RefCounted {
   Item handed_over_ MR_GUARDED_BY(mu_);  // for the step's own thread; no walker: none
   int active_ MR_GUARDED_BY(mu_) = 0;    // threads inside a walker
   int pending_async_ MR_GUARDED_BY(mu_) = 0;
-  int helpers_ MR_GUARDED_BY(mu_) = 0;  // scheduled or working
-  int waiting_ MR_GUARDED_BY(mu_) = 0;
+  int helpers_ MR_GUARDED_BY(mu_) = 0;       // scheduled or working
+  bool waiting_ MR_GUARDED_BY(mu_) = false;  // the step's own thread, for work: nobody has woken it yet
   UniqueFunction<void(bool)> when_done_ MR_GUARDED_BY(mu_);
 };
 
