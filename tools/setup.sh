@@ -22,7 +22,7 @@ if (( ${#missing[@]} == 0 )); then
   exit 0
 fi
 
-if (( EUID == 0 )); then
+if (( $(id -u) == 0 )); then
   as_root=(env)
 elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then
   as_root=(sudo -n env)
