@@ -5,6 +5,9 @@
 //
 //   bench_passes compile     each pass's time on graphs of 1,000, 10,000 and 100,000 nodes: computations,
 //                            constants, conditions and loops in equal parts
+//   bench_passes shapes [largest [shape]]   all of compiling for graphs of several shapes, of 10,000 nodes
+//   and ten
+//                            times as many until the largest (1,000,000), with the passes that take longest
 //   bench_passes steps       models: nodes that are left and time of a step with all passes, with none, and
 //                            with each one off, turn by turn; peak memory with the pass `memory` on and off
 //
@@ -24,6 +27,7 @@
 #include <vector>
 
 #include "bench/bench_util.h"
+#include "bench/train/bench_shapes.h"
 #include "compile/pipeline.h"
 #include "device/device.h"
 #include "examples/mnist/model.h"
@@ -292,17 +296,41 @@ void CompileTimes() {
   }
 }
 
+// A line for each shape and size: all of it, and the passes that take most.
+void ShapeTimes(int largest, std::string_view only) {
+  std::printf("%-14s %9s %10s %12s   passes that take most, ms\n", "shape", "nodes", "ms", "us a node");
+  for (const GraphShape& shape : GraphShapes()) {
+    if (!only.empty() && only != shape.name) continue;
+    for (int n = 10'000; n <= largest; n *= 10) {
+      const auto graph = shape.make(n);
+      const Compiler compiler({});
+      const auto start = std::chrono::steady_clock::now();
+      std::vector<PassStats> stats = compiler.Passes(*graph, {{"x"}, {"result"}, {}});
+      const double ms = MsSince(start);
+      std::sort(stats.begin(), stats.end(),
+                [](const PassStats& a, const PassStats& b) { return a.nanos > b.nanos; });
+      std::printf("%-14s %9d %10.1f %12.3f  ", shape.name, n, ms, ms * 1000 / n);
+      for (size_t i = 0; i < 3 && i < stats.size(); ++i)
+        std::printf(" %s %.0f", stats[i].pass.c_str(), static_cast<double>(stats[i].nanos) / 1e6);
+      std::printf("\n");
+      std::fflush(stdout);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace millrace::bench
 
 int main(int argc, char** argv) {
-  const std::string_view what = argc == 2 ? argv[1] : "";
+  const std::string_view what = argc >= 2 ? argv[1] : "";
   if (what == "compile") {
     millrace::bench::CompileTimes();
+  } else if (what == "shapes") {
+    millrace::bench::ShapeTimes(argc > 2 ? std::atoi(argv[2]) : 1'000'000, argc > 3 ? argv[3] : "");
   } else if (what == "steps") {
     millrace::bench::Steps();
   } else {
-    std::fprintf(stderr, "usage: %s compile|steps\n", argv[0]);
+    std::fprintf(stderr, "usage: %s compile|shapes|steps\n", argv[0]);
     return 2;
   }
   return 0;

@@ -143,7 +143,8 @@ class TestRegistry {
             .Input("value: T")
             .Output("output: n * T")
             .Attr("n: int >= 1")
-            .Attr("T: type = DT_FLOAT"));
+            .Attr("T: type = DT_FLOAT")
+            .Shape(SwitchShape));
     Add(OpBuilder("OldOp").Deprecated(8, "use another"));
     Add(OpBuilder("GpuOnly").Input("x: float").Output("y: float"));
   }

@@ -126,6 +126,29 @@ TEST_F(InlineTest, GrowthIsBounded) {
   EXPECT_LT(graph_.num_nodes(), 2000);
 }
 
+// Names grow with each level, and those of all nodes by the square of the levels.
+TEST_F(InlineTest, GrowthOfNamesIsBounded) {
+  constexpr int kLevels = 3000;
+  for (int i = 0; i < kLevels; ++i) {
+    FunctionBuilder f(StrCat("F", i));
+    f.Arg("x: float").Ret("y: float").Node("neg", "Neg", {"x"}, kFloat);
+    if (i + 1 < kLevels) {
+      g_.Function(f.Node("inner", StrCat("F", i + 1), {"neg:y"}).Return("y", "inner:y"));
+    } else {
+      g_.Function(f.Return("y", "neg:y"));
+    }
+  }
+  g_.Placeholder("x");
+  Node("call", "F0", {"x"});
+  InlineOptions options;
+  options.max_added_name_bytes = 100'000;
+  Inlined(options);
+  size_t bytes = 0;
+  for (const millrace::Node* node : graph_.OpNodes()) bytes += node->name().size();
+  EXPECT_GT(result_.inlined, 50);
+  EXPECT_LT(bytes, 110'000u);
+}
+
 TEST_F(InlineTest, OrderDevicesAndNamesAreKept) {
   g_.Function(
       FunctionBuilder("Bump")

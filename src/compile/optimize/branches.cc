@@ -3,6 +3,7 @@
 #include "compile/optimize/branches.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -56,6 +57,7 @@ class DeadPart {
   }
 
   const std::vector<Node*>& nodes() const { return queue_; }
+  int64_t edges_seen() const { return edges_seen_; }
   bool Contains(Node* node) const { return nodes_.contains(node); }
   // Merges of which one input is left.
   std::vector<Node*> Merges() const {
@@ -74,6 +76,7 @@ class DeadPart {
   };
 
   bool Reach(const Edge& edge) {
+    ++edges_seen_;
     Node* node = edge.dst;
     if (!node->IsOp() || nodes_.contains(node)) return true;
     // A ControlTrigger runs whatever it waits for.
@@ -105,11 +108,13 @@ class DeadPart {
   std::unordered_set<Node*> nodes_;
   std::vector<Node*> queue_;
   std::unordered_map<Node*, DeadInputs> merges_;
+  int64_t edges_seen_ = 0;
 };
 
 class BranchResolver {
  public:
-  BranchResolver(Graph* graph, const OptimizeOptions& options) : graph_(graph), rewriter_(graph, options) {}
+  BranchResolver(Graph* graph, const OptimizeOptions& options)
+      : graph_(graph), rewriter_(graph, options), edges_left_(4 * int64_t{graph->num_edge_ids()}) {}
 
   int Run() {
     for (Node* node : graph_->OpNodes()) {
@@ -169,8 +174,12 @@ class BranchResolver {
     const std::optional<bool> direction = Direction(*node);
     if (!direction) return;
     const int live = *direction ? 1 : 0;
+    if (!HasIdentity(*node) || edges_left_ < 0) return;
     DeadPart dead(rewriter_);
-    if (!HasIdentity(*node) || !dead.Find(*node, 1 - live)) return;
+    if (!dead.Find(*node, 1 - live)) {
+      edges_left_ -= dead.edges_seen();
+      return;
+    }
     for (Node* merge : dead.Merges()) {
       if (!HasIdentity(*merge)) return;
     }
@@ -270,6 +279,7 @@ class BranchResolver {
 
   Graph* const graph_;
   Rewriter rewriter_;
+  int64_t edges_left_;  // that searches which find nothing to take out may look at
   int resolved_ = 0;
 };
 

@@ -27,6 +27,8 @@ bool IsInteger(DataType type) { return type == DataType::kInt32 || type == DataT
 constexpr size_t kMaxWaits = 8;
 // All that one call keeps is at most this many times what one tensor may have.
 constexpr int64_t kTotalFactor = 16;
+// What one call computes has at most this many times the bytes of one tensor, as all of it may live at once.
+constexpr int64_t kComputedFactor = 64;
 // Evaluations that fail, after which what is left is not looked for any more.
 constexpr int kMaxFailures = 32;
 
@@ -36,7 +38,8 @@ class Folder {
       : graph_(graph),
         options_(options),
         rewriter_(graph, options),
-        bytes_left_(options.max_bytes * kTotalFactor) {}
+        bytes_left_(options.max_bytes * kTotalFactor),
+        computed_left_(options.max_bytes * kComputedFactor) {}
 
   StatusOr<int> Fold() {
     if (options_.evaluator == nullptr || !HasConstants()) return 0;
@@ -61,7 +64,7 @@ class Folder {
   bool HasMetadata() const;
   int Done();
   bool MayFold(const Node& node) const;
-  bool TooLarge(Node* node);
+  bool FitsBounds(Node* node);
   bool HasKernel(const Node& node) const {
     return !options_.has_kernel || options_.has_kernel(options_.client_device_type, node.props());
   }
@@ -71,14 +74,14 @@ class Folder {
   bool MayCarry(const Node& node) const;
   void MarkConstants();
   std::optional<Waits> WaitsOfConstant(const Node& node) const;
-  std::optional<std::vector<Node*>> NodesToWaitFor(const TensorRef& tensor);
+  std::optional<std::vector<Node*>> NodesToWaitFor(const Node& constant);
   std::vector<TensorRef> WantedOutputs() const;
   StatusOr<std::unique_ptr<Graph>> ConstantPart(std::span<const TensorRef> wanted) const;
   Status Evaluate();
   Status EvaluateSome(std::span<const TensorRef> wanted, int* failures_left,
                       std::vector<std::optional<Tensor>>* values);
   void DropEmptyWaits();
-  bool Replace(const TensorRef& tensor, Tensor value, const std::vector<Node*>& waits);
+  void Replace(Node* node, std::vector<std::pair<int, Tensor>> values, const std::vector<Node*>& waits);
   // A constant, or what hands one on.
   bool is_constant(const Node& node) const {
     const auto id = static_cast<size_t>(node.id());
@@ -98,6 +101,7 @@ class Folder {
   std::vector<bool> carrier_;             // by id
   std::unordered_map<int, Waits> waits_;  // of constants that wait for anything, by id
   int64_t bytes_left_;
+  int64_t computed_left_;
   int replaced_ = 0;
 };
 
@@ -166,27 +170,45 @@ void Folder::FoldShapes() {
     }
     if (!ask || !MayFold(*node)) continue;
     from_shape[static_cast<size_t>(node->id())] = true;
+    std::vector<bool> used(static_cast<size_t>(node->num_outputs()), false);
+    for (const Edge* edge : node->out_edges()) {
+      if (!edge->IsControl()) used[static_cast<size_t>(edge->src_output)] = true;
+    }
     std::vector<std::pair<int, Tensor>> known;
     for (int i = 0; i < node->num_outputs(); ++i) {
-      if (CountConsumers(*node, i) == 0) continue;
+      if (!used[static_cast<size_t>(i)]) continue;
       auto value = ConstantValue(*node, i, &rewriter_.shapes());
       if (value.ok() && value->dtype() == node->output_type(i)) known.emplace_back(i, *std::move(value));
     }
     if (known.empty()) continue;
     const std::optional<std::vector<Node*>> waits = WaitsOfKnown(node);
     if (!waits) continue;
-    for (auto& [output, value] : known) Replace({node, output}, std::move(value), *waits);
+    Replace(node, std::move(known), *waits);
     rewriter_.RemoveUnused(node);
   }
 }
 
-bool Folder::TooLarge(Node* node) {
+// Whether a node whose inputs are constant may be computed. Where the size of a result isn't known, it may
+// lie in an input that is still to be computed (of Fill, Range, …): then the node waits for the next round.
+bool Folder::FitsBounds(Node* node) {
+  int64_t bytes = 0;
   for (int i = 0; i < node->num_outputs(); ++i) {
     const auto shape = rewriter_.ShapeOf({node, i}).ToTensorShape();
+    if (!shape.ok()) {
+      const OpTraits& traits = node->traits();
+      if (traits.elementwise || traits.forwards || traits.metadata_only || !node->op().shape_fn) continue;
+      if (!std::all_of(node->data_in_edges().begin(), node->data_in_edges().end(),
+                       [](const Edge* e) { return IsConst(*e->src); }))
+        return false;
+      continue;
+    }
     const auto size = static_cast<int64_t>(std::max<size_t>(DataTypeSize(node->output_type(i)), 1));
-    if (shape.ok() && shape->num_elements() > options_.max_bytes / size) return true;
+    if (shape->num_elements() > options_.max_bytes / size) return false;
+    bytes += shape->num_elements() * size;
+    if (bytes > computed_left_) return false;
   }
-  return false;
+  computed_left_ -= bytes;
+  return true;
 }
 
 // What the inputs wait for, and the node itself; nothing when it is too much. Who waits for a constant waits
@@ -240,9 +262,9 @@ void Folder::MarkConstants() {
     const bool inputs = std::all_of(node->data_in_edges().begin(), node->data_in_edges().end(),
                                     [this](const Edge* e) { return is_constant(*e->src); });
     if (!inputs) continue;
-    if (!IsConst(*node) && (node->num_inputs() == 0 || TooLarge(node) || !HasKernel(*node))) continue;
+    if (!IsConst(*node) && (node->num_inputs() == 0 || !HasKernel(*node))) continue;
     std::optional<Waits> waits = WaitsOfConstant(*node);
-    if (!waits) continue;
+    if (!waits || (!IsConst(*node) && !FitsBounds(node))) continue;
     constant_[id] = true;
     if (!waits->empty()) waits_[node->id()] = *std::move(waits);
   }
@@ -337,24 +359,29 @@ Status Folder::Evaluate() {
   if (std::none_of(values.begin(), values.end(), [](const auto& v) { return v.has_value(); }))
     return Status();
   DropEmptyWaits();
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const TensorRef& tensor = wanted[i];
-    std::optional<Tensor>& value = values[i];
-    const bool fits =
-        value && static_cast<int64_t>(value->num_bytes()) <= options_.max_bytes && value->IsInitialized();
-    if (!fits || value->dtype() != tensor.node->output_type(tensor.output)) continue;
-    const std::optional<std::vector<Node*>> waits = NodesToWaitFor(tensor);
-    if (waits) Replace(tensor, *std::move(value), *waits);
+  for (size_t i = 0; i < wanted.size();) {
+    Node* const node = wanted[i].node;
+    std::vector<std::pair<int, Tensor>> known;
+    for (; i < wanted.size() && wanted[i].node == node; ++i) {
+      std::optional<Tensor>& value = values[i];
+      const int output = wanted[i].output;
+      if (value && static_cast<int64_t>(value->num_bytes()) <= options_.max_bytes && value->IsInitialized() &&
+          value->dtype() == node->output_type(output))
+        known.emplace_back(output, *std::move(value));
+    }
+    if (known.empty()) continue;
+    const std::optional<std::vector<Node*>> waits = NodesToWaitFor(*node);
+    if (waits) Replace(node, std::move(known), *waits);
   }
   // Only now, as an output that is wanted may belong to a node of which another one was replaced first.
   for (const TensorRef& tensor : wanted) rewriter_.RemoveUnused(tensor.node);
   return Status();
 }
 
-std::optional<std::vector<Node*>> Folder::NodesToWaitFor(const TensorRef& tensor) {
+std::optional<std::vector<Node*>> Folder::NodesToWaitFor(const Node& constant) {
   std::vector<Node*> nodes;
-  for (const TensorRef& wait : waits_of(*tensor.node)) {
-    Node* node = wait.output == Edge::kControlSlot ? wait.node : rewriter_.Anchor(*tensor.node, wait);
+  for (const TensorRef& wait : waits_of(constant)) {
+    Node* node = wait.output == Edge::kControlSlot ? wait.node : rewriter_.Anchor(constant, wait);
     if (node == nullptr) return std::nullopt;
     nodes.push_back(node);
   }
@@ -373,27 +400,38 @@ void Folder::DropEmptyWaits() {
   for (Edge* edge : edges) graph_->RemoveEdge(edge);
 }
 
-// Points the consumers of an output at a constant; once no output is used, also those who wait for the node.
-bool Folder::Replace(const TensorRef& tensor, Tensor value, const std::vector<Node*>& waits) {
-  bytes_left_ -= static_cast<int64_t>(value.num_bytes());
-  if (bytes_left_ < 0) return false;
-  Node* node = tensor.node;
-  Node* constant = rewriter_.AddConst(*node, StrCat("__cf__", tensor.output), std::move(value), waits);
-  if (constant == nullptr) return false;
-  rewriter_.MoveConsumers(tensor, {constant, 0});
-  ++replaced_;
-  std::vector<Edge*> waiting;
-  for (Edge* edge : node->out_edges()) {
-    if (!edge->IsControl()) return true;
-    if (edge->dst->IsOp() && edge->dst != constant) waiting.push_back(edge);
+// Points the consumers of outputs at constants; once no output is used, also those who wait for the node.
+void Folder::Replace(Node* node, std::vector<std::pair<int, Tensor>> values,
+                     const std::vector<Node*>& waits) {
+  std::vector<Node*> constants(static_cast<size_t>(node->num_outputs()), nullptr);
+  Node* last = nullptr;
+  for (auto& [output, value] : values) {
+    bytes_left_ -= static_cast<int64_t>(value.num_bytes());
+    if (bytes_left_ < 0) break;
+    Node* constant = rewriter_.AddConst(*node, StrCat("__cf__", output), std::move(value), waits);
+    if (constant == nullptr) continue;
+    constants[static_cast<size_t>(output)] = last = constant;
+    ++replaced_;
   }
-  if (rewriter_.IsPreserved(*node)) return true;
+  if (last == nullptr) return;
+  const std::vector<Edge*> edges(node->out_edges().begin(), node->out_edges().end());
+  std::vector<Edge*> waiting;
+  bool used = rewriter_.IsPreserved(*node);
+  for (Edge* edge : edges) {
+    if (edge->IsControl()) {
+      if (edge->dst->IsOp()) waiting.push_back(edge);
+    } else if (Node* constant = constants[static_cast<size_t>(edge->src_output)]; constant != nullptr) {
+      graph_->UpdateInput(edge->dst, edge->dst_input, constant, 0);
+    } else {
+      used = true;
+    }
+  }
+  if (used) return;
   for (Edge* edge : waiting) {
     Node* dst = edge->dst;
     graph_->RemoveEdge(edge);
-    if (!waits.empty()) graph_->AddControlEdge(constant, dst);
+    if (!waits.empty()) graph_->AddControlEdge(last, dst);
   }
-  return true;
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ namespace millrace {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 const AttrMap kFloat = {{"T", DataType::kFloat}};
 
@@ -174,6 +175,31 @@ TEST_F(FoldTest, LargeResultsAreNotKept) {
   Add("n", "Neg", {"a"});
   Retval("n", 1);
   EXPECT_EQ(Fold(), 0);
+}
+
+TEST_F(FoldTest, WhatMayBeAnySizeWaitsUntilItsSizeIsKnown) {
+  Const("a", 3);
+  Add("minus", "Const", {},
+      {{"dtype", DataType::kInt32}, {"value", Tensor::Vector<int32_t>({-1000000000, -1000})}});
+  Add("dims", "Neg", {"minus"}, {{"T", DataType::kInt32}});
+  Add("f", "Fill", {"dims", "a"});
+  Retval("f");
+  Fold();
+  EXPECT_THAT(evaluator_.last_graph, HasSubstr("Neg"));
+  EXPECT_THAT(evaluator_.last_graph, Not(HasSubstr("Fill")));
+}
+
+// All of what is computed may live at once.
+TEST_F(FoldTest, WhatIsComputedAtATimeHasALimit) {
+  options_.max_bytes = 4;
+  Const("a", 3);
+  for (int i = 0; i < 100; ++i) Add(StrCat("n", i), "Sub", {i == 0 ? "a" : StrCat("n", i - 1), "a"});
+  Retval("n99");
+  EXPECT_EQ(Fold(), 1);
+  EXPECT_THAT(evaluator_.last_graph, HasSubstr("n63 = "));
+  EXPECT_THAT(evaluator_.last_graph, Not(HasSubstr("n64 = ")));
+  EXPECT_EQ(Fold(), 1) << "the rest, the next time";
+  EXPECT_EQ(Value("n99/__cf__0"), "Tensor<type: float shape: [] values: -297>");
 }
 
 TEST_F(FoldTest, MetadataOfKnownShapesNeedsNoTensor) {

@@ -44,6 +44,9 @@ class CallInliner {
     MR_RETURN_IF_ERROR(CollectInputs());
     MR_RETURN_IF_ERROR(AddInputControl());
     copies_.resize(static_cast<size_t>(body_.graph->num_node_ids()), nullptr);
+    sources_.resize(copies_.size());
+    for (size_t i = 0; i < body_.args.size(); ++i)
+      sources_[static_cast<size_t>(body_.args[i]->id())] = inputs_[i];
     for (const Node* node : body_.graph->OpNodes()) {
       if (!IsBorder(*node)) MR_RETURN_IF_ERROR(CopyNode(*node));
     }
@@ -188,12 +191,7 @@ class CallInliner {
            !Source(arg).first->traits().is_control_flow;
   }
 
-  Tensor Source(const Node& arg) const {
-    for (size_t i = 0; i < body_.args.size(); ++i) {
-      if (body_.args[i] == &arg) return inputs_[i];
-    }
-    return {};
-  }
+  const Tensor& Source(const Node& arg) const { return sources_[static_cast<size_t>(arg.id())]; }
 
   Status ConnectConsumers() {
     std::vector<Tensor> results;
@@ -253,7 +251,8 @@ class CallInliner {
   std::vector<Tensor> inputs_;
   std::vector<Node*> waits_for_;
   Node* input_control_ = nullptr;
-  std::vector<Node*> copies_;  // by id in the body
+  std::vector<Node*> copies_;    // by id in the body
+  std::vector<Tensor> sources_;  // of parameters, by id in the body
   std::vector<Node*> added_;
 };
 
@@ -302,9 +301,12 @@ class Inliner {
   }
 
   Status Lower(const Item& item) {
-    if (added_ > options_.max_added_nodes) return Status();
+    const auto name_bytes = static_cast<int64_t>(item.node->name().size());
+    if (added_ > options_.max_added_nodes || added_name_bytes_ > options_.max_added_name_bytes)
+      return Status();
     MR_ASSIGN_OR_RETURN(const LoweredNode lowered, LowerFunctional(item.node));
     added_ += lowered.num_added;
+    added_name_bytes_ += name_bytes * lowered.num_added;
     has_control_flow_ = true;
     ++result_.lowered;
     for (Node* call : lowered.calls) Consider(call, item.within);
@@ -329,7 +331,11 @@ class Inliner {
     auto body = InstantiateCallee(graph_.functions(), graph_.ops(), *callee);
     if (!body.ok() || !Fits(*item.node, *body)) return Status();
     CleanUpBody(&*body);
+    const int64_t name_bytes =
+        static_cast<int64_t>(item.node->name().size()) * int64_t{body->graph->num_nodes()};
+    if (name_bytes > options_.max_added_name_bytes - added_name_bytes_) return Status();
     added_ += body->graph->num_nodes();
+    added_name_bytes_ += name_bytes;
     for (const Node* node : body->graph->OpNodes()) has_control_flow_ |= node->traits().is_control_flow;
     MR_ASSIGN_OR_RETURN(const std::vector<Node*> copies,
                         CallInliner(item.node, *std::move(body), has_control_flow_, must_run_).Run());
@@ -362,6 +368,7 @@ class Inliner {
   std::deque<Item> conditions_, calls_;
   std::deque<Chain> chains_;  // they don't move
   int added_ = 0;
+  int64_t added_name_bytes_ = 0;
   bool has_control_flow_ = false;
 };
 

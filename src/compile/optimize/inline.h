@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <set>
 #include <string>
@@ -17,6 +18,8 @@ struct InlineOptions {
   bool lower_functional = true;
   // Calls stay calls once this many nodes have been added: functions that call others twice grow like 2^n.
   int max_added_nodes = 200'000;
+  // Or once the names of calls that go before those of their nodes take so much: they grow with each level.
+  int64_t max_added_name_bytes = int64_t{16} << 20;
 };
 
 struct InlineResult {

@@ -237,15 +237,29 @@ void Rewriter::MoveConsumers(const TensorRef& from, const TensorRef& to) {
 Node* Rewriter::Anchor(const Node& like, const TensorRef& tensor) {
   if (CanBeWaitedFor(*tensor.node)) return tensor.node;
   if (IsRefType(tensor.node->output_type(tensor.output))) return nullptr;
-  for (const Edge* edge : tensor.node->out_edges()) {
-    Node* user = edge->dst;
-    if (edge->src_output == tensor.output && user->op_name() == "Identity" && !HasControlInputs(*user) &&
-        user->assigned_device_index() == like.assigned_device_index())
-      return user;
+  const int device = like.assigned_device_index();
+  const auto fits = [&](const Node& user) {
+    return user.op_name() == "Identity" && InputOf(user, 0) == tensor && !HasControlInputs(user) &&
+           user.assigned_device_index() == device;
+  };
+  // The search is not repeated for each of many consumers.
+  const auto [known, is_new] = anchors_.try_emplace({tensor.node->id(), tensor.output, device}, 0);
+  if (!is_new) {
+    Node* const anchor = graph_->node(known->second);
+    if (anchor != nullptr && anchor->IsOp() && fits(*anchor)) return anchor;
   }
-  AttrMap attrs;
-  attrs.Set("T", tensor.node->output_type(tensor.output));
-  return Add(like, "anchor", "Identity", std::move(attrs), {tensor});
+  Node* anchor = nullptr;
+  for (const Edge* edge : tensor.node->out_edges()) {
+    if (edge->dst->IsOp() && fits(*edge->dst)) anchor = edge->dst;
+    if (anchor != nullptr) break;
+  }
+  if (anchor == nullptr) {
+    AttrMap attrs;
+    attrs.Set("T", tensor.node->output_type(tensor.output));
+    anchor = Add(like, "anchor", "Identity", std::move(attrs), {tensor});
+  }
+  if (anchor != nullptr) known->second = anchor->id();
+  return anchor;
 }
 
 // Control edges from the inputs multiply with the consumers; a Merge lives when one of its data inputs does,

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "compile/optimize/constant_evaluator.h"
@@ -134,6 +136,7 @@ class Rewriter {
   std::optional<ShapeRefiner> shapes_;
   std::vector<bool> may_be_dead_;  // by id, of the nodes that were there at the first question
   bool deadness_known_ = false;
+  std::map<std::tuple<int, int, int>, int> anchors_;  // by node, output and device: ids
   int removed_ = 0;
 };
 
