@@ -50,7 +50,8 @@ Status AddGradients(Graph* graph, const std::vector<Output>& ys, const std::vect
   Status status = Backprop(*graph, ys, xs, options, UniqueScope(*graph, options.scope)).Run(grad_ys, grads);
   if (!status.ok()) {
     grads->clear();
-    if (options.shapes == nullptr) graph->RemoveNodesFrom(first_new);
+    graph->RemoveNodesFrom(first_new);
+    if (options.shapes != nullptr) options.shapes->ForgetNodesFrom(first_new);
   }
   return status;
 }

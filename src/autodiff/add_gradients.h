@@ -37,8 +37,7 @@ struct GradientOptions {
 //   other includes what flows through it.
 // - New nodes take over the requested device of the node whose gradient they compute.
 // - Errors: "No gradient defined for op: X" for an op without an entry in the registry between the xs and ys;
-//   InvalidArgument for lists that do not fit. On error `grads` is empty, and the graph as it was (with
-//   options.shapes: nodes that were added already may stay, with nothing depending on them).
+//   InvalidArgument for lists that do not fit. On error `grads` is empty, and the graph as it was.
 //
 // The gradient of a loop is a loop, see loop_gradient.h. Within a body that is built the gradients of its
 // tensors may be taken too: all ys are then of one loop, which is where the gradients are.

@@ -29,6 +29,8 @@ struct TF_ApiDefMap {
 namespace millrace::c_api {
 namespace {
 
+constexpr int kMostNested = 100;  // messages within each other, as on the wire
+
 void AddArg(const tensorflow::OpDef::ArgDef& from, ApiDef::Arg* to) {
   to->set_name(from.name());
   to->set_rename_to(from.name());
@@ -232,6 +234,7 @@ void TF_ApiDefMapPut(TF_ApiDefMap* api_def_map, const char* text, size_t text_le
     Complaints complaints;
     google::protobuf::TextFormat::Parser parser;
     parser.RecordErrorsTo(&complaints);
+    parser.SetRecursionLimit(kMostNested);
     if (!parser.ParseFromString(plain, &defs)) {
       return errors::InvalidArgument("Failed to parse ApiDefs: ", complaints.text());
     }

@@ -25,14 +25,12 @@ Status ToBuffer(const google::protobuf::MessageLite& message, TF_Buffer* buffer)
   }
   const size_t size = message.ByteSizeLong();
   if (size > INT_MAX) {
-    return errors::InvalidArgument("Unable to serialize ", message.GetTypeName(),
-                                   " protocol buffer, perhaps the serialized size (", size,
-                                   " bytes) is too large?");
+    return errors::InvalidArgument("Unable to serialize a protocol buffer, perhaps the serialized size (",
+                                   size, " bytes) is too large?");
   }
   void* data = std::malloc(size == 0 ? 1 : size);
   if (data == nullptr) {
-    return errors::ResourceExhausted("Failed to allocate memory to serialize message of type '",
-                                     message.GetTypeName(), "' and size ", size);
+    return errors::ResourceExhausted("Failed to allocate memory to serialize a message of size ", size);
   }
   message.SerializeWithCachedSizesToArray(static_cast<uint8_t*>(data));
   buffer->data = data;

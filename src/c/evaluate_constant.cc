@@ -4,6 +4,8 @@
 // The value of a tensor that depends on constants only: the nodes behind it are run in a session of their
 // own.
 #include <map>
+#include <memory>
+#include <optional>
 
 #include "c/internal.h"
 #include "graph/function_library.h"
@@ -23,6 +25,7 @@ namespace {
 
 // More nodes than that are no constant that somebody wants to know while building a graph.
 constexpr size_t kMaxNodes = 10'000;
+constexpr int64_t kMostMs = 10'000;  // of computing it
 
 // Copies what a tensor depends on into a graph without inputs.
 class ConstantGraph {
@@ -57,6 +60,8 @@ class ConstantGraph {
   }
 
   const Graph& graph() const { return graph_; }
+  // What a node is called here. REQUIRES: it was added.
+  const std::string& NameOf(const Node& node) const { return copies_.at(&node)->name(); }
 
  private:
   bool IsPure(const Node& node) const {
@@ -99,26 +104,38 @@ class ConstantGraph {
   std::map<const Node*, Node*> copies_;
 };
 
-StatusOr<bool> Evaluate(const TF_Graph& graph, const TF_Output& output,
-                        Tensor* value) MR_NO_THREAD_SAFETY_ANALYSIS {
+// The value when the graph alone tells it, or else the constants that it is computed from, which are left
+// null when there is more to it.
+StatusOr<std::unique_ptr<ConstantGraph>> Look(TF_Graph& graph, const TF_Output& output,
+                                              std::optional<Tensor>* value) {
+  MutexLock lock(graph.mu);
   MR_RETURN_IF_ERROR(CheckOutput(&graph.graph, output));
   const Node& node = *NodeOf(output.oper);
   if (auto known = ConstantValue(node, output.index, &graph.refiner); known.ok()) {
     *value = known->DeepCopy();
-    return true;
+    return nullptr;
   }
-  ConstantGraph constants(graph);
-  MR_ASSIGN_OR_RETURN(const bool constant, constants.Add(node));
-  if (!constant) return false;
+  auto constants = std::make_unique<ConstantGraph>(graph);
+  MR_ASSIGN_OR_RETURN(const bool constant, constants->Add(node));
+  if (!constant) constants.reset();
+  return constants;
+}
+
+// Kernels run here, so no mutex is held.
+StatusOr<std::optional<Tensor>> Evaluate(TF_Graph& graph, const TF_Output& output) {
+  std::optional<Tensor> value;
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<ConstantGraph> constants, Look(graph, output, &value));
+  if (constants == nullptr) return value;
   SessionOptions options;
   options.inter_op_parallelism_threads = options.intra_op_parallelism_threads = 1;
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, NewSession(options));
-  MR_RETURN_IF_ERROR(session->ExtendFrom(constants.graph()));
+  MR_RETURN_IF_ERROR(session->ExtendFrom(constants->graph()));
+  RunOptions run;
+  run.timeout_in_ms = kMostMs;
   std::vector<Tensor> fetched;
-  const Status ran = session->Run({}, {StrCat(node.name(), ":", output.index)}, {}, &fetched);
-  if (!ran.ok()) return false;
-  *value = std::move(fetched[0]);
-  return true;
+  const std::string fetch = StrCat(constants->NameOf(*NodeOf(output.oper)), ":", output.index);
+  if (session->Run(run, {}, {fetch}, {}, &fetched, nullptr).ok()) value = std::move(fetched[0]);
+  return value;
 }
 
 }  // namespace
@@ -132,13 +149,10 @@ unsigned char TF_TryEvaluateConstant(TF_Graph* graph, TF_Output output, TF_Tenso
   bool known = false;
   const bool ok = Enter(status, [&]() -> Status {
     if (graph == nullptr || result == nullptr) return NullArgument("The graph or the result");
-    Tensor value;
-    {
-      MutexLock lock(graph->mu);
-      MR_ASSIGN_OR_RETURN(known, Evaluate(*graph, output, &value));
-    }
+    MR_ASSIGN_OR_RETURN(const std::optional<Tensor> value, Evaluate(*graph, output));
+    known = value.has_value();
     if (known) {
-      MR_ASSIGN_OR_RETURN(*result, FromTensor(value));
+      MR_ASSIGN_OR_RETURN(*result, FromTensor(*value));
     }
     return Status();
   });

@@ -61,6 +61,22 @@ Status CheckOutput(const Graph* graph, const TF_Output& output) {
   return Status();
 }
 
+void Hold(TF_Graph* graph) {
+  if (graph == nullptr) return;
+  MutexLock lock(graph->mu);
+  ++graph->num_users;
+}
+
+void Release(TF_Graph* graph) {
+  if (graph == nullptr) return;
+  bool unused = false;
+  {
+    MutexLock lock(graph->mu);
+    unused = --graph->num_users == 0 && graph->delete_requested;
+  }
+  if (unused) delete graph;
+}
+
 }  // namespace millrace::c_api
 
 using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
@@ -87,7 +103,7 @@ void TF_DeleteGraph(TF_Graph* graph) {
   {
     MutexLock lock(graph->mu);
     graph->delete_requested = true;
-    unused = graph->num_sessions == 0;
+    unused = graph->num_users == 0;
   }
   if (unused) delete graph;
 }

@@ -41,7 +41,8 @@ struct TF_Graph {
   // Node ids that exist, for a look without the mutex. Released after the nodes were added, acquired by
   // sessions that ask whether there is something new.
   std::atomic<int> num_node_ids{2};
-  int num_sessions MR_GUARDED_BY(mu) = 0;
+  // Sessions, unfinished operations and unfinished loops: the graph outlives them.
+  int num_users MR_GUARDED_BY(mu) = 0;
   bool delete_requested MR_GUARDED_BY(mu) = false;
 
   // Of the condition and the body of a loop that is being built: where it will stand, and its inputs there.
@@ -56,7 +57,17 @@ struct TF_Graph {
 
   // After nodes were added or taken back. Sessions see them from now on.
   void PublishNodes() MR_REQUIRES(mu) { num_node_ids.store(graph.num_node_ids(), std::memory_order_release); }
+  // Whether nobody could use what is added now: the graph ends with its only user.
+  bool IsLeft() const MR_REQUIRES(mu) { return delete_requested && num_users <= 1; }
 };
+
+namespace millrace::c_api {
+
+// The graph gets a user, or loses one; the last one deletes it, if that was asked for.
+void Hold(TF_Graph* graph);
+void Release(TF_Graph* graph);
+
+}  // namespace millrace::c_api
 
 // An operation being built.
 struct TF_OperationDescription {

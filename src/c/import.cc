@@ -23,11 +23,7 @@ namespace errors = millrace::errors;
 
 namespace {
 
-struct NamedTensor {
-  std::string name;
-  int index = 0;
-  TensorId id() const { return {name, index}; }
-};
+using NamedTensor = std::pair<std::string, int>;
 
 }  // namespace
 
@@ -36,8 +32,9 @@ struct TF_ImportGraphDefOptions {
   std::string default_device;
   bool uniquify_names = false;
   bool uniquify_prefix = false;
-  std::map<std::pair<std::string, int>, std::pair<Node*, int>> input_map;
-  std::vector<Node*> control_dependencies;
+  // By names, since the graph is known only when it is imported into.
+  std::map<NamedTensor, NamedTensor> input_map;
+  std::vector<std::string> control_dependencies;
   std::vector<NamedTensor> return_outputs;
   std::vector<std::string> return_operations;
 };
@@ -105,31 +102,40 @@ class GraphImport {
     import.inputs_from_graph = false;
     import.allow_internal_ops = true;  // as exported graphs have them
     import.shapes = &shapes_;
-    for (Node* node : options_.control_dependencies) {
-      if (&node->graph() != &graph_) {
-        return errors::InvalidArgument("node '", node->name(),
-                                       "' in control_dependencies does not exist in graph");
+    for (const std::string& name : options_.control_dependencies) {
+      Node* node = FindOp(name);
+      if (node == nullptr) {
+        return errors::InvalidArgument("node '", name, "' in control_dependencies does not exist in graph");
       }
+      import.control_dependencies.push_back(node);
     }
-    import.control_dependencies = options_.control_dependencies;
     for (const auto& [key, value] : options_.input_map) {
-      MR_RETURN_IF_ERROR(CheckMapping(key.first, key.second, value.first, value.second));
-      import.input_map.emplace(KeyText(key.first, key.second), value);
+      MR_ASSIGN_OR_RETURN(Node * to, Mapped(key, value));
+      import.input_map.emplace(KeyText(key.first, key.second), std::pair(to, value.second));
     }
     return import;
   }
 
-  Status CheckMapping(const std::string& name, int index, const Node* to, int to_index) const {
+  Node* FindOp(const std::string& name) const {
+    Node* node = graph_.FindNode(name);
+    return node == nullptr || !node->IsOp() ? nullptr : node;
+  }
+
+  StatusOr<Node*> Mapped(const NamedTensor& from, const NamedTensor& to) const {
     const std::string entry =
-        StrCat("input_map entry ", KeyText(name, index), "->", KeyText(to->name(), to_index));
-    if (&to->graph() != &graph_) {
-      return errors::InvalidArgument("node '", to->name(), "' in input_map does not exist in graph (", entry,
+        StrCat("input_map entry ", KeyText(from.first, from.second), "->", KeyText(to.first, to.second));
+    Node* node = FindOp(to.first);
+    if (node == nullptr) {
+      return errors::InvalidArgument("node '", to.first, "' in input_map does not exist in graph (", entry,
                                      ")");
     }
-    if ((index < 0) != (to_index < 0)) {
+    if ((from.second < 0) != (to.second < 0)) {
       return errors::InvalidArgument(entry, " between control edge and non-control edge");
     }
-    return Status();
+    if (to.second >= node->num_outputs()) {
+      return errors::InvalidArgument(entry, ": node '", to.first, "' has ", node->num_outputs(), " outputs");
+    }
+    return node;
   }
 
   void IndexNodes() {
@@ -141,9 +147,9 @@ class GraphImport {
 
   Status CheckReturns() const {
     for (const NamedTensor& tensor : options_.return_outputs) {
-      if (options_.input_map.contains({tensor.name, tensor.index})) continue;
-      if (!position_.contains(tensor.name)) {
-        return errors::InvalidArgument("Requested return tensor '", KeyText(tensor.name, tensor.index),
+      if (options_.input_map.contains(tensor)) continue;
+      if (!position_.contains(tensor.first)) {
+        return errors::InvalidArgument("Requested return tensor '", KeyText(tensor.first, tensor.second),
                                        "' not found in graph def");
       }
     }
@@ -159,17 +165,16 @@ class GraphImport {
 
   Status Fill(Results* results) const {
     for (const NamedTensor& tensor : options_.return_outputs) {
-      if (const auto mapped = options_.input_map.find({tensor.name, tensor.index});
-          mapped != options_.input_map.end()) {
-        results->outputs.push_back({OperationOf(mapped->second.first), mapped->second.second});
+      if (const auto mapped = options_.input_map.find(tensor); mapped != options_.input_map.end()) {
+        results->outputs.push_back({OperationOf(FindOp(mapped->second.first)), mapped->second.second});
         continue;
       }
-      Node* node = NodeNamed(tensor.name);
-      if (tensor.index < 0 || tensor.index >= node->num_outputs()) {
-        return errors::InvalidArgument("Invalid return output ", tensor.index, " of node '", node->name(),
+      Node* node = NodeNamed(tensor.first);
+      if (tensor.second < 0 || tensor.second >= node->num_outputs()) {
+        return errors::InvalidArgument("Invalid return output ", tensor.second, " of node '", node->name(),
                                        "', which has ", node->num_outputs(), " output(s)");
       }
-      results->outputs.push_back({OperationOf(node), tensor.index});
+      results->outputs.push_back({OperationOf(node), tensor.second});
     }
     for (const std::string& name : options_.return_operations) {
       results->operations.push_back(OperationOf(NodeNamed(name)));
@@ -249,7 +254,7 @@ void TF_ImportGraphDefOptionsSetUniquifyPrefix(TF_ImportGraphDefOptions* opts,
 void TF_ImportGraphDefOptionsAddInputMapping(TF_ImportGraphDefOptions* opts, const char* src_name,
                                              int src_index, TF_Output dst) {
   if (opts == nullptr || src_name == nullptr || dst.oper == nullptr) return;
-  opts->input_map[{src_name, src_index}] = {NodeOf(dst.oper), dst.index};
+  opts->input_map[{src_name, src_index}] = {NodeOf(dst.oper)->name(), dst.index};
 }
 
 void TF_ImportGraphDefOptionsRemapControlDependency(TF_ImportGraphDefOptions* opts, const char* src_name,
@@ -258,7 +263,7 @@ void TF_ImportGraphDefOptionsRemapControlDependency(TF_ImportGraphDefOptions* op
 }
 
 void TF_ImportGraphDefOptionsAddControlDependency(TF_ImportGraphDefOptions* opts, TF_Operation* oper) {
-  if (opts != nullptr && oper != nullptr) opts->control_dependencies.push_back(NodeOf(oper));
+  if (opts != nullptr && oper != nullptr) opts->control_dependencies.push_back(NodeOf(oper)->name());
 }
 
 void TF_ImportGraphDefOptionsAddReturnOutput(TF_ImportGraphDefOptions* opts, const char* oper_name,

@@ -17,7 +17,8 @@ struct TF_KernelBuilder {
 
 struct TF_OpKernelContext {
   millrace::KernelContext& context;
-  millrace::Status status;  // the first failure
+  millrace::Status status;                 // the first failure
+  std::vector<millrace::Tensor*> bools{};  // outputs that the kernel writes any byte into
 };
 
 using millrace::DataType;
@@ -49,8 +50,14 @@ class CKernel final : public OpKernel {
   }
 
   Status Compute(KernelContext& context) override {
-    TF_OpKernelContext c{context, Status()};
+    TF_OpKernelContext c{context, Status(), {}};
     compute_(state_, &c);
+    for (Tensor* bools : c.bools) {
+      auto* bytes = static_cast<uint8_t*>(bools->raw_data());
+      for (int64_t i = 0; i < bools->num_elements(); ++i) {
+        if (bytes[i] > 1) bytes[i] = 1;
+      }
+    }
     return std::move(c.status);
   }
 
@@ -191,6 +198,7 @@ TF_Tensor* TF_AllocateOutput(TF_OpKernelContext* context, int index, TF_DataType
                                      " bytes, not ", len);
     }
     MR_ASSIGN_OR_RETURN(result, FromTensor(*output));
+    if (output->dtype() == DataType::kBool) context->bools.push_back(output);
     return Status();
   });
   TF_OpKernelContext_Failure(context, &status);

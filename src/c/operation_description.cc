@@ -196,6 +196,7 @@ Status CheckInputTypes(const TF_OperationDescription& desc, const NodeProps& pro
 }
 
 StatusOr<Node*> Finish(TF_Graph& graph, TF_OperationDescription* desc) MR_REQUIRES(graph.mu) {
+  if (graph.IsLeft()) return errors::InvalidArgument("The graph of node '", desc->name, "' was deleted");
   if (graph.graph.FindNode(desc->name) != nullptr) {
     return errors::InvalidArgument("Duplicate node name in graph: '", desc->name, "'");
   }
@@ -305,6 +306,7 @@ TF_OperationDescription* TF_NewOperation(TF_Graph* graph, const char* op_type, c
       if (!found.ok()) desc->errors.push_back(found.status().message());
     }
     desc->op = graph->last_op;
+    ++graph->num_users;
     return desc.release();
   });
 }
@@ -517,14 +519,17 @@ TF_Operation* TF_FinishOperation(TF_OperationDescription* desc, TF_Status* statu
     return nullptr;
   }
   Node* result = nullptr;
+  bool unused = false;
   TF_Graph* const graph = desc->graph;
   std::unique_ptr<TF_OperationDescription> owned(desc);
   Enter(status, [&]() -> Status {
     millrace::MutexLock lock(graph->mu);
     const auto made = Finish(*graph, desc);
     if (graph->spare == nullptr) graph->spare = std::move(owned);  // for the next one
+    unused = --graph->num_users == 0 && graph->delete_requested;
     if (made.ok()) result = *made;
     return made.status();
   });
+  if (unused) delete graph;
   return OperationOf(result);
 }

@@ -155,7 +155,7 @@ TF_Session* TF_LoadSessionFromSavedModel(const TF_SessionOptions* session_option
     graph->PublishNodes();
     result = new TF_Session(*std::move(session), graph);
     result->seen_node_ids.store(graph->graph.num_node_ids(), std::memory_order_release);
-    ++graph->num_sessions;
+    ++graph->num_users;
     return Status();
   });
   return result;

@@ -192,10 +192,7 @@ TF_Session* TF_NewSession(TF_Graph* graph, const TF_SessionOptions* opts, TF_Sta
     MR_ASSIGN_OR_RETURN(std::unique_ptr<Session> session,
                         millrace::NewSession(opts == nullptr ? millrace::SessionOptions() : opts->options));
     result = new TF_Session(std::move(session), graph);
-    if (graph != nullptr) {
-      MutexLock lock(graph->mu);
-      ++graph->num_sessions;
-    }
+    Hold(graph);
     return Status();
   });
   return result;
@@ -210,12 +207,7 @@ void TF_DeleteSession(TF_Session* session, TF_Status* status) {
   if (session == nullptr) return;
   TF_Graph* graph = session->graph;
   delete session;
-  bool unused = false;
-  if (graph != nullptr) {
-    MutexLock lock(graph->mu);
-    unused = --graph->num_sessions == 0 && graph->delete_requested;
-  }
-  if (unused) delete graph;
+  Release(graph);
 }
 
 void TF_SessionRun(TF_Session* session, const TF_Buffer* run_options, const TF_Output* inputs,

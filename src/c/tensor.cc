@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tensorflow/c/tf_tensor.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "c/internal.h"
@@ -19,6 +20,18 @@ constexpr size_t kAlignment = 16;
 
 bool IsAligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kAlignment == 0; }
 bool HasTwoForms(DataType dtype) { return dtype == DataType::kString || dtype == DataType::kResource; }
+
+// Programs may write any byte for true; kernels rely on 0 and 1. A copy where that is not so.
+StatusOr<Tensor> CleanBools(const Tensor& tensor) {
+  const auto* bytes = static_cast<const uint8_t*>(tensor.raw_data());
+  const auto count = static_cast<size_t>(tensor.num_elements());
+  uint8_t all = 0;
+  for (size_t i = 0; i < count; ++i) all |= bytes[i];
+  if (all <= 1) return tensor;
+  MR_ASSIGN_OR_RETURN(Tensor clean, Tensor::Allocate(DataType::kBool, tensor.shape()));
+  std::transform(bytes, bytes + count, clean.data<bool>(), [](uint8_t byte) { return byte != 0; });
+  return clean;
+}
 
 void NoDeallocator(void* /*data*/, size_t /*length*/, void* /*arg*/) {}
 
@@ -92,7 +105,12 @@ StatusOr<TF_Tensor*> EncodeStringTensor(const Tensor& tensor) {
 
 StatusOr<Tensor> ToTensor(const TF_Tensor* tensor) {
   if (tensor == nullptr) return NullArgument("A tensor");
-  if (tensor->encoded == nullptr) return tensor->value;
+  if (tensor->encoded == nullptr) {
+    if (!tensor->value.IsInitialized()) {
+      return errors::FailedPrecondition("attempt to use a tensor with an uninitialized value");
+    }
+    return tensor->value.dtype() == DataType::kBool ? CleanBools(tensor->value) : tensor->value;
+  }
   if (tensor->value.dtype() == DataType::kResource) return DecodeResource(*tensor);
   if (tensor->value.dtype() == DataType::kString) {
     return DecodeStrings({static_cast<const char*>(tensor->data), tensor->size}, tensor->value.shape());

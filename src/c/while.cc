@@ -267,6 +267,7 @@ Status Finish(const TF_WhileParams& params, TF_Output* outputs) {
   if (outputs == nullptr) return NullArgument("The array of outputs");
   TF_Graph* parent = params.cond_graph->parent;
   MutexLock lock(parent->mu);
+  if (parent->IsLeft()) return errors::InvalidArgument("The graph of the loop was deleted");
   MutexLock cond_lock(params.cond_graph->mu);
   MutexLock body_lock(params.body_graph->mu);
   const int first = parent->graph.num_node_ids();
@@ -284,9 +285,25 @@ Status Finish(const TF_WhileParams& params, TF_Output* outputs) {
   return built;
 }
 
+// A part of a loop, which the loop holds, whoever deletes it.
+TF_Graph* NewPart(TF_Graph* parent, const TF_Output* inputs, size_t count) {
+  TF_Graph* part = TF_NewGraph();
+  if (part == nullptr) throw std::bad_alloc();
+  Hold(part);
+  part->parent = parent;
+  part->parent_inputs.assign(inputs, inputs + count);
+  return part;
+}
+
+void DeletePart(TF_Graph* part) {
+  TF_DeleteGraph(part);
+  Release(part);
+}
+
 void FreeLoop(const TF_WhileParams& params) {
-  TF_DeleteGraph(params.cond_graph);
-  TF_DeleteGraph(params.body_graph);
+  if (params.cond_graph != nullptr) Release(params.cond_graph->parent);
+  DeletePart(params.cond_graph);
+  DeletePart(params.body_graph);
   delete[] params.cond_inputs;
   delete[] params.body_inputs;
   delete[] params.body_outputs;
@@ -301,7 +318,7 @@ using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the d
 
 TF_WhileParams TF_NewWhile(TF_Graph* g, TF_Output* inputs, int ninputs, TF_Status* status) {
   std::unique_ptr<TF_Output[]> cond_inputs, body_inputs, body_outputs;
-  std::unique_ptr<TF_Graph, void (*)(TF_Graph*)> cond(nullptr, TF_DeleteGraph), body(nullptr, TF_DeleteGraph);
+  std::unique_ptr<TF_Graph, void (*)(TF_Graph*)> cond(nullptr, DeletePart), body(nullptr, DeletePart);
   const bool ok = Enter(status, [&]() -> Status {
     if (g == nullptr || inputs == nullptr) return NullArgument("The graph or the inputs");
     if (ninputs <= 0) return errors::InvalidArgument("TF_NewWhile() must be passed at least one input");
@@ -309,12 +326,8 @@ TF_WhileParams TF_NewWhile(TF_Graph* g, TF_Output* inputs, int ninputs, TF_Statu
     cond_inputs = std::make_unique<TF_Output[]>(count);
     body_inputs = std::make_unique<TF_Output[]>(count);
     body_outputs = std::make_unique<TF_Output[]>(count);
-    cond.reset(TF_NewGraph());
-    body.reset(TF_NewGraph());
-    for (TF_Graph* part : {cond.get(), body.get()}) {
-      part->parent = g;
-      part->parent_inputs.assign(inputs, inputs + count);
-    }
+    cond.reset(NewPart(g, inputs, count));
+    body.reset(NewPart(g, inputs, count));
     MutexLock lock(g->mu);
     for (size_t i = 0; i < count; ++i) {
       MR_RETURN_IF_ERROR(CheckOutput(&g->graph, inputs[i]));
@@ -325,6 +338,7 @@ TF_WhileParams TF_NewWhile(TF_Graph* g, TF_Output* inputs, int ninputs, TF_Statu
       MR_RETURN_IF_ERROR(AddInput(body.get(), StrCat("body_input", i), type, shape, &body_inputs[i]));
       body_outputs[i] = {nullptr, -1};
     }
+    ++g->num_users;
     return Status();
   });
   if (!ok) return NoLoop();

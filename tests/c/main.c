@@ -29,6 +29,7 @@
   X(test_servers)             \
   X(test_log)                 \
   X(test_saved_models)        \
+  X(test_misuse)              \
   X(test_random_calls)
 
 #define DECLARE(name) void name(void);

@@ -15,12 +15,19 @@
 #endif
 #endif
 
+/* In C an enum holds any int; in C++ only when it says so. */
+#ifdef __cplusplus
+#define TF_ENUM_OF_ANY_INT : int
+#else
+#define TF_ENUM_OF_ANY_INT
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* The numbers are those of tensorflow.DataType. */
-typedef enum TF_DataType {
+/* The numbers are those of tensorflow.DataType. Others are passed, too: types of references have 100 more. */
+typedef enum TF_DataType TF_ENUM_OF_ANY_INT {
   TF_FLOAT = 1,
   TF_DOUBLE = 2,
   TF_INT32 = 3,
