@@ -62,6 +62,7 @@ std::string MutateBytes(std::string_view bytes, std::mt19937& rng) {
   return mutant;
 }
 
+TEST(FuzzCorpusTest, CallsOfTheCApiEndWithAStatus) { RunAll("c_api", FuzzCApi, MutateBytes); }
 TEST(FuzzCorpusTest, CheckpointsEndWithAStatus) { RunAll("checkpoint", FuzzCheckpoint, MutateBytes); }
 TEST(FuzzCorpusTest, GraphDefsEndWithAStatus) { RunAll("graph", FuzzGraphDef, MutateGraphDef); }
 TEST(FuzzCorpusTest, TensorProtosEndWithAStatus) { RunAll("tensor", FuzzTensorProto, MutateTensorProto); }

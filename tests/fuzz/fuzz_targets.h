@@ -20,6 +20,9 @@ void FuzzTensorProto(std::string_view bytes);
 // of a state. Bytes 1 and 2: the length of that; then come the data. Sums are put right but for forms 0
 // and 4.
 void FuzzCheckpoint(std::string_view bytes);
+// Makes the calls of the C API that the bytes stand for, with arguments of the right types and objects that
+// live.
+void FuzzCApi(std::string_view bytes);
 
 // Once per process: registers the built-in ops and bounds tensor memory.
 void PrepareFuzzing();

@@ -1,0 +1,179 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "op/op_def.h"
+#include "tensorflow/c/c_api.h"
+
+namespace millrace::c_api_fuzz {
+
+// What a call is made of: bytes of the input, and zeros when those are used up.
+class Bytes {
+ public:
+  explicit Bytes(std::string_view bytes) : left_(bytes) {}
+
+  bool done() const { return left_.empty(); }
+  int Next() {
+    if (left_.empty()) return 0;
+    const auto byte = static_cast<unsigned char>(left_.front());
+    left_.remove_prefix(1);
+    return byte;
+  }
+  // REQUIRES: 0 < n <= 65536.
+  int Below(int n) { return (n <= 256 ? Next() : Next() << 8 | Next()) % n; }
+  bool Rarely() { return Next() >= 248; }
+  bool Sometimes() { return Next() >= 192; }
+  template <typename T, size_t N>
+  const T& Any(const T (&values)[N]) {
+    return values[Below(static_cast<int>(N))];
+  }
+  // Up to `most` bytes as they are.
+  std::string Raw(int most) {
+    const std::string raw(left_.substr(0, static_cast<size_t>(Below(most + 1))));
+    left_.remove_prefix(raw.size());
+    return raw;
+  }
+
+ private:
+  std::string_view left_;
+};
+
+// Live objects of one type. A full pool deletes one for the next.
+template <typename T>
+class Pool {
+ public:
+  Pool(size_t most, void (*destroy)(T*)) : most_(most), destroy_(destroy) {}
+  ~Pool() { Clear(); }
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
+
+  void Add(T* object) {
+    if (object == nullptr) return;
+    if (objects_.size() == most_) destroy_(Take(static_cast<size_t>(next_++) % most_));
+    objects_.push_back(object);
+  }
+  // Null when there is none, and now and then.
+  T* Any(Bytes& in) const {
+    const int at = in.Next();
+    return objects_.empty() || at == 255 ? nullptr : objects_[static_cast<size_t>(at) % objects_.size()];
+  }
+  T* TakeAny(Bytes& in) {
+    const int at = in.Next();
+    return objects_.empty() || at == 255 ? nullptr : Take(static_cast<size_t>(at) % objects_.size());
+  }
+  void Clear() {
+    while (!objects_.empty()) destroy_(Take(objects_.size() - 1));
+  }
+  const std::vector<T*>& objects() const { return objects_; }
+
+ private:
+  T* Take(size_t at) {
+    T* object = objects_[at];
+    objects_.erase(objects_.begin() + static_cast<std::ptrdiff_t>(at));
+    return object;
+  }
+
+  const size_t most_;
+  void (*const destroy_)(T*);
+  int next_ = 0;
+  std::vector<T*> objects_;
+};
+
+struct Operation {
+  TF_Operation* op;
+  TF_Graph* graph;
+};
+
+struct Description {
+  TF_OperationDescription* desc;
+  TF_Graph* graph;
+  const OpDef* op;  // null: unknown
+};
+
+struct Loop {
+  TF_WhileParams params;
+  TF_Graph* parent;
+};
+
+// All that the calls of one input have made. Objects end in an order that the input chooses, and the rest at
+// the end; every operation that is named belongs to a graph that still lives.
+class World {
+ public:
+  explicit World(std::string_view input);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  // Picks.
+  TF_Graph* AnyGraph();
+  TF_Operation* AnyOperation();
+  TF_Output AnyOutput();  // anything of the right type
+  // Mostly a tensor of that graph, of the type if there is one.
+  TF_Output OutputOf(TF_Graph* graph, TF_DataType type = TF_DataType{});
+  const char* NodeName();  // mostly one that is new
+  TF_DataType AnyType();
+  std::vector<int64_t> AnyShape();  // small, mostly
+  // A word of graphs or bytes of the input, ended by a zero; null now and then. Lives until the world ends.
+  const char* AnyName();
+  const OpDef* AnyOp();
+  TF_Tensor* AnyTensor();  // makes one when there is none
+  std::vector<TF_Output> OutputsOf(TF_Graph* graph, int most);
+
+  void AddGraph(TF_Graph* graph) { graphs.push_back(graph); }
+  void AddOperation(TF_Operation* op, TF_Graph* graph);
+  // What is known of a graph goes, as its operations end with it.
+  void Forget(TF_Graph* graph);
+  bool Knows(TF_Graph* graph) const;
+  TF_Tensor* NewTensor();
+
+  Bytes in;
+  TF_Status* const status;
+  std::vector<TF_Graph*> graphs;  // those of unfinished loops, too
+  std::vector<Operation> operations;
+  std::vector<Description> descriptions;
+  std::list<Loop> loops;
+  Pool<TF_Tensor> tensors{12, TF_DeleteTensor};
+  Pool<TF_Buffer> buffers{6, TF_DeleteBuffer};
+  Pool<TF_Function> functions{6, TF_DeleteFunction};
+  Pool<TF_Session> sessions;
+  Pool<TF_SessionOptions> options{3, TF_DeleteSessionOptions};
+  Pool<TF_DeprecatedSession> deprecated;
+  Pool<TF_ImportGraphDefOptions> imports{3, TF_DeleteImportGraphDefOptions};
+  Pool<TF_ImportGraphDefResults> results{3, TF_DeleteImportGraphDefResults};
+  Pool<TF_DeviceList> devices{2, TF_DeleteDeviceList};
+  Pool<TF_ApiDefMap> api_defs{1, TF_DeleteApiDefMap};
+  Pool<const char> handles;  // of partial runs
+
+ private:
+  size_t next_operation_ = 0;
+  int next_name_ = 0;
+  std::deque<std::string> names_;
+};
+
+// One call, or a few that belong together.
+struct Call {
+  const char* name;
+  int weight;
+  void (*run)(World&);
+};
+const std::vector<Call>& ValueCalls();
+const std::vector<Call>& GraphCalls();
+const std::vector<Call>& SessionCalls();
+
+// Once per process: ops and kernels in C that do what their attribute says, wrong things too.
+void RegisterOpsInC();
+
+// The outcome of every kind of call: its name and the code of its status.
+using Outcomes = std::set<std::pair<std::string_view, int>>;
+void RunCalls(std::string_view input, Outcomes* outcomes);
+
+}  // namespace millrace::c_api_fuzz
