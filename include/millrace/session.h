@@ -115,6 +115,10 @@ class Session {
   virtual Status Create(const tensorflow::GraphDef& graph) = 0;
   // Adds nodes; their names must be new. The first Extend is a Create.
   virtual Status Extend(const tensorflow::GraphDef& graph) = 0;
+  // The same, of a GraphDef that the caller gives away: a session in this process takes the memory of large
+  // constants over instead of copying them.
+  virtual Status Create(tensorflow::GraphDef&& graph);
+  virtual Status Extend(tensorflow::GraphDef&& graph);
   // Adds the nodes of `graph` that the session does not have yet: those with id >= what earlier calls have
   // seen.
   virtual Status ExtendFrom(const Graph& graph) = 0;

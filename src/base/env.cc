@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -181,6 +182,28 @@ Status SyncDir(const std::string& dir) {
   return status;
 }
 
+class MappedRegion : public ReadOnlyMemoryRegion {
+ public:
+  MappedRegion(void* data, size_t length) : data_(data), length_(length) {}
+  ~MappedRegion() override { ::munmap(data_, length_); }
+  const char* data() const override { return static_cast<const char*>(data_); }
+  uint64_t length() const override { return length_; }
+
+ private:
+  void* const data_;
+  const size_t length_;
+};
+
+class ReadRegion : public ReadOnlyMemoryRegion {
+ public:
+  explicit ReadRegion(std::string bytes) : bytes_(std::move(bytes)) {}
+  const char* data() const override { return bytes_.data(); }
+  uint64_t length() const override { return bytes_.size(); }
+
+ private:
+  const std::string bytes_;
+};
+
 class PosixEnv : public Env {
  public:
   StatusOr<std::unique_ptr<WritableFile>> NewWritableFile(const std::string& path) override {
@@ -193,6 +216,21 @@ class PosixEnv : public Env {
     const int fd = RetryEintr([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
     if (fd < 0) return IoError(path, errno);
     return std::unique_ptr<RandomAccessFile>(std::make_unique<PosixRandomAccessFile>(path, fd));
+  }
+  StatusOr<std::unique_ptr<ReadOnlyMemoryRegion>> NewReadOnlyMemoryRegion(const std::string& path) override {
+    const int fd = RetryEintr([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
+    if (fd < 0) return IoError(path, errno);
+    struct stat st;
+    int error = ::fstat(fd, &st) == 0 ? 0 : errno;
+    void* data = MAP_FAILED;
+    if (error == 0) {
+      data = ::mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+      if (data == MAP_FAILED) error = errno;
+    }
+    ::close(fd);
+    if (error != 0) return IoError(path, error);
+    return std::unique_ptr<ReadOnlyMemoryRegion>(
+        std::make_unique<MappedRegion>(data, static_cast<size_t>(st.st_size)));
   }
   StatusOr<FileStat> Stat(const std::string& path) override {
     struct stat st;
@@ -251,6 +289,12 @@ Status WriteAndSync(Env& env, const std::string& path, std::string_view data) {
 Env& Env::Posix() {
   static PosixEnv& env = *new PosixEnv;  // never destroyed: other static objects may still write
   return env;
+}
+
+StatusOr<std::unique_ptr<ReadOnlyMemoryRegion>> Env::NewReadOnlyMemoryRegion(const std::string& path) {
+  MR_ASSIGN_OR_RETURN(std::string bytes, ReadFileToString(*this, path));
+  if (bytes.empty()) return errors::InvalidArgument(path, "; is empty and has no memory to map");
+  return std::unique_ptr<ReadOnlyMemoryRegion>(std::make_unique<ReadRegion>(std::move(bytes)));
 }
 
 StatusOr<std::string> ReadFileToString(Env& env, const std::string& path, uint64_t max_bytes) {

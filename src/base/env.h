@@ -36,6 +36,15 @@ class RandomAccessFile {
   virtual StatusOr<size_t> ReadInto(uint64_t offset, size_t n, char* to) const = 0;
 };
 
+// The bytes of a file at a fixed address, as long as this lives. Thread-safe.
+class ReadOnlyMemoryRegion {
+ public:
+  virtual ~ReadOnlyMemoryRegion() = default;
+  virtual const char* data() const = 0;
+  virtual uint64_t length() const = 0;
+  std::string_view bytes() const { return {data(), static_cast<size_t>(length())}; }
+};
+
 struct FileStat {
   uint64_t length = 0;
   int64_t mtime_ns = 0;
@@ -49,6 +58,9 @@ class Env {
   virtual StatusOr<std::unique_ptr<WritableFile>> NewWritableFile(const std::string& path) = 0;
   virtual StatusOr<std::unique_ptr<WritableFile>> NewAppendableFile(const std::string& path) = 0;
   virtual StatusOr<std::unique_ptr<RandomAccessFile>> NewRandomAccessFile(const std::string& path) = 0;
+  // The file mapped into memory or, where there are no mappings, read. A file must not be cut short while it
+  // is mapped. An empty file is an error.
+  virtual StatusOr<std::unique_ptr<ReadOnlyMemoryRegion>> NewReadOnlyMemoryRegion(const std::string& path);
   virtual StatusOr<FileStat> Stat(const std::string& path) = 0;
   virtual StatusOr<std::vector<std::string>> GetChildren(const std::string& dir) = 0;
   virtual Status DeleteFile(const std::string& path) = 0;
@@ -75,6 +87,7 @@ class EnvWrapper : public Env {
   StatusOr<std::unique_ptr<WritableFile>> NewWritableFile(const std::string& path) override;
   StatusOr<std::unique_ptr<WritableFile>> NewAppendableFile(const std::string& path) override;
   StatusOr<std::unique_ptr<RandomAccessFile>> NewRandomAccessFile(const std::string& path) override;
+  StatusOr<std::unique_ptr<ReadOnlyMemoryRegion>> NewReadOnlyMemoryRegion(const std::string& path) override;
   StatusOr<FileStat> Stat(const std::string& path) override;
   StatusOr<std::vector<std::string>> GetChildren(const std::string& dir) override;
   Status DeleteFile(const std::string& path) override;
@@ -95,6 +108,7 @@ class FaultyEnv : public EnvWrapper {
   StatusOr<std::unique_ptr<WritableFile>> NewWritableFile(const std::string& path) override;
   StatusOr<std::unique_ptr<WritableFile>> NewAppendableFile(const std::string& path) override;
   StatusOr<std::unique_ptr<RandomAccessFile>> NewRandomAccessFile(const std::string& path) override;
+  StatusOr<std::unique_ptr<ReadOnlyMemoryRegion>> NewReadOnlyMemoryRegion(const std::string& path) override;
   Status DeleteFile(const std::string& path) override;
   Status RenameFile(const std::string& from, const std::string& to) override;
 

@@ -15,6 +15,9 @@ StatusOr<std::unique_ptr<WritableFile>> EnvWrapper::NewAppendableFile(const std:
 StatusOr<std::unique_ptr<RandomAccessFile>> EnvWrapper::NewRandomAccessFile(const std::string& path) {
   return base_.NewRandomAccessFile(path);
 }
+StatusOr<std::unique_ptr<ReadOnlyMemoryRegion>> EnvWrapper::NewReadOnlyMemoryRegion(const std::string& path) {
+  return base_.NewReadOnlyMemoryRegion(path);
+}
 StatusOr<FileStat> EnvWrapper::Stat(const std::string& path) { return base_.Stat(path); }
 StatusOr<std::vector<std::string>> EnvWrapper::GetChildren(const std::string& dir) {
   return base_.GetChildren(dir);
@@ -98,6 +101,11 @@ StatusOr<std::unique_ptr<RandomAccessFile>> FaultyEnv::NewRandomAccessFile(const
   MR_ASSIGN_OR_RETURN(auto file, base_.NewRandomAccessFile(path));
   return std::unique_ptr<RandomAccessFile>(
       std::make_unique<FaultyRandomAccessFile>(path, std::move(file), fault_));
+}
+
+StatusOr<std::unique_ptr<ReadOnlyMemoryRegion>> FaultyEnv::NewReadOnlyMemoryRegion(const std::string& path) {
+  MR_RETURN_IF_ERROR(fault_("open", path));
+  return base_.NewReadOnlyMemoryRegion(path);
 }
 
 Status FaultyEnv::DeleteFile(const std::string& path) {

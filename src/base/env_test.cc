@@ -134,6 +134,20 @@ TEST_P(EnvTest, BytesAreReadIntoMemoryOfTheCaller) {
   EXPECT_EQ(*(*file)->ReadInto(100, 8, bytes), 0u);
 }
 
+TEST_P(EnvTest, ARegionHoldsTheFilesBytesThoughTheNameGoes) {
+  const std::string contents(10000, 'r');
+  ASSERT_TRUE(WriteFileAtomically(env(), Path("r"), contents).ok());
+  const auto region = env().NewReadOnlyMemoryRegion(Path("r"));
+  ASSERT_TRUE(region.ok()) << region.status();
+  ASSERT_TRUE(env().DeleteFile(Path("r")).ok());
+  EXPECT_EQ((*region)->length(), contents.size());
+  EXPECT_EQ((*region)->bytes(), contents);
+  EXPECT_TRUE(errors::IsNotFound(env().NewReadOnlyMemoryRegion(Path("r")).status()));
+  ASSERT_TRUE(WriteFileAtomically(env(), Path("empty"), "").ok());
+  EXPECT_FALSE(env().NewReadOnlyMemoryRegion(Path("empty")).ok());
+  EXPECT_FALSE(env().NewReadOnlyMemoryRegion(dir_).ok());
+}
+
 TEST_P(EnvTest, MissingFilesAreNotFoundByName) {
   for (const Status& status :
        {env().NewRandomAccessFile(Path("no")).status(), env().Stat(Path("no")).status(),

@@ -55,7 +55,7 @@ void TF_ExtendGraph(TF_DeprecatedSession* session, const void* proto, size_t pro
     if (session == nullptr) return NullArgument("The session");
     tensorflow::GraphDef def;
     if (!Parse(proto, proto_len, &def)) return errors::InvalidArgument("Invalid GraphDef");
-    return session->session->Extend(def);
+    return session->session->Extend(std::move(def));
   });
 }
 

@@ -60,7 +60,8 @@ std::string KeyText(std::string_view name, int index) {
 
 class GraphImport {
  public:
-  GraphImport(const tensorflow::GraphDef& def, const Options& options, Graph& graph, ShapeRefiner& shapes)
+  // Takes constants out of `def`.
+  GraphImport(tensorflow::GraphDef& def, const Options& options, Graph& graph, ShapeRefiner& shapes)
       : def_(def), options_(options), graph_(graph), shapes_(shapes), first_id_(graph.num_node_ids()) {}
 
   // On error the graph is as it was.
@@ -70,7 +71,7 @@ class GraphImport {
     MR_RETURN_IF_ERROR(CheckReturns());
     const FunctionLibrary functions = graph_.functions();
     const GraphVersions versions = graph_.versions();
-    Status status = ImportGraphDef(def_, import, &graph_);
+    Status status = ImportGraphDef(std::move(def_), import, &graph_);
     if (status.code() == ErrorCode::kAlreadyExists) {  // TensorFlow's code for a name that is taken
       return errors::InvalidArgument(status.message());
     }
@@ -203,7 +204,7 @@ class GraphImport {
     }
   }
 
-  const tensorflow::GraphDef& def_;
+  tensorflow::GraphDef& def_;
   const Options& options_;
   Graph& graph_;
   ShapeRefiner& shapes_;

@@ -57,8 +57,10 @@ GraphVersions VersionsOf(const tensorflow::GraphDef& def) {
 // Adds one GraphDef to a graph. Nodes are added as they are read; whoever calls takes them back on error.
 class Importer {
  public:
-  Importer(const tensorflow::GraphDef& def, const ImportOptions& options, Graph* graph)
-      : def_(def), options_(options), graph_(graph), first_id_(graph->num_node_ids()) {}
+  // `given` is null or `def`, whose tensors may then be taken out.
+  Importer(const tensorflow::GraphDef& def, tensorflow::GraphDef* given, const ImportOptions& options,
+           Graph* graph)
+      : def_(def), given_(given), options_(options), graph_(graph), first_id_(graph->num_node_ids()) {}
 
   Status Run() {
     MR_RETURN_IF_ERROR(AddFunctions());
@@ -86,7 +88,7 @@ class Importer {
   Status AddNode(const NodeDef& def, int index);
   StatusOr<std::string> NewNodeName(const NodeDef& def) const;
   StatusOr<OpEntry*> FindOp(const NodeDef& def);
-  StatusOr<std::shared_ptr<const NodeProps>> MakeProps(const NodeDef& def);
+  StatusOr<std::shared_ptr<const NodeProps>> MakeProps(const NodeDef& def, int index);
   void RenameColocation(AttrMap* attrs) const;
   Status AddInputs();
   Status AddNodeInputs(const NodeDef& def, Node* node);
@@ -105,6 +107,7 @@ class Importer {
   }
 
   const tensorflow::GraphDef& def_;
+  tensorflow::GraphDef* const given_;
   const ImportOptions& options_;
   Graph* const graph_;
   const int first_id_;
@@ -204,7 +207,7 @@ void Importer::RenameColocation(AttrMap* attrs) const {
   attrs->Set("_class", std::move(renamed));
 }
 
-StatusOr<std::shared_ptr<const NodeProps>> Importer::MakeProps(const NodeDef& def) {
+StatusOr<std::shared_ptr<const NodeProps>> Importer::MakeProps(const NodeDef& def, int index) {
   MR_ASSIGN_OR_RETURN(OpEntry * entry, FindOp(def));
   const auto with_node = [&](const Status& s) {
     return s.WithContext(StrCat("; NodeDef: ", SummarizeNodeDef(def)));
@@ -214,7 +217,8 @@ StatusOr<std::shared_ptr<const NodeProps>> Importer::MakeProps(const NodeDef& de
     return with_node(errors::ResourceExhausted("The tensors of the GraphDef need more than ",
                                                options_.max_tensor_bytes, " bytes"));
   }
-  auto attrs = AttrMapFromProto(def.attr());
+  auto attrs = given_ == nullptr ? AttrMapFromProto(def.attr())
+                                 : TakeAttrMapFromProto(given_->mutable_node(index)->mutable_attr());
   if (!attrs.ok()) return with_node(attrs.status());
   if (renames()) RenameColocation(&*attrs);
   if (entry->props != nullptr && entry->attrs == *attrs) return entry->props;
@@ -229,7 +233,7 @@ StatusOr<std::shared_ptr<const NodeProps>> Importer::MakeProps(const NodeDef& de
 }
 
 Status Importer::AddNode(const NodeDef& def, int index) {
-  MR_ASSIGN_OR_RETURN(std::shared_ptr<const NodeProps> props, MakeProps(def));
+  MR_ASSIGN_OR_RETURN(std::shared_ptr<const NodeProps> props, MakeProps(def, index));
   slots_ += static_cast<int64_t>(props->input_types.size() + props->output_types.size());
   if (slots_ > kMaxSlots) {
     return errors::ResourceExhausted("The nodes up to '", def.name(), "' have more than ", kMaxSlots,
@@ -401,9 +405,8 @@ Status Importer::InferNewShapes() {
   return Status();
 }
 
-}  // namespace
-
-Status ImportGraphDef(const tensorflow::GraphDef& def, const ImportOptions& options, Graph* graph) {
+Status Import(const tensorflow::GraphDef& def, tensorflow::GraphDef* given, const ImportOptions& options,
+              Graph* graph) {
   const GraphVersions old_versions = graph->versions();
   GraphVersions versions = VersionsOf(def);
   MR_RETURN_IF_ERROR(CheckVersions(versions));
@@ -419,7 +422,7 @@ Status ImportGraphDef(const tensorflow::GraphDef& def, const ImportOptions& opti
   const int first_id = graph->num_node_ids();
   const FunctionLibrary old_functions = graph->functions();
   graph->set_versions(std::move(versions));
-  Status status = Importer(def, options, graph).Run();
+  Status status = Importer(def, given, options, graph).Run();
   if (!status.ok()) {
     graph->RemoveNodesFrom(first_id);
     if (options.shapes != nullptr) options.shapes->ForgetNodesFrom(first_id);
@@ -427,6 +430,16 @@ Status ImportGraphDef(const tensorflow::GraphDef& def, const ImportOptions& opti
     graph->set_versions(old_versions);
   }
   return status;
+}
+
+}  // namespace
+
+Status ImportGraphDef(const tensorflow::GraphDef& def, const ImportOptions& options, Graph* graph) {
+  return Import(def, nullptr, options, graph);
+}
+
+Status ImportGraphDef(tensorflow::GraphDef&& def, const ImportOptions& options, Graph* graph) {
+  return Import(def, &def, options, graph);
 }
 
 Status ParseGraphDef(std::string_view bytes, tensorflow::GraphDef* def) {

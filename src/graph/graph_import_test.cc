@@ -384,6 +384,24 @@ TEST_F(ImportTest, AChainOfTwoHundredThousandNodesNeedsNoDeepStack) {
 
 // Bytes of a valid GraphDef, changed at random: whatever comes of it, a Status does, and the graph stays
 // sound.
+TEST_F(ImportTest, AGraphDefThatIsGivenAwayLendsItsConstants) {
+  tensorflow::GraphDef def = GraphDefFromText(ConstInts("c", "tensor_shape { dim { size: 10000 } }"));
+  (*def.mutable_node(0)->mutable_attr())["value"].mutable_tensor()->mutable_tensor_content()->assign(40000,
+                                                                                                     '\1');
+  const tensorflow::GraphDef kept = def;
+  const void* bytes = def.node(0).attr().at("value").tensor().tensor_content().data();
+  ASSERT_EQ(ImportGraphDef(std::move(def), options_, &graph_), Status());
+  const auto value = graph_.FindNode("c")->attrs().Get<Tensor>("value");
+  ASSERT_TRUE(value.ok()) << value.status();
+  EXPECT_EQ(value->raw_data(), bytes);
+  EXPECT_EQ(value->data<int32_t>()[9999], 0x01010101);
+
+  Graph copy(TestOps());
+  ASSERT_EQ(ImportGraphDef(kept, options_, &copy), Status());
+  EXPECT_EQ(GraphText(copy), GraphText(graph_));
+  EXPECT_EQ(kept.node(0).attr().at("value").tensor().tensor_content().size(), 40000u);
+}
+
 TEST_F(ImportTest, MutatedBytesGiveAStatusAndASoundGraph) {
   const std::string seed =
       GraphDefFromText(

@@ -201,6 +201,22 @@ StatusOr<AttrMap> AttrMapFromProto(const google::protobuf::Map<std::string, tens
   return AttrMap::FromEntries(std::move(entries));
 }
 
+StatusOr<AttrMap> TakeAttrMapFromProto(google::protobuf::Map<std::string, tensorflow::AttrValue>* protos) {
+  std::vector<AttrMap::Entry> entries;
+  entries.reserve(protos->size());
+  for (auto& [name, proto] : *protos) {
+    if (proto.value_case() == Proto::kTensor) {
+      auto tensor = TakeTensorFromProto(proto.mutable_tensor());
+      if (!tensor.ok()) return tensor.status().WithContext(StrCat("; in the tensor of attr '", name, "'"));
+      entries.emplace_back(name, *std::move(tensor));
+    } else {
+      MR_ASSIGN_OR_RETURN(AttrValue value, Decode(proto, {name, nullptr}));
+      entries.emplace_back(name, std::move(value));
+    }
+  }
+  return AttrMap::FromEntries(std::move(entries));
+}
+
 void AttrValueToProto(const AttrValue& value, tensorflow::AttrValue* proto) {
   proto->Clear();
   std::visit(Encoder{proto}, value.variant());

@@ -33,6 +33,9 @@ StatusOr<NameAttrList> NameAttrListFromProto(const tensorflow::NameAttrList& pro
 StatusOr<AttrMap> AttrMapFromProto(const google::protobuf::Map<std::string, tensorflow::AttrValue>& protos,
                                    int64_t* tensor_bytes_budget = nullptr);
 
+// The same, of attributes that nobody needs any more: their tensors take the messages' memory over.
+StatusOr<AttrMap> TakeAttrMapFromProto(google::protobuf::Map<std::string, tensorflow::AttrValue>* protos);
+
 // The inverses. The proto is overwritten.
 void AttrValueToProto(const AttrValue& value, tensorflow::AttrValue* proto);
 void NameAttrListToProto(const NameAttrList& value, tensorflow::NameAttrList* proto);

@@ -125,22 +125,29 @@ DirectSession::~DirectSession() {
   partial_runs_.Clear();
 }
 
-Status DirectSession::Create(const tensorflow::GraphDef& graph) {
+template <typename Def>
+Status DirectSession::CreateFrom(Def&& graph) {
   if (graph.node_size() == 0 && graph.library().function_size() == 0) return Status();
   {
     WriterLock lock(graph_mu_);
     if (created_) return errors::AlreadyExists("A Graph has already been created for this session.");
   }
-  return Extend(graph);
+  return ExtendBy(std::forward<Def>(graph));
 }
 
-Status DirectSession::Extend(const tensorflow::GraphDef& graph) {
+template <typename Def>
+Status DirectSession::ExtendBy(Def&& graph) {
   if (runner_.closed()) return errors::Cancelled("Session has been closed.");
   WriterLock lock(graph_mu_);
   const int first = graph_->num_node_ids();
-  MR_RETURN_IF_ERROR(ImportGraphDef(graph, ImportOptions(), graph_.get()));
+  MR_RETURN_IF_ERROR(ImportGraphDef(std::forward<Def>(graph), ImportOptions(), graph_.get()));
   return FinishExtend(first);
 }
+
+Status DirectSession::Create(const tensorflow::GraphDef& graph) { return CreateFrom(graph); }
+Status DirectSession::Create(tensorflow::GraphDef&& graph) { return CreateFrom(std::move(graph)); }
+Status DirectSession::Extend(const tensorflow::GraphDef& graph) { return ExtendBy(graph); }
+Status DirectSession::Extend(tensorflow::GraphDef&& graph) { return ExtendBy(std::move(graph)); }
 
 Status DirectSession::ExtendFrom(const Graph& graph) {
   if (runner_.closed()) return errors::Cancelled("Session has been closed.");

@@ -36,6 +36,8 @@ class DirectSession : public Session {
 
   Status Create(const tensorflow::GraphDef& graph) override MR_EXCLUDES(graph_mu_);
   Status Extend(const tensorflow::GraphDef& graph) override MR_EXCLUDES(graph_mu_);
+  Status Create(tensorflow::GraphDef&& graph) override MR_EXCLUDES(graph_mu_);
+  Status Extend(tensorflow::GraphDef&& graph) override MR_EXCLUDES(graph_mu_);
   Status ExtendFrom(const Graph& graph) override MR_EXCLUDES(graph_mu_);
   using Session::Run;
   Status Run(const RunOptions& options, const Feeds& feeds, const std::vector<std::string>& fetches,
@@ -92,6 +94,11 @@ class DirectSession : public Session {
 
   DirectSession(const SessionOptions& options, const TestConfig& test, std::unique_ptr<DeviceSet> devices,
                 Pools pools);
+  // `Def` is a GraphDef, constant or given away.
+  template <typename Def>
+  Status CreateFrom(Def&& graph) MR_EXCLUDES(graph_mu_);
+  template <typename Def>
+  Status ExtendBy(Def&& graph) MR_EXCLUDES(graph_mu_);
   StatusOr<const Executable*> Compile(const RunSignature& signature, FeedConvention convention)
       MR_EXCLUDES(graph_mu_);
   Status AddNodesOf(const Graph& graph) MR_REQUIRES(graph_mu_);

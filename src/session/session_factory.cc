@@ -3,6 +3,7 @@
 #include "session/session_factory.h"
 
 #include <map>
+#include <utility>
 
 #include "session/direct_session.h"
 
@@ -48,6 +49,10 @@ StatusOr<SessionFactory> FindFactory(const SessionOptions& options) {
 }
 
 }  // namespace
+
+Status Session::Create(tensorflow::GraphDef&& graph) { return Create(std::as_const(graph)); }
+
+Status Session::Extend(tensorflow::GraphDef&& graph) { return Extend(std::as_const(graph)); }
 
 StatusOr<std::string> Session::PRunSetup(const std::vector<std::string>&, const std::vector<std::string>&,
                                          const std::vector<std::string>&) {

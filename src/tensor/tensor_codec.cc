@@ -6,12 +6,15 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/logging.h"
 #include "tensor/allocator.h"
+#include "tensor/buffer.h"
 #include "tensor/codec_lists.h"
 #include "tensor/dtype_table.h"
 #include "tensorflow/core/framework/tensor.pb.h"
@@ -301,6 +304,63 @@ void EncodeContent(const Tensor& tensor, std::string* content) {
   }
 }
 
+// Smaller values are copied: that costs nothing, and gives them the alignment of other tensors.
+constexpr size_t kMinAdoptedBytes = 16 << 10;
+
+// A tensor over the memory of `values`, a string or a list of numbers, which is moved out of its message.
+template <typename T, typename Values>
+Tensor TensorOver(Values* values, const TensorShape& shape, size_t bytes) {
+  const auto kept = std::make_shared<Values>(std::move(*values));
+  void* data = const_cast<void*>(static_cast<const void*>(kept->data()));  // nobody else has it
+  return Tensor::FromBuffer(kDataTypeOf<T>, shape, Buffer::Wrap(data, bytes, [kept] {}), data);
+}
+
+bool HasLists(const tensorflow::TensorProto& p) {
+  return p.half_val_size() + p.float_val_size() + p.double_val_size() + p.int_val_size() +
+             p.string_val_size() + p.scomplex_val_size() + p.int64_val_size() + p.bool_val_size() +
+             p.dcomplex_val_size() + p.uint32_val_size() + p.uint64_val_size() >
+         0;
+}
+
+template <typename T>
+std::optional<Tensor> AdoptAs(tensorflow::TensorProto* proto, const TensorShape& shape) {
+  if constexpr (OwnsMemory(kDataTypeOf<T>) || std::is_same_v<T, bool>) {
+    return std::nullopt;  // their bytes are not what is in memory
+  } else {
+    const auto n = static_cast<size_t>(shape.num_elements());
+    if (n > SIZE_MAX / sizeof(T) || n * sizeof(T) < kMinAdoptedBytes) return std::nullopt;
+    const auto fits = [&](const void* data) { return reinterpret_cast<uintptr_t>(data) % alignof(T) == 0; };
+    if (!proto->tensor_content().empty()) {
+      if (proto->tensor_content().size() != n * sizeof(T) || HasLists(*proto) ||
+          !fits(proto->tensor_content().data())) {
+        return std::nullopt;
+      }
+      return TensorOver<T>(proto->mutable_tensor_content(), shape, n * sizeof(T));
+    }
+    if constexpr (ListField<T>::kPerElement == 1) {
+      auto* list = ListField<T>::Mutable(proto);
+      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(*list->data())>, T>) {
+        if (static_cast<size_t>(list->size()) == n && fits(list->data())) {
+          return TensorOver<T>(list, shape, n * sizeof(T));
+        }
+      }
+    }
+    return std::nullopt;
+  }
+}
+
+// Nothing unless all is well: whoever copies says what is wrong.
+std::optional<Tensor> Adopt(tensorflow::TensorProto* proto, int64_t max_bytes) {
+  const auto dtype = static_cast<DataType>(proto->dtype());
+  if (!IsKnownDataType(dtype) || IsRefType(dtype)) return std::nullopt;
+  const StatusOr<TensorShape> shape = ShapeFromProto(proto->tensor_shape());
+  if (!shape.ok() || shape->num_elements() > max_bytes / static_cast<int64_t>(ElementSize(dtype))) {
+    return std::nullopt;
+  }
+  return VisitDataType(dtype, std::optional<Tensor>(),
+                       [&]<typename T>() { return AdoptAs<T>(proto, *shape); });
+}
+
 void StartProto(const Tensor& tensor, tensorflow::TensorProto* proto) {
   proto->Clear();
   proto->set_dtype(DataTypeToProto(tensor.dtype()));
@@ -308,6 +368,11 @@ void StartProto(const Tensor& tensor, tensorflow::TensorProto* proto) {
 }
 
 }  // namespace
+
+StatusOr<Tensor> TakeTensorFromProto(tensorflow::TensorProto* proto, const TensorDecodeOptions& options) {
+  if (std::optional<Tensor> tensor = Adopt(proto, options.max_bytes)) return *std::move(tensor);
+  return TensorFromProto(*proto, options);
+}
 
 StatusOr<Tensor> TensorFromProto(const tensorflow::TensorProto& proto, const TensorDecodeOptions& options) {
   return Decoder(options).Decode(proto);

@@ -30,6 +30,9 @@ struct TensorDecodeOptions {
 // limit.
 StatusOr<Tensor> TensorFromProto(const tensorflow::TensorProto& proto,
                                  const TensorDecodeOptions& options = {});
+// The same, of a message that nobody needs any more: a tensor of a plain type with much data takes the
+// message's memory over instead of copying it. `proto` is left valid, with or without its values.
+StatusOr<Tensor> TakeTensorFromProto(tensorflow::TensorProto* proto, const TensorDecodeOptions& options = {});
 // Typed lists, without repeats at the end. An uninitialised tensor gives its type and shape only, as does one
 // with more than 2^31 - 1 different values, which no message can hold (and the log says so).
 void TensorToProto(const Tensor& tensor, tensorflow::TensorProto* proto);

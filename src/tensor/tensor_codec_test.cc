@@ -374,6 +374,52 @@ TEST(TensorCodecTest, VariantsOfUnknownTypesStayAsTheyAre) {
   EXPECT_EQ(again.SerializeAsString(), proto.SerializeAsString());
 }
 
+// A message with n float elements, in tensor_content.
+tensorflow::TensorProto ContentProto(int64_t n) {
+  Tensor tensor(DataType::kFloat, {n});
+  for (int64_t i = 0; i < n; ++i) tensor.data<float>()[i] = static_cast<float>(i);
+  tensorflow::TensorProto proto;
+  TensorToProtoContent(tensor, &proto);
+  return proto;
+}
+
+TEST(TensorCodecTest, AMessageThatIsGivenAwayLendsItsMemory) {
+  tensorflow::TensorProto content = ContentProto(10000);
+  const void* bytes = content.tensor_content().data();
+  const StatusOr<Tensor> from_content = TakeTensorFromProto(&content);
+  ASSERT_TRUE(from_content.ok()) << from_content.status();
+  EXPECT_EQ(from_content->raw_data(), bytes);
+  EXPECT_EQ(from_content->dim(0), 10000);
+  EXPECT_EQ(from_content->data<float>()[9999], 9999.0f);
+
+  tensorflow::TensorProto list;
+  TensorToProto(*from_content, &list);
+  const void* numbers = list.float_val().data();
+  const StatusOr<Tensor> from_list = TakeTensorFromProto(&list);
+  ASSERT_TRUE(from_list.ok()) << from_list.status();
+  EXPECT_EQ(from_list->raw_data(), numbers);
+  ExpectTensorEqual(*from_content, *from_list);
+}
+
+TEST(TensorCodecTest, WhatCannotBeTakenIsCopiedOrRefusedAlike) {
+  std::vector<tensorflow::TensorProto> protos{ContentProto(3), ContentProto(10000), ContentProto(10000),
+                                              ContentProto(10000), ContentProto(10000)};
+  protos[1].set_dtype(tensorflow::DT_BOOL);
+  protos[1].mutable_tensor_shape()->mutable_dim(0)->set_size(40000);
+  protos[2].add_float_val(1);
+  protos[3].mutable_tensor_content()->pop_back();
+  protos[4].clear_tensor_content();  // one value stands for all
+  protos[4].add_float_val(1);
+  for (tensorflow::TensorProto& proto : protos) {
+    const StatusOr<Tensor> copied = TensorFromProto(proto);
+    const StatusOr<Tensor> taken = TakeTensorFromProto(&proto);
+    EXPECT_EQ(copied.status(), taken.status());
+    if (copied.ok() && taken.ok()) ExpectTensorEqual(*copied, *taken);
+  }
+  tensorflow::TensorProto large = ContentProto(10000);
+  EXPECT_TRUE(errors::IsResourceExhausted(TakeTensorFromProto(&large, {.max_bytes = 39999}).status()));
+}
+
 TEST(DataTypeCodecTest, NumbersAreChecked) {
   EXPECT_EQ(*DataTypeFromProto(tensorflow::DT_HALF), DataType::kHalf);
   EXPECT_EQ(*DataTypeFromProto(tensorflow::DT_STRING_REF), MakeRefType(DataType::kString));
