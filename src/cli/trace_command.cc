@@ -2,6 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/trace_command.h"
 
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/text.h"
 #include "cli/trace/report.h"
 
 namespace millrace::cli {
@@ -9,6 +14,23 @@ namespace {
 
 // Beyond this a page would be too large for a browser, too.
 constexpr uint64_t kMostFileBytes = uint64_t{2} << 30;
+
+// "a/step.html" for "a/step.pb".
+std::string PageBeside(const std::string& input) {
+  const size_t dot = input.rfind('.');
+  const bool has_extension = dot != std::string::npos && input.find('/', dot) == std::string::npos && dot > 0;
+  return (has_extension ? input.substr(0, dot) : input) + ".html";
+}
+
+StatusOr<ExitCode> WriteTimeline(TraceOptions options, const Context& context) {
+  if (options.output.empty()) options.output = PageBeside(options.run_metadata);
+  if (options.output == options.run_metadata) {
+    return context.Usage(StrCat("the page would replace ", options.run_metadata, "; name another with -o"));
+  }
+  MR_ASSIGN_OR_RETURN(const std::string summary, RunTrace(context.env, options));
+  context.out << (context.json ? summary : "timeline: " + Printable(options.output)) << "\n";
+  return ExitCode::kOk;
+}
 
 }  // namespace
 
@@ -25,6 +47,23 @@ StatusOr<std::string> RunTrace(Env& env, const TraceOptions& options) {
   if (!report.ok()) return report.status().WithContext(StrCat(" (reading ", options.run_metadata, ")"));
   MR_RETURN_IF_ERROR(WriteFileAtomically(env, options.output, RenderPage(*report)));
   return SummaryJson(*report);
+}
+
+void AddTraceCommand(Commands* commands) {
+  const auto options = std::make_shared<TraceOptions>();
+  CLI::App& command =
+      commands->Add("trace", "Turn the RunMetadata of a traced step into a timeline",
+                    [options](const Context& context) { return WriteTimeline(*options, context); });
+  command.add_option("run_metadata", options->run_metadata, "Serialised RunMetadata, ours or TensorFlow's")
+      ->required()
+      ->type_name("FILE");
+  command
+      .add_option(
+          "--graph", options->graph,
+          "GraphDef (serialised or text) for the critical path, when the trace has no partition graphs")
+      ->type_name("FILE");
+  command.add_option("-o,--output", options->output, "The page to write; else the input's name with .html")
+      ->type_name("FILE");
 }
 
 }  // namespace millrace::cli

@@ -48,18 +48,36 @@ Status RecordReader::SkipTo(uint64_t offset) {
   return error_;
 }
 
-Status RecordReader::ReadNext(std::string* record) {
-  const auto truncated = [&](const Status& status) {
-    if (!errors::IsOutOfRange(status)) return status;
-    return errors::DataLoss("truncated record at ", offset_, " (in file ", path_, ")");
-  };
+StatusOr<uint64_t> RecordReader::Skip() {
+  uint64_t length = 0;
+  if (error_.ok()) error_ = ReadLength(&length);
+  // Skipped in two steps, because a broken length may be so large that a sum would wrap.
+  if (error_.ok()) error_ = Truncated(stream_.Skip(length));
+  if (error_.ok()) error_ = Truncated(stream_.Skip(kCrcBytes));
+  MR_RETURN_IF_ERROR(error_);
+  offset_ = stream_.position();
+  return length;
+}
+
+Status RecordReader::Truncated(const Status& status) const {
+  if (!errors::IsOutOfRange(status)) return status;
+  return errors::DataLoss("truncated record at ", offset_, " (in file ", path_, ")");
+}
+
+Status RecordReader::ReadLength(uint64_t* length) {
   std::string header;
-  if (const Status status = ReadChecked(kLengthBytes, &header); !status.ok()) {
-    // An end between two records is the end of the file.
-    if (errors::IsOutOfRange(status) && stream_.position() == offset_) return status;
-    return truncated(status);
-  }
-  if (const Status status = ReadChecked(DecodeFixed(header), record); !status.ok()) return truncated(status);
+  const Status status = ReadChecked(kLengthBytes, &header);
+  // An end between two records is the end of the file.
+  if (errors::IsOutOfRange(status) && stream_.position() == offset_) return status;
+  MR_RETURN_IF_ERROR(Truncated(status));
+  *length = DecodeFixed(header);
+  return Status();
+}
+
+Status RecordReader::ReadNext(std::string* record) {
+  uint64_t length = 0;
+  MR_RETURN_IF_ERROR(ReadLength(&length));
+  MR_RETURN_IF_ERROR(Truncated(ReadChecked(length, record)));
   offset_ = stream_.position();
   return Status();
 }

@@ -25,6 +25,8 @@ class RecordReader {
   // OutOfRange "eof" after the last record. DataLoss "truncated record at …" or "corrupted record at …" with
   // the offset and the file; then, and after other errors, later calls give the same.
   Status Read(std::string* record);
+  // The same without the data, whose sum is not checked. How many bytes they are.
+  StatusOr<uint64_t> Skip();
   // Goes to a place that offset() once gave.
   Status SkipTo(uint64_t offset);
 
@@ -32,6 +34,8 @@ class RecordReader {
   RecordReader(std::string path, std::unique_ptr<ByteSource> source, bool compressed)
       : path_(std::move(path)), stream_(std::move(source)), compressed_(compressed) {}
   Status ReadNext(std::string* record);
+  Status ReadLength(uint64_t* length);
+  Status Truncated(const Status& status) const;
   Status ReadChecked(uint64_t n, std::string* out);
 
   const std::string path_;

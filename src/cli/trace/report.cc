@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json_writer.h"
+#include "cli/text.h"
 #include "cli/trace/page.h"
 #include "cli/trace/trace_reader.h"
 
@@ -84,36 +85,6 @@ void WriteFigures(const TraceReport& report, JsonWriter& json) {
   json.Field("source", report.source).Field("events_count", report.trace.events.size());
   json.Field("length_ns", report.trace.length_ns).Field("resolution_ns", report.trace.resolution_ns);
   json.Field("nodes_count", report.trace.nodes.size()).Field("events_in_graph", report.events_in_graph);
-}
-
-// Replaces each @NAME@ of the page in one pass, so that filled-in text is never searched.
-std::string Fill(std::string_view page,
-                 const std::vector<std::pair<std::string_view, std::string_view>>& values) {
-  std::string out;
-  while (!page.empty()) {
-    size_t at = page.size();
-    std::pair<std::string_view, std::string_view> first;
-    for (const auto& value : values) {
-      const size_t found = page.find(value.first);
-      if (found < at) at = found, first = value;
-    }
-    out += page.substr(0, at);
-    out += first.second;
-    page.remove_prefix(at + first.first.size());
-  }
-  return out;
-}
-
-std::string EscapeHtml(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&' || c == '<' || c == '>' || c == '"') {
-      out += StrCat("&#", static_cast<int>(c), ";");
-    } else {
-      out += c;
-    }
-  }
-  return out;
 }
 
 }  // namespace
@@ -212,13 +183,13 @@ std::string SummaryJson(const TraceReport& report) {
 }
 
 std::string RenderPage(const TraceReport& report) {
-  const std::string title = EscapeHtml(report.source + " – step timeline");
+  const std::string title = EscapeXml(report.source + " – step timeline");
   const std::string summary =
-      EscapeHtml(StrCat(report.trace.events.size(), " events in ", report.trace.length_ns / 1000, " µs on ",
+      EscapeXml(StrCat(report.trace.events.size(), " events in ", report.trace.length_ns / 1000, " µs on ",
                         report.trace.devices.size(), " devices"));
   const std::string data = PageData(report);
   const std::string script = StrCat(kPageModelScript, kPageTimelineScript, kPageTablesScript);
-  return Fill(kPageHtml, {{"@TITLE@", title},
+  return FillPage(kPageHtml, {{"@TITLE@", title},
                           {"@SUMMARY@", summary},
                           {"@STYLE@", kPageStyle},
                           {"@SCRIPT@", script},

@@ -1,0 +1,92 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <string_view>
+
+#include "base/env.h"
+#include "base/json_writer.h"
+#include "millrace/status.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace millrace::cli {
+
+// What the program ends with.
+enum class ExitCode : int {
+  kOk = 0,
+  kFailed = 1,   // something is wrong with a file, a model or the machine
+  kUsage = 2,    // the command line makes no sense
+  kDiffers = 3,  // all went well, and the answer is no: checkpoints differ, a model can't run here
+};
+
+// What a command works with. One thread at a time.
+struct Context {
+  Env& env;
+  std::ostream& out;      // results
+  std::ostream& err;      // errors, warnings and progress
+  bool json = false;      // the result is one JSON document, errors too
+  bool terminal = false;  // `err` is looked at: progress lines may be written over
+
+  // Writes the document and a newline.
+  ExitCode Print(const JsonWriter& document) const;
+  // For what only shows to be wrong when the command looks at its options.
+  ExitCode Usage(const std::string& text) const;
+  // "{"error": …}" on `out` with --json, else a line on `err`.
+  void ReportError(const Status& status) const;
+  void Warn(std::string_view text) const;
+};
+
+using Action = std::function<StatusOr<ExitCode>(const Context&)>;
+
+// The commands of the program, as they are put together.
+class Commands {
+ public:
+  explicit Commands(CLI::App& app) : app_(app) {}
+
+  CLI::App& app() const { return app_; }
+  // A command that has commands.
+  CLI::App& Group(const std::string& name, const std::string& what);
+  // A command, of `parent` or of the program itself. It gets the option --json.
+  CLI::App& Add(const std::string& name, const std::string& what, Action action, CLI::App* parent = nullptr);
+
+  // What the command line asked for; empty before it was parsed.
+  const Action& chosen() const { return chosen_; }
+  bool json() const { return json_; }
+
+ private:
+  CLI::App& app_;
+  Action chosen_;
+  bool json_ = false;
+};
+
+// Tells how far something that takes long is: a line after two seconds and then about each second.
+class Progress {
+ public:
+  // "millrace: <what>: 34 %, 1.2 GiB". `total` 0: not known. `bytes`: whether the numbers are bytes, or else
+  // what they count.
+  Progress(const Context& context, std::string what, uint64_t total, std::string unit = "bytes");
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void Set(uint64_t done);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const Context& context_;
+  const std::string what_;
+  const uint64_t total_;
+  const std::string unit_;
+  Clock::time_point next_;
+  bool shown_ = false;
+};
+
+}  // namespace millrace::cli

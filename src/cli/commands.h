@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cli/command.h"
+
+// Each puts one command, or one with commands of its own, on the command line; <name>_command.cc has it.
+namespace millrace::cli {
+
+void AddBenchCommand(Commands* commands);
+void AddCheckpointCommand(Commands* commands);
+void AddCompletionCommand(Commands* commands);
+void AddEventsCommand(Commands* commands);
+void AddGraphCommand(Commands* commands);
+void AddOpsCommand(Commands* commands);
+void AddRecordsCommand(Commands* commands);
+void AddRunCommand(Commands* commands);
+void AddShowCommand(Commands* commands);
+void AddTraceCommand(Commands* commands);
+
+}  // namespace millrace::cli

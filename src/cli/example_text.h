@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/json_writer.h"
+
+namespace millrace::cli {
+
+// What a record holds, as far as its bytes tell.
+enum class RecordKind { kBytes, kText, kExample, kSequenceExample };
+RecordKind KindOfRecord(std::string_view record);
+std::string_view RecordKindName(RecordKind kind);
+
+// Lines, each indented by two spaces: a feature with its type, its number of values and the first `values` of
+// them, or the start of the text or bytes.
+std::string RecordText(std::string_view record, RecordKind kind, int64_t values);
+// Fields of an object: "features" of an Example, "context" and "feature_lists" of a SequenceExample, or
+// "bytes". At most `values` of a feature; "size" tells how many there are.
+void WriteRecordJson(std::string_view record, RecordKind kind, int64_t values, JsonWriter* json);
+
+}  // namespace millrace::cli

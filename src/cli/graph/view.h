@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/graph/layout.h"
+#include "cli/graph/scope_tree.h"
+
+namespace tensorflow {
+class GraphDef;
+}  // namespace tensorflow
+
+namespace millrace::cli {
+
+struct ViewOptions {
+  // Scopes are opened, the outer ones first, while no more boxes than this are to be seen.
+  size_t most_boxes = 80;
+  int most_depth = 100;  // scopes in each other that may be open
+};
+
+// What of a tree is drawn as a box, and how.
+enum class BoxKind { kScope, kGroup, kOp, kConstant, kVariable, kPlaceholder };
+
+struct ViewBox {
+  int item = 0;
+  BoxKind kind = BoxKind::kOp;
+  bool open = false;  // its children are boxes, too
+  std::string label, detail;
+  LayoutBox place;  // open boxes hold those of their children
+};
+
+struct ViewEdge {
+  int from = 0, to = 0;  // in GraphView::boxes
+  int64_t count = 0;     // of edges of the graph
+  bool control = false;  // all of them are control edges
+  std::vector<Point> route;
+};
+
+// A graph with some of its scopes open, and its drawing.
+struct GraphView {
+  std::vector<ViewBox> boxes;  // an open box comes before those in it
+  std::vector<ViewEdge> edges;
+  Point size;
+};
+
+GraphView MakeView(const ScopeTree& tree, const tensorflow::GraphDef& graph, const ViewOptions& options);
+
+BoxKind KindOfOp(const std::string& op);
+
+// Graphviz's language, with open scopes as clusters.
+std::string RenderDot(const GraphView& view, const ScopeTree& tree, const std::string& title);
+std::string RenderSvg(const GraphView& view, const ScopeTree& tree, const tensorflow::GraphDef& graph,
+                      const std::string& title);
+
+}  // namespace millrace::cli

@@ -1,0 +1,284 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Which scopes are open, the drawing of that, and moving about in it.
+
+const kCharacter = 6.7, kMostLabel = 30, kScopePadding = 16, kScopeTitle = 22, kTitleCharacter = 7.6, kPinWidth = 8;
+const kMostBoxes = 1500, kOpenAtFirst = 40;
+
+const open = new Set([0]);
+const state = {constants: true, selected: -1, hits: new Set()};
+let boxes = [], boxOfItem = new Map(), edges = [];
+const svg = document.getElementById("graph"), scene = document.getElementById("scene");
+const camera = {x: 0, y: 0, scale: 1};
+
+function shorten(text) {
+  const characters = [...text];
+  if (characters.length <= kMostLabel) return text;
+  const head = kMostLabel / 2 + 3;
+  return characters.slice(0, head).join("") + "…" + characters.slice(head - kMostLabel + 1).join("");
+}
+
+// ---- What is to be seen
+
+const isShown = (item) => state.constants || item.kind !== kConst;
+
+function makeBox(item, parent) {
+  const box = {item, parent, open: open.has(item.id) && item.children.length > 0, children: [], pins: [], edges: [], edgeOf: new Map()};
+  box.depth = parent === null ? 0 : parent.depth + 1;
+  box.label = shorten(item.label);
+  box.detail = item.node < 0 ? plural(item.nodes, "node") : opOf(item) === item.label ? "" : shorten(opOf(item));
+  const widest = Math.max([...box.label].length, [...box.detail].length);
+  box.width = Math.max(widest * kCharacter + (item.node < 0 ? 40 : 20), 44);
+  box.height = box.detail === "" ? 26 : 41;
+  boxes.push(box);
+  boxOfItem.set(item.id, box);
+  if (box.open) {
+    for (const child of item.children) {
+      if (isShown(items[child])) box.children.push(makeBox(items[child], box));
+    }
+  }
+  return box;
+}
+
+function boxOfNode(node) {
+  let item = items[itemOfNode[node]];
+  if (!isShown(item)) return null;
+  while (!boxOfItem.has(item.id)) item = items[item.parent];
+  return boxOfItem.get(item.id);
+}
+
+// The edge between two places in an open box; null stands for a pin, where edges from outside come in or leave.
+function layoutEdge(around, from, to) {
+  const key = `${from} ${to}`;
+  if (!around.edgeOf.has(key)) {
+    const pin = (where) => around.pins.push({width: kPinWidth, height: 0, pin: where}) - 1 + around.children.length;
+    const edge = {from: from ?? pin("first"), to: to ?? pin("last"), route: [], enters: from === null};
+    around.edgeOf.set(key, edge);
+    around.edges.push(edge);
+  }
+  return around.edgeOf.get(key);
+}
+
+// Out of the open boxes around `from`, across the one that holds both, into those around `to`.
+function legsOf(from, to) {
+  const legs = [], into = [];
+  const leave = () => {
+    legs.push(layoutEdge(from.parent, from.place, null));
+    from = from.parent;
+  };
+  const enter = () => {
+    into.unshift(layoutEdge(to.parent, null, to.place));
+    to = to.parent;
+  };
+  while (from.depth > to.depth) leave();
+  while (to.depth > from.depth) enter();
+  while (from.parent !== to.parent) leave(), enter();
+  return [...legs, layoutEdge(from.parent, from.place, to.place), ...into];
+}
+
+function liftEdges() {
+  const known = new Map();
+  for (let e = 0; e < numEdges; ++e) {
+    const from = boxOfNode(data.edges[4 * e]), to = boxOfNode(data.edges[4 * e + 1]);
+    if (from === null || to === null || from === to) continue;
+    const key = from.number * boxes.length + to.number;
+    let edge = known.get(key);
+    if (edge === undefined) {
+      edge = {from, to, count: 0, control: true, legs: legsOf(from, to)};
+      known.set(key, edge);
+      edges.push(edge);
+    }
+    ++edge.count;
+    if (data.edges[4 * e + 2] >= 0) edge.control = false;
+  }
+}
+
+// One route out of the legs of an edge. A leg knows of an open box no more than its middle: there it goes on from,
+// or to, the pin of its neighbour.
+function joinLegs(legs) {
+  const route = [];
+  for (const leg of legs) {
+    const part = leg.route.map((point) => [...point]);
+    if (route.length > 0 && leg.enters) route[route.length - 1][0] = part[0][0];
+    if (route.length > 0 && !leg.enters) part[0][0] = route[route.length - 1][0];
+    route.push(...part);
+  }
+  return route;
+}
+
+function makeView() {
+  boxes = [];
+  boxOfItem = new Map();
+  edges = [];
+  makeBox(items[0], null);
+  boxes.forEach((box, i) => { box.number = i; });
+  for (const box of boxes) box.children.forEach((child, i) => { child.place = i; });
+  liftEdges();
+  for (const box of [...boxes].reverse()) {
+    if (!box.open) continue;
+    const size = layOut([...box.children, ...box.pins], box.edges);
+    box.width = Math.max(size.width, [...box.label].length * kTitleCharacter + 20) + 2 * kScopePadding;
+    box.height = size.height + 2 * kScopePadding + kScopeTitle;
+  }
+  boxes[0].x = boxes[0].y = 0;
+  for (const box of boxes) {
+    if (!box.open) continue;
+    const x = box.x + kScopePadding, y = box.y + kScopePadding + kScopeTitle;
+    for (const child of box.children) {
+      child.x += x;
+      child.y += y;
+    }
+    for (const edge of box.edges) edge.route = edge.route.map(([px, py]) => [px + x, py + y]);
+  }
+  for (const edge of edges) edge.route = joinLegs(edge.legs);
+}
+
+// ---- Drawing
+
+function element(name, attributes, parent, text) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  if (text !== undefined) made.textContent = text;
+  parent.appendChild(made);
+  return made;
+}
+
+const round = (v) => Math.round(v * 10) / 10;
+
+function pathOfRoute(route) {
+  let path = `M${round(route[0][0])} ${round(route[0][1])}`;
+  for (let i = 1; i < route.length; ++i) {
+    const [px, py] = route[i - 1], [qx, qy] = route[i], middle = round((py + qy) / 2);
+    path += Math.abs(px - qx) < 0.05 ? `V${round(qy)}` : `C${round(px)} ${middle} ${round(qx)} ${middle} ${round(qx)} ${round(qy)}`;
+  }
+  return path;
+}
+
+function drawBox(box) {
+  const {item} = box;
+  const group = element("g", {class: `box ${item.kind}${box.open ? " open" : ""}`, "data-item": item.id, tabindex: -1}, scene);
+  element("title", {}, group, pathOf(item) + (item.node >= 0 ? ` (${opOf(item)})` : ""));
+  element("rect", {x: round(box.x), y: round(box.y), width: round(box.width), height: round(box.height),
+                   rx: box.open ? 8 : item.kind === kConst ? box.height / 2 : 5}, group);
+  const middle = round(box.x + box.width / 2 - (item.children.length > 0 && !box.open ? 8 : 0));
+  if (box.open) {
+    element("text", {class: "title", x: round(box.x + 12), y: round(box.y + 19)}, group, box.label);
+  } else {
+    element("text", {x: middle, y: round(box.y + 17)}, group, box.label);
+    if (box.detail !== "") element("text", {class: "detail", x: middle, y: round(box.y + 32)}, group, box.detail);
+  }
+  if (item.children.length > 0) {
+    const x = round(box.x + box.width - 21), y = round(box.y + 7);
+    const toggle = element("g", {class: "toggle", "data-toggle": item.id}, group);
+    element("rect", {x: x - 4, y: y - 4, width: 21, height: 21}, toggle);
+    element("path", {d: `M${x} ${y}h13v13h-13zM${x + 3} ${y + 6.5}h7${box.open ? "" : `M${x + 6.5} ${y + 3}v7`}`}, toggle);
+  }
+  box.drawn = group;
+}
+
+function draw() {
+  makeView();
+  scene.replaceChildren();
+  for (const box of boxes) if (box.open && box.parent !== null) drawBox(box);
+  for (const edge of edges) {
+    if (edge.route.length < 2) continue;
+    const width = edge.count > 1 ? Math.min(1.1 + 0.5 * Math.log2(edge.count), 5) : 1.1;
+    edge.drawn = element("path", {class: `edge${edge.control ? " control" : ""}`, "stroke-width": round(width), "marker-end": "url(#tip)", d: pathOfRoute(edge.route)}, scene);
+    if (edge.count > 1) element("title", {}, edge.drawn, plural(edge.count, "edge"));
+  }
+  for (const box of boxes) if (!box.open && box.parent !== null) drawBox(box);
+  drawMarks();
+}
+
+// Marks what is chosen, its neighbours, and what was searched for.
+function drawMarks() {
+  const chosen = boxOfItem.get(state.selected);
+  const near = new Set();
+  const isIn = (box) => {
+    for (let b = box; b !== null; b = b.parent) if (b === chosen) return true;
+    return false;
+  };
+  for (const edge of edges) {
+    if (!edge.drawn) continue;
+    const from = chosen !== undefined && isIn(edge.from), to = chosen !== undefined && isIn(edge.to);
+    edge.drawn.classList.toggle("from", from && !to);
+    edge.drawn.classList.toggle("into", to && !from);
+    edge.drawn.classList.toggle("dim", chosen !== undefined && !from && !to);
+    if (from || to) near.add(edge.from).add(edge.to);
+  }
+  for (const box of boxes) {
+    if (!box.drawn) continue;
+    box.drawn.classList.toggle("selected", box === chosen);
+    box.drawn.classList.toggle("hit", state.hits.has(box.item.id));
+    box.drawn.classList.toggle("dim", chosen !== undefined && !box.open && !near.has(box) && !isIn(box));
+  }
+}
+
+// ---- The part of the plane that is to be seen
+
+function moveCamera() {
+  scene.setAttribute("transform", `translate(${round(camera.x)} ${round(camera.y)}) scale(${camera.scale})`);
+}
+
+// All of it; with a `least` scale, of a tall graph the top.
+function fit(least = 0.02) {
+  const {width, height} = svg.getBoundingClientRect(), all = boxes[0];
+  camera.scale = Math.min(1.25, Math.max(least, Math.min((width - 16) / all.width, (height - 16) / all.height)));
+  camera.x = (width - all.width * camera.scale) / 2;
+  camera.y = Math.max((height - all.height * camera.scale) / 2, 0);
+  moveCamera();
+}
+
+function zoom(factor, x, y) {
+  const {width, height} = svg.getBoundingClientRect();
+  x ??= width / 2;
+  y ??= height / 2;
+  const scale = Math.min(6, Math.max(0.02, camera.scale * factor));
+  camera.x = x - (x - camera.x) * scale / camera.scale;
+  camera.y = y - (y - camera.y) * scale / camera.scale;
+  camera.scale = scale;
+  moveCamera();
+}
+
+function center(item) {
+  const box = boxOfItem.get(item.id);
+  if (box === undefined) return;
+  const {width, height} = svg.getBoundingClientRect();
+  const inside = Math.min((width - 40) / box.width, (height - 40) / box.height);
+  camera.scale = Math.min(Math.max(camera.scale, 0.75), Math.max(inside, 0.05));
+  camera.x = width / 2 - (box.x + box.width / 2) * camera.scale;
+  camera.y = height / 2 - (box.y + box.height / 2) * camera.scale;
+  moveCamera();
+}
+
+// Opens or closes a scope, which stays where it is on the screen.
+function toggle(item) {
+  if (item.children.length === 0 || item.id === 0) return;
+  const before = boxOfItem.get(item.id);
+  const at = {x: before.x * camera.scale + camera.x, y: before.y * camera.scale + camera.y};
+  if (!open.delete(item.id)) open.add(item.id);
+  draw();
+  const after = boxOfItem.get(item.id);
+  camera.x = at.x - after.x * camera.scale;
+  camera.y = at.y - after.y * camera.scale;
+  moveCamera();
+}
+
+function openAllAround(item) {
+  for (let i = item.parent; i >= 0; i = items[i].parent) open.add(i);
+  if (!isShown(item)) setConstants(true);
+}
+
+// The scopes that are to be seen and closed, the small ones first, while there are not too many boxes.
+function openLevel(most) {
+  const closed = boxes.filter((box) => !box.open && box.item.children.length > 0).map((box) => box.item);
+  closed.sort((a, b) => a.children.length - b.children.length);
+  let count = boxes.length, opened = false;
+  for (const item of closed) {
+    if (count + item.children.length > most) break;
+    count += item.children.length;
+    open.add(item.id);
+    opened = true;
+  }
+  return opened;
+}

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// millrace graph: the graph of a model as a drawing.
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/graph/page.h"
+#include "cli/graph/scope_tree.h"
+#include "cli/graph/view.h"
+#include "cli/model_file.h"
+#include "cli/text.h"
+#include "tensorflow/core/framework/graph.pb.h"
+
+namespace millrace::cli {
+namespace {
+
+enum class Form { kDot, kSvg, kHtml };
+
+struct GraphOptions {
+  std::string model;
+  std::string output;
+  std::vector<std::string> tags;
+  ViewOptions view;
+};
+
+// A page opens scopes by itself, so that these may be larger than in a picture.
+constexpr size_t kMostChildrenOfPage = 120;
+
+std::string OutputPath(const GraphOptions& options, Form form) {
+  if (!options.output.empty()) return options.output;
+  std::string base = options.model;
+  while (base.size() > 1 && base.ends_with('/')) base.pop_back();
+  const size_t dot = base.rfind('.');
+  if (dot != std::string::npos && dot > 0 && base.find('/', dot) == std::string::npos &&
+      base[dot - 1] != '/') {
+    base.resize(dot);
+  }
+  return base + (form == Form::kDot ? ".dot" : form == Form::kSvg ? ".svg" : ".html");
+}
+
+StatusOr<ExitCode> Draw(const GraphOptions& options, Form form, const Context& context) {
+  const std::string output = OutputPath(options, form);
+  if (output == options.model) {
+    return context.Usage(StrCat("the drawing would replace ", options.model, "; name another file with -o"));
+  }
+  MR_ASSIGN_OR_RETURN(const ModelFile model, ReadModelFile(context.env, options.model, options.tags));
+  const tensorflow::GraphDef& graph = model.graph();
+  const ScopeTree tree =
+      BuildScopeTree(graph, form == Form::kHtml ? kMostChildrenOfPage : options.view.most_boxes);
+  const std::string title =
+      options.model.substr(options.model.find_last_of('/', options.model.size() - 2) + 1);
+  std::string text;
+  if (form == Form::kHtml) {
+    text = RenderGraphPage(tree, graph, title);
+  } else {
+    const GraphView view = MakeView(tree, graph, options.view);
+    text = form == Form::kDot ? RenderDot(view, tree, title) : RenderSvg(view, tree, graph, title);
+  }
+  const bool to_terminal = output == "-";
+  if (!to_terminal) MR_RETURN_IF_ERROR(WriteFileAtomically(context.env, output, text));
+  for (const std::string& missing : tree.missing) context.Warn(StrCat("an input names no node: ", missing));
+  if (context.json) {
+    JsonWriter json;
+    json.BeginObject().Field("output", output).Field("nodes", graph.node_size());
+    json.Field("edges", tree.edges.size()).Field("bytes", text.size());
+    if (to_terminal) json.Field("text", text);
+    json.EndObject();
+    return context.Print(json);
+  }
+  if (to_terminal) {
+    context.out << text;
+  } else {
+    context.out << Printable(output) << ": " << CountText(static_cast<uint64_t>(graph.node_size()))
+                << " nodes, " << CountText(tree.edges.size()) << " edges\n";
+  }
+  return ExitCode::kOk;
+}
+
+CLI::App& AddOne(Commands* commands, CLI::App* group, const char* name, const char* what, Form form,
+                 const std::shared_ptr<GraphOptions>& options) {
+  CLI::App& command = commands->Add(
+      name, what, [options, form](const Context& context) { return Draw(*options, form, context); }, group);
+  command
+      .add_option("model", options->model, "A SavedModel's folder, a GraphDef or MetaGraphDef, .pb or .pbtxt")
+      ->required()
+      ->type_name("PATH");
+  command.add_option("-o,--output", options->output, "Where to; - is the terminal; else beside the model")
+      ->type_name("FILE");
+  command.add_option("--tag", options->tags, "A tag of the meta graph of a SavedModel; may be repeated")
+      ->allow_extra_args(false);
+  if (form != Form::kHtml) {
+    command
+        .add_option("--boxes", options->view.most_boxes, "Open scopes while no more boxes than this are seen")
+        ->check(CLI::Range(2, 20000));
+    command
+        .add_option("--depth", options->view.most_depth, "How many scopes in each other are open; 1: none")
+        ->check(CLI::PositiveNumber);
+  }
+  return command;
+}
+
+}  // namespace
+
+void AddGraphCommand(Commands* commands) {
+  CLI::App& group = commands->Group("graph", "Draw the graph of a model");
+  const auto options = std::make_shared<GraphOptions>();
+  AddOne(commands, &group, "dot", "For Graphviz", Form::kDot, options);
+  AddOne(commands, &group, "svg", "A picture", Form::kSvg, options);
+  AddOne(commands, &group, "html", "A page on which scopes open, with search", Form::kHtml, options);
+}
+
+}  // namespace millrace::cli

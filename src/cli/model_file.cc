@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/model_file.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <climits>
+#include <set>
+
+#include "base/strings.h"
+#include "tensorflow/core/protobuf/meta_graph.pb.h"
+#include "tensorflow/core/protobuf/saved_model.pb.h"
+
+namespace millrace::cli {
+namespace {
+
+using tensorflow::GraphDef;
+using tensorflow::MetaGraphDef;
+using tensorflow::SavedModel;
+
+constexpr uint64_t kMostBytes = INT_MAX;  // of a message
+
+bool ParseBinary(std::string_view bytes, google::protobuf::Message* message) {
+  return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+// Keeps the first complaint of the text parser.
+class FirstError : public google::protobuf::io::ErrorCollector {
+ public:
+  void AddError(int line, int column, const std::string& message) override {
+    if (text_.empty()) text_ = StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+Status ParseText(const std::string& text, google::protobuf::Message* message) {
+  google::protobuf::TextFormat::Parser parser;
+  FirstError error;
+  parser.RecordErrorsTo(&error);
+  parser.AllowUnknownField(true);
+  parser.SetRecursionLimit(100);
+  if (parser.ParseFromString(text, message)) return Status();
+  return errors::InvalidArgument(error.text());
+}
+
+// The messages share numbers of fields, so that one may parse as another; but only nodes have names and ops.
+bool IsGraph(const GraphDef& graph) {
+  return graph.node_size() > 0 && std::all_of(graph.node().begin(), graph.node().end(), [](const auto& node) {
+           return !node.name().empty() && !node.op().empty();
+         });
+}
+bool IsMetaGraph(const MetaGraphDef& meta) { return IsGraph(meta.graph_def()); }
+bool IsSavedModel(const SavedModel& model) {
+  return model.meta_graphs_size() > 0 &&
+         std::all_of(model.meta_graphs().begin(), model.meta_graphs().end(),
+                     [](const MetaGraphDef& meta) { return meta.graph_def().node_size() > 0; });
+}
+
+std::string TagsText(const MetaGraphDef& meta) {
+  std::set<std::string> tags(meta.meta_info_def().tags().begin(), meta.meta_info_def().tags().end());
+  return StrJoin(tags, ", ");
+}
+
+Status Choose(SavedModel* saved, const std::vector<std::string>& tags, ModelFile* model) {
+  const std::set<std::string> wanted(tags.begin(), tags.end());
+  MetaGraphDef* found = nullptr;
+  for (MetaGraphDef& meta : *saved->mutable_meta_graphs()) {
+    model->all_tags.push_back(TagsText(meta));
+    const auto& of_meta = meta.meta_info_def().tags();
+    const std::set<std::string> there(of_meta.begin(), of_meta.end());
+    if (found == nullptr && (wanted.empty() ? there == std::set<std::string>{"serve"} : there == wanted)) {
+      found = &meta;
+    }
+  }
+  if (found == nullptr && wanted.empty() && saved->meta_graphs_size() == 1)
+    found = saved->mutable_meta_graphs(0);
+  if (found == nullptr) {
+    std::vector<std::string> sets;
+    for (const std::string& set : model->all_tags) sets.push_back("{" + set + "}");
+    return errors::NotFound(model->path, "; no meta graph has the tags {",
+                            wanted.empty() ? "serve" : StrJoin(wanted, ", "), "}; there are ",
+                            StrJoin(sets, ", "));
+  }
+  model->kind = ModelFile::Kind::kSavedModel;
+  model->tags.assign(found->meta_info_def().tags().begin(), found->meta_info_def().tags().end());
+  *model->meta = std::move(*found);
+  return Status();
+}
+
+// What `parse`, which takes a message, makes of the contents. False when that is no model.
+template <typename Parse>
+StatusOr<bool> Recognise(const std::vector<std::string>& tags, const Parse& parse, ModelFile* model) {
+  if (parse(model->meta->mutable_graph_def()) && IsGraph(model->graph())) {
+    model->kind = ModelFile::Kind::kGraph;
+    return true;
+  }
+  model->meta->Clear();
+  if (parse(model->meta.get()) && IsMetaGraph(*model->meta)) {
+    model->kind = ModelFile::Kind::kMetaGraph;
+    return true;
+  }
+  model->meta->Clear();
+  SavedModel saved;
+  if (!parse(&saved) || !IsSavedModel(saved)) return false;
+  MR_RETURN_IF_ERROR(Choose(&saved, tags, model));
+  return true;
+}
+
+bool HasTextName(const std::string& path) {
+  return path.ends_with(".pbtxt") || path.ends_with(".txt") || path.ends_with(".prototxt");
+}
+
+}  // namespace
+
+ModelFile::ModelFile() : meta(std::make_unique<MetaGraphDef>()) {}
+ModelFile::ModelFile(ModelFile&&) noexcept = default;
+ModelFile& ModelFile::operator=(ModelFile&&) noexcept = default;
+ModelFile::~ModelFile() = default;
+
+const GraphDef& ModelFile::graph() const { return meta->graph_def(); }
+
+std::string_view ModelFile::kind_name() const {
+  return kind == Kind::kGraph ? "GraphDef" : kind == Kind::kMetaGraph ? "MetaGraphDef" : "SavedModel";
+}
+
+StatusOr<ModelFile> ReadModelFile(Env& env, const std::string& path, const std::vector<std::string>& tags) {
+  MR_ASSIGN_OR_RETURN(const FileStat stat, env.Stat(path));
+  std::string file = path;
+  if (stat.is_directory) {
+    file = path + "/saved_model.pb";
+    if (!env.FileExists(file)) file = path + "/saved_model.pbtxt";
+    if (!env.FileExists(file)) {
+      return errors::NotFound(path, "; has neither saved_model.pb nor saved_model.pbtxt");
+    }
+  }
+  MR_ASSIGN_OR_RETURN(const std::string bytes, ReadFileToString(env, file, kMostBytes));
+  ModelFile model;
+  model.path = path;
+  model.bytes = bytes.size();
+  if (!HasTextName(file)) {
+    MR_ASSIGN_OR_RETURN(const bool found,
+                        Recognise(
+                            tags, [&](auto* message) { return ParseBinary(bytes, message); }, &model));
+    if (found) return model;
+    model.meta->Clear();
+  }
+  Status first_error;
+  MR_ASSIGN_OR_RETURN(const bool found, Recognise(
+                                            tags,
+                                            [&](auto* message) {
+                                              const Status status = ParseText(bytes, message);
+                                              first_error.Update(status);
+                                              return status.ok();
+                                            },
+                                            &model));
+  if (found) return model;
+  const std::string why = first_error.ok() ? "" : StrCat("; as text: ", first_error.message());
+  return errors::InvalidArgument(file, "; is no GraphDef, MetaGraphDef or SavedModel with nodes in it", why);
+}
+
+}  // namespace millrace::cli

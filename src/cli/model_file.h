@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/env.h"
+#include "millrace/status.h"
+
+namespace tensorflow {
+class GraphDef;
+class MetaGraphDef;
+}  // namespace tensorflow
+
+namespace millrace::cli {
+
+// A model as it lies on disk: a folder with saved_model.pb or .pbtxt, a MetaGraphDef, or a GraphDef; each
+// serialised or as text.
+struct ModelFile {
+  enum class Kind { kSavedModel, kMetaGraph, kGraph };
+
+  ModelFile();
+  ModelFile(ModelFile&&) noexcept;
+  ModelFile& operator=(ModelFile&&) noexcept;
+  ~ModelFile();
+
+  Kind kind = Kind::kGraph;
+  std::string path;
+  std::unique_ptr<tensorflow::MetaGraphDef> meta;  // of a GraphDef it holds nothing but that
+  std::vector<std::string> tags;                   // of the chosen meta graph of a SavedModel
+  std::vector<std::string> all_tags;               // of all of them, "serve, gpu"
+  uint64_t bytes = 0;                              // of the file
+
+  const tensorflow::GraphDef& graph() const;
+  std::string_view kind_name() const;
+};
+
+// Of a SavedModel the meta graph with exactly these tags is taken; without tags the one for "serve", or the
+// only one. InvalidArgument for what is no model, NotFound for tags that are not there; errors name the file.
+StatusOr<ModelFile> ReadModelFile(Env& env, const std::string& path,
+                                  const std::vector<std::string>& tags = {});
+
+}  // namespace millrace::cli

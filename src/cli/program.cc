@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/program.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <new>
+#include <sstream>
+
+#include "cli/commands.h"
+
+namespace millrace::cli {
+namespace {
+
+// The command that the words ask for, as far as they name one: for the hint at its help.
+std::string CommandName(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app.get_name() : StrCat(app.get_name(), " ", CommandName(*chosen.front()));
+}
+
+// Help and version go to standard output and are no error.
+ExitCode Refuse(const CLI::App& app, const CLI::ParseError& error, const Context& context) {
+  std::ostringstream out, err;
+  if (app.exit(error, out, err) == 0) {
+    context.out << out.str();
+    return ExitCode::kOk;
+  }
+  context.Usage(error.what());
+  if (!context.json) context.err << "Try '" << CommandName(app) << " --help'.\n";
+  return ExitCode::kUsage;
+}
+
+ExitCode Run(const Action& action, const Context& context) {
+  StatusOr<ExitCode> result = ExitCode::kOk;
+  try {
+    result = action(context);
+  } catch (const std::bad_alloc&) {
+    result = errors::ResourceExhausted("out of memory");
+  }
+  if (result.ok()) return *result;
+  context.ReportError(result.status());
+  return ExitCode::kFailed;
+}
+
+}  // namespace
+
+void AddAllCommands(Commands* commands) {
+  AddCheckpointCommand(commands);
+  AddCompletionCommand(commands);
+  AddEventsCommand(commands);
+  AddGraphCommand(commands);
+  AddOpsCommand(commands);
+  AddRecordsCommand(commands);
+  AddTraceCommand(commands);
+}
+
+int RunProgram(const std::vector<std::string>& args, Context context) {
+  CLI::App app("Tools for models, checkpoints, records, and what running graphs leaves behind.", "millrace");
+  app.require_subcommand(1);
+  app.footer(
+      "Ends with 0 when all is well, 1 when something failed, 2 for a wrong command line, 3 when all is well and\n"
+      "the answer is no. Every command takes --help and --json.");
+  Commands commands(app);
+  AddAllCommands(&commands);
+  // Errors of the command line, too, are JSON for a program that asks for it.
+  context.json = std::find(args.begin(), args.end(), "--json") != args.end();
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+  } catch (const CLI::ParseError& error) {
+    return static_cast<int>(Refuse(app, error, context));
+  }
+  ExitCode code = Run(commands.chosen(), context);
+  context.out.flush();
+  if (!context.out && code == ExitCode::kOk) {
+    context.err << "millrace: the output could not be written\n";
+    code = ExitCode::kFailed;
+  }
+  return static_cast<int>(code);
+}
+
+}  // namespace millrace::cli
