@@ -70,7 +70,7 @@ void Cast(const void* in, void* out, int64_t n) {
 // The same bits move: signedness changes nothing, and equal sizes copy.
 template <int kSize>
 void Copy(const void* in, void* out, int64_t n) {
-  memmove(out, in, (size_t)n * kSize);
+  if (n > 0) memmove(out, in, (size_t)n * kSize);  // without elements there may be no address
 }
 
 template <typename... Ts>
