@@ -65,6 +65,8 @@ std::string MutateBytes(std::string_view bytes, std::mt19937& rng) {
 TEST(FuzzCorpusTest, CallsOfTheCApiEndWithAStatus) { RunAll("c_api", FuzzCApi, MutateBytes); }
 TEST(FuzzCorpusTest, CheckpointsEndWithAStatus) { RunAll("checkpoint", FuzzCheckpoint, MutateBytes); }
 TEST(FuzzCorpusTest, GraphDefsEndWithAStatus) { RunAll("graph", FuzzGraphDef, MutateGraphDef); }
+TEST(FuzzCorpusTest, NumpyFilesEndWithAStatus) { RunAll("numpy", FuzzNumpy, MutateBytes); }
+TEST(FuzzCorpusTest, RecordFilesEndWithAStatus) { RunAll("records", FuzzRecords, MutateBytes); }
 TEST(FuzzCorpusTest, TensorProtosEndWithAStatus) { RunAll("tensor", FuzzTensorProto, MutateTensorProto); }
 
 }  // namespace

@@ -20,6 +20,12 @@ void FuzzTensorProto(std::string_view bytes);
 // of a state. Bytes 1 and 2: the length of that; then come the data. Sums are put right but for forms 0
 // and 4.
 void FuzzCheckpoint(std::string_view bytes);
+// Reads TFRecord files, their indexes and event files. Byte 0, modulo 7: what follows is (0) a file, (1, 2)
+// one in the format of zlib or gzip, (3, 4, 5) records for such files, each after its length in two bytes, or
+// (6) an index.
+void FuzzRecords(std::string_view bytes);
+// Reads NumPy's files. Byte 0, modulo 3: what follows is (0) an array, (1) an archive, (2) the array of one.
+void FuzzNumpy(std::string_view bytes);
 // Makes the calls of the C API that the bytes stand for, with arguments of the right types and objects that
 // live.
 void FuzzCApi(std::string_view bytes);
