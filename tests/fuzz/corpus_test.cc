@@ -64,6 +64,10 @@ std::string MutateBytes(std::string_view bytes, std::mt19937& rng) {
 
 TEST(FuzzCorpusTest, CallsOfTheCApiEndWithAStatus) { RunAll("c_api", FuzzCApi, MutateBytes); }
 TEST(FuzzCorpusTest, CheckpointsEndWithAStatus) { RunAll("checkpoint", FuzzCheckpoint, MutateBytes); }
+TEST(FuzzCorpusTest, BmpsEndWithAStatus) { RunAll("bmp", FuzzBmp, MutateBytes); }
+TEST(FuzzCorpusTest, GifsEndWithAStatus) { RunAll("gif", FuzzGif, MutateBytes); }
+TEST(FuzzCorpusTest, JpegsEndWithAStatus) { RunAll("jpeg", FuzzJpeg, MutateBytes); }
+TEST(FuzzCorpusTest, PngsEndWithAStatus) { RunAll("png", FuzzPng, MutateBytes); }
 TEST(FuzzCorpusTest, GraphDefsEndWithAStatus) { RunAll("graph", FuzzGraphDef, MutateGraphDef); }
 TEST(FuzzCorpusTest, NumpyFilesEndWithAStatus) { RunAll("numpy", FuzzNumpy, MutateBytes); }
 TEST(FuzzCorpusTest, RecordFilesEndWithAStatus) { RunAll("records", FuzzRecords, MutateBytes); }

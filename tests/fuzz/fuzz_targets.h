@@ -30,6 +30,13 @@ void FuzzNumpy(std::string_view bytes);
 // live.
 void FuzzCApi(std::string_view bytes);
 
+// Read an image file, and write and read again what they found. The first byte has the options, but of GIFs,
+// which have none. The sums of a PNG's chunks are put right unless its first byte has the highest bit.
+void FuzzBmp(std::string_view bytes);
+void FuzzGif(std::string_view bytes);
+void FuzzJpeg(std::string_view bytes);
+void FuzzPng(std::string_view bytes);
+
 // Once per process: registers the built-in ops and bounds tensor memory.
 void PrepareFuzzing();
 
