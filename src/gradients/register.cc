@@ -8,9 +8,9 @@ Status RegisterAllGradients(GradientRegistry& registry) {
   for (const auto family :
        {RegisterArrayGradients, RegisterArrayIndexingGradients, RegisterBinaryMathGradients,
         RegisterControlFlowGradients, RegisterConvolutionGradients, RegisterFunctionalGradients,
-        RegisterMatMulGradients, RegisterNnGradients, RegisterReductionGradients, RegisterSegmentGradients,
-        RegisterStateGradients, RegisterTensorArrayGradients, RegisterUnaryMathGradients,
-        RegisterNotDifferentiableOps}) {
+        RegisterImageGradients, RegisterMatMulGradients, RegisterNnGradients, RegisterReductionGradients,
+        RegisterSegmentGradients, RegisterStateGradients, RegisterTensorArrayGradients,
+        RegisterUnaryMathGradients, RegisterNotDifferentiableOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }
   return Status();

@@ -14,6 +14,7 @@ Status RegisterBinaryMathGradients(GradientRegistry& registry);
 Status RegisterControlFlowGradients(GradientRegistry& registry);
 Status RegisterConvolutionGradients(GradientRegistry& registry);
 Status RegisterFunctionalGradients(GradientRegistry& registry);
+Status RegisterImageGradients(GradientRegistry& registry);
 Status RegisterMatMulGradients(GradientRegistry& registry);
 Status RegisterNnGradients(GradientRegistry& registry);
 Status RegisterReductionGradients(GradientRegistry& registry);

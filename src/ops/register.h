@@ -16,6 +16,7 @@ Status RegisterCoordinationOps(OpRegistry& registry);
 Status RegisterDataFlowOps(OpRegistry& registry);
 Status RegisterFunctionalOps(OpRegistry& registry);
 Status RegisterFusedOps(OpRegistry& registry);
+Status RegisterImageOps(OpRegistry& registry);
 Status RegisterIoOps(OpRegistry& registry);
 Status RegisterLoggingOps(OpRegistry& registry);
 Status RegisterLookupOps(OpRegistry& registry);

@@ -43,6 +43,7 @@ std::vector<GradientCase> ArrayCases();
 std::vector<GradientCase> ArrayIndexingCases();
 std::vector<GradientCase> NnCases();
 std::vector<GradientCase> ConvolutionCases();
+std::vector<GradientCase> ImageCases();
 std::vector<GradientCase> ComplexCases();
 std::vector<GradientCase> TensorArrayCases();
 

@@ -22,6 +22,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterFileKernels(registry);
   RegisterGatherKernels(registry);
   RegisterIdentityKernels(registry);
+  RegisterImageKernels(registry);
   RegisterLoggingKernels(registry);
   RegisterMapStagingKernels(registry);
   RegisterMutexKernels(registry);

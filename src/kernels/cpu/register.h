@@ -24,6 +24,7 @@ void RegisterControlFlowKernels(KernelRegistry& registry);
 void RegisterFileKernels(KernelRegistry& registry);
 void RegisterGatherKernels(KernelRegistry& registry);
 void RegisterIdentityKernels(KernelRegistry& registry);
+void RegisterImageKernels(KernelRegistry& registry);
 void RegisterLoggingKernels(KernelRegistry& registry);
 void RegisterMapStagingKernels(KernelRegistry& registry);
 void RegisterMutexKernels(KernelRegistry& registry);

@@ -1,0 +1,203 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// ResizeBicubicGrad, ResizeBilinearGrad and ResizeNearestNeighborGrad.
+#include <algorithm>
+
+#include "kernels/cpu/image/kernels.h"
+#include "kernels/cpu/image/scaling.h"
+
+namespace millrace {
+namespace {
+
+using image::Alignment;
+using image::ResizeSizes;
+
+constexpr int64_t kCostPerSampleNs = 4;
+
+// Runs add(sums) on zeros and brings the sums to output 0. Sums of the small types are floats.
+template <typename Fn>
+Status Accumulate(KernelContext& context, const TensorShape& shape, Fn add) {
+  MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+  const DataType type = out->dtype();
+  if (type == DataType::kDouble || type == DataType::kFloat) {
+    if (type == DataType::kDouble) {
+      std::fill_n(out->data<double>(), shape.num_elements(), 0.0);
+      add(out->data<double>());
+    } else {
+      std::fill_n(out->data<float>(), shape.num_elements(), 0.0f);
+      add(out->data<float>());
+    }
+    return Status();
+  }
+  MR_ASSIGN_OR_RETURN(Tensor sums, context.AllocateTemp(DataType::kFloat, shape));
+  std::fill_n(sums.data<float>(), shape.num_elements(), 0.0f);
+  add(sums.data<float>());
+  FromFloat(context, sums, out);
+  return Status();
+}
+
+// The gradients are those of an image of another size; each image of the batch is worked on by one thread.
+class FloatGradientKernel : public OpKernel {
+ public:
+  explicit FloatGradientKernel(KernelConstruction& c) : OpKernel(c), alignment_(image::ReadAlignment(c)) {}
+  Status Compute(KernelContext& context) override {
+    const Tensor& grads = context.input(0);
+    const Tensor& original = context.input(1);
+    if (grads.rank() != 4) return errors::InvalidArgument("input_grad must be 4-dimensional", grads.shape());
+    if (original.rank() != 4)
+      return errors::InvalidArgument("original_image must be 4-dimensional", original.shape());
+    if (grads.dim(0) != original.dim(0) || grads.dim(3) != original.dim(3)) {
+      return errors::InvalidArgument("grads and original_image must have the same batch and channels: ",
+                                     grads.shape(), " vs. ", original.shape());
+    }
+    MR_ASSIGN_OR_RETURN(const ResizeSizes s,
+                        image::CheckResize(original.shape(), grads.dim(1), grads.dim(2)));
+    return Accumulate(context, original.shape(),
+                      [&](auto* sums) { Add(context, s, grads.data<float>(), sums); });
+  }
+
+ protected:
+  virtual void Add(const KernelContext& context, const ResizeSizes& s, const float* grads,
+                   float* sums) const = 0;
+  virtual void Add(const KernelContext& context, const ResizeSizes& s, const float* grads,
+                   double* sums) const = 0;
+
+  template <typename Fn>
+  static void ForImages(const KernelContext& context, const ResizeSizes& s, Fn fn) {
+    const int64_t samples = s.out_h * s.out_w * s.channels;
+    context.ParallelFor(s.batch, samples * kCostPerSampleNs, [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b) fn(b * samples, b * s.in_h * s.in_w * s.channels);
+    });
+  }
+
+  const Alignment alignment_;
+};
+
+class BilinearGradientKernel final : public FloatGradientKernel {
+ public:
+  using FloatGradientKernel::FloatGradientKernel;
+
+ private:
+  void Add(const KernelContext& context, const ResizeSizes& s, const float* grads,
+           float* sums) const override {
+    Run(context, s, grads, sums);
+  }
+  void Add(const KernelContext& context, const ResizeSizes& s, const float* grads,
+           double* sums) const override {
+    Run(context, s, grads, sums);
+  }
+
+  template <typename T>
+  void Run(const KernelContext& context, const ResizeSizes& s, const float* grads, T* sums) const {
+    const auto ys = image::LinearTaps(s.in_h, s.out_h, alignment_);
+    const auto xs = image::LinearTaps(s.in_w, s.out_w, alignment_);
+    ForImages(context, s, [&](int64_t from, int64_t to) {
+      const float* dy = grads + from;
+      for (const auto& y : ys) {
+        T* top = sums + to + y.lower * s.in_w * s.channels;
+        T* bottom = sums + to + y.upper * s.in_w * s.channels;
+        for (const auto& x : xs) {
+          const int64_t left = x.lower * s.channels, right = x.upper * s.channels;
+          for (int64_t c = 0; c < s.channels; ++c, ++dy) {
+            const T above = static_cast<T>(*dy) * (1 - y.share), below = static_cast<T>(*dy) * y.share;
+            top[left + c] += above * (1 - x.share);
+            top[right + c] += above * x.share;
+            bottom[left + c] += below * (1 - x.share);
+            bottom[right + c] += below * x.share;
+          }
+        }
+      }
+    });
+  }
+};
+
+class BicubicGradientKernel final : public FloatGradientKernel {
+ public:
+  using FloatGradientKernel::FloatGradientKernel;
+
+ private:
+  void Add(const KernelContext& context, const ResizeSizes& s, const float* grads,
+           float* sums) const override {
+    Run(context, s, grads, sums);
+  }
+  void Add(const KernelContext& context, const ResizeSizes& s, const float* grads,
+           double* sums) const override {
+    Run(context, s, grads, sums);
+  }
+
+  template <typename T>
+  void Run(const KernelContext& context, const ResizeSizes& s, const float* grads, T* sums) const {
+    const auto ys = image::CubicTaps(s.in_h, s.out_h, alignment_);
+    const auto xs = image::CubicTaps(s.in_w, s.out_w, alignment_);
+    ForImages(context, s, [&](int64_t from, int64_t to) {
+      const float* dy = grads + from;
+      for (const auto& y : ys) {
+        for (const auto& x : xs) {
+          for (int64_t c = 0; c < s.channels; ++c, ++dy) {
+            for (int i = 0; i < 4; ++i) {
+              T* row = sums + to + y.index[i] * s.in_w * s.channels + c;
+              for (int j = 0; j < 4; ++j)
+                row[x.index[j] * s.channels] += static_cast<T>(*dy) * y.weight[i] * x.weight[j];
+            }
+          }
+        }
+      }
+    });
+  }
+};
+
+class NearestGradientKernel final : public OpKernel {
+ public:
+  explicit NearestGradientKernel(KernelConstruction& c) : OpKernel(c), alignment_(image::ReadAlignment(c)) {}
+  Status Compute(KernelContext& context) override {
+    const Tensor& grads = context.input(0);
+    // Here `out` is the original image, which gets sums, and `in` the gradients.
+    MR_ASSIGN_OR_RETURN(const ResizeSizes s, image::CheckResize(grads, context.input(1)));
+    return VisitReal(grads.dtype(), NoSuchType(context, grads.dtype()), [&]<typename T>() -> Status {
+      if constexpr (std::is_floating_point_v<T>) {
+        return Accumulate(context, s.OutputShape(),
+                          [&](auto* sums) { Add(context, s, grads.data<T>(), sums); });
+      } else if constexpr (kIsSmallFloat<T>) {
+        MR_ASSIGN_OR_RETURN(const Tensor floats, ToFloat(context, grads));
+        return Accumulate(context, s.OutputShape(),
+                          [&](auto* sums) { Add(context, s, floats.data<float>(), sums); });
+      } else {
+        MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, s.OutputShape()));
+        std::fill_n(out->data<T>(), out->num_elements(), T(0));
+        Add(context, s, grads.data<T>(), out->data<T>());
+        return Status();
+      }
+    });
+  }
+
+ private:
+  template <typename T, typename S>
+  void Add(const KernelContext& context, const ResizeSizes& s, const T* grads, S* sums) const {
+    const image::Scaler rows(s.out_h, s.in_h, alignment_), columns(s.out_w, s.in_w, alignment_);
+    std::vector<int64_t> offsets(static_cast<size_t>(s.in_w));
+    for (int64_t x = 0; x < s.in_w; ++x) offsets[static_cast<size_t>(x)] = columns.Nearest(x) * s.channels;
+    const int64_t samples = s.in_h * s.in_w * s.channels;
+    context.ParallelFor(s.batch, samples * kCostPerSampleNs, [&](int64_t begin, int64_t end) {
+      const T* dy = grads + begin * samples;
+      for (int64_t r = begin * s.in_h; r < end * s.in_h; ++r) {
+        S* row = sums + (r / s.in_h * s.out_h + rows.Nearest(r % s.in_h)) * s.out_w * s.channels;
+        for (const int64_t offset : offsets) {
+          for (int64_t c = 0; c < s.channels; ++c, ++dy)
+            row[offset + c] = Plus(row[offset + c], static_cast<S>(*dy));
+        }
+      }
+    });
+  }
+
+  const Alignment alignment_;
+};
+
+}  // namespace
+
+void RegisterResizeGradientKernels(KernelRegistry& registry) {
+  registry.Register<BicubicGradientKernel>(KernelDef("ResizeBicubicGrad"));
+  registry.Register<BilinearGradientKernel>(KernelDef("ResizeBilinearGrad"));
+  registry.Register<NearestGradientKernel>(KernelDef("ResizeNearestNeighborGrad"));
+}
+
+}  // namespace millrace

@@ -1,0 +1,64 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// What the resizing kernels and their gradients share: sizes, and which pixels of the input make one of the
+// output.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/nn_util.h"
+
+namespace millrace::image {
+
+// How the coordinates of two images relate.
+struct Alignment {
+  bool corners = false;     // corner pixels lie on each other
+  bool half_pixel = false;  // pixels have their centre at .5
+};
+// Reads align_corners and, where there is one, half_pixel_centers.
+Alignment ReadAlignment(KernelConstruction& c);
+
+// From a position in an output of `out` pixels to one in an input of `in` pixels.
+class Scaler {
+ public:
+  Scaler(int64_t in, int64_t out, Alignment alignment);
+  float scale() const { return scale_; }
+  float operator()(int64_t i) const {
+    const auto x = static_cast<float>(i);
+    return half_pixel_ ? (x + 0.5f) * scale_ - 0.5f : x * scale_;
+  }
+  // The nearest pixel of the input.
+  int64_t Nearest(int64_t i) const;
+
+ private:
+  const int64_t in_;
+  const bool corners_, half_pixel_;
+  float scale_;
+};
+
+// Two neighbours and the share of the upper one.
+struct LinearTap {
+  int64_t lower, upper;
+  float share;
+};
+std::vector<LinearTap> LinearTaps(int64_t in, int64_t out, Alignment alignment);
+
+// Four neighbours and their weights.
+struct CubicTap {
+  int64_t index[4];
+  float weight[4];
+};
+std::vector<CubicTap> CubicTaps(int64_t in, int64_t out, Alignment alignment);
+
+// Sizes of a batch of images and of what they are resized to.
+struct ResizeSizes {
+  int64_t batch, in_h, in_w, channels;
+  int64_t out_h, out_w;
+  TensorShape OutputShape() const { return TensorShape({batch, out_h, out_w, channels}); }
+};
+// `size`: the vector of the new height and width.
+StatusOr<ResizeSizes> CheckResize(const Tensor& images, const Tensor& size);
+StatusOr<ResizeSizes> CheckResize(const TensorShape& images, int64_t out_h, int64_t out_w);
+
+}  // namespace millrace::image

@@ -1,0 +1,197 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// NonMaxSuppression in all its versions.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <queue>
+#include <vector>
+
+#include "kernels/cpu/image/kernels.h"
+#include "kernels/cpu/nn_util.h"
+
+namespace millrace {
+namespace {
+
+constexpr float kNoThreshold = std::numeric_limits<float>::lowest();
+
+struct Limits {
+  int64_t most = 0;  // boxes
+  float overlap = 0.5f;
+  float score = kNoThreshold;
+  float sigma = 0;  // > 0: overlap lowers scores instead of dropping boxes
+};
+
+struct Selection {
+  std::vector<int32_t> boxes;
+  std::vector<float> scores;
+};
+
+struct Candidate {
+  int32_t box;
+  float score;
+  size_t seen;  // so many of the selected boxes have been held against it
+  // The best score comes first, of equal ones the first box.
+  bool operator<(const Candidate& o) const { return score == o.score ? box > o.box : score < o.score; }
+};
+
+// Takes the best box that is left, unless it overlaps one that was taken. Scores that are not above the
+// threshold, NaN among them, do not take part.
+template <typename Overlap>
+Selection Select(std::span<const float> scores, const Limits& limits, Overlap overlap) {
+  std::priority_queue<Candidate> queue;
+  for (size_t i = 0; i < scores.size(); ++i) {
+    if (scores[i] > limits.score) queue.push({static_cast<int32_t>(i), scores[i], 0});
+  }
+  const bool soft = limits.sigma > 0;
+  const float scale = soft ? -0.5f / limits.sigma : 0;
+  Selection out;
+  while (static_cast<int64_t>(out.boxes.size()) < limits.most && !queue.empty()) {
+    Candidate next = queue.top();
+    queue.pop();
+    const float before = next.score;
+    bool dropped = false;
+    for (size_t j = out.boxes.size(); j > next.seen && !dropped; --j) {
+      const float shared = overlap(next.box, out.boxes[j - 1]);
+      next.score *= shared <= limits.overlap ? std::exp(scale * shared * shared) : 0.0f;
+      if (!soft && shared > limits.overlap) dropped = true;
+      if (next.score <= limits.score) break;
+    }
+    next.seen = out.boxes.size();
+    if (dropped) continue;
+    if (next.score == before) {
+      out.boxes.push_back(next.box);
+      out.scores.push_back(next.score);
+    } else if (next.score > limits.score) {
+      queue.push(next);
+    }
+  }
+  return out;
+}
+
+// A box by two opposite corners: intersection over union.
+float SharedArea(const float* a, const float* b) {
+  const float a_top = std::min(a[0], a[2]), a_left = std::min(a[1], a[3]);
+  const float a_bottom = std::max(a[0], a[2]), a_right = std::max(a[1], a[3]);
+  const float b_top = std::min(b[0], b[2]), b_left = std::min(b[1], b[3]);
+  const float b_bottom = std::max(b[0], b[2]), b_right = std::max(b[1], b[3]);
+  const float a_area = (a_bottom - a_top) * (a_right - a_left);
+  const float b_area = (b_bottom - b_top) * (b_right - b_left);
+  if (a_area <= 0 || b_area <= 0) return 0;
+  const float height = std::max(std::min(a_bottom, b_bottom) - std::max(a_top, b_top), 0.0f);
+  const float width = std::max(std::min(a_right, b_right) - std::max(a_left, b_left), 0.0f);
+  const float both = height * width;
+  return both / (a_area + b_area - both);
+}
+
+StatusOr<float> ScalarInput(KernelContext& context, int i, const char* name) {
+  const Tensor& t = context.input(i);
+  if (!t.shape().IsScalar()) return errors::InvalidArgument(name, " must be 0-D, got shape ", t.shape());
+  return t.dtype() == DataType::kHalf ? static_cast<float>(t.scalar<half>()) : t.scalar<float>();
+}
+
+class SuppressionKernel final : public OpKernel {
+ public:
+  explicit SuppressionKernel(KernelConstruction& c)
+      : OpKernel(c),
+        matrix_(c.props()->op->def.name == "NonMaxSuppressionWithOverlaps"),
+        soft_(num_outputs() == 3),
+        pad_(c.HasAttr("pad_to_max_output_size") && c.Attr<bool>("pad_to_max_output_size")) {
+    if (c.HasAttr("iou_threshold")) {
+      overlap_ = c.Attr<float>("iou_threshold");
+      if (!(overlap_ >= 0 && overlap_ <= 1))
+        c.SetError(errors::InvalidArgument("iou_threshold must be in [0, 1]"));
+    }
+  }
+
+  Status Compute(KernelContext& context) override {
+    const Tensor& boxes = context.input(0);
+    const Tensor& scores = context.input(1);
+    MR_RETURN_IF_ERROR(CheckBoxes(boxes, scores));
+    MR_ASSIGN_OR_RETURN(const Limits limits, ReadLimits(context));
+    MR_ASSIGN_OR_RETURN(const Tensor floats, ToFloat(context, boxes));
+    MR_ASSIGN_OR_RETURN(const Tensor float_scores, ToFloat(context, scores));
+    const float* data = floats.data<float>();
+    const int64_t n = float_scores.num_elements();
+    Selection selection;
+    if (matrix_) {
+      selection =
+          Select(float_scores.flat<float>(), limits, [&](int32_t a, int32_t b) { return data[a * n + b]; });
+    } else {
+      selection = Select(float_scores.flat<float>(), limits, [&](int32_t a, int32_t b) {
+        return SharedArea(data + int64_t{a} * 4, data + int64_t{b} * 4);
+      });
+    }
+    return SetOutputs(context, limits, std::move(selection));
+  }
+
+ private:
+  Status CheckBoxes(const Tensor& boxes, const Tensor& scores) const {
+    const char* name = matrix_ ? "overlaps" : "boxes";
+    if (boxes.rank() != 2) return errors::InvalidArgument(name, " must be 2-D, got shape ", boxes.shape());
+    const int64_t n = boxes.dim(0);
+    if (n > std::numeric_limits<int32_t>::max()) return errors::InvalidArgument("too many boxes: ", n);
+    if (matrix_ && boxes.dim(1) != n)
+      return errors::InvalidArgument("overlaps must be square, got ", boxes.shape());
+    if (!matrix_ && boxes.dim(1) != 4) return errors::InvalidArgument("boxes must have 4 columns");
+    if (scores.rank() != 1) return errors::InvalidArgument("scores must be 1-D, got shape ", scores.shape());
+    if (scores.dim(0) != n) return errors::InvalidArgument("scores has incompatible shape");
+    return Status();
+  }
+
+  StatusOr<Limits> ReadLimits(KernelContext& context) const {
+    Limits limits;
+    const Tensor& most = context.input(2);
+    if (!most.shape().IsScalar())
+      return errors::InvalidArgument("max_output_size must be 0-D, got shape ", most.shape());
+    limits.most = IntValue(most);
+    if (limits.most < 0) {
+      return errors::InvalidArgument("max_output_size must be non-negative, got ", limits.most);
+    }
+    limits.overlap = overlap_;
+    if (num_inputs() > 3) {
+      MR_ASSIGN_OR_RETURN(limits.overlap,
+                          ScalarInput(context, 3, matrix_ ? "overlap_threshold" : "iou_threshold"));
+      if (!matrix_ && !(limits.overlap >= 0 && limits.overlap <= 1))
+        return errors::InvalidArgument("iou_threshold must be in [0, 1]");
+    }
+    if (num_inputs() > 4) {
+      MR_ASSIGN_OR_RETURN(limits.score, ScalarInput(context, 4, "score_threshold"));
+    }
+    if (num_inputs() > 5) {
+      MR_ASSIGN_OR_RETURN(limits.sigma, ScalarInput(context, 5, "soft_nms_sigma"));
+      if (!(limits.sigma >= 0)) return errors::InvalidArgument("soft_nms_sigma must be non-negative");
+    }
+    return limits;
+  }
+
+  Status SetOutputs(KernelContext& context, const Limits& limits, Selection selection) const {
+    const auto valid = static_cast<int32_t>(selection.boxes.size());
+    const int64_t n = pad_ ? limits.most : valid;
+    MR_ASSIGN_OR_RETURN(Tensor * boxes, context.AllocateOutput(0, TensorShape({n})));
+    std::fill_n(boxes->data<int32_t>(), n, 0);
+    std::copy(selection.boxes.begin(), selection.boxes.end(), boxes->data<int32_t>());
+    if (num_outputs() == 1) return Status();
+    if (soft_) {
+      MR_ASSIGN_OR_RETURN(Tensor * scores, context.AllocateOutput(1, TensorShape({n})));
+      selection.scores.resize(static_cast<size_t>(n));
+      FromFloat(context, Tensor::Vector<float>(selection.scores), scores);
+    }
+    context.set_output(num_outputs() - 1, Tensor::Scalar(valid));
+    return Status();
+  }
+
+  const bool matrix_, soft_, pad_;
+  float overlap_ = 0.5f;
+};
+
+}  // namespace
+
+void RegisterSuppressionKernels(KernelRegistry& registry) {
+  for (const char* op : {"NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3",
+                         "NonMaxSuppressionV4", "NonMaxSuppressionV5", "NonMaxSuppressionWithOverlaps"}) {
+    registry.Register<SuppressionKernel>(KernelDef(op));
+  }
+}
+
+}  // namespace millrace
