@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include <google/protobuf/io/tokenizer.h>
-#include <google/protobuf/text_format.h>
-
 #include "base/mutex.h"
 #include "c/internal.h"
+#include "proto/message_types.h"
 #include "tensorflow/core/framework/api_def.pb.h"
 #include "tensorflow/core/framework/op_def.pb.h"
 
@@ -28,8 +26,6 @@ struct TF_ApiDefMap {
 
 namespace millrace::c_api {
 namespace {
-
-constexpr int kMostNested = 100;  // messages within each other, as on the wire
 
 void AddArg(const tensorflow::OpDef::ArgDef& from, ApiDef::Arg* to) {
   to->set_name(from.name());
@@ -96,19 +92,6 @@ StatusOr<std::string> WithoutMultiline(std::string_view text) {
   if (!end.empty()) return errors::InvalidArgument("The text that ends with ", end, " has no end");
   return out;
 }
-
-// Keeps what the text format complains of, which otherwise goes to standard error.
-class Complaints : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, int column, const std::string& message) override {
-    if (text_.empty()) text_ = StrCat(line + 1, ":", column + 1, ": ", message);
-  }
-  void AddWarning(int /*line*/, int /*column*/, const std::string& /*message*/) override {}
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;  // the first one
-};
 
 template <typename List>
 auto* FindNamed(List* list, const std::string& name) {
@@ -231,12 +214,10 @@ void TF_ApiDefMapPut(TF_ApiDefMap* api_def_map, const char* text, size_t text_le
     }
     MR_ASSIGN_OR_RETURN(const std::string plain, WithoutMultiline({text, text_len}));
     tensorflow::ApiDefs defs;
-    Complaints complaints;
-    google::protobuf::TextFormat::Parser parser;
-    parser.RecordErrorsTo(&complaints);
-    parser.SetRecursionLimit(kMostNested);
-    if (!parser.ParseFromString(plain, &defs)) {
-      return errors::InvalidArgument("Failed to parse ApiDefs: ", complaints.text());
+    millrace::TextError error;
+    if (!millrace::ParseMessageText(plain, millrace::UnknownFields::kRefused, &defs, &error)) {
+      return errors::InvalidArgument("Failed to parse ApiDefs: ", error.line, ":", error.column, ": ",
+                                     error.message);
     }
     for (const ApiDef& def : defs.op()) {
       const auto base = api_def_map->defs.find(def.graph_op_name());

@@ -4,11 +4,10 @@
 // A SavedModel as a session: its graph, its variables restored and its initialisation run.
 #include <set>
 
-#include <google/protobuf/text_format.h>
-
 #include "base/env.h"
 #include "c/session.h"
 #include "graph/graph_import.h"
+#include "proto/message_types.h"
 #include "tensorflow/core/protobuf/meta_graph.pb.h"
 #include "tensorflow/core/protobuf/saved_model.pb.h"
 
@@ -37,7 +36,8 @@ StatusOr<tensorflow::SavedModel> ReadModel(const std::string& dir) {
   }
   if (const std::string path = dir + "/saved_model.pbtxt"; env.FileExists(path)) {
     MR_ASSIGN_OR_RETURN(const std::string text, ReadFileToString(env, path));
-    if (!google::protobuf::TextFormat::ParseFromString(text, &model)) {
+    TextError error;
+    if (!ParseMessageText(text, UnknownFields::kSkipped, &model, &error)) {
       return errors::DataLoss("Can't parse ", path, " as text proto");
     }
     return model;

@@ -2,13 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "op/attr_text.h"
 
-#include <google/protobuf/io/tokenizer.h>
-#include <google/protobuf/text_format.h>
-
 #include <limits>
 
 #include "base/strings.h"
 #include "op/attr_codec.h"
+#include "proto/message_types.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 
 namespace millrace {
@@ -26,18 +24,6 @@ std::string_view FieldOf(std::string_view type) {
 bool IsListType(std::string_view type) { return type.starts_with("list("); }
 
 bool IsMessage(std::string_view type) { return type == "shape" || type == "tensor" || type == "func"; }
-
-// Keeps the first message instead of writing to the log.
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int, google::protobuf::io::ColumnNumber column, const std::string& message) override {
-    if (text_.empty()) text_ = StrCat(message, " at column ", column + 1);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 // The texts that registrations are full of, without the general parser, whose first use takes 10 ms of
 // start-up.
@@ -83,11 +69,10 @@ StatusOr<AttrValue> ParseAttrText(std::string_view type, std::string_view text) 
     proto_text = StrCat(FieldOf(scalar), ": ", text);
   }
   tensorflow::AttrValue proto;
-  google::protobuf::TextFormat::Parser parser;
-  FirstError error;
-  parser.RecordErrorsTo(&error);
-  if (!parser.ParseFromString(proto_text, &proto)) {
-    return errors::InvalidArgument("'", text, "' is no value of type ", type, " (", error.text(), ")");
+  TextError error;
+  if (!ParseMessageText(proto_text, UnknownFields::kRefused, &proto, &error)) {
+    return errors::InvalidArgument("'", text, "' is no value of type ", type, " (", error.message,
+                                   " at column ", error.column, ")");
   }
   MR_ASSIGN_OR_RETURN(AttrValue value, AttrValueFromProto(proto, type));
   // Text such as "3 s: 'x'" sets a second field, or one of another type.

@@ -40,8 +40,10 @@ void SetAttrOfType(World& w, TF_OperationDescription* desc, const char* name, st
   if (type == "shape") return TF_SetAttrShape(desc, name, dims.data(), rank);
   if (type == "list(shape)") return TF_SetAttrShapeList(desc, name, shapes, ranks, count);
   if (type == "tensor") return TF_SetAttrTensor(desc, name, w.AnyTensor(), w.status);
-  TF_Tensor* const tensors[] = {w.AnyTensor(), w.AnyTensor(), w.AnyTensor()};
-  if (type == "list(tensor)") return TF_SetAttrTensorList(desc, name, tensors, count, w.status);
+  if (type == "list(tensor)") {
+    const std::vector<TF_Tensor*> tensors = w.AnyTensors(static_cast<size_t>(count));
+    return TF_SetAttrTensorList(desc, name, tensors.data(), count, w.status);
+  }
   if (type == "func") return TF_SetAttrFuncName(desc, name, raw.data(), raw.size());
   if (type == "list(string)") return TF_SetAttrStringList(desc, name, texts, lengths, count);
   TF_SetAttrString(desc, name, raw.data(), raw.size());

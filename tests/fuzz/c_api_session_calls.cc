@@ -32,17 +32,12 @@ struct Step {
     feeds = w.OutputsOf(graph, 3);
     fetches = w.OutputsOf(graph, 3);
     for (int n = w.in.Sometimes() ? w.in.Below(3) : 0; n > 0; --n) targets.push_back(w.OutputOf(graph).oper);
-    for (size_t i = 0; i < feeds.size(); ++i) values.push_back(w.AnyTensor());
-    values.resize(std::max<size_t>(values.size(), 1));
+    values = w.AnyTensors(feeds.size());
     fetched.resize(std::max<size_t>(fetches.size(), 1));
     for (const TF_Output& feed : feeds) feed_names.push_back(TF_OperationName(feed.oper));
     for (const TF_Output& fetch : fetches) fetch_names.push_back(TF_OperationName(fetch.oper));
     for (const TF_Operation* op : targets) {
       target_names.push_back(TF_OperationName(const_cast<TF_Operation*>(op)));
-    }
-    // A tensor may have made room for a newer one.
-    for (TF_Tensor*& value : values) {
-      if (std::count(w.tensors.objects().begin(), w.tensors.objects().end(), value) == 0) value = nullptr;
     }
   }
   void Keep(World& w) {

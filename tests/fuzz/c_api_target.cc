@@ -249,6 +249,13 @@ TF_Tensor* World::AnyTensor() {
   return tensors.Any(in);
 }
 
+std::vector<TF_Tensor*> World::AnyTensors(size_t count) {
+  std::vector<TF_Tensor*> picked(count);
+  if (count > 0) picked[0] = AnyTensor();
+  for (size_t i = 1; i < count; ++i) picked[i] = tensors.Any(in);
+  return picked;
+}
+
 void World::AddOperation(TF_Operation* op, TF_Graph* graph) {
   if (op == nullptr || !Knows(graph)) return;
   if (operations.size() < kMostOperations) {

@@ -41,12 +41,9 @@ void ReadTensor(World& w) {
 }
 
 void Bitcast(World& w) {
-  TF_Tensor* to = w.AnyTensor();
-  TF_Tensor* from = w.tensors.Any(w.in);
+  const std::vector<TF_Tensor*> two = w.AnyTensors(2);
   const std::vector<int64_t> dims = w.AnyShape();
-  const bool lives = std::count(w.tensors.objects().begin(), w.tensors.objects().end(), to) > 0;
-  TF_TensorBitcastFrom(from, w.AnyType(), lives ? to : nullptr, dims.data(), static_cast<int>(dims.size()),
-                       w.status);
+  TF_TensorBitcastFrom(two[0], w.AnyType(), two[1], dims.data(), static_cast<int>(dims.size()), w.status);
 }
 
 void Strings(World& w) {

@@ -126,6 +126,8 @@ class World {
   const char* AnyName();
   const OpDef* AnyOp();
   TF_Tensor* AnyTensor();  // makes one when there is none
+  // That many, which all live: the next one that is made may end one of them.
+  std::vector<TF_Tensor*> AnyTensors(size_t count);
   std::vector<TF_Output> OutputsOf(TF_Graph* graph, int most);
 
   void AddGraph(TF_Graph* graph) { graphs.push_back(graph); }

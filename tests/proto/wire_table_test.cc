@@ -13,8 +13,9 @@
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
-#include <google/protobuf/descriptor_database.h>
 #include <gtest/gtest.h>
+
+#include "proto/message_types.h"
 
 namespace millrace {
 namespace {
@@ -81,16 +82,8 @@ void AddService(const pb::ServiceDescriptor& service, Lines& lines) {
 // Every line that follows from the descriptors linked into this program.
 Lines CompiledLines() {
   Lines lines;
-  std::vector<std::string> names;
-  EXPECT_TRUE(pb::DescriptorPool::internal_generated_database()->FindAllFileNames(&names));
-  for (const std::string& name : names) {
-    if (name.starts_with("google/protobuf/")) continue;
-    const pb::FileDescriptor* file = pb::DescriptorPool::generated_pool()->FindFileByName(name);
-    if (file == nullptr) {
-      ADD_FAILURE() << name << " is linked but does not load";
-      continue;
-    }
-    lines.insert("file " + name + " " + file->package() + " " +
+  for (const pb::FileDescriptor* file : MessageFiles()) {
+    lines.insert("file " + file->name() + " " + file->package() + " " +
                  pb::FileDescriptor::SyntaxName(file->syntax()));
     for (int i = 0; i < file->enum_type_count(); ++i) AddEnum(*file->enum_type(i), lines);
     for (int i = 0; i < file->message_type_count(); ++i) AddMessage(*file->message_type(i), lines);
