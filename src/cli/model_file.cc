@@ -2,15 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/model_file.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/tokenizer.h>
-#include <google/protobuf/text_format.h>
-
 #include <algorithm>
 #include <climits>
 #include <set>
 
 #include "base/strings.h"
+#include "proto/message_types.h"
 #include "tensorflow/core/protobuf/meta_graph.pb.h"
 #include "tensorflow/core/protobuf/saved_model.pb.h"
 
@@ -27,26 +24,10 @@ bool ParseBinary(std::string_view bytes, google::protobuf::Message* message) {
   return message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
 }
 
-// Keeps the first complaint of the text parser.
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, int column, const std::string& message) override {
-    if (text_.empty()) text_ = StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
 Status ParseText(const std::string& text, google::protobuf::Message* message) {
-  google::protobuf::TextFormat::Parser parser;
-  FirstError error;
-  parser.RecordErrorsTo(&error);
-  parser.AllowUnknownField(true);
-  parser.SetRecursionLimit(100);
-  if (parser.ParseFromString(text, message)) return Status();
-  return errors::InvalidArgument(error.text());
+  TextError error;
+  if (ParseMessageText(text, UnknownFields::kSkipped, message, &error)) return Status();
+  return errors::InvalidArgument(error.ToString());
 }
 
 // The messages share numbers of fields, so that one may parse as another; but only nodes have names and ops.

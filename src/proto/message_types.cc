@@ -40,6 +40,10 @@ class Finder final : public pb::TextFormat::Finder {
 
 }  // namespace
 
+std::string TextError::ToString() const {
+  return "line " + std::to_string(line) + ", column " + std::to_string(column) + ": " + message;
+}
+
 bool ParseMessageText(std::string_view text, UnknownFields unknown, pb::Message* message, TextError* error) {
   *error = TextError();
   if (text.size() > INT_MAX) {

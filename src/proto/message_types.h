@@ -25,6 +25,7 @@ struct TextError {
   int line = 0;
   int column = 0;
   std::string message;
+  std::string ToString() const;  // "line 2, column 3: ..."
 };
 
 enum class UnknownFields { kRefused, kSkipped };

@@ -1,12 +1,10 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include <google/protobuf/io/tokenizer.h>
-#include <google/protobuf/text_format.h>
-
 #include <climits>
 
 #include "cli/trace/trace_reader.h"
 #include "cli/trace/wire.h"
+#include "proto/message_types.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace millrace::cli {
@@ -70,27 +68,11 @@ Status ReadGraph(std::string_view bytes, DependencyGraph* graph) {
   return Status();
 }
 
-// Keeps the first complaint of the text parser.
-class FirstError : public google::protobuf::io::ErrorCollector {
- public:
-  void AddError(int line, int column, const std::string& message) override {
-    if (text_.empty()) text_ = StrCat("line ", line + 1, ", column ", column + 1, ": ", message);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
 Status ReadGraphText(std::string_view text, DependencyGraph* graph) {
   tensorflow::GraphDef def;
-  google::protobuf::TextFormat::Parser parser;
-  FirstError error;
-  parser.RecordErrorsTo(&error);
-  parser.AllowUnknownField(true);
-  parser.SetRecursionLimit(100);
-  if (!parser.ParseFromString(std::string(text), &def)) {
-    return errors::InvalidArgument("not a GraphDef, neither serialised nor as text: ", error.text());
+  TextError error;
+  if (!ParseMessageText(text, UnknownFields::kSkipped, &def, &error)) {
+    return errors::InvalidArgument("not a GraphDef, neither serialised nor as text: ", error.ToString());
   }
   std::string bytes;
   if (def.ByteSizeLong() > INT_MAX || !def.SerializeToString(&bytes)) {
