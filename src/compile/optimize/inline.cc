@@ -132,9 +132,10 @@ class CallInliner {
     return Status();
   }
 
-  // Names within attributes: of colocated nodes, of loops, and of state, which stays that of the function.
+  // Names within attributes: of colocated nodes, of loops, of temporary variables, which belong to the call,
+  // and of state, which stays that of the function.
   bool Rename(const Node& node, AttrMap* attrs) const {
-    bool changed = false;
+    bool changed = RenameTemporary(node, attrs);
     if (const AttrValue* value = node.attrs().Find("_class"); value != nullptr) {
       if (const auto* list = value->As<std::vector<std::string>>()) {
         std::vector<std::string> renamed = *list;
@@ -159,6 +160,13 @@ class CallInliner {
       }
     }
     return changed;
+  }
+
+  bool RenameTemporary(const Node& node, AttrMap* attrs) const {
+    if (node.op_name() != "TemporaryVariable" && node.op_name() != "DestroyTemporaryVariable") return false;
+    const std::string name = node.Attr<std::string>("var_name").value_or("");
+    attrs->Set("var_name", prefix_ + (name.empty() ? node.name() : name));
+    return true;
   }
 
   void CopyInputs(const Node& node) {

@@ -198,10 +198,13 @@ class RetiredVariables final : public Resource {
   std::vector<std::pair<DataType, RefPtr<Variable>>> variables_ MR_GUARDED_BY(mu_);
 };
 
-// Iterations that run at the same time have variables of their own.
-std::string NameInIteration(const KernelContext& context, const std::string& var_name) {
-  if (context.frame() == 0) return var_name;
-  return StrCat(var_name, "/frame:", context.frame(), "/iter:", context.iteration());
+// Iterations and calls that run at the same time have variables of their own.
+std::string NameHere(const KernelContext& context, const std::string& var_name) {
+  std::string name = var_name;
+  if (context.step().call_depth > 0 && context.call_frame() != nullptr)
+    name += StrCat("/call:", context.call_frame()->Number());
+  if (context.frame() != 0) name += StrCat("/frame:", context.frame(), "/iter:", context.iteration());
+  return name;
 }
 
 StatusOr<ResourceManager*> TemporaryContainer(const KernelContext& context) {
@@ -210,7 +213,7 @@ StatusOr<ResourceManager*> TemporaryContainer(const KernelContext& context) {
   return container;
 }
 
-// A variable of one step or, in a loop, of one iteration, by name.
+// A variable of one step or, in a function, of one call or, in a loop, of one iteration, by name.
 class TemporaryVariableKernel final : public OpKernel {
  public:
   explicit TemporaryVariableKernel(KernelConstruction& c)
@@ -233,7 +236,7 @@ class TemporaryVariableKernel final : public OpKernel {
       MutexLock lock(variable->mu());
       variable->tensor() = std::move(value);
     }
-    const std::string name_here = NameInIteration(context, var_name_);
+    const std::string name_here = NameHere(context, var_name_);
     if (!container->Create<Variable>("", name_here, variable).ok()) {
       return errors::AlreadyExists("Temporary variable ", name_here, " exists in this step");
     }
@@ -254,7 +257,7 @@ class DestroyTemporaryVariableKernel final : public OpKernel {
       : OpKernel(c), var_name_(c.Attr<std::string>("var_name")) {}
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(ResourceManager * container, TemporaryContainer(context));
-    const std::string name_here = NameInIteration(context, var_name_);
+    const std::string name_here = NameHere(context, var_name_);
     const auto found = container->Lookup<Variable>("", name_here);
     if (!found.ok())
       return errors::NotFound("Temporary variable ", name_here, " does not exist in this step");
