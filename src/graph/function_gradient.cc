@@ -3,9 +3,8 @@
 #include "graph/function_gradient.h"
 
 #include <atomic>
-#include <set>
 
-#include "op/attr_codec.h"
+#include "graph/function_names.h"
 #include "tensorflow/core/framework/function.pb.h"
 
 namespace millrace {
@@ -71,21 +70,6 @@ StatusOr<FunctionBody> Instantiate(const FunctionLibrary& library, const OpRegis
   return BodyOfOp(library, ops, f);
 }
 
-using FunctionNames = std::set<std::string, std::less<>>;
-
-void CollectFunctions(const AttrMap& attrs, FunctionNames* names) {
-  const auto collect = [&](const NameAttrList& f) {
-    names->insert(f.name);
-    if (f.attrs != nullptr) CollectFunctions(*f.attrs, names);
-  };
-  for (const auto& [name, value] : attrs) {
-    if (const auto* f = value.As<NameAttrList>()) collect(*f);
-    if (const auto* list = value.As<std::vector<NameAttrList>>()) {
-      for (const NameAttrList& f : *list) collect(f);
-    }
-  }
-}
-
 // What an op without functions does. Random numbers are new each time; what only makes or reads a variable
 // may be done again.
 bool RunsTwice(const OpRegistration& op) {
@@ -122,11 +106,7 @@ Status CheckRunsTwice(const Graph& graph) {
     for (const tensorflow::NodeDef& node : def->node_def()) {
       MR_ASSIGN_OR_RETURN(const OpRegistration* op, graph.LookUpOp(node.op()));
       FunctionNames called;
-      for (const auto& [attr, value] : node.attr()) {
-        if (!value.has_func() && value.list().func_size() == 0) continue;
-        MR_ASSIGN_OR_RETURN(const AttrValue decoded, AttrValueFromProto(value, attr));
-        CollectFunctions(AttrMap{{attr, decoded}}, &called);
-      }
+      for (const auto& [attr, value] : node.attr()) CollectFunctions(value, &called);
       MR_RETURN_IF_ERROR(check(*op, node.name(), called.size()));
       if (graph.functions().Find(node.op()) != nullptr) called.insert(node.op());
       pending.merge(called);

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/function_library.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -109,12 +110,24 @@ Status FunctionLibrary::AddGradient(const std::string& function, const std::stri
                                  "' because it already has gradient function '", it->second, "'");
 }
 
+bool FunctionLibrary::HasAllOf(const FunctionLibrary& other) const {
+  const auto has = [](const auto& all, const auto& item) {
+    const auto it = all.find(item.first);
+    return it != all.end() && it->second == item.second;
+  };
+  const Table& mine = *table_;
+  return std::ranges::all_of(other.table_->functions,
+                             [&](const auto& f) { return has(mine.functions, f); }) &&
+         std::ranges::all_of(other.table_->gradients, [&](const auto& g) { return has(mine.gradients, g); });
+}
+
 Status FunctionLibrary::Merge(const FunctionLibrary& other) {
   if (SharesTableWith(other) || other.empty()) return Status();
   if (empty()) {
     *this = other;
     return Status();
   }
+  if (HasAllOf(other)) return Status();
   FunctionLibrary merged = *this;
   Table& table = merged.Own();
   for (const auto& [name, entry] : other.table_->functions) {
@@ -158,6 +171,22 @@ std::vector<std::string> FunctionLibrary::Names() const {
   std::vector<std::string> names;
   for (const auto& [name, entry] : table_->functions) names.push_back(name);
   return names;
+}
+
+FunctionLibrary FunctionLibrary::Only(const std::set<std::string, std::less<>>& names) const {
+  FunctionLibrary some;
+  auto table = std::make_shared<Table>();
+  for (const std::string& name : names) {
+    if (const auto it = table_->functions.find(name); it != table_->functions.end())
+      table->functions.insert(*it);
+    if (const auto it = table_->gradients.find(name); it != table_->gradients.end())
+      table->gradients.insert(*it);
+  }
+  const bool all = table->functions.size() == table_->functions.size() &&
+                   table->gradients.size() == table_->gradients.size();
+  if (all) return *this;
+  some.table_ = std::move(table);
+  return some;
 }
 
 bool FunctionLibrary::empty() const { return table_->functions.empty() && table_->gradients.empty(); }

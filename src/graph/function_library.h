@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,12 +43,16 @@ class FunctionLibrary : public OpLookup {
   // Names of the functions, sorted.
   std::vector<std::string> Names() const;
   bool empty() const;
+  // A library of those of its functions that are in `names`, with their gradients.
+  FunctionLibrary Only(const std::set<std::string, std::less<>>& names) const;
   bool SharesTableWith(const FunctionLibrary& other) const { return table_ == other.table_; }
 
  private:
   struct Entry;
   struct Table;
   Table& Own();
+  // The very definitions, not only equal ones.
+  bool HasAllOf(const FunctionLibrary& other) const;
   Status AddGradient(const std::string& function, const std::string& gradient);
 
   std::shared_ptr<const Table> table_;  // never null

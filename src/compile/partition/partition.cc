@@ -9,7 +9,7 @@
 
 #include "compile/partition/control_loops.h"
 #include "device/device_name.h"
-#include "graph/function_library.h"
+#include "graph/function_names.h"
 #include "millrace/tensor.h"
 
 namespace millrace {
@@ -38,6 +38,7 @@ class Partitioner {
     FindKeys();
     if (parts_.size() <= 1) {
       if (parts_.empty()) parts_[""];
+      graph_->functions() = ReachableFunctions(*graph_, *graph_);
       std::vector<GraphPartition> whole(1);
       whole[0] = {parts_.begin()->first, std::move(graph_)};
       return whole;
@@ -54,6 +55,7 @@ class Partitioner {
     std::vector<GraphPartition> result;
     for (auto& [key, part] : parts_) {
       part.graph->FixupSourceAndSinkEdges();
+      part.graph->functions() = ReachableFunctions(*graph_, *part.graph);
       result.push_back({key, std::move(part.graph)});
     }
     return result;
@@ -116,7 +118,6 @@ int Partitioner::DeviceIn(Part* part, int device) const {
 void Partitioner::CopyNodes() {
   for (auto& [key, part] : parts_) {
     part.graph = std::make_unique<Graph>(graph_->ops());
-    part.graph->functions() = graph_->functions();
     part.graph->set_versions(graph_->versions());
   }
   copies_.resize(static_cast<size_t>(graph_->num_node_ids()), nullptr);

@@ -36,8 +36,8 @@ std::string TaskKey(std::string_view device);
 
 // Cuts a placed graph into one graph per key, in order of the keys. Edges between parts become _Send/_Recv
 // pairs, one per tensor (or control dependency) and destination device. A graph that has only one key is
-// handed back untouched; an empty graph gives one partition with the key "". Loops may run on several
-// devices: see control_loops.h.
+// handed back as it is; an empty graph gives one partition with the key "". Each has the functions that its
+// nodes may reach, and no others. Loops may run on several devices: see control_loops.h.
 StatusOr<std::vector<GraphPartition>> PartitionGraph(std::unique_ptr<Graph> graph,
                                                      const PartitionOptions& options);
 
