@@ -38,6 +38,7 @@ struct TensorValue {
   }
 };
 
+class SessionTensors;
 struct StepHost;  // the executor's
 
 // What a whole step offers to its kernels. Outlives the step's kernels.
@@ -51,6 +52,7 @@ struct StepServices {
   ThreadPool* pool = nullptr;                   // null: run everything on the calling thread
   ThreadPool* inter_op_pool = nullptr;          // of the nodes of called functions; null: one after the other
   ResourceManager* step_resources = nullptr;    // dropped when the step ends
+  SessionTensors* session_tensors = nullptr;    // null: the step is of no session
   int call_depth = 0;                           // function calls in progress around this step
   const StepHost* host = nullptr;               // of calls: what the step around them offers
 };

@@ -172,6 +172,38 @@ std::vector<OpBuilder> StateOps() {
   };
 }
 
+// Of tensors that stay in the session.
+std::vector<OpBuilder> SessionOps() {
+  const auto unknown = [](InferenceContext& c) {
+    MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 0).status());
+    c.set_output(0, c.UnknownShape());
+    return Status::Ok();
+  };
+  const auto handle = [](InferenceContext& c) { return c.WithRank(c.input(0), 0).status(); };
+  return {
+      OpBuilder("GetSessionHandle")
+          .Input("value: T")
+          .Output("handle: string")
+          .Attr(kAnyType)
+          .Shape(shape_fns::Scalar)
+          .Traits(kEffect),
+      OpBuilder("GetSessionHandleV2")
+          .Input("value: T")
+          .Output("handle: resource")
+          .Attr(kAnyType)
+          .Stateful()
+          .Shape(shape_fns::Scalar)
+          .Traits(kEffect),
+      OpBuilder("GetSessionTensor")
+          .Input("handle: string")
+          .Output("value: dtype")
+          .Attr("dtype: type")
+          .Shape(unknown)
+          .Traits({.cheap = true, .never_fold = true}),
+      OpBuilder("DeleteSessionTensor").Input("handle: string").Shape(handle).Traits(kEffect),
+  };
+}
+
 std::vector<OpBuilder> ScatterOps() {
   constexpr char kNotLocked[] = "use_locking: bool = false";
   constexpr char kLocked[] = "use_locking: bool = true";
@@ -194,6 +226,7 @@ namespace millrace {
 
 Status RegisterStateOps(OpRegistry& registry) {
   MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::StateOps()));
+  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::SessionOps()));
   return ops::RegisterEach(registry, ops::ScatterOps());
 }
 

@@ -101,6 +101,9 @@ StatusOr<DirectSession::Pools> DirectSession::MakePools(const SessionOptions& op
       pools.inter_op.push_back(std::move(global));
     }
   }
+  // A partial run has no thread of its own, also where one node is to run at a time.
+  pools.partial = pools.inter_op.front() != nullptr ? pools.inter_op.front()
+                                                    : std::make_shared<ThreadPool>("partial_runs", 2);
   return pools;
 }
 
@@ -123,6 +126,7 @@ DirectSession::~DirectSession() {
   DirectSessions::Get().Remove(this);
   Close().IgnoreError("closing a direct session cannot fail");
   partial_runs_.Clear();
+  runner_.WaitForStarted();
 }
 
 template <typename Def>
@@ -298,15 +302,16 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
                                    num_feeds);
   }
   SmallVector<const Tensor*, 8> args;
+  std::vector<Tensor> held;
   args.resize(static_cast<uint32_t>(num_feeds));
   for (size_t i = 0; i < num_feeds; ++i) {
     const uint32_t slot = executable.feed_slots[i];
     const Tensor& value = feed(i);
     const EndpointInfo& info = step.feeds[slot];
-    if (value.dtype() != info.dtype || !info.shape.unknown_rank() || !value.IsInitialized()) [[unlikely]] {
-      MR_RETURN_IF_ERROR(CheckFeed(info, executable.signature.feeds[i], i, value));
-    }
     args[slot] = &value;
+    if (value.dtype() != info.dtype || !info.shape.unknown_rank() || !value.IsInitialized()) [[unlikely]] {
+      MR_ASSIGN_OR_RETURN(args[slot], SlowFeed(executable, i, value, &held));
+    }
   }
   const size_t num_fetches = executable.fetch_slots.size();
   std::vector<Tensor> unordered;
@@ -321,6 +326,7 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
   request.rets = rets;
   request.inter_op_pool = inter_op_pool;
   request.intra_op_pool = intra_op_pool_;
+  request.fetches = executable.signature.fetches;
   request.timeout_in_ms =
       options.timeout_in_ms > 0 ? options.timeout_in_ms : options_.operation_timeout_in_ms;
   Status status;
@@ -342,6 +348,19 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
     for (const uint32_t slot : executable.fetch_slots) outputs->push_back(rets[slot]);
   }
   return Status();
+}
+
+StatusOr<const Tensor*> DirectSession::SlowFeed(const Executable& executable, size_t i, const Tensor& value,
+                                                std::vector<Tensor>* held) const {
+  const EndpointInfo& info = executable.step->feeds[executable.feed_slots[i]];
+  const Tensor* fed = &value;
+  if (value.dtype() == DataType::kResource && info.dtype != DataType::kResource) {
+    held->reserve(executable.feed_slots.size());  // they don't move
+    MR_ASSIGN_OR_RETURN(Tensor tensor, runner_.TensorOfHandle(value));
+    fed = &held->emplace_back(std::move(tensor));
+  }
+  MR_RETURN_IF_ERROR(CheckFeed(info, executable.signature.feeds[i], i, *fed));
+  return fed;
 }
 
 // A pool or, for -1, the caller's thread.
@@ -409,18 +428,23 @@ StatusOr<std::string> DirectSession::PRunSetup(const std::vector<std::string>& f
     needs = FindFetchNeeds(*graph_, signature);
   }
   StepRunner::Request request;
-  request.inter_op_pool = inter_op_pool_;
+  request.inter_op_pool = pools_.partial.get();
   request.intra_op_pool = intra_op_pool_;
   const Device& client = *devices_->devices().client_device();
-  MR_ASSIGN_OR_RETURN(auto step, PartialStep::Start(runner_, *executable->step, request,
-                                                    {client.name(), client.attributes().incarnation}));
-  return partial_runs_.Add(*executable, std::move(needs), std::move(step));
+  return partial_runs_.Add(*executable, std::move(needs),
+                           PartialStep::Start(runner_, *executable->step, request,
+                                              {client.name(), client.attributes().incarnation}));
 }
 
 Status DirectSession::PRun(const std::string& handle, const Feeds& feeds,
                            const std::vector<std::string>& fetches, std::vector<Tensor>* outputs) {
   if (runner_.closed()) return errors::Cancelled("Session has been closed.");
-  Status status = partial_runs_.Run(handle, feeds, fetches, options_.operation_timeout_in_ms, outputs);
+  Feeds values = feeds;
+  for (auto& [name, value] : values) {
+    if (!StepRunner::IsTensorHandle(value)) continue;
+    MR_ASSIGN_OR_RETURN(value, runner_.TensorOfHandle(value));
+  }
+  Status status = partial_runs_.Run(handle, values, fetches, options_.operation_timeout_in_ms, outputs);
   if (errors::IsCancelled(status) && runner_.closed()) return errors::Cancelled("Session has been closed.");
   return status;
 }

@@ -88,6 +88,8 @@ class DirectSession : public Session {
   struct Pools {
     std::vector<std::shared_ptr<ThreadPool>> inter_op;  // by RunOptions::inter_op_thread_pool; at least one
     std::shared_ptr<ThreadPool> intra_op;
+    std::shared_ptr<ThreadPool>
+        partial;  // of partial runs: the first of inter_op or, for one thread, a worker
     std::vector<std::shared_ptr<ThreadPool>> bases;  // whose workers the others use
   };
   static StatusOr<Pools> MakePools(const SessionOptions& options);
@@ -108,6 +110,9 @@ class DirectSession : public Session {
   Status RunExecutable(const Executable& executable, const RunOptions& options, size_t num_feeds,
                        FunctionRef<const Tensor&(size_t)> feed, std::vector<Tensor>* outputs,
                        RunMetadata* metadata);
+  // What is fed as feed `i`: `value`, or the tensor that it is a handle of, which `held` keeps.
+  StatusOr<const Tensor*> SlowFeed(const Executable& executable, size_t i, const Tensor& value,
+                                   std::vector<Tensor>* held) const;
   StatusOr<ThreadPool*> InterOpPoolOf(const RunOptions& options) const;
   bool BuildsCostModel(const Executable& executable) const;
   Status RunMeasured(const Executable& executable, StepRunner::Request& request, const RunOptions& options,

@@ -63,8 +63,11 @@ FetchNeeds FindFetchNeeds(const Graph& full, const RunSignature& signature) {
   return needs;
 }
 
-StatusOr<std::string> PartialRuns::Add(const Executable& executable, FetchNeeds fetch_needs,
-                                       std::unique_ptr<PartialStep> step) {
+PartialRuns::Entry::~Entry() {
+  if (step != nullptr) step->Cancel(errors::Cancelled("PRun cancellation"));
+}
+
+std::string PartialRuns::Add(const Executable& executable, FetchNeeds fetch_needs, RefPtr<PartialStep> step) {
   auto entry = std::make_shared<Entry>();
   entry->executable = &executable;
   entry->fetch_needs = std::move(fetch_needs);
@@ -165,6 +168,7 @@ Status PartialRuns::Exchange(Entry& entry, const Session::Feeds& feeds, bool las
   std::vector<Tensor> values;
   MR_RETURN_IF_ERROR(entry.step->Fetch(names, timeout_in_ms, &values));
   for (size_t i = 0; i < names.size(); ++i) call->values[names[i]] = std::move(values[i]);
+  entry.step->KeepSessionTensors(names);
   return last ? entry.step->Wait(timeout_in_ms) : Status();
 }
 
@@ -190,7 +194,7 @@ Status PartialRuns::Run(const std::string& handle, const Session::Feeds& feeds,
     MutexLock lock(entry->mu);
     entry->ended = true;
   }
-  // Dropped with the last call that uses it; a step that was cancelled is waited for there.
+  // Dropped with the last call that uses it.
   if (!status.ok() || last) {
     MutexLock lock(mu_);
     runs_.erase(handle);

@@ -27,20 +27,21 @@ FetchNeeds FindFetchNeeds(const Graph& full, const RunSignature& signature);
 class PartialRuns {
  public:
   // `fetch_needs` by canonical name of the fetch.
-  StatusOr<std::string> Add(const Executable& executable, FetchNeeds fetch_needs,
-                            std::unique_ptr<PartialStep> step) MR_EXCLUDES(mu_);
+  std::string Add(const Executable& executable, FetchNeeds fetch_needs, RefPtr<PartialStep> step)
+      MR_EXCLUDES(mu_);
   // One PRun. A run that fails, or has all its feeds and fetches, ends and its handle with it; a call that is
   // refused changes nothing.
   Status Run(const std::string& handle, const Session::Feeds& feeds, const std::vector<std::string>& fetches,
              int64_t timeout_in_ms, std::vector<Tensor>* outputs) MR_EXCLUDES(mu_);
-  // Stops all and waits for their ends.
+  // Stops all, without waiting for their ends.
   void Clear() MR_EXCLUDES(mu_);
 
  private:
   struct Entry {
+    ~Entry();
     const Executable* executable = nullptr;
     FetchNeeds fetch_needs;
-    std::unique_ptr<PartialStep> step;
+    RefPtr<PartialStep> step;
     Mutex mu;
     std::map<std::string, bool> feeds MR_GUARDED_BY(mu);    // by canonical name: fed?
     std::map<std::string, bool> fetches MR_GUARDED_BY(mu);  // by canonical name: fetched?

@@ -2,43 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/function_runtime.h"
 
-#include <set>
 #include <utility>
 
 #include "compile/optimize/inline_cleanup.h"
 #include "graph/function_gradient.h"
+#include "graph/function_names.h"
 #include "kernel/kernel_context.h"
 #include "kernel/kernel_registry.h"
-#include "op/attr_codec.h"
 #include "tensorflow/core/framework/function.pb.h"
 
 namespace millrace {
 namespace {
-
-using FunctionNames = std::set<std::string, std::less<>>;
-
-// The functions that attributes name, also within the attributes of functions.
-void CollectFunctions(const AttrMap& attrs, FunctionNames* names);
-
-void CollectFunction(const NameAttrList& f, FunctionNames* names) {
-  names->insert(f.name);
-  if (f.attrs != nullptr) CollectFunctions(*f.attrs, names);
-}
-
-void CollectFunctions(const AttrMap& attrs, FunctionNames* names) {
-  for (const auto& [name, value] : attrs) {
-    if (const auto* f = value.As<NameAttrList>()) CollectFunction(*f, names);
-    if (const auto* list = value.As<std::vector<NameAttrList>>()) {
-      for (const NameAttrList& f : *list) CollectFunction(f, names);
-    }
-  }
-}
-
-void CollectFunctions(const tensorflow::AttrValue& value, FunctionNames* names) {
-  if (!value.has_func() && value.list().func_size() == 0) return;
-  auto decoded = AttrValueFromProto(value, "");
-  if (decoded.ok()) CollectFunctions(AttrMap{{"f", *std::move(decoded)}}, names);
-}
 
 // Whether a kernel of the op may wait by itself. What calls functions waits when they do.
 bool OpMayWait(const std::string& op) {
@@ -76,8 +50,8 @@ Status FunctionRuntime::AddFunctions(const FunctionLibrary& library) {
 }
 
 bool FunctionRuntime::MayWait(const NameAttrList& f) {
-  FunctionNames pending, seen;
-  CollectFunction(f, &pending);
+  FunctionNames pending{f.name}, seen;
+  if (f.attrs != nullptr) CollectFunctions(*f.attrs, &pending);
   MutexLock lock(mu_);
   while (!pending.empty()) {
     const std::string name = *pending.begin();
@@ -90,11 +64,9 @@ bool FunctionRuntime::MayWait(const NameAttrList& f) {
       continue;
     }
     const auto [known, is_new] = waits_.try_emplace(name, false);
-    for (const auto& attr : def->signature().attr()) CollectFunctions(attr.default_value(), &pending);
+    CollectFunctions(*def, library_, &pending);
     for (const tensorflow::NodeDef& node : def->node_def()) {
       if (is_new) known->second |= !node.device().empty() || OpMayWait(node.op());
-      if (library_.Find(node.op()) != nullptr) pending.insert(node.op());
-      for (const auto& [attr, value] : node.attr()) CollectFunctions(value, &pending);
     }
     if (known->second) return true;
   }
@@ -183,6 +155,7 @@ StepArgs NestedArgs(const std::string& function, const StepServices& caller,
   nested.inter_op_pool = caller.inter_op_pool;
   nested.intra_op_pool = caller.pool;
   nested.step_resources = caller.step_resources;
+  nested.session_tensors = caller.session_tensors;
   nested.call_depth = caller.call_depth + 1;
   nested.host = caller.host;
   nested.function = function;

@@ -35,6 +35,7 @@ class LocalPartition : public InstalledPartition {
   }
 
   void Run(StepArgs& args, Done done) override {
+    if (args.detached && args.call_depth == 0) return StartDetached(args, std::move(done));
     CallFrame frame{args.args, args.rets};
     if (args.call_depth > 0) return RunCalled(args, frame, std::move(done));
     if (parts_.size() == 1 && args.metadata == nullptr) [[likely]] {
@@ -73,6 +74,7 @@ class LocalPartition : public InstalledPartition {
     s.pool = args.intra_op_pool;
     s.inter_op_pool = args.inter_op_pool;
     s.step_resources = args.step_resources;
+    s.session_tensors = args.session_tensors;
     s.rendezvous = args.rendezvous;
     s.call_depth = args.call_depth;
     s.host = args.host;
@@ -114,16 +116,16 @@ class LocalPartition : public InstalledPartition {
       done(RunPartitions({&run, 1}, nullptr));
       return;
     }
-    if (args.detached && may_wait_) return StartCalled(args, std::move(done));
+    if (args.detached && may_wait_) return StartDetached(args, std::move(done));
     CancellationManager nested(args.cancellation);
     args.cancellation = &nested;
     done(RunGeneral(args, frame));
   }
 
-  // What a call needs that goes on after Run has returned. The callback that the caller's cancellation has
-  // holds it, too: it may come late, and nobody waits for it.
-  struct DetachedCall : RefCounted {
-    DetachedCall(const StepArgs& args, Done d)
+  // What a step or a call needs that goes on after Run has returned. The callback that the caller's
+  // cancellation has holds it, too: it may come late, and nobody waits for it.
+  struct DetachedRun : RefCounted {
+    DetachedRun(const StepArgs& args, Done d)
         : frame{args.args, args.rets}, caller(*args.cancellation), done(std::move(d)) {}
     CallFrame frame;
     CancellationManager& caller;
@@ -134,12 +136,12 @@ class LocalPartition : public InstalledPartition {
     Done done;
   };
 
-  void StartCalled(StepArgs& args, Done done) const {
-    const RefPtr<DetachedCall> call = MakeRef<DetachedCall>(args, std::move(done));
+  void StartDetached(StepArgs& args, Done done) const {
+    const RefPtr<DetachedRun> call = MakeRef<DetachedRun>(args, std::move(done));
     call->token = call->caller.Register([call] { call->cancellation.StartCancel(); });
     if (call->token == CancellationManager::kInvalidToken)
       return call->done(errors::Cancelled("Step was cancelled"));
-    if (parts_.size() > 1) call->rendezvous = MakeRef<LocalRendezvous>();
+    if (parts_.size() > 1 && args.rendezvous == nullptr) call->rendezvous = MakeRef<LocalRendezvous>();
     args.cancellation = &call->cancellation;
     std::vector<PartitionRun> runs = Runs(args, call->frame, call->rendezvous.get(), &call->traces);
     StartPartitions(std::move(runs), args.inter_op_pool, [call](const Status& status) {

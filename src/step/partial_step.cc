@@ -3,7 +3,6 @@
 #include "step/partial_step.h"
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
 #include "step/local_rendezvous.h"
@@ -43,41 +42,31 @@ struct Receiving {
 
 }  // namespace
 
-PartialStep::PartialStep(StepRunner& runner, const CompiledStep& step, const StepRunner::Request& request,
-                         Border border)
-    : runner_(runner),
-      step_(step),
-      request_(request),
-      border_(std::move(border)),
-      rendezvous_(MakeRef<LocalRendezvous>()) {
-  request_.rendezvous = rendezvous_.get();
-  request_.cancellation = &cancellation_;
-}
+PartialStep::PartialStep(StepRunner& runner, Border border)
+    : runner_(runner), border_(std::move(border)), rendezvous_(MakeRef<LocalRendezvous>()) {}
 
-StatusOr<std::unique_ptr<PartialStep>> PartialStep::Start(StepRunner& runner, const CompiledStep& step,
-                                                          const StepRunner::Request& request, Border border) {
-  std::unique_ptr<PartialStep> made(new PartialStep(runner, step, request, std::move(border)));
-  try {
-    made->thread_ = std::thread([self = made.get()] { self->Run(); });
-  } catch (const std::system_error& e) {
-    return errors::ResourceExhausted("No thread for a partial run: ", e.what());
-  }
+RefPtr<PartialStep> PartialStep::Start(StepRunner& runner, const CompiledStep& step,
+                                       const StepRunner::Request& wanted, Border border) {
+  RefPtr<PartialStep> made = MakeRef<PartialStep>(runner, std::move(border));
+  StepRunner::Request request = wanted;
+  request.rendezvous = made->rendezvous_.get();
+  request.cancellation = &made->cancellation_;
+  request.step_resources = &made->step_resources_;
+  runner.Start(step, request, [made](const Status& status) { made->Ended(status); });
   return made;
 }
 
-PartialStep::~PartialStep() {
-  Cancel(errors::Cancelled("PRun cancellation"));
-  if (thread_.joinable()) thread_.join();
-}
-
-void PartialStep::Run() {
-  const Status status = runner_.Run(step_, request_);
+void PartialStep::Ended(const Status& status) {
   // What was sent stays to be fetched after a good end; after a bad one nobody need wait any longer.
   if (!status.ok()) rendezvous_->StartAbort(status);
   MutexLock lock(mu_);
   status_ = status;
   done_ = true;
   ended_.NotifyAll();
+}
+
+void PartialStep::KeepSessionTensors(std::span<const std::string> fetches) const {
+  runner_.session_tensors().Keep(step_resources_, fetches);
 }
 
 void PartialStep::Cancel(const Status& why) {

@@ -7,11 +7,12 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/cancellation.h"
 #include "base/mutex.h"
+#include "kernel/resource.h"
+#include "millrace/ref.h"
 #include "step/step_runner.h"
 
 namespace millrace {
@@ -19,20 +20,19 @@ namespace millrace {
 class LocalRendezvous;
 
 // A step whose feeds come one after the other while it runs and whose fetches are taken as they are made: the
-// graph was pruned with FeedConvention::kRendezvous. It runs on a thread of its own, which mostly waits.
-// Thread-safe.
-class PartialStep {
+// graph was pruned with FeedConvention::kRendezvous. No thread belongs to it. It lives until it has ended,
+// even if nobody wants it any more. Thread-safe.
+class PartialStep : public RefCounted {
  public:
   // Of feeds and fetches: the client's device, as PruneOptions has it.
   struct Border {
     std::string device;
     uint64_t incarnation = 0;
   };
-  // All references outlive this. ResourceExhausted when the system has no thread to give.
-  static StatusOr<std::unique_ptr<PartialStep>> Start(StepRunner& runner, const CompiledStep& step,
-                                                      const StepRunner::Request& request, Border border);
-  // Stops the step if it still runs, and waits for its end.
-  ~PartialStep();
+  PartialStep(StepRunner& runner, Border border);
+  // Begins soon, on the threads of request.inter_op_pool. All references outlive the step.
+  static RefPtr<PartialStep> Start(StepRunner& runner, const CompiledStep& step,
+                                   const StepRunner::Request& request, Border border);
 
   // `tensor` is canonical: "node:0". Each is fed once.
   Status Feed(const std::string& tensor, const Tensor& value);
@@ -43,19 +43,17 @@ class PartialStep {
   Status Wait(int64_t timeout_in_ms) MR_EXCLUDES(mu_);
   // Makes the step end early. Does not wait.
   void Cancel(const Status& why);
+  // The session keeps what the step offers for these, whose fetches have been taken.
+  void KeepSessionTensors(std::span<const std::string> fetches) const;
 
  private:
-  PartialStep(StepRunner& runner, const CompiledStep& step, const StepRunner::Request& request,
-              Border border);
-  void Run() MR_EXCLUDES(mu_);
+  void Ended(const Status& status) MR_EXCLUDES(mu_);
 
   StepRunner& runner_;
-  const CompiledStep& step_;
-  StepRunner::Request request_;
   const Border border_;
   const RefPtr<LocalRendezvous> rendezvous_;
   CancellationManager cancellation_;
-  std::thread thread_;
+  ResourceManager step_resources_{"the container of a partial run"};
   Mutex mu_;
   CondVar ended_;
   bool done_ MR_GUARDED_BY(mu_) = false;

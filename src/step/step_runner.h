@@ -6,12 +6,14 @@
 #include <atomic>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/cancellation.h"
 #include "base/mutex.h"
 #include "base/thread_slot.h"
 #include "kernel/resource.h"
+#include "kernel/session_tensors.h"
 #include "step/step_compiler.h"
 
 namespace millrace {
@@ -32,7 +34,12 @@ class StepRunner {
     bool report_allocations = false;              // see StepArgs
     Rendezvous* rendezvous = nullptr;             // for a partial run: where its feeds come in
     CancellationManager* cancellation = nullptr;  // when not null, cancelling it cancels the step
+    // The step's container, which stays as it is; null: one of the runner's, emptied when the step ends.
+    ResourceManager* step_resources = nullptr;
+    // What steps offer for these stays for later steps, when all goes well: see SessionTensors.
+    std::span<const std::string> fetches;
   };
+  using Done = UniqueFunction<void(const Status&)>;
 
   StepRunner() = default;
   ~StepRunner();
@@ -42,6 +49,17 @@ class StepRunner {
   // Runs one step to its end. The first error of any worker wins and aborts the others. Cancelled after
   // Close, DeadlineExceeded when the time is up.
   Status Run(const CompiledStep& step, const Request& request);
+  // The same without a thread that waits: begins soon, on a thread of request.inter_op_pool, and calls `done`
+  // on one, when nothing of the step runs any more. Until then what the request points to must live.
+  // REQUIRES: request.inter_op_pool; neither timeout nor metadata.
+  void Start(const CompiledStep& step, const Request& request, Done done) MR_EXCLUDES(started_mu_);
+  // Waits until what Start has begun has ended.
+  void WaitForStarted() MR_EXCLUDES(started_mu_);
+  // What steps have left for later ones.
+  SessionTensors& session_tensors() { return session_tensors_; }
+  // Whether `fed` is a resource handle to such a tensor; and the tensor, or InvalidArgument.
+  static bool IsTensorHandle(const Tensor& fed);
+  StatusOr<Tensor> TensorOfHandle(const Tensor& fed) const;
   // Cancels the steps in progress and refuses later ones. Does not wait. Idempotent.
   void Close() MR_EXCLUDES(mu_);
   bool closed() const { return closed_.load(std::memory_order_seq_cst); }
@@ -66,14 +84,25 @@ class StepRunner {
   };
   static constexpr int kLists = 16;
   static constexpr int64_t kStepIds = 256;  // set aside at a time
-  Context* Acquire() MR_EXCLUDES(mu_);
+  struct StartedStep;
+  static Context* Acquire(List& list);
   int64_t NextStepId(Context& context);
+  // Makes the context serve the request.
+  StepArgs Begin(Context& context, const Request& request, CancellationManager::Token* token);
+  // Gives the context back; what the client is told.
+  Status End(Context* context, const Request& request, CancellationManager::Token token, Status status,
+             bool expired);
   Status RunWorkers(const CompiledStep& step, StepArgs& args);
 
+  SessionTensors session_tensors_;
   std::atomic<bool> closed_{false};
   std::atomic<int64_t> next_step_id_{1};
   std::array<List, kLists> lists_;
-  Mutex mu_;  // serialises Close
+  List started_list_;  // for steps without a thread, of which there may be many
+  Mutex mu_;           // serialises Close
+  Mutex started_mu_;
+  CondVar started_ended_;
+  int64_t started_ MR_GUARDED_BY(started_mu_) = 0;
 };
 
 }  // namespace millrace

@@ -21,6 +21,7 @@ namespace millrace {
 class CostModel;
 class ResourceManager;
 class Rendezvous;
+class SessionTensors;
 class ThreadPool;
 struct StepHost;
 
@@ -43,12 +44,12 @@ struct StepArgs {
   RunMetadata* metadata = nullptr;              // null: not traced
   bool report_allocations = false;              // of a traced step: errors for lack of memory list its nodes
   ResourceManager* step_resources = nullptr;    // of this step alone: tensor arrays, stacks
+  SessionTensors* session_tensors = nullptr;    // null: the step is of no session
   Rendezvous* rendezvous = nullptr;             // null: the workers make one when they need it
   int call_depth = 0;                           // function calls in progress around this one
   const StepHost* host = nullptr;               // of the step around a call
-  // Of a call: the function; and whether Run may return before `done` is called. It copies what it needs of
-  // the arguments themselves then.
-  std::string_view function = {};
+  std::string_view function = {};               // of a call
+  // Whether Run may return before `done` is called. It copies what it needs of the arguments themselves then.
   bool detached = false;
 };
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "tests/session/def_builder.h"
@@ -256,6 +257,55 @@ TEST_P(PartialRunTest, ACallThatTakesTooLongEndsTheRun) {
   const Status status = s->PRun(h, {}, {"dequeue"}, &out);
   EXPECT_TRUE(errors::IsDeadlineExceeded(status)) << status;
   ExpectInvalid(s->PRun(h, {{"a", F(1)}}, {}, &out), "Must run 'setup' before performing partial runs!");
+}
+
+int NumThreads() {
+  int n = 0;
+  for ([[maybe_unused]] const auto& task : std::filesystem::directory_iterator("/proc/self/task")) ++n;
+  return n;
+}
+
+TEST_P(PartialRunTest, OpenRunsHoldNoThreads) {
+  constexpr int kRuns = 500;
+  const auto s = Make();
+  const int before = NumThreads();
+  std::vector<std::string> handles;
+  for (int i = 0; i < kRuns; ++i) {
+    handles.push_back(Begin(*s, {"a", "b", "c"}, {"r1", "r2"}));
+    std::vector<Tensor> out;
+    ASSERT_TRUE(s->PRun(handles.back(), {{"a", F(1)}, {"b", F(static_cast<float>(i))}}, {"r1"}, &out).ok());
+    EXPECT_EQ(out[0].scalar<float>(), static_cast<float>(i) + 1);
+  }
+  EXPECT_LE(NumThreads(), before + 8);
+  for (int i = 0; i < kRuns; i += 2) {  // the others are left open
+    std::vector<Tensor> out;
+    ASSERT_TRUE(s->PRun(handles[static_cast<size_t>(i)], {{"c", F(2)}}, {"r2"}, &out).ok());
+    EXPECT_EQ(out[0].scalar<float>(), 2 * (static_cast<float>(i) + 1));
+  }
+}
+
+// The nodes that need no feed, an endless loop among them, run while the client goes on.
+TEST_P(PartialRunTest, SetupWaitsForNoNode) {
+  auto* enter = graph_.Float("enter", "Enter", {"one"});
+  (*enter->mutable_attr())["frame_name"].set_s("for ever");
+  (*graph_.Float("merge", "Merge", {"enter", "next"})->mutable_attr())["N"].set_i(2);
+  (*graph_.Const("yes", Tensor::Scalar(true))).add_input("^merge");
+  graph_.Add("cond", "LoopCond", {"yes"});
+  graph_.Float("way", "Switch", {"merge", "cond"});
+  graph_.Float("next", "NextIteration", {"way:1"});
+  graph_.Float("exit", "Exit", {"way"});
+  SessionOptions options = Options();
+  options.operation_timeout_in_ms = 500;
+  const auto s = SessionWith(graph_, options);
+  const std::string endless = Begin(*s, {"a", "b"}, {"r1", "exit"});
+  std::vector<Tensor> out;
+  const Status status = s->PRun(endless, {}, {"exit"}, &out);
+  EXPECT_TRUE(errors::IsDeadlineExceeded(status)) << status;
+  // Its thread is free again.
+  const std::string next = Begin(*s, {"a", "b"}, {"r1"});
+  const Status after = s->PRun(next, {{"a", F(1)}, {"b", F(2)}}, {"r1"}, &out);
+  EXPECT_TRUE(after.ok()) << after;
+  Begin(*s, {"a", "b"}, {"r1", "exit"});  // ends with the session
 }
 
 INSTANTIATE_TEST_SUITE_P(Setups, PartialRunTest,

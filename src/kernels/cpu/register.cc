@@ -43,6 +43,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterSegmentKernels(registry);
   RegisterSelectKernels(registry);
   RegisterSendRecvKernels(registry);
+  RegisterSessionTensorKernels(registry);
   RegisterShapeKernels(registry);
   RegisterSliceKernels(registry);
   RegisterSplitKernels(registry);

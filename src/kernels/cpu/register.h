@@ -44,6 +44,7 @@ void RegisterScatterNdKernels(KernelRegistry& registry);
 void RegisterSegmentKernels(KernelRegistry& registry);
 void RegisterSelectKernels(KernelRegistry& registry);
 void RegisterSendRecvKernels(KernelRegistry& registry);
+void RegisterSessionTensorKernels(KernelRegistry& registry);
 void RegisterShapeKernels(KernelRegistry& registry);
 void RegisterSliceKernels(KernelRegistry& registry);
 void RegisterSplitKernels(KernelRegistry& registry);
