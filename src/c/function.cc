@@ -20,10 +20,24 @@ namespace errors = millrace::errors;
 namespace millrace::c_api {
 namespace {
 
+Status CheckTensor(const Graph& graph, const TF_Output& tensor) {
+  if (tensor.oper == nullptr) return errors::InvalidArgument("Node is null");
+  const Node& node = *NodeOf(tensor.oper);
+  if (&node.graph() != &graph) {
+    return errors::InvalidArgument(
+        "Node with id ", node.id(),
+        " is different from the passed in node. Does it belong to a different graph?");
+  }
+  if (tensor.index >= 0 && tensor.index < node.num_outputs()) return Status();
+  return errors::OutOfRange("Node '", node.name(), "' (type: '", node.op_name(),
+                            "', num of outputs: ", node.num_outputs(), ") does not have output ",
+                            tensor.index);
+}
+
 // A tensor of the graph that is no reference.
 Status CheckEnd(const Graph& graph, const TF_Output& tensor, const char* kind, int i,
                 const std::string& function) {
-  Status status = CheckOutput(&graph, tensor);
+  Status status = CheckTensor(graph, tensor);
   if (status.ok() && IsRefType(NodeOf(tensor.oper)->output_type(tensor.index))) {
     const Node& node = *NodeOf(tensor.oper);
     status = errors::InvalidArgument("Output ", tensor.index, " of node '", node.name(),

@@ -147,6 +147,18 @@ class LoopBuilder {
 
   static DataType ValueType(const Output& tensor) { return BaseType(tensor.node->output_type(tensor.index)); }
 
+  // Whether a part of the loop has this tensor.
+  static Status CheckResult(const Graph& part, const TF_Output& tensor) {
+    const Node& node = *NodeOf(tensor.oper);
+    if (&node.graph() != &part) {
+      return errors::InvalidArgument("Requested return tensor '", node.name(), ":", tensor.index,
+                                     "' not found in graph def");
+    }
+    if (tensor.index >= 0 && tensor.index < node.num_outputs()) return Status();
+    return errors::InvalidArgument("Invalid return output ", tensor.index, " of node '", node.name(),
+                                   "', which has ", node.num_outputs(), " output(s)");
+  }
+
   Status AddEntries(const std::vector<TF_Output>& inputs) {
     for (const TF_Output& input : inputs) {
       MR_RETURN_IF_ERROR(CheckOutput(&graph_, input));
@@ -171,7 +183,7 @@ class LoopBuilder {
     TensorMap given;
     for (size_t i = 0; i < merges_.size(); ++i)
       given[{NodeOf(params_.cond_inputs[i].oper), 0}] = {merges_[i], 0};
-    MR_RETURN_IF_ERROR(CheckOutput(&cond, params_.cond_output));
+    MR_RETURN_IF_ERROR(CheckResult(cond, params_.cond_output));
     GraphCopy copy(cond, graph_, shapes_, StrCat(name_, "/cond"), std::move(given), merges_[0]);
     MR_RETURN_IF_ERROR(copy.Run());
     const Output goes_on = copy.Of(params_.cond_output);
@@ -203,7 +215,7 @@ class LoopBuilder {
     GraphCopy copy(body, graph_, shapes_, StrCat(name_, "/body"), std::move(given), insides_[0]);
     MR_RETURN_IF_ERROR(copy.Run());
     for (size_t i = 0; i < merges_.size(); ++i) {
-      MR_RETURN_IF_ERROR(CheckOutput(&body, params_.body_outputs[i]));
+      MR_RETURN_IF_ERROR(CheckResult(body, params_.body_outputs[i]));
       const Output result = copy.Of(params_.body_outputs[i]);
       Node* merge = merges_[i];
       if (ValueType(result) != merge->output_type(0)) {
