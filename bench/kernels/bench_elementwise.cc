@@ -10,6 +10,8 @@
 //   chain8/…                                 four more: a difference, a maximum, a square and a negative
 //   chain8_math/{fused,separate}/…           four of the eight are Exp, Log1p, Tanh and Sigmoid
 //   rows4/{fused,separate}/…                 chain4 of rows of 64, where a, b and c are rows
+//   saved/{one,now}/…                        y = x * a + b and max(y, 0), both wanted: by one node, which the
+//                                            pass doesn't make, and by the two that it makes
 //   step/{fused,separate}/1/1                chain8 of one element: what it saves where memory plays no part
 //   step_rows/{fused,separate}/128/1         rows4 of two rows
 #include <benchmark/benchmark.h>
@@ -81,6 +83,45 @@ void Step(benchmark::State& state, Chain chain, bool fused) {
   bench::CountRate(state, "GB/s", static_cast<double>(2 * n) * sizeof(float));
 }
 
+// A value within a chain that is wanted outside, too, as gradients do.
+void Saved(benchmark::State& state, bool one) {
+  const int64_t n = state.range(0);
+  BenchGraph g;
+  Node* const x = g.Placeholder("x");
+  Node* const a = g.Scalar("a", kA);
+  Node* const b = g.Scalar("b", kB);
+  std::vector<std::string> fetches = {"y:0", "relu:0"};
+  if (one) {
+    const auto floats = [](size_t count) { return std::vector<DataType>(count, DataType::kFloat); };
+    g.Add("one", "_FusedElementwise",
+          {{"Tin", floats(3)},
+           {"Tout", floats(2)},
+           {"ops", std::vector<std::string>{"Mul", "Add", "Relu"}},
+           {"types", floats(3)},
+           {"operands", std::vector<int64_t>{0, 1, 3, 2, 4}},
+           {"results", std::vector<int64_t>{4, 5}}},
+          {x, a, b});
+    fetches = {"one:0", "one:1"};
+  } else {
+    g.Unary("relu", "Relu", g.Binary("y", "Add", g.Binary("mul", "Mul", x, a), b));
+  }
+  SessionOptions options;
+  options.inter_op_parallelism_threads = options.intra_op_parallelism_threads =
+      static_cast<int>(state.range(1));
+  options.cpu_bfc_limit_bytes = int64_t{1} << 30;
+  const auto session = NewSession(options);
+  bench::CheckOk(session.status());
+  bench::CheckOk((*session)->ExtendFrom(g.graph()));
+  const Session::CallableHandle handle = bench::MakeCallable(**session, {"x"}, fetches, {});
+  const std::vector<Tensor> feeds = {Tensor::From<float>(bench::RandomFloats(n), TensorShape({n}))};
+  std::vector<Tensor> outputs;
+  for (auto _ : state) {
+    outputs.clear();
+    bench::RunOrDie(**session, handle, feeds, &outputs);
+  }
+  bench::CountRate(state, "GB/s", static_cast<double>(3 * n) * sizeof(float));
+}
+
 void Loop(benchmark::State& state, Chain chain) {
   const int64_t n = state.range(0);
   const std::vector<float> x = bench::RandomFloats(n);
@@ -120,6 +161,10 @@ void RegisterAll() {
   RegisterChain<Chain::kRows4>("rows4");
   RegisterChain<Chain::k8>("chain8");
   RegisterChain<Chain::kMath8>("chain8_math");
+  RegisterCase(
+      "saved/one", [](benchmark::State& s) { Saved(s, true); }, 1);
+  RegisterCase(
+      "saved/now", [](benchmark::State& s) { Saved(s, false); }, 1);
   for (const bool fused : {true, false}) {
     const auto add = [fused](const char* name, Chain chain, int64_t n) {
       benchmark::RegisterBenchmark(name, [chain, fused](benchmark::State& s) {

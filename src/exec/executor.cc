@@ -19,12 +19,16 @@ namespace {
 // A state that goes back to its plan.
 class StateLease {
  public:
-  explicit StateLease(const Plan& plan) : plan_(plan), state_(plan.AcquireState()) {}
+  explicit StateLease(const Plan& plan) : StateLease(plan, nullptr) {}
   // Takes over what `begun` holds, which must not be used any more.
   StateLease(const Plan& plan, StateLease* begun)
-      : plan_(plan), state_(begun == nullptr ? plan.AcquireState() : std::move(begun->state_)) {}
+      : plan_(plan), state_(begun == nullptr ? plan.AcquireState() : std::move(begun->state_)) {
+    if (begun == nullptr) state_->BeginStep();
+  }
   ~StateLease() {
-    if (state_ != nullptr) plan_.ReleaseState(std::move(state_));
+    if (state_ == nullptr) return;
+    state_->EndStep();
+    plan_.ReleaseState(std::move(state_));
   }
   StateLease(const StateLease&) = delete;
   StateLease& operator=(const StateLease&) = delete;
@@ -35,11 +39,20 @@ class StateLease {
   std::unique_ptr<StepState> state_;
 };
 
+// Where the memory of steps is planned, nodes allocate by the plan; but not in a traced step, whose device
+// notes what they allocate.
+void AllocateAsPlanned(const StepState& state, PartitionRun* part) {
+  if (Device* device = state.arena_device();
+      device != nullptr && part->services.device == &part->plan->device())
+    part->services.device = device;
+}
+
 // One partition in a step that counts: its values and its walker.
 class CountingRun {
  public:
   CountingRun(PartitionRun& part, ReadyQueue& queue, StepAbort& abort, StateLease* begun)
       : plan_(*part.plan), state_(plan_, begun), measure_(plan_.ShouldMeasure((*state_).CountStep())) {
+    AllocateAsPlanned(*state_, &part);
     if (FrameState* frames = (*state_).frames(); frames != nullptr) {
       walker_.emplace<FrameWalker>(plan_, *frames, part.services, queue, abort, measure_, part.trace);
     } else {
@@ -182,6 +195,7 @@ bool Sequential(const Plan& plan, ThreadPool* pool) {
 Status RunInOrder(PartitionRun& part, StateLease* state, uint32_t* waits_at) {
   const Plan& plan = *part.plan;
   const bool measure = plan.ShouldMeasure((**state).CountStep());
+  AllocateAsPlanned(**state, &part);
   Status status = RunSequentially(plan, **state, part.services, measure, part.trace, waits_at);
   if (measure && status.ok() && *waits_at == static_cast<uint32_t>(plan.num_nodes()))
     plan.UpdateParallelism();

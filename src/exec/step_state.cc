@@ -2,7 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/step_state.h"
 
+#include "tensor/cpu_allocator.h"
+
 namespace millrace {
+namespace {
+
+// Other allocators put blocks together and apart by themselves; under the sanitizers each block is to be
+// seen. With loops, steps differ.
+bool PlansMemory(const Plan& plan) {
+  return cpu_allocator_internal::kCaches && plan.frames().empty() &&
+         &plan.device().allocator() == &CpuAllocator();
+}
+
+}  // namespace
 
 StepState::StepState(const Plan& plan) : plan_(plan) {
   if (!plan.frames().empty()) {
@@ -15,6 +27,7 @@ StepState::StepState(const Plan& plan) : plan_(plan) {
     slots_[c.slot].kind = TensorValue::Kind::kConstant;
     slots_[c.slot].borrowed = c.tensor;
   }
+  if (PlansMemory(plan)) arena_ = std::make_unique<ArenaDevice>(plan.device());
 }
 
 void StepState::ResetPending() {

@@ -9,6 +9,7 @@
 
 #include "exec/frame_state.h"
 #include "exec/plan.h"
+#include "exec/step_arena.h"
 
 namespace millrace {
 
@@ -18,6 +19,15 @@ namespace millrace {
 class StepState {
  public:
   explicit StepState(const Plan& plan);
+
+  // Around a step.
+  void BeginStep() { in_arena_ = arena_ != nullptr && arena_->arena().BeginStep(); }
+  void EndStep() {
+    if (in_arena_) arena_->arena().EndStep();
+    in_arena_ = false;
+  }
+  // The device that the nodes of this step see in the place of the plan's; null: none.
+  Device* arena_device() const { return in_arena_ ? arena_.get() : nullptr; }
 
   // The number of steps that this state has served before.
   uint64_t CountStep() { return steps_++; }
@@ -38,6 +48,8 @@ class StepState {
   std::vector<TensorValue> outputs_;
   std::unique_ptr<std::atomic<int32_t>[]> pending_;
   std::unique_ptr<FrameState> frames_;
+  std::unique_ptr<ArenaDevice> arena_;  // null where memory isn't planned
+  bool in_arena_ = false;
 };
 
 }  // namespace millrace

@@ -3,6 +3,9 @@
 #include "tensor/cpu_allocator.h"
 
 #include <unistd.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #include <algorithm>
 #include <bit>
@@ -313,7 +316,13 @@ AllocatorStats CpuAllocatorImpl::Stats() const {
   return stats;
 }
 
-void CpuAllocatorImpl::ReleaseCachedMemory() { TheProcess().large.EvictTo(0); }
+void CpuAllocatorImpl::ReleaseCachedMemory(int64_t keep) {
+  TheProcess().large.EvictTo(keep);
+#if defined(__GLIBC__)
+  // Blocks of up to 32 MiB may lie in the heap of malloc, which keeps what doesn't end it.
+  if (keep == 0) ::malloc_trim(0);
+#endif
+}
 
 int64_t CpuAllocatorImpl::CachedBytesForTest() const { return TheProcess().large.cached(); }
 

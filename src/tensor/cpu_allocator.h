@@ -121,8 +121,8 @@ class CpuAllocatorImpl final : public Allocator {
 
   // Refuses large blocks when more than `bytes` would be in use; at first the machine's memory.
   void SetMemoryLimit(int64_t bytes);
-  // Gives the cached large blocks back to the system.
-  void ReleaseCachedMemory();
+  // Gives cached large blocks back to the system until at most `keep` bytes are left.
+  void ReleaseCachedMemory(int64_t keep = 0);
   // Bytes of free large blocks kept for reuse.
   int64_t CachedBytesForTest() const;
 

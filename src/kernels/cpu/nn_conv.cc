@@ -139,7 +139,10 @@ class Conv2DKernel final : public ConvKernel {
 class FusedConv2DKernel final : public ConvKernel {
  public:
   explicit FusedConv2DKernel(KernelConstruction& c)
-      : ConvKernel(c), keep_weights_(c.Attr<bool>("keep_weights")), epilogue_(c) {
+      : ConvKernel(c),
+        keep_weights_(c.Attr<bool>("keep_weights")),
+        epilogue_(c),
+        packed_(c.device().allocator()) {
     const auto margins = c.Attr<std::vector<int64_t>>("margins");
     if (margins.empty()) return;
     constexpr int64_t kMaxMargin = int64_t{1} << 30;
@@ -162,7 +165,7 @@ class FusedConv2DKernel final : public ConvKernel {
       const auto plan = PlanFor(p);
       Tensor packed;
       if (const auto shape = plan->packing(); keep_weights_ && shape.has_value())
-        packed = packed_.Find(context, filter, *shape, p.out_c, /*transposed=*/false);
+        packed = packed_.Find(filter, *shape, p.out_c, /*transposed=*/false);
       plan->Forward(input.data<float>(), filter.data<float>(), result.data<float>(), parallel, bound.epilogue,
                     packed.num_elements() > 0 ? packed.data<float>() : nullptr);
     }

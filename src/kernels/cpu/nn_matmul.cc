@@ -113,7 +113,8 @@ class FusedMatMulKernel final : public OpKernel {
         trans_a_(c.Attr<bool>("transpose_a")),
         trans_b_(c.Attr<bool>("transpose_b")),
         keep_weights_(c.Attr<bool>("keep_weights")),
-        epilogue_(c) {}
+        epilogue_(c),
+        packed_(c.device().allocator()) {}
 
   Status Compute(KernelContext& context) override {
     const Tensor& a = context.input(0);
@@ -126,7 +127,7 @@ class FusedMatMulKernel final : public OpKernel {
     ContextParallel parallel(context);
     Tensor packed;
     if (keep_weights_ && PackingPays(shape))
-      packed = packed_.Find(context, b, {shape.k, 1, shape.n}, b.dim(1), trans_b_);
+      packed = packed_.Find(b, {shape.k, 1, shape.n}, b.dim(1), trans_b_);
     cpu::Gemm(shape, a.data<float>(), b.data<float>(), product.data<float>(), parallel, bound.epilogue,
               packed.num_elements() > 0 ? packed.data<float>() : nullptr);
     return epilogue_.Finish(context, bound, std::move(product));

@@ -7,8 +7,8 @@
 
 namespace millrace {
 
-Tensor PackedWeights::Find(KernelContext& context, const Tensor& weights, const cpu::PackedShape& shape,
-                           int64_t ldb, bool transposed) {
+Tensor PackedWeights::Find(const Tensor& weights, const cpu::PackedShape& shape, int64_t ldb,
+                           bool transposed) {
   const auto is_held = [&]() MR_REQUIRES(mu_) {
     return held_.SharesBufferWith(weights) && held_.raw_data() == weights.raw_data() &&
            held_.shape() == weights.shape();
@@ -31,7 +31,8 @@ Tensor PackedWeights::Find(KernelContext& context, const Tensor& weights, const 
     packing_ = true;
   }
   // This is the second call with these weights. Other steps go on without.
-  auto made = context.AllocateTemp(DataType::kFloat, TensorShape({cpu::PackedElements<float>(shape)}));
+  auto made =
+      Tensor::Allocate(DataType::kFloat, TensorShape({cpu::PackedElements<float>(shape)}), allocator_);
   if (made.ok()) cpu::PackMatrix(shape, weights.data<float>(), ldb, transposed, made->data<float>());
   MutexLock lock(mu_);
   packing_ = false;

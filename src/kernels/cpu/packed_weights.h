@@ -20,14 +20,17 @@ namespace millrace {
 // attempt. Thread-safe: steps may run at the same time, with different values of a variable, too.
 class PackedWeights {
  public:
+  // What is kept comes from `allocator`, not from that of a step, which may want its memory back.
+  explicit PackedWeights(Allocator& allocator) : allocator_(allocator) {}
+
   // The packed form of `weights`, a float matrix whose rows (with `transposed`, columns) lie `ldb` elements
   // apart; unset when there is none (yet), and the weights are to be used as they lie.
-  Tensor Find(KernelContext& context, const Tensor& weights, const cpu::PackedShape& shape, int64_t ldb,
-              bool transposed);
+  Tensor Find(const Tensor& weights, const cpu::PackedShape& shape, int64_t ldb, bool transposed);
 
  private:
   static constexpr int64_t kMaxWait = int64_t{1} << 20;
 
+  Allocator& allocator_;
   Mutex mu_;
   Tensor held_ MR_GUARDED_BY(mu_);  // unset: nothing is watched
   Tensor packed_ MR_GUARDED_BY(mu_);

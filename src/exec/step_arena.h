@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "device/device.h"
+#include "tensor/allocator.h"
+
+namespace millrace {
+
+// One large block of a step: of which node, how many bytes, and between which of the step's allocations and
+// deallocations it lived.
+struct ArenaBlock {
+  static constexpr int64_t kNever = INT64_MAX;
+  const std::string* owner = nullptr;  // as allocation_owner; compared, not read
+  int64_t bytes = 0;
+  int64_t from = 0;
+  int64_t until = kNever;  // kNever: somebody still had it when the step was over
+};
+
+// Places for blocks in one piece of memory such that no two that live at the same time overlap.
+struct ArenaPlan {
+  struct Slot {
+    int64_t offset = 0;
+    int64_t bytes = 0;             // 0: it outlived the step, and has no place
+    std::vector<int> overlapping;  // other slots
+  };
+  std::vector<Slot> slots;  // by block
+  int64_t bytes = 0;        // of the whole
+  // What an allocator that keeps blocks by size holds for the same blocks.
+  int64_t pooled_bytes = 0;
+
+  // Greedy: the largest first, each as low as it can lie.
+  static ArenaPlan Make(const std::vector<ArenaBlock>& blocks);
+  // Whether it takes noticeably less memory than blocks by size.
+  bool Pays() const;
+};
+
+// The large blocks of the steps of one state, from one piece of memory that lives as long as the step. What a
+// step allocates is mostly what the step before allocated, so a plan is made from one that was watched. A
+// block is put in its place only while nothing lives there; else, and when it isn't in the plan, it comes
+// from the base: correct whatever a step does, in whichever order, on any number of threads.
+//
+// Buffers remember it, and some outlive the step, the state and the session: it lives until its owner and all
+// that it allocated are gone. Thread-safe, save that BeginStep and EndStep enclose a step.
+class StepArena final : public Allocator {
+ public:
+  // Smaller blocks come from the base: they are cheap there, and many.
+  static constexpr size_t kLeastBytes = size_t{64} << 10;
+
+  // REQUIRES: `base` outlives all.
+  static StepArena* Make(Allocator& base) { return new StepArena(base); }
+  StepArena(const StepArena&) = delete;
+  StepArena& operator=(const StepArena&) = delete;
+  // The owner lets go; call once, between steps.
+  void Release() { Leave(); }
+
+  // Whether this step should allocate here: it is watched, or there is a plan. EndStep follows either way.
+  bool BeginStep() MR_EXCLUDES(mu_);
+  void EndStep() MR_EXCLUDES(mu_);
+
+  std::string_view name() const override { return base_.name(); }
+  void* Allocate(size_t bytes) override MR_EXCLUDES(mu_);
+  void Deallocate(void* p, size_t bytes) override MR_EXCLUDES(mu_);
+  AllocatorStats Stats() const override { return base_.Stats(); }
+
+  // Steps of which all blocks went by a plan; for tests and figures.
+  int64_t planned_steps() const MR_EXCLUDES(mu_);
+
+ private:
+  enum class Mode { kWaits, kWatches, kPlanned };
+  // A piece of memory; the last one to leave frees it.
+  struct Region {
+    char* data;
+    size_t bytes;
+    int live = 0;
+  };
+
+  explicit StepArena(Allocator& base) : base_(base) {}
+  ~StepArena() override = default;
+  void Leave() {
+    if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+  void* TakeSlot(size_t bytes, bool* watched) MR_EXCLUDES(mu_);
+  bool IsFree(const ArenaPlan::Slot& place) const MR_REQUIRES(mu_);
+  void Note(void* p, size_t bytes) MR_EXCLUDES(mu_);
+  bool GiveBack(void* p) MR_EXCLUDES(mu_);
+  bool MakePlan(std::vector<ArenaBlock> blocks) MR_REQUIRES(mu_);
+  bool EndPlannedStep() MR_REQUIRES(mu_);
+  void Trim(int64_t keep);
+  void Wait() MR_REQUIRES(mu_);
+
+  static constexpr int64_t kMaxWait = int64_t{1} << 20;
+  static constexpr size_t kMostBlocks = 512;
+  // Steps in a row that mostly don't follow the plan, after which another step is watched.
+  static constexpr int kMostMisses = 4;
+  // In a watched step, blocks of so many bytes are not kept for its other blocks, beyond so much.
+  static constexpr size_t kHugeBytes = size_t{1} << 20;
+  static constexpr int64_t kKeptBytes = int64_t{64} << 20;
+
+  Allocator& base_;
+  std::atomic<int64_t> users_{1};  // the owner and the blocks in use; who takes the last one away deletes
+  mutable Mutex mu_;
+  Mode mode_ MR_GUARDED_BY(mu_) = Mode::kWaits;
+  // The owner's alone.
+  bool waits_ = true;
+  int64_t left_ = 1, wait_ = 1;  // steps until the next is watched
+  // While a step is watched:
+  int64_t now_ MR_GUARDED_BY(mu_) = 0;
+  std::vector<ArenaBlock> blocks_ MR_GUARDED_BY(mu_);
+  std::unordered_map<void*, size_t> watched_ MR_GUARDED_BY(mu_);
+  // With a plan:
+  ArenaPlan plan_ MR_GUARDED_BY(mu_);
+  struct Turn {
+    std::vector<int> slots;  // in the order of the plan
+    size_t next = 0;
+  };
+  std::map<std::pair<const std::string*, int64_t>, Turn> turns_ MR_GUARDED_BY(mu_);  // by owner and size
+  std::vector<bool> taken_ MR_GUARDED_BY(mu_);                                       // by slot
+  std::unordered_map<void*, int> slot_of_ MR_GUARDED_BY(mu_);  // blocks in the current region
+  std::vector<Region> regions_ MR_GUARDED_BY(mu_);             // the current one last, if there is one
+  bool has_region_ MR_GUARDED_BY(mu_) = false;
+  size_t missed_ MR_GUARDED_BY(mu_) = 0, served_ MR_GUARDED_BY(mu_) = 0;  // bytes in this step
+  int steps_missed_ MR_GUARDED_BY(mu_) = 0;
+  int64_t planned_steps_ MR_GUARDED_BY(mu_) = 0;
+};
+
+// A device with such an allocator in the place of its own.
+class ArenaDevice final : public Device {
+ public:
+  explicit ArenaDevice(Device& base)
+      : Device(base.attributes()), base_(base), arena_(StepArena::Make(base.allocator())) {}
+  ~ArenaDevice() override { arena_->Release(); }
+  Allocator& allocator() override { return *arena_; }
+  Status Sync() override { return base_.Sync(); }
+  StepArena& arena() { return *arena_; }
+
+ private:
+  Device& base_;
+  StepArena* const arena_;
+};
+
+}  // namespace millrace
