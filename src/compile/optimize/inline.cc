@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "compile/lower/function_calls.h"
-#include "compile/lower/functional.h"
+#include "graph/lower_functional.h"
 #include "compile/optimize/inline_cleanup.h"
 #include "graph/function_gradient.h"
 #include "tensorflow/core/framework/function.pb.h"

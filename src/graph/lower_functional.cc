@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "compile/lower/functional.h"
+#include "graph/lower_functional.h"
 
 #include <string>
 #include <utility>
