@@ -128,6 +128,46 @@ TEST_P(FunctionControlTest, ForCountsInBothDirections) {
   EXPECT_THAT(Error(feeds(0, 5, 0), "for"), HasSubstr("Invalid start/limit/delta: 0 5 0"));
 }
 
+// A loop of primitives with effects, in a body: what the call waited for comes before them, what waits for
+// the call after.
+TEST_P(FunctionControlTest, LoopsInBodiesKeepTheOrderOfEffects) {
+  const auto enter = [](DataType type, bool constant) -> AttrMap {
+    return {{"T", type}, {"frame_name", std::string("loop")}, {"is_constant", constant}};
+  };
+  g_.Function(
+      FunctionBuilder("CountUp")
+          .Arg("v: resource")
+          .Arg("n: float")
+          .Ret("last: float")
+          .Stateful()
+          .Node("zero", "Const", {}, ConstOf(F(0)))
+          .Node("v_in", "Enter", {"v"}, enter(DataType::kResource, true))
+          .Node("n_in", "Enter", {"n"}, enter(DataType::kFloat, true))
+          .Node("enter", "Enter", {"zero:output"}, enter(DataType::kFloat, false))
+          .Node("merge", "Merge", {"enter:output", "next:output"}, {{"T", DataType::kFloat}, {"N", 2}})
+          .Node("less", "Less", {"merge:output", "n_in:output"}, kFloat)
+          .Node("cond", "LoopCond", {"less:z"})
+          .Node("way", "Switch", {"merge:output", "cond:output"}, kFloat)
+          .Node("i", "Identity", {"way:output_true"}, kFloat)
+          .Node("one", "Const", {"^i"}, ConstOf(F(1)))
+          .Node("add", "AssignAddVariableOp", {"v_in:output", "one:output"}, {{"dtype", DataType::kFloat}})
+          .Node("inc", "Add", {"i:output", "one:output", "^add"}, kFloat)
+          .Node("next", "NextIteration", {"inc:z"}, kFloat)
+          .Node("exit", "Exit", {"way:output_false"}, kFloat)
+          .Return("last", "exit:output"));
+  Node("v", "VarHandleOp", {}, {{"dtype", DataType::kFloat}, {"shape", PartialShape(TensorShape())}});
+  g_.Const("ten", F(10));
+  g_.Placeholder("n");
+  Node("init", "AssignVariableOp", {"v", "ten"}, {{"dtype", DataType::kFloat}});
+  Node("call", "StatefulPartitionedCall", {"v", "n", "^init"},
+       {{"f", Fn("CountUp")},
+        {"Tin", std::vector{DataType::kResource, DataType::kFloat}},
+        {"Tout", Types(1)}});
+  Node("read", "ReadVariableOp", {"v", "^call"}, {{"dtype", DataType::kFloat}});
+  Make();
+  for (const float n : {0.f, 1.f, 3.f, 50.f}) EXPECT_EQ(Value({{"n", F(n)}}, "read"), 10 + n);
+}
+
 AttrMap Lowered(AttrMap attrs) {
   attrs.Set("_lower_using_switch_merge", true);
   return attrs;

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "compile/lower/function_calls.h"
-#include "graph/lower_functional.h"
 #include "compile/optimize/inline_cleanup.h"
+#include "graph/frames.h"
 #include "graph/function_gradient.h"
+#include "graph/lower_functional.h"
 #include "tensorflow/core/framework/function.pb.h"
 
 namespace millrace {
@@ -41,6 +42,7 @@ class CallInliner {
 
   // Returns the copies; the call is gone.
   StatusOr<std::vector<Node*>> Run() {
+    MR_RETURN_IF_ERROR(FindLoops());
     MR_RETURN_IF_ERROR(CollectInputs());
     MR_RETURN_IF_ERROR(AddInputControl());
     copies_.resize(static_cast<size_t>(body_.graph->num_node_ids()), nullptr);
@@ -66,6 +68,36 @@ class CallInliner {
 
   static bool IsBorder(const Node& node) { return node.op_name() == "_Arg" || node.op_name() == "_Retval"; }
   Node* CopyOf(const Node* node) const { return copies_[static_cast<size_t>(node->id())]; }
+
+  static bool HasEffects(const Node& node) {
+    return node.op_def().is_stateful || node.traits().has_side_effects;
+  }
+
+  // Into a loop of the body edges lead only through an Enter, and out of it through an Exit: what has effects
+  // there waits by these, and is waited for.
+  Status FindLoops() {
+    const std::vector<Node*> nodes = body_.graph->OpNodes();
+    if (std::ranges::none_of(nodes, [](const Node* n) { return FlowOf(*n) == Flow::kEnter; }))
+      return Status();
+    MR_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrderById(*body_.graph));
+    MR_ASSIGN_OR_RETURN(loops_, FindFrames(*body_.graph, order));
+    effects_in_loops_ =
+        std::ranges::any_of(nodes, [this](const Node* n) { return InLoop(*n) && HasEffects(*n); });
+    return Status();
+  }
+  int FrameOf(const Node& node) const {
+    return loops_.frames.empty() ? 0 : loops_.frame_of[static_cast<size_t>(node.id())];
+  }
+  int TargetOf(const Node& node) const {
+    return loops_.frames.empty() ? 0 : loops_.target_of[static_cast<size_t>(node.id())];
+  }
+  bool InLoop(const Node& node) const { return FrameOf(node) > 0; }
+  bool EntersEffects(const Node& node) const {
+    return effects_in_loops_ && FrameOf(node) == 0 && TargetOf(node) > 0;
+  }
+  bool LeavesEffects(const Node& node) const {
+    return effects_in_loops_ && FrameOf(node) > 0 && TargetOf(node) == 0;
+  }
 
   StatusOr<Node*> Add(const std::string& name, std::string_view op, AttrMap attrs) {
     MR_ASSIGN_OR_RETURN(Node * node, graph_.AddNode(graph_.NewName(prefix_ + name), op, std::move(attrs)));
@@ -187,9 +219,9 @@ class CallInliner {
       has_input = true;
       takes_arg |= from_arg && MayOutliveCall(*edge->src);
     }
-    const bool must_wait = node.op_def().is_stateful || node.traits().has_side_effects ||
-                           (has_control_flow_ && !has_input) || takes_arg;
-    if (input_control_ != nullptr && must_wait) graph_.AddControlEdge(input_control_, copy);
+    const bool must_wait =
+        HasEffects(node) || EntersEffects(node) || (has_control_flow_ && !has_input) || takes_arg;
+    if (input_control_ != nullptr && must_wait && !InLoop(node)) graph_.AddControlEdge(input_control_, copy);
   }
 
   // Whether a parameter may be alive in a call that is dead. What comes straight from a Switch, as all does
@@ -242,7 +274,7 @@ class CallInliner {
       if (!IsBorder(*node)) graph_.AddControlEdge(CopyOf(node), done);
     }
     for (const Node* node : body_.graph->OpNodes()) {
-      if (!IsBorder(*node) && (node->op_def().is_stateful || node->traits().has_side_effects))
+      if (!IsBorder(*node) && ((HasEffects(*node) && !InLoop(*node)) || LeavesEffects(*node)))
         graph_.AddControlEdge(CopyOf(node), done);
     }
     for (const Tensor& input : inputs_) graph_.AddControlEdge(input.first, done);
@@ -256,6 +288,8 @@ class CallInliner {
   const std::string prefix_;
   const bool has_control_flow_;
   NodeNames* const must_run_;
+  Frames loops_;  // of the body; without frames when there are none
+  bool effects_in_loops_ = false;
   std::vector<Tensor> inputs_;
   std::vector<Node*> waits_for_;
   Node* input_control_ = nullptr;
