@@ -3,8 +3,10 @@
 #include "graph/function_gradient.h"
 
 #include <atomic>
+#include <set>
 
 #include "graph/function_names.h"
+#include "graph/lower_functional.h"
 #include "tensorflow/core/framework/function.pb.h"
 
 namespace millrace {
@@ -24,8 +26,12 @@ StatusOr<std::vector<DataType>> GradientTypes(const NameAttrList& f) {
   return f.attrs->Get<std::vector<DataType>>("Tout");
 }
 
+bool IsLoop(const FunctionLibrary& library, const NameAttrList& f) {
+  return (f.name == "While" || f.name == "StatelessWhile") && library.Find(f.name) == nullptr;
+}
+
 // A loop is run again, and then its body's gradient for each iteration, the last one first: one kernel does
-// it.
+// it. That kernel has no gradient itself.
 StatusOr<FunctionBody> GradientOfLoop(const FunctionLibrary& library, const OpRegistry& ops,
                                       const NameAttrList& loop) {
   AttrMap attrs;
@@ -41,6 +47,15 @@ StatusOr<FunctionBody> GradientOfLoop(const FunctionLibrary& library, const OpRe
   return body;
 }
 
+Status LowerLoop(Graph* graph) {
+  for (Node* node : graph->OpNodes()) {
+    const bool is_loop = node->op_name() == "While" || node->op_name() == "StatelessWhile";
+    if (is_loop && CanLower(*node)) MR_RETURN_IF_ERROR(LowerFunctional(node).status());
+  }
+  graph->FixupSourceAndSinkEdges();
+  return Status();
+}
+
 StatusOr<FunctionBody> Gradient(const FunctionLibrary& library, const OpRegistry& ops, const NameAttrList& f,
                                 int order) {
   const AttrValue* attr = f.attrs == nullptr ? nullptr : f.attrs->Find("f");
@@ -51,9 +66,11 @@ StatusOr<FunctionBody> Gradient(const FunctionLibrary& library, const OpRegistry
   }
   const std::string registered = library.FindGradient(of->name);
   if (!registered.empty()) return Instantiate(library, ops, {registered, of->attrs}, order + 1);
-  if (library.Find(of->name) == nullptr && (of->name == "While" || of->name == "StatelessWhile"))
-    return GradientOfLoop(library, ops, *of);
+  const bool of_loop = IsLoop(library, *of);
+  if (of_loop && order == 0) return GradientOfLoop(library, ops, *of);
   MR_ASSIGN_OR_RETURN(FunctionBody body, Instantiate(library, ops, *of, order + 1));
+  // To be differentiated again: written out the loop has a gradient that has one.
+  if (of_loop) MR_RETURN_IF_ERROR(LowerLoop(body.graph.get()));
   MR_ASSIGN_OR_RETURN(const std::vector<DataType> types, GradientTypes(f));
   const GradientBodyFn derive = gradient_body.load(std::memory_order_acquire);
   if (derive == nullptr) return errors::Internal("Gradients of functions are not linked in");
@@ -73,8 +90,25 @@ StatusOr<FunctionBody> Instantiate(const FunctionLibrary& library, const OpRegis
 // What an op without functions does. Random numbers are new each time; what only makes or reads a variable
 // may be done again.
 bool RunsTwice(const OpRegistration& op) {
-  if (op.def.name == "_Arg" || op.def.name == "_Retval" || op.traits.is_variable) return true;
+  if (op.def.name == "_Arg" || op.def.name == "_Retval" || op.traits.is_variable || op.traits.only_checks)
+    return true;
   return !op.traits.has_side_effects && !(op.def.is_stateful && op.traits.generator);
+}
+
+// Whether what the node changes is new each time: a tensor array or a stack that the graph itself makes. Its
+// handle comes, perhaps through a loop, from a node that neither takes one nor has a name to share one by.
+bool ChangesOwnState(const Node& node) {
+  std::set<const Node*> seen;
+  for (const Node* at = &node; seen.insert(at).second;) {
+    if (at->num_inputs() == 0 || BaseType(at->input_type(0)) != DataType::kResource) {
+      return at != &node && at->op_def().is_stateful && at->op_name() != "_Arg" &&
+             at->attrs().Find("shared_name") == nullptr;
+    }
+    const auto edge = at->InputEdge(0);
+    if (!edge.ok()) return false;
+    at = (*edge)->src;
+  }
+  return false;
 }
 
 Status CantRunTwice(std::string_view node, std::string_view op) {
@@ -94,7 +128,7 @@ Status CheckRunsTwice(const Graph& graph) {
   for (const Node* node : graph.OpNodes()) {
     FunctionNames called;
     CollectFunctions(node->attrs(), &called);
-    MR_RETURN_IF_ERROR(check(node->op(), node->name(), called.size()));
+    if (!ChangesOwnState(*node)) MR_RETURN_IF_ERROR(check(node->op(), node->name(), called.size()));
     if (graph.functions().Find(node->op_name()) != nullptr) called.insert(node->op_name());
     pending.merge(called);
   }

@@ -58,6 +58,10 @@ class FunctionGradientTest : public ::testing::TestWithParam<bool> {
     std::vector<Output> inputs;
     for (const std::string& x : xs) inputs.push_back(output(x));
     MR_RETURN_IF_ERROR(AddGradients(graph_.get(), {output(y)}, inputs, {}, &grads_));
+    return MakeSession();
+  }
+  // Of graph_.
+  Status MakeSession() {
     SessionOptions options;
     if (!GetParam()) options.disabled_passes.insert("inline");
     MR_ASSIGN_OR_RETURN(session_, NewSession(options));
@@ -86,6 +90,34 @@ class FunctionGradientTest : public ::testing::TestWithParam<bool> {
     const Session::Feeds feeds{{"x", D(at_x)}, {"y", D(at_y)}};
     EXPECT_NEAR(Gradient(feeds, 0), dx, 1e-6 * std::max(1.0, std::abs(dx)));
     EXPECT_NEAR(Gradient(feeds, 1), dy, 1e-6 * std::max(1.0, std::abs(dy)));
+  }
+
+  // Compares d^n y / dx^n and its derivative by y, for each n up to `orders`, with differences.
+  void CheckOrders(const std::string& y, int orders, double at_x, double at_y) {
+    graph_ = std::make_unique<Graph>(OpRegistry::Global());
+    ASSERT_TRUE(ImportGraphDef(g_.def(), ImportOptions(), graph_.get()).ok());
+    const std::vector<Output> xs{{graph_->FindNode("x"), 0}, {graph_->FindNode("y"), 0}};
+    const TensorId id = ParseTensorId(y);
+    std::vector<Output> derivatives{{graph_->FindNode(id.name), id.index}}, by_y;
+    for (int n = 1; n <= orders; ++n) {
+      const Status status = AddGradients(graph_.get(), {derivatives.back()}, xs, {}, &grads_);
+      ASSERT_TRUE(status.ok()) << n << ": " << status;
+      ASSERT_TRUE(grads_[0].IsSet() && grads_[1].IsSet()) << n;
+      derivatives.push_back(grads_[0]);
+      by_y.push_back(grads_[1]);
+    }
+    ASSERT_TRUE(MakeSession().ok());
+    const auto value = [&](const Output& f, double a, double b) {
+      return Value({{"x", D(a)}, {"y", D(b)}}, TensorId{f.node->name(), f.index}.ToString());
+    };
+    const double h = 1e-5;
+    for (size_t n = 1; n < derivatives.size(); ++n) {
+      const Output& f = derivatives[n - 1];
+      const double dx = (value(f, at_x + h, at_y) - value(f, at_x - h, at_y)) / (2 * h);
+      const double dy = (value(f, at_x, at_y + h) - value(f, at_x, at_y - h)) / (2 * h);
+      EXPECT_NEAR(value(derivatives[n], at_x, at_y), dx, 1e-6 * std::max(1.0, std::abs(dx))) << y << n;
+      EXPECT_NEAR(value(by_y[n - 1], at_x, at_y), dy, 1e-6 * std::max(1.0, std::abs(dy))) << y << n;
+    }
   }
 
   DefBuilder g_;
@@ -183,14 +215,13 @@ TEST_P(FunctionGradientTest, CaseTakesTheGradientOfTheBranch) {
   }
 }
 
-TEST_P(FunctionGradientTest, WhileRunsTheGradientOfItsBodyBackwards) {
-  // i from 0 to 5: x = x * y + sin x
-  const AttrMap types{{"T", std::vector{DataType::kInt32, DataType::kDouble, DataType::kDouble}}};
+// The functions of: i from 0 to 5: x = x * y + sin x
+void AddLoopFunctions(DefBuilder* g) {
   const AttrMap integer{{"T", DataType::kInt32}};
   const auto constant = [](int32_t v) -> AttrMap {
     return {{"dtype", DataType::kInt32}, {"value", Tensor::Scalar(v)}};
   };
-  g_.Function(FunctionBuilder("Below5")
+  g->Function(FunctionBuilder("Below5")
                   .Arg("i: int32")
                   .Arg("x: double")
                   .Arg("y: double")
@@ -198,7 +229,7 @@ TEST_P(FunctionGradientTest, WhileRunsTheGradientOfItsBodyBackwards) {
                   .Node("five", "Const", {}, constant(5))
                   .Node("less", "Less", {"i", "five:output"}, integer)
                   .Return("go", "less:z"));
-  g_.Function(FunctionBuilder("Body")
+  g->Function(FunctionBuilder("Body")
                   .Arg("i: int32")
                   .Arg("x: double")
                   .Arg("y: double")
@@ -213,13 +244,94 @@ TEST_P(FunctionGradientTest, WhileRunsTheGradientOfItsBodyBackwards) {
                   .Return("i_next", "inc:z")
                   .Return("x_next", "add:z")
                   .Return("y_same", "y"));
-  g_.Const("zero", Tensor::Scalar(int32_t{0}));
+  g->Const("zero", Tensor::Scalar(int32_t{0}));
+}
+AttrMap LoopAttrs(const char* body = "Body") {
+  return {{"T", std::vector{DataType::kInt32, DataType::kDouble, DataType::kDouble}},
+          {"cond", Fn("Below5")},
+          {"body", Fn(body)}};
+}
+
+TEST_P(FunctionGradientTest, WhileRunsTheGradientOfItsBodyBackwards) {
+  AddLoopFunctions(&g_);
   for (const char* op : {"StatelessWhile", "While"}) {
-    AttrMap attrs = types;
-    attrs.Set("cond", Fn("Below5"));
-    attrs.Set("body", Fn("Body"));
-    Node(op, op, {"zero", "x", "y"}, attrs);
+    Node(op, op, {"zero", "x", "y"}, LoopAttrs());
     Check(std::string(op) + ":1", 0.7, 0.9);
+  }
+}
+
+TEST_P(FunctionGradientTest, WhileHasGradientsOfHigherOrder) {
+  AddLoopFunctions(&g_);
+  for (const char* op : {"StatelessWhile", "While"}) {
+    Node(op, op, {"zero", "x", "y"}, LoopAttrs());
+    CheckOrders(std::string(op) + ":1", 3, 0.3, 0.6);
+  }
+}
+
+TEST_P(FunctionGradientTest, ALoopInALoopHasGradientsOfHigherOrder) {
+  AddLoopFunctions(&g_);
+  g_.Function(FunctionBuilder("Outer")
+                  .Arg("i: int32")
+                  .Arg("x: double")
+                  .Arg("y: double")
+                  .Ret("i_next: int32")
+                  .Ret("x_next: double")
+                  .Ret("y_same: double")
+                  .Node("three", "Const", {}, {{"dtype", DataType::kInt32}, {"value", Tensor::Scalar(3)}})
+                  .Node("inc", "Add", {"i", "three:output"}, {{"T", DataType::kInt32}})
+                  .Node("inner", "StatelessWhile", {"inc:z", "x", "y"}, LoopAttrs())
+                  .Node("add", "Sub", {"inner:output:1", "x"}, kDouble)
+                  .Return("i_next", "inc:z")
+                  .Return("x_next", "add:z")
+                  .Return("y_same", "y"));
+  Node("loop", "StatelessWhile", {"zero", "x", "y"}, LoopAttrs("Outer"));
+  CheckOrders("loop:1", 2, 0.3, 0.6);
+}
+
+TEST_P(FunctionGradientTest, ACallOfALoopHasGradientsOfHigherOrder) {
+  AddLoopFunctions(&g_);
+  g_.Function(FunctionBuilder("Call")
+                  .Arg("x: double")
+                  .Arg("y: double")
+                  .Ret("z: double")
+                  .Node("start", "Const", {}, {{"dtype", DataType::kInt32}, {"value", Tensor::Scalar(2)}})
+                  .Node("loop", "StatelessWhile", {"start:output", "x", "y"}, LoopAttrs())
+                  .Return("z", "loop:output:1"));
+  Node("call", "Call", {"x", "y"});
+  CheckOrders("call", 2, 0.3, 0.6);
+}
+
+TEST_P(FunctionGradientTest, BranchesHaveGradientsOfHigherOrder) {
+  AddLoopFunctions(&g_);
+  // x sin(xy), and a loop
+  g_.Function(FunctionBuilder("Wave")
+                  .Arg("x: double")
+                  .Arg("y: double")
+                  .Ret("z: double")
+                  .Node("xy", "Mul", {"x", "y"}, kDouble)
+                  .Node("sin", "Sin", {"xy:z"}, kDouble)
+                  .Node("mul", "Mul", {"x", "sin:y"}, kDouble)
+                  .Return("z", "mul:z"));
+  g_.Function(FunctionBuilder("Looped")
+                  .Arg("x: double")
+                  .Arg("y: double")
+                  .Ret("z: double")
+                  .Node("start", "Const", {}, {{"dtype", DataType::kInt32}, {"value", Tensor::Scalar(2)}})
+                  .Node("loop", "StatelessWhile", {"start:output", "x", "y"}, LoopAttrs())
+                  .Return("z", "loop:output:1"));
+  g_.Const("minus", D(-1));
+  Node("positive", "Greater", {"x", "minus"}, kDouble);
+  AttrMap branches = Branches("Wave", "Looped");
+  for (const char* branch : {"then_branch", "else_branch"})
+    branches.Set(branch, Fn(branch[0] == 't' ? "Wave" : "Looped"));
+  Node("if", "StatelessIf", {"positive", "x", "y"}, branches);
+  CheckOrders("if", 3, 0.3, 0.6);
+  CheckOrders("if", 2, -1.3, 0.6);
+  g_.Const("one", Tensor::Scalar(int32_t{1}));
+  for (const char* index : {"zero", "one"}) {
+    Node(StrCat("case_", index), "Case", {index, "x", "y"},
+         {{"Tin", Doubles(2)}, {"Tout", Doubles(1)}, {"branches", std::vector{Fn("Wave"), Fn("Looped")}}});
+    CheckOrders(StrCat("case_", index), 2, 0.3, 0.6);
   }
 }
 
