@@ -96,12 +96,16 @@ bool RunsTwice(const OpRegistration& op) {
 }
 
 // Whether what the node changes is new each time: a tensor array or a stack that the graph itself makes. Its
-// handle comes, perhaps through a loop, from a node that neither takes one nor has a name to share one by.
+// handle comes, perhaps through a loop, from a node that neither takes one nor has a name to share one by,
+// and calls nothing that could.
 bool ChangesOwnState(const Node& node) {
   std::set<const Node*> seen;
   for (const Node* at = &node; seen.insert(at).second;) {
     if (at->num_inputs() == 0 || BaseType(at->input_type(0)) != DataType::kResource) {
-      return at != &node && at->op_def().is_stateful && at->op_name() != "_Arg" &&
+      FunctionNames called;
+      CollectFunctions(at->attrs(), &called);
+      return at != &node && at->op_def().is_stateful && at->op_name() != "_Arg" && called.empty() &&
+             at->graph().functions().Find(at->op_name()) == nullptr &&
              at->attrs().Find("shared_name") == nullptr;
     }
     const auto edge = at->InputEdge(0);

@@ -426,6 +426,40 @@ TEST_P(FunctionGradientTest, VariablesBehindResourcesAreDifferentiated) {
   EXPECT_EQ(Gradient({{"x", D(5)}}, 1), 3);
 }
 
+// A handle that a call gives may be that of a variable.
+TEST_P(FunctionGradientTest, WhatACallHandsOutIsNotChangedTwice) {
+  g_.Function(
+      FunctionBuilder("Handle")
+          .Ret("v: resource")
+          .Stateful()
+          .NoInline()
+          .Node("v", "VarHandleOp", {},
+                {{"dtype", DataType::kDouble}, {"shape", PartialShape{}}, {"shared_name", std::string("v")}})
+          .Return("v", "v:resource"));
+  g_.Function(FunctionBuilder("Bump")
+                  .Arg("x: double")
+                  .Ret("y: double")
+                  .Stateful()
+                  .NoInline()
+                  .Node("v", "Handle", {})
+                  .Node("bump", "AssignAddVariableOp", {"v:v", "x"}, {{"dtype", DataType::kDouble}})
+                  .Node("held", "Identity", {"x", "^bump"}, kDouble)
+                  .Node("y", "Mul", {"held:output", "x"}, kDouble)
+                  .Return("y", "y:z"));
+  Node("v", "VarHandleOp", {},
+       {{"dtype", DataType::kDouble}, {"shape", PartialShape{}}, {"shared_name", std::string("v")}});
+  g_.Const("three", D(3));
+  Node("init", "AssignVariableOp", {"v", "three"}, {{"dtype", DataType::kDouble}});
+  Node("call", "Bump", {"x"});
+  ASSERT_TRUE(AddGradientsOf("call", {"x"}).ok());
+  ASSERT_TRUE(session_->Run({}, {}, {"init"}, nullptr).ok());
+  std::vector<Tensor> out;
+  const Status status = session_->Run({{"x", D(1)}}, {GradientName(0)}, {}, &out);
+  EXPECT_TRUE(errors::IsUnimplemented(status)) << status;
+  EXPECT_THAT(status.message(),
+              HasSubstr("The gradient would run node 'bump' (op AssignAddVariableOp) again"));
+}
+
 TEST_P(FunctionGradientTest, ForAndRemoteCallHaveNone) {
   g_.Function(FunctionBuilder("Keep")
                   .Arg("i: int32")
