@@ -209,7 +209,6 @@ class Cases {
     Node("function", "StatefulPartitionedCall", {"nothing"},
          {{"f", Named("Take")}, {"Tin", Types{DataType::kResource}}, {"Tout", kOneInt}});
     Waits("dequeue in a function", "function");
-    cases_.back().lets_others_run = false;  // a call holds its thread
   }
 
   void AddDevices() {
