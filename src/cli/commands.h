@@ -14,6 +14,7 @@ void AddEventsCommand(Commands* commands);
 void AddGraphCommand(Commands* commands);
 void AddOpsCommand(Commands* commands);
 void AddRecordsCommand(Commands* commands);
+void AddRewriteCommands(Commands* commands);
 void AddRunCommand(Commands* commands);
 void AddShowCommand(Commands* commands);
 void AddTraceCommand(Commands* commands);

@@ -159,7 +159,7 @@ class Panel {
   }
 
   void DrawAxes(std::string* out) const {
-    for (const double tick : Ticks(y_, 5)) {
+    for (const double tick : Ticks(y_, 6)) {
       const std::string y = Fixed(Y(tick));
       *out +=
           StrCat("<path class=\"grid\" d=\"M", Fixed(kLeft), " ", y, "h", Fixed(kPlotWidth),

@@ -118,6 +118,15 @@ constexpr bool kIsReal =
 template <typename T>
 constexpr bool kIsFloat = std::floating_point<T> || std::same_as<T, half> || std::same_as<T, bfloat16>;
 
+template <typename T>
+double AsDouble(T value) {
+  if constexpr (std::same_as<T, half> || std::same_as<T, bfloat16>) {
+    return static_cast<double>(float(value));
+  } else {
+    return static_cast<double>(value);
+  }
+}
+
 // False when the number has no place in the type.
 template <typename T>
 bool FromInteger(int64_t value, T* out) {
@@ -261,10 +270,9 @@ StatusOr<Tensor> ConvertTo(const Tensor& tensor, DataType dtype) {
             } else if constexpr (std::integral<From>) {
               fits = FromInteger(static_cast<int64_t>(value), &result.data<To>()[i]);
             } else {
-              fits = FromDouble(static_cast<double>(static_cast<float>(value)), &result.data<To>()[i]);
-              if constexpr (std::same_as<From, double>) fits = FromDouble(value, &result.data<To>()[i]);
+              fits = FromDouble(AsDouble(value), &result.data<To>()[i]);
             }
-            if (!fits) return NoPlace(NumberText(static_cast<double>(value)), dtype);
+            if (!fits) return NoPlace(NumberText(AsDouble(value)), dtype);
           }
           return Status();
         }

@@ -45,12 +45,16 @@ ExitCode Run(const Action& action, const Context& context) {
 }  // namespace
 
 void AddAllCommands(Commands* commands) {
+  AddBenchCommand(commands);
   AddCheckpointCommand(commands);
   AddCompletionCommand(commands);
   AddEventsCommand(commands);
   AddGraphCommand(commands);
   AddOpsCommand(commands);
   AddRecordsCommand(commands);
+  AddRewriteCommands(commands);
+  AddRunCommand(commands);
+  AddShowCommand(commands);
   AddTraceCommand(commands);
 }
 
@@ -58,7 +62,8 @@ int RunProgram(const std::vector<std::string>& args, Context context) {
   CLI::App app("Tools for models, checkpoints, records, and what running graphs leaves behind.", "millrace");
   app.require_subcommand(1);
   app.footer(
-      "Ends with 0 when all is well, 1 when something failed, 2 for a wrong command line, 3 when all is well and\n"
+      "Ends with 0 when all is well, 1 when something failed, 2 for a wrong command line, 3 when all is well "
+      "and\n"
       "the answer is no. Every command takes --help and --json.");
   Commands commands(app);
   AddAllCommands(&commands);

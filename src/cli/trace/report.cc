@@ -186,14 +186,14 @@ std::string RenderPage(const TraceReport& report) {
   const std::string title = EscapeXml(report.source + " – step timeline");
   const std::string summary =
       EscapeXml(StrCat(report.trace.events.size(), " events in ", report.trace.length_ns / 1000, " µs on ",
-                        report.trace.devices.size(), " devices"));
+                       report.trace.devices.size(), " devices"));
   const std::string data = PageData(report);
   const std::string script = StrCat(kPageModelScript, kPageTimelineScript, kPageTablesScript);
   return FillPage(kPageHtml, {{"@TITLE@", title},
-                          {"@SUMMARY@", summary},
-                          {"@STYLE@", kPageStyle},
-                          {"@SCRIPT@", script},
-                          {"@DATA@", data}});
+                              {"@SUMMARY@", summary},
+                              {"@STYLE@", kPageStyle},
+                              {"@SCRIPT@", script},
+                              {"@DATA@", data}});
 }
 
 }  // namespace millrace::cli

@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/model_file.h"
+#include "millrace/dtype.h"
+#include "millrace/session.h"
+#include "millrace/shape.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace millrace::cli {
+
+// What `run` and `bench` have in common on the command line.
+struct ModelOptions {
+  std::string model;
+  std::vector<std::string> tags;
+  std::string checkpoint;
+  std::string signature;
+  std::vector<std::string> feeds;  // "name=value"
+  std::vector<std::string> fetches;
+  std::vector<std::string> targets;
+  int intra_threads = 0;
+  int inter_threads = 0;
+  int64_t batch = 1;  // what stands for unknown sizes of inputs that are made up
+};
+// The positional argument, and those options that say where the values of variables come from.
+void AddModelOptions(ModelOptions* options, CLI::App* command);
+// Those of what is run.
+void AddRunOptions(ModelOptions* options, CLI::App* command);
+
+// A model in a session: its variables restored, its tables initialised.
+struct LoadedModel {
+  ModelFile file;
+  std::unique_ptr<Session> session;
+};
+StatusOr<LoadedModel> LoadModel(const ModelOptions& options, Env& env);
+
+// One kind of step of a model.
+struct ModelStep {
+  Session::Feeds feeds;
+  std::vector<std::string> fetches;
+  std::vector<std::string> labels;  // of the fetches: the names of a signature, or the same
+  std::vector<std::string> targets;
+};
+// By the names of a signature ("serving_default" when nothing is asked for and there is one), and by those of
+// tensors. With `make_up` placeholders that are needed and not fed get values. InvalidArgument names what can
+// be asked for.
+StatusOr<ModelStep> MakeStep(const ModelOptions& options, const ModelFile& model, bool make_up, Env& env);
+
+}  // namespace millrace::cli

@@ -1,0 +1,122 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// millrace freeze and millrace optimize: graphs for running only.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+
+#include "cli/commands.h"
+#include "cli/model_session.h"
+#include "cli/text.h"
+#include "google/protobuf/text_format.h"
+#include "graph/graph.h"
+#include "tensorflow/core/protobuf/meta_graph.pb.h"
+#include "training/graph_tools/graph_tools.h"
+
+namespace millrace::cli {
+namespace {
+
+using tensorflow::GraphDef;
+
+struct RewriteOptions {
+  ModelOptions model;
+  std::vector<std::string> inputs, outputs;
+  std::string output;
+  bool clear_devices = false;
+};
+
+// Those that were named, or the tensors of the signature.
+StatusOr<std::vector<std::string>> Endpoints(const RewriteOptions& options, const ModelFile& model,
+                                             bool inputs) {
+  const std::vector<std::string>& named = inputs ? options.inputs : options.outputs;
+  if (!named.empty()) return named;
+  const std::string key = options.model.signature.empty() ? "serving_default" : options.model.signature;
+  const auto signature = model.meta->signature_def().find(key);
+  std::vector<std::string> names;
+  if (signature != model.meta->signature_def().end()) {
+    for (const auto& [name, info] : inputs ? signature->second.inputs() : signature->second.outputs()) {
+      names.emplace_back(ParseTensorId(info.name()).name);
+    }
+    std::sort(names.begin(), names.end());
+    names.erase(std::unique(names.begin(), names.end()), names.end());
+  }
+  if (names.empty() && !inputs) {
+    return errors::InvalidArgument("name what the graph is to give with --fetch; the model has no signature ",
+                                   key);
+  }
+  return names;
+}
+
+StatusOr<ExitCode> Finish(const RewriteOptions& options, const GraphDef& before, const GraphDef& after,
+                          const Context& context) {
+  std::string bytes;
+  if (options.output.ends_with(".pbtxt")) {
+    google::protobuf::TextFormat::PrintToString(after, &bytes);
+  } else if (!after.SerializeToString(&bytes)) {
+    return errors::ResourceExhausted("a graph of more than 2 GiB");
+  }
+  MR_RETURN_IF_ERROR(WriteFileAtomically(context.env, options.output, bytes));
+  if (context.json) {
+    JsonWriter json;
+    json.BeginObject().Field("output", options.output).Field("bytes", bytes.size());
+    json.Field("nodes_before", before.node_size()).Field("nodes", after.node_size()).EndObject();
+    return context.Print(json);
+  }
+  context.out << Printable(options.output) << ": " << CountText(static_cast<uint64_t>(after.node_size()))
+              << " of " << CountText(static_cast<uint64_t>(before.node_size())) << " nodes, "
+              << BytesText(bytes.size()) << "\n";
+  return ExitCode::kOk;
+}
+
+StatusOr<ExitCode> Freeze(const RewriteOptions& options, const Context& context) {
+  MR_ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(options.model, context.env));
+  FreezeOptions freeze;
+  freeze.clear_devices = options.clear_devices;
+  MR_ASSIGN_OR_RETURN(freeze.outputs, Endpoints(options, model.file, false));
+  GraphDef graph = model.file.graph();
+  MR_RETURN_IF_ERROR(FreezeGraph(freeze, *model.session, &graph));
+  return Finish(options, model.file.graph(), graph, context);
+}
+
+StatusOr<ExitCode> Optimize(const RewriteOptions& options, const Context& context) {
+  MR_ASSIGN_OR_RETURN(const ModelFile model,
+                      ReadModelFile(context.env, options.model.model, options.model.tags));
+  StripOptions strip;
+  MR_ASSIGN_OR_RETURN(strip.inputs, Endpoints(options, model, true));
+  MR_ASSIGN_OR_RETURN(strip.outputs, Endpoints(options, model, false));
+  GraphDef graph = model.graph();
+  MR_RETURN_IF_ERROR(OptimizeForInference(strip, &graph));
+  return Finish(options, model.graph(), graph, context);
+}
+
+void AddRewriteOptions(RewriteOptions* options, CLI::App* command) {
+  AddModelOptions(&options->model, command);
+  command->add_option("--fetch", options->outputs, "A node that the graph is to give; may be repeated")
+      ->allow_extra_args(false);
+  command->add_option("--signature", options->model.signature,
+                      "Without --fetch: what this signature gives; else serving_default");
+  command->add_option("-o,--output", options->output, "The new graph, .pb or .pbtxt")
+      ->required()
+      ->type_name("FILE");
+}
+
+}  // namespace
+
+void AddRewriteCommands(Commands* commands) {
+  const auto frozen = std::make_shared<RewriteOptions>();
+  CLI::App& freeze = commands->Add("freeze", "Make constants of a model's variables, in one file",
+                                   [frozen](const Context& context) { return Freeze(*frozen, context); });
+  AddRewriteOptions(frozen.get(), &freeze);
+  freeze.add_flag("--clear-devices", frozen->clear_devices, "Forget what devices nodes are to run on");
+
+  const auto optimized = std::make_shared<RewriteOptions>();
+  CLI::App& optimize = commands->Add(
+      "optimize", "Drop from a frozen graph what running does not need, fold constants and batch norms",
+      [optimized](const Context& context) { return Optimize(*optimized, context); });
+  AddRewriteOptions(optimized.get(), &optimize);
+  optimize.add_option("--input", optimized->inputs, "A node that becomes a placeholder; may be repeated")
+      ->allow_extra_args(false);
+}
+
+}  // namespace millrace::cli

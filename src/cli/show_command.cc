@@ -1,0 +1,343 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// millrace show: what a model is, and whether it can run here.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "cli/commands.h"
+#include "cli/flops.h"
+#include "cli/graph/view.h"
+#include "cli/model_file.h"
+#include "cli/text.h"
+#include "kernel/kernel_registry.h"
+#include "op/attr_codec.h"
+#include "op/op_registry.h"
+#include "tensor/tensor_codec.h"
+#include "tensorflow/core/protobuf/meta_graph.pb.h"
+
+namespace millrace::cli {
+namespace {
+
+using tensorflow::GraphDef;
+using tensorflow::NodeDef;
+
+constexpr int64_t kMostAttributeBytes = 1 << 20;  // of the tensors among the attributes of a node
+
+struct ShowOptions {
+  std::string model;
+  std::vector<std::string> tags;
+  int64_t batch = 1;
+  bool all_ops = false;
+};
+
+struct Input {
+  std::string name, type, shape;
+};
+
+// All that is shown.
+struct Findings {
+  std::vector<Input> placeholders;
+  std::map<std::string, int64_t> ops;
+  uint64_t constants = 0, constant_bytes = 0;
+  uint64_t variables = 0, variable_bytes = 0, variable_elements = 0;
+  std::set<std::string> devices;
+  std::set<std::string> missing_ops;
+  std::map<std::string, std::string> missing_kernels;  // an error for each op
+  StatusOr<FlopCount> flops = errors::Unimplemented("there are missing ops");
+  bool runs_here() const { return missing_ops.empty() && missing_kernels.empty(); }
+};
+
+std::string TypeText(tensorflow::DataType type) {
+  const auto dtype = DataTypeFromProto(type);
+  return dtype.ok() ? DataTypeName(*dtype) : "unknown type";
+}
+
+std::string ShapeText(const tensorflow::TensorShapeProto& proto) {
+  const auto shape = PartialShapeFromProto(proto);
+  return shape.ok() ? shape->ToString() : "malformed shape";
+}
+
+// The size of the elements of a shape that is known; 0 otherwise.
+uint64_t BytesOf(tensorflow::DataType type, const tensorflow::TensorShapeProto& proto, uint64_t* elements) {
+  const auto dtype = DataTypeFromProto(type);
+  const auto shape = ShapeFromProto(proto);
+  if (!dtype.ok() || !shape.ok()) return 0;
+  *elements = static_cast<uint64_t>(shape->num_elements());
+  return *elements * DataTypeSize(BaseType(*dtype));
+}
+
+const tensorflow::AttrValue* FindAttr(const NodeDef& node, const char* name) {
+  const auto attr = node.attr().find(name);
+  return attr == node.attr().end() ? nullptr : &attr->second;
+}
+
+void LookAtNode(const NodeDef& node, Findings* findings) {
+  ++findings->ops[node.op()];
+  if (!node.device().empty() && findings->devices.size() < 100) findings->devices.insert(node.device());
+  const auto* const dtype = FindAttr(node, "dtype");
+  const auto* const shape = FindAttr(node, "shape");
+  uint64_t elements = 0;
+  switch (KindOfOp(node.op())) {
+    case BoxKind::kPlaceholder:
+      findings->placeholders.push_back({node.name(), dtype == nullptr ? "" : TypeText(dtype->type()),
+                                        shape == nullptr ? "<unknown>" : ShapeText(shape->shape())});
+      break;
+    case BoxKind::kConstant:
+      ++findings->constants;
+      if (const auto* const value = FindAttr(node, "value"); value != nullptr) {
+        findings->constant_bytes +=
+            std::max<uint64_t>(value->tensor().tensor_content().size(),
+                               BytesOf(value->tensor().dtype(), value->tensor().tensor_shape(), &elements));
+      }
+      break;
+    case BoxKind::kVariable:
+      ++findings->variables;
+      if (dtype != nullptr && shape != nullptr) {
+        findings->variable_bytes += BytesOf(dtype->type(), shape->shape(), &elements);
+        findings->variable_elements += elements;
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+// Whether there are op and kernel for a node. Attributes with tensors are not looked at: no kernel asks for
+// them.
+void LookForKernel(const NodeDef& node, const std::set<std::string>& functions, Findings* findings) {
+  if (functions.contains(node.op())) return;
+  const auto op = OpRegistry::Global().LookUp(node.op());
+  if (!op.ok()) {
+    findings->missing_ops.insert(node.op());
+    return;
+  }
+  if (findings->missing_kernels.contains(node.op()) || node.op() == "Const") return;
+  int64_t budget = kMostAttributeBytes;
+  const auto attrs = AttrMapFromProto(node.attr(), &budget);
+  if (!attrs.ok()) return;
+  const auto props = NodeProps::Make(**op, *attrs);
+  if (!props.ok()) return;
+  const auto kernel = KernelRegistry::Global().Find("CPU", **props);
+  if (!kernel.ok()) findings->missing_kernels[node.op()] = kernel.status().message();
+}
+
+Findings Look(const GraphDef& graph, int64_t batch) {
+  Findings findings;
+  std::set<std::string> functions;
+  for (const auto& function : graph.library().function()) functions.insert(function.signature().name());
+  const auto look_for_kernels = [&](const auto& nodes) {
+    for (const NodeDef& node : nodes) LookForKernel(node, functions, &findings);
+  };
+  for (const NodeDef& node : graph.node()) LookAtNode(node, &findings);
+  look_for_kernels(graph.node());
+  for (const auto& function : graph.library().function()) {
+    for (const NodeDef& node : function.node_def()) {
+      if (!functions.contains(node.op()) && !OpRegistry::Global().LookUp(node.op()).ok()) {
+        findings.missing_ops.insert(node.op());
+      }
+    }
+  }
+  if (findings.missing_ops.empty()) findings.flops = CountFlops(graph, batch);
+  return findings;
+}
+
+std::vector<std::pair<std::string, int64_t>> ByCount(const std::map<std::string, int64_t>& ops) {
+  std::vector<std::pair<std::string, int64_t>> sorted(ops.begin(), ops.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return sorted;
+}
+
+using Infos = google::protobuf::Map<std::string, tensorflow::TensorInfo>;
+
+std::map<std::string_view, const tensorflow::TensorInfo*> Sorted(const Infos& infos) {
+  std::map<std::string_view, const tensorflow::TensorInfo*> sorted;
+  for (const auto& [key, info] : infos) sorted.emplace(key, &info);
+  return sorted;
+}
+
+std::map<std::string_view, const tensorflow::SignatureDef*> Signatures(const ModelFile& model) {
+  std::map<std::string_view, const tensorflow::SignatureDef*> sorted;
+  for (const auto& [key, signature] : model.meta->signature_def()) sorted.emplace(key, &signature);
+  return sorted;
+}
+
+void InfosJson(const char* key, const Infos& infos, JsonWriter* json) {
+  json->Key(key).BeginObject();
+  for (const auto& [name, info] : Sorted(infos)) {
+    json->Key(name).BeginObject().Field("tensor", info->name()).Field("dtype", TypeText(info->dtype()));
+    json->Field("shape", ShapeText(info->tensor_shape())).EndObject();
+  }
+  json->EndObject();
+}
+
+void FlopsJson(const Findings& findings, JsonWriter* json) {
+  json->Key("flops").BeginObject();
+  if (findings.flops.ok()) {
+    json->Field("total", findings.flops->total).Field("unknown_nodes", findings.flops->unknown_nodes);
+    json->Key("by_op").BeginObject();
+    for (const auto& [op, flops] : findings.flops->by_op) json->Field(op, flops);
+    json->EndObject();
+  } else {
+    json->Field("error", findings.flops.status().message());
+  }
+  json->EndObject();
+}
+
+void PrintJson(const ModelFile& model, const Findings& findings, const Context& context) {
+  JsonWriter json;
+  json.BeginObject().Field("kind", model.kind_name()).Field("bytes", model.bytes);
+  json.Field("nodes", model.graph().node_size()).Field("functions", model.graph().library().function_size());
+  json.Field("producer", model.graph().versions().producer());
+  json.Key("tag_sets").BeginArray();
+  for (const std::string& set : model.all_tags) json.Value(set);
+  json.EndArray().Key("signatures").BeginObject();
+  for (const auto& [key, signature] : Signatures(model)) {
+    json.Key(key).BeginObject().Field("method", signature->method_name());
+    InfosJson("inputs", signature->inputs(), &json);
+    InfosJson("outputs", signature->outputs(), &json);
+    json.EndObject();
+  }
+  json.EndObject().Key("placeholders").BeginArray();
+  for (const Input& input : findings.placeholders) {
+    json.BeginObject()
+        .Field("name", input.name)
+        .Field("dtype", input.type)
+        .Field("shape", input.shape)
+        .EndObject();
+  }
+  json.EndArray().Key("ops").BeginObject();
+  for (const auto& [op, n] : ByCount(findings.ops)) json.Field(op, n);
+  json.EndObject().Key("constants").BeginObject().Field("count", findings.constants);
+  json.Field("bytes", findings.constant_bytes).EndObject();
+  json.Key("variables").BeginObject().Field("count", findings.variables);
+  json.Field("elements", findings.variable_elements).Field("bytes", findings.variable_bytes).EndObject();
+  FlopsJson(findings, &json);
+  json.Field("runs_here", findings.runs_here()).Key("missing_ops").BeginArray();
+  for (const std::string& op : findings.missing_ops) json.Value(op);
+  json.EndArray().Key("missing_kernels").BeginObject();
+  for (const auto& [op, error] : findings.missing_kernels) json.Field(op, error);
+  json.EndObject().EndObject();
+  context.Print(json);
+}
+
+void PrintSignatures(const ModelFile& model, std::ostream& out) {
+  for (const auto& [key, signature] : Signatures(model)) {
+    out << "\nsignature " << Printable(key);
+    if (!signature->method_name().empty()) out << " (" << Printable(signature->method_name()) << ")";
+    out << "\n";
+    using enum TextTable::Align;
+    TextTable table({{"", kLeft}, {"name", kLeft}, {"type", kLeft}, {"shape", kLeft}, {"tensor", kLeft}});
+    for (const auto& [name, info] : Sorted(signature->inputs())) {
+      table.AddRow(
+          {"in", std::string(name), TypeText(info->dtype()), ShapeText(info->tensor_shape()), info->name()});
+    }
+    for (const auto& [name, info] : Sorted(signature->outputs())) {
+      table.AddRow(
+          {"out", std::string(name), TypeText(info->dtype()), ShapeText(info->tensor_shape()), info->name()});
+    }
+    out << table.ToString();
+  }
+}
+
+void PrintFlops(const ShowOptions& options, const Findings& findings, std::ostream& out) {
+  if (!findings.flops.ok()) {
+    out << "FLOPs: not known: " << Printable(findings.flops.status().message(), 300) << "\n";
+    return;
+  }
+  out << "FLOPs of a run: " << ShortCount(findings.flops->total) << " (unknown sizes of inputs taken as "
+      << options.batch << ")";
+  for (size_t i = 0; i < findings.flops->by_op.size() && i < 4; ++i) {
+    out << (i == 0 ? ": " : ", ") << findings.flops->by_op[i].first << " "
+        << ShortCount(findings.flops->by_op[i].second);
+  }
+  out << "\n";
+  if (findings.flops->unknown_nodes > 0) {
+    out << "  and " << findings.flops->unknown_nodes << " nodes whose shapes are not known\n";
+  }
+}
+
+void PrintOps(const ShowOptions& options, const Findings& findings, std::ostream& out) {
+  using enum TextTable::Align;
+  const auto sorted = ByCount(findings.ops);
+  const size_t shown = options.all_ops ? sorted.size() : std::min<size_t>(sorted.size(), 12);
+  TextTable table({{"op", kLeft}, {"nodes", kRight}});
+  for (size_t i = 0; i < shown; ++i)
+    table.AddRow({sorted[i].first, CountText(static_cast<uint64_t>(sorted[i].second))});
+  out << "\n" << table.ToString();
+  if (shown < sorted.size()) out << "… and " << sorted.size() - shown << " more ops; --ops shows all\n";
+}
+
+void PrintText(const ShowOptions& options, const ModelFile& model, const Findings& findings,
+               std::ostream& out) {
+  out << Printable(options.model) << ": " << model.kind_name() << ", " << BytesText(model.bytes) << ", "
+      << CountText(static_cast<uint64_t>(model.graph().node_size())) << " nodes";
+  if (model.graph().library().function_size() > 0) {
+    out << ", " << model.graph().library().function_size() << " functions";
+  }
+  out << ", producer " << model.graph().versions().producer() << "\n";
+  for (const std::string& set : model.all_tags) out << "tags: {" << Printable(set) << "}\n";
+  out << "constants: " << CountText(findings.constants) << ", " << BytesText(findings.constant_bytes) << "\n";
+  out << "variables: " << CountText(findings.variables) << ", " << CountText(findings.variable_elements)
+      << " elements, " << BytesText(findings.variable_bytes) << "\n";
+  PrintFlops(options, findings, out);
+  if (!findings.devices.empty()) {
+    out << "devices:";
+    for (const std::string& device : findings.devices) out << " " << Printable(device);
+    out << "\n";
+  }
+  PrintSignatures(model, out);
+  if (!findings.placeholders.empty()) {
+    using enum TextTable::Align;
+    TextTable table({{"placeholder", kLeft}, {"type", kLeft}, {"shape", kLeft}});
+    constexpr size_t kMost = 30;
+    for (const Input& input : findings.placeholders) {
+      if (table.num_rows() < kMost) table.AddRow({input.name, input.type, input.shape});
+    }
+    out << "\n" << table.ToString();
+    if (findings.placeholders.size() > kMost)
+      out << "… and " << findings.placeholders.size() - kMost << " more\n";
+  }
+  PrintOps(options, findings, out);
+  out << "\n";
+  for (const std::string& op : findings.missing_ops) out << "MISSING op " << Printable(op) << "\n";
+  for (const auto& [op, error] : findings.missing_kernels) {
+    out << "MISSING kernel of " << Printable(op) << ": " << Printable(error, 300) << "\n";
+  }
+  out << (findings.runs_here() ? "All ops and kernels are there.\n" : "The model can't run here.\n");
+}
+
+StatusOr<ExitCode> Show(const ShowOptions& options, const Context& context) {
+  MR_ASSIGN_OR_RETURN(const ModelFile model, ReadModelFile(context.env, options.model, options.tags));
+  const Findings findings = Look(model.graph(), options.batch);
+  if (context.json) {
+    PrintJson(model, findings, context);
+  } else {
+    PrintText(options, model, findings, context.out);
+  }
+  return findings.runs_here() ? ExitCode::kOk : ExitCode::kDiffers;
+}
+
+}  // namespace
+
+void AddShowCommand(Commands* commands) {
+  const auto options = std::make_shared<ShowOptions>();
+  CLI::App& command =
+      commands->Add("show", "Show what a model is; ends with 3 when ops or kernels for it are missing",
+                    [options](const Context& context) { return Show(*options, context); });
+  command
+      .add_option("model", options->model, "A SavedModel's folder, a GraphDef or MetaGraphDef, .pb or .pbtxt")
+      ->required()
+      ->type_name("PATH");
+  command.add_option("--tag", options->tags, "A tag of the meta graph of a SavedModel; may be repeated")
+      ->allow_extra_args(false);
+  command.add_option("--batch", options->batch, "Stands for unknown sizes of inputs where FLOPs are counted")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
+  command.add_flag("--ops", options->all_ops, "List all ops");
+}
+
+}  // namespace millrace::cli
