@@ -21,7 +21,7 @@ using tensorflow::GraphDef;
 
 struct RewriteOptions {
   ModelOptions model;
-  std::vector<std::string> inputs, outputs;
+  std::vector<std::string> inputs, outputs, initializers;
   std::string output;
   bool clear_devices = false;
 };
@@ -69,14 +69,26 @@ StatusOr<ExitCode> Finish(const RewriteOptions& options, const GraphDef& before,
   return ExitCode::kOk;
 }
 
+// By the nodes of the model that restore it; a graph without such takes values from the checkpoint by name.
+Status FreezeModel(const RewriteOptions& options, const ModelFile& model, const FreezeOptions& freeze,
+                   Env& env, GraphDef* graph) {
+  if (!options.model.checkpoint.empty() && model.meta->saver_def().restore_op_name().empty()) {
+    return FreezeGraph(freeze, env, options.model.checkpoint, graph);
+  }
+  MR_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadModel(options.model, env));
+  return FreezeGraph(freeze, *loaded.session, graph);
+}
+
 StatusOr<ExitCode> Freeze(const RewriteOptions& options, const Context& context) {
-  MR_ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(options.model, context.env));
+  MR_ASSIGN_OR_RETURN(const ModelFile model,
+                      ReadModelFile(context.env, options.model.model, options.model.tags));
   FreezeOptions freeze;
   freeze.clear_devices = options.clear_devices;
-  MR_ASSIGN_OR_RETURN(freeze.outputs, Endpoints(options, model.file, false));
-  GraphDef graph = model.file.graph();
-  MR_RETURN_IF_ERROR(FreezeGraph(freeze, *model.session, &graph));
-  return Finish(options, model.file.graph(), graph, context);
+  freeze.initializers = options.initializers;
+  MR_ASSIGN_OR_RETURN(freeze.outputs, Endpoints(options, model, false));
+  GraphDef graph = model.graph();
+  MR_RETURN_IF_ERROR(FreezeModel(options, model, freeze, context.env, &graph));
+  return Finish(options, model.graph(), graph, context);
 }
 
 StatusOr<ExitCode> Optimize(const RewriteOptions& options, const Context& context) {
@@ -109,6 +121,8 @@ void AddRewriteCommands(Commands* commands) {
                                    [frozen](const Context& context) { return Freeze(*frozen, context); });
   AddRewriteOptions(frozen.get(), &freeze);
   freeze.add_flag("--clear-devices", frozen->clear_devices, "Forget what devices nodes are to run on");
+  freeze.add_option("--initializer", frozen->initializers, "A node that is run before; may be repeated")
+      ->allow_extra_args(false);
 
   const auto optimized = std::make_shared<RewriteOptions>();
   CLI::App& optimize = commands->Add(

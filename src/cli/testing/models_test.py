@@ -177,6 +177,10 @@ class VariableTest(ModelTest):
         optimized = self.run_json("optimize", "frozen.pb", "--fetch", "y", "-o", "small.pbtxt")
         self.assertEqual(optimized["nodes"], 1)
         self.assertEqual(self.run_json("run", "small.pbtxt", "--fetch", "y")["outputs"]["y"]["values"], [-1, -2])
+        self.write("g.pbtxt", VARIABLE)
+        self.run_program("freeze", "g.pbtxt", "--checkpoint", "ckpt", "--fetch", "y", "-o", "g.pb")
+        self.assertEqual(self.run_json("run", "g.pb", "--fetch", "y")["outputs"]["y"]["values"], [-1, -2])
+        self.assert_error(["freeze", "g.pbtxt", "--checkpoint", "none", "--fetch", "y", "-o", "x.pb"], 1, "none")
         self.assert_error(["optimize", "frozen.pb", "--fetch", "none", "-o", "x.pb"], 1, "none")
         self.assert_error(["optimize", "frozen.pb", "-o", "x.pb"], 1, "--fetch")
 
