@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // millrace freeze and millrace optimize: graphs for running only.
+#include <google/protobuf/text_format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
@@ -9,7 +11,6 @@
 #include "cli/commands.h"
 #include "cli/model_session.h"
 #include "cli/text.h"
-#include "google/protobuf/text_format.h"
 #include "graph/graph.h"
 #include "tensorflow/core/protobuf/meta_graph.pb.h"
 #include "training/graph_tools/graph_tools.h"
