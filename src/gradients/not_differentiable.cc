@@ -294,6 +294,15 @@ constexpr const char* kOps[] = {
     "RandomCrop",
     "SampleDistortedBoundingBox",
     "SampleDistortedBoundingBoxV2",
+    // Summaries.
+    "AudioSummary",
+    "AudioSummaryV2",
+    "HistogramSummary",
+    "ImageSummary",
+    "MergeSummary",
+    "ScalarSummary",
+    "TensorSummary",
+    "TensorSummaryV2",
     // No outputs, or none that carries a value.
     "Abort",
     "ControlTrigger",

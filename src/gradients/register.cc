@@ -2,15 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gradients/register.h"
 
+#include "gradients/nn_spatial.h"
+
 namespace millrace {
 
 Status RegisterAllGradients(GradientRegistry& registry) {
   for (const auto family :
        {RegisterArrayGradients, RegisterArrayIndexingGradients, RegisterBinaryMathGradients,
         RegisterControlFlowGradients, RegisterConvolutionGradients, RegisterFunctionalGradients,
-        RegisterImageGradients, RegisterMatMulGradients, RegisterNnGradients, RegisterReductionGradients,
-        RegisterSegmentGradients, RegisterStateGradients, RegisterTensorArrayGradients,
-        RegisterUnaryMathGradients, RegisterNotDifferentiableOps}) {
+        RegisterImageGradients, RegisterMatMulGradients, RegisterNnGradients, RegisterNnSpatialGradients,
+        RegisterReductionGradients, RegisterSegmentGradients, RegisterStateGradients,
+        RegisterTensorArrayGradients, RegisterUnaryMathGradients, RegisterNotDifferentiableOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }
   return Status();

@@ -34,6 +34,7 @@ const std::map<std::string, std::vector<std::vector<int64_t>>>& LikelyShapes() {
   static const auto& shapes = *new std::map<std::string, std::vector<std::vector<int64_t>>>{
       {"BatchToSpaceND", {{4, 4, 4, 1}, {-1}, {-1, 2}}},
       {"CropAndResize", {{2, 3, 3, 1}, {-1, 4}, {-1}, {2}}},
+      {"Dilation2D", {{1, 4, 4, -1}, {2, 2, -1}}},
       {"ExtractGlimpse", {{-1, 3, 3, 1}, {2}, {-1, 2}}},
       {"FusedPadConv2D", {{1, 4, 4, -1}, {4, 2}, {2, 2, -1, 3}}},
       {"FusedResizeAndPadConv2D", {{1, 4, 4, -1}, {2}, {4, 2}, {1, 1, -1, 3}}},
@@ -41,6 +42,7 @@ const std::map<std::string, std::vector<std::vector<int64_t>>>& LikelyShapes() {
       {"NonMaxSuppressionV3", {{-1, 4}, {-1}, {}, {}, {}}},
       {"NonMaxSuppressionV4", {{-1, 4}, {-1}, {}, {}, {}}},
       {"NonMaxSuppressionV5", {{-1, 4}, {-1}, {}, {}, {}, {}}},
+      {"SpaceToBatch", {{1, 4, 4, 1}, {2, 2}}},
       {"SpaceToBatchND", {{1, 4, 4, 1}, {-1}, {-1, 2}}},
   };
   return shapes;

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Assert and Print.
+// Assert and Print; registers the summaries, too.
 #include <atomic>
 
 #include "base/logging.h"
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/register.h"
+#include "kernels/cpu/summary.h"
 
 namespace millrace {
 namespace {
@@ -72,6 +73,7 @@ class PrintKernel final : public OpKernel {
 void RegisterLoggingKernels(KernelRegistry& registry) {
   registry.Register<AssertKernel>(KernelDef("Assert"));
   registry.Register<PrintKernel>(KernelDef("Print"));
+  RegisterSummaryKernels(registry);
 }
 
 }  // namespace millrace

@@ -235,7 +235,9 @@ class SampleBoxKernel final : public OpKernel {
     // As many blocks as TensorFlow reserves for its 32-bit samples.
     Draws draws(generator_.ReserveBlocks(static_cast<uint64_t>(4 * attempts_ + 3) / 4));
     Box crop{0, 0, width, height};
-    for (int64_t i = 0; i < attempts_; ++i) {
+    // Each attempt goes over all boxes.
+    const int64_t attempts = std::min(attempts_, kMostComparisons / static_cast<int64_t>(objects.size()) + 1);
+    for (int64_t i = 0; i < attempts; ++i) {
       const float aspect = draws.Unit() * (aspect_[1] - aspect_[0]) + aspect_[0];
       const auto drawn = DrawCrop(width, height, area_[0], area_[1], aspect, draws);
       if (!drawn.has_value() || !CoversOne(*drawn, covered, objects)) continue;
@@ -247,6 +249,7 @@ class SampleBoxKernel final : public OpKernel {
 
  private:
   static constexpr int64_t kMostAttempts = 1 << 20;
+  static constexpr int64_t kMostComparisons = 1 << 28;
 
   StatusOr<std::vector<Box>> ReadBoxes(const Tensor& boxes, int64_t height, int64_t width) const {
     if (boxes.rank() != 3)

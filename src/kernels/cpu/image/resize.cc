@@ -13,7 +13,6 @@ namespace {
 
 using image::Alignment;
 using image::CubicTap;
-using image::LinearTap;
 using image::ResizeSizes;
 
 constexpr int64_t kCostPerSampleNs = 3;
@@ -58,19 +57,8 @@ class BilinearKernel final : public FloatResizeKernel {
               float* out) const override {
     const auto ys = image::LinearTaps(s.in_h, s.out_h, alignment_);
     const auto xs = image::LinearTaps(s.in_w, s.out_w, alignment_);
-    const int64_t in_row = s.in_w * s.channels;
-    ForRows(context, s, in, out, [&](const float* image, int64_t y, float* to) {
-      const LinearTap& tap = ys[static_cast<size_t>(y)];
-      const float* top = image + tap.lower * in_row;
-      const float* bottom = image + tap.upper * in_row;
-      for (const LinearTap& x : xs) {
-        const int64_t left = x.lower * s.channels, right = x.upper * s.channels;
-        for (int64_t c = 0; c < s.channels; ++c) {
-          const float above = top[left + c] + (top[right + c] - top[left + c]) * x.share;
-          const float below = bottom[left + c] + (bottom[right + c] - bottom[left + c]) * x.share;
-          *to++ = above + (below - above) * tap.share;
-        }
-      }
+    ForRows(context, s, in, out, [&](const float* pixels, int64_t y, float* to) {
+      image::BilinearRow(pixels, s, ys[static_cast<size_t>(y)], xs, to);
     });
   }
 };

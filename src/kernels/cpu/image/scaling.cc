@@ -98,6 +98,10 @@ StatusOr<ResizeSizes> CheckResize(const TensorShape& images, int64_t out_h, int6
   if (s.in_h > kMost || s.in_w > kMost)
     return errors::InvalidArgument("input sizes must be between 0 and max int32");
   if (out_h <= 0 || out_w <= 0) return errors::InvalidArgument("output dimensions must be positive");
+  // Tables have an entry for each row and column.
+  constexpr int64_t kMostOut = int64_t{1} << 24;
+  if (out_h > kMostOut || out_w > kMostOut)
+    return errors::InvalidArgument("output dimensions must not be over ", kMostOut);
   if (s.channels <= 0) return errors::InvalidArgument("image must have at least one channel");
   if (s.in_h <= 0 || s.in_w <= 0) return errors::InvalidArgument("input image must be of non-zero size");
   MR_RETURN_IF_ERROR(CheckImageSize("The resized image", s.batch, out_h, out_w, s.channels));

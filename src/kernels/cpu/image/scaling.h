@@ -61,4 +61,20 @@ struct ResizeSizes {
 StatusOr<ResizeSizes> CheckResize(const Tensor& images, const Tensor& size);
 StatusOr<ResizeSizes> CheckResize(const TensorShape& images, int64_t out_h, int64_t out_w);
 
+// One row of the output: from the rows of `in`, an image, that `y` names.
+template <typename T>
+void BilinearRow(const T* in, const ResizeSizes& s, const LinearTap& y, const std::vector<LinearTap>& xs,
+                 T* out) {
+  const T* top = in + y.lower * s.in_w * s.channels;
+  const T* bottom = in + y.upper * s.in_w * s.channels;
+  for (const LinearTap& x : xs) {
+    const int64_t left = x.lower * s.channels, right = x.upper * s.channels;
+    for (int64_t c = 0; c < s.channels; ++c) {
+      const T above = top[left + c] + (top[right + c] - top[left + c]) * x.share;
+      const T below = bottom[left + c] + (bottom[right + c] - bottom[left + c]) * x.share;
+      *out++ = above + (below - above) * y.share;
+    }
+  }
+}
+
 }  // namespace millrace::image

@@ -1,0 +1,115 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Depthwise convolution of float and double for one instruction set. Vectors lie along the channels.
+#include "kernels/cpu/vector/depthwise_table.h"
+#include "kernels/cpu/vector/simd.inc.h"
+
+namespace millrace::cpu::MR_ISA {
+namespace {
+
+// kPixels pixels and kVecs vectors of channels at a time, so that a weight is loaded once for the pixels.
+template <int kPixels, int kVecs, typename T>
+MR_INLINE void GatherBlock(const T* const* x, int64_t x_step, const T* const* w, int64_t taps, int64_t at,
+                           T* out, int64_t out_step) {
+  using V = typename Fp<T>::Vec;
+  constexpr int kLanes = Fp<T>::kLanes;
+  V sums[kPixels][kVecs] = {};
+  for (int64_t t = 0; t < taps; ++t) {
+    const T* from = x[t] + at;
+    for (int v = 0; v < kVecs; ++v) {
+      const V weight = Load(w[t] + at + v * kLanes);
+      for (int p = 0; p < kPixels; ++p) sums[p][v] += Load(from + p * x_step + v * kLanes) * weight;
+    }
+  }
+  for (int p = 0; p < kPixels; ++p) {
+    for (int v = 0; v < kVecs; ++v) Store(out + p * out_step + at + v * kLanes, sums[p][v]);
+  }
+}
+
+template <int kPixels, typename T>
+MR_INLINE void GatherPixels(const T* const* x, int64_t x_step, const T* const* w, int64_t taps,
+                            int64_t channels, T* out, int64_t out_step) {
+  constexpr int kLanes = Fp<T>::kLanes;
+  int64_t c = 0;
+  for (; c + 2 * kLanes <= channels; c += 2 * kLanes)
+    GatherBlock<kPixels, 2>(x, x_step, w, taps, c, out, out_step);
+  for (; c + kLanes <= channels; c += kLanes) GatherBlock<kPixels, 1>(x, x_step, w, taps, c, out, out_step);
+  if (c == channels) return;
+  for (int p = 0; p < kPixels; ++p) {
+    typename Fp<T>::Vec sum = {};
+    const int64_t rest = channels - c;
+    for (int64_t t = 0; t < taps; ++t)
+      sum += LoadPart(x[t] + p * x_step + c, rest) * LoadPart(w[t] + c, rest);
+    StorePart(out + p * out_step + c, sum, rest);
+  }
+}
+
+template <typename T>
+void Gather(const T* const* x, int64_t x_step, const T* const* w, int64_t taps, int64_t channels,
+            int64_t pixels, T* out, int64_t out_step) {
+  constexpr int64_t kMostTaps = 64;
+  const T* moved[kMostTaps];
+  if (taps > kMostTaps) {
+    // Pieces of the sum, one after the other, would need the output twice; so large windows go tap by tap.
+    for (int64_t p = 0; p < pixels; ++p) {
+      for (int64_t c = 0; c < channels; ++c) {
+        T sum = 0;
+        for (int64_t t = 0; t < taps; ++t) sum += x[t][p * x_step + c] * w[t][c];
+        out[p * out_step + c] = sum;
+      }
+    }
+    return;
+  }
+  int64_t p = 0;
+  const auto move = [&] {
+    for (int64_t t = 0; t < taps; ++t) moved[t] = x[t] + p * x_step;
+  };
+  for (; p + 4 <= pixels; p += 4) {
+    move();
+    GatherPixels<4>(moved, x_step, w, taps, channels, out + p * out_step, out_step);
+  }
+  for (; p < pixels; ++p) {
+    move();
+    GatherPixels<1>(moved, x_step, w, taps, channels, out + p * out_step, out_step);
+  }
+}
+
+template <int kVecs, typename T>
+MR_INLINE void CorrelateBlock(const T* x, int64_t x_step, const T* y, int64_t y_step, int64_t pixels,
+                              T* sums) {
+  using V = typename Fp<T>::Vec;
+  constexpr int kLanes = Fp<T>::kLanes;
+  V totals[kVecs];
+  for (int v = 0; v < kVecs; ++v) totals[v] = Load(sums + v * kLanes);
+  for (int64_t p = 0; p < pixels; ++p) {
+    for (int v = 0; v < kVecs; ++v)
+      totals[v] += Load(x + p * x_step + v * kLanes) * Load(y + p * y_step + v * kLanes);
+  }
+  for (int v = 0; v < kVecs; ++v) Store(sums + v * kLanes, totals[v]);
+}
+
+template <typename T>
+void Correlate(const T* x, int64_t x_step, const T* y, int64_t y_step, int64_t channels, int64_t pixels,
+               T* sums) {
+  constexpr int kLanes = Fp<T>::kLanes;
+  int64_t c = 0;
+  for (; c + 4 * kLanes <= channels; c += 4 * kLanes)
+    CorrelateBlock<4>(x + c, x_step, y + c, y_step, pixels, sums + c);
+  for (; c + kLanes <= channels; c += kLanes)
+    CorrelateBlock<1>(x + c, x_step, y + c, y_step, pixels, sums + c);
+  if (c == channels) return;
+  const int64_t rest = channels - c;
+  auto total = LoadPart(sums + c, rest);
+  for (int64_t p = 0; p < pixels; ++p)
+    total += LoadPart(x + p * x_step + c, rest) * LoadPart(y + p * y_step + c, rest);
+  StorePart(sums + c, total, rest);
+}
+
+}  // namespace
+
+constinit const DepthwiseTable kDepthwiseTable = {
+    .f32 = {Gather<float>, Correlate<float>},
+    .f64 = {Gather<double>, Correlate<double>},
+};
+
+}  // namespace millrace::cpu::MR_ISA
