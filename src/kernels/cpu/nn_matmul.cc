@@ -135,9 +135,9 @@ class FusedMatMulKernel final : public OpKernel {
 
  private:
   // With few rows to multiply, bringing B into order takes long beside using it; where B lies across, always.
-  // What a large B gains is not worth holding it twice.
+  // What a large B gains is not worth holding it twice, and with 32 rows nothing is gained any more.
   bool PackingPays(const cpu::GemmShape& s) const {
-    constexpr int64_t kMaxRows = 64, kMaxElements = 1 << 19;
+    constexpr int64_t kMaxRows = 16, kMaxElements = 1 << 19;
     return s.m > 1 && s.k > 0 && s.n > 0 && (s.m <= kMaxRows || trans_b_) && s.k * s.n <= kMaxElements;
   }
 
