@@ -142,7 +142,9 @@ TEST(RecordIndexTest, BrokenIndexesAreRefused) {
     flipped[n] ^= 4;
     EXPECT_EQ(RecordIndex::Parse(flipped, "x").status().code(), ErrorCode::kDataLoss) << n;
     // The same with a sum that is right.
-    if (n + 4 < good.size()) EXPECT_FALSE(RecordIndex::Parse(WithSum(good.substr(0, n)), "x").ok()) << n;
+    if (n + 4 < good.size()) {
+      EXPECT_FALSE(RecordIndex::Parse(WithSum(good.substr(0, n)), "x").ok()) << n;
+    }
   }
 }
 
