@@ -1,0 +1,84 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/hash.h"
+#include "base/thread_pool.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+
+// Examples and SequenceExamples as tensors, straight from their bytes: no message object is made. Of an entry
+// that a map has twice the last one counts that is not empty. What is not asked for is not looked at.
+namespace millrace::io {
+
+// One feature to be taken out.
+struct FeatureSpec {
+  std::string key;
+  DataType dtype = DataType::kFloat;  // kFloat, kInt64, kString
+  // Sparse: indices, values and shape. Dense: one tensor, of this shape for each row.
+  bool is_sparse = false;
+  PartialShape shape = {};
+  // Dense: what stands for a feature that is not there; without elements, there must be one. When the first
+  // size of the shape is unknown, every row has as many values as it likes, and this scalar fills it up.
+  Tensor default_value = {};
+  // Of a dense list: rows without it have no steps. Else it must be there.
+  bool may_be_missing = false;
+};
+
+// The features to be taken out, checked and ready for look-up. Shared by any number of threads.
+class FeatureTable {
+ public:
+  FeatureTable() = default;
+  // InvalidArgument for types that features can't have, shapes that are not known, defaults that don't fit
+  // them, and keys that are there twice.
+  static StatusOr<FeatureTable> Make(std::vector<FeatureSpec> specs);
+
+  struct Feature : FeatureSpec {
+    bool is_variable = false;  // dense, with as many values as it likes
+    int64_t row_elements = 1;  // of a row; of what a variable one comes in multiples of
+    TensorShape row_shape;     // without the unknown size
+  };
+  int size() const { return static_cast<int>(features_.size()); }
+  const Feature& operator[](int i) const { return features_[static_cast<size_t>(i)]; }
+  // Its place, or -1.
+  int Find(std::string_view key) const {
+    const auto found = places_.find(key);
+    return found == places_.end() ? -1 : found->second;
+  }
+
+ private:
+  std::vector<Feature> features_;
+  std::unordered_map<std::string, int, StringHash, std::equal_to<>> places_;
+};
+
+// Where features are taken from.
+enum class FeatureSource {
+  kExample,          // the features of Examples
+  kSequenceContext,  // the context of SequenceExamples
+  kSequenceLists,    // the lists of SequenceExamples, with a row for each step
+};
+
+using RunParallel = FunctionRef<void(int64_t total, int64_t cost_ns, ThreadPool::ShardFn fn)>;
+
+struct ParseRequest {
+  FeatureSource source = FeatureSource::kExample;
+  std::span<const std::string> serialized = {};
+  std::span<const std::string> names = {};  // for errors; empty, or one each
+  // Tensors of a batch begin with a dimension for the examples. REQUIRES, when false: one example.
+  bool batched = true;
+};
+
+// By place in the table. Of a sparse feature [indices, values, shape], with indices [n, rank]; of a dense one
+// [values], and of a dense list [values, lengths]: the number of steps of each example.
+using ParsedFeatures = std::vector<std::vector<Tensor>>;
+StatusOr<ParsedFeatures> ParseFeatures(const FeatureTable& table, const ParseRequest& request,
+                                       RunParallel parallel);
+
+}  // namespace millrace::io
