@@ -68,6 +68,7 @@ TEST(FuzzCorpusTest, BmpsEndWithAStatus) { RunAll("bmp", FuzzBmp, MutateBytes); 
 TEST(FuzzCorpusTest, GifsEndWithAStatus) { RunAll("gif", FuzzGif, MutateBytes); }
 TEST(FuzzCorpusTest, JpegsEndWithAStatus) { RunAll("jpeg", FuzzJpeg, MutateBytes); }
 TEST(FuzzCorpusTest, PngsEndWithAStatus) { RunAll("png", FuzzPng, MutateBytes); }
+TEST(FuzzCorpusTest, ExamplesEndWithAStatus) { RunAll("example", FuzzExample, MutateBytes); }
 TEST(FuzzCorpusTest, GraphDefsEndWithAStatus) { RunAll("graph", FuzzGraphDef, MutateGraphDef); }
 TEST(FuzzCorpusTest, NumpyFilesEndWithAStatus) { RunAll("numpy", FuzzNumpy, MutateBytes); }
 TEST(FuzzCorpusTest, RecordFilesEndWithAStatus) { RunAll("records", FuzzRecords, MutateBytes); }
