@@ -22,6 +22,7 @@ GENERATED_HEADERS = ("ops.h",)  # made by the build, so not among the files of t
 # Third-party headers with a home. Value: (regular expression of the files that may include it, where that is).
 HOMES = {
     re.compile(r"^(unsupported/)?Eigen/"): (r"src/kernels/cpu/.*\.cc", "src/kernels/cpu/*.cc"),
+    re.compile(r"^re2/"): (r"src/kernels/cpu/.*\.cc", "src/kernels/cpu/*.cc"),
     re.compile(r"^(dnnl|oneapi/dnnl/dnnl)[\w.]*$"): (r"(src/kernels/cpu|bench)/.*", "src/kernels/cpu and bench"),
     re.compile(r"^(grpc|grpcpp|absl)/"): (r"src/rpc/.*", "src/rpc"),
     re.compile(r"^(jpeglib|jerror|png)\.h$"): (r"src/io/image/.*", "src/io/image"),

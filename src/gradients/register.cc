@@ -11,7 +11,7 @@ Status RegisterAllGradients(GradientRegistry& registry) {
        {RegisterArrayGradients, RegisterArrayIndexingGradients, RegisterBinaryMathGradients,
         RegisterControlFlowGradients, RegisterConvolutionGradients, RegisterFunctionalGradients,
         RegisterImageGradients, RegisterMatMulGradients, RegisterNnGradients, RegisterNnSpatialGradients,
-        RegisterReductionGradients, RegisterSegmentGradients, RegisterStateGradients,
+        RegisterReductionGradients, RegisterSegmentGradients, RegisterSparseGradients, RegisterStateGradients,
         RegisterTensorArrayGradients, RegisterUnaryMathGradients, RegisterNotDifferentiableOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }

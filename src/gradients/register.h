@@ -19,6 +19,7 @@ Status RegisterMatMulGradients(GradientRegistry& registry);
 Status RegisterNnGradients(GradientRegistry& registry);
 Status RegisterReductionGradients(GradientRegistry& registry);
 Status RegisterSegmentGradients(GradientRegistry& registry);
+Status RegisterSparseGradients(GradientRegistry& registry);
 Status RegisterStateGradients(GradientRegistry& registry);
 Status RegisterTensorArrayGradients(GradientRegistry& registry);
 Status RegisterUnaryMathGradients(GradientRegistry& registry);

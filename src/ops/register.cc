@@ -12,7 +12,8 @@ Status RegisterAllOps(OpRegistry& registry) {
         RegisterCoordinationOps, RegisterDataFlowOps,    RegisterFunctionalOps, RegisterFusedOps,
         RegisterImageOps,        RegisterIoOps,          RegisterLoggingOps,    RegisterLookupOps,
         RegisterMathOps,         RegisterNnOps,          RegisterNnSpatialOps,  RegisterNoOp,
-        RegisterRandomOps,       RegisterResourceOps,    RegisterSendRecvOps,   RegisterStateOps,
+        RegisterParsingOps,      RegisterPartitionOps,   RegisterRandomOps,     RegisterResourceOps,
+        RegisterSendRecvOps,     RegisterSparseOps,      RegisterStateOps,      RegisterStringOps,
         RegisterSummaryOps,      RegisterTensorArrayOps, RegisterTrainingOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }

@@ -23,10 +23,14 @@ Status RegisterLookupOps(OpRegistry& registry);
 Status RegisterMathOps(OpRegistry& registry);
 Status RegisterNnOps(OpRegistry& registry);
 Status RegisterNoOp(OpRegistry& registry);
+Status RegisterParsingOps(OpRegistry& registry);
+Status RegisterPartitionOps(OpRegistry& registry);
 Status RegisterRandomOps(OpRegistry& registry);
 Status RegisterResourceOps(OpRegistry& registry);
 Status RegisterSendRecvOps(OpRegistry& registry);
+Status RegisterSparseOps(OpRegistry& registry);
 Status RegisterStateOps(OpRegistry& registry);
+Status RegisterStringOps(OpRegistry& registry);
 Status RegisterTensorArrayOps(OpRegistry& registry);
 Status RegisterTrainingOps(OpRegistry& registry);
 

@@ -83,12 +83,16 @@ class Generator {
       if (allowed == nullptr) return OneIn(2) ? DataType::kInt32 : DataType::kInt64;
       return (*allowed)[Below(static_cast<int>(allowed->size()))];
     }
-    if (attr.type == "list(type)") return std::vector<DataType>(1 + Below(2), DataType::kInt32);
+    if (attr.type == "list(type)") {
+      const auto* allowed = attr.allowed_values.As<std::vector<DataType>>();
+      return std::vector<DataType>(1 + Below(2), allowed == nullptr ? DataType::kInt32 : allowed->front());
+    }
     if (attr.type == "int") return std::max<int64_t>(attr.has_minimum ? attr.minimum : -3, Below(7) - 2);
     if (attr.type == "bool") return OneIn(2);
     if (attr.type == "float") return 0.5f;
     if (attr.type == "list(float)") return std::vector<float>(2, 0.5f);
     if (attr.type == "shape") return OneIn(3) ? PartialShape() : Shape(Below(4));
+    if (attr.type == "list(float)") return std::vector<float>(Below(3), 0.5f);
     if (attr.type == "list(string)") return std::vector<std::string>(Below(2), "text");
     if (attr.type == "list(shape)") return std::vector<PartialShape>(Below(3), Shape(Below(3)));
     if (attr.type == "list(int)") {
@@ -126,6 +130,28 @@ class Generator {
     return program.ToAttrs();
   }
 
+  // The lists that describe features are as long as the numbers say, mostly.
+  void MatchFeatureLists(AttrMap* attrs) {
+    static constexpr const char* kGroups[][4] = {
+        {"Nsparse", "sparse_types", "", ""},
+        {"num_sparse", "sparse_types", "", ""},
+        {"Ndense", "", "Tdense", "dense_shapes"},
+        {"Ncontext_sparse", "context_sparse_types", "", ""},
+        {"Ncontext_dense", "", "Tcontext_dense", "context_dense_shapes"},
+        {"Nfeature_list_sparse", "feature_list_sparse_types", "", ""},
+        {"Nfeature_list_dense", "", "feature_list_dense_types", "feature_list_dense_shapes"}};
+    for (const auto& [count, sparse, dense, shapes] : kGroups) {
+      const bool known = attrs->Find(count) != nullptr || attrs->Find(shapes) != nullptr;
+      if (!known || OneIn(20)) continue;
+      const int n = Below(3);
+      for (const char* types : {sparse, dense}) {
+        if (attrs->Find(types) != nullptr) attrs->Set(types, std::vector<DataType>(n, DataType::kInt64));
+      }
+      if (attrs->Find(count) != nullptr) attrs->Set(count, int64_t{n});
+      if (attrs->Find(shapes) != nullptr) attrs->Set(shapes, std::vector<PartialShape>(n, Shape(Below(3))));
+    }
+  }
+
   Case Draw(const OpDef& op) {
     Case drawn;
     for (const AttrDef& attr : op.attrs) {
@@ -133,6 +159,7 @@ class Generator {
     }
     if (op.name == "_FusedElementwise") drawn.attrs = ElementwiseAttrs();
     EXPECT_EQ(AddDefaultAttrs(op, &drawn.attrs), Status::Ok());
+    if (op.name.starts_with("Parse")) MatchFeatureLists(&drawn.attrs);
     std::vector<DataType> inputs;
     std::vector<DataType> outputs;
     EXPECT_EQ(InferArgTypes(op, drawn.attrs, &inputs, &outputs), Status::Ok());

@@ -46,6 +46,7 @@ std::vector<GradientCase> ConvolutionCases();
 std::vector<GradientCase> ImageCases();
 std::vector<GradientCase> NnSpatialCases();
 std::vector<GradientCase> ComplexCases();
+std::vector<GradientCase> SparseCases();
 std::vector<GradientCase> TensorArrayCases();
 
 }  // namespace millrace

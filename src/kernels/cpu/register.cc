@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/register.h"
 
+#include "kernels/cpu/input_kernels.h"
+
 namespace millrace {
 
 void RegisterCpuKernels(KernelRegistry& registry) {
@@ -19,6 +21,8 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterConcatKernels(registry);
   RegisterConstantKernels(registry);
   RegisterControlFlowKernels(registry);
+  RegisterDecodeCsvKernels(registry);
+  RegisterDecodeKernels(registry);
   RegisterFileKernels(registry);
   RegisterGatherKernels(registry);
   RegisterIdentityKernels(registry);
@@ -29,6 +33,8 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterNnKernels(registry);
   RegisterOneHotKernels(registry);
   RegisterPadKernels(registry);
+  RegisterParseExampleKernels(registry);
+  RegisterPartitionKernels(registry);
   RegisterQueueKernels(registry);
   RegisterRandomKernels(registry);
   RegisterRangeKernels(registry);
@@ -46,9 +52,11 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterSessionTensorKernels(registry);
   RegisterShapeKernels(registry);
   RegisterSliceKernels(registry);
+  RegisterSparseKernels(registry);
   RegisterSplitKernels(registry);
   RegisterStackKernels(registry);
   RegisterStagingKernels(registry);
+  RegisterStringKernels(registry);
   RegisterTableKernels(registry);
   RegisterTensorArrayKernels(registry);
   RegisterTrainingKernels(registry);

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/rows.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "tensor/dtype_table.h"
+#include "tensor/resource_handle.h"
+#include "tensor/variant.h"
+
+namespace millrace {
+namespace {
+
+template <typename T>
+void Copy(const T* src, std::span<const int64_t> rows, int64_t row, T* dst, bool take) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const auto own = static_cast<int64_t>(i);
+    std::copy_n(src + (take ? rows[i] : own) * row, row, dst + (take ? own : rows[i]) * row);
+  }
+}
+
+void CopyRows(DataType dtype, const void* src, std::span<const int64_t> rows, int64_t row, void* dst,
+              bool take) {
+  const auto as = [&]<typename T>() {
+    Copy(static_cast<const T*>(src), rows, row, static_cast<T*>(dst), take);
+  };
+  if (row == 0) return;
+  if (dtype == DataType::kString) return as.template operator()<std::string>();
+  if (dtype == DataType::kResource) return as.template operator()<ResourceHandle>();
+  if (dtype == DataType::kVariant) return as.template operator()<Variant>();
+  const size_t size = ElementSize(dtype);
+  if (row == 1 && size == 4) return as.template operator()<uint32_t>();
+  if (row == 1 && size == 8) return as.template operator()<uint64_t>();
+  row *= static_cast<int64_t>(size);
+  as.template operator()<char>();
+}
+
+}  // namespace
+
+void TakeRows(DataType dtype, const void* src, std::span<const int64_t> rows, int64_t row, void* dst) {
+  CopyRows(dtype, src, rows, row, dst, true);
+}
+
+void PutRows(DataType dtype, const void* src, std::span<const int64_t> rows, int64_t row, void* dst) {
+  CopyRows(dtype, src, rows, row, dst, false);
+}
+
+}  // namespace millrace

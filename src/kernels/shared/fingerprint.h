@@ -1,0 +1,20 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+// Hashes whose values are part of what some ops promise: models hold weights by them. Equal on all machines.
+namespace millrace {
+
+// FarmHash's Fingerprint64.
+uint64_t FarmFingerprint64(std::string_view bytes);
+// One hash of two, in this order.
+uint64_t FingerprintCat64(uint64_t a, uint64_t b);
+// MurmurHash64A with the seed that TensorFlow's Hash64 has.
+uint64_t MurmurHash64(std::string_view bytes);
+// SipHash-2-4 under a key of two words.
+uint64_t SipHash(uint64_t key0, uint64_t key1, std::string_view bytes);
+
+}  // namespace millrace

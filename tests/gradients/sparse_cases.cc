@@ -1,0 +1,145 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cases.h"
+
+namespace millrace {
+namespace {
+
+using Exprs = std::vector<Expr>;
+
+Expr Constant(GraphBuilder& b, const Tensor& value) { return Expr(b, b.Constant(value)); }
+Tensor Pairs(const std::vector<int64_t>& values) {
+  return Tensor::From<int64_t>(values, TensorShape({static_cast<int64_t>(values.size()) / 2, 2}));
+}
+Tensor Longs(const std::vector<int64_t>& values) { return Tensor::Vector<int64_t>(values); }
+Tensor Ints(const std::vector<int32_t>& values) { return Tensor::Vector<int32_t>(values); }
+
+void AddSparseToDenseCases(std::vector<GradientCase>* cases) {
+  const auto add = [&](const char* label, const Tensor& indices, const Tensor& shape, const Tensor& values) {
+    cases->push_back(
+        {.op = "SparseToDense",
+         .label = label,
+         .xs = {values, Values(TensorShape(), -1, 1, 2)},
+         .ys = [=](GraphBuilder& b, const Exprs& x) {
+           return Exprs{Op("SparseToDense", {Constant(b, indices), Constant(b, shape), x[0], x[1]})};
+         }});
+  };
+  add("of a matrix", Pairs({0, 1, 1, 0}), Longs({2, 3}), Values({2}));
+  add("of a vector", Longs({1, 3}), Longs({5}), Values({2}));
+  add("of one place", Tensor::Scalar<int32_t>(1), Ints({3}), Values(TensorShape()));
+  add("one value for all", Pairs({0, 1, 1, 0}), Longs({2, 3}), Values(TensorShape()));
+  add("of nothing", Pairs({}), Longs({2, 3}), Values({0}));
+}
+
+void AddSparseCases(std::vector<GradientCase>* cases) {
+  const Tensor x = Values({3});
+  cases->push_back(
+      {.op = "SparseReorder", .label = "", .xs = {x}, .ys = [](GraphBuilder& b, const Exprs& e) {
+         const Expr indices = Constant(b, Pairs({1, 0, 0, 2, 0, 1}));
+         return Exprs{Op("SparseReorder", {indices, e[0], Constant(b, Longs({2, 3}))}).Sibling(1)};
+       }});
+  cases->push_back({.op = "SparseFillEmptyRows",
+                    .label = "",
+                    .xs = {x, Values(TensorShape(), -1, 1, 2)},
+                    .ys = [](GraphBuilder& b, const Exprs& e) {
+                      const Expr indices = Constant(b, Pairs({3, 0, 0, 2, 0, 1}));
+                      const Expr shape = Constant(b, Longs({5, 3}));
+                      return Exprs{Op("SparseFillEmptyRows", {indices, e[0], shape, e[1]}).Sibling(1)};
+                    }});
+  cases->push_back({.op = "SparseFillEmptyRowsGrad",
+                    .label = "",
+                    .xs = {Values({5})},
+                    .ys = [](GraphBuilder& b, const Exprs& e) {
+                      const Expr values = Op("SparseFillEmptyRowsGrad", {Constant(b, Longs({3, 0})), e[0]});
+                      return Exprs{values, values.Sibling(1)};
+                    }});
+  cases->push_back({.op = "SparseSlice", .label = "", .xs = {x}, .ys = [](GraphBuilder& b, const Exprs& e) {
+                      const Expr indices = Constant(b, Pairs({0, 0, 1, 2, 3, 1}));
+                      const Expr shape = Constant(b, Longs({4, 3})), start = Constant(b, Longs({1, 1}));
+                      const Expr size = Constant(b, Longs({9, 2}));
+                      return Exprs{Op("SparseSlice", {indices, e[0], shape, start, size}).Sibling(1)};
+                    }});
+}
+
+void AddProductCases(std::vector<GradientCase>* cases) {
+  for (const bool adjoint_a : {false, true}) {
+    for (const bool adjoint_b : {false, true}) {
+      for (const bool is_complex : {false, true}) {
+        const auto values = [&](const TensorShape& shape, int seed) {
+          return is_complex ? ComplexValues(shape, -1.5, 1.5, seed) : Values(shape, -1.5, 1.5, seed);
+        };
+        const int64_t inner = adjoint_a ? 2 : 3;
+        const TensorShape b_shape = adjoint_b ? TensorShape({4, inner}) : TensorShape({inner, 4});
+        cases->push_back(
+            {.op = "SparseTensorDenseMatMul",
+             .label = StrCat(adjoint_a ? "aH " : "a ", adjoint_b ? "bH" : "b", is_complex ? " complex" : ""),
+             .xs = {values({3}, 1), values(b_shape, 2)},
+             .ys = [=](GraphBuilder& b, const Exprs& x) {
+               const Expr indices = Constant(b, Pairs({0, 1, 1, 0, 1, 2}));
+               return Exprs{Op("SparseTensorDenseMatMul", {indices, x[0], Constant(b, Longs({2, 3})), x[1]},
+                               {{"adjoint_a", adjoint_a}, {"adjoint_b", adjoint_b}})};
+             }});
+      }
+    }
+  }
+}
+
+void AddSparseSegmentCases(std::vector<GradientCase>* cases) {
+  for (const char* op : {"SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN"}) {
+    for (const bool counted : {false, true}) {
+      const std::string name = counted ? StrCat(op, "WithNumSegments") : std::string(op);
+      cases->push_back(
+          {.op = name, .label = "", .xs = {Values({4, 2})}, .ys = [=](GraphBuilder& b, const Exprs& e) {
+             const Expr indices = Constant(b, Ints({3, 1, 1, 0})), ids = Constant(b, Ints({0, 0, 0, 2}));
+             if (!counted) return Exprs{Op(name, {e[0], indices, ids})};
+             return Exprs{Op(name, {e[0], indices, ids, Scalar(b, DataType::kInt32, 5)})};
+           }});
+    }
+  }
+  for (const char* op : {"SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad"}) {
+    cases->push_back(
+        {.op = op, .label = "", .xs = {Values({4, 2})}, .ys = [=](GraphBuilder& b, const Exprs& e) {
+           const Expr indices = Constant(b, Ints({3, 1, 1, 0})), ids = Constant(b, Ints({0, 0, 0, 2}));
+           return Exprs{Op(op, {e[0], indices, ids, Scalar(b, DataType::kInt32, 5)})};
+         }});
+  }
+}
+
+void AddPartitionCases(std::vector<GradientCase>* cases) {
+  const auto partition = [&](const char* label, const Tensor& x, const Tensor& partitions, bool all) {
+    cases->push_back(
+        {.op = "DynamicPartition", .label = label, .xs = {x}, .ys = [=](GraphBuilder& b, const Exprs& e) {
+           const Expr first =
+               Op("DynamicPartition", {e[0], Constant(b, partitions)}, {{"num_partitions", 3}});
+           if (!all) return Exprs{first.Sibling(1)};
+           return Exprs{first, first.Sibling(1), first.Sibling(2)};
+         }});
+  };
+  partition("of rows", Values({4, 2}), Ints({2, 0, 2, 1}), true);
+  partition("by a matrix", Values({2, 2}), Tensor::From<int32_t>({1, 0, 0, 1}, TensorShape({2, 2})), true);
+  partition("one part used", Values({4}), Ints({2, 1, 2, 1}), false);
+  for (const char* op : {"DynamicStitch", "ParallelDynamicStitch"}) {
+    cases->push_back({.op = op,
+                      .label = "",
+                      .xs = {Values({2, 2}), Values({2, 1, 2}, -1, 1, 2)},
+                      .ys = [=](GraphBuilder& b, const Exprs& e) {
+                        const Expr first = Constant(b, Ints({4, 0}));
+                        const Expr second = Constant(b, Tensor::From<int32_t>({1, 2}, TensorShape({2, 1})));
+                        return Exprs{Op(op, {Operand(Exprs{first, second}), Operand(e)})};
+                      }});
+  }
+}
+
+}  // namespace
+
+std::vector<GradientCase> SparseCases() {
+  std::vector<GradientCase> cases;
+  AddSparseToDenseCases(&cases);
+  AddSparseCases(&cases);
+  AddProductCases(&cases);
+  AddSparseSegmentCases(&cases);
+  AddPartitionCases(&cases);
+  return cases;
+}
+
+}  // namespace millrace
