@@ -230,6 +230,11 @@ class BenchTest(ModelTest):
         self.assertIn("runs a second", out)
         self.assert_error(["bench", "m.pbtxt", "--fetch", "q"], 1, "q")
 
+    def test_what_takes_long_tells_how_far_it_is(self):
+        self.write("m.pbtxt", AFFINE)
+        self.assertRegex(self.run_program("bench", "m.pbtxt", "--fetch", "z", "--seconds", "3").err,
+                         r"^millrace: running: [0-9,]+ runs\n")
+
 
 class GraphTest(ModelTest):
     def chain(self, count):
