@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Shapes of the image family and of what is kin to it.
+#include "ops/shape_checks.h"
+
+namespace millrace {
+namespace {
+
+const std::vector<int64_t> kOnes = {1, 1, 1, 1};
+const std::vector<int64_t> kTwos = {1, 2, 2, 1};
+
+TEST(ImageShapes, FilesGiveImagesOfUnknownSize) {
+  Expect(Op("DecodeJpeg"), "[]", "[?,?,?]");
+  Expect(Op("DecodePng").Attr("channels", 3), "?", "[?,?,3]");
+  Expect(Op("DecodeGif"), "[]", "[?,?,?,3]");
+  Expect(Op("DecodeBmp").Attr("channels", -1), "[]", "e;channels must be non-negative, got -1");
+  Expect(Op("DecodeJpeg"), "[2]", "e;Shape must be rank 0 but is rank 1");
+  Expect(Op("EncodePng"), "[?,?,?]", "[]");
+  Expect(Op("ExtractJpegShape"), "[]", "[3]");
+}
+
+TEST(ImageShapes, ResizedImagesHaveTheSizeAskedFor) {
+  Expect(Op("ResizeBilinear"), "[2,3,4,5];[2]", "[d0_0,?,?,d0_3]");
+  Expect(Op("ResizeBilinear").Const(1, {6, 7}), "[2,3,4,5];[2]", "[d0_0,6,7,d0_3]");
+  Expect(Op("ResizeArea"), "[2,3,4,5];[3]", "e;must be");
+  Expect(Op("ResizeBicubicGrad"), "[2,3,4,5];[2,6,7,5]", "in1");
+  Expect(Op("CropAndResize"), "[2,3,4,5];[7,4];[7];[2]", "[7,?,?,d0_3]");
+  Expect(Op("NonMaxSuppressionV2"), "[7,4];[7];[];[]", "[?]");
+  Expect(Op("RGBToHSV"), "[2,?]", "[d0_0,3]");
+}
+
+TEST(NnSpatialShapes, WindowsMakeTheOutput) {
+  Expect(Op("DepthwiseConv2dNative").Attr("strides", kTwos).Attr("padding", "SAME"), "[?,5,6,3];[3,3,3,2]",
+         "[d0_0,3,3,6]");
+  Expect(Op("DepthwiseConv2dNative").Attr("strides", kOnes).Attr("padding", "VALID"), "[1,5,6,3];[3,3,2,2]",
+         "e;Dimensions must be equal");
+  Expect(Op("MirrorPad").Attr("mode", "REFLECT"), "[2,3];[2,2]", "[?,?]");
+  Expect(Op("SpaceToBatchND").Const(1, std::vector<int>{2, 2}), "[1,4,6,3];[2];[2,2]", "[4,?,?,d0_3]");
+  Expect(Op("SpaceToDepth").Attr("block_size", 2), "[1,4,6,3]", "[d0_0,2,3,12]");
+  Expect(Op("DepthToSpace").Attr("block_size", 2), "[1,4,6,12]", "[d0_0,8,12,3]");
+  Expect(Op("LRN"), "[1,2,3,4]", "in0");
+  Expect(Op("FakeQuantWithMinMaxVarsPerChannel"), "[2,?];[3];[3]", "[d0_0,d1_0]");
+}
+
+}  // namespace
+}  // namespace millrace
