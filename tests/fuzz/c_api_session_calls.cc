@@ -4,10 +4,13 @@
 // Calls that run something, always under a deadline.
 #include <algorithm>
 
+#include "tensorflow/core/protobuf/config.pb.h"
 #include "tests/fuzz/c_api_world.h"
 
 namespace millrace::c_api_fuzz {
 namespace {
+
+constexpr int kDeadlineMs = 20;
 
 void NewSession(World& w) {
   TF_Graph* graph = w.in.Rarely() ? nullptr : w.AnyGraph();
@@ -19,9 +22,14 @@ void NewSession(World& w) {
 void Configure(World& w) {
   TF_SessionOptions* options = w.options.Any(w.in);
   if (w.in.Sometimes()) {
-    std::string config = w.in.Raw(16);
-    config += "\x58\x14\x10\x02\x28\x02";  // the last value of a field is the one that counts
-    return TF_SetConfig(options, config.data(), config.size(), w.status);
+    std::string bytes = w.in.Raw(16);
+    if (tensorflow::ConfigProto config; config.ParseFromString(bytes)) {
+      config.set_operation_timeout_in_ms(kDeadlineMs);
+      config.set_intra_op_parallelism_threads(2);
+      config.set_inter_op_parallelism_threads(2);
+      bytes = config.SerializeAsString();
+    }
+    return TF_SetConfig(options, bytes.data(), bytes.size(), w.status);
   }
   TF_SetTarget(options, w.in.Sometimes() ? w.AnyName() : "");
 }
@@ -62,11 +70,15 @@ void Run(World& w) {
   step.Keep(w);
 }
 
-// With options, whose last field is a deadline.
+// With options, a deadline among them.
 void RunWithOptions(World& w) {
   Step step(w);
-  const std::string raw = w.in.Raw(12) + "\x10\x14";
-  TF_Buffer* options = TF_NewBufferFromString(raw.data(), raw.size());
+  std::string bytes = w.in.Raw(12);
+  if (tensorflow::RunOptions run; run.ParseFromString(bytes)) {
+    run.set_timeout_in_ms(kDeadlineMs);
+    bytes = run.SerializeAsString();
+  }
+  TF_Buffer* options = TF_NewBufferFromString(bytes.data(), bytes.size());
   TF_Buffer* metadata = w.in.Sometimes() ? nullptr : TF_NewBuffer();
   TF_SessionRun(w.sessions.Any(w.in), options, step.feeds.data(), step.values.data(), step.num_feeds(),
                 step.fetches.data(), step.fetched.data(), step.num_fetches(), step.targets.data(),
