@@ -11,6 +11,8 @@
 //   first_result/read_and_run   the rival: the file's bytes read into memory, and one Run of a warm session
 //   first_result/c_api     the file's bytes read into memory, imported by the C API, one Run
 //   first_result/cpp       the file mapped and parsed, a session, one Run
+//   first_result/saved_model       the same graph as a SavedModel: SavedModelBundle::Load, one Run
+//   first_result/saved_model_c_api TF_LoadSessionFromSavedModel, one Run
 //
 // peak_mb is what the process grew by at most, over what it had before (for c_api, import/* and session_const
 // without the bytes or the GraphDef that the caller holds). The file is in the disk cache.
@@ -30,8 +32,11 @@
 #include "base/env.h"
 #include "bench/bench_graph.h"
 #include "graph/graph_import.h"
+#include "millrace/saved_model.h"
 #include "tensorflow/c/c_api.h"
 #include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/protobuf/meta_graph.pb.h"
+#include "tensorflow/core/protobuf/saved_model.pb.h"
 
 namespace millrace {
 namespace {
@@ -101,6 +106,22 @@ double StatusMb(const std::string& key) {
     if (line.rfind(key + ":", 0) == 0) return std::strtod(line.c_str() + key.size() + 1, nullptr) / 1024;
   }
   return 0;
+}
+
+// A folder with the graph as a SavedModel.
+const std::string& ModelDir() {
+  static const std::string& dir = *new std::string([] {  // outlives what removes the folder at exit
+    const std::string name = Path() + ".model";
+    std::filesystem::create_directories(name);
+    tensorflow::SavedModel model;
+    tensorflow::MetaGraphDef* meta = model.add_meta_graphs();
+    meta->mutable_meta_info_def()->add_tags("serve");
+    *meta->mutable_graph_def() = MakeDef();
+    std::ofstream(name + "/saved_model.pb", std::ios::binary) << model.SerializeAsString();
+    std::atexit([] { std::filesystem::remove_all(ModelDir()); });
+    return name;
+  }());
+  return dir;
 }
 
 // Measures the growth of the process from its making on.
@@ -203,15 +224,18 @@ void ReadAndRun(benchmark::State& state) {
   Time(state, [&] { return std::pair(ReadAll(), Run(*session)); });
 }
 
-// A session on a graph of the C API, and its first result.
+// A session on a graph of the C API, or that of the SavedModel when the graph is empty, and its first result.
 struct CRun {
   GraphPtr graph;
   TF_Session* session = nullptr;
-  explicit CRun(GraphPtr g) : graph(std::move(g)) {
+  explicit CRun(GraphPtr g, bool load = false) : graph(std::move(g)) {
     TF_Status* status = TF_NewStatus();
     TF_SessionOptions* options = TF_NewSessionOptions();
     TF_SetConfig(options, "\x10\x02\x28\x02", 4, status);
-    session = TF_NewSession(graph.get(), options, status);
+    const char* tag = "serve";
+    session = load ? TF_LoadSessionFromSavedModel(options, nullptr, ModelDir().c_str(), &tag, 1, graph.get(),
+                                                  nullptr, status)
+                   : TF_NewSession(graph.get(), options, status);
     Check(status);
     const int64_t dims[] = {1, kWidth};
     TF_Tensor* x = TF_AllocateTensor(TF_FLOAT, dims, 2, kWidth * sizeof(float));
@@ -260,6 +284,23 @@ void FirstResultCpp(benchmark::State& state) {
   });
 }
 
+void SavedModelC(benchmark::State& state) {
+  ModelDir();
+  Time(state, [] { return CRun(GraphPtr(TF_NewGraph(), &TF_DeleteGraph), /*load=*/true); });
+}
+
+void SavedModelCpp(benchmark::State& state) {
+  ModelDir();
+  Time(state, [] {
+    SavedModelBundle::Options options;
+    options.session = Options();
+    auto bundle = SavedModelBundle::Load(ModelDir(), {"serve"}, options);
+    bench::CheckOk(bundle.status());
+    Run((*bundle)->session());
+    return *std::move(bundle);
+  });
+}
+
 void SessionConst(benchmark::State& state) {
   const auto def = Parse();
   Time(state, [&] {
@@ -297,6 +338,8 @@ void Register() {
   add("first_result/read_and_run", ReadAndRun);
   add("first_result/c_api", FirstResultC);
   add("first_result/cpp", FirstResultCpp);
+  add("first_result/saved_model", SavedModelCpp);
+  add("first_result/saved_model_c_api", SavedModelC);
 }
 
 }  // namespace

@@ -10,17 +10,21 @@
 
 #include "graph/graph.h"
 #include "graph/shape_refiner.h"
+#include "millrace/meta_graph.h"
 #include "millrace/scope.h"
 #include "op/op_registry.h"
 
 namespace millrace {
 
+struct SaveSliceInfo;
+
 // A variable in a graph: the node that holds it, the op that gives it its first value, and a tensor to read.
 struct VariableRecord {
-  Output ref;
+  Output ref;  // or the handle of a resource variable
   Output value;
   Operation initializer;
   bool trainable = true;
+  std::shared_ptr<const SaveSliceInfo> slice = nullptr;  // null: no part of a partitioned variable
 };
 
 // What all scopes of one graph share.
@@ -42,6 +46,7 @@ struct [[gnu::visibility("hidden")]] Scope::State {
   std::unordered_set<std::string> scope_names;
   std::unordered_map<std::string, int> name_counters;
   std::vector<VariableRecord> variables;  // in the order of their making
+  std::map<std::string, CollectionDef> collections;
   // The branch or loop that a node was made in; others have none.
   std::unordered_map<const Node*, Scope::Context*> contexts;
   std::vector<std::shared_ptr<Scope::Context>> all_contexts;

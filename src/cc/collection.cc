@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "millrace/meta_graph.h"
+
+#include "cc/scope_state.h"
+
+namespace millrace {
+namespace {
+
+void Add(const Scope& scope, const std::string& name, std::string entry) {
+  if (entry.empty()) {
+    scope.UpdateStatus(errors::InvalidArgument("what is to be added to collection '", name, "' is unset"));
+    return;
+  }
+  CollectionDef& collection = scope.state().collections[name];
+  if (std::holds_alternative<std::monostate>(collection)) collection = NodeList();
+  if (auto* const nodes = std::get_if<NodeList>(&collection)) {
+    nodes->value.push_back(std::move(entry));
+  } else {
+    scope.UpdateStatus(errors::InvalidArgument("collection '", name, "' is no list of nodes"));
+  }
+}
+
+}  // namespace
+
+std::map<std::string, CollectionDef>& Collections(const Scope& scope) { return scope.state().collections; }
+
+void AddToCollection(const Scope& scope, const std::string& name, const Output& tensor) {
+  Add(scope, name, tensor.IsSet() ? StrCat(tensor.node->name(), ":", tensor.index) : "");
+}
+
+void AddToCollection(const Scope& scope, const std::string& name, const Operation& node) {
+  Add(scope, name, Scope::NameOf(node));
+}
+
+}  // namespace millrace

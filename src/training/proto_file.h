@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/env.h"
+#include "millrace/status.h"
+
+namespace google::protobuf {
+class Message;
+}  // namespace google::protobuf
+
+namespace millrace {
+
+// Messages in files. What would need much more memory than the file has bytes is ResourceExhausted, see
+// message_memory.h.
+
+// Parses a file of up to 2 GiB without holding it in memory as a whole. DataLoss "Can't parse … as binary
+// proto".
+Status ReadBinaryProto(Env& env, const std::string& path, google::protobuf::Message* message);
+// DataLoss "Can't parse … as text proto", and where. Fields that are not known are passed over.
+Status ReadTextProto(Env& env, const std::string& path, google::protobuf::Message* message);
+// A file in either form, the binary one tried first. NotFound "File … does not exist.".
+Status ReadProto(Env& env, const std::string& path, google::protobuf::Message* message);
+
+Status ParseBinaryProto(std::string_view bytes, google::protobuf::Message* message);
+Status ParseTextProto(std::string_view text, google::protobuf::Message* message);
+
+// The same bytes for equal messages. Replaces the file in one step.
+Status WriteBinaryProto(Env& env, const std::string& path, const google::protobuf::Message& message);
+Status WriteTextProto(Env& env, const std::string& path, const google::protobuf::Message& message);
+
+// "a/b" for ("a", "b") and for ("a/", "b"); "b" for ("", "b").
+std::string JoinPath(std::string_view folder, std::string_view name);
+
+}  // namespace millrace

@@ -1,0 +1,113 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "training/saved_model_loader.h"
+
+#include "base/strings.h"
+#include "graph/graph.h"
+#include "io/checkpoint/bundle_format.h"
+#include "io/match_files.h"
+#include "tensorflow/core/protobuf/meta_graph.pb.h"
+#include "tensorflow/core/protobuf/saved_model.pb.h"
+#include "training/meta_graph_codec.h"
+#include "training/proto_file.h"
+
+namespace millrace {
+namespace {
+
+using tensorflow::MetaGraphDef;
+
+StatusOr<Session::Feeds> AssetFeeds(const MetaGraphDef& meta, const std::string& dir) {
+  MR_ASSIGN_OR_RETURN(const std::vector<AssetFileDef> assets, AssetFilesOf(meta));
+  const std::string folder = JoinPath(dir, saved_model::kAssetsFolder);
+  Session::Feeds feeds;
+  for (const AssetFileDef& asset : assets) {
+    feeds.emplace_back(asset.tensor, Tensor::Scalar(JoinPath(folder, asset.filename)));
+  }
+  return feeds;
+}
+
+// Where the saver of the model finds its variables; "" for a model without.
+StatusOr<std::string> VariablesOf(Env& env, const std::string& dir) {
+  const std::string prefix =
+      JoinPath(JoinPath(dir, saved_model::kVariablesFolder), saved_model::kVariablesFilename);
+  if (env.FileExists(io::BundleIndexPath(prefix)) || env.FileExists(prefix)) return prefix;
+  // The first format, when it was sharded, is restored by the pattern of its files' names.
+  MR_ASSIGN_OR_RETURN(const auto shards, io::MatchingFiles(env, StrCat(prefix, "-*-of-?????")));
+  if (shards.empty()) return std::string();
+  return StrCat(prefix, "-?????", shards[0].substr(shards[0].size() - 9));
+}
+
+Status Restore(Session& session, const RunOptions& options, const MetaGraphDef& meta, const std::string& dir,
+               Session::Feeds feeds) {
+  MR_ASSIGN_OR_RETURN(const std::string variables, VariablesOf(Env::Posix(), dir));
+  if (variables.empty()) return Status::Ok();
+  const tensorflow::SaverDef& saver = meta.saver_def();
+  if (saver.restore_op_name().empty() || saver.filename_tensor_name().empty()) {
+    return errors::FailedPrecondition(
+        "The SavedModel in ", dir, " has variables, but its meta graph names no operation to restore them");
+  }
+  feeds.emplace_back(saver.filename_tensor_name(), Tensor::Scalar(variables));
+  const std::string target(ParseTensorId(saver.restore_op_name()).name);
+  return session.Run(options, feeds, {}, {target}, nullptr, nullptr);
+}
+
+// The operation that initialises tables and the like; "" when there is none.
+StatusOr<std::string> InitOp(const MetaGraphDef& meta, const std::string& dir) {
+  if (const auto signature = meta.signature_def().find(saved_model::kInitOpSignatureKey);
+      signature != meta.signature_def().end()) {
+    const auto output = signature->second.outputs().find(saved_model::kInitOpSignatureKey);
+    if (output != signature->second.outputs().end()) return output->second.name();
+    return errors::FailedPrecondition("The signature ", saved_model::kInitOpSignatureKey,
+                                      " has no output of that name in : ", dir);
+  }
+  const auto& collections = meta.collection_def();
+  auto collection = collections.find(saved_model::kMainOpKey);
+  if (collection == collections.end()) collection = collections.find(saved_model::kLegacyInitOpKey);
+  if (collection == collections.end()) return std::string();
+  if (collection->second.node_list().value_size() != 1) {
+    return errors::FailedPrecondition("Expected exactly one main op in : ", dir);
+  }
+  return collection->second.node_list().value(0);
+}
+
+bool HasTags(const MetaGraphDef& meta, const std::set<std::string>& tags) {
+  const auto& of_meta = meta.meta_info_def().tags();
+  return std::set<std::string>(of_meta.begin(), of_meta.end()) == tags;
+}
+
+}  // namespace
+
+Status ReadSavedModel(Env& env, const std::string& dir, tensorflow::SavedModel* model) {
+  if (const std::string path = JoinPath(dir, saved_model::kFilename); env.FileExists(path)) {
+    return ReadBinaryProto(env, path, model);
+  }
+  if (const std::string path = JoinPath(dir, saved_model::kTextFilename); env.FileExists(path)) {
+    return ReadTextProto(env, path, model);
+  }
+  return errors::NotFound("Could not find SavedModel .pb or .pbtxt at supplied export directory path: ", dir);
+}
+
+StatusOr<std::unique_ptr<MetaGraphDef>> ReadSavedModelMetaGraph(Env& env, const std::string& dir,
+                                                                const std::set<std::string>& tags) {
+  tensorflow::SavedModel model;
+  MR_RETURN_IF_ERROR(ReadSavedModel(env, dir, &model));
+  for (MetaGraphDef& meta : *model.mutable_meta_graphs()) {
+    if (HasTags(meta, tags)) return std::make_unique<MetaGraphDef>(std::move(meta));
+  }
+  const std::vector<std::string> wanted(tags.begin(), tags.end());
+  return errors::NotFound("Could not find meta graph def matching supplied tags: { ", StrJoin(wanted, " "),
+                          " }. To inspect available tag-sets in the SavedModel, please use the SavedModel "
+                          "CLI: `saved_model_cli`");
+}
+
+Status InitializeFromSavedModel(Session& session, const RunOptions& options, const MetaGraphDef& meta,
+                                const std::string& dir) {
+  MR_ASSIGN_OR_RETURN(const Session::Feeds feeds, AssetFeeds(meta, dir));
+  MR_RETURN_IF_ERROR(Restore(session, options, meta, dir, feeds));
+  MR_ASSIGN_OR_RETURN(const std::string init, InitOp(meta, dir));
+  if (init.empty()) return Status::Ok();
+  const std::string target(ParseTensorId(init).name);
+  return session.Run(options, feeds, {}, {target}, nullptr, nullptr);
+}
+
+}  // namespace millrace
