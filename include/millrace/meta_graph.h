@@ -15,8 +15,8 @@
 #include "millrace/shape.h"
 #include "millrace/status.h"
 
-// Graphs with what belongs to them, in files: collections, signatures, how to save and restore. The structs are
-// called after TensorFlow's messages, whose fields they have.
+// Graphs with what belongs to them, in files: collections, signatures, how to save and restore. The structs
+// are called after TensorFlow's messages, whose fields they have.
 namespace millrace {
 
 // Collections are lists under names.
