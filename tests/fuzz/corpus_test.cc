@@ -12,8 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "tensorflow/core/protobuf/saved_model.pb.h"
 #include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/mutate_graph.h"
+#include "tests/fuzz/mutate_message.h"
 
 namespace millrace {
 namespace {
@@ -70,8 +72,20 @@ TEST(FuzzCorpusTest, JpegsEndWithAStatus) { RunAll("jpeg", FuzzJpeg, MutateBytes
 TEST(FuzzCorpusTest, PngsEndWithAStatus) { RunAll("png", FuzzPng, MutateBytes); }
 TEST(FuzzCorpusTest, ExamplesEndWithAStatus) { RunAll("example", FuzzExample, MutateBytes); }
 TEST(FuzzCorpusTest, GraphDefsEndWithAStatus) { RunAll("graph", FuzzGraphDef, MutateGraphDef); }
+// Fields of a message, bytes of a text.
+std::string MutateSavedModel(std::string_view bytes, std::mt19937& rng) {
+  tensorflow::SavedModel model;
+  if (bytes.empty() || bytes[0] == 't' || !model.ParseFromString(std::string(bytes.substr(1)))) {
+    return MutateBytes(bytes, rng);
+  }
+  MutateMessage({"x:0", "w/part_0", "save/Const:0", "^x", "serve", "unbound_inputs", "variables"}, rng,
+                &model);
+  return "b" + model.SerializeAsString();
+}
+
 TEST(FuzzCorpusTest, NumpyFilesEndWithAStatus) { RunAll("numpy", FuzzNumpy, MutateBytes); }
 TEST(FuzzCorpusTest, RecordFilesEndWithAStatus) { RunAll("records", FuzzRecords, MutateBytes); }
+TEST(FuzzCorpusTest, SavedModelsEndWithAStatus) { RunAll("saved_model", FuzzSavedModel, MutateSavedModel); }
 TEST(FuzzCorpusTest, TensorProtosEndWithAStatus) { RunAll("tensor", FuzzTensorProto, MutateTensorProto); }
 
 }  // namespace

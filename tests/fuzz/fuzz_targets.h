@@ -40,6 +40,9 @@ void FuzzBmp(std::string_view bytes);
 void FuzzGif(std::string_view bytes);
 void FuzzJpeg(std::string_view bytes);
 void FuzzPng(std::string_view bytes);
+// Reads a SavedModel, text after a 't' and a message after any other byte, and takes its meta graphs in, out,
+// and in again.
+void FuzzSavedModel(std::string_view bytes);
 
 // Once per process: registers the built-in ops and bounds tensor memory.
 void PrepareFuzzing();
