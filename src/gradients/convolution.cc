@@ -11,7 +11,8 @@ namespace {
 using gradients::Row;
 
 AttrMap ConvolutionAttrs(GradientContext& c) {
-  return c.CopyAttrs({"strides", "use_cudnn_on_gpu", "padding", "data_format"});
+  return c.CopyAttrs(
+      {"strides", "use_cudnn_on_gpu", "padding", "explicit_paddings", "data_format", "dilations"});
 }
 
 AttrMap PoolAttrs(GradientContext& c) { return c.CopyAttrs({"ksize", "strides", "padding", "data_format"}); }

@@ -35,6 +35,15 @@ Expr MulOfX(const Args& a) { return a.dz * Conj(a.y); }
 Expr MulOfY(const Args& a) { return Conj(a.x) * a.dz; }
 Expr DivOfX(const Args& a) { return a.dz / Conj(a.y); }
 Expr DivOfY(const Args& a) { return a.dz * (-Conj(a.x) / Conj(a.y) / Conj(a.y)); }
+Expr DivNoNan(const Expr& x, const Expr& y) { return Op("DivNoNan", {x, y}); }
+Expr DivNoNanOfX(const Args& a) { return DivNoNan(a.dz, Conj(a.y)); }
+Expr DivNoNanOfY(const Args& a) { return a.dz * DivNoNan(DivNoNan(-Conj(a.x), Conj(a.y)), Conj(a.y)); }
+// 1 where x is not 0, else 0.
+Expr NotZero(const Expr& x) { return CastTo(Op("NotEqual", {x, ScalarLike(x, 0)}), x.dtype()); }
+Expr XdivyOfX(const Args& a) { return a.dz * Op("Xdivy", {NotZero(Conj(a.x)), Conj(a.y)}); }
+Expr XdivyOfY(const Args& a) { return a.dz * Op("Xdivy", {-Conj(a.x), Op("Square", Conj(a.y))}); }
+Expr XlogyOfX(const Args& a) { return a.dz * Op("Xlogy", {NotZero(Conj(a.x)), Conj(a.y)}); }
+Expr XlogyOfY(const Args& a) { return a.dz * Op("Xdivy", {Conj(a.x), Conj(a.y)}); }
 Expr SquaredDifferenceOfX(const Args& a) { return 2.0 * a.dz * Conj(a.x - a.y); }
 Expr SquaredDifferenceOfY(const Args& a) { return -SquaredDifferenceOfX(a); }
 Expr FloorModOfY(const Args& a) { return -(a.dz * Op("Floor", a.x / a.y)); }
@@ -87,6 +96,7 @@ constexpr Row kRows[] = {
     {"Atan2", Binary<Atan2OfX, Atan2OfY>},
     {"Complex", Binary<ComplexOfReal, ComplexOfImag>},
     {"Div", Binary<DivOfX, DivOfY>},
+    {"DivNoNan", Binary<DivNoNanOfX, DivNoNanOfY>},
     {"FloorMod", Binary<Dz, FloorModOfY>},
     {"Maximum", Binary<MaximumOfX, MaximumOfY>},
     {"Minimum", Binary<MinimumOfX, MinimumOfY>},
@@ -98,6 +108,8 @@ constexpr Row kRows[] = {
     {"SquaredDifference", Binary<SquaredDifferenceOfX, SquaredDifferenceOfY>},
     {"Sub", Binary<Dz, MinusDz>},
     {"TruncateMod", Binary<Dz, ModOfY>},
+    {"Xdivy", Binary<XdivyOfX, XdivyOfY>},
+    {"Xlogy", Binary<XlogyOfX, XlogyOfY>},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Products of matrices.
+#include "gradients/broadcast.h"
 #include "gradients/family.h"
 #include "gradients/register.h"
 
@@ -37,7 +38,27 @@ Status BatchMatMulGrad(GradientContext& c) {
   return c.status();
 }
 
-constexpr Row kRows[] = {{"BatchMatMul", BatchMatMulGrad}, {"MatMul", MatMulGrad}};
+// A factor whose batch was repeated gets the sum over its repetitions: what broadcasts the factor to the
+// shape of its unsummed gradient.
+Status BatchMatMulV2Grad(GradientContext& c) {
+  const auto product = [](const Expr& l, const Expr& r, bool tl, bool tr) {
+    return Op("BatchMatMulV2", {l, r}, {{"adj_x", tl}, {"adj_y", tr}});
+  };
+  const Expr x = c.input(0), y = c.input(1), dz = c.grad(0);
+  const bool tx = c.Attr<bool>("adj_x"), ty = c.Attr<bool>("adj_y");
+  if (c.wants(0)) {
+    const Expr dx = tx ? product(y, dz, ty, true) : product(dz, y, false, !ty);
+    c.SetInputGrad(0, gradients::SumRepeated(x, dx, 0, dx));
+  }
+  if (c.wants(1)) {
+    const Expr dy = ty ? product(dz, x, true, tx) : product(x, dz, !tx, false);
+    c.SetInputGrad(1, gradients::SumRepeated(y, dy, 0, dy));
+  }
+  return c.status();
+}
+
+constexpr Row kRows[] = {
+    {"BatchMatMul", BatchMatMulGrad}, {"BatchMatMulV2", BatchMatMulV2Grad}, {"MatMul", MatMulGrad}};
 
 }  // namespace
 

@@ -76,6 +76,53 @@ Status FusedBatchNormGrad(GradientContext& c) {
   return c.status();
 }
 
+// Of the later versions, whose statistics have a type of their own. The third keeps more for its gradient.
+Status MixedBatchNormGrad(GradientContext& c) {
+  if (!c.has_grad(0)) return c.status();
+  const bool training = c.Attr<bool>("is_training");
+  const Expr mean = training ? c.output(3) : c.input(3), variance = training ? c.output(4) : c.input(4);
+  const AttrMap attrs = c.CopyAttrs({"epsilon", "data_format", "is_training"});
+  const bool v3 = c.node().op_name() == "FusedBatchNormV3";
+  const Expr scale = CastTo(c.input(1), DataType::kFloat);
+  const Expr dx =
+      v3 ? Op("FusedBatchNormGradV3", {c.grad(0), c.input(0), scale, mean, variance, c.output(5)}, attrs)
+         : Op("FusedBatchNormGradV2", {c.grad(0), c.input(0), scale, mean, variance}, attrs);
+  for (int i = 0; i < 3; ++i) {
+    if (c.wants(i)) c.SetInputGrad(i, dx.Sibling(i));
+  }
+  return c.status();
+}
+
+// Inputs: t, m, v, beta, gamma; result = (t - m) * r * gamma + beta with r = 1 / sqrt(v + epsilon).
+Status GlobalNormalizationGrad(GradientContext& c) {
+  const Expr dy = c.grad(0), t = c.input(0), gamma = c.input(4);
+  const Expr spread = c.input(2) + c.Attr<float>("variance_epsilon");
+  const Expr r = Op("Rsqrt", spread);
+  const bool scaled = c.Attr<bool>("scale_after_normalization");
+  const Expr factor = scaled ? r * gamma : r;
+  const auto by_channel = [&](const Expr& x) {
+    return Sum(x, Vector(*x.builder(), DataType::kInt32, {0, 1, 2}));
+  };
+  const Expr sum = by_channel(dy), products = by_channel(dy * (t - c.input(1)));
+  if (c.wants(0)) c.SetInputGrad(0, dy * factor);
+  if (c.wants(1)) c.SetInputGrad(1, -(sum * factor));
+  if (c.wants(2)) c.SetInputGrad(2, -0.5 * (products * factor / spread));
+  if (c.wants(3)) c.SetInputGrad(3, sum);
+  if (c.wants(4)) c.SetInputGrad(4, scaled ? products * r : ZerosLike(gamma));
+  return c.status();
+}
+
+Status LeakyReluGrad(GradientContext& c) {
+  c.SetInputGrad(0, Op("LeakyReluGrad", {c.grad(0), c.input(0)}, c.CopyAttrs({"alpha"})));
+  return c.status();
+}
+
+Status LeakyReluGradGrad(GradientContext& c) {
+  if (c.wants(0)) c.SetInputGrad(0, Op("LeakyReluGrad", {c.grad(0), c.input(1)}, c.CopyAttrs({"alpha"})));
+  if (c.wants(1)) c.SetInputGrad(1, ZerosLike(c.input(1)));
+  return c.status();
+}
+
 Status L2LossGrad(GradientContext& c) {
   c.SetInputGrad(0, c.grad(0) * c.input(0));
   return c.status();
@@ -137,13 +184,18 @@ Status TopKGrad(GradientContext& c) {
 }
 
 constexpr Row kRows[] = {
+    {"BatchNormWithGlobalNormalization", GlobalNormalizationGrad},
     {"BiasAdd", BiasAddGrad},
     {"BiasAddGrad", BiasAddGradGrad},
     {"BiasAddV1", BiasAddV1Grad},
     {"Elu", ActivationGrad<From::kOutput>},
     {"EluGrad", ActivationSecondGrad<WhereNegative>},
     {"FusedBatchNorm", FusedBatchNormGrad},
+    {"FusedBatchNormV2", MixedBatchNormGrad},
+    {"FusedBatchNormV3", MixedBatchNormGrad},
     {"L2Loss", L2LossGrad},
+    {"LeakyRelu", LeakyReluGrad},
+    {"LeakyReluGrad", LeakyReluGradGrad},
     {"LogSoftmax", LogSoftmaxGrad},
     {"Relu", ActivationGrad<From::kOutput>},
     {"Relu6", ActivationGrad<From::kOutput>},

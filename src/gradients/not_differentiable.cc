@@ -48,6 +48,7 @@ constexpr const char* kOps[] = {
     "TruncateDiv",
     // They do not look at the values of their inputs, or have none.
     "Const",
+    "ImmutableConst",
     "FakeParam",
     "OnesLike",
     "Placeholder",
@@ -113,6 +114,8 @@ constexpr const char* kOps[] = {
     "ScatterSub",
     "ScatterUpdate",
     "FusedBatchNormGrad",
+    "FusedBatchNormGradV2",
+    "FusedBatchNormGradV3",
     "Stack",
     "StackClose",
     "StackCloseV2",

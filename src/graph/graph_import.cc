@@ -14,37 +14,16 @@
 #include "graph/function_library.h"
 #include "graph/node_def_text.h"
 #include "graph/shape_refiner.h"
+#include "graph/upgrade.h"
 #include "op/attr_codec.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace millrace {
 namespace {
 
-// The version of graphs that this engine understands: that of TensorFlow 1.15.
-constexpr int kConsumerVersion = 134;
 // All input and output slots of one GraphDef together; a number attribute could ask for more than there is
 // memory.
 constexpr int64_t kMaxSlots = int64_t{1} << 26;
-
-Status CheckVersions(const GraphVersions& versions) {
-  if (versions.min_consumer > kConsumerVersion) {
-    return errors::InvalidArgument("GraphDef min consumer version ", versions.min_consumer,
-                                   " above current version ", kConsumerVersion,
-                                   " for TensorFlow 1.15.  Please upgrade TensorFlow.");
-  }
-  if (versions.producer < 0) {
-    return errors::InvalidArgument(
-        "GraphDef producer version ", versions.producer,
-        " below min producer 0 supported by TensorFlow 1.15.  Please regenerate your graph.");
-  }
-  for (const int bad : versions.bad_consumers) {
-    if (bad == kConsumerVersion) {
-      return errors::InvalidArgument("GraphDef disallows consumer version ", bad,
-                                     ".  Please upgrade TensorFlow: this version is likely buggy.");
-    }
-  }
-  return Status();
-}
 
 GraphVersions VersionsOf(const tensorflow::GraphDef& def) {
   GraphVersions versions;
@@ -174,14 +153,8 @@ StatusOr<Importer::OpEntry*> Importer::FindOp(const NodeDef& def) {
   };
   auto op = graph_->LookUpOp(def.op());
   if (!op.ok()) return with_node(op.status());
-  const OpDef& op_def = (*op)->def;
-  const int producer = graph_->versions().producer;
-  if (op_def.deprecated_version > 0 && producer >= op_def.deprecated_version) {
-    return with_node(errors::Unimplemented("Op ", op_def.name, " is not available in GraphDef version ",
-                                           producer, ". It has been removed in version ",
-                                           op_def.deprecated_version, ". ", op_def.deprecated_explanation,
-                                           "."));
-  }
+  const Status deprecated = CheckOpDeprecation((*op)->def, graph_->versions().producer);
+  if (!deprecated.ok()) return with_node(deprecated);
   entry.op = *op;
   return &entry;
 }
@@ -220,6 +193,7 @@ StatusOr<std::shared_ptr<const NodeProps>> Importer::MakeProps(const NodeDef& de
   auto attrs = given_ == nullptr ? AttrMapFromProto(def.attr())
                                  : TakeAttrMapFromProto(given_->mutable_node(index)->mutable_attr());
   if (!attrs.ok()) return with_node(attrs.status());
+  UpgradeAttrs(def.op(), def_.versions().producer(), &*attrs);
   if (renames()) RenameColocation(&*attrs);
   if (entry->props != nullptr && entry->attrs == *attrs) return entry->props;
   if (!options_.add_default_attrs) {
@@ -409,7 +383,7 @@ Status Import(const tensorflow::GraphDef& def, tensorflow::GraphDef* given, cons
               Graph* graph) {
   const GraphVersions old_versions = graph->versions();
   GraphVersions versions = VersionsOf(def);
-  MR_RETURN_IF_ERROR(CheckVersions(versions));
+  MR_RETURN_IF_ERROR(CheckGraphVersions(def));
   if (graph->num_nodes() > 2) {
     versions.producer = std::min(versions.producer, old_versions.producer);
     versions.min_consumer = std::max(versions.min_consumer, old_versions.min_consumer);

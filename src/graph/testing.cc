@@ -117,6 +117,7 @@ class TestRegistry {
             .Output("y: DstT")
             .Attr("SrcT: type")
             .Attr("DstT: type")
+            .Attr("Truncate: bool = false")
             .Shape(Unchanged));
     Add(OpBuilder("Add")
             .Input("x: T")

@@ -32,6 +32,7 @@ constexpr ElementwiseOp kOps[] = {
     {"Cosh", Operands::kOne},
     {"Digamma", Operands::kOne},
     {"Div", Operands::kBroadcast},
+    {"DivNoNan", Operands::kBroadcast},
     {"Elu", Operands::kOne},
     {"EluGrad", Operands::kSame},
     {"Equal", Operands::kBroadcast, Result::kBool},
@@ -99,6 +100,8 @@ constexpr ElementwiseOp kOps[] = {
     {"TanhGrad", Operands::kSame},
     {"TruncateDiv", Operands::kBroadcast},
     {"TruncateMod", Operands::kBroadcast},
+    {"Xdivy", Operands::kBroadcast},
+    {"Xlogy", Operands::kBroadcast},
 };
 
 const ElementwiseOp* FindOp(std::string_view name) {
@@ -240,7 +243,7 @@ const ElementwiseOp* InstructionOf(const NodeProps& props) {
     return inputs.size() >= 2 && IsPlain(inputs[0]) ? op : nullptr;
   }
   if (inputs.size() != static_cast<size_t>(op->arity())) return nullptr;
-  if (op->result == Result::kAny && props.attrs.Find("_Truncate") != nullptr) return nullptr;
+  if (op->result == Result::kAny && props.attrs.Get<bool>("Truncate").value_or(false)) return nullptr;
   return TypesFit(*op, inputs, props.output_types[0]) ? op : nullptr;
 }
 

@@ -71,9 +71,11 @@ using Types = std::vector<DataType>;
 // The sets of types that have a name of their own.
 const Types* NamedTypeSet(std::string_view name) {
   using enum DataType;
-  static const Types kNumber = {kFloat, kDouble,    kInt64,      kInt32, kUint8,  kUint16, kInt16,
-                                kInt8,  kComplex64, kComplex128, kQint8, kQuint8, kQint32, kHalf};
-  static const Types kReal = {kFloat, kDouble, kInt32, kInt64, kUint8, kInt16, kInt8, kUint16, kHalf};
+  static const Types kNumber = {kFloat,     kDouble,     kInt32, kUint8,  kInt16,  kInt8,
+                                kComplex64, kInt64,      kQint8, kQuint8, kQint32, kBfloat16,
+                                kUint16,    kComplex128, kHalf,  kUint32, kUint64};
+  static const Types kReal = {kFloat, kDouble,   kInt32,  kUint8, kInt16,  kInt8,
+                              kInt64, kBfloat16, kUint16, kHalf,  kUint32, kUint64};
   static const Types kQuantized = {kQint8, kQuint8, kQint16, kQuint16, kQint32};
   if (name == "numbertype" || name == "numerictype") return &kNumber;
   if (name == "realnumbertype" || name == "realnumerictype") return &kReal;

@@ -49,16 +49,22 @@ StatusOr<std::vector<int64_t>> FourEntries(const InferenceContext& c, std::strin
   return list;
 }
 
+// `margin`: what explicit padding adds to the input.
 StatusOr<DimHandle> WindowedDim(InferenceContext& c, DimHandle input, DimHandle window, int64_t stride,
-                                Padding padding) {
+                                Padding padding, int64_t dilation = 1, int64_t margin = 0) {
   // SAME does not look at the window.
   const bool window_known = c.ValueKnown(window) || padding == Padding::kSame;
   const int64_t size = c.ValueKnown(window) ? c.Value(window) : 1;
   const bool known = c.ValueKnown(input) && window_known;
+  if (known && c.Value(input) > INT64_MAX - margin) {
+    return errors::InvalidArgument("An image of size ", c.Value(input), " cannot have margins");
+  }
   // Also when the result is not known: the stride has to be checked.
-  MR_ASSIGN_OR_RETURN(const WindowedOutput out,
-                      GetWindowedOutput(known ? c.Value(input) : size, size, 1, stride, padding));
-  if (stride == 1 && window_known && (padding == Padding::kSame || size == 1)) return input;
+  MR_ASSIGN_OR_RETURN(
+      const WindowedOutput out,
+      GetWindowedOutput(known ? c.Value(input) + margin : size, size, known ? dilation : 1, stride, padding));
+  if (dilation < 1) return errors::InvalidArgument("Dilation rate must be >= 1, but got ", dilation);
+  if (stride == 1 && margin == 0 && window_known && (padding == Padding::kSame || size == 1)) return input;
   return known ? c.MakeDim(out.size) : c.UnknownDim();
 }
 
@@ -259,18 +265,55 @@ Status BiasAddGrad(InferenceContext& c) {
   return Status::Ok();
 }
 
+namespace {
+
+// The two margins together of each dimension of the image; none unless the padding is explicit.
+StatusOr<std::vector<int64_t>> ExplicitMargins(const InferenceContext& c, const ImageLayout& layout,
+                                               Padding padding) {
+  const auto list = c.Attr<std::vector<int64_t>>("explicit_paddings");
+  const std::vector<int64_t> given = list.ok() ? *list : std::vector<int64_t>();
+  std::vector<int64_t> margins(4, 0);
+  if (padding != Padding::kExplicit) {
+    if (given.empty()) return margins;
+    return errors::InvalidArgument("explicit_paddings must be empty if the padding is not EXPLICIT");
+  }
+  if (given.size() != 8) {
+    return errors::InvalidArgument("explicit_paddings must contain 8 values, but got: ", given.size());
+  }
+  constexpr int64_t kMaxMargin = int64_t{1} << 30;
+  for (size_t i = 0; i < 8; ++i) {
+    const bool is_space = static_cast<int>(i / 2) == layout.rows || static_cast<int>(i / 2) == layout.cols;
+    if (given[i] < 0 || given[i] > (is_space ? kMaxMargin : 0)) {
+      return errors::InvalidArgument("explicit_paddings[", i, "] = ", given[i], " is not possible");
+    }
+    margins[i / 2] += given[i];
+  }
+  return margins;
+}
+
+}  // namespace
+
 Status Conv2D(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ImageLayout layout, LayoutOf(c));
   MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRank(c.input(0), 4));
   MR_ASSIGN_OR_RETURN(const ShapeHandle filter, c.WithRank(c.input(1), 4));
-  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> strides, FourEntries(c, "strides", "Conv2D"));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> strides, FourEntries(c, "strides", c.op().name));
+  std::vector<int64_t> dilations(4, 1);
+  if (c.Attr<std::vector<int64_t>>("dilations").ok()) {
+    MR_ASSIGN_OR_RETURN(dilations, FourEntries(c, "dilations", c.op().name));
+  }
   MR_ASSIGN_OR_RETURN(const std::string padding_text, c.Attr<std::string>("padding"));
-  MR_ASSIGN_OR_RETURN(const Padding padding, ParsePadding(padding_text));
+  MR_ASSIGN_OR_RETURN(Padding padding, ParsePadding(padding_text));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> margins, ExplicitMargins(c, layout, padding));
+  if (padding == Padding::kExplicit) padding = Padding::kValid;
   MR_RETURN_IF_ERROR(c.Merge(c.Dim(input, layout.channels), c.Dim(filter, 2)).status());
-  MR_ASSIGN_OR_RETURN(const DimHandle rows, WindowedDim(c, c.Dim(input, layout.rows), c.Dim(filter, 0),
-                                                        strides[layout.rows], padding));
-  MR_ASSIGN_OR_RETURN(const DimHandle cols, WindowedDim(c, c.Dim(input, layout.cols), c.Dim(filter, 1),
-                                                        strides[layout.cols], padding));
+  const auto size = [&](int axis, int window) {
+    const auto i = static_cast<size_t>(axis);
+    return WindowedDim(c, c.Dim(input, axis), c.Dim(filter, window), strides[i], padding, dilations[i],
+                       margins[i]);
+  };
+  MR_ASSIGN_OR_RETURN(const DimHandle rows, size(layout.rows, 0));
+  MR_ASSIGN_OR_RETURN(const DimHandle cols, size(layout.cols, 1));
   c.set_output(0, MakeImageShape(c, layout, c.Dim(input, layout.batch), rows, cols, c.Dim(filter, 3)));
   return Status::Ok();
 }

@@ -12,10 +12,14 @@ constexpr char kOutType[] = "out_type: {int32, int64} = DT_INT32";
 constexpr char kIndexType[] = "Index: {int32, int64}";
 constexpr char kShapeType[] = "T: {int32, int64} = DT_INT32";
 constexpr char kReversible[] =
-    "T: {uint8, int8, int32, int64, bool, half, float, double, complex64, complex128, string}";
+    "T: {uint8, int8, uint16, int16, int32, int64, bool, half, float, double, complex64, complex128, string}";
+constexpr char kReversibleV2[] =
+    "T: {uint8, int8, uint16, int16, int32, int64, bool, bfloat16, half, float, double, complex64, "
+    "complex128, "
+    "string}";
 constexpr char kBitcastable[] =
-    "{float, double, int64, int32, uint8, uint16, int16, int8, complex64, complex128, qint8, quint8, qint32, "
-    "half}";
+    "{bfloat16, half, float, double, int64, int32, uint8, uint16, uint32, uint64, int8, int16, complex64, "
+    "complex128, qint8, quint8, qint16, quint16, qint32}";
 
 constexpr OpTraits kMetadata{.metadata_only = true, .cheap = true};
 // The output is a view of the input where the layout allows it.
@@ -32,16 +36,25 @@ std::vector<OpBuilder> Sources() {
           .Attr("dtype: type")
           .Shape(ConstShape)
           .Traits({.cheap = true, .generator = true}),
+      OpBuilder("ImmutableConst")
+          .Output("tensor: dtype")
+          .Attr("dtype: type")
+          .Attr("shape: shape")
+          .Attr("memory_region_name: string")
+          .Shape(shape_fns::Explicit)
+          .Traits({.cheap = true, .generator = true, .never_fold = true}),
       OpBuilder("Fill")
-          .Input("dims: int32")
+          .Input("dims: index_type")
           .Input("value: T")
           .Output("output: T")
           .Attr(kAnyType)
+          .Attr("index_type: {int32, int64} = DT_INT32")
           .Shape(FillShape),
       OpBuilder("OnesLike")
           .Input("x: T")
           .Output("y: T")
-          .Attr("T: {float, double, int32, int64, complex64, complex128}")
+          .Attr("T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, int64, complex64, "
+                "complex128, bool}")
           .Shape(shape_fns::Unchanged),
       OpBuilder("ZerosLike").Input("x: T").Output("y: T").Attr(kAnyType).Shape(shape_fns::Unchanged),
       OpBuilder("Placeholder")
@@ -74,7 +87,12 @@ std::vector<OpBuilder> Sources() {
           .Attr(kAnyType)
           .Attr("TI: {uint8, int32, int64} = DT_INT64")
           .Shape(OneHotShape),
-      OpBuilder("Where").Input("input: bool").Output("index: int64").Shape(WhereShape),
+      OpBuilder("Where")
+          .Input("input: T")
+          .Output("index: int64")
+          .Attr("T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
+                "bfloat16, uint16, complex128, half, uint32, uint64, bool} = DT_BOOL")
+          .Shape(WhereShape),
   };
 }
 
@@ -98,10 +116,18 @@ std::vector<OpBuilder> Identities() {
           .Traits(kForwarding),
       Forwarding("StopGradient"),
       Forwarding("PreventGradient").Attr("message: string = ''"),
+      Forwarding("Snapshot"),
+      OpBuilder("EnsureShape")
+          .Input("input: T")
+          .Output("output: T")
+          .Attr("shape: shape")
+          .Attr(kAnyType)
+          .Shape(EnsureShapeShape)
+          .Traits({.cheap = true, .aliasing = true}),
       OpBuilder("CheckNumerics")
           .Input("tensor: T")
           .Output("output: T")
-          .Attr(kFloating)
+          .Attr("T: {bfloat16, half, float, double}")
           .Attr("message: string")
           .Shape(shape_fns::Unchanged)
           .Traits({.aliasing = true, .only_checks = true}),
@@ -294,7 +320,7 @@ std::vector<OpBuilder> Moving() {
           .Input("axis: Tidx")
           .Output("output: T")
           .Attr(kIndex)
-          .Attr(kReversible)
+          .Attr(kReversibleV2)
           .Shape(ReverseV2Shape),
       OpBuilder("Tile")
           .Input("input: T")

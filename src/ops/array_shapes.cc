@@ -26,6 +26,13 @@ Status PlaceholderWithDefaultShape(InferenceContext& c) {
   return c.Merge(c.input(0), c.output(0)).status();
 }
 
+Status EnsureShapeShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(shape_fns::Explicit(c));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle merged, c.Merge(c.input(0), c.output(0)));
+  c.set_output(0, merged);
+  return Status::Ok();
+}
+
 Status FillShape(InferenceContext& c) {
   MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
   MR_ASSIGN_OR_RETURN(const ShapeHandle shape, c.MakeShapeFromInput(0));

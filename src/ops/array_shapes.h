@@ -10,6 +10,7 @@ namespace millrace::ops {
 // Creation and reading of shapes.
 Status ConstShape(InferenceContext& c);
 Status PlaceholderWithDefaultShape(InferenceContext& c);
+Status EnsureShapeShape(InferenceContext& c);
 Status FillShape(InferenceContext& c);
 Status ShapeShape(InferenceContext& c);  // Shape, ShapeN
 Status IdentityShape(InferenceContext& c);

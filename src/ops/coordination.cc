@@ -70,10 +70,11 @@ std::vector<OpBuilder> BarrierOps() {
   };
 }
 
-OpBuilder Staging(const char* name, bool limits, const char* types) {
-  OpBuilder op(name);
-  if (limits) op.Attr("capacity: int >= 0 = 0").Attr("memory_limit: int >= 0 = 0");
-  return op.Attr(types)
+OpBuilder Staging(const char* name, const char* types) {
+  return OpBuilder(name)
+      .Attr("capacity: int >= 0 = 0")
+      .Attr("memory_limit: int >= 0 = 0")
+      .Attr(types)
       .Attr("container: string = ''")
       .Attr("shared_name: string = ''")
       .Stateful()
@@ -84,11 +85,11 @@ std::vector<OpBuilder> StagingOps() {
   constexpr char kSome[] = "dtypes: list(type) >= 1";
   constexpr char kAny[] = "dtypes: list(type)";
   return {
-      Staging("Stage", false, kSome).Input("values: dtypes").Shape(shape_fns::NoOutputs),
-      Staging("Unstage", false, kSome).Output("values: dtypes").Shape(shape_fns::Unknown),
-      Staging("StagePeek", true, kSome).Input("index: int32").Output("values: dtypes").Shape(PeekShape),
-      Staging("StageSize", true, kAny).Output("size: int32").Shape(shape_fns::Scalar),
-      Staging("StageClear", true, kAny).Shape(shape_fns::NoOutputs),
+      Staging("Stage", kSome).Input("values: dtypes").Shape(shape_fns::NoOutputs),
+      Staging("Unstage", kSome).Output("values: dtypes").Shape(shape_fns::Unknown),
+      Staging("StagePeek", kSome).Input("index: int32").Output("values: dtypes").Shape(PeekShape),
+      Staging("StageSize", kAny).Output("size: int32").Shape(shape_fns::Scalar),
+      Staging("StageClear", kAny).Shape(shape_fns::NoOutputs),
   };
 }
 
@@ -157,13 +158,12 @@ std::vector<OpBuilder> MutexOps() {
 }
 
 OpBuilder AccumulatorNode(const std::string& name, bool resource) {
-  OpBuilder op = HandleNode(name, "handle", resource)
-                     .Attr(resource ? kResourceNumber : "dtype: numbertype")
-                     .Attr("shape: shape")
-                     .Attr("container: string = ''")
-                     .Attr("shared_name: string = ''");
-  if (resource) op.Attr("reduction_type: {'MEAN', 'SUM'} = 'MEAN'");
-  return op;
+  return HandleNode(name, "handle", resource)
+      .Attr(resource ? kResourceNumber : "dtype: numbertype")
+      .Attr("shape: shape")
+      .Attr("container: string = ''")
+      .Attr("shared_name: string = ''")
+      .Attr("reduction_type: {'MEAN', 'SUM'} = 'MEAN'");
 }
 
 std::vector<OpBuilder> AccumulatorOps() {

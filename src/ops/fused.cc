@@ -26,11 +26,12 @@ Status FusedConv2DShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> margins, c.Attr<std::vector<int64_t>>("margins"));
   if (margins.empty()) return shape_fns::Conv2D(c);
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> strides, c.Attr<std::vector<int64_t>>("strides"));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> dilations, c.Attr<std::vector<int64_t>>("dilations"));
   MR_ASSIGN_OR_RETURN(const std::string format, c.Attr<std::string>("data_format"));
   MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRank(c.input(0), 4));
   MR_ASSIGN_OR_RETURN(const ShapeHandle filter, c.WithRank(c.input(1), 4));
-  if (margins.size() != 4 || strides.size() != 4)
-    return errors::InvalidArgument("Margins and strides must be four values each");
+  if (margins.size() != 4 || strides.size() != 4 || dilations.size() != 4)
+    return errors::InvalidArgument("Margins, strides and dilations must be four values each");
   const int row = format == "NCHW" ? 2 : 1;
   std::vector<DimHandle> dims(4);
   dims[0] = c.Dim(input, 0);
@@ -40,8 +41,8 @@ Status FusedConv2DShape(InferenceContext& c) {
     dims[row + i] = c.UnknownDim();
     if (size < 0 || window < 0) continue;
     MR_ASSIGN_OR_RETURN(const WindowedOutput out,
-                        GetWindowedOutput(size + margins[2 * i] + margins[2 * i + 1], window, 1,
-                                          strides[row + i], Padding::kValid));
+                        GetWindowedOutput(size + margins[2 * i] + margins[2 * i + 1], window,
+                                          dilations[row + i], strides[row + i], Padding::kValid));
     dims[row + i] = c.MakeDim(out.size);
   }
   c.set_output(0, c.MakeShape(dims));
@@ -114,7 +115,8 @@ std::vector<OpBuilder> FusedOps() {
                        .Output("output: T")
                        .Attr("T: {float}")
                        .Attr("strides: list(int)")
-                       .Attr("padding: {'SAME', 'VALID'}")
+                       .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
+                       .Attr("explicit_paddings: list(int) = []")
                        .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
                        .Attr("dilations: list(int) = [1, 1, 1, 1]")
                        .Attr("use_cudnn_on_gpu: bool = true")

@@ -57,6 +57,7 @@ OpBuilder ReaderNode(const std::string& name, bool resource) {
         .Attr("hop_bytes: int = 0");
   }
   op.Attr("container: string = ''").Attr("shared_name: string = ''");
+  if (name == "FixedLengthRecordReaderV2") op.Attr("encoding: string = ''");
   if (name.starts_with("TFRecord")) op.Attr("compression_type: string = ''");
   return op;
 }

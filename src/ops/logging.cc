@@ -20,7 +20,7 @@ Status RegisterLoggingOps(OpRegistry& registry) {
                                .Output("output: T")
                                .Stateful()
                                .Attr(ops::kAnyType)
-                               .Attr("U: list(type) >= 1")
+                               .Attr("U: list(type) >= 0")
                                .Attr("message: string = ''")
                                .Attr("first_n: int = -1")
                                .Attr("summarize: int = 3")

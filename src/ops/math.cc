@@ -8,19 +8,21 @@
 namespace millrace::ops {
 namespace {
 
-constexpr char kComplexFloating[] = "T: {half, float, double, complex64, complex128}";
-constexpr char kComplexFloating16[] = "T: {bfloat16, half, float, double, complex64, complex128}";
-constexpr char kMath[] = "T: {half, float, double, int32, int64, complex64, complex128}";
-constexpr char kOrdered[] = "T: {half, float, double, int32, int64}";
+constexpr char kFloatingFirst16[] = "T: {bfloat16, half, float, double}";
+constexpr char kComplexFloating[] = "T: {bfloat16, half, float, double, complex64, complex128}";
+constexpr char kInexact[] = "T: {half, float, double, complex64, complex128}";
+constexpr char kMath[] = "T: {bfloat16, half, float, double, int32, int64, complex64, complex128}";
+constexpr char kOrdered[] = "T: {bfloat16, half, float, double, int32, int64}";
 constexpr char kArithmetic[] =
-    "T: {half, float, double, uint8, int8, uint16, int16, int32, int64, complex64, complex128}";
+    "T: {bfloat16, half, float, double, uint8, int8, uint16, int16, int32, int64, complex64, complex128}";
 constexpr char kComparable[] =
-    "T: {half, float, double, uint8, int8, int16, int32, int64, complex64, quint8, qint8, qint32, string, "
+    "T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, quint8, qint8, qint32, "
+    "string, "
     "bool, "
     "complex128}";
-constexpr char kContractable[] = "T: {half, float, double, int32, complex64, complex128}";
+constexpr char kContractable[] = "T: {bfloat16, half, float, double, int32, int64, complex64, complex128}";
 constexpr char kComplex[] = "T: {complex64, complex128} = DT_COMPLEX64";
-constexpr char kModular[] = "T: {int32, int64, float, double}";
+constexpr char kModular[] = "T: {int32, int64, bfloat16, half, float, double}";
 
 constexpr OpTraits kInvolution{.elementwise = true, .involution = true};
 constexpr OpTraits kIdempotent{.elementwise = true, .idempotent = true};
@@ -46,32 +48,32 @@ struct ElementwiseRow {
 constexpr ElementwiseRow kUnary[] = {
     {"Abs", kOrdered, kIdempotent},
     {"Acos", kMath},
-    {"Acosh", kComplexFloating16},
+    {"Acosh", kComplexFloating},
     {"Asin", kMath},
-    {"Asinh", kComplexFloating16},
+    {"Asinh", kComplexFloating},
     {"Atan", kMath},
-    {"Atanh", kComplexFloating16},
-    {"Ceil", kFloating, kIdempotent},
+    {"Atanh", kComplexFloating},
+    {"Ceil", kFloatingFirst16, kIdempotent},
     {"Cos", kComplexFloating},
-    {"Cosh", kComplexFloating16},
-    {"Digamma", kFloating},
-    {"Erf", kFloating},
-    {"Erfc", kFloating},
+    {"Cosh", kComplexFloating},
+    {"Digamma", kFloatingFirst16},
+    {"Erf", kFloatingFirst16},
+    {"Erfc", kFloatingFirst16},
     {"Exp", kComplexFloating},
     {"Expm1", kComplexFloating},
-    {"Floor", kFloating, kIdempotent},
-    {"Lgamma", kFloating},
+    {"Floor", kFloatingFirst16, kIdempotent},
+    {"Lgamma", kFloatingFirst16},
     {"Log", kComplexFloating},
     {"Log1p", kComplexFloating},
     {"Neg", kMath, kInvolution},
     {"Reciprocal", kMath},
-    {"Rint", "T: {float, double}", kIdempotent},
+    {"Rint", kFloatingFirst16, kIdempotent},
     {"Round", kMath},
     {"Rsqrt", kComplexFloating},
     {"Sigmoid", kComplexFloating},
     {"Sign", kMath, kIdempotent},
     {"Sin", kComplexFloating},
-    {"Sinh", kComplexFloating16},
+    {"Sinh", kComplexFloating},
     {"Sqrt", kComplexFloating},
     {"Square", kMath},
     {"Tan", kMath},
@@ -80,7 +82,7 @@ constexpr ElementwiseRow kUnary[] = {
 
 // y = f(x), a bool.
 constexpr ElementwiseRow kUnaryTests[] = {
-    {"IsFinite", kFloating}, {"IsInf", kFloating}, {"IsNan", kFloating}};
+    {"IsFinite", kFloatingFirst16}, {"IsInf", kFloatingFirst16}, {"IsNan", kFloatingFirst16}};
 
 // z = the gradient for x of the function whose value is (or, for the reciprocal, too) x, given the gradient
 // y.
@@ -91,17 +93,21 @@ constexpr ElementwiseRow kUnaryGradients[] = {
 
 // z = f(x, y) with broadcasting, of the same type.
 constexpr ElementwiseRow kBinary[] = {
-    {"Add", "T: {half, float, double, uint8, int8, int16, int32, int64, complex64, complex128, string}",
+    {"Add",
+     "T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128, string}",
      kSum},
     {"Div", kArithmetic, kQuotient},
+    {"DivNoNan", kInexact},
     {"FloorDiv", kArithmetic},
     {"FloorMod", kModular},
-    {"Mod", kModular},
-    {"Pow", kMath},
+    {"Mod", "T: {int32, int64, half, half, bfloat16, float, double}"},
+    {"Pow", "T: {bfloat16, float, half, double, int32, int64, complex64, complex128}"},
     {"RealDiv", kArithmetic, kQuotient},
-    {"Sub", kMath, kDifference},
+    {"Sub", kArithmetic, kDifference},
     {"TruncateDiv", kArithmetic},
     {"TruncateMod", kModular},
+    {"Xdivy", kInexact},
+    {"Xlogy", kInexact},
 };
 constexpr ElementwiseRow kCommutativeBinary[] = {{"Maximum", kOrdered, kExtremum},
                                                  {"Minimum", kOrdered, kExtremum},
@@ -216,8 +222,8 @@ std::vector<OpBuilder> ComplexNumbers() {
 // Element-wise ops with something of their own.
 std::vector<OpBuilder> OtherElementwise() {
   return {
-      Unary({"Inv", kMath}).Deprecated(17, "Use Reciprocal"),
-      UnaryGradient({"InvGrad", kComplexFloating}).Deprecated(17, "Use ReciprocalGrad"),
+      Unary({"Inv", kMath}),
+      UnaryGradient({"InvGrad", kComplexFloating}),
       Binary({"AddV2",
               "T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128}",
               kSum})
@@ -227,7 +233,7 @@ std::vector<OpBuilder> OtherElementwise() {
           .Input("y: T")
           .Input("x: T")
           .Output("z: T")
-          .Attr("T: {float, double}")
+          .Attr(kFloatingFirst16)
           .Shape(shape_fns::BroadcastBinary)
           .Traits(kElementwise),
       OpBuilder("ApproximateEqual")
@@ -251,6 +257,7 @@ std::vector<OpBuilder> OtherElementwise() {
           .Output("y: DstT")
           .Attr("SrcT: type")
           .Attr("DstT: type")
+          .Attr("Truncate: bool = false")
           .Shape(shape_fns::Unchanged)
           .Traits(kElementwise),
       OpBuilder("AddN")
@@ -290,6 +297,14 @@ std::vector<OpBuilder> Contractions() {
           .Attr("adj_x: bool = false")
           .Attr("adj_y: bool = false")
           .Shape(BatchMatMulShape),
+      OpBuilder("BatchMatMulV2")
+          .Input("x: T")
+          .Input("y: T")
+          .Output("output: T")
+          .Attr(kContractable)
+          .Attr("adj_x: bool = false")
+          .Attr("adj_y: bool = false")
+          .Shape(BatchMatMulV2Shape),
   };
 }
 
@@ -320,9 +335,10 @@ OpBuilder ArgReduction(const char* name) {
   return OpBuilder(name)
       .Input("input: T")
       .Input("dimension: Tidx")
-      .Output("output: int64")
+      .Output("output: output_type")
       .Attr(kNumber)
       .Attr(kIndex)
+      .Attr("output_type: {int32, int64} = DT_INT64")
       .Shape(ArgReductionShape);
 }
 
@@ -362,17 +378,18 @@ std::vector<OpBuilder> Reductions() {
       Cumulative("Cumprod"),
       Cumulative("Cumsum"),
       Segment("SegmentMax", kRealNumber),
-      Segment("SegmentMean", kRealNumber),
+      Segment("SegmentMean", kNumber),
       Segment("SegmentMin", kRealNumber),
       Segment("SegmentProd", kNumber),
       Segment("SegmentSum", kNumber),
       OpBuilder("UnsortedSegmentSum")
           .Input("data: T")
           .Input("segment_ids: Tindices")
-          .Input("num_segments: int32")
+          .Input("num_segments: Tnumsegments")
           .Output("output: T")
           .Attr(kNumber)
           .Attr(kIndices)
+          .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(UnsortedSegmentShape),
   };
 }
@@ -384,7 +401,7 @@ std::vector<OpBuilder> Sequences() {
           .Input("stop: T")
           .Input("num: Tidx")
           .Output("output: T")
-          .Attr("T: {float, double}")
+          .Attr("T: {bfloat16, float, double}")
           .Attr(kIndex)
           .Shape(LinSpaceShape),
       OpBuilder("Range")
@@ -392,7 +409,7 @@ std::vector<OpBuilder> Sequences() {
           .Input("limit: Tidx")
           .Input("delta: Tidx")
           .Output("output: Tidx")
-          .Attr("Tidx: {float, double, int32, int64} = DT_INT32")
+          .Attr("Tidx: {bfloat16, float, double, int32, int64} = DT_INT32")
           .Shape(RangeShape),
   };
 }

@@ -48,19 +48,33 @@ Status SelectShape(InferenceContext& c) {
   return Status::Ok();
 }
 
-Status BatchMatMulShape(InferenceContext& c) {
+namespace {
+
+// The matrices of two batches; `join` makes one shape of the shapes of the batches.
+template <typename Join>
+Status ProductsShape(InferenceContext& c, const Join& join) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle x, c.WithRankAtLeast(c.input(0), 2));
   MR_ASSIGN_OR_RETURN(const ShapeHandle y, c.WithRankAtLeast(c.input(1), 2));
   MR_ASSIGN_OR_RETURN(const bool adj_x, c.Attr<bool>("adj_x"));
   MR_ASSIGN_OR_RETURN(const bool adj_y, c.Attr<bool>("adj_y"));
   MR_ASSIGN_OR_RETURN(const ShapeHandle batch_x, c.Subshape(x, 0, -2));
   MR_ASSIGN_OR_RETURN(const ShapeHandle batch_y, c.Subshape(y, 0, -2));
-  MR_ASSIGN_OR_RETURN(const ShapeHandle batch, c.Merge(batch_x, batch_y));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle batch, join(batch_x, batch_y));
   MR_RETURN_IF_ERROR(c.Merge(c.Dim(x, adj_x ? -2 : -1), c.Dim(y, adj_y ? -1 : -2)).status());
   const ShapeHandle matrix = c.Matrix(c.Dim(x, adj_x ? -1 : -2), c.Dim(y, adj_y ? -2 : -1));
   MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.Concatenate(batch, matrix));
   c.set_output(0, out);
   return Status::Ok();
+}
+
+}  // namespace
+
+Status BatchMatMulShape(InferenceContext& c) {
+  return ProductsShape(c, [&](const ShapeHandle& x, const ShapeHandle& y) { return c.Merge(x, y); });
+}
+
+Status BatchMatMulV2Shape(InferenceContext& c) {
+  return ProductsShape(c, [&](const ShapeHandle& x, const ShapeHandle& y) { return Broadcast(c, x, y); });
 }
 
 Status ArgReductionShape(InferenceContext& c) {

@@ -10,6 +10,7 @@ namespace millrace::ops {
 Status AddNShape(InferenceContext& c);
 Status SelectShape(InferenceContext& c);
 Status BatchMatMulShape(InferenceContext& c);
+Status BatchMatMulV2Shape(InferenceContext& c);
 Status ArgReductionShape(InferenceContext& c);
 Status CumulativeShape(InferenceContext& c);
 Status SegmentShape(InferenceContext& c);

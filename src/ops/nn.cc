@@ -20,7 +20,7 @@ struct ActivationRow {
 };
 
 constexpr ActivationRow kActivations[] = {
-    {"Elu", "EluGrad", kFloating, "outputs: T"},
+    {"Elu", "EluGrad", kFloatingAndBfloat, "outputs: T"},
     {"Relu", "ReluGrad", kRealNumber, "features: T"},
     {"Relu6", "Relu6Grad", kRealNumber, "features: T"},
     {"Selu", "SeluGrad", kFloatingAndBfloat, "outputs: T"},
@@ -46,6 +46,28 @@ std::vector<OpBuilder> Activations() {
                       .Traits(kElementwise));
   }
   return ops;
+}
+
+// With a slope of their own where features are negative.
+std::vector<OpBuilder> LeakyActivations() {
+  constexpr char kTypes[] = "T: {half, bfloat16, float, double} = DT_FLOAT";
+  return {
+      OpBuilder("LeakyRelu")
+          .Input("features: T")
+          .Output("activations: T")
+          .Attr("alpha: float = 0.2")
+          .Attr(kTypes)
+          .Shape(shape_fns::Unchanged)
+          .Traits(kElementwise),
+      OpBuilder("LeakyReluGrad")
+          .Input("gradients: T")
+          .Input("features: T")
+          .Output("backprops: T")
+          .Attr("alpha: float = 0.2")
+          .Attr(kTypes)
+          .Shape(shape_fns::MergeBothInputs)
+          .Traits(kElementwise),
+  };
 }
 
 std::vector<OpBuilder> Biases() {
@@ -108,24 +130,82 @@ std::vector<OpBuilder> Normalizations() {
   };
 }
 
+// Statistics and scales of type U beside images of type T.
+OpBuilder MixedNorm(const std::string& version) {
+  OpBuilder op("FusedBatchNorm" + version);
+  op.Input("x: T").Input("scale: U").Input("offset: U").Input("mean: U").Input("variance: U");
+  op.Output("y: T").Output("batch_mean: U").Output("batch_variance: U");
+  op.Output("reserve_space_1: U").Output("reserve_space_2: U");
+  if (version == "V3") op.Output("reserve_space_3: U");
+  return op.Shape(FusedBatchNormShape);
+}
+
+OpBuilder MixedNormGrad(const std::string& version) {
+  const bool v3 = version == "V3";
+  OpBuilder op("FusedBatchNormGrad" + version);
+  op.Input("y_backprop: T").Input("x: T").Input("scale: float");
+  op.Input("reserve_space_1: U").Input("reserve_space_2: U");
+  if (v3) op.Input("reserve_space_3: U");
+  op.Output("x_backprop: T").Output("scale_backprop: U").Output("offset_backprop: U");
+  op.Output(v3 ? "reserve_space_4: U" : "reserve_space_3: U");
+  op.Output(v3 ? "reserve_space_5: U" : "reserve_space_4: U");
+  return op.Shape(FusedBatchNormGradShape);
+}
+
+std::vector<OpBuilder> LaterNormalizations() {
+  std::vector<OpBuilder> ops;
+  for (const std::string version : {"V2", "V3"}) {
+    for (const bool gradient : {false, true}) {
+      ops.push_back((gradient ? MixedNormGrad(version) : MixedNorm(version))
+                        .Attr("T: {half, bfloat16, float}")
+                        .Attr("U: {float}")
+                        .Attr("epsilon: float = 0.0001")
+                        .Attr(version == "V2" ? kDataFormat
+                                              : "data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'")
+                        .Attr("is_training: bool = true"));
+    }
+  }
+  ops.push_back(OpBuilder("BatchNormWithGlobalNormalization")
+                    .Input("t: T")
+                    .Input("m: T")
+                    .Input("v: T")
+                    .Input("beta: T")
+                    .Input("gamma: T")
+                    .Output("result: T")
+                    .Attr(kNumber)
+                    .Attr("variance_epsilon: float")
+                    .Attr("scale_after_normalization: bool")
+                    .Deprecated(9, "Use tf.nn.batch_normalization()")
+                    .Shape(GlobalNormalizationShape));
+  return ops;
+}
+
 std::vector<OpBuilder> Losses() {
   return {
-      OpBuilder("L2Loss").Input("t: T").Output("output: T").Attr(kFloating).Shape(shape_fns::Scalar),
-      OpBuilder("LogSoftmax").Input("logits: T").Output("logsoftmax: T").Attr(kFloating).Shape(SoftmaxShape),
-      OpBuilder("Softmax").Input("logits: T").Output("softmax: T").Attr(kFloating).Shape(SoftmaxShape),
+      OpBuilder("L2Loss").Input("t: T").Output("output: T").Attr(kFloatingAndBfloat).Shape(shape_fns::Scalar),
+      OpBuilder("LogSoftmax")
+          .Input("logits: T")
+          .Output("logsoftmax: T")
+          .Attr(kFloatingAndBfloat)
+          .Shape(SoftmaxShape),
+      OpBuilder("Softmax")
+          .Input("logits: T")
+          .Output("softmax: T")
+          .Attr(kFloatingAndBfloat)
+          .Shape(SoftmaxShape),
       OpBuilder("SoftmaxCrossEntropyWithLogits")
           .Input("features: T")
           .Input("labels: T")
           .Output("loss: T")
           .Output("backprop: T")
-          .Attr(kFloating)
+          .Attr(kFloatingAndBfloat)
           .Shape(SoftmaxCrossEntropyShape),
       OpBuilder("SparseSoftmaxCrossEntropyWithLogits")
           .Input("features: T")
           .Input("labels: Tlabels")
           .Output("loss: T")
           .Output("backprop: T")
-          .Attr(kFloating)
+          .Attr(kFloatingAndBfloat)
           .Attr("Tlabels: {int32, int64} = DT_INT64")
           .Shape(SparseSoftmaxCrossEntropyShape),
   };
@@ -136,11 +216,13 @@ OpBuilder Convolution(const char* name, const char* first, const char* second) {
       .Input(first)
       .Input(second)
       .Output("output: T")
-      .Attr("T: {half, float}")
+      .Attr(kFloatingAndBfloat)
       .Attr("strides: list(int)")
       .Attr("use_cudnn_on_gpu: bool = true")
-      .Attr(kPadding)
-      .Attr(kDataFormat);
+      .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
+      .Attr("explicit_paddings: list(int) = []")
+      .Attr(kDataFormat)
+      .Attr("dilations: list(int) = [1, 1, 1, 1]");
 }
 
 std::vector<OpBuilder> Convolutions() {
@@ -163,11 +245,11 @@ std::vector<OpBuilder> Pools() {
   constexpr char kRealWithDefault[] = "T: realnumbertype = DT_FLOAT";
   return {
       WithPoolAttrs(OpBuilder("AvgPool").Input("value: T").Output("output: T"))
-          .Attr(kFloating)
+          .Attr(kFloatingAndBfloat)
           .Shape(shape_fns::Pool),
       WithPoolAttrs(
           OpBuilder("AvgPoolGrad").Input("orig_input_shape: int32").Input("grad: T").Output("output: T"))
-          .Attr(kFloating)
+          .Attr(kFloatingAndBfloat)
           .Shape(AvgPoolGradShape),
       WithPoolAttrs(OpBuilder("MaxPool").Input("input: T").Output("output: T").Attr(kRealWithDefault))
           .Shape(shape_fns::Pool),
@@ -223,8 +305,9 @@ std::vector<OpBuilder> Rankings() {
 namespace millrace {
 
 Status RegisterNnOps(OpRegistry& registry) {
-  for (const auto part : {ops::Activations, ops::Biases, ops::Normalizations, ops::Losses, ops::Convolutions,
-                          ops::Pools, ops::Rankings}) {
+  for (const auto part :
+       {ops::Activations, ops::LeakyActivations, ops::Biases, ops::Normalizations, ops::LaterNormalizations,
+        ops::Losses, ops::Convolutions, ops::Pools, ops::Rankings}) {
     MR_RETURN_IF_ERROR(ops::RegisterEach(registry, part()));
   }
   return Status::Ok();

@@ -75,6 +75,7 @@ Status FusedBatchNormShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle y, c.ReplaceDim(x, axis, channels));
   c.set_output(0, y);
   for (int i = 1; i < 5; ++i) c.set_output(i, c.Vector(channels));
+  if (c.num_outputs() > 5) c.set_output(5, c.UnknownShape());
   return Status::Ok();
 }
 
@@ -93,6 +94,18 @@ Status FusedBatchNormGradShape(InferenceContext& c) {
   c.set_output(2, c.Vector(channels));
   c.set_output(3, c.Vector(c.MakeDim(0)));
   c.set_output(4, c.Vector(c.MakeDim(0)));
+  return Status::Ok();
+}
+
+Status GlobalNormalizationShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const ShapeHandle t, c.WithRank(c.input(0), 4));
+  DimHandle channels = c.Dim(t, 3);
+  for (int i = 1; i < 5; ++i) {
+    MR_ASSIGN_OR_RETURN(const ShapeHandle vector, c.WithRank(c.input(i), 1));
+    MR_ASSIGN_OR_RETURN(channels, c.Merge(channels, c.Dim(vector, 0)));
+  }
+  MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.ReplaceDim(t, 3, channels));
+  c.set_output(0, out);
   return Status::Ok();
 }
 

@@ -12,6 +12,7 @@ Status SoftmaxCrossEntropyShape(InferenceContext& c);
 Status SparseSoftmaxCrossEntropyShape(InferenceContext& c);
 Status FusedBatchNormShape(InferenceContext& c);
 Status FusedBatchNormGradShape(InferenceContext& c);
+Status GlobalNormalizationShape(InferenceContext& c);  // BatchNormWithGlobalNormalization
 Status Conv2DBackpropInputShape(InferenceContext& c);
 Status Conv2DBackpropFilterShape(InferenceContext& c);
 Status AvgPoolGradShape(InferenceContext& c);

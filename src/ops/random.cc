@@ -26,7 +26,7 @@ OpBuilder Random(const char* name) {
       .Stateful()
       .Attr("seed: int = 0")
       .Attr("seed2: int = 0")
-      .Attr("dtype: {half, float, double}")
+      .Attr("dtype: {half, bfloat16, float, double}")
       .Attr("T: {int32, int64}")
       .Shape(RandomShape)
       .Traits(kGenerator);

@@ -93,6 +93,8 @@ std::vector<GradientCase> ArrayCases() {
   const Tensor x = Values({2, 3});
   std::vector<GradientCase> cases = {
       WithConstants("Identity", "", x, {}),
+      WithConstants("Snapshot", "", x, {}),
+      WithConstants("EnsureShape", "", x, {}, {{"shape", PartialShape({2, -1})}}),
       WithConstants("PlaceholderWithDefault", "", x, {}, {{"shape", PartialShape({2, 3})}}),
       WithConstants("Reshape", "", x, {Ints({3, -1})}),
       WithConstants("Reshape", "to a scalar", Values({1, 1}), {Ints({})}),

@@ -117,10 +117,23 @@ std::vector<GradientCase> BinaryMathCases() {
     bool both_signs = false;
   };
   constexpr Row kRows[] = {
-      {"Add", -2, 2},       {"AddV2", -2, 2},        {"Atan2", 0.5, 2, true},   {"Div", 0.5, 2, true},
-      {"FloorMod", 0.5, 2}, {"Maximum", -2, 2},      {"Minimum", -2, 2},        {"Mod", 0.5, 2},
-      {"Mul", -2, 2},       {"Pow", 0.5, 2},         {"RealDiv", 0.5, 2, true}, {"SquaredDifference", -2, 2},
-      {"Sub", -2, 2},       {"TruncateMod", 0.5, 2},
+      {"Add", -2, 2},
+      {"AddV2", -2, 2},
+      {"Atan2", 0.5, 2, true},
+      {"Div", 0.5, 2, true},
+      {"DivNoNan", 0.5, 2, true},
+      {"Xdivy", 0.5, 2, true},
+      {"Xlogy", 0.5, 2},
+      {"FloorMod", 0.5, 2},
+      {"Maximum", -2, 2},
+      {"Minimum", -2, 2},
+      {"Mod", 0.5, 2},
+      {"Mul", -2, 2},
+      {"Pow", 0.5, 2},
+      {"RealDiv", 0.5, 2, true},
+      {"SquaredDifference", -2, 2},
+      {"Sub", -2, 2},
+      {"TruncateMod", 0.5, 2},
   };
   const std::pair<TensorShape, TensorShape> kShapes[] = {
       {{2, 3}, {2, 3}},        {{2, 3}, {3}},
@@ -207,6 +220,13 @@ std::vector<GradientCase> MatMulCases() {
       cases.push_back(
           OneOp("BatchMatMul", {ComplexValues(batch(a)), ComplexValues(batch(b), -1.5, 1.5, 2)}, adjoint));
       cases.back().label = label + " complex";
+      cases.push_back(OneOp("BatchMatMulV2", {Values(batch(a)), Values(batch(b), -1, 1, 2)}, adjoint));
+      cases.back().label = label;
+      cases.push_back(OneOp("BatchMatMulV2", {Values(a), Values(batch(b), -1, 1, 2)}, adjoint));
+      cases.back().label = label + " first repeated";
+      cases.push_back(
+          OneOp("BatchMatMulV2", {ComplexValues(batch(a)), ComplexValues(b, -1.5, 1.5, 2)}, adjoint));
+      cases.back().label = label + " second repeated";
     }
   }
   cases.push_back(OneOp("MatMul", {Values({0, 3}), Values({3, 2})}));

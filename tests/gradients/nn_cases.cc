@@ -54,6 +54,18 @@ std::vector<GradientCase> NnCases() {
     cases.push_back(OneOp(StrCat(op, "Grad"), {Values({2, 3}), BothSigns({2, 3}, 0.1, 0.9)}));
     cases.back().label = "of both signs";
   }
+  for (const char* op : {"LeakyRelu", "LeakyReluGrad"}) {
+    std::vector<Tensor> xs = {AroundBends()};
+    if (std::string(op) == "LeakyReluGrad") xs = {Values({2, 3}), BothSigns({2, 3}, 0.1, 0.9)};
+    cases.push_back(OneOp(op, xs, {{"alpha", 0.3f}}));
+  }
+  for (const bool scaled : {false, true}) {
+    cases.push_back(OneOp("BatchNormWithGlobalNormalization",
+                          {Values({2, 2, 1, 3}), Values({3}, -1, 1, 2), Values({3}, 0.5, 2, 3),
+                           Values({3}, -1, 1, 4), Values({3}, 1, 2, 5)},
+                          {{"variance_epsilon", 0.01f}, {"scale_after_normalization", scaled}}));
+    cases.back().label = scaled ? "scaled" : "not scaled";
+  }
   cases.push_back(OneOp("Softmax", {Values({2, 3})}));
   cases.push_back(OneOp("LogSoftmax", {Values({2, 3})}));
   cases.push_back(OneOp("L2Loss", {Values({2, 3})}));
@@ -136,21 +148,55 @@ void AddConvolutions(const std::string& format, const std::string& padding, int6
                          }}));
 }
 
+// What came after 1.2: dilations and paddings by number, and channel by channel. These ops have double
+// precision.
+void AddLaterConvolutions(std::vector<GradientCase>* cases) {
+  const auto sizes = [](GraphBuilder& b, const TensorShape& shape) {
+    return Vector(b, kInt32, {shape.dims().begin(), shape.dims().end()});
+  };
+  const auto add = [&](const std::string& op, const std::string& label, const AttrMap& attrs,
+                       const TensorShape& image, const TensorShape& filter, const TensorShape& result) {
+    cases->push_back(OneOp(op, {Values(image), Values(filter, -1, 1, 2)}, attrs));
+    cases->back().label = label;
+    cases->push_back({.op = op + "BackpropInput",
+                      .label = label,
+                      .xs = {Values(filter), Values(result, -1, 1, 2)},
+                      .ys = [=](GraphBuilder& b, auto& x) {
+                        return Exprs{Op(op + "BackpropInput", {sizes(b, image), x[0], x[1]}, attrs)};
+                      }});
+    cases->push_back({.op = op + "BackpropFilter",
+                      .label = label,
+                      .xs = {Values(image), Values(result, -1, 1, 2)},
+                      .ys = [=](GraphBuilder& b, auto& x) {
+                        return Exprs{Op(op + "BackpropFilter", {x[0], sizes(b, filter), x[1]}, attrs)};
+                      }});
+  };
+  const std::vector<int64_t> ones = {1, 1, 1, 1};
+  add("Conv2D", "dilated",
+      {{"strides", ones}, {"padding", "VALID"}, {"dilations", std::vector<int64_t>{1, 2, 1, 1}}},
+      {1, 5, 3, 2}, {2, 2, 2, 3}, {1, 3, 2, 3});
+  add("Conv2D", "explicit paddings",
+      {{"strides", ones},
+       {"padding", "EXPLICIT"},
+       {"explicit_paddings", std::vector<int64_t>{0, 0, 1, 0, 0, 2, 0, 0}}},
+      {1, 2, 2, 1}, {2, 2, 1, 2}, {1, 2, 3, 2});
+}
+
 // The parameters are inputs, too; estimates are not differentiated.
-void AddNorms(const std::string& format, bool training, std::vector<GradientCase>* cases) {
+void AddNorms(const std::string& op, const std::string& format, bool training,
+              std::vector<GradientCase>* cases) {
   const AttrMap attrs = {{"epsilon", 0.01f}, {"data_format", format}, {"is_training", training}};
-  GradientCase c{
-      .op = "FusedBatchNorm",
-      .label = StrCat(format, training ? " training" : " inference"),
-      .xs = {Floats(Image(format, 2, 4, 3, 2)), Floats({2}, 2), Floats({2}, 3)},
-      .ys = [=](GraphBuilder& b, auto& x) {
-        const auto constant = [&](float value) {
-          Tensor t(DataType::kFloat, TensorShape({training ? 0 : 2}));
-          for (float& v : t.flat<float>()) v = value;
-          return Expr(b, b.Constant(t));
-        };
-        return Exprs{Op("FusedBatchNorm", {x[0], x[1], x[2], constant(0.5f), constant(2.0f)}, attrs)};
-      }};
+  GradientCase c{.op = op,
+                 .label = StrCat(format, training ? " training" : " inference"),
+                 .xs = {Floats(Image(format, 2, 4, 3, 2)), Floats({2}, 2), Floats({2}, 3)},
+                 .ys = [=](GraphBuilder& b, auto& x) {
+                   const auto constant = [&](float value) {
+                     Tensor t(DataType::kFloat, TensorShape({training ? 0 : 2}));
+                     for (float& v : t.flat<float>()) v = value;
+                     return Expr(b, b.Constant(t));
+                   };
+                   return Exprs{Op(op, {x[0], x[1], x[2], constant(0.5f), constant(2.0f)}, attrs)};
+                 }};
   c.second = false;
   c.delta = 0.02;
   c.tolerance = 1e-3;
@@ -202,8 +248,13 @@ std::vector<GradientCase> ConvolutionCases() {
         AddPools(format, padding, stride, &cases);
       }
     }
-    for (const bool training : {false, true}) AddNorms(format, training, &cases);
+    for (const bool training : {false, true}) {
+      for (const char* op : {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"}) {
+        AddNorms(op, format, training, &cases);
+      }
+    }
   }
+  AddLaterConvolutions(&cases);
   return cases;
 }
 

@@ -130,7 +130,10 @@ INSTANTIATE_TEST_SUITE_P(
     Linear, FoldBatchNormsTest,
     ::testing::Values(LinearCase{"Conv", "Conv2D"}, LinearCase{"ConvNchw", "Conv2D", "NCHW"},
                       LinearCase{"ConvBias", "Conv2D", "NHWC", true},
-                      LinearCase{"ConvBiasNchw", "Conv2D", "NCHW", true}, LinearCase{"MatMul", "MatMul"},
+                      LinearCase{"ConvBiasNchw", "Conv2D", "NCHW", true},
+                      LinearCase{"Depthwise", "DepthwiseConv2dNative"},
+                      LinearCase{"DepthwiseBiasNchw", "DepthwiseConv2dNative", "NCHW", true},
+                      LinearCase{"MatMul", "MatMul"},
                       LinearCase{"MatMulTransposedBias", "MatMulTransposed", "NHWC", true}),
     [](const auto& test) { return test.param.name; });
 
@@ -143,6 +146,29 @@ TEST_P(FoldBatchNormsTest, FusedBatchNorm) {
            {"is_training", false},
            {"data_format", GetParam().data_format}});
   ExpectFolded("FusedBatchNorm");
+}
+
+TEST_P(FoldBatchNormsTest, FusedBatchNormV3) {
+  if (is_matmul()) GTEST_SKIP() << "takes images only";
+  Moments();
+  b_.Node("y", "FusedBatchNormV3", {input(), "gamma", "beta", "mean", "variance"},
+          {{"T", DataType::kFloat},
+           {"U", DataType::kFloat},
+           {"is_training", false},
+           {"data_format", GetParam().data_format}});
+  ExpectFolded("FusedBatchNormV3");
+}
+
+TEST_P(FoldBatchNormsTest, BatchNormWithGlobalNormalization) {
+  if (is_matmul() || GetParam().data_format == "NCHW") GTEST_SKIP() << "takes images with channels last only";
+  for (const bool scale : {false, true}) {
+    DefBuilder before = b_;
+    Moments();
+    b_.Node("y", "BatchNormWithGlobalNormalization", {input(), "mean", "variance", "beta", "gamma"},
+            {{"T", DataType::kFloat}, {"variance_epsilon", 0.01f}, {"scale_after_normalization", scale}});
+    ExpectFolded("BatchNormWithGlobalNormalization");
+    b_ = before;
+  }
 }
 
 TEST_P(FoldBatchNormsTest, BatchNormWithMoments) {

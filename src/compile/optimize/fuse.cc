@@ -147,9 +147,15 @@ class Fuser {
                           n.begin() + static_cast<std::ptrdiff_t>(row) + 4);
   }
 
-  static void Take(Node* node, Chain* chain) {
+  static void Take(Node* node, Chain* chain) { Take(node, node->op_name(), chain); }
+  // `op`: the name that the fused op knows it by.
+  static void Take(Node* node, const std::string& op, Chain* chain) {
     chain->nodes.push_back(node);
-    chain->ops.push_back(node->op_name());
+    chain->ops.push_back(op);
+  }
+  static bool IsBatchNorm(const Node& node) {
+    return node.op_name() == "FusedBatchNorm" || node.op_name() == "FusedBatchNormV2" ||
+           node.op_name() == "FusedBatchNormV3";
   }
 
   static bool TakeBias(const Edge& use, Chain* chain) {
@@ -163,7 +169,7 @@ class Fuser {
 
   static bool TakeBatchNorm(const Edge& use, Chain* chain) {
     Node* const node = use.dst;
-    if (node->op_name() != "FusedBatchNorm" || use.dst_input != 0 || chain->first()->op_name() != "Conv2D" ||
+    if (!IsBatchNorm(*node) || use.dst_input != 0 || chain->first()->op_name() != "Conv2D" ||
         !SameFormat(*chain->first(), *node) || node->attrs().Get<bool>("is_training").value_or(true)) {
       return false;
     }
@@ -171,7 +177,7 @@ class Fuser {
     const bool only_y = std::all_of(node->out_edges().begin(), node->out_edges().end(),
                                     [](const Edge* e) { return !e->dst->IsOp() || e->src_output == 0; });
     if (!only_y) return false;
-    Take(node, chain);
+    Take(node, "FusedBatchNorm", chain);
     for (int i = 1; i < 5; ++i) chain->args.push_back(SourceOf(*node->data_in_edges()[i]));
     chain->epsilon = node->attrs().Get<float>("epsilon").value_or(chain->epsilon);
     return true;
@@ -179,9 +185,9 @@ class Fuser {
 
   static bool TakeAdd(const Edge& use, Chain* chain) {
     Node* const node = use.dst;
-    if (node->op_name() != "Add") return false;
+    if (node->op_name() != "Add" && node->op_name() != "AddV2") return false;
     const Edge& other = *node->data_in_edges()[1 - use.dst_input];
-    Take(node, chain);
+    Take(node, "Add", chain);
     chain->args.push_back(SourceOf(other));
     return true;
   }

@@ -24,7 +24,8 @@ constexpr int64_t kMinChannels = 16;
 bool IsNchw(const Node& node) { return node.attrs().Get<std::string>("data_format").value_or("") == "NCHW"; }
 
 bool HasLayout(const std::string& op) {
-  return op == "Conv2D" || op == "FusedBatchNorm" || op == "BiasAdd" || op == "MaxPool" || op == "AvgPool";
+  return op == "Conv2D" || op == "FusedBatchNorm" || op == "FusedBatchNormV2" || op == "FusedBatchNormV3" ||
+         op == "BiasAdd" || op == "MaxPool" || op == "AvgPool";
 }
 
 bool IsReduction(const std::string& op) {
@@ -149,11 +150,17 @@ class LayoutConverter {
     if (!image) return;
     AttrMap attrs = node->attrs();
     attrs.Set("data_format", std::string("NHWC"));
-    for (const char* name : {"strides", "ksize"}) {
+    for (const char* name : {"strides", "ksize", "dilations"}) {
       const auto list = node->attrs().Get<std::vector<int64_t>>(name);
       if (!list.ok()) continue;
       if (list->size() != 4) return;
       attrs.Set(name, std::vector<int64_t>{(*list)[0], (*list)[2], (*list)[3], (*list)[1]});
+    }
+    if (const auto list = node->attrs().Get<std::vector<int64_t>>("explicit_paddings");
+        list.ok() && !list->empty()) {
+      if (list->size() != 8) return;
+      const std::vector<int64_t>& p = *list;
+      attrs.Set("explicit_paddings", std::vector<int64_t>{p[0], p[1], p[4], p[5], p[6], p[7], p[2], p[3]});
     }
     std::vector<TensorRef> inputs = Inputs(*node);
     inputs[0] = *image;

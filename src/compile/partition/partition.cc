@@ -222,7 +222,7 @@ StatusOr<Node*> Partitioner::AddCast(const Edge& edge, int device, Node* src, in
   attrs.Set("SrcT", BaseType(src->output_type(output)));
   attrs.Set("DstT", to);
   // Cuts the bits off instead of rounding, which is how TensorFlow shortens values on their way.
-  attrs.Set("_Truncate", true);
+  attrs.Set("Truncate", true);
   MR_ASSIGN_OR_RETURN(Node * cast, AddNode(*edge.src, device, "Cast", std::move(attrs)));
   cast->graph().AddEdge(src, output, cast, 0);
   return cast;

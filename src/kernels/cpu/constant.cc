@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Const, Fill, ZerosLike, OnesLike and the placeholders.
+#include "kernels/cpu/immutable_const.h"
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/move.h"
 #include "kernels/cpu/register.h"
@@ -100,6 +101,7 @@ void RegisterConstantKernels(KernelRegistry& registry) {
       KernelDef("OnesLike").Types("T", Concat(NumberTypes(), {DataType::kBool})));
   registry.Register<PlaceholderKernel>(KernelDef("Placeholder"));
   registry.Register<PlaceholderKernel>(KernelDef("PlaceholderV2"));
+  RegisterImmutableConstKernels(registry);
 }
 
 }  // namespace millrace

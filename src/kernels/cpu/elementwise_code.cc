@@ -82,6 +82,7 @@ constexpr Name<BinaryOp> kBinary[] = {
     {"AddV2", BinaryOp::kAdd},
     {"Atan2", BinaryOp::kAtan2},
     {"Div", BinaryOp::kDiv},
+    {"DivNoNan", BinaryOp::kDivNoNan},
     {"EluGrad", BinaryOp::kEluGrad},
     {"Equal", BinaryOp::kEqual},
     {"FloorDiv", BinaryOp::kFloorDiv},
@@ -114,6 +115,8 @@ constexpr Name<BinaryOp> kBinary[] = {
     {"TanhGrad", BinaryOp::kTanhGrad},
     {"TruncateDiv", BinaryOp::kDiv},
     {"TruncateMod", BinaryOp::kMod},
+    {"Xdivy", BinaryOp::kXdivy},
+    {"Xlogy", BinaryOp::kXlogy},
 };
 
 template <typename Op, size_t n>

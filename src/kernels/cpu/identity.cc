@@ -33,6 +33,23 @@ class IdentityNKernel final : public OpKernel {
   }
 };
 
+class EnsureShapeKernel final : public OpKernel {
+ public:
+  explicit EnsureShapeKernel(KernelConstruction& c) : OpKernel(c), shape_(c.Attr<PartialShape>("shape")) {}
+  Status Compute(KernelContext& context) override {
+    const TensorShape& shape = context.input(0).shape();
+    if (!shape_.IsCompatibleWith(PartialShape(shape))) {
+      return errors::InvalidArgument("Shape of tensor ", name(), " ", shape,
+                                     " is not compatible with expected shape ", shape_.ToString(), ".");
+    }
+    context.set_output(0, context.TakeInput(0));
+    return Status();
+  }
+
+ private:
+  const PartialShape shape_;
+};
+
 class NoOpKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -106,10 +123,11 @@ class CheckNumericsKernel final : public OpKernel {
 
 void RegisterIdentityKernels(KernelRegistry& registry) {
   for (const char* op :
-       {"Identity", "StopGradient", "PreventGradient", "PlaceholderWithDefault", "RefIdentity"}) {
+       {"Identity", "StopGradient", "PreventGradient", "PlaceholderWithDefault", "RefIdentity", "Snapshot"}) {
     registry.Register<IdentityKernel>(KernelDef(op));
   }
   registry.Register<IdentityNKernel>(KernelDef("IdentityN"));
+  registry.Register<EnsureShapeKernel>(KernelDef("EnsureShape"));
   registry.Register<NoOpKernel>(KernelDef("NoOp"));
   registry.Register<NoOpKernel>(KernelDef("ControlTrigger"));
   registry.Register<BitcastKernel>(KernelDef("Bitcast"));

@@ -242,6 +242,9 @@ void RegisterBinaryMathKernels(KernelRegistry& registry) {
   Add(registry, "Mul", Op::kMul, numbers);
   Add(registry, "Div", Op::kDiv, numbers);
   Add(registry, "RealDiv", Op::kDiv, inexact);
+  Add(registry, "DivNoNan", Op::kDivNoNan, inexact);
+  Add(registry, "Xdivy", Op::kXdivy, inexact);
+  Add(registry, "Xlogy", Op::kXlogy, inexact);
   Add(registry, "TruncateDiv", Op::kDiv, IntegerTypes());
   Add(registry, "FloorDiv", Op::kFloorDiv, reals);
   Add(registry, "Mod", Op::kMod, reals);

@@ -45,20 +45,33 @@ class BatchNormKernel : public OpKernel {
   }
   // The images with channels last: the tensor itself, or a copy.
   StatusOr<Tensor> ChannelsLast(KernelContext& context, const Tensor& t) const {
-    if (!dims_.nchw) return t;
-    return Permuted(context, t, kToNhwc);
+    MR_ASSIGN_OR_RETURN(Tensor floats, ToFloat(context, t));
+    if (!dims_.nchw) return floats;
+    return Permuted(context, floats, kToNhwc);
+  }
+  // What is there for other devices' sake: empty outputs from `first` on.
+  Status SetUnused(KernelContext& context, int first) const {
+    for (int i = first; i < num_outputs(); ++i) {
+      MR_RETURN_IF_ERROR(context.AllocateOutput(i, TensorShape({0})).status());
+    }
+    return Status();
   }
   // Makes `t`, whose channels are last, output 0.
   Status SetImages(KernelContext& context, Tensor t) const {
     if (dims_.nchw) {
       MR_ASSIGN_OR_RETURN(t, Permuted(context, t, kToNchw));
     }
-    context.set_output(0, std::move(t));
+    if (output_type(0) == DataType::kFloat) {
+      context.set_output(0, std::move(t));
+      return Status();
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, t.shape()));
+    FromFloat(context, t, out);
     return Status();
   }
   // Room for the result, channels last; input `i` when it may be overwritten.
   StatusOr<Tensor> Room(KernelContext& context, int i, const Tensor& like) const {
-    if (dims_.nchw) return like;  // a copy of our own
+    if (dims_.nchw || input_type(i) != DataType::kFloat) return like;  // a copy of our own
     return context.ForwardInputOrAllocateTemp({i}, DataType::kFloat, like.shape());
   }
 
@@ -95,6 +108,7 @@ class FusedBatchNormKernel final : public BatchNormKernel {
       factor[c] = scale[c] / std::sqrt(batch.variance.data<float>()[c] + epsilon_);
       factor[channels + c] = offset[c] - batch.mean.data<float>()[c] * factor[c];
     }
+    MR_RETURN_IF_ERROR(SetUnused(context, 5));
     MR_ASSIGN_OR_RETURN(Tensor y, Room(context, 0, images));
     ContextParallel parallel(context);
     cpu::AffineColumns({.x = images.data<float>(),
@@ -165,7 +179,7 @@ class FusedBatchNormGradKernel final : public BatchNormKernel {
     MR_ASSIGN_OR_RETURN(const Tensor images, ChannelsLast(context, x));
     MR_ASSIGN_OR_RETURN(Tensor * scale_grad, context.AllocateOutput(1, {channels}));
     MR_ASSIGN_OR_RETURN(Tensor * offset_grad, context.AllocateOutput(2, {channels}));
-    for (int i = 3; i < 5; ++i) MR_RETURN_IF_ERROR(context.AllocateOutput(i, {0}).status());
+    MR_RETURN_IF_ERROR(SetUnused(context, 3));
     const int64_t rows = channels == 0 ? 0 : images.num_elements() / channels;
     const float* const mean = context.input(3).data<float>();
     ContextParallel parallel(context);
@@ -210,9 +224,64 @@ class FusedBatchNormGradKernel final : public BatchNormKernel {
   }
 };
 
+// The op that FusedBatchNorm came after, of images with channels last: t, m, v, beta, gamma.
+class GlobalNormalizationKernel final : public OpKernel {
+ public:
+  explicit GlobalNormalizationKernel(KernelConstruction& c)
+      : OpKernel(c),
+        epsilon_(c.Attr<float>("variance_epsilon")),
+        scales_(c.Attr<bool>("scale_after_normalization")) {}
+  Status Compute(KernelContext& context) override {
+    const Tensor& t = context.input(0);
+    if (t.rank() != 4) return errors::InvalidArgument("input must be 4-dimensional", t.shape());
+    constexpr const char* kNames[] = {"", "mean", "var", "beta", "gamma"};
+    for (int i = 1; i < 5; ++i) {
+      if (context.input(i).shape() != TensorShape({t.dim(3)})) {
+        return errors::InvalidArgument(kNames[i], " must be 1-dimensional with ", t.dim(3), " values, got ",
+                                       context.input(i).shape());
+      }
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, t.shape()));
+    return t.dtype() == DataType::kFloat ? Normalize<float>(context, t, out)
+                                         : Normalize<double>(context, t, out);
+  }
+
+ private:
+  template <typename T>
+  Status Normalize(KernelContext& context, const Tensor& t, Tensor* out) const {
+    const auto channels = static_cast<size_t>(t.dim(3));
+    MR_ASSIGN_OR_RETURN(Tensor factors, context.AllocateTemp(t.dtype(), TensorShape({t.dim(3)})));
+    T* const factor = factors.data<T>();
+    for (size_t c = 0; c < channels; ++c) {
+      factor[c] = T(1) / std::sqrt(context.input(2).data<T>()[c] + static_cast<T>(epsilon_));
+      if (scales_) factor[c] *= context.input(4).data<T>()[c];
+    }
+    const T* const mean = context.input(1).data<T>();
+    const T* const beta = context.input(3).data<T>();
+    const T* x = t.data<T>();
+    T* y = out->data<T>();
+    for (int64_t i = 0; i < t.num_elements(); i += t.dim(3), x += channels, y += channels) {
+      for (size_t c = 0; c < channels; ++c) y[c] = (x[c] - mean[c]) * factor[c] + beta[c];
+    }
+    return Status();
+  }
+
+  const float epsilon_;
+  const bool scales_;
+};
+
 }  // namespace
 
 void RegisterNnBatchNormKernels(KernelRegistry& registry) {
+  const TypeList small{DataType::kHalf, DataType::kBfloat16, DataType::kFloat};
+  for (const char* op : {"FusedBatchNormV2", "FusedBatchNormV3"}) {
+    registry.Register<FusedBatchNormKernel>(KernelDef(op).Types("T", small));
+  }
+  for (const char* op : {"FusedBatchNormGradV2", "FusedBatchNormGradV3"}) {
+    registry.Register<FusedBatchNormGradKernel>(KernelDef(op).Types("T", small));
+  }
+  registry.Register<GlobalNormalizationKernel>(
+      KernelDef("BatchNormWithGlobalNormalization").Types("T", {DataType::kFloat, DataType::kDouble}));
   registry.Register<FusedBatchNormKernel>(KernelDef("FusedBatchNorm").Types("T", {DataType::kFloat}));
   registry.Register<FusedBatchNormGradKernel>(KernelDef("FusedBatchNormGrad").Types("T", {DataType::kFloat}));
 }

@@ -24,8 +24,7 @@ class ConvKernel : public OpKernel {
         strides_(ReadSpatialAttr(c, "strides", dims_)),
         dilations_(c.HasAttr("dilations") ? ReadSpatialAttr(c, "dilations", dims_) : SpatialAttr{}),
         padding_(ReadPadding(c)) {
-    if (padding_ == Padding::kExplicit)
-      c.SetError(errors::Unimplemented("Explicit padding is not supported"));
+    if (padding_ == Padding::kExplicit) ReadExplicitPaddings(c);
   }
 
  protected:
@@ -52,12 +51,13 @@ class ConvKernel : public OpKernel {
     p.stride_w = strides_.w;
     p.dilation_h = dilations_.h;
     p.dilation_w = dilations_.w;
+    const Padding windows = padding_ == Padding::kExplicit ? Padding::kValid : padding_;
     MR_ASSIGN_OR_RETURN(const WindowedOutput rows,
                         GetWindowedOutput(p.in_h + margins_.top + margins_.bottom, p.filter_h, p.dilation_h,
-                                          p.stride_h, padding_));
+                                          p.stride_h, windows));
     MR_ASSIGN_OR_RETURN(const WindowedOutput columns,
                         GetWindowedOutput(p.in_w + margins_.left + margins_.right, p.filter_w, p.dilation_w,
-                                          p.stride_w, padding_));
+                                          p.stride_w, windows));
     p.out_h = rows.size;
     p.out_w = columns.size;
     p.pad_top = rows.pad_before + margins_.top;
@@ -87,10 +87,11 @@ class ConvKernel : public OpKernel {
     return plans_.emplace_back(std::make_shared<const cpu::ConvPlan>(p));
   }
 
-  // Zeros around the image besides those of the padding.
+  // Zeros around the image besides those of SAME.
   struct Margins {
     int64_t top = 0, bottom = 0, left = 0, right = 0;
   };
+  static constexpr int64_t kMaxMargin = int64_t{1} << 30;
 
   const ImageDims dims_;
   const SpatialAttr strides_, dilations_;
@@ -98,6 +99,23 @@ class ConvKernel : public OpKernel {
   Margins margins_;
 
  private:
+  // Two for each dimension of the image.
+  void ReadExplicitPaddings(KernelConstruction& c) {
+    const auto given = c.Attr<std::vector<int64_t>>("explicit_paddings");
+    if (!c.status().ok()) return;
+    const auto at = [&](int dim, int side) { return given[static_cast<size_t>(2 * dim + side)]; };
+    const bool possible =
+        given.size() == 8 &&
+        std::all_of(given.begin(), given.end(), [](int64_t m) { return m >= 0 && m <= kMaxMargin; }) &&
+        at(dims_.batch(), 0) + at(dims_.batch(), 1) + at(dims_.channel(), 0) + at(dims_.channel(), 1) == 0;
+    if (!possible) {
+      c.SetError(errors::InvalidArgument(
+          "explicit_paddings must be two sizes for each dimension, zero for batch and depth"));
+      return;
+    }
+    margins_ = {at(dims_.height(), 0), at(dims_.height(), 1), at(dims_.width(), 0), at(dims_.width(), 1)};
+  }
+
   static constexpr size_t kMaxPlans = 4;
   Mutex mu_;
   std::vector<std::shared_ptr<const cpu::ConvPlan>> plans_ MR_GUARDED_BY(mu_);
@@ -145,7 +163,6 @@ class FusedConv2DKernel final : public ConvKernel {
         packed_(c.device().allocator()) {
     const auto margins = c.Attr<std::vector<int64_t>>("margins");
     if (margins.empty()) return;
-    constexpr int64_t kMaxMargin = int64_t{1} << 30;
     if (margins.size() != 4 || padding_ != Padding::kValid ||
         std::any_of(margins.begin(), margins.end(), [](int64_t m) { return m < 0 || m > kMaxMargin; })) {
       c.SetError(errors::InvalidArgument("Margins must be four sizes, and the padding VALID"));

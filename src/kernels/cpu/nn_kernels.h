@@ -11,6 +11,7 @@ void RegisterNnBatchNormKernels(KernelRegistry& registry);
 void RegisterNnLossKernels(KernelRegistry& registry);
 void RegisterNnBiasKernels(KernelRegistry& registry);
 void RegisterNnConvKernels(KernelRegistry& registry);
+void RegisterNnLeakyReluKernels(KernelRegistry& registry);
 void RegisterNnMatMulKernels(KernelRegistry& registry);
 void RegisterNnPoolKernels(KernelRegistry& registry);
 void RegisterNnSoftmaxKernels(KernelRegistry& registry);

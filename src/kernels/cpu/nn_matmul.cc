@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "kernels/cpu/contract/gemm.h"
 #include "kernels/cpu/nn_fused.h"
@@ -161,37 +162,27 @@ class BatchMatMulKernel final : public OpKernel {
       : OpKernel(c),
         adj_x_(c.Attr<bool>("adj_x")),
         adj_y_(c.Attr<bool>("adj_y")),
+        broadcasts_(op_name() == "BatchMatMulV2"),
         multiply_(FindMultiply(input_type(0))) {}
 
   Status Compute(KernelContext& context) override {
     const Tensor& x = context.input(0);
     const Tensor& y = context.input(1);
-    if (x.rank() != y.rank()) {
-      return errors::InvalidArgument("In[0] and In[1] has different ndims: ", x.shape(), " vs. ", y.shape());
-    }
-    const int r = x.rank();
-    if (r < 2) return errors::InvalidArgument("In[0] and In[1] ndims must be >= 2: ", r);
-    TensorShape out_shape;
-    int64_t batches = 1;
-    for (int i = 0; i + 2 < r; ++i) {
-      if (x.dim(i) != y.dim(i)) {
-        return errors::InvalidArgument("In[0].dim(", i, ") and In[1].dim(", i,
-                                       ") must be the same: ", x.shape(), " vs ", y.shape());
-      }
-      MR_RETURN_IF_ERROR(out_shape.TryAddDim(x.dim(i)));
-      batches *= x.dim(i);
-    }
+    MR_ASSIGN_OR_RETURN(TensorShape out_shape, BatchShape(x, y));
+    const int64_t batches = out_shape.num_elements();
+    const int rx = x.rank(), ry = y.rank();
     cpu::GemmShape shape;
     shape.trans_a = adj_x_;
     shape.trans_b = adj_y_;
-    shape.m = x.dim(adj_x_ ? r - 1 : r - 2);
-    shape.k = x.dim(adj_x_ ? r - 2 : r - 1);
-    shape.n = y.dim(adj_y_ ? r - 2 : r - 1);
-    if (shape.k != y.dim(adj_y_ ? r - 1 : r - 2)) {
+    shape.m = x.dim(adj_x_ ? rx - 1 : rx - 2);
+    shape.k = x.dim(adj_x_ ? rx - 2 : rx - 1);
+    shape.n = y.dim(adj_y_ ? ry - 2 : ry - 1);
+    if (shape.k != y.dim(adj_y_ ? ry - 1 : ry - 2)) {
       return errors::InvalidArgument("In[0] mismatch In[1] shape: ", shape.k, " vs. ",
-                                     y.dim(adj_y_ ? r - 1 : r - 2), ": ", x.shape(), " ", y.shape(), " ",
+                                     y.dim(adj_y_ ? ry - 1 : ry - 2), ": ", x.shape(), " ", y.shape(), " ",
                                      adj_x_, " ", adj_y_);
     }
+    const TensorShape batch = out_shape;
     MR_RETURN_IF_ERROR(out_shape.TryAddDim(shape.m));
     MR_RETURN_IF_ERROR(out_shape.TryAddDim(shape.n));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, out_shape));
@@ -207,18 +198,74 @@ class BatchMatMulKernel final : public OpKernel {
       if (adj_x_) Conjugate(&(a = a.DeepCopy()));
       if (adj_y_) Conjugate(&(b = b.DeepCopy()));
     }
-    MultiplyAll(context, shape, batches, a, b, &c);
+    const std::vector<int64_t> of_x = Repeated(x, batch), of_y = Repeated(y, batch);
+    MultiplyAll(context, shape, batches, a, b, of_x, of_y, &c);
     if (small) FromFloat(context, c, out);
     return Status();
   }
 
  private:
+  // The shape of the result but for its last two dimensions.
+  StatusOr<TensorShape> BatchShape(const Tensor& x, const Tensor& y) const {
+    if (!broadcasts_ && x.rank() != y.rank()) {
+      return errors::InvalidArgument("In[0] and In[1] has different ndims: ", x.shape(), " vs. ", y.shape());
+    }
+    if (!broadcasts_ && x.rank() < 2) {
+      return errors::InvalidArgument("In[0] and In[1] ndims must be >= 2: ", x.rank());
+    }
+    if (x.rank() < 2) return errors::InvalidArgument("In[0] ndims must be >= 2: ", x.rank());
+    if (y.rank() < 2) return errors::InvalidArgument("In[1] ndims must be >= 2: ", y.rank());
+    const TensorShape batch_x = BatchOf(x), batch_y = BatchOf(y);
+    if (broadcasts_) {
+      auto both = BroadcastShapes(batch_x, batch_y);
+      if (both.ok()) return both;
+      return errors::InvalidArgument("In[0] and In[1] must have compatible batch dimensions: ", x.shape(),
+                                     " vs. ", y.shape());
+    }
+    for (int i = 0; i < batch_x.rank(); ++i) {
+      if (batch_x.dim(i) != batch_y.dim(i)) {
+        return errors::InvalidArgument("In[0].dim(", i, ") and In[1].dim(", i,
+                                       ") must be the same: ", x.shape(), " vs ", y.shape());
+      }
+    }
+    return batch_x;
+  }
+  static TensorShape BatchOf(const Tensor& t) {
+    TensorShape shape = t.shape();
+    shape.RemoveDim(t.rank() - 1);
+    shape.RemoveDim(t.rank() - 2);
+    return shape;
+  }
+
+  // For each matrix of the batch the number of the one in `t`; none when they are the same.
+  static std::vector<int64_t> Repeated(const Tensor& t, const TensorShape& batch) {
+    const TensorShape own = BatchOf(t);
+    std::vector<int64_t> numbers;
+    if (own == batch) return numbers;
+    numbers.assign(1, 0);
+    // From the first dimension on: each number becomes as many as the dimension has entries.
+    for (int i = 0; i < batch.rank(); ++i) {
+      const int j = i - (batch.rank() - own.rank());
+      const int64_t dim = j < 0 ? 1 : own.dim(j);
+      std::vector<int64_t> next;
+      next.reserve(numbers.size() * static_cast<size_t>(batch.dim(i)));
+      for (const int64_t number : numbers) {
+        for (int64_t k = 0; k < batch.dim(i); ++k) next.push_back(number * dim + (dim == 1 ? 0 : k));
+      }
+      numbers = std::move(next);
+    }
+    return numbers;
+  }
+
   void MultiplyAll(const KernelContext& context, const cpu::GemmShape& shape, int64_t batches,
-                   const Tensor& a, const Tensor& b, Tensor* c) const {
+                   const Tensor& a, const Tensor& b, const std::vector<int64_t>& of_a,
+                   const std::vector<int64_t>& of_b, Tensor* c) const {
     const auto size = static_cast<int64_t>(ElementSize(a.dtype()));
     const auto one = [&](int64_t i, cpu::Parallel& parallel) {
-      multiply_(shape, static_cast<const char*>(a.raw_data()) + i * shape.m * shape.k * size,
-                static_cast<const char*>(b.raw_data()) + i * shape.k * shape.n * size,
+      const int64_t ia = of_a.empty() ? i : of_a[static_cast<size_t>(i)];
+      const int64_t ib = of_b.empty() ? i : of_b[static_cast<size_t>(i)];
+      multiply_(shape, static_cast<const char*>(a.raw_data()) + ia * shape.m * shape.k * size,
+                static_cast<const char*>(b.raw_data()) + ib * shape.k * shape.n * size,
                 static_cast<char*>(c->raw_data()) + i * shape.m * shape.n * size, parallel);
     };
     ContextParallel within(context);
@@ -236,6 +283,7 @@ class BatchMatMulKernel final : public OpKernel {
   }
 
   const bool adj_x_, adj_y_;
+  const bool broadcasts_;
   const MultiplyFn multiply_;
 };
 
@@ -245,6 +293,7 @@ void RegisterNnMatMulKernels(KernelRegistry& registry) {
   registry.Register<MatMulKernel>(KernelDef("MatMul").Types("T", MatMulTypes()));
   registry.Register<FusedMatMulKernel>(KernelDef("_FusedMatMul").Types("T", {DataType::kFloat}));
   registry.Register<BatchMatMulKernel>(KernelDef("BatchMatMul").Types("T", MatMulTypes()));
+  registry.Register<BatchMatMulKernel>(KernelDef("BatchMatMulV2").Types("T", MatMulTypes()));
 }
 
 }  // namespace millrace

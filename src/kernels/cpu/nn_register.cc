@@ -15,6 +15,7 @@ void RegisterNnKernels(KernelRegistry& registry) {
   RegisterMirrorPadKernels(registry);
   RegisterNnDepthwiseKernels(registry);
   RegisterNnFusedPadKernels(registry);
+  RegisterNnLeakyReluKernels(registry);
   RegisterNnMatMulKernels(registry);
   RegisterNnPoolKernels(registry);
   RegisterNnSoftmaxKernels(registry);

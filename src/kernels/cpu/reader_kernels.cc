@@ -43,10 +43,15 @@ WorkOpener MakeFixedLength(KernelConstruction& c) {
     }
     return static_cast<uint64_t>(value);
   };
+  // The first version of the op knows no compression.
+  const auto compression =
+      io::ParseCompression(c.HasAttr("encoding") ? c.Attr<std::string>("encoding") : std::string());
+  if (!compression.ok()) c.SetError(compression.status());
   return FixedLengthWork(Env::Posix(), {.header_bytes = bytes("header_bytes", 0),
                                         .record_bytes = bytes("record_bytes", 1),
                                         .footer_bytes = bytes("footer_bytes", 0),
-                                        .hop_bytes = bytes("hop_bytes", 0)});
+                                        .hop_bytes = bytes("hop_bytes", 0),
+                                        .compression = compression.value_or(io::Compression::kNone)});
 }
 
 WorkOpener MakeRecord(KernelConstruction& c) {

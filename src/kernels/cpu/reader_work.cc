@@ -117,6 +117,38 @@ class FixedLengthRecords : public WorkUnit {
   uint64_t to_skip_ = 0;  // between the last record and the next
 };
 
+// A source without its first bytes.
+class SkippedSource final : public io::ByteSource {
+ public:
+  SkippedSource(std::unique_ptr<io::ByteSource> source, uint64_t bytes)
+      : source_(std::move(source)), to_skip_(bytes) {}
+  Status Next(std::string* piece) override {
+    while (true) {
+      MR_RETURN_IF_ERROR(source_->Next(piece));
+      if (to_skip_ == 0 || piece->empty()) return Status();
+      const auto skipped = static_cast<size_t>(std::min<uint64_t>(to_skip_, piece->size()));
+      to_skip_ -= skipped;
+      piece->erase(0, skipped);
+      if (!piece->empty()) return Status();
+    }
+  }
+  uint64_t MostLeft() const override { return source_->MostLeft(); }
+
+ private:
+  const std::unique_ptr<io::ByteSource> source_;
+  uint64_t to_skip_;
+};
+
+StatusOr<uint64_t> UnpackedLength(Env& env, const std::string& path, io::Compression compression) {
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<io::ByteSource> source, io::OpenFile(env, path, compression));
+  uint64_t length = 0;
+  for (std::string piece;;) {
+    MR_RETURN_IF_ERROR(source->Next(&piece));
+    if (piece.empty()) return length;
+    length += piece.size();
+  }
+}
+
 }  // namespace
 
 WorkOpener IdentityWork() {
@@ -159,6 +191,14 @@ WorkOpener FixedLengthWork(Env& env, const FixedLength& format) {
   return [&env, format](const std::string& work,
                         const ReaderPosition& from) -> StatusOr<std::unique_ptr<WorkUnit>> {
     const ReaderPosition begin = {std::max(from.offset, format.header_bytes), from.index};
+    if (format.compression != io::Compression::kNone) {
+      // Read twice: where the footer begins shows at the end.
+      MR_ASSIGN_OR_RETURN(const uint64_t length, UnpackedLength(env, work, format.compression));
+      MR_ASSIGN_OR_RETURN(std::unique_ptr<io::ByteSource> source,
+                          io::OpenFile(env, work, format.compression));
+      return std::unique_ptr<WorkUnit>(std::make_unique<FixedLengthRecords>(
+          work, std::make_unique<SkippedSource>(std::move(source), begin.offset), format, length, begin));
+    }
     MR_ASSIGN_OR_RETURN(const FileStat stat, env.Stat(work));
     MR_ASSIGN_OR_RETURN(std::unique_ptr<io::ByteSource> source, io::OpenFile(env, work, begin.offset));
     return std::unique_ptr<WorkUnit>(

@@ -27,6 +27,7 @@ struct FixedLength {
   uint64_t record_bytes = 0;  // at least 1
   uint64_t footer_bytes = 0;
   uint64_t hop_bytes = 0;
+  io::Compression compression = io::Compression::kNone;  // sizes are those of what it unpacks to
 };
 WorkOpener FixedLengthWork(Env& env, const FixedLength& format);
 

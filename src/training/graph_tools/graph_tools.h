@@ -82,4 +82,16 @@ Status FoldBatchNorms(const std::vector<std::string>& outputs, tensorflow::Graph
 // StripUnused, RemoveTrainingNodes, FoldConstants and FoldBatchNorms, one after the other.
 Status OptimizeForInference(const StripOptions& options, tensorflow::GraphDef* graph);
 
+struct MemmappedOptions {
+  int64_t min_bytes = 10000;  // smaller constants stay in the graph
+};
+
+// Writes a package of constants that can be mapped into memory (io/memmapped_package.h) and the graph, in
+// which ImmutableConst has taken the place of Const.
+Status WriteMemmappedPackage(const MemmappedOptions& options, Env& env, const std::string& path,
+                             tensorflow::GraphDef* graph);
+// The graph of a package, made so that any session of this process finds the constants in the package, which
+// has to stay where it is.
+Status LoadMemmappedGraph(Env& env, const std::string& path, tensorflow::GraphDef* graph);
+
 }  // namespace millrace
