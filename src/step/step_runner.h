@@ -37,7 +37,7 @@ class StepRunner {
     // The step's container, which stays as it is; null: one of the runner's, emptied when the step ends.
     ResourceManager* step_resources = nullptr;
     // What steps offer for these stays for later steps, when all goes well: see SessionTensors.
-    std::span<const std::string> fetches;
+    std::span<const std::string> fetches = {};
   };
   using Done = UniqueFunction<void(const Status&)>;
 
