@@ -104,7 +104,9 @@ TEST(MemmappedPackageTest, WhatIsNoPackageIsDataLoss) {
     if (!package.ok()) continue;
     for (const std::string& name : (*package)->Names()) {
       const auto region = (*package)->NewReadOnlyMemoryRegion(name);
-      if (region.ok()) EXPECT_LE((*region)->length(), bytes.size());
+      if (region.ok()) {
+        EXPECT_LE((*region)->length(), bytes.size());
+      }
     }
   }
 }
