@@ -70,9 +70,12 @@ TEST(OpBuilder, ReadsAllowedTypes) {
 
 TEST(OpBuilder, ReadsNamedTypeSets) {
   using enum DataType;
-  const AttrValue number = Types{kFloat, kDouble,    kInt64,      kInt32, kUint8,  kUint16, kInt16,
-                                 kInt8,  kComplex64, kComplex128, kQint8, kQuint8, kQint32, kHalf};
-  const AttrValue real = Types{kFloat, kDouble, kInt32, kInt64, kUint8, kInt16, kInt8, kUint16, kHalf};
+  // As ops of 1.15 list them.
+  const AttrValue number =
+      Types{kFloat,  kDouble, kInt32,    kUint8,  kInt16,      kInt8, kComplex64, kInt64, kQint8,
+            kQuint8, kQint32, kBfloat16, kUint16, kComplex128, kHalf, kUint32,    kUint64};
+  const AttrValue real = Types{kFloat, kDouble,   kInt32,  kUint8, kInt16,  kInt8,
+                               kInt64, kBfloat16, kUint16, kHalf,  kUint32, kUint64};
   EXPECT_EQ(Parsed("T: numbertype").allowed_values, number);
   EXPECT_EQ(Parsed("T: numerictype").allowed_values, number);
   EXPECT_EQ(Parsed("T: realnumbertype").allowed_values, real);
