@@ -185,6 +185,7 @@ std::vector<OpBuilder> SessionOps() {
           .Input("value: T")
           .Output("handle: string")
           .Attr(kAnyType)
+          .Stateful()
           .Shape(shape_fns::Scalar)
           .Traits(kEffect),
       OpBuilder("GetSessionHandleV2")
@@ -200,7 +201,7 @@ std::vector<OpBuilder> SessionOps() {
           .Attr("dtype: type")
           .Shape(unknown)
           .Traits({.cheap = true, .never_fold = true}),
-      OpBuilder("DeleteSessionTensor").Input("handle: string").Shape(handle).Traits(kEffect),
+      OpBuilder("DeleteSessionTensor").Input("handle: string").Stateful().Shape(handle).Traits(kEffect),
   };
 }
 

@@ -144,6 +144,7 @@ TEST_F(BadLoopsTest, AnExitIsTakenOnce) {
 
 // What never becomes ready keeps what it has got. The next loop to use that memory must not find it there.
 TEST_F(BadLoopsTest, AMergeTakesNothingThatAnEarlierLoopLeft) {
+  if (NodesAreStrewn()) GTEST_SKIP() << "a Merge of two loops has no one device that controls it";
   const auto& def = const_cast<tensorflow::GraphDef&>(g_.def());
   g_.Const("low", Tensor::Scalar(7.0f));
   g_.Const("high", Tensor::Scalar(100.0f));

@@ -233,7 +233,7 @@ class BenchTest(ModelTest):
     def test_what_takes_long_tells_how_far_it_is(self):
         self.write("m.pbtxt", AFFINE)
         self.assertRegex(self.run_program("bench", "m.pbtxt", "--fetch", "z", "--seconds", "3").err,
-                         r"^millrace: running: [0-9,]+ runs\n")
+                         r"(?m)^millrace: running: [0-9,]+ runs\n")
 
 
 class GraphTest(ModelTest):
