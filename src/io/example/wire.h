@@ -60,6 +60,7 @@ class WireReader {
 
  private:
   static constexpr int kMostNested = 100;  // protobuf's limit
+  static constexpr int kMostTagBytes = 5;  // the same
 
   bool Broken() {
     broken_ = true;
@@ -82,10 +83,12 @@ class WireReader {
   }
   bool ReadField(WireField* field) {
     if (p_ == end_ || broken_) return false;
-    uint64_t tag = 0;
-    if (!ReadNumber(&tag)) return false;
-    if (tag > UINT32_MAX || tag >> 3 == 0) return Broken();
-    field->number = static_cast<uint32_t>(tag >> 3);
+    const char* const begin = p_;
+    uint64_t number = 0;
+    if (!ReadNumber(&number)) return false;
+    const auto tag = static_cast<uint32_t>(number);  // as protobuf, which drops what is above
+    if (p_ - begin > kMostTagBytes || tag >> 3 == 0) return Broken();
+    field->number = tag >> 3;
     field->type = static_cast<WireType>(tag & 7);
     switch (field->type) {
       case WireType::kVarint:

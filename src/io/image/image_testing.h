@@ -13,15 +13,15 @@
 
 namespace millrace::io::testing_images {
 
-inline std::string Little(uint32_t value, int bytes) {
+// A number in so many bytes, of which there may be more than it has.
+inline std::string Little(uint64_t value, int bytes) {
   std::string out;
-  for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i));
+  for (int i = 0; i < bytes; ++i, value >>= 8) out += static_cast<char>(value);
   return out;
 }
-inline std::string Big(uint32_t value, int bytes) {
-  std::string out;
-  for (int i = bytes; i-- > 0;) out += static_cast<char>(value >> (8 * i));
-  return out;
+inline std::string Big(uint64_t value, int bytes) {
+  const std::string little = Little(value, bytes);
+  return {little.rbegin(), little.rend()};
 }
 // Bytes written as numbers.
 inline std::string Raw(const std::vector<int>& values) {
