@@ -14,6 +14,7 @@
 #include "graph/graph.h"
 #include "tensor/tensor_codec.h"
 #include "tensorflow/core/protobuf/meta_graph.pb.h"
+#include "training/saved_model_loader.h"
 
 namespace millrace::cli {
 namespace {
@@ -26,65 +27,33 @@ using tensorflow::TensorInfo;
 
 // ---- Loading
 
-Status Restore(Session& session, const MetaGraphDef& meta, const std::string& checkpoint,
-               Session::Feeds feeds) {
+Status Restore(Session& session, const MetaGraphDef& meta, const std::string& checkpoint) {
   const auto& saver = meta.saver_def();
   if (saver.restore_op_name().empty() || saver.filename_tensor_name().empty()) {
     return errors::FailedPrecondition("the model does not say how it is restored from a checkpoint");
   }
-  feeds.emplace_back(saver.filename_tensor_name(), Tensor::Scalar(checkpoint));
-  return session.Run(feeds, {}, {saver.restore_op_name()}, nullptr);
+  return session.Run({{saver.filename_tensor_name(), Tensor::Scalar(checkpoint)}}, {},
+                     {saver.restore_op_name()}, nullptr);
 }
 
-// The files of a SavedModel, each fed to the tensor that has its path.
-Session::Feeds AssetFeeds(const ModelFile& model) {
-  std::vector<tensorflow::AssetFileDef> assets(model.meta->asset_file_def().begin(),
-                                               model.meta->asset_file_def().end());
-  const auto collection = model.meta->collection_def().find("saved_model_assets");
-  if (assets.empty() && collection != model.meta->collection_def().end()) {
-    for (const auto& any : collection->second.any_list().value()) {
-      if (tensorflow::AssetFileDef asset; asset.ParseFromString(any.value())) assets.push_back(asset);
-    }
-  }
-  Session::Feeds feeds;
-  for (const auto& asset : assets) {
-    feeds.emplace_back(asset.tensor_info().name(),
-                       Tensor::Scalar(StrCat(model.path, "/assets/", asset.filename())));
-  }
-  return feeds;
+// A SavedModel is a folder, and may be named by the file in it.
+StatusOr<std::string> FolderOf(const ModelFile& model, Env& env) {
+  MR_ASSIGN_OR_RETURN(const FileStat stat, env.Stat(model.path));
+  if (stat.is_directory) return model.path;
+  const size_t slash = model.path.rfind('/');
+  return slash == std::string::npos ? std::string(".") : model.path.substr(0, slash);
 }
 
-// What is run after the variables are there: tables are filled by it. "" when there is nothing.
-std::string InitOp(const MetaGraphDef& meta) {
-  constexpr const char* kSignature = "__saved_model_init_op";
-  if (const auto signature = meta.signature_def().find(kSignature); signature != meta.signature_def().end()) {
-    const auto output = signature->second.outputs().find(kSignature);
-    if (output != signature->second.outputs().end()) return output->second.name();
-  }
-  for (const char* name : {"saved_model_main_op", "legacy_init_op"}) {
-    const auto collection = meta.collection_def().find(name);
-    if (collection != meta.collection_def().end() && collection->second.node_list().value_size() == 1) {
-      return collection->second.node_list().value(0);
-    }
-  }
-  return "";
-}
-
+// A checkpoint that is named goes before the variables that a SavedModel has.
 Status Prepare(const ModelOptions& options, const ModelFile& model, Session& session, Env& env) {
-  Session::Feeds assets;
-  std::string checkpoint = options.checkpoint;
-  if (std::string_view prefix = checkpoint; ConsumeSuffix(&prefix, ".index"))
-    checkpoint = std::string(prefix);
   if (model.kind == ModelFile::Kind::kSavedModel) {
-    assets = AssetFeeds(model);
-    const std::string variables = model.path + "/variables/variables";
-    if (checkpoint.empty() && env.FileExists(variables + ".index")) checkpoint = variables;
+    MR_ASSIGN_OR_RETURN(const std::string folder, FolderOf(model, env));
+    MR_RETURN_IF_ERROR(InitializeFromSavedModel(session, RunOptions(), *model.meta, folder));
   }
-  if (!checkpoint.empty()) MR_RETURN_IF_ERROR(Restore(session, *model.meta, checkpoint, assets));
-  if (model.kind != ModelFile::Kind::kSavedModel) return Status();
-  const std::string init = InitOp(*model.meta);
-  if (init.empty()) return Status();
-  return session.Run(assets, {}, {std::string(ParseTensorId(init).name)}, nullptr);
+  if (options.checkpoint.empty()) return Status();
+  std::string_view prefix = options.checkpoint;
+  ConsumeSuffix(&prefix, ".index");
+  return Restore(session, *model.meta, std::string(prefix));
 }
 
 // ---- What is run
