@@ -20,7 +20,6 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kAlign = 64;  // where the elements begin, for those who map the file
 // Strings take more memory than they have bytes in the file; this bounds what a file of few bytes can ask
 // for.
-constexpr int64_t kMostEmptyStrings = 1 << 20;
 constexpr uint64_t kMostUnpacked = 1032;  // times the size of an archive: what deflate can do
 
 Status Bad(const std::string& what, std::string_view why) {
@@ -282,6 +281,8 @@ std::string WithoutSuffix(std::string_view name) {
 }  // namespace
 
 StatusOr<Tensor> ParseNpy(std::string_view bytes, const std::string& what) {
+  // Strings of no length take none of the bytes, but memory: an archive could hold any number of them.
+  const uint64_t most_empty_strings = bytes.size();
   if (!ConsumePrefix(&bytes, kMagic) || bytes.size() < 2) return Bad(what, "it does not begin as one");
   const int major = static_cast<unsigned char>(bytes[0]);
   bytes.remove_prefix(2);
@@ -296,8 +297,8 @@ StatusOr<Tensor> ParseNpy(std::string_view bytes, const std::string& what) {
   bytes.remove_prefix(length);
   MR_ASSIGN_OR_RETURN(const ElementType type, ParseDescr(header.descr, what));
   MR_ASSIGN_OR_RETURN(const TensorShape shape, TensorShape::Make(header.shape));
-  const int64_t n = shape.num_elements();
-  if (type.bytes == 0 ? n > kMostEmptyStrings : static_cast<uint64_t>(n) > bytes.size() / type.bytes) {
+  const auto n = static_cast<uint64_t>(shape.num_elements());
+  if (n > (type.bytes == 0 ? most_empty_strings : bytes.size() / type.bytes)) {
     return errors::DataLoss(what, ": truncated array: shape ", shape.ToString(), " of ", type.bytes,
                             " bytes an element, but ", bytes.size(), " bytes are there");
   }

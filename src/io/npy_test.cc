@@ -149,6 +149,8 @@ TEST(NpyTest, WhatIsRefused) {
               HasSubstr("truncated array: shape [2]"));
   EXPECT_THAT(ErrorOf(File(Dictionary("<i4", "(4611686018427387904, 4)"), "")), HasSubstr("too large"));
   EXPECT_THAT(ErrorOf(File(Dictionary("|S0", "(1000000000000,)"), "")), HasSubstr("truncated array"));
+  EXPECT_THAT(ErrorOf(File(Dictionary("<U0", "(171,)"), "")), HasSubstr("truncated array"));
+  EXPECT_TRUE(ParseNpy(File(Dictionary("|S0", "(2,)"), ""), "x.npy").ok());
   EXPECT_THAT(ErrorOf("\x93NUMPY\x01"), HasSubstr("x.npy"));
   EXPECT_THAT(ErrorOf(std::string("\x93NUMPY\x01\x00\xff\xff{", 11)), HasSubstr("truncated header"));
 }
