@@ -47,18 +47,18 @@ void CollectFunctions(const tensorflow::FunctionDef& def, const FunctionLibrary&
 FunctionLibrary ReachableFunctions(const Graph& graph, const Graph& of) {
   const FunctionLibrary& library = graph.functions();
   if (library.empty()) return library;
-  FunctionNames todo, seen;
+  FunctionNames pending, seen;
   for (const Node* node : of.OpNodes()) {
-    CollectFunctions(node->attrs(), &todo);
-    if (library.Find(node->op_name()) != nullptr) todo.insert(node->op_name());
+    CollectFunctions(node->attrs(), &pending);
+    if (library.Find(node->op_name()) != nullptr) pending.insert(node->op_name());
   }
-  while (!todo.empty()) {
-    const std::string name = *todo.begin();
-    todo.erase(todo.begin());
+  while (!pending.empty()) {
+    const std::string name = *pending.begin();
+    pending.erase(pending.begin());
     if (!seen.insert(name).second) continue;
     // Of an op in place of a function there may be one, too.
-    if (const std::string gradient = library.FindGradient(name); !gradient.empty()) todo.insert(gradient);
-    if (const auto* def = library.Find(name); def != nullptr) CollectFunctions(*def, library, &todo);
+    if (const std::string gradient = library.FindGradient(name); !gradient.empty()) pending.insert(gradient);
+    if (const auto* def = library.Find(name); def != nullptr) CollectFunctions(*def, library, &pending);
   }
   return library.Only(seen);
 }
