@@ -36,8 +36,18 @@ Status Accumulate(KernelContext& context, const TensorShape& shape, Fn add) {
   return Status();
 }
 
-// The gradients are those of an image of another size; each image of the batch is worked on by one thread.
-class FloatGradientKernel : public OpKernel {
+// Each image of the batch is worked on by one thread.
+template <typename Fn>
+void ForImages(const KernelContext& context, const ResizeSizes& s, Fn fn) {
+  const int64_t samples = s.out_h * s.out_w * s.channels;
+  context.ParallelFor(s.batch, samples * kCostPerSampleNs, [&](int64_t begin, int64_t end) {
+    for (int64_t b = begin; b < end; ++b) fn(b * samples, b * s.in_h * s.in_w * s.channels);
+  });
+}
+
+// The gradients are those of an image of another size. `Method` adds them up.
+template <typename Method>
+class FloatGradientKernel final : public OpKernel {
  public:
   explicit FloatGradientKernel(KernelConstruction& c) : OpKernel(c), alignment_(image::ReadAlignment(c)) {}
   Status Compute(KernelContext& context) override {
@@ -53,44 +63,19 @@ class FloatGradientKernel : public OpKernel {
     MR_ASSIGN_OR_RETURN(const ResizeSizes s,
                         image::CheckResize(original.shape(), grads.dim(1), grads.dim(2)));
     return Accumulate(context, original.shape(),
-                      [&](auto* sums) { Add(context, s, grads.data<float>(), sums); });
+                      [&](auto* sums) { Method::Add(context, s, alignment_, grads.data<float>(), sums); });
   }
 
- protected:
-  virtual void Add(const KernelContext& context, const ResizeSizes& s, const float* grads,
-                   float* sums) const = 0;
-  virtual void Add(const KernelContext& context, const ResizeSizes& s, const float* grads,
-                   double* sums) const = 0;
-
-  template <typename Fn>
-  static void ForImages(const KernelContext& context, const ResizeSizes& s, Fn fn) {
-    const int64_t samples = s.out_h * s.out_w * s.channels;
-    context.ParallelFor(s.batch, samples * kCostPerSampleNs, [&](int64_t begin, int64_t end) {
-      for (int64_t b = begin; b < end; ++b) fn(b * samples, b * s.in_h * s.in_w * s.channels);
-    });
-  }
-
+ private:
   const Alignment alignment_;
 };
 
-class BilinearGradientKernel final : public FloatGradientKernel {
- public:
-  using FloatGradientKernel::FloatGradientKernel;
-
- private:
-  void Add(const KernelContext& context, const ResizeSizes& s, const float* grads,
-           float* sums) const override {
-    Run(context, s, grads, sums);
-  }
-  void Add(const KernelContext& context, const ResizeSizes& s, const float* grads,
-           double* sums) const override {
-    Run(context, s, grads, sums);
-  }
-
+struct Bilinear {
   template <typename T>
-  void Run(const KernelContext& context, const ResizeSizes& s, const float* grads, T* sums) const {
-    const auto ys = image::LinearTaps(s.in_h, s.out_h, alignment_);
-    const auto xs = image::LinearTaps(s.in_w, s.out_w, alignment_);
+  static void Add(const KernelContext& context, const ResizeSizes& s, Alignment alignment, const float* grads,
+                  T* sums) {
+    const auto ys = image::LinearTaps(s.in_h, s.out_h, alignment);
+    const auto xs = image::LinearTaps(s.in_w, s.out_w, alignment);
     ForImages(context, s, [&](int64_t from, int64_t to) {
       const float* dy = grads + from;
       for (const auto& y : ys) {
@@ -111,24 +96,12 @@ class BilinearGradientKernel final : public FloatGradientKernel {
   }
 };
 
-class BicubicGradientKernel final : public FloatGradientKernel {
- public:
-  using FloatGradientKernel::FloatGradientKernel;
-
- private:
-  void Add(const KernelContext& context, const ResizeSizes& s, const float* grads,
-           float* sums) const override {
-    Run(context, s, grads, sums);
-  }
-  void Add(const KernelContext& context, const ResizeSizes& s, const float* grads,
-           double* sums) const override {
-    Run(context, s, grads, sums);
-  }
-
+struct Bicubic {
   template <typename T>
-  void Run(const KernelContext& context, const ResizeSizes& s, const float* grads, T* sums) const {
-    const auto ys = image::CubicTaps(s.in_h, s.out_h, alignment_);
-    const auto xs = image::CubicTaps(s.in_w, s.out_w, alignment_);
+  static void Add(const KernelContext& context, const ResizeSizes& s, Alignment alignment, const float* grads,
+                  T* sums) {
+    const auto ys = image::CubicTaps(s.in_h, s.out_h, alignment);
+    const auto xs = image::CubicTaps(s.in_w, s.out_w, alignment);
     ForImages(context, s, [&](int64_t from, int64_t to) {
       const float* dy = grads + from;
       for (const auto& y : ys) {
@@ -195,8 +168,8 @@ class NearestGradientKernel final : public OpKernel {
 }  // namespace
 
 void RegisterResizeGradientKernels(KernelRegistry& registry) {
-  registry.Register<BicubicGradientKernel>(KernelDef("ResizeBicubicGrad"));
-  registry.Register<BilinearGradientKernel>(KernelDef("ResizeBilinearGrad"));
+  registry.Register<FloatGradientKernel<Bicubic>>(KernelDef("ResizeBicubicGrad"));
+  registry.Register<FloatGradientKernel<Bilinear>>(KernelDef("ResizeBilinearGrad"));
   registry.Register<NearestGradientKernel>(KernelDef("ResizeNearestNeighborGrad"));
 }
 
