@@ -168,6 +168,46 @@ TEST_P(FunctionControlTest, LoopsInBodiesKeepTheOrderOfEffects) {
   for (const float n : {0.f, 1.f, 3.f, 50.f}) EXPECT_EQ(Value({{"n", F(n)}}, "read"), 10 + n);
 }
 
+// A branch of primitives with effects, in a body: what waits for the call runs whichever way is taken, and
+// not where the call itself is in a branch that is not taken.
+TEST_P(FunctionControlTest, BranchesWithEffectsInBodiesEndTheCallEitherWay) {
+  g_.Function(FunctionBuilder("AddIf")
+                  .Arg("v: resource")
+                  .Arg("p: bool")
+                  .Ret("same: bool")
+                  .Stateful()
+                  .Node("way", "Switch", {"p", "p"}, {{"T", DataType::kBool}})
+                  .Node("taken", "Identity", {"way:output_true"}, {{"T", DataType::kBool}})
+                  .Node("one", "Const", {"^taken"}, ConstOf(F(1)))
+                  .Node("add", "AssignAddVariableOp", {"v", "one:output"}, {{"dtype", DataType::kFloat}})
+                  .Return("same", "p"));
+  Node("v", "VarHandleOp", {}, {{"dtype", DataType::kFloat}, {"shape", PartialShape(TensorShape())}});
+  g_.Const("ten", F(10));
+  g_.Placeholder("p", tensorflow::DT_BOOL);
+  g_.Placeholder("q", tensorflow::DT_BOOL);
+  Node("init", "AssignVariableOp", {"v", "ten"}, {{"dtype", DataType::kFloat}});
+  const AttrMap call = {{"f", Fn("AddIf")},
+                        {"Tin", std::vector{DataType::kResource, DataType::kBool}},
+                        {"Tout", Types(1, DataType::kBool)}};
+  Node("call", "StatefulPartitionedCall", {"v", "p", "^init"}, call);
+  Node("read", "ReadVariableOp", {"v", "^call"}, {{"dtype", DataType::kFloat}});
+  // The same in the branch that q chooses.
+  Node("outer", "Switch", {"p", "q"}, {{"T", DataType::kBool}});
+  Node("inner_call", "StatefulPartitionedCall", {"v", "outer:1", "^init"}, call);
+  Node("seen", "Const", {"^inner_call"}, ConstOf(F(1)));
+  Node("otherwise", "Identity", {"outer"}, {{"T", DataType::kBool}});
+  Node("unseen", "Const", {"^otherwise"}, ConstOf(F(2)));
+  Node("which", "Merge", {"seen", "unseen"}, {{"T", DataType::kFloat}, {"N", 2}});
+  Make();
+  const auto truth = [](bool b) { return Tensor::Scalar(b); };
+  EXPECT_EQ(Value({{"p", truth(true)}}, "read"), 11);
+  EXPECT_EQ(Value({{"p", truth(false)}}, "read"), 10);
+  for (const bool p : {false, true}) {
+    EXPECT_EQ(Value({{"p", truth(p)}, {"q", truth(true)}}, "which"), 1) << p;
+    EXPECT_EQ(Value({{"p", truth(p)}, {"q", truth(false)}}, "which"), 2) << p;
+  }
+}
+
 AttrMap Lowered(AttrMap attrs) {
   attrs.Set("_lower_using_switch_merge", true);
   return attrs;

@@ -270,16 +270,27 @@ class CallInliner {
     MR_ASSIGN_OR_RETURN(Node * done, Add("output_control_node", "NoOp", {}));
     if (input_control_ != nullptr) graph_.AddControlEdge(input_control_, done);
     for (const Tensor& result : results) graph_.AddControlEdge(result.first, done);
+    MR_ASSIGN_OR_RETURN(Node * effects, EffectsOfBody(done));
     for (const Node* node : body_.control_rets) {
-      if (!IsBorder(*node)) graph_.AddControlEdge(CopyOf(node), done);
+      if (!IsBorder(*node)) graph_.AddControlEdge(CopyOf(node), effects);
     }
     for (const Node* node : body_.graph->OpNodes()) {
       if (!IsBorder(*node) && ((HasEffects(*node) && !InLoop(*node)) || LeavesEffects(*node)))
-        graph_.AddControlEdge(CopyOf(node), done);
+        graph_.AddControlEdge(CopyOf(node), effects);
     }
     for (const Tensor& input : inputs_) graph_.AddControlEdge(input.first, done);
     for (Node* node : waiting) graph_.AddControlEdge(done, node);
     return Status();
+  }
+
+  // What waits for the effects of the body before `done` comes. Those in a branch of the body that is not
+  // taken are dead, which ends no call: a trigger comes for them all the same. `done` is dead when the call
+  // is, by its inputs.
+  StatusOr<Node*> EffectsOfBody(Node* done) {
+    if (!has_control_flow_) return done;
+    MR_ASSIGN_OR_RETURN(Node * trigger, Add("effects", "ControlTrigger", {}));
+    graph_.AddControlEdge(trigger, done);
+    return trigger;
   }
 
   Node& call_;
