@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "graph/node_def_text.h"
+#include "graph/upgrade.h"
 #include "op/attr_codec.h"
 #include "op/op_def_codec.h"
 #include "tensorflow/core/framework/function.pb.h"
@@ -213,9 +214,14 @@ Status BodyBuilder::AddNode(const NodeDef& def) {
                                        " bytes");
     }
   }
-  MR_ASSIGN_OR_RETURN(
-      Node * node,
-      body_.graph->AddNode(def.name(), def.op(), AttrMap::FromEntries(std::move(entries)), def.device()));
+  attrs = AttrMap::FromEntries(std::move(entries));
+  if (HasLaterAttrs(def.op())) {
+    MR_ASSIGN_OR_RETURN(const OpRegistration* op, body_.graph->LookUpOp(def.op()));
+    DropLaterAttrs(op->def, &attrs);
+  }
+  DropOwnAttrs(def.op(), &attrs);
+  MR_ASSIGN_OR_RETURN(Node * node,
+                      body_.graph->AddNode(def.name(), def.op(), std::move(attrs), def.device()));
   MR_RETURN_IF_ERROR(CountSlots(static_cast<size_t>(node->num_inputs() + node->num_outputs())));
   nodes_.insert_or_assign(def.name(), node);
   std::vector<ArgRange> ranges;
@@ -342,7 +348,8 @@ Status NameFunction(const Status& status, std::string_view name) {
 }  // namespace
 
 bool IsReservedOp(std::string_view op) {
-  return op.starts_with('_') && op != "_ListToArray" && op != "_ArrayToList";
+  return op.starts_with('_') && op != "_ListToArray" && op != "_ArrayToList" && op != "_FusedConv2D" &&
+         op != "_FusedMatMul";
 }
 
 std::string FunctionKey(const NameAttrList& f) {

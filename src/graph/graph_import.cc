@@ -58,6 +58,7 @@ class Importer {
   // What is known about an op that the GraphDef uses, with the node kind seen last.
   struct OpEntry {
     const OpRegistration* op = nullptr;
+    bool has_later_attrs = false;
     AttrMap attrs;
     std::shared_ptr<const NodeProps> props;
   };
@@ -145,7 +146,7 @@ StatusOr<std::string> Importer::NewNodeName(const NodeDef& def) const {
 StatusOr<Importer::OpEntry*> Importer::FindOp(const NodeDef& def) {
   OpEntry& entry = ops_[def.op()];
   if (entry.op != nullptr) return &entry;
-  if (!options_.allow_internal_ops && def.op().starts_with('_')) {
+  if (!options_.allow_internal_ops && IsReservedOp(def.op())) {
     return errors::InvalidArgument("Node '", def.name(), "': op type '", def.op(), "' is internal");
   }
   const auto with_node = [&](const Status& s) {
@@ -156,6 +157,7 @@ StatusOr<Importer::OpEntry*> Importer::FindOp(const NodeDef& def) {
   const Status deprecated = CheckOpDeprecation((*op)->def, graph_->versions().producer);
   if (!deprecated.ok()) return with_node(deprecated);
   entry.op = *op;
+  entry.has_later_attrs = HasLaterAttrs(def.op());
   return &entry;
 }
 
@@ -194,6 +196,8 @@ StatusOr<std::shared_ptr<const NodeProps>> Importer::MakeProps(const NodeDef& de
                                  : TakeAttrMapFromProto(given_->mutable_node(index)->mutable_attr());
   if (!attrs.ok()) return with_node(attrs.status());
   UpgradeAttrs(def.op(), def_.versions().producer(), &*attrs);
+  if (entry->has_later_attrs) DropLaterAttrs(entry->op->def, &*attrs);
+  if (!options_.allow_internal_ops) DropOwnAttrs(def.op(), &*attrs);
   if (renames()) RenameColocation(&*attrs);
   if (entry->props != nullptr && entry->attrs == *attrs) return entry->props;
   if (!options_.add_default_attrs) {

@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/upgrade.h"
 
+#include <algorithm>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "graph/node_def_text.h"
 #include "op/attr_codec.h"
+#include "op/attr_text.h"
 #include "op/op_def_codec.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/framework/op_def.pb.h"
@@ -34,6 +37,62 @@ Status EachNode(GraphDef* graph, const F& f) {
 
 bool IsScalarPlaceholder(std::string_view op, int producer) {
   return producer <= kLastWithoutScalarPlaceholders && op == "Placeholder";
+}
+
+// An attribute that came after 1.15, of the given type; `neutral` is the text of the value that changes
+// nothing. With kAny no value makes a silent difference.
+struct LaterAttr {
+  std::string_view op, name, type, neutral;
+};
+constexpr std::string_view kAny = "";
+constexpr LaterAttr kLaterAttrs[] = {
+    {"AssignVariableOp", "validate_shape", "bool", "false"},
+    {"BatchMatMul", "grad_x", "bool", "false"},
+    {"BatchMatMul", "grad_y", "bool", "false"},
+    {"BatchMatMulV2", "grad_x", "bool", "false"},
+    {"BatchMatMulV2", "grad_y", "bool", "false"},
+    {"DepthwiseConv2dNative", "explicit_paddings", "list(int)", "[]"},
+    {"DepthwiseConv2dNativeBackpropFilter", "explicit_paddings", "list(int)", "[]"},
+    {"DepthwiseConv2dNativeBackpropInput", "explicit_paddings", "list(int)", "[]"},
+    {"Equal", "incompatible_shape_error", "bool", kAny},  // false instead of an error
+    {"FusedBatchNorm", "exponential_avg_factor", "float", "1.0"},
+    {"FusedBatchNormV2", "exponential_avg_factor", "float", "1.0"},
+    {"FusedBatchNormV3", "exponential_avg_factor", "float", "1.0"},
+    {"GatherNd", "bad_indices_policy", "string", "''"},
+    {"InitializeTableFromTextFileV2", "offset", "int", "0"},
+    {"MatMul", "grad_a", "bool", "false"},
+    {"MatMul", "grad_b", "bool", "false"},
+    {"MaxPool", "explicit_paddings", "list(int)", "[]"},
+    {"MaxPoolGrad", "explicit_paddings", "list(int)", "[]"},
+    {"MergeV2Checkpoints", "allow_missing_files", "bool", "false"},
+    {"NotEqual", "incompatible_shape_error", "bool", kAny},
+    {"ResourceScatterNdUpdate", "bad_indices_policy", "string", "''"},
+    {"ScatterNd", "bad_indices_policy", "string", "''"},
+    {"ScatterNdAdd", "bad_indices_policy", "string", "''"},
+    {"ScatterNdSub", "bad_indices_policy", "string", "''"},
+    {"ScatterNdUpdate", "bad_indices_policy", "string", "''"},
+    {"SparseSegmentMean", "sparse_gradient", "bool", "false"},
+    {"SparseSegmentSqrtN", "sparse_gradient", "bool", "false"},
+    {"SparseSegmentSum", "sparse_gradient", "bool", "false"},
+    {"TopKV2", "Tk", "type", "DT_INT32"},
+    {"TopKV2", "index_type", "type", "DT_INT32"},
+    {"VarHandleOp", "allowed_devices", "list(string)", "[]"},
+    {"VarHandleOp", "debug_name", "string", "''"},
+    // Of LeakyRelu, which is an error by itself.
+    {"_FusedConv2D", "leakyrelu_alpha", "float", kAny},
+    {"_FusedMatMul", "leakyrelu_alpha", "float", kAny},
+};
+
+bool IsNeutral(const LaterAttr& later, const AttrValue& value) {
+  if (later.neutral == kAny) return true;
+  const auto neutral = ParseAttrText(later.type, later.neutral);
+  // A list without entries has no type.
+  return neutral.ok() && (value == *neutral || (later.neutral == "[]" && value.As<EmptyList>() != nullptr));
+}
+
+std::span<const LaterAttr> LaterAttrsOf(std::string_view op) {
+  const auto [first, last] = std::ranges::equal_range(kLaterAttrs, op, {}, &LaterAttr::op);
+  return {first, last};
 }
 
 // Ops by name, decoded when they are asked for.
@@ -86,6 +145,20 @@ void UpgradeAttrs(std::string_view op, int producer, AttrMap* attrs) {
   if (value != nullptr && value->rank() == 0) attrs->Set("shape", PartialShape());
 }
 
+bool HasLaterAttrs(std::string_view op) { return !LaterAttrsOf(op).empty(); }
+
+void DropLaterAttrs(const OpDef& op, AttrMap* attrs) {
+  for (const LaterAttr& later : LaterAttrsOf(op.name)) {
+    const AttrValue* value = attrs->Find(later.name);
+    if (value != nullptr && op.FindAttr(later.name) == nullptr && IsNeutral(later, *value))
+      attrs->Erase(later.name);
+  }
+}
+
+void DropOwnAttrs(std::string_view op, AttrMap* attrs) {
+  if (op == "_FusedConv2D" || op == "_FusedMatMul") attrs->Erase("keep_weights");
+}
+
 Status CheckGraphVersions(const GraphDef& graph) {
   const auto& versions = graph.versions();
   if (versions.min_consumer() > kConsumerVersion) {
@@ -130,6 +203,12 @@ Status UpgradeGraphDef(const OpLookup& ops, GraphDef* graph) {
           shape->second.shape().dim_size() == 0) {
         shape->second.mutable_shape()->set_unknown_rank(true);
       }
+    }
+    for (const LaterAttr& later : LaterAttrsOf(node->op())) {
+      const auto given = attrs.find(std::string(later.name));
+      if (given == attrs.end() || (*op)->def.FindAttr(later.name) != nullptr) continue;
+      MR_ASSIGN_OR_RETURN(const AttrValue value, AttrValueFromProto(given->second, later.name));
+      if (IsNeutral(later, value)) attrs.erase(given);
     }
     for (const AttrDef& attr : (*op)->def.attrs) {
       if (!attr.default_value.IsSet() || attrs.contains(attr.name)) continue;

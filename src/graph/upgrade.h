@@ -9,6 +9,7 @@
 
 #include "millrace/status.h"
 #include "op/attr_value.h"
+#include "op/op_def.h"
 #include "op/op_registry.h"
 
 namespace tensorflow {
@@ -23,7 +24,15 @@ namespace millrace {
 // of a Placeholder meant that nothing is known of it.
 void UpgradeAttrs(std::string_view op, int producer, AttrMap* attrs);
 
-// The same for a whole graph and its functions, to which it also gives the default attributes that it lacks.
+// Attributes that TensorFlow gave ops after 1.15 say nothing where they have the value that stands for what
+// the op did before. Those are dropped, so that graphs of TensorFlow 2.x are read; others stay, and are
+// errors.
+bool HasLaterAttrs(std::string_view op);
+void DropLaterAttrs(const OpDef& op, AttrMap* attrs);
+// Of ops that TensorFlow's optimiser fuses, what only our own passes can promise: that weights stay the same.
+void DropOwnAttrs(std::string_view op, AttrMap* attrs);
+
+// Both for a whole graph and its functions, to which it also gives the default attributes that it lacks.
 // InvalidArgument when the graph asks for a later consumer, Unimplemented for ops that its version does not
 // have any more; both as ImportGraphDef has them, which does all this by itself. Ops and attributes that
 // are not known stay as they are.

@@ -55,6 +55,38 @@ TEST(UpgradeTest, DefaultsAreAddedInFunctionsTooAndUnknownOpsStay) {
   EXPECT_TRUE(def.node(1).attr().empty());
 }
 
+constexpr char kLaterMatMul[] =
+    "node { name: 'x2' op: 'Placeholder' attr { key: 'dtype' value { type: DT_FLOAT } } "
+    "  attr { key: 'shape' value { shape { unknown_rank: true } } } } "
+    "node { name: 'a' op: 'MatMul' input: ['x2', 'x2'] attr { key: 'T' value { type: DT_FLOAT } } "
+    "  attr { key: 'transpose_a' value { b: false } } attr { key: 'transpose_b' value { b: false } } "
+    "  attr { key: 'grad_a' value { b: false } } attr { key: 'grad_b' value { b: %s } } } ";
+
+TEST(UpgradeTest, LaterAttributesThatChangeNothingAreDropped) {
+  for (const bool changes : {false, true}) {
+    std::string node = kLaterMatMul;
+    node.replace(node.find("%s"), 2, changes ? "true" : "false");
+    tensorflow::GraphDef def = GraphDefFromText(StrCat(node, "versions { producer: 1087 }"));
+    Graph graph(TestOps());
+    const Status status = ImportGraphDef(def, ImportOptions(), &graph);
+    if (changes) {
+      EXPECT_THAT(status.message(), HasSubstr("NodeDef mentions attr 'grad_b' not in Op<name=MatMul"));
+    } else {
+      ASSERT_EQ(status, Status());
+      EXPECT_EQ(graph.FindNode("a")->attrs().Find("grad_a"), nullptr);
+    }
+    ASSERT_EQ(UpgradeGraphDef(TestOps(), &def), Status());
+    EXPECT_FALSE(def.node(1).attr().contains("grad_a"));
+    EXPECT_EQ(def.node(1).attr().contains("grad_b"), changes);
+  }
+}
+
+TEST(UpgradeTest, OpsHaveLaterAttributesByName) {
+  for (const char* op : {"AssignVariableOp", "MaxPool", "MaxPoolGrad", "VarHandleOp", "_FusedMatMul"})
+    EXPECT_TRUE(HasLaterAttrs(op)) << op;
+  for (const char* op : {"", "Add", "MaxPool3D", "zzz"}) EXPECT_FALSE(HasLaterAttrs(op)) << op;
+}
+
 TEST(UpgradeTest, VersionsAndRemovedOpsAreErrors) {
   tensorflow::GraphDef def = GraphDefFromText("node { name: 'a' op: 'OldOp' } versions { producer: 8 }");
   const Status removed = UpgradeGraphDef(TestOps(), &def);

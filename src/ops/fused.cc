@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What passes put in the place of several nodes. Clients can't make these.
+// What passes put in the place of several nodes. Graphs that TensorFlow's optimiser wrote have _FusedMatMul
+// and _FusedConv2D, too; clients can make no others.
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ Status FusedConv2DShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle filter, c.WithRank(c.input(1), 4));
   if (margins.size() != 4 || strides.size() != 4 || dilations.size() != 4)
     return errors::InvalidArgument("Margins, strides and dilations must be four values each");
+  for (const int64_t margin : margins) {
+    if (margin < 0 || margin > int64_t{1} << 30) return errors::InvalidArgument("Margins must be sizes");
+  }
   const int row = format == "NCHW" ? 2 : 1;
   std::vector<DimHandle> dims(4);
   dims[0] = c.Dim(input, 0);

@@ -21,6 +21,14 @@ bool IsActivation(const Node& node) {
   return op == "Relu" || op == "Relu6" || op == "Elu" || op == "Sigmoid" || op == "Tanh";
 }
 
+// The op that does the product of a node: itself, or what an optimiser before this one fused.
+std::string_view ProductOp(const Node& node) {
+  const std::string& op = node.op_name();
+  return op == "_FusedMatMul" ? "MatMul" : op == "_FusedConv2D" ? "Conv2D" : std::string_view(op);
+}
+
+bool IsFused(const Node& node) { return node.op_name().starts_with("_Fused"); }
+
 // Where an input comes from.
 struct Source {
   Node* node;
@@ -56,7 +64,7 @@ class Fuser {
       if (node == nullptr || !Starts(*node)) continue;
       const Chain chain = ChainFrom(node);
       const bool alone = chain.nodes.size() < 2 && chain.pad == nullptr;
-      if (alone && !(chain.keep_weights && node->op_name() == "Conv2D")) continue;
+      if (alone && !KeepsMore(chain)) continue;
       MR_ASSIGN_OR_RETURN(const bool fused, Replace(chain));
       if (!fused) continue;
       changed = true;
@@ -68,8 +76,15 @@ class Fuser {
 
  private:
   static bool Starts(const Node& node) {
-    return (node.op_name() == "MatMul" || node.op_name() == "Conv2D") &&
+    return (ProductOp(node) == "MatMul" || ProductOp(node) == "Conv2D") &&
            node.output_type(0) == DataType::kFloat;
+  }
+
+  // Whether the node gains from being told that its weights stay, with nothing to fuse.
+  static bool KeepsMore(const Chain& chain) {
+    const Node& first = *chain.first();
+    if (!chain.keep_weights || first.op_name() == "MatMul") return false;
+    return !IsFused(first) || !first.attrs().Get<bool>("keep_weights").value_or(false);
   }
 
   // The edge to the only consumer of what `node` computes, when the two may become one: null otherwise.
@@ -95,7 +110,7 @@ class Fuser {
 
   // Channels of both lie alike.
   static bool SameFormat(const Node& first, const Node& next) {
-    if (first.op_name() == "MatMul") return true;
+    if (ProductOp(first) == "MatMul") return true;
     const auto a = first.attrs().Get<std::string>("data_format"),
                b = next.attrs().Get<std::string>("data_format");
     return a.ok() && b.ok() && *a == *b;
@@ -106,12 +121,24 @@ class Fuser {
     chain.nodes.push_back(first);
     chain.keep_weights = KeepsItsValue(first->data_in_edges()[1]->src);
     TakePad(*first->data_in_edges()[0], &chain);
+    if (IsFused(*first)) Unpack(*first, &chain);
     const Edge* use = OnlyUse(*first);
-    if (use != nullptr && (TakeBias(*use, &chain) || TakeBatchNorm(*use, &chain)))
+    const auto last_op = [&] { return chain.ops.empty() ? std::string() : chain.ops.back(); };
+    if (use != nullptr && last_op().empty() && (TakeBias(*use, &chain) || TakeBatchNorm(*use, &chain)))
       use = OnlyUse(*chain.last());
-    if (use != nullptr && TakeAdd(*use, &chain)) use = OnlyUse(*chain.last());
-    if (use != nullptr && IsActivation(*use->dst)) Take(use->dst, &chain);
+    const bool sums = last_op().empty() || last_op() == "BiasAdd" || last_op() == "FusedBatchNorm";
+    if (use != nullptr && sums && TakeAdd(*use, &chain)) use = OnlyUse(*chain.last());
+    if (use != nullptr && (sums || last_op() == "Add") && IsActivation(*use->dst)) Take(use->dst, &chain);
     return chain;
+  }
+
+  // What the node does after its product already.
+  static void Unpack(const Node& fused, Chain* chain) {
+    const AttrMap& attrs = fused.attrs();
+    chain->ops = attrs.Get<std::vector<std::string>>("fused_ops").value_or(chain->ops);
+    chain->epsilon = attrs.Get<float>("epsilon").value_or(chain->epsilon);
+    const auto inputs = fused.data_in_edges();
+    for (size_t i = 2; i < inputs.size(); ++i) chain->args.push_back(SourceOf(*inputs[i]));
   }
 
   // A constant, or what a variable holds: who keeps its buffer keeps the value (packed_weights.h). A fed
@@ -127,7 +154,8 @@ class Fuser {
   void TakePad(const Edge& in, Chain* chain) const {
     const Node& conv = *in.dst;
     Node* const pad = in.src;
-    if (conv.op_name() != "Conv2D" || pad->op_name() != "Pad" || OnlyUse(*pad) != &in) return;
+    if (ProductOp(conv) != "Conv2D" || pad->op_name() != "Pad" || OnlyUse(*pad) != &in) return;
+    if (IsFused(conv) && !conv.attrs().Get<std::vector<int64_t>>("margins").value_or({}).empty()) return;
     if (conv.attrs().Get<std::string>("padding").value_or("") != "VALID") return;
     const Node& amount = *pad->data_in_edges()[1]->src;
     const Tensor* const values = ConstTensorOf(amount);
@@ -169,7 +197,7 @@ class Fuser {
 
   static bool TakeBatchNorm(const Edge& use, Chain* chain) {
     Node* const node = use.dst;
-    if (!IsBatchNorm(*node) || use.dst_input != 0 || chain->first()->op_name() != "Conv2D" ||
+    if (!IsBatchNorm(*node) || use.dst_input != 0 || ProductOp(*chain->first()) != "Conv2D" ||
         !SameFormat(*chain->first(), *node) || node->attrs().Get<bool>("is_training").value_or(true)) {
       return false;
     }
@@ -202,7 +230,7 @@ class Fuser {
   StatusOr<bool> Replace(const Chain& chain) {
     const Node& first = *chain.first();
     Node* const last = chain.last();
-    const auto op = graph_->LookUpOp(first.op_name() == "MatMul" ? "_FusedMatMul" : "_FusedConv2D");
+    const auto op = graph_->LookUpOp(ProductOp(first) == "MatMul" ? "_FusedMatMul" : "_FusedConv2D");
     if (!op.ok()) return false;
     AttrMap attrs = first.attrs();
     attrs.Set("num_args", static_cast<int64_t>(chain.args.size()));
@@ -214,7 +242,7 @@ class Fuser {
     if (!props.ok() || !HasKernel(first, **props)) return false;
 
     std::vector<Source> inputs;
-    for (const Edge* edge : first.data_in_edges()) inputs.push_back(SourceOf(*edge));
+    for (int i = 0; i < 2; ++i) inputs.push_back(SourceOf(*first.data_in_edges()[i]));
     inputs.insert(inputs.end(), chain.args.begin(), chain.args.end());
     std::vector<Node*> before;
     const auto wait_as = [&](const Node& node) {

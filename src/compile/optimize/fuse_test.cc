@@ -78,6 +78,31 @@ TEST_F(FuseTest, EachActivationIsFused) {
   EXPECT_EQ(Fuse(), 5);
 }
 
+TEST_F(FuseTest, WhatAnotherOptimiserFusedGoesOn) {
+  Pad("p", {0, 0, 1, 1, 1, 1, 0, 0});
+  Add("constant", "Const", {}, {{"dtype", DataType::kFloat}, {"value", Tensor::Scalar(1.0f)}});
+  for (const std::string op : {"", "Relu"}) {
+    std::vector<std::string> ops = {"BiasAdd"};
+    if (!op.empty()) ops.push_back(op);
+    Add("c" + op, "_FusedConv2D", {op.empty() ? "p" : "x", "constant", "b"},
+        {{"T", DataType::kFloat},
+         {"strides", std::vector<int64_t>{1, 1, 1, 1}},
+         {"padding", std::string("VALID")},
+         {"num_args", 1},
+         {"fused_ops", ops}});
+    Add("sum" + op, "AddV2", {"c" + op, "r"});
+    Add("y" + op, "Relu6", {"sum" + op});
+  }
+  EXPECT_EQ(Fuse(), 3);
+  EXPECT_THAT(GraphText(graph_), HasSubstr("y = _FusedConv2D(x, constant, b, r)"));
+  EXPECT_THAT(FusedOps("y"), testing::ElementsAre("BiasAdd", "Add", "Relu6"));
+  EXPECT_THAT(*graph_.FindNode("y")->Attr<std::vector<int64_t>>("margins"), testing::ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(GraphText(graph_), HasSubstr("sumRelu = AddV2(cRelu, r)"));
+  EXPECT_THAT(FusedOps("cRelu"), testing::ElementsAre("BiasAdd", "Relu"));
+  EXPECT_TRUE(*graph_.FindNode("cRelu")->Attr<bool>("keep_weights"));
+  EXPECT_EQ(Fuse(), 0);
+}
+
 TEST_F(FuseTest, TheResidualIsAnArgument) {
   Conv("c");
   Add("biased", "BiasAdd", {"c", "b"});
