@@ -5,7 +5,10 @@
 // bytes. `bytes_per_second` is of the tensors' bytes.
 //
 //   checkpoint_read/plain       pread of each tensor's bytes into a new tensor
-//   checkpoint_read/bundle      BundleReader::Read of each tensor, with sums
+//   checkpoint_read/discarded   pread of the same bytes into one buffer of 1 MB, again and again
+//   checkpoint_read/bundle      BundleReader::Read of each tensor, with sums; RestoreV2 has the threads of
+//   its
+//                               session for it
 //   checkpoint_write/plain      write of the same bytes to a file
 //   checkpoint_write/bundle     BundleWriter, where Sync does nothing
 //   checkpoint_write/plain_synced, checkpoint_write/bundle_synced   both with fsync
@@ -150,10 +153,29 @@ void ReadPlain(benchmark::State& state) {
   SetBytes(state);
 }
 
+void ReadDiscarded(benchmark::State& state) {
+  const std::string path = BundleDataPath(SavedPrefix(), 0, 1);
+  std::string buffer(1 << 20, 0);
+  for (auto _ : state) {
+    const int fd = ::open(path.c_str(), O_RDONLY);
+    for (size_t done = 0; done < kTensors * kBytes; done += buffer.size()) {
+      const ssize_t n = ::pread(fd, buffer.data(), buffer.size(), static_cast<off_t>(done));
+      if (n != static_cast<ssize_t>(buffer.size())) return state.SkipWithError("not read");
+    }
+    ::close(fd);
+  }
+  SetBytes(state);
+}
+
 void ReadBundle(benchmark::State& state) {
   const std::string& prefix = SavedPrefix();
+  ThreadPool pool("bench", static_cast<int>(state.range(0)));
+  const auto parallel = [&](int64_t total, int64_t cost_ns, ThreadPool::ShardFn fn) {
+    pool.ParallelFor(total, cost_ns, fn);
+  };
   for (auto _ : state) {
-    const auto reader = BundleReader::Open(Env::Posix(), prefix);
+    const auto reader =
+        BundleReader::Open(Env::Posix(), prefix, nullptr, state.range(0) > 1 ? parallel : ParallelFor());
     std::vector<Tensor> tensors;
     for (int i = 0; i < kTensors; ++i) {
       auto tensor = (*reader)->Read(StrCat("tensor", 10 + i));
@@ -185,7 +207,14 @@ void Sum(benchmark::State& state) {
 }
 
 BENCHMARK(ReadPlain)->Name("checkpoint_read/plain")->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK(ReadBundle)->Name("checkpoint_read/bundle")->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(ReadDiscarded)->Name("checkpoint_read/discarded")->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(ReadBundle)
+    ->Name("checkpoint_read/bundle")
+    ->Arg(1)
+    ->Arg(2)
+    ->ArgName("threads")
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
 BENCHMARK(WritePlainUnsynced)->Name("checkpoint_write/plain")->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK(WriteBundleUnsynced)->Name("checkpoint_write/bundle")->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK(WritePlainSynced)

@@ -9,7 +9,9 @@ namespace millrace::io {
 
 // The CRC-32C (Castagnoli) of what `crc` stands for followed by `data`.
 uint32_t ExtendCrc32c(uint32_t crc, std::string_view data);
-// The same without the instruction that some processors have for it.
+// That of two strings of bytes one after the other; the second has `size` bytes.
+uint32_t ConcatCrc32c(uint32_t first, uint32_t second, uint64_t size);
+// As ExtendCrc32c, without the instruction that some processors have for it.
 uint32_t ExtendCrc32cByTablesForTest(uint32_t crc, std::string_view data);
 inline uint32_t Crc32c(std::string_view data) { return ExtendCrc32c(0, data); }
 

@@ -106,6 +106,30 @@ TEST(Crc32cTest, IsTheRemainderOfTheDefinition) {
   }
 }
 
+TEST(Crc32cTest, SumsOfManyBytesAreThoseOfTheTables) {
+  std::string data(70'000, '\0');
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * i * 31 + i / 251);
+  for (size_t size = 1900; size < data.size(); size += 1 + size / 9) {
+    for (const size_t start : {size_t{0}, size_t{1}, size_t{13}}) {
+      const std::string_view part = std::string_view(data).substr(start, size);
+      for (const uint32_t before : {0u, 1u, 0xdeadbeefu}) {
+        ASSERT_EQ(ExtendCrc32c(before, part), ExtendCrc32cByTablesForTest(before, part))
+            << start << " " << size;
+      }
+    }
+  }
+}
+
+TEST(Crc32cTest, SumsOfPartsMakeThatOfTheWhole) {
+  std::string data(5000, '\0');
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 7 + i / 100);
+  for (const size_t size : {0u, 1u, 2u, 255u, 256u, 3000u, 5000u}) {
+    const std::string_view first = std::string_view(data).substr(0, data.size() - size);
+    const std::string_view second = std::string_view(data).substr(first.size());
+    EXPECT_EQ(ConcatCrc32c(Crc32c(first), Crc32c(second), size), Crc32c(data)) << size;
+  }
+}
+
 TEST(RecordFileTest, RecordsComeBackWithTheirOffsets) {
   const std::vector<std::string> records = {"first", "", std::string(300'000, 'x'), std::string("\0\n", 2)};
   std::string bytes;

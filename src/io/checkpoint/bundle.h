@@ -58,11 +58,13 @@ class BundleWriter {
   bool finished_ = false;
 };
 
-// Reads a checkpoint in TensorFlow's second format. One thread at a time.
+// Reads a checkpoint in TensorFlow's second format. One thread at a time; large tensors are
+// read by all that `parallel` has.
 class BundleReader {
  public:
   static StatusOr<std::unique_ptr<BundleReader>> Open(Env& env, const std::string& prefix,
-                                                      CancellationManager* cancellation = nullptr);
+                                                      CancellationManager* cancellation = nullptr,
+                                                      ParallelFor parallel = nullptr);
 
   // The entry of a tensor or of a slice; NotFound "Key … not found in checkpoint".
   StatusOr<BundleEntry> Find(std::string_view key);
@@ -86,8 +88,8 @@ class BundleReader {
 
  private:
   struct Part;
-  BundleReader(Env& env, std::string prefix, CancellationManager* cancellation)
-      : env_(env), prefix_(std::move(prefix)), cancellation_(cancellation) {}
+  BundleReader(Env& env, std::string prefix, CancellationManager* cancellation, ParallelFor parallel)
+      : env_(env), prefix_(std::move(prefix)), cancellation_(cancellation), parallel_(std::move(parallel)) {}
   StatusOr<BundleDataReader*> Shard(int i);
   StatusOr<Tensor> ReadEntry(const BundleEntry& entry, Allocator& allocator);
   // The slices that the tensor is stored in and that have something of `wanted`.
@@ -99,6 +101,7 @@ class BundleReader {
   Env& env_;
   const std::string prefix_;
   CancellationManager* const cancellation_;
+  const ParallelFor parallel_;
   std::unique_ptr<TableReader> table_;
   BundleHeader header_;
   std::unordered_map<int, std::unique_ptr<BundleDataReader>> shards_;  // opened so far

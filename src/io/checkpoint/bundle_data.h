@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/cancellation.h"
 #include "base/env.h"
+#include "base/thread_pool.h"
 #include "io/checkpoint/bundle_format.h"
 #include "millrace/status.h"
 #include "millrace/tensor.h"
@@ -44,12 +47,17 @@ class BundleDataWriter {
   uint32_t crc_ = 0;
 };
 
+// ThreadPool::ParallelFor, of whichever pool.
+using ParallelFor = std::function<void(int64_t total, int64_t cost_ns, ThreadPool::ShardFn fn)>;
+
 // Reads tensors out of a file. Memory is bounded by the bytes that are there. One thread at a time.
 class BundleDataReader {
  public:
-  // `name` begins the text of errors about the contents.
+  // `name` begins the text of errors about the contents. Large tensors are read by the threads that
+  // `parallel` has, if there is one.
   static StatusOr<std::unique_ptr<BundleDataReader>> Open(Env& env, const std::string& path, std::string name,
-                                                          bool big_endian, CancellationManager* cancellation);
+                                                          bool big_endian, CancellationManager* cancellation,
+                                                          ParallelFor parallel);
 
   uint64_t size() const { return size_; }
   // DataLoss when the file is too short for what the entry says, or the entry contradicts itself. After OK
@@ -65,12 +73,16 @@ class BundleDataReader {
  private:
   class Piece;
   BundleDataReader(std::unique_ptr<RandomAccessFile> file, uint64_t size, std::string name, bool big_endian,
-                   CancellationManager* cancellation)
+                   CancellationManager* cancellation, ParallelFor parallel)
       : file_(std::move(file)),
         size_(size),
         name_(std::move(name)),
         big_endian_(big_endian),
-        cancellation_(cancellation) {}
+        cancellation_(cancellation),
+        parallel_(std::move(parallel)) {}
+  // The sum of the bytes, which go to `to`.
+  StatusOr<uint32_t> ReadAndSum(uint64_t offset, uint64_t n, char* to) const;
+  StatusOr<uint32_t> ReadAndSumInParallel(uint64_t offset, uint64_t n, char* to) const;
   Status ReadStrings(const BundleEntry& entry, Tensor* to) const;
   Status ReadVariants(const BundleEntry& entry, Tensor* to) const;
   Status CheckSum(const BundleEntry& entry, uint32_t crc) const;
@@ -81,6 +93,7 @@ class BundleDataReader {
   const std::string name_;
   const bool big_endian_;
   CancellationManager* const cancellation_;
+  const ParallelFor parallel_;
 };
 
 }  // namespace millrace::io

@@ -9,9 +9,10 @@
 namespace millrace::io {
 
 StatusOr<std::unique_ptr<BundleReader>> BundleReader::Open(Env& env, const std::string& prefix,
-                                                           CancellationManager* cancellation) {
+                                                           CancellationManager* cancellation,
+                                                           ParallelFor parallel) {
   const std::string path = BundleIndexPath(prefix);
-  std::unique_ptr<BundleReader> reader(new BundleReader(env, prefix, cancellation));
+  std::unique_ptr<BundleReader> reader(new BundleReader(env, prefix, cancellation, std::move(parallel)));
   auto table = TableReader::Open(env, path);
   if (!table.ok()) {
     if (!errors::IsDataLoss(table.status())) return table.status();
@@ -61,7 +62,7 @@ StatusOr<BundleDataReader*> BundleReader::Shard(int i) {
   if (shard == nullptr) {
     MR_ASSIGN_OR_RETURN(shard, BundleDataReader::Open(env_, BundleDataPath(prefix_, i, header_.num_shards),
                                                       StrCat("TensorBundle at ", prefix_, " shard ", i),
-                                                      header_.big_endian, cancellation_));
+                                                      header_.big_endian, cancellation_, parallel_));
   }
   return shard.get();
 }

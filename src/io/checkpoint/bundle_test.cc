@@ -9,6 +9,7 @@
 #include <limits>
 #include <random>
 
+#include "base/thread_pool.h"
 #include "tensor/testing.h"
 
 namespace millrace::io {
@@ -239,6 +240,36 @@ TEST_F(BundleTest, CancellationEndsReadsAndWrites) {
   EXPECT_TRUE(errors::IsCancelled((*reader)->Read("x").status()));
   EXPECT_TRUE(errors::IsCancelled((*writer)->Add("y", tensor)));
   EXPECT_TRUE(errors::IsCancelled((*writer)->Finish()));
+}
+
+TEST_F(BundleTest, ThreadsShareLargeTensors) {
+  ThreadPool pool("test", 3);
+  const auto parallel = [&](int64_t total, int64_t cost_ns, ThreadPool::ShardFn fn) {
+    pool.ParallelFor(total, cost_ns, fn);
+  };
+  const Tensor large = Filled<int32_t>(TensorShape({(9 << 18) + 7}), 1);
+  ASSERT_TRUE(Save(env_, "/large", {{"a", Filled<float>(TensorShape({3}), 2)}, {"b", large}}).ok());
+  const auto read = [&](CancellationManager* cancellation) -> StatusOr<Tensor> {
+    MR_ASSIGN_OR_RETURN(const auto reader, BundleReader::Open(env_, "/large", cancellation, parallel));
+    return reader->Read("b");
+  };
+  const auto tensor = read(nullptr);
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  ExpectTensorEqual(large, *tensor);
+
+  CancellationManager cancelled;
+  cancelled.StartCancel();
+  EXPECT_TRUE(errors::IsCancelled(read(&cancelled).status()));
+
+  const std::string path = BundleDataPath("/large", 0, 1);
+  const auto bytes = ReadFileToString(env_, path);
+  ASSERT_TRUE(bytes.ok());
+  for (const size_t at : {size_t{12}, bytes->size() / 2, bytes->size() - 1}) {
+    std::string broken = *bytes;
+    broken[at] ^= 1;
+    ASSERT_TRUE(WriteFileAtomically(env_, path, broken).ok());
+    EXPECT_THAT(read(nullptr).status().message(), HasSubstr("Checksum does not match")) << at;
+  }
 }
 
 TEST_F(BundleTest, AnythingUnfinishedLeavesNoFiles) {

@@ -117,8 +117,11 @@ class RestoreV2Kernel final : public OpKernel {
     }
     // A checkpoint of the first format may be given, too.
     if (!Env::Posix().FileExists(io::BundleIndexPath(prefix))) return RestoreOldFormat(context, prefix);
+    const auto parallel = [&](int64_t total, int64_t cost_ns, ThreadPool::ShardFn fn) {
+      context.ParallelFor(total, cost_ns, fn);
+    };
     MR_ASSIGN_OR_RETURN(const auto reader,
-                        io::BundleReader::Open(Env::Posix(), prefix, &context.cancellation()));
+                        io::BundleReader::Open(Env::Posix(), prefix, &context.cancellation(), parallel));
     const std::vector<int64_t> order = SortedByName(context.input(1));
     MR_RETURN_IF_ERROR(CheckTypes(context, *reader, order));
     for (const int64_t i : order) MR_RETURN_IF_ERROR(Restore(context, *reader, static_cast<int>(i)));
