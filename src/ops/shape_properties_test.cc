@@ -42,6 +42,7 @@ const std::map<std::string, std::vector<std::vector<int64_t>>>& LikelyShapes() {
       {"NonMaxSuppressionV3", {{-1, 4}, {-1}, {}, {}, {}}},
       {"NonMaxSuppressionV4", {{-1, 4}, {-1}, {}, {}, {}}},
       {"NonMaxSuppressionV5", {{-1, 4}, {-1}, {}, {}, {}, {}}},
+      {"SparseApplyCenteredRMSProp", {{3, 2}, {3, 2}, {3, 2}, {3, 2}, {}, {}, {}, {}, {-1, 2}, {-1}}},
       {"SpaceToBatch", {{1, 4, 4, 1}, {2, 2}}},
       {"SpaceToBatchND", {{1, 4, 4, 1}, {-1}, {-1, 2}}},
   };

@@ -12,11 +12,11 @@ constexpr int64_t kElementBlock = 4096;
 
 constexpr IsaTables kTables[] = {
     {baseline::kUnaryTable, baseline::kBinaryRealTable, baseline::kBinaryPlainTable, baseline::kReduceTable,
-     baseline::kNeuralTable, baseline::kCastTable, baseline::kMoveTable},
+     baseline::kNeuralTable, baseline::kCastTable, baseline::kMoveTable, baseline::kUpdateTable},
     {avx2::kUnaryTable, avx2::kBinaryRealTable, avx2::kBinaryPlainTable, avx2::kReduceTable,
-     avx2::kNeuralTable, avx2::kCastTable, avx2::kMoveTable},
+     avx2::kNeuralTable, avx2::kCastTable, avx2::kMoveTable, avx2::kUpdateTable},
     {avx512::kUnaryTable, avx512::kBinaryRealTable, avx512::kBinaryPlainTable, avx512::kReduceTable,
-     avx512::kNeuralTable, avx512::kCastTable, avx512::kMoveTable},
+     avx512::kNeuralTable, avx512::kCastTable, avx512::kMoveTable, avx512::kUpdateTable},
 };
 
 }  // namespace

@@ -21,6 +21,7 @@ struct IsaTables {
   const NeuralTable& neural;
   const CastTable& cast;
   const MoveTable& move;
+  const UpdateTable& update;
 };
 
 // Of ActiveIsa().

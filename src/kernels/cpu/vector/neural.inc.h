@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Softmax, cross entropies and training updates of float and double for one instruction set.
+// Softmax and cross entropies of float and double for one instruction set.
 #include "kernels/cpu/vector/math.inc.h"
 #include "kernels/cpu/vector/tables.h"
 
@@ -136,73 +136,11 @@ void SparseXent(const T* logits, int64_t label, T* loss, T* backprop, int64_t co
   *loss = ScalarLog(sum) - shifted;
 }
 
-template <typename T>
-void GradientDescent(T* var, T alpha, const T* delta, int64_t n) {
-  constexpr int kLanes = Fp<T>::kLanes;
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) Store(var + i, Load(var + i) - alpha * Load(delta + i));
-  if (i < n) StorePart(var + i, LoadPart(var + i, n - i) - alpha * LoadPart(delta + i, n - i), n - i);
-}
-
-template <typename T>
-void Momentum(T* var, T* accum, T lr, T momentum, bool nesterov, const T* grad, int64_t n) {
-  using V = typename Fp<T>::Vec;
-  constexpr int kLanes = Fp<T>::kLanes;
-  const auto step = [=](V* x, V* a, V g) {
-    *a = *a * momentum + g;
-    *x -= lr * (nesterov ? g + momentum * *a : *a);
-  };
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    V x = Load(var + i), a = Load(accum + i);
-    step(&x, &a, Load(grad + i));
-    Store(var + i, x);
-    Store(accum + i, a);
-  }
-  if (i < n) {
-    V x = LoadPart(var + i, n - i), a = LoadPart(accum + i, n - i);
-    step(&x, &a, LoadPart(grad + i, n - i));
-    StorePart(var + i, x, n - i);
-    StorePart(accum + i, a, n - i);
-  }
-}
-
-template <typename T>
-void Adam(T* var, T* m, T* v, T alpha, T beta1, T beta2, T epsilon, bool nesterov, const T* grad, int64_t n) {
-  using V = typename Fp<T>::Vec;
-  constexpr int kLanes = Fp<T>::kLanes;
-  const T rest1 = 1 - beta1, rest2 = 1 - beta2;
-  const auto step = [=](V* x, V* mean, V* square, V g) {
-    *mean += (g - *mean) * rest1;
-    *square += (g * g - *square) * rest2;
-    const V direction = nesterov ? g * rest1 + beta1 * *mean : *mean;
-    *x -= alpha * direction / (Sqrt(*square) + epsilon);
-  };
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    V x = Load(var + i), mean = Load(m + i), square = Load(v + i);
-    step(&x, &mean, &square, Load(grad + i));
-    Store(var + i, x);
-    Store(m + i, mean);
-    Store(v + i, square);
-  }
-  if (i < n) {
-    const int64_t rest = n - i;
-    V x = LoadPart(var + i, rest), mean = LoadPart(m + i, rest), square = LoadPart(v + i, rest);
-    step(&x, &mean, &square, LoadPart(grad + i, rest));
-    StorePart(var + i, x, rest);
-    StorePart(m + i, mean, rest);
-    StorePart(v + i, square, rest);
-  }
-}
-
 }  // namespace
 
 constinit const NeuralTable kNeuralTable = {
     .softmax_f32 = {Softmax<float>, LogSoftmax<float>, Xent<float>, SparseXent<float>},
     .softmax_f64 = {Softmax<double>, LogSoftmax<double>, Xent<double>, SparseXent<double>},
-    .update_f32 = {GradientDescent<float>, Momentum<float>, Adam<float>},
-    .update_f64 = {GradientDescent<double>, Momentum<double>, Adam<double>},
 };
 
 }  // namespace millrace::cpu::MR_ISA

@@ -126,4 +126,34 @@ enum class ReduceOp : uint8_t {
   kCount,
 };
 
+// The steps of the optimizers: update_rules.inc.h has the formulas, by these names.
+enum class UpdateRule : uint8_t {
+  kGradientDescent,
+  kMomentum,
+  kMomentumNesterov,
+  kKerasMomentum,
+  kKerasMomentumNesterov,
+  kAdam,
+  kAdamNesterov,
+  kAdamWithAmsgrad,
+  kAdaMax,
+  kAdagrad,
+  kAdagradFixed,
+  kAdagradV2,
+  kAdagradV2Fixed,
+  kAdagradDualAveraging,
+  kAdadelta,
+  kRmsProp,
+  kCenteredRmsProp,
+  kFtrl,
+  kFtrlV2,
+  kProximalGradientDescent,
+  kProximalAdagrad,
+  kAddSign,
+  kPowerSign,
+  kCount,
+};
+inline constexpr int kMaxUpdateSlots = 4;  // with the variable
+inline constexpr int kMaxUpdateScalars = 6;
+
 }  // namespace millrace::cpu

@@ -79,18 +79,20 @@ struct SoftmaxFns {
   // Of one row.
   void (*sparse_xent)(const T* logits, int64_t label, T* loss, T* backprop, int64_t cols);
 };
-template <typename T>
-struct UpdateFns {
-  void (*gradient_descent)(T* var, T alpha, const T* delta, int64_t n);
-  void (*momentum)(T* var, T* accum, T lr, T momentum, bool nesterov, const T* grad, int64_t n);
-  void (*adam)(T* var, T* m, T* v, T alpha, T beta1, T beta2, T epsilon, bool nesterov, const T* grad,
-               int64_t n);
-};
 struct NeuralTable {
   SoftmaxFns<float> softmax_f32;
   SoftmaxFns<double> softmax_f64;
-  UpdateFns<float> update_f32;
-  UpdateFns<double> update_f64;
+};
+
+// n elements of each slot and of the gradient; scalars are an array of the element type.
+struct UpdateFns {
+  void (*run)(void* const* slots, const void* grad, const void* scalars, int64_t n);
+  int slots;
+  int scalars;
+};
+struct UpdateTable {
+  UpdateFns f32[static_cast<int>(UpdateRule::kCount)];
+  UpdateFns f64[static_cast<int>(UpdateRule::kCount)];
 };
 
 struct CastTable {
@@ -118,6 +120,7 @@ extern const ReduceTable kReduceTable;
 extern const NeuralTable kNeuralTable;
 extern const CastTable kCastTable;
 extern const MoveTable kMoveTable;
+extern const UpdateTable kUpdateTable;
 }  // namespace baseline
 namespace avx2 {
 extern const UnaryTable kUnaryTable;
@@ -127,6 +130,7 @@ extern const ReduceTable kReduceTable;
 extern const NeuralTable kNeuralTable;
 extern const CastTable kCastTable;
 extern const MoveTable kMoveTable;
+extern const UpdateTable kUpdateTable;
 }  // namespace avx2
 namespace avx512 {
 extern const UnaryTable kUnaryTable;
@@ -136,6 +140,7 @@ extern const ReduceTable kReduceTable;
 extern const NeuralTable kNeuralTable;
 extern const CastTable kCastTable;
 extern const MoveTable kMoveTable;
+extern const UpdateTable kUpdateTable;
 }  // namespace avx512
 
 }  // namespace millrace::cpu

@@ -4,165 +4,135 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <complex>
+#include <cstring>
 
 #include "kernels/cpu/vector/dispatch.h"
+#include "kernels/cpu/vector/update_complex.h"
 
 namespace millrace::cpu {
 namespace {
 
 constexpr double kCostNs = 0.5;
+// Fewer elements than this are not worth a second thread.
+constexpr int64_t kSerialElements = 1 << 15;
 
-using Block = std::array<float, kHalfBlock>;
-
-float Scalar(DataType type, const void* value) {
-  float result;
-  HalfToFloat(type, value, &result, 1);
-  return result;
-}
-template <typename T>
-T Scalar(const void* value) {
-  return *static_cast<const T*>(value);
-}
-
-// Blocks of half or bfloat16 arrays as float, for a part of [begin, end) at a time.
-template <typename F>
-void ForHalfBlocks(int64_t begin, int64_t end, F f) {
-  for (int64_t i = begin; i < end; i += kHalfBlock) f(i, std::min(kHalfBlock, end - i));
+const UpdateFns* FindUpdate(UpdateRule rule, DataType type) {
+  const auto i = static_cast<size_t>(rule);
+  const UpdateFns* fns = nullptr;
+  if (type == DataType::kComplex64 || type == DataType::kComplex128) {
+    fns = FindComplexUpdate(rule, type);
+  } else if (type == DataType::kDouble) {
+    fns = &ActiveTables().update.f64[i];
+  } else if (type == DataType::kFloat || IsHalfType(type)) {
+    fns = &ActiveTables().update.f32[i];
+  }
+  return fns != nullptr && fns->run != nullptr ? fns : nullptr;
 }
 
-template <typename T>
-void GradientDescent(const UpdateFns<T>& fns, T* var, T alpha, const T* delta, int64_t n,
-                     Parallel& parallel) {
-  ForElements(parallel, n, kCostNs, [&](int64_t begin, int64_t end) {
-    fns.gradient_descent(var + begin, alpha, delta + begin, end - begin);
-  });
+// Blocks of half or bfloat16 go through float.
+void RunHalf(const UpdateFns& fns, DataType type, void* const* slots, const void* grad, const void* scalars,
+             int64_t n) {
+  using Block = std::array<float, kHalfBlock>;
+  std::array<Block, kMaxUpdateSlots> wide;
+  Block wide_grad;
+  void* wide_slots[kMaxUpdateSlots];
+  for (int k = 0; k < kMaxUpdateSlots; ++k) wide_slots[k] = wide[k].data();
+  for (int64_t at = 0; at < n; at += kHalfBlock) {
+    const int64_t size = std::min(kHalfBlock, n - at);
+    for (int k = 0; k < fns.slots; ++k) {
+      HalfToFloat(type, static_cast<const uint16_t*>(slots[k]) + at, wide[k].data(), size);
+    }
+    HalfToFloat(type, static_cast<const uint16_t*>(grad) + at, wide_grad.data(), size);
+    fns.run(wide_slots, wide_grad.data(), scalars, size);
+    for (int k = 0; k < fns.slots; ++k) {
+      FloatToHalf(type, wide[k].data(), static_cast<uint16_t*>(slots[k]) + at, size);
+    }
+  }
 }
 
-template <typename T>
-void Momentum(const UpdateFns<T>& fns, T* var, T* accum, T lr, T momentum, bool nesterov, const T* grad,
-              int64_t n, Parallel& parallel) {
-  ForElements(parallel, n, kCostNs, [&](int64_t begin, int64_t end) {
-    fns.momentum(var + begin, accum + begin, lr, momentum, nesterov, grad + begin, end - begin);
-  });
-}
+// A rule with its scalars, for any part of the arrays.
+class Updater {
+ public:
+  explicit Updater(const UpdateArgs& args)
+      : args_(args), fns_(*FindUpdate(args.rule, args.type)), size_(ElementSize(args.type)) {
+    const int64_t width = IsHalfType(args.type) ? static_cast<int64_t>(sizeof(float)) : size_;
+    int given = fns_.scalars;
+    if (args.rule == UpdateRule::kAdagradDualAveraging) {
+      --given;
+      if (args.type == DataType::kDouble) {
+        Put(given, static_cast<double>(args.step));
+      } else {
+        Put(given, static_cast<float>(args.step));
+      }
+    }
+    for (int i = 0; i < given; ++i) {
+      if (IsHalfType(args.type)) {
+        float wide;
+        HalfToFloat(args.type, args.scalars[i], &wide, 1);
+        Put(i, wide);
+      } else {
+        std::memcpy(scalars_ + i * width, args.scalars[i], static_cast<size_t>(width));
+      }
+    }
+  }
 
-template <typename T>
-struct AdamValues {
-  T alpha, beta1, beta2, epsilon;
+  // n elements: of the slots from `at`, of the gradient from `grad_at`.
+  void Run(int64_t at, int64_t grad_at, int64_t n) const {
+    void* slots[kMaxUpdateSlots];
+    for (int k = 0; k < fns_.slots; ++k) slots[k] = static_cast<char*>(args_.slots[k]) + at * size_;
+    const void* grad = static_cast<const char*>(args_.grad) + grad_at * size_;
+    if (IsHalfType(args_.type)) {
+      RunHalf(fns_, args_.type, slots, grad, scalars_, n);
+    } else {
+      fns_.run(slots, grad, scalars_, n);
+    }
+  }
+
+ private:
+  template <typename T>
+  void Put(int i, T value) {
+    std::memcpy(scalars_ + i * static_cast<int64_t>(sizeof(T)), &value, sizeof(T));
+  }
+
+  const UpdateArgs& args_;
+  const UpdateFns& fns_;
+  const int64_t size_;
+  alignas(16) char scalars_[kMaxUpdateScalars * sizeof(std::complex<double>)];
 };
-template <typename T>
-AdamValues<T> MakeAdamValues(T beta1_power, T beta2_power, T lr, T beta1, T beta2, T epsilon) {
-  return {lr * std::sqrt(T{1} - beta2_power) / (T{1} - beta1_power), beta1, beta2, epsilon};
-}
-template <typename T>
-AdamValues<T> MakeAdamValues(const AdamScalars& s) {
-  return MakeAdamValues<T>(Scalar<T>(s.beta1_power), Scalar<T>(s.beta2_power), Scalar<T>(s.lr),
-                           Scalar<T>(s.beta1), Scalar<T>(s.beta2), Scalar<T>(s.epsilon));
-}
-
-template <typename T>
-void Adam(const UpdateFns<T>& fns, T* var, T* m, T* v, const AdamScalars& scalars, const T* grad, int64_t n,
-          Parallel& parallel) {
-  const auto values = MakeAdamValues<T>(scalars);
-  ForElements(parallel, n, kCostNs, [&](int64_t begin, int64_t end) {
-    fns.adam(var + begin, m + begin, v + begin, values.alpha, values.beta1, values.beta2, values.epsilon,
-             scalars.nesterov, grad + begin, end - begin);
-  });
-}
-
-void AdamHalf(DataType type, uint16_t* var, uint16_t* m, uint16_t* v, const AdamScalars& s,
-              const uint16_t* grad, int64_t n, Parallel& parallel) {
-  const auto values =
-      MakeAdamValues<float>(Scalar(type, s.beta1_power), Scalar(type, s.beta2_power), Scalar(type, s.lr),
-                            Scalar(type, s.beta1), Scalar(type, s.beta2), Scalar(type, s.epsilon));
-  const UpdateFns<float>& fns = ActiveTables().neural.update_f32;
-  ForElements(parallel, n, 2 * kCostNs, [&](int64_t begin, int64_t end) {
-    ForHalfBlocks(begin, end, [&](int64_t at, int64_t size) {
-      Block x, mean, square, g;
-      HalfToFloat(type, var + at, x.data(), size);
-      HalfToFloat(type, m + at, mean.data(), size);
-      HalfToFloat(type, v + at, square.data(), size);
-      HalfToFloat(type, grad + at, g.data(), size);
-      fns.adam(x.data(), mean.data(), square.data(), values.alpha, values.beta1, values.beta2, values.epsilon,
-               s.nesterov, g.data(), size);
-      FloatToHalf(type, x.data(), var + at, size);
-      FloatToHalf(type, mean.data(), m + at, size);
-      FloatToHalf(type, square.data(), v + at, size);
-    });
-  });
-}
 
 }  // namespace
 
-void ApplyGradientDescent(DataType type, void* var, const void* alpha, const void* delta, int64_t n,
-                          Parallel& parallel) {
-  const NeuralTable& table = ActiveTables().neural;
-  if (type == DataType::kFloat) {
-    GradientDescent(table.update_f32, static_cast<float*>(var), Scalar<float>(alpha),
-                    static_cast<const float*>(delta), n, parallel);
-  } else if (type == DataType::kDouble) {
-    GradientDescent(table.update_f64, static_cast<double*>(var), Scalar<double>(alpha),
-                    static_cast<const double*>(delta), n, parallel);
-  } else {
-    const float rate = Scalar(type, alpha);
-    auto* to = static_cast<uint16_t*>(var);
-    const auto* from = static_cast<const uint16_t*>(delta);
-    ForElements(parallel, n, 2 * kCostNs, [&](int64_t begin, int64_t end) {
-      ForHalfBlocks(begin, end, [&](int64_t at, int64_t size) {
-        Block x, d;
-        HalfToFloat(type, to + at, x.data(), size);
-        HalfToFloat(type, from + at, d.data(), size);
-        table.update_f32.gradient_descent(x.data(), rate, d.data(), size);
-        FloatToHalf(type, x.data(), to + at, size);
-      });
-    });
-  }
+bool HasUpdate(UpdateRule rule, DataType type) { return FindUpdate(rule, type) != nullptr; }
+
+int NumUpdateSlots(UpdateRule rule) { return FindUpdate(rule, DataType::kFloat)->slots; }
+
+void Update(const UpdateArgs& args, int64_t n, Parallel& parallel) {
+  const Updater updater(args);
+  const double cost = IsHalfType(args.type) ? 2 * kCostNs : kCostNs;
+  ForElements(parallel, n, cost, [&](int64_t begin, int64_t end) { updater.Run(begin, begin, end - begin); });
 }
 
-void ApplyMomentum(DataType type, void* var, void* accum, const MomentumScalars& scalars, const void* grad,
-                   int64_t n, Parallel& parallel) {
-  const NeuralTable& table = ActiveTables().neural;
-  if (type == DataType::kFloat) {
-    Momentum(table.update_f32, static_cast<float*>(var), static_cast<float*>(accum),
-             Scalar<float>(scalars.lr), Scalar<float>(scalars.momentum), scalars.nesterov,
-             static_cast<const float*>(grad), n, parallel);
-  } else if (type == DataType::kDouble) {
-    Momentum(table.update_f64, static_cast<double*>(var), static_cast<double*>(accum),
-             Scalar<double>(scalars.lr), Scalar<double>(scalars.momentum), scalars.nesterov,
-             static_cast<const double*>(grad), n, parallel);
-  } else {
-    const float lr = Scalar(type, scalars.lr), momentum = Scalar(type, scalars.momentum);
-    auto* to = static_cast<uint16_t*>(var);
-    auto* sum = static_cast<uint16_t*>(accum);
-    const auto* from = static_cast<const uint16_t*>(grad);
-    ForElements(parallel, n, 2 * kCostNs, [&](int64_t begin, int64_t end) {
-      ForHalfBlocks(begin, end, [&](int64_t at, int64_t size) {
-        Block x, a, g;
-        HalfToFloat(type, to + at, x.data(), size);
-        HalfToFloat(type, sum + at, a.data(), size);
-        HalfToFloat(type, from + at, g.data(), size);
-        table.update_f32.momentum(x.data(), a.data(), lr, momentum, scalars.nesterov, g.data(), size);
-        FloatToHalf(type, x.data(), to + at, size);
-        FloatToHalf(type, a.data(), sum + at, size);
-      });
-    });
+void UpdateRows(const UpdateArgs& args, std::span<const int64_t> indices, int64_t rows, int64_t row_size,
+                Parallel& parallel) {
+  const Updater updater(args);
+  // Each part has some rows of the variable and passes over the indices of others: so a row that occurs twice
+  // is changed in the order of the indices.
+  const auto change = [&](int64_t first, int64_t last) {
+    for (size_t i = 0; i < indices.size(); ++i) {
+      if (indices[i] < first || indices[i] >= last) continue;
+      updater.Run(indices[i] * row_size, static_cast<int64_t>(i) * row_size, row_size);
+    }
+  };
+  const int64_t elements = static_cast<int64_t>(indices.size()) * row_size;
+  const int64_t parts = std::min<int64_t>(parallel.num_threads(), rows);
+  if (parts <= 1 || elements < kSerialElements) {
+    change(0, rows);
+    return;
   }
-}
-
-void ApplyAdam(DataType type, void* var, void* m, void* v, const AdamScalars& scalars, const void* grad,
-               int64_t n, Parallel& parallel) {
-  const NeuralTable& table = ActiveTables().neural;
-  if (type == DataType::kFloat) {
-    Adam(table.update_f32, static_cast<float*>(var), static_cast<float*>(m), static_cast<float*>(v), scalars,
-         static_cast<const float*>(grad), n, parallel);
-  } else if (type == DataType::kDouble) {
-    Adam(table.update_f64, static_cast<double*>(var), static_cast<double*>(m), static_cast<double*>(v),
-         scalars, static_cast<const double*>(grad), n, parallel);
-  } else {
-    AdamHalf(type, static_cast<uint16_t*>(var), static_cast<uint16_t*>(m), static_cast<uint16_t*>(v), scalars,
-             static_cast<const uint16_t*>(grad), n, parallel);
-  }
+  const auto bound = [&](int64_t part) { return rows / parts * part + std::min(part, rows % parts); };
+  ForUnits(parallel, parts, 2 * kCostNs * static_cast<double>(elements / parts),
+           [&](int64_t begin, int64_t end) { change(bound(begin), bound(end)); });
 }
 
 }  // namespace millrace::cpu

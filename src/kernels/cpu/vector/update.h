@@ -1,43 +1,38 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Training updates: one pass over memory. Types: half, bfloat16 (both in float), float, double; scalars point
-// to one element of that type. All arrays have n elements and don't overlap.
+// Training updates: one pass over memory. Types: half, bfloat16 (both in float), float, double; of the rules
+// that TensorFlow has for them complex64 and complex128.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/cpu/contract/parallel.h"
+#include "kernels/cpu/vector/ops.h"
 #include "millrace/dtype.h"
 
 namespace millrace::cpu {
 
-// var -= alpha * delta
-void ApplyGradientDescent(DataType type, void* var, const void* alpha, const void* delta, int64_t n,
-                          Parallel& parallel);
-
-// accum = accum * momentum + grad; var -= lr * accum, or with nesterov
-// var -= lr * grad + lr * momentum * accum.
-struct MomentumScalars {
-  const void* lr = nullptr;
-  const void* momentum = nullptr;
-  bool nesterov = false;
+// What a rule changes and by what. Arrays don't overlap.
+struct UpdateArgs {
+  UpdateRule rule = UpdateRule::kGradientDescent;
+  DataType type = DataType::kFloat;
+  void* slots[kMaxUpdateSlots] = {};            // the variable first
+  const void* grad = nullptr;                   // like the variable, or a row of it for each index
+  const void* scalars[kMaxUpdateScalars] = {};  // of that type, in the order of the op's inputs
+  int64_t step = 0;                             // of kAdagradDualAveraging, which has a scalar less
 };
-void ApplyMomentum(DataType type, void* var, void* accum, const MomentumScalars& scalars, const void* grad,
-                   int64_t n, Parallel& parallel);
 
-// alpha = lr * sqrt(1 - beta2_power) / (1 - beta1_power); m += (g - m) * (1 - beta1);
-// v += (g * g - v) * (1 - beta2); var -= alpha * m / (sqrt(v) + epsilon), or with nesterov
-// var -= alpha * (g * (1 - beta1) + beta1 * m) / (sqrt(v) + epsilon).
-struct AdamScalars {
-  const void* beta1_power = nullptr;
-  const void* beta2_power = nullptr;
-  const void* lr = nullptr;
-  const void* beta1 = nullptr;
-  const void* beta2 = nullptr;
-  const void* epsilon = nullptr;
-  bool nesterov = false;
-};
-void ApplyAdam(DataType type, void* var, void* m, void* v, const AdamScalars& scalars, const void* grad,
-               int64_t n, Parallel& parallel);
+bool HasUpdate(UpdateRule rule, DataType type);
+// How many slots the rule has, with the variable.
+int NumUpdateSlots(UpdateRule rule);
+
+// All n elements. REQUIRES: HasUpdate.
+void Update(const UpdateArgs& args, int64_t n, Parallel& parallel);
+
+// For each i in order: row indices[i] of the slots by row i of the gradient. The bits are those of one
+// thread. REQUIRES: HasUpdate; 0 <= indices[i] < rows.
+void UpdateRows(const UpdateArgs& args, std::span<const int64_t> indices, int64_t rows, int64_t row_size,
+                Parallel& parallel);
 
 }  // namespace millrace::cpu

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/vector/update.h"
 
+#include <complex>
+
 #include "kernels/cpu/vector/cast.h"
 #include "kernels/cpu/vector/vector_testing.h"
 
@@ -10,7 +12,124 @@ namespace {
 
 class UpdateTest : public VectorTest {};
 
-constexpr int64_t kLengths[] = {0, 1, 3, 8, 15, 16, 17, 31, 33, 64, 100, 127, 130, 9001};
+constexpr int64_t kLengths[] = {0, 1, 3, 8, 15, 16, 17, 31, 33, 100, 127, 9001};
+constexpr int kRules = static_cast<int>(UpdateRule::kCount);
+
+using L = long double;
+
+L Sign(L x) { return static_cast<L>(x > 0) - static_cast<L>(x < 0); }
+L Shrunk(L x, L by) { return by > 0 ? Sign(x) * std::max(std::fabs(x) - by, L(0)) : x; }
+
+void FtrlReference(L* v, L g, L lr, L l1, L l2, L shrinkage, L power) {
+  const L with = g + 2 * shrinkage * v[0];
+  const L sum = v[1] + g * g;
+  v[2] += with - (std::pow(sum, -power) - std::pow(v[1], -power)) / lr * v[0];
+  const L quadratic = std::pow(sum, -power) / lr + 2 * l2;
+  v[0] = std::fabs(v[2]) > l1 ? (Sign(v[2]) * l1 - v[2]) / quadratic : 0;
+  v[1] = sum;
+}
+
+void AdaptiveReference(UpdateRule rule, L* v, L g, const L* s) {
+  switch (rule) {
+    case UpdateRule::kAdagrad:
+    case UpdateRule::kAdagradV2:
+    case UpdateRule::kAdagradFixed:
+    case UpdateRule::kAdagradV2Fixed: {
+      const bool second = rule == UpdateRule::kAdagradV2 || rule == UpdateRule::kAdagradV2Fixed;
+      if (rule == UpdateRule::kAdagrad || rule == UpdateRule::kAdagradV2) v[1] += g * g;
+      v[0] -= s[0] * g / (std::sqrt(v[1]) + (second ? s[1] : 0));
+      break;
+    }
+    case UpdateRule::kAdagradDualAveraging:
+      v[1] += g;
+      v[2] += g * g;
+      v[0] = -Shrunk(v[1], s[1] * s[3]) * s[0] / (s[2] * s[3] * s[0] + std::sqrt(v[2]));
+      break;
+    case UpdateRule::kAdadelta: {
+      v[1] = s[1] * v[1] + (1 - s[1]) * g * g;
+      const L update = std::sqrt(v[2] + s[2]) / std::sqrt(v[1] + s[2]) * g;
+      v[2] = s[1] * v[2] + (1 - s[1]) * update * update;
+      v[0] -= s[0] * update;
+      break;
+    }
+    case UpdateRule::kRmsProp:
+      v[1] = s[1] * v[1] + (1 - s[1]) * g * g;
+      v[2] = s[2] * v[2] + s[0] * g / std::sqrt(v[1] + s[3]);
+      v[0] -= v[2];
+      break;
+    case UpdateRule::kCenteredRmsProp:
+      v[1] = s[1] * v[1] + (1 - s[1]) * g;
+      v[2] = s[1] * v[2] + (1 - s[1]) * g * g;
+      v[3] = s[2] * v[3] + s[0] * g / std::sqrt(v[2] - v[1] * v[1] + s[3]);
+      v[0] -= v[3];
+      break;
+    case UpdateRule::kProximalAdagrad: {
+      v[1] += g * g;
+      const L rate = s[0] / std::sqrt(v[1]);
+      v[0] = Shrunk(v[0] - rate * g, rate * s[1]) / (1 + rate * s[2]);
+      break;
+    }
+    default:
+      FAIL() << "no such rule";
+  }
+}
+
+void MomentumReference(UpdateRule rule, L* v, L g, const L* s) {
+  switch (rule) {
+    case UpdateRule::kMomentum:
+    case UpdateRule::kMomentumNesterov:
+      v[1] = v[1] * s[1] + g;
+      v[0] -= rule == UpdateRule::kMomentum ? s[0] * v[1] : s[0] * g + s[0] * s[1] * v[1];
+      break;
+    case UpdateRule::kKerasMomentum:
+    case UpdateRule::kKerasMomentumNesterov:
+      v[1] = v[1] * s[1] - s[0] * g;
+      v[0] += rule == UpdateRule::kKerasMomentum ? v[1] : v[1] * s[1] - s[0] * g;
+      break;
+    case UpdateRule::kAdam:
+    case UpdateRule::kAdamNesterov:
+    case UpdateRule::kAdamWithAmsgrad: {
+      const L alpha = s[2] * std::sqrt(1 - s[1]) / (1 - s[0]);
+      v[1] = s[3] * v[1] + (1 - s[3]) * g;
+      v[2] = s[4] * v[2] + (1 - s[4]) * g * g;
+      L square = v[2];
+      if (rule == UpdateRule::kAdamWithAmsgrad) square = v[3] = std::max(v[3], v[2]);
+      const L direction = rule == UpdateRule::kAdamNesterov ? (1 - s[3]) * g + s[3] * v[1] : v[1];
+      v[0] -= alpha * direction / (std::sqrt(square) + s[5]);
+      break;
+    }
+    case UpdateRule::kAdaMax:
+      v[1] = s[2] * v[1] + (1 - s[2]) * g;
+      v[2] = std::max(s[3] * v[2], std::fabs(g));
+      v[0] -= s[1] / (1 - s[0]) * v[1] / (v[2] + s[4]);
+      break;
+    case UpdateRule::kAddSign:
+      v[1] = s[3] * v[1] + (1 - s[3]) * g;
+      v[0] -= s[0] * (s[1] + s[2] * Sign(g) * Sign(v[1])) * g;
+      break;
+    case UpdateRule::kPowerSign:
+      v[1] = s[3] * v[1] + (1 - s[3]) * g;
+      v[0] -= s[0] * std::exp(s[1] * s[2] * Sign(g) * Sign(v[1])) * g;
+      break;
+    default:
+      AdaptiveReference(rule, v, g, s);
+  }
+}
+
+// The definitions, in long double.
+void Reference(UpdateRule rule, L* v, L g, const L* s) {
+  if (rule == UpdateRule::kGradientDescent) {
+    v[0] -= s[0] * g;
+  } else if (rule == UpdateRule::kProximalGradientDescent) {
+    v[0] = Shrunk(v[0] - s[0] * g, s[0] * s[1]) / (1 + s[0] * s[2]);
+  } else if (rule == UpdateRule::kFtrl) {
+    FtrlReference(v, g, s[0], s[1], s[2], 0, s[3]);
+  } else if (rule == UpdateRule::kFtrlV2) {
+    FtrlReference(v, g, s[0], s[1], s[2], s[3], s[4]);
+  } else {
+    MomentumReference(rule, v, g, s);
+  }
+}
 
 template <typename T>
 std::vector<T> Numbers(int64_t n, uint32_t seed, double lo, double hi) {
@@ -20,61 +139,73 @@ std::vector<T> Numbers(int64_t n, uint32_t seed, double lo, double hi) {
   return values;
 }
 
+// Arguments of a rule over n elements, with what they point to.
 template <typename T>
-void ExpectNear(const std::vector<T>& got, const std::vector<long double>& want) {
-  for (size_t i = 0; i < got.size(); ++i) {
-    ASSERT_NEAR(static_cast<double>(got[i]), static_cast<double>(want[i]),
-                8 * std::numeric_limits<T>::epsilon() * (1 + std::fabs(static_cast<double>(want[i]))))
-        << i << " of " << got.size();
+struct Case {
+  Case(UpdateRule rule, DataType type, int64_t n, std::vector<T> s) : scalars(std::move(s)) {
+    args.rule = rule;
+    args.type = type;
+    args.step = 7;
+    grad = Numbers<T>(n, 4, -2, 2);
+    if (n > 8) grad[5] = T(0);
+    for (int k = 0; k < kMaxUpdateSlots; ++k) {
+      // Sums of squares are larger than the squares of means.
+      slots.push_back(Numbers<T>(n, 5 + static_cast<uint32_t>(k), k == 0 ? -1 : 0.25, k < 2 ? 0.5 : 1));
+    }
+    before = slots;
+    for (size_t i = 0; i < scalars.size(); ++i) args.scalars[i] = &scalars[i];
+    args.grad = grad.data();
+    for (int k = 0; k < kMaxUpdateSlots; ++k) args.slots[k] = slots[static_cast<size_t>(k)].data();
+  }
+  std::vector<T> scalars, grad;
+  std::vector<std::vector<T>> slots, before;
+  UpdateArgs args;
+};
+
+std::vector<std::vector<double>> ScalarsOf(UpdateRule rule) {
+  switch (rule) {
+    case UpdateRule::kAdam:
+    case UpdateRule::kAdamNesterov:
+    case UpdateRule::kAdamWithAmsgrad:
+      return {{0.81, 0.998001, 0.01, 0.9, 0.999, 1e-8}};
+    case UpdateRule::kAdaMax:
+      return {{0.81, 0.01, 0.9, 0.999, 1e-8}};
+    case UpdateRule::kAdagradDualAveraging:
+      return {{0.1, 0.02, 0.3, 7}, {0.1, 0, 0.3, 7}};
+    case UpdateRule::kFtrl:
+      return {{0.1, 0.5, 0.3, -0.5}, {0.1, 0, 0, -0.5}, {0.2, 0.1, 0.1, -0.75}, {0.2, 0.1, 0.1, 0}};
+    case UpdateRule::kFtrlV2:
+      return {{0.1, 0.5, 0.3, 0.25, -0.5}, {0.2, 0.1, 0.1, 0.125, -0.75}};
+    case UpdateRule::kProximalAdagrad:
+    case UpdateRule::kProximalGradientDescent:
+      return {{0.1, 0.5, 0.25}, {0.1, 0, 0.25}, {0.1, 0, 0}};
+    default:
+      return {{0.05, 0.9, 0.8, 0.7, 1e-3}};
   }
 }
 
 template <typename T>
 void ExpectUpdates(DataType type) {
-  using L = long double;
-  const T lr = T(0.01), momentum = T(0.9), beta1 = T(0.9), beta2 = T(0.999), epsilon = T(1e-8);
-  const T power1 = T(0.81), power2 = T(0.998001);
-  for (const int64_t n : kLengths) {
-    const auto var = Numbers<T>(n, 1, -1, 1), accum = Numbers<T>(n, 2, -1, 1),
-               square = Numbers<T>(n, 3, 0.01, 1), grad = Numbers<T>(n, 4, -2, 2);
-    UnevenParallel parallel(5);
-    std::vector<T> x = var;
-    std::vector<L> want(var.size()), want_accum(var.size()), want_square(var.size());
-    ApplyGradientDescent(type, x.data(), &lr, grad.data(), n, parallel);
-    for (size_t i = 0; i < var.size(); ++i) want[i] = var[i] - L(lr) * grad[i];
-    ExpectNear(x, want);
-    for (const bool nesterov : {false, true}) {
-      x = var;
-      std::vector<T> a = accum, s = square;
-      ApplyMomentum(type, x.data(), a.data(), {.lr = &lr, .momentum = &momentum, .nesterov = nesterov},
-                    grad.data(), n, parallel);
-      for (size_t i = 0; i < var.size(); ++i) {
-        want_accum[i] = L(accum[i]) * momentum + grad[i];
-        want[i] =
-            var[i] - (nesterov ? L(lr) * grad[i] + L(lr) * momentum * want_accum[i] : L(lr) * want_accum[i]);
+  for (int r = 0; r < kRules; ++r) {
+    const auto rule = static_cast<UpdateRule>(r);
+    SCOPED_TRACE(r);
+    for (const auto& exact : ScalarsOf(rule)) {
+      for (const int64_t n : kLengths) {
+        Case<T> c(rule, type, n, std::vector<T>(exact.begin(), exact.end()));
+        UnevenParallel parallel(5);
+        Update(c.args, n, parallel);
+        const std::vector<L> s(c.scalars.begin(), c.scalars.end());
+        for (size_t i = 0; i < c.grad.size(); ++i) {
+          L v[kMaxUpdateSlots];
+          for (size_t k = 0; k < kMaxUpdateSlots; ++k) v[k] = c.before[k][i];
+          Reference(rule, v, c.grad[i], s.data());
+          for (size_t k = 0; k < kMaxUpdateSlots; ++k) {
+            ASSERT_NEAR(static_cast<double>(c.slots[k][i]), static_cast<double>(v[k]),
+                        64 * std::numeric_limits<T>::epsilon() * (1 + std::fabs(static_cast<double>(v[k]))))
+                << "slot " << k << ", " << i << " of " << n;
+          }
+        }
       }
-      ExpectNear(x, want);
-      ExpectNear(a, want_accum);
-      x = var;
-      a = accum;
-      const AdamScalars scalars{.beta1_power = &power1,
-                                .beta2_power = &power2,
-                                .lr = &lr,
-                                .beta1 = &beta1,
-                                .beta2 = &beta2,
-                                .epsilon = &epsilon,
-                                .nesterov = nesterov};
-      ApplyAdam(type, x.data(), a.data(), s.data(), scalars, grad.data(), n, parallel);
-      const L alpha = L(lr) * std::sqrt(L(1) - power2) / (L(1) - power1);
-      for (size_t i = 0; i < var.size(); ++i) {
-        want_accum[i] = accum[i] + (L(grad[i]) - accum[i]) * (1 - L(beta1));
-        want_square[i] = square[i] + (L(grad[i]) * grad[i] - square[i]) * (1 - L(beta2));
-        const L direction = nesterov ? L(grad[i]) * (1 - L(beta1)) + beta1 * want_accum[i] : want_accum[i];
-        want[i] = var[i] - alpha * direction / (std::sqrt(want_square[i]) + epsilon);
-      }
-      ExpectNear(a, want_accum);
-      ExpectNear(s, want_square);
-      ExpectNear(x, want);
     }
   }
 }
@@ -82,18 +213,75 @@ void ExpectUpdates(DataType type) {
 TEST_P(UpdateTest, Floats) { ExpectUpdates<float>(DataType::kFloat); }
 TEST_P(UpdateTest, Doubles) { ExpectUpdates<double>(DataType::kDouble); }
 
+TEST_P(UpdateTest, RealNumbersAreComplexNumbersToo) {
+  const int64_t n = 40;
+  int rules = 0;
+  for (int r = 0; r < kRules; ++r) {
+    const auto rule = static_cast<UpdateRule>(r);
+    if (!HasUpdate(rule, DataType::kComplex64)) continue;
+    ++rules;
+    const auto exact = ScalarsOf(rule)[0];
+    Case<double> real(rule, DataType::kDouble, n, exact);
+    const auto widen = [](const std::vector<double>& from) {
+      return std::vector<std::complex<double>>(from.begin(), from.end());
+    };
+    const auto scalars = widen(exact), grad = widen(real.grad);
+    std::vector<std::vector<std::complex<double>>> slots;
+    for (const auto& slot : real.slots) slots.push_back(widen(slot));
+    UpdateArgs args{.rule = rule, .type = DataType::kComplex128, .grad = grad.data()};
+    for (size_t i = 0; i < scalars.size(); ++i) args.scalars[i] = &scalars[i];
+    for (int k = 0; k < kMaxUpdateSlots; ++k) args.slots[k] = slots[static_cast<size_t>(k)].data();
+    UnevenParallel parallel(3);
+    Update(args, n, parallel);
+    Update(real.args, n, parallel);
+    for (size_t k = 0; k < kMaxUpdateSlots; ++k) {
+      for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+        EXPECT_NEAR(slots[k][i].real(), real.slots[k][i], 1e-14);
+        EXPECT_NEAR(slots[k][i].imag(), 0, 1e-14);
+      }
+    }
+  }
+  EXPECT_EQ(rules, 10);
+}
+
 TEST_P(UpdateTest, AnyNumberOfShardsGivesTheSameBits) {
   const int64_t n = 50021;
-  const float lr = 0.1f, momentum = 0.9f;
-  const auto grad = Numbers<float>(n, 4, -2, 2);
-  auto x = Numbers<float>(n, 1, -1, 1), a = Numbers<float>(n, 2, -1, 1);
-  auto y = x, b = a;
-  SerialParallel one;
-  UnevenParallel many(7);
-  ApplyMomentum(DataType::kFloat, x.data(), a.data(), {&lr, &momentum, true}, grad.data(), n, one);
-  ApplyMomentum(DataType::kFloat, y.data(), b.data(), {&lr, &momentum, true}, grad.data(), n, many);
-  EXPECT_EQ(x, y);
-  EXPECT_EQ(a, b);
+  for (int r = 0; r < kRules; ++r) {
+    const auto rule = static_cast<UpdateRule>(r);
+    const auto exact = ScalarsOf(rule)[0];
+    Case<float> a(rule, DataType::kFloat, n, std::vector<float>(exact.begin(), exact.end()));
+    Case<float> b(rule, DataType::kFloat, n, std::vector<float>(exact.begin(), exact.end()));
+    SerialParallel one;
+    UnevenParallel many(7);
+    Update(a.args, n, one);
+    Update(b.args, n, many);
+    EXPECT_EQ(a.slots, b.slots) << r;
+  }
+}
+
+// Rows are those of one dense step each, in order, whoever changes them.
+TEST_P(UpdateTest, RowsAreChangedInTheOrderOfTheIndices) {
+  const int64_t rows = 37;
+  for (const int64_t width : {int64_t{1}, int64_t{5}, int64_t{64}, int64_t{200}}) {
+    std::vector<int64_t> indices;
+    for (int64_t i = 0; i < 300; ++i) indices.push_back(i * i % rows);
+    const auto n = static_cast<int64_t>(indices.size()) * width;
+    for (int r = 0; r < kRules; ++r) {
+      const auto rule = static_cast<UpdateRule>(r);
+      const auto exact = ScalarsOf(rule)[0];
+      Case<float> a(rule, DataType::kFloat, n, std::vector<float>(exact.begin(), exact.end()));
+      Case<float> b(rule, DataType::kFloat, n, std::vector<float>(exact.begin(), exact.end()));
+      UnevenParallel parallel(7);
+      UpdateRows(a.args, indices, rows, width, parallel);
+      for (size_t i = 0; i < indices.size(); ++i) {
+        UpdateArgs row = b.args;
+        row.grad = b.grad.data() + static_cast<int64_t>(i) * width;
+        for (size_t k = 0; k < kMaxUpdateSlots; ++k) row.slots[k] = b.slots[k].data() + indices[i] * width;
+        Update(row, width, parallel);
+      }
+      EXPECT_EQ(a.slots, b.slots) << r;
+    }
+  }
 }
 
 TEST_P(UpdateTest, HalfTypesGoThroughFloat) {
@@ -110,32 +298,28 @@ TEST_P(UpdateTest, HalfTypesGoThroughFloat) {
       FindCast(type, DataType::kFloat)(from.data(), to.data(), static_cast<int64_t>(from.size()));
       return to;
     };
-    const auto scalars = narrow({0.5f, 0.75f, 0.25f, 0.5f, 0.75f, 0.0009765625f});
-    const auto exact = wide(scalars);
-    const auto grad = narrow(Numbers<float>(n, 4, -2, 2));
-    std::vector<uint16_t> x = narrow(Numbers<float>(n, 1, -1, 1)), m = narrow(Numbers<float>(n, 2, -1, 1)),
-                          v = narrow(Numbers<float>(n, 3, 0.25, 1));
-    std::vector<float> fx = wide(x), fm = wide(m), fv = wide(v);
-    ApplyAdam(type, x.data(), m.data(), v.data(),
-              {&scalars[0], &scalars[1], &scalars[2], &scalars[3], &scalars[4], &scalars[5], false},
-              grad.data(), n, parallel);
-    ApplyAdam(DataType::kFloat, fx.data(), fm.data(), fv.data(),
-              {&exact[0], &exact[1], &exact[2], &exact[3], &exact[4], &exact[5], false}, wide(grad).data(), n,
-              parallel);
-    EXPECT_EQ(x, narrow(fx));
-    EXPECT_EQ(m, narrow(fm));
-    EXPECT_EQ(v, narrow(fv));
-    ApplyGradientDescent(type, x.data(), &scalars[0], grad.data(), n, parallel);
-    fx = wide(narrow(fx));
-    ApplyGradientDescent(DataType::kFloat, fx.data(), &exact[0], wide(grad).data(), n, parallel);
-    EXPECT_EQ(x, narrow(fx));
-    ApplyMomentum(type, x.data(), m.data(), {&scalars[0], &scalars[1], true}, grad.data(), n, parallel);
-    fx = wide(narrow(fx));
-    fm = wide(narrow(fm));
-    ApplyMomentum(DataType::kFloat, fx.data(), fm.data(), {&exact[0], &exact[1], true}, wide(grad).data(), n,
-                  parallel);
-    EXPECT_EQ(x, narrow(fx));
-    EXPECT_EQ(m, narrow(fm));
+    for (int r = 0; r < kRules; ++r) {
+      const auto rule = static_cast<UpdateRule>(r);
+      const auto exact = ScalarsOf(rule)[0];
+      const auto scalars = narrow(std::vector<float>(exact.begin(), exact.end()));
+      Case<float> c(rule, DataType::kFloat, n, wide(scalars));
+      const auto grad = narrow(c.grad);
+      c.grad = wide(grad);
+      c.args.grad = c.grad.data();
+      UpdateArgs args{.rule = rule, .type = type, .grad = grad.data()};
+      args.step = c.args.step;
+      std::vector<std::vector<uint16_t>> slots;
+      for (size_t k = 0; k < kMaxUpdateSlots; ++k) {
+        slots.push_back(narrow(c.slots[k]));
+        c.slots[k] = wide(slots[k]);
+        c.args.slots[k] = c.slots[k].data();
+      }
+      for (size_t i = 0; i < scalars.size(); ++i) args.scalars[i] = &scalars[i];
+      for (size_t k = 0; k < kMaxUpdateSlots; ++k) args.slots[k] = slots[k].data();
+      Update(args, n, parallel);
+      Update(c.args, n, parallel);
+      for (size_t k = 0; k < kMaxUpdateSlots; ++k) EXPECT_EQ(slots[k], narrow(c.slots[k])) << r;
+    }
   }
 }
 
