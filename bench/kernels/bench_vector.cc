@@ -74,14 +74,12 @@ void TransposeSquare(Arrays& t, cpu::Parallel& parallel) {
 
 void Adam(Arrays& t, cpu::Parallel& parallel) {
   const float beta1 = 0.9f, beta2 = 0.999f, rate = 0.001f, epsilon = 1e-8f;
-  cpu::ApplyAdam(DataType::kFloat, t.y.data(), t.a.data(), t.b.data(),
-                 {.beta1_power = &beta1,
-                  .beta2_power = &beta2,
-                  .lr = &rate,
-                  .beta1 = &beta1,
-                  .beta2 = &beta2,
-                  .epsilon = &epsilon},
-                 t.x.data(), t.n, parallel);
+  const cpu::UpdateArgs args{.rule = cpu::UpdateRule::kAdam,
+                             .type = DataType::kFloat,
+                             .slots = {t.y.data(), t.a.data(), t.b.data()},
+                             .grad = t.x.data(),
+                             .scalars = {&beta1, &beta2, &rate, &beta1, &beta2, &epsilon}};
+  cpu::Update(args, t.n, parallel);
 }
 
 void Read(Arrays& t, cpu::Parallel& parallel) {
