@@ -10,9 +10,10 @@ Status RegisterAllGradients(GradientRegistry& registry) {
   for (const auto family :
        {RegisterArrayGradients, RegisterArrayIndexingGradients, RegisterBinaryMathGradients,
         RegisterControlFlowGradients, RegisterConvolutionGradients, RegisterFunctionalGradients,
-        RegisterImageGradients, RegisterMatMulGradients, RegisterNnGradients, RegisterNnSpatialGradients,
-        RegisterReductionGradients, RegisterSegmentGradients, RegisterSparseGradients, RegisterStateGradients,
-        RegisterTensorArrayGradients, RegisterUnaryMathGradients, RegisterNotDifferentiableOps}) {
+        RegisterImageGradients, RegisterLinalgGradients, RegisterMatMulGradients, RegisterNnGradients,
+        RegisterNnSpatialGradients, RegisterReductionGradients, RegisterSegmentGradients,
+        RegisterSparseGradients, RegisterStateGradients, RegisterTensorArrayGradients,
+        RegisterUnaryMathGradients, RegisterNotDifferentiableOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }
   return Status();

@@ -15,6 +15,8 @@ Status RegisterControlFlowGradients(GradientRegistry& registry);
 Status RegisterConvolutionGradients(GradientRegistry& registry);
 Status RegisterFunctionalGradients(GradientRegistry& registry);
 Status RegisterImageGradients(GradientRegistry& registry);
+Status RegisterEinsumGradients(GradientRegistry& registry);  // a part of the next
+Status RegisterLinalgGradients(GradientRegistry& registry);
 Status RegisterMatMulGradients(GradientRegistry& registry);
 Status RegisterNnGradients(GradientRegistry& registry);
 Status RegisterReductionGradients(GradientRegistry& registry);

@@ -18,6 +18,7 @@ Status RegisterFunctionalOps(OpRegistry& registry);
 Status RegisterFusedOps(OpRegistry& registry);
 Status RegisterImageOps(OpRegistry& registry);
 Status RegisterIoOps(OpRegistry& registry);
+Status RegisterLinalgOps(OpRegistry& registry);
 Status RegisterLoggingOps(OpRegistry& registry);
 Status RegisterLookupOps(OpRegistry& registry);
 Status RegisterMathOps(OpRegistry& registry);

@@ -108,6 +108,7 @@ class Generator {
     if (const auto* allowed = attr.allowed_values.As<std::vector<std::string>>()) {
       return (*allowed)[Below(static_cast<int>(allowed->size()))];
     }
+    if (attr.name == "equation") return OneIn(2) ? "...->..." : "...,...->...";
     return "text";
   }
 

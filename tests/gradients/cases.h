@@ -44,6 +44,7 @@ std::vector<GradientCase> ArrayIndexingCases();
 std::vector<GradientCase> NnCases();
 std::vector<GradientCase> ConvolutionCases();
 std::vector<GradientCase> ImageCases();
+std::vector<GradientCase> LinalgCases();
 std::vector<GradientCase> NnSpatialCases();
 std::vector<GradientCase> ComplexCases();
 std::vector<GradientCase> SparseCases();

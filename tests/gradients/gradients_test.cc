@@ -20,7 +20,7 @@ const std::vector<GradientCase>& AllCases() {
     auto* all = new std::vector<GradientCase>;
     for (const auto family : {UnaryMathCases, BinaryMathCases, MatMulCases, ReductionCases, SegmentCases,
                               ArrayCases, ArrayIndexingCases, NnCases, ConvolutionCases, ImageCases,
-                              NnSpatialCases, ComplexCases, SparseCases, TensorArrayCases}) {
+                              LinalgCases, NnSpatialCases, ComplexCases, SparseCases, TensorArrayCases}) {
       for (GradientCase& c : family()) all->push_back(std::move(c));
     }
     return all;

@@ -27,6 +27,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterGatherKernels(registry);
   RegisterIdentityKernels(registry);
   RegisterImageKernels(registry);
+  RegisterLinalgKernels(registry);
   RegisterLoggingKernels(registry);
   RegisterMapStagingKernels(registry);
   RegisterMutexKernels(registry);

@@ -25,6 +25,7 @@ void RegisterFileKernels(KernelRegistry& registry);
 void RegisterGatherKernels(KernelRegistry& registry);
 void RegisterIdentityKernels(KernelRegistry& registry);
 void RegisterImageKernels(KernelRegistry& registry);
+void RegisterLinalgKernels(KernelRegistry& registry);
 void RegisterLoggingKernels(KernelRegistry& registry);
 void RegisterMapStagingKernels(KernelRegistry& registry);
 void RegisterMutexKernels(KernelRegistry& registry);

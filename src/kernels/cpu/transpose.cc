@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Transpose and InvertPermutation.
+// Transpose, ConjugateTranspose and InvertPermutation.
 #include "kernels/cpu/vector/transpose.h"
 
 #include "kernels/cpu/kernel_util.h"
@@ -42,19 +42,38 @@ bool KeepsOrder(const TensorShape& shape, std::span<const int> axes) {
   return true;
 }
 
+// The conjugate of complex numbers; the tensor itself when it has none.
+StatusOr<Tensor> Conjugated(KernelContext& context, Tensor in) {
+  const auto conjugate = [&]<typename T>(T*) -> StatusOr<Tensor> {
+    MR_ASSIGN_OR_RETURN(Tensor out, context.AllocateTemp(in.dtype(), in.shape()));
+    context.ParallelFor(in.num_elements(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) out.data<T>()[i] = std::conj(in.data<T>()[i]);
+    });
+    return out;
+  };
+  if (in.dtype() == DataType::kComplex64) return conjugate(static_cast<complex64*>(nullptr));
+  if (in.dtype() == DataType::kComplex128) return conjugate(static_cast<complex128*>(nullptr));
+  return in;
+}
+
+// And ConjugateTranspose.
 class TransposeKernel final : public OpKernel {
  public:
-  using OpKernel::OpKernel;
+  explicit TransposeKernel(KernelConstruction& c)
+      : OpKernel(c), conjugates_(op_name() == "ConjugateTranspose") {}
   Status Compute(KernelContext& context) override {
     const TensorShape in_shape = context.input(0).shape();
     MR_ASSIGN_OR_RETURN(const auto axes, ReadPermutation(context.input(1), in_shape.rank()));
     TensorShape shape;
     for (const int axis : axes) MR_RETURN_IF_ERROR(shape.TryAddDim(in_shape.dim(axis)));
+    Tensor in = context.TakeInput(0);
+    if (conjugates_) {
+      MR_ASSIGN_OR_RETURN(in, Conjugated(context, std::move(in)));
+    }
     if (KeepsOrder(in_shape, axes) || shape.num_elements() == 0) {
-      context.set_output(0, context.TakeInput(0).WithShape(shape));
+      context.set_output(0, in.WithShape(shape));
       return Status();
     }
-    const Tensor& in = context.input(0);
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     ContextParallel parallel(context);
     if (OwnsMemory(in.dtype())) {
@@ -69,6 +88,9 @@ class TransposeKernel final : public OpKernel {
     }
     return Status();
   }
+
+ private:
+  const bool conjugates_;
 };
 
 class InvertPermutationKernel final : public OpKernel {
@@ -101,6 +123,7 @@ class InvertPermutationKernel final : public OpKernel {
 
 void RegisterTransposeKernels(KernelRegistry& registry) {
   registry.Register<TransposeKernel>(KernelDef("Transpose"));
+  registry.Register<TransposeKernel>(KernelDef("ConjugateTranspose"));
   registry.Register<InvertPermutationKernel>(KernelDef("InvertPermutation").Types("T", IndexTypes()));
 }
 
