@@ -7,9 +7,11 @@
 #include <set>
 
 #include "base/strings.h"
+#include "io/memmapped_package.h"
 #include "proto/message_types.h"
 #include "tensorflow/core/protobuf/meta_graph.pb.h"
 #include "tensorflow/core/protobuf/saved_model.pb.h"
+#include "training/graph_tools/graph_tools.h"
 
 namespace millrace::cli {
 namespace {
@@ -93,6 +95,12 @@ StatusOr<bool> Recognise(const std::vector<std::string>& tags, const Parse& pars
   return true;
 }
 
+// Other files end in bytes that are no offset, so that this looks at no more of them.
+bool IsPackage(Env& env, const std::string& path) {
+  const auto package = io::MemmappedEnv::Open(env, path);
+  return package.ok() && (*package)->FileExists(io::kMemmappedGraphDef);
+}
+
 bool HasTextName(const std::string& path) {
   return path.ends_with(".pbtxt") || path.ends_with(".txt") || path.ends_with(".prototxt");
 }
@@ -107,7 +115,17 @@ ModelFile::~ModelFile() = default;
 const GraphDef& ModelFile::graph() const { return meta->graph_def(); }
 
 std::string_view ModelFile::kind_name() const {
-  return kind == Kind::kGraph ? "GraphDef" : kind == Kind::kMetaGraph ? "MetaGraphDef" : "SavedModel";
+  switch (kind) {
+    case Kind::kSavedModel:
+      return "SavedModel";
+    case Kind::kMetaGraph:
+      return "MetaGraphDef";
+    case Kind::kGraph:
+      return "GraphDef";
+    case Kind::kPackage:
+      break;
+  }
+  return "GraphDef with mapped constants";
 }
 
 StatusOr<ModelFile> ReadModelFile(Env& env, const std::string& path, const std::vector<std::string>& tags) {
@@ -120,9 +138,15 @@ StatusOr<ModelFile> ReadModelFile(Env& env, const std::string& path, const std::
       return errors::NotFound(path, "; has neither saved_model.pb nor saved_model.pbtxt");
     }
   }
-  MR_ASSIGN_OR_RETURN(const std::string bytes, ReadFileToString(env, file, kMostBytes));
   ModelFile model;
   model.path = path;
+  if (IsPackage(env, file)) {
+    model.kind = ModelFile::Kind::kPackage;
+    model.bytes = stat.length;
+    MR_RETURN_IF_ERROR(LoadMemmappedGraph(env, file, model.meta->mutable_graph_def()));
+    return model;
+  }
+  MR_ASSIGN_OR_RETURN(const std::string bytes, ReadFileToString(env, file, kMostBytes));
   model.bytes = bytes.size();
   if (!HasTextName(file)) {
     MR_ASSIGN_OR_RETURN(const bool found,

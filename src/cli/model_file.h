@@ -18,9 +18,9 @@ class MetaGraphDef;
 namespace millrace::cli {
 
 // A model as it lies on disk: a folder with saved_model.pb or .pbtxt, a MetaGraphDef, or a GraphDef; each
-// serialised or as text.
+// serialised or as text; or a package of mapped constants with its graph.
 struct ModelFile {
-  enum class Kind { kSavedModel, kMetaGraph, kGraph };
+  enum class Kind { kSavedModel, kMetaGraph, kGraph, kPackage };
 
   ModelFile();
   ModelFile(ModelFile&&) noexcept;

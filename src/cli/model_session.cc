@@ -262,7 +262,8 @@ class StepMaker {
 void AddModelOptions(ModelOptions* options, CLI::App* command) {
   command
       ->add_option("model", options->model,
-                   "A SavedModel's folder, a GraphDef or MetaGraphDef, .pb or .pbtxt")
+                   "A SavedModel's folder, a GraphDef or MetaGraphDef, .pb or .pbtxt, or a package of mapped "
+                   "constants")
       ->required()
       ->type_name("PATH");
   command->add_option("--tag", options->tags, "A tag of the meta graph of a SavedModel; may be repeated")

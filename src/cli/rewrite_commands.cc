@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "cli/commands.h"
@@ -23,7 +24,7 @@ using tensorflow::GraphDef;
 struct RewriteOptions {
   ModelOptions model;
   std::vector<std::string> inputs, outputs, initializers;
-  std::string output;
+  std::string output, package;
   bool clear_devices = false;
 };
 
@@ -49,6 +50,17 @@ StatusOr<std::vector<std::string>> Endpoints(const RewriteOptions& options, cons
   return names;
 }
 
+// Large constants go into the package that was asked for, and the graph names them there. Without one, those
+// that are in files come into the graph.
+Status PlaceConstants(const RewriteOptions& options, Env& env, GraphDef* graph) {
+  MR_RETURN_IF_ERROR(RestoreMappedConstants(env, graph));
+  if (options.package.empty()) return Status();
+  MR_RETURN_IF_ERROR(WriteMemmappedPackage({}, env, options.package, graph));
+  std::error_code error;
+  const std::string path = std::filesystem::absolute(options.package, error).string();
+  return LoadMemmappedGraph(env, error ? options.package : path, graph);
+}
+
 StatusOr<ExitCode> Finish(const RewriteOptions& options, const GraphDef& before, const GraphDef& after,
                           const Context& context) {
   std::string bytes;
@@ -61,7 +73,9 @@ StatusOr<ExitCode> Finish(const RewriteOptions& options, const GraphDef& before,
   if (context.json) {
     JsonWriter json;
     json.BeginObject().Field("output", options.output).Field("bytes", bytes.size());
-    json.Field("nodes_before", before.node_size()).Field("nodes", after.node_size()).EndObject();
+    json.Field("nodes_before", before.node_size()).Field("nodes", after.node_size());
+    if (!options.package.empty()) json.Field("package", options.package);
+    json.EndObject();
     return context.Print(json);
   }
   context.out << Printable(options.output) << ": " << CountText(static_cast<uint64_t>(after.node_size()))
@@ -89,6 +103,7 @@ StatusOr<ExitCode> Freeze(const RewriteOptions& options, const Context& context)
   MR_ASSIGN_OR_RETURN(freeze.outputs, Endpoints(options, model, false));
   GraphDef graph = model.graph();
   MR_RETURN_IF_ERROR(FreezeModel(options, model, freeze, context.env, &graph));
+  MR_RETURN_IF_ERROR(PlaceConstants(options, context.env, &graph));
   return Finish(options, model.graph(), graph, context);
 }
 
@@ -99,7 +114,9 @@ StatusOr<ExitCode> Optimize(const RewriteOptions& options, const Context& contex
   MR_ASSIGN_OR_RETURN(strip.inputs, Endpoints(options, model, true));
   MR_ASSIGN_OR_RETURN(strip.outputs, Endpoints(options, model, false));
   GraphDef graph = model.graph();
+  MR_RETURN_IF_ERROR(RestoreMappedConstants(context.env, &graph));
   MR_RETURN_IF_ERROR(OptimizeForInference(strip, &graph));
+  MR_RETURN_IF_ERROR(PlaceConstants(options, context.env, &graph));
   return Finish(options, model.graph(), graph, context);
 }
 
@@ -111,6 +128,10 @@ void AddRewriteOptions(RewriteOptions* options, CLI::App* command) {
                       "Without --fetch: what this signature gives; else serving_default");
   command->add_option("-o,--output", options->output, "The new graph, .pb or .pbtxt")
       ->required()
+      ->type_name("FILE");
+  command
+      ->add_option("--mmap", options->package,
+                   "Also write a package of the large constants, which the new graph maps from there")
       ->type_name("FILE");
 }
 

@@ -92,6 +92,8 @@ void LookAtNode(const NodeDef& node, Findings* findings) {
         findings->constant_bytes +=
             std::max<uint64_t>(value->tensor().tensor_content().size(),
                                BytesOf(value->tensor().dtype(), value->tensor().tensor_shape(), &elements));
+      } else if (dtype != nullptr && shape != nullptr) {  // mapped from a file
+        findings->constant_bytes += BytesOf(dtype->type(), shape->shape(), &elements);
       }
       break;
     case BoxKind::kVariable:

@@ -7,6 +7,7 @@
 
 #include "base/mutex.h"
 #include "tensor/allocator.h"
+#include "tensor/buffer.h"
 #include "tensor/dtype_table.h"
 #include "tensorflow/core/util/memmapped_file_system.pb.h"
 
@@ -64,6 +65,29 @@ class PartFile : public RandomAccessFile {
   const std::string_view bytes_;
 };
 
+// Memory that a file is mapped to, and who keeps it mapped.
+struct MappedMemory {
+  std::string_view bytes;
+  std::shared_ptr<const void> keeper;
+};
+
+// A file, or a region of a package that the name says.
+StatusOr<MappedMemory> MapMemory(Env& env, const std::string& name) {
+  std::unique_ptr<ReadOnlyMemoryRegion> mapped;
+  std::shared_ptr<MemmappedEnv> package;
+  if (const auto parts = SplitQualifiedName(name)) {
+    MR_ASSIGN_OR_RETURN(package, MemmappedEnv::OpenShared(env, parts->first));
+    MR_ASSIGN_OR_RETURN(mapped, package->NewReadOnlyMemoryRegion(parts->second));
+  } else if (IsMemmappedName(name)) {
+    return errors::NotFound("Region ", name, " is not found: LoadMemmappedGraph says which package it is in");
+  } else {
+    MR_ASSIGN_OR_RETURN(mapped, env.NewReadOnlyMemoryRegion(name));
+  }
+  const std::string_view bytes = mapped->bytes();
+  using Both = std::pair<std::unique_ptr<ReadOnlyMemoryRegion>, std::shared_ptr<MemmappedEnv>>;
+  return MappedMemory{bytes, std::make_shared<Both>(std::move(mapped), std::move(package))};
+}
+
 }  // namespace
 
 bool IsMemmappedName(std::string_view name) {
@@ -111,8 +135,8 @@ Status MemmappedPackageWriter::Append(std::string_view bytes) {
 Status MemmappedPackageWriter::Add(const std::string& name, std::string_view bytes, uint64_t alignment) {
   if (!IsMemmappedName(name)) {
     return errors::InvalidArgument(
-        "MemmappedEnvWriter: element_name is invalid: must have memmapped package ", "prefix ",
-        kMemmappedPrefix, " and include [A-Za-z0-9_.]: ", name);
+        "MemmappedEnvWritter: element_name is invalid: must have memmapped package prefix ", kMemmappedPrefix,
+        " and include [A-Za-z0-9_.]: ", name);
   }
   for (const auto& element : directory_->element()) {
     if (element.name() == name) return errors::InvalidArgument("The package has '", name, "' already");
@@ -231,6 +255,33 @@ StatusOr<FileStat> MemmappedEnv::Stat(const std::string& path) {
   if (!path.starts_with(kMemmappedPrefix)) return base_.Stat(path);
   MR_ASSIGN_OR_RETURN(const std::string_view bytes, Find(path));
   return FileStat{.length = bytes.size()};
+}
+
+StatusOr<Tensor> MapTensor(Env& env, const std::string& name, DataType dtype, const TensorShape& shape) {
+  if (OwnsMemory(dtype) || DataTypeSize(dtype) <= 0) {
+    return errors::Unimplemented("Sorry, ", DataTypeName(dtype),
+                                 " is not currently supported by ImmutableConst");
+  }
+  MR_ASSIGN_OR_RETURN(const MappedMemory memory, MapMemory(env, name));
+  const auto size = static_cast<int64_t>(DataTypeSize(dtype));
+  if (shape.num_elements() > static_cast<int64_t>(memory.bytes.size()) / size) {
+    return errors::InvalidArgument("Region ", name, " has ", memory.bytes.size(), " bytes, too few for ",
+                                   shape, " elements of type ", DataTypeName(dtype));
+  }
+  const auto bytes = static_cast<size_t>(shape.num_elements() * size);
+  // Elements must lie where the processor can read them, and a bool must be 0 or 1.
+  constexpr uintptr_t kLargestAlignment = 16;
+  if (dtype == DataType::kBool || reinterpret_cast<uintptr_t>(memory.bytes.data()) % kLargestAlignment != 0) {
+    MR_ASSIGN_OR_RETURN(Tensor copy, Tensor::Allocate(dtype, shape));
+    auto* to = static_cast<char*>(copy.raw_data());
+    std::copy_n(memory.bytes.data(), bytes, to);
+    for (size_t i = 0; dtype == DataType::kBool && i < bytes; ++i) to[i] = to[i] != 0 ? 1 : 0;
+    return copy;
+  }
+  if (bytes == 0) return Tensor::Allocate(dtype, shape);
+  // Nobody writes to memory of which the caller keeps a share.
+  void* const data = const_cast<char*>(memory.bytes.data());
+  return Tensor::FromBuffer(dtype, shape, Buffer::Wrap(data, bytes, [kept = memory.keeper] {}), data);
 }
 
 std::vector<std::string> MemmappedEnv::Names() const {

@@ -93,4 +93,9 @@ class MemmappedEnv : public EnvWrapper {
   const std::map<std::string, Range> ranges_;
 };
 
+// The elements that a file has from its start, or a region that QualifiedName names. The tensor keeps them
+// mapped and must not be written to; elements at odd addresses and bools are copied. InvalidArgument when
+// there are too few bytes.
+StatusOr<Tensor> MapTensor(Env& env, const std::string& name, DataType dtype, const TensorShape& shape);
+
 }  // namespace millrace::io

@@ -72,6 +72,7 @@ TEST(FuzzCorpusTest, JpegsEndWithAStatus) { RunAll("jpeg", FuzzJpeg, MutateBytes
 TEST(FuzzCorpusTest, PngsEndWithAStatus) { RunAll("png", FuzzPng, MutateBytes); }
 TEST(FuzzCorpusTest, ExamplesEndWithAStatus) { RunAll("example", FuzzExample, MutateBytes); }
 TEST(FuzzCorpusTest, GraphDefsEndWithAStatus) { RunAll("graph", FuzzGraphDef, MutateGraphDef); }
+TEST(FuzzCorpusTest, MappedPackagesEndWithAStatus) { RunAll("memmapped", FuzzMemmapped, MutateBytes); }
 // Fields of a message, bytes of a text.
 std::string MutateSavedModel(std::string_view bytes, std::mt19937& rng) {
   tensorflow::SavedModel model;

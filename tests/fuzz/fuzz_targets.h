@@ -26,6 +26,8 @@ void FuzzCheckpoint(std::string_view bytes);
 void FuzzRecords(std::string_view bytes);
 // Reads NumPy's files. Byte 0, modulo 3: what follows is (0) an array, (1) an archive, (2) the array of one.
 void FuzzNumpy(std::string_view bytes);
+// Reads a package of mapped constants: its regions, its graph, and the constants of that in a session.
+void FuzzMemmapped(std::string_view bytes);
 // Takes features out of Examples and SequenceExamples. Byte 0: the last two bits are the source, the next one
 // says that there are many, each with its length in two bytes before it. What protobuf parses must not be
 // called broken.

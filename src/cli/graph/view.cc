@@ -260,7 +260,7 @@ class ViewMaker {
 }  // namespace
 
 BoxKind KindOfOp(const std::string& op) {
-  if (op == "Const") return BoxKind::kConstant;
+  if (op == "Const" || op == "ImmutableConst") return BoxKind::kConstant;
   if (op.starts_with("Placeholder") || op == "_Arg") return BoxKind::kPlaceholder;
   if (op.starts_with("Variable") || op == "VarHandleOp") return BoxKind::kVariable;
   return BoxKind::kOp;

@@ -185,6 +185,33 @@ class VariableTest(ModelTest):
         self.assert_error(["optimize", "frozen.pb", "-o", "x.pb"], 1, "--fetch")
 
 
+    def test_mapped_constants(self):
+        values = "".join(f" float_val: {i}" for i in range(3000))
+        self.write("m.pbtxt", f"""
+node {{ name: "c" op: "Const" attr {{ key: "dtype" value {{ type: DT_FLOAT }} }}
+  attr {{ key: "value" value {{ tensor {{ dtype: DT_FLOAT tensor_shape {{ dim {{ size: 3000 }} }} {values} }} }} }} }}
+node {{ name: "y" op: "Neg" input: "c" attr {{ key: "T" value {{ type: DT_FLOAT }} }} }}
+versions {{ producer: 24 }}
+""")
+        expected = [-i for i in range(3000)]
+        frozen = self.run_json("freeze", "m.pbtxt", "--fetch", "y", "-o", "mapped.pb", "--mmap", "model.mmap")
+        self.assertEqual(frozen["package"], "model.mmap")
+        self.assertLess(frozen["bytes"], 1000)
+        for model in ("mapped.pb", "model.mmap"):
+            self.assertEqual(self.run_json("run", model, "--fetch", "y", "--all")["outputs"]["y"]["values"], expected)
+        show = self.run_json("show", "model.mmap")
+        self.assertEqual(show["kind"], "GraphDef with mapped constants")
+        self.assertEqual(show["constants"], {"count": 1, "bytes": 12000})
+        # What was mapped comes back into the graph.
+        self.run_program("freeze", "model.mmap", "--fetch", "y", "-o", "whole.pb")
+        with open(self.path("model.mmap"), "rb") as file:
+            package = file.read()
+        self.write("model.mmap", package[:9000])
+        self.assert_error(["run", "model.mmap", "--fetch", "y"], 1, "model.mmap")
+        self.assert_error(["run", "mapped.pb", "--fetch", "y"], 1, "Corrupted memmapped model file")
+        self.assertEqual(self.run_json("run", "whole.pb", "--fetch", "y", "--all")["outputs"]["y"]["values"], expected)
+
+
 class ShowTest(ModelTest):
     def test_counts(self):
         self.write("m.pbtxt", AFFINE)

@@ -93,5 +93,8 @@ Status WriteMemmappedPackage(const MemmappedOptions& options, Env& env, const st
 // The graph of a package, made so that any session of this process finds the constants in the package, which
 // has to stay where it is.
 Status LoadMemmappedGraph(Env& env, const std::string& path, tensorflow::GraphDef* graph);
+// Makes the constants of a graph that are in files (ImmutableConst) constants of the graph again. Those
+// without a whole shape stay.
+Status RestoreMappedConstants(Env& env, tensorflow::GraphDef* graph);
 
 }  // namespace millrace

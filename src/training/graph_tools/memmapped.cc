@@ -74,4 +74,31 @@ Status LoadMemmappedGraph(Env& env, const std::string& path, tensorflow::GraphDe
   return Status();
 }
 
+Status RestoreMappedConstants(Env& env, tensorflow::GraphDef* graph) {
+  // Many nodes may name one region. No graph of more is ever written.
+  constexpr uint64_t kMostBytes = INT32_MAX;
+  uint64_t total = 0;
+  const auto restore = [&](NodeDef* node) -> Status {
+    if (node->op() != "ImmutableConst") return Status();
+    auto& attrs = *node->mutable_attr();
+    MR_ASSIGN_OR_RETURN(const DataType dtype, DataTypeFromProto(attrs["dtype"].type()));
+    const auto shape = ShapeFromProto(attrs["shape"].shape());
+    if (!shape.ok() || attrs["shape"].shape().unknown_rank()) return Status();
+    auto value = io::MapTensor(env, attrs["memory_region_name"].s(), dtype, *shape);
+    if (!value.ok()) return value.status().WithContext(StrCat(" (the constant ", node->name(), ")"));
+    total += value->num_bytes();
+    if (total > kMostBytes) return errors::ResourceExhausted("mapped constants of more than 2 GiB");
+    node->set_op("Const");
+    attrs.erase("shape");
+    attrs.erase("memory_region_name");
+    TensorToProtoContent(*value, attrs["value"].mutable_tensor());
+    return Status();
+  };
+  for (NodeDef& node : *graph->mutable_node()) MR_RETURN_IF_ERROR(restore(&node));
+  for (auto& function : *graph->mutable_library()->mutable_function()) {
+    for (NodeDef& node : *function.mutable_node_def()) MR_RETURN_IF_ERROR(restore(&node));
+  }
+  return Status();
+}
+
 }  // namespace millrace
