@@ -211,12 +211,12 @@ std::string Similar(const std::string& name) {
 }
 
 StatusOr<ExitCode> Ops(const OpsOptions& options, const Context& context) {
-  std::vector<const OpRegistration*> ops;
-  for (const OpRegistration* op : OpRegistry::Global().All()) {
-    if (options.name.empty() || options.name == op->def.name ||
-        io::MatchesPattern(options.name, op->def.name)) {
-      ops.push_back(op);
-    }
+  std::vector<const OpRegistration*> ops = OpRegistry::Global().All();
+  if (!options.name.empty()) {
+    for (const OpRegistration* declared : OpRegistry::Global().Declared()) ops.push_back(declared);
+    std::erase_if(ops, [&](const OpRegistration* op) {
+      return options.name != op->def.name && !io::MatchesPattern(options.name, op->def.name);
+    });
   }
   if (ops.empty()) return errors::NotFound("no op is called ", options.name, Similar(options.name));
   if (context.json) {

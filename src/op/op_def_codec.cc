@@ -103,7 +103,10 @@ void OpDefToProto(const OpDef& op, tensorflow::OpDef* proto) {
 
 void ExportOps(const OpRegistry& registry, tensorflow::OpList* list) {
   list->Clear();
-  for (const OpRegistration* registration : registry.All()) OpDefToProto(registration->def, list->add_op());
+  std::vector<const OpRegistration*> ops = registry.All();
+  for (const OpRegistration* declared : registry.Declared()) ops.push_back(declared);
+  std::ranges::sort(ops, {}, [](const OpRegistration* op) { return std::string_view(op->def.name); });
+  for (const OpRegistration* op : ops) OpDefToProto(op->def, list->add_op());
 }
 
 }  // namespace millrace

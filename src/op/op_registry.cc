@@ -3,8 +3,20 @@
 #include "op/op_registry.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/logging.h"
+#include "op/op_table.h"
 
 namespace millrace {
+namespace {
+
+void SortByName(std::vector<const OpRegistration*>* ops) {
+  std::ranges::sort(*ops, {}, [](const OpRegistration* r) { return std::string_view(r->def.name); });
+}
+
+}  // namespace
 
 Status OpRegistry::Register(const OpBuilder& builder) {
   MR_ASSIGN_OR_RETURN(OpRegistration registration, builder.Finalize());
@@ -25,11 +37,21 @@ Status OpRegistry::Register(OpRegistration registration) {
 }
 
 StatusOr<const OpRegistration*> OpRegistry::LookUp(std::string_view name) const {
-  {
+  const auto find = [&]() -> std::optional<const OpRegistration*> {
     ReaderLock lock(mu_);
-    const auto it = ops_.find(name);
-    if (it != ops_.end()) return it->second.get();
+    for (const Ops* ops : {&ops_, &std::as_const(declared_)}) {
+      const auto it = ops->find(name);
+      if (it != ops->end()) return it->second.get();
+    }
+    if (unread_tables_.empty()) return nullptr;
+    return std::nullopt;
+  };
+  std::optional<const OpRegistration*> found = find();
+  if (!found.has_value()) {
+    ReadDeclarations();
+    found = find();
   }
+  if (*found != nullptr) return *found;
   return errors::NotFound(
       "Op type not registered '", name,
       "' in binary. Make sure the Op and Kernel are registered in the binary running in this "
@@ -43,8 +65,38 @@ std::vector<const OpRegistration*> OpRegistry::All() const {
     all.reserve(ops_.size());
     for (const auto& [name, registration] : ops_) all.push_back(registration.get());
   }
-  std::ranges::sort(all, {}, [](const OpRegistration* r) { return std::string_view(r->def.name); });
+  SortByName(&all);
   return all;
+}
+
+void OpRegistry::Declare(std::string_view table) {
+  WriterLock lock(mu_);
+  unread_tables_.push_back(table);
+}
+
+void OpRegistry::ReadDeclarations() const {
+  WriterLock lock(mu_);
+  for (const std::string_view table : std::exchange(unread_tables_, {})) {
+    StatusOr<std::vector<OpRegistration>> ops = ParseOpTable(table);
+    MR_CHECK(ops.ok());  // tables are part of the program
+    for (OpRegistration& op : *ops) {
+      std::string name = op.def.name;
+      declared_.try_emplace(std::move(name), std::make_unique<OpRegistration>(std::move(op)));
+    }
+  }
+}
+
+std::vector<const OpRegistration*> OpRegistry::Declared() const {
+  ReadDeclarations();
+  std::vector<const OpRegistration*> declared;
+  {
+    ReaderLock lock(mu_);
+    for (const auto& [name, registration] : declared_) {
+      if (!ops_.contains(name)) declared.push_back(registration.get());
+    }
+  }
+  SortByName(&declared);
+  return declared;
 }
 
 OpRegistry& OpRegistry::Global() {

@@ -33,6 +33,13 @@ class OpRegistry : public OpLookup {
   // Sorted by name.
   std::vector<const OpRegistration*> All() const MR_EXCLUDES(mu_);
 
+  // Declares ops that have no kernels here, so that graphs which hold them can be loaded, shown and
+  // rewritten. `table` (op_table.h) must stay; it is read when a name is first looked up that is not
+  // registered. A registration comes before a declaration of the same name.
+  void Declare(std::string_view table) MR_EXCLUDES(mu_);
+  // The declared ops that are not registered, sorted by name.
+  std::vector<const OpRegistration*> Declared() const MR_EXCLUDES(mu_);
+
   // The one that RegisterBuiltins() fills.
   static OpRegistry& Global();
 
@@ -42,9 +49,14 @@ class OpRegistry : public OpLookup {
     size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
   };
 
+  using Ops = std::unordered_map<std::string, std::unique_ptr<OpRegistration>, NameHash, std::equal_to<>>;
+
+  void ReadDeclarations() const MR_EXCLUDES(mu_);
+
   mutable SharedMutex mu_;
-  std::unordered_map<std::string, std::unique_ptr<OpRegistration>, NameHash, std::equal_to<>> ops_
-      MR_GUARDED_BY(mu_);
+  Ops ops_ MR_GUARDED_BY(mu_);
+  mutable Ops declared_ MR_GUARDED_BY(mu_);
+  mutable std::vector<std::string_view> unread_tables_ MR_GUARDED_BY(mu_);
 };
 
 }  // namespace millrace

@@ -5,6 +5,14 @@
 #include "ops/nn_spatial.h"
 
 namespace millrace {
+namespace {
+
+// The ops of TensorFlow 1.15 that no family registers.
+constexpr std::string_view kDeclaredOps =
+#include "ops/declared_ops.def"
+    ;
+
+}  // namespace
 
 Status RegisterAllOps(OpRegistry& registry) {
   for (const auto family : {RegisterArrayOps,
@@ -37,6 +45,7 @@ Status RegisterAllOps(OpRegistry& registry) {
                             RegisterTrainingOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }
+  registry.Declare(kDeclaredOps);
   return Status::Ok();
 }
 

@@ -109,6 +109,18 @@ TEST_F(SignaturesTest, EveryOpOfTheTableIsRegistered) {
   }
 }
 
+TEST_F(SignaturesTest, OtherOpsOfTensorFlowAreDeclared) {
+  EXPECT_GT(registry_.Declared().size(), 200u);
+  const auto dataset = registry_.LookUp("TFRecordDataset");
+  ASSERT_TRUE(dataset.ok()) << dataset.status();
+  EXPECT_EQ(Signature((*dataset)->def),
+            "  in   filenames: string\n  in   compression_type: string\n  in   buffer_size: int64\n"
+            "  out  handle: variant\n  flag is_stateful\n");
+  for (const OpRegistration* op : registry_.Declared()) {
+    EXPECT_FALSE(op->def.deprecated_version > 0 && op->def.deprecated_explanation.empty()) << op->def.name;
+  }
+}
+
 TEST_F(SignaturesTest, RegisteringAllOpsTwiceIsFine) {
   const size_t before = registry_.All().size();
   EXPECT_EQ(RegisterAllOps(registry_), Status::Ok());

@@ -24,6 +24,13 @@ StepCompiler::StepCompiler(std::vector<Worker*> workers, const DeviceSet& device
     const auto op = OpRegistry::Global().LookUp(props.op->def.name);
     return !op.ok() || *op != props.op;
   };
+  options_.place.kernels_text = [](std::string_view op) {
+    std::string text;
+    for (const KernelDef* kernel : KernelRegistry::Global().KernelsOf(op)) {
+      text += StrCat("  ", kernel->ToString(), "\n");
+    }
+    return text.empty() ? "  <no registered kernels>\n" : text;
+  };
   options_.place.allow_soft_placement = options.allow_soft_placement;
   options_.place.log_device_placement = options.log_device_placement;
   options_.place.spread_seed = options.spread_seed;
@@ -43,7 +50,12 @@ StepCompiler::StepCompiler(std::vector<Worker*> workers, const DeviceSet& device
 
 StepCompiler::~StepCompiler() = default;
 
-Status StepCompiler::PlaceNodes(Graph* graph) const { return Place(graph, options_.place); }
+Status StepCompiler::PlaceNodes(Graph* graph) const {
+  // What has no kernel may stand in the graph: it is an error of the steps that need it.
+  PlaceOptions options = options_.place;
+  options.leave_without_kernel = true;
+  return Place(graph, options);
+}
 
 StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Compile(const Graph& full,
                                                               const RunSignature& signature,

@@ -80,6 +80,17 @@ ColocationGraph::TypeMask ColocationGraph::KernelTypes(const Node& node) {
   return it->second;
 }
 
+Status ColocationGraph::NoKernel(const Node& node) const {
+  std::vector<std::string> attrs;
+  for (const auto& [name, value] : node.attrs()) attrs.push_back(StrCat(name, "=", value.ToString()));
+  return errors::InvalidArgument("No OpKernel was registered to support Op '", node.op_name(),
+                                 "' used by {{node ", node.name(), "}}with these attrs: [",
+                                 StrJoin(attrs, ", "), "]\nRegistered devices: [",
+                                 StrJoin(options_.devices->types(), ", "), "]\nRegistered kernels:\n",
+                                 options_.kernels_text ? options_.kernels_text(node.op_name()) : "",
+                                 "\n\t [[{{node ", node.name(), "}}]]");
+}
+
 Status ColocationGraph::AddNode(const Node& node) {
   Member& member = members_[static_cast<size_t>(node.id())];
   member.parent = node.id();
@@ -93,9 +104,9 @@ Status ColocationGraph::AddNode(const Node& node) {
   MR_ASSIGN_OR_RETURN(member.spec, ParseSpec(node));
   member.types = KernelTypes(node);
   if (member.types == 0 && member.assigned == nullptr) {
-    return errors::InvalidArgument("No OpKernel was registered to support Op '", node.op_name(),
-                                   "' with these attrs.  Registered devices: [",
-                                   StrJoin(options_.devices->types(), ","), "]; node '", node.name(), "'");
+    if (!options_.leave_without_kernel) return NoKernel(node);
+    without_kernel_.insert(node.id());
+    member.types = ~TypeMask{0} >> (kMaxTypes - options_.devices->types().size());
   }
   return Status();
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "compile/place/placer.h"
@@ -24,6 +25,8 @@ class ColocationGraph {
   Status Build();
 
   int Find(int id) const;
+  // Nodes that are there only because of PlaceOptions::leave_without_kernel.
+  const std::unordered_set<int>& without_kernel() const { return without_kernel_; }
   // Devices that the group of `node` may use, best first: never empty when OK.
   StatusOr<const std::vector<const Device*>*> Candidates(const Node& node);
   // The device that a member of the group has already; null when there is none.
@@ -44,6 +47,7 @@ class ColocationGraph {
   Status AddNode(const Node& node);
   StatusOr<int> ParseSpec(const Node& node);
   TypeMask KernelTypes(const Node& node);
+  Status NoKernel(const Node& node) const;
   Status ColocateByClass();
   Status ColocateByEdges(const Node& node);
   Status Unite(const Node& x, const Node& y);
@@ -60,6 +64,7 @@ class ColocationGraph {
   std::unordered_map<std::string, int> spec_index_;
   std::vector<int> spec_of_device_;  // by requested device index; -1: not parsed yet
   std::unordered_map<const NodeProps*, TypeMask> kernel_types_;
+  std::unordered_set<int> without_kernel_;
   std::unordered_map<std::string, std::vector<const Device*>> candidates_;
   // The question asked last: most nodes of a graph are alike.
   int last_spec_ = -1;

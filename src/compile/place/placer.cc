@@ -42,6 +42,9 @@ class Placer {
     }
     if (todo_.empty()) return Status();
     MR_RETURN_IF_ERROR(groups_.Build());
+    if (const auto& without = groups_.without_kernel(); !without.empty()) {
+      std::erase_if(todo_, [&without](const Node* node) { return without.contains(node->id()); });
+    }
     if (options_.costs != nullptr) MR_RETURN_IF_ERROR(AssignByCost(*graph_, options_, &groups_));
     if (options_.spread_seed != 0) FindState();
     MR_RETURN_IF_ERROR(Choose());

@@ -21,6 +21,11 @@ struct PlacementCosts;
 struct PlaceOptions {
   const DeviceSet* devices = nullptr;  // REQUIRES: not null
   HasKernelFn has_kernel;              // REQUIRES: not empty
+  // The lines "  device='CPU'; T in [DT_FLOAT]" of the kernels that an op has, for messages; may be empty.
+  std::function<std::string(std::string_view op)> kernels_text;
+  // Nodes that no type of device has a kernel for get no device, instead of an error; they restrict no
+  // others.
+  bool leave_without_kernel = false;
   bool allow_soft_placement =
       false;  // a device that is missing or has no kernel is replaced by one that works
   const PlacementCosts* costs =

@@ -157,9 +157,23 @@ TEST_F(PlacerTest, OpWithoutAKernelIsAnError) {
   options_.has_kernel = [](std::string_view, const NodeProps& props) { return props.op->def.name != "Neg"; };
   Add("p", "Placeholder", {}, kDtype);
   Add("n", "Neg", {"p"});
-  EXPECT_EQ(PlaceError(),
-            "No OpKernel was registered to support Op 'Neg' with these attrs.  Registered devices: "
-            "[GPU,CPU]; node 'n'");
+  options_.kernels_text = [](std::string_view op) { return StrCat("  all of ", op, "\n"); };
+  EXPECT_EQ(
+      PlaceError(),
+      "No OpKernel was registered to support Op 'Neg' used by {{node n}}with these attrs: [T=DT_FLOAT]\n"
+      "Registered devices: [GPU, CPU]\nRegistered kernels:\n  all of Neg\n\n\t [[{{node n}}]]");
+}
+
+TEST_F(PlacerTest, NodesWithoutKernelsMayBeLeft) {
+  options_.has_kernel = [](std::string_view, const NodeProps& props) { return props.op->def.name != "Neg"; };
+  options_.leave_without_kernel = true;
+  Add("p", "Placeholder", {}, kDtype);
+  Add("n", "Neg", {"p"});
+  Add("i", "Identity", {"n"}, kFloat);
+  PlaceOk();
+  EXPECT_EQ(DeviceOf("p"), "GPU:0");
+  EXPECT_EQ(DeviceOf("n"), "none");
+  EXPECT_EQ(DeviceOf("i"), "GPU:0");
 }
 
 TEST_F(PlacerTest, DeviceThatIsNotThereIsAnError) {
