@@ -3,6 +3,7 @@
 #include "gradients/register.h"
 
 #include "gradients/nn_spatial.h"
+#include "gradients/volume.h"
 
 namespace millrace {
 
@@ -13,7 +14,7 @@ Status RegisterAllGradients(GradientRegistry& registry) {
         RegisterImageGradients, RegisterLinalgGradients, RegisterMatMulGradients, RegisterNnGradients,
         RegisterNnSpatialGradients, RegisterReductionGradients, RegisterSegmentGradients,
         RegisterSparseGradients, RegisterStateGradients, RegisterTensorArrayGradients,
-        RegisterUnaryMathGradients, RegisterNotDifferentiableOps}) {
+        RegisterUnaryMathGradients, RegisterVolumeGradients, RegisterNotDifferentiableOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }
   return Status();

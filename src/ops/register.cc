@@ -3,6 +3,7 @@
 #include "ops/register.h"
 
 #include "ops/nn_spatial.h"
+#include "ops/volume.h"
 
 namespace millrace {
 namespace {
@@ -42,7 +43,8 @@ Status RegisterAllOps(OpRegistry& registry) {
                             RegisterStringOps,
                             RegisterSummaryOps,
                             RegisterTensorArrayOps,
-                            RegisterTrainingOps}) {
+                            RegisterTrainingOps,
+                            RegisterVolumeOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }
   registry.Declare(kDeclaredOps);

@@ -99,9 +99,11 @@ const std::set<std::string>& NotYet() {
       "Digamma",  // there is no Polygamma
       // TensorFlow 1.x has none either, but of ExtractImagePatches, where it is made of sparse products.
       "AdjustContrastv2", "AdjustHue", "AdjustSaturation", "Dilation2DBackpropFilter",
-      "Dilation2DBackpropInput", "ExtractImagePatches", "FakeQuantWithMinMaxArgsGradient",
-      "FakeQuantWithMinMaxVarsGradient", "FakeQuantWithMinMaxVarsPerChannelGradient", "FusedPadConv2D",
-      "FusedResizeAndPadConv2D", "LRNGrad", "MaxPoolGradGradWithArgmax", "ResizeArea",
+      "Dilation2DBackpropInput", "ExtractImagePatches", "BatchNormWithGlobalNormalizationGrad",
+      "Conv3DBackpropFilter", "Conv3DBackpropInput", "ExtractVolumePatches", "FractionalAvgPoolGrad",
+      "FractionalMaxPoolGrad", "FakeQuantWithMinMaxArgsGradient", "FakeQuantWithMinMaxVarsGradient",
+      "FakeQuantWithMinMaxVarsPerChannelGradient", "FusedPadConv2D", "FusedResizeAndPadConv2D", "LRNGrad",
+      "MaxPoolGradGradWithArgmax", "ResizeArea",
       // Loops are differentiated as a whole.
       "Enter", "Exit", "NextIteration", "RefEnter", "RefExit", "RefNextIteration"};
   return *ops;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "cases.h"
+#include "algebra_cases.h"
 
 namespace millrace {
 namespace {
@@ -74,6 +74,9 @@ std::vector<GradientCase> LinalgCases() {
   std::vector<GradientCase> cases;
   AddDiagonals(&cases);
   AddProducts(&cases);
+  for (const auto part : {VolumeCases}) {
+    for (GradientCase& c : part()) cases.push_back(std::move(c));
+  }
   return cases;
 }
 

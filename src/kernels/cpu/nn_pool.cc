@@ -17,15 +17,16 @@ class PoolKernel : public OpKernel {
   explicit PoolKernel(KernelConstruction& c)
       : OpKernel(c),
         dims_(ReadImageDims(c)),
-        window_(ReadSpatialAttr(c, "ksize", dims_)),
-        strides_(ReadSpatialAttr(c, "strides", dims_)),
+        windows_are_inputs_(!c.HasAttr("ksize")),
+        window_(windows_are_inputs_ ? SpatialAttr{} : ReadSpatialAttr(c, "ksize", dims_)),
+        strides_(windows_are_inputs_ ? SpatialAttr{} : ReadSpatialAttr(c, "strides", dims_)),
         padding_(ReadPadding(c)) {
     if (padding_ == Padding::kExplicit)
       c.SetError(errors::Unimplemented("Explicit padding is not supported"));
   }
 
  protected:
-  StatusOr<cpu::PoolParams> MakeParams(const TensorShape& image) const {
+  StatusOr<cpu::PoolParams> MakeParams(const KernelContext& context, const TensorShape& image) const {
     if (image.rank() != 4)
       return errors::InvalidArgument("tensor_in must be 4-dimensional, got shape ", image);
     cpu::PoolParams p;
@@ -33,10 +34,15 @@ class PoolKernel : public OpKernel {
     p.in_h = image.dim(dims_.height());
     p.in_w = image.dim(dims_.width());
     p.channels = image.dim(dims_.channel());
-    p.window_h = window_.h;
-    p.window_w = window_.w;
-    p.stride_h = strides_.h;
-    p.stride_w = strides_.w;
+    SpatialAttr window = window_, strides = strides_;
+    if (windows_are_inputs_) {
+      MR_ASSIGN_OR_RETURN(window, FromInput(context.input(num_inputs() - 2), "ksize"));
+      MR_ASSIGN_OR_RETURN(strides, FromInput(context.input(num_inputs() - 1), "strides"));
+    }
+    p.window_h = window.h;
+    p.window_w = window.w;
+    p.stride_h = strides.h;
+    p.stride_w = strides.w;
     MR_ASSIGN_OR_RETURN(const WindowedOutput rows,
                         GetWindowedOutput(p.in_h, p.window_h, 1, p.stride_h, padding_));
     MR_ASSIGN_OR_RETURN(const WindowedOutput columns,
@@ -55,6 +61,19 @@ class PoolKernel : public OpKernel {
     if (gradient.shape() == OutputShape(p)) return Status();
     return errors::InvalidArgument("Expected grad shape to be ", OutputShape(p), ", but got ",
                                    gradient.shape());
+  }
+
+  // What the attributes say, in the ops that take it as an input.
+  StatusOr<SpatialAttr> FromInput(const Tensor& t, const char* name) const {
+    if (!t.shape().IsVector() || t.num_elements() != 4)
+      return errors::InvalidArgument("Sliding window ", name, " field must specify 4 dimensions");
+    if (IntValue(t, dims_.batch()) != 1 || IntValue(t, dims_.channel()) != 1)
+      return errors::Unimplemented("Pooling is not yet supported on the batch and channel dimensions.");
+    const SpatialAttr s{IntValue(t, dims_.height()), IntValue(t, dims_.width())};
+    if (s.h <= 0 || s.w <= 0) {
+      return errors::InvalidArgument("Sliding window ", name, " must be positive, got ", s.h, " and ", s.w);
+    }
+    return s;
   }
 
   static DataType WorkType(DataType t) {
@@ -123,6 +142,7 @@ class PoolKernel : public OpKernel {
   static constexpr int kToNhwc[4] = {0, 2, 3, 1};
   static constexpr int kToNchw[4] = {0, 3, 1, 2};
 
+  const bool windows_are_inputs_;
   const SpatialAttr window_, strides_;
   const Padding padding_;
 };
@@ -140,7 +160,7 @@ class PoolForwardKernel final : public PoolKernel {
   using PoolKernel::PoolKernel;
   Status Compute(KernelContext& context) override {
     const Tensor& image = context.input(0);
-    MR_ASSIGN_OR_RETURN(const cpu::PoolParams p, MakeParams(image.shape()));
+    MR_ASSIGN_OR_RETURN(const cpu::PoolParams p, MakeParams(context, image.shape()));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, OutputShape(p)));
     if (out->num_elements() == 0) return Status();
     MR_ASSIGN_OR_RETURN(const Tensor in, ToWork(context, image));
@@ -162,7 +182,7 @@ class MaxPoolGradKernel final : public PoolKernel {
     const Tensor& image = context.input(0);
     const Tensor& pooled = context.input(1);
     const Tensor& gradient = context.input(2);
-    MR_ASSIGN_OR_RETURN(const cpu::PoolParams p, MakeParams(image.shape()));
+    MR_ASSIGN_OR_RETURN(const cpu::PoolParams p, MakeParams(context, image.shape()));
     if (pooled.shape() != OutputShape(p)) {
       return errors::InvalidArgument("Expected orig_output shape to be ", OutputShape(p), ", but got ",
                                      pooled.shape());
@@ -186,7 +206,7 @@ class MaxPoolGradGradKernel final : public PoolKernel {
     const Tensor& image = context.input(0);
     const Tensor& pooled = context.input(1);
     const Tensor& gradient = context.input(2);
-    MR_ASSIGN_OR_RETURN(const cpu::PoolParams p, MakeParams(image.shape()));
+    MR_ASSIGN_OR_RETURN(const cpu::PoolParams p, MakeParams(context, image.shape()));
     if (pooled.shape() != OutputShape(p)) {
       return errors::InvalidArgument("Expected orig_output shape to be ", OutputShape(p), ", but got ",
                                      pooled.shape());
@@ -217,7 +237,7 @@ class AvgPoolGradKernel final : public PoolKernel {
                                      sizes.shape());
     }
     MR_ASSIGN_OR_RETURN(const TensorShape image, ShapeFromTensor(sizes, "orig_input_shape"));
-    MR_ASSIGN_OR_RETURN(const cpu::PoolParams p, MakeParams(image));
+    MR_ASSIGN_OR_RETURN(const cpu::PoolParams p, MakeParams(context, image));
     MR_RETURN_IF_ERROR(CheckGradient(p, gradient));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, image));
     if (out->num_elements() == 0) return Status();
@@ -238,6 +258,9 @@ void RegisterNnPoolKernels(KernelRegistry& registry) {
   registry.Register<PoolForwardKernel<true>>(KernelDef("MaxPool").Types("T", types));
   registry.Register<MaxPoolGradKernel>(KernelDef("MaxPoolGrad").Types("T", types));
   registry.Register<MaxPoolGradGradKernel>(KernelDef("MaxPoolGradGrad").Types("T", types));
+  registry.Register<PoolForwardKernel<true>>(KernelDef("MaxPoolV2").Types("T", types));
+  registry.Register<MaxPoolGradKernel>(KernelDef("MaxPoolGradV2").Types("T", types));
+  registry.Register<MaxPoolGradGradKernel>(KernelDef("MaxPoolGradGradV2").Types("T", types));
   registry.Register<PoolForwardKernel<false>>(KernelDef("AvgPool").Types("T", FloatTypes()));
   registry.Register<AvgPoolGradKernel>(KernelDef("AvgPoolGrad").Types("T", FloatTypes()));
 }

@@ -3,6 +3,7 @@
 #include "kernels/cpu/register.h"
 
 #include "kernels/cpu/input_kernels.h"
+#include "kernels/cpu/volume/kernels.h"
 
 namespace millrace {
 
@@ -63,6 +64,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterTrainingKernels(registry);
   RegisterTransposeKernels(registry);
   RegisterUnaryMathKernels(registry);
+  RegisterVolumeKernels(registry);
 }
 
 }  // namespace millrace

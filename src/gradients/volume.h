@@ -1,0 +1,12 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "autodiff/gradient_registry.h"
+
+namespace millrace {
+
+// The families of ops/volume.h.
+Status RegisterVolumeGradients(GradientRegistry& registry);
+
+}  // namespace millrace
