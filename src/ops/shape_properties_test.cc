@@ -192,7 +192,6 @@ class Generator {
       return std::vector<float>(static_cast<size_t>(attr.minimum), 1.5f);
     if (attr.type == "list(float)") return std::vector<float>(2, 0.5f);
     if (attr.type == "shape") return OneIn(3) ? PartialShape() : Shape(Below(4));
-    if (attr.type == "list(float)") return std::vector<float>(Below(3), 0.5f);
     if (attr.type == "list(string)") return std::vector<std::string>(Below(2), "text");
     if (attr.type == "list(shape)") return std::vector<PartialShape>(Below(3), Shape(Below(3)));
     if (attr.type == "list(int)") {
@@ -263,7 +262,7 @@ class Generator {
     if (op.name.starts_with("Parse")) MatchFeatureLists(&drawn.attrs);
     std::vector<DataType> inputs;
     std::vector<DataType> outputs;
-    EXPECT_EQ(InferArgTypes(op, drawn.attrs, &inputs, &outputs), Status::Ok());
+    EXPECT_EQ(InferArgTypes(op, drawn.attrs, &inputs, &outputs), Status::Ok()) << op.name;
     drawn.num_outputs = static_cast<int>(outputs.size());
     const int rank = Below(5);
     const PartialShape common = Shape(rank);
