@@ -90,6 +90,7 @@ Status SelectGrad(GradientContext& c) {
 }
 
 constexpr Row kRows[] = {
+    {"AccumulateNV2", AddNGrad},
     {"Add", Binary<Dz, Dz>},
     {"AddN", AddNGrad},
     {"AddV2", Binary<Dz, Dz>},

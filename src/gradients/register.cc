@@ -3,18 +3,23 @@
 #include "gradients/register.h"
 
 #include "gradients/nn_spatial.h"
+#include "gradients/value_gradients.h"
 #include "gradients/volume.h"
 
 namespace millrace {
 
 Status RegisterAllGradients(GradientRegistry& registry) {
-  for (const auto family :
-       {RegisterArrayGradients, RegisterArrayIndexingGradients, RegisterBinaryMathGradients,
-        RegisterControlFlowGradients, RegisterConvolutionGradients, RegisterFunctionalGradients,
-        RegisterImageGradients, RegisterLinalgGradients, RegisterMatMulGradients, RegisterNnGradients,
-        RegisterNnSpatialGradients, RegisterReductionGradients, RegisterSegmentGradients,
-        RegisterSparseGradients, RegisterStateGradients, RegisterTensorArrayGradients,
-        RegisterUnaryMathGradients, RegisterVolumeGradients, RegisterNotDifferentiableOps}) {
+  for (const auto family : {RegisterArrayGradients,       RegisterArrayIndexingGradients,
+                            RegisterArrayValueGradients,  RegisterBinaryMathGradients,
+                            RegisterControlFlowGradients, RegisterConvolutionGradients,
+                            RegisterFunctionalGradients,  RegisterImageGradients,
+                            RegisterLinalgGradients,      RegisterMatMulGradients,
+                            RegisterNnGradients,          RegisterNnSpatialGradients,
+                            RegisterReductionGradients,   RegisterSegmentGradients,
+                            RegisterSparseGradients,      RegisterSpecialMathGradients,
+                            RegisterStateGradients,       RegisterTensorArrayGradients,
+                            RegisterUnaryMathGradients,   RegisterVolumeGradients,
+                            RegisterNotDifferentiableOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }
   return Status();

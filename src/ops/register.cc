@@ -3,6 +3,7 @@
 #include "ops/register.h"
 
 #include "ops/nn_spatial.h"
+#include "ops/value_ops.h"
 #include "ops/volume.h"
 
 namespace millrace {
@@ -18,6 +19,8 @@ constexpr std::string_view kDeclaredOps =
 Status RegisterAllOps(OpRegistry& registry) {
   for (const auto family : {RegisterArrayOps,
                             RegisterArrayBlockOps,
+                            RegisterArrayValueOps,
+                            RegisterCandidateOps,
                             RegisterCheckpointOps,
                             RegisterControlFlowOps,
                             RegisterCoordinationOps,
@@ -39,6 +42,7 @@ Status RegisterAllOps(OpRegistry& registry) {
                             RegisterResourceOps,
                             RegisterSendRecvOps,
                             RegisterSparseOps,
+                            RegisterSpecialMathOps,
                             RegisterStateOps,
                             RegisterStringOps,
                             RegisterSummaryOps,

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "autodiff/add_gradients.h"
-#include "cases.h"
 #include "gradient_checker.h"
 #include "op/op_registry.h"
+#include "value_cases.h"
 
 namespace millrace {
 namespace {
@@ -18,9 +18,10 @@ namespace {
 const std::vector<GradientCase>& AllCases() {
   static const auto* const cases = [] {
     auto* all = new std::vector<GradientCase>;
-    for (const auto family : {UnaryMathCases, BinaryMathCases, MatMulCases, ReductionCases, SegmentCases,
-                              ArrayCases, ArrayIndexingCases, NnCases, ConvolutionCases, ImageCases,
-                              LinalgCases, NnSpatialCases, ComplexCases, SparseCases, TensorArrayCases}) {
+    for (const auto family :
+         {UnaryMathCases, BinaryMathCases, MatMulCases, ReductionCases, SegmentCases, ArrayCases,
+          ArrayIndexingCases, ArrayValueCases, NnCases, ConvolutionCases, ImageCases, LinalgCases,
+          NnSpatialCases, ComplexCases, SparseCases, SpecialMathCases, TensorArrayCases}) {
       for (GradientCase& c : family()) all->push_back(std::move(c));
     }
     return all;

@@ -211,7 +211,16 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
       "_HostRecv",  // kernels_test
       "RandomUniform", "RandomStandardNormal", "TruncatedNormal",
       "RandomUniformInt",  // random_golden_test
-      "Variable", "VariableV2", "TemporaryVariable",
+      // random_ops_test
+      "Multinomial", "NonDeterministicInts", "ParameterizedTruncatedNormal", "RandomGamma", "RandomPoisson",
+      "RandomPoissonV2", "RandomShuffle", "RngSkip", "StatefulStandardNormal", "StatefulStandardNormalV2",
+      "StatefulTruncatedNormal", "StatefulUniform", "StatefulUniformFullInt", "StatefulUniformInt",
+      "StatelessMultinomial", "StatelessRandomNormal", "StatelessRandomUniform", "StatelessRandomUniformInt",
+      "StatelessTruncatedNormal", "Timestamp",
+      // candidate_test
+      "AllCandidateSampler", "ComputeAccidentalHits", "FixedUnigramCandidateSampler",
+      "LearnedUnigramCandidateSampler", "LogUniformCandidateSampler", "ThreadUnsafeUnigramCandidateSampler",
+      "UniformCandidateSampler", "Variable", "VariableV2", "TemporaryVariable",
       "DestroyTemporaryVariable",  // tests/session
       "VarHandleOp", "DestroyResourceOp",
       "Placeholder",  // kernels_test

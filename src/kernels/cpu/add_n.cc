@@ -65,6 +65,7 @@ class AddNKernel final : public OpKernel {
 
 void RegisterAddNKernels(KernelRegistry& registry) {
   registry.Register<AddNKernel>(KernelDef("AddN").Types("T", NumberTypes()));
+  registry.Register<AddNKernel>(KernelDef("AccumulateNV2").Types("T", NumberTypes()));
 }
 
 }  // namespace millrace

@@ -122,8 +122,8 @@ class CheckNumericsKernel final : public OpKernel {
 }  // namespace
 
 void RegisterIdentityKernels(KernelRegistry& registry) {
-  for (const char* op :
-       {"Identity", "StopGradient", "PreventGradient", "PlaceholderWithDefault", "RefIdentity", "Snapshot"}) {
+  for (const char* op : {"GuaranteeConst", "Identity", "StopGradient", "PreventGradient",
+                         "PlaceholderWithDefault", "RefIdentity", "Snapshot"}) {
     registry.Register<IdentityKernel>(KernelDef(op));
   }
   registry.Register<IdentityNKernel>(KernelDef("IdentityN"));

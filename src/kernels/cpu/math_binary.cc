@@ -255,6 +255,20 @@ void RegisterBinaryMathKernels(KernelRegistry& registry) {
   Add(registry, "Minimum", Op::kMinimum, reals);
   Add(registry, "SquaredDifference", Op::kSquaredDifference, numbers);
   Add(registry, "Atan2", Op::kAtan2, FloatTypes());
+  Add(registry, "MulNoNan", Op::kMulNoNan, inexact);
+  for (const auto& [op, what] :
+       {std::pair("NextAfter", Op::kNextAfter), std::pair("Igamma", Op::kIgamma),
+        std::pair("Igammac", Op::kIgammac), std::pair("IgammaGradA", Op::kIgammaGradA),
+        std::pair("RandomGammaGrad", Op::kGammaSampleGrad), std::pair("Polygamma", Op::kPolygamma),
+        std::pair("Zeta", Op::kZeta)}) {
+    Add(registry, op, what, {DataType::kFloat, DataType::kDouble});
+  }
+  for (const auto& [op, what] :
+       {std::pair("BitwiseAnd", Op::kBitwiseAnd), std::pair("BitwiseOr", Op::kBitwiseOr),
+        std::pair("BitwiseXor", Op::kBitwiseXor), std::pair("LeftShift", Op::kLeftShift),
+        std::pair("RightShift", Op::kRightShift)}) {
+    Add(registry, op, what, IntegerTypes());
+  }
   Add(registry, "Equal", Op::kEqual, comparable);
   Add(registry, "NotEqual", Op::kNotEqual, comparable);
   Add(registry, "Less", Op::kLess, reals);

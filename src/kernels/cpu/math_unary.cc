@@ -132,6 +132,10 @@ void RegisterUnaryMathKernels(KernelRegistry& registry) {
   Add<Op::kAsinh>(registry, "Asinh");
   Add<Op::kAcosh>(registry, "Acosh");
   Add<Op::kAtanh>(registry, "Atanh");
+  Add<Op::kBesselI0e>(registry, "BesselI0e");
+  Add<Op::kBesselI1e>(registry, "BesselI1e");
+  Add<Op::kInvert>(registry, "Invert");
+  Add<Op::kPopulationCount>(registry, "PopulationCount");
   Add<Op::kRelu>(registry, "Relu", "T", RealTypes());
   Add<Op::kRelu6>(registry, "Relu6", "T", RealTypes());
   Add<Op::kElu>(registry, "Elu");

@@ -82,9 +82,10 @@ class TopKKernel final : public OpKernel {
 
 // Whether the target class is among the k best predictions of its row. Ties count as in; a row whose target
 // is out of range, or not finite, doesn't.
+// InTopK has k as an attribute, InTopKV2 as an input.
 class InTopKKernel final : public OpKernel {
  public:
-  explicit InTopKKernel(KernelConstruction& c) : OpKernel(c), k_(c.Attr<int64_t>("k")) {}
+  explicit InTopKKernel(KernelConstruction& c) : OpKernel(c), k_(c.HasAttr("k") ? c.Attr<int64_t>("k") : 0) {}
 
   Status Compute(KernelContext& context) override {
     const Tensor& predictions = context.input(0);
@@ -95,23 +96,30 @@ class InTopKKernel final : public OpKernel {
       return errors::InvalidArgument("First dimension of predictions ", predictions.dim(0),
                                      " must match length of targets ", targets.dim(0));
     }
+    int64_t k = k_;
+    if (num_inputs() > 2) {
+      if (!context.input(2).shape().IsScalar()) {
+        return errors::InvalidArgument("k must be 0-D, got shape ", context.input(2).shape());
+      }
+      k = IntValue(context.input(2));
+    }
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, targets.shape()));
     const int64_t cols = predictions.dim(1);
     for (int64_t r = 0; r < targets.num_elements(); ++r) {
-      out->data<bool>()[r] = IsIn(predictions.data<float>() + r * cols, cols, IntValue(targets, r));
+      out->data<bool>()[r] = IsIn(predictions.data<float>() + r * cols, cols, IntValue(targets, r), k);
     }
     return Status();
   }
 
  private:
-  bool IsIn(const float* row, int64_t cols, int64_t target) const {
+  static bool IsIn(const float* row, int64_t cols, int64_t target, int64_t k) {
     if (target < 0 || target >= cols || !std::isfinite(row[target])) return false;
     int64_t better = 0;
     for (int64_t c = 0; c < cols; ++c) {
       if (!std::isfinite(row[c])) return false;
       better += row[c] > row[target] ? 1 : 0;
     }
-    return better < k_;
+    return better < k;
   }
 
   const int64_t k_;
@@ -123,6 +131,7 @@ void RegisterNnTopKKernels(KernelRegistry& registry) {
   registry.Register<TopKKernel>(KernelDef("TopK").Types("T", RealTypes()));
   registry.Register<TopKKernel>(KernelDef("TopKV2").Types("T", RealTypes()));
   registry.Register<InTopKKernel>(KernelDef("InTopK").Types("T", IndexTypes()));
+  registry.Register<InTopKKernel>(KernelDef("InTopKV2").Types("T", IndexTypes()));
 }
 
 }  // namespace millrace

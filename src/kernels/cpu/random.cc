@@ -1,25 +1,12 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/cpu/vector/random.h"
+#include "kernels/cpu/random_kernels.h"
 
 #include "base/random/philox.h"
-#include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/register.h"
 
 namespace millrace {
 namespace {
-
-// Elements in one unit of parallel work; the routines give the same numbers for any split.
-constexpr int64_t kBlock = 1024;
-
-using FillFn = void (*)(const PhiloxRandom& base, DataType type, void* out, int64_t begin, int64_t end);
-
-StatusOr<TensorShape> ReadShape(const Tensor& t) {
-  if (!t.shape().IsVector()) {
-    return errors::InvalidArgument("shape must be a vector of {int32,int64}, got shape ", t.shape());
-  }
-  return ShapeFromTensor(t, "shape");
-}
 
 class RandomKernel final : public OpKernel {
  public:
@@ -31,11 +18,7 @@ class RandomKernel final : public OpKernel {
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ReadShape(context.input(0)));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
-    const int64_t n = shape.num_elements();
-    const PhiloxRandom base = generator_.Reserve(n);
-    context.ParallelFor((n + kBlock - 1) / kBlock, kBlock * cost_ns_, [&](int64_t begin, int64_t end) {
-      fill_(base, out->dtype(), out->raw_data(), begin * kBlock, std::min(end * kBlock, n));
-    });
+    FillRandom(context, generator_.Reserve(shape.num_elements()), *out, cost_ns_, fill_);
     return Status();
   }
 
@@ -50,23 +33,11 @@ class RandomUniformIntKernel final : public OpKernel {
   explicit RandomUniformIntKernel(KernelConstruction& c)
       : OpKernel(c), generator_(c.Attr<int64_t>("seed"), c.Attr<int64_t>("seed2")) {}
   Status Compute(KernelContext& context) override {
-    const Tensor& low = context.input(1);
-    const Tensor& high = context.input(2);
-    if (!low.shape().IsScalar())
-      return errors::InvalidArgument("minval must be 0-D, got shape ", low.shape());
-    if (!high.shape().IsScalar())
-      return errors::InvalidArgument("maxval must be 0-D, got shape ", high.shape());
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ReadShape(context.input(0)));
-    const int64_t lo = IntValue(low), hi = IntValue(high);
-    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     const int64_t n = shape.num_elements();
-    if (n == 0) return Status();
-    if (lo >= hi) return errors::InvalidArgument("Need minval < maxval, got ", lo, " >= ", hi);
-    const PhiloxRandom base = generator_.Reserve(n);
-    context.ParallelFor((n + kBlock - 1) / kBlock, kBlock * 2, [&](int64_t begin, int64_t end) {
-      cpu::FillRandomUniformInt(base, out->dtype(), lo, hi, out->raw_data(), begin * kBlock,
-                                std::min(end * kBlock, n));
-    });
+    MR_ASSIGN_OR_RETURN(const IntegerBounds bounds, ReadBounds(context.input(1), context.input(2), n));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    if (n > 0) FillRandomIntegers(context, generator_.Reserve(n), bounds.low, bounds.high, *out);
     return Status();
   }
 
@@ -87,6 +58,12 @@ void RegisterRandomKernels(KernelRegistry& registry) {
   Add(registry, "RandomStandardNormal", cpu::FillRandomNormal, 12);
   Add(registry, "TruncatedNormal", cpu::FillTruncatedNormal, 30);
   registry.Register<RandomUniformIntKernel>(KernelDef("RandomUniformInt").Types("Tout", IndexTypes()));
+  RegisterRandomGammaKernels(registry);
+  RegisterRandomPoissonKernels(registry);
+  RegisterRandomShuffleKernels(registry);
+  RegisterStatefulRandomKernels(registry);
+  RegisterStatelessRandomKernels(registry);
+  RegisterTruncatedNormalKernels(registry);
 }
 
 }  // namespace millrace

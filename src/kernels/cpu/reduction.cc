@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/register.h"
 #include "kernels/cpu/vector/reduce.h"
@@ -28,10 +30,11 @@ StatusOr<AxisSet> ReadAxes(const TensorShape& shape, const Tensor& axes) {
   return reduced;
 }
 
+// The root of the sum of the squares when it is the Euclidean norm.
 class ReduceKernel final : public OpKernel {
  public:
-  ReduceKernel(KernelConstruction& c, cpu::ReduceOp op)
-      : OpKernel(c), op_(op), keep_dims_(c.Attr<bool>("keep_dims")) {}
+  ReduceKernel(KernelConstruction& c, cpu::ReduceOp op, bool euclidean = false)
+      : OpKernel(c), op_(op), keep_dims_(c.Attr<bool>("keep_dims")), euclidean_(euclidean) {}
 
   Status Compute(KernelContext& context) override {
     const Tensor& in = context.input(0);
@@ -46,6 +49,7 @@ class ReduceKernel final : public OpKernel {
         if (keep_dims_) MR_RETURN_IF_ERROR(shape.TryAddDim(1));
       }
     }
+    if (euclidean_) return EuclideanNorm(context, reduced, shape);
     if (trivial) {
       context.set_output(0, context.TakeInput(0).WithShape(shape));
       return Status();
@@ -57,8 +61,47 @@ class ReduceKernel final : public OpKernel {
   }
 
  private:
+  // The magnitude of x, squared.
+  template <typename T>
+  static T Square(T x) {
+    if constexpr (kIsComplex<T>) {
+      return T(std::norm(x));
+    } else {
+      return Times(x, x);
+    }
+  }
+  template <typename T>
+  static T Root(T x) {
+    if constexpr (kIsComplex<T>) {
+      return T(std::sqrt(x.real()));
+    } else if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(std::sqrt(static_cast<double>(x < T{0} ? T{0} : x)));
+    } else {
+      return static_cast<T>(std::sqrt(static_cast<ComputeType<T>>(x)));
+    }
+  }
+  Status EuclideanNorm(KernelContext& context, const AxisSet& reduced, const TensorShape& shape) const {
+    const Tensor& in = context.input(0);
+    MR_ASSIGN_OR_RETURN(Tensor squares, context.AllocateTemp(in.dtype(), in.shape()));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    return VisitNumber(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
+      const auto map = [&](const T* from, T* to, int64_t n, T (*f)(T)) {
+        context.ParallelFor(n, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) to[i] = f(from[i]);
+        });
+      };
+      map(in.data<T>(), squares.data<T>(), in.num_elements(), Square<T>);
+      ContextParallel parallel(context);
+      cpu::ReduceAxes(cpu::ReduceOp::kSum, in.dtype(), in.shape().dims(), reduced, squares.raw_data(),
+                      out->raw_data(), parallel);
+      map(out->data<T>(), out->data<T>(), out->num_elements(), Root<T>);
+      return Status();
+    });
+  }
+
   const cpu::ReduceOp op_;
   const bool keep_dims_;
+  const bool euclidean_;
 };
 
 }  // namespace
@@ -72,6 +115,8 @@ void RegisterReductionKernels(KernelRegistry& registry) {
     registry.Register(KernelDef(name).Types("T", types),
                       [op = op](KernelConstruction& c) { return std::make_unique<ReduceKernel>(c, op); });
   }
+  registry.Register(KernelDef("EuclideanNorm").Types("T", NumberTypes()),
+                    [](KernelConstruction& c) { return std::make_unique<ReduceKernel>(c, Op::kSum, true); });
   for (const auto& [name, op] : {std::pair("All", Op::kAll), std::pair("Any", Op::kAny)}) {
     registry.Register(KernelDef(name),
                       [op = op](KernelConstruction& c) { return std::make_unique<ReduceKernel>(c, op); });

@@ -3,6 +3,7 @@
 #include "kernels/cpu/register.h"
 
 #include "kernels/cpu/input_kernels.h"
+#include "kernels/cpu/value_kernels.h"
 #include "kernels/cpu/volume/kernels.h"
 
 namespace millrace {
@@ -15,6 +16,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterBinaryMathKernels(registry);
   RegisterBroadcastKernels(registry);
   RegisterCallFrameKernels(registry);
+  RegisterCandidateSamplerKernels(registry);
   RegisterFunctionalKernels(registry);
   RegisterFusedElementwiseKernels(registry);
   RegisterCastKernels(registry);
@@ -23,6 +25,8 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterConstantKernels(registry);
   RegisterControlFlowKernels(registry);
   RegisterDecodeCsvKernels(registry);
+  RegisterCumulativeLogsumexpKernels(registry);
+  RegisterDataFormatKernels(registry);
   RegisterDecodeKernels(registry);
   RegisterFileKernels(registry);
   RegisterGatherKernels(registry);
@@ -48,6 +52,9 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterScanKernels(registry);
   RegisterScatterKernels(registry);
   RegisterScatterNdKernels(registry);
+  RegisterReverseSequenceKernels(registry);
+  RegisterInplaceKernels(registry);
+  RegisterSearchKernels(registry);
   RegisterSegmentKernels(registry);
   RegisterSelectKernels(registry);
   RegisterSendRecvKernels(registry);
@@ -60,6 +67,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterStagingKernels(registry);
   RegisterStringKernels(registry);
   RegisterTableKernels(registry);
+  RegisterTernaryMathKernels(registry);
   RegisterTensorArrayKernels(registry);
   RegisterTrainingKernels(registry);
   RegisterTransposeKernels(registry);

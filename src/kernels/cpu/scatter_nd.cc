@@ -108,9 +108,40 @@ class ScatterNdVariableKernel final : public OpKernel {
   const ScatterOp op_;
 };
 
+// Changes rows of a tensor: in its memory when nobody else has it, else in that of a copy.
+class TensorScatterKernel final : public OpKernel {
+ public:
+  TensorScatterKernel(KernelConstruction& c, ScatterOp op) : OpKernel(c), op_(op) {}
+  Status Compute(KernelContext& context) override {
+    const TensorShape shape = context.input(0).shape();
+    const Tensor& indices = context.input(1);
+    const Tensor& updates = context.input(2);
+    if (shape.rank() < 1) return errors::InvalidArgument("Input must be at least 1-D, got shape: ", shape);
+    MR_ASSIGN_OR_RETURN(const NdRows rows, FindRows(shape, indices, updates));
+    Tensor* out = context.TryForward(0, 0);
+    if (out == nullptr) {
+      MR_ASSIGN_OR_RETURN(out, context.AllocateOutput(0, shape));
+      ContextParallel parallel(context);
+      MoveElements(out->dtype(), context.input(0).raw_data(), out->raw_data(), shape.num_elements(),
+                   parallel);
+    }
+    return Apply(op_, *out, rows, updates);
+  }
+
+ private:
+  const ScatterOp op_;
+};
+
 }  // namespace
 
 void RegisterScatterNdKernels(KernelRegistry& registry) {
+  for (const auto& [name, op] :
+       {std::pair("TensorScatterUpdate", ScatterOp::kAssign), std::pair("TensorScatterAdd", ScatterOp::kAdd),
+        std::pair("TensorScatterSub", ScatterOp::kSub)}) {
+    registry.Register(
+        KernelDef(name).Types("T", ScatterTypes(op)).Types("Tindices", IndexTypes()),
+        [op = op](KernelConstruction& c) { return std::make_unique<TensorScatterKernel>(c, op); });
+  }
   registry.Register<ScatterNdKernel>(KernelDef("ScatterNd")
                                          .Types("T", Concat(NumberTypes(), {DataType::kString}))
                                          .Types("Tindices", IndexTypes()));

@@ -111,9 +111,9 @@ class SegmentKernel final : public OpKernel {
 };
 
 // segment_ids in any order, of any shape that the data's begins with; rows with a negative id are dropped.
-class UnsortedSegmentSumKernel final : public OpKernel {
+class UnsortedSegmentKernel final : public OpKernel {
  public:
-  using OpKernel::OpKernel;
+  UnsortedSegmentKernel(KernelConstruction& c, SegmentOp op) : OpKernel(c), op_(op) {}
   Status Compute(KernelContext& context) override {
     const Tensor& data = context.input(0);
     const Tensor& ids = context.input(1);
@@ -144,14 +144,39 @@ class UnsortedSegmentSumKernel final : public OpKernel {
     const int64_t row = ProductOf(data.shape().dims(), ids.rank(), data.rank());
     return VisitNumber(data.dtype(), NoSuchType(context, data.dtype()), [&]<typename T>() {
       T* to = out->data<T>();
-      std::fill_n(to, out->num_elements(), T(0.0f));
+      std::fill_n(to, out->num_elements(), Empty<T>());
       for (int64_t i = 0; i < ids.num_elements(); ++i) {
         if (const int64_t id = IntValue(ids, i); id >= 0)
-          Accumulate(SegmentOp::kSum, to + id * row, data.data<T>() + i * row, row);
+          Accumulate(op_, to + id * row, data.data<T>() + i * row, row);
       }
       return Status();
     });
   }
+
+ private:
+  // What a segment without rows has: the lowest number as a maximum, the highest as a minimum.
+  template <typename T>
+  T Empty() const {
+    if constexpr (!kIsComplex<T>) {
+      if (op_ == SegmentOp::kMax) return Lowest<T>();
+      if (op_ == SegmentOp::kMin) return Highest<T>();
+    }
+    return T(op_ == SegmentOp::kProd ? 1.0f : 0.0f);
+  }
+  template <typename T>
+  static T Lowest() {
+    if constexpr (std::is_same_v<T, half>) return T(-65504.0f);
+    if constexpr (std::is_same_v<T, bfloat16>) return T(-0x1.fep127f);
+    return std::numeric_limits<T>::lowest();
+  }
+  template <typename T>
+  static T Highest() {
+    if constexpr (std::is_same_v<T, half>) return T(65504.0f);
+    if constexpr (std::is_same_v<T, bfloat16>) return T(0x1.fep127f);
+    return std::numeric_limits<T>::max();
+  }
+
+  const SegmentOp op_;
 };
 
 void Add(KernelRegistry& registry, const char* op, SegmentOp what, const TypeList& types) {
@@ -167,8 +192,14 @@ void RegisterSegmentKernels(KernelRegistry& registry) {
   Add(registry, "SegmentMean", SegmentOp::kMean, RealTypes());
   Add(registry, "SegmentMax", SegmentOp::kMax, RealTypes());
   Add(registry, "SegmentMin", SegmentOp::kMin, RealTypes());
-  registry.Register<UnsortedSegmentSumKernel>(
-      KernelDef("UnsortedSegmentSum").Types("T", NumberTypes()).Types("Tindices", IndexTypes()));
+  for (const auto& [name, op] :
+       {std::pair("UnsortedSegmentSum", SegmentOp::kSum), std::pair("UnsortedSegmentProd", SegmentOp::kProd),
+        std::pair("UnsortedSegmentMax", SegmentOp::kMax), std::pair("UnsortedSegmentMin", SegmentOp::kMin)}) {
+    const bool ordered = op == SegmentOp::kMax || op == SegmentOp::kMin;
+    registry.Register(
+        KernelDef(name).Types("T", ordered ? RealTypes() : NumberTypes()).Types("Tindices", IndexTypes()),
+        [op = op](KernelConstruction& c) { return std::make_unique<UnsortedSegmentKernel>(c, op); });
+  }
 }
 
 }  // namespace millrace

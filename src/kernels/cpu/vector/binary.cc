@@ -81,7 +81,15 @@ double BinaryCostNs(BinaryOp op, DataType type) {
     case BinaryOp::kMod:
     case BinaryOp::kFloorMod:
     case BinaryOp::kAtan2:
+    case BinaryOp::kNextAfter:
       return 10;
+    case BinaryOp::kIgamma:
+    case BinaryOp::kIgammac:
+    case BinaryOp::kIgammaGradA:
+    case BinaryOp::kGammaSampleGrad:
+    case BinaryOp::kPolygamma:
+    case BinaryOp::kZeta:
+      return 300;
     case BinaryOp::kSoftplusGrad:
     case BinaryOp::kXlogy:
       return 1;

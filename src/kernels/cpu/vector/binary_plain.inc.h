@@ -26,6 +26,15 @@ MR_INLINE auto Apply(T a, T b) {
     const T d = (T)(a - b);
     return (T)((d | uint32_t{0}) * d);
   }
+  if constexpr (kOp == BinaryOp::kBitwiseAnd) return (T)(a & b);
+  if constexpr (kOp == BinaryOp::kBitwiseOr) return (T)(a | b);
+  if constexpr (kOp == BinaryOp::kBitwiseXor) return (T)(a ^ b);
+  if constexpr (kOp == BinaryOp::kLeftShift || kOp == BinaryOp::kRightShift) {
+    constexpr T kMost = (T)(sizeof(T) * 8 - 1);
+    const T distance = b < 0 ? T{0} : (b > kMost ? kMost : b);
+    if constexpr (kOp == BinaryOp::kLeftShift) return (T)((uint64_t)a << distance);
+    return (T)(a >> distance);
+  }
   if constexpr (kOp == BinaryOp::kMaximum) return a < b ? b : a;
   if constexpr (kOp == BinaryOp::kMinimum) return b < a ? b : a;
 }
@@ -79,14 +88,15 @@ constexpr void AddOrder(BinaryFns* table) {
 // The functions that are the same for signed and unsigned integers, on the unsigned type: they wrap.
 template <typename Unsigned>
 constexpr void AddWrapping(BinaryFns* table) {
-  AddOps<Unsigned, BinaryOp::kAdd, BinaryOp::kSub, BinaryOp::kMul, BinaryOp::kSquaredDifference>(table);
+  AddOps<Unsigned, BinaryOp::kAdd, BinaryOp::kSub, BinaryOp::kMul, BinaryOp::kSquaredDifference,
+         BinaryOp::kBitwiseAnd, BinaryOp::kBitwiseOr, BinaryOp::kBitwiseXor>(table);
   AddEqual<Unsigned>(table);
 }
 template <typename T, typename Unsigned>
 constexpr void AddInteger(BinaryFns* table) {
   AddWrapping<Unsigned>(table);
   AddOrder<T>(table);
-  AddOps<T, BinaryOp::kMaximum, BinaryOp::kMinimum>(table);
+  AddOps<T, BinaryOp::kMaximum, BinaryOp::kMinimum, BinaryOp::kLeftShift, BinaryOp::kRightShift>(table);
 }
 
 constexpr BinaryPlainTable MakeBinaryPlainTable() {

@@ -6,6 +6,8 @@
 #include <complex>
 #include <type_traits>
 
+#include "kernels/cpu/vector/special.h"
+
 namespace millrace::cpu {
 namespace {
 
@@ -58,6 +60,14 @@ T Floating(T a, T b) {
   }
   if constexpr (kOp == kPow) return std::pow(a, b);
   if constexpr (kOp == kAtan2) return std::atan2(a, b);
+  if constexpr (kOp == kMulNoNan) return b == 0 ? T(0) : a * b;
+  if constexpr (kOp == kNextAfter) return std::nextafter(a, b);
+  if constexpr (kOp == kIgamma) return static_cast<T>(Igamma(a, b));
+  if constexpr (kOp == kIgammac) return static_cast<T>(Igammac(a, b));
+  if constexpr (kOp == kIgammaGradA) return static_cast<T>(IgammaGradA(a, b));
+  if constexpr (kOp == kGammaSampleGrad) return static_cast<T>(GammaSampleGrad(a, b));
+  if constexpr (kOp == kPolygamma) return static_cast<T>(Polygamma(a, b));
+  if constexpr (kOp == kZeta) return static_cast<T>(Zeta(a, b));
 }
 
 template <BinaryOp kOp, typename C>
@@ -67,6 +77,7 @@ auto Complex(C a, C b) {
   if constexpr (kOp == kMul) return a * b;
   if constexpr (kOp == kDiv) return a / b;
   if constexpr (kOp == kDivNoNan) return b == C(0) ? C(0) : a / b;
+  if constexpr (kOp == kMulNoNan) return b == C(0) ? C(0) : a * b;
   if constexpr (kOp == kXdivy) return a == C(0) ? C(0) : a / b;
   if constexpr (kOp == kXlogy) return a == C(0) ? C(0) : a * std::log(b);
   if constexpr (kOp == kPow) return std::pow(a, b);
@@ -131,12 +142,14 @@ const BinaryFns* FindInteger(BinaryOp op) {
 }
 template <typename T>
 const BinaryFns* FindFloating(BinaryOp op) {
-  return Pick<T, kMod, kFloorMod, kPow, kAtan2>(op);
+  return Pick<T, kMod, kFloorMod, kPow, kAtan2, kMulNoNan, kNextAfter, kIgamma, kIgammac, kIgammaGradA,
+              kGammaSampleGrad, kPolygamma, kZeta>(op);
 }
 template <typename T>
 const BinaryFns* FindComplex(BinaryOp op) {
-  return Pick<std::complex<T>, kAdd, kSub, kMul, kDiv, kDivNoNan, kXdivy, kXlogy, kPow, kSquaredDifference,
-              kEqual, kNotEqual, kSigmoidGrad, kTanhGrad, kSqrtGrad, kRsqrtGrad, kReciprocalGrad>(op);
+  return Pick<std::complex<T>, kAdd, kSub, kMul, kDiv, kDivNoNan, kMulNoNan, kXdivy, kXlogy, kPow,
+              kSquaredDifference, kEqual, kNotEqual, kSigmoidGrad, kTanhGrad, kSqrtGrad, kRsqrtGrad,
+              kReciprocalGrad>(op);
 }
 
 }  // namespace

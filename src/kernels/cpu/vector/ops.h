@@ -41,6 +41,8 @@ enum class UnaryOp : uint8_t {
   kAsinh,
   kAcosh,
   kAtanh,
+  kBesselI0e,
+  kBesselI1e,
   kRelu,
   kRelu6,
   kElu,
@@ -50,9 +52,11 @@ enum class UnaryOp : uint8_t {
   kIsNan,  // this and the next two write bool
   kIsInf,
   kIsFinite,
-  kLogicalNot,  // bool only
-  kConj,        // complex only
-  kReal,        // complex only; writes the real type
+  kLogicalNot,       // bool only
+  kInvert,           // integers only: all bits
+  kPopulationCount,  // integers only; writes uint8
+  kConj,             // complex only
+  kReal,             // complex only; writes the real type
   kImag,
   kAngle,
   kCount,
@@ -79,7 +83,20 @@ enum class BinaryOp : uint8_t {
   kDivNoNan,  // 0 where b is 0
   kXdivy,     // 0 where a is 0
   kXlogy,     // 0 where a is 0
-  kEqual,     // this and the next five write bool
+  kMulNoNan,  // 0 where b is 0
+  kNextAfter,
+  kIgamma,  // this and the next five: special.h
+  kIgammac,
+  kIgammaGradA,
+  kGammaSampleGrad,
+  kPolygamma,
+  kZeta,
+  kBitwiseAnd,  // integers only, as the next four
+  kBitwiseOr,
+  kBitwiseXor,
+  kLeftShift,   // the distance is taken into [0, bits - 1]
+  kRightShift,  // of the sign, too
+  kEqual,       // this and the next five write bool
   kNotEqual,
   kLess,
   kLessEqual,

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <type_traits>
 
+#include "base/random/philox_stream.h"
 #include "kernels/cpu/vector/dispatch.h"
 
 namespace millrace::cpu {
@@ -25,28 +25,6 @@ struct HalfBits {
 struct Bfloat16Bits {
   uint16_t bits;
 };
-
-float UnitFloat(uint32_t x) { return std::bit_cast<float>((x & 0x7fffffu) | 0x3f800000u) - 1.0f; }
-
-double UnitDouble(uint32_t x0, uint32_t x1) {
-  const uint64_t mantissa = (uint64_t{x0 & 0xfffffu} << 32) | x1;
-  return std::bit_cast<double>(mantissa | (uint64_t{1023} << 52)) - 1.0;
-}
-
-// Box and Muller's transform of two uniforms into two normals, rounded where TensorFlow rounds: the angle is
-// computed in double.
-std::array<float, 2> NormalFloats(uint32_t x0, uint32_t x1) {
-  const float u = std::max(UnitFloat(x0), 1.0e-7f);
-  const auto angle = static_cast<float>(2.0 * M_PI * UnitFloat(x1));
-  const float radius = std::sqrt(-2.0f * std::log(u));
-  return {std::sin(angle) * radius, std::cos(angle) * radius};
-}
-std::array<double, 2> NormalDoubles(uint32_t x0, uint32_t x1, uint32_t x2, uint32_t x3) {
-  const double u = std::max(UnitDouble(x0, x1), 1.0e-7);
-  const double angle = 2.0 * M_PI * UnitDouble(x2, x3);
-  const double radius = std::sqrt(-2.0 * std::log(u));
-  return {std::sin(angle) * radius, std::cos(angle) * radius};
-}
 
 template <typename T>
 T Narrow(float x) {

@@ -60,6 +60,7 @@ UnaryFn FindUnary(UnaryOp op, DataType type) {
 
 DataType UnaryResultType(UnaryOp op, DataType type) {
   if (WritesBool(op)) return DataType::kBool;
+  if (op == UnaryOp::kPopulationCount) return DataType::kUint8;
   const bool to_real =
       op == UnaryOp::kAbs || op == UnaryOp::kReal || op == UnaryOp::kImag || op == UnaryOp::kAngle;
   if (to_real && type == DataType::kComplex64) return DataType::kFloat;

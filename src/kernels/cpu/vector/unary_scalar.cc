@@ -4,11 +4,14 @@
 
 #include <math.h>  // lgamma_r
 
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstring>
 #include <limits>
 #include <type_traits>
+
+#include "kernels/cpu/vector/special.h"
 
 namespace millrace::cpu {
 namespace {
@@ -22,38 +25,12 @@ double Lgamma(double x) {
   return lgamma_r(x, &sign);
 }
 
-// The derivative of lgamma: reflection for x <= 0, recurrence up to 10, then the asymptotic series in 1/x^2.
-double Digamma(double x) {
-  if (std::isnan(x)) return x;
-  if (x == 0) return std::copysign(std::numeric_limits<double>::infinity(), -x);
-  double result = 0;
-  if (x < 0) {
-    const double fraction = x - std::floor(x);
-    if (fraction == 0) return std::numeric_limits<double>::quiet_NaN();  // a pole without a side
-    result = -M_PI / std::tan(M_PI * fraction);
-    x = 1 - x;
-  }
-  while (x < 10) {
-    result -= 1 / x;
-    x += 1;
-  }
-  if (std::isinf(x)) return result + x;
-  const double z = 1 / (x * x);
-  // Bernoulli numbers B_2k / 2k.
-  const double series =
-      z * (1.0 / 12 -
-           z * (1.0 / 120 -
-                z * (1.0 / 252 - z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z * (1.0 / 12)))))));
-  return result + std::log(x) - 0.5 / x - series;
-}
-float Digamma(float x) { return static_cast<float>(Digamma(static_cast<double>(x))); }
-
 template <UnaryOp kOp, typename T>
 T Real(T x) {
   if constexpr (kOp == UnaryOp::kErf) return std::erf(x);
   if constexpr (kOp == UnaryOp::kErfc) return std::erfc(x);
   if constexpr (kOp == UnaryOp::kLgamma) return Lgamma(x);
-  if constexpr (kOp == UnaryOp::kDigamma) return Digamma(x);
+  if constexpr (kOp == UnaryOp::kDigamma) return static_cast<T>(Digamma(x));
   if constexpr (kOp == UnaryOp::kSin) return std::sin(x);
   if constexpr (kOp == UnaryOp::kCos) return std::cos(x);
   if constexpr (kOp == UnaryOp::kTan) return std::tan(x);
@@ -65,6 +42,8 @@ T Real(T x) {
   if constexpr (kOp == UnaryOp::kAsinh) return std::asinh(x);
   if constexpr (kOp == UnaryOp::kAcosh) return std::acosh(x);
   if constexpr (kOp == UnaryOp::kAtanh) return std::atanh(x);
+  if constexpr (kOp == UnaryOp::kBesselI0e) return static_cast<T>(BesselI0e(x));
+  if constexpr (kOp == UnaryOp::kBesselI1e) return static_cast<T>(BesselI1e(x));
 }
 
 template <UnaryOp kOp, typename T>
@@ -112,13 +91,16 @@ auto Complex(std::complex<T> x) {
 
 // The lowest integer is its own negative and its own magnitude.
 template <UnaryOp kOp, typename T>
-T Integer(T x) {
+auto Integer(T x) {
   using U = std::make_unsigned_t<T>;
   const auto negative = static_cast<T>(U{0} - static_cast<U>(x));
   if constexpr (kOp == UnaryOp::kAbs) return x < 0 ? negative : x;
   if constexpr (kOp == UnaryOp::kNeg) return negative;
   if constexpr (kOp == UnaryOp::kSign) return static_cast<T>((x > 0) - (x < 0));
   if constexpr (kOp == UnaryOp::kSquare) return static_cast<T>(static_cast<U>((x | 0u) * U(x)));
+  if constexpr (kOp == UnaryOp::kInvert) return static_cast<T>(~x);
+  if constexpr (kOp == UnaryOp::kPopulationCount)
+    return static_cast<uint8_t>(std::popcount(static_cast<U>(x)));
   if constexpr (kOp == UnaryOp::kRound) return x;
   if constexpr (kOp == UnaryOp::kRelu) return x < 0 ? T{0} : x;
   if constexpr (kOp == UnaryOp::kRelu6) return x < 0 ? T{0} : x > 6 ? T{6} : x;
@@ -163,7 +145,7 @@ using enum UnaryOp;
 template <typename T>
 UnaryFn FindReal(UnaryOp op) {
   return PickReal<T, kErf, kErfc, kLgamma, kDigamma, kSin, kCos, kTan, kAsin, kAcos, kAtan, kSinh, kCosh,
-                  kAsinh, kAcosh, kAtanh>(op);
+                  kAsinh, kAcosh, kAtanh, kBesselI0e, kBesselI1e>(op);
 }
 template <typename T>
 UnaryFn FindComplex(UnaryOp op) {
@@ -173,7 +155,7 @@ UnaryFn FindComplex(UnaryOp op) {
 }
 template <typename T>
 UnaryFn FindInteger(UnaryOp op) {
-  return PickInteger<T, kAbs, kNeg, kSign, kSquare, kRound, kRelu, kRelu6>(op);
+  return PickInteger<T, kAbs, kNeg, kSign, kSquare, kRound, kRelu, kRelu6, kInvert, kPopulationCount>(op);
 }
 
 }  // namespace

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// How classes are distributed that candidate samplers draw from.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/random/philox_stream.h"
+#include "kernel/op_kernel.h"
+
+namespace millrace {
+
+// Classes from 0. Not thread-safe.
+class CandidateDistribution {
+ public:
+  virtual ~CandidateDistribution() = default;
+  virtual int64_t Sample(PhiloxStream& stream) const = 0;
+  virtual float Probability(int64_t value) const = 0;
+  // How many classes can be drawn at all.
+  virtual int64_t possible() const = 0;
+  // Classes that occurred.
+  virtual void Learn(std::span<const int64_t> /*values*/) {}
+};
+
+// By the attributes of the op.
+StatusOr<std::unique_ptr<CandidateDistribution>> MakeUniformDistribution(KernelConstruction& c);
+// P(class) = log((class + 2) / (class + 1)) / log(range + 1).
+StatusOr<std::unique_ptr<CandidateDistribution>> MakeLogUniformDistribution(KernelConstruction& c);
+// In proportion to one more than how often a class occurred.
+StatusOr<std::unique_ptr<CandidateDistribution>> MakeLearnedDistribution(KernelConstruction& c);
+// In proportion to weights in the attributes or in a file.
+StatusOr<std::unique_ptr<CandidateDistribution>> MakeFixedDistribution(KernelConstruction& c);
+
+}  // namespace millrace
