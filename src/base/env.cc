@@ -21,6 +21,7 @@ namespace {
 ErrorCode CodeOfErrno(int error) {
   switch (error) {
     case ENOENT:
+    case ENXIO:  // a pipe that nobody reads
       return ErrorCode::kNotFound;
     case EEXIST:
       return ErrorCode::kAlreadyExists;
@@ -31,6 +32,7 @@ ErrorCode CodeOfErrno(int error) {
     case EINVAL:
     case ENAMETOOLONG:
     case EBADF:
+    case ESPIPE:
       return ErrorCode::kInvalidArgument;
     case EISDIR:
     case ENOTDIR:
@@ -65,6 +67,23 @@ auto RetryEintr(F call) {
     result = call();
   } while (result == -1 && errno == EINTR);
   return result;
+}
+
+// Opens a file to read from. Pipes would make the caller wait for a writer, devices may have no end.
+StatusOr<int> OpenForReading(const std::string& path, struct stat* st) {
+  const int fd = RetryEintr([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
+  if (fd < 0) return IoError(path, errno);
+  Status status;
+  if (::fstat(fd, st) != 0) {
+    status = IoError(path, errno);
+  } else if (!S_ISREG(st->st_mode)) {
+    status = S_ISDIR(st->st_mode)
+                 ? IoError(path, EISDIR)
+                 : errors::FailedPrecondition(path, "; is not a file but a pipe, a socket or a device");
+  }
+  if (status.ok()) return fd;
+  ::close(fd);
+  return status;
 }
 
 class PosixWritableFile : public WritableFile {
@@ -213,20 +232,15 @@ class PosixEnv : public Env {
     return OpenForWriting(path, O_APPEND);
   }
   StatusOr<std::unique_ptr<RandomAccessFile>> NewRandomAccessFile(const std::string& path) override {
-    const int fd = RetryEintr([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
-    if (fd < 0) return IoError(path, errno);
+    struct stat st;
+    MR_ASSIGN_OR_RETURN(const int fd, OpenForReading(path, &st));
     return std::unique_ptr<RandomAccessFile>(std::make_unique<PosixRandomAccessFile>(path, fd));
   }
   StatusOr<std::unique_ptr<ReadOnlyMemoryRegion>> NewReadOnlyMemoryRegion(const std::string& path) override {
-    const int fd = RetryEintr([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
-    if (fd < 0) return IoError(path, errno);
     struct stat st;
-    int error = ::fstat(fd, &st) == 0 ? 0 : errno;
-    void* data = MAP_FAILED;
-    if (error == 0) {
-      data = ::mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
-      if (data == MAP_FAILED) error = errno;
-    }
+    MR_ASSIGN_OR_RETURN(const int fd, OpenForReading(path, &st));
+    void* const data = ::mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ, MAP_PRIVATE, fd, 0);
+    const int error = data == MAP_FAILED ? errno : 0;
     ::close(fd);
     if (error != 0) return IoError(path, error);
     return std::unique_ptr<ReadOnlyMemoryRegion>(
@@ -270,12 +284,19 @@ class PosixEnv : public Env {
 
  private:
   static StatusOr<std::unique_ptr<WritableFile>> OpenForWriting(const std::string& path, int flag) {
-    const int fd =
-        RetryEintr([&] { return ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | flag, 0666); });
+    // A pipe without a reader is an error; what is written to one with a reader waits for it.
+    const int flags = O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC | flag;
+    const int fd = RetryEintr([&] { return ::open(path.c_str(), flags, 0666); });
     if (fd < 0) return IoError(path, errno);
+    ::fcntl(fd, F_SETFL, flag & O_APPEND);
     return std::unique_ptr<WritableFile>(std::make_unique<PosixWritableFile>(path, fd));
   }
 };
+
+bool IsPipeOrDevice(const std::string& path) {
+  struct stat st;
+  return ::stat(path.c_str(), &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
 
 Status WriteAndSync(Env& env, const std::string& path, std::string_view data) {
   MR_ASSIGN_OR_RETURN(auto file, env.NewWritableFile(path));
@@ -316,6 +337,11 @@ StatusOr<std::string> ReadFileToString(Env& env, const std::string& path, uint64
 }
 
 Status WriteFileAtomically(Env& env, const std::string& path, std::string_view data) {
+  if (&env == &Env::Posix() && IsPipeOrDevice(path)) {  // is written to, not replaced
+    MR_ASSIGN_OR_RETURN(const auto file, env.NewWritableFile(path));
+    MR_RETURN_IF_ERROR(file->Append(data));
+    return file->Close();
+  }
   static std::atomic<uint64_t> counter{0};  // relaxed: only the values matter
   const std::string temporary =
       StrCat(path, ".tmp.", ::getpid(), ".", counter.fetch_add(1, std::memory_order_relaxed));

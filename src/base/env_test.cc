@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -274,6 +275,35 @@ TEST(PosixEnvTest, FilesAreClosedOnExec) {
   }
   EXPECT_EQ(found, 2);
   std::filesystem::remove(path);
+}
+
+TEST(PosixEnvTest, PipesAndDevicesAreNotReadAndNotReplaced) {
+  Env& env = Env::Posix();
+  std::string folder = ::testing::TempDir() + "/millrace_env_XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string pipe = folder + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const std::string& path : {pipe, std::string("/dev/zero"), std::string("/dev/null")}) {
+    EXPECT_TRUE(errors::IsFailedPrecondition(env.NewRandomAccessFile(path).status())) << path;
+    EXPECT_TRUE(errors::IsFailedPrecondition(env.NewReadOnlyMemoryRegion(path).status())) << path;
+    EXPECT_THAT(ReadFileToString(env, path).status().message(), HasSubstr(path));
+  }
+  EXPECT_TRUE(errors::IsFailedPrecondition(env.NewReadOnlyMemoryRegion(folder).status()));
+  EXPECT_TRUE(errors::IsNotFound(env.NewWritableFile(pipe).status())) << "nobody reads";
+  EXPECT_EQ(WriteFileAtomically(env, "/dev/null", "gone"), Status());
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  const int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(reader, 0);
+  EXPECT_EQ(WriteFileAtomically(env, pipe, "text"), Status());
+  char text[8] = {};
+  EXPECT_EQ(::read(reader, text, sizeof text), 4);
+  EXPECT_STREQ(text, "text");
+  ::close(reader);
+  std::filesystem::create_symlink("loop", folder + "/loop");
+  EXPECT_FALSE(ReadFileToString(env, folder + "/loop").ok());
+  EXPECT_TRUE(
+      errors::IsInvalidArgument(ReadFileToString(env, folder + "/" + std::string(5000, 'x')).status()));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(PosixEnvTest, WriteErrorsAreReported) {
