@@ -119,6 +119,22 @@ TEST(ExampleParserTest, TheLastEntryOfAKeyCountsUnlessItIsEmpty) {
   ExpectTensorEqual(Ints({1, 1, 2}), out[0][1]);
 }
 
+TEST(ExampleParserTest, PackedNumbersOfAnyLengthAreRead) {
+  std::mt19937_64 random(4);
+  for (int round = 0; round < 400; ++round) {
+    const int most_bits = 1 + static_cast<int>(random() % 64), count = static_cast<int>(random() % 70);
+    std::vector<int64_t> values;
+    tensorflow::Example example;
+    for (int i = 0; i < count; ++i) {
+      const int bits = round % 3 == 0 ? most_bits : 1 + static_cast<int>(random() % most_bits);
+      values.push_back(static_cast<int64_t>(random() >> (64 - bits)));
+      (*example.mutable_features()->mutable_feature())["x"].mutable_int64_list()->add_value(values.back());
+    }
+    const auto result = Parsed({Sparse("x", kInt64)}, {example.SerializeAsString()});
+    ExpectTensorEqual(Ints(values), result[0][1]);
+  }
+}
+
 TEST(ExampleParserTest, FieldsThatNobodyDeclaredArePassedOver) {
   const std::string group = "\x2b\x08\x01\x33\x34\x2c";  // 5: { 1: 1, 6: {} }
   const std::string fixed = std::string("\x31", 1) + std::string(8, 'x') + "\x35" + "yyyy";

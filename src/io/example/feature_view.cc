@@ -2,6 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/example/feature_view.h"
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -15,11 +20,53 @@ constexpr DataType kKinds[] = {DataType::kInvalid, DataType::kString, DataType::
 
 uint32_t KindOf(DataType dtype) { return dtype == DataType::kString ? 1 : dtype == DataType::kFloat ? 2 : 3; }
 
+static_assert(std::endian::native == std::endian::little, "the first byte is the lowest of a word");
+uint64_t Word(const char* p) {
+  uint64_t word;
+  std::memcpy(&word, p, sizeof word);
+  return word;
+}
+// The highest bits of those bytes that end a number.
+uint64_t LastBytes(uint64_t word) { return ~word & 0x8080808080808080; }
+
+// The number that the lower seven bits of eight bytes stand for.
+struct JoinSevens {
+  uint64_t operator()(uint64_t x) const {
+    x = (x & 0x007f007f007f007f) | (x & 0x7f007f007f007f00) >> 1;
+    x = (x & 0x00003fff00003fff) | (x & 0x3fff00003fff0000) >> 2;
+    return (x & 0x000000000fffffff) | (x & 0x0fffffff00000000) >> 4;
+  }
+};
+#if defined(__x86_64__)
+// The same by the instruction that gathers bits.
+struct JoinSevensByPext {
+  uint64_t operator()(uint64_t x) const {
+    uint64_t joined;
+    asm("pext %2, %1, %0" : "=r"(joined) : "r"(x), "r"(uint64_t{0x7f7f7f7f7f7f7f7f}));
+    return joined;
+  }
+  // The first two generations of Zen have it, slowly.
+  static bool IsFast() {
+    static const bool fast =
+        __builtin_cpu_supports("bmi2") && !__builtin_cpu_is("znver1") && !__builtin_cpu_is("znver2");
+    return fast;
+  }
+};
+#endif
+
 // How many numbers end within the bytes; -1 when the last one does not.
 int64_t CountVarints(std::string_view packed) {
   if (packed.empty()) return 0;
   if ((static_cast<unsigned char>(packed.back()) & 0x80) != 0) return -1;
   int64_t count = 0;
+  while (packed.size() >= sizeof(uint64_t)) {
+    const size_t words = std::min<size_t>(packed.size() / sizeof(uint64_t), 255);
+    uint64_t sums = 0;  // a byte for each place in a word
+    for (size_t i = 0; i < words; ++i) sums += LastBytes(Word(packed.data() + i * sizeof(uint64_t))) >> 7;
+    sums = (sums & 0x00ff00ff00ff00ff) + (sums >> 8 & 0x00ff00ff00ff00ff);
+    count += static_cast<int64_t>(sums * 0x0001000100010001 >> 48);
+    packed.remove_prefix(words * sizeof(uint64_t));
+  }
   for (const char c : packed) count += static_cast<signed char>(c) >= 0 ? 1 : 0;
   return count;
 }
@@ -58,21 +105,42 @@ bool EachList(const FeatureView& view, Fn fn) {
   return reader.ok();
 }
 
-bool UnpackVarints(std::string_view packed, int64_t** to) {
+// A bit for each of 16 bytes that ends a number.
+uint32_t EndsOf16(const char* p) {
+#if defined(__SSE2__)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return ~static_cast<uint32_t>(_mm_movemask_epi8(bytes)) & 0xffff;
+#else
+  // The product moves the highest bit of each byte into the highest byte.
+  const auto of_8 = [](uint64_t word) { return (LastBytes(word) >> 7) * 0x0102040810204080 >> 56; };
+  return static_cast<uint32_t>(of_8(Word(p)) | of_8(Word(p + 8)) << 8);
+#endif
+}
+
+template <typename Join>
+bool UnpackVarintsBy(Join join, std::string_view packed, int64_t** to) {
   const char* p = packed.data();
   const char* const end = p + packed.size();
   int64_t* out = *to;
   while (p < end) {
-    if (end - p >= 8) {  // eight small numbers at once
-      uint64_t word;
-      std::memcpy(&word, p, sizeof word);
-      const uint64_t large = word & 0x8080808080808080ULL;
-      if (large == 0) {
-        for (int i = 0; i < 8; ++i) out[i] = static_cast<unsigned char>(p[i]);
-        out += 8;
-        p += 8;
+    // Numbers that end within 16 bytes, each by a word that may reach 7 bytes beyond.
+    if (end - p >= 16 + 7) {
+      uint32_t ends = EndsOf16(p);
+      if (ends == 0xffff) {  // 16 small ones
+        for (int i = 0; i < 16; ++i) out[i] = static_cast<unsigned char>(p[i]);
+        out += 16;
+        p += 16;
         continue;
       }
+      uint32_t begin = 0;
+      for (; ends != 0; ends &= ends - 1) {
+        const uint32_t next = static_cast<uint32_t>(std::countr_zero(ends)) + 1, length = next - begin;
+        if (length > 8) break;
+        *out++ = static_cast<int64_t>(join(Word(p + begin) & ~uint64_t{0} >> (64 - 8 * length)));
+        begin = next;
+      }
+      p += begin;
+      if (begin > 0) continue;
     }
     uint64_t value = 0;
     p = ReadVarint(p, end, &value);
@@ -81,6 +149,13 @@ bool UnpackVarints(std::string_view packed, int64_t** to) {
   }
   *to = out;
   return true;
+}
+
+bool UnpackVarints(std::string_view packed, int64_t** to) {
+#if defined(__x86_64__)
+  if (JoinSevensByPext::IsFast()) return UnpackVarintsBy(JoinSevensByPext(), packed, to);
+#endif
+  return UnpackVarintsBy(JoinSevens(), packed, to);
 }
 
 }  // namespace
