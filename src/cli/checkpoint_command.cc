@@ -254,9 +254,11 @@ Status ConvertToV1(CheckpointReader& reader, const std::string& path, const Cont
   Progress progress(context, StrCat("writing ", path), reader.variables().size(), "tensors");
   uint64_t done = 0;
   for (const auto& [name, variable] : reader.variables()) {
-    MR_ASSIGN_OR_RETURN(const Tensor tensor, reader.GetTensor(name));
-    MR_RETURN_IF_ERROR(writer.Add(name, variable.shape, TensorSlice::Full(variable.shape.rank()), tensor));
-    progress.Set(++done);
+    const auto read = [&reader, &progress, &done, name = name] {
+      progress.Set(++done);
+      return reader.GetTensor(name);
+    };
+    MR_RETURN_IF_ERROR(writer.AddLater(name, variable.shape, variable.dtype, read));
   }
   return writer.Finish();
 }

@@ -153,6 +153,13 @@ std::string RelativeTo(const std::string& folder, const std::string& path) {
   return std::filesystem::path(path).lexically_normal().lexically_relative(base.lexically_normal()).string();
 }
 
+// Whether there are files of a checkpoint of either format.
+StatusOr<bool> IsThere(Env& env, const std::string& prefix) {
+  if (env.FileExists(BundleIndexPath(prefix))) return true;
+  MR_ASSIGN_OR_RETURN(const auto found, MatchingFiles(env, prefix));
+  return !found.empty();
+}
+
 }  // namespace
 
 StatusOr<CheckpointState> ParseCheckpointState(std::string_view text) {
@@ -197,12 +204,13 @@ StatusOr<std::optional<std::string>> LatestCheckpoint(Env& env, const std::strin
   MR_ASSIGN_OR_RETURN(const auto state, ReadCheckpointState(env, folder, file));
   if (!state.has_value()) return std::optional<std::string>();
   const std::string& latest = state->model_checkpoint_path;
-  bool there = env.FileExists(BundleIndexPath(latest));
-  if (!there) {
-    MR_ASSIGN_OR_RETURN(const auto found, MatchingFiles(env, latest));
-    there = !found.empty();
-  }
-  return there ? std::optional<std::string>(latest) : std::nullopt;
+  MR_ASSIGN_OR_RETURN(const bool there, IsThere(env, latest));
+  if (there) return std::optional<std::string>(latest);
+  // A folder that was moved has it under the same name.
+  const std::string name = latest.substr(latest.rfind('/') + 1);
+  const std::string moved = folder.empty() ? name : folder + "/" + name;
+  MR_ASSIGN_OR_RETURN(const bool is_moved, name.empty() ? StatusOr<bool>(false) : IsThere(env, moved));
+  return is_moved ? std::optional<std::string>(moved) : std::nullopt;
 }
 
 Status UpdateCheckpointState(Env& env, const std::string& folder, CheckpointState state,

@@ -27,7 +27,8 @@ std::string CheckpointStateText(const CheckpointState& state);
 // What the file of a folder says; nothing when there is none. Relative paths are taken from the folder.
 StatusOr<std::optional<CheckpointState>> ReadCheckpointState(Env& env, const std::string& folder,
                                                              const std::string& file = "checkpoint");
-// The prefix of the latest checkpoint, of either format, when its files are there.
+// The prefix of the latest checkpoint, of either format, when its files are there; of a folder that was moved
+// since it was written, the one of the same name in the folder.
 StatusOr<std::optional<std::string>> LatestCheckpoint(Env& env, const std::string& folder,
                                                       const std::string& file = "checkpoint");
 

@@ -64,6 +64,12 @@ TEST(CheckpointStateTest, TheLatestIsFoundWhenItsFilesAreThere) {
   EXPECT_EQ(*ReadFileToString(env, "/d/checkpoint"),
             "model_checkpoint_path: \"/d/v1\"\nall_model_checkpoint_paths: \"/d/v1\"\n");
   EXPECT_EQ(*LatestCheckpoint(env, "/d"), "/d/v1");
+  // A folder that was moved: the paths in it lead nowhere, the files are there.
+  ASSERT_EQ((*BundleWriter::Open(env, "/new/p-2"))->Finish(), Status::Ok());
+  ASSERT_EQ(UpdateCheckpointState(env, "/new", {"/old/p-2", {"/old/p-1"}, {}, 0}), Status::Ok());
+  EXPECT_EQ(*LatestCheckpoint(env, "/new"), "/new/p-2");
+  ASSERT_EQ(UpdateCheckpointState(env, "/new", {"/old/p-3", {}, {}, 0}), Status::Ok());
+  EXPECT_EQ(*LatestCheckpoint(env, "/new"), std::nullopt);
   // Relative paths of a relative folder.
   ASSERT_EQ(UpdateCheckpointState(env, "run/logs", {"run/logs/p-3", {"run/old/p-1", "/abs/p-2"}, {}, 0}),
             Status::Ok());

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -34,6 +35,10 @@ class SlicesWriter {
   // `tensor`, which is shared until Finish, is the part `slice` of a tensor of shape `full_shape`.
   Status Add(const std::string& name, const TensorShape& full_shape, const TensorSlice& slice,
              const Tensor& tensor);
+  // A whole tensor of that type and shape, which `read` gives when its turn has come, so that no more than
+  // one is in memory.
+  Status AddLater(const std::string& name, const TensorShape& shape, DataType dtype,
+                  std::function<StatusOr<Tensor>()> read);
   Status Finish(CancellationManager* cancellation = nullptr);
 
  private:
@@ -46,7 +51,10 @@ class SlicesWriter {
     std::string name;
     TensorSlice slice;
     Tensor tensor;
+    std::function<StatusOr<Tensor>()> read;  // instead of the tensor
   };
+  Status AddPart(const std::string& name, const TensorShape& full_shape, DataType dtype, Part part);
+  StatusOr<Tensor> Read(const Part& part) const;
   Status WriteTable(WritableFile& file, CancellationManager* cancellation) const;
 
   Env& env_;

@@ -134,6 +134,31 @@ TEST_F(SlicesTest, EveryTypeComesBack) {
   }
 }
 
+TEST_F(SlicesTest, TensorsMayBeReadWhenTheirTurnHasCome) {
+  SlicesWriter writer(env_, "/later");
+  std::string order;
+  for (const char* name : {"b", "a"}) {
+    ASSERT_EQ(writer.AddLater(name, TensorShape({2}), DataType::kFloat,
+                              [&order, name]() -> StatusOr<Tensor> {
+                                order += name;
+                                return AsTensor<float>({1, 2});
+                              }),
+              Status::Ok());
+  }
+  EXPECT_EQ(order, "");
+  ASSERT_EQ(writer.Finish(), Status::Ok());
+  EXPECT_EQ(order, "ab");
+  const auto read = Read("/later", "b", "-");
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectTensorEqual(AsTensor<float>({1, 2}), *read);
+
+  SlicesWriter wrong(env_, "/wrong");
+  const auto other = []() -> StatusOr<Tensor> { return AsTensor<float>({1, 2, 3}); };
+  ASSERT_EQ(wrong.AddLater("a", TensorShape({2}), DataType::kFloat, other), Status::Ok());
+  EXPECT_THAT(wrong.Finish().message(), HasSubstr("not what it was said to be"));
+  EXPECT_FALSE(env_.FileExists("/wrong"));
+}
+
 TEST_F(SlicesTest, HostileFilesEndInAStatus) {
   const std::string all = Slice({{0, -1}});
   const std::string key("\0w\0\1\1\1\x80\x7f", 8);

@@ -12,24 +12,37 @@ namespace {
 
 constexpr uint64_t kMaxMessageBytes = uint64_t{1} << 31;
 
+Status CheckTensor(const std::string& name, const Tensor& tensor) {
+  if (!tensor.IsInitialized()) return errors::FailedPrecondition("the tensor ", name, " has no value");
+  const uint64_t bytes = MostListBytes(tensor) + name.size() + 1024;
+  if (bytes <= kMaxMessageBytes) return Status::Ok();
+  return errors::InvalidArgument("Tensor slice is too large to serialize (conservative estimate: ", bytes,
+                                 " bytes)");
+}
+
 }  // namespace
 
 Status SlicesWriter::Add(const std::string& name, const TensorShape& full_shape, const TensorSlice& slice,
                          const Tensor& tensor) {
-  if (name.empty()) return errors::InvalidArgument("a tensor of a checkpoint has no name");
   MR_ASSIGN_OR_RETURN(const TensorShape shape, slice.ShapeIn(full_shape));
   if (shape != tensor.shape()) {
     return errors::Internal("Incompatible tensor shape and slice: shape = ", tensor.shape(),
                             ", slice = ", slice.ToString(), " of ", full_shape);
   }
-  if (!IsSliceType(tensor.dtype())) {
-    return errors::Unimplemented("Saving data type ", DataTypeName(tensor.dtype()), " not yet supported");
-  }
-  if (!tensor.IsInitialized()) return errors::FailedPrecondition("the tensor ", name, " has no value");
-  const uint64_t bytes = MostListBytes(tensor) + name.size() + 1024;
-  if (bytes > kMaxMessageBytes) {
-    return errors::InvalidArgument("Tensor slice is too large to serialize (conservative estimate: ", bytes,
-                                   " bytes)");
+  MR_RETURN_IF_ERROR(CheckTensor(name, tensor));
+  return AddPart(name, full_shape, tensor.dtype(), Part{name, slice, tensor, nullptr});
+}
+
+Status SlicesWriter::AddLater(const std::string& name, const TensorShape& shape, DataType dtype,
+                              std::function<StatusOr<Tensor>()> read) {
+  return AddPart(name, shape, dtype, Part{name, TensorSlice::Full(shape.rank()), Tensor(), std::move(read)});
+}
+
+Status SlicesWriter::AddPart(const std::string& name, const TensorShape& full_shape, DataType dtype,
+                             Part part) {
+  if (name.empty()) return errors::InvalidArgument("a tensor of a checkpoint has no name");
+  if (!IsSliceType(dtype)) {
+    return errors::Unimplemented("Saving data type ", DataTypeName(dtype), " not yet supported");
   }
   const auto there = variables_.find(name);
   if (there != variables_.end()) {
@@ -37,18 +50,31 @@ Status SlicesWriter::Add(const std::string& name, const TensorShape& full_shape,
       return errors::Internal("Mismatching shapes: existing tensor = ", there->second.shape,
                               ", trying to add name ", name, ", shape = ", full_shape);
     }
-    if (there->second.dtype != tensor.dtype()) {
+    if (there->second.dtype != dtype) {
       return errors::Internal("Mismatching types: existing type = ", DataTypeName(there->second.dtype),
-                              ", trying to add name ", name, ", type = ", DataTypeName(tensor.dtype()));
+                              ", trying to add name ", name, ", type = ", DataTypeName(dtype));
     }
   }
-  const bool is_new = parts_.emplace(SliceKey(name, slice), Part{name, slice, tensor}).second;
+  const TensorSlice slice = part.slice;
+  const bool is_new = parts_.emplace(SliceKey(name, slice), std::move(part)).second;
   if (!is_new) return errors::InvalidArgument("Adding duplicate key: ", name, " ", slice.ToString());
   Variable& variable = variables_[name];
   variable.shape = full_shape;
-  variable.dtype = tensor.dtype();
+  variable.dtype = dtype;
   variable.slices.push_back(slice);
   return Status::Ok();
+}
+
+StatusOr<Tensor> SlicesWriter::Read(const Part& part) const {
+  if (part.read == nullptr) return part.tensor;
+  MR_ASSIGN_OR_RETURN(Tensor tensor, part.read());
+  const Variable& variable = variables_.at(part.name);
+  if (tensor.dtype() != variable.dtype || tensor.shape() != variable.shape) {
+    return errors::Internal("the tensor ", part.name, " is ", DataTypeName(tensor.dtype()), tensor.shape(),
+                            ", not what it was said to be");
+  }
+  MR_RETURN_IF_ERROR(CheckTensor(part.name, tensor));
+  return tensor;
 }
 
 Status SlicesWriter::WriteTable(WritableFile& file, CancellationManager* cancellation) const {
@@ -67,10 +93,11 @@ Status SlicesWriter::WriteTable(WritableFile& file, CancellationManager* cancell
     if (cancellation != nullptr && cancellation->IsCancelled()) {
       return errors::Cancelled("the checkpoint was not finished");
     }
+    MR_ASSIGN_OR_RETURN(const Tensor tensor, Read(part));
     tensorflow::SavedTensorSlices message;
     message.mutable_data()->set_name(part.name);
     part.slice.ToProto(message.mutable_data()->mutable_slice());
-    ElementsToList(part.tensor, message.mutable_data()->mutable_data());
+    ElementsToList(tensor, message.mutable_data()->mutable_data());
     MR_RETURN_IF_ERROR(table.Add(key, message.SerializeAsString()));
   }
   MR_RETURN_IF_ERROR(table.Finish());
