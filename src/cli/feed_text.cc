@@ -283,6 +283,37 @@ StatusOr<Tensor> ConvertTo(const Tensor& tensor, DataType dtype) {
   return result;
 }
 
+StatusOr<SparseFeed> MakeSparse(const Tensor& dense) {
+  std::vector<int64_t> places;  // of what is kept, in the flat tensor
+  SparseFeed feed;
+  const auto no_type =
+      errors::InvalidArgument("sparse tensors of ", DataTypeName(dense.dtype()),
+                              " are fed by their parts: NAME.indices, NAME.values, NAME.dense_shape");
+  MR_RETURN_IF_ERROR(VisitDataType(dense.dtype(), no_type, [&]<typename T>() -> Status {
+    if constexpr (std::is_same_v<T, std::string> || std::equality_comparable<T>) {
+      for (int64_t i = 0; i < dense.num_elements(); ++i) {
+        if (!(dense.data<T>()[i] == T())) places.push_back(i);
+      }
+      feed.values = Tensor(dense.dtype(), TensorShape({static_cast<int64_t>(places.size())}));
+      for (size_t i = 0; i < places.size(); ++i) feed.values.data<T>()[i] = dense.data<T>()[places[i]];
+      return Status();
+    } else {
+      return no_type;
+    }
+  }));
+  const int rank = dense.rank();
+  feed.indices = Tensor(DataType::kInt64, TensorShape({static_cast<int64_t>(places.size()), rank}));
+  feed.shape = Tensor(DataType::kInt64, TensorShape({rank}));
+  for (int d = 0; d < rank; ++d) feed.shape.data<int64_t>()[d] = dense.dim(d);
+  for (size_t i = 0; i < places.size(); ++i) {
+    int64_t rest = places[i];
+    for (int d = rank - 1; d >= 0; rest /= dense.dim(d), --d) {
+      feed.indices.data<int64_t>()[static_cast<int64_t>(i) * rank + d] = rest % dense.dim(d);
+    }
+  }
+  return feed;
+}
+
 StatusOr<Tensor> MakeUpTensor(DataType dtype, const TensorShape& shape) {
   MR_ASSIGN_OR_RETURN(Tensor tensor, Tensor::Allocate(dtype, shape));
   uint64_t seed = 0x9e3779b97f4a7c15;

@@ -26,6 +26,13 @@ StatusOr<Tensor> ReadFeed(Env& env, std::string_view text, DataType dtype);
 // already. InvalidArgument where a type can't be had or a number has no place in it.
 StatusOr<Tensor> ConvertTo(const Tensor& tensor, DataType dtype);
 
+// The elements that are neither zero nor empty, in order, with their places and the shape of the whole.
+// InvalidArgument for other types than numbers and strings.
+struct SparseFeed {
+  Tensor indices, values, shape;
+};
+StatusOr<SparseFeed> MakeSparse(const Tensor& dense);
+
 // Numbers from 0 to 1 for floats, small whole numbers for integers, always the same; zeros or empty strings
 // for the rest.
 StatusOr<Tensor> MakeUpTensor(DataType dtype, const TensorShape& shape);

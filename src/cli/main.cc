@@ -5,12 +5,14 @@
 #include <google/protobuf/stubs/logging.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <iostream>
 
 #include "cli/program.h"
 
 int main(int argc, char** argv) {
   google::protobuf::SetLogHandler(nullptr);  // what is wrong with a message is told once, by us
+  std::signal(SIGXFSZ, SIG_IGN);             // a file that may not grow further is an error of the write
   std::ios::sync_with_stdio(false);
   return millrace::cli::RunProgram(
       {argv + std::min(argc, 1), argv + argc},

@@ -75,6 +75,19 @@ DataType TypeOfNode(const NodeDef& node) {
   return DataType::kInvalid;
 }
 
+// The parts of a sparse tensor of a signature.
+struct SparsePart {
+  std::string_view suffix;
+  const std::string& (TensorInfo::CooSparse::*get)() const;
+  bool is_values = false;
+  const std::string& name(const TensorInfo::CooSparse& sparse) const { return (sparse.*get)(); }
+};
+constexpr SparsePart kSparseParts[] = {
+    {".indices", &TensorInfo::CooSparse::indices_tensor_name},
+    {".values", &TensorInfo::CooSparse::values_tensor_name, true},
+    {".dense_shape", &TensorInfo::CooSparse::dense_shape_tensor_name},
+};
+
 struct Endpoint {
   std::string tensor;
   DataType dtype = DataType::kInvalid;
@@ -120,15 +133,27 @@ class StepMaker {
 
   using Infos = google::protobuf::Map<std::string, TensorInfo>;
 
+  static const TensorInfo* FindInfo(const std::string& name, const Infos* infos) {
+    if (infos == nullptr) return nullptr;
+    const auto info = infos->find(name);
+    return info == infos->end() ? nullptr : &info->second;
+  }
+  static DataType TypeOf(const TensorInfo& info) {
+    const auto dtype = DataTypeFromProto(info.dtype());
+    return dtype.ok() ? *dtype : DataType::kInvalid;
+  }
+
+  // "name", or "name.indices" and the like of a sparse one.
   StatusOr<Endpoint> Resolve(const std::string& name, const Infos* infos) const {
-    if (infos != nullptr) {
-      if (const auto info = infos->find(name); info != infos->end()) {
-        if (info->second.name().empty()) {
-          return errors::Unimplemented(Quoted(name, 80), " is a sparse tensor; name its three parts instead");
-        }
-        const auto dtype = DataTypeFromProto(info->second.dtype());
-        return Endpoint{info->second.name(), dtype.ok() ? *dtype : DataType::kInvalid};
-      }
+    if (const TensorInfo* const info = FindInfo(name, infos); info != nullptr && !info->name().empty()) {
+      return Endpoint{info->name(), TypeOf(*info)};
+    }
+    for (const SparsePart& part : kSparseParts) {
+      std::string_view base = name;
+      if (!ConsumeSuffix(&base, part.suffix)) continue;
+      const TensorInfo* const info = FindInfo(std::string(base), infos);
+      if (info == nullptr || !info->has_coo_sparse()) continue;
+      return Endpoint{part.name(info->coo_sparse()), part.is_values ? TypeOf(*info) : DataType::kInt64};
     }
     const NodeDef* const node = FindNode(model_.graph(), ParseTensorId(name).name);
     if (node == nullptr) {
@@ -149,6 +174,11 @@ class StepMaker {
     return text;
   }
 
+  void Feed(const std::string& tensor, Tensor value) {
+    step_.feeds.emplace_back(tensor, std::move(value));
+    fed_.insert(ParseTensorId(tensor).ToString());
+  }
+
   Status AddFeeds() {
     for (const std::string& feed : options_.feeds) {
       const size_t equals = feed.find('=');
@@ -156,12 +186,24 @@ class StepMaker {
         return errors::InvalidArgument("--feed ", Quoted(feed, 80), " is not NAME=VALUE");
       }
       const std::string name = feed.substr(0, equals);
-      MR_ASSIGN_OR_RETURN(const Endpoint to,
-                          Resolve(name, signature_ == nullptr ? nullptr : &signature_->inputs()));
+      const Infos* const inputs = signature_ == nullptr ? nullptr : &signature_->inputs();
+      const TensorInfo* const info = FindInfo(name, inputs);
+      Endpoint to;
+      if (info != nullptr && info->has_coo_sparse()) {
+        to.dtype = TypeOf(*info);
+      } else {
+        MR_ASSIGN_OR_RETURN(to, Resolve(name, inputs));
+      }
       auto value = ReadFeed(env_, std::string_view(feed).substr(equals + 1), to.dtype);
       if (!value.ok()) return value.status().WithContext(StrCat(" (feeding ", name, ")"));
-      step_.feeds.emplace_back(to.tensor, *std::move(value));
-      fed_.insert(TensorId(ParseTensorId(step_.feeds.back().first)).ToString());
+      if (!to.tensor.empty()) {
+        Feed(to.tensor, *std::move(value));
+      } else {
+        MR_ASSIGN_OR_RETURN(SparseFeed sparse, MakeSparse(*value));
+        Feed(info->coo_sparse().indices_tensor_name(), std::move(sparse.indices));
+        Feed(info->coo_sparse().values_tensor_name(), std::move(sparse.values));
+        Feed(info->coo_sparse().dense_shape_tensor_name(), std::move(sparse.shape));
+      }
     }
     return Status();
   }
@@ -171,13 +213,18 @@ class StepMaker {
     std::vector<std::string> names = options_.fetches;
     if (names.empty() && signature_ != nullptr) {
       for (const auto& [key, info] : signature_->outputs()) {
-        if (!info.name().empty()) names.push_back(key);
+        if (!info.name().empty() || info.has_coo_sparse()) names.push_back(key);
       }
       std::sort(names.begin(), names.end());
     }
-    for (const std::string& name : names) {
-      MR_ASSIGN_OR_RETURN(const Endpoint from,
-                          Resolve(name, signature_ == nullptr ? nullptr : &signature_->outputs()));
+    const Infos* const outputs = signature_ == nullptr ? nullptr : &signature_->outputs();
+    for (size_t i = 0; i < names.size(); ++i) {
+      const std::string name = names[i];
+      if (const TensorInfo* const info = FindInfo(name, outputs); info != nullptr && info->has_coo_sparse()) {
+        for (const SparsePart& part : kSparseParts) names.push_back(StrCat(name, part.suffix));
+        continue;
+      }
+      MR_ASSIGN_OR_RETURN(const Endpoint from, Resolve(name, outputs));
       step_.fetches.push_back(from.tensor);
       step_.labels.push_back(name);
     }
@@ -204,7 +251,13 @@ class StepMaker {
   Status CheckSignatureIsFed() const {
     if (signature_ == nullptr || !options_.fetches.empty()) return Status();
     for (const auto& [key, info] : signature_->inputs()) {
-      if (!info.name().empty() && !fed_.contains(ParseTensorId(info.name()).ToString())) {
+      std::vector<std::string> tensors;
+      if (!info.name().empty()) tensors.push_back(info.name());
+      for (const SparsePart& part : kSparseParts) {
+        if (info.has_coo_sparse()) tensors.push_back(part.name(info.coo_sparse()));
+      }
+      for (const std::string& tensor : tensors) {
+        if (fed_.contains(ParseTensorId(tensor).ToString())) continue;
         return errors::InvalidArgument("input ", Quoted(key, 80), " is not fed",
                                        InfosText(signature_->inputs()));
       }

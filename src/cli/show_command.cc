@@ -171,7 +171,15 @@ std::map<std::string_view, const tensorflow::SignatureDef*> Signatures(const Mod
 void InfosJson(const char* key, const Infos& infos, JsonWriter* json) {
   json->Key(key).BeginObject();
   for (const auto& [name, info] : Sorted(infos)) {
-    json->Key(name).BeginObject().Field("tensor", info->name()).Field("dtype", TypeText(info->dtype()));
+    json->Key(name).BeginObject();
+    if (info->has_coo_sparse()) {
+      const auto& sparse = info->coo_sparse();
+      json->Field("indices", sparse.indices_tensor_name()).Field("values", sparse.values_tensor_name());
+      json->Field("dense_shape", sparse.dense_shape_tensor_name());
+    } else {
+      json->Field("tensor", info->name());
+    }
+    json->Field("dtype", TypeText(info->dtype()));
     json->Field("shape", ShapeText(info->tensor_shape())).EndObject();
   }
   json->EndObject();
@@ -227,6 +235,13 @@ void PrintJson(const ModelFile& model, const Findings& findings, const Context& 
   context.Print(json);
 }
 
+std::string TensorsText(const tensorflow::TensorInfo& info) {
+  if (!info.has_coo_sparse()) return info.name();
+  const auto& sparse = info.coo_sparse();
+  return StrCat("sparse: ", sparse.indices_tensor_name(), ", ", sparse.values_tensor_name(), ", ",
+                sparse.dense_shape_tensor_name());
+}
+
 void PrintSignatures(const ModelFile& model, std::ostream& out) {
   for (const auto& [key, signature] : Signatures(model)) {
     out << "\nsignature " << Printable(key);
@@ -235,12 +250,12 @@ void PrintSignatures(const ModelFile& model, std::ostream& out) {
     using enum TextTable::Align;
     TextTable table({{"", kLeft}, {"name", kLeft}, {"type", kLeft}, {"shape", kLeft}, {"tensor", kLeft}});
     for (const auto& [name, info] : Sorted(signature->inputs())) {
-      table.AddRow(
-          {"in", std::string(name), TypeText(info->dtype()), ShapeText(info->tensor_shape()), info->name()});
+      table.AddRow({"in", std::string(name), TypeText(info->dtype()), ShapeText(info->tensor_shape()),
+                    TensorsText(*info)});
     }
     for (const auto& [name, info] : Sorted(signature->outputs())) {
-      table.AddRow(
-          {"out", std::string(name), TypeText(info->dtype()), ShapeText(info->tensor_shape()), info->name()});
+      table.AddRow({"out", std::string(name), TypeText(info->dtype()), ShapeText(info->tensor_shape()),
+                    TensorsText(*info)});
     }
     out << table.ToString();
   }

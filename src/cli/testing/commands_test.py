@@ -36,6 +36,10 @@ class OpsTest(program.ProgramTest):
         self.assertIn("MatMul(a: T, b: T) -> (product: T)", out)
         self.assertRegex(out, r"transpose_a +bool = false")
         self.assertRegex(out, r"CPU: T .*float")
+        self.assertIn("product of two matrices", out)
+        for name, text in (("ResourceScatterAdd", "On a resource variable: Adds"), ("ReluGrad", "gradient of Relu"),
+                           ("QueueDequeueV2", "Takes an element")):
+            self.assertIn(text, self.run_json("ops", name)["ops"][0]["summary"])
         op = self.run_json("ops", "MatMul")["ops"][0]
         self.assertEqual(op["inputs"], [{"name": "a", "type": "T"}, {"name": "b", "type": "T"}])
         self.assertIn("float", [t for k in op["kernels"] for t in k["types"].get("T", [])])

@@ -129,6 +129,34 @@ class RunTest(ModelTest):
         self.assert_error(["run", "m.pbtxt", "--fetch", "z"], 1, "feed")
         self.assert_error(["run", "none.pb", "--fetch", "z"], 1, "none.pb")
 
+    def test_sparse_inputs_of_a_signature(self):
+        part = lambda name, dtype: f"""node {{ name: "{name}" op: "Placeholder"
+            attr {{ key: "dtype" value {{ type: {dtype} }} }} }}"""
+        info = """value { dtype: DT_FLOAT coo_sparse { values_tensor_name: "v:0" indices_tensor_name: "i:0"
+            dense_shape_tensor_name: "s:0" } }"""
+        self.write("sparse.pbtxt", "graph_def {" + part("i", "DT_INT64") + part("v", "DT_FLOAT") + part("s", "DT_INT64")
+                   + """node { name: "zero" op: "Const" attr { key: "dtype" value { type: DT_FLOAT } }
+            attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape { } float_val: 0 } } } }
+          node { name: "dense" op: "SparseToDense" input: "i" input: "s" input: "v" input: "zero"
+            attr { key: "T" value { type: DT_FLOAT } } attr { key: "Tindices" value { type: DT_INT64 } } } }
+        signature_def { key: "serving_default" value { inputs { key: "x" """ + info + """ }
+          outputs { key: "y" value { name: "dense:0" dtype: DT_FLOAT } } outputs { key: "same" """ + info + "} } }")
+        run = lambda *args: self.run_json("run", "sparse.pbtxt", *args)["outputs"]
+        outputs = run("--feed", "x=[[0, 5], [7, 0], [0, 0]]")
+        self.assertEqual(outputs["y"]["values"], [[0, 5], [7, 0], [0, 0]])
+        self.assertEqual(outputs["same.indices"]["values"], [[0, 1], [1, 0]])
+        self.assertEqual(outputs["same.values"]["values"], [5, 7])
+        self.assertEqual(outputs["same.dense_shape"]["values"], [3, 2])
+        outputs = run("--feed", "x.indices=[[1, 1]]", "--feed", "x.values=[3]", "--feed", "x.dense_shape=[2, 2]",
+                      "--fetch", "y", "--signature", "serving_default")
+        self.assertEqual(outputs["y"]["values"], [[0, 0], [0, 3]])
+        self.assert_error(["run", "sparse.pbtxt"], 1, '"x" is not fed')
+        self.assert_error(["run", "sparse.pbtxt", "--feed", "x.values=[1]"], 1, '"x" is not fed')
+        shown = self.run_json("show", "sparse.pbtxt")["signatures"]["serving_default"]["inputs"]["x"]
+        self.assertEqual(shown, {"indices": "i:0", "values": "v:0", "dense_shape": "s:0", "dtype": "float",
+                                 "shape": "[]"})
+        self.assertIn("sparse: i:0, v:0, s:0", self.run_program("show", "sparse.pbtxt").out)
+
     def test_traces(self):
         self.run_program("run", "m.pbtxt", "--feed", "x=[[1,2]]", "--fetch", "z", "--trace", "t.pb")
         self.assertGreater(self.run_json("trace", "t.pb")["events_count"], 0)
