@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "c/internal.h"
 #include "graph/node_def_text.h"
+#include "graph/upgrade.h"
 #include "op/attr_codec.h"
 #include "tensor/tensor_codec.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
@@ -155,13 +156,6 @@ Status BuilderErrors(const TF_OperationDescription& desc) {
   return errors::InvalidArgument(found.size(), " errors", where, ":\n", AllErrors(found));
 }
 
-Status CheckDeprecation(const OpDef& op, const GraphVersions& versions) {
-  if (op.deprecated_version == 0 || versions.producer < op.deprecated_version) return Status();
-  return errors::Unimplemented("Op ", op.name, " is not available in GraphDef version ", versions.producer,
-                               ". It has been removed in version ", op.deprecated_version, ". ",
-                               op.deprecated_explanation, ".");
-}
-
 StatusOr<std::shared_ptr<const NodeProps>> MakeProps(TF_Graph& graph, TF_OperationDescription* desc)
     MR_REQUIRES(graph.mu) {
   AttrMap attrs = AttrMap::FromEntries(std::move(desc->attrs));
@@ -213,7 +207,7 @@ StatusOr<Node*> Finish(TF_Graph& graph, TF_OperationDescription* desc) MR_REQUIR
   }
   MR_ASSIGN_OR_RETURN(std::shared_ptr<const NodeProps> props, MakeProps(graph, desc));
   MR_RETURN_IF_ERROR(CheckInputTypes(*desc, *props));
-  MR_RETURN_IF_ERROR(CheckDeprecation(desc->op->def, graph.graph.versions()));
+  MR_RETURN_IF_ERROR(CheckOpDeprecation(desc->op->def, graph.graph.versions().producer));
   const int id = graph.graph.num_node_ids();
   Node* node = graph.graph.AddNodeWithProps(desc->name, std::move(props));
   if (!desc->device.empty()) node->set_requested_device(desc->device);

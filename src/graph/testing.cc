@@ -147,6 +147,7 @@ class TestRegistry {
             .Attr("T: type = DT_FLOAT")
             .Shape(SwitchShape));
     Add(OpBuilder("OldOp").Deprecated(8, "use another"));
+    Add(OpBuilder("AgedOp").Deprecated(8, "Use NewOp"));
     Add(OpBuilder("GpuOnly").Input("x: float").Output("y: float"));
   }
 

@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "base/logging.h"
+#include "base/mutex.h"
 #include "graph/node_def_text.h"
 #include "op/attr_codec.h"
 #include "op/attr_text.h"
@@ -181,10 +183,24 @@ Status CheckGraphVersions(const GraphDef& graph) {
 }
 
 Status CheckOpDeprecation(const OpDef& op, int producer) {
-  if (op.deprecated_version <= 0 || producer < op.deprecated_version) return Status();
-  return errors::Unimplemented("Op ", op.name, " is not available in GraphDef version ", producer,
-                               ". It has been removed in version ", op.deprecated_version, ". ",
-                               op.deprecated_explanation, ".");
+  if (op.deprecated_version <= 0) return Status();
+  if (producer >= op.deprecated_version) {
+    return errors::Unimplemented("Op ", op.name, " is not available in GraphDef version ", producer,
+                                 ". It has been removed in version ", op.deprecated_version, ". ",
+                                 op.deprecated_explanation, ".");
+  }
+  struct Told {
+    Mutex mu;
+    std::set<std::string> ops MR_GUARDED_BY(mu);
+  };
+  static Told& told = *new Told;
+  {
+    MutexLock lock(told.mu);
+    if (!told.ops.insert(op.name).second) return Status();
+  }
+  MR_LOG(Warning) << "Op " << op.name << " is deprecated. It will cease to work in GraphDef version "
+                  << op.deprecated_version << ". " << op.deprecated_explanation << ".";
+  return Status();
 }
 
 Status UpgradeGraphDef(const OpLookup& ops, GraphDef* graph) {

@@ -40,7 +40,8 @@ Status UpgradeGraphDef(const OpLookup& ops, tensorflow::GraphDef* graph);
 
 // Whether this engine may read a graph of those versions, as ImportGraphDef asks.
 Status CheckGraphVersions(const tensorflow::GraphDef& graph);
-// Unimplemented "Op X is not available in GraphDef version N. It has been removed in version M. …".
+// Unimplemented "Op X is not available in GraphDef version N. It has been removed in version M. …". Before
+// that version a warning, once for each op.
 Status CheckOpDeprecation(const OpDef& op, int producer);
 
 // An op and an attribute of it.

@@ -98,6 +98,19 @@ TEST(UpgradeTest, VersionsAndRemovedOpsAreErrors) {
   EXPECT_THAT(UpgradeGraphDef(TestOps(), &def).message(), HasSubstr("min consumer version 135 above"));
 }
 
+TEST(UpgradeTest, DeprecatedOpsAreToldOnce) {
+  ::testing::internal::CaptureStderr();
+  for (int i = 0; i < 3; ++i) {
+    tensorflow::GraphDef def = GraphDefFromText("node { name: 'a' op: 'AgedOp' } versions { producer: 7 }");
+    ASSERT_EQ(UpgradeGraphDef(TestOps(), &def), Status());
+  }
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  const std::string told = "Op AgedOp is deprecated. It will cease to work in GraphDef version 8. Use NewOp.";
+  const size_t at = log.find(told);
+  ASSERT_NE(at, std::string::npos) << log;
+  EXPECT_EQ(log.find(told, at + 1), std::string::npos);
+}
+
 TEST(UpgradeTest, NewAttributesGoWhereTheyHaveTheirDefaults) {
   const tensorflow::OpList producer = Ops(
       "op { name: 'Conv' attr { name: 'dilations' type: 'list(int)' default_value { list { i: [1, 1] } } } "

@@ -67,7 +67,7 @@ std::vector<OpBuilder> Sources() {
           .Output("output: dtype")
           .Attr("dtype: type")
           .Attr("shape: shape")
-          .Deprecated(23, "Placeholder does what PlaceholderV2 did")
+          .Deprecated(23, "Placeholder now behaves the same as PlaceholderV2.")
           .Shape(shape_fns::Explicit)
           .Traits({.cheap = true, .generator = true, .never_fold = true}),
       OpBuilder("PlaceholderWithDefault")

@@ -59,6 +59,7 @@ OpBuilder ReaderNode(const std::string& name, bool resource) {
   op.Attr("container: string = ''").Attr("shared_name: string = ''");
   if (name == "FixedLengthRecordReaderV2") op.Attr("encoding: string = ''");
   if (name.starts_with("TFRecord")) op.Attr("compression_type: string = ''");
+  if (!resource && !name.starts_with("WholeFile")) op.Deprecated(26, StrCat("Use ", name, "V2"));
   return op;
 }
 
@@ -100,6 +101,7 @@ std::vector<OpBuilder> IoOps() {
   ops.push_back(OpBuilder("WriteFile")
                     .Input("filename: string")
                     .Input("contents: string")
+                    .Stateful()
                     .Shape(FileShape)
                     .Traits(kEffect));
   ops.push_back(OpBuilder("MatchingFiles")

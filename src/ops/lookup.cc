@@ -36,8 +36,9 @@ OpBuilder TableNode(const std::string& name, bool resource) {
   const bool dense = name.starts_with("MutableDense");
   if (dense || name.starts_with("MutableHashTableOfTensors")) op.Attr("value_shape: shape = {}");
   if (dense) {
-    op.Input("empty_key: key_dtype")
-        .Attr("initial_num_buckets: int = 131072")
+    op.Input("empty_key: key_dtype");
+    if (resource) op.Input("deleted_key: key_dtype");
+    op.Attr("initial_num_buckets: int = 131072")
         .Attr("max_load_factor: float = 0.8")
         .Traits({.has_side_effects = true});
   }

@@ -84,8 +84,7 @@ constexpr ElementwiseRow kUnary[] = {
 constexpr ElementwiseRow kUnaryTests[] = {
     {"IsFinite", kFloatingFirst16}, {"IsInf", kFloatingFirst16}, {"IsNan", kFloatingFirst16}};
 
-// z = the gradient for x of the function whose value is (or, for the reciprocal, too) x, given the gradient
-// y.
+// z = the gradient for the argument of the function whose value is y, given the gradient dy.
 constexpr ElementwiseRow kUnaryGradients[] = {
     {"ReciprocalGrad", kComplexFloating}, {"RsqrtGrad", kComplexFloating}, {"SigmoidGrad", kComplexFloating},
     {"SqrtGrad", kComplexFloating},       {"TanhGrad", kComplexFloating},
@@ -142,8 +141,8 @@ OpBuilder Binary(const ElementwiseRow& row, const char* output = "z: T") {
 
 OpBuilder UnaryGradient(const ElementwiseRow& row) {
   return OpBuilder(row.name)
-      .Input("x: T")
       .Input("y: T")
+      .Input("dy: T")
       .Output("z: T")
       .Attr(row.types)
       .Shape(shape_fns::MergeBothInputs)
@@ -264,7 +263,9 @@ std::vector<OpBuilder> OtherElementwise() {
           .Input("inputs: N * T")
           .Output("sum: T")
           .Attr("N: int >= 1")
-          .Attr(kNumber)
+          .Attr("T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
+                "bfloat16, uint16, "
+                "complex128, half, uint32, uint64, variant}")
           .Commutative()
           .Aggregate()
           .Shape(AddNShape)

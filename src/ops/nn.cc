@@ -97,7 +97,7 @@ std::vector<OpBuilder> Biases() {
 OpBuilder WithNormAttrs(OpBuilder op) {
   return op.Attr("T: {float}")
       .Attr("epsilon: float = 0.0001")
-      .Attr("data_format: string = 'NHWC'")
+      .Attr(kDataFormat)
       .Attr("is_training: bool = true");
 }
 

@@ -27,7 +27,8 @@ TEST(NnShapes, FusedBatchNorm) {
          "[d0_0,d0_1,d0_2,d0_3];[d0_1];[d0_1];[d0_1];[d0_1]");
   Expect(Op("FusedBatchNorm").Attr("is_training", false), training, "e;Dimensions must be equal");
   Expect(Op("FusedBatchNorm"), "[2,4];[4];[4];?;?", "e;Shape must be rank 4 but is rank 2");
-  Expect(Op("FusedBatchNorm").Attr("data_format", "CHWN"), training, "e;Invalid data format: CHWN");
+  Expect(Op("FusedBatchNorm").Attr("data_format", "CHWN"), training,
+         "e;is not in the list of allowed values: \"NHWC\", \"NCHW\"");
 }
 
 TEST(NnShapes, FusedBatchNormGrad) {

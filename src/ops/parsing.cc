@@ -237,16 +237,19 @@ std::vector<OpBuilder> DecodingOps() {
       OpBuilder("DecodeRaw")
           .Input("bytes: string")
           .Output("output: out_type")
-          .Attr("out_type: {half, float, double, int32, uint8, int16, int8, int64}")
+          .Attr("out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, complex64, "
+                "complex128, bool}")
           .Attr("little_endian: bool = true")
           .Shape(DecodeRawShape),
       OpBuilder("DecodeCSV")
           .Input("records: string")
           .Input("record_defaults: OUT_TYPE")
           .Output("output: OUT_TYPE")
-          .Attr("OUT_TYPE: list({float, int32, int64, string}) >= 1")
+          .Attr("OUT_TYPE: list({float, double, int32, int64, string}) >= 1")
           .Attr("field_delim: string = ','")
           .Attr("use_quote_delim: bool = true")
+          .Attr("na_value: string = ''")
+          .Attr("select_cols: list(int) = []")
           .Shape(DecodeCsvShape),
       OpBuilder("ParseTensor")
           .Input("serialized: string")

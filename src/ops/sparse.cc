@@ -309,7 +309,8 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
           .Output("output: T")
-          .Attr("T: {float, double, int32, int64, uint8, int16, int8, uint16, half}")
+          .Attr(
+              "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64}")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
       OpBuilder("SparseSegmentMean")
@@ -386,15 +387,17 @@ std::vector<OpBuilder> SparseStorage() {
           .Input("sparse_indices: int64")
           .Input("sparse_values: T")
           .Input("sparse_shape: int64")
-          .Output("serialized_sparse: string")
+          .Output("serialized_sparse: out_type")
           .Attr("T: type")
+          .Attr("out_type: {string, variant} = DT_STRING")
           .Shape(SerializeSparseShape),
       OpBuilder("SerializeManySparse")
           .Input("sparse_indices: int64")
           .Input("sparse_values: T")
           .Input("sparse_shape: int64")
-          .Output("serialized_sparse: string")
+          .Output("serialized_sparse: out_type")
           .Attr("T: type")
+          .Attr("out_type: {string, variant} = DT_STRING")
           .Shape(SerializeManySparseShape),
       OpBuilder("DeserializeManySparse")
           .Input("serialized_sparse: string")

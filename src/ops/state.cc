@@ -199,6 +199,7 @@ std::vector<OpBuilder> SessionOps() {
           .Input("handle: string")
           .Output("value: dtype")
           .Attr("dtype: type")
+          .Stateful()
           .Shape(unknown)
           .Traits({.cheap = true, .never_fold = true}),
       OpBuilder("DeleteSessionTensor").Input("handle: string").Stateful().Shape(handle).Traits(kEffect),

@@ -82,6 +82,7 @@ std::vector<OpBuilder> Splitting() {
           .Output("indices: int64")
           .Output("values: string")
           .Output("shape: int64")
+          .Attr("skip_empty: bool = true")
           .Shape(StringSplitShape),
       OpBuilder("StringSplitV2")
           .Input("input: string")
@@ -97,6 +98,7 @@ std::vector<OpBuilder> Splitting() {
           .Input("len: T")
           .Output("output: string")
           .Attr("T: {int32, int64}")
+          .Attr("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'")
           .Shape(SubstrShape),
       OpBuilder("ReduceJoin")
           .Input("inputs: string")
@@ -113,7 +115,7 @@ std::vector<OpBuilder> Rewriting() {
       OpBuilder("AsString")
           .Input("input: T")
           .Output("output: string")
-          .Attr("T: {int32, int64, complex64, float, double, bool, int8}")
+          .Attr("T: {int8, int16, int32, int64, complex64, complex128, float, double, bool}")
           .Attr("precision: int = -1")
           .Attr("scientific: bool = false")
           .Attr("shortest: bool = false")

@@ -154,7 +154,10 @@ OpBuilder On(const Version& v, const char* name) {
 }
 OpBuilder OnArray(const Version& v, const char* name, int deprecated = 16) {
   OpBuilder op = On(v, name);
-  if (v.suffix[0] == '\0') op.Deprecated(deprecated, StrCat("Use ", name, "V3"));
+  // 1.15 forgot one of the second version.
+  const bool first = v.suffix[0] == '\0', forgotten = std::string_view(name) == "TensorArrayConcat";
+  if (first || (!IsResource(v) && !forgotten))
+    op.Deprecated(first ? deprecated : 26, StrCat("Use ", name, "V3"));
   return op;
 }
 
@@ -166,9 +169,8 @@ OpBuilder NamedArray(const Version& v) {
   op.Attr("dynamic_size: bool = false")
       .Attr("clear_after_read: bool = true")
       .Attr("tensor_array_name: string = ''");
-  if (first) {
-    op.Attr("element_shape: shape = { unknown_rank: true }").Deprecated(16, "Use TensorArrayV3");
-  }
+  if (first) op.Attr("element_shape: shape = { unknown_rank: true }");
+  op.Deprecated(first ? 16 : 26, "Use TensorArrayV3");
   return op.Stateful().Shape(NamedArrayShape).Traits(kCheap);
 }
 
@@ -181,7 +183,7 @@ OpBuilder NamedGrad(const Version& v) {
       .Stateful()
       .Shape(NamedGradShape)
       .Traits(kCheap);
-  if (v.suffix[0] == '\0') op.Deprecated(16, "Use TensorArrayGradV3");
+  op.Deprecated(v.suffix[0] == '\0' ? 16 : 26, "Use TensorArrayGradV3");
   return op;
 }
 

@@ -41,18 +41,27 @@ TEST(SparseStoreTest, ManyGoRoundThroughBytes) {
             "Requested SparseTensor of type float but SparseTensor[0].values.dtype() == string");
 }
 
-TEST(SparseStoreTest, OneGoesRoundThroughBytes) {
-  KernelRunner serialize("SerializeSparse");
-  const Tensor sorted = Tensor::From<int64_t>({0, 1, 0, 3, 2, 1}, {3, 2});
-  const auto bytes = serialize.Input(sorted)
-                         .Input(Tensor::Vector<std::string>({"a", "b", "c"}))
-                         .Input(Longs({3, 4}))
-                         .RunOne();
-  ASSERT_TRUE(bytes.ok()) << bytes.status();
-  EXPECT_EQ(bytes->shape(), TensorShape({3}));
+TEST(SparseStoreTest, OneGoesRoundThroughBytesAndVariants) {
+  for (const DataType form : {DataType::kString, DataType::kVariant}) {
+    KernelRunner serialize("SerializeSparse");
+    const Tensor sorted = Tensor::From<int64_t>({0, 1, 0, 3, 2, 1}, {3, 2});
+    const auto parts = serialize.Attr("out_type", form)
+                           .Input(sorted)
+                           .Input(Tensor::Vector<std::string>({"a", "b", "c"}))
+                           .Input(Longs({3, 4}))
+                           .RunOne();
+    ASSERT_TRUE(parts.ok()) << parts.status();
+    EXPECT_EQ(parts->shape(), TensorShape({3}));
+    KernelRunner back("DeserializeSparse");
+    ExpectSorted(back.Attr("dtype", DataType::kString).Attr("Tserialized", form).Input(*parts).Run());
+  }
+}
+
+TEST(SparseStoreTest, VariantsOfOtherThingsAreRefused) {
   KernelRunner back("DeserializeSparse");
-  ExpectSorted(
-      back.Attr("dtype", DataType::kString).Attr("Tserialized", DataType::kString).Input(*bytes).Run());
+  back.Attr("dtype", DataType::kFloat).Attr("Tserialized", DataType::kVariant);
+  const auto out = back.Input(Tensor(DataType::kVariant, TensorShape({3}))).Run();
+  EXPECT_EQ(out.status().message(), "Could not parse serialized_sparse[0, 0]");
 }
 
 TEST(SparseStoreTest, BytesOfOtherThingsAreRefused) {

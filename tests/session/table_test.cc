@@ -30,7 +30,9 @@ class TableTest : public ::testing::TestWithParam<const char*> {
                              const std::vector<std::string>& inputs = {}) {
     key_ = key;
     value_ = value;
-    auto* table = graph_.Add("t", V(op), inputs);
+    std::vector<std::string> keys = inputs;
+    if (V(op) == "MutableDenseHashTableV2") keys.push_back("deleted");
+    auto* table = graph_.Add("t", V(op), keys);
     (*table->mutable_attr())["key_dtype"].set_type(Wire(key));
     (*table->mutable_attr())["value_dtype"].set_type(Wire(value));
     graph_.Placeholder("k", Wire(key));
@@ -178,6 +180,7 @@ TEST_P(TableTest, ValuesMayBeVectors) {
 
 TEST_P(TableTest, ADenseTableHasAnEmptyKey) {
   graph_.Const("empty", Tensor::Scalar<int64_t>(-1));
+  graph_.Const("deleted", Tensor::Scalar<int64_t>(-2));
   auto* table = Table("MutableDenseHashTable", DataType::kInt64, DataType::kFloat, {"empty"});
   (*table->mutable_attr())["initial_num_buckets"].set_i(4);
   const Tensor zero = Tensor::Scalar(0.0f);
@@ -186,6 +189,10 @@ TEST_P(TableTest, ADenseTableHasAnEmptyKey) {
   EXPECT_THAT(Find(I({-1}), zero).status().ToString(),
               HasSubstr("Using the empty_key as a table key is not allowed"));
   EXPECT_THAT(Do("insert", I({1, -1}), Tensor::Vector<float>({1, 2})).ToString(), HasSubstr("empty_key"));
+  if (V("") == "V2") {
+    EXPECT_THAT(Find(I({-2}), zero).status().ToString(),
+                HasSubstr("Using the deleted_key as a table key is not allowed"));
+  }
   EXPECT_EQ(Size(), 3);
   auto all = Export();
   ASSERT_TRUE(all.ok()) << all.status();
@@ -199,6 +206,7 @@ TEST_P(TableTest, ADenseTableHasAnEmptyKey) {
 
 TEST_P(TableTest, KeysOfADenseTableMayBeVectors) {
   graph_.Const("empty", S({"", ""}));
+  graph_.Const("deleted", S({"", "-"}));
   auto* table = Table("MutableDenseHashTable", DataType::kString, DataType::kInt64, {"empty"});
   (*table->mutable_attr())["value_shape"].mutable_shape()->add_dim()->set_size(1);
   ASSERT_EQ(
@@ -212,6 +220,7 @@ TEST_P(TableTest, KeysOfADenseTableMayBeVectors) {
 
 TEST_P(TableTest, BadDenseTablesAreRefused) {
   graph_.Const("empty", Tensor::Scalar<int64_t>(0));
+  graph_.Const("deleted", Tensor::Scalar<int64_t>(-1));
   auto* table = Table("MutableDenseHashTable", DataType::kInt64, DataType::kInt64, {"empty"});
   (*table->mutable_attr())["initial_num_buckets"].set_i(6);
   std::vector<Tensor> out;
@@ -222,6 +231,16 @@ TEST_P(TableTest, BadDenseTablesAreRefused) {
   (*table->mutable_attr())["max_load_factor"].set_f(1.5f);
   EXPECT_THAT(session().Run({}, {"size"}, {}, &out).ToString(),
               HasSubstr("max_load_factor must be between 0 and 1, got: 1.5"));
+}
+
+TEST_P(TableTest, TheKeysThatADenseTableCannotHoldDiffer) {
+  if (V("") != "V2") GTEST_SKIP() << "has one of them";
+  graph_.Const("empty", Tensor::Scalar<int64_t>(5));
+  graph_.Const("deleted", Tensor::Scalar<int64_t>(5));
+  Table("MutableDenseHashTable", DataType::kInt64, DataType::kInt64, {"empty"});
+  std::vector<Tensor> out;
+  EXPECT_THAT(session().Run({}, {"size"}, {}, &out).ToString(),
+              HasSubstr("Empty and deleted keys cannot be equal"));
 }
 
 TEST_P(TableTest, RandomChangesDoWhatAMapDoes) {

@@ -3,6 +3,7 @@
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/register.h"
 #include "kernels/cpu/vector/binary.h"
+#include "tensor/variant.h"
 
 namespace millrace {
 namespace {
@@ -61,11 +62,31 @@ class AddNKernel final : public OpKernel {
   const int64_t size_;
 };
 
+// TensorFlow adds variants by what op libraries register for their contents; nothing here does.
+class AddVariantsKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    for (int i = 0; i < context.num_inputs(); ++i) {
+      if (context.input(i).shape().IsScalar()) continue;
+      return errors::InvalidArgument(
+          "AddN of non-scalar Tensor with dtype=DT_VARIANT is not supported; inputs[", i,
+          "] has shape: ", context.input(i).shape(), ".");
+    }
+    if (context.num_inputs() == 1) {
+      context.set_output(0, context.TakeInput(0));
+      return Status();
+    }
+    return errors::Internal("No unary variant binary_op function found for binary variant op enum: 1");
+  }
+};
+
 }  // namespace
 
 void RegisterAddNKernels(KernelRegistry& registry) {
   registry.Register<AddNKernel>(KernelDef("AddN").Types("T", NumberTypes()));
   registry.Register<AddNKernel>(KernelDef("AccumulateNV2").Types("T", NumberTypes()));
+  registry.Register<AddVariantsKernel>(KernelDef("AddN").Type<Variant>("T"));
 }
 
 }  // namespace millrace

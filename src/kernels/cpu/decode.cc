@@ -44,9 +44,11 @@ class DecodeRawKernel final : public OpKernel {
     if (size == 0) return Status();
     char* to = static_cast<char*>(out->raw_data());
     for (int64_t i = 0; i < n; ++i, to += size) std::memcpy(to, texts[i].data(), size);
-    if (!little_endian_ && element > 1) {
-      char* const begin = static_cast<char*>(out->raw_data());
-      for (char* p = begin; p != to; p += element) std::reverse(p, p + element);
+    char* const begin = static_cast<char*>(out->raw_data());
+    if (type == DataType::kBool) std::transform(begin, to, begin, [](char c) { return c != 0 ? 1 : 0; });
+    const size_t word = IsComplexType(type) ? element / 2 : element;
+    if (!little_endian_ && word > 1) {
+      for (char* p = begin; p != to; p += word) std::reverse(p, p + word);
     }
     return Status();
   }
@@ -140,8 +142,10 @@ class StringToNumberKernel final : public OpKernel {
 void RegisterDecodeKernels(KernelRegistry& registry) {
   registry.Register<DecodeRawKernel>(
       KernelDef("DecodeRaw")
-          .Types("out_type", {DataType::kHalf, DataType::kFloat, DataType::kDouble, DataType::kInt32,
-                              DataType::kUint8, DataType::kInt16, DataType::kInt8, DataType::kInt64}));
+          .Types("out_type",
+                 {DataType::kHalf, DataType::kFloat, DataType::kDouble, DataType::kInt32, DataType::kUint16,
+                  DataType::kUint8, DataType::kInt16, DataType::kInt8, DataType::kInt64, DataType::kComplex64,
+                  DataType::kComplex128, DataType::kBool}));
   registry.Register<ParseTensorKernel>(KernelDef("ParseTensor"));
   registry.Register<SerializeTensorKernel>(KernelDef("SerializeTensor"));
   registry.Register<DecodeJsonExampleKernel>(KernelDef("DecodeJSONExample"));

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Records of comma-separated values, RFC 4180, a tensor for each column.
+#include <algorithm>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,13 +77,15 @@ class CsvReader {
 
 class DecodeCsvKernel final : public OpKernel {
  public:
-  explicit DecodeCsvKernel(KernelConstruction& c) : OpKernel(c), quotes_(c.Attr<bool>("use_quote_delim")) {
+  explicit DecodeCsvKernel(KernelConstruction& c)
+      : OpKernel(c),
+        quotes_(c.Attr<bool>("use_quote_delim")),
+        na_value_(c.Attr<std::string>("na_value")),
+        columns_(c.Attr<std::vector<int64_t>>("select_cols")) {
     const auto delimiter = c.Attr<std::string>("field_delim");
-    if (delimiter.size() == 1) {
-      delimiter_ = delimiter[0];
-    } else {
-      c.SetError(errors::InvalidArgument("field_delim should be only 1 char"));
-    }
+    if (delimiter.size() == 1) delimiter_ = delimiter[0];
+    const Status status = CheckAttrs(delimiter);
+    if (!status.ok()) c.SetError(status);
   }
   Status Compute(KernelContext& context) override {
     const Tensor& records = context.input(0);
@@ -98,6 +102,7 @@ class DecodeCsvKernel final : public OpKernel {
     for (int64_t r = 0; r < records.num_elements(); ++r) {
       MR_ASSIGN_OR_RETURN(std::vector<std::string> fields,
                           CsvReader(records.data<std::string>()[r], delimiter_, quotes_).Fields());
+      if (!columns_.empty()) Select(&fields);
       if (fields.size() != columns.size()) {
         return errors::InvalidArgument("Expect ", columns.size(), " fields but have ", fields.size(),
                                        " in record ", r);
@@ -110,8 +115,31 @@ class DecodeCsvKernel final : public OpKernel {
   }
 
  private:
-  static Status SetField(std::string* field, const Tensor& fallback, size_t f, int64_t r, Tensor* column) {
-    const bool missing = field->empty();
+  Status CheckAttrs(const std::string& delimiter) const {
+    if (delimiter.size() != 1) return errors::InvalidArgument("field_delim should be only 1 char");
+    if (columns_.empty()) return Status();
+    if (columns_.size() != static_cast<size_t>(num_outputs())) {
+      return errors::InvalidArgument("select_cols should match output size");
+    }
+    if (std::adjacent_find(columns_.begin(), columns_.end(), std::greater_equal<>()) != columns_.end()) {
+      return errors::InvalidArgument("select_cols should be strictly increasing indices");
+    }
+    if (columns_[0] < 0) return errors::InvalidArgument("select_cols should be non-negative indices");
+    return Status();
+  }
+
+  // Keeps those of the columns that there are.
+  void Select(std::vector<std::string>* fields) const {
+    std::vector<std::string> selected;
+    for (const int64_t column : columns_) {
+      if (column >= static_cast<int64_t>(fields->size())) break;
+      selected.push_back(std::move((*fields)[static_cast<size_t>(column)]));
+    }
+    *fields = std::move(selected);
+  }
+
+  Status SetField(std::string* field, const Tensor& fallback, size_t f, int64_t r, Tensor* column) const {
+    const bool missing = field->empty() || *field == na_value_;
     if (missing && fallback.num_elements() != 1) {
       return errors::InvalidArgument("Field ", f, " is required but missing in record ", r, "!");
     }
@@ -146,6 +174,8 @@ class DecodeCsvKernel final : public OpKernel {
   }
 
   const bool quotes_;
+  const std::string na_value_;
+  const std::vector<int64_t> columns_;  // empty: all
   char delimiter_ = ',';
 };
 

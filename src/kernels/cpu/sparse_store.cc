@@ -11,10 +11,14 @@
 #include "kernels/cpu/rows.h"
 #include "kernels/cpu/sparse.h"
 #include "tensor/tensor_codec.h"
+#include "tensor/variant.h"
 #include "tensorflow/core/framework/tensor.pb.h"
 
 namespace millrace {
 namespace {
+
+// As TensorFlow names variants that hold a tensor.
+constexpr char kTensorInVariant[] = "tensorflow::Tensor";
 
 // A sparse tensor that owns its parts.
 struct Owned {
@@ -111,26 +115,40 @@ Status Serialize(const Tensor& tensor, std::string* to) {
   return errors::InvalidArgument("The tensor is too large to be serialized");
 }
 
-Status SerializeAll(const Tensor& indices, const Tensor& values, const Tensor& shape, std::string* to) {
-  MR_RETURN_IF_ERROR(Serialize(indices, to));
-  MR_RETURN_IF_ERROR(Serialize(values, to + 1));
-  return Serialize(shape, to + 2);
+// The three parts of a sparse tensor as strings or, with the tensors themselves in them, as variants; from
+// element 3 * row of `out` on.
+Status SerializeAll(const Tensor& indices, const Tensor& values, const Tensor& shape, int64_t row,
+                    Tensor* out) {
+  const Tensor* const parts[] = {&indices, &values, &shape};
+  for (int64_t i = 0; i < 3; ++i) {
+    if (out->dtype() == DataType::kVariant) {
+      out->data<Variant>()[3 * row + i] = VariantData(kTensorInVariant, "", {*parts[i]});
+    } else {
+      MR_RETURN_IF_ERROR(Serialize(*parts[i], out->data<std::string>() + 3 * row + i));
+    }
+  }
+  return Status();
 }
 
-StatusOr<Tensor> Deserialize(const std::string& bytes, const char* what, int64_t i) {
-  tensorflow::TensorProto proto;
-  if (!proto.ParseFromString(bytes)) {
-    return errors::InvalidArgument("Could not parse serialized_sparse[", i, ", ", what, "]");
+// Element `part` of row i.
+StatusOr<Tensor> Deserialize(const Tensor& serialized, int64_t i, int64_t part) {
+  const int64_t at = 3 * i + part;
+  const auto malformed = errors::InvalidArgument("Could not parse serialized_sparse[", i, ", ", part, "]");
+  if (serialized.dtype() == DataType::kVariant) {
+    const auto* const data = serialized.data<Variant>()[at].get<VariantData>();
+    return data != nullptr && data->tensors.size() == 1 ? StatusOr<Tensor>(data->tensors[0]) : malformed;
   }
+  tensorflow::TensorProto proto;
+  if (!proto.ParseFromString(serialized.data<std::string>()[at])) return malformed;
   return TensorFromProto(proto);
 }
 
-// The three strings of one sparse tensor.
-StatusOr<Owned> DeserializeAll(const std::string* bytes, int64_t i) {
+// The three parts of one sparse tensor.
+StatusOr<Owned> DeserializeAll(const Tensor& serialized, int64_t i) {
   Owned out;
-  MR_ASSIGN_OR_RETURN(out.indices, Deserialize(bytes[0], "0", i));
-  MR_ASSIGN_OR_RETURN(out.values, Deserialize(bytes[1], "1", i));
-  MR_ASSIGN_OR_RETURN(out.shape, Deserialize(bytes[2], "2", i));
+  MR_ASSIGN_OR_RETURN(out.indices, Deserialize(serialized, i, 0));
+  MR_ASSIGN_OR_RETURN(out.values, Deserialize(serialized, i, 1));
+  MR_ASSIGN_OR_RETURN(out.shape, Deserialize(serialized, i, 2));
   if (out.indices.dtype() != DataType::kInt64 || out.shape.dtype() != DataType::kInt64) {
     return errors::InvalidArgument(
         "Expected serialized_sparse[", i, "] to have int64 indices and shape, got ",
@@ -148,7 +166,7 @@ class SerializeSparseKernel final : public OpKernel {
     const Tensor &indices = context.input(0), &values = context.input(1), &shape = context.input(2);
     MR_RETURN_IF_ERROR(ReadSparse(indices, values, shape).status());
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, TensorShape({3})));
-    return SerializeAll(indices, values, shape, out->data<std::string>());
+    return SerializeAll(indices, values, shape, 0, out);
   }
 };
 
@@ -162,7 +180,7 @@ class SerializeManySparseKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(const TensorShape out_shape, ShapeFromValues(Dims{rows, 3}));
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, out_shape));
     return EachRow(sparse, [&](int64_t row, const Owned& part) {
-      return SerializeAll(part.indices, part.values, part.shape, out->data<std::string>() + 3 * row);
+      return SerializeAll(part.indices, part.values, part.shape, row, out);
     });
   }
 };
@@ -189,7 +207,7 @@ class DeserializeSparseKernel final : public OpKernel {
     }
     std::vector<Owned> parts;
     for (int64_t i = 0; i < n; ++i) {
-      MR_ASSIGN_OR_RETURN(Owned part, DeserializeAll(serialized.data<std::string>() + 3 * i, i));
+      MR_ASSIGN_OR_RETURN(Owned part, DeserializeAll(serialized, i));
       parts.push_back(std::move(part));
     }
     TensorShape leading = serialized.shape();
@@ -307,7 +325,7 @@ void RegisterSparseStoreKernels(KernelRegistry& registry) {
   registry.Register<SerializeSparseKernel>(KernelDef("SerializeSparse"));
   registry.Register<SerializeManySparseKernel>(KernelDef("SerializeManySparse"));
   registry.Register<DeserializeSparseKernel>(KernelDef("DeserializeManySparse"));
-  registry.Register<DeserializeSparseKernel>(KernelDef("DeserializeSparse").Type<std::string>("Tserialized"));
+  registry.Register<DeserializeSparseKernel>(KernelDef("DeserializeSparse"));
   registry.Register<AddSparseKernel>(KernelDef("AddSparseToTensorsMap"));
   registry.Register<AddManySparseKernel>(KernelDef("AddManySparseToTensorsMap"));
   registry.Register<TakeManySparseKernel>(KernelDef("TakeManySparseFromTensorsMap"));

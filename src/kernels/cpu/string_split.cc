@@ -15,16 +15,17 @@ using Parts = std::vector<std::string_view>;
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// The parts between any of the characters, without empty ones; single bytes when there are none.
-void SplitAtAny(std::string_view text, std::string_view delimiters, Parts* parts) {
+// The parts between any of the characters; single bytes when there are none.
+void SplitAtAny(std::string_view text, std::string_view delimiters, bool skip_empty, Parts* parts) {
   if (delimiters.empty()) {
     for (size_t i = 0; i < text.size(); ++i) parts->push_back(text.substr(i, 1));
     return;
   }
-  while (!text.empty()) {
+  while (true) {
     const size_t n = std::min(text.find_first_of(delimiters), text.size());
-    if (n > 0) parts->push_back(text.substr(0, n));
-    text.remove_prefix(std::min(n + 1, text.size()));
+    if (n > 0 || !skip_empty) parts->push_back(text.substr(0, n));
+    if (n == text.size()) return;
+    text.remove_prefix(n + 1);
   }
 }
 
@@ -89,7 +90,7 @@ Status OutputParts(KernelContext& context, const Tensor& in, Fn split) {
 
 class StringSplitKernel final : public OpKernel {
  public:
-  using OpKernel::OpKernel;
+  explicit StringSplitKernel(KernelConstruction& c) : OpKernel(c), skip_empty_(c.Attr<bool>("skip_empty")) {}
   Status Compute(KernelContext& context) override {
     const Tensor& in = context.input(0);
     const Tensor& delimiter = context.input(1);
@@ -100,9 +101,13 @@ class StringSplitKernel final : public OpKernel {
       return errors::InvalidArgument("delimiter must be a scalar, got shape: ", delimiter.shape());
     }
     const std::string& delimiters = delimiter.scalar<std::string>();
-    return OutputParts(context, in,
-                       [&](std::string_view text, Parts* parts) { SplitAtAny(text, delimiters, parts); });
+    return OutputParts(context, in, [&](std::string_view text, Parts* parts) {
+      SplitAtAny(text, delimiters, skip_empty_, parts);
+    });
   }
+
+ private:
+  const bool skip_empty_;
 };
 
 class StringSplitV2Kernel final : public OpKernel {

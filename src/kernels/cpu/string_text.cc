@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <vector>
 
 #include "base/strings.h"
 #include "kernels/cpu/input_kernels.h"
@@ -105,10 +106,25 @@ class AsStringKernel final : public OpKernel {
   std::string format_;
 };
 
+// Whether a byte of UTF-8 begins a character.
+bool BeginsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
+
+// Where characters begin, and the end. Bytes before the first belong to it.
+std::vector<int64_t> CharacterOffsets(std::string_view text) {
+  std::vector<int64_t> offsets;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (BeginsCharacter(text[i])) offsets.push_back(static_cast<int64_t>(i));
+  }
+  if (!offsets.empty()) offsets[0] = 0;
+  offsets.push_back(static_cast<int64_t>(text.size()));
+  return offsets;
+}
+
 // Negative positions count from the end, negative lengths go to it.
 class SubstrKernel final : public OpKernel {
  public:
-  using OpKernel::OpKernel;
+  explicit SubstrKernel(KernelConstruction& c)
+      : OpKernel(c), in_characters_(c.Attr<std::string>("unit") == "UTF8_CHAR") {}
   Status Compute(KernelContext& context) override {
     const Tensor& in = context.input(0);
     const Tensor& pos = context.input(1);
@@ -127,15 +143,11 @@ class SubstrKernel final : public OpKernel {
     int64_t text = 0, where = 0;
     for (int64_t i = 0; i < shape.num_elements(); ++i) {
       const std::string& from = in.data<std::string>()[text];
-      const auto size = static_cast<int64_t>(from.size());
       const int64_t given = IntValue(pos, where), length = IntValue(len, where);
-      const int64_t begin = given < 0 && given >= -size ? given + size : given;
-      if (begin < 0 || begin > size) {
+      if (!Take(from, given, length, &out->data<std::string>()[i])) {
         return errors::InvalidArgument("pos ", given, " out of range for string", "b'", from, "' at index ",
                                        i);
       }
-      out->data<std::string>()[i] = from.substr(static_cast<size_t>(begin),
-                                                length < 0 ? std::string::npos : static_cast<size_t>(length));
       for (int d = rank - 1; d >= 0; --d) {
         text += text_strides[d];
         where += pos_strides[d];
@@ -147,6 +159,23 @@ class SubstrKernel final : public OpKernel {
     }
     return Status();
   }
+
+ private:
+  // False when the position is not in the string.
+  bool Take(const std::string& from, int64_t pos, int64_t length, std::string* to) const {
+    const std::vector<int64_t> offsets = in_characters_ ? CharacterOffsets(from) : std::vector<int64_t>();
+    const auto size = static_cast<int64_t>(in_characters_ ? offsets.size() - 1 : from.size());
+    const int64_t begin = pos < 0 && pos >= -size ? pos + size : pos;
+    if (begin < 0 || begin > size) return false;
+    const int64_t end = length < 0 || length > size - begin ? size : begin + length;
+    const auto offset = [&](int64_t i) {
+      return static_cast<size_t>(in_characters_ ? offsets[static_cast<size_t>(i)] : i);
+    };
+    *to = from.substr(offset(begin), offset(end) - offset(begin));
+    return true;
+  }
+
+  const bool in_characters_;
 };
 
 class StringStripKernel final : public OpKernel {
@@ -168,8 +197,7 @@ class StringLengthKernel final : public OpKernel {
       : OpKernel(c), in_characters_(c.Attr<std::string>("unit") == "UTF8_CHAR") {}
   Status Compute(KernelContext& context) override {
     return MapStrings<int32_t>(context, kShortCostNs, [this](const std::string& text) {
-      const auto begins = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; };
-      return static_cast<int32_t>(in_characters_ ? std::count_if(text.begin(), text.end(), begins)
+      return static_cast<int32_t>(in_characters_ ? std::count_if(text.begin(), text.end(), BeginsCharacter)
                                                  : static_cast<std::ptrdiff_t>(text.size()));
     });
   }
@@ -320,8 +348,9 @@ class DecodeBase64Kernel final : public OpKernel {
 void RegisterStringTextKernels(KernelRegistry& registry) {
   registry.Register<AsStringKernel>(
       KernelDef("AsString")
-          .Types("T", {DataType::kInt32, DataType::kInt64, DataType::kComplex64, DataType::kFloat,
-                       DataType::kDouble, DataType::kBool, DataType::kInt8}));
+          .Types("T",
+                 {DataType::kInt8, DataType::kInt16, DataType::kInt32, DataType::kInt64, DataType::kComplex64,
+                  DataType::kComplex128, DataType::kFloat, DataType::kDouble, DataType::kBool}));
   registry.Register<SubstrKernel>(KernelDef("Substr").Types("T", IndexTypes()));
   registry.Register<StringStripKernel>(KernelDef("StringStrip"));
   registry.Register<StringLengthKernel>(KernelDef("StringLength"));

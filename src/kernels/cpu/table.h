@@ -116,8 +116,9 @@ class MutableTable final : public LookupTable {
 // open addressing: a power of two of them, the unused ones with the empty key.
 class DenseTable final : public LookupTable {
  public:
-  static StatusOr<RefPtr<DenseTable>> Make(Spec spec, const Tensor& empty_key, int64_t buckets,
-                                           float max_load);
+  // Neither key can be in the table. Without `deleted_key`, which may be null, there is but one.
+  static StatusOr<RefPtr<DenseTable>> Make(Spec spec, const Tensor& empty_key, const Tensor* deleted_key,
+                                           int64_t buckets, float max_load);
   Status Find(const Tensor& keys, const Tensor& default_value, Tensor& values) const override;
   Status Insert(const Tensor& keys, const Tensor& values) override;
   Status Remove(const Tensor& keys) override;
@@ -126,14 +127,14 @@ class DenseTable final : public LookupTable {
 
  private:
   DenseTable(Spec spec, const Tensor& empty_key, int64_t buckets, float max_load);
-  bool IsEmptyKey(const Tensor& keys, int64_t i) const { return marked_.Find(keys, i) >= 0; }
-  Status RefuseEmptyKey(const Tensor& keys) const;
+  bool IsMarked(const Tensor& keys, int64_t i) const { return marked_.Find(keys, i) >= 0; }
+  Status RefuseMarkedKeys(const Tensor& keys) const;
   void MakeRoom(int64_t entries) MR_REQUIRES(mu_);
 
   const Tensor empty_key_;
   const float max_load_;
   const int64_t initial_buckets_;
-  TableRows marked_;  // has the empty key only; constant after construction
+  TableRows marked_;  // has the empty key, then the deleted one; constant after construction
   int64_t buckets_ MR_GUARDED_BY(mu_);
 };
 

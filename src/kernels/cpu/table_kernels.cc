@@ -41,8 +41,10 @@ class TableKernel final : public ResourceOpKernel<LookupTable> {
       case TableKind::kStatic:
         return RefPtr<LookupTable>(MakeRef<StaticTable>(spec_));
       case TableKind::kDense: {
-        MR_ASSIGN_OR_RETURN(RefPtr<DenseTable> made,
-                            DenseTable::Make(spec_, context.input(0), buckets_, max_load_));
+        MR_ASSIGN_OR_RETURN(
+            RefPtr<DenseTable> made,
+            DenseTable::Make(spec_, context.input(0), context.num_inputs() > 1 ? &context.input(1) : nullptr,
+                             buckets_, max_load_));
         return RefPtr<LookupTable>(std::move(made));
       }
       default:

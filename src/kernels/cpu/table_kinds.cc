@@ -103,12 +103,16 @@ Status StaticTable::Initialize(const Tensor& keys, const Tensor& values) {
   return Status();
 }
 
-StatusOr<RefPtr<DenseTable>> DenseTable::Make(Spec spec, const Tensor& empty_key, int64_t buckets,
-                                              float max_load) {
+StatusOr<RefPtr<DenseTable>> DenseTable::Make(Spec spec, const Tensor& empty_key, const Tensor* deleted_key,
+                                              int64_t buckets, float max_load) {
   if (empty_key.rank() > 1) {
     return errors::InvalidArgument("Empty key must be a scalar or a vector, got shape ", empty_key.shape());
   }
   if (empty_key.num_elements() == 0) return errors::InvalidArgument("Empty key must have elements");
+  if (deleted_key != nullptr && deleted_key->shape() != empty_key.shape()) {
+    return errors::InvalidArgument("Empty and deleted keys must have same shape, got shapes: ",
+                                   empty_key.shape(), " and ", deleted_key->shape());
+  }
   if (spec.value_shape.rank() > 1) {
     return errors::InvalidArgument("Empty value must be a scalar or a vector, got shape ", spec.value_shape);
   }
@@ -122,6 +126,11 @@ StatusOr<RefPtr<DenseTable>> DenseTable::Make(Spec spec, const Tensor& empty_key
   RefPtr<DenseTable> table(new DenseTable(std::move(spec), empty_key, buckets, max_load));
   const Tensor nothing(DataType::kBool, TensorShape({1}));
   MR_RETURN_IF_ERROR(table->marked_.Put(empty_key, nothing, 0));
+  if (deleted_key == nullptr) return table;
+  if (table->IsMarked(*deleted_key, 0)) {
+    return errors::InvalidArgument("Empty and deleted keys cannot be equal");
+  }
+  MR_RETURN_IF_ERROR(table->marked_.Put(*deleted_key, nothing, 0));
   return table;
 }
 
@@ -133,10 +142,12 @@ DenseTable::DenseTable(Spec spec, const Tensor& empty_key, int64_t buckets, floa
       marked_(spec_.key_dtype, spec_.key_shape, DataType::kBool, TensorShape()),
       buckets_(buckets) {}
 
-Status DenseTable::RefuseEmptyKey(const Tensor& keys) const {
+Status DenseTable::RefuseMarkedKeys(const Tensor& keys) const {
   for (int64_t i = 0; i < NumKeys(keys); ++i) {
-    if (IsEmptyKey(keys, i))
-      return errors::InvalidArgument("Using the empty_key as a table key is not allowed");
+    if (const int64_t row = marked_.Find(keys, i); row >= 0) {
+      return errors::InvalidArgument("Using the ", row == 0 ? "empty_key" : "deleted_key",
+                                     " as a table key is not allowed");
+    }
   }
   return Status();
 }
@@ -150,12 +161,12 @@ void DenseTable::MakeRoom(int64_t entries) {
 }
 
 Status DenseTable::Find(const Tensor& keys, const Tensor& default_value, Tensor& values) const {
-  MR_RETURN_IF_ERROR(RefuseEmptyKey(keys));
+  MR_RETURN_IF_ERROR(RefuseMarkedKeys(keys));
   return LookupTable::Find(keys, default_value, values);
 }
 
 Status DenseTable::Insert(const Tensor& keys, const Tensor& values) {
-  MR_RETURN_IF_ERROR(RefuseEmptyKey(keys));
+  MR_RETURN_IF_ERROR(RefuseMarkedKeys(keys));
   WriterLock lock(mu_);
   MakeRoom(rows_.size() + NumKeys(keys));
   for (int64_t i = 0; i < NumKeys(keys); ++i) MR_RETURN_IF_ERROR(rows_.Put(keys, values, i));
@@ -163,17 +174,17 @@ Status DenseTable::Insert(const Tensor& keys, const Tensor& values) {
 }
 
 Status DenseTable::Remove(const Tensor& keys) {
-  MR_RETURN_IF_ERROR(RefuseEmptyKey(keys));
+  MR_RETURN_IF_ERROR(RefuseMarkedKeys(keys));
   return LookupTable::Remove(keys);
 }
 
 Status DenseTable::Import(const Tensor& keys, const Tensor& values) {
-  // What was exported has the empty key in unused buckets.
+  // What was exported has these keys in unused buckets.
   WriterLock lock(mu_);
   rows_.Clear();
   buckets_ = initial_buckets_;
   for (int64_t i = 0; i < NumKeys(keys); ++i) {
-    if (!IsEmptyKey(keys, i)) MR_RETURN_IF_ERROR(rows_.Put(keys, values, i));
+    if (!IsMarked(keys, i)) MR_RETURN_IF_ERROR(rows_.Put(keys, values, i));
   }
   MakeRoom(rows_.size());
   return Status();
