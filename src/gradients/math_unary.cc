@@ -49,6 +49,7 @@ Expr AcoshGrad(const Args& a) { return a.dy / Op("Sinh", Conj(a.y)); }
 Expr AtanhGrad(const Args& a) { return a.dy / (1.0 - Square(Conj(a.x))); }
 Expr ErfGrad(const Args& a) { return (2.0 * std::numbers::inv_sqrtpi) * Exp(-Square(a.x)) * a.dy; }
 Expr ErfcGrad(const Args& a) { return (-2.0 * std::numbers::inv_sqrtpi) * Exp(-Square(a.x)) * a.dy; }
+Expr DigammaGrad(const Args& a) { return a.dy * Op("Polygamma", {ScalarLike(a.x, 1), a.x}); }
 Expr LgammaGrad(const Args& a) { return a.dy * Op("Digamma", a.x); }
 
 // These kernels take the conjugate of y themselves …
@@ -138,6 +139,7 @@ constexpr Row kRows[] = {
     {"Imag", Unary<ImagGrad>},
     {"Inv", Unary<ReciprocalGrad>},
     {"InvGrad", Second<ReciprocalGradOfY, ReciprocalGradOfB>},
+    {"Digamma", Unary<DigammaGrad>},
     {"Lgamma", Unary<LgammaGrad>},
     {"Log", Unary<LogGrad>},
     {"Log1p", Unary<Log1pGrad>},

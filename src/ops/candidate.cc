@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Candidate sampling.
+// Candidate sampling, and the ops of word2vec, which sample in their own way.
 #include "ops/family.h"
 #include "ops/value_ops.h"
 
@@ -27,6 +27,15 @@ Status AccidentalHitsShape(InferenceContext& c) {
   return Status::Ok();
 }
 
+Status SkipgramShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const int64_t batch, c.Attr<int64_t>("batch_size"));
+  const ShapeHandle words = c.Vector(c.UnknownDim());
+  for (int i = 0; i < 2; ++i) c.set_output(i, words);
+  for (int i = 2; i < 5; ++i) c.set_output(i, c.Scalar());
+  for (int i = 5; i < 7; ++i) c.set_output(i, batch < 0 ? words : c.Vector(batch));
+  return Status::Ok();
+}
+
 // With attributes of its own, or a range of classes.
 OpBuilder Sampler(const char* name, bool range, const std::vector<const char*>& attrs = {}) {
   OpBuilder op(name);
@@ -40,6 +49,41 @@ OpBuilder Sampler(const char* name, bool range, const std::vector<const char*>& 
   if (range) op.Attr("range_max: int >= 1");
   for (const char* attr : attrs) op.Attr(attr);
   return op.Attr("seed: int = 0").Attr("seed2: int = 0").Stateful().Shape(SamplerShape);
+}
+
+std::vector<OpBuilder> Word2vecOps() {
+  constexpr char kReplaced[] =
+      "Moving word2vec into tensorflow_models/tutorials and deprecating its ops here as a result";
+  return {
+      OpBuilder("Skipgram")
+          .Output("vocab_word: string")
+          .Output("vocab_freq: int32")
+          .Output("words_per_epoch: int64")
+          .Output("current_epoch: int32")
+          .Output("total_words_processed: int64")
+          .Output("examples: int32")
+          .Output("labels: int32")
+          .Attr("filename: string")
+          .Attr("batch_size: int")
+          .Attr("window_size: int = 5")
+          .Attr("min_count: int = 5")
+          .Attr("subsample: float = 0.001")
+          .Stateful()
+          .Deprecated(19, kReplaced)
+          .Shape(SkipgramShape),
+      OpBuilder("NegTrain")
+          .Input("w_in: Ref(float)")
+          .Input("w_out: Ref(float)")
+          .Input("examples: int32")
+          .Input("labels: int32")
+          .Input("lr: float")
+          .Attr("vocab_count: list(int)")
+          .Attr("num_negative_samples: int")
+          .Stateful()
+          .Deprecated(19, kReplaced)
+          .Shape(shape_fns::NoOutputs)
+          .Traits(kEffect),
+  };
 }
 
 std::vector<OpBuilder> CandidateOps() {
@@ -70,6 +114,9 @@ std::vector<OpBuilder> CandidateOps() {
 
 namespace millrace {
 
-Status RegisterCandidateOps(OpRegistry& registry) { return ops::RegisterEach(registry, ops::CandidateOps()); }
+Status RegisterCandidateOps(OpRegistry& registry) {
+  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::Word2vecOps()));
+  return ops::RegisterEach(registry, ops::CandidateOps());
+}
 
 }  // namespace millrace

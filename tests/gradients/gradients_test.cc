@@ -97,7 +97,6 @@ const std::set<std::string>& TestedElsewhere() {
 const std::set<std::string>& NotYet() {
   static const auto* const ops = new std::set<std::string>{
       "For", "RemoteCall", "_WhileGrad",
-      "Digamma",  // there is no Polygamma
       // TensorFlow 1.x has none either, but of ExtractImagePatches, where it is made of sparse products.
       "AdjustContrastv2", "AdjustHue", "AdjustSaturation", "Dilation2DBackpropFilter",
       "Dilation2DBackpropInput", "ExtractImagePatches", "BatchNormWithGlobalNormalizationGrad",

@@ -103,6 +103,7 @@ std::vector<GradientCase> SpecialMathCases() {
   cases.back().label = "scalars";
   cases.push_back(OfLast("Polygamma", {Tensor::Vector<double>({0, 1, 2})}, Values(shape, 0.7, 3)));
   cases.push_back(OfLast("Zeta", {Tensor::Vector<double>({2, 2.5, 4})}, Values(shape, 0.7, 3)));
+  cases.push_back(OneOp("Digamma", {Values(shape, 0.7, 3)}));
   cases.push_back(OneOp("BesselI0e", {BothSigns(shape)}));
   cases.push_back(OneOp("BesselI1e", {BothSigns(shape)}));
   cases.push_back(OneOp("MulNoNan", {Values(shape), Values({3}, 0.5, 2, 3)}));

@@ -129,5 +129,63 @@ TEST(CandidateTest, AllCandidatesAndAccidentalHits) {
   EXPECT_EQ((*out)[2].data<float>()[0], -std::numeric_limits<float>::max());
 }
 
+TEST(CandidateTest, PairsAreOfWordsWithinTheWindow) {
+  const std::string path = testing::TempDir() + "text.txt";
+  {
+    std::ofstream text(path);
+    for (int i = 0; i < 100; ++i) text << "a b\tc\n d ";
+    text << "rare";
+  }
+  KernelRunner runner("Skipgram");
+  runner.Attr("filename", path).Attr("batch_size", int64_t{3000}).Attr("window_size", int64_t{1});
+  auto out = runner.Attr("subsample", 0.0f).Run();
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_TRUE(TensorsEqual((*out)[0], Tensor::Vector<std::string>({"UNK", "a", "b", "c", "d"})));
+  EXPECT_TRUE(TensorsEqual((*out)[1], Tensor::Vector<int32_t>({1, 100, 100, 100, 100})));
+  EXPECT_EQ((*out)[2].scalar<int64_t>(), 401);
+  // Two sentences of 1000 words end in the fifth pass over the text. The first has 1998 pairs: its ends have
+  // one neighbour.
+  EXPECT_EQ((*out)[3].scalar<int32_t>(), 4);
+  EXPECT_EQ((*out)[4].scalar<int64_t>(), 1000 + 1 + 501);
+  for (int i = 0; i < 3000; ++i) {
+    const int example = (*out)[5].data<int32_t>()[i], label = (*out)[6].data<int32_t>()[i];
+    // Neighbours in "a b c d", around, or the rare word.
+    if (example == 0 || label == 0) continue;
+    EXPECT_TRUE((example - label + 4) % 4 == 1 || (label - example + 4) % 4 == 1) << example << " " << label;
+  }
+  KernelRunner few("Skipgram");
+  few.Attr("filename", path).Attr("batch_size", int64_t{1}).Attr("window_size", int64_t{100});
+  EXPECT_TRUE(errors::IsInvalidArgument(few.Run().status()));
+}
+
+TEST(CandidateTest, NegativeSamplingMovesPairsTogether) {
+  Variable in(DataType::kFloat), away(DataType::kFloat);
+  in.tensor() = Tensor::From<float>({1, 2, 0, 0}, TensorShape({2, 2}));
+  away.tensor() = Tensor::From<float>({3, 1, 5, 6}, TensorShape({2, 2}));
+  KernelRunner runner("NegTrain");
+  // Word 1 is never a sample, and word 0 is the label: no negative sample has an effect.
+  runner.Attr("vocab_count", std::vector<int64_t>{5, 0}).Attr("num_negative_samples", int64_t{3});
+  runner.RefInput(in).RefInput(away);
+  runner.Input(Tensor::Vector<int32_t>({0})).Input(Tensor::Vector<int32_t>({0})).Input(Tensor::Scalar(0.5f));
+  ASSERT_TRUE(runner.Run().ok());
+  const double step = 0.5 / (std::exp(5.0) + 1);
+  EXPECT_NEAR(in.tensor().data<float>()[0], 1 + 3 * step, 1e-6);
+  EXPECT_NEAR(away.tensor().data<float>()[1], 1 + 2 * step, 1e-6);
+  EXPECT_EQ(away.tensor().data<float>()[2], 5);
+  KernelRunner sampled("NegTrain");
+  sampled.Attr("vocab_count", std::vector<int64_t>{0, 5}).Attr("num_negative_samples", int64_t{1});
+  sampled.RefInput(in).RefInput(away);
+  sampled.Input(Tensor::Vector<int32_t>({0})).Input(Tensor::Vector<int32_t>({0})).Input(Tensor::Scalar(0.5f));
+  const float before = away.tensor().data<float>()[2], x = in.tensor().data<float>()[0],
+              y = in.tensor().data<float>()[1];
+  ASSERT_TRUE(sampled.Run().ok());
+  EXPECT_NEAR(away.tensor().data<float>()[2], before - 0.5 * x / (std::exp(-(5 * x + 6 * y)) + 1), 1e-5);
+  KernelRunner outside("NegTrain");
+  outside.Attr("vocab_count", std::vector<int64_t>{1, 5}).Attr("num_negative_samples", int64_t{1});
+  outside.RefInput(in).RefInput(away);
+  outside.Input(Tensor::Vector<int32_t>({2})).Input(Tensor::Vector<int32_t>({0})).Input(Tensor::Scalar(0.5f));
+  EXPECT_EQ(outside.Run().status(), errors::InvalidArgument("Word 2 is not in [0, 2)"));
+}
+
 }  // namespace
 }  // namespace millrace

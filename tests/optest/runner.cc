@@ -218,7 +218,7 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
       "StatelessMultinomial", "StatelessRandomNormal", "StatelessRandomUniform", "StatelessRandomUniformInt",
       "StatelessTruncatedNormal", "Timestamp",
       // candidate_test
-      "AllCandidateSampler", "ComputeAccidentalHits", "FixedUnigramCandidateSampler",
+      "NegTrain", "Skipgram", "AllCandidateSampler", "ComputeAccidentalHits", "FixedUnigramCandidateSampler",
       "LearnedUnigramCandidateSampler", "LogUniformCandidateSampler", "ThreadUnsafeUnigramCandidateSampler",
       "UniformCandidateSampler", "Variable", "VariableV2", "TemporaryVariable",
       "DestroyTemporaryVariable",  // tests/session

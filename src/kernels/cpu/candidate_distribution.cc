@@ -232,6 +232,10 @@ StatusOr<std::unique_ptr<CandidateDistribution>> MakeLearnedDistribution(KernelC
   return std::make_unique<LearnedDistribution>(range);
 }
 
+std::unique_ptr<CandidateDistribution> MakeWeightedDistribution(std::vector<float> weights) {
+  return std::make_unique<FixedDistribution>(std::move(weights));
+}
+
 StatusOr<std::unique_ptr<CandidateDistribution>> MakeFixedDistribution(KernelConstruction& c) {
   const std::string path = c.Attr<std::string>("vocab_file");
   const auto unigrams = c.Attr<std::vector<float>>("unigrams");

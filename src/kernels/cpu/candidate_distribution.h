@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/random/philox_stream.h"
 #include "kernel/op_kernel.h"
@@ -32,5 +33,8 @@ StatusOr<std::unique_ptr<CandidateDistribution>> MakeLogUniformDistribution(Kern
 StatusOr<std::unique_ptr<CandidateDistribution>> MakeLearnedDistribution(KernelConstruction& c);
 // In proportion to weights in the attributes or in a file.
 StatusOr<std::unique_ptr<CandidateDistribution>> MakeFixedDistribution(KernelConstruction& c);
+
+// In proportion to the weights, of which at least one is above 0.
+std::unique_ptr<CandidateDistribution> MakeWeightedDistribution(std::vector<float> weights);
 
 }  // namespace millrace

@@ -68,6 +68,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterStringKernels(registry);
   RegisterTableKernels(registry);
   RegisterTernaryMathKernels(registry);
+  RegisterWord2vecKernels(registry);
   RegisterTensorArrayKernels(registry);
   RegisterTrainingKernels(registry);
   RegisterTransposeKernels(registry);

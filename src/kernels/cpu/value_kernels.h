@@ -14,5 +14,6 @@ void RegisterInplaceKernels(KernelRegistry& registry);
 void RegisterReverseSequenceKernels(KernelRegistry& registry);
 void RegisterSearchKernels(KernelRegistry& registry);
 void RegisterTernaryMathKernels(KernelRegistry& registry);
+void RegisterWord2vecKernels(KernelRegistry& registry);
 
 }  // namespace millrace
