@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
@@ -37,15 +38,18 @@ struct EventFile {
   std::string run;  // the folder, as it was named on the command line
 };
 
-// A file, or the event files in a folder and the folders in it.
+// A file, or the event files in a folder and the folders in it. Folders are looked into once: links may lead
+// back.
 Status Collect(Env& env, const std::string& path, const std::string& run, int depth,
-               std::vector<EventFile>* files) {
+               std::set<std::string>* seen, std::vector<EventFile>* files) {
   MR_ASSIGN_OR_RETURN(const FileStat stat, env.Stat(path));
   if (!stat.is_directory) {
     files->push_back({path, run});
     return Status();
   }
-  if (depth > kMostFolders) return Status();
+  std::error_code error;
+  const std::string real = std::filesystem::canonical(path, error).string();
+  if (depth > kMostFolders || !seen->insert(error ? path : real).second) return Status();
   MR_ASSIGN_OR_RETURN(std::vector<std::string> names, env.GetChildren(path));
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
@@ -53,7 +57,8 @@ Status Collect(Env& env, const std::string& path, const std::string& run, int de
     const auto child_stat = env.Stat(child);
     if (!child_stat.ok()) continue;  // a link to nowhere, a file that went away
     if (child_stat->is_directory) {
-      MR_RETURN_IF_ERROR(Collect(env, child, run.empty() ? name : StrCat(run, "/", name), depth + 1, files));
+      MR_RETURN_IF_ERROR(
+          Collect(env, child, run.empty() ? name : StrCat(run, "/", name), depth + 1, seen, files));
     } else if (name.find("tfevents") != std::string::npos) {
       files->push_back({child, run});
     }
@@ -68,7 +73,8 @@ StatusOr<std::vector<EventFile>> CollectAll(const EventsOptions& options, Env& e
     const size_t end = path.find_last_not_of('/');
     const std::string name = path.substr(0, end == std::string::npos ? 1 : end + 1);
     const std::string run = options.paths.size() == 1 ? "" : name;
-    MR_RETURN_IF_ERROR(Collect(env, path, run, 0, &files));
+    std::set<std::string> seen;
+    MR_RETURN_IF_ERROR(Collect(env, path, run, 0, &seen, &files));
   }
   if (files.empty()) return errors::NotFound(options.paths.front(), "; there are no event files in it");
   return files;

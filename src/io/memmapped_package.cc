@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/mutex.h"
+#include "io/checkpoint/bundle_format.h"
 #include "tensor/allocator.h"
 #include "tensor/buffer.h"
 #include "tensor/dtype_table.h"
@@ -108,22 +109,26 @@ std::optional<std::pair<std::string, std::string>> SplitQualifiedName(const std:
   return std::pair(name.substr(0, at), name.substr(at + 1));
 }
 
-MemmappedPackageWriter::MemmappedPackageWriter(Env& env, std::string path, std::unique_ptr<WritableFile> file)
+MemmappedPackageWriter::MemmappedPackageWriter(Env& env, std::string path, std::string temporary,
+                                               std::unique_ptr<WritableFile> file)
     : env_(env),
       path_(std::move(path)),
+      temporary_(std::move(temporary)),
       file_(std::move(file)),
       directory_(std::make_unique<tensorflow::MemmappedFileSystemDirectory>()) {}
 
 StatusOr<std::unique_ptr<MemmappedPackageWriter>> MemmappedPackageWriter::Open(Env& env,
                                                                                const std::string& path) {
-  MR_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, env.NewWritableFile(path + ".tmp"));
-  return std::unique_ptr<MemmappedPackageWriter>(new MemmappedPackageWriter(env, path, std::move(file)));
+  std::string temporary = TemporaryName(path);
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, env.NewWritableFile(temporary));
+  return std::unique_ptr<MemmappedPackageWriter>(
+      new MemmappedPackageWriter(env, path, std::move(temporary), std::move(file)));
 }
 
 MemmappedPackageWriter::~MemmappedPackageWriter() {
   if (finished_) return;
   file_->Close().IgnoreError("the file is of no use");
-  env_.DeleteFile(path_ + ".tmp").IgnoreError("there is nobody to tell");
+  env_.DeleteFile(temporary_).IgnoreError("there is nobody to tell");
 }
 
 Status MemmappedPackageWriter::Append(std::string_view bytes) {
@@ -173,7 +178,7 @@ Status MemmappedPackageWriter::Finish() {
   MR_RETURN_IF_ERROR(Append(offset));
   MR_RETURN_IF_ERROR(file_->Sync());
   MR_RETURN_IF_ERROR(file_->Close());
-  MR_RETURN_IF_ERROR(env_.RenameFile(path_ + ".tmp", path_));
+  MR_RETURN_IF_ERROR(env_.RenameFile(temporary_, path_));
   finished_ = true;
   return Status();
 }

@@ -46,12 +46,14 @@ class MemmappedPackageWriter {
   Status Finish();
 
  private:
-  MemmappedPackageWriter(Env& env, std::string path, std::unique_ptr<WritableFile> file);
+  MemmappedPackageWriter(Env& env, std::string path, std::string temporary,
+                         std::unique_ptr<WritableFile> file);
   Status Add(const std::string& name, std::string_view bytes, uint64_t alignment);
   Status Append(std::string_view bytes);
 
   Env& env_;
   const std::string path_;
+  const std::string temporary_;
   std::unique_ptr<WritableFile> file_;
   std::unique_ptr<tensorflow::MemmappedFileSystemDirectory> directory_;
   uint64_t offset_ = 0;

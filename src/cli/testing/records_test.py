@@ -3,6 +3,7 @@
 """millrace records and events, as a program."""
 
 import gzip
+import os
 import struct
 import unittest
 import xml.etree.ElementTree
@@ -133,6 +134,13 @@ class EventsTest(program.ProgramTest):
         out = self.run_program("events", "ls", "logs").out
         self.assertIn("scalars (2): accuracy loss", out)
         self.assertIn("2001-09-09 01:46:40", out)
+
+    def test_links_that_lead_back(self):
+        self.write_events("logs/run/x.tfevents", [scalar_event(1, 1.0, x=1.0)])
+        os.symlink("..", self.path("logs/run/up"))
+        os.symlink("loop", self.path("logs/loop"))
+        os.symlink("run", self.path("logs/again"))
+        self.assertEqual(len(self.run_json("events", "ls", "logs")["files"]), 1)
 
     def test_scalars_of_both_forms(self):
         tensor = field(8, field(1, 1) + program.float_field(5, 0.75))
