@@ -95,9 +95,10 @@ class Optimizer {
   Optimizer(std::string name, std::vector<Parameter> parameters)
       : name_(std::move(name)), parameters_(std::move(parameters)) {}
 
-  // How many slots each variable needs: variables of its shape that begin as zeros, "W/<optimizer>",
-  // "W/<optimizer>_1", …
+  // How many slots each variable needs: variables of its shape, "W/<optimizer>", "W/<optimizer>_1", …
   virtual int num_slots() const { return 0; }
+  // What slot i holds at first, in every element.
+  virtual float first_value(int /*slot*/) const { return 0; }
   // Adds the variables that all updates share. `scope` is that of the caller.
   virtual void Prepare(const Scope& /*scope*/, Step& /*step*/) const {}
   // Adds the update of one variable.
@@ -169,6 +170,93 @@ class AdamOptimizer final : public Optimizer {
   Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
                    const std::vector<GraphVariable>& slots) const override;
   std::vector<Operation> Finish(const Scope& scope, const Step& step) const override;
+};
+
+// Duchi, Hazan and Singer, Adaptive Subgradient Methods: a += g^2; w -= rate g / sqrt(a).
+class AdagradOptimizer final : public Optimizer {
+ public:
+  struct Options {
+    float initial_accumulator_value = 0.1f;
+  };
+  explicit AdagradOptimizer(const Input& learning_rate) : AdagradOptimizer(learning_rate, Options()) {}
+  AdagradOptimizer(const Input& learning_rate, const Options& options)
+      : Optimizer("Adagrad", {{"learning_rate", learning_rate}}), options_(options) {}
+
+ private:
+  int num_slots() const override { return 1; }
+  float first_value(int /*slot*/) const override { return options_.initial_accumulator_value; }
+  Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                   const std::vector<GraphVariable>& slots) const override;
+
+  Options options_;
+};
+
+// Zeiler, ADADELTA: a = rho a + (1 - rho) g^2; u = sqrt(d + epsilon) / sqrt(a + epsilon) g;
+// d = rho d + (1 - rho) u^2; w -= rate u.
+class AdadeltaOptimizer final : public Optimizer {
+ public:
+  struct Options {
+    Input rho = 0.95f;
+    Input epsilon = 1e-8f;
+  };
+  explicit AdadeltaOptimizer(const Input& learning_rate) : AdadeltaOptimizer(learning_rate, Options()) {}
+  AdadeltaOptimizer(const Input& learning_rate, const Options& options)
+      : Optimizer("Adadelta", {{"lr", learning_rate}, {"rho", options.rho}, {"epsilon", options.epsilon}}) {}
+
+ private:
+  int num_slots() const override { return 2; }
+  Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                   const std::vector<GraphVariable>& slots) const override;
+};
+
+// Hinton's lectures: s = decay s + (1 - decay) g^2; m = momentum m + rate g / sqrt(s + epsilon); w -= m.
+// s begins as ones.
+class RmsPropOptimizer final : public Optimizer {
+ public:
+  struct Options {
+    Input decay = 0.9f;
+    Input momentum = 0.0f;
+    Input epsilon = 1e-10f;
+  };
+  explicit RmsPropOptimizer(const Input& learning_rate) : RmsPropOptimizer(learning_rate, Options()) {}
+  RmsPropOptimizer(const Input& learning_rate, const Options& options)
+      : Optimizer("RMSProp", {{"learning_rate", learning_rate},
+                              {"decay", options.decay},
+                              {"momentum", options.momentum},
+                              {"epsilon", options.epsilon}}) {}
+
+ private:
+  int num_slots() const override { return 2; }
+  float first_value(int slot) const override { return slot == 0 ? 1 : 0; }
+  Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                   const std::vector<GraphVariable>& slots) const override;
+};
+
+// McMahan and others, Ad Click Prediction: a View from the Trenches. Weights whose sum of gradients stays
+// below l1 are 0.
+class FtrlOptimizer final : public Optimizer {
+ public:
+  struct Options {
+    Input learning_rate_power = -0.5f;
+    float initial_accumulator_value = 0.1f;
+    Input l1_regularization_strength = 0.0f;
+    Input l2_regularization_strength = 0.0f;
+  };
+  explicit FtrlOptimizer(const Input& learning_rate) : FtrlOptimizer(learning_rate, Options()) {}
+  FtrlOptimizer(const Input& learning_rate, const Options& options)
+      : Optimizer("Ftrl", {{"learning_rate", learning_rate},
+                           {"l1_regularization_strength", options.l1_regularization_strength},
+                           {"l2_regularization_strength", options.l2_regularization_strength},
+                           {"learning_rate_power", options.learning_rate_power}}),
+        initial_accumulator_value_(options.initial_accumulator_value) {}
+
+ private:
+  int num_slots() const override { return 2; }
+  float first_value(int slot) const override { return slot == 0 ? initial_accumulator_value_ : 0; }
+  Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                   const std::vector<GraphVariable>& slots) const override;
+
+  float initial_accumulator_value_;
 };
 
 }  // namespace millrace

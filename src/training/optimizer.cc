@@ -30,8 +30,9 @@ Output MakeParameter(const Scope& scope, const char* name, const Input& value) {
   return {};
 }
 
-// A variable like `primary` that begins as zeros and is not trained.
-GraphVariable MakeSlot(const Scope& scope, const GraphVariable& primary, const std::string& optimizer) {
+// A variable like `primary` that begins with `value` everywhere and is not trained.
+GraphVariable MakeSlot(const Scope& scope, const GraphVariable& primary, const std::string& optimizer,
+                       float value) {
   const std::string name = scope.state().UniqueName(StrCat(primary.name(), "/", optimizer));
   const Scope beside = scope.AtRoot().WithNoControlDependencies().ColocateWith(primary.ref());
   const auto shape = scope.ShapeOf(primary.ref()).ToTensorShape();
@@ -42,11 +43,14 @@ GraphVariable MakeSlot(const Scope& scope, const GraphVariable& primary, const s
   const std::vector<int32_t> dims(shape->dims().begin(), shape->dims().end());
   const Scope initializer = beside.NewSubScope(name + "/Initializer");
   const Output dims_tensor = ops::Const(initializer.WithOpName("shape"), Tensor::Vector(dims));
-  Output zero = ops::Const(initializer.WithOpName("zero"), 0.0f);
+  const std::string name_of_value = value == 0 ? "zero" : "value";
+  Output first = ops::Const(initializer.WithOpName(name_of_value), value);
   const DataType dtype = Scope::TypeOf(primary.ref());
-  if (dtype != DataType::kFloat) zero = ops::Cast(initializer.WithOpName("zero_cast"), zero, dtype);
-  const Output zeros = ops::Fill(initializer.WithOpName("zeros"), dims_tensor, zero);
-  return GraphVariable(beside.WithOpName(name), zeros, {.trainable = false});
+  if (dtype != DataType::kFloat) {
+    first = ops::Cast(initializer.WithOpName(name_of_value + "_cast"), first, dtype);
+  }
+  const Output values = ops::Fill(initializer.WithOpName(name_of_value + "s"), dims_tensor, first);
+  return GraphVariable(beside.WithOpName(name), values, {.trainable = false});
 }
 
 }  // namespace
@@ -89,7 +93,8 @@ Operation Optimizer::UpdateVariable(const Scope& ready, const Step& step,
                                     const GradientAndVariable& gradient) const {
   const GraphVariable& variable = gradient.variable;
   std::vector<GraphVariable> slots;
-  for (int i = 0; i < num_slots(); ++i) slots.push_back(MakeSlot(step.scope, variable, name_));
+  for (int i = 0; i < num_slots(); ++i)
+    slots.push_back(MakeSlot(step.scope, variable, name_, first_value(i)));
   if (!step.scope.ok()) return Operation();
   return Update(ready.NewSubScope(StrCat("update_", variable.name())).ColocateWith(variable.ref()), step,
                 gradient, slots);
@@ -164,6 +169,37 @@ std::vector<Operation> AdamOptimizer::Finish(const Scope& scope, const Step& ste
     updates.push_back(ops::Assign(beside, power.ref(), next));
   }
   return updates;
+}
+
+Operation AdagradOptimizer::Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                                   const std::vector<GraphVariable>& slots) const {
+  const GraphVariable& w = gradient.variable;
+  return ops::ApplyAdagrad(scope, w.ref(), slots[0].ref(), step.Scalar(step.parameters[0], w),
+                           gradient.gradient);
+}
+
+Operation AdadeltaOptimizer::Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                                    const std::vector<GraphVariable>& slots) const {
+  const GraphVariable& w = gradient.variable;
+  return ops::ApplyAdadelta(scope, w.ref(), slots[0].ref(), slots[1].ref(),
+                            step.Scalar(step.parameters[0], w), step.Scalar(step.parameters[1], w),
+                            step.Scalar(step.parameters[2], w), gradient.gradient);
+}
+
+Operation RmsPropOptimizer::Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                                   const std::vector<GraphVariable>& slots) const {
+  const GraphVariable& w = gradient.variable;
+  return ops::ApplyRMSProp(scope, w.ref(), slots[0].ref(), slots[1].ref(), step.Scalar(step.parameters[0], w),
+                           step.Scalar(step.parameters[1], w), step.Scalar(step.parameters[2], w),
+                           step.Scalar(step.parameters[3], w), gradient.gradient);
+}
+
+Operation FtrlOptimizer::Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                                const std::vector<GraphVariable>& slots) const {
+  const GraphVariable& w = gradient.variable;
+  return ops::ApplyFtrl(scope, w.ref(), slots[0].ref(), slots[1].ref(), gradient.gradient,
+                        step.Scalar(step.parameters[0], w), step.Scalar(step.parameters[1], w),
+                        step.Scalar(step.parameters[2], w), step.Scalar(step.parameters[3], w));
 }
 
 }  // namespace millrace

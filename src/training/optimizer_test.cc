@@ -115,6 +115,59 @@ TEST(OptimizerTest, AdamFollowsItsFormula) {
   EXPECT_THAT(Descend(AdamOptimizer(0.1f), 5), testing::Pointwise(testing::FloatNear(2e-5f), expected));
 }
 
+// What `steps` steps of a formula do to w = 1 when its gradient is w; the slots begin as given.
+template <typename Formula>
+std::vector<float> Expected(int steps, double a, double b, Formula formula) {
+  double w = 1;
+  std::vector<float> values;
+  for (int i = 0; i < steps; ++i) {
+    formula(&w, &a, &b);
+    values.push_back(static_cast<float>(w));
+  }
+  return values;
+}
+
+TEST(OptimizerTest, AdaptiveOptimizersFollowTheirFormulas) {
+  const auto near = [](const std::vector<float>& values) {
+    return testing::Pointwise(testing::FloatNear(1e-5f), values);
+  };
+  EXPECT_THAT(Descend(AdagradOptimizer(0.1f), 4), near(Expected(4, 0.1, 0, [](double* w, double* a, double*) {
+                *a += *w * *w;
+                *w -= 0.1 * *w / std::sqrt(*a);
+              })));
+  EXPECT_THAT(Descend(AdadeltaOptimizer(1.0f, {.rho = 0.9f, .epsilon = 1e-2f}), 4),
+              near(Expected(4, 0, 0, [](double* w, double* a, double* d) {
+                *a = 0.9 * *a + 0.1 * *w * *w;
+                const double u = std::sqrt(*d + 1e-2) / std::sqrt(*a + 1e-2) * *w;
+                *d = 0.9 * *d + 0.1 * u * u;
+                *w -= u;
+              })));
+  EXPECT_THAT(Descend(RmsPropOptimizer(0.1f, {.momentum = 0.5f}), 4),
+              near(Expected(4, 1, 0, [](double* w, double* s, double* m) {
+                *s = 0.9 * *s + 0.1 * *w * *w;
+                *m = 0.5 * *m + 0.1 * *w / std::sqrt(*s + 1e-10);
+                *w -= *m;
+              })));
+  EXPECT_THAT(Descend(FtrlOptimizer(0.5f, {.l1_regularization_strength = 0.1f}), 4),
+              near(Expected(4, 0.1, 0, [](double* w, double* a, double* z) {
+                const double g = *w, sum = *a + g * g;
+                *z += g - (std::sqrt(sum) - std::sqrt(*a)) / 0.5 * *w;
+                *w = std::abs(*z) > 0.1 ? ((*z > 0 ? 0.1 : -0.1) - *z) / (std::sqrt(sum) / 0.5) : 0;
+                *a = sum;
+              })));
+}
+
+TEST(OptimizerTest, SlotsAreNamedAsTensorFlowDoes) {
+  const Scope scope = Scope::NewRootScope();
+  const GraphVariable w(scope.WithOpName("W"), {1.f, 2.f});
+  EXPECT_EQ(Scope::NameOf(RmsPropOptimizer(0.1f).Minimize(scope, ops::L2Loss(scope, w))), "RMSProp");
+  EXPECT_EQ(Scope::NameOf(FtrlOptimizer(0.1f).Minimize(scope, ops::L2Loss(scope, w))), "Ftrl");
+  ASSERT_TRUE(scope.ok()) << scope.status();
+  EXPECT_THAT(NamesOf(GlobalVariables(scope)),
+              UnorderedElementsAre("W", "W/RMSProp", "W/RMSProp_1", "W/Ftrl", "W/Ftrl_1"));
+  EXPECT_TRUE(scope.FindOperation("RMSProp/update_W/ApplyRMSProp").ok());
+}
+
 TEST(OptimizerTest, AdamNamesItsSlotsAndPowersAsTensorFlowDoes) {
   const Scope scope = Scope::NewRootScope();
   const GraphVariable w(scope.WithOpName("W"), {1.f, 2.f});
