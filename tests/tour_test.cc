@@ -233,7 +233,8 @@ Status Tour::Passes() {
   const auto has_kernel = [](std::string_view device_type, const NodeProps& props) {
     return KernelRegistry::Global().HasKernel(device_type, props);
   };
-  MR_RETURN_IF_ERROR(Place(pruned_.get(), {.devices = &devices_->devices(), .has_kernel = has_kernel}));
+  MR_RETURN_IF_ERROR(
+      Place(pruned_.get(), {.devices = &devices_->devices(), .has_kernel = has_kernel, .kernels_text = {}}));
   EXPECT_EQ(pruned_->FindNode("y")->assigned_device(), kCpu1);
   EXPECT_EQ(pruned_->FindNode("c")->assigned_device(), kCpu0);
 
