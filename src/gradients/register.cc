@@ -19,7 +19,8 @@ Status RegisterAllGradients(GradientRegistry& registry) {
                             RegisterSparseGradients,      RegisterSpecialMathGradients,
                             RegisterStateGradients,       RegisterTensorArrayGradients,
                             RegisterUnaryMathGradients,   RegisterVolumeGradients,
-                            RegisterNotDifferentiableOps}) {
+                            RegisterMatrixGradients,      RegisterRecurrentGradients,
+                            RegisterSpectralGradients,    RegisterNotDifferentiableOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }
   return Status();

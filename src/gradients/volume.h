@@ -7,6 +7,9 @@
 namespace millrace {
 
 // The families of ops/volume.h.
+Status RegisterMatrixGradients(GradientRegistry& registry);
+Status RegisterRecurrentGradients(GradientRegistry& registry);
+Status RegisterSpectralGradients(GradientRegistry& registry);
 Status RegisterVolumeGradients(GradientRegistry& registry);
 
 }  // namespace millrace

@@ -48,6 +48,10 @@ Status RegisterAllOps(OpRegistry& registry) {
                             RegisterSummaryOps,
                             RegisterTensorArrayOps,
                             RegisterTrainingOps,
+                            RegisterAudioOps,
+                            RegisterMatrixOps,
+                            RegisterRecurrentOps,
+                            RegisterSpectralOps,
                             RegisterVolumeOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }

@@ -9,6 +9,10 @@ namespace millrace {
 
 // Families beside those of register.h: pooling and convolution of volumes; recorded sound; recurrent cells
 // and the sequences that come out of them; quantised inference.
+Status RegisterAudioOps(OpRegistry& registry);
+Status RegisterMatrixOps(OpRegistry& registry);
+Status RegisterRecurrentOps(OpRegistry& registry);
+Status RegisterSpectralOps(OpRegistry& registry);
 Status RegisterVolumeOps(OpRegistry& registry);
 
 }  // namespace millrace

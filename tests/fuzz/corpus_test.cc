@@ -87,6 +87,7 @@ std::string MutateSavedModel(std::string_view bytes, std::mt19937& rng) {
 TEST(FuzzCorpusTest, NumpyFilesEndWithAStatus) { RunAll("numpy", FuzzNumpy, MutateBytes); }
 TEST(FuzzCorpusTest, RecordFilesEndWithAStatus) { RunAll("records", FuzzRecords, MutateBytes); }
 TEST(FuzzCorpusTest, SavedModelsEndWithAStatus) { RunAll("saved_model", FuzzSavedModel, MutateSavedModel); }
+TEST(FuzzCorpusTest, WavsEndWithAStatus) { RunAll("wav", FuzzWav, MutateBytes); }
 TEST(FuzzCorpusTest, TensorProtosEndWithAStatus) { RunAll("tensor", FuzzTensorProto, MutateTensorProto); }
 
 }  // namespace

@@ -42,6 +42,8 @@ void FuzzBmp(std::string_view bytes);
 void FuzzGif(std::string_view bytes);
 void FuzzJpeg(std::string_view bytes);
 void FuzzPng(std::string_view bytes);
+// Reads a WAV file, and writes and reads again what it holds.
+void FuzzWav(std::string_view bytes);
 // Reads a SavedModel, text after a 't' and a message after any other byte, and takes its meta graphs in, out,
 // and in again.
 void FuzzSavedModel(std::string_view bytes);

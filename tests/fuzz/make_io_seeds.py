@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""make_io_seeds.py DIR writes seeds of FuzzRecords and FuzzNumpy, put together from the formats' definitions."""
+"""make_io_seeds.py DIR writes seeds of FuzzRecords, FuzzNumpy and FuzzWav, put together from the formats' definitions."""
 
 import io
 import os
@@ -55,6 +55,14 @@ def npz(compression):
     return out.getvalue()
 
 
+def wav(channels, data, format_size=16, before=b"", after=b"", size=None):
+    layout = struct.pack("<HHIIHH", 1, channels, 16000, 32000 * channels % 2**32, 2 * channels % 2**16, 16)
+    layout += bytes(format_size - 16)
+    body = b"WAVEfmt " + struct.pack("<I", format_size) + layout + before
+    body += b"data" + struct.pack("<I", len(data) if size is None else size) + data + after
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
 def main():
     version = b"\x09" + bytes(8) + b"\x1a\x0dbrain.Event:2"
     items = [version, event(1, b"loss", 0.5), b"", b"x" * 300]
@@ -74,7 +82,13 @@ def main():
         "stored": b"\x01" + npz(zipfile.ZIP_STORED), "deflated": b"\x01" + npz(zipfile.ZIP_DEFLATED),
         "sums": b"\x02" + npy("<u2", (3,), bytes(6)),
     }
-    for target, seeds in {"records": records, "numpy": numpy}.items():
+    sound = struct.pack("<8h", 0, 32767, -32768, 1, -1, 100, -100, 7)
+    wavs = {
+        "mono": wav(1, sound), "stereo": wav(2, sound), "empty": wav(1, b""), "long_format": wav(2, sound, 18),
+        "other_chunks": wav(1, sound, before=b"LIST" + struct.pack("<I", 3) + b"abc", after=b"tail\xff\0\0\0"),
+        "many_channels": wav(65535, bytes(16)), "more_than_there_is": wav(1, sound, size=2**31 - 1),
+    }
+    for target, seeds in {"records": records, "numpy": numpy, "wav": wavs}.items():
         folder = os.path.join(sys.argv[1], target)
         os.makedirs(folder, exist_ok=True)
         for name, data in seeds.items():

@@ -7,6 +7,8 @@
 namespace millrace {
 
 // Parts of LinalgCases.
+std::vector<GradientCase> MatrixCases();
+std::vector<GradientCase> RecurrentCases();
 std::vector<GradientCase> VolumeCases();
 
 }  // namespace millrace

@@ -74,7 +74,7 @@ std::vector<GradientCase> LinalgCases() {
   std::vector<GradientCase> cases;
   AddDiagonals(&cases);
   AddProducts(&cases);
-  for (const auto part : {VolumeCases}) {
+  for (const auto part : {VolumeCases, MatrixCases, RecurrentCases}) {
     for (GradientCase& c : part()) cases.push_back(std::move(c));
   }
   return cases;

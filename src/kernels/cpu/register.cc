@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/register.h"
 
+#include "kernels/cpu/audio/kernels.h"
 #include "kernels/cpu/input_kernels.h"
+#include "kernels/cpu/recurrent/kernels.h"
 #include "kernels/cpu/value_kernels.h"
 #include "kernels/cpu/volume/kernels.h"
 
@@ -12,6 +14,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterAccumulatorKernels(registry);
   RegisterAddNKernels(registry);
   RegisterArgReduceKernels(registry);
+  RegisterAudioKernels(registry);
   RegisterBarrierKernels(registry);
   RegisterBinaryMathKernels(registry);
   RegisterBroadcastKernels(registry);
@@ -45,6 +48,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterRandomKernels(registry);
   RegisterRangeKernels(registry);
   RegisterReaderKernels(registry);
+  RegisterRecurrentKernels(registry);
   RegisterReductionKernels(registry);
   RegisterRefVariableKernels(registry);
   RegisterResourceVariableKernels(registry);

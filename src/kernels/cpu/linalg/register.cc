@@ -7,7 +7,11 @@
 namespace millrace {
 
 void RegisterLinalgKernels(KernelRegistry& registry) {
-  for (const auto part : {RegisterDiagonalKernels, RegisterEinsumKernels}) part(registry);
+  for (const auto part : {RegisterDiagonalKernels, RegisterEinsumKernels, RegisterMatrixFunctionKernels,
+                          RegisterOrthogonalKernels, RegisterSolveKernels, RegisterSpectralKernels,
+                          RegisterTridiagonalKernels}) {
+    part(registry);
+  }
 }
 
 }  // namespace millrace

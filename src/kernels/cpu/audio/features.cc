@@ -1,0 +1,199 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Spectrograms of sound, and mel-frequency cepstral coefficients of spectrograms.
+#include <bit>
+#include <cmath>
+#include <numbers>
+
+#include "kernels/cpu/audio/kernels.h"
+#include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/linalg/fft.h"
+
+namespace millrace {
+namespace {
+
+class SpectrogramKernel final : public OpKernel {
+ public:
+  explicit SpectrogramKernel(KernelConstruction& c)
+      : OpKernel(c),
+        window_(c.Attr<int64_t>("window_size")),
+        stride_(c.Attr<int64_t>("stride")),
+        squared_(c.Attr<bool>("magnitude_squared")) {
+    if (window_ < 2 || window_ > INT32_MAX || stride_ < 1) {
+      c.SetError(errors::InvalidArgument("Spectrogram initialization failed for window size ", window_,
+                                         " and stride ", stride_));
+    }
+  }
+
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    if (in.rank() != 2) return errors::InvalidArgument("input must be 2-dimensional", in.shape());
+    const int64_t samples = in.dim(0), channels = in.dim(1);
+    const auto length = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(window_)));
+    const int64_t bins = 1 + length / 2;
+    const int64_t slices = samples < window_ ? 0 : 1 + (samples - window_) / stride_;
+    TensorShape shape;
+    for (const int64_t d : {channels, slices, bins}) MR_RETURN_IF_ERROR(shape.TryAddDim(d));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    if (shape.num_elements() == 0) return Status();
+    const cpu::Fft fft(length);
+    std::vector<double> hann(static_cast<size_t>(window_));
+    for (size_t i = 0; i < hann.size(); ++i) {
+      const double angle = 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(window_);
+      hann[i] = 0.5 - 0.5 * std::cos(angle);
+    }
+    context.ParallelFor(channels * slices, length * 20, [&](int64_t begin, int64_t end) {
+      std::vector<cpu::Fft::Number> x(static_cast<size_t>(length));
+      std::vector<cpu::Fft::Number> scratch(static_cast<size_t>(fft.scratch_size()));
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t channel = i / slices, start = i % slices * stride_;
+        std::fill(x.begin(), x.end(), 0.0);
+        for (int64_t j = 0; j < window_; ++j) {
+          const auto sample = static_cast<double>(in.data<float>()[(start + j) * channels + channel]);
+          x[static_cast<size_t>(j)] = sample * hann[static_cast<size_t>(j)];
+        }
+        fft.Run(x.data(), /*inverse=*/false, scratch.data());
+        float* to = out->data<float>() + i * bins;
+        for (int64_t k = 0; k < bins; ++k) {
+          const auto power = static_cast<float>(std::norm(x[static_cast<size_t>(k)]));
+          to[k] = squared_ ? power : std::sqrt(power);
+        }
+      }
+    });
+    return Status();
+  }
+
+ private:
+  const int64_t window_, stride_;
+  const bool squared_;
+};
+
+double Mel(double hertz) { return 1127.0 * std::log1p(hertz / 700.0); }
+
+// Triangles over the bins of a spectrum, evenly spaced in mel. The first is rising from the lower limit, and
+// each falls where the next one rises.
+struct MelBank {
+  int64_t first = 0, end = 0;    // bins that count
+  std::vector<int64_t> falling;  // for each of them: the channel whose right side it is on, or -1
+  std::vector<double> weights;   // and its weight there; what is left goes to the next channel
+  bool valid = false;            // false: not to be had with these parameters
+
+  MelBank(int64_t bins, double rate, int64_t channels, double lower, double upper) {
+    if (channels < 1 || !(rate > 0) || bins < 2 || !(lower >= 0) || !(upper > lower)) return;
+    if (!std::isfinite(upper)) return;
+    valid = true;
+    const double low = Mel(lower), spacing = (Mel(upper) - low) / static_cast<double>(channels + 1);
+    const auto center = [&](int64_t channel) { return low + spacing * static_cast<double>(channel + 1); };
+    const double hertz = 0.5 * rate / static_cast<double>(bins - 1);
+    // No channel gets anything where the spectrum does not reach the upper limit.
+    const double start = 1.5 + lower / hertz, last = upper / hertz;
+    if (!(last < static_cast<double>(bins)) || !(start < static_cast<double>(bins))) return;
+    first = static_cast<int64_t>(start);
+    end = std::max(static_cast<int64_t>(last) + 1, first);
+    int64_t channel = 0;
+    for (int64_t i = first; i < end; ++i) {
+      const double mel = Mel(static_cast<double>(i) * hertz);
+      while (channel < channels && center(channel) < mel) ++channel;
+      falling.push_back(channel - 1);
+      const double from = channel == 0 ? low : center(channel - 1), to = center(channel);
+      weights.push_back((to - mel) / (to - from));
+    }
+  }
+
+  void Apply(const float* spectrum, std::vector<double>* channels) const {
+    std::fill(channels->begin(), channels->end(), 0.0);
+    const auto count = static_cast<int64_t>(channels->size());
+    for (int64_t i = first; i < end; ++i) {
+      const auto at = static_cast<size_t>(i - first);
+      const double value = std::sqrt(static_cast<double>(spectrum[i])), weighted = value * weights[at];
+      const int64_t channel = falling[at];
+      if (channel >= 0) (*channels)[static_cast<size_t>(channel)] += weighted;
+      if (channel + 1 < count) (*channels)[static_cast<size_t>(channel + 1)] += value - weighted;
+    }
+  }
+};
+
+class MfccKernel final : public OpKernel {
+ public:
+  explicit MfccKernel(KernelConstruction& c)
+      : OpKernel(c),
+        upper_(c.Attr<float>("upper_frequency_limit")),
+        lower_(c.Attr<float>("lower_frequency_limit")),
+        channels_(c.Attr<int64_t>("filterbank_channel_count")),
+        coefficients_(c.Attr<int64_t>("dct_coefficient_count")) {
+    if (!c.status().ok()) return;
+    possible_ = channels_ >= 1 && coefficients_ >= 1 && coefficients_ <= channels_ &&
+                channels_ <= kMostCosines / coefficients_;
+    if (!possible_) return;
+    const double scale = std::sqrt(2.0 / static_cast<double>(channels_));
+    const double arc = std::numbers::pi / static_cast<double>(channels_);
+    cosines_.resize(static_cast<size_t>(channels_ * coefficients_));
+    for (int64_t i = 0; i < coefficients_; ++i) {
+      for (int64_t j = 0; j < channels_; ++j) {
+        cosines_[static_cast<size_t>(i * channels_ + j)] =
+            scale * std::cos(static_cast<double>(i) * arc * (static_cast<double>(j) + 0.5));
+      }
+    }
+  }
+
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    const Tensor& rate = context.input(1);
+    if (in.rank() != 3) return errors::InvalidArgument("spectrogram must be 3-dimensional", in.shape());
+    if (!rate.shape().IsScalar()) {
+      return errors::InvalidArgument("Input sample_rate should be a scalar tensor, got ", rate.shape(),
+                                     " instead.");
+    }
+    const int64_t bins = in.dim(2);
+    const MelBank bank(bins, static_cast<double>(IntValue(rate)), possible_ ? channels_ : 0,
+                       static_cast<double>(lower_), static_cast<double>(upper_));
+    if (!bank.valid) {
+      return errors::InvalidArgument("Mfcc initialization failed for channel count ", bins,
+                                     " and sample rate ", IntValue(rate));
+    }
+    TensorShape shape;
+    for (const int64_t d : {in.dim(0), in.dim(1), coefficients_}) MR_RETURN_IF_ERROR(shape.TryAddDim(d));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    context.ParallelFor(
+        in.dim(0) * in.dim(1), channels_ * coefficients_ + 10 * bins, [&](int64_t begin, int64_t end) {
+          std::vector<double> energies(static_cast<size_t>(channels_));
+          for (int64_t i = begin; i < end; ++i)
+            Slice(bank, in.data<float>() + i * bins, &energies, out->data<float>() + i * coefficients_);
+        });
+    return Status();
+  }
+
+ private:
+  static constexpr double kFloor = 1e-12;  // of the energies, whose logarithms are taken
+  static constexpr int64_t kMostCosines = int64_t{1} << 24;
+
+  void Slice(const MelBank& bank, const float* spectrum, std::vector<double>* energies, float* to) const {
+    if (bank.end == 0) {
+      std::fill_n(to, coefficients_, 0.0f);
+      return;
+    }
+    bank.Apply(spectrum, energies);
+    for (double& energy : *energies) energy = std::log(energy < kFloor ? kFloor : energy);
+    for (int64_t i = 0; i < coefficients_; ++i) {
+      double sum = 0;
+      for (int64_t j = 0; j < channels_; ++j)
+        sum += cosines_[static_cast<size_t>(i * channels_ + j)] * (*energies)[static_cast<size_t>(j)];
+      to[i] = static_cast<float>(sum);
+    }
+  }
+
+  const float upper_, lower_;
+  const int64_t channels_, coefficients_;
+  bool possible_ = false;
+  std::vector<double> cosines_;  // [coefficients, channels]
+};
+
+}  // namespace
+
+void RegisterAudioKernels(KernelRegistry& registry) {
+  RegisterWavKernels(registry);
+  registry.Register<SpectrogramKernel>(KernelDef("AudioSpectrogram"));
+  registry.Register<MfccKernel>(KernelDef("Mfcc"));
+}
+
+}  // namespace millrace

@@ -1,0 +1,13 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernel/kernel_registry.h"
+
+namespace millrace {
+
+// All kernels of this folder, and the parts of that: one for each file.
+void RegisterAudioKernels(KernelRegistry& registry);
+void RegisterWavKernels(KernelRegistry& registry);
+
+}  // namespace millrace

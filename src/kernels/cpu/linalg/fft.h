@@ -1,0 +1,44 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Discrete Fourier transforms of any length, in double precision.
+#pragma once
+
+#include <complex>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace millrace::cpu {
+
+// The tables for one length. Immutable, so that any number of threads may use it at the same time. Takes
+// O(n log n) for every n: lengths with large prime factors become convolutions of a length that has none
+// (Bluestein).
+class Fft {
+ public:
+  using Number = std::complex<double>;
+
+  explicit Fft(int64_t n);
+  ~Fft();
+  Fft(const Fft&) = delete;
+  Fft& operator=(const Fft&) = delete;
+
+  int64_t size() const { return n_; }
+  // Numbers of scratch memory that Run needs.
+  int64_t scratch_size() const;
+  // In place: y[k] = sum of x[j] exp(-2 pi i j k / n); `inverse`: exp(+…), without the factor 1 / n.
+  void Run(Number* x, bool inverse, Number* scratch) const;
+
+ private:
+  void RunForward(Number* x, Number* scratch) const;
+  void RunStages(Number* x, Number* scratch) const;
+  void RunChirp(Number* x, Number* scratch) const;
+
+  const int64_t n_;
+  std::vector<int64_t> factors_;  // of n, none large; empty where the length has a large one
+  std::vector<Number> roots_;     // exp(-2 pi i j / n); of the chirp exp(-pi i j j / n)
+  // For lengths with a large prime factor.
+  std::unique_ptr<Fft> longer_;
+  std::vector<Number> kernel_;  // transform of the conjugate chirp
+};
+
+}  // namespace millrace::cpu

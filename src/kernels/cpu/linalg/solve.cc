@@ -1,0 +1,281 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Triangular factors, determinants, inverses and systems of equations.
+#define EIGEN_NO_DEBUG  // what its assertions are about ends in a Status or in NaN here
+#include <Eigen/Cholesky>
+#include <Eigen/LU>
+
+#include "kernels/cpu/linalg/kernels.h"
+#include "kernels/cpu/linalg/matrices.h"
+
+namespace millrace {
+namespace {
+
+template <typename S>
+using Matrix = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+template <typename S>
+Matrix<S> Load(const Tensor& t, int64_t i) {
+  Matrix<S> m(RowsOf(t), ColumnsOf(t));
+  LoadAs(t, i * m.size(), m.size(), m.data());
+  return m;
+}
+template <typename S>
+void Store(const Matrix<S>& m, int64_t i, Tensor* t) {
+  StoreAs(m.data(), i * m.size(), m.size(), t);
+}
+
+Status RequireSquare(const Tensor& t, const char* message) {
+  if (RowsOf(t) == ColumnsOf(t)) return Status();
+  return errors::InvalidArgument(message, ", got shape ", t.shape());
+}
+
+// Whether a factor has a zero, or something that is no number, on its diagonal.
+template <typename M>
+bool IsSingular(const M& factor) {
+  for (Eigen::Index i = 0; i < factor.rows(); ++i) {
+    if (!(std::abs(factor(i, i)) > 0)) return true;
+  }
+  return false;
+}
+
+class CholeskyKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    MR_RETURN_IF_ERROR(CheckBatches(context, 1));
+    const Tensor& in = context.input(0);
+    MR_RETURN_IF_ERROR(RequireSquare(in, "Input matrix must be square"));
+    const int64_t n = RowsOf(in);
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
+    if (out->num_elements() == 0) return Status();
+    return VisitScalar(in.dtype(), [&]<typename S>() {
+      return ForBatch(context, in.num_elements() / (n * n), Cube(n) / 3, [&](int64_t i) -> Status {
+        const Eigen::LLT<Matrix<S>> llt(Load<S>(in, i));
+        if (llt.info() != Eigen::Success) {
+          return errors::InvalidArgument(
+              "Cholesky decomposition was not successful. The input might not be valid.");
+        }
+        const Matrix<S> lower = llt.matrixL();
+        Store(lower, i, out);
+        return Status();
+      });
+    });
+  }
+};
+
+// Inputs: the factor and its gradient. The symmetric gradient of what was factored.
+class CholeskyGradKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    MR_RETURN_IF_ERROR(CheckBatches(context, 2));
+    const Tensor &factor = context.input(0), &grad = context.input(1);
+    MR_RETURN_IF_ERROR(RequireSquare(factor, "Inputs must be square matrices"));
+    if (grad.shape() != factor.shape())
+      return errors::InvalidArgument("Inputs must have the same shape, got ", factor.shape(), " and ",
+                                     grad.shape());
+    const int64_t n = RowsOf(factor);
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, factor.shape()));
+    if (out->num_elements() == 0) return Status();
+    return ForBatch(context, factor.num_elements() / (n * n), 2 * Cube(n), [&](int64_t i) {
+      const Matrix<double> l = Load<double>(factor, i).triangularView<Eigen::Lower>();
+      const Matrix<double> dl = Load<double>(grad, i).triangularView<Eigen::Lower>();
+      const Matrix<double> product = l.transpose() * dl;
+      Matrix<double> middle = product.triangularView<Eigen::Lower>();
+      middle.diagonal() *= 0.5;
+      // Between the inverses of L transposed and of L.
+      const Matrix<double> left = l.transpose().triangularView<Eigen::Upper>().solve(middle);
+      const Matrix<double> both =
+          l.transpose().triangularView<Eigen::Upper>().solve(Matrix<double>(left.transpose())).transpose();
+      Store(Matrix<double>(0.5 * (both + both.transpose())), i, out);
+      return Status();
+    });
+  }
+};
+
+class DeterminantKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    MR_RETURN_IF_ERROR(CheckBatches(context, 1));
+    const Tensor& in = context.input(0);
+    MR_RETURN_IF_ERROR(RequireSquare(in, "Input matrix must be square"));
+    const int64_t n = RowsOf(in);
+    Tensor* out[2];
+    for (int i = 0; i < num_outputs(); ++i) {
+      MR_ASSIGN_OR_RETURN(out[i], context.AllocateOutput(i, BatchShapeOf(in)));
+    }
+    return VisitScalar(in.dtype(), [&]<typename S>() {
+      return ForBatch(context, out[0]->num_elements(), Cube(n), [&](int64_t i) {
+        const Matrix<S> m = Load<S>(in, i);
+        if (num_outputs() == 1) {
+          const S value = n == 0 ? S(1) : m.partialPivLu().determinant();
+          StoreAs(&value, i, 1, out[0]);
+        } else {
+          S sign(1), log(0);
+          LogOf(m, &sign, &log);
+          StoreAs(&sign, i, 1, out[0]);
+          StoreAs(&log, i, 1, out[1]);
+        }
+        return Status();
+      });
+    });
+  }
+
+ private:
+  template <typename S>
+  static void LogOf(const Matrix<S>& m, S* sign, S* log) {
+    if (m.rows() == 0) return;
+    const auto lu = m.partialPivLu();
+    *sign = S(static_cast<double>(lu.permutationP().determinant()));
+    double sum = 0;
+    for (Eigen::Index i = 0; i < m.rows(); ++i) {
+      const S pivot = lu.matrixLU()(i, i);
+      *sign *= pivot / S(std::abs(pivot));
+      sum += std::log(std::abs(pivot));
+    }
+    if (!std::isfinite(sum)) {
+      *sign = S(0);
+      if (sum > 0) sum = -sum;
+    }
+    *log = S(sum);
+  }
+};
+
+class InverseKernel final : public OpKernel {
+ public:
+  explicit InverseKernel(KernelConstruction& c) : OpKernel(c), adjoint_(c.Attr<bool>("adjoint")) {}
+  Status Compute(KernelContext& context) override {
+    MR_RETURN_IF_ERROR(CheckBatches(context, 1));
+    const Tensor& in = context.input(0);
+    MR_RETURN_IF_ERROR(RequireSquare(in, "Input matrix must be square"));
+    const int64_t n = RowsOf(in);
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
+    if (out->num_elements() == 0) return Status();
+    return VisitScalar(in.dtype(), [&]<typename S>() {
+      return ForBatch(context, in.num_elements() / (n * n), 2 * Cube(n), [&](int64_t i) -> Status {
+        const Eigen::PartialPivLU<Matrix<S>> lu(Load<S>(in, i));
+        if (IsSingular(lu.matrixLU())) return errors::InvalidArgument("Input is not invertible.");
+        Matrix<S> inverse = lu.inverse();
+        if (adjoint_) inverse = inverse.adjoint().eval();
+        Store(inverse, i, out);
+        return Status();
+      });
+    });
+  }
+
+ private:
+  const bool adjoint_;
+};
+
+// MatrixSolve and MatrixTriangularSolve.
+template <bool kTriangular>
+class SolveKernel final : public OpKernel {
+ public:
+  explicit SolveKernel(KernelConstruction& c)
+      : OpKernel(c), adjoint_(c.Attr<bool>("adjoint")), lower_(kTriangular ? c.Attr<bool>("lower") : false) {}
+  Status Compute(KernelContext& context) override {
+    MR_RETURN_IF_ERROR(CheckBatches(context, 2));
+    const Tensor &matrix = context.input(0), &rhs = context.input(1);
+    MR_RETURN_IF_ERROR(RequireSquare(matrix, "First input (lhs) must be a square matrix"));
+    const int64_t n = RowsOf(matrix), k = ColumnsOf(rhs);
+    if (RowsOf(rhs) != n) {
+      return errors::InvalidArgument("Input matrix and rhs are incompatible: ", matrix.shape(), " and ",
+                                     rhs.shape());
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, rhs.shape()));
+    if (out->num_elements() == 0) return Status();
+    const double cost = static_cast<double>(n) * static_cast<double>(n) * static_cast<double>(k);
+    return VisitScalar(matrix.dtype(), [&]<typename S>() {
+      return ForBatch(context, rhs.num_elements() / (n * k), kTriangular ? cost : cost + Cube(n),
+                      [&](int64_t i) -> Status {
+                        const Matrix<S> m = Load<S>(matrix, i);
+                        Matrix<S> b = Load<S>(rhs, i);
+                        if (!(kTriangular ? SolveTriangle(m, &b) : SolveSystem(m, &b)))
+                          return errors::InvalidArgument("Input matrix is not invertible.");
+                        Store(b, i, out);
+                        return Status();
+                      });
+    });
+  }
+
+ private:
+  template <typename S>
+  bool SolveSystem(const Matrix<S>& m, Matrix<S>* b) const {
+    const Eigen::PartialPivLU<Matrix<S>> lu(adjoint_ ? Matrix<S>(m.adjoint()) : m);
+    if (IsSingular(lu.matrixLU())) return false;
+    *b = lu.solve(*b).eval();
+    return true;
+  }
+  template <typename S>
+  bool SolveTriangle(const Matrix<S>& m, Matrix<S>* b) const {
+    if (IsSingular(m)) return false;
+    if (adjoint_) {
+      const Matrix<S> adjoint = m.adjoint();
+      return SolveSide(adjoint, !lower_, b);
+    }
+    return SolveSide(m, lower_, b);
+  }
+  template <typename S>
+  static bool SolveSide(const Matrix<S>& m, bool lower, Matrix<S>* b) {
+    if (lower) {
+      m.template triangularView<Eigen::Lower>().solveInPlace(*b);
+    } else {
+      m.template triangularView<Eigen::Upper>().solveInPlace(*b);
+    }
+    return true;
+  }
+
+  const bool adjoint_, lower_;
+};
+
+// Outputs: both factors in one matrix, and for each of its rows the row of the input that it is made of.
+class LuKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    MR_RETURN_IF_ERROR(CheckBatches(context, 1));
+    const Tensor& in = context.input(0);
+    MR_RETURN_IF_ERROR(RequireSquare(in, "Input matrix must be square"));
+    const int64_t n = RowsOf(in);
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
+    MR_ASSIGN_OR_RETURN(Tensor * rows, AllocateMatrices(context, 1, n));
+    if (out->num_elements() == 0) return Status();
+    return VisitScalar(in.dtype(), [&]<typename S>() {
+      return ForBatch(context, in.num_elements() / (n * n), Cube(n), [&](int64_t i) -> Status {
+        const Eigen::PartialPivLU<Matrix<S>> lu(Load<S>(in, i));
+        if (IsSingular(lu.matrixLU())) return errors::InvalidArgument("Input is not invertible.");
+        Store(Matrix<S>(lu.matrixLU()), i, out);
+        const auto& to = lu.permutationP().indices();
+        for (int64_t r = 0; r < n; ++r) {
+          const int64_t at = i * n + to(r);
+          if (rows->dtype() == DataType::kInt32) {
+            rows->data<int32_t>()[at] = static_cast<int32_t>(r);
+          } else {
+            rows->data<int64_t>()[at] = r;
+          }
+        }
+        return Status();
+      });
+    });
+  }
+};
+
+}  // namespace
+
+void RegisterSolveKernels(KernelRegistry& registry) {
+  for (const std::string batch : {"", "Batch"}) {
+    const TypeList types = batch.empty() ? MatrixTypes() : RealMatrixTypes();
+    registry.Register<CholeskyKernel>(KernelDef(batch + "Cholesky").Types("T", types));
+    registry.Register<CholeskyGradKernel>(KernelDef(batch + "CholeskyGrad").Types("T", RealMatrixTypes()));
+    registry.Register<DeterminantKernel>(KernelDef(batch + "MatrixDeterminant").Types("T", MatrixTypes()));
+    registry.Register<InverseKernel>(KernelDef(batch + "MatrixInverse").Types("T", types));
+    registry.Register<SolveKernel<false>>(KernelDef(batch + "MatrixSolve").Types("T", types));
+    registry.Register<SolveKernel<true>>(KernelDef(batch + "MatrixTriangularSolve").Types("T", types));
+  }
+  registry.Register<DeterminantKernel>(KernelDef("LogMatrixDeterminant").Types("T", MatrixTypes()));
+  registry.Register<LuKernel>(KernelDef("Lu").Types("T", MatrixTypes()));
+}
+
+}  // namespace millrace

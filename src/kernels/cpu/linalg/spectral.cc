@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// FFT, RFFT and their inverses in one, two and three dimensions. All compute in double precision.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "base/mutex.h"
+#include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/linalg/fft.h"
+#include "kernels/cpu/linalg/kernels.h"
+#include "kernels/cpu/vector/transpose.h"
+
+namespace millrace {
+namespace {
+
+using Number = cpu::Fft::Number;
+
+// The plans of the lengths seen last.
+class Plans {
+ public:
+  std::shared_ptr<const cpu::Fft> For(int64_t n) {
+    MutexLock lock(mu_);
+    for (const auto& plan : plans_) {
+      if (plan->size() == n) return plan;
+    }
+    if (plans_.size() == kMost) plans_.erase(plans_.begin());
+    return plans_.emplace_back(std::make_shared<const cpu::Fft>(n));
+  }
+
+ private:
+  static constexpr size_t kMost = 6;
+  Mutex mu_;
+  std::vector<std::shared_ptr<const cpu::Fft>> plans_ MR_GUARDED_BY(mu_);
+};
+
+template <typename T>
+Number Load(T value) {
+  if constexpr (kIsComplex<T>) {
+    return Number(value);
+  } else {
+    return Number(static_cast<double>(value));
+  }
+}
+template <typename T>
+T Store(Number value) {
+  if constexpr (kIsComplex<T>) {
+    return T(value);
+  } else {
+    return static_cast<T>(value.real());
+  }
+}
+
+// One transform of each line along an axis: `in` is [outer, in_length, inner], `out` the same with
+// out_length.
+struct Axis {
+  int64_t outer, length, inner;
+  int64_t in_length, out_length;
+  bool inverse;
+  double scale;
+};
+template <typename In, typename Out>
+void RunAxis(const KernelContext& context, const cpu::Fft& fft, const Axis& a, const In* in, Out* out) {
+  context.ParallelFor(a.outer * a.inner, a.length * 25, [&](int64_t begin, int64_t end) {
+    std::vector<Number> line(static_cast<size_t>(a.length));
+    std::vector<Number> scratch(static_cast<size_t>(fft.scratch_size()));
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t o = i / a.inner, column = i % a.inner;
+      const In* from = in + o * a.in_length * a.inner + column;
+      Out* to = out + o * a.out_length * a.inner + column;
+      for (int64_t j = 0; j < a.in_length; ++j) line[static_cast<size_t>(j)] = Load(from[j * a.inner]);
+      // The other half of a real signal's transform is the conjugate of this one.
+      for (int64_t j = a.in_length; j < a.length; ++j)
+        line[static_cast<size_t>(j)] = std::conj(line[static_cast<size_t>(a.length - j)]);
+      fft.Run(line.data(), a.inverse, scratch.data());
+      for (int64_t j = 0; j < a.out_length; ++j)
+        to[j * a.inner] = Store<Out>(line[static_cast<size_t>(j)] * a.scale);
+    }
+  });
+}
+
+class FftKernel final : public OpKernel {
+ public:
+  explicit FftKernel(KernelConstruction& c)
+      : OpKernel(c),
+        real_(num_inputs() == 2),
+        inverse_(op_name().find("IFFT") != std::string::npos || op_name().starts_with("IRFFT")),
+        rank_(op_name().ends_with("2D")   ? 2
+              : op_name().ends_with("3D") ? 3
+                                          : 1) {}
+
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    if (in.rank() < rank_)
+      return errors::InvalidArgument("Input must have rank of at least ", rank_, " but got: ", in.shape());
+    const int first = in.rank() - rank_;
+    Dims lengths;  // of the transforms
+    for (int i = 0; i < rank_; ++i) lengths.push_back(in.dim(first + i));
+    TensorShape in_shape = in.shape(), out_shape = in.shape();  // of what is read of the input
+    if (real_) {
+      MR_RETURN_IF_ERROR(ReadLengths(context.input(1), in, &lengths));
+      in_shape = out_shape = BatchOf(in, first);
+      for (int i = 0; i < rank_; ++i) {
+        const int64_t n = lengths[static_cast<uint32_t>(i)];
+        const int64_t half = i == rank_ - 1 && n > 0 ? n / 2 + 1 : n;
+        MR_RETURN_IF_ERROR(in_shape.TryAddDim(inverse_ ? half : n));
+        MR_RETURN_IF_ERROR(out_shape.TryAddDim(inverse_ ? n : half));
+      }
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, out_shape));
+    if (out->num_elements() == 0) return Status();
+    if (in.num_elements() == 0) {
+      std::memset(out->raw_data(), 0, static_cast<size_t>(out->num_elements()) * ElementSize(out->dtype()));
+      return Status();
+    }
+    MR_ASSIGN_OR_RETURN(const Tensor cut, Cut(context, in, in_shape));
+    if (!real_) {
+      return in.dtype() == DataType::kComplex64
+                 ? Transform<complex64, complex64>(context, cut, lengths, out)
+                 : Transform<complex128, complex128>(context, cut, lengths, out);
+    }
+    return inverse_ ? Transform<complex64, float>(context, cut, lengths, out)
+                    : Transform<float, complex64>(context, cut, lengths, out);
+  }
+
+ private:
+  static TensorShape BatchOf(const Tensor& in, int dims) {
+    return TensorShape(in.shape().dims().subspan(0, static_cast<size_t>(dims)));
+  }
+
+  Status ReadLengths(const Tensor& t, const Tensor& in, Dims* lengths) const {
+    if (!t.shape().IsVector() || t.num_elements() != rank_)
+      return errors::InvalidArgument("fft_length must have shape [", rank_, "]");
+    for (int i = 0; i < rank_; ++i) {
+      const int64_t n = IntValue(t, i);
+      if (n < 0) return errors::InvalidArgument("fft_length must not be negative, got ", n);
+      (*lengths)[static_cast<uint32_t>(i)] = n;
+      const int axis = in.rank() - rank_ + i;
+      const int64_t least = inverse_ && i == rank_ - 1 ? n / 2 + 1 : n;
+      if (in.dim(axis) != 0 && in.dim(axis) < least) {
+        return errors::InvalidArgument("Input dimension ", axis, " must have length of at least ", least,
+                                       " but got: ", in.dim(axis));
+      }
+    }
+    return Status();
+  }
+
+  // The first elements along each axis.
+  static StatusOr<Tensor> Cut(KernelContext& context, const Tensor& in, const TensorShape& shape) {
+    if (in.shape() == shape) return in;
+    MR_ASSIGN_OR_RETURN(Tensor out, context.AllocateTemp(in.dtype(), shape));
+    ContextParallel parallel(context);
+    cpu::CopyBox(in.raw_data(), RowMajorStrides(in.shape().dims()), out.raw_data(),
+                 RowMajorStrides(shape.dims()), shape.dims(), static_cast<int64_t>(ElementSize(in.dtype())),
+                 parallel);
+    return out;
+  }
+
+  // One axis after the other. A real signal has its last axis transformed first, when it becomes complex, or
+  // last, when it is real again.
+  template <typename In, typename Out>
+  Status Transform(KernelContext& context, const Tensor& in, const Dims& lengths, Tensor* out) {
+    const int first = in.rank() - rank_;
+    const auto pass = [&](int i, const TensorShape& from, const TensorShape& to) {
+      const int axis = first + i;
+      const int64_t n = lengths[static_cast<uint32_t>(i)];
+      return Axis{ProductOf(from.dims(), 0, axis),
+                  n,
+                  ProductOf(from.dims(), axis + 1, from.rank()),
+                  from.dim(axis),
+                  to.dim(axis),
+                  inverse_,
+                  inverse_ ? 1 / static_cast<double>(n) : 1.0};
+    };
+    const auto plan = [&](int i) { return plans_.For(lengths[static_cast<uint32_t>(i)]); };
+    if (rank_ == 1) {
+      RunAxis(context, *plan(0), pass(0, in.shape(), out->shape()), in.data<In>(), out->data<Out>());
+      return Status();
+    }
+    const bool real_last = real_ && inverse_;
+    const TensorShape& middle = real_last ? in.shape() : out->shape();
+    MR_ASSIGN_OR_RETURN(Tensor work, context.AllocateTemp(DataType::kComplex128, middle));
+    Number* w = work.data<complex128>();
+    const int start = real_last ? 0 : rank_ - 1, end = real_last ? rank_ - 1 : 0;
+    RunAxis(context, *plan(start), pass(start, in.shape(), middle), in.data<In>(), w);
+    for (int i = 1; i < rank_ - 1; ++i) RunAxis(context, *plan(i), pass(i, middle, middle), w, w);
+    RunAxis(context, *plan(end), pass(end, middle, out->shape()), w, out->data<Out>());
+    return Status();
+  }
+
+  const bool real_, inverse_;
+  const int rank_;
+  Plans plans_;
+};
+
+}  // namespace
+
+void RegisterSpectralKernels(KernelRegistry& registry) {
+  for (const char* dims : {"", "2D", "3D"}) {
+    for (const char* op : {"FFT", "IFFT", "BatchFFT", "BatchIFFT", "RFFT", "IRFFT"})
+      registry.Register<FftKernel>(KernelDef(StrCat(op, dims)));
+  }
+}
+
+}  // namespace millrace

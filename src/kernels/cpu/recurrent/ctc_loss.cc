@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// CTCLoss and its gradient, by the forward and backward variables of the paper, in double precision.
+#include "kernels/cpu/recurrent/ctc.h"
+#include "kernels/cpu/recurrent/kernels.h"
+
+namespace millrace {
+namespace {
+
+using Row = std::vector<double>;
+
+class CtcLossKernel final : public OpKernel {
+ public:
+  explicit CtcLossKernel(KernelConstruction& c)
+      : OpKernel(c),
+        collapse_(c.Attr<bool>("preprocess_collapse_repeated")),
+        merge_(c.Attr<bool>("ctc_merge_repeated")),
+        ignore_longer_(c.Attr<bool>("ignore_longer_outputs_than_inputs")) {}
+
+  // Inputs: inputs, labels_indices, labels_values, sequence_length.
+  Status Compute(KernelContext& context) override {
+    const Tensor& inputs = context.input(0);
+    MR_ASSIGN_OR_RETURN(const Scores s, ReadScores(inputs, context.input(3)));
+    MR_ASSIGN_OR_RETURN(const auto labels, ReadLabels(context.input(1), context.input(2), s));
+    MR_ASSIGN_OR_RETURN(Tensor * loss, context.AllocateOutput(0, {s.batch}));
+    MR_ASSIGN_OR_RETURN(Tensor * gradient, context.AllocateOutput(1, inputs.shape()));
+    const auto run = [&]<typename T>() {
+      std::fill_n(gradient->data<T>(), gradient->num_elements(), T(0));
+      context.ParallelFor(s.batch, s.time * s.classes * 50, [&](int64_t begin, int64_t end) {
+        for (int64_t b = begin; b < end; ++b) {
+          loss->data<T>()[b] = static_cast<T>(One(s, b, labels[static_cast<size_t>(b)], gradient->data<T>()));
+        }
+      });
+    };
+    if (inputs.dtype() == DataType::kDouble) {
+      run.template operator()<double>();
+    } else {
+      run.template operator()<float>();
+    }
+    return Status();
+  }
+
+ private:
+  // The labels of each sequence.
+  StatusOr<std::vector<std::vector<int64_t>>> ReadLabels(const Tensor& indices, const Tensor& values,
+                                                         const Scores& s) const {
+    if (!indices.shape().IsMatrix()) return errors::InvalidArgument("labels_indices is not a matrix");
+    if (!values.shape().IsVector()) return errors::InvalidArgument("labels_values is not a vector");
+    if (indices.dim(0) != values.dim(0) || indices.dim(1) != 2) {
+      return errors::InvalidArgument(
+          "labels_indices and labels_values must contain the same number of rows, but saw shapes: ",
+          indices.shape(), " vs. ", values.shape());
+    }
+    std::vector<std::vector<int64_t>> labels(static_cast<size_t>(s.batch));
+    int64_t last_batch = -1, last_place = -1;
+    for (int64_t i = 0; i < values.num_elements(); ++i) {
+      const int64_t b = indices.data<int64_t>()[2 * i], place = indices.data<int64_t>()[2 * i + 1];
+      if (b < 0 || b >= s.batch || place < 0)
+        return errors::InvalidArgument("label SparseTensor is not valid: indices[", i, "] = [", b, ",", place,
+                                       "] is out of bounds");
+      if (b < last_batch || (b == last_batch && place <= last_place))
+        return errors::InvalidArgument("label SparseTensor is not valid: indices[", i, "] = [", b, ",", place,
+                                       "] is out of order or repeated");
+      last_batch = b;
+      last_place = place;
+      const int64_t label = values.data<int32_t>()[i];
+      if (label < 0) return errors::InvalidArgument("All labels must be nonnegative integers, batch: ", b);
+      if (label >= s.blank()) {
+        return errors::InvalidArgument("Saw a label of ", label, ", but there are ", s.blank(),
+                                       " besides the null label, batch: ", b);
+      }
+      auto& of_batch = labels[static_cast<size_t>(b)];
+      if (!collapse_ || of_batch.empty() || of_batch.back() != label) of_batch.push_back(label);
+    }
+    for (int64_t b = 0; b < s.batch; ++b) {
+      const auto required = static_cast<int64_t>(labels[static_cast<size_t>(b)].size());
+      const int64_t available = s.steps[static_cast<size_t>(b)];
+      if (ignore_longer_ || available == 0 || required <= available) continue;
+      return errors::InvalidArgument(
+          "Not enough time for target transition sequence (required: ", required, ", available: ", available,
+          ")", b,
+          "You can turn this error into a warning by using the flag ignore_longer_outputs_than_inputs");
+    }
+    return labels;
+  }
+
+  // The loss of sequence b; its gradient goes to its rows of [time, batch, classes].
+  template <typename T>
+  double One(const Scores& s, int64_t b, const std::vector<int64_t>& labels, T* gradient) const {
+    const int64_t steps = s.steps[static_cast<size_t>(b)];
+    if (steps == 0 || static_cast<int64_t>(labels.size()) > steps) return 0;
+    std::vector<int64_t> path = {s.blank()};  // a blank around each label
+    for (const int64_t label : labels) path.insert(path.end(), {label, s.blank()});
+    std::vector<Row> log_y(static_cast<size_t>(steps));
+    for (int64_t t = 0; t < steps; ++t) s.LogProbabilities(t, b, &log_y[static_cast<size_t>(t)]);
+    const std::vector<Row> alpha = Forward(s, path, log_y);
+    const std::vector<Row> beta = Backward(s, path, log_y);
+    double log_p = kLogZero;
+    for (size_t u = 0; u < path.size(); ++u) log_p = LogSum(log_p, alpha[0][u] + beta[0][u]);
+    for (int64_t t = 0; t < steps; ++t) {
+      const auto at = static_cast<size_t>(t);
+      Row sums(static_cast<size_t>(s.classes), kLogZero);
+      for (size_t u = 0; u < path.size(); ++u) {
+        double& sum = sums[static_cast<size_t>(path[u])];
+        sum = LogSum(sum, alpha[at][u] + beta[at][u]);
+      }
+      T* to = gradient + (t * s.batch + b) * s.classes;
+      for (size_t c = 0; c < sums.size(); ++c) {
+        const double y = std::exp(log_y[at][c]);
+        // Where there is no path, nothing but the softmax is left.
+        to[c] = static_cast<T>(log_p == kLogZero ? y : y - std::exp(sums[c] - log_p));
+      }
+    }
+    return -log_p;
+  }
+
+  // Whether a path may go on from u - 2 to u, and stay at u.
+  bool Jumps(const Scores& s, const std::vector<int64_t>& path, size_t u) const {
+    return u > 1 && path[u] != s.blank() && !(merge_ && path[u] == path[u - 2]);
+  }
+  bool Stays(const Scores& s, const std::vector<int64_t>& path, size_t u) const {
+    return merge_ || path[u] == s.blank();
+  }
+
+  // Logarithms of the probabilities of the beginnings of paths that end at u, y(t) included.
+  std::vector<Row> Forward(const Scores& s, const std::vector<int64_t>& path,
+                           const std::vector<Row>& log_y) const {
+    std::vector<Row> alpha(log_y.size(), Row(path.size(), kLogZero));
+    for (size_t t = 0; t < log_y.size(); ++t) {
+      for (size_t u = 0; u < path.size(); ++u) {
+        double sum = kLogZero;
+        if (t == 0) {
+          if (u < 2) sum = 0;
+        } else {
+          if (Stays(s, path, u)) sum = alpha[t - 1][u];
+          if (u > 0) sum = LogSum(sum, alpha[t - 1][u - 1]);
+          if (Jumps(s, path, u)) sum = LogSum(sum, alpha[t - 1][u - 2]);
+        }
+        alpha[t][u] = sum + log_y[t][static_cast<size_t>(path[u])];
+      }
+    }
+    return alpha;
+  }
+
+  // Of their ends, y(t) left out.
+  std::vector<Row> Backward(const Scores& s, const std::vector<int64_t>& path,
+                            const std::vector<Row>& log_y) const {
+    std::vector<Row> beta(log_y.size(), Row(path.size(), kLogZero));
+    const size_t last = log_y.size() - 1;
+    for (size_t u = path.size() - std::min<size_t>(path.size(), 2); u < path.size(); ++u) beta[last][u] = 0;
+    for (size_t t = last; t-- > 0;) {
+      for (size_t u = 0; u < path.size(); ++u) {
+        const auto next = [&](size_t v) {
+          return beta[t + 1][v] + log_y[t + 1][static_cast<size_t>(path[v])];
+        };
+        double sum = Stays(s, path, u) ? next(u) : kLogZero;
+        if (u + 1 < path.size()) sum = LogSum(sum, next(u + 1));
+        if (u + 2 < path.size() && Jumps(s, path, u + 2)) sum = LogSum(sum, next(u + 2));
+        beta[t][u] = sum;
+      }
+    }
+    return beta;
+  }
+
+  const bool collapse_, merge_, ignore_longer_;
+};
+
+}  // namespace
+
+void RegisterCtcLossKernels(KernelRegistry& registry) {
+  registry.Register<CtcLossKernel>(KernelDef("CTCLoss").Types("T", {DataType::kFloat, DataType::kDouble}));
+}
+
+}  // namespace millrace

@@ -1,0 +1,272 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// CTCGreedyDecoder and CTCBeamSearchDecoder.
+#include <atomic>
+#include <deque>
+#include <map>
+#include <set>
+
+#include "kernels/cpu/recurrent/ctc.h"
+#include "kernels/cpu/recurrent/kernels.h"
+
+namespace millrace {
+namespace {
+
+using Sequence = std::vector<int64_t>;
+
+// One sequence for each entry of the batch, as a sparse tensor in three outputs.
+Status StoreSequences(KernelContext& context, const std::vector<Sequence>& sequences, int indices_at,
+                      int values_at, int shape_at) {
+  int64_t count = 0, longest = 0;
+  for (const Sequence& s : sequences) {
+    count += static_cast<int64_t>(s.size());
+    longest = std::max(longest, static_cast<int64_t>(s.size()));
+  }
+  MR_ASSIGN_OR_RETURN(Tensor * indices, context.AllocateOutput(indices_at, {count, 2}));
+  MR_ASSIGN_OR_RETURN(Tensor * values, context.AllocateOutput(values_at, {count}));
+  MR_ASSIGN_OR_RETURN(Tensor * shape, context.AllocateOutput(shape_at, {2}));
+  shape->data<int64_t>()[0] = static_cast<int64_t>(sequences.size());
+  shape->data<int64_t>()[1] = longest;
+  int64_t at = 0;
+  for (size_t b = 0; b < sequences.size(); ++b) {
+    for (size_t i = 0; i < sequences[b].size(); ++i, ++at) {
+      indices->data<int64_t>()[2 * at] = static_cast<int64_t>(b);
+      indices->data<int64_t>()[2 * at + 1] = static_cast<int64_t>(i);
+      values->data<int64_t>()[at] = sequences[b][i];
+    }
+  }
+  return Status();
+}
+
+void StoreNumber(double value, int64_t i, Tensor* t) {
+  if (t->dtype() == DataType::kDouble) {
+    t->data<double>()[i] = value;
+  } else {
+    t->data<float>()[i] = static_cast<float>(value);
+  }
+}
+
+class GreedyDecoderKernel final : public OpKernel {
+ public:
+  explicit GreedyDecoderKernel(KernelConstruction& c) : OpKernel(c), merge_(c.Attr<bool>("merge_repeated")) {}
+  Status Compute(KernelContext& context) override {
+    MR_ASSIGN_OR_RETURN(const Scores s, ReadScores(context.input(0), context.input(1)));
+    MR_ASSIGN_OR_RETURN(Tensor * score, context.AllocateOutput(3, {s.batch, 1}));
+    std::vector<Sequence> sequences(static_cast<size_t>(s.batch));
+    context.ParallelFor(s.batch, s.time * s.classes, [&](int64_t begin, int64_t end) {
+      std::vector<double> row;
+      for (int64_t b = begin; b < end; ++b) {
+        double sum = 0;
+        int64_t last = -1;
+        for (int64_t t = 0; t < s.steps[static_cast<size_t>(b)]; ++t) {
+          s.Row(t, b, &row);
+          const int64_t best = std::max_element(row.begin(), row.end()) - row.begin();
+          sum -= row[static_cast<size_t>(best)];
+          if (best != s.blank() && !(merge_ && best == last))
+            sequences[static_cast<size_t>(b)].push_back(best);
+          last = best;
+        }
+        StoreNumber(sum, b, score);
+      }
+    });
+    return StoreSequences(context, sequences, 0, 1, 2);
+  }
+
+ private:
+  const bool merge_;
+};
+
+// A beginning of sequences that end in the same labels, and the logarithms of its probabilities: of paths
+// that end in a blank, in the last label, and of both.
+struct Probability {
+  double total = kLogZero, blank = kLogZero, label = kLogZero;
+};
+struct Beam {
+  Beam* parent = nullptr;
+  int64_t label = -1;
+  int64_t number = 0;  // in order of creation
+  Probability before, now;
+  bool is_leaf = false;
+  std::map<int64_t, Beam*> children;
+
+  bool Active() const { return now.total != kLogZero; }
+};
+
+// The most probable beams of one sequence.
+class BeamSearch {
+ public:
+  // Beams that were ever met stay in memory; a search that meets more of them is given up.
+  static constexpr int64_t kMostBeams = int64_t{1} << 21;
+
+  explicit BeamSearch(int64_t width) : width_(width) {
+    root_.now = {0, 0, kLogZero};
+    Keep(&root_);
+  }
+
+  // False when there are too many beams.
+  bool Step(const std::vector<double>& log_y) {
+    const std::vector<Beam*> branches(leaves_.begin(), leaves_.end());
+    leaves_.clear();
+    for (Beam* b : branches) b->is_leaf = false;
+    const auto blank = static_cast<int64_t>(log_y.size()) - 1;
+    for (Beam* b : branches) b->before = b->now;
+    for (Beam* b : branches) {
+      if (b->parent != nullptr) {
+        if (b->parent->Active()) {
+          const Probability& from = b->parent->before;
+          b->now.label = LogSum(b->now.label, b->label == b->parent->label ? from.blank : from.total);
+        }
+        b->now.label += log_y[static_cast<size_t>(b->label)];
+      }
+      b->now.blank = b->before.total + log_y[static_cast<size_t>(blank)];
+      b->now.total = LogSum(b->now.blank, b->now.label);
+      Keep(b);
+    }
+    for (Beam* b : branches) {
+      if (!Fits(b->before.total)) continue;
+      for (int64_t label = 0; label < blank; ++label) {
+        if (!Grow(b, label, log_y[static_cast<size_t>(label)])) return false;
+      }
+    }
+    return true;
+  }
+
+  // The best n, with their scores; false when there are fewer.
+  bool Best(int64_t n, bool merge, std::vector<Sequence>* sequences, std::vector<double>* scores) const {
+    if (n > static_cast<int64_t>(leaves_.size())) return false;
+    auto leaf = leaves_.begin();
+    for (int64_t i = 0; i < n; ++i, ++leaf) {
+      Sequence labels;
+      int64_t last = -1;
+      for (const Beam* b = *leaf; b->parent != nullptr; b = b->parent) {
+        if (!merge || b->label != last) labels.push_back(b->label);
+        last = b->label;
+      }
+      std::reverse(labels.begin(), labels.end());
+      sequences->push_back(std::move(labels));
+      scores->push_back((*leaf)->now.total);
+    }
+    return true;
+  }
+
+ private:
+  struct Better {
+    // No number is the worst of all.
+    static double Key(const Beam* b) { return std::isnan(b->now.total) ? kLogZero : b->now.total; }
+    bool operator()(const Beam* a, const Beam* b) const {
+      return Key(a) != Key(b) ? Key(a) > Key(b) : a->number < b->number;
+    }
+  };
+
+  // Leaves are found by their probabilities, which must not change as long as they are leaves.
+  void Keep(Beam* b) {
+    b->is_leaf = true;
+    leaves_.insert(b);
+  }
+  void Drop(Beam* b) {
+    leaves_.erase(b);
+    b->is_leaf = false;
+  }
+
+  bool Fits(double total) const {
+    if (!(total > kLogZero)) return false;
+    return static_cast<int64_t>(leaves_.size()) < width_ || total > (*leaves_.rbegin())->now.total;
+  }
+
+  bool Grow(Beam* b, int64_t label, double log_y) {
+    const auto known = b->children.find(label);
+    Beam* child = known == b->children.end() ? nullptr : known->second;
+    if (child != nullptr && child->Active()) return true;
+    const double total = log_y + (label == b->label ? b->before.blank : b->before.total);
+    if (child != nullptr && child->is_leaf) Drop(child);
+    if (!Fits(total)) {
+      if (child != nullptr) child->before = child->now = Probability();
+      return true;
+    }
+    if (child == nullptr) {
+      if (static_cast<int64_t>(beams_.size()) == kMostBeams) return false;
+      child = &beams_.emplace_back();
+      child->parent = b;
+      child->label = label;
+      child->number = static_cast<int64_t>(beams_.size());
+      b->children.emplace(label, child);
+    }
+    if (static_cast<int64_t>(leaves_.size()) == width_) {
+      Beam* bottom = *leaves_.rbegin();
+      Drop(bottom);
+      bottom->now = Probability();
+    }
+    child->now = {total, kLogZero, total};
+    Keep(child);
+    return true;
+  }
+
+  const int64_t width_;
+  Beam root_;
+  std::deque<Beam> beams_;  // all but the root
+  std::set<Beam*, Better> leaves_;
+};
+
+class BeamSearchDecoderKernel final : public OpKernel {
+ public:
+  explicit BeamSearchDecoderKernel(KernelConstruction& c)
+      : OpKernel(c),
+        width_(c.Attr<int64_t>("beam_width")),
+        paths_(c.Attr<int64_t>("top_paths")),
+        merge_(c.Attr<bool>("merge_repeated")) {
+    if (width_ < 1 || paths_ < 1)
+      c.SetError(errors::InvalidArgument("beam_width and top_paths must be >= 1"));
+    if (paths_ > width_) c.SetError(errors::InvalidArgument("requested more paths than the beam width."));
+  }
+
+  Status Compute(KernelContext& context) override {
+    MR_ASSIGN_OR_RETURN(const Scores s, ReadScores(context.input(0), context.input(1)));
+    const int paths = static_cast<int>(paths_);
+    MR_ASSIGN_OR_RETURN(Tensor * score, context.AllocateOutput(3 * paths, {s.batch, paths_}));
+    std::vector<std::vector<Sequence>> best(static_cast<size_t>(s.batch));
+    std::atomic<int> failure{0};  // seq_cst: read after the loop
+    context.ParallelFor(s.batch, s.time * s.classes * 1000, [&](int64_t begin, int64_t end) {
+      std::vector<double> row;
+      for (int64_t b = begin; b < end && failure == 0; ++b) {
+        BeamSearch search(width_);
+        for (int64_t t = 0; t < s.steps[static_cast<size_t>(b)]; ++t) {
+          s.LogProbabilities(t, b, &row);
+          if (!search.Step(row)) {
+            failure = 2;
+            return;
+          }
+        }
+        std::vector<double> scores;
+        if (!search.Best(paths_, merge_, &best[static_cast<size_t>(b)], &scores)) {
+          failure = 1;
+          return;
+        }
+        for (int64_t p = 0; p < paths_; ++p)
+          StoreNumber(scores[static_cast<size_t>(p)], b * paths_ + p, score);
+      }
+    });
+    if (failure == 1) return errors::InvalidArgument("Less leaves in the beam search than requested.");
+    if (failure == 2)
+      return errors::ResourceExhausted("The beam search met more than ", BeamSearch::kMostBeams, " beams");
+    for (int p = 0; p < paths; ++p) {
+      std::vector<Sequence> sequences;
+      for (auto& of_batch : best) sequences.push_back(std::move(of_batch[static_cast<size_t>(p)]));
+      MR_RETURN_IF_ERROR(StoreSequences(context, sequences, p, paths + p, 2 * paths + p));
+    }
+    return Status();
+  }
+
+ private:
+  const int64_t width_, paths_;
+  const bool merge_;
+};
+
+}  // namespace
+
+void RegisterDecoderKernels(KernelRegistry& registry) {
+  const TypeList types = {DataType::kFloat, DataType::kDouble};
+  registry.Register<GreedyDecoderKernel>(KernelDef("CTCGreedyDecoder").Types("T", types));
+  registry.Register<BeamSearchDecoderKernel>(KernelDef("CTCBeamSearchDecoder").Types("T", types));
+}
+
+}  // namespace millrace

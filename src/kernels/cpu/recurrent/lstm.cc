@@ -1,0 +1,333 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Long short-term memory: one step (LSTMBlockCell), all steps (BlockLSTM), and their gradients. See
+// Hochreiter and Schmidhuber, "Long Short-Term Memory", and Gers et al. for peepholes.
+#include "kernels/cpu/recurrent/cells.h"
+#include "kernels/cpu/recurrent/kernels.h"
+
+namespace millrace {
+namespace {
+
+struct Sizes {
+  int64_t batch = 0, input = 0, cell = 0;
+  TensorShape State() const { return {batch, cell}; }
+  int64_t state() const { return batch * cell; }
+};
+
+// Where each gate lies in a row of four: the new input comes second or, in the second version of BlockLSTM,
+// third.
+struct Layout {
+  int input = 0, candidate = 1, forget = 2, output = 3;
+};
+
+// The inputs that do not change from step to step.
+struct Weights {
+  const float *w, *wci, *wcf, *wco, *b;
+};
+
+// What one step reads and leaves, as [batch, cell].
+struct Step {
+  const float *x, *cs_prev, *h_prev;
+  float *i, *cs, *f, *o, *ci, *co, *h;
+};
+
+class LstmKernel : public OpKernel {
+ public:
+  explicit LstmKernel(KernelConstruction& c)
+      : OpKernel(c),
+        forget_bias_(c.HasAttr("forget_bias") ? c.Attr<float>("forget_bias") : 0.0f),
+        cell_clip_(c.HasAttr("cell_clip") ? c.Attr<float>("cell_clip") : 0.0f),
+        peephole_(c.Attr<bool>("use_peephole")) {
+    if (op_name().ends_with("V2")) std::swap(layout_.candidate, layout_.forget);
+  }
+
+ protected:
+  // All inputs as float, from number `first` on.
+  Status ReadInputs(KernelContext& context, int first, std::vector<Tensor>* inputs) const {
+    for (int i = first; i < num_inputs(); ++i) {
+      MR_ASSIGN_OR_RETURN(Tensor t, ToFloat(context, context.input(i)));
+      inputs->push_back(std::move(t));
+    }
+    return Status();
+  }
+
+  // x, cs_prev, h_prev, w, wci, wcf, wco, b; x has one dimension more where there are many steps.
+  static StatusOr<Sizes> CheckInputs(const std::vector<Tensor>& in, bool steps) {
+    const Tensor &x = in[0], &cs_prev = in[1];
+    if (x.rank() != (steps ? 3 : 2)) return errors::InvalidArgument("x must be ", steps ? "3D" : "2D");
+    if (cs_prev.rank() != 2) return errors::InvalidArgument("cs_prev must be 2D");
+    const Sizes s{x.dim(steps ? 1 : 0), x.dim(steps ? 2 : 1), cs_prev.dim(1)};
+    if (cs_prev.dim(0) != s.batch) {
+      return errors::InvalidArgument("cs_prev.dims(0) != batch_size: ", cs_prev.dim(0), " vs. ", s.batch);
+    }
+    MR_RETURN_IF_ERROR(RequireShape(in[2], s.State(), "h_prev"));
+    TensorShape gates;
+    MR_RETURN_IF_ERROR(gates.TryAddDim(s.batch));
+    if (s.cell > INT64_MAX / 8 || s.input > INT64_MAX - s.cell)
+      return errors::InvalidArgument("Sizes of a cell are too large: ", s.input, " and ", s.cell);
+    MR_RETURN_IF_ERROR(gates.TryAddDim(4 * s.cell));
+    TensorShape weights;
+    MR_RETURN_IF_ERROR(weights.TryAddDim(s.input + s.cell));
+    MR_RETURN_IF_ERROR(weights.TryAddDim(4 * s.cell));
+    MR_RETURN_IF_ERROR(RequireShape(in[3], weights, "w"));
+    for (size_t i = 4; i < 7; ++i) MR_RETURN_IF_ERROR(RequireShape(in[i], {s.cell}, "A peephole's weights"));
+    MR_RETURN_IF_ERROR(RequireShape(in[7], {4 * s.cell}, "b"));
+    return s;
+  }
+  static Weights WeightsOf(const std::vector<Tensor>& in) {
+    return {in[3].data<float>(), in[4].data<float>(), in[5].data<float>(), in[6].data<float>(),
+            in[7].data<float>()};
+  }
+
+  // `joined` has room for [batch, input + cell], `gates` for [batch, 4 cell].
+  void Forward(const KernelContext& context, const Sizes& s, const Weights& w, const Step& step,
+               float* joined, float* gates) const {
+    ContextParallel parallel(context);
+    JoinRows(s.batch, step.x, s.input, step.h_prev, s.cell, joined);
+    MultiplyInto(s.batch, 4 * s.cell, s.input + s.cell, joined, false, w.w, false, false, gates, parallel);
+    context.ParallelFor(s.batch, 100 * s.cell, [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin * s.cell; at < end * s.cell; ++at) {
+        const int64_t row = at / s.cell, c = at % s.cell;
+        const auto gate = [&](int which) {
+          return gates[row * 4 * s.cell + which * s.cell + c] + w.b[which * s.cell + c];
+        };
+        const float before = step.cs_prev[at];
+        const float i = Logistic(gate(layout_.input) + (peephole_ ? before * w.wci[c] : 0.0f));
+        const float f =
+            Logistic(gate(layout_.forget) + forget_bias_ + (peephole_ ? before * w.wcf[c] : 0.0f));
+        const float ci = std::tanh(gate(layout_.candidate));
+        float cs = ci * i + before * f;
+        if (cell_clip_ > 0) cs = std::min(std::max(cs, -cell_clip_), cell_clip_);
+        const float o = Logistic(gate(layout_.output) + (peephole_ ? cs * w.wco[c] : 0.0f));
+        const float co = std::tanh(cs);
+        step.i[at] = i;
+        step.cs[at] = cs;
+        step.f[at] = f;
+        step.o[at] = o;
+        step.ci[at] = ci;
+        step.co[at] = co;
+        step.h[at] = o * co;
+      }
+    });
+  }
+
+  // Of one step: what it computed, the gradients of cs and h, and where the results go. Those of the
+  // peepholes are added to.
+  struct BackwardStep {
+    const float *cs_prev, *i, *cs, *f, *o, *ci, *co, *cs_grad, *h_grad;
+    float *cs_prev_grad, *gates_grad, *wci_grad, *wcf_grad, *wco_grad;
+  };
+  void Backward(const KernelContext& context, const Sizes& s, const Weights& w, const BackwardStep& b) const {
+    context.ParallelFor(s.cell, 20 * s.batch, [&](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) {
+        for (int64_t row = 0; row < s.batch; ++row) {
+          const int64_t at = row * s.cell + c;
+          const float i = b.i[at], f = b.f[at], o = b.o[at], ci = b.ci[at], co = b.co[at];
+          const float before = b.cs_prev[at], dh = b.h_grad[at];
+          const float d_o = o * (1 - o) * dh * co;
+          float dcs = (1 - co * co) * dh * o + b.cs_grad[at];
+          if (peephole_) dcs += d_o * w.wco[c];
+          const float dci = (1 - ci * ci) * dcs * i;
+          const float df = f * (1 - f) * dcs * before;
+          const float di = i * (1 - i) * dcs * ci;
+          float* gates = b.gates_grad + row * 4 * s.cell + c;
+          gates[layout_.input * s.cell] = di;
+          gates[layout_.candidate * s.cell] = dci;
+          gates[layout_.forget * s.cell] = df;
+          gates[layout_.output * s.cell] = d_o;
+          float back = dcs * f;
+          if (peephole_) {
+            back += di * w.wci[c] + df * w.wcf[c];
+            b.wci_grad[c] += di * before;
+            b.wcf_grad[c] += df * before;
+            b.wco_grad[c] += d_o * b.cs[at];
+          }
+          b.cs_prev_grad[at] = back;
+        }
+      }
+    });
+  }
+
+  const float forget_bias_, cell_clip_;
+  const bool peephole_;
+  Layout layout_;
+};
+
+class LstmCellKernel final : public LstmKernel {
+ public:
+  using LstmKernel::LstmKernel;
+  Status Compute(KernelContext& context) override {
+    std::vector<Tensor> in;
+    MR_RETURN_IF_ERROR(ReadInputs(context, 0, &in));
+    MR_ASSIGN_OR_RETURN(const Sizes s, CheckInputs(in, false));
+    FloatOutputs outputs(context);
+    float* out[7];
+    for (int i = 0; i < 7; ++i) {
+      MR_ASSIGN_OR_RETURN(out[i], outputs.Allocate(i, s.State()));
+    }
+    MR_ASSIGN_OR_RETURN(Tensor joined, context.AllocateTemp(DataType::kFloat, {s.batch, s.input + s.cell}));
+    MR_ASSIGN_OR_RETURN(Tensor gates, context.AllocateTemp(DataType::kFloat, {s.batch, 4 * s.cell}));
+    const Step step{in[0].data<float>(),
+                    in[1].data<float>(),
+                    in[2].data<float>(),
+                    out[0],
+                    out[1],
+                    out[2],
+                    out[3],
+                    out[4],
+                    out[5],
+                    out[6]};
+    if (s.state() > 0) Forward(context, s, WeightsOf(in), step, joined.data<float>(), gates.data<float>());
+    outputs.Finish();
+    return Status();
+  }
+};
+
+class LstmCellGradKernel final : public LstmKernel {
+ public:
+  using LstmKernel::LstmKernel;
+  Status Compute(KernelContext& context) override {
+    std::vector<Tensor> in;
+    MR_RETURN_IF_ERROR(ReadInputs(context, 0, &in));
+    MR_ASSIGN_OR_RETURN(const Sizes s, CheckInputs(in, false));
+    for (size_t i = 8; i < 16; ++i)
+      MR_RETURN_IF_ERROR(RequireShape(in[i], s.State(), "What the cell computed, and its gradients,"));
+    FloatOutputs outputs(context);
+    MR_ASSIGN_OR_RETURN(float* cs_prev_grad, outputs.Allocate(0, s.State()));
+    MR_ASSIGN_OR_RETURN(float* gates, outputs.Allocate(1, {s.batch, 4 * s.cell}));
+    float* peepholes[3];
+    for (int i = 0; i < 3; ++i) {
+      MR_ASSIGN_OR_RETURN(peepholes[i], outputs.Allocate(2 + i, {s.cell}));
+    }
+    const auto input = [&](size_t i) { return in[i].data<float>(); };
+    Backward(context, s, WeightsOf(in),
+             {input(1), input(8), input(9), input(10), input(11), input(12), input(13), input(14), input(15),
+              cs_prev_grad, gates, peepholes[0], peepholes[1], peepholes[2]});
+    outputs.Finish();
+    return Status();
+  }
+};
+
+// The number of steps that count, from input 0.
+StatusOr<int64_t> ReadSteps(const Tensor& t, int64_t limit) {
+  MR_RETURN_IF_ERROR(RequireScalar(t, "seq_len_max"));
+  const int64_t steps = t.scalar<int64_t>();
+  if (steps < 0 || steps > limit)
+    return errors::InvalidArgument("seq_len_max must be in [0, ", limit, "], got ", steps);
+  return steps;
+}
+
+class BlockLstmKernel final : public LstmKernel {
+ public:
+  using LstmKernel::LstmKernel;
+  Status Compute(KernelContext& context) override {
+    std::vector<Tensor> in;
+    MR_RETURN_IF_ERROR(ReadInputs(context, 1, &in));
+    MR_ASSIGN_OR_RETURN(const Sizes s, CheckInputs(in, true));
+    const int64_t time = in[0].dim(0);
+    MR_ASSIGN_OR_RETURN(const int64_t steps, ReadSteps(context.input(0), time));
+    TensorShape shape;
+    for (const int64_t d : {time, s.batch, s.cell}) MR_RETURN_IF_ERROR(shape.TryAddDim(d));
+    FloatOutputs outputs(context);
+    float* out[7];
+    for (int i = 0; i < 7; ++i) {
+      MR_ASSIGN_OR_RETURN(out[i], outputs.Allocate(i, shape));
+    }
+    if (s.state() == 0) return Status();
+    MR_ASSIGN_OR_RETURN(Tensor joined, context.AllocateTemp(DataType::kFloat, {s.batch, s.input + s.cell}));
+    MR_ASSIGN_OR_RETURN(Tensor gates, context.AllocateTemp(DataType::kFloat, {s.batch, 4 * s.cell}));
+    const Weights weights = WeightsOf(in);
+    for (int64_t t = 0; t < steps; ++t) {
+      const int64_t at = t * s.state();
+      const Step step{in[0].data<float>() + t * s.batch * s.input,
+                      t == 0 ? in[1].data<float>() : out[1] + at - s.state(),
+                      t == 0 ? in[2].data<float>() : out[6] + at - s.state(),
+                      out[0] + at,
+                      out[1] + at,
+                      out[2] + at,
+                      out[3] + at,
+                      out[4] + at,
+                      out[5] + at,
+                      out[6] + at};
+      Forward(context, s, weights, step, joined.data<float>(), gates.data<float>());
+    }
+    outputs.Finish();
+    return Status();
+  }
+};
+
+// Inputs: those of BlockLSTM, its outputs, and the gradients of cs and h.
+class BlockLstmGradKernel final : public LstmKernel {
+ public:
+  using LstmKernel::LstmKernel;
+  Status Compute(KernelContext& context) override {
+    std::vector<Tensor> in;
+    MR_RETURN_IF_ERROR(ReadInputs(context, 1, &in));
+    MR_ASSIGN_OR_RETURN(const Sizes s, CheckInputs(in, true));
+    const int64_t time = in[0].dim(0);
+    MR_ASSIGN_OR_RETURN(const int64_t steps, ReadSteps(context.input(0), time));
+    TensorShape shape;
+    for (const int64_t d : {time, s.batch, s.cell}) MR_RETURN_IF_ERROR(shape.TryAddDim(d));
+    for (size_t i = 8; i < 17; ++i)
+      MR_RETURN_IF_ERROR(RequireShape(in[i], shape, "What the cells computed, and its gradients,"));
+    FloatOutputs outputs(context);
+    float* out[8];
+    for (int i = 0; i < 8; ++i) {
+      MR_ASSIGN_OR_RETURN(out[i], outputs.Allocate(i, in[static_cast<size_t>(i)].shape()));
+    }
+    if (s.state() > 0) MR_RETURN_IF_ERROR(Run(context, s, steps, in, out));
+    outputs.Finish();
+    return Status();
+  }
+
+ private:
+  // Outputs: of x, cs_prev, h_prev, w, wci, wcf, wco and b.
+  Status Run(KernelContext& context, const Sizes& s, int64_t steps, const std::vector<Tensor>& in,
+             float* const (&out)[8]) const {
+    const int64_t width = s.input + s.cell;
+    MR_ASSIGN_OR_RETURN(Tensor joined, context.AllocateTemp(DataType::kFloat, {s.batch, width}));
+    MR_ASSIGN_OR_RETURN(Tensor gates, context.AllocateTemp(DataType::kFloat, {s.batch, 4 * s.cell}));
+    MR_ASSIGN_OR_RETURN(Tensor sums, context.AllocateTemp(DataType::kFloat, {2, s.batch, s.cell}));
+    const Weights weights = WeightsOf(in);
+    ContextParallel parallel(context);
+    float *xh = joined.data<float>(), *dgates = gates.data<float>();
+    float *cs_grad = sums.data<float>(), *h_grad = cs_grad + s.state();
+    for (int64_t t = steps; t-- > 0;) {
+      const int64_t at = t * s.state();
+      const auto past = [&](size_t i) { return in[i].data<float>() + at; };
+      const float* cs_prev = t == 0 ? in[1].data<float>() : past(9) - s.state();
+      const float* h_prev = t == 0 ? in[2].data<float>() : past(14) - s.state();
+      for (int64_t i = 0; i < s.state(); ++i) {
+        cs_grad[i] = past(15)[i] + out[1][i];
+        h_grad[i] = past(16)[i] + out[2][i];
+      }
+      Backward(context, s, weights,
+               {cs_prev, past(8), past(9), past(10), past(11), past(12), past(13), cs_grad, h_grad, out[1],
+                dgates, out[4], out[5], out[6]});
+      const float* x = in[0].data<float>() + t * s.batch * s.input;
+      JoinRows(s.batch, x, s.input, h_prev, s.cell, xh);
+      MultiplyInto(width, 4 * s.cell, s.batch, xh, true, dgates, false, true, out[3], parallel);
+      MultiplyInto(s.batch, width, 4 * s.cell, dgates, false, weights.w, true, false, xh, parallel);
+      for (int64_t r = 0; r < s.batch; ++r) {
+        std::copy_n(xh + r * width, s.input, out[0] + (t * s.batch + r) * s.input);
+        std::copy_n(xh + r * width + s.input, s.cell, out[2] + r * s.cell);
+        for (int64_t g = 0; g < 4 * s.cell; ++g) out[7][g] += dgates[r * 4 * s.cell + g];
+      }
+    }
+    return Status();
+  }
+};
+
+}  // namespace
+
+void RegisterLstmKernels(KernelRegistry& registry) {
+  const TypeList types = {DataType::kHalf, DataType::kFloat};
+  registry.Register<LstmCellKernel>(KernelDef("LSTMBlockCell").Types("T", types));
+  registry.Register<LstmCellGradKernel>(KernelDef("LSTMBlockCellGrad").Types("T", types));
+  for (const char* version : {"", "V2"}) {
+    registry.Register<BlockLstmKernel>(KernelDef(StrCat("BlockLSTM", version)).Types("T", types));
+    registry.Register<BlockLstmGradKernel>(KernelDef(StrCat("BlockLSTMGrad", version)).Types("T", types));
+  }
+}
+
+}  // namespace millrace
