@@ -61,6 +61,7 @@ void AddAllCommands(Commands* commands) {
 int RunProgram(const std::vector<std::string>& args, Context context) {
   CLI::App app("Tools for models, checkpoints, records, and what running graphs leaves behind.", "millrace");
   app.require_subcommand(1);
+  app.set_version_flag("--version", "millrace " MR_VERSION);
   app.footer(
       "Ends with 0 when all is well, 1 when something failed, 2 for a wrong command line, 3 when all is well "
       "and\n"

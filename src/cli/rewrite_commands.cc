@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // millrace freeze and millrace optimize: graphs for running only.
-#include <google/protobuf/text_format.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -15,6 +13,7 @@
 #include "graph/graph.h"
 #include "tensorflow/core/protobuf/meta_graph.pb.h"
 #include "training/graph_tools/graph_tools.h"
+#include "training/proto_file.h"
 
 namespace millrace::cli {
 namespace {
@@ -63,16 +62,15 @@ Status PlaceConstants(const RewriteOptions& options, Env& env, GraphDef* graph) 
 
 StatusOr<ExitCode> Finish(const RewriteOptions& options, const GraphDef& before, const GraphDef& after,
                           const Context& context) {
-  std::string bytes;
-  if (options.output.ends_with(".pbtxt")) {
-    google::protobuf::TextFormat::PrintToString(after, &bytes);
-  } else if (!after.SerializeToString(&bytes)) {
-    return errors::ResourceExhausted("a graph of more than 2 GiB");
-  }
-  MR_RETURN_IF_ERROR(WriteFileAtomically(context.env, options.output, bytes));
+  MR_RETURN_IF_ERROR(options.output.ends_with(".pbtxt")
+                         ? WriteTextProto(context.env, options.output, after)
+                         : WriteBinaryProto(context.env, options.output, after));
+  // A device or a pipe has no size.
+  const auto stat = context.env.Stat(options.output);
+  const uint64_t bytes = stat.ok() ? stat->length : 0;
   if (context.json) {
     JsonWriter json;
-    json.BeginObject().Field("output", options.output).Field("bytes", bytes.size());
+    json.BeginObject().Field("output", options.output).Field("bytes", bytes);
     json.Field("nodes_before", before.node_size()).Field("nodes", after.node_size());
     if (!options.package.empty()) json.Field("package", options.package);
     json.EndObject();
@@ -80,7 +78,7 @@ StatusOr<ExitCode> Finish(const RewriteOptions& options, const GraphDef& before,
   }
   context.out << Printable(options.output) << ": " << CountText(static_cast<uint64_t>(after.node_size()))
               << " of " << CountText(static_cast<uint64_t>(before.node_size())) << " nodes, "
-              << BytesText(bytes.size()) << "\n";
+              << BytesText(bytes) << "\n";
   return ExitCode::kOk;
 }
 

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/memmapped_package.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
 #include <algorithm>
 #include <tuple>
 
@@ -165,8 +168,13 @@ Status MemmappedPackageWriter::AddTensor(const std::string& name, const Tensor& 
 Status MemmappedPackageWriter::AddMessage(const std::string& name,
                                           const google::protobuf::MessageLite& message) {
   std::string bytes;
-  if (!message.SerializeToString(&bytes)) {
-    return errors::InvalidArgument("The message '", name, "' cannot be serialised");
+  {
+    google::protobuf::io::StringOutputStream sink(&bytes);
+    google::protobuf::io::CodedOutputStream stream(&sink);
+    stream.SetSerializationDeterministic(true);
+    if (!message.SerializeToCodedStream(&stream)) {
+      return errors::InvalidArgument("The message '", name, "' cannot be serialised");
+    }
   }
   return Add(name, bytes, 1);
 }

@@ -230,8 +230,12 @@ versions {{ producer: 24 }}
         show = self.run_json("show", "model.mmap")
         self.assertEqual(show["kind"], "GraphDef with mapped constants")
         self.assertEqual(show["constants"], {"count": 1, "bytes": 12000})
-        # What was mapped comes back into the graph.
+        # What was mapped comes back into the graph. The same again has the same bytes.
         self.run_program("freeze", "model.mmap", "--fetch", "y", "-o", "whole.pb")
+        for _ in range(5):
+            self.run_program("freeze", "model.mmap", "--fetch", "y", "-o", "again.pb")
+            with open(self.path("whole.pb"), "rb") as whole, open(self.path("again.pb"), "rb") as again:
+                self.assertEqual(whole.read(), again.read())
         with open(self.path("model.mmap"), "rb") as file:
             package = file.read()
         self.write("model.mmap", package[:9000])
