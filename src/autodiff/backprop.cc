@@ -23,7 +23,8 @@ Expr OnesLike(const Expr& y) {
 
 bool CarriesGradient(DataType type) {
   const DataType base = BaseType(type);
-  return IsFloatingType(base) || IsComplexType(base) || base == DataType::kResource;
+  return IsFloatingType(base) || IsComplexType(base) || base == DataType::kResource ||
+         base == DataType::kVariant;
 }
 
 Backprop::Backprop(Graph& graph, const std::vector<Output>& ys, const std::vector<Output>& xs,
@@ -232,6 +233,7 @@ Status Backprop::SeedYs(const std::vector<Output>& grad_ys) {
     }
     if (!CarriesGradient(TypeOf(y)) || TypeOf(y) == DataType::kResource || !between_[Id(y.node)]) continue;
     if (!grad.IsSet()) {
+      if (TypeOf(y) == DataType::kVariant) continue;  // no variant is one
       if (IsComplexType(TypeOf(y))) {
         return errors::InvalidArgument(
             "Gradients of complex tensors must set grad_ys (y.dtype = ", DataTypeName(TypeOf(y)), ")");

@@ -62,7 +62,7 @@ class Derivation {
                                                       "ReadVariableOp", {{"dtype", type}}));
       graph_.AddEdge(arg, 0, read, 0);
       like = {read, 0};
-    } else if (type == DataType::kString || type == DataType::kVariant) {
+    } else if (type == DataType::kString) {
       return Placeholder(arg, type);
     }
     MR_ASSIGN_OR_RETURN(Node * zeros, graph_.AddNode(graph_.NewName(StrCat("no_gradient_", arg->name())),

@@ -104,7 +104,8 @@ Status Backprop::Differentiate(Level& level, Loop& loop) {
 // Zeros of a known shape, or of the shape of a tensor.
 Output Backprop::ZerosOf(const Output& like, const PartialShape& shape, DataType dtype) {
   const auto is_huge = [](int64_t dim) { return dim > std::numeric_limits<int32_t>::max(); };
-  if (shape.IsFullyDefined() && std::none_of(shape.dims().begin(), shape.dims().end(), is_huge)) {
+  if (dtype != DataType::kVariant && shape.IsFullyDefined() &&
+      std::none_of(shape.dims().begin(), shape.dims().end(), is_huge)) {
     const std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
     const Expr zero = Scalar(builder_, dtype, 0);
     return dims.empty() ? zero.output() : Fill(Vector(builder_, DataType::kInt32, dims), zero).output();
@@ -192,7 +193,8 @@ Status Backprop::AccumulateConstants(Level& body, LoopWork& work) {
     const size_t sum = work.gradient.AddVariable(zeros, shape);
     MR_RETURN_IF_ERROR(builder_.status());
     SetPlace(body, StrCat(scope_, "/", enter->name(), "_grad"), enter->requested_device());
-    const Expr total = Expr(builder_, work.gradient.Value(sum)) + Expr(builder_, grad);
+    const Expr total =
+        Op("AddN", {std::vector<Expr>{{builder_, work.gradient.Value(sum)}, {builder_, grad}}});
     MR_RETURN_IF_ERROR(builder_.status());
     work.gradient.SetNext(sum, total.output());
     Contribute(*enter, work.gradient.Result(sum));

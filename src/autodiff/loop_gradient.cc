@@ -283,7 +283,7 @@ Output LoopGradient::Lift(Output tensor, const Guard& guard, const Output& handl
   Output filler = handle;
   if (dtype != DataType::kResource) {
     Tensor value(dtype, TensorShape());
-    if (dtype != DataType::kString)
+    if (dtype != DataType::kString && dtype != DataType::kVariant)
       std::fill_n(static_cast<char*>(value.raw_data()), value.num_bytes(), '\0');
     filler = builder_.Constant(std::move(value));
   }
@@ -296,10 +296,6 @@ Output LoopGradient::Lift(Output tensor, const Guard& guard, const Output& handl
 
 StatusOr<Output> LoopGradient::Saved(const Output& tensor) {
   const DataType dtype = TypeOf(tensor);
-  if (dtype == DataType::kVariant) {
-    return errors::Unimplemented("the gradient of a loop needs '", tensor.node->name(),
-                                 "' of each iteration, and variants can't be kept");
-  }
   BeginFlow();
   const Guard guard = frame_.guards.Of(tensor);
   const PartialShape shape = builder_.ShapeOf(tensor);

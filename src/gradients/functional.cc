@@ -28,8 +28,7 @@ void Append(const Expr& value, Operands* to) {
 Expr GradOrZeros(GradientContext& c, int i) {
   if (c.has_grad(i)) return c.grad(i);
   const DataType type = BaseType(c.node().output_type(i));
-  if (type != DataType::kString && type != DataType::kVariant && type != DataType::kResource)
-    return ZerosLike(c.output(i));
+  if (type != DataType::kString && type != DataType::kResource) return ZerosLike(c.output(i));
   GraphBuilder& builder = c.builder();
   Node* node = builder.Add("FakeParam", {}, {{"dtype", type}, {"shape", PartialShape()}});
   return Expr(builder, node == nullptr ? Output() : Output{node, 0});

@@ -18,9 +18,10 @@ Status RegisterAllGradients(GradientRegistry& registry) {
                             RegisterReductionGradients,   RegisterSegmentGradients,
                             RegisterSparseGradients,      RegisterSpecialMathGradients,
                             RegisterStateGradients,       RegisterTensorArrayGradients,
-                            RegisterUnaryMathGradients,   RegisterVolumeGradients,
-                            RegisterMatrixGradients,      RegisterRecurrentGradients,
-                            RegisterSpectralGradients,    RegisterNotDifferentiableOps}) {
+                            RegisterTensorListGradients,  RegisterUnaryMathGradients,
+                            RegisterVolumeGradients,      RegisterMatrixGradients,
+                            RegisterRecurrentGradients,   RegisterSpectralGradients,
+                            RegisterNotDifferentiableOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }
   return Status();

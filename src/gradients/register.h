@@ -24,6 +24,7 @@ Status RegisterSegmentGradients(GradientRegistry& registry);
 Status RegisterSparseGradients(GradientRegistry& registry);
 Status RegisterStateGradients(GradientRegistry& registry);
 Status RegisterTensorArrayGradients(GradientRegistry& registry);
+Status RegisterTensorListGradients(GradientRegistry& registry);
 Status RegisterUnaryMathGradients(GradientRegistry& registry);
 // The ops whose outputs do not depend on their inputs in a way that can be differentiated.
 Status RegisterNotDifferentiableOps(GradientRegistry& registry);

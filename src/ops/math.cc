@@ -264,8 +264,7 @@ std::vector<OpBuilder> OtherElementwise() {
           .Output("sum: T")
           .Attr("N: int >= 1")
           .Attr("T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
-                "bfloat16, uint16, "
-                "complex128, half, uint32, uint64, variant}")
+                "bfloat16, uint16, complex128, half, uint32, uint64, variant}")
           .Commutative()
           .Aggregate()
           .Shape(AddNShape)
@@ -376,6 +375,13 @@ std::vector<OpBuilder> Reductions() {
       BoolReduction("Any"),
       ArgReduction("ArgMax"),
       ArgReduction("ArgMin"),
+      OpBuilder("Bincount")
+          .Input("arr: int32")
+          .Input("size: int32")
+          .Input("weights: T")
+          .Output("bins: T")
+          .Attr("T: {int32, int64, float, double}")
+          .Shape(BincountShape),
       Cumulative("Cumprod"),
       Cumulative("Cumsum"),
       Segment("SegmentMax", kRealNumber),

@@ -104,6 +104,15 @@ Status ArgReductionShape(InferenceContext& c) {
   return Status::Ok();
 }
 
+Status BincountShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
+  const Tensor* const size = c.input_tensor(1);
+  if (size != nullptr && size->scalar<int32_t>() < 0)
+    return errors::InvalidArgument("size (", size->scalar<int32_t>(), ") must be non-negative");
+  c.set_output(0, c.Vector(size == nullptr ? c.UnknownDim() : c.MakeDim(size->scalar<int32_t>())));
+  return Status();
+}
+
 Status CumulativeShape(InferenceContext& c) {
   MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
   c.set_output(0, c.input(0));

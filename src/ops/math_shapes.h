@@ -12,6 +12,7 @@ Status SelectShape(InferenceContext& c);
 Status BatchMatMulShape(InferenceContext& c);
 Status BatchMatMulV2Shape(InferenceContext& c);
 Status ArgReductionShape(InferenceContext& c);
+Status BincountShape(InferenceContext& c);
 Status CumulativeShape(InferenceContext& c);
 Status SegmentShape(InferenceContext& c);
 Status UnsortedSegmentShape(InferenceContext& c);

@@ -65,6 +65,13 @@ TEST(MathShapes, AddN) {
   Expect(Op("AddN"), "[2];[2];[3]", "e;From merging shape 1 with other shapes.");
 }
 
+TEST(MathShapes, Bincount) {
+  Expect(Op("Bincount"), "?;[];?", "[?]");
+  Expect(Op("Bincount").ConstScalar(1, 5), "[2,3];[];[0]", "[5]");
+  Expect(Op("Bincount").ConstScalar(1, -5), "[2];[];[0]", "e;must be non-negative");
+  Expect(Op("Bincount"), "[2];[1];[0]", "e;Shape must be rank 0");
+}
+
 TEST(MathShapes, Select) {
   Expect(Op("Select"), "?;?;[2,3]", "in2");
   Expect(Op("Select"), "[];[2,?];[?,3]", "[d1_0,d2_1]");

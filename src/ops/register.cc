@@ -47,6 +47,7 @@ Status RegisterAllOps(OpRegistry& registry) {
                             RegisterStringOps,
                             RegisterSummaryOps,
                             RegisterTensorArrayOps,
+                            RegisterTensorListOps,
                             RegisterTrainingOps,
                             RegisterAudioOps,
                             RegisterMatrixOps,

@@ -33,6 +33,7 @@ Status RegisterSparseOps(OpRegistry& registry);
 Status RegisterStateOps(OpRegistry& registry);
 Status RegisterStringOps(OpRegistry& registry);
 Status RegisterTensorArrayOps(OpRegistry& registry);
+Status RegisterTensorListOps(OpRegistry& registry);
 Status RegisterTrainingOps(OpRegistry& registry);
 
 // All of the above.

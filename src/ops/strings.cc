@@ -68,6 +68,14 @@ std::vector<OpBuilder> Hashing() {
   };
 }
 
+Status StringNGramsShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 1).status());
+  MR_ASSIGN_OR_RETURN(const ShapeHandle splits, c.WithRank(c.input(1), 1));
+  c.set_output(0, c.Vector(c.UnknownDim()));
+  c.set_output(1, splits);
+  return Status();
+}
+
 std::vector<OpBuilder> Splitting() {
   return {
       OpBuilder("StringJoin")
@@ -76,6 +84,19 @@ std::vector<OpBuilder> Splitting() {
           .Attr("N: int >= 1")
           .Attr("separator: string = ''")
           .Shape(StringJoinShape),
+      OpBuilder("StringNGrams")
+          .Input("data: string")
+          .Input("data_splits: Tsplits")
+          .Output("ngrams: string")
+          .Output("ngrams_splits: Tsplits")
+          .Attr("separator: string")
+          .Attr("ngram_widths: list(int) >= 0")
+          .Attr("left_pad: string")
+          .Attr("right_pad: string")
+          .Attr("pad_width: int")
+          .Attr("preserve_short_sequences: bool")
+          .Attr("Tsplits: {int32, int64} = DT_INT64")
+          .Shape(StringNGramsShape),
       OpBuilder("StringSplit")
           .Input("input: string")
           .Input("delimiter: string")

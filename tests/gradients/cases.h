@@ -49,5 +49,6 @@ std::vector<GradientCase> NnSpatialCases();
 std::vector<GradientCase> ComplexCases();
 std::vector<GradientCase> SparseCases();
 std::vector<GradientCase> TensorArrayCases();
+std::vector<GradientCase> TensorListCases();
 
 }  // namespace millrace

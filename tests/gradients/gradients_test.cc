@@ -21,7 +21,7 @@ const std::vector<GradientCase>& AllCases() {
     for (const auto family :
          {UnaryMathCases, BinaryMathCases, MatMulCases, ReductionCases, SegmentCases, ArrayCases,
           ArrayIndexingCases, ArrayValueCases, NnCases, ConvolutionCases, ImageCases, LinalgCases,
-          NnSpatialCases, ComplexCases, SparseCases, SpecialMathCases, TensorArrayCases}) {
+          NnSpatialCases, ComplexCases, SparseCases, SpecialMathCases, TensorArrayCases, TensorListCases}) {
       for (GradientCase& c : family()) all->push_back(std::move(c));
     }
     return all;

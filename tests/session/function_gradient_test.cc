@@ -268,6 +268,51 @@ TEST_P(FunctionGradientTest, WhileHasGradientsOfHigherOrder) {
   }
 }
 
+TEST_P(FunctionGradientTest, ListsGoThroughLoops) {
+  // while i < 3: list, x = push(list, x), x * y; their sum is x + xy + xyy
+  const AttrMap dtype = {{"element_dtype", DataType::kDouble}};
+  const AttrMap types = {{"element_dtype", DataType::kDouble}, {"shape_type", DataType::kInt32}};
+  const auto signature = [](const char* name) {
+    FunctionBuilder f(name);
+    f.Arg("i: int32").Arg("list: variant").Arg("x: double").Arg("y: double");
+    return f;
+  };
+  g_.Function(signature("ListUnder")
+                  .Ret("b: bool")
+                  .Node("three", "Const", {}, {{"dtype", DataType::kInt32}, {"value", Tensor::Scalar(3)}})
+                  .Node("less", "Less", {"i", "three:output"}, {{"T", DataType::kInt32}})
+                  .Return("b", "less:z"));
+  g_.Function(signature("ListBody")
+                  .Ret("i_next: int32")
+                  .Ret("list_next: variant")
+                  .Ret("x_next: double")
+                  .Ret("y_same: double")
+                  .Node("one", "Const", {}, {{"dtype", DataType::kInt32}, {"value", Tensor::Scalar(1)}})
+                  .Node("inc", "Add", {"i", "one:output"}, {{"T", DataType::kInt32}})
+                  .Node("push", "TensorListPushBack", {"list", "x"}, dtype)
+                  .Node("mul", "Mul", {"x", "y"}, kDouble)
+                  .Return("i_next", "inc:z")
+                  .Return("list_next", "push:output_handle")
+                  .Return("x_next", "mul:z")
+                  .Return("y_same", "y"));
+  g_.Const("start", Tensor::Scalar(0));
+  g_.Const("any", Tensor::Scalar(-1));
+  g_.Const("scalar", Tensor(DataType::kInt32, TensorShape({0})));
+  Node("empty", "EmptyTensorList", {"any", "any"}, types);
+  for (const char* op : {"StatelessWhile", "While"}) {
+    const std::string name = StrCat("lists_", op);
+    Node(name, op, {"start", "empty", "x", "y"},
+         {{"T",
+           std::vector<DataType>{DataType::kInt32, DataType::kVariant, DataType::kDouble, DataType::kDouble}},
+          {"cond", Fn("ListUnder")},
+          {"body", Fn("ListBody")}});
+    Node(name + "_stack", "TensorListStack", {name + ":1", "scalar"}, dtype);
+    Node(name + "_sum", "Sum", {name + "_stack", "start"},
+         {{"T", DataType::kDouble}, {"Tidx", DataType::kInt32}});
+    Check(name + "_sum", 0.7, 0.9);
+  }
+}
+
 TEST_P(FunctionGradientTest, ALoopInALoopHasGradientsOfHigherOrder) {
   AddLoopFunctions(&g_);
   g_.Function(FunctionBuilder("Outer")

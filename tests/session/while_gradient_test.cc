@@ -242,6 +242,43 @@ TEST_P(WhileGradientTest, ArraysInLoopsAgreeWithDifferences) {
   CheckGradients(all, {{x, Mat({0.1, 0.2, 0.3, -0.4, 0.5, 0.6}, 3)}, {w, Vec({0.3, 0.7})}}, 2, {{n_, 3}});
 }
 
+// An op on lists of doubles, with one result.
+Output ListOp(const Scope& scope, const char* op, std::initializer_list<millrace::Input> inputs,
+              bool tells_type = true) {
+  OpAttrs attrs;
+  if (tells_type) attrs.Set("element_dtype", DataType::kDouble);
+  OpMaker maker(scope, op, attrs);
+  for (const millrace::Input& input : inputs) maker.Add(input);
+  maker.Finish();
+  return maker.output(0);
+}
+
+TEST_P(WhileGradientTest, ListsInLoopsAgreeWithDifferences) {
+  // The same with lists: one that all iterations read, and one that goes from each to the next.
+  const Output x = Input("x", {3, 2}), w = Input("w", {2});
+  const Output in = ListOp(scope_, "TensorListFromTensor", {x, -1}, false);
+  const Output out = ListOp(scope_, "TensorListReserve", {-1, n_});
+  const Outputs loop =
+      Repeat(scope_, n_, {w, out}, [&](const Scope& s, const Outputs& v, const Output& i) -> Outputs {
+        const Output xi = ListOp(s, "TensorListGetItem", {in, i, Tensor::Vector<int32_t>({2})});
+        const Output state = ops::Tanh(s, ops::Add(s, ops::Mul(s, v[0], w), xi));
+        return {state, ListOp(s, "TensorListSetItem", {v[1], i, ops::Mul(s, state, xi)}, false)};
+      });
+  const Output all = ListOp(scope_, "TensorListStack", {loop[1], Tensor::Vector<int32_t>({2})});
+  CheckGradients(all, {{x, Mat({0.1, 0.2, 0.3, -0.4, 0.5, 0.6}, 3)}, {w, Vec({0.3, 0.7})}}, 2, {{n_, 3}});
+}
+
+TEST_P(WhileGradientTest, ListsThatGrowInLoopsAgreeWithDifferences) {
+  const Output x = Input("x", {2});
+  const Output empty = ListOp(scope_, "EmptyTensorList", {-1, -1});
+  const Outputs loop =
+      Repeat(scope_, n_, {x, empty}, [&](const Scope& s, const Outputs& v, const Output&) -> Outputs {
+        return {ops::Sin(s, v[0]), ListOp(s, "TensorListPushBack", {v[1], ops::Mul(s, v[0], x)}, false)};
+      });
+  const Output all = ListOp(scope_, "TensorListStack", {loop[1], Tensor::Vector<int32_t>({2})});
+  CheckGradients(all, {{x, Vec({0.3, 0.7})}}, 2, {{n_, 3}});
+}
+
 TEST_P(WhileGradientTest, GradientsMayBeTakenInsideABody) {
   // Newton's iteration for x^3 = a, with the derivative of the residual left to AddSymbolicGradients.
   const Output a = Input("a");

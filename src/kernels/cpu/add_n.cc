@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/register.h"
+#include "kernels/cpu/tensor_list.h"
 #include "kernels/cpu/vector/binary.h"
 #include "tensor/variant.h"
 
@@ -62,7 +63,7 @@ class AddNKernel final : public OpKernel {
   const int64_t size_;
 };
 
-// TensorFlow adds variants by what op libraries register for their contents; nothing here does.
+// Adds lists of tensors, element by element.
 class AddVariantsKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -77,7 +78,13 @@ class AddVariantsKernel final : public OpKernel {
       context.set_output(0, context.TakeInput(0));
       return Status();
     }
-    return errors::Internal("No unary variant binary_op function found for binary variant op enum: 1");
+    Variant sum = context.input(0).scalar<Variant>();
+    for (int i = 1; i < context.num_inputs(); ++i) {
+      MR_ASSIGN_OR_RETURN(sum, AddVariants(context, sum, context.input(i).scalar<Variant>()));
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, TensorShape()));
+    out->scalar<Variant>() = std::move(sum);
+    return Status();
   }
 };
 

@@ -5,6 +5,7 @@
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/move.h"
 #include "kernels/cpu/register.h"
+#include "kernels/cpu/tensor_list.h"
 
 namespace millrace {
 namespace {
@@ -52,9 +53,20 @@ class ZerosLikeKernel final : public OpKernel {
   using OpKernel::OpKernel;
   Status Compute(KernelContext& context) override {
     const TensorShape shape = context.input(0).shape();
+    if (output_type(0) == DataType::kVariant) return ZeroVariants(context);
     MR_ASSIGN_OR_RETURN(Tensor * out, context.ForwardInputOrAllocateOutput({0}, 0, shape));
     ContextParallel parallel(context);
     ZeroElements(out->dtype(), out->raw_data(), shape.num_elements(), parallel);
+    return Status();
+  }
+
+ private:
+  static Status ZeroVariants(KernelContext& context) {
+    const Tensor& in = context.input(0);
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
+    for (int64_t i = 0; i < in.num_elements(); ++i) {
+      MR_ASSIGN_OR_RETURN(out->data<Variant>()[i], ZerosLikeVariant(context, in.data<Variant>()[i]));
+    }
     return Status();
   }
 };

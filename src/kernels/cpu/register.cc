@@ -17,6 +17,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterAudioKernels(registry);
   RegisterBarrierKernels(registry);
   RegisterBinaryMathKernels(registry);
+  RegisterBincountKernels(registry);
   RegisterBroadcastKernels(registry);
   RegisterCallFrameKernels(registry);
   RegisterCandidateSamplerKernels(registry);
@@ -74,6 +75,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterTernaryMathKernels(registry);
   RegisterWord2vecKernels(registry);
   RegisterTensorArrayKernels(registry);
+  RegisterTensorListKernels(registry);
   RegisterTrainingKernels(registry);
   RegisterTransposeKernels(registry);
   RegisterUnaryMathKernels(registry);

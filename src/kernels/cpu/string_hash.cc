@@ -59,6 +59,7 @@ void RegisterStringHashKernels(KernelRegistry& registry) {
 
 void RegisterStringKernels(KernelRegistry& registry) {
   RegisterStringHashKernels(registry);
+  RegisterStringNGramsKernels(registry);
   RegisterStringRegexKernels(registry);
   RegisterStringSplitKernels(registry);
   RegisterStringTextKernels(registry);

@@ -10,6 +10,7 @@ namespace millrace {
 
 // The parts of RegisterStringKernels.
 void RegisterStringHashKernels(KernelRegistry& registry);
+void RegisterStringNGramsKernels(KernelRegistry& registry);
 void RegisterStringRegexKernels(KernelRegistry& registry);
 void RegisterStringSplitKernels(KernelRegistry& registry);
 void RegisterStringTextKernels(KernelRegistry& registry);

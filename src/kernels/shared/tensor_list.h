@@ -1,0 +1,85 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "millrace/ref.h"
+#include "millrace/shape.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+#include "tensor/variant.h"
+
+namespace millrace {
+
+// The value in the variant of a TensorList handle: tensors of one type, some of which may have no value yet.
+//
+// Elements hang on a tree with 16 branches whose nodes copies share, so that copying a list costs nothing,
+// changing an element of a shared one takes a path from the root, and one that nobody shares is changed in
+// place. Elements without a value take no memory, whatever the size. A value; as thread-safe as a Tensor.
+class TensorList {
+ public:
+  static constexpr char kVariantTypeName[] = "tensorflow::TensorList";
+  static constexpr int64_t kMaxSize = INT32_MAX;
+  static constexpr int kMaxDepth = 64;  // of lists within lists
+
+  TensorList() = default;
+  TensorList(DataType dtype, PartialShape shape) : element_dtype(dtype), element_shape(std::move(shape)) {}
+
+  DataType element_dtype = DataType::kInvalid;
+  PartialShape element_shape;
+  int32_t max_num_elements = -1;  // none
+
+  int64_t size() const { return size_; }
+  // Null when the element has no value. REQUIRES: 0 <= i < size().
+  const Tensor* Find(int64_t i) const;
+  // InvalidArgument when lists would lie deeper than kMaxDepth. REQUIRES: 0 <= i < size().
+  Status Set(int64_t i, Tensor value);
+  // What goes away is forgotten, what comes has no value. REQUIRES: 0 <= size <= kMaxSize.
+  void Resize(int64_t size);
+
+  // Calls f(i, tensor) for the elements with a value, in order, until one is an error.
+  Status ForEach(const std::function<Status(int64_t, const Tensor&)>& f) const;
+  // A list as this one with f(tensor) in the place of each value.
+  StatusOr<TensorList> Map(const std::function<StatusOr<Tensor>(const Tensor&)>& f) const;
+  // `element_shape` with what the values tell.
+  StatusOr<PartialShape> MergedShape() const;
+
+  // In TensorFlow's format. Beyond 2^24 elements without a value only the name is written.
+  VariantData EncodeVariant() const;
+  static StatusOr<TensorList> DecodeVariant(VariantData data);
+
+ private:
+  static constexpr int kBits = 4;
+  static constexpr int kBranches = 1 << kBits;
+  struct Node : RefCounted {
+    virtual RefPtr<Node> Copy() const = 0;
+  };
+  struct Inner final : Node {
+    RefPtr<Node> Copy() const override;
+    std::array<RefPtr<Node>, kBranches> children;
+  };
+  struct Leaf final : Node {
+    RefPtr<Node> Copy() const override;
+    std::array<Tensor, kBranches> tensors;
+    uint32_t present = 0;  // a bit for each
+  };
+
+  static int LevelsFor(int64_t size);
+  // The node behind `place`, which nobody else sees from now on; a new one when there is none.
+  template <typename T>
+  static T* Own(RefPtr<Node>& place);
+  static void Truncate(RefPtr<Node>& place, int levels, int64_t size);
+  static Status Visit(const Node* node, int levels, int64_t first,
+                      const std::function<Status(int64_t, const Tensor&)>& f);
+
+  RefPtr<Node> root_;
+  int64_t size_ = 0;
+  int levels_ = 0;  // of inner nodes
+  int depth_ = 1;   // at most so many lists lie in one another
+};
+
+}  // namespace millrace
