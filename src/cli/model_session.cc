@@ -279,7 +279,10 @@ class StepMaker {
       const auto found = by_name.find(id.name);
       if (fed_.contains(id.ToString()) || found == by_name.end() || !seen.insert(id.name).second) continue;
       const NodeDef& node = *found->second;
-      if (node.op() == "Placeholder" || node.op() == "PlaceholderV2") MR_RETURN_IF_ERROR(MakeUp(node));
+      const bool is_placeholder = node.op() == "Placeholder" || node.op() == "PlaceholderV2";
+      // One that is fed may be waited for by a control edge.
+      if (is_placeholder && !fed_.contains(TensorId{node.name(), 0}.ToString()))
+        MR_RETURN_IF_ERROR(MakeUp(node));
       for (const std::string& input : node.input()) left.push_back(input);
     }
     return Status();

@@ -289,6 +289,10 @@ class BenchTest(ModelTest):
         self.assertIn("runs a second", out)
         self.assert_error(["bench", "m.pbtxt", "--fetch", "q"], 1, "q")
 
+    def test_a_placeholder_that_is_fed_may_be_waited_for(self):
+        self.write("m.pbtxt", AFFINE.replace('"layer/w" op: "Const"', '"layer/w" op: "Const" input: "^x"'))
+        self.run_json("bench", "m.pbtxt", "--feed", "x=[[1, 2]]", "--fetch", "z", "--runs", "1")
+
     def test_what_takes_long_tells_how_far_it_is(self):
         self.write("m.pbtxt", AFFINE)
         self.assertRegex(self.run_program("bench", "m.pbtxt", "--fetch", "z", "--seconds", "3").err,
