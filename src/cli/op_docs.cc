@@ -357,6 +357,7 @@ constexpr Row kRows[] = {
     {"Pad", "Adds zeros around a tensor."},
     {"PadV2", "Adds a value around a tensor."},
     {"PaddingFIFOQueue", "A queue whose elements may differ in shape, padded when many are taken."},
+    {"ParallelConcat", "Joins rows along the first dimension; the shape is an attribute."},
     {"ParallelDynamicStitch", "Puts the elements of several tensors into one, by their indices, in any order."},
     {"ParameterizedTruncatedNormal", "Random numbers of normal distributions with given means, deviations and limits."},
     {"ParseExample", "The features of serialised Examples as tensors."},

@@ -104,6 +104,7 @@ constexpr const char* kOps[] = {
     "LogUniformCandidateSampler",
     "Multinomial",
     "OneHot",
+    "ParallelConcat",
     "ParameterizedTruncatedNormal",
     "RandomGammaGrad",
     "RandomPoisson",

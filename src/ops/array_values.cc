@@ -18,6 +18,26 @@ Status AccumulateShape(InferenceContext& c) {
   return Status::Ok();
 }
 
+Status ParallelConcatShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const PartialShape said, c.Attr<PartialShape>("shape"));
+  if (!said.IsFullyDefined()) return errors::InvalidArgument("shape attr must be fully defined.");
+  MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.MakeShapeFromPartial(said));
+  MR_RETURN_IF_ERROR(c.WithRankAtLeast(out, 1).status());
+  MR_RETURN_IF_ERROR(c.WithValue(c.Dim(out, 0), c.num_inputs()).status());
+  MR_ASSIGN_OR_RETURN(const ShapeHandle row, c.ReplaceDim(out, 0, c.MakeDim(1)));
+  for (int i = 0; i < c.num_inputs(); ++i) {
+    if (!c.WithValue(c.Dim(c.input(i), 0), 1).ok()) {
+      return errors::InvalidArgument("Size of first dimension must be 1.");
+    }
+    auto merged = c.Merge(c.input(i), row);
+    if (!merged.ok()) {
+      return merged.status().WithContext(StrCat("\n\tFrom merging shape ", i, " with other shapes."));
+    }
+  }
+  c.set_output(0, out);
+  return Status::Ok();
+}
+
 Status EmptyShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.MakeShapeFromInput(0));
   c.set_output(0, out);
@@ -176,6 +196,13 @@ std::vector<OpBuilder> ChangingOps() {
 
 std::vector<OpBuilder> MovingOps() {
   return {
+      OpBuilder("ParallelConcat")
+          .Input("values: N*T")
+          .Output("output: T")
+          .Attr("N: int >= 1")
+          .Attr("T: type")
+          .Attr("shape: shape")
+          .Shape(ParallelConcatShape),
       OpBuilder("ReverseSequence")
           .Input("input: T")
           .Input("seq_lengths: Tlen")

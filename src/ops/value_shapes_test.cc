@@ -57,6 +57,10 @@ TEST(ValueShapes, ArrayValues) {
   Expect(Op("TensorScatterAdd"), "[5,?];[2,1];[2,3]", "in0");
   Expect(Op("HistogramFixedWidth").ConstScalar(2, 4), "[?];[2];[]", "[4]");
   Expect(Op("HistogramFixedWidth"), "[?];[3];[]", "e;Dimension must be 2 but is 3");
+  const auto parallel = Op("ParallelConcat").Attr("N", 2).Attr("shape", PartialShape({2, 3}));
+  Expect(parallel, "[1,3];[?,3]", "[2,3]");
+  Expect(parallel, "[2,3];[1,3]", "e;Size of first dimension must be 1.");
+  Expect(parallel, "[1,4];[1,3]", "e;must be equal, but are 4 and 3");
   Expect(Op("NthElement"), "[2,3,4];[]", "[d0_0,d0_1]");
   Expect(Op("LowerBound"), "[2,9];[2,3]", "in1");
   Expect(Op("LowerBound"), "[2,9];[3,3]", "e;must be equal, but are 2 and 3");

@@ -150,6 +150,9 @@ class FixedDistribution final : public CandidateDistribution {
 // The weights of the classes of one shard of all.
 class WeightReader {
  public:
+  // A table of more classes would take gigabytes.
+  static constexpr int64_t kMaxClasses = int64_t{1} << 26;
+
   explicit WeightReader(KernelConstruction& c)
       : range_(c.Attr<int64_t>("range_max")),
         distortion_(c.Attr<float>("distortion")),
@@ -159,6 +162,9 @@ class WeightReader {
   Status Reserve(int64_t ids) {
     if (ids < 0 || shard_ < 0 || shards_ < 1) {
       return errors::InvalidArgument("num_reserved_ids, num_shards and shard must not be negative");
+    }
+    if (range_ > kMaxClasses) {
+      return errors::InvalidArgument("range_max must be at most ", kMaxClasses, ", got ", range_);
     }
     // More than are wanted in all is an error whatever follows.
     if ((ids - shard_ + shards_ - 1) / shards_ > range_ || ids > INT32_MAX) return WrongNumber(ids);

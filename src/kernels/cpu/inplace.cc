@@ -65,6 +65,43 @@ class InplaceKernel final : public OpKernel {
   const ScatterOp op_;
 };
 
+// Rows [1, ...] as one tensor of the shape that the attribute says.
+class ParallelConcatKernel final : public OpKernel {
+ public:
+  explicit ParallelConcatKernel(KernelConstruction& c) : OpKernel(c) {
+    const auto shape = c.Attr<PartialShape>("shape").ToTensorShape();
+    if (!shape.ok()) {
+      c.SetError(errors::InvalidArgument("shape attr must be fully defined."));
+    } else if (shape->rank() < 1 || shape->dim(0) != num_inputs()) {
+      c.SetError(errors::InvalidArgument("shape attr must have a row for each of ", num_inputs(),
+                                         " inputs, got ", *shape));
+    } else {
+      shape_ = *shape;
+    }
+  }
+  Status Compute(KernelContext& context) override {
+    TensorShape row = shape_;
+    row.SetDim(0, 1);
+    for (int i = 0; i < num_inputs(); ++i) {
+      if (context.input(i).shape() != row) {
+        return errors::InvalidArgument("Input ", i, " has shape ", context.input(i).shape(), ", wanted ",
+                                       row);
+      }
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape_));
+    ContextParallel parallel(context);
+    const int64_t n = row.num_elements();
+    for (int i = 0; i < num_inputs(); ++i) {
+      MoveElements(out->dtype(), context.input(i).raw_data(), ElementAt(out->raw_data(), out->dtype(), i * n),
+                   n, parallel);
+    }
+    return Status();
+  }
+
+ private:
+  TensorShape shape_;
+};
+
 // Of zeros, whatever `init` says: nobody sees what was in memory before.
 class EmptyKernel final : public OpKernel {
  public:
@@ -203,6 +240,7 @@ void RegisterInplaceKernels(KernelRegistry& registry) {
     registry.Register(KernelDef(name).Types("T", ScatterTypes(op)),
                       [op = op](KernelConstruction& c) { return std::make_unique<InplaceKernel>(c, op); });
   }
+  registry.Register<ParallelConcatKernel>(KernelDef("ParallelConcat"));
   registry.Register<EmptyKernel>(KernelDef("Empty"));
   registry.Register<DeepCopyKernel>(KernelDef("DeepCopy"));
   registry.Register<FingerprintKernel>(KernelDef("Fingerprint"));

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kBlocksPerSample = 256;
 // Rejections after which a sample is what it would be without: no rate can keep a thread for ever.
-constexpr int kMaxTries = 10000;
+constexpr int kMaxTries = 1000;
 
 double SampleSmall(double rate, double highest, PhiloxRandom& generator) {
   const double end = std::exp(-rate);

@@ -199,6 +199,9 @@ class ParameterizedTruncatedNormalKernel final : public OpKernel {
     BatchSampler<T> sampler(base, out.data<T>());
     const int64_t n = out.num_elements();
     for (int64_t b = 0; b * batch < n; ++b) {
+      if (context.cancellation().IsCancelled()) {
+        return errors::Cancelled("The step was cancelled while normals were drawn");
+      }
       const Parameters p{parameter(1, b), parameter(2, b), parameter(3, b), parameter(4, b)};
       MR_RETURN_IF_ERROR(sampler.Sample(p, b * batch, std::min(n, (b + 1) * batch)));
     }

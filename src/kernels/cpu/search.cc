@@ -122,20 +122,20 @@ class HistogramKernel final : public OpKernel {
               "value_range should satisfy value_range[0] < value_range[1], but got '[", low, ", ", high,
               "]'");
         }
-        std::vector<int64_t> counts(static_cast<size_t>(count));
         const double step =
             (static_cast<double>(high) - static_cast<double>(low)) / static_cast<double>(count);
-        for (int64_t i = 0; i < values.num_elements(); ++i) {
-          const double above = static_cast<double>(values.data<T>()[i]) - static_cast<double>(low);
-          const double bin = above > 0 ? std::min(above / step, static_cast<double>(count - 1)) : 0;
-          ++counts[static_cast<size_t>(bin)];
-        }
-        for (int64_t i = 0; i < count; ++i) {
-          if (out->dtype() == DataType::kInt32) {
-            out->data<int32_t>()[i] = static_cast<int32_t>(counts[static_cast<size_t>(i)]);
-          } else {
-            out->data<int64_t>()[i] = counts[static_cast<size_t>(i)];
-          }
+        const auto bin_of = [&](T value) {
+          const double above = static_cast<double>(value) - static_cast<double>(low);
+          return static_cast<int64_t>(above > 0 ? std::min(above / step, static_cast<double>(count - 1)) : 0);
+        };
+        const auto fill = [&](auto* counts) {
+          std::fill_n(counts, count, 0);
+          for (int64_t i = 0; i < values.num_elements(); ++i) ++counts[bin_of(values.data<T>()[i])];
+        };
+        if (out->dtype() == DataType::kInt32) {
+          fill(out->data<int32_t>());
+        } else {
+          fill(out->data<int64_t>());
         }
         return Status();
       }
