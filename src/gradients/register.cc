@@ -20,8 +20,8 @@ Status RegisterAllGradients(GradientRegistry& registry) {
                             RegisterStateGradients,       RegisterTensorArrayGradients,
                             RegisterTensorListGradients,  RegisterUnaryMathGradients,
                             RegisterVolumeGradients,      RegisterMatrixGradients,
-                            RegisterRecurrentGradients,   RegisterSpectralGradients,
-                            RegisterNotDifferentiableOps}) {
+                            RegisterQuantizedGradients,   RegisterRecurrentGradients,
+                            RegisterSpectralGradients,    RegisterNotDifferentiableOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }
   return Status();

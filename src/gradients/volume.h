@@ -8,6 +8,7 @@ namespace millrace {
 
 // The families of ops/volume.h.
 Status RegisterMatrixGradients(GradientRegistry& registry);
+Status RegisterQuantizedGradients(GradientRegistry& registry);
 Status RegisterRecurrentGradients(GradientRegistry& registry);
 Status RegisterSpectralGradients(GradientRegistry& registry);
 Status RegisterVolumeGradients(GradientRegistry& registry);

@@ -51,6 +51,7 @@ Status RegisterAllOps(OpRegistry& registry) {
                             RegisterTrainingOps,
                             RegisterAudioOps,
                             RegisterMatrixOps,
+                            RegisterQuantizedOps,
                             RegisterRecurrentOps,
                             RegisterSpectralOps,
                             RegisterVolumeOps}) {

@@ -11,6 +11,7 @@ namespace millrace {
 // and the sequences that come out of them; quantised inference.
 Status RegisterAudioOps(OpRegistry& registry);
 Status RegisterMatrixOps(OpRegistry& registry);
+Status RegisterQuantizedOps(OpRegistry& registry);
 Status RegisterRecurrentOps(OpRegistry& registry);
 Status RegisterSpectralOps(OpRegistry& registry);
 Status RegisterVolumeOps(OpRegistry& registry);

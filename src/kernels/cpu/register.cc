@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/audio/kernels.h"
 #include "kernels/cpu/input_kernels.h"
+#include "kernels/cpu/quantized/kernels.h"
 #include "kernels/cpu/recurrent/kernels.h"
 #include "kernels/cpu/value_kernels.h"
 #include "kernels/cpu/volume/kernels.h"
@@ -45,6 +46,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterPadKernels(registry);
   RegisterParseExampleKernels(registry);
   RegisterPartitionKernels(registry);
+  RegisterQuantizedKernels(registry);
   RegisterQueueKernels(registry);
   RegisterRandomKernels(registry);
   RegisterRangeKernels(registry);
