@@ -165,7 +165,7 @@ class MfccKernel final : public OpKernel {
 
  private:
   static constexpr double kFloor = 1e-12;  // of the energies, whose logarithms are taken
-  static constexpr int64_t kMostCosines = int64_t{1} << 24;
+  static constexpr int64_t kMostCosines = int64_t{1} << 20;
 
   void Slice(const MelBank& bank, const float* spectrum, std::vector<double>* energies, float* to) const {
     if (bank.end == 0) {
