@@ -64,6 +64,12 @@ double ConvolutionFlops(double results, const TensorShape& filter, bool depthwis
   return 2 * results * weights * (depthwise ? 1 : static_cast<double>(filter.dim(rank - 2)));
 }
 
+// Of what a fused node does with its product: an operation for each result and op.
+double EpilogueFlops(const Node& node, const NodeShapes& s) {
+  const auto ops = node.Attr<std::vector<std::string>>("fused_ops");
+  return ops.ok() ? s.out(0) * static_cast<double>(ops->size()) : 0;
+}
+
 // Of ops whose cost is another than an operation for each element; nothing for the others, whatever the
 // shapes.
 std::optional<double> SpecialFlops(const Node& node, const NodeShapes& s) {
@@ -72,11 +78,13 @@ std::optional<double> SpecialFlops(const Node& node, const NodeShapes& s) {
     return std::any_of(names.begin(), names.end(), [&](const char* name) { return op == name; });
   };
   if (is({"MatMul", "SparseMatMul"})) return MatMulFlops(node, s, "transpose_a");
+  if (is({"_FusedMatMul"})) return MatMulFlops(node, s, "transpose_a") + EpilogueFlops(node, s);
   if (is({"BatchMatMul", "BatchMatMulV2"})) return MatMulFlops(node, s, "adj_x");
   const auto convolution = [&s](double results, size_t filter, bool depthwise) {
     return filter < s.inputs.size() ? ConvolutionFlops(results, s.inputs[filter], depthwise) : 0;
   };
   if (is({"Conv2D", "Conv3D"})) return convolution(s.out(0), 1, false);
+  if (is({"_FusedConv2D"})) return convolution(s.out(0), 1, false) + EpilogueFlops(node, s);
   if (is({"DepthwiseConv2dNative"})) return convolution(s.out(0), 1, true);
   if (is({"Conv2DBackpropInput"})) return convolution(s.in(2), 1, false);
   if (is({"Conv2DBackpropFilter"}))

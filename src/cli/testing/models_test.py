@@ -265,6 +265,17 @@ class ShowTest(ModelTest):
             attr { key: "strides" value { list { i: 1 i: 2 i: 2 i: 1 } } } attr { key: "padding" value { s: "SAME" } } }""")
         self.assertEqual(self.run_json("show", "c.pbtxt")["flops"]["total"], 2 * 4 * 4 * 4 * 5 * 5 * 3)
 
+    def test_fused_products_count_what_follows_them(self):
+        fused = 'attr { key: "num_args" value { i: 1 } } attr { key: "fused_ops" value { list { s: "BiasAdd" s: "Relu" } } }'
+        bias = """node { name: "b" op: "Const" attr { key: "dtype" value { type: DT_FLOAT } }
+          attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape { dim { size: 2 } } float_val: 1 } } } }"""
+        self.write("m.pbtxt", AFFINE.replace('op: "MatMul" input: "x" input: "layer/w"',
+                                             'op: "_FusedMatMul" input: "x" input: "layer/w" input: "b" ' + fused) + bias)
+        by_op = self.run_json("show", "m.pbtxt", "--batch", "3")["flops"]["by_op"]
+        self.assertEqual(by_op, {"_FusedMatMul": 3 * 2 * 2 * 2 + 2 * 6, "Neg": 6})
+        self.assertEqual(self.run_json("run", "m.pbtxt", "--feed", "x=[[1, 1]]", "--fetch", "z")["outputs"]["z"]["values"],
+                         [[-5, -7]])
+
     def test_what_is_missing_is_named(self):
         self.write("m.pbtxt", AFFINE + 'node { name: "o" op: "NoSuchOp" input: "z" }')
         show = self.run_json("show", "m.pbtxt", code=3)
