@@ -47,8 +47,8 @@ struct FeatureAttrs {
 
 // InvalidArgument unless the lists have the lengths that the numbers say. An empty name means no such attr.
 StatusOr<FeatureAttrs> ReadFeatureAttrs(InferenceContext& c, const std::string& num_sparse,
-                                        const std::string& sparse_types, const std::string& dense_types,
-                                        const std::string& dense_shapes) {
+                                        const std::string& num_dense, const std::string& sparse_types,
+                                        const std::string& dense_types, const std::string& dense_shapes) {
   FeatureAttrs attrs;
   MR_ASSIGN_OR_RETURN(attrs.num_sparse, c.Attr<int64_t>(num_sparse));
   MR_ASSIGN_OR_RETURN(const auto types, c.Attr<std::vector<DataType>>(sparse_types));
@@ -56,6 +56,12 @@ StatusOr<FeatureAttrs> ReadFeatureAttrs(InferenceContext& c, const std::string& 
   MR_ASSIGN_OR_RETURN(attrs.dense_shapes, c.Attr<std::vector<PartialShape>>(dense_shapes));
   if (static_cast<int64_t>(types.size()) != attrs.num_sparse) {
     return errors::InvalidArgument("len(sparse_keys) != len(sparse_types)");
+  }
+  if (!num_dense.empty()) {
+    MR_ASSIGN_OR_RETURN(const auto number, c.Attr<int64_t>(num_dense));
+    if (static_cast<int64_t>(dense.size()) != number) {
+      return errors::InvalidArgument("len(dense_keys) != len(dense_types)");
+    }
   }
   if (dense.size() != attrs.dense_shapes.size()) {
     return errors::InvalidArgument("len(dense_keys) != len(dense_shapes)");
@@ -67,7 +73,7 @@ Status ParseExampleShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle batch, c.WithRank(c.input(0), 1));
   MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 1).status());
   MR_ASSIGN_OR_RETURN(const FeatureAttrs attrs,
-                      ReadFeatureAttrs(c, "Nsparse", "sparse_types", "Tdense", "dense_shapes"));
+                      ReadFeatureAttrs(c, "Nsparse", "Ndense", "sparse_types", "Tdense", "dense_shapes"));
   FeatureOutputs outputs(c);
   outputs.AddSparse(attrs.num_sparse, 2);
   return outputs.AddDense(attrs.dense_shapes, batch);
@@ -76,7 +82,7 @@ Status ParseExampleShape(InferenceContext& c) {
 Status ParseSingleExampleShape(InferenceContext& c) {
   MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 0).status());
   MR_ASSIGN_OR_RETURN(const FeatureAttrs attrs,
-                      ReadFeatureAttrs(c, "num_sparse", "sparse_types", "Tdense", "dense_shapes"));
+                      ReadFeatureAttrs(c, "num_sparse", "", "sparse_types", "Tdense", "dense_shapes"));
   FeatureOutputs outputs(c);
   outputs.AddSparse(attrs.num_sparse, 1);
   return outputs.AddDense(attrs.dense_shapes, c.Scalar());
@@ -85,11 +91,12 @@ Status ParseSingleExampleShape(InferenceContext& c) {
 // Context and lists of SequenceExamples: one of them, or a batch with lengths.
 Status SequenceShape(InferenceContext& c, bool batched, ShapeHandle rows) {
   MR_ASSIGN_OR_RETURN(const FeatureAttrs context,
-                      ReadFeatureAttrs(c, "Ncontext_sparse", "context_sparse_types", "Tcontext_dense",
-                                       "context_dense_shapes"));
-  MR_ASSIGN_OR_RETURN(const FeatureAttrs lists,
-                      ReadFeatureAttrs(c, "Nfeature_list_sparse", "feature_list_sparse_types",
-                                       "feature_list_dense_types", "feature_list_dense_shapes"));
+                      ReadFeatureAttrs(c, "Ncontext_sparse", "Ncontext_dense", "context_sparse_types",
+                                       "Tcontext_dense", "context_dense_shapes"));
+  MR_ASSIGN_OR_RETURN(
+      const FeatureAttrs lists,
+      ReadFeatureAttrs(c, "Nfeature_list_sparse", "Nfeature_list_dense", "feature_list_sparse_types",
+                       "feature_list_dense_types", "feature_list_dense_shapes"));
   MR_ASSIGN_OR_RETURN(const ShapeHandle steps, c.Concatenate(rows, c.Vector(c.UnknownDim())));
   const int64_t batch_rank = batched ? 1 : 0;
   FeatureOutputs outputs(c);

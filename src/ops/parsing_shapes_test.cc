@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Shapes of parsed Examples: lists that are as long as the numbers say, and others.
+#include "ops/shape_checks.h"
+
+namespace millrace {
+namespace {
+
+using Types = std::vector<DataType>;
+using Shapes = std::vector<PartialShape>;
+
+ShapeTester SequenceExample(int64_t dense) {
+  return Op("ParseSequenceExample")
+      .Attr("feature_list_dense_missing_assumed_empty", std::vector<std::string>{})
+      .Attr("context_sparse_keys", std::vector<std::string>{})
+      .Attr("context_dense_keys", std::vector<std::string>{})
+      .Attr("feature_list_sparse_keys", std::vector<std::string>{})
+      .Attr("feature_list_dense_keys", std::vector<std::string>{"a"})
+      .Attr("Nfeature_list_dense", dense)
+      .Attr("feature_list_dense_types", Types{DataType::kFloat})
+      .Attr("feature_list_dense_shapes", Shapes{PartialShape({3})});
+}
+
+TEST(ParsingShapes, SequenceExamples) {
+  Expect(SequenceExample(1), "[7];[]", "[d0_0,?,3];[d0_0]");
+  // There would be fewer outputs than shapes.
+  Expect(SequenceExample(0), "[7];[]", "e;len(dense_keys) != len(dense_types)");
+  Expect(SequenceExample(2), "[7];[]", "e;len(dense_keys) != len(dense_types)");
+}
+
+TEST(ParsingShapes, Examples) {
+  const auto example = [](int64_t sparse, int64_t dense) {
+    return Op("ParseExample")
+        .Attr("Nsparse", sparse)
+        .Attr("Ndense", dense)
+        .Attr("sparse_types", Types{DataType::kInt64})
+        .Attr("Tdense", Types{DataType::kFloat})
+        .Attr("dense_shapes", Shapes{PartialShape({3})});
+  };
+  Expect(example(1, 1), "[7];[7];[];[];[3]", "[?,2];[?];[2];[d0_0,3]");
+  Expect(example(2, 1), "[7];[7];[];[];[];[3]", "e;len(sparse_keys) != len(sparse_types)");
+  Expect(example(1, 2), "[7];[7];[];[];[];[3]", "e;len(dense_keys) != len(dense_types)");
+}
+
+}  // namespace
+}  // namespace millrace
