@@ -10,6 +10,7 @@
 #include <string>
 
 #include "op/op_registry.h"
+#include "op/op_table.h"
 #include "ops/register.h"
 
 namespace millrace {
@@ -119,6 +120,14 @@ TEST_F(SignaturesTest, OtherOpsOfTensorFlowAreDeclared) {
   for (const OpRegistration* op : registry_.Declared()) {
     EXPECT_FALSE(op->def.deprecated_version > 0 && op->def.deprecated_explanation.empty()) << op->def.name;
   }
+}
+
+TEST_F(SignaturesTest, DeclarationsOfRegisteredOpsAreGone) {
+  const auto table = ParseOpTable(
+#include "ops/declared_ops.def"
+  );
+  ASSERT_TRUE(table.ok()) << table.status();
+  for (const OpRegistration& op : *table) EXPECT_FALSE(table_.contains(op.def.name)) << op.def.name;
 }
 
 TEST_F(SignaturesTest, RegisteringAllOpsTwiceIsFine) {
