@@ -19,8 +19,9 @@ StatusOr<DimHandle> BroadcastDim(InferenceContext& c, DimHandle x, DimHandle y) 
   }
   // One is unknown: a known size other than 1 wins, because the other can only be equal or 1; a known 1
   // leaves the other, whatever it is.
-  if (c.ValueKnown(x)) return c.Value(x) == 1 ? y : x;
-  if (c.ValueKnown(y)) return c.Value(y) == 1 ? x : y;
+  // Next to a size of 0 TensorFlow says nothing.
+  if (c.ValueKnown(x) && c.Value(x) != 0) return c.Value(x) == 1 ? y : x;
+  if (c.ValueKnown(y) && c.Value(y) != 0) return c.Value(y) == 1 ? x : y;
   return c.UnknownDim();
 }
 
@@ -39,11 +40,12 @@ StatusOr<ImageLayout> LayoutOf(const InferenceContext& c) {
   return errors::InvalidArgument("Invalid data format string: ", *format);
 }
 
+// `called`: what TensorFlow's message calls the attribute.
 StatusOr<std::vector<int64_t>> FourEntries(const InferenceContext& c, std::string_view attr,
-                                           std::string_view who) {
+                                           std::string_view who, std::string_view called) {
   MR_ASSIGN_OR_RETURN(std::vector<int64_t> list, c.Attr<std::vector<int64_t>>(attr));
   if (list.size() != 4) {
-    return errors::InvalidArgument(who, " requires the ", attr,
+    return errors::InvalidArgument(who, " requires the ", called,
                                    " attribute to contain 4 values, but got: ", list.size());
   }
   return list;
@@ -58,6 +60,13 @@ StatusOr<DimHandle> WindowedDim(InferenceContext& c, DimHandle input, DimHandle 
   const bool known = c.ValueKnown(input) && window_known;
   if (known && c.Value(input) > INT64_MAX - margin) {
     return errors::InvalidArgument("An image of size ", c.Value(input), " cannot have margins");
+  }
+  if (known && padding == Padding::kValid && size > 0 && dilation > 0) {
+    int64_t span = 0;
+    if (__builtin_mul_overflow(size - 1, dilation, &span)) {
+      return errors::InvalidArgument("Window of ", size, " with dilation ", dilation, " is too large");
+    }
+    MR_RETURN_IF_ERROR(c.Subtract(c.MakeDim(c.Value(input) + margin), c.MakeDim(span + 1)).status());
   }
   // Also when the result is not known: the stride has to be checked.
   MR_ASSIGN_OR_RETURN(
@@ -97,15 +106,11 @@ Status ConcatRange(InferenceContext& c, int begin, int end, int dim_input) {
   const Tensor* axis_value = c.input_tensor(dim_input);
   if (axis_value == nullptr) {
     // Only the rank can be told: all inputs share it.
-    ShapeHandle out = c.UnknownShape();
-    for (int i = begin; i < end; ++i) {
-      if (!c.RankKnown(c.input(i))) continue;
-      if (c.Rank(c.input(i)) == 0) {
-        return errors::InvalidArgument("Can't concatenate scalars (use tf.stack instead)");
-      }
-      MR_ASSIGN_OR_RETURN(out, c.Merge(out, c.UnknownShapeOfRank(c.Rank(c.input(i)))));
-    }
-    c.set_output(0, out);
+    int rank = InferenceContext::kUnknownRank;
+    for (int i = begin; i < end && rank < 0; ++i) rank = c.Rank(c.input(i));
+    if (rank == 0) return errors::InvalidArgument("Can't concatenate scalars (use tf.stack instead)");
+    for (int i = begin; i < end && rank > 0; ++i) MR_RETURN_IF_ERROR(c.WithRank(c.input(i), rank).status());
+    c.set_output(0, c.UnknownShapeOfRank(rank));
     return Status::Ok();
   }
   if (axis_value->num_elements() != 1) return errors::InvalidArgument("Concat dimension must be a scalar");
@@ -132,8 +137,8 @@ Status ConcatRange(InferenceContext& c, int begin, int end, int dim_input) {
     if (axis != -1) {
       MR_ASSIGN_OR_RETURN(tail, c.Subshape(input, axis + 1));
     }
-    MR_ASSIGN_OR_RETURN(before, c.Merge(before, head));
-    MR_ASSIGN_OR_RETURN(after, c.Merge(after, tail));
+    MR_ASSIGN_OR_RETURN(before, c.Merge(head, before));
+    MR_ASSIGN_OR_RETURN(after, c.Merge(tail, after));
     MR_ASSIGN_OR_RETURN(middle, c.Add(middle, c.Dim(input, axis)));
   }
   MR_ASSIGN_OR_RETURN(ShapeHandle out, c.Concatenate(before, c.Vector(middle)));
@@ -297,11 +302,12 @@ Status Conv2D(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ImageLayout layout, LayoutOf(c));
   MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRank(c.input(0), 4));
   MR_ASSIGN_OR_RETURN(const ShapeHandle filter, c.WithRank(c.input(1), 4));
-  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> strides, FourEntries(c, "strides", c.op().name));
   std::vector<int64_t> dilations(4, 1);
   if (c.Attr<std::vector<int64_t>>("dilations").ok()) {
-    MR_ASSIGN_OR_RETURN(dilations, FourEntries(c, "dilations", c.op().name));
+    MR_ASSIGN_OR_RETURN(dilations, FourEntries(c, "dilations", c.op().name, "dilation"));
   }
+  const std::string who = StrCat(c.op().name, " on data format ", layout.channels == 3 ? "NHWC" : "NCHW");
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> strides, FourEntries(c, "strides", who, "stride"));
   MR_ASSIGN_OR_RETURN(const std::string padding_text, c.Attr<std::string>("padding"));
   MR_ASSIGN_OR_RETURN(Padding padding, ParsePadding(padding_text));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> margins, ExplicitMargins(c, layout, padding));
@@ -321,8 +327,9 @@ Status Conv2D(InferenceContext& c) {
 Status Pool(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ImageLayout layout, LayoutOf(c));
   MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRank(c.input(0), 4));
-  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> strides, FourEntries(c, "strides", c.op().name));
-  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> ksize, FourEntries(c, "ksize", c.op().name));
+  const std::string_view who = c.op().name.starts_with("Avg") ? "AvgPool" : "MaxPool";
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> strides, FourEntries(c, "strides", who, "stride"));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> ksize, FourEntries(c, "ksize", who, "ksize"));
   MR_ASSIGN_OR_RETURN(const std::string padding_text, c.Attr<std::string>("padding"));
   MR_ASSIGN_OR_RETURN(const Padding padding, ParsePadding(padding_text));
   for (const int64_t k : ksize) {

@@ -17,21 +17,17 @@ StatusOr<Values> ValuesOf(InferenceContext& c, int i) {
   return Values(std::move(values));
 }
 
-// Input 0 and pairs of numbers for each of its dimensions, whose sum is added or taken off.
-Status PadBySums(InferenceContext& c, bool add) {
+// Takes off the sums of pairs of numbers for each dimension of input 0. Where the number of pairs is not
+// known, TensorFlow does not tell the rank either.
+Status MirrorPadGrad(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle paddings, c.WithRank(c.input(1), 2));
-  MR_RETURN_IF_ERROR(c.WithValue(c.Dim(paddings, 1), 2).status());
-  const int64_t pairs = c.Value(c.Dim(paddings, 0));
-  ShapeHandle input = c.input(0);
-  if (pairs >= 0 && pairs < 255) {
-    MR_ASSIGN_OR_RETURN(input, c.WithRank(input, static_cast<int>(pairs)));
-  } else if (c.RankKnown(input)) {
-    MR_RETURN_IF_ERROR(c.WithValue(c.Dim(paddings, 0), c.Rank(input)).status());
-  }
-  if (!c.RankKnown(input)) {
+  const DimHandle pairs = c.Dim(paddings, 0);
+  if (!c.ValueKnown(pairs) || c.Value(pairs) > TensorShape::kMaxRank) {
     c.set_output(0, c.UnknownShape());
     return Status();
   }
+  MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRank(c.input(0), static_cast<int>(c.Value(pairs))));
+  MR_RETURN_IF_ERROR(c.Merge(paddings, c.Matrix(pairs, c.MakeDim(2))).status());
   MR_ASSIGN_OR_RETURN(const Values values, ValuesOf(c, 1));
   const int rank = c.Rank(input);
   if (!values.has_value() || values->size() != static_cast<size_t>(rank) * 2) {
@@ -42,11 +38,9 @@ Status PadBySums(InferenceContext& c, bool add) {
   for (int i = 0; i < rank; ++i) {
     const int64_t before = (*values)[static_cast<size_t>(2 * i)];
     const int64_t after = (*values)[static_cast<size_t>(2 * i + 1)];
-    if (before < 0 || after < 0)
-      return errors::InvalidArgument("paddings must be non-negative: ", before, " ", after);
+    if (before < 0 || after < 0) return errors::InvalidArgument("Paddings must be non-negative");
     MR_ASSIGN_OR_RETURN(const DimHandle sum, c.Add(c.MakeDim(before), c.MakeDim(after)));
-    MR_ASSIGN_OR_RETURN(const DimHandle dim,
-                        add ? c.Add(c.Dim(input, i), sum) : c.Subtract(c.Dim(input, i), sum));
+    MR_ASSIGN_OR_RETURN(const DimHandle dim, c.Subtract(c.Dim(input, i), sum));
     dims.push_back(dim);
   }
   c.set_output(0, c.MakeShape(dims));
@@ -76,12 +70,11 @@ Status MoveBatch(InferenceContext& c, const Blocks& b, bool to_batch) {
       continue;
     }
     const int64_t size = (*b.sizes)[static_cast<size_t>(i)];
-    if (size < 1) return errors::InvalidArgument("block_shape must be positive, got ", size);
+    if (size < 1) return errors::InvalidArgument("block_shape must be positive");
     const int64_t first = b.margins.has_value() ? (*b.margins)[static_cast<size_t>(2 * i)] : 0;
     const int64_t last = b.margins.has_value() ? (*b.margins)[static_cast<size_t>(2 * i + 1)] : 0;
     if (first < 0 || last < 0)
-      return errors::InvalidArgument(to_batch ? "paddings" : "crops", " cannot be negative, got ", first,
-                                     " and ", last);
+      return errors::InvalidArgument(to_batch ? "paddings" : "crops", " cannot be negative");
     MR_ASSIGN_OR_RETURN(const DimHandle margin, c.Add(c.MakeDim(first), c.MakeDim(last)));
     if (to_batch) {
       MR_ASSIGN_OR_RETURN(dims[0], c.Multiply(dims[0], c.MakeDim(size)));
@@ -108,17 +101,19 @@ Status MoveBatch(InferenceContext& c, const Blocks& b, bool to_batch) {
 // Input, block_shape, paddings or crops.
 Status MoveBatchNd(InferenceContext& c, bool to_batch) {
   Blocks b;
-  MR_ASSIGN_OR_RETURN(b.input, c.WithRankAtLeast(c.input(0), 1));
-  MR_ASSIGN_OR_RETURN(const ShapeHandle sizes, c.WithRank(c.input(1), 1));
-  MR_ASSIGN_OR_RETURN(const ShapeHandle margins, c.WithRank(c.input(2), 2));
-  MR_RETURN_IF_ERROR(c.WithValue(c.Dim(margins, 1), 2).status());
-  MR_ASSIGN_OR_RETURN(const DimHandle count, c.Merge(c.Dim(sizes, 0), c.Dim(margins, 0)));
+  const ShapeHandle sizes = c.input(1);
+  if (c.RankKnown(sizes) && c.Rank(sizes) != 1)
+    return errors::InvalidArgument("block_shape must have rank 1.");
+  const DimHandle count = c.Dim(sizes, 0);
+  b.input = c.input(0);
   if (c.ValueKnown(count)) {
     if (c.Value(count) > 253)
       return errors::InvalidArgument("block_shape has too many values: ", c.Value(count));
     b.count = static_cast<int>(c.Value(count));
     MR_ASSIGN_OR_RETURN(b.input, c.WithRankAtLeast(b.input, b.count + 1));
   }
+  MR_ASSIGN_OR_RETURN(b.input, c.WithRankAtLeast(b.input, 1));
+  MR_RETURN_IF_ERROR(c.Merge(c.input(2), c.Matrix(count, c.MakeDim(2))).status());
   MR_ASSIGN_OR_RETURN(b.sizes, ValuesOf(c, 1));
   MR_ASSIGN_OR_RETURN(b.margins, ValuesOf(c, 2));
   if (b.sizes.has_value() && b.sizes->size() != static_cast<size_t>(b.count)) b.sizes.reset();
@@ -130,9 +125,7 @@ Status MoveBatchNd(InferenceContext& c, bool to_batch) {
 Status MoveBatch2d(InferenceContext& c, bool to_batch) {
   Blocks b{.count = 2};
   MR_ASSIGN_OR_RETURN(b.input, c.WithRank(c.input(0), 4));
-  MR_ASSIGN_OR_RETURN(const ShapeHandle margins, c.WithRank(c.input(1), 2));
-  MR_RETURN_IF_ERROR(c.WithValue(c.Dim(margins, 0), 2).status());
-  MR_RETURN_IF_ERROR(c.WithValue(c.Dim(margins, 1), 2).status());
+  MR_RETURN_IF_ERROR(c.Merge(c.input(1), c.Matrix(c.MakeDim(2), c.MakeDim(2))).status());
   MR_ASSIGN_OR_RETURN(const int64_t size, c.Attr<int64_t>("block_size"));
   b.sizes = {size, size};
   MR_ASSIGN_OR_RETURN(b.margins, ValuesOf(c, 1));
@@ -147,24 +140,24 @@ Status MoveDepth(InferenceContext& c, bool to_depth) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRank(c.input(0), vectors ? 5 : 4));
   const size_t channel = format == "NHWC" ? 3 : 1, row = format == "NHWC" ? 1 : 2;
   std::vector<DimHandle> dims;
-  for (int i = 0; i < (vectors ? 5 : 4); ++i) dims.push_back(c.Dim(input, i));
+  for (int i = 0; i < 4; ++i) dims.push_back(c.Dim(input, i));
+  if (vectors) dims.push_back(c.MakeDim(4));
+  int64_t square = 0;
+  if (__builtin_mul_overflow(size, size, &square))
+    return errors::InvalidArgument("block_size ", size, " is too large");
   for (const size_t side : {row, row + 1}) {
-    if (to_depth) {
-      MR_ASSIGN_OR_RETURN(dims[side], c.Divide(dims[side], size, /*evenly=*/true));
-      MR_ASSIGN_OR_RETURN(dims[channel], c.Multiply(dims[channel], c.MakeDim(size)));
-    } else {
-      MR_ASSIGN_OR_RETURN(dims[side], c.Multiply(dims[side], c.MakeDim(size)));
-      MR_ASSIGN_OR_RETURN(dims[channel], c.Divide(dims[channel], size, /*evenly=*/true));
-    }
+    MR_ASSIGN_OR_RETURN(dims[side], to_depth ? c.Divide(dims[side], size, /*evenly=*/true)
+                                             : c.Multiply(dims[side], c.MakeDim(size)));
   }
+  MR_ASSIGN_OR_RETURN(dims[channel], to_depth ? c.Multiply(dims[channel], c.MakeDim(square))
+                                              : c.Divide(dims[channel], square, /*evenly=*/true));
   c.set_output(0, c.MakeShape(dims));
   return Status();
 }
 
 }  // namespace
 
-Status MirrorPadShape(InferenceContext& c) { return PadBySums(c, true); }
-Status MirrorPadGradShape(InferenceContext& c) { return PadBySums(c, false); }
+Status MirrorPadGradShape(InferenceContext& c) { return MirrorPadGrad(c); }
 Status SpaceToBatchNdShape(InferenceContext& c) { return MoveBatchNd(c, true); }
 Status BatchToSpaceNdShape(InferenceContext& c) { return MoveBatchNd(c, false); }
 Status SpaceToBatchShape(InferenceContext& c) { return MoveBatch2d(c, true); }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Mirrored borders, and moving between batch, space and depth.
+#include "ops/array_shapes.h"
 #include "ops/family.h"
 #include "ops/nn_spatial.h"
 #include "ops/nn_spatial_shapes.h"
@@ -31,7 +32,7 @@ OpBuilder DepthMove(const char* name) {
 
 std::vector<OpBuilder> BlockOps() {
   return {
-      MirrorPad("MirrorPad").Shape(MirrorPadShape),
+      MirrorPad("MirrorPad").Shape(PadShape),
       MirrorPad("MirrorPadGrad").Shape(MirrorPadGradShape),
       OpBuilder("SpaceToBatchND")
           .Input("input: T")

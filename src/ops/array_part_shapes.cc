@@ -3,22 +3,24 @@
 // Shape functions of ops that take parts of tensors: splits, slices, gathers, and scatters.
 #include <utility>
 
+#include "base/strings.h"
 #include "op/strided_slice.h"
 #include "ops/array_shapes.h"
+#include "ops/variable_shapes.h"
 
 namespace millrace::ops {
 namespace {
 
 // The dimension of `input` that scalar input `axis_input` names; -1 when the value or the rank is not known.
 StatusOr<int64_t> AxisFromInput(InferenceContext& c, int axis_input, ShapeHandle input) {
-  MR_RETURN_IF_ERROR(c.WithRank(c.input(axis_input), 0).status());
   const Tensor* value = c.input_tensor(axis_input);
   if (value == nullptr || !c.RankKnown(input)) return -1;
+  if (value->rank() != 0) return errors::InvalidArgument("Input must be scalar but has rank ", value->rank());
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegerValues(*value));
   const int64_t rank = c.Rank(input);
   if (axes.size() != 1 || axes[0] < -rank || axes[0] >= rank) {
-    return errors::InvalidArgument("Dimension size, given by scalar input ", axis_input,
-                                   ", must be in range [-", rank, ", ", rank, ")");
+    return errors::InvalidArgument("Dimension size, given by scalar input ", axes.empty() ? 0 : axes[0],
+                                   " must be in range [-", rank, ", ", rank, ")");
   }
   return axes[0] < 0 ? axes[0] + rank : axes[0];
 }
@@ -44,16 +46,18 @@ Status SplitShape(InferenceContext& c) {
     return Status::Ok();
   }
   if (c.num_outputs() == 0) return errors::InvalidArgument("num_split must be positive");
-  MR_ASSIGN_OR_RETURN(const DimHandle part, c.Divide(c.Dim(input, axis), c.num_outputs(), true));
-  MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.ReplaceDim(input, axis, part));
+  const auto part = c.Divide(c.Dim(input, axis), c.num_outputs(), true);
+  if (!part.ok()) {
+    return part.status().WithContext("\n\tNumber of ways to split should evenly divide the split dimension");
+  }
+  MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.ReplaceDim(input, axis, *part));
   SetAllOutputs(c, out);
   return Status::Ok();
 }
 
 Status SplitVShape(InferenceContext& c) {
   const ShapeHandle input = c.input(0);
-  MR_ASSIGN_OR_RETURN(const ShapeHandle sizes_shape, c.WithRank(c.input(1), 1));
-  MR_RETURN_IF_ERROR(c.WithValue(c.Dim(sizes_shape, 0), c.num_outputs()).status());
+  if (c.RankKnown(input) && c.Rank(input) == 0) return errors::InvalidArgument("Can't split scalars");
   MR_ASSIGN_OR_RETURN(const int64_t axis, AxisFromInput(c, 2, input));
   if (axis < 0) {
     SetAllOutputs(c, c.RankKnown(input) ? c.UnknownShapeOfRank(c.Rank(input)) : c.UnknownShape());
@@ -68,7 +72,7 @@ Status SplitVShape(InferenceContext& c) {
   }
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, ValuesOfInput(c, 1));
   if (static_cast<int>(sizes.size()) != c.num_outputs()) {
-    return errors::InvalidArgument("Length of size_splits should be equal to num_split");
+    return errors::InvalidArgument("Length of size_splits should be equal to num_outputs");
   }
   DimHandle rest = c.Dim(input, axis);
   int wildcard = -1;
@@ -83,9 +87,10 @@ Status SplitVShape(InferenceContext& c) {
     MR_ASSIGN_OR_RETURN(rest, c.Subtract(rest, c.MakeDim(sizes[i])));
   }
   if (wildcard < 0 && c.ValueKnown(rest) && c.Value(rest) != 0) {
+    std::string list;
+    for (const int64_t size : sizes) list += StrCat(list.empty() ? "" : ",", size);
     return errors::InvalidArgument("can't split axis of size ", c.Value(c.Dim(input, axis)),
-                                   " into pieces whose sizes sum up to ",
-                                   c.Value(c.Dim(input, axis)) - c.Value(rest));
+                                   " into pieces of size [", list, "]");
   }
   for (int i = 0; i < c.num_outputs(); ++i) {
     const DimHandle size = i == wildcard ? rest : c.MakeDim(sizes[i]);
@@ -98,7 +103,8 @@ Status SplitVShape(InferenceContext& c) {
 Status SliceShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle begin_shape, c.WithRank(c.input(1), 1));
   MR_ASSIGN_OR_RETURN(const ShapeHandle size_shape, c.WithRank(c.input(2), 1));
-  MR_ASSIGN_OR_RETURN(const DimHandle length, c.Merge(c.Dim(begin_shape, 0), c.Dim(size_shape, 0)));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle bounds, c.Merge(begin_shape, size_shape));
+  const DimHandle length = c.Dim(bounds, 0);
   ShapeHandle input = c.input(0);
   if (c.ValueKnown(length)) {
     if (c.Value(length) > TensorShape::kMaxRank) {
@@ -191,6 +197,14 @@ Status GatherV2Shape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle params, c.WithRankAtLeast(c.input(0), 1));
   const ShapeHandle indices = c.input(1);
   MR_ASSIGN_OR_RETURN(const int64_t batch_dims, c.Attr<int64_t>("batch_dims"));
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(2), 0).status());
+  if (const Tensor* value = c.input_tensor(2); value != nullptr && c.RankKnown(params)) {
+    MR_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegerValues(*value));
+    const int64_t rank = given[0] < 0 ? -given[0] : given[0] + 1;
+    if (c.Rank(params) < rank || rank < 0) {
+      return errors::InvalidArgument("Shape must be at least rank ", rank, " but is rank ", c.Rank(params));
+    }
+  }
   MR_ASSIGN_OR_RETURN(const int64_t axis, AxisFromInput(c, 2, params));
   const bool ranks_known = c.RankKnown(params) && c.RankKnown(indices);
   if (batch_dims != 0 || axis < 0) {
@@ -234,25 +248,10 @@ Status GatherNdShape(InferenceContext& c) {
 
 Status ScatterNdShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle indices, c.WithRankAtLeast(c.input(0), 1));
-  const ShapeHandle updates = c.input(1);
+  MR_ASSIGN_OR_RETURN(const ShapeHandle updates, c.WithRankAtLeast(c.input(1), 1));
   MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.MakeShapeFromInput(2));
+  MR_RETURN_IF_ERROR(CheckScatterNd(c, {.indices = indices, .updates = updates, .target = out}, "output"));
   c.set_output(0, out);
-  const DimHandle depth = c.Dim(indices, -1);
-  if (!c.RankKnown(out) || !c.ValueKnown(depth)) return Status::Ok();
-  if (c.Value(depth) > c.Rank(out)) {
-    return errors::InvalidArgument("The inner dimension of indices (", c.Value(depth),
-                                   ") is larger than the rank of the output: ", c.DebugString(out));
-  }
-  // updates = indices without the inner dimension, then what of the output the indices don't address.
-  MR_ASSIGN_OR_RETURN(const ShapeHandle front, c.Subshape(indices, 0, -1));
-  MR_ASSIGN_OR_RETURN(const ShapeHandle back, c.Subshape(out, c.Value(depth)));
-  MR_ASSIGN_OR_RETURN(const ShapeHandle want, c.Concatenate(front, back));
-  if (Status s = c.Merge(updates, want).status(); !s.ok()) {
-    return s.WithContext(
-        StrCat("; updates must have the shape of indices without its last dimension, followed by "
-               "that of the output without its first ",
-               c.Value(depth)));
-  }
   return Status::Ok();
 }
 

@@ -1,8 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Shape functions of ops that keep all elements of their inputs, or repeat them, in another arrangement.
-#include <optional>
-
 #include "ops/array_shapes.h"
 
 namespace millrace::ops {
@@ -10,72 +8,55 @@ namespace {
 
 constexpr int kMaxReverseRank = 8;
 
-// The only unknown size of `shape` and the product of the others; nothing when there is none or more than
-// one.
-struct OneUnknown {
-  int index;
-  int64_t rest;
+// The product of the known sizes of a shape, and where its unknown sizes are.
+struct Elements {
+  DimHandle known;
+  int unknowns = 0;
+  int unknown_at = -1;  // the last one
 };
-std::optional<OneUnknown> FindOneUnknown(const InferenceContext& c, ShapeHandle shape) {
-  OneUnknown found{-1, 1};
+StatusOr<Elements> CountElements(InferenceContext& c, ShapeHandle shape) {
+  Elements e{.known = c.NumElements(shape)};
+  if (c.ValueKnown(e.known)) return e;
+  e.known = c.MakeDim(1);
   for (int i = 0; i < c.Rank(shape); ++i) {
-    const DimHandle dim = c.Dim(shape, i);
-    if (!c.ValueKnown(dim)) {
-      if (found.index >= 0) return std::nullopt;
-      found.index = i;
-    } else if (__builtin_mul_overflow(found.rest, c.Value(dim), &found.rest)) {
-      return std::nullopt;
+    if (c.ValueKnown(c.Dim(shape, i))) {
+      MR_ASSIGN_OR_RETURN(e.known, c.Multiply(e.known, c.Dim(shape, i)));
+    } else {
+      ++e.unknowns;
+      e.unknown_at = i;
     }
   }
-  return found.index >= 0 ? std::optional(found) : std::nullopt;
+  return e;
 }
 
 // The one unknown size of `out` (if any) follows from the number of elements of `in`.
 Status FinishReshape(InferenceContext& c, ShapeHandle in, ShapeHandle out) {
-  const DimHandle elements = c.NumElements(in);
-  if (!c.ValueKnown(elements)) {
+  c.set_output(0, out);
+  if (!c.RankKnown(in)) return Status::Ok();
+  MR_ASSIGN_OR_RETURN(const Elements from, CountElements(c, in));
+  MR_ASSIGN_OR_RETURN(const Elements to, CountElements(c, out));
+  const int64_t have = c.Value(from.known);
+  const int64_t want = c.Value(to.known);
+  if (from.unknowns > 1 || to.unknowns > 1) return Status::Ok();
+  if (from.unknowns == 0 && to.unknowns == 0) {
+    if (have == want) return Status::Ok();
+    return errors::InvalidArgument("Cannot reshape a tensor with ", have, " elements to shape ",
+                                   c.DebugString(out), " (", want, " elements)");
+  }
+  DimHandle size;
+  if (from.unknowns == 1 && to.unknowns == 1) {
     // When the known sizes of both sides agree, so do the unknown ones: [?,784] to [-1,784].
-    const auto from = FindOneUnknown(c, in);
-    const auto to = FindOneUnknown(c, out);
-    if (from && to && from->rest == to->rest && from->rest != 0) {
-      MR_ASSIGN_OR_RETURN(out, c.ReplaceDim(out, to->index, c.Dim(in, from->index)));
-    }
-    c.set_output(0, out);
-    return Status::Ok();
-  }
-  int64_t product = 1;
-  int unknown = -1;
-  for (int i = 0; i < c.Rank(out); ++i) {
-    const DimHandle dim = c.Dim(out, i);
-    if (!c.ValueKnown(dim)) {
-      if (unknown >= 0) {
-        c.set_output(0, out);
-        return Status::Ok();
-      }
-      unknown = i;
-    } else if (__builtin_mul_overflow(product, c.Value(dim), &product)) {
-      return errors::InvalidArgument("Shape ", c.DebugString(out), " has too many elements");
-    }
-  }
-  if (unknown < 0) {
-    if (c.Value(elements) != product) {
-      return errors::InvalidArgument("Cannot reshape a tensor with ", c.Value(elements),
-                                     " elements to shape ", c.DebugString(out), " (", product, " elements)");
-    }
-  } else if (product == 0) {
-    if (c.Value(elements) != 0) {
-      return errors::InvalidArgument("Cannot reshape a tensor with ", c.Value(elements),
-                                     " elements to shape ", c.DebugString(out), " (0 elements)");
-    }
-    // Any size would do; it is for the kernel to say.
+    if (have != want || have == 0) return Status::Ok();
+    size = c.Dim(in, from.unknown_at);
+  } else if (to.unknowns == 0) {
+    // What the unknown size of the input has to be.
+    return have > 0 ? c.Divide(to.known, have, true).status() : Status::Ok();
   } else {
-    auto size = c.Divide(elements, product, true);
-    if (!size.ok()) {
-      return size.status().WithContext(
-          StrCat(" for a reshape of ", c.DebugString(in), " to ", c.DebugString(out)));
-    }
-    MR_ASSIGN_OR_RETURN(out, c.ReplaceDim(out, unknown, *size));
+    // Next to a size of 0 any size would do; it is for the kernel to say.
+    if (want == 0) return Status::Ok();
+    MR_ASSIGN_OR_RETURN(size, c.Divide(from.known, want, true));
   }
+  MR_ASSIGN_OR_RETURN(out, c.ReplaceDim(out, to.unknown_at, size));
   c.set_output(0, out);
   return Status::Ok();
 }
@@ -103,13 +84,12 @@ Status ReshapeShape(InferenceContext& c) {
 
 Status ExpandDimsShape(InferenceContext& c) {
   const ShapeHandle input = c.input(0);
-  MR_RETURN_IF_ERROR(c.WithRankAtMost(c.input(1), 1).status());
   const Tensor* axis_value = c.input_tensor(1);
   if (axis_value != nullptr && axis_value->num_elements() != 1) {
     return errors::InvalidArgument("'dim' input must be a tensor with a single value");
   }
   if (!c.RankKnown(input) || axis_value == nullptr) {
-    c.set_output(0, c.RankKnown(input) ? c.UnknownShapeOfRank(c.Rank(input) + 1) : c.UnknownShape());
+    c.set_output(0, c.UnknownShape());
     return Status::Ok();
   }
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> axes, IntegerValues(*axis_value));
@@ -135,10 +115,10 @@ Status SqueezeShape(InferenceContext& c) {
   }
   const int rank = c.Rank(input);
   std::vector<bool> squeezed(rank, false);
-  for (const int64_t dim : given) {
+  for (size_t i = 0; i < given.size(); ++i) {
+    const int64_t dim = given[i];
     if (dim < -rank || dim >= rank) {
-      return errors::InvalidArgument("Tried to squeeze dim index ", dim, " for tensor with ", rank,
-                                     " dimensions.");
+      return errors::InvalidArgument("squeeze_dims[", i, "] not in [", -rank, ",", rank, ").");
     }
     squeezed[dim < 0 ? dim + rank : dim] = true;
   }
@@ -164,30 +144,35 @@ Status SqueezeShape(InferenceContext& c) {
 }
 
 Status TransposeShape(InferenceContext& c) {
-  MR_ASSIGN_OR_RETURN(const ShapeHandle perm, c.WithRank(c.input(1), 1));
-  ShapeHandle input = c.input(0);
-  const DimHandle length = c.Dim(perm, 0);
-  if (c.ValueKnown(length)) {
-    if (c.Value(length) > TensorShape::kMaxRank) {
-      return errors::InvalidArgument("perm has ", c.Value(length), " entries; the largest rank is ",
-                                     TensorShape::kMaxRank);
-    }
-    MR_ASSIGN_OR_RETURN(input, c.WithRank(input, static_cast<int>(c.Value(length))));
-  }
   const Tensor* value = c.input_tensor(1);
-  if (!c.RankKnown(input)) {
+  ShapeHandle input = c.input(0);
+  const DimHandle length = c.NumElements(c.input(1));
+  if (!c.RankKnown(input) && !c.ValueKnown(length) && value == nullptr) {
     c.set_output(0, c.UnknownShape());
     return Status::Ok();
   }
-  const int rank = c.Rank(input);
+  const int64_t rank = c.RankKnown(input)     ? c.Rank(input)
+                       : c.ValueKnown(length) ? c.Value(length)
+                                              : value->num_elements();
+  // One entry may be for a scalar, too; and both are returned as they are.
+  if (!c.RankKnown(input) && rank < 2) {
+    c.set_output(0, input);
+    return Status::Ok();
+  }
+  if (rank > TensorShape::kMaxRank) {
+    return errors::InvalidArgument("perm has ", rank, " entries; the largest rank is ",
+                                   TensorShape::kMaxRank);
+  }
+  MR_ASSIGN_OR_RETURN(input, c.WithRank(input, static_cast<int>(rank)));
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 1).status());
+  MR_RETURN_IF_ERROR(c.WithValue(length, rank).status());
   if (value == nullptr) {
     c.set_output(0, rank <= 1 ? input : c.UnknownShapeOfRank(rank));
     return Status::Ok();
   }
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> order, IntegerValues(*value));
-  if (static_cast<int>(order.size()) != rank) {
-    return errors::InvalidArgument("transpose expects a vector of size ", rank,
-                                   ". But input(1) is a vector of size ", order.size());
+  if (static_cast<int64_t>(order.size()) != rank) {
+    return errors::InvalidArgument("Dimension must be ", rank, " but is ", order.size());
   }
   std::vector<DimHandle> dims;
   for (const int64_t from : order) {
@@ -207,11 +192,7 @@ Status InvertPermutationShape(InferenceContext& c) {
 }
 
 Status ConcatOffsetShape(InferenceContext& c) {
-  MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 0).status());
-  for (int i = 1; i < c.num_inputs(); ++i) {
-    MR_ASSIGN_OR_RETURN(const ShapeHandle shape, c.WithRank(c.input(i), 1));
-    c.set_output(i - 1, shape);
-  }
+  for (int i = 1; i < c.num_inputs(); ++i) c.set_output(i - 1, c.input(i));
   return Status::Ok();
 }
 
@@ -239,7 +220,7 @@ Status PackShape(InferenceContext& c) {
 }
 
 Status UnpackShape(InferenceContext& c) {
-  MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRankAtLeast(c.input(0), 1));
+  const ShapeHandle input = c.input(0);
   ShapeHandle out = c.UnknownShape();
   if (c.RankKnown(input)) {
     MR_ASSIGN_OR_RETURN(const int64_t axis, PackAxis(c, c.Rank(input)));
@@ -276,7 +257,6 @@ Status TileShape(InferenceContext& c) {
 Status PadShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle paddings, c.WithRank(c.input(1), 2));
   MR_RETURN_IF_ERROR(c.WithValue(c.Dim(paddings, 1), 2).status());
-  if (c.num_inputs() > 2) MR_RETURN_IF_ERROR(c.WithRank(c.input(2), 0).status());
   ShapeHandle input = c.input(0);
   const DimHandle rows = c.Dim(paddings, 0);
   if (c.ValueKnown(rows)) {
@@ -301,7 +281,7 @@ Status PadShape(InferenceContext& c) {
     const int64_t before = amounts[2 * i];
     const int64_t after = amounts[2 * i + 1];
     if (before < 0 || after < 0) {
-      return errors::InvalidArgument("Paddings must be non-negative: ", before, ", ", after);
+      return errors::InvalidArgument("Paddings must be non-negative");
     }
     MR_ASSIGN_OR_RETURN(dims[i], c.Add(c.Dim(input, i), c.MakeDim(before)));
     MR_ASSIGN_OR_RETURN(dims[i], c.Add(dims[i], c.MakeDim(after)));

@@ -28,12 +28,15 @@ Status PlaceholderWithDefaultShape(InferenceContext& c) {
 
 Status EnsureShapeShape(InferenceContext& c) {
   MR_RETURN_IF_ERROR(shape_fns::Explicit(c));
-  MR_ASSIGN_OR_RETURN(const ShapeHandle merged, c.Merge(c.input(0), c.output(0)));
+  const ShapeHandle wanted = c.output(0);
+  if (c.RankKnown(wanted)) MR_RETURN_IF_ERROR(c.WithRank(c.input(0), c.Rank(wanted)).status());
+  MR_ASSIGN_OR_RETURN(const ShapeHandle merged, c.Merge(wanted, c.input(0)));
   c.set_output(0, merged);
   return Status::Ok();
 }
 
 Status FillShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 1).status());
   MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
   MR_ASSIGN_OR_RETURN(const ShapeHandle shape, c.MakeShapeFromInput(0));
   c.set_output(0, shape);
@@ -91,10 +94,7 @@ Status BitcastShape(InferenceContext& c) {
 
 Status OneHotShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const int64_t axis, c.Attr<int64_t>("axis"));
-  if (axis < -1) return errors::InvalidArgument("axis must be >= -1 but is ", axis);
-  MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
-  MR_RETURN_IF_ERROR(c.WithRank(c.input(2), 0).status());
-  MR_RETURN_IF_ERROR(c.WithRank(c.input(3), 0).status());
+  if (axis < -1) return errors::InvalidArgument("axis must be >= -1");
   MR_ASSIGN_OR_RETURN(const DimHandle depth, c.MakeDimFromScalarInput(1));
   const ShapeHandle indices = c.input(0);
   if (!c.RankKnown(indices)) {

@@ -87,7 +87,7 @@ TEST(ArrayShapes, OneHot) {
   Expect(Op("OneHot").Attr("axis", -2), "[2];[];[];[]", "e;axis must be >= -1");
   Expect(Op("OneHot").Attr("axis", 3), "[2,?];[];[];[]", "e;Expected axis to be -1 or between 0 and 2");
   Expect(Op("OneHot").ConstScalar(1, -1), "[2];[];[];[]", "e;must be non-negative but is -1");
-  Expect(Op("OneHot"), "[2];[1];[];[]", "e;Shape must be rank 0 but is rank 1");
+  Expect(Op("OneHot").Const(1, {3}), "[2];[1];[];[]", "e;Input must be scalar but has rank 1");
 }
 
 TEST(ArrayShapes, WhereAndBroadcastArgs) {
@@ -129,12 +129,12 @@ TEST(ArrayShapes, Reshape) {
          "e;Dimension size must be evenly divisible by 4 but is 6");
   Expect(Op("Reshape").Const(1, {0, -1}), "[2,3];[2]", "e;Cannot reshape a tensor with 6 elements");
   Expect(Op("Reshape").Const(1, {-2}), "[2,3];[1]", "e;Invalid value in tensor used for shape: -2");
-  Expect(Op("Reshape").Const(1, {1 << 30, 1 << 30, 1 << 30}), "[2,3];[3]", "e;too many elements");
+  Expect(Op("Reshape").Const(1, {1 << 30, 1 << 30, 1 << 30}), "[2,3];[3]", "e;overflow when multiplying");
 }
 
 TEST(ArrayShapes, ExpandDims) {
   Expect(Op("ExpandDims"), "?;[]", "?");
-  Expect(Op("ExpandDims"), "[2,3];[]", "[?,?,?]");
+  Expect(Op("ExpandDims"), "[2,3];[]", "?");
   Expect(Op("ExpandDims").ConstScalar(1, 0), "[2,?];[]", "[1,d0_0,d0_1]");
   Expect(Op("ExpandDims").ConstScalar(1, 1), "[2,?];[]", "[d0_0,1,d0_1]");
   Expect(Op("ExpandDims").ConstScalar(1, -1), "[2,?];[]", "[d0_0,d0_1,1]");
@@ -154,7 +154,7 @@ TEST(ArrayShapes, Squeeze) {
   Expect(Op("Squeeze").Attr("squeeze_dims", std::vector<int64_t>{0}), "[2,1]",
          "e;Can not squeeze dim[0], expected a dimension of 1, got 2");
   Expect(Op("Squeeze").Attr("squeeze_dims", std::vector<int64_t>{-3}), "[1,1]",
-         "e;Tried to squeeze dim index -3 for tensor with 2 dimensions.");
+         "e;squeeze_dims[0] not in [-2,2).");
 }
 
 TEST(ArrayShapes, Transpose) {
@@ -165,8 +165,9 @@ TEST(ArrayShapes, Transpose) {
   Expect(Op("Transpose").Const(1, {2, 0, 1}), "[2,3,?];[3]", "[d0_2,d0_0,d0_1]");
   Expect(Op("Transpose").Const(1, {-1, -2}), "[2,3];[2]", "[d0_1,d0_0]");
   Expect(Op("Transpose").Const(1, {0, 3}), "[2,3];[2]", "e;perm dim 3 is out of range of input rank 2");
-  Expect(Op("Transpose"), "[2,3];[3]", "e;Shape must be rank 3 but is rank 2");
-  Expect(Op("Transpose").Const(1, {0, 1, 2}), "[2,3];[?]", "e;transpose expects a vector of size 2.");
+  Expect(Op("Transpose"), "[2,3];[3]", "e;Dimension must be 2 but is 3");
+  Expect(Op("Transpose"), "?;[1]", "in0");
+  Expect(Op("Transpose").Const(1, {0, 1, 2}), "[2,3];[?]", "e;Dimension must be 2 but is 3");
   Expect(Op("InvertPermutation"), "[?]", "in0");
   Expect(Op("InvertPermutation"), "?", "[?]");
   Expect(Op("InvertPermutation"), "[2,2]", "e;Shape must be rank 1 but is rank 2");
@@ -180,18 +181,17 @@ TEST(ArrayShapes, Concat) {
   Expect(Op("Concat").ConstScalar(0, -1), "[];[2,3];[2,4]", "[d1_0|d2_0,7]");
   Expect(Op("Concat").ConstScalar(0, -2), "[];[2,?];[3,4]", "[5,d2_1]");
   Expect(Op("Concat").ConstScalar(0, 1), "[];[2,3];?", "[d1_0,?]");
-  Expect(Op("Concat").ConstScalar(0, 0), "[];[2,3];[2,4]", "e;must be equal, but are 3 and 4");
+  Expect(Op("Concat").ConstScalar(0, 0), "[];[2,3];[2,4]", "e;must be equal, but are 4 and 3");
   Expect(Op("Concat").ConstScalar(0, 2), "[];[2,3];[2,4]", "e;Shape must be at least rank 3 but is rank 2");
   Expect(Op("Concat").ConstScalar(0, -3), "[];[2,3];[2,4]", "e;Shape must be at least rank 3 but is rank 2");
   Expect(Op("Concat"), "[];[];[]", "e;Can't concatenate scalars");
   Expect(Op("Concat"), "[1];[2];[2]", "e;Shape must be rank 0 but is rank 1");
-  Expect(Op("Concat"), "[];[2,3];[2]", "e;Shapes must be equal rank, but are 2 and 1");
+  Expect(Op("Concat"), "[];[2,3];[2]", "e;Shape must be rank 2 but is rank 1");
   Expect(Op("Concat").ConstScalar(0, -2147483647 - 1), "[];[2];[2]", "e;Concat dimension");
   Expect(Op("ConcatV2").ConstScalar(2, 1), "[2,3];[2,4];[]", "[d0_0|d1_0,7]");
   Expect(Op("ConcatV2").ConstScalar(3, 0), "[0];[3];[?];[]", "[?]");
   Expect(Op("ConcatOffset"), "[];[3];[3]", "in1;in2");
-  Expect(Op("ConcatOffset"), "[];?;[3]", "[?];in2");
-  Expect(Op("ConcatOffset"), "[];[2,2];[3]", "e;Shape must be rank 1 but is rank 2");
+  Expect(Op("ConcatOffset"), "[];?;[3]", "in1;in2");
 }
 
 TEST(ArrayShapes, Pack) {
@@ -212,7 +212,7 @@ TEST(ArrayShapes, Unpack) {
   Expect(unpack(2, 0), "?", "?;?");
   Expect(unpack(3, 0), "[2,4]", "e;Dimension must be 3 but is 2");
   Expect(unpack(2, 2), "[2,4]", "e;Invalid axis: 2; must be in [-2,2)");
-  Expect(unpack(2, 0), "[]", "e;Shape must be at least rank 1 but is rank 0");
+  Expect(unpack(2, 0), "[]", "e;Invalid axis: 0; must be in [0,0)");
 }
 
 TEST(ArrayShapes, Tile) {
@@ -235,12 +235,12 @@ TEST(ArrayShapes, Pad) {
   Expect(Op("Pad"), "[2,3];[2,2]", "[?,?]");
   Expect(Op("Pad").Const(1, Paddings({1, 2, 0, 0})), "[2,?];[2,2]", "[5,d0_1]");
   Expect(Op("Pad").Const(1, Paddings({})), "[];[0,2]", "[]");
-  Expect(Op("Pad").Const(1, Paddings({-1, 2})), "[2];[1,2]", "e;Paddings must be non-negative: -1, 2");
+  Expect(Op("Pad").Const(1, Paddings({-1, 2})), "[2];[1,2]", "e;Paddings must be non-negative");
   Expect(Op("Pad"), "[2,3];[2,3]", "e;Dimension must be 2 but is 3");
   Expect(Op("Pad"), "[2,3];[3,2]", "e;Shape must be rank 3 but is rank 2");
   Expect(Op("Pad"), "[2,3];[4]", "e;Shape must be rank 2 but is rank 1");
   Expect(Op("PadV2").Const(1, Paddings({1, 2})), "[2];[1,2];[]", "[5]");
-  Expect(Op("PadV2"), "[2];[1,2];[1]", "e;Shape must be rank 0 but is rank 1");
+  Expect(Op("PadV2"), "[2];[1,2];[1]", "[?]");
 }
 
 TEST(ArrayShapes, Reverse) {
@@ -278,11 +278,10 @@ TEST(ArrayShapes, SplitV) {
   Expect(split({1, 5}), "[4,6];[2];[]", "[d0_0,1];[d0_0,5]");
   Expect(split({1, -1}), "[4,6];[2];[]", "[d0_0,1];[d0_0,5]");
   Expect(split({1, -1}), "[4,?];[2];[]", "[d0_0,1];[d0_0,?]");
-  Expect(split({1, 4}), "[4,6];[2];[]", "e;can't split axis of size 6 into pieces whose sizes sum up to 5");
+  Expect(split({1, 4}), "[4,6];[2];[]", "e;can't split axis of size 6 into pieces of size [1,4]");
   Expect(split({4, 4}), "[4,6];[2];[]", "e;Negative dimension size caused by subtracting 4 from 2");
   Expect(split({-1, -1}), "[4,6];[2];[]", "e;size_splits can only have one -1.");
   Expect(split({-2, 8}), "[4,6];[2];[]", "e;Split size at index 0 must be >= 0 but is -2");
-  Expect(split({1, 5}), "[4,6];[3];[]", "e;Dimension must be 2 but is 3");
 }
 
 TEST(ArrayShapes, Slice) {
@@ -298,7 +297,8 @@ TEST(ArrayShapes, Slice) {
          "e;Expected size[0] in [0, 3], but got 4");
   Expect(Op("Slice").Const(1, {-1, 0}).Const(2, {1, 2}), "[4,3];[2];[2]",
          "e;Expected begin[0] >= 0, but got -1");
-  Expect(Op("Slice"), "[2,3];[2];[3]", "e;Dimensions must be equal, but are 2 and 3");
+  Expect(Op("Slice"), "[2,3];[2];[3]",
+         "e;Dimension 0 in both shapes must be equal, but are 2 and 3. Shapes are [2] and [3].");
   Expect(Op("Slice"), "[2];[2];[2]", "e;Shape must be rank 2 but is rank 1");
 }
 
@@ -334,7 +334,7 @@ TEST(ArrayShapes, Gathers) {
   Expect(Op("GatherV2"), "[5,3];[2];[]", "[?,?]");
   Expect(Op("GatherV2").ConstScalar(2, 1), "[5,3,7];[2,?];[]", "[d0_0,d1_0,d1_1,d0_2]");
   Expect(Op("GatherV2").ConstScalar(2, -1), "[5,3];[];[]", "[d0_0]");
-  Expect(Op("GatherV2").ConstScalar(2, 2), "[5,3];[];[]", "e;must be in range [-2, 2)");
+  Expect(Op("GatherV2").ConstScalar(2, 2), "[5,3];[];[]", "e;Shape must be at least rank 3 but is rank 2");
   Expect(Op("GatherV2").Attr("batch_dims", 1), "[5,3,7];[5,2];[]", "[?,?,?]");
   Expect(Op("GatherV2").Attr("batch_dims", 2), "[5,3,7];[5];[]", "e;batch_dims");
   Expect(Op("GatherNd"), "?;[2,2]", "?");
@@ -355,9 +355,12 @@ TEST(ArrayShapes, ScatterNd) {
   Expect(scatter({8}), "[4,1];[4];[1]", "[8]");
   Expect(scatter({8, 3}), "[4,1];[4,3];[2]", "[8,3]");
   Expect(scatter({8, 3}), "[4,?];[4,3];[2]", "[8,3]");
-  Expect(scatter({8}), "[4,2];[4];[1]", "e;larger than the rank of the output: [8]");
-  Expect(scatter({8, 3}), "[4,1];[4,2];[2]", "e;updates must have the shape");
-  Expect(scatter({8}), "[4,1];[5];[1]", "e;must be equal, but are 5 and 4");
+  Expect(scatter({8, 3}), "[4,1];[4,2];[2]",
+         "e;The inner 1 dimensions of output.shape=[8,3] must match the inner 1 dimensions of "
+         "updates.shape=[4,2]: Dimension 0 in both shapes must be equal, but are 3 and 2.");
+  Expect(scatter({8}), "[4,1];[5];[1]",
+         "e;The outer 1 dimensions of indices.shape=[4,1] must match the outer 1 dimensions of "
+         "updates.shape=[5]: Dimension 0 in both shapes must be equal, but are 4 and 5.");
 }
 
 }  // namespace

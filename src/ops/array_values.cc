@@ -150,7 +150,7 @@ std::vector<OpBuilder> ChangingOps() {
           .Attr("reverse: bool = false")
           .Attr("T: {half, float, double}")
           .Attr("Tidx: {int32, int64} = DT_INT32")
-          .Shape(CumulativeShape),
+          .Shape(shape_fns::Unchanged),
       OpBuilder("GuaranteeConst")
           .Input("input: T")
           .Output("output: T")

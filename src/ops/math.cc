@@ -145,7 +145,7 @@ OpBuilder UnaryGradient(const ElementwiseRow& row) {
       .Input("dy: T")
       .Output("z: T")
       .Attr(row.types)
-      .Shape(shape_fns::MergeBothInputs)
+      .Shape(shape_fns::Unchanged)
       .Traits(kElementwise);
 }
 
@@ -242,7 +242,7 @@ std::vector<OpBuilder> OtherElementwise() {
           .Commutative()
           .Attr(kNumber)
           .Attr("tolerance: float = 0.00001")
-          .Shape(shape_fns::MergeBothInputs)
+          .Shape(LikeFirstInputShape)
           .Traits(kElementwise),
       Logical("LogicalAnd", Unit::kOne, Unit::kZero),
       Logical("LogicalOr", Unit::kZero, Unit::kOne),
@@ -351,7 +351,7 @@ OpBuilder Cumulative(const char* name) {
       .Attr("reverse: bool = false")
       .Attr(kNumber)
       .Attr(kIndex)
-      .Shape(CumulativeShape);
+      .Shape(shape_fns::Unchanged);
 }
 
 OpBuilder Segment(const char* name, const char* types) {

@@ -21,6 +21,12 @@ StatusOr<int64_t> AxisOf(const Tensor& value, int rank) {
 
 }  // namespace
 
+Status LikeFirstInputShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.Merge(c.input(0), c.input(1)).status());
+  c.set_output(0, c.input(0));
+  return Status::Ok();
+}
+
 Status AddNShape(InferenceContext& c) {
   ShapeHandle sum = c.input(c.num_inputs() - 1);
   for (int i = c.num_inputs() - 2; i >= 0; --i) {
@@ -80,18 +86,19 @@ Status BatchMatMulV2Shape(InferenceContext& c) {
 Status ArgReductionShape(InferenceContext& c) {
   MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
   const ShapeHandle input = c.input(0);
-  const Tensor* axis_value = c.input_tensor(1);
   if (!c.RankKnown(input)) {
     c.set_output(0, c.UnknownShape());
     return Status::Ok();
   }
   const int rank = c.Rank(input);
+  // Of a vector a scalar is left, whatever the axis is said to be.
+  const Tensor* axis_value = rank > 1 ? c.input_tensor(1) : nullptr;
   if (axis_value == nullptr) {
     c.set_output(0, rank <= 1 ? c.Scalar() : c.UnknownShapeOfRank(rank - 1));
     return Status::Ok();
   }
   MR_ASSIGN_OR_RETURN(const int64_t axis, AxisOf(*axis_value, rank));
-  if (rank > 0 && (axis < 0 || axis >= rank)) {
+  if (axis < 0 || axis >= rank) {
     return errors::InvalidArgument("Dimension (", axis < 0 ? axis - rank : axis, ") must be in the range [",
                                    -rank, ", ", rank, "), where ", rank,
                                    " is the number of dimensions in the input.");
@@ -113,16 +120,9 @@ Status BincountShape(InferenceContext& c) {
   return Status();
 }
 
-Status CumulativeShape(InferenceContext& c) {
-  MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
-  c.set_output(0, c.input(0));
-  return Status::Ok();
-}
-
 Status SegmentShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle data, c.WithRankAtLeast(c.input(0), 1));
-  MR_ASSIGN_OR_RETURN(const ShapeHandle ids, c.WithRank(c.input(1), 1));
-  MR_RETURN_IF_ERROR(c.Merge(c.Dim(data, 0), c.Dim(ids, 0)).status());
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 1).status());
   MR_ASSIGN_OR_RETURN(const ShapeHandle rest, c.Subshape(data, 1));
   MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.Concatenate(c.Vector(c.UnknownDim()), rest));
   c.set_output(0, out);
@@ -147,7 +147,11 @@ Status LinSpaceShape(InferenceContext& c) {
   for (int i = 0; i < 3; ++i) {
     auto scalar = c.WithRank(c.input(i), 0);
     if (!scalar.ok()) {
-      return scalar.status().WithContext(StrCat(" for '", i == 0 ? "start" : i == 1 ? "stop" : "num", "'"));
+      return scalar.status().WithContext(StrCat("\n\t for '",
+                                                i == 0   ? "start"
+                                                : i == 1 ? "stop"
+                                                         : "num",
+                                                "'"));
     }
   }
   MR_ASSIGN_OR_RETURN(const DimHandle num, c.MakeDimFromScalarInput(2));
@@ -162,7 +166,7 @@ Status RangeShape(InferenceContext& c) {
   for (int i = 0; i < 3; ++i) {
     auto scalar = c.WithRank(c.input(i), 0);
     if (!scalar.ok()) {
-      return scalar.status().WithContext(StrCat(" for '",
+      return scalar.status().WithContext(StrCat("\n\t for '",
                                                 i == 0   ? "start"
                                                 : i == 1 ? "limit"
                                                          : "delta",

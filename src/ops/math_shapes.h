@@ -7,13 +7,14 @@
 // Shape functions of the math family; each is named after the op or ops it serves.
 namespace millrace::ops {
 
+// Both inputs have the same shape; what the second knows more of it is not taken over.
+Status LikeFirstInputShape(InferenceContext& c);
 Status AddNShape(InferenceContext& c);
 Status SelectShape(InferenceContext& c);
 Status BatchMatMulShape(InferenceContext& c);
 Status BatchMatMulV2Shape(InferenceContext& c);
 Status ArgReductionShape(InferenceContext& c);
 Status BincountShape(InferenceContext& c);
-Status CumulativeShape(InferenceContext& c);
 Status SegmentShape(InferenceContext& c);
 Status UnsortedSegmentShape(InferenceContext& c);
 Status LinSpaceShape(InferenceContext& c);

@@ -13,9 +13,8 @@ Status ImageShapeFromInput(InferenceContext& c, int i) {
   return Status::Ok();
 }
 
-// Values and indices of the k largest entries of each row.
-Status SetTopKOutputs(InferenceContext& c, DimHandle k) {
-  MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRankAtLeast(c.input(0), 1));
+// Values and indices of the k largest entries of each row of `input`.
+Status SetTopKOutputs(InferenceContext& c, ShapeHandle input, DimHandle k) {
   const DimHandle last = c.Dim(input, -1);
   if (c.ValueKnown(last) && c.ValueKnown(k) && c.Value(last) < c.Value(k)) {
     return errors::InvalidArgument("input must have last dimension >= k = ", c.Value(k), " but is ",
@@ -25,6 +24,15 @@ Status SetTopKOutputs(InferenceContext& c, DimHandle k) {
   c.set_output(0, out);
   c.set_output(1, out);
   return Status::Ok();
+}
+
+// The matrix that logits and labels make together.
+StatusOr<ShapeHandle> FeaturesAndLabels(InferenceContext& c) {
+  // What nothing is known of may fit; TensorFlow refuses it where no rank is known.
+  const auto known = [&](int i) { return c.RankKnown(c.input(i)) ? c.input(i) : c.UnknownShapeOfRank(2); };
+  MR_ASSIGN_OR_RETURN(const ShapeHandle both, Broadcast(c, known(0), known(1)));
+  if (c.Rank(both) == 2) return both;
+  return errors::InvalidArgument("Shape must be broadcasted with rank 2, but is rank ", c.Rank(both));
 }
 
 // Where the channels of a batch normalisation are.
@@ -45,8 +53,8 @@ Status SoftmaxShape(InferenceContext& c) {
 }
 
 Status SoftmaxCrossEntropyShape(InferenceContext& c) {
-  MR_ASSIGN_OR_RETURN(const ShapeHandle features, c.WithRank(c.input(0), 2));
-  MR_ASSIGN_OR_RETURN(const ShapeHandle both, c.Merge(features, c.input(1)));
+  // Both are broadcast to one matrix.
+  MR_ASSIGN_OR_RETURN(const ShapeHandle both, FeaturesAndLabels(c));
   c.set_output(0, c.Vector(c.Dim(both, 0)));
   c.set_output(1, both);
   return Status::Ok();
@@ -82,18 +90,18 @@ Status FusedBatchNormShape(InferenceContext& c) {
 Status FusedBatchNormGradShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const int axis, NormChannelAxis(c));
   MR_ASSIGN_OR_RETURN(const ShapeHandle dy, c.WithRank(c.input(0), 4));
-  MR_ASSIGN_OR_RETURN(const ShapeHandle images, c.Merge(dy, c.input(1)));
-  DimHandle channels = c.Dim(images, axis);
+  MR_ASSIGN_OR_RETURN(const ShapeHandle x, c.WithRank(c.input(1), 4));
+  MR_ASSIGN_OR_RETURN(DimHandle channels, c.Merge(c.Dim(dy, axis), c.Dim(x, axis)));
   for (int i = 2; i < 5; ++i) {
     MR_ASSIGN_OR_RETURN(const ShapeHandle vector, c.WithRank(c.input(i), 1));
     MR_ASSIGN_OR_RETURN(channels, c.Merge(channels, c.Dim(vector, 0)));
   }
-  MR_ASSIGN_OR_RETURN(const ShapeHandle dx, c.ReplaceDim(images, axis, channels));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle dx, c.ReplaceDim(dy, axis, channels));
   c.set_output(0, dx);
   c.set_output(1, c.Vector(channels));
   c.set_output(2, c.Vector(channels));
-  c.set_output(3, c.Vector(c.MakeDim(0)));
-  c.set_output(4, c.Vector(c.MakeDim(0)));
+  MR_ASSIGN_OR_RETURN(const bool training, c.Attr<bool>("is_training"));
+  for (const int i : {3, 4}) c.set_output(i, c.Vector(training ? c.MakeDim(0) : channels));
   return Status::Ok();
 }
 
@@ -117,7 +125,6 @@ Status AvgPoolGradShape(InferenceContext& c) { return ImageShapeFromInput(c, 0);
 
 Status MaxPoolGradShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.WithRank(c.input(0), 4));
-  MR_RETURN_IF_ERROR(c.Merge(c.input(1), c.input(2)).status());
   c.set_output(0, out);
   return Status::Ok();
 }
@@ -137,15 +144,16 @@ Status InTopKShape(InferenceContext& c) {
 }
 
 Status TopKShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRankAtLeast(c.input(0), 1));
   MR_ASSIGN_OR_RETURN(const int64_t k, c.Attr<int64_t>("k"));
   if (k < 0) return errors::InvalidArgument("Need k >= 0, got ", k);
-  return SetTopKOutputs(c, c.MakeDim(k));
+  return SetTopKOutputs(c, input, c.MakeDim(k));
 }
 
 Status TopKV2Shape(InferenceContext& c) {
-  MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
+  MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRankAtLeast(c.input(0), 1));
   MR_ASSIGN_OR_RETURN(const DimHandle k, c.MakeDimFromScalarInput(1));
-  return SetTopKOutputs(c, k);
+  return SetTopKOutputs(c, input, k);
 }
 
 }  // namespace millrace::ops

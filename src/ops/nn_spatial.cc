@@ -154,7 +154,7 @@ std::vector<OpBuilder> FakeQuants() {
                              .Output("backprops: float")
                              .Attr(kMin)
                              .Attr(kMax))
-          .Shape(shape_fns::MergeBothInputs)
+          .Shape(shape_fns::Unchanged)
           .Traits(kElementwise),
       FakeQuantWithVars("FakeQuantWithMinMaxVars", false),
       FakeQuantWithVars("FakeQuantWithMinMaxVarsGradient", true),

@@ -11,9 +11,18 @@ namespace {
 StatusOr<DimHandle> WindowDim(InferenceContext& c, DimHandle in, int64_t window, int64_t dilation,
                               int64_t stride, Padding padding) {
   if (!c.ValueKnown(in) || window < 0) return c.UnknownDim();
+  int64_t span = 0;
+  if (padding == Padding::kValid && window > 0 && !__builtin_mul_overflow(window - 1, dilation, &span)) {
+    MR_RETURN_IF_ERROR(c.Subtract(in, c.MakeDim(span + 1)).status());
+  }
   MR_ASSIGN_OR_RETURN(const WindowedOutput out,
                       GetWindowedOutput(c.Value(in), window, dilation, stride, padding));
   return c.MakeDim(out.size);
+}
+
+std::string_view NameInMessages(const InferenceContext& c) {
+  const std::string& op = c.op().name;
+  return op.starts_with("Depthwise") ? "DepthwiseConv2D" : op;
 }
 
 // A list of four values, of which those of batch and depth are 1 and the others positive.
@@ -23,8 +32,13 @@ struct Pair {
 StatusOr<Pair> SpatialPair(InferenceContext& c, const char* attr, bool nchw) {
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> values, c.Attr<std::vector<int64_t>>(attr));
   if (values.size() != 4)
-    return errors::InvalidArgument("Attr '", attr, "' must contain 4 values, but got: ", values.size());
+    return errors::InvalidArgument(NameInMessages(c), " requires the ",
+                                   std::string_view(attr) == "strides" ? "stride" : attr,
+                                   " attribute to contain 4 values, but got: ", values.size());
   const Pair pair{values[nchw ? 2 : 1], values[nchw ? 3 : 2]};
+  if (std::string_view(attr) == "strides" && (pair.rows <= 0 || pair.columns <= 0)) {
+    return errors::InvalidArgument("Stride must be > 0, but got ", pair.rows <= 0 ? pair.rows : pair.columns);
+  }
   if (pair.rows <= 0 || pair.columns <= 0 || pair.rows > INT32_MAX || pair.columns > INT32_MAX) {
     return errors::InvalidArgument("Attr '", attr, "' must be positive, got ", pair.rows, " and ",
                                    pair.columns);
@@ -100,16 +114,8 @@ Status ResponseNormShape(InferenceContext& c) {
 }
 
 Status MaxPoolWithArgmaxShape(InferenceContext& c) {
-  MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRank(c.input(0), 4));
-  MR_ASSIGN_OR_RETURN(const Pair window, SpatialPair(c, "ksize", false));
-  MR_ASSIGN_OR_RETURN(const Pair strides, SpatialPair(c, "strides", false));
-  MR_ASSIGN_OR_RETURN(const Padding padding, PaddingAttr(c));
-  MR_ASSIGN_OR_RETURN(const DimHandle rows,
-                      WindowDim(c, c.Dim(input, 1), window.rows, 1, strides.rows, padding));
-  MR_ASSIGN_OR_RETURN(const DimHandle columns,
-                      WindowDim(c, c.Dim(input, 2), window.columns, 1, strides.columns, padding));
-  const ShapeHandle out = c.MakeShape({c.Dim(input, 0), rows, columns, c.Dim(input, 3)});
-  for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, out);
+  MR_RETURN_IF_ERROR(shape_fns::Pool(c));
+  for (int i = 1; i < c.num_outputs(); ++i) c.set_output(i, c.output(0));
   return Status();
 }
 
@@ -124,16 +130,17 @@ Status FusedPadConvShape(InferenceContext& c) {
   const bool resize = c.num_inputs() == 4;
   const int paddings_at = resize ? 2 : 1;
   MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRank(c.input(0), 4));
+  if (resize) MR_RETURN_IF_ERROR(c.Merge(c.input(1), c.Vector(2)).status());
   MR_ASSIGN_OR_RETURN(const ShapeHandle paddings, c.WithRank(c.input(paddings_at), 2));
+  if (const int64_t rank = c.Value(c.Dim(paddings, 0)); rank >= 0 && rank <= TensorShape::kMaxRank) {
+    MR_RETURN_IF_ERROR(c.WithRank(input, static_cast<int>(rank)).status());
+  }
+  MR_RETURN_IF_ERROR(c.Merge(paddings, c.Matrix(c.MakeDim(4), c.MakeDim(2))).status());
   MR_ASSIGN_OR_RETURN(const ShapeHandle filter, c.WithRank(c.input(paddings_at + 1), 4));
-  MR_RETURN_IF_ERROR(c.WithValue(c.Dim(paddings, 0), 4).status());
-  MR_RETURN_IF_ERROR(c.WithValue(c.Dim(paddings, 1), 2).status());
   MR_ASSIGN_OR_RETURN(const Pair strides, SpatialPair(c, "strides", false));
   MR_ASSIGN_OR_RETURN(const Padding padding, PaddingAttr(c));
   std::vector<DimHandle> dims = {c.Dim(input, 0), c.Dim(input, 1), c.Dim(input, 2), c.Dim(input, 3)};
   if (resize) {
-    MR_ASSIGN_OR_RETURN(const ShapeHandle size, c.WithRank(c.input(1), 1));
-    MR_RETURN_IF_ERROR(c.WithValue(c.Dim(size, 0), 2).status());
     const Tensor* value = c.input_tensor(1);
     for (int i = 0; i < 2; ++i) {
       dims[1 + i] = c.UnknownDim();
@@ -171,18 +178,27 @@ Status FakeQuantShape(InferenceContext& c) {
   if (gradient) {
     MR_ASSIGN_OR_RETURN(inputs, c.Merge(c.input(0), inputs));
   }
+  // The second limit of a gradient is merged with what it has to be; the others are asked for their rank
+  // first.
+  const auto limit_of = [&](int i, ShapeHandle wanted) {
+    const ShapeHandle limit = c.input(inputs_at + i);
+    if (!gradient || i == 1) return c.WithRank(limit, c.Rank(wanted));
+    return channels ? c.Merge(limit, wanted) : c.Merge(wanted, limit);
+  };
   ShapeHandle limits = c.Scalar();
   if (channels) {
     MR_ASSIGN_OR_RETURN(inputs, c.WithRankAtLeast(inputs, 1));
     DimHandle depth = c.Dim(inputs, -1);
-    for (int i = 1; i <= 2; ++i) {
-      MR_ASSIGN_OR_RETURN(const ShapeHandle limit, c.WithRank(c.input(inputs_at + i), 1));
+    const ShapeHandle vector = c.Vector(depth);
+    MR_ASSIGN_OR_RETURN(const ShapeHandle min, limit_of(1, vector));
+    MR_ASSIGN_OR_RETURN(const ShapeHandle max, limit_of(2, vector));
+    for (const ShapeHandle limit : {min, max}) {
       MR_ASSIGN_OR_RETURN(depth, c.Merge(depth, c.Dim(limit, 0)));
     }
     MR_ASSIGN_OR_RETURN(inputs, c.ReplaceDim(inputs, -1, depth));
     limits = c.Vector(depth);
   } else {
-    for (int i = 1; i <= 2; ++i) MR_RETURN_IF_ERROR(c.WithRank(c.input(inputs_at + i), 0).status());
+    for (const int i : {1, 2}) MR_RETURN_IF_ERROR(limit_of(i, limits).status());
   }
   c.set_output(0, inputs);
   for (int i = 1; i < c.num_outputs(); ++i) c.set_output(i, limits);

@@ -22,7 +22,6 @@ Status FakeQuantShape(InferenceContext& c);
 Status ExtractPatchesShape(InferenceContext& c);
 
 // Rearrangements of images and batches (ops/array_blocks.cc).
-Status MirrorPadShape(InferenceContext& c);
 Status MirrorPadGradShape(InferenceContext& c);
 Status SpaceToBatchNdShape(InferenceContext& c);
 Status BatchToSpaceNdShape(InferenceContext& c);

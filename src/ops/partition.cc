@@ -44,10 +44,10 @@ Status DynamicStitchShape(InferenceContext& c) {
 
 // Values, where each is, and how many of each there are.
 Status UniqueShape(InferenceContext& c) {
-  MR_ASSIGN_OR_RETURN(const ShapeHandle x, c.WithRank(c.input(0), 1));
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 1).status());
   const ShapeHandle values = c.Vector(c.UnknownDim());
   c.set_output(0, values);
-  c.set_output(1, x);
+  c.set_output(1, c.input(0));
   if (c.num_outputs() > 2) c.set_output(2, values);
   return Status::Ok();
 }

@@ -92,11 +92,18 @@ Status SetRows(InferenceContext& c, ShapeHandle data, DimHandle rows) {
 Status SparseSegmentShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle data, c.WithRankAtLeast(c.input(0), 1));
   MR_ASSIGN_OR_RETURN(const ShapeHandle indices, c.WithRank(c.input(1), 1));
-  MR_ASSIGN_OR_RETURN(const ShapeHandle ids, c.WithRank(c.input(2), 1));
-  MR_RETURN_IF_ERROR(c.Merge(indices, ids).status());
-  if (c.num_inputs() == 3) return SetRows(c, data, c.UnknownDim());
-  // The number of segments, or of rows of what this is the gradient of.
-  MR_RETURN_IF_ERROR(c.WithRank(c.input(3), 0).status());
+  const bool is_gradient = c.op().name.ends_with("Grad");
+  if (!is_gradient) {
+    MR_ASSIGN_OR_RETURN(const ShapeHandle ids, c.WithRank(c.input(2), 1));
+    // The number of segments.
+    if (c.num_inputs() == 4) MR_RETURN_IF_ERROR(c.WithRank(c.input(3), 0).status());
+    MR_RETURN_IF_ERROR(c.Merge(indices, ids).status());
+    if (c.num_inputs() == 3) return SetRows(c, data, c.UnknownDim());
+  } else {
+    MR_RETURN_IF_ERROR(c.Merge(c.input(2), indices).status());
+    // The rows of what this is the gradient of.
+    MR_RETURN_IF_ERROR(c.WithRank(c.input(3), 0).status());
+  }
   MR_ASSIGN_OR_RETURN(const DimHandle rows, c.MakeDimFromScalarInput(3));
   return SetRows(c, data, rows);
 }

@@ -42,8 +42,10 @@ Status CountUpToShape(InferenceContext& c) {
 }
 
 Status ScatterNdShape(InferenceContext& c) {
-  MR_RETURN_IF_ERROR(c.WithRankAtLeast(c.input(1), 1).status());
-  MR_RETURN_IF_ERROR(c.WithRankAtLeast(c.input(2), 1).status());
+  MR_ASSIGN_OR_RETURN(const ShapeHandle indices, c.WithRankAtLeast(c.input(1), 1));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle updates, c.WithRankAtLeast(c.input(2), 1));
+  const ScatterNdShapes shapes = {.indices = indices, .updates = updates, .target = VariableShapeOf(c, 0)};
+  MR_RETURN_IF_ERROR(CheckScatterNd(c, shapes, "input"));
   if (c.num_outputs() > 0) c.set_output(0, c.input(0));
   return Status::Ok();
 }

@@ -32,7 +32,22 @@ TEST(StateShapes, Scatters) {
     Expect(Op(op), "[5,3];[];[3]", "in0");
     Expect(Op(op), "?;[2];?", "in0");
     Expect(Op(op), "[5,3];[2];[2,4]", "e;must be equal, but are 4 and 3");
-    Expect(Op(op), "[];[];[]", "e;Shape must be at least rank 1 but is rank 0");
+    Expect(Op(op), "[5,3];[2];[]", "in0");
+  }
+}
+
+TEST(StateShapes, ScattersOfSlicesCompareUpdates) {
+  for (const char* op : {"ScatterNdAdd", "ScatterNdSub", "ScatterNdUpdate"}) {
+    Expect(Op(op), "[5,3];[2,1];[2,3]", "in0");
+    Expect(
+        Op(op), "[5,2];[5,2];[3,1]",
+        "e;The outer 1 dimensions of indices.shape=[5,2] must match the outer 1 dimensions of "
+        "updates.shape=[3,1]: Dimension 0 in both shapes must be equal, but are 5 and 3. Shapes are [5] and "
+        "[3].");
+    Expect(Op(op), "[4,3,3,2];[3];[?,3,?,5]",
+           "e;The inner 1 dimensions of input.shape=[4,3,3,2] must match the inner 4 dimensions of "
+           "updates.shape=[?,3,?,5]: Shapes must be equal rank, but are 1 and 4");
+    Expect(Op(op), "[0,3];[5,1];[5,3]", "e;Indices and updates specified for empty output shape");
   }
 }
 

@@ -15,5 +15,12 @@ StatusOr<ShapeHandle> TypedResourceShape(InferenceContext& c, std::string_view d
 // Updates addressed by `indices` must have the shape of indices followed by that of a row of the variable.
 Status CheckScatterUpdates(InferenceContext& c, ShapeHandle variable, ShapeHandle indices,
                            ShapeHandle updates);
+struct ScatterNdShapes {
+  ShapeHandle indices, updates;
+  ShapeHandle target;  // what the updates go to, which messages call `target_name`
+};
+// Updates have the shape of indices without its last dimension, followed by what of the target the indices
+// don't address.
+Status CheckScatterNd(InferenceContext& c, const ScatterNdShapes& shapes, std::string_view target_name);
 
 }  // namespace millrace::ops
