@@ -111,6 +111,31 @@ TEST(CandidateTest, WeightsComeFromAFileToo) {
             errors::InvalidArgument("Must provide either vocab_file or unigrams."));
 }
 
+TEST(CandidateTest, HugeSizesAreErrorsAtOnce) {
+  KernelRunner shards("FixedUnigramCandidateSampler");
+  Prepare(shards, 1, false, 1)
+      .Attr("num_reserved_ids", int64_t{INT32_MAX})
+      .Attr("num_shards", int64_t{INT64_MAX})
+      .Attr("shard", int64_t{0})
+      .Attr("unigrams", std::vector<float>{1});
+  // The one class of the shard is reserved.
+  EXPECT_EQ(shards.Input(Classes({0}, 1)).Run().status().message(), "No class has a weight above 0");
+  KernelRunner ids("FixedUnigramCandidateSampler");
+  Prepare(ids, 1, false, 1)
+      .Attr("num_reserved_ids", int64_t{INT64_MAX})
+      .Attr("num_shards", int64_t{INT64_MAX})
+      .Attr("shard", int64_t{INT64_MAX})
+      .Attr("unigrams", std::vector<float>{1});
+  EXPECT_TRUE(errors::IsInvalidArgument(ids.Input(Classes({0}, 1)).Run().status()));
+  for (const int64_t sampled : {int64_t{1} << 40, int64_t{1} << 61, INT64_MAX}) {
+    KernelRunner all("AllCandidateSampler"), uniform("UniformCandidateSampler");
+    all.Attr("num_true", int64_t{1}).Attr("num_sampled", sampled).Attr("unique", true);
+    EXPECT_FALSE(all.Input(Classes({0}, 1)).Run().ok());
+    Prepare(uniform, sampled, false, INT64_MAX);
+    EXPECT_FALSE(uniform.Input(Classes({0}, 1)).Run().ok());
+  }
+}
+
 TEST(CandidateTest, AllCandidatesAndAccidentalHits) {
   KernelRunner all("AllCandidateSampler");
   all.Attr("num_true", int64_t{2}).Attr("num_sampled", int64_t{3}).Attr("unique", true);

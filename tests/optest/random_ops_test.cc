@@ -123,8 +123,23 @@ TEST(RandomOpsTest, StrangeParametersEnd) {
   const double inf = std::numeric_limits<double>::infinity();
   const Tensor strange = Tensor::Vector<double>({std::nan(""), inf, -inf, -3, 0, 1e300, 1e-300});
   for (const DataType dtype : {DataType::kInt32, DataType::kInt64, DataType::kHalf, DataType::kDouble}) {
-    auto out = KernelRunner("RandomPoissonV2").Attr("dtype", dtype).Input(Shape({3})).Input(strange).RunOne();
+    auto out =
+        KernelRunner("RandomPoissonV2").Attr("dtype", dtype).Input(Shape({50})).Input(strange).RunOne();
     ASSERT_TRUE(out.ok()) << out.status();
+    for (int i = 1; i < 350; i += 7) {  // of the infinite rate
+      if (dtype == DataType::kInt32) {
+        ASSERT_EQ(out->data<int32_t>()[i], INT32_MAX);
+      }
+      if (dtype == DataType::kInt64) {
+        ASSERT_EQ(out->data<int64_t>()[i], INT64_MAX);
+      }
+      if (dtype == DataType::kHalf) {
+        ASSERT_EQ(float(out->data<half>()[i]), inf);
+      }
+      if (dtype == DataType::kDouble) {
+        ASSERT_EQ(out->data<double>()[i], inf);
+      }
+    }
   }
   EXPECT_TRUE(KernelRunner("RandomGamma").Input(Shape({3})).Input(strange).RunOne().ok());
   auto empty = KernelRunner("RandomGamma")

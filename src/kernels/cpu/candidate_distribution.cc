@@ -166,11 +166,11 @@ class WeightReader {
     if (range_ > kMaxClasses) {
       return errors::InvalidArgument("range_max must be at most ", kMaxClasses, ", got ", range_);
     }
-    // More than are wanted in all is an error whatever follows.
-    if ((ids - shard_ + shards_ - 1) / shards_ > range_ || ids > INT32_MAX) return WrongNumber(ids);
-    for (; next_ < ids; ++next_) {
-      if (next_ % shards_ == shard_) weights_.push_back(0);
-    }
+    // Of these shard_, shard_ + shards_, ... are of the shard. More than are wanted in all is an error
+    // whatever follows.
+    const int64_t own = ids > shard_ ? (ids - shard_ - 1) / shards_ + 1 : 0;
+    if (own > range_ || ids > INT32_MAX) return WrongNumber(ids);
+    weights_.assign(static_cast<size_t>(own), 0);
     return Status();
   }
   void Add(float weight) {

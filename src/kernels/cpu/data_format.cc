@@ -21,7 +21,8 @@ class DataFormatKernel : public OpKernel {
     } else {
       for (size_t i = 0; i < 4; ++i) {
         const size_t place = to.find(from[i]);
-        if (place == std::string::npos) {
+        // A dimension that is there twice would leave a place without one.
+        if (place == std::string::npos || from.find(from[i]) != i) {
           c.SetError(errors::InvalidArgument(
               "Destination format and source format must have the same dimensions: ", from, " and ", to));
           return;

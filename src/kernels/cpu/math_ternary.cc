@@ -36,6 +36,8 @@ class BetaincKernel final : public OpKernel {
     } else {
       Run<double>(context, *out);
     }
+    if (context.cancellation().IsCancelled())
+      return errors::Cancelled("The step was cancelled within Betainc");
     return Status();
   }
 
@@ -50,6 +52,8 @@ class BetaincKernel final : public OpKernel {
     }
     context.ParallelFor(out.num_elements(), 300, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
+        // An element may take many steps.
+        if (i % 16 == 0 && context.cancellation().IsCancelled()) return;
         out.data<T>()[i] =
             static_cast<T>(cpu::Betainc(in[0][i * step[0]], in[1][i * step[1]], in[2][i * step[2]]));
       }

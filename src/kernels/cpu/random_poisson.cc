@@ -59,6 +59,9 @@ Out Sample(double rate, PhiloxRandom generator) {
   constexpr bool kIsFloat = kIsSmallFloat<Out> || std::is_floating_point_v<Out>;
   if (std::isnan(rate)) return Out(kIsFloat ? std::numeric_limits<float>::quiet_NaN() : 0.0f);
   const double highest = Highest<Out>();
+  if (rate == HUGE_VAL) {
+    return kIsFloat ? Out(std::numeric_limits<float>::infinity()) : std::numeric_limits<Out>::max();
+  }
   const double x = rate < 10 ? SampleSmall(rate, highest, generator) : SampleLarge(rate, highest, generator);
   // The largest integers round up to what does not fit.
   if (std::is_integral_v<Out> && x >= highest) return std::numeric_limits<Out>::max();

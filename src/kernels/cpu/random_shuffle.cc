@@ -22,11 +22,14 @@ class RandomShuffleKernel final : public OpKernel {
       return Status();
     }
     const int64_t rows = in.dim(0);
+    if (rows > UINT32_MAX) return errors::ResourceExhausted("Too many rows to shuffle: ", rows);
+    MR_ASSIGN_OR_RETURN(Tensor places, context.AllocateTemp(DataType::kInt64, TensorShape({rows})));
+    const std::span<int64_t> order(places.data<int64_t>(), static_cast<size_t>(rows));
     PhiloxStream stream(generator_.ReserveBlocks(static_cast<uint64_t>(rows + 2) / 4));
-    std::vector<int64_t> order(static_cast<size_t>(rows));
     std::iota(order.begin(), order.end(), 0);
     for (int64_t i = 0; i + 1 < rows; ++i) {
-      std::swap(order[i], order[i + stream.Next32() % static_cast<uint32_t>(rows - i)]);
+      std::swap(order[static_cast<size_t>(i)],
+                order[static_cast<size_t>(i) + stream.Next32() % static_cast<uint32_t>(rows - i)]);
     }
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     TakeRows(in.dtype(), in.raw_data(), order, in.num_elements() / rows, out->raw_data());

@@ -25,7 +25,8 @@ template <typename T>
 class BatchSampler {
  public:
   using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
-  BatchSampler(PhiloxRandom generator, T* out) : generator_(generator), out_(out) {}
+  BatchSampler(PhiloxRandom generator, const CancellationManager& cancellation, T* out)
+      : generator_(generator), cancellation_(cancellation), out_(out) {}
 
   Status Sample(const Parameters& p, int64_t begin, int64_t end) {
     C mean = static_cast<C>(p.mean), deviation = static_cast<C>(p.deviation);
@@ -83,12 +84,19 @@ class BatchSampler {
     tries_ = 0;
     return at_ == end_;
   }
+  // A batch may be of any size, and take a thousand tries for each sample.
+  Status CheckCancelled() const {
+    if (!cancellation_.IsCancelled()) [[likely]]
+      return Status();
+    return errors::Cancelled("The step was cancelled while normals were drawn");
+  }
   Status Failed(const char* kind) const {
     return errors::Internal("TruncatedNormal ", kind, " rejection sampler failed to accept a sample.");
   }
 
   Status FromNormal() {
     for (tries_ = 0; at_ < end_;) {
+      MR_RETURN_IF_ERROR(CheckCancelled());
       C x[4];
       const size_t n = Normals(x);
       for (size_t i = 0; i < n; ++i) {
@@ -104,6 +112,7 @@ class BatchSampler {
   Status FromUniform() {
     const C most = low_ < 0 ? C(0) : low_ * low_;
     for (tries_ = 0; at_ < end_;) {
+      MR_RETURN_IF_ERROR(CheckCancelled());
       C z[4], u[4];
       const size_t n = Uniforms(z);
       for (size_t i = 0; i < n; ++i) z[i] = z[i] * (high_ - low_) + low_;
@@ -121,6 +130,7 @@ class BatchSampler {
   Status FromExponential() {
     const C alpha = (low_ + std::sqrt(low_ * low_ + 4)) / 2;
     for (tries_ = 0; at_ < end_;) {
+      MR_RETURN_IF_ERROR(CheckCancelled());
       C x[4];
       const size_t n = Uniforms(x);
       for (size_t i = 0; i < n; i += 2) {
@@ -137,6 +147,7 @@ class BatchSampler {
   }
 
   PhiloxRandom generator_;
+  const CancellationManager& cancellation_;
   T* const out_;
   C mean_ = 0, deviation_ = 1, low_ = 0, high_ = 0;
   int64_t at_ = 0, end_ = 0;
@@ -196,12 +207,9 @@ class ParameterizedTruncatedNormalKernel final : public OpKernel {
       const Tensor& t = context.input(i);
       return static_cast<double>(static_cast<ComputeType<T>>(t.data<T>()[t.num_elements() == 1 ? 0 : b]));
     };
-    BatchSampler<T> sampler(base, out.data<T>());
+    BatchSampler<T> sampler(base, context.cancellation(), out.data<T>());
     const int64_t n = out.num_elements();
     for (int64_t b = 0; b * batch < n; ++b) {
-      if (context.cancellation().IsCancelled()) {
-        return errors::Cancelled("The step was cancelled while normals were drawn");
-      }
       const Parameters p{parameter(1, b), parameter(2, b), parameter(3, b), parameter(4, b)};
       MR_RETURN_IF_ERROR(sampler.Sample(p, b * batch, std::min(n, (b + 1) * batch)));
     }

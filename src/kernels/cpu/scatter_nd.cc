@@ -35,7 +35,6 @@ StatusOr<NdRows> FindRows(const TensorShape& shape, const Tensor& indices, const
   }
   NdRows rows;
   rows.row = ProductOf(shape.dims(), static_cast<int>(depth), shape.rank());
-  if (depth == 0 && updates.num_elements() == 0) return rows;  // empty indices of nothing may be many
   if (depth == 0 && updates.num_elements() == 0) return rows;  // very many empty rows, perhaps
   const int64_t count = ProductOf(indices.shape().dims(), 0, batch);
   for (int64_t i = 0; i < count; ++i) {

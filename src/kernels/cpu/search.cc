@@ -126,7 +126,9 @@ class HistogramKernel final : public OpKernel {
             (static_cast<double>(high) - static_cast<double>(low)) / static_cast<double>(count);
         const auto bin_of = [&](T value) {
           const double above = static_cast<double>(value) - static_cast<double>(low);
-          return static_cast<int64_t>(above > 0 ? std::min(above / step, static_cast<double>(count - 1)) : 0);
+          const double bin = above / step;  // NaN in a range without end
+          if (!(above > 0)) return int64_t{0};
+          return bin < static_cast<double>(count - 1) ? static_cast<int64_t>(bin) : count - 1;
         };
         const auto fill = [&](auto* counts) {
           std::fill_n(counts, count, 0);

@@ -44,11 +44,13 @@ class StringNGramsKernel final : public OpKernel {
     }
     MR_RETURN_IF_ERROR(CheckSplits(splits, data.num_elements()));
     MR_ASSIGN_OR_RETURN(Tensor * out_splits, context.AllocateOutput(1, splits.shape()));
-    MR_ASSIGN_OR_RETURN(const int64_t count, Count(splits, out_splits));
+    MR_ASSIGN_OR_RETURN(const int64_t count, Count(context, splits, out_splits));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, TensorShape({count})));
     std::string* to = out->data<std::string>();
     int64_t bytes = 0;
     for (int64_t row = 0; row + 1 < splits.num_elements(); ++row) {
+      if (context.cancellation().IsCancelled())
+        return errors::Cancelled("The step was cancelled while n-grams were joined");
       const int64_t begin = IntValue(splits, row), length = IntValue(splits, row + 1) - begin;
       const Row tokens{data.data<std::string>() + begin, length};
       std::string* const first = to;
@@ -92,10 +94,13 @@ class StringNGramsKernel final : public OpKernel {
   int64_t ShortWidth(int64_t length) const { return length + 2 * std::max<int64_t>(0, pad_width_); }
 
   // How many grams there will be; writes where the rows end.
-  StatusOr<int64_t> Count(const Tensor& splits, Tensor* out) const {
+  StatusOr<int64_t> Count(const KernelContext& context, const Tensor& splits, Tensor* out) const {
     int64_t total = 0, pieces = 0;
     const int64_t most = splits.dtype() == DataType::kInt32 ? INT32_MAX : INT64_MAX;
     for (int64_t i = 0; i < splits.num_elements(); ++i) {
+      // Rows times widths may be many, though they give nothing.
+      if (context.cancellation().IsCancelled())
+        return errors::Cancelled("The step was cancelled while n-grams were counted");
       const int64_t length = i == 0 ? 0 : IntValue(splits, i) - IntValue(splits, i - 1);
       int64_t grams = 0;
       for (size_t w = 0; i > 0 && w < widths_.size() && pieces <= kMostPieces; ++w) {

@@ -79,7 +79,7 @@ Dual Fraction(double a, double x) {
     const bool done = std::abs(now.value - result.value) <= kEpsilon * std::abs(now.value) &&
                       std::abs(now.slope - result.slope) <= 4 * kEpsilon * std::abs(now.slope);
     result = now;
-    if (done) break;
+    if (done || std::isnan(value)) break;
   }
   return result;
 }
@@ -150,7 +150,7 @@ double BetaFraction(double a, double b, double x) {
     d = 1 / nonzero(1 + odd * d);
     c = nonzero(1 + odd / c);
     h *= d * c;
-    if (std::abs(d * c - 1) <= 2 * kEpsilon) break;
+    if (std::abs(d * c - 1) <= 2 * kEpsilon || std::isnan(h)) break;
   }
   return h;
 }
