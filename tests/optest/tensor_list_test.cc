@@ -285,6 +285,28 @@ TEST(TensorListTest, ListsMayLieInListsButNotForever) {
   EXPECT_THAT(status.message(), HasSubstr("must not lie in one another"));
 }
 
+TEST(TensorListTest, ListsThatLieInOneAnotherManyTimesAreNotUnfolded) {
+  const AttrMap of_lists = {{"element_dtype", DataType::kVariant}, {"shape_type", DataType::kInt32}};
+  const AttrMap variants = {{"T", DataType::kVariant}}, two = {{"T", DataType::kVariant}, {"N", 2}};
+  const AttrMap pushed = {{"element_dtype", DataType::kVariant}};
+  const Tensor outer = One("EmptyTensorList", {Int(-1), Int(-1)}, of_lists);
+  Tensor nested = Pushed(Empty(), Floats({1}));
+  for (int depth = 1; depth < TensorList::kMaxDepth; ++depth) {
+    if (depth == 8) {  // 2^7 times the innermost
+      EXPECT_TRUE(RunOp("ZerosLike", {nested}, variants).ok());
+      EXPECT_TRUE(RunOp("AddN", {nested, nested}, two).ok());
+      EXPECT_EQ(nested.scalar<Variant>().Encode().tensors.size(), 2u);
+    }
+    const Tensor once = One("TensorListPushBack", {outer, nested}, pushed);
+    nested = One("TensorListPushBack", {once, nested}, pushed);
+  }
+  EXPECT_THAT(Error("ZerosLike", {nested}, variants), HasSubstr("too many elements"));
+  EXPECT_THAT(Error("AddN", {nested, nested}, two), HasSubstr("too many elements"));
+  const VariantData data = nested.scalar<Variant>().Encode();
+  EXPECT_EQ(data.type_name, "tensorflow::TensorList");
+  EXPECT_TRUE(data.tensors.empty());
+}
+
 TEST(TensorListTest, ListsAreWrittenInTensorFlowsFormat) {
   const Tensor list = One("TensorListSetItem", {Reserved(Ints({2, -1}), 3), Int(1), Matrix({1, 2}, 2)});
   const VariantData data = list.scalar<Variant>().Encode();

@@ -247,6 +247,9 @@ class ResizeKernel final : public OpKernel {
   }
 };
 
+// How many values of lists one op may put into others.
+constexpr int64_t kMostValues = int64_t{1} << 24;
+
 class ConcatListsKernel final : public OpKernel {
  public:
   explicit ConcatListsKernel(KernelConstruction& c)
@@ -258,6 +261,7 @@ class ConcatListsKernel final : public OpKernel {
                                      b.shape());
     }
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, a.shape()));
+    int64_t values = 0;
     for (int64_t i = 0; i < a.num_elements(); ++i) {
       MR_ASSIGN_OR_RETURN(const TensorList* first, ListAt(a, i, "input_a"));
       MR_ASSIGN_OR_RETURN(const TensorList* second, ListAt(b, i, "input_b"));
@@ -270,8 +274,12 @@ class ConcatListsKernel final : public OpKernel {
         return errors::InvalidArgument("A tensor list can't have so many elements at index ", i);
       TensorList both = *first;
       both.Resize(first->size() + second->size());
-      MR_RETURN_IF_ERROR(second->ForEach(
-          [&](int64_t at, const Tensor& value) { return both.Set(first->size() + at, value); }));
+      MR_RETURN_IF_ERROR(second->ForEach([&](int64_t at, const Tensor& value) {
+        if (++values > kMostValues) {
+          return errors::ResourceExhausted("More than ", kMostValues, " elements of tensor lists to append");
+        }
+        return both.Set(first->size() + at, value);
+      }));
       out->data<Variant>()[i] = std::move(both);
     }
     return Status();

@@ -22,7 +22,8 @@ StatusOr<PartialShape> ElementShapeArgument(const Tensor& shape);
 // Zeros of that type: lists of zeros within lists, empty strings.
 StatusOr<Tensor> ZeroTensor(KernelContext& context, DataType dtype, const TensorShape& shape);
 
-// A list of zeros for a list; what is no list gives an empty variant.
+// A list of zeros for a list; what is no list gives an empty variant. ResourceExhausted, here and below, when
+// lists within the list have millions of elements, each counted as often as it occurs.
 StatusOr<Variant> ZerosLikeVariant(KernelContext& context, const Variant& value);
 // The sum of two lists, element by element; an empty variant counts as nothing, as do elements without value.
 StatusOr<Variant> AddVariants(KernelContext& context, const Variant& a, const Variant& b);

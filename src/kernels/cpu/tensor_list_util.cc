@@ -53,14 +53,33 @@ StatusOr<Tensor> ZeroTensor(KernelContext& context, DataType dtype, const Tensor
   return zeros;
 }
 
-StatusOr<Variant> ZerosLikeVariant(KernelContext& context, const Variant& value) {
+namespace {
+
+// What is made anew of lists within lists takes memory for each of their values.
+constexpr int64_t kMostNestedValues = int64_t{1} << 22;
+
+Status CheckNested(const Variant& value) {
+  const auto* list = value.get<TensorList>();
+  if (list == nullptr || list->element_dtype != DataType::kVariant) return Status();
+  int64_t left = kMostNestedValues;
+  return list->Spend(false, &left);
+}
+
+Status CheckCancelled(const KernelContext& context) {
+  if (!context.cancellation().IsCancelled()) [[likely]]
+    return Status();
+  return errors::Cancelled("The step was cancelled while tensor lists were made");
+}
+
+StatusOr<Variant> MakeZeros(KernelContext& context, const Variant& value) {
   const auto* list = value.get<TensorList>();
   if (list == nullptr) return Variant();
   const auto zeros = [&](const Tensor& t) -> StatusOr<Tensor> {
+    MR_RETURN_IF_ERROR(CheckCancelled(context));
     MR_ASSIGN_OR_RETURN(Tensor out, ZeroTensor(context, t.dtype(), t.shape()));
     if (t.dtype() != DataType::kVariant) return out;
     for (int64_t i = 0; i < t.num_elements(); ++i) {
-      MR_ASSIGN_OR_RETURN(out.data<Variant>()[i], ZerosLikeVariant(context, t.data<Variant>()[i]));
+      MR_ASSIGN_OR_RETURN(out.data<Variant>()[i], MakeZeros(context, t.data<Variant>()[i]));
     }
     return out;
   };
@@ -68,7 +87,7 @@ StatusOr<Variant> ZerosLikeVariant(KernelContext& context, const Variant& value)
   return Variant(std::move(made));
 }
 
-namespace {
+StatusOr<Variant> Sum(KernelContext& context, const Variant& a, const Variant& b);
 
 StatusOr<Tensor> AddTensors(KernelContext& context, const Tensor& a, const Tensor& b) {
   if (a.shape() != b.shape()) {
@@ -78,8 +97,7 @@ StatusOr<Tensor> AddTensors(KernelContext& context, const Tensor& a, const Tenso
   MR_ASSIGN_OR_RETURN(Tensor sum, context.AllocateTemp(a.dtype(), a.shape()));
   if (a.dtype() == DataType::kVariant) {
     for (int64_t i = 0; i < a.num_elements(); ++i) {
-      MR_ASSIGN_OR_RETURN(sum.data<Variant>()[i],
-                          AddVariants(context, a.data<Variant>()[i], b.data<Variant>()[i]));
+      MR_ASSIGN_OR_RETURN(sum.data<Variant>()[i], Sum(context, a.data<Variant>()[i], b.data<Variant>()[i]));
     }
     return sum;
   }
@@ -90,9 +108,7 @@ StatusOr<Tensor> AddTensors(KernelContext& context, const Tensor& a, const Tenso
   return sum;
 }
 
-}  // namespace
-
-StatusOr<Variant> AddVariants(KernelContext& context, const Variant& a, const Variant& b) {
+StatusOr<Variant> Sum(KernelContext& context, const Variant& a, const Variant& b) {
   if (a.empty()) return b;
   if (b.empty()) return a;
   const auto *x = a.get<TensorList>(), *y = b.get<TensorList>();
@@ -115,13 +131,27 @@ StatusOr<Variant> AddVariants(KernelContext& context, const Variant& a, const Va
   }
   TensorList sum = *x;
   sum.element_shape = *std::move(shape);
-  MR_RETURN_IF_ERROR(y->ForEach([&](int64_t i, const Tensor& added) -> Status {
+  const auto add = [&](int64_t i, const Tensor& added) -> Status {
+    MR_RETURN_IF_ERROR(CheckCancelled(context));
     const Tensor* value = x->Find(i);
     if (value == nullptr) return sum.Set(i, added);
     MR_ASSIGN_OR_RETURN(Tensor both, AddTensors(context, *value, added));
     return sum.Set(i, std::move(both));
-  }));
+  };
+  MR_RETURN_IF_ERROR(y->ForEach(add));
   return Variant(std::move(sum));
+}
+
+}  // namespace
+
+StatusOr<Variant> ZerosLikeVariant(KernelContext& context, const Variant& value) {
+  MR_RETURN_IF_ERROR(CheckNested(value));
+  return MakeZeros(context, value);
+}
+
+StatusOr<Variant> AddVariants(KernelContext& context, const Variant& a, const Variant& b) {
+  MR_RETURN_IF_ERROR(CheckNested(b));
+  return Sum(context, a, b);
 }
 
 }  // namespace millrace

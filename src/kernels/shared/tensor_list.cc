@@ -14,6 +14,15 @@ namespace millrace {
 namespace {
 
 constexpr int64_t kMostMissing = int64_t{1} << 24;
+constexpr int64_t kMostBytes = int64_t{1} << 31;
+constexpr int64_t kBytesPerValue = 64;  // of its type and shape, at least
+
+int64_t BytesOf(const Tensor& value) {
+  auto bytes = static_cast<int64_t>(value.num_bytes()) + kBytesPerValue;
+  if (value.dtype() != DataType::kString) return bytes;
+  for (const std::string& text : value.flat<std::string>()) bytes += static_cast<int64_t>(text.size());
+  return bytes;
+}
 
 void PutVarint(uint64_t value, std::string* out) {
   for (; value > 127; value >>= 7) out->push_back(static_cast<char>(value | 128));
@@ -167,9 +176,24 @@ StatusOr<PartialShape> TensorList::MergedShape() const {
   return merged;
 }
 
+Status TensorList::Spend(bool bytes, int64_t* left) const {
+  return ForEach([&](int64_t, const Tensor& value) -> Status {
+    const bool handles = value.dtype() == DataType::kVariant;
+    *left -= bytes ? BytesOf(value) : 1 + (handles ? value.num_elements() : 0);
+    if (*left < 0) return errors::ResourceExhausted("Lists within a tensor list have too many elements");
+    if (!handles) return Status();
+    for (const Variant& element : value.flat<Variant>()) {
+      if (const auto* list = element.get<TensorList>()) MR_RETURN_IF_ERROR(list->Spend(bytes, left));
+    }
+    return Status();
+  });
+}
+
 // Numbers of elements without a value and which they are, type, greatest size, shape.
 VariantData TensorList::EncodeVariant() const {
   VariantData data;
+  int64_t left = kMostBytes;
+  if (!Spend(true, &left).ok()) return data;
   ForEach([&](int64_t, const Tensor& tensor) {
     data.tensors.push_back(tensor);
     return Status();

@@ -48,7 +48,13 @@ class TensorList {
   // `element_shape` with what the values tell.
   StatusOr<PartialShape> MergedShape() const;
 
-  // In TensorFlow's format. Beyond 2^24 elements without a value only the name is written.
+  // Lists may lie in others many times, and so stand for far more than they take: subtracts from `left` a
+  // unit for each value here, and within the lists here as often as each occurs, and one for each handle in
+  // them. With `bytes` a value counts as the bytes that writing it may take. ResourceExhausted, soon after,
+  // when less than nothing is left.
+  Status Spend(bool bytes, int64_t* left) const;
+
+  // In TensorFlow's format. Beyond 2^24 elements without a value, or 2 GiB, only the name is written.
   VariantData EncodeVariant() const;
   static StatusOr<TensorList> DecodeVariant(VariantData data);
 
