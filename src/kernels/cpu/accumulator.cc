@@ -166,8 +166,9 @@ Status SparseAccumulator::Apply(int64_t local_step, const Tensor& indices, const
 
 Status SparseAccumulator::TakeSum(std::vector<Tensor>* tensors) {
   const auto n = static_cast<int64_t>(rows_.size());
-  TensorShape shape = row_shape_;
-  shape.InsertDim(0, n);
+  Dims dims = {n};
+  for (const int64_t size : row_shape_.dims()) dims.push_back(size);
+  MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(dims));
   MR_ASSIGN_OR_RETURN(Tensor indices, Tensor::Allocate(DataType::kInt64, TensorShape({n})));
   MR_ASSIGN_OR_RETURN(Tensor values, Tensor::Allocate(spec_.dtype, shape));
   MR_ASSIGN_OR_RETURN(Tensor whole, Tensor::Allocate(DataType::kInt64, TensorShape({shape.rank()})));

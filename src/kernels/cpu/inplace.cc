@@ -145,7 +145,8 @@ class FingerprintKernel final : public OpKernel {
     if (OwnsMemory(data.dtype()) && data.dtype() != DataType::kString)
       return NoSuchType(context, data.dtype());
     const int64_t rows = data.dim(0);
-    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, TensorShape({rows, 8})));
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(Dims{rows, 8}));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     const int64_t row = rows == 0 ? 0 : data.num_elements() / rows;
     context.ParallelFor(rows, row + 20, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
@@ -212,7 +213,8 @@ class UnravelIndexKernel final : public OpKernel {
       }
     }
     const int64_t n = indices.num_elements(), rank = dims.num_elements();
-    const TensorShape shape = indices.rank() == 0 ? TensorShape({rank}) : TensorShape({rank, n});
+    MR_ASSIGN_OR_RETURN(const TensorShape shape,
+                        ShapeFromValues(indices.rank() == 0 ? Dims{rank} : Dims{rank, n}));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     for (int64_t i = 0; i < n; ++i) {
       int64_t index = IntValue(indices, i);

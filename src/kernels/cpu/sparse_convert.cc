@@ -74,7 +74,9 @@ class SparseToDenseKernel final : public OpKernel {
     const Tensor& fallback = context.input(3);
     MR_RETURN_IF_ERROR(CheckShapes(indices, context.input(1), values, fallback));
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(IntValues(context.input(1))));
-    const int64_t n = indices.rank() == 0 ? 1 : indices.dim(0);
+    int64_t n = indices.rank() == 0 ? 1 : indices.dim(0);
+    // Any number of empty indices says no more than two of them.
+    if (indices.num_elements() == 0 && values.rank() == 0) n = std::min<int64_t>(n, 2);
     MR_ASSIGN_OR_RETURN(const std::vector<int64_t> places, Places(indices, n, shape));
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, shape));
     ContextParallel parallel(context);
@@ -188,9 +190,12 @@ class SparseReshapeKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(const TensorShape source, ShapeFromValues(IntValues(from)));
     MR_ASSIGN_OR_RETURN(const TensorShape target, TargetShape(to, source));
     const int64_t n = indices.dim(0);
-    MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, TensorShape({n, target.rank()})));
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(Dims{n, target.rank()}));
+    MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, shape));
     MR_ASSIGN_OR_RETURN(Tensor* const out_shape, context.AllocateOutput(1, TensorShape({target.rank()})));
     std::copy(target.dims().begin(), target.dims().end(), out_shape->data<int64_t>());
+    // Indices of no dimension take no memory, however many they are.
+    if (indices.num_elements() == 0 && out->num_elements() == 0) return Status();
     return Convert(indices, source, target, out->data<int64_t>());
   }
 

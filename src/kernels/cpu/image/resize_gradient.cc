@@ -126,6 +126,7 @@ class NearestGradientKernel final : public OpKernel {
     const Tensor& grads = context.input(0);
     // Here `out` is the original image, which gets sums, and `in` the gradients.
     MR_ASSIGN_OR_RETURN(const ResizeSizes s, image::CheckResize(grads, context.input(1)));
+    if (s.batch == 0) return context.AllocateOutput(0, s.OutputShape()).status();
     return VisitReal(grads.dtype(), NoSuchType(context, grads.dtype()), [&]<typename T>() -> Status {
       if constexpr (std::is_floating_point_v<T>) {
         return Accumulate(context, s.OutputShape(),
