@@ -10,6 +10,7 @@
 
 #include "base/random/philox_stream.h"
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/turns.h"
 #include "kernels/cpu/value_kernels.h"
 
 namespace millrace {
@@ -56,26 +57,26 @@ class SamplerKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * counts, context.AllocateOutput(2, TensorShape({options_.num_sampled})));
     PhiloxStream stream(
         generator_.ReserveBlocks(uint64_t{512} * static_cast<uint64_t>(options_.num_sampled)));
-    MutexLock lock(mu_);
-    MR_ASSIGN_OR_RETURN(const int64_t tries, Draw(context, stream, samples->data<int64_t>()));
-    for (int64_t i = 0; i < options_.num_sampled; ++i) {
-      counts->data<float>()[i] = CountOf(samples->data<int64_t>()[i], tries);
-    }
-    const std::span<const int64_t> values(classes.data<int64_t>(),
-                                          static_cast<size_t>(classes.num_elements()));
-    for (size_t i = 0; i < values.size(); ++i) true_counts->data<float>()[i] = CountOf(values[i], tries);
-    distribution_->Learn(values);
-    return Status();
+    return InTurn(context, turns_, [&]() -> Status {
+      MR_ASSIGN_OR_RETURN(const int64_t tries, Draw(context, stream, samples->data<int64_t>()));
+      for (int64_t i = 0; i < options_.num_sampled; ++i) {
+        counts->data<float>()[i] = CountOf(samples->data<int64_t>()[i], tries);
+      }
+      const std::span<const int64_t> values(classes.data<int64_t>(),
+                                            static_cast<size_t>(classes.num_elements()));
+      for (size_t i = 0; i < values.size(); ++i) true_counts->data<float>()[i] = CountOf(values[i], tries);
+      distribution_->Learn(values);
+      return Status();
+    });
   }
 
  private:
-  float CountOf(int64_t value, int64_t tries) const MR_REQUIRES(mu_) {
+  float CountOf(int64_t value, int64_t tries) const {
     return ExpectedCount(distribution_->Probability(value), options_.num_sampled, tries);
   }
 
   // How many draws it took.
-  StatusOr<int64_t> Draw(const KernelContext& context, PhiloxStream& stream, int64_t* to) const
-      MR_REQUIRES(mu_) {
+  StatusOr<int64_t> Draw(const KernelContext& context, PhiloxStream& stream, int64_t* to) const {
     std::unordered_set<int64_t> used;
     int64_t tries = 0;
     for (int64_t filled = 0; filled < options_.num_sampled; ++tries) {
@@ -91,8 +92,8 @@ class SamplerKernel final : public OpKernel {
 
   const SamplerOptions options_;
   GuardedPhilox generator_;
-  Mutex mu_;
-  const std::unique_ptr<CandidateDistribution> distribution_ MR_PT_GUARDED_BY(mu_);
+  Turns turns_;
+  const std::unique_ptr<CandidateDistribution> distribution_;  // learns in a turn only
 };
 
 // Every class is a candidate.

@@ -9,6 +9,7 @@
 #include "base/env.h"
 #include "kernels/cpu/candidate_distribution.h"
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/turns.h"
 #include "kernels/cpu/value_kernels.h"
 #include "kernels/cpu/variable_util.h"
 
@@ -21,6 +22,8 @@ constexpr int64_t kSentenceSize = 1000;
 // drop nearly all.
 constexpr int64_t kWordsPerCheck = 4096;
 constexpr int64_t kMaxWords = int64_t{1} << 32;
+// Negative samples between two such looks.
+constexpr int64_t kSamplesPerCheck = 256;
 
 constexpr std::string_view kBlanks = " \t\n\v\f\r";
 
@@ -106,20 +109,21 @@ class SkipgramKernel final : public OpKernel {
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(Tensor * examples, context.AllocateOutput(5, TensorShape({batch_})));
     MR_ASSIGN_OR_RETURN(Tensor * labels, context.AllocateOutput(6, TensorShape({batch_})));
-    MutexLock lock(mu_);
-    for (int64_t i = 0; i < batch_; ++i) {
-      MR_RETURN_IF_ERROR(Next(context, examples->data<int32_t>() + i, labels->data<int32_t>() + i));
-    }
-    context.set_output(0, corpus_.words);
-    context.set_output(1, corpus_.counts);
-    context.set_output(2, Tensor::Scalar(static_cast<int64_t>(corpus_.ids.size())));
-    context.set_output(3, Tensor::Scalar(epoch_));
-    context.set_output(4, Tensor::Scalar(processed_));
-    return Status();
+    return InTurn(context, turns_, [&]() -> Status {
+      for (int64_t i = 0; i < batch_; ++i) {
+        MR_RETURN_IF_ERROR(Next(context, examples->data<int32_t>() + i, labels->data<int32_t>() + i));
+      }
+      context.set_output(0, corpus_.words);
+      context.set_output(1, corpus_.counts);
+      context.set_output(2, Tensor::Scalar(static_cast<int64_t>(corpus_.ids.size())));
+      context.set_output(3, Tensor::Scalar(epoch_));
+      context.set_output(4, Tensor::Scalar(processed_));
+      return Status();
+    });
   }
 
  private:
-  Status Next(const KernelContext& context, int32_t* example, int32_t* label) MR_REQUIRES(mu_) {
+  Status Next(const KernelContext& context, int32_t* example, int32_t* label) {
     for (;; ++label_) {
       if (label_ >= end_) {
         ++processed_;
@@ -136,7 +140,7 @@ class SkipgramKernel final : public OpKernel {
   }
 
   // Frequent words are left out at times.
-  Status NextSentence(const KernelContext& context) MR_REQUIRES(mu_) {
+  Status NextSentence(const KernelContext& context) {
     const auto size = static_cast<int64_t>(corpus_.ids.size());
     const double threshold = static_cast<double>(subsample_) * static_cast<double>(size);
     std::vector<int32_t> sentence;
@@ -147,7 +151,7 @@ class SkipgramKernel final : public OpKernel {
       if (looked == kMaxWords)
         return errors::Internal("Nearly all words are left out at subsample ", subsample_);
       if (next_ >= size) {
-        ++epoch_;
+        if (epoch_ < INT32_MAX) ++epoch_;
         next_ = 0;
       }
       const int32_t id = corpus_.ids[static_cast<size_t>(next_)];
@@ -166,14 +170,15 @@ class SkipgramKernel final : public OpKernel {
   const int64_t batch_, window_;
   const float subsample_;
   Corpus corpus_;
-  Mutex mu_;
-  PhiloxStream stream_ MR_GUARDED_BY(mu_);
-  std::vector<int32_t> sentence_ MR_GUARDED_BY(mu_);
-  int64_t next_ MR_GUARDED_BY(mu_) = 0;            // in the text
-  int64_t at_ MR_GUARDED_BY(mu_) = kSentenceSize;  // in the sentence
-  int64_t label_ MR_GUARDED_BY(mu_) = 0, end_ MR_GUARDED_BY(mu_) = 0;
-  int64_t processed_ MR_GUARDED_BY(mu_) = 0;
-  int32_t epoch_ MR_GUARDED_BY(mu_) = -1;
+  Turns turns_;
+  // Of the one whose turn it is.
+  PhiloxStream stream_;
+  std::vector<int32_t> sentence_;
+  int64_t next_ = 0;            // in the text
+  int64_t at_ = kSentenceSize;  // in the sentence
+  int64_t label_ = 0, end_ = 0;
+  int64_t processed_ = 0;
+  int32_t epoch_ = -1;
 };
 
 // Gradient ascent on log(sigmoid(in . out)) for pairs and on log(sigmoid(-in . out)) for samples.
@@ -231,6 +236,8 @@ class NegTrainKernel final : public OpKernel {
       std::fill(change.begin(), change.end(), 0.0f);
       Pull(in, vars[1].data<float>() + int64_t{label} * width, rate.scalar<float>(), true, change);
       for (int64_t k = 0; k < samples_; ++k) {
+        if (k % kSamplesPerCheck == 0 && context.cancellation().IsCancelled())
+          return errors::Cancelled("The step was cancelled within NegTrain");
         const int64_t sample = distribution_->Sample(stream);
         if (sample == label) continue;
         Pull(in, vars[1].data<float>() + sample * width, rate.scalar<float>(), false, change);
