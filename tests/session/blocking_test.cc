@@ -155,6 +155,20 @@ std::vector<Blocking> OtherOps() {
   };
 }
 
+// Ops that run for long: a second class is to be drawn that practically never comes. One step draws, the
+// others wait for their turn.
+std::vector<Blocking> LongOps() {
+  return {{"FixedUnigramCandidateSampler", [](DefBuilder& g) {
+             g.Const("classes", Tensor::From<int64_t>({0}, {1, 1}));
+             g.Node("op", "FixedUnigramCandidateSampler", {"classes"},
+                    {{"num_true", 1},
+                     {"num_sampled", 2},
+                     {"unique", true},
+                     {"range_max", 2},
+                     {"unigrams", std::vector<float>{1e38f, 1e-45f}}});
+           }}};
+}
+
 std::vector<Blocking> AllOps() {
   std::vector<Blocking> ops = QueueOps();
   for (Blocking& b : OtherOps()) ops.push_back(std::move(b));
@@ -258,6 +272,18 @@ TEST_P(BlockedOnAQueueTest, ClosingTheQueueEndsIt) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, BlockedOnAQueueTest, ::testing::ValuesIn(QueueOps()),
+                         [](const auto& test) { return test.param.name; });
+
+using LongOpTest = BlockingTest;
+
+// One of the steps computes, and the one with the timeout waits for its turn.
+TEST_P(LongOpTest, ItEndsAndSoDoesTheWaitForIt) {
+  EXPECT_TRUE(errors::IsDeadlineExceeded(DoFor(5, "after")));
+  EndBy(
+      "close", [&] { EXPECT_EQ(session().Close(), Status()); }, errors::IsCancelled);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, LongOpTest, ::testing::ValuesIn(LongOps()),
                          [](const auto& test) { return test.param.name; });
 
 // A mutex that the result of another step holds.
