@@ -188,15 +188,16 @@ class StepMaker {
       const std::string name = feed.substr(0, equals);
       const Infos* const inputs = signature_ == nullptr ? nullptr : &signature_->inputs();
       const TensorInfo* const info = FindInfo(name, inputs);
+      const bool is_sparse = info != nullptr && info->has_coo_sparse();
       Endpoint to;
-      if (info != nullptr && info->has_coo_sparse()) {
+      if (is_sparse) {
         to.dtype = TypeOf(*info);
       } else {
         MR_ASSIGN_OR_RETURN(to, Resolve(name, inputs));
       }
       auto value = ReadFeed(env_, std::string_view(feed).substr(equals + 1), to.dtype);
       if (!value.ok()) return value.status().WithContext(StrCat(" (feeding ", name, ")"));
-      if (!to.tensor.empty()) {
+      if (!is_sparse) {
         Feed(to.tensor, *std::move(value));
       } else {
         MR_ASSIGN_OR_RETURN(SparseFeed sparse, MakeSparse(*value));

@@ -71,6 +71,10 @@ Expr OperandGrad(GradientContext& c, const EinsumEquation& equation, int i) {
 
 Status EinsumGrad(GradientContext& c) {
   MR_ASSIGN_OR_RETURN(const EinsumEquation equation, ParseEinsum(c.Attr<std::string>("equation")));
+  if (c.num_inputs() != static_cast<int>(equation.inputs.size())) {
+    return errors::InvalidArgument("Expected ", equation.inputs.size(),
+                                   " inputs for the equation but got: ", c.num_inputs());
+  }
   for (int i = 0; i < c.num_inputs(); ++i) {
     if (c.wants(i)) c.SetInputGrad(i, OperandGrad(c, equation, i));
   }

@@ -55,6 +55,8 @@ class KernelRunner {
   const std::vector<TensorValue>& outputs() const { return outputs_; }
   // After Run(): the kernel.
   OpKernel* kernel() { return kernel_.get(); }
+  // That of the step that Run() makes.
+  CancellationManager& cancellation() { return cancellation_; }
   Device& device() { return *device_; }
   ResourceManager& resources() { return *resources_; }
 

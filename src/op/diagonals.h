@@ -62,6 +62,8 @@ struct MatrixSize {
   int64_t rows = -1, columns = -1;
 };
 inline StatusOr<MatrixSize> FitMatrix(const DiagonalRange& range, int64_t length, MatrixSize wanted) {
+  if (length > INT64_MAX / 2)
+    return errors::InvalidArgument("Diagonals of ", length, " elements are too long.");
   const int64_t rows = length - std::min<int64_t>(range.upper, 0);
   const int64_t columns = length + std::max<int64_t>(range.lower, 0);
   if (wanted.rows != -1 && wanted.rows < rows)

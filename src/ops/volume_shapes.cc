@@ -146,9 +146,9 @@ Status FractionalPoolShape(InferenceContext& c) {
     const DimHandle in = c.Dim(input, static_cast<int64_t>(i));
     dims[i] = c.UnknownDim();
     if (!c.ValueKnown(in)) continue;
-    const auto size =
-        static_cast<int64_t>(std::floor(static_cast<double>(c.Value(in)) / static_cast<double>(ratios[i])));
-    dims[i] = c.MakeDim(std::min(size, c.Value(in)));
+    const double size = std::floor(static_cast<double>(c.Value(in)) / static_cast<double>(ratios[i]));
+    // Compared as numbers that can't overflow; what is not smaller is the input's size.
+    dims[i] = size < static_cast<double>(c.Value(in)) ? c.MakeDim(static_cast<int64_t>(size)) : in;
   }
   c.set_output(0, c.MakeShape(dims));
   c.set_output(1, c.Vector(c.UnknownDim()));

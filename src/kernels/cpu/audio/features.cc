@@ -78,10 +78,12 @@ struct MelBank {
   std::vector<double> weights;   // and its weight there; what is left goes to the next channel
   bool valid = false;            // false: not to be had with these parameters
 
-  MelBank(int64_t bins, double rate, int64_t channels, double lower, double upper) {
+  // Nothing counts where the spectrum is not needed.
+  MelBank(int64_t bins, double rate, int64_t channels, double lower, double upper, bool is_needed) {
     if (channels < 1 || !(rate > 0) || bins < 2 || !(lower >= 0) || !(upper > lower)) return;
     if (!std::isfinite(upper)) return;
     valid = true;
+    if (!is_needed) return;  // of a tensor without elements: `bins` may be any number
     const double low = Mel(lower), spacing = (Mel(upper) - low) / static_cast<double>(channels + 1);
     const auto center = [&](int64_t channel) { return low + spacing * static_cast<double>(channel + 1); };
     const double hertz = 0.5 * rate / static_cast<double>(bins - 1);
@@ -146,7 +148,7 @@ class MfccKernel final : public OpKernel {
     }
     const int64_t bins = in.dim(2);
     const MelBank bank(bins, static_cast<double>(IntValue(rate)), possible_ ? channels_ : 0,
-                       static_cast<double>(lower_), static_cast<double>(upper_));
+                       static_cast<double>(lower_), static_cast<double>(upper_), in.num_elements() > 0);
     if (!bank.valid) {
       return errors::InvalidArgument("Mfcc initialization failed for channel count ", bins,
                                      " and sample rate ", IntValue(rate));
@@ -154,6 +156,7 @@ class MfccKernel final : public OpKernel {
     TensorShape shape;
     for (const int64_t d : {in.dim(0), in.dim(1), coefficients_}) MR_RETURN_IF_ERROR(shape.TryAddDim(d));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    if (out->num_elements() == 0) return Status();
     context.ParallelFor(
         in.dim(0) * in.dim(1), channels_ * coefficients_ + 10 * bins, [&](int64_t begin, int64_t end) {
           std::vector<double> energies(static_cast<size_t>(channels_));

@@ -18,9 +18,10 @@ struct Stacks {
   int64_t batch = 1, rows = 0, columns = 0;
   int64_t length = 0;  // of a row of a stack
 
-  TensorShape StackShape(TensorShape batch_shape) const {
-    if (range.count() > 1) batch_shape.AddDim(range.count());
-    batch_shape.AddDim(length);
+  // Stacks have more elements than their matrices, so that without elements of either they may be too large.
+  StatusOr<TensorShape> StackShape(TensorShape batch_shape) const {
+    if (range.count() > 1) MR_RETURN_IF_ERROR(batch_shape.TryAddDim(range.count()));
+    MR_RETURN_IF_ERROR(batch_shape.TryAddDim(length));
     return batch_shape;
   }
 };
@@ -140,7 +141,8 @@ class MatrixDiagPartKernel final : public OpKernel {
     const Tensor& in = context.input(0);
     const bool v2 = num_inputs() > 1;
     MR_ASSIGN_OR_RETURN(const Stacks s, StacksOf(in, v2 ? &context.input(1) : nullptr));
-    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, s.StackShape(BatchOf(in, 2))));
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, s.StackShape(BatchOf(in, 2)));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     ContextParallel parallel(context);
     if (v2) MR_RETURN_IF_ERROR(Pad(&context.input(2), out, parallel));
     if (out->num_elements() > 0 && in.num_elements() > 0)
@@ -158,7 +160,7 @@ class MatrixSetDiagKernel final : public OpKernel {
     const Tensor& diagonal = context.input(1);
     MR_ASSIGN_OR_RETURN(const Stacks s, StacksOf(in, num_inputs() > 2 ? &context.input(2) : nullptr));
     MR_RETURN_IF_ERROR(RequireVectors(diagonal, "diagonal"));
-    const TensorShape expected = s.StackShape(BatchOf(in, 2));
+    MR_ASSIGN_OR_RETURN(const TensorShape expected, s.StackShape(BatchOf(in, 2)));
     if (diagonal.shape() != expected) {
       return errors::InvalidArgument(
           "must have diagonal.shape == input.shape[:-2] + the diagonals' shape, but received input shape: ",

@@ -27,6 +27,12 @@ struct Scores {
   std::vector<int64_t> steps;
 
   int64_t blank() const { return classes - 1; }
+  // Of a sequence, in ns, where each score costs `ns`.
+  int64_t Cost(double ns) const {
+    return static_cast<int64_t>(
+               std::min(ns * static_cast<double>(time) * static_cast<double>(classes), 1e12)) +
+           1;
+  }
   // Of one step, in double.
   void Row(int64_t t, int64_t b, std::vector<double>* row) const {
     row->resize(static_cast<size_t>(classes));

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // CTCLoss and its gradient, by the forward and backward variables of the paper, in double precision.
+#include "base/mutex.h"
 #include "kernels/cpu/recurrent/ctc.h"
 #include "kernels/cpu/recurrent/kernels.h"
 
@@ -24,11 +25,20 @@ class CtcLossKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(const auto labels, ReadLabels(context.input(1), context.input(2), s));
     MR_ASSIGN_OR_RETURN(Tensor * loss, context.AllocateOutput(0, {s.batch}));
     MR_ASSIGN_OR_RETURN(Tensor * gradient, context.AllocateOutput(1, inputs.shape()));
+    Mutex mu;
+    Status status;
     const auto run = [&]<typename T>() {
       std::fill_n(gradient->data<T>(), gradient->num_elements(), T(0));
-      context.ParallelFor(s.batch, s.time * s.classes * 50, [&](int64_t begin, int64_t end) {
+      context.ParallelFor(s.batch, s.Cost(50), [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; ++b) {
-          loss->data<T>()[b] = static_cast<T>(One(s, b, labels[static_cast<size_t>(b)], gradient->data<T>()));
+          const auto found = One(context, s, b, labels[static_cast<size_t>(b)], gradient->data<T>());
+          if (found.ok()) {
+            loss->data<T>()[b] = static_cast<T>(*found);
+            continue;
+          }
+          MutexLock lock(mu);
+          status.Update(found.status());
+          return;
         }
       });
     };
@@ -37,7 +47,7 @@ class CtcLossKernel final : public OpKernel {
     } else {
       run.template operator()<float>();
     }
-    return Status();
+    return status;
   }
 
  private:
@@ -86,23 +96,37 @@ class CtcLossKernel final : public OpKernel {
 
   // The loss of sequence b; its gradient goes to its rows of [time, batch, classes].
   template <typename T>
-  double One(const Scores& s, int64_t b, const std::vector<int64_t>& labels, T* gradient) const {
+  StatusOr<double> One(const KernelContext& context, const Scores& s, int64_t b,
+                       const std::vector<int64_t>& labels, T* gradient) const {
     const int64_t steps = s.steps[static_cast<size_t>(b)];
-    if (steps == 0 || static_cast<int64_t>(labels.size()) > steps) return 0;
+    if (steps == 0 || static_cast<int64_t>(labels.size()) > steps) return 0.0;
     std::vector<int64_t> path = {s.blank()};  // a blank around each label
     for (const int64_t label : labels) path.insert(path.end(), {label, s.blank()});
     std::vector<Row> log_y(static_cast<size_t>(steps));
     for (int64_t t = 0; t < steps; ++t) s.LogProbabilities(t, b, &log_y[static_cast<size_t>(t)]);
-    const std::vector<Row> alpha = Forward(s, path, log_y);
-    const std::vector<Row> beta = Backward(s, path, log_y);
+    // The forward variables of all steps are kept, the backward ones of one. Room for the former grows with
+    // the product of the lengths.
+    const size_t width = path.size();
+    if (steps > kMostVariables / static_cast<int64_t>(width)) {
+      return errors::ResourceExhausted("The loss of ", labels.size(), " labels in ", steps,
+                                       " steps would take too much memory");
+    }
+    MR_ASSIGN_OR_RETURN(Tensor room,
+                        Tensor::Allocate(DataType::kDouble, {steps, static_cast<int64_t>(width)}));
+    double* const alpha = room.data<double>();
+    MR_RETURN_IF_ERROR(Forward(context, s, path, log_y, alpha));
+    const double* const ends = alpha + (log_y.size() - 1) * width;
     double log_p = kLogZero;
-    for (size_t u = 0; u < path.size(); ++u) log_p = LogSum(log_p, alpha[0][u] + beta[0][u]);
-    for (int64_t t = 0; t < steps; ++t) {
+    for (size_t u = width - std::min<size_t>(width, 2); u < width; ++u) log_p = LogSum(log_p, ends[u]);
+    Row beta;
+    for (int64_t t = steps; t-- > 0;) {
+      MR_RETURN_IF_ERROR(CheckCancelled(context));
       const auto at = static_cast<size_t>(t);
+      beta = Before(s, path, log_y, at, beta);
       Row sums(static_cast<size_t>(s.classes), kLogZero);
       for (size_t u = 0; u < path.size(); ++u) {
         double& sum = sums[static_cast<size_t>(path[u])];
-        sum = LogSum(sum, alpha[at][u] + beta[at][u]);
+        sum = LogSum(sum, alpha[at * width + u] + beta[u]);
       }
       T* to = gradient + (t * s.batch + b) * s.classes;
       for (size_t c = 0; c < sums.size(); ++c) {
@@ -122,45 +146,53 @@ class CtcLossKernel final : public OpKernel {
     return merge_ || path[u] == s.blank();
   }
 
-  // Logarithms of the probabilities of the beginnings of paths that end at u, y(t) included.
-  std::vector<Row> Forward(const Scores& s, const std::vector<int64_t>& path,
-                           const std::vector<Row>& log_y) const {
-    std::vector<Row> alpha(log_y.size(), Row(path.size(), kLogZero));
+  static Status CheckCancelled(const KernelContext& context) {
+    if (!context.cancellation().IsCancelled()) return Status();
+    return errors::Cancelled("The step was cancelled while labels were aligned");
+  }
+
+  // Logarithms of the probabilities of the beginnings of paths that end at u, y(t) included: a row for each
+  // t.
+  Status Forward(const KernelContext& context, const Scores& s, const std::vector<int64_t>& path,
+                 const std::vector<Row>& log_y, double* alpha) const {
     for (size_t t = 0; t < log_y.size(); ++t) {
+      MR_RETURN_IF_ERROR(CheckCancelled(context));
+      double* const row = alpha + t * path.size();
+      const double* const before = row - (t == 0 ? 0 : path.size());
       for (size_t u = 0; u < path.size(); ++u) {
         double sum = kLogZero;
         if (t == 0) {
           if (u < 2) sum = 0;
         } else {
-          if (Stays(s, path, u)) sum = alpha[t - 1][u];
-          if (u > 0) sum = LogSum(sum, alpha[t - 1][u - 1]);
-          if (Jumps(s, path, u)) sum = LogSum(sum, alpha[t - 1][u - 2]);
+          if (Stays(s, path, u)) sum = before[u];
+          if (u > 0) sum = LogSum(sum, before[u - 1]);
+          if (Jumps(s, path, u)) sum = LogSum(sum, before[u - 2]);
         }
-        alpha[t][u] = sum + log_y[t][static_cast<size_t>(path[u])];
+        row[u] = sum + log_y[t][static_cast<size_t>(path[u])];
       }
     }
-    return alpha;
+    return Status();
   }
 
-  // Of their ends, y(t) left out.
-  std::vector<Row> Backward(const Scores& s, const std::vector<int64_t>& path,
-                            const std::vector<Row>& log_y) const {
-    std::vector<Row> beta(log_y.size(), Row(path.size(), kLogZero));
-    const size_t last = log_y.size() - 1;
-    for (size_t u = path.size() - std::min<size_t>(path.size(), 2); u < path.size(); ++u) beta[last][u] = 0;
-    for (size_t t = last; t-- > 0;) {
-      for (size_t u = 0; u < path.size(); ++u) {
-        const auto next = [&](size_t v) {
-          return beta[t + 1][v] + log_y[t + 1][static_cast<size_t>(path[v])];
-        };
-        double sum = Stays(s, path, u) ? next(u) : kLogZero;
-        if (u + 1 < path.size()) sum = LogSum(sum, next(u + 1));
-        if (u + 2 < path.size() && Jumps(s, path, u + 2)) sum = LogSum(sum, next(u + 2));
-        beta[t][u] = sum;
-      }
+  // Of their ends at step t, y(t) left out, from those at the next step.
+  Row Before(const Scores& s, const std::vector<int64_t>& path, const std::vector<Row>& log_y, size_t t,
+             const Row& beta) const {
+    Row before(path.size(), kLogZero);
+    if (t + 1 == log_y.size()) {
+      for (size_t u = path.size() - std::min<size_t>(path.size(), 2); u < path.size(); ++u) before[u] = 0;
+      return before;
     }
-    return beta;
+    const auto next = [&](size_t v) { return beta[v] + log_y[t + 1][static_cast<size_t>(path[v])]; };
+    for (size_t u = 0; u < path.size(); ++u) {
+      double sum = Stays(s, path, u) ? next(u) : kLogZero;
+      if (u + 1 < path.size()) sum = LogSum(sum, next(u + 1));
+      if (u + 2 < path.size() && Jumps(s, path, u + 2)) sum = LogSum(sum, next(u + 2));
+      before[u] = sum;
+    }
+    return before;
   }
+
+  static constexpr int64_t kMostVariables = int64_t{1} << 31;
 
   const bool collapse_, merge_, ignore_longer_;
 };

@@ -53,7 +53,7 @@ class GreedyDecoderKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(const Scores s, ReadScores(context.input(0), context.input(1)));
     MR_ASSIGN_OR_RETURN(Tensor * score, context.AllocateOutput(3, {s.batch, 1}));
     std::vector<Sequence> sequences(static_cast<size_t>(s.batch));
-    context.ParallelFor(s.batch, s.time * s.classes, [&](int64_t begin, int64_t end) {
+    context.ParallelFor(s.batch, s.Cost(1), [&](int64_t begin, int64_t end) {
       std::vector<double> row;
       for (int64_t b = begin; b < end; ++b) {
         double sum = 0;
@@ -103,8 +103,8 @@ class BeamSearch {
     Keep(&root_);
   }
 
-  // False when there are too many beams.
-  bool Step(const std::vector<double>& log_y) {
+  // False when there are too many beams, or the step is cancelled.
+  bool Step(const std::vector<double>& log_y, const CancellationManager& step) {
     const std::vector<Beam*> branches(leaves_.begin(), leaves_.end());
     leaves_.clear();
     for (Beam* b : branches) b->is_leaf = false;
@@ -123,6 +123,7 @@ class BeamSearch {
       Keep(b);
     }
     for (Beam* b : branches) {
+      if (step.IsCancelled()) return false;
       if (!Fits(b->before.total)) continue;
       for (int64_t label = 0; label < blank; ++label) {
         if (!Grow(b, label, log_y[static_cast<size_t>(label)])) return false;
@@ -225,13 +226,13 @@ class BeamSearchDecoderKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * score, context.AllocateOutput(3 * paths, {s.batch, paths_}));
     std::vector<std::vector<Sequence>> best(static_cast<size_t>(s.batch));
     std::atomic<int> failure{0};  // seq_cst: read after the loop
-    context.ParallelFor(s.batch, s.time * s.classes * 1000, [&](int64_t begin, int64_t end) {
+    context.ParallelFor(s.batch, s.Cost(1000), [&](int64_t begin, int64_t end) {
       std::vector<double> row;
       for (int64_t b = begin; b < end && failure == 0; ++b) {
         BeamSearch search(width_);
         for (int64_t t = 0; t < s.steps[static_cast<size_t>(b)]; ++t) {
           s.LogProbabilities(t, b, &row);
-          if (!search.Step(row)) {
+          if (!search.Step(row, context.cancellation())) {
             failure = 2;
             return;
           }
@@ -246,6 +247,8 @@ class BeamSearchDecoderKernel final : public OpKernel {
       }
     });
     if (failure == 1) return errors::InvalidArgument("Less leaves in the beam search than requested.");
+    if (context.cancellation().IsCancelled())
+      return errors::Cancelled("The step was cancelled while beams were searched");
     if (failure == 2)
       return errors::ResourceExhausted("The beam search met more than ", BeamSearch::kMostBeams, " beams");
     for (int p = 0; p < paths; ++p) {

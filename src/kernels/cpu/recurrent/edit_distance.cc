@@ -41,11 +41,13 @@ StatusOr<Groups> ReadGroups(const Tensor& indices, const Tensor& values, const D
   return groups;
 }
 
+// Takes the product of the lengths; ends early, with any number, when the step is cancelled.
 template <typename T>
-int64_t Distance(const T* a, const std::vector<int64_t>& in_a, const T* b, const std::vector<int64_t>& in_b) {
+int64_t Distance(const CancellationManager& step, const T* a, const std::vector<int64_t>& in_a, const T* b,
+                 const std::vector<int64_t>& in_b) {
   std::vector<int64_t> row(in_b.size() + 1);
   std::iota(row.begin(), row.end(), int64_t{0});
-  for (size_t i = 0; i < in_a.size(); ++i) {
+  for (size_t i = 0; i < in_a.size() && !step.IsCancelled(); ++i) {
     int64_t diagonal = row[0]++;
     for (size_t j = 0; j < in_b.size(); ++j) {
       const bool equal = a[in_a[i]] == b[in_b[j]];
@@ -90,23 +92,24 @@ class EditDistanceKernel final : public OpKernel {
       const auto it = groups.find(group);
       return it == groups.end() ? none : it->second;
     };
-    return VisitDataType(context.input(1).dtype(), NoSuchType(context, context.input(1).dtype()),
-                         [&]<typename T>() -> Status {
-                           if constexpr (std::equality_comparable<T>) {
-                             const T *hs = context.input(1).data<T>(), *ts = context.input(4).data<T>();
-                             for (const auto& [group, truth] : truths) {
-                               const auto& guess = find(hypotheses, group);
-                               put(group, Value(Distance(ts, truth, hs, guess), truth.size()));
-                             }
-                             for (const auto& [group, guess] : hypotheses) {
-                               if (!truths.contains(group))
-                                 put(group, Value(static_cast<int64_t>(guess.size()), 0));
-                             }
-                             return Status();
-                           } else {
-                             return NoSuchType(context, context.input(1).dtype());
-                           }
-                         });
+    return VisitDataType(
+        context.input(1).dtype(), NoSuchType(context, context.input(1).dtype()), [&]<typename T>() -> Status {
+          if constexpr (std::equality_comparable<T>) {
+            const T *hs = context.input(1).data<T>(), *ts = context.input(4).data<T>();
+            for (const auto& [group, truth] : truths) {
+              const auto& guess = find(hypotheses, group);
+              put(group, Value(Distance(context.cancellation(), ts, truth, hs, guess), truth.size()));
+              if (context.cancellation().IsCancelled())
+                return errors::Cancelled("The step was cancelled while sequences were compared");
+            }
+            for (const auto& [group, guess] : hypotheses) {
+              if (!truths.contains(group)) put(group, Value(static_cast<int64_t>(guess.size()), 0));
+            }
+            return Status();
+          } else {
+            return NoSuchType(context, context.input(1).dtype());
+          }
+        });
   }
 
  private:

@@ -82,13 +82,15 @@ class GruCellGradKernel final : public OpKernel {
       MR_ASSIGN_OR_RETURN(Tensor * t, context.AllocateOutput(i, shapes[i]));
       out[i] = t->data<float>();
     }
-    MR_ASSIGN_OR_RETURN(Tensor joined,
-                        context.AllocateTemp(DataType::kFloat, {2, s.batch, s.input + s.cell}));
+    Tensor joined[2];  // gradients of x and h_prev side by side, by way of c and of r and u
+    for (Tensor& t : joined) {
+      MR_ASSIGN_OR_RETURN(t, context.AllocateTemp(DataType::kFloat, {s.batch, s.input + s.cell}));
+    }
     const auto in = [&](int i) { return context.input(i).data<float>(); };
     const float *h_prev = in(1), *r = in(6), *u = in(7), *c = in(8), *dh = in(9);
     auto [dx, dh_prev, dc_bar, dru_bar] = out;
     const int64_t width = s.input + s.cell, n = s.batch * s.cell;
-    float *by_c = joined.data<float>(), *by_ru = by_c + s.batch * width;
+    float *by_c = joined[0].data<float>(), *by_ru = joined[1].data<float>();
     ContextParallel parallel(context);
     for (int64_t i = 0; i < n; ++i) dc_bar[i] = dh[i] * (1 - u[i]) * (1 - c[i] * c[i]);
     MultiplyInto(s.batch, width, s.cell, dc_bar, false, in(3), true, false, by_c, parallel);

@@ -144,6 +144,9 @@ class FractionalPoolKernel final : public OpKernel {
     if (in.rank() != 4) return errors::InvalidArgument("tensor_in must be 4-dimensional");
     Regions r{in.dim(0), in.dim(1), in.dim(2), in.dim(3), {}, {}, overlapping_};
     GuardedPhilox generator(seed_, seed2_);
+    // Without elements nothing else bounds the sides, and each of them gets a list of its regions.
+    if (in.num_elements() == 0 && std::max(r.in_h, r.in_w) > kLargestEmptySide)
+      return errors::ResourceExhausted("An image without elements is too large to be pooled: ", in.shape());
     MR_ASSIGN_OR_RETURN(r.rows, DrawBounds(r.in_h, ratios_[1], generator));
     MR_ASSIGN_OR_RETURN(r.columns, DrawBounds(r.in_w, ratios_[2], generator));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, r.OutShape()));
@@ -163,6 +166,8 @@ class FractionalPoolKernel final : public OpKernel {
   }
 
  private:
+  static constexpr int64_t kLargestEmptySide = int64_t{1} << 24;
+
   StatusOr<Bounds> DrawBounds(int64_t size, float ratio, GuardedPhilox& generator) const {
     const auto out = std::min(
         static_cast<int64_t>(std::floor(static_cast<double>(size) / static_cast<double>(ratio))), size);
@@ -205,8 +210,11 @@ class FractionalPoolKernel final : public OpKernel {
 
 // Bounds that came as an input.
 StatusOr<Bounds> ReadBounds(const Tensor& t, int64_t size, int64_t out, const char* name) {
-  if (!t.shape().IsVector() || t.num_elements() != out + 1) {
-    return errors::InvalidArgument(name, " must be a vector of ", out + 1, " values, got shape ", t.shape());
+  // A region holds at least a row or a column.
+  if (!t.shape().IsVector() || t.num_elements() - 1 != out || out > size) {
+    return errors::InvalidArgument(name, " must be a vector of one value more than the output's size, ", out,
+                                   ", which must not exceed that of the input, ", size, "; got shape ",
+                                   t.shape());
   }
   Bounds bounds(t.data<int64_t>(), t.data<int64_t>() + t.num_elements());
   if (bounds.front() < 0 || bounds.back() > size || !std::is_sorted(bounds.begin(), bounds.end()))

@@ -79,15 +79,19 @@ int64_t RowCost(const VolumeWindows& w) {
   return static_cast<int64_t>(std::min(places, 1e9)) + 1;
 }
 
-// Calls fn(index of the output's pixel, {volume, depth, row, column}) for all pixels, rows in parallel.
+// Calls fn(index of the output's pixel, {volume, depth, row, column}) for all pixels, rows in parallel,
+// unless the step is cancelled: each pixel may take as long as its window is large.
 template <typename Fn>
-void ForPixels(const KernelContext& context, int64_t batch, const Sides& sides, int64_t cost, Fn fn) {
+Status ForPixels(const KernelContext& context, int64_t batch, const Sides& sides, int64_t cost, Fn fn) {
+  const CancellationManager& step = context.cancellation();
   context.ParallelFor(batch * sides[0] * sides[1], cost, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const int64_t y = r % sides[1], z = r / sides[1] % sides[0], n = r / sides[1] / sides[0];
-      for (int64_t x = 0; x < sides[2]; ++x) fn(r * sides[2] + x, n, z, y, x);
+      for (int64_t x = 0; x < sides[2] && !step.IsCancelled(); ++x) fn(r * sides[2] + x, n, z, y, x);
     }
   });
+  return step.IsCancelled() ? errors::Cancelled("The step was cancelled while volumes were pooled")
+                            : Status();
 }
 
 // Calls fn(index of the input's pixel) for what the window of an output covers.
@@ -125,17 +129,16 @@ class MaxPool3DKernel final : public VolumePoolKernel {
     MR_ASSIGN_OR_RETURN(const Tensor in, ToChannelsLast(context, context.input(0), channels_first_));
     return Produce(context, w.OutShape(), [&](Tensor* out) {
       return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
-        ForPixels(context, w.batch, w.out, RowCost(w),
-                  [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
-                    T* to = out->data<T>() + pixel * w.channels;
-                    std::fill_n(to, w.channels, LowestOf<T>());
-                    ForCovered(w, n, z, y, x, [&](int64_t covered) {
-                      const T* from = in.data<T>() + covered * w.channels;
-                      for (int64_t c = 0; c < w.channels; ++c)
-                        to[c] = Exceeds(from[c], to[c]) ? from[c] : to[c];
-                    });
-                  });
-        return Status();
+        return ForPixels(context, w.batch, w.out, RowCost(w),
+                         [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
+                           T* to = out->data<T>() + pixel * w.channels;
+                           std::fill_n(to, w.channels, LowestOf<T>());
+                           ForCovered(w, n, z, y, x, [&](int64_t covered) {
+                             const T* from = in.data<T>() + covered * w.channels;
+                             for (int64_t c = 0; c < w.channels; ++c)
+                               to[c] = Exceeds(from[c], to[c]) ? from[c] : to[c];
+                           });
+                         });
       });
     });
   }
@@ -145,19 +148,19 @@ class MaxPool3DKernel final : public VolumePoolKernel {
 StatusOr<Tensor> FindMaxima(KernelContext& context, const VolumeWindows& w, const Tensor& in) {
   MR_ASSIGN_OR_RETURN(Tensor maxima, context.AllocateTemp(DataType::kInt64, w.OutShape()));
   MR_RETURN_IF_ERROR(VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
-    ForPixels(context, w.batch, w.out, 2 * RowCost(w),
-              [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
-                int64_t* best = maxima.data<int64_t>() + pixel * w.channels;
-                std::fill_n(best, w.channels, int64_t{-1});
-                ForCovered(w, n, z, y, x, [&](int64_t covered) {
-                  const T* from = in.data<T>();
-                  for (int64_t c = 0; c < w.channels; ++c) {
-                    const T value = from[covered * w.channels + c];
-                    if (best[c] < 0 || Exceeds(value, from[best[c] * w.channels + c])) best[c] = covered;
-                  }
-                });
-              });
-    return Status();
+    return ForPixels(context, w.batch, w.out, 2 * RowCost(w),
+                     [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
+                       int64_t* best = maxima.data<int64_t>() + pixel * w.channels;
+                       std::fill_n(best, w.channels, int64_t{-1});
+                       ForCovered(w, n, z, y, x, [&](int64_t covered) {
+                         const T* from = in.data<T>();
+                         for (int64_t c = 0; c < w.channels; ++c) {
+                           const T value = from[covered * w.channels + c];
+                           if (best[c] < 0 || Exceeds(value, from[best[c] * w.channels + c]))
+                             best[c] = covered;
+                         }
+                       });
+                     });
   }));
   return maxima;
 }
@@ -178,10 +181,10 @@ class MaxPool3DGradKernel final : public VolumePoolKernel {
       return VisitReal(grad.dtype(), NoSuchType(context, grad.dtype()), [&]<typename T>() {
         if constexpr (kSecond) {
           Take<T>(context, w, maxima, grad, out);
+          return Status();
         } else {
-          Spread<T>(context, w, maxima, grad, out);
+          return Spread<T>(context, w, maxima, grad, out);
         }
-        return Status();
       });
     });
   }
@@ -199,20 +202,20 @@ class MaxPool3DGradKernel final : public VolumePoolKernel {
   }
 
   template <typename T>
-  static void Spread(KernelContext& context, const VolumeWindows& w, const Tensor& maxima, const Tensor& grad,
-                     Tensor* out) {
-    ForPixels(context, w.batch, w.in, RowCost(w),
-              [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
-                T* to = out->data<T>() + pixel * w.channels;
-                std::fill_n(to, w.channels, T(0));
-                ForCovering(w, n, {z, y, x}, [&](int64_t window) {
-                  const int64_t* best = maxima.data<int64_t>() + window * w.channels;
-                  const T* from = grad.data<T>() + window * w.channels;
-                  for (int64_t c = 0; c < w.channels; ++c) {
-                    if (best[c] == pixel) to[c] = Plus(to[c], from[c]);
-                  }
-                });
-              });
+  static Status Spread(KernelContext& context, const VolumeWindows& w, const Tensor& maxima,
+                       const Tensor& grad, Tensor* out) {
+    return ForPixels(context, w.batch, w.in, RowCost(w),
+                     [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
+                       T* to = out->data<T>() + pixel * w.channels;
+                       std::fill_n(to, w.channels, T(0));
+                       ForCovering(w, n, {z, y, x}, [&](int64_t window) {
+                         const int64_t* best = maxima.data<int64_t>() + window * w.channels;
+                         const T* from = grad.data<T>() + window * w.channels;
+                         for (int64_t c = 0; c < w.channels; ++c) {
+                           if (best[c] == pixel) to[c] = Plus(to[c], from[c]);
+                         }
+                       });
+                     });
   }
 };
 
@@ -235,21 +238,20 @@ class AvgPool3DKernel final : public VolumePoolKernel {
     return Produce(context, w.OutShape(), [&](Tensor* out) {
       return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
         using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
-        ForPixels(context, w.batch, w.out, RowCost(w),
-                  [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
-                    static thread_local std::vector<Sum> sums;
-                    sums.assign(static_cast<size_t>(w.channels), Sum(0));
-                    ForCovered(w, n, z, y, x, [&](int64_t covered) {
-                      const T* from = in.data<T>() + covered * w.channels;
-                      for (int64_t c = 0; c < w.channels; ++c)
-                        sums[static_cast<size_t>(c)] += static_cast<Sum>(from[c]);
-                    });
-                    const auto count = static_cast<Sum>(std::max<int64_t>(Covered(w, z, y, x), 1));
-                    T* to = out->data<T>() + pixel * w.channels;
-                    for (int64_t c = 0; c < w.channels; ++c)
-                      to[c] = static_cast<T>(sums[static_cast<size_t>(c)] / count);
-                  });
-        return Status();
+        return ForPixels(context, w.batch, w.out, RowCost(w),
+                         [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
+                           static thread_local std::vector<Sum> sums;
+                           sums.assign(static_cast<size_t>(w.channels), Sum(0));
+                           ForCovered(w, n, z, y, x, [&](int64_t covered) {
+                             const T* from = in.data<T>() + covered * w.channels;
+                             for (int64_t c = 0; c < w.channels; ++c)
+                               sums[static_cast<size_t>(c)] += static_cast<Sum>(from[c]);
+                           });
+                           const auto count = static_cast<Sum>(std::max<int64_t>(Covered(w, z, y, x), 1));
+                           T* to = out->data<T>() + pixel * w.channels;
+                           for (int64_t c = 0; c < w.channels; ++c)
+                             to[c] = static_cast<T>(sums[static_cast<size_t>(c)] / count);
+                         });
       });
     });
   }
@@ -271,23 +273,22 @@ class AvgPool3DGradKernel final : public VolumePoolKernel {
     return Produce(context, w.InShape(), [&](Tensor* out) {
       return VisitReal(grad.dtype(), NoSuchType(context, grad.dtype()), [&]<typename T>() {
         using Sum = std::conditional_t<std::is_same_v<T, double>, double, float>;
-        ForPixels(context, w.batch, w.in, RowCost(w),
-                  [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
-                    static thread_local std::vector<Sum> sums;
-                    sums.assign(static_cast<size_t>(w.channels), Sum(0));
-                    ForCovering(w, n, {z, y, x}, [&](int64_t window) {
-                      const int64_t row = window / w.out[2], plane = row / w.out[1];
-                      const auto count =
-                          static_cast<Sum>(Covered(w, plane % w.out[0], row % w.out[1], window % w.out[2]));
-                      const T* from = grad.data<T>() + window * w.channels;
-                      for (int64_t c = 0; c < w.channels; ++c)
-                        sums[static_cast<size_t>(c)] += static_cast<Sum>(from[c]) / count;
-                    });
-                    T* to = out->data<T>() + pixel * w.channels;
-                    for (int64_t c = 0; c < w.channels; ++c)
-                      to[c] = static_cast<T>(sums[static_cast<size_t>(c)]);
-                  });
-        return Status();
+        return ForPixels(context, w.batch, w.in, RowCost(w),
+                         [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
+                           static thread_local std::vector<Sum> sums;
+                           sums.assign(static_cast<size_t>(w.channels), Sum(0));
+                           ForCovering(w, n, {z, y, x}, [&](int64_t window) {
+                             const int64_t row = window / w.out[2], plane = row / w.out[1];
+                             const auto count = static_cast<Sum>(
+                                 Covered(w, plane % w.out[0], row % w.out[1], window % w.out[2]));
+                             const T* from = grad.data<T>() + window * w.channels;
+                             for (int64_t c = 0; c < w.channels; ++c)
+                               sums[static_cast<size_t>(c)] += static_cast<Sum>(from[c]) / count;
+                           });
+                           T* to = out->data<T>() + pixel * w.channels;
+                           for (int64_t c = 0; c < w.channels; ++c)
+                             to[c] = static_cast<T>(sums[static_cast<size_t>(c)]);
+                         });
       });
     });
   }
