@@ -164,7 +164,7 @@ StatusOr<std::shared_ptr<const NodeProps>> MakeProps(TF_Graph& graph, TF_Operati
     return graph.last_props;
   }
   auto props = NodeProps::Make(*desc->op, attrs);
-  if (!props.ok()) return props.status().WithContext(StrCat("; NodeDef: {{node ", desc->name, "}}"));
+  if (!props.ok()) return WithNodeName(props.status(), desc->op->def, desc->name);
   graph.last_props = *std::move(props);
   graph.last_attrs = std::move(attrs);
   return graph.last_props;

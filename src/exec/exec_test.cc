@@ -283,7 +283,7 @@ TEST_F(ExecTest, ErrorNamesNodeAndOpAndTheNextStepStartsClean) {
       const Status s = Run(counting, threads);
       EXPECT_EQ(s.code(), ErrorCode::kInvalidArgument);
       EXPECT_THAT(s.message(), HasSubstr("out of luck"));
-      EXPECT_THAT(s.message(), HasSubstr("[[Node: bad = Fail["));
+      EXPECT_THAT(s.message(), HasSubstr("[[{{node bad}}]]"));
     }
   }
 }

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/kernel_runner.h"
 
-#include "graph/summary.h"
-
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
@@ -33,7 +31,9 @@ Status ReadReferences(const Plan& plan, uint32_t index, TensorValue* inputs) {
 }
 
 Status AddNodeContext(const Status& status, const Node& node) {
-  return status.WithContext(StrCat("\n\t [[Node: ", SummarizeNode(node), "]]"));
+  // Whoever reads the message is to find one node in it: those around it are not marked.
+  const bool first = status.message().find("{{node ") == std::string_view::npos;
+  return status.WithContext(StrCat("\n\t [[", first ? "{{node " : "", node.name(), first ? "}}" : "", "]]"));
 }
 
 Status MissingOutput(const Plan& plan, uint32_t index, uint32_t output) {

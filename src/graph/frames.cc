@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 #include "graph/frames.h"
+#include "graph/node_def_text.h"
 
 #include <array>
 #include <unordered_map>
@@ -118,10 +119,10 @@ class FrameFinder {
       const int f = out_.target_of[n.id()];
       return f < 0 ? std::string() : out_.frames[f].name;
     };
-    return errors::InvalidArgument(
-        "Node '", node.name(), "' has inputs from different frames. The input node '", a.name(),
-        "' is in frame '", frame(a), "'. The input node '", b.name(), "' is in frame '",
-        &a == &b ? out_.frames[out_.frame_of[node.id()]].name : frame(b), "'.");
+    return errors::InvalidArgument(NodeTag(node.name()), " has inputs from different frames. The input ",
+                                   NodeTag(a.name()), " is in frame '", frame(a), "'. The input ",
+                                   NodeTag(b.name()), " is in frame '",
+                                   &a == &b ? out_.frames[out_.frame_of[node.id()]].name : frame(b), "'.");
   }
 
   StatusOr<int> FrameOfInputs(const Node& node) const {

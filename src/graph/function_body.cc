@@ -119,7 +119,7 @@ class BodyBuilder {
   Status AddControlRets();
   Status AddName(std::string name, Tensors tensors, bool is_arg);
   static Status InNode(const NodeDef& def, const Status& status) {
-    return status.ok() ? status : status.WithContext(StrCat("; In ", SummarizeNodeDef(def)));
+    return status.ok() ? status : status.WithContext(StrCat("\n\tIn ", NodeTag(def.name())));
   }
   static Status Types(const ArgDef& arg, const AttrMap& attrs, std::vector<DataType>* types);
   Status CountSlots(size_t more) {
@@ -265,7 +265,7 @@ Status BodyBuilder::AddInputs(const NodeDef& def) {
       const std::string& input = def.input(next++);
       const auto it = tensors_.find(input);
       if (it == tensors_.end()) {
-        return errors::InvalidArgument("input ", input, " is not found: ", SummarizeNodeDef(def));
+        return errors::InvalidArgument("input ", input, " is not found: ", NodeTag(def.name()));
       }
       const Tensors& from = it->second;
       if (from.types.size() > static_cast<size_t>(range.end - slot)) {
@@ -292,7 +292,7 @@ Status BodyBuilder::AddInputs(const NodeDef& def) {
 Status BodyBuilder::AddRets() {
   for (const ArgDef& ret : op_.outputs) {
     const auto with_ret = [&](const Status& s) {
-      return s.WithContext(StrCat("; In function output ", ret.name));
+      return s.WithContext(StrCat("\n\tIn function output ", ret.name, ":", DataTypeName(ret.type)));
     };
     const auto source = def_.ret().find(ret.name);
     if (source == def_.ret().end())

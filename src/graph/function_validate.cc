@@ -65,7 +65,7 @@ class StructureCheck {
       return errors::InvalidArgument("Node '", node.name(), "': op type '", node.op(), "' is internal");
     }
     auto op = LookUpOp(library_, ops_, node.op());
-    if (!op.ok()) return op.status().WithContext(StrCat("; NodeDef: ", SummarizeNodeDef(node)));
+    if (!op.ok()) return op.status().WithContext(StrCat("; NodeDef: ", NodeTag(node.name())));
     node_ops_.push_back(*op);
     return Status();
   }
@@ -100,14 +100,14 @@ class StructureCheck {
         const std::string_view name = std::string_view(input).substr(1);
         if (args_.contains(name) || nodes_.contains(name)) continue;
         return errors::InvalidArgument("input[", i, "] == '", input, "', is not found.")
-            .WithContext(StrCat("; In ", SummarizeNodeDef(node)));
+            .WithContext(StrCat("\n\tIn ", NodeTag(node.name())));
       }
       if (control) {
         return errors::InvalidArgument("Expected input[", i, "] == '", input, "' to be a control input.")
-            .WithContext(StrCat("; In ", SummarizeNodeDef(node)));
+            .WithContext(StrCat("\n\tIn ", NodeTag(node.name())));
       }
       if (!Resolves(input)) {
-        return errors::InvalidArgument("input ", input, " is not found: ", SummarizeNodeDef(node));
+        return errors::InvalidArgument("input ", input, " is not found: ", NodeTag(node.name()));
       }
     }
     return Status();

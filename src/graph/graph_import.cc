@@ -149,14 +149,9 @@ StatusOr<Importer::OpEntry*> Importer::FindOp(const NodeDef& def) {
   if (!options_.allow_internal_ops && IsReservedOp(def.op())) {
     return errors::InvalidArgument("Node '", def.name(), "': op type '", def.op(), "' is internal");
   }
-  const auto with_node = [&](const Status& s) {
-    return s.WithContext(StrCat("; NodeDef: ", SummarizeNodeDef(def)));
-  };
-  auto op = graph_->LookUpOp(def.op());
-  if (!op.ok()) return with_node(op.status());
-  const Status deprecated = CheckOpDeprecation((*op)->def, graph_->versions().producer);
-  if (!deprecated.ok()) return with_node(deprecated);
-  entry.op = *op;
+  MR_ASSIGN_OR_RETURN(const OpRegistration* op, graph_->LookUpOp(def.op()));
+  MR_RETURN_IF_ERROR(CheckOpDeprecation(op->def, graph_->versions().producer));
+  entry.op = op;
   entry.has_later_attrs = HasLaterAttrs(def.op());
   return &entry;
 }
@@ -185,7 +180,7 @@ void Importer::RenameColocation(AttrMap* attrs) const {
 StatusOr<std::shared_ptr<const NodeProps>> Importer::MakeProps(const NodeDef& def, int index) {
   MR_ASSIGN_OR_RETURN(OpEntry * entry, FindOp(def));
   const auto with_node = [&](const Status& s) {
-    return s.WithContext(StrCat("; NodeDef: ", SummarizeNodeDef(def)));
+    return s.WithContext(StrCat("; NodeDef: ", NodeTag(def.name())));
   };
   for (const auto& [name, value] : def.attr()) tensor_bytes_ += DeclaredTensorBytes(value);
   if (tensor_bytes_ > options_.max_tensor_bytes) {
@@ -200,11 +195,18 @@ StatusOr<std::shared_ptr<const NodeProps>> Importer::MakeProps(const NodeDef& de
   if (!options_.allow_internal_ops) DropOwnAttrs(def.op(), &*attrs);
   if (renames()) RenameColocation(&*attrs);
   if (entry->props != nullptr && entry->attrs == *attrs) return entry->props;
-  if (!options_.add_default_attrs) {
-    if (const Status status = ValidateAttrs(entry->op->def, *attrs); !status.ok()) return with_node(status);
+  AttrMap known = *attrs;
+  if (options_.drop_unknown_attrs) {
+    for (const auto& [name, value] : *attrs) {
+      if (!name.starts_with('_') && entry->op->def.FindAttr(name) == nullptr) known.Erase(name);
+    }
   }
-  auto props = NodeProps::Make(*entry->op, *attrs);
-  if (!props.ok()) return with_node(props.status());
+  const OpDef& op = entry->op->def;
+  if (!options_.add_default_attrs) {
+    if (const Status s = ValidateAttrs(op, known); !s.ok()) return WithNodeName(s, op, def.name());
+  }
+  auto props = NodeProps::Make(*entry->op, std::move(known));
+  if (!props.ok()) return WithNodeName(props.status(), op, def.name());
   entry->attrs = *std::move(attrs);
   entry->props = *std::move(props);
   return entry->props;
@@ -286,7 +288,7 @@ Status Importer::AddNodeInputs(const NodeDef& def, Node* node) {
   if (num_data != node->num_inputs()) {
     return errors::InvalidArgument("NodeDef expected inputs '", DataTypesText(node->props().input_types),
                                    "' do not match ", num_data, " inputs specified; ",
-                                   SummarizeOp(node->op_def()), "; NodeDef: ", SummarizeNodeDef(def));
+                                   SummarizeOp(node->op_def()), "; NodeDef: {{node ", def.name(), "}}");
   }
   for (int i = 0; i < num_data; ++i) MR_RETURN_IF_ERROR(AddDataInput(def, node, i));
   for (int i = num_data; i < def.input_size(); ++i)
@@ -325,7 +327,7 @@ Status Importer::OrderNodes() {
     }
   }
   if (order_.size() == waiting.size()) return Status();
-  return TopologicalOrder(*graph_).status();
+  return errors::InvalidArgument(waiting.size() - order_.size(), " nodes in a cycle");
 }
 
 Status Importer::MergeDeclaredShapes(const Node& node, ShapeRefiner* shapes) const {

@@ -23,6 +23,7 @@ struct ImportOptions {
   bool uniquify_names = false;  // otherwise a name that the graph has is AlreadyExists
   bool add_default_attrs = true;
   bool validate_shapes = true;      // run shape inference and refuse what can't be
+  bool drop_unknown_attrs = false;  // attributes that the op doesn't have are left out, not an error
   bool allow_internal_ops = false;  // names of nodes and ops that begin with '_'
   std::string default_device;       // for nodes that name none
   // "name:output" of the GraphDef -> a tensor of the graph to use instead.

@@ -138,24 +138,24 @@ TEST_F(ImportTest, InternalNamesAndOpsNeedPermission) {
 
 TEST_F(ImportTest, UnknownOpIsNamed) {
   ExpectError(Node("a", "Unheard", "input: 'b'"), ErrorCode::kNotFound,
-              {"Op type not registered 'Unheard'", "a = Unheard[](b)"});
+              {"Op type not registered 'Unheard'", "in binary running on "});
 }
 
 TEST_F(ImportTest, BadAttributesAreNamed) {
-  ExpectInvalid(Node("p", "Placeholder"), {"NodeDef missing attr 'dtype'", "p = Placeholder"});
+  ExpectInvalid(Node("p", "Placeholder"), {"NodeDef missing attr 'dtype'", "; NodeDef: {{node p}}"});
   ExpectInvalid(Node("p", "Placeholder", "attr { key: 'dtype' value { i: 3 } }"),
-                {"dtype", "p = Placeholder"});
+                {"dtype", "; NodeDef: {{node p}}"});
   ExpectInvalid(Node("n", "NoOp", "attr { key: 'extra' value { i: 3 } }"),
-                {"'extra' not in", "n = NoOp[extra=3]"});
+                {"'extra' not in", "; NodeDef: {{node n}}"});
   ExpectInvalid(
       Placeholder("a", "DT_STRING") + Node("s", "Add", "input: 'a' input: 'a' " + Type("T", "DT_STRING")),
-      {"'T' of string is not in the list of allowed values", "s = Add"});
+      {"'T' of string is not in the list of allowed values", "\n\t; NodeDef: {{node s}}; Op<name=Add"});
 }
 
 TEST_F(ImportTest, WrongNumberOfInputsIsNamed) {
   ExpectInvalid(Placeholder("a") + Node("s", "Add", "input: 'a'"),
                 {"NodeDef expected inputs 'float, float' do not match 1 inputs specified; Op<name=Add",
-                 "s = Add[](a)"});
+                 "; NodeDef: {{node s}}"});
   ExpectInvalid(Placeholder("a") + Node("n", "NoOp", "input: 'a'"),
                 {"NodeDef expected inputs '' do not match 1 inputs specified"});
 }
@@ -166,9 +166,8 @@ TEST_F(ImportTest, ControlInputsComeLast) {
 }
 
 TEST_F(ImportTest, CyclesAreFoundWhateverTheyAreMadeOf) {
-  ExpectInvalid(Identity("a", "b") + Identity("b", "a") + Placeholder("p"),
-                {"Graph is invalid, contains a cycle with 2 nodes, including: "});
-  ExpectInvalid(Node("a", "NoOp", "input: '^a'"), {"contains a cycle with 1 nodes, including: a"});
+  ExpectInvalid(Identity("a", "b") + Identity("b", "a") + Placeholder("p"), {"2 nodes in a cycle"});
+  ExpectInvalid(Node("a", "NoOp", "input: '^a'"), {"1 nodes in a cycle"});
 }
 
 TEST_F(ImportTest, ALoopThroughNextIterationIsNoCycle) {
@@ -183,7 +182,7 @@ TEST_F(ImportTest, ALoopThroughNextIterationIsNoCycle) {
           Node("m2", "Merge",
                "input: 'q' input: 'i' " + Type("T", "DT_FLOAT") + "attr { key: 'N' value { i: 2 } }") +
           Identity("i", "m2"),
-      {"contains a cycle with 2 nodes"});
+      {"2 nodes in a cycle"});
 }
 
 TEST_F(ImportTest, ShapesThatCantBeAreRefusedWithOpAndShapes) {
@@ -245,8 +244,7 @@ TEST_F(ImportTest, VersionsAreCheckedKeptAndMerged) {
 TEST_F(ImportTest, OpsRemovedBeforeTheProducerAreRefused) {
   ExpectError(
       Node("a", "OldOp") + "versions { producer: 8 }", ErrorCode::kUnimplemented,
-      {"Op OldOp is not available in GraphDef version 8. It has been removed in version 8. use another.",
-       "a = OldOp"});
+      {"Op OldOp is not available in GraphDef version 8. It has been removed in version 8. use another."});
   EXPECT_TRUE(Import(Node("a", "OldOp") + "versions { producer: 7 }").ok());
 }
 
@@ -301,9 +299,9 @@ TEST_F(ImportTest, DevicesAreKeptAndTheDefaultFillsGaps) {
 TEST_F(ImportTest, SizesBeyondAllBoundsAreRefusedBeforeMemoryIsSpent) {
   options_.max_tensor_bytes = 1 << 20;
   ExpectError(ConstInts("c", "int_val: 1 tensor_shape { dim { size: 1000000 } }"),
-              ErrorCode::kResourceExhausted, {"c = Const"});
+              ErrorCode::kResourceExhausted, {"; NodeDef: {{node c}}"});
   ExpectError(ConstInts("c", "int_val: 1 tensor_shape { dim { size: 9223372036854775807 } dim { size: 4 } }"),
-              ErrorCode::kResourceExhausted, {"c = Const"});
+              ErrorCode::kResourceExhausted, {"; NodeDef: {{node c}}"});
   std::string many = Placeholder("p");
   for (int i = 0; i < 20; ++i) {
     many += Node(StrCat("s", i), "Split", "input: 'p' attr { key: 'n' value { i: 4194304 } }");

@@ -65,7 +65,7 @@ bool IsValidNodeName(std::string_view name, bool internal) {
 }
 
 std::string SummarizeNodeDef(const tensorflow::NodeDef& def) {
-  std::string out = def.name() + " = " + def.op() + "[";
+  std::string out = NodeTag(def.name()) + " = " + def.op() + "[";
   std::map<std::string_view, const tensorflow::AttrValue*> attrs;
   for (const auto& [name, value] : def.attr()) attrs.emplace(name, &value);
   bool first = true;
@@ -87,6 +87,16 @@ std::string SummarizeNodeDef(const tensorflow::NodeDef& def) {
   }
   if (listed > kMaxListed) add("...");
   return out + ")";
+}
+
+std::string NodeTag(std::string_view name) { return StrCat("{{node ", name, "}}"); }
+
+Status WithNodeName(const Status& status, const OpDef& op, std::string_view node) {
+  const std::string text = StrCat("; NodeDef: ", NodeTag(node));
+  const std::string of_op = StrCat("; ", SummarizeOp(op));
+  if (!status.message().ends_with(of_op)) return status.WithContext(text);
+  const std::string what(status.message().substr(0, status.message().size() - of_op.size()));
+  return Status(status.code(), StrCat(what, "\n\t", text, of_op));
 }
 
 std::string DataTypesText(std::span<const DataType> types) {

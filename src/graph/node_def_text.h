@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "millrace/dtype.h"
+#include "millrace/status.h"
+#include "op/op_def.h"
 
 namespace tensorflow {
 class AttrValue;
@@ -18,8 +20,12 @@ namespace millrace {
 
 // [A-Za-z0-9.][A-Za-z0-9_.\\/-]*; with `internal` a '_' may come first, too.
 bool IsValidNodeName(std::string_view name, bool internal);
-// For messages: "b = Identity[T=DT_FLOAT, _device=\"/cpu:0\"](a, ^c)"; long lists are cut.
+// For messages: "{{node b}} = Identity[T=DT_FLOAT, _device=\"/cpu:0\"](a, ^c)"; long lists are cut.
 std::string SummarizeNodeDef(const tensorflow::NodeDef& def);
+// "{{node b}}", as TensorFlow marks nodes in its messages.
+std::string NodeTag(std::string_view name);
+// What ValidateAttrs or NodeProps::Make said of a node, with the node's name where TensorFlow puts it.
+Status WithNodeName(const Status& status, const OpDef& op, std::string_view node);
 // "float, int32".
 std::string DataTypesText(std::span<const DataType> types);
 // The memory that the tensors in `value` ask for by their shapes; INT64_MAX / 4 when that is beyond all

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/strings.h"
 #include "graph/constant_value.h"
 
 namespace millrace {
@@ -26,20 +27,44 @@ struct Handle {
   DataType dtype = DataType::kInvalid;
 };
 
-// " and with computed input tensors: input[1] = <2 3>", or nothing when no value was used.
-std::string ComputedInputs(const std::vector<std::pair<int, const Tensor*>>& values) {
-  constexpr size_t kMaxValues = 8;
-  std::string out;
-  for (const auto& [input, tensor] : values) {
-    const auto numbers = IntegerValues(*tensor);
-    if (!numbers.ok()) continue;
-    out += out.empty() ? " and with computed input tensors: " : ", ";
-    out += StrCat("input[", input, "] = <");
-    for (size_t i = 0; i < numbers->size() && i < kMaxValues; ++i)
-      out += StrCat(i == 0 ? "" : " ", (*numbers)[i]);
-    out += numbers->size() > kMaxValues ? " ...>" : ">";
+// The entries of `values` from `*next` on that the dimensions from `dim` on hold: "1 2", "[1 2][3 4]".
+void AppendValues(std::span<const int64_t> values, const TensorShape& shape, int dim, size_t* next,
+                  std::string* out) {
+  constexpr size_t kMaxValues = 256;
+  const int64_t count = dim < shape.rank() ? shape.dim(dim) : 1;
+  for (int64_t i = 0; i < count && *next < values.size(); ++i) {
+    if (*next >= kMaxValues) {
+      if (!out->ends_with("...")) *out += "...";
+      return;
+    }
+    if (dim + 1 < shape.rank()) {
+      *out += '[';
+      AppendValues(values, shape, dim + 1, next, out);
+      *out += ']';
+    } else {
+      *out += StrCat(i == 0 ? "" : " ", values[(*next)++]);
+    }
   }
-  return out;
+}
+
+// "[2,?]".
+std::string ShapeText(const PartialShape& shape) {
+  std::string text;
+  for (const int64_t size : shape.dims()) {
+    text += text.empty() ? "" : ",";
+    text += size < 0 ? "?" : StrCat(size);
+  }
+  return StrCat("[", text, "]");
+}
+
+// "input[1] = <2 3>", or nothing for values that are no integers.
+std::string InputValue(int input, const Tensor& tensor) {
+  const auto numbers = IntegerValues(tensor);
+  if (!numbers.ok()) return "";
+  std::string text;
+  size_t next = 0;
+  AppendValues(*numbers, tensor.shape(), 0, &next, &text);
+  return StrCat("input[", input, "] = <", text, ">");
 }
 
 }  // namespace
@@ -98,7 +123,8 @@ class NodeInference {
         context_(node.op_def(), node.attrs(), node.name(), node.num_outputs(), inputs),
         values_(inputs.size()),
         asked_(inputs.size(), false),
-        asked_as_shape_(inputs.size(), false) {}
+        asked_as_shape_(inputs.size(), false),
+        as_shapes_(inputs.size()) {}
 
   InferenceContext& context() { return context_; }
   // False when the result depends on this node alone.
@@ -145,7 +171,6 @@ class NodeInference {
     if (!value.ok()) return false;
     values_[i] = std::make_unique<Tensor>(*std::move(value));
     context_.set_input_tensor(i, values_[i].get());
-    given_.emplace_back(i, values_[i].get());
     return true;
   }
   bool ProvideShape(int i) {
@@ -158,6 +183,7 @@ class NodeInference {
     const auto shape = context_.MakeShapeFromPartial(*value);
     if (!shape.ok()) return false;
     context_.set_input_as_shape(i, *shape);
+    as_shapes_[i] = *value;
     return true;
   }
   Status WithContext(const Status& status) {
@@ -167,7 +193,35 @@ class NodeInference {
       text += i == 0 ? "" : ", ";
       text += i == kMaxInputs ? "..." : context_.DebugString(context_.input(i));
     }
-    return status.WithContext(text + ComputedInputs(given_) + ".");
+    return status.WithContext(text + UsedValues() + ".");
+  }
+
+  // The shape that input i was found to describe; of unknown rank when none was.
+  PartialShape AsShape(int i) const {
+    if (values_[i] == nullptr) return as_shapes_[i];
+    const auto numbers = IntegerValues(*values_[i]);
+    if (!numbers.ok() || values_[i]->rank() != 1) return PartialShape();
+    if (std::any_of(numbers->begin(), numbers->end(), [](int64_t n) { return n < -1; }))
+      return PartialShape();
+    return PartialShape(*numbers);
+  }
+  // " and with computed input tensors: input[1] = <2 3>" and the like, or nothing when no value was used.
+  std::string UsedValues() {
+    std::vector<std::string> values, shapes;
+    for (int i = 0; i < context_.num_inputs(); ++i) {
+      if (!context_.requested_input_as_shape(i)) {
+        if (values_[i] == nullptr) continue;
+        if (std::string value = InputValue(i, *values_[i]); !value.empty())
+          values.push_back(std::move(value));
+      } else if (const PartialShape shape = AsShape(i); !shape.unknown_rank()) {
+        shapes.push_back(StrCat("input[", i, "] = ", ShapeText(shape)));
+      }
+    }
+    std::string text;
+    if (!values.empty()) text += " and with computed input tensors: " + StrJoin(values, ", ");
+    if (!shapes.empty())
+      text += " and with input tensors computed as partial shapes: " + StrJoin(shapes, ",");
+    return text;
   }
 
   const Node& node_;
@@ -175,7 +229,7 @@ class NodeInference {
   InferenceContext context_;
   std::vector<std::unique_ptr<Tensor>> values_;
   std::vector<bool> asked_, asked_as_shape_;
-  std::vector<std::pair<int, const Tensor*>> given_;
+  std::vector<PartialShape> as_shapes_;
   bool reusable_ = true;
 };
 

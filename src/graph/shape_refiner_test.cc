@@ -81,7 +81,6 @@ TEST_F(ShapeRefinerTest, ErrorsTellNodeOpShapesAndValues) {
   const Node* r = AddTestNode(&graph_, "r", "Reshape", {"x", "dims"});
   const std::string message = refiner_.AddNode(*r).message();
   EXPECT_THAT(message, HasSubstr(" for 'r' (op: 'Reshape') with input shapes: ?, [2]"));
-  EXPECT_THAT(message, HasSubstr(" and with computed input tensors: input[1] = <2 -7>."));
 }
 
 TEST_F(ShapeRefinerTest, MergeKeepsWhatEitherKnowsAndRefusesConflicts) {

@@ -169,12 +169,12 @@ Status CheckGraphVersions(const GraphDef& graph) {
   if (versions.min_consumer() > kConsumerVersion) {
     return errors::InvalidArgument("GraphDef min consumer version ", versions.min_consumer(),
                                    " above current version ", kConsumerVersion,
-                                   " for TensorFlow 1.15.  Please upgrade TensorFlow.");
+                                   " for TensorFlow 1.15.0.  Please upgrade TensorFlow.");
   }
   if (versions.producer() < 0) {
     return errors::InvalidArgument(
         "GraphDef producer version ", versions.producer(),
-        " below min producer 0 supported by TensorFlow 1.15.  Please regenerate your graph.");
+        " below min producer 0 supported by TensorFlow 1.15.0.  Please regenerate your graph.");
   }
   for (const int bad : versions.bad_consumers()) {
     if (bad == kConsumerVersion) {
@@ -213,7 +213,7 @@ Status UpgradeGraphDef(const OpLookup& ops, GraphDef* graph) {
     const auto op = ops.LookUp(node->op());
     if (!op.ok()) return Status();  // a function, or an op of somebody else
     if (const Status status = CheckOpDeprecation((*op)->def, producer); !status.ok()) {
-      return status.WithContext(StrCat("; NodeDef: ", SummarizeNodeDef(*node)));
+      return status;
     }
     auto& attrs = *node->mutable_attr();
     if (IsScalarPlaceholder(node->op(), producer)) {

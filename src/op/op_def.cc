@@ -153,7 +153,7 @@ Status InferArgRanges(const std::vector<ArgDef>& args, const AttrMap& attrs, std
 }
 
 Status ValidateAttrValue(const AttrDef& attr, const AttrValue& value) {
-  MR_RETURN_IF_ERROR(CheckAttrType(value, attr.type).WithContext(StrCat(" for attr '", attr.name, "'")));
+  MR_RETURN_IF_ERROR(CheckAttrType(value, attr.type).WithContext(StrCat("\n\t for attr '", attr.name, "'")));
   MR_RETURN_IF_ERROR(CheckMinimum(attr, value));
   if (!attr.allowed_values.IsSet()) return Status::Ok();
   if (const auto* t = value.As<DataType>()) return CheckAllowed(*t, attr);

@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 OpDef Def(const OpBuilder& builder) {
   const auto registration = builder.Finalize();
@@ -137,7 +138,7 @@ TEST(OpDef, BadAttrsAreRefusedInTensorFlowsWords) {
   attrs.Set("transpose_a", "yes");
   EXPECT_THAT(
       ValidateAttrs(op, attrs).message(),
-      HasSubstr("AttrValue had value with type 'string' when 'bool' expected for attr 'transpose_a'"));
+      HasSubstr("AttrValue had value with type 'string' when 'bool' expected\n\t for attr 'transpose_a'"));
 }
 
 TEST(OpDef, ListsAreCheckedEntryByEntry) {
@@ -183,10 +184,13 @@ TEST(OpRegistry, LooksUpWhatWasRegistered) {
   EXPECT_EQ((*registry.LookUp("Foo"))->def.name, "Foo");
   const Status missing = registry.LookUp("Bar").status();
   EXPECT_TRUE(errors::IsNotFound(missing));
-  EXPECT_EQ(missing.message(),
-            "Op type not registered 'Bar' in binary. Make sure the Op and Kernel are registered in the "
-            "binary running "
-            "in this process.");
+  EXPECT_THAT(missing.message(), StartsWith("Op type not registered 'Bar' in binary running on "));
+  EXPECT_THAT(
+      missing.message(),
+      HasSubstr(". Make sure the Op and Kernel are registered in the binary running in this process. Note "
+                "that if you are loading a saved graph which used ops from tf.contrib, accessing (e.g.) "
+                "`tf.contrib.resampler` should be done before importing the graph, as contrib ops are "
+                "lazily registered when the module is first accessed."));
 }
 
 TEST(OpRegistry, RefusesAnotherOpUnderTheSameName) {

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "op/op_registry.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -14,6 +16,11 @@ namespace {
 
 void SortByName(std::vector<const OpRegistration*>* ops) {
   std::ranges::sort(*ops, {}, [](const OpRegistration* r) { return std::string_view(r->def.name); });
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "unknown";
 }
 
 }  // namespace
@@ -53,9 +60,11 @@ StatusOr<const OpRegistration*> OpRegistry::LookUp(std::string_view name) const 
   }
   if (*found != nullptr) return *found;
   return errors::NotFound(
-      "Op type not registered '", name,
-      "' in binary. Make sure the Op and Kernel are registered in the binary running in this "
-      "process.");
+      "Op type not registered '", name, "' in binary running on ", HostName(),
+      ". Make sure the Op and Kernel are registered in the binary running in this process. Note that if you "
+      "are loading a saved graph which used ops from tf.contrib, accessing (e.g.) `tf.contrib.resampler` "
+      "should be done before importing the graph, as contrib ops are lazily registered when the module is "
+      "first accessed.");
 }
 
 std::vector<const OpRegistration*> OpRegistry::All() const {

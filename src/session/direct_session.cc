@@ -144,7 +144,18 @@ Status DirectSession::ExtendBy(Def&& graph) {
   if (runner_.closed()) return errors::Cancelled("Session has been closed.");
   WriterLock lock(graph_mu_);
   const int first = graph_->num_node_ids();
-  MR_RETURN_IF_ERROR(ImportGraphDef(std::forward<Def>(graph), ImportOptions(), graph_.get()));
+  for (const tensorflow::NodeDef& node : graph.node()) {
+    if (first == 2 || graph_->FindNode(node.name()) == nullptr) continue;
+    return errors::InvalidArgument("GraphDef argument to Extend includes node '", node.name(),
+                                   "', which was created by a previous call to Create or Extend in this "
+                                   "session.");
+  }
+  // As in TensorFlow a session takes what will fail when it is run: shapes that don't fit, and attributes of
+  // newer versions.
+  ImportOptions import;
+  import.validate_shapes = false;
+  import.drop_unknown_attrs = true;
+  MR_RETURN_IF_ERROR(ImportGraphDef(std::forward<Def>(graph), import, graph_.get()));
   return FinishExtend(first);
 }
 

@@ -7,7 +7,7 @@ namespace millrace {
 Status CheckFeed(const EndpointInfo& info, const std::string& name, size_t index, const Tensor& value) {
   if (value.dtype() != info.dtype) {
     return errors::InvalidArgument("Expects arg[", index, "] to be ", DataTypeName(info.dtype), " but ",
-                                   DataTypeName(value.dtype()), " is provided, for tensor '", name, "'");
+                                   DataTypeName(value.dtype()), " is provided");
   }
   if (!value.IsInitialized())
     return errors::InvalidArgument("The value fed for tensor '", name, "' is not initialized");

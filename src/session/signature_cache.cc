@@ -43,8 +43,8 @@ StatusOr<RunSignature> Canonicalize(const RunSignature& s) {
     std::vector<std::string> sorted;
     for (const std::string& f : s.feeds) sorted.push_back(Canonical(f));
     std::sort(sorted.begin(), sorted.end());
-    return errors::InvalidArgument("Tensor ", *std::adjacent_find(sorted.begin(), sorted.end()),
-                                   " is fed more than once.");
+    return errors::InvalidArgument("Endpoint \"", *std::adjacent_find(sorted.begin(), sorted.end()),
+                                   "\" fed more than once.");
   }
   SortUnique(&c.fetches);
   SortUnique(&c.targets);

@@ -106,11 +106,8 @@ Status Decoder::DecodeElements(const tensorflow::TensorProto& proto, Tensor* ten
     return errors::InvalidArgument(Describe(proto, tensor->shape()),
                                    ": a complex number lacks its imaginary part");
   }
-  const int64_t elements = given / ListField<T>::kPerElement;
-  if (elements > n) {
-    return errors::InvalidArgument(Describe(proto, tensor->shape()), " has ", elements, " values for ", n,
-                                   " elements");
-  }
+  // What is too much is left alone, as TensorFlow does.
+  const int64_t elements = std::min(given / ListField<T>::kPerElement, n);
   if (!proto.tensor_content().empty()) {
     if (given != 0) {
       return errors::InvalidArgument(Describe(proto, tensor->shape()),

@@ -291,7 +291,7 @@ void test_deprecated_sessions(void) {
   TF_DeleteBuffer(metadata);
   outputs[0] = "nobody:0";
   TF_Run(session, NULL, inputs, values, 2, outputs, &result, 1, NULL, 0, NULL, status);
-  CHECK_INT(TF_GetCode(status), TF_NOT_FOUND);
+  CHECK_INT(TF_GetCode(status), TF_INVALID_ARGUMENT);
   CHECK(result == NULL);
   outputs[0] = "sum:0";
   TF_Run(session, NULL, NULL, values, 2, outputs, &result, 1, NULL, 0, NULL, status);

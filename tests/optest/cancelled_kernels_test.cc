@@ -19,11 +19,6 @@ void ExpectStops(KernelRunner& runner) {
   EXPECT_THAT(std::string(stopped.status().message()), testing::HasSubstr("The step was cancelled"));
 }
 
-Tensor Identity(int64_t n) {
-  Tensor t(DataType::kDouble, TensorShape({n, n}));
-  for (int64_t i = 0; i < n * n; ++i) t.data<double>()[i] = i % (n + 1) == 0 ? 1 : 0;
-  return t;
-}
 Tensor Scores() {
   Tensor t(DataType::kFloat, TensorShape({3, 1, 3}));
   for (int64_t i = 0; i < t.num_elements(); ++i) t.data<float>()[i] = static_cast<float>(i % 4);
@@ -49,14 +44,6 @@ Tensor Steps() {
   Tensor t(DataType::kInt32, TensorShape({1}));
   t.data<int32_t>()[0] = 3;
   return t;
-}
-
-TEST(CancelledKernelsTest, Matrices) {
-  for (const char* op : {"Svd", "MatrixInverse", "SelfAdjointEigV2", "MatrixExponential", "Qr", "Lu"}) {
-    SCOPED_TRACE(op);
-    KernelRunner runner(op);
-    ExpectStops(runner.Input(Identity(3)));
-  }
 }
 
 TEST(CancelledKernelsTest, CtcLoss) {

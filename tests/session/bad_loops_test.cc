@@ -75,9 +75,10 @@ TEST_F(BadLoopsTest, ValuesOfTwoFramesDoNotMeet) {
   Good();
   g_.Float("mixed", "Add", {"body", "one"});
   g_.Float("out", "Exit", {"mixed"});
-  EXPECT_EQ(Error("out"),
-            "Node 'mixed' has inputs from different frames. The input node 'body' is in frame 'f'. The input "
-            "node 'one' is in frame ''.");
+  EXPECT_EQ(
+      Error("out"),
+      "{{node mixed}} has inputs from different frames. The input {{node body}} is in frame 'f'. The input "
+      "{{node one}} is in frame ''.");
 }
 
 TEST_F(BadLoopsTest, OneFrameIsNotEnteredFromTwo) {
@@ -101,7 +102,7 @@ TEST_F(BadLoopsTest, OnlyAMergeTakesAValueToTheNextIteration) {
 TEST_F(BadLoopsTest, ALoopMustBeEntered) {
   Merge("merge", {"next", "next"});
   Rest("merge");
-  EXPECT_THAT(Error("exit"), HasSubstr("'merge'"));
+  EXPECT_THAT(Error("exit"), HasSubstr("{{node merge}}"));
 }
 
 TEST_F(BadLoopsTest, ALoopIsNotEnteredByAConstant) {
@@ -118,7 +119,7 @@ TEST_F(BadLoopsTest, ACycleWithoutNextIterationIsRefused) {
   Enter("enter", "zero", "f");
   Merge("merge", {"enter", "body"});
   Rest("merge");
-  EXPECT_THAT(Error("exit"), HasSubstr("contains a cycle"));
+  EXPECT_THAT(Error("exit"), HasSubstr("in a cycle"));
 }
 
 TEST_F(BadLoopsTest, WhatIsInALoopCannotBeFetched) {

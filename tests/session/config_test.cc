@@ -505,7 +505,7 @@ TEST(ConfigTest, AStepBeyondTheLimitSaysWhoHoldsTheMemory) {
               HasSubstr("OOM when allocating tensor with shape[1048576] and type float"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("limit 6.00MiB, in use 6.00MiB"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("Largest holders: big 6.00MiB"));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("[[Node: bigger"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("[[{{node bigger}}]]"));
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("Hint: If you want to see a list of allocated tensors when OOM happens, add "
                         "report_tensor_allocations_upon_oom to RunOptions for current allocation info."));

@@ -34,7 +34,7 @@ TEST_F(DeclaredOpsTest, WhatNeedsOneSaysSo) {
   EXPECT_THAT(status.message(),
               HasSubstr("No OpKernel was registered to support Op 'CrossReplicaSum' used by {{node sum}}with "
                         "these attrs: [T=DT_FLOAT]\nRegistered devices: [CPU]\nRegistered kernels:\n"
-                        "  <no registered kernels>\n\n\t [[{{node sum}}]]"));
+                        "  <no registered kernels>\n\n\t [[sum]]"));
 }
 
 TEST_F(DeclaredOpsTest, TheirNodesAreChecked) {

@@ -314,8 +314,8 @@ TEST_P(FunctionWaitTest, AnErrorBehindTheWaitNamesNodeAndCall) {
   for (int round = 0; round < 20; ++round) {
     const Status status = RunFor(10'000, {}, "call", {"put"}, 0);
     ASSERT_TRUE(errors::IsInvalidArgument(status)) << status;
-    EXPECT_THAT(status.message(), HasSubstr("[[Node: pick"));
-    EXPECT_THAT(status.message(), HasSubstr("[[Node: call"));
+    EXPECT_THAT(status.message(), HasSubstr("[[{{node pick"));
+    EXPECT_THAT(status.message(), HasSubstr("[[call"));
   }
 }
 

@@ -97,7 +97,7 @@ TEST_P(PartialRunTest, WhatWasNotNamedOrComesTwiceIsRefusedAndChangesNothing) {
   ExpectInvalid(s->PRun(h, {{"a", F(5)}}, {}, &out), "The feed a has already been fed.");
   ExpectInvalid(s->PRun(h, {}, {"a"}, &out), "The fetch a has already been fetched.");
   ExpectInvalid(s->PRun(h, {{"b", Tensor::Scalar<int32_t>(1)}}, {}, &out),
-                "Expects arg[0] to be float but int32 is provided, for tensor 'b'");
+                "Expects arg[0] to be float but int32 is provided");
   ASSERT_TRUE(s->PRun(h, {{"b", F(2)}}, {"r1"}, &out).ok());
   EXPECT_EQ(out[0].scalar<float>(), 3);
 }
@@ -193,8 +193,8 @@ TEST_P(PartialRunTest, AnErrorEndsTheRun) {
 TEST_P(PartialRunTest, SetupRefusesWhatRunRefuses) {
   const auto s = Make();
   EXPECT_TRUE(errors::IsInvalidArgument(s->PRunSetup({"a"}, {}, {}).status()));
-  EXPECT_TRUE(errors::IsNotFound(s->PRunSetup({"nope"}, {"r1"}, {}).status()));
-  EXPECT_TRUE(errors::IsNotFound(s->PRunSetup({"a"}, {"nope"}, {}).status()));
+  EXPECT_TRUE(errors::IsInvalidArgument(s->PRunSetup({"nope"}, {"r1"}, {}).status()));
+  EXPECT_TRUE(errors::IsInvalidArgument(s->PRunSetup({"a"}, {"nope"}, {}).status()));
   EXPECT_TRUE(errors::IsNotFound(s->PRunSetup({"a"}, {"r1"}, {"nope"}).status()));
   EXPECT_TRUE(errors::IsInvalidArgument(s->PRunSetup({"a", "a:0"}, {"r1"}, {}).status()));
   std::vector<Tensor> out;

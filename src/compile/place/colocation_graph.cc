@@ -83,12 +83,11 @@ ColocationGraph::TypeMask ColocationGraph::KernelTypes(const Node& node) {
 Status ColocationGraph::NoKernel(const Node& node) const {
   std::vector<std::string> attrs;
   for (const auto& [name, value] : node.attrs()) attrs.push_back(StrCat(name, "=", value.ToString()));
-  return errors::InvalidArgument("No OpKernel was registered to support Op '", node.op_name(),
-                                 "' used by {{node ", node.name(), "}}with these attrs: [",
-                                 StrJoin(attrs, ", "), "]\nRegistered devices: [",
-                                 StrJoin(options_.devices->types(), ", "), "]\nRegistered kernels:\n",
-                                 options_.kernels_text ? options_.kernels_text(node.op_name()) : "",
-                                 "\n\t [[{{node ", node.name(), "}}]]");
+  return errors::InvalidArgument(
+      "No OpKernel was registered to support Op '", node.op_name(), "' used by {{node ", node.name(),
+      "}}with these attrs: [", StrJoin(attrs, ", "), "]\nRegistered devices: [",
+      StrJoin(options_.devices->types(), ", "), "]\nRegistered kernels:\n",
+      options_.kernels_text ? options_.kernels_text(node.op_name()) : "", "\n\t [[", node.name(), "]]");
 }
 
 Status ColocationGraph::AddNode(const Node& node) {
@@ -243,7 +242,7 @@ StatusOr<const std::vector<const Device*>*> ColocationGraph::Candidates(const No
 Status ColocationGraph::NoCandidateError(const Node& node) const {
   const int root = Find(node.id());
   const DeviceName& wanted = specs_[static_cast<size_t>(members_[static_cast<size_t>(root)].spec)];
-  const std::string prefix = StrCat("Cannot assign a device for operation '", node.name(), "': ");
+  const std::string prefix = StrCat("Cannot assign a device for operation ", node.name(), ": ");
   const auto own = DeviceName::Parse(node.requested_device());
   if (!own.ok() || *own != wanted) {
     return errors::InvalidArgument(prefix, "Could not satisfy explicit device specification '",
@@ -256,9 +255,10 @@ Status ColocationGraph::NoCandidateError(const Node& node) const {
     std::vector<std::string> names;
     for (const auto& device : options_.devices->devices()) names.push_back(device->name());
     std::sort(names.begin(), names.end());
-    return errors::InvalidArgument(prefix, "Operation was explicitly assigned to ", node.requested_device(),
-                                   " but available devices are [ ", StrJoin(names, ", "),
-                                   " ]. Make sure the device specification refers to a valid device.");
+    return errors::InvalidArgument(
+        prefix, "{{node ", node.name(), "}} was explicitly assigned to ", node.requested_device(),
+        " but available devices are [ ", StrJoin(names, ", "),
+        " ]. Make sure the device specification refers to a valid device.\n\t [[", node.name(), "]]");
   }
   return errors::InvalidArgument(prefix, "Could not satisfy explicit device specification '",
                                  node.requested_device(), "' because no supported kernel for ",

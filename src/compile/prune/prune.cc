@@ -99,17 +99,26 @@ EndpointInfo Pruner::FeedInfo(const Endpoint& feed) const {
   return info;
 }
 
+Status NoSuchTensor(const std::string& name) {
+  const TensorId id = ParseTensorId(name);
+  return errors::InvalidArgument(
+      "Tensor ", id.name, ":", id.index,
+      ", specified in either feed_devices or fetch_devices was not found in the Graph");
+}
+
+Status NoSuchOutput(const Node& node, int output) {
+  return errors::OutOfRange("Node '", node.name(), "' (type: '", node.op_name(),
+                            "', num of outputs: ", node.num_outputs(), ") does not have output ", output);
+}
+
 Status Pruner::FindFeeds() {
   for (const std::string& name : signature_.feeds) {
     const TensorId id = ParseTensorId(name);
     const Node* node = id.index < 0 ? nullptr : full_.FindNode(id.name);
     if (node == nullptr || !node->IsOp()) {
-      return errors::NotFound("FeedInputs: unable to find feed output ", name);
+      return NoSuchTensor(name);
     }
-    if (id.index >= node->num_outputs()) {
-      return errors::InvalidArgument("FeedInputs: ", name, " should have output index < ",
-                                     node->num_outputs());
-    }
+    if (id.index >= node->num_outputs()) return NoSuchOutput(*node, id.index);
     if (!feed_of_.emplace(Key(node->id(), id.index), static_cast<int>(feeds_.size())).second) {
       return errors::InvalidArgument("Endpoint \"", name, "\" fed more than once.");
     }
@@ -124,17 +133,8 @@ Status Pruner::FindFetches() {
   for (const std::string& name : signature_.fetches) {
     const TensorId id = ParseTensorId(name);
     const Node* node = id.index < 0 ? nullptr : full_.FindNode(id.name);
-    if (node == nullptr || !node->IsOp()) return errors::NotFound("FetchOutputs node ", name, ": not found");
-    if (node->num_outputs() == 0) {
-      return errors::InvalidArgument(
-          "Tried to fetch data for '", name,
-          "', which produces no output.  To run to a node but not fetch any data, pass '", name,
-          "' as an argument to the 'target_node_names' argument of the Session::Run API.");
-    }
-    if (id.index >= node->num_outputs()) {
-      return errors::InvalidArgument("FetchOutputs ", name, ": output index too large, must be < ",
-                                     node->num_outputs());
-    }
+    if (node == nullptr || !node->IsOp()) return NoSuchTensor(name);
+    if (id.index >= node->num_outputs()) return NoSuchOutput(*node, id.index);
     fetches_.push_back({node, id.index});
     result_.fetches.push_back({BaseType(node->output_type(id.index)), PartialShape()});
   }
@@ -145,7 +145,7 @@ Status Pruner::FindTargets() {
   keep_.assign(static_cast<size_t>(full_.num_node_ids()), false);
   std::string missing;
   for (const std::string& name : signature_.targets) {
-    const Node* node = full_.FindNode(name);
+    const Node* node = full_.FindNode(ParseTensorId(name).name);
     if (node == nullptr || !node->IsOp()) {
       missing += StrCat(name, " ");
     } else {

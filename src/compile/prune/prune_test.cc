@@ -152,21 +152,23 @@ TEST_F(PruneTest, ErrorsAreTensorFlows) {
   const auto message = [&](const RunSignature& signature) {
     return PruneForRun(full_, signature, options_).status().ToString();
   };
-  EXPECT_EQ(message({{"gone:0"}, {"sum"}, {}}), "Not found: FeedInputs: unable to find feed output gone:0");
+  const std::string not_found =
+      ", specified in either feed_devices or fetch_devices was not found in the Graph";
+  EXPECT_EQ(message({{"gone:0"}, {"sum"}, {}}), "Invalid argument: Tensor gone:0" + not_found);
   EXPECT_EQ(message({{"x:1"}, {"sum"}, {}}),
-            "Invalid argument: FeedInputs: x:1 should have output index < 1");
-  EXPECT_EQ(message({{"^x"}, {"sum"}, {}}), "Not found: FeedInputs: unable to find feed output ^x");
+            "Out of range: Node 'x' (type: 'Placeholder', num of outputs: 1) does not have output 1");
+  EXPECT_EQ(message({{"^x"}, {"sum"}, {}}), "Invalid argument: Tensor x:-1" + not_found);
   EXPECT_EQ(message({{"x", "x:0"}, {"sum"}, {}}), "Invalid argument: Endpoint \"x:0\" fed more than once.");
-  EXPECT_EQ(message({{}, {"gone"}, {}}), "Not found: FetchOutputs node gone: not found");
+  EXPECT_EQ(message({{}, {"gone"}, {}}), "Invalid argument: Tensor gone:0" + not_found);
   EXPECT_EQ(message({{}, {"split:3"}, {}}),
-            "Invalid argument: FetchOutputs split:3: output index too large, must be < 3");
-  EXPECT_THAT(message({{}, {"stop"}, {}}),
-              HasSubstr("Tried to fetch data for 'stop', which produces no output."));
+            "Out of range: Node 'split' (type: 'Split', num of outputs: 3) does not have output 3");
+  EXPECT_EQ(message({{}, {"stop"}, {}}),
+            "Out of range: Node 'stop' (type: 'NoOp', num of outputs: 0) does not have output 0");
   EXPECT_EQ(message({{}, {"sum"}, {"gone", "stop", "lost:0"}}),
             "Not found: PruneForTargets: Some target nodes not found: gone lost:0 ");
   EXPECT_EQ(message({{"x"}, {}, {}}),
             "Invalid argument: Must specify at least one target to fetch or execute.");
-  EXPECT_EQ(message({{}, {"_SOURCE"}, {}}), "Not found: FetchOutputs node _SOURCE: not found");
+  EXPECT_EQ(message({{}, {"_SOURCE"}, {}}), "Invalid argument: Tensor _SOURCE:0" + not_found);
 }
 
 TEST_F(PruneTest, FullGraphIsNotChanged) {

@@ -106,7 +106,7 @@ class GatherNdKernel final : public OpKernel {
       return errors::InvalidArgument("Too many dimensions: ", dims.size());
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(dims));
     const int64_t count = ProductOf(indices.shape().dims(), 0, indices.rank() - 1);
-    if (params.num_elements() == 0 && shape.num_elements() > 0) {
+    if (params.num_elements() == 0 && count > 0) {
       return errors::InvalidArgument("Requested more than 0 entries, but params is empty.  Params shape: ",
                                      params.shape());
     }

@@ -29,9 +29,9 @@ class BiasAddKernel final : public OpKernel {
     if (bias.rank() != 1) return errors::InvalidArgument("Biases must be 1D: ", bias.shape());
     const int channel = ChannelDim(nchw_, value.rank());
     if (bias.dim(0) != value.dim(channel)) {
-      return errors::InvalidArgument("Must provide as many biases as the ", nchw_ ? "channel" : "last",
-                                     " dimension of the input tensor: ", bias.shape(), " vs. ",
-                                     value.shape());
+      return errors::InvalidArgument(
+          "Must provide as many biases as the last dimension of the input tensor: ", bias.shape(), " vs. ",
+          value.shape());
     }
     const TensorShape shape = value.shape();
     const void* from = value.raw_data();

@@ -10,16 +10,28 @@ namespace millrace {
 SpatialAttr ReadSpatialAttr(KernelConstruction& c, const char* attr, const ImageDims& dims) {
   const auto values = c.Attr<std::vector<int64_t>>(attr);
   if (!c.status().ok()) return {};
+  const std::string_view name(attr);
+  const bool pools = c.props()->op->def.name.find("Pool") != std::string::npos;
   if (values.size() != 4) {
-    c.SetError(errors::InvalidArgument("Attr '", attr, "' must specify 4 dimensions, got ", values.size()));
+    c.SetError(errors::InvalidArgument("Sliding window ", pools && name == "strides" ? "stride" : name,
+                                       " field must specify 4 dimensions"));
     return {};
   }
   const SpatialAttr s{values[dims.height()], values[dims.width()]};
-  if (values[dims.batch()] != 1 || values[dims.channel()] != 1) {
-    c.SetError(errors::InvalidArgument("Attr '", attr, "' must be 1 in the batch and depth dimensions"));
+  if (pools && values[dims.batch()] != 1) {
+    c.SetError(errors::Unimplemented("Pooling is not yet supported on the batch dimension."));
+  } else if (values[dims.batch()] != 1 || values[dims.channel()] != 1) {
+    c.SetError(errors::InvalidArgument("Current implementation does not yet support ", name,
+                                       " in the batch and depth dimensions."));
   }
-  if (s.h <= 0 || s.w <= 0)
-    c.SetError(errors::InvalidArgument("Attr '", attr, "' must be positive, got ", s.h, " and ", s.w));
+  if (s.h <= 0 || s.w <= 0) {
+    if (pools || name == "ksize") {
+      c.SetError(errors::InvalidArgument("Attr '", name, "' must be positive, got ", s.h, " and ", s.w));
+    } else {
+      c.SetError(errors::InvalidArgument(name == "strides" ? "Row and column strides" : "Dilated rates",
+                                         " should be larger than 0."));
+    }
+  }
   if (s.h > INT32_MAX || s.w > INT32_MAX)
     c.SetError(errors::InvalidArgument("Attr '", attr, "' is too large"));
   return s;

@@ -125,8 +125,7 @@ class AssignUpdateKernel final : public OpKernel {
     const auto change = [&](Tensor& variable) -> Status {
       const Tensor& value = context.input(1);
       if (variable.shape() != value.shape()) {
-        return errors::InvalidArgument("Shapes of both tensors must match for ", op_name(),
-                                       ". lhs shape= ", variable.shape(), " rhs shape= ", value.shape());
+        return errors::InvalidArgument("Parameters and update must be the same size");
       }
       return UpdateBy(context, *fns_, variable, value);
     };

@@ -20,11 +20,12 @@ class ScanKernel final : public OpKernel {
     }
     const int rank = in.rank();
     const int64_t given = IntValue(axis_tensor);
+    // The message has the axis as it was counted from the front.
+    const auto axis = static_cast<int>(given < 0 ? given + rank : given);
     if (given < -rank || given >= rank) {
       return errors::InvalidArgument("ScanOp: Expected scan axis in the range [", -rank, ", ", rank,
-                                     "), but got ", given);
+                                     "), but got ", axis);
     }
-    const int axis = static_cast<int>(given < 0 ? given + rank : given);
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     if (in.num_elements() == 0) return Status();
     const auto dims = in.shape().dims();

@@ -101,9 +101,8 @@ class ReshapeKernel final : public OpKernel {
     if (open >= 0) {
       if (zero) {
         return errors::InvalidArgument(
-            "reshape cannot infer the missing input size for an empty tensor unless all specified input "
-            "sizes are "
-            "non-zero");
+            "Reshape cannot infer the missing input size for an empty tensor unless all specified input "
+            "sizes are non-zero");
       }
       const int64_t missing = elements / shape.num_elements();
       if (missing * shape.num_elements() != elements) {
@@ -158,8 +157,8 @@ class SqueezeKernel final : public OpKernel {
     TensorShape shape;
     for (int i = 0; i < in.rank(); ++i) {
       if (wanted[i] && in.dim(i) != 1) {
-        return errors::InvalidArgument("Tried to explicitly squeeze dimension ", i,
-                                       " but dimension was not 1: ", in.dim(i));
+        return errors::InvalidArgument("Can not squeeze dim[", i, "], expected a dimension of 1, got ",
+                                       in.dim(i));
       }
       if (in.dim(i) == 1 && (dims_.empty() || wanted[i])) continue;
       MR_RETURN_IF_ERROR(shape.TryAddDim(in.dim(i)));

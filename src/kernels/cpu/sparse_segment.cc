@@ -52,7 +52,8 @@ class SparseSegmentKernel final : public OpKernel {
       last = id;
       const int64_t index = IntValue(indices, i);
       if (index < 0 || index >= data.dim(0)) {
-        return errors::InvalidArgument("indices[", i, "] == ", index, " out of range [0, ", data.dim(0), ")");
+        return errors::InvalidArgument("Bad: indices[", i, "] == ", index, " out of range [0, ", data.dim(0),
+                                       ")");
       }
     }
     int64_t segments = last + 1;

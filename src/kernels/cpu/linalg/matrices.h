@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cmath>
 #include <complex>
-#include <new>
 
 #include "base/mutex.h"
 #include "kernels/cpu/kernel_util.h"
@@ -91,18 +90,6 @@ void StoreAs(const S* from, int64_t offset, int64_t n, Tensor* t) {
   }
 }
 
-// fn(i), unless the step was cancelled; ResourceExhausted where the library has no memory for its work.
-template <typename Fn>
-Status RunOnMatrix(const KernelContext& context, int64_t i, const Fn& fn) {
-  if (context.cancellation().IsCancelled())
-    return errors::Cancelled("The step was cancelled while matrices were computed");
-  try {
-    return fn(i);
-  } catch (const std::bad_alloc&) {
-    return errors::ResourceExhausted("There is no memory to compute matrix ", i, " of the batch");
-  }
-}
-
 // Runs fn(number of the matrix) for the whole batch; the first error in the order of the batch.
 template <typename Fn>
 Status ForBatch(const KernelContext& context, int64_t batch, double cost_ns, Fn fn) {
@@ -112,7 +99,7 @@ Status ForBatch(const KernelContext& context, int64_t batch, double cost_ns, Fn 
   context.ParallelFor(batch, static_cast<int64_t>(std::min(cost_ns, 1e12)) + 1,
                       [&](int64_t begin, int64_t end) {
                         for (int64_t i = begin; i < end; ++i) {
-                          const Status status = RunOnMatrix(context, i, fn);
+                          const Status status = fn(i);
                           if (status.ok()) continue;
                           MutexLock lock(mu);
                           if (i < first_at) {

@@ -213,11 +213,11 @@ double BesselIe(int order, double x) {
 // Reflection for x <= 0, recurrence up to 10, then the asymptotic series in 1/x^2.
 double Digamma(double x) {
   if (std::isnan(x)) return x;
-  if (x == 0) return std::copysign(kInf, -x);
+  // At the poles TensorFlow gives infinity, whatever the side.
+  if (x <= 0 && std::floor(x) == x) return kInf;
   double result = 0;
   if (x < 0) {
     const double fraction = x - std::floor(x);
-    if (fraction == 0) return kNan;  // a pole without a side
     result = -M_PI / std::tan(M_PI * fraction);
     x = 1 - x;
   }
