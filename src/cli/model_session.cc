@@ -153,6 +153,8 @@ class StepMaker {
       if (!ConsumeSuffix(&base, part.suffix)) continue;
       const TensorInfo* const info = FindInfo(std::string(base), infos);
       if (info == nullptr || !info->has_coo_sparse()) continue;
+      if (part.name(info->coo_sparse()).empty())
+        return errors::InvalidArgument("the signature names no tensor for ", Quoted(name, 80));
       return Endpoint{part.name(info->coo_sparse()), part.is_values ? TypeOf(*info) : DataType::kInt64};
     }
     const NodeDef* const node = FindNode(model_.graph(), ParseTensorId(name).name);

@@ -156,6 +156,11 @@ class RunTest(ModelTest):
         self.assertEqual(shown, {"indices": "i:0", "values": "v:0", "dense_shape": "s:0", "dtype": "float",
                                  "shape": "[]"})
         self.assertIn("sparse: i:0, v:0, s:0", self.run_program("show", "sparse.pbtxt").out)
+        self.write("nameless.pbtxt", "graph_def {" + part("v", "DT_FLOAT") + """}
+        signature_def { key: "serving_default" value {
+          inputs { key: "x" value { dtype: DT_FLOAT coo_sparse { values_tensor_name: "v:0" } } }
+          outputs { key: "y" value { name: "v:0" dtype: DT_FLOAT } } } }""")
+        self.assert_error(["run", "nameless.pbtxt", "--feed", "x.indices=[[0]]"], 1, 'no tensor for "x.indices"')
 
     def test_traces(self):
         self.run_program("run", "m.pbtxt", "--feed", "x=[[1,2]]", "--fetch", "z", "--trace", "t.pb")
