@@ -22,7 +22,7 @@ StatusOr<DimHandle> WindowDim(InferenceContext& c, DimHandle in, int64_t window,
 
 std::string_view NameInMessages(const InferenceContext& c) {
   const std::string& op = c.op().name;
-  return op.starts_with("Depthwise") ? "DepthwiseConv2D" : op;
+  return op.starts_with("Depthwise") ? std::string_view("DepthwiseConv2D") : std::string_view(op);
 }
 
 // A list of four values, of which those of batch and depth are 1 and the others positive.
