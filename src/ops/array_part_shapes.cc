@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Shape functions of ops that take parts of tensors: splits, slices, gathers, and scatters.
+#include <algorithm>
 #include <utility>
 
 #include "base/strings.h"
@@ -200,8 +201,9 @@ Status GatherV2Shape(InferenceContext& c) {
   MR_RETURN_IF_ERROR(c.WithRank(c.input(2), 0).status());
   if (const Tensor* value = c.input_tensor(2); value != nullptr && c.RankKnown(params)) {
     MR_ASSIGN_OR_RETURN(const std::vector<int64_t> given, IntegerValues(*value));
-    const int64_t rank = given[0] < 0 ? -given[0] : given[0] + 1;
-    if (c.Rank(params) < rank || rank < 0) {
+    const int64_t bounded = std::clamp<int64_t>(given[0], -INT64_MAX, INT64_MAX - 1);
+    const int64_t rank = bounded < 0 ? -bounded : bounded + 1;
+    if (c.Rank(params) < rank) {
       return errors::InvalidArgument("Shape must be at least rank ", rank, " but is rank ", c.Rank(params));
     }
   }

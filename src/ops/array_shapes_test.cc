@@ -331,6 +331,10 @@ TEST(ArrayShapes, Gathers) {
   Expect(Op("Gather"), "[5];[]", "[]");
   Expect(Op("Gather"), "?;[2]", "?");
   Expect(Op("Gather"), "[];[2]", "e;Shape must be at least rank 1 but is rank 0");
+  for (const int64_t axis : {INT64_MIN, INT64_MAX}) {
+    Expect(Op("GatherV2").Attr("Taxis", DataType::kInt64).Const(2, Tensor::Scalar(axis)), "[2];[3];[]",
+           "e;Shape must be at least rank 9223372036854775807 but is rank 1");
+  }
   Expect(Op("GatherV2"), "[5,3];[2];[]", "[?,?]");
   Expect(Op("GatherV2").ConstScalar(2, 1), "[5,3,7];[2,?];[]", "[d0_0,d1_0,d1_1,d0_2]");
   Expect(Op("GatherV2").ConstScalar(2, -1), "[5,3];[];[]", "[d0_0]");
