@@ -81,8 +81,16 @@ static TF_Tensor* strings(int rank, const char* text) {
   return tensor;
 }
 
+static TF_Output string_constant(TF_Graph* graph, const char* name, int rank, const char* text,
+                                 TF_Status* status) {
+  TF_Tensor* value = strings(rank, text);
+  TF_Output result = out(constant(graph, name, value, status), 0);
+  TF_DeleteTensor(value);
+  return result;
+}
+
 static TF_Output names(TF_Graph* graph, const char* name, const char* text, TF_Status* status) {
-  return out(constant(graph, name, strings(1, text), status), 0);
+  return string_constant(graph, name, 1, text, status);
 }
 
 /* SaveV2 or RestoreV2 of one tensor of 32 bits. */
@@ -112,7 +120,7 @@ static void put_saver_nodes(TF_Graph* graph, TF_Status* status) {
   binary(graph, "Assign", "v/Assign", v, out(int32_constant(graph, "v/initial_value", 41, status), 0),
          status);
   unary(graph, "Identity", "v/read", v, status);
-  TF_Output path = out(constant(graph, "save/Const", strings(0, "model"), status), 0);
+  TF_Output path = string_constant(graph, "save/Const", 0, "model", status);
   TF_Operation* save = checkpoint_op(graph, "SaveV2", "save/SaveV2", path, &v, status);
   desc = TF_NewOperation(graph, "Identity", "save/control_dependency");
   TF_AddInput(desc, path);
