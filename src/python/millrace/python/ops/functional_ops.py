@@ -1,0 +1,324 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of functions: foldl, foldr, scan; calls of functions that the graph's library has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.python.framework import constant_op
+from millrace.python.framework import dtypes
+from millrace.python.framework import ops
+from millrace.python.framework import tensor_shape
+from millrace.python.ops import array_ops
+from millrace.python.ops import control_flow_ops
+from millrace.python.ops import gen_functional_ops
+from millrace.python.ops import tensor_array_ops
+from millrace.python.ops._functional_scopes import caching_variables
+from millrace.python.ops.gen_functional_ops import remote_call  # noqa: F401
+from millrace.python.ops.gen_functional_ops import symbolic_gradient  # noqa: F401
+from millrace.python.ops.map_fn import map_fn  # noqa: F401
+from millrace.python.util import nest
+
+
+def _first_size(elem: Any) -> Any:
+    """The size of the first axis: a number where it is known, else a tensor."""
+    ndims = elem.shape.ndims
+    return (elem.shape.dims[0].value if ndims else None) or array_ops.shape(elem)[0]
+
+
+def _unstacked(elems_flat: Any, n: Any) -> Any:
+    return [
+        tensor_array_ops.TensorArray(dtype=elem.dtype, size=n, dynamic_size=False, infer_shape=True).unstack(elem)
+        for elem in elems_flat
+    ]
+
+
+def foldl(
+    fn: Any,
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Returns fn(... fn(fn(initializer, elems[0]), elems[1]) ...) over the first axis of `elems`.
+
+    Args:
+      fn: a function (accumulated value, element).
+      elems: a tensor or a structure of tensors with equal first sizes.
+      initializer: the first accumulated value; by default the first element.
+      parallel_iterations, back_prop, swap_memory: see `while_loop`.
+      name: name scope.
+
+    Raises:
+      TypeError: `fn` is not callable.
+    """
+    if not callable(fn):
+        raise TypeError("fn must be callable.")
+    with ops.name_scope(name, "foldl", nest.flatten(elems)), caching_variables():
+        elems_flat = [ops.convert_to_tensor(elem, name="elem") for elem in nest.flatten(elems)]
+        n = _first_size(elems_flat[0])
+        elems_ta = _unstacked(elems_flat, n)
+
+        def read(i: Any) -> Any:
+            return nest.pack_sequence_as(elems, [ta.read(i) for ta in elems_ta])
+
+        if initializer is None:
+            a = read(0)
+            i = constant_op.constant(1)
+        else:
+            a = initializer
+            i = constant_op.constant(0)
+
+        def compute(i: Any, a: Any) -> Any:
+            return [i + 1, fn(a, read(i))]
+
+        _, r_a = control_flow_ops.while_loop(
+            lambda i, a: i < n,
+            compute,
+            [i, a],
+            parallel_iterations=parallel_iterations,
+            back_prop=back_prop,
+            swap_memory=swap_memory,
+            maximum_iterations=n,
+        )
+        return r_a
+
+
+foldl_v2 = foldl
+
+
+def foldr(
+    fn: Any,
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Returns what `foldl` returns, from the last element to the first."""
+    if not callable(fn):
+        raise TypeError("fn must be callable.")
+    with ops.name_scope(name, "foldr", nest.flatten(elems)), caching_variables():
+        elems_flat = [ops.convert_to_tensor(elem, name="elem") for elem in nest.flatten(elems)]
+        n = _first_size(elems_flat[0])
+        elems_ta = _unstacked(elems_flat, n)
+
+        def read(i: Any) -> Any:
+            return nest.pack_sequence_as(elems, [ta.read(i) for ta in elems_ta])
+
+        if initializer is None:
+            i = n - 1
+            a = read(i)
+        else:
+            i = n
+            a = initializer
+
+        def compute(i: Any, a: Any) -> Any:
+            i -= 1
+            return [i, fn(a, read(i))]
+
+        _, r_a = control_flow_ops.while_loop(
+            lambda i, a: i > 0,
+            compute,
+            [i, a],
+            parallel_iterations=parallel_iterations,
+            back_prop=back_prop,
+            swap_memory=swap_memory,
+            maximum_iterations=n,
+        )
+        return r_a
+
+
+foldr_v2 = foldr
+
+
+def scan(
+    fn: Any,
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Returns all accumulated values of a fold over the first axis of `elems`, packed.
+
+    Args:
+      fn: a function (accumulated value, element) that returns a structure like the accumulated value.
+      elems: a tensor or a structure of tensors with equal first sizes.
+      initializer: the first accumulated value; by default the first element, which is then the first result.
+      parallel_iterations, back_prop, swap_memory: see `while_loop`.
+      infer_shape: whether all values have one shape.
+      reverse: whether to go from the last element to the first.
+      name: name scope.
+
+    Raises:
+      TypeError: `fn` is not callable, or structures differ.
+      ValueError: an element has no first axis.
+    """
+    if not callable(fn):
+        raise TypeError("fn must be callable.")
+
+    def input_pack(x: Any) -> Any:
+        return nest.pack_sequence_as(elems, x) if nest.is_sequence(elems) else x[0]
+
+    def output_pack(x: Any) -> Any:
+        if initializer is None:
+            return input_pack(x)
+        return nest.pack_sequence_as(initializer, x) if nest.is_sequence(initializer) else x[0]
+
+    elems_flat = nest.flatten(elems)
+    with ops.name_scope(name, "scan", elems_flat), caching_variables():
+        elems_flat = [ops.convert_to_tensor(elem, name="elem") for elem in elems_flat]
+        if elems_flat[0].shape.ndims == 0:
+            raise ValueError("elems must be a 1+ dimensional Tensor, not a scalar")
+        n = _first_size(elems_flat[0])
+        elems_ta = _unstacked(elems_flat, n)
+        if initializer is None:
+            a_flat = [elem.read(n - 1 if reverse else 0) for elem in elems_ta]
+            i = 1
+        else:
+            a_flat = [ops.convert_to_tensor(init) for init in nest.flatten(initializer)]
+            i = 0
+        accs_ta = [
+            tensor_array_ops.TensorArray(
+                dtype=init.dtype,
+                size=n,
+                element_shape=init.shape if infer_shape else None,
+                dynamic_size=False,
+                infer_shape=infer_shape,
+            )
+            for init in a_flat
+        ]
+        if initializer is None:
+            accs_ta = [acc_ta.write(n - 1 if reverse else 0, a) for acc_ta, a in zip(accs_ta, a_flat)]
+
+        def compute(i: Any, a_flat: Any, tas: Any) -> Any:
+            packed_elems = input_pack([elem_ta.read(i) for elem_ta in elems_ta])
+            packed_a = output_pack(a_flat)
+            a_out = fn(packed_a, packed_elems)
+            nest.assert_same_structure(elems if initializer is None else initializer, a_out)
+            flat_a_out = nest.flatten(a_out)
+            tas = [ta.write(i, value) for ta, value in zip(tas, flat_a_out)]
+            return (i - 1 if reverse else i + 1, flat_a_out, tas)
+
+        if reverse:
+            initial_i: Any = n - 1 - i
+
+            def condition(i: Any, unused_a: Any, unused_ta: Any) -> Any:
+                return i >= 0
+
+        else:
+            initial_i = i
+
+            def condition(i: Any, unused_a: Any, unused_ta: Any) -> Any:
+                return i < n
+
+        _, _, r_a = control_flow_ops.while_loop(
+            condition,
+            compute,
+            (initial_i, a_flat, accs_ta),
+            parallel_iterations=parallel_iterations,
+            back_prop=back_prop,
+            swap_memory=swap_memory,
+            maximum_iterations=n,
+        )
+        results_flat = [r.stack() for r in r_a]
+        first: Any = tensor_shape.Dimension(None)
+        for elem in elems_flat:
+            if elem.shape.ndims is not None:
+                first = first.merge_with(elem.get_shape().dims[0])
+        for r in results_flat:
+            r.set_shape(tensor_shape.TensorShape(first).concatenate(r.get_shape()[1:]))
+        return output_pack(results_flat)
+
+
+scan_v2 = scan
+
+
+def If(cond: Any, inputs: Any, then_branch: Any, else_branch: Any, name: str | None = None) -> Any:
+    """Calls one of two functions of the graph's library by `cond`; returns the list of results.
+
+    Args:
+      cond: a scalar; numbers other than zero and strings that are not empty are true.
+      inputs: tensors that both functions take.
+      then_branch, else_branch: functions of one signature (results of `Defun`).
+      name: name of the op.
+    """
+    Tout = [dtypes.DType(arg.type) for arg in then_branch.definition.signature.output_arg]
+    if getattr(then_branch, "stateful_ops", None) or getattr(else_branch, "stateful_ops", None):
+        return gen_functional_ops._if(
+            cond, inputs, Tout=Tout, then_branch=then_branch, else_branch=else_branch, name=name
+        )
+    return gen_functional_ops.stateless_if(
+        cond, inputs, Tout=Tout, then_branch=then_branch, else_branch=else_branch, name=name
+    )
+
+
+def _captured(function: Any) -> Any:
+    return list(getattr(function, "captured_inputs", None) or [])
+
+
+def While(input_: Any, cond: Any, body: Any, name: str | None = None, hostmem: Any = None) -> Any:
+    """Calls the function `body` of the graph's library while the function `cond` returns true.
+
+    Args:
+      input_: the first arguments.
+      cond, body: functions (results of `Defun`) of these arguments; `body` returns the next ones.
+      name: name of the op.
+      hostmem: positions of arguments that must lie in host memory.
+
+    Raises:
+      ValueError: a function captures tensors.
+    """
+    if _captured(cond):
+        raise ValueError("While op 'cond' argument must be a function without implicitly captured inputs.")
+    if _captured(body):
+        raise ValueError("While op 'body' argument must be a function without implicitly captured inputs.")
+    stateful = getattr(cond, "stateful_ops", None) or getattr(body, "stateful_ops", None)
+    fn = gen_functional_ops._while if stateful else gen_functional_ops.stateless_while
+    ret = fn(input_, cond, body, name=name)
+    if hostmem:
+        from millrace.core.framework import attr_value_pb2
+
+        op = ret.op if isinstance(ret, ops.Tensor) else ret[0].op
+        input_attr = attr_value_pb2.AttrValue()
+        input_attr.list.i.extend(hostmem)
+        op._set_attr("_input_hostmem", input_attr)
+        op._set_attr("_output_hostmem", input_attr)
+    return ret
+
+
+def partitioned_call(
+    args: Any,
+    f: Any,
+    tout: Any = None,
+    executing_eagerly: Any = None,
+    config: Any = None,
+    executor_type: str | None = None,
+) -> Any:
+    """Calls the function `f` of the graph's library; returns its results (an Operation where there are none).
+
+    Args:
+      args: the arguments.
+      f: a function (a result of `Defun`).
+      tout: types of the results, by default those of the function.
+      executing_eagerly: ignored.
+      config: a serialised ConfigProto for the call.
+      executor_type: the executor to use.
+    """
+    del executing_eagerly
+    if tout is None:
+        tout = tuple(dtypes.DType(x.type) for x in f.definition.signature.output_arg)
+    args = [ops.convert_to_tensor(x) for x in args]
+    if config is not None and not isinstance(config, (str, bytes)):
+        config = config.SerializeToString()
+    stateful = getattr(f, "stateful_ops", None)
+    fn = gen_functional_ops.stateful_partitioned_call if stateful else gen_functional_ops.partitioned_call
+    return fn(args=args, Tout=tout, f=f, config_proto=config or "", executor_type=executor_type or "")
