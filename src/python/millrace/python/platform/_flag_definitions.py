@@ -109,17 +109,26 @@ def DEFINE(  # noqa: N802
 
 
 @_takes_old_names
-def DEFINE_string(name: str, default: Any, help: Any, flag_values: Any = FLAGS, **args: Any) -> None:  # noqa: A002, N802
+def DEFINE_string(
+    name: str, default: Any, help: Any, flag_values: Any = FLAGS, **args: Any
+) -> None:  # noqa: A002, N802
     """Defines a flag of any string."""
     DEFINE(parsers.ArgumentParser(), name, default, help, flag_values, parsers.ArgumentSerializer(), **args)
 
 
 @_takes_old_names
 def DEFINE_boolean(  # noqa: N802
-    name: str, default: Any, help: Any, flag_values: Any = FLAGS, module_name: Any = None, **args: Any  # noqa: A002
+    name: str,
+    default: Any,
+    help: Any,
+    flag_values: Any = FLAGS,
+    module_name: Any = None,
+    **args: Any,  # noqa: A002
 ) -> None:
     """Defines a flag that is set by --name and cleared by --noname."""
-    flag = Flag(parsers.BooleanParser(), parsers.ArgumentSerializer(), name, default, help, boolean=True, **args)
+    flag = Flag(
+        parsers.BooleanParser(), parsers.ArgumentSerializer(), name, default, help, boolean=True, **args
+    )
     DEFINE_flag(flag, flag_values, module_name)
 
 
@@ -201,19 +210,28 @@ def DEFINE_enum_class(  # noqa: N802
 ) -> None:
     """Defines a flag of one of the members of an Enum."""
     text = "<%s>: %s" % ("|".join(enum_class.__members__), help or "(no help available)")
-    flag = Flag(parsers.EnumClassParser(enum_class), parsers.EnumClassSerializer(), name, default, text, **args)
+    flag = Flag(
+        parsers.EnumClassParser(enum_class), parsers.EnumClassSerializer(), name, default, text, **args
+    )
     DEFINE_flag(flag, flag_values, module_name)
 
 
 @_takes_old_names
-def DEFINE_list(name: str, default: Any, help: Any, flag_values: Any = FLAGS, **args: Any) -> None:  # noqa: A002, N802
+def DEFINE_list(
+    name: str, default: Any, help: Any, flag_values: Any = FLAGS, **args: Any
+) -> None:  # noqa: A002, N802
     """Defines a flag of strings with commas between."""
     DEFINE(parsers.ListParser(), name, default, help, flag_values, parsers.CsvListSerializer(","), **args)
 
 
 @_takes_old_names
 def DEFINE_spaceseplist(  # noqa: N802
-    name: str, default: Any, help: Any, comma_compat: bool = False, flag_values: Any = FLAGS, **args: Any  # noqa: A002
+    name: str,
+    default: Any,
+    help: Any,
+    comma_compat: bool = False,
+    flag_values: Any = FLAGS,
+    **args: Any,  # noqa: A002
 ) -> None:
     """Defines a flag of strings with spaces between."""
     parser = parsers.WhitespaceSeparatedListParser(comma_compat=comma_compat)
@@ -236,9 +254,13 @@ def DEFINE_multi(  # noqa: N802
 
 
 @_takes_old_names
-def DEFINE_multi_string(name: str, default: Any, help: Any, flag_values: Any = FLAGS, **args: Any) -> None:  # noqa: A002, N802
+def DEFINE_multi_string(
+    name: str, default: Any, help: Any, flag_values: Any = FLAGS, **args: Any
+) -> None:  # noqa: A002, N802
     """Defines a flag of a list of strings, one by one."""
-    DEFINE_multi(parsers.ArgumentParser(), parsers.ArgumentSerializer(), name, default, help, flag_values, **args)
+    DEFINE_multi(
+        parsers.ArgumentParser(), parsers.ArgumentSerializer(), name, default, help, flag_values, **args
+    )
 
 
 @_takes_old_names
@@ -287,7 +309,9 @@ def DEFINE_multi_enum(  # noqa: N802
     DEFINE_multi(parser, parsers.ArgumentSerializer(), name, default, text, flag_values, **args)
 
 
-def DEFINE_alias(name: str, original_name: str, flag_values: Any = FLAGS, module_name: Any = None) -> None:  # noqa: N802
+def DEFINE_alias(
+    name: str, original_name: str, flag_values: Any = FLAGS, module_name: Any = None
+) -> None:  # noqa: N802
     """Defines another name of a flag."""
     flag_values[name] = flag_values[original_name]
 
@@ -319,7 +343,10 @@ def validator(flag_name: str, message: str = "Flag validation failed", flag_valu
 
 
 def register_multi_flags_validator(
-    flag_names: Any, multi_flags_checker: Any, message: str = "Flags validation failed", flag_values: Any = FLAGS
+    flag_names: Any,
+    multi_flags_checker: Any,
+    message: str = "Flags validation failed",
+    flag_values: Any = FLAGS,
 ) -> None:
     """As `register_validator`, of several flags: the checker gets a dict from names to values."""
 
@@ -374,7 +401,9 @@ def mark_flags_as_mutual_exclusive(flag_names: Any, required: bool = False, flag
     register_multi_flags_validator(flag_names, check, message, flag_values)
 
 
-def mark_bool_flags_as_mutual_exclusive(flag_names: Any, required: bool = False, flag_values: Any = FLAGS) -> None:
+def mark_bool_flags_as_mutual_exclusive(
+    flag_names: Any, required: bool = False, flag_values: Any = FLAGS
+) -> None:
     """Refuses command lines in which more than one of the boolean flags (or none, if `required`) is true."""
     for flag_name in flag_names:
         if not flag_values[flag_name].boolean:

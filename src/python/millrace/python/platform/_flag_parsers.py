@@ -147,7 +147,7 @@ class EnumParser(ArgumentParser):
 
     def __init__(self, enum_values: Any, case_sensitive: bool = True) -> None:
         if not enum_values:
-            raise ValueError("enum_values cannot be empty, found \"{}\"".format(enum_values))
+            raise ValueError('enum_values cannot be empty, found "{}"'.format(enum_values))
         self.enum_values = list(enum_values)
         self.case_sensitive = case_sensitive
 

@@ -27,8 +27,7 @@ class DuplicateFlagError(Error):
             second = other_flag_values.find_module_defining_flag(flagname, default="<unknown>")
         return cls(
             "The flag '%s' is defined twice. First from %s, Second from %s.  "
-            "Description from first occurrence: %s"
-            % (flagname, first, second, flag_values[flagname].help)
+            "Description from first occurrence: %s" % (flagname, first, second, flag_values[flagname].help)
         )
 
 
@@ -102,7 +101,9 @@ class Flag:
     def parse(self, argument: Any) -> None:
         """Takes a value from the command line."""
         if self.present and not self.multi and not self.allow_overwrite():
-            raise IllegalFlagValueError("flag --%s=%s: already defined as %s" % (self.name, argument, self.value))
+            raise IllegalFlagValueError(
+                "flag --%s=%s: already defined as %s" % (self.name, argument, self.value)
+            )
         parsed = self._parse(argument)
         self.value = self.value + parsed if self.multi and self.present else parsed
         self.present += 1
@@ -286,7 +287,9 @@ class FlagValues:
         if isinstance(argv, (str, bytes)):
             raise TypeError("argv should be a tuple/list of strings, not bytes or string.")
         if not argv:
-            raise ValueError("argv cannot be an empty list, and must contain the program name as the first element.")
+            raise ValueError(
+                "argv cannot be an empty list, and must contain the program name as the first element."
+            )
         args = list(argv)
         rest = self._parse_args(args[1:], known_only)
         self.mark_as_parsed()
@@ -342,7 +345,9 @@ class FlagValues:
 
     def flags_into_string(self) -> str:
         """Lines --name=value of all flags that have values."""
-        lines = [f.serialize() for name, f in sorted(self._flags.items()) if f.value is not None and name == f.name]
+        lines = [
+            f.serialize() for name, f in sorted(self._flags.items()) if f.value is not None and name == f.name
+        ]
         return "\n".join(lines) + ("\n" if lines else "")
 
     def append_flags_into_file(self, filename: str) -> None:

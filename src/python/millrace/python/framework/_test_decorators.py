@@ -1,0 +1,258 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Decorators of tests. There are graphs and sessions only, so "both modes" means graphs."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_Function = Callable[..., Any]
+
+
+def for_all_test_methods(decorator: Any, *args: Any, **kwargs: Any) -> Any:
+    """Class decorator that applies `decorator` to every method whose name begins with test."""
+
+    def decorate_class(cls: Any) -> Any:
+        for name in dir(cls):
+            value = getattr(cls, name)
+            if callable(value) and name.startswith("test") and name != "test_session":
+                setattr(cls, name, decorator(*args, **kwargs)(value))
+        return cls
+
+    return decorate_class
+
+
+def _optional_call(decorate: Callable[[_Function], _Function], func: Any) -> Any:
+    """The decorator, or what it makes of `func`: for decorators with and without brackets."""
+    return decorate if func is None else decorate(func)
+
+
+def run_in_graph_and_eager_modes(
+    func: Any = None,
+    config: Any = None,
+    use_gpu: bool = True,
+    reset_test: bool = True,
+    assert_no_eager_garbage: bool = False,
+) -> Any:
+    """Runs a test in a session of a graph."""
+
+    def decorate(f: _Function) -> _Function:
+        if isinstance(f, type):
+            raise ValueError(
+                "`run_in_graph_and_eager_modes` only supports test methods. Did you mean to use `run_all_in_graph_and_eager_modes`?"
+            )
+
+        @functools.wraps(f)
+        def decorated(self: Any, *args: Any, **kwargs: Any) -> None:
+            with self.test_session(use_gpu=use_gpu, config=config):
+                f(self, *args, **kwargs)
+
+        return decorated
+
+    return _optional_call(decorate, func)
+
+
+def run_all_in_graph_and_eager_modes(cls: Any) -> Any:
+    """`run_in_graph_and_eager_modes` of all test methods of a class."""
+    base_decorator = run_in_graph_and_eager_modes
+    for name in dir(cls):
+        if (
+            not name.startswith("test")
+            or name.startswith("testSkipEager")
+            or name.startswith("test_skip_eager")
+            or name == "test_session"
+        ):
+            continue
+        value = getattr(cls, name, None)
+        if callable(value):
+            setattr(cls, name, base_decorator(value))
+    return cls
+
+
+def _identity_decorator(func: Any = None, *unused_args: Any, **unused_kwargs: Any) -> Any:
+    return _optional_call(lambda f: f, func)
+
+
+def deprecated_graph_mode_only(func: Any = None) -> Any:
+    """Leaves a test or class as it is: it runs in graphs anyway."""
+    return _identity_decorator(func)
+
+
+run_deprecated_v1 = deprecated_graph_mode_only
+run_all_in_deprecated_graph_mode_only = deprecated_graph_mode_only
+also_run_as_tf_function = _identity_decorator
+build_as_function_and_v1_graph = _identity_decorator
+run_in_deprecated_eager_and_graph_modes = run_in_graph_and_eager_modes
+with_control_flow_v2 = _identity_decorator
+disable_control_flow_v2 = lambda unused_msg="": lambda func: func  # noqa: E731
+assert_no_new_pyobjects_executing_eagerly = _identity_decorator
+disable_cudnn_autotune = _identity_decorator
+use_deterministic_cudnn = _identity_decorator
+py_func_if_in_function = _identity_decorator
+deprecated_eager_and_graph_modes = run_in_graph_and_eager_modes
+
+
+def run_v1_only(reason: Any, func: Any = None) -> Any:
+    """Leaves a test of version 1 as it is."""
+    if not isinstance(reason, str):
+        # Without brackets the function comes first.
+        return reason if func is None else func
+    return _optional_call(lambda f: f, func)
+
+
+def _skipping(reason: str) -> Callable[..., Any]:
+    def decorator(func: Any = None, *unused_args: Any, **unused_kwargs: Any) -> Any:
+        def decorate(f: Any) -> Any:
+            @functools.wraps(f)
+            def decorated(self: Any, *args: Any, **kwargs: Any) -> None:
+                self.skipTest(reason)
+
+            return decorated
+
+        return _optional_call(decorate, func)
+
+    return decorator
+
+
+run_v2_only = _skipping("Test is only compatible with v2")
+
+
+def run_gpu_only(func: Any = None) -> Any:
+    """Skips a test where there is no GPU."""
+
+    def decorate(f: _Function) -> _Function:
+        @functools.wraps(f)
+        def decorated(self: Any, *args: Any, **kwargs: Any) -> Any:
+            from millrace.python.framework import test_util
+
+            if not test_util.is_gpu_available():
+                self.skipTest("Test requires GPU")
+            return f(self, *args, **kwargs)
+
+        return decorated
+
+    return _optional_call(decorate, func)
+
+
+run_cuda_only = run_gpu_only
+
+
+def enable_control_flow_v2(fn: _Function) -> _Function:
+    """Leaves a test as it is: loops and conditions are those of version 1."""
+    return fn
+
+
+def enable_output_all_intermediates(fn: _Function) -> _Function:
+    return fn
+
+
+def skip_if(condition: Any) -> Any:
+    """Does not run a test if the condition, a value or a function, is true."""
+
+    def real_skip_if(fn: _Function) -> _Function:
+        @functools.wraps(fn)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            skip = condition() if callable(condition) else condition
+            return None if skip else fn(*args, **kwargs)
+
+        return wrapper
+
+    return real_skip_if
+
+
+@contextlib.contextmanager
+def skip_if_error(test_obj: Any, error_type: Any, messages: Any = None) -> Iterator[None]:
+    """Skips the test when its body raises an error of a type, with one of the messages."""
+    texts = [messages] if isinstance(messages, str) else messages
+    try:
+        yield
+    except error_type as e:
+        if texts is None or any(m in str(e) for m in texts):
+            test_obj.skipTest("Skipping error: {}: {}".format(type(e).__name__, str(e)))
+        raise
+
+
+def assert_no_new_tensors(f: _Function) -> _Function:
+    """Fails a test after which there are more tensors alive than before."""
+
+    @functools.wraps(f)
+    def decorator(self: Any, *args: Any, **kwargs: Any) -> Any:
+        from millrace.python.framework import ops
+
+        def tensors() -> set[int]:
+            gc.collect()
+            return {id(obj) for obj in gc.get_objects() if isinstance(obj, ops.Tensor)}
+
+        before = tensors()
+        with ops.Graph().as_default():
+            result = f(self, *args, **kwargs)
+        remaining = len(tensors() - before)
+        if remaining:
+            raise AssertionError("%d Tensors are still allocated." % remaining)
+        return result
+
+    return decorator
+
+
+def assert_no_garbage_created(f: _Function) -> _Function:
+    """Fails a test that leaves reference cycles behind."""
+
+    @functools.wraps(f)
+    def decorator(self: Any, **kwargs: Any) -> Any:
+        gc.disable()
+        previous_debug_flags = gc.get_debug()
+        gc.set_debug(0)
+        gc.collect()
+        previous_garbage = len(gc.garbage)
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            result = f(self, **kwargs)
+            gc.collect()
+            new_garbage = len(gc.garbage)
+            self.assertEqual(previous_garbage, new_garbage)
+        finally:
+            gc.set_debug(previous_debug_flags)
+            del gc.garbage[previous_garbage:]
+            gc.enable()
+        return result
+
+    return decorator
+
+
+def disable_xla(description: Any) -> Any:
+    """Leaves a test as it is: there is no XLA."""
+    return lambda func: func
+
+
+def disable_all_xla(description: Any) -> Any:
+    return lambda cls: cls
+
+
+def xla_allow_fallback(description: Any) -> Any:
+    return lambda func: func
+
+
+def disable_tfrt(description: Any) -> Any:
+    return lambda func: func
+
+
+def generate_combinations_with_testcase_name(**kwargs: Any) -> list[Any]:
+    """All combinations of values by name, as dicts with a `testcase_name`."""
+    import itertools
+
+    names = sorted(kwargs)
+    result = []
+    for values in itertools.product(
+        *[kwargs[n] if isinstance(kwargs[n], list) else [kwargs[n]] for n in names]
+    ):
+        named = dict(zip(names, values))
+        label = "".join(
+            "_%s_%s" % ("".join(filter(str.isalnum, k)), "".join(filter(str.isalnum, str(v))))
+            for k, v in named.items()
+        )
+        result.append({**named, "testcase_name": "_test" + label})
+    return result

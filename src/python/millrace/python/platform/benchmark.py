@@ -1,0 +1,198 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Benchmarks: methods whose name begins with `benchmark`, run by a program with --benchmarks=PATTERN."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from typing import Any
+
+from millrace.python.platform import tf_logging as logging
+
+GLOBAL_BENCHMARK_REGISTRY: set[Any] = set()
+# A folder or prefix: each result is written there, too.
+TEST_REPORTER_TEST_ENV = "TEST_REPORT_FILE_PREFIX"
+_BENCHMARK_METHOD = re.compile("benchmark.*")
+
+
+class _BenchmarkRegistrar(type):
+    """Metaclass that notes every benchmark class that is defined."""
+
+    def __new__(mcs, clsname: str, base: Any, attrs: Any) -> Any:
+        newclass = super().__new__(mcs, clsname, base, attrs)
+        if not newclass.is_abstract():
+            GLOBAL_BENCHMARK_REGISTRY.add(newclass)
+        return newclass
+
+    def is_abstract(cls) -> bool:
+        return False
+
+
+class Benchmark(metaclass=_BenchmarkRegistrar):
+    """Base of benchmarks: reports results by name."""
+
+    @classmethod
+    def is_abstract(cls) -> bool:
+        """Whether this is only a base."""
+        return cls.__mro__[0].__name__ in ("Benchmark", "TensorFlowBenchmark")
+
+    def _get_name(self, overwrite_name: str | None = None) -> str:
+        """Class and method that report, or class and given name."""
+        name = overwrite_name
+        if name is None:
+            frame: Any = sys._getframe(1)
+            while frame is not None:
+                calling_class = frame.f_locals.get("self", None)
+                if calling_class is self and _BENCHMARK_METHOD.fullmatch(frame.f_code.co_name):
+                    name = frame.f_code.co_name
+                    break
+                frame = frame.f_back
+            if name is None:
+                raise ValueError("Unable to determine calling Benchmark class.")
+        return "%s.%s" % (type(self).__name__, name)
+
+    def report_benchmark(
+        self,
+        iters: int | None = None,
+        cpu_time: float | None = None,
+        wall_time: float | None = None,
+        throughput: float | None = None,
+        extras: Any = None,
+        name: str | None = None,
+        metrics: Any = None,
+    ) -> None:
+        """Reports a result: iterations, seconds of an iteration, MB/s, further values by name."""
+        entry = {
+            "name": self._get_name(overwrite_name=name),
+            "iters": iters,
+            "cpu_time": cpu_time,
+            "wall_time": wall_time,
+            "throughput": throughput,
+            "extras": extras or {},
+            "metrics": metrics or [],
+        }
+        text = json.dumps({k: v for k, v in entry.items() if v not in (None, {}, [])}, default=float)
+        prefix = os.environ.get(TEST_REPORTER_TEST_ENV, "")
+        if prefix:
+            with open("%s%s" % (prefix, str(entry["name"]).replace("/", "__")), "w") as f:
+                f.write(text)
+        print(text)
+
+
+def benchmark_config() -> Any:
+    """ConfigProto for benchmarks: no rewriting of dependencies, so that what is measured stays."""
+    from millrace.core.protobuf import config_pb2
+    from millrace.core.protobuf import rewriter_config_pb2
+
+    config = config_pb2.ConfigProto()
+    config.graph_options.rewrite_options.dependency_optimization = rewriter_config_pb2.RewriterConfig.OFF
+    return config
+
+
+class TensorFlowBenchmark(Benchmark):
+    """Benchmarks of ops in sessions."""
+
+    def __init__(self) -> None:
+        from millrace.python.framework import ops
+
+        ops.reset_default_graph()
+        super().__init__()
+
+    @classmethod
+    def is_abstract(cls) -> bool:
+        return cls.__name__ in ("Benchmark", "TensorFlowBenchmark")
+
+    def run_op_benchmark(
+        self,
+        sess: Any,
+        op_or_tensor: Any,
+        feed_dict: Any = None,
+        burn_iters: int = 2,
+        min_iters: int = 10,
+        store_trace: bool = False,
+        store_memory_usage: bool = True,
+        name: str | None = None,
+        extras: Any = None,
+        mbs: float = 0,
+    ) -> dict[str, Any]:
+        """Runs an op again and again, and reports the median.
+
+        Args:
+          burn_iters, min_iters: runs before and while time is taken.
+          store_trace: put a trace of a further run into the extras, as "full_trace_chrome_format".
+          extras: further values by name.
+          mbs: megabytes that a run works on.
+
+        Returns:
+          What was reported, as a dict.
+        """
+        import numpy as np
+
+        for _ in range(burn_iters):
+            sess.run(op_or_tensor, feed_dict=feed_dict)
+        deltas = []
+        for _ in range(min_iters):
+            start_time = time.perf_counter()
+            sess.run(op_or_tensor, feed_dict=feed_dict)
+            deltas.append(time.perf_counter() - start_time)
+        extras = dict(extras or {})
+        if store_trace:
+            extras["full_trace_chrome_format"] = self._trace(sess, op_or_tensor, feed_dict)
+        median_delta = float(np.median(deltas)) if deltas else 0.0
+        result: dict[str, Any] = {
+            "iters": min_iters,
+            "wall_time": median_delta,
+            "extras": extras,
+            "name": name,
+            "throughput": mbs / median_delta if median_delta else 0.0,
+        }
+        self.report_benchmark(**result)
+        return result
+
+    @staticmethod
+    def _trace(sess: Any, op_or_tensor: Any, feed_dict: Any) -> str:
+        from millrace.core.protobuf import config_pb2
+        from millrace.python.client import timeline
+
+        run_options = config_pb2.RunOptions(trace_level=config_pb2.RunOptions.FULL_TRACE)
+        run_metadata = config_pb2.RunMetadata()
+        sess.run(op_or_tensor, feed_dict=feed_dict, options=run_options, run_metadata=run_metadata)
+        text: str = timeline.Timeline(run_metadata.step_stats).generate_chrome_trace_format()
+        return text
+
+    def evaluate(self, tensors: Any) -> Any:
+        """Values of tensors in the default session."""
+        from millrace.python.framework import ops
+
+        sess = ops.get_default_session()
+        if sess is None:
+            from millrace.python.client import session
+
+            with session.Session() as new_session:
+                return new_session.run(tensors)
+        return sess.run(tensors)
+
+
+def _run_benchmarks(regex: str) -> None:
+    """Runs the benchmarks whose "Class.method" matches."""
+    for benchmark in list(GLOBAL_BENCHMARK_REGISTRY):
+        for attribute in sorted(dir(benchmark)):
+            full_name = "%s.%s.%s" % (benchmark.__module__, benchmark.__name__, attribute)
+            if _BENCHMARK_METHOD.fullmatch(attribute) and re.search(regex, full_name):
+                getattr(benchmark(), attribute)()
+
+
+def benchmarks_main(true_main: Any, argv: Any = None) -> None:
+    """Runs benchmarks if the command line has --benchmarks=PATTERN, else `true_main`."""
+    args = list(sys.argv if argv is None else argv)
+    chosen = [arg for arg in args if re.match(r"--?benchmarks=", arg)]
+    if chosen:
+        regex = chosen[0].partition("=")[2]
+        logging.info("Running benchmarks that match %s", regex)
+        _run_benchmarks("" if regex == "all" else regex)
+    else:
+        true_main()
