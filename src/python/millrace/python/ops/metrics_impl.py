@@ -1,0 +1,55 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Streaming metrics: each returns (value so far, op that adds what it is fed)."""
+from __future__ import annotations
+
+from millrace.python.ops._metrics_common import (  # noqa: F401
+    _maybe_expand_labels,
+    _remove_squeezable_dimensions,
+    _safe_scalar_div,
+    metric_variable,
+)
+from millrace.python.ops._metrics_means import (  # noqa: F401
+    _streaming_confusion_matrix,
+    accuracy,
+    false_negatives,
+    false_positives,
+    mean,
+    mean_absolute_error,
+    mean_cosine_distance,
+    mean_iou,
+    mean_per_class_accuracy,
+    mean_relative_error,
+    mean_squared_error,
+    mean_tensor,
+    percentage_below,
+    precision,
+    recall,
+    root_mean_squared_error,
+    true_negatives,
+    true_positives,
+)
+from millrace.python.ops._metrics_thresholds import (  # noqa: F401
+    _confusion_matrix_at_thresholds,
+    auc,
+    false_negatives_at_thresholds,
+    false_positives_at_thresholds,
+    precision_at_thresholds,
+    recall_at_thresholds,
+    sensitivity_at_specificity,
+    specificity_at_sensitivity,
+    true_negatives_at_thresholds,
+    true_positives_at_thresholds,
+)
+from millrace.python.ops._metrics_top_k import (  # noqa: F401
+    _expand_and_tile,
+    _num_relevant,
+    _sparse_average_precision_at_top_k,
+    average_precision_at_k,
+    precision_at_k,
+    precision_at_top_k,
+    recall_at_k,
+    recall_at_top_k,
+    sparse_average_precision_at_k,
+    sparse_precision_at_k,
+)
