@@ -154,13 +154,11 @@ def scan(
       elems: a tensor or a structure of tensors with equal first sizes.
       initializer: the first accumulated value; by default the first element, which is then the first result.
       parallel_iterations, back_prop, swap_memory: see `while_loop`.
-      infer_shape: whether all values have one shape.
-      reverse: whether to go from the last element to the first.
+      infer_shape, reverse: whether all values have one shape; whether to begin with the last element.
       name: name scope.
 
     Raises:
-      TypeError: `fn` is not callable, or structures differ.
-      ValueError: an element has no first axis.
+      TypeError: `fn` is not callable, or structures differ. ValueError: an element has no first axis.
     """
     if not callable(fn):
         raise TypeError("fn must be callable.")
