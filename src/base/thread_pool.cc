@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -111,7 +112,11 @@ struct Loop : RefCounted {
   void RunBlocks() {
     int64_t finished = 0;
     for (int64_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < plan.count; ++finished) {
-      fn(b * plan.block, std::min(total - b * plan.block, plan.block) + b * plan.block);
+      try {
+        fn(b * plan.block, std::min(total - b * plan.block, plan.block) + b * plan.block);
+      } catch (const std::bad_alloc&) {
+        out_of_memory.store(true, std::memory_order_relaxed);  // published by the release below
+      }
     }
     // Releases what the blocks wrote; acquired by the caller's load in Wait.
     if (finished > 0 && unfinished.fetch_sub(finished, std::memory_order_acq_rel) == finished)
@@ -128,6 +133,7 @@ struct Loop : RefCounted {
   const BlockPlan plan;
   std::atomic<int64_t> next{0};  // relaxed: hands out numbers, publishes nothing
   std::atomic<int64_t> unfinished;
+  std::atomic<bool> out_of_memory{false};  // a block threw std::bad_alloc
   Parker all_done;
   int helpers_wanted = 0;  // Guarded by Impl::loops_mu.
 };
@@ -392,6 +398,7 @@ void ThreadPool::ParallelFor(int64_t total, int64_t cost_ns, ShardFn fn) {
   loop->RunBlocks();
   impl_->RemoveLoop(loop.get());
   loop->Wait(impl_->max_spin_ns);
+  if (loop->out_of_memory.load(std::memory_order_relaxed)) throw std::bad_alloc();
 }
 
 void ThreadPool::HelpUntil(const std::atomic<bool>& done) {

@@ -38,7 +38,7 @@ class ThreadPool {
   // Calls fn on disjoint ranges that cover [0, total) and returns when all are done; the caller runs shards
   // too. Ranges are blocks of a size that depends only on total and cost, never on the number of threads.
   // Runs in the caller alone when the whole costs less than waking a thread. `cost_ns` is the estimated time
-  // per unit.
+  // per unit. A std::bad_alloc of a shard is thrown again here, after all shards have ended.
   void ParallelFor(int64_t total, int64_t cost_ns, ShardFn fn);
 
   // Runs queued tasks in the calling thread, and sleeps when there are none, until somebody has passed `done`

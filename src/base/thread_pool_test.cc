@@ -236,6 +236,22 @@ TEST(ThreadPoolTest, SumByBlocksIsTheSameBitForBit) {
   EXPECT_EQ(alone, sum(5));
 }
 
+TEST_P(ThreadPoolWith, LoopThrowsTheBadAllocOfAShardWhenAllShardsHaveEnded) {
+  ThreadPool pool("test", GetParam());
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    std::atomic<int> running{0};
+    EXPECT_THROW(pool.ParallelFor(100'000, 100,
+                                  [&](int64_t begin, int64_t) {
+                                    ++running;
+                                    const bool fails = begin > 50'000;
+                                    --running;
+                                    if (fails) throw std::bad_alloc();
+                                  }),
+                 std::bad_alloc);
+    EXPECT_EQ(running.load(), 0);
+  }
+}
+
 TEST(ThreadPoolTest, WorkersHelpALoop) {
   ThreadPool pool("test", 2);
   std::latch both(2);

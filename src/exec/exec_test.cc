@@ -32,6 +32,7 @@ void RegisterTestOps(OpRegistry& ops) {
   ASSERT_TRUE(ops.Register(OpBuilder("TryingGate").Output("y: float")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("Fail").Input("x: float").Output("y: float")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("Forget").Output("y: float")).ok());
+  ASSERT_TRUE(ops.Register(OpBuilder("Hungry").Output("y: float").Attr("how: string")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("Sink").Input("x: float").Attr("index: int")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("State").Output("ref: Ref(float)")).ok());
 }
@@ -98,6 +99,21 @@ class GateKernel : public AsyncOpKernel {
   Done done_;
 };
 
+// Runs out of host memory: in TryCompute ("try"), in ComputeAsync ("async"), or drops its callback ("drop").
+class HungryKernel : public AsyncOpKernel {
+ public:
+  HungryKernel(KernelConstruction& c, std::string how) : AsyncOpKernel(c), how_(std::move(how)) {}
+  bool tries() const override { return how_ == "try"; }
+  bool TryCompute(KernelContext&, Status&) override { throw std::bad_alloc(); }
+  void ComputeAsync(KernelContext&, Done done) override {
+    const Done mine = std::move(done);
+    if (how_ == "async") throw std::bad_alloc();
+  }
+
+ private:
+  const std::string how_;
+};
+
 Status SumInputs(KernelContext& c) {
   MR_ASSIGN_OR_RETURN(Tensor * out, c.ForwardInputOrAllocateOutput({0}, 0, TensorShape()));
   float sum = 0;
@@ -139,6 +155,9 @@ class ExecTest : public ::testing::Test {
     const std::string& op = node.op_name();
     if (op == "Later") return std::shared_ptr<OpKernel>(new LaterKernel(c));
     if (op.ends_with("Gate")) return std::shared_ptr<OpKernel>(new GateKernel(c, &gate_));
+    if (op == "Hungry" && *node.Attr<std::string>("how") != "sync") {
+      return std::shared_ptr<OpKernel>(new HungryKernel(c, *node.Attr<std::string>("how")));
+    }
     if (op == "Never") return std::shared_ptr<OpKernel>(new NeverKernel(c));
     Body body;
     if (op == "Value") {
@@ -157,6 +176,8 @@ class ExecTest : public ::testing::Test {
       };
     } else if (op == "Fail") {
       body = [](KernelContext&) { return errors::InvalidArgument("out of luck"); };
+    } else if (op == "Hungry") {
+      body = [](KernelContext&) -> Status { throw std::bad_alloc(); };
     } else if (op == "Forget") {
       body = [](KernelContext&) { return Status(); };
     } else if (op == "Sink") {
@@ -286,6 +307,42 @@ TEST_F(ExecTest, ErrorNamesNodeAndOpAndTheNextStepStartsClean) {
       EXPECT_THAT(s.message(), HasSubstr("[[{{node bad}}]]"));
     }
   }
+}
+
+TEST_F(ExecTest, KernelsWithoutHostMemoryEndTheStepOnly) {
+  const std::string how = "sync";
+  Fetch(Add("hungry", "Hungry", {}, {{"how", how}}), 0);
+  Build();
+  for (const bool counting : {false, true}) {
+    for (const int threads : {1, 2}) {
+      const Status s = Run(counting, threads);
+      EXPECT_EQ(s.code(), ErrorCode::kResourceExhausted);
+      EXPECT_THAT(s.message(), HasSubstr("OOM when running Hungry 'hungry': the host has no memory left"));
+    }
+  }
+}
+
+TEST_F(ExecTest, AsynchronousKernelsWithoutHostMemoryEndTheStepOnly) {
+  for (const std::string how : {"try", "async"}) {
+    graph_ = std::make_unique<Graph>(ops_);
+    Fetch(Add("hungry", "Hungry", {}, {{"how", how}}), 0);
+    Build();
+    for (const bool counting : {false, true}) {
+      for (const int threads : {1, 2}) {
+        EXPECT_EQ(Run(counting, threads).code(), ErrorCode::kResourceExhausted) << how;
+      }
+    }
+  }
+}
+
+TEST_F(ExecTest, DroppedCompletionIsAnErrorOfTheNode) {
+  const std::string how = "drop";
+  Fetch(Add("hungry", "Hungry", {}, {{"how", how}}), 0);
+  Build();
+  const Status s = Run(true);
+  EXPECT_EQ(s.code(), ErrorCode::kInternal);
+  EXPECT_THAT(s.message(), HasSubstr("destroyed its completion callback without calling it"));
+  EXPECT_THAT(s.message(), HasSubstr("{{node hungry}}"));
 }
 
 TEST_F(ExecTest, MissingOutputIsAnErrorOfTheNode) {

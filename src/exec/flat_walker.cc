@@ -21,6 +21,7 @@ struct FlatWalker::AsyncRun {
         index(i),
         outputs(node.num_outputs),
         context(w.services_, node.kernel, {w.state_.slots() + node.first_input, node.num_inputs}, outputs) {}
+  void Finish(const Status& status) { walker.FinishAsync(this, status); }
   FlatWalker& walker;
   const uint32_t index;
   int64_t start_ns = 0;
@@ -119,8 +120,8 @@ bool FlatWalker::RunNode(uint32_t index, TensorValue* outputs) {
     KernelContext context(services_, node.kernel, {inputs, node.num_inputs}, {outputs, node.num_outputs});
     const ScopedAllocationOwner owner(&node.kernel->name());
     if (node.async == nullptr) {
-      status = node.kernel->Compute(context);
-    } else if (!node.async->TryCompute(context, status)) {
+      status = ComputeKernel(*node.kernel, context);
+    } else if (!TryComputeKernel(*node.async, context, status)) {
       StartAsync(index);
       return false;
     }
@@ -154,10 +155,8 @@ void FlatWalker::StartAsync(uint32_t index) {
   queue_.BeginAsync();
   auto run = std::make_unique<AsyncRun>(*this, index, node);
   if (trace_ != nullptr) run->start_ns = trace_->NowNs();
-  KernelContext& context = run->context;
   const ScopedAllocationOwner owner(&node.kernel->name());
-  node.async->ComputeAsync(context,
-                           [r = run.release()](const Status& status) { r->walker.FinishAsync(r, status); });
+  StartAsyncKernel(*node.async, std::move(run));
 }
 
 void FlatWalker::FinishAsync(AsyncRun* finished, const Status& status) {

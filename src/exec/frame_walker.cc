@@ -61,6 +61,7 @@ struct FrameWalker::AsyncRun {
         context(w.services_, node.kernel, {inputs, node.num_inputs}, outputs) {
     context.set_frame(i.iteration->frame->id, i.iteration->index);
   }
+  void Finish(const Status& status) { walker.FinishAsync(this, status); }
   FrameWalker& walker;
   const Item item;
   int64_t start_ns = 0;
@@ -208,9 +209,9 @@ Status FrameWalker::Compute(const Item& item, TensorValue* inputs, TensorValue* 
   Status status;
   if (node.async == nullptr) {
     if (item.dead() && node.num_inputs > 0) inputs[0].is_dead = true;
-    status = node.kernel->Compute(context);
+    status = ComputeKernel(*node.kernel, context);
     if (item.dead() && node.num_inputs > 0) inputs[0].is_dead = false;
-  } else if (!node.async->TryCompute(context, status)) {
+  } else if (!TryComputeKernel(*node.async, context, status)) {
     *waits = true;
     return Status();
   }
@@ -262,10 +263,8 @@ void FrameWalker::StartAsync(const Item& item, TensorValue* inputs) {
   queue_.BeginAsync();
   auto run = std::make_unique<AsyncRun>(*this, item, node, inputs);
   if (trace_ != nullptr) run->start_ns = trace_->NowNs();
-  KernelContext& context = run->context;
   const ScopedAllocationOwner owner(&node.kernel->name());
-  node.async->ComputeAsync(context,
-                           [r = run.release()](const Status& status) { r->walker.FinishAsync(r, status); });
+  StartAsyncKernel(*node.async, std::move(run));
 }
 
 void FrameWalker::FinishAsync(AsyncRun* finished, const Status& status) {

@@ -30,6 +30,16 @@ Status ReadReferences(const Plan& plan, uint32_t index, TensorValue* inputs) {
   return Status();
 }
 
+Status OutOfHostMemory(const OpKernel& kernel) {
+  return errors::ResourceExhausted("OOM when running ", kernel.op_name(), " '", kernel.name(),
+                                   "': the host has no memory left");
+}
+
+Status DroppedCompletion(const OpKernel& kernel) {
+  return errors::Internal("The kernel of ", kernel.op_name(), " '", kernel.name(),
+                          "' destroyed its completion callback without calling it");
+}
+
 Status AddNodeContext(const Status& status, const Node& node) {
   // Whoever reads the message is to find one node in it: those around it are not marked.
   const bool first = status.message().find("{{node ") == std::string_view::npos;

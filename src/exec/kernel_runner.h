@@ -4,6 +4,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <exception>
+#include <memory>
+#include <new>
+#include <utility>
 #include <vector>
 
 #include "exec/plan.h"
@@ -16,6 +20,55 @@ namespace millrace {
 // Prepares the inputs of a node that has reference inputs: turns those that the kernel wants by value into
 // values, and refuses variables that have no value yet.
 Status ReadReferences(const Plan& plan, uint32_t index, TensorValue* inputs);
+
+Status OutOfHostMemory(const OpKernel& kernel);
+Status DroppedCompletion(const OpKernel& kernel);
+// Runs a synchronous kernel. A std::bad_alloc that leaves it becomes ResourceExhausted.
+inline Status ComputeKernel(OpKernel& kernel, KernelContext& context) {
+  try {
+    return kernel.Compute(context);
+  } catch (const std::bad_alloc&) {
+    return OutOfHostMemory(kernel);
+  }
+}
+// The same for AsyncOpKernel::TryCompute.
+inline bool TryComputeKernel(AsyncOpKernel& kernel, KernelContext& context, Status& status) {
+  try {
+    return kernel.TryCompute(context, status);
+  } catch (const std::bad_alloc&) {
+    status = OutOfHostMemory(kernel);
+    return true;
+  }
+}
+
+// The completion callback of an asynchronous kernel: passes the status on to `run` (a walker's AsyncRun),
+// which ends with the call. A kernel that destroys it uncalled ends its node with an error: ResourceExhausted
+// where a std::bad_alloc leaves the kernel, else Internal.
+template <typename Run>
+class AsyncCompletion {
+ public:
+  explicit AsyncCompletion(Run* run) : run_(run) {}
+  AsyncCompletion(AsyncCompletion&& other) noexcept : run_(std::exchange(other.run_, nullptr)) {}
+  ~AsyncCompletion() {
+    if (run_ == nullptr) return;
+    const OpKernel& kernel = run_->context.kernel();
+    run_->Finish(std::uncaught_exceptions() > 0 ? OutOfHostMemory(kernel) : DroppedCompletion(kernel));
+  }
+  void operator()(const Status& status) { std::exchange(run_, nullptr)->Finish(status); }
+
+ private:
+  Run* run_;
+};
+
+template <typename Run>
+void StartAsyncKernel(AsyncOpKernel& kernel, std::unique_ptr<Run> run) {
+  KernelContext& context = run->context;
+  try {
+    kernel.ComputeAsync(context, AsyncCompletion<Run>(run.release()));
+  } catch (const std::bad_alloc&) {
+    // Whoever held the completion when the exception passed has ended the node.
+  }
+}
 
 // The kernel's error with the node named the way TensorFlow does.
 Status AddNodeContext(const Status& status, const Node& node);

@@ -39,8 +39,8 @@ Status Walk(const Plan& plan, StepState& state, const StepServices& services, bo
     allocation_owner = &node.kernel->name();
     Status status;
     if (node.async == nullptr) [[likely]] {
-      status = node.kernel->Compute(context);
-    } else if (!node.async->TryCompute(context, status)) {
+      status = ComputeKernel(*node.kernel, context);
+    } else if (!TryComputeKernel(*node.async, context, status)) {
       *waits_at = i;
       return Status();
     }
