@@ -132,17 +132,20 @@ DirectSession::~DirectSession() {
 template <typename Def>
 Status DirectSession::CreateFrom(Def&& graph) {
   if (graph.node_size() == 0 && graph.library().function_size() == 0) return Status();
-  {
-    WriterLock lock(graph_mu_);
-    if (created_) return errors::AlreadyExists("A Graph has already been created for this session.");
-  }
-  return ExtendBy(std::forward<Def>(graph));
+  WriterLock lock(graph_mu_);
+  if (created_) return errors::AlreadyExists("A Graph has already been created for this session.");
+  return ImportNodes(std::forward<Def>(graph));
 }
 
 template <typename Def>
 Status DirectSession::ExtendBy(Def&& graph) {
-  if (runner_.closed()) return errors::Cancelled("Session has been closed.");
   WriterLock lock(graph_mu_);
+  return ImportNodes(std::forward<Def>(graph));
+}
+
+template <typename Def>
+Status DirectSession::ImportNodes(Def&& graph) {
+  if (runner_.closed()) return errors::Cancelled("Session has been closed.");
   const int first = graph_->num_node_ids();
   for (const tensorflow::NodeDef& node : graph.node()) {
     if (first == 2 || graph_->FindNode(node.name()) == nullptr) continue;

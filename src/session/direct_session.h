@@ -101,6 +101,8 @@ class DirectSession : public Session {
   Status CreateFrom(Def&& graph) MR_EXCLUDES(graph_mu_);
   template <typename Def>
   Status ExtendBy(Def&& graph) MR_EXCLUDES(graph_mu_);
+  template <typename Def>
+  Status ImportNodes(Def&& graph) MR_REQUIRES(graph_mu_);
   StatusOr<const Executable*> Compile(const RunSignature& signature, FeedConvention convention)
       MR_EXCLUDES(graph_mu_);
   Status AddNodesOf(const Graph& graph) MR_REQUIRES(graph_mu_);
