@@ -39,31 +39,6 @@ struct Operation {
   friend bool operator==(const Operation&, const Operation&) = default;
 };
 
-// A value known when the graph is built: a number, a text, a tensor, or a nested list of them that is a
-// tensor of one more dimension: {{1.f, 2.f}, {3.f, 4.f}}. Types are those of C++: 1 is int32, 1.0 double, 1.f
-// float.
-class Literal {
- public:
-  template <typename T>
-  requires(requires { DataTypeOf<T>::value; } &&
-           (std::is_arithmetic_v<T> || std::same_as<T, half> || std::same_as<T, bfloat16> ||
-            std::same_as<T, complex64> || std::same_as<T, complex128>)) Literal(T value)
-      : tensor_(Tensor::Scalar(value)) {}                         // NOLINT(google-explicit-constructor)
-  Literal(const char* value) : tensor_(Tensor::Scalar(value)) {}  // NOLINT(google-explicit-constructor)
-  Literal(const std::string& value)
-      : tensor_(Tensor::Scalar(value)) {}               // NOLINT(google-explicit-constructor)
-  Literal(Tensor value) : tensor_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
-  Literal(std::initializer_list<Literal> rows);         // NOLINT(google-explicit-constructor)
-
-  const Tensor& tensor() const { return tensor_; }
-  // InvalidArgument when the rows of a list differ in type or shape.
-  const Status& status() const { return status_; }
-
- private:
-  Tensor tensor_;
-  Status status_;
-};
-
 // What an op wrapper takes for an input: a tensor of the graph, or a literal, which becomes a Const.
 class Input {
  public:

@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "millrace/tensor.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 
 #include "base/logging.h"
+#include "base/strings.h"
 #include "tensor/allocation_owner.h"
 #include "tensor/allocator.h"
 #include "tensor/buffer.h"
@@ -15,6 +18,47 @@ namespace millrace {
 
 namespace internal {
 alignas(64) char kNoElements[64];
+
+namespace {
+
+[[noreturn]] void Fail(const std::string& message) {
+  std::fprintf(stderr, "millrace: %s\n", message.c_str());
+  std::fflush(stderr);
+  std::abort();
+}
+
+std::string Describe(const Tensor& t) {
+  return StrCat("a tensor of type ", t.dtype(), " and shape ", t.shape());
+}
+
+}  // namespace
+
+void WrongElementType(const Tensor& tensor, DataType wanted) {
+  Fail(StrCat("Tensor: the elements of ", Describe(tensor), " are accessed as ", wanted));
+}
+
+void WrongRank(const Tensor& tensor, int wanted) {
+  Fail(StrCat("Tensor: ", Describe(tensor), " is viewed as a tensor of rank ", wanted));
+}
+
+void NotOneElement(const Tensor& tensor) {
+  if (!tensor.IsInitialized()) NotInitialized(tensor);
+  Fail(StrCat("Tensor::scalar: ", Describe(tensor), " does not have exactly one element"));
+}
+
+void NotInitialized(const Tensor& tensor) {
+  Fail(StrCat("Tensor: the elements of ", Describe(tensor), " are accessed, but it is not initialized"));
+}
+
+void WrongNumberOfValues(int64_t num_values, const TensorShape& shape) {
+  Fail(StrCat("Tensor::From: ", num_values, " values for shape ", shape, ", which has ", shape.num_elements(),
+              " elements"));
+}
+
+void IndexOutOfRange(int dimension, int64_t index, int64_t size) {
+  Fail(StrCat("Tensor: index ", index, " is out of range for dimension ", dimension, " of size ", size));
+}
+
 }  // namespace internal
 
 namespace {
