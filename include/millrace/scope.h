@@ -175,7 +175,8 @@ class OpAttrs {
 //   Node* node = maker.Finish();   // null after an error, which is in scope.status()
 class OpMaker {
  public:
-  OpMaker(const Scope& scope, const char* op, OpAttrs attrs);
+  // Keeps copies of all arguments.
+  OpMaker(const Scope& scope, std::string_view op, OpAttrs attrs);
   ~OpMaker();
   OpMaker(const OpMaker&) = delete;
   OpMaker& operator=(const OpMaker&) = delete;
@@ -198,8 +199,8 @@ class OpMaker {
   Status CaptureInputs(const std::string& name);
 
   struct Parts;
-  const Scope& scope_;
-  const char* op_;
+  const Scope scope_;
+  const std::string op_;
   OpAttrs attrs_;
   std::unique_ptr<Parts> parts_;
 };

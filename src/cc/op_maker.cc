@@ -43,7 +43,7 @@ struct OpMaker::Parts {
   std::vector<ArgRange> outputs;
 };
 
-OpMaker::OpMaker(const Scope& scope, const char* op, OpAttrs attrs)
+OpMaker::OpMaker(const Scope& scope, std::string_view op, OpAttrs attrs)
     : scope_(scope), op_(op), attrs_(std::move(attrs)), parts_(std::make_unique<Parts>()) {}
 OpMaker::~OpMaker() = default;
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/tensor.h"
+#include "tensor/buffer.h"
 
 namespace millrace {
 namespace {

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "millrace/tensor.h"
+#include "tensor/buffer.h"
 
 namespace millrace {
 namespace {

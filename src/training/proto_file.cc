@@ -113,11 +113,10 @@ Status ReadProto(Env& env, const std::string& path, pb::Message* message) {
   return ReadTextProto(env, path, message);
 }
 
-Status WriteBinaryProto(Env& env, const std::string& path, const pb::Message& message) {
+StatusOr<std::string> SerializeBinaryProto(const pb::Message& message) {
   const size_t size = message.ByteSizeLong();
-  if (size > INT_MAX) {
-    return errors::InvalidArgument(path, "; a message of ", size, " bytes is more than protobuf can hold");
-  }
+  if (size > INT_MAX)
+    return errors::InvalidArgument("a message of ", size, " bytes is more than protobuf can hold");
   std::string bytes;
   bytes.reserve(size);
   {
@@ -126,7 +125,13 @@ Status WriteBinaryProto(Env& env, const std::string& path, const pb::Message& me
     stream.SetSerializationDeterministic(true);
     message.SerializeWithCachedSizes(&stream);
   }
-  return WriteFileAtomically(env, path, bytes);
+  return bytes;
+}
+
+Status WriteBinaryProto(Env& env, const std::string& path, const pb::Message& message) {
+  auto bytes = SerializeBinaryProto(message);
+  if (!bytes.ok()) return errors::InvalidArgument(path, "; ", bytes.status().message());
+  return WriteFileAtomically(env, path, *bytes);
 }
 
 Status WriteTextProto(Env& env, const std::string& path, const pb::Message& message) {

@@ -28,7 +28,9 @@ Status ReadProto(Env& env, const std::string& path, google::protobuf::Message* m
 Status ParseBinaryProto(std::string_view bytes, google::protobuf::Message* message);
 Status ParseTextProto(std::string_view text, google::protobuf::Message* message);
 
-// The same bytes for equal messages. Replaces the file in one step.
+// The same bytes for equal messages. InvalidArgument for more than 2 GiB.
+StatusOr<std::string> SerializeBinaryProto(const google::protobuf::Message& message);
+// Writes these bytes. Replaces the file in one step.
 Status WriteBinaryProto(Env& env, const std::string& path, const google::protobuf::Message& message);
 Status WriteTextProto(Env& env, const std::string& path, const google::protobuf::Message& message);
 

@@ -6,6 +6,7 @@
 #include <millrace/client_session.h>
 #include <millrace/dtype.h>
 #include <millrace/gradients.h>
+#include <millrace/graph_def.h>
 #include <millrace/ops.h>
 #include <millrace/optimizers.h>
 #include <millrace/output.h>
@@ -17,7 +18,10 @@
 #include <millrace/status.h>
 #include <millrace/tensor.h>
 
+#include <unistd.h>
+
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 
 namespace errors = millrace::errors;
@@ -41,6 +45,21 @@ using millrace::Tensor;
 namespace {
 
 Status Expect(bool condition, const char* what) { return condition ? Status::Ok() : errors::Internal(what); }
+
+// Saves a graph, loads it from the file into a session, and runs it.
+Status SaveAndLoad() {
+  const Scope root = Scope::NewRootScope();
+  const Output x = ops::Placeholder(root.WithOpName("x"), DataType::kFloat);
+  ops::Mul(root.WithOpName("y"), x, 2.f);
+  const std::string file =
+      (std::filesystem::temp_directory_path() / ("outside_" + std::to_string(getpid()) + ".pb")).string();
+  MR_RETURN_IF_ERROR(millrace::SaveGraph(root, file));
+  MR_ASSIGN_OR_RETURN(const auto session, millrace::LoadSession(file));
+  std::filesystem::remove(file);
+  std::vector<Tensor> values;
+  MR_RETURN_IF_ERROR(session->Run({{"x", *Tensor::Of({{1.f, 2.f}})}}, {"y"}, {}, &values));
+  return Expect(values[0].matrix<float>()(0, 1) == 4, "a loaded graph gives a wrong value");
+}
 
 // Finds w = 3 in y = w * x by gradient descent.
 Status Train() {
@@ -97,6 +116,7 @@ Status LookAround() {
 
 int main() {
   Status status = Train();
+  status.Update(SaveAndLoad());
   status.Update(LookAround());
   if (!status.ok()) {
     std::cerr << "outside: " << status << '\n';
