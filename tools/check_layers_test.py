@@ -72,10 +72,10 @@ class CheckLayersTest(unittest.TestCase):
                         "gone.h is listed but not there")
 
     def test_too_many_public_headers(self):
-        names = [f"h{i}.h" for i in range(17)]
+        names = [f"h{i}.h" for i in range(31)]
         listed = DOCUMENT.replace("status.h: base", "\n".join(["status.h: base"] + [n + ": base" for n in names]))
         files = {"include/millrace/" + name: "" for name in names}
-        self.assert_one({"docs/architecture.md": listed, **files}, "19 public headers, at most 18")
+        self.assert_one({"docs/architecture.md": listed, **files}, "33 public headers, at most 32")
 
     def test_an_unknown_folder(self):
         self.assert_one({"src/misc/a.cc": ""}, "folder 'misc' is not in the include table")
