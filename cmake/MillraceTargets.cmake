@@ -1,7 +1,8 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-# mr_library(base SOURCES a.cc b.cc DEPS proto [LINK PkgTarget...])   -> static library target mr_base
+# mr_library(base SOURCES a.cc b.cc DEPS proto [LINK PkgTarget...] [PCH ...])   -> static library target mr_base
 # mr_tests(base SOURCES a_test.cc b_test.cc [DEPS more folders] [LINK ...]) -> test program bin/base_test, ctest entry base_test
+# PCH takes what mr_precompile takes.
 include_guard()
 
 function(mr_apply_settings target)
@@ -11,12 +12,32 @@ function(mr_apply_settings target)
     "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/generated>")
 endfunction()
 
+# mr_precompile(target kernels/cpu/kernel_util.h map ...): these headers are compiled once for all sources of the target.
+# mr_precompile(target FROM mr_base): what mr_base precompiles serves this target, too; its options have to be the same.
+# Every source goes on including what it uses: builds with clang precompile nothing. A source with options of its own
+# needs the property SKIP_PRECOMPILE_HEADERS.
+function(mr_precompile target)
+  if(NOT MILLRACE_PCH)
+    return()
+  endif()
+  if(ARGV1 STREQUAL "FROM")
+    target_precompile_headers(${target} REUSE_FROM ${ARGV2})
+  else()
+    # In angle brackets, so that the text, and with it what ccache looks for, is the same wherever the tree lies.
+    list(TRANSFORM ARGN REPLACE "(.+)" "<\\1>" OUTPUT_VARIABLE headers)
+    target_precompile_headers(${target} PRIVATE ${headers})
+  endif()
+endfunction()
+
 function(mr_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LINK;PCH" ${ARGN})
   add_library(mr_${name} STATIC ${ARG_SOURCES})
   mr_apply_settings(mr_${name})
   list(TRANSFORM ARG_DEPS PREPEND mr_)
   target_link_libraries(mr_${name} PUBLIC ${ARG_DEPS} ${ARG_LINK})
+  if(ARG_PCH)
+    mr_precompile(mr_${name} ${ARG_PCH})
+  endif()
   set_property(GLOBAL APPEND PROPERTY MILLRACE_LIBRARIES mr_${name})
 endfunction()
 
@@ -27,6 +48,8 @@ function(mr_tests name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LINK" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
   mr_apply_settings(${name}_test)
+  target_compile_options(${name}_test PRIVATE ${MILLRACE_TEST_OPTIONS})
+  mr_precompile(${name}_test FROM mr_test_headers)
   list(TRANSFORM ARG_DEPS PREPEND mr_)
   if(TARGET mr_${name})
     list(APPEND ARG_DEPS mr_${name})
@@ -35,3 +58,13 @@ function(mr_tests name)
   add_test(NAME ${name}_test COMMAND ${name}_test)
   set_tests_properties(${name}_test PROPERTIES TIMEOUT 600)
 endfunction()
+
+# Owns what all test programs precompile.
+if(MILLRACE_BUILD_TESTS AND MILLRACE_PCH)
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/test_headers.cc" CONTENT "")
+  add_library(mr_test_headers OBJECT "${PROJECT_BINARY_DIR}/test_headers.cc")
+  mr_apply_settings(mr_test_headers)
+  target_compile_options(mr_test_headers PRIVATE ${MILLRACE_TEST_OPTIONS})
+  mr_precompile(mr_test_headers gmock/gmock.h gtest/gtest.h algorithm functional map memory set span sstream string
+    string_view unordered_map vector millrace/tensor.h op/op_registry.h graph/graph.h)
+endif()

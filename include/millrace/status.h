@@ -4,10 +4,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <initializer_list>
 #include <new>
 #include <optional>
 #include <ostream>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -131,33 +131,70 @@ class [[nodiscard]] StatusOr {
   std::optional<T> value_;
 };
 
+namespace internal {
+
+// One argument of StrCat: text, a number, or a reference to anything else that an ostream prints. It lives no
+// longer than the call, and StrCat itself is compiled once and not for each list of argument types.
+class TextPiece {
+ public:
+  template <typename T>
+  TextPiece(const T& v) {  // NOLINT(google-explicit-constructor)
+    if constexpr (std::is_convertible_v<const T&, std::string_view>) {
+      SetText(v);
+    } else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, int> || std::is_same_v<T, long> ||
+                         std::is_same_v<T, long long> || std::is_same_v<T, short>) {
+      kind_ = Kind::kSigned;
+      signed_ = v;
+    } else if constexpr (std::is_same_v<T, unsigned> || std::is_same_v<T, unsigned long> ||
+                         std::is_same_v<T, unsigned long long> || std::is_same_v<T, unsigned short>) {
+      kind_ = Kind::kUnsigned;
+      unsigned_ = v;
+    } else {
+      kind_ = Kind::kPrinted;
+      printed_ = {&v, [](std::ostream& os, const void* p) { os << *static_cast<const T*>(p); }};
+    }
+  }
+  static std::string Concatenate(std::initializer_list<TextPiece> pieces);
+
+ private:
+  enum class Kind { kText, kSigned, kUnsigned, kPrinted };
+  struct Printed {
+    const void* value;
+    void (*print)(std::ostream&, const void*);
+  };
+  void SetText(std::string_view text) { text_ = text; }
+
+  Kind kind_ = Kind::kText;
+  union {
+    std::string_view text_ = {};
+    int64_t signed_;
+    uint64_t unsigned_;
+    Printed printed_;
+  };
+};
+
+Status MakeError(ErrorCode code, std::initializer_list<TextPiece> pieces);
+
+}  // namespace internal
+
 // Concatenates anything that an ostream prints. For messages and names, not for hot paths.
 template <typename... Args>
 std::string StrCat(const Args&... args) {
-  if constexpr ((std::is_convertible_v<const Args&, std::string_view> && ...)) {
-    std::string out;
-    out.reserve((std::string_view(args).size() + ... + 0));
-    (out.append(std::string_view(args)), ...);
-    return out;
-  } else {
-    std::ostringstream os;
-    (os << ... << args);
-    return std::move(os).str();
-  }
+  return internal::TextPiece::Concatenate({internal::TextPiece(args)...});
 }
 
 namespace errors {
 
 template <typename... Args>
 Status Make(ErrorCode code, const Args&... args) {
-  return Status(code, StrCat(args...));
+  return internal::MakeError(code, {internal::TextPiece(args)...});
 }
 
-#define MR_DECLARE_ERROR(Name)                          \
-  template <typename... Args>                           \
-  Status Name(const Args&... args) {                    \
-    return Status(ErrorCode::k##Name, StrCat(args...)); \
-  }                                                     \
+#define MR_DECLARE_ERROR(Name)                                                      \
+  template <typename... Args>                                                       \
+  Status Name(const Args&... args) {                                                \
+    return internal::MakeError(ErrorCode::k##Name, {internal::TextPiece(args)...}); \
+  }                                                                                 \
   inline bool Is##Name(const Status& status) { return status.code() == ErrorCode::k##Name; }
 
 MR_DECLARE_ERROR(Cancelled)

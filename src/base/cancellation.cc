@@ -33,6 +33,8 @@ thread_local const RunningHere* RunningHere::innermost = nullptr;
 
 }  // namespace
 
+CancellationManager::CancellationManager() = default;
+
 CancellationManager::CancellationManager(CancellationManager* parent) : parent_(parent) {
   if (parent_ == nullptr) return;
   parent_token_ = parent_->Register([this] { StartCancel(); });

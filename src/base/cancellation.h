@@ -19,7 +19,7 @@ class CancellationManager {
   using Token = int64_t;
   static constexpr Token kInvalidToken = -1;
 
-  CancellationManager() = default;
+  CancellationManager();
   // Cancelled when `parent` is, until destroyed.
   explicit CancellationManager(CancellationManager* parent);
   ~CancellationManager();

@@ -3,6 +3,8 @@
 #include "millrace/status.h"
 
 #include <array>
+#include <charconv>
+#include <streambuf>
 
 namespace millrace {
 
@@ -39,6 +41,69 @@ Status Status::WithContext(std::string_view context) const {
   if (ok()) return *this;
   return Status(code(), StrCat(message(), context));
 }
+
+namespace internal {
+namespace {
+
+// An ostream that appends to a string.
+class StringBuffer final : public std::streambuf {
+ public:
+  explicit StringBuffer(std::string& out) : out_(out) {}
+
+ private:
+  int_type overflow(int_type c) override {
+    if (c != traits_type::eof()) out_.push_back(traits_type::to_char_type(c));
+    return traits_type::not_eof(c);
+  }
+  std::streamsize xsputn(const char* text, std::streamsize n) override {
+    out_.append(text, static_cast<size_t>(n));
+    return n;
+  }
+
+  std::string& out_;
+};
+
+template <typename T>
+void AppendNumber(T number, std::string* out) {
+  char digits[24];
+  const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+  out->append(digits, static_cast<size_t>(end - digits));
+}
+
+}  // namespace
+
+std::string TextPiece::Concatenate(std::initializer_list<TextPiece> pieces) {
+  std::string out;
+  size_t size = 0;
+  for (const TextPiece& piece : pieces) size += piece.kind_ == Kind::kText ? piece.text_.size() : 8;
+  out.reserve(size);
+  for (const TextPiece& piece : pieces) {
+    switch (piece.kind_) {
+      case Kind::kText:
+        out.append(piece.text_);
+        break;
+      case Kind::kSigned:
+        AppendNumber(piece.signed_, &out);
+        break;
+      case Kind::kUnsigned:
+        AppendNumber(piece.unsigned_, &out);
+        break;
+      case Kind::kPrinted: {
+        StringBuffer buffer(out);
+        std::ostream os(&buffer);
+        piece.printed_.print(os, piece.printed_.value);
+        break;
+      }
+    }
+  }
+  return out;
+}
+
+Status MakeError(ErrorCode code, std::initializer_list<TextPiece> pieces) {
+  return Status(code, TextPiece::Concatenate(pieces));
+}
+
+}  // namespace internal
 
 std::ostream& operator<<(std::ostream& os, const Status& status) { return os << status.ToString(); }
 

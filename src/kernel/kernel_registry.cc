@@ -33,6 +33,39 @@ std::string TypeAttrs(const AttrMap& attrs) {
 
 }  // namespace
 
+KernelDef::KernelDef(std::string_view op) : op_(op) {}
+KernelDef::KernelDef(const KernelDef& o) = default;
+KernelDef::KernelDef(KernelDef&& o) noexcept = default;
+KernelDef& KernelDef::operator=(const KernelDef& o) = default;
+KernelDef& KernelDef::operator=(KernelDef&& o) noexcept = default;
+KernelDef::~KernelDef() = default;
+
+KernelDef& KernelDef::Device(std::string_view type) {
+  device_type_ = type;
+  return *this;
+}
+KernelDef& KernelDef::Type(std::string_view attr, DataType dtype) { return Types(attr, {dtype}); }
+KernelDef& KernelDef::Types(std::string_view attr, std::vector<DataType> allowed) {
+  constraints_.emplace_back(std::string(attr), std::move(allowed));
+  return *this;
+}
+KernelDef& KernelDef::HostMemory(std::string_view arg) {
+  host_memory_args_.emplace_back(arg);
+  return *this;
+}
+KernelDef& KernelDef::Priority(int priority) {
+  priority_ = priority;
+  return *this;
+}
+KernelDef& KernelDef::Label(std::string_view label) {
+  label_ = label;
+  return *this;
+}
+KernelDef& KernelDef::Async(bool is_async) {
+  is_async_ = is_async;
+  return *this;
+}
+
 bool KernelDef::Matches(const AttrMap& attrs) const {
   for (const auto& [attr, allowed] : constraints_) {
     if (!MatchesType(attrs.Find(attr), allowed)) return false;
@@ -50,6 +83,15 @@ std::string KernelDef::ToString() const {
     out += "]";
   }
   return out;
+}
+
+KernelRegistry::KernelRegistry() = default;
+KernelRegistry::~KernelRegistry() = default;
+
+void KernelRegistry::RegisterClass(KernelDef def, bool is_async,
+                                   std::unique_ptr<OpKernel> (*make)(KernelConstruction&)) {
+  def.Async(is_async);
+  Register(std::move(def), make);
 }
 
 void KernelRegistry::Register(KernelDef def, KernelFactory factory) {

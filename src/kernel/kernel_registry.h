@@ -21,37 +21,24 @@ namespace millrace {
 // Which nodes a kernel serves: KernelDef("MatMul").Device("CPU").Type<float>("T").
 class KernelDef {
  public:
-  explicit KernelDef(std::string op) : op_(std::move(op)) {}
-  KernelDef& Device(std::string type) {
-    device_type_ = std::move(type);
-    return *this;
-  }
-  KernelDef& Type(std::string attr, DataType dtype) { return Types(std::move(attr), {dtype}); }
-  KernelDef& Types(std::string attr, std::vector<DataType> allowed) {
-    constraints_.emplace_back(std::move(attr), std::move(allowed));
-    return *this;
-  }
+  explicit KernelDef(std::string_view op);
+  KernelDef(const KernelDef& o);
+  KernelDef(KernelDef&& o) noexcept;
+  KernelDef& operator=(const KernelDef& o);
+  KernelDef& operator=(KernelDef&& o) noexcept;
+  ~KernelDef();
+  KernelDef& Device(std::string_view type);
+  KernelDef& Type(std::string_view attr, DataType dtype);
+  KernelDef& Types(std::string_view attr, std::vector<DataType> allowed);
   template <typename T>
-  KernelDef& Type(std::string attr) {
-    return Type(std::move(attr), kDataTypeOf<T>);
+  KernelDef& Type(std::string_view attr) {
+    return Type(attr, kDataTypeOf<T>);
   }
-  KernelDef& HostMemory(std::string arg) {
-    host_memory_args_.push_back(std::move(arg));
-    return *this;
-  }
-  KernelDef& Priority(int priority) {
-    priority_ = priority;
-    return *this;
-  }
-  KernelDef& Label(std::string label) {
-    label_ = std::move(label);
-    return *this;
-  }  // matches attr _kernel
+  KernelDef& HostMemory(std::string_view arg);
+  KernelDef& Priority(int priority);
+  KernelDef& Label(std::string_view label);  // matches attr _kernel
   // Says that the kernel may wait for something without holding a thread.
-  KernelDef& Async(bool is_async = true) {
-    is_async_ = is_async;
-    return *this;
-  }
+  KernelDef& Async(bool is_async = true);
 
   const std::string& op() const { return op_; }
   const std::string& device_type() const { return device_type_; }
@@ -78,11 +65,13 @@ using KernelFactory = std::function<std::unique_ptr<OpKernel>(KernelConstruction
 // Kernels by op and device type. Thread-safe.
 class KernelRegistry {
  public:
+  KernelRegistry();
+  ~KernelRegistry();
   void Register(KernelDef def, KernelFactory factory) MR_EXCLUDES(mu_);
   template <typename K>
   void Register(KernelDef def) {
-    Register(std::move(def.Async(std::is_base_of_v<AsyncOpKernel, K>)),
-             [](KernelConstruction& c) -> std::unique_ptr<OpKernel> { return std::make_unique<K>(c); });
+    RegisterClass(std::move(def), std::is_base_of_v<AsyncOpKernel, K>,
+                  [](KernelConstruction& c) -> std::unique_ptr<OpKernel> { return std::make_unique<K>(c); });
   }
   // The matching kernel of highest priority. NotFound "No registered 'X' OpKernel for CPU devices compatible
   // with node …" lists what there is.
@@ -105,6 +94,7 @@ class KernelRegistry {
     KernelDef def;
     KernelFactory factory;
   };
+  void RegisterClass(KernelDef def, bool is_async, std::unique_ptr<OpKernel> (*make)(KernelConstruction&));
   StatusOr<const Entry*> FindEntry(std::string_view device_type, const NodeProps& props) const
       MR_REQUIRES_SHARED(mu_);
   mutable SharedMutex mu_;

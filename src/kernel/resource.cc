@@ -36,6 +36,12 @@ ResourceType ResourceType::Make(const std::type_info& type) {
   return made;
 }
 
+ResourceManager::ResourceManager(std::string device_name) : device_name_(std::move(device_name)) {}
+ResourceManager::~ResourceManager() = default;
+
+Variable::Variable(DataType dtype) : tensor_(dtype, TensorShape({0})) {}
+Variable::~Variable() = default;
+
 StatusOr<RefPtr<Resource>> ResourceManager::DoLookup(std::string_view container, const ResourceType& type,
                                                      std::string_view name) const {
   container = OrDefault(container);

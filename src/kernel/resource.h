@@ -50,7 +50,8 @@ class ResourceManager {
  public:
   static constexpr std::string_view kDefaultContainer = "localhost";
 
-  explicit ResourceManager(std::string device_name) : device_name_(std::move(device_name)) {}
+  explicit ResourceManager(std::string device_name);
+  ~ResourceManager();
   const std::string& device_name() const { return device_name_; }
 
   // An empty container means the default one. NotFound "Container c does not exist. (Could not find resource:
@@ -157,7 +158,8 @@ class ResourceManager {
 // resource variable is read by copying the tensor under the lock and written through CopyOnWrite.
 class Variable : public Resource {
  public:
-  explicit Variable(DataType dtype) : tensor_(dtype, TensorShape({0})) {}
+  explicit Variable(DataType dtype);
+  ~Variable() override;
   Mutex& mu() { return mu_; }
   // Guarded by mu(), except in the documented racy reads of reference variables.
   Tensor& tensor() { return tensor_; }

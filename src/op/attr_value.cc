@@ -198,7 +198,48 @@ bool operator==(const NameAttrList& a, const NameAttrList& b) {
   return a.name == b.name && x == y;
 }
 
-std::string_view AttrValue::TypeName() const { return kTypeNames[v_.index()]; }
+AttrValue::AttrValue() noexcept = default;
+AttrValue::AttrValue(const AttrValue& o) = default;
+AttrValue::AttrValue(AttrValue&& o) noexcept = default;
+AttrValue& AttrValue::operator=(const AttrValue& o) = default;
+AttrValue& AttrValue::operator=(AttrValue&& o) noexcept = default;
+AttrValue::~AttrValue() = default;
+AttrValue::AttrValue(std::string v) : v_(std::move(v)) {}
+AttrValue::AttrValue(std::string_view v) : v_(std::string(v)) {}
+AttrValue::AttrValue(const char* v) : v_(std::string(v)) {}
+AttrValue::AttrValue(int64_t v) : v_(v) {}
+AttrValue::AttrValue(int v) : v_(int64_t{v}) {}
+AttrValue::AttrValue(float v) : v_(v) {}
+AttrValue::AttrValue(double v) : v_(static_cast<float>(v)) {}
+AttrValue::AttrValue(bool v) : v_(v) {}
+AttrValue::AttrValue(DataType v) : v_(v) {}
+AttrValue::AttrValue(PartialShape v) : v_(std::move(v)) {}
+AttrValue::AttrValue(const TensorShape& v) : v_(PartialShape(v)) {}
+AttrValue::AttrValue(Tensor v) : v_(std::make_shared<const Tensor>(std::move(v))) {}
+AttrValue::AttrValue(NameAttrList v) : v_(std::move(v)) {}
+AttrValue::AttrValue(AttrPlaceholder v) : v_(std::move(v)) {}
+AttrValue::AttrValue(EmptyList v) : v_(v) {}
+template <typename T>
+AttrValue::AttrValue(std::vector<T> v) {
+  if (v.empty()) {
+    v_ = EmptyList{};
+  } else {
+    v_ = std::move(v);
+  }
+}
+template AttrValue::AttrValue(std::vector<std::string>);
+template AttrValue::AttrValue(std::vector<int64_t>);
+template AttrValue::AttrValue(std::vector<float>);
+template AttrValue::AttrValue(std::vector<bool>);
+template AttrValue::AttrValue(std::vector<DataType>);
+template AttrValue::AttrValue(std::vector<PartialShape>);
+template AttrValue::AttrValue(std::vector<Tensor>);
+template AttrValue::AttrValue(std::vector<NameAttrList>);
+
+std::string_view AttrValue::TypeName() const {
+  static_assert(std::is_same_v<std::variant_alternative_t<kFirstList, Variant>, EmptyList>);
+  return kTypeNames[v_.index()];
+}
 
 Status CheckAttrType(const AttrValue& value, std::string_view type) {
   const bool wants_list = type.starts_with("list(");
@@ -255,6 +296,17 @@ auto LowerBound(auto& entries, std::string_view name) {
                           [](const AttrMap::Entry& e, std::string_view n) { return e.first.compare(n) < 0; });
 }
 }  // namespace
+
+AttrMap::AttrMap() noexcept = default;
+AttrMap::AttrMap(const AttrMap& o) = default;
+AttrMap::AttrMap(AttrMap&& o) noexcept = default;
+AttrMap& AttrMap::operator=(const AttrMap& o) = default;
+AttrMap& AttrMap::operator=(AttrMap&& o) noexcept = default;
+AttrMap::~AttrMap() = default;
+AttrMap::AttrMap(std::initializer_list<Entry> entries) {
+  for (const Entry& e : entries) Set(e.first, e.second);
+}
+bool operator==(const AttrMap& a, const AttrMap& b) { return a.entries_ == b.entries_; }
 
 AttrMap AttrMap::FromEntries(std::vector<Entry> entries) {
   AttrMap attrs;

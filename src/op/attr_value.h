@@ -46,35 +46,35 @@ class AttrValue {
                                std::vector<bool>, std::vector<DataType>, std::vector<PartialShape>,
                                std::vector<Tensor>, std::vector<NameAttrList>>;
 
-  AttrValue() = default;
-  AttrValue(std::string v) : v_(std::move(v)) {}            // NOLINT(google-explicit-constructor)
-  AttrValue(std::string_view v) : v_(std::string(v)) {}     // NOLINT(google-explicit-constructor)
-  AttrValue(const char* v) : v_(std::string(v)) {}          // NOLINT(google-explicit-constructor)
-  AttrValue(int64_t v) : v_(v) {}                           // NOLINT(google-explicit-constructor)
-  AttrValue(int v) : v_(int64_t{v}) {}                      // NOLINT(google-explicit-constructor)
-  AttrValue(float v) : v_(v) {}                             // NOLINT(google-explicit-constructor)
-  AttrValue(double v) : v_(static_cast<float>(v)) {}        // NOLINT(google-explicit-constructor)
-  AttrValue(bool v) : v_(v) {}                              // NOLINT(google-explicit-constructor)
-  AttrValue(DataType v) : v_(v) {}                          // NOLINT(google-explicit-constructor)
-  AttrValue(PartialShape v) : v_(std::move(v)) {}           // NOLINT(google-explicit-constructor)
-  AttrValue(const TensorShape& v) : v_(PartialShape(v)) {}  // NOLINT(google-explicit-constructor)
-  AttrValue(Tensor v)
-      : v_(std::make_shared<const Tensor>(std::move(v))) {}  // NOLINT(google-explicit-constructor)
-  AttrValue(NameAttrList v) : v_(std::move(v)) {}            // NOLINT(google-explicit-constructor)
-  AttrValue(AttrPlaceholder v) : v_(std::move(v)) {}         // NOLINT(google-explicit-constructor)
-  AttrValue(EmptyList v) : v_(v) {}                          // NOLINT(google-explicit-constructor)
+  // All of these are compiled once, in attr_value.cc: what copies and destroys so many alternatives is long.
+  AttrValue() noexcept;
+  AttrValue(const AttrValue& o);
+  AttrValue(AttrValue&& o) noexcept;
+  AttrValue& operator=(const AttrValue& o);
+  AttrValue& operator=(AttrValue&& o) noexcept;
+  ~AttrValue();
+  AttrValue(std::string v);         // NOLINT(google-explicit-constructor)
+  AttrValue(std::string_view v);    // NOLINT(google-explicit-constructor)
+  AttrValue(const char* v);         // NOLINT(google-explicit-constructor)
+  AttrValue(int64_t v);             // NOLINT(google-explicit-constructor)
+  AttrValue(int v);                 // NOLINT(google-explicit-constructor)
+  AttrValue(float v);               // NOLINT(google-explicit-constructor)
+  AttrValue(double v);              // NOLINT(google-explicit-constructor)
+  AttrValue(bool v);                // NOLINT(google-explicit-constructor)
+  AttrValue(DataType v);            // NOLINT(google-explicit-constructor)
+  AttrValue(PartialShape v);        // NOLINT(google-explicit-constructor)
+  AttrValue(const TensorShape& v);  // NOLINT(google-explicit-constructor)
+  AttrValue(Tensor v);              // NOLINT(google-explicit-constructor)
+  AttrValue(NameAttrList v);        // NOLINT(google-explicit-constructor)
+  AttrValue(AttrPlaceholder v);     // NOLINT(google-explicit-constructor)
+  AttrValue(EmptyList v);           // NOLINT(google-explicit-constructor)
+  // A list of a kind that Variant has; an empty one becomes an EmptyList.
   template <typename T>
-  AttrValue(std::vector<T> v) {  // NOLINT(google-explicit-constructor)
-    if (v.empty()) {
-      v_ = EmptyList{};
-    } else {
-      v_ = std::move(v);
-    }
-  }
+  AttrValue(std::vector<T> v);  // NOLINT(google-explicit-constructor)
 
   bool IsSet() const { return !std::holds_alternative<std::monostate>(v_); }
   bool IsPlaceholder() const { return std::holds_alternative<AttrPlaceholder>(v_); }
-  bool IsList() const { return v_.index() >= Variant(EmptyList{}).index(); }
+  bool IsList() const { return v_.index() >= kFirstList; }
   template <typename T>
   const T* As() const {
     return std::get_if<T>(&v_);
@@ -91,6 +91,8 @@ class AttrValue {
   friend bool operator==(const AttrValue& a, const AttrValue& b);
 
  private:
+  static constexpr size_t kFirstList = 10;  // EmptyList
+
   Variant v_;
 };
 
@@ -103,10 +105,13 @@ Status CheckAttrType(const AttrValue& value, std::string_view type);
 class AttrMap {
  public:
   using Entry = std::pair<std::string, AttrValue>;
-  AttrMap() = default;
-  AttrMap(std::initializer_list<Entry> entries) {
-    for (const Entry& e : entries) Set(e.first, e.second);
-  }
+  AttrMap() noexcept;
+  AttrMap(const AttrMap& o);
+  AttrMap(AttrMap&& o) noexcept;
+  AttrMap& operator=(const AttrMap& o);
+  AttrMap& operator=(AttrMap&& o) noexcept;
+  ~AttrMap();
+  AttrMap(std::initializer_list<Entry> entries);
   // From entries in any order, without the cost of setting one by one. REQUIRES: names differ.
   static AttrMap FromEntries(std::vector<Entry> entries);
   const AttrValue* Find(std::string_view name) const;
@@ -120,7 +125,7 @@ class AttrMap {
   auto end() const { return entries_.end(); }
   size_t size() const { return entries_.size(); }
   bool empty() const { return entries_.empty(); }
-  friend bool operator==(const AttrMap& a, const AttrMap& b) = default;
+  friend bool operator==(const AttrMap& a, const AttrMap& b);
 
  private:
   std::vector<Entry> entries_;

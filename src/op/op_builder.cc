@@ -214,20 +214,25 @@ void ParseDoc(std::string_view text, OpDef* op) {
 
 }  // namespace
 
-OpBuilder::OpBuilder(std::string name) { reg_.def.name = std::move(name); }
+OpBuilder::OpBuilder(std::string_view name) { reg_.def.name = name; }
+OpBuilder::OpBuilder(const OpBuilder& o) = default;
+OpBuilder::OpBuilder(OpBuilder&& o) noexcept = default;
+OpBuilder& OpBuilder::operator=(const OpBuilder& o) = default;
+OpBuilder& OpBuilder::operator=(OpBuilder&& o) noexcept = default;
+OpBuilder::~OpBuilder() = default;
 
-OpBuilder& OpBuilder::Input(std::string spec) {
-  inputs_.push_back(std::move(spec));
+OpBuilder& OpBuilder::Input(std::string_view spec) {
+  inputs_.emplace_back(spec);
   return *this;
 }
 
-OpBuilder& OpBuilder::Output(std::string spec) {
-  outputs_.push_back(std::move(spec));
+OpBuilder& OpBuilder::Output(std::string_view spec) {
+  outputs_.emplace_back(spec);
   return *this;
 }
 
-OpBuilder& OpBuilder::Attr(std::string spec) {
-  attrs_.push_back(std::move(spec));
+OpBuilder& OpBuilder::Attr(std::string_view spec) {
+  attrs_.emplace_back(spec);
   return *this;
 }
 
@@ -251,15 +256,15 @@ OpBuilder& OpBuilder::AllowsUninitializedInput() {
   return *this;
 }
 
-OpBuilder& OpBuilder::Deprecated(int version, std::string explanation) {
+OpBuilder& OpBuilder::Deprecated(int version, std::string_view explanation) {
   if (reg_.def.deprecated_version != 0) errors_.push_back("Deprecated called twice");
   if (version <= 0) errors_.push_back(StrCat("Deprecated needs a version above 0, not ", version));
   reg_.def.deprecated_version = version;
-  reg_.def.deprecated_explanation = std::move(explanation);
+  reg_.def.deprecated_explanation = explanation;
   return *this;
 }
 
-OpBuilder& OpBuilder::Doc(std::string text) {
+OpBuilder& OpBuilder::Doc(std::string_view text) {
   if (!reg_.def.summary.empty()) errors_.push_back("Doc called twice");
   ParseDoc(text, &reg_.def);
   return *this;

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "millrace/status.h"
@@ -26,17 +27,22 @@ struct OpRegistration {
 // Errors in the texts are kept and returned by Finalize, all of them in one message.
 class OpBuilder {
  public:
-  explicit OpBuilder(std::string name);
-  OpBuilder& Input(std::string spec);  // "a: T", "a: Ref(T)", "a: N * T", "a: list_attr", "a: float"
-  OpBuilder& Output(std::string spec);
+  explicit OpBuilder(std::string_view name);
+  OpBuilder(const OpBuilder& o);
+  OpBuilder(OpBuilder&& o) noexcept;
+  OpBuilder& operator=(const OpBuilder& o);
+  OpBuilder& operator=(OpBuilder&& o) noexcept;
+  ~OpBuilder();
+  OpBuilder& Input(std::string_view spec);  // "a: T", "a: Ref(T)", "a: N * T", "a: list_attr", "a: float"
+  OpBuilder& Output(std::string_view spec);
   OpBuilder& Attr(
-      std::string spec);  // "N: int >= 2 = 3", "T: {float, int32} = DT_FLOAT", "s: list(shape) = []", …
+      std::string_view spec);  // "N: int >= 2 = 3", "T: {float, int32} = DT_FLOAT", "s: list(shape) = []", …
   OpBuilder& Commutative();
   OpBuilder& Aggregate();
   OpBuilder& Stateful();
   OpBuilder& AllowsUninitializedInput();
-  OpBuilder& Deprecated(int version, std::string explanation);
-  OpBuilder& Doc(std::string text);  // first line is the summary
+  OpBuilder& Deprecated(int version, std::string_view explanation);
+  OpBuilder& Doc(std::string_view text);  // first line is the summary
   OpBuilder& Shape(ShapeFn fn);
   OpBuilder& Traits(OpTraits traits);  // replaces
   StatusOr<OpRegistration> Finalize() const;
