@@ -309,7 +309,7 @@ Status Tour::Execution() {
   for (const auto& plan : plans_) {
     StepServices services;
     services.step_id = 1;
-    services.device = &plan->device();
+    services.UseDevice(plan->device());
     services.resources = &devices_->resources(plan->device());
     services.rendezvous = rendezvous.get();
     services.call_frame = &frame;

@@ -20,7 +20,8 @@ constexpr size_t kMaxWaste = size_t{128} << 20;
 
 }  // namespace
 
-BfcAllocator::BfcAllocator(Allocator& sub, BfcOptions options) : sub_(sub), options_(std::move(options)) {
+BfcAllocator::BfcAllocator(Allocator& sub, BfcOptions options)
+    : Allocator(sub.memory_space()), sub_(sub), options_(std::move(options)) {
   next_region_bytes_ =
       options_.allow_growth ? std::min(options_.limit_bytes, kFirstRegion) : options_.limit_bytes;
   stats_.bytes_limit = options_.limit_bytes;

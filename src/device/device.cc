@@ -3,8 +3,12 @@
 #include "device/device.h"
 
 #include <algorithm>
+#include <atomic>
+#include <random>
 #include <tuple>
 #include <utility>
+
+#include "device/stream.h"
 
 namespace millrace {
 namespace {
@@ -37,6 +41,33 @@ Status ApplyFilters(const std::vector<std::string>& filters, std::vector<std::un
 
 Device::Device(DeviceAttributes attributes) : attributes_(std::move(attributes)) {
   parsed_name_ = DeviceName::Parse(attributes_.name).value_or(DeviceName());
+}
+
+Status Device::Sync() {
+  Stream* const work = stream();
+  return work == nullptr ? Status() : work->Record()->Wait();
+}
+
+void Device::CopyToHost(const Tensor& /*from*/, const Tensor& /*to*/, CopyDone done) {
+  done(errors::Unimplemented("Devices of type ", type(), " copy nothing to the host"));
+}
+
+Status Device::CopyFromHost(const Tensor& /*from*/, const Tensor& /*to*/) {
+  return errors::Unimplemented("Devices of type ", type(), " copy nothing from the host");
+}
+
+Status Device::CopyFromDevice(Device& source, const Tensor& /*from*/, const Tensor& /*to*/) {
+  return errors::Unimplemented("Devices of type ", type(), " copy nothing from devices of type ",
+                               source.type());
+}
+
+uint64_t NewIncarnation() {
+  static std::atomic<uint64_t> next{1};
+  std::random_device random;
+  // The low 16 bits count (any order of increments will do), the others are random.
+  const uint64_t count = next.fetch_add(1, std::memory_order_relaxed) & 0xffff;
+  const uint64_t high = (uint64_t{random()} << 32 | random()) & ~uint64_t{0xffff};
+  return (high | count) == 0 ? 1 : (high | count);
 }
 
 DeviceSet::DeviceSet(std::vector<std::unique_ptr<Device>> devices) : devices_(std::move(devices)) {

@@ -10,12 +10,16 @@
 #include <string_view>
 #include <vector>
 
+#include "base/function.h"
 #include "base/mutex.h"
 #include "device/device_name.h"
 #include "millrace/status.h"
 #include "tensor/allocator.h"
 
 namespace millrace {
+
+class Stream;
+class Tensor;
 
 struct DeviceAttributes {
   std::string name;  // full
@@ -25,23 +29,52 @@ struct DeviceAttributes {
   std::string physical_description;
 };
 
-// Something that kernels run on. Thread-safe; lives as long as its DeviceSet.
-class Device {
+// Something that kernels run on: memory, and a stream of work where kernels leave work to be done later.
+// Thread-safe; lives as long as its DeviceSet. The contract, and how a type of device is added: docs/devices.md.
+class Device : public MemorySpace {
  public:
+  using CopyDone = UniqueFunction<void(const Status&)>;
+
   explicit Device(DeviceAttributes attributes);
   virtual ~Device() = default;
   const std::string& name() const { return attributes_.name; }
   const std::string& type() const { return attributes_.type; }
   const DeviceName& parsed_name() const { return parsed_name_; }
   const DeviceAttributes& attributes() const { return attributes_; }
+
+  // Of the memory that kernels compute in. Its memory_space() is this device, or null where that is host memory.
+  // A block may be handed out again while work that is in the stream still uses it: later work comes after.
   virtual Allocator& allocator() = 0;
-  // Waits for work that kernels left running on the device.
-  virtual Status Sync() { return Status(); }
+  // Of the host memory that the device copies from and to.
+  virtual Allocator& host_allocator() { return CpuAllocator(); }
+  bool has_own_memory() { return allocator().memory_space() != nullptr; }
+
+  // Where kernels leave work that is done later. Null: what a kernel computes is there when it returns.
+  virtual Stream* stream() { return nullptr; }
+  // Waits for all work that is in the stream, and says how it went.
+  Status Sync();
+
+  // Copies, for devices with memory of their own: work in the stream. Tensors are of the same type and shape, `to`
+  // is allocated, and the device holds both for as long as it needs them.
+  //
+  // From the memory of this device. `done` is called once, from this thread or another, with no lock held, when
+  // the host may read `to`; it must not block.
+  virtual void CopyToHost(const Tensor& from, const Tensor& to, CopyDone done);
+  // Into the memory of this device: work that is put into the stream later sees it.
+  virtual Status CopyFromHost(const Tensor& from, const Tensor& to);
+  // The same from the memory of `source`, with what the work in its stream so far leaves there.
+  // REQUIRES: CanCopyFrom(source).
+  virtual Status CopyFromDevice(Device& source, const Tensor& from, const Tensor& to);
+  // Without going through host memory. A device with memory of its own can copy from itself.
+  virtual bool CanCopyFrom(const Device& /*source*/) const { return false; }
 
  private:
   const DeviceAttributes attributes_;
   DeviceName parsed_name_;
 };
+
+// Never 0, and not the same for two devices of one process.
+uint64_t NewIncarnation();
 
 // The devices that a session may use. Immutable after construction.
 class DeviceSet {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/byte_size.h"
-
+#include "base/strings.h"
 #include "tensor/allocation_owner.h"
 
 namespace millrace {

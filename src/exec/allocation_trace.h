@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "device/device.h"
 #include "tensor/allocator.h"
 
 namespace millrace {
@@ -55,7 +54,8 @@ class AllocationTrace : public Allocator {
   }
 
  protected:
-  AllocationTrace(Allocator& base, Clock::time_point start) : base_(base), start_(start) {}
+  AllocationTrace(Allocator& base, Clock::time_point start)
+      : Allocator(base.memory_space()), base_(base), start_(start) {}
   ~AllocationTrace() override = default;
   // "\nCurrent usage from device: …", and a line for each node that holds memory, the largest first.
   std::string DescribeHolders(std::string_view device) const MR_EXCLUDES(mu_);
@@ -71,24 +71,6 @@ class AllocationTrace : public Allocator {
   std::vector<Note> notes_ MR_GUARDED_BY(mu_);
   std::unordered_map<void*, size_t> live_ MR_GUARDED_BY(mu_);  // blocks to their notes
   std::unordered_set<std::string> owners_ MR_GUARDED_BY(mu_);  // what notes point to
-};
-
-// The device of a traced step: the same but for its allocator.
-class TracedDevice final : public Device {
- public:
-  TracedDevice(Device& base, AllocationTrace::Clock::time_point start, bool report_shortages)
-      : Device(base.attributes()),
-        base_(base),
-        allocations_(
-            AllocationTrace::Make(base.allocator(), start, report_shortages ? base.name() : std::string())) {}
-  ~TracedDevice() override { allocations_->Release(); }
-  Allocator& allocator() override { return *allocations_; }
-  Status Sync() override { return base_.Sync(); }
-  AllocationTrace& allocations() { return *allocations_; }
-
- private:
-  Device& base_;
-  AllocationTrace* const allocations_;
 };
 
 }  // namespace millrace

@@ -209,7 +209,7 @@ class ExecTest : public ::testing::Test {
     if (threads > 1) pool = std::make_unique<ThreadPool>("test", threads);
     PartitionRun run;
     run.plan = plan_.get();
-    run.services.device = device_;
+    run.services.UseDevice(*device_);
     run.services.resources = &resources_;
     run.services.cancellation = cancellation != nullptr ? cancellation : &own;
     return counting ? RunByCounting({&run, 1}, pool.get()) : RunPartitions({&run, 1}, pool.get());
@@ -421,7 +421,7 @@ class StartedStepTest : public ExecTest {
   void Start(Ending& ending, ThreadPool* pool = nullptr) {
     PartitionRun run;
     run.plan = plan_.get();
-    run.services.device = device_;
+    run.services.UseDevice(*device_);
     run.services.resources = &resources_;
     run.services.cancellation = &cancellation_;
     StartPartitions({run}, pool, [&ending](const Status& status) {

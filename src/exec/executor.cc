@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/executor.h"
 
+#include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "device/stream.h"
 #include "exec/flat_walker.h"
 #include "exec/frame_walker.h"
 #include "exec/sequential_walker.h"
@@ -39,12 +42,11 @@ class StateLease {
   std::unique_ptr<StepState> state_;
 };
 
-// Where the memory of steps is planned, nodes allocate by the plan; but not in a traced step, whose device
+// Where the memory of steps is planned, nodes allocate by the plan; but not in a traced step, whose allocator
 // notes what they allocate.
 void AllocateAsPlanned(const StepState& state, PartitionRun* part) {
-  if (Device* device = state.arena_device();
-      device != nullptr && part->services.device == &part->plan->device())
-    part->services.device = device;
+  if (Allocator* arena = state.arena(); arena != nullptr && part->trace == nullptr)
+    part->services.allocator = arena;
 }
 
 // One partition in a step that counts: its values and its walker.
@@ -59,6 +61,7 @@ class CountingRun {
       walker_.emplace<FlatWalker>(plan_, *state_, part.services, queue, abort, measure_, part.trace);
     }
   }
+  Stream* stream() const { return plan_.stream(); }
   Walker& walker() {
     if (FrameWalker* frames = std::get_if<FrameWalker>(&walker_)) return *frames;
     return std::get<FlatWalker>(walker_);
@@ -97,7 +100,16 @@ class CountingStep {
     return true;
   }
   ReadyQueue& queue() { return *queue_; }
-  // When nothing of the step runs any more.
+  // Where kernels of the step may have left work.
+  std::vector<Stream*> Streams() const {
+    std::vector<Stream*> streams;
+    for (const auto& run : runs_) {
+      if (Stream* const stream = run->stream(); stream != nullptr) streams.push_back(stream);
+    }
+    return streams;
+  }
+  void Abort(const Status& status) { abort_.Abort(status); }
+  // When nothing of the step runs any more, on the devices neither.
   Status Finish() {
     cancellation_.Deregister(token_);
     Status status = abort_.status();
@@ -122,6 +134,9 @@ Status Count(std::span<PartitionRun> partitions, ThreadPool* pool, StateLease* b
     return errors::Cancelled("Step was cancelled");
   }
   step.queue().WorkUntilDone();
+  for (Stream* const stream : step.Streams()) {
+    if (const Status status = stream->Record()->Wait(); !status.ok()) step.Abort(status);
+  }
   return step.Finish();
 }
 
@@ -131,7 +146,7 @@ struct DetachedStep {
       : partitions(std::move(p)),
         pool(helpers),
         done(std::move(d)),
-        step(MakeRef<ReadyQueue>(pool, HostQueue(), [this](bool works) { EndSoon(works); }),
+        step(MakeRef<ReadyQueue>(pool, HostQueue(), [this](bool works) { EndWhenDevicesDo(works); }),
              partitions.front().services) {}
 
   void Begin(StateLease* begun, uint32_t first) {
@@ -155,6 +170,21 @@ struct DetachedStep {
   ReadyQueue* HostQueue() const {
     const StepHost* const host = partitions.front().services.host;
     return host == nullptr ? nullptr : host->queue;
+  }
+
+  // Without holding a thread while devices work.
+  void EndWhenDevicesDo(bool works) {
+    const std::vector<Stream*> streams = step.Streams();
+    if (streams.empty()) return EndSoon(works);
+    working_devices = streams.size();
+    for (Stream* const stream : streams) {
+      stream->Record()->Then([this](const Status& status) {
+        if (!status.ok()) step.Abort(status);
+        // acq_rel: the last one sees what the others did to the step.
+        if (working_devices.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+        OnAnotherThread([this] { End(); });
+      });
+    }
   }
 
   // What follows may be long, and is not for a thread that belongs to another step. Nor for a callback of the
@@ -184,11 +214,24 @@ struct DetachedStep {
   std::vector<PartitionRun> partitions;
   ThreadPool* const pool;
   StepDone done;
+  std::atomic<size_t> working_devices{0};
   CountingStep step;
 };
 
 bool Sequential(const Plan& plan, ThreadPool* pool) {
-  return plan.frames().empty() && !plan.has_async() && (pool == nullptr || !plan.worth_parallel());
+  return plan.frames().empty() && !plan.has_async() && plan.stream() == nullptr &&
+         (pool == nullptr || !plan.worth_parallel());
+}
+
+// Whether kernels of the step may leave work in the stream of a device.
+bool LeaveWork(std::span<const PartitionRun> partitions) {
+  return std::any_of(partitions.begin(), partitions.end(),
+                     [](const PartitionRun& part) { return part.plan->stream() != nullptr; });
+}
+
+ThreadPool& ThreadsBesideDevices() {
+  static auto* const threads = new ThreadPool("steps_of_devices", 2);
+  return *threads;
 }
 
 // As far as no node has to wait: see RunSequentially.
@@ -230,6 +273,9 @@ void StartPartitions(std::vector<PartitionRun> partitions, ThreadPool* pool, Ste
   if (pool != nullptr && pool->parallelism() <= 1) pool = nullptr;
   if (partitions.empty()) return done(Status());
   PartitionRun& part = partitions.front();
+  // Who brings what a device computed must not run the nodes that wait for it.
+  const bool has_host = part.services.host != nullptr && part.services.host->queue != nullptr;
+  if (pool == nullptr && !has_host && LeaveWork(partitions)) pool = &ThreadsBesideDevices();
   const Plan& plan = *part.plan;
   if (partitions.size() > 1 || !Sequential(plan, pool)) {
     return (new DetachedStep(std::move(partitions), pool, std::move(done)))->Begin(nullptr, 0);

@@ -242,8 +242,10 @@ Status FrameWalker::RunFlow(const PlanNode& node, TensorValue* inputs, TensorVal
         // Even a constant must not be found here by a later iteration.
         inputs[i].kind = TensorValue::Kind::kNone;
         if (node.index_used) {
-          MR_ASSIGN_OR_RETURN(outputs[1].value, Tensor::Allocate(DataType::kInt32, TensorShape(),
-                                                                 services_.device->allocator()));
+          Allocator* const host = plan_.host_allocator();
+          MR_ASSIGN_OR_RETURN(outputs[1].value,
+                              Tensor::Allocate(DataType::kInt32, TensorShape(),
+                                               host == nullptr ? *services_.allocator : *host));
           outputs[1].value.scalar<int32_t>() = static_cast<int32_t>(i);
           outputs[1].kind = TensorValue::Kind::kValue;
         }
@@ -263,6 +265,7 @@ void FrameWalker::StartAsync(const Item& item, TensorValue* inputs) {
   queue_.BeginAsync();
   auto run = std::make_unique<AsyncRun>(*this, item, node, inputs);
   if (trace_ != nullptr) run->start_ns = trace_->NowNs();
+  if (item.dead() && node.num_inputs > 0) inputs[0].is_dead = true;
   const ScopedAllocationOwner owner(&node.kernel->name());
   StartAsyncKernel(*node.async, std::move(run));
 }
@@ -270,6 +273,8 @@ void FrameWalker::StartAsync(const Item& item, TensorValue* inputs) {
 void FrameWalker::FinishAsync(AsyncRun* finished, const Status& status) {
   const std::unique_ptr<AsyncRun> run(finished);
   const Item item = run->item;
+  const PlanNode& node = plan_.node(item.node());
+  if (item.dead() && node.num_inputs > 0) InputsOf(item)[0].is_dead = false;
   // The step, and this walker with it, may end as soon as EndAsync lets it.
   const RefPtr<ReadyQueue> queue = ShareRef(&queue_);
   const Status result = status.ok() ? CheckOutputs(item, run->outputs.data())
@@ -279,7 +284,7 @@ void FrameWalker::FinishAsync(AsyncRun* finished, const Status& status) {
   } else {
     if (trace_ != nullptr)
       trace_->Record(plan_, item.node(), run->start_ns, trace_->NowNs(), run->outputs.data());
-    ReleaseInputs(InputsOf(item), plan_.node(item.node()).num_inputs);
+    ReleaseInputs(InputsOf(item), node.num_inputs);
     ItemStack ready;
     {
       const OptionalLock lock(mu_, !alone_);

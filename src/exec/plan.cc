@@ -25,6 +25,13 @@ bool HasOpInput(const Node& node) {
 
 }  // namespace
 
+Plan::Plan(std::unique_ptr<Graph> graph, Device& device)
+    : graph_(std::move(graph)),
+      device_(device),
+      allocator_(device.allocator()),
+      host_allocator_(device.has_own_memory() ? &device.host_allocator() : nullptr),
+      stream_(device.stream()) {}
+
 StatusOr<std::unique_ptr<Plan>> Plan::Build(std::unique_ptr<Graph> graph, Device& device,
                                             KernelSource kernels) {
   std::unique_ptr<Plan> plan(new Plan(std::move(graph), device));

@@ -95,6 +95,10 @@ class Plan {
 
   const Graph& graph() const { return *graph_; }
   Device& device() const { return device_; }
+  // What the device says when it is asked, once for all steps.
+  Allocator& allocator() const { return allocator_; }
+  Allocator* host_allocator() const { return host_allocator_; }  // null unless it has memory of its own
+  Stream* stream() const { return stream_; }                     // null: nothing goes on when a kernel returns
   int num_nodes() const { return num_nodes_; }
   const PlanNode& node(uint32_t i) const { return nodes_[i]; }
   std::span<const PlanEdge> data_edges(uint32_t i) const {
@@ -141,7 +145,7 @@ class Plan {
   void ReleaseState(std::unique_ptr<StepState> state) const;
 
  private:
-  explicit Plan(std::unique_ptr<Graph> graph, Device& device) : graph_(std::move(graph)), device_(device) {}
+  explicit Plan(std::unique_ptr<Graph> graph, Device& device);
   Status CreateKernels(const std::vector<Node*>& order, KernelSource kernels);
   // With control flow: sorts the nodes by frame.
   Status SortByFrame(std::vector<Node*>* order);
@@ -157,6 +161,9 @@ class Plan {
 
   std::unique_ptr<Graph> graph_;
   Device& device_;
+  Allocator& allocator_;
+  Allocator* const host_allocator_;
+  Stream* const stream_;
   int num_nodes_ = 0;
   uint32_t num_slots_ = 0;
   uint32_t max_outputs_ = 1;

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "device/device.h"
 #include "tensor/allocator.h"
 
 namespace millrace {
@@ -85,7 +84,7 @@ class StepArena final : public Allocator {
     int live = 0;
   };
 
-  explicit StepArena(Allocator& base) : base_(base) {}
+  explicit StepArena(Allocator& base) : Allocator(base.memory_space()), base_(base) {}
   ~StepArena() override = default;
   void Leave() {
     if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
@@ -132,21 +131,6 @@ class StepArena final : public Allocator {
   size_t missed_ MR_GUARDED_BY(mu_) = 0, served_ MR_GUARDED_BY(mu_) = 0;  // bytes in this step
   int steps_missed_ MR_GUARDED_BY(mu_) = 0;
   int64_t planned_steps_ MR_GUARDED_BY(mu_) = 0;
-};
-
-// A device with such an allocator in the place of its own.
-class ArenaDevice final : public Device {
- public:
-  explicit ArenaDevice(Device& base)
-      : Device(base.attributes()), base_(base), arena_(StepArena::Make(base.allocator())) {}
-  ~ArenaDevice() override { arena_->Release(); }
-  Allocator& allocator() override { return *arena_; }
-  Status Sync() override { return base_.Sync(); }
-  StepArena& arena() { return *arena_; }
-
- private:
-  Device& base_;
-  StepArena* const arena_;
 };
 
 }  // namespace millrace

@@ -27,7 +27,7 @@ StepState::StepState(const Plan& plan) : plan_(plan) {
     slots_[c.slot].kind = TensorValue::Kind::kConstant;
     slots_[c.slot].borrowed = c.tensor;
   }
-  if (PlansMemory(plan)) arena_ = std::make_unique<ArenaDevice>(plan.device());
+  if (PlansMemory(plan)) arena_.reset(StepArena::Make(plan.device().allocator()));
 }
 
 void StepState::ResetPending() {

@@ -21,13 +21,13 @@ class StepState {
   explicit StepState(const Plan& plan);
 
   // Around a step.
-  void BeginStep() { in_arena_ = arena_ != nullptr && arena_->arena().BeginStep(); }
+  void BeginStep() { in_arena_ = arena_ != nullptr && arena_->BeginStep(); }
   void EndStep() {
-    if (in_arena_) arena_->arena().EndStep();
+    if (in_arena_) arena_->EndStep();
     in_arena_ = false;
   }
-  // The device that the nodes of this step see in the place of the plan's; null: none.
-  Device* arena_device() const { return in_arena_ ? arena_.get() : nullptr; }
+  // Where the nodes of this step allocate instead of at the plan's device; null: nowhere.
+  Allocator* arena() const { return in_arena_ ? arena_.get() : nullptr; }
 
   // The number of steps that this state has served before.
   uint64_t CountStep() { return steps_++; }
@@ -48,7 +48,10 @@ class StepState {
   std::vector<TensorValue> outputs_;
   std::unique_ptr<std::atomic<int32_t>[]> pending_;
   std::unique_ptr<FrameState> frames_;
-  std::unique_ptr<ArenaDevice> arena_;  // null where memory isn't planned
+  struct ReleaseArena {
+    void operator()(StepArena* arena) const { arena->Release(); }
+  };
+  std::unique_ptr<StepArena, ReleaseArena> arena_;  // null where memory isn't planned
   bool in_arena_ = false;
 };
 

@@ -137,7 +137,8 @@ DeviceTrace::DeviceTrace(Device& device, Clock::time_point step_start, bool repo
     : step_start_(step_start),
       caller_(caller),
       bytes_at_start_(device.allocator().Stats().bytes_in_use),
-      device_(device, step_start, report_shortages) {
+      allocations_(AllocationTrace::Make(device.allocator(), step_start,
+                                         report_shortages ? device.name() : std::string())) {
   MutexLock lock(mu_);
   stats_.device = device.name();
   stats_.allocator = device.allocator().name();
@@ -179,7 +180,7 @@ void StepTrace::NoteReady(const Plan& plan, uint32_t node, int64_t end_ns) {
 }
 
 DeviceStats DeviceTrace::Take() {
-  const std::vector<Note> notes = device_.allocations().Take();
+  const std::vector<Note> notes = allocations_->Take();
   MutexLock lock(mu_);
   AddMemory(notes, bytes_at_start_, stats_.nodes);
   int workers = 0;
@@ -201,9 +202,22 @@ DeviceTrace& StepTraces::Of(Device& device) {
       .second;
 }
 
+void StepTraces::AddWork(const Device& device, NodeStats node, int64_t start_ns, int64_t end_ns) {
+  const int64_t step_start = std::chrono::nanoseconds(start_.time_since_epoch()).count();
+  node.start_ns = start_ns - step_start;
+  node.end_ns = end_ns - step_start;
+  MutexLock lock(mu_);
+  DeviceStats& stream = streams_[StrCat(device.name(), "/stream:all")];
+  stream.nodes.push_back(std::move(node));
+}
+
 void StepTraces::Take(std::vector<DeviceStats>* devices) {
   MutexLock lock(mu_);
   for (auto& [of, trace] : traces_) devices->push_back(trace.Take());
+  for (auto& [name, stream] : streams_) {
+    stream.device = name;
+    devices->push_back(std::move(stream));
+  }
 }
 
 }  // namespace millrace

@@ -5,12 +5,14 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/mutex.h"
+#include "device/device.h"
 #include "exec/allocation_trace.h"
 #include "exec/plan.h"
 #include "kernel/kernel_context.h"
@@ -30,8 +32,11 @@ class DeviceTrace {
   // that called Run.
   DeviceTrace(Device& device, Clock::time_point step_start, bool report_shortages = false,
               uint32_t caller = ThreadNumber());
-  // What kernels should take for their device.
-  Device& device() { return device_; }
+  ~DeviceTrace() { allocations_->Release(); }
+  DeviceTrace(const DeviceTrace&) = delete;
+  DeviceTrace& operator=(const DeviceTrace&) = delete;
+  // What kernels should allocate device memory from.
+  Allocator& allocator() { return *allocations_; }
   int64_t NowNs() const { return std::chrono::nanoseconds(Clock::now() - step_start_).count(); }
   void Add(NodeStats node) MR_EXCLUDES(mu_);
   // Everything, when nothing of the step runs any more.
@@ -41,7 +46,7 @@ class DeviceTrace {
   const Clock::time_point step_start_;
   const uint32_t caller_;
   const int64_t bytes_at_start_;
-  TracedDevice device_;
+  AllocationTrace* const allocations_;
   Mutex mu_;
   DeviceStats stats_ MR_GUARDED_BY(mu_);
 };
@@ -80,6 +85,9 @@ class StepTraces {
       : start_(DeviceTrace::Clock::now()), caller_(ThreadNumber()), report_shortages_(report_shortages) {}
   // Lives as long as this.
   DeviceTrace& Of(Device& device) MR_EXCLUDES(mu_);
+  // Adds when a node's work was done in the stream of `device`, by std::chrono::steady_clock. Such rows stand under
+  // "<device>/stream:all", beside those of the device, which say when its kernel ran on the host.
+  void AddWork(const Device& device, NodeStats node, int64_t start_ns, int64_t end_ns) MR_EXCLUDES(mu_);
   // Appends what each device did. When nothing of the step runs any more.
   void Take(std::vector<DeviceStats>* devices) MR_EXCLUDES(mu_);
 
@@ -89,6 +97,7 @@ class StepTraces {
   const bool report_shortages_;
   Mutex mu_;
   std::deque<std::pair<const Device*, DeviceTrace>> traces_ MR_GUARDED_BY(mu_);
+  std::map<std::string, DeviceStats> streams_ MR_GUARDED_BY(mu_);  // by name
 };
 
 }  // namespace millrace

@@ -120,7 +120,8 @@ class StepTraceTest : public ::testing::Test {
     StepTrace trace(on_device);
     PartitionRun run;
     run.plan = plan->get();
-    run.services.device = &on_device.device();
+    run.services.UseDevice(device());
+    run.services.allocator = &on_device.allocator();
     run.services.resources = &resources_;
     run.services.cancellation = &cancellation;
     run.trace = &trace;

@@ -17,7 +17,8 @@ bool KernelContext::CanForward(int input, DataType dtype, const TensorShape& sha
 StatusOr<Tensor> KernelContext::ForwardInputOrAllocateTemp(std::initializer_list<int> candidates,
                                                            DataType dtype, const TensorShape& shape) {
   for (const int i : candidates) {
-    if (CanForward(i, dtype, shape)) return inputs_[i].value.WithShape(shape);
+    const bool there = step_->host_allocator == nullptr || !kernel_->input_on_host(i);
+    if (there && CanForward(i, dtype, shape)) return inputs_[i].value.WithShape(shape);
   }
   return AllocateTemp(dtype, shape);
 }

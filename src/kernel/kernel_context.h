@@ -45,6 +45,8 @@ struct StepHost;  // the executor's
 struct StepServices {
   int64_t step_id = 0;
   Device* device = nullptr;
+  Allocator* allocator = nullptr;       // of the device's memory, for this step
+  Allocator* host_allocator = nullptr;  // of host memory; null: `allocator` is
   ResourceManager* resources = nullptr;
   Rendezvous* rendezvous = nullptr;             // null when nothing is sent
   CallFrame* call_frame = nullptr;              // feeds and fetches
@@ -55,6 +57,13 @@ struct StepServices {
   SessionTensors* session_tensors = nullptr;    // null: the step is of no session
   int call_depth = 0;                           // function calls in progress around this step
   const StepHost* host = nullptr;               // of calls: what the step around them offers
+
+  // The device with its allocators.
+  void UseDevice(Device& of) {
+    device = &of;
+    allocator = &of.allocator();
+    host_allocator = of.has_own_memory() ? &of.host_allocator() : nullptr;
+  }
 };
 
 // One invocation of a kernel: its inputs, where its outputs go, and the services of the step. One thread at a
@@ -102,7 +111,7 @@ class KernelContext {
     set_output_ref(output, inputs_[input].ref_mu, inputs_[input].ref);
   }
   StatusOr<Tensor*> AllocateOutput(int i, const TensorShape& shape) {
-    auto made = Tensor::Allocate(output_type(i), shape, allocator());
+    auto made = Tensor::Allocate(output_type(i), shape, output_allocator(i));
     if (!made.ok()) [[unlikely]]
       return std::move(made).status();
     return PutOutput(i, *std::move(made));
@@ -113,7 +122,7 @@ class KernelContext {
   Tensor* TryForward(int i, int output) {
     TensorValue& in = inputs_[i];
     if (in.kind != TensorValue::Kind::kValue || in.value.dtype() != output_type(output) ||
-        !in.value.OwnsBufferAlone()) {
+        !in.value.OwnsBufferAlone() || !SameMemory(i, output)) {
       return nullptr;
     }
     Tensor* out = &outputs_[output].value;
@@ -133,17 +142,22 @@ class KernelContext {
       const TensorValue& in = inputs_[i];
       if (in.kind == TensorValue::Kind::kValue && in.value.shape() == shape) {
         if (Tensor* out = TryForward(i, output); out != nullptr) return out;
-      } else if (CanForward(i, output_type(output), shape)) {
+      } else if (CanForward(i, output_type(output), shape) && SameMemory(i, output)) {
         return PutOutput(output, in.value.WithShape(shape));
       }
     }
     return AllocateOutput(output, shape);
   }
-  // The tensor of input `i` when nobody else holds its buffer and it may be overwritten, else a new one.
+  // The tensor of input `i` when nobody else holds its buffer and it may be overwritten, else a new one. In
+  // device memory, where there is such.
   StatusOr<Tensor> ForwardInputOrAllocateTemp(std::initializer_list<int> candidates, DataType dtype,
                                               const TensorShape& shape);
+  // In device memory, where there is such.
   StatusOr<Tensor> AllocateTemp(DataType dtype, const TensorShape& shape) {
     return Tensor::Allocate(dtype, shape, allocator());
+  }
+  StatusOr<Tensor> AllocateHostTemp(DataType dtype, const TensorShape& shape) {
+    return Tensor::Allocate(dtype, shape, host_allocator());
   }
   // Moves input `i` out when it is a value of its own, else copies (sharing the buffer).
   Tensor TakeInput(int i) {
@@ -169,7 +183,17 @@ class KernelContext {
   Rendezvous* rendezvous() const { return step_->rendezvous; }
   CallFrame* call_frame() const { return step_->call_frame; }
   CancellationManager& cancellation() const { return *step_->cancellation; }
-  Allocator& allocator() const { return step_->device->allocator(); }
+  // Of the memory of the device, and of host memory: the same on a CPU.
+  Allocator& allocator() const { return *step_->allocator; }
+  Allocator& host_allocator() const {
+    return step_->host_allocator == nullptr ? *step_->allocator : *step_->host_allocator;
+  }
+  // Of the memory where output `i` has to be.
+  Allocator& output_allocator(int i) const {
+    if (step_->host_allocator == nullptr) [[likely]]
+      return *step_->allocator;
+    return kernel_->output_on_host(i) ? *step_->host_allocator : *step_->allocator;
+  }
   // Calls fn on disjoint ranges covering [0, total), on this thread and, when the work is worth it, on
   // others. `cost_ns` is the estimated time of one unit.
   void ParallelFor(int64_t total, int64_t cost_ns, ThreadPool::ShardFn fn) const {
@@ -183,6 +207,10 @@ class KernelContext {
 
  private:
   bool CanForward(int input, DataType dtype, const TensorShape& shape) const;
+  // Whether an input is in the memory where the output has to be.
+  bool SameMemory(int input, int output) const {
+    return step_->host_allocator == nullptr || kernel_->input_on_host(input) == kernel_->output_on_host(output);
+  }
   Tensor* PutOutput(int i, Tensor tensor) {
     outputs_[i].value = std::move(tensor);
     outputs_[i].kind = TensorValue::Kind::kValue;

@@ -27,7 +27,7 @@ class KernelContextTest : public ::testing::Test {
     auto devices = factories.CreateDevices(DeviceOptions{});
     ASSERT_TRUE(devices.ok()) << devices.status();
     devices_ = *std::move(devices);
-    step_.device = devices_->client_device();
+    step_.UseDevice(*devices_->client_device());
     auto props = std::make_shared<NodeProps>();
     props->op = &registration_;
     props->output_types = {output_type};

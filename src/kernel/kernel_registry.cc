@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "op/op_def.h"
+#include "tensor/dtype_table.h"
+
 namespace millrace {
 namespace {
 
@@ -19,6 +22,30 @@ bool MatchesType(const AttrValue* value, const std::vector<DataType>& allowed) {
     return std::all_of(many->begin(), many->end(), [&](DataType t) { return Allows(allowed, t); });
   }
   return value->As<EmptyList>() != nullptr;
+}
+
+// Whether each flat input (or output) is in host memory: `names` are the arguments that are.
+Status FindHostMemory(const std::vector<ArgDef>& args, const AttrMap& attrs,
+                      const std::vector<std::string>& names, const std::vector<DataType>& types,
+                      std::vector<bool>* on_host) {
+  std::vector<ArgRange> ranges;
+  MR_RETURN_IF_ERROR(InferArgRanges(args, attrs, &ranges));
+  on_host->resize(types.size());
+  for (size_t i = 0; i < types.size(); ++i) (*on_host)[i] = OwnsMemory(BaseType(types[i]));
+  for (const ArgRange& range : ranges) {
+    if (std::find(names.begin(), names.end(), range.name) == names.end()) continue;
+    for (int i = range.begin; i < range.end; ++i) (*on_host)[static_cast<size_t>(i)] = true;
+  }
+  return Status();
+}
+
+StatusOr<KernelMemory> FindMemory(const KernelDef& kernel, const NodeProps& props) {
+  const OpDef& op = props.op->def;
+  const std::vector<std::string>& names = kernel.host_memory_args();
+  KernelMemory memory;
+  MR_RETURN_IF_ERROR(FindHostMemory(op.inputs, props.attrs, names, props.input_types, &memory.host_inputs));
+  MR_RETURN_IF_ERROR(FindHostMemory(op.outputs, props.attrs, names, props.output_types, &memory.host_outputs));
+  return memory;
 }
 
 // The attributes that say types, as "T=DT_FLOAT, Tidx=DT_INT32".
@@ -55,6 +82,10 @@ KernelDef& KernelDef::HostMemory(std::string_view arg) {
 }
 KernelDef& KernelDef::Priority(int priority) {
   priority_ = priority;
+  return *this;
+}
+KernelDef& KernelDef::SameAs(std::string_view type) {
+  same_as_ = type;
   return *this;
 }
 KernelDef& KernelDef::Label(std::string_view label) {
@@ -100,28 +131,43 @@ void KernelRegistry::Register(KernelDef def, KernelFactory factory) {
   by_op_[std::move(op)].push_back(std::make_unique<Entry>(Entry{std::move(def), std::move(factory)}));
 }
 
-StatusOr<const KernelRegistry::Entry*> KernelRegistry::FindEntry(std::string_view device_type,
-                                                                 const NodeProps& props) const {
-  const std::string& op = props.op->def.name;
+const KernelRegistry::Entry* KernelRegistry::FindBest(const Entries& entries, std::string_view device_type,
+                                                      const NodeProps& props, bool own, bool* mismatch) {
   const AttrValue* label_attr = props.attrs.Find("_kernel");
   const std::string* label = label_attr == nullptr ? nullptr : label_attr->As<std::string>();
   const Entry* best = nullptr;
+  for (const auto& entry : entries) {
+    const KernelDef& def = entry->def;
+    if (def.device_type() != device_type || (own && !def.same_as().empty())) continue;
+    if (std::string_view(def.label()) != (label == nullptr ? std::string_view() : std::string_view(*label)))
+      continue;
+    const bool is_there =
+        def.same_as().empty() || FindBest(entries, def.same_as(), props, true, mismatch) != nullptr;
+    if (!is_there || !def.Matches(props.attrs)) {
+      *mismatch = true;
+    } else if (best == nullptr || def.priority() > best->def.priority()) {
+      best = entry.get();
+    }
+  }
+  return best;
+}
+
+const KernelFactory& KernelRegistry::FactoryOf(const Entries& entries, const Entry& entry,
+                                               const NodeProps& props) {
+  if (entry.def.same_as().empty()) return entry.factory;
+  bool mismatch = false;
+  return FindBest(entries, entry.def.same_as(), props, true, &mismatch)->factory;
+}
+
+StatusOr<const KernelRegistry::Entry*> KernelRegistry::FindEntry(std::string_view device_type,
+                                                                 const NodeProps& props) const {
+  const std::string& op = props.op->def.name;
   bool mismatch = false;
   const auto found = by_op_.find(std::string_view(op));
   if (found != by_op_.end()) {
-    for (const auto& entry : found->second) {
-      const KernelDef& def = entry->def;
-      if (def.device_type() != device_type) continue;
-      if (std::string_view(def.label()) != (label == nullptr ? std::string_view() : std::string_view(*label)))
-        continue;
-      if (!def.Matches(props.attrs)) {
-        mismatch = true;
-      } else if (best == nullptr || def.priority() > best->def.priority()) {
-        best = entry.get();
-      }
-    }
+    if (const Entry* best = FindBest(found->second, device_type, props, false, &mismatch); best != nullptr)
+      return best;
   }
-  if (best != nullptr) return best;
   std::string registered;
   if (found == by_op_.end()) {
     registered = "  <no registered kernels>\n";
@@ -140,20 +186,33 @@ StatusOr<const KernelDef*> KernelRegistry::Find(std::string_view device_type, co
   return &entry->def;
 }
 
+StatusOr<KernelMemory> KernelRegistry::MemoryOf(std::string_view device_type, const NodeProps& props) const {
+  ReaderLock lock(mu_);
+  MR_ASSIGN_OR_RETURN(const Entry* entry, FindEntry(device_type, props));
+  return FindMemory(entry->def, props);
+}
+
 StatusOr<std::unique_ptr<OpKernel>> KernelRegistry::Create(std::string_view device_type,
                                                            KernelConstruction& construction) const {
   const Entry* entry = nullptr;
+  const KernelFactory* factory = nullptr;
+  const NodeProps& props = *construction.props();
   {
     ReaderLock lock(mu_);
-    MR_ASSIGN_OR_RETURN(entry, FindEntry(device_type, *construction.props()));
+    MR_ASSIGN_OR_RETURN(entry, FindEntry(device_type, props));
+    factory = &FactoryOf(by_op_.find(std::string_view(entry->def.op()))->second, *entry, props);
+  }
+  if (construction.device().has_own_memory()) {
+    MR_ASSIGN_OR_RETURN(KernelMemory memory, FindMemory(entry->def, props));
+    construction.set_memory(std::make_shared<const KernelMemory>(std::move(memory)));
   }
   // Entries are never removed, so the factory may run without the lock.
-  std::unique_ptr<OpKernel> kernel = entry->factory(construction);
+  std::unique_ptr<OpKernel> kernel = *factory ? (*factory)(construction) : nullptr;
   MR_RETURN_IF_ERROR(construction.status());
   if (kernel == nullptr) {
     return errors::Internal("The factory of '", construction.props()->op->def.name, "' made no kernel");
   }
-  if (kernel->AsAsync() != nullptr && !entry->def.is_async()) {
+  if (kernel->AsAsync() != nullptr && !entry->def.is_async() && entry->def.same_as().empty()) {
     return errors::Internal("The kernel of '", construction.props()->op->def.name,
                             "' may wait, which its registration does not say");
   }

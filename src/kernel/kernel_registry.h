@@ -34,9 +34,13 @@ class KernelDef {
   KernelDef& Type(std::string_view attr) {
     return Type(attr, kDataTypeOf<T>);
   }
+  // On a device with memory of its own this argument, an input or output of the op by name, is in host memory.
   KernelDef& HostMemory(std::string_view arg);
   KernelDef& Priority(int priority);
   KernelDef& Label(std::string_view label);  // matches attr _kernel
+  // The kernel is the one that another type of device has for the node. It must not look at elements that are
+  // not in host memory here.
+  KernelDef& SameAs(std::string_view type);
   // Says that the kernel may wait for something without holding a thread.
   KernelDef& Async(bool is_async = true);
 
@@ -45,6 +49,7 @@ class KernelDef {
   const std::vector<std::string>& host_memory_args() const { return host_memory_args_; }
   int priority() const { return priority_; }
   const std::string& label() const { return label_; }
+  const std::string& same_as() const { return same_as_; }  // "": it is one of its own
   bool is_async() const { return is_async_; }
   // True when the attributes meet every constraint; an attr may be a type or a list of types.
   bool Matches(const AttrMap& attrs) const;
@@ -56,6 +61,7 @@ class KernelDef {
   std::vector<std::pair<std::string, std::vector<DataType>>> constraints_;
   std::vector<std::string> host_memory_args_;
   std::string label_;
+  std::string same_as_;
   int priority_ = 0;
   bool is_async_ = false;
 };
@@ -73,9 +79,14 @@ class KernelRegistry {
     RegisterClass(std::move(def), std::is_base_of_v<AsyncOpKernel, K>,
                   [](KernelConstruction& c) -> std::unique_ptr<OpKernel> { return std::make_unique<K>(c); });
   }
+  // A kernel that is the same as another device type's.
+  void RegisterSame(KernelDef def) { Register(std::move(def), nullptr); }
   // The matching kernel of highest priority. NotFound "No registered 'X' OpKernel for CPU devices compatible
   // with node …" lists what there is.
   StatusOr<const KernelDef*> Find(std::string_view device_type, const NodeProps& props) const
+      MR_EXCLUDES(mu_);
+  // Where that kernel wants its inputs and outputs on a device with memory of its own.
+  StatusOr<KernelMemory> MemoryOf(std::string_view device_type, const NodeProps& props) const
       MR_EXCLUDES(mu_);
   StatusOr<std::unique_ptr<OpKernel>> Create(std::string_view device_type,
                                              KernelConstruction& construction) const MR_EXCLUDES(mu_);
@@ -92,11 +103,18 @@ class KernelRegistry {
  private:
   struct Entry {
     KernelDef def;
-    KernelFactory factory;
+    KernelFactory factory;  // empty: see KernelDef::SameAs
   };
   void RegisterClass(KernelDef def, bool is_async, std::unique_ptr<OpKernel> (*make)(KernelConstruction&));
   StatusOr<const Entry*> FindEntry(std::string_view device_type, const NodeProps& props) const
       MR_REQUIRES_SHARED(mu_);
+  using Entries = std::vector<std::unique_ptr<Entry>>;
+  // The best of those of that type; null when there is none, with *mismatch when attributes are why. With
+  // `own`, one that is no other type's.
+  static const Entry* FindBest(const Entries& entries, std::string_view device_type, const NodeProps& props,
+                               bool own, bool* mismatch);
+  // The factory of that kernel, or of the one that it is the same as.
+  static const KernelFactory& FactoryOf(const Entries& entries, const Entry& entry, const NodeProps& props);
   mutable SharedMutex mu_;
   std::unordered_map<std::string, std::vector<std::unique_ptr<Entry>>, StringHash, std::equal_to<>> by_op_
       MR_GUARDED_BY(mu_);

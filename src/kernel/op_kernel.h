@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/function.h"
 #include "device/device.h"
@@ -17,6 +18,13 @@ class AsyncOpKernel;
 class FunctionCaller;
 class KernelContext;
 class ResourceManager;
+
+// Which inputs and outputs of a kernel are in host memory, by number, on a device with memory of its own: those
+// that its registration names, and those whose elements only the host can hold (strings, handles, variants).
+struct KernelMemory {
+  std::vector<bool> host_inputs;
+  std::vector<bool> host_outputs;
+};
 
 // What a kernel's constructor sees. An attribute that is missing or has another type is remembered as the
 // error of the construction, so constructors read attributes in a straight line.
@@ -37,6 +45,9 @@ class KernelConstruction {
   ResourceManager& resources() const { return resources_; }
   // Calls the functions of the graph that the node is in; null where there are none. Outlives the kernel.
   FunctionCaller* functions() const { return functions_; }
+  // Null: all inputs and outputs are in host memory. Set by the registry.
+  const std::shared_ptr<const KernelMemory>& memory() const { return memory_; }
+  void set_memory(std::shared_ptr<const KernelMemory> memory) { memory_ = std::move(memory); }
   template <typename T>
   T Attr(std::string_view attr) {
     auto value = props_->attrs.Get<T>(attr);
@@ -55,6 +66,7 @@ class KernelConstruction {
   Device& device_;
   ResourceManager& resources_;
   FunctionCaller* const functions_;
+  std::shared_ptr<const KernelMemory> memory_;
   Status status_;
 };
 
@@ -62,12 +74,13 @@ class KernelConstruction {
 // time: Compute must be thread-safe.
 class OpKernel {
  public:
-  explicit OpKernel(KernelConstruction& c) : name_(c.name()), props_(c.props()) {}
+  explicit OpKernel(KernelConstruction& c) : name_(c.name()), props_(c.props()), memory_(c.memory()) {}
   virtual ~OpKernel() = default;
   OpKernel(const OpKernel&) = delete;
   OpKernel& operator=(const OpKernel&) = delete;
 
-  // Must not block. An error ends the step; the executor adds the node's name.
+  // Must not block. An error ends the step; the executor adds the node's name. On a device with a stream the
+  // outputs need not be computed on return: work in the stream may still do that.
   virtual Status Compute(KernelContext& context) = 0;
   virtual AsyncOpKernel* AsAsync() { return nullptr; }
   // The value of output 0 when it never changes (Const), else null. Such a node isn't run at all.
@@ -80,10 +93,14 @@ class OpKernel {
   DataType output_type(int i) const { return props_->output_types[i]; }
   int num_inputs() const { return static_cast<int>(props_->input_types.size()); }
   int num_outputs() const { return static_cast<int>(props_->output_types.size()); }
+  // Whether an input or output is in host memory, rather than in the device's own.
+  bool input_on_host(int i) const { return memory_ == nullptr || memory_->host_inputs[i]; }
+  bool output_on_host(int i) const { return memory_ == nullptr || memory_->host_outputs[i]; }
 
  private:
   const std::string name_;
   const std::shared_ptr<const NodeProps> props_;
+  const std::shared_ptr<const KernelMemory> memory_;
 };
 
 // A kernel that waits for something without holding a thread.

@@ -157,7 +157,7 @@ StatusOr<std::vector<Tensor>> KernelRunner::Run() {
   StepServices step;
   step.step_resources = resources_;
   step.step_id = 1;
-  step.device = device_;
+  step.UseDevice(*device_);
   step.resources = resources_;
   step.rendezvous = rendezvous_;
   step.call_frame = frame_;

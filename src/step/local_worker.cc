@@ -7,9 +7,11 @@
 
 #include "compile/partition/partition.h"
 #include "exec/executor.h"
+#include "exec/memory_copies.h"
 #include "exec/plan.h"
 #include "exec/step_host.h"
 #include "exec/step_trace.h"
+#include "exec/stream_span.h"
 #include "graph/summary.h"
 #include "kernel/kernel_registry.h"
 #include "step/cost_graph.h"
@@ -30,7 +32,8 @@ class LocalPartition : public InstalledPartition {
   LocalPartition(std::shared_ptr<LocalDevices> devices, std::vector<Part> parts)
       : devices_(std::move(devices)), parts_(std::move(parts)) {
     may_wait_ = parts_.size() > 1;
-    for (const Part& part : parts_) may_wait_ = may_wait_ || part.plan->may_wait();
+    for (const Part& part : parts_)
+      may_wait_ = may_wait_ || part.plan->may_wait() || part.plan->stream() != nullptr;
     simple_ = !may_wait_ && parts_[0].plan->frames().empty();
   }
 
@@ -68,6 +71,8 @@ class LocalPartition : public InstalledPartition {
     StepServices s;
     s.step_id = args.step_id;
     s.device = &part.plan->device();
+    s.allocator = &part.plan->allocator();
+    s.host_allocator = part.plan->host_allocator();
     s.resources = part.resources;
     s.call_frame = &frame;
     s.cancellation = args.cancellation;
@@ -92,7 +97,7 @@ class LocalPartition : public InstalledPartition {
       if (!Traced(args)) continue;
       DeviceTrace& trace = args.host->traces->Of(part.plan->device());
       run.trace = &traces->emplace_back(trace, args.function);
-      run.services.device = &trace.device();
+      run.services.allocator = &trace.allocator();
     }
     return runs;
   }
@@ -193,7 +198,13 @@ StatusOr<std::unique_ptr<InstalledPartition>> LocalWorker::Install(PartitionSpec
     // A partition without nodes carries no device.
     Device* device = g.key.empty() ? devices_->devices().client_device() : devices_->devices().Find(g.key);
     if (device == nullptr) return errors::InvalidArgument("No device '", g.key, "' in task ", task_);
-    auto make = [&](const Node& node) { return MakeKernel(node, spec.scope, *device); };
+    MemoryCopies copies;
+    if (device->has_own_memory()) {
+      MR_ASSIGN_OR_RETURN(copies, InsertMemoryCopies(g.graph.get(), [device](const Node& node) {
+                            return MemoryOf(node, *device);
+                          }));
+    }
+    auto make = [&](const Node& node) { return MakeKernel(node, spec.scope, *device, copies); };
     MR_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, Plan::Build(std::move(g.graph), *device, make));
     parts.push_back({std::move(plan), &devices_->resources(*device)});
   }
@@ -202,8 +213,14 @@ StatusOr<std::unique_ptr<InstalledPartition>> LocalWorker::Install(PartitionSpec
   return faults_->Wrap(std::move(installed), repeatable);
 }
 
+StatusOr<KernelMemory> LocalWorker::MemoryOf(const Node& node, const Device& device) {
+  auto memory = KernelRegistry::Global().MemoryOf(device.type(), node.props());
+  if (!memory.ok()) return AddNodeContext(memory.status(), node);
+  return memory;
+}
+
 StatusOr<std::shared_ptr<OpKernel>> LocalWorker::MakeKernel(const Node& node, const std::string& scope,
-                                                            Device& device) {
+                                                            Device& device, const MemoryCopies& copies) {
   // Transfers have no state to share: their names are new with each compilation.
   const bool keep = node.op_def().is_stateful && !node.traits().is_send && !node.traits().is_recv;
   const std::pair<const Device*, std::string> key(&device, keep ? scope + node.name() : std::string());
@@ -214,9 +231,14 @@ StatusOr<std::shared_ptr<OpKernel>> LocalWorker::MakeKernel(const Node& node, co
   }
   KernelConstruction construction(node.name(), node.shared_props(), device, devices_->resources(device),
                                   &functions_);
-  auto made = KernelRegistry::Global().Create(device.type(), construction);
-  if (!made.ok()) return AddNodeContext(made.status(), node);
-  std::shared_ptr<OpKernel> kernel = *std::move(made);
+  std::shared_ptr<OpKernel> kernel;
+  if (const auto copy = copies.find(&node); copy != copies.end()) {
+    kernel = MakeMemoryCopy(construction, copy->second);
+  } else {
+    auto made = KernelRegistry::Global().Create(device.type(), construction);
+    if (!made.ok()) return AddNodeContext(made.status(), node);
+    kernel = MeasureInStream(*std::move(made), construction);
+  }
   if (faults_ != nullptr) kernel = faults_->Wrap(std::move(kernel), construction);
   if (!keep) return kernel;
   MutexLock lock(mu_);

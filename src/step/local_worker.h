@@ -10,6 +10,7 @@
 
 #include "base/mutex.h"
 #include "device/device.h"
+#include "exec/memory_copies.h"
 #include "kernel/op_kernel.h"
 #include "kernel/resource.h"
 #include "step/function_runtime.h"
@@ -46,8 +47,9 @@ class LocalWorker : public Worker {
   FunctionRuntime& functions() { return functions_; }
 
  private:
-  StatusOr<std::shared_ptr<OpKernel>> MakeKernel(const Node& node, const std::string& scope, Device& device)
-      MR_EXCLUDES(mu_);
+  static StatusOr<KernelMemory> MemoryOf(const Node& node, const Device& device);
+  StatusOr<std::shared_ptr<OpKernel>> MakeKernel(const Node& node, const std::string& scope, Device& device,
+                                                 const MemoryCopies& copies) MR_EXCLUDES(mu_);
 
   const std::shared_ptr<LocalDevices> devices_;
   FaultInjector* const faults_;

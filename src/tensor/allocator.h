@@ -19,6 +19,14 @@ struct AllocatorStats {
   int64_t bytes_limit = 0;  // 0: none known
 };
 
+// Memory that the host cannot reach through a pointer. What copies from and to it derives from this class: a
+// Device (device/device.h).
+class MemorySpace {
+ protected:
+  MemorySpace() = default;
+  ~MemorySpace() = default;
+};
+
 // Hands out memory for tensor buffers. Thread-safe. Never throws: nullptr when memory can't be had.
 class Allocator {
  public:
@@ -31,6 +39,17 @@ class Allocator {
   // `bytes` is what was passed to Allocate.
   virtual void Deallocate(void* p, size_t bytes) = 0;
   virtual AllocatorStats Stats() const { return {}; }
+
+  // What reaches the memory; null: the host does.
+  MemorySpace* memory_space() const { return memory_space_; }
+
+ protected:
+  constexpr Allocator() = default;
+  // A decorator passes on the memory space of what it decorates.
+  explicit Allocator(MemorySpace* memory_space) : memory_space_(memory_space) {}
+
+ private:
+  MemorySpace* memory_space_ = nullptr;
 };
 
 // The process-wide allocator of host memory. Small blocks come from free lists of the calling thread, large
@@ -40,7 +59,8 @@ Allocator& CpuAllocator();
 // Fails every allocation above a budget; for tests of out-of-memory paths.
 class FailingAllocator : public Allocator {
  public:
-  FailingAllocator(Allocator& base, int64_t budget_bytes) : base_(base), budget_(budget_bytes) {}
+  FailingAllocator(Allocator& base, int64_t budget_bytes)
+      : Allocator(base.memory_space()), base_(base), budget_(budget_bytes) {}
   std::string_view name() const override { return "failing"; }
   void* Allocate(size_t bytes) override;
   void Deallocate(void* p, size_t bytes) override;

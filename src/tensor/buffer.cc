@@ -66,13 +66,43 @@ class WrappedBuffer : public Buffer {
   std::function<void()> release_;
 };
 
+// Elements in the memory of a device.
+class DeviceBuffer final : public Buffer {
+ public:
+  DeviceBuffer(void* data, size_t bytes, Allocator& allocator, DataType dtype, int64_t count)
+      : Buffer(data, bytes, &allocator, dtype, count) {}
+
+ protected:
+  void Destroy() override {
+    void* const elements = data();
+    const size_t bytes = size();
+    Allocator& allocator = *allocator_;
+    delete this;
+    allocator.Deallocate(elements, bytes);
+  }
+};
+
+RefPtr<Buffer> AllocateOnDevice(Allocator& allocator, DataType dtype, int64_t count, size_t bytes) {
+  if (OwnsMemory(dtype)) return nullptr;
+  void* const data = allocator.Allocate(bytes);
+  if (data == nullptr) return nullptr;
+  return RefPtr<Buffer>(new DeviceBuffer(data, bytes, allocator, dtype, count));
+}
+
 }  // namespace
 
 RefPtr<Buffer> Buffer::Allocate(Allocator& allocator, DataType dtype, int64_t count) {
   const size_t bytes = static_cast<size_t>(count) * ElementSize(dtype);
   CpuAllocatorImpl& cpu = GetCpuAllocatorImpl();
   // Named so that the call is inlined: this is most of what a small tensor costs.
-  void* memory = &allocator == &cpu ? cpu.Allocate(kHeader + bytes) : allocator.Allocate(kHeader + bytes);
+  void* memory;
+  if (&allocator == &cpu) {
+    memory = cpu.Allocate(kHeader + bytes);
+  } else if (allocator.memory_space() == nullptr) {
+    memory = allocator.Allocate(kHeader + bytes);
+  } else {
+    return AllocateOnDevice(allocator, dtype, count, bytes);
+  }
   if (memory == nullptr) return nullptr;
   void* data = static_cast<char*>(memory) + kHeader;
   if (OwnsMemory(dtype)) ConstructElements(data, dtype, count);

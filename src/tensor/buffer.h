@@ -11,18 +11,22 @@
 
 namespace millrace {
 
-// The memory behind tensors. The usual buffer is one allocation: this header, padded to 64 bytes, then the
-// elements.
+// The memory behind tensors. In host memory the usual buffer is one allocation: this header, padded to 64
+// bytes, then the elements. Of a buffer in device memory only the elements are there; the header is on the
+// host.
 class Buffer : public RefCounted {
  public:
   // One allocation for header and elements; elements with constructors are constructed. nullptr when memory
-  // is short. REQUIRES: count * element size does not overflow (see Tensor::Allocate).
+  // is short, or when elements with constructors are to lie in device memory. REQUIRES: count * element size
+  // does not overflow (see Tensor::Allocate).
   static RefPtr<Buffer> Allocate(Allocator& allocator, DataType dtype, int64_t count);
   // Wraps memory that somebody else owns; `release` is called once, when the last reference goes.
   static RefPtr<Buffer> Wrap(void* data, size_t bytes, std::function<void()> release);
 
   void* data() const { return data_; }
   size_t size() const { return size_; }
+  // What reaches the elements; null: the host does.
+  MemorySpace* memory_space() const { return allocator_ == nullptr ? nullptr : allocator_->memory_space(); }
 
  protected:
   Buffer(void* data, size_t size, Allocator* allocator, DataType dtype, int64_t count)
@@ -31,8 +35,12 @@ class Buffer : public RefCounted {
 
  private:
   void* const data_;
-  const size_t size_;           // bytes of the elements
+  const size_t size_;  // bytes of the elements
+
+ protected:
   Allocator* const allocator_;  // null for wrapped memory
+
+ private:
   const int64_t count_;
   const DataType dtype_;
 };

@@ -103,6 +103,10 @@ StatusOr<Tensor> Tensor::Allocate(DataType dtype, const TensorShape& shape, Allo
   }
   RefPtr<Buffer> buffer = Buffer::Allocate(allocator, dtype, count);
   if (buffer == nullptr) {
+    if (OwnsMemory(dtype) && allocator.memory_space() != nullptr) {
+      return errors::InvalidArgument("Tensors of type ", dtype, " are in host memory, not in that of ",
+                                     allocator.name());
+    }
     const auto* reporter = dynamic_cast<const ShortageReporter*>(&allocator);
     return errors::ResourceExhausted(
         "OOM when allocating tensor with shape", shape, " and type ", dtype, " by allocator ",

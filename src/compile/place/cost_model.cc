@@ -3,6 +3,9 @@
 #include "compile/place/cost_model.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
+#include <utility>
 
 #include "millrace/shape.h"
 #include "millrace/tensor.h"
@@ -36,15 +39,33 @@ int64_t DeclaredBytes(const Node& node, int output) {
   return bytes;
 }
 
+// "/job:…/device:X:0/stream:all" says when the work of a device was done, not when kernels ran.
+std::string_view WithoutStream(std::string_view device) {
+  constexpr std::string_view kSuffix = "/stream:all";
+  return device.ends_with(kSuffix) ? device.substr(0, device.size() - kSuffix.size()) : device;
+}
+
 }  // namespace
 
 void CostModel::Record(std::span<const DeviceStats> devices) {
+  // Of a node that left work in a stream, that is what it costs: the kernel itself only put it there.
+  std::set<std::pair<std::string_view, std::string_view>> in_streams;  // device and node
+  for (const DeviceStats& device : devices) {
+    const std::string_view of = WithoutStream(device.device);
+    if (of.size() == device.device.size()) continue;
+    for (const NodeStats& node : device.nodes) in_streams.emplace(of, node.node);
+  }
   MutexLock lock(mu_);
   for (const DeviceStats& device : devices) {
+    const std::string_view of = WithoutStream(device.device);
+    const bool is_stream = of.size() != device.device.size();
     for (const NodeStats& node : device.nodes) {
-      Cost& cost = costs_[node.node][device.device];
-      ++cost.runs;
-      cost.total_ns += std::max<int64_t>(node.end_ns - node.start_ns, 0);
+      Cost& cost = costs_[node.node][std::string(of)];
+      if (is_stream || !in_streams.contains({of, node.node})) {
+        ++cost.runs;
+        cost.total_ns += std::max<int64_t>(node.end_ns - node.start_ns, 0);
+      }
+      if (is_stream) continue;
       cost.peak_bytes = std::max(cost.peak_bytes, node.memory.peak_bytes);
       cost.outputs = node.outputs;
     }

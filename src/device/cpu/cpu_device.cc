@@ -1,7 +1,5 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include <atomic>
-#include <random>
 #include <utility>
 
 #include "device/bfc_allocator.h"
@@ -23,16 +21,6 @@ class CpuDevice : public Device {
  private:
   Allocator& allocator_;
 };
-
-// Never 0, and not the same for two devices of one process.
-uint64_t NewIncarnation() {
-  static std::atomic<uint64_t> next{1};
-  std::random_device random;
-  // The low 16 bits count (any order of increments will do), the others are random.
-  const uint64_t count = next.fetch_add(1, std::memory_order_relaxed) & 0xffff;
-  const uint64_t high = (uint64_t{random()} << 32 | random()) & ~uint64_t{0xffff};
-  return (high | count) == 0 ? 1 : (high | count);
-}
 
 Status MakeCpuDevices(const DeviceOptions& options, std::vector<std::unique_ptr<Device>>* devices) {
   int count = 1;
