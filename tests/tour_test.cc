@@ -233,8 +233,8 @@ Status Tour::Passes() {
   const auto has_kernel = [](std::string_view device_type, const NodeProps& props) {
     return KernelRegistry::Global().HasKernel(device_type, props);
   };
-  MR_RETURN_IF_ERROR(
-      Place(pruned_.get(), {.devices = &devices_->devices(), .has_kernel = has_kernel, .kernels_text = {}}));
+  const DeviceView view(devices_->devices());
+  MR_RETURN_IF_ERROR(Place(pruned_.get(), {.devices = &view, .has_kernel = has_kernel, .kernels_text = {}}));
   EXPECT_EQ(pruned_->FindNode("y")->assigned_device(), kCpu1);
   EXPECT_EQ(pruned_->FindNode("c")->assigned_device(), kCpu0);
 
@@ -327,7 +327,7 @@ Status Tour::WholeStep() {
   std::vector<std::string> dumped;
   StepCompilerOptions options;
   options.dump = [&](std::string_view pass, std::string_view, const Graph&) { dumped.emplace_back(pass); };
-  const StepCompiler compiler({worker_.get()}, devices_->devices(), options);
+  const StepCompiler compiler({worker_.get()}, options);
   MR_ASSIGN_OR_RETURN(const auto step, compiler.Compile(*graph_, signature_));
   EXPECT_THAT(std::vector(dumped.begin(), dumped.begin() + 4),
               ElementsAre("prune", "inline", "lower", "place"));

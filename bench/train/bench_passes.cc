@@ -117,8 +117,7 @@ class Compiler {
       : worker_(std::make_shared<LocalDevices>(Devices())) {
     StepCompilerOptions options;
     options.disabled_passes = disabled;
-    compiler_ =
-        std::make_unique<StepCompiler>(std::vector<Worker*>{&worker_}, worker_.devices().devices(), options);
+    compiler_ = std::make_unique<StepCompiler>(std::vector<Worker*>{&worker_}, options);
     worker_.functions().SetCompiler(compiler_.get());
   }
   std::vector<PassStats> Passes(const Graph& graph, const RunSignature& signature) const {

@@ -266,7 +266,7 @@ OptimizeOptions Compilation::OptionsOfPasses() const {
   options.has_kernel = options_.place.has_kernel;
   options.client_device = options_.prune.client_device;
   if (options_.place.devices != nullptr) {
-    const Device* client = options_.place.devices->Find(options.client_device);
+    const DeviceDescription* client = options_.place.devices->Find(options.client_device);
     if (client != nullptr) options.client_device_type = client->type();
   }
   options.preserve = must_run_;

@@ -22,7 +22,7 @@ const AttrMap kDtype = {{"dtype", DataType::kFloat}};
 class PipelineTest : public testing::Test {
  protected:
   PipelineTest() {
-    options_.place.devices = devices_.get();
+    options_.place.devices = &devices_;
     options_.place.has_kernel = FakeKernels({});
     options_.prune.client_device = FakeDeviceName("0/CPU:0");
     options_.evaluator = &evaluator_;
@@ -53,7 +53,7 @@ class PipelineTest : public testing::Test {
     return values.ok() ? values->at("retval:0") : NAN;
   }
 
-  std::unique_ptr<DeviceSet> devices_ = FakeDevices({"0/CPU:0", "0/CPU:1"});
+  const DeviceView devices_{*FakeDevices({"0/CPU:0", "0/CPU:1"})};
   Graph full_{TestOps()};
   FakeEvaluator evaluator_;
   CompileOptions options_;

@@ -6,6 +6,8 @@
 #include <type_traits>
 
 #include "base/hash.h"
+#include "base/peer_hash.h"
+#include "millrace/status.h"
 
 namespace millrace {
 
@@ -63,17 +65,29 @@ FrameInstance* FrameState::NewFrame(uint32_t layout, FrameIteration* parent) {
   frame->pending_enters = f.num_enters;
   frame->invariants.resize(f.invariants.size());
   frame->newest = -1;
-  // Both ends of a transfer between devices compute the same number.
-  uint64_t id = f.name_hash;
-  for (const uint64_t part : {parent->frame->id, static_cast<uint64_t>(parent->index)}) {
-    id = (id ^ part) * 0x9E3779B97F4A7C15u;
-    id ^= id >> 32;
-  }
-  frame->id = std::max<uint64_t>(id, 1);
+  SetId(frame);
   parent->children.push_back(frame);
   ++live_frames_;
   NewIteration(frame);
   return frame;
+}
+
+// Where it becomes part of keys, both ends of a transfer make the same number of it, and it is TensorFlow's:
+// the other end may be a task of its.
+void FrameState::SetId(FrameInstance* frame) {
+  const FrameLayout& f = plan_.frames()[frame->layout];
+  const FrameIteration& parent = *frame->parent;
+  if (plan_.has_transfers()) {
+    frame->name = StrCat(parent.frame->name, ";", parent.index, ";", f.name);
+    frame->id = PeerHash64(frame->name);
+    return;
+  }
+  uint64_t id = f.name_hash;
+  for (const uint64_t part : {parent.frame->id, static_cast<uint64_t>(parent.index)}) {
+    id = (id ^ part) * 0x9E3779B97F4A7C15u;
+    id ^= id >> 32;
+  }
+  frame->id = std::max<uint64_t>(id, 1);
 }
 
 void FrameState::FreeFrame(FrameInstance* frame) {

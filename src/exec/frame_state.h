@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,7 +32,9 @@ struct FrameIteration {
 struct FrameInstance {
   uint32_t layout = 0;  // in Plan::frames()
   FrameIteration* parent = nullptr;
-  uint64_t id = 0;  // the same in all partitions of the step; 0 for the top
+  // The same in all partitions of the step that transfer something, on all tasks; 0 for the top.
+  uint64_t id = 0;
+  std::string name;  // in plans with transfers: what `id` is the hash of; "" for the top
   uint32_t pending_enters = 0;
   int64_t newest = 0;                      // number of the newest iteration
   std::deque<FrameIteration*> iterations;  // those not over: the newest is the last
@@ -78,6 +81,7 @@ class FrameState {
   std::vector<TensorValue> outputs;  // scratch, for a walker that is alone
 
  private:
+  void SetId(FrameInstance* frame);
   FrameIteration* Take(uint32_t layout, std::span<const PendingCount> counts);
 
   const Plan& plan_;

@@ -118,6 +118,7 @@ void Plan::LayOutNodes(const std::vector<Node*>& order) {
 void Plan::SetFlow(const Node& node, PlanNode* p) {
   p->flow = FlowOf(node);
   p->is_transfer = node.traits().is_send || node.traits().is_recv;
+  has_transfers_ |= p->is_transfer;
   p->index_used = p->flow == Flow::kMerge && std::any_of(node.out_edges().begin(), node.out_edges().end(),
                                                          [](const Edge* e) { return e->src_output == 1; });
   if (p->flow == Flow::kEnter) p->constant = node.Attr<bool>("is_constant").value_or(false);
@@ -141,6 +142,7 @@ void Plan::LayOutFrames() {
     frames_[i].parent = f.parent;
     frames_[i].parallel_iterations = static_cast<uint32_t>(f.parallel_iterations);
     frames_[i].num_enters = static_cast<uint32_t>(f.num_enters);
+    frames_[i].name = f.name;
     frames_[i].name_hash = Hash64(f.name);
   }
   initial_counts_.resize(num_nodes_);

@@ -59,6 +59,7 @@ struct FrameLayout {
   int parent = -1;
   uint32_t parallel_iterations = 1;
   uint32_t num_enters = 0;
+  std::string name;
   uint64_t name_hash = 0;
   // What constant Enters bring to each iteration. When all of it has come before an iteration starts, the
   // iteration starts with it: `can_preset` says that nothing speaks against it.
@@ -98,7 +99,7 @@ class Plan {
   // What the device says when it is asked, once for all steps.
   Allocator& allocator() const { return allocator_; }
   Allocator* host_allocator() const { return host_allocator_; }  // null unless it has memory of its own
-  Stream* stream() const { return stream_; }                     // null: nothing goes on when a kernel returns
+  Stream* stream() const { return stream_; }  // null: nothing goes on when a kernel returns
   int num_nodes() const { return num_nodes_; }
   const PlanNode& node(uint32_t i) const { return nodes_[i]; }
   std::span<const PlanEdge> data_edges(uint32_t i) const {
@@ -115,6 +116,8 @@ class Plan {
   uint32_t max_outputs() const { return max_outputs_; }
   // Whether some asynchronous kernel has to be started as such: it can't be tried first.
   bool has_async() const { return has_async_; }
+  // Whether there is a Send or Recv, whose keys name the execution of a loop that they are in.
+  bool has_transfers() const { return has_transfers_; }
   // Whether there is any asynchronous kernel, so that threads of others may bring results.
   bool may_wait() const { return may_wait_; }
   // With switches or loops the frame walker has to run it: frames()[0] is the top. Else empty.
@@ -168,6 +171,7 @@ class Plan {
   uint32_t num_slots_ = 0;
   uint32_t max_outputs_ = 1;
   bool has_async_ = false;
+  bool has_transfers_ = false;
   bool may_wait_ = false;
   std::vector<PlanNode> nodes_;  // one more than num_nodes_: ends the ranges of the last
   std::vector<PlanEdge> data_edges_;

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/function.h"
-#include "device/device.h"
 #include "millrace/dtype.h"
 #include "millrace/status.h"
 #include "millrace/tensor.h"
@@ -40,10 +41,12 @@ class FunctionCaller {
   // that isn't known. Cheap; makes nothing ready.
   virtual bool MayWait(const NameAttrList& f) = 0;
   // Compiles the function on first use; later calls find it by its name and attributes. Not for kernel
-  // constructors: a function may call itself. Errors name the function.
-  virtual StatusOr<const Function*> Instantiate(const NameAttrList& f, const Device& device) = 0;
-  // The device of this process with that name, in any spelling. InvalidArgument when there is none.
-  virtual StatusOr<const Device*> FindDevice(std::string_view name) = 0;
+  // constructors: a function may call itself. Errors name the function. `device` is a full name; with one of
+  // another task the function runs there, and its arguments and results are handed over at the caller's task.
+  virtual StatusOr<const Function*> Instantiate(const NameAttrList& f, const std::string& device) = 0;
+  // The full name of the device with that name, in any spelling, of this task or another one. InvalidArgument
+  // when there is none.
+  virtual StatusOr<std::string> FindDevice(std::string_view name) = 0;
 
   // Calls `f` as part of the step of `caller`: the same cancellation and step resources, a rendezvous of its
   // own. `args` and `rets` have the function's lengths. Runs on the calling thread, with helpers where that

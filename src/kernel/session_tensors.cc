@@ -40,13 +40,15 @@ StatusOr<std::string> SessionTensors::Offer(const KernelContext& context, const 
   return handle;
 }
 
-void SessionTensors::Keep(const ResourceManager& step_resources, std::span<const std::string> fetches) {
+void SessionTensors::Keep(ResourceManager& step_resources, std::span<const std::string> fetches) {
   for (const std::string& fetch : fetches) {
-    const auto offered =
-        step_resources.Lookup<OfferedTensor>(kOffered, std::string_view(fetch).substr(0, fetch.find(':')));
+    const std::string_view node = std::string_view(fetch).substr(0, fetch.find(':'));
+    const auto offered = step_resources.Lookup<OfferedTensor>(kOffered, node);
+    // A node may be fetched twice, and two that fetch it at once may both find it here.
     if (!offered.ok()) continue;
+    step_resources.Delete<OfferedTensor>(kOffered, node).IgnoreError("another call may have been quicker");
     MutexLock lock(mu_);
-    tensors_.try_emplace((*offered)->handle, (*offered)->value);  // a node may be fetched twice
+    tensors_.try_emplace((*offered)->handle, (*offered)->value);
   }
 }
 

@@ -29,8 +29,8 @@ class SessionTensors {
   // has run in this step before.
   StatusOr<std::string> Offer(const KernelContext& context, const Tensor& value);
   // Takes over what was offered by the nodes of `fetches` ("node" or "node:0") in the step with that
-  // container. Of several calls in a step each may name others.
-  void Keep(const ResourceManager& step_resources, std::span<const std::string> fetches) MR_EXCLUDES(mu_);
+  // container, once: it leaves the container. Of several calls in a step each may name others.
+  void Keep(ResourceManager& step_resources, std::span<const std::string> fetches) MR_EXCLUDES(mu_);
   // InvalidArgument when there is none.
   StatusOr<Tensor> Get(std::string_view handle) const MR_EXCLUDES(mu_);
   Status Delete(std::string_view handle) MR_EXCLUDES(mu_);

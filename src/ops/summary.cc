@@ -35,7 +35,7 @@ std::vector<OpBuilder> SummaryOps() {
           .Input("tag: string")
           .Input("values: T")
           .Output("summary: string")
-          .Attr(std::string(kRealOf115) + " = DT_FLOAT")
+          .Attr(StrCat(kRealOf115, " = DT_FLOAT"))
           .Shape(shape_fns::Scalar),
       OpBuilder("ImageSummary")
           .Input("tag: string")

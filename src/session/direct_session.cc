@@ -7,6 +7,8 @@
 #include <set>
 #include <thread>
 
+#include "base/logging.h"
+#include "base/notification.h"
 #include "base/small_vector.h"
 #include "graph/function_library.h"
 #include "graph/shape_refiner.h"
@@ -64,15 +66,35 @@ StatusOr<std::unique_ptr<Session>> DirectSession::Make(const SessionOptions& opt
 StatusOr<std::unique_ptr<DirectSession>> DirectSession::MakeForTest(const SessionOptions& wanted,
                                                                     const TestConfig& test) {
   const SessionOptions options = WithTestConfig(test, wanted);
+  MR_ASSIGN_OR_RETURN(Pools pools, MakePools(options));
+  MR_ASSIGN_OR_RETURN(Tasks tasks, MakeTasks(options, test));
+  return std::unique_ptr<DirectSession>(new DirectSession(options, test, std::move(tasks), std::move(pools)));
+}
+
+StatusOr<DirectSession::Tasks> DirectSession::MakeTasks(const SessionOptions& options,
+                                                        const TestConfig& test) {
   DeviceOptions device_options;
   device_options.device_count = options.device_count;
   device_options.filters = options.device_filters;
   MR_ASSIGN_OR_RETURN(device_options.cpu_bfc_limit_bytes, CpuBfcLimit(options));
-  MR_ASSIGN_OR_RETURN(Pools pools, MakePools(options));
   MR_ASSIGN_OR_RETURN(std::unique_ptr<DeviceSet> devices,
                       DeviceFactoryRegistry::Global().CreateDevices(device_options));
-  return std::unique_ptr<DirectSession>(
-      new DirectSession(options, test, std::move(devices), std::move(pools)));
+  Tasks tasks;
+  if (test.faults.any()) tasks.faults = std::make_unique<FaultInjector>(test.faults);
+  tasks.own =
+      std::make_unique<LocalWorker>(std::make_shared<LocalDevices>(std::move(devices)), tasks.faults.get());
+  if (test.other_tasks) {
+    MR_ASSIGN_OR_RETURN(tasks.others, test.other_tasks(options, CompilerOptions(options, test), *tasks.own));
+    tasks.own->SetPeers(tasks.others->workers());
+  }
+  return tasks;
+}
+
+std::vector<Worker*> DirectSession::Tasks::workers() const {
+  std::vector<Worker*> all{own.get()};
+  if (others == nullptr) return all;
+  for (Worker* worker : others->workers()) all.push_back(worker);
+  return all;
 }
 
 // Nodes and loops share the workers of one pool, unless pools for nodes are configured. Who may have fewer
@@ -107,13 +129,11 @@ StatusOr<DirectSession::Pools> DirectSession::MakePools(const SessionOptions& op
   return pools;
 }
 
-DirectSession::DirectSession(const SessionOptions& options, const TestConfig& test,
-                             std::unique_ptr<DeviceSet> devices, Pools pools)
+DirectSession::DirectSession(const SessionOptions& options, const TestConfig& test, Tasks tasks, Pools pools)
     : options_(options),
-      devices_(std::make_shared<LocalDevices>(std::move(devices))),
-      faults_(test.faults.any() ? std::make_unique<FaultInjector>(test.faults) : nullptr),
-      worker_(devices_, faults_.get()),
-      compiler_({&worker_}, devices_->devices(), CompilerOptions(options, test)),
+      tasks_(std::move(tasks)),
+      worker_(*tasks_.own),
+      compiler_(tasks_.workers(), CompilerOptions(options, test)),
       pools_(std::move(pools)),
       inter_op_pool_(pools_.inter_op.front().get()),
       intra_op_pool_(pools_.intra_op.get()) {
@@ -127,6 +147,7 @@ DirectSession::~DirectSession() {
   Close().IgnoreError("closing a direct session cannot fail");
   partial_runs_.Clear();
   runner_.WaitForStarted();
+  worker_.functions().DropInstances();
 }
 
 template <typename Def>
@@ -340,7 +361,6 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
   request.rets = rets;
   request.inter_op_pool = inter_op_pool;
   request.intra_op_pool = intra_op_pool_;
-  request.fetches = executable.signature.fetches;
   request.timeout_in_ms =
       options.timeout_in_ms > 0 ? options.timeout_in_ms : options_.operation_timeout_in_ms;
   Status status;
@@ -364,13 +384,35 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
   return Status();
 }
 
+StatusOr<Tensor> DirectSession::TensorOfHandle(const Tensor& fed, DataType dtype) {
+  if (!LocalWorker::IsTensorHandle(fed)) return worker_.TensorOfHandle(fed);
+  const ResourceHandle& handle = fed.data<ResourceHandle>()[0];
+  const DeviceDescription* const device = compiler_.devices().Find(handle.device);
+  const bool here = device == nullptr || worker_.local_devices().Find(device->name()) != nullptr;
+  if (here) return worker_.TensorOfHandle(fed);
+  // A step of its own brings it.
+  Graph graph(OpRegistry::Global());
+  AttrMap text{{"dtype", DataType::kString}};
+  text.Set("value", Tensor::Scalar(handle.name));
+  MR_ASSIGN_OR_RETURN(Node * name, graph.AddNode("handle", "Const", std::move(text), device->name()));
+  MR_ASSIGN_OR_RETURN(Node * value,
+                      graph.AddNode("value", "GetSessionTensor", {{"dtype", dtype}}, device->name()));
+  graph.AddEdge(name, 0, value, 0);
+  MR_ASSIGN_OR_RETURN(const auto step, compiler_.Compile(graph, {{}, {"value"}, {}}));
+  std::vector<Tensor> rets(1);
+  StepRunner::Request request;
+  request.rets = rets;
+  MR_RETURN_IF_ERROR(runner_.Run(*step, request));
+  return rets[0];
+}
+
 StatusOr<const Tensor*> DirectSession::SlowFeed(const Executable& executable, size_t i, const Tensor& value,
-                                                std::vector<Tensor>* held) const {
+                                                std::vector<Tensor>* held) {
   const EndpointInfo& info = executable.step->feeds[executable.feed_slots[i]];
   const Tensor* fed = &value;
   if (value.dtype() == DataType::kResource && info.dtype != DataType::kResource) {
     held->reserve(executable.feed_slots.size());  // they don't move
-    MR_ASSIGN_OR_RETURN(Tensor tensor, runner_.TensorOfHandle(value));
+    MR_ASSIGN_OR_RETURN(Tensor tensor, TensorOfHandle(value, info.dtype));
     fed = &held->emplace_back(std::move(tensor));
   }
   MR_RETURN_IF_ERROR(CheckFeed(info, executable.signature.feeds[i], i, *fed));
@@ -444,10 +486,19 @@ StatusOr<std::string> DirectSession::PRunSetup(const std::vector<std::string>& f
   StepRunner::Request request;
   request.inter_op_pool = pools_.partial.get();
   request.intra_op_pool = intra_op_pool_;
-  const Device& client = *devices_->devices().client_device();
-  return partial_runs_.Add(*executable, std::move(needs),
-                           PartialStep::Start(runner_, *executable->step, request,
-                                              {client.name(), client.attributes().incarnation}));
+  const DeviceDescription& client = *compiler_.devices().client_device();
+  const PartialStep::Border border{client.name(), client.attributes().incarnation, &worker_};
+  MR_ASSIGN_OR_RETURN(RefPtr<PartialStep> step,
+                      PartialStep::Start(runner_, *executable->step, request, border));
+  return partial_runs_.Add(*executable, std::move(needs), std::move(step));
+}
+
+DataType DirectSession::TypeOf(std::string_view tensor) {
+  const TensorId id = ParseTensorId(tensor);
+  ReaderLock lock(graph_mu_);
+  const Node* const node = graph_->FindNode(id.name);
+  if (node == nullptr || id.index < 0 || id.index >= node->num_outputs()) return DataType::kInvalid;
+  return BaseType(node->output_type(id.index));
 }
 
 Status DirectSession::PRun(const std::string& handle, const Feeds& feeds,
@@ -455,8 +506,8 @@ Status DirectSession::PRun(const std::string& handle, const Feeds& feeds,
   if (runner_.closed()) return errors::Cancelled("Session has been closed.");
   Feeds values = feeds;
   for (auto& [name, value] : values) {
-    if (!StepRunner::IsTensorHandle(value)) continue;
-    MR_ASSIGN_OR_RETURN(value, runner_.TensorOfHandle(value));
+    if (!LocalWorker::IsTensorHandle(value)) continue;
+    MR_ASSIGN_OR_RETURN(value, TensorOfHandle(value, TypeOf(name)));
   }
   Status status = partial_runs_.Run(handle, values, fetches, options_.operation_timeout_in_ms, outputs);
   if (errors::IsCancelled(status) && runner_.closed()) return errors::Cancelled("Session has been closed.");
@@ -466,7 +517,7 @@ Status DirectSession::PRun(const std::string& handle, const Feeds& feeds,
 StatusOr<std::vector<DeviceInfo>> DirectSession::ListDevices() {
   if (runner_.closed()) return errors::Cancelled("Session has been closed.");
   std::vector<DeviceInfo> infos;
-  for (const auto& device : devices_->devices().devices()) {
+  for (const auto& device : compiler_.devices().devices()) {
     const DeviceAttributes& a = device->attributes();
     infos.push_back({a.name, a.type, a.memory_limit, a.incarnation});
   }
@@ -479,7 +530,14 @@ Status DirectSession::Close() {
 }
 
 void DirectSession::ResetContainers(const std::vector<std::string>& containers) {
-  devices_->ClearContainers(containers);
+  for (Worker* const worker : compiler_.workers()) {
+    Notification cleared;
+    worker->ClearContainers(containers, [&](const Status& status) {
+      if (!status.ok()) MR_LOG(Warning) << "Reset of " << worker->task() << ": " << status;
+      cleared.Notify();
+    });
+    cleared.Wait();
+  }
   Close().IgnoreError("closing a direct session cannot fail");
 }
 

@@ -24,12 +24,12 @@
 
 namespace millrace {
 
-// A session on the devices of this process: a cluster of one worker. Thread-safe; Runs take no lock once
-// their signature is known.
+// A session whose own task is in this process, as a rule the only one; tests give it others. Thread-safe;
+// Runs take no lock once their signature is known.
 class DirectSession : public Session {
  public:
   static StatusOr<std::unique_ptr<Session>> Make(const SessionOptions& options);
-  // As Make when the environment says `config`.
+  // As Make when the test environment says `config`.
   static StatusOr<std::unique_ptr<DirectSession>> MakeForTest(const SessionOptions& options,
                                                               const TestConfig& config);
   ~DirectSession() override;
@@ -55,10 +55,10 @@ class DirectSession : public Session {
   StatusOr<std::vector<DeviceInfo>> ListDevices() override;
   Status Close() override;
 
-  // Drops the resources in `containers` (all when empty), then closes.
+  // Drops the resources in `containers` (all when empty) of all tasks, then closes.
   void ResetContainers(const std::vector<std::string>& containers);
   size_t num_compiled_for_test() const { return cache_.num_compiled(); }
-  FaultInjector* faults_for_test() { return faults_.get(); }  // null when none are configured
+  FaultInjector* faults_for_test() { return tasks_.faults.get(); }  // null when none are configured
 
  private:
   struct Callable {
@@ -94,8 +94,16 @@ class DirectSession : public Session {
   };
   static StatusOr<Pools> MakePools(const SessionOptions& options);
 
-  DirectSession(const SessionOptions& options, const TestConfig& test, std::unique_ptr<DeviceSet> devices,
-                Pools pools);
+  // What runs the steps. Others go first when the session ends, and before them what is installed at them.
+  struct Tasks {
+    std::unique_ptr<FaultInjector> faults;  // null: none
+    std::unique_ptr<LocalWorker> own;
+    std::unique_ptr<OtherTasks> others;  // null: there are none
+    std::vector<Worker*> workers() const;
+  };
+  static StatusOr<Tasks> MakeTasks(const SessionOptions& options, const TestConfig& test);
+
+  DirectSession(const SessionOptions& options, const TestConfig& test, Tasks tasks, Pools pools);
   // `Def` is a GraphDef, constant or given away.
   template <typename Def>
   Status CreateFrom(Def&& graph) MR_EXCLUDES(graph_mu_);
@@ -114,7 +122,12 @@ class DirectSession : public Session {
                        RunMetadata* metadata);
   // What is fed as feed `i`: `value`, or the tensor that it is a handle of, which `held` keeps.
   StatusOr<const Tensor*> SlowFeed(const Executable& executable, size_t i, const Tensor& value,
-                                   std::vector<Tensor>* held) const;
+                                   std::vector<Tensor>* held);
+  // The tensor that a fed resource handle stands for, at whatever task it is. `dtype` is what the graph says;
+  // kInvalid: nothing.
+  StatusOr<Tensor> TensorOfHandle(const Tensor& fed, DataType dtype);
+  // kInvalid when the graph has no such tensor.
+  DataType TypeOf(std::string_view tensor) MR_EXCLUDES(graph_mu_);
   StatusOr<ThreadPool*> InterOpPoolOf(const RunOptions& options) const;
   bool BuildsCostModel(const Executable& executable) const;
   Status RunMeasured(const Executable& executable, StepRunner::Request& request, const RunOptions& options,
@@ -123,9 +136,8 @@ class DirectSession : public Session {
                    RunMetadata* metadata);
 
   const SessionOptions options_;
-  const std::shared_ptr<LocalDevices> devices_;
-  const std::unique_ptr<FaultInjector> faults_;
-  LocalWorker worker_;
+  const Tasks tasks_;
+  LocalWorker& worker_;  // of the own task
   const StepCompiler compiler_;
   const Pools pools_;
   ThreadPool* const inter_op_pool_;  // the first of them

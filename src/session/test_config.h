@@ -5,22 +5,29 @@
 #include <cstdint>
 
 #include "millrace/session.h"
+#include "session/other_tasks.h"
 #include "step/fault_injector.h"
 
 namespace millrace {
 
-// What every session of a process does differently so that a test suite runs under harder conditions. Read
-// from the environment variable MILLRACE_TEST_CONFIG when a session is made (docs/soundness.md); without it
-// nothing is different, and what it would change is not even built.
+// What a session does differently so that a test suite runs under harder conditions.
 struct TestConfig {
-  int threads = 0;           // > 0: threads for nodes and for loops, whatever the options say
-  uint64_t spread_seed = 0;  // not 0: at least two CPUs, and nodes strewn over them
+  int threads = 0;                 // > 0: threads for nodes and for loops, whatever the options say
+  uint64_t spread_seed = 0;        // not 0: nodes are spread over the CPUs, of which there are at least two
+  bool spread_over_tasks = false;  // `spread_seed` is for tasks: a CPU more is not needed
+  MakeOtherTasks other_tasks;      // empty: the session is alone
   FaultOptions faults;
 };
 
-// InvalidArgument when the variable says something unknown.
-StatusOr<TestConfig> ReadTestConfig();
 // The options with what the configuration says about them.
 SessionOptions WithTestConfig(const TestConfig& config, SessionOptions options);
+
+// Where direct sessions get their configuration from when they are made. Programs of the product have no such
+// reader, and nothing in the environment can make their sessions fail; test programs link
+// mr_test_environment, which sets one before main().
+using TestConfigReader = StatusOr<TestConfig> (*)();
+void SetTestConfigReader(TestConfigReader reader);
+// What the reader says; without one the default.
+StatusOr<TestConfig> ReadTestConfig();
 
 }  // namespace millrace

@@ -107,7 +107,8 @@ class FaultInjector::AbortedFirst : public InstalledPartition {
 
   void Run(StepArgs& args, Done done) override {
     // Bodies of functions are aborted with their callers; partial runs get each of their feeds once.
-    if (args.call_depth == 0 && args.rendezvous == nullptr && IsTurn()) {
+    // Of a step on several tasks this is only a part.
+    if (args.info.call_depth == 0 && !args.info.several_tasks && args.rendezvous == nullptr && IsTurn()) {
       if (Status status = RunAborted(args); !status.ok()) return done(std::move(status));
     }
     partition_->Run(args, std::move(done));
@@ -129,15 +130,16 @@ class FaultInjector::AbortedFirst : public InstalledPartition {
     ResourceManager step_resources("the container of an aborted step");
     StepArgs aborted = args;
     // Relaxed: the number only has to be new.
-    aborted.step_id = faults_.next_step_id_.fetch_sub(1, std::memory_order_relaxed);
+    aborted.info.step_id = faults_.next_step_id_.fetch_sub(1, std::memory_order_relaxed);
     aborted.rets = rets;
     aborted.cancellation = &cancellation;
     aborted.metadata = nullptr;
+    aborted.info.trace = false;
     aborted.step_resources = &step_resources;
-    const uint64_t random = HashCombine(faults_.options_.seed, static_cast<uint64_t>(aborted.step_id));
+    const uint64_t random = HashCombine(faults_.options_.seed, static_cast<uint64_t>(aborted.info.step_id));
     const auto kind = (random & 1) != 0 ? AbortKind::kError : AbortKind::kCancel;
     const uint64_t range = uint64_t{1} << ((random >> 1) % 8);
-    faults_.AbortAt(static_cast<int64_t>((random >> 8) % range), kind, aborted.step_id);
+    faults_.AbortAt(static_cast<int64_t>((random >> 8) % range), kind, aborted.info.step_id);
     Status status;
     Notification ended;
     partition_->Run(aborted, [&](Status s) {
@@ -145,7 +147,7 @@ class FaultInjector::AbortedFirst : public InstalledPartition {
       ended.Notify();
     });
     ended.Wait();
-    const bool happened = faults_.Disarm(aborted.step_id);
+    const bool happened = faults_.Disarm(aborted.info.step_id);
     // A step that is cancelled at its last kernel may still succeed.
     if (happened && kind == AbortKind::kError && status.ok())
       return errors::Internal("A kernel of the step failed, but the step did not");

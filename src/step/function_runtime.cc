@@ -9,6 +9,7 @@
 #include "graph/function_names.h"
 #include "kernel/kernel_context.h"
 #include "kernel/kernel_registry.h"
+#include "step/run_workers.h"
 #include "tensorflow/core/framework/function.pb.h"
 
 namespace millrace {
@@ -32,7 +33,7 @@ bool OpMayWait(const std::string& op) {
 struct FunctionRuntime::Instance : FunctionCaller::Function {
   std::string key;
   NameAttrList f;
-  const Device* device = nullptr;
+  std::string device;
   std::unique_ptr<CompiledStep> step;
 
   void SetTypes(const FunctionBody& body) {
@@ -41,7 +42,7 @@ struct FunctionRuntime::Instance : FunctionCaller::Function {
   }
 };
 
-FunctionRuntime::FunctionRuntime(const DeviceSet& devices) : devices_(devices) {}
+FunctionRuntime::FunctionRuntime() = default;
 FunctionRuntime::~FunctionRuntime() = default;
 
 Status FunctionRuntime::AddFunctions(const FunctionLibrary& library) {
@@ -50,6 +51,8 @@ Status FunctionRuntime::AddFunctions(const FunctionLibrary& library) {
 }
 
 bool FunctionRuntime::MayWait(const NameAttrList& f) {
+  // Nodes without a device may be placed on another task.
+  if (compiler_ != nullptr && compiler_->has_other_tasks()) return true;
   FunctionNames pending{f.name}, seen;
   if (f.attrs != nullptr) CollectFunctions(*f.attrs, &pending);
   MutexLock lock(mu_);
@@ -73,16 +76,16 @@ bool FunctionRuntime::MayWait(const NameAttrList& f) {
   return false;
 }
 
-const FunctionRuntime::Instance* FunctionRuntime::Find(const NameAttrList& f, const Device& device) const {
+const FunctionRuntime::Instance* FunctionRuntime::Find(const NameAttrList& f, std::string_view device) const {
   const auto [begin, end] = instances_.equal_range(FunctionKey(f));
   for (auto it = begin; it != end; ++it) {
-    if (it->second->device == &device && it->second->f == f) return it->second.get();
+    if (it->second->device == device && it->second->f == f) return it->second.get();
   }
   return nullptr;
 }
 
 StatusOr<const FunctionCaller::Function*> FunctionRuntime::Instantiate(const NameAttrList& f,
-                                                                       const Device& device) {
+                                                                       const std::string& device) {
   {
     MutexLock lock(mu_);
     if (const Instance* found = Find(f, device)) return static_cast<const Function*>(found);
@@ -101,32 +104,33 @@ StatusOr<const FunctionCaller::Function*> FunctionRuntime::Instantiate(const Nam
   return static_cast<const Function*>(made);
 }
 
-StatusOr<std::unique_ptr<FunctionRuntime::Instance>> FunctionRuntime::Compile(const FunctionLibrary& library,
-                                                                              const NameAttrList& f,
-                                                                              const Device& device) const {
+StatusOr<std::unique_ptr<FunctionRuntime::Instance>> FunctionRuntime::Compile(
+    const FunctionLibrary& library, const NameAttrList& f, const std::string& device) const {
   if (compiler_ == nullptr) return errors::Internal("No compiler for functions");
+  const DeviceDescription* const described = compiler_->devices().Find(device);
+  if (described == nullptr)
+    return errors::InvalidArgument("Function '", f.name, "': no device '", device, "'");
   MR_ASSIGN_OR_RETURN(FunctionBody body, InstantiateCallee(library, OpRegistry::Global(), f));
   CleanUpBody(&body);
   auto instance = std::make_unique<Instance>();
   instance->key = FunctionKey(f);
   instance->f = f;
-  instance->device = &device;
+  instance->device = device;
   instance->SetTypes(body);
   auto step =
-      compiler_->CompileFunction(std::move(body), device, StrCat(instance->key, "@", device.name(), "/"));
+      compiler_->CompileFunction(std::move(body), *described, StrCat(instance->key, "@", device, "/"));
   if (!step.ok()) return step.status().WithContext(StrCat("; in function '", f.name, "'"));
   instance->step = *std::move(step);
-  if (instance->step->partitions.size() != 1) {
-    return errors::Unimplemented("Function '", f.name, "' has nodes on devices of several tasks");
-  }
   return instance;
 }
 
-StatusOr<const Device*> FunctionRuntime::FindDevice(std::string_view name) {
+StatusOr<std::string> FunctionRuntime::FindDevice(std::string_view name) {
   MR_ASSIGN_OR_RETURN(const DeviceName wanted, DeviceName::Parse(name));
-  const std::vector<Device*> matching = devices_.Matching(wanted);
-  if (!matching.empty()) return static_cast<const Device*>(matching.front());
-  return errors::InvalidArgument("Device '", name, "' is not one of this process");
+  if (compiler_ == nullptr) return errors::Internal("No compiler for functions");
+  const auto matching = compiler_->devices().Matching(wanted);
+  if (!matching.empty()) return matching.front()->name();
+  return errors::InvalidArgument("Device '", name, "' is not one of this ",
+                                 compiler_->has_other_tasks() ? "cluster" : "process");
 }
 
 Status FunctionRuntime::CheckCall(const Instance& instance, const StepServices& caller, size_t num_args,
@@ -145,18 +149,21 @@ Status FunctionRuntime::CheckCall(const Instance& instance, const StepServices& 
 
 namespace {
 
-StepArgs NestedArgs(const std::string& function, const StepServices& caller,
+// Of a function on several tasks: those have seen nothing of the caller's step, perhaps, or are in a call of
+// the same function by it. So the call is a step to them.
+StepArgs NestedArgs(const std::string& function, bool several_tasks, const StepServices& caller,
                     std::span<const Tensor* const> args, std::span<Tensor> rets) {
   StepArgs nested;
-  nested.step_id = caller.step_id;
+  nested.info.step_id = caller.step_id;
+  if (several_tasks) nested.info.step_id = StepIds::NextShared();
+  nested.info.several_tasks = several_tasks;
   nested.args = args;
   nested.rets = rets;
   nested.cancellation = caller.cancellation;
   nested.inter_op_pool = caller.inter_op_pool;
   nested.intra_op_pool = caller.pool;
   nested.step_resources = caller.step_resources;
-  nested.session_tensors = caller.session_tensors;
-  nested.call_depth = caller.call_depth + 1;
+  nested.info.call_depth = caller.call_depth + 1;
   nested.host = caller.host;
   nested.function = function;
   return nested;
@@ -168,7 +175,8 @@ Status FunctionRuntime::Call(const Function& f, const StepServices& caller,
                              std::span<const Tensor* const> args, std::span<Tensor> rets) {
   const auto& instance = static_cast<const Instance&>(f);
   MR_RETURN_IF_ERROR(CheckCall(instance, caller, args.size(), rets.size()));
-  StepArgs nested = NestedArgs(instance.f.name, caller, args, rets);
+  StepArgs nested = NestedArgs(instance.f.name, instance.step->several_tasks, caller, args, rets);
+  if (instance.step->several_tasks) return RunOnWorkers(*instance.step, nested);
   Status status;
   instance.step->partitions[0]->Run(nested, [&status](Status s) { status = std::move(s); });
   return status;
@@ -179,9 +187,16 @@ void FunctionRuntime::CallAsync(const Function& f, const StepServices& caller,
   const auto& instance = static_cast<const Instance&>(f);
   if (Status status = CheckCall(instance, caller, args.size(), rets.size()); !status.ok())
     return done(std::move(status));
-  StepArgs nested = NestedArgs(instance.f.name, caller, args, rets);
+  StepArgs nested = NestedArgs(instance.f.name, instance.step->several_tasks, caller, args, rets);
   nested.detached = true;
+  if (instance.step->several_tasks) return StartOnWorkers(*instance.step, nested, std::move(done));
   instance.step->partitions[0]->Run(nested, std::move(done));
+}
+
+void FunctionRuntime::DropInstances() {
+  decltype(instances_) dropped;  // die after the lock is gone
+  MutexLock lock(mu_);
+  dropped.swap(instances_);
 }
 
 size_t FunctionRuntime::num_instances_for_test() const {

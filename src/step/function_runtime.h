@@ -17,11 +17,12 @@
 namespace millrace {
 
 // The functions that the kernels of one worker call: each is compiled once for a set of attributes and a
-// device, as a cluster of one. Functions come with the graphs that are installed; none is ever replaced, so
-// what was made ready stays valid. Thread-safe.
+// device, like the step of a session; one that uses several tasks is called as a step of its own. Functions
+// come with the graphs that are installed; none is ever replaced, so what was made ready stays valid.
+// Thread-safe.
 class FunctionRuntime : public FunctionCaller {
  public:
-  explicit FunctionRuntime(const DeviceSet& devices);
+  FunctionRuntime();
   ~FunctionRuntime() override;
 
   // Whoever compiles the steps of the worker compiles its functions. REQUIRES: called before the first call
@@ -31,24 +32,25 @@ class FunctionRuntime : public FunctionCaller {
   Status AddFunctions(const FunctionLibrary& library) MR_EXCLUDES(mu_);
 
   bool MayWait(const NameAttrList& f) override MR_EXCLUDES(mu_);
-  StatusOr<const Function*> Instantiate(const NameAttrList& f, const Device& device) override
+  StatusOr<const Function*> Instantiate(const NameAttrList& f, const std::string& device) override
       MR_EXCLUDES(mu_, compile_mu_);
-  StatusOr<const Device*> FindDevice(std::string_view name) override;
+  StatusOr<std::string> FindDevice(std::string_view name) override;
   Status Call(const Function& f, const StepServices& caller, std::span<const Tensor* const> args,
               std::span<Tensor> rets) override;
   void CallAsync(const Function& f, const StepServices& caller, std::span<const Tensor* const> args,
                  std::span<Tensor> rets, Done done) override;
+  // Before the workers end. REQUIRES: nothing calls functions any more.
+  void DropInstances() MR_EXCLUDES(mu_);
   size_t num_instances_for_test() const MR_EXCLUDES(mu_);
 
  private:
   struct Instance;
-  const Instance* Find(const NameAttrList& f, const Device& device) const MR_REQUIRES(mu_);
+  const Instance* Find(const NameAttrList& f, std::string_view device) const MR_REQUIRES(mu_);
   StatusOr<std::unique_ptr<Instance>> Compile(const FunctionLibrary& library, const NameAttrList& f,
-                                              const Device& device) const;
+                                              const std::string& device) const;
   Status CheckCall(const Instance& instance, const StepServices& caller, size_t num_args,
                    size_t num_rets) const;
 
-  const DeviceSet& devices_;
   const StepCompiler* compiler_ = nullptr;
   Mutex compile_mu_;  // held while compiling; before mu_
   mutable Mutex mu_;

@@ -3,6 +3,7 @@
 #include "step/local_worker.h"
 
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "compile/partition/partition.h"
@@ -21,6 +22,14 @@
 namespace millrace {
 namespace {
 
+std::vector<std::string> NodesToKeep(const Graph& graph) {
+  std::vector<std::string> kept;
+  for (const Node* node : graph.OpNodes()) {
+    if (node->attrs().Find(PartitionSpec::kFetchedAttr) != nullptr) kept.push_back(node->name());
+  }
+  return kept;
+}
+
 // The plans of one partition, one per device.
 class LocalPartition : public InstalledPartition {
  public:
@@ -29,8 +38,10 @@ class LocalPartition : public InstalledPartition {
     ResourceManager* resources = nullptr;
   };
 
-  LocalPartition(std::shared_ptr<LocalDevices> devices, std::vector<Part> parts)
-      : devices_(std::move(devices)), parts_(std::move(parts)) {
+  // `kept`: nodes whose tensors the session keeps, see SessionTensors.
+  LocalPartition(LocalWorker& worker, std::shared_ptr<LocalDevices> devices, std::vector<Part> parts,
+                 std::vector<std::string> kept)
+      : worker_(worker), devices_(std::move(devices)), parts_(std::move(parts)), kept_(std::move(kept)) {
     may_wait_ = parts_.size() > 1;
     for (const Part& part : parts_)
       may_wait_ = may_wait_ || part.plan->may_wait() || part.plan->stream() != nullptr;
@@ -38,22 +49,9 @@ class LocalPartition : public InstalledPartition {
   }
 
   void Run(StepArgs& args, Done done) override {
-    if (args.detached && args.call_depth == 0) return StartDetached(args, std::move(done));
-    CallFrame frame{args.args, args.rets};
-    if (args.call_depth > 0) return RunCalled(args, frame, std::move(done));
-    if (parts_.size() == 1 && args.metadata == nullptr) [[likely]] {
-      PartitionRun run{parts_[0].plan.get(), Services(parts_[0], args, frame), nullptr};
-      done(RunPartitions({&run, 1}, args.inter_op_pool));
-      return;
-    }
-    if (args.metadata == nullptr) return done(RunGeneral(args, frame));
-    StepTraces traces(args.report_allocations);
-    const StepHost host{nullptr, &traces};
-    StepArgs traced = args;
-    traced.host = &host;
-    Status status = RunGeneral(traced, frame);
-    traces.Take(&args.metadata->devices);
-    done(std::move(status));
+    if (args.info.several_tasks) [[unlikely]]
+      return RunWithOthers(args, std::move(done));
+    RunHere(args, std::move(done));
   }
 
   std::vector<std::string> SerializedGraphs() const override {
@@ -67,9 +65,9 @@ class LocalPartition : public InstalledPartition {
   }
 
  private:
-  static StepServices Services(const Part& part, const StepArgs& args, CallFrame& frame) {
+  StepServices Services(const Part& part, const StepArgs& args, CallFrame& frame) const {
     StepServices s;
-    s.step_id = args.step_id;
+    s.step_id = args.info.step_id;
     s.device = &part.plan->device();
     s.allocator = &part.plan->allocator();
     s.host_allocator = part.plan->host_allocator();
@@ -79,9 +77,9 @@ class LocalPartition : public InstalledPartition {
     s.pool = args.intra_op_pool;
     s.inter_op_pool = args.inter_op_pool;
     s.step_resources = args.step_resources;
-    s.session_tensors = args.session_tensors;
+    s.session_tensors = &worker_.session_tensors();
     s.rendezvous = args.rendezvous;
-    s.call_depth = args.call_depth;
+    s.call_depth = args.info.call_depth;
     s.host = args.host;
     return s;
   }
@@ -102,6 +100,52 @@ class LocalPartition : public InstalledPartition {
     return runs;
   }
   static bool Traced(const StepArgs& args) { return args.host != nullptr && args.host->traces != nullptr; }
+
+  void RunHere(StepArgs& args, Done done) const {
+    if (args.detached && args.info.call_depth == 0) return StartDetached(args, std::move(done));
+    CallFrame frame{args.args, args.rets};
+    if (args.info.call_depth > 0) return RunCalled(args, frame, std::move(done));
+    if (parts_.size() == 1 && args.metadata == nullptr) [[likely]] {
+      PartitionRun run{parts_[0].plan.get(), Services(parts_[0], args, frame), nullptr};
+      Status status = RunPartitions({&run, 1}, args.inter_op_pool);
+      if (!kept_.empty()) [[unlikely]]
+        KeepTensors(args, status);
+      done(std::move(status));
+      return;
+    }
+    Status status = args.metadata == nullptr ? RunGeneral(args, frame) : RunTraced(args, frame);
+    KeepTensors(args, status);
+    done(std::move(status));
+  }
+
+  // A partition of several tasks' step: what they share is found by the step's id.
+  void RunWithOthers(StepArgs& args, Done done) const {
+    const StatusOr<RefPtr<TaskSteps::Step>> step = worker_.steps().Find(args.info.step_id);
+    if (!step.ok()) return done(step.status());
+    args.rendezvous = (*step)->rendezvous.get();
+    if (args.step_resources == nullptr) args.step_resources = &(*step)->resources;
+    RunHere(args, [step = *step, finish = std::move(done)](Status status) mutable {
+      // Other tasks that wait for something from here need not wait for the end of the step.
+      if (!status.ok()) step->rendezvous->StartAbort(status);
+      finish(std::move(status));
+    });
+  }
+
+  void KeepTensors(const StepArgs& args, const Status& status) const {
+    if (kept_.empty() || !status.ok() || args.step_resources == nullptr) return;
+    if (args.info.call_depth > 0 || args.step_resources->unused()) return;
+    worker_.session_tensors().Keep(*args.step_resources, kept_);
+  }
+
+  Status RunTraced(const StepArgs& args, CallFrame& frame) const {
+    StepTraces traces(args.info.report_allocations);
+    const StepHost host{nullptr, &traces};
+    StepArgs traced = args;
+    traced.host = &host;
+    Status status = RunGeneral(traced, frame);
+    traces.Take(&args.metadata->devices);
+    return status;
+  }
 
   // Several devices, or a traced step.
   Status RunGeneral(const StepArgs& args, CallFrame& frame) const {
@@ -130,26 +174,37 @@ class LocalPartition : public InstalledPartition {
   // What a step or a call needs that goes on after Run has returned. The callback that the caller's
   // cancellation has holds it, too: it may come late, and nobody waits for it.
   struct DetachedRun : RefCounted {
-    DetachedRun(const StepArgs& args, Done d)
-        : frame{args.args, args.rets}, caller(*args.cancellation), done(std::move(d)) {}
+    DetachedRun(const StepArgs& a, Done d)
+        : args(a), frame{a.args, a.rets}, caller(*a.cancellation), done(std::move(d)) {}
+    StepArgs args;
     CallFrame frame;
     CancellationManager& caller;
     CancellationManager::Token token = CancellationManager::kInvalidToken;
     CancellationManager cancellation;
     RefPtr<LocalRendezvous> rendezvous;
+    std::optional<StepTraces> of_step;  // of a traced step; a call writes to those of its caller
+    StepHost host;
     std::deque<StepTrace> traces;
     Done done;
   };
 
-  void StartDetached(StepArgs& args, Done done) const {
-    const RefPtr<DetachedRun> call = MakeRef<DetachedRun>(args, std::move(done));
+  void StartDetached(const StepArgs& given, Done done) const {
+    const RefPtr<DetachedRun> call = MakeRef<DetachedRun>(given, std::move(done));
+    StepArgs& args = call->args;
     call->token = call->caller.Register([call] { call->cancellation.StartCancel(); });
     if (call->token == CancellationManager::kInvalidToken)
       return call->done(errors::Cancelled("Step was cancelled"));
     if (parts_.size() > 1 && args.rendezvous == nullptr) call->rendezvous = MakeRef<LocalRendezvous>();
     args.cancellation = &call->cancellation;
+    if (args.metadata != nullptr) {
+      call->of_step.emplace(args.info.report_allocations);
+      call->host.traces = &*call->of_step;
+      args.host = &call->host;
+    }
     std::vector<PartitionRun> runs = Runs(args, call->frame, call->rendezvous.get(), &call->traces);
-    StartPartitions(std::move(runs), args.inter_op_pool, [call](const Status& status) {
+    StartPartitions(std::move(runs), args.inter_op_pool, [this, call](const Status& status) {
+      if (call->of_step) call->of_step->Take(&call->args.metadata->devices);
+      KeepTensors(call->args, status);
       call->caller.TryDeregister(call->token);
       // The caller, its cancellation among what it has, may be gone as soon as it knows.
       Done finish = std::move(call->done);
@@ -157,15 +212,18 @@ class LocalPartition : public InstalledPartition {
     });
   }
 
+  LocalWorker& worker_;
   const std::shared_ptr<LocalDevices> devices_;
   const std::vector<Part> parts_;
+  const std::vector<std::string> kept_;
   bool may_wait_ = false;  // for kernels or other devices
   bool simple_ = false;    // one device, no loops, nothing to wait for
 };
 
 }  // namespace
 
-LocalDevices::LocalDevices(std::unique_ptr<DeviceSet> devices) : devices_(std::move(devices)) {
+LocalDevices::LocalDevices(std::unique_ptr<DeviceSet> devices)
+    : devices_(std::move(devices)), view_(*devices_), task_(TaskKey(devices_->client_device()->name())) {
   for (const auto& device : devices_->devices()) {
     resources_[device.get()] = std::make_unique<ResourceManager>(device->name());
   }
@@ -179,17 +237,61 @@ void LocalDevices::ClearContainers(const std::vector<std::string>& containers) {
 }
 
 LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices, FaultInjector* faults)
-    : devices_(std::move(devices)), faults_(faults), functions_(devices_->devices()) {
-  task_ = TaskKey(devices_->devices().client_device()->name());
+    : devices_(std::move(devices)),
+      faults_(faults),
+      steps_(devices_->task(),
+             [this](std::string_view task, int64_t step_id, const Rendezvous::Key& key,
+                    Rendezvous::RecvDone done) { Pull(task, step_id, key, std::move(done)); }) {}
+
+void LocalWorker::Pull(std::string_view task, int64_t step_id, const Rendezvous::Key& key,
+                       Rendezvous::RecvDone done) {
+  for (Worker* const peer : peers_) {
+    if (peer->task() == task) return peer->RecvTensor(step_id, key, std::move(done));
+  }
+  done(errors::Internal("No worker known for task '", task, "', which sends ", key.text), Tensor(), false);
 }
 
-StatusOr<std::unique_ptr<InstalledPartition>> LocalWorker::Install(PartitionSpec spec) {
+void LocalWorker::RecvTensor(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) {
+  const StatusOr<RefPtr<TaskSteps::Step>> step = steps_.Find(step_id);
+  if (!step.ok()) return done(MakeDerived(step.status()), Tensor(), false);
+  (*step)->rendezvous->RecvLocal(
+      key, [finish = std::move(done)](const Status& status, Tensor tensor, bool is_dead) mutable {
+        finish(MakeDerived(status), std::move(tensor), is_dead);
+      });
+}
+
+void LocalWorker::CleanUpStep(int64_t step_id, Done done) {
+  steps_.CleanUp(step_id);
+  done(Status());
+}
+
+void LocalWorker::ClearContainers(std::vector<std::string> containers, Done done) {
+  devices_->ClearContainers(containers);
+  done(Status());
+}
+
+bool LocalWorker::IsTensorHandle(const Tensor& fed) {
+  return fed.dtype() == DataType::kResource && fed.num_elements() == 1 && fed.IsInitialized() &&
+         fed.data<ResourceHandle>()[0].container == SessionTensors::kContainer;
+}
+
+StatusOr<Tensor> LocalWorker::TensorOfHandle(const Tensor& fed) const {
+  if (fed.dtype() != DataType::kResource || fed.num_elements() != 1 || !fed.IsInitialized()) {
+    return errors::InvalidArgument("Not a handle of a tensor: ", DataTypeName(fed.dtype()), fed.shape());
+  }
+  const ResourceHandle& handle = fed.data<ResourceHandle>()[0];
+  if (IsTensorHandle(fed)) return session_tensors_.Get(handle.name);
+  return errors::InvalidArgument("Invalid resource type hash code: ", handle.hash_code,
+                                 "(name: ", handle.name, " type: ", handle.maybe_type_name,
+                                 "). Perhaps a resource tensor was being provided as a feed? That is not "
+                                 "currently allowed.");
+}
+
+StatusOr<std::unique_ptr<InstalledPartition>> LocalWorker::InstallHere(PartitionSpec spec) {
   PartitionOptions options;
   options.bfloat16_transfers = spec.bfloat16_transfers;
-  options.incarnation = [this](std::string_view name) {
-    const Device* device = devices_->devices().Find(name);
-    return device == nullptr ? uint64_t{1} : device->attributes().incarnation;
-  };
+  options.incarnation = [this](std::string_view name) { return devices_->view().IncarnationOf(name); };
+  std::vector<std::string> kept = NodesToKeep(*spec.graph);
   MR_RETURN_IF_ERROR(functions_.AddFunctions(spec.graph->functions()));
   const bool repeatable = faults_ != nullptr && FaultInjector::IsRepeatable(*spec.graph);
   MR_ASSIGN_OR_RETURN(std::vector<GraphPartition> graphs, PartitionGraph(std::move(spec.graph), options));
@@ -197,7 +299,7 @@ StatusOr<std::unique_ptr<InstalledPartition>> LocalWorker::Install(PartitionSpec
   for (GraphPartition& g : graphs) {
     // A partition without nodes carries no device.
     Device* device = g.key.empty() ? devices_->devices().client_device() : devices_->devices().Find(g.key);
-    if (device == nullptr) return errors::InvalidArgument("No device '", g.key, "' in task ", task_);
+    if (device == nullptr) return errors::InvalidArgument("No device '", g.key, "' in task ", task());
     MemoryCopies copies;
     if (device->has_own_memory()) {
       MR_ASSIGN_OR_RETURN(copies, InsertMemoryCopies(g.graph.get(), [device](const Node& node) {
@@ -208,7 +310,7 @@ StatusOr<std::unique_ptr<InstalledPartition>> LocalWorker::Install(PartitionSpec
     MR_ASSIGN_OR_RETURN(std::unique_ptr<Plan> plan, Plan::Build(std::move(g.graph), *device, make));
     parts.push_back({std::move(plan), &devices_->resources(*device)});
   }
-  auto installed = std::make_unique<LocalPartition>(devices_, std::move(parts));
+  auto installed = std::make_unique<LocalPartition>(*this, devices_, std::move(parts), std::move(kept));
   if (faults_ == nullptr) return std::unique_ptr<InstalledPartition>(std::move(installed));
   return faults_->Wrap(std::move(installed), repeatable);
 }

@@ -10,10 +10,13 @@
 
 #include "base/mutex.h"
 #include "device/device.h"
+#include "device/device_view.h"
 #include "exec/memory_copies.h"
 #include "kernel/op_kernel.h"
 #include "kernel/resource.h"
+#include "kernel/session_tensors.h"
 #include "step/function_runtime.h"
+#include "step/task_steps.h"
 #include "step/worker.h"
 
 namespace millrace {
@@ -26,12 +29,17 @@ class LocalDevices {
  public:
   explicit LocalDevices(std::unique_ptr<DeviceSet> devices);
   const DeviceSet& devices() const { return *devices_; }
+  const DeviceView& view() const { return view_; }
+  // "/job:…/replica:…/task:…"
+  const std::string& task() const { return task_; }
   ResourceManager& resources(const Device& device) { return *resources_.at(&device); }
   // Drops the resources of the named containers, of all when none is named.
   void ClearContainers(const std::vector<std::string>& containers);
 
  private:
   const std::unique_ptr<DeviceSet> devices_;
+  const DeviceView view_;
+  const std::string task_;
   std::map<const Device*, std::unique_ptr<ResourceManager>> resources_;
 };
 
@@ -41,20 +49,39 @@ class LocalWorker : public Worker {
  public:
   // With `faults`, which outlives the worker, things go wrong on purpose; null: they don't.
   explicit LocalWorker(std::shared_ptr<LocalDevices> devices, FaultInjector* faults = nullptr);
-  const std::string& task() const override { return task_; }
-  StatusOr<std::unique_ptr<InstalledPartition>> Install(PartitionSpec spec) override;
-  LocalDevices& devices() { return *devices_; }
+  const std::string& task() const override { return steps_.task(); }
+  const DeviceView& devices() const override { return devices_->view(); }
+  bool in_process() const override { return true; }
+  void InstallAsync(PartitionSpec spec, Installed done) override { done(InstallHere(std::move(spec))); }
+  void RecvTensor(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) override;
+  void CleanUpStep(int64_t step_id, Done done) override;
+  void ClearContainers(std::vector<std::string> containers, Done done) override;
+
+  // Whom tensors that are sent at other tasks are asked for. REQUIRES: called before the first step of
+  // several tasks; the workers outlive the steps.
+  void SetPeers(std::vector<Worker*> peers) { peers_ = std::move(peers); }
+  const DeviceSet& local_devices() const { return devices_->devices(); }
   FunctionRuntime& functions() { return functions_; }
+  TaskSteps& steps() { return steps_; }
+  // What steps have left for later ones at this task.
+  SessionTensors& session_tensors() { return session_tensors_; }
+  // Whether `fed` is a resource handle to such a tensor; and the tensor, or InvalidArgument.
+  static bool IsTensorHandle(const Tensor& fed);
+  StatusOr<Tensor> TensorOfHandle(const Tensor& fed) const;
 
  private:
+  StatusOr<std::unique_ptr<InstalledPartition>> InstallHere(PartitionSpec spec);
+  void Pull(std::string_view task, int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done);
   static StatusOr<KernelMemory> MemoryOf(const Node& node, const Device& device);
   StatusOr<std::shared_ptr<OpKernel>> MakeKernel(const Node& node, const std::string& scope, Device& device,
                                                  const MemoryCopies& copies) MR_EXCLUDES(mu_);
 
   const std::shared_ptr<LocalDevices> devices_;
   FaultInjector* const faults_;
-  std::string task_;
   FunctionRuntime functions_;
+  SessionTensors session_tensors_;
+  TaskSteps steps_;
+  std::vector<Worker*> peers_;
   Mutex mu_;
   std::map<std::pair<const Device*, std::string>, std::shared_ptr<OpKernel>> stateful_kernels_
       MR_GUARDED_BY(mu_);

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "step/local_rendezvous.h"
+#include "step/local_worker.h"
+#include "step/task_steps.h"
 
 namespace millrace {
 namespace {
@@ -42,14 +44,24 @@ struct Receiving {
 
 }  // namespace
 
-PartialStep::PartialStep(StepRunner& runner, Border border)
-    : runner_(runner), border_(std::move(border)), rendezvous_(MakeRef<LocalRendezvous>()) {}
+PartialStep::PartialStep(Border border, int64_t step_id, RefPtr<Rendezvous> rendezvous)
+    : border_(std::move(border)), step_id_(step_id), rendezvous_(std::move(rendezvous)) {}
 
-RefPtr<PartialStep> PartialStep::Start(StepRunner& runner, const CompiledStep& step,
-                                       const StepRunner::Request& wanted, Border border) {
-  RefPtr<PartialStep> made = MakeRef<PartialStep>(runner, std::move(border));
+StatusOr<RefPtr<PartialStep>> PartialStep::Start(StepRunner& runner, const CompiledStep& step,
+                                                 const StepRunner::Request& wanted, Border border) {
+  const int64_t step_id = StepIds::NextShared();
+  RefPtr<Rendezvous> rendezvous;
+  if (step.several_tasks) {
+    MR_ASSIGN_OR_RETURN(const RefPtr<TaskSteps::Step> here, border.worker->steps().Find(step_id));
+    rendezvous = here->rendezvous;
+  } else {
+    rendezvous = MakeRef<LocalRendezvous>();
+  }
+  RefPtr<PartialStep> made = MakeRef<PartialStep>(std::move(border), step_id, std::move(rendezvous));
   StepRunner::Request request = wanted;
-  request.rendezvous = made->rendezvous_.get();
+  request.step_id = step_id;
+  // Several tasks find it by the id.
+  if (!step.several_tasks) request.rendezvous = made->rendezvous_.get();
   request.cancellation = &made->cancellation_;
   request.step_resources = &made->step_resources_;
   runner.Start(step, request, [made](const Status& status) { made->Ended(status); });
@@ -65,8 +77,8 @@ void PartialStep::Ended(const Status& status) {
   ended_.NotifyAll();
 }
 
-void PartialStep::KeepSessionTensors(std::span<const std::string> fetches) const {
-  runner_.session_tensors().Keep(step_resources_, fetches);
+void PartialStep::KeepSessionTensors(std::span<const std::string> fetches) {
+  border_.worker->session_tensors().Keep(step_resources_, fetches);
 }
 
 void PartialStep::Cancel(const Status& why) {

@@ -17,7 +17,7 @@
 
 namespace millrace {
 
-class LocalRendezvous;
+class LocalWorker;
 
 // A step whose feeds come one after the other while it runs and whose fetches are taken as they are made: the
 // graph was pruned with FeedConvention::kRendezvous. No thread belongs to it. It lives until it has ended,
@@ -28,11 +28,12 @@ class PartialStep : public RefCounted {
   struct Border {
     std::string device;
     uint64_t incarnation = 0;
+    LocalWorker* worker = nullptr;  // of that device
   };
-  PartialStep(StepRunner& runner, Border border);
+  PartialStep(Border border, int64_t step_id, RefPtr<Rendezvous> rendezvous);
   // Begins soon, on the threads of request.inter_op_pool. All references outlive the step.
-  static RefPtr<PartialStep> Start(StepRunner& runner, const CompiledStep& step,
-                                   const StepRunner::Request& request, Border border);
+  static StatusOr<RefPtr<PartialStep>> Start(StepRunner& runner, const CompiledStep& step,
+                                             const StepRunner::Request& request, Border border);
 
   // `tensor` is canonical: "node:0". Each is fed once.
   Status Feed(const std::string& tensor, const Tensor& value);
@@ -44,14 +45,14 @@ class PartialStep : public RefCounted {
   // Makes the step end early. Does not wait.
   void Cancel(const Status& why);
   // The session keeps what the step offers for these, whose fetches have been taken.
-  void KeepSessionTensors(std::span<const std::string> fetches) const;
+  void KeepSessionTensors(std::span<const std::string> fetches);
 
  private:
   void Ended(const Status& status) MR_EXCLUDES(mu_);
 
-  StepRunner& runner_;
   const Border border_;
-  const RefPtr<LocalRendezvous> rendezvous_;
+  const int64_t step_id_;
+  const RefPtr<Rendezvous> rendezvous_;
   CancellationManager cancellation_;
   ResourceManager step_resources_{"the container of a partial run"};
   Mutex mu_;

@@ -2,22 +2,47 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/step_compiler.h"
 
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/mutex.h"
 #include "kernel/kernel_registry.h"
+#include "millrace/ref.h"
 #include "step/constant_evaluator.h"
 
 namespace millrace {
+namespace {
 
-StepCompiler::StepCompiler(std::vector<Worker*> workers, const DeviceSet& devices,
-                           const StepCompilerOptions& options)
+DeviceView DevicesOf(const std::vector<Worker*>& workers) {
+  std::vector<const DeviceView*> tasks;
+  for (const Worker* worker : workers) tasks.push_back(&worker->devices());
+  return DeviceView(tasks);
+}
+
+// What answers of several workers are gathered in. Shared with those that come after an error.
+struct Installing : RefCounted {
+  explicit Installing(size_t n) : results(n), missing(n) {}
+  Mutex mu;
+  CondVar changed;
+  Status status MR_GUARDED_BY(mu);
+  std::vector<std::unique_ptr<InstalledPartition>> results MR_GUARDED_BY(mu);
+  size_t missing MR_GUARDED_BY(mu);
+};
+
+}  // namespace
+
+StepCompiler::StepCompiler(std::vector<Worker*> workers, const StepCompilerOptions& options)
     : workers_(std::move(workers)),
+      devices_(DevicesOf(workers_)),
       evaluator_(std::make_unique<StepConstantEvaluator>(*workers_.front())),
       costs_(std::make_unique<CostModel>()),
       placement_costs_(CostsOf(*costs_)) {
   if (options.place_by_cost) options_.place.costs = &placement_costs_;
-  const Device& client = *devices.client_device();
+  const DeviceDescription& client = *devices_.client_device();
   options_.prune.client_device = client.name();
   options_.prune.client_incarnation = client.attributes().incarnation;
-  options_.place.devices = &devices;
+  options_.place.devices = &devices_;
   options_.place.has_kernel = [](std::string_view type, const NodeProps& props) {
     if (KernelRegistry::Global().HasKernel(type, props)) return true;
     // A function of the graph is called through an op that every device has.
@@ -35,6 +60,7 @@ StepCompiler::StepCompiler(std::vector<Worker*> workers, const DeviceSet& device
   options_.place.log_device_placement = options.log_device_placement;
   options_.place.spread_seed = options.spread_seed;
   options_.partition.key = TaskKey;
+  options_.partition.incarnation = [this](std::string_view device) { return devices_.IncarnationOf(device); };
   if (options.fold_constants) options_.evaluator = evaluator_.get();
   options_.max_folded_bytes = options.max_folded_bytes;
   options_.partition.bfloat16_transfers = options.bfloat16_transfers;
@@ -63,16 +89,26 @@ StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Compile(const Graph& full,
   CompileOptions options = options_;
   options.prune.convention = convention;
   MR_ASSIGN_OR_RETURN(CompiledGraphs graphs, millrace::Compile(full, signature, options));
+  for (const std::string& fetch : signature.fetches) {
+    for (GraphPartition& part : graphs.partitions) {
+      Node* const node = part.graph->FindNode(ParseTensorId(fetch).name);
+      if (node != nullptr && node->op_def().is_stateful) node->SetAttr(PartitionSpec::kFetchedAttr, true);
+    }
+  }
   return Install(std::move(graphs), "");
 }
 
-StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::CompileFunction(FunctionBody body, const Device& device,
+StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::CompileFunction(FunctionBody body,
+                                                                      const DeviceDescription& device,
                                                                       const std::string& scope) const {
   CompileOptions options = options_;
   options.place.default_device = &device;
   // Parameters and results are handed over where the caller is.
-  for (Node* node : body.args) node->set_assigned_device(device.name());
-  for (Node* node : body.rets) node->set_assigned_device(device.name());
+  const DeviceDescription& client = *devices_.client_device();
+  const bool here = device.parsed_name().SameTask(client.parsed_name());
+  const std::string& home = here ? device.name() : client.name();
+  for (Node* node : body.args) node->set_assigned_device(home);
+  for (Node* node : body.rets) node->set_assigned_device(home);
   std::vector<std::string> must_run;
   for (const Node* node : body.control_rets) must_run.push_back(node->name());
   MR_ASSIGN_OR_RETURN(CompiledGraphs graphs, CompileWhole(std::move(body.graph), must_run, options));
@@ -82,16 +118,39 @@ StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::CompileFunction(FunctionBo
 StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Install(CompiledGraphs graphs,
                                                               const std::string& scope) const {
   auto step = std::make_unique<CompiledStep>();
-  for (GraphPartition& part : graphs.partitions) {
-    Worker* worker = nullptr;
+  for (const GraphPartition& part : graphs.partitions) {
+    Worker* worker = part.key.empty() ? workers_.front() : nullptr;
     for (Worker* w : workers_) {
-      if (part.key.empty() || w->task() == part.key) worker = w;
+      if (w->task() == part.key) worker = w;
     }
     if (worker == nullptr) return errors::Internal("No worker for task '", part.key, "'");
-    MR_ASSIGN_OR_RETURN(
-        std::unique_ptr<InstalledPartition> installed,
-        worker->Install({std::move(part.graph), options_.partition.bfloat16_transfers, scope}));
-    step->partitions.push_back(std::move(installed));
+    step->workers.push_back(worker);
+  }
+  step->several_tasks = step->workers.size() > 1 || step->workers.front() != workers_.front();
+  const size_t n = graphs.partitions.size();
+  const RefPtr<Installing> installing = MakeRef<Installing>(n);
+  std::vector<size_t> order(n);
+  std::iota(order.begin(), order.end(), size_t{0});
+  // Those that answer later work meanwhile.
+  std::stable_partition(order.begin(), order.end(),
+                        [&](size_t i) { return !step->workers[i]->in_process(); });
+  for (const size_t i : order) {
+    PartitionSpec spec{std::move(graphs.partitions[i].graph), options_.partition.bfloat16_transfers, scope};
+    step->workers[i]->InstallAsync(std::move(spec),
+                                   [installing, i](StatusOr<std::unique_ptr<InstalledPartition>> installed) {
+                                     MutexLock lock(installing->mu);
+                                     installing->status.Update(installed.status());
+                                     if (installed.ok()) installing->results[i] = *std::move(installed);
+                                     --installing->missing;
+                                     installing->changed.NotifyAll();
+                                   });
+  }
+  {
+    MutexLock lock(installing->mu);
+    while (installing->missing > 0) installing->changed.Wait(installing->mu);
+    step->partitions = std::move(installing->results);
+    // What others have installed goes with the step.
+    if (!installing->status.ok()) return installing->status;
   }
   step->feeds = std::move(graphs.feeds);
   step->fetches = std::move(graphs.fetches);

@@ -12,7 +12,7 @@
 
 #include "compile/pipeline.h"
 #include "compile/place/cost_model.h"
-#include "device/device.h"
+#include "device/device_view.h"
 #include "graph/function_body.h"
 #include "step/worker.h"
 
@@ -22,6 +22,9 @@ namespace millrace {
 // Runs.
 struct CompiledStep {
   std::vector<std::unique_ptr<InstalledPartition>> partitions;
+  std::vector<Worker*> workers;  // of the partitions
+  // It is not just one partition at the session's own task: see RunOnWorkers.
+  bool several_tasks = false;
   std::vector<EndpointInfo> feeds;    // by slot
   std::vector<EndpointInfo> fetches;  // by slot
   std::vector<PassStats> passes;
@@ -50,19 +53,26 @@ struct StepCompilerOptions {
 // Turns a graph and a signature into a CompiledStep, for a session, a master or a function call. Thread-safe.
 class StepCompiler {
  public:
-  // `workers` together own all of `devices`; the first evaluates constants. All outlive the compiler.
-  StepCompiler(std::vector<Worker*> workers, const DeviceSet& devices, const StepCompilerOptions& options);
+  // The first worker is that of the task that compiles, where feeds and fetches are and constants are
+  // evaluated. All outlive the compiler.
+  StepCompiler(std::vector<Worker*> workers, const StepCompilerOptions& options);
   ~StepCompiler();
   // Nodes of `full` that have a device keep it. `full` is only read.
   StatusOr<std::unique_ptr<CompiledStep>> Compile(
       const Graph& full, const RunSignature& signature,
       FeedConvention convention = FeedConvention::kCallFrame) const;
-  // Makes the body of a function ready. Nodes that are free to be anywhere are put on `device`. State is kept
+  // Makes the body of a function ready. Nodes that are free to be anywhere are put on `device`. Its
+  // arguments and results are handed over there or, when it is of another task, at this one. State is kept
   // under names that begin with `scope`.
-  StatusOr<std::unique_ptr<CompiledStep>> CompileFunction(FunctionBody body, const Device& device,
+  StatusOr<std::unique_ptr<CompiledStep>> CompileFunction(FunctionBody body, const DeviceDescription& device,
                                                           const std::string& scope) const;
   // Gives a device to each node that has none. On error nothing is changed.
   Status PlaceNodes(Graph* graph) const;
+  // The devices of all workers.
+  const DeviceView& devices() const { return devices_; }
+  const std::vector<Worker*>& workers() const { return workers_; }
+  // Whether nodes may run on other tasks than this one.
+  bool has_other_tasks() const { return workers_.size() > 1; }
   // What nodes cost, as far as somebody has recorded it here. Thread-safe by itself.
   CostModel& costs() const { return *costs_; }
 
@@ -70,6 +80,7 @@ class StepCompiler {
   StatusOr<std::unique_ptr<CompiledStep>> Install(CompiledGraphs graphs, const std::string& scope) const;
 
   const std::vector<Worker*> workers_;
+  const DeviceView devices_;
   const std::unique_ptr<ConstantEvaluator> evaluator_;
   const std::unique_ptr<CostModel> costs_;
   const PlacementCosts placement_costs_;

@@ -5,8 +5,8 @@
 #include <chrono>
 
 #include "base/thread_pool.h"
-#include "kernel/session_tensors.h"
 #include "step/deadline.h"
+#include "step/run_workers.h"
 
 namespace millrace {
 namespace {
@@ -47,26 +47,23 @@ StepRunner::Context* StepRunner::Acquire(List& from) {
   return made;
 }
 
-int64_t StepRunner::NextStepId(Context& context) {
-  if (context.next_step_id == context.end_step_ids) {
-    context.next_step_id = next_step_id_.fetch_add(kStepIds, std::memory_order_relaxed);
-    context.end_step_ids = context.next_step_id + kStepIds;
-  }
-  return context.next_step_id++;
-}
-
-StepArgs StepRunner::Begin(Context& context, const Request& request, CancellationManager::Token* token) {
+StepArgs StepRunner::Begin(Context& context, const CompiledStep& step, const Request& request,
+                           CancellationManager::Token* token) {
   StepArgs args;
-  args.step_id = NextStepId(context);
+  args.info.step_id = request.step_id != 0 ? request.step_id : context.step_ids.Next();
+  args.info.several_tasks = step.several_tasks;
+  args.info.trace = request.metadata != nullptr;
+  args.info.report_allocations = request.report_allocations;
+  args.info.timeout_in_ms = request.timeout_in_ms;
   args.args = request.args;
   args.rets = request.rets;
   args.cancellation = &context.cancellation;
   args.inter_op_pool = request.inter_op_pool;
   args.intra_op_pool = request.intra_op_pool;
   args.metadata = request.metadata;
-  args.report_allocations = request.report_allocations;
-  args.step_resources = request.step_resources != nullptr ? request.step_resources : &context.step_resources;
-  args.session_tensors = &session_tensors_;
+  args.step_resources = request.step_resources;
+  // Several tasks have a container each, which goes when the step is cleaned up.
+  if (args.step_resources == nullptr && !step.several_tasks) args.step_resources = &context.step_resources;
   args.rendezvous = request.rendezvous;
   if (request.cancellation != nullptr) [[unlikely]] {
     *token = request.cancellation->Register([&context] { context.cancellation.StartCancel(); });
@@ -93,10 +90,7 @@ Status StepRunner::End(Context* context, const Request& request, CancellationMan
   if (context->cancellation.IsCancelled()) [[unlikely]] {
     if (!closed()) context->cancellation.Reset();
   }
-  if (!context->step_resources.unused()) {
-    if (status.ok()) session_tensors_.Keep(context->step_resources, request.fetches);
-    context->step_resources.Clear();
-  }
+  if (!context->step_resources.unused()) context->step_resources.Clear();
   context->in_use.store(false, std::memory_order_release);
   return status;
 }
@@ -109,7 +103,7 @@ Status StepRunner::Run(const CompiledStep& step, const Request& request) {
     return ClosedError();
   }
   CancellationManager::Token token = CancellationManager::kInvalidToken;
-  StepArgs args = Begin(*context, request, &token);
+  StepArgs args = Begin(*context, step, request, &token);
   if (request.timeout_in_ms <= 0) return End(context, request, token, RunWorkers(step, args), false);
   Status status;
   bool expired = false;
@@ -129,48 +123,24 @@ struct StepRunner::StartedStep {
   Done done;
   Context* context = nullptr;
   CancellationManager::Token token = CancellationManager::kInvalidToken;
-  Mutex mu;
-  Status status MR_GUARDED_BY(mu);
-  size_t waiting MR_GUARDED_BY(mu) = 0;
 
   StartedStep(StepRunner& r, const CompiledStep& s, const Request& wanted, Done d)
       : runner(r), step(s), request(wanted), done(std::move(d)) {}
   void Begin() {
     context = Acquire(runner.started_list_);
-    StepArgs args = runner.Begin(*context, request, &token);
-    {
-      MutexLock lock(mu);
-      waiting = step.partitions.size() + 1;  // and this function
-    }
+    StepArgs args = StepRunner::Begin(*context, step, request, &token);
     // See Run.
-    if (runner.closed()) return Stop();
+    if (runner.closed()) return Ended(ClosedError());
     args.detached = true;
-    for (const auto& partition : step.partitions) {
-      StepArgs own = args;
-      partition->Run(own, [this](const Status& s) { Ended(s); });
-    }
-    Ended(Status());
+    auto ended = [this](const Status& s) { Ended(s); };
+    if (step.several_tasks) return StartOnWorkers(step, args, ended);
+    step.partitions[0]->Run(args, ended);
   }
 
  private:
-  void Stop() {
-    {
-      MutexLock lock(mu);
-      waiting = 1;
-    }
-    Ended(ClosedError());
-  }
-  void Ended(const Status& ended) {
-    if (!ended.ok()) context->cancellation.StartCancel();
-    Status first;
-    {
-      MutexLock lock(mu);
-      status.Update(ended);
-      if (--waiting > 0) return;
-      first = status;
-    }
+  void Ended(const Status& status) {
     StepRunner& of = runner;
-    const Status result = of.End(context, request, token, std::move(first), false);
+    const Status result = of.End(context, request, token, status, false);
     done(result);
     delete this;
     MutexLock lock(of.started_mu_);
@@ -194,50 +164,11 @@ void StepRunner::WaitForStarted() {
 }
 
 Status StepRunner::RunWorkers(const CompiledStep& step, StepArgs& args) {
-  if (step.partitions.size() == 1) [[likely]] {
-    Status status;
-    step.partitions[0]->Run(args, [&status](Status s) { status = std::move(s); });
-    return status;
-  }
-  // Remote workers answer on threads of their own.
-  struct Gather {
-    Mutex mu;
-    Status status MR_GUARDED_BY(mu);
-    size_t waiting MR_GUARDED_BY(mu) = 0;
-    CondVar done;
-  } gather;
-  {
-    MutexLock lock(gather.mu);
-    gather.waiting = step.partitions.size();
-  }
-  for (const auto& partition : step.partitions) {
-    partition->Run(args, [&gather, &args](const Status& s) {
-      if (!s.ok()) args.cancellation->StartCancel();
-      MutexLock lock(gather.mu);
-      gather.status.Update(s);
-      if (--gather.waiting == 0) gather.done.NotifyAll();
-    });
-  }
-  MutexLock lock(gather.mu);
-  while (gather.waiting > 0) gather.done.Wait(gather.mu);
-  return gather.status;
-}
-
-bool StepRunner::IsTensorHandle(const Tensor& fed) {
-  return fed.dtype() == DataType::kResource && fed.num_elements() == 1 && fed.IsInitialized() &&
-         fed.data<ResourceHandle>()[0].container == SessionTensors::kContainer;
-}
-
-StatusOr<Tensor> StepRunner::TensorOfHandle(const Tensor& fed) const {
-  if (fed.dtype() != DataType::kResource || fed.num_elements() != 1 || !fed.IsInitialized()) {
-    return errors::InvalidArgument("Not a handle of a tensor: ", DataTypeName(fed.dtype()), fed.shape());
-  }
-  const ResourceHandle& handle = fed.data<ResourceHandle>()[0];
-  if (IsTensorHandle(fed)) return session_tensors_.Get(handle.name);
-  return errors::InvalidArgument("Invalid resource type hash code: ", handle.hash_code,
-                                 "(name: ", handle.name, " type: ", handle.maybe_type_name,
-                                 "). Perhaps a resource tensor was being provided as a feed? That is not "
-                                 "currently allowed.");
+  if (step.several_tasks) [[unlikely]]
+    return RunOnWorkers(step, args);
+  Status status;
+  step.partitions[0]->Run(args, [&status](Status s) { status = std::move(s); });
+  return status;
 }
 
 void StepRunner::Close() {

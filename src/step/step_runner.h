@@ -13,7 +13,6 @@
 #include "base/mutex.h"
 #include "base/thread_slot.h"
 #include "kernel/resource.h"
-#include "kernel/session_tensors.h"
 #include "step/step_compiler.h"
 
 namespace millrace {
@@ -25,19 +24,18 @@ class ThreadPool;
 class StepRunner {
  public:
   struct Request {
-    std::span<const Tensor* const> args;  // by feed slot
-    std::span<Tensor> rets;               // by fetch slot
+    std::span<const Tensor* const> args = {};  // by feed slot
+    std::span<Tensor> rets = {};               // by fetch slot
     ThreadPool* inter_op_pool = nullptr;
     ThreadPool* intra_op_pool = nullptr;
     int64_t timeout_in_ms = 0;                    // 0: none
     RunMetadata* metadata = nullptr;              // null: not traced
-    bool report_allocations = false;              // see StepArgs
+    bool report_allocations = false;              // see StepInfo
     Rendezvous* rendezvous = nullptr;             // for a partial run: where its feeds come in
     CancellationManager* cancellation = nullptr;  // when not null, cancelling it cancels the step
     // The step's container, which stays as it is; null: one of the runner's, emptied when the step ends.
     ResourceManager* step_resources = nullptr;
-    // What steps offer for these stays for later steps, when all goes well: see SessionTensors.
-    std::span<const std::string> fetches = {};
+    int64_t step_id = 0;  // 0: the runner finds one
   };
   using Done = UniqueFunction<void(const Status&)>;
 
@@ -55,11 +53,6 @@ class StepRunner {
   void Start(const CompiledStep& step, const Request& request, Done done) MR_EXCLUDES(started_mu_);
   // Waits until what Start has begun has ended.
   void WaitForStarted() MR_EXCLUDES(started_mu_);
-  // What steps have left for later ones.
-  SessionTensors& session_tensors() { return session_tensors_; }
-  // Whether `fed` is a resource handle to such a tensor; and the tensor, or InvalidArgument.
-  static bool IsTensorHandle(const Tensor& fed);
-  StatusOr<Tensor> TensorOfHandle(const Tensor& fed) const;
   // Cancels the steps in progress and refuses later ones. Does not wait. Idempotent.
   void Close() MR_EXCLUDES(mu_);
   bool closed() const { return closed_.load(std::memory_order_seq_cst); }
@@ -73,9 +66,7 @@ class StepRunner {
     ResourceManager step_resources{"the step's container"};  // emptied when a step ends
     std::atomic<bool> in_use{false};
     Context* next = nullptr;
-    // Numbers of steps that are set aside for this context; of whoever has it in use.
-    int64_t next_step_id = 0;
-    int64_t end_step_ids = 0;
+    StepIds step_ids;  // of whoever has it in use
   };
   // Contexts that were made for threads with the same slot: others don't touch their memory, so that threads
   // which run steps at the same time share no line that is written. A list only grows.
@@ -83,20 +74,17 @@ class StepRunner {
     std::atomic<Context*> first{nullptr};
   };
   static constexpr int kLists = 16;
-  static constexpr int64_t kStepIds = 256;  // set aside at a time
   struct StartedStep;
   static Context* Acquire(List& list);
-  int64_t NextStepId(Context& context);
   // Makes the context serve the request.
-  StepArgs Begin(Context& context, const Request& request, CancellationManager::Token* token);
+  static StepArgs Begin(Context& context, const CompiledStep& step, const Request& request,
+                        CancellationManager::Token* token);
   // Gives the context back; what the client is told.
   Status End(Context* context, const Request& request, CancellationManager::Token token, Status status,
              bool expired);
-  Status RunWorkers(const CompiledStep& step, StepArgs& args);
+  static Status RunWorkers(const CompiledStep& step, StepArgs& args);
 
-  SessionTensors session_tensors_;
   std::atomic<bool> closed_{false};
-  std::atomic<int64_t> next_step_id_{1};
   std::array<List, kLists> lists_;
   List started_list_;  // for steps without a thread, of which there may be many
   Mutex mu_;           // serialises Close

@@ -11,7 +11,9 @@
 
 #include "base/cancellation.h"
 #include "base/function.h"
+#include "device/device_view.h"
 #include "graph/graph.h"
+#include "kernel/rendezvous.h"
 #include "millrace/run_metadata.h"
 #include "millrace/status.h"
 #include "millrace/tensor.h"
@@ -20,33 +22,43 @@ namespace millrace {
 
 class CostModel;
 class ResourceManager;
-class Rendezvous;
-class SessionTensors;
 class ThreadPool;
 struct StepHost;
 
 // The part of a compiled step that one worker runs: all nodes that were placed on the devices of its task.
 struct PartitionSpec {
+  // On a stateful node whose outputs the client fetches: what it offers to the session is kept.
+  static constexpr std::string_view kFetchedAttr = "_fetched";
+
   std::unique_ptr<Graph> graph;
   bool bfloat16_transfers = false;  // see PartitionOptions
   // Put before the names under which state is kept: nodes of different functions may be called the same.
   std::string scope = {};
 };
 
-// What one step hands to the workers. Everything is borrowed until the step is done.
-struct StepArgs {
+// What of a step travels to a worker behind a connection: plain data.
+struct StepInfo {
   int64_t step_id = 0;
-  std::span<const Tensor* const> args;          // by feed slot
-  std::span<Tensor> rets;                       // by fetch slot
+  // Its partitions run on several tasks, which share the rendezvous of that id.
+  bool several_tasks = false;
+  bool trace = false;               // statistics of the nodes are wanted
+  bool report_allocations = false;  // of a traced step: errors for lack of memory list its nodes
+  int64_t timeout_in_ms = 0;        // of the whole step; 0: none
+  int call_depth = 0;               // function calls in progress around this one
+};
+
+// What one step hands to the workers: what travels, and what only a worker of this process can use. Feeds and
+// fetches travel as messages, by slot. Everything is borrowed until the step is done.
+struct StepArgs {
+  StepInfo info = {};
+  std::span<const Tensor* const> args = {};     // by feed slot
+  std::span<Tensor> rets = {};                  // by fetch slot
   CancellationManager* cancellation = nullptr;  // never null
   ThreadPool* inter_op_pool = nullptr;          // null: nodes run one after the other
   ThreadPool* intra_op_pool = nullptr;          // null: kernels use one thread
-  RunMetadata* metadata = nullptr;              // null: not traced
-  bool report_allocations = false;              // of a traced step: errors for lack of memory list its nodes
-  ResourceManager* step_resources = nullptr;    // of this step alone: tensor arrays, stacks
-  SessionTensors* session_tensors = nullptr;    // null: the step is of no session
+  RunMetadata* metadata = nullptr;              // null unless info.trace; each worker has its own
+  ResourceManager* step_resources = nullptr;    // of this step alone: tensor arrays, stacks; null: the task's
   Rendezvous* rendezvous = nullptr;             // null: the workers make one when they need it
-  int call_depth = 0;                           // function calls in progress around this one
   const StepHost* host = nullptr;               // of the step around a call
   std::string_view function = {};               // of a call
   // Whether Run may return before `done` is called. It copies what it needs of the arguments themselves then.
@@ -61,19 +73,49 @@ class InstalledPartition {
   // Runs one step and calls `done` once, when nothing of it runs any more; a worker of this process does both
   // on the calling thread, unless args.detached. Cancelling args.cancellation aborts the step.
   virtual void Run(StepArgs& args, Done done) = 0;
-  // Nodes per device after the last pass, for RunMetadata.
+  // Nodes per device after the last pass, for RunMetadata; of another process, as they were sent there.
   virtual std::vector<std::string> SerializedGraphs() const = 0;
   // Appends the same nodes with their costs.
   virtual void AppendCosts(const CostModel& model, std::vector<CostNode>* nodes) const = 0;
 };
 
-// A task that can run partitions: in this process, or behind a connection. Thread-safe.
+// A task that can run partitions: in this process, or behind a connection. Callbacks are called once, with no
+// lock held, perhaps before the call returns. Thread-safe.
 class Worker {
  public:
+  using Done = UniqueFunction<void(Status)>;
+  using Installed = UniqueFunction<void(StatusOr<std::unique_ptr<InstalledPartition>>)>;
+
   virtual ~Worker() = default;
   // "/job:…/replica:…/task:…": the key of its partitions.
   virtual const std::string& task() const = 0;
-  virtual StatusOr<std::unique_ptr<InstalledPartition>> Install(PartitionSpec spec) = 0;
+  // The devices of the task.
+  virtual const DeviceView& devices() const = 0;
+  // Whether partitions run in this process, with the pools and on the thread of the caller.
+  virtual bool in_process() const = 0;
+  virtual void InstallAsync(PartitionSpec spec, Installed done) = 0;
+  // The tensor that the step sends under `key` from a device of this task, as soon as it is there.
+  virtual void RecvTensor(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) = 0;
+  // Drops what the task keeps for a step of several tasks, which has ended on all of them.
+  virtual void CleanUpStep(int64_t step_id, Done done) = 0;
+  // Drops the resources of the named containers, of all when none is named.
+  virtual void ClearContainers(std::vector<std::string> containers, Done done) = 0;
+
+  // InstallAsync, and waits.
+  StatusOr<std::unique_ptr<InstalledPartition>> Install(PartitionSpec spec);
+};
+
+// A step id that nobody else has: random, with the bits that TensorFlow's tasks expect, above 0.
+class StepIds {
+ public:
+  StepIds();
+  // Not thread-safe.
+  int64_t Next();
+  // From a generator that all threads share.
+  static int64_t NextShared();
+
+ private:
+  uint64_t state_;
 };
 
 }  // namespace millrace

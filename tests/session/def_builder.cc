@@ -83,7 +83,13 @@ bool PassesAreOff() { return std::getenv("MILLRACE_DISABLE_PASSES") != nullptr; 
 
 bool NodesAreStrewn() {
   const char* config = std::getenv("MILLRACE_TEST_CONFIG");
-  return config != nullptr && std::string_view(config).find("two_cpus") != std::string_view::npos;
+  return InCluster() ||
+         (config != nullptr && std::string_view(config).find("two_cpus") != std::string_view::npos);
+}
+
+bool InCluster() {
+  const char* config = std::getenv("MILLRACE_TEST_CONFIG");
+  return config != nullptr && std::string_view(config).find("cluster") != std::string_view::npos;
 }
 
 }  // namespace millrace

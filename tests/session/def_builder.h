@@ -46,8 +46,11 @@ std::unique_ptr<Session> SessionWith(const DefBuilder& graph, const SessionOptio
 // Whether MILLRACE_DISABLE_PASSES is set, as ./test --config=passes-off does: what is about a pass can't be
 // tested then.
 bool PassesAreOff();
-// Whether MILLRACE_TEST_CONFIG strews nodes over two CPUs, as ./test --config=two-cpus does: what is about
-// nodes on one device can't be tested then.
+// Whether MILLRACE_TEST_CONFIG strews nodes over two CPUs or over tasks, as ./test --config=two-cpus and
+// cluster do: what is about nodes on one device can't be tested then.
 bool NodesAreStrewn();
+// Whether it gives sessions several tasks, as ./test --config=cluster does: errors say from which task they
+// are, and there are more devices.
+bool InCluster();
 
 }  // namespace millrace

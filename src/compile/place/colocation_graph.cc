@@ -165,7 +165,7 @@ Status ColocationGraph::Unite(const Node& x, const Node& y) {
         merged.MergeFrom(specs_[static_cast<size_t>(b->spec)], options_.allow_soft_placement);
     if (!status.ok()) return errors::InvalidArgument(who, ": ", status.message());
   }
-  const Device* assigned = a->assigned != nullptr ? a->assigned : b->assigned;
+  const DeviceDescription* assigned = a->assigned != nullptr ? a->assigned : b->assigned;
   if ((a->types & b->types) == 0 && assigned == nullptr) {
     return errors::InvalidArgument(who,
                                    " because no device type supports both of those nodes and the other nodes "
@@ -206,10 +206,10 @@ std::string ColocationGraph::GroupText(int root) const {
   return out;
 }
 
-std::vector<const Device*> ColocationGraph::FindCandidates(int spec, TypeMask types) const {
-  std::vector<const Device*> found;
+std::vector<const DeviceDescription*> ColocationGraph::FindCandidates(int spec, TypeMask types) const {
+  std::vector<const DeviceDescription*> found;
   const auto collect = [&](const DeviceName& name) {
-    for (const Device* device : options_.devices->Matching(name)) {
+    for (const DeviceDescription* device : options_.devices->Matching(name)) {
       const std::vector<std::string>& all = options_.devices->types();
       const auto type = std::find(all.begin(), all.end(), device->type()) - all.begin();
       if ((types >> type & 1) != 0) found.push_back(device);
@@ -225,7 +225,7 @@ std::vector<const Device*> ColocationGraph::FindCandidates(int spec, TypeMask ty
   return found;
 }
 
-StatusOr<const std::vector<const Device*>*> ColocationGraph::Candidates(const Node& node) {
+StatusOr<const std::vector<const DeviceDescription*>*> ColocationGraph::Candidates(const Node& node) {
   const Member& root = members_[static_cast<size_t>(Find(node.id()))];
   if (root.spec != last_spec_ || root.types != last_types_) {
     const std::string key = StrCat(std::to_string(root.spec), ",", std::to_string(root.types));

@@ -28,10 +28,14 @@ class ColocationGraph {
   // Nodes that are there only because of PlaceOptions::leave_without_kernel.
   const std::unordered_set<int>& without_kernel() const { return without_kernel_; }
   // Devices that the group of `node` may use, best first: never empty when OK.
-  StatusOr<const std::vector<const Device*>*> Candidates(const Node& node);
+  StatusOr<const std::vector<const DeviceDescription*>*> Candidates(const Node& node);
   // The device that a member of the group has already; null when there is none.
-  const Device* AssignedDevice(int root) const { return members_[static_cast<size_t>(root)].assigned; }
-  void Assign(int root, const Device* device) { members_[static_cast<size_t>(root)].assigned = device; }
+  const DeviceDescription* AssignedDevice(int root) const {
+    return members_[static_cast<size_t>(root)].assigned;
+  }
+  void Assign(int root, const DeviceDescription* device) {
+    members_[static_cast<size_t>(root)].assigned = device;
+  }
 
  private:
   using TypeMask = uint64_t;  // bit i: type i of the device set
@@ -41,7 +45,7 @@ class ColocationGraph {
     int spec = 0;            // index in specs_: what the group asks for
     TypeMask types = 0;      // what the group has kernels for
     int size = 1;
-    const Device* assigned = nullptr;
+    const DeviceDescription* assigned = nullptr;
   };
 
   Status AddNode(const Node& node);
@@ -52,7 +56,7 @@ class ColocationGraph {
   Status ColocateByEdges(const Node& node);
   Status Unite(const Node& x, const Node& y);
   int InternSpec(const DeviceName& spec);
-  std::vector<const Device*> FindCandidates(int spec, TypeMask types) const;
+  std::vector<const DeviceDescription*> FindCandidates(int spec, TypeMask types) const;
   Status NoCandidateError(const Node& node) const;
   std::string GroupText(int root) const;
   std::string TypesText(TypeMask types) const;
@@ -65,11 +69,11 @@ class ColocationGraph {
   std::vector<int> spec_of_device_;  // by requested device index; -1: not parsed yet
   std::unordered_map<const NodeProps*, TypeMask> kernel_types_;
   std::unordered_set<int> without_kernel_;
-  std::unordered_map<std::string, std::vector<const Device*>> candidates_;
+  std::unordered_map<std::string, std::vector<const DeviceDescription*>> candidates_;
   // The question asked last: most nodes of a graph are alike.
   int last_spec_ = -1;
   TypeMask last_types_ = 0;
-  const std::vector<const Device*>* last_candidates_ = nullptr;
+  const std::vector<const DeviceDescription*>* last_candidates_ = nullptr;
 };
 
 }  // namespace millrace

@@ -82,7 +82,7 @@ std::optional<CostModel::Cost> CostModel::Find(std::string_view node, std::strin
 
 PlacementCosts CostsOf(const CostModel& model) {
   PlacementCosts costs;
-  costs.compute_ns = [&model](const Node& node, const Device& device, int64_t input_bytes,
+  costs.compute_ns = [&model](const Node& node, const DeviceDescription& device, int64_t input_bytes,
                               int64_t output_bytes) {
     if (const auto measured = model.Find(node.name(), device.name())) return measured->average_ns();
     if (node.traits().cheap || node.traits().aliasing || node.traits().metadata_only) return kCheapNs;
@@ -96,7 +96,7 @@ PlacementCosts CostsOf(const CostModel& model) {
     }
     return DeclaredBytes(node, output);
   };
-  costs.transfer_ns = [](const Device& from, const Device& to, int64_t bytes) {
+  costs.transfer_ns = [](const DeviceDescription& from, const DeviceDescription& to, int64_t bytes) {
     return &from == &to ? 0 : kTransferNs + bytes / kTransferBytesPerNs;
   };
   return costs;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "device/device.h"
+#include "device/device_view.h"
 #include "graph/graph.h"
 #include "millrace/run_metadata.h"
 
@@ -39,10 +39,12 @@ class CostModel {
 
 // What placement by cost asks about nodes and devices. Times in nanoseconds.
 struct PlacementCosts {
-  std::function<int64_t(const Node& node, const Device& device, int64_t input_bytes, int64_t output_bytes)>
+  std::function<int64_t(const Node& node, const DeviceDescription& device, int64_t input_bytes,
+                        int64_t output_bytes)>
       compute_ns;
   std::function<int64_t(const Node& node, int output)> output_bytes;  // -1: not known
-  std::function<int64_t(const Device& from, const Device& to, int64_t bytes)> transfer_ns;
+  std::function<int64_t(const DeviceDescription& from, const DeviceDescription& to, int64_t bytes)>
+      transfer_ns;
 };
 
 // Measured costs where there are any; else estimates from the op's traits and the sizes of what it reads and

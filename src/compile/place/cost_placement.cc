@@ -50,7 +50,7 @@ class Simulation {
     int64_t end_ns = 0;
     int64_t output_bytes = 0;      // of all outputs
     std::vector<int64_t> outputs;  // bytes of each
-    const Device* device = nullptr;
+    const DeviceDescription* device = nullptr;
   };
   using Ready = std::pair<int64_t, int>;  // by time, then by id
 
@@ -95,7 +95,7 @@ class Simulation {
   }
 
   // When the inputs of `node` would all be on `device`.
-  int64_t InputsAt(const Node& node, const Device& device) {
+  int64_t InputsAt(const Node& node, const DeviceDescription& device) {
     int64_t at = 0;
     for (const Edge* edge : node.in_edges()) {
       if (edge == nullptr || !edge->src->IsOp() || IsBackEdge(*edge)) continue;
@@ -112,17 +112,17 @@ class Simulation {
 
   Status Place(const Node& node) {
     const int root = groups_.Find(node.id());
-    const Device* assigned = groups_.AssignedDevice(root);
-    std::vector<const Device*> candidates = {assigned};
+    const DeviceDescription* assigned = groups_.AssignedDevice(root);
+    std::vector<const DeviceDescription*> candidates = {assigned};
     if (assigned == nullptr) {
-      MR_ASSIGN_OR_RETURN(const std::vector<const Device*>* allowed, groups_.Candidates(node));
+      MR_ASSIGN_OR_RETURN(const std::vector<const DeviceDescription*>* allowed, groups_.Candidates(node));
       candidates = *allowed;
       if (stateful_[static_cast<size_t>(root)]) candidates.resize(1);
     }
     const int64_t input_bytes = EstimateSizes(node);
     NodeState& state = StateOf(node);
     state.end_ns = kForever + 1;
-    for (const Device* device : candidates) {
+    for (const DeviceDescription* device : candidates) {
       const int64_t start = std::max(InputsAt(node, *device), busy_until_[device]);
       const int64_t cost =
           std::max<int64_t>(costs_.compute_ns(node, *device, input_bytes, state.output_bytes), 0);
@@ -141,7 +141,7 @@ class Simulation {
   ColocationGraph& groups_;
   std::vector<NodeState> nodes_;  // by id
   std::vector<bool> stateful_;    // by root of a group
-  std::unordered_map<const Device*, int64_t> busy_until_;
+  std::unordered_map<const DeviceDescription*, int64_t> busy_until_;
   std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready_;
 };
 

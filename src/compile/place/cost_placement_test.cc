@@ -22,14 +22,14 @@ const AttrMap kDtype = {{"dtype", DataType::kFloat}};
 class CostPlacementTest : public testing::Test {
  protected:
   CostPlacementTest() {
-    options_.devices = devices_.get();
+    options_.devices = &devices_;
     options_.has_kernel =
         FakeKernels({"Add", "Identity", "Const", "Neg", "Placeholder", "VariableV2", "Assign"});
-    costs_.compute_ns = [this](const Node& node, const Device& device, int64_t, int64_t) {
+    costs_.compute_ns = [this](const Node& node, const DeviceDescription& device, int64_t, int64_t) {
       return Compute(node.name(), device.type());
     };
     costs_.output_bytes = [](const Node&, int) { return int64_t{1000}; };
-    costs_.transfer_ns = [this](const Device&, const Device&, int64_t bytes) {
+    costs_.transfer_ns = [this](const DeviceDescription&, const DeviceDescription&, int64_t bytes) {
       return transfer_ * bytes / 1000;
     };
   }
@@ -100,7 +100,7 @@ class CostPlacementTest : public testing::Test {
     return device.substr(device.rfind(':', device.rfind(':') - 1) + 1);
   }
 
-  std::unique_ptr<DeviceSet> devices_ = FakeDevices({"0/CPU:0", "0/GPU:0"});
+  const DeviceView devices_{*FakeDevices({"0/CPU:0", "0/GPU:0"})};
   std::unique_ptr<Graph> graph_ = std::make_unique<Graph>(TestOps());
   PlacementCosts costs_;
   PlaceOptions options_;
@@ -173,9 +173,9 @@ TEST_F(CostPlacementTest, ErrorsAreThoseOfTheOtherRules) {
 }
 
 TEST(CostModelTest, MeasuredCostsAreAveragesAndReplaceEstimates) {
-  const auto devices = FakeDevices({"0/CPU:0", "0/GPU:0"});
-  const Device& cpu = *devices->Find(FakeDeviceName("0/CPU:0"));
-  const Device& gpu = *devices->Find(FakeDeviceName("0/GPU:0"));
+  const DeviceView devices(*FakeDevices({"0/CPU:0", "0/GPU:0"}));
+  const DeviceDescription& cpu = *devices.Find(FakeDeviceName("0/CPU:0"));
+  const DeviceDescription& gpu = *devices.Find(FakeDeviceName("0/GPU:0"));
   Graph graph(TestOps());
   AddTestNode(&graph, "x", "Placeholder", {},
               {{"dtype", DataType::kFloat}, {"shape", PartialShape({10, 5})}});

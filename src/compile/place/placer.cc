@@ -55,9 +55,12 @@ class Placer {
  private:
   Status Choose();
   void FindState();
-  const Device* Strewn(const Node& node, const std::vector<const Device*>& candidates) const;
-  const Device* DeviceOf(const Node& node) const { return groups_.AssignedDevice(groups_.Find(node.id())); }
-  const Device* ConsumersDevice(const Node& node) const;
+  const DeviceDescription* Strewn(const Node& node,
+                                  const std::vector<const DeviceDescription*>& candidates) const;
+  const DeviceDescription* DeviceOf(const Node& node) const {
+    return groups_.AssignedDevice(groups_.Find(node.id()));
+  }
+  const DeviceDescription* ConsumersDevice(const Node& node) const;
   void Commit();
 
   Graph* const graph_;
@@ -68,11 +71,11 @@ class Placer {
 };
 
 // The device that all consumers share; null when they don't, or when there are none.
-const Device* Placer::ConsumersDevice(const Node& node) const {
-  const Device* device = nullptr;
+const DeviceDescription* Placer::ConsumersDevice(const Node& node) const {
+  const DeviceDescription* device = nullptr;
   for (const Edge* edge : node.out_edges()) {
     if (!edge->dst->IsOp()) continue;
-    const Device* other = DeviceOf(*edge->dst);
+    const DeviceDescription* other = DeviceOf(*edge->dst);
     if (other == nullptr || (device != nullptr && other != device)) return nullptr;
     device = other;
   }
@@ -87,7 +90,8 @@ void Placer::FindState() {
 }
 
 // Null when the node is not to be strewn.
-const Device* Placer::Strewn(const Node& node, const std::vector<const Device*>& candidates) const {
+const DeviceDescription* Placer::Strewn(const Node& node,
+                                        const std::vector<const DeviceDescription*>& candidates) const {
   if (options_.spread_seed == 0 || has_state_[static_cast<size_t>(groups_.Find(node.id()))]) return nullptr;
   size_t n = 1;
   while (n < candidates.size() && candidates[n]->type() == candidates[0]->type()) ++n;
@@ -97,10 +101,10 @@ const Device* Placer::Strewn(const Node& node, const std::vector<const Device*>&
 // Devices are chosen by group; nodes that would rather be near another node may follow it when their group
 // allows.
 Status Placer::Choose() {
-  const auto choose = [&](const Node& node, const Device* wish) -> Status {
-    MR_ASSIGN_OR_RETURN(const std::vector<const Device*>* candidates, groups_.Candidates(node));
-    const Device* chosen = candidates->front();
-    for (const Device* better : {Strewn(node, *candidates), wish, options_.default_device}) {
+  const auto choose = [&](const Node& node, const DeviceDescription* wish) -> Status {
+    MR_ASSIGN_OR_RETURN(const std::vector<const DeviceDescription*>* candidates, groups_.Candidates(node));
+    const DeviceDescription* chosen = candidates->front();
+    for (const DeviceDescription* better : {Strewn(node, *candidates), wish, options_.default_device}) {
       if (std::find(candidates->begin(), candidates->end(), better) == candidates->end()) continue;
       chosen = better;
       break;
@@ -125,10 +129,10 @@ Status Placer::Choose() {
 }
 
 void Placer::Commit() {
-  const Device* last = nullptr;
+  const DeviceDescription* last = nullptr;
   int index = 0;
   for (Node* node : todo_) {
-    const Device* device = DeviceOf(*node);
+    const DeviceDescription* device = DeviceOf(*node);
     if (device != last) {
       last = device;
       index = graph_->InternDevice(device->name());

@@ -27,7 +27,7 @@ AttrMap Loc(AttrMap attrs, const std::string& name) {
 class PlacerTest : public testing::Test {
  protected:
   PlacerTest() {
-    options_.devices = devices_.get();
+    options_.devices = &devices_;
     options_.has_kernel = FakeKernels({"Add", "Identity", "Const", "Shape", "VariableV2", "Assign"});
   }
   Node* Add(std::string_view name, std::string_view op, const std::vector<std::string>& inputs = {},
@@ -54,7 +54,7 @@ class PlacerTest : public testing::Test {
     return status.message();
   }
 
-  std::unique_ptr<DeviceSet> devices_ = FakeDevices({"0/CPU:0", "0/CPU:1", "0/GPU:0", "0/GPU:1"});
+  const DeviceView devices_{*FakeDevices({"0/CPU:0", "0/CPU:1", "0/GPU:0", "0/GPU:1"})};
   Graph graph_{TestOps()};
   PlaceOptions options_;
 };

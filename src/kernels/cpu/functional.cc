@@ -80,8 +80,9 @@ class RemoteCallLogic {
   }
   StatusOr<const FunctionCaller::Function*> Find(const KernelContext& context) const {
     MR_RETURN_IF_ERROR(RequireScalar(context.input(0), "target"));
-    MR_ASSIGN_OR_RETURN(const Device* device, caller_->FindDevice(context.input(0).scalar<std::string>()));
-    return caller_->Instantiate(f_, *device);
+    MR_ASSIGN_OR_RETURN(const std::string device,
+                        caller_->FindDevice(context.input(0).scalar<std::string>()));
+    return caller_->Instantiate(f_, device);
   }
 
  private:
@@ -215,7 +216,7 @@ StatusOr<const FunctionCaller::Function*> BoundFunction::Get(std::span<const Dat
   // Acquire pairs with the release below: who sees the function sees what it refers to.
   if (const auto* known = function_.load(std::memory_order_acquire)) [[likely]]
     return known;
-  MR_ASSIGN_OR_RETURN(const FunctionCaller::Function* function, caller_->Instantiate(f_, device_));
+  MR_ASSIGN_OR_RETURN(const FunctionCaller::Function* function, caller_->Instantiate(f_, device_.name()));
   if (!std::ranges::equal(function->arg_types(), args) || !std::ranges::equal(function->ret_types(), rets)) {
     return errors::InvalidArgument("Function '", f_.name, "' takes ", TypesText(function->arg_types()),
                                    " and gives ", TypesText(function->ret_types()), ", called with ",
@@ -227,7 +228,7 @@ StatusOr<const FunctionCaller::Function*> BoundFunction::Get(std::span<const Dat
 
 StatusOr<const FunctionCaller::Function*> BoundFunction::GetPredicate(std::span<const DataType> args) const {
   if (const auto* known = function_.load(std::memory_order_acquire)) return known;
-  MR_ASSIGN_OR_RETURN(const FunctionCaller::Function* function, caller_->Instantiate(f_, device_));
+  MR_ASSIGN_OR_RETURN(const FunctionCaller::Function* function, caller_->Instantiate(f_, device_.name()));
   if (!std::ranges::equal(function->arg_types(), args) || function->ret_types().size() != 1) {
     return errors::InvalidArgument("Function '", f_.name, "' takes ", TypesText(function->arg_types()),
                                    " and gives ", TypesText(function->ret_types()), ", called with ",

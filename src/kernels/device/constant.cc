@@ -13,12 +13,16 @@ class DeviceConstKernel final : public OpKernel {
     value_ = c.Attr<Tensor>("value");
     if (!c.status().ok()) return;
     if (value_.dtype() != output_type(0)) {
-      return c.SetError(errors::InvalidArgument("Type mismatch between value (", DataTypeName(value_.dtype()),
+      c.SetError(errors::InvalidArgument("Type mismatch between value (", DataTypeName(value_.dtype()),
                                                 ") and dtype (", DataTypeName(output_type(0)), ")"));
+      return;
     }
     if (output_on_host(0) || value_.buffer() == nullptr) return;
     auto copy = Tensor::Allocate(value_.dtype(), value_.shape(), c.device().allocator());
-    if (!copy.ok()) return c.SetError(copy.status());
+    if (!copy.ok()) {
+      c.SetError(copy.status());
+      return;
+    }
     c.SetError(c.device().CopyFromHost(value_, *copy));
     value_ = *std::move(copy);
   }

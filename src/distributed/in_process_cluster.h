@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "distributed/in_process_transport.h"
+#include "distributed/remote_worker.h"
+#include "distributed/worker_service.h"
+#include "session/other_tasks.h"
+
+namespace millrace {
+
+struct InProcessClusterOptions {
+  int num_tasks = 3;  // with the session's own, which is task 0
+  uint64_t seed = 1;  // of what is random on the way
+  int64_t max_delay_us = 300;
+};
+
+// Tasks of one process for a session, for tests: each with devices, a worker and functions of its own, and
+// connected to all others by an InProcessTransport. Thread-safe.
+class InProcessCluster : public OtherTasks {
+ public:
+  using Options = InProcessClusterOptions;
+  static StatusOr<std::unique_ptr<OtherTasks>> Make(const Options& options, const SessionOptions& session,
+                                                    const StepCompilerOptions& compiler, LocalWorker& own);
+  static MakeOtherTasks Maker(const Options& options);
+  ~InProcessCluster() override;
+
+  // Of tasks 1, 2, …, as the session sees them.
+  std::vector<Worker*> workers() const override;
+  // Of task `i`; 0 is the session's own.
+  WorkerService& service(int i) { return *tasks_[static_cast<size_t>(i)]->service; }
+
+ private:
+  struct Task {
+    std::unique_ptr<LocalWorker> owned;  // null: the session has it
+    LocalWorker* worker = nullptr;
+    std::shared_ptr<ThreadPool> pool;
+    std::unique_ptr<WorkerService> service;
+    std::vector<std::unique_ptr<RemoteWorker>> peers;
+    std::unique_ptr<StepCompiler> compiler;  // of functions; null: the session's
+  };
+
+  explicit InProcessCluster(const Options& options)
+      : transport_({.seed = options.seed, .max_delay_us = options.max_delay_us}) {}
+  Status AddTask(std::unique_ptr<LocalWorker> owned, LocalWorker* worker);
+  Status Connect(Task& task, const StepCompilerOptions& compiler);
+
+  InProcessTransport transport_;
+  std::vector<std::unique_ptr<Task>> tasks_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "distributed/transport.h"
+#include "step/worker.h"
+
+namespace millrace {
+
+// A task behind a transport: its calls are messages to the WorkerService there. Thread-safe.
+class RemoteWorker : public Worker {
+ public:
+  // Asks the task for its devices and waits for the answer, at most `timeout_in_ms` (0: for ever).
+  // REQUIRES: `transport` outlives the worker and what it has installed.
+  static StatusOr<std::unique_ptr<RemoteWorker>> Connect(std::string task, Transport& transport,
+                                                         int64_t timeout_in_ms);
+  RemoteWorker(std::string task, const std::vector<DeviceAttributes>& devices, Transport& transport);
+
+  const std::string& task() const override { return task_; }
+  const DeviceView& devices() const override { return devices_; }
+  bool in_process() const override { return false; }
+  void InstallAsync(PartitionSpec spec, Installed done) override;
+  void RecvTensor(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) override;
+  void CleanUpStep(int64_t step_id, Done done) override;
+  void ClearContainers(std::vector<std::string> containers, Done done) override;
+
+ private:
+  const std::string task_;
+  const DeviceView devices_;
+  Transport& transport_;
+};
+
+}  // namespace millrace

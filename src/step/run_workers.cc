@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "step/run_workers.h"
+
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/notification.h"
+#include "base/thread_pool.h"
+#include "millrace/ref.h"
+#include "step/task_steps.h"
+
+namespace millrace {
+namespace {
+
+// One step on its workers. Lives until all of them have ended, and as long as a callback of the caller's
+// cancellation may come.
+class WorkersRun : public RefCounted {
+ public:
+  WorkersRun(const CompiledStep& step, const StepArgs& args, InstalledPartition::Done done)
+      : step_(step), args_(args), caller_(*args.cancellation), done_(std::move(done)) {
+    parts_.resize(step.partitions.size());
+    MutexLock lock(mu_);
+    waiting_ = parts_.size();
+  }
+
+  // `on_this_thread`: the last partition of this process runs to its end before this returns.
+  void Start(bool on_this_thread) {
+    token_ = caller_.Register([self = ShareRef(this)] { self->cancellation_.StartCancel(); });
+    if (token_ == CancellationManager::kInvalidToken) return done_(errors::Cancelled("Step was cancelled"));
+    const RefPtr<WorkersRun> keep = ShareRef(this);
+    std::vector<size_t> here;
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      if (step_.workers[i]->in_process()) {
+        here.push_back(i);
+      } else {
+        RunPart(i, true);
+      }
+    }
+    for (size_t k = 0; k < here.size(); ++k) {
+      const bool last = k + 1 == here.size();
+      if (!last && args_.inter_op_pool != nullptr) {
+        args_.inter_op_pool->Schedule([self = ShareRef(this), i = here[k]] { self->RunPart(i, true); });
+      } else {
+        RunPart(here[k], !last || !on_this_thread);
+      }
+    }
+  }
+
+ private:
+  struct Part {
+    RunMetadata metadata;
+    StepArgs args;
+  };
+
+  void RunPart(size_t i, bool detached) {
+    Part& part = parts_[i];
+    part.args = args_;
+    part.args.info.several_tasks = true;
+    part.args.cancellation = &cancellation_;
+    if (args_.metadata != nullptr) {
+      part.metadata.step_start_unix_us = args_.metadata->step_start_unix_us;
+      part.args.metadata = &part.metadata;
+    }
+    part.args.detached = detached;
+    step_.partitions[i]->Run(part.args, [self = ShareRef(this), i](const Status& s) { self->Ended(i, s); });
+  }
+
+  void Ended(size_t i, const Status& status) {
+    if (!status.ok()) {
+      MutexLock lock(mu_);
+      const int rank = RankOf(status, !error_.ok());
+      if (rank > rank_) {
+        error_ = status;
+        rank_ = rank;
+        failed_ = i;
+      }
+    }
+    if (!status.ok()) cancellation_.StartCancel();
+    Status result;
+    {
+      MutexLock lock(mu_);
+      if (--waiting_ > 0) return;
+      result = error_;
+      if (!result.ok()) result = FromTask(result, step_.workers[failed_]->task());
+    }
+    Finish(result);
+  }
+
+  // Errors of higher rank are reported rather than those that came before them: an error of a node, then what
+  // other tasks have heard of it, then that they were cancelled because of it.
+  static int RankOf(const Status& status, bool cancelling) {
+    if (IsDerived(status)) return 2;
+    return cancelling && errors::IsCancelled(status) ? 1 : 3;
+  }
+
+  static Status FromTask(const Status& status, const std::string& task) {
+    const Status error = WithoutDerivedMark(status);
+    // A function that is called may have run on several tasks itself.
+    if (error.message().starts_with("From /job:")) return error;
+    return Status(error.code(), StrCat("From ", task, ":\n", error.message()));
+  }
+
+  void Finish(const Status& result) {
+    for (Part& part : parts_) {
+      if (args_.metadata == nullptr) break;
+      std::move(part.metadata.devices.begin(), part.metadata.devices.end(),
+                std::back_inserter(args_.metadata->devices));
+    }
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      // What a task keeps of a step that it did not hear of goes when the next one is cleaned up, or with the
+      // task; the step has its result.
+      step_.workers[i]->CleanUpStep(args_.info.step_id, [](const Status& s) {
+        s.IgnoreError("the result of the step does not depend on it");
+      });
+    }
+    caller_.TryDeregister(token_);
+    // The caller, its cancellation among what it has, may be gone as soon as it knows.
+    InstalledPartition::Done done = std::move(done_);
+    done(result);
+  }
+
+  const CompiledStep& step_;
+  const StepArgs args_;
+  CancellationManager& caller_;
+  CancellationManager::Token token_ = CancellationManager::kInvalidToken;
+  CancellationManager cancellation_;
+  InstalledPartition::Done done_;
+  std::vector<Part> parts_;
+  Mutex mu_;
+  size_t waiting_ MR_GUARDED_BY(mu_) = 0;
+  Status error_ MR_GUARDED_BY(mu_);
+  int rank_ MR_GUARDED_BY(mu_) = 0;  // of error_
+  size_t failed_ MR_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace
+
+Status RunOnWorkers(const CompiledStep& step, const StepArgs& args) {
+  Status result;
+  Notification ended;
+  MakeRef<WorkersRun>(step, args, [&](const Status& status) {
+    result = status;
+    ended.Notify();
+  })->Start(true);
+  ended.Wait();
+  return result;
+}
+
+void StartOnWorkers(const CompiledStep& step, const StepArgs& args, InstalledPartition::Done done) {
+  MakeRef<WorkersRun>(step, args, std::move(done))->Start(false);
+}
+
+}  // namespace millrace

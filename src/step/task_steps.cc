@@ -1,0 +1,131 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "step/task_steps.h"
+
+#include <utility>
+
+#include "base/hash.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kDerivedMark = "[_Derived_]";
+
+}  // namespace
+
+TaskRendezvous::TaskRendezvous(int64_t step_id, const std::string& task, const PullTensor& pull)
+    : step_id_(step_id), task_(task), pull_(pull) {}
+
+void TaskRendezvous::RecvAsync(const Key& key, RecvDone done) {
+  const std::string_view sender = SendingTask(key);
+  if (sender == task_) return local_->RecvAsync(key, std::move(done));
+  int64_t number = 0;
+  Status failed;
+  {
+    MutexLock lock(mu_);
+    failed = aborted_;
+    if (failed.ok()) {
+      number = next_pull_++;
+      pulls_.emplace(number, std::move(done));
+    }
+  }
+  if (!failed.ok()) return done(failed, Tensor(), false);
+  pull_(sender, step_id_, key,
+        [self = ShareRef(this), number](const Status& status, Tensor tensor, bool is_dead) {
+          self->Arrived(number, status, std::move(tensor), is_dead);
+        });
+}
+
+void TaskRendezvous::Arrived(int64_t number, const Status& status, Tensor tensor, bool is_dead) {
+  RecvDone done;
+  {
+    MutexLock lock(mu_);
+    const auto it = pulls_.find(number);
+    if (it == pulls_.end()) return;  // aborted meanwhile
+    done = std::move(it->second);
+    pulls_.erase(it);
+  }
+  done(status, std::move(tensor), is_dead);
+}
+
+void TaskRendezvous::StartAbort(const Status& status) {
+  decltype(pulls_) orphans;
+  Status why;
+  {
+    MutexLock lock(mu_);
+    aborted_.Update(status);
+    why = aborted_;
+    orphans.swap(pulls_);
+  }
+  for (auto& [number, done] : orphans) done(why, Tensor(), false);
+  local_->StartAbort(status);
+}
+
+TaskSteps::~TaskSteps() {
+  decltype(steps_) left;
+  {
+    MutexLock lock(mu_);
+    left.swap(steps_);
+  }
+  for (auto& [id, step] : left) step->rendezvous->StartAbort(errors::Cancelled("The task ends"));
+}
+
+StatusOr<RefPtr<TaskSteps::Step>> TaskSteps::Find(int64_t step_id) {
+  MutexLock lock(mu_);
+  if (ended_.contains(step_id)) return errors::Aborted("Step ", step_id, " has ended at ", task_);
+  RefPtr<Step>& step = steps_[step_id];
+  if (step == nullptr) step = MakeRef<Step>(step_id, task_, pull_);
+  return step;
+}
+
+void TaskSteps::CleanUp(int64_t step_id) {
+  RefPtr<Step> step;
+  {
+    MutexLock lock(mu_);
+    if (ended_.insert(step_id).second) {
+      ended_order_.push_back(step_id);
+      if (ended_order_.size() > kRemembered) {
+        ended_.erase(ended_order_.front());
+        ended_order_.pop_front();
+      }
+    }
+    const auto it = steps_.find(step_id);
+    if (it == steps_.end()) return;
+    step = std::move(it->second);
+    steps_.erase(it);
+  }
+  // A partial run takes what was sent to it after its step has ended: only other tasks wait in vain.
+  step->resources.Clear();
+}
+
+size_t TaskSteps::size() const {
+  MutexLock lock(mu_);
+  return steps_.size();
+}
+
+Rendezvous::Key KeyFromText(std::string text) {
+  const uint64_t hash = Hash64(text);
+  return {std::move(text), hash};
+}
+
+std::string_view SendingTask(const Rendezvous::Key& key) {
+  const std::string_view device = std::string_view(key.text).substr(0, key.text.find(';'));
+  const size_t local = device.find("/device:");
+  return device.substr(0, local == std::string_view::npos ? 0 : local);
+}
+
+Status MakeDerived(const Status& status) {
+  if (status.ok() || IsDerived(status)) return status;
+  return Status(status.code(), StrCat(kDerivedMark, status.message()));
+}
+
+bool IsDerived(const Status& status) { return status.message().find(kDerivedMark) != std::string_view::npos; }
+
+Status WithoutDerivedMark(const Status& status) {
+  const size_t at = status.message().find(kDerivedMark);
+  if (at == std::string_view::npos) return status;
+  std::string text = status.message();
+  return Status(status.code(), text.erase(at, kDerivedMark.size()));
+}
+
+}  // namespace millrace

@@ -1,0 +1,97 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/mutex.h"
+#include "kernel/rendezvous.h"
+#include "kernel/resource.h"
+#include "millrace/ref.h"
+#include "millrace/status.h"
+#include "step/local_rendezvous.h"
+
+namespace millrace {
+
+// Asks another task for a tensor of a step: Worker::RecvTensor of the worker for that task.
+using PullTensor = std::function<void(std::string_view task, int64_t step_id, const Rendezvous::Key& key,
+                                      Rendezvous::RecvDone done)>;
+
+// The end of a step's rendezvous at one of its tasks. What is sent stays here until somebody takes it, of
+// this task or another one; what was sent at another task is asked for there. Thread-safe.
+class TaskRendezvous : public Rendezvous {
+ public:
+  // REQUIRES: `task` and `pull` outlive this.
+  TaskRendezvous(int64_t step_id, const std::string& task, const PullTensor& pull);
+  Status Send(const Key& key, Tensor tensor, bool is_dead) override {
+    return local_->Send(key, std::move(tensor), is_dead);
+  }
+  void RecvAsync(const Key& key, RecvDone done) override MR_EXCLUDES(mu_);
+  void StartAbort(const Status& status) override MR_EXCLUDES(mu_);
+  // Of what is sent at this task.
+  void RecvLocal(const Key& key, RecvDone done) { local_->RecvAsync(key, std::move(done)); }
+
+ private:
+  void Arrived(int64_t number, const Status& status, Tensor tensor, bool is_dead) MR_EXCLUDES(mu_);
+
+  const int64_t step_id_;
+  const std::string& task_;
+  const PullTensor& pull_;
+  const RefPtr<LocalRendezvous> local_ = MakeRef<LocalRendezvous>();
+  Mutex mu_;
+  Status aborted_ MR_GUARDED_BY(mu_);
+  int64_t next_pull_ MR_GUARDED_BY(mu_) = 0;
+  std::map<int64_t, RecvDone> pulls_ MR_GUARDED_BY(mu_);  // that have not been answered
+};
+
+// What a task keeps of the steps that run on several tasks, by step id. An entry is made by whoever comes
+// first, a partition or a task that wants a tensor, and dropped by CleanUp. Thread-safe.
+class TaskSteps {
+ public:
+  struct Step : RefCounted {
+    Step(int64_t id, const std::string& task, const PullTensor& pull)
+        : rendezvous(MakeRef<TaskRendezvous>(id, task, pull)) {}
+    const RefPtr<TaskRendezvous> rendezvous;
+    ResourceManager resources{"the step's container"};
+  };
+
+  TaskSteps(std::string task, PullTensor pull) : task_(std::move(task)), pull_(std::move(pull)) {}
+  ~TaskSteps();
+  // Aborted when the step has ended here: somebody asks late.
+  StatusOr<RefPtr<Step>> Find(int64_t step_id) MR_EXCLUDES(mu_);
+  void CleanUp(int64_t step_id) MR_EXCLUDES(mu_);
+  const std::string& task() const { return task_; }
+  size_t size() const MR_EXCLUDES(mu_);
+
+ private:
+  // So many ids of steps that have ended are remembered. Messages are not delayed for longer than that.
+  static constexpr size_t kRemembered = 4096;
+
+  const std::string task_;
+  const PullTensor pull_;
+  mutable Mutex mu_;
+  std::unordered_map<int64_t, RefPtr<Step>> steps_ MR_GUARDED_BY(mu_);
+  std::unordered_set<int64_t> ended_ MR_GUARDED_BY(mu_);
+  std::deque<int64_t> ended_order_ MR_GUARDED_BY(mu_);
+};
+
+// A key that came as text.
+Rendezvous::Key KeyFromText(std::string text);
+// "/job:…/replica:…/task:…" of the device that sends under the key.
+std::string_view SendingTask(const Rendezvous::Key& key);
+
+// An error that reached a task because of another error of the same step, which is the one to report. It
+// keeps the mark on its way through messages; TensorFlow's tasks use the same one.
+Status MakeDerived(const Status& status);
+bool IsDerived(const Status& status);
+// Without the mark.
+Status WithoutDerivedMark(const Status& status);
+
+}  // namespace millrace
