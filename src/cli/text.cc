@@ -112,7 +112,7 @@ std::string BytesText(uint64_t bytes) {
 
 std::string CountText(uint64_t count) {
   std::string out = std::to_string(count);
-  for (size_t at = out.size(); at > 3;) out.insert(at -= 3, ",");
+  for (size_t at = out.size(); at > 3;) out.insert(at -= 3, 1, ',');
   return out;
 }
 
