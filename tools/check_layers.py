@@ -148,7 +148,7 @@ def libraries_in(path, text):
         words = body.split()
         section, deps = "", []
         for word in words[1:]:
-            if word in ("SOURCES", "DEPS", "LINK"):
+            if word in ("SOURCES", "DEPS", "LINK", "PCH"):
                 section = word
             elif section == "DEPS":
                 deps.append(word)

@@ -101,6 +101,7 @@ StatusOr<ImportGraphDefResults> Import(const Scope& scope, tf::GraphDef def,
   const int first = graph.num_node_ids();
   for (const tf::NodeDef& node : def.node()) ids.emplace(node.name(), first + static_cast<int>(ids.size()));
   const FunctionLibrary old_functions = graph.functions();
+  const GraphVersions old_versions = graph.versions();
   MR_RETURN_IF_ERROR(ImportGraphDef(std::move(def), import, &graph));
   ImportGraphDefResults results;
   for (const std::string& name : options.return_operations) {
@@ -113,6 +114,7 @@ StatusOr<ImportGraphDefResults> Import(const Scope& scope, tf::GraphDef def,
       graph.RemoveNodesFrom(first);
       scope.state().shapes.ForgetNodesFrom(first);
       graph.functions() = old_functions;
+      graph.set_versions(old_versions);
       return errors::NotFound("ImportGraphDef: node '", id.name, "' has no output ", id.index);
     }
     results.outputs.push_back({node, id.index});
