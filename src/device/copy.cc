@@ -20,9 +20,9 @@ void BringTensor(const Tensor& tensor, Device* to, Allocator& allocator, TensorD
   };
   if (from == nullptr) return finish(done, copy, to->CopyFromHost(tensor, copy));
   if (to == nullptr) {
-    return from->CopyToHost(tensor, copy, [copy, finish, last = std::move(done)](const Status& status) mutable {
-      finish(last, copy, status);
-    });
+    return from->CopyToHost(
+        tensor, copy,
+        [copy, finish, last = std::move(done)](const Status& status) mutable { finish(last, copy, status); });
   }
   if (to->CanCopyFrom(*from)) return finish(done, copy, to->CopyFromDevice(*from, tensor, copy));
   StatusOr<Tensor> between = Tensor::Allocate(tensor.dtype(), tensor.shape(), from->host_allocator());

@@ -30,7 +30,8 @@ struct DeviceAttributes {
 };
 
 // Something that kernels run on: memory, and a stream of work where kernels leave work to be done later.
-// Thread-safe; lives as long as its DeviceSet. The contract, and how a type of device is added: docs/devices.md.
+// Thread-safe; lives as long as its DeviceSet. The contract, and how a type of device is added:
+// docs/devices.md.
 class Device : public MemorySpace {
  public:
   using CopyDone = UniqueFunction<void(const Status&)>;
@@ -42,8 +43,9 @@ class Device : public MemorySpace {
   const DeviceName& parsed_name() const { return parsed_name_; }
   const DeviceAttributes& attributes() const { return attributes_; }
 
-  // Of the memory that kernels compute in. Its memory_space() is this device, or null where that is host memory.
-  // A block may be handed out again while work that is in the stream still uses it: later work comes after.
+  // Of the memory that kernels compute in. Its memory_space() is this device, or null where that is host
+  // memory. A block may be handed out again while work that is in the stream still uses it: later work comes
+  // after.
   virtual Allocator& allocator() = 0;
   // Of the host memory that the device copies from and to.
   virtual Allocator& host_allocator() { return CpuAllocator(); }
@@ -54,11 +56,11 @@ class Device : public MemorySpace {
   // Waits for all work that is in the stream, and says how it went.
   Status Sync();
 
-  // Copies, for devices with memory of their own: work in the stream. Tensors are of the same type and shape, `to`
-  // is allocated, and the device holds both for as long as it needs them.
+  // Copies, for devices with memory of their own: work in the stream. Tensors are of the same type and shape,
+  // `to` is allocated, and the device holds both for as long as it needs them.
   //
-  // From the memory of this device. `done` is called once, from this thread or another, with no lock held, when
-  // the host may read `to`; it must not block.
+  // From the memory of this device. `done` is called once, from this thread or another, with no lock held,
+  // when the host may read `to`; it must not block.
   virtual void CopyToHost(const Tensor& from, const Tensor& to, CopyDone done);
   // Into the memory of this device: work that is put into the stream later sees it.
   virtual Status CopyFromHost(const Tensor& from, const Tensor& to);

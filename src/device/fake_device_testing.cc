@@ -228,12 +228,12 @@ Status MakeFakeDevices(const DeviceOptions& options, std::vector<std::unique_ptr
   const int count = it == options.device_count.end() ? 0 : it->second;
   if (count < 0 || count > kMaxDevices) return errors::InvalidArgument("Too many devices: ", count);
   for (int i = 0; i < count; ++i) {
-    devices->push_back(std::make_unique<FakeDevice>(DeviceAttributes{
-        .name = StrCat(options.name_prefix, "/device:", FakeDevice::kType, ":", i),
-        .type = FakeDevice::kType,
-        .memory_limit = static_cast<int64_t>(FakeDevice::kMemoryBytes),
-        .incarnation = NewIncarnation(),
-        .physical_description = "memory that the host cannot read"}));
+    devices->push_back(std::make_unique<FakeDevice>(
+        DeviceAttributes{.name = StrCat(options.name_prefix, "/device:", FakeDevice::kType, ":", i),
+                         .type = FakeDevice::kType,
+                         .memory_limit = static_cast<int64_t>(FakeDevice::kMemoryBytes),
+                         .incarnation = NewIncarnation(),
+                         .physical_description = "memory that the host cannot read"}));
   }
   return Status();
 }

@@ -26,9 +26,7 @@ class ProtectedMemory final : public Allocator {
   std::string_view name() const override { return "protected"; }
   void* Allocate(size_t bytes) override MR_EXCLUDES(mu_);
   void Deallocate(void* p, size_t bytes) override MR_EXCLUDES(mu_);
-  bool Contains(const void* p) const {
-    return p >= base_ && static_cast<const char*>(p) < base_ + bytes_;
-  }
+  bool Contains(const void* p) const { return p >= base_ && static_cast<const char*>(p) < base_ + bytes_; }
   // Where the device finds what tensors have at `p`. REQUIRES: Contains(p).
   void* Open(const void* p) const { return shadow_ + (static_cast<const char*>(p) - base_); }
 

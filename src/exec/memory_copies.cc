@@ -43,7 +43,8 @@ class Inserter {
   Status CheckFlow(const Node& node) const {
     const KernelMemory& memory = MemoryOf(node);
     const Flow flow = FlowOf(node);
-    if ((flow == Flow::kSwitch && !memory.host_inputs[1]) || (flow == Flow::kMerge && !memory.host_outputs[1]) ||
+    if ((flow == Flow::kSwitch && !memory.host_inputs[1]) ||
+        (flow == Flow::kMerge && !memory.host_outputs[1]) ||
         (flow == Flow::kCond && !(memory.host_inputs[0] && memory.host_outputs[0]))) {
       return errors::Internal("The kernel of node '", node.name(), "' (op ", node.op_name(), ") on ",
                               node.assigned_device(),
@@ -60,10 +61,10 @@ class Inserter {
     if (on_host == MemoryOf(*dst).host_inputs[static_cast<size_t>(input)]) return Status();
     // A reference is to one memory, and a loop goes back to where it came from.
     if (IsRefType(dst->input_type(input)) || FlowOf(*src) == Flow::kNext) {
-      return errors::InvalidArgument(
-          "Node '", src->name(), "' (op ", src->op_name(), ") leaves output ", output, " in ",
-          on_host ? "host" : "device", " memory, but node '", dst->name(), "' (op ", dst->op_name(),
-          ") takes it from ", on_host ? "device" : "host", " memory on ", dst->assigned_device());
+      return errors::InvalidArgument("Node '", src->name(), "' (op ", src->op_name(), ") leaves output ",
+                                     output, " in ", on_host ? "host" : "device", " memory, but node '",
+                                     dst->name(), "' (op ", dst->op_name(), ") takes it from ",
+                                     on_host ? "device" : "host", " memory on ", dst->assigned_device());
     }
     Node*& copy = copy_of_[{src->id(), output}];
     if (copy == nullptr) {

@@ -17,8 +17,8 @@ using MemoryCopies = std::map<const Node*, bool>;
 
 // Of a device with memory of its own: where a node's output is in one memory and a consumer wants it in the
 // other, puts a node between them that copies it, one for all such consumers. In the graph it is an Identity
-// with the attribute "_memory", "host" or "device"; its kernel is MakeMemoryCopy's. So what has to be copied is
-// known before the first step, and steps ask nothing.
+// with the attribute "_memory", "host" or "device"; its kernel is MakeMemoryCopy's. So what has to be copied
+// is known before the first step, and steps ask nothing.
 StatusOr<MemoryCopies> InsertMemoryCopies(Graph* graph,
                                           FunctionRef<StatusOr<KernelMemory>(const Node&)> memory_of);
 

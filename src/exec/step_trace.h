@@ -85,7 +85,8 @@ class StepTraces {
       : start_(DeviceTrace::Clock::now()), caller_(ThreadNumber()), report_shortages_(report_shortages) {}
   // Lives as long as this.
   DeviceTrace& Of(Device& device) MR_EXCLUDES(mu_);
-  // Adds when a node's work was done in the stream of `device`, by std::chrono::steady_clock. Such rows stand under
+  // Adds when a node's work was done in the stream of `device`, by std::chrono::steady_clock. Such rows stand
+  // under
   // "<device>/stream:all", beside those of the device, which say when its kernel ran on the host.
   void AddWork(const Device& device, NodeStats node, int64_t start_ns, int64_t end_ns) MR_EXCLUDES(mu_);
   // Appends what each device did. When nothing of the step runs any more.

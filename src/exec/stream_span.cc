@@ -52,7 +52,8 @@ void StreamSpan::End() {
   });
 }
 
-std::shared_ptr<OpKernel> MeasureInStream(std::shared_ptr<OpKernel> kernel, KernelConstruction& construction) {
+std::shared_ptr<OpKernel> MeasureInStream(std::shared_ptr<OpKernel> kernel,
+                                          KernelConstruction& construction) {
   if (construction.device().stream() == nullptr || kernel->AsAsync() != nullptr) return kernel;
   return std::make_shared<MeasuredKernel>(std::move(kernel), construction);
 }

@@ -14,8 +14,8 @@ namespace millrace {
 
 class StepTraces;
 
-// The part of a device's stream that one run of a kernel fills. In a traced step, the times at which that work
-// begins and ends go into the trace; else nothing happens.
+// The part of a device's stream that one run of a kernel fills. In a traced step, the times at which that
+// work begins and ends go into the trace; else nothing happens.
 class StreamSpan {
  public:
   explicit StreamSpan(const KernelContext& context);

@@ -209,7 +209,8 @@ class KernelContext {
   bool CanForward(int input, DataType dtype, const TensorShape& shape) const;
   // Whether an input is in the memory where the output has to be.
   bool SameMemory(int input, int output) const {
-    return step_->host_allocator == nullptr || kernel_->input_on_host(input) == kernel_->output_on_host(output);
+    return step_->host_allocator == nullptr ||
+           kernel_->input_on_host(input) == kernel_->output_on_host(output);
   }
   Tensor* PutOutput(int i, Tensor tensor) {
     outputs_[i].value = std::move(tensor);

@@ -44,7 +44,8 @@ StatusOr<KernelMemory> FindMemory(const KernelDef& kernel, const NodeProps& prop
   const std::vector<std::string>& names = kernel.host_memory_args();
   KernelMemory memory;
   MR_RETURN_IF_ERROR(FindHostMemory(op.inputs, props.attrs, names, props.input_types, &memory.host_inputs));
-  MR_RETURN_IF_ERROR(FindHostMemory(op.outputs, props.attrs, names, props.output_types, &memory.host_outputs));
+  MR_RETURN_IF_ERROR(
+      FindHostMemory(op.outputs, props.attrs, names, props.output_types, &memory.host_outputs));
   return memory;
 }
 

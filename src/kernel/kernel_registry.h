@@ -34,7 +34,8 @@ class KernelDef {
   KernelDef& Type(std::string_view attr) {
     return Type(attr, kDataTypeOf<T>);
   }
-  // On a device with memory of its own this argument, an input or output of the op by name, is in host memory.
+  // On a device with memory of its own this argument, an input or output of the op by name, is in host
+  // memory.
   KernelDef& HostMemory(std::string_view arg);
   KernelDef& Priority(int priority);
   KernelDef& Label(std::string_view label);  // matches attr _kernel

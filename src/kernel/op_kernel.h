@@ -19,8 +19,9 @@ class FunctionCaller;
 class KernelContext;
 class ResourceManager;
 
-// Which inputs and outputs of a kernel are in host memory, by number, on a device with memory of its own: those
-// that its registration names, and those whose elements only the host can hold (strings, handles, variants).
+// Which inputs and outputs of a kernel are in host memory, by number, on a device with memory of its own:
+// those that its registration names, and those whose elements only the host can hold (strings, handles,
+// variants).
 struct KernelMemory {
   std::vector<bool> host_inputs;
   std::vector<bool> host_outputs;

@@ -14,7 +14,7 @@ class DeviceConstKernel final : public OpKernel {
     if (!c.status().ok()) return;
     if (value_.dtype() != output_type(0)) {
       c.SetError(errors::InvalidArgument("Type mismatch between value (", DataTypeName(value_.dtype()),
-                                                ") and dtype (", DataTypeName(output_type(0)), ")"));
+                                         ") and dtype (", DataTypeName(output_type(0)), ")"));
       return;
     }
     if (output_on_host(0) || value_.buffer() == nullptr) return;

@@ -13,11 +13,34 @@ void RegisterDeviceKernels(KernelRegistry& registry, const std::string& type) {
   RegisterDeviceAssignKernels(registry, type);
   RegisterDeviceSendKernels(registry, type);
 
-  for (const char* op : {"_Recv", "_Arg", "_Retval", "NoOp", "ControlTrigger", "Identity", "IdentityN", "RefIdentity",
-                         "Snapshot", "StopGradient", "PreventGradient", "PlaceholderWithDefault", "EnsureShape",
-                         "Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration",
-                         "Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "DestroyResourceOp",
-                         "PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient", "Squeeze"}) {
+  for (const char* op : {"_Recv",
+                         "_Arg",
+                         "_Retval",
+                         "NoOp",
+                         "ControlTrigger",
+                         "Identity",
+                         "IdentityN",
+                         "RefIdentity",
+                         "Snapshot",
+                         "StopGradient",
+                         "PreventGradient",
+                         "PlaceholderWithDefault",
+                         "EnsureShape",
+                         "Enter",
+                         "RefEnter",
+                         "Exit",
+                         "RefExit",
+                         "NextIteration",
+                         "RefNextIteration",
+                         "Variable",
+                         "VariableV2",
+                         "VarHandleOp",
+                         "ReadVariableOp",
+                         "DestroyResourceOp",
+                         "PartitionedCall",
+                         "StatefulPartitionedCall",
+                         "SymbolicGradient",
+                         "Squeeze"}) {
     reg(same(op));
   }
   reg(same("_HostRecv").HostMemory("tensor"));
@@ -31,7 +54,8 @@ void RegisterDeviceKernels(KernelRegistry& registry, const std::string& type) {
   for (const char* op : {"If", "StatelessIf"}) reg(same(op).HostMemory("cond"));
   reg(same("IsVariableInitialized").HostMemory("is_initialized"));
   reg(same("VarIsInitializedOp").HostMemory("is_initialized"));
-  for (const char* op : {"Shape", "ShapeN", "Size", "Rank", "VariableShape"}) reg(same(op).HostMemory("output"));
+  for (const char* op : {"Shape", "ShapeN", "Size", "Rank", "VariableShape"})
+    reg(same(op).HostMemory("output"));
   reg(same("Reshape").HostMemory("shape"));
   reg(same("ExpandDims").HostMemory("dim"));
 }

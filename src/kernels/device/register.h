@@ -9,8 +9,9 @@
 namespace millrace {
 
 // Registers what every type of device with memory of its own needs, and what can be done without looking at
-// elements: constants, transfers, control flow, calls of functions, variables with their first assignment, and
-// ops on shapes. What computes is up to the type. REQUIRES: the kernels of "CPU" are, or will be, in `registry`.
+// elements: constants, transfers, control flow, calls of functions, variables with their first assignment,
+// and ops on shapes. What computes is up to the type. REQUIRES: the kernels of "CPU" are, or will be, in
+// `registry`.
 void RegisterDeviceKernels(KernelRegistry& registry, const std::string& type);
 
 // Parts of it.
