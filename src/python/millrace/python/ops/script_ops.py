@@ -49,7 +49,7 @@ class FuncRegistry:
 
 
 def _as_array(value: Any, dtype: Any) -> Any:
-    """A result as a contiguous array; TypeError where it has another type than Tout says."""
+    """A result as a contiguous array; the engine compares its type with the one that Tout says."""
     result = np.asarray(value, order="C")
     if result.dtype.kind in "US":
         result = result.astype(object)
