@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/denormals.h"
 #include "base/mutex.h"
 #include "base/task_queue.h"
 #include "millrace/ref.h"
@@ -322,6 +323,7 @@ bool ThreadPool::Impl::Park(Sleeper* sleeper) {
 
 void ThreadPool::Impl::WorkerMain(int index) {
   current_thread = {this, index};
+  const ScopedFlushDenormals flush;
   pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
   Worker& me = workers[index];
   me.spin_ns = max_spin_ns;

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/denormals.h"
 #include "device/stream.h"
 #include "exec/flat_walker.h"
 #include "exec/frame_walker.h"
@@ -248,10 +249,12 @@ Status RunInOrder(PartitionRun& part, StateLease* state, uint32_t* waits_at) {
 }  // namespace
 
 Status RunByCounting(std::span<PartitionRun> partitions, ThreadPool* pool) {
+  const ScopedFlushDenormals flush;
   return Count(partitions, pool, nullptr, 0);
 }
 
 Status RunPartitions(std::span<PartitionRun> partitions, ThreadPool* pool) {
+  const ScopedFlushDenormals flush;
   if (pool != nullptr && pool->parallelism() <= 1) pool = nullptr;
   if (partitions.size() != 1) return partitions.empty() ? Status() : RunByCounting(partitions, pool);
   PartitionRun& part = partitions.front();
@@ -270,6 +273,7 @@ Status RunPartitions(std::span<PartitionRun> partitions, ThreadPool* pool) {
 }
 
 void StartPartitions(std::vector<PartitionRun> partitions, ThreadPool* pool, StepDone done) {
+  const ScopedFlushDenormals flush;
   if (pool != nullptr && pool->parallelism() <= 1) pool = nullptr;
   if (partitions.empty()) return done(Status());
   PartitionRun& part = partitions.front();

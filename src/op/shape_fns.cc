@@ -312,7 +312,16 @@ Status Conv2D(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(Padding padding, ParsePadding(padding_text));
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> margins, ExplicitMargins(c, layout, padding));
   if (padding == Padding::kExplicit) padding = Padding::kValid;
-  MR_RETURN_IF_ERROR(c.Merge(c.Dim(input, layout.channels), c.Dim(filter, 2)).status());
+  const DimHandle depth = c.Dim(input, layout.channels);
+  const DimHandle filter_depth = c.Dim(filter, 2);
+  if (c.ValueKnown(depth) && c.ValueKnown(filter_depth)) {
+    // A multiple would be a grouped convolution, which the kernel refuses.
+    const int64_t have = c.Value(depth), wanted = c.Value(filter_depth);
+    if (wanted == 0 ? have != 0 : have % wanted != 0) {
+      return errors::InvalidArgument("Depth of input (", have,
+                                     ") is not a multiple of input depth of filter (", wanted, ")");
+    }
+  }
   const auto size = [&](int axis, int window) {
     const auto i = static_cast<size_t>(axis);
     return WindowedDim(c, c.Dim(input, axis), c.Dim(filter, window), strides[i], padding, dilations[i],
@@ -332,11 +341,12 @@ Status Pool(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const std::vector<int64_t> ksize, FourEntries(c, "ksize", who, "ksize"));
   MR_ASSIGN_OR_RETURN(const std::string padding_text, c.Attr<std::string>("padding"));
   MR_ASSIGN_OR_RETURN(const Padding padding, ParsePadding(padding_text));
-  for (const int64_t k : ksize) {
-    if (k <= 0) return errors::InvalidArgument("Sliding window ksize must be positive, but got ", k);
-  }
   std::vector<DimHandle> dims(4);
   for (const int i : {layout.rows, layout.cols, layout.channels}) {
+    if (ksize[i] <= 0) {  // the kernel refuses it
+      dims[i] = c.UnknownDim();
+      continue;
+    }
     MR_ASSIGN_OR_RETURN(dims[i], WindowedDim(c, c.Dim(input, i), c.MakeDim(ksize[i]), strides[i], padding));
   }
   dims[layout.batch] = c.Dim(input, layout.batch);

@@ -97,7 +97,12 @@ Status HistogramShape(InferenceContext& c) {
 
 Status NthElementShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle in, c.WithRankAtLeast(c.input(0), 1));
-  MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
+  MR_ASSIGN_OR_RETURN(const DimHandle n, c.MakeDimFromScalarInput(1));
+  const DimHandle last = c.Dim(in, -1);
+  if (c.ValueKnown(last) && c.ValueKnown(n) && c.Value(last) <= c.Value(n)) {
+    return errors::InvalidArgument("Input must have last dimension > n = ", c.Value(n), " but is ",
+                                   c.Value(last));
+  }
   MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.Subshape(in, 0, -1));
   c.set_output(0, out);
   return Status::Ok();

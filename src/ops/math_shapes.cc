@@ -46,6 +46,7 @@ Status SelectShape(InferenceContext& c) {
   const bool ranks_known = c.RankKnown(condition) && c.RankKnown(data);
   if (ranks_known && c.Rank(condition) == 1 && c.Rank(data) >= 1) {
     // A vector selects whole rows.
+    MR_RETURN_IF_ERROR(c.Merge(condition, c.Vector(c.Dim(data, 0))).status());
     MR_ASSIGN_OR_RETURN(data, c.MergePrefix(data, condition));
   } else if (ranks_known && c.Rank(condition) != 0) {
     MR_ASSIGN_OR_RETURN(data, c.Merge(data, condition));

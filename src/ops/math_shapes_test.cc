@@ -79,7 +79,8 @@ TEST(MathShapes, Select) {
   Expect(Op("Select"), "[2];[?,3];[?,3]", "[d0_0,d1_1]");
   Expect(Op("Select"), "[2,?];[?,3];?", "[d0_0,d1_1]");
   Expect(Op("Select"), "[2,3];[2];[2]", "e;Shapes must be equal rank");
-  Expect(Op("Select"), "[3];[2,5];[2,5]", "e;Dimensions must be equal, but are 2 and 3");
+  Expect(Op("Select"), "[3];[2,5];[2,5]",
+         "e;Dimension 0 in both shapes must be equal, but are 3 and 2. Shapes are [3] and [2].");
   Expect(Op("Select"), "[1];[];[]", "e;Shapes must be equal rank, but are 0 and 1");
   Expect(Op("Select"), "[];[2];[3]", "e;Dimension 0 in both shapes");
 }

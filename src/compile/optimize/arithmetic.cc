@@ -83,7 +83,8 @@ bool KeepsItsShape(Rewriter& rewriter, Node* node) {
   int unknown = 0;
   for (int i = 0; i < in.rank(); ++i) {
     const int64_t size = in.dim(i);
-    if (size < 0 || out.dim(i) < 0) {
+    if ((size < 0) != (out.dim(i) < 0)) return false;  // what is known of one alone may be wrong of the other
+    if (size < 0) {
       ++unknown;
     } else if (size != out.dim(i)) {
       return false;
@@ -92,6 +93,10 @@ bool KeepsItsShape(Rewriter& rewriter, Node* node) {
   if (unknown == 0) return true;
   const auto dims = in.dims();
   const bool empty = std::find(dims.begin(), dims.end(), 0) != dims.end();
+  // The parameters, too, must be known, or they could ask for what is an error.
+  for (int i = 1; i < node->num_inputs(); ++i) {
+    if (ConstTensorOf(*InputOf(*node, i).node) == nullptr) return false;
+  }
   return unknown == 1 && !empty && node->traits().aliasing;
 }
 

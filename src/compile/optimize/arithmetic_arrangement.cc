@@ -30,16 +30,79 @@ Tensor IndexTensor(const std::vector<int64_t>& values, DataType type) {
   return Tensor::From<int32_t>(std::vector<int32_t>(values.begin(), values.end()), shape);
 }
 
+// A node may only go when running it could not have been an error: what is wrong must be reported with the
+// pass and without it. The functions below say so from shapes and constants alone.
+
+// The rank is what the constant indices are for.
+bool HasRank(Rewriter& rewriter, const TensorRef& tensor, size_t rank) {
+  const PartialShape shape = rewriter.ShapeOf(tensor);
+  return !shape.unknown_rank() && static_cast<size_t>(shape.rank()) == rank;
+}
+
+bool IsKnown(const PartialShape& shape) { return shape.ToTensorShape().ok(); }
+
+// A Reshape to constant sizes: all sizes are known and were compared by shape inference, or one size is left
+// open and the known sizes of the input are a multiple of the others.
+bool ReshapeCannotFail(Rewriter& rewriter, const Node& node) {
+  const auto sizes = ConstIntegers(InputOf(node, 1));
+  const PartialShape in = rewriter.ShapeOf(InputOf(node, 0));
+  if (!sizes || in.unknown_rank()) return false;
+  int64_t wanted = 1, known = 1;
+  bool open = false;
+  for (const int64_t size : *sizes) {
+    if (size == 0 || size < -1 || (size == -1 && open)) return false;
+    if (size == -1) {
+      open = true;
+    } else if (__builtin_mul_overflow(wanted, size, &wanted)) {
+      return false;
+    }
+  }
+  bool all_known = true;
+  for (int i = 0; i < in.rank(); ++i) {
+    if (in.dim(i) < 0) {
+      all_known = false;
+    } else if (__builtin_mul_overflow(known, in.dim(i), &known)) {
+      return false;
+    }
+  }
+  return open ? known % wanted == 0 : all_known && known == wanted;
+}
+
+bool SqueezeCannotFail(Rewriter& rewriter, const Node& node) {
+  const auto axes = node.Attr<std::vector<int64_t>>("squeeze_dims");
+  if (!axes.ok()) return false;
+  const PartialShape in = rewriter.ShapeOf(InputOf(node, 0));
+  return axes->empty() || (!in.unknown_rank() && std::all_of(axes->begin(), axes->end(), [&](int64_t axis) {
+           if (axis < 0) axis += in.rank();
+           return axis >= 0 && axis < in.rank() && in.dim(static_cast<int>(axis)) == 1;
+         }));
+}
+
+bool ExpandDimsCannotFail(Rewriter& rewriter, const Node& node) {
+  const auto axis = ConstIntegers(InputOf(node, 1));
+  const PartialShape in = rewriter.ShapeOf(InputOf(node, 0));
+  return axis && axis->size() == 1 && !in.unknown_rank() && axis->front() >= -in.rank() - 1 &&
+         axis->front() <= in.rank();
+}
+
+bool ReshapingCannotFail(Rewriter& rewriter, const Node& node) {
+  const std::string& op = node.op_name();
+  if (op == "Reshape") return ReshapeCannotFail(rewriter, node);
+  if (op == "Squeeze") return SqueezeCannotFail(rewriter, node);
+  return op == "ExpandDims" && ExpandDimsCannotFail(rewriter, node);
+}
+
 // Of a transpose, or one of another one.
 bool Transpose(Rewriter& rewriter, Node* node) {
   const TensorRef x = InputOf(*node, 0);
   const TensorRef perm = InputOf(*node, 1);
   const auto outer = ConstIntegers(perm);
-  if (!outer || !IsPermutation(*outer)) return false;
+  if (!outer || !IsPermutation(*outer) || !HasRank(rewriter, x, outer->size())) return false;
   if (IsIdentity(*outer)) return rewriter.TryReplace(node, {x}, {perm});
   if (x.node->op_name() != "Transpose" || !IsPlain(*x.node)) return false;
   const auto inner = ConstIntegers(InputOf(*x.node, 1));
-  if (!inner || inner->size() != outer->size() || !IsPermutation(*inner)) return false;
+  if (!inner || !IsPermutation(*inner) || !HasRank(rewriter, InputOf(*x.node, 0), inner->size()))
+    return false;
   std::vector<int64_t> both;
   for (const int64_t axis : *outer) both.push_back((*inner)[static_cast<size_t>(axis)]);
   const TensorRef source = InputOf(*x.node, 0);
@@ -61,7 +124,7 @@ bool Transpose(Rewriter& rewriter, Node* node) {
 // Of a tensor that was reshaped before: the elements and their order are the same.
 bool Reshape(Rewriter& rewriter, Node* node) {
   const TensorRef x = InputOf(*node, 0);
-  if (!x.node->traits().same_in_shape || !x.node->traits().aliasing || !IsPlain(*x.node)) return false;
+  if (!IsPlain(*x.node) || !ReshapingCannotFail(rewriter, *x.node)) return false;
   std::vector<TensorRef> dropped;
   for (int i = 1; i < x.node->num_inputs(); ++i) {
     dropped.push_back(InputOf(*x.node, i));
@@ -134,12 +197,25 @@ bool Cast(Rewriter& rewriter, Node* node) {
   return true;
 }
 
+// Each axis is one of the tensor's, and there is none twice.
+bool HasValidAxes(Rewriter& rewriter, const TensorRef& tensor, std::vector<int64_t> axes) {
+  const PartialShape shape = rewriter.ShapeOf(tensor);
+  if (shape.unknown_rank()) return false;
+  for (int64_t& axis : axes) {
+    if (axis < -shape.rank() || axis >= shape.rank()) return false;
+    if (axis < 0) axis += shape.rank();
+  }
+  std::sort(axes.begin(), axes.end());
+  return std::adjacent_find(axes.begin(), axes.end()) == axes.end();
+}
+
 bool Reverse(Rewriter& rewriter, Node* node) {
   const TensorRef x = InputOf(*node, 0);
   if (x.node->op_name() != "ReverseV2" || !IsPlain(*x.node)) return false;
   const auto outer = ConstIntegers(InputOf(*node, 1));
   const auto inner = ConstIntegers(InputOf(*x.node, 1));
-  if (!outer || !inner || *outer != *inner) return false;
+  if (!outer || !inner || *outer != *inner || !HasValidAxes(rewriter, InputOf(*x.node, 0), *outer))
+    return false;
   return rewriter.TryReplace(node, {InputOf(*x.node, 0)}, {InputOf(*node, 1), InputOf(*x.node, 1)});
 }
 
@@ -155,7 +231,12 @@ bool Unpack(Rewriter& rewriter, Node* node) {
   if (x.node->op_name() != "Pack" || !IsPlain(*x.node) || !SameAxis(*node, *x.node)) return false;
   if (x.node->num_inputs() != node->num_outputs()) return false;
   std::vector<TensorRef> parts;
-  for (int i = 0; i < node->num_outputs(); ++i) parts.push_back(InputOf(*x.node, i));
+  for (int i = 0; i < node->num_outputs(); ++i) {
+    parts.push_back(InputOf(*x.node, i));
+    // Parts of different shapes are an error of the Pack; inference has compared those that are known.
+    if (node->num_outputs() > 1 && !IsKnown(rewriter.ShapeOf(parts.back()))) return false;
+  }
+  if (node->num_outputs() == 1 && rewriter.ShapeOf(parts[0]).unknown_rank()) return false;
   return rewriter.TryReplace(node, parts);
 }
 
@@ -167,7 +248,14 @@ bool Pack(Rewriter& rewriter, Node* node) {
   for (int i = 0; i < node->num_inputs(); ++i) {
     if (InputOf(*node, i) != TensorRef{parts, i}) return false;
   }
-  return rewriter.TryReplace(node, {InputOf(*parts, 0)});
+  const TensorRef whole = InputOf(*parts, 0);
+  const PartialShape shape = rewriter.ShapeOf(whole);
+  if (shape.unknown_rank() || shape.rank() == 0) return false;
+  int64_t axis = *node->Attr<int64_t>("axis");
+  if (axis < 0) axis += shape.rank();
+  if (axis < 0 || axis >= shape.rank() || shape.dim(static_cast<int>(axis)) != node->num_inputs())
+    return false;
+  return rewriter.TryReplace(node, {whole});
 }
 
 // All of a tensor.

@@ -29,6 +29,22 @@ bool MayBeSame(const PartialShape& a, const PartialShape& b) {
   return true;
 }
 
+// Gradients whose own kernels take inputs of different shapes with equally many elements, which groups do
+// not.
+bool TakesAnyShapes(const Node& node) {
+  const std::string& op = node.op_name();
+  return op == "SigmoidGrad" || op == "TanhGrad" || op == "SqrtGrad" || op == "RsqrtGrad" ||
+         op == "InvGrad" || op == "ReciprocalGrad";
+}
+
+// Tensors of these shapes with equally many elements have one shape.
+bool AreSameWithEqualCounts(const PartialShape& a, const PartialShape& b) {
+  if (a.unknown_rank() || b.unknown_rank() || !MayBeSame(a, b)) return false;
+  int unknown = 0;
+  for (int i = 0; i < a.rank(); ++i) unknown += a.dim(i) < 0 || b.dim(i) < 0;
+  return unknown <= 1;
+}
+
 // Nodes that become one. All lead to the first, and nothing but the first leaves the group: so no path from
 // one of them comes back from outside to another.
 struct Group {
@@ -64,6 +80,10 @@ class Grouper {
     if (!node->IsOp() || !IsPure(*node)) return;
     const ElementwiseOp* const op = InstructionOf(node->props());
     if (op == nullptr || InstructionsOf(*node, *op) > Program::kMaxInstructions) return;
+    if (TakesAnyShapes(*node) &&
+        !AreSameWithEqualCounts(rewriter_.ShapeOf(InputOf(*node, 0)), rewriter_.ShapeOf(InputOf(*node, 1)))) {
+      return;
+    }
     int group = GroupOfConsumers(*node);
     if (group == kNone || !Fits(*node, *op, groups_[static_cast<size_t>(group)])) {
       group = static_cast<int>(groups_.size());

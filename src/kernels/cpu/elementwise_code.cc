@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "kernels/cpu/integer_error.h"
 #include "kernels/cpu/vector/cast.h"
 #include "tensor/dtype_table.h"
 
@@ -260,9 +261,7 @@ int ElementwiseCode::Run(const Addresses& at, uint64_t arrays, uint64_t steps, i
 }
 
 Status ElementwiseCode::Failure(int i) const {
-  return errors::InvalidArgument(step(i).op == BinaryOp::kPow
-                                     ? "Integers to negative integer powers are not allowed"
-                                     : "Integer division by zero");
+  return BadInteger(program_.instructions[static_cast<size_t>(i)].op->name);
 }
 
 int ElementwiseCode::NumberOfTerm(int i) const {

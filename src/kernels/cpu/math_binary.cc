@@ -3,6 +3,7 @@
 #include <atomic>
 #include <string>
 
+#include "kernels/cpu/integer_error.h"
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/register.h"
 #include "kernels/cpu/vector/binary.h"
@@ -15,14 +16,15 @@ namespace {
 // Below so many elements the loop runs on this thread without asking the pool.
 constexpr int64_t kSmall = 4096;
 
-// What a false result of the routine means.
-Status BadInteger(cpu::BinaryOp op) {
-  return errors::InvalidArgument(op == cpu::BinaryOp::kPow
-                                     ? "Integers to negative integer powers are not allowed"
-                                     : "Integer division by zero");
-}
-
 bool IsGradient(cpu::BinaryOp op) { return op >= cpu::BinaryOp::kSigmoidGrad; }
+
+// Gradients that TensorFlow's kernels compute from the elements alone: the result has the shape of the first
+// input.
+bool IgnoresShapes(cpu::BinaryOp op) {
+  return op == cpu::BinaryOp::kSigmoidGrad || op == cpu::BinaryOp::kTanhGrad ||
+         op == cpu::BinaryOp::kSqrtGrad || op == cpu::BinaryOp::kRsqrtGrad ||
+         op == cpu::BinaryOp::kReciprocalGrad;
+}
 
 // Types that are compared as the integers they are made of.
 DataType Stored(DataType t) {
@@ -62,19 +64,22 @@ class BinaryKernel final : public OpKernel {
   Status Compute(KernelContext& context) override {
     const Tensor& a = context.input(0);
     const Tensor& b = context.input(1);
-    if (a.shape() != b.shape()) return ComputeBroadcast(context);
+    if (a.shape() != b.shape()) {
+      const bool elements_alone = IgnoresShapes(op_) && a.num_elements() == b.num_elements();
+      if (!elements_alone) return ComputeBroadcast(context);
+    }
     const int64_t n = a.num_elements();
     const void* pa = a.raw_data();
     const void* pb = b.raw_data();
     Tensor* out = context.TryForward(0, 0);
-    if (out == nullptr) out = context.TryForward(1, 0);
+    if (out == nullptr && a.shape() == b.shape()) out = context.TryForward(1, 0);
     if (out == nullptr) {
       MR_ASSIGN_OR_RETURN(out, context.AllocateOutput(0, a.shape()));
     }
     const bool fine =
         n <= kSmall ? same_(pa, pb, out->raw_data(), n) : RunSame(context, pa, pb, out->raw_data(), n);
     if (!fine) [[unlikely]]
-      return BadInteger(op_);
+      return BadInteger(op_name());
     return Status();
   }
 
@@ -129,7 +134,7 @@ class BinaryKernel final : public OpKernel {
       ContextParallel parallel(context);
       fine = plan->Run(*fns_, pa, pb, in_size_, out->raw_data(), out_size_, cost_ns_, parallel);
     }
-    return fine ? Status() : BadInteger(op_);
+    return fine ? Status() : BadInteger(op_name());
   }
 
   static constexpr int64_t kBlock = 1024;  // elements

@@ -41,10 +41,7 @@ class ConvKernel : public OpKernel {
     p.filter_h = filter.dim(0);
     p.filter_w = filter.dim(1);
     p.out_c = filter.dim(3);
-    if (filter.dim(2) != p.in_c) {
-      return errors::InvalidArgument("input and filter must have the same depth: ", p.in_c, " vs ",
-                                     filter.dim(2));
-    }
+    if (filter.dim(2) != p.in_c) return DepthError(p.in_c, filter.dim(2));
     if (p.filter_h <= 0 || p.filter_w <= 0)
       return errors::InvalidArgument("filter must not be empty: ", filter);
     p.stride_h = strides_.h;
@@ -70,11 +67,47 @@ class ConvKernel : public OpKernel {
     return dims_.Shape(p.batch, p.out_h, p.out_w, p.out_c);
   }
 
-  // Checks that the gradient that came in has the shape of the forward output.
+  // Checks that the gradient that came in has the shape of the forward output. The texts are TensorFlow's.
   Status CheckGradient(const cpu::ConvParams& p, const Tensor& gradient) const {
     if (gradient.shape() == OutputShape(p)) return Status();
-    return errors::InvalidArgument(op_name(), ": Size of out_backprop doesn't match computed: actual = ",
-                                   gradient.shape(), ", computed = ", OutputShape(p));
+    const std::string label = op_name() == "Conv2DBackpropInput"    ? "Conv2DCustomBackpropInput"
+                              : op_name() == "Conv2DBackpropFilter" ? "Conv2DCustomBackpropFilter"
+                                                                    : op_name();
+    if (gradient.rank() != 4) return errors::InvalidArgument(label, ": out_backprop must be 4-dimensional");
+    const int64_t batch = gradient.dim(dims_.batch());
+    if (batch != p.batch) {
+      return errors::InvalidArgument(
+          label, ": input and out_backprop must have the same batch sizeinput batch: ", p.batch,
+          "outbackprop batch: ", batch, " batch_dim: ", dims_.batch());
+    }
+    if (gradient.dim(dims_.channel()) != p.out_c) {
+      return errors::InvalidArgument(label, ": filter and out_backprop must have the same out_depth");
+    }
+    const bool rows = gradient.dim(dims_.height()) != p.out_h;
+    const int axis = rows ? dims_.height() : dims_.width();
+    const int64_t actual = gradient.dim(axis);
+    return errors::InvalidArgument(
+        label, ": Size of out_backprop doesn't match computed: actual = ", actual,
+        ", computed = ", rows ? p.out_h : p.out_w, " spatial_dim: ", axis, " input: ", rows ? p.in_h : p.in_w,
+        " filter: ", rows ? p.filter_h : p.filter_w, " output: ", actual,
+        " stride: ", rows ? p.stride_h : p.stride_w, " dilation: ", rows ? p.dilation_h : p.dilation_w);
+  }
+
+  Status DepthError(int64_t depth, int64_t filter_depth) const {
+    const bool multiple = filter_depth > 0 && depth % filter_depth == 0;
+    if (op_name() != "Conv2D" && op_name() != "_FusedConv2D") {
+      return errors::InvalidArgument(op_name(), ": input and filter must have the same depth: ", depth,
+                                     " vs ", filter_depth);
+    }
+    if (!multiple) {
+      return errors::InvalidArgument("input depth must be evenly divisible by filter depth: ", depth, " vs ",
+                                     filter_depth);
+    }
+    return errors::Unimplemented(
+        "The Conv2D op currently does not support grouped convolutions on the CPU. A grouped convolution was "
+        "attempted "
+        "to be run because the input depth of ",
+        depth, " does not match the filter input depth of ", filter_depth);
   }
 
   // Plans are kept for the shapes seen last.

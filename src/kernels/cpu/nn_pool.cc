@@ -135,6 +135,8 @@ class PoolKernel : public OpKernel {
   static TensorShape InNhwc(const cpu::PoolParams& p) { return {p.batch, p.in_h, p.in_w, p.channels}; }
   static TensorShape OutNhwc(const cpu::PoolParams& p) { return {p.batch, p.out_h, p.out_w, p.channels}; }
 
+  const SpatialAttr& window() const { return window_; }
+
   const ImageDims dims_;
 
  private:
@@ -157,9 +159,12 @@ struct ElementOf<T*> {
 template <bool kMax>
 class PoolForwardKernel final : public PoolKernel {
  public:
-  using PoolKernel::PoolKernel;
+  explicit PoolForwardKernel(KernelConstruction& c)
+      : PoolKernel(c), depth_window_(DepthOf(c, "ksize")), depth_stride_(DepthOf(c, "strides")) {}
+
   Status Compute(KernelContext& context) override {
     const Tensor& image = context.input(0);
+    if (depth_window_ != 1 || depth_stride_ != 1) return PoolOverDepth(context, image);
     MR_ASSIGN_OR_RETURN(const cpu::PoolParams p, MakeParams(context, image.shape()));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, OutputShape(p)));
     if (out->num_elements() == 0) return Status();
@@ -173,6 +178,53 @@ class PoolForwardKernel final : public PoolKernel {
       }
     });
   }
+
+ private:
+  int64_t DepthOf(KernelConstruction& c, const char* attr) const {
+    if (!c.HasAttr(attr)) return 1;
+    const auto values = c.Attr<std::vector<int64_t>>(attr);
+    return values.size() == 4 ? values[static_cast<size_t>(dims_.channel())] : 1;
+  }
+
+  // Maxima of neighbouring channels. The restrictions are those of TensorFlow's kernel, and so are the texts.
+  Status PoolOverDepth(KernelContext& context, const Tensor& image) const {
+    if (image.rank() != 4)
+      return errors::InvalidArgument("tensor_in must be 4-dimensional, got shape ", image.shape());
+    if (window().h != 1 || window().w != 1) {
+      return errors::Unimplemented(
+          "MaxPooling supports exactly one of pooling across depth or pooling across width/height.");
+    }
+    const int64_t depth = image.dim(dims_.channel());
+    if (depth_window_ <= 0 || depth % depth_window_ != 0) {
+      return errors::Unimplemented(
+          "Depthwise max pooling requires the depth window to evenly divide the input depth");
+    }
+    if (depth_window_ != depth_stride_) {
+      return errors::Unimplemented(
+          "Depthwise max pooling requires the depth window to equal the depth stride");
+    }
+    // Each pixel is a column of channels: windows over depth are windows over the height of an image of one
+    // channel.
+    cpu::PoolParams p;
+    p.batch = 1;
+    p.in_h = image.num_elements();
+    p.in_w = p.channels = p.out_w = 1;
+    p.out_h = p.in_h / depth_window_;
+    p.window_h = p.stride_h = depth_window_;
+    const int64_t batch = image.dim(dims_.batch()), rows = image.dim(dims_.height()),
+                  columns = image.dim(dims_.width());
+    const int64_t out_depth = depth / depth_window_;
+    MR_ASSIGN_OR_RETURN(Tensor * out,
+                        context.AllocateOutput(0, dims_.Shape(batch, rows, columns, out_depth)));
+    if (out->num_elements() == 0) return Status();
+    MR_ASSIGN_OR_RETURN(const Tensor in, ToWork(context, image));
+    return Produce(context, out, {batch, rows, columns, out_depth}, [&](auto* to, cpu::Parallel& parallel) {
+      using T = typename ElementOf<decltype(to)>::type;
+      cpu::MaxPool<T>(p, in.data<T>(), to, parallel);
+    });
+  }
+
+  const int64_t depth_window_, depth_stride_;
 };
 
 class MaxPoolGradKernel final : public PoolKernel {

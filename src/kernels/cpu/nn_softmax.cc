@@ -47,13 +47,15 @@ class SoftmaxXentKernel final : public OpKernel {
     const Tensor& logits = context.input(0);
     const Tensor& labels = context.input(1);
     MR_ASSIGN_OR_RETURN(const TensorShape shape, CommonShape(logits.shape(), labels.shape()));
+    MR_ASSIGN_OR_RETURN(const Tensor logit_rows, AsRows(context, logits, shape.dim(1)));
+    MR_ASSIGN_OR_RETURN(const Tensor label_rows, AsRows(context, labels, shape.dim(1)));
     cpu::XentShape x;
     x.rows = shape.dim(0);
     x.cols = shape.dim(1);
-    x.logits_row_stride = logits.dim(0) == x.rows ? x.cols : 0;
-    x.labels_row_stride = labels.dim(0) == x.rows ? x.cols : 0;
-    const void* from = logits.raw_data();
-    const void* wanted = labels.raw_data();
+    x.logits_row_stride = logit_rows.dim(0) == x.rows ? x.cols : 0;
+    x.labels_row_stride = label_rows.dim(0) == x.rows ? x.cols : 0;
+    const void* from = logit_rows.raw_data();
+    const void* wanted = label_rows.raw_data();
     MR_ASSIGN_OR_RETURN(Tensor * loss, context.AllocateOutput(0, {x.rows}));
     MR_ASSIGN_OR_RETURN(Tensor * backprop, context.ForwardInputOrAllocateOutput({0}, 1, shape));
     if (x.rows == 0) return Status();
@@ -68,18 +70,41 @@ class SoftmaxXentKernel final : public OpKernel {
   static StatusOr<TensorShape> CommonShape(const TensorShape& logits, const TensorShape& labels) {
     if (logits == labels && logits.rank() == 2) return logits;
     auto shape = BroadcastShapes(logits, labels);
-    if (!shape.ok() || logits.rank() != labels.rank()) {
-      return errors::InvalidArgument("logits and labels must be same size: logits_size=", logits,
+    if (!shape.ok()) {
+      return errors::InvalidArgument("logits and labels must be broadcastable: logits_size=", logits,
                                      " labels_size=", labels);
     }
-    if (shape->rank() != 2 || logits.dim(1) != labels.dim(1)) {
+    if (shape->rank() != 2) {
       return errors::InvalidArgument(
-          "logits and labels must be either 2-dimensional, or broadcast along the batch: ", "logits_size=",
-          logits, " labels_size=", labels);
+          "logits and labels must be either 2-dimensional, or broadcasted to be 2-dimensional");
     }
     return shape;
   }
+
+  // `t` of rank 0 to 2 as rows of `columns` elements: one row, or as many as it has.
+  static StatusOr<Tensor> AsRows(KernelContext& context, const Tensor& t, int64_t columns) {
+    const int64_t rows = t.rank() == 2 ? t.dim(0) : 1;
+    const int64_t own = t.rank() == 0 ? 1 : t.dim(t.rank() - 1);
+    if (own == columns) return t.WithShape({rows, columns});
+    MR_ASSIGN_OR_RETURN(Tensor wide, context.AllocateTemp(t.dtype(), {rows, columns}));
+    const size_t size = ElementSize(t.dtype());
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      std::memcpy(static_cast<char*>(wide.raw_data()) + static_cast<size_t>(i) * size,
+                  static_cast<const char*>(t.raw_data()) + static_cast<size_t>(i / columns) * size, size);
+    }
+    return wide;
+  }
 };
+
+// "0 7 2": all of them, up to a limit.
+std::string Values(const Tensor& labels) {
+  constexpr int64_t kMost = 100;
+  std::string text;
+  for (int64_t i = 0; i < std::min(labels.num_elements(), kMost); ++i) {
+    text += StrCat(i == 0 ? "" : " ", IntValue(labels, i));
+  }
+  return labels.num_elements() > kMost ? text + "..." : text;
+}
 
 class SparseSoftmaxXentKernel final : public OpKernel {
  public:
@@ -112,7 +137,7 @@ class SparseSoftmaxXentKernel final : public OpKernel {
     if (bad < 0) return Status();
     return errors::InvalidArgument("Received a label value of ", IntValue(labels, bad),
                                    " which is outside the valid range of [0, ", r.cols,
-                                   ").  Label values: ", labels.DebugString());
+                                   ").  Label values: ", Values(labels));
   }
 };
 

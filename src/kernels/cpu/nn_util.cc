@@ -11,15 +11,28 @@ SpatialAttr ReadSpatialAttr(KernelConstruction& c, const char* attr, const Image
   const auto values = c.Attr<std::vector<int64_t>>(attr);
   if (!c.status().ok()) return {};
   const std::string_view name(attr);
-  const bool pools = c.props()->op->def.name.find("Pool") != std::string::npos;
+  const std::string& op = c.props()->op->def.name;
+  const bool pools = op.find("Pool") != std::string::npos;
   if (values.size() != 4) {
     c.SetError(errors::InvalidArgument("Sliding window ", pools && name == "strides" ? "stride" : name,
                                        " field must specify 4 dimensions"));
     return {};
   }
   const SpatialAttr s{values[dims.height()], values[dims.width()]};
+  for (size_t i = 0; pools && name == "ksize" && i < values.size(); ++i) {
+    if (values[i] != 0) continue;
+    c.SetError(errors::InvalidArgument("Sliding window ksize for dimension ", i, " was zero."));
+    return {};
+  }
   if (pools && values[dims.batch()] != 1) {
     c.SetError(errors::Unimplemented("Pooling is not yet supported on the batch dimension."));
+  } else if (pools && values[dims.channel()] != 1 && op.starts_with("MaxPool") &&
+             op.find("Grad") != op.npos) {
+    c.SetError(errors::Unimplemented("MaxPoolingGrad is not yet supported on the depth dimension."));
+  } else if (pools && values[dims.channel()] != 1 && op.starts_with("AvgPool")) {
+    c.SetError(errors::Unimplemented("Non-spatial pooling is not yet supported. Volunteers? :)"));
+  } else if (op == "MaxPool") {
+    // Pools over depth, too.
   } else if (values[dims.batch()] != 1 || values[dims.channel()] != 1) {
     c.SetError(errors::InvalidArgument("Current implementation does not yet support ", name,
                                        " in the batch and depth dimensions."));

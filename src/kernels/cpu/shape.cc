@@ -73,16 +73,17 @@ class ReshapeKernel final : public OpKernel {
     if (!sizes.shape().IsVector()) {
       return errors::InvalidArgument("sizes input must be 1-D, not ", sizes.shape());
     }
-    MR_ASSIGN_OR_RETURN(const TensorShape shape, NewShape(context.input(0).num_elements(), sizes));
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, NewShape(context.input(0).shape(), sizes));
     context.set_output(0, context.TakeInput(0).WithShape(shape));
     return Status();
   }
 
  private:
-  static StatusOr<TensorShape> NewShape(int64_t elements, const Tensor& sizes) {
+  static StatusOr<TensorShape> NewShape(const TensorShape& in, const Tensor& sizes) {
     Dims dims;
     int64_t open = -1;
     bool zero = false;
+    TensorShape given;  // the sizes above zero
     for (int64_t d = 0; d < sizes.num_elements(); ++d) {
       const int64_t size = IntValue(sizes, d);
       if (size == -1) {
@@ -90,33 +91,51 @@ class ReshapeKernel final : public OpKernel {
           return errors::InvalidArgument("Only one input size may be -1, not both ", open, " and ", d);
         }
         open = d;
-        dims.push_back(1);
-        continue;
+      } else if (size < 0) {
+        return errors::InvalidArgument("Size ", d, " must be non-negative, not ", size);
+      } else if (size == 0) {
+        zero = true;
+      } else {
+        MR_RETURN_IF_ERROR(given.TryAddDim(size));
       }
-      if (size < 0) return errors::InvalidArgument("Size ", d, " must be non-negative, not ", size);
-      zero |= size == 0;
-      dims.push_back(size);
+      dims.push_back(size == -1 ? 1 : size);
     }
     MR_ASSIGN_OR_RETURN(TensorShape shape, ShapeFromValues(dims));
     if (open >= 0) {
-      if (zero) {
-        return errors::InvalidArgument(
-            "Reshape cannot infer the missing input size for an empty tensor unless all specified input "
-            "sizes are non-zero");
-      }
-      const int64_t missing = elements / shape.num_elements();
-      if (missing * shape.num_elements() != elements) {
-        return errors::InvalidArgument("Input to reshape is a tensor with ", elements,
-                                       " values, but the requested shape requires a multiple of ",
-                                       shape.num_elements());
-      }
-      shape.SetDim(static_cast<int>(open), missing);
+      MR_ASSIGN_OR_RETURN(const int64_t size, OpenSize(in, given.num_elements(), zero));
+      MR_ASSIGN_OR_RETURN(shape, WithSize(std::move(dims), open, size));
     }
-    if (shape.num_elements() != elements) {
-      return errors::InvalidArgument("Input to reshape is a tensor with ", elements,
+    if (shape.num_elements() != in.num_elements()) {
+      return errors::InvalidArgument("Input to reshape is a tensor with ", in.num_elements(),
                                      " values, but the requested shape has ", shape.num_elements());
     }
     return shape;
+  }
+
+  static StatusOr<TensorShape> WithSize(Dims dims, int64_t open, int64_t size) {
+    dims[static_cast<uint32_t>(open)] = size;
+    return ShapeFromValues(dims);
+  }
+
+  // The size that was left open. Where one of the given sizes is 0, sizes of 0 of the input count for it, and
+  // the others are distributed: [0,6] as [0,-1] is [0,6].
+  static StatusOr<int64_t> OpenSize(const TensorShape& in, int64_t product, bool zero) {
+    int64_t elements = in.num_elements();
+    bool left_out = false;
+    if (zero && elements == 0) {
+      TensorShape rest;
+      for (const int64_t size : in.dims()) {
+        if (size > 0) MR_RETURN_IF_ERROR(rest.TryAddDim(size));
+      }
+      elements = rest.num_elements();
+      left_out = true;
+    }
+    const int64_t missing = elements / product;
+    if (!left_out && missing * product != elements) {
+      return errors::InvalidArgument("Input to reshape is a tensor with ", elements,
+                                     " values, but the requested shape requires a multiple of ", product);
+    }
+    return missing;
   }
 };
 

@@ -52,11 +52,15 @@ struct ScalarRule {
   bool (*allowed)(double) = nullptr;  // null: any value
 };
 
-ScalarRule RuleOfScalar(const std::string& input, bool ftrl) {
+ScalarRule RuleOfScalar(const std::string& input, UpdateRule update) {
+  const bool ftrl = update == UpdateRule::kFtrl || update == UpdateRule::kFtrlV2;
+  const bool proximal_adagrad = update == UpdateRule::kProximalAdagrad;
+  const bool rms_prop = update == UpdateRule::kRmsProp || update == UpdateRule::kCenteredRmsProp;
   ScalarRule rule{.name = input};
   const bool penalty = input == "l1" || input == "l2" || input == "l2_shrinkage";
   if (penalty) rule.name = (input == "l2_shrinkage" ? "l2 shrinkage" : input) + " regularization strength";
-  if (!ftrl) return rule;
+  if (rms_prop && input == "lr") rule.kind = "scalar ";  // TensorFlow's text has a blank before the colon
+  if (!ftrl && !proximal_adagrad) return rule;
   if (penalty) {
     rule.kind = "non-negative scalar";
     rule.allowed = [](double x) { return x >= 0; };
@@ -94,7 +98,7 @@ class ApplyKernel final : public OpKernel {
         step_ = i;
       } else {
         scalars_.push_back(i);
-        scalar_rules_.push_back(RuleOfScalar(name, rule == UpdateRule::kFtrl || rule == UpdateRule::kFtrlV2));
+        scalar_rules_.push_back(RuleOfScalar(name, rule));
       }
     }
   }

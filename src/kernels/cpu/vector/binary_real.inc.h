@@ -70,16 +70,17 @@ MR_INLINE V RsqrtGrad(V y, V dy) {
 }
 template <typename V>
 MR_INLINE V ReciprocalGrad(V y, V dy) {
-  return -dy * (y * y);
+  return dy == 0 ? V{} : -dy * (y * y);  // also where y is infinite or NaN
 }
 template <typename V>
 MR_INLINE V ReluGrad(V g, V f) {
-  return f > 0 ? g : V{};
+  return f > 0 ? g : g - g;  // NaN where the gradient is infinite or NaN: as 0 * g
 }
 template <typename V>
 MR_INLINE V Relu6Grad(V g, V f) {
-  const V below = f < 6 ? g : V{};
-  return f > 0 ? below : V{};
+  const V zero = g - g;
+  const V below = f < 6 ? g : zero;
+  return f > 0 ? below : zero;
 }
 template <typename V>
 MR_INLINE V EluGrad(V g, V out) {

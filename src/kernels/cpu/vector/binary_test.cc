@@ -107,8 +107,8 @@ void ExpectReal(DataType type) {
       BinaryOp::kRsqrtGrad, [](T y, T dy) { return dy * T(-0.5) * y * y * y; }, 3);
   expect(
       BinaryOp::kReciprocalGrad, [](T y, T dy) { return -dy * y * y; }, 2);
-  expect(BinaryOp::kReluGrad, [](T g, T f) { return f > 0 ? g : 0; });
-  expect(BinaryOp::kRelu6Grad, [](T g, T f) { return f > 0 && f < 6 ? g : 0; });
+  expect(BinaryOp::kReluGrad, [](T g, T f) { return f > 0 ? g : 0 * g; });
+  expect(BinaryOp::kRelu6Grad, [](T g, T f) { return f > 0 && f < 6 ? g : 0 * g; });
   expect(BinaryOp::kEluGrad, [](T g, T out) { return out < 0 ? (out + 1) * g : g; });
   expect(BinaryOp::kSeluGrad, [=](T g, T out) { return out < 0 ? (out + scale_alpha) * g : scale * g; });
   expect(

@@ -1,0 +1,14 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+#include "millrace/status.h"
+
+namespace millrace {
+
+// The error of an element-wise op `op` of integers that met a value it cannot compute with.
+Status BadInteger(std::string_view op);
+
+}  // namespace millrace
