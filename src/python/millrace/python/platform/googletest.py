@@ -102,10 +102,8 @@ class StubOutForTesting:
         owners = obj.__mro__ if isinstance(obj, type) else type(obj).__mro__
         for owner in owners:
             if attr_name in owner.__dict__:
-                target = obj if not isinstance(obj, type) else owner
                 self.stubs.append((owner, attr_name, owner.__dict__[attr_name]))
                 setattr(owner, attr_name, new_attr)
-                del target
                 return
         raise AttributeError("Attribute not found.")
 

@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-import collections
 import os.path
 import re
-import time
 from typing import Any
 
 from millrace.python.framework import errors
@@ -245,112 +243,3 @@ def meta_graph_filename(checkpoint_filename: str, meta_graph_suffix: str = "meta
     """Name of the file with a checkpoint's graph: no shards, and the step before the suffix."""
     basename = re.sub(r"-[\d\?]+-of-\d+$", "", checkpoint_filename)
     return ".".join([basename, meta_graph_suffix])
-
-
-class CheckpointManager:
-    """Keeps the checkpoints of a Checkpoint in a folder: numbers them, deletes old ones, writes the state file."""
-
-    def __init__(
-        self,
-        checkpoint: Any,
-        directory: str,
-        max_to_keep: int | None,
-        keep_checkpoint_every_n_hours: float | None = None,
-        checkpoint_name: str = "ckpt",
-    ) -> None:
-        """Args: checkpoint: a tf.train.Checkpoint; directory: of the files; max_to_keep: how many are kept, None
-        for all; keep_checkpoint_every_n_hours: one in that time is kept for ever; checkpoint_name: of the files.
-
-        Raises:
-          ValueError: if `max_to_keep` is not positive.
-        """
-        self._checkpoint = checkpoint
-        if max_to_keep is not None and max_to_keep <= 0:
-            raise ValueError("Expected a positive integer or None for `max_to_keep`, got %d." % (max_to_keep,))
-        self._max_to_keep = max_to_keep
-        self._keep_checkpoint_every_n_hours = keep_checkpoint_every_n_hours
-        self._directory = os.fspath(directory)
-        self._checkpoint_prefix = os.path.join(self._directory, checkpoint_name)
-        # prefix -> time; those that may be deleted, oldest first.
-        self._maybe_delete: Any = collections.OrderedDict()
-        recovered_state = get_checkpoint_state(self._directory)
-        current_clock = time.time()
-        if recovered_state is None:
-            self._latest_checkpoint: str | None = None
-            # Just before now, so that the first checkpoint may be the one kept.
-            self._last_preserved_timestamp = current_clock - 1.0
-            return
-        self._latest_checkpoint = recovered_state.model_checkpoint_path
-        self._last_preserved_timestamp = recovered_state.last_preserved_timestamp or current_clock - 1.0
-        all_timestamps = recovered_state.all_model_checkpoint_timestamps
-        all_paths = recovered_state.all_model_checkpoint_paths
-        del_pairs = zip(all_paths, all_timestamps if all_timestamps else [current_clock] * len(all_paths))
-        for filename, timestamp in del_pairs:
-            self._maybe_delete[filename] = timestamp
-
-    @property
-    def directory(self) -> str:
-        return self._directory
-
-    @property
-    def latest_checkpoint(self) -> str | None:
-        """Prefix of the newest checkpoint, or None."""
-        return self._latest_checkpoint
-
-    @property
-    def checkpoints(self) -> list[str]:
-        """Prefixes of those that are kept, the newest last."""
-        return list(self._maybe_delete.keys())
-
-    def _sweep(self) -> None:
-        """Deletes what is over `max_to_keep`."""
-        if not self._max_to_keep:
-            return
-        while len(self._maybe_delete) > self._max_to_keep:
-            filename, timestamp = self._maybe_delete.popitem(last=False)
-            if (
-                self._keep_checkpoint_every_n_hours
-                and timestamp - self._keep_checkpoint_every_n_hours * 3600.0 >= self._last_preserved_timestamp
-            ):
-                self._last_preserved_timestamp = timestamp
-                continue
-            _delete_file_if_exists(filename + ".index")
-            _delete_file_if_exists(filename + ".data-?????-of-?????")
-
-    def _record_state(self) -> None:
-        filenames, timestamps = zip(*self._maybe_delete.items())
-        update_checkpoint_state_internal(
-            self._directory,
-            model_checkpoint_path=self._latest_checkpoint or "",
-            all_model_checkpoint_paths=list(filenames),
-            all_model_checkpoint_timestamps=list(timestamps),
-            last_preserved_timestamp=self._last_preserved_timestamp,
-            save_relative_paths=True,
-        )
-
-    def save(self, checkpoint_number: Any = None) -> str:
-        """Writes a checkpoint, numbered by `checkpoint_number` or by the Checkpoint's counter; returns its prefix."""
-        from millrace.python.training import training_util
-        from millrace.python.framework import ops
-
-        session = ops.get_default_session()
-        if checkpoint_number is None:
-            save_counter = self._checkpoint.save_counter
-            if session is not None:
-                session.run(self._checkpoint._counter_initializer_if_needed(session))
-                session.run(save_counter.assign_add(1).op if hasattr(save_counter, "op") else save_counter)
-                checkpoint_number = training_util.global_step(session, save_counter)
-        elif not isinstance(checkpoint_number, int):
-            checkpoint_number = training_util.global_step(session, checkpoint_number)
-        prefix = "%s-%d" % (self._checkpoint_prefix, checkpoint_number)
-        save_path: str = self._checkpoint.write(prefix)
-        timestamp = time.time()
-        # A number that comes again replaces what was there.
-        self._maybe_delete.pop(save_path, None)
-        self._maybe_delete[save_path] = timestamp
-        self._latest_checkpoint = save_path
-        # First the state, then the deletion: the state never names what is gone for longer than a moment.
-        self._record_state()
-        self._sweep()
-        self._record_state()
-        return save_path

@@ -13,7 +13,6 @@ from millrace.python.ops import state_ops
 from millrace.python.ops import variable_scope
 from millrace.python.ops import variables as variables_lib
 from millrace.python.platform import tf_logging as logging
-from millrace.python.training import checkpoint_ops
 from millrace.python.training import checkpoint_utils
 from millrace.python.training import saver as saver_lib
 
@@ -89,6 +88,8 @@ def _warm_start_var_with_vocab(
     Raises:
       ValueError: if an argument is missing, or the variable has not two dimensions.
     """
+    from millrace.python.training import checkpoint_ops
+
     if not (current_vocab_path and current_vocab_size and prev_ckpt and prev_vocab_path):
         raise ValueError("Invalid args: Must provide all of [current_vocab_path, current_vocab_size, prev_ckpt, prev_vocab_path}.")
     parts = [var] if checkpoint_utils._is_variable(var) else list(var)

@@ -50,17 +50,27 @@ no_manual_dependency_tracking_scope = None
 class Trackable:
     """Base of objects that take part in object-based checkpoints without tracking their attributes."""
 
+    _unconditional_checkpoint_dependencies: list[Any]
+    _unconditional_dependency_names: dict[str, Any]
+    _unconditional_deferred_dependencies: dict[str, list[Any]]
+    _self_update_uid: int
+    _self_name_based_restores: set[Any]
+
     def _maybe_initialize_trackable(self) -> None:
         """Makes the lists of dependencies where a subclass did not call `__init__`."""
         if hasattr(self, "_unconditional_checkpoint_dependencies"):
             return
-        self._unconditional_checkpoint_dependencies: list[Any] = []
-        self._unconditional_dependency_names: dict[str, Any] = {}
-        # Name -> positions in checkpoints that wait for a dependency of that name.
-        self._unconditional_deferred_dependencies: dict[str, list[Any]] = {}
-        # Identifier of the newest restoration that changed the object: older ones do not overwrite it.
-        self._self_update_uid = -1
-        self._self_name_based_restores: set[Any] = set()
+        # Past __setattr__ of subclasses, which would make dependencies of these lists.
+        for name, value in (
+            ("_unconditional_checkpoint_dependencies", []),
+            ("_unconditional_dependency_names", {}),
+            # Name -> positions in checkpoints that wait for a dependency of that name.
+            ("_unconditional_deferred_dependencies", {}),
+            # Identifier of the newest restoration that changed the object: older ones do not overwrite it.
+            ("_self_update_uid", -1),
+            ("_self_name_based_restores", set()),
+        ):
+            object.__setattr__(self, name, value)
 
     @property
     def _update_uid(self) -> int:

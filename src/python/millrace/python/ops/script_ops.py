@@ -1,0 +1,124 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Python functions as ops: tf.py_func and tf.numpy_function."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any, Callable
+
+import numpy as np
+
+from millrace.python import _engine
+from millrace.python.framework import ops
+from millrace.python.ops import gen_script_ops
+
+
+class FuncRegistry:
+    """The functions that ops call, by token. A graph keeps its functions alive; the registry does not."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._unique_id = 0  # Guarded by _lock.
+        self._funcs: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+
+    def insert(self, func: Any) -> str:
+        """Registers a function; returns its token."""
+        with self._lock:
+            token = "pyfunc_%d" % self._unique_id
+            self._unique_id += 1
+            self._funcs[token] = func
+        return token
+
+    def size(self) -> int:
+        """How many functions there are."""
+        return len(self._funcs)
+
+    def __call__(self, token: bytes | str, args: list[Any]) -> list[Any]:
+        """Calls a function; returns its results as arrays. ValueError for an unknown token."""
+        name = token.decode() if isinstance(token, bytes) else token
+        func = self._funcs.get(name)
+        if func is None:
+            raise ValueError("callback %s is not found" % name)
+        ret = func.call(*args)
+        if ret is None:
+            return []
+        results = ret if isinstance(ret, (tuple, list)) else [ret]
+        return [_as_array(value, dtype) for value, dtype in zip(results, func.types_for(results))]
+
+
+def _as_array(value: Any, dtype: Any) -> Any:
+    """A result as a contiguous array; the engine compares its type with the one that Tout says."""
+    result = np.asarray(value, order="C")
+    if result.dtype.kind in "US":
+        result = result.astype(object)
+    # Python numbers have NumPy's widest type and are narrowed, as TensorFlow's conversion does.
+    if isinstance(value, (int, float, complex, bool)) and dtype is not None and dtype != np.dtype(object):
+        result = result.astype(dtype)
+    return result
+
+
+class _Function:
+    """A Python function with the types of its results."""
+
+    def __init__(self, call: Callable[..., Any], types: list[Any]) -> None:
+        self.call = call
+        self.types = types
+
+    def types_for(self, results: Any) -> list[Any]:
+        """A NumPy type or None for each result."""
+        known = [None if t is None else np.dtype(t.as_numpy_dtype) for t in self.types]
+        return known + [None] * (len(results) - len(known))
+
+
+_py_funcs = FuncRegistry()
+_engine.set_py_func_callback(_py_funcs)
+
+
+def _internal_py_func(func: Any, inp: Any, Tout: Any, stateful: bool, name: str | None) -> Any:
+    from millrace.python.framework import dtypes
+
+    if not callable(func):
+        raise ValueError("Expected func to be callable, got func of type {}".format(type(func)))
+    is_list_or_tuple = isinstance(Tout, (list, tuple))
+    types = [dtypes.as_dtype(t) for t in (Tout if is_list_or_tuple else [Tout])]
+    function = _Function(func, types)
+    token = _py_funcs.insert(function)
+    # The function lives as long as its op may run.
+    ops.get_default_graph()._py_funcs_used_in_graph.append(function)
+    fn = gen_script_ops.py_func if stateful else gen_script_ops.py_func_stateless
+    result = fn(input=inp, token=token, Tout=types, name=name)
+    if is_list_or_tuple or isinstance(result, ops.Operation):
+        return result
+    return result[0] if isinstance(result, (list, tuple)) else result
+
+
+def py_func(func: Any, inp: Any, Tout: Any, stateful: bool = True, name: str | None = None) -> Any:
+    """Returns what `func` returns for the values of `inp`, called in this process when the op runs.
+
+    Args:
+      func: a function of NumPy arrays that returns an array or a list of arrays.
+      inp: a list of tensors.
+      Tout: the type of the result, or a list of types.
+      stateful: whether equal arguments may give different results.
+      name: name of the op.
+
+    Raises:
+      ValueError: `func` is not callable.
+    """
+    return _internal_py_func(func, inp, Tout, stateful, name)
+
+
+py_func_common = py_func
+
+
+def numpy_function(func: Any, inp: Any, Tout: Any, name: str | None = None) -> Any:
+    """Returns what `func` returns for the values of `inp`; see `py_func`."""
+    return py_func(func, inp, Tout, stateful=True, name=name)
+
+
+def eager_py_func(func: Any, inp: Any, Tout: Any, name: str | None = None) -> Any:
+    """Raises NotImplementedError: there is no eager execution in which `func` could compute with tensors."""
+    del func, inp, Tout, name
+    raise NotImplementedError("tf.py_function needs eager execution, which there is not; use tf.numpy_function.")

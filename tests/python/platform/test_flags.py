@@ -1,0 +1,124 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Flags: definitions, parsing, validators, and the start of programs."""
+
+import enum
+
+import pytest
+
+from millrace.python.platform import app
+from millrace.python.platform import flags
+
+
+@pytest.fixture
+def values():
+    """A registry of its own."""
+    return flags.FlagValues()
+
+
+class Colour(enum.Enum):
+    red = 1
+    blue = 2
+
+
+def test_values_come_from_the_command_line(values):
+    flags.DEFINE_string("name", "x", "A name.", flag_values=values)
+    flags.DEFINE_integer("count", 3, "A count.", flag_values=values)
+    flags.DEFINE_float("rate", 0.5, "A rate.", flag_values=values)
+    flags.DEFINE_boolean("fast", True, "Fast?", flag_values=values)
+    rest = values(["prog", "--name=y", "a", "--count", "0x10", "-rate=1e-3", "--nofast", "--", "--b"])
+    assert rest == ["prog", "a", "--b"]
+    assert (values.name, values.count, values.rate, values.fast) == ("y", 16, 1e-3, False)
+
+
+def test_defaults_stay_where_nothing_is_given(values):
+    flags.DEFINE_list("names", "a,b", "Names.", flag_values=values)
+    flags.DEFINE_multi_integer("n", [1], "Numbers.", flag_values=values)
+    flags.DEFINE_enum_class("colour", Colour.red, Colour, "Colour.", flag_values=values)
+    values(["prog"])
+    assert values.names == ["a", "b"] and values.n == [1] and values.colour is Colour.red
+
+
+def test_repeated_flags_gather_values(values):
+    flags.DEFINE_multi_integer("n", [1], "Numbers.", flag_values=values)
+    values(["prog", "--n=2", "--n=3"])
+    assert values.n == [2, 3]
+
+
+@pytest.mark.parametrize("argument", ["--count=abc", "--count=11", "--kind=c", "--fast=maybe"])
+def test_values_of_the_wrong_kind_are_refused(values, argument):
+    flags.DEFINE_integer("count", 3, "A count.", lower_bound=0, upper_bound=10, flag_values=values)
+    flags.DEFINE_enum("kind", "a", ["a", "b"], "Kind.", flag_values=values)
+    flags.DEFINE_boolean("fast", True, "Fast?", flag_values=values)
+    name, _, value = argument[2:].partition("=")
+    with pytest.raises(flags.IllegalFlagValueError, match="flag --%s=%s: " % (name, value)):
+        values(["prog", argument])
+
+
+def test_unknown_flags_are_refused_or_left(values):
+    flags.DEFINE_integer("count", 3, "A count.", flag_values=values)
+    with pytest.raises(
+        flags.UnrecognizedFlagError, match="Unknown command line flag 'coumt'. Did you mean: count"
+    ):
+        values(["prog", "--coumt=1"])
+    assert values(["prog", "--coumt=1", "x"], known_only=True) == ["prog", "--coumt=1", "x"]
+
+
+def test_a_flag_is_not_read_before_parsing(values):
+    flags.DEFINE_integer("count", 3, "A count.", flag_values=values)
+    with pytest.raises(flags.UnparsedFlagAccessError, match="--count before flags were parsed"):
+        values.count
+    with pytest.raises(AttributeError):
+        values.other
+
+
+def test_validators_run_after_parsing_and_assignment(values):
+    flags.DEFINE_integer("even", 2, "Even.", flag_values=values)
+    flags.register_validator("even", lambda v: v % 2 == 0, "must be even", flag_values=values)
+    with pytest.raises(flags.IllegalFlagValueError, match="flag --even=3: must be even"):
+        values(["prog", "--even=3"])
+    values(["prog", "--even=4"])
+    with pytest.raises(flags.IllegalFlagValueError):
+        values.even = 5
+
+
+def test_required_flags_must_be_given(values):
+    flags.DEFINE_string("path", None, "A path.", flag_values=values)
+    flags.mark_flag_as_required("path", flag_values=values)
+    with pytest.raises(flags.IllegalFlagValueError, match="Flag --path must have a value other than None."):
+        values(["prog"])
+    assert values(["prog", "--path=/x"]) == ["prog"]
+
+
+def test_two_flags_of_one_name_are_refused(values):
+    flags.DEFINE_integer("count", 3, "A count.", flag_values=values, module_name="a")
+    with pytest.raises(flags.DuplicateFlagError, match="The flag 'count' is defined twice."):
+        flags.DEFINE_integer("count", 4, "Another.", flag_values=values, module_name="b")
+
+
+def test_text_of_flags_parses_to_the_same_values(values):
+    flags.DEFINE_list("names", ["a b", "c,d"], "Names.", flag_values=values)
+    flags.DEFINE_boolean("fast", False, "Fast?", flag_values=values)
+    values(["prog"])
+    lines = values.flags_into_string().split("\n")[:-1]
+    values.unparse_flags()
+    values(["prog"] + lines)
+    assert values.names == ["a b", "c,d"] and values.fast is False
+
+
+def test_run_ends_the_program_with_the_result_of_main():
+    got = []
+    with pytest.raises(SystemExit) as end:
+        app.run(main=lambda argv: got.append(argv) or 7, argv=["prog", "a", "--not_defined=1"])
+    assert got == [["prog", "a", "--not_defined=1"]] and end.value.code == 7
+
+
+def test_run_tells_of_bad_values_and_ends_with_one(capsys):
+    flags.DEFINE_integer("test_run_count", 3, "A count.")
+    try:
+        with pytest.raises(SystemExit) as end:
+            app.run(main=lambda argv: 0, argv=["prog", "--test_run_count=x"])
+        assert end.value.code == 1
+        assert "FATAL Flags parsing error" in capsys.readouterr().err
+    finally:
+        del flags.FLAGS.test_run_count
