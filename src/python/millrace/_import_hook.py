@@ -1,0 +1,46 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Makes `tensorflow.anything` mean `millrace.anything`: the same objects."""
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from typing import Any
+
+_NAME = "tensorflow"
+
+
+class _Alias(importlib.abc.Loader):
+    """Gives a module that is there under another name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def create_module(self, spec: Any) -> Any:
+        module = importlib.import_module(self._name)
+        self._spec = getattr(module, "__spec__", None)
+        return module
+
+    def exec_module(self, module: Any) -> None:
+        # The import system has set the spec of the alias: the module keeps its own.
+        if self._spec is not None:
+            module.__spec__ = self._spec
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        if fullname != _NAME and not fullname.startswith(_NAME + "."):
+            return None
+        name = "millrace" + fullname[len(_NAME) :]
+        if importlib.util.find_spec(name) is None:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, _Alias(name), is_package=True)
+
+
+def install() -> None:
+    """Gives the name `tensorflow` to Millrace in this process."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())

@@ -1,0 +1,239 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Operation: a node of a graph."""
+from __future__ import annotations
+
+import linecache
+from typing import Any, Iterator, Sequence
+
+from millrace.python import _engine
+from millrace.python.framework import dtypes, tensor_shape
+
+
+class _InputList(Sequence[Any]):
+    """The inputs of an operation. Immutable."""
+
+    __slots__ = ["_inputs"]
+
+    def __init__(self, inputs: Any) -> None:
+        self._inputs = inputs
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._inputs)
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self._inputs[i]
+
+    def __repr__(self) -> str:
+        return repr(list(self._inputs))
+
+    def __add__(self, other: Any) -> list[Any]:
+        return list(self._inputs) + list(other)
+
+    def __radd__(self, other: Any) -> list[Any]:
+        return list(other) + list(self._inputs)
+
+    def __eq__(self, other: Any) -> Any:
+        return list(self._inputs) == list(other) if isinstance(other, (list, tuple, _InputList)) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Operation(_engine.OperationBase):
+    """A node of a graph: takes tensors, computes tensors when a session runs it.
+
+    Operations are made by the functions of the package, or by `Graph.create_op`.
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls, node_def: Any, g: Any, inputs: Any = None, output_types: Any = None, control_inputs: Any = None,
+        input_types: Any = None, original_op: Any = None, op_def: Any = None,
+    ) -> Any:  # fmt: skip
+        from millrace.python.framework import ops
+
+        return ops._operation_of_node_def(node_def, g, inputs, output_types, control_inputs, input_types, original_op)
+
+    def __init__(
+        self, node_def: Any, g: Any, inputs: Any = None, output_types: Any = None, control_inputs: Any = None,
+        input_types: Any = None, original_op: Any = None, op_def: Any = None,
+    ) -> None:  # fmt: skip
+        """Makes an operation of a NodeDef in the graph `g`."""
+
+    @property
+    def inputs(self) -> Any:
+        """The tensors that the operation takes."""
+        return _InputList(self._input_tensors)
+
+    @property
+    def _inputs(self) -> list[Any]:
+        return list(self._input_tensors)
+
+    @property
+    def _input_types(self) -> list[Any]:
+        return [t.dtype.base_dtype for t in self._input_tensors]
+
+    @property
+    def _output_types(self) -> list[int]:
+        return [t.dtype.as_datatype_enum for t in self.outputs]
+
+    @property
+    def _control_inputs(self) -> list[Any]:
+        return self.control_inputs
+
+    def values(self) -> Any:
+        """The outputs, as a tuple."""
+        return tuple(self.outputs)
+
+    @property
+    def node_def(self) -> Any:
+        """The operation as a NodeDef."""
+        from millrace.core.framework import node_def_pb2
+
+        return node_def_pb2.NodeDef.FromString(self._node_def_bytes())
+
+    @property
+    def op_def(self) -> Any:
+        """The OpDef of the operation's type."""
+        return self.graph._get_op_def(self.type)
+
+    @property
+    def traceback(self) -> list[Any]:
+        """Where the operation was made: (file name, line, function, text of the line), outermost call first."""
+        return [(f, n, name, linecache.getline(f, n).strip() or None) for f, n, name in self._stack]
+
+    @property
+    def traceback_with_start_lines(self) -> list[Any]:
+        return [frame + (None,) for frame in self.traceback]
+
+    @property
+    def _traceback(self) -> list[Any]:
+        return self.traceback
+
+    @property
+    def _op_def(self) -> Any:
+        return self.op_def
+
+    @property
+    def _is_stateful(self) -> bool:
+        return bool(self.op_def.is_stateful)
+
+    def _get_control_flow_context(self) -> Any:
+        return self._control_flow_context
+
+    def _set_control_flow_context(self, ctx: Any) -> None:
+        self._control_flow_context = ctx
+
+    def colocation_groups(self) -> list[bytes]:
+        """The names of the groups that the operation is placed with, b"loc:@name"."""
+        default = [("loc:@%s" % self.name).encode()]
+        try:
+            groups = self._get_attr("_class")
+        except ValueError:
+            return default
+        if isinstance(groups, bytes):
+            groups = [groups]
+        found = [group for group in groups if isinstance(group, bytes) and group.startswith(b"loc:@")]
+        return found if found else default
+
+    def get_attr(self, name: str) -> Any:
+        """The value of an attribute: types as DTypes, strings as bytes, shapes and tensors as messages.
+
+        Raises:
+          ValueError: if there is no such attribute.
+        """
+        from millrace.python.framework import _attributes
+
+        return _attributes.python_value(self._get_attr(name))
+
+    def _set_attr(self, attr_name: str, attr_value: Any) -> None:
+        self._set_attr_proto(attr_name, attr_value.SerializeToString())
+
+    def _set_attr_value(self, attr_name: str, value: Any) -> None:
+        from millrace.python.framework import _attributes
+
+        self._set_attr_proto(attr_name, _attributes.proto_bytes_of_any(value))
+
+    def _set_func_attr(self, attr_name: str, func_name: str) -> None:
+        from millrace.core.framework import attr_value_pb2
+
+        self._set_attr(attr_name, attr_value_pb2.AttrValue(func=attr_value_pb2.NameAttrList(name=func_name)))
+
+    def _clear_attr(self, attr_name: str) -> None:
+        self._clear_attr_value(attr_name)
+
+    def _set_device(self, device: Any) -> None:
+        from millrace.python.framework import device as pydev
+
+        self._set_requested_device(pydev.canonical_or_string(device))
+
+    def _set_device_from_string(self, device: str) -> None:
+        self._set_requested_device(device)
+
+    def _update_input(self, index: int, tensor: Any) -> None:
+        from millrace.python.framework import ops
+
+        if not isinstance(tensor, ops.Tensor):
+            raise TypeError("tensor must be a Tensor: %s" % tensor)
+        ops._assert_same_graph(self, tensor)
+        self._update_input_tensor(index, tensor)
+
+    def _add_control_inputs(self, control_ops: Any) -> None:
+        for op in control_ops:
+            self._add_control_op(op)
+
+    def _add_control_input(self, op: Any) -> None:
+        self._add_control_op(op)
+
+    def _remove_all_control_inputs(self) -> None:
+        self._remove_control_ops()
+
+    def _add_outputs(self, types: Any, shapes: Any) -> None:
+        raise NotImplementedError("The outputs of an operation are fixed when it is made")
+
+    def _tf_output(self, output_idx: int) -> Any:
+        return self.outputs[output_idx]
+
+    def _control_flow_post_processing(self) -> None:
+        from millrace.python.framework import ops
+
+        ops._after_making(self)
+
+    def run(self, feed_dict: Any = None, session: Any = None) -> None:
+        """Runs the operation in `session` or the default session."""
+        from millrace.python.framework import ops
+
+        ops._run_using_default_session(self, feed_dict, self.graph, session)
+
+    def __repr__(self) -> str:
+        return "<tf.Operation '%s' type=%s>" % (self.name, self.type)
+
+    def __str__(self) -> str:
+        return str(self.node_def)
+
+    def __copy__(self) -> Operation:
+        return self
+
+
+def kinds_of_value(value: Any) -> Any:
+    """(kind, value) of an attribute whose type only its value tells; None for what is no value of an attribute."""
+    if isinstance(value, bool):
+        return "bool", value
+    if isinstance(value, int):
+        return "int", value
+    if isinstance(value, float):
+        return "float", value
+    if isinstance(value, (str, bytes)):
+        return "string", value
+    if isinstance(value, dtypes.DType):
+        return "type", value
+    if isinstance(value, tensor_shape.TensorShape):
+        return "shape", value._sizes
+    return None
+
+
+_engine.register("operation", Operation)

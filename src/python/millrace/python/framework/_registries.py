@@ -1,0 +1,149 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What is registered by the name of an op: gradients, shape functions, statistics."""
+from __future__ import annotations
+
+from typing import Any, Callable, Optional
+
+
+class Registry:
+    """Objects by name; each name once."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._registry: dict[str, Any] = {}
+
+    def register(self, candidate: Any, name: Optional[str] = None) -> None:
+        if not name:
+            name = candidate.__name__
+        if name in self._registry:
+            raise KeyError("Registering two %s with name '%s'!" % (self._name, name))
+        self._registry[name] = candidate
+
+    def list(self) -> Any:
+        return self._registry.keys()
+
+    def lookup(self, name: Any) -> Any:
+        """What is registered under `name`; LookupError when nothing is."""
+        key = name.decode() if isinstance(name, bytes) else name
+        if key in self._registry:
+            return self._registry[key]
+        raise LookupError("%s registry has no entry for: %s" % (self._name, key))
+
+
+_gradient_registry = Registry("gradient")
+_shape_registry = Registry("shape functions")
+_default_shape_function_registry = Registry("default shape functions")
+_stats_registry = Registry("statistical functions")
+
+
+class RegisterGradient:
+    """Decorator: `function(op, *grads)` computes the gradient of ops of a type, instead of the engine's."""
+
+    def __init__(self, op_type: str) -> None:
+        if not isinstance(op_type, str):
+            raise TypeError("op_type must be a string")
+        self._op_type = op_type
+
+    def __call__(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        _gradient_registry.register(f, self._op_type)
+        return f
+
+
+def no_gradient(op_type: str) -> None:
+    """Says that no gradient flows through ops of a type."""
+    if not isinstance(op_type, str):
+        raise TypeError("op_type must be a string")
+    _gradient_registry.register(None, op_type)
+
+
+NotDifferentiable = NoGradient = no_gradient
+
+
+def get_gradient_function(op: Any) -> Any:
+    """The function registered for an operation's gradient; LookupError when there is none in Python."""
+    if not op.inputs:
+        return None
+    try:
+        op_type = op.get_attr("_gradient_op_type")
+    except ValueError:
+        op_type = op.type
+    return _gradient_registry.lookup(op_type)
+
+
+class RegisterShape:
+    """Decorator, without effect: shape functions belong to the engine's ops."""
+
+    def __init__(self, op_type: str) -> None:
+        if not isinstance(op_type, str):
+            raise TypeError("op_type must be a string")
+        self._op_type = op_type
+
+    def __call__(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        return f
+
+
+def set_shape_and_handle_data_for_outputs(op: Any) -> None:
+    """Nothing is left to do: the engine infers when an operation is made."""
+
+
+class OpStats:
+    """A statistic of an operation: its name and its value."""
+
+    def __init__(self, statistic_type: str, value: Any = None) -> None:
+        self.statistic_type = statistic_type
+        self.value = value
+
+    @property
+    def statistic_type(self) -> str:
+        return self._statistic_type
+
+    @statistic_type.setter
+    def statistic_type(self, statistic_type: str) -> None:
+        self._statistic_type = statistic_type
+
+    @property
+    def value(self) -> Any:
+        return self._value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self._value = value
+
+    def __iadd__(self, other: OpStats) -> OpStats:
+        if other.statistic_type != self.statistic_type:
+            raise ValueError("Can't add an OpStat of type %s to one of %s." % (self.statistic_type, other.statistic_type))
+        if self.value is None:
+            self.value = other.value
+        elif other.value is not None:
+            self._value += other.value
+        return self
+
+
+class RegisterStatistics:
+    """Decorator: `function(graph, node)` computes a statistic of ops of a type."""
+
+    def __init__(self, op_type: str, statistic_type: str) -> None:
+        if not isinstance(op_type, str):
+            raise TypeError("op_type must be a string.")
+        if "," in op_type:
+            raise TypeError("op_type must not contain a comma.")
+        self._op_type = op_type
+        if not isinstance(statistic_type, str):
+            raise TypeError("statistic_type must be a string.")
+        if "," in statistic_type:
+            raise TypeError("statistic_type must not contain a comma.")
+        self._statistic_type = statistic_type
+
+    def __call__(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        _stats_registry.register(f, self._op_type + "," + self._statistic_type)
+        return f
+
+
+def get_stats_for_node_def(graph: Any, node: Any, statistic_type: str) -> OpStats:
+    """The statistic of a node; without a value when none is registered."""
+    try:
+        function = _stats_registry.lookup(node.op + "," + statistic_type)
+        return function(graph, node)
+    except LookupError:
+        return OpStats(statistic_type)

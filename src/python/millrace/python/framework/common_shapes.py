@@ -1,0 +1,50 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes of broadcasts."""
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.python.framework import tensor_shape
+
+
+def is_broadcast_compatible(shape_x: Any, shape_y: Any) -> bool:
+    """Whether two shapes may be broadcast to one."""
+    if shape_x.ndims is None or shape_y.ndims is None:
+        return False
+    return _broadcast(shape_x, shape_y) is not None
+
+
+def _broadcast(shape_x: Any, shape_y: Any) -> Any:
+    x, y = list(reversed(shape_x.as_list())), list(reversed(shape_y.as_list()))
+    result: list[Any] = []
+    for i in range(max(len(x), len(y))):
+        a = x[i] if i < len(x) else 1
+        b = y[i] if i < len(y) else 1
+        if a is None or b is None:
+            # An unknown size is 1 or the other one, unless that is 1.
+            known = b if a is None else a
+            result.append(known if known is not None and known > 1 else None)
+        elif a == 1 or b == 1 or a == b:
+            result.append(b if a == 1 else a)
+        else:
+            return None
+    return result[::-1]
+
+
+def broadcast_shape(shape_x: Any, shape_y: Any) -> Any:
+    """The shape that both are broadcast to; ValueError when there is none."""
+    if shape_x.ndims is None or shape_y.ndims is None:
+        return tensor_shape.unknown_shape()
+    result = _broadcast(shape_x, shape_y)
+    if result is None:
+        raise ValueError("Incompatible shapes for broadcasting: %s and %s" % (shape_x, shape_y))
+    return tensor_shape.TensorShape(result)
+
+
+def has_fully_defined_shape(tensor: Any) -> bool:
+    return tensor.shape.is_fully_defined()
+
+
+def rank(tensor: Any) -> Any:
+    return tensor.shape.ndims

@@ -1,0 +1,89 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Constants."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from millrace.python.framework import dtypes, ops, tensor_shape, tensor_util
+
+
+def constant_v1(value: Any, dtype: Any = None, shape: Any = None, name: Any = "Const", verify_shape: bool = False) -> Any:
+    """A tensor whose value never changes.
+
+    Args:
+      value: a number, string, list or array.
+      dtype: the type of the elements; None: the value's.
+      shape: the shape; where the value has fewer elements the last one fills the rest.
+      name: of the operation.
+      verify_shape: whether the value must have exactly this shape.
+
+    Raises:
+      TypeError: if the value has another type, or the shape another size.
+    """
+    return _constant(value, dtype, shape, name, verify_shape, allow_broadcast=False)
+
+
+def constant_v2(value: Any, dtype: Any = None, shape: Any = None, name: Any = "Const") -> Any:
+    """As constant, but a single number fills the shape and other values must have it."""
+    return _constant(value, dtype, shape, name, verify_shape=False, allow_broadcast=True)
+
+
+constant = constant_v1
+
+
+def _constant(value: Any, dtype: Any, shape: Any, name: Any, verify_shape: bool, allow_broadcast: bool) -> Any:
+    array, number = tensor_util._array_of(value, dtype, shape, verify_shape, allow_broadcast)
+    graph = ops.get_default_graph()
+    kind = dtypes.as_dtype(number)
+    if kind in _BY_MESSAGE:
+        from millrace.core.framework import attr_value_pb2
+
+        proto = tensor_util.make_tensor_proto(value, dtype, shape, verify_shape, allow_broadcast)
+        attr: Any = ("value", "proto", attr_value_pb2.AttrValue(tensor=proto).SerializeToString())
+    else:
+        attr = ("value", "array", array)
+    return graph._make_operation("Const", name, [], [attr, ("dtype", "type", kind)]).outputs[0]
+
+
+_BY_MESSAGE = (dtypes.bfloat16, dtypes.qint8, dtypes.quint8, dtypes.qint16, dtypes.quint16, dtypes.qint32)
+
+
+def is_constant(tensor_or_op: Any) -> bool:
+    """Whether it is, or comes from, a Const."""
+    op = getattr(tensor_or_op, "op", tensor_or_op)
+    return op.type == "Const"
+
+
+def _constant_tensor_conversion_function(v: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
+    return constant(v, dtype=dtype, name=name)
+
+
+def _tensor_shape_conversion(s: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
+    if not s.is_fully_defined():
+        raise ValueError("Cannot convert a partially known TensorShape to a Tensor: %s" % s)
+    sizes = s.as_list()
+    if dtype is not None:
+        if dtype not in (dtypes.int32, dtypes.int64):
+            raise TypeError("Cannot convert a TensorShape to dtype: %s" % dtype)
+    else:
+        dtype = dtypes.int64 if any(size >= 2**31 for size in sizes) else dtypes.int32
+    return constant(sizes, dtype=dtype, name=name or "shape_as_tensor")
+
+
+def _dimension_conversion(d: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
+    if d.value is None:
+        raise ValueError("Cannot convert an unknown Dimension to a Tensor: %s" % d)
+    if dtype is not None and dtype not in (dtypes.int32, dtypes.int64):
+        raise TypeError("Cannot convert a Dimension to dtype: %s" % dtype)
+    return constant(d.value, dtype=dtype or dtypes.int32, name=name or "shape_as_tensor")
+
+
+ops.register_builtin_conversion((list, tuple), _constant_tensor_conversion_function, 100)
+ops.register_builtin_conversion(np.ndarray, _constant_tensor_conversion_function, 100)
+ops.register_builtin_conversion(np.generic, _constant_tensor_conversion_function, 100)
+ops.register_builtin_conversion(object, _constant_tensor_conversion_function, 200)
+ops.register_builtin_conversion(tensor_shape.TensorShape, _tensor_shape_conversion, 100)
+ops.register_builtin_conversion(tensor_shape.Dimension, _dimension_conversion, 100)

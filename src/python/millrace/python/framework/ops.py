@@ -1,0 +1,189 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs, operations and tensors, and the scopes in which they are made."""
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.python.framework import device as pydev  # noqa: F401
+from millrace.python.framework import dtypes, tensor_shape  # noqa: F401
+from millrace.python.framework._conversion import *  # noqa: F401,F403
+from millrace.python.framework._conversion import (  # noqa: F401
+    convert_n_to_tensor,
+    convert_n_to_tensor_or_composite,
+    convert_n_to_tensor_or_indexed_slices,
+    convert_to_tensor,
+    convert_to_tensor_or_composite,
+    convert_to_tensor_or_indexed_slices,
+    internal_convert_n_to_tensor,
+    internal_convert_n_to_tensor_or_composite,
+    internal_convert_n_to_tensor_or_indexed_slices,
+    internal_convert_to_tensor,
+    internal_convert_to_tensor_or_composite,
+    internal_convert_to_tensor_or_indexed_slices,
+    register_builtin_conversion,
+    register_tensor_conversion_function,
+)
+from millrace.python.framework._graph import (  # noqa: F401
+    _VALID_OP_NAME_REGEX,
+    _VALID_SCOPE_NAME_REGEX,
+    Graph,
+    _after_making,
+    _as_graph_element,
+    name_from_scope_name,
+)
+from millrace.python.framework._graph_keys import (  # noqa: F401
+    GraphKeys,
+    _proto_function_registry,
+    get_collection_proto_type,
+    get_from_proto_function,
+    get_to_proto_function,
+    register_proto_function,
+)
+from millrace.python.framework._graph_scopes import _ControlDependenciesController  # noqa: F401
+from millrace.python.framework._operation import Operation, _InputList  # noqa: F401
+from millrace.python.framework._registries import *  # noqa: F401,F403
+from millrace.python.framework._registries import (  # noqa: F401
+    _gradient_registry,
+    _shape_registry,
+    _stats_registry,
+)
+from millrace.python.framework._scopes import *  # noqa: F401,F403
+from millrace.python.framework._scopes import (  # noqa: F401
+    _assert_same_graph,
+    _colocate_with_for_gradient,
+    _default_graph_stack,
+    _default_session_stack,
+    _DefaultStack,
+    _eval_using_default_session,
+    _get_graph_from_inputs,
+    _op_to_colocate_with,
+    _run_using_default_session,
+)
+from millrace.python.framework._tensor import (  # noqa: F401
+    Tensor,
+    _override_helper,
+    _TensorLike,
+    is_dense_tensor_like,
+    register_dense_tensor_like_type,
+)
+from millrace.python.framework.indexed_slices import IndexedSlices, IndexedSlicesSpec, IndexedSlicesValue  # noqa: F401
+
+EagerTensor = type("EagerTensor", (), {"__doc__": "No object is one: everything is in graphs."})
+_EagerTensorBase = EagerTensor
+
+
+def _tensor_conversion(value: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
+    if dtype and not dtype.is_compatible_with(value.dtype):
+        raise ValueError(
+            "Tensor conversion requested dtype %s for Tensor with dtype %s: %r" % (dtype.name, value.dtype.name, str(value))
+        )
+    return value
+
+
+_TensorTensorConversionFunction = _tensor_conversion
+register_tensor_conversion_function(Tensor, _tensor_conversion, 0)
+
+
+def uid() -> int:
+    """A number that is not given twice in this process."""
+    from millrace.python.framework import _graph
+
+    return _graph._next_graph_uid()
+
+
+def executing_eagerly_outside_functions() -> bool:
+    return False
+
+
+def inside_function() -> bool:
+    return get_default_graph().building_function  # noqa: F405
+
+
+def enable_eager_execution(config: Any = None, device_policy: Any = None, execution_mode: Any = None) -> None:
+    """Not there: Millrace runs graphs.
+
+    Raises:
+      NotImplementedError: always.
+    """
+    raise NotImplementedError("Eager execution is not there: build a graph and run it in a Session")
+
+
+def eager_run(main: Any = None, argv: Any = None) -> None:
+    enable_eager_execution()
+
+
+def disable_eager_execution() -> None:
+    """Nothing is left to do: execution is never eager."""
+
+
+def tensor_id(tensor: Any) -> int:
+    return tensor._id
+
+
+def add_exit_callback_to_default_func_graph(fn: Any) -> None:
+    raise RuntimeError("Cannot add scope exit callbacks when not building a function")
+
+
+def dismantle_graph(graph: Any) -> None:
+    """Nothing is left to do: the garbage collector frees graphs."""
+
+
+def get_name_scope() -> str:
+    return get_default_graph().get_name_scope()  # noqa: F405
+
+
+def _NodeDef(op_type: str, name: str, device: Any = None, attrs: Any = None) -> Any:  # noqa: N802
+    """A NodeDef with these fields."""
+    from millrace.core.framework import node_def_pb2
+
+    node_def = node_def_pb2.NodeDef(op=op_type, name=name)
+    for key, value in (attrs or {}).items():
+        node_def.attr[key].CopyFrom(value)
+    if device is not None:
+        node_def.device = device(node_def) if callable(device) else pydev.canonical_or_string(device)
+    return node_def
+
+
+def _operation_of_node_def(
+    node_def: Any, g: Any, inputs: Any, output_types: Any, control_inputs: Any, input_types: Any, original_op: Any
+) -> Operation:
+    from millrace.core.framework import node_def_pb2
+    from millrace.python.framework import _op_specs
+
+    if not isinstance(node_def, node_def_pb2.NodeDef):
+        raise TypeError("node_def needs to be a NodeDef: %s" % node_def)
+    if node_def.ByteSize() >= (1 << 31) or node_def.ByteSize() < 0:
+        raise ValueError("Cannot create a tensor proto whose content is larger than 2GB.")
+    if not _VALID_OP_NAME_REGEX.match(node_def.name):
+        raise ValueError("'%s' is not a valid node name" % node_def.name)
+    if not isinstance(g, Graph):
+        raise TypeError("g needs to be a Graph: %s" % g)
+    inputs = [] if inputs is None else inputs
+    if not isinstance(inputs, list):
+        raise TypeError("inputs needs to be a list of Tensors: %s" % inputs)
+    for a in inputs:
+        if not isinstance(a, Tensor):
+            raise TypeError("input needs to be a Tensor: %s" % a)
+    if input_types is not None and not all(
+        t.is_compatible_with(i.dtype) for i, t in zip(inputs, [dtypes.as_dtype(t) for t in input_types])
+    ):
+        raise TypeError("In op '%s', input types (%s) are not compatible with expected types (%s)" % (node_def.name, [i.dtype for i in inputs], input_types))
+    grouped, attrs = _op_specs.group_inputs(g, node_def.op, inputs, dict(node_def.attr))
+    controls = []
+    for c in control_inputs or []:
+        controls.append(c if isinstance(c, Operation) else c.op)
+    g._check_not_finalized()
+    op = g._make_op(node_def.op, node_def.name, node_def.device, grouped, controls, attrs)
+    if original_op is not None:
+        op._original_op = original_op
+    _after_making(op)
+    return op
+
+
+def _constant_conversions() -> None:
+    # Registers the conversion of numbers, arrays and lists.
+    from millrace.python.framework import constant_op  # noqa: F401
+
+
+_constant_conversions()
