@@ -93,7 +93,9 @@ class WorkersRun : public RefCounted {
   // other tasks have heard of it, then that they were cancelled because of it.
   static int RankOf(const Status& status, bool cancelling) {
     if (IsDerived(status)) return 2;
-    return cancelling && errors::IsCancelled(status) ? 1 : 3;
+    // A worker may hear that it is cancelled before the error that is the reason has come.
+    const bool told = cancelling || status.message() == "Step was cancelled";
+    return told && errors::IsCancelled(status) ? 1 : 3;
   }
 
   static Status FromTask(const Status& status, const std::string& task) {

@@ -7,11 +7,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <set>
 #include <thread>
 
+#include "base/mutex.h"
 #include "base/notification.h"
 #include "base/peer_hash.h"
 #include "distributed/in_process_transport.h"
@@ -58,7 +60,10 @@ class WatchedWorker : public Worker {
     });
   }
   void RecvTensor(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) override {
-    keys.push_back(key.text);
+    {
+      MutexLock lock(mu);
+      keys.push_back(key.text);
+    }
     base_.RecvTensor(step_id, key, std::move(done));
   }
   void CleanUpStep(int64_t step_id, Done done) override { base_.CleanUpStep(step_id, std::move(done)); }
@@ -67,13 +72,15 @@ class WatchedWorker : public Worker {
   }
 
   bool refuse = false;
-  int installed = 0;
-  std::vector<std::string> keys;  // that others asked for
+  std::atomic<int> installed{0};
+  Mutex mu;
+  std::vector<std::string> keys;  // that others asked for, on any thread
 
  private:
   class Partition : public InstalledPartition {
    public:
-    Partition(std::unique_ptr<InstalledPartition> base, int& count) : base_(std::move(base)), count_(count) {
+    Partition(std::unique_ptr<InstalledPartition> base, std::atomic<int>& count)
+        : base_(std::move(base)), count_(count) {
       ++count_;
     }
     ~Partition() override { --count_; }
@@ -85,7 +92,7 @@ class WatchedWorker : public Worker {
 
    private:
     const std::unique_ptr<InstalledPartition> base_;
-    int& count_;
+    std::atomic<int>& count_;
   };
   Worker& base_;
 };
