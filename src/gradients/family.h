@@ -12,7 +12,7 @@ namespace millrace::gradients {
 
 struct Row {
   const char* op;
-  Status (*fn)(GradientContext&);
+  GradientFn fn;
 };
 
 // Registers in order; the first error.
@@ -21,9 +21,9 @@ inline Status RegisterEach(GradientRegistry& registry, std::span<const Row> rows
   return Status();
 }
 
-// dx = dy, slices included.
+// dx = dy.
 inline Status PassThrough(GradientContext& c) {
-  c.SetInputGrad(0, c.grad_value(0));
+  c.SetInputGrad(0, c.grad(0));
   return c.status();
 }
 

@@ -19,7 +19,6 @@ Status RegisterAllGradients(GradientRegistry& registry) {
                             RegisterSparseGradients,      RegisterSpecialMathGradients,
                             RegisterStateGradients,       RegisterTensorArrayGradients,
                             RegisterTensorListGradients,  RegisterUnaryMathGradients,
-                            RegisterBatchNormGradients,   RegisterPatchGradients,
                             RegisterVolumeGradients,      RegisterMatrixGradients,
                             RegisterQuantizedGradients,   RegisterRecurrentGradients,
                             RegisterSpectralGradients,    RegisterNotDifferentiableOps}) {

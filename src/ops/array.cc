@@ -30,38 +30,34 @@ constexpr OpTraits kRepeating{.same_in_shape = true};
 
 std::vector<OpBuilder> Sources() {
   return {
-      OpBuilder("Const: A tensor that the graph holds.")
+      OpBuilder("Const")
           .Output("output: dtype")
           .Attr("value: tensor")
           .Attr("dtype: type")
           .Shape(ConstShape)
           .Traits({.cheap = true, .generator = true}),
-      OpBuilder("ImmutableConst: A tensor that is mapped from a file.")
+      OpBuilder("ImmutableConst")
           .Output("tensor: dtype")
           .Attr("dtype: type")
           .Attr("shape: shape")
           .Attr("memory_region_name: string")
           .Shape(shape_fns::Explicit)
           .Traits({.cheap = true, .generator = true, .never_fold = true}),
-      OpBuilder("Fill: A tensor with one value everywhere.")
+      OpBuilder("Fill")
           .Input("dims: index_type")
           .Input("value: T")
           .Output("output: T")
           .Attr(kAnyType)
           .Attr("index_type: {int32, int64} = DT_INT32")
           .Shape(FillShape),
-      OpBuilder("OnesLike: Ones in the shape of its input.")
+      OpBuilder("OnesLike")
           .Input("x: T")
           .Output("y: T")
           .Attr("T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, int64, complex64, "
                 "complex128, bool}")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("ZerosLike: Zeros in the shape of its input.")
-          .Input("x: T")
-          .Output("y: T")
-          .Attr(kAnyType)
-          .Shape(shape_fns::Unchanged),
-      OpBuilder("Placeholder: A tensor that must be fed.")
+      OpBuilder("ZerosLike").Input("x: T").Output("y: T").Attr(kAnyType).Shape(shape_fns::Unchanged),
+      OpBuilder("Placeholder")
           .Output("output: dtype")
           .Attr("dtype: type")
           .Attr("shape: shape = { unknown_rank: true }")
@@ -74,14 +70,14 @@ std::vector<OpBuilder> Sources() {
           .Deprecated(23, "Placeholder now behaves the same as PlaceholderV2.")
           .Shape(shape_fns::Explicit)
           .Traits({.cheap = true, .generator = true, .never_fold = true}),
-      OpBuilder("PlaceholderWithDefault: A tensor that may be fed.")
+      OpBuilder("PlaceholderWithDefault")
           .Input("input: dtype")
           .Output("output: dtype")
           .Attr("dtype: type")
           .Attr("shape: shape")
           .Shape(PlaceholderWithDefaultShape)
           .Traits({.cheap = true, .aliasing = true, .never_fold = true, .forwards = true}),
-      OpBuilder("OneHot: For each index a vector with one value there and another elsewhere.")
+      OpBuilder("OneHot")
           .Input("indices: TI")
           .Input("depth: int32")
           .Input("on_value: T")
@@ -91,7 +87,7 @@ std::vector<OpBuilder> Sources() {
           .Attr(kAnyType)
           .Attr("TI: {uint8, int32, int64} = DT_INT64")
           .Shape(OneHotShape),
-      OpBuilder("Where: The places of elements that are true, or not zero.")
+      OpBuilder("Where")
           .Input("input: T")
           .Output("index: int64")
           .Attr("T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
@@ -111,32 +107,31 @@ OpBuilder Forwarding(const char* name) {
 
 std::vector<OpBuilder> Identities() {
   return {
-      Forwarding("Identity: Its input."),
-      OpBuilder("IdentityN: Its inputs.")
+      Forwarding("Identity"),
+      OpBuilder("IdentityN")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: list(type) >= 1")
           .Shape(IdentityNShape)
           .Traits(kForwarding),
-      Forwarding("StopGradient: Its input; no gradient goes through it."),
-      Forwarding("PreventGradient: Its input; asking for its gradient is an error.")
-          .Attr("message: string = ''"),
-      Forwarding("Snapshot: A copy of its input."),
-      OpBuilder("EnsureShape: Passes a tensor on if it has the shape.")
+      Forwarding("StopGradient"),
+      Forwarding("PreventGradient").Attr("message: string = ''"),
+      Forwarding("Snapshot"),
+      OpBuilder("EnsureShape")
           .Input("input: T")
           .Output("output: T")
           .Attr("shape: shape")
           .Attr(kAnyType)
           .Shape(EnsureShapeShape)
           .Traits({.cheap = true, .aliasing = true}),
-      OpBuilder("CheckNumerics: Ends the step with an error when there is a NaN or an infinity.")
+      OpBuilder("CheckNumerics")
           .Input("tensor: T")
           .Output("output: T")
           .Attr("T: {bfloat16, half, float, double}")
           .Attr("message: string")
           .Shape(shape_fns::Unchanged)
           .Traits({.aliasing = true, .only_checks = true}),
-      OpBuilder("Bitcast: The same bytes as elements of another type.")
+      OpBuilder("Bitcast")
           .Input("input: T")
           .Output("output: type")
           .Attr(StrCat("T: ", kBitcastable))
@@ -148,20 +143,20 @@ std::vector<OpBuilder> Identities() {
 
 std::vector<OpBuilder> ShapeReaders() {
   return {
-      OpBuilder("Rank: The number of dimensions.")
+      OpBuilder("Rank")
           .Input("input: T")
           .Output("output: int32")
           .Attr(kAnyType)
           .Shape(shape_fns::Scalar)
           .Traits(kMetadata),
-      OpBuilder("Shape: The shape of a tensor, as a vector.")
+      OpBuilder("Shape")
           .Input("input: T")
           .Output("output: out_type")
           .Attr(kAnyType)
           .Attr(kOutType)
           .Shape(ShapeShape)
           .Traits(kMetadata),
-      OpBuilder("ShapeN: The shapes of tensors.")
+      OpBuilder("ShapeN")
           .Input("input: N * T")
           .Output("output: N * out_type")
           .Attr("N: int >= 1")
@@ -169,21 +164,21 @@ std::vector<OpBuilder> ShapeReaders() {
           .Attr(kOutType)
           .Shape(ShapeShape)
           .Traits(kMetadata),
-      OpBuilder("Size: The number of elements.")
+      OpBuilder("Size")
           .Input("input: T")
           .Output("output: out_type")
           .Attr(kAnyType)
           .Attr(kOutType)
           .Shape(shape_fns::Scalar)
           .Traits(kMetadata),
-      OpBuilder("BroadcastArgs: The shape that two shapes broadcast to.")
+      OpBuilder("BroadcastArgs")
           .Input("s0: T")
           .Input("s1: T")
           .Output("r0: T")
           .Attr(kShapeType)
           .Shape(BroadcastArgsShape)
           .Traits(kCheap),
-      OpBuilder("BroadcastGradientArgs: The dimensions that gradients of a broadcast are summed over.")
+      OpBuilder("BroadcastGradientArgs")
           .Input("s0: T")
           .Input("s1: T")
           .Output("r0: T")
@@ -191,14 +186,14 @@ std::vector<OpBuilder> ShapeReaders() {
           .Attr(kShapeType)
           .Shape(BroadcastGradientArgsShape)
           .Traits(kCheap),
-      OpBuilder("ConcatOffset: Where each part begins in what Concat makes.")
+      OpBuilder("ConcatOffset")
           .Input("concat_dim: int32")
           .Input("shape: N * int32")
           .Output("offset: N * int32")
           .Attr("N: int >= 2")
           .Shape(ConcatOffsetShape)
           .Traits(kCheap),
-      OpBuilder("InvertPermutation: The permutation that undoes another.")
+      OpBuilder("InvertPermutation")
           .Input("x: T")
           .Output("y: T")
           .Attr(kShapeType)
@@ -208,7 +203,7 @@ std::vector<OpBuilder> ShapeReaders() {
 
 std::vector<OpBuilder> Reshaping() {
   return {
-      OpBuilder("ExpandDims: Adds a dimension of size one.")
+      OpBuilder("ExpandDims")
           .Input("input: T")
           .Input("dim: Tdim")
           .Output("output: T")
@@ -216,7 +211,7 @@ std::vector<OpBuilder> Reshaping() {
           .Attr("Tdim: {int32, int64} = DT_INT32")
           .Shape(ExpandDimsShape)
           .Traits(kReshaping),
-      OpBuilder("Reshape: The same elements in another shape.")
+      OpBuilder("Reshape")
           .Input("tensor: T")
           .Input("shape: Tshape")
           .Output("output: T")
@@ -224,7 +219,7 @@ std::vector<OpBuilder> Reshaping() {
           .Attr("Tshape: {int32, int64} = DT_INT32")
           .Shape(ReshapeShape)
           .Traits(kReshaping),
-      OpBuilder("Squeeze: Drops dimensions of size one.")
+      OpBuilder("Squeeze")
           .Input("input: T")
           .Output("output: T")
           .Attr(kAnyType)
@@ -236,14 +231,14 @@ std::vector<OpBuilder> Reshaping() {
 
 std::vector<OpBuilder> Joining() {
   return {
-      OpBuilder("Concat: Joins tensors along a dimension, which is the first input.")
+      OpBuilder("Concat")
           .Input("concat_dim: int32")
           .Input("values: N * T")
           .Output("output: T")
           .Attr("N: int >= 2")
           .Attr(kAnyType)
           .Shape(shape_fns::Concat),
-      OpBuilder("ConcatV2: Joins tensors along a dimension, which is the last input.")
+      OpBuilder("ConcatV2")
           .Input("values: N * T")
           .Input("axis: Tidx")
           .Output("output: T")
@@ -251,14 +246,14 @@ std::vector<OpBuilder> Joining() {
           .Attr(kAnyType)
           .Attr(kIndex)
           .Shape(shape_fns::ConcatV2),
-      OpBuilder("Pack: Joins tensors along a new dimension.")
+      OpBuilder("Pack")
           .Input("values: N * T")
           .Output("output: T")
           .Attr("N: int >= 1")
           .Attr(kAnyType)
           .Attr("axis: int = 0")
           .Shape(PackShape),
-      OpBuilder("Unpack: Splits a tensor along a dimension, which goes.")
+      OpBuilder("Unpack")
           .Input("value: T")
           .Output("output: num * T")
           .Attr("num: int >= 0")
@@ -266,7 +261,7 @@ std::vector<OpBuilder> Joining() {
           .Attr("axis: int = 0")
           .Shape(UnpackShape)
           .Traits(kView),
-      OpBuilder("Split: Equal parts of a tensor along a dimension.")
+      OpBuilder("Split")
           .Input("split_dim: int32")
           .Input("value: T")
           .Output("output: num_split * T")
@@ -274,7 +269,7 @@ std::vector<OpBuilder> Joining() {
           .Attr(kAnyType)
           .Shape(SplitShape)
           .Traits(kView),
-      OpBuilder("SplitV: Parts of a tensor along a dimension, by their sizes.")
+      OpBuilder("SplitV")
           .Input("value: T")
           .Input("size_splits: Tlen")
           .Input("split_dim: int32")
@@ -289,7 +284,7 @@ std::vector<OpBuilder> Joining() {
 
 std::vector<OpBuilder> Moving() {
   return {
-      OpBuilder("BroadcastTo: Repeats dimensions of size one until the tensor has the shape.")
+      OpBuilder("BroadcastTo")
           .Input("input: T")
           .Input("shape: Tidx")
           .Output("output: T")
@@ -297,7 +292,7 @@ std::vector<OpBuilder> Moving() {
           .Attr(kIndex)
           .Shape(BroadcastToShape)
           .Traits(kRepeating),
-      OpBuilder("Pad: Adds zeros around a tensor.")
+      OpBuilder("Pad")
           .Input("input: T")
           .Input("paddings: Tpaddings")
           .Output("output: T")
@@ -305,7 +300,7 @@ std::vector<OpBuilder> Moving() {
           .Attr("Tpaddings: {int32, int64} = DT_INT32")
           .Shape(PadShape)
           .Traits(kRepeating),
-      OpBuilder("PadV2: Adds a value around a tensor.")
+      OpBuilder("PadV2")
           .Input("input: T")
           .Input("paddings: Tpaddings")
           .Input("constant_values: T")
@@ -314,20 +309,20 @@ std::vector<OpBuilder> Moving() {
           .Attr("Tpaddings: {int32, int64} = DT_INT32")
           .Shape(PadShape)
           .Traits(kRepeating),
-      OpBuilder("Reverse: Elements in reverse along dimensions that a vector of bools says.")
+      OpBuilder("Reverse")
           .Input("tensor: T")
           .Input("dims: bool")
           .Output("output: T")
           .Attr(kReversible)
           .Shape(ReverseShape),
-      OpBuilder("ReverseV2: Elements in reverse along dimensions.")
+      OpBuilder("ReverseV2")
           .Input("tensor: T")
           .Input("axis: Tidx")
           .Output("output: T")
           .Attr(kIndex)
           .Attr(kReversibleV2)
           .Shape(ReverseV2Shape),
-      OpBuilder("Tile: Repeats a tensor along its dimensions.")
+      OpBuilder("Tile")
           .Input("input: T")
           .Input("multiples: Tmultiples")
           .Output("output: T")
@@ -335,7 +330,7 @@ std::vector<OpBuilder> Moving() {
           .Attr("Tmultiples: {int32, int64} = DT_INT32")
           .Shape(TileShape)
           .Traits(kRepeating),
-      OpBuilder("Transpose: Permutes dimensions.")
+      OpBuilder("Transpose")
           .Input("x: T")
           .Input("perm: Tperm")
           .Output("y: T")
@@ -357,7 +352,7 @@ OpBuilder WithStridedSliceAttrs(OpBuilder op) {
 
 std::vector<OpBuilder> Slicing() {
   return {
-      OpBuilder("Slice: A part of a tensor, by its start and size.")
+      OpBuilder("Slice")
           .Input("input: T")
           .Input("begin: Index")
           .Input("size: Index")
@@ -366,7 +361,7 @@ std::vector<OpBuilder> Slicing() {
           .Attr(kIndexType)
           .Shape(SliceShape)
           .Traits(kView),
-      WithStridedSliceAttrs(OpBuilder("StridedSlice: A part of a tensor, by starts, ends and steps.")
+      WithStridedSliceAttrs(OpBuilder("StridedSlice")
                                 .Input("input: T")
                                 .Input("begin: Index")
                                 .Input("end: Index")
@@ -387,7 +382,7 @@ std::vector<OpBuilder> Slicing() {
 
 std::vector<OpBuilder> Gathering() {
   return {
-      OpBuilder("Gather: Rows of a tensor, by index.")
+      OpBuilder("Gather")
           .Input("params: Tparams")
           .Input("indices: Tindices")
           .Output("output: Tparams")
@@ -395,7 +390,7 @@ std::vector<OpBuilder> Gathering() {
           .Attr("Tparams: type")
           .Attr(kIndices)
           .Shape(GatherShape),
-      OpBuilder("GatherV2: Slices of a tensor along a dimension, by index.")
+      OpBuilder("GatherV2")
           .Input("params: Tparams")
           .Input("indices: Tindices")
           .Input("axis: Taxis")
@@ -405,14 +400,14 @@ std::vector<OpBuilder> Gathering() {
           .Attr(kIndices)
           .Attr("Taxis: {int32, int64}")
           .Shape(GatherV2Shape),
-      OpBuilder("GatherNd: Elements or slices of a tensor, by vectors of indices.")
+      OpBuilder("GatherNd")
           .Input("params: Tparams")
           .Input("indices: Tindices")
           .Output("output: Tparams")
           .Attr("Tparams: type")
           .Attr(kIndices)
           .Shape(GatherNdShape),
-      OpBuilder("ScatterNd: A tensor of zeros to which slices are added, by vectors of indices.")
+      OpBuilder("ScatterNd")
           .Input("indices: Tindices")
           .Input("updates: T")
           .Input("shape: Tindices")

@@ -130,7 +130,7 @@ Status FingerprintShape(InferenceContext& c) {
 
 std::vector<OpBuilder> ChangingOps() {
   return {
-      OpBuilder("AccumulateNV2: The sum of all inputs, which have one shape.")
+      OpBuilder("AccumulateNV2")
           .Input("inputs: N*T")
           .Output("sum: T")
           .Attr("N: int >= 1")
@@ -139,7 +139,7 @@ std::vector<OpBuilder> ChangingOps() {
           .Commutative()
           .Aggregate()
           .Shape(AccumulateShape),
-      OpBuilder("EuclideanNorm: The root of the sum of squares along the given dimensions.")
+      OpBuilder("EuclideanNorm")
           .Input("input: T")
           .Input("reduction_indices: Tidx")
           .Output("output: T")
@@ -147,7 +147,7 @@ std::vector<OpBuilder> ChangingOps() {
           .Attr("T: numbertype")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(shape_fns::Reduction),
-      OpBuilder("CumulativeLogsumexp: The logarithms of running sums of exponentials along a dimension.")
+      OpBuilder("CumulativeLogsumexp")
           .Input("x: T")
           .Input("axis: Tidx")
           .Output("out: T")
@@ -156,40 +156,40 @@ std::vector<OpBuilder> ChangingOps() {
           .Attr("T: {half, float, double}")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("GuaranteeConst: Its input, with the promise that it never changes.")
+      OpBuilder("GuaranteeConst")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: type")
           .Stateful()
           .Shape(shape_fns::Unchanged),
-      OpBuilder("DeepCopy: A copy of its input in memory of its own.")
+      OpBuilder("DeepCopy")
           .Input("x: T")
           .Output("y: T")
           .Attr("T: type")
           .Stateful()
           .Shape(shape_fns::Unchanged),
-      OpBuilder("Empty: A tensor of a shape, zeros if asked for.")
+      OpBuilder("Empty")
           .Input("shape: int32")
           .Output("output: dtype")
           .Attr("dtype: type")
           .Attr("init: bool = false")
           .Stateful()
           .Shape(EmptyShape),
-      OpBuilder("InplaceUpdate: Replaces rows of a tensor, in its own memory.")
+      OpBuilder("InplaceUpdate")
           .Input("x: T")
           .Input("i: int32")
           .Input("v: T")
           .Output("y: T")
           .Attr("T: type")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("InplaceAdd: Adds to rows of a tensor, in its own memory.")
+      OpBuilder("InplaceAdd")
           .Input("x: T")
           .Input("i: int32")
           .Input("v: T")
           .Output("y: T")
           .Attr("T: type")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("InplaceSub: Subtracts from rows of a tensor, in its own memory.")
+      OpBuilder("InplaceSub")
           .Input("x: T")
           .Input("i: int32")
           .Input("v: T")
@@ -201,14 +201,14 @@ std::vector<OpBuilder> ChangingOps() {
 
 std::vector<OpBuilder> MovingOps() {
   return {
-      OpBuilder("ParallelConcat: Joins rows along the first dimension; the shape is an attribute.")
+      OpBuilder("ParallelConcat")
           .Input("values: N*T")
           .Output("output: T")
           .Attr("N: int >= 1")
           .Attr("T: type")
           .Attr("shape: shape")
           .Shape(ParallelConcatShape),
-      OpBuilder("ReverseSequence: The beginnings of sequences in reverse, by their lengths.")
+      OpBuilder("ReverseSequence")
           .Input("input: T")
           .Input("seq_lengths: Tlen")
           .Output("output: T")
@@ -217,7 +217,7 @@ std::vector<OpBuilder> MovingOps() {
           .Attr("T: type")
           .Attr("Tlen: {int32, int64} = DT_INT64")
           .Shape(ReverseSequenceShape),
-      OpBuilder("Roll: Elements moved along dimensions, round the end.")
+      OpBuilder("Roll")
           .Input("input: T")
           .Input("shift: Tshift")
           .Input("axis: Taxis")
@@ -226,13 +226,13 @@ std::vector<OpBuilder> MovingOps() {
           .Attr("Tshift: {int32, int64}")
           .Attr("Taxis: {int32, int64}")
           .Shape(RollShape),
-      OpBuilder("UnravelIndex: Indices of a flat tensor as indices of each dimension.")
+      OpBuilder("UnravelIndex")
           .Input("indices: Tidx")
           .Input("dims: Tidx")
           .Output("output: Tidx")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(UnravelIndexShape),
-      OpBuilder("TensorScatterUpdate: A tensor with other slices, by vectors of indices.")
+      OpBuilder("TensorScatterUpdate")
           .Input("tensor: T")
           .Input("indices: Tindices")
           .Input("updates: T")
@@ -240,7 +240,7 @@ std::vector<OpBuilder> MovingOps() {
           .Attr("T: type")
           .Attr("Tindices: {int32, int64}")
           .Shape(TensorScatterShape),
-      OpBuilder("TensorScatterAdd: A tensor with values added to slices, by vectors of indices.")
+      OpBuilder("TensorScatterAdd")
           .Input("tensor: T")
           .Input("indices: Tindices")
           .Input("updates: T")
@@ -248,7 +248,7 @@ std::vector<OpBuilder> MovingOps() {
           .Attr("T: type")
           .Attr("Tindices: {int32, int64}")
           .Shape(TensorScatterShape),
-      OpBuilder("TensorScatterSub: A tensor with values taken from slices, by vectors of indices.")
+      OpBuilder("TensorScatterSub")
           .Input("tensor: T")
           .Input("indices: Tindices")
           .Input("updates: T")
@@ -261,7 +261,7 @@ std::vector<OpBuilder> MovingOps() {
 
 std::vector<OpBuilder> CountingOps() {
   return {
-      OpBuilder("UnsortedSegmentMax: The largest of the elements with one segment number, in any order.")
+      OpBuilder("UnsortedSegmentMax")
           .Input("data: T")
           .Input("segment_ids: Tindices")
           .Input("num_segments: Tnumsegments")
@@ -270,7 +270,7 @@ std::vector<OpBuilder> CountingOps() {
           .Attr("Tindices: {int32, int64}")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(UnsortedSegmentShape),
-      OpBuilder("UnsortedSegmentMin: The smallest of the elements with one segment number, in any order.")
+      OpBuilder("UnsortedSegmentMin")
           .Input("data: T")
           .Input("segment_ids: Tindices")
           .Input("num_segments: Tnumsegments")
@@ -279,7 +279,7 @@ std::vector<OpBuilder> CountingOps() {
           .Attr("Tindices: {int32, int64}")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(UnsortedSegmentShape),
-      OpBuilder("UnsortedSegmentProd: The product of the elements with one segment number, in any order.")
+      OpBuilder("UnsortedSegmentProd")
           .Input("data: T")
           .Input("segment_ids: Tindices")
           .Input("num_segments: Tnumsegments")
@@ -288,7 +288,7 @@ std::vector<OpBuilder> CountingOps() {
           .Attr("Tindices: {int32, int64}")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(UnsortedSegmentShape),
-      OpBuilder("HistogramFixedWidth: How many elements lie in each of so many equal intervals.")
+      OpBuilder("HistogramFixedWidth")
           .Input("values: T")
           .Input("value_range: T")
           .Input("nbins: int32")
@@ -296,7 +296,7 @@ std::vector<OpBuilder> CountingOps() {
           .Attr("T: {int32, int64, float, double}")
           .Attr("dtype: {int32, int64} = DT_INT32")
           .Shape(HistogramShape),
-      OpBuilder("NthElement: The n-th smallest element of each row.")
+      OpBuilder("NthElement")
           .Input("input: T")
           .Input("n: int32")
           .Output("values: T")
@@ -310,27 +310,27 @@ std::vector<OpBuilder> CountingOps() {
           .Output("precision: bool")
           .Attr("T: {int32, int64} = DT_INT32")
           .Shape(InTopKV2Shape),
-      OpBuilder("LowerBound: The first place in each sorted row where a value could be put.")
+      OpBuilder("LowerBound")
           .Input("sorted_inputs: T")
           .Input("values: T")
           .Output("output: out_type")
           .Attr("T: type")
           .Attr("out_type: {int32, int64} = DT_INT32")
           .Shape(BoundShape),
-      OpBuilder("UpperBound: The last place in each sorted row where a value could be put.")
+      OpBuilder("UpperBound")
           .Input("sorted_inputs: T")
           .Input("values: T")
           .Output("output: out_type")
           .Attr("T: type")
           .Attr("out_type: {int32, int64} = DT_INT32")
           .Shape(BoundShape),
-      OpBuilder("Fingerprint: A hash of each row.")
+      OpBuilder("Fingerprint")
           .Input("data: T")
           .Input("method: string")
           .Output("fingerprint: uint8")
           .Attr("T: type")
           .Shape(FingerprintShape),
-      OpBuilder("DataFormatDimMap: The index of a dimension in another data format.")
+      OpBuilder("DataFormatDimMap")
           .Input("x: T")
           .Output("y: T")
           .Attr("T: {int32, int64} = DT_INT32")
@@ -338,17 +338,14 @@ std::vector<OpBuilder> CountingOps() {
           .Attr("dst_format: string = 'NCHW'")
           .Shape(shape_fns::Unchanged)
           .Traits(kElementwise),
-      OpBuilder("DataFormatVecPermute: A vector of sizes in another data format.")
+      OpBuilder("DataFormatVecPermute")
           .Input("x: T")
           .Output("y: T")
           .Attr("T: {int32, int64} = DT_INT32")
           .Attr("src_format: string = 'NHWC'")
           .Attr("dst_format: string = 'NCHW'")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("Timestamp: The seconds since 1970.")
-          .Output("ts: double")
-          .Stateful()
-          .Shape(shape_fns::Scalar),
+      OpBuilder("Timestamp").Output("ts: double").Stateful().Shape(shape_fns::Scalar),
   };
 }
 

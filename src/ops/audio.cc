@@ -56,26 +56,26 @@ Status MfccShape(InferenceContext& c) {
 
 std::vector<OpBuilder> Sounds() {
   return {
-      OpBuilder("AudioSpectrogram: The strength of each frequency in sound, over time.")
+      OpBuilder("AudioSpectrogram")
           .Input("input: float")
           .Output("spectrogram: float")
           .Attr("window_size: int")
           .Attr("stride: int")
           .Attr("magnitude_squared: bool = false")
           .Shape(SpectrogramShape),
-      OpBuilder("DecodeWav: The samples of a WAV file.")
+      OpBuilder("DecodeWav")
           .Input("contents: string")
           .Output("audio: float")
           .Output("sample_rate: int32")
           .Attr("desired_channels: int = -1")
           .Attr("desired_samples: int = -1")
           .Shape(DecodeWavShape),
-      OpBuilder("EncodeWav: Samples as a WAV file.")
+      OpBuilder("EncodeWav")
           .Input("audio: float")
           .Input("sample_rate: int32")
           .Output("contents: string")
           .Shape(EncodeWavShape),
-      OpBuilder("Mfcc: Features of speech out of a spectrogram.")
+      OpBuilder("Mfcc")
           .Input("spectrogram: float")
           .Input("sample_rate: int32")
           .Output("output: float")

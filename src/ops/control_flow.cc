@@ -69,7 +69,7 @@ Status LoopCondShape(InferenceContext& c) {
 // The plain op and the one on references.
 std::vector<OpBuilder> Branching() {
   return {
-      OpBuilder("Switch: Passes its input on to one of two outputs; the other is dead.")
+      OpBuilder("Switch")
           .Input("data: T")
           .Input("pred: bool")
           .Output("output_false: T")
@@ -86,7 +86,7 @@ std::vector<OpBuilder> Branching() {
           .AllowsUninitializedInput()
           .Shape(SwitchShape)
           .Traits(kControlFlow),
-      OpBuilder("Merge: The first of its inputs that is there, and which one it is.")
+      OpBuilder("Merge")
           .Input("inputs: N * T")
           .Output("output: T")
           .Output("value_index: int32")
@@ -122,13 +122,13 @@ OpBuilder Enter(const char* name, bool ref) {
 
 std::vector<OpBuilder> Loops() {
   return {
-      Enter("Enter: Brings a tensor into a loop.", false).Shape(EnterShape),
+      Enter("Enter", false).Shape(EnterShape),
       Enter("RefEnter", true).Shape(ForwardShape),
-      Forward("Exit: Brings a tensor out of a loop.", false).Shape(ForwardShape),
+      Forward("Exit", false).Shape(ForwardShape),
       Forward("RefExit", true).Shape(ForwardShape),
-      Forward("NextIteration: Brings a tensor into the next round of a loop.", false).Shape(ForwardShape),
+      Forward("NextIteration", false).Shape(ForwardShape),
       Forward("RefNextIteration", true).Shape(ForwardShape),
-      OpBuilder("LoopCond: Whether a loop goes on.")
+      OpBuilder("LoopCond")
           .Input("input: bool")
           .Output("output: bool")
           .Shape(LoopCondShape)
@@ -173,10 +173,10 @@ std::vector<OpBuilder> References() {
 
 std::vector<OpBuilder> Triggers() {
   return {
-      OpBuilder("ControlTrigger: Does nothing; for control edges, even from what is dead.")
+      OpBuilder("ControlTrigger")
           .Shape(shape_fns::NoOutputs)
           .Traits({.cheap = true, .is_control_flow = true}),
-      OpBuilder("Abort: Ends the process, on purpose.")
+      OpBuilder("Abort")
           .Attr("error_msg: string = ''")
           .Attr("exit_without_error: bool = false")
           .Shape(shape_fns::NoOutputs)

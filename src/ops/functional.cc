@@ -80,11 +80,9 @@ OpBuilder While(const char* name) {
 
 std::vector<OpBuilder> Calls() {
   return {
-      Call("PartitionedCall: Calls a function, whose nodes may lie on several devices.").Traits(kCall),
-      Call("StatefulPartitionedCall: Calls a function with effects, whose nodes may lie on several devices.")
-          .Stateful()
-          .Traits(kStatefulCall),
-      OpBuilder("SymbolicGradient: The gradient of a function, for its inputs.")
+      Call("PartitionedCall").Traits(kCall),
+      Call("StatefulPartitionedCall").Stateful().Traits(kStatefulCall),
+      OpBuilder("SymbolicGradient")
           .Input("input: Tin")
           .Output("output: Tout")
           .Attr("Tin: list(type) >= 1")
@@ -92,7 +90,7 @@ std::vector<OpBuilder> Calls() {
           .Attr("f: func")
           .Shape(SymbolicGradientShape)
           .Traits(kCall),
-      OpBuilder("RemoteCall: Calls a function on another device.")
+      OpBuilder("RemoteCall")
           .Input("target: string")
           .Input("args: Tin")
           .Output("output: Tout")
@@ -107,9 +105,9 @@ std::vector<OpBuilder> Calls() {
 
 std::vector<OpBuilder> Conditions() {
   return {
-      If("If: Calls one of two functions.").Stateful().Traits(kStatefulCall),
+      If("If").Stateful().Traits(kStatefulCall),
       If("StatelessIf").Traits(kCall),
-      OpBuilder("Case: Calls the function whose index the input says.")
+      OpBuilder("Case")
           .Input("branch_index: int32")
           .Input("input: Tin")
           .Output("output: Tout")
@@ -120,7 +118,7 @@ std::vector<OpBuilder> Conditions() {
           .Stateful()
           .Shape(DeclaredShapes)
           .Traits(kStatefulCall),
-      OpBuilder("FakeParam: Stands for a value that a branch does not give.")
+      OpBuilder("FakeParam")
           .Output("output: dtype")
           .Attr("dtype: type")
           .Attr("shape: shape")
@@ -131,9 +129,9 @@ std::vector<OpBuilder> Conditions() {
 
 std::vector<OpBuilder> Loops() {
   return {
-      While("While: Calls a function as long as another says so.").Stateful().Traits(kStatefulCall),
+      While("While").Stateful().Traits(kStatefulCall),
       While("StatelessWhile").Traits(kCall),
-      OpBuilder("For: Calls a function for each number of a range, with values that go round.")
+      OpBuilder("For")
           .Input("start: int32")
           .Input("limit: int32")
           .Input("delta: int32")

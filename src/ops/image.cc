@@ -25,28 +25,22 @@ OpBuilder WithJpegAttrs(OpBuilder op) {
 
 std::vector<OpBuilder> Readers() {
   return {
-      WithJpegAttrs(OpBuilder("DecodeJpeg: The pixels of a JPEG file.").Input("contents: string"))
-          .Shape(DecodeImageShape),
-      WithJpegAttrs(OpBuilder("DecodeAndCropJpeg: A part of the pixels of a JPEG file.")
-                        .Input("contents: string")
-                        .Input("crop_window: int32"))
+      WithJpegAttrs(OpBuilder("DecodeJpeg").Input("contents: string")).Shape(DecodeImageShape),
+      WithJpegAttrs(OpBuilder("DecodeAndCropJpeg").Input("contents: string").Input("crop_window: int32"))
           .Shape(DecodeAndCropShape),
-      OpBuilder("DecodePng: The pixels of a PNG file.")
+      OpBuilder("DecodePng")
           .Input("contents: string")
           .Output("image: dtype")
           .Attr("channels: int = 0")
           .Attr("dtype: {uint8, uint16} = DT_UINT8")
           .Shape(DecodeImageShape),
-      OpBuilder("DecodeGif: The frames of a GIF file.")
-          .Input("contents: string")
-          .Output("image: uint8")
-          .Shape(DecodeGifShape),
-      OpBuilder("DecodeBmp: The pixels of a BMP file.")
+      OpBuilder("DecodeGif").Input("contents: string").Output("image: uint8").Shape(DecodeGifShape),
+      OpBuilder("DecodeBmp")
           .Input("contents: string")
           .Output("image: uint8")
           .Attr("channels: int = 0")
           .Shape(DecodeImageShape),
-      OpBuilder("ExtractJpegShape: The shape of a JPEG's pixels, by its header.")
+      OpBuilder("ExtractJpegShape")
           .Input("contents: string")
           .Output("image_shape: output_type")
           .Attr("output_type: {int32, int64} = DT_INT32")
@@ -56,7 +50,7 @@ std::vector<OpBuilder> Readers() {
 
 std::vector<OpBuilder> Writers() {
   return {
-      OpBuilder("EncodeJpeg: Pixels as a JPEG file.")
+      OpBuilder("EncodeJpeg")
           .Input("image: uint8")
           .Output("contents: string")
           .Attr("format: {'', 'grayscale', 'rgb'} = ''")
@@ -69,7 +63,7 @@ std::vector<OpBuilder> Writers() {
           .Attr("y_density: int = 300")
           .Attr("xmp_metadata: string = ''")
           .Shape(EncodeImageShape),
-      OpBuilder("EncodePng: Pixels as a PNG file.")
+      OpBuilder("EncodePng")
           .Input("image: T")
           .Output("contents: string")
           .Attr("compression: int = -1")
@@ -101,22 +95,17 @@ OpBuilder ResizeGradient(const char* name, const char* grads, const char* second
 std::vector<OpBuilder> Resizers() {
   constexpr char kHalfPixel[] = "half_pixel_centers: bool = false";
   return {
-      Resize("ResizeArea: Images in another size, by means of areas.", kScalable, "resized_images: float"),
-      Resize("ResizeBicubic: Images in another size, by cubic interpolation.", kScalable,
-             "resized_images: float")
-          .Attr(kHalfPixel),
+      Resize("ResizeArea", kScalable, "resized_images: float"),
+      Resize("ResizeBicubic", kScalable, "resized_images: float").Attr(kHalfPixel),
       ResizeGradient("ResizeBicubicGrad", "grads: float", "original_image: T", "T: {float, double}")
           .Shape(ResizeGradientShape),
-      Resize("ResizeBilinear: Images in another size, by linear interpolation.",
-             "T: {int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double}",
+      Resize("ResizeBilinear", "T: {int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double}",
              "resized_images: float")
           .Attr(kHalfPixel),
       ResizeGradient("ResizeBilinearGrad", "grads: float", "original_image: T",
                      "T: {float, bfloat16, half, double}")
           .Shape(ResizeGradientShape),
-      Resize("ResizeNearestNeighbor: Images in another size, by the nearest pixel.", kScalable,
-             "resized_images: T")
-          .Attr(kHalfPixel),
+      Resize("ResizeNearestNeighbor", kScalable, "resized_images: T").Attr(kHalfPixel),
       ResizeGradient("ResizeNearestNeighborGrad", "grads: T", "size: int32",
                      "T: {uint8, int8, int32, half, float, double}")
           .Shape(ResizeShape),
@@ -125,7 +114,7 @@ std::vector<OpBuilder> Resizers() {
 
 std::vector<OpBuilder> Croppers() {
   return {
-      OpBuilder("CropAndResize: Cuts boxes out of images and gives them one size.")
+      OpBuilder("CropAndResize")
           .Input("image: T")
           .Input("boxes: float")
           .Input("box_ind: int32")
@@ -135,7 +124,7 @@ std::vector<OpBuilder> Croppers() {
           .Attr("method: {'bilinear', 'nearest'} = 'bilinear'")
           .Attr("extrapolation_value: float = 0")
           .Shape(CropAndResizeShape),
-      OpBuilder("CropAndResizeGradBoxes: The gradient of CropAndResize for the boxes.")
+      OpBuilder("CropAndResizeGradBoxes")
           .Input("grads: float")
           .Input("image: T")
           .Input("boxes: float")
@@ -144,7 +133,7 @@ std::vector<OpBuilder> Croppers() {
           .Attr(kCroppable)
           .Attr("method: {'bilinear'} = 'bilinear'")
           .Shape(CropGradBoxesShape),
-      OpBuilder("CropAndResizeGradImage: The gradient of CropAndResize for the images.")
+      OpBuilder("CropAndResizeGradImage")
           .Input("grads: float")
           .Input("boxes: float")
           .Input("box_ind: int32")
@@ -153,7 +142,7 @@ std::vector<OpBuilder> Croppers() {
           .Attr("T: {float, half, double}")
           .Attr("method: {'bilinear', 'nearest'} = 'bilinear'")
           .Shape(CropGradImageShape),
-      OpBuilder("ExtractGlimpse: Cuts windows around given points out of images.")
+      OpBuilder("ExtractGlimpse")
           .Input("input: float")
           .Input("size: int32")
           .Input("offsets: float")
@@ -163,7 +152,7 @@ std::vector<OpBuilder> Croppers() {
           .Attr("uniform_noise: bool = true")
           .Attr("noise: string = 'uniform'")
           .Shape(ExtractGlimpseShape),
-      OpBuilder("RandomCrop: A part of an image, at random.")
+      OpBuilder("RandomCrop")
           .Input("image: T")
           .Input("size: int64")
           .Output("output: T")
@@ -206,18 +195,15 @@ OpBuilder Suppression(const char* name, bool typed) {
 
 std::vector<OpBuilder> Boxes() {
   return {
-      OpBuilder("DrawBoundingBoxes: Images with boxes drawn on them.")
+      OpBuilder("DrawBoundingBoxes")
           .Input("images: T")
           .Input("boxes: float")
           .Output("output: T")
           .Attr("T: {float, half} = DT_FLOAT")
           .Shape(UnchangedImagesShape),
-      WithBoxAttrs(SampleBox("SampleDistortedBoundingBox: A random box that covers enough of the given ones.")
-                       .Attr("min_object_covered: float = 0.1")),
+      WithBoxAttrs(SampleBox("SampleDistortedBoundingBox").Attr("min_object_covered: float = 0.1")),
       WithBoxAttrs(SampleBox("SampleDistortedBoundingBoxV2").Input("min_object_covered: float")),
-      Suppression(
-          "NonMaxSuppression: Picks boxes by their scores, and drops those that overlap a better one.", false)
-          .Attr("iou_threshold: float = 0.5"),
+      Suppression("NonMaxSuppression", false).Attr("iou_threshold: float = 0.5"),
       Suppression("NonMaxSuppressionV2", true)
           .Input("iou_threshold: T_threshold")
           .Attr(kHalfOrFloat)
@@ -242,7 +228,7 @@ std::vector<OpBuilder> Boxes() {
           .Output("valid_outputs: int32")
           .Attr(kHalfOrFloat)
           .Attr("pad_to_max_output_size: bool = false"),
-      OpBuilder("NonMaxSuppressionWithOverlaps: Picks boxes by their scores, by overlaps that are given.")
+      OpBuilder("NonMaxSuppressionWithOverlaps")
           .Input("overlaps: float")
           .Input("scores: float")
           .Input("max_output_size: int32")
@@ -272,13 +258,11 @@ OpBuilder ColorSpace(const char* name) {
 
 std::vector<OpBuilder> Colors() {
   return {
-      Adjustment(
-          "AdjustContrastv2: Moves each channel of images away from its mean by a factor, or towards it.",
-          "contrast_factor: float"),
-      Adjustment("AdjustHue: Turns the hue of RGB images by a part of the circle.", "delta: float"),
-      Adjustment("AdjustSaturation: Multiplies the saturation of RGB images.", "scale: float"),
-      ColorSpace("HSVToRGB: Colours from hue, saturation and value to RGB."),
-      ColorSpace("RGBToHSV: Colours from RGB to hue, saturation and value."),
+      Adjustment("AdjustContrastv2", "contrast_factor: float"),
+      Adjustment("AdjustHue", "delta: float"),
+      Adjustment("AdjustSaturation", "scale: float"),
+      ColorSpace("HSVToRGB"),
+      ColorSpace("RGBToHSV"),
   };
 }
 

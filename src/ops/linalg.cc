@@ -11,7 +11,7 @@ namespace {
 
 std::vector<OpBuilder> Diagonals() {
   return {
-      OpBuilder("BatchMatrixBandPart: Matrices with zeros outside of a band along the diagonal.")
+      OpBuilder("BatchMatrixBandPart")
           .Input("input: T")
           .Input("num_lower: int64")
           .Input("num_upper: int64")
@@ -19,36 +19,36 @@ std::vector<OpBuilder> Diagonals() {
           .Attr("T: type")
           .Deprecated(14, "Use MatrixBandPart")
           .Shape(BandPartShape),
-      OpBuilder("BatchMatrixDiag: Matrices with the given diagonals, and zeros.")
+      OpBuilder("BatchMatrixDiag")
           .Input("diagonal: T")
           .Output("output: T")
           .Attr("T: type")
           .Deprecated(14, "Use MatrixDiag")
           .Shape(MatrixDiagShape),
-      OpBuilder("BatchMatrixDiagPart: The diagonals of matrices.")
+      OpBuilder("BatchMatrixDiagPart")
           .Input("input: T")
           .Output("diagonal: T")
           .Attr("T: type")
           .Deprecated(14, "Use MatrixDiagPart")
           .Shape(MatrixDiagPartShape),
-      OpBuilder("BatchMatrixSetDiag: Matrices with other diagonals.")
+      OpBuilder("BatchMatrixSetDiag")
           .Input("input: T")
           .Input("diagonal: T")
           .Output("output: T")
           .Attr("T: type")
           .Deprecated(14, "Use MatrixSetDiag")
           .Shape(MatrixSetDiagShape),
-      OpBuilder("Diag: A tensor with the given diagonal, and zeros.")
+      OpBuilder("Diag")
           .Input("diagonal: T")
           .Output("output: T")
           .Attr("T: {bfloat16, half, float, double, int32, int64, complex64, complex128}")
           .Shape(DiagShape),
-      OpBuilder("DiagPart: The diagonal of a tensor.")
+      OpBuilder("DiagPart")
           .Input("input: T")
           .Output("diagonal: T")
           .Attr("T: {bfloat16, half, float, double, int32, int64, complex64, complex128}")
           .Shape(DiagPartShape),
-      OpBuilder("MatrixBandPart: Matrices with zeros outside of a band along the diagonal.")
+      OpBuilder("MatrixBandPart")
           .Input("input: T")
           .Input("num_lower: Tindex")
           .Input("num_upper: Tindex")
@@ -56,12 +56,8 @@ std::vector<OpBuilder> Diagonals() {
           .Attr("T: type")
           .Attr("Tindex: {int32, int64} = DT_INT64")
           .Shape(BandPartShape),
-      OpBuilder("MatrixDiag: Matrices with the given diagonals, and zeros.")
-          .Input("diagonal: T")
-          .Output("output: T")
-          .Attr("T: type")
-          .Shape(MatrixDiagShape),
-      OpBuilder("MatrixDiagPart: The diagonals of matrices.")
+      OpBuilder("MatrixDiag").Input("diagonal: T").Output("output: T").Attr("T: type").Shape(MatrixDiagShape),
+      OpBuilder("MatrixDiagPart")
           .Input("input: T")
           .Output("diagonal: T")
           .Attr("T: type")
@@ -82,7 +78,7 @@ std::vector<OpBuilder> Diagonals() {
           .Output("output: T")
           .Attr("T: type")
           .Shape(MatrixDiagV2Shape),
-      OpBuilder("MatrixSetDiag: Matrices with other diagonals.")
+      OpBuilder("MatrixSetDiag")
           .Input("input: T")
           .Input("diagonal: T")
           .Output("output: T")
@@ -100,20 +96,20 @@ std::vector<OpBuilder> Diagonals() {
 
 std::vector<OpBuilder> Products() {
   return {
-      OpBuilder("ConjugateTranspose: Permutes dimensions and conjugates.")
+      OpBuilder("ConjugateTranspose")
           .Input("x: T")
           .Input("perm: Tperm")
           .Output("y: T")
           .Attr("T: type")
           .Attr("Tperm: {int32, int64} = DT_INT32")
           .Shape(TransposeShape),
-      OpBuilder("Cross: The cross product of vectors of three.")
+      OpBuilder("Cross")
           .Input("a: T")
           .Input("b: T")
           .Output("product: T")
           .Attr("T: realnumbertype")
           .Shape(CrossShape),
-      OpBuilder("Einsum: A sum of products that an equation describes.")
+      OpBuilder("Einsum")
           .Input("inputs: N * T")
           .Output("output: T")
           .Attr("equation: string")

@@ -6,16 +6,15 @@
 namespace millrace {
 
 Status RegisterLoggingOps(OpRegistry& registry) {
-  MR_RETURN_IF_ERROR(registry.Register(
-      OpBuilder("Assert: Ends the step with an error that shows its data when the condition is false.")
-          .Input("condition: bool")
-          .Input("data: T")
-          .Stateful()
-          .Attr("T: list(type) >= 1")
-          .Attr("summarize: int = 3")
-          .Shape(shape_fns::NoOutputs)
-          .Traits({.has_side_effects = true, .only_checks = true})));
-  return registry.Register(OpBuilder("Print: Its input; shows data on standard error.")
+  MR_RETURN_IF_ERROR(registry.Register(OpBuilder("Assert")
+                                           .Input("condition: bool")
+                                           .Input("data: T")
+                                           .Stateful()
+                                           .Attr("T: list(type) >= 1")
+                                           .Attr("summarize: int = 3")
+                                           .Shape(shape_fns::NoOutputs)
+                                           .Traits({.has_side_effects = true, .only_checks = true})));
+  return registry.Register(OpBuilder("Print")
                                .Input("input: T")
                                .Input("data: U")
                                .Output("output: T")

@@ -157,7 +157,7 @@ Status TridiagonalSolveShape(InferenceContext& c) {
 
 std::vector<OpBuilder> Factors() {
   return {
-      OpBuilder("Cholesky: The lower triangular matrix whose product with its own transpose the input is.")
+      OpBuilder("Cholesky")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {double, float, half, complex64, complex128}")
@@ -168,50 +168,49 @@ std::vector<OpBuilder> Factors() {
           .Output("output: T")
           .Attr("T: {half, float, double}")
           .Shape(CholeskyGradShape),
-      OpBuilder(
-          "LogMatrixDeterminant: The logarithms of the absolute values of determinants, and their signs.")
+      OpBuilder("LogMatrixDeterminant")
           .Input("input: T")
           .Output("sign: T")
           .Output("log_abs_determinant: T")
           .Attr("T: {half, float, double, complex64, complex128}")
           .Shape(DeterminantShape),
-      OpBuilder("Lu: The triangular factors of matrices, and the permutation of rows.")
+      OpBuilder("Lu")
           .Input("input: T")
           .Output("lu: T")
           .Output("p: output_idx_type")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Attr("output_idx_type: {int32, int64} = DT_INT32")
           .Shape(LuShape),
-      OpBuilder("MatrixDeterminant: The determinants of matrices.")
+      OpBuilder("MatrixDeterminant")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {half, float, double, complex64, complex128}")
           .Shape(DeterminantShape),
-      OpBuilder("MatrixExponential: The exponentials of matrices.")
+      OpBuilder("MatrixExponential")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Deprecated(27, "Use Python implementation tf.linalg.matrix_exponential instead.")
           .Shape(SquareShape),
-      OpBuilder("MatrixInverse: The inverses of matrices.")
+      OpBuilder("MatrixInverse")
           .Input("input: T")
           .Output("output: T")
           .Attr("adjoint: bool = false")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(SquareShape),
-      OpBuilder("MatrixLogarithm: The logarithms of matrices.")
+      OpBuilder("MatrixLogarithm")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {complex64, complex128}")
           .Shape(SquareShape),
-      OpBuilder("MatrixSolve: What matrices must be multiplied by to give others.")
+      OpBuilder("MatrixSolve")
           .Input("matrix: T")
           .Input("rhs: T")
           .Output("output: T")
           .Attr("adjoint: bool = false")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(MatrixSolveShape),
-      OpBuilder("MatrixSolveLs: The same by least squares.")
+      OpBuilder("MatrixSolveLs")
           .Input("matrix: T")
           .Input("rhs: T")
           .Input("l2_regularizer: double")
@@ -224,12 +223,12 @@ std::vector<OpBuilder> Factors() {
 
 std::vector<OpBuilder> MoreFactors() {
   return {
-      OpBuilder("MatrixSquareRoot: The square roots of matrices.")
+      OpBuilder("MatrixSquareRoot")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(SquareShape),
-      OpBuilder("MatrixTriangularSolve: The same for triangular matrices.")
+      OpBuilder("MatrixTriangularSolve")
           .Input("matrix: T")
           .Input("rhs: T")
           .Output("output: T")
@@ -237,14 +236,14 @@ std::vector<OpBuilder> MoreFactors() {
           .Attr("adjoint: bool = false")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(MatrixSolveShape),
-      OpBuilder("Qr: The orthogonal and the triangular factor of matrices.")
+      OpBuilder("Qr")
           .Input("input: T")
           .Output("q: T")
           .Output("r: T")
           .Attr("full_matrices: bool = false")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(QrShape),
-      OpBuilder("SelfAdjointEig: Eigenvalues and eigenvectors of symmetric matrices.")
+      OpBuilder("SelfAdjointEig")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {double, float, half}")
@@ -257,7 +256,7 @@ std::vector<OpBuilder> MoreFactors() {
           .Attr("compute_v: bool = true")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(SelfAdjointEigV2Shape),
-      OpBuilder("Svd: Singular values and vectors of matrices.")
+      OpBuilder("Svd")
           .Input("input: T")
           .Output("s: T")
           .Output("u: T")
@@ -266,7 +265,7 @@ std::vector<OpBuilder> MoreFactors() {
           .Attr("full_matrices: bool = false")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(SvdShape),
-      OpBuilder("TridiagonalMatMul: The product of tridiagonal matrices and others.")
+      OpBuilder("TridiagonalMatMul")
           .Input("superdiag: T")
           .Input("maindiag: T")
           .Input("subdiag: T")
@@ -274,7 +273,7 @@ std::vector<OpBuilder> MoreFactors() {
           .Output("output: T")
           .Attr("T: {double, float, complex64, complex128}")
           .Shape(TridiagonalMatMulShape),
-      OpBuilder("TridiagonalSolve: What tridiagonal matrices must be multiplied by to give others.")
+      OpBuilder("TridiagonalSolve")
           .Input("diagonals: T")
           .Input("rhs: T")
           .Output("output: T")
@@ -287,34 +286,33 @@ std::vector<OpBuilder> MoreFactors() {
 // Aliases of old.
 std::vector<OpBuilder> BatchFactors() {
   return {
-      OpBuilder(
-          "BatchCholesky: The lower triangular matrix whose product with its own transpose the input is.")
+      OpBuilder("BatchCholesky")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {double, float}")
           .Deprecated(13, "Use Cholesky instead.")
           .Shape(SquareShape),
-      OpBuilder("BatchCholeskyGrad: The gradient of Cholesky.")
+      OpBuilder("BatchCholeskyGrad")
           .Input("l: T")
           .Input("grad: T")
           .Output("output: T")
           .Attr("T: {float, double}")
           .Deprecated(13, "Use CholeskyGrad instead.")
           .Shape(CholeskyGradShape),
-      OpBuilder("BatchMatrixDeterminant: The determinants of matrices.")
+      OpBuilder("BatchMatrixDeterminant")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {float, double, complex64, complex128}")
           .Deprecated(13, "Use MatrixDeterminant instead.")
           .Shape(DeterminantShape),
-      OpBuilder("BatchMatrixInverse: The inverses of matrices.")
+      OpBuilder("BatchMatrixInverse")
           .Input("input: T")
           .Output("output: T")
           .Attr("adjoint: bool = false")
           .Attr("T: {double, float}")
           .Deprecated(13, "Use MatrixInverse instead.")
           .Shape(SquareShape),
-      OpBuilder("BatchMatrixSolve: What matrices must be multiplied by to give others.")
+      OpBuilder("BatchMatrixSolve")
           .Input("matrix: T")
           .Input("rhs: T")
           .Output("output: T")

@@ -20,13 +20,12 @@ struct ActivationRow {
 };
 
 constexpr ActivationRow kActivations[] = {
-    {"Elu: x, and exp(x) - 1 where x is negative.", "EluGrad", kFloatingAndBfloat, "outputs: T"},
-    {"Relu: x, and zero where x is negative.", "ReluGrad", kRealNumber, "features: T"},
-    {"Relu6: x between 0 and 6.", "Relu6Grad", kRealNumber, "features: T"},
-    {"Selu: Elu with scales that keep mean and variance through layers.", "SeluGrad", kFloatingAndBfloat,
-     "outputs: T"},
-    {"Softplus: log(1 + exp(x)).", "SoftplusGrad", kRealNumber, "features: T"},
-    {"Softsign: x / (1 + |x|).", "SoftsignGrad", kRealNumber, "features: T"},
+    {"Elu", "EluGrad", kFloatingAndBfloat, "outputs: T"},
+    {"Relu", "ReluGrad", kRealNumber, "features: T"},
+    {"Relu6", "Relu6Grad", kRealNumber, "features: T"},
+    {"Selu", "SeluGrad", kFloatingAndBfloat, "outputs: T"},
+    {"Softplus", "SoftplusGrad", kRealNumber, "features: T"},
+    {"Softsign", "SoftsignGrad", kRealNumber, "features: T"},
 };
 
 std::vector<OpBuilder> Activations() {
@@ -53,7 +52,7 @@ std::vector<OpBuilder> Activations() {
 std::vector<OpBuilder> LeakyActivations() {
   constexpr char kTypes[] = "T: {half, bfloat16, float, double} = DT_FLOAT";
   return {
-      OpBuilder("LeakyRelu: x, and alpha times x where x is negative.")
+      OpBuilder("LeakyRelu")
           .Input("features: T")
           .Output("activations: T")
           .Attr("alpha: float = 0.2")
@@ -73,21 +72,20 @@ std::vector<OpBuilder> LeakyActivations() {
 
 std::vector<OpBuilder> Biases() {
   return {
-      OpBuilder("BiasAdd: Adds a vector along the channels.")
+      OpBuilder("BiasAdd")
           .Input("value: T")
           .Input("bias: T")
           .Output("output: T")
           .Attr(kNumber)
           .Attr(kDataFormat)
           .Shape(shape_fns::BiasAdd),
-      OpBuilder(
-          "BiasAddGrad: The sum over everything but the channels: the gradient of BiasAdd for the vector.")
+      OpBuilder("BiasAddGrad")
           .Input("out_backprop: T")
           .Output("output: T")
           .Attr(kNumber)
           .Attr(kDataFormat)
           .Shape(shape_fns::BiasAddGrad),
-      OpBuilder("BiasAddV1: Adds a vector along the last dimension.")
+      OpBuilder("BiasAddV1")
           .Input("value: T")
           .Input("bias: T")
           .Output("output: T")
@@ -105,8 +103,7 @@ OpBuilder WithNormAttrs(OpBuilder op) {
 
 std::vector<OpBuilder> Normalizations() {
   return {
-      WithNormAttrs(OpBuilder("FusedBatchNorm: Normalises each channel of images by its mean and variance, "
-                              "then scales and shifts it.")
+      WithNormAttrs(OpBuilder("FusedBatchNorm")
                         .Input("x: T")
                         .Input("scale: T")
                         .Input("offset: T")
@@ -135,10 +132,7 @@ std::vector<OpBuilder> Normalizations() {
 
 // Statistics and scales of type U beside images of type T.
 OpBuilder MixedNorm(const std::string& version) {
-  OpBuilder op(
-      WithSuffix("FusedBatchNorm: Normalises each channel of images by its mean and variance, then scales "
-                 "and shifts it.",
-                 version));
+  OpBuilder op("FusedBatchNorm" + version);
   op.Input("x: T").Input("scale: U").Input("offset: U").Input("mean: U").Input("variance: U");
   op.Output("y: T").Output("batch_mean: U").Output("batch_variance: U");
   op.Output("reserve_space_1: U").Output("reserve_space_2: U");
@@ -148,7 +142,7 @@ OpBuilder MixedNorm(const std::string& version) {
 
 OpBuilder MixedNormGrad(const std::string& version) {
   const bool v3 = version == "V3";
-  OpBuilder op(WithSuffix("FusedBatchNormGrad: The gradient of FusedBatchNorm.", version));
+  OpBuilder op("FusedBatchNormGrad" + version);
   op.Input("y_backprop: T").Input("x: T").Input("scale: float");
   op.Input("reserve_space_1: U").Input("reserve_space_2: U");
   if (v3) op.Input("reserve_space_3: U");
@@ -171,8 +165,7 @@ std::vector<OpBuilder> LaterNormalizations() {
                         .Attr("is_training: bool = true"));
     }
   }
-  ops.push_back(OpBuilder("BatchNormWithGlobalNormalization: Normalises images by a mean and a variance that "
-                          "are given, then scales and shifts them.")
+  ops.push_back(OpBuilder("BatchNormWithGlobalNormalization")
                     .Input("t: T")
                     .Input("m: T")
                     .Input("v: T")
@@ -189,31 +182,25 @@ std::vector<OpBuilder> LaterNormalizations() {
 
 std::vector<OpBuilder> Losses() {
   return {
-      OpBuilder("L2Loss: Half the sum of squares.")
-          .Input("t: T")
-          .Output("output: T")
-          .Attr(kFloatingAndBfloat)
-          .Shape(shape_fns::Scalar),
-      OpBuilder("LogSoftmax: The logarithm of Softmax, without loss.")
+      OpBuilder("L2Loss").Input("t: T").Output("output: T").Attr(kFloatingAndBfloat).Shape(shape_fns::Scalar),
+      OpBuilder("LogSoftmax")
           .Input("logits: T")
           .Output("logsoftmax: T")
           .Attr(kFloatingAndBfloat)
           .Shape(SoftmaxShape),
-      OpBuilder("Softmax: exp(x) divided by its sum along the last dimension.")
+      OpBuilder("Softmax")
           .Input("logits: T")
           .Output("softmax: T")
           .Attr(kFloatingAndBfloat)
           .Shape(SoftmaxShape),
-      OpBuilder("SoftmaxCrossEntropyWithLogits: The cross entropy of Softmax with given probabilities, and "
-                "its gradient.")
+      OpBuilder("SoftmaxCrossEntropyWithLogits")
           .Input("features: T")
           .Input("labels: T")
           .Output("loss: T")
           .Output("backprop: T")
           .Attr(kFloatingAndBfloat)
           .Shape(SoftmaxCrossEntropyShape),
-      OpBuilder("SparseSoftmaxCrossEntropyWithLogits: The cross entropy of Softmax with given classes, and "
-                "its gradient.")
+      OpBuilder("SparseSoftmaxCrossEntropyWithLogits")
           .Input("features: T")
           .Input("labels: Tlabels")
           .Output("loss: T")
@@ -240,14 +227,11 @@ OpBuilder Convolution(const char* name, const char* first, const char* second) {
 
 std::vector<OpBuilder> Convolutions() {
   return {
-      Convolution("Conv2D: Convolves images with filters.", "input: T", "filter: T").Shape(shape_fns::Conv2D),
-      Convolution(
-          "Conv2DBackpropInput: The gradient of Conv2D for the images; also a transposed convolution.",
-          "input_sizes: int32", "filter: T")
+      Convolution("Conv2D", "input: T", "filter: T").Shape(shape_fns::Conv2D),
+      Convolution("Conv2DBackpropInput", "input_sizes: int32", "filter: T")
           .Input("out_backprop: T")
           .Shape(Conv2DBackpropInputShape),
-      Convolution("Conv2DBackpropFilter: The gradient of Conv2D for the filters.", "input: T",
-                  "filter_sizes: int32")
+      Convolution("Conv2DBackpropFilter", "input: T", "filter_sizes: int32")
           .Input("out_backprop: T")
           .Shape(Conv2DBackpropFilterShape),
   };
@@ -260,18 +244,14 @@ OpBuilder WithPoolAttrs(OpBuilder op) {
 std::vector<OpBuilder> Pools() {
   constexpr char kRealWithDefault[] = "T: realnumbertype = DT_FLOAT";
   return {
-      WithPoolAttrs(
-          OpBuilder("AvgPool: The mean of each window of images.").Input("value: T").Output("output: T"))
+      WithPoolAttrs(OpBuilder("AvgPool").Input("value: T").Output("output: T"))
           .Attr(kFloatingAndBfloat)
           .Shape(shape_fns::Pool),
       WithPoolAttrs(
           OpBuilder("AvgPoolGrad").Input("orig_input_shape: int32").Input("grad: T").Output("output: T"))
           .Attr(kFloatingAndBfloat)
           .Shape(AvgPoolGradShape),
-      WithPoolAttrs(OpBuilder("MaxPool: The largest element of each window of images.")
-                        .Input("input: T")
-                        .Output("output: T")
-                        .Attr(kRealWithDefault))
+      WithPoolAttrs(OpBuilder("MaxPool").Input("input: T").Output("output: T").Attr(kRealWithDefault))
           .Shape(shape_fns::Pool),
       WithPoolAttrs(OpBuilder("MaxPoolGrad")
                         .Input("orig_input: T")
@@ -280,7 +260,7 @@ std::vector<OpBuilder> Pools() {
                         .Output("output: T"))
           .Attr(kRealWithDefault)
           .Shape(MaxPoolGradShape),
-      WithPoolAttrs(OpBuilder("MaxPoolGradGrad: The second gradient of MaxPool.")
+      WithPoolAttrs(OpBuilder("MaxPoolGradGrad")
                         .Input("orig_input: T")
                         .Input("orig_output: T")
                         .Input("grad: T")
@@ -292,14 +272,14 @@ std::vector<OpBuilder> Pools() {
 
 std::vector<OpBuilder> Rankings() {
   return {
-      OpBuilder("InTopK: Whether the class that is asked for is among the k largest predictions.")
+      OpBuilder("InTopK")
           .Input("predictions: float")
           .Input("targets: T")
           .Output("precision: bool")
           .Attr("k: int")
           .Attr("T: {int32, int64} = DT_INT32")
           .Shape(InTopKShape),
-      OpBuilder("TopK: The k largest elements of each row, and where they are.")
+      OpBuilder("TopK")
           .Input("input: T")
           .Output("values: T")
           .Output("indices: int32")

@@ -145,7 +145,7 @@ Status ParseTensorShape(InferenceContext& c) {
 
 std::vector<OpBuilder> ExampleOps() {
   return {
-      OpBuilder("ParseExample: The features of serialised Examples as tensors.")
+      OpBuilder("ParseExample")
           .Input("serialized: string")
           .Input("names: string")
           .Input("sparse_keys: Nsparse * string")
@@ -161,7 +161,7 @@ std::vector<OpBuilder> ExampleOps() {
           .Attr("Tdense: list({float, int64, string}) >= 0")
           .Attr("dense_shapes: list(shape) >= 0")
           .Shape(ParseExampleShape),
-      OpBuilder("ParseSingleExample: The features of one serialised Example as tensors.")
+      OpBuilder("ParseSingleExample")
           .Input("serialized: string")
           .Input("dense_defaults: Tdense")
           .Output("sparse_indices: num_sparse * int64")
@@ -175,7 +175,7 @@ std::vector<OpBuilder> ExampleOps() {
           .Attr("Tdense: list({float, int64, string}) >= 0")
           .Attr("dense_shapes: list(shape) >= 0")
           .Shape(ParseSingleExampleShape),
-      OpBuilder("ParseSingleSequenceExample: The features of one serialised SequenceExample as tensors.")
+      OpBuilder("ParseSingleSequenceExample")
           .Input("serialized: string")
           .Input("feature_list_dense_missing_assumed_empty: string")
           .Input("context_sparse_keys: Ncontext_sparse * string")
@@ -203,7 +203,7 @@ std::vector<OpBuilder> ExampleOps() {
           .Attr("feature_list_sparse_types: list({float, int64, string}) >= 0 = []")
           .Attr("feature_list_dense_shapes: list(shape) >= 0 = []")
           .Shape(ParseSingleSequenceShape),
-      OpBuilder("ParseSequenceExample: The features of serialised SequenceExamples as tensors.")
+      OpBuilder("ParseSequenceExample")
           .Input("serialized: string")
           .Input("debug_name: string")
           .Input("context_dense_defaults: Tcontext_dense")
@@ -232,7 +232,7 @@ std::vector<OpBuilder> ExampleOps() {
           .Attr("feature_list_sparse_types: list({float, int64, string}) >= 0 = []")
           .Attr("feature_list_dense_shapes: list(shape) >= 0 = []")
           .Shape(ParseSequenceShape),
-      OpBuilder("DecodeJSONExample: Examples in JSON as serialised messages.")
+      OpBuilder("DecodeJSONExample")
           .Input("json_examples: string")
           .Output("binary_examples: string")
           .Shape(shape_fns::Unchanged),
@@ -241,14 +241,14 @@ std::vector<OpBuilder> ExampleOps() {
 
 std::vector<OpBuilder> DecodingOps() {
   return {
-      OpBuilder("DecodeRaw: The bytes of strings as numbers.")
+      OpBuilder("DecodeRaw")
           .Input("bytes: string")
           .Output("output: out_type")
           .Attr("out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, complex64, "
                 "complex128, bool}")
           .Attr("little_endian: bool = true")
           .Shape(DecodeRawShape),
-      OpBuilder("DecodeCSV: The fields of comma-separated records, a tensor for each column.")
+      OpBuilder("DecodeCSV")
           .Input("records: string")
           .Input("record_defaults: OUT_TYPE")
           .Output("output: OUT_TYPE")
@@ -258,17 +258,17 @@ std::vector<OpBuilder> DecodingOps() {
           .Attr("na_value: string = ''")
           .Attr("select_cols: list(int) = []")
           .Shape(DecodeCsvShape),
-      OpBuilder("ParseTensor: A tensor out of its serialised message.")
+      OpBuilder("ParseTensor")
           .Input("serialized: string")
           .Output("output: out_type")
           .Attr("out_type: type")
           .Shape(ParseTensorShape),
-      OpBuilder("SerializeTensor: A tensor as a serialised message.")
+      OpBuilder("SerializeTensor")
           .Input("tensor: T")
           .Output("serialized: string")
           .Attr("T: type")
           .Shape(shape_fns::Scalar),
-      OpBuilder("StringToNumber: Strings as numbers.")
+      OpBuilder("StringToNumber")
           .Input("string_tensor: string")
           .Output("output: out_type")
           .Attr("out_type: {float, double, int32, int64} = DT_FLOAT")

@@ -70,37 +70,35 @@ Status ListDiffShape(InferenceContext& c) {
 
 std::vector<OpBuilder> PartitionOps() {
   return {
-      OpBuilder("DynamicPartition: Deals elements out to several tensors, by their numbers.")
+      OpBuilder("DynamicPartition")
           .Input("data: T")
           .Input("partitions: int32")
           .Output("outputs: num_partitions * T")
           .Attr("num_partitions: int >= 1")
           .Attr("T: type")
           .Shape(DynamicPartitionShape),
-      OpBuilder("DynamicStitch: Puts the elements of several tensors into one, by their indices.")
+      OpBuilder("DynamicStitch")
           .Input("indices: N * int32")
           .Input("data: N * T")
           .Output("merged: T")
           .Attr("N: int >= 1")
           .Attr("T: type")
           .Shape(DynamicStitchShape),
-      OpBuilder("ParallelDynamicStitch: Puts the elements of several tensors into one, by their indices, in "
-                "any order.")
+      OpBuilder("ParallelDynamicStitch")
           .Input("indices: N * int32")
           .Input("data: N * T")
           .Output("merged: T")
           .Attr("N: int >= 1")
           .Attr("T: type")
           .Shape(DynamicStitchShape),
-      OpBuilder("Unique: The different values, in the order they come, and which one each element is.")
+      OpBuilder("Unique")
           .Input("x: T")
           .Output("y: T")
           .Output("idx: out_idx")
           .Attr("T: type")
           .Attr("out_idx: {int32, int64} = DT_INT32")
           .Shape(UniqueShape),
-      OpBuilder(
-          "UniqueWithCounts: The different values, in the order they come, and how often each is there.")
+      OpBuilder("UniqueWithCounts")
           .Input("x: T")
           .Output("y: T")
           .Output("idx: out_idx")
@@ -127,7 +125,7 @@ std::vector<OpBuilder> PartitionOps() {
           .Attr("Taxis: {int32, int64} = DT_INT64")
           .Attr("out_idx: {int32, int64} = DT_INT32")
           .Shape(UniqueV2Shape),
-      OpBuilder("ListDiff: The values of x that are not in y, and where they are.")
+      OpBuilder("ListDiff")
           .Input("x: T")
           .Input("y: T")
           .Output("out: T")
@@ -135,7 +133,7 @@ std::vector<OpBuilder> PartitionOps() {
           .Attr("T: type")
           .Attr("out_idx: {int32, int64} = DT_INT32")
           .Shape(ListDiffShape),
-      OpBuilder("Bucketize: The number of the interval between boundaries that each element lies in.")
+      OpBuilder("Bucketize")
           .Input("input: T")
           .Output("output: int32")
           .Attr("T: {int32, int64, float, double}")

@@ -92,10 +92,10 @@ OpBuilder Random(const char* name) {
 
 std::vector<OpBuilder> RandomOps() {
   return {
-      Random("RandomStandardNormal: Random numbers of the normal distribution."),
-      Random("RandomUniform: Random numbers from 0 to 1."),
-      Random("TruncatedNormal: Random numbers of the normal distribution within two standard deviations."),
-      OpBuilder("RandomUniformInt: Random whole numbers between two.")
+      Random("RandomStandardNormal"),
+      Random("RandomUniform"),
+      Random("TruncatedNormal"),
+      OpBuilder("RandomUniformInt")
           .Input("shape: T")
           .Input("minval: Tout")
           .Input("maxval: Tout")
@@ -107,7 +107,7 @@ std::vector<OpBuilder> RandomOps() {
           .Attr("T: {int32, int64}")
           .Shape(RandomUniformIntShape)
           .Traits(kGenerator),
-      OpBuilder("RandomShuffle: The rows of a tensor in another order, by chance.")
+      OpBuilder("RandomShuffle")
           .Input("value: T")
           .Output("output: T")
           .Attr("seed: int = 0")
@@ -115,7 +115,7 @@ std::vector<OpBuilder> RandomOps() {
           .Attr("T: type")
           .Stateful()
           .Shape(shape_fns::Unchanged),
-      OpBuilder("Multinomial: Draws classes by chance, by the logarithms of their probabilities.")
+      OpBuilder("Multinomial")
           .Input("logits: T")
           .Input("num_samples: int32")
           .Output("output: output_dtype")
@@ -125,8 +125,7 @@ std::vector<OpBuilder> RandomOps() {
           .Attr("output_dtype: {int32, int64} = DT_INT64")
           .Stateful()
           .Shape(MultinomialShape),
-      OpBuilder("ParameterizedTruncatedNormal: Random numbers of normal distributions with given means, "
-                "deviations and limits.")
+      OpBuilder("ParameterizedTruncatedNormal")
           .Input("shape: T")
           .Input("means: dtype")
           .Input("stdevs: dtype")
@@ -140,7 +139,7 @@ std::vector<OpBuilder> RandomOps() {
           .Stateful()
           .Shape(TruncatedNormalShape)
           .Traits(kGenerator),
-      OpBuilder("RandomGamma: Random numbers of the gamma distribution.")
+      OpBuilder("RandomGamma")
           .Input("shape: S")
           .Input("alpha: T")
           .Output("output: T")
@@ -150,7 +149,7 @@ std::vector<OpBuilder> RandomOps() {
           .Attr("T: {half, float, double}")
           .Stateful()
           .Shape(SamplesShape),
-      OpBuilder("RandomPoisson: Random numbers of the Poisson distribution.")
+      OpBuilder("RandomPoisson")
           .Input("shape: S")
           .Input("rate: dtype")
           .Output("output: dtype")
@@ -178,7 +177,7 @@ std::vector<OpBuilder> RandomOps() {
 // Of seeds.
 std::vector<OpBuilder> StatelessRandomOps() {
   return {
-      OpBuilder("StatelessRandomUniform: Random numbers from 0 to 1, the same for the same seed.")
+      OpBuilder("StatelessRandomUniform")
           .Input("shape: T")
           .Input("seed: Tseed")
           .Output("output: dtype")
@@ -186,8 +185,7 @@ std::vector<OpBuilder> StatelessRandomOps() {
           .Attr("T: {int32, int64} = DT_INT32")
           .Attr("Tseed: {int32, int64} = DT_INT64")
           .Shape(StatelessShape),
-      OpBuilder(
-          "StatelessRandomNormal: Random numbers of the normal distribution, the same for the same seed.")
+      OpBuilder("StatelessRandomNormal")
           .Input("shape: T")
           .Input("seed: Tseed")
           .Output("output: dtype")
@@ -195,8 +193,7 @@ std::vector<OpBuilder> StatelessRandomOps() {
           .Attr("T: {int32, int64} = DT_INT32")
           .Attr("Tseed: {int32, int64} = DT_INT64")
           .Shape(StatelessShape),
-      OpBuilder("StatelessTruncatedNormal: Random numbers of the normal distribution within two standard "
-                "deviations, the same for the same seed.")
+      OpBuilder("StatelessTruncatedNormal")
           .Input("shape: T")
           .Input("seed: Tseed")
           .Output("output: dtype")
@@ -214,7 +211,7 @@ std::vector<OpBuilder> StatelessRandomOps() {
           .Attr("T: {int32, int64}")
           .Attr("Tseed: {int32, int64} = DT_INT64")
           .Shape(StatelessUniformIntShape),
-      OpBuilder("StatelessMultinomial: Draws classes by chance, the same for the same seed.")
+      OpBuilder("StatelessMultinomial")
           .Input("logits: T")
           .Input("num_samples: int32")
           .Input("seed: Tseed")
@@ -229,7 +226,7 @@ std::vector<OpBuilder> StatelessRandomOps() {
 // Of generators that are variables.
 std::vector<OpBuilder> StatefulRandomOps() {
   return {
-      OpBuilder("StatefulUniform: Random numbers from 0 to 1, by a generator in a variable.")
+      OpBuilder("StatefulUniform")
           .Input("resource: resource")
           .Input("algorithm: int64")
           .Input("shape: shape_dtype")
@@ -239,8 +236,7 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(StatefulShape)
           .Traits(kEffect),
-      OpBuilder(
-          "StatefulStandardNormal: Random numbers of the normal distribution, by a generator in a variable.")
+      OpBuilder("StatefulStandardNormal")
           .Input("resource: resource")
           .Input("shape: shape_dtype")
           .Output("output: dtype")
@@ -260,8 +256,7 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(StatefulShape)
           .Traits(kEffect),
-      OpBuilder("StatefulTruncatedNormal: Random numbers of the normal distribution within two standard "
-                "deviations, by a generator in a variable.")
+      OpBuilder("StatefulTruncatedNormal")
           .Input("resource: resource")
           .Input("algorithm: int64")
           .Input("shape: shape_dtype")
@@ -271,7 +266,7 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(StatefulShape)
           .Traits(kEffect),
-      OpBuilder("StatefulUniformFullInt: Random whole numbers of any size, by a generator in a variable.")
+      OpBuilder("StatefulUniformFullInt")
           .Input("resource: resource")
           .Input("algorithm: int64")
           .Input("shape: shape_dtype")
@@ -281,7 +276,7 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(StatefulShape)
           .Traits(kEffect),
-      OpBuilder("StatefulUniformInt: Random whole numbers between two, by a generator in a variable.")
+      OpBuilder("StatefulUniformInt")
           .Input("resource: resource")
           .Input("algorithm: int64")
           .Input("shape: shape_dtype")
@@ -293,7 +288,7 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(StatefulShape)
           .Traits(kEffect),
-      OpBuilder("NonDeterministicInts: Random whole numbers that differ each time.")
+      OpBuilder("NonDeterministicInts")
           .Input("shape: shape_dtype")
           .Output("output: dtype")
           .Attr("dtype: type = DT_INT64")
@@ -301,7 +296,7 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(RandomShape)
           .Traits(kGenerator),
-      OpBuilder("RngSkip: Moves the state of a random generator forward.")
+      OpBuilder("RngSkip")
           .Input("resource: resource")
           .Input("algorithm: int64")
           .Input("delta: int64")

@@ -124,7 +124,7 @@ Status EditDistanceShape(InferenceContext& c) {
 
 std::vector<OpBuilder> ManySteps() {
   return {
-      OpBuilder("BlockLSTM: The steps of an LSTM over a sequence, as one op.")
+      OpBuilder("BlockLSTM")
           .Input("seq_len_max: int64")
           .Input("x: T")
           .Input("cs_prev: T")
@@ -237,7 +237,7 @@ std::vector<OpBuilder> ManyStepsBack() {
 
 std::vector<OpBuilder> OneStep() {
   return {
-      OpBuilder("GRUBlockCell: One step of a GRU, as one op.")
+      OpBuilder("GRUBlockCell")
           .Input("x: T")
           .Input("h_prev: T")
           .Input("w_ru: T")
@@ -267,7 +267,7 @@ std::vector<OpBuilder> OneStep() {
           .Output("d_r_bar_u_bar: T")
           .Attr("T: {float}")
           .Shape(GruCellGradShape),
-      OpBuilder("LSTMBlockCell: One step of an LSTM, as one op.")
+      OpBuilder("LSTMBlockCell")
           .Input("x: T")
           .Input("cs_prev: T")
           .Input("h_prev: T")
@@ -318,8 +318,7 @@ std::vector<OpBuilder> OneStep() {
 
 std::vector<OpBuilder> Sequences() {
   return {
-      OpBuilder("CTCBeamSearchDecoder: The likeliest labels of a sequence, by a search that keeps several at "
-                "a time.")
+      OpBuilder("CTCBeamSearchDecoder")
           .Input("inputs: T")
           .Input("sequence_length: int32")
           .Output("decoded_indices: top_paths * int64")
@@ -331,7 +330,7 @@ std::vector<OpBuilder> Sequences() {
           .Attr("merge_repeated: bool = true")
           .Attr("T: {float, double} = DT_FLOAT")
           .Shape(BeamSearchDecoderShape),
-      OpBuilder("CTCGreedyDecoder: The labels of a sequence, by the likeliest class of each step.")
+      OpBuilder("CTCGreedyDecoder")
           .Input("inputs: T")
           .Input("sequence_length: int32")
           .Output("decoded_indices: int64")
@@ -341,8 +340,7 @@ std::vector<OpBuilder> Sequences() {
           .Attr("merge_repeated: bool = false")
           .Attr("T: {float, double} = DT_FLOAT")
           .Shape(GreedyDecoderShape),
-      OpBuilder(
-          "CTCLoss: How unlikely given labels are for a sequence, whatever their places, and its gradient.")
+      OpBuilder("CTCLoss")
           .Input("inputs: T")
           .Input("labels_indices: int64")
           .Input("labels_values: int32")
@@ -354,7 +352,7 @@ std::vector<OpBuilder> Sequences() {
           .Attr("ignore_longer_outputs_than_inputs: bool = false")
           .Attr("T: {float, double} = DT_FLOAT")
           .Shape(CtcLossShape),
-      OpBuilder("EditDistance: How many changes make one sequence of another.")
+      OpBuilder("EditDistance")
           .Input("hypothesis_indices: int64")
           .Input("hypothesis_values: T")
           .Input("hypothesis_shape: int64")

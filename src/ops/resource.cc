@@ -93,7 +93,7 @@ OpBuilder ResourceScatter(const char* name, const char* types) {
 
 std::vector<OpBuilder> Handles() {
   return {
-      OpBuilder("VarHandleOp: A resource variable.")
+      OpBuilder("VarHandleOp")
           .Attr("container: string = ''")
           .Attr("shared_name: string = ''")
           .Attr("dtype: type")
@@ -102,20 +102,20 @@ std::vector<OpBuilder> Handles() {
           .Stateful()
           .Shape(VarHandleShape)
           .Traits({.cheap = true, .generator = true, .is_variable = true}),
-      OpBuilder("VarIsInitializedOp: Whether a resource variable has a value.")
+      OpBuilder("VarIsInitializedOp")
           .Input("resource: resource")
           .Output("is_initialized: bool")
           .Stateful()
           .Shape(shape_fns::Scalar)
           .Traits(kCheap),
-      OpBuilder("VariableShape: The shape of a resource variable.")
+      OpBuilder("VariableShape")
           .Input("input: resource")
           .Output("output: out_type")
           .Attr("out_type: {int32, int64} = DT_INT32")
           .Stateful()
           .Shape(VariableShapeShape)
           .Traits(kCheap),
-      OpBuilder("DestroyResourceOp: Drops a resource.")
+      OpBuilder("DestroyResourceOp")
           .Input("resource: resource")
           .Attr("ignore_lookup_error: bool = true")
           .Stateful()
@@ -126,17 +126,17 @@ std::vector<OpBuilder> Handles() {
 
 std::vector<OpBuilder> Accesses() {
   return {
-      OpBuilder("ReadVariableOp: The value of a resource variable.")
+      OpBuilder("ReadVariableOp")
           .Input("resource: resource")
           .Output("value: dtype")
           .Attr("dtype: type")
           .Stateful()
           .Shape(ReadVariableShape)
           .Traits(kAliasing),
-      AssignVariable("AssignVariableOp: Gives a resource variable a value."),
-      AssignVariable("AssignAddVariableOp: Adds a value to a resource variable."),
-      AssignVariable("AssignSubVariableOp: Subtracts a value from a resource variable."),
-      OpBuilder("ResourceGather: Rows of a resource variable, by index.")
+      AssignVariable("AssignVariableOp"),
+      AssignVariable("AssignAddVariableOp"),
+      AssignVariable("AssignSubVariableOp"),
+      OpBuilder("ResourceGather")
           .Input("resource: resource")
           .Input("indices: Tindices")
           .Output("output: dtype")

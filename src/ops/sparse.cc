@@ -197,7 +197,7 @@ Status SparseCrossShape(InferenceContext& c) {
 
 std::vector<OpBuilder> SparseRearranging() {
   return {
-      OpBuilder("SparseToDense: A dense tensor with values at the given places, and a default elsewhere.")
+      OpBuilder("SparseToDense")
           .Input("sparse_indices: Tindices")
           .Input("output_shape: Tindices")
           .Input("sparse_values: T")
@@ -207,7 +207,7 @@ std::vector<OpBuilder> SparseRearranging() {
           .Attr("T: type")
           .Attr("Tindices: {int32, int64}")
           .Shape(SparseToDenseShape),
-      OpBuilder("SparseReorder: A sparse tensor with its elements in the usual order.")
+      OpBuilder("SparseReorder")
           .Input("input_indices: int64")
           .Input("input_values: T")
           .Input("input_shape: int64")
@@ -215,14 +215,14 @@ std::vector<OpBuilder> SparseRearranging() {
           .Output("output_values: T")
           .Attr("T: type")
           .Shape(SparseReorderShape),
-      OpBuilder("SparseReshape: A sparse tensor in another shape.")
+      OpBuilder("SparseReshape")
           .Input("input_indices: int64")
           .Input("input_shape: int64")
           .Input("new_shape: int64")
           .Output("output_indices: int64")
           .Output("output_shape: int64")
           .Shape(SparseReshapeShape),
-      OpBuilder("SparseFillEmptyRows: A sparse tensor with a default in rows that have nothing.")
+      OpBuilder("SparseFillEmptyRows")
           .Input("indices: int64")
           .Input("values: T")
           .Input("dense_shape: int64")
@@ -245,7 +245,7 @@ std::vector<OpBuilder> SparseRearranging() {
 
 std::vector<OpBuilder> SparseJoining() {
   return {
-      OpBuilder("SparseConcat: Joins sparse tensors along a dimension.")
+      OpBuilder("SparseConcat")
           .Input("indices: N * int64")
           .Input("values: N * T")
           .Input("shapes: N * int64")
@@ -256,7 +256,7 @@ std::vector<OpBuilder> SparseJoining() {
           .Attr("N: int >= 2")
           .Attr("T: type")
           .Shape(SparseConcatShape),
-      OpBuilder("SparseSplit: Splits a sparse tensor along a dimension.")
+      OpBuilder("SparseSplit")
           .Input("split_dim: int64")
           .Input("indices: int64")
           .Input("values: T")
@@ -267,7 +267,7 @@ std::vector<OpBuilder> SparseJoining() {
           .Attr("num_split: int >= 1")
           .Attr("T: type")
           .Shape(SparseSplitShape),
-      OpBuilder("SparseSlice: A part of a sparse tensor.")
+      OpBuilder("SparseSlice")
           .Input("indices: int64")
           .Input("values: T")
           .Input("shape: int64")
@@ -278,7 +278,7 @@ std::vector<OpBuilder> SparseJoining() {
           .Output("output_shape: int64")
           .Attr("T: type")
           .Shape(SparseSliceShape),
-      OpBuilder("SparseCross: Crosses features: a string or hash for each combination.")
+      OpBuilder("SparseCross")
           .Input("indices: N * int64")
           .Input("values: sparse_types")
           .Input("shapes: N * int64")
@@ -300,7 +300,7 @@ std::vector<OpBuilder> SparseJoining() {
 
 std::vector<OpBuilder> SparseArithmetic() {
   return {
-      OpBuilder("SparseTensorDenseMatMul: The product of a sparse matrix and a dense one.")
+      OpBuilder("SparseTensorDenseMatMul")
           .Input("a_indices: Tindices")
           .Input("a_values: T")
           .Input("a_shape: int64")
@@ -311,7 +311,7 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("adjoint_a: bool = false")
           .Attr("adjoint_b: bool = false")
           .Shape(SparseMatMulShape),
-      OpBuilder("SparseSegmentSum: The sum of chosen rows with one segment number.")
+      OpBuilder("SparseSegmentSum")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -320,7 +320,7 @@ std::vector<OpBuilder> SparseArithmetic() {
               "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64}")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentMean: The mean of chosen rows with one segment number.")
+      OpBuilder("SparseSegmentMean")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -328,8 +328,7 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("T: {float, double}")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentSqrtN: The sum of chosen rows with one segment number, divided by the root of "
-                "their count.")
+      OpBuilder("SparseSegmentSqrtN")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -337,8 +336,7 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("T: {float, double}")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentSumWithNumSegments: The sum of chosen rows with one segment number, of so many "
-                "segments.")
+      OpBuilder("SparseSegmentSumWithNumSegments")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -349,8 +347,7 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentMeanWithNumSegments: The mean of chosen rows with one segment number, of so "
-                "many segments.")
+      OpBuilder("SparseSegmentMeanWithNumSegments")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -360,8 +357,7 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentSqrtNWithNumSegments: The sum of chosen rows with one segment number, divided "
-                "by the root of their count, of so many segments.")
+      OpBuilder("SparseSegmentSqrtNWithNumSegments")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -394,7 +390,7 @@ std::vector<OpBuilder> SparseArithmetic() {
 
 std::vector<OpBuilder> SparseStorage() {
   return {
-      OpBuilder("SerializeSparse: A sparse tensor as three strings or variants.")
+      OpBuilder("SerializeSparse")
           .Input("sparse_indices: int64")
           .Input("sparse_values: T")
           .Input("sparse_shape: int64")
@@ -402,7 +398,7 @@ std::vector<OpBuilder> SparseStorage() {
           .Attr("T: type")
           .Attr("out_type: {string, variant} = DT_STRING")
           .Shape(SerializeSparseShape),
-      OpBuilder("SerializeManySparse: Each row of a sparse tensor as a serialised sparse tensor.")
+      OpBuilder("SerializeManySparse")
           .Input("sparse_indices: int64")
           .Input("sparse_values: T")
           .Input("sparse_shape: int64")
@@ -410,14 +406,14 @@ std::vector<OpBuilder> SparseStorage() {
           .Attr("T: type")
           .Attr("out_type: {string, variant} = DT_STRING")
           .Shape(SerializeManySparseShape),
-      OpBuilder("DeserializeManySparse: Joins serialised sparse tensors into one.")
+      OpBuilder("DeserializeManySparse")
           .Input("serialized_sparse: string")
           .Output("sparse_indices: int64")
           .Output("sparse_values: dtype")
           .Output("sparse_shape: int64")
           .Attr("dtype: type")
           .Shape(DeserializeManySparseShape),
-      OpBuilder("DeserializeSparse: Sparse tensors out of their serialised form.")
+      OpBuilder("DeserializeSparse")
           .Input("serialized_sparse: Tserialized")
           .Output("sparse_indices: int64")
           .Output("sparse_values: dtype")
@@ -425,7 +421,7 @@ std::vector<OpBuilder> SparseStorage() {
           .Attr("dtype: type")
           .Attr("Tserialized: {string, variant} = DT_STRING")
           .Shape(DeserializeSparseShape),
-      OpBuilder("AddSparseToTensorsMap: Keeps a sparse tensor in a map of the session, and gives its handle.")
+      OpBuilder("AddSparseToTensorsMap")
           .Input("sparse_indices: int64")
           .Input("sparse_values: T")
           .Input("sparse_shape: int64")
@@ -436,8 +432,7 @@ std::vector<OpBuilder> SparseStorage() {
           .Stateful()
           .Shape(AddSparseShape)
           .Traits(kEffect),
-      OpBuilder("AddManySparseToTensorsMap: Keeps the rows of a sparse tensor in a map of the session, and "
-                "gives a handle for each.")
+      OpBuilder("AddManySparseToTensorsMap")
           .Input("sparse_indices: int64")
           .Input("sparse_values: T")
           .Input("sparse_shape: int64")
@@ -448,7 +443,7 @@ std::vector<OpBuilder> SparseStorage() {
           .Stateful()
           .Shape(AddManySparseShape)
           .Traits(kEffect),
-      OpBuilder("TakeManySparseFromTensorsMap: Takes sparse tensors out of the session's map, as one.")
+      OpBuilder("TakeManySparseFromTensorsMap")
           .Input("sparse_handles: int64")
           .Output("sparse_indices: int64")
           .Output("sparse_values: dtype")

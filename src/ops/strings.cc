@@ -49,17 +49,17 @@ Status RegexShape(InferenceContext& c) {
 
 std::vector<OpBuilder> Hashing() {
   return {
-      OpBuilder("StringToHashBucket: A number below n for each string, by its hash.")
+      OpBuilder("StringToHashBucket")
           .Input("string_tensor: string")
           .Output("output: int64")
           .Attr("num_buckets: int >= 1")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("StringToHashBucketFast: A number below n for each string, by a fast hash.")
+      OpBuilder("StringToHashBucketFast")
           .Input("input: string")
           .Output("output: int64")
           .Attr("num_buckets: int >= 1")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("StringToHashBucketStrong: A number below n for each string, by a hash with a key.")
+      OpBuilder("StringToHashBucketStrong")
           .Input("input: string")
           .Output("output: int64")
           .Attr("num_buckets: int >= 1")
@@ -78,7 +78,7 @@ Status StringNGramsShape(InferenceContext& c) {
 
 std::vector<OpBuilder> Splitting() {
   return {
-      OpBuilder("StringJoin: Joins strings of tensors, element by element.")
+      OpBuilder("StringJoin")
           .Input("inputs: N * string")
           .Output("output: string")
           .Attr("N: int >= 1")
@@ -97,7 +97,7 @@ std::vector<OpBuilder> Splitting() {
           .Attr("preserve_short_sequences: bool")
           .Attr("Tsplits: {int32, int64} = DT_INT64")
           .Shape(StringNGramsShape),
-      OpBuilder("StringSplit: The parts of strings between delimiters, as a sparse matrix.")
+      OpBuilder("StringSplit")
           .Input("input: string")
           .Input("delimiter: string")
           .Output("indices: int64")
@@ -113,7 +113,7 @@ std::vector<OpBuilder> Splitting() {
           .Output("shape: int64")
           .Attr("maxsplit: int = -1")
           .Shape(StringSplitShape),
-      OpBuilder("Substr: Parts of strings, by position and length.")
+      OpBuilder("Substr")
           .Input("input: string")
           .Input("pos: T")
           .Input("len: T")
@@ -121,7 +121,7 @@ std::vector<OpBuilder> Splitting() {
           .Attr("T: {int32, int64}")
           .Attr("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'")
           .Shape(SubstrShape),
-      OpBuilder("ReduceJoin: Joins strings along dimensions.")
+      OpBuilder("ReduceJoin")
           .Input("inputs: string")
           .Input("reduction_indices: int32")
           .Output("output: string")
@@ -133,7 +133,7 @@ std::vector<OpBuilder> Splitting() {
 
 std::vector<OpBuilder> Rewriting() {
   return {
-      OpBuilder("AsString: Each element as text.")
+      OpBuilder("AsString")
           .Input("input: T")
           .Output("output: string")
           .Attr("T: {int8, int16, int32, int64, complex64, complex128, float, double, bool}")
@@ -143,54 +143,48 @@ std::vector<OpBuilder> Rewriting() {
           .Attr("width: int = -1")
           .Attr("fill: string = ''")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("EncodeBase64: Bytes as web-safe base64.")
+      OpBuilder("EncodeBase64")
           .Input("input: string")
           .Output("output: string")
           .Attr("pad: bool = false")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("DecodeBase64: Text in web-safe base64 as bytes.")
-          .Input("input: string")
-          .Output("output: string")
-          .Shape(shape_fns::Unchanged),
-      OpBuilder("RegexReplace: Strings with what matches a pattern replaced.")
+      OpBuilder("DecodeBase64").Input("input: string").Output("output: string").Shape(shape_fns::Unchanged),
+      OpBuilder("RegexReplace")
           .Input("input: string")
           .Input("pattern: string")
           .Input("rewrite: string")
           .Output("output: string")
           .Attr("replace_global: bool = true")
           .Shape(RegexShape),
-      OpBuilder("RegexFullMatch: Whether each string matches a pattern, as a whole.")
+      OpBuilder("RegexFullMatch")
           .Input("input: string")
           .Input("pattern: string")
           .Output("output: bool")
           .Shape(RegexShape),
-      OpBuilder("StaticRegexReplace: Strings with what matches a fixed pattern replaced.")
+      OpBuilder("StaticRegexReplace")
           .Input("input: string")
           .Output("output: string")
           .Attr("pattern: string")
           .Attr("rewrite: string")
           .Attr("replace_global: bool = true")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("StaticRegexFullMatch: Whether each string matches a fixed pattern, as a whole.")
+      OpBuilder("StaticRegexFullMatch")
           .Input("input: string")
           .Output("output: bool")
           .Attr("pattern: string")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("StringStrip: Strings without blanks around them.")
-          .Input("input: string")
-          .Output("output: string")
-          .Shape(shape_fns::Unchanged),
-      OpBuilder("StringLength: The length of each string.")
+      OpBuilder("StringStrip").Input("input: string").Output("output: string").Shape(shape_fns::Unchanged),
+      OpBuilder("StringLength")
           .Input("input: string")
           .Output("output: int32")
           .Attr("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("StringLower: Strings in lower case.")
+      OpBuilder("StringLower")
           .Input("input: string")
           .Output("output: string")
           .Attr("encoding: string = ''")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("StringUpper: Strings in upper case.")
+      OpBuilder("StringUpper")
           .Input("input: string")
           .Output("output: string")
           .Attr("encoding: string = ''")

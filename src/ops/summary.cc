@@ -25,19 +25,19 @@ OpBuilder Audio(const char* name) {
 
 std::vector<OpBuilder> SummaryOps() {
   return {
-      OpBuilder("ScalarSummary: A summary of single values, for event files.")
+      OpBuilder("ScalarSummary")
           .Input("tags: string")
           .Input("values: T")
           .Output("summary: string")
           .Attr(kRealOf115)
           .Shape(shape_fns::Scalar),
-      OpBuilder("HistogramSummary: A summary of how values are spread, for event files.")
+      OpBuilder("HistogramSummary")
           .Input("tag: string")
           .Input("values: T")
           .Output("summary: string")
           .Attr(StrCat(kRealOf115, " = DT_FLOAT"))
           .Shape(shape_fns::Scalar),
-      OpBuilder("ImageSummary: A summary of images, for event files.")
+      OpBuilder("ImageSummary")
           .Input("tag: string")
           .Input("tensor: T")
           .Output("summary: string")
@@ -46,7 +46,7 @@ std::vector<OpBuilder> SummaryOps() {
           .Attr("bad_color: tensor = { dtype: DT_UINT8 tensor_shape: { dim { size: 4 } } int_val: 255 "
                 "int_val: 0 int_val: 0 int_val: 255 }")
           .Shape(shape_fns::Scalar),
-      Audio("AudioSummary: A summary of sound clips, for event files.")
+      Audio("AudioSummary")
           .Attr("sample_rate: float")
           .Attr("max_outputs: int >= 1 = 3")
           .Deprecated(15, "Use AudioSummaryV2.")
@@ -55,12 +55,12 @@ std::vector<OpBuilder> SummaryOps() {
           .Input("sample_rate: float")
           .Attr("max_outputs: int >= 1 = 3")
           .Shape(shape_fns::Scalar),
-      OpBuilder("MergeSummary: Joins summaries into one.")
+      OpBuilder("MergeSummary")
           .Input("inputs: N * string")
           .Output("summary: string")
           .Attr("N: int >= 1")
           .Shape(shape_fns::Scalar),
-      OpBuilder("TensorSummary: A summary of a tensor, for event files.")
+      OpBuilder("TensorSummary")
           .Input("tensor: T")
           .Output("summary: string")
           .Attr(kAnyType)

@@ -147,7 +147,7 @@ bool IsResource(const Version& v) { return std::string_view(v.handle_type) == "r
 
 // An op on what is behind input 0.
 OpBuilder On(const Version& v, const char* name) {
-  OpBuilder op(WithSuffix(name, v.suffix));
+  OpBuilder op(StrCat(name, v.suffix));
   op.Input(StrCat("handle: ", v.handle_type));
   if (IsResource(v)) op.Stateful();
   return op;
@@ -155,15 +155,15 @@ OpBuilder On(const Version& v, const char* name) {
 OpBuilder OnArray(const Version& v, const char* name, int deprecated = 16) {
   OpBuilder op = On(v, name);
   // 1.15 forgot one of the second version.
-  const bool first = v.suffix[0] == '\0', forgotten = NameOf(name) == "TensorArrayConcat";
+  const bool first = v.suffix[0] == '\0', forgotten = std::string_view(name) == "TensorArrayConcat";
   if (first || (!IsResource(v) && !forgotten))
-    op.Deprecated(first ? deprecated : 26, StrCat("Use ", NameOf(name), "V3"));
+    op.Deprecated(first ? deprecated : 26, StrCat("Use ", name, "V3"));
   return op;
 }
 
 OpBuilder NamedArray(const Version& v) {
   const bool first = v.suffix[0] == '\0';
-  OpBuilder op(WithSuffix("TensorArray: An array of tensors of one step.", v.suffix));
+  OpBuilder op(StrCat("TensorArray", v.suffix));
   op.Input("size: int32").Output(StrCat("handle: ", v.handle_type)).Attr("dtype: type");
   if (!first) op.Attr("element_shape: shape = { unknown_rank: true }");
   op.Attr("dynamic_size: bool = false")
@@ -213,8 +213,7 @@ std::vector<OpBuilder> Arrays() {
           .Attr("source: string")
           .Shape(GradShape)
           .Traits(kCheap),
-      OpBuilder(
-          "TensorArrayGradWithShape: The array of gradients of an array, with tensors of a larger shape.")
+      OpBuilder("TensorArrayGradWithShape")
           .Input("handle: resource")
           .Input("flow_in: float")
           .Input("shape_to_prepend: int32")
@@ -229,14 +228,14 @@ std::vector<OpBuilder> Arrays() {
 
 std::vector<OpBuilder> Elements(const Version& v) {
   return {
-      OnArray(v, "TensorArrayRead: A tensor of an array.")
+      OnArray(v, "TensorArrayRead")
           .Input("index: int32")
           .Input("flow_in: float")
           .Output("value: dtype")
           .Attr("dtype: type")
           .Shape(ReadShape)
           .Traits({.cheap = true, .aliasing = true, .has_side_effects = !IsResource(v)}),
-      OnArray(v, "TensorArrayWrite: Puts a tensor into an array.")
+      OnArray(v, "TensorArrayWrite")
           .Input("index: int32")
           .Input("value: T")
           .Input("flow_in: float")
@@ -244,7 +243,7 @@ std::vector<OpBuilder> Elements(const Version& v) {
           .Attr(kAnyType)
           .Shape(WriteShape)
           .Traits({.cheap = true, .has_side_effects = true}),
-      OnArray(v, "TensorArrayGather: Tensors of an array, by index, along a new dimension.")
+      OnArray(v, "TensorArrayGather")
           .Input("indices: int32")
           .Input("flow_in: float")
           .Output("value: dtype")
@@ -252,7 +251,7 @@ std::vector<OpBuilder> Elements(const Version& v) {
           .Attr("element_shape: shape = { unknown_rank: true }")
           .Shape(GatherShape)
           .Traits({.has_side_effects = !IsResource(v)}),
-      OnArray(v, "TensorArrayScatter: Puts the rows of a tensor into an array, by index.", 19)
+      OnArray(v, "TensorArrayScatter", 19)
           .Input("indices: int32")
           .Input("value: T")
           .Input("flow_in: float")
@@ -260,7 +259,7 @@ std::vector<OpBuilder> Elements(const Version& v) {
           .Attr(kAnyType)
           .Shape(ScatterShape)
           .Traits(kEffect),
-      OnArray(v, "TensorArraySplit: Puts parts of a tensor into an array, by their lengths.")
+      OnArray(v, "TensorArraySplit")
           .Input("value: T")
           .Input("lengths: int64")
           .Input("flow_in: float")
@@ -268,7 +267,7 @@ std::vector<OpBuilder> Elements(const Version& v) {
           .Attr(kAnyType)
           .Shape(SplitShape)
           .Traits(kEffect),
-      OnArray(v, "TensorArrayConcat: Joins all tensors of an array along their first dimension.")
+      OnArray(v, "TensorArrayConcat")
           .Input("flow_in: float")
           .Output("value: dtype")
           .Output("lengths: int64")
@@ -276,19 +275,19 @@ std::vector<OpBuilder> Elements(const Version& v) {
           .Attr("element_shape_except0: shape = { unknown_rank: true }")
           .Shape(ConcatShape)
           .Traits({.has_side_effects = !IsResource(v)}),
-      OnArray(v, "TensorArraySize: The number of tensors in an array.")
+      OnArray(v, "TensorArraySize")
           .Input("flow_in: float")
           .Output("size: int32")
           .Shape(SizeShape)
           .Traits({.cheap = true, .has_side_effects = !IsResource(v)}),
-      OnArray(v, "TensorArrayClose: Ends an array of tensors.").Shape(shape_fns::NoOutputs).Traits(kEffect),
+      OnArray(v, "TensorArrayClose").Shape(shape_fns::NoOutputs).Traits(kEffect),
   };
 }
 
 // What only the first version has.
 std::vector<OpBuilder> WholeArrays() {
   return {
-      On(kByReference, "TensorArrayPack: All tensors of an array along a new dimension.")
+      On(kByReference, "TensorArrayPack")
           .Input("flow_in: float")
           .Output("value: dtype")
           .Attr("dtype: type")
@@ -296,7 +295,7 @@ std::vector<OpBuilder> WholeArrays() {
           .Deprecated(16, "Use TensorArrayGatherV3 with RangeOp")
           .Shape(PackShape)
           .Traits(kEffect),
-      On(kByReference, "TensorArrayUnpack: Puts the rows of a tensor into an array.")
+      On(kByReference, "TensorArrayUnpack")
           .Input("value: T")
           .Input("flow_in: float")
           .Output("flow_out: float")
@@ -325,7 +324,7 @@ Status StackShape(InferenceContext& c) {
 
 // `v` has the suffix of the stacks' second version for resources.
 std::vector<OpBuilder> Stacks(const Version& v) {
-  OpBuilder stack(WithSuffix("Stack: A stack of tensors of one step.", v.suffix));
+  OpBuilder stack(StrCat("Stack", v.suffix));
   if (IsResource(v)) stack.Input("max_size: int32");
   stack.Output(StrCat("handle: ", v.handle_type))
       .Attr("elem_type: type")
@@ -335,19 +334,19 @@ std::vector<OpBuilder> Stacks(const Version& v) {
       .Traits(kCheap);
   return {
       stack,
-      On(v, "StackPush: Puts a tensor onto a stack.")
+      On(v, "StackPush")
           .Input("elem: T")
           .Output("output: T")
           .Attr(kAnyType)
           .Attr("swap_memory: bool = false")
           .Shape(PushShape)
           .Traits({.cheap = true, .aliasing = true, .has_side_effects = true}),
-      On(v, "StackPop: Takes the last tensor off a stack.")
+      On(v, "StackPop")
           .Output("elem: elem_type")
           .Attr("elem_type: type")
           .Shape(shape_fns::Unknown)
           .Traits({.cheap = true, .has_side_effects = true}),
-      On(v, "StackClose: Ends a stack.").Shape(shape_fns::NoOutputs).Traits(kEffect),
+      On(v, "StackClose").Shape(shape_fns::NoOutputs).Traits(kEffect),
   };
 }
 

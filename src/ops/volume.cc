@@ -10,7 +10,7 @@ namespace {
 
 std::vector<OpBuilder> Convolutions() {
   return {
-      OpBuilder("Conv3D: Convolves volumes with filters.")
+      OpBuilder("Conv3D")
           .Input("input: T")
           .Input("filter: T")
           .Output("output: T")
@@ -20,7 +20,7 @@ std::vector<OpBuilder> Convolutions() {
           .Attr("data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'")
           .Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
           .Shape(Conv3DShape),
-      OpBuilder("Conv3DBackpropFilter: The gradient of Conv3D for the filters.")
+      OpBuilder("Conv3DBackpropFilter")
           .Input("input: T")
           .Input("filter: T")
           .Input("out_backprop: T")
@@ -42,7 +42,7 @@ std::vector<OpBuilder> Convolutions() {
           .Attr("data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'")
           .Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
           .Shape(VolumeFromSecondShape),
-      OpBuilder("Conv3DBackpropInput: The gradient of Conv3D for the volumes; also a transposed convolution.")
+      OpBuilder("Conv3DBackpropInput")
           .Input("input: T")
           .Input("filter: T")
           .Input("out_backprop: T")
@@ -65,7 +65,7 @@ std::vector<OpBuilder> Convolutions() {
           .Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
           .Attr("Tshape: {int32, int64} = DT_INT32")
           .Shape(VolumeFromFirstShape),
-      OpBuilder("ExtractVolumePatches: The patches of volumes that a window sees, as channels.")
+      OpBuilder("ExtractVolumePatches")
           .Input("input: T")
           .Output("patches: T")
           .Attr("ksizes: list(int) >= 5")
@@ -78,7 +78,7 @@ std::vector<OpBuilder> Convolutions() {
 
 std::vector<OpBuilder> VolumePools() {
   return {
-      OpBuilder("AvgPool3D: The mean of each window of volumes.")
+      OpBuilder("AvgPool3D")
           .Input("input: T")
           .Output("output: T")
           .Attr("ksize: list(int) >= 5")
@@ -97,7 +97,7 @@ std::vector<OpBuilder> VolumePools() {
           .Attr("data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'")
           .Attr("T: {half, bfloat16, float, double}")
           .Shape(VolumeFromFirstShape),
-      OpBuilder("MaxPool3D: The largest element of each window of volumes.")
+      OpBuilder("MaxPool3D")
           .Input("input: T")
           .Output("output: T")
           .Attr("ksize: list(int) >= 5")
@@ -118,7 +118,7 @@ std::vector<OpBuilder> VolumePools() {
           .Attr("T: {half, bfloat16, float} = DT_FLOAT")
           .Attr("TInput: {half, bfloat16, float} = DT_FLOAT")
           .Shape(MaxPool3DGradShape),
-      OpBuilder("MaxPool3DGradGrad: The second gradient of MaxPool3D.")
+      OpBuilder("MaxPool3DGradGrad")
           .Input("orig_input: T")
           .Input("orig_output: T")
           .Input("grad: T")
@@ -150,8 +150,7 @@ std::vector<OpBuilder> ImagePools() {
           .Attr("scale_after_normalization: bool")
           .Deprecated(9, "Use tf.nn.batch_normalization()")
           .Shape(GlobalNormalizationGradShape),
-      OpBuilder(
-          "FractionalAvgPool: The mean of each window of images, where windows differ in size by chance.")
+      OpBuilder("FractionalAvgPool")
           .Input("value: T")
           .Output("output: T")
           .Output("row_pooling_sequence: int64")
@@ -173,8 +172,7 @@ std::vector<OpBuilder> ImagePools() {
           .Attr("overlapping: bool = false")
           .Attr("T: {float, double, int32, int64}")
           .Shape(FractionalAvgPoolGradShape),
-      OpBuilder("FractionalMaxPool: The largest element of each window of images, where windows differ in "
-                "size by chance.")
+      OpBuilder("FractionalMaxPool")
           .Input("value: T")
           .Output("output: T")
           .Output("row_pooling_sequence: int64")

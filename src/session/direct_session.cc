@@ -52,7 +52,6 @@ StepCompilerOptions CompilerOptions(const SessionOptions& options, const TestCon
   o.place_by_cost = options.place_by_cost;
   // A graph that is placed anew for each signature could find its state on another device each time.
   if (!options.place_pruned_graph) o.spread_seed = test.spread_seed;
-  o.spread_over_types = test.spread_over_types;
   return o;
 }
 
@@ -530,11 +529,7 @@ Status DirectSession::Close() {
   return Status();
 }
 
-void DirectSession::CancelSteps() { runner_.CancelSteps(); }
-
 void DirectSession::ResetContainers(const std::vector<std::string>& containers) {
-  // First, so that what waits in them ends by it.
-  Close().IgnoreError("closing a direct session cannot fail");
   for (Worker* const worker : compiler_.workers()) {
     Notification cleared;
     worker->ClearContainers(containers, [&](const Status& status) {
@@ -543,6 +538,7 @@ void DirectSession::ResetContainers(const std::vector<std::string>& containers) 
     });
     cleared.Wait();
   }
+  Close().IgnoreError("closing a direct session cannot fail");
 }
 
 DirectSession::CallableTable::~CallableTable() {

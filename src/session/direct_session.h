@@ -54,9 +54,8 @@ class DirectSession : public Session {
               std::vector<Tensor>* outputs) override;
   StatusOr<std::vector<DeviceInfo>> ListDevices() override;
   Status Close() override;
-  void CancelSteps() override;
 
-  // Drops the resources in `containers` (all when empty) of all tasks of the session, and closes it.
+  // Drops the resources in `containers` (all when empty) of all tasks, then closes.
   void ResetContainers(const std::vector<std::string>& containers);
   size_t num_compiled_for_test() const { return cache_.num_compiled(); }
   FaultInjector* faults_for_test() { return tasks_.faults.get(); }  // null when none are configured
