@@ -112,9 +112,6 @@ def check_include(path, quote, include, rules):
         return f"{include} in a header that is no codec; declare the message instead"
     if quote == "<":
         return None
-    if path.startswith("include/millrace/c/"):
-        allowed = include.startswith(("millrace/c/", "tensorflow/c/"))
-        return None if allowed else "headers for C include only each other and those of the C API"
     if path.startswith("include/millrace/"):
         return None if include.startswith("millrace/") else "public headers include only each other"
     if path.startswith("examples/"):
@@ -123,8 +120,6 @@ def check_include(path, quote, include, rules):
     folder = folder_of(path)
     if folder is None:
         return None
-    if folder == "python" and include.startswith("tensorflow/c/"):
-        return None  # the C API, which stands on `c`
     layer, error = target_layer(include, rules)
     if error:
         return error

@@ -529,8 +529,6 @@ Status DirectSession::Close() {
   return Status();
 }
 
-void DirectSession::CancelSteps() { runner_.CancelSteps(); }
-
 void DirectSession::ResetContainers(const std::vector<std::string>& containers) {
   for (Worker* const worker : compiler_.workers()) {
     Notification cleared;

@@ -54,7 +54,6 @@ class DirectSession : public Session {
               std::vector<Tensor>* outputs) override;
   StatusOr<std::vector<DeviceInfo>> ListDevices() override;
   Status Close() override;
-  void CancelSteps() override;
 
   // Drops the resources in `containers` (all when empty) of all tasks, then closes.
   void ResetContainers(const std::vector<std::string>& containers);
