@@ -54,6 +54,7 @@ class GraphScopes:
         self._gradient_override_map: dict[str, str] = {}
         self._default_original_op: Any = None
         self._scope_exit_callbacks: Any = None
+        self._variable_creator_stack: list[Any] = []  # (priority, creator), outermost first
 
     @contextmanager
     def _slow(self) -> Iterator[None]:
@@ -332,6 +333,16 @@ class GraphScopes:
         mapped = self._gradient_override_map.get(op.type)
         if mapped is not None:
             op._set_attr_value("_gradient_op_type", mapped)
+
+    @contextmanager
+    def _variable_creator_scope(self, creator: Any, priority: int = 100) -> Iterator[None]:
+        """Variables made in the context are made by `creator(next_creator, **kwargs)`."""
+        old = self._variable_creator_stack
+        self._variable_creator_stack = sorted(old + [(priority, creator)], key=lambda entry: entry[0])
+        try:
+            yield
+        finally:
+            self._variable_creator_stack = old
 
     # --- Containers
 
