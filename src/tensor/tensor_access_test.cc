@@ -56,8 +56,6 @@ TEST(TensorAccess, ViewsIndexRowMajor) {
   EXPECT_EQ((Tensor(DataType::kFloat, {0, 3}).matrix<float>().size()), 0);
 }
 
-using TensorAccessDeathTest = ::testing::Test;
-
 TEST(TensorAccessDeathTest, ElementsOfAnotherTypeAreNotGivenOut) {
   const Tensor t = Tensor::Vector({1.f, 2.f});
   EXPECT_DEATH(t.data<int32_t>(),

@@ -6,6 +6,7 @@
 #include "graph/function_library.h"
 #include "graph/graph_import.h"
 #include "tensorflow/core/framework/graph.pb.h"
+#include "training/meta_graph_io.h"
 #include "training/proto_file.h"
 
 namespace millrace {
@@ -39,13 +40,6 @@ Status CheckOwner(const Scope& scope, const Node* node, std::string_view what) {
   return errors::InvalidArgument("ImportGraphDef: ", what, " is not of the scope's graph");
 }
 
-// The names under which input_map and the results speak of tensors: "a:0" for "a".
-std::string FullName(const std::string& name) {
-  if (name.starts_with('^')) return name;
-  const TensorId id = ParseTensorId(name);
-  return id.index < 0 ? name : StrCat(id.name, ":", id.index);
-}
-
 StatusOr<ImportOptions> EngineOptions(const Scope& scope, const ImportGraphDefOptions& options) {
   ImportOptions import;
   import.prefix = options.prefix.empty() ? scope.path() : options.prefix;
@@ -63,7 +57,7 @@ StatusOr<ImportOptions> EngineOptions(const Scope& scope, const ImportGraphDefOp
                                 " of node '", output.node->name(), "', which has ",
                                 output.node->num_outputs(), " outputs");
     }
-    import.input_map[FullName(name)] = {output.node, control ? Edge::kControlSlot : output.index};
+    import.input_map[ImportKey(name)] = {output.node, control ? Edge::kControlSlot : output.index};
   }
   for (const Operation& operation : options.control_dependencies) {
     MR_RETURN_IF_ERROR(CheckOwner(scope, operation.node, "a control dependency"));

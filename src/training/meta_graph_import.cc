@@ -13,17 +13,17 @@
 #include "training/proto_file.h"
 
 namespace millrace {
+
+std::string ImportKey(std::string_view name) {
+  const TensorId id = ParseTensorId(name);
+  return id.index < 0 ? StrCat("^", id.name) : StrCat(id.name, ":", id.index);
+}
+
 namespace {
 
 namespace tf = ::tensorflow;
 
 constexpr std::string_view kPrefix = kUnboundInputPrefix;
-
-// A name that an input of the file may have, as the importer looks it up.
-std::string KeyOf(std::string_view name) {
-  const TensorId id = ParseTensorId(name);
-  return id.index < 0 ? StrCat("^", id.name) : StrCat(id.name, ":", id.index);
-}
 
 // What the caller gives for inputs, under all names they may have.
 StatusOr<std::map<std::string, std::pair<Node*, int>>> InputMap(const Scope& scope,
@@ -33,7 +33,7 @@ StatusOr<std::map<std::string, std::pair<Node*, int>>> InputMap(const Scope& sco
     if (!output.IsSet() || &output.node->graph() != &scope.graph()) {
       return errors::InvalidArgument("input_map['", name, "'] is no tensor of the scope's graph");
     }
-    const std::string key = KeyOf(name);
+    const std::string key = ImportKey(name);
     const bool control = key.starts_with('^');
     const std::pair<Node*, int> to(output.node, control ? Edge::kControlSlot : output.index);
     map[key] = to;
@@ -49,7 +49,7 @@ Status CheckUnboundInputs(const MetaGraph& meta, const std::map<std::string, std
   if (const auto* bytes = std::get_if<BytesList>(&collection->second)) unbound = bytes->value;
   if (const auto* nodes = std::get_if<NodeList>(&collection->second)) unbound = nodes->value;
   for (const std::string& name : unbound) {
-    if (!given.contains(KeyOf(name))) missing.push_back(name);
+    if (!given.contains(ImportKey(name))) missing.push_back(name);
   }
   if (missing.empty()) return Status::Ok();
   return errors::InvalidArgument("Graph contains unbound inputs: ", StrJoin(missing, ","),

@@ -26,6 +26,10 @@ Status BuildMetaGraphDef(const Scope& scope, const MetaGraph& meta, const Export
 StatusOr<MetaGraph> ImportMetaGraphDef(const Scope& scope, tensorflow::MetaGraphDef* proto,
                                        const ImportMetaGraphOptions& options);
 
+// A name that an input of the file may have, as the importer looks it up: "a:0" for "a", "^a" for a control
+// input.
+std::string ImportKey(std::string_view name);
+
 // The ops that the nodes and the functions they call use, sorted by name, without documentation.
 Status StrippedOpList(const Graph& graph, const tensorflow::GraphDef& def, tensorflow::OpList* list);
 // Removes attributes that have their defaults, from functions, too.
