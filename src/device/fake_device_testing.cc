@@ -177,10 +177,37 @@ Status FakeStream::Do(Item& item) {
   return item.work();
 }
 
+namespace {
+
+struct LiveDevices {
+  Mutex mu;
+  std::vector<FakeDevice*> devices MR_GUARDED_BY(mu);
+};
+
+LiveDevices& Live() {
+  static auto* const live = new LiveDevices;
+  return *live;
+}
+
+}  // namespace
+
 FakeDevice::FakeDevice(DeviceAttributes attributes)
     : Device(std::move(attributes)),
       memory_(kMemoryBytes, this),
-      allocator_(memory_, {.name = "fake_bfc", .limit_bytes = static_cast<int64_t>(kMemoryBytes)}) {}
+      allocator_(memory_, {.name = "fake_bfc", .limit_bytes = static_cast<int64_t>(kMemoryBytes)}) {
+  MutexLock lock(Live().mu);
+  Live().devices.push_back(this);
+}
+
+FakeDevice::~FakeDevice() {
+  MutexLock lock(Live().mu);
+  std::erase(Live().devices, this);
+}
+
+std::vector<FakeDevice*> FakeDevice::All() {
+  MutexLock lock(Live().mu);
+  return Live().devices;
+}
 
 void* FakeDevice::Open(const void* data) const {
   MR_CHECK(memory_.Contains(data));
@@ -190,8 +217,8 @@ void* FakeDevice::Open(const void* data) const {
 // Copies hold the tensor on the other side; for their own memory the order of work is enough.
 void FakeDevice::CopyToHost(const Tensor& from, const Tensor& to, CopyDone done) {
   to_host_.fetch_add(1, std::memory_order_relaxed);
-  stream_.Launch([this, at = from.raw_data(), to]() mutable {
-    std::memcpy(to.raw_data(), Open(at), to.num_bytes());
+  stream_.Launch([this, at = from.raw_data(), target = Tensor(to)]() mutable {
+    std::memcpy(target.raw_data(), Open(at), target.num_bytes());
     return Status();
   });
   stream_.Record()->Then(std::move(done));

@@ -96,6 +96,9 @@ class FakeDevice final : public Device {
   static constexpr size_t kMemoryBytes = size_t{1} << 30;  // addresses; pages are taken when they are written
 
   explicit FakeDevice(DeviceAttributes attributes);
+  ~FakeDevice() override;
+  // Those that there are in the process, by age.
+  static std::vector<FakeDevice*> All();
 
   Allocator& allocator() override { return allocator_; }
   Stream* stream() override { return &stream_; }

@@ -10,6 +10,7 @@
 #include "base/logging.h"
 #include "base/strings.h"
 #include "distributed/in_process_cluster.h"
+#include "kernels/device/fake_kernels_testing.h"
 #include "session/test_config.h"
 
 namespace millrace {
@@ -19,7 +20,7 @@ constexpr const char* kVariable = "MILLRACE_TEST_CONFIG";
 constexpr int64_t kMaxThreads = 1024;
 constexpr int kTasks = 3;
 
-// One of "threads=N", "two_cpus[=SEED]", "cluster[=SEED]", "delays[=SEED]", "aborts[=SEED]".
+// One of "threads=N", "two_cpus[=SEED]", "device[=SEED]", "cluster[=SEED]", "delays[=SEED]", "aborts[=SEED]".
 Status ReadItem(std::string_view item, TestConfig* config) {
   const size_t equals = std::min(item.find('='), item.size());
   const std::string_view name = item.substr(0, equals);
@@ -34,6 +35,10 @@ Status ReadItem(std::string_view item, TestConfig* config) {
     config->threads = static_cast<int>(number);
   } else if (name == "two_cpus") {
     config->spread_seed = seed;
+  } else if (name == "device") {
+    MR_RETURN_IF_ERROR(RegisterFakeDevices());
+    config->spread_seed = seed;
+    config->spread_over_types = true;
   } else if (name == "cluster") {
     config->spread_seed = seed;
     config->spread_over_tasks = true;

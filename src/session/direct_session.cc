@@ -52,6 +52,7 @@ StepCompilerOptions CompilerOptions(const SessionOptions& options, const TestCon
   o.place_by_cost = options.place_by_cost;
   // A graph that is placed anew for each signature could find its state on another device each time.
   if (!options.place_pruned_graph) o.spread_seed = test.spread_seed;
+  o.spread_over_types = test.spread_over_types;
   return o;
 }
 

@@ -23,7 +23,11 @@ SessionOptions WithTestConfig(const TestConfig& config, SessionOptions options) 
     options.inter_op_parallelism_threads = config.threads;
     options.intra_op_parallelism_threads = config.threads;
   }
-  if (config.spread_seed != 0 && !config.spread_over_tasks) options.device_count.try_emplace("CPU", 2);
+  if (config.spread_over_types) {
+    options.device_count.try_emplace("FAKE", 2);
+  } else if (config.spread_seed != 0 && !config.spread_over_tasks) {
+    options.device_count.try_emplace("CPU", 2);
+  }
   return options;
 }
 

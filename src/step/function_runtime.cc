@@ -53,6 +53,7 @@ Status FunctionRuntime::AddFunctions(const FunctionLibrary& library) {
 bool FunctionRuntime::MayWait(const NameAttrList& f) {
   // Nodes without a device may be placed on another task.
   if (compiler_ != nullptr && compiler_->has_other_tasks()) return true;
+  if (devices_work_later_) return true;
   FunctionNames pending{f.name}, seen;
   if (f.attrs != nullptr) CollectFunctions(*f.attrs, &pending);
   MutexLock lock(mu_);

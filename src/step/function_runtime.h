@@ -28,6 +28,8 @@ class FunctionRuntime : public FunctionCaller {
   // Whoever compiles the steps of the worker compiles its functions. REQUIRES: called before the first call
   // of a function; outlives the calls.
   void SetCompiler(const StepCompiler* compiler) { compiler_ = compiler; }
+  // Some device does the work of kernels after they return. REQUIRES: as above.
+  void SetDevicesWorkLater() { devices_work_later_ = true; }
   // InvalidArgument when a function differs from the one that is known under its name.
   Status AddFunctions(const FunctionLibrary& library) MR_EXCLUDES(mu_);
 
@@ -52,6 +54,7 @@ class FunctionRuntime : public FunctionCaller {
                    size_t num_rets) const;
 
   const StepCompiler* compiler_ = nullptr;
+  bool devices_work_later_ = false;
   Mutex compile_mu_;  // held while compiling; before mu_
   mutable Mutex mu_;
   FunctionLibrary library_ MR_GUARDED_BY(mu_);

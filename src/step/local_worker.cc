@@ -241,7 +241,11 @@ LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices, FaultInjector* f
       faults_(faults),
       steps_(devices_->task(),
              [this](std::string_view task, int64_t step_id, const Rendezvous::Key& key,
-                    Rendezvous::RecvDone done) { Pull(task, step_id, key, std::move(done)); }) {}
+                    Rendezvous::RecvDone done) { Pull(task, step_id, key, std::move(done)); }) {
+  for (const auto& device : devices_->devices().devices()) {
+    if (device->stream() != nullptr) functions_.SetDevicesWorkLater();
+  }
+}
 
 void LocalWorker::Pull(std::string_view task, int64_t step_id, const Rendezvous::Key& key,
                        Rendezvous::RecvDone done) {

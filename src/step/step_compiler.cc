@@ -59,6 +59,7 @@ StepCompiler::StepCompiler(std::vector<Worker*> workers, const StepCompilerOptio
   options_.place.allow_soft_placement = options.allow_soft_placement;
   options_.place.log_device_placement = options.log_device_placement;
   options_.place.spread_seed = options.spread_seed;
+  options_.place.spread_over_types = options.spread_over_types;
   options_.partition.key = TaskKey;
   options_.partition.incarnation = [this](std::string_view device) { return devices_.IncarnationOf(device); };
   if (options.fold_constants) options_.evaluator = evaluator_.get();

@@ -46,6 +46,7 @@ struct StepCompilerOptions {
   bool bfloat16_transfers = false;
   bool place_by_cost = false;  // with the costs that the compiler keeps
   uint64_t spread_seed = 0;    // see PlaceOptions
+  bool spread_over_types = false;
   // Called with the graph after each pass; empty: no dumps.
   std::function<void(std::string_view pass, std::string_view part, const Graph& graph)> dump;
 };

@@ -83,8 +83,9 @@ bool PassesAreOff() { return std::getenv("MILLRACE_DISABLE_PASSES") != nullptr; 
 
 bool NodesAreStrewn() {
   const char* config = std::getenv("MILLRACE_TEST_CONFIG");
-  return InCluster() ||
-         (config != nullptr && std::string_view(config).find("two_cpus") != std::string_view::npos);
+  if (config == nullptr) return false;
+  const std::string_view items = config;
+  return InCluster() || items.find("two_cpus") != items.npos || items.find("device") != items.npos;
 }
 
 bool InCluster() {

@@ -67,7 +67,8 @@ class Placer {
   const PlaceOptions& options_;
   ColocationGraph groups_;
   std::vector<Node*> todo_;
-  std::vector<bool> has_state_;  // by group, when nodes are strewn
+  // By group, when nodes are spread: the first node with state (null: none).
+  std::vector<const Node*> state_;
 };
 
 // The device that all consumers share; null when they don't, or when there are none.
@@ -83,19 +84,31 @@ const DeviceDescription* Placer::ConsumersDevice(const Node& node) const {
 }
 
 void Placer::FindState() {
-  has_state_.resize(static_cast<size_t>(graph_->num_node_ids()));
+  state_.resize(static_cast<size_t>(graph_->num_node_ids()));
   for (const Node* node : todo_) {
-    if (TouchesState(*node)) has_state_[static_cast<size_t>(groups_.Find(node->id()))] = true;
+    const Node*& first = state_[static_cast<size_t>(groups_.Find(node->id()))];
+    if (first == nullptr && TouchesState(*node)) first = node;
   }
+}
+
+// All that goes by the name of a variable or another resource goes to one device.
+std::string NameOfState(const Node& node) {
+  const std::string shared = node.Attr<std::string>("shared_name").value_or("");
+  return shared.empty() ? node.name() : shared;
 }
 
 // Null when the node is not to be strewn.
 const DeviceDescription* Placer::Strewn(const Node& node,
                                         const std::vector<const DeviceDescription*>& candidates) const {
-  if (options_.spread_seed == 0 || has_state_[static_cast<size_t>(groups_.Find(node.id()))]) return nullptr;
+  if (options_.spread_seed == 0) return nullptr;
+  const bool all_types = options_.spread_over_types;
+  const Node* const state = state_[static_cast<size_t>(groups_.Find(node.id()))];
+  // The state of functions is where the caller's is.
+  if (state != nullptr && (!all_types || options_.default_device != nullptr)) return nullptr;
   size_t n = 1;
-  while (n < candidates.size() && candidates[n]->type() == candidates[0]->type()) ++n;
-  return candidates[Hash64(node.name(), options_.spread_seed) % n];
+  while (n < candidates.size() && (all_types || candidates[n]->type() == candidates[0]->type())) ++n;
+  const std::string name = state == nullptr ? node.name() : NameOfState(*state);
+  return candidates[Hash64(name, options_.spread_seed) % n];
 }
 
 // Devices are chosen by group; nodes that would rather be near another node may follow it when their group

@@ -36,6 +36,8 @@ struct PlaceOptions {
   // Not 0: nodes that are free to choose are strewn over all devices of the best type, by this number and
   // their names; what touches state stays where it would be. For tests.
   uint64_t spread_seed = 0;
+  // The same over the devices of all types, and what shares a variable goes to one of them, too.
+  bool spread_over_types = false;
 };
 
 // Gives every node of `graph` that has no assigned device one. Assigned nodes stay where they are and pull
