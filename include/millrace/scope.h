@@ -27,6 +27,7 @@ namespace millrace {
 class Graph;
 class OpMaker;
 class Scope;
+class ShapeRefiner;
 
 // A node as a whole: something to run, or to run after. A value; the graph owns the node.
 struct Operation {
@@ -131,6 +132,9 @@ class Scope {
  private:
   friend class OpMaker;
   friend class ControlFlowBuilder;
+  friend class GradientCallAccess;
+  // Of a graph that belongs to somebody else and outlives the scope, under a name that is taken as it is.
+  static Scope Over(Graph& graph, ShapeRefiner& shapes, std::string path);
   explicit Scope(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
   std::shared_ptr<State> state_;

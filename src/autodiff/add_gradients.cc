@@ -35,30 +35,97 @@ std::string UniqueScope(const Graph& graph, const std::string& scope) {
   return unique;
 }
 
-}  // namespace
+// After an error: takes back what was added, unless somebody may hold on to it.
+Status TakeBack(Graph& graph, int first_new, bool adopted, const GradientOptions& options, Status error) {
+  if (adopted) {
+    return error.WithContext(StrCat(
+        "; the ", graph.num_node_ids() - first_new,
+        " nodes that were added until then stay in the graph, as a gradient function made some of them"));
+  }
+  graph.RemoveNodesFrom(first_new);
+  if (options.shapes != nullptr) options.shapes->ForgetNodesFrom(first_new);
+  return error;
+}
 
-Status AddGradients(Graph* graph, const std::vector<Output>& ys, const std::vector<Output>& xs,
-                    const std::vector<Output>& grad_ys, const GradientOptions& options,
-                    std::vector<Output>* grads) {
+Status Compute(Graph* graph, const std::vector<Output>& ys, const std::vector<Output>& xs,
+               const std::vector<GradientValue>& grad_ys, const GradientOptions& options, bool dense,
+               std::vector<GradientValue>* grads) {
   grads->clear();
   if (!grad_ys.empty() && grad_ys.size() != ys.size()) {
     return errors::InvalidArgument("There are ", ys.size(), " ys and ", grad_ys.size(), " grad_ys");
   }
   for (const Output& y : ys) MR_RETURN_IF_ERROR(CheckOutput(*graph, y, "ys"));
   for (const Output& x : xs) MR_RETURN_IF_ERROR(CheckOutput(*graph, x, "xs"));
+  for (const Output& stop : options.stop_gradients)
+    MR_RETURN_IF_ERROR(CheckOutput(*graph, stop, "stop_gradients"));
   const int first_new = graph->num_node_ids();
-  Status status = Backprop(*graph, ys, xs, options, UniqueScope(*graph, options.scope)).Run(grad_ys, grads);
-  if (!status.ok()) {
-    grads->clear();
-    graph->RemoveNodesFrom(first_new);
-    if (options.shapes != nullptr) options.shapes->ForgetNodesFrom(first_new);
-  }
-  return status;
+  const std::string unique = UniqueScope(*graph, options.scope);
+  Backprop backprop(*graph, ys, xs, options, options.exact_scope ? options.scope : unique, unique);
+  const Status status = backprop.Run(grad_ys, dense, grads);
+  if (status.ok()) return status;
+  grads->clear();
+  return TakeBack(*graph, first_new, backprop.HasAdopted(), options, status);
+}
+
+}  // namespace
+
+Status AddGradients(Graph* graph, const std::vector<Output>& ys, const std::vector<Output>& xs,
+                    const std::vector<Output>& grad_ys, const GradientOptions& options,
+                    std::vector<Output>* grads) {
+  grads->clear();
+  std::vector<GradientValue> values;
+  MR_RETURN_IF_ERROR(
+      Compute(graph, ys, xs, {grad_ys.begin(), grad_ys.end()}, options, /*dense=*/true, &values));
+  for (const GradientValue& value : values) grads->push_back(value.dense);
+  return Status();
 }
 
 Status AddGradients(Graph* graph, const std::vector<Output>& ys, const std::vector<Output>& xs,
                     const std::vector<Output>& grad_ys, std::vector<Output>* grads) {
   return AddGradients(graph, ys, xs, grad_ys, GradientOptions(), grads);
+}
+
+Status AddGradientValues(Graph* graph, const std::vector<Output>& ys, const std::vector<Output>& xs,
+                         const std::vector<GradientValue>& grad_ys, const GradientOptions& options,
+                         std::vector<GradientValue>* grads) {
+  return Compute(graph, ys, xs, grad_ys, options, /*dense=*/false, grads);
+}
+
+Status AddNodeGradient(Graph* graph, Node* node, std::string_view name,
+                       const std::vector<GradientValue>& grads, const GradientOptions& options,
+                       std::vector<GradientValue>* input_grads) {
+  input_grads->clear();
+  const auto& registry = options.registry != nullptr ? *options.registry : GradientRegistry::Global();
+  MR_ASSIGN_OR_RETURN(const GradientRegistry::Entry* entry,
+                      name.empty() ? registry.LookUpFor(*node) : registry.LookUp(name));
+  input_grads->resize(static_cast<size_t>(node->num_inputs()));
+  if (entry->fn == nullptr) return Status();
+  if (grads.size() != static_cast<size_t>(node->num_outputs())) {
+    input_grads->clear();
+    return errors::InvalidArgument("There are ", grads.size(), " gradients for the ", node->num_outputs(),
+                                   " outputs of node '", node->name(), "'");
+  }
+  if (options.shapes == nullptr) return errors::InvalidArgument("The shapes of the graph are not given");
+  const int first_new = graph->num_node_ids();
+  GraphBuilder builder(*graph, *options.shapes);
+  if (options.names == GradientNames::kPython) builder.UsePythonNames();
+  const GradientContext::Computation computation{
+      .name = options.exact_scope ? UniqueScope(*graph, options.scope) : options.scope,
+      .device = options.device.has_value() ? *options.device : node->requested_device(),
+      .colocate = options.colocate,
+      .client = options.client};
+  builder.SetScope(options.scope, computation.device);
+  if (options.colocate) builder.SetColocation(ColocationOf(*node));
+  GradientContext context(builder, *node, grads,
+                          std::vector<bool>(static_cast<size_t>(node->num_inputs()), true), computation);
+  Status status = entry->fn(context);
+  status.Update(builder.status());
+  *input_grads = context.input_grads();
+  if (status.ok()) return status;
+  input_grads->clear();
+  status =
+      status.WithContext(StrCat("; in the gradient of node '", node->name(), "' (op ", node->op_name(), ")"));
+  return TakeBack(*graph, first_new, builder.HasAdopted(), options, status);
 }
 
 }  // namespace millrace

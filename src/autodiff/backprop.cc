@@ -14,11 +14,6 @@ DataType TypeOf(const Output& tensor) { return BaseType(tensor.node->output_type
 
 std::string NameOf(const Output& tensor) { return TensorId{tensor.node->name(), tensor.index}.ToString(); }
 
-Expr OnesLike(const Expr& y) {
-  if (y.shape().rank() == 0) return ScalarLike(y, 1);
-  return Fill(ShapeOf(y), ScalarLike(y, 1));
-}
-
 }  // namespace
 
 bool CarriesGradient(DataType type) {
@@ -27,23 +22,39 @@ bool CarriesGradient(DataType type) {
          base == DataType::kVariant;
 }
 
+std::vector<std::string> ColocationOf(const Node& node) {
+  const auto classes = node.Attr<std::vector<std::string>>("_class");
+  if (classes.ok() && !classes->empty()) return *classes;
+  return {StrCat("loc:@", node.name())};
+}
+
 Backprop::Backprop(Graph& graph, const std::vector<Output>& ys, const std::vector<Output>& xs,
-                   const GradientOptions& options, std::string scope)
+                   const GradientOptions& options, std::string scope, std::string unique_scope)
     : graph_(graph),
       ys_(ys),
       xs_(xs),
+      options_(options),
       registry_(options.registry != nullptr ? *options.registry : GradientRegistry::Global()),
       scope_(std::move(scope)),
+      computation_{.name = std::move(unique_scope),
+                   .device = options.device.value_or(""),
+                   .colocate = options.colocate,
+                   .client = options.client},
       own_shapes_(options.shapes == nullptr ? std::make_unique<ShapeRefiner>(graph) : nullptr),
       shapes_(own_shapes_ != nullptr ? *own_shapes_ : *options.shapes),
       builder_(graph, shapes_),
-      num_ids_(static_cast<size_t>(graph.num_node_ids())) {}
+      num_ids_(static_cast<size_t>(graph.num_node_ids())) {
+  if (options.names == GradientNames::kPython) builder_.UsePythonNames();
+}
 
-Status Backprop::Run(const std::vector<Output>& grad_ys, std::vector<Output>* grads) {
+Status Backprop::Run(const std::vector<GradientValue>& grad_ys, bool dense,
+                     std::vector<GradientValue>* grads) {
   CollectAncestors();
   if (own_shapes_ != nullptr) {
     for (const Node* node : ancestors_) MR_RETURN_IF_ERROR(shapes_.AddNode(*node));
   }
+  stops_.assign(num_ids_, false);
+  for (const Output& stop : options_.stop_gradients) stops_[Id(stop.node)] = true;
   MarkBetween();
   MR_RETURN_IF_ERROR(FindLevels());
   CountConsumers();
@@ -52,8 +63,33 @@ Status Backprop::Run(const std::vector<Output>& grad_ys, std::vector<Output>* gr
   Level base{.loop = base_, .frame = &base_frame_, .ready = {}, .done = 0};
   MR_RETURN_IF_ERROR(Walk(base));
   MR_RETURN_IF_ERROR(LeaveBase());
-  for (const Output& x : xs_) grads->push_back(SumOf(x));
+  MR_RETURN_IF_ERROR(Finish(dense, grads));
   return builder_.status();
+}
+
+Status Backprop::Finish(bool dense, std::vector<GradientValue>* grads) {
+  builder_.SetPlace(base_frame_.backward);
+  std::map<std::pair<const Node*, int>, GradientValue> results;
+  for (const Output& x : xs_) {
+    GradientValue grad = SumOf(x);
+    const bool missing = !grad.IsSet() && options_.zeros;
+    if ((dense && grad.IsSlices()) || missing) {
+      GradientValue& result = results[{x.node, x.index}];
+      if (!result.IsSet()) {
+        SetScope(*x.node);
+        if (missing && own_shapes_ != nullptr) MR_RETURN_IF_ERROR(ShapesBehind(x.node));
+        result = missing ? ZerosLike(Expr(builder_, x)).output() : DenseGradient(builder_, grad, x);
+      }
+      grad = result;
+    }
+    MR_RETURN_IF_ERROR(builder_.status());
+    grads->push_back(grad);
+  }
+  return Status();
+}
+
+bool Backprop::Carries(DataType type) const {
+  return CarriesGradient(type) || (options_.integers && IsIntegerType(BaseType(type)));
 }
 
 // All that the ys are computed from, inputs before consumers but for loops.
@@ -91,9 +127,9 @@ void Backprop::MarkBetween() {
   const auto reach = [&](const Edge* edge) {
     const Node* node = edge->dst;
     if (edge->IsControl() || Id(node) >= num_ids_ || !ancestor[Id(node)] || seen[Id(node)]) return;
-    if (!CarriesGradient(node->input_type(edge->dst_input))) return;
+    if (!Carries(node->input_type(edge->dst_input))) return;
     seen[Id(node)] = true;
-    if (IsNotDifferentiable(*node)) return;
+    if (stops_[Id(node)] || IsNotDifferentiable(*node)) return;
     between_[Id(node)] = true;
     work.push_back(node);
   };
@@ -112,8 +148,12 @@ void Backprop::MarkBetween() {
 }
 
 bool Backprop::IsNotDifferentiable(const Node& node) const {
-  const auto entry = registry_.LookUp(node.op_name());
-  return entry.ok() && (*entry)->fn == nullptr;
+  const auto entry = registry_.LookUpFor(node);
+  return entry.ok() && (*entry)->fn == nullptr && MayBeNotDifferentiable(node);
+}
+
+bool Backprop::MayBeNotDifferentiable(const Node& node) const {
+  return options_.not_differentiable == nullptr || options_.not_differentiable->contains(node.op_name());
 }
 
 // The level of each node between. The gradients of what lies outside the loop of the ys can't be had inside
@@ -219,28 +259,62 @@ void Backprop::CountConsumers() {
   sums_.resize(static_cast<size_t>(outputs));
 }
 
-Status Backprop::SeedYs(const std::vector<Output>& grad_ys) {
+Status Backprop::CheckSeed(const GradientValue& grad, const Output& y) {
+  const IndexedSlices& slices = grad.slices;
+  for (const Output& part : {grad.dense, slices.values, slices.indices, slices.dense_shape}) {
+    if (!part.IsSet()) continue;
+    MR_RETURN_IF_ERROR(CheckOutput(graph_, part, "grad_ys"));
+    if (own_shapes_ != nullptr) MR_RETURN_IF_ERROR(ShapesBehind(part.node));
+  }
+  const Output& values = grad.values();
+  if (TypeOf(values) != TypeOf(y) && TypeOf(y) != DataType::kResource) {
+    return errors::InvalidArgument("Gradient '", NameOf(values), "' for '", NameOf(y), "' has type ",
+                                   TypeOf(values), ", wanted ", TypeOf(y));
+  }
+  if (!grad.IsSlices()) return Status();
+  const DataType indices = slices.indices.IsSet() ? TypeOf(slices.indices) : DataType::kInvalid;
+  if (indices == DataType::kInt32 || indices == DataType::kInt64) return Status();
+  return errors::InvalidArgument("The slices given for '", NameOf(y), "' have no integer indices");
+}
+
+// Ones.
+Output Backprop::FirstGradient(const Output& y, size_t number) {
+  const Expr value(builder_, y);
+  switch (options_.names) {
+    case GradientNames::kOp:
+      return Op("OnesLike", value).output();
+    case GradientNames::kPython: {
+      const auto shape = value.shape().ToTensorShape();
+      Expr dims;
+      if (shape.ok()) {
+        dims = Vector(builder_, DataType::kInt32, {shape->dims().begin(), shape->dims().end()}, "Shape");
+      } else {
+        dims = Op("Shape", value);
+      }
+      return Fill(dims, Scalar(builder_, value.dtype(), 1, StrCat("grad_ys_", number))).output();
+    }
+    case GradientNames::kNode:
+      break;
+  }
+  const Expr one = ScalarLike(value, 1);
+  return (value.shape().rank() == 0 ? one : Fill(ShapeOf(value), one)).output();
+}
+
+Status Backprop::SeedYs(const std::vector<GradientValue>& grad_ys) {
   for (size_t i = 0; i < ys_.size(); ++i) {
     const Output& y = ys_[i];
-    Output grad = i < grad_ys.size() ? grad_ys[i] : Output();
-    if (grad.IsSet()) {
-      MR_RETURN_IF_ERROR(CheckOutput(graph_, grad, "grad_ys"));
-      if (TypeOf(grad) != TypeOf(y)) {
-        return errors::InvalidArgument("Gradient '", NameOf(grad), "' for '", NameOf(y), "' has type ",
-                                       TypeOf(grad), ", wanted ", TypeOf(y));
-      }
-      if (own_shapes_ != nullptr) MR_RETURN_IF_ERROR(ShapesBehind(grad.node));
-    }
-    if (!CarriesGradient(TypeOf(y)) || TypeOf(y) == DataType::kResource || !between_[Id(y.node)]) continue;
+    GradientValue grad = i < grad_ys.size() ? grad_ys[i] : GradientValue();
+    if (grad.IsSet()) MR_RETURN_IF_ERROR(CheckSeed(grad, y));
+    if (!Carries(TypeOf(y)) || !between_[Id(y.node)]) continue;
     if (!grad.IsSet()) {
-      if (TypeOf(y) == DataType::kVariant) continue;  // no variant is one
+      if (TypeOf(y) == DataType::kResource || TypeOf(y) == DataType::kVariant) continue;  // none is one
       if (IsComplexType(TypeOf(y))) {
         return errors::InvalidArgument(
             "Gradients of complex tensors must set grad_ys (y.dtype = ", DataTypeName(TypeOf(y)), ")");
       }
-      builder_.SetScope(scope_, y.node->requested_device());
+      SetScope(*y.node);
       builder_.SetPlace(base_frame_.backward);
-      grad = OnesLike(Expr(builder_, y)).output();
+      grad = FirstGradient(y, i);
       MR_RETURN_IF_ERROR(builder_.status());
     }
     contributions_[Slot(y.node, y.index)].push_back(grad);
@@ -270,8 +344,15 @@ Status Backprop::ShapesBehind(Node* node) {
   return Status();
 }
 
-void Backprop::SetPlace(const Level& level, const std::string& scope, const std::string& device) {
-  builder_.SetScope(scope, device);
+void Backprop::SetScope(const Node& node, const std::string& what) {
+  const bool flat = what.empty() || options_.names == GradientNames::kOp;
+  builder_.SetScope(flat ? scope_ : StrCat(scope_, "/", what),
+                    options_.device.has_value() ? *options_.device : node.requested_device());
+  if (options_.colocate) builder_.SetColocation(ColocationOf(node));
+}
+
+void Backprop::SetPlace(const Level& level, const Node& node, const std::string& what) {
+  SetScope(node, what);
   builder_.SetPlace(level.frame->backward);
 }
 
@@ -319,7 +400,7 @@ Status Backprop::LeaveBase() {
   for (Loop* loop = base_; loop != nullptr; loop = loop->parent) {
     for (Node* enter : loop->constants) {
       if (Id(enter) >= num_ids_ || !between_[Id(enter)]) continue;
-      builder_.SetScope(scope_, enter->requested_device());
+      SetScope(*enter);
       builder_.SetPlace(base_frame_.backward);
       MR_RETURN_IF_ERROR(SumUp(*enter, 0));
       if (sums_[Slot(enter, 0)].IsSet()) Contribute(*enter, sums_[Slot(enter, 0)]);
@@ -334,7 +415,7 @@ Status Backprop::LeaveBase() {
 }
 
 // Adds to the gradient of what enters.
-void Backprop::Contribute(const Node& enter, const Output& grad) {
+void Backprop::Contribute(const Node& enter, const GradientValue& grad) {
   const Edge* edge = enter.data_in_edges()[0];
   if (edge != nullptr && between_[Id(edge->src)])
     contributions_[Slot(edge->src, edge->src_output)].push_back(grad);
@@ -342,8 +423,8 @@ void Backprop::Contribute(const Node& enter, const Output& grad) {
 
 // Sums up what arrived at the node's outputs and passes on what its gradient function makes of it.
 Status Backprop::Visit(Level& level, Node& node) {
-  SetPlace(level, scope_, node.requested_device());
-  std::vector<Output> grads(static_cast<size_t>(node.num_outputs()));
+  SetPlace(level, node);
+  std::vector<GradientValue> grads(static_cast<size_t>(node.num_outputs()));
   bool any = false;
   for (int i = 0; i < node.num_outputs(); ++i) {
     MR_RETURN_IF_ERROR(SumUp(node, i));
@@ -354,46 +435,63 @@ Status Backprop::Visit(Level& level, Node& node) {
   bool any_wanted = false;
   for (int i = 0; i < node.num_inputs(); ++i) {
     const Edge* edge = node.in_edges()[static_cast<size_t>(i)];
-    if (edge == nullptr || !between_[Id(edge->src)] || !CarriesGradient(node.input_type(i))) continue;
+    if (edge == nullptr || !between_[Id(edge->src)] || !Carries(node.input_type(i))) continue;
     wanted[static_cast<size_t>(i)] = any_wanted = true;
   }
-  if (!any || !any_wanted || IsExit(node)) return Status();
-  // The gradient of a function that is called by its name is that of a call of it.
-  const bool is_function = graph_.functions().Find(node.op_name()) != nullptr;
-  const auto entry = registry_.LookUp(is_function ? "PartitionedCall" : node.op_name());
-  if (!entry.ok()) return entry.status().WithContext(StrCat(" (node '", node.name(), "')"));
-  if ((*entry)->fn == nullptr) return Status();
-  SetPlace(level, StrCat(scope_, "/", node.name(), "_grad"), node.requested_device());
-  GradientContext context(builder_, node, std::move(grads), wanted, scope_);
-  Status status = (*entry)->fn(context);
-  status.Update(builder_.status());
-  if (status.ok()) status = Deliver(node, context);
+  if (!any || !any_wanted || IsExit(node) || stops_[Id(&node)]) return Status();
+  const Status status = CallGradient(level, node, std::move(grads), wanted);
   return status.WithContext(
       StrCat("; in the gradient of node '", node.name(), "' (op ", node.op_name(), ")"));
 }
 
-Status Backprop::SumUp(const Node& node, int output) {
-  std::vector<Output>& parts = contributions_[Slot(&node, output)];
-  Output& sum = sums_[Slot(&node, output)];
-  if (parts.size() == 1) sum = parts[0];
-  if (parts.size() > 1) sum = {builder_.Add("AddN", {InputArg{std::move(parts), true}}), 0};
-  parts = {};
-  return builder_.status();
+Status Backprop::CallGradient(Level& level, Node& node, std::vector<GradientValue> grads,
+                              const std::vector<bool>& wanted) {
+  const auto entry = registry_.LookUpFor(node);
+  if (!entry.ok() && options_.names == GradientNames::kPython) {
+    return errors::NotFound("No gradient defined for operation '", node.name(),
+                            "' (op type: ", node.op_name(), ")");
+  }
+  MR_RETURN_IF_ERROR(entry.status());
+  if ((*entry)->fn == nullptr) {
+    return MayBeNotDifferentiable(node) ? Status()
+                                        : errors::NotFound("No gradient defined for op: ", node.op_name());
+  }
+  SetPlace(level, node, node.name() + "_grad");
+  GradientContext::Computation computation = computation_;
+  computation.device = builder_.device();
+  GradientContext context(builder_, node, std::move(grads), wanted, computation);
+  Status status = (*entry)->fn(context);
+  status.Update(builder_.status());
+  MR_RETURN_IF_ERROR(status);
+  SetPlace(level, node, node.name() + "_grad");
+  std::vector<GradientValue> input_grads = context.input_grads();
+  if (options_.gate) input_grads = Gate(node, std::move(input_grads));
+  MR_RETURN_IF_ERROR(builder_.status());
+  return Deliver(node, std::move(input_grads), wanted);
 }
 
-Status Backprop::Deliver(const Node& node, const GradientContext& context) {
+Status Backprop::Deliver(const Node& node, std::vector<GradientValue> grads,
+                         const std::vector<bool>& wanted) {
   for (int i = 0; i < node.num_inputs(); ++i) {
-    const Output& grad = context.input_grads()[static_cast<size_t>(i)];
-    if (!grad.IsSet() || !context.wants(i)) continue;
+    const GradientValue& grad = grads[static_cast<size_t>(i)];
+    if (!grad.IsSet() || !wanted[static_cast<size_t>(i)]) continue;
     const Edge* edge = node.in_edges()[static_cast<size_t>(i)];
     const DataType want = BaseType(node.input_type(i));
     if (want != DataType::kResource) {
-      if (TypeOf(grad) != want) {
-        return errors::Internal("the gradient of input ", i, " has type ", TypeOf(grad), ", wanted ", want);
+      const Output& values = grad.values();
+      if (TypeOf(values) != want) {
+        return errors::Internal("the gradient of input ", i, " has type ", TypeOf(values), ", wanted ", want);
       }
       // A gradient has the shape of its tensor, and both may be known only in part.
-      const Status merged =
-          shapes_.MergeOutput(*grad.node, grad.index, builder_.ShapeOf({edge->src, edge->src_output}));
+      PartialShape shape = builder_.ShapeOf({edge->src, edge->src_output});
+      if (grad.IsSlices() && !shape.unknown_rank()) {
+        std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
+        if (dims.empty())
+          return errors::InvalidArgument("the gradient of input ", i, ", a scalar, is slices");
+        dims[0] = -1;
+        shape = PartialShape(std::move(dims));
+      }
+      const Status merged = shapes_.MergeOutput(*values.node, values.index, shape);
       if (!merged.ok()) return merged.WithContext(StrCat("; gradient of input ", i));
     }
     contributions_[Slot(edge->src, edge->src_output)].push_back(grad);

@@ -13,6 +13,7 @@
 #include "autodiff/gradient_context.h"
 #include "autodiff/loop_gradient.h"
 #include "autodiff/loops.h"
+#include "autodiff/slices.h"
 
 namespace millrace {
 
@@ -23,9 +24,13 @@ class Backprop {
  public:
   static constexpr int kMaxLoopDepth = 64;
 
+  // `unique_scope`: one that no other computation has; names of new nodes begin with `scope`.
   Backprop(Graph& graph, const std::vector<Output>& ys, const std::vector<Output>& xs,
-           const GradientOptions& options, std::string scope);
-  Status Run(const std::vector<Output>& grad_ys, std::vector<Output>* grads);
+           const GradientOptions& options, std::string scope, std::string unique_scope);
+  // With `dense` no gradient is slices.
+  Status Run(const std::vector<GradientValue>& grad_ys, bool dense, std::vector<GradientValue>* grads);
+  // Whether there are nodes that somebody else may hold on to.
+  bool HasAdopted() const { return builder_.HasAdopted(); }
 
  private:
   static size_t Id(const Node* node) { return static_cast<size_t>(node->id()); }
@@ -33,7 +38,9 @@ class Backprop {
   // What of the graph matters, and in which order.
   void CollectAncestors();
   void MarkBetween();
+  bool Carries(DataType type) const;
   bool IsNotDifferentiable(const Node& node) const;
+  bool MayBeNotDifferentiable(const Node& node) const;
   Status FindLevels();
   void CountConsumers();
   Node* BasePivot() const;
@@ -47,14 +54,28 @@ class Backprop {
     std::deque<Node*> ready;
     size_t done = 0;
   };
-  Status SeedYs(const std::vector<Output>& grad_ys);
+  Status SeedYs(const std::vector<GradientValue>& grad_ys);
+  Status CheckSeed(const GradientValue& grad, const Output& y);
+  Output FirstGradient(const Output& y, size_t number);
   Status Walk(Level& level);
   Status Visit(Level& level, Node& node);
-  Status SumUp(const Node& node, int output);
-  Status Deliver(const Node& node, const GradientContext& context);
+  Status CallGradient(Level& level, Node& node, std::vector<GradientValue> grads,
+                      const std::vector<bool>& wanted);
+  Status Deliver(const Node& node, std::vector<GradientValue> grads, const std::vector<bool>& wanted);
+  Status Finish(bool dense, std::vector<GradientValue>* grads);
   void Release(Level& level, const Node& node);
   Status LeaveBase();
-  void SetPlace(const Level& level, const std::string& scope, const std::string& device);
+  // The next nodes are named under the scope or `what` in it, and go where those of `node` belong.
+  void SetPlace(const Level& level, const Node& node, const std::string& what = {});
+  void SetScope(const Node& node, const std::string& what = {});
+
+  // gradient_sums.cc: what arrives at one tensor.
+  Status SumUp(const Node& node, int output);
+  GradientValue Aggregate(const Output& of, std::vector<GradientValue> parts);
+  Output AddDense(const Output& of, std::vector<Output> parts);
+  Output AddPairwise(const std::vector<Output>& parts);
+  bool ColocatesWithNew() const;
+  std::vector<GradientValue> Gate(const Node& node, std::vector<GradientValue> grads);
 
   // loop_backprop.cc: the gradient of one loop.
   struct LoopWork;
@@ -63,22 +84,28 @@ class Backprop {
   Status BeginVariables(Level& level, LoopWork& work);
   Status EndVariables(Level& level, LoopWork& work);
   Status AccumulateConstants(Level& level, LoopWork& work);
+  Status AccumulateConstant(Level& body, LoopWork& work, const Node& enter, const Output& grad);
+  Status AccumulateSlices(Level& body, LoopWork& work, const Node& enter, const IndexedSlices& grad);
   StatusOr<Output> InitialGradient(Level& level, const Loop::Variable& variable);
   Output ZerosOf(const Output& like, const PartialShape& shape, DataType dtype);
-  void Contribute(const Node& enter, const Output& grad);
+  void Contribute(const Node& enter, const GradientValue& grad);
 
   size_t Slot(const Node* node, int output) const {
     return static_cast<size_t>(first_output_[Id(node)] + output);
   }
-  Output SumOf(const Output& x) const {
-    return between_[Id(x.node)] ? sums_[Slot(x.node, x.index)] : Output();
+  GradientValue SumOf(const Output& x) const {
+    return between_[Id(x.node)] ? sums_[Slot(x.node, x.index)] : GradientValue();
   }
+  // The sum as a tensor.
+  Output DenseSumOf(const Output& x) { return DenseGradient(builder_, SumOf(x), x); }
 
   Graph& graph_;
   const std::vector<Output>& ys_;
   const std::vector<Output>& xs_;
+  const GradientOptions& options_;
   const GradientRegistry& registry_;
   const std::string scope_;
+  const GradientContext::Computation computation_;
   const std::unique_ptr<ShapeRefiner> own_shapes_;
   ShapeRefiner& shapes_;
   GraphBuilder builder_;
@@ -94,16 +121,19 @@ class Backprop {
   std::vector<Node*> ancestors_;
   // By node id.
   std::vector<bool> between_;
+  std::vector<bool> stops_;
   std::vector<int> pending_;
   std::vector<int> first_output_;
   // By output slot.
-  std::vector<std::vector<Output>> contributions_;
-  std::vector<Output> sums_;
+  std::vector<std::vector<GradientValue>> contributions_;
+  std::vector<GradientValue> sums_;
 };
 
 // InvalidArgument, saying which list it is of, for what is no tensor of the graph.
 Status CheckOutput(const Graph& graph, const Output& tensor, const char* what);
 // Whether gradients flow through tensors of this type. Of a resource, the gradient is that of what it holds.
 bool CarriesGradient(DataType type);
+// "loc:@name" for what is to be colocated with the node, or what it is itself colocated with.
+std::vector<std::string> ColocationOf(const Node& node);
 
 }  // namespace millrace

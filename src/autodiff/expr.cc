@@ -40,6 +40,8 @@ Tensor Filled(const std::vector<T>& values, DataType dtype, const TensorShape& s
     MR_FILL(kInt8, int8_t)
     MR_FILL(kUint8, uint8_t)
     MR_FILL(kUint16, uint16_t)
+    MR_FILL(kUint32, uint32_t)
+    MR_FILL(kUint64, uint64_t)
 #undef MR_FILL
     case DataType::kComplex64:
       for (size_t i = 0; i < values.size(); ++i) tensor.data<complex64>()[i] = static_cast<float>(values[i]);
@@ -56,14 +58,14 @@ Tensor Filled(const std::vector<T>& values, DataType dtype, const TensorShape& s
 
 template <typename T>
 Expr MakeConstant(GraphBuilder& builder, DataType dtype, const std::vector<T>& values,
-                  const TensorShape& shape) {
+                  const TensorShape& shape, std::string_view name) {
   if (!builder.status().ok()) return Expr(builder, {});
   Tensor tensor = Filled(values, dtype, shape);
   if (tensor.dtype() != dtype) {
     builder.Fail(errors::Internal("no constants of type ", dtype));
     return Expr(builder, {});
   }
-  return Expr(builder, builder.Constant(std::move(tensor)));
+  return Expr(builder, builder.Constant(std::move(tensor), name));
 }
 
 Expr Binary(std::string_view op, const Expr& a, const Expr& b) { return Op(op, {a, b}); }
@@ -97,12 +99,14 @@ Expr Op(std::string_view op, std::initializer_list<Operand> operands, AttrMap at
   return Expr(*builder, {builder->Add(op, std::move(inputs), std::move(attrs)), 0});
 }
 
-Expr Scalar(GraphBuilder& builder, DataType dtype, double value) {
-  return MakeConstant<double>(builder, dtype, {value}, TensorShape());
+Expr Scalar(GraphBuilder& builder, DataType dtype, double value, std::string_view name) {
+  return MakeConstant<double>(builder, dtype, {value}, TensorShape(), name);
 }
 
-Expr Vector(GraphBuilder& builder, DataType dtype, const std::vector<int64_t>& values) {
-  return MakeConstant<int64_t>(builder, dtype, values, TensorShape({static_cast<int64_t>(values.size())}));
+Expr Vector(GraphBuilder& builder, DataType dtype, const std::vector<int64_t>& values,
+            std::string_view name) {
+  return MakeConstant<int64_t>(builder, dtype, values, TensorShape({static_cast<int64_t>(values.size())}),
+                               name);
 }
 
 Expr ScalarLike(const Expr& like, double value) { return Scalar(*like.builder(), like.dtype(), value); }

@@ -56,8 +56,9 @@ inline Expr Op(std::string_view op, const Expr& x) { return Op(op, {Operand(x)})
 Expr ScalarLike(const Expr& like, double value);
 Expr VectorLike(const Expr& like, const std::vector<int64_t>& values);
 // The same under a type of one's choice.
-Expr Scalar(GraphBuilder& builder, DataType dtype, double value);
-Expr Vector(GraphBuilder& builder, DataType dtype, const std::vector<int64_t>& values);
+Expr Scalar(GraphBuilder& builder, DataType dtype, double value, std::string_view name = {});
+Expr Vector(GraphBuilder& builder, DataType dtype, const std::vector<int64_t>& values,
+            std::string_view name = {});
 
 // Arithmetic, with broadcasting.
 Expr operator+(const Expr& a, const Expr& b);

@@ -8,6 +8,8 @@
 
 #include "autodiff/expr.h"
 #include "autodiff/gradient_registry.h"
+#include "autodiff/slices.h"
+#include "millrace/gradient_value.h"
 
 namespace millrace {
 
@@ -15,25 +17,38 @@ namespace millrace {
 // thread.
 class GradientContext {
  public:
-  // `grads` has an entry per output, unset where no gradient arrives; `wanted` one per input.
-  // `scope` names the computation: all calls of one AddGradients have the same, no two share one.
-  GradientContext(GraphBuilder& builder, Node& node, std::vector<Output> grads, std::vector<bool> wanted,
-                  std::string scope = {});
+  // What all calls of one computation of gradients have in common.
+  struct Computation {
+    std::string name = {};  // no two computations have the same
+    std::string device = {};
+    bool colocate = false;
+    void* client = nullptr;  // GradientOptions::client
+  };
+
+  // `grads` has an entry per output, unset where no gradient arrives; `wanted` one per input. `computation`
+  // must outlive this.
+  GradientContext(GraphBuilder& builder, Node& node, std::vector<GradientValue> grads,
+                  std::vector<bool> wanted, const Computation& computation);
   GradientContext(const GradientContext&) = delete;
   GradientContext& operator=(const GradientContext&) = delete;
 
   const Node& node() const { return node_; }
+  Node& mutable_node() { return node_; }
   GraphBuilder& builder() { return builder_; }
-  const std::string& scope() const { return scope_; }
+  const Computation& computation() const { return computation_; }
+  const std::string& scope() const { return computation_.name; }
 
   int num_inputs() const { return node_.num_inputs(); }
   int num_outputs() const { return node_.num_outputs(); }
   // REQUIRES: in range.
   Expr input(int i);
   Expr output(int i);
-  // The gradient that arrives at output i; unset when none does.
+  // The gradient that arrives at output i, as a tensor: slices become one. Unset when none does.
   Expr grad(int i);
   bool has_grad(int i) const { return grads_[static_cast<size_t>(i)].IsSet(); }
+  // The same as it arrived.
+  const GradientValue& grad_value(int i) const { return grads_[static_cast<size_t>(i)]; }
+  bool has_slices(int i) const { return grad_value(i).IsSlices(); }
   // The same with zeros of the output's shape in place of none.
   Expr grad_or_zeros(int i);
 
@@ -41,7 +56,10 @@ class GradientContext {
   bool wants(int i) const { return wanted_[static_cast<size_t>(i)]; }
   // An input without a gradient is one that the outputs do not depend on. An unset `grad` changes nothing.
   void SetInputGrad(int i, const Expr& grad);
-  const std::vector<Output>& input_grads() const { return input_grads_; }
+  void SetInputGrad(int i, const GradientValue& grad);
+  // Slices of the input: `dense_shape` may be unset.
+  void SetInputSlices(int i, const Expr& values, const Expr& indices, const Expr& dense_shape);
+  const std::vector<GradientValue>& input_grads() const { return input_grads_; }
 
   // An attribute of the node; T() and an error in the builder when it is missing.
   template <typename T>
@@ -60,10 +78,11 @@ class GradientContext {
  private:
   GraphBuilder& builder_;
   Node& node_;
-  std::vector<Output> grads_;
+  std::vector<GradientValue> grads_;
+  std::vector<Output> dense_;  // slices as tensors, once asked for
   std::vector<bool> wanted_;
-  std::vector<Output> input_grads_;
-  const std::string scope_;
+  std::vector<GradientValue> input_grads_;
+  const Computation& computation_;
 };
 
 }  // namespace millrace

@@ -3,30 +3,66 @@
 #include "autodiff/gradient_registry.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "graph/function_library.h"
+#include "graph/graph.h"
 
 namespace millrace {
+namespace {
 
-Status GradientRegistry::Insert(std::string_view op, Entry entry) {
+using PlainFunction = Status (*)(GradientContext&);
+
+bool AreSame(const GradientFn& a, const GradientFn& b) {
+  if (!a || !b) return !a && !b;
+  const PlainFunction* first = a.target<PlainFunction>();
+  const PlainFunction* second = b.target<PlainFunction>();
+  return first != nullptr && second != nullptr && *first == *second;
+}
+
+}  // namespace
+
+Status GradientRegistry::Insert(std::string_view name, Entry entry) {
   const WriterLock lock(mu_);
-  const auto [it, is_new] = entries_.try_emplace(std::string(op), entry);
-  if (!is_new && it->second.fn != entry.fn) {
-    return errors::AlreadyExists("Gradient for op '", op, "' is already registered");
+  const auto it = entries_.find(name);
+  if (it == entries_.end()) {
+    entries_.emplace(std::string(name), std::move(entry));
+    return Status();
   }
-  return Status();
+  if (AreSame(it->second.fn, entry.fn)) return Status();
+  return errors::AlreadyExists("Gradient for op '", name, "' is already registered");
 }
 
-Status GradientRegistry::Register(std::string_view op, GradientFn fn) {
-  if (fn == nullptr) return errors::InvalidArgument("Gradient for op '", op, "' is null");
-  return Insert(op, Entry{fn});
+Status GradientRegistry::Register(std::string_view name, GradientFn fn) {
+  if (fn == nullptr) return errors::InvalidArgument("Gradient for op '", name, "' is null");
+  return Insert(name, Entry{std::move(fn)});
 }
 
-Status GradientRegistry::RegisterNotDifferentiable(std::string_view op) { return Insert(op, Entry{}); }
+Status GradientRegistry::RegisterNotDifferentiable(std::string_view name) { return Insert(name, Entry{}); }
 
-StatusOr<const GradientRegistry::Entry*> GradientRegistry::LookUp(std::string_view op) const {
-  const ReaderLock lock(mu_);
-  const auto it = entries_.find(op);
-  if (it == entries_.end()) return errors::NotFound("No gradient defined for op: ", op);
-  return &it->second;
+const GradientRegistry::Entry* GradientRegistry::Find(std::string_view name) const {
+  {
+    const ReaderLock lock(mu_);
+    const auto it = entries_.find(name);
+    if (it != entries_.end()) return &it->second;
+  }
+  return parent_ != nullptr ? parent_->Find(name) : nullptr;
+}
+
+StatusOr<const GradientRegistry::Entry*> GradientRegistry::LookUp(std::string_view name) const {
+  const Entry* entry = Find(name);
+  if (entry == nullptr) return errors::NotFound("No gradient defined for op: ", name);
+  return entry;
+}
+
+StatusOr<const GradientRegistry::Entry*> GradientRegistry::LookUpFor(const Node& node) const {
+  if (node.attrs().Find("_gradient_op_type") != nullptr) {
+    MR_ASSIGN_OR_RETURN(const std::string name, node.Attr<std::string>("_gradient_op_type"));
+    return LookUp(name);
+  }
+  if (const Entry* entry = Find(node.op_name()); entry != nullptr) return entry;
+  if (node.graph().functions().Find(node.op_name()) != nullptr) return LookUp("PartitionedCall");
+  return LookUp(node.op_name());
 }
 
 std::vector<std::string> GradientRegistry::Ops() const {

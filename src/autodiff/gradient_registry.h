@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,36 +14,49 @@
 namespace millrace {
 
 class GradientContext;
-// Adds the nodes that compute the gradients of a node's inputs and names them with SetInputGrad.
-using GradientFn = Status (*)(GradientContext&);
+class Node;
+// Adds the nodes that compute the gradients of a node's inputs and names them with SetInputGrad. May be
+// called by several threads at once, for different graphs.
+using GradientFn = std::function<Status(GradientContext&)>;
 
-// The gradient of each op, or the fact that it has none. Thread-safe; entries are never removed.
+// The gradient of each op, or the fact that it has none. Names are those of ops, or what the attribute
+// "_gradient_op_type" of a node says. Thread-safe; entries are never removed.
 class GradientRegistry {
  public:
   struct Entry {
-    GradientFn fn = nullptr;  // null: not differentiable, gradients end here
+    GradientFn fn;  // empty: not differentiable, gradients end here
   };
 
-  // AlreadyExists when `op` has another entry; the same one twice is fine.
-  Status Register(std::string_view op, GradientFn fn) MR_EXCLUDES(mu_);
+  // `parent` (null: none) is asked for what has no entry here; it must outlive this.
+  explicit GradientRegistry(const GradientRegistry* parent = nullptr) : parent_(parent) {}
+  GradientRegistry(const GradientRegistry&) = delete;
+  GradientRegistry& operator=(const GradientRegistry&) = delete;
+
+  // AlreadyExists when `name` has another entry here; the same plain function twice is fine.
+  Status Register(std::string_view name, GradientFn fn) MR_EXCLUDES(mu_);
   // Says that the outputs do not depend on the inputs in a way that can be differentiated.
-  Status RegisterNotDifferentiable(std::string_view op) MR_EXCLUDES(mu_);
-  // NotFound "No gradient defined for op: X". The entry lives as long as the registry.
-  StatusOr<const Entry*> LookUp(std::string_view op) const MR_EXCLUDES(mu_);
-  // Names of the ops that have an entry, sorted.
+  Status RegisterNotDifferentiable(std::string_view name) MR_EXCLUDES(mu_);
+  // NotFound "No gradient defined for op: X". The entry lives as long as the registry and its parents.
+  StatusOr<const Entry*> LookUp(std::string_view name) const MR_EXCLUDES(mu_);
+  // The entry for a node: by its attribute "_gradient_op_type", or by its op. A function that is called by
+  // its name has the gradient of a call.
+  StatusOr<const Entry*> LookUpFor(const Node& node) const MR_EXCLUDES(mu_);
+  // Names that have an entry here, sorted.
   std::vector<std::string> Ops() const MR_EXCLUDES(mu_);
 
   // The one that RegisterBuiltins() fills.
   static GradientRegistry& Global();
 
  private:
-  Status Insert(std::string_view op, Entry entry) MR_EXCLUDES(mu_);
+  Status Insert(std::string_view name, Entry entry) MR_EXCLUDES(mu_);
+  const Entry* Find(std::string_view name) const MR_EXCLUDES(mu_);
 
   struct NameHash {
     using is_transparent = void;
     size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
   };
 
+  const GradientRegistry* const parent_;
   mutable SharedMutex mu_;
   std::unordered_map<std::string, Entry, NameHash, std::equal_to<>> entries_ MR_GUARDED_BY(mu_);
 };

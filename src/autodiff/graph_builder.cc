@@ -50,6 +50,34 @@ Status Connect(Graph& graph, Node* node, std::span<const InputArg> inputs) {
   return Status();
 }
 
+// How the functions of TensorFlow's Python client call their nodes, where not by the op.
+constexpr std::pair<std::string_view, std::string_view> kPythonNames[] = {
+    {"Add", "add"},
+    {"AddV2", "add"},
+    {"ConcatV2", "concat"},
+    {"DivNoNan", "div_no_nan"},
+    {"FloorDiv", "floordiv"},
+    {"FloorMod", "mod"},
+    {"Mul", "mul"},
+    {"OnesLike", "ones_like"},
+    {"Pack", "stack"},
+    {"Range", "range"},
+    {"RealDiv", "truediv"},
+    {"Split", "split"},
+    {"StridedSlice", "strided_slice"},
+    {"Sub", "sub"},
+    {"Transpose", "transpose"},
+    {"Unpack", "unstack"},
+    {"ZerosLike", "zeros_like"},
+};
+
+std::string_view PythonName(std::string_view op) {
+  for (const auto& [name, python_name] : kPythonNames) {
+    if (name == op) return python_name;
+  }
+  return op;
+}
+
 }  // namespace
 
 Status InferInputAttrs(const OpDef& op, std::span<const InputArg> inputs, AttrMap* attrs) {
@@ -82,13 +110,15 @@ StatusOr<Node*> GraphBuilder::TryAdd(std::string_view op, const std::vector<Inpu
     }
   }
   const std::string path = scope_.empty() ? std::string(name) : StrCat(scope_, "/", name);
+  if (!colocation_.empty()) SetIfAbsent(&attrs, "_class", colocation_);
   return AddCheckedNode(graph_, shapes_, graph_.NewName(path), op, inputs, std::move(attrs), device_);
 }
 
 Node* GraphBuilder::Add(std::string_view op, std::vector<InputArg> inputs, AttrMap attrs,
                         std::string_view name) {
   if (!status_.ok()) return nullptr;
-  auto node = TryAdd(op, inputs, std::move(attrs), name.empty() ? op : name);
+  if (name.empty()) name = python_names_ ? PythonName(op) : op;
+  auto node = TryAdd(op, inputs, std::move(attrs), name);
   if (node.ok()) {
     if (place_.pivot != nullptr && (*node)->num_inputs() == 0) graph_.AddControlEdge(place_.pivot, *node);
     if (place_.added != nullptr) place_.added->push_back(*node);
@@ -96,6 +126,24 @@ Node* GraphBuilder::Add(std::string_view op, std::vector<InputArg> inputs, AttrM
   }
   Fail(node.status().WithContext(StrCat("; while adding ", op, " under '", scope_, "'")));
   return nullptr;
+}
+
+void GraphBuilder::AdoptFrom(int first_id) {
+  // What this builder has added meanwhile is known already.
+  std::unordered_set<const Node*> known;
+  if (place_.added != nullptr) {
+    for (auto it = place_.added->rbegin(); it != place_.added->rend() && (*it)->id() >= first_id; ++it)
+      known.insert(*it);
+  }
+  for (int id = first_id; id < graph_.num_node_ids(); ++id) {
+    Node* node = graph_.node(id);
+    if (node == nullptr || known.contains(node)) continue;
+    bool has_input = false;
+    for (const Edge* edge : node->in_edges()) has_input = has_input || edge != nullptr;
+    if (place_.pivot != nullptr && !has_input) graph_.AddControlEdge(place_.pivot, node);
+    if (place_.added != nullptr) place_.added->push_back(node);
+    adopted_.insert(node);
+  }
 }
 
 Output GraphBuilder::Constant(Tensor value, std::string_view name) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -41,11 +42,20 @@ class GraphBuilder {
   GraphBuilder(const GraphBuilder&) = delete;
   GraphBuilder& operator=(const GraphBuilder&) = delete;
 
-  // Where the next nodes go: names are `scope`/<op name>, made unique.
+  // Where the next nodes go: names are `scope`/<op name>, made unique. They are colocated with nothing.
   void SetScope(std::string scope, std::string device) {
     scope_ = std::move(scope);
     device_ = std::move(device);
+    colocation_.clear();
   }
+  const std::string& scope() const { return scope_; }
+  const std::string& device() const { return device_; }
+  // What the attribute "_class" of the next nodes says, up to the next SetScope: "loc:@name", …
+  void SetColocation(std::vector<std::string> classes) { colocation_ = std::move(classes); }
+  const std::vector<std::string>& colocation() const { return colocation_; }
+  // Nodes are named as TensorFlow's Python client names those of its functions: "mul", "truediv",
+  // "zeros_like".
+  void UsePythonNames() { python_names_ = true; }
 
   // Which frame the next nodes belong to: those without inputs run after the pivot (null: whenever), all of
   // them are noted in `added` (null: nowhere).
@@ -54,6 +64,12 @@ class GraphBuilder {
     Node* pivot = nullptr;
   };
   void SetPlace(const Place& place) { place_ = place; }
+  const Place& place() const { return place_; }
+  // Takes in the nodes with ids from `first_id` on, which were added to the graph by other means since, as if
+  // they had been added here. Somebody else may hold on to them, so they are never removed.
+  void AdoptFrom(int first_id);
+  bool HasAdopted() const { return !adopted_.empty(); }
+  bool IsAdopted(const Node* node) const { return adopted_.contains(node); }
 
   // Null after an error. `name` replaces the op name as the last part of the node's name.
   Node* Add(std::string_view op, std::vector<InputArg> inputs, AttrMap attrs = {},
@@ -79,7 +95,10 @@ class GraphBuilder {
   ShapeRefiner& shapes_;
   std::string scope_;
   std::string device_;
+  std::vector<std::string> colocation_;
+  bool python_names_ = false;
   Place place_;
+  std::unordered_set<const Node*> adopted_;
   Status status_;
 };
 

@@ -9,9 +9,9 @@
 namespace millrace {
 
 struct Backprop::LoopWork {
-  LoopWork(GraphBuilder& builder, Loop& l, GradientFrame& parent, const std::string& scope,
-           const std::string& device)
-      : loop(l), gradient(builder, l, parent, scope, device) {}
+  LoopWork(GraphBuilder& builder, const LoopForest& loops, Loop& l, GradientFrame& parent,
+           const LoopGradient::Names& names)
+      : loop(l), gradient(builder, loops, l, parent, names) {}
 
   Loop& loop;
   LoopGradient gradient;
@@ -36,7 +36,7 @@ StatusOr<std::vector<bool>> Backprop::WantedVariables(const Loop& loop) {
     const Loop::Variable& v = loop.variables[i];
     if (v.split != nullptr) by_split[v.split] = i;
     for (const Node* exit : v.exits) {
-      if (between_[Id(exit)] && sums_[Slot(exit, 0)].IsSet()) want(i);
+      if (between_[Id(exit)] && !stops_[Id(exit)] && sums_[Slot(exit, 0)].IsSet()) want(i);
     }
   }
   std::unordered_set<const Node*> seen;
@@ -58,7 +58,7 @@ StatusOr<std::vector<bool>> Backprop::WantedVariables(const Loop& loop) {
       if (IsEnter(*node) && loops_->LoopOf(*node) == &loop) continue;
       for (const Edge* edge : node->data_in_edges()) {
         if (edge == nullptr || Id(edge->src) >= num_ids_ || !between_[Id(edge->src)]) continue;
-        if (CarriesGradient(node->input_type(edge->dst_input)) && seen.insert(edge->src).second)
+        if (Carries(node->input_type(edge->dst_input)) && seen.insert(edge->src).second)
           work.push_back(edge->src);
       }
     }
@@ -76,7 +76,10 @@ Status Backprop::Differentiate(Level& level, Loop& loop) {
     }
     const size_t slash = first.name().rfind('/');
     const std::string name = slash == std::string::npos ? first.name() : first.name().substr(0, slash);
-    LoopWork work(builder_, loop, *level.frame, StrCat(scope_, "/", name, "_grad"), first.requested_device());
+    SetScope(first, name + "_grad");
+    LoopWork work(builder_, *loops_, loop, *level.frame,
+                  {builder_.scope(), builder_.device(),
+                   StrCat(computation_.name, "/", name, "_grad/", loop.frame_name)});
     work.wanted = std::move(wanted);
     work.gradient.Begin();
     MR_RETURN_IF_ERROR(BeginVariables(level, work));
@@ -118,12 +121,15 @@ Output Backprop::ZerosOf(const Output& like, const PartialShape& shape, DataType
 
 // What arrived at the Exits, or zeros.
 StatusOr<Output> Backprop::InitialGradient(Level& level, const Loop::Variable& variable) {
-  std::vector<Output> parts;
-  for (const Node* exit : variable.exits) {
-    if (between_[Id(exit)] && sums_[Slot(exit, 0)].IsSet()) parts.push_back(sums_[Slot(exit, 0)]);
+  std::vector<GradientValue> parts;
+  for (Node* exit : variable.exits) {
+    if (between_[Id(exit)] && !stops_[Id(exit)] && sums_[Slot(exit, 0)].IsSet())
+      parts.push_back(sums_[Slot(exit, 0)]);
   }
-  if (parts.size() == 1) return parts[0];
-  if (parts.size() > 1) return Output{builder_.Add("AddN", {InputArg{parts, true}}), 0};
+  if (!parts.empty()) {
+    const Output like{variable.exits[0], 0};
+    return DenseGradient(builder_, Aggregate(like, std::move(parts)), like);
+  }
   Output exit = variable.exits.empty() ? Output() : Output{variable.exits[0], 0};
   if (!exit.IsSet()) {
     builder_.SetPlace(level.frame->forward);
@@ -139,7 +145,7 @@ Status Backprop::BeginVariables(Level& level, LoopWork& work) {
   for (size_t i = 0; i < work.loop.variables.size(); ++i) {
     if (!work.wanted[i]) continue;
     const Loop::Variable& v = work.loop.variables[i];
-    SetPlace(level, StrCat(scope_, "/", v.enter->name(), "_grad"), v.enter->requested_device());
+    SetPlace(level, *v.enter, v.enter->name() + "_grad");
     MR_ASSIGN_OR_RETURN(const Output initial, InitialGradient(level, v));
     MR_RETURN_IF_ERROR(builder_.status());
     work.variables[i] = work.gradient.AddVariable(initial, shapes_.OutputShape(*v.merge, 0));
@@ -156,11 +162,11 @@ Status Backprop::EndVariables(Level& body, LoopWork& work) {
   for (size_t i = 0; i < work.loop.variables.size(); ++i) {
     if (!work.wanted[i]) continue;
     const Loop::Variable& v = work.loop.variables[i];
-    SetPlace(body, StrCat(scope_, "/", v.split->name(), "_grad"), v.split->requested_device());
+    SetPlace(body, *v.split, v.split->name() + "_grad");
     Output grad;
     if (between_[Id(v.split)]) {
       MR_RETURN_IF_ERROR(SumUp(*v.split, 1));
-      grad = sums_[Slot(v.split, 1)];
+      grad = DenseSumOf({v.split, 1});
     }
     if (!grad.IsSet()) {
       const Output value = {v.split, 1};
@@ -176,30 +182,63 @@ Status Backprop::EndVariables(Level& body, LoopWork& work) {
 
 // The gradient of what is the same in all iterations is the sum of its gradients in each of them.
 Status Backprop::AccumulateConstants(Level& body, LoopWork& work) {
-  for (const Node* enter : work.loop.constants) {
+  for (Node* enter : work.loop.constants) {
     if (Id(enter) >= num_ids_ || !between_[Id(enter)]) continue;
-    SetPlace(body, StrCat(scope_, "/", enter->name(), "_grad"), enter->requested_device());
+    SetPlace(body, *enter, enter->name() + "_grad");
     MR_RETURN_IF_ERROR(SumUp(*enter, 0));
-    const Output grad = sums_[Slot(enter, 0)];
-    if (!grad.IsSet()) continue;
-    const Edge* outside = enter->data_in_edges()[0];
-    const Output like = {outside->src, outside->src_output};
-    PartialShape shape = shapes_.OutputShape(*enter, 0);
-    if (BaseType(enter->output_type(0)) == DataType::kResource)
-      shape = shapes_.OutputShape(*grad.node, grad.index);
-    work.gradient.PlaceInParent();
-    const Output zeros = ZerosOf(like, shape, BaseType(grad.node->output_type(grad.index)));
-    MR_RETURN_IF_ERROR(builder_.status());
-    const size_t sum = work.gradient.AddVariable(zeros, shape);
-    MR_RETURN_IF_ERROR(builder_.status());
-    SetPlace(body, StrCat(scope_, "/", enter->name(), "_grad"), enter->requested_device());
-    const Expr total =
-        Op("AddN", {std::vector<Expr>{{builder_, work.gradient.Value(sum)}, {builder_, grad}}});
-    MR_RETURN_IF_ERROR(builder_.status());
-    work.gradient.SetNext(sum, total.output());
-    Contribute(*enter, work.gradient.Result(sum));
+    const GradientValue grad = sums_[Slot(enter, 0)];
+    if (!grad.IsSet() || stops_[Id(enter)]) continue;
+    if (grad.IsSlices()) {
+      MR_RETURN_IF_ERROR(AccumulateSlices(body, work, *enter, grad.slices));
+    } else {
+      MR_RETURN_IF_ERROR(AccumulateConstant(body, work, *enter, grad.dense));
+    }
     MR_RETURN_IF_ERROR(builder_.status());
   }
+  return Status();
+}
+
+Status Backprop::AccumulateConstant(Level& body, LoopWork& work, const Node& enter, const Output& grad) {
+  const Edge* outside = enter.data_in_edges()[0];
+  PartialShape shape = shapes_.OutputShape(enter, 0);
+  if (BaseType(enter.output_type(0)) == DataType::kResource)
+    shape = shapes_.OutputShape(*grad.node, grad.index);
+  work.gradient.PlaceInParent();
+  const Output zeros =
+      ZerosOf({outside->src, outside->src_output}, shape, BaseType(grad.node->output_type(grad.index)));
+  MR_RETURN_IF_ERROR(builder_.status());
+  const size_t sum = work.gradient.AddVariable(zeros, shape);
+  MR_RETURN_IF_ERROR(builder_.status());
+  SetPlace(body, enter, enter.name() + "_grad");
+  const Expr total = Op("AddN", {std::vector<Expr>{{builder_, work.gradient.Value(sum)}, {builder_, grad}}});
+  MR_RETURN_IF_ERROR(builder_.status());
+  work.gradient.SetNext(sum, total.output());
+  Contribute(enter, work.gradient.Result(sum));
+  return Status();
+}
+
+// The rows of all iterations one after another. They are kept in arrays until the end, so that the cost is
+// that of the rows. Element 0 is without rows: an array that nothing was written to could not tell the shape.
+Status Backprop::AccumulateSlices(Level& body, LoopWork& work, const Node& enter, const IndexedSlices& grad) {
+  const Edge* outside = enter.data_in_edges()[0];
+  const Output like{outside->src, outside->src_output};
+  const auto type_of = [](const Output& x) { return BaseType(x.node->output_type(x.index)); };
+  work.gradient.PlaceInParent();
+  const IndexedSlices none = NoSlices(builder_, like, type_of(grad.values), type_of(grad.indices));
+  MR_RETURN_IF_ERROR(builder_.status());
+  IndexedSlices all;
+  all.dense_shape = none.dense_shape;
+  const auto accumulate = [&](const Output& first, const Output& next, Output* result) -> Status {
+    work.gradient.PlaceInParent();
+    MR_ASSIGN_OR_RETURN(LoopGradient::Rows rows, work.gradient.BeginRows(first));
+    SetPlace(body, enter, enter.name() + "_grad");
+    work.gradient.AddRows(rows, next);
+    *result = work.gradient.EndRows(rows, shapes_.OutputShape(*next.node, next.index));
+    return builder_.status();
+  };
+  MR_RETURN_IF_ERROR(accumulate(none.values, grad.values, &all.values));
+  MR_RETURN_IF_ERROR(accumulate(none.indices, grad.indices, &all.indices));
+  Contribute(enter, all);
   return Status();
 }
 

@@ -15,14 +15,15 @@ Output Sibling(const Output& tensor, int index) {
 
 }  // namespace
 
-LoopGradient::LoopGradient(GraphBuilder& builder, const Loop& loop, GradientFrame& parent,
-                           const std::string& scope, const std::string& device)
+LoopGradient::LoopGradient(GraphBuilder& builder, const LoopForest& loops, const Loop& loop,
+                           GradientFrame& parent, const Names& names)
     : builder_(builder),
+      loops_(loops),
       loop_(loop),
       parent_(parent),
-      scope_(scope),
-      device_(device),
-      frame_name_(StrCat(scope, "/", loop.frame_name)) {
+      scope_(names.scope),
+      device_(names.device),
+      frame_name_(names.frame) {
   for (const Loop::Variable& variable : loop.variables) frame_.boundary.insert(variable.enter);
   frame_.boundary.insert(loop.constants.begin(), loop.constants.end());
 }
@@ -142,6 +143,40 @@ Output LoopGradient::Result(size_t variable) {
   return Add("Exit", {variables_[variable].done});
 }
 
+StatusOr<LoopGradient::Rows> LoopGradient::BeginRows(const Output& first) {
+  MR_RETURN_IF_ERROR(builder_.status());
+  const PartialShape shape = builder_.ShapeOf(first);
+  AttrMap attrs = {{"dtype", TypeOf(first)}, {"dynamic_size", true}};
+  Place(parent_.backward);
+  Rows rows;
+  rows.array = Add("TensorArrayV3", {Int(1)}, std::move(attrs));
+  const Output flow = Add("TensorArrayWriteV3", {rows.array, Int(0), first, Sibling(rows.array, 1)});
+  rows.handle = Enter(Direction::kBackward, rows.array, true);
+  MR_RETURN_IF_ERROR(builder_.status());
+  rows.flow = AddVariable(flow, TensorShape());
+  MR_RETURN_IF_ERROR(builder_.status());
+  return rows;
+}
+
+void LoopGradient::AddRows(const Rows& rows, const Output& value) {
+  Place(frame_.backward);
+  // The iterations count down to 0, which is taken.
+  const Output index = Add("Add", {backward_index_, Int(1)});
+  SetNext(rows.flow, Add("TensorArrayWriteV3", {rows.handle, index, value, Value(rows.flow)}));
+}
+
+Output LoopGradient::EndRows(const Rows& rows, const PartialShape& shape) {
+  const Output flow = Result(rows.flow);
+  AttrMap attrs;
+  if (!rows.array.IsSet() || !builder_.status().ok()) return Output();
+  attrs.Set("dtype", rows.array.node->Attr<DataType>("dtype").value_or(DataType::kInvalid));
+  if (!shape.unknown_rank() && shape.rank() > 0) {
+    const std::vector<int64_t> tail(shape.dims().begin() + 1, shape.dims().end());
+    attrs.Set("element_shape_except0", PartialShape(tail));
+  }
+  return Add("TensorArrayConcatV3", {rows.array, flow}, std::move(attrs));
+}
+
 bool LoopGradient::IsLocal(const Node* node) {
   for (; num_local_ < frame_.added.size(); ++num_local_) local_.insert(frame_.added[num_local_]);
   return local_.contains(node);
@@ -152,7 +187,7 @@ Status LoopGradient::End() {
   const size_t num_added = frame_.added.size();
   for (size_t i = 0; i < num_added; ++i) {
     MR_ASSIGN_OR_RETURN(const bool replaced, Bring(frame_.added[i]));
-    if (replaced) {
+    if (replaced && !builder_.IsAdopted(frame_.added[i])) {
       local_.erase(frame_.added[i]);
       builder_.graph().RemoveNode(frame_.added[i]);
     }
@@ -191,7 +226,8 @@ StatusOr<bool> LoopGradient::MoveMetadata(Node* node) {
   std::vector<InputArg> inputs;
   InputArg list{{}, true};
   for (const Edge* edge : node->data_in_edges()) {
-    if (edge == nullptr || IsLocal(edge->src) || IsInvariant(*edge->src)) return false;
+    if (edge == nullptr || IsLocal(edge->src) || IsInvariant(*edge->src) || IsOutside(*edge->src))
+      return false;
     list.tensors.push_back({edge->src, edge->src_output});
   }
   if (list.tensors.size() == 1 && node->op_def().inputs[0].number_attr.empty()) list.is_list = false;
@@ -208,7 +244,7 @@ StatusOr<bool> LoopGradient::MoveMetadata(Node* node) {
 StatusOr<bool> LoopGradient::MoveZeros(Node* node) {
   if (node->op_name() != "ZerosLike") return false;
   const Edge* edge = node->data_in_edges()[0];
-  if (edge == nullptr || IsLocal(edge->src) || IsInvariant(*edge->src)) return false;
+  if (edge == nullptr || IsLocal(edge->src) || IsInvariant(*edge->src) || IsOutside(*edge->src)) return false;
   const Output like = {edge->src, edge->src_output};
   const DataType dtype = TypeOf(like);
   if (dtype == DataType::kVariant || dtype == DataType::kString || dtype == DataType::kResource) return false;
@@ -240,6 +276,15 @@ bool LoopGradient::IsInvariant(const Node& node) const {
   return IsEnter(node) && frame_.boundary.contains(&node) && node.Attr<bool>("is_constant").value_or(false);
 }
 
+bool LoopGradient::IsOutside(const Node& node) const {
+  if (!loops_.Knows(node)) return false;
+  const Loop* const of = loops_.LoopOf(node);
+  for (const Loop* loop = loop_.parent;; loop = loop->parent) {
+    if (of == loop) return true;
+    if (loop == nullptr) return false;
+  }
+}
+
 StatusOr<Output> LoopGradient::MakeImage(const Output& tensor) {
   Node* const node = tensor.node;
   if (node->op_name() == "Const") {
@@ -250,6 +295,10 @@ StatusOr<Output> LoopGradient::MakeImage(const Output& tensor) {
     MR_ASSIGN_OR_RETURN(const Edge* outside, node->InputEdge(0));
     Place(parent_.backward);
     return Enter(Direction::kBackward, {outside->src, outside->src_output}, true);
+  }
+  if (IsOutside(*node)) {
+    Place(parent_.backward);
+    return Enter(Direction::kBackward, tensor, true);
   }
   return Saved(tensor);
 }

@@ -36,9 +36,15 @@ struct GradientFrame {
 // differentiated, so can the whole.
 class LoopGradient {
  public:
-  // All must outlive this. `scope` prefixes the names of the nodes.
-  LoopGradient(GraphBuilder& builder, const Loop& loop, GradientFrame& parent, const std::string& scope,
-               const std::string& device);
+  // Of the nodes of the backward loop, and of its frame.
+  struct Names {
+    std::string scope;
+    std::string device;
+    std::string frame;
+  };
+  // All but the names must outlive this.
+  LoopGradient(GraphBuilder& builder, const LoopForest& loops, const Loop& loop, GradientFrame& parent,
+               const Names& names);
 
   GradientFrame& frame() { return frame_; }
   // Counts in the forward loop, and makes the backward loop count down.
@@ -49,6 +55,17 @@ class LoopGradient {
   Output Value(size_t variable) const { return variables_[variable].value; }
   void SetNext(size_t variable, const Output& next);
   Output Result(size_t variable);
+  // Rows that each iteration of the backward loop adds to: BeginRows makes the array, with the element
+  // `first` of the parent; AddRows adds those of one iteration; EndRows gives all of them, one after another,
+  // in the parent.
+  struct Rows {
+    Output array;
+    Output handle;  // in the body
+    size_t flow = 0;
+  };
+  StatusOr<Rows> BeginRows(const Output& first);
+  void AddRows(const Rows& rows, const Output& value);
+  Output EndRows(const Rows& rows, const PartialShape& shape);
   // The next nodes are made beside the gradients of the parent.
   void PlaceInParent() { Place(parent_.backward); }
   // Brings in what the body uses of the forward loop. To be called last.
@@ -88,8 +105,11 @@ class LoopGradient {
   void Replace(Node* node, int output, const Output& by);
   bool IsLocal(const Node* node);
   bool IsInvariant(const Node& node) const;
+  // Whether the node runs in what encloses the forward loop, not in the loop.
+  bool IsOutside(const Node& node) const;
 
   GraphBuilder& builder_;
+  const LoopForest& loops_;
   const Loop& loop_;
   GradientFrame& parent_;
   const std::string scope_;

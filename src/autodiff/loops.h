@@ -49,6 +49,8 @@ class LoopForest {
 
   // Null for nodes that run once in a step.
   Loop* LoopOf(const Node& node) const;
+  // False for nodes that are younger than this.
+  bool Knows(const Node& node) const { return static_cast<size_t>(node.id()) < loop_of_.size(); }
   // True for the nodes that a loop itself consists of, as opposed to those of its body: all but the Exits.
   bool IsFrameNode(const Node& node) const {
     return static_cast<size_t>(node.id()) < is_frame_node_.size() &&

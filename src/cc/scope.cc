@@ -39,6 +39,12 @@ std::string Scope::State::UniqueName(const std::string& wanted) {
 
 Scope Scope::NewRootScope() { return Scope(std::make_shared<State>()); }
 
+Scope Scope::Over(Graph& graph, ShapeRefiner& shapes, std::string path) {
+  Scope scope(std::make_shared<State>(graph, shapes));
+  scope.path_ = std::move(path);
+  return scope;
+}
+
 Scope Scope::NewSubScope(std::string_view name) const {
   Scope scope = *this;
   scope.op_name_.clear();

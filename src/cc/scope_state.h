@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -29,7 +31,9 @@ struct VariableRecord {
 
 // What all scopes of one graph share.
 struct [[gnu::visibility("hidden")]] Scope::State {
-  State() : graph(OpRegistry::Global()), shapes(graph) {}
+  State() : State(std::make_unique<Graph>(OpRegistry::Global())) {}
+  // Of a graph that belongs to somebody else.
+  State(Graph & g, ShapeRefiner & s) : graph(g), shapes(s) {}
 
   // `wanted`, or `wanted`_1, … : the first name that neither a node nor a scope has.
   std::string UniqueName(const std::string& wanted);
@@ -40,8 +44,10 @@ struct [[gnu::visibility("hidden")]] Scope::State {
   // InvalidArgument when `tensor` belongs to a loop that `by` (null: no context) is not in.
   Status CheckUse(const Output& tensor, const Scope::Context* by, const std::string& user) const;
 
-  Graph graph;
-  ShapeRefiner shapes;
+  const std::unique_ptr<Graph> own_graph;
+  const std::unique_ptr<ShapeRefiner> own_shapes;
+  Graph& graph;
+  ShapeRefiner& shapes;
   Status status;
   std::unordered_set<std::string> scope_names;
   std::unordered_map<std::string, int> name_counters;
@@ -50,6 +56,13 @@ struct [[gnu::visibility("hidden")]] Scope::State {
   // The branch or loop that a node was made in; others have none.
   std::unordered_map<const Node*, Scope::Context*> contexts;
   std::vector<std::shared_ptr<Scope::Context>> all_contexts;
+
+ private:
+  explicit State(std::unique_ptr<Graph> g)
+      : own_graph(std::move(g)),
+        own_shapes(std::make_unique<ShapeRefiner>(*own_graph)),
+        graph(*own_graph),
+        shapes(*own_shapes) {}
 };
 
 // True for "a", "a_1", "layer/w.x-y": what TensorFlow accepts as the name of a node.

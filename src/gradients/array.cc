@@ -14,7 +14,7 @@ using gradients::PassThrough;
 using gradients::Row;
 
 Status IdentityNGrad(GradientContext& c) {
-  for (int i = 0; i < c.num_inputs(); ++i) c.SetInputGrad(i, c.grad(i));
+  for (int i = 0; i < c.num_inputs(); ++i) c.SetInputGrad(i, c.grad_value(i));
   return c.status();
 }
 
@@ -90,13 +90,51 @@ void SetConcatGrads(GradientContext& c, int first, int count, const Expr& axis_i
   }
 }
 
+// The same of slices: the rows of each input along the first axis, their parts along another.
+void SetConcatSlices(GradientContext& c, int first, int count, int64_t axis) {
+  const IndexedSlices& dy = c.grad_value(0).slices;
+  GraphBuilder& b = c.builder();
+  const Expr values(b, dy.values), indices(b, dy.indices);
+  if (axis > 0) {
+    std::vector<Expr> sizes;
+    const Expr at = Scalar(b, DataType::kInt32, static_cast<double>(axis));
+    for (int i = 0; i < count; ++i)
+      sizes.push_back(JoinVectors({GatherRows(DenseShapeOf(c.input(first + i)), at)}));
+    const Expr parts = Op("SplitV", {values, JoinVectors(sizes), at}, {{"num_split", count}});
+    for (int i = 0; i < count; ++i)
+      c.SetInputSlices(first + i, parts.Sibling(i), indices, DenseShapeOf(c.input(first + i)));
+    return;
+  }
+  Expr begin = ScalarLike(indices, 0);
+  for (int i = 0; i < count; ++i) {
+    const Expr shape = DenseShapeOf(c.input(first + i));
+    const Expr end = begin + CastTo(FirstSize(shape), indices.dtype());
+    const Expr inside = Op("LogicalAnd", {Op("GreaterEqual", {indices, begin}), Op("Less", {indices, end})});
+    const Expr rows = Reshape(Op("Where", inside), Vector(b, DataType::kInt32, {-1}));
+    if (c.wants(first + i))
+      c.SetInputSlices(first + i, GatherRows(values, rows), GatherRows(indices, rows) - begin, shape);
+    begin = end;
+  }
+}
+
+// Sets the gradients of a concatenation along the axis that `axis_input` names.
+void SetGrads(GradientContext& c, int first, int count, const Expr& axis_input) {
+  const auto axis = StaticIntegers(axis_input);
+  if (c.has_slices(0) && axis.ok() && axis->size() == 1) {
+    const int rank = c.output(0).shape().rank();
+    const int64_t at = (*axis)[0] < 0 ? (*axis)[0] + rank : (*axis)[0];
+    if (at == 0 || (at > 0 && at < rank)) return SetConcatSlices(c, first, count, at);
+  }
+  SetConcatGrads(c, first, count, axis_input);
+}
+
 Status ConcatGrad(GradientContext& c) {
-  SetConcatGrads(c, 1, c.num_inputs() - 1, c.input(0));
+  SetGrads(c, 1, c.num_inputs() - 1, c.input(0));
   return c.status();
 }
 
 Status ConcatV2Grad(GradientContext& c) {
-  SetConcatGrads(c, 0, c.num_inputs() - 1, c.input(c.num_inputs() - 1));
+  SetGrads(c, 0, c.num_inputs() - 1, c.input(c.num_inputs() - 1));
   return c.status();
 }
 

@@ -66,16 +66,25 @@ Status StridedSliceGradGrad(GradientContext& c) {
   return c.status();
 }
 
-// The first size of a shape, a scalar.
-Expr FirstSize(const Expr& shape) {
-  GraphBuilder& b = *shape.builder();
-  const auto known = StaticIntegers(shape);
-  if (known.ok() && !known->empty()) return Scalar(b, DataType::kInt32, static_cast<double>(known->front()));
-  return GatherRows(shape, Scalar(b, DataType::kInt32, 0));
+// The rows that were looked up: dy as [n, ...] with the indices as [n].
+void SetRows(GradientContext& c, int i, const Expr& dy, const Expr& indices, const Expr& shape) {
+  GraphBuilder& b = c.builder();
+  if (indices.shape().rank() == 1) return c.SetInputSlices(i, dy, indices, shape);
+  const Expr flat = Reshape(indices, Vector(b, DataType::kInt32, {-1}));
+  const Expr tail = Op("Slice", {shape, Vector(b, DataType::kInt32, {1}), Vector(b, DataType::kInt32, {-1})});
+  const PartialShape known = c.input(i).dtype() == DataType::kResource ? PartialShape() : c.input(i).shape();
+  Expr row_shape = tail;
+  if (known.IsFullyDefined() && known.rank() > 0)
+    row_shape = Vector(b, DataType::kInt32, {known.dims().begin() + 1, known.dims().end()});
+  const Expr count = JoinVectors({Op("Size", flat)});
+  c.SetInputSlices(i,
+                   Reshape(dy, Op("ConcatV2", {Operand(std::vector<Expr>{count, row_shape}),
+                                               Scalar(b, DataType::kInt32, 0)})),
+                   flat, shape);
 }
 
 Status GatherGrad(GradientContext& c) {
-  c.SetInputGrad(0, Op("UnsortedSegmentSum", {c.grad(0), c.input(1), FirstSize(ShapeOf(c.input(0)))}));
+  SetRows(c, 0, c.grad(0), c.input(1), ShapeOf(c.input(0)));
   return c.status();
 }
 
@@ -103,7 +112,7 @@ Status GatherV2Grad(GradientContext& c) {
 Status ResourceGatherGrad(GradientContext& c) {
   const Expr shape = Op("VariableShape", c.input(0));
   if (c.Attr<int64_t>("batch_dims") == 0) {
-    c.SetInputGrad(0, Op("UnsortedSegmentSum", {c.grad(0), c.input(1), FirstSize(shape)}));
+    SetRows(c, 0, c.grad(0), c.input(1), shape);
   } else {
     const Expr batch_dims = BatchDims(c);
     c.SetInputGrad(0, ScatterRows(c.grad(0), c.input(1), shape, batch_dims, batch_dims));
@@ -113,6 +122,12 @@ Status ResourceGatherGrad(GradientContext& c) {
 
 Status GatherNdGrad(GradientContext& c) {
   const Expr indices = c.input(1);
+  // Rows, when places are told by one number.
+  if (indices.shape().rank() == 2 && indices.shape().dim(1) == 1) {
+    const Expr flat = Reshape(indices, Vector(c.builder(), DataType::kInt32, {-1}));
+    c.SetInputSlices(0, c.grad(0), flat, ShapeOf(c.input(0)));
+    return c.status();
+  }
   c.SetInputGrad(0, Op("ScatterNd", {indices, c.grad(0), ShapeOf(c.input(0), indices.dtype())}));
   return c.status();
 }

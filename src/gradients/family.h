@@ -12,7 +12,7 @@ namespace millrace::gradients {
 
 struct Row {
   const char* op;
-  GradientFn fn;
+  Status (*fn)(GradientContext&);
 };
 
 // Registers in order; the first error.
@@ -21,9 +21,9 @@ inline Status RegisterEach(GradientRegistry& registry, std::span<const Row> rows
   return Status();
 }
 
-// dx = dy.
+// dx = dy, slices included.
 inline Status PassThrough(GradientContext& c) {
-  c.SetInputGrad(0, c.grad(0));
+  c.SetInputGrad(0, c.grad_value(0));
   return c.status();
 }
 

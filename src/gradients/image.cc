@@ -56,6 +56,38 @@ Status CropAndResizeGrad(GradientContext& c) {
   return c.status();
 }
 
+// With V = max, C = max - min: S = C / V and H = n / (6 C) + a constant, n being the difference of the two
+// channels beside the largest one. Of equal channels the first counts. Grey has no hue, black no saturation.
+Status RgbToHsvGrad(GradientContext& c) {
+  GraphBuilder& b = c.builder();
+  const Expr x = c.input(0), dy = c.grad(0);
+  const Expr last = Scalar(b, DataType::kInt32, -1), axes = Vector(b, DataType::kInt32, {-1});
+  const Expr largest = Op("ArgMax", {x, last}), smallest = Op("ArgMin", {x, last});
+  const auto pick = [&](const Expr& which) {
+    return Op("OneHot", {which, Scalar(b, DataType::kInt32, 3), ScalarLike(x, 1), ScalarLike(x, 0)});
+  };
+  const Expr of_value = pick(largest), of_range = of_value - pick(smallest);
+  const Expr order = CastTo(Reshape(Vector(b, DataType::kInt32, {0, 1, -1, -1, 0, 1, 1, -1, 0}),
+                                    Vector(b, DataType::kInt32, {3, 3})),
+                            x.dtype());
+  const Expr of_n = GatherRows(order, largest);
+  const Expr value = Sum(x * of_value, axes, true), range = Sum(x * of_range, axes, true);
+  const Expr n = Sum(x * of_n, axes, true);
+  const auto is_positive = [](const Expr& v) {
+    return CastTo(Op("Greater", {v, ScalarLike(v, 0)}), v.dtype());
+  };
+  const auto inverse = [&](const Expr& v) { return is_positive(v) / (v + (1.0 - is_positive(v))); };
+  const auto channel = [&](int64_t i) {
+    return Sum(dy * Op("OneHot", {Vector(b, DataType::kInt32, {i}), Scalar(b, DataType::kInt32, 3),
+                                  ScalarLike(x, 1), ScalarLike(x, 0)}),
+               axes, true);
+  };
+  const Expr of_hue = (of_n - n * inverse(range) * of_range) * inverse(range) / ScalarLike(x, 6);
+  const Expr of_saturation = (of_range - range * inverse(value) * of_value) * inverse(value);
+  c.SetInputGrad(0, channel(0) * of_hue + channel(1) * of_saturation + channel(2) * of_value);
+  return c.status();
+}
+
 constexpr char kBicubic[] = "ResizeBicubic";
 constexpr char kBicubicGrad[] = "ResizeBicubicGrad";
 constexpr char kBilinear[] = "ResizeBilinear";
@@ -65,6 +97,7 @@ constexpr char kNearestGrad[] = "ResizeNearestNeighborGrad";
 
 constexpr Row kRows[] = {
     {"CropAndResize", CropAndResizeGrad},
+    {"RGBToHSV", RgbToHsvGrad},
     {"ResizeBicubic", FloatResizeGrad<kBicubicGrad>},
     {"ResizeBicubicGrad", FloatResizeSecondGrad<kBicubic>},
     {"ResizeBilinear", FloatResizeGrad<kBilinearGrad>},

@@ -76,8 +76,21 @@ Expr Atan2OfY(const Args& a) { return a.dz * (-a.x / (Op("Square", a.x) + Op("Sq
 Expr ComplexOfReal(const Args& a) { return Op("Real", {a.dz}, {{"Tout", a.x.dtype()}}); }
 Expr ComplexOfImag(const Args& a) { return Op("Imag", {a.dz}, {{"Tout", a.y.dtype()}}); }
 
+// Of x + y and, with a sign of -1, x - y. Slices stay slices where nothing was repeated.
+template <int sign>
+Status AddGrad(GradientContext& c) {
+  const PartialShape shape = c.output(0).shape();
+  const bool plain = shape.IsFullyDefined() && c.input(0).shape() == shape && c.input(1).shape() == shape;
+  if (!c.has_slices(0) || !plain) return sign > 0 ? Binary<Dz, Dz>(c) : Binary<Dz, MinusDz>(c);
+  c.SetInputGrad(0, c.grad_value(0));
+  IndexedSlices slices = c.grad_value(0).slices;
+  if (sign < 0 && c.wants(1)) slices.values = (-Expr(c.builder(), slices.values)).output();
+  c.SetInputGrad(1, slices);
+  return c.status();
+}
+
 Status AddNGrad(GradientContext& c) {
-  for (int i = 0; i < c.num_inputs(); ++i) c.SetInputGrad(i, c.grad(0));
+  for (int i = 0; i < c.num_inputs(); ++i) c.SetInputGrad(i, c.grad_value(0));
   return c.status();
 }
 
@@ -91,9 +104,9 @@ Status SelectGrad(GradientContext& c) {
 
 constexpr Row kRows[] = {
     {"AccumulateNV2", AddNGrad},
-    {"Add", Binary<Dz, Dz>},
+    {"Add", AddGrad<1>},
     {"AddN", AddNGrad},
-    {"AddV2", Binary<Dz, Dz>},
+    {"AddV2", AddGrad<1>},
     {"Atan2", Binary<Atan2OfX, Atan2OfY>},
     {"Complex", Binary<ComplexOfReal, ComplexOfImag>},
     {"Div", Binary<DivOfX, DivOfY>},
@@ -107,7 +120,7 @@ constexpr Row kRows[] = {
     {"RealDiv", Binary<DivOfX, DivOfY>},
     {"Select", SelectGrad},
     {"SquaredDifference", Binary<SquaredDifferenceOfX, SquaredDifferenceOfY>},
-    {"Sub", Binary<Dz, MinusDz>},
+    {"Sub", AddGrad<-1>},
     {"TruncateMod", Binary<Dz, ModOfY>},
     {"Xdivy", Binary<XdivyOfX, XdivyOfY>},
     {"Xlogy", Binary<XlogyOfX, XlogyOfY>},

@@ -29,7 +29,6 @@ Expr Sqrt(const Expr& x) { return Op("Sqrt", x); }
 Expr Square(const Expr& x) { return Op("Square", x); }
 
 Expr AbsGrad(const Args& a) { return a.dy * Op("Sign", a.x); }
-Expr NegGrad(const Args& a) { return -a.dy; }
 Expr SquareGrad(const Args& a) { return a.dy * (2.0 * Conj(a.x)); }
 Expr ExpGrad(const Args& a) { return a.dy * Conj(a.y); }
 // Not y + 1, which has no digits left where x is far below zero.
@@ -105,9 +104,23 @@ Expr RsqrtGradOfB(const SecondArgs& a) { return Op("RsqrtGrad", {Conj(a.y), a.dz
 Expr ReciprocalGradOfY(const SecondArgs& a) { return -2.0 * Conj(a.dz) * a.b * Conj(a.y); }
 Expr ReciprocalGradOfB(const SecondArgs& a) { return Op("ReciprocalGrad", {Conj(a.y), a.dz}); }
 
+// Changes the values of slices, or the gradient as it is.
+template <typename F>
+void SetInputGradBy(GradientContext& c, const F& change) {
+  if (!c.has_slices(0)) return c.SetInputGrad(0, change(c.grad(0)));
+  IndexedSlices slices = c.grad_value(0).slices;
+  slices.values = change(Expr(c.builder(), slices.values)).output();
+  c.SetInputGrad(0, slices);
+}
+
 Status CastGrad(GradientContext& c) {
   const DataType from = c.input(0).dtype();
-  c.SetInputGrad(0, CastTo(c.grad(0), from));
+  SetInputGradBy(c, [from](const Expr& dy) { return CastTo(dy, from); });
+  return c.status();
+}
+
+Status NegGrad(GradientContext& c) {
+  SetInputGradBy(c, [](const Expr& dy) { return -dy; });
   return c.status();
 }
 
@@ -143,7 +156,7 @@ constexpr Row kRows[] = {
     {"Lgamma", Unary<LgammaGrad>},
     {"Log", Unary<LogGrad>},
     {"Log1p", Unary<Log1pGrad>},
-    {"Neg", Unary<NegGrad>},
+    {"Neg", NegGrad},
     {"Real", Unary<RealGrad>},
     {"Reciprocal", Unary<ReciprocalGrad>},
     {"ReciprocalGrad", Second<ReciprocalGradOfY, ReciprocalGradOfB>},

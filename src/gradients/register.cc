@@ -19,6 +19,7 @@ Status RegisterAllGradients(GradientRegistry& registry) {
                             RegisterSparseGradients,      RegisterSpecialMathGradients,
                             RegisterStateGradients,       RegisterTensorArrayGradients,
                             RegisterTensorListGradients,  RegisterUnaryMathGradients,
+                            RegisterBatchNormGradients,   RegisterPatchGradients,
                             RegisterVolumeGradients,      RegisterMatrixGradients,
                             RegisterQuantizedGradients,   RegisterRecurrentGradients,
                             RegisterSpectralGradients,    RegisterNotDifferentiableOps}) {

@@ -10,6 +10,7 @@ namespace millrace {
 // Each puts the gradients of one family of ops into the registry. Calling one twice is fine.
 Status RegisterArrayGradients(GradientRegistry& registry);
 Status RegisterArrayIndexingGradients(GradientRegistry& registry);
+Status RegisterBatchNormGradients(GradientRegistry& registry);
 Status RegisterBinaryMathGradients(GradientRegistry& registry);
 Status RegisterControlFlowGradients(GradientRegistry& registry);
 Status RegisterConvolutionGradients(GradientRegistry& registry);
@@ -19,6 +20,7 @@ Status RegisterEinsumGradients(GradientRegistry& registry);  // a part of the ne
 Status RegisterLinalgGradients(GradientRegistry& registry);
 Status RegisterMatMulGradients(GradientRegistry& registry);
 Status RegisterNnGradients(GradientRegistry& registry);
+Status RegisterPatchGradients(GradientRegistry& registry);
 Status RegisterReductionGradients(GradientRegistry& registry);
 Status RegisterSegmentGradients(GradientRegistry& registry);
 Status RegisterSparseGradients(GradientRegistry& registry);

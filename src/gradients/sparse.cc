@@ -15,7 +15,7 @@ Expr Numbers(GraphBuilder& b, const std::vector<int64_t>& values) {
 }
 Expr Number(GraphBuilder& b, double value) { return Scalar(b, DataType::kInt32, value); }
 Expr SizeOf(const Expr& x) { return Op("Size", x); }
-Expr FirstSize(const Expr& x) { return GatherRows(ShapeOf(x), Number(*x.builder(), 0)); }
+Expr NumRows(const Expr& x) { return FirstSize(ShapeOf(x)); }
 // 0, 1, … up to the number of elements.
 Expr Count(const Expr& x) {
   GraphBuilder& b = *x.builder();
@@ -97,29 +97,46 @@ Status SparseTensorDenseMatMulGrad(GradientContext& c) {
   return c.status();
 }
 
-Status SparseSegmentSumGrad(GradientContext& c) {
-  const Expr rows = GatherRows(c.grad(0), c.input(2));
-  c.SetInputGrad(0, Op("UnsortedSegmentSum", {rows, c.input(1), FirstSize(c.input(0))}));
-  return c.status();
+// Each row that was taken gets the gradient of its segment, by `weights` (unset: 1) of the segments.
+void SetTakenRows(GradientContext& c, const Expr& weights) {
+  const Expr ids = c.input(2);
+  Expr dy = c.grad(0);
+  if (weights.IsSet()) {
+    const Expr tail = Fill(JoinVectors({RankOf(dy) - Number(c.builder(), 1)}), Number(c.builder(), 1));
+    dy = dy * Reshape(weights, JoinVectors({ShapeOf(weights), tail}));
+  }
+  c.SetInputSlices(0, GatherRows(dy, ids), c.input(1), ShapeOf(c.input(0)));
 }
 
+// How many rows each segment of the output has, and 1 where there are none.
+Expr Counts(GradientContext& c) {
+  const Expr ids = c.input(2), dy = c.grad(0);
+  const Expr ones = Fill(ShapeOf(ids), ScalarLike(dy, 1));
+  const Expr counts = Op("UnsortedSegmentSum", {ones, ids, NumRows(dy)});
+  return Op("Maximum", {counts, ScalarLike(counts, 1)});
+}
+
+Status SparseSegmentSumGrad(GradientContext& c) {
+  SetTakenRows(c, Expr());
+  return c.status();
+}
 Status SparseSegmentMeanGrad(GradientContext& c) {
-  c.SetInputGrad(0, Op("SparseSegmentMeanGrad", {c.grad(0), c.input(1), c.input(2), FirstSize(c.input(0))}));
+  SetTakenRows(c, 1.0 / Counts(c));
   return c.status();
 }
 Status SparseSegmentSqrtNGrad(GradientContext& c) {
-  c.SetInputGrad(0, Op("SparseSegmentSqrtNGrad", {c.grad(0), c.input(1), c.input(2), FirstSize(c.input(0))}));
+  SetTakenRows(c, Op("Rsqrt", Counts(c)));
   return c.status();
 }
 // Linear maps, so that the gradients of the gradients are the ops themselves.
 Status SparseSegmentMeanGradGrad(GradientContext& c) {
   c.SetInputGrad(
-      0, Op("SparseSegmentMeanWithNumSegments", {c.grad(0), c.input(1), c.input(2), FirstSize(c.input(0))}));
+      0, Op("SparseSegmentMeanWithNumSegments", {c.grad(0), c.input(1), c.input(2), NumRows(c.input(0))}));
   return c.status();
 }
 Status SparseSegmentSqrtNGradGrad(GradientContext& c) {
   c.SetInputGrad(
-      0, Op("SparseSegmentSqrtNWithNumSegments", {c.grad(0), c.input(1), c.input(2), FirstSize(c.input(0))}));
+      0, Op("SparseSegmentSqrtNWithNumSegments", {c.grad(0), c.input(1), c.input(2), NumRows(c.input(0))}));
   return c.status();
 }
 

@@ -98,14 +98,13 @@ const std::set<std::string>& TestedElsewhere() {
 const std::set<std::string>& NotYet() {
   static const auto* const ops = new std::set<std::string>{
       "For", "RemoteCall", "_WhileGrad",
-      // TensorFlow 1.x has none either, but of ExtractImagePatches, where it is made of sparse products.
+      // TensorFlow 1.x has none either.
       "Dequantize", "QuantizeV2", "AudioSpectrogram", "Mfcc", "BlockLSTMGrad", "BlockLSTMGradV2",
       "GRUBlockCellGrad", "LSTMBlockCellGrad", "BatchCholeskyGrad", "BatchMatrixSolveLs",
       "BatchSelfAdjointEig", "BatchSelfAdjointEigV2", "BatchSvd", "CholeskyGrad", "Lu", "MatrixExponential",
       "MatrixLogarithm", "SelfAdjointEig", "AdjustContrastv2", "AdjustHue", "AdjustSaturation",
-      "Dilation2DBackpropFilter", "Dilation2DBackpropInput", "ExtractImagePatches",
-      "BatchNormWithGlobalNormalizationGrad", "Conv3DBackpropFilter", "Conv3DBackpropInput",
-      "ExtractVolumePatches", "FractionalAvgPoolGrad", "FractionalMaxPoolGrad",
+      "Dilation2DBackpropFilter", "Dilation2DBackpropInput", "BatchNormWithGlobalNormalizationGrad",
+      "Conv3DBackpropFilter", "Conv3DBackpropInput", "FractionalAvgPoolGrad", "FractionalMaxPoolGrad",
       "FakeQuantWithMinMaxArgsGradient", "FakeQuantWithMinMaxVarsGradient",
       "FakeQuantWithMinMaxVarsPerChannelGradient", "FusedPadConv2D", "FusedResizeAndPadConv2D", "LRNGrad",
       "MaxPoolGradGradWithArgmax", "ResizeArea",

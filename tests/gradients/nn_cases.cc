@@ -203,6 +203,37 @@ void AddNorms(const std::string& op, const std::string& format, bool training,
   cases->push_back(std::move(c));
 }
 
+// The gradient of the gradient. The statistics of a training step are those of x.
+void AddNormGrads(const std::string& version, const std::string& format, bool training,
+                  std::vector<GradientCase>* cases) {
+  const AttrMap attrs = {{"epsilon", 0.01f}, {"data_format", format}, {"is_training", training}};
+  const TensorShape image = Image(format, 2, 3, 2, 2);
+  cases->push_back(
+      {.op = "FusedBatchNormGrad" + version,
+       .label = StrCat(format, training ? " training" : " inference"),
+       .xs = {Floats(image, 4), Floats(image), Floats({2}, 2)},
+       .ys =
+           [=](GraphBuilder& b, auto& x) {
+             const auto constant = [&](float value) {
+               Tensor t(DataType::kFloat, TensorShape({training ? 0 : 2}));
+               for (float& v : t.flat<float>()) v = value;
+               return Expr(b, b.Constant(t));
+             };
+             const Expr y =
+                 Op("FusedBatchNorm" + version, {x[1], x[2], x[2], constant(0.5f), constant(2.0f)}, attrs);
+             const Expr mean = training ? y.Sibling(3) : constant(0.5f);
+             const Expr variance = training ? y.Sibling(4) : constant(2.0f);
+             const Expr dx =
+                 version == "V3"
+                     ? Op("FusedBatchNormGradV3", {x[0], x[1], x[2], mean, variance, y.Sibling(5)}, attrs)
+                     : Op("FusedBatchNormGrad" + version, {x[0], x[1], x[2], mean, variance}, attrs);
+             return Exprs{dx, dx.Sibling(1), dx.Sibling(2)};
+           },
+       .second = false,
+       .tolerance = 2e-3,
+       .delta = 0.02});
+}
+
 void AddPools(const std::string& format, const std::string& padding, int64_t stride,
               std::vector<GradientCase>* cases) {
   const AttrMap attrs = {{"ksize", Window(format, 2, 2)},
@@ -252,6 +283,7 @@ std::vector<GradientCase> ConvolutionCases() {
       for (const char* op : {"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"}) {
         AddNorms(op, format, training, &cases);
       }
+      for (const char* version : {"", "V2", "V3"}) AddNormGrads(version, format, training, &cases);
     }
   }
   AddLaterConvolutions(&cases);
