@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds what libmillrace_c.so exports to the headers of the C API, and its tests to both.
 
-    check_c_api.py LIBRARY HEADER_DIR TEST_DIR
+    check_c_api.py LIBRARY TEST_DIR HEADER_DIR...
 
 The library exports exactly the functions that the headers declare, each without a version; its SONAME is that of
 TensorFlow; and every function is called somewhere in the tests. Prints each offender and fails.
@@ -33,7 +33,7 @@ def declared(headers):
     names = set()
     for text in headers:
         text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-        names.update(re.findall(r"TF_CAPI_EXPORT\s+extern\s[^;(]*?\b(TF_\w+)\(", text))
+        names.update(re.findall(r"TF_CAPI_EXPORT\s+extern\s[^;(]*?\b((?:TF|Millrace)_\w+)\(", text))
     return names
 
 
@@ -42,16 +42,17 @@ def problems(exports, functions, soname, tests):
     found += [f"declared but not exported: {name}" for name in sorted(functions - exports)]
     if soname != SONAME:
         found.append(f"the SONAME is {soname}, not {SONAME}")
-    called = set(re.findall(r"\b(TF_\w+)\(", "\n".join(tests)))
+    called = set(re.findall(r"\b((?:TF|Millrace)_\w+)\(", "\n".join(tests)))
     found += [f"no test calls {name}" for name in sorted(functions - called)]
     return found
 
 
 def main():
-    library, header_dir, test_dir = sys.argv[1:]
+    library, test_dir, *header_dirs = sys.argv[1:]
+    headers = [text for folder in header_dirs for text in texts(folder, ".h")]
     exports = {line.split()[-1] for line in run("nm", "-D", "--defined-only", library).splitlines()}
     soname = re.search(r"SONAME.*\[(.*)\]", run("readelf", "-d", library))
-    found = problems(exports, declared(texts(header_dir, ".h")), soname.group(1) if soname else "",
+    found = problems(exports, declared(headers), soname.group(1) if soname else "",
                      list(texts(test_dir, ".c")))
     print("\n".join(found + [f"C API: {len(exports)} functions, {len(found)} problems"]))
     return 1 if found else 0

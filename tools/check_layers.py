@@ -112,6 +112,9 @@ def check_include(path, quote, include, rules):
         return f"{include} in a header that is no codec; declare the message instead"
     if quote == "<":
         return None
+    if path.startswith("include/millrace/c/"):
+        allowed = include.startswith(("millrace/c/", "tensorflow/c/"))
+        return None if allowed else "headers for C include only each other and those of the C API"
     if path.startswith("include/millrace/"):
         return None if include.startswith("millrace/") else "public headers include only each other"
     if path.startswith("examples/"):

@@ -64,6 +64,13 @@ class CheckLayersTest(unittest.TestCase):
     def test_a_public_header_includes_only_public_headers(self):
         self.assert_one({"include/millrace/status.h": '#include "base/a.h"\n'}, "public headers include only each other")
 
+    def test_a_header_for_c_includes_only_those_of_the_c_api(self):
+        document = DOCUMENT.replace("status.h: base", "status.h: base\nc/a.h: base")
+        files = {"docs/architecture.md": document, "include/millrace/c/a.h": '#include "tensorflow/c/c_api.h"\n'}
+        self.assertEqual([], self.problems(files))
+        files["include/millrace/c/a.h"] = '#include "millrace/status.h"\n'
+        self.assert_one(files, "headers for C include only each other and those of the C API")
+
     def test_every_public_header_is_listed(self):
         self.assert_one({"include/millrace/new.h": ""}, "include/millrace/new.h: not in the public-headers block")
 

@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <string_view>
+#include <unordered_set>
 
 #include "autodiff/add_gradients.h"
 #include "c/internal.h"
@@ -16,6 +18,36 @@ using millrace::StrCat;
 namespace errors = millrace::errors;
 
 namespace {
+
+// The ops that TensorFlow's C++ API lets gradients end at, and OnesLike, which the second gradient needs. Its
+// other ops without a gradient are errors.
+const std::unordered_set<std::string_view>& OpsWithoutGradient() {
+  static const auto* const ops = new std::unordered_set<std::string_view>{"ApproximateEqual",
+                                                                          "BroadcastGradientArgs",
+                                                                          "Const",
+                                                                          "ConcatOffset",
+                                                                          "EditDistance",
+                                                                          "Equal",
+                                                                          "Floor",
+                                                                          "Greater",
+                                                                          "GreaterEqual",
+                                                                          "InvertPermutation",
+                                                                          "Less",
+                                                                          "LessEqual",
+                                                                          "LogicalAnd",
+                                                                          "LogicalNot",
+                                                                          "LogicalOr",
+                                                                          "NotEqual",
+                                                                          "OneHot",
+                                                                          "OnesLike",
+                                                                          "Rank",
+                                                                          "Shape",
+                                                                          "ShapeN",
+                                                                          "Size",
+                                                                          "StopGradient",
+                                                                          "ZerosLike"};
+  return *ops;
+}
 
 millrace::StatusOr<std::vector<Output>> Read(const Graph& graph, const TF_Output* tensors, int count) {
   std::vector<Output> result;
@@ -68,6 +100,12 @@ Status Differentiate(TF_Graph* g, const char* prefix, const TF_Output* y, int ny
   }
   millrace::GradientOptions options;
   options.shapes = &g->refiner;
+  options.registry = &g->gradients;
+  options.client = g;
+  // As TensorFlow's C++ API.
+  options.names = millrace::GradientNames::kOp;
+  options.integers = true;
+  options.not_differentiable = &OpsWithoutGradient();
   if (prefix != nullptr) {
     MR_RETURN_IF_ERROR(CheckPrefix(g->graph, prefix));
     options.scope = prefix;
@@ -95,7 +133,9 @@ void TF_AddGradientsWithPrefix(TF_Graph* g, const char* prefix, TF_Output* y, in
   Enter(status, [&]() -> Status {
     if (g == nullptr) return NullArgument("The graph");
     if (ny < 0 || nx < 0 || (nx > 0 && dy == nullptr)) return NullArgument("An array of tensors");
+    const GraphHold hold(g);
     MutexLock lock(g->mu);
+    g->AwaitTurn();
     Status added = Differentiate(g, prefix, y, ny, x, nx, dx, dy);
     g->PublishNodes();
     return added;

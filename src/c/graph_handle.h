@@ -7,8 +7,10 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
+#include "autodiff/gradient_registry.h"
 #include "base/mutex.h"
 #include "graph/graph.h"
 #include "graph/shape_refiner.h"
@@ -55,8 +57,23 @@ struct TF_Graph {
   millrace::AttrMap last_attrs MR_GUARDED_BY(mu);
   std::unique_ptr<TF_OperationDescription> spare MR_GUARDED_BY(mu);
 
-  // After nodes were added or taken back. Sessions see them from now on.
-  void PublishNodes() MR_REQUIRES(mu) { num_node_ids.store(graph.num_node_ids(), std::memory_order_release); }
+  // Gradient functions for this graph, before those for all graphs.
+  millrace::GradientRegistry gradients{&millrace::GradientRegistry::Global()};
+  // While a gradient function of the client runs, in the thread that computes gradients, the mutex is free
+  // but only that thread may change the graph.
+  std::thread::id builder MR_GUARDED_BY(mu);
+  millrace::CondVar builder_left;
+
+  bool IsBuilder() const MR_REQUIRES(mu) { return builder == std::this_thread::get_id(); }
+  // Before a change of the graph: waits while another thread computes gradients.
+  void AwaitTurn() MR_REQUIRES(mu) {
+    while (builder != std::thread::id() && !IsBuilder()) builder_left.Wait(mu);
+  }
+
+  // After nodes were added or taken back. Sessions see them from now on, or when the gradients are complete.
+  void PublishNodes() MR_REQUIRES(mu) {
+    if (builder == std::thread::id()) num_node_ids.store(graph.num_node_ids(), std::memory_order_release);
+  }
   // Whether nobody could use what is added now: the graph ends with its only user.
   bool IsLeft() const MR_REQUIRES(mu) { return delete_requested && num_users <= 1; }
 };
@@ -66,6 +83,18 @@ namespace millrace::c_api {
 // The graph gets a user, or loses one; the last one deletes it, if that was asked for.
 void Hold(TF_Graph* graph);
 void Release(TF_Graph* graph);
+
+// A user for as long as this lives.
+class GraphHold {
+ public:
+  explicit GraphHold(TF_Graph* graph) : graph_(graph) { Hold(graph); }
+  ~GraphHold() { Release(graph_); }
+  GraphHold(const GraphHold&) = delete;
+  GraphHold& operator=(const GraphHold&) = delete;
+
+ private:
+  TF_Graph* const graph_;
+};
 
 }  // namespace millrace::c_api
 

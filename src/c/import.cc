@@ -219,6 +219,7 @@ Status Import(TF_Graph* graph, const TF_Buffer* buffer, const Options* options, 
   tensorflow::GraphDef def;
   if (!Parse(buffer->data, buffer->length, &def)) return errors::InvalidArgument("Invalid GraphDef");
   MutexLock lock(graph->mu);
+  graph->AwaitTurn();
   const Status status = GraphImport(def, *options, graph->graph, graph->refiner).Run(results);
   graph->PublishNodes();
   return status;

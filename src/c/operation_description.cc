@@ -518,6 +518,7 @@ TF_Operation* TF_FinishOperation(TF_OperationDescription* desc, TF_Status* statu
   std::unique_ptr<TF_OperationDescription> owned(desc);
   Enter(status, [&]() -> Status {
     millrace::MutexLock lock(graph->mu);
+    graph->AwaitTurn();
     const auto made = Finish(*graph, desc);
     if (graph->spare == nullptr) graph->spare = std::move(owned);  // for the next one
     unused = --graph->num_users == 0 && graph->delete_requested;

@@ -44,6 +44,7 @@ TF_Session* TF_LoadSessionFromSavedModel(const TF_SessionOptions* session_option
     if (graph == nullptr || export_dir == nullptr) return NullArgument("The graph or the directory");
     MR_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesOf(tags, tags_len));
     MutexLock lock(graph->mu);
+    graph->AwaitTurn();
     if (graph->graph.num_nodes() > 2) return errors::InvalidArgument("Graph is non-empty.");
     millrace::RunOptions options;
     MR_RETURN_IF_ERROR(ParseRunOptions(run_options, &options));

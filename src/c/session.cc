@@ -55,6 +55,8 @@ Status ExtendSession(TF_Session& session) {
     return Status();
   }
   MutexLock lock(graph->mu);
+  graph->AwaitTurn();
+  if (graph->IsBuilder()) return Status();  // gradients are incomplete
   MR_RETURN_IF_ERROR(session.session->ExtendFrom(graph->graph));
   session.seen_node_ids.store(graph->graph.num_node_ids(), std::memory_order_release);
   return Status();

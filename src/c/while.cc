@@ -279,6 +279,7 @@ Status Finish(const TF_WhileParams& params, TF_Output* outputs) {
   if (outputs == nullptr) return NullArgument("The array of outputs");
   TF_Graph* parent = params.cond_graph->parent;
   MutexLock lock(parent->mu);
+  parent->AwaitTurn();
   if (parent->IsLeft()) return errors::InvalidArgument("The graph of the loop was deleted");
   MutexLock cond_lock(params.cond_graph->mu);
   MutexLock body_lock(params.body_graph->mu);

@@ -17,6 +17,7 @@
   X(test_functions)           \
   X(test_while)               \
   X(test_gradients)           \
+  X(test_gradient_functions)  \
   X(test_constants)           \
   X(test_op_lists)            \
   X(test_api_defs)            \
