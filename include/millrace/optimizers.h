@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/gradient_value.h"
 #include "millrace/output.h"
 #include "millrace/scope.h"
 #include "millrace/status.h"
@@ -13,13 +14,15 @@
 namespace millrace {
 
 // A variable of a graph, as TensorFlow's Python client lays one out: a VariableV2 "W", an Assign "W/Assign"
-// that gives it its first value, an Identity "W/read" through which it is read, all on one device. The graph
+// that gives it its first value, an Identity "W/read" through which it is read, all on one device. A resource
+// variable is a VarHandleOp "W", an AssignVariableOp and a ReadVariableOp "W/Read/ReadVariableOp". The graph
 // keeps the values apart: they live in the session from the run of the initializer on. A value; unset after
 // an error.
 class GraphVariable {
  public:
   struct Options {
     bool trainable = true;  // an optimizer that is told no variables changes it
+    bool resource = false;  // behind a handle, with a value that a step reads as a whole
   };
 
   GraphVariable() = default;
@@ -28,7 +31,10 @@ class GraphVariable {
       : GraphVariable(scope, initial_value, Options()) {}
   GraphVariable(const Scope& scope, const Input& initial_value, const Options& options);
 
+  // The reference; the handle of a resource variable.
   const Output& ref() const { return ref_; }
+  bool is_resource() const { return Scope::TypeOf(ref_) == DataType::kResource; }
+  DataType dtype() const { return Scope::TypeOf(value_); }
   const Output& value() const { return value_; }
   const Operation& initializer() const { return initializer_; }
   std::string name() const { return Scope::NameOf(ref_); }
@@ -52,7 +58,7 @@ std::vector<GraphVariable> TrainableVariables(const Scope& scope);
 Operation GlobalVariablesInitializer(const Scope& scope);
 
 struct GradientAndVariable {
-  Output gradient;  // unset: the loss does not depend on the variable
+  GradientValue gradient;  // a tensor or slices; unset: the loss does not depend on the variable
   GraphVariable variable;
 };
 
@@ -61,6 +67,10 @@ struct GradientAndVariable {
 // Every update waits for all gradients: variables are changed in place, and a gradient may still read one
 // that another update is about to change. Therefore the values after a step do not depend on the number of
 // threads.
+//
+// Where the gradient is slices, as of variables whose rows are looked up, only these rows are read and
+// changed: SparseApply…, ResourceSparseApply… and ScatterSub; Adam alone lets the moments of all rows fade,
+// as TensorFlow does.
 //
 // Learning rates and other parameters are scalars: literals, or tensors, for example a placeholder that is
 // fed another rate at each step.
@@ -91,6 +101,8 @@ class Optimizer {
     // A scalar of the variable's type.
     Output Scalar(const Output& scalar, const GraphVariable& variable) const;
   };
+  // All parameters, in the variable's type.
+  static std::vector<Input> Scalars(const Step& step, const GraphVariable& variable);
 
   Optimizer(std::string name, std::vector<Parameter> parameters)
       : name_(std::move(name)), parameters_(std::move(parameters)) {}
@@ -169,6 +181,8 @@ class AdamOptimizer final : public Optimizer {
   void Prepare(const Scope& scope, Step& step) const override;
   Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
                    const std::vector<GraphVariable>& slots) const override;
+  Operation UpdateRows(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                       const std::vector<GraphVariable>& slots) const;
   std::vector<Operation> Finish(const Scope& scope, const Step& step) const override;
 };
 

@@ -6,6 +6,7 @@
 #include "millrace/gradients.h"
 #include "millrace/ops.h"
 #include "millrace/optimizers.h"
+#include "training/apply.h"
 
 namespace millrace {
 namespace {
@@ -35,7 +36,7 @@ GraphVariable MakeSlot(const Scope& scope, const GraphVariable& primary, const s
                        float value) {
   const std::string name = scope.state().UniqueName(StrCat(primary.name(), "/", optimizer));
   const Scope beside = scope.AtRoot().WithNoControlDependencies().ColocateWith(primary.ref());
-  const auto shape = scope.ShapeOf(primary.ref()).ToTensorShape();
+  const auto shape = scope.ShapeOf(primary.is_resource() ? primary.value() : primary.ref()).ToTensorShape();
   if (!shape.ok()) {
     scope.UpdateStatus(shape.status().WithContext(StrCat("; in variable '", name, "'")));
     return {};
@@ -45,19 +46,26 @@ GraphVariable MakeSlot(const Scope& scope, const GraphVariable& primary, const s
   const Output dims_tensor = ops::Const(initializer.WithOpName("shape"), Tensor::Vector(dims));
   const std::string name_of_value = value == 0 ? "zero" : "value";
   Output first = ops::Const(initializer.WithOpName(name_of_value), value);
-  const DataType dtype = Scope::TypeOf(primary.ref());
+  const DataType dtype = primary.dtype();
   if (dtype != DataType::kFloat) {
     first = ops::Cast(initializer.WithOpName(name_of_value + "_cast"), first, dtype);
   }
   const Output values = ops::Fill(initializer.WithOpName(name_of_value + "s"), dims_tensor, first);
-  return GraphVariable(beside.WithOpName(name), values, {.trainable = false});
+  return GraphVariable(beside.WithOpName(name), values,
+                       {.trainable = false, .resource = primary.is_resource()});
 }
 
 }  // namespace
 
 Output Optimizer::Step::Scalar(const Output& scalar, const GraphVariable& variable) const {
-  const DataType wanted = Scope::TypeOf(variable.ref());
+  const DataType wanted = variable.dtype();
   return Scope::TypeOf(scalar) == wanted ? scalar : ops::Cast(scope, scalar, wanted).y;
+}
+
+std::vector<Input> Optimizer::Scalars(const Step& step, const GraphVariable& variable) {
+  std::vector<Input> scalars;
+  for (const Output& parameter : step.parameters) scalars.emplace_back(step.Scalar(parameter, variable));
+  return scalars;
 }
 
 Operation Optimizer::Minimize(const Scope& scope, const Output& loss,
@@ -69,9 +77,10 @@ std::vector<GradientAndVariable> Optimizer::ComputeGradients(
     const Scope& scope, const Output& loss, const std::vector<GraphVariable>& variables) const {
   const std::vector<GraphVariable> chosen = variables.empty() ? TrainableVariables(scope) : variables;
   if (chosen.empty()) scope.UpdateStatus(errors::InvalidArgument(name_, ": no variables to optimize"));
-  std::vector<Output> xs(chosen.begin(), chosen.end());
-  std::vector<Output> gradients;
-  if (!AddSymbolicGradients(scope, {loss}, xs, &gradients).ok()) return {};
+  std::vector<Output> xs;
+  for (const GraphVariable& variable : chosen) xs.push_back(variable.ref());
+  std::vector<GradientValue> gradients;
+  if (!AddSymbolicGradients(scope, {loss}, xs, GradientSettings(), &gradients).ok()) return {};
   std::vector<GradientAndVariable> result;
   for (size_t i = 0; i < chosen.size(); ++i) result.push_back({gradients[i], chosen[i]});
   return result;
@@ -80,9 +89,9 @@ std::vector<GradientAndVariable> Optimizer::ComputeGradients(
 Status Optimizer::CheckGradients(const std::vector<GradientAndVariable>& gradients) const {
   for (const auto& [gradient, variable] : gradients) {
     if (!variable.ref().IsSet()) return errors::InvalidArgument(name_, ": a variable is unset");
-    if (!gradient.IsSet() || Scope::TypeOf(gradient) == Scope::TypeOf(variable.ref())) continue;
+    if (!gradient.IsSet() || Scope::TypeOf(gradient.values()) == variable.dtype()) continue;
     return errors::InvalidArgument(name_, ": the gradient of variable '", variable.name(), "' is ",
-                                   Scope::TypeOf(gradient), ", wanted ", Scope::TypeOf(variable.ref()));
+                                   Scope::TypeOf(gradient.values()), ", wanted ", variable.dtype());
   }
   const bool any = std::any_of(gradients.begin(), gradients.end(),
                                [](const GradientAndVariable& g) { return g.gradient.IsSet(); });
@@ -112,7 +121,9 @@ Operation Optimizer::ApplyGradients(const Scope& scope,
 
   std::vector<Operation> needed;
   for (const GradientAndVariable& gradient : gradients) {
-    if (gradient.gradient.IsSet()) needed.emplace_back(gradient.gradient);
+    if (!gradient.gradient.IsSet()) continue;
+    needed.emplace_back(gradient.gradient.values());
+    if (gradient.gradient.IsSlices()) needed.emplace_back(gradient.gradient.slices.indices);
   }
   const ops::NoOp gradients_ready(step.scope.WithOpName("gradients_ready").WithControlDependencies(needed));
   if (!scope.ok()) return Operation();
@@ -129,17 +140,26 @@ Operation Optimizer::ApplyGradients(const Scope& scope,
 
 Operation GradientDescentOptimizer::Update(const Scope& scope, const Step& step,
                                            const GradientAndVariable& gradient,
-                                           const std::vector<GraphVariable>& /*slots*/) const {
+                                           const std::vector<GraphVariable>& slots) const {
   const GraphVariable& w = gradient.variable;
-  return ops::ApplyGradientDescent(scope, w.ref(), step.Scalar(step.parameters[0], w), gradient.gradient);
+  const Output rate = step.Scalar(step.parameters[0], w);
+  if (!gradient.gradient.IsSlices())
+    return Apply(scope, gradient, slots, {"GradientDescent", {rate}, {}, {}});
+  IndexedSlices delta = gradient.gradient.slices;
+  delta.values = ops::Mul(scope, delta.values, rate);
+  VariableChanges changes(scope, w);
+  changes.SubtractRows(delta);
+  return changes.Done();
 }
 
 Operation MomentumOptimizer::Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
                                     const std::vector<GraphVariable>& slots) const {
   const GraphVariable& w = gradient.variable;
-  return ops::ApplyMomentum(scope, w.ref(), slots[0].ref(), step.Scalar(step.parameters[0], w),
-                            gradient.gradient, step.Scalar(step.parameters[1], w),
-                            ops::ApplyMomentum::UseNesterov(options_.use_nesterov));
+  OpAttrs attrs;
+  attrs.Set("use_nesterov", options_.use_nesterov);
+  return Apply(
+      scope, gradient, slots,
+      {"Momentum", {step.Scalar(step.parameters[0], w)}, {step.Scalar(step.parameters[1], w)}, attrs});
 }
 
 void AdamOptimizer::Prepare(const Scope& scope, Step& step) const {
@@ -153,11 +173,37 @@ void AdamOptimizer::Prepare(const Scope& scope, Step& step) const {
 
 Operation AdamOptimizer::Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
                                 const std::vector<GraphVariable>& slots) const {
+  if (gradient.gradient.IsSlices()) return UpdateRows(scope, step, gradient, slots);
   const GraphVariable& w = gradient.variable;
-  return ops::ApplyAdam(scope, w.ref(), slots[0].ref(), slots[1].ref(), step.Scalar(step.state[0].value(), w),
-                        step.Scalar(step.state[1].value(), w), step.Scalar(step.parameters[0], w),
-                        step.Scalar(step.parameters[1], w), step.Scalar(step.parameters[2], w),
-                        step.Scalar(step.parameters[3], w), gradient.gradient);
+  std::vector<Input> before = {step.Scalar(step.state[0].value(), w), step.Scalar(step.state[1].value(), w)};
+  for (size_t i = 0; i < 4; ++i) before.emplace_back(step.Scalar(step.parameters[i], w));
+  return Apply(scope, gradient, slots, {"Adam", before, {}, {}});
+}
+
+// The moments of all rows fade, those of the rows also get their gradient, and all rows move by them.
+Operation AdamOptimizer::UpdateRows(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                                    const std::vector<GraphVariable>& slots) const {
+  const GraphVariable& w = gradient.variable;
+  const auto number = [&](const Output& scalar) { return step.Scalar(scalar, w); };
+  const Output one = step.Scalar(ops::Const(scope, 1.f), w);
+  const Output beta1 = number(step.parameters[1]), beta2 = number(step.parameters[2]);
+  const IndexedSlices rows = WithoutRepeats(scope, gradient.gradient.slices);
+  const auto moment = [&](const GraphVariable& slot, const Output& beta, const Output& values) {
+    VariableChanges changes(scope, slot);
+    changes.Assign(ops::Mul(scope, changes.Value(), beta));
+    changes.AddRows({ops::Mul(scope, values, ops::Sub(scope, one, beta)), rows.indices, {}});
+    return changes.Value();
+  };
+  const Output m = moment(slots[0], beta1, rows.values);
+  const Output v = moment(slots[1], beta2, ops::Square(scope, rows.values).y);
+  const Output correction =
+      ops::Div(scope, ops::Sqrt(scope, ops::Sub(scope, one, number(step.state[1].value()))).y,
+               ops::Sub(scope, one, number(step.state[0].value())));
+  const Output rate = ops::Mul(scope, number(step.parameters[0]), correction);
+  const Output size = ops::Add(scope, ops::Sqrt(scope, v).y, number(step.parameters[3]));
+  VariableChanges changes(scope, w);
+  changes.Subtract(ops::Div(scope, ops::Mul(scope, rate, m), size));
+  return changes.Done();
 }
 
 std::vector<Operation> AdamOptimizer::Finish(const Scope& scope, const Step& step) const {
@@ -173,33 +219,23 @@ std::vector<Operation> AdamOptimizer::Finish(const Scope& scope, const Step& ste
 
 Operation AdagradOptimizer::Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
                                    const std::vector<GraphVariable>& slots) const {
-  const GraphVariable& w = gradient.variable;
-  return ops::ApplyAdagrad(scope, w.ref(), slots[0].ref(), step.Scalar(step.parameters[0], w),
-                           gradient.gradient);
+  return Apply(scope, gradient, slots,
+               {"Adagrad", {step.Scalar(step.parameters[0], gradient.variable)}, {}, {}});
 }
 
 Operation AdadeltaOptimizer::Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
                                     const std::vector<GraphVariable>& slots) const {
-  const GraphVariable& w = gradient.variable;
-  return ops::ApplyAdadelta(scope, w.ref(), slots[0].ref(), slots[1].ref(),
-                            step.Scalar(step.parameters[0], w), step.Scalar(step.parameters[1], w),
-                            step.Scalar(step.parameters[2], w), gradient.gradient);
+  return Apply(scope, gradient, slots, {"Adadelta", Scalars(step, gradient.variable), {}, {}});
 }
 
 Operation RmsPropOptimizer::Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
                                    const std::vector<GraphVariable>& slots) const {
-  const GraphVariable& w = gradient.variable;
-  return ops::ApplyRMSProp(scope, w.ref(), slots[0].ref(), slots[1].ref(), step.Scalar(step.parameters[0], w),
-                           step.Scalar(step.parameters[1], w), step.Scalar(step.parameters[2], w),
-                           step.Scalar(step.parameters[3], w), gradient.gradient);
+  return Apply(scope, gradient, slots, {"RMSProp", Scalars(step, gradient.variable), {}, {}});
 }
 
 Operation FtrlOptimizer::Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
                                 const std::vector<GraphVariable>& slots) const {
-  const GraphVariable& w = gradient.variable;
-  return ops::ApplyFtrl(scope, w.ref(), slots[0].ref(), slots[1].ref(), gradient.gradient,
-                        step.Scalar(step.parameters[0], w), step.Scalar(step.parameters[1], w),
-                        step.Scalar(step.parameters[2], w), step.Scalar(step.parameters[3], w));
+  return Apply(scope, gradient, slots, {"Ftrl", {}, Scalars(step, gradient.variable), {}});
 }
 
 }  // namespace millrace

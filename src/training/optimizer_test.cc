@@ -9,6 +9,7 @@
 
 #include "graph/graph.h"
 #include "millrace/client_session.h"
+#include "millrace/gradients.h"
 #include "millrace/ops.h"
 
 namespace millrace {
@@ -247,6 +248,83 @@ TEST(OptimizerTest, LinearRegressionReachesTheClosedForm) {
   ASSERT_TRUE(session.Run({slope, intercept}, &outputs).ok());
   EXPECT_NEAR(outputs[0].scalar<float>(), 1.91, 1e-4);
   EXPECT_NEAR(outputs[1].scalar<float>(), 1.14, 1e-4);
+}
+
+// The table after some steps on the squares of the rows that are looked up, one of them twice.
+std::vector<float> TrainTable(const Optimizer& optimizer, const std::vector<int32_t>& ids, bool resource,
+                              bool by_rows) {
+  const Scope scope = Scope::NewRootScope();
+  const GraphVariable table(scope.WithOpName("table"), {{1.f, 2.f}, {-1.f, 0.5f}, {3.f, -2.f}},
+                            {.resource = resource});
+  const Output indices = ops::Const(scope, Tensor::Vector(ids));
+  const Output rows = resource ? Output(ops::ResourceGather(scope, table.ref(), indices, DataType::kFloat))
+                               : Output(ops::Gather(scope, table, indices));
+  const Output loss = ops::Sum(scope, ops::Square(scope, rows).y, {0, 1});
+  std::vector<GradientAndVariable> gradients = optimizer.ComputeGradients(scope, loss);
+  EXPECT_EQ(gradients.size(), 1U) << scope.status();
+  EXPECT_TRUE(gradients[0].gradient.IsSlices());
+  if (!by_rows) {
+    std::vector<Output> dense;
+    EXPECT_TRUE(AddSymbolicGradients(scope, {loss}, {table.ref()}, &dense).ok()) << scope.status();
+    gradients[0].gradient = dense[0];
+  }
+  const Operation step = optimizer.ApplyGradients(scope, gradients);
+  const Operation init = GlobalVariablesInitializer(scope);
+  const ClientSession session(scope);
+  EXPECT_TRUE(session.Run({}, {}, {init}, nullptr).ok()) << scope.status();
+  for (int i = 0; i < 3; ++i) {
+    const Status status = session.Run({}, {}, {step}, nullptr);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  std::vector<Tensor> out;
+  EXPECT_TRUE(session.Run({table}, &out).ok());
+  if (out.empty()) return {};
+  return {out[0].data<float>(), out[0].data<float>() + out[0].num_elements()};
+}
+
+TEST(OptimizerTest, RowsAreUpdatedAsWholeVariablesAre) {
+  const GradientDescentOptimizer descent(0.1f);
+  const MomentumOptimizer momentum(0.1f, 0.9f, {.use_nesterov = true});
+  const AdamOptimizer adam(0.1f);
+  const AdagradOptimizer adagrad(0.1f);
+  const AdadeltaOptimizer adadelta(0.1f);
+  const RmsPropOptimizer rms_prop(0.1f, {.momentum = 0.5f});
+  const FtrlOptimizer ftrl(0.1f, {.l1_regularization_strength = 0.01f});
+  const std::vector<const Optimizer*> all = {&descent,  &momentum, &adam, &adagrad,
+                                             &adadelta, &rms_prop, &ftrl};
+  for (size_t i = 0; i < all.size(); ++i) {
+    for (const bool resource : {false, true}) {
+      const std::vector<int32_t> every_row = {0, 2, 1, 2};
+      const auto rows = TrainTable(*all[i], every_row, resource, true);
+      const auto whole = TrainTable(*all[i], every_row, resource, false);
+      EXPECT_THAT(rows, testing::Pointwise(testing::FloatNear(1e-5f), whole)) << i << resource;
+    }
+  }
+}
+
+TEST(OptimizerTest, OtherRowsStayButForTheMomentsOfAdam) {
+  const std::vector<int32_t> some = {2, 0, 2};
+  for (const bool resource : {false, true}) {
+    const auto rows = TrainTable(MomentumOptimizer(0.1f, 0.9f), some, resource, true);
+    EXPECT_EQ(rows[2], -1.f);
+    EXPECT_EQ(rows[3], 0.5f);
+    EXPECT_NE(rows[0], 1.f);
+    const auto adam = TrainTable(AdamOptimizer(0.1f), some, resource, true);
+    EXPECT_THAT(adam, testing::Pointwise(testing::FloatNear(1e-5f),
+                                         TrainTable(AdamOptimizer(0.1f), some, resource, false)));
+  }
+}
+
+TEST(GraphVariableTest, ResourceVariablesAreNamedAsInTensorFlow) {
+  const Scope scope = Scope::NewRootScope();
+  const GraphVariable w(scope.NewSubScope("layer").WithOpName("W"), {{1.f, 2.f}}, {.resource = true});
+  ASSERT_TRUE(scope.ok()) << scope.status();
+  EXPECT_EQ(w.name(), "layer/W");
+  EXPECT_TRUE(w.is_resource());
+  EXPECT_EQ(w.dtype(), DataType::kFloat);
+  EXPECT_EQ(w.ref().node->Attr<std::string>("shared_name").value_or(""), "layer/W");
+  EXPECT_EQ(Scope::NameOf(w.value()), "layer/W/Read/ReadVariableOp");
+  EXPECT_TRUE(scope.FindOperation("layer/W/IsInitialized/VarIsInitializedOp").ok());
 }
 
 }  // namespace

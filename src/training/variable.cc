@@ -17,6 +17,14 @@ Status CheckInitialValue(const Input& value, const PartialShape& shape) {
   return Status();
 }
 
+// The handle of a resource that has the name of the node.
+Output MakeHandle(const Scope& scope, const PartialShape& shape, DataType dtype) {
+  const std::string path = scope.path();
+  const std::string name =
+      scope.state().UniqueName(path.empty() ? scope.op_name() : path + "/" + scope.op_name());
+  return ops::VarHandleOp(scope.AtRoot().WithOpName(name), dtype, shape, ops::VarHandleOp::SharedName(name));
+}
+
 }  // namespace
 
 GraphVariable::GraphVariable(const Scope& scope, const Input& initial_value, const Options& options) {
@@ -31,7 +39,8 @@ GraphVariable::GraphVariable(const Scope& scope, const Input& initial_value, con
   const DataType dtype =
       literal != nullptr ? literal->tensor().dtype() : Scope::TypeOf(initial_value.output());
   const Scope free = scope.WithNoControlDependencies();
-  const Output ref = ops::VariableV2(free.WithOpName(wanted), shape, dtype);
+  const Output ref = options.resource ? MakeHandle(free.WithOpName(wanted), shape, dtype)
+                                      : Output(ops::VariableV2(free.WithOpName(wanted), shape, dtype));
   if (!scope.ok()) return;
 
   const std::string full_name = Scope::NameOf(ref);
@@ -40,12 +49,21 @@ GraphVariable::GraphVariable(const Scope& scope, const Input& initial_value, con
   const Output first = literal != nullptr
                            ? ops::Const(beside.WithOpName(full_name + "/initial_value"), *literal)
                            : initial_value.output();
-  const ops::Assign assign(with_ref.WithOpName(full_name + "/Assign"), ref, first);
-  const Output read = ops::Identity(with_ref.WithOpName(full_name + "/read"), ref);
-  if (!scope.ok()) return;
+  const Scope assign = with_ref.WithOpName(full_name + "/Assign");
+  if (options.resource) {
+    ops::VarIsInitializedOp(with_ref.WithOpName(full_name + "/IsInitialized/VarIsInitializedOp"), ref);
+    initializer_ = ops::AssignVariableOp(assign, ref, first);
+    value_ = ops::ReadVariableOp(with_ref.WithOpName(full_name + "/Read/ReadVariableOp"), ref, dtype);
+  } else {
+    initializer_ = ops::Assign(assign, ref, first);
+    value_ = ops::Identity(with_ref.WithOpName(full_name + "/read"), ref);
+  }
+  if (!scope.ok()) {
+    initializer_ = {};
+    value_ = {};
+    return;
+  }
   ref_ = ref;
-  value_ = read;
-  initializer_ = assign;
   scope.state().variables.push_back(
       {.ref = ref_, .value = value_, .initializer = initializer_, .trainable = options.trainable});
 }
