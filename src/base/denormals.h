@@ -19,20 +19,25 @@ bool FlushesDenormals();
 class ScopedFlushDenormals {
  public:
 #if defined(__SSE2__)
-  ScopedFlushDenormals() : before_(_mm_getcsr()) {
-    if ((before_ & kFlushAndZero) != kFlushAndZero && FlushesDenormals()) _mm_setcsr(before_ | kFlushAndZero);
+  // `needed` false: the thread goes on as it is.
+  explicit ScopedFlushDenormals(bool needed = true) {
+    if (!needed) return;
+    before_ = _mm_getcsr();
+    changed_ = (before_ & kFlushAndZero) != kFlushAndZero && FlushesDenormals();
+    if (changed_) _mm_setcsr(before_ | kFlushAndZero);
   }
   ~ScopedFlushDenormals() {
-    if ((before_ & kFlushAndZero) != kFlushAndZero) _mm_setcsr(before_);
+    if (changed_) _mm_setcsr(before_);
   }
 
  private:
   static constexpr uint32_t kFlushAndZero = 0x8040;  // FTZ and DAZ in MXCSR
-  const uint32_t before_;
+  uint32_t before_ = 0;
+  bool changed_ = false;
 
  public:
 #else
-  ScopedFlushDenormals() = default;
+  explicit ScopedFlushDenormals(bool /*needed*/ = true) {}
 #endif
   ScopedFlushDenormals(const ScopedFlushDenormals&) = delete;
   ScopedFlushDenormals& operator=(const ScopedFlushDenormals&) = delete;

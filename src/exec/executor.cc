@@ -254,11 +254,11 @@ Status RunByCounting(std::span<PartitionRun> partitions, ThreadPool* pool) {
 }
 
 Status RunPartitions(std::span<PartitionRun> partitions, ThreadPool* pool) {
-  const ScopedFlushDenormals flush;
   if (pool != nullptr && pool->parallelism() <= 1) pool = nullptr;
   if (partitions.size() != 1) return partitions.empty() ? Status() : RunByCounting(partitions, pool);
   PartitionRun& part = partitions.front();
   const Plan& plan = *part.plan;
+  const ScopedFlushDenormals flush(plan.computes_reals());
   if (!Sequential(plan, pool)) {
     const bool parallel = plan.frames().empty() || plan.worth_parallel();
     return RunByCounting(partitions, parallel ? pool : nullptr);

@@ -11,6 +11,25 @@
 namespace millrace {
 namespace {
 
+// Whether the kernel of a node may meet a denormal number.
+bool ComputesReals(const Node& node) {
+  const OpTraits& traits = node.traits();
+  const bool hands_on = traits.forwards || traits.is_send || traits.is_recv || traits.is_control_flow ||
+                        node.op_name() == "_Retval";
+  if (hands_on || node.num_inputs() == 0) return false;  // what has no inputs makes constants and variables
+  const auto is_real = [](DataType type) {
+    type = BaseType(type);
+    return IsFloatingType(type) || IsComplexType(type) || type == DataType::kVariant;
+  };
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    if (is_real(node.input_type(i))) return true;
+  }
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    if (is_real(node.output_type(i))) return true;
+  }
+  return false;
+}
+
 // Below this a node is run where it became ready rather than handed to another thread.
 constexpr uint64_t kWakeCostNs = 20'000;
 
@@ -105,6 +124,7 @@ void Plan::LayOutNodes(const std::vector<Node*>& order) {
       num_slots_ += p.num_inputs;
       max_outputs_ = std::max(max_outputs_, p.num_outputs);
       has_async_ |= p.async != nullptr && !p.async->tries();
+      computes_reals_ |= ComputesReals(*node);
       may_wait_ |= p.async != nullptr;
     }
     if (kernel != nullptr) kernels_.push_back(kernel);

