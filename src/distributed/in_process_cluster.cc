@@ -6,6 +6,7 @@
 
 #include "device/device.h"
 #include "session/session_factory.h"
+#include "session/session_options.h"
 
 namespace millrace {
 namespace {
@@ -28,6 +29,8 @@ StatusOr<std::unique_ptr<OtherTasks>> InProcessCluster::Make(const Options& opti
     DeviceOptions devices;
     devices.name_prefix = prefix.ToString();
     devices.device_count = session.device_count;
+    devices.filters = session.device_filters;
+    MR_ASSIGN_OR_RETURN(devices.cpu_bfc_limit_bytes, CpuBfcLimit(session));
     MR_ASSIGN_OR_RETURN(auto made, DeviceFactoryRegistry::Global().CreateDevices(devices));
     auto worker = std::make_unique<LocalWorker>(std::make_shared<LocalDevices>(std::move(made)));
     LocalWorker* const borrowed = worker.get();

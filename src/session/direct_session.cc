@@ -531,6 +531,8 @@ Status DirectSession::Close() {
 }
 
 void DirectSession::ResetContainers(const std::vector<std::string>& containers) {
+  // First, so that what waits in them ends by it.
+  Close().IgnoreError("closing a direct session cannot fail");
   for (Worker* const worker : compiler_.workers()) {
     Notification cleared;
     worker->ClearContainers(containers, [&](const Status& status) {
@@ -539,7 +541,6 @@ void DirectSession::ResetContainers(const std::vector<std::string>& containers) 
     });
     cleared.Wait();
   }
-  Close().IgnoreError("closing a direct session cannot fail");
 }
 
 DirectSession::CallableTable::~CallableTable() {

@@ -55,7 +55,7 @@ class DirectSession : public Session {
   StatusOr<std::vector<DeviceInfo>> ListDevices() override;
   Status Close() override;
 
-  // Drops the resources in `containers` (all when empty) of all tasks, then closes.
+  // Drops the resources in `containers` (all when empty) of all tasks of the session, and closes it.
   void ResetContainers(const std::vector<std::string>& containers);
   size_t num_compiled_for_test() const { return cache_.num_compiled(); }
   FaultInjector* faults_for_test() { return tasks_.faults.get(); }  // null when none are configured

