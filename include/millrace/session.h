@@ -155,6 +155,8 @@ class Session {
   virtual StatusOr<std::vector<DeviceInfo>> ListDevices() = 0;
   // Cancels Runs in progress and refuses later ones: Cancelled "Session has been closed.". Idempotent.
   virtual Status Close() = 0;
+  // Runs in progress end with Cancelled; later ones run. Does not wait.
+  virtual void CancelSteps();
 };
 
 // Makes a session of the kind that options.target asks for. NotFound when no factory accepts it.

@@ -46,22 +46,6 @@ StatusOr<Names> NamesOfCall(const TF_Graph* graph, const RunCall& call) {
   return names;
 }
 
-// Gives the session the nodes that the graph got since the last time.
-Status ExtendSession(TF_Session& session) {
-  TF_Graph* graph = session.graph;
-  // The acquire pairs with the release in TF_Graph::PublishNodes.
-  if (graph == nullptr || session.seen_node_ids.load(std::memory_order_acquire) >=
-                              graph->num_node_ids.load(std::memory_order_acquire)) {
-    return Status();
-  }
-  MutexLock lock(graph->mu);
-  graph->AwaitTurn();
-  if (graph->IsBuilder()) return Status();  // gradients are incomplete
-  MR_RETURN_IF_ERROR(session.session->ExtendFrom(graph->graph));
-  session.seen_node_ids.store(graph->graph.num_node_ids(), std::memory_order_release);
-  return Status();
-}
-
 // The arrays of a call. InvalidArgument for a null one that should hold something.
 StatusOr<RunCall> MakeCall(const TF_Output* feeds, int nfeeds, const TF_Output* fetches, int nfetches,
                            const TF_Operation* const* targets, int ntargets) {
@@ -113,6 +97,21 @@ Status CheckArrays(TF_Tensor* const* values, const RunCall& call, TF_Tensor** ou
 }
 
 }  // namespace
+
+Status ExtendSession(TF_Session& session) {
+  TF_Graph* graph = session.graph;
+  // The acquire pairs with the release in TF_Graph::PublishNodes.
+  if (graph == nullptr || session.seen_node_ids.load(std::memory_order_acquire) >=
+                              graph->num_node_ids.load(std::memory_order_acquire)) {
+    return Status();
+  }
+  MutexLock lock(graph->mu);
+  graph->AwaitTurn();
+  if (graph->IsBuilder()) return Status();  // gradients are incomplete
+  MR_RETURN_IF_ERROR(session.session->ExtendFrom(graph->graph));
+  session.seen_node_ids.store(graph->graph.num_node_ids(), std::memory_order_release);
+  return Status();
+}
 
 Status ParseRunOptions(const TF_Buffer* buffer, RunOptions* options) {
   if (buffer == nullptr) return Status();

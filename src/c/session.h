@@ -60,6 +60,8 @@ class CallableCache {
   std::array<std::atomic<Entry*>, kBuckets> buckets_ = {};
 };
 
+// Gives the session the nodes that the graph got since the last time.
+Status ExtendSession(TF_Session& session);
 Status ParseRunOptions(const TF_Buffer* buffer, RunOptions* options);
 // Runs with options or metadata, by names.
 Status RunByName(Session& session, const TF_Buffer* run_options, const Session::Feeds& feeds,

@@ -308,6 +308,12 @@ bool ShapeRefiner::OutputHandle(const Node& node, int output, PartialShape* shap
   return true;
 }
 
+void ShapeRefiner::SetOutputHandle(const Node& node, int output, const PartialShape& shape, DataType dtype) {
+  state_->handles[State::Key(node, output)] = {shape, dtype};
+}
+
+void ShapeRefiner::ForgetLast() { state_->last_props = nullptr; }
+
 StatusOr<std::vector<std::vector<PartialShape>>> InferShapes(const Graph& graph) {
   MR_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(graph));
   ShapeRefiner refiner(graph);

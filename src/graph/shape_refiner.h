@@ -30,6 +30,10 @@ class ShapeRefiner {
   PartialShape OutputShape(const Node& node, int output) const;
   // Shape and type of the resource behind output `output`, if known.
   bool OutputHandle(const Node& node, int output, PartialShape* shape, DataType* dtype) const;
+  // What is known of it from elsewhere.
+  void SetOutputHandle(const Node& node, int output, const PartialShape& shape, DataType dtype);
+  // To be called before the properties of a node change.
+  void ForgetLast();
 
  private:
   struct State;

@@ -530,6 +530,8 @@ Status DirectSession::Close() {
   return Status();
 }
 
+void DirectSession::CancelSteps() { runner_.CancelSteps(); }
+
 void DirectSession::ResetContainers(const std::vector<std::string>& containers) {
   // First, so that what waits in them ends by it.
   Close().IgnoreError("closing a direct session cannot fail");

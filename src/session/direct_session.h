@@ -54,6 +54,7 @@ class DirectSession : public Session {
               std::vector<Tensor>* outputs) override;
   StatusOr<std::vector<DeviceInfo>> ListDevices() override;
   Status Close() override;
+  void CancelSteps() override;
 
   // Drops the resources in `containers` (all when empty) of all tasks of the session, and closes it.
   void ResetContainers(const std::vector<std::string>& containers);

@@ -59,6 +59,8 @@ StatusOr<std::string> Session::PRunSetup(const std::vector<std::string>&, const 
   return errors::Unimplemented("Partial run is not supported for this session.");
 }
 
+void Session::CancelSteps() {}
+
 Status Session::PRun(const std::string&, const Feeds&, const std::vector<std::string>&,
                      std::vector<Tensor>*) {
   return errors::Unimplemented("Partial run is not supported for this session.");

@@ -182,4 +182,15 @@ void StepRunner::Close() {
   cancel(started_list_);
 }
 
+void StepRunner::CancelSteps() {
+  MutexLock lock(mu_);
+  const auto cancel = [](List& list) {
+    for (Context* c = list.first.load(std::memory_order_seq_cst); c != nullptr; c = c->next) {
+      if (c->in_use.load(std::memory_order_acquire)) c->cancellation.StartCancel();
+    }
+  };
+  for (List& list : lists_) cancel(list);
+  cancel(started_list_);
+}
+
 }  // namespace millrace

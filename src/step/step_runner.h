@@ -55,6 +55,8 @@ class StepRunner {
   void WaitForStarted() MR_EXCLUDES(started_mu_);
   // Cancels the steps in progress and refuses later ones. Does not wait. Idempotent.
   void Close() MR_EXCLUDES(mu_);
+  // Cancels the steps in progress. Does not wait.
+  void CancelSteps() MR_EXCLUDES(mu_);
   bool closed() const { return closed_.load(std::memory_order_seq_cst); }
 
  private:

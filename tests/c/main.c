@@ -31,6 +31,7 @@
   X(test_log)                 \
   X(test_saved_models)        \
   X(test_misuse)              \
+  X(test_client)              \
   X(test_clients)             \
   X(test_random_calls)
 

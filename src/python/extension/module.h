@@ -1,0 +1,14 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "python/extension/common.h"
+
+namespace millrace::python {
+
+// What the files of the extension put into the module.
+bool ReadySessionTypes(PyObject* module);
+bool ReadyOpSpecType(PyObject* module);
+PyObject* SetPyFunc(PyObject* module, PyObject* function);
+
+}  // namespace millrace::python

@@ -1,0 +1,88 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "python/extension/common.h"
+
+namespace millrace::python {
+
+// The base classes of ops.Graph, ops.Operation and ops.Tensor. An operation keeps its graph alive, a tensor
+// its operation, and the graph's dict of names all operations; the cycle collector knows them all.
+struct GraphObject {
+  PyObject_HEAD TF_Graph* graph;
+  PyObject* nodes_by_name;             // dict: str -> operation
+  PyObject* name_stack;                // str: the current scope without '/' at its end
+  std::vector<PyObject*>* operations;  // by number of the engine; borrowed; null where there is none (yet)
+  std::unordered_map<std::string, int>* names_in_use;  // lower case
+  int slow_reasons;  // things that operations made now depend on: devices, control inputs, ...
+  bool finalized;
+  PyObject* context;  // of control flow; None or an object
+  PyObject* dict;
+  PyObject* weak_references;
+};
+
+struct OperationObject {
+  PyObject_HEAD PyObject* graph;
+  TF_Operation* op;
+  PyObject* name;
+  PyObject* outputs;   // list of tensors
+  PyObject* inputs;    // tuple of tensors; null: to be asked for
+  PyObject* context;   // of control flow
+  PyObject* original;  // operation that this one's gradient is of, or None
+  void* stack;         // StackOfCalls: where it was made
+  PyObject* dict;
+  PyObject* weak_references;
+};
+
+struct TensorObject {
+  PyObject_HEAD PyObject* op;
+  int index;
+  int dtype_number;
+  PyObject* dtype;
+  PyObject* shape;  // TensorShape; null: to be asked for
+  PyObject* dict;
+  PyObject* weak_references;
+};
+
+extern PyTypeObject graph_type;
+extern PyTypeObject operation_type;
+extern PyTypeObject tensor_type;
+bool ReadyTypes(PyObject* module);
+
+inline bool IsGraph(PyObject* object) { return PyObject_TypeCheck(object, &graph_type); }
+inline bool IsOperation(PyObject* object) { return PyObject_TypeCheck(object, &operation_type); }
+inline bool IsTensor(PyObject* object) { return PyObject_TypeCheck(object, &tensor_type); }
+inline GraphObject* GraphOf(PyObject* object) { return reinterpret_cast<GraphObject*>(object); }
+inline OperationObject* OperationOf(PyObject* object) { return reinterpret_cast<OperationObject*>(object); }
+inline TensorObject* TensorOf(PyObject* object) { return reinterpret_cast<TensorObject*>(object); }
+inline PyObject* GraphOfTensor(const TensorObject* tensor) { return OperationOf(tensor->op)->graph; }
+inline TF_Output OutputOf(const TensorObject* tensor) { return {OperationOf(tensor->op)->op, tensor->index}; }
+
+// The Python object of a new operation of the engine: with its tensors, in the graph's dict. Borrowed.
+// `name` may be null.
+PyObject* AdoptOperation(GraphObject* graph, TF_Operation* op, PyObject* name);
+// The object of an operation of the graph; it is made if Python never saw the operation. Borrowed.
+PyObject* ObjectOfOperation(GraphObject* graph, TF_Operation* op);
+// New reference.
+PyObject* ObjectOfOutput(GraphObject* graph, TF_Output output);
+// Makes objects of all operations that Python has not seen: a list of them. New reference.
+PyObject* AdoptNewOperations(GraphObject* graph);
+
+// `name` in the current scope with a number that makes it new. New reference to a str.
+PyObject* UniqueName(GraphObject* graph, std::string_view name, bool mark_as_used);
+
+// Drops what is known of the shape of a tensor.
+void ForgetShape(TensorObject* tensor);
+PyObject* ShapeOf(TensorObject* tensor);  // new reference
+
+// The calls that are in progress in Python, innermost last.
+void* CaptureStack();
+void FreeStack(void* stack);
+// List of (file name, line, function name). New reference.
+PyObject* DescribeStack(void* stack);
+
+}  // namespace millrace::python
