@@ -1,6 +1,9 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Makes `tensorflow.anything` mean `millrace.anything`: the same objects."""
+"""Makes `tensorflow.anything` mean `millrace.anything`: the same objects.
+
+Only the module `tensorflow` itself is another one than `millrace`, because its `__version__` is another.
+"""
 from __future__ import annotations
 
 import importlib
@@ -8,9 +11,39 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
+import types
 from typing import Any
 
 _NAME = "tensorflow"
+
+
+class _Root(importlib.abc.Loader):
+    """Makes the module `tensorflow`."""
+
+    def create_module(self, spec: Any) -> Any:
+        import millrace
+
+        module = types.ModuleType(_NAME, millrace.__doc__)
+        module.__file__ = millrace.__file__
+        module.__path__ = list(millrace.__path__)
+        return module
+
+    def exec_module(self, module: Any) -> None:
+        import millrace
+        from millrace.python.framework import versions
+
+        module.__version__ = versions.VERSION
+        for name in ("__git_version__", "__compiler_version__", "__cxx11_abi_flag__", "__monolithic_build__"):
+            setattr(module, name, getattr(versions, name))
+
+        def __getattr__(name: str) -> Any:
+            value = getattr(millrace, name)
+            if name != "__all__":
+                setattr(module, name, value)
+            return value
+
+        module.__getattr__ = __getattr__
+        module.__dir__ = lambda: sorted(set(dir(millrace)) | set(module.__dict__))
 
 
 class _Alias(importlib.abc.Loader):
@@ -18,6 +51,7 @@ class _Alias(importlib.abc.Loader):
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._spec: Any = None
 
     def create_module(self, spec: Any) -> Any:
         module = importlib.import_module(self._name)
@@ -32,7 +66,9 @@ class _Alias(importlib.abc.Loader):
 
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
-        if fullname != _NAME and not fullname.startswith(_NAME + "."):
+        if fullname == _NAME:
+            return importlib.machinery.ModuleSpec(fullname, _Root(), is_package=True)
+        if not fullname.startswith(_NAME + "."):
             return None
         name = "millrace" + fullname[len(_NAME) :]
         if importlib.util.find_spec(name) is None:

@@ -2,34 +2,55 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public names: modules `millrace`, `millrace.nn`, ... give each name when it is asked for.
 
-The table `_public_names.txt` has a row for each: "nn.relu millrace.python.ops.gen_nn_ops relu".
+The table `_public_names.txt` has a row for each: "nn.relu millrace.python.ops.gen_nn_ops relu"; a row without symbol is
+for a module. `_contrib_names.txt` has those of `contrib`, written by hand: "rnn.GRUCell nn.rnn_cell.GRUCell".
 """
 from __future__ import annotations
 
 import importlib
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import os
 import sys
 import types
-from typing import Any
+from typing import Any, Iterator
 
 _ROOT = "millrace"
-# public module -> {name: "module symbol" or None for a module of public names}
+_V1 = "compat.v1"
+# Public module -> {name: "module symbol", or None for a module of public names}.
 _modules: dict[str, dict[str, str | None]] = {}
 
+# What TensorFlow 1.15 has and this package leaves out, and what stands nearest to it.
+_ABSENT = {
+    "keras": "tf.layers, tf.losses, tf.metrics and tf.train",
+    "estimator": "tf.train.MonitoredTrainingSession",
+    "feature_column": "tf.io.parse_example and tf.nn.embedding_lookup_sparse",
+    "distribute": "tf.train.replica_device_setter and tf.train.SyncReplicasOptimizer",
+    "autograph": "tf.cond and tf.while_loop",
+    "lite": "tf.graph_util",
+    "tpu": "tf.device",
+    "xla": "tf.ConfigProto",
+    "ragged": "tf.SparseTensor",
+    "distributions": "tf.random",
+    "profiler": "tf.RunMetadata",
+    "compat.v2": "tf.compat.v1",
+}
 
-def _load() -> None:
-    path = os.path.join(os.path.dirname(__file__), "_public_names.txt")
-    with open(path, encoding="utf-8") as file:
-        for line in file:
-            if line.startswith("#"):
-                continue
-            public, _, home = line.rstrip("\n").partition(" ")
-            module, _, name = public.rpartition(".")
-            _add_module(module)
-            _modules[module][name] = home
+
+def _rows(file_name: str) -> Iterator[tuple[str, str]]:
+    path = os.path.join(os.path.dirname(__file__), file_name)
+    if os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                if line[0] not in "#\n":
+                    public, _, home = line.rstrip("\n").partition(" ")
+                    yield public, home
+
+
+def _add(public: str, home: str) -> None:
+    module, _, name = public.rpartition(".")
+    _add_module(module)
+    _modules[module][name] = home
 
 
 def _add_module(module: str) -> None:
@@ -42,36 +63,114 @@ def _add_module(module: str) -> None:
         _modules[parent].setdefault(name, None)
 
 
-_load()
+for _public, _home in _rows("_public_names.txt"):
+    _add(_public, _home)
+_add_module(_V1)
+_add_module("raw_ops")
 
 
-def _split(name: str) -> str:
-    """The names of compat.v1 are those of the root."""
-    for prefix in ("compat.v1.", "compat.v1"):
-        if name.startswith(prefix):
-            return name[len(prefix) :]
-    return name
+def _names_of(module: str) -> dict[str, str | None] | None:
+    """The names of a public module; those of compat.v1 are those of the root."""
+    if module.startswith("contrib") and "contrib" not in _modules:
+        _add_module("contrib")
+        for public, home in _rows("_contrib_names.txt"):
+            _add("contrib." + public, home)
+    if module.startswith(_V1):
+        rest = module[len(_V1) :]
+        if not rest:
+            return {**_modules[""], **_modules["compat"], **_modules[_V1]}
+        if rest[0] == "." and rest[1:] != _V1:
+            return _names_of(rest[1:])
+    return _modules.get(module)
+
+
+def _shown(module: str, name: str = "") -> str:
+    return ".".join(filter(None, ["tensorflow", module, name]))
+
+
+def _missing(module: str, name: str) -> AttributeError:
+    """The error for a name that is not there: what is missing, and what to use in its place."""
+    public = ".".join(filter(None, [module, name]))
+    plain = public[len(_V1) + 1 :] if public.startswith(_V1 + ".") else public
+    if plain in _ABSENT:
+        return AttributeError(
+            "module %r has no attribute %r: Millrace leaves tf.%s out. Nearest to it is %s"
+            % (_shown(module), name, plain, _ABSENT[plain])
+        )
+    if public.startswith("contrib"):
+        return _missing_contrib(module, name)
+    return AttributeError("module %r has no attribute %r" % (_shown(module), name))
+
+
+def _missing_contrib(module: str, name: str) -> AttributeError:
+    import difflib
+
+    by_last: dict[str, list[str]] = {}
+    for where, table in _modules.items():
+        if not where.startswith(("contrib", "raw_ops")):
+            for symbol in table:
+                by_last.setdefault(symbol.lower(), []).append("tf." + ".".join(filter(None, [where, symbol])))
+    near: list[str] = []
+    for key in difflib.get_close_matches(name.lower(), by_last, n=3, cutoff=0.6):
+        near += sorted(by_last[key], key=lambda n: (n.count("."), n))[:1]
+    return AttributeError(
+        "module %r has no attribute %r: of tf.contrib Millrace has only the names that stand for something in core. %s"
+        % (_shown(module), name, "Nearest in core: " + ", ".join(near) if near else "Core has nothing like it")
+    )
+
+
+def _raw_op(name: str) -> Any:
+    """The function of an op that takes its arguments by keyword only."""
+    from millrace.python.ops import _op_index
+
+    if name not in _op_index.OPS:
+        return None
+    module, symbol = _op_index.OPS[name]
+    function = getattr(importlib.import_module("millrace.python.ops." + module), symbol)
+
+    def raw_op(**kwargs: Any) -> Any:
+        return function(**kwargs)
+
+    raw_op.__name__ = raw_op.__qualname__ = name
+    raw_op.__doc__ = function.__doc__
+    raw_op.__signature__ = _keyword_only(function)  # type: ignore[attr-defined]
+    return raw_op
+
+
+def _keyword_only(function: Any) -> Any:
+    import inspect
+
+    signature = inspect.signature(function)
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return signature.replace(parameters=[p.replace(kind=kind) for p in signature.parameters.values()])
 
 
 def resolve(module: str, name: str) -> Any:
     """The object of a public name; AttributeError when there is none."""
-    table = _modules.get(_split(module) if module.startswith("compat.v1") else module, {})
-    if name not in table:
-        if module == "compat" and name in ("v1", "v2"):
-            return importlib.import_module("millrace.compat.v1")
-        raise AttributeError("module %r has no attribute %r" % (".".join(filter(None, ["tensorflow", module])), name))
+    table = _names_of(module)
+    if module in ("raw_ops", _V1 + ".raw_ops"):
+        found = _raw_op(name)
+        if found is None:
+            raise _missing(module, name)
+        return found
+    if not module and name == "contrib":
+        return importlib.import_module(_ROOT + ".contrib")
+    if table is None or name not in table:
+        raise _missing(module, name)
     home = table[name]
     if home is None:
         return importlib.import_module(".".join(filter(None, [_ROOT, module, name])))
     home_module, _, symbol = home.partition(" ")
-    found: Any = importlib.import_module(home_module)
+    if module.startswith("contrib"):
+        outer, _, inner = home.rpartition(".")
+        return resolve(outer, inner)
+    found = importlib.import_module(home_module)
     for part in symbol.split(".") if symbol else ():
         try:
             found = getattr(found, part)
         except AttributeError:
             raise AttributeError(
-                "module %r has no attribute %r yet: %s is missing in %s"
-                % (".".join(filter(None, ["tensorflow", module])), name, symbol, home_module)
+                "module %r has no attribute %r yet: %s is missing in %s" % (_shown(module), name, symbol, home_module)
             ) from None
     return found
 
@@ -79,21 +178,25 @@ def resolve(module: str, name: str) -> Any:
 def install(module_name: str, public: str) -> None:
     """Makes a module give the public names of `public`."""
     module = sys.modules[module_name]
-    table = _modules.get(_split(public) if public.startswith("compat.v1") else public, {})
+
+    def names() -> set[str]:
+        if public in ("raw_ops", _V1 + ".raw_ops"):
+            from millrace.python.ops import _op_index
+
+            return set(_op_index.OPS)
+        return set(_names_of(public) or {})
 
     def __getattr__(name: str) -> Any:
         if name.startswith("__"):
             if name == "__all__":
-                return sorted(n for n in table if not n.startswith("_"))
-            raise AttributeError(name)
-        if not public and name == "contrib":
-            return importlib.import_module("millrace.contrib")
+                return sorted(n for n in names() if not n.startswith("_"))
+            raise AttributeError("module %r has no attribute %r" % (module_name, name))
         value = resolve(public, name)
         setattr(module, name, value)
         return value
 
     module.__getattr__ = __getattr__  # type: ignore[method-assign]
-    module.__dir__ = lambda: sorted(set(table) | set(module.__dict__))  # type: ignore[method-assign]
+    module.__dir__ = lambda: sorted(names() | set(module.__dict__))  # type: ignore[method-assign]
 
 
 class _Loader(importlib.abc.Loader):
@@ -103,7 +206,7 @@ class _Loader(importlib.abc.Loader):
         self._public = public
 
     def create_module(self, spec: Any) -> Any:
-        module = types.ModuleType(spec.name)
+        module = types.ModuleType(spec.name, "The names of tf.%s." % self._public)
         module.__path__ = []  # modules of public names may have others in them
         return module
 
@@ -118,12 +221,32 @@ class _Finder(importlib.abc.MetaPathFinder):
         if not fullname.startswith(_ROOT + "."):
             return None
         public = fullname[len(_ROOT) + 1 :]
-        if public.startswith(("python", "core")):
+        if public.partition(".")[0] in ("python", "core", "stream_executor"):
             return None
-        key = _split(public) if public.startswith("compat.v1") else public
-        if key not in _modules and public not in ("compat", "compat.v1"):
-            return None
+        if _names_of(public) is None:
+            parent, _, name = public.rpartition(".")
+            home = (_names_of(parent) or {}).get(name)
+            if home is None or " " in home or parent.startswith("contrib"):
+                return None
+            # A name that stands for a module of the package, as tf.flags does.
+            return importlib.machinery.ModuleSpec(fullname, _ModuleAlias(home), is_package=True)
         return importlib.machinery.ModuleSpec(fullname, _Loader(public), is_package=True)
+
+
+class _ModuleAlias(importlib.abc.Loader):
+    """Gives a module that is there under another name."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self._spec: Any = None
+
+    def create_module(self, spec: Any) -> Any:
+        module = importlib.import_module(self._home)
+        self._spec = module.__spec__
+        return module
+
+    def exec_module(self, module: Any) -> None:
+        module.__spec__ = self._spec
 
 
 sys.meta_path.append(_Finder())
