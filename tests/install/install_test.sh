@@ -57,3 +57,23 @@ pkg-config --exact-version=1.15.0 tensorflow
   $(pkg-config --libs tensorflow) -Wl,-rpath,"$(pkg-config --variable=libdir tensorflow)"
 readelf -d "$work/by_tensorflow_pc" | grep -q 'NEEDED.*\[libtensorflow\.so\.1\]'
 "$work/by_tensorflow_pc"
+
+python_dir=$prefix/lib/python3/dist-packages
+if [[ -d $python_dir/millrace ]]; then
+  echo "== the Python package, installed and as a wheel"
+  program='
+import sys
+import millrace as tf
+with tf.Session() as session:
+    x = tf.placeholder(tf.float32, [2])
+    assert session.run(tf.reduce_sum(x * 2.0), {x: [1.0, 2.0]}) == 6.0
+libraries = {line.split()[-1] for line in open("/proc/self/maps") if "libtensorflow" in line or "libmillrace" in line}
+assert libraries and all(path.startswith(sys.argv[1]) for path in libraries), libraries'
+  (cd / && env PYTHONPATH="$python_dir" /usr/bin/python3 -c "$program" "$prefix")
+  cmake --build "$build" --target python_wheel >"$work/wheel.log" || {
+    cat "$work/wheel.log" >&2
+    exit 1
+  }
+  /usr/bin/python3 -m pip install -q --no-index --no-deps --target "$work/wheel" "$build"/dist/*.whl
+  (cd / && env PYTHONPATH="$work/wheel" /usr/bin/python3 -c "${program/import millrace as tf/import tensorflow as tf}" "$work/wheel")
+fi

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the importable tree of the package out of its sources: links to hand-written files, messages of protoc.
 
-    python_tree.py --source src/python --protos proto --out build/release/python [--copy] [--no-protos]
+    python_tree.py --source src/python --protos proto --out build/release/python [--copy]
+    python_tree.py --install build/release/python --out PREFIX/lib/python3/dist-packages
 """
 from __future__ import annotations
 
@@ -79,14 +80,30 @@ def make_protos(protos: str, out: str) -> None:
         pass
 
 
+def install(tree: str, out: str) -> None:
+    """Copies the package of a build folder, with files in place of links."""
+    target = os.path.join(out, "millrace")
+    if os.path.isdir(target):
+        shutil.rmtree(target)
+    shutil.copytree(
+        os.path.join(tree, "millrace"), target, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", ".stamp")
+    )
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--source", required=True)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--source")
+    parser.add_argument("--install")
     parser.add_argument("--protos")
     parser.add_argument("--out", required=True)
     parser.add_argument("--copy", action="store_true")
     options = parser.parse_args()
     os.makedirs(options.out, exist_ok=True)
+    if options.install:
+        install(options.install, options.out)
+        return
+    if not options.source:
+        parser.error("--source or --install is needed")
     if options.protos:
         make_protos(options.protos, options.out)
     place_sources(options.source, options.out, options.copy)
