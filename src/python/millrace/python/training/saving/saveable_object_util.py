@@ -193,7 +193,7 @@ def _saveable_of_variable(op: Any, name: str) -> Any:
     if resource_variable_ops.is_resource_variable(op):
         return ResourceVariableSaveable(op, "", name)
     with ops.init_scope():
-        variable = ops.convert_to_tensor(op, as_ref=True)
+        variable = ops.internal_convert_to_tensor(op, as_ref=True)
         if not _tensor_comes_from_variable(variable):
             raise TypeError(
                 "names_to_saveables must be a dict mapping string names to Tensors/Variables. Not a variable: %s"
@@ -251,7 +251,7 @@ def _named_variable(var: Any) -> tuple[str, Any]:
     if resource_variable_ops.is_resource_variable(var):
         return str(var._shared_name if hasattr(var, "_shared_name") else var.op.name), var
     with ops.init_scope():
-        saved = ops.convert_to_tensor(var, as_ref=True)
+        saved = ops.internal_convert_to_tensor(var, as_ref=True)
     if not _tensor_comes_from_variable(saved):
         raise TypeError("Variable to save is not a Variable: %s" % saved)
     if saved.op.type == "ReadVariableOp":
