@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How graphs, operations and tensors are made, found and freed; what they can do is in the files
-// *_methods.cc.
+// *_methods.cc. Subclasses made in Python count and visit their types themselves: the bases must not.
 #include "python/extension/objects.h"
 
 #include <cctype>
@@ -36,7 +36,6 @@ int TraverseGraph(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(graph->nodes_by_name);
   Py_VISIT(graph->context);
   Py_VISIT(graph->dict);
-  Py_VISIT(Py_TYPE(self));
   return 0;
 }
 
@@ -59,7 +58,6 @@ void FreeGraph(PyObject* self) {
   delete graph->names_in_use;
   TF_DeleteGraph(graph->graph);
   type->tp_free(self);
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) Py_DECREF(type);
 }
 
 // --- Operation
@@ -72,7 +70,6 @@ int TraverseOperation(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(op->context);
   Py_VISIT(op->original);
   Py_VISIT(op->dict);
-  Py_VISIT(Py_TYPE(self));
   return 0;
 }
 
@@ -103,7 +100,6 @@ void FreeOperation(PyObject* self) {
   }
   Py_CLEAR(op->graph);
   type->tp_free(self);
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) Py_DECREF(type);
   Py_TRASHCAN_END
 }
 
@@ -114,7 +110,6 @@ int TraverseTensor(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(tensor->op);
   Py_VISIT(tensor->shape);
   Py_VISIT(tensor->dict);
-  Py_VISIT(Py_TYPE(self));
   return 0;
 }
 
@@ -134,7 +129,6 @@ void FreeTensor(PyObject* self) {
   Py_CLEAR(tensor->dtype);
   Py_CLEAR(tensor->op);
   type->tp_free(self);
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) Py_DECREF(type);
   Py_TRASHCAN_END
 }
 
@@ -270,11 +264,11 @@ PyObject* ObjectOfOutput(GraphObject* graph, TF_Output output) {
   return Py_NewRef(PyList_GET_ITEM(outputs, output.index));
 }
 
-PyObject* AdoptNewOperations(GraphObject* graph) {
+PyObject* AdoptNewOperations(GraphObject* graph, int first) {
   Ref list(PyList_New(0));
   if (!list) return nullptr;
   const int count = Millrace_GraphNumIds(graph->graph);
-  for (int id = 2; id < count; ++id) {
+  for (int id = first; id < count; ++id) {
     const auto at = static_cast<size_t>(id);
     if (at < graph->operations->size() && (*graph->operations)[at] != nullptr) continue;
     TF_Operation* handle = Millrace_OperationOfId(graph->graph, id);

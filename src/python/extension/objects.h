@@ -69,8 +69,8 @@ PyObject* AdoptOperation(GraphObject* graph, TF_Operation* op, PyObject* name);
 PyObject* ObjectOfOperation(GraphObject* graph, TF_Operation* op);
 // New reference.
 PyObject* ObjectOfOutput(GraphObject* graph, TF_Output output);
-// Makes objects of all operations that Python has not seen: a list of them. New reference.
-PyObject* AdoptNewOperations(GraphObject* graph);
+// Makes objects of all operations, from a number on, that Python has not seen: a list of them. New reference.
+PyObject* AdoptNewOperations(GraphObject* graph, int first = 2);
 
 // `name` in the current scope with a number that makes it new. New reference to a str.
 PyObject* UniqueName(GraphObject* graph, std::string_view name, bool mark_as_used);

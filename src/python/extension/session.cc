@@ -444,7 +444,6 @@ PyObject* Open(PyObject* self, PyObject* args) {
 int Traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(SessionOf(self)->graph);
   Py_VISIT(SessionOf(self)->dict);
-  Py_VISIT(Py_TYPE(self));
   return 0;
 }
 
@@ -462,7 +461,6 @@ void Free(PyObject* self) {
   Clear(self);
   Py_CLEAR(session->graph);
   type->tp_free(self);
-  if ((type->tp_flags & Py_TPFLAGS_HEAPTYPE) != 0) Py_DECREF(type);
 }
 
 PyObject* MakeCallable(PyObject* self, PyObject* args);
