@@ -66,7 +66,8 @@ class RefVariableProcessor(OptimizableVariable):
             if self._v.constraint is None:
                 return update
             with ops.control_dependencies([update]):
-                return self._v.assign(self._v.constraint(self._v))
+                # Read anew: what was read before the update may still be the old value.
+                return self._v.assign(self._v.constraint(self._v.read_value()))
         assert isinstance(g, ops.IndexedSlices), (
             "Gradient ",
             g,
