@@ -185,6 +185,8 @@ def CheckInputFromValidContext(op: Any, input_op: Any) -> None:
         op_while_ctxt = GetContainingWhileContext(op_ctxt)
         if input_while_ctxt is None or IsContainingContext(op_while_ctxt, input_while_ctxt):
             valid = True
+        elif op_while_ctxt is None and (IsLoopEnter(op) or IsSwitch(op)):
+            valid = True  # contexts make these, outside of themselves, of the values that come in
         elif IsMerge(op) or IsSwitch(input_op) or _is_gradient_pair(op_while_ctxt, input_while_ctxt):
             valid = True
     if not valid:
