@@ -74,12 +74,13 @@ struct Registered {
   PyObject* dtypes[256] = {};         // DType by its number
   PyTypeObject* operation = nullptr;
   PyTypeObject* tensor = nullptr;
-  PyObject* tensor_shape = nullptr;   // makes a TensorShape of None or a tuple of int and None
-  PyObject* slow_apply = nullptr;     // op_def_library: makes an operation of arguments of any kind
-  PyObject* default_graph = nullptr;  // function
-  PyObject* attr_to_proto = nullptr;  // (value, kind, op, attr name) -> bytes of an AttrValue
-  PyObject* dtype_enum = nullptr;     // anything that names a type -> int
-  PyObject* py_func = nullptr;        // (token, list of arrays) -> list of arrays
+  PyObject* tensor_shape = nullptr;       // makes a TensorShape of None or a tuple of int and None
+  PyObject* slow_apply = nullptr;         // op_def_library: makes an operation of arguments of any kind
+  PyObject* default_graph = nullptr;      // function
+  PyObject* attr_to_proto = nullptr;      // (value, kind, op, attr name) -> bytes of an AttrValue
+  PyObject* dtype_enum = nullptr;         // anything that names a type -> int
+  PyObject* py_func = nullptr;            // (token, list of arrays) -> list of arrays
+  PyObject* gradient_function = nullptr;  // (graph, name, op, gradients, wanted, scope) -> gradients
 };
 extern Registered registered;
 

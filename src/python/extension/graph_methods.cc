@@ -486,6 +486,9 @@ PyMethodDef graph_methods[] = {
     {"_function_defs", Functions, METH_NOARGS, nullptr},
     {"_to_function", ToFunction, METH_VARARGS, nullptr},
     {"_add_gradients", AddGradients, METH_VARARGS, nullptr},
+    {"_gradients", GradientsMethod, METH_VARARGS, nullptr},
+    {"_call_gradient", CallGradientMethod, METH_VARARGS, nullptr},
+    {"_declare_gradient", DeclareGradientMethod, METH_VARARGS, nullptr},
     {"_mark_name", MarkName, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 

@@ -17,6 +17,11 @@ extern PyMethodDef tensor_methods[];
 extern PyMemberDef tensor_members[];
 extern PyGetSetDef tensor_properties[];
 
+// Methods of graphs that are in gradients.cc.
+PyObject* GradientsMethod(PyObject* self, PyObject* args);
+PyObject* CallGradientMethod(PyObject* self, PyObject* args);
+PyObject* DeclareGradientMethod(PyObject* self, PyObject* args);
+
 // The value of an attribute as Python sees it (None, when it is none); those that are protobuf messages as
 // bytes. (kind, value): "func", "tensor" and lists of them give the serialised AttrValue.
 PyObject* AttributeOf(TF_Operation* op, const char* name);

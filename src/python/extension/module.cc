@@ -32,6 +32,8 @@ void Register(const std::string& what, const py::object& value) {
     registered.default_graph = object;
   } else if (what == "attr_to_proto") {
     registered.attr_to_proto = object;
+  } else if (what == "gradient_function") {
+    registered.gradient_function = object;
   } else if (what == "dtype_enum") {
     registered.dtype_enum = object;
   } else {
@@ -144,6 +146,8 @@ PyMethodDef functions[] = {
     {"set_py_func_callback", SetPyFunc, METH_O,
      "set_py_func_callback(function): function(token, arrays) -> arrays does what PyFunc "
      "nodes do."},
+    {"has_gradient", HasGradient, METH_O,
+     "has_gradient(name): 0 without an entry, 1 with a function, 2 when gradients end there."},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

@@ -10,5 +10,6 @@ namespace millrace::python {
 bool ReadySessionTypes(PyObject* module);
 bool ReadyOpSpecType(PyObject* module);
 PyObject* SetPyFunc(PyObject* module, PyObject* function);
+PyObject* HasGradient(PyObject* module, PyObject* name);
 
 }  // namespace millrace::python

@@ -73,6 +73,7 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         self._registered_ops: dict[str, Any] = {}
         self._op_defs: dict[str, Any] = {}
         self._add_control_dependencies = False
+        self._frames: dict[str, Any] = {}  # the loops by the names of their frames
         self._init_scopes()
         self._init_functions()
 

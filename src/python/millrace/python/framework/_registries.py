@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional
 
+from millrace.python.framework._gradient_registry import GradientRegistry
+
 
 class Registry:
     """Objects by name; each name once."""
@@ -31,7 +33,7 @@ class Registry:
         raise LookupError("%s registry has no entry for: %s" % (self._name, key))
 
 
-_gradient_registry = Registry("gradient")
+_gradient_registry = GradientRegistry()
 _shape_registry = Registry("shape functions")
 _default_shape_function_registry = Registry("default shape functions")
 _stats_registry = Registry("statistical functions")
@@ -61,14 +63,21 @@ NotDifferentiable = NoGradient = no_gradient
 
 
 def get_gradient_function(op: Any) -> Any:
-    """The function registered for an operation's gradient; LookupError when there is none in Python."""
+    """The function that computes an operation's gradient, `function(op, *grads)`.
+
+    None for an operation without inputs and where gradients end; LookupError where no gradient is defined.
+    """
     if not op.inputs:
         return None
     try:
         op_type = op.get_attr("_gradient_op_type")
     except ValueError:
         op_type = op.type
-    return _gradient_registry.lookup(op_type)
+    name = op_type.decode() if isinstance(op_type, bytes) else op_type
+    functions = getattr(op.graph, "_gradient_functions", None)
+    if functions and name in functions:
+        return functions[name]
+    return _gradient_registry.lookup(name)
 
 
 class RegisterShape:

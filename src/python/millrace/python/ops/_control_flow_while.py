@@ -101,6 +101,7 @@ class WhileContext(ControlFlowContext):
             self._loop_enters: list[Any] = []
             self._graph = ops.get_default_graph()
         self._grad_state = grad_state
+        self._graph._frames[self._name] = self
 
     def _init_from_proto(self, context_def: Any, import_scope: str | None = None) -> None:
         g = ops.get_default_graph()
@@ -213,6 +214,10 @@ class WhileContext(ControlFlowContext):
     def GetControlPivot(self) -> Any:
         """The tensor that ops without inputs wait for, in the condition or in the body."""
         return self._pivot_for_body if self._pivot_for_body is not None else self._pivot_for_pred
+
+    def _graph_enters(self) -> list[Any]:
+        """The Enters of what the loop takes in as it is."""
+        return [t.op for t in self._external_values.values() if util.IsLoopConstantEnter(t.op)]
 
     def IsWhileContext(self) -> bool:
         """True."""

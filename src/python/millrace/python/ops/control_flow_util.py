@@ -174,7 +174,7 @@ def CheckInputFromValidContext(op: Any, input_op: Any) -> None:
     """Raises ValueError where `op` must not have `input_op` as input, being outside of its loop or branch."""
     op_ctxt = op._get_control_flow_context()
     input_ctxt = GetOutputContext(input_op)
-    if input_ctxt is None or input_ctxt is op_ctxt:
+    if input_ctxt is None or input_ctxt is op_ctxt or _UsesAnyTensor(op_ctxt):
         return
     valid = False
     if op_ctxt is not None and IsContainingContext(op_ctxt, input_ctxt):
@@ -204,6 +204,15 @@ def CheckInputFromValidContext(op: Any, input_op: Any) -> None:
                 op.name,
             )
         raise ValueError(error_msg + " See info log for more details.")
+
+
+def _UsesAnyTensor(ctxt: Any) -> bool:
+    """Whether a context is, or is in, that of a gradient function, for which the engine settles frames."""
+    while ctxt is not None:
+        if getattr(ctxt, "uses_any_tensor", False):
+            return True
+        ctxt = ctxt.outer_context
+    return False
 
 
 def _is_gradient_pair(op_ctxt: Any, input_ctxt: Any) -> bool:

@@ -1,0 +1,125 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Gradient functions by the name of an op: those of Python, and behind them those of the engine."""
+from __future__ import annotations
+
+from typing import Any, Callable, Optional
+
+from millrace.python import _engine
+
+UNDEFINED, DEFINED, NOT_DIFFERENTIABLE = 0, 1, 2
+
+# The engine differentiates these, TensorFlow 1.15 does not: programs register gradients of their own.
+_ONLY_IN_ENGINE = frozenset(
+    """AccumulateNV2 CumulativeLogsumexp Dilation2DBackpropInput FusedBatchNormGradV2 GRUBlockCell LSTMBlockCell
+    BlockLSTMV2 MaxPoolGradWithArgmax Qr RGBToHSV ResizeBicubicGrad ResizeBilinearGrad ResizeNearestNeighborGrad Roll
+    SegmentProd Snapshot SparseSegmentMeanGrad SparseSegmentSqrtNGrad StatelessWhile TensorArrayGradV3 MirrorPadGrad
+    UnsortedSegmentProd SparseFillEmptyRowsGrad Polygamma MulNoNan NextAfter Mod TruncateMod ExtractVolumePatches
+    NthElement ClipByValue TridiagonalMatMul BatchFFT BatchFFT2D BatchFFT3D BatchIFFT BatchIFFT2D BatchIFFT3D
+    BatchCholesky BatchMatrixSolve BatchMatrixInverse BatchMatrixDeterminant BatchMatrixTriangularSolve
+    BatchMatrixBandPart BatchMatrixDiag BatchMatrixDiagPart BatchMatrixSetDiag""".split()
+)
+
+
+class EngineGradient:
+    """The engine's gradient of an op: called with an operation and the gradients of its outputs.
+
+    Returns the gradient of the input, or a list with one for each input where there are several; None stands for
+    an input that the outputs do not depend on.
+    """
+
+    def __init__(self, op_type: str) -> None:
+        self._op_type = op_type
+        self.__name__ = "_%sGrad" % op_type
+        self.__doc__ = "The engine's gradient of %s." % op_type
+
+    def __call__(self, op: Any, *grads: Any) -> Any:
+        from millrace.python.ops import gradients_util
+
+        results = gradients_util._call_engine_gradient(op, self._op_type, grads)
+        return results[0] if len(results) == 1 else results
+
+    def __repr__(self) -> str:
+        return "<gradient of %s>" % self._op_type
+
+
+_engine_gradients: dict[str, EngineGradient] = {}
+
+
+def engine_gradient(op_type: str) -> EngineGradient:
+    """The one object for the engine's gradient of an op."""
+    found = _engine_gradients.get(op_type)
+    if found is None:
+        found = _engine_gradients[op_type] = EngineGradient(op_type)
+    return found
+
+
+class GradientRegistry:
+    """Gradient functions of Python by name. A name that the engine has is taken."""
+
+    def __init__(self) -> None:
+        self._name = "gradient"
+        self._registry: dict[str, Any] = {}
+
+    def register(self, candidate: Any, name: Optional[str] = None) -> None:
+        """Registers a function, or None for an op that gradients do not flow through; KeyError for a taken name."""
+        name = name or candidate.__name__
+        if name in self._registry or (name not in _ONLY_IN_ENGINE and _engine.has_gradient(name)):
+            raise KeyError("Registering two %s with name '%s'!" % (self._name, name))
+        self._registry[name] = candidate
+
+    def list(self) -> Any:
+        """The names that Python registered."""
+        return self._registry.keys()
+
+    def lookup(self, name: Any) -> Any:
+        """The function of a name, None where gradients end; LookupError for an unknown one."""
+        key = name.decode() if isinstance(name, bytes) else name
+        if key in self._registry:
+            return self._registry[key]
+        known = _engine.has_gradient(key)
+        if known == UNDEFINED:
+            raise LookupError("%s registry has no entry for: %s" % (self._name, key))
+        return engine_gradient(key) if known == DEFINED else None
+
+
+def register_in_graph(graph: Any, name: str, function: Callable[..., Any]) -> None:
+    """Makes `function` the gradient of operations of one graph that ask for `name`; it goes with the graph."""
+    functions = _functions_of(graph)
+    functions[name] = function
+    _declare(graph, name, True)
+
+
+def _functions_of(graph: Any) -> dict[str, Any]:
+    functions: Optional[dict[str, Any]] = getattr(graph, "_gradient_functions", None)
+    if functions is None:
+        functions = graph._gradient_functions = {}
+    return functions
+
+
+def function_in_graph(graph: Any, name: str) -> Any:
+    """The Python function of `name` for a graph; LookupError where there is none in Python."""
+    functions = getattr(graph, "_gradient_functions", None)
+    if functions and name in functions:
+        return functions[name]
+    from millrace.python.framework._registries import _gradient_registry
+
+    return _gradient_registry._registry[name]
+
+
+def _declare(graph: Any, name: str, differentiable: bool) -> None:
+    declared = getattr(graph, "_declared_gradients", None)
+    if declared is None:
+        declared = graph._declared_gradients = set()
+    if name not in declared:
+        declared.add(name)
+        graph._declare_gradient(name, differentiable)
+
+
+def declare_all(graph: Any, registry: GradientRegistry) -> bool:
+    """Tells the graph which gradients are those of Python; whether there are any."""
+    declared = getattr(graph, "_declared_gradients", None)
+    if declared is None or len(declared) < len(registry._registry):
+        for name, function in list(registry._registry.items()):
+            _declare(graph, name, function is not None)
+    return bool(registry._registry) or bool(declared)

@@ -1,0 +1,238 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Functions with gradients of their own."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from millrace.python.framework import _gradient_registry
+from millrace.python.framework import dtypes  # noqa: F401
+from millrace.python.framework import ops
+from millrace.python.ops import array_ops
+from millrace.python.ops import resource_variable_ops
+from millrace.python.ops import variable_scope
+from millrace.python.platform import tf_logging as logging
+from millrace.python.util import nest
+from millrace.python.util import tf_decorator
+from millrace.python.util import tf_inspect
+
+VAR_OP_TYPES = ["VariableV2", "VarHandleOp"]
+
+
+def copy_handle_data(source_t: Any, target_t: Any) -> None:
+    """Makes what is known behind one resource handle known of another."""
+    if target_t.dtype in (dtypes.resource, dtypes.variant):
+        data = source_t.graph._get_handle_data(source_t)
+        if data:
+            target_t.graph._set_handle_data(target_t, data)
+
+
+def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: a function that says what its gradient is.
+
+    Args:
+      f: a function of tensors that returns (result, grad_fn). `grad_fn(*dys)` returns the gradient of each argument;
+        if `f` uses variables by `tf.get_variable(use_resource=True)`, it has an argument `variables` and returns
+        (gradients of the arguments, list of gradients of the variables).
+
+    Returns:
+      A function that returns what `f` does first.
+
+    Raises:
+      TypeError: `f` uses variables and `grad_fn` has no argument `variables`, or `f` uses reference variables.
+      ValueError: `grad_fn` returns another number of gradients.
+    """
+
+    @functools_wraps(f)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        return _graph_mode_decorator(f, *args, **kwargs)
+
+    return tf_decorator.make_decorator(f, decorated)
+
+
+def functools_wraps(f: Any) -> Any:
+    """functools.wraps that takes objects without a name too."""
+    import functools
+
+    return functools.wraps(f) if hasattr(f, "__name__") else (lambda g: g)
+
+
+def get_variable_by_name(var_name: str) -> Any:
+    """The variable of the graph with a name; ValueError when there is none or are several."""
+    candidates = [v for v in _all_variables() if v.op.name == var_name]
+    if len(candidates) != 1:
+        raise ValueError("Unsuccessful at finding variable {}. Number of candidates: {}.".format(var_name, len(candidates)))
+    return candidates[0]
+
+
+def _all_variables() -> list[Any]:
+    keys = ops.GraphKeys
+    found = ops.get_collection(keys.GLOBAL_VARIABLES) + ops.get_collection(keys.LOCAL_VARIABLES)
+    unique: dict[int, Any] = {id(v): v for v in found}
+    return list(unique.values())
+
+
+def get_dependent_variables(input_ops: Any, output_ops: Any) -> list[Any]:
+    """The variables that lie between some tensors and others that are computed from them."""
+    inputs = {t.op for t in nest.flatten(input_ops)}
+    seen: set[Any] = set()
+    work = [t.op for t in nest.flatten(output_ops)]
+    by_op = {v.op: v for v in _all_variables()}
+    found = []
+    while work:
+        op = work.pop()
+        if op in seen or op in inputs:
+            continue
+        seen.add(op)
+        if op.type in VAR_OP_TYPES:
+            if op in by_op:
+                found.append(by_op[op])
+            continue
+        work.extend(t.op for t in op.inputs)
+    return sorted(found, key=lambda v: v.op._id)
+
+
+def _all_inputs(tensors: Any) -> set[Any]:
+    """The variables' operations that some tensors are computed from."""
+    seen: set[Any] = set()
+    work = [t.op for t in tensors]
+    while work:
+        op = work.pop()
+        if op not in seen:
+            seen.add(op)
+            work.extend(t.op for t in op.inputs)
+    return seen
+
+
+def _used_variables(f: Any, args: Any, kwargs: Any) -> tuple[Any, Any, list[Any]]:
+    """Calls `f`; returns its result, its gradient function and the variables that it uses."""
+    before = {id(v) for v in _all_variables()}
+    graph = ops.get_default_graph()
+    first = graph._num_ids
+    scope = variable_scope.get_variable_scope()
+    with _watch_reads() as read:
+        result, grad_fn = f(*args, **kwargs)
+    del scope
+    outputs = [t for t in nest.flatten(result)]
+    own = {op for op in _all_inputs([ops.convert_to_tensor(t) for t in outputs]) if op._id_value > first}
+    used = list(read)
+    for v in _all_variables():
+        if id(v) not in before or v.op in own or any(t.op is v.op for op in own for t in op.inputs):
+            used.append(v)
+    given = {id(a) for a in nest.flatten(list(args))}
+    unique = {id(v): v for v in used if id(v) not in given}
+    return result, grad_fn, list(unique.values())
+
+
+class _watch_reads:
+    """Within it variables that a variable scope gives are noted."""
+
+    def __enter__(self) -> list[Any]:
+        self._read: list[Any] = []
+        self._scope = variable_scope.variable_creator_scope(self._create)
+        self._scope.__enter__()
+        return self._read
+
+    def _create(self, next_creator: Any, **kwargs: Any) -> Any:
+        variable = next_creator(**kwargs)
+        self._read.append(variable)
+        return variable
+
+    def __exit__(self, *args: Any) -> None:
+        self._scope.__exit__(*args)
+
+
+def _graph_mode_decorator(f: Any, *args: Any, **kwargs: Any) -> Any:
+    if kwargs:
+        raise ValueError(
+            "The custom_gradient decorator currently supports keywords arguments only when eager execution is enabled."
+        )
+    name = "CustomGradient-%s" % ops.uid()
+    args = [ops.convert_to_tensor(x) for x in args]
+    graph = args[0].graph if args and isinstance(args[0], ops.Tensor) else ops.get_default_graph()
+    result, grad_fn, variables = _used_variables(f, args, kwargs)
+    for v in variables:
+        if not resource_variable_ops.is_resource_variable(v):
+            raise TypeError(
+                "All variables used by `f` in `tf.custom_gradient` must be `ResourceVariable`s. Ensure that no variables "
+                "are created in the default graph with `use_resource=False`."
+            )
+    grad_argspec = tf_inspect.getfullargspec(grad_fn)
+    takes_variables = "variables" in grad_argspec.args or grad_argspec.varkw or "variables" in grad_argspec.kwonlyargs
+    if variables and not takes_variables:
+        raise TypeError(
+            "If using @custom_gradient with a function that uses variables, then grad_fn must accept a 'variables' "
+            "keyword argument."
+        )
+    if "variables" in grad_argspec.args and not variables:
+        logging.warn("@custom_gradient grad_fn has 'variables' in signature, but no ResourceVariables were used on the forward pass.")
+    flat_result = nest.flatten(result)
+    all_tensors = flat_result + args + [v.handle for v in variables]
+
+    def tape_grad_fn(*result_grads: Any) -> list[Any]:
+        dys = result_grads[: len(flat_result)]
+        if variables:
+            input_grads, variable_grads = grad_fn(*dys, variables=variables)
+            if len(variable_grads) != len(variables):
+                raise ValueError("Must return gradient for each variable from @custom_gradient grad_fn.")
+        else:
+            input_grads, variable_grads = grad_fn(*dys), []
+        input_grads = nest.flatten(input_grads)
+        if len(input_grads) != len(args):
+            raise ValueError(
+                "custom_gradient function expected to return %d gradients but returned %d instead."
+                % (len(args), len(input_grads))
+            )
+        return [None] * len(flat_result) + input_grads + list(variable_grads)
+
+    _gradient_registry.register_in_graph(graph, name, lambda op, *grads: tape_grad_fn(*grads))
+    original = all_tensors
+    with graph.gradient_override_map({"IdentityN": name, "Identity": name}):
+        all_tensors = array_ops.identity_n(all_tensors)
+    for source, target in zip(original, all_tensors):
+        copy_handle_data(source, target)
+    return nest.pack_sequence_as(structure=result, flat_sequence=all_tensors[: len(flat_result)])
+
+
+def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function like `f` whose inner values are computed again for its gradient instead of being kept.
+
+    Args:
+      f: a function of tensors; variables must be resource variables.
+    """
+
+    @custom_gradient
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        from millrace.python.ops import gradients_impl
+
+        result = f(*args, **kwargs)
+
+        def grad(dresult: Any, variables: Any = None) -> Any:
+            variables = list(variables or [])
+            with ops.control_dependencies([dresult]):
+                copies = [array_ops.identity(x) for x in args]
+                again = f(*copies, **kwargs)
+            found = gradients_impl.gradients(again, copies + variables, grad_ys=[dresult])
+            if not variables:
+                return found
+            return found[: len(args)], found[len(args) :]
+
+        return result, grad
+
+    return inner
+
+
+def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function like `f` whose gradient is that of the identity."""
+
+    @custom_gradient
+    def _grad_pass_through_op(*args: Any, **kwargs: Any) -> Any:
+        def grad(*args: Any, **kwargs: Any) -> Any:
+            variables = kwargs.get("variables")
+            if variables is not None:
+                return args, [None] * len(variables)
+            return args
+
+        return f(*args, **kwargs), grad
+
+    return tf_decorator.make_decorator(f, _grad_pass_through_op)
