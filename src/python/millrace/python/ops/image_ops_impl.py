@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from millrace.python.framework import ops
 from millrace.python.ops import gen_image_ops
 from millrace.python.ops._image_boxes import (  # noqa: F401
     combined_non_max_suppression,
@@ -97,13 +96,6 @@ from millrace.python.ops._image_shapes import (  # noqa: F401
     transpose,
     transpose_image,
 )
-
-for _op in (
-    "RandomCrop RGBToHSV HSVToRGB DrawBoundingBoxes DrawBoundingBoxesV2 SampleDistortedBoundingBox "
-    "SampleDistortedBoundingBoxV2 ExtractGlimpse NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionWithOverlaps "
-    "GenerateBoundingBoxProposals"
-).split():
-    ops.NotDifferentiable(_op)
 
 decode_and_crop_jpeg = gen_image_ops.decode_and_crop_jpeg
 decode_bmp = gen_image_ops.decode_bmp
