@@ -56,12 +56,10 @@ def generate_checkpoint_state_proto(
             "Checkpoint timestamps, if provided, must match checkpoint paths (got paths %s and timestamps %s)"
             % (paths, all_model_checkpoint_timestamps)
         )
-    # With a relative folder, paths in the file are relative to it, so that the folder can be moved.
     if not os.path.isabs(save_dir):
-        paths = [os.path.relpath(p, save_dir) if os.path.isabs(p) else p for p in paths]
-        model_checkpoint_path = os.path.relpath(model_checkpoint_path, save_dir) if os.path.isabs(
-            model_checkpoint_path
-        ) else model_checkpoint_path
+        # Paths in the file are relative to the folder, so that it can be moved.
+        paths = [os.path.relpath(p, save_dir) for p in paths]
+        model_checkpoint_path = os.path.relpath(model_checkpoint_path, save_dir)
     return CheckpointState(
         model_checkpoint_path=model_checkpoint_path,
         all_model_checkpoint_paths=paths,
@@ -109,7 +107,7 @@ def update_checkpoint_state_internal(
     coord_checkpoint_filename = _GetCheckpointFilename(save_dir, latest_filename)
 
     def relative(path: str) -> str:
-        return os.path.relpath(path, save_dir) if os.path.isabs(path) else _below(path, save_dir)
+        return os.path.relpath(path, save_dir) if os.path.isabs(path) else path
 
     if save_relative_paths:
         rel_model_checkpoint_path = relative(model_checkpoint_path)
@@ -136,11 +134,6 @@ def update_checkpoint_state_internal(
         )
     # A reader must never see half a file.
     file_io.atomic_write_string_to_file(coord_checkpoint_filename, text_format.MessageToString(ckpt))
-
-
-def _below(path: str, save_dir: str) -> str:
-    """`path`, relative like `save_dir`, relative to that."""
-    return os.path.relpath(path, save_dir) if save_dir else path
 
 
 def get_checkpoint_state(checkpoint_dir: str, latest_filename: str | None = None) -> Any:

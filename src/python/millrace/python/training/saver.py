@@ -282,7 +282,7 @@ class Saver:
 
     def _checkpoint_file(self, sess: Any, save_path: str, global_step: Any, latest_filename: str) -> str:
         if global_step is not None:
-            if not isinstance(global_step, int):
+            if not isinstance(global_step, compat.integral_types):
                 global_step = training_util.global_step(sess, global_step)
             if self._pad_step_number:
                 return "%s-%s" % (save_path, "{:08d}".format(global_step))

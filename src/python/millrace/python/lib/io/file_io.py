@@ -219,7 +219,8 @@ def recursive_create_dir(dirname: Any) -> None:
 
 def recursive_create_dir_v2(path: Any) -> None:
     with _raising(path):
-        os.makedirs(_local_path(path), exist_ok=True)
+        if _local_path(path):  # The empty name is the folder that is current.
+            os.makedirs(_local_path(path), exist_ok=True)
 
 
 def copy(oldpath: Any, newpath: Any, overwrite: bool = False) -> None:
