@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import os.path
 import re
+import time
 from typing import Any
 
 from millrace.python.framework import errors
 from millrace.python.lib.io import file_io
 from millrace.python.platform import tf_logging as logging
+from millrace.python.util import compat
 
 # Formats of checkpoints, as in SaverDef.CheckpointFormatVersion.
 _V1 = 1
@@ -236,3 +238,140 @@ def meta_graph_filename(checkpoint_filename: str, meta_graph_suffix: str = "meta
     """Name of the file with a checkpoint's graph: no shards, and the step before the suffix."""
     basename = re.sub(r"-[\d\?]+-of-\d+$", "", checkpoint_filename)
     return ".".join([basename, meta_graph_suffix])
+
+
+class CheckpointManager:
+    """Keeps some of the checkpoints of an object in a folder and deletes the others.
+
+    The state file remembers the times, so that a new manager of the folder goes on where the old one ended.
+    """
+
+    def __init__(
+        self,
+        checkpoint: Any,
+        directory: str,
+        max_to_keep: int | None,
+        keep_checkpoint_every_n_hours: float | None = None,
+        checkpoint_name: str = "ckpt",
+    ) -> None:
+        """Args:
+          checkpoint: `tf.train.Checkpoint` to save.
+          directory: folder for the checkpoints.
+          max_to_keep: how many are kept, besides those that are kept for ever; None for all.
+          keep_checkpoint_every_n_hours: of the checkpoints of so many hours one is kept for ever.
+          checkpoint_name: prefix of the files' names, before the number.
+
+        Raises:
+          ValueError: if `max_to_keep` is not positive.
+        """
+        self._checkpoint = checkpoint
+        self._save_counter_assign: Any = None
+        if max_to_keep is not None and max_to_keep <= 0:
+            raise ValueError(
+                "Expected a positive integer or `None` for `max_to_keep`, got %d." % (max_to_keep,)
+            )
+        self._max_to_keep = max_to_keep
+        self._keep_checkpoint_every_n_hours = keep_checkpoint_every_n_hours
+        self._directory = os.fspath(directory)
+        self._checkpoint_prefix = os.path.join(self._directory, checkpoint_name)
+        recovered_state = get_checkpoint_state(self._directory)
+        current_clock = time.time()
+        # Prefix -> time, oldest first, of those that may be deleted.
+        self._maybe_delete: dict[str, float] = {}
+        self._latest_checkpoint: str | None = None
+        if recovered_state is None:
+            # The first checkpoint of this manager is not kept for ever at once.
+            self._last_preserved_timestamp = current_clock
+            return
+        self._latest_checkpoint = recovered_state.model_checkpoint_path
+        self._last_preserved_timestamp = recovered_state.last_preserved_timestamp
+        if current_clock < self._last_preserved_timestamp:
+            # The clock was set back, or the folder comes from elsewhere.
+            logging.warning(
+                "time.time() returned a value %f seconds behind the last preserved checkpoint timestamp.",
+                self._last_preserved_timestamp - current_clock,
+            )
+            self._last_preserved_timestamp = current_clock
+        all_timestamps = recovered_state.all_model_checkpoint_timestamps
+        all_paths = recovered_state.all_model_checkpoint_paths
+        if not all_timestamps:
+            all_timestamps = [current_clock] * len(all_paths)
+        for filename, timestamp in zip(all_paths, all_timestamps):
+            self._maybe_delete[filename] = min(timestamp, current_clock)
+
+    @property
+    def latest_checkpoint(self) -> str | None:
+        """Prefix of the newest checkpoint, None before the first."""
+        return self._latest_checkpoint
+
+    @property
+    def checkpoints(self) -> list[str]:
+        """Prefixes of the checkpoints that may still be deleted, oldest first."""
+        return list(self._maybe_delete)
+
+    def _sweep(self) -> None:
+        """Deletes what is over the limit, but for those to keep for ever."""
+        if not self._max_to_keep:
+            # All are kept: nothing has to be remembered but the newest.
+            for filename in list(self._maybe_delete):
+                if filename != self._latest_checkpoint:
+                    self._maybe_delete.pop(filename)
+            return
+        while len(self._maybe_delete) > self._max_to_keep:
+            filename = next(iter(self._maybe_delete))
+            timestamp = self._maybe_delete.pop(filename)
+            hours = self._keep_checkpoint_every_n_hours
+            if hours is not None and timestamp - hours * 3600.0 >= self._last_preserved_timestamp:
+                self._last_preserved_timestamp = timestamp
+                continue
+            remove_checkpoint(filename)
+
+    def _record_state(self) -> None:
+        filenames, timestamps = list(self._maybe_delete), list(self._maybe_delete.values())
+        assert self._latest_checkpoint is not None
+        update_checkpoint_state_internal(
+            self._directory,
+            model_checkpoint_path=self._latest_checkpoint,
+            all_model_checkpoint_paths=filenames,
+            all_model_checkpoint_timestamps=timestamps,
+            last_preserved_timestamp=self._last_preserved_timestamp,
+            save_relative_paths=True,
+        )
+
+    @property
+    def _prefix(self) -> str:
+        """What stands before the number in names of checkpoints."""
+        return self._checkpoint_prefix
+
+    def save(self, checkpoint_number: Any = None) -> str:
+        """Writes a checkpoint in the default session and sweeps.
+
+        Args:
+          checkpoint_number: integer, or variable, for the name; None: the checkpoint's counter, raised by one.
+
+        Returns:
+          The prefix of the checkpoint.
+        """
+        from millrace.python.framework import ops
+        from millrace.python.training import training_util
+
+        session = ops.get_default_session()
+        if checkpoint_number is None:
+            if self._save_counter_assign is None:
+                counter = self._checkpoint.save_counter
+                with ops.colocate_with(counter):
+                    self._save_counter_assign = counter.assign_add(1, read_value=True)
+            checkpoint_number = session.run(self._save_counter_assign)
+        elif not isinstance(checkpoint_number, compat.integral_types):
+            checkpoint_number = training_util.global_step(session, checkpoint_number)
+        prefix = "%s-%d" % (self._checkpoint_prefix, checkpoint_number)
+        save_path: str = self._checkpoint.write(prefix)
+        # Written before anything is deleted, so that the state never names what is gone.
+        timestamp = time.time()
+        self._maybe_delete.pop(save_path, None)
+        self._maybe_delete[save_path] = timestamp
+        self._latest_checkpoint = save_path
+        self._record_state()
+        self._sweep()
+        self._record_state()
+        return save_path

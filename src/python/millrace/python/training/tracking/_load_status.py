@@ -54,6 +54,7 @@ class _RootStatus(_LoadStatus):
 
     def __init__(self, graph_view: Any, restore_uid: int) -> None:
         self._graph_view = graph_view
+        self._root = graph_view.root  # The view itself may hold the root weakly.
         self._restore_uid = restore_uid
 
     def _initializers(self, initialized: Any) -> list[Any]:
@@ -193,13 +194,21 @@ class NameBasedSaverStatus(_LoadStatus):
     def __init__(self, checkpoint: Any, graph_view: Any) -> None:
         self._checkpoint = checkpoint
         self._graph_view = graph_view
+        self._root = graph_view.root
+        self._optionally_restored: list[Any] = []
+
+    def add_to_optionally_restored(self, var: Any) -> None:
+        """Says that it is fine if the checkpoint lacks `var`."""
+        self._optionally_restored.append(var)
 
     def _saveables(self) -> list[Any]:
         from millrace.python.ops import variables
         from millrace.python.training.saving import saveable_object_util
 
         found = [v for v in self._graph_view.list_objects() if isinstance(v, variables.Variable)]
-        return list(saveable_object_util.validate_and_slice_inputs(found))
+        saveables = saveable_object_util.validate_and_slice_inputs(found)
+        optional = {v.op.name for v in self._optionally_restored} - set(self._checkpoint.dtype_map)
+        return [s for s in saveables if s.name not in optional]
 
     def assert_consumed(self) -> Any:
         self.assert_existing_objects_matched()

@@ -354,6 +354,8 @@ class CheckpointV1(tracking.AutoTrackable):
         status = self._saver.restore(save_path=save_path)
         # Made now, so that it is initialized with the other variables.
         self._maybe_create_save_counter()
+        if isinstance(status, NameBasedSaverStatus):
+            status.add_to_optionally_restored(self.save_counter)
         return status
 
 
