@@ -44,7 +44,7 @@ def summary_scope(
     name = clean_tag(name)
     family = clean_tag(family)
     scope_base_name = name if family is None else "{}/{}".format(family, name)
-    with ops.name_scope(scope_base_name, default_name, values, skip_on_eager=False) as scope:
+    with ops.name_scope(scope_base_name, default_name, values) as scope:
         if family is None:
             tag = scope.rstrip("/")
         else:

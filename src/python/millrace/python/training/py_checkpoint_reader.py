@@ -73,8 +73,11 @@ class CheckpointReader:
 
     def debug_string(self) -> bytes:
         """A line for each variable: its name, type and shape."""
+        from millrace.core.framework import types_pb2
+
         lines = [
-            "%s (DT_%s) [%s]\n" % (name, dtype.name.upper(), ",".join(map(str, shape)))
+            "%s (%s) [%s]\n"
+            % (name, types_pb2.DataType.Name(dtype.as_datatype_enum), ",".join(map(str, shape)))
             for name, (dtype, shape) in sorted(self._variables.items())
         ]
         return "".join(lines).encode("utf-8", "surrogateescape")
