@@ -520,7 +520,10 @@ def _count_iterations(
             return gen_math_ops.logical_and(i < maximum, cond(*lv))
 
         def limited_body(i: Any, lv: Any) -> Any:
-            return i + 1, body(*lv)
+            result = body(*lv)
+            if type(result) in (list, tuple) and type(loop_vars) in (list, tuple):
+                result = type(loop_vars)(result)  # as without a limit: the outermost type may differ
+            return i + 1, result
 
     if shape_invariants is not None:
         shape_invariants = (tensor_shape.TensorShape([]), shape_invariants[0] if single else shape_invariants)

@@ -15,13 +15,13 @@ from millrace.python.framework import type_spec
 from millrace.python.ops import array_ops
 from millrace.python.ops import gen_data_flow_ops
 from millrace.python.ops import math_ops
+from millrace.python.platform import tf_logging as logging
 
 
 def _check_dtypes(value: Any, dtype: Any) -> None:
-    if value.dtype != dtype:
-        raise ValueError(
-            "TensorArray dtype is {} but Op is trying to write dtype {}.".format(dtype.name, value.dtype.name)
-        )
+    """Warns of a value whose type is not that of the array: the step will fail."""
+    if value.dtype.base_dtype != dtype:
+        logging.error("Error: Input value {} has dtype {}, but expected dtype {}.".format(value, value.dtype, dtype))
 
 
 class TensorArray:
