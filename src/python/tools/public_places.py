@@ -101,6 +101,8 @@ ROOT_PLACES = [
     "framework.sparse_tensor", "framework.tensor_spec", "framework.tensor_shape", "ops.candidate_sampling_ops",
     "eager.context", "eager.def_function", "eager.backprop", "framework.function", "client.session",
     "framework.kernels", "ops.gradients", "ops.manip_ops", "ops.stateful_random_ops", "ops.ragged.ragged_tensor",
+    "compat.v2_compat", "eager.wrap_function", "eager.function", "ops.parallel_for.control_flow_ops",
+    "ops.critical_section_ops", "ops.gradients_util", "ops.unconnected_gradients", "ops.linalg.linalg_impl", "module.module",
 ]  # fmt: skip
 
 # Names whose functions are called otherwise in their modules: "module symbol".
@@ -204,6 +206,11 @@ RENAMED = {
     "image.extract_patches": "ops.array_ops extract_image_patches_v2",
     "spectral.dct": "ops.signal.dct_ops dct",
     "spectral.idct": "ops.signal.dct_ops idct",
+    "config.optimizer.get_jit": "framework.config get_optimizer_jit",
+    "config.optimizer.set_jit": "framework.config set_optimizer_jit",
+    "config.optimizer.get_experimental_options": "framework.config get_optimizer_experimental_options",
+    "config.optimizer.set_experimental_options": "framework.config set_optimizer_experimental_options",
+    "compat.disable_v2_behavior": "compat.v2_compat disable_v2_behavior",
     "pywrap_tensorflow": "pywrap_tensorflow",
     "user_ops": "user_ops.user_ops",
     "train.experimental.auto_mixed_precision_scope": "training.experimental.mixed_precision auto_mixed_precision_scope",

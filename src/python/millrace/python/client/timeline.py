@@ -1,0 +1,146 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Traces of steps for chrome://tracing."""
+from __future__ import annotations
+
+import collections
+import json
+from typing import Any
+
+AllocationMaximum = collections.namedtuple("AllocationMaximum", ("timestamp", "num_bytes", "tensors"))
+StepStatsAnalysis = collections.namedtuple("StepStatsAnalysis", ("chrome_trace", "allocator_maximums"))
+
+
+class _ChromeTraceFormatter:
+    """Collects events of a trace."""
+
+    def __init__(self, show_memory: bool = False) -> None:
+        self._show_memory = show_memory
+        self._events: list[dict[str, Any]] = []
+        self._metadata: list[dict[str, Any]] = []
+
+    def _event(self, ph: str, category: str, name: str, pid: int, tid: int, timestamp: int) -> dict[str, Any]:
+        return {"ph": ph, "cat": category, "name": name, "pid": pid, "tid": tid, "ts": timestamp}
+
+    def emit_pid(self, name: str, pid: int) -> None:
+        """Names a row of the trace."""
+        self._metadata.append({"name": "process_name", "ph": "M", "pid": pid, "args": {"name": name}})
+
+    def emit_tid(self, name: str, pid: int, tid: int) -> None:
+        """Names a line of a row."""
+        self._metadata.append({"name": "thread_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}})
+
+    def emit_region(self, timestamp: int, duration: int, pid: int, tid: int, category: str, name: str, args: Any) -> None:
+        """Adds a bar."""
+        event = self._event("X", category, name, pid, tid, timestamp)
+        event["dur"] = duration
+        event["args"] = args
+        self._events.append(event)
+
+    def emit_obj_create(self, category: str, name: str, timestamp: int, pid: int, tid: int, object_id: int) -> None:
+        event = self._event("N", category, name, pid, tid, timestamp)
+        event["id"] = object_id
+        self._events.append(event)
+
+    def emit_obj_delete(self, category: str, name: str, timestamp: int, pid: int, tid: int, object_id: int) -> None:
+        event = self._event("D", category, name, pid, tid, timestamp)
+        event["id"] = object_id
+        self._events.append(event)
+
+    def emit_flow_start(self, name: str, timestamp: int, pid: int, tid: int, flow_id: int) -> None:
+        event = self._event("s", "DataFlow", name, pid, tid, timestamp)
+        event["id"] = flow_id
+        self._events.append(event)
+
+    def emit_flow_end(self, name: str, timestamp: int, pid: int, tid: int, flow_id: int) -> None:
+        event = self._event("t", "DataFlow", name, pid, tid, timestamp)
+        event["id"] = flow_id
+        self._events.append(event)
+
+    def emit_counter(self, category: str, name: str, pid: int, timestamp: int, counter: str, value: int) -> None:
+        event = self._event("C", category, name, pid, 0, timestamp)
+        event["args"] = {counter: value}
+        self._events.append(event)
+
+    def format_to_string(self, pretty: bool = False) -> str:
+        """The trace as JSON."""
+        trace = {"traceEvents": self._metadata + self._events}
+        return json.dumps(trace, indent=4, separators=(",", ": ")) if pretty else json.dumps(trace, separators=(",", ":"))
+
+
+class Timeline:
+    """A trace of the StepStats of a step."""
+
+    def __init__(self, step_stats: Any, graph: Any = None) -> None:
+        self._step_stats = step_stats
+        self._graph = graph
+        self._allocator_maximums: dict[str, AllocationMaximum] = {}
+
+    def _lanes(self, nodes: Any) -> dict[int, int]:
+        """Which line of its row each node is on: nodes on a line do not overlap."""
+        ends: list[int] = []
+        lanes = {}
+        for index, node in sorted(enumerate(nodes), key=lambda entry: entry[1].all_start_micros):
+            end = node.all_start_micros + node.all_end_rel_micros
+            for lane, busy in enumerate(ends):
+                if busy <= node.all_start_micros:
+                    ends[lane] = end
+                    break
+            else:
+                lane = len(ends)
+                ends.append(end)
+            lanes[index] = lane
+        return lanes
+
+    def _trace(self, show_dataflow: bool, show_memory: bool) -> _ChromeTraceFormatter:
+        trace = _ChromeTraceFormatter(show_memory)
+        places: dict[str, tuple[int, int, int, int]] = {}  # node -> row, line, start, end
+        flow_id = 0
+        for pid, device in enumerate(self._step_stats.dev_stats):
+            trace.emit_pid(device.device + " Compute", pid)
+            lanes = self._lanes(device.node_stats)
+            self._memory(trace, device, pid, show_memory)
+            for index, node in enumerate(device.node_stats):
+                op, inputs = _parse_label(node.timeline_label, node.node_name)
+                args: dict[str, Any] = {"name": node.node_name, "op": op}
+                args.update(("input%d" % i, name) for i, name in enumerate(inputs))
+                duration = node.op_end_rel_micros - node.op_start_rel_micros
+                trace.emit_region(node.all_start_micros, max(duration, node.all_end_rel_micros), pid, lanes[index], "Op", op, args)
+                places[node.node_name] = (pid, lanes[index], node.all_start_micros, node.all_start_micros + node.all_end_rel_micros)
+                for name in inputs if show_dataflow else ():
+                    source = places.get(name)
+                    if source is not None:
+                        trace.emit_flow_start(name, source[3], source[0], source[1], flow_id)
+                        trace.emit_flow_end(name, node.all_start_micros, pid, lanes[index], flow_id)
+                        flow_id += 1
+        return trace
+
+    def _memory(self, trace: _ChromeTraceFormatter, device: Any, pid: int, show: bool) -> None:
+        totals: dict[str, int] = collections.defaultdict(int)
+        for node in device.node_stats:
+            for memory in node.memory:
+                totals[memory.allocator_name] += memory.total_bytes
+                at = node.all_start_micros
+                known = self._allocator_maximums.get(memory.allocator_name)
+                if known is None or totals[memory.allocator_name] > known.num_bytes:
+                    self._allocator_maximums[memory.allocator_name] = AllocationMaximum(at, totals[memory.allocator_name], set())
+                if show:
+                    trace.emit_counter("Memory", memory.allocator_name, pid, at, memory.allocator_name, totals[memory.allocator_name])
+
+    def analyze_step_stats(self, show_dataflow: bool = True, show_memory: bool = True) -> Any:
+        """The trace, and the most memory that each allocator gave."""
+        trace = self._trace(show_dataflow, show_memory)
+        return StepStatsAnalysis(chrome_trace=trace, allocator_maximums=self._allocator_maximums)
+
+    def generate_chrome_trace_format(self, show_dataflow: bool = True, show_memory: bool = False) -> str:
+        """The trace as JSON."""
+        return self._trace(show_dataflow, show_memory).format_to_string(pretty=True)
+
+
+def _parse_label(label: str, node_name: str) -> tuple[str, list[str]]:
+    """("MatMul", ["a", "b"]) of "c = MatMul(a, b)"."""
+    _, equals, call = label.partition(" = ")
+    if not equals:
+        return label.partition(" ")[0] or node_name, []
+    op, _, inputs = call.partition("(")
+    return op, [name.strip() for name in inputs.rstrip(")").split(",") if name.strip()]

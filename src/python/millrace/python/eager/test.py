@@ -1,0 +1,14 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of eager execution: they run in graphs."""
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.python.platform import test as _test
+from millrace.python.platform.test import *  # noqa: F401,F403
+
+
+def main(argv: Any = None) -> None:
+    """Runs the tests of the program."""
+    _test.main(argv)

@@ -1,0 +1,106 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the process that sessions start from."""
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+_settings: dict[str, Any] = {"intra_op": 0, "inter_op": 0, "soft": False, "log": False, "jit": False}
+_optimizer_options: dict[str, Any] = {}
+_visible: dict[Any, Any] = {}
+
+PhysicalDevice = collections.namedtuple("PhysicalDevice", ["name", "device_type"])
+LogicalDevice = collections.namedtuple("LogicalDevice", ["name", "device_type"])
+
+
+def get_intra_op_parallelism_threads() -> int:
+    """Threads of one operation; 0: as many as there are processors."""
+    return int(_settings["intra_op"])
+
+
+def set_intra_op_parallelism_threads(num_threads: int) -> None:
+    """Sets the threads of one operation."""
+    _settings["intra_op"] = num_threads
+
+
+def get_inter_op_parallelism_threads() -> int:
+    """Threads between operations; 0: as many as there are processors."""
+    return int(_settings["inter_op"])
+
+
+def set_inter_op_parallelism_threads(num_threads: int) -> None:
+    """Sets the threads between operations."""
+    _settings["inter_op"] = num_threads
+
+
+def get_soft_device_placement() -> bool:
+    """Whether operations go to another device where the one asked for has no kernel."""
+    return bool(_settings["soft"])
+
+
+def set_soft_device_placement(enabled: bool) -> None:
+    """Sets whether operations go to another device where the one asked for has no kernel."""
+    _settings["soft"] = bool(enabled)
+
+
+def get_device_policy() -> str:
+    """What happens to inputs of another device: they are copied."""
+    return "silent"
+
+
+def get_optimizer_jit() -> bool:
+    return bool(_settings["jit"])
+
+
+def set_optimizer_jit(enabled: bool) -> None:
+    _settings["jit"] = bool(enabled)
+
+
+def get_optimizer_experimental_options() -> dict[str, Any]:
+    """What was set with set_optimizer_experimental_options."""
+    return dict(_optimizer_options)
+
+
+def set_optimizer_experimental_options(options: dict[str, Any]) -> None:
+    """Sets options of the graph optimizer."""
+    _optimizer_options.update(options)
+
+
+def get_log_device_placement() -> bool:
+    return bool(_settings["log"])
+
+
+def set_log_device_placement(enabled: bool) -> None:
+    _settings["log"] = bool(enabled)
+
+
+def list_physical_devices(device_type: Any = None) -> list[PhysicalDevice]:
+    """The devices of this machine."""
+    from millrace.python.client import device_lib
+
+    found = []
+    for device in device_lib.list_local_devices():
+        name = "/physical_device:%s" % device.name.partition("/device:")[2]
+        found.append(PhysicalDevice(name, device.device_type))
+    return [d for d in found if device_type is None or d.device_type == device_type]
+
+
+def list_logical_devices(device_type: Any = None) -> list[LogicalDevice]:
+    """The devices of the process."""
+    from millrace.python.client import device_lib
+
+    found = [LogicalDevice(d.name, d.device_type) for d in device_lib.list_local_devices()]
+    return [d for d in found if device_type is None or d.device_type == device_type]
+
+
+def get_visible_devices(device_type: Any = None) -> list[PhysicalDevice]:
+    """The devices that were set visible, or all."""
+    if device_type in _visible:
+        return list(_visible[device_type])
+    return list_physical_devices(device_type)
+
+
+def set_visible_devices(devices: Any, device_type: Any = None) -> None:
+    """Sets the devices that `get_visible_devices` gives."""
+    _visible[device_type] = list(devices) if isinstance(devices, (list, tuple)) else [devices]
