@@ -61,7 +61,7 @@ def _constant_tensor_conversion_function(v: Any, dtype: Any = None, name: Any = 
     return constant(v, dtype=dtype, name=name)
 
 
-def _tensor_shape_conversion(s: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
+def _tensor_shape_tensor_conversion_function(s: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
     if not s.is_fully_defined():
         raise ValueError("Cannot convert a partially known TensorShape to a Tensor: %s" % s)
     sizes = s.as_list()
@@ -73,7 +73,7 @@ def _tensor_shape_conversion(s: Any, dtype: Any = None, name: Any = None, as_ref
     return constant(sizes, dtype=dtype, name=name or "shape_as_tensor")
 
 
-def _dimension_conversion(d: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
+def _dimension_tensor_conversion_function(d: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
     if d.value is None:
         raise ValueError("Cannot convert an unknown Dimension to a Tensor: %s" % d)
     if dtype is not None and dtype not in (dtypes.int32, dtypes.int64):
@@ -85,5 +85,5 @@ ops.register_builtin_conversion((list, tuple), _constant_tensor_conversion_funct
 ops.register_builtin_conversion(np.ndarray, _constant_tensor_conversion_function, 100)
 ops.register_builtin_conversion(np.generic, _constant_tensor_conversion_function, 100)
 ops.register_builtin_conversion(object, _constant_tensor_conversion_function, 200)
-ops.register_builtin_conversion(tensor_shape.TensorShape, _tensor_shape_conversion, 100)
-ops.register_builtin_conversion(tensor_shape.Dimension, _dimension_conversion, 100)
+ops.register_builtin_conversion(tensor_shape.TensorShape, _tensor_shape_tensor_conversion_function, 100)
+ops.register_builtin_conversion(tensor_shape.Dimension, _dimension_tensor_conversion_function, 100)

@@ -174,7 +174,7 @@ def _constant_if_small(value: Any, shape: Any, dtype: Any, name: str | None) -> 
     try:
         if np.prod(shape) < 1000:
             return constant_op.constant(value, shape=shape, dtype=dtype, name=name)
-    except TypeError:
+    except (TypeError, NotImplementedError):  # tensors among the sizes
         pass
     return None
 
