@@ -12,7 +12,11 @@ from millrace.python.ops import control_flow_ops, gen_lookup_ops
 def tables_initializer(name: str = "init_all_tables") -> Any:
     """Returns an op that initializes all tables of the graph."""
     initializers = ops.get_collection(ops.GraphKeys.TABLE_INITIALIZERS)
-    return control_flow_ops.group(*initializers, name=name) if initializers else control_flow_ops.no_op(name=name)
+    return (
+        control_flow_ops.group(*initializers, name=name)
+        if initializers
+        else control_flow_ops.no_op(name=name)
+    )
 
 
 def initialize_all_tables(name: str = "init_all_tables") -> Any:
@@ -114,9 +118,15 @@ class InitializableLookupTableBase(LookupInterface):
         key_tensor, restore = split_keys(keys)
         key_tensor = ops.convert_to_tensor(key_tensor) if not hasattr(key_tensor, "dtype") else key_tensor
         if dtypes.as_dtype(key_tensor.dtype).base_dtype != self._key_dtype:
-            raise TypeError("Signature mismatch. Keys must be dtype %s, got %s." % (self._key_dtype, key_tensor.dtype))
-        with ops.name_scope(name, "%s_Lookup" % self.name, [self.resource_handle, key_tensor, self._default_value]):
-            values = gen_lookup_ops.lookup_table_find_v2(self.resource_handle, key_tensor, self._default_value)
+            raise TypeError(
+                "Signature mismatch. Keys must be dtype %s, got %s." % (self._key_dtype, key_tensor.dtype)
+            )
+        with ops.name_scope(
+            name, "%s_Lookup" % self.name, [self.resource_handle, key_tensor, self._default_value]
+        ):
+            values = gen_lookup_ops.lookup_table_find_v2(
+                self.resource_handle, key_tensor, self._default_value
+            )
         if hasattr(key_tensor, "get_shape"):
             values.set_shape(key_tensor.get_shape())
         return restore(values)
@@ -164,7 +174,9 @@ class StaticHashTableV1(StaticHashTable):
 class HashTable(StaticHashTableV1):
     """`tf.contrib.lookup.HashTable`: `shared_name` shares the table among sessions of a server."""
 
-    def __init__(self, initializer: Any, default_value: Any, shared_name: Any = None, name: Optional[str] = None):
+    def __init__(
+        self, initializer: Any, default_value: Any, shared_name: Any = None, name: Optional[str] = None
+    ):
         self._given_shared_name = shared_name or ""
         super().__init__(initializer, default_value, name)
 
@@ -199,7 +211,12 @@ class KeyValueTensorInitializer(TableInitializerBase):
     """Fills a table with `keys` and `values`, vectors of the same length."""
 
     def __init__(
-        self, keys: Any, values: Any, key_dtype: Any = None, value_dtype: Any = None, name: Optional[str] = None
+        self,
+        keys: Any,
+        values: Any,
+        key_dtype: Any = None,
+        value_dtype: Any = None,
+        name: Optional[str] = None,
     ):
         self._keys = ops.convert_to_tensor(keys, dtype=key_dtype, name="keys")
         self._values = ops.convert_to_tensor(values, dtype=value_dtype, name="values")
@@ -243,10 +260,15 @@ class TextFileInitializer(TableInitializerBase):
                 raise ValueError("Invalid %s index %s." % (what, index))
             if index == TextFileIndex.LINE_NUMBER and dtype != dtypes.int64:
                 raise ValueError(
-                    "Signature mismatch. %ss must be dtype %s, got %s." % (what.capitalize(), dtypes.int64, dtype)
+                    "Signature mismatch. %ss must be dtype %s, got %s."
+                    % (what.capitalize(), dtypes.int64, dtype)
                 )
-            if index == TextFileIndex.WHOLE_LINE and not (dtype == dtypes.string or what == "key" and dtype.is_integer):
-                raise ValueError("Signature mismatch. %ss must be string, got %s." % (what.capitalize(), dtype))
+            if index == TextFileIndex.WHOLE_LINE and not (
+                dtype == dtypes.string or what == "key" and dtype.is_integer
+            ):
+                raise ValueError(
+                    "Signature mismatch. %ss must be string, got %s." % (what.capitalize(), dtype)
+                )
         if vocab_size is not None and vocab_size <= 0:
             raise ValueError("Invalid vocab_size %s." % vocab_size)
         self._filename, self._key_index, self._value_index = filename, key_index, value_index
@@ -284,7 +306,14 @@ class TextFileStringTableInitializer(TextFileInitializer):
         name: Optional[str] = "text_file_string_table_init",
     ):
         super().__init__(
-            filename, dtypes.int64, key_column_index, dtypes.string, value_column_index, vocab_size, delimiter, name
+            filename,
+            dtypes.int64,
+            key_column_index,
+            dtypes.string,
+            value_column_index,
+            vocab_size,
+            delimiter,
+            name,
         )
 
 
@@ -302,5 +331,12 @@ class TextFileIdTableInitializer(TextFileInitializer):
         key_dtype: Any = dtypes.string,
     ):
         super().__init__(
-            filename, key_dtype, key_column_index, dtypes.int64, value_column_index, vocab_size, delimiter, name
+            filename,
+            key_dtype,
+            key_column_index,
+            dtypes.int64,
+            value_column_index,
+            vocab_size,
+            delimiter,
+            name,
         )
