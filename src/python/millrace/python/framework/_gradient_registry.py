@@ -122,4 +122,9 @@ def declare_all(graph: Any, registry: GradientRegistry) -> bool:
     if declared is None or len(declared) < len(registry._registry):
         for name, function in list(registry._registry.items()):
             _declare(graph, name, function is not None)
+    for name, defined in graph._functions.items():
+        python_gradient = getattr(defined, "python_grad_func", None)
+        if python_gradient is not None and name not in _functions_of(graph):
+            register_in_graph(graph, name, python_gradient)
+    declared = getattr(graph, "_declared_gradients", None)
     return bool(registry._registry) or bool(declared)
