@@ -137,9 +137,9 @@ TEST_F(TensorArrayTest, ReadsTwiceAreFineWhenNothingIsCleared) {
 TEST_F(TensorArrayTest, BadIndicesAreRefused) {
   const Array array = Make(2);
   ExpectError(Write(array, 2, 1.0f, array.flow),
-              "Tried to write to index 2, but array is not resizeable and size is: 2");
+              "Tried to write to index 2 but array is not resizeable and size is: 2");
   ExpectError(Write(array, -1, 1.0f, array.flow),
-              "Tried to write to index -1, but array is not resizeable and size is: 2");
+              "Tried to write to index -1 but array is not resizeable and size is: 2");
   ExpectError(Read(array, 2, array.flow), "Tried to read from index 2 but array size is: 2");
   ExpectError(Read(array, 1, array.flow),
               "Could not read from TensorArray index 1 because it has not yet been written to.");

@@ -51,7 +51,7 @@ Status TensorArray::MergeElementShape(const PartialShape& shape) {
 Status TensorArray::CheckWrite(const Tensor& value, int64_t index) {
   if (index < 0 || (!dynamic_size_ && index >= size_)) {
     return errors::InvalidArgument("TensorArray ", name_, ": Tried to write to index ", index,
-                                   ", but array is not resizeable and size is: ", size_);
+                                   " but array is not resizeable and size is: ", size_);
   }
   if (value.dtype() != dtype_) {
     return errors::InvalidArgument("TensorArray ", name_, ": Could not write to TensorArray index ", index,
