@@ -48,6 +48,9 @@ def get_tensor_conversion_functions(query: type) -> list[tuple[Any, Any]]:
     """The functions for a type, in their order."""
     found = _cache.get(query)
     if found is None:
+        if issubclass(query, (list, tuple)):
+            # Registers the packing of lists that hold tensors.
+            from millrace.python.ops import array_ops  # noqa: F401
         with _lock:
             found = [entry for _, entries in sorted(_registry.items()) for entry in entries if issubclass(query, entry[0])]
             _cache[query] = found

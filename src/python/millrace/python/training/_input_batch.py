@@ -57,14 +57,14 @@ def _as_original_type(original_tensors: Any, tensor_list: Any) -> Any:
 
 
 def _validate(tensor_list: Any) -> list[Any]:
-    tensor_list = sparse_tensor.convert_n_to_tensor_or_sparse_tensor(tensor_list)
+    tensor_list = ops.convert_n_to_tensor_or_indexed_slices(tensor_list)
     if not tensor_list:
         raise ValueError("Expected at least one tensor in batch().")
     return list(tensor_list)
 
 
 def _validate_join(tensor_list_list: Any) -> list[list[Any]]:
-    tensor_list_list = [list(sparse_tensor.convert_n_to_tensor_or_sparse_tensor(tl)) for tl in tensor_list_list]
+    tensor_list_list = [list(ops.convert_n_to_tensor_or_indexed_slices(tl)) for tl in tensor_list_list]
     if not tensor_list_list:
         raise ValueError("Expected at least one input in batch_join().")
     return tensor_list_list

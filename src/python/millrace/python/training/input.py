@@ -8,7 +8,6 @@ from typing import Any
 
 from millrace.python.framework import constant_op
 from millrace.python.framework import dtypes
-from millrace.python.framework import indexed_slices
 from millrace.python.framework import ops
 from millrace.python.ops import array_ops
 from millrace.python.ops import control_flow_ops
@@ -224,7 +223,7 @@ def slice_input_producer(
       ValueError: if the list is empty.
     """
     with ops.name_scope(name, "input_producer", tensor_list):
-        tensor_list = indexed_slices.convert_n_to_tensor_or_indexed_slices(tensor_list)
+        tensor_list = ops.convert_n_to_tensor_or_indexed_slices(tensor_list)
         if not tensor_list:
             raise ValueError("Expected at least one tensor in slice_input_producer().")
         range_size = array_ops.shape(tensor_list[0])[0]
