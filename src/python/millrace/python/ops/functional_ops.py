@@ -259,8 +259,33 @@ def If(cond: Any, inputs: Any, then_branch: Any, else_branch: Any, name: str | N
     )
 
 
-def _captured(function: Any) -> Any:
+def _captured(function: Any) -> list[Any]:
     return list(getattr(function, "captured_inputs", None) or [])
+
+
+def _LoopBodyCaptureWrapper(func: Any) -> Any:
+    """A function that takes and returns what `func` captures as arguments after the others."""
+    from millrace.python.framework import function
+
+    @function.Defun(*func.declared_input_types, func_name="%s_Wrapper" % func.name)
+    def Wrapper(*args: Any) -> Any:
+        result = func(*args)
+        extra_args = tuple(function.get_extra_args())
+        if isinstance(result, ops.Operation):
+            return extra_args
+        return (result if isinstance(result, tuple) else (result,)) + extra_args
+
+    return Wrapper
+
+
+def _set_host_memory(ret: Any, hostmem: Any) -> None:
+    from millrace.core.framework import attr_value_pb2
+
+    input_attr = attr_value_pb2.AttrValue()
+    input_attr.list.i.extend(hostmem)
+    op = ret.op if isinstance(ret, ops.Tensor) else ret[0].op
+    op._set_attr("_input_hostmem", input_attr)
+    op._set_attr("_output_hostmem", input_attr)
 
 
 def While(input_: Any, cond: Any, body: Any, name: str | None = None, hostmem: Any = None) -> Any:
@@ -272,24 +297,107 @@ def While(input_: Any, cond: Any, body: Any, name: str | None = None, hostmem: A
       name: name of the op.
       hostmem: positions of arguments that must lie in host memory.
 
+    Returns:
+      the list of the last values.
+
     Raises:
-      ValueError: a function captures tensors.
+      ValueError: `cond` captures tensors, or the functions have different arguments.
     """
+    from millrace.python.framework import function
+
     if _captured(cond):
         raise ValueError("While op 'cond' argument must be a function without implicitly captured inputs.")
-    if _captured(body):
-        raise ValueError("While op 'body' argument must be a function without implicitly captured inputs.")
-    stateful = getattr(cond, "stateful_ops", None) or getattr(body, "stateful_ops", None)
-    fn = gen_functional_ops._while if stateful else gen_functional_ops.stateless_while
-    ret = fn(input_, cond, body, name=name)
-    if hostmem:
-        from millrace.core.framework import attr_value_pb2
+    cond_types, types = getattr(cond, "declared_input_types", None), getattr(body, "declared_input_types", None)
+    if cond_types is not None and types is not None and list(cond_types) != list(types):
+        raise ValueError("While op 'cond' and 'body' signatures do not match. %r vs %r" % (cond_types, types))
+    input_ = list(input_)
+    captured = _captured(body)
+    if captured:
+        count = len(types)
 
-        op = ret.op if isinstance(ret, ops.Tensor) else ret[0].op
-        input_attr = attr_value_pb2.AttrValue()
-        input_attr.list.i.extend(hostmem)
-        op._set_attr("_input_hostmem", input_attr)
-        op._set_attr("_output_hostmem", input_attr)
+        @function.Defun(*(list(types) + [t.dtype for t in captured]), func_name="%s_Wrapper" % cond.name)
+        def CondWrapper(*args: Any) -> Any:
+            return cond(*args[:count])
+
+        ret = gen_functional_ops._while(input_ + captured, CondWrapper, _LoopBodyCaptureWrapper(body), name=name)
+        ret = ret[: -len(captured)]
+    else:
+        stateful = getattr(cond, "stateful_ops", None) or getattr(body, "stateful_ops", None)
+        fn = gen_functional_ops._while if stateful else gen_functional_ops.stateless_while
+        ret = fn(input_, cond, body, name=name)
+    if hostmem:
+        _set_host_memory(ret, hostmem)
+    return ret
+
+
+def _ForUsingWhile(start: Any, limit: Any, delta: Any, inputs: Any, forbody: Any, name: Any, hostmem: Any) -> Any:
+    """`For` made of a While, with the number of iterations as its first variable."""
+    from millrace.python.framework import function
+    from millrace.python.ops import math_ops
+
+    d = math_ops.abs(delta)
+    n = math_ops.cast(
+        math_ops.cast(math_ops.abs(limit - start) + d - 1, dtypes.float32) / math_ops.cast(d, dtypes.float32),
+        dtypes.int32,
+    )
+    body_types = [dtypes.int32] * 4 + list(forbody.declared_input_types)[1:]
+
+    @function.Defun(*body_types, func_name="%s_Cond" % forbody.name)
+    def WhileCond(i: Any, n: Any, *args: Any) -> Any:
+        del args
+        return i < n
+
+    @function.Defun(*body_types, func_name="%s_Body" % forbody.name)
+    def WhileBody(i: Any, n: Any, start: Any, delta: Any, *args: Any) -> Any:
+        result = forbody(start + i * delta, *args)
+        if isinstance(result, ops.Operation):
+            result = ()
+        elif isinstance(result, ops.Tensor):
+            result = (result,)
+        return (i + 1, n, start, delta) + tuple(result)
+
+    memory = [0, 1, 2, 3] + [4 + i for i in hostmem] if hostmem is not None else [0, 1, 2, 3]
+    results = While(
+        input_=[0, n, start, delta] + list(inputs), cond=WhileCond, body=WhileBody, name=name, hostmem=memory
+    )
+    return list(results[4 : len(results)])
+
+
+def For(
+    start: Any,
+    limit: Any,
+    delta: Any,
+    inputs: Any,
+    body: Any,
+    name: str | None = None,
+    hostmem: Any = None,
+    rewrite_with_while: Any = None,
+) -> Any:
+    """Calls the function `body(i, *values)` of the graph's library for i from `start` to `limit` by steps of `delta`.
+
+    Args:
+      start, limit, delta: int32 scalars.
+      inputs: the first values.
+      body: a function (a result of `Defun`) that returns the next ones.
+      name: name of the op.
+      hostmem: positions of arguments that must lie in host memory.
+      rewrite_with_while: whether a While takes the place of the op.
+
+    Returns:
+      the list of the last values.
+    """
+    if rewrite_with_while:
+        return _ForUsingWhile(start, limit, delta, inputs, body, name, hostmem)
+    captured = _captured(body)
+    if captured:
+        ret = gen_functional_ops._for(
+            start, limit, delta, list(inputs) + captured, _LoopBodyCaptureWrapper(body), name=name
+        )
+        ret = ret[: -len(captured)]
+    else:
+        ret = gen_functional_ops._for(start, limit, delta, inputs, body, name=name)
+    if hostmem and ret:
+        _set_host_memory(ret, hostmem)
     return ret
 
 
