@@ -5,6 +5,11 @@ from __future__ import annotations
 
 from millrace.python.framework import sparse_tensor
 from millrace.python.ops import gen_sparse_ops  # noqa: F401
+from millrace.python.ops._sparse_maps import (  # noqa: F401
+    _add_many_sparse_to_tensors_map,
+    _add_sparse_to_tensors_map,
+    _take_many_sparse_from_tensors_map,
+)
 from millrace.python.ops._sparse_math import (  # noqa: F401
     _sparse_cross_internal,
     deserialize_many_sparse,
@@ -52,10 +57,6 @@ from millrace.python.ops._sparse_shapes import (  # noqa: F401
     sparse_split_v2,
     sparse_transpose,
 )
-
-_add_sparse_to_tensors_map = gen_sparse_ops.add_sparse_to_tensors_map
-_add_many_sparse_to_tensors_map = gen_sparse_ops.add_many_sparse_to_tensors_map
-_take_many_sparse_from_tensors_map = gen_sparse_ops.take_many_sparse_from_tensors_map
 
 
 def convert_to_sparse_tensor(sp_input: object) -> object:
