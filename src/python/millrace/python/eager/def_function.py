@@ -6,19 +6,23 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.python.eager import function as function_lib
+from millrace.python.util import tf_decorator
 
 RUN_FUNCTIONS_EAGERLY = False
-Function = function_lib.Function
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
-    """With True, functions are called as they are, without functions of the graph."""
+    """Whether functions are called as they are, without one of the library: for tests of a program."""
     global RUN_FUNCTIONS_EAGERLY
     RUN_FUNCTIONS_EAGERLY = bool(run_eagerly)
 
 
-class _Function(function_lib.Function):
-    """A function that is traced, or called as it is where `run_functions_eagerly` says so."""
+def functions_run_eagerly() -> bool:
+    return RUN_FUNCTIONS_EAGERLY
+
+
+class Function(function_lib.Function):
+    """What tf.function makes."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if RUN_FUNCTIONS_EAGERLY:
@@ -30,18 +34,24 @@ def function(
     func: Any = None, input_signature: Any = None, autograph: bool = True, experimental_autograph_options: Any = None,
     experimental_relax_shapes: bool = False, experimental_compile: Any = None,
 ) -> Any:  # fmt: skip
-    """Decorator: calls of the function add one operation that calls a function of the graph's library.
+    """Decorator: calls of the Python function call a function of the graph's library.
+
+    The Python function is called once for each combination of types and shapes of tensors and of other arguments, and
+    adds the operations of the body. Python's `if` and `while` on tensors are not translated: use `tf.cond` and
+    `tf.while_loop`. Variables that it makes are those of the surrounding graph.
 
     Args:
-      func: the function; None: a decorator is given.
-      input_signature: TensorSpecs of the arguments; None: each kind of arguments gets a function of its own.
-      autograph: accepted; Python's control flow runs while the function is traced.
-      experimental_autograph_options, experimental_relax_shapes, experimental_compile: accepted, without effect.
+      func: the function; without it the result is a decorator.
+      input_signature: TensorSpecs of the arguments: then there is one body.
+      autograph, experimental_autograph_options, experimental_relax_shapes, experimental_compile: without effect.
     """
+    del autograph, experimental_autograph_options, experimental_relax_shapes, experimental_compile
     if input_signature is not None:
         function_lib.validate_signature(input_signature)
 
-    def decorated(inner: Any) -> Any:
-        return _Function(inner, getattr(inner, "__name__", "function"), input_signature)
+    def decorated(inner_function: Any) -> Any:
+        name = getattr(inner_function, "__name__", "function")
+        name = "lambda" if name == "<lambda>" else name
+        return tf_decorator.make_decorator(inner_function, Function(inner_function, name, input_signature))
 
-    return decorated(func) if func is not None else decorated
+    return decorated if func is None else decorated(func)

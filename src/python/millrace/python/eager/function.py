@@ -1,48 +1,70 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Python functions of tensors that become functions of graphs."""
+"""Python functions that become functions of the graph's library: one for each kind of arguments."""
 from __future__ import annotations
 
 import functools
 from typing import Any
 
-from millrace.python.framework import func_graph as func_graph_module
+from millrace.python.framework import _defined_function, func_graph as func_graph_module
 from millrace.python.framework import ops, tensor_spec
-from millrace.python.framework._defined_function import _DefinedFunction, definition_of_graph
-from millrace.python.util import nest, tf_inspect
+from millrace.python.framework.func_graph import func_graph_from_py_func
+from millrace.python.util import nest, tf_decorator, tf_inspect
+
+FORWARD_FUNCTION_ATTRIBUTE_NAME = "forward_function_name"
+BACKWARD_FUNCTION_ATTRIBUTE_NAME = "backward_function_name"
+IMPLEMENTS_ATTRIBUTE_NAME = "_implements"
 
 
-class _GraphFunction(_DefinedFunction):
-    """The function of the library behind a FuncGraph."""
+class _EagerDefinedFunction:
+    """A FunctionDef made of a graph: what calls name."""
 
-    def __init__(self, graph: Any, attrs: Any = None) -> None:
-        super().__init__(None, [], [t.dtype.base_dtype for t in graph.inputs])
-        self._definition = definition_of_graph(graph, "__inference_" + graph.name, True, graph.inputs, graph.outputs, None, None)
-        for key, value in (attrs or {}).items():
-            from millrace.python.framework import _attributes
-
-            made = value if hasattr(value, "SerializeToString") else _attributes.attr_value_of_any(value)
-            self._definition.attr[key].CopyFrom(made)
+    def __init__(self, name: str, graph: Any, inputs: Any, outputs: Any, attrs: Any) -> None:
         self._graph = graph
-
-    @property
-    def stateful_ops(self) -> list[Any]:
-        return [(op.name, op.type) for op in self._graph.get_operations() if op._is_stateful]
-
-
-class ConcreteFunction:
-    """A function with arguments of known types."""
-
-    def __init__(self, func_graph: Any, attrs: Any = None, signature: Any = None) -> None:
-        self._func_graph = func_graph
-        self._function = _GraphFunction(func_graph, attrs)
-        self._signature = signature
-        self._num_captures = len(func_graph.extra_inputs)
+        self.definition = _defined_function.definition_of_graph(graph, name, True, inputs, outputs, None, None, attrs)
+        self.stateful_ops = graph.stateful_ops
+        self.captured_inputs: list[Any] = []
+        self.declared_input_types = [t.dtype for t in inputs]
+        self._grad_func = self._python_grad_func = None
 
     @property
     def name(self) -> str:
-        """The name in the graph's library."""
-        return self._function.name
+        return self.definition.signature.name
+
+    @property
+    def signature(self) -> Any:
+        return self.definition.signature
+
+    def add_to_graph(self, g: Any) -> None:
+        """Adds the function, and those that it calls, to a graph's library."""
+        if g is None or g._get_function(self.name) is not None:
+            return
+        for function in self._graph._functions.values():
+            if g._get_function(function.name) is None:
+                function.add_to_graph(g)
+        g._add_function(self)
+
+
+class ConcreteFunction:
+    """A function with known types and structures of arguments and results."""
+
+    def __init__(self, func_graph: Any, attrs: Any = None, signature: Any = None) -> None:
+        self._func_graph = func_graph
+        self._captured_inputs = list(func_graph.external_captures)
+        self._attrs = _defined_function._parse_kwargs_as_attrs(func_graph.name, **(attrs or {}))
+        self._signature = signature
+        arguments = [t for t in func_graph.inputs if id(t) not in {id(a) for a in func_graph.internal_captures}]
+        self._num_arguments = len(arguments)
+        self._defined = _EagerDefinedFunction(
+            "__inference_%s_" % func_graph.name, func_graph, arguments + func_graph.internal_captures, func_graph.outputs,
+            self._attrs,
+        )  # fmt: skip
+        self._arg_keywords: Any = None
+
+    @property
+    def name(self) -> str:
+        """The name of the function in the library."""
+        return self._defined.name
 
     @property
     def graph(self) -> Any:
@@ -51,202 +73,241 @@ class ConcreteFunction:
 
     @property
     def inputs(self) -> list[Any]:
-        """The placeholders of the body."""
         return self._func_graph.inputs
 
     @property
     def outputs(self) -> list[Any]:
-        """The results in the body, flat."""
         return self._func_graph.outputs
 
     @property
     def structured_outputs(self) -> Any:
-        """The results in the body."""
         return self._func_graph.structured_outputs
 
     @property
-    def captured_inputs(self) -> list[Any]:
-        """The tensors of the surrounding graph that are arguments."""
-        return self._func_graph.extra_inputs
+    def structured_input_signature(self) -> Any:
+        return self._func_graph.structured_input_signature
 
     @property
-    def variables(self) -> list[Any]:
+    def captured_inputs(self) -> list[Any]:
+        """The tensors of the surrounding graph that are further arguments."""
+        return self._captured_inputs
+
+    @property
+    def variables(self) -> Any:
         return self._func_graph.variables
 
     @property
-    def trainable_variables(self) -> list[Any]:
-        return [v for v in self._func_graph.variables if v.trainable]
+    def trainable_variables(self) -> Any:
+        return self._func_graph.trainable_variables
 
     @property
     def function_def(self) -> Any:
-        """The FunctionDef."""
-        return self._function.definition
+        return self._defined.definition
 
     @property
     def output_dtypes(self) -> Any:
-        return nest.map_structure(lambda x: x.dtype if x is not None else None, self.structured_outputs)
+        return nest.map_structure(lambda x: x.dtype if x is not None else None, self._func_graph.structured_outputs)
 
     @property
     def output_shapes(self) -> Any:
-        return nest.map_structure(lambda x: x.shape if x is not None else None, self.structured_outputs)
+        return nest.map_structure(lambda x: x.shape if x is not None else None, self._func_graph.structured_outputs)
 
-    def add_to_graph(self, g: Any = None, register_gradient_functions: bool = False) -> None:
-        """Adds the function to a graph's library."""
-        self._function.add_to_graph(g or ops.get_default_graph())
-
-    def _call_flat(self, args: Any, captured_inputs: Any = None) -> Any:
-        from millrace.python.ops import functional_ops
-
-        graph = ops.get_default_graph()
-        self._function.add_to_graph(graph)
-        captured = self.captured_inputs if captured_inputs is None else captured_inputs
-        tensors = [ops.convert_to_tensor(a) for a in args] + list(captured)
-        results = functional_ops.partitioned_call(tensors, self._function, [t.dtype.base_dtype for t in self.outputs])
-        return self._pack(results)
-
-    def _pack(self, results: Any) -> Any:
-        if self.structured_outputs is None:
-            return results if isinstance(results, ops.Operation) else None
-        flat = list(results) if isinstance(results, (list, tuple)) else [results]
-        if isinstance(results, ops.Operation):
-            flat = []
-        for made, inner in zip(flat, self.outputs):
-            made.set_shape(inner.shape)
-        rest = iter(flat)
-        tensors = [
-            None if t is None else next(rest) for t in nest.flatten(self.structured_outputs, expand_composites=True)
-        ]
-        return nest.pack_sequence_as(self.structured_outputs, tensors, expand_composites=True)
+    def add_to_graph(self, g: Any = None) -> None:
+        self._defined.add_to_graph(g or ops.get_default_graph())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        flat = [a for a in nest.flatten((args, kwargs), expand_composites=True) if _is_tensor(a)]
-        return self._call_flat(flat)
+        """Calls the function with tensors in the order of its inputs.
 
+        Raises:
+          ValueError: another number of arguments.
+        """
+        flat = nest.flatten((args, kwargs), expand_composites=True)
+        return self._call_flat([t for t in flat if isinstance(t, ops.Tensor) or not isinstance(t, (str, bytes))])
 
-def _is_tensor(value: Any) -> bool:
-    import numpy as np
+    def _filtered_call(self, args: Any, kwargs: Any) -> Any:
+        """Calls the function with the arguments of the Python function: only the tensors count."""
+        flat = nest.flatten((args, kwargs), expand_composites=True)
+        return self._call_flat([t for t in flat if isinstance(t, ops.Tensor)])
 
-    return isinstance(value, (ops.Tensor, np.ndarray)) or hasattr(value, "_as_graph_element") or isinstance(value, (int, float))
+    def _call_flat(self, tensors: Any, captured_inputs: Any = None) -> Any:
+        from millrace.python.ops import functional_ops
+
+        if len(tensors) != self._num_arguments:
+            raise ValueError(
+                "Arguments and signature arguments do not match. got: %s, expected: %s " % (len(tensors), self._num_arguments)
+            )
+        inputs = [ops.convert_to_tensor(t) for t in tensors] + list(captured_inputs or self._captured_inputs)
+        if self._has_effects():
+            return self._inline(inputs)
+        self.add_to_graph()
+        results = functional_ops.partitioned_call(inputs, self._defined)
+        if isinstance(results, ops.Operation):
+            return self._build(results, [])
+        results = list(results) if isinstance(results, (list, tuple)) else [results]
+        for result, inner in zip(results, self._func_graph.outputs):
+            result.set_shape(inner.shape)
+        return self._build(None, results)
+
+    def _has_effects(self) -> bool:
+        """Whether the body may not be run again for gradients."""
+        return any(kind not in ("VarHandleOp", "ReadVariableOp") for _, kind in self._func_graph.stateful_ops)
+
+    def _inline(self, inputs: list[Any]) -> Any:
+        """Adds a copy of the body to the graph: its effects and its random numbers are then those of its gradient too."""
+        from millrace.python.framework import importer
+        from millrace.python.ops import array_ops, control_flow_ops
+
+        graph = self._func_graph
+        own = [t for t in graph.inputs if id(t) not in {id(a) for a in graph.internal_captures}] + graph.internal_captures
+        elements = [t.name for t in graph.outputs] + [op.name for op in graph.control_outputs]
+        with ops.name_scope(graph.name) as scope:
+            made = importer.import_graph_def(
+                graph.as_graph_def(), {t.name: value for t, value in zip(own, inputs)}, elements, name=scope
+            )
+        results, effects = made[: len(graph.outputs)], made[len(graph.outputs) :]
+        with ops.control_dependencies(effects):
+            if self._func_graph.structured_outputs is None:
+                return control_flow_ops.no_op()
+            results = [array_ops.identity(t) for t in results]
+        for result, inner in zip(results, graph.outputs):
+            result.set_shape(inner.shape)
+        return self._build(None, results)
+
+    def _build(self, op: Any, results: list[Any]) -> Any:
+        structure = self._func_graph.structured_outputs
+        if structure is None:
+            return op
+        remaining = iter(results)
+        flat = nest.flatten(structure, expand_composites=True)
+        return nest.pack_sequence_as(
+            structure, [None if t is None else next(remaining) for t in flat], expand_composites=True
+        )
 
 
 class Function:
-    """What `function` and `defun` give: a callable that makes one function of the graph for each kind of arguments."""
+    """A Python function that becomes a ConcreteFunction for each kind of arguments it is called with."""
 
     def __init__(
-        self, python_function: Any, name: str = "", input_signature: Any = None, attributes: Any = None,
-        autograph: Any = None, autograph_options: Any = None, capture_by_value: Any = None,
+        self, python_function: Any, name: Any, input_signature: Any = None, attributes: Any = None, autograph: bool = True,
+        autograph_options: Any = None, experimental_relax_shapes: bool = False, capture_by_value: Any = None,
     ) -> None:  # fmt: skip
+        del autograph, autograph_options, experimental_relax_shapes
         self._python_function = python_function
-        self._name = name or getattr(python_function, "__name__", "function")
+        self._name = name
+        if input_signature is not None and not isinstance(input_signature, (tuple, list)):
+            raise TypeError("input_signature must be either a tuple or a list, received " + str(type(input_signature)))
         self._input_signature = None if input_signature is None else tuple(input_signature)
         self._attributes = attributes
         self._capture_by_value = capture_by_value
         self._cache: dict[Any, ConcreteFunction] = {}
-        functools.update_wrapper(self, python_function)
+        spec = tf_inspect.getfullargspec(python_function)
+        self._fullargspec = spec
+        self._arg_names = list(spec.args)
+        if tf_inspect.ismethod(python_function):
+            self._arg_names = self._arg_names[1:]
 
     @property
     def python_function(self) -> Any:
-        """The function that was decorated."""
         return self._python_function
+
+    @property
+    def input_signature(self) -> Any:
+        return self._input_signature
+
+    def _canonical(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """All arguments that have a name and no `*` by position, tensors where a signature asks for them."""
+        args = list(args)
+        kwargs = dict(kwargs)
+        defaults = self._fullargspec.defaults or ()
+        with_default = dict(zip(self._arg_names[len(self._arg_names) - len(defaults) :], defaults))
+        for name in self._arg_names[len(args) :]:
+            if name in kwargs:
+                args.append(kwargs.pop(name))
+            elif name in with_default and self._input_signature is None:
+                args.append(with_default[name])
+            else:
+                break
+        if self._input_signature is not None:
+            args = self._with_signature(args, kwargs)
+        return _convert_arrays(tuple(args)), _convert_arrays(kwargs)
+
+    def _with_signature(self, args: Any, kwargs: Any) -> Any:
+        if kwargs:
+            raise ValueError("Cannot define a TensorFlow function from a Python function with keyword arguments when input_signature is provided.")
+        signature = nest.flatten(self._input_signature)
+        try:
+            flat = nest.flatten_up_to(self._input_signature, tuple(args))
+        except (ValueError, TypeError):
+            raise ValueError(
+                "Structure of Python function inputs does not match input_signature: inputs (%s), input_signature(%s)"
+                % (str(args), str(self._input_signature))
+            ) from None
+        flat = [ops.convert_to_tensor(t, dtype_hint=s.dtype) for t, s in zip(flat, signature)]
+        if any(not s.is_compatible_with(t) for t, s in zip(flat, signature)):
+            raise ValueError(
+                "Python inputs incompatible with input_signature: inputs (%s), input_signature (%s)"
+                % (str(args), str(self._input_signature))
+            )
+        return nest.pack_sequence_as(self._input_signature, flat)
+
+    def _concrete(self, args: Any, kwargs: Any) -> ConcreteFunction:
+        graph = ops.get_default_graph()
+        flat = nest.flatten((args, sorted(kwargs.items())), expand_composites=True)
+        structure = repr(nest.map_structure(lambda x: 0, (args, kwargs), expand_composites=True))
+        specs = self._input_signature if self._input_signature is not None else flat
+        key = (id(graph), structure, tuple(func_graph_module.spec_of_argument(v) for v in nest.flatten(specs)))
+        found = self._cache.get(key)
+        if found is None or found.graph.outer_graph is not graph:
+            made = func_graph_from_py_func(
+                self._name, self._python_function, args, kwargs, self._input_signature, arg_names=self._arg_names,
+                capture_by_value=self._capture_by_value,
+            )  # fmt: skip
+            found = self._cache[key] = ConcreteFunction(made, self._attributes)
+        return found
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = self._canonical(args, kwargs)
+        return self._concrete(args, kwargs)._filtered_call(args, kwargs)
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """The ConcreteFunction for arguments or TensorSpecs of them."""
+        if self._input_signature is not None and not args and not kwargs:
+            args = self._input_signature
+            return self._concrete(tuple(args), {})
+        args, kwargs = self._canonical(args, kwargs)
+        return self._concrete(args, kwargs)
+
+    _get_concrete_function_internal = get_concrete_function
+    _get_concrete_function_garbage_collected = get_concrete_function
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         if instance is None:
             return self
-        bound = self.__dict__.setdefault("_bound", {})
-        key = id(instance)
-        if key not in bound:
-            bound[key] = Function(
-                self._python_function.__get__(instance, owner), self._name, self._input_signature, self._attributes
-            )
-        return bound[key]
-
-    def _canonical(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Arguments by position, with defaults."""
-        try:
-            bound = tf_inspect.signature(self._python_function).bind(*args, **kwargs)
-        except (TypeError, ValueError, AttributeError):
-            return args, kwargs
-        bound.apply_defaults()
-        return bound.args, bound.kwargs
-
-    def _convert(self, args: Any, kwargs: Any) -> tuple[Any, Any, list[Any]]:
-        """(args, kwargs, tensors): arrays become tensors."""
-        import numpy as np
-
-        args, kwargs = self._canonical(args, kwargs)
-        if self._input_signature is not None:
-            flat = [
-                ops.convert_to_tensor(a, dtype=s.dtype)
-                for a, s in zip(nest.flatten(args), nest.flatten(self._input_signature))
-            ]
-            args = nest.pack_sequence_as(args, flat)
-            return args, kwargs, flat
-
-        def convert(value: Any) -> Any:
-            return ops.convert_to_tensor(value) if isinstance(value, np.ndarray) else value
-
-        args, kwargs = nest.map_structure(convert, (args, kwargs))
-        return args, kwargs, [a for a in nest.flatten((args, kwargs)) if isinstance(a, ops.Tensor)]
-
-    def _key(self, args: Any, kwargs: Any) -> Any:
-        parts: list[Any] = [id(ops.get_default_graph())]
-        for value in nest.flatten((args, kwargs)):
-            if isinstance(value, ops.Tensor):
-                parts.append((value.dtype.as_datatype_enum, str(value.shape)))
-            else:
-                try:
-                    hash(value)
-                    parts.append((type(value), value))
-                except TypeError:
-                    parts.append(id(value))
-        return tuple(parts)
-
-    def _concrete(self, args: Any, kwargs: Any) -> ConcreteFunction:
-        key = self._key(args, kwargs)
-        found = self._cache.get(key)
+        bound = self._python_function.__get__(instance, owner)
+        name = "_function_of_" + getattr(self._python_function, "__name__", "call")
+        found = instance.__dict__.get(name) if hasattr(instance, "__dict__") else None
         if found is None:
-            graph = func_graph_module.func_graph_from_py_func(
-                self._name, self._python_function, args, kwargs, capture_by_value=self._capture_by_value
-            )
-            found = self._cache[key] = ConcreteFunction(graph, self._attributes)
+            found = type(self)(bound, self._name, self._input_signature, self._attributes)
+            if hasattr(instance, "__dict__"):
+                instance.__dict__[name] = found
         return found
 
-    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
-        """The function for arguments like these: tensors or TensorSpecs."""
-        if not args and not kwargs and self._input_signature is not None:
-            args = self._input_signature
-        key_args, key_kwargs = self._canonical(args, kwargs)
-        graph = func_graph_module.func_graph_from_py_func(self._name, self._python_function, key_args, key_kwargs)
-        return ConcreteFunction(graph, self._attributes)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs, tensors = self._convert(args, kwargs)
-        return self._concrete(args, kwargs)._call_flat(tensors)
+def _convert_arrays(structure: Any) -> Any:
+    import numpy as np
 
+    def one(value: Any) -> Any:
+        if isinstance(value, (np.ndarray, np.generic)):
+            return ops.convert_to_tensor(value)
+        if not isinstance(value, (ops.Tensor, tensor_spec.TensorSpec)) and hasattr(value, "_dense_var_to_tensor"):
+            return value
+        return value
 
-def defun(
-    func: Any = None, input_signature: Any = None, autograph: bool = True, experimental_autograph_options: Any = None
-) -> Any:
-    """Decorator: calls of the function add one operation that calls a function of the graph's library."""
-    return defun_with_attributes(func=func, input_signature=input_signature)
+    return nest.map_structure(one, structure, expand_composites=True)
 
 
-def defun_with_attributes(
-    func: Any = None, input_signature: Any = None, attributes: Any = None, autograph: bool = True,
-    experimental_autograph_options: Any = None,
-) -> Any:  # fmt: skip
-    """As `defun`, with attributes for the function."""
-    if input_signature is not None and not isinstance(input_signature, (tuple, list)):
-        raise TypeError("input_signature must be either a tuple or a list, received " + str(type(input_signature)))
-
-    def decorated(function: Any) -> Function:
-        return Function(function, getattr(function, "__name__", "function"), input_signature, attributes)
-
-    return decorated(func) if func is not None else decorated
-
-
-def register(func: Any, *args: Any, **kwargs: Any) -> ConcreteFunction:
-    """Adds the function for arguments like these to the default graph's library."""
+def register(func: Any, *args: Any, **kwargs: Any) -> Any:
+    """Adds a Function to the default graph without calling it; returns its ConcreteFunction."""
     if not isinstance(func, Function):
         raise ValueError("Only defun function is allowed to be registered. Got type: %s" % type(func))
     concrete = func.get_concrete_function(*args, **kwargs)
@@ -254,7 +315,42 @@ def register(func: Any, *args: Any, **kwargs: Any) -> ConcreteFunction:
     return concrete
 
 
+def defun(
+    func: Any = None, input_signature: Any = None, autograph: bool = True, experimental_autograph_options: Any = None,
+    experimental_relax_shapes: bool = False,
+) -> Any:  # fmt: skip
+    """Decorator: calls of the Python function call a function of the graph's library.
+
+    Args:
+      func: the function; without it the result is a decorator.
+      input_signature: TensorSpecs of the arguments.
+      autograph, experimental_autograph_options, experimental_relax_shapes: without effect.
+    """
+    return defun_with_attributes(
+        func, input_signature, None, autograph, experimental_autograph_options, experimental_relax_shapes
+    )
+
+
+def defun_with_attributes(
+    func: Any = None, input_signature: Any = None, attributes: Any = None, autograph: bool = True,
+    experimental_autograph_options: Any = None, experimental_relax_shapes: bool = False,
+) -> Any:  # fmt: skip
+    """`defun` whose functions have attributes."""
+    del autograph, experimental_autograph_options, experimental_relax_shapes
+
+    def decorated(function: Any) -> Any:
+        name = getattr(function, "__name__", "function")
+        if name == "<lambda>":
+            name = "lambda"
+        return tf_decorator.make_decorator(function, Function(function, name, input_signature, attributes))
+
+    return decorated if func is None else decorated(func)
+
+
 def validate_signature(signature: Any) -> None:
-    """TypeError unless all are TensorSpecs."""
-    if any(not isinstance(arg, tensor_spec.TensorSpec) for arg in nest.flatten(signature)):
+    """Raises TypeError where a signature is not made of TensorSpecs."""
+    if any(not isinstance(arg, tensor_spec.TensorSpec) for arg in nest.flatten(signature, expand_composites=True)):
         raise TypeError("Invalid input_signature %s; input_signature must be a possibly nested sequence of TensorSpec objects." % (signature,))
+
+
+class_method_to_instance_method = functools.partial

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of graphs out of code that makes variables."""
+"""Python functions as functions of the graph's library, with a given signature."""
 from __future__ import annotations
 
 from typing import Any
@@ -9,14 +9,7 @@ from millrace.python.eager import function
 from millrace.python.framework import func_graph
 
 
-def wrap_function(fn: Any, signature: Any, name: Any = None) -> function.ConcreteFunction:
-    """The function of a Python function for arguments of these TensorSpecs.
-
-    Args:
-      fn: the Python function.
-      signature: TensorSpecs of its arguments.
-      name: of the function.
-    """
-    name = name or getattr(fn, "__name__", "wrapped_function")
-    graph = func_graph.func_graph_from_py_func(name, fn, tuple(signature), {}, add_control_dependencies=False)
-    return function.ConcreteFunction(graph, signature=signature)
+def wrap_function(fn: Any, signature: Any, name: Any = None) -> Any:
+    """The ConcreteFunction of `fn` for TensorSpecs `signature`."""
+    graph = func_graph.func_graph_from_py_func(name or getattr(fn, "__name__", "wrapped"), fn, signature, {})
+    return function.ConcreteFunction(graph)

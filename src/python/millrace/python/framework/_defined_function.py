@@ -262,9 +262,11 @@ def definition_of_graph(
 
     arguments = set(id(t.op) for t in inputs)
     body = [op for op in graph.get_operations() if id(op) not in arguments]
+    controls = list(getattr(graph, "control_outputs", ()))
     data = graph._to_function(
-        name, append_hash, body, list(inputs), list(outputs), list(out_names) if out_names else None, [], [], description
-    )
+        name, append_hash, body, list(inputs), list(outputs), list(out_names) if out_names else None, controls,
+        [op.name for op in controls], description,
+    )  # fmt: skip
     definition = function_pb2.FunctionDef.FromString(data)
     for key, value in (attrs or {}).items():
         definition.attr[key].CopyFrom(value)

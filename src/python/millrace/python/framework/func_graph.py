@@ -1,23 +1,26 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs of functions, with arguments and results in nested structures."""
+"""Graphs of functions that Python functions make."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
-from millrace.python.framework import ops, tensor_spec
+from millrace.python.framework import dtypes, ops, tensor_spec, type_spec
 from millrace.python.framework._capture_graph import CaptureGraph
-from millrace.python.util import nest
+from millrace.python.framework import composite_tensor
+from millrace.python.util import nest, tf_inspect
 
 WHITELIST_COLLECTIONS = [
     ops.GraphKeys.GLOBAL_VARIABLES,
     ops.GraphKeys.LOCAL_VARIABLES,
     ops.GraphKeys.TRAINABLE_VARIABLES,
+    "variable_store",
+    ("__variable_scope",),
 ]
 
 
 class UnknownArgument:
-    """Stands for arguments that are no tensors."""
+    """Stands for an argument that is no tensor."""
 
 
 class FuncGraph(CaptureGraph):
@@ -25,27 +28,37 @@ class FuncGraph(CaptureGraph):
 
     Attributes:
       name: of the function.
-      inputs: the placeholders: arguments, then captured tensors.
-      outputs: the results, flat.
-      structured_outputs: the results in their structure.
+      inputs: placeholders, those of captured tensors at the end.
+      outputs: the tensors that it returns.
+      structured_outputs: what the Python function returned.
+      control_outputs: operations that run in each call.
+      variables: that the function uses.
+      outer_graph: the graph around it.
     """
 
-    def __init__(self, name: str, collections: Any = None, capture_by_value: Any = None) -> None:
-        super().__init__(ops.get_default_graph(), bool(capture_by_value))
+    def __init__(self, name: Any, collections: Any = None, capture_by_value: Any = None) -> None:
+        super().__init__(capture_by_value=bool(capture_by_value))
         self.name = name
         self.inputs: list[Any] = []
         self.outputs: list[Any] = []
+        self.control_outputs: list[Any] = []
         self.structured_input_signature: Any = None
         self.structured_outputs: Any = None
-        self.control_outputs: list[Any] = []
-        self._made_variables: list[Any] = []
-        self._weak_variables = self._made_variables
-        source = self._outer_graph._collections
-        for key, values in (collections if collections is not None else source).items():
-            self._collections[key] = values if key in WHITELIST_COLLECTIONS else list(values)
+        self.capture_by_value = bool(capture_by_value)
+        self.stateful_ops: list[Any] = []
+        self.extra_vars: list[Any] = []
+        self._made_ops: list[Any] = []
+        for key in collections if collections is not None else WHITELIST_COLLECTIONS:
+            # The body and the graph around it see the same variables.
+            self._collections[key] = self._outer_graph.get_collection_ref(key)
+
+    def _made(self, op: Any) -> None:
+        self._made_ops.append(op)
+        if op._is_stateful:
+            self.stateful_ops.append((op.name, op.type))
 
     def _made_variable(self, var: Any) -> None:
-        self._made_variables.append(var)
+        self.extra_vars.append(var)
 
     def _add_argument(self, tensor: Any, outer: Any, name: Any) -> Any:
         argument = super()._add_argument(tensor, outer, name)
@@ -54,30 +67,36 @@ class FuncGraph(CaptureGraph):
 
     @property
     def variables(self) -> list[Any]:
-        """The variables of the function."""
-        return self._made_variables
+        """The variables whose handles the function takes."""
+        handles = {id(t) for t in self.extra_inputs}
+        found = {id(v): v for v in self.extra_vars}
+        for v in self._outer_graph.get_collection(ops.GraphKeys.GLOBAL_VARIABLES):
+            if id(getattr(v, "handle", None)) in handles:
+                found[id(v)] = v
+        return list(found.values())
 
     @property
-    def external_captures(self) -> list[Any]:
-        """The captured tensors."""
-        return self.extra_inputs
+    def trainable_variables(self) -> list[Any]:
+        """Those of `variables` that are trained."""
+        return [v for v in self.variables if v.trainable]
 
     @property
-    def internal_captures(self) -> list[Any]:
-        """The placeholders of the captured tensors."""
-        return self.extra_args
-
-    @property
-    def captures(self) -> Any:
-        """Pairs of captured tensor and placeholder."""
+    def captures(self) -> list[Any]:
+        """Pairs of a tensor of the outer graph and the placeholder that stands for it."""
         return list(zip(self.extra_inputs, self.extra_args))
 
     @property
-    def input_dtypes(self) -> list[Any]:
-        return [t.dtype for t in self.inputs]
+    def external_captures(self) -> list[Any]:
+        """The tensors of the outer graph."""
+        return list(self.extra_inputs)
 
     @property
-    def output_dtypes(self) -> list[Any]:
+    def internal_captures(self) -> list[Any]:
+        """The placeholders that stand for them."""
+        return list(self.extra_args)
+
+    @property
+    def output_types(self) -> list[Any]:
         return [t.dtype for t in self.outputs]
 
     @property
@@ -85,99 +104,169 @@ class FuncGraph(CaptureGraph):
         return [t.shape for t in self.outputs]
 
 
-def _argument(arg: Any, name: Any) -> Any:
+def get_tensor_spec(t: Any, include_tensor_ranks_only: bool = False) -> Any:
+    """The TensorSpec of a tensor."""
+    del include_tensor_ranks_only
+    return tensor_spec.TensorSpec(t.shape, t.dtype)
+
+
+def _placeholder(value: Any, name: Optional[str]) -> Any:
     from millrace.python.ops import array_ops
 
-    if isinstance(arg, tensor_spec.TensorSpec):
-        return array_ops.placeholder(arg.dtype, arg.shape, name=arg.name or name)
-    if isinstance(arg, ops.Tensor):
-        placeholder = array_ops.placeholder(arg.dtype.base_dtype, arg.shape, name=name)
-        data = arg._handle_data_tuple()
-        if data is not None:
-            sizes = data[1]
-            placeholder._set_handle_data_tuple(data[0], None if sizes is None else [None if s < 0 else s for s in sizes])
-        return placeholder
-    return arg
+    name = "".join(c if c.isalnum() or c in "_." else "_" for c in name or "input") or "input"
+    placeholder = array_ops.placeholder(value.dtype.base_dtype, shape=value.shape, name=name)
+    data = value._handle_data_tuple() if isinstance(value, ops.Tensor) else None
+    if data is not None:
+        number, sizes = data
+        placeholder._set_handle_data_tuple(number, None if sizes is None else [None if s < 0 else s for s in sizes])
+    return placeholder
+
+
+def is_tensor_like(value: Any) -> bool:
+    """Whether an argument of a function becomes one of its inputs."""
+    return isinstance(value, (ops.Tensor, tensor_spec.TensorSpec))
+
+
+def _inputs_of(structure: Any, names: Any, graph: FuncGraph) -> Any:
+    """The structure with placeholders for tensors and TensorSpecs."""
+
+    def one(value: Any, name: Any) -> Any:
+        if is_tensor_like(value):
+            placeholder = _placeholder(value, getattr(value, "name", None) if name is None else name)
+            graph.inputs.append(placeholder)
+            return placeholder
+        return value
+
+    flat = nest.flatten(structure, expand_composites=True)
+    if names is None:
+        names = [None] * len(flat)
+    return nest.pack_sequence_as(structure, [one(v, n) for v, n in zip(flat, names)], expand_composites=True)
+
+
+def _names_for(args: Any, arg_names: Any) -> Any:
+    """A name for each tensor of the arguments."""
+    names: list[Any] = []
+    for i, arg in enumerate(args):
+        name = arg_names[i] if arg_names and i < len(arg_names) else None
+        names += [name] * len(nest.flatten(arg, expand_composites=True))
+    return names
+
+
+def _order_effects(graph: FuncGraph) -> None:
+    """Operations with effects run in each call, in the order in which they were made."""
+    last: dict[Any, Any] = {}
+    must_run: list[Any] = []
+    for op in graph._made_ops:
+        if op._control_flow_context is not None or op.type in ("Placeholder", "VarHandleOp", "NoOp"):
+            continue
+        resources = [t for t in op.inputs if t.dtype == dtypes.resource]
+        if not op._is_stateful and not resources:
+            continue
+        must_run.append(op)
+        for key in resources or [None]:
+            before = last.get(key)
+            if before is not None and before is not op and before not in op.control_inputs:
+                op._add_control_inputs([before])
+            last[key] = op
+    graph.control_outputs = must_run
 
 
 def func_graph_from_py_func(
-    name: str, python_func: Any, args: Any, kwargs: Any, signature: Any = None, func_graph: Any = None,
+    name: Any, python_func: Any, args: Any, kwargs: Any, signature: Any = None, func_graph: Any = None,
     autograph: bool = False, autograph_options: Any = None, add_control_dependencies: bool = True, arg_names: Any = None,
-    op_return_value: Any = None, collections: Any = None, capture_by_value: Any = None, override_flat_arg_shapes: Any = None,
+    op_return_value: Any = None, collections: Any = None, capture_by_value: Any = None,
+    override_flat_arg_shapes: Any = None,
 ) -> FuncGraph:  # fmt: skip
-    """Makes the graph of a Python function.
+    """Calls a Python function once; the operations that it makes are the FuncGraph.
 
     Args:
       name: of the function.
-      python_func: the function.
-      args, kwargs: the arguments: tensors and TensorSpecs become placeholders, others are passed on.
-      signature: TensorSpecs that stand for `args`.
-      func_graph: a graph to fill; None: a new one.
-      add_control_dependencies: run operations with side effects in their order.
-      arg_names: names of the arguments.
-      op_return_value: a tensor that stands for results that are operations.
-      collections, capture_by_value: of the graph.
+      python_func: the function, of (structures of) tensors and other values.
+      args, kwargs: its arguments; tensors and TensorSpecs become inputs.
+      signature: TensorSpecs that take the place of `args`.
+      func_graph: where the operations go, a new graph when None.
+      autograph, autograph_options: not there.
+      add_control_dependencies: whether operations with effects run in the order in which they were made.
+      arg_names: names of the inputs.
+      op_return_value: what stands for a returned operation.
+      collections, capture_by_value: as of FuncGraph.
+      override_flat_arg_shapes: shapes of the inputs instead of those of the arguments.
+
+    Raises:
+      TypeError: the function returns something that is no tensor.
     """
-    if signature is not None:
-        args, kwargs = signature, {}
-    graph = func_graph or FuncGraph(name, collections, capture_by_value)
+    del autograph, autograph_options
+    from millrace.python.ops import array_ops
+    from millrace.python.ops import variable_scope as vs
+
+    graph = func_graph or FuncGraph(name, collections=collections, capture_by_value=capture_by_value)
+    outer_scope = vs.get_variable_scope()
     with graph.as_default():
-        flat = nest.flatten((args, kwargs))
-        placeholders = []
-        for i, arg in enumerate(flat):
-            argument_name = arg_names[i] if arg_names and i < len(arg_names) else None
-            made = _argument(arg, argument_name or "args_%d" % i)
-            if made is not arg or isinstance(made, ops.Tensor):
-                graph.inputs.append(made)
-            placeholders.append(made)
-        func_args, func_kwargs = nest.pack_sequence_as((args, kwargs), placeholders)
-        from millrace.python.ops import variable_scope as vs
+        if signature is not None:
+            args, kwargs = signature, {}
+        func_args = _inputs_of(args, _names_for(args, arg_names), graph)
+        func_kwargs = _inputs_of(kwargs, None, graph)
+        if override_flat_arg_shapes is not None:
+            for tensor, shape in zip(graph.inputs, override_flat_arg_shapes):
+                if shape is not None:
+                    tensor.set_shape(shape)
+        graph.structured_input_signature = (args, kwargs)
+        with graph.variable_scope_of(outer_scope):
+            outputs = python_func(*func_args, **func_kwargs)
+        if add_control_dependencies:
+            _order_effects(graph)
 
-        from millrace.python.framework import auto_control_deps
+        def convert(x: Any) -> Any:
+            if x is None:
+                return None
+            if isinstance(x, ops.Operation):
+                if op_return_value is None:
+                    return None
+                with ops.control_dependencies([x]):
+                    return array_ops.identity(op_return_value)
+            try:
+                tensor = ops.convert_to_tensor_or_composite(x)
+            except (ValueError, TypeError):
+                raise TypeError(
+                    "To be compatible with tf.contrib.eager.defun, Python functions must return zero or more Tensors; in "
+                    "compilation of %s, found return value of type %s, which is not a Tensor." % (str(python_func), type(x))
+                ) from None
+            if isinstance(tensor, composite_tensor.CompositeTensor):
+                return nest.map_structure(convert, tensor, expand_composites=True)
+            if add_control_dependencies and graph.control_outputs and tensor.graph is graph:
+                with ops.control_dependencies([op for op in graph.control_outputs if op is not tensor.op]):
+                    tensor = array_ops.identity(tensor)
+            return graph.capture(tensor)
 
-        scope = vs.get_variable_scope()
-        old = scope.use_resource
-        scope.set_use_resource(True)
-        try:
-            with auto_control_deps.context_of(add_control_dependencies) as controls:
-                with graph.variable_scope_of(scope):
-                    outputs = python_func(*func_args, **func_kwargs)
-
-                def convert(x: Any) -> Any:
-                    if x is None:
-                        return None
-                    if isinstance(x, ops.Operation):
-                        with ops.control_dependencies([x]):
-                            from millrace.python.framework import constant_op
-
-                            x = constant_op.constant(True) if op_return_value is None else op_return_value
-                    converted = ops.convert_to_tensor_or_composite(x)
-                    tensors = [graph.capture(t) for t in nest.flatten(converted, expand_composites=True)]
-                    converted = nest.pack_sequence_as(converted, tensors, expand_composites=True)
-                    return controls.mark_as_return(converted) if controls is not None else converted
-
-                outputs = nest.map_structure(convert, outputs, expand_composites=False)
-        finally:
-            scope.set_use_resource(old)
-        graph.structured_outputs = outputs
-        graph.outputs = [t for t in nest.flatten(outputs, expand_composites=True) if t is not None]
-        graph.control_outputs = controls.ops_which_must_run_list() if controls is not None else []
+        structured = nest.map_structure(convert, outputs, expand_composites=False)
+        graph.structured_outputs = structured
+        flat = nest.flatten(structured, expand_composites=True)
+        graph.outputs.extend(t for t in flat if t is not None)
     return graph
 
 
-def maybe_captured(tensor: Any) -> Any:
-    """The tensor of the outer graph behind a placeholder of a captured one, or the tensor itself."""
-    if isinstance(tensor.graph, CaptureGraph):
-        for outer, inner in zip(tensor.graph.extra_inputs, tensor.graph.extra_args):
-            if inner is tensor:
-                return maybe_captured(outer)
-    return tensor
+def function_name(python_func: Any) -> str:
+    """The name of a Python function."""
+    return getattr(tf_inspect.unwrap(python_func) if hasattr(tf_inspect, "unwrap") else python_func, "__name__", "function")
 
 
-def device_stack_has_callable(device_stack: Any) -> bool:
-    """Whether a device scope is a function."""
-    return any(callable(spec) for spec in device_stack.peek_objs())
+def spec_of_argument(value: Any) -> Any:
+    """What distinguishes calls of a function: types and shapes of tensors, and other values themselves."""
+    if isinstance(value, ops.Tensor):
+        return ("tensor", value.dtype, tuple(value.shape.as_list()) if value.shape.ndims is not None else None)
+    if isinstance(value, type_spec.TypeSpec):
+        return ("spec", repr(value))
+    try:
+        hash(value)
+    except TypeError:
+        return ("object", id(value))
+    return ("value", type(value), value)
 
 
 def dismantle_func_graph(func_graph: Any) -> None:
     """Nothing is left to do: the garbage collector frees graphs."""
+
+
+def override_func_graph_name_scope(func_graph: Any, name_scope: str) -> None:
+    """Sets the name scope of a graph."""
+    func_graph._name_stack = name_scope

@@ -248,7 +248,7 @@ def _captured(graph: Any, tensor: Any) -> Any:
         return tensor
     captured = getattr(graph, "_captured", None)
     if captured is not None:
-        found = captured.get(tensor) if hasattr(captured, "get") else None
+        found = captured.get(id(tensor))
         if found is not None:
             return found
     return None
