@@ -223,7 +223,7 @@ class BaseSession(_engine.SessionBase, SessionInterface):
         handler = _FetchHandler(self._graph, fetches, {t: v for t, v in feeds.items()})
         self._update_with_movers(feeds)
         fetched, targets = handler.fetches(), handler.targets()
-        if fetched or targets or handle is not None or run_metadata is not None or options is not None:
+        if fetched or targets or (handle is not None and feeds):
             results = self._do_run(handle, targets, fetched, feeds, options, run_metadata)
         else:
             results = []

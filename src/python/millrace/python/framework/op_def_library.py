@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import importlib
 from typing import Any
 
@@ -256,7 +257,13 @@ def apply(spec: Any, inputs: dict[str, Any], attrs: dict[str, Any], name: Any) -
                 continue
             if attr.name in attrs:
                 triples.append(_op_specs.attr_triple(spec, attr, attrs[attr.name]))
-        return g._make_operation(spec.name, scope, grouped, triples)
+        # What changes a variable behind a reference must be where the variable is.
+        with contextlib.ExitStack() as colocated:
+            for arg, value in zip(spec.inputs, grouped):
+                if arg.is_ref:
+                    for tensor in value if arg.is_list else (value,):
+                        colocated.enter_context(g.colocate_with(tensor.op))
+            return g._make_operation(spec.name, scope, grouped, triples)
 
 
 def _type_defaults(spec: Any) -> dict[str, Any]:

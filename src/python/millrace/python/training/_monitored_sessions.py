@@ -72,7 +72,13 @@ class _MonitoredSession:
         return self._tf_sess().graph
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """Runs as a Session does, with the hooks. Arguments: as of `Session.run`."""
+        """Runs as a Session does, with the hooks. Arguments: as of `Session.run`.
+
+        Raises:
+          RuntimeError: after `close`, or when a stop was requested.
+        """
+        if self._sess is None:
+            raise RuntimeError("Session is already closed.")
         return self._sess.run(fetches, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
 
     def run_step_fn(self, step_fn: Any) -> Any:
@@ -88,6 +94,8 @@ class _MonitoredSession:
                 "`step_fn` may either have one `step_context` argument, or `self` and"
                 " `step_context` arguments if it's an instance method. Got {} instead.".format(arguments)
             )
+        if self._sess is None:
+            raise RuntimeError("Session is already closed.")
         # The creator's session is the raw one; wrappers above it are passed as they are needed.
         return self._sess.run_step_fn(step_fn, self._tf_sess(), run_with_hooks=None)
 

@@ -193,6 +193,9 @@ class _HookedSession(_WrappedSession):
         self._hooks = hooks
         self._should_stop = False
 
+    def raw_session(self) -> Any:
+        return self._sess
+
     def _check_stop(self) -> bool:
         return self._should_stop
 

@@ -17,7 +17,7 @@ from millrace.python.platform import tf_logging as logging
 
 
 class EventsWriter:
-    """Writes events to PREFIX.out.tfevents.SECONDS.HOST[SUFFIX]. One thread at a time."""
+    """Writes events to PREFIX.out.tfevents.SECONDS.HOST[SUFFIX][.COUNT]. One thread at a time."""
 
     def __init__(self, file_prefix: Any) -> None:
         self._prefix = file_prefix.decode() if isinstance(file_prefix, bytes) else file_prefix
@@ -40,7 +40,12 @@ class EventsWriter:
             return
         self.Close()
         now = time.time()
-        self._path = "%s.out.tfevents.%010d.%s%s" % (self._prefix, int(now), socket.gethostname(), self._suffix)
+        name = "%s.out.tfevents.%010d.%s%s" % (self._prefix, int(now), socket.gethostname(), self._suffix)
+        self._path, count = name, 0
+        while os.path.exists(self._path):
+            # Another writer began within the same second: its events stay.
+            count += 1
+            self._path = "%s.%d" % (name, count)
         self._writer = tf_record.TFRecordWriter(self._path)
         self._writer.write(
             event_pb2.Event(wall_time=now, file_version="brain.Event:2").SerializeToString()
