@@ -18,7 +18,7 @@ from typing import Any, Optional
 
 from gen_families import family_of
 from gen_ops import function_name, read_names
-from public_places import ABSENT, BARRED, EXTRA, LONG, PLACES, RENAMED, ROOT_PLACES
+from public_places import ABSENT, BARRED, EXTRA, LONG, LONG_FIRST, NOT_VERSION_1, PLACES, RENAMED, ROOT_PLACES
 
 PACKAGE = "millrace.python."
 
@@ -177,11 +177,16 @@ class Resolver:
                     return found
         if public in self.ops:
             return self.ops[public]
-        for symbol in (name, LONG.get(prefix, "") + name):
-            for module in PLACES.get(prefix, []) + ROOT_PLACES:
-                found = self._in(module, symbol)
-                if found:
-                    return found
+        # What version 1 has otherwise than version 2 ends in _v1.
+        long_name = LONG.get(prefix, "") + name
+        versions = [] if name in NOT_VERSION_1 else [name + "_v1"]
+        symbols = [long_name, *versions, name] if prefix in LONG_FIRST else [*versions, name, long_name]
+        for modules in (PLACES.get(prefix, []), ROOT_PLACES):
+            for symbol in symbols:
+                for module in modules:
+                    found = self._in(module, symbol)
+                    if found:
+                        return found
         if name in self.messages:
             return self.messages[name], name
         outer, _, inner = public.rpartition(".")

@@ -164,10 +164,7 @@ RENAMED = {
     "linalg.diag_part": "ops.array_ops matrix_diag_part",
     "linalg.set_diag": "ops.array_ops matrix_set_diag",
     "linalg.einsum": "ops.special_math_ops einsum",
-    "linalg.cross": "ops.math_ops cross",
     "linalg.transpose": "ops.array_ops matrix_transpose",
-    "linalg.tensor_diag": "ops.array_ops diag",
-    "linalg.tensor_diag_part": "ops.array_ops diag_part",
     "math.divide_no_nan": "ops.math_ops div_no_nan",
     "math.multiply_no_nan": "ops.math_ops multiply_no_nan",
     "math.bessel_i0": "ops.special_math_ops bessel_i0",
@@ -191,13 +188,36 @@ RENAMED = {
     "sparse.segment_sqrt_n": "ops.math_ops sparse_segment_sqrt_n",
     "sparse.to_dense": "ops.sparse_ops sparse_tensor_to_dense",
     "sparse.reset_shape": "ops.sparse_ops sparse_reset_shape",
-    "sparse.placeholder": "ops.array_ops sparse_placeholder",
     "sparse.split": "ops.sparse_ops sparse_split",
     "strings.to_hash_bucket": "ops.string_ops string_to_hash_bucket",
     "strings.to_number": "ops.string_ops string_to_number",
     "strings.length": "ops.string_ops string_length",
     "strings.format": "ops.string_ops string_format",
     "strings.split": "ops.string_ops string_split_v1",
+    "sparse.placeholder": "ops.array_ops sparse_placeholder",
+    "sparse.matmul": "ops.sparse_ops sparse_tensor_dense_matmul",
+    "sparse.from_dense": "ops.sparse_ops from_dense",
+    "sparse.to_indicator": "ops.sparse_ops sparse_to_indicator",
+    "linalg.cross": "ops.gen_math_ops cross",
+    "linalg.tensor_diag": "ops.gen_array_ops diag",
+    "linalg.tensor_diag_part": "ops.gen_array_ops diag_part",
+    "image.extract_image_patches": "ops.array_ops extract_image_patches",
+    "image.random_crop": "ops.random_ops random_crop",
+    "sqrt": "ops.math_ops sqrt",
+    "math.sqrt": "ops.math_ops sqrt",
+    "square": "ops.math_ops square",
+    "math.square": "ops.math_ops square",
+    "erf": "ops.math_ops erf",
+    "math.erf": "ops.math_ops erf",
+    "tanh": "ops.math_ops tanh",
+    "math.tanh": "ops.math_ops tanh",
+    "nn.tanh": "ops.math_ops tanh",
+    "negative": "ops.math_ops negative",
+    "math.negative": "ops.math_ops negative",
+    "math.bessel_i0e": "ops.math_ops bessel_i0e",
+    "math.bessel_i1e": "ops.math_ops bessel_i1e",
+    "sign": "ops.math_ops sign",
+    "math.sign": "ops.math_ops sign",
     "image.resize": "ops.image_ops_impl resize_images",
     "image.resize_image_with_pad": "ops.image_ops_impl resize_image_with_pad_v1",
     "image.transpose_image": "ops.image_ops_impl transpose",
@@ -230,7 +250,11 @@ RENAMED = {
 }
 
 # What the functions of a public module have before their name in the module that defines them.
+LONG_FIRST = {"sparse"}
 LONG = {"sparse": "sparse_", "random": "random_", "strings": "string_", "sets": "set_", "linalg": "matrix_"}
 
 # Names that programs use and the lists lack.
 EXTRA = ["app.flags", "flags", "pywrap_tensorflow", "user_ops"]
+
+# Names that have a function ending in _v1 which is not the one of version 1 of the API.
+NOT_VERSION_1 = {"bias_add", "matrix_diag", "xw_plus_b"}

@@ -486,3 +486,13 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Any:
 def is_number(value: Any) -> bool:
     """Whether a value is a number of Python or NumPy."""
     return isinstance(value, (numbers.Number, np.number))
+
+
+def bessel_i0e(x: Any, name: str | None = None) -> Any:
+    """Returns exp(-|x|) times the modified Bessel function of order 0 of each element."""
+    return _map_values(gen_math_ops.bessel_i0e, x, name, "bessel_i0e")
+
+
+def bessel_i1e(x: Any, name: str | None = None) -> Any:
+    """Returns exp(-|x|) times the modified Bessel function of order 1 of each element."""
+    return _map_values(gen_math_ops.bessel_i1e, x, name, "bessel_i1e")

@@ -47,8 +47,11 @@ def _ReductionDims(x: Any, axis: Any, reduction_indices: Any = None) -> Any:
 
 def _may_reduce_to_scalar(keepdims: bool, axis: Any, output: Any) -> Any:
     """Sets the shape of a result that is a scalar whatever the input's shape."""
-    if not output.shape.is_fully_defined() and not keepdims and axis is None:
-        output.set_shape(())
+    if axis is None and not output.shape.is_fully_defined():
+        if not keepdims:
+            output.set_shape(())
+        elif output.shape.ndims is not None:
+            output.set_shape([1] * output.shape.ndims)
     return output
 
 

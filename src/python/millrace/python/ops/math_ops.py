@@ -26,6 +26,7 @@ from millrace.python.ops._math_reductions import _may_reduce_to_scalar  # noqa: 
 from millrace.python.ops._math_segments import *  # noqa: F401,F403
 
 linspace = gen_math_ops.lin_space
+_bucketize = gen_math_ops.bucketize
 arg_max = gen_math_ops.arg_max
 arg_min = gen_math_ops.arg_min
 reciprocal = gen_math_ops.reciprocal
