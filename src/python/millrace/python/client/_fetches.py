@@ -117,7 +117,7 @@ class _FetchMapper:
             return _DictFetchMapper(fetch)
         if hasattr(type(fetch), "__attrs_attrs__"):
             return _AttrsFetchMapper(fetch)
-        raise TypeError("Fetch argument %r has invalid type %r" % (fetch, type(fetch)))
+        return _ElementFetchMapper([fetch], lambda values: values[0])  # refused with the reason
 
 
 class _ElementFetchMapper(_FetchMapper):

@@ -97,7 +97,7 @@ def _entry(collection_name: Any) -> Any:
 def get_collection_proto_type(collection_name: Any) -> Any:
     """The class of the messages of a collection, or None."""
     kind = _entry(collection_name)[0]
-    return kind() if kind is not None and not hasattr(kind, "DESCRIPTOR") else kind
+    return kind() if kind is not None and not isinstance(kind, type) else kind
 
 
 def get_to_proto_function(collection_name: Any) -> Any:

@@ -259,7 +259,7 @@ _NP_TO_TF[np.dtype(np.ulonglong)] = uint64
 _STRING_TO_TF = {name: _ALL[number] for number, name in _NAMES.items() if number}
 _STRING_TO_TF.update(half=float16, float=float32, double=float64, half_ref=float16_ref, float_ref=float32_ref)
 _STRING_TO_TF["double_ref"] = float64_ref
-_PYTHON_TO_TF = {float: float32, type(True): bool, object: string}
+_PYTHON_TO_TF: dict[Any, DType] = {float: float32, type(True): bool, object: string, np.object_: string}
 _ANY_TO_TF: dict[Any, DType] = {}
 _ANY_TO_TF.update(_ALL)
 _ANY_TO_TF.update(_STRING_TO_TF)
@@ -297,7 +297,7 @@ def as_dtype(type_value: Any) -> DType:
     if kind is not None:
         if kind.kind in "SU":
             return string
-        found = _NP_TO_TF.get(kind)
+        found = _NP_TO_TF.get(kind if kind.isnative else kind.newbyteorder("="))
         if found is not None and not (kind.kind == "O" and type_value is not object and isinstance(type_value, type)):
             return found
     raise TypeError("Cannot convert value %r to a TensorFlow DType." % (type_value,))

@@ -62,8 +62,6 @@ def _mismatch(values: Any, wanted: Any) -> Any:
 def _check_list(values: Any, dtype: Any) -> None:
     items = _flatten(values)
     for item in items:
-        if item is None:
-            raise ValueError("None values not supported.")
         if isinstance(item, _engine.TensorBase):
             raise TypeError("List of Tensors when single Tensor expected")
     if dtype is None:
@@ -180,6 +178,8 @@ def _from_bfloat16(bits: np.ndarray) -> np.ndarray:
 def _basic_array(values: Any, dtype: Any) -> tuple[np.ndarray, Any]:
     if isinstance(values, (np.ndarray, np.generic)):
         array = np.asarray(values)
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
         if dtype is not None and dtype.is_numpy_compatible:
             if dtype == dtypes.bfloat16 and array.dtype.fields is None:
                 return _to_bfloat16(array), dtype
