@@ -1,0 +1,109 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Loops as one operation, While, whose condition and body are functions."""
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.python.eager import function as eager_function
+from millrace.python.framework import constant_op
+from millrace.python.framework import func_graph as func_graph_module
+from millrace.python.framework import ops
+from millrace.python.framework import tensor_spec
+from millrace.python.ops import gen_functional_ops
+from millrace.python.ops import math_ops
+from millrace.python.ops._control_flow_base import _convert_flows_to_tensorarrays
+from millrace.python.ops._control_flow_base import _convert_tensorarray_to_flow
+from millrace.python.util import nest
+
+
+def while_loop(
+    cond: Any, body: Any, loop_vars: Any, shape_invariants: Any = None, parallel_iterations: int = 10,
+    maximum_iterations: Any = None, name: Any = None, return_same_structure: bool = True,
+) -> Any:  # fmt: skip
+    """Repeats `body` while `cond` is true, as an operation While.
+
+    Args:
+      cond: a function of the loop variables that returns a boolean scalar.
+      body: a function of the loop variables that returns their next values.
+      loop_vars: a structure of tensors and TensorArrays.
+      shape_invariants: shapes that the loop variables have in all iterations.
+      parallel_iterations: how many iterations may run at once.
+      maximum_iterations: the largest number of iterations.
+      name: of the operation.
+      return_same_structure: whether a single result stays in a list.
+    """
+    flat_vars = nest.flatten(loop_vars, expand_composites=True)
+    with ops.name_scope(name or "while") as scope:
+        tensors = [ops.convert_to_tensor(_convert_tensorarray_to_flow(v)) for v in flat_vars]
+        counter = constant_op.constant(0, name="loop_counter")
+        limit = -1 if maximum_iterations is None else maximum_iterations
+        limit = ops.convert_to_tensor(limit, name="maximum_iterations", dtype=counter.dtype)
+        specs = _specs(tensors, flat_vars, loop_vars, shape_invariants)
+        first = [tensor_spec.TensorSpec([], counter.dtype), tensor_spec.TensorSpec([], limit.dtype)]
+
+        def pack(flat: Any) -> Any:
+            return nest.pack_sequence_as(
+                loop_vars, _convert_flows_to_tensorarrays(flat_vars, list(flat)), expand_composites=True
+            )
+
+        def wrapped_cond(i: Any, maximum: Any, *args: Any) -> Any:
+            own = cond(*pack(args))
+            if maximum_iterations is None:
+                return own
+            return math_ops.logical_and(i < maximum, own)
+
+        def wrapped_body(i: Any, maximum: Any, *args: Any) -> Any:
+            result = body(*pack(args))
+            if not nest.is_sequence_or_composite(result):
+                result = [result]
+            nest.assert_same_structure(list(pack(args)), list(result), expand_composites=True)
+            flat = [_convert_tensorarray_to_flow(v) for v in nest.flatten(result, expand_composites=True)]
+            return [i + 1, maximum] + flat
+
+        make = func_graph_module.func_graph_from_py_func
+        signature = tuple(first + specs)
+        cond_graph = make(scope[:-1] + "_cond", wrapped_cond, signature, {})
+        body_graph = make(scope[:-1] + "_body", wrapped_body, signature, {})
+    results = _build(cond_graph, body_graph, [counter, limit] + tensors, parallel_iterations, scope)
+    results = list(results)[2 : 2 + len(tensors)]
+    for result, spec in zip(results, specs):
+        result.set_shape(spec.shape)
+    packed = pack(results)
+    if return_same_structure or len(flat_vars) != 1:
+        return packed
+    return packed[0]
+
+
+def _specs(tensors: Any, flat_vars: Any, loop_vars: Any, shape_invariants: Any) -> list[Any]:
+    shapes = [t.shape for t in tensors]
+    if shape_invariants is not None:
+        nest.assert_same_structure(loop_vars, shape_invariants, expand_composites=False)
+        given = nest.flatten(shape_invariants)
+        if len(given) == len(flat_vars):
+            shapes = given
+    return [tensor_spec.TensorSpec(shape, t.dtype.base_dtype) for shape, t in zip(shapes, tensors)]
+
+
+def _build(cond_graph: Any, body_graph: Any, inputs: list[Any], parallel_iterations: int, scope: str) -> Any:
+    """The operation: what the functions capture are further loop variables that stay as they are."""
+    captures: dict[int, Any] = {}
+    for graph in (cond_graph, body_graph):
+        for tensor in graph.external_captures:
+            captures[id(tensor)] = tensor
+    functions = []
+    count = len(inputs)
+    for graph in (cond_graph, body_graph):
+        own = graph.inputs[:count]
+        with graph.as_default():
+            more = [graph.capture(tensor) for tensor in captures.values()]
+        outputs = graph.outputs + (more if graph is body_graph else [])
+        name = ops.get_default_graph().unique_name(graph.name).replace("/", "_")
+        made = eager_function._EagerDefinedFunction(name, graph, own + more, outputs, None)
+        made.add_to_graph(ops.get_default_graph())
+        functions.append(made)
+    stateful = functions[0].stateful_ops or functions[1].stateful_ops
+    make = gen_functional_ops._while if stateful else gen_functional_ops.stateless_while
+    return make(
+        inputs + list(captures.values()), functions[0], functions[1], parallel_iterations=parallel_iterations, name=scope
+    )
