@@ -6,12 +6,24 @@ from __future__ import annotations
 import collections
 import contextlib
 import importlib
+import re
 from typing import Any
 
 from millrace.python import _engine
 from millrace.python.framework import _op_specs, dtypes
 
 _NONE = object()  # in place of a default: there is none
+_TensorBase = _engine.TensorBase
+_valid_name = re.compile("[A-Za-z0-9.][A-Za-z0-9_.\\-/]*").fullmatch
+
+
+def _default_graph() -> Any:
+    """As ops.get_default_graph, which is put here when it is first called."""
+    global _default_graph
+    from millrace.python.framework import ops
+
+    _default_graph = ops.get_default_graph
+    return _default_graph()
 
 
 def _is_list(value: Any) -> bool:
@@ -21,13 +33,14 @@ def _is_list(value: Any) -> bool:
 class OpFunction:
     """What a generated function calls with all its arguments in order."""
 
-    __slots__ = ("spec", "text", "result_type", "name")
+    __slots__ = ("spec", "text", "result_type", "name", "plain")
 
     def __init__(self, name: str, inputs: str, outputs: str, attrs: Any, parameters: str, defaults: Any) -> None:
         self.name = name
         self.text = (inputs, outputs, attrs, parameters, defaults)
         self.spec: Any = None
         self.result_type: Any = None
+        self.plain: Any = None  # for each input its type and attribute; None where lists or references are among them
 
     def load(self) -> Any:
         """The OpSpec; read when the op is used for the first time."""
@@ -41,11 +54,53 @@ class OpFunction:
         if len(spec.outputs) > 1:
             self.result_type = collections.namedtuple(self.name, [a.name for a in spec.outputs], rename=True)
         self.spec = spec
+        if spec.inputs and not any(a.is_list or a.is_ref for a in spec.inputs):
+            allowed = {a.name: frozenset(a.allowed) for a in spec.attrs.values()}
+            self.plain = [(a.type, a.type_attr, allowed.get(a.type_attr)) for a in spec.inputs]
         return spec
+
+    def _of_tensors(self, spec: Any, args: tuple[Any, ...]) -> Any:
+        """The operation, if all inputs are tensors of the default graph with the right types; else None."""
+        graph = _default_graph()
+        known: dict[str, Any] = {}
+        inputs = []
+        for (number, attr, allowed), value in zip(self.plain, args):
+            if not isinstance(value, _TensorBase) or value.graph is not graph:
+                return None
+            dtype = value.dtype
+            if number:
+                if dtype._type_enum != number:
+                    return None
+            else:
+                other = known.get(attr)
+                if other is None:
+                    if dtype._type_enum > 100 or allowed and dtype._type_enum not in allowed:
+                        return None
+                    known[attr] = dtype
+                elif other is not dtype:
+                    return None
+            inputs.append(value)
+        name = args[-1]
+        if name is None:
+            name = spec.name
+        elif type(name) is not str or not _valid_name(name):
+            return None
+        triples = []
+        for attr_name, default, value in zip(self.text[3].split(), self.text[4], args[len(inputs) : -1]):
+            if value is None and default is not _NONE:
+                value = default
+            triples.append(_op_specs.attr_triple(spec, spec.attrs[attr_name], value))
+        return graph._make_operation(spec.name, name, inputs, triples)
 
     def slow(self, *args: Any) -> Any:
         """Makes the operation, whatever the arguments are."""
         spec = self.spec or self.load()
+        if self.plain is not None:
+            op = self._of_tensors(spec, args)
+            if op is not None:
+                if len(spec.outputs) == 1 and not spec.outputs[0].is_list:
+                    return op.outputs[0]
+                return result_of(spec, op, self.result_type)
         count = len(spec.inputs)
         inputs = dict(zip([a.name for a in spec.inputs], args[:count]))
         attrs = {}
