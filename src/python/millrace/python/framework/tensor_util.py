@@ -337,14 +337,14 @@ def ShapeEquals(tensor_proto: Any, shape: Any) -> bool:  # noqa: N802
 def constant_value(tensor: Any, partial: bool = False) -> Optional[np.ndarray]:
     """The value of a tensor that the graph alone tells, as an array, or None.
 
-    With `partial` the value of a Pack may have None for elements that are not known.
+    What is no tensor is returned as it is. With `partial` the value of a Pack may have None for elements that are not known.
     """
     if not isinstance(tensor, _engine.TensorBase):
         value = getattr(tensor, "_constant_value", None)
         if callable(value):
             return value()
-        if isinstance(tensor, np.ndarray):
-            return tensor
+        if not is_tensor(tensor):
+            return tensor  # a value of Python or NumPy
         element = getattr(tensor, "_as_graph_element", None)
         if element is None:
             return None

@@ -169,12 +169,12 @@ def strided_slice(
         "shrink_axis_mask": shrink_axis_mask,
     }
     op = gen_array_ops.strided_slice(input=input_, begin=begin, end=end, strides=strides, name=name, **masks)
-    if var is None:
-        return op
     parent_name = name
 
     def assign(val: Any, name: str | None = None) -> Any:
         """Assigns `val` to the part of the variable; returns the op or the variable's value."""
+        if var is None:
+            raise ValueError("Sliced assignment is only supported for variables")
         if name is None:
             name = (parent_name or "strided_slice").rstrip("/") + "_assign"
         return var._strided_slice_assign(begin=begin, end=end, strides=strides, value=val, name=name, **masks)
