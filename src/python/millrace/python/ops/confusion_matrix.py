@@ -87,11 +87,7 @@ def confusion_matrix(
         shape = array_ops.stack([num_classes, num_classes])
         indices = array_ops.stack([labels, predictions], axis=1)
         values = array_ops.ones_like(predictions, dtype) if weights is None else weights
-        cm_sparse = sparse_tensor.SparseTensor(
-            indices=indices, values=values, dense_shape=math_ops.cast(shape, dtypes.int64)
-        )
-        zero_matrix = array_ops.zeros(math_ops.cast(shape, dtypes.int32), dtype)
-        return sparse_ops.sparse_add(zero_matrix, cm_sparse)
+        return array_ops.scatter_nd(indices, values, math_ops.cast(shape, dtypes.int64))
 
 
 def confusion_matrix_v1(

@@ -58,15 +58,7 @@ def _safe_mean(losses: Any, num_present: Any) -> Any:
 
 def _num_present(losses: Any, weights: Any, per_batch: bool = False) -> Any:
     """Returns the number of elements of `losses` whose weight is not 0, as a scalar or per element of the batch."""
-    if (
-        isinstance(weights, float)
-        and weights != 0.0
-        or (
-            getattr(weights, "get_shape", None) is not None
-            and weights.get_shape().ndims == 0
-            and _known_nonzero(weights)
-        )
-    ):
+    if isinstance(weights, float) and weights != 0.0:
         return _num_elements(losses)
     with ops.name_scope(None, "num_present", (losses, weights)) as scope:
         weights = math_ops.cast(weights, dtype="float32")
