@@ -217,6 +217,10 @@ StatusOr<const FunctionCaller::Function*> BoundFunction::Get(std::span<const Dat
   if (const auto* known = function_.load(std::memory_order_acquire)) [[likely]]
     return known;
   MR_ASSIGN_OR_RETURN(const FunctionCaller::Function* function, caller_->Instantiate(f_, device_.name()));
+  if (f_.name == "SymbolicGradient" && function->ret_types().size() != rets.size()) {
+    return errors::InvalidArgument("SymGrad expects to return ", rets.size(), " tensor(s), but get ",
+                                   function->ret_types().size(), " tensor(s) instead.");
+  }
   if (!std::ranges::equal(function->arg_types(), args) || !std::ranges::equal(function->ret_types(), rets)) {
     return errors::InvalidArgument("Function '", f_.name, "' takes ", TypesText(function->arg_types()),
                                    " and gives ", TypesText(function->ret_types()), ", called with ",

@@ -165,8 +165,8 @@ class CaptureGraph(ops.Graph):
             prefix = outer_scope.name + "/" if outer_scope.name else ""
             if prefix and name.startswith(prefix):
                 name = name[len(prefix) :]
-            kept.pop("reuse", None)
-            with vs.variable_scope(outer_scope):
+            reuse = kept.pop("reuse", None)
+            with vs.variable_scope(outer_scope, reuse=True if reuse is True else None):
                 var = vs.get_variable(name, **kept)
         self._made_variable(var)
         return var

@@ -6,7 +6,7 @@ from __future__ import annotations
 import collections
 from typing import Any
 
-from millrace.python.framework import dtypes, ops
+from millrace.python.framework import dtypes, errors_impl, ops
 from millrace.python.framework._capture_graph import CaptureGraph
 from millrace.python.util import tf_decorator, tf_inspect
 
@@ -173,11 +173,12 @@ class _DefinedFunction:
                 raise ValueError("Function %s can not return None." % graph.name)
             outputs = [graph.capture(ops.convert_to_tensor(t)) for t in outputs if not isinstance(t, ops.Operation)]
         graph.outputs = outputs
-        if self._out_names is not None and len(self._out_names) != len(outputs):
-            raise ValueError(
-                "Length of out_names (%d) does not match number of outputs (%d): %s"
-                % (len(self._out_names), len(outputs), ", ".join(self._out_names))
-            )
+        if self._out_names and len(self._out_names) != len(outputs):
+            raise errors_impl.InvalidArgumentError(
+                None, None,
+                "output names must be either empty or equal in size to outputs. output names size = %d outputs size = %d"
+                % (len(self._out_names), len(outputs)),
+            )  # fmt: skip
         arguments = inputs + graph.extra_args
         self._definition = definition_of_graph(
             graph, self._func_name or _get_func_name(self._func), self._func_name is None, arguments, outputs,
