@@ -10,6 +10,8 @@ import numpy as np
 
 from millrace.python.framework import ops
 from millrace.python.ops import variables as tf_variables
+from millrace.python.training.tracking import base as trackable
+from millrace.python.training.tracking import data_structures
 from millrace.python.util import nest
 
 
@@ -61,8 +63,8 @@ def _reachable(target: Any, sources: Any) -> bool:
     return False
 
 
-class LayerValues:
-    """What layers keep; see `Layer`."""
+class LayerValues(trackable.Trackable):
+    """What layers keep; see `Layer`. Attributes that can be tracked are found by checkpoints of objects."""
 
     def __init__(self) -> None:
         self.__dict__["_layers"] = []
@@ -88,6 +90,8 @@ class LayerValues:
                     layers.append(item)
                 elif isinstance(item, tf_variables.Variable) and "_trainable_weights" in self.__dict__:
                     self._track_weight(item, getattr(item, "trainable", True))
+        if layers is not None and not (name.startswith("_") and isinstance(value, (list, tuple, dict))):
+            value = data_structures.sticky_attribute_assignment(self, name, value)
         object.__setattr__(self, name, value)
 
     def _track_weight(self, variable: Any, trainable: bool) -> None:

@@ -16,6 +16,7 @@ from millrace.python.layers._layer_values import add_elements_to_collection, as_
 from millrace.python.layers._layer_values import LayerValues
 from millrace.python.ops import array_ops, math_ops, variables as tf_variables
 from millrace.python.ops import variable_scope as vs
+from millrace.python.training.tracking import base as trackable
 from millrace.python.util import function_utils, nest
 
 _add_elements_to_collection = add_elements_to_collection
@@ -188,6 +189,8 @@ class Layer(LayerValues):
                     aggregation=aggregation,
                 )
                 self._track_weight(variable, trainable)
+                if isinstance(variable, trackable.Trackable):
+                    self._track_trackable(variable, name=name, overwrite=True)
                 if regularizer:
                     parts = list(variable) if isinstance(variable, tf_variables.PartitionedVariable) else [variable]
                     if not any(id(v) in existing for v in parts):

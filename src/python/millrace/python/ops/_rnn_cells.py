@@ -15,6 +15,7 @@ from millrace.python.ops._rnn_cell_base import (
     LSTMStateTuple,
     RNNCell,
 )
+from millrace.python.training.tracking import base as trackable
 from millrace.python.util import nest
 
 
@@ -307,6 +308,9 @@ class MultiRNNCell(RNNCell):
         if not nest.is_sequence(cells):
             raise TypeError("cells must be a list or tuple, but saw: %s." % cells)
         self._cells = list(cells) if not isinstance(cells, list) else cells
+        for number, cell in enumerate(self._cells):
+            if isinstance(cell, trackable.Trackable):
+                self._track_trackable(cell, name="cell-%d" % number)
         self._state_is_tuple = state_is_tuple
         if not state_is_tuple and any(nest.is_sequence(c.state_size) for c in self._cells):
             raise ValueError(
