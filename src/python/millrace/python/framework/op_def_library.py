@@ -311,6 +311,8 @@ def apply(spec: Any, inputs: dict[str, Any], attrs: dict[str, Any], name: Any) -
                     triples.append((attr.name, "type", defaults[attr.name]))
                 continue
             if attr.name in attrs:
+                if attr.type == "tensor" and attrs[attr.name] is None:
+                    continue  # The op's own default.
                 triples.append(_op_specs.attr_triple(spec, attr, attrs[attr.name]))
         # What changes a variable behind a reference must be where the variable is.
         with contextlib.ExitStack() as colocated:
