@@ -60,19 +60,37 @@ def string_format(
 
 
 def string_split(
-    source: Any, sep: Any = None, skip_empty: bool = True, delimiter: Any = None, name: Optional[str] = None
+    source: Any,
+    sep: Any = None,
+    skip_empty: bool = True,
+    delimiter: Any = None,
+    result_type: str = "SparseTensor",
+    name: Optional[str] = None,
 ) -> Any:
-    """Splits a vector of strings at any of the characters of `delimiter`; returns a sparse tensor of tokens."""
+    """Splits a vector of strings at any of the characters of `delimiter`; returns a sparse tensor of tokens.
+
+    The only `result_type` is "SparseTensor"; ValueError and NotImplementedError for others.
+    """
+    _check_result_type(result_type)
     delimiter = deprecation.deprecated_argument_lookup("sep", sep, "delimiter", delimiter)
     if delimiter is None:
         delimiter = " "
     delimiter = ops.convert_to_tensor(delimiter, dtype=dtypes.string)
     source = ops.convert_to_tensor(source, dtype=dtypes.string)
-    indices, values, shape = gen_string_ops.string_split(source, delimiter=delimiter, skip_empty=skip_empty, name=name)
+    indices, values, shape = gen_string_ops.string_split(
+        source, delimiter=delimiter, skip_empty=skip_empty, name=name
+    )
     indices.set_shape([None, 2])
     values.set_shape([None])
     shape.set_shape([2])
     return sparse_tensor.SparseTensor(indices, values, shape)
+
+
+def _check_result_type(result_type: str) -> None:
+    if result_type == "RaggedTensor":
+        raise NotImplementedError("result_type='RaggedTensor' is not there; use result_type='SparseTensor'.")
+    if result_type != "SparseTensor":
+        raise ValueError("result_type must be 'RaggedTensor' or 'SparseTensor'.")
 
 
 def string_split_v2(source: Any, sep: Any = None, maxsplit: int = -1) -> Any:
@@ -98,13 +116,10 @@ def string_split_v1(
     input = deprecation.deprecated_argument_lookup("input", input, "source", source)
     with ops.name_scope(name, "StringSplit", [input]):
         input = ops.convert_to_tensor(input, dtype=dtypes.string, name="input")
-        if result_type == "SparseTensor":
-            if input.shape.ndims == 0:
-                input = array_ops.expand_dims(input, 0)
-            return string_split_v2(input, sep=sep, maxsplit=maxsplit)
-        if result_type == "RaggedTensor":
-            raise NotImplementedError("result_type='RaggedTensor' is not there; use result_type='SparseTensor'.")
-        raise ValueError("result_type must be 'RaggedTensor' or 'SparseTensor'.")
+        _check_result_type(result_type)
+        if input.shape.ndims == 0:
+            input = array_ops.expand_dims(input, 0)
+        return string_split_v2(input, sep=sep, maxsplit=maxsplit)
 
 
 def _reduce_join_reduction_dims(x: Any, axis: Any) -> Any:
@@ -185,3 +200,197 @@ def string_to_hash_bucket(
 
 
 string_to_hash_bucket_v1 = string_to_hash_bucket
+
+
+def _scalar_only(input: Any, function: str) -> Any:
+    """Returns `input` as a tensor; NotImplementedError where the result would be ragged."""
+    input = ops.convert_to_tensor(input, dtype=dtypes.string, name="input")
+    if input.shape.ndims != 0:
+        raise NotImplementedError(
+            "%s of a tensor of rank %s gives a RaggedTensor, which is not there; give it a scalar, or use "
+            "tf.map_fn or tf.string_split." % (function, input.shape.ndims)
+        )
+    return input
+
+
+def string_bytes_split(input: Any, name: Optional[str] = None) -> Any:
+    """Returns the bytes of a scalar string as a vector of strings of length 1."""
+    with ops.name_scope(name, "StringsByteSplit", [input]):
+        input = _scalar_only(input, "tf.strings.bytes_split")
+        return gen_string_ops.string_split(array_ops.expand_dims(input, 0), delimiter="", skip_empty=False)[1]
+
+
+bytes_split = string_bytes_split
+
+
+def unicode_encode(
+    input: Any,
+    output_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = 65533,
+    name: Optional[str] = None,
+) -> Any:
+    """Returns code points, int32 [..., n], as strings [...] in an encoding: "UTF-8", "UTF-16-BE" or "UTF-32-BE"."""
+    with ops.name_scope(name, "UnicodeEncode", [input]):
+        points = ops.convert_to_tensor(input, dtype=dtypes.int32)
+        if points.shape.ndims is None:
+            raise ValueError("Rank of input_tensor must be statically known.")
+        shape = array_ops.shape(points)
+        # Each row of a matrix is one string, and the rows have one length.
+        flat = array_ops.reshape(points, [-1])
+        rows = math_ops.reduce_prod(shape[:-1])
+        splits = math_ops.range(rows + 1) * shape[-1]
+        encoded = gen_string_ops.unicode_encode(
+            flat,
+            math_ops.cast(splits, dtypes.int64),
+            output_encoding=output_encoding,
+            errors=errors,
+            replacement_char=replacement_char,
+        )
+        return array_ops.reshape(encoded, shape[:-1])
+
+
+def _decode(input: Any, function: str, encoding: str, errors: str, char: int, controls: bool) -> Any:
+    input = _scalar_only(input, function)
+    return gen_string_ops.unicode_decode_with_offsets(
+        input=array_ops.expand_dims(input, 0),
+        input_encoding=encoding,
+        errors=errors,
+        replacement_char=char,
+        replace_control_characters=controls,
+    )
+
+
+def unicode_decode(
+    input: Any,
+    input_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = 65533,
+    replace_control_characters: bool = False,
+    name: Optional[str] = None,
+) -> Any:
+    """Returns the code points, int32 [n], of a scalar string."""
+    with ops.name_scope(name, "UnicodeDecode", [input]):
+        return _decode(
+            input,
+            "tf.strings.unicode_decode",
+            input_encoding,
+            errors,
+            replacement_char,
+            replace_control_characters,
+        )[1]
+
+
+def unicode_decode_with_offsets(
+    input: Any,
+    input_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = 65533,
+    replace_control_characters: bool = False,
+    name: Optional[str] = None,
+) -> Any:
+    """Returns (code points, int32 [n], the byte at which each begins, int64 [n]) of a scalar string."""
+    with ops.name_scope(name, "UnicodeDecodeWithOffsets", [input]):
+        decoded = _decode(
+            input,
+            "tf.strings.unicode_decode_with_offsets",
+            input_encoding,
+            errors,
+            replacement_char,
+            replace_control_characters,
+        )
+        return decoded[1], decoded[2]
+
+
+def unicode_split(
+    input: Any,
+    input_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = 65533,
+    name: Optional[str] = None,
+) -> Any:
+    """Returns the characters of a scalar string, each a string of its own."""
+    with ops.name_scope(name, "UnicodeSplit", [input]):
+        points = _decode(input, "tf.strings.unicode_split", input_encoding, errors, replacement_char, False)[
+            1
+        ]
+        return unicode_encode(array_ops.expand_dims(points, -1), input_encoding, errors, replacement_char)
+
+
+def unicode_split_with_offsets(
+    input: Any,
+    input_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = 65533,
+    name: Optional[str] = None,
+) -> Any:
+    """Returns (characters, the byte at which each begins) of a scalar string."""
+    with ops.name_scope(name, "UnicodeSplitWithOffsets", [input]):
+        decoded = _decode(
+            input, "tf.strings.unicode_split_with_offsets", input_encoding, errors, replacement_char, False
+        )
+        points = array_ops.expand_dims(decoded[1], -1)
+        return unicode_encode(points, input_encoding, errors, replacement_char), decoded[2]
+
+
+def ngrams(
+    data: Any,
+    ngram_width: Any,
+    separator: str = " ",
+    pad_values: Any = None,
+    padding_width: Optional[int] = None,
+    preserve_short_sequences: bool = False,
+    name: Optional[str] = None,
+) -> Any:
+    """Returns the n-grams of a vector of strings, joined by `separator`.
+
+    Args:
+      data: strings [n].
+      ngram_width: an integer, or several, whose n-grams follow each other.
+      separator: what is between the strings of an n-gram.
+      pad_values: one string, or two for left and right, that stand beyond the ends.
+      padding_width: how often, at most one less than the width, which is the default.
+      preserve_short_sequences: whether a vector shorter than the width gives one n-gram.
+      name: name scope.
+
+    Raises:
+      TypeError, ValueError: an argument is none of these.
+      NotImplementedError: `data` is no vector: the result would be ragged.
+    """
+    with ops.name_scope(name, "StringNGrams", [data]):
+        left_pad, right_pad = "", ""
+        if pad_values is not None:
+            if isinstance(pad_values, (list, tuple)):
+                if not isinstance(pad_values[0], bytes) and not isinstance(pad_values[0], str):
+                    raise TypeError("pad_values must be a string, tuple of strings, or None.")
+                left_pad, right_pad = pad_values
+            elif isinstance(pad_values, compat.bytes_or_text_types):
+                left_pad = right_pad = pad_values
+            else:
+                raise TypeError("pad_values must be a string, tuple of strings, or None.")
+        if padding_width is not None and padding_width < 1:
+            raise ValueError("padding_width must be greater than 0.")
+        if padding_width is not None and pad_values is None:
+            raise ValueError("pad_values must be provided if padding_width is set.")
+        data = ops.convert_to_tensor(data, dtype=dtypes.string, name="data")
+        if data.shape.ndims != 1:
+            raise NotImplementedError(
+                "tf.strings.ngrams of a tensor of rank %s gives a RaggedTensor, which is not there; give it a vector."
+                % data.shape.ndims
+            )
+        widths = [ngram_width] if isinstance(ngram_width, int) else list(ngram_width)
+        if any(n < 1 for n in widths):
+            raise ValueError("All ngram_widths must be greater than 0. Got %s" % widths)
+        # No padding is wider than an n-gram needs.
+        pad_width = 0 if pad_values is None else (-1 if padding_width is None else padding_width)
+        splits = array_ops.stack([0, array_ops.size(data)])
+        return gen_string_ops.string_n_grams(
+            data=data,
+            data_splits=math_ops.cast(splits, dtypes.int64),
+            separator=separator,
+            ngram_widths=widths,
+            left_pad=left_pad,
+            right_pad=right_pad,
+            pad_width=pad_width,
+            preserve_short_sequences=preserve_short_sequences,
+        )[0]
