@@ -362,8 +362,8 @@ Status Tour::WholeSession() {
   MR_RETURN_IF_ERROR(session->Run({{"x", X()}}, signature_.fetches, {}, &answers));
   ExpectAnswers(answers);
 
-  const Status wrong = session->Run({{"x", Tensor::Vector<float>({1, 2, 3})}}, {"z"}, {}, &answers);
-  EXPECT_THAT(wrong.message(), HasSubstr("Cannot feed value of shape [3] for Tensor 'x'"));
+  const Status wrong = session->Run({{"x", Tensor::Vector<int32_t>({1, 2, 3})}}, {"z"}, {}, &answers);
+  EXPECT_THAT(wrong.message(), HasSubstr("Expects arg[0] to be float but int32 is provided"));
   MR_RETURN_IF_ERROR(session->Close());
   return Status::Ok();
 }

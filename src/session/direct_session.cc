@@ -11,7 +11,9 @@
 #include "base/notification.h"
 #include "base/small_vector.h"
 #include "graph/function_library.h"
+#include "graph/node_def_text.h"
 #include "graph/shape_refiner.h"
+#include "op/body_props.h"
 #include "session/feed_check.h"
 #include "session/session_factory.h"
 #include "session/session_options.h"
@@ -215,6 +217,12 @@ Status DirectSession::AddNodesOf(const Graph& graph) {
       return errors::AlreadyExists("Node name '", node->name(), "' already exists in the Graph");
     }
     std::shared_ptr<const NodeProps> props = node->shared_props();
+    // Names, and attributes without values, a graph in the making may have and a graph that runs may not.
+    if (!IsValidNodeName(node->name(), /*internal=*/true)) {
+      return errors::InvalidArgument("Node '", node->name(), "': Node name contains invalid characters");
+    }
+    if (HasPlaceholders(*props)) [[unlikely]]
+      MR_RETURN_IF_ERROR(NodeProps::Make(*props->op, props->attrs).status());
     if (graph.functions().Find(node->op_name()) != nullptr) {
       // The signature of a function lives as long as the library that it is taken from.
       MR_ASSIGN_OR_RETURN(const OpRegistration* op, graph_->LookUpOp(node->op_name()));
@@ -283,8 +291,23 @@ StatusOr<const Executable*> DirectSession::Compile(const RunSignature& signature
                          return errors::InvalidArgument("Session was not created with a graph before ",
                                                         partial ? "PRunSetup" : "Run", "()!");
                        }
-                       return compiler_.Compile(*graph_, canonical, convention);
+                       return compiler_.Compile(*graph_, canonical, convention,
+                                                partial ? FeedShapes::kAny : FeedShapes::kDeclared);
                      });
+}
+
+StatusOr<const Executable*> DirectSession::ForAnyShapes(const Executable& executable) {
+  const Executable* known = executable.any_shapes.load(std::memory_order_acquire);
+  if (known != nullptr) return known;
+  MR_ASSIGN_OR_RETURN(
+      known, any_shapes_cache_.FindOrCompile(
+                 executable.signature,
+                 [&](const RunSignature& canonical) -> StatusOr<std::unique_ptr<CompiledStep>> {
+                   ReaderLock lock(graph_mu_);
+                   return compiler_.Compile(*graph_, canonical, FeedConvention::kCallFrame, FeedShapes::kAny);
+                 }));
+  executable.any_shapes.store(known, std::memory_order_release);  // pairs with the acquire above
+  return known;
 }
 
 Status DirectSession::Run(const RunOptions& options, const Feeds& feeds,
@@ -347,6 +370,11 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
     args[slot] = &value;
     if (value.dtype() != info.dtype || !info.shape.unknown_rank() || !value.IsInitialized()) [[unlikely]] {
       MR_ASSIGN_OR_RETURN(args[slot], SlowFeed(executable, i, value, &held));
+      // As in TensorFlow a feed may have a shape that its placeholder does not declare.
+      if (!info.shape.IsCompatibleWith(args[slot]->shape())) {
+        MR_ASSIGN_OR_RETURN(const Executable* any, ForAnyShapes(executable));
+        return RunExecutable(*any, options, num_feeds, feed, outputs, metadata);
+      }
     }
   }
   const size_t num_fetches = executable.fetch_slots.size();

@@ -114,6 +114,8 @@ class DirectSession : public Session {
   Status ImportNodes(Def&& graph) MR_REQUIRES(graph_mu_);
   StatusOr<const Executable*> Compile(const RunSignature& signature, FeedConvention convention)
       MR_EXCLUDES(graph_mu_);
+  // The same step for feeds of any shape.
+  StatusOr<const Executable*> ForAnyShapes(const Executable& executable) MR_EXCLUDES(graph_mu_);
   Status AddNodesOf(const Graph& graph) MR_REQUIRES(graph_mu_);
   // Places nodes from id `first` on and gives them back on error.
   Status FinishExtend(int first) MR_REQUIRES(graph_mu_);
@@ -146,7 +148,8 @@ class DirectSession : public Session {
 
   StepRunner runner_;
   SignatureCache cache_;
-  SignatureCache partial_cache_;  // compiled for partial runs
+  SignatureCache any_shapes_cache_;  // compiled for feeds whose shapes are not those of their placeholders
+  SignatureCache partial_cache_;     // compiled for partial runs
   PartialRuns partial_runs_;
   CallableTable callables_;
 

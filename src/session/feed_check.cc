@@ -11,10 +11,6 @@ Status CheckFeed(const EndpointInfo& info, const std::string& name, size_t index
   }
   if (!value.IsInitialized())
     return errors::InvalidArgument("The value fed for tensor '", name, "' is not initialized");
-  if (!info.shape.unknown_rank() && !info.shape.IsCompatibleWith(value.shape())) {
-    return errors::InvalidArgument("Cannot feed value of shape ", value.shape(), " for Tensor '", name,
-                                   "', which has shape ", info.shape);
-  }
   return Status();
 }
 

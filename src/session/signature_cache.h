@@ -27,6 +27,8 @@ struct Executable {
   std::vector<uint32_t> fetch_slots;
   bool fetches_in_order = false;         // fetch_slots is 0, 1, 2, … and complete
   mutable std::atomic<int64_t> runs{0};  // counted when the session builds a cost model
+  // The same for feeds whose shapes are not those of their placeholders; null until there was such a call.
+  mutable std::atomic<const Executable*> any_shapes{nullptr};
 };
 
 // What has been compiled, by signature. A look-up takes no lock. Entries live as long as the cache.

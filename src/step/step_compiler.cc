@@ -86,9 +86,11 @@ Status StepCompiler::PlaceNodes(Graph* graph) const {
 
 StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Compile(const Graph& full,
                                                               const RunSignature& signature,
-                                                              FeedConvention convention) const {
+                                                              FeedConvention convention,
+                                                              FeedShapes shapes) const {
   CompileOptions options = options_;
   options.prune.convention = convention;
+  options.prune.shapes = shapes;
   MR_ASSIGN_OR_RETURN(CompiledGraphs graphs, millrace::Compile(full, signature, options));
   for (const std::string& fetch : signature.fetches) {
     for (GraphPartition& part : graphs.partitions) {

@@ -93,7 +93,7 @@ class Pruner {
 
 EndpointInfo Pruner::FeedInfo(const Endpoint& feed) const {
   EndpointInfo info{BaseType(feed.node->output_type(feed.output)), PartialShape()};
-  if (!IsPlaceholder(*feed.node)) return info;
+  if (!IsPlaceholder(*feed.node) || options_.shapes == FeedShapes::kAny) return info;
   info.shape = feed.node->attrs().Get<PartialShape>("shape").value_or(PartialShape());
   if (info.shape.rank() == 0 && full_.versions().producer < kScalarPlaceholders) info.shape = PartialShape();
   return info;

@@ -29,8 +29,15 @@ enum class FeedConvention {
   kRendezvous,  // _Recv and _Send named after the tensor, client_terminated: partial runs
 };
 
+// What a step may rely on of the shapes that placeholders declare.
+enum class FeedShapes {
+  kDeclared,  // whoever feeds a value checks that it suits its placeholder
+  kAny,       // values may have any shape
+};
+
 struct PruneOptions {
   FeedConvention convention = FeedConvention::kCallFrame;
+  FeedShapes shapes = FeedShapes::kDeclared;
   // Where feeds enter and fetches leave; "" leaves the new nodes without a device.
   std::string client_device;
   uint64_t client_incarnation = 0;
