@@ -10,6 +10,7 @@
 
 #include "c/function.h"
 #include "graph/graph_import.h"
+#include "op/attr_codec.h"
 #include "op/op_def_codec.h"
 #include "tensor/tensor_codec.h"
 #include "tensorflow/core/framework/function.pb.h"
@@ -30,13 +31,15 @@ std::string ArgumentName(std::string_view name) {
   return result.empty() ? "unknown" : result;
 }
 
+// Names of parameters, results and nodes, which share a space: the first free one of "n", "n_0", "n_1", ….
 class UniqueNames {
  public:
   std::string Add(const std::string& name) {
     std::string unique = name;
-    for (int& i = counters_[name]; !taken_.insert(unique).second;) unique = StrCat(name, "_", ++i);
+    for (int& i = counters_[name]; !taken_.insert(unique).second; ++i) unique = StrCat(name, "_", i);
     return unique;
   }
+  bool AddExactly(const std::string& name) { return taken_.insert(name).second; }
 
  private:
   std::set<std::string> taken_;
@@ -75,9 +78,10 @@ class Writer {
     signature.set_name(parts_.name);
     signature.set_description(parts_.description);
     for (const Output& input : parts_.inputs) AddInput(input);
+    for (size_t i = 0; i < parts_.outputs.size(); ++i) MR_RETURN_IF_ERROR(AddOutput(i));
     MR_RETURN_IF_ERROR(NameBody());
     for (const Node* node : parts_.body) MR_RETURN_IF_ERROR(AddNode(*node));
-    for (size_t i = 0; i < parts_.outputs.size(); ++i) MR_RETURN_IF_ERROR(AddOutput(i));
+    for (size_t i = 0; i < parts_.outputs.size(); ++i) MR_RETURN_IF_ERROR(SetResult(i));
     for (size_t i = 0; i < parts_.controls.size(); ++i) MR_RETURN_IF_ERROR(AddControlOutput(i));
     if (parts_.append_hash) signature.set_name(StrCat(parts_.name, "_", Encode(HashOf(def_))));
     return Status();
@@ -91,6 +95,15 @@ class Writer {
     arg->set_name(names_.Add(ArgumentName(input.node->name())));
     arg->set_type(DataTypeToProto(input.node->output_type(input.index)));
     tensors_[{input.node, input.index}] = arg->name();
+    node_names_.try_emplace(input.node, arg->name());  // who waits for the node waits for the parameter
+    // Attributes that every op may have suit the parameter, too.
+    AttrMap own;
+    for (const auto& [name, value] : input.node->attrs()) {
+      if (name.starts_with('_')) own.Set(name, value);
+    }
+    if (own.empty()) return;
+    const auto index = static_cast<uint32_t>(def_.signature().input_arg_size() - 1);
+    AttrMapToProto(own, (*def_.mutable_arg_attr())[index].mutable_attr());
   }
 
   // Gives the tensors of the body their names within a function: "node:argument:index".
@@ -130,9 +143,9 @@ class Writer {
       if (!edge->src->IsOp()) continue;
       const auto found = node_names_.find(edge->src);
       if (found == node_names_.end()) {
-        return errors::InvalidArgument("The source of control edge ", edge->src->name(), " -> ", node.name(),
-                                       " is not in the body. Encountered while creating function '",
-                                       parts_.name, "'");
+        return errors::InvalidArgument(
+            "The source of control edge [id=", edge->id, " ", edge->src->name(), ":-1 -> ", node.name(),
+            ":-1] is not in the body. Encountered while creating function '", parts_.name, "'");
       }
       controls.insert(found->second);
     }
@@ -156,6 +169,22 @@ class Writer {
 
   Status AddOutput(size_t i) {
     const Output& output = parts_.outputs[i];
+    tensorflow::OpDef::ArgDef* arg = def_.mutable_signature()->add_output_arg();
+    arg->set_type(DataTypeToProto(BaseType(output.node->output_type(output.index))));
+    if (parts_.output_names.empty()) {
+      arg->set_name(names_.Add(ArgumentName(output.node->name())));
+    } else {
+      arg->set_name(parts_.output_names[i]);
+      if (!names_.AddExactly(arg->name())) {
+        return errors::InvalidArgument("Cannot have duplicate output names. Name '", arg->name(),
+                                       "' appears more than once in 'output_names' array.");
+      }
+    }
+    return Status();
+  }
+
+  Status SetResult(size_t i) {
+    const Output& output = parts_.outputs[i];
     const auto found = tensors_.find({output.node, output.index});
     if (found == tensors_.end()) {
       return errors::InvalidArgument("TF_Output ", output.node->name(), ":", output.index,
@@ -163,18 +192,7 @@ class Writer {
                                      "Encountered while creating function '",
                                      parts_.name, "'");
     }
-    tensorflow::OpDef::ArgDef* arg = def_.mutable_signature()->add_output_arg();
-    arg->set_type(DataTypeToProto(BaseType(output.node->output_type(output.index))));
-    if (parts_.output_names.empty()) {
-      arg->set_name(output_names_.Add(ArgumentName(output.node->name())));
-    } else {
-      arg->set_name(parts_.output_names[i]);
-      if (output_names_.Add(arg->name()) != arg->name()) {
-        return errors::InvalidArgument("Cannot have duplicate output names. Name '", arg->name(),
-                                       "' appears more than once in 'output_names' array.");
-      }
-    }
-    (*def_.mutable_ret())[arg->name()] = found->second;
+    (*def_.mutable_ret())[def_.signature().output_arg(static_cast<int>(i)).name()] = found->second;
     return Status();
   }
 
@@ -199,8 +217,7 @@ class Writer {
 
   const FunctionParts& parts_;
   FunctionDef& def_;
-  UniqueNames names_;         // of parameters and nodes, which share a space
-  UniqueNames output_names_;  // of results
+  UniqueNames names_;
   std::set<std::string> attrs_;
   std::map<Key, std::string> tensors_;
   std::map<const Node*, std::string> node_names_;

@@ -10,6 +10,7 @@
 #include "graph/node_def_text.h"
 #include "graph/upgrade.h"
 #include "op/attr_codec.h"
+#include "op/body_props.h"
 #include "tensor/tensor_codec.h"
 #include "tensorflow/core/framework/attr_value.pb.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"
@@ -163,7 +164,7 @@ StatusOr<std::shared_ptr<const NodeProps>> MakeProps(TF_Graph& graph, TF_Operati
   if (graph.last_props != nullptr && graph.last_props->op == desc->op && graph.last_attrs == attrs) {
     return graph.last_props;
   }
-  auto props = NodeProps::Make(*desc->op, attrs);
+  auto props = MakePropsInBody(*desc->op, attrs);
   if (!props.ok()) return WithNodeName(props.status(), desc->op->def, desc->name);
   graph.last_props = *std::move(props);
   graph.last_attrs = std::move(attrs);
@@ -202,9 +203,6 @@ StatusOr<Node*> Finish(TF_Graph& graph, TF_OperationDescription* desc) MR_REQUIR
       desc->args < desc->op->def.inputs.size()) {
     return BuilderErrors(*desc);
   }
-  if (!IsValidNodeName(desc->name, /*internal=*/true)) {
-    return errors::InvalidArgument("Node '", desc->name, "': Node name contains invalid characters");
-  }
   MR_ASSIGN_OR_RETURN(std::shared_ptr<const NodeProps> props, MakeProps(graph, desc));
   MR_RETURN_IF_ERROR(CheckInputTypes(*desc, *props));
   MR_RETURN_IF_ERROR(CheckOpDeprecation(desc->op->def, graph.graph.versions().producer));
@@ -215,7 +213,9 @@ StatusOr<Node*> Finish(TF_Graph& graph, TF_OperationDescription* desc) MR_REQUIR
     graph.graph.AddEdge(desc->inputs[i].node, desc->inputs[i].index, node, static_cast<int>(i));
   }
   for (Node* control : desc->controls) graph.graph.AddControlEdge(control, node);
-  if (Status shaped = graph.refiner.AddNode(*node); !shaped.ok()) {
+  // Shapes that depend on attributes of the function around the node are not known.
+  if (Status shaped = graph.refiner.AddNode(*node);
+      !shaped.ok() && !millrace::HasPlaceholders(node->props())) {
     graph.graph.RemoveNodesFrom(id);
     return shaped;
   }

@@ -39,11 +39,6 @@ class StructureCheck {
         return errors::InvalidArgument("Return ", ret.name, " -> ", source->second, " is not found.");
       }
     }
-    for (const auto& [name, source] : def_.ret()) {
-      bool known = false;
-      for (const ArgDef& ret : op_.outputs) known |= ret.name == name;
-      if (!known) return errors::InvalidArgument("Return ", name, " is not an output of the function.");
-    }
     for (const auto& [name, node] : def_.control_ret()) {
       if (!nodes_.contains(node)) {
         return errors::InvalidArgument("Control return ", name, " -> ", node, " is not found.");

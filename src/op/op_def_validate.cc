@@ -38,9 +38,14 @@ bool IsAttrType(std::string_view type) {
   return std::ranges::find(kTypes, type) != std::end(kTypes);
 }
 
-Status ValidateAttr(const AttrDef& attr) {
-  if (!IsAttrName(attr.name)) return errors::InvalidArgument("Invalid name for attr '", attr.name, "'");
-  if (ParseDataType(attr.name).has_value()) {
+// What the rules are for: the names of registered ops, or signatures of functions, which may be named freely.
+enum class Names { kOp, kFree };
+
+Status ValidateAttr(const AttrDef& attr, Names names) {
+  if (attr.name.empty() || (names == Names::kOp && !IsAttrName(attr.name))) {
+    return errors::InvalidArgument("Invalid name for attr '", attr.name, "'");
+  }
+  if (names == Names::kOp && ParseDataType(attr.name).has_value()) {
     return errors::InvalidArgument("Attr can't have name ", attr.name, " that matches a data type");
   }
   if (!IsAttrType(attr.type)) {
@@ -82,8 +87,9 @@ Status CheckReference(const OpDef& op, const ArgDef& arg, const std::string& nam
   return Status::Ok();
 }
 
-Status ValidateArg(const OpDef& op, const ArgDef& arg, bool output, std::set<std::string>* names) {
-  if (!IsArgName(arg.name)) {
+Status ValidateArg(const OpDef& op, const ArgDef& arg, bool output, Names rule,
+                   std::set<std::string>* names) {
+  if (arg.name.empty() || (rule == Names::kOp && !IsArgName(arg.name))) {
     return errors::InvalidArgument("Invalid name for ", output ? "output" : "input", " argument '", arg.name,
                                    "'");
   }
@@ -108,6 +114,7 @@ Status ValidateArg(const OpDef& op, const ArgDef& arg, bool output, std::set<std
   if (!arg.number_attr.empty()) {
     MR_RETURN_IF_ERROR(CheckReference(op, arg, arg.number_attr, "int"));
     const AttrDef* number = op.FindAttr(arg.number_attr);
+    if (rule == Names::kFree) return Status::Ok();
     if (!number->has_minimum) {
       return errors::InvalidArgument("Attr '", number->name, "' used as number_attr for argument '", arg.name,
                                      "' should have a minimum");
@@ -120,32 +127,38 @@ Status ValidateArg(const OpDef& op, const ArgDef& arg, bool output, std::set<std
   return Status::Ok();
 }
 
-Status ValidateWithoutContext(const OpDef& op) {
+Status ValidateWithoutContext(const OpDef& op, Names rule) {
   std::set<std::string> names;
   for (const AttrDef& attr : op.attrs) {
-    MR_RETURN_IF_ERROR(ValidateAttr(attr));
+    MR_RETURN_IF_ERROR(ValidateAttr(attr, rule));
     if (!names.insert(attr.name).second) return errors::InvalidArgument("Duplicate name: ", attr.name);
   }
-  for (const ArgDef& arg : op.inputs) MR_RETURN_IF_ERROR(ValidateArg(op, arg, false, &names));
+  // Arguments of a function may be called like its attributes.
+  if (rule == Names::kFree) names.clear();
+  for (const ArgDef& arg : op.inputs) MR_RETURN_IF_ERROR(ValidateArg(op, arg, false, rule, &names));
   // An output may carry the name of an input, never that of an attr.
   names.clear();
-  for (const AttrDef& attr : op.attrs) names.insert(attr.name);
-  for (const ArgDef& arg : op.outputs) MR_RETURN_IF_ERROR(ValidateArg(op, arg, true, &names));
+  if (rule == Names::kOp) {
+    for (const AttrDef& attr : op.attrs) names.insert(attr.name);
+  }
+  for (const ArgDef& arg : op.outputs) MR_RETURN_IF_ERROR(ValidateArg(op, arg, true, rule, &names));
+  return Status::Ok();
+}
+
+Status Validate(const OpDef& op, Names rule) {
+  if (Status s = ValidateWithoutContext(op, rule); !s.ok())
+    return s.WithContext(StrCat("; in OpDef: ", SummarizeOp(op)));
   return Status::Ok();
 }
 
 }  // namespace
 
-Status ValidateSignature(const OpDef& op) {
-  if (Status s = ValidateWithoutContext(op); !s.ok())
-    return s.WithContext(StrCat("; in OpDef: ", SummarizeOp(op)));
-  return Status::Ok();
-}
+Status ValidateSignature(const OpDef& op) { return Validate(op, Names::kFree); }
 
 Status ValidateOpDef(const OpDef& op) {
   if (!IsOpName(op.name))
     return errors::InvalidArgument("Invalid name: ", op.name, " (Did you use CamelCase?)");
-  return ValidateSignature(op);
+  return Validate(op, Names::kOp);
 }
 
 }  // namespace millrace

@@ -179,8 +179,116 @@ static void check_gradient(TF_Status* status) {
   TF_DeleteFunction(gradient);
 }
 
+static int has_bytes(const TF_Buffer* buffer, const char* bytes) {
+  const size_t length = strlen(bytes);
+  for (size_t i = 0; i + length <= buffer->length; ++i) {
+    if (memcmp((const char*)buffer->data + i, bytes, length) == 0) return 1;
+  }
+  return 0;
+}
+
+/* Inputs, results and nodes share one space of names; what waits for an input waits for the parameter. */
+static void check_names(TF_Status* status) {
+  TF_Graph* body = TF_NewGraph();
+  TF_OperationDescription* desc = TF_NewOperation(body, "Placeholder", "feed");
+  TF_SetAttrType(desc, "dtype", TF_INT32);
+  TF_SetAttrString(desc, "_mark", "value", 5);
+  TF_Output x = out(TF_FinishOperation(desc, status), 0);
+  TF_Output outside = out(int32_constant(body, "outside", 1, status), 0);
+  desc = TF_NewOperation(body, "Neg", "y");
+  TF_AddInput(desc, x);
+  TF_AddControlInput(desc, x.oper);
+  TF_Output y = out(TF_FinishOperation(desc, status), 0);
+  CHECK_OK(status);
+  const TF_Operation* opers[] = {y.oper};
+  TF_Function* function = TF_GraphToFunction(body, "f", 0, 1, opers, 1, &x, 1, &y, NULL, NULL, NULL, status);
+  CHECK_OK(status);
+  TF_Buffer* def = TF_NewBuffer();
+  TF_FunctionToFunctionDef(function, def, status);
+  CHECK(has_bytes(def, "y_0:y:0"));
+  CHECK(has_bytes(def, "^feed"));
+  CHECK(has_bytes(def, "_mark"));
+  TF_DeleteBuffer(def);
+  TF_Graph* graph = TF_NewGraph();
+  TF_GraphCopyFunction(graph, function, NULL, status);
+  TF_Output in = out(placeholder(graph, "in", TF_INT32, status), 0);
+  CHECK_INT(run_graph(graph, in, 5, out(unary(graph, "f", "call", in, status), 0), status), -5);
+  TF_DeleteGraph(graph);
+  TF_DeleteFunction(function);
+
+  desc = TF_NewOperation(body, "Neg", "z");
+  TF_AddInput(desc, x);
+  TF_AddControlInput(desc, outside.oper);
+  TF_Output z = out(TF_FinishOperation(desc, status), 0);
+  opers[0] = z.oper;
+  CHECK(TF_GraphToFunction(body, "f", 0, 1, opers, 1, &x, 1, &z, NULL, NULL, NULL, status) == NULL);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, " outside:-1 -> z:-1] is not in the body. Encountered while");
+  const char* const taken[] = {"feed"};
+  CHECK(TF_GraphToFunction(body, "f", 0, -1, NULL, 1, &x, 1, &y, taken, NULL, NULL, status) == NULL);
+  CHECK_HAS(TF_Message(status), "Cannot have duplicate output names. Name 'feed'");
+  TF_DeleteGraph(body);
+}
+
+/* Attributes of nodes that are attributes of the function. */
+static void check_placeholders(TF_Status* status) {
+  TF_Graph* body = TF_NewGraph();
+  TF_Output outputs[3];
+  const char* const names[3] = {"node1", "node2", "node3"};
+  for (int i = 0; i < 3; ++i) {
+    TF_OperationDescription* desc = TF_NewOperation(body, "Placeholder", names[i]);
+    TF_SetAttrType(desc, "dtype", TF_INT32);
+    TF_SetAttrPlaceholder(desc, "shape", i == 2 ? "v2" : "v1");
+    outputs[i] = out(TF_FinishOperation(desc, status), 0);
+    CHECK_OK(status);
+  }
+  TF_Function* function =
+      TF_GraphToFunction(body, "f", 0, -1, NULL, 0, NULL, 3, outputs, NULL, NULL, NULL, status);
+  CHECK_OK(status);
+  TF_Buffer* def = TF_NewBuffer();
+  TF_FunctionToFunctionDef(function, def, status);
+  CHECK(has_bytes(def, "\n\x02v1\x12\x05shape") && has_bytes(def, "\n\x02v2\x12\x05shape"));
+  TF_DeleteBuffer(def);
+  TF_DeleteFunction(function);
+  TF_Session* session = TF_NewSession(body, NULL, status);
+  TF_Tensor* value = NULL;
+  TF_SessionRun(session, NULL, NULL, NULL, 0, outputs, &value, 1, NULL, 0, NULL, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "AttrValue had value with unexpected type 'placeholder'");
+  TF_DeleteSession(session, status);
+  TF_DeleteGraph(body);
+}
+
+/* FunctionDef of a function whose arguments are named like nodes: a, scope/Mul -> Add; with a `ret` too many.
+ */
+static void check_foreign_names(TF_Status* status) {
+  static const char kDef[] =
+      "\x0a\x22\x0a\x01g\x12\x05\x0a\x01"
+      "A\x18\x03\x12\x0d\x0a\x09scope/Mul\x18\x03\x1a\x07\x0a\x03"
+      "Add\x18\x03"
+      "\x1a\x21\x0a\x03sum\x12\x03"
+      "Add\x1a\x01"
+      "A\x1a\x09scope/Mul*\x07\x0a\x01T\x12\x02\x30\x03"
+      "\x22\x0e\x0a\x03"
+      "Add\x12\x07sum:z:0"
+      "\x22\x0e\x0a\x03"
+      "Sub\x12\x07sum:z:0";
+  TF_Function* function = TF_FunctionImportFunctionDef(kDef, sizeof(kDef) - 1, status);
+  CHECK_OK(status);
+  TF_Graph* graph = TF_NewGraph();
+  TF_GraphCopyFunction(graph, function, NULL, status);
+  CHECK_OK(status);
+  TF_Output x = out(placeholder(graph, "x", TF_INT32, status), 0);
+  TF_Output call = out(binary(graph, "g", "call", x, x, status), 0);
+  CHECK_OK(status);
+  CHECK_INT(run_graph(graph, x, 21, call, status), 42);
+  TF_DeleteGraph(graph);
+  TF_DeleteFunction(function);
+}
+
 void test_functions(void) {
   TF_Status* status = TF_NewStatus();
+  check_names(status);
+  check_placeholders(status);
+  check_foreign_names(status);
   check_call(status);
   check_messages(status);
   check_bad_bodies(status);

@@ -200,8 +200,17 @@ void test_build_errors(void) {
   TF_AddControlInput(desc, far.oper);
   CHECK(finish(desc, status) == NULL);
   CHECK_INT(TF_GetCode(status), TF_INVALID_ARGUMENT);
-  CHECK(finish(TF_NewOperation(graph, "NoOp", "a b"), status) == NULL);
+  /* Names are judged when the graph is imported or run. */
+  TF_Graph* odd = TF_NewGraph();
+  TF_Operation* a_b = TF_FinishOperation(TF_NewOperation(odd, "NoOp", "a b"), status);
+  CHECK_OK(status);
+  CHECK_STR(TF_OperationName(a_b), "a b");
+  TF_Session* session = TF_NewSession(odd, NULL, status);
+  const TF_Operation* const targets[] = {a_b};
+  TF_SessionRun(session, NULL, NULL, NULL, 0, NULL, NULL, 0, targets, 1, NULL, status);
   CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Node name contains invalid characters");
+  TF_DeleteSession(session, status);
+  TF_DeleteGraph(odd);
   desc = TF_NewOperation(graph, "Placeholder", "n");
   TF_SetAttrType(desc, "dtype", TF_FLOAT);
   TF_SetAttrInt(desc, "dtypo", 3);
