@@ -36,7 +36,7 @@ struct TF_Tensor {
   millrace::RefPtr<millrace::Buffer> encoded;
   void* data = nullptr;
   size_t size = 0;
-  bool owns_memory = false;  // the library's memory, not the caller's
+  bool owns_memory = false;  // a step of the engine made it, and not the program
 };
 
 namespace millrace::c_api {

@@ -19,6 +19,8 @@ struct TF_OpKernelContext {
   millrace::KernelContext& context;
   millrace::Status status;                 // the first failure
   std::vector<millrace::Tensor*> bools{};  // outputs that the kernel writes any byte into
+  // Outputs of types that have another form in the engine, as the kernel writes them.
+  std::vector<std::pair<int, TF_Tensor>> encoded{};
 };
 
 using millrace::DataType;
@@ -50,8 +52,13 @@ class CKernel final : public OpKernel {
   }
 
   Status Compute(KernelContext& context) override {
-    TF_OpKernelContext c{context, Status(), {}};
+    TF_OpKernelContext c{context, Status(), {}, {}};
     compute_(state_, &c);
+    if (!c.status.ok()) return std::move(c.status);
+    for (const auto& [index, tensor] : c.encoded) {
+      MR_ASSIGN_OR_RETURN(Tensor value, ToTensor(&tensor));
+      context.set_output(index, std::move(value));
+    }
     for (Tensor* bools : c.bools) {
       auto* bytes = static_cast<uint8_t*>(bools->raw_data());
       for (int64_t i = 0; i < bools->num_elements(); ++i) {
@@ -130,7 +137,6 @@ int TF_NumInputs(TF_OpKernelContext* ctx) { return ctx == nullptr ? 0 : ctx->con
 int TF_NumOutputs(TF_OpKernelContext* ctx) { return ctx == nullptr ? 0 : ctx->context.num_outputs(); }
 
 void TF_GetInput(TF_OpKernelContext* ctx, int i, TF_Tensor** tensor, TF_Status* status) {
-  if (tensor != nullptr) *tensor = nullptr;
   Enter(status, [&]() -> Status {
     if (ctx == nullptr || tensor == nullptr) return NullArgument("The context or the tensor");
     if (i < 0 || i >= ctx->context.num_inputs()) return errors::OutOfRange("input index out of range");
@@ -148,6 +154,7 @@ void TF_SetOutput(TF_OpKernelContext* ctx, int i, const TF_Tensor* tensor, TF_St
       return errors::InvalidArgument("Output ", i, " is of type ", ctx->context.output_type(i), ", not ",
                                      value.dtype());
     }
+    std::erase_if(ctx->encoded, [i](const auto& output) { return output.first == i; });
     ctx->context.set_output(i, std::move(value));
     return Status();
   });
@@ -185,13 +192,21 @@ TF_Tensor* TF_AllocateOutput(TF_OpKernelContext* context, int index, TF_DataType
   Enter(&status, [&]() -> Status {
     if (context == nullptr) return NullArgument("The context");
     if (index < 0 || index >= TF_NumOutputs(context)) return errors::OutOfRange("output index out of range");
-    if (TypeOf(dtype) != context->context.output_type(index) || TF_DataTypeSize(dtype) == 0) {
+    if (TypeOf(dtype) != context->context.output_type(index)) {
       return errors::InvalidArgument("Output ", index, " of type ", context->context.output_type(index),
                                      " cannot be allocated as ", TypeOf(dtype));
     }
     if (num_dims < 0) return errors::InvalidArgument("A shape cannot have ", num_dims, " dimensions");
     MR_RETURN_IF_ERROR(CheckShape(dims, num_dims));
     MR_ASSIGN_OR_RETURN(const TensorShape shape, TensorShape::Make({dims, static_cast<size_t>(num_dims)}));
+    if (TF_DataTypeSize(dtype) == 0) {
+      // The kernel writes the bytes of the C API; they are read when it returns.
+      result = TF_AllocateTensor(dtype, dims, num_dims, len);
+      if (result == nullptr)
+        return errors::ResourceExhausted("No memory for ", len, " bytes of output ", index);
+      context->encoded.emplace_back(index, *result);
+      return Status();
+    }
     MR_ASSIGN_OR_RETURN(Tensor * output, context->context.AllocateOutput(index, shape));
     if (output->num_bytes() > len) {
       return errors::InvalidArgument("Output ", index, " of shape ", shape, " takes ", output->num_bytes(),

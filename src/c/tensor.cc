@@ -45,7 +45,7 @@ RefPtr<Buffer> AllocateBytes(size_t bytes) {
 }
 
 // `buffer` as a tensor of the C API. Null when it is too small for the shape.
-TF_Tensor* Make(DataType dtype, const TensorShape& shape, RefPtr<Buffer> buffer, bool owns_memory) {
+TF_Tensor* Make(DataType dtype, const TensorShape& shape, RefPtr<Buffer> buffer) {
   const size_t size = buffer->size();
   const auto count = static_cast<size_t>(shape.num_elements());
   const size_t element = TF_DataTypeSize(static_cast<TF_DataType>(dtype));
@@ -53,7 +53,6 @@ TF_Tensor* Make(DataType dtype, const TensorShape& shape, RefPtr<Buffer> buffer,
   auto tensor = std::make_unique<TF_Tensor>();
   tensor->data = buffer->data();
   tensor->size = size;
-  tensor->owns_memory = owns_memory;
   if (element == 0) {
     tensor->value = Tensor::FromBuffer(dtype, shape, nullptr, nullptr);
     tensor->encoded = std::move(buffer);
@@ -88,7 +87,7 @@ StatusOr<TF_Tensor*> EncodeResource(const Tensor& tensor) {
   RefPtr<Buffer> buffer = AllocateBytes(bytes.size());
   if (buffer == nullptr) return errors::ResourceExhausted("No memory for a resource handle");
   std::memcpy(buffer->data(), bytes.data(), bytes.size());
-  return Make(DataType::kResource, TensorShape(), std::move(buffer), true);
+  return Make(DataType::kResource, TensorShape(), std::move(buffer));
 }
 
 StatusOr<TF_Tensor*> EncodeStringTensor(const Tensor& tensor) {
@@ -98,7 +97,7 @@ StatusOr<TF_Tensor*> EncodeStringTensor(const Tensor& tensor) {
     return errors::ResourceExhausted("No memory for the strings of a tensor with shape ", tensor.shape());
   }
   EncodeStrings(strings, static_cast<char*>(buffer->data()));
-  return Make(DataType::kString, tensor.shape(), std::move(buffer), true);
+  return Make(DataType::kString, tensor.shape(), std::move(buffer));
 }
 
 }  // namespace
@@ -204,12 +203,12 @@ TF_Tensor* TF_NewTensor(TF_DataType dtype, const int64_t* dims, int num_dims, vo
       RefPtr<Buffer> copy = AllocateBytes(len);
       if (copy != nullptr) std::memcpy(copy->data(), data, len);
       deallocator(data, len, deallocator_arg);
-      return copy == nullptr ? nullptr : Make(type, *shape, std::move(copy), true);
+      return copy == nullptr ? nullptr : Make(type, *shape, std::move(copy));
     }
     const auto release = [data, len, deallocator, deallocator_arg] {
       deallocator(data, len, deallocator_arg);
     };
-    return Make(type, *shape, Buffer::Wrap(data, len, release), false);
+    return Make(type, *shape, Buffer::Wrap(data, len, release));
   });
 }
 
@@ -222,15 +221,13 @@ TF_Tensor* TF_AllocateTensor(TF_DataType dtype, const int64_t* dims, int num_dim
     }
     const auto shape = TensorShape::Make({dims, static_cast<size_t>(num_dims)});
     RefPtr<Buffer> buffer = shape.ok() ? AllocateBytes(len) : nullptr;
-    return buffer == nullptr ? nullptr : Make(type, *shape, std::move(buffer), true);
+    return buffer == nullptr ? nullptr : Make(type, *shape, std::move(buffer));
   });
 }
 
 TF_Tensor* TF_TensorMaybeMove(TF_Tensor* tensor) {
   if (tensor == nullptr || !tensor->owns_memory) return nullptr;
-  const bool sole =
-      tensor->encoded != nullptr ? tensor->encoded->RefCountIsOne() : tensor->value.OwnsBufferAlone();
-  return sole ? tensor : nullptr;
+  return tensor->encoded == nullptr && tensor->value.OwnsBufferAlone() ? tensor : nullptr;
 }
 
 void TF_DeleteTensor(TF_Tensor* tensor) { delete tensor; }
