@@ -129,6 +129,7 @@ std::vector<OpBuilder> Identities() {
           .Output("output: T")
           .Attr("T: {bfloat16, half, float, double}")
           .Attr("message: string")
+          .Stateful()
           .Shape(shape_fns::Unchanged)
           .Traits({.aliasing = true, .only_checks = true}),
       OpBuilder("Bitcast")

@@ -99,6 +99,8 @@ constexpr ElementwiseRow kBinary[] = {
     {"DivNoNan", kInexact},
     {"FloorDiv", kArithmetic},
     {"FloorMod", kModular},
+    {"Maximum", kOrdered, kExtremum},
+    {"Minimum", kOrdered, kExtremum},
     {"Mod", "T: {int32, int64, half, half, bfloat16, float, double}"},
     {"Pow", "T: {bfloat16, float, half, double, int32, int64, complex64, complex128}"},
     {"RealDiv", kArithmetic, kQuotient},
@@ -108,9 +110,7 @@ constexpr ElementwiseRow kBinary[] = {
     {"Xdivy", kInexact},
     {"Xlogy", kInexact},
 };
-constexpr ElementwiseRow kCommutativeBinary[] = {{"Maximum", kOrdered, kExtremum},
-                                                 {"Minimum", kOrdered, kExtremum},
-                                                 {"Mul", kArithmetic, kProduct},
+constexpr ElementwiseRow kCommutativeBinary[] = {{"Mul", kArithmetic, kProduct},
                                                  {"SquaredDifference", kMath}};
 
 // z = f(x, y) with broadcasting, a bool.
@@ -212,7 +212,7 @@ std::vector<OpBuilder> ComplexNumbers() {
       OpBuilder("Conj")
           .Input("input: T")
           .Output("output: T")
-          .Attr(kComplex)
+          .Attr("T: {complex64, complex128, variant} = DT_COMPLEX64")
           .Shape(shape_fns::Unchanged)
           .Traits(kInvolution),
   };

@@ -16,16 +16,18 @@ struct ActivationRow {
   const char* name;
   const char* gradient;
   const char* types;
-  const char* gradient_input;  // besides the gradients: what the gradient is computed from
+  const char* gradient_input;       // besides the gradients: what the gradient is computed from
+  const char* own_types = nullptr;  // of the op, where it has others than its gradient
 };
 
 constexpr ActivationRow kActivations[] = {
     {"Elu", "EluGrad", kFloatingAndBfloat, "outputs: T"},
-    {"Relu", "ReluGrad", kRealNumber, "features: T"},
+    {"Relu", "ReluGrad", kRealNumber, "features: T",
+     "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64, qint8}"},
     {"Relu6", "Relu6Grad", kRealNumber, "features: T"},
     {"Selu", "SeluGrad", kFloatingAndBfloat, "outputs: T"},
-    {"Softplus", "SoftplusGrad", kRealNumber, "features: T"},
-    {"Softsign", "SoftsignGrad", kRealNumber, "features: T"},
+    {"Softplus", "SoftplusGrad", kFloatingAndBfloat, "features: T"},
+    {"Softsign", "SoftsignGrad", kFloatingAndBfloat, "features: T"},
 };
 
 std::vector<OpBuilder> Activations() {
@@ -34,7 +36,7 @@ std::vector<OpBuilder> Activations() {
     ops.push_back(OpBuilder(row.name)
                       .Input("features: T")
                       .Output("activations: T")
-                      .Attr(row.types)
+                      .Attr(row.own_types != nullptr ? row.own_types : row.types)
                       .Shape(shape_fns::Unchanged)
                       .Traits(kElementwise));
     ops.push_back(OpBuilder(row.gradient)
@@ -251,7 +253,15 @@ std::vector<OpBuilder> Pools() {
           OpBuilder("AvgPoolGrad").Input("orig_input_shape: int32").Input("grad: T").Output("output: T"))
           .Attr(kFloatingAndBfloat)
           .Shape(AvgPoolGradShape),
-      WithPoolAttrs(OpBuilder("MaxPool").Input("input: T").Output("output: T").Attr(kRealWithDefault))
+      OpBuilder("MaxPool")
+          .Input("input: T")
+          .Output("output: T")
+          .Attr("T: {half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, qint8} = "
+                "DT_FLOAT")
+          .Attr("ksize: list(int) >= 4")
+          .Attr("strides: list(int) >= 4")
+          .Attr(kPadding)
+          .Attr("data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'")
           .Shape(shape_fns::Pool),
       WithPoolAttrs(OpBuilder("MaxPoolGrad")
                         .Input("orig_input: T")

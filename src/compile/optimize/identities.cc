@@ -9,9 +9,9 @@ namespace {
 
 // Does `node` hand on each of its inputs? Of a resource or a variant no less than of other values.
 bool Forwards(const Node& node, bool remove_checks) {
-  if (node.op_def().is_stateful || node.num_inputs() != node.num_outputs() || node.num_inputs() == 0)
-    return false;
   const bool unchecked = remove_checks && node.traits().only_checks;
+  if (node.num_inputs() != node.num_outputs() || node.num_inputs() == 0) return false;
+  if (node.op_def().is_stateful && !unchecked) return false;
   if (!node.traits().forwards && !unchecked)
     return node.op_name() == "Cast" && node.input_type(0) == node.output_type(0);
   for (int i = 0; i < node.num_inputs(); ++i) {
