@@ -33,7 +33,7 @@ def declared(headers):
     names = set()
     for text in headers:
         text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-        names.update(re.findall(r"TF_CAPI_EXPORT\s+extern\s[^;(]*?\b((?:TF|Millrace)_\w+)\(", text))
+        names.update(re.findall(r"TF_CAPI_EXPORT\s+extern\s[^;(]*?\b((?:TF|TFE|Millrace)_\w+)\(", text))
     return names
 
 
@@ -42,7 +42,7 @@ def problems(exports, functions, soname, tests):
     found += [f"declared but not exported: {name}" for name in sorted(functions - exports)]
     if soname != SONAME:
         found.append(f"the SONAME is {soname}, not {SONAME}")
-    called = set(re.findall(r"\b((?:TF|Millrace)_\w+)\(", "\n".join(tests)))
+    called = set(re.findall(r"\b((?:TF|TFE|Millrace)_\w+)\(", "\n".join(tests)))
     found += [f"no test calls {name}" for name in sorted(functions - called)]
     return found
 

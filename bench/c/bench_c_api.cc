@@ -5,10 +5,14 @@
 //
 //   run/{noop,feed_fetch}/{cpp,c}  one Run: by a callable of the C++ session, and by TF_SessionRun, which
 //                                  makes and deletes the output tensor, too
+//   eager/{add,matmul}             an op from TFE_NewOp to TFE_DeleteOp, with its result: scalars, by 1 to 8
+//                                  threads, and a product of 256 x 256
+//   run/matmul/cpp                 its rival: the same product in a Run of a callable
 //   build/{const,add}              operations a second through TF_NewOperation to TF_FinishOperation: scalar
 //                                  constants that differ, and a chain of additions
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -17,6 +21,7 @@
 
 #include "bench/bench_graph.h"
 #include "tensorflow/c/c_api.h"
+#include "tensorflow/c/eager/c_api.h"
 
 namespace millrace {
 namespace {
@@ -65,6 +70,20 @@ void RunCpp(benchmark::State& state, bool feed) {
   }
 }
 
+void RunMatMul(benchmark::State& state) {
+  BenchGraph g;
+  const std::string x = g.Placeholder("x");
+  g.Binary("y", "MatMul", x, x);
+  const std::unique_ptr<Session> session = bench::MakeSession(g, 1);
+  const auto handle = bench::MakeCallable(*session, {"x"}, {"y"}, {});
+  const std::vector<Tensor> feeds{Tensor::From(std::vector<float>(256 * 256, 0.5f), TensorShape({256, 256}))};
+  for (auto _ : state) {
+    std::vector<Tensor> fetched;
+    bench::CheckOk(session->RunCallable(handle, feeds, &fetched, nullptr));
+    benchmark::DoNotOptimize(fetched);
+  }
+}
+
 void RunC(benchmark::State& state, bool feed) {
   TF_Status* status = TF_NewStatus();
   TF_Graph* graph = TF_NewGraph();
@@ -93,6 +112,46 @@ void RunC(benchmark::State& state, bool feed) {
   TF_DeleteSessionOptions(options);
   TF_DeleteTensor(value);
   TF_DeleteGraph(graph);
+  TF_DeleteStatus(status);
+}
+
+TFE_Context* SharedContext() {
+  static TFE_Context* const context = [] {
+    TF_Status* status = TF_NewStatus();
+    TFE_ContextOptions* options = TFE_NewContextOptions();
+    TFE_ContextOptionsSetConfig(options, "\x10\x01\x28\x01", 4, status);  // one thread within ops
+    TFE_Context* made = TFE_NewContext(options, status);
+    Check(status);
+    TFE_DeleteContextOptions(options);
+    TF_DeleteStatus(status);
+    return made;
+  }();
+  return context;
+}
+
+void Eager(benchmark::State& state, const char* name, int64_t size) {
+  TFE_Context* const context = SharedContext();
+  TF_Status* status = TF_NewStatus();
+  const int64_t dims[] = {size, size};
+  const auto count = static_cast<size_t>(size * size);
+  TF_Tensor* tensor = TF_AllocateTensor(TF_FLOAT, dims, size == 1 ? 0 : 2, count * sizeof(float));
+  std::fill_n(static_cast<float*>(TF_TensorData(tensor)), count, 0.5f);
+  TFE_TensorHandle* x = TFE_NewTensorHandle(tensor, status);
+  Check(status);
+  for (auto _ : state) {
+    TFE_Op* op = TFE_NewOp(context, name, status);
+    TFE_OpAddInput(op, x, status);
+    TFE_OpAddInput(op, x, status);
+    TFE_TensorHandle* result = nullptr;
+    int results = 1;
+    TFE_Execute(op, &result, &results, status);
+    TFE_DeleteTensorHandle(result);
+    TFE_DeleteOp(op);
+  }
+  Check(status);
+  state.SetItemsProcessed(state.iterations());
+  TFE_DeleteTensorHandle(x);
+  TF_DeleteTensor(tensor);
   TF_DeleteStatus(status);
 }
 
@@ -127,6 +186,9 @@ BENCHMARK_CAPTURE(RunCpp, noop, false)->Name("run/noop/cpp");
 BENCHMARK_CAPTURE(RunC, noop, false)->Name("run/noop/c");
 BENCHMARK_CAPTURE(RunCpp, feed_fetch, true)->Name("run/feed_fetch/cpp");
 BENCHMARK_CAPTURE(RunC, feed_fetch, true)->Name("run/feed_fetch/c");
+BENCHMARK(RunMatMul)->Name("run/matmul/cpp");
+BENCHMARK_CAPTURE(Eager, add, "Add", 1)->Name("eager/add")->ThreadRange(1, 8)->UseRealTime();
+BENCHMARK_CAPTURE(Eager, matmul, "MatMul", 256)->Name("eager/matmul");
 BENCHMARK_CAPTURE(Build, const, false)->Name("build/const")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Build, add, true)->Name("build/add")->Unit(benchmark::kMillisecond);
 

@@ -31,6 +31,8 @@
   X(test_log)                 \
   X(test_saved_models)        \
   X(test_misuse)              \
+  X(test_eager)               \
+  X(test_eager_ops)           \
   X(test_client)              \
   X(test_clients)             \
   X(test_random_calls)

@@ -1,0 +1,275 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "eager/eager_context.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <thread>
+#include <utility>
+
+#include "graph/function_body.h"
+#include "session/session_factory.h"
+#include "session/session_options.h"
+#include "tensorflow/core/framework/function.pb.h"
+
+namespace millrace {
+namespace {
+
+uint64_t NextGeneration() {
+  static std::atomic<uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1;  // only the number matters
+}
+
+// The kernels that a thread has used, by the hash of their keys, so that it finds them without a lock.
+struct Remembered {
+  uint64_t generation = 0;
+  uint64_t hash = 0;
+  const EagerKernel* kernel = nullptr;
+};
+constexpr size_t kRemembered = 64;
+thread_local std::array<Remembered, kRemembered> remembered;
+
+int Threads(int configured) {
+  if (configured > 0) return configured;
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+StepCompilerOptions CompilerOptions(const SessionOptions& options) {
+  StepCompilerOptions compiler;
+  compiler.allow_soft_placement = options.allow_soft_placement;
+  compiler.log_device_placement = options.log_device_placement;
+  compiler.disabled_passes = DisabledPasses(options);
+  return compiler;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<EagerContext>> EagerContext::Make(const Options& options) {
+  DeviceOptions devices;
+  devices.device_count = options.session.device_count;
+  devices.filters = options.session.device_filters;
+  MR_ASSIGN_OR_RETURN(devices.cpu_bfc_limit_bytes, CpuBfcLimit(options.session));
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<DeviceSet> set, DeviceFactoryRegistry::Global().CreateDevices(devices));
+  auto local = std::make_shared<LocalDevices>(std::move(set));
+  return std::unique_ptr<EagerContext>(new EagerContext(options, std::move(local)));
+}
+
+EagerContext::EagerContext(const Options& options, std::shared_ptr<LocalDevices> devices)
+    : devices_(std::move(devices)),
+      worker_(std::make_unique<LocalWorker>(devices_)),
+      compiler_(std::make_unique<StepCompiler>(std::vector<Worker*>{worker_.get()},
+                                               CompilerOptions(options.session))),
+      generation_(NextGeneration()) {
+  worker_->functions().SetCompiler(compiler_.get());
+  const bool own = options.session.use_per_session_threads;
+  pool_ = GetThreadPool(Threads(options.session.intra_op_parallelism_threads), own);
+  inter_pool_ = GetThreadPool(Threads(options.session.inter_op_parallelism_threads), own);
+  environment_.cancellation = &cancellation_;
+  environment_.pool = pool_.get();
+  environment_.inter_op_pool = inter_pool_.get();
+  environment_.step_resources = &step_resources_;
+  environment_.functions = &worker_->functions();
+  host_device_name_ = &InternDeviceName(host_device().name());
+  if (options.is_async) executor_ = std::make_unique<EagerExecutor>();
+}
+
+EagerContext::~EagerContext() {
+  executor_.reset();
+  {
+    WriterLock lock(mu_);
+    kernels_.clear();
+    cleared_.clear();
+  }
+  worker_->functions().DropInstances();
+}
+
+StatusOr<Device*> EagerContext::FindDevice(std::string_view name) const {
+  // "CPU:1" stands for "/device:CPU:1".
+  if (!name.empty() && name[0] != '/') {
+    if (auto found = FindDevice(StrCat("/device:", name)); found.ok()) return found;
+  }
+  const StatusOr<DeviceName> wanted = DeviceName::Parse(name);
+  const std::vector<Device*> found = wanted.ok() ? devices().Matching(*wanted) : std::vector<Device*>();
+  if (found.empty()) return errors::InvalidArgument(name, " unknown device.");
+  return found.front();
+}
+
+StatusOr<const OpRegistration*> EagerContext::LookUp(const std::string& name, bool* is_function) {
+  *is_function = false;
+  if (const auto op = OpRegistry::Global().LookUp(name); op.ok()) return *op;
+  ReaderLock lock(mu_);
+  *is_function = true;
+  if (const auto function = functions_.LookUp(name); function.ok()) return *function;
+  return errors::NotFound(
+      "'", name,
+      "' is neither a type of a primitive operation nor a name of a function registered in "
+      "binary running on this host. Make sure the operation or function is registered in "
+      "the binary running in this process.");
+}
+
+Status EagerContext::AddFunction(const tensorflow::FunctionDef& def) {
+  const std::string& name = def.signature().name();
+  if (OpRegistry::Global().LookUp(name).ok()) {
+    return errors::InvalidArgument("Cannot add function '", name,
+                                   "' because an op with the same name already exists.");
+  }
+  WriterLock lock(mu_);
+  FunctionLibrary with = functions_;
+  MR_RETURN_IF_ERROR(with.Add(def));
+  Status valid = ValidateFunction(with, OpRegistry::Global(), def);
+  if (!valid.ok() && valid.code() != ErrorCode::kNotFound) return valid;  // what it calls may follow
+  MR_RETURN_IF_ERROR(worker_->functions().AddFunctions(with));
+  functions_ = std::move(with);
+  return Status();
+}
+
+Status EagerContext::RemoveFunction(const std::string& name) {
+  WriterLock lock(mu_);
+  if (functions_.Find(name) == nullptr) {
+    return errors::InvalidArgument("Tried to remove non-existent function '", name, "'.");
+  }
+  std::set<std::string, std::less<>> others;
+  for (std::string& other : functions_.Names()) {
+    if (other != name) others.insert(std::move(other));
+  }
+  FunctionLibrary rest = functions_.Only(others);
+  removed_.push_back(std::exchange(functions_, std::move(rest)));
+  return Status();
+}
+
+bool EagerContext::HasFunction(const std::string& name) {
+  ReaderLock lock(mu_);
+  return functions_.Find(name) != nullptr;
+}
+
+const EagerKernel* EagerContext::Find(uint64_t hash, const EagerOp& op, const Device& device) const {
+  const auto [begin, end] = kernels_.equal_range(hash);
+  for (auto it = begin; it != end; ++it) {
+    if (it->second->key().Is(op, device)) return it->second.get();
+  }
+  return nullptr;
+}
+
+StatusOr<const EagerKernel*> EagerContext::Prepare(const EagerOp& op) {
+  Device& device = op.device() == nullptr ? host_device() : *op.device();
+  const uint64_t hash = EagerKey::Hash(op, device);
+  const uint64_t generation = generation_.load(std::memory_order_acquire);
+  Remembered& slot = remembered[hash % kRemembered];
+  if (slot.generation == generation && slot.hash == hash && slot.kernel->key().Is(op, device)) [[likely]] {
+    return slot.kernel;
+  }
+  const EagerKernel* kernel = nullptr;
+  {
+    ReaderLock lock(mu_);
+    kernel = Find(hash, op, device);
+  }
+  if (kernel == nullptr) {
+    MutexLock making(make_mu_);
+    {
+      ReaderLock lock(mu_);
+      kernel = Find(hash, op, device);
+    }
+    if (kernel == nullptr) {
+      MR_ASSIGN_OR_RETURN(std::unique_ptr<EagerKernel> made,
+                          EagerKernel::Make(op, device, devices_->resources(device), environment_));
+      kernel = made.get();
+      WriterLock lock(mu_);
+      kernels_.emplace(hash, std::move(made));
+    }
+  }
+  slot = {generation, hash, kernel};
+  return kernel;
+}
+
+Status EagerContext::Execute(const EagerOp& op, std::span<EagerTensor*> outputs, int* num_outputs) {
+  if (!op.status().ok()) [[unlikely]]
+    return op.status();
+  MR_ASSIGN_OR_RETURN(const EagerKernel* const kernel, Prepare(op));
+  MR_RETURN_IF_ERROR(kernel->CheckInputs(op.inputs()));
+  const size_t count = kernel->output_types().size();
+  if (count > outputs.size()) {
+    return errors::InvalidArgument("Expecting ", count, " outputs, but *num_retvals is ", outputs.size());
+  }
+  *num_outputs = static_cast<int>(count);
+  if (executor_ != nullptr) [[unlikely]]
+    return ExecuteLater(op, *kernel, outputs.first(count));
+  for (const RefPtr<EagerTensor>& input : op.inputs()) MR_RETURN_IF_ERROR(input->Await());
+  Tensor few[2];
+  std::vector<Tensor> many(count > std::size(few) ? count : 0);
+  const std::span<Tensor> results(many.empty() ? few : many.data(), count);
+  MR_RETURN_IF_ERROR(kernel->Run(op.inputs(), results));
+  const std::string& device =
+      op.device() == nullptr ? *host_device_name_ : InternDeviceName(op.device()->name());
+  for (size_t i = 0; i < count; ++i) outputs[i] = new EagerTensor(std::move(results[i]), device);
+  return Status();
+}
+
+Status EagerContext::ExecuteLater(const EagerOp& op, const EagerKernel& kernel,
+                                  std::span<EagerTensor*> outputs) {
+  const std::string& device =
+      op.device() == nullptr ? *host_device_name_ : InternDeviceName(op.device()->name());
+  std::vector<RefPtr<EagerTensor>> results;
+  for (const DataType type : kernel.output_types()) results.push_back(MakeRef<EagerTensor>(type, device));
+  const auto run = [inputs = op.inputs(), results, &kernel](const Status& failed) -> Status {
+    Status status = failed;
+    for (const RefPtr<EagerTensor>& input : inputs) {
+      if (status.ok()) status = input->Await();
+    }
+    std::vector<Tensor> values(results.size());
+    if (status.ok()) status = kernel.Run(inputs, values);
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (status.ok()) {
+        results[i]->Set(std::move(values[i]));
+      } else {
+        results[i]->Fail(status);
+      }
+    }
+    return status;
+  };
+  MR_RETURN_IF_ERROR(executor_->Add(run));
+  for (size_t i = 0; i < results.size(); ++i) outputs[i] = results[i].release();
+  return Status();
+}
+
+StatusOr<RefPtr<EagerTensor>> EagerContext::Copy(EagerTensor& tensor, const Device& device) {
+  if (const_cast<Device&>(device).has_own_memory()) {
+    return errors::Unimplemented("Tensors are kept in host memory, not on ", device.name());
+  }
+  MR_RETURN_IF_ERROR(tensor.Await());
+  return MakeRef<EagerTensor>(tensor.value(), InternDeviceName(device.name()));
+}
+
+void EagerContext::ClearKernels() {
+  if (executor_ != nullptr) executor_->Wait().IgnoreError("is told to those who ask for results");
+  WriterLock lock(mu_);
+  for (auto& [hash, kernel] : kernels_) cleared_.push_back(std::move(kernel));
+  kernels_.clear();
+  generation_.store(NextGeneration(), std::memory_order_release);
+}
+
+Status EagerContext::Await() { return executor_ == nullptr ? Status() : executor_->Wait(); }
+
+void EagerContext::ClearError() {
+  if (executor_ != nullptr) executor_->ClearError();
+}
+
+void EagerContext::StartStep() {
+  WriterLock lock(mu_);
+  ++open_steps_;
+}
+
+void EagerContext::EndStep() {
+  {
+    WriterLock lock(mu_);
+    if (open_steps_ == 0 || --open_steps_ > 0) return;
+  }
+  step_resources_.Clear();
+}
+
+size_t EagerContext::num_kernels_for_test() {
+  ReaderLock lock(mu_);
+  return kernels_.size();
+}
+
+}  // namespace millrace

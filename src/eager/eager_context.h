@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/cancellation.h"
+#include "base/mutex.h"
+#include "base/thread_pool.h"
+#include "eager/eager_executor.h"
+#include "eager/eager_kernel.h"
+#include "eager/eager_op.h"
+#include "graph/function_library.h"
+#include "kernel/resource.h"
+#include "millrace/session.h"
+#include "step/local_worker.h"
+#include "step/step_compiler.h"
+
+namespace millrace {
+
+// Where ops run one by one: devices with their resources, functions, and the kernels that were prepared.
+// Thread-safe. Ends when what was begun has ended.
+class EagerContext {
+ public:
+  struct Options {
+    SessionOptions session;  // devices and threads
+    bool is_async = false;
+  };
+  static StatusOr<std::unique_ptr<EagerContext>> Make(const Options& options);
+  ~EagerContext();
+
+  const DeviceSet& devices() const { return devices_->devices(); }
+  Device& host_device() const { return *devices().client_device(); }
+  // By a full or partial name. InvalidArgument "x unknown device.".
+  StatusOr<Device*> FindDevice(std::string_view name) const;
+  bool is_async() const { return executor_ != nullptr; }
+
+  // The op or function of that name; *is_function says which. NotFound, in TensorFlow's words.
+  StatusOr<const OpRegistration*> LookUp(const std::string& name, bool* is_function) MR_EXCLUDES(mu_);
+  Status AddFunction(const tensorflow::FunctionDef& def) MR_EXCLUDES(mu_);
+  Status RemoveFunction(const std::string& name) MR_EXCLUDES(mu_);
+  bool HasFunction(const std::string& name) MR_EXCLUDES(mu_);
+
+  // Runs the op. `outputs` gets its results, as many as there are; InvalidArgument when there is no room for
+  // them. Of an asynchronous context it has been checked and will be run.
+  Status Execute(const EagerOp& op, std::span<EagerTensor*> outputs, int* num_outputs);
+  // A tensor like `tensor` on another device.
+  StatusOr<RefPtr<EagerTensor>> Copy(EagerTensor& tensor, const Device& device);
+  // Forgets prepared kernels, and the state that they keep.
+  void ClearKernels() MR_EXCLUDES(mu_);
+  // Waits for an asynchronous context; its first error, which later calls give, too, until it is cleared.
+  Status Await();
+  void ClearError();
+  // What steps keep for themselves (tensor arrays, stacks) lives as long as the outermost step.
+  void StartStep() MR_EXCLUDES(mu_);
+  void EndStep() MR_EXCLUDES(mu_);
+
+  size_t num_kernels_for_test() MR_EXCLUDES(mu_);
+
+ private:
+  EagerContext(const Options& options, std::shared_ptr<LocalDevices> devices);
+  StatusOr<const EagerKernel*> Prepare(const EagerOp& op) MR_EXCLUDES(mu_, make_mu_);
+  const EagerKernel* Find(uint64_t hash, const EagerOp& op, const Device& device) const
+      MR_REQUIRES_SHARED(mu_);
+  Status ExecuteLater(const EagerOp& op, const EagerKernel& kernel, std::span<EagerTensor*> outputs);
+
+  const std::shared_ptr<LocalDevices> devices_;
+  const std::unique_ptr<LocalWorker> worker_;
+  const std::unique_ptr<StepCompiler> compiler_;
+  std::shared_ptr<ThreadPool> pool_;        // null: one thread
+  std::shared_ptr<ThreadPool> inter_pool_;  // null: one thread
+  CancellationManager cancellation_;
+  ResourceManager step_resources_{"the step's container"};
+  EagerKernel::Environment environment_;
+  const std::string* host_device_name_ = nullptr;
+  // Changes with ClearKernels; no two contexts have the same. What threads remember is marked with it.
+  std::atomic<uint64_t> generation_;
+
+  Mutex make_mu_;  // held while a kernel is made; before mu_
+  SharedMutex mu_;
+  std::unordered_multimap<uint64_t, std::unique_ptr<EagerKernel>> kernels_ MR_GUARDED_BY(mu_);
+  std::vector<std::unique_ptr<EagerKernel>> cleared_ MR_GUARDED_BY(mu_);  // may be running
+  FunctionLibrary functions_ MR_GUARDED_BY(mu_);
+  std::vector<FunctionLibrary> removed_ MR_GUARDED_BY(mu_);  // ops may still refer to them
+  int open_steps_ MR_GUARDED_BY(mu_) = 0;
+
+  std::unique_ptr<EagerExecutor> executor_;  // null: what is executed has run; ends first
+};
+
+}  // namespace millrace
