@@ -53,13 +53,14 @@ def test_histograms():
 
 
 def test_images_and_audio():
-    images = np.random.RandomState(0).randint(0, 255, (4, 5, 6, 3)).astype(np.uint8)
+    pixels = np.random.RandomState(0).randint(0, 255, (4, 5, 6, 3)).astype(np.uint8)
+    images = tf.constant(pixels)
     with tf.Session() as sess:
         message = parse(sess.run(tf.summary.image("img", images, max_outputs=2)))
         assert [v.tag for v in message.value] == ["img/image/0", "img/image/1"]
         assert (message.value[0].image.height, message.value[0].image.width) == (5, 6)
         decoded = sess.run(tf.image.decode_png(message.value[1].image.encoded_image_string))
-        np.testing.assert_array_equal(decoded, images[1])
+        np.testing.assert_array_equal(decoded, pixels[1])
         single = parse(sess.run(tf.summary.image("one", images[:1], 1)))
         assert single.value[0].tag == "one/image"
         sound = parse(sess.run(tf.summary.audio("snd", np.zeros((2, 100, 1), np.float32), 8000.0)))
