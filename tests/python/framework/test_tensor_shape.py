@@ -158,7 +158,7 @@ def test_equality_and_truth() -> None:
         and TensorShape([1, 2]) == [1, 2]
         and TensorShape([1, 2]) != [1, 3]
     )
-    assert TensorShape([1, 2]) != [1]
+    assert TensorShape([1, 2]) != [1] and not TensorShape([1, 2]) == "text"
     with pytest.raises(ValueError, match="The inequality of unknown TensorShapes is undefined"):
         TensorShape(None) != TensorShape([1])  # noqa: B015
     assert TensorShape([None]) == TensorShape([None])

@@ -152,7 +152,7 @@ def _make_shape(value: Any, name: str) -> Any:
     if isinstance(value, tensor_shape.TensorShape):
         return value._sizes
     try:
-        if value is not None and hasattr(value, "__iter__") and not hasattr(value, "unknown_rank"):
+        if value is not None and hasattr(value, "__iter__") and not isinstance(value, str) and not hasattr(value, "unknown_rank"):
             value = [None if isinstance(v, int) and v == -1 else v for v in value]
         return tensor_shape.as_shape(value)._sizes
     except TypeError as e:

@@ -417,7 +417,7 @@ class OpDefLibrary:
                 if attr in spec.inferred:
                     raise TypeError("Should not specify value for inferred attr '%s'." % attr)
                 attrs[attr] = keywords.pop(attr)
-                if attrs[attr] is None and spec.attrs[attr].type != "shape":
+                if attrs[attr] is None and spec.attrs[attr].type != "shape" and _has_default(op_type_name, attr):
                     del attrs[attr]
             elif attr + "_" in keywords:
                 attrs[attr] = keywords.pop(attr + "_")

@@ -216,7 +216,9 @@ class TensorShape:
                 return None
             return tuple(None if dim.size == -1 else dim.size for dim in dims.dim)
         if isinstance(dims, (str, bytes)):
-            return (as_dimension(dims)._value,)
+            raise TypeError(
+                "A string has ambiguous TensorShape, please wrap in a list or convert to an int: %s" % (dims,)
+            )
         try:
             iterator = iter(dims)
         except TypeError:
