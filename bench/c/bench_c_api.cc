@@ -72,7 +72,7 @@ void RunCpp(benchmark::State& state, bool feed) {
 
 void RunMatMul(benchmark::State& state) {
   BenchGraph g;
-  const std::string x = g.Placeholder("x");
+  Node* const x = g.Placeholder("x");
   g.Binary("y", "MatMul", x, x);
   const std::unique_ptr<Session> session = bench::MakeSession(g, 1);
   const auto handle = bench::MakeCallable(*session, {"x"}, {"y"}, {});
