@@ -19,7 +19,8 @@ namespace errors = millrace::errors;
 namespace {
 
 // Policies that threads have set for themselves, by the number of the context.
-thread_local std::unordered_map<uint64_t, TFE_ContextDevicePlacementPolicy> thread_policies;
+using Policies = std::unordered_map<uint64_t, TFE_ContextDevicePlacementPolicy>;
+thread_local std::unique_ptr<Policies> thread_policies;
 
 uint64_t NextNumber() {
   static std::atomic<uint64_t> last{0};
@@ -95,15 +96,17 @@ void TFE_ContextSetThreadLocalDevicePlacementPolicy(TFE_Context* ctx,
                                                     TFE_ContextDevicePlacementPolicy policy) {
   if (ctx == nullptr) return;
   Enter(nullptr, [&] {
-    thread_policies[ctx->number] = policy;
+    if (thread_policies == nullptr) thread_policies = std::make_unique<Policies>();
+    (*thread_policies)[ctx->number] = policy;
     return Status();
   });
 }
 
 TFE_ContextDevicePlacementPolicy TFE_ContextGetDevicePlacementPolicy(TFE_Context* ctx) {
   if (ctx == nullptr) return TFE_DEVICE_PLACEMENT_SILENT;
-  const auto own = thread_policies.find(ctx->number);
-  return own == thread_policies.end() ? ctx->policy : own->second;
+  if (thread_policies == nullptr) return ctx->policy;
+  const auto own = thread_policies->find(ctx->number);
+  return own == thread_policies->end() ? ctx->policy : own->second;
 }
 
 void TFE_ContextSetServerDef(TFE_Context* ctx, int /*keep_alive_secs*/, const void* /*proto*/,

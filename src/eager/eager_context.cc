@@ -27,8 +27,14 @@ struct Remembered {
   uint64_t hash = 0;
   const EagerKernel* kernel = nullptr;
 };
-constexpr size_t kRemembered = 64;
-thread_local std::array<Remembered, kRemembered> remembered;
+using Memory = std::array<Remembered, 64>;
+// A pointer: a library that is loaded late has little room for variables of threads.
+thread_local std::unique_ptr<Memory> memory;
+
+Remembered& SlotOf(uint64_t hash) {
+  if (memory == nullptr) memory = std::make_unique<Memory>();
+  return (*memory)[hash % memory->size()];
+}
 
 int Threads(int configured) {
   if (configured > 0) return configured;
@@ -155,7 +161,7 @@ StatusOr<const EagerKernel*> EagerContext::Prepare(const EagerOp& op) {
   Device& device = op.device() == nullptr ? host_device() : *op.device();
   const uint64_t hash = EagerKey::Hash(op, device);
   const uint64_t generation = generation_.load(std::memory_order_acquire);
-  Remembered& slot = remembered[hash % kRemembered];
+  Remembered& slot = SlotOf(hash);
   if (slot.generation == generation && slot.hash == hash && slot.kernel->key().Is(op, device)) [[likely]] {
     return slot.kernel;
   }
