@@ -89,7 +89,7 @@ AttrDefault | : a: string = 'banana'
 AttrListDefault | : a: list(int) = [5, 15]
 AttrEmptyListDefault | : a: list(float) = []
 AttrTypeDefault | < a: T | : T: type = DT_INT32
-AttrListTypeDefault | < a: N * T | < b: N * T | : T: type = DT_INT32 | : N: int
+AttrListTypeDefault | < a: N * T | < b: N * T | : T: type = DT_INT32 | : N: int >= 0
 NIntsIn | < a: N * int32 | : N: int >= 2
 NPolymorphicIn | < a: N * T | : T: type | : N: int >= 2
 NPolymorphicRestrictIn | < a: N * T | : T: {string, bool} | : N: int >= 2

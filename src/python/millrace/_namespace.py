@@ -112,7 +112,7 @@ def _missing_contrib(module: str, name: str) -> AttributeError:
                 by_last.setdefault(symbol.lower(), []).append("tf." + ".".join(filter(None, [where, symbol])))
     near: list[str] = []
     for key in difflib.get_close_matches(name.lower(), by_last, n=3, cutoff=0.6):
-        near += sorted(by_last[key], key=lambda n: (n.count("."), n))[:1]
+        near += sorted(by_last[key], key=lambda n: (n.rpartition(".")[2] != name, n.count("."), n))[:1]
     return AttributeError(
         "module %r has no attribute %r: of tf.contrib Millrace has only the names that stand for something in core. %s"
         % (_shown(module), name, "Nearest in core: " + ", ".join(near) if near else "Core has nothing like it")
@@ -161,7 +161,7 @@ def resolve(module: str, name: str) -> Any:
     if home is None:
         return importlib.import_module(".".join(filter(None, [_ROOT, module, name])))
     home_module, _, symbol = home.partition(" ")
-    if module.startswith("contrib"):
+    if module.startswith("contrib") and not home.startswith(_ROOT + ".python."):
         outer, _, inner = home.rpartition(".")
         return resolve(outer, inner)
     found = importlib.import_module(home_module)
