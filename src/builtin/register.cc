@@ -8,6 +8,7 @@
 #include "gradients/register.h"
 #include "kernel/kernel_registry.h"
 #include "kernels/cpu/register.h"
+#include "kernels/data/register.h"
 #include "op/op_registry.h"
 #include "ops/register.h"
 
@@ -19,6 +20,7 @@ Status RegisterBuiltins() {
     MR_RETURN_IF_ERROR(RegisterAllGradients(GradientRegistry::Global()));
     RegisterFunctionGradients();
     RegisterCpuKernels(KernelRegistry::Global());
+    RegisterDataKernels(KernelRegistry::Global());
     return RegisterCpuDeviceFactory(DeviceFactoryRegistry::Global());
   }();
   return status;

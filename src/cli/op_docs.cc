@@ -636,6 +636,7 @@ std::string OpDoc(std::string_view op) {
       {"ResourceSparseApply", "By rows of a resource variable: "},
       {"Stateless", "Without effects: "},
       {"Ordered", "In the order of keys: "},
+      {"Experimental", "Under its earlier name: "},
   };
   for (const Form& form : kForms) {
     std::string_view rest = base;

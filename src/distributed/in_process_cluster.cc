@@ -78,6 +78,10 @@ Status InProcessCluster::Connect(Task& task, const StepCompilerOptions& compiler
 
 // Functions have partitions at other tasks.
 InProcessCluster::~InProcessCluster() {
+  // Iterators have threads of their own, which call functions.
+  for (const auto& task : tasks_) {
+    task->worker->ClearContainers({}, [](const Status& s) { s.IgnoreError("dropping resources cannot fail"); });
+  }
   for (const auto& task : tasks_) task->worker->functions().DropInstances();
   transport_.Drain();
 }

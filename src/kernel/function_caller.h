@@ -26,10 +26,13 @@ class FunctionCaller {
     virtual ~Function() = default;
     const std::vector<DataType>& arg_types() const { return arg_types_; }
     const std::vector<DataType>& ret_types() const { return ret_types_; }
+    // Of a function that does nothing but to hand arguments on: which argument each result is. Else empty.
+    const std::vector<int>& forwarded_args() const { return forwarded_args_; }
 
    protected:
     std::vector<DataType> arg_types_;
     std::vector<DataType> ret_types_;
+    std::vector<int> forwarded_args_;
   };
   using Done = UniqueFunction<void(Status)>;
   // Calls within calls beyond this depth are refused, so that a recursion without end is an error and not the

@@ -24,6 +24,7 @@ Status RegisterAllOps(OpRegistry& registry) {
                             RegisterCheckpointOps,
                             RegisterControlFlowOps,
                             RegisterCoordinationOps,
+                            RegisterDataOps,
                             RegisterDataFlowOps,
                             RegisterFunctionalOps,
                             RegisterFusedOps,

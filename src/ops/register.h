@@ -13,6 +13,7 @@ Status RegisterArrayOps(OpRegistry& registry);
 Status RegisterCheckpointOps(OpRegistry& registry);
 Status RegisterControlFlowOps(OpRegistry& registry);
 Status RegisterCoordinationOps(OpRegistry& registry);
+Status RegisterDataOps(OpRegistry& registry);
 Status RegisterDataFlowOps(OpRegistry& registry);
 Status RegisterFunctionalOps(OpRegistry& registry);
 Status RegisterFusedOps(OpRegistry& registry);

@@ -150,6 +150,8 @@ DirectSession::~DirectSession() {
   Close().IgnoreError("closing a direct session cannot fail");
   partial_runs_.Clear();
   runner_.WaitForStarted();
+  // Iterators have threads of their own, which call functions.
+  worker_.ClearContainers({}, [](const Status& s) { s.IgnoreError("dropping resources cannot fail"); });
   worker_.functions().DropInstances();
 }
 

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/function_runtime.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "compile/optimize/inline_cleanup.h"
@@ -30,6 +31,31 @@ bool OpMayWait(const std::string& op) {
 
 }  // namespace
 
+namespace {
+
+// See FunctionCaller::Function::forwarded_args.
+std::vector<int> ForwardedArgs(const FunctionBody& body) {
+  if (!body.control_rets.empty()) return {};
+  for (const Node* node : body.graph->OpNodes()) {
+    if (node->op_def().is_stateful) return {};
+  }
+  std::vector<int> forwarded;
+  for (const Node* ret : body.rets) {
+    const Node* from = ret;
+    do {
+      // One input, and nothing to wait for.
+      if (from->in_edges().size() != 1 || from->in_edges()[0]->IsControl()) return {};
+      from = from->in_edges()[0]->src;
+    } while (from->traits().forwards);
+    const auto arg = std::ranges::find(body.args, from);
+    if (arg == body.args.end()) return {};
+    forwarded.push_back(static_cast<int>(arg - body.args.begin()));
+  }
+  return forwarded;
+}
+
+}  // namespace
+
 struct FunctionRuntime::Instance : FunctionCaller::Function {
   std::string key;
   NameAttrList f;
@@ -39,6 +65,7 @@ struct FunctionRuntime::Instance : FunctionCaller::Function {
   void SetTypes(const FunctionBody& body) {
     arg_types_ = body.arg_types;
     ret_types_ = body.ret_types;
+    forwarded_args_ = ForwardedArgs(body);
   }
 };
 

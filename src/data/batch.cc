@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "data/batch.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tensor/dtype_table.h"
+#include "tensor/resource_handle.h"
+
+namespace millrace::data {
+
+void CopyInto(Tensor* to, int64_t at, const Tensor& from) {
+  const int64_t n = from.num_elements();
+  if (n == 0) return;
+  const size_t size = DataTypeSize(from.dtype());
+  if (size > 0) {
+    std::memcpy(static_cast<char*>(to->raw_data()) + static_cast<size_t>(at) * size, from.raw_data(),
+                static_cast<size_t>(n) * size);
+    return;
+  }
+  VisitDataType(from.dtype(), false, [&]<typename T>() {
+    if constexpr (!std::is_trivially_copyable_v<T>) std::copy_n(from.data<T>(), n, to->data<T>() + at);
+    return true;
+  });
+}
+
+void Fill(Tensor* to, const Tensor& value) {
+  VisitDataType(to->dtype(), false, [&]<typename T>() {
+    std::fill_n(to->data<T>(), to->num_elements(), value.scalar<T>());
+    return true;
+  });
+}
+
+StatusOr<Tensor> Zeros(DataType dtype, const TensorShape& shape, Allocator& allocator) {
+  MR_ASSIGN_OR_RETURN(Tensor out, Tensor::Allocate(dtype, shape, allocator));
+  if (DataTypeSize(dtype) > 0 && out.num_elements() > 0) std::memset(out.raw_data(), 0, out.num_bytes());
+  return out;
+}
+
+StatusOr<Tensor> StackComponent(const std::vector<Element>& elements, size_t i, Allocator& allocator) {
+  const Tensor& first = elements[0][i];
+  TensorShape shape;
+  MR_RETURN_IF_ERROR(shape.TryAddDim(static_cast<int64_t>(elements.size())));
+  for (const int64_t size : first.shape().dims()) MR_RETURN_IF_ERROR(shape.TryAddDim(size));
+  MR_ASSIGN_OR_RETURN(Tensor out, Tensor::Allocate(first.dtype(), shape, allocator));
+  int64_t at = 0;
+  for (size_t k = 0; k < elements.size(); ++k) {
+    const Tensor& row = elements[k][i];
+    if (row.shape() != first.shape()) {
+      return errors::InvalidArgument("Cannot batch tensors with different shapes in component ", i,
+                                     ". First element had shape ", first.shape(), " and element ", k,
+                                     " had shape ", row.shape(), ".");
+    }
+    if (row.dtype() != first.dtype()) {
+      return errors::InvalidArgument("Cannot batch tensors with different types in component ", i,
+                                     ". First element had type ", DataTypeName(first.dtype()),
+                                     " and element ", k, " had type ", DataTypeName(row.dtype()), ".");
+    }
+    CopyInto(&out, at, row);
+    at += row.num_elements();
+  }
+  return out;
+}
+
+StatusOr<Element> StackElements(const std::vector<Element>& elements, Allocator& allocator) {
+  Element out;
+  const size_t n = elements[0].size();
+  for (const Element& e : elements) {
+    if (e.size() != n)
+      return errors::InvalidArgument("Cannot batch elements of different numbers of tensors");
+  }
+  for (size_t i = 0; i < n; ++i) {
+    MR_ASSIGN_OR_RETURN(Tensor stacked, StackComponent(elements, i, allocator));
+    out.push_back(std::move(stacked));
+  }
+  return out;
+}
+
+}  // namespace millrace::data

@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/dataset.h"
+#include "tensor/allocator.h"
+
+namespace millrace::data {
+
+// Copies all elements of `from` to those of `to` that begin at `at`. REQUIRES: the types agree, and there is
+// room.
+void CopyInto(Tensor* to, int64_t at, const Tensor& from);
+// Makes all elements of `to` the only one of `value`. REQUIRES: the types agree.
+void Fill(Tensor* to, const Tensor& value);
+// A tensor whose elements are zeros or empty.
+StatusOr<Tensor> Zeros(DataType dtype, const TensorShape& shape, Allocator& allocator);
+
+// Component `i` of all elements as the rows of one tensor. InvalidArgument "Cannot batch tensors with
+// different shapes in component 0. First element had shape [2] and element 1 had shape [3]." REQUIRES: at
+// least one element.
+StatusOr<Tensor> StackComponent(const std::vector<Element>& elements, size_t i, Allocator& allocator);
+// The same for all components.
+StatusOr<Element> StackElements(const std::vector<Element>& elements, Allocator& allocator);
+
+}  // namespace millrace::data

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/cancellation.h"
+#include "base/thread_pool.h"
+#include "data/iterator_state.h"
+#include "kernel/function_caller.h"
+#include "kernel/resource.h"
+#include "millrace/dtype.h"
+#include "millrace/ref.h"
+#include "millrace/shape.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+
+namespace millrace {
+class Device;
+}
+
+namespace millrace::data {
+
+class Dataset;
+class StatsAggregator;
+
+// One element of a dataset: its components.
+using Element = std::vector<Tensor>;
+
+// Where an iterator runs. Outlives it.
+struct Runtime {
+  FunctionCaller* functions = nullptr;  // null: there are none to call
+  Device* device = nullptr;
+  std::string device_name;  // of the kernel, which a trace may not stand in for
+  ResourceManager* resources = nullptr;
+};
+
+// What goes with a call of an iterator: who asks. The stages that work ahead have one of their own.
+struct Context {
+  const Runtime* runtime = nullptr;
+  CancellationManager* cancellation = nullptr;  // never null
+  ThreadPool* pool = nullptr;                   // for loops within kernels; null: none
+  int call_depth = 0;                           // function calls in progress
+  StatsAggregator* stats = nullptr;             // null: nobody collects
+  // While iterators are made: the datasets that read from the one at hand, the nearest first.
+  struct Reader {
+    const Dataset* dataset;
+    const Reader* next;
+  };
+  const Reader* readers = nullptr;
+
+  bool cancelled() const { return cancellation->IsCancelled(); }
+  // The same for a thread that works ahead, which is told by `own` to stop.
+  Context Ahead(CancellationManager& own) const {
+    Context c;
+    c.runtime = runtime;
+    c.cancellation = &own;
+    c.stats = stats;
+    return c;
+  }
+};
+Status CancelledStatus();
+
+// A position in a dataset. One thread at a time. Refers to its dataset, which has to stay.
+class Iterator {
+ public:
+  Iterator() = default;
+  Iterator(const Iterator&) = delete;
+  Iterator& operator=(const Iterator&) = delete;
+  virtual ~Iterator() = default;
+
+  // Replaces `out` by the next element, or sets *end, which is false before. After the end it stays there;
+  // after an error the next call goes on with the element behind, where there is one.
+  virtual Status GetNext(Context& ctx, Element* out, bool* end) = 0;
+  // Whether `n` calls of GetNext may have to wait for another thread, as far as can be told now. Never false
+  // when they may.
+  virtual bool MayWait(int64_t n) const = 0;
+  // Writes all that GetNext depends on, and waits for calls in progress.
+  virtual Status Save(Context& ctx, StateWriter& state) = 0;
+  // Of a new iterator of an equal dataset.
+  virtual Status Restore(Context& ctx, const StateReader& state) = 0;
+};
+
+// A description of elements. Immutable and thread-safe.
+class Dataset : public RefCounted {
+ public:
+  static constexpr int64_t kInfinite = -1;
+  static constexpr int64_t kUnknown = -2;
+
+  struct Signature {
+    std::vector<DataType> types;
+    std::vector<PartialShape> shapes;
+  };
+
+  Dataset(std::string kind, Signature signature) : kind_(std::move(kind)), signature_(std::move(signature)) {}
+  // The op without "Dataset": "Map".
+  const std::string& kind() const { return kind_; }
+  const Signature& signature() const { return signature_; }
+  const std::vector<DataType>& types() const { return signature_.types; }
+  const std::vector<PartialShape>& shapes() const { return signature_.shapes; }
+  // The number of elements as far as it is known without reading any.
+  virtual int64_t Cardinality() const { return kUnknown; }
+  // At the first element.
+  StatusOr<std::unique_ptr<Iterator>> NewIterator(const Context& ctx) const;
+
+ protected:
+  virtual StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const = 0;
+
+ private:
+  const std::string kind_;
+  const Signature signature_;
+};
+
+// n * factor and n + more for numbers of elements, where many are as good as infinitely many.
+int64_t ManyTimes(int64_t n, int64_t factor);
+
+// What a variant tensor that stands for a dataset holds.
+struct DatasetVariant {
+  RefPtr<const Dataset> dataset;
+};
+Tensor DatasetToTensor(RefPtr<const Dataset> dataset);
+// InvalidArgument when the tensor is no such scalar.
+StatusOr<RefPtr<const Dataset>> DatasetFromTensor(const Tensor& tensor);
+
+// InvalidArgument when elements of `got` are not what `expected` says: "Data type mismatch at component 0:
+// expected float but got int64."
+Status CheckSignature(const Dataset::Signature& expected, const Dataset::Signature& got);
+Status CheckTypes(const std::vector<DataType>& expected, const std::vector<DataType>& got);
+// The same for one element.
+Status CheckElement(const Dataset::Signature& expected, const Element& element);
+
+}  // namespace millrace::data

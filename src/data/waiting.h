@@ -1,0 +1,45 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <thread>
+#include <vector>
+
+#include "base/cancellation.h"
+#include "base/function.h"
+#include "base/mutex.h"
+#include "millrace/status.h"
+
+namespace millrace::data {
+
+// Waits on `changed` until `ready` says so; Cancelled when `cancellation` comes first. Lets go of `mu` more
+// than once. REQUIRES: what is ready stays so, and every change of it notifies all.
+Status Await(Mutex& mu, CondVar& changed, CancellationManager& cancellation, FunctionRef<bool()> ready)
+    MR_REQUIRES(mu);
+
+// Threads of a stage that works ahead. They are told to stop and joined when this ends: it is to be the last
+// member of the stage, and everything the threads use above it.
+class StageThreads {
+ public:
+  // `changed`, with `mu`, is what the threads wait on.
+  StageThreads(Mutex& mu, CondVar& changed) : mu_(mu), changed_(changed) {}
+  ~StageThreads() { Stop(); }
+  StageThreads(const StageThreads&) = delete;
+  StageThreads& operator=(const StageThreads&) = delete;
+
+  // Cancels what the threads wait for elsewhere.
+  CancellationManager& cancellation() { return cancellation_; }
+  bool stopping() const { return cancellation_.IsCancelled(); }
+  // ResourceExhausted when the system has no thread.
+  Status Start(UniqueFunction<void()> body);
+  size_t size() const { return threads_.size(); }
+  void Stop() MR_EXCLUDES(mu_);
+
+ private:
+  Mutex& mu_;
+  CondVar& changed_;
+  CancellationManager cancellation_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace millrace::data

@@ -1,0 +1,330 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Datasets whose elements are several of another's.
+#include "data/batch.h"
+
+#include <algorithm>
+
+#include "base/small_vector.h"
+#include "device/device.h"
+#include "kernels/data/dataset_kernel.h"
+#include "kernels/data/parallel.h"
+#include "kernels/data/register.h"
+#include "kernels/shared/args.h"
+#include "tensor/variant.h"
+
+namespace millrace::data {
+namespace {
+
+int64_t Batches(int64_t n, int64_t size, bool drop_remainder) {
+  return n < 0 ? n : n / size + (n % size != 0 && !drop_remainder ? 1 : 0);
+}
+
+// Takes `size` elements, or what is left of them.
+class BatchingDataset : public UnaryDataset {
+ public:
+  BatchingDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, int64_t size,
+                  bool drop_remainder)
+      : UnaryDataset(std::move(kind), std::move(signature), std::move(input)),
+        size_(size),
+        drop_remainder_(drop_remainder) {}
+  int64_t Cardinality() const override { return Batches(input().Cardinality(), size_, drop_remainder_); }
+
+ protected:
+  virtual StatusOr<Element> Join(const Context& ctx, const std::vector<Element>& elements) const = 0;
+
+  class It final : public UnaryIterator<BatchingDataset> {
+   public:
+    using UnaryIterator::UnaryIterator;
+    bool MayWait(int64_t n) const override { return UnaryIterator::MayWait(ManyTimes(n, dataset_.size_)); }
+    Status GetNext(Context& ctx, Element* out, bool* end) override {
+      const auto size = static_cast<size_t>(dataset_.size_);
+      size_t n = 0;
+      for (bool ended = false; n < size && !ended; n += ended ? 0 : 1) {
+        // A batch size may be huge, and so is nothing to reserve by.
+        if (rows_.size() <= n) rows_.emplace_back();
+        MR_RETURN_IF_ERROR(NextInput(ctx, &rows_[n], &ended));
+      }
+      if (n == 0 || (n < size && dataset_.drop_remainder_)) {
+        *end = true;
+        return Status();
+      }
+      rows_.resize(n);
+      MR_ASSIGN_OR_RETURN(*out, dataset_.Join(ctx, rows_));
+      return Status();
+    }
+
+   private:
+    std::vector<Element> rows_;
+  };
+  StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
+    return MakeUnary<It>(static_cast<const BatchingDataset&>(*this), ctx);
+  }
+
+  const int64_t size_;
+  const bool drop_remainder_;
+};
+
+class BatchDataset final : public BatchingDataset {
+ public:
+  using BatchingDataset::BatchingDataset;
+
+ protected:
+  StatusOr<Element> Join(const Context& ctx, const std::vector<Element>& elements) const override {
+    return StackElements(elements, ctx.runtime->device->host_allocator());
+  }
+};
+
+// Rows of different sizes, each filled up with a value to the largest, or to a given one.
+class PaddedBatchDataset final : public BatchingDataset {
+ public:
+  PaddedBatchDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, int64_t size,
+                     bool drop_remainder, std::vector<PartialShape> shapes, std::vector<Tensor> values)
+      : BatchingDataset(std::move(kind), std::move(signature), std::move(input), size, drop_remainder),
+        padded_(std::move(shapes)),
+        values_(std::move(values)) {}
+
+ protected:
+  StatusOr<Element> Join(const Context& ctx, const std::vector<Element>& elements) const override {
+    Element out;
+    for (size_t i = 0; i < padded_.size(); ++i) {
+      MR_ASSIGN_OR_RETURN(Tensor joined, JoinComponent(ctx, elements, i));
+      out.push_back(std::move(joined));
+    }
+    return out;
+  }
+
+ private:
+  StatusOr<Tensor> JoinComponent(const Context& ctx, const std::vector<Element>& elements, size_t i) const {
+    MR_ASSIGN_OR_RETURN(const Dims sizes, Sizes(elements, i));
+    Dims all{static_cast<int64_t>(elements.size())};
+    for (const int64_t d : sizes) all.push_back(d);
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, TensorShape::Make(all));
+    MR_ASSIGN_OR_RETURN(Tensor out, Zeros(values_[i].dtype(), shape, ctx.runtime->device->host_allocator()));
+    Fill(&out, values_[i]);
+    const Dims strides = RowMajorStrides(sizes);
+    const int64_t row = ProductOf(sizes, 0, static_cast<int>(sizes.size()));
+    for (size_t k = 0; k < elements.size(); ++k) {
+      if (elements[k][i].dtype() != out.dtype()) {
+        return errors::InvalidArgument("Mismatched type between padding value and input dataset's component ",
+                                       i, ": ", DataTypeName(out.dtype()), " vs. ",
+                                       DataTypeName(elements[k][i].dtype()));
+      }
+      CopyBox(elements[k][i], strides, static_cast<int64_t>(k) * row, &out);
+    }
+    return out;
+  }
+
+  StatusOr<Dims> Sizes(const std::vector<Element>& elements, size_t i) const {
+    const PartialShape& padded = padded_[i];
+    Dims sizes;
+    for (const int64_t d : padded.dims()) sizes.push_back(std::max<int64_t>(d, 0));
+    for (const Element& element : elements) {
+      const TensorShape& shape = element[i].shape();
+      if (shape.rank() != padded.rank()) {
+        return errors::InvalidArgument(
+            "All elements in a batch must have the same rank as the padded shape for "
+            "component",
+            i, ": expected rank ", padded.rank(), " but got element with rank ", shape.rank());
+      }
+      for (int d = 0; d < shape.rank(); ++d) {
+        if (padded.dim(d) < 0) {
+          sizes[static_cast<size_t>(d)] = std::max(sizes[static_cast<size_t>(d)], shape.dim(d));
+        } else if (shape.dim(d) > padded.dim(d)) {
+          return errors::DataLoss("Attempted to pad to a smaller size than the input element.");
+        }
+      }
+    }
+    return sizes;
+  }
+
+  // Copies a tensor into the corner of a larger one, run by run.
+  static void CopyBox(const Tensor& from, const Dims& strides, int64_t base, Tensor* to) {
+    if (from.num_elements() == 0) return;
+    if (from.rank() == 0) return CopyInto(to, base, from);
+    const int64_t run = from.dim(from.rank() - 1);
+    const Tensor flat = from.WithShape(TensorShape({from.num_elements()}));
+    Dims index;
+    index.resize(static_cast<size_t>(from.rank()));
+    for (int64_t at = 0; at < from.num_elements(); at += run) {
+      int64_t offset = base;
+      for (int d = 0; d + 1 < from.rank(); ++d) {
+        offset += index[static_cast<size_t>(d)] * strides[static_cast<size_t>(d)];
+      }
+      CopyInto(to, offset, flat.Slice(at, at + run));
+      for (int d = from.rank() - 2; d >= 0 && ++index[static_cast<size_t>(d)] == from.dim(d); --d) {
+        index[static_cast<size_t>(d)] = 0;
+      }
+    }
+  }
+
+  const std::vector<PartialShape> padded_;
+  const std::vector<Tensor> values_;
+};
+
+// Rows of one shape as sparse tensors.
+class DenseToSparseDataset final : public BatchingDataset {
+ public:
+  DenseToSparseDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, int64_t size,
+                       PartialShape row_shape)
+      : BatchingDataset(std::move(kind), std::move(signature), std::move(input), size, false),
+        row_shape_(std::move(row_shape)) {}
+
+ protected:
+  StatusOr<Element> Join(const Context& ctx, const std::vector<Element>& elements) const override {
+    Allocator& allocator = ctx.runtime->device->host_allocator();
+    const int rank = row_shape_.rank();
+    Dims sizes{static_cast<int64_t>(elements.size())};
+    for (const int64_t d : row_shape_.dims()) sizes.push_back(std::max<int64_t>(d, 0));
+    int64_t entries = 0;
+    for (const Element& element : elements) {
+      const TensorShape& shape = element[0].shape();
+      if (shape.rank() != rank) {
+        return errors::InvalidArgument("Input element had shape (", shape,
+                                       ") that is incompatible with the row shape (", row_shape_, ").");
+      }
+      for (int d = 0; d < rank; ++d) {
+        int64_t& size = sizes[static_cast<size_t>(d) + 1];
+        if (row_shape_.dim(d) < 0) {
+          size = std::max(size, shape.dim(d));
+        } else if (shape.dim(d) > size) {
+          return errors::DataLoss("Input element had shape (", shape, ") that is larger than the row shape (",
+                                  row_shape_, ").");
+        }
+      }
+      entries += shape.num_elements();
+    }
+    MR_ASSIGN_OR_RETURN(Tensor indices,
+                        Tensor::Allocate(DataType::kInt64, TensorShape({entries, rank + 1}), allocator));
+    MR_ASSIGN_OR_RETURN(Tensor values, Zeros(input().types()[0], TensorShape({entries}), allocator));
+    int64_t at = 0;
+    for (size_t k = 0; k < elements.size(); ++k) {
+      const Tensor& row = elements[k][0];
+      CopyInto(&values, at, row);
+      for (int64_t i = 0; i < row.num_elements(); ++i, ++at) {
+        int64_t* const index = indices.data<int64_t>() + at * (rank + 1);
+        index[0] = static_cast<int64_t>(k);
+        int64_t rest = i;
+        for (int d = rank - 1; d >= 0; --d) {
+          index[d + 1] = rest % row.dim(d);
+          rest /= row.dim(d);
+        }
+      }
+    }
+    Tensor dense_shape = Tensor::Vector<int64_t>(std::span<const int64_t>(sizes.data(), sizes.size()));
+    Tensor out(DataType::kVariant, TensorShape({3}));
+    if (!out.IsInitialized()) return errors::ResourceExhausted("No memory for a sparse batch");
+    // As ops that take sparse tensors apart expect them.
+    auto* const parts = out.data<Variant>();
+    parts[0] = VariantData("tensorflow::Tensor", "", {std::move(indices)});
+    parts[1] = VariantData("tensorflow::Tensor", "", {std::move(values)});
+    parts[2] = VariantData("tensorflow::Tensor", "", {std::move(dense_shape)});
+    return Element{std::move(out)};
+  }
+
+ private:
+  const PartialShape row_shape_;
+};
+
+StatusOr<int64_t> BatchSize(const NodeArgs& args) {
+  MR_ASSIGN_OR_RETURN(const int64_t size, args.Scalar<int64_t>("batch_size"));
+  if (size > 0) return size;
+  return errors::InvalidArgument("Batch size must be greater than zero.");
+}
+
+StatusOr<bool> DropRemainder(const NodeArgs& args) {
+  if (!args.context().kernel().op_name().ends_with("V2")) return false;
+  return args.Scalar<bool>("drop_remainder");
+}
+
+StatusOr<RefPtr<const Dataset>> MakeBatch(const NodeArgs& args) {
+  MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
+  MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> input, args.Input());
+  MR_ASSIGN_OR_RETURN(const int64_t size, BatchSize(args));
+  MR_ASSIGN_OR_RETURN(const bool drop, DropRemainder(args));
+  return MakeRefDataset<BatchDataset>(args.Kind(), std::move(signature), std::move(input), size, drop);
+}
+
+StatusOr<RefPtr<const Dataset>> MakePaddedBatch(const NodeArgs& args) {
+  MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
+  MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> input, args.Input());
+  MR_ASSIGN_OR_RETURN(const int64_t size, BatchSize(args));
+  MR_ASSIGN_OR_RETURN(const bool drop, DropRemainder(args));
+  MR_ASSIGN_OR_RETURN(const std::vector<Tensor> shapes, args.Values("padded_shapes"));
+  MR_ASSIGN_OR_RETURN(std::vector<Tensor> values, args.Values("padding_values"));
+  if (shapes.size() != input->types().size()) {
+    return errors::InvalidArgument("Number of padded shapes (", shapes.size(),
+                                   ") must match the number of components in the input dataset's elements (",
+                                   input->types().size(), ")");
+  }
+  if (values.size() != shapes.size()) {
+    return errors::InvalidArgument("Number of padding values (", values.size(),
+                                   ") must match the number of components in the input dataset's elements (",
+                                   input->types().size(), ")");
+  }
+  std::vector<PartialShape> padded;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    if (!shapes[i].shape().IsVector()) return errors::InvalidArgument("All padded shapes must be vectors");
+    MR_ASSIGN_OR_RETURN(PartialShape shape, PartialShape::Make(shapes[i].flat<int64_t>()));
+    padded.push_back(std::move(shape));
+    if (!values[i].shape().IsScalar()) return errors::InvalidArgument("All padding values must be scalars");
+    if (values[i].dtype() != input->types()[i]) {
+      return errors::InvalidArgument(
+          "Mismatched type between padding value ", i, " and input dataset's component ", i, ": ",
+          DataTypeName(values[i].dtype()), " vs. ", DataTypeName(input->types()[i]));
+    }
+  }
+  return MakeRefDataset<PaddedBatchDataset>(args.Kind(), std::move(signature), std::move(input), size, drop,
+                                            std::move(padded), std::move(values));
+}
+
+StatusOr<RefPtr<const Dataset>> MakeDenseToSparse(const NodeArgs& args) {
+  MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
+  MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> input, args.Input());
+  MR_ASSIGN_OR_RETURN(const int64_t size, BatchSize(args));
+  MR_ASSIGN_OR_RETURN(const Tensor row_shape, args.Value("row_shape"));
+  if (input->types().size() != 1) {
+    return errors::InvalidArgument("DenseToSparseDataset only supports inputs with a single component.");
+  }
+  if (!row_shape.shape().IsVector()) return errors::InvalidArgument("row_shape must be a vector");
+  if (signature.types.size() != 1) {
+    return errors::InvalidArgument("DenseToSparseBatchDataset gives one component");
+  }
+  MR_ASSIGN_OR_RETURN(PartialShape shape, PartialShape::Make(row_shape.flat<int64_t>()));
+  return MakeRefDataset<DenseToSparseDataset>(args.Kind(), std::move(signature), std::move(input), size,
+                                              std::move(shape));
+}
+
+// Calls in parallel, and batches of what they give.
+StatusOr<RefPtr<const Dataset>> MakeMapAndBatch(const NodeArgs& args) {
+  MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
+  MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> input, args.Input());
+  MR_ASSIGN_OR_RETURN(auto f, args.Function("f"));
+  MR_ASSIGN_OR_RETURN(const int64_t size, BatchSize(args));
+  MR_ASSIGN_OR_RETURN(const int64_t calls, args.Scalar<int64_t>("num_parallel_calls"));
+  MR_ASSIGN_OR_RETURN(const int64_t parallelism, ResolveParallelism(calls));
+  MR_ASSIGN_OR_RETURN(const bool drop, args.Scalar<bool>("drop_remainder"));
+  MR_ASSIGN_OR_RETURN(const bool keeps, args.Attr<bool>("preserve_cardinality"));
+  Dataset::Signature rows{signature.types, std::vector<PartialShape>(signature.shapes.size())};
+  auto mapped = MapInParallel(args.Kind(), std::move(rows), std::move(input), FunctionOfGraph(std::move(f)),
+                              parallelism, false, keeps);
+  return BatchesOf(args.Kind(), std::move(signature), std::move(mapped), size, drop);
+}
+
+}  // namespace
+
+RefPtr<const Dataset> BatchesOf(std::string kind, Dataset::Signature signature, RefPtr<const Dataset> input,
+                                int64_t size, bool drop_remainder) {
+  return MakeRefDataset<BatchDataset>(std::move(kind), std::move(signature), std::move(input), size,
+                                      drop_remainder);
+}
+
+void RegisterBatchDatasets(KernelRegistry& registry) {
+  for (const char* op : {"BatchDataset", "BatchDatasetV2"}) RegisterDataset(registry, op, MakeBatch);
+  for (const char* op : {"PaddedBatchDataset", "PaddedBatchDatasetV2"})
+    RegisterDataset(registry, op, MakePaddedBatch);
+  RegisterDataset(registry, "DenseToSparseBatchDataset", MakeDenseToSparse);
+  RegisterDataset(registry, "MapAndBatchDataset", MakeMapAndBatch);
+}
+
+}  // namespace millrace::data

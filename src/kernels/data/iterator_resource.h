@@ -1,0 +1,71 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/mutex.h"
+#include "data/background.h"
+#include "data/dataset.h"
+#include "kernel/kernel_context.h"
+#include "kernel/resource.h"
+
+namespace millrace::data {
+
+// What the kernel `context` offers to iterators.
+Runtime RuntimeOf(const KernelContext& context, FunctionCaller* functions, const std::string& device_name);
+// For calls of iterators as part of the kernel's step.
+Context ContextOf(const KernelContext& context, const Runtime& runtime);
+
+// An iterator with its dataset, that several threads may use, one after the other.
+class SharedIterator {
+ public:
+  // At the first element of the dataset.
+  static StatusOr<std::shared_ptr<SharedIterator>> Make(const KernelContext& context, Runtime runtime,
+                                                        RefPtr<const Dataset> dataset);
+  const Dataset& dataset() const { return *dataset_; }
+  const Runtime& runtime() const { return runtime_; }
+
+  // Gets the next element if nobody else is at it and nothing has to be waited for. False: nothing has
+  // happened.
+  bool TryGetNext(Context& ctx, Element* out, bool* end, Status* status) MR_EXCLUDES(mu_);
+  Status GetNext(Context& ctx, Element* out, bool* end) MR_EXCLUDES(mu_);
+  Status Save(Context& ctx, IteratorState* state) MR_EXCLUDES(mu_);
+  // On an error the iterator stays as it is.
+  Status Restore(Context& ctx, const IteratorState& state) MR_EXCLUDES(mu_);
+
+  SharedIterator(Runtime runtime, RefPtr<const Dataset> dataset)
+      : runtime_(std::move(runtime)), dataset_(std::move(dataset)) {}
+
+ private:
+  const Runtime runtime_;
+  const RefPtr<const Dataset> dataset_;
+  Mutex mu_;
+  std::unique_ptr<Iterator> iterator_ MR_GUARDED_BY(mu_);
+};
+
+// The resource behind a handle: an iterator, once one was made. Thread-safe.
+class IteratorResource final : public Resource {
+ public:
+  explicit IteratorResource(Dataset::Signature signature) : signature_(std::move(signature)) {}
+  std::string DebugString() const override { return "Iterator"; }
+
+  // Empty where the handle says nothing of the elements.
+  const Dataset::Signature& signature() const { return signature_; }
+  // Starts again with `dataset`. InvalidArgument when its elements are of other types or shapes.
+  Status SetDataset(const KernelContext& context, const Runtime& runtime, RefPtr<const Dataset> dataset)
+      MR_EXCLUDES(mu_);
+  void Set(std::shared_ptr<SharedIterator> iterator) MR_EXCLUDES(mu_);
+  // Null: not initialised.
+  std::shared_ptr<SharedIterator> iterator() const MR_EXCLUDES(mu_);
+  Background& background() { return background_; }
+
+ private:
+  const Dataset::Signature signature_;
+  mutable Mutex mu_;
+  std::shared_ptr<SharedIterator> iterator_ MR_GUARDED_BY(mu_);
+  Background background_;  // ends before the iterator does
+};
+
+}  // namespace millrace::data

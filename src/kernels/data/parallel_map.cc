@@ -1,0 +1,276 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Datasets that call a function for several elements at the same time.
+#include <algorithm>
+#include <deque>
+#include <thread>
+
+#include "base/strings.h"
+#include "data/batch.h"
+#include "data/waiting.h"
+#include "device/device.h"
+#include "kernels/data/dataset_kernel.h"
+#include "kernels/data/parallel.h"
+#include "kernels/data/register.h"
+
+namespace millrace::data {
+namespace {
+
+// With `batch_size` > 0 the results are batched.
+class ParallelMapDataset final : public UnaryDataset {
+ public:
+  struct Options {
+    int64_t parallelism = 1;
+    bool sloppy = false;  // results in the order in which they come
+    bool keeps_cardinality = false;
+  };
+  ParallelMapDataset(std::string kind, Signature signature, RefPtr<const Dataset> input,
+                     std::unique_ptr<ElementFunction> f, Options options)
+      : UnaryDataset(std::move(kind), std::move(signature), std::move(input)),
+        f_(std::move(f)),
+        options_(options) {}
+  int64_t Cardinality() const override {
+    return options_.keeps_cardinality ? input().Cardinality() : kUnknown;
+  }
+
+ protected:
+  class It final : public UnaryIterator<ParallelMapDataset> {
+   public:
+    It(const ParallelMapDataset& dataset, std::unique_ptr<Iterator> input,
+       std::unique_ptr<ElementFunction::Bound> f)
+        : UnaryIterator(dataset, std::move(input)), f_(std::move(f)) {}
+
+    bool MayWait(int64_t n) const override {
+      MutexLock lock(mu_);
+      int64_t ready = 0;
+      for (const auto& slot : slots_) {
+        if (slot->done && slot->end) return false;
+        if (!slot->done && !dataset_.options_.sloppy) break;
+        ready += slot->done ? 1 : 0;
+      }
+      return ready < n && !ended_;
+    }
+
+    Status GetNext(Context& ctx, Element* out, bool* end) override {
+      MutexLock lock(mu_);
+      if (ended_) {
+        *end = true;
+        return Status();
+      }
+      MR_RETURN_IF_ERROR(StartThreads(ctx));
+      size_t found = 0;
+      MR_RETURN_IF_ERROR(Await(mu_, changed_, *ctx.cancellation,
+                               [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return FindDone(&found); }));
+      const std::shared_ptr<Slot> slot = std::move(slots_[found]);
+      slots_.erase(slots_.begin() + static_cast<ptrdiff_t>(found));
+      changed_.NotifyAll();
+      if (slot->end) {
+        ended_ = *end = true;
+        return Status();
+      }
+      // As in TensorFlow a function that says that there is nothing more ends the dataset.
+      if (errors::IsOutOfRange(slot->status)) {
+        if (dataset_.options_.keeps_cardinality) {
+          return errors::InvalidArgument("Function invocation produced OutOfRangeError: ",
+                                         slot->status.message());
+        }
+        *end = true;
+        return Status();
+      }
+      *out = std::move(slot->element);
+      return slot->status;
+    }
+
+    Status Save(Context& ctx, StateWriter& state) override {
+      MutexLock lock(mu_);
+      paused_ = true;
+      Status status =
+          Await(mu_, changed_, *ctx.cancellation, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return busy_ == 0; });
+      if (status.ok()) {
+        state.Write("ended", int64_t{ended_});
+        state.Write("read", int64_t{input_done_});
+        state.Write("slots", static_cast<int64_t>(slots_.size()));
+        for (size_t i = 0; i < slots_.size(); ++i) {
+          state.Write(StrCat("end", i), int64_t{slots_[i]->end});
+          state.WriteStatus(StrCat("status", i), slots_[i]->status);
+          state.WriteElement(StrCat("element", i), slots_[i]->element);
+        }
+        status = UnaryIterator::Save(ctx, state);
+      }
+      paused_ = false;
+      changed_.NotifyAll();
+      return status;
+    }
+    Status Restore(Context& ctx, const StateReader& state) override {
+      MutexLock lock(mu_);
+      MR_ASSIGN_OR_RETURN(const int64_t ended, state.Count("ended", 1));
+      MR_ASSIGN_OR_RETURN(const int64_t read, state.Count("read", 1));
+      MR_ASSIGN_OR_RETURN(const int64_t slots, state.Count("slots"));
+      ended_ = ended != 0;
+      input_done_ = read != 0;
+      for (int64_t i = 0; i < slots; ++i) {
+        auto slot = std::make_shared<Slot>();
+        slot->done = true;
+        MR_ASSIGN_OR_RETURN(const int64_t end, state.Count(StrCat("end", i), 1));
+        slot->end = end != 0;
+        MR_RETURN_IF_ERROR(state.ReadStatus(StrCat("status", i), &slot->status));
+        MR_ASSIGN_OR_RETURN(slot->element, state.ReadElement(StrCat("element", i)));
+        slots_.push_back(std::move(slot));
+      }
+      return UnaryIterator::Restore(ctx, state);
+    }
+
+   private:
+    // The place of one result, in the order of the input.
+    struct Slot {
+      Element element;
+      Status status;
+      bool done = false;
+      bool end = false;
+    };
+
+    bool FindDone(size_t* found) const MR_REQUIRES(mu_) {
+      for (size_t i = 0; i < slots_.size(); ++i) {
+        // The end comes after all results.
+        if (slots_[i]->done && (i == 0 || !slots_[i]->end)) {
+          *found = i;
+          return true;
+        }
+        if (!dataset_.options_.sloppy) return false;
+      }
+      return false;
+    }
+
+    Status StartThreads(Context& ctx) MR_REQUIRES(mu_) {
+      if (threads_.size() > 0) return Status();
+      ahead_ = ctx.Ahead(threads_.cancellation());
+      const int64_t wanted = std::min<int64_t>(dataset_.options_.parallelism, kMostThreads);
+      for (int64_t i = 0; i < wanted; ++i) {
+        const Status status = threads_.Start([this] { Work(); });
+        if (!status.ok() && threads_.size() == 0) return status;
+        if (!status.ok()) break;
+      }
+      return Status();
+    }
+
+    bool MayRead() const MR_REQUIRES(mu_) {
+      return !paused_ && !reading_ && !input_done_ &&
+             static_cast<int64_t>(slots_.size()) < dataset_.options_.parallelism;
+    }
+    void Work() MR_EXCLUDES(mu_) {
+      while (true) {
+        const auto slot = std::make_shared<Slot>();
+        {
+          MutexLock lock(mu_);
+          while (!threads_.stopping() && !MayRead() && !(input_done_ && !paused_)) changed_.Wait(mu_);
+          if (threads_.stopping() || input_done_) return;
+          reading_ = true;
+          ++busy_;
+          slots_.push_back(slot);
+        }
+        Context ctx = ahead_;
+        Element args;
+        bool end = false;
+        Status status = NextInput(ctx, &args, &end);
+        {
+          MutexLock lock(mu_);
+          reading_ = false;
+          input_done_ = status.ok() && end;
+          changed_.NotifyAll();
+        }
+        if (status.ok() && !end) status = f_->Call(ctx, &args, &slot->element);
+        MutexLock lock(mu_);
+        slot->end = status.ok() && end;
+        slot->status = std::move(status);
+        slot->done = true;
+        --busy_;
+        changed_.NotifyAll();
+      }
+    }
+
+    static constexpr int64_t kMostThreads = 128;
+    const std::unique_ptr<ElementFunction::Bound> f_;
+    mutable Mutex mu_;
+    CondVar changed_;
+    std::deque<std::shared_ptr<Slot>> slots_ MR_GUARDED_BY(mu_);
+    bool ended_ MR_GUARDED_BY(mu_) = false;
+    bool input_done_ MR_GUARDED_BY(mu_) = false;  // its end is in a slot
+    bool reading_ MR_GUARDED_BY(mu_) = false;     // a thread is at the input
+    bool paused_ MR_GUARDED_BY(mu_) = false;      // somebody saves
+    int64_t busy_ MR_GUARDED_BY(mu_) = 0;         // threads with a slot
+    Context ahead_;                               // of the threads; set before they start
+    StageThreads threads_{mu_, changed_};
+  };
+  StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
+    MR_ASSIGN_OR_RETURN(auto f, f_->Bind(ctx, input().types(), types()));
+    MR_ASSIGN_OR_RETURN(std::unique_ptr<Iterator> in, input().NewIterator(ctx));
+    return std::unique_ptr<Iterator>(std::make_unique<It>(*this, std::move(in), std::move(f)));
+  }
+
+ private:
+  const std::unique_ptr<ElementFunction> f_;
+  const Options options_;
+};
+
+// A function of the graph.
+class GraphFunction final : public ElementFunction {
+ public:
+  explicit GraphFunction(std::unique_ptr<CapturedFunction> f) : f_(std::move(f)) {}
+  StatusOr<std::unique_ptr<Bound>> Bind(const Context& ctx, const std::vector<DataType>& args,
+                                        const std::vector<DataType>& rets) const override {
+    class Calls final : public Bound {
+     public:
+      explicit Calls(std::unique_ptr<Callable> f) : f_(std::move(f)) {}
+      Status Call(Context& ctx, Element* args, Element* rets) const override {
+        return f_->CallTaking(ctx, args, rets);
+      }
+
+     private:
+      const std::unique_ptr<Callable> f_;
+    };
+    MR_ASSIGN_OR_RETURN(std::unique_ptr<Callable> f, f_->Bind(ctx, args, &rets));
+    return std::unique_ptr<Bound>(std::make_unique<Calls>(std::move(f)));
+  }
+
+ private:
+  const std::unique_ptr<CapturedFunction> f_;
+};
+
+StatusOr<RefPtr<const Dataset>> MakeParallelMap(const NodeArgs& args) {
+  MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
+  MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> input, args.Input());
+  MR_ASSIGN_OR_RETURN(auto f, args.Function("f"));
+  MR_ASSIGN_OR_RETURN(const int32_t calls, args.Scalar<int32_t>("num_parallel_calls"));
+  ParallelMapDataset::Options options;
+  MR_ASSIGN_OR_RETURN(options.parallelism, ResolveParallelism(calls));
+  MR_ASSIGN_OR_RETURN(options.sloppy, args.Attr<bool>("sloppy"));
+  MR_ASSIGN_OR_RETURN(options.keeps_cardinality, args.Attr<bool>("preserve_cardinality"));
+  return MakeRefDataset<ParallelMapDataset>(args.Kind(), std::move(signature), std::move(input),
+                                            std::make_unique<GraphFunction>(std::move(f)), options);
+}
+
+}  // namespace
+
+StatusOr<int64_t> ResolveParallelism(int64_t calls) {
+  if (calls > 0) return calls;
+  if (calls == -1) return std::max<int64_t>(1, std::thread::hardware_concurrency());
+  return errors::InvalidArgument("num_parallel_calls must be greater than zero.");
+}
+
+RefPtr<const Dataset> MapInParallel(std::string kind, Dataset::Signature signature,
+                                    RefPtr<const Dataset> input, std::unique_ptr<ElementFunction> f,
+                                    int64_t parallelism, bool sloppy, bool keeps_cardinality) {
+  return MakeRefDataset<ParallelMapDataset>(
+      std::move(kind), std::move(signature), std::move(input), std::move(f),
+      ParallelMapDataset::Options{parallelism, sloppy, keeps_cardinality});
+}
+
+std::unique_ptr<ElementFunction> FunctionOfGraph(std::unique_ptr<CapturedFunction> f) {
+  return std::make_unique<GraphFunction>(std::move(f));
+}
+
+void RegisterParallelMapDatasets(KernelRegistry& registry) {
+  RegisterDataset(registry, "ParallelMapDataset", MakeParallelMap);
+}
+
+}  // namespace millrace::data

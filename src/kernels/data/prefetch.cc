@@ -1,0 +1,158 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Elements that a thread of its own gets ahead of time.
+#include <algorithm>
+#include <deque>
+
+#include "base/strings.h"
+#include "data/waiting.h"
+#include "kernels/data/dataset_kernel.h"
+#include "kernels/data/register.h"
+
+namespace millrace::data {
+namespace {
+
+class PrefetchDataset final : public UnaryDataset {
+ public:
+  PrefetchDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, int64_t buffer_size)
+      : UnaryDataset(std::move(kind), std::move(signature), std::move(input)), buffer_size_(buffer_size) {}
+
+ protected:
+  class It final : public UnaryIterator<PrefetchDataset> {
+   public:
+    It(const PrefetchDataset& dataset, std::unique_ptr<Iterator> input)
+        : UnaryIterator(dataset, std::move(input)), grows_(dataset.buffer_size_ < 0) {
+      limit_ = grows_ ? 1 : static_cast<size_t>(std::max<int64_t>(1, dataset.buffer_size_));
+    }
+
+    bool MayWait(int64_t n) const override {
+      MutexLock lock(mu_);
+      // Each call takes one; the last one is the end.
+      return static_cast<int64_t>(ready_.size()) < n && (ready_.empty() || !ready_.back().end);
+    }
+
+    Status GetNext(Context& ctx, Element* out, bool* end) override {
+      MutexLock lock(mu_);
+      MR_RETURN_IF_ERROR(StartThread(ctx));
+      if (ready_.empty() && grows_ && was_full_ && limit_ < kMostAhead) limit_ *= 2;
+      MR_RETURN_IF_ERROR(Await(mu_, changed_, *ctx.cancellation,
+                               [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return !ready_.empty(); }));
+      Result& first = ready_.front();
+      if (first.end) {
+        *end = true;
+        return Status();
+      }
+      const Status status = std::move(first.status);
+      *out = std::move(first.element);
+      ready_.pop_front();
+      changed_.NotifyAll();
+      return status;
+    }
+
+    Status Save(Context& ctx, StateWriter& state) override {
+      MutexLock lock(mu_);
+      paused_ = true;
+      Status status =
+          Await(mu_, changed_, *ctx.cancellation, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return !reading_; });
+      if (status.ok()) {
+        state.Write("ready", static_cast<int64_t>(ready_.size()));
+        for (size_t i = 0; i < ready_.size(); ++i) {
+          state.Write(StrCat("end", i), int64_t{ready_[i].end});
+          state.WriteStatus(StrCat("status", i), ready_[i].status);
+          state.WriteElement(StrCat("element", i), ready_[i].element);
+        }
+        status = UnaryIterator::Save(ctx, state);
+      }
+      paused_ = false;
+      changed_.NotifyAll();
+      return status;
+    }
+    Status Restore(Context& ctx, const StateReader& state) override {
+      MutexLock lock(mu_);
+      MR_ASSIGN_OR_RETURN(const int64_t ready, state.Count("ready"));
+      for (int64_t i = 0; i < ready; ++i) {
+        Result result;
+        MR_ASSIGN_OR_RETURN(const int64_t end, state.Count(StrCat("end", i), 1));
+        result.end = end != 0;
+        MR_RETURN_IF_ERROR(state.ReadStatus(StrCat("status", i), &result.status));
+        MR_ASSIGN_OR_RETURN(result.element, state.ReadElement(StrCat("element", i)));
+        ready_.push_back(std::move(result));
+      }
+      return UnaryIterator::Restore(ctx, state);
+    }
+
+   private:
+    struct Result {
+      Element element;
+      Status status;
+      bool end = false;
+    };
+    static constexpr size_t kMostAhead = 512;  // where the size follows from the consumer
+
+    Status StartThread(Context& ctx) MR_REQUIRES(mu_) {
+      if (threads_.size() > 0) return Status();
+      ahead_ = ctx.Ahead(threads_.cancellation());
+      return threads_.Start([this] { Work(); });
+    }
+    void Work() MR_EXCLUDES(mu_) {
+      while (true) {
+        {
+          MutexLock lock(mu_);
+          reading_ = false;
+          changed_.NotifyAll();
+          while (!threads_.stopping() && (paused_ || ready_.size() >= limit_)) {
+            was_full_ = was_full_ || ready_.size() >= limit_;
+            changed_.Wait(mu_);
+          }
+          if (threads_.stopping() || (!ready_.empty() && ready_.back().end)) return;
+          reading_ = true;
+        }
+        Result result;
+        result.status = NextInput(ahead_, &result.element, &result.end);
+        if (!result.status.ok()) result.end = false;
+        const bool end = result.end;
+        MutexLock lock(mu_);
+        ready_.push_back(std::move(result));
+        if (!end) continue;
+        reading_ = false;
+        changed_.NotifyAll();
+        return;
+      }
+    }
+
+    const bool grows_;
+    mutable Mutex mu_;
+    CondVar changed_;
+    std::deque<Result> ready_ MR_GUARDED_BY(mu_);
+    size_t limit_ MR_GUARDED_BY(mu_);
+    bool was_full_ MR_GUARDED_BY(mu_) = false;
+    bool paused_ MR_GUARDED_BY(mu_) = false;   // somebody saves
+    bool reading_ MR_GUARDED_BY(mu_) = false;  // the thread is at the input
+    Context ahead_;                            // of the thread; set before it starts
+    StageThreads threads_{mu_, changed_};
+  };
+  StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
+    return MakeUnary<It>(*this, ctx);
+  }
+
+ private:
+  const int64_t buffer_size_;
+};
+
+StatusOr<RefPtr<const Dataset>> MakePrefetch(const NodeArgs& args) {
+  MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
+  MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> input, args.Input());
+  MR_ASSIGN_OR_RETURN(const int64_t size, args.Scalar<int64_t>("buffer_size"));
+  if (size < -1) {
+    return errors::InvalidArgument("buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning");
+  }
+  return MakeRefDataset<PrefetchDataset>(args.Kind(), std::move(signature), std::move(input), size);
+}
+
+}  // namespace
+
+void RegisterPrefetchDatasets(KernelRegistry& registry) {
+  RegisterDataset(registry, "PrefetchDataset", MakePrefetch);
+}
+
+}  // namespace millrace::data

@@ -1,0 +1,279 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Elements in random order, the same as TensorFlow's for the same seeds.
+#include <deque>
+
+#include "base/random/philox_stream.h"
+#include "base/strings.h"
+#include "kernel/resource.h"
+#include "kernel/resource_op.h"
+#include "kernels/data/dataset_kernel.h"
+#include "kernels/data/register.h"
+#include "tensor/variant.h"
+
+namespace millrace::data {
+namespace {
+
+struct Seeds {
+  int64_t seed = 0, seed2 = 0;
+};
+
+// No seeds means random ones.
+Seeds Resolve(Seeds seeds) {
+  if (seeds.seed != 0 || seeds.seed2 != 0) return seeds;
+  return {static_cast<int64_t>(RandomSeed64()), static_cast<int64_t>(RandomSeed64())};
+}
+PhiloxRandom Generator(Seeds seeds) {
+  return PhiloxRandom(static_cast<uint64_t>(seeds.seed), static_cast<uint64_t>(seeds.seed2));
+}
+
+// Gives each iteration its seeds. Thread-safe.
+class SeedGenerator final : public Resource {
+ public:
+  explicit SeedGenerator(Seeds seeds) : stream_(Generator(Resolve(seeds))) {}
+  std::string DebugString() const override { return "RandomSeedGenerator"; }
+  Seeds Next() {
+    MutexLock lock(mu_);
+    const int64_t seed = stream_.Next32();
+    return {seed, stream_.Next32()};
+  }
+
+ private:
+  Mutex mu_;
+  PhiloxStream stream_ MR_GUARDED_BY(mu_);
+};
+
+// A buffer of elements, of which each element that goes out is drawn; the next of the input takes its place.
+// Repeats the input itself: an iteration begins to fill the buffer while the one before is still drawn from.
+class ShuffleDataset final : public UnaryDataset {
+ public:
+  ShuffleDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, int64_t buffer_size,
+                 int64_t count, Seeds fixed, RefPtr<SeedGenerator> generator)
+      : UnaryDataset(std::move(kind), std::move(signature), std::move(input)),
+        buffer_size_(buffer_size),
+        count_(count),
+        fixed_(fixed),
+        generator_(std::move(generator)) {}
+  int64_t Cardinality() const override {
+    const int64_t n = input().Cardinality();
+    if (count_ == 1) return n;
+    if (count_ < 0) return n == 0 ? 0 : kInfinite;
+    return n < 0 ? n : ManyTimes(n, count_);
+  }
+
+ protected:
+  class It final : public UnaryIterator<ShuffleDataset> {
+   public:
+    It(const ShuffleDataset& dataset, std::unique_ptr<Iterator> input, Seeds seeds)
+        : UnaryIterator(dataset, std::move(input)),
+          seeds_(seeds),
+          stream_(Generator(seeds)),
+          waits_(input_->MayWait(INT64_MAX)) {}
+    bool MayWait(int64_t n) const override {
+      if (input_ == nullptr) return false;
+      if (dataset_.count_ != 1) return waits_;
+      const int64_t room = dataset_.buffer_size_ - static_cast<int64_t>(held_);
+      return input_->MayWait(n > INT64_MAX - room ? INT64_MAX : n + room);
+    }
+
+    Status GetNext(Context& ctx, Element* out, bool* end) override {
+      MR_RETURN_IF_ERROR(FillBuffer(ctx));
+      if (held_ == 0) {
+        *end = true;
+        return Status();
+      }
+      while (epochs_.front().empty()) epochs_.pop_front();
+      std::vector<Element>& from = epochs_.front().waiting;
+      size_t& begin = epochs_.front().begin;
+      const size_t drawn = begin + Draw() % (from.size() - begin);
+      // The first one takes the place of what is drawn.
+      *out = std::move(from[drawn]);
+      if (drawn != begin) from[drawn] = std::move(from[begin]);
+      ++begin;
+      if (begin > 64 && begin > from.size() / 2) epochs_.front().Compact();
+      --held_;
+      return Status();
+    }
+
+    Status Save(Context& ctx, StateWriter& state) override {
+      state.Write("seed", seeds_.seed);
+      state.Write("seed2", seeds_.seed2);
+      state.Write("drawn", static_cast<int64_t>(drawn_));
+      state.Write("done", done_);
+      state.Write("any", int64_t{any_});
+      state.Write("epochs", static_cast<int64_t>(epochs_.size()));
+      for (size_t e = 0; e < epochs_.size(); ++e) {
+        epochs_[e].Compact();
+        const std::vector<Element>& waiting = epochs_[e].waiting;
+        state.Write(StrCat("size", e), static_cast<int64_t>(waiting.size()));
+        for (size_t i = 0; i < waiting.size(); ++i) state.WriteElement(StrCat("held", e, ".", i), waiting[i]);
+      }
+      return UnaryIterator::Save(ctx, state);
+    }
+    Status Restore(Context& ctx, const StateReader& state) override {
+      MR_ASSIGN_OR_RETURN(seeds_.seed, state.Int("seed"));
+      MR_ASSIGN_OR_RETURN(seeds_.seed2, state.Int("seed2"));
+      MR_ASSIGN_OR_RETURN(const int64_t drawn, state.Count("drawn"));
+      MR_ASSIGN_OR_RETURN(done_, state.Count("done"));
+      MR_ASSIGN_OR_RETURN(const int64_t any, state.Count("any", 1));
+      any_ = any != 0;
+      drawn_ = static_cast<uint64_t>(drawn);
+      stream_ = PhiloxStream(Generator(seeds_), drawn_);
+      MR_ASSIGN_OR_RETURN(const int64_t epochs, state.Count("epochs", kMostEpochs + 1));
+      epochs_.clear();
+      held_ = 0;
+      for (int64_t e = 0; e < epochs; ++e) {
+        MR_ASSIGN_OR_RETURN(const int64_t size, state.Count(StrCat("size", e), dataset_.buffer_size_));
+        epochs_.emplace_back();
+        for (int64_t i = 0; i < size; ++i, ++held_) {
+          MR_ASSIGN_OR_RETURN(Element held, state.ReadElement(StrCat("held", e, ".", i)));
+          epochs_.back().waiting.push_back(std::move(held));
+        }
+      }
+      return UnaryIterator::Restore(ctx, state);
+    }
+
+   private:
+    // Elements of one iteration of the input.
+    struct Epoch {
+      std::vector<Element> waiting;
+      size_t begin = 0;
+      bool empty() const { return begin == waiting.size(); }
+      void Compact() {
+        waiting.erase(waiting.begin(), waiting.begin() + static_cast<ptrdiff_t>(begin));
+        begin = 0;
+      }
+    };
+    // The buffer is not filled further when it has elements of that many iterations.
+    static constexpr int64_t kMostEpochs = 3;
+
+    uint32_t Draw() {
+      ++drawn_;
+      return stream_.Next32();
+    }
+
+    Status FillBuffer(Context& ctx) {
+      if (epochs_.empty()) epochs_.emplace_back();
+      while (input_ != nullptr && held_ < static_cast<size_t>(dataset_.buffer_size_)) {
+        if (ctx.cancelled()) return CancelledStatus();
+        Element element;
+        bool ended = false;
+        MR_RETURN_IF_ERROR(input_->GetNext(ctx, &element, &ended));
+        if (!ended) {
+          any_ = true;
+          epochs_.back().waiting.push_back(std::move(element));
+          ++held_;
+          continue;
+        }
+        ++done_;
+        // An input without elements would be repeated for ever.
+        if (done_ == dataset_.count_ || (dataset_.count_ < 0 && !any_)) {
+          input_.reset();
+          break;
+        }
+        MR_ASSIGN_OR_RETURN(input_, dataset_.input().NewIterator(ctx));
+        if (!epochs_.back().empty()) epochs_.emplace_back();
+        while (epochs_.size() > 1 && epochs_.front().empty()) epochs_.pop_front();
+        if (static_cast<int64_t>(epochs_.size()) > kMostEpochs) break;
+      }
+      return Status();
+    }
+
+    Seeds seeds_;
+    PhiloxStream stream_;
+    const bool waits_;
+    uint64_t drawn_ = 0;
+    std::deque<Epoch> epochs_;
+    size_t held_ = 0;
+    int64_t done_ = 0;  // iterations of the input that have ended
+    bool any_ = false;
+  };
+  StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
+    MR_ASSIGN_OR_RETURN(std::unique_ptr<Iterator> in, input().NewIterator(ctx));
+    const Seeds seeds = generator_ != nullptr ? generator_->Next() : fixed_;
+    return std::unique_ptr<Iterator>(std::make_unique<It>(*this, std::move(in), seeds));
+  }
+
+ private:
+  const int64_t buffer_size_, count_;
+  const Seeds fixed_;
+  const RefPtr<SeedGenerator> generator_;  // null: the fixed seeds, each time
+};
+
+StatusOr<Seeds> SeedInputs(const NodeArgs& args) {
+  Seeds seeds;
+  MR_ASSIGN_OR_RETURN(seeds.seed, args.Scalar<int64_t>("seed"));
+  MR_ASSIGN_OR_RETURN(seeds.seed2, args.Scalar<int64_t>("seed2"));
+  return seeds;
+}
+
+StatusOr<int64_t> BufferSize(const NodeArgs& args) {
+  MR_ASSIGN_OR_RETURN(const int64_t size, args.Scalar<int64_t>("buffer_size"));
+  if (size > 0) return size;
+  return errors::InvalidArgument("buffer_size must be greater than zero.");
+}
+
+StatusOr<RefPtr<const Dataset>> MakeShuffle(const NodeArgs& args) {
+  MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
+  MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> input, args.Input());
+  MR_ASSIGN_OR_RETURN(const int64_t size, BufferSize(args));
+  MR_ASSIGN_OR_RETURN(const Seeds seeds, SeedInputs(args));
+  MR_ASSIGN_OR_RETURN(const bool reshuffle, args.Attr<bool>("reshuffle_each_iteration"));
+  RefPtr<SeedGenerator> generator;
+  if (reshuffle) generator = MakeRef<SeedGenerator>(seeds);
+  return MakeRefDataset<ShuffleDataset>(args.Kind(), std::move(signature), std::move(input), size, 1,
+                                        Resolve(seeds), std::move(generator));
+}
+
+StatusOr<RefPtr<const Dataset>> MakeShuffleV2(const NodeArgs& args) {
+  MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
+  MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> input, args.Input());
+  MR_ASSIGN_OR_RETURN(const int64_t size, BufferSize(args));
+  MR_ASSIGN_OR_RETURN(const ResourceHandle handle, args.Scalar<ResourceHandle>("seed_generator"));
+  MR_ASSIGN_OR_RETURN(RefPtr<SeedGenerator> generator,
+                      args.context().resources().LookupHandle<SeedGenerator>(handle));
+  return MakeRefDataset<ShuffleDataset>(args.Kind(), std::move(signature), std::move(input), size, 1, Seeds(),
+                                        std::move(generator));
+}
+
+StatusOr<RefPtr<const Dataset>> MakeShuffleAndRepeat(const NodeArgs& args) {
+  MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
+  MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> input, args.Input());
+  MR_ASSIGN_OR_RETURN(const int64_t size, BufferSize(args));
+  MR_ASSIGN_OR_RETURN(const Seeds seeds, SeedInputs(args));
+  MR_ASSIGN_OR_RETURN(const int64_t count, args.Scalar<int64_t>("count"));
+  if (count <= 0 && count != -1) {
+    return errors::InvalidArgument("count must be greater than zero or equal to -1.");
+  }
+  return MakeRefDataset<ShuffleDataset>(args.Kind(), std::move(signature), std::move(input), size, count,
+                                        Resolve(seeds), nullptr);
+}
+
+// A new seed generator with each run.
+class SeedGeneratorKernel final : public NodeKernel {
+ public:
+  using NodeKernel::NodeKernel;
+  Status Compute(KernelContext& context) override {
+    static std::atomic<int64_t> next{0};
+    MR_ASSIGN_OR_RETURN(const Seeds seeds, SeedInputs(Args(context)));
+    const std::string name = StrCat("_AnonymousRandomSeedGenerator", next.fetch_add(1));
+    const std::string_view container = ResourceManager::kDefaultContainer;
+    MR_RETURN_IF_ERROR(context.resources().Create(container, name, MakeRef<SeedGenerator>(seeds)));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, TensorShape()));
+    out->scalar<ResourceHandle>() = context.resources().MakeHandle<SeedGenerator>(container, name);
+    MR_ASSIGN_OR_RETURN(Tensor * deleter, context.AllocateOutput(1, TensorShape()));
+    deleter->scalar<Variant>() = VariantData("millrace::RandomSeedGeneratorDeleter", name, {});
+    return Status();
+  }
+};
+
+}  // namespace
+
+void RegisterShuffleDatasets(KernelRegistry& registry) {
+  RegisterDataset(registry, "ShuffleDataset", MakeShuffle);
+  RegisterDataset(registry, "ShuffleDatasetV2", MakeShuffleV2);
+  RegisterDataset(registry, "ShuffleAndRepeatDataset", MakeShuffleAndRepeat);
+  registry.Register<SeedGeneratorKernel>(KernelDef("AnonymousRandomSeedGenerator"));
+}
+
+}  // namespace millrace::data
