@@ -190,8 +190,11 @@ class Generator {
       return std::vector<float>(static_cast<size_t>(attr.minimum), 1.5f);
     if (attr.type == "list(float)") return std::vector<float>(2, 0.5f);
     if (attr.type == "shape") return OneIn(3) ? PartialShape() : Shape(Below(4));
-    if (attr.type == "list(string)") return std::vector<std::string>(Below(2), "text");
-    if (attr.type == "list(shape)") return std::vector<PartialShape>(Below(3), Shape(Below(3)));
+    const auto least = [&attr](int n) {
+      return static_cast<size_t>(std::max<int64_t>(attr.has_minimum ? attr.minimum : 0, n));
+    };
+    if (attr.type == "list(string)") return std::vector<std::string>(least(Below(2)), "text");
+    if (attr.type == "list(shape)") return std::vector<PartialShape>(least(Below(3)), Shape(Below(3)));
     if (attr.type == "list(int)") {
       std::vector<int64_t> list(OneIn(8) ? Below(6) : 4);
       for (int64_t& v : list) v = OneIn(10) ? Below(9) - 3 : 1 + Below(3);
@@ -269,11 +272,14 @@ class Generator {
     const auto likely = kLikelyShapes.find(op.name);
     const bool by_table = likely != kLikelyShapes.end() && OneIn(2);
     const int64_t count = Below(3);
+    // What describes a dataset takes single values, but for a few.
+    const bool is_data = op.name.find("Dataset") != std::string::npos && OneIn(2);
     for (const DataType type : inputs) {
       PartialShape shape = OneIn(3) ? common : Shape(OneIn(3) ? rank : Below(3));
       if (OneIn(3)) shape = PartialShape(std::vector<int64_t>{});
       if (OneIn(3)) shape = PartialShape({rank});
       if (matching) shape = OneIn(2) ? common : PartialShape({common.dims()[rank - 1]});
+      if (is_data) shape = PartialShape(std::vector<int64_t>{});
       if (by_table && !OneIn(12)) {
         std::vector<int64_t> dims = likely->second[drawn.shapes.size()];
         std::replace(dims.begin(), dims.end(), int64_t{-1}, count);
