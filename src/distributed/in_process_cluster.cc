@@ -80,7 +80,8 @@ Status InProcessCluster::Connect(Task& task, const StepCompilerOptions& compiler
 InProcessCluster::~InProcessCluster() {
   // Iterators have threads of their own, which call functions.
   for (const auto& task : tasks_) {
-    task->worker->ClearContainers({}, [](const Status& s) { s.IgnoreError("dropping resources cannot fail"); });
+    task->worker->ClearContainers({},
+                                  [](const Status& s) { s.IgnoreError("dropping resources cannot fail"); });
   }
   for (const auto& task : tasks_) task->worker->functions().DropInstances();
   transport_.Drain();
