@@ -73,6 +73,7 @@ class Backprop {
   Status SumUp(const Node& node, int output);
   GradientValue Aggregate(const Output& of, std::vector<GradientValue> parts);
   Output AddDense(const Output& of, std::vector<Output> parts);
+  Output AddByDevice(std::vector<Output> parts);
   Output AddPairwise(const std::vector<Output>& parts);
   bool ColocatesWithNew() const;
   std::vector<GradientValue> Gate(const Node& node, std::vector<GradientValue> grads);

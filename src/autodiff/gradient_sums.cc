@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sum of what arrives at one tensor, and gradients that wait for one another.
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "autodiff/backprop.h"
@@ -48,12 +49,33 @@ Output Backprop::AddDense(const Output& of, std::vector<Output> parts) {
     SetScope(*of.node, of.node->name() + "_gradient_sum");
     sum = AddPairwise(parts);
   } else {
-    if (ColocatesWithNew()) builder_.SetColocation(ColocationOf(*parts[0].node));
-    sum = {builder_.Add("AddN", {InputArg{std::move(parts), true}}), 0};
+    sum = AddByDevice(std::move(parts));
   }
   builder_.SetScope(scope, builder_.device());
   builder_.SetColocation(colocation);
   return sum;
+}
+
+// What is on one device is added up there first.
+Output Backprop::AddByDevice(std::vector<Output> parts) {
+  const std::vector<std::string> colocation = builder_.colocation();
+  const auto add = [this](std::vector<Output> summands, const std::vector<std::string>& classes) -> Output {
+    if (summands.size() == 1) return summands[0];
+    builder_.SetColocation(classes);
+    return {builder_.Add("AddN", {InputArg{std::move(summands), true}}), 0};
+  };
+  const auto place = [&](const Output& first) {
+    return ColocatesWithNew() ? ColocationOf(*first.node) : colocation;
+  };
+  std::map<std::string, std::vector<Output>> by_device;
+  for (const Output& part : parts) by_device[part.node->requested_device()].push_back(part);
+  if (by_device.size() == 1) return add(parts, place(parts[0]));
+  std::vector<Output> sums;
+  for (auto& [device, summands] : by_device) {
+    const Output first = summands[0];
+    sums.push_back(add(std::move(summands), place(first)));
+  }
+  return add(std::move(sums), colocation);
 }
 
 // Whether nodes name others of the gradient in "_class". In a loop some of those may go again.

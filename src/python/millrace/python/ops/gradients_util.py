@@ -10,6 +10,7 @@ from millrace.python.framework import dtypes
 from millrace.python.framework import indexed_slices
 from millrace.python.framework import ops
 from millrace.python.ops import _gradient_calls
+from millrace.python.ops import _gradient_captures
 from millrace.python.ops import _gradient_frames
 from millrace.python.ops import array_ops
 from millrace.python.ops import control_flow_util
@@ -159,7 +160,24 @@ def _compute(graph: Any, ys: Any, xs: Any, grad_ys: Any, stops: Any, zeros: bool
             ys, xs, given, stops, options.scope, _device(graph, options.colocate), flags, options.method
         )
     _gradient_frames.settle(graph, fresh, context, apply_scopes=True, colocate=options.colocate)
+    _note_originals(graph, fresh, options.scope + "/" if options.scope else "")
     return [_gradient_calls.from_engine(result) for result in results], fresh
+
+
+def _note_originals(graph: Any, fresh: list[Any], scope: str) -> None:
+    """Says of new operations which operation's gradient they are part of, as their names do."""
+    nodes = graph._nodes_by_name
+    known: dict[str, Any] = {}
+    start = len(scope)
+    for op in fresh:
+        name = op.name
+        end = name.rfind("_grad/")
+        if end > start:
+            source = name[start:end]
+            if source not in known:
+                known[source] = nodes.get(source)
+            if known[source] is not None:
+                op._original_op = known[source]
 
 
 def _loop_of(tensor: Any) -> Any:
@@ -284,14 +302,16 @@ def _GradientsHelper(
         zeros = unconnected_gradients is UnconnectedGradients.ZERO
         flat_ys = [y.values if isinstance(y, indexed_slices.IndexedSlices) else y for y in ys]
         flat_xs = [x.values if isinstance(x, indexed_slices.IndexedSlices) else x for x in xs]
-        inner_xs = [_captured(graph, x) for x in flat_xs]
-        at = [i for i, x in enumerate(inner_xs) if x is not None]
         stops = [s for s in (_captured(graph, s) for s in stops) if s is not None]
-        found = _gradients_at(
-            graph, graph._control_flow_context, flat_ys, [inner_xs[i] for i in at], grad_ys, stops, zeros, options
-        )
-        for i, grad in zip(at, found):
-            grads[i] = grad
+
+        def gradients_of(graph: Any, ys: Any, xs: Any, grad_ys: Any) -> list[Any]:
+            own = [s for s in stops if s.graph is graph]
+            return _gradients_at(graph, graph._control_flow_context, ys, xs, grad_ys, own, zeros, options)
+
+        if _gradient_captures.is_needed(graph, flat_ys, flat_xs):
+            grads = _gradient_captures.gradients(graph, flat_ys, flat_xs, grad_ys, gradients_of)
+        else:
+            grads = gradients_of(graph, flat_ys, flat_xs, grad_ys)
         if zeros:
             grads = [array_ops.zeros_like(x) if g is None else g for g, x in zip(grads, flat_xs)]
         return grads
