@@ -175,7 +175,9 @@ class BaseSession(_engine.SessionBase, SessionInterface):
 
     def _fast_run(self, fetches: Any, feed_dict: Any) -> Any:
         graph = self._graph
-        if self._closed or graph._unfetchable_ops or graph._unfeedable_tensors and feed_dict or self._dead_handles:
+        if self._closed or graph._unfetchable_ops or graph._unfeedable_tensors and feed_dict:
+            return NotImplemented
+        if graph._has_session_handles or self._dead_handles:
             return NotImplemented
         return _engine.SessionBase._fast_run(self, fetches, feed_dict)
 

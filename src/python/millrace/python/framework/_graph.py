@@ -59,6 +59,7 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         self._collections: dict[Any, list[Any]] = {}
         self._unfeedable_tensors: set[Any] = set()
         self._unfetchable_ops: set[Any] = set()
+        self._has_session_handles = False
         self._handle_feeders: dict[Any, Any] = {}
         self._handle_readers: dict[Any, Any] = {}
         self._handle_movers: dict[Any, Any] = {}
