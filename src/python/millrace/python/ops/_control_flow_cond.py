@@ -294,6 +294,7 @@ def cond(
         if not strict:
             orig_res_t = _UnpackIfSingleton(orig_res_t)
             orig_res_f = _UnpackIfSingleton(orig_res_f)
+        orig_res_t, orig_res_f, res_t, res_f = _with_equal_indices(orig_res_t, orig_res_f, res_t, res_f)
         try:
             nest.assert_same_structure(orig_res_t, orig_res_f, expand_composites=True)
         except TypeError as e:
@@ -316,6 +317,24 @@ def cond(
             ops.add_to_collection(ops.GraphKeys.COND_CONTEXT, context_f)
         merges = nest.pack_sequence_as(structure=orig_res_t, flat_sequence=merges, expand_composites=True)
         return merges if strict else _UnpackIfSingleton(merges)
+
+
+def _with_equal_indices(orig_t: Any, orig_f: Any, res_t: Any, res_f: Any) -> tuple[Any, Any, Any, Any]:
+    """The results of two branches where IndexedSlices have indices of one type."""
+    flat = [nest.flatten(structure) for structure in (orig_t, orig_f, res_t, res_f)]
+    if len({len(parts) for parts in flat}) > 1:
+        return orig_t, orig_f, res_t, res_f
+    changed = False
+    for i, (a, b) in enumerate(zip(flat[2], flat[3])):
+        made = _cast_indexed_slice_indices(a, b)
+        if made != (a, b):
+            changed = True
+            flat[0][i], flat[1][i] = flat[2][i], flat[3][i] = made
+    if not changed:
+        return orig_t, orig_f, res_t, res_f
+    return tuple(  # type: ignore[return-value]
+        nest.pack_sequence_as(structure, parts) for structure, parts in zip((orig_t, orig_f, res_t, res_f), flat)
+    )
 
 
 def cond_for_tf_v2(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
