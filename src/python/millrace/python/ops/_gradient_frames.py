@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from millrace.python.framework import ops
 from millrace.python.ops import control_flow_util as util
 from millrace.python.ops._control_flow_base import ControlFlowContext
 

@@ -40,7 +40,7 @@ from millrace.python.ops._control_flow_groups import with_dependencies  # noqa: 
 from millrace.python.ops._control_flow_while import WhileContext  # noqa: F401
 from millrace.python.ops._control_flow_while import _AddNextAndBackEdge  # noqa: F401
 from millrace.python.ops._control_flow_while import from_control_flow_context_def  # noqa: F401
-from millrace.python.ops._control_flow_while import while_loop  # noqa: F401
+from millrace.python.ops._control_flow_loop import while_loop  # noqa: F401
 
 
 def _cond_context_def() -> object:
