@@ -1,0 +1,123 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of examples/python, run briefly as their users run them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+import millrace
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+PROGRAMS = os.path.join(ROOT, "examples", "python")
+ENVIRONMENT = dict(
+    os.environ, PYTHONPATH=os.path.dirname(os.path.dirname(os.path.abspath(millrace.__file__)))
+)
+
+
+def run(name, *options):
+    """What a program prints. Its working folder has no data."""
+    done = subprocess.run(
+        [sys.executable, "-m", "millrace", os.path.join(PROGRAMS, name), *options],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        cwd=PROGRAMS,
+        env=ENVIRONMENT,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "model, least",
+    [
+        ("softmax", 0.75),
+        ("mlp_sigmoid", 0.2),
+        ("mlp_relu", 0.8),
+        ("mlp_dropout", 0.5),
+        ("conv", 0.85),
+        ("conv_dropout", 0.8),
+    ],
+)
+def test_digits(model, least, tmp_path):
+    result = tmp_path / "r.json"
+    output = run(
+        "mnist.py",
+        "--model=" + model,
+        "--data_dir=generated",
+        "--steps=150",
+        "--log_dir=%s" % tmp_path,
+        "--json=%s" % result,
+    )
+    assert "step 150/150" in output and "checkpoint: %s/model.ckpt-150" % tmp_path in output
+    found = json.loads(result.read_text())
+    assert found["model"] == model and found["accuracy"] >= least
+    assert os.path.exists(tmp_path / "model.ckpt-150.index") and list(tmp_path.glob("events.out.tfevents.*"))
+
+
+def test_digits_without_steps_and_with_a_wrong_model():
+    assert "accuracy" in run("mnist.py", "--model=softmax", "--data_dir=generated", "--steps=0")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "millrace",
+            os.path.join(PROGRAMS, "mnist.py"),
+            "--model=none",
+            "--data_dir=generated",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=ENVIRONMENT,
+    )
+    assert done.returncode != 0 and "no model 'none'" in done.stderr
+
+
+def test_drawn_digits_are_digits():
+    sys.path.insert(0, PROGRAMS)
+    try:
+        import mnist_data
+    finally:
+        sys.path.remove(PROGRAMS)
+    images, labels = mnist_data.draw_digits(300, seed=4)
+    again, _ = mnist_data.draw_digits(300, seed=4)
+    assert images.shape == (300, 28, 28) and (images == again).all()
+    assert images.min() == 0.0 and 0.9 < images.max() <= 1.0 and set(labels) == set(range(10))
+    ink = images.sum((1, 2))
+    assert (ink > 10).all() and (ink < 300).all() and (images[:, 0, :] < 0.5).mean() > 0.99
+    examples = mnist_data.Examples(images, labels)
+    seen = [examples.next_batch(100)[1].argmax(1) for _ in range(3)]
+    assert sorted(l for s in seen for l in s) == sorted(labels)
+
+
+def test_linear_regression_finds_the_line(tmp_path):
+    output = run("linear_regression_queues.py", "--steps=200", "--folder=%s" % tmp_path)
+    weights = [float(w) for w in re.search(r"weights \[(.*)\], bias", output).group(1).split(",")]
+    bias = float(re.search(r"bias ([-\d.]+)", output).group(1))
+    assert all(abs(a - b) < 0.05 for a, b in zip(weights + [bias], [2.0, -3.0, 0.5, 1.25]))
+
+
+def test_letters_are_learned():
+    output = run("char_rnn.py", "--steps=120", "--units=32", "--sample=40")
+    losses = [float(x) for x in re.findall(r"loss ([\d.]+)", output)]
+    assert losses[0] > 2.5 and losses[-1] < 1.5 and len(output.splitlines()[-1]) == 40
+
+
+def test_words_of_a_group_are_near_each_other():
+    output = run("word2vec.py", "--steps=2500")
+    groups = [{"red", "green", "blue", "yellow"}, {"one", "two", "three", "four"}]
+    right = 0
+    for line in output.splitlines():
+        if line.startswith("near "):
+            word, best = line[5:].split(": ")
+            (group,) = [g for g in groups if word in g]
+            right += len(group & set(best.split(", ")))
+    assert right >= 21  # of 24
