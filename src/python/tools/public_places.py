@@ -101,7 +101,7 @@ ROOT_PLACES = [
     "framework.sparse_tensor", "framework.tensor_spec", "framework.tensor_shape", "ops.candidate_sampling_ops",
     "eager.context", "eager.def_function", "eager.backprop", "framework.function", "client.session",
     "framework.kernels", "ops.gradients", "ops.manip_ops", "ops.stateful_random_ops", "ops.ragged.ragged_tensor",
-    "compat.v2_compat", "eager.wrap_function", "eager.function", "ops.parallel_for.control_flow_ops",
+    "ops.control_flow_v2_toggles", "compat.v2_compat", "eager.wrap_function", "eager.function", "ops.parallel_for.control_flow_ops",
     "ops.critical_section_ops", "ops.gradients_util", "ops.unconnected_gradients", "ops.linalg.linalg_impl", "module.module",
 ]  # fmt: skip
 

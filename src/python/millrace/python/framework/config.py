@@ -104,3 +104,41 @@ def get_visible_devices(device_type: Any = None) -> list[PhysicalDevice]:
 def set_visible_devices(devices: Any, device_type: Any = None) -> None:
     """Sets the devices that `get_visible_devices` gives."""
     _visible[device_type] = list(devices) if isinstance(devices, (list, tuple)) else [devices]
+
+
+VirtualDeviceConfiguration = collections.namedtuple("VirtualDeviceConfiguration", ["memory_limit"], defaults=[None])
+_virtual: dict[Any, Any] = {}
+_growth: dict[Any, bool] = {}
+
+
+def get_memory_growth(device: Any) -> bool:
+    """Whether a device takes memory as it needs it."""
+    return _growth.get(device, False)
+
+
+def set_memory_growth(device: Any, enable: bool) -> None:
+    """Sets whether a device takes memory as it needs it."""
+    _growth[device] = bool(enable)
+
+
+def get_virtual_device_configuration(device: Any) -> Any:
+    """What was set with set_virtual_device_configuration, or None."""
+    return _virtual.get(device)
+
+
+def set_virtual_device_configuration(device: Any, virtual_devices: Any) -> None:
+    """Notes the devices that a device is split into."""
+    _virtual[device] = list(virtual_devices)
+
+
+def get_synchronous_execution() -> bool:
+    """Whether calls end when their operations have: they do."""
+    return True
+
+
+def set_synchronous_execution(enable: bool) -> None:
+    """Nothing is left to do: a run ends when its operations have."""
+
+
+def set_device_policy(device_policy: Any) -> None:
+    """Nothing is left to do: inputs of other devices are copied."""
