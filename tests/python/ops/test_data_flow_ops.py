@@ -140,7 +140,7 @@ def test_stages() -> None:
         assert session.run(area.size()) == 1
         assert [np.asarray(v).tolist() for v in session.run(area.get())] == [1.0, [2, 3]]
         for key in (5, 3):
-            session.run(ordered.put(np.int64(key), [tf.constant(float(key))]))
+            session.run(ordered.put(np.int64(key), [tf.constant(float(key))], [0]))
         key, value = session.run(ordered.get())
         assert key == 3 and np.asarray(value).ravel().tolist() == [3.0]
 

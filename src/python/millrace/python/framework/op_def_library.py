@@ -127,7 +127,8 @@ def result_of(spec: Any, op: Any, result_type: Any = None) -> Any:
     if not spec.outputs:
         return op
     if len(spec.outputs) == 1:
-        return list(outputs) if spec.outputs[0].is_list else outputs[0]
+        # An op whose only output is an empty list gives the operation.
+        return (list(outputs) or op) if spec.outputs[0].is_list else outputs[0]
     values, at = [], 0
     for arg in spec.outputs:
         if not arg.is_list:

@@ -41,22 +41,22 @@ class FuncRegistry:
         func = self._funcs.get(name)
         if func is None:
             raise ValueError("callback %s is not found" % name)
-        ret = func.call(*args)
+        # Scalars come as NumPy's scalars, strings as bytes.
+        ret = func.call(*[a[()] if a.ndim == 0 else a for a in args])
         if ret is None:
-            return []
-        results = ret if isinstance(ret, (tuple, list)) else [ret]
-        return [_as_array(value, dtype) for value, dtype in zip(results, func.types_for(results))]
+            ret = []
+        results = list(ret) if isinstance(ret, (tuple, list)) else [ret]
+        if len(results) != len(func.types):
+            raise ValueError("%s returns %d values, but expects to see %d values." % (name, len(results), len(func.types)))
+        return [_as_array(value) for value in results]
 
 
-def _as_array(value: Any, dtype: Any) -> Any:
+def _as_array(value: Any) -> Any:
     """A result as a contiguous array; the engine compares its type with the one that Tout says."""
     result = np.asarray(value, order="C")
-    if result.dtype.kind in "US":
-        result = result.astype(object)
-    # Python numbers have NumPy's widest type and are narrowed, as TensorFlow's conversion does.
-    if isinstance(value, (int, float, complex, bool)) and dtype is not None and dtype != np.dtype(object):
-        result = result.astype(dtype)
-    return result
+    if result.dtype.kind == "U":
+        return np.asarray(np.vectorize(lambda x: x.encode("utf8"), otypes=[object])(result), dtype=object)
+    return result.astype(object) if result.dtype.kind == "S" else result
 
 
 class _Function:
@@ -65,11 +65,6 @@ class _Function:
     def __init__(self, call: Callable[..., Any], types: list[Any]) -> None:
         self.call = call
         self.types = types
-
-    def types_for(self, results: Any) -> list[Any]:
-        """A NumPy type or None for each result."""
-        known = [None if t is None else np.dtype(t.as_numpy_dtype) for t in self.types]
-        return known + [None] * (len(results) - len(known))
 
 
 _py_funcs = FuncRegistry()

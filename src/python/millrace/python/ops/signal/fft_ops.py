@@ -21,7 +21,7 @@ def _infer_fft_length_for_irfft(input_tensor: Any, fft_rank: int) -> Any:
     """Returns the sizes that the real result has when nothing else is said: the last one is 2 (n - 1)."""
     fft_shape = input_tensor.get_shape()[-fft_rank:]
     if not fft_shape.is_fully_defined():
-        fft_length = array_ops.unstack(array_ops.shape(input_tensor)[-fft_rank:])
+        fft_length = array_ops.unstack(array_ops.shape(input_tensor)[-fft_rank:], num=fft_rank)
         fft_length[-1] = math_ops.maximum(0, 2 * (fft_length[-1] - 1))
         return array_ops.stack(fft_length)
     sizes = fft_shape.as_list()
