@@ -88,6 +88,7 @@ StatusOr<PartitionSpec> PartitionFromRequest(tensorflow::RegisterGraphRequest re
   spec.bfloat16_transfers = request.graph_options().enable_bfloat16_sendrecv();
   ImportOptions options;
   options.allow_internal_ops = true;
+  options.allow_removed_ops = true;  // the session has taken them
   options.validate_shapes = false;
   MR_RETURN_IF_ERROR(ImportGraphDef(std::move(*request.mutable_graph_def()), options, spec.graph.get()));
   for (Node* node : spec.graph->OpNodes()) {

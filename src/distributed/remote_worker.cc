@@ -62,6 +62,7 @@ class RemotePartition : public InstalledPartition {
     tensorflow::RunGraphRequest request;
     request.set_graph_handle(handle_);
     request.set_step_id(args.info.step_id);
+    request.set_calls_in_progress(args.info.call_depth + args.info.calls_elsewhere);
     request.mutable_exec_opts()->set_record_timeline(args.info.trace);
     request.mutable_exec_opts()->set_report_tensor_allocations_upon_oom(args.info.report_allocations);
     for (const auto& [key, slot] : keys_.feeds) {

@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distributed/worker_service.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <optional>
 #include <utility>
 
 #include "distributed/partition_message.h"
+#include "kernel/function_caller.h"
 #include "step/deadline.h"
 #include "tensor/tensor_codec.h"
 #include "tensorflow/core/protobuf/config.pb.h"
@@ -166,6 +168,7 @@ void WorkerService::StartRun(std::shared_ptr<GraphRun> run) {
   StepArgs args;
   args.info.step_id = step_id;
   args.info.several_tasks = true;
+  args.info.calls_elsewhere = std::clamp(run->request.calls_in_progress(), 0, FunctionCaller::kMaxDepth);
   args.info.trace = run->request.exec_opts().record_timeline();
   args.info.report_allocations = run->request.exec_opts().report_tensor_allocations_upon_oom();
   args.cancellation = &run->cancellation;

@@ -150,7 +150,9 @@ StatusOr<Importer::OpEntry*> Importer::FindOp(const NodeDef& def) {
     return errors::InvalidArgument("Node '", def.name(), "': op type '", def.op(), "' is internal");
   }
   MR_ASSIGN_OR_RETURN(const OpRegistration* op, graph_->LookUpOp(def.op()));
-  MR_RETURN_IF_ERROR(CheckOpDeprecation(op->def, graph_->versions().producer));
+  if (!options_.allow_removed_ops) {
+    MR_RETURN_IF_ERROR(CheckOpDeprecation(op->def, graph_->versions().producer));
+  }
   entry.op = op;
   entry.has_later_attrs = HasLaterAttrs(def.op());
   return &entry;

@@ -25,6 +25,7 @@ struct ImportOptions {
   bool validate_shapes = true;      // run shape inference and refuse what can't be
   bool drop_unknown_attrs = false;  // attributes that the op doesn't have are left out, not an error
   bool allow_internal_ops = false;  // names of nodes and ops that begin with '_'
+  bool allow_removed_ops = false;   // ops that the producer's version should no longer use
   std::string default_device;       // for nodes that name none
   // "name:output" of the GraphDef -> a tensor of the graph to use instead.
   std::map<std::string, std::pair<Node*, int>> input_map;

@@ -79,7 +79,7 @@ class LocalPartition : public InstalledPartition {
     s.step_resources = args.step_resources;
     s.session_tensors = &worker_.session_tensors();
     s.rendezvous = args.rendezvous;
-    s.call_depth = args.info.call_depth;
+    s.call_depth = args.info.call_depth + args.info.calls_elsewhere;
     s.host = args.host;
     return s;
   }

@@ -44,7 +44,8 @@ struct StepInfo {
   bool trace = false;               // statistics of the nodes are wanted
   bool report_allocations = false;  // of a traced step: errors for lack of memory list its nodes
   int64_t timeout_in_ms = 0;        // of the whole step; 0: none
-  int call_depth = 0;               // function calls in progress around this one
+  int call_depth = 0;               // function calls in progress around this one in this task
+  int calls_elsewhere = 0;          // and those in progress in the task that started it
 };
 
 // What one step hands to the workers: what travels, and what only a worker of this process can use. Feeds and

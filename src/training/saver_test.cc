@@ -301,10 +301,11 @@ TEST(SaverTest, AVariableThatTheCheckpointLacksIsExplained) {
   EXPECT_EQ(status.code(), ErrorCode::kNotFound);
   EXPECT_THAT(
       std::string(status.message()),
-      testing::StartsWith("Restoring from checkpoint failed. This is most likely due to a Variable name or "
-                          "other graph key that is missing from the checkpoint. Please ensure that you have "
-                          "not altered the graph expected based on the checkpoint. Original error:\n\nKey b "
-                          "not found in checkpoint"));
+      testing::AllOf(testing::StartsWith(
+                         "Restoring from checkpoint failed. This is most likely due to a Variable name or "
+                         "other graph key that is missing from the checkpoint. Please ensure that you have "
+                         "not altered the graph expected based on the checkpoint. Original error:\n\n"),
+                     HasSubstr("Key b not found in checkpoint")));
   const Saver other(model.scope, {{"a", model.b.ref()}}, {});
   EXPECT_THAT(std::string(other.Restore(model.session, *path).message()),
               HasSubstr("due to a mismatch between the current graph and the graph from the checkpoint"));

@@ -288,8 +288,10 @@ TEST_P(ControlFlowTest, AMillionIterations) {
   g_.SumBelow("while", "n");
   const auto s = Make();
   std::vector<int32_t> got;
-  ASSERT_TRUE(RunFor(*s, {{"n", I(1'000'000)}}, {"while/Exit_0"}, &got).ok());
-  EXPECT_EQ(got[0], 1'000'000);
+  // Two messages for each value that goes from task to task take their time.
+  const int n = InCluster() ? 2'000 : 1'000'000;
+  ASSERT_TRUE(RunFor(*s, {{"n", I(n)}}, {"while/Exit_0"}, &got).ok());
+  EXPECT_EQ(got[0], n);
 }
 
 INSTANTIATE_TEST_SUITE_P(Setups, ControlFlowTest,

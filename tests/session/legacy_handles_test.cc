@@ -15,6 +15,8 @@ using ::testing::HasSubstr;
 class NamedArrayTest : public StateTest, public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
+    if (InCluster() && std::string_view(GetParam()) == "V2")
+      GTEST_SKIP() << "the handles are names, which other tasks do not know: programs colocate these nodes";
     graph_.Const("flow", Tensor::Scalar(0.0f));
     for (const int i : {0, 1, 2, 3}) graph_.Const(StrCat(i), Tensor::Scalar(i));
     graph_.Const("x", Tensor::Vector<float>({1, 2}));

@@ -170,9 +170,38 @@ class BranchResolver {
     return loop && value->scalar<bool>() ? std::nullopt : std::optional(value->scalar<bool>());
   }
 
+  // What runs on several devices in the frame of `node` is started by the loop's condition.
+  bool FrameIsOnOneDevice(const Node& node) {
+    if (device_of_frame_.empty()) FindDevicesOfFrames();
+    const auto id = static_cast<size_t>(node.id());
+    if (id >= frame_of_.size() || frame_of_[id] < 0) return false;
+    return device_of_frame_[static_cast<size_t>(frame_of_[id])] != kSeveral;
+  }
+
+  void FindDevicesOfFrames() {
+    device_of_frame_ = {kSeveral};
+    const auto order = TopologicalOrder(*graph_);
+    if (!order.ok()) return;
+    auto frames = FindFrames(*graph_, *order);
+    if (!frames.ok()) return;
+    frame_of_ = std::move(frames->target_of);
+    device_of_frame_.assign(frames->frames.size(), kNone);
+    const auto add = [&](int frame, int device) {
+      int& known = device_of_frame_[static_cast<size_t>(frame)];
+      known = known == kNone || known == device ? device : kSeveral;
+    };
+    for (const Node* node : *order) {
+      if (!node->IsOp()) continue;
+      const auto id = static_cast<size_t>(node->id());
+      add(frame_of_[id], node->assigned_device_index());
+      add(frames->frame_of[id], node->assigned_device_index());
+    }
+  }
+
   void ResolveSwitch(Node* node) {
     const std::optional<bool> direction = Direction(*node);
     if (!direction) return;
+    if (FlowOf(*InputOf(*node, 1).node) == Flow::kCond && !FrameIsOnOneDevice(*node)) return;
     const int live = *direction ? 1 : 0;
     if (!HasIdentity(*node) || edges_left_ < 0) return;
     DeadPart dead(rewriter_);
@@ -277,9 +306,13 @@ class BranchResolver {
     ++resolved_;
   }
 
+  static constexpr int kNone = -2, kSeveral = -3;  // of device_of_frame_
+
   Graph* const graph_;
   Rewriter rewriter_;
-  int64_t edges_left_;  // that searches which find nothing to take out may look at
+  std::vector<int> frame_of_;         // by node id, of the graph when a loop was first met
+  std::vector<int> device_of_frame_;  // an index of a device, kNone or kSeveral
+  int64_t edges_left_;                // that searches which find nothing to take out may look at
   int resolved_ = 0;
 };
 
