@@ -33,6 +33,7 @@
   X(test_misuse)              \
   X(test_eager)               \
   X(test_eager_ops)           \
+  X(test_checkpoints)         \
   X(test_client)              \
   X(test_clients)             \
   X(test_random_calls)
