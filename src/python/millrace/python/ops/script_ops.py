@@ -42,7 +42,7 @@ class FuncRegistry:
         if func is None:
             raise ValueError("callback %s is not found" % name)
         # Scalars come as NumPy's scalars, strings as bytes.
-        ret = func.call(*[a[()] if a.ndim == 0 else a for a in args])
+        ret = func.call(*[a[()] if isinstance(a, np.ndarray) and a.ndim == 0 else a for a in args])
         if ret is None:
             ret = []
         results = list(ret) if isinstance(ret, (tuple, list)) else [ret]
