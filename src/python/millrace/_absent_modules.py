@@ -74,7 +74,12 @@ class _Loader(importlib.abc.Loader):
         below = module.__name__[len(_PREFIX) :]
 
         def __getattr__(name: str) -> Any:
-            if name.startswith("__") or name[:1].islower() and name not in _FUNCTIONS and _may_be_module(name):
+            if (
+                name.startswith("__")
+                or name[:1].islower()
+                and name not in _FUNCTIONS
+                and _may_be_module(name)
+            ):
                 raise AttributeError("module %r has no attribute %r" % (module.__name__, name))
             return _missing(below, name)
 

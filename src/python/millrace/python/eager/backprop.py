@@ -42,7 +42,10 @@ class GradientTape:
         for t in nest.flatten(tensor):
             if not t.dtype.is_floating and not t.dtype.is_complex:
                 logging.log_first_n(
-                    logging.WARN, "The dtype of the watched tensor must be floating (e.g. tf.float32), got %r", 5, t.dtype
+                    logging.WARN,
+                    "The dtype of the watched tensor must be floating (e.g. tf.float32), got %r",
+                    5,
+                    t.dtype,
                 )
             if hasattr(t, "handle"):
                 self._watched_variables[id(t)] = t
@@ -128,7 +131,10 @@ class GradientTape:
 
         def body(i: Any, tas: Any) -> Any:
             grads = gradients_impl.gradients(flat_target[i], flat_sources)
-            rows = [array_ops.zeros_like(s) if g is None else ops.convert_to_tensor(g) for g, s in zip(grads, flat_sources)]
+            rows = [
+                array_ops.zeros_like(s) if g is None else ops.convert_to_tensor(g)
+                for g, s in zip(grads, flat_sources)
+            ]
             return i + 1, [ta.write(i, row) for ta, row in zip(tas, rows)]
 
         connected = gradients_impl.gradients(flat_target, flat_sources)
@@ -175,7 +181,11 @@ def val_and_grad_function(f: Any, params: Any = None) -> Any:
         tensors = [ops.convert_to_tensor(a) for a in args]
         result = f(*tensors)
         if result is None:
-            raise ValueError("Cannot differentiate a function that returns None; did you forget to return a value from {}?".format(f.__name__))
+            raise ValueError(
+                "Cannot differentiate a function that returns None; did you forget to return a value from {}?".format(
+                    f.__name__
+                )
+            )
         wanted = [tensors[i] for i in (range(len(tensors)) if params is None else params)]
         return result, gradients_impl.gradients(result, wanted, grad_ys=dy)
 

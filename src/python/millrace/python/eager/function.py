@@ -21,7 +21,9 @@ class _EagerDefinedFunction:
 
     def __init__(self, name: str, graph: Any, inputs: Any, outputs: Any, attrs: Any) -> None:
         self._graph = graph
-        self.definition = _defined_function.definition_of_graph(graph, name, True, inputs, outputs, None, None, attrs)
+        self.definition = _defined_function.definition_of_graph(
+            graph, name, True, inputs, outputs, None, None, attrs
+        )
         self.stateful_ops = graph.stateful_ops
         self.captured_inputs: list[Any] = []
         self.declared_input_types = [t.dtype for t in inputs]
@@ -53,7 +55,9 @@ class ConcreteFunction:
         self._captured_inputs = list(func_graph.external_captures)
         self._attrs = _defined_function._parse_kwargs_as_attrs(func_graph.name, **(attrs or {}))
         self._signature = signature
-        arguments = [t for t in func_graph.inputs if id(t) not in {id(a) for a in func_graph.internal_captures}]
+        arguments = [
+            t for t in func_graph.inputs if id(t) not in {id(a) for a in func_graph.internal_captures}
+        ]
         self._num_arguments = len(arguments)
         self._defined = _EagerDefinedFunction(
             "__inference_%s_" % func_graph.name, func_graph, arguments + func_graph.internal_captures, func_graph.outputs,
@@ -106,11 +110,15 @@ class ConcreteFunction:
 
     @property
     def output_dtypes(self) -> Any:
-        return nest.map_structure(lambda x: x.dtype if x is not None else None, self._func_graph.structured_outputs)
+        return nest.map_structure(
+            lambda x: x.dtype if x is not None else None, self._func_graph.structured_outputs
+        )
 
     @property
     def output_shapes(self) -> Any:
-        return nest.map_structure(lambda x: x.shape if x is not None else None, self._func_graph.structured_outputs)
+        return nest.map_structure(
+            lambda x: x.shape if x is not None else None, self._func_graph.structured_outputs
+        )
 
     def add_to_graph(self, g: Any = None) -> None:
         self._defined.add_to_graph(g or ops.get_default_graph())
@@ -122,7 +130,9 @@ class ConcreteFunction:
           ValueError: another number of arguments.
         """
         flat = nest.flatten((args, kwargs), expand_composites=True)
-        return self._call_flat([t for t in flat if isinstance(t, ops.Tensor) or not isinstance(t, (str, bytes))])
+        return self._call_flat(
+            [t for t in flat if isinstance(t, ops.Tensor) or not isinstance(t, (str, bytes))]
+        )
 
     def _filtered_call(self, args: Any, kwargs: Any) -> Any:
         """Calls the function with the arguments of the Python function: only the tensors count."""
@@ -134,7 +144,8 @@ class ConcreteFunction:
 
         if len(tensors) != self._num_arguments:
             raise ValueError(
-                "Arguments and signature arguments do not match. got: %s, expected: %s " % (len(tensors), self._num_arguments)
+                "Arguments and signature arguments do not match. got: %s, expected: %s "
+                % (len(tensors), self._num_arguments)
             )
         inputs = [ops.convert_to_tensor(t) for t in tensors] + list(captured_inputs or self._captured_inputs)
         if self._has_effects():
@@ -158,7 +169,9 @@ class ConcreteFunction:
         from millrace.python.ops import array_ops, control_flow_ops
 
         graph = self._func_graph
-        own = [t for t in graph.inputs if id(t) not in {id(a) for a in graph.internal_captures}] + graph.internal_captures
+        own = [
+            t for t in graph.inputs if id(t) not in {id(a) for a in graph.internal_captures}
+        ] + graph.internal_captures
         elements = [t.name for t in graph.outputs] + [op.name for op in graph.control_outputs]
         with ops.name_scope(graph.name) as scope:
             made = importer.import_graph_def(
@@ -195,7 +208,9 @@ class Function:
         self._python_function = python_function
         self._name = name
         if input_signature is not None and not isinstance(input_signature, (tuple, list)):
-            raise TypeError("input_signature must be either a tuple or a list, received " + str(type(input_signature)))
+            raise TypeError(
+                "input_signature must be either a tuple or a list, received " + str(type(input_signature))
+            )
         self._input_signature = None if input_signature is None else tuple(input_signature)
         self._attributes = attributes
         self._capture_by_value = capture_by_value
@@ -233,7 +248,9 @@ class Function:
 
     def _with_signature(self, args: Any, kwargs: Any) -> Any:
         if kwargs:
-            raise ValueError("Cannot define a TensorFlow function from a Python function with keyword arguments when input_signature is provided.")
+            raise ValueError(
+                "Cannot define a TensorFlow function from a Python function with keyword arguments when input_signature is provided."
+            )
         signature = nest.flatten(self._input_signature)
         try:
             flat = nest.flatten_up_to(self._input_signature, tuple(args))
@@ -255,7 +272,11 @@ class Function:
         flat = nest.flatten((args, sorted(kwargs.items())), expand_composites=True)
         structure = repr(nest.map_structure(lambda x: 0, (args, kwargs), expand_composites=True))
         specs = self._input_signature if self._input_signature is not None else flat
-        key = (id(graph), structure, tuple(func_graph_module.spec_of_argument(v) for v in nest.flatten(specs)))
+        key = (
+            id(graph),
+            structure,
+            tuple(func_graph_module.spec_of_argument(v) for v in nest.flatten(specs)),
+        )
         found = self._cache.get(key)
         if found is None or found.graph.outer_graph is not graph:
             made = func_graph_from_py_func(
@@ -299,7 +320,9 @@ def _convert_arrays(structure: Any) -> Any:
     def one(value: Any) -> Any:
         if isinstance(value, (np.ndarray, np.generic)):
             return ops.convert_to_tensor(value)
-        if not isinstance(value, (ops.Tensor, tensor_spec.TensorSpec)) and hasattr(value, "_dense_var_to_tensor"):
+        if not isinstance(value, (ops.Tensor, tensor_spec.TensorSpec)) and hasattr(
+            value, "_dense_var_to_tensor"
+        ):
             return value
         return value
 
@@ -349,8 +372,13 @@ def defun_with_attributes(
 
 def validate_signature(signature: Any) -> None:
     """Raises TypeError where a signature is not made of TensorSpecs."""
-    if any(not isinstance(arg, tensor_spec.TensorSpec) for arg in nest.flatten(signature, expand_composites=True)):
-        raise TypeError("Invalid input_signature %s; input_signature must be a possibly nested sequence of TensorSpec objects." % (signature,))
+    if any(
+        not isinstance(arg, tensor_spec.TensorSpec) for arg in nest.flatten(signature, expand_composites=True)
+    ):
+        raise TypeError(
+            "Invalid input_signature %s; input_signature must be a possibly nested sequence of TensorSpec objects."
+            % (signature,)
+        )
 
 
 class_method_to_instance_method = functools.partial

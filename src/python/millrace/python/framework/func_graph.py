@@ -118,7 +118,9 @@ def _placeholder(value: Any, name: Optional[str]) -> Any:
     data = value._handle_data_tuple() if isinstance(value, ops.Tensor) else None
     if data is not None:
         number, sizes = data
-        placeholder._set_handle_data_tuple(number, None if sizes is None else [None if s < 0 else s for s in sizes])
+        placeholder._set_handle_data_tuple(
+            number, None if sizes is None else [None if s < 0 else s for s in sizes]
+        )
     return placeholder
 
 
@@ -229,7 +231,8 @@ def func_graph_from_py_func(
             except (ValueError, TypeError):
                 raise TypeError(
                     "To be compatible with tf.contrib.eager.defun, Python functions must return zero or more Tensors; in "
-                    "compilation of %s, found return value of type %s, which is not a Tensor." % (str(python_func), type(x))
+                    "compilation of %s, found return value of type %s, which is not a Tensor."
+                    % (str(python_func), type(x))
                 ) from None
             if isinstance(tensor, composite_tensor.CompositeTensor):
                 return nest.map_structure(convert, tensor, expand_composites=True)
@@ -247,13 +250,21 @@ def func_graph_from_py_func(
 
 def function_name(python_func: Any) -> str:
     """The name of a Python function."""
-    return getattr(tf_inspect.unwrap(python_func) if hasattr(tf_inspect, "unwrap") else python_func, "__name__", "function")
+    return getattr(
+        tf_inspect.unwrap(python_func) if hasattr(tf_inspect, "unwrap") else python_func,
+        "__name__",
+        "function",
+    )
 
 
 def spec_of_argument(value: Any) -> Any:
     """What distinguishes calls of a function: types and shapes of tensors, and other values themselves."""
     if isinstance(value, ops.Tensor):
-        return ("tensor", value.dtype, tuple(value.shape.as_list()) if value.shape.ndims is not None else None)
+        return (
+            "tensor",
+            value.dtype,
+            tuple(value.shape.as_list()) if value.shape.ndims is not None else None,
+        )
     if isinstance(value, type_spec.TypeSpec):
         return ("spec", repr(value))
     try:

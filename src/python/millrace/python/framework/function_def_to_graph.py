@@ -24,12 +24,17 @@ def function_def_to_graph(fdef: Any, input_shapes: Any = None, copy_functions: b
     graph = FuncGraph(fdef.signature.name)
     shapes = None
     if input_shapes is not None:
-        shapes = [s if isinstance(s, tensor_shape.TensorShape) else tensor_shape.TensorShape(s) for s in input_shapes]
+        shapes = [
+            s if isinstance(s, tensor_shape.TensorShape) else tensor_shape.TensorShape(s)
+            for s in input_shapes
+        ]
     graph_def, names = function_def_to_graph_def(fdef, shapes)
     with graph.as_default():
         importer.import_graph_def(graph_def, name="")
         graph.inputs = [graph.get_tensor_by_name(arg.name + ":0") for arg in fdef.signature.input_arg]
-        graph.outputs = [graph.get_tensor_by_name(names[fdef.ret[arg.name]]) for arg in fdef.signature.output_arg]
+        graph.outputs = [
+            graph.get_tensor_by_name(names[fdef.ret[arg.name]]) for arg in fdef.signature.output_arg
+        ]
         graph.control_outputs = [
             graph.get_operation_by_name(fdef.control_ret[name]) for name in fdef.signature.control_output
         ]
@@ -55,7 +60,9 @@ def _output_names(node: Any) -> list[tuple[str, int]]:
     return outputs
 
 
-def function_def_to_graph_def(fdef: Any, input_shapes: Any = None, copy_functions: bool = True) -> tuple[Any, Any]:
+def function_def_to_graph_def(
+    fdef: Any, input_shapes: Any = None, copy_functions: bool = True
+) -> tuple[Any, Any]:
     """The body of a FunctionDef as a GraphDef with placeholders for the arguments.
 
     Returns:

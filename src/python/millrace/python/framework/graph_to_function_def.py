@@ -8,7 +8,9 @@ from typing import Any
 from millrace.python.framework import ops
 
 
-def graph_to_function_def(graph: Any, operations: Any, inputs: Any, outputs: Any, out_names: Any = None) -> Any:
+def graph_to_function_def(
+    graph: Any, operations: Any, inputs: Any, outputs: Any, out_names: Any = None
+) -> Any:
     """The FunctionDef of some operations of a graph.
 
     Args:

@@ -102,7 +102,9 @@ def _is_subscribed_identity(tensor: Any) -> bool:
 def _subscribe(tensor: Any, side_effects: Any, control_cache: Any) -> Any:
     if not tensor.dtype.is_numpy_compatible:
         logging.debug(
-            "Tensor {} has an un-supported {} type and cannot be subscribed.".format(tensor.name, tensor.dtype)
+            "Tensor {} has an un-supported {} type and cannot be subscribed.".format(
+                tensor.name, tensor.dtype
+            )
         )
         return tensor
     if _is_subscribed_identity(tensor):

@@ -46,7 +46,8 @@ def _verify(grads: list[Any], op: Any, wanted: bytes) -> None:
     """Raises ValueError where the gradients that a function returned do not fit the inputs of its operation."""
     if len(grads) != len(op.inputs):
         raise ValueError(
-            "Num gradients %d generated for op %s do not match num inputs %d" % (len(grads), op.node_def, len(op.inputs))
+            "Num gradients %d generated for op %s do not match num inputs %d"
+            % (len(grads), op.node_def, len(op.inputs))
         )
     for i, (grad, tensor) in enumerate(zip(grads, op.inputs)):
         if isinstance(grad, ops.Tensor) and wanted[i] and tensor.dtype.base_dtype.name != "resource":
@@ -74,7 +75,10 @@ def _call_function(graph: Any, name: str, op: Any, grads: list[Any], wanted: byt
         results = _as_list(function(op, *[from_engine(grad) for grad in grads]))
         if len(results) < len(op.inputs) and all(r is None for r in results):
             results = [None] * len(op.inputs)
-        results = [r if isinstance(r, indexed_slices.IndexedSlices) or r is None else ops.convert_to_tensor(r) for r in results]
+        results = [
+            r if isinstance(r, indexed_slices.IndexedSlices) or r is None else ops.convert_to_tensor(r)
+            for r in results
+        ]
         _verify(results, op, wanted)
     return [to_engine(result) if wanted[i] else None for i, result in enumerate(results)]
 
@@ -101,7 +105,9 @@ def call_engine_gradient(op: Any, op_type: str, grads: Any) -> list[Any]:
     """The gradients of the inputs of `op` by the engine's gradient function of an op type."""
     graph = op.graph
     if len(grads) != len(op.outputs):
-        raise TypeError("The gradient of '%s' takes %d gradients, not %d" % (op.name, len(op.outputs), len(grads)))
+        raise TypeError(
+            "The gradient of '%s' takes %d gradients, not %d" % (op.name, len(op.outputs), len(grads))
+        )
     given = [to_engine(grad) for grad in grads]
     outer = graph._control_flow_context
     within_function = isinstance(outer, _gradient_frames.FunctionContext)

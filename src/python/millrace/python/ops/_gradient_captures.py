@@ -127,7 +127,9 @@ def _through(graph: Any, arrived: Any, xs: Any, gradients_of: GradientsOf) -> li
         if op._id_value <= first or not any(t in made for t in op.inputs):
             continue
         if op.type in ("Enter", "NextIteration", "RefEnter"):
-            raise NotImplementedError("Gradients through a loop of the graph around a function, in the function")
+            raise NotImplementedError(
+                "Gradients through a loop of the graph around a function, in the function"
+            )
         copy = graph._create_op_internal(
             op.type, [made.get(t, t) for t in op.inputs], name=op.name, attrs=_attributes(op)
         )
@@ -143,7 +145,9 @@ def _attributes(op: Any) -> dict[str, Any]:
 def _mapped(graph: Any, grad: Any, made: dict[Any, Any]) -> Any:
     if isinstance(grad, indexed_slices.IndexedSlices):
         parts = (grad.values, grad.indices, grad.dense_shape)
-        return indexed_slices.IndexedSlices(*[None if t is None else made[t] if t in made else graph.capture(t) for t in parts])
+        return indexed_slices.IndexedSlices(
+            *[None if t is None else made[t] if t in made else graph.capture(t) for t in parts]
+        )
     if grad is None:
         return None
     found = made.get(grad)

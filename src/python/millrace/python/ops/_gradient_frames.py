@@ -152,7 +152,12 @@ def settle(graph: Any, fresh: list[Any], context: Any, apply_scopes: bool, coloc
             if op._control_flow_context is None:
                 op._control_flow_context = loop
                 _note_exit(op, loop, base)
-            if loop is not None and base is not None and op.type in _ENTER and _loop(loop.outer_context) is base_loop:
+            if (
+                loop is not None
+                and base is not None
+                and op.type in _ENTER
+                and _loop(loop.outer_context) is base_loop
+            ):
                 _let_inputs_in(op, base)
             continue
         if base is not None:
@@ -163,7 +168,12 @@ def settle(graph: Any, fresh: list[Any], context: Any, apply_scopes: bool, coloc
 
 def _note_exit(op: Any, loop: Any, base: Any) -> None:
     """What leaves an inner loop is a value of the current context."""
-    if base is not None and util.IsLoopExit(op) and loop is not None and _loop(loop.outer_context) is _loop(base):
+    if (
+        base is not None
+        and util.IsLoopExit(op)
+        and loop is not None
+        and _loop(loop.outer_context) is _loop(base)
+    ):
         _see(op, base)
 
 

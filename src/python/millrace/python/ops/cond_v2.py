@@ -27,7 +27,9 @@ class _Branch:
 
     def function(self) -> Any:
         name = ops.get_default_graph().unique_name(self.graph.name, mark_as_used=True).replace("/", "_")
-        made = eager_function._EagerDefinedFunction(name, self.graph, self.arguments, self.graph.outputs, None)
+        made = eager_function._EagerDefinedFunction(
+            name, self.graph, self.arguments, self.graph.outputs, None
+        )
         made.add_to_graph(ops.get_default_graph())
         return made
 
@@ -58,14 +60,25 @@ def cond_v2(pred: Any, true_fn: Any, false_fn: Any, name: Any = "cond") -> Any:
 def _check(branches: list[_Branch]) -> None:
     first, second = (b.graph for b in branches)
     try:
-        nest.assert_same_structure(first.structured_outputs, second.structured_outputs, expand_composites=True)
+        nest.assert_same_structure(
+            first.structured_outputs, second.structured_outputs, expand_composites=True
+        )
     except TypeError as e:
-        raise TypeError("true_fn and false_fn arguments to tf.cond must have the same number, type, and overall structure of return values.\n\n%s" % e) from None
+        raise TypeError(
+            "true_fn and false_fn arguments to tf.cond must have the same number, type, and overall structure of return values.\n\n%s"
+            % e
+        ) from None
     except ValueError as e:
-        raise ValueError("true_fn and false_fn arguments to tf.cond must have the same number, type, and overall structure of return values.\n\n%s" % e) from None
+        raise ValueError(
+            "true_fn and false_fn arguments to tf.cond must have the same number, type, and overall structure of return values.\n\n%s"
+            % e
+        ) from None
     for x, y in zip(first.outputs, second.outputs):
         if x.dtype != y.dtype:
-            raise TypeError("true_fn and false_fn arguments to tf.cond must have the same number, type, and overall structure of return values.\n\nDtypes differ: %s, %s" % (x.dtype.name, y.dtype.name))
+            raise TypeError(
+                "true_fn and false_fn arguments to tf.cond must have the same number, type, and overall structure of return values.\n\nDtypes differ: %s, %s"
+                % (x.dtype.name, y.dtype.name)
+            )
 
 
 def _build(pred: Any, branches: list[_Branch], scope: str) -> Any:
@@ -81,7 +94,9 @@ def _build(pred: Any, branches: list[_Branch], scope: str) -> Any:
     make = gen_functional_ops._if if stateful else gen_functional_ops.stateless_if
     outputs = branches[0].graph.outputs
     shapes = [
-        x.shape if x.shape.is_compatible_with(y.shape) and x.shape.is_fully_defined() and x.shape == y.shape else None
+        x.shape
+        if x.shape.is_compatible_with(y.shape) and x.shape.is_fully_defined() and x.shape == y.shape
+        else None
         for x, y in zip(outputs, branches[1].graph.outputs)
     ]
     results = make(

@@ -61,7 +61,9 @@ def get_variable_by_name(var_name: str) -> Any:
     """The variable of the graph with a name; ValueError when there is none or are several."""
     candidates = [v for v in _all_variables() if v.op.name == var_name]
     if len(candidates) != 1:
-        raise ValueError("Unsuccessful at finding variable {}. Number of candidates: {}.".format(var_name, len(candidates)))
+        raise ValueError(
+            "Unsuccessful at finding variable {}. Number of candidates: {}.".format(var_name, len(candidates))
+        )
     return candidates[0]
 
 
@@ -158,14 +160,18 @@ def _graph_mode_decorator(f: Any, *args: Any, **kwargs: Any) -> Any:
                 "are created in the default graph with `use_resource=False`."
             )
     grad_argspec = tf_inspect.getfullargspec(grad_fn)
-    takes_variables = "variables" in grad_argspec.args or grad_argspec.varkw or "variables" in grad_argspec.kwonlyargs
+    takes_variables = (
+        "variables" in grad_argspec.args or grad_argspec.varkw or "variables" in grad_argspec.kwonlyargs
+    )
     if variables and not takes_variables:
         raise TypeError(
             "If using @custom_gradient with a function that uses variables, then grad_fn must accept a 'variables' "
             "keyword argument."
         )
     if "variables" in grad_argspec.args and not variables:
-        logging.warn("@custom_gradient grad_fn has 'variables' in signature, but no ResourceVariables were used on the forward pass.")
+        logging.warn(
+            "@custom_gradient grad_fn has 'variables' in signature, but no ResourceVariables were used on the forward pass."
+        )
     flat_result = nest.flatten(result)
     all_tensors = flat_result + args + [v.handle for v in variables]
 

@@ -15,7 +15,14 @@ from millrace.python.ops import array_ops
 from millrace.python.ops import gradients_impl
 from millrace.python.platform import tf_logging as logging
 
-_TYPES = [dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128]
+_TYPES = [
+    dtypes.float16,
+    dtypes.bfloat16,
+    dtypes.float32,
+    dtypes.float64,
+    dtypes.complex64,
+    dtypes.complex128,
+]
 
 
 def _product(t: Any) -> int:
@@ -63,15 +70,23 @@ def _compute_theoretical_jacobian(
     feed = dict(extra_feed_dict or {})
     for col in range(dy_size):
         dy_flat[col] = 1
-        backprop = _row(sess.run(dx, feed_dict={**feed, x: x_data, dy: dy_flat.view(dy_np).reshape(dy_shape)}), x_shape, x_np)
+        backprop = _row(
+            sess.run(dx, feed_dict={**feed, x: x_data, dy: dy_flat.view(dy_np).reshape(dy_shape)}),
+            x_shape,
+            x_np,
+        )
         if backprop.shape != tuple(np.shape(x_data)):
-            raise ValueError("gradient has wrong shape: expected %s, got %s" % (np.shape(x_data), backprop.shape))
+            raise ValueError(
+                "gradient has wrong shape: expected %s, got %s" % (np.shape(x_data), backprop.shape)
+            )
         jacobian[:, col] = backprop.astype(x_np).ravel().view(jacobian.dtype)
         dy_flat[col] = 0
     if dy_size == 0:
         backprop = _row(sess.run(dx, feed_dict={**feed, x: x_data, dy: dy_data}), x_shape, x_np)
         if backprop.shape != tuple(np.shape(x_data)):
-            raise ValueError("Empty gradient has wrong shape: expected %s, got %s" % (np.shape(x_data), backprop.shape))
+            raise ValueError(
+                "Empty gradient has wrong shape: expected %s, got %s" % (np.shape(x_data), backprop.shape)
+            )
         if np.any(backprop):
             raise ValueError("Empty tensor with nonzero gradients")
     logging.vlog(1, "Theoretical Jacobian =\n%s", jacobian)
@@ -104,13 +119,19 @@ def _compute_numeric_jacobian(
 
 
 def _compute_gradient(
-    x: Any, x_shape: Any, dx: Any, y: Any, y_shape: Any, dy: Any, x_init_value: Any, delta: float, extra_feed_dict: Any
+    x: Any,
+    x_shape: Any,
+    dx: Any,
+    y: Any,
+    y_shape: Any,
+    dy: Any,
+    x_init_value: Any,
+    delta: float,
+    extra_feed_dict: Any,
 ) -> tuple[Any, Any]:
     for t in (x, y):
         if dtypes.as_dtype(t.dtype).base_dtype not in _TYPES:
-            raise AssertionError(
-                "Don't support type %s for %s" % (t.dtype.name, "x" if t is x else "y")
-            )
+            raise AssertionError("Don't support type %s for %s" % (t.dtype.name, "x" if t is x else "y"))
     if x_init_value is not None:
         data = np.asarray(x_init_value, dtype=x.dtype.as_numpy_dtype)
         if tuple(data.shape) != tuple(x_shape):
@@ -125,7 +146,14 @@ def _compute_gradient(
 
 
 def _compute_gradient_list(
-    x: Any, x_shape: Any, y: Any, y_shape: Any, x_init_value: Any, delta: float, init_targets: Any, extra_feed_dict: Any
+    x: Any,
+    x_shape: Any,
+    y: Any,
+    y_shape: Any,
+    x_init_value: Any,
+    delta: float,
+    init_targets: Any,
+    extra_feed_dict: Any,
 ) -> list[Any]:
     assert isinstance(x, list)
     pairs = [_dx_and_dy(xi, y, y_shape) for xi in x]

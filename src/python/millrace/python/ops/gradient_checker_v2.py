@@ -49,13 +49,17 @@ class _Checked:
             grad = self.grads[param]
             value = _dense(None if grad is None else self.session.run(grad, feed), xs[param])
             if value.shape != xs[param].shape:
-                raise ValueError("Gradient has wrong shape: expected %s, got %s" % (xs[param].shape, value.shape))
+                raise ValueError(
+                    "Gradient has wrong shape: expected %s, got %s" % (xs[param].shape, value.shape)
+                )
             jacobian[row, :] = value.astype(xs[param].dtype).ravel().view(real_x)
         if y.size == 0 and self.grads[param] is not None:
             feed[self.dy] = y
             value = _dense(self.session.run(self.grads[param], feed), xs[param])
             if value.shape != xs[param].shape:
-                raise ValueError("Empty gradient has wrong shape: expected %s, got %s" % (xs[param].shape, value.shape))
+                raise ValueError(
+                    "Empty gradient has wrong shape: expected %s, got %s" % (xs[param].shape, value.shape)
+                )
             if np.any(value):
                 raise ValueError("Empty tensor with nonzero gradients")
         return jacobian
@@ -75,7 +79,9 @@ class _Checked:
                 ends.append(value.ravel().view(value.real.dtype))
             columns.append((ends[0] - ends[1]) / (2 * delta))
         rows = y.size * (2 if np.iscomplexobj(y) else 1)
-        return np.array(columns).T.astype(x.real.dtype) if columns else np.zeros((rows, 0), dtype=x.real.dtype)
+        return (
+            np.array(columns).T.astype(x.real.dtype) if columns else np.zeros((rows, 0), dtype=x.real.dtype)
+        )
 
 
 def compute_gradient(f: Any, x: Any, delta: Any = None) -> tuple[list[Any], list[Any]]:
@@ -93,7 +99,10 @@ def compute_gradient(f: Any, x: Any, delta: Any = None) -> tuple[list[Any], list
       ValueError: `x` is no list, or a gradient has another shape than its argument.
     """
     if not isinstance(x, (list, tuple)):
-        raise ValueError("`x` must be a list or tuple of values convertible to a Tensor (arguments to `f`), not a %s" % type(x))
+        raise ValueError(
+            "`x` must be a list or tuple of values convertible to a Tensor (arguments to `f`), not a %s"
+            % type(x)
+        )
     delta = 1.0 / 1024 if delta is None else delta
     xs = []
     for value in x:

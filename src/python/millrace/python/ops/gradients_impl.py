@@ -87,7 +87,9 @@ def _hessian_vector_product(ys: Any, xs: Any, v: Any) -> list[Any]:
         raise ValueError("xs and v must have the same length.")
     grads = gradients(ys, xs)
     products = [
-        math_ops.multiply(grad, array_ops.stop_gradient(v_elem)) for grad, v_elem in zip(grads, v) if grad is not None
+        math_ops.multiply(grad, array_ops.stop_gradient(v_elem))
+        for grad, v_elem in zip(grads, v)
+        if grad is not None
     ]
     return gradients(products, xs)
 
@@ -134,7 +136,9 @@ def _hessian_of(gradient: Any, x: Any, kwargs: dict[str, Any]) -> Any:
     def row(j: Any, result: Any) -> Any:
         return j + 1, result.write(j, gradients(gradient[j], x, **kwargs)[0])
 
-    _, hessian = control_flow_ops.while_loop(lambda j, _: j < n, row, [constant_op.constant(0, dtypes.int32), rows])
+    _, hessian = control_flow_ops.while_loop(
+        lambda j, _: j < n, row, [constant_op.constant(0, dtypes.int32), rows]
+    )
     shape = array_ops.shape(x)
     return array_ops.reshape(hessian.stack(), array_ops.concat((shape, shape), 0))
 

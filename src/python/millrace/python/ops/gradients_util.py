@@ -86,10 +86,14 @@ def _check_grad_y(grad_y: Any, y: Any) -> None:
         if grad_y.dtype == dtypes.resource:
             raise TypeError("Input gradient %s for resource tensor %s should not be a resource" % (grad_y, y))
     else:
-        raise TypeError("Tensor %s with type %s must be numeric to obtain a default gradient" % (y, _type_name(y)))
+        raise TypeError(
+            "Tensor %s with type %s must be numeric to obtain a default gradient" % (y, _type_name(y))
+        )
 
 
-def _DefaultGradYs(grad_ys: Any, ys: Any, colocate_gradients_with_ops: bool, gradient_uid: Any = "__unsupported__") -> Any:
+def _DefaultGradYs(
+    grad_ys: Any, ys: Any, colocate_gradients_with_ops: bool, gradient_uid: Any = "__unsupported__"
+) -> Any:
     """The gradients that arrive at the ys; None where the engine is to make ones.
 
     Raises:
@@ -148,7 +152,9 @@ class _Options:
         self.scope, self.colocate, self.gate, self.method = scope, colocate, gate, method
 
 
-def _compute(graph: Any, ys: Any, xs: Any, grad_ys: Any, stops: Any, zeros: bool, options: _Options) -> tuple[Any, Any]:
+def _compute(
+    graph: Any, ys: Any, xs: Any, grad_ys: Any, stops: Any, zeros: bool, options: _Options
+) -> tuple[Any, Any]:
     """Gradients by the engine, and the operations that were made for them."""
     flags = (1 if options.colocate else 0) | (2 if options.gate else 0) | (4 if zeros else 0)
     given = None
@@ -185,7 +191,9 @@ def _loop_of(tensor: Any) -> Any:
     return None if context is None else context.GetWhileContext()
 
 
-def _gradients_at(graph: Any, context: Any, ys: Any, xs: Any, grad_ys: Any, stops: Any, zeros: bool, options: _Options) -> Any:
+def _gradients_at(
+    graph: Any, context: Any, ys: Any, xs: Any, grad_ys: Any, stops: Any, zeros: bool, options: _Options
+) -> Any:
     """Gradients of ys of the loop that is built with respect to xs of which some are outside of it.
 
     The part within the loop ends where tensors enter it. The part outside is differentiated there, with
@@ -204,9 +212,13 @@ def _gradients_at(graph: Any, context: Any, ys: Any, xs: Any, grad_ys: Any, stop
     targets = inside + list(entering)
     found, _ = _compute(graph, ys, targets, grad_ys, stops, zeros, options)
     results = dict(zip(map(id, inside), found))
-    arrived = [(outer, grad) for outer, grad in zip(entering.values(), found[len(inside) :]) if grad is not None]
+    arrived = [
+        (outer, grad) for outer, grad in zip(entering.values(), found[len(inside) :]) if grad is not None
+    ]
     outside = [x for x in xs if id(x) not in results]
-    gradients_outside = _outside(graph, loop, arrived, outside, stops, options) if arrived else [None] * len(outside)
+    gradients_outside = (
+        _outside(graph, loop, arrived, outside, stops, options) if arrived else [None] * len(outside)
+    )
     for x, grad in zip(outside, gradients_outside):
         if grad is None and zeros:
             grad = array_ops.zeros_like(x)
@@ -288,11 +300,15 @@ def _GradientsHelper(
     stop_gradients = [] if stop_gradients is None else _AsList(stop_gradients)
     grad_ys = [None] * len(ys) if grad_ys is None else _AsList(grad_ys)
     method = _method_number(aggregation_method)
-    with ops.name_scope(name, "gradients", list(ys) + list(xs) + list(stop_gradients) + list(grad_ys)) as scope:
+    with ops.name_scope(
+        name, "gradients", list(ys) + list(xs) + list(stop_gradients) + list(grad_ys)
+    ) as scope:
         if src_graph is None:
             graph = ops.get_default_graph()
         ys = ops.convert_n_to_tensor_or_indexed_slices(ys, name="y")
-        xs = ops.internal_convert_n_to_tensor_or_indexed_slices([_tensor_of(x) for x in xs], name="x", as_ref=True)
+        xs = ops.internal_convert_n_to_tensor_or_indexed_slices(
+            [_tensor_of(x) for x in xs], name="x", as_ref=True
+        )
         grad_ys = _DefaultGradYs(grad_ys, ys, colocate_gradients_with_ops)
         stops = [ops.convert_to_tensor(_tensor_of(s)) for s in stop_gradients]
         grads = [None] * len(xs)

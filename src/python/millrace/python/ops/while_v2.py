@@ -105,5 +105,9 @@ def _build(cond_graph: Any, body_graph: Any, inputs: list[Any], parallel_iterati
     stateful = functions[0].stateful_ops or functions[1].stateful_ops
     make = gen_functional_ops._while if stateful else gen_functional_ops.stateless_while
     return make(
-        inputs + list(captures.values()), functions[0], functions[1], parallel_iterations=parallel_iterations, name=scope
+        inputs + list(captures.values()),
+        functions[0],
+        functions[1],
+        parallel_iterations=parallel_iterations,
+        name=scope,
     )
