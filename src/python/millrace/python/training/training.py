@@ -32,6 +32,14 @@ from millrace.python.training.checkpoint_utils import (  # noqa: F401
 )
 from millrace.python.training.coordinator import Coordinator, LooperThread  # noqa: F401
 from millrace.python.training.device_setter import replica_device_setter  # noqa: F401
+from millrace.python.training.experimental.loss_scale import (  # noqa: F401
+    DynamicLossScale,
+    FixedLossScale,
+    LossScale,
+)
+from millrace.python.training.experimental.loss_scale_optimizer import (  # noqa: F401
+    MixedPrecisionLossScaleOptimizer,
+)
 from millrace.python.training.ftrl import FtrlOptimizer  # noqa: F401
 from millrace.python.training.gradient_descent import GradientDescentOptimizer  # noqa: F401
 from millrace.python.training.input import *  # noqa: F401,F403

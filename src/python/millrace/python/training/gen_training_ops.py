@@ -1,0 +1,5 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The generated functions of the ops that update variables, where earlier programs look for them."""
+
+from millrace.python.ops.gen_training_ops import *  # noqa: F401,F403
