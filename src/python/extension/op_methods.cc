@@ -137,7 +137,7 @@ PyObject* UpdateInput(PyObject* self, PyObject* args) {
   const StatusHolder status;
   Millrace_UpdateInput(GraphOfOp(self)->graph, OutputOf(TensorOf(tensor)), {OperationOf(self)->op, index},
                        status.get());
-  if (!status.ok()) return RaiseStatusOfOp(status);
+  if (!status.ok()) return RaiseStatus(status);
   Py_CLEAR(OperationOf(self)->inputs);
   Py_RETURN_NONE;
 }

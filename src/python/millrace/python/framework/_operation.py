@@ -180,6 +180,21 @@ class Operation(_engine.OperationBase):
         if not isinstance(tensor, ops.Tensor):
             raise TypeError("tensor must be a Tensor: %s" % tensor)
         ops._assert_same_graph(self, tensor)
+        inputs = self._input_tensors
+        if index >= len(inputs):
+            from millrace.python.framework import errors_impl
+
+            raise errors_impl.OutOfRangeError(
+                None, None,
+                "Cannot update edge. Input index [%d] is greater than the number of total inputs [%d]." % (index, len(inputs)),
+            )  # fmt: skip
+        if tensor.dtype.base_dtype is inputs[index].dtype.base_dtype and not tensor.shape.is_compatible_with(inputs[index].shape):
+            from millrace.python.framework import errors_impl
+
+            raise errors_impl.InvalidArgumentError(
+                None, None,
+                "Cannot update edge, incompatible shapes: %s and %s." % (_engine_text(tensor.shape), _engine_text(inputs[index].shape)),
+            )  # fmt: skip
         self._update_input_tensor(index, tensor)
 
     def _add_control_inputs(self, control_ops: Any) -> None:
@@ -217,6 +232,13 @@ class Operation(_engine.OperationBase):
 
     def __copy__(self) -> Operation:
         return self
+
+
+def _engine_text(shape: Any) -> str:
+    """A shape as the engine writes it: "[2,?]", "?"."""
+    if shape.ndims is None:
+        return "?"
+    return "[%s]" % ",".join("?" if d is None else str(d) for d in shape.as_list())
 
 
 def kinds_of_value(value: Any) -> Any:

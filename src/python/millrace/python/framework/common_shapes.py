@@ -48,3 +48,28 @@ def has_fully_defined_shape(tensor: Any) -> bool:
 
 def rank(tensor: Any) -> Any:
     return tensor.shape.ndims
+
+
+def call_cpp_shape_fn(op: Any, require_shape_fn: bool = True) -> Any:
+    """The shapes of an operation's outputs, which the engine has inferred."""
+    return {"shapes": [t.shape.as_proto().SerializeToString() for t in op.outputs], "handle_data": []}
+
+
+def unknown_shape(op: Any) -> list[Any]:
+    """An unknown shape for each output."""
+    return [tensor_shape.unknown_shape() for _ in op.outputs]
+
+
+def scalar_shape(op: Any) -> list[Any]:
+    """A scalar's shape for each output."""
+    return [tensor_shape.scalar() for _ in op.outputs]
+
+
+def unchanged_shape(op: Any) -> list[Any]:
+    """The shape of the first input."""
+    return [op.inputs[0].get_shape()]
+
+
+def no_outputs(op: Any) -> list[Any]:
+    """No shape."""
+    return []

@@ -3,6 +3,7 @@
 """Loads libraries of ops and kernels."""
 from __future__ import annotations
 
+import collections
 import errno
 import glob
 import os
@@ -20,11 +21,18 @@ def _function_of(op_def: Any, tools: Any) -> Any:
     optional = [a.name for a in op_def.attr if a.name not in spec.inferred and a.HasField("default_value")]
     names = [arg.name for arg in spec.inputs] + required + optional + ["name"]
 
+    result_type: Any = None
+    if len(op_def.output_arg) > 1:
+        result_type = collections.namedtuple(op_def.name, [a.name for a in op_def.output_arg], rename=True)
+
     def function(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > len(names):
+            raise TypeError("%s() takes at most %d arguments, %d were given" % (op_def.name, len(names), len(args)))
         values = dict(zip(names, args))
         values.update(kwargs)
         values = {k: v for k, v in values.items() if v is not None or k not in optional}
-        return op_def_library.apply_op(op_def.name, **values)
+        result = op_def_library.apply_op(op_def.name, **values)
+        return result if result_type is None else result_type._make(result)
 
     function.__name__ = tools(op_def.name)
     function.__doc__ = op_def.summary or "The op %s, with the arguments %s." % (op_def.name, ", ".join(names))

@@ -85,6 +85,15 @@ _TensorTensorConversionFunction = _tensor_conversion
 register_tensor_conversion_function(Tensor, _tensor_conversion, 0)
 
 
+def _operation_conversion_error(op: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
+    raise TypeError(
+        "Can't convert Operation '%s' to Tensor (target dtype=%r, name=%r, as_ref=%r)" % (op.name, dtype, name, as_ref)
+    )
+
+
+register_tensor_conversion_function(Operation, _operation_conversion_error, 0)
+
+
 def uid() -> int:
     """A number that is not given twice in this process."""
     from millrace.python.framework import _graph
@@ -179,6 +188,25 @@ def _operation_of_node_def(
         op._original_op = original_op
     _after_making(op)
     return op
+
+
+def _create_c_op(graph: Any, node_def: Any, inputs: Any, control_inputs: Any) -> Operation:
+    """The operation of a NodeDef; lists of inputs are lists."""
+    flat: list[Any] = []
+    for item in inputs:
+        flat.extend(item if isinstance(item, (list, tuple)) else [item])
+    return _operation_of_node_def(node_def, graph, flat, None, control_inputs, None, None)
+
+
+def _set_call_cpp_shape_fn(call_cpp_shape_fn: Any) -> None:
+    """Nothing is left to do: the engine infers all shapes."""
+
+
+def set_shape_and_handle_data_for_outputs(op: Any) -> None:
+    """Nothing is left to do: the engine has done it."""
+
+
+set_shapes_for_outputs = set_shape_and_handle_data_for_outputs
 
 
 def _constant_conversions() -> None:
