@@ -74,7 +74,9 @@ class Constant(Initializer):
         self.dtype = dtypes.as_dtype(dtype)
         self._verify_shape = verify_shape
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None, verify_shape: Any = None) -> Any:
+    def __call__(
+        self, shape: Any, dtype: Any = None, partition_info: Any = None, verify_shape: Any = None
+    ) -> Any:
         return constant_op.constant_v1(
             self.value,
             dtype=self.dtype if dtype is None else dtype,
@@ -90,7 +92,9 @@ class Constant(Initializer):
 class RandomUniform(Initializer):
     """Uniform numbers from `minval` to `maxval`."""
 
-    def __init__(self, minval: Any = 0, maxval: Any = None, seed: Any = None, dtype: Any = dtypes.float32) -> None:
+    def __init__(
+        self, minval: Any = 0, maxval: Any = None, seed: Any = None, dtype: Any = dtypes.float32
+    ) -> None:
         self.minval = minval
         self.maxval = maxval
         self.seed = seed
@@ -107,7 +111,9 @@ class RandomUniform(Initializer):
 class RandomNormal(Initializer):
     """Normal numbers."""
 
-    def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: Any = None, dtype: Any = dtypes.float32) -> None:
+    def __init__(
+        self, mean: Any = 0.0, stddev: Any = 1.0, seed: Any = None, dtype: Any = dtypes.float32
+    ) -> None:
         self.mean = mean
         self.stddev = stddev
         self.seed = seed
@@ -124,7 +130,9 @@ class RandomNormal(Initializer):
 class TruncatedNormal(Initializer):
     """Normal numbers, drawn again where they are more than two standard deviations from the mean."""
 
-    def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: Any = None, dtype: Any = dtypes.float32) -> None:
+    def __init__(
+        self, mean: Any = 0.0, stddev: Any = 1.0, seed: Any = None, dtype: Any = dtypes.float32
+    ) -> None:
         self.mean = mean
         self.stddev = stddev
         self.seed = seed
@@ -267,7 +275,9 @@ class ConvolutionDeltaOrthogonal(Initializer):
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
         dtype = self.dtype if dtype is None else dtype
         if len(shape) < 3 or len(shape) > 5:
-            raise ValueError("The tensor to initialize must be at least three-dimensional and at most five-dimensional")
+            raise ValueError(
+                "The tensor to initialize must be at least three-dimensional and at most five-dimensional"
+            )
         if shape[-2] > shape[-1]:
             raise ValueError("In_filters cannot be greater than out_filters.")
         a = random_ops.random_normal([shape[-1], shape[-1]], dtype=dtype, seed=self.seed)
@@ -383,3 +393,21 @@ glorot_normal_initializer = GlorotNormal
 orthogonal_initializer = Orthogonal
 identity_initializer = Identity
 convolutional_delta_orthogonal = ConvolutionDeltaOrthogonal
+
+# These are made with the classes above.
+_ORTHOGONAL = (
+    "ConvolutionOrthogonal",
+    "ConvolutionOrthogonal1D",
+    "ConvolutionOrthogonal2D",
+    "ConvolutionOrthogonal3D",
+)
+_ORTHOGONAL_ALIASES = {"convolutional_orthogonal_%dd" % n: "ConvolutionOrthogonal%dD" % n for n in (1, 2, 3)}
+
+
+def __getattr__(name: str) -> Any:
+    name = _ORTHOGONAL_ALIASES.get(name, name)
+    if name in _ORTHOGONAL:
+        from millrace.python.ops import _init_orthogonal
+
+        return getattr(_init_orthogonal, name)
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))
