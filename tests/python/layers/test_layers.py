@@ -262,3 +262,25 @@ def test_input_checks():
         tf.layers.conv2d(tf.ones([1, 4, 4, 1]), 3, 3, data_format="none")
     with pytest.raises(ValueError):
         tf.layers.conv2d(tf.ones([1, 4, 4, 1]), 3, 3, strides=2, dilation_rate=2)
+
+
+def test_layers_of_layers_are_tracked():
+    from millrace.python.keras.engine import training
+    from millrace.python.keras.layers import core
+
+    class Two(training.Model):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = core.Dense(3), core.Dense(1)
+
+        def call(self, inputs):
+            return self.second(self.first(inputs))
+
+    model = Two()
+    y = model(tf.ones([2, 4]))
+    assert y.get_shape().as_list() == [2, 1] and len(model.weights) == 4 and model.layers == [model.first, model.second]
+    assert {name for name, _ in model._checkpoint_dependencies} == {"first", "second"}
+    with pytest.raises(NotImplementedError):
+        model.fit()
+    with pytest.raises(AttributeError):
+        model.none

@@ -1,0 +1,5 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What a layer wants of its inputs."""
+
+from millrace.python.layers._input_spec import InputSpec  # noqa: F401
