@@ -12,6 +12,7 @@ import pytest
 
 import millrace as tf
 from millrace.python.platform import tf_logging
+from millrace.python.training import basic_session_run_hooks
 
 
 @pytest.fixture(autouse=True)
@@ -210,3 +211,18 @@ def test_profiler(tmp_path):
     assert names == ["timeline-%d.json" % s for s in (2, 4)]
     with open(tmp_path / names[0], encoding="utf-8") as file:
         assert json.load(file)["traceEvents"]
+
+
+def test_runs_of_several_steps_end_at_the_last_step():
+    step = tf.train.get_or_create_global_step()
+    per_run = basic_session_run_hooks.get_or_create_steps_per_run_variable()
+    assert basic_session_run_hooks.get_or_create_steps_per_run_variable() is per_run
+    count = tf.assign_add(step, tf.cast(per_run, tf.int64))
+    hook = basic_session_run_hooks._MultiStepStopAtStepHook(last_step=7, steps_per_run=3)
+    found = []
+    with tf.train.MonitoredSession(hooks=[hook]) as sess:
+        while not sess.should_stop():
+            found.append(int(sess.run(count)))
+    assert found == [3, 6, 7]
+    with pytest.raises(ValueError, match="steps_per_run should be greater than 0"):
+        basic_session_run_hooks._MultiStepStopAtStepHook(last_step=7, steps_per_run=0)

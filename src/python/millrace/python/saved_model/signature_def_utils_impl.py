@@ -136,28 +136,39 @@ def is_valid_signature(signature_def: Any) -> bool:
         return False
     method = signature_def.method_name
     if method == signature_constants.CLASSIFY_METHOD_NAME:
-        return _is_valid_classification(signature_def)
+        return _is_valid_classification_signature(signature_def)
     if method == signature_constants.REGRESS_METHOD_NAME:
-        return _is_valid_regression(signature_def)
+        return _is_valid_regression_signature(signature_def)
     if method == signature_constants.PREDICT_METHOD_NAME:
-        return bool(signature_def.inputs) and bool(signature_def.outputs)
+        return _is_valid_predict_signature(signature_def)
     return False
+
+
+def _is_valid_predict_signature(signature_def: Any) -> bool:
+    return (
+        signature_def.method_name == signature_constants.PREDICT_METHOD_NAME
+        and bool(signature_def.inputs)
+        and bool(signature_def.outputs)
+    )
 
 
 def _has(infos: Any, name: str, dtype: Any) -> bool:
     return name in infos and dtypes.as_dtype(infos[name].dtype) == dtype
 
 
-def _is_valid_regression(signature_def: Any) -> bool:
+def _is_valid_regression_signature(signature_def: Any) -> bool:
     return (
-        set(signature_def.inputs) == {signature_constants.REGRESS_INPUTS}
+        signature_def.method_name == signature_constants.REGRESS_METHOD_NAME
+        and set(signature_def.inputs) == {signature_constants.REGRESS_INPUTS}
         and _has(signature_def.inputs, signature_constants.REGRESS_INPUTS, dtypes.string)
         and set(signature_def.outputs) == {signature_constants.REGRESS_OUTPUTS}
         and _has(signature_def.outputs, signature_constants.REGRESS_OUTPUTS, dtypes.float32)
     )
 
 
-def _is_valid_classification(signature_def: Any) -> bool:
+def _is_valid_classification_signature(signature_def: Any) -> bool:
+    if signature_def.method_name != signature_constants.CLASSIFY_METHOD_NAME:
+        return False
     if set(signature_def.inputs) != {signature_constants.CLASSIFY_INPUTS}:
         return False
     if not _has(signature_def.inputs, signature_constants.CLASSIFY_INPUTS, dtypes.string):

@@ -102,8 +102,13 @@ def get_assets_dir(export_dir: Any) -> str:
     return os.path.join(compat.as_text(export_dir), compat.as_text(constants.ASSETS_DIRECTORY))
 
 
+def get_debug_dir(export_dir: Any) -> str:
+    return os.path.join(compat.as_text(export_dir), compat.as_text(constants.DEBUG_DIRECTORY))
+
+
 def get_or_create_debug_dir(export_dir: Any) -> str:
-    debug_dir = os.path.join(compat.as_text(export_dir), compat.as_text(constants.DEBUG_DIRECTORY))
+    """The folder of debug information, made where it is missing."""
+    debug_dir = get_debug_dir(export_dir)
     if not file_io.file_exists(debug_dir):
         file_io.recursive_create_dir(debug_dir)
     return debug_dir

@@ -7,8 +7,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from millrace.python.framework import dtypes
 from millrace.python.framework import errors
 from millrace.python.framework import ops
+from millrace.python.ops import init_ops
+from millrace.python.ops import variable_scope
 from millrace.python.platform import tf_logging as logging
 from millrace.python.training import training_util
 from millrace.python.training.session_run_hook import SessionRunArgs
@@ -213,6 +216,73 @@ class StopAtStepHook(SessionRunHook):
             step = run_context.session.run(self._global_step_tensor)
             if step >= self._last_step:
                 run_context.request_stop()
+
+
+def get_or_create_steps_per_run_variable() -> Any:
+    """The local int32 variable of the default graph that says how many steps one run does.
+
+    Raises:
+      RuntimeError: if the graph has more than one.
+    """
+    collection_name = "hooks_steps_per_run"
+    found = ops.get_default_graph().get_collection(collection_name)
+    if len(found) == 1:
+        return found[0]
+    if len(found) > 1:
+        raise RuntimeError("Multiple steps_per_run_var in collection.")
+    with variable_scope.variable_scope("hooks", reuse=variable_scope.AUTO_REUSE):
+        return variable_scope.get_variable(
+            "steps_per_run",
+            initializer=init_ops.ones_initializer(),
+            shape=[],
+            dtype=dtypes.int32,
+            trainable=False,
+            collections=[collection_name, ops.GraphKeys.LOCAL_VARIABLES],
+            use_resource=True,
+        )
+
+
+class _MultiStepStopAtStepHook(SessionRunHook):
+    """StopAtStepHook for runs of several steps: the last run does no more steps than are left."""
+
+    def __init__(self, num_steps: int | None = None, last_step: int | None = None, steps_per_run: int = 1) -> None:
+        """Raises ValueError unless exactly one of the first two is given, and `steps_per_run` is positive."""
+        if num_steps is None and last_step is None:
+            raise ValueError("One of num_steps or last_step must be specified.")
+        if num_steps is not None and last_step is not None:
+            raise ValueError("Only one of num_steps or last_step can be specified.")
+        if steps_per_run is None or steps_per_run < 1:
+            raise ValueError("steps_per_run should be greater than 0")
+        self._num_steps = num_steps
+        self._last_step = last_step
+        self._steps_per_run_initial_value = steps_per_run
+
+    def begin(self) -> None:
+        self._global_step_tensor = training_util.get_global_step()
+        if self._global_step_tensor is None:
+            raise RuntimeError("Global step should be created to use StopAtStepHook.")
+        self._steps_per_run_variable = get_or_create_steps_per_run_variable()
+
+    def _update_steps_per_run_variable(self, global_step: Any, session: Any) -> None:
+        assert self._last_step is not None
+        steps = min(self._last_step - global_step, self._steps_per_run_initial_value)
+        self._steps_per_run_variable.load(steps, session=session)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        global_step = int(session.run(self._global_step_tensor))
+        if self._last_step is None:
+            assert self._num_steps is not None
+            self._last_step = global_step + self._num_steps
+        self._update_steps_per_run_variable(global_step, session)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        # The run may have done several steps: look at where it is.
+        global_step = int(run_context.session.run(self._global_step_tensor))
+        assert self._last_step is not None
+        if global_step >= self._last_step:
+            run_context.request_stop()
+        else:
+            self._update_steps_per_run_variable(global_step, run_context.session)
 
 
 class NanLossDuringTrainingError(RuntimeError):

@@ -20,6 +20,8 @@ from millrace.python.training._hooks_simple import SecondOrStepTimer
 from millrace.python.training._hooks_simple import StopAtStepHook
 from millrace.python.training._hooks_simple import _as_graph_element
 from millrace.python.training._hooks_simple import _HookTimer
+from millrace.python.training._hooks_simple import _MultiStepStopAtStepHook
+from millrace.python.training._hooks_simple import get_or_create_steps_per_run_variable
 
 __all__ = [
     "CheckpointSaverHook",
@@ -37,5 +39,7 @@ __all__ = [
     "StopAtStepHook",
     "SummarySaverHook",
     "_HookTimer",
+    "_MultiStepStopAtStepHook",
     "_as_graph_element",
+    "get_or_create_steps_per_run_variable",
 ]

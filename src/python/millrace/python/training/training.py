@@ -24,7 +24,9 @@ from millrace.python.training.adagrad_da import AdagradDAOptimizer  # noqa: F401
 from millrace.python.training.adam import AdamOptimizer  # noqa: F401
 from millrace.python.training.basic_loops import basic_train_loop  # noqa: F401
 from millrace.python.training.basic_session_run_hooks import *  # noqa: F401,F403
+from millrace.python.training.checkpoint_management import remove_checkpoint  # noqa: F401
 from millrace.python.training.checkpoint_utils import (  # noqa: F401
+    checkpoints_iterator,
     init_from_checkpoint,
     list_variables,
     load_checkpoint,

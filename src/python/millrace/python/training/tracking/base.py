@@ -360,3 +360,16 @@ class Trackable:
 
     def _setup(self) -> None:
         """Hook that runs when the object is restored from a SavedModel."""
+
+
+def __getattr__(name: str) -> Any:
+    """Saveables that had their home here."""
+    if name in ("NoRestoreSaveable", "PythonStringStateSaveable"):
+        from millrace.python.training.saving import saveable_object_util
+
+        return getattr(saveable_object_util, name)
+    if name == "PythonStateSaveable":
+        from millrace.python.training.saving import saveable_object_util
+
+        return saveable_object_util.PythonStringStateSaveable
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))
