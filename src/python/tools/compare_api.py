@@ -1,0 +1,159 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the package with a list of TensorFlow's Python API: what is there, there with a difference, and not there.
+
+    PYTHONPATH=build/release/python python3 src/python/tools/compare_api.py LIST [--markdown] [--all]
+
+LIST has a line for each class, message and module, and below it, indented, the members: `name: kind` and
+`name(self, argument, argument=default)`.
+"""
+from __future__ import annotations
+
+import argparse
+import collections
+import importlib
+import inspect
+import re
+from typing import Any, Iterator, NamedTuple
+
+# What Millrace leaves out on purpose: areas of the API that are programs of their own.
+LEFT_OUT = (
+    "keras estimator feature_column distribute autograph lite tpu xla ragged distributions profiler".split()
+)
+
+
+class Member(NamedTuple):
+    owner: str
+    name: str
+    arguments: list[tuple[str, bool]] | None  # name and whether it has a default; None: no function or not known
+
+
+def is_left_out(path: str) -> bool:
+    return any(part in LEFT_OUT for part in path.split(".")) or "Ragged" in path
+
+
+def split_arguments(text: str) -> list[str]:
+    """Splits at the commas that stand outside brackets and quotes."""
+    parts, depth, current = [], 0, ""
+    for c in text:
+        depth += (c in "([{<") - (c in ")]}>")
+        if c == "," and depth <= 0:
+            parts.append(current.strip())
+            current = ""
+        else:
+            current += c
+    return [part for part in [*parts, current.strip()] if part]
+
+
+def members(path: str) -> Iterator[tuple[str, str, Member | None]]:
+    """Kind and path of each entry, alone and with each of its members."""
+    kind = owner = ""
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            line = line.rstrip("\n")
+            if not line.startswith(" "):
+                kind, _, owner = line.partition(" ")
+                yield kind, owner, None
+                continue
+            line = line.strip()
+            if line.startswith("is_a ") or kind not in ("class", "module"):
+                continue
+            function = re.match(r"^(\w+)\((.*)\)$", line)
+            if function:
+                text = function.group(2)
+                arguments = None
+                if text != "..." and "(" not in text.replace("()", ""):
+                    arguments = [(part.split("=")[0], "=" in part) for part in split_arguments(text)]
+                yield kind, owner, Member(owner, function.group(1), arguments)
+            else:
+                yield kind, owner, Member(owner, line.split(":")[0], None)
+
+
+def resolve(path: str) -> Any:
+    parts = path.split(".")
+    value: Any = importlib.import_module("millrace")
+    for part in parts[1:]:
+        value = getattr(value, part)
+    return value
+
+
+def arguments_of(function: Any) -> list[tuple[str, bool]] | None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    found = []
+    for p in signature.parameters.values():
+        prefix = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        found.append((prefix + p.name, p.default is not p.empty))
+    return found
+
+
+def difference(owner: Any, member: Member, is_class: bool) -> str | None:
+    """What differs about a member: None for nothing."""
+    try:
+        value = inspect.getattr_static(owner, member.name) if is_class else getattr(owner, member.name)
+    except (AttributeError, ImportError, NotImplementedError):
+        if is_class and any(member.name in getattr(base, "__slots__", ()) for base in getattr(owner, "__mro__", ())):
+            return None
+        try:
+            getattr(owner, member.name)
+            return None
+        except Exception:  # noqa: BLE001: whatever an attribute raises, it is not there
+            return "missing"
+    if member.arguments is None:
+        return None
+    if isinstance(value, (staticmethod, classmethod)):
+        value = value.__func__
+    if inspect.isclass(value):
+        return None
+    found = arguments_of(value)
+    if found is None:
+        return None
+    wanted = member.arguments
+    if found and found[0][0] in ("self", "cls") and (not wanted or wanted[0][0] not in ("self", "cls")):
+        found = found[1:]
+    if [name for name, _ in found if name[0] == "*"] and not [name for name, _ in wanted if name[0] == "*"]:
+        return None if len(found) == 2 else f"({', '.join(n for n, _ in found)})"
+    if [name for name, _ in found][: len(wanted)] != [name for name, _ in wanted]:
+        return f"({', '.join(n for n, _ in found)}) for ({', '.join(n for n, _ in wanted)})"
+    for (name, has), (_, should) in zip(found, wanted):
+        if should and not has:
+            return f"{name} has no default"
+    return None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("list")
+    parser.add_argument("--markdown", action="store_true", help="a table by area and nothing else")
+    options = parser.parse_args()
+    counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for kind, path, member in members(options.list):
+        area = path.split(".")[1] if path.count(".") and kind == "module" else path.split(".")[1:-1] or "(top)"
+        area = area if isinstance(area, str) else area[0]
+        full = f"{path}.{member.name}" if member else path
+        if is_left_out(full):
+            counts[area]["left out"] += 1
+            continue
+        try:
+            owner = resolve(path.replace("tensorflow", "millrace", 1))
+        except Exception as error:  # noqa: BLE001
+            counts[area]["missing"] += 1
+            if member is None and not options.markdown:
+                print(f"missing {kind} {path}: {type(error).__name__} {str(error)[:100]}")
+            continue
+        what = difference(owner, member, kind == "class") if member else None
+        counts[area]["missing" if what == "missing" else "differs" if what else "there"] += 1
+        if what and not options.markdown:
+            print(f"{'missing' if what == 'missing' else 'differs'} {full} {what if what != 'missing' else ''}")
+    total: collections.Counter[str] = collections.Counter()
+    print("\n| area | there | differs | missing | left out |\n|---|---|---|---|---|")
+    for area in sorted(counts):
+        total += counts[area]
+        print(f"| {area} | " + " | ".join(str(counts[area][k]) for k in ("there", "differs", "missing", "left out")) + " |")
+    print("| all | " + " | ".join(str(total[k]) for k in ("there", "differs", "missing", "left out")) + " |")
+
+
+if __name__ == "__main__":
+    main()
