@@ -254,8 +254,9 @@ class BaseSession(_engine.SessionBase, SessionInterface):
 
     def _value_for(self, tensor: Any, value: Any) -> Any:
         kind = tensor.dtype.as_numpy_dtype if tensor.dtype.is_numpy_compatible else None
-        if isinstance(value, int) and not isinstance(value, bool) and kind is not None and kind is not object:
-            if np.dtype(kind).kind in "iu" and int(np.asarray(value).astype(kind)) != value:
+        if isinstance(value, int) and kind is not None:
+            exact = kind is not object and (np.dtype(kind).kind not in "iu" or int(np.asarray(value).astype(kind)) == value)
+            if not exact:
                 raise TypeError(
                     "Type of feed value " + str(value) + " with type " + str(type(value)) + " is not compatible with Tensor "
                     "type " + str(kind) + ". Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
@@ -342,6 +343,23 @@ class BaseSession(_engine.SessionBase, SessionInterface):
             # A fast function, whose errors are told with the operation.
             return _CallableWithErrors(self, self._make_fast_callable(feeds, fetched, targets, True), None)
         return _CallableWithErrors(self, self._make_fast_callable(feeds, fetched, targets, False), handler)
+
+    def _make_callable_from_options(self, callable_options: Any) -> Any:
+        """A function of arrays that gives a list: what CallableOptions name is fed and fetched."""
+        run_options = callable_options.run_options
+        graph = self.graph
+        feeds = [graph.as_graph_element(name, allow_operation=False) for name in callable_options.feed]
+        handler = _FetchHandler(graph, list(callable_options.fetch) + list(callable_options.target), {})
+        count = len(callable_options.fetch)
+        call = self._callable_with_options(feeds, handler)
+        options = run_options if callable_options.HasField("run_options") else None
+
+        def run(*values: Any, **kwargs: Any) -> Any:
+            if len(values) != len(feeds):
+                raise ValueError("Expected %d feeds, but got %d" % (len(feeds), len(values)))
+            return call(*values, options=options, run_metadata=kwargs.get("run_metadata"))[:count]
+
+        return run
 
     def _callable_with_options(self, feeds: list[Any], handler: Any) -> Any:
         def call(*values: Any, **kwargs: Any) -> Any:
@@ -442,9 +460,9 @@ class InteractiveSession(BaseSession):
                 )
             InteractiveSession._active_session_count += 1
         self._explicitly_closed = False
-        self._default_session = self.as_default()
-        ops._default_session_stack.enforce_nesting = False
-        self._default_session.__enter__()
+        # Shells close sessions in any order: no nesting is asked for.
+        self._default_stack = ops._default_session_stack.stack
+        self._default_stack.append(self)
         self._explicit_graph = graph
         self._default_graph: Any = None
         if self._explicit_graph is not None:
@@ -462,5 +480,5 @@ class InteractiveSession(BaseSession):
         if self._explicit_graph is not None:
             self._default_graph.__exit__(None, None, None)
             self._default_graph = None
-        self._default_session.__exit__(None, None, None)
-        self._default_session = None
+        if self in self._default_stack:
+            self._default_stack.remove(self)
