@@ -225,6 +225,8 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         if _names_of(public) is None:
             parent, _, name = public.rpartition(".")
+            if parent.startswith("contrib") and name not in (_names_of(parent) or {}):
+                raise ModuleNotFoundError(str(_missing(parent, name)))
             home = (_names_of(parent) or {}).get(name)
             if home is None or " " in home or parent.startswith("contrib"):
                 return None

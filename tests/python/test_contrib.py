@@ -1,0 +1,125 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""The names of tf.contrib that stand for something in core."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import millrace as tf
+from millrace import _namespace
+
+
+def test_all_names_lead_somewhere() -> None:
+    _namespace._names_of("contrib")
+    missing = []
+    for module in [m for m in _namespace._modules if m.startswith("contrib") and m != "contrib.data"]:
+        for name in _namespace._names_of(module) or {}:
+            try:
+                _namespace.resolve(module, name)
+            except AttributeError as e:
+                missing.append((module, name, str(e)))
+    assert not missing
+
+
+def test_missing_names_say_what_is_nearest() -> None:
+    with pytest.raises(
+        AttributeError, match="of tf.contrib Millrace has only .* Nearest in core: .*tf.nn.ctc_loss"
+    ):
+        tf.contrib.layers.ctc_los
+    with pytest.raises(ImportError, match="has no attribute 'seq2seq'"):
+        import millrace.contrib.seq2seq  # noqa: F401
+    with pytest.raises(ImportError, match="has no attribute 'embedding_column'"):
+        from millrace.contrib.layers import embedding_column  # noqa: F401
+
+
+def test_layers_and_scopes() -> None:
+    slim = tf.contrib.slim
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x, training = tf.placeholder(tf.float32, [None, 8, 8, 3]), tf.placeholder(tf.bool)
+        with slim.arg_scope(
+            [slim.conv2d, slim.fully_connected], weights_regularizer=slim.l2_regularizer(0.01)
+        ):
+            params = {"is_training": training, "decay": 0.5}
+            with slim.arg_scope([slim.conv2d], normalizer_fn=slim.batch_norm, normalizer_params=params):
+                y = slim.repeat(x, 2, slim.conv2d, 4, [3, 3], scope="conv")
+            y = slim.max_pool2d(y, [2, 2], scope="pool")
+            y = slim.fully_connected(slim.flatten(y), 5, activation_fn=None, scope="fc")
+        names = [v.op.name for v in tf.trainable_variables()]
+        assert names == [
+            "conv/conv_1/weights", "conv/conv_1/BatchNorm/beta", "conv/conv_2/weights", "conv/conv_2/BatchNorm/beta",
+            "fc/weights", "fc/biases",
+        ]  # fmt: skip
+        assert len(tf.losses.get_regularization_losses()) == 3
+        assert len(slim.get_model_variables("conv/conv_1")) == 4
+        updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+        assert len(updates) == 4
+        sess.run(tf.global_variables_initializer())
+        image = np.random.RandomState(0).rand(2, 8, 8, 3)
+        assert sess.run(y, {x: image, training: False}).shape == (2, 5)
+        before = sess.run("conv/conv_1/BatchNorm/moving_variance:0")
+        sess.run(updates, {x: image, training: True})
+        after = sess.run("conv/conv_1/BatchNorm/moving_variance:0")
+        assert (before == 1).all() and (after < 1).all()
+    with pytest.raises(ValueError, match="is not decorated with @add_arg_scope"):
+        with slim.arg_scope([len], a=1):
+            pass
+
+
+def test_fully_connected_computes_a_product() -> None:
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = np.random.RandomState(0).rand(2, 3).astype(np.float32)
+        y = tf.contrib.layers.fully_connected(
+            tf.constant(x),
+            4,
+            weights_initializer=tf.ones_initializer(),
+            biases_initializer=tf.constant_initializer(0.5),
+        )
+        sess.run(tf.global_variables_initializer())
+        np.testing.assert_allclose(sess.run(y), np.repeat(x.sum(1, keepdims=True), 4, 1) + 0.5, rtol=1e-6)
+
+
+def test_initializers_and_regularizers() -> None:
+    with tf.Graph().as_default(), tf.Session() as sess:
+        value = sess.run(tf.contrib.layers.xavier_initializer()([400, 200]))
+        limit = np.sqrt(6.0 / 600)
+        assert abs(value).max() <= limit and abs(value.var() - limit**2 / 3) < 1e-4
+        w = tf.constant([[3.0, -4.0]])
+        layers = tf.contrib.layers
+        assert sess.run(layers.l2_regularizer(0.5)(w)) == 6.25
+        assert sess.run(layers.l1_regularizer(0.5)(w)) == 3.5
+        assert sess.run(layers.l1_l2_regularizer(0.5, 0.5)(w)) == 9.75
+        assert layers.l2_regularizer(0.0)(w) is None
+        with pytest.raises(ValueError, match="scale cannot be an integer"):
+            layers.l2_regularizer(1)
+
+
+def test_metrics_have_predictions_first() -> None:
+    with tf.Graph().as_default(), tf.Session() as sess:
+        predictions, labels = tf.constant([1, 1, 0, 0]), tf.constant([1, 0, 0, 0])
+        value, update = tf.contrib.metrics.streaming_precision(predictions, labels)
+        sess.run(tf.local_variables_initializer())
+        assert sess.run(update) == 0.5 and sess.run(value) == 0.5
+        assert sess.run(tf.contrib.metrics.accuracy(predictions, labels)) == 0.75
+
+
+def test_hyperparameters() -> None:
+    hparams: Any = tf.contrib.training.HParams(rate=0.1, layers=[1, 2], name="x", flag=False)
+    hparams.parse("rate=3,layers=[4,5],name=hello,flag=true")
+    assert hparams.values() == {"rate": 3.0, "layers": [4, 5], "name": "hello", "flag": True}
+    hparams.parse("layers[1]=7")
+    assert hparams.layers == [4, 7]
+    assert hparams.to_json(sort_keys=True) == '{"flag": true, "layers": [4, 7], "name": "hello", "rate": 3.0}'
+    with pytest.raises(ValueError, match="Unknown hyperparameter type for other"):
+        hparams.parse("other=1")
+    with pytest.raises(ValueError, match="Could not parse hparam 'rate' of type 'float' with value 'text'"):
+        hparams.parse("rate=text")
+    with pytest.raises(ValueError, match="Multiple assignments to variable 'rate'"):
+        hparams.parse("rate=1,rate=2")
+    with pytest.raises(ValueError, match="Must not pass a list for single-valued parameter: rate"):
+        hparams.set_hparam("rate", [1.0])
+    with pytest.raises(ValueError, match="Hyperparameter name is reserved: rate"):
+        hparams.add_hparam("rate", 1.0)
+    assert "rate" in hparams and hparams.get("nothing", 5) == 5
