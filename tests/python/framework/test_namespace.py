@@ -63,8 +63,8 @@ def test_contrib() -> None:
     assert millrace.contrib.rnn.GRUCell is millrace.nn.rnn_cell.GRUCell
     assert millrace.contrib.framework.nest.flatten([1, [2]]) == [1, 2]
     assert millrace.contrib.framework.get_or_create_global_step is millrace.train.get_or_create_global_step
-    with pytest.raises(AttributeError, match="'tensorflow.contrib' has no attribute 'slim'"):
-        millrace.contrib.slim
+    with pytest.raises(AttributeError, match="'tensorflow.contrib' has no attribute 'nothing'"):
+        millrace.contrib.nothing
     with pytest.raises(AttributeError, match="Nearest in core: tf.layers.conv2d"):
         millrace.contrib.rnn.conv2d
 

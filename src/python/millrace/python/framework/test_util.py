@@ -65,8 +65,12 @@ def assert_equal_graph_def(
     expected = _normalised(expected, checkpoint_v2, hash_table_shared_name)
     actual_nodes = {node.name: node for node in actual.node}
     expected_nodes = {node.name: node for node in expected.node}
-    if set(actual_nodes) != set(expected_nodes):
-        raise AssertionError("Names of nodes differ: only in actual %s, only in expected %s" % (sorted(set(actual_nodes) - set(expected_nodes)), sorted(set(expected_nodes) - set(actual_nodes))))
+    for name, node in expected_nodes.items():
+        if name not in actual_nodes:
+            raise AssertionError("Did not find expected node '{{node %s}} = %s'" % (name, node.op))
+    unexpected = [node for name, node in actual_nodes.items() if name not in expected_nodes]
+    if unexpected:
+        raise AssertionError("Found unexpected node '{{node %s}} = %s'" % (unexpected[-1].name, unexpected[-1].op))
     for name, node in actual_nodes.items():
         if node != expected_nodes[name]:
             raise AssertionError("Nodes differ: %s and %s" % (node, expected_nodes[name]))

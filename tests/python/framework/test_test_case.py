@@ -1,0 +1,203 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""tf.test.TestCase and the decorators of test_util, used as tests of TensorFlow use them."""
+from __future__ import annotations
+
+import random
+import unittest
+from typing import Any
+
+import numpy as np
+import pytest
+
+import millrace as tf
+from millrace.core.framework import graph_pb2
+from millrace.python.framework import test_util
+
+
+class Case(tf.test.TestCase):
+    """A case whose assertions the tests call."""
+
+    def runTest(self) -> None:  # noqa: N802
+        """Nothing."""
+
+
+@pytest.fixture
+def case() -> Any:
+    made = Case()
+    made.setUp()
+    yield made
+    made.tearDown()
+
+
+def run(kind: type[unittest.TestCase]) -> unittest.TestResult:
+    result = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromTestCase(kind).run(result)
+    return result
+
+
+def test_sessions_of_a_case(case: Case) -> None:
+    with case.test_session() as session:
+        assert tf.constant(1.0).eval() == 1.0 and tf.get_default_session() is session
+    with case.cached_session() as first:
+        with case.cached_session() as second:
+            assert first is second
+    with case.session(graph=tf.Graph()) as session:
+        assert session.run(tf.constant(2)) == 2
+    with case.cached_session():
+        assert case.evaluate({"a": tf.constant(1), "b": [tf.constant(2.0)]}) == {"a": 1, "b": [2.0]}
+    assert case.get_temp_dir() == case.get_temp_dir()
+
+
+def test_close_values(case: Case) -> None:
+    case.assertAllClose([1.0, 2.0], np.array([1.0, 2.0 + 1e-7]))
+    case.assertAllClose({"a": [1.0], "b": (2.0, 3.0)}, {"a": [1.0], "b": (2.0, 3.0)})
+    case.assertAllCloseAccordingToType(np.float16([1.0]), np.float16([1.0005]))
+    case.assertNotAllClose([1.0], [1.1])
+    case.assertNear(1.0, 1.05, 0.1)
+    case.assertArrayNear([1.0, 2.0], [1.01, 2.0], 0.02)
+    for wrong in (lambda: case.assertAllClose([1.0], [1.1]), lambda: case.assertAllClose([1.0], [1.0, 1.0]),
+                  lambda: case.assertNotAllClose([1.0], [1.0]), lambda: case.assertNear(1.0, 2.0, 0.1),
+                  lambda: case.assertAllClose([np.nan], [1.0]), lambda: case.assertArrayNear([1.0], [1.0, 2.0], 1.0),
+                  lambda: case.assertAllCloseAccordingToType(np.float32([1.0]), np.float32([1.001]))):  # fmt: skip
+        with pytest.raises(AssertionError):
+            wrong()
+    case.assertAllClose([np.nan, np.inf], [np.nan, np.inf])
+
+
+def test_equal_values(case: Case) -> None:
+    case.assertAllEqual([[1, 2]], np.array([[1, 2]]))
+    case.assertAllEqual([b"a", b"b"], np.array([b"a", b"b"], object))
+    case.assertNotAllEqual([1], [2])
+    case.assertAllInSet([1, 2, 1], (1, 2))
+    case.assertAllInRange([1.0, 2.0], 1.0, 2.0)
+    case.assertAllGreater([2, 3], 1)
+    case.assertAllLess([2, 3], 4)
+    case.assertAllGreaterEqual([2, 3], 2)
+    case.assertAllLessEqual([2, 3], 3)
+    case.assertShapeEqual(np.zeros([2, 3]), tf.zeros([2, 3]))
+    case.assertDeviceEqual("/cpu:0", "/device:CPU:0")
+    case.assertStartsWith("abcd", "ab")
+    for wrong in (lambda: case.assertAllEqual([1], [2]), lambda: case.assertAllEqual([1, 1], [1]),
+                  lambda: case.assertAllInSet([3], (1, 2)), lambda: case.assertAllInRange([3.0], 1.0, 2.0),
+                  lambda: case.assertAllInRange([2.0], 1.0, 2.0, open_upper_bound=True), lambda: case.assertAllGreater([1], 1),
+                  lambda: case.assertShapeEqual(np.zeros([2]), tf.zeros([3])), lambda: case.assertStartsWith("abcd", "b"),
+                  lambda: case.assertDeviceEqual("/cpu:0", "/cpu:1")):  # fmt: skip
+        with pytest.raises(AssertionError):
+            wrong()
+
+
+def test_messages(case: Case) -> None:
+    graph_def = graph_pb2.GraphDef()
+    graph_def.node.add(name="a", op="b")
+    case.assertProtoEquals("node { name: 'a' op: 'b' }", graph_def)
+    with pytest.raises(AssertionError):
+        case.assertProtoEquals("node { name: 'a' op: 'c' }", graph_def)
+    test_util.assert_equal_graph_def(graph_def, graph_def)
+    with pytest.raises(AssertionError, match="Found unexpected node '{{node a}}"):
+        test_util.assert_equal_graph_def(graph_def, graph_pb2.GraphDef())
+    with pytest.raises(AssertionError, match="Did not find expected node '{{node a}}"):
+        test_util.assert_equal_graph_def(graph_pb2.GraphDef(), graph_def)
+    tf.constant(1, name="here")
+    test_util.assert_ops_in_graph({"here": "Const"}, tf.get_default_graph())
+    with pytest.raises(ValueError):
+        test_util.assert_ops_in_graph({"here": "Add"}, tf.get_default_graph())
+
+
+def test_errors_of_operations(case: Case) -> None:
+    x = tf.placeholder(tf.float32, name="x")
+    with case.cached_session():
+        with case.assertRaisesOpError("You must feed a value"):
+            x.eval()
+        with case.assertRaisesOpError(lambda e: e.op is x.op):
+            x.eval()
+        with pytest.raises(AssertionError):
+            with case.assertRaisesOpError("nothing like it"):
+                x.eval()
+    with case.assertRaisesWithPredicateMatch(ValueError, "abc"):
+        raise ValueError("xabcx")
+
+
+def test_threads_tell_of_failures(case: Case) -> None:
+    done: list[int] = []
+    thread = case.checkedThread(target=done.append, args=(3,))
+    thread.start()
+    thread.join()
+    failing = case.checkedThread(target=lambda: 1 // 0)
+    failing.start()
+    with pytest.raises(AssertionError, match="division"):
+        failing.join()
+    assert done == [3]
+
+
+def test_each_test_has_seeds_and_a_graph_of_its_own() -> None:
+    seen: list[Any] = []
+
+    class Inner(tf.test.TestCase):
+        def test_one(self) -> None:
+            with self.cached_session() as session:
+                seen.append(
+                    (
+                        random.random(),
+                        np.random.rand(),
+                        session.run(tf.random_uniform([])),
+                        tf.constant(1).op.name,
+                    )
+                )
+
+        def test_two(self) -> None:
+            self.test_one()
+
+    assert run(Inner).wasSuccessful() and len(seen) == 2 and seen[0] == seen[1]
+
+
+def test_decorators() -> None:
+    ran: list[str] = []
+
+    class Inner(test_util.TensorFlowTestCase):
+        @test_util.run_in_graph_and_eager_modes
+        def test_both(self) -> None:
+            ran.append("both")
+            self.assertAllEqual(self.evaluate(tf.constant([1])), [1])
+
+        @test_util.run_deprecated_v1
+        def test_v1(self) -> None:
+            ran.append("v1")
+            tf.placeholder(tf.float32)
+
+        @test_util.run_v1_only("b/1")
+        def test_only(self) -> None:
+            ran.append("only")
+
+        @test_util.skip_if(True)
+        def test_skipped(self) -> None:
+            ran.append("skipped")
+
+        @test_util.deprecated_graph_mode_only
+        def test_graph(self) -> None:
+            ran.append("graph")
+
+        def test_fails(self) -> None:
+            self.assertAllClose(1.0, 2.0)
+
+    @test_util.run_all_in_graph_and_eager_modes
+    class All(test_util.TensorFlowTestCase):
+        def test_a(self) -> None:
+            ran.append("all")
+
+    result = run(Inner)
+    assert [str(t[0]).split(" ")[0] for t in result.failures] == ["test_fails"] and not result.errors
+    assert (
+        run(All).wasSuccessful()
+        and {"both", "v1", "only", "graph", "all"} <= set(ran)
+        and "skipped" not in ran
+    )
+
+
+def test_gradients_are_checked() -> None:
+    with tf.Session():
+        x = tf.constant([1.0, 2.0])
+        assert tf.test.compute_gradient_error(x, [2], tf.reduce_sum(x * x), []) < 1e-2
+        analytic, numeric = tf.test.compute_gradient(x, [2], x * x, [2], np.float32([1.0, 2.0]))
+        np.testing.assert_allclose(analytic, np.diag([2.0, 4.0]), rtol=1e-3)
+        np.testing.assert_allclose(numeric, np.diag([2.0, 4.0]), rtol=1e-2)
