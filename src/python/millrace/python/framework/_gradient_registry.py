@@ -79,15 +79,20 @@ class GradientRegistry:
             return self._registry[key]
         known = _engine.has_gradient(key)
         if known == UNDEFINED:
+            from millrace.python.ops import _python_gradients
+
+            found, function = _python_gradients.find(key)
+            if found:
+                return function
             raise LookupError("%s registry has no entry for: %s" % (self._name, key))
         return engine_gradient(key) if known == DEFINED else None
 
 
-def register_in_graph(graph: Any, name: str, function: Callable[..., Any]) -> None:
+def register_in_graph(graph: Any, name: str, function: Callable[..., Any] | None) -> None:
     """Makes `function` the gradient of operations of one graph that ask for `name`; it goes with the graph."""
     functions = _functions_of(graph)
     functions[name] = function
-    _declare(graph, name, True)
+    _declare(graph, name, function is not None)
 
 
 def _functions_of(graph: Any) -> dict[str, Any]:
@@ -118,8 +123,9 @@ def _declare(graph: Any, name: str, differentiable: bool) -> None:
 
 def declare_all(graph: Any, registry: GradientRegistry) -> bool:
     """Tells the graph which gradients are those of Python; whether there are any."""
-    declared = getattr(graph, "_declared_gradients", None)
-    if declared is None or len(declared) < len(registry._registry):
+    count = len(registry._registry)
+    if getattr(graph, "_gradients_seen", 0) != count:
+        graph._gradients_seen = count
         for name, function in list(registry._registry.items()):
             _declare(graph, name, function is not None)
     for name, defined in graph._functions.items():

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from typing import Any, Iterator
 
@@ -84,6 +85,20 @@ def _call_function(graph: Any, name: str, op: Any, grads: list[Any], wanted: byt
 
 
 _engine.register("gradient_function", _call_function)
+
+
+def declare_missing(graph: Any, message: str) -> bool:
+    """Tells the engine of the gradient, in Python, of the op that an error names; whether there is one."""
+    match = re.search(r"\(op type: (\w+)\)", message)
+    if match is None or match.group(1) in getattr(graph, "_declared_gradients", ()):
+        return False
+    from millrace.python.ops import _python_gradients
+
+    name = match.group(1)
+    known, function = _python_gradients.find(name)
+    if known:
+        _gradient_registry.register_in_graph(graph, name, function)
+    return known
 
 
 @contextlib.contextmanager

@@ -161,10 +161,23 @@ def _compute(
     if any(grad is not None for grad in grad_ys):
         given = [_gradient_calls.to_engine(grad) for grad in grad_ys]
     stops = list(stops) + getattr(graph, "_exits_without_gradient", [])
-    with _gradient_calls.computation(graph, options.colocate) as context:
-        results, fresh = graph._gradients(
-            ys, xs, given, stops, options.scope, _device(graph, options.colocate), flags, options.method
-        )
+    while True:
+        try:
+            with _gradient_calls.computation(graph, options.colocate) as context:
+                results, fresh = graph._gradients(
+                    ys,
+                    xs,
+                    given,
+                    stops,
+                    options.scope,
+                    _device(graph, options.colocate),
+                    flags,
+                    options.method,
+                )
+            break
+        except LookupError as error:
+            if not _gradient_calls.declare_missing(graph, str(error)):
+                raise
     _gradient_frames.settle(graph, fresh, context, apply_scopes=True, colocate=options.colocate)
     _note_originals(graph, fresh, options.scope + "/" if options.scope else "")
     return [_gradient_calls.from_engine(result) for result in results], fresh
