@@ -38,7 +38,14 @@ def test_names_are_unique_and_scopes_share():
     with tf.variable_scope("scope"):
         tf.layers.dense(x, 2, use_bias=False)
     assert names() == [
-        "dense/kernel", "dense/bias", "dense_1/kernel", "dense_1/bias", "mine/kernel", "mine/bias", "scope/dense/kernel"]
+        "dense/kernel",
+        "dense/bias",
+        "dense_1/kernel",
+        "dense_1/bias",
+        "mine/kernel",
+        "mine/bias",
+        "scope/dense/kernel",
+    ]
     with pytest.raises(ValueError, match="already exists"):
         tf.layers.dense(x, 2, name="mine")
     with pytest.raises(ValueError):
@@ -68,18 +75,27 @@ def test_layer_objects():
 def test_partitioned_constrained_and_typed_variables():
     with tf.variable_scope("s", partitioner=tf.fixed_size_partitioner(2)):
         tf.layers.dense(tf.ones([2, 4], tf.float64), 3)
-    assert names() == ["s/dense/kernel/part_0", "s/dense/kernel/part_1", "s/dense/bias/part_0", "s/dense/bias/part_1"]
+    assert names() == [
+        "s/dense/kernel/part_0",
+        "s/dense/kernel/part_1",
+        "s/dense/bias/part_0",
+        "s/dense/bias/part_1",
+    ]
     assert tf.trainable_variables()[0].dtype.base_dtype == tf.float64
     layer = tf.layers.Dense(2, kernel_constraint=lambda v: v / tf.reduce_sum(v), bias_constraint=tf.nn.relu)
     layer(tf.ones([1, 2]))
-    assert layer.kernel.constraint is layer.kernel_constraint and layer.bias.constraint is layer.bias_constraint
+    assert (
+        layer.kernel.constraint is layer.kernel_constraint and layer.bias.constraint is layer.bias_constraint
+    )
 
 
 def test_dropout_only_when_training():
     x = tf.ones([20, 50])
     training = tf.placeholder(tf.bool, [])
     fed = tf.layers.dropout(x, 0.4, training=training, seed=1)
-    still, dropped = tf.layers.dropout(x, 0.4), tf.layers.dropout(x, 0.4, training=True, noise_shape=[None, 1], seed=2)
+    still, dropped = tf.layers.dropout(x, 0.4), tf.layers.dropout(
+        x, 0.4, training=True, noise_shape=[None, 1], seed=2
+    )
     with tf.Session() as sess:
         on = sess.run(fed, {training: True})
         off = sess.run(fed, {training: False})
@@ -102,14 +118,44 @@ def test_flatten():
 
 CONVOLUTIONS = [
     (tf.layers.conv1d, [2, 8, 3], [3, 3, 4], dict(filters=4, kernel_size=3), [2, 6, 4]),
-    (tf.layers.conv1d, [2, 8, 3], [3, 3, 4], dict(filters=4, kernel_size=3, strides=2, padding="same"), [2, 4, 4]),
+    (
+        tf.layers.conv1d,
+        [2, 8, 3],
+        [3, 3, 4],
+        dict(filters=4, kernel_size=3, strides=2, padding="same"),
+        [2, 4, 4],
+    ),
     (tf.layers.conv1d, [2, 8, 3], [3, 3, 4], dict(filters=4, kernel_size=3, dilation_rate=2), [2, 4, 4]),
     (tf.layers.conv2d, [2, 8, 7, 3], [3, 2, 3, 4], dict(filters=4, kernel_size=(3, 2)), [2, 6, 6, 4]),
-    (tf.layers.conv2d, [2, 8, 7, 3], [3, 3, 3, 4], dict(filters=4, kernel_size=3, strides=(2, 1), padding="same"), [2, 4, 7, 4]),
+    (
+        tf.layers.conv2d,
+        [2, 8, 7, 3],
+        [3, 3, 3, 4],
+        dict(filters=4, kernel_size=3, strides=(2, 1), padding="same"),
+        [2, 4, 7, 4],
+    ),
     (tf.layers.conv3d, [2, 5, 5, 5, 2], [2, 2, 2, 2, 3], dict(filters=3, kernel_size=2), [2, 4, 4, 4, 3]),
-    (tf.layers.conv2d_transpose, [2, 4, 4, 3], [3, 3, 5, 3], dict(filters=5, kernel_size=3, strides=2), [2, 9, 9, 5]),
-    (tf.layers.conv2d_transpose, [2, 4, 4, 3], [3, 3, 5, 3], dict(filters=5, kernel_size=3, strides=2, padding="same"), [2, 8, 8, 5]),
-    (tf.layers.conv3d_transpose, [1, 3, 3, 3, 2], [2, 2, 2, 4, 2], dict(filters=4, kernel_size=2), [1, 4, 4, 4, 4]),
+    (
+        tf.layers.conv2d_transpose,
+        [2, 4, 4, 3],
+        [3, 3, 5, 3],
+        dict(filters=5, kernel_size=3, strides=2),
+        [2, 9, 9, 5],
+    ),
+    (
+        tf.layers.conv2d_transpose,
+        [2, 4, 4, 3],
+        [3, 3, 5, 3],
+        dict(filters=5, kernel_size=3, strides=2, padding="same"),
+        [2, 8, 8, 5],
+    ),
+    (
+        tf.layers.conv3d_transpose,
+        [1, 3, 3, 3, 2],
+        [2, 2, 2, 4, 2],
+        dict(filters=4, kernel_size=2),
+        [1, 4, 4, 4, 4],
+    ),
 ]
 
 
@@ -125,7 +171,9 @@ def test_convolution_shapes(number):
 
 def test_convolution_is_that_of_tf_nn():
     x = RNG.randn(2, 6, 6, 3).astype(np.float32)
-    y = tf.layers.conv2d(x, 4, 3, padding="same", activation=tf.nn.tanh, bias_initializer=tf.constant_initializer(0.5))
+    y = tf.layers.conv2d(
+        x, 4, 3, padding="same", activation=tf.nn.tanh, bias_initializer=tf.constant_initializer(0.5)
+    )
     kernel, bias = tf.trainable_variables()
     wanted = tf.tanh(tf.nn.conv2d(x, kernel, [1, 1, 1, 1], "SAME") + bias)
     got, expected = run([y, wanted])
@@ -192,7 +240,9 @@ def test_batch_normalization(fused, renorm):
 
 def test_batch_normalization_of_matrices_and_axes():
     x = RNG.randn(5, 3).astype(np.float32)
-    y = tf.layers.batch_normalization(x, training=True, gamma_initializer=tf.constant_initializer(2.0), center=False)
+    y = tf.layers.batch_normalization(
+        x, training=True, gamma_initializer=tf.constant_initializer(2.0), center=False
+    )
     first = tf.layers.batch_normalization(RNG.randn(2, 3, 4, 4).astype(np.float32), axis=1, training=True)
     got, other = run([y, first])
     np.testing.assert_allclose(got, 2 * (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-3), rtol=1e-3, atol=1e-4)
@@ -221,7 +271,9 @@ def test_training_with_update_ops():
 def test_own_layer_and_network():
     class Scale(tf.layers.Layer):
         def build(self, input_shape):
-            self.scale = self.add_variable("scale", [int(input_shape[-1])], initializer=tf.constant_initializer(3.0))
+            self.scale = self.add_variable(
+                "scale", [int(input_shape[-1])], initializer=tf.constant_initializer(3.0)
+            )
             self.frozen = self.add_weight("frozen", [], initializer=tf.zeros_initializer(), trainable=False)
             self.built = True
 
@@ -245,7 +297,9 @@ def test_layers_in_object_checkpoints(tmp_path):
         sess.run(tf.global_variables_initializer())
         path = tf.train.Checkpoint(layer=layer).write(str(tmp_path / "c"), session=sess)
     assert [n for n, _ in tf.train.list_variables(path) if not n.startswith("_")] == [
-        "layer/bias/.ATTRIBUTES/VARIABLE_VALUE", "layer/kernel/.ATTRIBUTES/VARIABLE_VALUE"]
+        "layer/bias/.ATTRIBUTES/VARIABLE_VALUE",
+        "layer/kernel/.ATTRIBUTES/VARIABLE_VALUE",
+    ]
 
 
 def test_input_checks():
@@ -278,7 +332,11 @@ def test_layers_of_layers_are_tracked():
 
     model = Two()
     y = model(tf.ones([2, 4]))
-    assert y.get_shape().as_list() == [2, 1] and len(model.weights) == 4 and model.layers == [model.first, model.second]
+    assert (
+        y.get_shape().as_list() == [2, 1]
+        and len(model.weights) == 4
+        and model.layers == [model.first, model.second]
+    )
     assert {name for name, _ in model._checkpoint_dependencies} == {"first", "second"}
     with pytest.raises(NotImplementedError):
         model.fit()

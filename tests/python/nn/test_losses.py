@@ -33,9 +33,18 @@ def huber(labels, predictions, delta=1.0):
 
 
 ELEMENTS = {
-    "absolute_difference": (lambda w, **k: tf.losses.absolute_difference(LABEL, PRED, w, **k), np.abs(PRED - LABEL)),
-    "mean_squared_error": (lambda w, **k: tf.losses.mean_squared_error(LABEL, PRED, w, **k), (PRED - LABEL) ** 2),
-    "huber_loss": (lambda w, **k: tf.losses.huber_loss(LABEL, PRED, w, delta=2.0, **k), huber(LABEL, PRED, 2.0)),
+    "absolute_difference": (
+        lambda w, **k: tf.losses.absolute_difference(LABEL, PRED, w, **k),
+        np.abs(PRED - LABEL),
+    ),
+    "mean_squared_error": (
+        lambda w, **k: tf.losses.mean_squared_error(LABEL, PRED, w, **k),
+        (PRED - LABEL) ** 2,
+    ),
+    "huber_loss": (
+        lambda w, **k: tf.losses.huber_loss(LABEL, PRED, w, delta=2.0, **k),
+        huber(LABEL, PRED, 2.0),
+    ),
     "hinge_loss": (
         lambda w, **k: tf.losses.hinge_loss(ONE_HOT, LOGITS, w, **k),
         np.maximum(0, 1 - (2 * ONE_HOT - 1) * LOGITS),
@@ -52,7 +61,9 @@ ELEMENTS = {
 
 
 @pytest.mark.parametrize("name", sorted(ELEMENTS))
-@pytest.mark.parametrize("weights", [1.0, 2.3, [[1.2], [3.4]], [[1.0, 0.0, 2.0], [0.0, 0.0, 1.0]], 0.0], ids=repr)
+@pytest.mark.parametrize(
+    "weights", [1.0, 2.3, [[1.2], [3.4]], [[1.0, 0.0, 2.0], [0.0, 0.0, 1.0]], 0.0], ids=repr
+)
 def test_elementwise_losses_with_every_reduction(name, weights):
     make, elements = ELEMENTS[name]
     w = np.broadcast_to(np.array(weights, np.float32), elements.shape)
@@ -67,33 +78,45 @@ def test_elementwise_losses_with_every_reduction(name, weights):
     for reduction, expected in wanted.items():
         np.testing.assert_allclose(value(make(weights, reduction=reduction)), expected, rtol=2e-5, atol=1e-6)
     np.testing.assert_allclose(
-        value(make(weights)), wanted[tf.losses.Reduction.SUM_BY_NONZERO_WEIGHTS], rtol=2e-5, atol=1e-6)
+        value(make(weights)), wanted[tf.losses.Reduction.SUM_BY_NONZERO_WEIGHTS], rtol=2e-5, atol=1e-6
+    )
 
 
 def test_softmax_losses():
     rows = -np.log(softmax(LOGITS))[[0, 1], [1, 0]]
-    np.testing.assert_allclose(value(tf.losses.softmax_cross_entropy(ONE_HOT, LOGITS)), rows.mean(), rtol=1e-6)
+    np.testing.assert_allclose(
+        value(tf.losses.softmax_cross_entropy(ONE_HOT, LOGITS)), rows.mean(), rtol=1e-6
+    )
     np.testing.assert_allclose(
         value(tf.losses.sparse_softmax_cross_entropy([1, 0], LOGITS, weights=[1.0, 3.0])),
-        (rows * [1, 3]).sum() / 2, rtol=1e-6)
+        (rows * [1, 3]).sum() / 2,
+        rtol=1e-6,
+    )
     np.testing.assert_allclose(
-        value(tf.losses.sparse_softmax_cross_entropy([[1], [0]], LOGITS)), rows.mean(), rtol=1e-6)
+        value(tf.losses.sparse_softmax_cross_entropy([[1], [0]], LOGITS)), rows.mean(), rtol=1e-6
+    )
     smooth = ONE_HOT * 0.9 + 0.1 / 3
     wanted = (-np.log(softmax(LOGITS)) * smooth).sum(1).mean()
     np.testing.assert_allclose(
-        value(tf.losses.softmax_cross_entropy(ONE_HOT, LOGITS, label_smoothing=0.1)), wanted, rtol=1e-6)
+        value(tf.losses.softmax_cross_entropy(ONE_HOT, LOGITS, label_smoothing=0.1)), wanted, rtol=1e-6
+    )
     smooth = ONE_HOT * 0.8 + 0.1
     np.testing.assert_allclose(
         value(tf.losses.sigmoid_cross_entropy(ONE_HOT, LOGITS, label_smoothing=0.2)),
-        sigmoid_loss(smooth, LOGITS).mean(), rtol=1e-6)
+        sigmoid_loss(smooth, LOGITS).mean(),
+        rtol=1e-6,
+    )
 
 
 def test_cosine_distance():
     a = np.array([[1.0, 0.0], [0.0, 1.0]], np.float32)
     b = np.array([[0.6, 0.8], [0.0, -1.0]], np.float32)
-    np.testing.assert_allclose(value(tf.losses.cosine_distance(a, b, axis=1)), ((1 - 0.6) + 2.0) / 2, rtol=1e-6)
     np.testing.assert_allclose(
-        value(tf.losses.cosine_distance(a, b, dim=1, weights=[[1.0], [0.0]])), 0.4, rtol=1e-6)
+        value(tf.losses.cosine_distance(a, b, axis=1)), ((1 - 0.6) + 2.0) / 2, rtol=1e-6
+    )
+    np.testing.assert_allclose(
+        value(tf.losses.cosine_distance(a, b, dim=1, weights=[[1.0], [0.0]])), 0.4, rtol=1e-6
+    )
     with pytest.raises(ValueError):
         tf.losses.cosine_distance(a, b)
 
@@ -104,13 +127,17 @@ def test_pairwise_squared_error():
         for l, p, w in zip(labels, predictions, weights):
             d = p - l
             n = len(d)
-            total += w * sum((d[i] - d[j]) ** 2 for i in range(n) for j in range(i + 1, n)) / (n * (n - 1) / 2)
+            total += (
+                w * sum((d[i] - d[j]) ** 2 for i in range(n) for j in range(i + 1, n)) / (n * (n - 1) / 2)
+            )
         return total  # TensorFlow sums over the batch.
 
     for weights in ([1.0, 1.0], [2.0, 0.5], [0.0, 3.0]):
         np.testing.assert_allclose(
             value(tf.losses.mean_pairwise_squared_error(LABEL, PRED, np.array(weights, np.float32)[:, None])),
-            reference(LABEL, PRED, weights), rtol=1e-5)
+            reference(LABEL, PRED, weights),
+            rtol=1e-5,
+        )
 
 
 def test_losses_are_collected():
@@ -122,8 +149,15 @@ def test_losses_are_collected():
     tf.add_to_collection(tf.GraphKeys.REGULARIZATION_LOSSES, regular)
     assert tf.losses.get_losses() == [one, two] and tf.losses.get_losses("a") == [one]
     assert tf.losses.get_regularization_losses() == [regular]
-    found = value([tf.losses.get_total_loss(), tf.losses.get_total_loss(False), one, two,
-                   tf.losses.get_regularization_loss()])
+    found = value(
+        [
+            tf.losses.get_total_loss(),
+            tf.losses.get_total_loss(False),
+            one,
+            two,
+            tf.losses.get_regularization_loss(),
+        ]
+    )
     np.testing.assert_allclose(found[0], found[2] + found[3] + 3.0)
     np.testing.assert_allclose(found[1], found[2] + found[3])
     assert found[4] == 3.0

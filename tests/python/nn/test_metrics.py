@@ -56,8 +56,16 @@ def test_means():
     L = LABELS.astype(np.float32)
     for made, plain, with_weights in (
         (lambda l, s, w=None: tf.metrics.mean(s, w), score.mean(), weighted(score, w)),
-        (lambda l, s, w=None: tf.metrics.mean_absolute_error(l, s, w), np.abs(error).mean(), weighted(np.abs(error), w)),
-        (lambda l, s, w=None: tf.metrics.mean_squared_error(l, s, w), (error**2).mean(), weighted(error**2, w)),
+        (
+            lambda l, s, w=None: tf.metrics.mean_absolute_error(l, s, w),
+            np.abs(error).mean(),
+            weighted(np.abs(error), w),
+        ),
+        (
+            lambda l, s, w=None: tf.metrics.mean_squared_error(l, s, w),
+            (error**2).mean(),
+            weighted(error**2, w),
+        ),
         (
             lambda l, s, w=None: tf.metrics.root_mean_squared_error(l, s, w),
             np.sqrt((error**2).mean()),
@@ -71,15 +79,22 @@ def test_means():
 def test_mean_tensor_and_relative_error():
     np.testing.assert_allclose(stream(tf.metrics.mean_tensor, SCORES), SCORES.mean(0), rtol=1e-6)
     np.testing.assert_allclose(
-        stream(tf.metrics.mean_tensor, SCORES, WEIGHTS + 1), (SCORES * (WEIGHTS + 1)).sum(0) / (WEIGHTS + 1).sum(0), rtol=1e-5)
+        stream(tf.metrics.mean_tensor, SCORES, WEIGHTS + 1),
+        (SCORES * (WEIGHTS + 1)).sum(0) / (WEIGHTS + 1).sum(0),
+        rtol=1e-5,
+    )
     labels, normalizer = SCORES + 1, SCORES * 2 + 0.5
     np.testing.assert_allclose(
         stream(lambda l, p, n: tf.metrics.mean_relative_error(l, p, n), labels, SCORES, normalizer),
-        (np.abs(SCORES - labels) / normalizer).mean(), rtol=1e-5)
+        (np.abs(SCORES - labels) / normalizer).mean(),
+        rtol=1e-5,
+    )
 
 
 def test_percentage_below():
-    np.testing.assert_allclose(stream(lambda s: tf.metrics.percentage_below(s, 0.3), SCORES), (SCORES < 0.3).mean(), rtol=1e-6)
+    np.testing.assert_allclose(
+        stream(lambda s: tf.metrics.percentage_below(s, 0.3), SCORES), (SCORES < 0.3).mean(), rtol=1e-6
+    )
 
 
 def test_cosine_distance():
@@ -88,14 +103,18 @@ def test_cosine_distance():
     a /= np.linalg.norm(a, axis=-1, keepdims=True)
     b /= np.linalg.norm(b, axis=-1, keepdims=True)
     np.testing.assert_allclose(
-        stream(lambda x, y: tf.metrics.mean_cosine_distance(x, y, dim=1), a, b), 1 - (a * b).sum(-1).mean(), rtol=1e-5)
+        stream(lambda x, y: tf.metrics.mean_cosine_distance(x, y, dim=1), a, b),
+        1 - (a * b).sum(-1).mean(),
+        rtol=1e-5,
+    )
 
 
 def test_accuracy():
     right = (ALL[0] == predictions().ravel()).astype(np.float32)
     np.testing.assert_allclose(stream(tf.metrics.accuracy, LABELS, predictions()), right.mean(), rtol=1e-6)
     np.testing.assert_allclose(
-        stream(tf.metrics.accuracy, LABELS, predictions(), WEIGHTS), weighted(right, ALL[2]), rtol=1e-6)
+        stream(tf.metrics.accuracy, LABELS, predictions(), WEIGHTS), weighted(right, ALL[2]), rtol=1e-6
+    )
 
 
 def test_counts_precision_and_recall():
@@ -144,13 +163,26 @@ def test_auc():
     many = 2001
     np.testing.assert_allclose(
         stream(lambda l, s: tf.metrics.auc(l, s, num_thresholds=many), LABELS, SCORES),
-        area(label, score, np.ones_like(score)), atol=5e-3)
+        area(label, score, np.ones_like(score)),
+        atol=5e-3,
+    )
     np.testing.assert_allclose(
         stream(lambda l, s, w: tf.metrics.auc(l, s, w, num_thresholds=many), LABELS, SCORES, WEIGHTS),
-        area(label, score, w), atol=5e-3)
+        area(label, score, w),
+        atol=5e-3,
+    )
     perfect = np.where(LABELS, 0.9, 0.1).astype(np.float32)
     for curve in ("ROC", "PR"):
-        got = stream(lambda l, s: tf.metrics.auc(l, s, curve=curve, summation_method="careful_interpolation" if curve == "PR" else "trapezoidal"), LABELS, perfect)
+        got = stream(
+            lambda l, s: tf.metrics.auc(
+                l,
+                s,
+                curve=curve,
+                summation_method="careful_interpolation" if curve == "PR" else "trapezoidal",
+            ),
+            LABELS,
+            perfect,
+        )
         np.testing.assert_allclose(got, 1.0, atol=1e-3)
     with pytest.raises(ValueError):
         tf.metrics.auc([1], [0.5], curve="none")
@@ -166,7 +198,9 @@ def test_sensitivity_and_specificity():
     got = stream(lambda l, s: tf.metrics.specificity_at_sensitivity(l, s, 0.6), LABELS, SCORES)
     np.testing.assert_allclose(got, spec[np.argmin(np.abs(sens - 0.6))], rtol=1e-5)
     got = stream(lambda l, s: tf.metrics.sensitivity_at_specificity(l, s, 0.6), LABELS, SCORES)
-    assert np.min(np.abs(spec - 0.6)) == pytest.approx(abs(spec[np.argmin(np.abs(sens - got))] - 0.6), abs=0.11)
+    assert np.min(np.abs(spec - 0.6)) == pytest.approx(
+        abs(spec[np.argmin(np.abs(sens - got))] - 0.6), abs=0.11
+    )
 
 
 def test_mean_iou_and_per_class_accuracy():
@@ -177,10 +211,14 @@ def test_mean_iou_and_per_class_accuracy():
     inter = np.diag(matrix)
     np.testing.assert_allclose(
         stream(lambda l, p: tf.metrics.mean_iou(l, p, 3), labels, found),
-        (inter / (matrix.sum(0) + matrix.sum(1) - inter)).mean(), rtol=1e-5)
+        (inter / (matrix.sum(0) + matrix.sum(1) - inter)).mean(),
+        rtol=1e-5,
+    )
     np.testing.assert_allclose(
         stream(lambda l, p: tf.metrics.mean_per_class_accuracy(l, p, 3), labels, found),
-        (inter / matrix.sum(1)).mean(), rtol=1e-5)
+        (inter / matrix.sum(1)).mean(),
+        rtol=1e-5,
+    )
 
 
 def top(scores, k):
@@ -194,25 +232,36 @@ def test_at_k():
     best = top(flat_scores, 3)
     hits = (best == flat_labels).any(1)
     np.testing.assert_allclose(
-        stream(lambda l, p: tf.metrics.recall_at_k(l, p, 3), labels, scores), hits.mean(), rtol=1e-6)
+        stream(lambda l, p: tf.metrics.recall_at_k(l, p, 3), labels, scores), hits.mean(), rtol=1e-6
+    )
     np.testing.assert_allclose(
-        stream(lambda l, p: tf.metrics.precision_at_k(l, p, 3), labels, scores), hits.sum() / 36, rtol=1e-6)
+        stream(lambda l, p: tf.metrics.precision_at_k(l, p, 3), labels, scores), hits.sum() / 36, rtol=1e-6
+    )
     average = [(1 / (np.argmax(b == l) + 1)) if (b == l).any() else 0.0 for b, l in zip(best, flat_labels)]
     np.testing.assert_allclose(
-        stream(lambda l, p: tf.metrics.average_precision_at_k(l, p, 3), labels, scores), np.mean(average), rtol=1e-6)
+        stream(lambda l, p: tf.metrics.average_precision_at_k(l, p, 3), labels, scores),
+        np.mean(average),
+        rtol=1e-6,
+    )
     ids = best.reshape(2, 6, 3).astype(np.int64)
     np.testing.assert_allclose(
-        stream(lambda l, p: tf.metrics.recall_at_top_k(l, p), labels, ids), hits.mean(), rtol=1e-6)
+        stream(lambda l, p: tf.metrics.recall_at_top_k(l, p), labels, ids), hits.mean(), rtol=1e-6
+    )
     np.testing.assert_allclose(
-        stream(lambda l, p: tf.metrics.precision_at_top_k(l, p), labels, ids), hits.sum() / 36, rtol=1e-6)
+        stream(lambda l, p: tf.metrics.precision_at_top_k(l, p), labels, ids), hits.sum() / 36, rtol=1e-6
+    )
     chosen = 2
     mine = flat_labels[:, 0] == chosen
     np.testing.assert_allclose(
         stream(lambda l, p: tf.metrics.recall_at_k(l, p, 3, class_id=chosen), labels, scores),
-        (hits & mine).sum() / mine.sum(), rtol=1e-6)
+        (hits & mine).sum() / mine.sum(),
+        rtol=1e-6,
+    )
     np.testing.assert_allclose(
         stream(lambda l, p: tf.metrics.precision_at_k(l, p, 3, class_id=chosen), labels, scores),
-        (hits & mine).sum() / (best == chosen).any(1).sum(), rtol=1e-6)
+        (hits & mine).sum() / (best == chosen).any(1).sum(),
+        rtol=1e-6,
+    )
 
 
 def test_metrics_without_data_are_zero():

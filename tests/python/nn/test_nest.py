@@ -36,7 +36,12 @@ def test_pack_refuses_another_number_of_elements() -> None:
 @pytest.mark.parametrize(
     "first, second, error, text",
     [
-        ([0, 1], 0, ValueError, 'Substructure "type=list str=\\[0, 1\\]" is a sequence, while substructure "type=int'),
+        (
+            [0, 1],
+            0,
+            ValueError,
+            'Substructure "type=list str=\\[0, 1\\]" is a sequence, while substructure "type=int',
+        ),
         ((0, 1), [0, 1], TypeError, "don't have the same sequence type"),
         ({"a": 1}, {"b": 1}, ValueError, "don't have the same set of keys"),
         ([1], [1, 2], ValueError, "don't have the same nested structure"),

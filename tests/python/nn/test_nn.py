@@ -58,10 +58,22 @@ def test_cross_entropies():
     ids = np.array([0, 4, 2, 2])
     z = labels
     table = [
-        (tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=logits), -(labels * np.log(softmax(logits))).sum(1)),
-        (tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits), -(labels * np.log(softmax(logits))).sum(1)),
-        (tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels.T, logits=logits.T, axis=0), -(labels * np.log(softmax(logits))).sum(1)),
-        (tf.nn.sparse_softmax_cross_entropy_with_logits(labels=ids, logits=logits), -np.log(softmax(logits))[np.arange(4), ids]),
+        (
+            tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=logits),
+            -(labels * np.log(softmax(logits))).sum(1),
+        ),
+        (
+            tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits),
+            -(labels * np.log(softmax(logits))).sum(1),
+        ),
+        (
+            tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels.T, logits=logits.T, axis=0),
+            -(labels * np.log(softmax(logits))).sum(1),
+        ),
+        (
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=ids, logits=logits),
+            -np.log(softmax(logits))[np.arange(4), ids],
+        ),
         (
             tf.nn.sigmoid_cross_entropy_with_logits(labels=z, logits=logits),
             np.maximum(logits, 0) - logits * z + np.log1p(np.exp(-np.abs(logits))),
@@ -84,11 +96,15 @@ def test_cross_entropies():
 
 
 def test_labels_have_a_gradient_only_in_the_second_version():
-    logits, labels = tf.constant(RNG.randn(2, 3).astype(np.float32)), tf.constant([[0.2, 0.3, 0.5], [1.0, 0.0, 0.0]])
+    logits, labels = tf.constant(RNG.randn(2, 3).astype(np.float32)), tf.constant(
+        [[0.2, 0.3, 0.5], [1.0, 0.0, 0.0]]
+    )
     one = tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     two = tf.nn.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits)
     assert tf.gradients(one, labels) == [None]
-    grads = run([tf.gradients(two, labels)[0], tf.gradients(one, logits)[0], tf.nn.log_softmax(logits), labels])
+    grads = run(
+        [tf.gradients(two, labels)[0], tf.gradients(one, logits)[0], tf.nn.log_softmax(logits), labels]
+    )
     np.testing.assert_allclose(grads[0], -grads[2], rtol=1e-5)
     np.testing.assert_allclose(grads[1], np.exp(grads[2]) - grads[3], rtol=1e-5, atol=1e-6)
 
@@ -122,12 +138,16 @@ def test_fused_batch_norm():
     scale, offset = RNG.rand(4).astype(np.float32) + 0.5, RNG.randn(4).astype(np.float32)
     mean, variance = x.mean((0, 1, 2)), x.var((0, 1, 2))
     y, m, v = run(tf.nn.fused_batch_norm(x, scale, offset, epsilon=1e-3))
-    np.testing.assert_allclose(y, (x - mean) / np.sqrt(variance + 1e-3) * scale + offset, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        y, (x - mean) / np.sqrt(variance + 1e-3) * scale + offset, rtol=1e-3, atol=1e-4
+    )
     np.testing.assert_allclose(m, mean, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(v, variance * 18 / 17, rtol=1e-4)
     tf.reset_default_graph()
     y, _, _ = run(tf.nn.fused_batch_norm(x, scale, offset, mean, variance, epsilon=1e-3, is_training=False))
-    np.testing.assert_allclose(y, (x - mean) / np.sqrt(variance + 1e-3) * scale + offset, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        y, (x - mean) / np.sqrt(variance + 1e-3) * scale + offset, rtol=1e-3, atol=1e-4
+    )
 
 
 def conv2d(x, w, stride, padding):
@@ -161,7 +181,9 @@ def test_convolutions(padding, stride):
     if stride == 1:
         dilated = np.zeros((5, 3, 3, 4), np.float32)
         dilated[::2, ::2] = w
-        for got in run([tf.nn.atrous_conv2d(x, w, 2, padding), tf.nn.convolution(x, w, padding, dilation_rate=[2, 2])]):
+        for got in run(
+            [tf.nn.atrous_conv2d(x, w, 2, padding), tf.nn.convolution(x, w, padding, dilation_rate=[2, 2])]
+        ):
             np.testing.assert_allclose(got, conv2d(x, dilated, 1, padding), rtol=1e-4, atol=1e-4)
 
 
@@ -170,9 +192,12 @@ def test_depthwise_and_separable():
     depth, point = RNG.randn(3, 3, 3, 2).astype(np.float32), RNG.randn(1, 1, 6, 4).astype(np.float32)
     wanted = np.stack([conv2d(x[..., i : i + 1], depth[:, :, i : i + 1], 1, "SAME") for i in range(3)], -2)
     wanted = wanted.reshape(2, 5, 5, 6)
-    one, two = run([
-        tf.nn.depthwise_conv2d(x, depth, [1, 1, 1, 1], "SAME"),
-        tf.nn.separable_conv2d(x, depth, point, [1, 1, 1, 1], "SAME")])
+    one, two = run(
+        [
+            tf.nn.depthwise_conv2d(x, depth, [1, 1, 1, 1], "SAME"),
+            tf.nn.separable_conv2d(x, depth, point, [1, 1, 1, 1], "SAME"),
+        ]
+    )
     np.testing.assert_allclose(one, wanted, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(two, conv2d(wanted, point, 1, "SAME"), rtol=1e-3, atol=1e-3)
 
@@ -189,11 +214,14 @@ def test_transposed_convolution_is_the_gradient():
 def test_pools():
     x = RNG.randn(2, 6, 6, 3).astype(np.float32)
     blocks = x.reshape(2, 3, 2, 3, 2, 3)
-    got = run([
-        tf.nn.max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "VALID"),
-        tf.nn.avg_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "VALID"),
-        tf.nn.pool(x, [2, 2], "MAX", "VALID", strides=[2, 2]),
-        tf.nn.max_pool_with_argmax(x, [1, 2, 2, 1], [1, 2, 2, 1], "VALID")])
+    got = run(
+        [
+            tf.nn.max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "VALID"),
+            tf.nn.avg_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "VALID"),
+            tf.nn.pool(x, [2, 2], "MAX", "VALID", strides=[2, 2]),
+            tf.nn.max_pool_with_argmax(x, [1, 2, 2, 1], [1, 2, 2, 1], "VALID"),
+        ]
+    )
     np.testing.assert_allclose(got[0], blocks.max((2, 4)))
     np.testing.assert_allclose(got[1], blocks.mean((2, 4)), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(got[2], got[0])
@@ -204,8 +232,11 @@ def test_dropout():
     x = np.ones((100, 100), np.float32)
     p = tf.placeholder(tf.float32, [])
     half, rows, none, fed = (
-        tf.nn.dropout(x, keep_prob=0.5, seed=1), tf.nn.dropout(x, rate=0.25, noise_shape=[100, 1], seed=2),
-        tf.nn.dropout(x, 1.0), tf.nn.dropout(x, keep_prob=p))
+        tf.nn.dropout(x, keep_prob=0.5, seed=1),
+        tf.nn.dropout(x, rate=0.25, noise_shape=[100, 1], seed=2),
+        tf.nn.dropout(x, 1.0),
+        tf.nn.dropout(x, keep_prob=p),
+    )
     a, b, d = run([half, rows, fed], {p: 0.1})
     assert none is not None and set(np.unique(a)) == {0.0, 2.0} and abs((a == 0).mean() - 0.5) < 0.02
     np.testing.assert_allclose(np.unique(b), [0.0, 4 / 3], rtol=1e-6)
@@ -221,11 +252,14 @@ def test_embeddings_of_partitions():
     ids = np.array([[0, 6], [3, 3]])
     mod = [table[i::3] for i in range(3)]
     div = [table[:3], table[3:5], table[5:]]
-    got = run([
-        tf.nn.embedding_lookup(table, ids),
-        tf.nn.embedding_lookup([tf.constant(m) for m in mod], ids),
-        tf.nn.embedding_lookup([tf.constant(m) for m in div], ids, partition_strategy="div"),
-        tf.nn.embedding_lookup(table, ids, max_norm=0.5)])
+    got = run(
+        [
+            tf.nn.embedding_lookup(table, ids),
+            tf.nn.embedding_lookup([tf.constant(m) for m in mod], ids),
+            tf.nn.embedding_lookup([tf.constant(m) for m in div], ids, partition_strategy="div"),
+            tf.nn.embedding_lookup(table, ids, max_norm=0.5),
+        ]
+    )
     for value in got[:3]:
         np.testing.assert_allclose(value, table[ids], rtol=1e-6)
     norms = np.linalg.norm(table[ids], axis=-1, keepdims=True)
@@ -242,10 +276,17 @@ def test_sparse_embeddings():
     weights = tf.SparseTensor([[0, 0], [0, 1], [2, 0]], [2.0, 1.0, 0.5], [3, 2])
     w = np.array([2.0, 1.0, 0.5])[:, None]
     picked = table[[1, 3, 6]]
-    for combiner, divisor in (("sum", lambda v: 1.0), ("mean", np.sum), ("sqrtn", lambda v: np.sqrt((v**2).sum()))):
-        weighted, plain = run([
-            tf.nn.embedding_lookup_sparse(table, ids, weights, combiner=combiner),
-            tf.nn.embedding_lookup_sparse(table, ids, None, combiner=combiner)])
+    for combiner, divisor in (
+        ("sum", lambda v: 1.0),
+        ("mean", np.sum),
+        ("sqrtn", lambda v: np.sqrt((v**2).sum())),
+    ):
+        weighted, plain = run(
+            [
+                tf.nn.embedding_lookup_sparse(table, ids, weights, combiner=combiner),
+                tf.nn.embedding_lookup_sparse(table, ids, None, combiner=combiner),
+            ]
+        )
         ones = np.ones_like(w)
         for got, v in ((weighted, w), (plain, ones)):
             np.testing.assert_allclose(got[0], (picked[:2] * v[:2]).sum(0) / divisor(v[:2]), rtol=1e-5)
@@ -260,7 +301,8 @@ def test_sampled_losses_with_all_classes_are_full_losses():
     inputs, labels = RNG.randn(batch, dim).astype(np.float32), np.array([[1], [0], [4]])
     sampled = (tf.constant([0, 1, 2, 3, 4], tf.int64), tf.ones([batch, 1]), tf.ones([classes]))
     loss = tf.nn.sampled_softmax_loss(
-        weights, biases, labels, inputs, classes, classes, sampled_values=sampled, remove_accidental_hits=True)
+        weights, biases, labels, inputs, classes, classes, sampled_values=sampled, remove_accidental_hits=True
+    )
     nce = tf.nn.nce_loss(weights, biases, labels, inputs, classes, classes, sampled_values=sampled)
     got, got_nce = run([loss, nce])
     logits = inputs @ weights.T + biases
@@ -300,10 +342,18 @@ def test_ctc():
 
 def test_in_top_k_and_others():
     p = np.array([[0.1, 0.5, 0.4], [0.2, 0.1, 0.7]], np.float32)
-    got = run([
-        tf.nn.in_top_k(p, [2, 2], 1), tf.nn.in_top_k(p, [2, 2], 2), tf.nn.top_k(p, 2), tf.nn.zero_fraction([0.0, 1.0, 0.0, 2.0]),
-        tf.nn.xw_plus_b(p, np.ones((3, 2), np.float32), [1.0, 2.0]), tf.nn.relu_layer(p, -np.ones((3, 2), np.float32), [1.5, 0.0]),
-        tf.nn.bias_add(p, [1.0, 2.0, 3.0]), tf.nn.lrn(np.ones((1, 1, 1, 3), np.float32), 1)])
+    got = run(
+        [
+            tf.nn.in_top_k(p, [2, 2], 1),
+            tf.nn.in_top_k(p, [2, 2], 2),
+            tf.nn.top_k(p, 2),
+            tf.nn.zero_fraction([0.0, 1.0, 0.0, 2.0]),
+            tf.nn.xw_plus_b(p, np.ones((3, 2), np.float32), [1.0, 2.0]),
+            tf.nn.relu_layer(p, -np.ones((3, 2), np.float32), [1.5, 0.0]),
+            tf.nn.bias_add(p, [1.0, 2.0, 3.0]),
+            tf.nn.lrn(np.ones((1, 1, 1, 3), np.float32), 1),
+        ]
+    )
     assert got[0].tolist() == [False, True] and got[1].tolist() == [True, True]
     assert got[2].indices.tolist() == [[1, 2], [2, 0]] and got[3] == 0.5
     np.testing.assert_allclose(got[4], np.tile([[2.0, 3.0]], (2, 1)), rtol=1e-6)

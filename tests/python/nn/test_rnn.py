@@ -47,11 +47,15 @@ CELLS = {
     "basic": (lambda: tf.nn.rnn_cell.BasicRNNCell(UNITS), basic, lambda: np.zeros((BATCH, UNITS))),
     "gru": (lambda: tf.nn.rnn_cell.GRUCell(UNITS), gru, lambda: np.zeros((BATCH, UNITS))),
     "basic_lstm": (
-        lambda: tf.nn.rnn_cell.BasicLSTMCell(UNITS), lstm,
-        lambda: (np.zeros((BATCH, UNITS)), np.zeros((BATCH, UNITS)))),
+        lambda: tf.nn.rnn_cell.BasicLSTMCell(UNITS),
+        lstm,
+        lambda: (np.zeros((BATCH, UNITS)), np.zeros((BATCH, UNITS))),
+    ),
     "lstm": (
-        lambda: tf.nn.rnn_cell.LSTMCell(UNITS), lstm,
-        lambda: (np.zeros((BATCH, UNITS)), np.zeros((BATCH, UNITS)))),
+        lambda: tf.nn.rnn_cell.LSTMCell(UNITS),
+        lstm,
+        lambda: (np.zeros((BATCH, UNITS)), np.zeros((BATCH, UNITS))),
+    ),
 }
 
 
@@ -63,7 +67,9 @@ def reference(step, state, weights, lengths=None):
             live = (t < lengths)[:, None]
             out = np.where(live, out, 0)
             keep = lambda a, b: np.where(live, a, b)  # noqa: E731
-            new = tuple(keep(a, b) for a, b in zip(new, state)) if isinstance(new, tuple) else keep(new, state)
+            new = (
+                tuple(keep(a, b) for a, b in zip(new, state)) if isinstance(new, tuple) else keep(new, state)
+            )
         outputs.append(out)
         state = new
     return np.stack(outputs, 1), state
@@ -85,7 +91,8 @@ def test_dynamic_rnn(name, lengths, time_major):
     make, step, start = CELLS[name]
     x = tf.placeholder(tf.float32, [None, None, DEPTH])
     outputs, state = tf.nn.dynamic_rnn(
-        make(), x, sequence_length=lengths, dtype=tf.float32, time_major=time_major)
+        make(), x, sequence_length=lengths, dtype=tf.float32, time_major=time_major
+    )
     assert outputs.get_shape().as_list()[2] == UNITS and outputs.get_shape().ndims == 3
     with tf.Session() as sess:
         sess.run(tf.global_variables_initializer())
@@ -98,7 +105,9 @@ def test_dynamic_rnn(name, lengths, time_major):
 @pytest.mark.parametrize("name", sorted(CELLS))
 def test_static_rnn_is_the_same(name):
     make, step, start = CELLS[name]
-    outputs, state = tf.nn.static_rnn(make(), tf.unstack(tf.constant(X), axis=1), dtype=tf.float32, sequence_length=LENGTHS)
+    outputs, state = tf.nn.static_rnn(
+        make(), tf.unstack(tf.constant(X), axis=1), dtype=tf.float32, sequence_length=LENGTHS
+    )
     with tf.Session() as sess:
         sess.run(tf.global_variables_initializer())
         got, last = sess.run([outputs, state])
@@ -116,7 +125,9 @@ def test_names_of_weights():
         with tf.Graph().as_default():
             cell = make()
             tf.nn.dynamic_rnn(cell, X, dtype=tf.float32)
-            prefix = {"BasicRNNCell": "basic_rnn_cell", "GRUCell": "gru_cell", "LSTMCell": "lstm_cell"}[type(cell).__name__]
+            prefix = {"BasicRNNCell": "basic_rnn_cell", "GRUCell": "gru_cell", "LSTMCell": "lstm_cell"}[
+                type(cell).__name__
+            ]
             assert [v.op.name for v in tf.trainable_variables()] == ["rnn/%s/%s" % (prefix, n) for n in names]
 
 
@@ -139,7 +150,9 @@ def test_gradients_through_the_loop():
                 kernel.load(changed, sess)
                 moved.append(sess.run(loss))
             kernel.load(value, sess)
-            np.testing.assert_allclose(got[1][at], (moved[0] - moved[1]) / (2 * epsilon), rtol=2e-2, atol=1e-3)
+            np.testing.assert_allclose(
+                got[1][at], (moved[0] - moved[1]) / (2 * epsilon), rtol=2e-2, atol=1e-3
+            )
 
 
 def test_lstm_with_peepholes_projection_and_clipping():
@@ -149,8 +162,12 @@ def test_lstm_with_peepholes_projection_and_clipping():
     with tf.Session() as sess:
         sess.run(tf.global_variables_initializer())
         got, last = sess.run([outputs, state])
-        w = {v.op.name.rsplit("/", 2)[-2] if v.op.name.endswith("projection/kernel") else v.op.name.rsplit("/", 1)[-1]: sess.run(v)
-             for v in tf.trainable_variables()}
+        w = {
+            v.op.name.rsplit("/", 2)[-2]
+            if v.op.name.endswith("projection/kernel")
+            else v.op.name.rsplit("/", 1)[-1]: sess.run(v)
+            for v in tf.trainable_variables()
+        }
     c, h = np.zeros((BATCH, UNITS)), np.zeros((BATCH, 2))
     for t in range(TIME):
         i, j, f, o = np.split(np.concatenate([X[:, t], h], 1) @ w["kernel"] + w["bias"], 4, 1)
@@ -163,7 +180,9 @@ def test_lstm_with_peepholes_projection_and_clipping():
 
 def test_bidirectional():
     fw, bw = tf.nn.rnn_cell.GRUCell(UNITS), tf.nn.rnn_cell.GRUCell(UNITS)
-    (out_fw, out_bw), (last_fw, last_bw) = tf.nn.bidirectional_dynamic_rnn(fw, bw, X, LENGTHS, dtype=tf.float32)
+    (out_fw, out_bw), (last_fw, last_bw) = tf.nn.bidirectional_dynamic_rnn(
+        fw, bw, X, LENGTHS, dtype=tf.float32
+    )
     with tf.Session() as sess:
         sess.run(tf.global_variables_initializer())
         found = sess.run([out_fw, out_bw, last_fw, last_bw])
@@ -181,7 +200,11 @@ def test_bidirectional():
         np.testing.assert_allclose(found[3][b], h[0], rtol=1e-4, atol=1e-5)
     with tf.Graph().as_default():
         outputs, _, _ = tf.nn.static_bidirectional_rnn(
-            tf.nn.rnn_cell.GRUCell(2), tf.nn.rnn_cell.GRUCell(3), tf.unstack(tf.constant(X), axis=1), dtype=tf.float32)
+            tf.nn.rnn_cell.GRUCell(2),
+            tf.nn.rnn_cell.GRUCell(3),
+            tf.unstack(tf.constant(X), axis=1),
+            dtype=tf.float32,
+        )
         assert len(outputs) == TIME and outputs[0].get_shape().as_list() == [BATCH, 5]
 
 
@@ -199,7 +222,9 @@ def test_stacked_cells_and_wrappers():
         two, _ = basic(one, two, *weights[2:])
         np.testing.assert_allclose(got[:, t], two, rtol=1e-4, atol=1e-5)
     close(last, (one, two))
-    assert [v.op.name for v in tf.trainable_variables()][2] == "rnn/multi_rnn_cell/cell_1/basic_rnn_cell/kernel"
+    assert [v.op.name for v in tf.trainable_variables()][
+        2
+    ] == "rnn/multi_rnn_cell/cell_1/basic_rnn_cell/kernel"
 
 
 def test_residual_device_and_dropout_wrappers():
@@ -236,7 +261,9 @@ def test_raw_rnn_is_dynamic_rnn():
     with tf.Session() as sess:
         sess.run(tf.global_variables_initializer())
         got, last, weights = sess.run([outputs, final, tf.trainable_variables()])
-    wanted, wanted_state = reference(lstm, (np.zeros((BATCH, UNITS)), np.zeros((BATCH, UNITS))), weights, LENGTHS)
+    wanted, wanted_state = reference(
+        lstm, (np.zeros((BATCH, UNITS)), np.zeros((BATCH, UNITS))), weights, LENGTHS
+    )
     close(got.transpose(1, 0, 2), wanted)
     close(tuple(last), wanted_state)
 

@@ -54,11 +54,15 @@ def test_two_graphs_share_variables(folder):
     builder = tf.saved_model.builder.SavedModelBuilder(folder)
     with tf.Graph().as_default(), tf.Session() as sess:
         model(5.0)
-        with pytest.raises(AssertionError, match="Graph state including variables and assets has not been saved"):
+        with pytest.raises(
+            AssertionError, match="Graph state including variables and assets has not been saved"
+        ):
             builder.add_meta_graph(["early"])
         sess.run(tf.global_variables_initializer())
         builder.add_meta_graph_and_variables(sess, ["train", "cpu"])
-        with pytest.raises(AssertionError, match="Graph state including variables and assets has already been saved"):
+        with pytest.raises(
+            AssertionError, match="Graph state including variables and assets has already been saved"
+        ):
             builder.add_meta_graph_and_variables(sess, ["again"])
     with tf.Graph().as_default():
         x, w, _ = model()
@@ -66,7 +70,10 @@ def test_two_graphs_share_variables(folder):
         builder.add_meta_graph(["serve"])
     path = builder.save()
     assert path == compat.as_bytes(os.path.join(folder, "saved_model.pb"))
-    for tags, fetch, wanted in ((["cpu", "train"], "w:0", [[5.0], [1.0]]), (["serve"], "z:0", [[50.0], [10.0]])):
+    for tags, fetch, wanted in (
+        (["cpu", "train"], "w:0", [[5.0], [1.0]]),
+        (["serve"], "z:0", [[50.0], [10.0]]),
+    ):
         with tf.Graph().as_default(), tf.Session() as sess:
             tf.saved_model.loader.load(sess, tags, folder)
             assert sess.run(fetch).tolist() == wanted
@@ -101,8 +108,12 @@ def test_assets_and_main_op(folder, tmp_path):
         model()
         sess.run(tf.global_variables_initializer())
         builder.add_meta_graph_and_variables(
-            sess, ["serve"], assets_collection=tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS),
-            main_op=main_op.main_op(), clear_devices=True)
+            sess,
+            ["serve"],
+            assets_collection=tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS),
+            main_op=main_op.main_op(),
+            clear_devices=True,
+        )
         assert local is not None
     builder.save()
     vocabulary.unlink()
@@ -150,7 +161,9 @@ def test_signatures():
         assert predict.method_name == "tensorflow/serving/predict" and predict.inputs["in"].name == "x:0"
         text = tf.placeholder(tf.string, name="text")
         classify = signature_def_utils.classification_signature_def(text, classes, y)
-        assert sorted(classify.outputs) == ["classes", "scores"] and classify.inputs["inputs"].name == "text:0"
+        assert (
+            sorted(classify.outputs) == ["classes", "scores"] and classify.inputs["inputs"].name == "text:0"
+        )
         regress = signature_def_utils.regression_signature_def(text, y)
         assert list(regress.outputs) == ["outputs"] and signature_def_utils.is_valid_signature(regress)
         with pytest.raises(ValueError):
@@ -176,8 +189,13 @@ def test_what_is_no_saved_model(tmp_path):
 
 def test_resource_variables_and_partitions(folder):
     with tf.Graph().as_default(), tf.Session() as sess:
-        v = tf.get_variable("v", [4], use_resource=True, initializer=tf.constant_initializer(2.5),
-                            partitioner=tf.fixed_size_partitioner(2))
+        v = tf.get_variable(
+            "v",
+            [4],
+            use_resource=True,
+            initializer=tf.constant_initializer(2.5),
+            partitioner=tf.fixed_size_partitioner(2),
+        )
         total = tf.reduce_sum(tf.convert_to_tensor(v), name="total")
         sess.run(tf.global_variables_initializer())
         tf.saved_model.simple_save(sess, folder, {"v": total}, {"total": total})

@@ -20,7 +20,11 @@ def parse(serialized):
 
 
 def events(folder):
-    return [e for path in sorted(glob.glob(os.path.join(str(folder), "events*"))) for e in tf.train.summary_iterator(path)]
+    return [
+        e
+        for path in sorted(glob.glob(os.path.join(str(folder), "events*")))
+        for e in tf.train.summary_iterator(path)
+    ]
 
 
 def test_scalars_with_scopes_and_families():
@@ -30,7 +34,11 @@ def test_scalars_with_scopes_and_families():
             two = tf.summary.scalar("inner", 4.5)
             family = tf.summary.scalar("inner", 5.0, family="family")
         assert one.op.type == "ScalarSummary"
-        for tensor, tag, value in ((one, "outer/inner", 3.0), (two, "outer/inner_1", 4.5), (family, "family/outer/family/inner", 5.0)):
+        for tensor, tag, value in (
+            (one, "outer/inner", 3.0),
+            (two, "outer/inner_1", 4.5),
+            (family, "family/outer/family/inner", 5.0),
+        ):
             (v,) = parse(sess.run(tensor)).value
             assert v.tag == tag and v.simple_value == value
         with tf.name_scope("other"):
@@ -87,7 +95,9 @@ def test_merging():
         tags = lambda t: [v.tag for v in parse(sess.run(t)).value]  # noqa: E731
         assert tags(tf.summary.merge([a, b])) == ["a", "b"]
         assert tags(tf.summary.merge_all()) == ["a", "s/c"]
-        assert tags(tf.summary.merge_all("mine")) == ["b"] and tags(tf.summary.merge_all(scope="s")) == ["s/c"]
+        assert tags(tf.summary.merge_all("mine")) == ["b"] and tags(tf.summary.merge_all(scope="s")) == [
+            "s/c"
+        ]
         assert tf.summary.merge_all("none") is None and c is not None
         with pytest.raises(tf.errors.InvalidArgumentError, match="Duplicate tag"):
             sess.run(tf.summary.merge([a, a]))
@@ -107,7 +117,14 @@ def test_files_of_events(tmp_path):
         assert writer.get_logdir() == str(tmp_path)
     found = events(tmp_path)
     assert [e.WhichOneof("what") for e in found] == [
-        "file_version", "graph_def", "meta_graph_def", "summary", "summary", "session_log", "tagged_run_metadata"]
+        "file_version",
+        "graph_def",
+        "meta_graph_def",
+        "summary",
+        "summary",
+        "session_log",
+        "tagged_run_metadata",
+    ]
     assert found[0].file_version == "brain.Event:2"
     assert [e.step for e in found[3:]] == [1, 2, 3, 4] and found[4].summary.value[0].simple_value == 7.0
     graph = tf.GraphDef.FromString(found[1].graph_def)
@@ -137,7 +154,9 @@ def test_metadata_is_written_once(tmp_path):
     with tf.Session() as sess, tf.summary.FileWriter(str(tmp_path)) as writer:
         for step in range(3):
             writer.add_summary(sess.run(t), step)
-    with_metadata = [bool(v.metadata.plugin_data.plugin_name) for e in events(tmp_path) for v in e.summary.value]
+    with_metadata = [
+        bool(v.metadata.plugin_data.plugin_name) for e in events(tmp_path) for v in e.summary.value
+    ]
     assert with_metadata == [True, False, False]
 
 
@@ -205,7 +224,9 @@ def test_record_files(tmp_path):
         with tf.python_io.TFRecordWriter(path, options=options) as writer:
             for i in range(10):
                 writer.write(b"record %d" % i * i)
-        assert list(tf.python_io.tf_record_iterator(path, options)) == [b"record %d" % i * i for i in range(10)]
+        assert list(tf.python_io.tf_record_iterator(path, options)) == [
+            b"record %d" % i * i for i in range(10)
+        ]
     with pytest.raises(tf.errors.NotFoundError):
         next(tf.python_io.tf_record_iterator(str(tmp_path / "none")))
 

@@ -36,7 +36,13 @@ def checkpoint(tmp_path):
 
 def test_list_and_load(checkpoint):
     assert tf.train.list_variables(checkpoint) == [
-        ("flag", []), ("half", [2]), ("scope/text", [2]), ("scope/var3", [3, 2]), ("var1", [1, 4]), ("var2", [2])]
+        ("flag", []),
+        ("half", [2]),
+        ("scope/text", [2]),
+        ("scope/var3", [3, 2]),
+        ("var1", [1, 4]),
+        ("var2", [2]),
+    ]
     path = os.path.join(checkpoint, "model-5")
     assert tf.train.load_variable(path, "var1").tolist() == [[0.0, 1.0, 2.0, 3.0]]
     value = tf.train.load_variable(checkpoint, "var2:0")
@@ -99,7 +105,8 @@ def test_init_root_scope_and_parts(checkpoint):
     with tf.Session() as sess:
         with tf.variable_scope("scope"):
             parts = tf.get_variable(
-                "var3", [3, 2], initializer=tf.zeros_initializer(), partitioner=tf.fixed_size_partitioner(2))
+                "var3", [3, 2], initializer=tf.zeros_initializer(), partitioner=tf.fixed_size_partitioner(2)
+            )
         one = tf.get_variable("var1", [1, 4], initializer=tf.zeros_initializer())
         tf.train.init_from_checkpoint(checkpoint, {"/": "/"})
         sess.run(tf.global_variables_initializer())
@@ -147,7 +154,8 @@ def test_state_file(tmp_path):
     assert tf.train.latest_checkpoint(save_dir) is None  # The files are not there.
     with pytest.raises(ValueError, match="must match checkpoint paths"):
         tf.train.generate_checkpoint_state_proto(
-            save_dir, paths[1], all_model_checkpoint_paths=[paths[0]], all_model_checkpoint_timestamps=[1.0])
+            save_dir, paths[1], all_model_checkpoint_paths=[paths[0]], all_model_checkpoint_timestamps=[1.0]
+        )
     (tmp_path / "s" / "checkpoint").write_text("what is this")
     assert tf.train.get_checkpoint_state(save_dir) is None
     (tmp_path / "s" / "checkpoint").write_text('all_model_checkpoint_paths: "a"')

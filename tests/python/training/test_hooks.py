@@ -82,7 +82,9 @@ def test_logging_every_n_steps_and_at_end(lines):
 
 def test_logging_with_a_formatter(lines):
     t = tf.constant(42.0)
-    hook = tf.train.LoggingTensorHook({"t": t}, every_n_iter=1, formatter=lambda values: "value %d" % values["t"])
+    hook = tf.train.LoggingTensorHook(
+        {"t": t}, every_n_iter=1, formatter=lambda values: "value %d" % values["t"]
+    )
     with tf.train.MonitoredSession(hooks=[hook]) as sess:
         sess.run(t)
     assert "value 42" in lines
@@ -119,11 +121,13 @@ def test_checkpoints_every_n_steps_and_at_the_end(tmp_path):
     assert calls == wanted + [("end", 5)]
     state = tf.train.get_checkpoint_state(str(tmp_path))
     assert [os.path.basename(p) for p in state.all_model_checkpoint_paths] == [
-        "model.ckpt-%d" % s for s in (0, 2, 4, 5)]
+        "model.ckpt-%d" % s for s in (0, 2, 4, 5)
+    ]
     assert os.path.exists(tmp_path / "graph.pbtxt")
     with pytest.raises(ValueError, match="cannot provide both saver and scaffold|You cannot provide both"):
         tf.train.CheckpointSaverHook(
-            str(tmp_path), save_steps=1, saver=tf.train.Saver, scaffold=tf.train.Scaffold())
+            str(tmp_path), save_steps=1, saver=tf.train.Saver, scaffold=tf.train.Scaffold()
+        )
     with pytest.raises(ValueError):
         tf.train.CheckpointSaverHook(str(tmp_path), save_secs=1, save_steps=1)
 
@@ -146,7 +150,9 @@ def test_summaries_every_n_steps(tmp_path):
     with tf.control_dependencies([tf.summary.scalar("early", 0.0)]):
         count = tf.assign_add(step, 1)
     tf.summary.scalar("value", tf.constant(2.5))
-    hook = tf.train.SummarySaverHook(save_steps=3, output_dir=str(tmp_path), summary_op=tf.summary.merge_all())
+    hook = tf.train.SummarySaverHook(
+        save_steps=3, output_dir=str(tmp_path), summary_op=tf.summary.merge_all()
+    )
     with tf.train.MonitoredSession(hooks=[hook]) as sess:
         for _ in range(8):
             sess.run(count)

@@ -49,7 +49,9 @@ def test_strings_in_order_and_shuffled():
     with Running() as sess:
         assert rest(sess, one) == names * 2
         got = rest(sess, two)
-        assert len(got) == 15 and all(sorted(got[i : i + 5]) == names for i in (0, 5, 10)) and got != names * 3
+        assert (
+            len(got) == 15 and all(sorted(got[i : i + 5]) == names for i in (0, 5, 10)) and got != names * 3
+        )
 
 
 def test_empty_string_list_is_refused():
@@ -75,7 +77,8 @@ def test_ranges():
 
 def test_slices():
     a, b = tf.train.slice_input_producer(
-        [tf.constant([b"A", b"B", b"C"]), tf.range(3)], num_epochs=2, shuffle=False)
+        [tf.constant([b"A", b"B", b"C"]), tf.range(3)], num_epochs=2, shuffle=False
+    )
     assert a.get_shape() == b.get_shape() == []
     with Running() as sess:
         assert rest(sess, [a, b]) == [[x, i] for i, x in enumerate([b"A", b"B", b"C"])] * 2
@@ -125,7 +128,10 @@ def test_batches_in_order():
     assert [b.get_shape().as_list() for b in batch] == [[2], [2, 2]]
     with Running() as sess:
         got = rest(sess, batch)
-    assert [g[0].tolist() for g in got] == [[0, 1], [2, 3], [4, 5]] and got[1][1].tolist() == [[2, -2], [3, -3]]
+    assert [g[0].tolist() for g in got] == [[0, 1], [2, 3], [4, 5]] and got[1][1].tolist() == [
+        [2, -2],
+        [3, -3],
+    ]
 
 
 def test_last_batch_may_be_smaller():
@@ -242,7 +248,9 @@ def test_queue_runner_reports_errors():
 def test_queue_runner_definition_round_trip():
     queue = tf.FIFOQueue(10, tf.float32, name="queue")
     enqueue = queue.enqueue(1.0, name="enqueue")
-    runner = tf.train.QueueRunner(queue, [enqueue], queue_closed_exception_types=(tf.errors.OutOfRangeError, tf.errors.CancelledError))
+    runner = tf.train.QueueRunner(
+        queue, [enqueue], queue_closed_exception_types=(tf.errors.OutOfRangeError, tf.errors.CancelledError)
+    )
     definition = runner.to_proto()
     assert definition.queue_name == "queue" and list(definition.enqueue_op_name) == ["enqueue"]
     again = tf.train.QueueRunner.from_proto(definition)

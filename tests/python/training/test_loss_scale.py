@@ -13,7 +13,9 @@ from millrace.python.training.experimental import loss_scale
 def test_scale_grows_and_shrinks_and_bad_steps_are_left_out():
     v = tf.Variable(2.0, use_resource=True)
     scale = tf.train.experimental.DynamicLossScale(8.0, 2, 2.0)
-    optimizer = tf.train.experimental.MixedPrecisionLossScaleOptimizer(tf.train.MomentumOptimizer(1.0, 0.9), scale)
+    optimizer = tf.train.experimental.MixedPrecisionLossScaleOptimizer(
+        tf.train.MomentumOptimizer(1.0, 0.9), scale
+    )
     p = tf.placeholder(tf.float32, [])
     step = tf.train.get_or_create_global_step()
     train = optimizer.minimize(v * p, global_step=step)
@@ -31,7 +33,9 @@ def test_scale_grows_and_shrinks_and_bad_steps_are_left_out():
 def test_scales_by_name_and_their_arguments():
     assert loss_scale.get(None) is None and loss_scale.get(4)().dtype == tf.float32
     assert isinstance(loss_scale.get("dynamic"), tf.train.experimental.DynamicLossScale)
-    made = tf.train.experimental.DynamicLossScale.from_config({"initial_loss_scale": 1, "increment_period": 2, "multiplier": 3})
+    made = tf.train.experimental.DynamicLossScale.from_config(
+        {"initial_loss_scale": 1, "increment_period": 2, "multiplier": 3}
+    )
     assert made.get_config() == {"initial_loss_scale": 1.0, "increment_period": 2, "multiplier": 3.0}
     with pytest.raises(ValueError, match="must be at least 1"):
         tf.train.experimental.FixedLossScale(0.5)
@@ -55,8 +59,11 @@ def test_a_checkpoint_is_evaluated(tmp_path):
         tf.train.get_or_create_global_step()
         value, update = tf.metrics.mean(v)
         final = evaluation._evaluate_once(
-            path, eval_ops=update, final_ops={"mean": value, "evals": evaluation._get_or_create_eval_step()},
-            hooks=[evaluation._StopAfterNEvalsHook(4)])
+            path,
+            eval_ops=update,
+            final_ops={"mean": value, "evals": evaluation._get_or_create_eval_step()},
+            hooks=[evaluation._StopAfterNEvalsHook(4)],
+        )
     assert final == {"mean": 3.0, "evals": 4}
 
 

@@ -123,13 +123,16 @@ def test_aborted_sessions_are_made_again(tmp_path):
 def test_killed_process_loses_only_what_was_not_saved(tmp_path):
     step, count = counting()
     session = tf.train.MonitoredTrainingSession(
-        checkpoint_dir=str(tmp_path), save_checkpoint_steps=3, log_step_count_steps=None)
+        checkpoint_dir=str(tmp_path), save_checkpoint_steps=3, log_step_count_steps=None
+    )
     for _ in range(5):
         session.run(count)
     # No close(): as if the process ended here. The checkpoint of step 3 is the last.
     with tf.Graph().as_default():
         step, count = counting()
-        with tf.train.MonitoredTrainingSession(checkpoint_dir=str(tmp_path), log_step_count_steps=None) as sess:
+        with tf.train.MonitoredTrainingSession(
+            checkpoint_dir=str(tmp_path), log_step_count_steps=None
+        ) as sess:
             assert sess.run(step) == 3
 
 

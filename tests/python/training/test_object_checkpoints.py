@@ -36,17 +36,19 @@ def test_keys_follow_attributes(tmp_path):
         path = root.save(str(tmp_path / "ckpt"), session=sess)
         assert path == str(tmp_path / "ckpt-1") and tf.train.latest_checkpoint(str(tmp_path)) == path
     value = "/.ATTRIBUTES/VARIABLE_VALUE"
-    assert [name for name, _ in tf.train.list_variables(path)] == sorted([
-        "_CHECKPOINTABLE_OBJECT_GRAPH",
-        "model/w" + value,
-        "model/w/.OPTIMIZER_SLOT/optimizer/m" + value,
-        "model/w/.OPTIMIZER_SLOT/optimizer/v" + value,
-        "model/parts/0" + value,
-        "model/parts/1/deep.Ser" + value,
-        "optimizer/beta1_power" + value,
-        "optimizer/beta2_power" + value,
-        "save_counter" + value,
-    ])
+    assert [name for name, _ in tf.train.list_variables(path)] == sorted(
+        [
+            "_CHECKPOINTABLE_OBJECT_GRAPH",
+            "model/w" + value,
+            "model/w/.OPTIMIZER_SLOT/optimizer/m" + value,
+            "model/w/.OPTIMIZER_SLOT/optimizer/v" + value,
+            "model/parts/0" + value,
+            "model/parts/1/deep.Ser" + value,
+            "optimizer/beta1_power" + value,
+            "optimizer/beta2_power" + value,
+            "save_counter" + value,
+        ]
+    )
     proto = util.object_metadata(path)
     assert {c.local_name for c in proto.nodes[0].children} == {"model", "optimizer", "save_counter"}
     names = {a.full_name for node in proto.nodes for a in node.attributes}

@@ -202,7 +202,9 @@ def test_update_is_that_of_the_formula(name, sparse, resource, dtype):
         for _ in range(STEPS):
             sess.run(update)
         tolerance = 2e-5 if dtype == tf.float32 else 1e-6  # hyperparameters are float32 tensors
-        np.testing.assert_allclose(sess.run(var), reference(Rows(sparse), dtype), rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(
+            sess.run(var), reference(Rows(sparse), dtype), rtol=tolerance, atol=tolerance
+        )
 
 
 SLOTS = {
@@ -269,7 +271,9 @@ def test_rates_may_be_tensors_and_callables():
 def test_constraint_is_applied_after_the_update():
     for resource in (False, True):
         with tf.Graph().as_default(), tf.Session() as sess:
-            var = tf.Variable([1.0, 2.0], constraint=lambda v: tf.clip_by_value(v, 0.0, 1.0), use_resource=resource)
+            var = tf.Variable(
+                [1.0, 2.0], constraint=lambda v: tf.clip_by_value(v, 0.0, 1.0), use_resource=resource
+            )
             train = tf.train.GradientDescentOptimizer(1.0).apply_gradients([(tf.constant([3.0, 0.5]), var)])
             sess.run(tf.global_variables_initializer())
             sess.run(train)

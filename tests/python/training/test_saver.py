@@ -127,7 +127,9 @@ def test_reshape(tmp_path):
             v = tf.Variable([[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]], name="v")
             saver = tf.train.Saver(reshape=reshape)
             if not reshape:
-                with pytest.raises(tf.errors.InvalidArgumentError, match="a mismatch between the current graph"):
+                with pytest.raises(
+                    tf.errors.InvalidArgumentError, match="a mismatch between the current graph"
+                ):
                     saver.restore(sess, path)
             else:
                 saver.restore(sess, path)
@@ -138,8 +140,12 @@ def test_reshape(tmp_path):
 def test_parts_of_a_partitioned_variable_are_one(tmp_path, resource):
     def make(parts):
         return tf.get_variable(
-            "v", [6, 2], initializer=tf.random_uniform_initializer(), use_resource=resource,
-            partitioner=tf.fixed_size_partitioner(parts) if parts else None)
+            "v",
+            [6, 2],
+            initializer=tf.random_uniform_initializer(),
+            use_resource=resource,
+            partitioner=tf.fixed_size_partitioner(parts) if parts else None,
+        )
 
     with tf.Session() as sess:
         v = make(3)
@@ -237,7 +243,10 @@ def test_saver_def_and_saving_in_a_scope():
     assert definition.restore_op_name == "my/restore_all" and definition.version == saver_pb2.SaverDef.V2
     again = tf.train.Saver(saver_def=definition)
     assert again.as_saver_def() == definition
-    assert tf.train.Saver.from_proto(definition, "scope").as_saver_def().restore_op_name == "scope/my/restore_all"
+    assert (
+        tf.train.Saver.from_proto(definition, "scope").as_saver_def().restore_op_name
+        == "scope/my/restore_all"
+    )
 
 
 def test_moving_averages_are_restored_in_place_of_variables(tmp_path):

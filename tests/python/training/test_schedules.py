@@ -45,7 +45,10 @@ CASES = {
         lambda s: tf.train.exponential_decay(0.1, s, 10, 0.5, staircase=True),
         lambda t: 0.1 * 0.5 ** (t // 10),
     ),
-    "natural": (lambda s: tf.train.natural_exp_decay(0.1, s, 10, 0.5), lambda t: 0.1 * math.exp(-0.5 * t / 10)),
+    "natural": (
+        lambda s: tf.train.natural_exp_decay(0.1, s, 10, 0.5),
+        lambda t: 0.1 * math.exp(-0.5 * t / 10),
+    ),
     "natural_staircase": (
         lambda s: tf.train.natural_exp_decay(0.1, s, 10, 0.5, staircase=True),
         lambda t: 0.1 * math.exp(-0.5 * (t // 10)),
@@ -63,7 +66,10 @@ CASES = {
         lambda s: tf.train.polynomial_decay(0.1, s, 10, 0.01, cycle=True),
         lambda t: 0.09 * (1 - t / (10 * max(1, math.ceil(t / 10)))) + 0.01,
     ),
-    "cosine": (lambda s: tf.train.cosine_decay(0.1, s, 20, 0.2), lambda t: 0.1 * (0.8 * cosine(t / 20) + 0.2)),
+    "cosine": (
+        lambda s: tf.train.cosine_decay(0.1, s, 20, 0.2),
+        lambda t: 0.1 * (0.8 * cosine(t / 20) + 0.2),
+    ),
     "restarts": (
         lambda s: tf.train.cosine_decay_restarts(0.1, s, 4, t_mul=2.0, m_mul=0.5, alpha=0.1),
         lambda t: 0.1 * restarts(t, 4, 2.0, 0.5, 0.1),
@@ -102,7 +108,9 @@ def test_piecewise_types_must_agree():
         tf.train.piecewise_constant(step, [1.5, 2], [1.0, 0.5, 0.1])
     with pytest.raises(ValueError):
         tf.train.piecewise_constant(step, [1, 2], [1, 0.5, 0.1])
-    got = values(lambda s: tf.train.piecewise_constant(s, [1.0, 2.0], [7, 8, 9]), [0.5, 1.0, 1.5, 3.0], tf.float32)
+    got = values(
+        lambda s: tf.train.piecewise_constant(s, [1.0, 2.0], [7, 8, 9]), [0.5, 1.0, 1.5, 3.0], tf.float32
+    )
     assert got == [7, 7, 8, 9]
 
 

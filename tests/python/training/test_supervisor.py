@@ -59,7 +59,8 @@ def test_init_function_and_feed():
     v = tf.Variable(p, name="v")
     double = v.assign(v * 2.0)
     supervisor = tf.train.Supervisor(
-        logdir=None, init_feed_dict={p: [3.0]}, init_fn=lambda sess: sess.run(double), saver=None)
+        logdir=None, init_feed_dict={p: [3.0]}, init_fn=lambda sess: sess.run(double), saver=None
+    )
     with supervisor.managed_session() as sess:
         assert sess.run(v).tolist() == [6.0]
 
@@ -76,6 +77,7 @@ def test_loop_calls_until_stop():
     tf.Variable(1.0)
     supervisor = tf.train.Supervisor(logdir=None, saver=None)
     with supervisor.managed_session("") as sess:
+
         def work():
             calls.append(1)
             if len(calls) == 3:
@@ -96,24 +98,30 @@ def test_preparing_initializes_or_restores(tmp_path):
     v = tf.Variable(1.0, name="v")
     saver = tf.train.Saver({"v": v})
     manager = tf.train.SessionManager(ready_op=tf.report_uninitialized_variables())
-    with manager.prepare_session("", init_op=tf.global_variables_initializer(), saver=saver,
-                                 checkpoint_dir=str(tmp_path)) as sess:
+    with manager.prepare_session(
+        "", init_op=tf.global_variables_initializer(), saver=saver, checkpoint_dir=str(tmp_path)
+    ) as sess:
         assert sess.run(v) == 1.0
         sess.run(v.assign(3.0))
         saver.save(sess, str(tmp_path / "x"))
-    with manager.prepare_session("", init_op=tf.global_variables_initializer(), saver=saver,
-                                 checkpoint_dir=str(tmp_path)) as sess:
+    with manager.prepare_session(
+        "", init_op=tf.global_variables_initializer(), saver=saver, checkpoint_dir=str(tmp_path)
+    ) as sess:
         assert sess.run(v) == 3.0
     sess, restored = manager.recover_session("", saver, checkpoint_filename_with_path=str(tmp_path / "x"))
     assert restored and sess.run(v) == 3.0
-    with pytest.raises(ValueError, match="Can not provide both checkpoint_dir and checkpoint_filename_with_path"):
+    with pytest.raises(
+        ValueError, match="Can not provide both checkpoint_dir and checkpoint_filename_with_path"
+    ):
         manager.recover_session("", saver, checkpoint_dir="a", checkpoint_filename_with_path="b")
 
 
 def test_init_ops_that_are_not_enough():
     v, w = tf.Variable(1.0, name="v"), tf.Variable(1.0, name="w")
     manager = tf.train.SessionManager(ready_op=tf.report_uninitialized_variables())
-    with pytest.raises(RuntimeError, match="Init operations did not make model ready.*Variables not initialized: w"):
+    with pytest.raises(
+        RuntimeError, match="Init operations did not make model ready.*Variables not initialized: w"
+    ):
         manager.prepare_session("", init_op=v.initializer)
     with pytest.raises(RuntimeError, match="Model is not initialized and no init_op"):
         manager.prepare_session("", init_op=None)
@@ -122,7 +130,9 @@ def test_init_ops_that_are_not_enough():
 
 def test_local_init_op_runs_when_the_globals_are_ready():
     v = tf.Variable(1.0, name="v")
-    w = tf.Variable(v.initialized_value() + 1.0, trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES], name="w")
+    w = tf.Variable(
+        v.initialized_value() + 1.0, trainable=False, collections=[tf.GraphKeys.LOCAL_VARIABLES], name="w"
+    )
     manager = tf.train.SessionManager(
         ready_op=tf.report_uninitialized_variables(),
         ready_for_local_init_op=tf.report_uninitialized_variables(tf.global_variables()),
@@ -147,7 +157,11 @@ CLUSTER = {"worker": ["w0:1", "w1:1"], "ps": ["p0:1", "p1:1"]}
 
 def test_cluster_spec():
     spec = tf.train.ClusterSpec(CLUSTER)
-    assert sorted(spec.jobs) == ["ps", "worker"] and spec.num_tasks("ps") == 2 and spec.task_indices("ps") == [0, 1]
+    assert (
+        sorted(spec.jobs) == ["ps", "worker"]
+        and spec.num_tasks("ps") == 2
+        and spec.task_indices("ps") == [0, 1]
+    )
     assert spec.task_address("worker", 1) == "w1:1" and spec.job_tasks("ps") == ["p0:1", "p1:1"]
     assert spec.as_dict() == CLUSTER and bool(spec) and not tf.train.ClusterSpec({})
     assert tf.train.ClusterSpec(spec) == spec == tf.train.ClusterSpec(spec.as_cluster_def())
@@ -158,7 +172,12 @@ def test_cluster_spec():
             message.tasks[i] = address
     assert spec.as_cluster_def() == wanted
     sparse = tf.train.ClusterSpec({"worker": {3: "w3:1", 0: "w0:1"}})
-    assert sparse.task_indices("worker") == [0, 3] and sparse.job_tasks("worker") == ["w0:1", None, None, "w3:1"]
+    assert sparse.task_indices("worker") == [0, 3] and sparse.job_tasks("worker") == [
+        "w0:1",
+        None,
+        None,
+        "w3:1",
+    ]
     assert sparse.as_dict() == {"worker": {0: "w0:1", 3: "w3:1"}}
     with pytest.raises(ValueError, match="No such job in cluster: 'none'"):
         spec.task_address("none", 0)
@@ -181,7 +200,9 @@ def test_variables_go_to_parameter_servers_in_turn():
 
 
 def test_device_setter_options():
-    with tf.device(tf.train.replica_device_setter(ps_tasks=3, worker_device="/job:w/cpu:0", ps_device="/job:p/cpu:1")):
+    with tf.device(
+        tf.train.replica_device_setter(ps_tasks=3, worker_device="/job:w/cpu:0", ps_device="/job:p/cpu:1")
+    ):
         v = tf.Variable(1.0)
         b = v * 2.0
     assert v.device == "/job:p/task:0/device:CPU:1" and b.device == "/job:w/device:CPU:0"
@@ -195,7 +216,8 @@ def test_sync_replicas_averages_before_it_applies():
     v = tf.Variable(10.0)
     p = tf.placeholder(tf.float32, [])
     optimizer = tf.train.SyncReplicasOptimizer(
-        tf.train.GradientDescentOptimizer(1.0), replicas_to_aggregate=1, total_num_replicas=1)
+        tf.train.GradientDescentOptimizer(1.0), replicas_to_aggregate=1, total_num_replicas=1
+    )
     train = optimizer.apply_gradients([(p, v)], global_step=step)
     hook = optimizer.make_session_run_hook(is_chief=True)
     with tf.train.MonitoredSession(hooks=[hook], stop_grace_period_secs=5) as sess:

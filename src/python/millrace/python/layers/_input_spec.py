@@ -38,7 +38,9 @@ class InputSpec:
             max_dim = (self.ndim if self.ndim else self.max_ndim or 0) - 1
             max_axis = max(self.axes)
             if max_axis > max_dim:
-                raise ValueError("Axis {} is greater than the maximum allowed value: {}".format(max_axis, max_dim))
+                raise ValueError(
+                    "Axis {} is greater than the maximum allowed value: {}".format(max_axis, max_dim)
+                )
 
     def __repr__(self) -> str:
         spec = [
@@ -87,7 +89,9 @@ def assert_input_compatibility(input_spec: Any, inputs: Any, layer_name: str) ->
         if spec.ndim is not None and ndim != spec.ndim:
             shown = x.shape.as_list()
             _refuse(
-                index, layer_name, "expected ndim=%s, found ndim=%s. Full shape received: %s" % (spec.ndim, ndim, shown)
+                index,
+                layer_name,
+                "expected ndim=%s, found ndim=%s. Full shape received: %s" % (spec.ndim, ndim, shown),
             )
         if spec.max_ndim is not None and ndim > spec.max_ndim:
             _refuse(index, layer_name, "expected max_ndim=%s, found ndim=%s" % (spec.max_ndim, ndim))
@@ -96,7 +100,8 @@ def assert_input_compatibility(input_spec: Any, inputs: Any, layer_name: str) ->
             _refuse(
                 index,
                 layer_name,
-                ": expected min_ndim=%s, found ndim=%s. Full shape received: %s" % (spec.min_ndim, ndim, shown),
+                ": expected min_ndim=%s, found ndim=%s. Full shape received: %s"
+                % (spec.min_ndim, ndim, shown),
             )
         if spec.dtype is not None and x.dtype.name != spec.dtype:
             _refuse(index, layer_name, "expected dtype=%s, found dtype=%s" % (spec.dtype, x.dtype))

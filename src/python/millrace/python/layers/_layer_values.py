@@ -84,7 +84,11 @@ class LayerValues(trackable.Trackable):
 
     def __setattr__(self, name: str, value: Any) -> None:
         layers = self.__dict__.get("_layers")
-        if layers is not None and not name.startswith("_inbound") and name not in ("_trainable_weights", "_losses"):
+        if (
+            layers is not None
+            and not name.startswith("_inbound")
+            and name not in ("_trainable_weights", "_losses")
+        ):
             for item in value if isinstance(value, (list, tuple)) else (value,):
                 if isinstance(item, LayerValues) and not any(item is one for one in layers):
                     layers.append(item)
@@ -199,10 +203,16 @@ class LayerValues(trackable.Trackable):
     def add_update(self, updates: Any, inputs: Any = None) -> None:
         """Adds ops (or functions that make them) to the updates of the layer."""
         for update in updates if isinstance(updates, (list, tuple)) else [updates]:
-            value = update() if callable(update) and not isinstance(update, (ops.Tensor, ops.Operation)) else update
+            value = (
+                update()
+                if callable(update) and not isinstance(update, (ops.Tensor, ops.Operation))
+                else update
+            )
             if value is None or isinstance(value, (int, float)):
                 continue
-            value_op = value if isinstance(value, (ops.Tensor, ops.Operation)) else ops.convert_to_tensor(value)
+            value_op = (
+                value if isinstance(value, (ops.Tensor, ops.Operation)) else ops.convert_to_tensor(value)
+            )
             if not hasattr(value_op, "_unconditional_update"):
                 value_op._unconditional_update = inputs is None
             self._updates.append(value_op)
@@ -268,7 +278,10 @@ class LayerValues(trackable.Trackable):
         if not self.supports_masking:
             if any(m is not None for m in nest.flatten(mask)):
                 raise TypeError(
-                    "Layer " + self.name + " does not support masking, but was passed an input_mask: " + str(mask)
+                    "Layer "
+                    + self.name
+                    + " does not support masking, but was passed an input_mask: "
+                    + str(mask)
                 )
             return None
         return mask

@@ -96,7 +96,9 @@ class Layer(LayerValues):
         """The name of the variable scope; ValueError before the first call."""
         if not self._scope:
             raise ValueError(
-                'No name available for layer scope because the layer "' + str(self._name) + '" has not been used yet. '
+                'No name available for layer scope because the layer "'
+                + str(self._name)
+                + '" has not been used yet. '
                 "The scope name is determined the first time the layer instance is called. You must therefore call the "
                 "layer before querying `scope_name`."
             )
@@ -192,7 +194,11 @@ class Layer(LayerValues):
                 if isinstance(variable, trackable.Trackable):
                     self._track_trackable(variable, name=name, overwrite=True)
                 if regularizer:
-                    parts = list(variable) if isinstance(variable, tf_variables.PartitionedVariable) else [variable]
+                    parts = (
+                        list(variable)
+                        if isinstance(variable, tf_variables.PartitionedVariable)
+                        else [variable]
+                    )
                     if not any(id(v) in existing for v in parts):
                         for part in parts:
                             self.add_loss(functools.partial(self._regularize, name, regularizer, part))

@@ -94,7 +94,9 @@ class Dense(base.Layer):
     def compute_output_shape(self, input_shape: Any) -> Any:
         input_shape = tensor_shape.TensorShape(input_shape).with_rank_at_least(2)
         if tensor_shape.dimension_value(input_shape[-1]) is None:
-            raise ValueError("The innermost dimension of input_shape must be defined, but saw: %s" % input_shape)
+            raise ValueError(
+                "The innermost dimension of input_shape must be defined, but saw: %s" % input_shape
+            )
         return input_shape[:-1].concatenate(self.units)
 
 
@@ -137,7 +139,9 @@ def dense(
 class Dropout(base.Layer):
     """Drops a share `rate` of the inputs when `training`, and scales the others; see `tf.nn.dropout`."""
 
-    def __init__(self, rate: Any = 0.5, noise_shape: Any = None, seed: Any = None, name: Any = None, **kwargs: Any):
+    def __init__(
+        self, rate: Any = 0.5, noise_shape: Any = None, seed: Any = None, name: Any = None, **kwargs: Any
+    ):
         super().__init__(name=name, **kwargs)
         self.rate = rate
         self.noise_shape = noise_shape
@@ -152,7 +156,9 @@ class Dropout(base.Layer):
 
     def call(self, inputs: Any, training: Any = False) -> Any:  # type: ignore[override]
         def dropped_inputs() -> Any:
-            return nn_ops.dropout(inputs, noise_shape=self._get_noise_shape(inputs), seed=self.seed, rate=self.rate)
+            return nn_ops.dropout(
+                inputs, noise_shape=self._get_noise_shape(inputs), seed=self.seed, rate=self.rate
+            )
 
         return utils.smart_cond(training, dropped_inputs, lambda: array_ops.identity(inputs))
 
@@ -161,7 +167,12 @@ class Dropout(base.Layer):
 
 
 def dropout(
-    inputs: Any, rate: Any = 0.5, noise_shape: Any = None, seed: Any = None, training: Any = False, name: Any = None
+    inputs: Any,
+    rate: Any = 0.5,
+    noise_shape: Any = None,
+    seed: Any = None,
+    training: Any = False,
+    name: Any = None,
 ) -> Any:
     """Applies a `Dropout` layer."""
     layer = Dropout(rate, noise_shape=noise_shape, seed=seed, name=name)

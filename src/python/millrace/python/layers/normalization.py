@@ -144,7 +144,9 @@ class BatchNormalization(base.Layer):
             if self._scope:
                 self._scope.set_partitioner(None)
             self.moving_mean = self._average("moving_mean", param_shape, self.moving_mean_initializer)
-            self.moving_variance = self._average("moving_variance", param_shape, self.moving_variance_initializer)
+            self.moving_variance = self._average(
+                "moving_variance", param_shape, self.moving_variance_initializer
+            )
             if self.renorm:
                 zeros = init_ops.zeros_initializer()
                 self.renorm_mean = self._average("renorm_mean", param_shape, zeros)
@@ -196,7 +198,9 @@ class BatchNormalization(base.Layer):
         gamma = self.gamma if self.scale else self._gamma_const
 
         def for_training() -> Any:
-            return nn_impl.fused_batch_norm(inputs, gamma, beta, epsilon=self.epsilon, data_format=self._data_format)
+            return nn_impl.fused_batch_norm(
+                inputs, gamma, beta, epsilon=self.epsilon, data_format=self._data_format
+            )
 
         def for_inference() -> Any:
             return nn_impl.fused_batch_norm(
@@ -217,7 +221,9 @@ class BatchNormalization(base.Layer):
         else:
             momentum = ops.convert_to_tensor(self.momentum)
         if known or known is None:
-            self.add_update(lambda: self._assign_moving_average(self.moving_mean, mean, momentum), inputs=inputs)
+            self.add_update(
+                lambda: self._assign_moving_average(self.moving_mean, mean, momentum), inputs=inputs
+            )
             self.add_update(
                 lambda: self._assign_moving_average(self.moving_variance, variance, momentum), inputs=inputs
             )
@@ -232,7 +238,9 @@ class BatchNormalization(base.Layer):
 
         return utils.smart_cond(training, updated, lambda: array_ops.identity(variable))
 
-    def _renorm_correction_and_moments(self, mean: Any, variance: Any, training: Any) -> Tuple[Any, Any, Any, Any]:
+    def _renorm_correction_and_moments(
+        self, mean: Any, variance: Any, training: Any
+    ) -> Tuple[Any, Any, Any, Any]:
         """Returns (r, d, mean, variance) of batch renormalization (Ioffe, 2017)."""
         stddev = math_ops.sqrt(variance + self.epsilon)
         renorm_mean, renorm_stddev = self.renorm_mean, self.renorm_stddev
@@ -252,7 +260,9 @@ class BatchNormalization(base.Layer):
         d = utils.smart_cond(training, lambda: d, lambda: array_ops.zeros_like(d))
         with ops.name_scope("renorm_update"):
             new_mean = self._renorm_variable(self.renorm_mean, self.renorm_mean_weight, mean, training)
-            new_stddev = self._renorm_variable(self.renorm_stddev, self.renorm_stddev_weight, stddev, training)
+            new_stddev = self._renorm_variable(
+                self.renorm_stddev, self.renorm_stddev_weight, stddev, training
+            )
             new_variance = math_ops.square(new_stddev) - self.epsilon
         return array_ops.stop_gradient(r), array_ops.stop_gradient(d), new_mean, new_variance
 
@@ -305,14 +315,20 @@ class BatchNormalization(base.Layer):
         else:
             if self.adjustment:
                 adj_scale, adj_bias = self.adjustment(array_ops.shape(inputs))
-                adj_scale = utils.smart_cond(training, lambda: adj_scale, lambda: array_ops.ones_like(adj_scale))
-                adj_bias = utils.smart_cond(training, lambda: adj_bias, lambda: array_ops.zeros_like(adj_bias))
+                adj_scale = utils.smart_cond(
+                    training, lambda: adj_scale, lambda: array_ops.ones_like(adj_scale)
+                )
+                adj_bias = utils.smart_cond(
+                    training, lambda: adj_bias, lambda: array_ops.zeros_like(adj_bias)
+                )
                 scale, offset = compose(adj_scale, adj_bias, scale, offset)
             keep_dims = self.virtual_batch_size is not None or len(axes) > 1
             batch_mean, batch_variance = nn_impl.moments(
                 math_ops.cast(inputs, self._param_dtype), reduction_axes, keep_dims=keep_dims
             )
-            mean = utils.smart_cond(training, lambda: batch_mean, lambda: ops.convert_to_tensor(self.moving_mean))
+            mean = utils.smart_cond(
+                training, lambda: batch_mean, lambda: ops.convert_to_tensor(self.moving_mean)
+            )
             variance = utils.smart_cond(
                 training, lambda: batch_variance, lambda: ops.convert_to_tensor(self.moving_variance)
             )
@@ -321,9 +337,13 @@ class BatchNormalization(base.Layer):
                 new_mean = math_ops.reduce_mean(mean, axis=1, keepdims=True)
                 new_variance = math_ops.reduce_mean(variance, axis=1, keepdims=True)
                 if len(axes) == 1:
-                    new_mean, new_variance = (array_ops.reshape(v, self._param_shape) for v in (new_mean, new_variance))
+                    new_mean, new_variance = (
+                        array_ops.reshape(v, self._param_shape) for v in (new_mean, new_variance)
+                    )
             if self.renorm:
-                r, d, new_mean, new_variance = self._renorm_correction_and_moments(new_mean, new_variance, training)
+                r, d, new_mean, new_variance = self._renorm_correction_and_moments(
+                    new_mean, new_variance, training
+                )
                 r = broadcast(array_ops.stop_gradient(r, name="renorm_r"))
                 d = broadcast(array_ops.stop_gradient(d, name="renorm_d"))
                 scale, offset = compose(r, d, scale, offset)
@@ -331,7 +351,9 @@ class BatchNormalization(base.Layer):
         mean, variance = math_ops.cast(mean, inputs.dtype), math_ops.cast(variance, inputs.dtype)
         if offset is not None:
             offset = math_ops.cast(offset, inputs.dtype)
-        return nn_impl.batch_normalization(inputs, broadcast(mean), broadcast(variance), offset, scale, self.epsilon)
+        return nn_impl.batch_normalization(
+            inputs, broadcast(mean), broadcast(variance), offset, scale, self.epsilon
+        )
 
     def _update_averages(self, new_mean: Any, new_variance: Any, training: Any, inputs: Any) -> None:
         for average, value in ((self.moving_mean, new_mean), (self.moving_variance, new_variance)):

@@ -11,7 +11,10 @@ from millrace.python.ops import control_flow_ops, variables
 
 def convert_data_format(data_format: str, ndim: int) -> str:
     """Returns the name that ops use for "channels_last" or "channels_first" of tensors of rank 3 to 5."""
-    names = {"channels_last": {3: "NWC", 4: "NHWC", 5: "NDHWC"}, "channels_first": {3: "NCW", 4: "NCHW", 5: "NCDHW"}}
+    names = {
+        "channels_last": {3: "NWC", 4: "NHWC", 5: "NDHWC"},
+        "channels_first": {3: "NCW", 4: "NCHW", 5: "NCDHW"},
+    }
     if data_format not in names:
         raise ValueError("Invalid data_format:", data_format)
     if ndim not in names[data_format]:
@@ -45,7 +48,8 @@ def normalize_data_format(value: Optional[str]) -> str:
     data_format = (value or "channels_last").lower()
     if data_format not in {"channels_first", "channels_last"}:
         raise ValueError(
-            'The `data_format` argument must be one of "channels_first", "channels_last". Received: ' + str(value)
+            'The `data_format` argument must be one of "channels_first", "channels_last". Received: '
+            + str(value)
         )
     return data_format
 
@@ -79,7 +83,9 @@ def conv_output_length(
     return (length + stride - 1) // stride
 
 
-def conv_input_length(output_length: Optional[int], filter_size: int, padding: str, stride: int) -> Optional[int]:
+def conv_input_length(
+    output_length: Optional[int], filter_size: int, padding: str, stride: int
+) -> Optional[int]:
     """Returns the length before a convolution."""
     if output_length is None:
         return None

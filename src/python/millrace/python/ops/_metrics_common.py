@@ -59,7 +59,9 @@ def _remove_squeezable_dimensions(predictions: Any, labels: Any, weights: Any) -
             ),
         )
 
-    weights = control_flow_ops.cond(math_ops.equal(array_ops.rank(original), 0), lambda: original, maybe_adjust)
+    weights = control_flow_ops.cond(
+        math_ops.equal(array_ops.rank(original), 0), lambda: original, maybe_adjust
+    )
     return predictions, labels, weights
 
 
@@ -84,7 +86,8 @@ def _maybe_expand_labels(labels: Any, predictions: Any) -> Any:
             if predictions_rank == labels_rank + 1:
                 return array_ops.expand_dims(labels, -1, name=scope)
             raise ValueError(
-                "Unexpected labels shape %s for predictions shape %s." % (labels.get_shape(), predictions.get_shape())
+                "Unexpected labels shape %s for predictions shape %s."
+                % (labels.get_shape(), predictions.get_shape())
             )
         return control_flow_ops.cond(
             math_ops.equal(array_ops.rank(predictions), array_ops.rank(labels) + 1),

@@ -31,7 +31,9 @@ def mean(
         if weights is None:
             num_values = math_ops.cast(array_ops.size(values), dtypes.float32)
         else:
-            values, _, weights = _remove_squeezable_dimensions(predictions=values, labels=None, weights=weights)
+            values, _, weights = _remove_squeezable_dimensions(
+                predictions=values, labels=None, weights=weights
+            )
             weights = weights_broadcast_ops.broadcast_weights(math_ops.cast(weights, dtypes.float32), values)
             values = math_ops.multiply(values, weights)
             num_values = math_ops.reduce_sum(weights)
@@ -44,7 +46,9 @@ def mean(
             total,
             count,
         )
-        update_op = math_ops.div_no_nan(update_total_op, math_ops.maximum(update_count_op, 0), name="update_op")
+        update_op = math_ops.div_no_nan(
+            update_total_op, math_ops.maximum(update_count_op, 0), name="update_op"
+        )
         return mean_t, add_update(updates_collections, update_op)
 
 
@@ -138,7 +142,9 @@ def mean_iou(
             sum_over_col = math_ops.cast(math_ops.reduce_sum(total_cm, 1), dtypes.float32)
             cm_diag = math_ops.cast(array_ops.diag_part(total_cm), dtypes.float32)
             denominator = sum_over_row + sum_over_col - cm_diag
-            num_valid = math_ops.reduce_sum(math_ops.cast(math_ops.not_equal(denominator, 0), dtype=dtypes.float32))
+            num_valid = math_ops.reduce_sum(
+                math_ops.cast(math_ops.not_equal(denominator, 0), dtype=dtypes.float32)
+            )
             denominator = array_ops.where(
                 math_ops.greater(denominator, 0), denominator, array_ops.ones_like(denominator)
             )
@@ -193,7 +199,9 @@ def mean_per_class_accuracy(
             )
 
         value = _aggregate_across_replicas(metrics_collections, compute, count, total)
-        update_op = math_ops.div_no_nan(update_count_op, math_ops.maximum(update_total_op, 0), name="update_op")
+        update_op = math_ops.div_no_nan(
+            update_count_op, math_ops.maximum(update_total_op, 0), name="update_op"
+        )
         return value, add_update(updates_collections, update_op)
 
 
@@ -229,7 +237,9 @@ def mean_squared_error(
     """Returns (mean of (predictions - labels)^2, update op)."""
     predictions, labels, weights = _remove_squeezable_dimensions(predictions, labels, weights)
     squared_error = math_ops.squared_difference(labels, predictions)
-    return mean(squared_error, weights, metrics_collections, updates_collections, name or "mean_squared_error")
+    return mean(
+        squared_error, weights, metrics_collections, updates_collections, name or "mean_squared_error"
+    )
 
 
 def root_mean_squared_error(
@@ -242,7 +252,9 @@ def root_mean_squared_error(
 ) -> Tuple[Any, Any]:
     """Returns (square root of the mean squared error, update op)."""
     predictions, labels, weights = _remove_squeezable_dimensions(predictions, labels, weights)
-    mse, update_mse_op = mean_squared_error(labels, predictions, weights, None, None, name or "root_mean_squared_error")
+    mse, update_mse_op = mean_squared_error(
+        labels, predictions, weights, None, None, name or "root_mean_squared_error"
+    )
     rmse = _aggregate_across_replicas(metrics_collections, lambda _, value: math_ops.sqrt(value), mse)
     return rmse, add_update(updates_collections, math_ops.sqrt(update_mse_op))
 
@@ -261,7 +273,9 @@ def mean_tensor(
         count = metric_variable(values.get_shape(), dtypes.float32, name="count_tensor")
         num_values = array_ops.ones_like(values)
         if weights is not None:
-            values, _, weights = _remove_squeezable_dimensions(predictions=values, labels=None, weights=weights)
+            values, _, weights = _remove_squeezable_dimensions(
+                predictions=values, labels=None, weights=weights
+            )
             weights = weights_broadcast_ops.broadcast_weights(math_ops.cast(weights, dtypes.float32), values)
             values = math_ops.multiply(values, weights)
             num_values = math_ops.multiply(num_values, weights)
@@ -274,7 +288,9 @@ def mean_tensor(
             total,
             count,
         )
-        update_op = math_ops.div_no_nan(update_total_op, math_ops.maximum(update_count_op, 0), name="update_op")
+        update_op = math_ops.div_no_nan(
+            update_total_op, math_ops.maximum(update_count_op, 0), name="update_op"
+        )
         return mean_t, add_update(updates_collections, update_op)
 
 
@@ -288,7 +304,9 @@ def percentage_below(
 ) -> Tuple[Any, Any]:
     """Returns (share of values below the threshold, update op)."""
     is_below = math_ops.cast(math_ops.less(values, threshold), dtypes.float32)
-    return mean(is_below, weights, metrics_collections, updates_collections, name or "percentage_below_threshold")
+    return mean(
+        is_below, weights, metrics_collections, updates_collections, name or "percentage_below_threshold"
+    )
 
 
 def _count_condition(
@@ -334,12 +352,23 @@ def _make_count(name_: str, label_value: bool, prediction_value: bool, doc: str)
 
 true_positives = _make_count("true_positives", True, True, "Returns (count of true positives, update op).")
 true_negatives = _make_count("true_negatives", False, False, "Returns (count of true negatives, update op).")
-false_positives = _make_count("false_positives", False, True, "Returns (count of false positives, update op).")
-false_negatives = _make_count("false_negatives", True, False, "Returns (count of false negatives, update op).")
+false_positives = _make_count(
+    "false_positives", False, True, "Returns (count of false positives, update op)."
+)
+false_negatives = _make_count(
+    "false_negatives", True, False, "Returns (count of false negatives, update op)."
+)
 
 
 def _ratio(
-    name_: str, other: Any, labels: Any, predictions: Any, weights: Any, collections: Any, updates: Any, name: Any
+    name_: str,
+    other: Any,
+    labels: Any,
+    predictions: Any,
+    weights: Any,
+    collections: Any,
+    updates: Any,
+    name: Any,
 ) -> Any:
     with variable_scope.variable_scope(name, name_, (predictions, labels, weights)):
         predictions, labels, weights = _remove_squeezable_dimensions(
@@ -356,7 +385,9 @@ def _ratio(
                 math_ops.greater(total, 0), math_ops.div(numerator, total), array_ops.zeros_like(total), name
             )
 
-        value = _aggregate_across_replicas(collections, lambda _, a, b: compute(a, b, "value"), true_p, other_count)
+        value = _aggregate_across_replicas(
+            collections, lambda _, a, b: compute(a, b, "value"), true_p, other_count
+        )
         return value, add_update(updates, compute(true_update, other_update, "update_op"))
 
 
@@ -370,7 +401,14 @@ def precision(
 ) -> Tuple[Any, Any]:
     """Returns (true positives / positives predicted, update op)."""
     return _ratio(
-        "precision", false_positives, labels, predictions, weights, metrics_collections, updates_collections, name
+        "precision",
+        false_positives,
+        labels,
+        predictions,
+        weights,
+        metrics_collections,
+        updates_collections,
+        name,
     )
 
 
@@ -384,5 +422,12 @@ def recall(
 ) -> Tuple[Any, Any]:
     """Returns (true positives / positive labels, update op)."""
     return _ratio(
-        "recall", false_negatives, labels, predictions, weights, metrics_collections, updates_collections, name
+        "recall",
+        false_negatives,
+        labels,
+        predictions,
+        weights,
+        metrics_collections,
+        updates_collections,
+        name,
     )

@@ -6,7 +6,14 @@ from __future__ import annotations
 from typing import Any, Optional, Tuple
 
 from millrace.python.framework import constant_op, dtypes, ops
-from millrace.python.ops import array_ops, check_ops, math_ops, state_ops, variable_scope, weights_broadcast_ops
+from millrace.python.ops import (
+    array_ops,
+    check_ops,
+    math_ops,
+    state_ops,
+    variable_scope,
+    weights_broadcast_ops,
+)
 from millrace.python.ops._metrics_common import (
     _EPSILON,
     _aggregate_across_replicas,
@@ -30,10 +37,14 @@ def _confusion_matrix_at_thresholds(
     with ops.control_dependencies(
         [
             check_ops.assert_greater_equal(
-                predictions, math_ops.cast(0.0, dtype=predictions.dtype), message="predictions must be in [0, 1]"
+                predictions,
+                math_ops.cast(0.0, dtype=predictions.dtype),
+                message="predictions must be in [0, 1]",
             ),
             check_ops.assert_less_equal(
-                predictions, math_ops.cast(1.0, dtype=predictions.dtype), message="predictions must be in [0, 1]"
+                predictions,
+                math_ops.cast(1.0, dtype=predictions.dtype),
+                message="predictions must be in [0, 1]",
             ),
         ]
     ):
@@ -119,7 +130,9 @@ def auc(
         def interpolate_pr_auc(tp: Any, fp: Any, fn: Any) -> Any:
             dtp = tp[: num - 1] - tp[1:]
             p = tp + fp
-            prec_slope = math_ops.div_no_nan(dtp, math_ops.maximum(p[: num - 1] - p[1:], 0), name="prec_slope")
+            prec_slope = math_ops.div_no_nan(
+                dtp, math_ops.maximum(p[: num - 1] - p[1:], 0), name="prec_slope"
+            )
             intercept = tp[1:] - math_ops.multiply(prec_slope, p[1:])
             safe_p_ratio = array_ops.where(
                 math_ops.logical_and(p[: num - 1] > 0, p[1:] > 0),
@@ -159,11 +172,20 @@ def auc(
             metrics_collections, lambda _, v: compute_auc(v["tp"], v["fn"], v["tn"], v["fp"], "value"), values
         )
         u = update_ops
-        return value, add_update(updates_collections, compute_auc(u["tp"], u["fn"], u["tn"], u["fp"], "update_op"))
+        return value, add_update(
+            updates_collections, compute_auc(u["tp"], u["fn"], u["tn"], u["fp"], "update_op")
+        )
 
 
 def _counts_at(
-    key: str, labels: Any, predictions: Any, thresholds: Any, weights: Any, collections: Any, updates: Any, name: Any
+    key: str,
+    labels: Any,
+    predictions: Any,
+    thresholds: Any,
+    weights: Any,
+    collections: Any,
+    updates: Any,
+    name: Any,
 ) -> Any:
     with variable_scope.variable_scope(name, _NAMES[key], (predictions, labels, weights)):
         values, update_ops = _confusion_matrix_at_thresholds(
@@ -183,7 +205,9 @@ def true_positives_at_thresholds(
     name: Optional[str] = None,
 ) -> Tuple[Any, Any]:
     """Returns (counts of true positives at the thresholds, update op)."""
-    return _counts_at("tp", labels, predictions, thresholds, weights, metrics_collections, updates_collections, name)
+    return _counts_at(
+        "tp", labels, predictions, thresholds, weights, metrics_collections, updates_collections, name
+    )
 
 
 def true_negatives_at_thresholds(
@@ -196,7 +220,9 @@ def true_negatives_at_thresholds(
     name: Optional[str] = None,
 ) -> Tuple[Any, Any]:
     """Returns (counts of true negatives at the thresholds, update op)."""
-    return _counts_at("tn", labels, predictions, thresholds, weights, metrics_collections, updates_collections, name)
+    return _counts_at(
+        "tn", labels, predictions, thresholds, weights, metrics_collections, updates_collections, name
+    )
 
 
 def false_positives_at_thresholds(
@@ -209,7 +235,9 @@ def false_positives_at_thresholds(
     name: Optional[str] = None,
 ) -> Tuple[Any, Any]:
     """Returns (counts of false positives at the thresholds, update op)."""
-    return _counts_at("fp", labels, predictions, thresholds, weights, metrics_collections, updates_collections, name)
+    return _counts_at(
+        "fp", labels, predictions, thresholds, weights, metrics_collections, updates_collections, name
+    )
 
 
 def false_negatives_at_thresholds(
@@ -222,7 +250,9 @@ def false_negatives_at_thresholds(
     name: Optional[str] = None,
 ) -> Tuple[Any, Any]:
     """Returns (counts of false negatives at the thresholds, update op)."""
-    return _counts_at("fn", labels, predictions, thresholds, weights, metrics_collections, updates_collections, name)
+    return _counts_at(
+        "fn", labels, predictions, thresholds, weights, metrics_collections, updates_collections, name
+    )
 
 
 def _ratio_at(
@@ -259,7 +289,15 @@ def precision_at_thresholds(
 ) -> Tuple[Any, Any]:
     """Returns (precision at the thresholds, update op)."""
     return _ratio_at(
-        "precision", "fp", labels, predictions, thresholds, weights, metrics_collections, updates_collections, name
+        "precision",
+        "fp",
+        labels,
+        predictions,
+        thresholds,
+        weights,
+        metrics_collections,
+        updates_collections,
+        name,
     )
 
 
@@ -274,7 +312,15 @@ def recall_at_thresholds(
 ) -> Tuple[Any, Any]:
     """Returns (recall at the thresholds, update op)."""
     return _ratio_at(
-        "recall", "fn", labels, predictions, thresholds, weights, metrics_collections, updates_collections, name
+        "recall",
+        "fn",
+        labels,
+        predictions,
+        thresholds,
+        weights,
+        metrics_collections,
+        updates_collections,
+        name,
     )
 
 

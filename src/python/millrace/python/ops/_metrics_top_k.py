@@ -29,7 +29,9 @@ def _select_class_id(ids: Any, selected_id: int) -> Any:
         return sparse_ops.sparse_retain(ids, math_ops.equal(ids.values, selected_id))
     ids_shape = array_ops.shape(ids, out_type=dtypes.int64)
     filled_shape = array_ops.concat((ids_shape[:-1], [1]), axis=0)
-    filled = array_ops.fill(math_ops.cast(filled_shape, dtypes.int32), math_ops.cast(selected_id, dtypes.int64))
+    filled = array_ops.fill(
+        math_ops.cast(filled_shape, dtypes.int32), math_ops.cast(selected_id, dtypes.int64)
+    )
     result = sets.set_intersection(filled, ids)
     return sparse_tensor.SparseTensor(indices=result.indices, values=result.values, dense_shape=ids_shape)
 
@@ -73,7 +75,9 @@ _COUNTS = {
 }
 
 
-def _streaming(kind: str, labels: Any, predictions_idx: Any, k: Any, class_id: Any, weights: Any) -> Tuple[Any, Any]:
+def _streaming(
+    kind: str, labels: Any, predictions_idx: Any, k: Any, class_id: Any, weights: Any
+) -> Tuple[Any, Any]:
     default_name = _at_k_name(kind, k, class_id=class_id)
     with ops.name_scope(None, default_name, (predictions_idx, labels, weights)) as scope:
         count = _COUNTS[kind](labels, predictions_idx, class_id, weights, None)
@@ -94,7 +98,9 @@ def _at_top_k(
     updates: Any,
     name: Any,
 ) -> Tuple[Any, Any]:
-    with ops.name_scope(name, _at_k_name(kind, k, class_id=class_id), (predictions_idx, labels, weights)) as scope:
+    with ops.name_scope(
+        name, _at_k_name(kind, k, class_id=class_id), (predictions_idx, labels, weights)
+    ) as scope:
         labels = _maybe_expand_labels(labels, predictions_idx)
         top_k_idx = math_ops.cast(predictions_idx, dtypes.int64)
         tp, tp_update = _streaming("true_positive", labels, top_k_idx, k, class_id, weights)
@@ -169,7 +175,9 @@ def precision_at_k(
     name: Optional[str] = None,
 ) -> Tuple[Any, Any]:
     """Returns (precision of the `k` largest predictions [..., classes], update op), float64."""
-    with ops.name_scope(name, _at_k_name("precision", k, class_id=class_id), (predictions, labels, weights)) as scope:
+    with ops.name_scope(
+        name, _at_k_name("precision", k, class_id=class_id), (predictions, labels, weights)
+    ) as scope:
         _, top_k_idx = nn.top_k(predictions, k)
         return precision_at_top_k(
             labels, top_k_idx, k, class_id, weights, metrics_collections, updates_collections, name=scope
@@ -187,7 +195,9 @@ def recall_at_k(
     name: Optional[str] = None,
 ) -> Tuple[Any, Any]:
     """Returns (recall of the `k` largest predictions [..., classes], update op), float64."""
-    with ops.name_scope(name, _at_k_name("recall", k, class_id=class_id), (predictions, labels, weights)) as scope:
+    with ops.name_scope(
+        name, _at_k_name("recall", k, class_id=class_id), (predictions, labels, weights)
+    ) as scope:
         _, top_k_idx = nn.top_k(predictions, k)
         return recall_at_top_k(
             labels, top_k_idx, k, class_id, weights, metrics_collections, updates_collections, name=scope
@@ -205,7 +215,9 @@ def sparse_precision_at_k(
     name: Optional[str] = None,
 ) -> Tuple[Any, Any]:
     """As `precision_at_k`."""
-    return precision_at_k(labels, predictions, k, class_id, weights, metrics_collections, updates_collections, name)
+    return precision_at_k(
+        labels, predictions, k, class_id, weights, metrics_collections, updates_collections, name
+    )
 
 
 def _num_relevant(labels: Any, k: int) -> Any:
@@ -257,7 +269,9 @@ def _sparse_average_precision_at_top_k(labels: Any, predictions_idx: Any) -> Any
         labels_per_k = _expand_and_tile(labels, multiple=k, dim=-1)
         relevant_per_k = _true_positives(labels_per_k, predictions_idx_per_k, None, None, "relevant_per_k")
         tp_per_k = math_ops.cumsum(relevant_per_k, axis=-1, name="tp_per_k")
-        retrieved_per_k = math_ops.cumsum(array_ops.ones_like(relevant_per_k), axis=-1, name="retrieved_per_k")
+        retrieved_per_k = math_ops.cumsum(
+            array_ops.ones_like(relevant_per_k), axis=-1, name="retrieved_per_k"
+        )
         precision_per_k = math_ops.div(
             math_ops.cast(tp_per_k, dtypes.float64),
             math_ops.cast(retrieved_per_k, dtypes.float64),
@@ -290,12 +304,19 @@ def average_precision_at_k(
 
 
 def _streaming_sparse_average_precision_at_top_k(
-    labels: Any, predictions_idx: Any, weights: Any, metrics_collections: Any, updates_collections: Any, name: Any
+    labels: Any,
+    predictions_idx: Any,
+    weights: Any,
+    metrics_collections: Any,
+    updates_collections: Any,
+    name: Any,
 ) -> Tuple[Any, Any]:
     with ops.name_scope(name, "average_precision_at_top_k", (predictions_idx, labels, weights)) as scope:
         average_precision = _sparse_average_precision_at_top_k(predictions_idx=predictions_idx, labels=labels)
         if weights is not None:
-            weights = weights_broadcast_ops.broadcast_weights(math_ops.cast(weights, dtypes.float64), average_precision)
+            weights = weights_broadcast_ops.broadcast_weights(
+                math_ops.cast(weights, dtypes.float64), average_precision
+            )
             average_precision = math_ops.multiply(average_precision, weights)
         with ops.name_scope(None, "max", (average_precision,)) as max_scope:
             max_var = metric_variable([], dtypes.float64, name=max_scope)
@@ -325,4 +346,6 @@ def sparse_average_precision_at_k(
     name: Optional[str] = None,
 ) -> Tuple[Any, Any]:
     """As `average_precision_at_k`."""
-    return average_precision_at_k(labels, predictions, k, weights, metrics_collections, updates_collections, name)
+    return average_precision_at_k(
+        labels, predictions, k, weights, metrics_collections, updates_collections, name
+    )

@@ -52,7 +52,9 @@ def _convert_padding(padding: Any) -> Tuple[Any, List[int]]:
             )
         explicit.extend(pair)
     if len(padding) != 4:
-        raise ValueError("When padding is a list, it must be of size 4. Got padding of size: %d" % len(padding))
+        raise ValueError(
+            "When padding is a list, it must be of size 4. Got padding of size: %d" % len(padding)
+        )
     return "EXPLICIT", explicit
 
 
@@ -114,7 +116,14 @@ def conv1d_v2(
 ) -> Any:
     """As `conv1d`, with the arguments of version 2."""
     return conv1d(
-        input, filters, stride, padding, use_cudnn_on_gpu=True, data_format=data_format, name=name, dilations=dilations
+        input,
+        filters,
+        stride,
+        padding,
+        use_cudnn_on_gpu=True,
+        data_format=data_format,
+        name=name,
+        dilations=dilations,
     )
 
 
@@ -171,7 +180,14 @@ def conv2d_v2(
 ) -> Any:
     """As `conv2d`, with the arguments of version 2."""
     return conv2d(
-        input, filters, strides, padding, use_cudnn_on_gpu=True, data_format=data_format, dilations=dilations, name=name
+        input,
+        filters,
+        strides,
+        padding,
+        use_cudnn_on_gpu=True,
+        data_format=data_format,
+        dilations=dilations,
+        name=name,
     )
 
 
@@ -349,7 +365,13 @@ def conv3d_v2(
     if dilations is None:
         dilations = [1, 1, 1, 1, 1]
     return gen_nn_ops.conv3d(
-        input, filters, strides=strides, padding=padding, data_format=data_format, dilations=dilations, name=name
+        input,
+        filters,
+        strides=strides,
+        padding=padding,
+        data_format=data_format,
+        dilations=dilations,
+        name=name,
     )
 
 
@@ -369,7 +391,14 @@ def conv3d_transpose(
     filter = deprecation.deprecated_argument_lookup("filters", filters, "filter", filter)
     value = deprecation.deprecated_argument_lookup("input", input, "value", value)
     return conv3d_transpose_v2(
-        value, filter, output_shape, strides, padding=padding, data_format=data_format, dilations=dilations, name=name
+        value,
+        filter,
+        output_shape,
+        strides,
+        padding=padding,
+        data_format=data_format,
+        dilations=dilations,
+        name=name,
     )
 
 

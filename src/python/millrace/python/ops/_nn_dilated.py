@@ -16,7 +16,9 @@ def _value(dim: Any) -> Any:
     return dim.value if isinstance(dim, tensor_shape.Dimension) else dim
 
 
-def _get_strides_and_dilation_rate(num_spatial_dims: int, strides: Any, dilation_rate: Any) -> Tuple[Any, Any]:
+def _get_strides_and_dilation_rate(
+    num_spatial_dims: int, strides: Any, dilation_rate: Any
+) -> Tuple[Any, Any]:
     """Returns both as arrays of `num_spatial_dims` numbers; raises ValueError when they are refused."""
     if dilation_rate is None:
         dilation_rate = [1] * num_spatial_dims
@@ -55,7 +57,8 @@ class _NonAtrousConvolution:
             raise ValueError("Rank of convolution must be known")
         if input_shape.ndims < 3 or input_shape.ndims > 5:
             raise ValueError(
-                "`input` and `filter` must have rank at least 3 and at most 5. Received rank: %s" % input_shape.ndims
+                "`input` and `filter` must have rank at least 3 and at most 5. Received rank: %s"
+                % input_shape.ndims
             )
         self.padding = padding
         self.name = name
@@ -87,19 +90,31 @@ class _NonAtrousConvolution:
 
     def _conv2d(self, inp: Any, filter: Any) -> Any:
         return _nn_conv.conv2d(
-            inp, filter, strides=self.strides, padding=self.padding, data_format=self.data_format, name=self.name
+            inp,
+            filter,
+            strides=self.strides,
+            padding=self.padding,
+            data_format=self.data_format,
+            name=self.name,
         )
 
     def _conv3d(self, inp: Any, filter: Any) -> Any:
         return gen_nn_ops.conv3d(
-            inp, filter, strides=self.strides, padding=self.padding, data_format=self.data_format, name=self.name
+            inp,
+            filter,
+            strides=self.strides,
+            padding=self.padding,
+            data_format=self.data_format,
+            name=self.name,
         )
 
     def __call__(self, inp: Any, filter: Any) -> Any:
         return self.conv_op(inp, filter)
 
 
-def _with_space_to_batch_base_paddings(filter_shape: Any, num_spatial_dims: int, rate_or_const_rate: Any) -> Any:
+def _with_space_to_batch_base_paddings(
+    filter_shape: Any, num_spatial_dims: int, rate_or_const_rate: Any
+) -> Any:
     """Returns the [num_spatial_dims, 2] paddings of "SAME" for a filter dilated by the rate."""
     filter_spatial_shape = filter_shape[:num_spatial_dims]
     dilated = filter_spatial_shape + (filter_spatial_shape - 1) * (rate_or_const_rate - 1)
@@ -121,7 +136,9 @@ def _with_space_to_batch_adjust(orig: Any, fill_value: int, spatial_dims: Any) -
     while i < len(spatial_dims):
         start_i, start_spatial_dim = i, spatial_dims[i]
         if start_spatial_dim > 1:
-            parts.append(np.full([start_spatial_dim - 1 - prev_spatial_dim] + fill_dims, fill_value, dtype=dtype))
+            parts.append(
+                np.full([start_spatial_dim - 1 - prev_spatial_dim] + fill_dims, fill_value, dtype=dtype)
+            )
         while i + 1 < len(spatial_dims) and spatial_dims[i + 1] == spatial_dims[i] + 1:
             i += 1
         parts.append(const_or_orig[start_i : i + 1])
@@ -134,7 +151,9 @@ def _with_space_to_batch_adjust(orig: Any, fill_value: int, spatial_dims: Any) -
 
 def _same_paddings_of_constant_filter(filter_shape: Any, num_spatial_dims: int, rate: Any) -> Any:
     extent = (
-        np.array(filter_shape[:num_spatial_dims]) + (np.array(filter_shape[:num_spatial_dims]) - 1) * (rate - 1) - 1
+        np.array(filter_shape[:num_spatial_dims])
+        + (np.array(filter_shape[:num_spatial_dims]) - 1) * (rate - 1)
+        - 1
     )
     return np.stack([extent // 2, extent - extent // 2], axis=1).astype(np.int32)
 
@@ -191,13 +210,19 @@ class _WithSpaceToBatch:
         if padding == "SAME":
             if filter_shape is None:
                 raise ValueError("filter_shape must be specified for SAME padding")
-            static = tensor_shape.as_shape(filter_shape)[:num_spatial_dims] if _is_static(filter_shape) else None
+            static = (
+                tensor_shape.as_shape(filter_shape)[:num_spatial_dims] if _is_static(filter_shape) else None
+            )
             if static is not None and static.is_fully_defined() and const_rate is not None:
-                self.base_paddings = _same_paddings_of_constant_filter(static.as_list(), num_spatial_dims, const_rate)
+                self.base_paddings = _same_paddings_of_constant_filter(
+                    static.as_list(), num_spatial_dims, const_rate
+                )
             else:
                 shape = ops.convert_to_tensor(filter_shape, name="filter_shape")
                 self.num_spatial_dims = num_spatial_dims
-                self.base_paddings = _with_space_to_batch_base_paddings(shape, num_spatial_dims, rate_or_const_rate)
+                self.base_paddings = _with_space_to_batch_base_paddings(
+                    shape, num_spatial_dims, rate_or_const_rate
+                )
         elif padding == "VALID":
             self.base_paddings = np.zeros([num_spatial_dims, 2], np.int32)
         else:
@@ -217,7 +242,9 @@ class _WithSpaceToBatch:
             input_shape_tensor = array_ops.shape(inp)
             input_spatial_shape = array_ops.stack([input_shape_tensor[i] for i in spatial_dims])
         paddings, crops = array_ops.required_space_to_batch_paddings(
-            input_shape=input_spatial_shape, base_paddings=self.base_paddings, block_shape=self.rate_or_const_rate
+            input_shape=input_spatial_shape,
+            base_paddings=self.base_paddings,
+            block_shape=self.rate_or_const_rate,
         )
         rate = ops.convert_to_tensor(self.rate_or_const_rate, dtypes.int32)
         dilation_rate = _with_space_to_batch_adjust(rate, 1, spatial_dims)
@@ -358,9 +385,17 @@ def convolution(
     Raises ValueError for ranks, channels, strides and rates that do not fit; strides above 1 exclude dilation.
     """
     filter = deprecation.deprecated_argument_lookup("filters", filters, "filter", filter)
-    dilation_rate = deprecation.deprecated_argument_lookup("dilations", dilations, "dilation_rate", dilation_rate)
+    dilation_rate = deprecation.deprecated_argument_lookup(
+        "dilations", dilations, "dilation_rate", dilation_rate
+    )
     return convolution_internal(
-        input, filter, strides=strides, padding=padding, data_format=data_format, dilations=dilation_rate, name=name
+        input,
+        filter,
+        strides=strides,
+        padding=padding,
+        data_format=data_format,
+        dilations=dilation_rate,
+        name=name,
     )
 
 
@@ -375,7 +410,13 @@ def convolution_v2(
 ) -> Any:
     """As `convolution`, with the arguments of version 2."""
     return convolution_internal(
-        input, filters, strides=strides, padding=padding, data_format=data_format, dilations=dilations, name=name
+        input,
+        filters,
+        strides=strides,
+        padding=padding,
+        data_format=data_format,
+        dilations=dilations,
+        name=name,
     )
 
 

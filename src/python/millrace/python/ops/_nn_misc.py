@@ -24,7 +24,9 @@ def bias_add(value: Any, bias: Any, data_format: Any = None, name: Optional[str]
                 raise ValueError("data_format must be of the form `N...C` or `NC...`")
         value = ops.convert_to_tensor(value, name="input")
         bias = ops.convert_to_tensor(bias, dtype=value.dtype, name="bias")
-        return gen_nn_ops.bias_add(value, bias, data_format="NHWC" if data_format is None else data_format, name=name)
+        return gen_nn_ops.bias_add(
+            value, bias, data_format="NHWC" if data_format is None else data_format, name=name
+        )
 
 
 def bias_add_v1(value: Any, bias: Any, name: Optional[str] = None) -> Any:
@@ -95,7 +97,10 @@ def _get_noise_shape(x: Any, noise_shape: Any) -> Any:
     if dims is not None and noise.dims is not None and len(dims) == len(noise.dims):
         given = noise.as_list()
         return tensor_shape.TensorShape(
-            [static if one is None and static is not None else one for one, static in zip(given, x.shape.as_list())]
+            [
+                static if one is None and static is not None else one
+                for one, static in zip(given, x.shape.as_list())
+            ]
         )
     return noise_shape
 
@@ -122,13 +127,16 @@ def dropout(
     return dropout_v2(x, rate, noise_shape=noise_shape, seed=seed, name=name)
 
 
-def dropout_v2(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: Optional[str] = None) -> Any:
+def dropout_v2(
+    x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: Optional[str] = None
+) -> Any:
     """As `dropout`, with the arguments of version 2."""
     with ops.name_scope(name, "dropout", [x]):
         x = ops.convert_to_tensor(x, name="x")
         if not x.dtype.is_floating:
             raise ValueError(
-                "x has to be a floating point tensor since it's going to be scaled. Got a %s tensor instead." % x.dtype
+                "x has to be a floating point tensor since it's going to be scaled. Got a %s tensor instead."
+                % x.dtype
             )
         if isinstance(rate, numbers.Real):
             if not 0 <= rate < 1:
@@ -226,7 +234,9 @@ def atrous_conv2d_transpose(
             raise ValueError("output_shape must have shape (4,), got {}".format(output_shape_.get_shape()))
         if isinstance(output_shape, tuple):
             output_shape = list(output_shape)
-        if isinstance(output_shape, list) and not filters.get_shape().dims[2].is_compatible_with(output_shape[3]):
+        if isinstance(output_shape, list) and not filters.get_shape().dims[2].is_compatible_with(
+            output_shape[3]
+        ):
             raise ValueError(
                 "output_shape does not match filter's output channels, {} != {}".format(
                     output_shape[3], filters.get_shape().dims[2]
@@ -293,7 +303,13 @@ def dilation2d_v1(
 
 
 def dilation2d_v2(
-    input: Any, filters: Any, strides: Any, padding: Any, data_format: str, dilations: Any, name: Optional[str] = None
+    input: Any,
+    filters: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str,
+    dilations: Any,
+    name: Optional[str] = None,
 ) -> Any:
     """As `dilation2d`, with the arguments of version 2."""
     if data_format != "NHWC":
@@ -303,7 +319,9 @@ def dilation2d_v2(
     )
 
 
-def erosion2d(value: Any, kernel: Any, strides: Any, rates: Any, padding: Any, name: Optional[str] = None) -> Any:
+def erosion2d(
+    value: Any, kernel: Any, strides: Any, rates: Any, padding: Any, name: Optional[str] = None
+) -> Any:
     """Returns the grey-scale erosion: minima of image minus kernel over windows."""
     with ops.name_scope(name, "erosion2d", [value, kernel]) as name:
         return math_ops.negative(
@@ -319,7 +337,13 @@ def erosion2d(value: Any, kernel: Any, strides: Any, rates: Any, padding: Any, n
 
 
 def erosion2d_v2(
-    value: Any, filters: Any, strides: Any, padding: Any, data_format: str, dilations: Any, name: Optional[str] = None
+    value: Any,
+    filters: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str,
+    dilations: Any,
+    name: Optional[str] = None,
 ) -> Any:
     """As `erosion2d`, with the arguments of version 2."""
     if data_format != "NHWC":

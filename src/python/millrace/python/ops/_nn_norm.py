@@ -16,7 +16,12 @@ def _keepdims(keepdims: Any, keep_dims: Any) -> bool:
 
 
 def sufficient_statistics(
-    x: Any, axes: Any, shift: Any = None, keep_dims: Any = None, name: Optional[str] = None, keepdims: Any = None
+    x: Any,
+    axes: Any,
+    shift: Any = None,
+    keep_dims: Any = None,
+    name: Optional[str] = None,
+    keepdims: Any = None,
 ) -> Tuple[Any, Any, Any, Any]:
     """Returns (count, sum of x - shift, sum of (x - shift)^2, shift) over `axes`."""
     axes = list(set(axes))
@@ -69,7 +74,12 @@ def normalize_moments(
 
 
 def moments(
-    x: Any, axes: Any, shift: Any = None, name: Optional[str] = None, keep_dims: Any = None, keepdims: Any = None
+    x: Any,
+    axes: Any,
+    shift: Any = None,
+    name: Optional[str] = None,
+    keep_dims: Any = None,
+    keepdims: Any = None,
 ) -> Tuple[Any, Any]:
     """Returns (mean, variance) of `x` over `axes`; half precision is computed in float32. `shift` is not used."""
     keep = _keepdims(keepdims, keep_dims)
@@ -79,7 +89,10 @@ def moments(
         y = math_ops.cast(x, dtypes.float32) if half else x
         mean = math_ops.reduce_mean(y, axes, keepdims=True, name="mean")
         variance = math_ops.reduce_mean(
-            math_ops.squared_difference(y, array_ops.stop_gradient(mean)), axes, keepdims=True, name="variance"
+            math_ops.squared_difference(y, array_ops.stop_gradient(mean)),
+            axes,
+            keepdims=True,
+            name="variance",
         )
         if not keep:
             mean = array_ops.squeeze(mean, axes)
@@ -89,13 +102,20 @@ def moments(
         return mean, variance
 
 
-def moments_v2(x: Any, axes: Any, shift: Any = None, keepdims: Any = False, name: Optional[str] = None) -> Any:
+def moments_v2(
+    x: Any, axes: Any, shift: Any = None, keepdims: Any = False, name: Optional[str] = None
+) -> Any:
     """As `moments`, with the arguments of version 2."""
     return moments(x=x, axes=axes, shift=shift, name=name, keep_dims=keepdims)
 
 
 def weighted_moments(
-    x: Any, axes: Any, frequency_weights: Any, name: Optional[str] = None, keep_dims: Any = None, keepdims: Any = None
+    x: Any,
+    axes: Any,
+    frequency_weights: Any,
+    name: Optional[str] = None,
+    keep_dims: Any = None,
+    keepdims: Any = None,
 ) -> Tuple[Any, Any]:
     """Returns (mean, variance) of `x` over `axes`, each element counted as often as its weight (broadcast) says."""
     keep = _keepdims(keepdims, keep_dims)
@@ -107,13 +127,18 @@ def weighted_moments(
             x = math_ops.cast(x, dtypes.float32)
         if frequency_weights.dtype != x.dtype:
             frequency_weights = math_ops.cast(frequency_weights, x.dtype)
-        weighted_input_sum = math_ops.reduce_sum(frequency_weights * x, axes, name="weighted_input_sum", keepdims=True)
+        weighted_input_sum = math_ops.reduce_sum(
+            frequency_weights * x, axes, name="weighted_input_sum", keepdims=True
+        )
         broadcasted_weights = frequency_weights + array_ops.zeros_like(x)
         sum_of_weights = math_ops.reduce_sum(broadcasted_weights, axes, name="sum_of_weights", keepdims=True)
         divisor = math_ops.reciprocal(sum_of_weights, name="inv_weight_sum")
         mean = math_ops.multiply(weighted_input_sum, divisor)
         distance = math_ops.reduce_sum(
-            frequency_weights * math_ops.squared_difference(x, mean), axes, name="weighted_distsq", keepdims=True
+            frequency_weights * math_ops.squared_difference(x, mean),
+            axes,
+            name="weighted_distsq",
+            keepdims=True,
         )
         variance = math_ops.multiply(distance, divisor)
         if not keep:
@@ -128,11 +153,19 @@ def weighted_moments_v2(
     x: Any, axes: Any, frequency_weights: Any, keepdims: Any = False, name: Optional[str] = None
 ) -> Any:
     """As `weighted_moments`, with the arguments of version 2."""
-    return weighted_moments(x=x, axes=axes, frequency_weights=frequency_weights, name=name, keep_dims=keepdims)
+    return weighted_moments(
+        x=x, axes=axes, frequency_weights=frequency_weights, name=name, keep_dims=keepdims
+    )
 
 
 def batch_normalization(
-    x: Any, mean: Any, variance: Any, offset: Any, scale: Any, variance_epsilon: Any, name: Optional[str] = None
+    x: Any,
+    mean: Any,
+    variance: Any,
+    offset: Any,
+    scale: Any,
+    variance_epsilon: Any,
+    name: Optional[str] = None,
 ) -> Any:
     """Returns (x - mean) / sqrt(variance + epsilon) * scale + offset; `scale` and `offset` may be None."""
     with ops.name_scope(name, "batchnorm", [x, mean, variance, scale, offset]):
@@ -170,7 +203,15 @@ def fused_batch_norm(
         variance = constant_op.constant([])
     epsilon = max(epsilon, 1.001e-5)
     y, batch_mean, batch_var, _, _, _ = gen_nn_ops.fused_batch_norm_v3(
-        x, scale, offset, mean, variance, epsilon=epsilon, data_format=data_format, is_training=is_training, name=name
+        x,
+        scale,
+        offset,
+        mean,
+        variance,
+        epsilon=epsilon,
+        data_format=data_format,
+        is_training=is_training,
+        name=name,
     )
     return y, batch_mean, batch_var
 
@@ -192,7 +233,9 @@ def batch_norm_with_global_normalization(
     t = deprecation.deprecated_argument_lookup("input", input, "t", t)
     m = deprecation.deprecated_argument_lookup("mean", mean, "m", m)
     v = deprecation.deprecated_argument_lookup("variance", variance, "v", v)
-    return batch_normalization(t, m, v, beta, gamma if scale_after_normalization else None, variance_epsilon, name)
+    return batch_normalization(
+        t, m, v, beta, gamma if scale_after_normalization else None, variance_epsilon, name
+    )
 
 
 def batch_norm_with_global_normalization_v2(

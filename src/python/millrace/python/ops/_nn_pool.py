@@ -29,7 +29,9 @@ def pool(
 
     Raises ValueError for another type of pool, and for ranks, strides and rates that do not fit.
     """
-    dilation_rate = deprecation.deprecated_argument_lookup("dilations", dilations, "dilation_rate", dilation_rate)
+    dilation_rate = deprecation.deprecated_argument_lookup(
+        "dilations", dilations, "dilation_rate", dilation_rate
+    )
     with ops.name_scope(name, "%s_pool" % (pooling_type.lower()), [input]) as scope:
         input = ops.convert_to_tensor(input, name="input")
         num_spatial_dims = len(window_shape)
@@ -108,7 +110,9 @@ def avg_pool_v2(
     n, channel_index, data_format = _dims_of_pool(input, data_format)
     pooling_ops = {1: avg_pool1d, 2: gen_nn_ops.avg_pool, 3: gen_nn_ops.avg_pool3d}
     return (
-        pooling_ops[n](input, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name=name)
+        pooling_ops[n](
+            input, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name=name
+        )
         if n == 1
         else pooling_ops[n](
             input,
@@ -127,7 +131,9 @@ def max_pool_v2(
     """Takes the maxima of windows of one to three dimensions, as the rank of `input` or `data_format` says."""
     n, channel_index, data_format = _dims_of_pool(input, data_format)
     if n == 1:
-        return max_pool1d(input, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name=name)
+        return max_pool1d(
+            input, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name=name
+        )
     op = {2: gen_nn_ops.max_pool, 3: gen_nn_ops.max_pool3d}[n]
     return op(
         input,
@@ -143,7 +149,9 @@ def _dims_of_pool(input: Any, data_format: Any) -> Any:
     if data_format is not None:
         n = len(data_format) - 2
     else:
-        shape = ops.convert_to_tensor(input).get_shape() if not hasattr(input, "get_shape") else input.get_shape()
+        shape = (
+            ops.convert_to_tensor(input).get_shape() if not hasattr(input, "get_shape") else input.get_shape()
+        )
         if shape.ndims is None:
             raise ValueError("The rank of input must be known when data_format is not given.")
         n = shape.ndims - 2
@@ -340,13 +348,21 @@ def max_pool_with_argmax_v1(
 
 
 def _fractional(
-    op: Callable[..., Any], value: Any, ratio: Any, pseudo_random: bool, overlapping: bool, seed: Any, name: Any
+    op: Callable[..., Any],
+    value: Any,
+    ratio: Any,
+    pseudo_random: bool,
+    overlapping: bool,
+    seed: Any,
+    name: Any,
 ) -> Any:
     ratio = _get_sequence(ratio, 2, 3, "pooling_ratio")
     if seed == 0:
         return op(value, ratio, pseudo_random, overlapping, deterministic=False, seed=0, seed2=0, name=name)
     seed1, seed2 = random_seed.get_seed(seed)
-    return op(value, ratio, pseudo_random, overlapping, deterministic=True, seed=seed1, seed2=seed2, name=name)
+    return op(
+        value, ratio, pseudo_random, overlapping, deterministic=True, seed=seed1, seed2=seed2, name=name
+    )
 
 
 def fractional_max_pool(
@@ -374,7 +390,9 @@ def fractional_max_pool_v2(
     name: Optional[str] = None,
 ) -> Any:
     """As `fractional_max_pool`; deterministic when there is a seed."""
-    return _fractional(gen_nn_ops.fractional_max_pool, value, pooling_ratio, pseudo_random, overlapping, seed, name)
+    return _fractional(
+        gen_nn_ops.fractional_max_pool, value, pooling_ratio, pseudo_random, overlapping, seed, name
+    )
 
 
 def fractional_avg_pool(
@@ -402,4 +420,6 @@ def fractional_avg_pool_v2(
     name: Optional[str] = None,
 ) -> Any:
     """As `fractional_avg_pool`; deterministic when there is a seed."""
-    return _fractional(gen_nn_ops.fractional_avg_pool, value, pooling_ratio, pseudo_random, overlapping, seed, name)
+    return _fractional(
+        gen_nn_ops.fractional_avg_pool, value, pooling_ratio, pseudo_random, overlapping, seed, name
+    )

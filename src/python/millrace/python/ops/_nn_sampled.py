@@ -59,7 +59,9 @@ def _compute_sampled_logits(
                 range_max=num_classes,
                 seed=seed,
             )
-        sampled, true_expected_count, sampled_expected_count = (array_ops.stop_gradient(s) for s in sampled_values)
+        sampled, true_expected_count, sampled_expected_count = (
+            array_ops.stop_gradient(s) for s in sampled_values
+        )
         sampled = math_ops.cast(sampled, dtypes.int64)
         all_ids = array_ops.concat([labels_flat, sampled], 0)
         all_w = embedding_ops.embedding_lookup(weights, all_ids, partition_strategy=partition_strategy)
@@ -76,7 +78,9 @@ def _compute_sampled_logits(
         sampled_b = array_ops.slice(all_b, array_ops.shape(labels_flat), [-1])
         dim = array_ops.shape(true_w)[1:2]
         new_true_w_shape = array_ops.concat([[-1, num_true], dim], 0)
-        row_wise_dots = math_ops.multiply(array_ops.expand_dims(inputs, 1), array_ops.reshape(true_w, new_true_w_shape))
+        row_wise_dots = math_ops.multiply(
+            array_ops.expand_dims(inputs, 1), array_ops.reshape(true_w, new_true_w_shape)
+        )
         dots_as_matrix = array_ops.reshape(row_wise_dots, array_ops.concat([[-1], dim], 0))
         true_logits = array_ops.reshape(_sum_rows(dots_as_matrix), [-1, num_true])
         true_logits += array_ops.reshape(true_b, [-1, num_true])
@@ -101,7 +105,9 @@ def _accidental_hits(labels: Any, sampled: Any, num_true: int, num_sampled: int,
     shape = array_ops.concat([array_ops.shape(labels)[:1], array_ops.expand_dims(num_sampled, 0)], 0)
     if dtype != weights.dtype:
         weights = math_ops.cast(weights, dtype)
-    return gen_sparse_ops.sparse_to_dense(sparse_indices, shape, weights, default_value=0.0, validate_indices=False)
+    return gen_sparse_ops.sparse_to_dense(
+        sparse_indices, shape, weights, default_value=0.0, validate_indices=False
+    )
 
 
 def nce_loss(
@@ -134,7 +140,9 @@ def nce_loss(
         partition_strategy=partition_strategy,
         name=name,
     )
-    sampled_losses = nn_impl.sigmoid_cross_entropy_with_logits(labels=out_labels, logits=logits, name="sampled_losses")
+    sampled_losses = nn_impl.sigmoid_cross_entropy_with_logits(
+        labels=out_labels, logits=logits, name="sampled_losses"
+    )
     return _sum_rows(sampled_losses)
 
 

@@ -88,7 +88,9 @@ def log_softmax_v2(logits: Any, axis: Any = None, name: Optional[str] = None) ->
     return _softmax(logits, gen_nn_ops.log_softmax, -1 if axis is None else axis, name)
 
 
-def softmax_cross_entropy_with_logits_v2(labels: Any, logits: Any, axis: Any = -1, name: Optional[str] = None) -> Any:
+def softmax_cross_entropy_with_logits_v2(
+    labels: Any, logits: Any, axis: Any = -1, name: Optional[str] = None
+) -> Any:
     """Returns the cross entropies of probabilities `labels` and softmax(`logits`); gradients flow into both."""
     return softmax_cross_entropy_with_logits_v2_helper(labels=labels, logits=logits, axis=axis, name=name)
 

@@ -32,7 +32,9 @@ def assert_like_rnncell(cell_name: str, cell: Any) -> None:
     ]
     if not all(conditions):
         missing = [error for error, ok in zip(errors, conditions) if not ok]
-        raise TypeError("The argument {!r} ({}) is not an RNNCell: {}.".format(cell_name, cell, ", ".join(missing)))
+        raise TypeError(
+            "The argument {!r} ({}) is not an RNNCell: {}.".format(cell_name, cell, ", ".join(missing))
+        )
 
 
 def _concat(prefix: Any, suffix: Any, static: bool = False) -> Any:
@@ -64,7 +66,11 @@ def _concat(prefix: Any, suffix: Any, static: bool = False) -> Any:
         raise ValueError("Provided a prefix or suffix of None: %s and %s" % (prefix, suffix))
     if isinstance(p, list) and isinstance(s, list):
         return ops.convert_to_tensor(p + s, dtype="int32")
-    parts = [ops.convert_to_tensor(part, dtype="int32") for part in (p, s) if not (isinstance(part, list) and not part)]
+    parts = [
+        ops.convert_to_tensor(part, dtype="int32")
+        for part in (p, s)
+        if not (isinstance(part, list) and not part)
+    ]
     return array_ops.concat(parts, 0) if len(parts) > 1 else parts[0]
 
 
@@ -130,7 +136,11 @@ class RNNCell(base_layer.Layer):
         if inputs is not None:
             inputs = ops.convert_to_tensor(inputs, name="inputs")
             if batch_size is not None:
-                static = tensor_util.constant_value(batch_size) if tensor_util.is_tensor(batch_size) else batch_size
+                static = (
+                    tensor_util.constant_value(batch_size)
+                    if tensor_util.is_tensor(batch_size)
+                    else batch_size
+                )
                 known = tensor_shape.dimension_value(inputs.shape[0])
                 if static is not None and known is not None and int(static) != known:
                     raise ValueError(

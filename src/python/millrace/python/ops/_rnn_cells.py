@@ -53,9 +53,13 @@ class BasicRNNCell(LayerRNNCell):
 
     def build(self, inputs_shape: Any) -> None:
         input_depth = _input_depth(inputs_shape)
-        self._kernel = self.add_variable(_WEIGHTS_VARIABLE_NAME, shape=[input_depth + self._num_units, self._num_units])
+        self._kernel = self.add_variable(
+            _WEIGHTS_VARIABLE_NAME, shape=[input_depth + self._num_units, self._num_units]
+        )
         self._bias = self.add_variable(
-            _BIAS_VARIABLE_NAME, shape=[self._num_units], initializer=init_ops.zeros_initializer(dtype=self.dtype)
+            _BIAS_VARIABLE_NAME,
+            shape=[self._num_units],
+            initializer=init_ops.zeros_initializer(dtype=self.dtype),
         )
         self.built = True
 
@@ -98,7 +102,9 @@ class GRUCell(LayerRNNCell):
     def build(self, inputs_shape: Any) -> None:
         rows = _input_depth(inputs_shape) + self._num_units
         self._gate_kernel = self.add_variable(
-            "gates/%s" % _WEIGHTS_VARIABLE_NAME, shape=[rows, 2 * self._num_units], initializer=self._kernel_initializer
+            "gates/%s" % _WEIGHTS_VARIABLE_NAME,
+            shape=[rows, 2 * self._num_units],
+            initializer=self._kernel_initializer,
         )
         bias = self._bias_initializer
         self._gate_bias = self.add_variable(
@@ -107,7 +113,9 @@ class GRUCell(LayerRNNCell):
             initializer=bias if bias is not None else init_ops.constant_initializer(1.0, dtype=self.dtype),
         )
         self._candidate_kernel = self.add_variable(
-            "candidate/%s" % _WEIGHTS_VARIABLE_NAME, shape=[rows, self._num_units], initializer=self._kernel_initializer
+            "candidate/%s" % _WEIGHTS_VARIABLE_NAME,
+            shape=[rows, self._num_units],
+            initializer=self._kernel_initializer,
         )
         self._candidate_bias = self.add_variable(
             "candidate/%s" % _BIAS_VARIABLE_NAME,
@@ -155,7 +163,9 @@ class BasicLSTMCell(LayerRNNCell):
 
     @property
     def state_size(self) -> Any:
-        return LSTMStateTuple(self._num_units, self._num_units) if self._state_is_tuple else 2 * self._num_units
+        return (
+            LSTMStateTuple(self._num_units, self._num_units) if self._state_is_tuple else 2 * self._num_units
+        )
 
     @property
     def output_size(self) -> Any:
@@ -164,9 +174,13 @@ class BasicLSTMCell(LayerRNNCell):
     def build(self, inputs_shape: Any) -> None:
         input_depth = _input_depth(inputs_shape)
         h_depth = self._num_units
-        self._kernel = self.add_variable(_WEIGHTS_VARIABLE_NAME, shape=[input_depth + h_depth, 4 * self._num_units])
+        self._kernel = self.add_variable(
+            _WEIGHTS_VARIABLE_NAME, shape=[input_depth + h_depth, 4 * self._num_units]
+        )
         self._bias = self.add_variable(
-            _BIAS_VARIABLE_NAME, shape=[4 * self._num_units], initializer=init_ops.zeros_initializer(dtype=self.dtype)
+            _BIAS_VARIABLE_NAME,
+            shape=[4 * self._num_units],
+            initializer=init_ops.zeros_initializer(dtype=self.dtype),
         )
         self.built = True
 
@@ -184,7 +198,9 @@ class BasicLSTMCell(LayerRNNCell):
         add, multiply = math_ops.add, math_ops.multiply
         new_c = add(multiply(c, sigmoid(add(f, forget_bias))), multiply(sigmoid(i), self._activation(j)))
         new_h = multiply(self._activation(new_c), sigmoid(o))
-        new_state = LSTMStateTuple(new_c, new_h) if self._state_is_tuple else array_ops.concat([new_c, new_h], 1)
+        new_state = (
+            LSTMStateTuple(new_c, new_h) if self._state_is_tuple else array_ops.concat([new_c, new_h], 1)
+        )
         return new_h, new_state
 
 
@@ -251,9 +267,15 @@ class LSTMCell(LayerRNNCell):
             initializer=(initializer or init_ops.zeros_initializer)(dtype=self.dtype or dtypes.float32),
         )
         if self._use_peepholes:
-            self._w_f_diag = self.add_variable("w_f_diag", shape=[self._num_units], initializer=self._initializer)
-            self._w_i_diag = self.add_variable("w_i_diag", shape=[self._num_units], initializer=self._initializer)
-            self._w_o_diag = self.add_variable("w_o_diag", shape=[self._num_units], initializer=self._initializer)
+            self._w_f_diag = self.add_variable(
+                "w_f_diag", shape=[self._num_units], initializer=self._initializer
+            )
+            self._w_i_diag = self.add_variable(
+                "w_i_diag", shape=[self._num_units], initializer=self._initializer
+            )
+            self._w_o_diag = self.add_variable(
+                "w_o_diag", shape=[self._num_units], initializer=self._initializer
+            )
         if self._num_proj is not None:
             proj_shards = self._num_proj_shards
             self._proj_kernel = self.add_variable(

@@ -67,7 +67,13 @@ def dynamic_rnn(
                 sequence_length = array_ops.identity(sequence_length, name="CheckSeqLen")
         inputs = nest.pack_sequence_as(structure=inputs, flat_sequence=flat_input)
         outputs, final_state = _dynamic_rnn_loop(
-            cell, inputs, state, parallel_iterations, swap_memory, sequence_length=sequence_length, dtype=dtype
+            cell,
+            inputs,
+            state,
+            parallel_iterations,
+            swap_memory,
+            sequence_length=sequence_length,
+            dtype=dtype,
         )
         if not time_major:
             outputs = nest.map_structure(_transpose_batch_time, outputs)
@@ -86,10 +92,14 @@ def _assert_has_shape(x: Any, shape: Any) -> Any:
 def _check_inputs(flat_input: Any) -> Tuple[Any, Any]:
     """Returns the static (time steps, batch size); ValueError when inputs differ in them."""
     shapes = [input_.get_shape().with_rank_at_least(3) for input_ in flat_input]
-    const_time_steps, const_batch_size = shapes[0].as_list()[:2] if shapes[0].ndims is not None else (None, None)
+    const_time_steps, const_batch_size = (
+        shapes[0].as_list()[:2] if shapes[0].ndims is not None else (None, None)
+    )
     for shape in shapes:
         if shape.ndims is None or not shape[2:].is_fully_defined():
-            raise ValueError("Input size (depth of inputs) must be accessible via shape inference, but saw value None.")
+            raise ValueError(
+                "Input size (depth of inputs) must be accessible via shape inference, but saw value None."
+            )
         got_time_steps, got_batch_size = shape.as_list()[:2]
         if const_time_steps != got_time_steps:
             raise ValueError("Time steps is not the same for all the elements in the input in a batch.")
@@ -124,7 +134,9 @@ def _dynamic_rnn_loop(
 
     flat_zero_output = tuple(zero_output_of(output) for output in flat_output_size)
     for zero, size in zip(flat_zero_output, flat_output_size):
-        zero.set_shape(_concat(const_batch_size if const_batch_size is not None else [None], size, static=True))
+        zero.set_shape(
+            _concat(const_batch_size if const_batch_size is not None else [None], size, static=True)
+        )
     zero_output = nest.pack_sequence_as(structure=cell.output_size, flat_sequence=flat_zero_output)
     if sequence_length is not None:
         min_sequence_length = math_ops.reduce_min(sequence_length)
@@ -143,7 +155,9 @@ def _dynamic_rnn_loop(
     output_ta = tuple(
         create_ta(
             "output_%d" % i,
-            tensor_shape.TensorShape([const_batch_size]).concatenate(_maybe_tensor_shape_from_tensor(out_size)),
+            tensor_shape.TensorShape([const_batch_size]).concatenate(
+                _maybe_tensor_shape_from_tensor(out_size)
+            ),
             _infer_state_dtype(dtype, state),
         )
         for i, out_size in enumerate(flat_output_size)
@@ -269,12 +283,18 @@ def raw_rnn(
     parallel_iterations = parallel_iterations or 32
     with vs.variable_scope(scope or "rnn"):
         time = constant_op.constant(0, dtype=dtypes.int32)
-        elements_finished, next_input, initial_state, emit_structure, init_loop_state = loop_fn(time, None, None, None)
+        elements_finished, next_input, initial_state, emit_structure, init_loop_state = loop_fn(
+            time, None, None, None
+        )
         flat_input = nest.flatten(next_input)
-        loop_state = init_loop_state if init_loop_state is not None else constant_op.constant(0, dtype=dtypes.int32)
+        loop_state = (
+            init_loop_state if init_loop_state is not None else constant_op.constant(0, dtype=dtypes.int32)
+        )
         static_batch_size = tensor_shape.dimension_at_index(flat_input[0].get_shape(), 0)
         for input_ in flat_input:
-            static_batch_size = static_batch_size.merge_with(tensor_shape.dimension_at_index(input_.get_shape(), 0))
+            static_batch_size = static_batch_size.merge_with(
+                tensor_shape.dimension_at_index(input_.get_shape(), 0)
+            )
         batch_size = tensor_shape.dimension_value(static_batch_size)
         const_batch_size = batch_size
         if batch_size is None:
@@ -284,7 +304,8 @@ def raw_rnn(
         if emit_structure is not None:
             flat_emit_structure = nest.flatten(emit_structure)
             flat_emit_size = [
-                emit.shape if emit.shape.is_fully_defined() else array_ops.shape(emit) for emit in flat_emit_structure
+                emit.shape if emit.shape.is_fully_defined() else array_ops.shape(emit)
+                for emit in flat_emit_structure
             ]
             flat_emit_dtypes = [emit.dtype for emit in flat_emit_structure]
         else:
@@ -310,7 +331,9 @@ def raw_rnn(
         ]
         zero_emit = nest.pack_sequence_as(structure=emit_structure, flat_sequence=flat_zero_emit)
 
-        def body(time: Any, finished: Any, current_input: Any, emit_ta: Any, state: Any, loop_state: Any) -> Any:
+        def body(
+            time: Any, finished: Any, current_input: Any, emit_ta: Any, state: Any, loop_state: Any
+        ) -> Any:
             next_output, cell_state = cell(current_input, state)
             nest.assert_same_structure(state, cell_state)
             nest.assert_same_structure(cell.output_size, next_output)

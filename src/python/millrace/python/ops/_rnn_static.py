@@ -13,7 +13,12 @@ from millrace.python.util import nest
 
 
 def static_rnn(
-    cell: Any, inputs: Any, initial_state: Any = None, dtype: Any = None, sequence_length: Any = None, scope: Any = None
+    cell: Any,
+    inputs: Any,
+    initial_state: Any = None,
+    dtype: Any = None,
+    sequence_length: Any = None,
+    scope: Any = None,
 ) -> Tuple[Any, Any]:
     """Runs `cell` over a list of inputs [batch, depth]; returns (list of outputs, final state).
 
@@ -29,7 +34,9 @@ def static_rnn(
     with vs.variable_scope(scope or "rnn") as varscope:
         first_input = inputs
         while nest.is_sequence(first_input):
-            first_input = nest.flatten(first_input)[0] if not isinstance(first_input, (list, tuple)) else first_input[0]
+            first_input = (
+                nest.flatten(first_input)[0] if not isinstance(first_input, (list, tuple)) else first_input[0]
+            )
         fixed_batch_size: Any = None
         if first_input.get_shape().ndims != 1:
             input_shape = first_input.get_shape().with_rank_at_least(2)
@@ -46,7 +53,9 @@ def static_rnn(
                             "None."
                         )
         else:
-            fixed_batch_size = tensor_shape.dimension_at_index(first_input.get_shape().with_rank_at_least(1), 0)
+            fixed_batch_size = tensor_shape.dimension_at_index(
+                first_input.get_shape().with_rank_at_least(1), 0
+            )
         batch_size = tensor_shape.dimension_value(fixed_batch_size)
         if batch_size is None:
             batch_size = array_ops.shape(first_input)[0]
@@ -115,12 +124,15 @@ def static_state_saving_rnn(
         state_name_flat, state_size_flat = nest.flatten(state_name), nest.flatten(state_size)
         if len(state_name_flat) != len(state_size_flat):
             raise ValueError(
-                "#elems(state_name) != #elems(state_size): %d vs. %d" % (len(state_name_flat), len(state_size_flat))
+                "#elems(state_name) != #elems(state_size): %d vs. %d"
+                % (len(state_name_flat), len(state_size_flat))
             )
         initial_state = nest.pack_sequence_as(state_size, [state_saver.state(s) for s in state_name_flat])
     else:
         initial_state = state_saver.state(state_name)
-    outputs, state = static_rnn(cell, inputs, initial_state=initial_state, sequence_length=sequence_length, scope=scope)
+    outputs, state = static_rnn(
+        cell, inputs, initial_state=initial_state, sequence_length=sequence_length, scope=scope
+    )
     if state_is_tuple:
         flat_state = nest.flatten(state)
         save_state = [state_saver.save_state(n, s) for n, s in zip(nest.flatten(state_name), flat_state)]

@@ -97,7 +97,12 @@ def fixed_unigram_candidate_sampler(
 
 
 def all_candidate_sampler(
-    true_classes: Any, num_true: int, num_sampled: int, unique: bool, seed: Any = None, name: Optional[str] = None
+    true_classes: Any,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    seed: Any = None,
+    name: Optional[str] = None,
 ) -> Any:
     """Returns all classes [0, num_sampled): for tests of sampled losses."""
     seed1, seed2 = random_seed.get_seed(seed)

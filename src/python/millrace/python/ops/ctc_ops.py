@@ -63,7 +63,9 @@ def _ctc_loss_impl(
     return loss
 
 
-def ctc_greedy_decoder(inputs: Any, sequence_length: Any, merge_repeated: bool = True) -> Tuple[List[Any], Any]:
+def ctc_greedy_decoder(
+    inputs: Any, sequence_length: Any, merge_repeated: bool = True
+) -> Tuple[List[Any], Any]:
     """Returns ([decoded sparse tensor], negative sum of the chosen logits [batch, 1])."""
     index, values, shape, log_probabilities = gen_ctc_ops.ctc_greedy_decoder(
         inputs, sequence_length, merge_repeated=merge_repeated
@@ -94,7 +96,11 @@ def _move_blank_to_end(labels: Any, logits: Any, blank_index: Any) -> Tuple[Any,
     if blank_index < 0:
         blank_index += _num_classes(logits)
     logits = array_ops.concat(
-        [logits[:, :, :blank_index], logits[:, :, blank_index + 1 :], logits[:, :, blank_index : blank_index + 1]],
+        [
+            logits[:, :, :blank_index],
+            logits[:, :, blank_index + 1 :],
+            logits[:, :, blank_index : blank_index + 1],
+        ],
         axis=2,
     )
     values = array_ops.where(labels.values < blank_index, labels.values, labels.values - 1)
@@ -186,7 +192,11 @@ def collapse_repeated(labels: Any, seq_length: Any, name: Optional[str] = None) 
         labels = ops.convert_to_tensor(labels, name="labels")
         seq_length = ops.convert_to_tensor(seq_length, name="seq_length")
         label_mask = array_ops.concat(
-            [array_ops.ones_like(labels[:, :1], dtypes.bool), math_ops.not_equal(labels[:, 1:], labels[:, :-1])], axis=1
+            [
+                array_ops.ones_like(labels[:, :1], dtypes.bool),
+                math_ops.not_equal(labels[:, 1:], labels[:, :-1]),
+            ],
+            axis=1,
         )
         maxlen = array_ops.shape(labels)[1]
         label_mask = math_ops.logical_and(label_mask, array_ops.sequence_mask(seq_length, maxlen=maxlen))

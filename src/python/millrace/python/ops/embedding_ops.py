@@ -59,7 +59,9 @@ def _partition(flat_ids: Any, params: List[Any], strategy: str) -> Tuple[Any, An
         total = math_ops.reduce_sum(math_ops.cast(array_ops.stack(dynamic), flat_ids.dtype))
     per_partition, extras = total // count, total % count
     assignments = math_ops.maximum(flat_ids // (per_partition + 1), (flat_ids - extras) // per_partition)
-    rows = array_ops.where(assignments < extras, flat_ids % (per_partition + 1), (flat_ids - extras) % per_partition)
+    rows = array_ops.where(
+        assignments < extras, flat_ids % (per_partition + 1), (flat_ids - extras) % per_partition
+    )
     return assignments, rows
 
 
@@ -144,7 +146,12 @@ def embedding_lookup(
     Raises ValueError when there are no params, or for another strategy.
     """
     return _embedding_lookup_and_transform(
-        params=params, ids=ids, partition_strategy=partition_strategy, name=name, max_norm=max_norm, transform_fn=None
+        params=params,
+        ids=ids,
+        partition_strategy=partition_strategy,
+        name=name,
+        max_norm=max_norm,
+        transform_fn=None,
     )
 
 
@@ -221,7 +228,12 @@ def embedding_lookup_sparse(
 
 
 def embedding_lookup_sparse_v2(
-    params: Any, sp_ids: Any, sp_weights: Any, combiner: Any = None, max_norm: Any = None, name: Optional[str] = None
+    params: Any,
+    sp_ids: Any,
+    sp_weights: Any,
+    combiner: Any = None,
+    max_norm: Any = None,
+    name: Optional[str] = None,
 ) -> Any:
     """As `embedding_lookup_sparse`, with the partition strategy "div"."""
     return embedding_lookup_sparse(params, sp_ids, sp_weights, "div", name, combiner, max_norm)
@@ -324,7 +336,9 @@ def _prune_invalid_ids(sparse_ids: Any, sparse_weights: Any) -> Tuple[Any, Any]:
     """Leaves out negative ids, and those whose weight is not positive."""
     is_id_valid = math_ops.greater_equal(sparse_ids.values, 0)
     if sparse_weights is not None:
-        is_id_valid = math_ops.logical_and(is_id_valid, array_ops.ones_like(sparse_weights.values, dtype=dtypes.bool))
+        is_id_valid = math_ops.logical_and(
+            is_id_valid, array_ops.ones_like(sparse_weights.values, dtype=dtypes.bool)
+        )
     sparse_ids = sparse_ops.sparse_retain(sparse_ids, is_id_valid)
     if sparse_weights is not None:
         sparse_weights = sparse_ops.sparse_retain(sparse_weights, is_id_valid)

@@ -5,7 +5,12 @@ from __future__ import annotations
 
 from millrace.python.ops import ctc_ops as _ctc_ops  # noqa: F401
 from millrace.python.ops import embedding_ops as _embedding_ops  # noqa: F401
-from millrace.python.ops.array_ops import batch_to_space, depth_to_space, space_to_batch, space_to_depth  # noqa: F401
+from millrace.python.ops.array_ops import (
+    batch_to_space,
+    depth_to_space,
+    space_to_batch,
+    space_to_depth,
+)  # noqa: F401
 from millrace.python.ops.candidate_sampling_ops import *  # noqa: F401,F403
 from millrace.python.ops.ctc_ops import *  # noqa: F401,F403
 from millrace.python.ops.embedding_ops import *  # noqa: F401,F403

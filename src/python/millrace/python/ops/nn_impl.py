@@ -7,7 +7,14 @@ import math
 from typing import Any, Optional, Tuple
 
 from millrace.python.framework import constant_op, dtypes, ops
-from millrace.python.ops import array_ops, control_flow_ops, gen_array_ops, gen_nn_ops, math_ops, nn_ops  # noqa: F401
+from millrace.python.ops import (
+    array_ops,
+    control_flow_ops,
+    gen_array_ops,
+    gen_nn_ops,
+    math_ops,
+    nn_ops,
+)  # noqa: F401
 from millrace.python.ops._nn_norm import (  # noqa: F401
     batch_norm_with_global_normalization,
     batch_norm_with_global_normalization_v2,
@@ -32,7 +39,9 @@ from millrace.python.ops._nn_sampled import (  # noqa: F401
 from millrace.python.util import deprecation
 
 
-def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: Optional[str] = None) -> Any:
+def log_poisson_loss(
+    targets: Any, log_input: Any, compute_full_loss: bool = False, name: Optional[str] = None
+) -> Any:
     """Returns exp(log_input) - log_input * targets, with Stirling's term for targets above 1 when `compute_full_loss`."""
     with ops.name_scope(name, "log_poisson_loss", [log_input, targets]) as name:
         log_input = ops.convert_to_tensor(log_input, name="log_input")
@@ -42,7 +51,9 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
         if compute_full_loss:
             point_five = constant_op.constant(0.5, dtype=targets.dtype)
             two_pi = constant_op.constant(2 * math.pi, dtype=targets.dtype)
-            stirling = (targets * math_ops.log(targets)) - targets + (point_five * math_ops.log(two_pi * targets))
+            stirling = (
+                (targets * math_ops.log(targets)) - targets + (point_five * math_ops.log(two_pi * targets))
+            )
             zeros = array_ops.zeros_like(targets, dtype=targets.dtype)
             ones = array_ops.ones_like(targets, dtype=targets.dtype)
             inside = math_ops.logical_and(targets >= zeros, targets <= ones)
@@ -55,7 +66,8 @@ def _check_same_shape(name1: str, tensor1: Any, name2: str, tensor2: Any) -> Non
         tensor2.get_shape().merge_with(tensor1.get_shape())
     except ValueError:
         raise ValueError(
-            "%s and %s must have the same shape (%s vs %s)" % (name1, name2, tensor1.get_shape(), tensor2.get_shape())
+            "%s and %s must have the same shape (%s vs %s)"
+            % (name1, name2, tensor1.get_shape(), tensor2.get_shape())
         ) from None
 
 
@@ -72,15 +84,21 @@ def sigmoid_cross_entropy_with_logits(
         positive = logits >= zeros
         relu_logits = array_ops.where(positive, logits, zeros)
         neg_abs_logits = array_ops.where(positive, -logits, logits)
-        return math_ops.add(relu_logits - logits * labels, math_ops.log1p(math_ops.exp(neg_abs_logits)), name=name)
+        return math_ops.add(
+            relu_logits - logits * labels, math_ops.log1p(math_ops.exp(neg_abs_logits)), name=name
+        )
 
 
-def sigmoid_cross_entropy_with_logits_v2(labels: Any = None, logits: Any = None, name: Optional[str] = None) -> Any:
+def sigmoid_cross_entropy_with_logits_v2(
+    labels: Any = None, logits: Any = None, name: Optional[str] = None
+) -> Any:
     """As `sigmoid_cross_entropy_with_logits`, with the arguments of version 2."""
     return sigmoid_cross_entropy_with_logits(labels=labels, logits=logits, name=name)
 
 
-def weighted_cross_entropy_with_logits_v2(labels: Any, logits: Any, pos_weight: Any, name: Optional[str] = None) -> Any:
+def weighted_cross_entropy_with_logits_v2(
+    labels: Any, logits: Any, pos_weight: Any, name: Optional[str] = None
+) -> Any:
     """As `sigmoid_cross_entropy_with_logits`, the positive term times `pos_weight`."""
     with ops.name_scope(name, "logistic_loss", [logits, labels]) as name:
         logits = ops.convert_to_tensor(logits, name="logits")
@@ -95,14 +113,20 @@ def weighted_cross_entropy_with_logits_v2(labels: Any, logits: Any, pos_weight: 
 
 
 def weighted_cross_entropy_with_logits(
-    labels: Any = None, logits: Any = None, pos_weight: Any = None, name: Optional[str] = None, targets: Any = None
+    labels: Any = None,
+    logits: Any = None,
+    pos_weight: Any = None,
+    name: Optional[str] = None,
+    targets: Any = None,
 ) -> Any:
     """As `weighted_cross_entropy_with_logits_v2`, with the older name `targets` of `labels`."""
     labels = deprecation.deprecated_argument_lookup("labels", labels, "targets", targets)
     return weighted_cross_entropy_with_logits_v2(labels, logits, pos_weight, name)
 
 
-def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None) -> Any:
+def compute_average_loss(
+    per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None
+) -> Any:
     """Returns the sum of the (weighted) losses divided by the size of the batch (default: the size of this one)."""
     from millrace.python.ops.losses import util as losses_util
 
@@ -139,7 +163,9 @@ def swish(features: Any) -> Any:
     return features * math_ops.sigmoid(features)
 
 
-def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: Optional[str] = None) -> Tuple[Any, Any]:
+def normalize(
+    tensor: Any, ord: Any = "euclidean", axis: Any = None, name: Optional[str] = None
+) -> Tuple[Any, Any]:
     """Returns (`tensor` divided by its norm along `axis`, the norm with that axis kept)."""
     from millrace.python.ops import linalg_ops
 
@@ -150,7 +176,9 @@ def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: Optio
         return tensor / norm, norm
 
 
-def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, name: Optional[str] = None, dim: Any = None) -> Any:
+def l2_normalize(
+    x: Any, axis: Any = None, epsilon: float = 1e-12, name: Optional[str] = None, dim: Any = None
+) -> Any:
     """Returns x / sqrt(max(sum(x^2), epsilon)), the sum along `axis`."""
     axis = deprecation.deprecated_argument_lookup("axis", axis, "dim", dim)
     return l2_normalize_v2(x, axis, epsilon, name)
@@ -243,7 +271,9 @@ def depthwise_conv2d_v2(
     name: Optional[str] = None,
 ) -> Any:
     """As `depthwise_conv2d`, with the arguments of version 2."""
-    return depthwise_conv2d(input, filter, strides, padding, rate=dilations, name=name, data_format=data_format)
+    return depthwise_conv2d(
+        input, filter, strides, padding, rate=dilations, name=name, data_format=data_format
+    )
 
 
 def separable_conv2d(
@@ -292,7 +322,12 @@ def separable_conv2d(
             op=op,
         )
         return nn_ops.conv2d(
-            depthwise, pointwise_filter, [1, 1, 1, 1], padding="VALID", data_format=data_format or "NHWC", name=name
+            depthwise,
+            pointwise_filter,
+            [1, 1, 1, 1],
+            padding="VALID",
+            data_format=data_format or "NHWC",
+            name=name,
         )
 
 
@@ -308,5 +343,12 @@ def separable_conv2d_v2(
 ) -> Any:
     """As `separable_conv2d`, with the arguments of version 2."""
     return separable_conv2d(
-        input, depthwise_filter, pointwise_filter, strides, padding, rate=dilations, name=name, data_format=data_format
+        input,
+        depthwise_filter,
+        pointwise_filter,
+        strides,
+        padding,
+        rate=dilations,
+        name=name,
+        data_format=data_format,
     )

@@ -14,7 +14,13 @@ from millrace.python.ops._rnn_cell_base import (  # noqa: F401
     _zero_state_tensors,
     assert_like_rnncell,
 )
-from millrace.python.ops._rnn_cells import BasicLSTMCell, BasicRNNCell, GRUCell, LSTMCell, MultiRNNCell  # noqa: F401
+from millrace.python.ops._rnn_cells import (
+    BasicLSTMCell,
+    BasicRNNCell,
+    GRUCell,
+    LSTMCell,
+    MultiRNNCell,
+)  # noqa: F401
 from millrace.python.ops.rnn_cell_wrapper_impl import (  # noqa: F401
     DeviceWrapper,
     DropoutWrapper,

@@ -162,7 +162,9 @@ class DropoutWrapper(_RNNCellWrapperV1):
         ret.set_shape(value.get_shape())
         return ret
 
-    def _dropout(self, values: Any, salt_prefix: str, recurrent_noise: Any, keep_prob: Any, shallow: Any = None) -> Any:
+    def _dropout(
+        self, values: Any, salt_prefix: str, recurrent_noise: Any, keep_prob: Any, shallow: Any = None
+    ) -> Any:
         if shallow is None:
             shallow = values
         if not self._variational_recurrent:
@@ -191,7 +193,9 @@ class DropoutWrapper(_RNNCellWrapperV1):
         output, new_state = cell_call_fn(inputs, state, **kwargs)
         if self._should_dropout(self._state_keep_prob):
             shallow = nest.get_traverse_shallow_structure(self._dropout_state_filter, new_state)
-            new_state = self._dropout(new_state, "state", self._recurrent_state_noise, self._state_keep_prob, shallow)
+            new_state = self._dropout(
+                new_state, "state", self._recurrent_state_noise, self._state_keep_prob, shallow
+            )
         if self._should_dropout(self._output_keep_prob):
             output = self._dropout(output, "output", self._recurrent_output_noise, self._output_keep_prob)
         return output, new_state

@@ -34,7 +34,10 @@ class _SavedModelBuilder:
         self._export_dir = export_dir
         if file_io.file_exists(export_dir):
             if file_io.list_directory(export_dir):
-                raise AssertionError("Export directory already exists, and isn't empty. Please choose a different export directory, or delete all the contents of the specified directory: %s" % export_dir)
+                raise AssertionError(
+                    "Export directory already exists, and isn't empty. Please choose a different export directory, or delete all the contents of the specified directory: %s"
+                    % export_dir
+                )
         else:
             file_io.recursive_create_dir(self._export_dir)
         self._has_saved_variables = False
@@ -62,11 +65,19 @@ class _SavedModelBuilder:
 
     def _validate_tensor_info(self, tensor_info: Any) -> None:
         if tensor_info is None:
-            raise AssertionError("All TensorInfo protos used in the SignatureDefs must have the name and dtype fields set.")
+            raise AssertionError(
+                "All TensorInfo protos used in the SignatureDefs must have the name and dtype fields set."
+            )
         if tensor_info.WhichOneof("encoding") is None:
-            raise AssertionError("All TensorInfo protos used in the SignatureDefs must have one of the 'encoding' fields (e.g., name or coo_sparse) set: %s" % tensor_info)
+            raise AssertionError(
+                "All TensorInfo protos used in the SignatureDefs must have one of the 'encoding' fields (e.g., name or coo_sparse) set: %s"
+                % tensor_info
+            )
         if tensor_info.dtype == 0:
-            raise AssertionError("All TensorInfo protos used in the SignatureDefs must have the dtype field set: %s" % tensor_info)
+            raise AssertionError(
+                "All TensorInfo protos used in the SignatureDefs must have the dtype field set: %s"
+                % tensor_info
+            )
 
     def _validate_signature_def_map(self, signature_def_map: Any) -> None:
         for signature_def_key in signature_def_map:
@@ -76,7 +87,11 @@ class _SavedModelBuilder:
                     self._validate_tensor_info(infos[key])
         for reserved in (constants.INIT_OP_SIGNATURE_KEY, constants.TRAIN_OP_SIGNATURE_KEY):
             if reserved in signature_def_map:
-                raise KeyError('SignatureDef map key "{}" is reserved for initialization. Please use a different key.'.format(reserved))
+                raise KeyError(
+                    'SignatureDef map key "{}" is reserved for initialization. Please use a different key.'.format(
+                        reserved
+                    )
+                )
 
     def _maybe_create_saver(self, saver: Any = None) -> Any:
         """A saver of all variables, sharded, which writes format 2 and may find nothing to save."""
@@ -90,7 +105,13 @@ class _SavedModelBuilder:
         raise NotImplementedError
 
     def _add_graph(
-        self, tags: Any, signature_def_map: Any, clear_devices: bool, saver: Any, strip_default_attrs: bool, assets: Any
+        self,
+        tags: Any,
+        signature_def_map: Any,
+        clear_devices: bool,
+        saver: Any,
+        strip_default_attrs: bool,
+        assets: Any,
     ) -> None:
         # Only the saver of this model is in it, so that it is found again.
         meta_graph_def = saver.export_meta_graph(
@@ -111,10 +132,14 @@ class _SavedModelBuilder:
         if not file_io.file_exists(self._export_dir):
             file_io.recursive_create_dir(self._export_dir)
         if as_text:
-            path = os.path.join(compat.as_bytes(self._export_dir), compat.as_bytes(constants.SAVED_MODEL_FILENAME_PBTXT))
+            path = os.path.join(
+                compat.as_bytes(self._export_dir), compat.as_bytes(constants.SAVED_MODEL_FILENAME_PBTXT)
+            )
             file_io.write_string_to_file(path, text_format.MessageToString(self._saved_model))
         else:
-            path = os.path.join(compat.as_bytes(self._export_dir), compat.as_bytes(constants.SAVED_MODEL_FILENAME_PB))
+            path = os.path.join(
+                compat.as_bytes(self._export_dir), compat.as_bytes(constants.SAVED_MODEL_FILENAME_PB)
+            )
             file_io.write_string_to_file(path, self._saved_model.SerializeToString(deterministic=True))
         tf_logging.info("SavedModel written to: %s", compat.as_text(path))
         return path
@@ -123,9 +148,9 @@ class _SavedModelBuilder:
 class SavedModelBuilder(_SavedModelBuilder):
     """Writes SavedModels in the form of version 1: assets and initialising ops in collections.
 
-        builder = tf.saved_model.builder.SavedModelBuilder(export_dir)
-        builder.add_meta_graph_and_variables(sess, [tf.saved_model.tag_constants.SERVING], signature_def_map={...})
-        builder.save()
+    builder = tf.saved_model.builder.SavedModelBuilder(export_dir)
+    builder.add_meta_graph_and_variables(sess, [tf.saved_model.tag_constants.SERVING], signature_def_map={...})
+    builder.save()
     """
 
     def _add_collections(self, assets_collection: Any, main_op: Any, train_op: Any) -> None:
@@ -170,7 +195,9 @@ class SavedModelBuilder(_SavedModelBuilder):
           AssertionError: if no variables were saved yet, or a signature is not whole.
         """
         if not self._has_saved_variables:
-            raise AssertionError("Graph state including variables and assets has not been saved yet. Please invoke `add_meta_graph_and_variables()` first.")
+            raise AssertionError(
+                "Graph state including variables and assets has not been saved yet. Please invoke `add_meta_graph_and_variables()` first."
+            )
         signature_def_map = signature_def_map or {}
         self._validate_signature_def_map(signature_def_map)
         self._add_collections(assets_collection, _one_main_op(main_op, legacy_init_op), None)
@@ -199,14 +226,18 @@ class SavedModelBuilder(_SavedModelBuilder):
           AssertionError: if variables were saved already, or a signature is not whole.
         """
         if self._has_saved_variables:
-            raise AssertionError("Graph state including variables and assets has already been saved. Please invoke `add_meta_graph()` instead.")
+            raise AssertionError(
+                "Graph state including variables and assets has already been saved. Please invoke `add_meta_graph()` instead."
+            )
         signature_def_map = signature_def_map or {}
         self._validate_signature_def_map(signature_def_map)
         with sess.graph.as_default():
             self._add_collections(assets_collection, _one_main_op(main_op, legacy_init_op), None)
             saver = self._maybe_create_saver(saver)
             self._save_variables(sess, saver)
-            self._add_graph(tags, signature_def_map, clear_devices, saver, strip_default_attrs, assets_collection)
+            self._add_graph(
+                tags, signature_def_map, clear_devices, saver, strip_default_attrs, assets_collection
+            )
         self._has_saved_variables = True
 
 
@@ -280,5 +311,3 @@ def copy_assets_to_destination_dir(asset_filename_map: dict[str, Any], destinati
         if asset_source_filepath != destination and not file_io.file_exists(destination):
             file_io.copy(asset_source_filepath, destination)
     tf_logging.info("Assets written to: %s", compat.as_text(assets_destination_dir))
-
-

@@ -24,7 +24,9 @@ def parse_saved_model(export_dir: Any) -> Any:
     from google.protobuf import text_format
     from millrace.core.protobuf import saved_model_pb2
 
-    path_to_pbtxt = os.path.join(compat.as_bytes(export_dir), compat.as_bytes(constants.SAVED_MODEL_FILENAME_PBTXT))
+    path_to_pbtxt = os.path.join(
+        compat.as_bytes(export_dir), compat.as_bytes(constants.SAVED_MODEL_FILENAME_PBTXT)
+    )
     path_to_pb = os.path.join(compat.as_bytes(export_dir), compat.as_bytes(constants.SAVED_MODEL_FILENAME_PB))
     saved_model = saved_model_pb2.SavedModel()
     if file_io.file_exists(path_to_pb):
@@ -48,7 +50,9 @@ def parse_saved_model(export_dir: Any) -> Any:
 _parse_saved_model = parse_saved_model
 
 
-def get_asset_tensors(export_dir: Any, meta_graph_def_to_load: Any, import_scope: str | None = None) -> dict[str, Any]:
+def get_asset_tensors(
+    export_dir: Any, meta_graph_def_to_load: Any, import_scope: str | None = None
+) -> dict[str, Any]:
     """Paths of assets by names of the tensors that are to hold them."""
     from millrace.core.protobuf import meta_graph_pb2
 
@@ -63,7 +67,9 @@ def get_asset_tensors(export_dir: Any, meta_graph_def_to_load: Any, import_scope
             asset_protos.append(asset_proto)
     assets_directory = os.path.join(compat.as_bytes(export_dir), compat.as_bytes(constants.ASSETS_DIRECTORY))
     return {
-        ops.prepend_name_scope(asset.tensor_info.name, import_scope): os.path.join(assets_directory, compat.as_bytes(asset.filename))
+        ops.prepend_name_scope(asset.tensor_info.name, import_scope): os.path.join(
+            assets_directory, compat.as_bytes(asset.filename)
+        )
         for asset in asset_protos
     }
 
@@ -71,9 +77,7 @@ def get_asset_tensors(export_dir: Any, meta_graph_def_to_load: Any, import_scope
 _get_asset_tensors = get_asset_tensors
 
 
-def _get_main_op_tensor(
-    meta_graph_def_to_load: Any, init_op_key: str = constants.MAIN_OP_KEY
-) -> Any:
+def _get_main_op_tensor(meta_graph_def_to_load: Any, init_op_key: str = constants.MAIN_OP_KEY) -> Any:
     """The op of a collection that is run after loading, or None. Raises RuntimeError for more than one."""
     collection_def = meta_graph_def_to_load.collection_def
     if init_op_key not in collection_def:
@@ -108,9 +112,9 @@ def get_train_op(meta_graph_def: Any, import_scope: str | None = None) -> Any:
 
 def maybe_saved_model_directory(export_dir: Any) -> bool:
     """Whether a folder may be a SavedModel: it has the file of one."""
-    return file_io.file_exists(os.path.join(export_dir, constants.SAVED_MODEL_FILENAME_PBTXT)) or file_io.file_exists(
-        os.path.join(export_dir, constants.SAVED_MODEL_FILENAME_PB)
-    )
+    return file_io.file_exists(
+        os.path.join(export_dir, constants.SAVED_MODEL_FILENAME_PBTXT)
+    ) or file_io.file_exists(os.path.join(export_dir, constants.SAVED_MODEL_FILENAME_PB))
 
 
 def contains_saved_model(export_dir: Any) -> bool:
@@ -190,13 +194,17 @@ class SavedModelLoader:
             elif isinstance(saver, tf_saver.Saver):
                 saver.restore(sess, self._variables_path)
             else:
-                raise ValueError("No tf.train.Saver object was passed to the function `SavedModelLoader.restore_variables`. Since there are variables in the graph, a saver is required.")
+                raise ValueError(
+                    "No tf.train.Saver object was passed to the function `SavedModelLoader.restore_variables`. Since there are variables in the graph, a saver is required."
+                )
 
     def run_init_ops(self, sess: Any, tags: Any, import_scope: str | None = None) -> None:
         """Runs what initialises tables and the like, with the paths of the assets fed."""
         meta_graph_def = self.get_meta_graph_def_from_tags(tags)
         with sess.graph.as_default():
-            asset_tensors_dictionary = get_asset_tensors(self._export_dir, meta_graph_def, import_scope=import_scope)
+            asset_tensors_dictionary = get_asset_tensors(
+                self._export_dir, meta_graph_def, import_scope=import_scope
+            )
             init_op = get_init_op(meta_graph_def, import_scope)
             if init_op is not None:
                 sess.run(fetches=[init_op], feed_dict=asset_tensors_dictionary)

@@ -120,12 +120,16 @@ def _supervised(method_name: str, inputs: Any, loss: Any, predictions: Any, metr
     return build_signature_def(signature_inputs, signature_outputs, method_name)
 
 
-def supervised_train_signature_def(inputs: Any, loss: Any, predictions: Any = None, metrics: Any = None) -> Any:
+def supervised_train_signature_def(
+    inputs: Any, loss: Any, predictions: Any = None, metrics: Any = None
+) -> Any:
     """The signature of a training step."""
     return _supervised(signature_constants.SUPERVISED_TRAIN_METHOD_NAME, inputs, loss, predictions, metrics)
 
 
-def supervised_eval_signature_def(inputs: Any, loss: Any, predictions: Any = None, metrics: Any = None) -> Any:
+def supervised_eval_signature_def(
+    inputs: Any, loss: Any, predictions: Any = None, metrics: Any = None
+) -> Any:
     """The signature of an evaluation step."""
     return _supervised(signature_constants.SUPERVISED_EVAL_METHOD_NAME, inputs, loss, predictions, metrics)
 
@@ -178,7 +182,9 @@ def _is_valid_classification_signature(signature_def: Any) -> bool:
         signature_constants.CLASSIFY_OUTPUT_SCORES: dtypes.float32,
     }
     names = set(signature_def.outputs)
-    return bool(names) and names <= set(wanted) and all(_has(signature_def.outputs, n, wanted[n]) for n in names)
+    return (
+        bool(names) and names <= set(wanted) and all(_has(signature_def.outputs, n, wanted[n]) for n in names)
+    )
 
 
 def op_signature_def(op: Any, key: str) -> Any:
@@ -193,6 +199,10 @@ def load_op_from_signature_def(signature_def: Any, key: str, import_scope: str |
     try:
         return utils.get_element_from_tensor_info(signature_def.outputs[key], import_scope=import_scope)
     except KeyError:
-        raise errors.NotFoundError(None, None, "The {0} could not be found in the graph. Please make sure the SavedModel was created by the internal _SavedModelBuilder. If you are using the public API, please make sure the SignatureDef in the SavedModel does not contain the key '{0}'.".format(key))
-
-
+        raise errors.NotFoundError(
+            None,
+            None,
+            "The {0} could not be found in the graph. Please make sure the SavedModel was created by the internal _SavedModelBuilder. If you are using the public API, please make sure the SignatureDef in the SavedModel does not contain the key '{0}'.".format(
+                key
+            ),
+        )

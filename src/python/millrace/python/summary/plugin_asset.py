@@ -29,7 +29,10 @@ def get_plugin_asset(plugin_asset_cls: Any, graph: Any = None) -> Any:
             raise ValueError("Collection for %s had %d items, expected 1" % (name, len(container)))
         instance = container[0]
         if not isinstance(instance, plugin_asset_cls):
-            raise ValueError("Plugin name collision between classes %s and %s" % (plugin_asset_cls.__name__, instance.__class__.__name__))
+            raise ValueError(
+                "Plugin name collision between classes %s and %s"
+                % (plugin_asset_cls.__name__, instance.__class__.__name__)
+            )
         return instance
     instance = plugin_asset_cls()
     graph.add_to_collection(name, instance)

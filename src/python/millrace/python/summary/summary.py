@@ -92,9 +92,10 @@ def image(
 
 def histogram(name: str, values: Any, collections: Any = None, family: str | None = None) -> Any:
     """Summary of the distribution of values of a real type and any shape. Arguments: as of `scalar`."""
-    with _summary_op_util.summary_scope(
-        name, family, values=[values], default_name="HistogramSummary"
-    ) as (tag, scope):
+    with _summary_op_util.summary_scope(name, family, values=[values], default_name="HistogramSummary") as (
+        tag,
+        scope,
+    ):
         val = gen_logging_ops.histogram_summary(tag=tag, values=values, name=scope)
         _summary_op_util.collect(val, collections, [ops.GraphKeys.SUMMARIES])
     return val
@@ -170,5 +171,3 @@ def get_summary_description(node_def: Any) -> Any:
 
 def _decode(value: Any) -> str:
     return value.decode("utf-8") if isinstance(value, bytes) else str(value)
-
-

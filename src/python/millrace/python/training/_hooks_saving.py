@@ -259,7 +259,9 @@ class SummarySaverHook(SessionRunHook):
             raise RuntimeError("Global step should be created to use SummarySaverHook.")
 
     def before_run(self, run_context: Any) -> Any:
-        self._request_summary = self._next_step is None or self._timer.should_trigger_for_step(self._next_step)
+        self._request_summary = self._next_step is None or self._timer.should_trigger_for_step(
+            self._next_step
+        )
         requests = {"global_step": self._global_step_tensor}
         if self._request_summary:
             summary_op = self._get_summary_op()
@@ -325,7 +327,9 @@ class ProfilerHook(SessionRunHook):
     def before_run(self, run_context: Any) -> Any:
         from millrace.core.protobuf import config_pb2
 
-        self._request_summary = self._next_step is not None and self._timer.should_trigger_for_step(self._next_step)
+        self._request_summary = self._next_step is not None and self._timer.should_trigger_for_step(
+            self._next_step
+        )
         opts = (
             config_pb2.RunOptions(trace_level=config_pb2.RunOptions.FULL_TRACE)
             if self._request_summary
@@ -357,5 +361,3 @@ class ProfilerHook(SessionRunHook):
                     show_dataflow=self._show_dataflow, show_memory=self._show_memory
                 )
             )
-
-

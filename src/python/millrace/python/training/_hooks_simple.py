@@ -27,7 +27,9 @@ def _as_graph_element(obj: Any) -> Any:
     graph = ops.get_default_graph()
     if not isinstance(obj, str):
         if not hasattr(obj, "graph") or obj.graph != graph:
-            raise ValueError("Passed %s should have graph attribute that is equal to current graph %s." % (obj, graph))
+            raise ValueError(
+                "Passed %s should have graph attribute that is equal to current graph %s." % (obj, graph)
+            )
         return obj
     if ":" in obj:
         return graph.as_graph_element(obj)
@@ -245,7 +247,9 @@ def get_or_create_steps_per_run_variable() -> Any:
 class _MultiStepStopAtStepHook(SessionRunHook):
     """StopAtStepHook for runs of several steps: the last run does no more steps than are left."""
 
-    def __init__(self, num_steps: int | None = None, last_step: int | None = None, steps_per_run: int = 1) -> None:
+    def __init__(
+        self, num_steps: int | None = None, last_step: int | None = None, steps_per_run: int = 1
+    ) -> None:
         """Raises ValueError unless exactly one of the first two is given, and `steps_per_run` is positive."""
         if num_steps is None and last_step is None:
             raise ValueError("One of num_steps or last_step must be specified.")

@@ -127,9 +127,7 @@ def _enqueue_op(queue: Any, tensor_list: Any, enqueue_many: bool, keep_input: An
     if enqueue_many:
         if keep_input.get_shape().ndims == 1:
             return queue.enqueue_many(_select_which_to_enqueue(tensor_list, keep_input))
-        return utils.smart_cond(
-            keep_input, lambda: queue.enqueue_many(tensor_list), control_flow_ops.no_op
-        )
+        return utils.smart_cond(keep_input, lambda: queue.enqueue_many(tensor_list), control_flow_ops.no_op)
     return utils.smart_cond(keep_input, lambda: queue.enqueue(tensor_list), control_flow_ops.no_op)
 
 
@@ -204,9 +202,7 @@ def _batch_join(
     with ops.name_scope(name, "batch_join", _flatten(tensor_list_list) + [keep_input]) as name:
         tensor_list_list = _validate_join(tensor_list_list)
         keep_input = _validate_keep_input(keep_input, enqueue_many)
-        tensor_list_list, sparse_info = _store_sparse_tensors_join(
-            tensor_list_list, enqueue_many, keep_input
-        )
+        tensor_list_list, sparse_info = _store_sparse_tensors_join(tensor_list_list, enqueue_many, keep_input)
         types = _dtypes(tensor_list_list)
         shapes = _shapes(tensor_list_list, shapes, enqueue_many)
         queue = _which_queue(dynamic_pad)(
@@ -224,9 +220,9 @@ def _batch_join(
 
 
 def _shuffle_summary(queue: Any, capacity: int, min_after_dequeue: int) -> None:
-    full = math_ops.cast(
-        math_ops.maximum(0, queue.size() - min_after_dequeue), dtypes.float32
-    ) * (1.0 / (capacity - min_after_dequeue))
+    full = math_ops.cast(math_ops.maximum(0, queue.size() - min_after_dequeue), dtypes.float32) * (
+        1.0 / (capacity - min_after_dequeue)
+    )
     # Named after the count that is over the minimum, and what that may be.
     summary.scalar("fraction_over_%d_of_%d_full" % (min_after_dequeue, capacity - min_after_dequeue), full)
 
@@ -295,9 +291,7 @@ def _shuffle_batch_join(
         _check_capacity(capacity, min_after_dequeue)
         tensor_list_list = _validate_join(tensor_list_list)
         keep_input = _validate_keep_input(keep_input, enqueue_many)
-        tensor_list_list, sparse_info = _store_sparse_tensors_join(
-            tensor_list_list, enqueue_many, keep_input
-        )
+        tensor_list_list, sparse_info = _store_sparse_tensors_join(tensor_list_list, enqueue_many, keep_input)
         types = _dtypes(tensor_list_list)
         shapes = _shapes(tensor_list_list, shapes, enqueue_many)
         queue = data_flow_ops.RandomShuffleQueue(

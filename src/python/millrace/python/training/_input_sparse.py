@@ -137,7 +137,9 @@ def store_sparse_tensors_join(
     stored = [first]
     for tensor_list in tensor_list_list[1:]:
         if len(tensor_list) != len(tensor_list_list[0]):
-            raise ValueError("Inconsistent SparseTensors list: %s vs. %s" % (tensor_list_list[0], tensor_list))
+            raise ValueError(
+                "Inconsistent SparseTensors list: %s vs. %s" % (tensor_list_list[0], tensor_list)
+            )
         others, other_meta = store_sparse_tensors(
             tensor_list, enqueue_many, keep_input, [info.map_op for info in meta]
         )

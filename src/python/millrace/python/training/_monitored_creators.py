@@ -84,7 +84,8 @@ class Scaffold:
 
             def default_ready_op() -> Any:
                 return array_ops.concat(
-                    [variables.report_uninitialized_variables(), resources.report_uninitialized_resources()], 0
+                    [variables.report_uninitialized_variables(), resources.report_uninitialized_resources()],
+                    0,
                 )
 
             self._ready_op = Scaffold.get_or_default("ready_op", ops.GraphKeys.READY_OP, default_ready_op)
@@ -163,7 +164,7 @@ class Scaffold:
             if len(elements) > 1:
                 raise RuntimeError(
                     'More than one item in the collection "%s". Please indicate which one to use by passing it'
-                    ' to the tf.Scaffold constructor as:  tf.Scaffold(%s=item to use)'
+                    " to the tf.Scaffold constructor as:  tf.Scaffold(%s=item to use)"
                     % (collection_key, arg_name)
                 )
             return elements[0]
@@ -269,5 +270,3 @@ def start_runners(sess: Any, coord: Any) -> Any:
     if not ops.get_collection(ops.GraphKeys.QUEUE_RUNNERS):
         return []
     return queue_runner.start_queue_runners(sess=sess, coord=coord)
-
-

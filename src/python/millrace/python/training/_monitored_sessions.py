@@ -206,5 +206,3 @@ class SingularMonitoredSession(_MonitoredSession):
     def raw_session(self) -> Any:
         """The plain session."""
         return self._tf_sess()
-
-

@@ -108,9 +108,7 @@ class _RecoverableSession(_WrappedSession):
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         return self._retry(
-            lambda: self._sess.run(
-                fetches, feed_dict=feed_dict, options=options, run_metadata=run_metadata
-            )
+            lambda: self._sess.run(fetches, feed_dict=feed_dict, options=options, run_metadata=run_metadata)
         )
 
     def run_step_fn(self, step_fn: Any, raw_session: Any, run_with_hooks: Any) -> Any:
@@ -154,9 +152,7 @@ class _CoordinatedSession(_WrappedSession):
     def close(self) -> None:
         self._coord.request_stop()
         try:
-            self._coord.join(
-                stop_grace_period_secs=self._stop_grace_period_secs, ignore_live_threads=True
-            )
+            self._coord.join(stop_grace_period_secs=self._stop_grace_period_secs, ignore_live_threads=True)
         finally:
             try:
                 super().close()
@@ -237,7 +233,9 @@ class _HookedSession(_WrappedSession):
                 if request.fetches is not None:
                     fetch_dict[hook] = request.fetches
                 if request.feed_dict:
-                    self._raise_if_feeds_intersects(hook_feeds, request.feed_dict, "Same tensor is fed by two hooks.")
+                    self._raise_if_feeds_intersects(
+                        hook_feeds, request.feed_dict, "Same tensor is fed by two hooks."
+                    )
                     hook_feeds.update(request.feed_dict)
                 if request.options:
                     self._merge_run_options(options, request.options)
@@ -272,7 +270,8 @@ class _HookedSession(_WrappedSession):
             incoming_options.debug_options.debug_tensor_watch_opts
         )
         options.debug_options.reset_disk_byte_usage = (
-            options.debug_options.reset_disk_byte_usage or incoming_options.debug_options.reset_disk_byte_usage
+            options.debug_options.reset_disk_byte_usage
+            or incoming_options.debug_options.reset_disk_byte_usage
         )
         options.report_tensor_allocations_upon_oom = (
             options.report_tensor_allocations_upon_oom or incoming_options.report_tensor_allocations_upon_oom

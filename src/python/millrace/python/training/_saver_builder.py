@@ -187,7 +187,9 @@ class BaseSaverBuilder:
         for saveable in saveables:
             canonical_device = {pydev.canonical_name(spec.device) for spec in saveable.specs}
             if len(canonical_device) != 1:
-                raise ValueError("All tensors of a saveable object must be on the same device: %s" % saveable.name)
+                raise ValueError(
+                    "All tensors of a saveable object must be on the same device: %s" % saveable.name
+                )
             per_device.setdefault(canonical_device.pop(), []).append(saveable)
         return sorted(per_device.items(), key=lambda t: t[0])
 
@@ -230,13 +232,17 @@ class BaseSaverBuilder:
         from millrace.core.protobuf import saver_pb2
 
         if not build_save and not build_restore:
-            raise ValueError("save and restore operations need to be build together  when eager execution is not enabled.")
+            raise ValueError(
+                "save and restore operations need to be build together  when eager execution is not enabled."
+            )
         saveables = saveable_object_util.validate_and_slice_inputs(names_to_saveables)
         if max_to_keep is None:
             max_to_keep = 0
         with ops.name_scope(name, "save", [saveable.op for saveable in saveables]) as name:
             # The name of the file is fed when the ops run.
-            filename_tensor = array_ops.placeholder_with_default(filename or "model", shape=(), name="filename")
+            filename_tensor = array_ops.placeholder_with_default(
+                filename or "model", shape=(), name="filename"
+            )
             filename_tensor = array_ops.placeholder_with_default(filename_tensor, shape=(), name="Const")
             save_tensor, restore_op = None, None
             if sharded:

@@ -26,7 +26,9 @@ def import_meta_graph(
       The Saver that the message describes, a new one of all variables where it describes none, or None where
       there are no variables.
     """
-    return _import_meta_graph_with_return_elements(meta_graph_or_file, clear_devices, import_scope, **kwargs)[0]
+    return _import_meta_graph_with_return_elements(meta_graph_or_file, clear_devices, import_scope, **kwargs)[
+        0
+    ]
 
 
 def _import_meta_graph_with_return_elements(

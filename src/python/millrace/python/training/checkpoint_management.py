@@ -49,9 +49,7 @@ def generate_checkpoint_state_proto(
 
     paths = [] if all_model_checkpoint_paths is None else list(all_model_checkpoint_paths)
     if not paths or paths[-1] != model_checkpoint_path:
-        logging.info(
-            "%s is not in all_model_checkpoint_paths. Manually adding it.", model_checkpoint_path
-        )
+        logging.info("%s is not in all_model_checkpoint_paths. Manually adding it.", model_checkpoint_path)
         paths.append(model_checkpoint_path)
     if all_model_checkpoint_timestamps and len(all_model_checkpoint_timestamps) != len(paths):
         raise ValueError(
@@ -231,7 +229,10 @@ def _delete_file_if_exists(filespec: str) -> None:
         try:
             file_io.delete_file(pathname)
         except errors.NotFoundError:
-            logging.warning("Hit NotFoundError when deleting '%s', possibly because another process/thread is also deleting/moving the same file", pathname)
+            logging.warning(
+                "Hit NotFoundError when deleting '%s', possibly because another process/thread is also deleting/moving the same file",
+                pathname,
+            )
 
 
 def meta_graph_filename(checkpoint_filename: str, meta_graph_suffix: str = "meta") -> str:

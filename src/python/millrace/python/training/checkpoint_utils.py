@@ -36,7 +36,9 @@ def load_checkpoint(ckpt_dir_or_file: str) -> Any:
     """
     filename = _get_checkpoint_filename(ckpt_dir_or_file)
     if filename is None:
-        raise ValueError("Couldn't find 'checkpoint' file or checkpoints in given directory %s" % ckpt_dir_or_file)
+        raise ValueError(
+            "Couldn't find 'checkpoint' file or checkpoints in given directory %s" % ckpt_dir_or_file
+        )
     return py_checkpoint_reader.NewCheckpointReader(filename)
 
 
@@ -114,14 +116,18 @@ def init_from_checkpoint(ckpt_dir_or_file: str, assignment_map: Any) -> None:
     """
     ckpt_file = _get_checkpoint_filename(ckpt_dir_or_file)
     if ckpt_file is None:
-        raise ValueError("Couldn't find 'checkpoint' file or checkpoints in given directory %s" % ckpt_dir_or_file)
+        raise ValueError(
+            "Couldn't find 'checkpoint' file or checkpoints in given directory %s" % ckpt_dir_or_file
+        )
     reader = load_checkpoint(ckpt_dir_or_file)
     variable_map = reader.get_variable_to_shape_map()
     items = assignment_map.items() if isinstance(assignment_map, dict) else assignment_map
     for tensor_name_in_ckpt, current_var_or_name in sorted(items, key=lambda item: str(item[0])):
         var = _find_variables(current_var_or_name)
         if var is not None:
-            _init_one(ckpt_file, ckpt_dir_or_file, variable_map, tensor_name_in_ckpt, var, current_var_or_name)
+            _init_one(
+                ckpt_file, ckpt_dir_or_file, variable_map, tensor_name_in_ckpt, var, current_var_or_name
+            )
         else:
             _init_scope(ckpt_file, ckpt_dir_or_file, variable_map, tensor_name_in_ckpt, current_var_or_name)
 
@@ -151,7 +157,9 @@ def _init_one(
     if name is None:
         name = var.op.name if _is_variable(var) else var[0]._save_slice_info.full_name
     if name not in variable_map:
-        raise ValueError("Tensor %s is not found in %s checkpoint %s" % (name, ckpt_dir_or_file, variable_map))
+        raise ValueError(
+            "Tensor %s is not found in %s checkpoint %s" % (name, ckpt_dir_or_file, variable_map)
+        )
     if _is_variable(var):
         if not var.get_shape().is_compatible_with(variable_map[name]):
             raise ValueError(
@@ -201,7 +209,9 @@ def _init_scope(
         if var is None:
             var = _collect_partitioned_variable(var_name, store_vars)
         _set_variable_or_list_initializer(var, ckpt_file, full_tensor_name)
-        logging.debug("Initialize variable %s from checkpoint %s with %s", var_name, ckpt_dir_or_file, full_tensor_name)
+        logging.debug(
+            "Initialize variable %s from checkpoint %s with %s", var_name, ckpt_dir_or_file, full_tensor_name
+        )
 
 
 def _get_checkpoint_filename(ckpt_dir_or_file: str) -> str | None:
@@ -241,7 +251,9 @@ def _set_variable_or_list_initializer(variable_or_list: Any, ckpt_file: str, ten
         if slice_name is None:
             slice_name = slice_info.full_name
         elif slice_name != slice_info.full_name:
-            raise ValueError("Slices must all be from the same tensor: %s != %s" % (slice_name, slice_info.full_name))
+            raise ValueError(
+                "Slices must all be from the same tensor: %s != %s" % (slice_name, slice_info.full_name)
+            )
         _set_checkpoint_initializer(v, ckpt_file, tensor_name, slice_info.spec)
 
 
@@ -259,5 +271,3 @@ def _collect_partitioned_variable(name: str, all_vars: Any) -> Any:
             i += 1
         return var
     return None
-
-

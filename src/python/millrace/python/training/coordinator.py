@@ -203,7 +203,11 @@ class LooperThread(threading.Thread):
 
     @staticmethod
     def loop(
-        coord: Coordinator, timer_interval_secs: float | None, target: Any, args: Any = None, kwargs: Any = None
+        coord: Coordinator,
+        timer_interval_secs: float | None,
+        target: Any,
+        args: Any = None,
+        kwargs: Any = None,
     ) -> LooperThread:
         """Starts a LooperThread that calls `target`, and returns it."""
         looper = LooperThread(coord, timer_interval_secs, target=target, args=args, kwargs=kwargs)

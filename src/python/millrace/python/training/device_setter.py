@@ -44,7 +44,13 @@ class _ReplicaDeviceChooser:
     """Device of an op: a parameter server for variables, the worker for everything else."""
 
     def __init__(
-        self, ps_tasks: int, ps_device: str, worker_device: str, merge_devices: bool, ps_ops: Any, ps_strategy: Any
+        self,
+        ps_tasks: int,
+        ps_device: str,
+        worker_device: str,
+        merge_devices: bool,
+        ps_ops: Any,
+        ps_strategy: Any,
     ) -> None:
         self._ps_tasks = ps_tasks
         self._ps_device = ps_device
@@ -112,9 +118,7 @@ def replica_device_setter(
     if ps_ops is None:
         ps_ops = list(STANDARD_PS_OPS)
     if not merge_devices:
-        logging.warning(
-            "DEPRECATION: It is recommended to set merge_devices=true in replica_device_setter"
-        )
+        logging.warning("DEPRECATION: It is recommended to set merge_devices=true in replica_device_setter")
     if ps_strategy is None:
         ps_strategy = _RoundRobinStrategy(ps_tasks)
     if not callable(ps_strategy):

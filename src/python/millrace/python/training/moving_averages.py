@@ -44,7 +44,12 @@ def assign_moving_average(
 
 
 def weighted_moving_average(
-    value: Any, decay: Any, weight: Any, truediv: bool = True, collections: Any = None, name: str | None = None
+    value: Any,
+    decay: Any,
+    weight: Any,
+    truediv: bool = True,
+    collections: Any = None,
+    name: str | None = None,
 ) -> Any:
     """Average of `value` in which each call counts with `weight`: the quotient of two moving averages.
 

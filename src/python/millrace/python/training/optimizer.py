@@ -393,7 +393,9 @@ class Optimizer(trackable.Trackable):
         for position in sorted(waiting, key=lambda p: p.restore_uid, reverse=True)[:1]:
             position.restore(slot_variable)
 
-    def _create_or_restore_slot_variable(self, slot_variable_position: Any, slot_name: str, variable: Any) -> None:
+    def _create_or_restore_slot_variable(
+        self, slot_variable_position: Any, slot_name: str, variable: Any
+    ) -> None:
         """Restores a slot from a checkpoint now if it exists, or when it is made."""
         slot_variable = self._slot_dict(slot_name).get(_var_key(variable), None)
         if slot_variable is not None:
@@ -405,5 +407,3 @@ class Optimizer(trackable.Trackable):
     def _call_if_callable(self, param: Any) -> Any:
         """`param()` if that can be called, else `param`."""
         return param() if callable(param) else param
-
-

@@ -68,7 +68,9 @@ class CheckpointReader:
     def get_tensor(self, tensor_str: Any) -> Any:
         """The value of a variable as a NumPy array; bytes for a string scalar. Raises NotFoundError."""
         with _native.Status() as status:
-            tensor = self._lib.Millrace_CheckpointTensor(self._handle, _text(tensor_str).encode("utf-8", "surrogateescape"), status)
+            tensor = self._lib.Millrace_CheckpointTensor(
+                self._handle, _text(tensor_str).encode("utf-8", "surrogateescape"), status
+            )
         return _native.tensor_to_array(tensor)
 
     def debug_string(self) -> bytes:

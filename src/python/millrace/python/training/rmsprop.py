@@ -77,7 +77,12 @@ class RMSPropOptimizer(optimizer.Optimizer):
         return [self.get_slot(var, name) for name in names]
 
     def _scalars(self, dtype: Any) -> list[Any]:
-        tensors = (self._learning_rate_tensor, self._decay_tensor, self._momentum_tensor, self._epsilon_tensor)
+        tensors = (
+            self._learning_rate_tensor,
+            self._decay_tensor,
+            self._momentum_tensor,
+            self._epsilon_tensor,
+        )
         return [math_ops.cast(t, dtype) for t in tensors]
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:

@@ -415,9 +415,7 @@ class Saver:
             raise ValueError("The passed save_path is not a valid checkpoint: " + checkpoint_prefix)
         logging.info("Restoring parameters from %s", checkpoint_prefix)
         try:
-            sess.run(
-                self.saver_def.restore_op_name, {self.saver_def.filename_tensor_name: checkpoint_prefix}
-            )
+            sess.run(self.saver_def.restore_op_name, {self.saver_def.filename_tensor_name: checkpoint_prefix})
         except errors.NotFoundError as err:
             # Checkpoints of objects name variables by paths of attributes, and hold the variables' names beside.
             try:

@@ -29,7 +29,10 @@ class ClusterSpec:
                 elif isinstance(tasks, dict):
                     job_tasks = {int(i): task for i, task in tasks.items()}
                 else:
-                    raise TypeError("The tasks for job %r must be a list or a dictionary from integers to strings." % job_name)
+                    raise TypeError(
+                        "The tasks for job %r must be a list or a dictionary from integers to strings."
+                        % job_name
+                    )
                 self._cluster_spec[job_name] = job_tasks
         elif isinstance(cluster, cluster_pb2.ClusterDef):
             self._cluster_spec = {job.name: dict(job.tasks) for job in cluster.job}
@@ -158,7 +161,9 @@ def _make_server_def(
     try:
         cluster_spec = ClusterSpec(server_or_cluster_def)
     except TypeError:
-        raise TypeError("Could not convert `server_or_cluster_def` to a `tf.train.ServerDef` or `tf.train.ClusterSpec`.")
+        raise TypeError(
+            "Could not convert `server_or_cluster_def` to a `tf.train.ServerDef` or `tf.train.ClusterSpec`."
+        )
     if job_name is None:
         if len(cluster_spec.jobs) != 1:
             raise ValueError("Must specify an explicit `job_name`.")
@@ -226,5 +231,3 @@ class Server:
     def create_local_server(config: Any = None, start: bool = True) -> Server:
         """A server of its own cluster, at a free port of this machine."""
         return Server({"localhost": ["localhost:0"]}, protocol="grpc", config=config, start=start)
-
-

@@ -63,7 +63,10 @@ class SessionManager:
         self._target: Any = None
         self._local_init_run_options = local_init_run_options
         if ready_for_local_init_op is not None and local_init_op is None:
-            raise ValueError("If you pass a ready_for_local_init_op you must also pass a local_init_op , ready_for_local_init_op [%s]" % ready_for_local_init_op)
+            raise ValueError(
+                "If you pass a ready_for_local_init_op you must also pass a local_init_op , ready_for_local_init_op [%s]"
+                % ready_for_local_init_op
+            )
 
     def _restore_checkpoint(
         self,

@@ -30,10 +30,10 @@ __all__ = ["SVStepCounterThread", "SVSummaryThread", "SVTimerCheckpointThread", 
 class Supervisor:
     """Starts training from a checkpoint or anew, runs services beside it, and ends all in order.
 
-        sv = tf.train.Supervisor(logdir="/tmp/mydir")
-        with sv.managed_session(target) as sess:
-            while not sv.should_stop():
-                sess.run(train_op)
+    sv = tf.train.Supervisor(logdir="/tmp/mydir")
+    with sv.managed_session(target) as sess:
+        while not sv.should_stop():
+            sess.run(train_op)
     """
 
     # Stands for "make the default", as None means "none".
@@ -79,7 +79,8 @@ class Supervisor:
             self._init_global_step(global_step)
         self._graph = graph
         self._meta_graph_def = meta_graph.create_meta_graph_def(
-            graph_def=graph.as_graph_def(add_shapes=True), saver_def=self._saver.saver_def if self._saver else None
+            graph_def=graph.as_graph_def(add_shapes=True),
+            saver_def=self._saver.saver_def if self._saver else None,
         )
         self._is_chief = is_chief
         self._coord = coordinator.Coordinator()
@@ -136,7 +137,9 @@ class Supervisor:
                 ops.add_to_collection(ops.GraphKeys.READY_OP, ready_op)
         self._ready_op = ready_op
         if ready_for_local_init_op is Supervisor.USE_DEFAULT:
-            ready_for_local_init_op = self._get_first_op_from_collection(ops.GraphKeys.READY_FOR_LOCAL_INIT_OP)
+            ready_for_local_init_op = self._get_first_op_from_collection(
+                ops.GraphKeys.READY_FOR_LOCAL_INIT_OP
+            )
         self._ready_for_local_init_op = ready_for_local_init_op
 
     def _init_init_op(self, init_op: Any, init_feed_dict: Any) -> None:
@@ -254,7 +257,9 @@ class Supervisor:
           RuntimeError: if this is not the chief.
         """
         if not self._is_chief:
-            raise RuntimeError("Only chief supervisor can start standard services. Because only chief supervisors can write events.")
+            raise RuntimeError(
+                "Only chief supervisor can start standard services. Because only chief supervisors can write events."
+            )
         if not self._logdir:
             logging.warning("Standard services need a 'logdir' passed to the SessionManager")
             return []
@@ -323,11 +328,15 @@ class Supervisor:
 
     def loop(self, timer_interval_secs: Any, target: Any, args: Any = None, kwargs: Any = None) -> Any:
         """Starts a LooperThread that calls `target`, and returns it."""
-        looper = coordinator.LooperThread(self._coord, timer_interval_secs, target=target, args=args, kwargs=kwargs)
+        looper = coordinator.LooperThread(
+            self._coord, timer_interval_secs, target=target, args=args, kwargs=kwargs
+        )
         looper.start()
         return looper
 
-    def stop(self, threads: Any = None, close_summary_writer: bool = True, ignore_live_threads: bool = False) -> None:
+    def stop(
+        self, threads: Any = None, close_summary_writer: bool = True, ignore_live_threads: bool = False
+    ) -> None:
         """Stops all threads, and closes the summaries. Raises the error that a thread reported."""
         self._coord.request_stop()
         try:
@@ -433,5 +442,3 @@ class Supervisor:
     StopOnException = stop_on_exception
     WaitForStop = wait_for_stop
     SummaryComputed = summary_computed
-
-

@@ -89,12 +89,8 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
                     grad_accum = data_flow_ops.SparseConditionalAccumulator(
                         grad.dtype, shape=(), shared_name=var.name + "/grad_accum"
                     )
-                    train_ops.append(
-                        grad_accum.apply_indexed_slices_grad(grad, local_step=self._local_step)
-                    )
-                    aggregated_grad.append(
-                        grad_accum.take_indexed_slices_grad(self._replicas_to_aggregate)
-                    )
+                    train_ops.append(grad_accum.apply_indexed_slices_grad(grad, local_step=self._local_step))
+                    aggregated_grad.append(grad_accum.take_indexed_slices_grad(self._replicas_to_aggregate))
                 self._accumulator_list.append((grad_accum, var.device))
         return train_ops, aggregated_grad, var_list
 
@@ -136,7 +132,11 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
                 update_op = self._opt.apply_gradients(aggregated_grads_and_vars, global_step)
             with ops.device(global_step.device), ops.name_scope(""):
                 sync_token_queue = data_flow_ops.FIFOQueue(
-                    -1, global_step.dtype.base_dtype, shapes=(), name="sync_token_q", shared_name="sync_token_q"
+                    -1,
+                    global_step.dtype.base_dtype,
+                    shapes=(),
+                    name="sync_token_q",
+                    shared_name="sync_token_q",
                 )
                 self._sync_token_queue = sync_token_queue
             with ops.device(global_step.device), ops.name_scope(""):
@@ -189,7 +189,10 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
         if num_tokens == -1:
             num_tokens = self._replicas_to_aggregate
         elif num_tokens < tokens_needed:
-            raise ValueError("Too few tokens to finish the first step: %d (given) vs %d (needed)" % (num_tokens, tokens_needed))
+            raise ValueError(
+                "Too few tokens to finish the first step: %d (given) vs %d (needed)"
+                % (num_tokens, tokens_needed)
+            )
         if num_tokens > 0:
             with ops.device(self._global_step.device), ops.name_scope(""):
                 tokens = array_ops.fill([num_tokens], self._global_step)
@@ -199,8 +202,6 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
     def make_session_run_hook(self, is_chief: bool, num_tokens: int = -1) -> Any:
         """The hook that a monitored session needs with this optimizer."""
         return _SyncReplicasOptimizerHook(self, is_chief, num_tokens)
-
-
 
 
 class _SyncReplicasOptimizerHook(session_run_hook.SessionRunHook):
@@ -239,5 +240,3 @@ class _SyncReplicasOptimizerHook(session_run_hook.SessionRunHook):
             session.run(self._init_tokens_op)
         if self._q_runner is not None:
             self._q_runner.create_threads(session, coord=coord, daemon=True, start=True)
-
-

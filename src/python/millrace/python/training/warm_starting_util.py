@@ -48,9 +48,18 @@ class VocabInfo(
         axis: int = 0,
     ) -> Any:
         if axis not in (0, 1):
-            raise ValueError("The only supported values for the axis argument are 0 and 1.  Provided axis: {}".format(axis))
+            raise ValueError(
+                "The only supported values for the axis argument are 0 and 1.  Provided axis: {}".format(axis)
+            )
         return super().__new__(
-            cls, new_vocab, new_vocab_size, num_oov_buckets, old_vocab, old_vocab_size, backup_initializer, axis
+            cls,
+            new_vocab,
+            new_vocab_size,
+            num_oov_buckets,
+            old_vocab,
+            old_vocab_size,
+            backup_initializer,
+            axis,
         )
 
 
@@ -58,7 +67,10 @@ def _infer_var_name(var: Any) -> str:
     """The name of a variable, a part, or a list of parts, in checkpoints."""
     name_to_var_dict = saver_lib.BaseSaverBuilder.OpListToDict(var if isinstance(var, list) else [var])
     if len(name_to_var_dict) > 1:
-        raise TypeError("`var` = %s passed as arg violates the constraints.  name_to_var_dict = %s" % (var, name_to_var_dict))
+        raise TypeError(
+            "`var` = %s passed as arg violates the constraints.  name_to_var_dict = %s"
+            % (var, name_to_var_dict)
+        )
     return list(name_to_var_dict.keys())[0]
 
 
@@ -91,7 +103,9 @@ def _warm_start_var_with_vocab(
     from millrace.python.training import checkpoint_ops
 
     if not (current_vocab_path and current_vocab_size and prev_ckpt and prev_vocab_path):
-        raise ValueError("Invalid args: Must provide all of [current_vocab_path, current_vocab_size, prev_ckpt, prev_vocab_path}.")
+        raise ValueError(
+            "Invalid args: Must provide all of [current_vocab_path, current_vocab_size, prev_ckpt, prev_vocab_path}."
+        )
     parts = [var] if checkpoint_utils._is_variable(var) else list(var)
     if prev_tensor_name is None:
         prev_tensor_name = _infer_var_name(var)
@@ -101,7 +115,9 @@ def _warm_start_var_with_vocab(
         slice_info = v._get_save_slice_info() if hasattr(v, "_get_save_slice_info") else v._save_slice_info
         partition_info = None
         if slice_info:
-            partition_info = variable_scope._PartitionInfo(full_shape=slice_info.full_shape, var_offset=slice_info.var_offset)
+            partition_info = variable_scope._PartitionInfo(
+                full_shape=slice_info.full_shape, var_offset=slice_info.var_offset
+            )
         if axis == 0:
             new_row_vocab_size, new_col_vocab_size = current_vocab_size, v_shape[1]
             old_row_vocab_size = previous_vocab_size
@@ -142,7 +158,9 @@ def _get_grouped_variables(vars_to_warm_start: Any) -> dict[str, list[Any]]:
         # An expression for names of trainable variables.
         pattern = vars_to_warm_start
         list_of_vars = [
-            v for v in ops.get_collection(ops.GraphKeys.TRAINABLE_VARIABLES) if pattern and re.match(pattern, v.op.name)
+            v
+            for v in ops.get_collection(ops.GraphKeys.TRAINABLE_VARIABLES)
+            if pattern and re.match(pattern, v.op.name)
         ]
     elif isinstance(vars_to_warm_start, list):
         if all(isinstance(v, str) for v in vars_to_warm_start):
@@ -151,9 +169,17 @@ def _get_grouped_variables(vars_to_warm_start: Any) -> dict[str, list[Any]]:
         elif all(checkpoint_utils._is_variable(v) for v in vars_to_warm_start):
             list_of_vars = vars_to_warm_start
         else:
-            raise ValueError("If `vars_to_warm_start` is a list, it must be all `Variable` or all `str`.  Given types are {}".format([type(v) for v in vars_to_warm_start]))
+            raise ValueError(
+                "If `vars_to_warm_start` is a list, it must be all `Variable` or all `str`.  Given types are {}".format(
+                    [type(v) for v in vars_to_warm_start]
+                )
+            )
     else:
-        raise ValueError("`vars_to_warm_start must be a `list` or `str`.  Given type is {}".format(type(vars_to_warm_start)))
+        raise ValueError(
+            "`vars_to_warm_start must be a `list` or `str`.  Given type is {}".format(
+                type(vars_to_warm_start)
+            )
+        )
     grouped: dict[str, list[Any]] = {}
     for v in list_of_vars:
         info = v._save_slice_info
@@ -214,9 +240,15 @@ def warm_start(
     logging.info("Warm-started %d variables.", len(vocabless_vars) + len(vocab_info_used))
     prev_var_name_not_used = set(var_name_to_prev_var_name) - prev_var_name_used
     if prev_var_name_not_used:
-        raise ValueError("You provided the following variables in var_name_to_prev_var_name that were not used: {0}.  Perhaps you misspelled them?  Here is the list of viable variable names: {1}".format(prev_var_name_not_used, grouped_variables.keys()))
+        raise ValueError(
+            "You provided the following variables in var_name_to_prev_var_name that were not used: {0}.  Perhaps you misspelled them?  Here is the list of viable variable names: {1}".format(
+                prev_var_name_not_used, grouped_variables.keys()
+            )
+        )
     vocab_info_not_used = set(var_name_to_vocab_info) - vocab_info_used
     if vocab_info_not_used:
-        raise ValueError("You provided the following variables in var_name_to_vocab_info that were not used: {0}.  Perhaps you misspelled them?  Here is the list of viable variable names: {1}".format(vocab_info_not_used, grouped_variables.keys()))
-
-
+        raise ValueError(
+            "You provided the following variables in var_name_to_vocab_info that were not used: {0}.  Perhaps you misspelled them?  Here is the list of viable variable names: {1}".format(
+                vocab_info_not_used, grouped_variables.keys()
+            )
+        )

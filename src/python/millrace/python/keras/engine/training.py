@@ -22,7 +22,16 @@ class Model(base.Layer):
         return list(self._layers)
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("compile", "fit", "evaluate", "predict", "train_on_batch", "save", "save_weights", "load_weights"):
+        if name in (
+            "compile",
+            "fit",
+            "evaluate",
+            "predict",
+            "train_on_batch",
+            "save",
+            "save_weights",
+            "load_weights",
+        ):
             raise NotImplementedError(
                 "Keras is not part of this package: train the model in a Session, and save it with tf.train.Checkpoint"
             )

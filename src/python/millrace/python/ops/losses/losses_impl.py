@@ -79,7 +79,11 @@ def _num_elements(losses: Any) -> Any:
 
 
 def compute_weighted_loss(
-    losses: Any, weights: Any = 1.0, scope: Any = None, loss_collection: Any = _LOSSES, reduction: str = _DEFAULT
+    losses: Any,
+    weights: Any = 1.0,
+    scope: Any = None,
+    loss_collection: Any = _LOSSES,
+    reduction: str = _DEFAULT,
 ) -> Any:
     """Returns the losses times the weights (a scalar, or of their rank with dimensions 1 or the same), reduced.
 
@@ -308,7 +312,9 @@ def softmax_cross_entropy(
             num_classes = math_ops.cast(array_ops.shape(onehot_labels)[-1], logits.dtype)
             onehot_labels = onehot_labels * (1.0 - label_smoothing) + label_smoothing / num_classes
         onehot_labels = array_ops.stop_gradient(onehot_labels, name="labels_stop_gradient")
-        losses = nn_ops.softmax_cross_entropy_with_logits_v2(labels=onehot_labels, logits=logits, name="xentropy")
+        losses = nn_ops.softmax_cross_entropy_with_logits_v2(
+            labels=onehot_labels, logits=logits, name="xentropy"
+        )
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction=reduction)
 
 
@@ -324,7 +330,9 @@ def _remove_squeezable_dimensions(
         if labels_rank is not None and weights_rank is not None:
             if weights_rank - labels_rank == 1:
                 weights = array_ops.squeeze(weights, [-1])
-        elif weights_rank is None or (weights_rank > 0 and weights.get_shape().dims[-1].is_compatible_with(1)):
+        elif weights_rank is None or (
+            weights_rank > 0 and weights.get_shape().dims[-1].is_compatible_with(1)
+        ):
             unsqueezed = weights
             weights = control_flow_ops.cond(
                 math_ops.equal(array_ops.rank(weights), math_ops.add(array_ops.rank(labels), 1)),
@@ -346,5 +354,7 @@ def sparse_softmax_cross_entropy(
     _refuse_none(labels=labels, logits=logits)
     with ops.name_scope(scope, "sparse_softmax_cross_entropy_loss", (logits, labels, weights)) as scope:
         labels, logits, weights = _remove_squeezable_dimensions(labels, logits, weights, expected_rank_diff=1)
-        losses = nn_ops.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits, name="xentropy")
+        losses = nn_ops.sparse_softmax_cross_entropy_with_logits(
+            labels=labels, logits=logits, name="xentropy"
+        )
         return compute_weighted_loss(losses, weights, scope, loss_collection, reduction=reduction)

@@ -47,9 +47,7 @@ class EventsWriter:
             count += 1
             self._path = "%s.%d" % (name, count)
         self._writer = tf_record.TFRecordWriter(self._path)
-        self._writer.write(
-            event_pb2.Event(wall_time=now, file_version="brain.Event:2").SerializeToString()
-        )
+        self._writer.write(event_pb2.Event(wall_time=now, file_version="brain.Event:2").SerializeToString())
         self._writer.flush()
 
     def WriteEvent(self, event: Any) -> None:  # noqa: N802

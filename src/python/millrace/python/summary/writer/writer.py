@@ -26,7 +26,9 @@ class SummaryToEventTransformer:
         if graph is not None or graph_def is not None:
             self.add_graph(graph=graph, graph_def=graph_def)
             # A graph that is written whole is written with its meta graph, too, as TensorBoard expects.
-            maybe_graph_as_def = graph.as_graph_def(add_shapes=True) if isinstance(graph, ops.Graph) else graph
+            maybe_graph_as_def = (
+                graph.as_graph_def(add_shapes=True) if isinstance(graph, ops.Graph) else graph
+            )
             from millrace.python.framework import meta_graph
 
             self.add_meta_graph(meta_graph.create_meta_graph_def(graph_def=graph_def or maybe_graph_as_def))
@@ -74,7 +76,9 @@ class SummaryToEventTransformer:
         if isinstance(graph, ops.Graph) or isinstance(graph_def, ops.Graph):
             whole = graph if isinstance(graph, ops.Graph) else graph_def
             if not isinstance(graph, ops.Graph):
-                logging.warning("When passing a `Graph` object, please use the `graph` named argument instead of `graph_def`.")
+                logging.warning(
+                    "When passing a `Graph` object, please use the `graph` named argument instead of `graph_def`."
+                )
             true_graph_def = whole.as_graph_def(add_shapes=True)
             self._write_plugin_assets(whole)
         elif isinstance(graph, graph_pb2.GraphDef) or isinstance(graph_def, graph_pb2.GraphDef):
@@ -163,7 +167,9 @@ class FileWriter(SummaryToEventTransformer):
         if self._closed:
             import warnings
 
-            warnings.warn("Attempting to use a closed FileWriter. The operation will be a noop unless the FileWriter is explicitly reopened.")
+            warnings.warn(
+                "Attempting to use a closed FileWriter. The operation will be a noop unless the FileWriter is explicitly reopened."
+            )
 
     def _add_event(self, event: Any, step: Any) -> None:
         self._warn_if_event_writer_is_closed()

@@ -130,7 +130,9 @@ class DynamicLossScale(LossScale):
             new = control_flow_ops.cond(
                 math_ops.is_finite(larger), lambda: larger, lambda: self._current_loss_scale.read_value()
             )
-            return control_flow_ops.group(self._current_loss_scale.assign(new), self._num_good_steps.assign(0))
+            return control_flow_ops.group(
+                self._current_loss_scale.assign(new), self._num_good_steps.assign(0)
+            )
 
         def good() -> Any:
             enough = self._num_good_steps + 1 >= self._increment_period
@@ -140,7 +142,9 @@ class DynamicLossScale(LossScale):
 
         def bad() -> Any:
             smaller = math_ops.maximum(self._current_loss_scale / self._multiplier, 1.0)
-            return control_flow_ops.group(self._num_good_steps.assign(0), self._current_loss_scale.assign(smaller))
+            return control_flow_ops.group(
+                self._num_good_steps.assign(0), self._current_loss_scale.assign(smaller)
+            )
 
         update_op = control_flow_ops.cond(is_finite, good, bad)
         return update_op, is_finite

@@ -24,9 +24,7 @@ class MixedPrecisionLossScaleOptimizer(optimizer.Optimizer):
           ValueError: if `opt` is no Optimizer.
         """
         if not isinstance(opt, optimizer.Optimizer):
-            raise ValueError(
-                '"opt" must be an instance of Optimizer, but got: %s' % (type(opt),)
-            )
+            raise ValueError('"opt" must be an instance of Optimizer, but got: %s' % (type(opt),))
         self._optimizer = opt
         super().__init__(opt._use_locking, opt.get_name())
         self._loss_scale = loss_scale_module.get(loss_scale)

@@ -24,7 +24,8 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
     global _enabled
     if not isinstance(opt, optimizer.Optimizer):
         raise ValueError(
-            '"opt" must be an instance of a tf.train.Optimizer or a tf.keras.optimizers.Optimizer, but got: %s' % opt
+            '"opt" must be an instance of a tf.train.Optimizer or a tf.keras.optimizers.Optimizer, but got: %s'
+            % opt
         )
     if isinstance(opt, loss_scale_optimizer.MixedPrecisionLossScaleOptimizer):
         raise ValueError(
@@ -42,7 +43,9 @@ def disable_mixed_precision_graph_rewrite() -> None:
     """Ends what `enable_mixed_precision_graph_rewrite` began; losses that were scaled stay so."""
     global _enabled
     if not _enabled:
-        logging.warning("disable_mixed_precision_graph_rewrite() called when mixed precision is already disabled.")
+        logging.warning(
+            "disable_mixed_precision_graph_rewrite() called when mixed precision is already disabled."
+        )
     _enabled = False
 
 

@@ -10,7 +10,9 @@ from typing import Any
 class SaveSpec:
     """One tensor of a checkpoint: its name there, its part of a whole ("" for all), its type and device."""
 
-    def __init__(self, tensor: Any, slice_spec: str, name: str, dtype: Any = None, device: Any = None) -> None:
+    def __init__(
+        self, tensor: Any, slice_spec: str, name: str, dtype: Any = None, device: Any = None
+    ) -> None:
         """Args: tensor: Tensor, or a function that makes it (then `dtype` and `device` are needed)."""
         self._tensor = tensor
         self.slice_spec = slice_spec

@@ -83,7 +83,9 @@ class CheckpointLoadStatus(_RootStatus):
         for node_id, node in enumerate(checkpoint.object_graph_proto.nodes):
             trackable = checkpoint.object_by_proto_id.get(node_id, None)
             if trackable is None:
-                raise AssertionError("Unresolved object in checkpoint %s: %s" % (_path(checkpoint, node_id), node))
+                raise AssertionError(
+                    "Unresolved object in checkpoint %s: %s" % (_path(checkpoint, node_id), node)
+                )
         if checkpoint.slot_restorations:
             raise AssertionError("Unresolved slot restorations: %s" % (checkpoint.slot_restorations,))
         if checkpoint.unused_attributes:
@@ -181,7 +183,9 @@ class InitializationOnlyStatus(_RootStatus):
         return self._nothing()
 
     def run_restore_ops(self, session: Any = None) -> None:
-        raise AssertionError("No checkpoint specified, so no restore ops are available (save_path=None to Saver.restore).")
+        raise AssertionError(
+            "No checkpoint specified, so no restore ops are available (save_path=None to Saver.restore)."
+        )
 
     def initialize_or_restore(self, session: Any = None) -> None:
         session = get_session() if session is None else session
@@ -215,7 +219,9 @@ class NameBasedSaverStatus(_LoadStatus):
         known = {spec.name for saveable in self._saveables() for spec in saveable.specs}
         unused = set(self._checkpoint.dtype_map) - known - {base.OBJECT_GRAPH_PROTO_KEY}
         if unused:
-            raise AssertionError("Some values in the checkpoint have no object in Python: %s" % sorted(unused))
+            raise AssertionError(
+                "Some values in the checkpoint have no object in Python: %s" % sorted(unused)
+            )
         return self
 
     def assert_existing_objects_matched(self) -> Any:
@@ -237,7 +243,9 @@ class NameBasedSaverStatus(_LoadStatus):
 
         session = get_session() if session is None else session
         with session.graph.as_default():
-            saver_lib.Saver(self._saveables()).restore(sess=session, save_path=self._checkpoint.save_path_string)
+            saver_lib.Saver(self._saveables()).restore(
+                sess=session, save_path=self._checkpoint.save_path_string
+            )
 
     def initialize_or_restore(self, session: Any = None) -> None:
         self.run_restore_ops(session=session)

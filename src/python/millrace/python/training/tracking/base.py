@@ -77,7 +77,11 @@ class CheckpointPosition:
     def is_simple_variable(self) -> bool:
         """Whether the node is a variable without dependencies."""
         attributes = self.object_proto.attributes
-        return len(attributes) == 1 and attributes[0].name == VARIABLE_VALUE_KEY and not self.object_proto.children
+        return (
+            len(attributes) == 1
+            and attributes[0].name == VARIABLE_VALUE_KEY
+            and not self.object_proto.children
+        )
 
     def restore(self, trackable: Any) -> None:
         """Restores `trackable`, and whatever can be reached from it, from this node on."""

@@ -179,7 +179,11 @@ class ObjectGraphView:
         for index, trackable in enumerate(trackable_objects):
             object_proto = proto.nodes[index]
             for name, saveable_factory in trackable._gather_saveables_for_checkpoint().items():
-                key = "%s/%s/%s" % (object_names[trackable], _OBJECT_ATTRIBUTES_NAME, _escape_local_name(name))
+                key = "%s/%s/%s" % (
+                    object_names[trackable],
+                    _OBJECT_ATTRIBUTES_NAME,
+                    _escape_local_name(name),
+                )
                 attribute = object_proto.attributes.add(name=name, checkpoint_key=key)
                 full_name = _full_name(trackable, saveable_factory)
                 if full_name is not None:

@@ -28,7 +28,9 @@ class AutoTrackable(base.Trackable):
         if name in self._unconditional_dependency_names:
             del self._unconditional_dependency_names[name]
             self._unconditional_checkpoint_dependencies[:] = [
-                reference for reference in self._unconditional_checkpoint_dependencies if reference.name != name
+                reference
+                for reference in self._unconditional_checkpoint_dependencies
+                if reference.name != name
             ]
         super().__delattr__(name)
 

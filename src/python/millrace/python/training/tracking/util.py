@@ -129,7 +129,9 @@ def _default_getter(
     shape_object = tensor_shape.as_shape(shape)
     with ops.init_scope():
         if initializer is None:
-            initializer = init_ops.glorot_uniform_initializer() if dtype.is_floating else init_ops.zeros_initializer()
+            initializer = (
+                init_ops.glorot_uniform_initializer() if dtype.is_floating else init_ops.zeros_initializer()
+            )
         if callable(initializer):
             make = initializer
 
@@ -143,11 +145,21 @@ def _default_getter(
 
 
 def add_variable(
-    trackable: Any, name: str, shape: Any = None, dtype: Any = dtypes.float32, initializer: Any = None, trainable: bool = True
+    trackable: Any,
+    name: str,
+    shape: Any = None,
+    dtype: Any = dtypes.float32,
+    initializer: Any = None,
+    trainable: bool = True,
 ) -> Any:
     """Makes a resource variable on which `trackable` depends under `name`."""
     return trackable._add_variable_with_custom_getter(
-        name=name, shape=shape, dtype=dtype, initializer=initializer, getter=_default_getter, trainable=trainable
+        name=name,
+        shape=shape,
+        dtype=dtype,
+        initializer=initializer,
+        getter=_default_getter,
+        trainable=trainable,
     )
 
 
@@ -156,7 +168,9 @@ def capture_dependencies(template: Any) -> Any:
     """Within the context, variables made with get_variable become dependencies of `template`."""
     name_prefix = template.variable_scope.name
 
-    def _trackable_custom_creator(next_creator: Any, name: str, initial_value: Any, trackable_parent: Any = None, **kwargs: Any) -> Any:
+    def _trackable_custom_creator(
+        next_creator: Any, name: str, initial_value: Any, trackable_parent: Any = None, **kwargs: Any
+    ) -> Any:
         def _call_next_creator_renaming_initializer(initializer: Any, **inner_kwargs: Any) -> Any:
             inner_kwargs.pop("name")  # The full name is passed on below.
             return next_creator(initial_value=initializer, name=name, **inner_kwargs)
@@ -173,8 +187,12 @@ def capture_dependencies(template: Any) -> Any:
                     **kwargs,
                 )
             parent_object, parent_name_prefix = trackable_parent
-            template._track_trackable(parent_object, name=parent_name_prefix[len(name_prefix) + 1 :], overwrite=True)
-        return next_creator(name=name, initial_value=initial_value, trackable_parent=(template, name_prefix), **kwargs)
+            template._track_trackable(
+                parent_object, name=parent_name_prefix[len(name_prefix) + 1 :], overwrite=True
+            )
+        return next_creator(
+            name=name, initial_value=initial_value, trackable_parent=(template, name_prefix), **kwargs
+        )
 
     with variable_scope.variable_creator_scope(_trackable_custom_creator):
         yield
@@ -196,7 +214,9 @@ class TrackableSaver:
         named, graph_proto, feed_additions = self._graph_view.serialize_object_graph()
         if object_graph_tensor is None:
             with ops.device("/cpu:0"):
-                object_graph_tensor = constant_op.constant(graph_proto.SerializeToString(), dtype=dtypes.string)
+                object_graph_tensor = constant_op.constant(
+                    graph_proto.SerializeToString(), dtype=dtypes.string
+                )
         else:
             feed_additions[object_graph_tensor] = graph_proto.SerializeToString()
         named.append(
@@ -308,7 +328,9 @@ class CheckpointV1(tracking.AutoTrackable):
         if self._save_counter is None:
             with ops.device("/cpu:0"):
                 self._save_counter = data_structures.NoDependency(
-                    add_variable(self, name="save_counter", initializer=0, dtype=dtypes.int64, trainable=False)
+                    add_variable(
+                        self, name="save_counter", initializer=0, dtype=dtypes.int64, trainable=False
+                    )
                 )
 
     @property
