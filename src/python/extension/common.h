@@ -56,13 +56,18 @@ class StatusHolder {
   TF_Status* status_;
 };
 
+// Takes the interpreter's lock again; does not return in threads that are left when the interpreter ends.
+void TakeGil(PyThreadState* state);
+// Takes the lock in a thread of the engine; false when the interpreter ends or is gone.
+bool EnterPython(PyGILState_STATE* state);
+
 // Lets other threads run Python while it lives.
 class WithoutGil {
  public:
   WithoutGil() : state_(PyEval_SaveThread()) {}
   WithoutGil(const WithoutGil&) = delete;
   WithoutGil& operator=(const WithoutGil&) = delete;
-  ~WithoutGil() { PyEval_RestoreThread(state_); }
+  ~WithoutGil() { TakeGil(state_); }
 
  private:
   PyThreadState* state_;

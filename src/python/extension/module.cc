@@ -157,7 +157,7 @@ PYBIND11_MODULE(_engine, m) {
   using namespace millrace::python;  // NOLINT(google-build-using-namespace): the module is made of it
   m.doc() = "The engine's C API for the Python package; not for programs.";
   if (!ImportNumpy() || !ReadyTypes(m.ptr()) || !ReadySessionTypes(m.ptr()) || !ReadyOpSpecType(m.ptr()) ||
-      PyModule_AddFunctions(m.ptr(), functions) < 0) {
+      PyModule_AddFunctions(m.ptr(), functions) < 0 || !StartShutdown()) {
     throw pybind11::error_already_set();
   }
   StartInterrupts();

@@ -49,9 +49,6 @@ void StatusOfException(TF_Status* status) {
   TF_SetStatus(status, code, text.c_str());
 }
 
-// The last kernels may run while the interpreter ends.
-bool InterpreterIsThere() { return Py_IsInitialized() != 0 && !_Py_IsFinalizing(); }
-
 bool FillOutputs(PyObject* results, TF_Tensor** outputs, int num_outputs) {
   const Ref list(PySequence_Fast(results, "The function's results must be a list"));
   if (!list) return false;
@@ -87,11 +84,11 @@ bool CallFunction(const char* token, size_t token_len, TF_Tensor* const* inputs,
 
 void Callback(const char* token, size_t token_len, TF_Tensor* const* inputs, int num_inputs,
               TF_Tensor** outputs, int num_outputs, TF_Status* status) {
-  if (!InterpreterIsThere()) {
+  PyGILState_STATE gil;
+  if (!EnterPython(&gil)) {  // the last kernels may run while the interpreter ends
     TF_SetStatus(status, TF_CANCELLED, "Python is shutting down");
     return;
   }
-  const PyGILState_STATE gil = PyGILState_Ensure();
   if (!CallFunction(token, token_len, inputs, num_inputs, outputs, num_outputs)) StatusOfException(status);
   PyGILState_Release(gil);
 }
