@@ -265,6 +265,42 @@ def bidirectional_dynamic_rnn(
     return (output_fw, output_bw), (output_state_fw, output_state_bw)
 
 
+def _emitted(
+    cell: Any, emit_structure: Any, state: Any, const_batch_size: Any, batch_size: Any
+) -> Tuple[Any, Any]:
+    """The arrays that take what is emitted, and zeros for the rows that have finished."""
+    if emit_structure is not None:
+        flat_emit_structure = nest.flatten(emit_structure)
+        flat_emit_size = [
+            emit.shape if emit.shape.is_fully_defined() else array_ops.shape(emit)
+            for emit in flat_emit_structure
+        ]
+        flat_emit_dtypes = [emit.dtype for emit in flat_emit_structure]
+    else:
+        emit_structure = cell.output_size
+        flat_emit_size = nest.flatten(emit_structure)
+        flat_emit_dtypes = [nest.flatten(state)[0].dtype] * len(flat_emit_size)
+    flat_emit_ta = [
+        tensor_array_ops.TensorArray(
+            dtype=dtype_i,
+            dynamic_size=True,
+            element_shape=tensor_shape.TensorShape([const_batch_size]).concatenate(
+                _maybe_tensor_shape_from_tensor(size_i)
+            ),
+            size=0,
+            name="rnn_output_%d" % i,
+        )
+        for i, (dtype_i, size_i) in enumerate(zip(flat_emit_dtypes, flat_emit_size))
+    ]
+    emit_ta = nest.pack_sequence_as(structure=emit_structure, flat_sequence=flat_emit_ta)
+    flat_zero_emit = [
+        array_ops.zeros(_concat(batch_size, size_i), dtype_i)
+        for size_i, dtype_i in zip(flat_emit_size, flat_emit_dtypes)
+    ]
+    zero_emit = nest.pack_sequence_as(structure=emit_structure, flat_sequence=flat_zero_emit)
+    return emit_ta, zero_emit
+
+
 def raw_rnn(
     cell: Any,
     loop_fn: Callable[..., Any],
@@ -301,35 +337,7 @@ def raw_rnn(
             batch_size = array_ops.shape(flat_input[0])[0]
         nest.assert_same_structure(initial_state, cell.state_size)
         state = nest.pack_sequence_as(initial_state, nest.flatten(initial_state))
-        if emit_structure is not None:
-            flat_emit_structure = nest.flatten(emit_structure)
-            flat_emit_size = [
-                emit.shape if emit.shape.is_fully_defined() else array_ops.shape(emit)
-                for emit in flat_emit_structure
-            ]
-            flat_emit_dtypes = [emit.dtype for emit in flat_emit_structure]
-        else:
-            emit_structure = cell.output_size
-            flat_emit_size = nest.flatten(emit_structure)
-            flat_emit_dtypes = [nest.flatten(state)[0].dtype] * len(flat_emit_size)
-        flat_emit_ta = [
-            tensor_array_ops.TensorArray(
-                dtype=dtype_i,
-                dynamic_size=True,
-                element_shape=tensor_shape.TensorShape([const_batch_size]).concatenate(
-                    _maybe_tensor_shape_from_tensor(size_i)
-                ),
-                size=0,
-                name="rnn_output_%d" % i,
-            )
-            for i, (dtype_i, size_i) in enumerate(zip(flat_emit_dtypes, flat_emit_size))
-        ]
-        emit_ta = nest.pack_sequence_as(structure=emit_structure, flat_sequence=flat_emit_ta)
-        flat_zero_emit = [
-            array_ops.zeros(_concat(batch_size, size_i), dtype_i)
-            for size_i, dtype_i in zip(flat_emit_size, flat_emit_dtypes)
-        ]
-        zero_emit = nest.pack_sequence_as(structure=emit_structure, flat_sequence=flat_zero_emit)
+        emit_ta, zero_emit = _emitted(cell, emit_structure, state, const_batch_size, batch_size)
 
         def body(
             time: Any, finished: Any, current_input: Any, emit_ta: Any, state: Any, loop_state: Any
