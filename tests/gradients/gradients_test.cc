@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cctype>
+#include <cstdlib>
 #include <set>
+#include <string_view>
 
 #include "autodiff/add_gradients.h"
 #include "gradient_checker.h"
@@ -62,7 +64,15 @@ StatusOr<double> CheckCase(const GradientCase& c, Knowledge knowledge) {
 
 class GradientTest : public testing::TestWithParam<GradientCase> {};
 
+// The handles of these arrays are names, which other tasks do not know: programs colocate the nodes.
+bool HasNamedHandles(std::string_view name) {
+  return name.starts_with("TensorArray") && name.find("V2") != name.npos;
+}
+
 TEST_P(GradientTest, AgreesWithDifferences) {
+  const char* const config = std::getenv("MILLRACE_TEST_CONFIG");
+  if (config != nullptr && std::string_view(config).starts_with("cluster") && HasNamedHandles(GetParam().op))
+    GTEST_SKIP() << "handles that are names do not travel";
   for (const auto& [knowledge, name] : {std::pair(Knowledge::kShapes, "shapes known"),
                                         {Knowledge::kRanks, "ranks known"},
                                         {Knowledge::kNothing, "nothing known"}}) {

@@ -33,6 +33,9 @@ struct Setup {
 class DeviceTest : public ::testing::TestWithParam<Setup> {
  protected:
   static void SetUpTestSuite() { ASSERT_TRUE(RegisterFakeDevices().ok()); }
+  void SetUp() override {
+    if (InCluster()) GTEST_SKIP() << "is about the devices of one task";
+  }
   tensorflow::NodeDef* On(const char* device, tensorflow::NodeDef* node) {
     node->set_device(device);
     return node;
@@ -494,8 +497,7 @@ TEST_P(DeviceTest, DevicesAreListed) {
   ASSERT_TRUE(devices.ok());
   std::vector<std::string> types;
   for (const DeviceInfo& device : *devices) types.push_back(device.type);
-  EXPECT_THAT(std::vector(types.begin(), types.begin() + 3), ElementsAre("CPU", "FAKE", "FAKE"));
-  EXPECT_EQ(types.size(), InCluster() ? 9u : 3u);
+  EXPECT_THAT(types, ElementsAre("CPU", "FAKE", "FAKE"));
 }
 
 const Setup kSetups[] = {{"two_threads", 2, true},
