@@ -230,10 +230,24 @@ StatusOr<const FunctionCaller::Function*> BoundFunction::Get(std::span<const Dat
   return function;
 }
 
+StatusOr<const FunctionCaller::Function*> BoundFunction::GetBody(std::span<const DataType> types) const {
+  if (const auto* known = function_.load(std::memory_order_acquire)) return known;
+  MR_ASSIGN_OR_RETURN(const FunctionCaller::Function* function, caller_->Instantiate(f_, device_.name()));
+  if (function->ret_types().size() != types.size()) {
+    return errors::InvalidArgument("While loop body returned ", function->ret_types().size(),
+                                   " arguments. Expected: ", types.size());
+  }
+  return Get(types, types);
+}
+
 StatusOr<const FunctionCaller::Function*> BoundFunction::GetPredicate(std::span<const DataType> args) const {
   if (const auto* known = function_.load(std::memory_order_acquire)) return known;
   MR_ASSIGN_OR_RETURN(const FunctionCaller::Function* function, caller_->Instantiate(f_, device_.name()));
-  if (!std::ranges::equal(function->arg_types(), args) || function->ret_types().size() != 1) {
+  if (function->ret_types().size() != 1) {
+    return errors::InvalidArgument("Expected a single scalar return value from the condition of a loop, got ",
+                                   function->ret_types().size(), " tensors.");
+  }
+  if (!std::ranges::equal(function->arg_types(), args)) {
     return errors::InvalidArgument("Function '", f_.name, "' takes ", TypesText(function->arg_types()),
                                    " and gives ", TypesText(function->ret_types()), ", called with ",
                                    TypesText(args), " for one result");

@@ -28,6 +28,8 @@ class BoundFunction {
   // OK when calls get arguments of these types and must give results of those.
   StatusOr<const FunctionCaller::Function*> Get(std::span<const DataType> args,
                                                 std::span<const DataType> rets) const;
+  // The same for the body of a loop.
+  StatusOr<const FunctionCaller::Function*> GetBody(std::span<const DataType> types) const;
   // The same for a function of one result, of any type.
   StatusOr<const FunctionCaller::Function*> GetPredicate(std::span<const DataType> args) const;
 

@@ -130,7 +130,7 @@ class WhileChain : public CallChain {
     switch (phase_) {
       case Phase::kStart: {
         auto cond = f_.cond.GetPredicate(f_.types);
-        auto body = f_.body.Get(f_.types, f_.types);
+        auto body = f_.body.GetBody(f_.types);
         if (!cond.ok()) return End(cond.status());
         if (!body.ok()) return End(body.status());
         cond_ = *cond;
