@@ -1,0 +1,16 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""How a dataset is spread over workers."""
+from __future__ import annotations
+
+from millrace.python.data.util import options
+
+
+class DistributeOptions(options.OptionsBase):
+    """Options of distribution; kept, and of no effect in one process."""
+
+    auto_shard = options.create_option(
+        "auto_shard", bool, "Whether each worker reads a part of the files.", default_factory=lambda: True
+    )
+    _make_stateless = options.create_option("_make_stateless", bool, "Whether state is removed.")
+    num_devices = options.create_option("num_devices", int, "Devices that share the dataset.")

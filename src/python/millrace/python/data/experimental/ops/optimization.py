@@ -1,0 +1,82 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Stages that say how a pipeline may be run."""
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.python.data.ops import _datasets
+from millrace.python.framework import dtypes, ops
+from millrace.python.ops import gen_dataset_ops, gen_experimental_dataset_ops as ged_ops
+
+
+def model() -> Any:
+    """For `apply`: lets parallelism be chosen."""
+    return lambda dataset: _ModelDataset(dataset)
+
+
+def optimize(optimizations: Any = None) -> Any:
+    """For `apply`: names rewrites that may be done."""
+    return lambda dataset: _OptimizeDataset(dataset, optimizations)
+
+
+def assert_next(transformations: Any) -> Any:
+    """For `apply`: an error unless the named stages, in this order, read the dataset."""
+    return lambda dataset: _AssertNextDataset(dataset, transformations)
+
+
+def non_serializable() -> Any:
+    """For `apply`: the same dataset."""
+    return lambda dataset: _NonSerializableDataset(dataset)
+
+
+class _ModelDataset(_datasets.UnaryUnchangedStructureDataset):
+    def __init__(self, input_dataset: Any) -> None:
+        self._input_dataset = input_dataset
+        super().__init__(
+            input_dataset, gen_dataset_ops.model_dataset(input_dataset._variant_tensor, **self._flat_structure)
+        )
+
+
+class _OptimizeDataset(_datasets.UnaryUnchangedStructureDataset):
+    def __init__(self, input_dataset: Any, optimizations: Any) -> None:
+        self._input_dataset = input_dataset
+        names = ops.convert_to_tensor(optimizations or [], dtype=dtypes.string, name="optimizations")
+        super().__init__(
+            input_dataset, gen_dataset_ops.optimize_dataset(input_dataset._variant_tensor, names, **self._flat_structure)
+        )
+
+
+class _AssertNextDataset(_datasets.UnaryUnchangedStructureDataset):
+    def __init__(self, input_dataset: Any, transformations: Any) -> None:
+        if transformations is None:
+            raise ValueError("At least one transformation should be specified")
+        self._input_dataset = input_dataset
+        names = ops.convert_to_tensor(transformations, dtype=dtypes.string, name="transformations")
+        super().__init__(
+            input_dataset, ged_ops.assert_next_dataset(input_dataset._variant_tensor, names, **self._flat_structure)
+        )
+
+
+class _NonSerializableDataset(_datasets.UnaryUnchangedStructureDataset):
+    def __init__(self, input_dataset: Any) -> None:
+        self._input_dataset = input_dataset
+        super().__init__(
+            input_dataset, ged_ops.non_serializable_dataset(input_dataset._variant_tensor, **self._flat_structure)
+        )
+
+
+class _ChooseFastestDataset(_datasets._WithSpec):
+    """One of several datasets of the same elements."""
+
+    def __init__(self, datasets: Any, num_experiments: int = 10) -> None:
+        self._datasets = list(datasets)
+        self._structure = self._datasets[0].element_spec
+        super().__init__(
+            ged_ops.choose_fastest_dataset(
+                [d._variant_tensor for d in self._datasets], num_experiments=num_experiments, **self._flat_structure
+            )
+        )
+
+    def _inputs(self) -> list[Any]:
+        return self._datasets

@@ -1,0 +1,67 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What of a pipeline may be rewritten."""
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.python.data.util import options
+
+
+def _flag(name: str, doc: str) -> Any:
+    return options.create_option(name, bool, doc)
+
+
+class MapVectorizationOptions(options.OptionsBase):
+    """Options of maps that are made to work on batches."""
+
+    enabled = _flag("enabled", "Whether it is done.")
+    use_choose_fastest = _flag("use_choose_fastest", "Whether both ways are tried.")
+
+    def _static_optimizations(self) -> list[str]:
+        return ["map_vectorization"] if self.enabled else []
+
+    def _static_optimization_configs(self) -> list[str]:
+        if self.use_choose_fastest is None:
+            return []
+        return ["map_vectorization:use_choose_fastest:" + ("true" if self.use_choose_fastest else "false")]
+
+
+class OptimizationOptions(options.OptionsBase):
+    """Rewrites of pipelines, each of which may be switched on or off."""
+
+    apply_default_optimizations = _flag("apply_default_optimizations", "Those that are on by default.")
+    autotune = _flag("autotune", "Parallelism by measured costs.")
+    autotune_algorithm = options.create_option("autotune_algorithm", int, "How it is chosen.")
+    autotune_buffers = _flag("autotune_buffers", "Sizes of buffers, too.")
+    autotune_cpu_budget = options.create_option("autotune_cpu_budget", int, "Processors that may be used.")
+    filter_fusion = _flag("filter_fusion", "Joins filters.")
+    filter_with_random_uniform_fusion = _flag("filter_with_random_uniform_fusion", "Filters by chance become samples.")
+    hoist_random_uniform = _flag("hoist_random_uniform", "Takes random numbers out of maps.")
+    map_and_batch_fusion = _flag("map_and_batch_fusion", "Joins maps with batches.")
+    map_and_filter_fusion = _flag("map_and_filter_fusion", "Joins maps with filters.")
+    map_fusion = _flag("map_fusion", "Joins maps.")
+    map_parallelization = _flag("map_parallelization", "Makes maps without state parallel.")
+    map_vectorization = options.create_option(
+        "map_vectorization",
+        MapVectorizationOptions,
+        "Maps of batches.",
+        default_factory=MapVectorizationOptions,
+    )
+    noop_elimination = _flag("noop_elimination", "Leaves out what does nothing.")
+    parallel_batch = _flag("parallel_batch", "Copies batches in parallel.")
+    prefetch_to_device = _flag("prefetch_to_device", "Prefetches to the device.")
+    shuffle_and_repeat_fusion = _flag("shuffle_and_repeat_fusion", "Joins shuffle and repeat.")
+
+    def _static_optimizations(self) -> list[str]:
+        names = [
+            "filter_fusion", "filter_with_random_uniform_fusion", "hoist_random_uniform", "map_and_batch_fusion",
+            "map_and_filter_fusion", "map_parallelization", "map_fusion", "noop_elimination", "parallel_batch",
+            "shuffle_and_repeat_fusion",
+        ]  # fmt: skip
+        by_default = [] if self.apply_default_optimizations is False else ["map_and_batch_fusion", "noop_elimination"]
+        wanted = [n for n in names if getattr(self, n) or (getattr(self, n) is None and n in by_default)]
+        return sorted(wanted + self.map_vectorization._static_optimizations())
+
+    def _static_optimization_configs(self) -> list[str]:
+        return self.map_vectorization._static_optimization_configs()

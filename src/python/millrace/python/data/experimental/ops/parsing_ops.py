@@ -1,0 +1,27 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Examples as tensors."""
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.python.ops import parsing_ops
+
+
+def parse_example_dataset(features: Any, num_parallel_calls: Any = 1) -> Any:
+    """For `apply`: parses batches of serialized Examples, vectors of strings, to dicts of tensors.
+
+    Args:
+      features: by key: FixedLenFeature, VarLenFeature, SparseFeature, …
+      num_parallel_calls: batches at the same time.
+
+    Raises:
+      ValueError: `features` is None.
+    """
+    if features is None:
+        raise ValueError("Missing: features was %s." % features)
+
+    def apply_fn(dataset: Any) -> Any:
+        return dataset.map(lambda serialized: parsing_ops.parse_example(serialized, features), num_parallel_calls)
+
+    return apply_fn

@@ -1,0 +1,20 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""What of a pipeline is measured."""
+from __future__ import annotations
+
+from millrace.python.data.experimental.ops import stats_aggregator
+from millrace.python.data.util import options
+
+
+class StatsOptions(options.OptionsBase):
+    """Options of statistics."""
+
+    aggregator = options.create_option(
+        "aggregator",
+        (stats_aggregator.StatsAggregatorV2, stats_aggregator.StatsAggregatorV1),
+        "Where statistics go.",
+    )
+    prefix = options.create_option("prefix", str, "Put before the names.", default_factory=lambda: "")
+    counter_prefix = options.create_option("counter_prefix", str, "Put before counters.", default_factory=lambda: "")
+    latency_all_edges = options.create_option("latency_all_edges", bool, "Whether each stage is measured.")

@@ -1,0 +1,57 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Options of datasets."""
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.python.data.experimental.ops import (
+    distribute_options,
+    optimization_options,
+    stats_options,
+    threading_options,
+)
+from millrace.python.data.util import options as options_lib
+
+
+class Options(options_lib.OptionsBase):
+    """What may be set for a dataset by `with_options`."""
+
+    experimental_deterministic = options_lib.create_option(
+        "experimental_deterministic", bool, "Whether elements come in an order that does not change (None: yes)."
+    )
+    experimental_distribute = options_lib.create_option(
+        "experimental_distribute",
+        distribute_options.DistributeOptions,
+        "How it is spread over workers.",
+        distribute_options.DistributeOptions,
+    )
+    experimental_optimization = options_lib.create_option(
+        "experimental_optimization",
+        optimization_options.OptimizationOptions,
+        "What may be rewritten.",
+        optimization_options.OptimizationOptions,
+    )
+    experimental_slack = options_lib.create_option(
+        "experimental_slack", bool, "Whether the last prefetch leaves time to the consumer."
+    )
+    experimental_stats = options_lib.create_option(
+        "experimental_stats", stats_options.StatsOptions, "What is measured.", stats_options.StatsOptions
+    )
+    experimental_threading = options_lib.create_option(
+        "experimental_threading",
+        threading_options.ThreadingOptions,
+        "Limits of threads.",
+        threading_options.ThreadingOptions,
+    )
+    experimental_stateful_whitelist = options_lib.create_option(
+        "experimental_stateful_whitelist", list, "Names of operations whose state may be ignored when it is saved."
+    )
+
+    def merge(self, options: Any) -> Any:
+        """These options with others.
+
+        Raises:
+          ValueError: both set one to different values.
+        """
+        return options_lib.merge_options(self, options)
