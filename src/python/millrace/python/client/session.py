@@ -179,7 +179,7 @@ class BaseSession(_engine.SessionBase, SessionInterface):
             return NotImplemented
         if graph._has_session_handles or self._dead_handles:
             return NotImplemented
-        return _engine.SessionBase._fast_run(self, fetches, feed_dict)
+        return super()._fast_run(fetches, feed_dict)  # type: ignore[misc]
 
     def partial_run(self, handle: Any, fetches: Any, feed_dict: Any = None) -> Any:
         """Runs a part of a step that partial_run_setup prepared: feeds more, fetches more."""

@@ -106,7 +106,7 @@ class GradientTape:
             targets, watched, grad_ys=arriving, unconnected_gradients=unconnected_gradients
         )
         by_source = {id(s): g for s, g in zip(watched, found)}
-        results = []
+        results: list[Any] = []
         for s in flat_sources:
             grad = by_source.get(id(s))
             if grad is None and UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.ZERO:
@@ -130,7 +130,7 @@ class GradientTape:
         arrays = [tensor_array_ops.TensorArray(s.dtype.base_dtype, count) for s in flat_sources]
 
         def body(i: Any, tas: Any) -> Any:
-            grads = gradients_impl.gradients(flat_target[i], flat_sources)
+            grads = gradients_impl.gradients(array_ops.gather(flat_target, i), flat_sources)
             rows = [
                 array_ops.zeros_like(s) if g is None else ops.convert_to_tensor(g)
                 for g, s in zip(grads, flat_sources)
@@ -141,7 +141,7 @@ class GradientTape:
         _, arrays = control_flow_ops.while_loop(
             lambda i, _: i < count, body, (0, arrays), parallel_iterations=parallel_iterations or 10
         )
-        results = []
+        results: list[Any] = []
         for ta, source, grad in zip(arrays, flat_sources, connected):
             if grad is None and UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.NONE:
                 results.append(None)

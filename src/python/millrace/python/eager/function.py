@@ -180,7 +180,7 @@ class ConcreteFunction:
         results, effects = made[: len(graph.outputs)], made[len(graph.outputs) :]
         with ops.control_dependencies(effects):
             if self._func_graph.structured_outputs is None:
-                return control_flow_ops.no_op()
+                return control_flow_ops.no_op()  # type: ignore[misc]
             results = [array_ops.identity(t) for t in results]
         for result, inner in zip(results, graph.outputs):
             result.set_shape(inner.shape)

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.python.platform import test as _test
-from millrace.python.platform.test import *  # noqa: F401,F403
+from millrace.python.platform.test import *  # type: ignore  # noqa: F401,F403
 
 
-def main(argv: Any = None) -> None:
+def main(argv: Any = None) -> None:  # type: ignore
     """Runs the tests of the program."""
     _test.main(argv)

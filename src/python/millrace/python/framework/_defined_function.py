@@ -174,7 +174,7 @@ class _DefinedFunction:
             outputs = [graph.capture(ops.convert_to_tensor(t)) for t in outputs if not isinstance(t, ops.Operation)]
         graph.outputs = outputs
         if self._out_names and len(self._out_names) != len(outputs):
-            raise errors_impl.InvalidArgumentError(
+            raise errors_impl.InvalidArgumentError(  # type: ignore[call-arg]
                 None, None,
                 "output names must be either empty or equal in size to outputs. output names size = %d outputs size = %d"
                 % (len(self._out_names), len(outputs)),

@@ -205,7 +205,7 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
             op = self._make_op(op_type, name, "", inputs, (), attrs)
             _after_making(op)
             return op
-        input_ops = set()
+        input_ops: set[Any] = set()
         for item in inputs:
             if isinstance(item, (list, tuple)):
                 input_ops.update(t.op for t in item)

@@ -5,10 +5,15 @@ from __future__ import annotations
 
 import collections
 from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import TYPE_CHECKING, Any, Iterator
+
+if TYPE_CHECKING:  # what the class of graphs has from elsewhere
+    from millrace.python._engine import GraphBase as _Base
+else:
+    _Base = object
 
 
-class GraphFunctions:
+class GraphFunctions(_Base):
     """Base of Graph."""
 
     def _init_functions(self) -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import TYPE_CHECKING, Any, Iterator
 
 from millrace.python.framework import device as pydev
 from millrace.python.framework._operation import Operation
 from millrace.python.framework._tensor import Tensor
+
+if TYPE_CHECKING:  # what the class of graphs has from elsewhere
+    from millrace.python._engine import GraphBase as _Base
+else:
+    _Base = object
 
 
 class _DeviceScope:
@@ -43,8 +48,10 @@ class _ThreadStacks(threading.local):
         self.colocation = list(start.colocation)
 
 
-class GraphScopes:
+class GraphScopes(_Base):
     """Base of Graph."""
+
+    _container: str
 
     def _init_scopes(self) -> None:
         self._stacks: Any = _Stacks()

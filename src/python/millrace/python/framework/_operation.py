@@ -184,14 +184,14 @@ class Operation(_engine.OperationBase):
         if index >= len(inputs):
             from millrace.python.framework import errors_impl
 
-            raise errors_impl.OutOfRangeError(
+            raise errors_impl.OutOfRangeError(  # type: ignore[call-arg]
                 None, None,
                 "Cannot update edge. Input index [%d] is greater than the number of total inputs [%d]." % (index, len(inputs)),
             )  # fmt: skip
         if tensor.dtype.base_dtype is inputs[index].dtype.base_dtype and not tensor.shape.is_compatible_with(inputs[index].shape):
             from millrace.python.framework import errors_impl
 
-            raise errors_impl.InvalidArgumentError(
+            raise errors_impl.InvalidArgumentError(  # type: ignore[call-arg]
                 None, None,
                 "Cannot update edge, incompatible shapes: %s and %s." % (_engine_text(tensor.shape), _engine_text(inputs[index].shape)),
             )  # fmt: skip

@@ -16,8 +16,7 @@ class Registry:
         self._registry: dict[str, Any] = {}
 
     def register(self, candidate: Any, name: Optional[str] = None) -> None:
-        if not name:
-            name = candidate.__name__
+        name = name or str(candidate.__name__)
         if name in self._registry:
             raise KeyError("Registering two %s with name '%s'!" % (self._name, name))
         self._registry[name] = candidate

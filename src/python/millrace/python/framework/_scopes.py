@@ -63,9 +63,10 @@ class _DefaultGraphStack(_DefaultStack):
 
     @property
     def _global_default_graph(self) -> Graph:
-        if self._global[0] is None:
-            self._global[0] = Graph()
-        return self._global[0]
+        graph = self._global[0]
+        if graph is None:
+            graph = self._global[0] = Graph()
+        return graph
 
     def _GetGlobalDefaultGraph(self) -> Graph:
         return self._global_default_graph
@@ -367,9 +368,8 @@ class name_scope:
         if self._has_graph:
             _default_graph_stack.stack.pop()
 
-    def __exit__(self, type_arg: Any, value_arg: Any, traceback_arg: Any) -> bool:
+    def __exit__(self, type_arg: Any, value_arg: Any, traceback_arg: Any) -> None:
         self._leave()
-        return False
 
     def __call__(self, function: Any) -> Any:
         import functools

@@ -9,6 +9,8 @@ import numpy as np
 
 from millrace.python import _engine
 
+_Bool = bool  # further down `bool` is a DType
+
 _REF_OFFSET = 100
 
 
@@ -24,7 +26,7 @@ class DType:
         self._type_enum = type_enum
 
     @property
-    def _is_ref_dtype(self) -> bool:
+    def _is_ref_dtype(self) -> _Bool:
         return self._type_enum > _REF_OFFSET
 
     @property
@@ -47,7 +49,7 @@ class DType:
         return self
 
     @property
-    def is_numpy_compatible(self) -> bool:
+    def is_numpy_compatible(self) -> _Bool:
         return self._type_enum not in (20, 21, 120, 121)
 
     @property
@@ -61,11 +63,11 @@ class DType:
         return self._type_enum
 
     @property
-    def is_bool(self) -> bool:
+    def is_bool(self) -> _Bool:
         return self.base_dtype == bool
 
     @property
-    def is_integer(self) -> bool:
+    def is_integer(self) -> _Bool:
         """Whether this is an integer type that is not quantised."""
         return (
             self.is_numpy_compatible
@@ -75,22 +77,22 @@ class DType:
         )
 
     @property
-    def is_floating(self) -> bool:
+    def is_floating(self) -> _Bool:
         """Whether this is a real floating point type."""
         return self.base_dtype == bfloat16 or (
             self.is_numpy_compatible and np.issubdtype(self.as_numpy_dtype, np.floating)
         )
 
     @property
-    def is_complex(self) -> bool:
+    def is_complex(self) -> _Bool:
         return self.base_dtype in (complex64, complex128)
 
     @property
-    def is_quantized(self) -> bool:
+    def is_quantized(self) -> _Bool:
         return self.base_dtype in _QUANTIZED
 
     @property
-    def is_unsigned(self) -> bool:
+    def is_unsigned(self) -> _Bool:
         try:
             return self.min == 0
         except TypeError:
@@ -305,4 +307,4 @@ def as_dtype(type_value: Any) -> DType:
 
 for _number, _dtype in _ALL.items():
     _engine.register_dtype(_number, _dtype)
-_engine.register("dtype_enum", lambda value: as_dtype(value)._type_enum)
+_engine.register("dtype_enum", lambda value: as_dtype(value).as_datatype_enum)

@@ -71,7 +71,8 @@ class OpError(Exception):
         if self._op is None:
             return self.message
         lines = ["%s\n\nOriginal stack trace for %r:\n" % (self.message, self._op.name)]
-        current, previous = self._op.traceback, []
+        current: Any = self._op.traceback
+        previous: Any = []
         lines += _shortened(current, previous)
         original = self._op._original_op
         seen = {id(self._op)}
@@ -91,7 +92,8 @@ def _shortened(stack: Any, common_with: Any) -> list[str]:
         if tuple(mine)[:3] != tuple(theirs)[:3]:
             break
         common += 1
-    lines = traceback.format_list([tuple(frame)[:4] for frame in stack[max(common - 1, 0) :]])
+    frames: Any = [tuple(frame)[:4] for frame in stack[max(common - 1, 0) :]]
+    lines = traceback.format_list(frames)
     if common > 1:
         lines.insert(0, "[elided %d identical lines from previous traceback]\n" % (common - 1))
     return lines

@@ -23,7 +23,8 @@ def _function_of(op_def: Any, tools: Any) -> Any:
 
     result_type: Any = None
     if len(op_def.output_arg) > 1:
-        result_type = collections.namedtuple(op_def.name, [a.name for a in op_def.output_arg], rename=True)
+        namedtuple: Any = collections.namedtuple
+        result_type = namedtuple(op_def.name, [a.name for a in op_def.output_arg], rename=True)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if len(args) > len(names):

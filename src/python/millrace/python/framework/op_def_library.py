@@ -14,6 +14,7 @@ from millrace.python.framework import _op_specs, dtypes
 
 _NONE = object()  # in place of a default: there is none
 _TensorBase = _engine.TensorBase
+_namedtuple: Any = collections.namedtuple
 _valid_name = re.compile("[A-Za-z0-9.][A-Za-z0-9_.\\-/]*").fullmatch
 
 
@@ -52,7 +53,8 @@ class OpFunction:
             [_op_specs.AttrSpec(*attr) for attr in attrs],
         )
         if len(spec.outputs) > 1:
-            self.result_type = collections.namedtuple(self.name, [a.name for a in spec.outputs], rename=True)
+            names: Any = [a.name for a in spec.outputs]
+            self.result_type = _namedtuple(self.name, names, rename=True)
         self.spec = spec
         if spec.inputs and not any(a.is_list or a.is_ref for a in spec.inputs):
             allowed = {a.name: frozenset(a.allowed) for a in spec.attrs.values()}

@@ -202,13 +202,6 @@ def _set_call_cpp_shape_fn(call_cpp_shape_fn: Any) -> None:
     """Nothing is left to do: the engine infers all shapes."""
 
 
-def set_shape_and_handle_data_for_outputs(op: Any) -> None:
-    """Nothing is left to do: the engine has done it."""
-
-
-set_shapes_for_outputs = set_shape_and_handle_data_for_outputs
-
-
 def _constant_conversions() -> None:
     # Registers the conversion of numbers, arrays and lists.
     from millrace.python.framework import constant_op  # noqa: F401

@@ -22,7 +22,7 @@ def get_seed(op_seed: Any) -> tuple[Any, Any]:
     if graph_seed is not None:
         if op_seed is None:
             op_seed = graph._last_id
-        seeds = _truncate_seed(graph_seed), _truncate_seed(op_seed)
+        seeds: Any = _truncate_seed(graph_seed), _truncate_seed(op_seed)
     elif op_seed is not None:
         seeds = DEFAULT_GRAPH_SEED, _truncate_seed(op_seed)
     else:

@@ -38,7 +38,7 @@ class Registry:
         """The names."""
         return self._registry.keys()
 
-    def lookup(self, name: str) -> Any:
+    def lookup(self, name: Any) -> Any:
         """What was entered; LookupError when there is nothing."""
         name = name.decode() if isinstance(name, bytes) else name
         if name in self._registry:

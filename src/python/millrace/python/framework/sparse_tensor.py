@@ -144,12 +144,14 @@ class SparseTensorSpec(type_spec.BatchableTypeSpec):
     def _to_tensor_list(self, value: Any) -> list[Any]:
         from millrace.python.ops import gen_sparse_ops
 
-        return [gen_sparse_ops.serialize_sparse(*self._to_components(value), out_type=dtypes.variant)]
+        indices, values, shape = self._to_components(value)
+        return [gen_sparse_ops.serialize_sparse(indices, values, shape, out_type=dtypes.variant)]
 
     def _to_batched_tensor_list(self, value: Any) -> list[Any]:
         from millrace.python.ops import gen_sparse_ops
 
-        return [gen_sparse_ops.serialize_many_sparse(*self._to_components(value), out_type=dtypes.variant)]
+        indices, values, shape = self._to_components(value)
+        return [gen_sparse_ops.serialize_many_sparse(indices, values, shape, out_type=dtypes.variant)]
 
     def _from_compatible_tensor_list(self, tensor_list: Any) -> Any:
         from millrace.python.ops import gen_sparse_ops

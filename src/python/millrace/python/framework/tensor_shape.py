@@ -217,7 +217,7 @@ class TensorShape:
             return tuple(None if dim.size == -1 else dim.size for dim in dims.dim)
         if isinstance(dims, (str, bytes)):
             raise TypeError(
-                "A string has ambiguous TensorShape, please wrap in a list or convert to an int: %s" % (dims,)
+                "A string has ambiguous TensorShape, please wrap in a list or convert to an int: %s" % (str(dims),)
             )
         try:
             iterator = iter(dims)

@@ -78,8 +78,8 @@ def _text(value: Any) -> str:
 _KIND_OF_LIST = {"f": np.float32, "i": np.int32, "c": np.complex128}
 
 
-def _list_to_array(values: Any, dtype: Any) -> np.ndarray:
-    wanted = None if dtype is None else dtypes.as_dtype(dtype).base_dtype
+def _list_to_array(values: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    wanted: Any = None if dtype is None else dtypes.as_dtype(dtype).base_dtype
     _check_list(values, wanted)
     if wanted is not None and wanted.is_quantized:
         fields = np.asarray([v if isinstance(v, tuple) else (v,) for v in np.array(_flatten(values), dtype=object)], dtype=object)
@@ -146,7 +146,7 @@ def _wanted_shape(values: Any) -> list[int]:
     return shape
 
 
-def _narrow(array: np.ndarray, values: Any) -> np.ndarray:
+def _narrow(array: np.ndarray[Any, Any], values: Any) -> np.ndarray[Any, Any]:
     """The type that Python's numbers become: 32 bits where they fit; NumPy's own types stay."""
     items = _flatten(values)
     numpy_types = [v for v in items if isinstance(v, np.generic)]
@@ -164,18 +164,18 @@ def _narrow(array: np.ndarray, values: Any) -> np.ndarray:
     return array
 
 
-def _to_bfloat16(array: np.ndarray) -> np.ndarray:
+def _to_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     bits = np.ascontiguousarray(array, dtype=np.float32).view(np.uint32)
     rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
     rounded = np.where(np.isnan(array), np.uint16(0x7FC0), rounded)
     return rounded.astype(np.uint16).view(dtypes.bfloat16.as_numpy_dtype).reshape(np.shape(array))
 
 
-def _from_bfloat16(bits: np.ndarray) -> np.ndarray:
+def _from_bfloat16(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
-def _basic_array(values: Any, dtype: Any) -> tuple[np.ndarray, Any]:
+def _basic_array(values: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], Any]:
     if isinstance(values, (np.ndarray, np.generic)):
         array = np.asarray(values)
         if not array.dtype.isnative:
@@ -209,7 +209,7 @@ def _basic_array(values: Any, dtype: Any) -> tuple[np.ndarray, Any]:
     return array, found
 
 
-def _array_of(values: Any, dtype: Any, shape: Any, verify_shape: bool, allow_broadcast: bool) -> tuple[np.ndarray, Any]:
+def _array_of(values: Any, dtype: Any, shape: Any, verify_shape: bool, allow_broadcast: bool) -> tuple[np.ndarray[Any, Any], Any]:
     """A C-contiguous array of the shape that is asked for, and the DType."""
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
@@ -218,7 +218,8 @@ def _array_of(values: Any, dtype: Any, shape: Any, verify_shape: bool, allow_bro
         raise TypeError("Incompatible types: %s vs. %s. Value is %s" % (dtype, array.dtype, values))
     if shape is None:
         return array, found
-    sizes = [int(d) for d in (shape.as_list() if isinstance(shape, tensor_shape.TensorShape) else np.atleast_1d(np.array(shape, dtype=np.int64)))]
+    known = shape.as_list() if isinstance(shape, tensor_shape.TensorShape) else shape
+    sizes = [int(d) for d in np.atleast_1d(np.array(known, dtype=np.int64)).tolist()]
     count = int(np.prod(sizes, dtype=np.int64))
     if verify_shape and list(array.shape) != sizes:
         raise TypeError("Expected Tensor's shape: %s, got %s." % (tuple(sizes), tuple(array.shape)))
@@ -261,7 +262,7 @@ def make_tensor_proto(
         return values
     broadcast = allow_broadcast and shape is not None and np.size(values) == 1 and not verify_shape
     array, found = _array_of(values, dtype, None if broadcast else shape, verify_shape, allow_broadcast)
-    sizes = array.shape if not broadcast else tuple(tensor_shape.as_shape(list(shape)).as_list())
+    sizes: Any = array.shape if not broadcast else tensor_shape.as_shape(list(shape)).as_list()
     proto = tensor_pb2.TensorProto(dtype=found.as_datatype_enum)
     proto.tensor_shape.SetInParent()
     for size in sizes:
@@ -275,7 +276,7 @@ def make_tensor_proto(
     return proto
 
 
-def _append(proto: Any, dtype: Any, flat: np.ndarray) -> None:
+def _append(proto: Any, dtype: Any, flat: np.ndarray[Any, Any]) -> None:
     field = getattr(proto, _FIELDS[dtype.as_datatype_enum])
     if dtype == dtypes.float16:
         field.extend(int(v) for v in flat.view(np.uint16))
@@ -290,7 +291,7 @@ def _append(proto: Any, dtype: Any, flat: np.ndarray) -> None:
         field.extend(flat.tolist())
 
 
-def MakeNdarray(tensor: Any) -> np.ndarray:  # noqa: N802
+def MakeNdarray(tensor: Any) -> np.ndarray[Any, Any]:  # noqa: N802
     """The array of a TensorProto."""
     sizes = [d.size for d in tensor.tensor_shape.dim]
     count = int(np.prod(sizes, dtype=np.int64))
@@ -334,7 +335,7 @@ def ShapeEquals(tensor_proto: Any, shape: Any) -> bool:  # noqa: N802
     return [d.size for d in tensor_proto.tensor_shape.dim] == list(shape)
 
 
-def constant_value(tensor: Any, partial: bool = False) -> Optional[np.ndarray]:
+def constant_value(tensor: Any, partial: bool = False) -> Optional[np.ndarray[Any, Any]]:
     """The value of a tensor that the graph alone tells, as an array, or None.
 
     What is no tensor is returned as it is. With `partial` the value of a Pack may have None for elements that are not known.
@@ -421,7 +422,7 @@ def _sliced_shape(op: Any) -> Any:
     whole = constant_value_as_shape(op.inputs[0])
     if whole.ndims is None:
         return None
-    return tensor_shape.TensorShape(whole._sizes[first : last : int(strides[0])])
+    return tensor_shape.TensorShape(whole.as_list()[first : last : int(strides[0])])
 
 
 def is_tensor(x: Any) -> bool:

@@ -16,7 +16,7 @@ def make_all(module_name: str, doc_string_modules: Optional[Iterable[Any]] = Non
     """Returns the names that the documentation of the modules refers to by `@@name`."""
     modules = list(doc_string_modules) if doc_string_modules is not None else [sys.modules[module_name]]
     present = {name for name, _ in tf_inspect.getmembers(sys.modules[module_name])}
-    results = set()
+    results: set[Any] = set()
     for module in modules:
         results.update(m.group(1) for m in _reference_pattern.finditer(module.__doc__ or "") if m.group(1) in present)
     return list(results)

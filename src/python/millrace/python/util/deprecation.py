@@ -89,7 +89,7 @@ def deprecated(date: Optional[str], instructions: str, warn_once: bool = True) -
     def decorate(func_or_class: Any) -> Any:
         if isinstance(func_or_class, type):
             cls = func_or_class
-            func: Any = cls.__init__
+            func: Any = getattr(cls, "__init__")
             if not hasattr(func, "__code__"):
                 return cls
             module = cls

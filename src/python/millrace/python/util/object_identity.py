@@ -113,7 +113,7 @@ class ObjectIdentitySet(MutableSet[Any]):
     """A set whose elements are compared by identity."""
 
     def __init__(self, *args: Any):
-        self._storage = set(self._wrap_key(obj) for obj in list(*args))
+        self._storage = {self._wrap_key(obj) for obj in (args[0] if args else ())}
 
     @staticmethod
     def _from_storage(storage: Any) -> "ObjectIdentitySet":

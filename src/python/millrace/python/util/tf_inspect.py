@@ -24,7 +24,7 @@ FullArgSpec = _inspect.FullArgSpec
 
 
 def _convert_maybe_argspec_to_fullargspec(argspec: Any) -> FullArgSpec:
-    if isinstance(argspec, FullArgSpec):
+    if isinstance(argspec, _inspect.FullArgSpec):
         return argspec
     return FullArgSpec(
         args=argspec.args,
@@ -55,13 +55,13 @@ def getfullargspec(obj: Any) -> FullArgSpec:
     except TypeError:
         pass
     if isinstance(target, type):
-        return _full_spec(target.__init__)
+        return _full_spec(getattr(target, "__init__"))
     return _full_spec(type(target).__call__)
 
 
 def _full_spec(target: Any) -> FullArgSpec:
     if isinstance(target, type):
-        return _inspect.getfullargspec(target.__init__)
+        return _inspect.getfullargspec(getattr(target, "__init__"))
     if isinstance(target, functools.partial):
         return _partial_spec(target)
     return _inspect.getfullargspec(target)

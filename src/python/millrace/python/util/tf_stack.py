@@ -25,7 +25,7 @@ StackTraceFilter = StackTraceMapper = StackTraceTransform = CurrentModuleFilter
 
 def extract_stack(limit: Any = -1) -> list[tuple[str, int, str, Any]]:
     """The calls that lead here: (file, line, function, text), outermost first."""
-    frames = []
+    frames: list[Any] = []
     frame: Any = sys._getframe(1)
     while frame is not None and (limit is None or limit < 0 or len(frames) < limit):
         code = frame.f_code
