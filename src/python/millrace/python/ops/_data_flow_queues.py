@@ -341,6 +341,10 @@ class FIFOQueue(QueueBase):
         super().__init__(dtypes, shapes, names, queue_ref)
 
 
+class GPUCompatibleFIFOQueue(FIFOQueue):
+    """As FIFOQueue; its operations are placed where its users are."""
+
+
 class PaddingFIFOQueue(QueueBase):
     """A queue whose elements may differ in size, and are padded with zeros when several are taken."""
 

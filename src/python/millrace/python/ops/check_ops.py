@@ -8,3 +8,4 @@ from millrace.python.ops._check_compare import *  # noqa: F401,F403
 from millrace.python.ops._check_compare import _binary_assert  # noqa: F401
 from millrace.python.ops._check_shapes import *  # noqa: F401,F403
 from millrace.python.ops._check_types import *  # noqa: F401,F403
+from millrace.python.ops._check_v2 import *  # noqa: F401,F403

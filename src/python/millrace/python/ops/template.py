@@ -47,6 +47,20 @@ def make_template(
     )
 
 
+def make_template_internal(
+    name_: str,
+    func_: Any,
+    create_scope_now_: bool = False,
+    unique_name_: str | None = None,
+    custom_getter_: Any = None,
+    create_graph_function_: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """As `make_template`. With `create_graph_function_` the calls are functions of the graph: here they are inlined."""
+    del create_graph_function_
+    return make_template(name_, func_, create_scope_now_, unique_name_, custom_getter_, **kwargs)
+
+
 class Template(trackable.Trackable):  # type: ignore[misc]
     """A function with a variable scope of its own."""
 

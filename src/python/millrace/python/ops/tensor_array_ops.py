@@ -394,3 +394,7 @@ class TensorArraySpec(type_spec.TypeSpec):  # type: ignore[misc]
 
 
 type_spec.register_type_spec_from_value_converter(TensorArray, TensorArraySpec.from_value, allow_subclass=True)
+
+
+# Names of the kinds of TensorArrays of other versions: here there is one.
+_GraphTensorArray = TensorArray
