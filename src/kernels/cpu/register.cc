@@ -26,6 +26,7 @@ void RegisterCpuKernels(KernelRegistry& registry) {
   RegisterFusedElementwiseKernels(registry);
   RegisterCastKernels(registry);
   RegisterCheckpointKernels(registry);
+  RegisterCheckpointRemapKernels(registry);
   RegisterConcatKernels(registry);
   RegisterConstantKernels(registry);
   RegisterControlFlowKernels(registry);

@@ -19,6 +19,7 @@ void RegisterFunctionalKernels(KernelRegistry& registry);
 void RegisterFusedElementwiseKernels(KernelRegistry& registry);
 void RegisterCastKernels(KernelRegistry& registry);
 void RegisterCheckpointKernels(KernelRegistry& registry);
+void RegisterCheckpointRemapKernels(KernelRegistry& registry);
 void RegisterConcatKernels(KernelRegistry& registry);
 void RegisterConstantKernels(KernelRegistry& registry);
 void RegisterControlFlowKernels(KernelRegistry& registry);
