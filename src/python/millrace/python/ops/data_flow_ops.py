@@ -9,6 +9,7 @@ from millrace.python.ops._data_flow_accumulators import ConditionalAccumulator  
 from millrace.python.ops._data_flow_accumulators import ConditionalAccumulatorBase  # noqa: F401
 from millrace.python.ops._data_flow_accumulators import SparseConditionalAccumulator  # noqa: F401
 from millrace.python.ops._data_flow_queues import FIFOQueue  # noqa: F401
+from millrace.python.ops._data_flow_queues import GPUCompatibleFIFOQueue  # noqa: F401
 from millrace.python.ops._data_flow_queues import PaddingFIFOQueue  # noqa: F401
 from millrace.python.ops._data_flow_queues import PriorityQueue  # noqa: F401
 from millrace.python.ops._data_flow_queues import QueueBase  # noqa: F401
