@@ -9,7 +9,9 @@ from millrace import _import_hook
 
 def main() -> None:
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
-        print("Usage: python3 -m millrace PROGRAM.py [ARGUMENTS]\n       python3 -m millrace -m MODULE [ARGUMENTS]")
+        print(
+            "Usage: python3 -m millrace PROGRAM.py [ARGUMENTS]\n       python3 -m millrace -m MODULE [ARGUMENTS]"
+        )
         sys.exit(0 if len(sys.argv) > 1 else 2)
     _import_hook.install()
     if sys.argv[1] == "-m":

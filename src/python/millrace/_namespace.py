@@ -115,7 +115,11 @@ def _missing_contrib(module: str, name: str) -> AttributeError:
         near += sorted(by_last[key], key=lambda n: (n.rpartition(".")[2] != name, n.count("."), n))[:1]
     return AttributeError(
         "module %r has no attribute %r: of tf.contrib Millrace has only the names that stand for something in core. %s"
-        % (_shown(module), name, "Nearest in core: " + ", ".join(near) if near else "Core has nothing like it")
+        % (
+            _shown(module),
+            name,
+            "Nearest in core: " + ", ".join(near) if near else "Core has nothing like it",
+        )
     )
 
 
@@ -170,7 +174,8 @@ def resolve(module: str, name: str) -> Any:
             found = getattr(found, part)
         except AttributeError:
             raise AttributeError(
-                "module %r has no attribute %r yet: %s is missing in %s" % (_shown(module), name, symbol, home_module)
+                "module %r has no attribute %r yet: %s is missing in %s"
+                % (_shown(module), name, symbol, home_module)
             ) from None
     return found
 

@@ -25,7 +25,9 @@ LEFT_OUT = (
 class Member(NamedTuple):
     owner: str
     name: str
-    arguments: list[tuple[str, bool]] | None  # name and whether it has a default; None: no function or not known
+    arguments: list[
+        tuple[str, bool]
+    ] | None  # name and whether it has a default; None: no function or not known
 
 
 def is_left_out(path: str) -> bool:
@@ -94,7 +96,9 @@ def difference(owner: Any, member: Member, is_class: bool) -> str | None:
     try:
         value = inspect.getattr_static(owner, member.name) if is_class else getattr(owner, member.name)
     except (AttributeError, ImportError, NotImplementedError):
-        if is_class and any(member.name in getattr(base, "__slots__", ()) for base in getattr(owner, "__mro__", ())):
+        if is_class and any(
+            member.name in getattr(base, "__slots__", ()) for base in getattr(owner, "__mro__", ())
+        ):
             return None
         try:
             getattr(owner, member.name)
@@ -130,7 +134,9 @@ def main() -> None:
     options = parser.parse_args()
     counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for kind, path, member in members(options.list):
-        area = path.split(".")[1] if path.count(".") and kind == "module" else path.split(".")[1:-1] or "(top)"
+        area = (
+            path.split(".")[1] if path.count(".") and kind == "module" else path.split(".")[1:-1] or "(top)"
+        )
         area = area if isinstance(area, str) else area[0]
         full = f"{path}.{member.name}" if member else path
         if is_left_out(full):
@@ -146,12 +152,18 @@ def main() -> None:
         what = difference(owner, member, kind == "class") if member else None
         counts[area]["missing" if what == "missing" else "differs" if what else "there"] += 1
         if what and not options.markdown:
-            print(f"{'missing' if what == 'missing' else 'differs'} {full} {what if what != 'missing' else ''}")
+            print(
+                f"{'missing' if what == 'missing' else 'differs'} {full} {what if what != 'missing' else ''}"
+            )
     total: collections.Counter[str] = collections.Counter()
     print("\n| area | there | differs | missing | left out |\n|---|---|---|---|---|")
     for area in sorted(counts):
         total += counts[area]
-        print(f"| {area} | " + " | ".join(str(counts[area][k]) for k in ("there", "differs", "missing", "left out")) + " |")
+        print(
+            f"| {area} | "
+            + " | ".join(str(counts[area][k]) for k in ("there", "differs", "missing", "left out"))
+            + " |"
+        )
     print("| all | " + " | ".join(str(total[k]) for k in ("there", "differs", "missing", "left out")) + " |")
 
 

@@ -42,7 +42,9 @@ setup(
 """
 
 
-def build(stage: str, out: str, name: str, version: str, description: str, requires: list[str], binary: bool) -> str:
+def build(
+    stage: str, out: str, name: str, version: str, description: str, requires: list[str], binary: bool
+) -> str:
     """Runs setuptools in `stage`; returns the path of the wheel."""
     with open(os.path.join(stage, "setup.py"), "w", encoding="utf-8") as file:
         file.write(
@@ -58,7 +60,9 @@ def build(stage: str, out: str, name: str, version: str, description: str, requi
         check=False,
     )
     if run.returncode != 0:
-        sys.exit(f"make_wheel: setuptools failed for {name}:\n{textwrap.indent(run.stdout + run.stderr, '  ')}")
+        sys.exit(
+            f"make_wheel: setuptools failed for {name}:\n{textwrap.indent(run.stdout + run.stderr, '  ')}"
+        )
     prefix = f"{name.replace('-', '_')}-{version}-"
     made = [entry for entry in os.listdir(out) if entry.startswith(prefix)]
     return os.path.join(out, made[0])
@@ -80,14 +84,18 @@ def main() -> None:
         package = os.path.join(stage, "millrace")
         # Follows the links of the tree to the sources.
         shutil.copytree(
-            os.path.join(options.tree, "millrace"), package, ignore=shutil.ignore_patterns("__pycache__", "*.pyc")
+            os.path.join(options.tree, "millrace"),
+            package,
+            ignore=shutil.ignore_patterns("__pycache__", "*.pyc"),
         )
         # The extension looks for the library beside the package's own modules first.
         os.makedirs(os.path.join(package, "python", "..", "lib"), exist_ok=True)
         shutil.copyfile(options.library, os.path.join(package, "lib", "libtensorflow.so.1"))
         open(os.path.join(package, "lib", "__init__.py"), "w", encoding="utf-8").close()
         description = "Graphs of TensorFlow 1.x, built and run in Python"
-        made = build(stage, options.out, "millrace", options.version, description, ["numpy", "protobuf"], True)
+        made = build(
+            stage, options.out, "millrace", options.version, description, ["numpy", "protobuf"], True
+        )
         print(f"make_wheel: {made} ({os.path.getsize(made) / 1e6:.1f} MB)")
     with tempfile.TemporaryDirectory() as stage:
         shutil.copytree(

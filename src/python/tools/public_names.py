@@ -82,8 +82,15 @@ class Tree:
         for module in sorted(m for m, names in self.defined.items() if symbol in names):
             if module.rpartition(".")[2].startswith("_"):
                 folder = module.rpartition(".")[0]
-                givers = [m for m in self.defined if m.startswith(folder + ".") and m != module and self.has(m, symbol)]
-                givers = sorted((m for m in givers if "._" not in m), key=lambda m: (m.endswith((".nn", "standard_ops")), m))
+                givers = [
+                    m
+                    for m in self.defined
+                    if m.startswith(folder + ".") and m != module and self.has(m, symbol)
+                ]
+                givers = sorted(
+                    (m for m in givers if "._" not in m),
+                    key=lambda m: (m.endswith((".nn", "standard_ops")), m),
+                )
                 found += givers[:1] or [module]
             else:
                 found.append(module)
@@ -150,7 +157,9 @@ def gen_module(op: str) -> str:
 class Resolver:
     """Finds module and symbol of a public name."""
 
-    def __init__(self, tree: Tree, messages: dict[str, str], ops: dict[str, tuple[str, str]], table: str) -> None:
+    def __init__(
+        self, tree: Tree, messages: dict[str, str], ops: dict[str, tuple[str, str]], table: str
+    ) -> None:
         self.tree, self.messages, self.ops = tree, messages, ops
         self.gen = {function_name(op): PACKAGE + "ops." + gen_module(op) for op in read_names(table)}
 
@@ -231,7 +240,9 @@ def main() -> None:
         else:
             rows[name] = " ".join((name, *found)).rstrip() + "\n"
     with open(os.path.join(options.source, "millrace", "_public_names.txt"), "w", encoding="utf-8") as file:
-        file.write("# Public name, module, symbol. Written by tools/public_names.py; see there how to make it anew.\n")
+        file.write(
+            "# Public name, module, symbol. Written by tools/public_names.py; see there how to make it anew.\n"
+        )
         file.writelines(rows[name] for name in sorted(rows))
     if options.missing:
         with open(options.missing, "w", encoding="utf-8") as file:

@@ -61,12 +61,16 @@ def make_protos(protos: str, out: str) -> None:
     for folder, _, names in os.walk(protos):
         files += [os.path.join(folder, name) for name in names if name.endswith(".proto")]
     stamp = os.path.join(out, "millrace", "core", ".stamp")
-    if os.path.exists(stamp) and os.path.getmtime(stamp) > max(os.path.getmtime(f) for f in files + [__file__]):
+    if os.path.exists(stamp) and os.path.getmtime(stamp) > max(
+        os.path.getmtime(f) for f in files + [__file__]
+    ):
         return
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run(["protoc", "-I" + protos, "--python_out=" + scratch, *sorted(files)], check=True)
         for folder, _, names in os.walk(os.path.join(scratch, "tensorflow")):
-            target = os.path.join(out, "millrace", os.path.relpath(folder, os.path.join(scratch, "tensorflow")))
+            target = os.path.join(
+                out, "millrace", os.path.relpath(folder, os.path.join(scratch, "tensorflow"))
+            )
             os.makedirs(target, exist_ok=True)
             if not os.path.exists(os.path.join(target, "__init__.py")):
                 with open(os.path.join(target, "__init__.py"), "w", encoding="utf-8") as file:
@@ -86,7 +90,9 @@ def install(tree: str, out: str) -> None:
     if os.path.isdir(target):
         shutil.rmtree(target)
     shutil.copytree(
-        os.path.join(tree, "millrace"), target, ignore=shutil.ignore_patterns("__pycache__", "*.pyc", ".stamp")
+        os.path.join(tree, "millrace"),
+        target,
+        ignore=shutil.ignore_patterns("__pycache__", "*.pyc", ".stamp"),
     )
 
 

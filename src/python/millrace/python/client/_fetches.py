@@ -28,7 +28,10 @@ _expansions: list[_Expansion] = []
 
 
 def register_session_run_conversion_functions(
-    tensor_type: Any, fetch_function: Any, feed_function: Any = None, feed_function_for_partial_run: Any = None
+    tensor_type: Any,
+    fetch_function: Any,
+    feed_function: Any = None,
+    feed_function_for_partial_run: Any = None,
 ) -> None:
     """Lets sessions fetch and feed things of a class.
 
@@ -41,7 +44,9 @@ def register_session_run_conversion_functions(
     for expansion in _expansions:
         if issubclass(tensor_type, expansion.kind):
             raise ValueError("%s has already been registered so ignore it." % tensor_type)
-    _expansions.insert(0, _Expansion(tensor_type, fetch_function, feed_function, feed_function_for_partial_run))
+    _expansions.insert(
+        0, _Expansion(tensor_type, fetch_function, feed_function, feed_function_for_partial_run)
+    )
 
 
 def _is_sparse(thing: Any) -> bool:
@@ -56,7 +61,9 @@ def _slices_parts(slices: Any) -> list[Any]:
 def expand_fetch(fetch: Any) -> Any:
     """(list of fetches, function of the list of their values); None for what is no such thing."""
     if _is_sparse(fetch):
-        return [fetch.indices, fetch.values, fetch.dense_shape], lambda values: _sparse().SparseTensorValue(*values)
+        return [fetch.indices, fetch.values, fetch.dense_shape], lambda values: _sparse().SparseTensorValue(
+            *values
+        )
     if isinstance(fetch, IndexedSlices):
         return _slices_parts(fetch), lambda v: IndexedSlicesValue(v[0], v[1], v[2] if len(v) > 2 else None)
     for expansion in _expansions:
@@ -128,15 +135,22 @@ class _ElementFetchMapper(_FetchMapper):
         for fetch in fetches:
             graph = ops.get_default_graph() if not hasattr(fetch, "graph") else fetch.graph
             try:
-                self._unique_fetches.append(_current_graph(graph).as_graph_element(fetch, allow_tensor=True, allow_operation=True))
+                self._unique_fetches.append(
+                    _current_graph(graph).as_graph_element(fetch, allow_tensor=True, allow_operation=True)
+                )
             except TypeError as e:
                 raise TypeError(
-                    "Fetch argument %r has invalid type %r, must be a string or Tensor. (%s)" % (fetch, type(fetch), str(e))
+                    "Fetch argument %r has invalid type %r, must be a string or Tensor. (%s)"
+                    % (fetch, type(fetch), str(e))
                 ) from None
             except ValueError as e:
-                raise ValueError("Fetch argument %r cannot be interpreted as a Tensor. (%s)" % (fetch, str(e))) from None
+                raise ValueError(
+                    "Fetch argument %r cannot be interpreted as a Tensor. (%s)" % (fetch, str(e))
+                ) from None
             except KeyError as e:
-                raise ValueError("Fetch argument %r cannot be interpreted as a Tensor. (%s)" % (fetch, str(e))) from None
+                raise ValueError(
+                    "Fetch argument %r cannot be interpreted as a Tensor. (%s)" % (fetch, str(e))
+                ) from None
         self._contraction_fn = contraction_fn
 
     def unique_fetches(self) -> list[Any]:
@@ -177,7 +191,10 @@ class _ManyFetchMapper(_FetchMapper):
         return self._unique_fetches
 
     def _parts(self, values: list[Any]) -> list[Any]:
-        return [m.build_results([values[i] for i in places]) for m, places in zip(self._mappers, self._value_indices)]
+        return [
+            m.build_results([values[i] for i in places])
+            for m, places in zip(self._mappers, self._value_indices)
+        ]
 
 
 class _ListFetchMapper(_ManyFetchMapper):
@@ -206,7 +223,11 @@ class _DictFetchMapper(_ManyFetchMapper):
         self._set([_FetchMapper.for_fetch(fetch) for fetch in fetches.values()])
 
     def build_results(self, values: list[Any]) -> Any:
-        results = self._fetch_type(self._default) if issubclass(self._fetch_type, collections.defaultdict) else self._fetch_type()
+        results = (
+            self._fetch_type(self._default)
+            if issubclass(self._fetch_type, collections.defaultdict)
+            else self._fetch_type()
+        )
         for key, value in zip(self._keys, self._parts(values)):
             results[key] = value
         return results
@@ -239,7 +260,9 @@ class _FetchHandler:
         self._places: list[Any] = []
         for fetch in self._fetch_mapper.unique_fetches():
             if not graph.is_fetchable(fetch):
-                raise ValueError("Operation %r has been marked as not fetchable." % getattr(fetch, "op", fetch).name)
+                raise ValueError(
+                    "Operation %r has been marked as not fetchable." % getattr(fetch, "op", fetch).name
+                )
             if isinstance(fetch, ops.Operation):
                 self._targets.append(fetch)
                 self._places.append(None)

@@ -73,7 +73,12 @@ class _DeviceAttributes:
         return self._incarnation
 
     def __repr__(self) -> str:
-        return "_DeviceAttributes(%s, %s, %d, %d)" % (self.name, self.device_type, self.memory_limit_bytes, self.incarnation)
+        return "_DeviceAttributes(%s, %s, %d, %d)" % (
+            self.name,
+            self.device_type,
+            self.memory_limit_bytes,
+            self.incarnation,
+        )
 
 
 def _message_bytes(message: Any, what: str, kind: str) -> Optional[bytes]:
@@ -171,7 +176,9 @@ class BaseSession(_engine.SessionBase, SessionInterface):
                 raise self._with_operation(error) from None
             if result is not NotImplemented:
                 return result
-        return self._run(None, fetches, feed_dict, _message_bytes(options, "options", "RunOptions"), run_metadata)
+        return self._run(
+            None, fetches, feed_dict, _message_bytes(options, "options", "RunOptions"), run_metadata
+        )
 
     def _fast_run(self, fetches: Any, feed_dict: Any) -> Any:
         graph = self._graph
@@ -202,7 +209,9 @@ class BaseSession(_engine.SessionBase, SessionInterface):
                 try:
                     tensor = self.graph.as_graph_element(subfeed, allow_tensor=True, allow_operation=False)
                 except Exception as e:
-                    e.args = ("Cannot interpret feed_list key as Tensor: " + str(e.args[0] if e.args else ""),)
+                    e.args = (
+                        "Cannot interpret feed_list key as Tensor: " + str(e.args[0] if e.args else ""),
+                    )
                     raise e
                 feed_list.append(tensor)
         handler = _FetchHandler(self._graph, fetches, {})
@@ -215,7 +224,9 @@ class BaseSession(_engine.SessionBase, SessionInterface):
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
         if self.graph.version == 0:
-            raise RuntimeError("The Session graph is empty.  Add operations to the graph before calling run().")
+            raise RuntimeError(
+                "The Session graph is empty.  Add operations to the graph before calling run()."
+            )
 
     def _run(self, handle: Any, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
         self._check_open()
@@ -242,7 +253,9 @@ class BaseSession(_engine.SessionBase, SessionInterface):
                 try:
                     tensor = self.graph.as_graph_element(subfeed, allow_tensor=True, allow_operation=False)
                 except Exception as e:
-                    raise TypeError("Cannot interpret feed_dict key as Tensor: " + str(e.args[0] if e.args else "")) from None
+                    raise TypeError(
+                        "Cannot interpret feed_dict key as Tensor: " + str(e.args[0] if e.args else "")
+                    ) from None
                 if isinstance(value, ops.Tensor):
                     raise TypeError(
                         "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, "
@@ -255,11 +268,19 @@ class BaseSession(_engine.SessionBase, SessionInterface):
     def _value_for(self, tensor: Any, value: Any) -> Any:
         kind = tensor.dtype.as_numpy_dtype if tensor.dtype.is_numpy_compatible else None
         if isinstance(value, int) and kind is not None:
-            exact = kind is not object and (np.dtype(kind).kind not in "iu" or int(np.asarray(value).astype(kind)) == value)
+            exact = kind is not object and (
+                np.dtype(kind).kind not in "iu" or int(np.asarray(value).astype(kind)) == value
+            )
             if not exact:
                 raise TypeError(
-                    "Type of feed value " + str(value) + " with type " + str(type(value)) + " is not compatible with Tensor "
-                    "type " + str(kind) + ". Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
+                    "Type of feed value "
+                    + str(value)
+                    + " with type "
+                    + str(type(value))
+                    + " is not compatible with Tensor "
+                    "type "
+                    + str(kind)
+                    + ". Try explicitly setting the type of the feed tensor to a larger type (e.g. int64)."
                 )
         if hasattr(value, "_get_numpy_handle") or type(value).__name__ == "TensorHandle":
             array = value.to_numpy_array()
@@ -268,21 +289,30 @@ class BaseSession(_engine.SessionBase, SessionInterface):
         else:
             array = np.asarray(value, dtype=kind)
         is_handle = type(value).__name__ == "TensorHandle"
-        if not is_handle and not tensor.shape.is_compatible_with(array.shape) and tensor.dtype != dtypes.resource:
+        if (
+            not is_handle
+            and not tensor.shape.is_compatible_with(array.shape)
+            and tensor.dtype != dtypes.resource
+        ):
             raise ValueError(
-                "Cannot feed value of shape %r for Tensor %r, which has shape %r" % (array.shape, tensor.name, str(tensor.shape))
+                "Cannot feed value of shape %r for Tensor %r, which has shape %r"
+                % (array.shape, tensor.name, str(tensor.shape))
             )
         if not self.graph.is_feedable(tensor):
             raise ValueError("Tensor %s may not be fed." % tensor)
         return array
 
-    def _do_run(self, handle: Any, targets: Any, fetches: Any, feeds: dict[Any, Any], options: Any, run_metadata: Any) -> Any:
+    def _do_run(
+        self, handle: Any, targets: Any, fetches: Any, feeds: dict[Any, Any], options: Any, run_metadata: Any
+    ) -> Any:
         try:
             if handle is not None:
                 if targets:
                     raise RuntimeError("partial_run() requires empty target_list.")
                 return self._partial_run_step(handle, list(feeds.items()), fetches)
-            results, metadata = self._run_step(list(feeds.items()), fetches, targets, options, run_metadata is not None)
+            results, metadata = self._run_step(
+                list(feeds.items()), fetches, targets, options, run_metadata is not None
+            )
         except errors_impl.OpError as error:
             raise self._with_operation(error) from None
         if run_metadata is not None and metadata is not None:
@@ -407,7 +437,9 @@ class Session(BaseSession):
         if self._default_graph_context_manager is None:
             self._default_graph_context_manager = self.graph.as_default()
         else:
-            raise RuntimeError("Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a session multiple times.")
+            raise RuntimeError(
+                "Session context managers are not re-entrant. Use `Session.as_default()` if you want to enter a session multiple times."
+            )
         if self._default_session_context_manager is None:
             self._default_session_context_manager = self.as_default()
         self._default_graph_context_manager.__enter__()
@@ -446,7 +478,11 @@ class InteractiveSession(BaseSession):
         """Opens a session and makes it the default session."""
         from millrace.core.protobuf import config_pb2
 
-        config = config_pb2.ConfigProto() if config is None else type(config).FromString(config.SerializeToString())
+        config = (
+            config_pb2.ConfigProto()
+            if config is None
+            else type(config).FromString(config.SerializeToString())
+        )
         # In a shell the graph grows with each line.
         config.graph_options.place_pruned_graph = True
         super().__init__(target, graph, config)

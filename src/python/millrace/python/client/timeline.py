@@ -28,21 +28,29 @@ class _ChromeTraceFormatter:
 
     def emit_tid(self, name: str, pid: int, tid: int) -> None:
         """Names a line of a row."""
-        self._metadata.append({"name": "thread_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}})
+        self._metadata.append(
+            {"name": "thread_name", "ph": "M", "pid": pid, "tid": tid, "args": {"name": name}}
+        )
 
-    def emit_region(self, timestamp: int, duration: int, pid: int, tid: int, category: str, name: str, args: Any) -> None:
+    def emit_region(
+        self, timestamp: int, duration: int, pid: int, tid: int, category: str, name: str, args: Any
+    ) -> None:
         """Adds a bar."""
         event = self._event("X", category, name, pid, tid, timestamp)
         event["dur"] = duration
         event["args"] = args
         self._events.append(event)
 
-    def emit_obj_create(self, category: str, name: str, timestamp: int, pid: int, tid: int, object_id: int) -> None:
+    def emit_obj_create(
+        self, category: str, name: str, timestamp: int, pid: int, tid: int, object_id: int
+    ) -> None:
         event = self._event("N", category, name, pid, tid, timestamp)
         event["id"] = object_id
         self._events.append(event)
 
-    def emit_obj_delete(self, category: str, name: str, timestamp: int, pid: int, tid: int, object_id: int) -> None:
+    def emit_obj_delete(
+        self, category: str, name: str, timestamp: int, pid: int, tid: int, object_id: int
+    ) -> None:
         event = self._event("D", category, name, pid, tid, timestamp)
         event["id"] = object_id
         self._events.append(event)
@@ -57,7 +65,9 @@ class _ChromeTraceFormatter:
         event["id"] = flow_id
         self._events.append(event)
 
-    def emit_counter(self, category: str, name: str, pid: int, timestamp: int, counter: str, value: int) -> None:
+    def emit_counter(
+        self, category: str, name: str, pid: int, timestamp: int, counter: str, value: int
+    ) -> None:
         event = self._event("C", category, name, pid, 0, timestamp)
         event["args"] = {counter: value}
         self._events.append(event)
@@ -65,7 +75,11 @@ class _ChromeTraceFormatter:
     def format_to_string(self, pretty: bool = False) -> str:
         """The trace as JSON."""
         trace = {"traceEvents": self._metadata + self._events}
-        return json.dumps(trace, indent=4, separators=(",", ": ")) if pretty else json.dumps(trace, separators=(",", ":"))
+        return (
+            json.dumps(trace, indent=4, separators=(",", ": "))
+            if pretty
+            else json.dumps(trace, separators=(",", ":"))
+        )
 
 
 class Timeline:
@@ -105,8 +119,21 @@ class Timeline:
                 args: dict[str, Any] = {"name": node.node_name, "op": op}
                 args.update(("input%d" % i, name) for i, name in enumerate(inputs))
                 duration = node.op_end_rel_micros - node.op_start_rel_micros
-                trace.emit_region(node.all_start_micros, max(duration, node.all_end_rel_micros), pid, lanes[index], "Op", op, args)
-                places[node.node_name] = (pid, lanes[index], node.all_start_micros, node.all_start_micros + node.all_end_rel_micros)
+                trace.emit_region(
+                    node.all_start_micros,
+                    max(duration, node.all_end_rel_micros),
+                    pid,
+                    lanes[index],
+                    "Op",
+                    op,
+                    args,
+                )
+                places[node.node_name] = (
+                    pid,
+                    lanes[index],
+                    node.all_start_micros,
+                    node.all_start_micros + node.all_end_rel_micros,
+                )
                 for name in inputs if show_dataflow else ():
                     source = places.get(name)
                     if source is not None:
@@ -123,9 +150,18 @@ class Timeline:
                 at = node.all_start_micros
                 known = self._allocator_maximums.get(memory.allocator_name)
                 if known is None or totals[memory.allocator_name] > known.num_bytes:
-                    self._allocator_maximums[memory.allocator_name] = AllocationMaximum(at, totals[memory.allocator_name], set())
+                    self._allocator_maximums[memory.allocator_name] = AllocationMaximum(
+                        at, totals[memory.allocator_name], set()
+                    )
                 if show:
-                    trace.emit_counter("Memory", memory.allocator_name, pid, at, memory.allocator_name, totals[memory.allocator_name])
+                    trace.emit_counter(
+                        "Memory",
+                        memory.allocator_name,
+                        pid,
+                        at,
+                        memory.allocator_name,
+                        totals[memory.allocator_name],
+                    )
 
     def analyze_step_stats(self, show_dataflow: bool = True, show_memory: bool = True) -> Any:
         """The trace, and the most memory that each allocator gave."""

@@ -12,7 +12,9 @@ def enable_v2_behavior() -> None:
     Raises:
       NotImplementedError: always: Millrace runs graphs of TensorFlow 1.x.
     """
-    raise NotImplementedError("The behaviour of TensorFlow 2 is not there: Millrace runs graphs of TensorFlow 1.x")
+    raise NotImplementedError(
+        "The behaviour of TensorFlow 2 is not there: Millrace runs graphs of TensorFlow 1.x"
+    )
 
 
 def disable_v2_behavior() -> None:

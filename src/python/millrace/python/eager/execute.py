@@ -8,7 +8,9 @@ from typing import Any
 from millrace.python.framework import _op_specs, dtypes, ops
 
 
-def record_gradient(unused_op_name: Any, unused_inputs: Any, unused_attrs: Any, unused_results: Any, unused_name: Any = None) -> None:
+def record_gradient(
+    unused_op_name: Any, unused_inputs: Any, unused_attrs: Any, unused_results: Any, unused_name: Any = None
+) -> None:
     """Nothing is recorded in graphs."""
 
 

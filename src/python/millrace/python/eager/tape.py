@@ -29,7 +29,13 @@ def should_record(tensors: Any) -> bool:
     return False
 
 
-def record_operation(op_type: Any, output_tensors: Any, input_tensors: Any, backward_function: Any, forward_function: Any = None) -> None:
+def record_operation(
+    op_type: Any,
+    output_tensors: Any,
+    input_tensors: Any,
+    backward_function: Any,
+    forward_function: Any = None,
+) -> None:
     """Nothing is recorded."""
 
 

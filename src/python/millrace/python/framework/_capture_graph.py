@@ -38,7 +38,12 @@ class CaptureGraph(ops.Graph):
         return self._outer_graph
 
     def _make_operation(
-        self, op_type: str, name: Optional[str], inputs: list[Any], attrs: list[Any], compute_device: bool = True
+        self,
+        op_type: str,
+        name: Optional[str],
+        inputs: list[Any],
+        attrs: list[Any],
+        compute_device: bool = True,
     ) -> Any:
         own = []
         for item in inputs:
@@ -93,7 +98,8 @@ class CaptureGraph(ops.Graph):
             return found
         if not self._is_outer(tensor.graph):
             raise ValueError(
-                "Cannot capture a tensor (name:%s) of a graph that does not surround the function." % tensor.name
+                "Cannot capture a tensor (name:%s) of a graph that does not surround the function."
+                % tensor.name
             )
         if self._capture_by_value:
             copied = self._copy_op(tensor.op).outputs[tensor.value_index]
@@ -108,11 +114,15 @@ class CaptureGraph(ops.Graph):
         from millrace.python.ops import array_ops
 
         with self.as_default(), ops.control_dependencies(None), ops.colocate_with(None, ignore_existing=True):
-            argument = array_ops.placeholder(tensor.dtype.base_dtype, shape=tensor.shape, name=name or tensor.op.name)
+            argument = array_ops.placeholder(
+                tensor.dtype.base_dtype, shape=tensor.shape, name=name or tensor.op.name
+            )
         data = tensor._handle_data_tuple()
         if data is not None:
             number, sizes = data
-            argument._set_handle_data_tuple(number, None if sizes is None else [None if s < 0 else s for s in sizes])
+            argument._set_handle_data_tuple(
+                number, None if sizes is None else [None if s < 0 else s for s in sizes]
+            )
         self._captured[id(tensor)] = argument
         self.extra_inputs.append(outer)
         self.extra_args.append(argument)
@@ -121,7 +131,9 @@ class CaptureGraph(ops.Graph):
     def _copy_op(self, op: Any) -> Any:
         """A copy of an operation of an outer graph and of what it needs."""
         if op._is_stateful and not (op.type == "VarHandleOp"):
-            raise ValueError("Cannot capture a stateful node (name:%s, type:%s) by value." % (op.name, op.type))
+            raise ValueError(
+                "Cannot capture a stateful node (name:%s, type:%s) by value." % (op.name, op.type)
+            )
         if op.type in ("Placeholder", "PlaceholderV2"):
             raise ValueError("Cannot capture a placeholder (name:%s, type:%s) by value." % (op.name, op.type))
         inputs = [self.capture(t) for t in op.inputs]
@@ -157,7 +169,17 @@ class CaptureGraph(ops.Graph):
         kept = {
             key: value
             for key, value in arguments.items()
-            if key in ("shape", "dtype", "initializer", "trainable", "collections", "use_resource", "regularizer", "reuse")
+            if key
+            in (
+                "shape",
+                "dtype",
+                "initializer",
+                "trainable",
+                "collections",
+                "use_resource",
+                "regularizer",
+                "reuse",
+            )
         }
         if kept.get("reuse") is None:
             kept["reuse"] = outer_scope.reuse

@@ -52,7 +52,12 @@ def get_tensor_conversion_functions(query: type) -> list[tuple[Any, Any]]:
             # Registers the packing of lists that hold tensors.
             from millrace.python.ops import array_ops  # noqa: F401
         with _lock:
-            found = [entry for _, entries in sorted(_registry.items()) for entry in entries if issubclass(query, entry[0])]
+            found = [
+                entry
+                for _, entries in sorted(_registry.items())
+                for entry in entries
+                if issubclass(query, entry[0])
+            ]
             _cache[query] = found
     return found
 
@@ -77,7 +82,9 @@ def convert_to_tensor(
       TypeError: if there is no conversion.
       ValueError: if the value has another type than dtype, or belongs to another graph.
     """
-    return internal_convert_to_tensor(value, dtype, name, as_ref=False, preferred_dtype=preferred_dtype or dtype_hint)
+    return internal_convert_to_tensor(
+        value, dtype, name, as_ref=False, preferred_dtype=preferred_dtype or dtype_hint
+    )
 
 
 def convert_to_tensor_v2(value: Any, dtype: Any = None, dtype_hint: Any = None, name: Any = None) -> Any:
@@ -101,7 +108,8 @@ def internal_convert_to_tensor(
     if isinstance(value, _TensorBase):
         if dtype is not None and not dtype.is_compatible_with(value.dtype):
             raise ValueError(
-                "Tensor conversion requested dtype %s for Tensor with dtype %s: %r" % (dtype.name, value.dtype.name, value)
+                "Tensor conversion requested dtype %s for Tensor with dtype %s: %r"
+                % (dtype.name, value.dtype.name, value)
             )
         return value
     if preferred_dtype is not None:
@@ -127,7 +135,11 @@ def internal_convert_to_tensor(
             accept_composite_tensors and hasattr(result, "_type_spec")
         ):
             raise RuntimeError(
-                _error(name, "Conversion function %r for type %s returned non-Tensor: %r" % (function, base_type, result))
+                _error(
+                    name,
+                    "Conversion function %r for type %s returned non-Tensor: %r"
+                    % (function, base_type, result),
+                )
             )
         if dtype and not dtype.is_compatible_with(result.dtype):
             raise RuntimeError(
@@ -139,25 +151,39 @@ def internal_convert_to_tensor(
             )
         return result
     raise TypeError(
-        _error(name, "Cannot convert %r with type %s to Tensor: no conversion function registered." % (value, type(value)))
+        _error(
+            name,
+            "Cannot convert %r with type %s to Tensor: no conversion function registered."
+            % (value, type(value)),
+        )
     )
 
 
-
 def internal_convert_n_to_tensor(
-    values: Any, dtype: Any = None, name: Any = None, as_ref: bool = False, preferred_dtype: Any = None, ctx: Any = None
+    values: Any,
+    dtype: Any = None,
+    name: Any = None,
+    as_ref: bool = False,
+    preferred_dtype: Any = None,
+    ctx: Any = None,
 ) -> list[Any]:
     if not isinstance(values, (list, tuple)) and not hasattr(values, "__iter__"):
         raise TypeError("values must be a list.")
     return [
         internal_convert_to_tensor(
-            value, dtype, None if name is None else "%s_%d" % (name, i), as_ref=as_ref, preferred_dtype=preferred_dtype
+            value,
+            dtype,
+            None if name is None else "%s_%d" % (name, i),
+            as_ref=as_ref,
+            preferred_dtype=preferred_dtype,
         )
         for i, value in enumerate(values)
     ]
 
 
-def convert_n_to_tensor(values: Any, dtype: Any = None, name: Any = None, preferred_dtype: Any = None) -> list[Any]:
+def convert_n_to_tensor(
+    values: Any, dtype: Any = None, name: Any = None, preferred_dtype: Any = None
+) -> list[Any]:
     """convert_to_tensor of each value."""
     return internal_convert_n_to_tensor(values, dtype, name, as_ref=False, preferred_dtype=preferred_dtype)
 
@@ -168,7 +194,9 @@ def _is_composite(value: Any) -> bool:
     return isinstance(value, composite_tensor.CompositeTensor)
 
 
-def internal_convert_to_tensor_or_composite(value: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
+def internal_convert_to_tensor_or_composite(
+    value: Any, dtype: Any = None, name: Any = None, as_ref: bool = False
+) -> Any:
     if _is_composite(value):
         value_dtype = getattr(value, "dtype", None)
         if dtype and not dtypes.as_dtype(dtype).is_compatible_with(value_dtype):
@@ -185,13 +213,17 @@ def convert_to_tensor_or_composite(value: Any, dtype: Any = None, name: Any = No
     return internal_convert_to_tensor_or_composite(value, dtype, name, as_ref=False)
 
 
-def internal_convert_n_to_tensor_or_composite(values: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> list[Any]:
+def internal_convert_n_to_tensor_or_composite(
+    values: Any, dtype: Any = None, name: Any = None, as_ref: bool = False
+) -> list[Any]:
     if not hasattr(values, "__iter__"):
         raise TypeError("values must be a sequence.")
     return [
         None
         if value is None
-        else internal_convert_to_tensor_or_composite(value, dtype, None if name is None else "%s_%d" % (name, i), as_ref)
+        else internal_convert_to_tensor_or_composite(
+            value, dtype, None if name is None else "%s_%d" % (name, i), as_ref
+        )
         for i, value in enumerate(values)
     ]
 

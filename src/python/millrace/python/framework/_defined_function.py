@@ -171,7 +171,9 @@ class _DefinedFunction:
                 outputs = [outputs]
             if any(t is None for t in outputs):
                 raise ValueError("Function %s can not return None." % graph.name)
-            outputs = [graph.capture(ops.convert_to_tensor(t)) for t in outputs if not isinstance(t, ops.Operation)]
+            outputs = [
+                graph.capture(ops.convert_to_tensor(t)) for t in outputs if not isinstance(t, ops.Operation)
+            ]
         graph.outputs = outputs
         if self._out_names and len(self._out_names) != len(outputs):
             raise errors_impl.InvalidArgumentError(  # type: ignore[call-arg]
@@ -256,7 +258,14 @@ class _OverloadedFunction:
 
 
 def definition_of_graph(
-    graph: Any, name: str, append_hash: bool, inputs: Any, outputs: Any, out_names: Any, description: Any, attrs: Any = None
+    graph: Any,
+    name: str,
+    append_hash: bool,
+    inputs: Any,
+    outputs: Any,
+    out_names: Any,
+    description: Any,
+    attrs: Any = None,
 ) -> Any:
     """The FunctionDef of a graph; `attrs` are AttrValues of the function."""
     from millrace.core.framework import function_pb2
@@ -354,9 +363,13 @@ def _from_library(lib: Any) -> list[_DefinedFunction]:
     definitions = {f.signature.name: f for f in lib.function}
     for gradient in lib.gradient:
         if gradient.gradient_func not in definitions:
-            raise ValueError("FunctionDefLibrary missing '%s' FunctionDef\n%s" % (gradient.gradient_func, lib))
+            raise ValueError(
+                "FunctionDefLibrary missing '%s' FunctionDef\n%s" % (gradient.gradient_func, lib)
+            )
         if gradient.function_name not in definitions:
-            raise ValueError("FunctionDefLibrary missing '%s' FunctionDef\n%s" % (gradient.function_name, lib))
+            raise ValueError(
+                "FunctionDefLibrary missing '%s' FunctionDef\n%s" % (gradient.function_name, lib)
+            )
     gradients: dict[str, str] = {}
     for gradient in lib.gradient:
         gradients[gradient.function_name] = gradient.gradient_func
@@ -365,7 +378,9 @@ def _from_library(lib: Any) -> list[_DefinedFunction]:
     def make(name: str, under: frozenset[str]) -> _DefinedFunction:
         if name not in made:
             if name in under:
-                raise ValueError("There is a cyclic-dependency between functions. Could not initialize %s." % sorted(under))
+                raise ValueError(
+                    "There is a cyclic-dependency between functions. Could not initialize %s." % sorted(under)
+                )
             gradient = gradients.get(name)
             grad_func = make(gradient, under | {name}) if gradient is not None else None
             made[name] = _from_definition(definitions[name], grad_func)

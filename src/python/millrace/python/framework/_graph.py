@@ -177,7 +177,9 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         for idx, a in enumerate(inputs):
             if not isinstance(a, Tensor):
                 raise TypeError("Input #%d is not a tensor: %s" % (idx, a))
-        return self._create_op_internal(op_type, inputs, dtypes, input_types, name, attrs, op_def, compute_device)
+        return self._create_op_internal(
+            op_type, inputs, dtypes, input_types, name, attrs, op_def, compute_device
+        )
 
     def _create_op_internal(
         self, op_type: str, inputs: Any, dtypes: Any = None, input_types: Any = None, name: Any = None, attrs: Any = None,
@@ -189,7 +191,12 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         return self._make_operation(op_type, name, grouped, attributes, compute_device)
 
     def _make_operation(
-        self, op_type: str, name: Optional[str], inputs: list[Any], attrs: list[Any], compute_device: bool = True
+        self,
+        op_type: str,
+        name: Optional[str],
+        inputs: list[Any],
+        attrs: list[Any],
+        compute_device: bool = True,
     ) -> Operation:
         """Adds an operation: `inputs` are tensors and lists of tensors, `attrs` triples of name, kind and value."""
         self._check_not_finalized()
@@ -373,7 +380,9 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
                 for node in graph.node:
                     op = self._nodes_by_name[node.name]
                     if op.outputs:
-                        node.attr["_output_shapes"].list.shape.extend([t.shape.as_proto() for t in op.outputs])
+                        node.attr["_output_shapes"].list.shape.extend(
+                            [t.shape.as_proto() for t in op.outputs]
+                        )
         return graph, self.version
 
     # --- Feeding and fetching
@@ -407,7 +416,6 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         shape, dtype = data[0]
         sizes = tensor_shape.as_shape(shape)._sizes
         tensor._set_handle_data_tuple(dtypes.as_dtype(dtype).as_datatype_enum, sizes)
-
 
     def _repr_html_(self) -> str:
         count = len(self._operations())

@@ -27,7 +27,10 @@ class GraphFunctions(_Base):
     def _add_function(self, function: Any) -> None:
         """Adds a function to the graph: an object with `name`, `definition` and perhaps a gradient."""
         name = _text(function.name)
-        if getattr(function, "_grad_func", None) is not None and getattr(function, "_python_grad_func", None) is not None:
+        if (
+            getattr(function, "_grad_func", None) is not None
+            and getattr(function, "_python_grad_func", None) is not None
+        ):
             raise ValueError("Gradient defined twice for function %s" % name)
         gradient = getattr(function, "_grad_func", None)
         gradient_bytes = None

@@ -71,7 +71,9 @@ class GraphKeys:
 _proto_function_registry = Registry("proto functions")
 
 
-def register_proto_function(collection_name: Any, proto_type: Any = None, to_proto: Any = None, from_proto: Any = None) -> None:
+def register_proto_function(
+    collection_name: Any, proto_type: Any = None, to_proto: Any = None, from_proto: Any = None
+) -> None:
     """Says how the items of a collection become messages, and messages items.
 
     Args:

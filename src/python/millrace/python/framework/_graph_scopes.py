@@ -271,7 +271,10 @@ class GraphScopes(_Base):
         from millrace.core.framework import attr_value_pb2
 
         for name, attr in attr_map.items():
-            if not (isinstance(name, str) and (attr is None or callable(attr) or isinstance(attr, attr_value_pb2.AttrValue))):
+            if not (
+                isinstance(name, str)
+                and (attr is None or callable(attr) or isinstance(attr, attr_value_pb2.AttrValue))
+            ):
                 raise TypeError(
                     "attr_map must be a dictionary mapping strings to AttrValue protocol buffers or callables that emit "
                     "AttrValue protocol buffers."

@@ -55,12 +55,16 @@ def add_collection_def(
     if graph and not isinstance(graph, ops.Graph):
         raise TypeError("graph must be of type Graph, not %s" % type(graph))
     if not isinstance(key, (str, bytes)):
-        logging.warning("Only collections with string type keys will be serialized. This key has %s", type(key))
+        logging.warning(
+            "Only collections with string type keys will be serialized. This key has %s", type(key)
+        )
         return
     graph = graph or ops.get_default_graph()
     collection_list = override_contents if override_contents is not None else graph.get_collection(key)
     # Only what is in the scope.
-    collection_list = [x for x in collection_list if meta_graph._should_include_node(x, export_scope, exclude_nodes)]
+    collection_list = [
+        x for x in collection_list if meta_graph._should_include_node(x, export_scope, exclude_nodes)
+    ]
     if not collection_list:
         return
     try:
@@ -92,7 +96,9 @@ def _write_messages(col_def: Any, items: Any, to_proto: Any, proto_type: Any, ex
         if proto is not None:
             if isinstance(proto, str):
                 proto = proto.encode()
-            getattr(col_def, kind).value.append(proto if isinstance(proto, bytes) else proto.SerializeToString())
+            getattr(col_def, kind).value.append(
+                proto if isinstance(proto, bytes) else proto.SerializeToString()
+            )
 
 
 def _write_plain(col_def: Any, items: Any, export_scope: Any) -> None:

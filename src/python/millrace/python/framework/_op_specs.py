@@ -71,9 +71,20 @@ def spec_of_op_def(op_def: Any) -> OpSpec:
     for attr in op_def.attr:
         values = attr.allowed_values.list
         allowed = tuple(values.type) or tuple(s.decode() for s in values.s)
-        attrs.append(AttrSpec(attr.name, attr.type, allowed, attr.minimum if attr.has_minimum else None, attr.default_value.type))
+        attrs.append(
+            AttrSpec(
+                attr.name,
+                attr.type,
+                allowed,
+                attr.minimum if attr.has_minimum else None,
+                attr.default_value.type,
+            )
+        )
     return OpSpec(
-        op_def.name, [Arg(_arg_text(a)) for a in op_def.input_arg], [Arg(_arg_text(a)) for a in op_def.output_arg], attrs
+        op_def.name,
+        [Arg(_arg_text(a)) for a in op_def.input_arg],
+        [Arg(_arg_text(a)) for a in op_def.output_arg],
+        attrs,
     )
 
 
@@ -152,13 +163,22 @@ def _make_shape(value: Any, name: str) -> Any:
     if isinstance(value, tensor_shape.TensorShape):
         return value._sizes
     try:
-        if value is not None and hasattr(value, "__iter__") and not isinstance(value, str) and not hasattr(value, "unknown_rank"):
+        if (
+            value is not None
+            and hasattr(value, "__iter__")
+            and not isinstance(value, str)
+            and not hasattr(value, "unknown_rank")
+        ):
             value = [None if isinstance(v, int) and v == -1 else v for v in value]
         return tensor_shape.as_shape(value)._sizes
     except TypeError as e:
-        raise TypeError("Error converting %s (arg name = %s) to a TensorShape: %s" % (repr(value), name, e)) from None
+        raise TypeError(
+            "Error converting %s (arg name = %s) to a TensorShape: %s" % (repr(value), name, e)
+        ) from None
     except ValueError as e:
-        raise ValueError("Error converting %s (arg name = %s) to a TensorShape: %s" % (repr(value), name, e)) from None
+        raise ValueError(
+            "Error converting %s (arg name = %s) to a TensorShape: %s" % (repr(value), name, e)
+        ) from None
 
 
 def _make_tensor(value: Any, name: str) -> bytes:
@@ -169,7 +189,9 @@ def _make_tensor(value: Any, name: str) -> bytes:
 
         value = text_format.Parse(value, tensor_pb2.TensorProto())
     if not isinstance(value, tensor_pb2.TensorProto):
-        raise TypeError("Don't know how to convert %s to a TensorProto for argument '%s'" % (repr(value), name))
+        raise TypeError(
+            "Don't know how to convert %s to a TensorProto for argument '%s'" % (repr(value), name)
+        )
     return attr_value_pb2.AttrValue(tensor=value).SerializeToString()
 
 
@@ -207,7 +229,14 @@ def _make_protos(kind: str, value: Any, name: str) -> bytes:
     return message.SerializeToString()
 
 
-_MAKERS = {"bool": _make_bool, "int": _make_int, "float": _make_float, "string": _make_str, "type": _make_type, "shape": _make_shape}
+_MAKERS = {
+    "bool": _make_bool,
+    "int": _make_int,
+    "float": _make_float,
+    "string": _make_str,
+    "type": _make_type,
+    "shape": _make_shape,
+}
 
 
 def _check(attr: AttrSpec, value: Any, op_name: str) -> None:
@@ -217,10 +246,13 @@ def _check(attr: AttrSpec, value: Any, op_name: str) -> None:
         text = value.decode() if isinstance(value, bytes) else value
         if text not in attr.allowed:
             raise ValueError(
-                "Attr '%s' of '%s' Op passed string '%s' not in: \"%s\"." % (attr.name, op_name, text, '", "'.join(attr.allowed))
+                "Attr '%s' of '%s' Op passed string '%s' not in: \"%s\"."
+                % (attr.name, op_name, text, '", "'.join(attr.allowed))
             )
     elif attr.type == "int" and attr.minimum is not None and value < attr.minimum:
-        raise ValueError("Attr '%s' of '%s' Op passed %d less than minimum %d." % (attr.name, op_name, value, attr.minimum))
+        raise ValueError(
+            "Attr '%s' of '%s' Op passed %d less than minimum %d." % (attr.name, op_name, value, attr.minimum)
+        )
 
 
 def attr_triple(spec: OpSpec, attr: AttrSpec, value: Any) -> tuple[str, str, Any]:
@@ -234,7 +266,8 @@ def attr_triple(spec: OpSpec, attr: AttrSpec, value: Any) -> tuple[str, str, Any
             value = list(value)
         if attr.minimum is not None and len(value) < attr.minimum:
             raise ValueError(
-                "Attr '%s' of '%s' Op passed list of length %d less than minimum %d." % (name, spec.name, len(value), attr.minimum)
+                "Attr '%s' of '%s' Op passed list of length %d less than minimum %d."
+                % (name, spec.name, len(value), attr.minimum)
             )
         if inner in ("func", "tensor"):
             return name, "proto", _make_protos(inner, value, name)
@@ -267,7 +300,9 @@ def _count(attr: Any, name: str, op_type: str) -> int:
     return len(value) if isinstance(value, (list, tuple)) else int(value)
 
 
-def group_inputs(graph: Any, op_type: str, inputs: list[Any], attrs: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+def group_inputs(
+    graph: Any, op_type: str, inputs: list[Any], attrs: dict[str, Any]
+) -> tuple[list[Any], list[Any]]:
     """Inputs with lists where the op has lists, and attributes for the extension."""
     spec = spec_of(op_type, graph)
     grouped: list[Any] = []
@@ -292,5 +327,3 @@ def group_inputs(graph: Any, op_type: str, inputs: list[Any], attrs: dict[str, A
 
             triples.append((name, "proto", _attributes.proto_bytes_of_any(value)))
     return grouped, triples
-
-

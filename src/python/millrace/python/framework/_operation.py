@@ -37,7 +37,11 @@ class _InputList(Sequence[Any]):
         return list(other) + list(self._inputs)
 
     def __eq__(self, other: Any) -> Any:
-        return list(self._inputs) == list(other) if isinstance(other, (list, tuple, _InputList)) else NotImplemented
+        return (
+            list(self._inputs) == list(other)
+            if isinstance(other, (list, tuple, _InputList))
+            else NotImplemented
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -56,7 +60,9 @@ class Operation(_engine.OperationBase):
     ) -> Any:  # fmt: skip
         from millrace.python.framework import ops
 
-        return ops._operation_of_node_def(node_def, g, inputs, output_types, control_inputs, input_types, original_op)
+        return ops._operation_of_node_def(
+            node_def, g, inputs, output_types, control_inputs, input_types, original_op
+        )
 
     def __init__(
         self, node_def: Any, g: Any, inputs: Any = None, output_types: Any = None, control_inputs: Any = None,
@@ -188,7 +194,9 @@ class Operation(_engine.OperationBase):
                 None, None,
                 "Cannot update edge. Input index [%d] is greater than the number of total inputs [%d]." % (index, len(inputs)),
             )  # fmt: skip
-        if tensor.dtype.base_dtype is inputs[index].dtype.base_dtype and not tensor.shape.is_compatible_with(inputs[index].shape):
+        if tensor.dtype.base_dtype is inputs[index].dtype.base_dtype and not tensor.shape.is_compatible_with(
+            inputs[index].shape
+        ):
             from millrace.python.framework import errors_impl
 
             raise errors_impl.InvalidArgumentError(  # type: ignore[call-arg]

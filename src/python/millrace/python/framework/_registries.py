@@ -120,7 +120,9 @@ class OpStats:
 
     def __iadd__(self, other: OpStats) -> OpStats:
         if other.statistic_type != self.statistic_type:
-            raise ValueError("Can't add an OpStat of type %s to one of %s." % (self.statistic_type, other.statistic_type))
+            raise ValueError(
+                "Can't add an OpStat of type %s to one of %s." % (self.statistic_type, other.statistic_type)
+            )
         if self.value is None:
             self.value = other.value
         elif other.value is not None:

@@ -47,7 +47,9 @@ class _DefaultStack(threading.local):
             if self.stack:
                 if self._enforce_nesting:
                     if self.stack[-1] is not default:
-                        raise AssertionError("Nesting violated for default stack of %s objects" % type(default))
+                        raise AssertionError(
+                            "Nesting violated for default stack of %s objects" % type(default)
+                        )
                     self.stack.pop()
                 else:
                     self.stack.remove(default)
@@ -134,7 +136,11 @@ def _use_default_session(graph: Graph, session: Any, what: str, method: str) -> 
             raise ValueError(
                 "Cannot use the default session to %s: the %s graph is different from the session's graph. Pass an "
                 "explicit session to `%s(session=sess)`."
-                % (("evaluate tensor", "tensor's", "eval") if method == "eval" else ("execute operation", "operation's", "run"))
+                % (
+                    ("evaluate tensor", "tensor's", "eval")
+                    if method == "eval"
+                    else ("execute operation", "operation's", "run")
+                )
             )
     elif session.graph is not graph:
         raise ValueError(
@@ -145,7 +151,9 @@ def _use_default_session(graph: Graph, session: Any, what: str, method: str) -> 
 
 
 def _eval_using_default_session(tensors: Any, feed_dict: Any, graph: Graph, session: Any = None) -> Any:
-    return _use_default_session(graph, session, "evaluate tensor using `eval()`", "eval").run(tensors, feed_dict)
+    return _use_default_session(graph, session, "evaluate tensor using `eval()`", "eval").run(
+        tensors, feed_dict
+    )
 
 
 def _run_using_default_session(operation: Any, feed_dict: Any, graph: Graph, session: Any = None) -> None:
@@ -331,7 +339,8 @@ class name_scope:
     def __enter__(self) -> str:
         if self._name is None and self._values is not None:
             raise ValueError(
-                "At least one of name (%s) and default_name (%s) must be provided." % (None, self._default_name)
+                "At least one of name (%s) and default_name (%s) must be provided."
+                % (None, self._default_name)
             )
         values = self._values
         graph = get_default_graph()
@@ -431,7 +440,9 @@ def prepend_name_scope(name: Any, import_scope: Any) -> Any:
     if import_scope[-1] == "/":
         import_scope = import_scope[:-1]
     try:
-        return re.sub(r"([\^]|loc:@|^)(.*)", lambda m: m.group(1) + import_scope + "/" + m.group(2), name, count=1)
+        return re.sub(
+            r"([\^]|loc:@|^)(.*)", lambda m: m.group(1) + import_scope + "/" + m.group(2), name, count=1
+        )
     except TypeError:
         return name
 

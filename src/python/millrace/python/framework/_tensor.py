@@ -112,7 +112,9 @@ class Tensor(_engine.TensorBase, _TensorLike):
     def __iter__(self) -> Any:
         if self.shape.ndims == 0:
             raise TypeError("Cannot iterate over a scalar tensor.")
-        raise TypeError("Tensor objects are only iterable when eager execution is enabled. To iterate over this tensor use tf.map_fn.")
+        raise TypeError(
+            "Tensor objects are only iterable when eager execution is enabled. To iterate over this tensor use tf.map_fn."
+        )
 
     def __len__(self) -> int:
         raise TypeError(

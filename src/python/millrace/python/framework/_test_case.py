@@ -76,7 +76,9 @@ class _CheckedThread:
         """Raises where the test forgot to join, or the thread is still running."""
         if not self._is_thread_joined:
             if self.is_alive():
-                raise RuntimeError("Thread was not joined with main thread, and is still running when the test finished.")
+                raise RuntimeError(
+                    "Thread was not joined with main thread, and is still running when the test finished."
+                )
             self._testcase.fail("A checked thread was not joined.")
 
 
@@ -214,11 +216,17 @@ class TensorFlowTestCase(ArrayAssertions):
                 prepared.allow_soft_placement = False
         prepared.graph_options.optimizer_options.opt_level = -1
         prepared.graph_options.rewrite_options.constant_folding = rewriter_config_pb2.RewriterConfig.OFF
-        prepared.graph_options.rewrite_options.pin_to_host_optimization = rewriter_config_pb2.RewriterConfig.OFF
+        prepared.graph_options.rewrite_options.pin_to_host_optimization = (
+            rewriter_config_pb2.RewriterConfig.OFF
+        )
         return ErrorLoggingSession(graph=graph, config=prepared)
 
     def _get_cached_session(
-        self, graph: Any = None, config: Any = None, force_gpu: bool = False, crash_if_inconsistent_args: bool = True
+        self,
+        graph: Any = None,
+        config: Any = None,
+        force_gpu: bool = False,
+        crash_if_inconsistent_args: bool = True,
     ) -> Any:
         if self._cached_session is None:
             self._cached_session = self._create_session(graph=graph, config=config, force_gpu=force_gpu)
@@ -239,7 +247,9 @@ class TensorFlowTestCase(ArrayAssertions):
                     )
         return self._cached_session
 
-    def checkedThread(self, target: Any, args: Any = None, kwargs: Any = None) -> _CheckedThread:  # noqa: N802
+    def checkedThread(
+        self, target: Any, args: Any = None, kwargs: Any = None
+    ) -> _CheckedThread:  # noqa: N802
         """A thread whose error fails the test; it must be joined."""
         thread = _CheckedThread(self, target, args, kwargs)
         self._threads.append(thread)
@@ -251,7 +261,9 @@ class TensorFlowTestCase(ArrayAssertions):
         if a != b:
             self.assertMultiLineEqual(str(a), str(b), msg)
 
-    def assertProtoEquals(self, expected_message_maybe_ascii: Any, message: Any, msg: Any = None) -> None:  # noqa: N802
+    def assertProtoEquals(
+        self, expected_message_maybe_ascii: Any, message: Any, msg: Any = None
+    ) -> None:  # noqa: N802
         """A message equals another, or what a text stands for."""
         from google.protobuf import text_format
 
@@ -259,12 +271,13 @@ class TensorFlowTestCase(ArrayAssertions):
             self._AssertProtoEquals(expected_message_maybe_ascii, message, msg)
         elif isinstance(expected_message_maybe_ascii, (str, bytes)):
             expected_message = type(message)()
-            text_format.Merge(
-                expected_message_maybe_ascii, expected_message, descriptor_pool=None
-            )
+            text_format.Merge(expected_message_maybe_ascii, expected_message, descriptor_pool=None)
             self._AssertProtoEquals(expected_message, message, msg)
         else:
-            self.fail("Can't compare protos of type %s and %s. %s" % (type(expected_message_maybe_ascii), type(message), msg or ""))
+            self.fail(
+                "Can't compare protos of type %s and %s. %s"
+                % (type(expected_message_maybe_ascii), type(message), msg or "")
+            )
 
     def assertProtoEqualsVersion(  # noqa: N802
         self,
@@ -279,7 +292,9 @@ class TensorFlowTestCase(ArrayAssertions):
         self.assertProtoEquals(expected, actual, msg=msg)
 
     @contextlib.contextmanager
-    def assertRaisesWithPredicateMatch(self, exception_type: Any, expected_err_re_or_predicate: Any) -> Iterator[None]:  # noqa: N802
+    def assertRaisesWithPredicateMatch(
+        self, exception_type: Any, expected_err_re_or_predicate: Any
+    ) -> Iterator[None]:  # noqa: N802
         """The body raises an error that a function, or an expression for its message and op, matches."""
         if callable(expected_err_re_or_predicate):
             predicate = expected_err_re_or_predicate
@@ -291,7 +306,9 @@ class TensorFlowTestCase(ArrayAssertions):
                 while op is not None:
                     err_str += "\nCaused by: " + op.name
                     op = op._original_op
-                logging.info("Searching within error strings: '%s' within '%s'", expected_err_re_or_predicate, err_str)
+                logging.info(
+                    "Searching within error strings: '%s' within '%s'", expected_err_re_or_predicate, err_str
+                )
                 return bool(re.search(expected_err_re_or_predicate, err_str))
 
         try:
@@ -308,7 +325,9 @@ class TensorFlowTestCase(ArrayAssertions):
     def assertRaisesIncompatibleShapesError(  # noqa: N802
         self, exception_type: Any = errors.InvalidArgumentError
     ) -> Any:
-        return self.assertRaisesWithPredicateMatch(exception_type, r"Incompatible shapes|Dimensions must be equal|required broadcastable shapes")
+        return self.assertRaisesWithPredicateMatch(
+            exception_type, r"Incompatible shapes|Dimensions must be equal|required broadcastable shapes"
+        )
 
 
 class _CapturedWrites:
@@ -331,5 +350,3 @@ class _CapturedWrites:
             return self._contents
         self._stream.flush()
         return self._read()
-
-

@@ -54,7 +54,11 @@ class AutomaticControlDependencies:
         made = [op for op in self._graph.get_operations() if op._id > self._before]
         for op in made:
             handles = [t for t in op.inputs if t.dtype == dtypes.resource]
-            effects = op._is_stateful and op.type not in ASYNC_STATEFUL_OPS and op.type not in ("VarHandleOp", "Placeholder")
+            effects = (
+                op._is_stateful
+                and op.type not in ASYNC_STATEFUL_OPS
+                and op.type not in ("VarHandleOp", "Placeholder")
+            )
             if not effects:
                 continue
             self.ops_which_must_run.add(op)
@@ -69,7 +73,9 @@ class AutomaticControlDependencies:
             op._add_control_inputs([c for c in controls if c is not op])
         must = [op for op in self.ops_which_must_run_list() if op._control_flow_context is None]
         for tensor in self._returned_tensors:
-            tensor.op._add_control_inputs([op for op in must if op is not tensor.op and op._control_flow_context is None])
+            tensor.op._add_control_inputs(
+                [op for op in must if op is not tensor.op and op._control_flow_context is None]
+            )
 
 
 @contextmanager

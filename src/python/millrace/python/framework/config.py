@@ -106,7 +106,9 @@ def set_visible_devices(devices: Any, device_type: Any = None) -> None:
     _visible[device_type] = list(devices) if isinstance(devices, (list, tuple)) else [devices]
 
 
-VirtualDeviceConfiguration = collections.namedtuple("VirtualDeviceConfiguration", ["memory_limit"], defaults=[None])
+VirtualDeviceConfiguration = collections.namedtuple(
+    "VirtualDeviceConfiguration", ["memory_limit"], defaults=[None]
+)
 _virtual: dict[Any, Any] = {}
 _growth: dict[Any, bool] = {}
 

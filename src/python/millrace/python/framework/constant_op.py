@@ -10,7 +10,9 @@ import numpy as np
 from millrace.python.framework import dtypes, ops, tensor_shape, tensor_util
 
 
-def constant_v1(value: Any, dtype: Any = None, shape: Any = None, name: Any = "Const", verify_shape: bool = False) -> Any:
+def constant_v1(
+    value: Any, dtype: Any = None, shape: Any = None, name: Any = "Const", verify_shape: bool = False
+) -> Any:
     """A tensor whose value never changes.
 
     Args:
@@ -34,7 +36,9 @@ def constant_v2(value: Any, dtype: Any = None, shape: Any = None, name: Any = "C
 constant = constant_v1
 
 
-def _constant(value: Any, dtype: Any, shape: Any, name: Any, verify_shape: bool, allow_broadcast: bool) -> Any:
+def _constant(
+    value: Any, dtype: Any, shape: Any, name: Any, verify_shape: bool, allow_broadcast: bool
+) -> Any:
     array, number = tensor_util._array_of(value, dtype, shape, verify_shape, allow_broadcast)
     graph = ops.get_default_graph()
     kind = dtypes.as_dtype(number)
@@ -57,11 +61,15 @@ def is_constant(tensor_or_op: Any) -> bool:
     return op.type == "Const"
 
 
-def _constant_tensor_conversion_function(v: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
+def _constant_tensor_conversion_function(
+    v: Any, dtype: Any = None, name: Any = None, as_ref: bool = False
+) -> Any:
     return constant(v, dtype=dtype, name=name)
 
 
-def _tensor_shape_tensor_conversion_function(s: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
+def _tensor_shape_tensor_conversion_function(
+    s: Any, dtype: Any = None, name: Any = None, as_ref: bool = False
+) -> Any:
     if not s.is_fully_defined():
         raise ValueError("Cannot convert a partially known TensorShape to a Tensor: %s" % s)
     sizes = s.as_list()
@@ -73,7 +81,9 @@ def _tensor_shape_tensor_conversion_function(s: Any, dtype: Any = None, name: An
     return constant(sizes, dtype=dtype, name=name or "shape_as_tensor")
 
 
-def _dimension_tensor_conversion_function(d: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
+def _dimension_tensor_conversion_function(
+    d: Any, dtype: Any = None, name: Any = None, as_ref: bool = False
+) -> Any:
     if d.value is None:
         raise ValueError("Cannot convert an unknown Dimension to a Tensor: %s" % d)
     if dtype is not None and dtype not in (dtypes.int32, dtypes.int64):

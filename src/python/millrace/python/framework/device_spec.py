@@ -59,7 +59,12 @@ class DeviceSpecV2:
     __slots__ = ("_job", "_replica", "_task", "_device_type", "_device_index", "_as_string")
 
     def __init__(
-        self, job: Any = None, replica: Any = None, task: Any = None, device_type: Any = None, device_index: Any = None
+        self,
+        job: Any = None,
+        replica: Any = None,
+        task: Any = None,
+        device_type: Any = None,
+        device_index: Any = None,
     ) -> None:
         self._job = _as_str_or_none(job)
         self._replica = _as_int_or_none(replica)

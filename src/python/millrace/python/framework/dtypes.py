@@ -171,7 +171,9 @@ class DType:
         """Bytes of one element; 1 for strings and handles."""
         if self._type_enum in (20, 21, 120, 121):
             return 1
-        return np.dtype(self.as_numpy_dtype).itemsize if self.base_dtype != string else np.dtype(object).itemsize
+        return (
+            np.dtype(self.as_numpy_dtype).itemsize if self.base_dtype != string else np.dtype(object).itemsize
+        )
 
 
 _BASE_NAMES = [
@@ -252,7 +254,9 @@ _TF_TO_NP: dict[int, Any] = {
     16: _np_quint16, 17: np.uint16, 18: np.complex128, 19: np.float16, 22: np.uint32, 23: np.uint64,
 }  # fmt: skip
 _TF_TO_NP.update({number + _REF_OFFSET: kind for number, kind in list(_TF_TO_NP.items())})
-_NP_TO_TF = {np.dtype(kind): _ALL[number] for number, kind in _TF_TO_NP.items() if number < _REF_OFFSET and number != 7}
+_NP_TO_TF = {
+    np.dtype(kind): _ALL[number] for number, kind in _TF_TO_NP.items() if number < _REF_OFFSET and number != 7
+}
 _NP_TO_TF[np.dtype(object)] = string
 _NP_TO_TF[np_resource] = resource
 _NP_TO_TF[np.dtype(np.longlong)] = int64
@@ -300,7 +304,9 @@ def as_dtype(type_value: Any) -> DType:
         if kind.kind in "SU":
             return string
         found = _NP_TO_TF.get(kind if kind.isnative else kind.newbyteorder("="))
-        if found is not None and not (kind.kind == "O" and type_value is not object and isinstance(type_value, type)):
+        if found is not None and not (
+            kind.kind == "O" and type_value is not object and isinstance(type_value, type)
+        ):
             return found
     raise TypeError("Cannot convert value %r to a TensorFlow DType." % (type_value,))
 

@@ -103,20 +103,34 @@ def _make(name: str, code: int, doc: str) -> type[OpError]:
     def __init__(self: Any, node_def: Any, op: Any, message: str) -> None:
         OpError.__init__(self, node_def, op, message, code)
 
-    return type(name, (OpError,), {"__init__": __init__, "__doc__": doc, "_millrace_error_code": code, "__module__": __name__})
+    return type(
+        name,
+        (OpError,),
+        {"__init__": __init__, "__doc__": doc, "_millrace_error_code": code, "__module__": __name__},
+    )
 
 
 CancelledError = _make("CancelledError", CANCELLED, "The step, or the operation, was cancelled.")
 UnknownError = _make("UnknownError", UNKNOWN, "An error of an unknown kind.")
-InvalidArgumentError = _make("InvalidArgumentError", INVALID_ARGUMENT, "An operation got a value that it cannot use.")
-DeadlineExceededError = _make("DeadlineExceededError", DEADLINE_EXCEEDED, "The time was up before the work was done.")
-NotFoundError = _make("NotFoundError", NOT_FOUND, "A file, or another thing that was asked for, is not there.")
+InvalidArgumentError = _make(
+    "InvalidArgumentError", INVALID_ARGUMENT, "An operation got a value that it cannot use."
+)
+DeadlineExceededError = _make(
+    "DeadlineExceededError", DEADLINE_EXCEEDED, "The time was up before the work was done."
+)
+NotFoundError = _make(
+    "NotFoundError", NOT_FOUND, "A file, or another thing that was asked for, is not there."
+)
 AlreadyExistsError = _make("AlreadyExistsError", ALREADY_EXISTS, "What was to be made is there already.")
 PermissionDeniedError = _make("PermissionDeniedError", PERMISSION_DENIED, "The caller may not do that.")
 UnauthenticatedError = _make("UnauthenticatedError", UNAUTHENTICATED, "The caller did not show who it is.")
-ResourceExhaustedError = _make("ResourceExhaustedError", RESOURCE_EXHAUSTED, "Memory, or something else, ran out.")
+ResourceExhaustedError = _make(
+    "ResourceExhaustedError", RESOURCE_EXHAUSTED, "Memory, or something else, ran out."
+)
 FailedPreconditionError = _make(
-    "FailedPreconditionError", FAILED_PRECONDITION, "The state does not allow it, such as a variable without a value."
+    "FailedPreconditionError",
+    FAILED_PRECONDITION,
+    "The state does not allow it, such as a variable without a value.",
 )
 AbortedError = _make("AbortedError", ABORTED, "The operation was ended, as by a concurrent one.")
 OutOfRangeError = _make("OutOfRangeError", OUT_OF_RANGE, "The end of the input is reached.")

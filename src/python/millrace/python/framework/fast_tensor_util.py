@@ -44,4 +44,6 @@ AppendBoolArrayToTensorProto = _appender("bool_val")
 
 def AppendObjectArrayToTensorProto(tensor_proto: Any, nparray: Any) -> None:  # noqa: N802
     """Adds strings."""
-    tensor_proto.string_val.extend(v.encode() if isinstance(v, str) else v for v in np.asarray(nparray).ravel())
+    tensor_proto.string_val.extend(
+        v.encode() if isinstance(v, str) else v for v in np.asarray(nparray).ravel()
+    )

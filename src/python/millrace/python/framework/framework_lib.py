@@ -9,7 +9,11 @@ from millrace.python.framework.device import DeviceSpec  # noqa: F401
 from millrace.python.framework.dtypes import *  # noqa: F401,F403
 from millrace.python.framework.importer import import_graph_def  # noqa: F401
 from millrace.python.framework.indexed_slices import IndexedSlices, IndexedSlicesSpec  # noqa: F401
-from millrace.python.framework.load_library import load_file_system_library, load_library, load_op_library  # noqa: F401
+from millrace.python.framework.load_library import (
+    load_file_system_library,
+    load_library,
+    load_op_library,
+)  # noqa: F401
 from millrace.python.framework.ops import (  # noqa: F401
     Graph,
     GraphKeys,

@@ -15,7 +15,9 @@ def write_graph(graph_or_graph_def: Any, logdir: Any, name: Any, as_text: bool =
 
     from millrace.python.lib.io import file_io
 
-    graph_def = graph_or_graph_def.as_graph_def() if isinstance(graph_or_graph_def, ops.Graph) else graph_or_graph_def
+    graph_def = (
+        graph_or_graph_def.as_graph_def() if isinstance(graph_or_graph_def, ops.Graph) else graph_or_graph_def
+    )
     # On the file systems of clusters folders are no files.
     if not logdir.startswith("gs:"):
         file_io.recursive_create_dir(logdir)

@@ -99,7 +99,9 @@ def extract_sub_graph(graph_def: Any, dest_nodes: Any) -> Any:
         raise TypeError("dest_nodes must be a list.")
     inputs, nodes, positions = _extract_graph_summary(graph_def)
     _assert_nodes_are_present(nodes, dest_nodes)
-    kept = sorted((n for n in _bfs_for_reachable_nodes(dest_nodes, inputs) if n in nodes), key=lambda n: positions[n])
+    kept = sorted(
+        (n for n in _bfs_for_reachable_nodes(dest_nodes, inputs) if n in nodes), key=lambda n: positions[n]
+    )
     out = graph_pb2.GraphDef()
     for name in kept:
         out.node.extend([copy.deepcopy(nodes[name])])
@@ -164,7 +166,11 @@ def convert_variables_to_constants(
             _make_gather(out, new, node)
         else:
             new.CopyFrom(node)
-            if node.op in _CONTROL_FLOW_OP_NAMES_OR_IDENTITY and node.input and _handle_of(node.name, nodes) in values:
+            if (
+                node.op in _CONTROL_FLOW_OP_NAMES_OR_IDENTITY
+                and node.input
+                and _handle_of(node.name, nodes) in values
+            ):
                 new.attr["T"].type = handles.get(_handle_of(node.name, nodes), node.attr["T"].type)
     out.library.CopyFrom(inference_graph.library)
     out.versions.CopyFrom(inference_graph.versions)

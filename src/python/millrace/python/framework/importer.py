@@ -57,7 +57,9 @@ def _convert_map(graph: Any, input_map: dict[str, Any], name: str) -> list[tuple
     entries = []
     if any(not isinstance(v, ops.Tensor) for v in input_map.values()):
         if name == "":
-            raise ValueError("tf.import_graph_def() requires a non-empty `name` if `input_map` contains non-Tensor values. Try calling tf.convert_to_tensor() on `input_map` values before calling tf.import_graph_def().")
+            raise ValueError(
+                "tf.import_graph_def() requires a non-empty `name` if `input_map` contains non-Tensor values. Try calling tf.convert_to_tensor() on `input_map` values before calling tf.import_graph_def()."
+            )
     for key, value in input_map.items():
         source, index = _parse_tensor_name(key)
         if index < 0:
@@ -92,7 +94,14 @@ def import_graph_def(
     return _import(graph_def, input_map, return_elements, name, producer_op_list, validate_colocation=True)
 
 
-def _import(graph_def: Any, input_map: Any, return_elements: Any, name: Any, producer_op_list: Any, validate_colocation: bool = True) -> Any:
+def _import(
+    graph_def: Any,
+    input_map: Any,
+    return_elements: Any,
+    name: Any,
+    producer_op_list: Any,
+    validate_colocation: bool = True,
+) -> Any:
     graph_def = _graph_def_of(graph_def)
     input_map = _check_map(input_map)
     elements = _check_return_elements(return_elements)
@@ -120,7 +129,10 @@ def _import(graph_def: Any, input_map: Any, return_elements: Any, name: Any, pro
         _note_functions(graph, graph_def, old_functions)
         graph._apply_scopes_to(fresh)
         if missing:
-            raise ValueError("Attempted to map inputs that were not found in graph_def: [%s]" % _map_text(input_map, missing))
+            raise ValueError(
+                "Attempted to map inputs that were not found in graph_def: [%s]"
+                % _map_text(input_map, missing)
+            )
     if elements is None:
         return None
     by_kind = iter(made_tensors), iter(made_ops)

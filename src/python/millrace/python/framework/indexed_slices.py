@@ -99,7 +99,13 @@ class IndexedSlicesSpec(type_spec.TypeSpec):
         self._indices_shape = tensor_shape.as_shape(indices_shape).with_rank(1)
 
     def _serialize(self) -> tuple[Any, ...]:
-        return self._shape, self._values_dtype, self._indices_dtype, self._dense_shape_dtype, self._indices_shape
+        return (
+            self._shape,
+            self._values_dtype,
+            self._indices_dtype,
+            self._dense_shape_dtype,
+            self._indices_shape,
+        )
 
     @property
     def _component_specs(self) -> Any:
@@ -129,7 +135,8 @@ def _indexed_slices_to_tensor(value: Any, dtype: Any = None, name: Any = None, a
 
     if dtype and not dtype.is_compatible_with(value.dtype):
         raise ValueError(
-            "Tensor conversion requested dtype %s for IndexedSlices with dtype %s" % (dtype.name, value.dtype.name)
+            "Tensor conversion requested dtype %s for IndexedSlices with dtype %s"
+            % (dtype.name, value.dtype.name)
         )
     if value.dense_shape is None:
         raise ValueError("Tensor conversion requested for IndexedSlices without dense_shape: %s" % str(value))

@@ -17,7 +17,9 @@ from millrace.python.framework import _op_specs, op_def_library, op_def_registry
 
 def _function_of(op_def: Any, tools: Any) -> Any:
     spec = _op_specs.spec_of_op_def(op_def)
-    required = [a.name for a in op_def.attr if a.name not in spec.inferred and not a.HasField("default_value")]
+    required = [
+        a.name for a in op_def.attr if a.name not in spec.inferred and not a.HasField("default_value")
+    ]
     optional = [a.name for a in op_def.attr if a.name not in spec.inferred and a.HasField("default_value")]
     names = [arg.name for arg in spec.inputs] + required + optional + ["name"]
 
@@ -28,7 +30,9 @@ def _function_of(op_def: Any, tools: Any) -> Any:
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if len(args) > len(names):
-            raise TypeError("%s() takes at most %d arguments, %d were given" % (op_def.name, len(names), len(args)))
+            raise TypeError(
+                "%s() takes at most %d arguments, %d were given" % (op_def.name, len(names), len(args))
+            )
         values = dict(zip(names, args))
         values.update(kwargs)
         values = {k: v for k, v in values.items() if v is not None or k not in optional}
@@ -41,7 +45,7 @@ def _function_of(op_def: Any, tools: Any) -> Any:
 
 
 def snake_case(name: str) -> str:
-    """"ZeroOut" -> "zero_out"."""
+    """ "ZeroOut" -> "zero_out"."""
     result = ""
     for i, c in enumerate(name):
         if c.isupper() and i > 0 and (name[i - 1].islower() or name[i + 1 : i + 2].islower()):
@@ -86,5 +90,3 @@ def load_library(library_location: Any) -> None:
         raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), library_location)
     for library in libraries:
         _engine.load_library(library)
-
-

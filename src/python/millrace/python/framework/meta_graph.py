@@ -272,7 +272,10 @@ def _check_bound(col_def: Any, input_map: Any, collection: str) -> None:
         )
     missing = [name for name in names if name not in (input_map or {})]
     if missing:
-        raise ValueError("Graph contains unbound inputs: %s. Must provide these inputs through input_map." % ",".join(missing))
+        raise ValueError(
+            "Graph contains unbound inputs: %s. Must provide these inputs through input_map."
+            % ",".join(missing)
+        )
 
 
 def export_scoped_meta_graph(
@@ -296,7 +299,9 @@ def export_scoped_meta_graph(
             new_graph_def = graph_pb2.GraphDef()
             new_graph_def.versions.CopyFrom(graph_def.versions)
             new_graph_def.library.CopyFrom(graph_def.library)
-            exclude_nodes = _nodes_of_other_savers(graph_def, graph, saver_def) if clear_extraneous_savers else ""
+            exclude_nodes = (
+                _nodes_of_other_savers(graph_def, graph, saver_def) if clear_extraneous_savers else ""
+            )
             for node in graph_def.node:
                 if _should_include_node(node.name, export_scope, exclude_nodes):
                     new_graph_def.node.add().CopyFrom(
@@ -307,7 +312,11 @@ def export_scoped_meta_graph(
         else:
             graph_def = graph_pb2.GraphDef()
             graph_def.versions.CopyFrom(graph.graph_def_versions)
-            exclude_nodes = _nodes_of_other_savers(graph.as_graph_def(), graph, saver_def) if clear_extraneous_savers else ""
+            exclude_nodes = (
+                _nodes_of_other_savers(graph.as_graph_def(), graph, saver_def)
+                if clear_extraneous_savers
+                else ""
+            )
             whole = graph.as_graph_def(add_shapes=True)
             for node in whole.node:
                 if _should_include_node(node.name, export_scope, exclude_nodes):
@@ -336,7 +345,9 @@ def export_scoped_meta_graph(
     if filename:
         from millrace.python.framework import graph_io
 
-        graph_io.write_graph(scoped_meta_graph_def, os.path.dirname(filename), os.path.basename(filename), as_text=as_text)
+        graph_io.write_graph(
+            scoped_meta_graph_def, os.path.dirname(filename), os.path.basename(filename), as_text=as_text
+        )
         if save_debug_info:
             logging.warning("save_debug_info is ignored: no debug information is written")
     return scoped_meta_graph_def, var_list
@@ -382,7 +393,9 @@ def _should_include_node(node_or_node_name: Any, export_scope: Any, exclude_node
     return name.startswith(_UNBOUND_INPUT_PREFIX) or (not export_scope or name.startswith(export_scope))
 
 
-def copy_scoped_meta_graph(from_scope: str, to_scope: str, from_graph: Any = None, to_graph: Any = None) -> dict[str, Any]:
+def copy_scoped_meta_graph(
+    from_scope: str, to_scope: str, from_graph: Any = None, to_graph: Any = None
+) -> dict[str, Any]:
     """Copies a scope of a graph to another scope, of this or another graph; gives the copied variables by name.
 
     Raises:
@@ -391,8 +404,8 @@ def copy_scoped_meta_graph(from_scope: str, to_scope: str, from_graph: Any = Non
     from_graph = from_graph or ops.get_default_graph()
     to_graph = to_graph or ops.get_default_graph()
     if from_graph == to_graph and from_scope == to_scope:
-        raise ValueError("'from_scope' and 'to_scope' need to be different when performing copy in the same graph.")
+        raise ValueError(
+            "'from_scope' and 'to_scope' need to be different when performing copy in the same graph."
+        )
     orig_meta_graph, var_list = export_scoped_meta_graph(export_scope=from_scope, graph=from_graph)
     return import_scoped_meta_graph(orig_meta_graph, graph=to_graph, import_scope=to_scope)
-
-

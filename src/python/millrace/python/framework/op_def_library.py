@@ -36,12 +36,16 @@ class OpFunction:
 
     __slots__ = ("spec", "text", "result_type", "name", "plain")
 
-    def __init__(self, name: str, inputs: str, outputs: str, attrs: Any, parameters: str, defaults: Any) -> None:
+    def __init__(
+        self, name: str, inputs: str, outputs: str, attrs: Any, parameters: str, defaults: Any
+    ) -> None:
         self.name = name
         self.text = (inputs, outputs, attrs, parameters, defaults)
         self.spec: Any = None
         self.result_type: Any = None
-        self.plain: Any = None  # for each input its type and attribute; None where lists or references are among them
+        self.plain: Any = (
+            None  # for each input its type and attribute; None where lists or references are among them
+        )
 
     def load(self) -> Any:
         """The OpSpec; read when the op is used for the first time."""
@@ -170,7 +174,11 @@ def _convert_list(spec: Any, arg: Any, values: Any, known: dict[str, Any], defau
     preferred = None if dtype is not None else defaults.get(arg.type_attr)
     try:
         converted = ops.internal_convert_n_to_tensor(
-            values, name=arg.name, dtype=None if arg.is_ref else dtype, preferred_dtype=preferred, as_ref=arg.is_ref
+            values,
+            name=arg.name,
+            dtype=None if arg.is_ref else dtype,
+            preferred_dtype=preferred,
+            as_ref=arg.is_ref,
         )
         if arg.number_attr and len({v.dtype.base_dtype for v in converted}) > 1:
             raise TypeError()
@@ -179,20 +187,33 @@ def _convert_list(spec: Any, arg: Any, values: Any, known: dict[str, Any], defau
         observed = []
         for value in values:
             try:
-                observed.append(ops.internal_convert_to_tensor(value, as_ref=arg.is_ref).dtype.base_dtype.name)
+                observed.append(
+                    ops.internal_convert_to_tensor(value, as_ref=arg.is_ref).dtype.base_dtype.name
+                )
             except (TypeError, ValueError):
                 observed.append("<NOT CONVERTIBLE TO TENSOR>")
-        prefix = "Tensors in list passed to '%s' of '%s' Op have types [%s]" % (arg.name, spec.name, ", ".join(observed))
+        prefix = "Tensors in list passed to '%s' of '%s' Op have types [%s]" % (
+            arg.name,
+            spec.name,
+            ", ".join(observed),
+        )
         if arg.number_attr:
             if arg.type != 0:
-                raise TypeError("%s that do not match expected type %s." % (prefix, dtypes.as_dtype(arg.type).name)) from error
+                raise TypeError(
+                    "%s that do not match expected type %s." % (prefix, dtypes.as_dtype(arg.type).name)
+                ) from error
             if arg.type_attr in known:
-                raise TypeError("%s that do not match type %s inferred from earlier arguments." % (prefix, known[arg.type_attr].name)) from error
+                raise TypeError(
+                    "%s that do not match type %s inferred from earlier arguments."
+                    % (prefix, known[arg.type_attr].name)
+                ) from error
             raise TypeError("%s that don't all match." % prefix) from error
         raise TypeError("%s that are invalid. Tensors: %s" % (prefix, values)) from error
 
 
-def _convert_single(spec: Any, arg: Any, value: Any, known: dict[str, Any], defaults: Any, sources: dict[str, str]) -> Any:
+def _convert_single(
+    spec: Any, arg: Any, value: Any, known: dict[str, Any], defaults: Any, sources: dict[str, str]
+) -> Any:
     from millrace.python.framework import ops
 
     dtype, preferred = None, None
@@ -204,10 +225,13 @@ def _convert_single(spec: Any, arg: Any, value: Any, known: dict[str, Any], defa
         preferred = defaults.get(arg.type_attr)
     if _is_composite(value):
         raise TypeError(
-            "Failed to convert object of type %s to Tensor. Contents: %s. Consider casting elements to a supported type." % (type(value), value)
+            "Failed to convert object of type %s to Tensor. Contents: %s. Consider casting elements to a supported type."
+            % (type(value), value)
         )
     try:
-        converted = ops.internal_convert_to_tensor(value, name=arg.name, dtype=dtype, as_ref=arg.is_ref, preferred_dtype=preferred)
+        converted = ops.internal_convert_to_tensor(
+            value, name=arg.name, dtype=dtype, as_ref=arg.is_ref, preferred_dtype=preferred
+        )
     except TypeError as err:
         if dtype is None:
             raise err
@@ -219,15 +243,22 @@ def _convert_single(spec: Any, arg: Any, value: Any, known: dict[str, Any], defa
         try:
             observed = ops.internal_convert_to_tensor(value, as_ref=arg.is_ref).dtype.name
         except ValueError as err:
-            raise ValueError("Tried to convert '%s' to a tensor and failed. Error: %s" % (arg.name, err)) from err
+            raise ValueError(
+                "Tried to convert '%s' to a tensor and failed. Error: %s" % (arg.name, err)
+            ) from err
         prefix = "Input '%s' of '%s' Op has type %s that does not match" % (arg.name, spec.name, observed)
         if arg.type:
             raise TypeError("%s expected type of %s." % (prefix, dtypes.as_dtype(arg.type).name)) from None
         if arg.type_attr in sources:
-            raise TypeError("%s type %s of argument '%s'." % (prefix, known[arg.type_attr].name, sources[arg.type_attr])) from None
+            raise TypeError(
+                "%s type %s of argument '%s'." % (prefix, known[arg.type_attr].name, sources[arg.type_attr])
+            ) from None
         raise
     if arg.is_ref and not converted.dtype._is_ref_dtype:
-        raise TypeError("'%s' Op requires that input '%s' be a mutable tensor (e.g.: a tf.Variable)" % (spec.name, arg.name))
+        raise TypeError(
+            "'%s' Op requires that input '%s' be a mutable tensor (e.g.: a tf.Variable)"
+            % (spec.name, arg.name)
+        )
     return converted
 
 
@@ -263,7 +294,13 @@ def _note_types(spec: Any, arg: Any, values: Any, known: dict[str, Any], sources
         elif known[arg.type_attr] != types[0]:
             raise TypeError(
                 "Input '%s' of '%s' Op has type %s that does not match type %s of argument '%s'."
-                % (arg.name, spec.name, types[0].name, known[arg.type_attr].name, sources.get(arg.type_attr, arg.type_attr))
+                % (
+                    arg.name,
+                    spec.name,
+                    types[0].name,
+                    known[arg.type_attr].name,
+                    sources.get(arg.type_attr, arg.type_attr),
+                )
             )
     elif arg.type_list_attr:
         attr = spec.attrs[arg.type_list_attr]
@@ -330,7 +367,11 @@ def _type_defaults(spec: Any) -> dict[str, Any]:
     """Types that inferred attributes have by default, from the op's definition."""
     found = spec.type_defaults
     if found is None:
-        found = {a.name: dtypes.as_dtype(a.default) for a in spec.attrs.values() if a.default and a.name in spec.inferred}
+        found = {
+            a.name: dtypes.as_dtype(a.default)
+            for a in spec.attrs.values()
+            if a.default and a.name in spec.inferred
+        }
         spec.type_defaults = found
     return found
 
@@ -420,7 +461,11 @@ class OpDefLibrary:
                 if attr in spec.inferred:
                     raise TypeError("Should not specify value for inferred attr '%s'." % attr)
                 attrs[attr] = keywords.pop(attr)
-                if attrs[attr] is None and spec.attrs[attr].type != "shape" and _has_default(op_type_name, attr):
+                if (
+                    attrs[attr] is None
+                    and spec.attrs[attr].type != "shape"
+                    and _has_default(op_type_name, attr)
+                ):
                     del attrs[attr]
             elif attr + "_" in keywords:
                 attrs[attr] = keywords.pop(attr + "_")

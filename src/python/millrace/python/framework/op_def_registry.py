@@ -34,5 +34,8 @@ def register_op_list(op_list: Any) -> None:
     known = _load()
     for op_def in op_list.op:
         if op_def.name in known and known[op_def.name] != op_def:
-            raise ValueError("Registered op_def for %s (%s) not equal to op_def to register (%s)" % (op_def.name, known[op_def.name], op_def))
+            raise ValueError(
+                "Registered op_def for %s (%s) not equal to op_def to register (%s)"
+                % (op_def.name, known[op_def.name], op_def)
+            )
         known[op_def.name] = op_def

@@ -67,7 +67,11 @@ from millrace.python.framework._tensor import (  # noqa: F401
     is_dense_tensor_like,
     register_dense_tensor_like_type,
 )
-from millrace.python.framework.indexed_slices import IndexedSlices, IndexedSlicesSpec, IndexedSlicesValue  # noqa: F401
+from millrace.python.framework.indexed_slices import (
+    IndexedSlices,
+    IndexedSlicesSpec,
+    IndexedSlicesValue,
+)  # noqa: F401
 
 EagerTensor = type("EagerTensor", (), {"__doc__": "No object is one: everything is in graphs."})
 _EagerTensorBase = EagerTensor
@@ -76,7 +80,8 @@ _EagerTensorBase = EagerTensor
 def _tensor_conversion(value: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
     if dtype and not dtype.is_compatible_with(value.dtype):
         raise ValueError(
-            "Tensor conversion requested dtype %s for Tensor with dtype %s: %r" % (dtype.name, value.dtype.name, str(value))
+            "Tensor conversion requested dtype %s for Tensor with dtype %s: %r"
+            % (dtype.name, value.dtype.name, str(value))
         )
     return value
 
@@ -87,7 +92,8 @@ register_tensor_conversion_function(Tensor, _tensor_conversion, 0)
 
 def _operation_conversion_error(op: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
     raise TypeError(
-        "Can't convert Operation '%s' to Tensor (target dtype=%r, name=%r, as_ref=%r)" % (op.name, dtype, name, as_ref)
+        "Can't convert Operation '%s' to Tensor (target dtype=%r, name=%r, as_ref=%r)"
+        % (op.name, dtype, name, as_ref)
     )
 
 
@@ -155,7 +161,13 @@ def _NodeDef(op_type: str, name: str, device: Any = None, attrs: Any = None) -> 
 
 
 def _operation_of_node_def(
-    node_def: Any, g: Any, inputs: Any, output_types: Any, control_inputs: Any, input_types: Any, original_op: Any
+    node_def: Any,
+    g: Any,
+    inputs: Any,
+    output_types: Any,
+    control_inputs: Any,
+    input_types: Any,
+    original_op: Any,
 ) -> Operation:
     from millrace.core.framework import node_def_pb2
     from millrace.python.framework import _op_specs
@@ -177,7 +189,10 @@ def _operation_of_node_def(
     if input_types is not None and not all(
         t.is_compatible_with(i.dtype) for i, t in zip(inputs, [dtypes.as_dtype(t) for t in input_types])
     ):
-        raise TypeError("In op '%s', input types (%s) are not compatible with expected types (%s)" % (node_def.name, [i.dtype for i in inputs], input_types))
+        raise TypeError(
+            "In op '%s', input types (%s) are not compatible with expected types (%s)"
+            % (node_def.name, [i.dtype for i in inputs], input_types)
+        )
     grouped, attrs = _op_specs.group_inputs(g, node_def.op, inputs, dict(node_def.attr))
     controls = []
     for c in control_inputs or []:

@@ -32,7 +32,10 @@ class Registry:
                 % (self._name, name, frame.name, frame.filename, frame.lineno)
             )
         stack = traceback.extract_stack(limit=3)
-        self._registry[name] = {_TYPE_TAG: candidate, _LOCATION_TAG: stack[-2] if len(stack) > 1 else stack[-1]}
+        self._registry[name] = {
+            _TYPE_TAG: candidate,
+            _LOCATION_TAG: stack[-2] if len(stack) > 1 else stack[-1],
+        }
 
     def list(self) -> Any:
         """The names."""

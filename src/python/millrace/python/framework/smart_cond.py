@@ -42,12 +42,12 @@ def smart_constant_value(pred: Any) -> Any:
         return bool(pred)
     if isinstance(pred, bool):
         return pred
-    raise TypeError(
-        "`pred` must be a Tensor, or a Python bool, or 1 or 0. Found instead: %s" % type(pred)
-    )
+    raise TypeError("`pred` must be a Tensor, or a Python bool, or 1 or 0. Found instead: %s" % type(pred))
 
 
-def smart_case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, name: str = "smart_case") -> Any:
+def smart_case(
+    pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, name: str = "smart_case"
+) -> Any:
     """The branch of the first predicate that is known to be true, or tf.case."""
     return control_flow_ops._case_helper(
         smart_cond, pred_fn_pairs, default, exclusive, name, allow_python_preds=True

@@ -6,7 +6,15 @@ from __future__ import annotations
 import collections
 from typing import Any
 
-from millrace.python.framework import composite_tensor, dtypes, ops, tensor_shape, tensor_spec, tensor_util, type_spec
+from millrace.python.framework import (
+    composite_tensor,
+    dtypes,
+    ops,
+    tensor_shape,
+    tensor_spec,
+    tensor_util,
+    type_spec,
+)
 from millrace.python.framework._tensor import _override_helper, _TensorLike
 
 SparseTensorValue = collections.namedtuple("SparseTensorValue", ["indices", "values", "dense_shape"])
@@ -25,7 +33,9 @@ class SparseTensor(_TensorLike, composite_tensor.CompositeTensor):
     def from_value(cls, sparse_tensor_value: Any) -> Any:
         if not is_sparse(sparse_tensor_value):
             raise TypeError("Neither a SparseTensor nor SparseTensorValue: %s." % sparse_tensor_value)
-        return SparseTensor(sparse_tensor_value.indices, sparse_tensor_value.values, sparse_tensor_value.dense_shape)
+        return SparseTensor(
+            sparse_tensor_value.indices, sparse_tensor_value.values, sparse_tensor_value.dense_shape
+        )
 
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
         with ops.name_scope(None, "SparseTensor", [indices, values, dense_shape]):
@@ -73,7 +83,11 @@ class SparseTensor(_TensorLike, composite_tensor.CompositeTensor):
         return self._indices.graph
 
     def __str__(self) -> str:
-        return "SparseTensor(indices=%s, values=%s, dense_shape=%s)" % (self._indices, self._values, self._dense_shape)
+        return "SparseTensor(indices=%s, values=%s, dense_shape=%s)" % (
+            self._indices,
+            self._values,
+            self._dense_shape,
+        )
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
         """The SparseTensorValue, computed by `session` or the default session."""
@@ -90,7 +104,9 @@ class SparseTensor(_TensorLike, composite_tensor.CompositeTensor):
 
     def _shape_invariant_to_type_spec(self, shape: Any) -> Any:
         shape = tensor_shape.unknown_shape() if shape is None else tensor_shape.as_shape(shape)
-        return SparseTensorSpec(tensor_shape.unknown_shape(rank=shape[0].value if shape.ndims else None), self.dtype)
+        return SparseTensorSpec(
+            tensor_shape.unknown_shape(rank=shape[0].value if shape.ndims else None), self.dtype
+        )
 
     def consumers(self) -> list[Any]:
         return self._consumers()

@@ -48,7 +48,11 @@ class Dimension:
             if hasattr(value, "as_datatype_enum"):
                 raise TypeError("Cannot convert %s to Dimension" % value)
             self._value = int(value)
-            if not isinstance(value, (str, bytes)) and not hasattr(value, "__index__") and self._value != value:
+            if (
+                not isinstance(value, (str, bytes))
+                and not hasattr(value, "__index__")
+                and self._value != value
+            ):
                 raise ValueError("Ambiguous dimension: %s" % value)
             if self._value < 0:
                 raise ValueError("Dimension %d must be >= 0" % self._value)
@@ -150,10 +154,16 @@ class Dimension:
         return self.__rfloordiv__(other)
 
     def __truediv__(self, other: Any) -> Any:
-        raise TypeError("unsupported operand type(s) for /: 'Dimension' and '%s', please use // instead" % type(other).__name__)
+        raise TypeError(
+            "unsupported operand type(s) for /: 'Dimension' and '%s', please use // instead"
+            % type(other).__name__
+        )
 
     def __rtruediv__(self, other: Any) -> Any:
-        raise TypeError("unsupported operand type(s) for /: '%s' and 'Dimension', please use // instead" % type(other).__name__)
+        raise TypeError(
+            "unsupported operand type(s) for /: '%s' and 'Dimension', please use // instead"
+            % type(other).__name__
+        )
 
     def __mod__(self, other: Any) -> Any:
         return self._combine(other, lambda a, b: a % b)
@@ -217,7 +227,8 @@ class TensorShape:
             return tuple(None if dim.size == -1 else dim.size for dim in dims.dim)
         if isinstance(dims, (str, bytes)):
             raise TypeError(
-                "A string has ambiguous TensorShape, please wrap in a list or convert to an int: %s" % (str(dims),)
+                "A string has ambiguous TensorShape, please wrap in a list or convert to an int: %s"
+                % (str(dims),)
             )
         try:
             iterator = iter(dims)
@@ -256,7 +267,11 @@ class TensorShape:
         if self._sizes is None:
             return "<unknown>"
         if _TENSORSHAPE_V2_OVERRIDE:
-            return "(%s,)" % self._sizes[0] if len(self._sizes) == 1 else "(%s)" % ", ".join(map(str, self._sizes))
+            return (
+                "(%s,)" % self._sizes[0]
+                if len(self._sizes) == 1
+                else "(%s)" % ", ".join(map(str, self._sizes))
+            )
         if len(self._sizes) == 1:
             return "(%s,)" % _size_text(self._sizes[0])
         return "(%s)" % ", ".join(_size_text(size) for size in self._sizes)
@@ -375,7 +390,9 @@ class TensorShape:
         other = as_shape(other)
         if self._sizes is None or other._sizes is None or len(self._sizes) != len(other._sizes):
             return unknown_shape()
-        return TensorShape(tuple(a if a is not None and a == b else None for a, b in zip(self._sizes, other._sizes)))
+        return TensorShape(
+            tuple(a if a is not None and a == b else None for a, b in zip(self._sizes, other._sizes))
+        )
 
     def is_fully_defined(self) -> bool:
         return self._sizes is not None and None not in self._sizes

@@ -50,7 +50,8 @@ class TensorSpec(type_spec.BatchableTypeSpec):
     def is_compatible_with(self, spec_or_tensor: Any) -> bool:
         """Whether a tensor may be described by this."""
         return bool(
-            self._dtype.is_compatible_with(spec_or_tensor.dtype) and self._shape.is_compatible_with(spec_or_tensor.shape)
+            self._dtype.is_compatible_with(spec_or_tensor.dtype)
+            and self._shape.is_compatible_with(spec_or_tensor.shape)
         )
 
     def most_specific_compatible_type(self, other: Any) -> Any:
@@ -120,7 +121,9 @@ class BoundedTensorSpec(TensorSpec):
 
     def __init__(self, shape: Any, dtype: Any, minimum: Any, maximum: Any, name: Any = None) -> None:
         if minimum is None or maximum is None:
-            raise ValueError("minimum and maximum must be provided; but saw '%s' and '%s'" % (minimum, maximum))
+            raise ValueError(
+                "minimum and maximum must be provided; but saw '%s' and '%s'" % (minimum, maximum)
+            )
         super().__init__(shape, dtype, name)
         self._minimum = np.array(minimum, dtype=self.dtype.as_numpy_dtype)
         self._maximum = np.array(maximum, dtype=self.dtype.as_numpy_dtype)

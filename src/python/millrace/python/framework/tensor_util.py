@@ -43,7 +43,11 @@ def _mismatch(values: Any, wanted: Any) -> Any:
         if isinstance(item, np.generic):
             item = item.item()
         if wanted.is_integer or wanted.is_quantized:
-            fits = isinstance(item, int) and not isinstance(item, bool) or isinstance(item, tensor_shape.Dimension)
+            fits = (
+                isinstance(item, int)
+                and not isinstance(item, bool)
+                or isinstance(item, tensor_shape.Dimension)
+            )
         elif wanted.is_floating:
             fits = isinstance(item, (int, float)) and not isinstance(item, bool)
         elif wanted.is_complex:
@@ -68,7 +72,10 @@ def _check_list(values: Any, dtype: Any) -> None:
         return
     bad = _mismatch(values, dtype.base_dtype)
     if bad is not None:
-        raise TypeError("Expected %s, got %s of type '%s' instead." % (dtype.base_dtype.name, _text(bad), type(bad).__name__))
+        raise TypeError(
+            "Expected %s, got %s of type '%s' instead."
+            % (dtype.base_dtype.name, _text(bad), type(bad).__name__)
+        )
 
 
 def _text(value: Any) -> str:
@@ -82,14 +89,23 @@ def _list_to_array(values: Any, dtype: Any) -> np.ndarray[Any, Any]:
     wanted: Any = None if dtype is None else dtypes.as_dtype(dtype).base_dtype
     _check_list(values, wanted)
     if wanted is not None and wanted.is_quantized:
-        fields = np.asarray([v if isinstance(v, tuple) else (v,) for v in np.array(_flatten(values), dtype=object)], dtype=object)
-        shape = np.shape(np.array(values)) if not isinstance(values, tuple) else np.shape(np.array(list(values)))
+        fields = np.asarray(
+            [v if isinstance(v, tuple) else (v,) for v in np.array(_flatten(values), dtype=object)],
+            dtype=object,
+        )
+        shape = (
+            np.shape(np.array(values)) if not isinstance(values, tuple) else np.shape(np.array(list(values)))
+        )
         return np.array([tuple(np.atleast_1d(v)) for v in fields], dtype=wanted.as_numpy_dtype).reshape(shape)
     kind = None if wanted is None else (object if wanted == dtypes.string else wanted.as_numpy_dtype)
     if wanted == dtypes.bfloat16:
         return _to_bfloat16(np.array(values, dtype=np.float32))
     plain = _plain(values)
-    if kind is None and not isinstance(values, (str, bytes)) and any(isinstance(v, (str, bytes)) for v in _flatten(values)):
+    if (
+        kind is None
+        and not isinstance(values, (str, bytes))
+        and any(isinstance(v, (str, bytes)) for v in _flatten(values))
+    ):
         kind = object
     try:
         array = np.array(plain, dtype=kind)
@@ -122,7 +138,11 @@ def _depth(values: Any) -> int:
 
 def _plain(values: Any) -> Any:
     if isinstance(values, (list, tuple)):
-        return [_plain(v) for v in values] if any(not isinstance(v, (int, float, bool, complex)) for v in values) else values
+        return (
+            [_plain(v) for v in values]
+            if any(not isinstance(v, (int, float, bool, complex)) for v in values)
+            else values
+        )
     if isinstance(values, tensor_shape.TensorShape):
         return values.as_list()
     if isinstance(values, tensor_shape.Dimension):
@@ -209,7 +229,9 @@ def _basic_array(values: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], Any]:
     return array, found
 
 
-def _array_of(values: Any, dtype: Any, shape: Any, verify_shape: bool, allow_broadcast: bool) -> tuple[np.ndarray[Any, Any], Any]:
+def _array_of(
+    values: Any, dtype: Any, shape: Any, verify_shape: bool, allow_broadcast: bool
+) -> tuple[np.ndarray[Any, Any], Any]:
     """A C-contiguous array of the shape that is asked for, and the DType."""
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
@@ -225,13 +247,23 @@ def _array_of(values: Any, dtype: Any, shape: Any, verify_shape: bool, allow_bro
         raise TypeError("Expected Tensor's shape: %s, got %s." % (tuple(sizes), tuple(array.shape)))
     if allow_broadcast:
         if array.shape == (1,) or array.shape == ():
-            return np.broadcast_to(array.reshape(()), sizes).copy() if array.size != count else array.reshape(sizes), found
+            return (
+                np.broadcast_to(array.reshape(()), sizes).copy()
+                if array.size != count
+                else array.reshape(sizes),
+                found,
+            )
         if list(array.shape) != sizes:
             if array.size != count:
-                raise TypeError("Eager execution of tf.constant with unsupported shape (value has %d elements, shape is %s with %d elements)." % (array.size, tuple(sizes), count))
+                raise TypeError(
+                    "Eager execution of tf.constant with unsupported shape (value has %d elements, shape is %s with %d elements)."
+                    % (array.size, tuple(sizes), count)
+                )
         return array.reshape(sizes), found
     if array.size > count:
-        raise ValueError("Too many elements provided. Needed at most %d, but received %d" % (count, array.size))
+        raise ValueError(
+            "Too many elements provided. Needed at most %d, but received %d" % (count, array.size)
+        )
     if array.size < count:
         if array.size == 0:
             raise ValueError("Cannot fill a shape of %d elements from none" % count)
@@ -241,7 +273,11 @@ def _array_of(values: Any, dtype: Any, shape: Any, verify_shape: bool, allow_bro
 
 
 def make_tensor_proto(
-    values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False, allow_broadcast: bool = False
+    values: Any,
+    dtype: Any = None,
+    shape: Any = None,
+    verify_shape: bool = False,
+    allow_broadcast: bool = False,
 ) -> Any:
     """A TensorProto of numbers, strings, lists or an array.
 
@@ -375,9 +411,14 @@ def constant_value_as_shape(tensor: Any) -> tensor_shape.TensorShape:
     if tensor.shape.ndims == 0:
         value = constant_value(tensor)
         if value is None:
-            raise ValueError("Received a scalar with unknown value as shape; require a statically known scalar with value '-1' to describe an unknown shape.")
+            raise ValueError(
+                "Received a scalar with unknown value as shape; require a statically known scalar with value '-1' to describe an unknown shape."
+            )
         if value != -1:
-            raise ValueError("Received a scalar value '%s' as shape; require a statically known scalar with value '-1' to describe an unknown shape." % value)
+            raise ValueError(
+                "Received a scalar value '%s' as shape; require a statically known scalar with value '-1' to describe an unknown shape."
+                % value
+            )
         return tensor_shape.unknown_shape()
     if shape == [0]:
         return tensor_shape.scalar()
@@ -427,7 +468,9 @@ def _sliced_shape(op: Any) -> Any:
 
 def is_tensor(x: Any) -> bool:
     """Whether `x` is a Tensor, a variable, or something made of tensors."""
-    return is_dense_tensor_like(x) or hasattr(x, "_type_spec") or getattr(x, "_is_millrace_tensor_like", False)
+    return (
+        is_dense_tensor_like(x) or hasattr(x, "_type_spec") or getattr(x, "_is_millrace_tensor_like", False)
+    )
 
 
 is_tf_type = is_tensor

@@ -8,7 +8,9 @@ from typing import Any
 
 from millrace.python.framework import load_library
 
-_library = load_library.load_op_library(os.path.join(os.path.dirname(os.path.abspath(__file__)), "_test_ops.so"))
+_library = load_library.load_op_library(
+    os.path.join(os.path.dirname(os.path.abspath(__file__)), "_test_ops.so")
+)
 OP_LIST = _library.OP_LIST
 
 

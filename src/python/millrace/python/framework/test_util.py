@@ -27,10 +27,16 @@ def assert_ops_in_graph(expected_ops: dict[str, str], graph: Any) -> dict[str, A
     for node in gd.node:
         if node.name in expected_ops:
             if expected_ops[node.name] != node.op:
-                raise ValueError("Expected op for node %s is different. Expected op: %s, actual op: %s" % (node.name, expected_ops[node.name], node.op))
+                raise ValueError(
+                    "Expected op for node %s is different. Expected op: %s, actual op: %s"
+                    % (node.name, expected_ops[node.name], node.op)
+                )
             actual_ops[node.name] = node
     if set(expected_ops.keys()) != set(actual_ops.keys()):
-        raise ValueError("Not all expected ops are present. Expected %s, found %s" % (expected_ops.keys(), actual_ops.keys()))
+        raise ValueError(
+            "Not all expected ops are present. Expected %s, found %s"
+            % (expected_ops.keys(), actual_ops.keys())
+        )
     return actual_ops
 
 
@@ -70,7 +76,9 @@ def assert_equal_graph_def(
             raise AssertionError("Did not find expected node '{{node %s}} = %s'" % (name, node.op))
     unexpected = [node for name, node in actual_nodes.items() if name not in expected_nodes]
     if unexpected:
-        raise AssertionError("Found unexpected node '{{node %s}} = %s'" % (unexpected[-1].name, unexpected[-1].op))
+        raise AssertionError(
+            "Found unexpected node '{{node %s}} = %s'" % (unexpected[-1].name, unexpected[-1].op)
+        )
     for name, node in actual_nodes.items():
         if node != expected_nodes[name]:
             raise AssertionError("Nodes differ: %s and %s" % (node, expected_nodes[name]))
@@ -96,7 +104,9 @@ def assert_meta_graph_protos_equal(tester: Any, a: Any, b: Any) -> None:
     tester.assertEqual(set(a.collection_def), set(b.collection_def))
     for key in a.collection_def:
         tester.assertProtoEquals(a.collection_def[key], b.collection_def[key])
-    tester.assertEqual(a.graph_def.SerializeToString(deterministic=True), b.graph_def.SerializeToString(deterministic=True))
+    tester.assertEqual(
+        a.graph_def.SerializeToString(deterministic=True), b.graph_def.SerializeToString(deterministic=True)
+    )
     tester.assertEqual(set(a.signature_def), set(b.signature_def))
     for key in a.signature_def:
         tester.assertProtoEquals(a.signature_def[key], b.signature_def[key])

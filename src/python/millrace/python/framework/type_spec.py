@@ -46,7 +46,9 @@ class TypeSpec(abc.ABC):
         """Whether a value, or all values of a TypeSpec, are of this type."""
         if not isinstance(spec_or_value, TypeSpec):
             spec_or_value = type_spec_from_value(spec_or_value)
-        return type(self) is type(spec_or_value) and self._is_compatible(self._serialize(), spec_or_value._serialize())
+        return type(self) is type(spec_or_value) and self._is_compatible(
+            self._serialize(), spec_or_value._serialize()
+        )
 
     def most_specific_compatible_type(self, other: Any) -> Any:
         """The TypeSpec that describes the values of both; ValueError when there is none."""
@@ -57,9 +59,17 @@ class TypeSpec(abc.ABC):
     @classmethod
     def _is_compatible(cls, a: Any, b: Any) -> bool:
         if isinstance(a, (list, tuple)):
-            return type(a) is type(b) and len(a) == len(b) and all(cls._is_compatible(x, y) for x, y in zip(a, b))
+            return (
+                type(a) is type(b)
+                and len(a) == len(b)
+                and all(cls._is_compatible(x, y) for x, y in zip(a, b))
+            )
         if isinstance(a, dict):
-            return isinstance(b, dict) and sorted(a) == sorted(b) and all(cls._is_compatible(a[k], b[k]) for k in a)
+            return (
+                isinstance(b, dict)
+                and sorted(a) == sorted(b)
+                and all(cls._is_compatible(a[k], b[k]) for k in a)
+            )
         if isinstance(a, (TypeSpec, tensor_shape.TensorShape, dtypes.DType)):
             return isinstance(b, type(a)) and bool(a.is_compatible_with(b))
         return bool(a == b)
@@ -87,7 +97,9 @@ class TypeSpec(abc.ABC):
         return value
 
     def __eq__(self, other: Any) -> bool:
-        return type(self) is type(other) and self._comparable(self._serialize()) == self._comparable(other._serialize())
+        return type(self) is type(other) and self._comparable(self._serialize()) == self._comparable(
+            other._serialize()
+        )
 
     def __ne__(self, other: Any) -> bool:
         return not self == other
@@ -114,7 +126,9 @@ class TypeSpec(abc.ABC):
     def _from_compatible_tensor_list(self, tensor_list: Any) -> Any:
         from millrace.python.util import nest
 
-        return self._from_components(nest.pack_sequence_as(self._component_specs, tensor_list, expand_composites=True))
+        return self._from_components(
+            nest.pack_sequence_as(self._component_specs, tensor_list, expand_composites=True)
+        )
 
     @property
     def _flat_tensor_specs(self) -> list[Any]:
@@ -160,7 +174,9 @@ class BatchableTypeSpec(TypeSpec):
 _TYPE_CONVERSION_FUNCTION_REGISTRY: list[tuple[Any, Any]] = []
 
 
-def register_type_spec_from_value_converter(type_object: Any, converter_fn: Any, allow_subclass: bool = False) -> None:
+def register_type_spec_from_value_converter(
+    type_object: Any, converter_fn: Any, allow_subclass: bool = False
+) -> None:
     """Lets `converter_fn(value)` give the TypeSpec of values of a class."""
     _TYPE_CONVERSION_FUNCTION_REGISTRY.append((type_object, converter_fn))
 
@@ -179,6 +195,13 @@ def type_spec_from_value(value: Any) -> Any:
             return convert(value)
     try:
         array = np.asarray(value)
-        return tensor_spec.TensorSpec(array.shape, dtypes.as_dtype(array.dtype if array.dtype != np.float64 or isinstance(value, np.ndarray) else np.float32))
+        return tensor_spec.TensorSpec(
+            array.shape,
+            dtypes.as_dtype(
+                array.dtype if array.dtype != np.float64 or isinstance(value, np.ndarray) else np.float32
+            ),
+        )
     except (TypeError, ValueError):
-        raise TypeError("Could not build a TypeSpec for %r with type %s" % (value, type(value).__name__)) from None
+        raise TypeError(
+            "Could not build a TypeSpec for %r with type %s" % (value, type(value).__name__)
+        ) from None

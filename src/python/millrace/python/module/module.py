@@ -15,7 +15,7 @@ _VALID_IDENTIFIER = re.compile(r"^[a-zA-Z_]([a-zA-Z0-9_])*$")
 
 
 def camel_to_snake(value: str) -> str:
-    """"MyModule" -> "my_module"."""
+    """ "MyModule" -> "my_module"."""
     value = re.sub(r"((?<=[a-z0-9])[A-Z]|(?!^)[A-Z](?=[a-z]))", r"_\1", value)
     return value.lower()
 
@@ -23,14 +23,19 @@ def camel_to_snake(value: str) -> str:
 class Module(tracking.AutoTrackable):
     """A named object that finds the variables and modules among its attributes."""
 
-    _TF_MODULE_IGNORED_PROPERTIES = frozenset(("_unconditional_checkpoint_dependencies", "_unconditional_dependency_names"))
+    _TF_MODULE_IGNORED_PROPERTIES = frozenset(
+        ("_unconditional_checkpoint_dependencies", "_unconditional_dependency_names")
+    )
 
     def __init__(self, name: Any = None) -> None:
         """Names the module; ValueError for what is no identifier."""
         if name is None:
             name = camel_to_snake(type(self).__name__)
         elif not _VALID_IDENTIFIER.match(name):
-            raise ValueError("%r is not a valid module name. Module names must be valid Python identifiers (e.g. a valid class name)." % name)
+            raise ValueError(
+                "%r is not a valid module name. Module names must be valid Python identifiers (e.g. a valid class name)."
+                % name
+            )
         self._name = name
         with ops.name_scope(name) as scope:
             self._scope_name = scope
@@ -61,7 +66,11 @@ class Module(tracking.AutoTrackable):
         return tuple(self._flatten(predicate=lambda o: isinstance(o, Module)))
 
     def _flatten(
-        self, recursive: bool = True, predicate: Any = None, attribute_traversal_key: Any = None, with_path: bool = False
+        self,
+        recursive: bool = True,
+        predicate: Any = None,
+        attribute_traversal_key: Any = None,
+        with_path: bool = False,
     ) -> Any:
         """Objects among the attributes that fulfil a predicate, in the order of the attributes' names."""
         seen: set[int] = {id(self)}

@@ -89,7 +89,9 @@ def flatten_up_to(
 ) -> List[Any]:
     """Returns the parts of `input_tree` at the leaves of `shallow_tree` as a list; errors as `assert_shallow_structure`."""
     is_seq = _is_seq_test(expand_composites)
-    assert_shallow_structure(shallow_tree, input_tree, check_types=check_types, expand_composites=expand_composites)
+    assert_shallow_structure(
+        shallow_tree, input_tree, check_types=check_types, expand_composites=expand_composites
+    )
     return [value for _, value in _yield_up_to(shallow_tree, input_tree, is_seq)]
 
 
@@ -98,13 +100,17 @@ def flatten_with_tuple_paths_up_to(
 ) -> List[Tuple[Tuple[Any, ...], Any]]:
     """As `flatten_up_to`, with (path as a tuple, part) for each."""
     is_seq = _is_seq_test(expand_composites)
-    assert_shallow_structure(shallow_tree, input_tree, check_types=check_types, expand_composites=expand_composites)
+    assert_shallow_structure(
+        shallow_tree, input_tree, check_types=check_types, expand_composites=expand_composites
+    )
     return list(_yield_up_to(shallow_tree, input_tree, is_seq))
 
 
 def map_structure_up_to(shallow_tree: Any, func: Callable[..., Any], *inputs: Any, **kwargs: Any) -> Any:
     """Applies `func` to the parts of all `inputs` at the leaves of `shallow_tree`; the result is nested like the latter."""
-    return map_structure_with_tuple_paths_up_to(shallow_tree, lambda _, *values: func(*values), *inputs, **kwargs)
+    return map_structure_with_tuple_paths_up_to(
+        shallow_tree, lambda _, *values: func(*values), *inputs, **kwargs
+    )
 
 
 def map_structure_with_tuple_paths_up_to(
@@ -119,7 +125,9 @@ def map_structure_with_tuple_paths_up_to(
     expand_composites = kwargs.pop("expand_composites", False)
     is_seq = _is_seq_test(expand_composites)
     for input_tree in inputs:
-        assert_shallow_structure(shallow_tree, input_tree, check_types=check_types, expand_composites=expand_composites)
+        assert_shallow_structure(
+            shallow_tree, input_tree, check_types=check_types, expand_composites=expand_composites
+        )
     with_paths = [list(_yield_up_to(shallow_tree, input_tree, is_seq)) for input_tree in inputs]
     paths = [path for path, _ in with_paths[0]]
     values = [[value for _, value in one] for one in with_paths]
@@ -148,7 +156,9 @@ def get_traverse_shallow_structure(
         if not wanted:
             return False
         for branch in types._yield_value(structure):
-            level.append(get_traverse_shallow_structure(traverse_fn, branch, expand_composites=expand_composites))
+            level.append(
+                get_traverse_shallow_structure(traverse_fn, branch, expand_composites=expand_composites)
+            )
         return types._sequence_like(structure, level)
     if not is_seq(wanted):
         raise TypeError("traverse_fn returned a non-bool scalar: %s for input: %s" % (wanted, structure))

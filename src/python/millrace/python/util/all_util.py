@@ -18,7 +18,9 @@ def make_all(module_name: str, doc_string_modules: Optional[Iterable[Any]] = Non
     present = {name for name, _ in tf_inspect.getmembers(sys.modules[module_name])}
     results: set[Any] = set()
     for module in modules:
-        results.update(m.group(1) for m in _reference_pattern.finditer(module.__doc__ or "") if m.group(1) in present)
+        results.update(
+            m.group(1) for m in _reference_pattern.finditer(module.__doc__ or "") if m.group(1) in present
+        )
     return list(results)
 
 
@@ -30,5 +32,7 @@ def reveal_undocumented(symbol_name: str, target_module: Any = None) -> None:
         raise LookupError("Symbol %s is not a hidden symbol" % symbol_name)
 
 
-def remove_undocumented(module_name: str, allowed_exception_list: Any = None, doc_string_modules: Any = None) -> None:
+def remove_undocumented(
+    module_name: str, allowed_exception_list: Any = None, doc_string_modules: Any = None
+) -> None:
     """Does nothing: names that are not documented stay."""

@@ -20,7 +20,11 @@ def add_notice_to_docstring(
     doc: Optional[str], instructions: str, no_doc_str: str, suffix_str: str, notice: List[str]
 ) -> str:
     """Returns `doc` with `suffix_str` after its first line, and the lines of `notice` and `instructions` below."""
-    lines = textwrap.dedent(doc).splitlines() if doc and "\n" in doc and not doc[0] == " " else (doc or "").splitlines()
+    lines = (
+        textwrap.dedent(doc).splitlines()
+        if doc and "\n" in doc and not doc[0] == " "
+        else (doc or "").splitlines()
+    )
     if not lines:
         lines = [no_doc_str]
     else:

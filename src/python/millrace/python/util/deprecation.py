@@ -44,11 +44,15 @@ def _when(date: Optional[str]) -> str:
     return "in a future version" if date is None else "after %s" % date
 
 
-def _add_deprecated_function_notice_to_docstring(doc: Optional[str], date: Optional[str], instructions: str) -> str:
+def _add_deprecated_function_notice_to_docstring(
+    doc: Optional[str], date: Optional[str], instructions: str
+) -> str:
     main_text = ["THIS FUNCTION IS DEPRECATED. It will be removed %s." % _when(date)]
     if instructions:
         main_text.append("Instructions for updating:")
-    return decorator_utils.add_notice_to_docstring(doc, instructions, "DEPRECATED FUNCTION", "(deprecated)", main_text)
+    return decorator_utils.add_notice_to_docstring(
+        doc, instructions, "DEPRECATED FUNCTION", "(deprecated)", main_text
+    )
 
 
 def _add_deprecated_arg_notice_to_docstring(
@@ -154,7 +158,9 @@ def _same_value(a: Any, b: Any) -> bool:
         return False
 
 
-def deprecated_args(date: Optional[str], instructions: str, *deprecated_arg_names_or_tuples: Any, **kwargs: Any) -> Any:
+def deprecated_args(
+    date: Optional[str], instructions: str, *deprecated_arg_names_or_tuples: Any, **kwargs: Any
+) -> Any:
     """Returns a decorator that warns when one of the named arguments is given (or has a value other than an allowed one)."""
     _validate_deprecation_args(date, instructions)
     if not deprecated_arg_names_or_tuples:
@@ -200,7 +206,9 @@ def deprecated_args(date: Optional[str], instructions: str, *deprecated_arg_name
                         continue
                     if warn_once:
                         printed.add(name)
-                    shown = "*" + name if name == spec.varargs else "**" + name if name == spec.varkw else name
+                    shown = (
+                        "*" + name if name == spec.varargs else "**" + name if name == spec.varkw else name
+                    )
                     _log_warning(
                         "From %s: calling %s (from %s) with %s is deprecated and will be removed %s.\nInstructions for "
                         "updating:\n%s",
@@ -235,7 +243,11 @@ def deprecated_arg_values(
             if _PRINT_DEPRECATION_WARNINGS:
                 named = tf_inspect.getcallargs(func, *args, **kwargs)
                 for name, value in deprecated_kwargs.items():
-                    if name in named and _same_value(named[name], value) and (func, name) not in _PRINTED_WARNING:
+                    if (
+                        name in named
+                        and _same_value(named[name], value)
+                        and (func, name) not in _PRINTED_WARNING
+                    ):
                         if warn_once:
                             _PRINTED_WARNING[(func, name)] = True
                         _log_warning(
@@ -320,7 +332,8 @@ def deprecated_endpoints(*args: str) -> Callable[[Any], Any]:
     def deprecated_wrapper(func: Any) -> Any:
         if "_tf_deprecated_api_names" in getattr(func, "__dict__", {}):
             raise DeprecatedNamesAlreadySet(
-                "Cannot set deprecated names for %s to %s. Deprecated names are already set." % (func.__name__, args)
+                "Cannot set deprecated names for %s to %s. Deprecated names are already set."
+                % (func.__name__, args)
             )
         func._tf_deprecated_api_names = args
         return func

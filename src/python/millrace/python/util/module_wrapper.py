@@ -19,7 +19,14 @@ class TFModuleWrapper(types.ModuleType):
       deprecation: whether deprecated names are told of.
     """
 
-    def __init__(self, wrapped: Any, module_name: str, public_apis: Any = None, deprecation: bool = True, has_lite: bool = False) -> None:
+    def __init__(
+        self,
+        wrapped: Any,
+        module_name: str,
+        public_apis: Any = None,
+        deprecation: bool = True,
+        has_lite: bool = False,
+    ) -> None:
         super().__init__(wrapped.__name__)
         self._tfmw_wrapped_module = wrapped
         self._tfmw_module_name = module_name

@@ -144,7 +144,9 @@ def _check_composites_agree(nest1: Any, nest2: Any) -> None:
     try:
         spec1.most_specific_compatible_type(spec2)
     except (TypeError, ValueError) as error:
-        raise _Mismatch(TypeError, "Incompatible CompositeTensor TypeSpecs: %s vs. %s -- %s" % (spec1, spec2, error))
+        raise _Mismatch(
+            TypeError, "Incompatible CompositeTensor TypeSpecs: %s vs. %s -- %s" % (spec1, spec2, error)
+        )
 
 
 def _same_structure(nest1: Any, nest2: Any, check_types: bool, test: Callable[[Any], bool]) -> None:
@@ -153,7 +155,8 @@ def _same_structure(nest1: Any, nest2: Any, check_types: bool, test: Callable[[A
         inner, leaf = (nest1, nest2) if seq1 else (nest2, nest1)
         raise _Mismatch(
             ValueError,
-            'Substructure "%s" is a sequence, while substructure "%s" is not' % (_describe(inner), _describe(leaf)),
+            'Substructure "%s" is a sequence, while substructure "%s" is not'
+            % (_describe(inner), _describe(leaf)),
         )
     if not seq1:
         return
@@ -176,7 +179,9 @@ def _same_structure(nest1: Any, nest2: Any, check_types: bool, test: Callable[[A
         _same_structure(value1, value2, check_types, test)
 
 
-def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
+def assert_same_structure(
+    nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False
+) -> None:
     """Checks that two structures are nested in the same way.
 
     With `check_types`, sequences must also be of the same type (mappings of any type agree, as do named tuples with
@@ -302,7 +307,9 @@ def pack_sequence_as(structure: Any, flat_sequence: Any, expand_composites: bool
 
 def _keywords_of_map(kwargs: Dict[str, Any], allowed: Sequence[str]) -> Tuple[bool, bool]:
     check_types = bool(kwargs.pop("check_types", True))
-    expand_composites = bool(kwargs.pop("expand_composites", False)) if "expand_composites" in allowed else False
+    expand_composites = (
+        bool(kwargs.pop("expand_composites", False)) if "expand_composites" in allowed else False
+    )
     if kwargs:
         raise ValueError(
             "Only valid keyword arguments are %s, not: `%s`"
@@ -323,7 +330,9 @@ def map_structure(func: Callable[..., Any], *structure: Any, **kwargs: Any) -> A
         raise ValueError("Must provide at least one structure")
     check_types, expand_composites = _keywords_of_map(kwargs, ("check_types", "expand_composites"))
     for other in structure[1:]:
-        assert_same_structure(structure[0], other, check_types=check_types, expand_composites=expand_composites)
+        assert_same_structure(
+            structure[0], other, check_types=check_types, expand_composites=expand_composites
+        )
     if len(structure) == 1:
         results = [func(leaf) for leaf in flatten(structure[0], expand_composites)]
     else:
@@ -373,7 +382,9 @@ def flatten_with_joined_string_paths(
     ]
 
 
-def flatten_with_tuple_paths(structure: Any, expand_composites: bool = False) -> List[Tuple[Tuple[Any, ...], Any]]:
+def flatten_with_tuple_paths(
+    structure: Any, expand_composites: bool = False
+) -> List[Tuple[Tuple[Any, ...], Any]]:
     """Returns (path as a tuple, leaf) for each leaf."""
     return list(_yield_paths(structure, expand_composites, ()))
 

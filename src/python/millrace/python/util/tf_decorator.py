@@ -11,7 +11,11 @@ class TFDecorator:
     """A callable that stands for `target`; `decorated_target` is what it decorates, `decorator_name` who made it."""
 
     def __init__(
-        self, decorator_name: str, target: Any, decorator_doc: str = "", decorator_argspec: Optional[Any] = None
+        self,
+        decorator_name: str,
+        target: Any,
+        decorator_doc: str = "",
+        decorator_argspec: Optional[Any] = None,
     ):
         self._decorated_target = target
         self._decorator_name = decorator_name
@@ -74,7 +78,9 @@ def make_decorator(
             except (AttributeError, TypeError):
                 pass
     try:
-        decorator_func.__dict__.update({k: v for k, v in target.__dict__.items() if k not in decorator_func.__dict__})
+        decorator_func.__dict__.update(
+            {k: v for k, v in target.__dict__.items() if k not in decorator_func.__dict__}
+        )
     except AttributeError:
         pass
     decorator_func.__doc__ = decorator.__doc__

@@ -13,12 +13,20 @@ def _fields(message: Any) -> Any:
 
 
 def _values_equal(a: Any, b: Any, treat_nans_as_equal: bool) -> bool:
-    if isinstance(a, float) and isinstance(b, float) and treat_nans_as_equal and math.isnan(a) and math.isnan(b):
+    if (
+        isinstance(a, float)
+        and isinstance(b, float)
+        and treat_nans_as_equal
+        and math.isnan(a)
+        and math.isnan(b)
+    ):
         return True
     if hasattr(a, "ListFields") and hasattr(b, "ListFields"):
         return ProtoEq(a, b, treat_nans_as_equal)
     if isinstance(a, collections.abc.Mapping) or hasattr(a, "keys") and hasattr(b, "keys"):
-        return set(a.keys()) == set(b.keys()) and all(_values_equal(a[k], b[k], treat_nans_as_equal) for k in a)
+        return set(a.keys()) == set(b.keys()) and all(
+            _values_equal(a[k], b[k], treat_nans_as_equal) for k in a
+        )
     if not isinstance(a, (str, bytes)) and hasattr(a, "__len__") and hasattr(b, "__len__"):
         return len(a) == len(b) and all(_values_equal(x, y, treat_nans_as_equal) for x, y in zip(a, b))
     return bool(a == b)
@@ -62,7 +70,12 @@ def NormalizeNumberFields(pb: Any) -> Any:  # pylint: disable=invalid-name
 
 
 def assertProtoEqual(  # pylint: disable=invalid-name
-    self: Any, a: Any, b: Any, check_initialized: bool = True, normalize_numbers: bool = False, msg: Any = None
+    self: Any,
+    a: Any,
+    b: Any,
+    check_initialized: bool = True,
+    normalize_numbers: bool = False,
+    msg: Any = None,
 ) -> None:
     """Fails the test case `self` when the messages differ; `a` may be in text format."""
     from google.protobuf import text_format
