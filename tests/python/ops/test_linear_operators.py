@@ -123,6 +123,12 @@ def make_cases() -> dict[str, Callable[[Any], Any]]:
         operator = L.LinearOperatorLowRankUpdate(L.LinearOperatorDiag(base, is_positive_definite=True), u)
         return operator, np.diag(base) + u @ np.swapaxes(u, 1, 2)
 
+    return {k: v for k, v in locals().items()}
+
+
+def make_shifted_cases() -> dict[str, Callable[[Any], Any]]:
+    """The same for matrices whose rows are shifted ones."""
+
     def toeplitz(rng: Any) -> Any:
         col, row = rng.randn(2, 4), rng.randn(2, 4)
         col[:, 0] = row[:, 0] = 5
@@ -147,7 +153,7 @@ def make_cases() -> dict[str, Callable[[Any], Any]]:
     return {k: v for k, v in locals().items()}
 
 
-CASES = make_cases()
+CASES = {**make_cases(), **make_shifted_cases()}
 
 
 @pytest.mark.parametrize("name", CASES)
