@@ -34,6 +34,7 @@
   X(test_eager)               \
   X(test_eager_ops)           \
   X(test_checkpoints)         \
+  X(test_experimental)        \
   X(test_client)              \
   X(test_clients)             \
   X(test_random_calls)
