@@ -123,6 +123,7 @@ constexpr Row kRows[] = {
     {"NthElement", NthElementGrad},
     {"ReverseSequence", ReverseSequenceGrad},
     {"Roll", RollGrad},
+    {"ScatterNdNonAliasingAdd", TensorScatterAddGrad<1>},
     {"TensorScatterAdd", TensorScatterAddGrad<1>},
     {"TensorScatterSub", TensorScatterAddGrad<-1>},
     {"TensorScatterUpdate", TensorScatterUpdateGrad},

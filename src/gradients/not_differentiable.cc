@@ -102,16 +102,19 @@ constexpr const char* kOps[] = {
     // They sort values, or say where they are.
     "Bucketize", "ListDiff", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2",
     // As in TensorFlow; the others of sparse tensors have gradients of their values.
-    "AddManySparseToTensorsMap", "AddSparseToTensorsMap", "DeserializeManySparse", "DeserializeSparse",
-    "SerializeManySparse", "SerializeSparse", "SparseConcat", "SparseCross", "SparseReshape", "SparseSplit",
-    "TakeManySparseFromTensorsMap",
+    "AddManySparseToTensorsMap", "AddSparseToTensorsMap", "DenseToDenseSetOperation",
+    "DenseToSparseSetOperation", "DeserializeManySparse", "DeserializeSparse", "SerializeManySparse",
+    "SerializeSparse", "SetSize", "SparseAddGrad", "SparseConcat", "SparseCross", "SparseReduceMax",
+    "SparseReduceMaxSparse", "SparseReduceSumSparse", "SparseReshape", "SparseSliceGrad",
+    "SparseToSparseSetOperation", "SparseSplit", "TakeManySparseFromTensorsMap",
     // Bytes and text: what they say does not change smoothly.
-    "AsString", "DecodeBase64", "DecodeCSV", "DecodeJSONExample", "DecodeRaw", "DecodeWav", "EncodeBase64",
-    "EncodeWav", "ParseExample", "ParseSequenceExample", "ParseSingleExample", "ParseSingleSequenceExample",
-    "ParseTensor", "ReduceJoin", "RegexFullMatch", "RegexReplace", "SerializeTensor", "StaticRegexFullMatch",
-    "StaticRegexReplace", "StringJoin", "StringNGrams", "StringLength", "StringLower", "StringSplit",
-    "StringSplitV2", "StringStrip", "StringToHashBucket", "StringToHashBucketFast",
-    "StringToHashBucketStrong", "StringToNumber", "StringUpper", "Substr",
+    "AsString", "Fact", "PrintV2", "StringFormat", "DecodeBase64", "DecodeCSV", "DecodeJSONExample",
+    "DecodeRaw", "DecodeWav", "EncodeBase64", "EncodeWav", "ParseExample", "ParseSequenceExample",
+    "ParseSingleExample", "ParseSingleSequenceExample", "ParseTensor", "ReduceJoin", "RegexFullMatch",
+    "RegexReplace", "SerializeTensor", "StaticRegexFullMatch", "StaticRegexReplace", "StringJoin",
+    "StringNGrams", "StringLength", "StringLower", "StringSplit", "StringSplitV2", "StringStrip",
+    "StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong", "StringToNumber",
+    "StringUpper", "Substr",
     // No outputs, or none that carries a value.
     "Abort", "ControlTrigger", "LoopCond",
     // Datasets and what goes through them; the elements are not what they are computed from.

@@ -16,13 +16,14 @@ Status RegisterAllGradients(GradientRegistry& registry) {
                             RegisterLinalgGradients,      RegisterMatMulGradients,
                             RegisterNnGradients,          RegisterNnSpatialGradients,
                             RegisterReductionGradients,   RegisterSegmentGradients,
-                            RegisterSparseGradients,      RegisterSpecialMathGradients,
-                            RegisterStateGradients,       RegisterTensorArrayGradients,
-                            RegisterTensorListGradients,  RegisterUnaryMathGradients,
-                            RegisterBatchNormGradients,   RegisterPatchGradients,
-                            RegisterVolumeGradients,      RegisterMatrixGradients,
-                            RegisterQuantizedGradients,   RegisterRecurrentGradients,
-                            RegisterSpectralGradients,    RegisterNotDifferentiableOps}) {
+                            RegisterSparseGradients,      RegisterSparseMathGradients,
+                            RegisterSpecialMathGradients, RegisterStateGradients,
+                            RegisterTensorArrayGradients, RegisterTensorListGradients,
+                            RegisterUnaryMathGradients,   RegisterBatchNormGradients,
+                            RegisterPatchGradients,       RegisterVolumeGradients,
+                            RegisterMatrixGradients,      RegisterQuantizedGradients,
+                            RegisterRecurrentGradients,   RegisterSpectralGradients,
+                            RegisterNotDifferentiableOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }
   return Status();

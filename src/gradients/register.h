@@ -24,6 +24,7 @@ Status RegisterPatchGradients(GradientRegistry& registry);
 Status RegisterReductionGradients(GradientRegistry& registry);
 Status RegisterSegmentGradients(GradientRegistry& registry);
 Status RegisterSparseGradients(GradientRegistry& registry);
+Status RegisterSparseMathGradients(GradientRegistry& registry);
 Status RegisterStateGradients(GradientRegistry& registry);
 Status RegisterTensorArrayGradients(GradientRegistry& registry);
 Status RegisterTensorListGradients(GradientRegistry& registry);

@@ -232,6 +232,15 @@ std::vector<OpBuilder> MovingOps() {
           .Output("output: Tidx")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(UnravelIndexShape),
+      OpBuilder("ScatterNdNonAliasingAdd")
+          .Input("input: T")
+          .Input("indices: Tindices")
+          .Input("updates: T")
+          .Output("output: T")
+          .Attr("T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
+                "bfloat16, uint16, complex128, half, uint32, uint64, bool}")
+          .Attr("Tindices: {int32, int64}")
+          .Shape(TensorScatterShape),
       OpBuilder("TensorScatterUpdate")
           .Input("tensor: T")
           .Input("indices: Tindices")

@@ -24,10 +24,10 @@ Status RegisterAllOps(OpRegistry& registry) {
         RegisterIoOps,         RegisterLinalgOps,      RegisterLoggingOps,      RegisterLookupOps,
         RegisterMathOps,       RegisterNnOps,          RegisterNnSpatialOps,    RegisterNoOp,
         RegisterParsingOps,    RegisterPartitionOps,   RegisterRandomOps,       RegisterResourceOps,
-        RegisterSendRecvOps,   RegisterSparseOps,      RegisterSpecialMathOps,  RegisterStateOps,
-        RegisterStringOps,     RegisterSummaryOps,     RegisterTensorArrayOps,  RegisterTensorListOps,
-        RegisterTrainingOps,   RegisterAudioOps,       RegisterMatrixOps,       RegisterQuantizedOps,
-        RegisterRecurrentOps,  RegisterSpectralOps,    RegisterVolumeOps}) {
+        RegisterSendRecvOps,   RegisterSparseMathOps,  RegisterSparseOps,       RegisterSpecialMathOps,
+        RegisterStateOps,      RegisterStringOps,      RegisterSummaryOps,      RegisterTensorArrayOps,
+        RegisterTensorListOps, RegisterTrainingOps,    RegisterAudioOps,        RegisterMatrixOps,
+        RegisterQuantizedOps,  RegisterRecurrentOps,   RegisterSpectralOps,     RegisterVolumeOps}) {
     MR_RETURN_IF_ERROR(family(registry));
   }
   registry.Declare(kDeclaredOps);

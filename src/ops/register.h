@@ -30,6 +30,7 @@ Status RegisterPartitionOps(OpRegistry& registry);
 Status RegisterRandomOps(OpRegistry& registry);
 Status RegisterResourceOps(OpRegistry& registry);
 Status RegisterSendRecvOps(OpRegistry& registry);
+Status RegisterSparseMathOps(OpRegistry& registry);
 Status RegisterSparseOps(OpRegistry& registry);
 Status RegisterStateOps(OpRegistry& registry);
 Status RegisterStringOps(OpRegistry& registry);

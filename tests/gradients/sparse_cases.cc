@@ -61,6 +61,68 @@ void AddSparseCases(std::vector<GradientCase>* cases) {
                     }});
 }
 
+// A matrix and a vector's worth of values, at places that partly agree.
+void AddSumCases(std::vector<GradientCase>* cases) {
+  const Tensor x = Values({3}), y = Values({3}, -1.3, 1.4, 2);
+  const Tensor a = Pairs({0, 1, 1, 0, 1, 2}), other = Pairs({0, 0, 1, 0, 1, 2}), shape = Longs({2, 3});
+  cases->push_back({.op = "SparseAdd",
+                    .label = "",
+                    .xs = {x, y},
+                    .ys =
+                        [=](GraphBuilder& b, const Exprs& e) {
+                          const Expr size = Constant(b, shape);
+                          return Exprs{Op("SparseAdd", {Constant(b, a), e[0], size, Constant(b, other), e[1],
+                                                        size, Constant(b, Tensor::Scalar<double>(0))})
+                                           .Sibling(1)};
+                        },
+                    .second = false});
+  for (const char* op : {"SparseSparseMaximum", "SparseSparseMinimum"}) {
+    cases->push_back(
+        {.op = op,
+         .label = "",
+         .xs = {x, y},
+         .ys =
+             [=](GraphBuilder& b, const Exprs& e) {
+               const Expr size = Constant(b, shape);
+               return Exprs{Op(op, {Constant(b, a), e[0], size, Constant(b, other), e[1], size}).Sibling(1)};
+             },
+         .second = false});
+  }
+  cases->push_back(
+      {.op = "SparseTensorDenseAdd",
+       .label = "",
+       .xs = {x, Values({2, 3}, -1, 1, 3)},
+       .ys = [=](GraphBuilder& b, const Exprs& e) {
+         return Exprs{Op("SparseTensorDenseAdd", {Constant(b, a), e[0], Constant(b, shape), e[1]})};
+       }});
+  const auto sum = [&](const char* label, const Tensor& axes, bool keep_dims) {
+    cases->push_back(
+        {.op = "SparseReduceSum", .label = label, .xs = {x}, .ys = [=](GraphBuilder& b, const Exprs& e) {
+           return Exprs{Op("SparseReduceSum", {Constant(b, a), e[0], Constant(b, shape), Constant(b, axes)},
+                           {{"keep_dims", keep_dims}})};
+         }});
+  };
+  sum("rows", Ints({-1}), false);
+  sum("columns", Tensor::Scalar<int32_t>(0), true);
+  sum("all", Ints({0, 1}), false);
+  sum("nothing", Ints({}), false);
+  cases->push_back(
+      {.op = "SparseSoftmax", .label = "", .xs = {x}, .ys = [=](GraphBuilder& b, const Exprs& e) {
+         return Exprs{Op("SparseSoftmax", {Constant(b, a), e[0], Constant(b, shape)})};
+       }});
+  for (const char* op : {"SparseDenseCwiseAdd", "SparseDenseCwiseDiv", "SparseDenseCwiseMul"}) {
+    for (const TensorShape& dense :
+         {TensorShape({2, 3}), TensorShape({3}), TensorShape({2, 1}), TensorShape()}) {
+      cases->push_back({.op = op,
+                        .label = dense.ToString(),
+                        .xs = {x, Values(dense, 0.5, 1.5, 3)},
+                        .ys = [=](GraphBuilder& b, const Exprs& e) {
+                          return Exprs{Op(op, {Constant(b, a), e[0], Constant(b, shape), e[1]})};
+                        }});
+    }
+  }
+}
+
 void AddProductCases(std::vector<GradientCase>* cases) {
   for (const bool adjoint_a : {false, true}) {
     for (const bool adjoint_b : {false, true}) {
@@ -136,6 +198,7 @@ std::vector<GradientCase> SparseCases() {
   std::vector<GradientCase> cases;
   AddSparseToDenseCases(&cases);
   AddSparseCases(&cases);
+  AddSumCases(&cases);
   AddProductCases(&cases);
   AddSparseSegmentCases(&cases);
   AddPartitionCases(&cases);

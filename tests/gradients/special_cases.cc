@@ -53,7 +53,8 @@ std::vector<GradientCase> ArrayValueCases() {
   add("AccumulateNV2", "", {x, Values({2, 3}, -1, 1, 2)}, [](GraphBuilder&, const Exprs& e) {
     return Op("AccumulateNV2", {Operand(e)}, {{"shape", PartialShape(std::vector<int64_t>{2, 3})}});
   });
-  for (const char* op : {"TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub"}) {
+  for (const char* op :
+       {"ScatterNdNonAliasingAdd", "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub"}) {
     add(op, "", {Values({4}), Values({2}, -1, 1, 2)}, [op](GraphBuilder& b, const Exprs& e) {
       const Expr indices = Reshape(Constant(b, Ints({3, 1})), Constant(b, Ints({2, 1})));
       return Op(op, {e[0], indices, e[1]});

@@ -136,6 +136,7 @@ class TensorScatterKernel final : public OpKernel {
 void RegisterScatterNdKernels(KernelRegistry& registry) {
   for (const auto& [name, op] :
        {std::pair("TensorScatterUpdate", ScatterOp::kAssign), std::pair("TensorScatterAdd", ScatterOp::kAdd),
+        std::pair("ScatterNdNonAliasingAdd", ScatterOp::kAdd),
         std::pair("TensorScatterSub", ScatterOp::kSub)}) {
     registry.Register(
         KernelDef(name).Types("T", ScatterTypes(op)).Types("Tindices", IndexTypes()),

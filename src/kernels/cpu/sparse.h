@@ -14,10 +14,13 @@ namespace millrace {
 void RegisterSparseConvertKernels(KernelRegistry& registry);
 void RegisterSparseCrossKernels(KernelRegistry& registry);
 void RegisterSparseJoinKernels(KernelRegistry& registry);
+void RegisterSparseMathKernels(KernelRegistry& registry);
 void RegisterSparseMatMulKernels(KernelRegistry& registry);
+void RegisterSparseReduceKernels(KernelRegistry& registry);
 void RegisterSparseRowsKernels(KernelRegistry& registry);
 void RegisterSparseSegmentKernels(KernelRegistry& registry);
 void RegisterSparseStoreKernels(KernelRegistry& registry);
+void RegisterSetKernels(KernelRegistry& registry);
 
 // A sparse tensor whose parts fit each other: indices [n, rank] of int64, values [n], shape [rank] of sizes
 // that are not negative. The indices may lie outside of the shape until they are checked. Borrows.

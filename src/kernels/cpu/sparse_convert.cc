@@ -275,10 +275,13 @@ void RegisterSparseKernels(KernelRegistry& registry) {
   RegisterSparseConvertKernels(registry);
   RegisterSparseCrossKernels(registry);
   RegisterSparseJoinKernels(registry);
+  RegisterSparseMathKernels(registry);
   RegisterSparseMatMulKernels(registry);
+  RegisterSparseReduceKernels(registry);
   RegisterSparseRowsKernels(registry);
   RegisterSparseSegmentKernels(registry);
   RegisterSparseStoreKernels(registry);
+  RegisterSetKernels(registry);
 }
 
 }  // namespace millrace

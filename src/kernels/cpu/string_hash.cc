@@ -58,6 +58,7 @@ void RegisterStringHashKernels(KernelRegistry& registry) {
 }
 
 void RegisterStringKernels(KernelRegistry& registry) {
+  RegisterStringFormatKernels(registry);
   RegisterStringHashKernels(registry);
   RegisterStringNGramsKernels(registry);
   RegisterStringRegexKernels(registry);

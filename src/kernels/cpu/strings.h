@@ -9,6 +9,7 @@
 namespace millrace {
 
 // The parts of RegisterStringKernels.
+void RegisterStringFormatKernels(KernelRegistry& registry);
 void RegisterStringHashKernels(KernelRegistry& registry);
 void RegisterStringNGramsKernels(KernelRegistry& registry);
 void RegisterStringRegexKernels(KernelRegistry& registry);
