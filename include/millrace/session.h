@@ -66,7 +66,10 @@ struct SessionOptions {
   // cost model and gives RunMetadata::cost_graph.
   int64_t build_cost_model = 0;
   int64_t build_cost_model_after = 0;
-  bool bfloat16_transfers = false;  // floats lose 16 bits of mantissa on the way between devices
+  bool bfloat16_transfers = false;     // floats lose 16 bits of mantissa on the way between devices
+  bool isolate_session_state = false;  // of a session on a cluster: no other session sees its variables
+  // The ConfigProto that FromProto read, which a remote master is told; fields above win.
+  std::string config;
 
   // Unimplemented, naming the field, for what can't be honoured.
   static StatusOr<SessionOptions> FromProto(const tensorflow::ConfigProto& config);

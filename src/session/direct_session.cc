@@ -74,6 +74,19 @@ StatusOr<std::unique_ptr<DirectSession>> DirectSession::MakeForTest(const Sessio
   return std::unique_ptr<DirectSession>(new DirectSession(options, test, std::move(tasks), std::move(pools)));
 }
 
+StatusOr<std::unique_ptr<DirectSession>> DirectSession::MakeForCluster(const SessionOptions& options,
+                                                                       std::unique_ptr<LocalWorker> own,
+                                                                       const MakeOtherTasks& others) {
+  MR_ASSIGN_OR_RETURN(const TestConfig test, ReadTestConfig());
+  MR_ASSIGN_OR_RETURN(Pools pools, MakePools(options));
+  Tasks tasks;
+  tasks.own = std::move(own);
+  tasks.of_cluster = true;
+  MR_ASSIGN_OR_RETURN(tasks.others, others(options, CompilerOptions(options, test), *tasks.own));
+  tasks.own->SetPeers(tasks.others->workers());
+  return std::unique_ptr<DirectSession>(new DirectSession(options, test, std::move(tasks), std::move(pools)));
+}
+
 StatusOr<DirectSession::Tasks> DirectSession::MakeTasks(const SessionOptions& options,
                                                         const TestConfig& test) {
   DeviceOptions device_options;
@@ -142,11 +155,11 @@ DirectSession::DirectSession(const SessionOptions& options, const TestConfig& te
       intra_op_pool_(pools_.intra_op.get()) {
   worker_.functions().SetCompiler(&compiler_);
   graph_ = std::make_unique<Graph>(OpRegistry::Global());
-  DirectSessions::Get().Add(this);
+  if (!tasks_.of_cluster) DirectSessions::Get().Add(this);
 }
 
 DirectSession::~DirectSession() {
-  DirectSessions::Get().Remove(this);
+  if (!tasks_.of_cluster) DirectSessions::Get().Remove(this);
   Close().IgnoreError("closing a direct session cannot fail");
   partial_runs_.Clear();
   runner_.WaitForStarted();
@@ -315,6 +328,13 @@ StatusOr<const Executable*> DirectSession::ForAnyShapes(const Executable& execut
 Status DirectSession::Run(const RunOptions& options, const Feeds& feeds,
                           const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
                           std::vector<Tensor>* outputs, RunMetadata* metadata) {
+  return Run(options, feeds, fetches, targets, outputs, metadata, nullptr);
+}
+
+Status DirectSession::Run(const RunOptions& options, const Feeds& feeds,
+                          const std::vector<std::string>& fetches, const std::vector<std::string>& targets,
+                          std::vector<Tensor>* outputs, RunMetadata* metadata,
+                          CancellationManager* cancellation) {
   const auto feed_name = [&](size_t i) { return std::string_view(feeds[i].first); };
   const uint64_t hash = SignatureCache::Hash(feeds.size(), feed_name, fetches, targets);
   const Executable* executable = cache_.Find(hash, feeds.size(), feed_name, fetches, targets);
@@ -325,7 +345,7 @@ Status DirectSession::Run(const RunOptions& options, const Feeds& feeds,
   }
   return RunExecutable(
       *executable, options, feeds.size(), [&](size_t i) -> const Tensor& { return feeds[i].second; }, outputs,
-      metadata);
+      metadata, cancellation);
 }
 
 StatusOr<Session::CallableHandle> DirectSession::MakeCallable(const CallableOptions& options) {
@@ -338,11 +358,17 @@ StatusOr<Session::CallableHandle> DirectSession::MakeCallable(const CallableOpti
 
 Status DirectSession::RunCallable(CallableHandle handle, std::span<const Tensor> feeds,
                                   std::vector<Tensor>* outputs, RunMetadata* metadata) {
+  return RunCallable(handle, feeds, outputs, metadata, nullptr);
+}
+
+Status DirectSession::RunCallable(CallableHandle handle, std::span<const Tensor> feeds,
+                                  std::vector<Tensor>* outputs, RunMetadata* metadata,
+                                  CancellationManager* cancellation) {
   const Callable* callable = callables_.Find(handle);
   if (callable == nullptr) return errors::InvalidArgument("No such callable handle: ", handle);
   return RunExecutable(
       *callable->executable, callable->options, feeds.size(),
-      [&](size_t i) -> const Tensor& { return feeds[i]; }, outputs, metadata);
+      [&](size_t i) -> const Tensor& { return feeds[i]; }, outputs, metadata, cancellation);
 }
 
 Status DirectSession::ReleaseCallable(CallableHandle handle) {
@@ -352,7 +378,7 @@ Status DirectSession::ReleaseCallable(CallableHandle handle) {
 
 Status DirectSession::RunExecutable(const Executable& executable, const RunOptions& options, size_t num_feeds,
                                     FunctionRef<const Tensor&(size_t)> feed, std::vector<Tensor>* outputs,
-                                    RunMetadata* metadata) {
+                                    RunMetadata* metadata, CancellationManager* cancellation) {
   const CompiledStep& step = *executable.step;
   ThreadPool* inter_op_pool = inter_op_pool_;
   if (options.inter_op_thread_pool != 0) [[unlikely]] {
@@ -390,6 +416,7 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
   StepRunner::Request request;
   request.args = args;
   request.rets = rets;
+  request.cancellation = cancellation;
   request.inter_op_pool = inter_op_pool;
   request.intra_op_pool = intra_op_pool_;
   request.timeout_in_ms =

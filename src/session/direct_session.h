@@ -32,6 +32,11 @@ class DirectSession : public Session {
   // As Make when the test environment says `config`.
   static StatusOr<std::unique_ptr<DirectSession>> MakeForTest(const SessionOptions& options,
                                                               const TestConfig& config);
+  // A session of a cluster: `own` runs what is placed at the task of this process, `others` connects the
+  // rest.
+  static StatusOr<std::unique_ptr<DirectSession>> MakeForCluster(const SessionOptions& options,
+                                                                 std::unique_ptr<LocalWorker> own,
+                                                                 const MakeOtherTasks& others);
   ~DirectSession() override;
 
   Status Create(const tensorflow::GraphDef& graph) override MR_EXCLUDES(graph_mu_);
@@ -43,9 +48,15 @@ class DirectSession : public Session {
   Status Run(const RunOptions& options, const Feeds& feeds, const std::vector<std::string>& fetches,
              const std::vector<std::string>& targets, std::vector<Tensor>* outputs,
              RunMetadata* metadata) override;
+  // The same, stopped when `cancellation`, unless null, is cancelled.
+  Status Run(const RunOptions& options, const Feeds& feeds, const std::vector<std::string>& fetches,
+             const std::vector<std::string>& targets, std::vector<Tensor>* outputs, RunMetadata* metadata,
+             CancellationManager* cancellation);
   StatusOr<CallableHandle> MakeCallable(const CallableOptions& options) override;
   Status RunCallable(CallableHandle handle, std::span<const Tensor> feeds, std::vector<Tensor>* outputs,
                      RunMetadata* metadata) override;
+  Status RunCallable(CallableHandle handle, std::span<const Tensor> feeds, std::vector<Tensor>* outputs,
+                     RunMetadata* metadata, CancellationManager* cancellation);
   Status ReleaseCallable(CallableHandle handle) override;
   StatusOr<std::string> PRunSetup(const std::vector<std::string>& feeds,
                                   const std::vector<std::string>& fetches,
@@ -100,6 +111,7 @@ class DirectSession : public Session {
     std::unique_ptr<FaultInjector> faults;  // null: none
     std::unique_ptr<LocalWorker> own;
     std::unique_ptr<OtherTasks> others;  // null: there are none
+    bool of_cluster = false;             // somebody else resets the containers
     std::vector<Worker*> workers() const;
   };
   static StatusOr<Tasks> MakeTasks(const SessionOptions& options, const TestConfig& test);
@@ -122,7 +134,7 @@ class DirectSession : public Session {
   Status AnnotateShapes(int first) MR_REQUIRES(graph_mu_);
   Status RunExecutable(const Executable& executable, const RunOptions& options, size_t num_feeds,
                        FunctionRef<const Tensor&(size_t)> feed, std::vector<Tensor>* outputs,
-                       RunMetadata* metadata);
+                       RunMetadata* metadata, CancellationManager* cancellation);
   // What is fed as feed `i`: `value`, or the tensor that it is a handle of, which `held` keeps.
   StatusOr<const Tensor*> SlowFeed(const Executable& executable, size_t i, const Tensor& value,
                                    std::vector<Tensor>* held);

@@ -222,7 +222,7 @@ class LocalPartition : public InstalledPartition {
 
 }  // namespace
 
-LocalDevices::LocalDevices(std::unique_ptr<DeviceSet> devices)
+LocalDevices::LocalDevices(std::shared_ptr<DeviceSet> devices)
     : devices_(std::move(devices)), view_(*devices_), task_(TaskKey(devices_->client_device()->name())) {
   for (const auto& device : devices_->devices()) {
     resources_[device.get()] = std::make_unique<ResourceManager>(device->name());
@@ -239,9 +239,19 @@ void LocalDevices::ClearContainers(const std::vector<std::string>& containers) {
 LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices, FaultInjector* faults)
     : devices_(std::move(devices)),
       faults_(faults),
-      steps_(devices_->task(),
-             [this](std::string_view task, int64_t step_id, const Rendezvous::Key& key,
-                    Rendezvous::RecvDone done) { Pull(task, step_id, key, std::move(done)); }) {
+      steps_(std::make_shared<TaskSteps>(
+          devices_->task(),
+          [this](std::string_view task, int64_t step_id, const Rendezvous::Key& key,
+                 Rendezvous::RecvDone done) { Pull(task, step_id, key, std::move(done)); })) {
+  UseDevices();
+}
+
+LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices, std::shared_ptr<TaskSteps> steps)
+    : devices_(std::move(devices)), faults_(nullptr), steps_(std::move(steps)) {
+  UseDevices();
+}
+
+void LocalWorker::UseDevices() {
   for (const auto& device : devices_->devices().devices()) {
     if (device->stream() != nullptr) functions_.SetDevicesWorkLater();
   }
@@ -256,16 +266,11 @@ void LocalWorker::Pull(std::string_view task, int64_t step_id, const Rendezvous:
 }
 
 void LocalWorker::RecvTensor(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) {
-  const StatusOr<RefPtr<TaskSteps::Step>> step = steps_.Find(step_id);
-  if (!step.ok()) return done(MakeDerived(step.status()), Tensor(), false);
-  (*step)->rendezvous->RecvLocal(
-      key, [finish = std::move(done)](const Status& status, Tensor tensor, bool is_dead) mutable {
-        finish(MakeDerived(status), std::move(tensor), is_dead);
-      });
+  steps_->RecvLocal(step_id, key, std::move(done));
 }
 
 void LocalWorker::CleanUpStep(int64_t step_id, Done done) {
-  steps_.CleanUp(step_id);
+  steps_->CleanUp(step_id);
   done(Status());
 }
 

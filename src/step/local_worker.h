@@ -27,8 +27,10 @@ class FaultInjector;
 // server; a direct session has its own. Thread-safe.
 class LocalDevices {
  public:
-  explicit LocalDevices(std::unique_ptr<DeviceSet> devices);
+  explicit LocalDevices(std::shared_ptr<DeviceSet> devices);
   const DeviceSet& devices() const { return *devices_; }
+  // For a second LocalDevices, with resources of its own.
+  const std::shared_ptr<DeviceSet>& shared_devices() const { return devices_; }
   const DeviceView& view() const { return view_; }
   // "/job:…/replica:…/task:…"
   const std::string& task() const { return task_; }
@@ -37,7 +39,7 @@ class LocalDevices {
   void ClearContainers(const std::vector<std::string>& containers);
 
  private:
-  const std::unique_ptr<DeviceSet> devices_;
+  const std::shared_ptr<DeviceSet> devices_;
   const DeviceView view_;
   const std::string task_;
   std::map<const Device*, std::unique_ptr<ResourceManager>> resources_;
@@ -49,7 +51,9 @@ class LocalWorker : public Worker {
  public:
   // With `faults`, which outlives the worker, things go wrong on purpose; null: they don't.
   explicit LocalWorker(std::shared_ptr<LocalDevices> devices, FaultInjector* faults = nullptr);
-  const std::string& task() const override { return steps_.task(); }
+  // One of several workers of a task, which share its steps.
+  LocalWorker(std::shared_ptr<LocalDevices> devices, std::shared_ptr<TaskSteps> steps);
+  const std::string& task() const override { return devices_->task(); }
   const DeviceView& devices() const override { return devices_->view(); }
   bool in_process() const override { return true; }
   void InstallAsync(PartitionSpec spec, Installed done) override { done(InstallHere(std::move(spec))); }
@@ -58,11 +62,13 @@ class LocalWorker : public Worker {
   void ClearContainers(std::vector<std::string> containers, Done done) override;
 
   // Whom tensors that are sent at other tasks are asked for. REQUIRES: called before the first step of
-  // several tasks; the workers outlive the steps.
+  // several tasks; the workers outlive the steps. Steps that are shared know whom to ask.
   void SetPeers(std::vector<Worker*> peers) { peers_ = std::move(peers); }
   const DeviceSet& local_devices() const { return devices_->devices(); }
+  const std::shared_ptr<LocalDevices>& shared_devices() const { return devices_; }
+  const std::shared_ptr<TaskSteps>& shared_steps() const { return steps_; }
   FunctionRuntime& functions() { return functions_; }
-  TaskSteps& steps() { return steps_; }
+  TaskSteps& steps() { return *steps_; }
   // What steps have left for later ones at this task.
   SessionTensors& session_tensors() { return session_tensors_; }
   // Whether `fed` is a resource handle to such a tensor; and the tensor, or InvalidArgument.
@@ -70,6 +76,7 @@ class LocalWorker : public Worker {
   StatusOr<Tensor> TensorOfHandle(const Tensor& fed) const;
 
  private:
+  void UseDevices();
   StatusOr<std::unique_ptr<InstalledPartition>> InstallHere(PartitionSpec spec);
   void Pull(std::string_view task, int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done);
   static StatusOr<KernelMemory> MemoryOf(const Node& node, const Device& device);
@@ -80,7 +87,7 @@ class LocalWorker : public Worker {
   FaultInjector* const faults_;
   FunctionRuntime functions_;
   SessionTensors session_tensors_;
-  TaskSteps steps_;
+  const std::shared_ptr<TaskSteps> steps_;
   std::vector<Worker*> peers_;
   Mutex mu_;
   std::map<std::pair<const Device*, std::string>, std::shared_ptr<OpKernel>> stateful_kernels_

@@ -78,6 +78,15 @@ StatusOr<RefPtr<TaskSteps::Step>> TaskSteps::Find(int64_t step_id) {
   return step;
 }
 
+void TaskSteps::RecvLocal(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) {
+  const StatusOr<RefPtr<Step>> step = Find(step_id);
+  if (!step.ok()) return done(MakeDerived(step.status()), Tensor(), false);
+  (*step)->rendezvous->RecvLocal(
+      key, [finish = std::move(done)](const Status& status, Tensor tensor, bool is_dead) mutable {
+        finish(MakeDerived(status), std::move(tensor), is_dead);
+      });
+}
+
 void TaskSteps::CleanUp(int64_t step_id) {
   RefPtr<Step> step;
   {

@@ -66,6 +66,8 @@ class TaskSteps {
   ~TaskSteps();
   // Aborted when the step has ended here: somebody asks late.
   StatusOr<RefPtr<Step>> Find(int64_t step_id) MR_EXCLUDES(mu_);
+  // What the step sends under `key` at this task, as soon as it is there. Errors get the mark of MakeDerived.
+  void RecvLocal(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) MR_EXCLUDES(mu_);
   void CleanUp(int64_t step_id) MR_EXCLUDES(mu_);
   const std::string& task() const { return task_; }
   size_t size() const MR_EXCLUDES(mu_);
