@@ -138,42 +138,41 @@ TEST(WorkerServiceTest, WrongMessagesAreAnswered) {
   LocalWorker worker(std::make_shared<LocalDevices>(*DeviceFactoryRegistry::Global().CreateDevices({})));
   ThreadPool pool("worker_service_test", 2);
   WorkerService service(worker, pool);
-  const auto call = [&](WorkerMethod method, const std::string& request) {
+  const auto call = [&](Method method, const std::string& request) {
     CancellationManager cancellation;
     Status answer = errors::Internal("no answer");
     Notification answered;
-    service.Handle(method, request, 0, cancellation, [&](Status status, const std::string&) {
+    service.Handle(method, request, 0, cancellation, [&](Status status, const MessageBytes&) {
       answer = std::move(status);
       answered.Notify();
     });
     answered.Wait();
     return answer;
   };
-  for (const WorkerMethod method :
-       {WorkerMethod::kRegisterGraph, WorkerMethod::kDeregisterGraph, WorkerMethod::kRunGraph,
-        WorkerMethod::kCleanupGraph, WorkerMethod::kCleanupAll, WorkerMethod::kRecvTensor}) {
-    EXPECT_TRUE(errors::IsInvalidArgument(call(method, "\xff\xff\xff"))) << WorkerMethodName(method);
+  for (const Method method : {Method::kRegisterGraph, Method::kDeregisterGraph, Method::kRunGraph,
+                              Method::kCleanupGraph, Method::kCleanupAll, Method::kRecvTensor}) {
+    EXPECT_TRUE(errors::IsInvalidArgument(call(method, "\xff\xff\xff"))) << MethodName(method);
   }
-  EXPECT_EQ(call(static_cast<WorkerMethod>(99), "").code(), ErrorCode::kUnimplemented);
+  EXPECT_EQ(call(static_cast<Method>(99), "").code(), ErrorCode::kUnimplemented);
   tensorflow::RunGraphRequest run;
   run.set_graph_handle("0000000000000007");
-  EXPECT_EQ(call(WorkerMethod::kRunGraph, run.SerializeAsString()).message(),
+  EXPECT_EQ(call(Method::kRunGraph, run.SerializeAsString()).message(),
             "Graph handle is not found: 0000000000000007. Possibly, this worker just restarted.");
-  EXPECT_TRUE(errors::IsAborted(call(WorkerMethod::kDeregisterGraph, "")));
+  EXPECT_TRUE(errors::IsAborted(call(Method::kDeregisterGraph, "")));
   tensorflow::RegisterGraphRequest graph;
   *graph.mutable_graph_def() = GraphDefFromText(R"(node { name: "n" op: "NoOp" })");
-  EXPECT_THAT(std::string(call(WorkerMethod::kRegisterGraph, graph.SerializeAsString()).message()),
+  EXPECT_THAT(std::string(call(Method::kRegisterGraph, graph.SerializeAsString()).message()),
               HasSubstr("Node 'n' of a partition has no device"));
   graph.mutable_graph_def()->mutable_node(0)->set_device("/job:other/replica:0/task:0/device:CPU:0");
-  EXPECT_THAT(std::string(call(WorkerMethod::kRegisterGraph, graph.SerializeAsString()).message()),
+  EXPECT_THAT(std::string(call(Method::kRegisterGraph, graph.SerializeAsString()).message()),
               HasSubstr("No device '/job:other/replica:0/task:0/device:CPU:0' in task"));
   tensorflow::RecvTensorRequest recv;
   recv.set_rendezvous_key("not a key");
-  EXPECT_THAT(std::string(call(WorkerMethod::kRecvTensor, recv.SerializeAsString()).message()),
+  EXPECT_THAT(std::string(call(Method::kRecvTensor, recv.SerializeAsString()).message()),
               HasSubstr("Invalid rendezvous key: not a key"));
   const DeviceAttributes& device = worker.local_devices().client_device()->attributes();
   recv.set_rendezvous_key(Rendezvous::Key::Make(device.name, device.incarnation + 1, device.name, "t").text);
-  const Status restarted = call(WorkerMethod::kRecvTensor, recv.SerializeAsString());
+  const Status restarted = call(Method::kRecvTensor, recv.SerializeAsString());
   EXPECT_TRUE(errors::IsAborted(restarted));
   EXPECT_THAT(std::string(restarted.message()),
               HasSubstr("RecvTensor expects a different device incarnation"));

@@ -74,15 +74,15 @@ class Postman {
 
 // A call until its reply has come back. The cancellation of the caller has a callback that holds it.
 struct InProcessTransport::InFlight : RefCounted {
-  WorkerCall call;
-  WorkerReply reply;
+  RemoteCall call;
+  Reply reply;
   CancellationManager::Token token = CancellationManager::kInvalidToken;
   CancellationManager at_service;
 };
 
-void InProcessTransport::Start(WorkerCall call, WorkerReply reply) {
+void InProcessTransport::Start(RemoteCall call, Reply reply) {
   const auto it = services_.find(call.task);
-  if (it == services_.end()) return reply(errors::Unavailable("There is no task ", call.task), "");
+  if (it == services_.end()) return reply(errors::Unavailable("There is no task ", call.task), {});
   WorkerService* const service = it->second;
   {
     MutexLock lock(mu_);
@@ -99,11 +99,11 @@ void InProcessTransport::Start(WorkerCall call, WorkerReply reply) {
   }
   Deliver([this, flight, service] {
     service->Handle(flight->call.method, flight->call.request, flight->call.timeout_in_ms, flight->at_service,
-                    [this, flight](Status status, std::string response) {
+                    [this, flight](Status status, MessageBytes response) {
                       Deliver([this, flight, s = std::move(status), bytes = std::move(response)]() mutable {
                         if (flight->token != CancellationManager::kInvalidToken)
                           flight->call.cancellation->TryDeregister(flight->token);
-                        WorkerReply finish = std::move(flight->reply);
+                        Reply finish = std::move(flight->reply);
                         finish(std::move(s), std::move(bytes));
                         finish = nullptr;
                         Ended();

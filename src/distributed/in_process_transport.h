@@ -29,7 +29,7 @@ class InProcessTransport : public Transport {
   ~InProcessTransport() override { Drain(); }
   // REQUIRES: called before the first call; the service stays until Drain has returned.
   void AddTask(const std::string& task, WorkerService& service) { services_[task] = &service; }
-  void Start(WorkerCall call, WorkerReply reply) override;
+  void Start(RemoteCall call, Reply reply) override;
   void Drain() MR_EXCLUDES(mu_);
 
  private:

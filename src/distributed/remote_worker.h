@@ -18,7 +18,9 @@ class RemoteWorker : public Worker {
   // REQUIRES: `transport` outlives the worker and what it has installed.
   static StatusOr<std::unique_ptr<RemoteWorker>> Connect(std::string task, Transport& transport,
                                                          int64_t timeout_in_ms);
-  RemoteWorker(std::string task, const std::vector<DeviceAttributes>& devices, Transport& transport);
+  // `session`: the handle of the worker session there; empty: nobody has made one.
+  RemoteWorker(std::string task, const std::vector<DeviceAttributes>& devices, Transport& transport,
+               std::string session = "");
 
   const std::string& task() const override { return task_; }
   const DeviceView& devices() const override { return devices_; }
@@ -32,6 +34,13 @@ class RemoteWorker : public Worker {
   const std::string task_;
   const DeviceView devices_;
   Transport& transport_;
+  const std::string session_;
 };
+
+// Asks `task` for what the step sends there under `key`.
+void RecvTensorFrom(Transport& transport, std::string_view task, int64_t step_id, const Rendezvous::Key& key,
+                    Rendezvous::RecvDone done);
+// The devices that a response to GetStatus lists. They get the name of the task that was asked.
+StatusOr<std::vector<DeviceAttributes>> DevicesFromStatus(const std::string& task, const MessageBytes& bytes);
 
 }  // namespace millrace

@@ -2,26 +2,61 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distributed/transport.h"
 
-namespace millrace {
+#include <array>
 
-std::string_view WorkerMethodName(WorkerMethod method) {
-  switch (method) {
-    case WorkerMethod::kGetStatus:
-      return "GetStatus";
-    case WorkerMethod::kRegisterGraph:
-      return "RegisterGraph";
-    case WorkerMethod::kDeregisterGraph:
-      return "DeregisterGraph";
-    case WorkerMethod::kRunGraph:
-      return "RunGraph";
-    case WorkerMethod::kCleanupGraph:
-      return "CleanupGraph";
-    case WorkerMethod::kCleanupAll:
-      return "CleanupAll";
-    case WorkerMethod::kRecvTensor:
-      return "RecvTensor";
+namespace millrace {
+namespace {
+
+constexpr std::array<std::string_view, kNumMethods> kNames = {"GetStatus",
+                                                              "CreateWorkerSession",
+                                                              "DeleteWorkerSession",
+                                                              "RegisterGraph",
+                                                              "DeregisterGraph",
+                                                              "RunGraph",
+                                                              "CleanupGraph",
+                                                              "CleanupAll",
+                                                              "RecvTensor",
+                                                              "Logging",
+                                                              "Tracing",
+                                                              "RecvBuf",
+                                                              "GetStepSequence",
+                                                              "CompleteGroup",
+                                                              "CompleteInstance",
+                                                              "CreateSession",
+                                                              "ExtendSession",
+                                                              "PartialRunSetup",
+                                                              "RunStep",
+                                                              "CloseSession",
+                                                              "ListDevices",
+                                                              "Reset",
+                                                              "MakeCallable",
+                                                              "RunCallable",
+                                                              "ReleaseCallable",
+                                                              "Describe",
+                                                              "CancelCall"};
+
+}  // namespace
+
+ServiceKind ServiceOf(Method method) {
+  if (method >= Method::kDescribe) return ServiceKind::kTask;
+  return method >= Method::kCreateSession ? ServiceKind::kMaster : ServiceKind::kWorker;
+}
+
+std::string_view MethodName(Method method) {
+  const auto index = static_cast<size_t>(method);
+  return index < kNames.size() ? kNames[index] : "?";
+}
+
+std::string MethodPath(Method method) {
+  switch (ServiceOf(method)) {
+    case ServiceKind::kWorker:
+      return StrCat("/tensorflow.WorkerService/", MethodName(method));
+    case ServiceKind::kMaster:
+      return StrCat("/tensorflow.MasterService/", MethodName(method));
+    case ServiceKind::kTask:
+      return StrCat("/millrace.TaskService/", MethodName(method));
   }
-  return "?";
+  return "";
 }
 
 }  // namespace millrace

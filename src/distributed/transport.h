@@ -8,44 +8,76 @@
 
 #include "base/cancellation.h"
 #include "base/function.h"
+#include "distributed/message_bytes.h"
 #include "millrace/status.h"
 
 namespace millrace {
 
-// The methods of TensorFlow's WorkerService that tasks call of one another.
-enum class WorkerMethod {
+// What a task answers: TensorFlow's WorkerService, which tasks call of one another, its MasterService, which
+// clients call, and what Millrace has beside them.
+enum class Method {
   kGetStatus,
+  kCreateWorkerSession,
+  kDeleteWorkerSession,
   kRegisterGraph,
   kDeregisterGraph,
   kRunGraph,
   kCleanupGraph,
   kCleanupAll,
   kRecvTensor,
+  kLogging,
+  kTracing,
+  kRecvBuf,
+  kGetStepSequence,
+  kCompleteGroup,
+  kCompleteInstance,
+  kCreateSession,
+  kExtendSession,
+  kPartialRunSetup,
+  kRunStep,
+  kCloseSession,
+  kListDevices,
+  kReset,
+  kMakeCallable,
+  kRunCallable,
+  kReleaseCallable,
+  kDescribe,    // the state of the task as JSON
+  kCancelCall,  // a call in progress; transports have it among themselves
 };
+inline constexpr int kNumMethods = static_cast<int>(Method::kCancelCall) + 1;
+
+enum class ServiceKind { kWorker, kMaster, kTask };
+ServiceKind ServiceOf(Method method);
 // "RunGraph".
-std::string_view WorkerMethodName(WorkerMethod method);
+std::string_view MethodName(Method method);
+// "/tensorflow.WorkerService/RunGraph".
+std::string MethodPath(Method method);
 
 // The answer to a call: an error, or the serialised response message of the method.
-using WorkerReply = UniqueFunction<void(Status status, std::string response)>;
+using Reply = UniqueFunction<void(Status status, MessageBytes response)>;
 
 // One call of another task.
-struct WorkerCall {
+struct RemoteCall {
   std::string task;  // "/job:…/replica:…/task:…"
-  WorkerMethod method = WorkerMethod::kGetStatus;
-  std::string request;        // the serialised request message of the method
-  int64_t timeout_in_ms = 0;  // 0: none
+  Method method = Method::kGetStatus;
+  MessageBytes request = {};  // the request message of the method
+  // Of the whole call; 0: none.
+  int64_t timeout_in_ms = 0;
+  // How long the task may be out of reach, or silent, before the call is given up; 0: what the transport
+  // says, and a task that refuses connections is not waited for.
+  int64_t patience_in_ms = 0;
   // When not null, cancelling it asks the other task to stop. It must live until the reply.
   CancellationManager* cancellation = nullptr;
 };
 
-// Carries calls to the worker services of other tasks. Thread-safe.
+// Carries calls to the services of other tasks. Thread-safe.
 class Transport {
  public:
   virtual ~Transport() = default;
-  // Calls `reply` once, on a thread of the transport or on this one, with no lock held. Unavailable when the
-  // task can't be reached. The reply to a call that was cancelled may be an error or not, and comes when the
-  // other task has stopped or can't be reached.
-  virtual void Start(WorkerCall call, WorkerReply reply) = 0;
+  // Calls `reply` once, on a thread of the transport or on this one, with no lock held. Unavailable, naming
+  // the task, when it can't be reached. The reply to a call that was cancelled may be an error or not. It
+  // comes when the other task has stopped, unless that takes longer than the transport waits.
+  virtual void Start(RemoteCall call, Reply reply) = 0;
 };
 
 }  // namespace millrace

@@ -8,7 +8,10 @@
 #include <optional>
 #include <utility>
 
+#include "distributed/device_message.h"
 #include "distributed/partition_message.h"
+#include "distributed/tensor_message.h"
+#include "distributed/transfer_log.h"
 #include "kernel/function_caller.h"
 #include "step/deadline.h"
 #include "tensor/tensor_codec.h"
@@ -22,9 +25,9 @@ namespace {
 constexpr int64_t kGraceMs = 2000;
 
 template <typename Request>
-Status Parse(WorkerMethod method, const std::string& bytes, Request* request) {
-  if (request->ParseFromString(bytes)) return Status();
-  return errors::InvalidArgument("The request of ", WorkerMethodName(method), " is not a message");
+Status Parse(Method method, const MessageBytes& bytes, Request* request) {
+  if (bytes.ParseInto(request)) return Status();
+  return errors::InvalidArgument("The request of ", MethodName(method), " is not a message");
 }
 
 Status NoGraph(const std::string& handle) {
@@ -37,125 +40,299 @@ int64_t UnixMicros() {
       .count();
 }
 
-// Plain types as bytes; what has no bytes as lists.
-void Encode(const Tensor& tensor, tensorflow::TensorProto* proto) { TensorToProtoContent(tensor, proto); }
-
 }  // namespace
 
-// One call of RunGraph, until its reply.
+// One call of RunGraph, until its reply. The caller's cancellation has a callback that holds it.
 struct WorkerService::GraphRun {
   tensorflow::RunGraphRequest request;
+  SessionPtr session;                             // outlives the partition
   std::shared_ptr<InstalledPartition> partition;  // stays when it is deregistered meanwhile
-  CancellationManager& cancellation;
+  CancellationManager* caller = nullptr;          // lives until the reply
+  CancellationManager::Token token = CancellationManager::kInvalidToken;
+  CancellationManager cancellation;
   std::optional<ScopedDeadline> deadline;
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   RunMetadata metadata;
-  WorkerReply reply;
+  Reply reply;
 };
 
-void WorkerService::Handle(WorkerMethod method, const std::string& request, int64_t timeout_in_ms,
-                           CancellationManager& cancellation, WorkerReply reply) {
+WorkerService::WorkerService(Environment environment)
+    : env_(std::move(environment)), log_(std::make_unique<TransferLog>()) {}
+
+WorkerService::WorkerService(LocalWorker& worker, ThreadPool& pool)
+    : WorkerService(
+          Environment{.devices = worker.shared_devices(), .steps = worker.shared_steps(), .pool = &pool}) {
+  only_ = std::make_shared<WorkerSession>(worker);
+}
+
+WorkerService::~WorkerService() = default;
+
+bool WorkerService::MayWait(Method method) {
   switch (method) {
-    case WorkerMethod::kGetStatus:
+    case Method::kGetStatus:
+    case Method::kRunGraph:
+    case Method::kRecvTensor:
+      return false;
+    default:
+      return true;
+  }
+}
+
+void WorkerService::Handle(Method method, const MessageBytes& request, int64_t timeout_in_ms,
+                           CancellationManager& cancellation, Reply reply) {
+  switch (method) {
+    case Method::kGetStatus:
       return GetStatus(std::move(reply));
-    case WorkerMethod::kRegisterGraph:
+    case Method::kCreateWorkerSession:
+      return CreateWorkerSession(request, std::move(reply));
+    case Method::kDeleteWorkerSession:
+      return DeleteWorkerSession(request, std::move(reply));
+    case Method::kRegisterGraph:
       return RegisterGraph(request, std::move(reply));
-    case WorkerMethod::kDeregisterGraph:
+    case Method::kDeregisterGraph:
       return DeregisterGraph(request, std::move(reply));
-    case WorkerMethod::kRunGraph:
+    case Method::kRunGraph:
       return RunGraph(request, timeout_in_ms, cancellation, std::move(reply));
-    case WorkerMethod::kCleanupGraph:
+    case Method::kCleanupGraph:
       return CleanupGraph(request, std::move(reply));
-    case WorkerMethod::kCleanupAll:
+    case Method::kCleanupAll:
       return CleanupAll(request, std::move(reply));
-    case WorkerMethod::kRecvTensor:
-      return RecvTensor(request, std::move(reply));
+    case Method::kRecvTensor:
+      return RecvTensor(request, cancellation, std::move(reply));
+    case Method::kLogging:
+      return Logging(request, std::move(reply));
+    case Method::kTracing:
+    case Method::kRecvBuf:
+    case Method::kGetStepSequence:
+    case Method::kCompleteGroup:
+    case Method::kCompleteInstance:
+      return reply(errors::Unimplemented(MethodName(method)), {});
+    default:
+      break;
   }
-  reply(errors::Unimplemented("The worker service has no method ", static_cast<int>(method)), "");
+  reply(errors::Unimplemented("The worker service has no method ", static_cast<int>(method)), {});
 }
 
-size_t WorkerService::num_graphs() const {
-  MutexLock lock(mu_);
-  return graphs_.size();
-}
-
-void WorkerService::GetStatus(WorkerReply reply) {
-  tensorflow::GetStatusResponse response;
-  for (const auto& device : worker_.devices().devices()) {
-    const DeviceAttributes& a = device->attributes();
-    tensorflow::DeviceAttributes* const d = response.add_device_attributes();
-    d->set_name(a.name);
-    d->set_device_type(a.type);
-    d->set_memory_limit(a.memory_limit);
-    d->set_incarnation(a.incarnation);
-    d->set_physical_device_desc(a.physical_description);
-  }
-  reply(Status(), response.SerializeAsString());
-}
-
-void WorkerService::RegisterGraph(const std::string& bytes, WorkerReply reply) {
-  tensorflow::RegisterGraphRequest request;
-  if (Status s = Parse(WorkerMethod::kRegisterGraph, bytes, &request); !s.ok())
-    return reply(std::move(s), "");
-  StatusOr<PartitionSpec> spec = PartitionFromRequest(std::move(request));
-  if (!spec.ok()) return reply(std::move(spec).status(), "");
-  worker_.InstallAsync(
-      *std::move(spec),
-      [this, answer = std::move(reply)](StatusOr<std::unique_ptr<InstalledPartition>> installed) mutable {
-        if (!installed.ok()) return answer(std::move(installed).status(), "");
-        tensorflow::RegisterGraphResponse response;
-        {
-          MutexLock lock(mu_);
-          char handle[17];
-          std::snprintf(handle, sizeof(handle), "%016llx", static_cast<unsigned long long>(next_handle_++));
-          response.set_graph_handle(handle);
-          graphs_[handle] = *std::move(installed);
-        }
-        answer(Status(), response.SerializeAsString());
-      });
-}
-
-void WorkerService::DeregisterGraph(const std::string& bytes, WorkerReply reply) {
-  tensorflow::DeregisterGraphRequest request;
-  if (Status s = Parse(WorkerMethod::kDeregisterGraph, bytes, &request); !s.ok())
-    return reply(std::move(s), "");
-  std::shared_ptr<InstalledPartition> dropped;  // dies after the lock is gone
+WorkerService::State WorkerService::GetState() const {
+  State state;
+  const auto now = std::chrono::steady_clock::now();
+  std::vector<SessionPtr> sessions;
   {
     MutexLock lock(mu_);
-    const auto it = graphs_.find(request.graph_handle());
-    if (it != graphs_.end()) {
-      dropped = std::move(it->second);
-      graphs_.erase(it);
+    for (const auto& [handle, entry] : sessions_) sessions.push_back(entry.session);
+    for (const auto& [run, kept] : runs_) {
+      const auto running = std::chrono::duration_cast<std::chrono::milliseconds>(now - run->start);
+      state.runs.push_back({run->request.step_id(), run->request.session_handle(), running.count()});
     }
   }
-  if (dropped == nullptr) return reply(NoGraph(request.graph_handle()), "");
-  reply(Status(), tensorflow::DeregisterGraphResponse().SerializeAsString());
+  state.sessions = sessions.size();
+  if (only_ != nullptr) sessions.push_back(only_);
+  for (const SessionPtr& session : sessions) state.graphs += session->num_graphs();
+  state.steps = env_.steps->size();
+  state.bytes_sent = bytes_sent_.load(std::memory_order_relaxed);  // a figure to look at
+  return state;
 }
 
-void WorkerService::RunGraph(const std::string& bytes, int64_t timeout_in_ms,
-                             CancellationManager& cancellation, WorkerReply reply) {
-  auto run = std::shared_ptr<GraphRun>(new GraphRun{.request = {},
-                                                    .partition = {},
-                                                    .cancellation = cancellation,
-                                                    .deadline = {},
-                                                    .metadata = {},
-                                                    .reply = std::move(reply)});
-  if (Status s = Parse(WorkerMethod::kRunGraph, bytes, &run->request); !s.ok())
-    return run->reply(std::move(s), "");
-  if (run->request.is_partial())
-    return run->reply(errors::Unimplemented("Partial runs of another master are not supported"), "");
+void WorkerService::Stop() {
+  decltype(runs_) runs;
   {
     MutexLock lock(mu_);
-    const auto it = graphs_.find(run->request.graph_handle());
-    if (it != graphs_.end()) run->partition = it->second;
+    stopped_ = true;
+    runs = runs_;
   }
-  if (run->partition == nullptr) return run->reply(NoGraph(run->request.graph_handle()), "");
-  if (timeout_in_ms > 0) run->deadline.emplace(cancellation, timeout_in_ms + kGraceMs);
-  pool_.Schedule([this, run] { StartRun(run); });
+  for (auto& [run, kept] : runs) kept->cancellation.StartCancel();
+}
+
+void WorkerService::DropSessions() {
+  decltype(sessions_) sessions;  // die after the lock is gone
+  MutexLock lock(mu_);
+  sessions.swap(sessions_);
+}
+
+// ---- Sessions
+
+Status WorkerService::NoSession(const std::string& handle) const {
+  return errors::Unavailable("Session handle is not found: ", handle, ". Possibly this worker (\"",
+                             env_.devices->task(), "\") just restarted.");
+}
+
+StatusOr<WorkerService::SessionPtr> WorkerService::FindSession(const std::string& handle, bool created,
+                                                               bool may_make) {
+  if (only_ != nullptr) return only_;
+  {
+    MutexLock lock(mu_);
+    const auto it = sessions_.find(handle);
+    if (it != sessions_.end()) return it->second.session;
+  }
+  if (created || !may_make) return NoSession(handle);
+  MR_ASSIGN_OR_RETURN(SessionPtr made, MakeSession(handle, nullptr));
+  MutexLock lock(mu_);
+  if (stopped_) return errors::Unavailable("Task ", env_.devices->task(), " ends");
+  // Somebody else may have been faster.
+  return sessions_.try_emplace(handle, Entry{std::move(made), true}).first->second.session;
+}
+
+StatusOr<WorkerService::SessionPtr> WorkerService::MakeSession(
+    const std::string& handle, const tensorflow::CreateWorkerSessionRequest* request) {
+  std::shared_ptr<LocalDevices> devices = env_.devices;
+  std::vector<std::unique_ptr<RemoteWorker>> peers;
+  if (request != nullptr && request->isolate_session_state())
+    devices = std::make_shared<LocalDevices>(devices->shared_devices());
+  if (request != nullptr && env_.transport != nullptr) {
+    std::map<std::string, std::vector<DeviceAttributes>> by_task;
+    for (const tensorflow::DeviceAttributes& d : request->cluster_device_attributes()) {
+      std::string task, device;
+      if (!SplitDeviceName(d.name(), &task, &device))
+        return errors::InvalidArgument("A device of the cluster has no full name: '", d.name(), "'");
+      if (task != devices->task()) by_task[task].push_back(AttributesFromProto(d));
+    }
+    for (const auto& [task, attributes] : by_task)
+      peers.push_back(std::make_unique<RemoteWorker>(task, attributes, *env_.transport, handle));
+  }
+  auto worker = std::make_unique<LocalWorker>(std::move(devices), env_.steps);
+  return std::make_shared<WorkerSession>(std::move(worker), std::move(peers), env_.compiler);
+}
+
+void WorkerService::CreateWorkerSession(const MessageBytes& bytes, Reply reply) {
+  tensorflow::CreateWorkerSessionRequest request;
+  if (Status s = Parse(Method::kCreateWorkerSession, bytes, &request); !s.ok())
+    return reply(std::move(s), {});
+  if (request.session_handle().empty())
+    return reply(errors::InvalidArgument("CreateWorkerSession: no session_handle"), {});
+  if (const tensorflow::ServerDef& def = request.server_def(); !def.job_name().empty()) {
+    const std::string named = StrCat("/job:", def.job_name(), "/replica:0/task:", def.task_index());
+    if (named != env_.devices->task()) {
+      return reply(errors::InvalidArgument("CreateWorkerSession is for ", named, ", but this task is ",
+                                           env_.devices->task()),
+                   {});
+    }
+  }
+  auto made = MakeSession(request.session_handle(), &request);
+  if (!made.ok()) return reply(std::move(made).status(), {});
+  Status status;
+  {
+    MutexLock lock(mu_);
+    if (stopped_) {
+      status = errors::Unavailable("Task ", env_.devices->task(), " ends");
+    } else {
+      // The same request may come twice.
+      sessions_.try_emplace(request.session_handle(), Entry{*std::move(made), false});
+    }
+  }
+  reply(std::move(status), MessageBytes::Of(tensorflow::CreateWorkerSessionResponse()));
+}
+
+void WorkerService::DeleteWorkerSession(const MessageBytes& bytes, Reply reply) {
+  tensorflow::DeleteWorkerSessionRequest request;
+  if (Status s = Parse(Method::kDeleteWorkerSession, bytes, &request); !s.ok())
+    return reply(std::move(s), {});
+  SessionPtr dropped;  // dies after the lock is gone
+  {
+    MutexLock lock(mu_);
+    const auto it = sessions_.find(request.session_handle());
+    if (it != sessions_.end()) {
+      dropped = std::move(it->second.session);
+      sessions_.erase(it);
+    }
+  }
+  dropped.reset();
+  // One that is not there is as good as deleted.
+  reply(Status(), MessageBytes::Of(tensorflow::DeleteWorkerSessionResponse()));
+}
+
+void WorkerService::GetStatus(Reply reply) {
+  tensorflow::GetStatusResponse response;
+  for (const auto& device : env_.devices->devices().devices())
+    AttributesToProto(device->attributes(), response.add_device_attributes());
+  reply(Status(), MessageBytes::Of(response));
+}
+
+// ---- Graphs
+
+void WorkerService::RegisterGraph(const MessageBytes& bytes, Reply reply) {
+  tensorflow::RegisterGraphRequest request;
+  if (Status s = Parse(Method::kRegisterGraph, bytes, &request); !s.ok()) return reply(std::move(s), {});
+  const std::string session_handle = request.session_handle();
+  auto session = FindSession(session_handle, request.create_worker_session_called(), true);
+  if (!session.ok()) return reply(std::move(session).status(), {});
+  StatusOr<PartitionSpec> spec = PartitionFromRequest(std::move(request));
+  if (!spec.ok()) return reply(std::move(spec).status(), {});
+  LocalWorker& worker = (*session)->worker();
+  worker.InstallAsync(*std::move(spec), [this, session = *std::move(session), answer = std::move(reply)](
+                                            StatusOr<std::unique_ptr<InstalledPartition>> installed) mutable {
+    if (!installed.ok()) return answer(std::move(installed).status(), {});
+    char handle[17];
+    {
+      MutexLock lock(mu_);
+      std::snprintf(handle, sizeof(handle), "%016llx", static_cast<unsigned long long>(next_handle_++));
+    }
+    session->AddGraph(handle, *std::move(installed));
+    tensorflow::RegisterGraphResponse response;
+    response.set_graph_handle(handle);
+    answer(Status(), MessageBytes::Of(response));
+  });
+}
+
+void WorkerService::DeregisterGraph(const MessageBytes& bytes, Reply reply) {
+  tensorflow::DeregisterGraphRequest request;
+  if (Status s = Parse(Method::kDeregisterGraph, bytes, &request); !s.ok()) return reply(std::move(s), {});
+  auto session = FindSession(request.session_handle(), request.create_worker_session_called(), false);
+  if (!session.ok()) {
+    const bool created = request.create_worker_session_called();
+    return reply(created ? session.status() : NoGraph(request.graph_handle()), {});
+  }
+  std::shared_ptr<InstalledPartition> dropped = (*session)->RemoveGraph(request.graph_handle());
+  const bool found = dropped != nullptr;
+  dropped.reset();
+  SessionPtr last;  // dies after the lock is gone
+  {
+    MutexLock lock(mu_);
+    const auto it = sessions_.find(request.session_handle());
+    if (it != sessions_.end() && it->second.made_up && (*session)->num_graphs() == 0) {
+      last = std::move(it->second.session);
+      sessions_.erase(it);
+    }
+  }
+  if (!found) return reply(NoGraph(request.graph_handle()), {});
+  reply(Status(), MessageBytes::Of(tensorflow::DeregisterGraphResponse()));
+}
+
+// ---- Steps
+
+void WorkerService::RunGraph(const MessageBytes& bytes, int64_t timeout_in_ms,
+                             CancellationManager& cancellation, Reply reply) {
+  auto run = std::make_shared<GraphRun>();
+  if (Status s = Parse(Method::kRunGraph, bytes, &run->request); !s.ok()) return reply(std::move(s), {});
+  if (run->request.is_partial())
+    return reply(errors::Unimplemented("Partial runs of another master are not supported"), {});
+  auto session =
+      FindSession(run->request.session_handle(), run->request.create_worker_session_called(), false);
+  if (!session.ok()) {
+    const bool created = run->request.create_worker_session_called();
+    return reply(created ? session.status() : NoGraph(run->request.graph_handle()), {});
+  }
+  run->session = *std::move(session);
+  run->partition = run->session->FindGraph(run->request.graph_handle());
+  if (run->partition == nullptr) return reply(NoGraph(run->request.graph_handle()), {});
+  run->reply = std::move(reply);
+  run->caller = &cancellation;
+  bool stopped = false;
+  {
+    MutexLock lock(mu_);
+    stopped = stopped_;
+    if (!stopped) runs_.emplace(run.get(), run);
+  }
+  if (stopped) return run->reply(errors::Unavailable("Task ", env_.devices->task(), " ends"), {});
+  run->token = cancellation.Register([run] { run->cancellation.StartCancel(); });
+  if (run->token == CancellationManager::kInvalidToken)
+    return EndRun(*run, errors::Cancelled("Step was cancelled"), {});
+  if (timeout_in_ms > 0) run->deadline.emplace(run->cancellation, timeout_in_ms + kGraceMs);
+  env_.pool->Schedule([this, run] { StartRun(run); });
 }
 
 void WorkerService::StartRun(std::shared_ptr<GraphRun> run) {
   const int64_t step_id = run->request.step_id();
-  const StatusOr<RefPtr<TaskSteps::Step>> step = worker_.steps().Find(step_id);
+  const StatusOr<RefPtr<TaskSteps::Step>> step = env_.steps->Find(step_id);
   if (!step.ok()) return FinishRun(*run, step.status());
   for (tensorflow::NamedTensorProto& feed : *run->request.mutable_send()) {
     if (const auto parts = Rendezvous::Key::Parse(feed.name()); !parts.ok())
@@ -172,8 +349,8 @@ void WorkerService::StartRun(std::shared_ptr<GraphRun> run) {
   args.info.trace = run->request.exec_opts().record_timeline();
   args.info.report_allocations = run->request.exec_opts().report_tensor_allocations_upon_oom();
   args.cancellation = &run->cancellation;
-  args.inter_op_pool = &pool_;
-  args.intra_op_pool = &pool_;
+  args.inter_op_pool = env_.pool;
+  args.intra_op_pool = env_.pool;
   run->metadata.step_start_unix_us = UnixMicros();
   if (args.info.trace) args.metadata = &run->metadata;
   args.detached = true;
@@ -182,10 +359,10 @@ void WorkerService::StartRun(std::shared_ptr<GraphRun> run) {
 
 void WorkerService::FinishRun(GraphRun& run, const Status& status) {
   run.deadline.reset();
-  if (!status.ok()) return run.reply(status, "");
+  if (!status.ok()) return EndRun(run, status, {});
   tensorflow::RunGraphResponse response;
-  const StatusOr<RefPtr<TaskSteps::Step>> step = worker_.steps().Find(run.request.step_id());
-  if (!step.ok()) return run.reply(step.status(), "");
+  const StatusOr<RefPtr<TaskSteps::Step>> step = env_.steps->Find(run.request.step_id());
+  if (!step.ok()) return EndRun(run, step.status(), {});
   for (const std::string& key : run.request.recv_key()) {
     // What the partition has sent is there.
     struct Fetched {
@@ -198,67 +375,150 @@ void WorkerService::FinishRun(GraphRun& run, const Status& status) {
     (*step)->rendezvous->RecvLocal(KeyFromText(key), [fetched](Status s, Tensor value, bool is_dead) {
       *fetched = {true, is_dead, std::move(s), std::move(value)};
     });
-    if (!fetched->came) return run.reply(errors::Internal("The graph does not send ", key), "");
-    if (!fetched->status.ok()) return run.reply(fetched->status, "");
-    if (fetched->is_dead)
-      return run.reply(errors::InvalidArgument("The tensor returned for ", key, " was not valid."), "");
+    if (!fetched->came) return EndRun(run, errors::Internal("The graph does not send ", key), {});
+    if (!fetched->status.ok()) return EndRun(run, fetched->status, {});
+    if (fetched->is_dead) {
+      return EndRun(run, errors::InvalidArgument("The tensor returned for ", key, " was not valid."), {});
+    }
     tensorflow::NamedTensorProto* const recv = response.add_recv();
     recv->set_name(key);
-    Encode(fetched->value, recv->mutable_tensor());
+    TensorToProtoContent(fetched->value, recv->mutable_tensor());
   }
   if (run.request.exec_opts().record_timeline()) {
     tensorflow::RunMetadata measured;
     run.metadata.ToProto(&measured);
     response.mutable_step_stats()->Swap(measured.mutable_step_stats());
   }
-  run.reply(Status(), response.SerializeAsString());
+  if (response.ByteSizeLong() > INT32_MAX) {
+    return EndRun(run,
+                  errors::ResourceExhausted("What the step fetches from ", env_.devices->task(),
+                                            " is more than a message can hold"),
+                  {});
+  }
+  EndRun(run, Status(), MessageBytes::Of(response));
 }
 
-void WorkerService::CleanupGraph(const std::string& bytes, WorkerReply reply) {
+// The last thing that happens to a run.
+void WorkerService::EndRun(GraphRun& run, Status status, MessageBytes response) {
+  run.deadline.reset();
+  if (!status.ok() && run.request.store_errors_in_response_body()) {
+    // Trailers of a call hold a few kilobytes only.
+    tensorflow::RunGraphResponse failed;
+    failed.set_status_code(static_cast<tensorflow::error::Code>(status.code()));
+    failed.set_status_error_message(status.message());
+    response = MessageBytes::Of(failed);
+    status = Status();
+  }
+  bytes_sent_.fetch_add(static_cast<int64_t>(response.size()), std::memory_order_relaxed);
+  Reply reply = std::move(run.reply);
+  if (run.token != CancellationManager::kInvalidToken) run.caller->TryDeregister(run.token);
+  std::shared_ptr<GraphRun> kept;
+  {
+    MutexLock lock(mu_);
+    const auto it = runs_.find(&run);
+    if (it != runs_.end()) {
+      kept = std::move(it->second);
+      runs_.erase(it);
+    }
+  }
+  // Before the reply: after it the service may end.
+  if (kept != nullptr) {
+    kept->partition.reset();
+    kept->session.reset();
+    kept.reset();
+  }
+  reply(std::move(status), std::move(response));
+}
+
+void WorkerService::CleanupGraph(const MessageBytes& bytes, Reply reply) {
   tensorflow::CleanupGraphRequest request;
-  if (Status s = Parse(WorkerMethod::kCleanupGraph, bytes, &request); !s.ok()) return reply(std::move(s), "");
-  worker_.CleanUpStep(request.step_id(), [answer = std::move(reply)](Status status) mutable {
-    answer(std::move(status), tensorflow::CleanupGraphResponse().SerializeAsString());
-  });
+  if (Status s = Parse(Method::kCleanupGraph, bytes, &request); !s.ok()) return reply(std::move(s), {});
+  env_.steps->CleanUp(request.step_id());
+  reply(Status(), MessageBytes::Of(tensorflow::CleanupGraphResponse()));
 }
 
-void WorkerService::CleanupAll(const std::string& bytes, WorkerReply reply) {
+void WorkerService::CleanupAll(const MessageBytes& bytes, Reply reply) {
   tensorflow::CleanupAllRequest request;
-  if (Status s = Parse(WorkerMethod::kCleanupAll, bytes, &request); !s.ok()) return reply(std::move(s), "");
-  worker_.ClearContainers({request.container().begin(), request.container().end()},
-                          [answer = std::move(reply)](Status status) mutable {
-                            answer(std::move(status), tensorflow::CleanupAllResponse().SerializeAsString());
-                          });
+  if (Status s = Parse(Method::kCleanupAll, bytes, &request); !s.ok()) return reply(std::move(s), {});
+  env_.devices->ClearContainers({request.container().begin(), request.container().end()});
+  reply(Status(), MessageBytes::Of(tensorflow::CleanupAllResponse()));
 }
 
 // A key of a device that was there before this process, or of another task, is refused.
 Status WorkerService::CheckIncarnation(const Rendezvous::Key::Parts& key) const {
-  const Device* const device = worker_.local_devices().Find(key.src_device);
+  const Device* const device = env_.devices->devices().Find(key.src_device);
   if (device == nullptr)
-    return errors::InvalidArgument("No device '", key.src_device, "' in task ", worker_.task());
+    return errors::InvalidArgument("No device '", key.src_device, "' in task ", env_.devices->task());
   const uint64_t incarnation = device->attributes().incarnation;
   if (incarnation == key.src_incarnation) return Status();
   return errors::Aborted("RecvTensor expects a different device incarnation: ", key.src_incarnation, " vs. ",
-                         incarnation, ". Your worker job (\"", worker_.task(),
+                         incarnation, ". Your worker job (\"", env_.devices->task(),
                          "\") was probably restarted. Check your worker job for the reason why it was "
                          "restarted.");
 }
 
-void WorkerService::RecvTensor(const std::string& bytes, WorkerReply reply) {
+// A call of RecvTensor that waits for its tensor. It is answered once: by the tensor or because the caller
+// has gone.
+struct WorkerService::PendingRecv : RefCounted {
+  int64_t step_id = 0;
+  std::string key;
+  CancellationManager* caller = nullptr;  // lives until the reply
+  Mutex mu;
+  CancellationManager::Token token MR_GUARDED_BY(mu) = CancellationManager::kInvalidToken;
+  bool answered MR_GUARDED_BY(mu) = false;
+  Reply reply MR_GUARDED_BY(mu);
+
+  // Whoever gets the reply answers.
+  Reply Take() MR_EXCLUDES(mu) {
+    MutexLock lock(mu);
+    if (std::exchange(answered, true)) return nullptr;
+    if (token != CancellationManager::kInvalidToken) caller->TryDeregister(token);
+    return std::move(reply);
+  }
+};
+
+void WorkerService::RecvTensor(const MessageBytes& bytes, CancellationManager& cancellation, Reply reply) {
   tensorflow::RecvTensorRequest request;
-  if (Status s = Parse(WorkerMethod::kRecvTensor, bytes, &request); !s.ok()) return reply(std::move(s), "");
+  if (Status s = Parse(Method::kRecvTensor, bytes, &request); !s.ok()) return reply(std::move(s), {});
   const auto parts = Rendezvous::Key::Parse(request.rendezvous_key());
-  if (!parts.ok()) return reply(parts.status(), "");
-  if (Status s = CheckIncarnation(*parts); !s.ok()) return reply(std::move(s), "");
-  worker_.RecvTensor(request.step_id(), KeyFromText(request.rendezvous_key()),
-                     [answer = std::move(reply)](Status status, const Tensor& tensor, bool is_dead) mutable {
-                       if (!status.ok()) return answer(std::move(status), "");
-                       tensorflow::RecvTensorResponse response;
-                       response.set_is_dead(is_dead);
-                       response.set_send_start_micros(UnixMicros());
-                       if (!is_dead) Encode(tensor, response.mutable_tensor());
-                       answer(Status(), response.SerializeAsString());
-                     });
+  if (!parts.ok()) return reply(parts.status(), {});
+  if (Status s = CheckIncarnation(*parts); !s.ok()) return reply(std::move(s), {});
+  const RefPtr<PendingRecv> recv = MakeRef<PendingRecv>();
+  recv->step_id = request.step_id();
+  recv->key = request.rendezvous_key();
+  recv->caller = &cancellation;
+  {
+    MutexLock lock(recv->mu);
+    recv->reply = std::move(reply);
+    recv->token = cancellation.Register([recv] {
+      if (Reply gone = recv->Take()) gone(errors::Cancelled("RecvTensor was cancelled"), {});
+    });
+  }
+  env_.steps->RecvLocal(recv->step_id, KeyFromText(recv->key),
+                        [this, recv](Status status, const Tensor& tensor, bool is_dead) {
+                          if (Reply answer = recv->Take())
+                            SendTensor(*recv, status, tensor, is_dead, std::move(answer));
+                        });
+}
+
+void WorkerService::SendTensor(const PendingRecv& recv, const Status& status, const Tensor& tensor,
+                               bool is_dead, Reply reply) {
+  if (!status.ok()) return reply(status, {});
+  const int64_t start = UnixMicros();
+  StatusOr<MessageBytes> response = TensorToResponse(tensor, is_dead, start);
+  if (!response.ok()) return reply(std::move(response).status(), {});
+  const auto size = static_cast<int64_t>(response->size());
+  bytes_sent_.fetch_add(size, std::memory_order_relaxed);
+  if (log_->enabled()) log_->Add({recv.step_id, start, UnixMicros(), size, recv.key});
+  reply(Status(), *std::move(response));
+}
+
+void WorkerService::Logging(const MessageBytes& bytes, Reply reply) {
+  tensorflow::LoggingRequest request;
+  if (Status s = Parse(Method::kLogging, bytes, &request); !s.ok()) return reply(std::move(s), {});
+  tensorflow::LoggingResponse response;
+  log_->Handle(request, &response);
+  reply(Status(), MessageBytes::Of(response));
 }
 
 }  // namespace millrace

@@ -2,52 +2,115 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/cancellation.h"
 #include "base/mutex.h"
 #include "base/thread_pool.h"
 #include "distributed/transport.h"
-#include "step/local_worker.h"
+#include "distributed/worker_session.h"
+
+namespace tensorflow {
+class CreateWorkerSessionRequest;
+}
 
 namespace millrace {
+
+class TransferLog;
 
 // What other tasks may ask of a task of this process: TensorFlow's WorkerService, whatever carries the
 // messages. Any bytes are answered, with an error when they make no sense. Thread-safe.
 class WorkerService {
  public:
-  // Nodes run on `pool`, which has a thread of its own at least. REQUIRES: both outlive the service.
-  WorkerService(LocalWorker& worker, ThreadPool& pool) : worker_(worker), pool_(pool) {}
+  // What the sessions of a task share. Nodes run on `pool`, which has a thread of its own at least. All that
+  // is borrowed outlives the service.
+  struct Environment {
+    std::shared_ptr<LocalDevices> devices;
+    std::shared_ptr<TaskSteps> steps;
+    ThreadPool* pool = nullptr;
+    Transport* transport = nullptr;  // to the peers; null: there are none
+    StepCompilerOptions compiler = {};
+  };
+  explicit WorkerService(Environment environment);
+  // A task with one worker, for whatever session.
+  WorkerService(LocalWorker& worker, ThreadPool& pool);
+  ~WorkerService();
 
-  // Answers one call; does not wait. `cancellation` belongs to the call and lives until the reply.
-  void Handle(WorkerMethod method, const std::string& request, int64_t timeout_in_ms,
-              CancellationManager& cancellation, WorkerReply reply);
+  // Answers one call. RegisterGraph may wait for other tasks, and what frees a session may take long; the
+  // rest is quick. `cancellation` belongs to the call and lives until the reply.
+  void Handle(Method method, const MessageBytes& request, int64_t timeout_in_ms,
+              CancellationManager& cancellation, Reply reply);
+  // Whether a call may take long on the calling thread.
+  static bool MayWait(Method method);
+  // Refuses later steps and stops those in progress. Does not wait.
+  void Stop() MR_EXCLUDES(mu_);
+  // Drops all sessions. REQUIRES: Stop, and no call in progress.
+  void DropSessions() MR_EXCLUDES(mu_);
+
+  // What the service has, for those who watch it.
+  struct State {
+    size_t sessions = 0;
+    size_t graphs = 0;
+    size_t steps = 0;
+    struct Run {
+      int64_t step_id = 0;
+      std::string session;
+      int64_t running_ms = 0;
+    };
+    std::vector<Run> runs;  // of graphs, in progress
+    int64_t bytes_sent = 0;
+  };
+  State GetState() const MR_EXCLUDES(mu_);
   // Graphs that are registered.
-  size_t num_graphs() const MR_EXCLUDES(mu_);
-  LocalWorker& worker() { return worker_; }
+  size_t num_graphs() const { return GetState().graphs; }
 
  private:
   struct GraphRun;
-  void GetStatus(WorkerReply reply);
-  void RegisterGraph(const std::string& bytes, WorkerReply reply);
-  void DeregisterGraph(const std::string& bytes, WorkerReply reply);
-  void RunGraph(const std::string& bytes, int64_t timeout_in_ms, CancellationManager& cancellation,
-                WorkerReply reply);
+  struct PendingRecv;
+  using SessionPtr = std::shared_ptr<WorkerSession>;
+  void GetStatus(Reply reply);
+  void CreateWorkerSession(const MessageBytes& bytes, Reply reply);
+  void DeleteWorkerSession(const MessageBytes& bytes, Reply reply);
+  void RegisterGraph(const MessageBytes& bytes, Reply reply);
+  void DeregisterGraph(const MessageBytes& bytes, Reply reply);
+  void RunGraph(const MessageBytes& bytes, int64_t timeout_in_ms, CancellationManager& cancellation,
+                Reply reply);
   void StartRun(std::shared_ptr<GraphRun> run);
   void FinishRun(GraphRun& run, const Status& status);
-  void CleanupGraph(const std::string& bytes, WorkerReply reply);
-  void CleanupAll(const std::string& bytes, WorkerReply reply);
-  void RecvTensor(const std::string& bytes, WorkerReply reply);
+  void EndRun(GraphRun& run, Status status, MessageBytes response);
+  void CleanupGraph(const MessageBytes& bytes, Reply reply);
+  void CleanupAll(const MessageBytes& bytes, Reply reply);
+  void RecvTensor(const MessageBytes& bytes, CancellationManager& cancellation, Reply reply);
+  void SendTensor(const PendingRecv& recv, const Status& status, const Tensor& tensor, bool is_dead,
+                  Reply reply);
+  void Logging(const MessageBytes& bytes, Reply reply);
   Status CheckIncarnation(const Rendezvous::Key::Parts& key) const;
+  Status NoSession(const std::string& handle) const;
+  // The session of a request; `created`: it has been made by CreateWorkerSession, and is not made up.
+  StatusOr<SessionPtr> FindSession(const std::string& handle, bool created, bool may_make) MR_EXCLUDES(mu_);
+  StatusOr<SessionPtr> MakeSession(const std::string& handle,
+                                   const tensorflow::CreateWorkerSessionRequest* request);
 
-  LocalWorker& worker_;
-  ThreadPool& pool_;
+  const Environment env_;
+  const std::unique_ptr<TransferLog> log_;
+  std::atomic<int64_t> bytes_sent_{0};
   mutable Mutex mu_;
+  bool stopped_ MR_GUARDED_BY(mu_) = false;
   uint64_t next_handle_ MR_GUARDED_BY(mu_) = 1;
-  std::map<std::string, std::shared_ptr<InstalledPartition>> graphs_ MR_GUARDED_BY(mu_);
+  struct Entry {
+    SessionPtr session;
+    bool made_up = false;  // for a master that makes no sessions; it goes with its last graph
+  };
+  std::map<std::string, Entry> sessions_ MR_GUARDED_BY(mu_);
+  SessionPtr only_;  // of a task with one worker; null: sessions are told apart
+  std::map<GraphRun*, std::shared_ptr<GraphRun>> runs_ MR_GUARDED_BY(mu_);
 };
 
 }  // namespace millrace

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "millrace/session.h"
+#include "millrace/status.h"
+
+namespace tensorflow {
+class ClusterDef;
+class ServerDef;
+}  // namespace tensorflow
+
+namespace millrace {
+
+// Where the tasks of a cluster are: jobs of numbered tasks with an address each. Numbers may have gaps.
+class ClusterSpec {
+ public:
+  // InvalidArgument, naming the task, for a task that has an address already, for a bad name of a job and for
+  // what is no "host:port".
+  Status AddTask(const std::string& job, int task, const std::string& address);
+  // "ps=host:port,worker=host:port,host:port": the tasks of a job are numbered from 0, or from where the name
+  // says: "worker:3=host:port".
+  static StatusOr<ClusterSpec> Parse(std::string_view text);
+  static StatusOr<ClusterSpec> FromProto(const tensorflow::ClusterDef& def);
+  void ToProto(tensorflow::ClusterDef* def) const;
+  // As Parse reads it.
+  std::string ToString() const;
+
+  const std::map<std::string, std::map<int, std::string>>& jobs() const { return jobs_; }
+  size_t num_tasks() const;
+  // InvalidArgument when the job or the task is not there.
+  StatusOr<std::string> AddressOf(const std::string& job, int task) const;
+
+ private:
+  std::map<std::string, std::map<int, std::string>> jobs_;
+};
+
+// A cluster, and which of its tasks this process is.
+struct ClusterTask {
+  ClusterSpec cluster;
+  std::string job;
+  int task = 0;
+
+  // What the environment variable TF_CONFIG holds: {"cluster": {"worker": ["host:port", …]}, "task": {"type":
+  // "worker", "index": 0}}. Tasks of a job may also be an object of addresses by number.
+  static StatusOr<ClusterTask> FromTfConfig(std::string_view json);
+  // From the variables that Slurm gives to each process of a step (SLURM_STEP_NODELIST,
+  // SLURM_STEP_TASKS_PER_NODE, SLURM_PROCID): the processes become the tasks of `jobs` ({"ps", 1}, {"worker",
+  // 3}) in order; those on one node get ports from `first_port` on.
+  static StatusOr<ClusterTask> FromSlurm(const std::vector<std::pair<std::string, int>>& jobs,
+                                         int first_port = 8888);
+};
+
+// How a server is set up.
+struct ServerOptions {
+  ClusterSpec cluster;
+  std::string job;
+  int task = 0;
+  std::string protocol = "grpc";
+  // The address to listen at, without the port; empty: what the environment variable MILLRACE_LISTEN says, or
+  // 127.0.0.1. "0.0.0.0" listens everywhere.
+  std::string listen;
+  SessionOptions session;  // what sessions have that say nothing else: their timeout
+  // How long the creation of a session waits for tasks that don't answer.
+  int64_t session_creation_timeout_in_ms = 60'000;
+  // How long a task may be silent before its steps are given up.
+  int64_t peer_timeout_in_ms = 5'000;
+  // How long Stop lets calls in progress go on.
+  int64_t stop_grace_in_ms = 1'000;
+
+  static StatusOr<ServerOptions> FromProto(const tensorflow::ServerDef& def);
+};
+
+// A task of a cluster: the master of the sessions whose target it is, and a worker for all masters. Made, it
+// has its address but answers nobody until it is started. Thread-safe; may be deleted at any time.
+class Server {
+ public:
+  // NotFound when there is no protocol of that name; an error that names the task when the address can't be
+  // had. A port of 0 is replaced by a free one.
+  static StatusOr<std::unique_ptr<Server>> Make(const ServerOptions& options);
+  virtual ~Server() = default;
+
+  // Begins to answer. Again: nothing. FailedPrecondition after Stop.
+  virtual Status Start() = 0;
+  // Ends what runs, after a grace period by force, and answers nobody any more. Again: nothing.
+  virtual Status Stop() = 0;
+  // Waits until the server is stopped. One that was never started is.
+  virtual Status Join() = 0;
+  // What a session takes as target: "grpc://localhost:2222".
+  virtual const std::string& target() const = 0;
+  // "/job:worker/replica:0/task:0".
+  virtual const std::string& task() const = 0;
+};
+
+// The state of the cluster of `target`, as JSON: its tasks, their devices, sessions, graphs and steps.
+StatusOr<std::string> DescribeCluster(const std::string& target, int64_t timeout_in_ms = 5'000);
+
+}  // namespace millrace

@@ -1,0 +1,212 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "distributed/cluster_tasks.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <utility>
+
+#include "base/logging.h"
+#include "base/mutex.h"
+#include "base/strings.h"
+#include "distributed/device_message.h"
+#include "millrace/ref.h"
+#include "tensorflow/core/protobuf/worker.pb.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kProgressEvery{10};
+
+// Answers of several tasks to one kind of call, gathered.
+struct Answers {
+  explicit Answers(size_t n) : statuses(n), bytes(n), came(n), missing(n) {}
+  Mutex mu;
+  CondVar changed;
+  std::vector<Status> statuses MR_GUARDED_BY(mu);
+  std::vector<MessageBytes> bytes MR_GUARDED_BY(mu);
+  std::vector<bool> came MR_GUARDED_BY(mu);
+  size_t missing MR_GUARDED_BY(mu);
+};
+
+// Calls all tasks at the same time and waits for the answers, which the transport sees to.
+void CallAll(Transport& transport, const std::vector<std::string>& tasks,
+             const std::function<RemoteCall(size_t)>& call, Answers* answers) {
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    transport.Start(call(i), [answers, i](Status status, MessageBytes bytes) {
+      MutexLock lock(answers->mu);
+      answers->statuses[i] = std::move(status);
+      answers->bytes[i] = std::move(bytes);
+      answers->came[i] = true;
+      --answers->missing;
+      answers->changed.NotifyAll();
+    });
+  }
+  MutexLock lock(answers->mu);
+  auto progress = steady_clock::now() + kProgressEvery;
+  while (answers->missing > 0) {
+    if (answers->changed.WaitUntil(answers->mu, progress) || answers->missing == 0) continue;
+    progress = steady_clock::now() + kProgressEvery;
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      if (!answers->came[i])
+        MR_LOG(Info) << "CreateSession still waiting for response from worker: " << tasks[i];
+    }
+  }
+}
+
+}  // namespace
+
+std::string TaskName(const std::string& job, int task) {
+  return StrCat("/job:", job, "/replica:0/task:", task);
+}
+
+StatusOr<std::vector<std::string>> TasksOf(const ClusterSpec& cluster,
+                                           const std::vector<std::string>& filters) {
+  std::vector<DeviceName> parsed;
+  for (const std::string& filter : filters) {
+    MR_ASSIGN_OR_RETURN(DeviceName name, DeviceName::Parse(filter));
+    name.type.reset();
+    name.index.reset();
+    parsed.push_back(std::move(name));
+  }
+  std::vector<std::string> tasks;
+  for (const auto& [job, of_job] : cluster.jobs()) {
+    for (const auto& [task, address] : of_job) {
+      const DeviceName name{job, 0, task, {}, {}};
+      const bool wanted =
+          parsed.empty() ||
+          std::any_of(parsed.begin(), parsed.end(), [&](const DeviceName& f) { return f.Describes(name); });
+      if (wanted) tasks.push_back(TaskName(job, task));
+    }
+  }
+  return tasks;
+}
+
+StatusOr<std::vector<std::vector<DeviceAttributes>>> FindDevices(const ClusterConnection& connection,
+                                                                 const std::vector<std::string>& tasks) {
+  Answers answers(tasks.size());
+  const auto start = steady_clock::now();
+  CallAll(
+      *connection.transport, tasks,
+      [&](size_t i) {
+        RemoteCall call{tasks[i], Method::kGetStatus, MessageBytes::Of(tensorflow::GetStatusRequest())};
+        call.timeout_in_ms = connection.timeout_in_ms;
+        call.patience_in_ms = connection.timeout_in_ms;
+        call.cancellation = connection.cancellation;
+        return call;
+      },
+      &answers);
+  const auto waited =
+      std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start).count();
+  MutexLock lock(answers.mu);
+  if (connection.cancellation != nullptr && connection.cancellation->IsCancelled())
+    return errors::Cancelled("CreateSession was cancelled");
+  std::vector<std::string> missing;
+  Status first;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const Status& status = answers.statuses[i];
+    if (status.ok()) continue;
+    if (errors::IsUnavailable(status) || errors::IsDeadlineExceeded(status)) missing.push_back(tasks[i]);
+    first.Update(Status(status.code(), StrCat(tasks[i], ": ", status.message())));
+  }
+  if (!missing.empty()) {
+    return errors::DeadlineExceeded("CreateSession has waited ", waited / 1000, ".", waited / 100 % 10,
+                                    " s for tasks that do not answer: ", StrJoin(missing, ", "), ". (",
+                                    first.message(), ")");
+  }
+  MR_RETURN_IF_ERROR(first);
+  std::vector<std::vector<DeviceAttributes>> devices;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    MR_ASSIGN_OR_RETURN(std::vector<DeviceAttributes> of_task, DevicesFromStatus(tasks[i], answers.bytes[i]));
+    devices.push_back(std::move(of_task));
+  }
+  return devices;
+}
+
+StatusOr<std::unique_ptr<OtherTasks>> ClusterTasks::Connect(const ClusterConnection& connection,
+                                                            const SessionOptions& options, LocalWorker& own) {
+  MR_ASSIGN_OR_RETURN(std::vector<std::string> tasks, TasksOf(connection.cluster, options.device_filters));
+  tasks.erase(std::remove(tasks.begin(), tasks.end(), own.task()), tasks.end());
+  MR_ASSIGN_OR_RETURN(const auto devices, FindDevices(connection, tasks));
+  std::vector<DeviceName> filters;
+  for (const std::string& filter : options.device_filters) {
+    MR_ASSIGN_OR_RETURN(DeviceName name, DeviceName::Parse(filter));
+    filters.push_back(std::move(name));
+  }
+  std::unique_ptr<ClusterTasks> made(new ClusterTasks(*connection.transport, connection.session));
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    std::vector<DeviceAttributes> wanted;
+    for (const DeviceAttributes& device : devices[i]) {
+      MR_ASSIGN_OR_RETURN(const DeviceName name, DeviceName::Parse(device.name));
+      const bool kept =
+          filters.empty() ||
+          std::any_of(filters.begin(), filters.end(), [&](const DeviceName& f) { return f.Describes(name); });
+      if (kept) wanted.push_back(device);
+    }
+    made->workers_.push_back(
+        std::make_unique<RemoteWorker>(tasks[i], wanted, made->transport_, connection.session));
+  }
+  MR_RETURN_IF_ERROR(made->CreateWorkerSessions(connection, options, own));
+  return std::unique_ptr<OtherTasks>(std::move(made));
+}
+
+Status ClusterTasks::CreateWorkerSessions(const ClusterConnection& connection, const SessionOptions& options,
+                                          const LocalWorker& own) {
+  tensorflow::CreateWorkerSessionRequest request;
+  request.set_session_handle(session_);
+  request.set_isolate_session_state(options.isolate_session_state);
+  connection.cluster.ToProto(request.mutable_server_def()->mutable_cluster());
+  request.mutable_server_def()->set_protocol("grpc");
+  const auto add_devices = [&request](const DeviceView& devices) {
+    for (const auto& device : devices.devices())
+      AttributesToProto(device->attributes(), request.add_cluster_device_attributes());
+  };
+  add_devices(own.devices());
+  std::vector<std::string> tasks;
+  for (const auto& worker : workers_) {
+    add_devices(worker->devices());
+    tasks.push_back(worker->task());
+  }
+  Answers answers(tasks.size());
+  CallAll(
+      transport_, tasks,
+      [&](size_t i) {
+        const StatusOr<DeviceName> name = DeviceName::Parse(tasks[i]);
+        if (name.ok()) {
+          request.mutable_server_def()->set_job_name(name->job.value_or(""));
+          request.mutable_server_def()->set_task_index(name->task.value_or(0));
+        }
+        RemoteCall call{tasks[i], Method::kCreateWorkerSession, MessageBytes::Of(request)};
+        call.cancellation = connection.cancellation;
+        return call;
+      },
+      &answers);
+  MutexLock lock(answers.mu);
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const Status& status = answers.statuses[i];
+    if (!status.ok()) return Status(status.code(), StrCat("From ", tasks[i], ":\n", status.message()));
+  }
+  return Status();
+}
+
+ClusterTasks::~ClusterTasks() {
+  tensorflow::DeleteWorkerSessionRequest request;
+  request.set_session_handle(session_);
+  for (const auto& worker : workers_) {
+    // A task that is gone has no session.
+    transport_.Start({worker->task(), Method::kDeleteWorkerSession, MessageBytes::Of(request)},
+                     [](const Status&, const MessageBytes&) {});
+  }
+  transport_.Drain();
+}
+
+std::vector<Worker*> ClusterTasks::workers() const {
+  std::vector<Worker*> all;
+  for (const auto& worker : workers_) all.push_back(worker.get());
+  return all;
+}
+
+}  // namespace millrace

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "distributed/counted_transport.h"
+#include "distributed/remote_worker.h"
+#include "millrace/cluster.h"
+#include "session/other_tasks.h"
+
+namespace millrace {
+
+// "/job:…/replica:0/task:…".
+std::string TaskName(const std::string& job, int task);
+// The tasks of a cluster that `filters` leave, partial names of devices: all, when there are none.
+StatusOr<std::vector<std::string>> TasksOf(const ClusterSpec& cluster,
+                                           const std::vector<std::string>& filters);
+
+// How a session reaches the other tasks of its cluster.
+struct ClusterConnection {
+  Transport* transport = nullptr;  // outlives the session
+  ClusterSpec cluster;
+  std::string session;  // the handle that the session has at all tasks
+  // How long tasks that don't answer are waited for; each 10 seconds a line of the log names them.
+  int64_t timeout_in_ms = 0;
+  CancellationManager* cancellation = nullptr;  // of the connecting; null: nobody cancels it
+};
+
+// The other tasks of a session's cluster. Thread-safe.
+class ClusterTasks : public OtherTasks {
+ public:
+  // Asks all tasks that the options do not filter out for their devices and makes a worker session at each.
+  // DeadlineExceeded, naming them, when some do not answer.
+  static StatusOr<std::unique_ptr<OtherTasks>> Connect(const ClusterConnection& connection,
+                                                       const SessionOptions& options, LocalWorker& own);
+  // Deletes the worker sessions, and waits for all calls; tasks that are gone are given up by the transport.
+  ~ClusterTasks() override;
+  std::vector<Worker*> workers() const override;
+
+ private:
+  ClusterTasks(Transport& transport, std::string session)
+      : transport_(transport), session_(std::move(session)) {}
+  Status CreateWorkerSessions(const ClusterConnection& connection, const SessionOptions& options,
+                              const LocalWorker& own);
+
+  CountedTransport transport_;
+  const std::string session_;
+  std::vector<std::unique_ptr<RemoteWorker>> workers_;
+};
+
+// The devices of tasks, in their order. DeadlineExceeded, naming them, when some do not answer.
+StatusOr<std::vector<std::vector<DeviceAttributes>>> FindDevices(const ClusterConnection& connection,
+                                                                 const std::vector<std::string>& tasks);
+
+}  // namespace millrace

@@ -1,0 +1,421 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "distributed/master.h"
+
+#include <cstdio>
+#include <random>
+#include <utility>
+
+#include "base/notification.h"
+#include "base/strings.h"
+#include "distributed/cluster_tasks.h"
+#include "distributed/device_message.h"
+#include "tensor/tensor_codec.h"
+#include "tensorflow/core/protobuf/master.pb.h"
+#include "tensorflow/core/protobuf/worker.pb.h"
+
+namespace millrace {
+namespace {
+
+// How long closing waits for steps that have been cancelled.
+constexpr std::chrono::seconds kCloseWait{10};
+
+template <typename Request>
+Status Parse(Method method, const MessageBytes& bytes, Request* request) {
+  if (bytes.ParseInto(request)) return Status();
+  return errors::InvalidArgument("The request of ", MethodName(method), " is not a message");
+}
+
+template <typename Response>
+StatusOr<MessageBytes> Answer(const Response& response) {
+  if (response.ByteSizeLong() > INT32_MAX)
+    return errors::ResourceExhausted("What the step fetches is more than a message can hold");
+  return MessageBytes::Of(response);
+}
+
+std::string NewHandle() {
+  std::random_device random;
+  char text[17];
+  std::snprintf(text, sizeof(text), "%08x%08x", random(), random());
+  return text;
+}
+
+// A step that a session counts.
+class ScopedStep {
+ public:
+  explicit ScopedStep(MasterSession& session) : session_(session), status_(session.BeginStep()) {}
+  ~ScopedStep() {
+    if (status_.ok()) session_.EndStep();
+  }
+  ScopedStep(const ScopedStep&) = delete;
+  ScopedStep& operator=(const ScopedStep&) = delete;
+  const Status& status() const { return status_; }
+
+ private:
+  MasterSession& session_;
+  const Status status_;
+};
+
+}  // namespace
+
+// ---- One session
+
+StatusOr<int64_t> MasterSession::Extend(tensorflow::GraphDef&& graph, int64_t known_version) {
+  MutexLock lock(mu_);
+  if (closed_) return errors::FailedPrecondition("Session is closed.");
+  if (known_version != version_) {
+    return errors::Aborted("Current version is ", version_, " but caller expected version ", known_version,
+                           ".");
+  }
+  MR_RETURN_IF_ERROR(session_->Extend(std::move(graph)));
+  return ++version_;
+}
+
+Status MasterSession::BeginStep() {
+  MutexLock lock(mu_);
+  if (closed_) return errors::FailedPrecondition("Session is closed.");
+  ++running_;
+  return Status();
+}
+
+void MasterSession::EndStep() {
+  MutexLock lock(mu_);
+  if (--running_ == 0) idle_.NotifyAll();
+}
+
+int64_t MasterSession::num_running() const {
+  MutexLock lock(mu_);
+  return running_;
+}
+
+void MasterSession::Close() {
+  session_->Close().IgnoreError("closing a direct session cannot fail");
+  const auto deadline = std::chrono::steady_clock::now() + kCloseWait;
+  MutexLock lock(mu_);
+  closed_ = true;
+  while (running_ > 0) {
+    if (!idle_.WaitUntil(mu_, deadline)) return;
+  }
+}
+
+// ---- All sessions
+
+StatusOr<Master::SessionPtr> Master::Open(SessionOptions options, CancellationManager* cancellation) {
+  if (options.operation_timeout_in_ms == 0)
+    options.operation_timeout_in_ms = env_.session.operation_timeout_in_ms;
+  options.target.clear();
+  const std::string handle = NewHandle();
+  ClusterConnection connection;
+  connection.transport = env_.transport;
+  connection.cluster = env_.cluster;
+  connection.session = handle;
+  connection.timeout_in_ms = env_.session_creation_timeout_in_ms;
+  connection.cancellation = cancellation;
+  const auto connect = [&connection](const SessionOptions& session, const StepCompilerOptions&,
+                                     LocalWorker& own) {
+    return ClusterTasks::Connect(connection, session, own);
+  };
+  std::shared_ptr<LocalDevices> devices = env_.devices;
+  if (options.isolate_session_state) devices = std::make_shared<LocalDevices>(devices->shared_devices());
+  auto own = std::make_unique<LocalWorker>(std::move(devices), env_.steps);
+  MR_ASSIGN_OR_RETURN(auto session, DirectSession::MakeForCluster(options, std::move(own), connect));
+  auto made = std::make_shared<MasterSession>(handle, std::move(session));
+  MutexLock lock(mu_);
+  if (stopped_) return errors::Unavailable("Task ", env_.task, " ends");
+  sessions_.emplace(handle, made);
+  return made;
+}
+
+StatusOr<Master::SessionPtr> Master::Find(const std::string& handle) {
+  MutexLock lock(mu_);
+  const auto it = sessions_.find(handle);
+  if (it != sessions_.end()) return it->second;
+  return errors::Aborted("Session ", handle, " is not found. Possibly, this master has restarted.");
+}
+
+Status Master::CloseSession(const std::string& handle) {
+  MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(handle));
+  {
+    MutexLock lock(mu_);
+    sessions_.erase(handle);
+  }
+  session->Close();
+  return Status();
+}
+
+std::map<std::string, Master::SessionPtr> Master::TakeAll(bool stop) {
+  std::map<std::string, SessionPtr> sessions;
+  MutexLock lock(mu_);
+  stopped_ = stopped_ || stop;
+  sessions.swap(sessions_);
+  return sessions;
+}
+
+void Master::Stop() {
+  const auto sessions = TakeAll(true);
+  // All are cancelled before one is waited for.
+  for (const auto& [handle, session] : sessions)
+    session->session().Close().IgnoreError("closing a direct session cannot fail");
+  for (const auto& [handle, session] : sessions) session->Close();
+}
+
+Status Master::Reset(const std::vector<std::string>& containers, const std::vector<std::string>& filters) {
+  MR_ASSIGN_OR_RETURN(const std::vector<std::string> tasks, TasksOf(env_.cluster, filters));
+  for (const auto& [handle, session] : TakeAll(false)) session->Close();
+  tensorflow::CleanupAllRequest request;
+  for (const std::string& container : containers) request.add_container(container);
+  struct Gathered {
+    Mutex mu;
+    Status status MR_GUARDED_BY(mu);
+  };
+  Gathered gathered;
+  {
+    CountedTransport transport(*env_.transport);
+    for (const std::string& task : tasks) {
+      if (task == env_.task) {
+        env_.devices->ClearContainers(containers);
+        continue;
+      }
+      transport.Start({task, Method::kCleanupAll, MessageBytes::Of(request)},
+                      [&gathered](const Status& status, const MessageBytes&) {
+                        MutexLock lock(gathered.mu);
+                        gathered.status.Update(status);
+                      });
+    }
+  }
+  MutexLock lock(gathered.mu);
+  return gathered.status;
+}
+
+size_t Master::num_sessions() const {
+  MutexLock lock(mu_);
+  return sessions_.size();
+}
+
+int64_t Master::num_running() const {
+  MutexLock lock(mu_);
+  int64_t running = 0;
+  for (const auto& [handle, session] : sessions_) running += session->num_running();
+  return running;
+}
+
+// ---- The service
+
+void Master::Handle(Method method, const MessageBytes& request, int64_t timeout_in_ms,
+                    CancellationManager& cancellation, Reply reply) {
+  Response response = errors::Unimplemented("The master service has no method ", static_cast<int>(method));
+  switch (method) {
+    case Method::kCreateSession:
+      response = CreateSession(request, timeout_in_ms, cancellation);
+      break;
+    case Method::kExtendSession:
+      response = ExtendSession(request);
+      break;
+    case Method::kPartialRunSetup:
+      response = PartialRunSetup(request);
+      break;
+    case Method::kRunStep:
+      response = RunStep(request, cancellation);
+      break;
+    case Method::kCloseSession:
+      response = CloseSessionCall(request);
+      break;
+    case Method::kListDevices:
+      response = ListDevices(request, cancellation);
+      break;
+    case Method::kReset:
+      response = ResetCall(request);
+      break;
+    case Method::kMakeCallable:
+      response = MakeCallable(request);
+      break;
+    case Method::kRunCallable:
+      response = RunCallable(request, cancellation);
+      break;
+    case Method::kReleaseCallable:
+      response = ReleaseCallable(request);
+      break;
+    default:
+      break;
+  }
+  if (!response.ok()) return reply(std::move(response).status(), {});
+  reply(Status(), *std::move(response));
+}
+
+Master::Response Master::CreateSession(const MessageBytes& bytes, int64_t /*timeout_in_ms*/,
+                                       CancellationManager& cancellation) {
+  tensorflow::CreateSessionRequest request;
+  MR_RETURN_IF_ERROR(Parse(Method::kCreateSession, bytes, &request));
+  MR_ASSIGN_OR_RETURN(SessionOptions options, SessionOptions::FromProto(request.config()));
+  MR_ASSIGN_OR_RETURN(const SessionPtr session, Open(std::move(options), &cancellation));
+  if (Status s = session->session().Create(std::move(*request.mutable_graph_def())); !s.ok()) {
+    CloseSession(session->handle()).IgnoreError("what it was made for is the error");
+    return s;
+  }
+  tensorflow::CreateSessionResponse response;
+  response.set_session_handle(session->handle());
+  return Answer(response);
+}
+
+Master::Response Master::ExtendSession(const MessageBytes& bytes) {
+  tensorflow::ExtendSessionRequest request;
+  MR_RETURN_IF_ERROR(Parse(Method::kExtendSession, bytes, &request));
+  MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
+  tensorflow::ExtendSessionResponse response;
+  MR_ASSIGN_OR_RETURN(const int64_t version, session->Extend(std::move(*request.mutable_graph_def()),
+                                                             request.current_graph_version()));
+  response.set_new_graph_version(version);
+  return Answer(response);
+}
+
+Master::Response Master::PartialRunSetup(const MessageBytes& bytes) {
+  tensorflow::PartialRunSetupRequest request;
+  MR_RETURN_IF_ERROR(Parse(Method::kPartialRunSetup, bytes, &request));
+  MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
+  const ScopedStep step(*session);
+  MR_RETURN_IF_ERROR(step.status());
+  tensorflow::PartialRunSetupResponse response;
+  MR_ASSIGN_OR_RETURN(const std::string handle,
+                      session->session().PRunSetup({request.feed().begin(), request.feed().end()},
+                                                   {request.fetch().begin(), request.fetch().end()},
+                                                   {request.target().begin(), request.target().end()}));
+  response.set_partial_run_handle(handle);
+  return Answer(response);
+}
+
+Master::Response Master::RunStep(const MessageBytes& bytes, CancellationManager& cancellation) {
+  tensorflow::RunStepRequest request;
+  MR_RETURN_IF_ERROR(Parse(Method::kRunStep, bytes, &request));
+  const auto run = [&]() -> Response {
+    MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
+    const ScopedStep step(*session);
+    MR_RETURN_IF_ERROR(step.status());
+    MR_ASSIGN_OR_RETURN(const RunOptions options, RunOptions::FromProto(request.options()));
+    Session::Feeds feeds;
+    for (tensorflow::NamedTensorProto& feed : *request.mutable_feed()) {
+      MR_ASSIGN_OR_RETURN(Tensor value, TakeTensorFromProto(feed.mutable_tensor()));
+      feeds.emplace_back(std::move(*feed.mutable_name()), std::move(value));
+    }
+    const std::vector<std::string> fetches(request.fetch().begin(), request.fetch().end());
+    const std::vector<std::string> targets(request.target().begin(), request.target().end());
+    std::vector<Tensor> outputs;
+    tensorflow::RunStepResponse response;
+    if (!request.partial_run_handle().empty()) {
+      MR_RETURN_IF_ERROR(session->session().PRun(request.partial_run_handle(), feeds, fetches, &outputs));
+    } else {
+      RunMetadata metadata;
+      MR_RETURN_IF_ERROR(
+          session->session().Run(options, feeds, fetches, targets, &outputs, &metadata, &cancellation));
+      metadata.ToProto(response.mutable_metadata());
+    }
+    for (size_t i = 0; i < fetches.size() && i < outputs.size(); ++i) {
+      tensorflow::NamedTensorProto* const tensor = response.add_tensor();
+      tensor->set_name(fetches[i]);
+      TensorToProtoContent(outputs[i], tensor->mutable_tensor());
+    }
+    return Answer(response);
+  };
+  Response response = run();
+  if (response.ok() || !request.store_errors_in_response_body()) return response;
+  // Trailers of a call hold a few kilobytes only.
+  tensorflow::RunStepResponse failed;
+  failed.set_status_code(static_cast<tensorflow::error::Code>(response.status().code()));
+  failed.set_status_error_message(response.status().message());
+  return Answer(failed);
+}
+
+Master::Response Master::CloseSessionCall(const MessageBytes& bytes) {
+  tensorflow::CloseSessionRequest request;
+  MR_RETURN_IF_ERROR(Parse(Method::kCloseSession, bytes, &request));
+  MR_RETURN_IF_ERROR(CloseSession(request.session_handle()));
+  return Answer(tensorflow::CloseSessionResponse());
+}
+
+Master::Response Master::ListDevices(const MessageBytes& bytes, CancellationManager& cancellation) {
+  tensorflow::ListDevicesRequest request;
+  MR_RETURN_IF_ERROR(Parse(Method::kListDevices, bytes, &request));
+  tensorflow::ListDevicesResponse response;
+  const auto add = [&](const DeviceAttributes& attributes) {
+    const bool here = env_.devices->devices().Find(attributes.name) != nullptr;
+    AttributesToProto(attributes, here ? response.add_local_device() : response.add_remote_device());
+  };
+  if (!request.session_handle().empty()) {
+    MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
+    MR_ASSIGN_OR_RETURN(const auto devices, session->session().ListDevices());
+    for (const DeviceInfo& d : devices) add({d.name, d.type, d.memory_limit, d.incarnation, ""});
+    return Answer(response);
+  }
+  for (const auto& device : env_.devices->devices().devices()) add(device->attributes());
+  MR_ASSIGN_OR_RETURN(std::vector<std::string> tasks, TasksOf(env_.cluster, {}));
+  std::erase(tasks, env_.task);
+  ClusterConnection connection;
+  connection.transport = env_.transport;
+  connection.timeout_in_ms = env_.session_creation_timeout_in_ms;
+  connection.cancellation = &cancellation;
+  MR_ASSIGN_OR_RETURN(const auto devices, FindDevices(connection, tasks));
+  for (const auto& of_task : devices) {
+    for (const DeviceAttributes& attributes : of_task) add(attributes);
+  }
+  return Answer(response);
+}
+
+Master::Response Master::ResetCall(const MessageBytes& bytes) {
+  tensorflow::ResetRequest request;
+  MR_RETURN_IF_ERROR(Parse(Method::kReset, bytes, &request));
+  MR_RETURN_IF_ERROR(Reset({request.container().begin(), request.container().end()},
+                           {request.device_filters().begin(), request.device_filters().end()}));
+  return Answer(tensorflow::ResetResponse());
+}
+
+Master::Response Master::MakeCallable(const MessageBytes& bytes) {
+  tensorflow::MakeCallableRequest request;
+  MR_RETURN_IF_ERROR(Parse(Method::kMakeCallable, bytes, &request));
+  MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
+  const ScopedStep step(*session);
+  MR_RETURN_IF_ERROR(step.status());
+  const tensorflow::CallableOptions& wanted = request.options();
+  if (wanted.tensor_connection_size() > 0)
+    return errors::Unimplemented("CallableOptions.tensor_connection is not supported");
+  if (!wanted.feed_devices().empty() || !wanted.fetch_devices().empty())
+    return errors::Unimplemented("CallableOptions.feed_devices and fetch_devices are not supported");
+  CallableOptions options;
+  options.feeds.assign(wanted.feed().begin(), wanted.feed().end());
+  options.fetches.assign(wanted.fetch().begin(), wanted.fetch().end());
+  options.targets.assign(wanted.target().begin(), wanted.target().end());
+  MR_ASSIGN_OR_RETURN(options.run_options, RunOptions::FromProto(wanted.run_options()));
+  tensorflow::MakeCallableResponse response;
+  MR_ASSIGN_OR_RETURN(const Session::CallableHandle handle, session->session().MakeCallable(options));
+  response.set_handle(handle);
+  return Answer(response);
+}
+
+Master::Response Master::RunCallable(const MessageBytes& bytes, CancellationManager& cancellation) {
+  tensorflow::RunCallableRequest request;
+  MR_RETURN_IF_ERROR(Parse(Method::kRunCallable, bytes, &request));
+  MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
+  const ScopedStep step(*session);
+  MR_RETURN_IF_ERROR(step.status());
+  std::vector<Tensor> feeds;
+  for (tensorflow::TensorProto& feed : *request.mutable_feed()) {
+    MR_ASSIGN_OR_RETURN(Tensor value, TakeTensorFromProto(&feed));
+    feeds.push_back(std::move(value));
+  }
+  std::vector<Tensor> outputs;
+  RunMetadata metadata;
+  MR_RETURN_IF_ERROR(
+      session->session().RunCallable(request.handle(), feeds, &outputs, &metadata, &cancellation));
+  tensorflow::RunCallableResponse response;
+  for (const Tensor& output : outputs) TensorToProtoContent(output, response.add_fetch());
+  metadata.ToProto(response.mutable_metadata());
+  return Answer(response);
+}
+
+Master::Response Master::ReleaseCallable(const MessageBytes& bytes) {
+  tensorflow::ReleaseCallableRequest request;
+  MR_RETURN_IF_ERROR(Parse(Method::kReleaseCallable, bytes, &request));
+  MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
+  MR_RETURN_IF_ERROR(session->session().ReleaseCallable(request.handle()));
+  return Answer(tensorflow::ReleaseCallableResponse());
+}
+
+}  // namespace millrace

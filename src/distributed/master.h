@@ -1,0 +1,101 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "distributed/transport.h"
+#include "millrace/cluster.h"
+#include "session/direct_session.h"
+#include "step/local_worker.h"
+
+namespace millrace {
+
+// One session that a master has for a client. Thread-safe.
+class MasterSession {
+ public:
+  MasterSession(std::string handle, std::unique_ptr<DirectSession> session)
+      : handle_(std::move(handle)), session_(std::move(session)) {}
+  const std::string& handle() const { return handle_; }
+  DirectSession& session() { return *session_; }
+
+  // Adds nodes when the graph has the version that the client knows. The new version.
+  StatusOr<int64_t> Extend(tensorflow::GraphDef&& graph, int64_t known_version) MR_EXCLUDES(mu_);
+
+  // Brackets a step, so that closing can wait for it. Aborted after Close.
+  Status BeginStep() MR_EXCLUDES(mu_);
+  void EndStep() MR_EXCLUDES(mu_);
+  int64_t num_running() const MR_EXCLUDES(mu_);
+  // Cancels steps, refuses later ones and waits a while for those that run.
+  void Close() MR_EXCLUDES(mu_);
+
+ private:
+  const std::string handle_;
+  const std::unique_ptr<DirectSession> session_;
+  mutable Mutex mu_;
+  CondVar idle_;
+  bool closed_ MR_GUARDED_BY(mu_) = false;
+  int64_t running_ MR_GUARDED_BY(mu_) = 0;
+  int64_t version_ MR_GUARDED_BY(mu_) = 0;
+};
+
+// What clients may ask of a task: TensorFlow's MasterService. Its sessions are direct sessions whose other
+// tasks are those of the cluster. Any bytes are answered, with an error when they make no sense. Thread-safe.
+class Master {
+ public:
+  using SessionPtr = std::shared_ptr<MasterSession>;
+  // All that is borrowed outlives the master.
+  struct Environment {
+    ClusterSpec cluster;
+    std::string task;
+    std::shared_ptr<LocalDevices> devices;
+    std::shared_ptr<TaskSteps> steps;
+    Transport* transport = nullptr;
+    SessionOptions session;  // what sessions have that say nothing else
+    int64_t session_creation_timeout_in_ms = 0;
+  };
+  explicit Master(Environment environment) : env_(std::move(environment)) {}
+
+  // Answers one call, and waits for what it takes. `cancellation` belongs to the call.
+  void Handle(Method method, const MessageBytes& request, int64_t timeout_in_ms,
+              CancellationManager& cancellation, Reply reply);
+
+  StatusOr<SessionPtr> Open(SessionOptions options, CancellationManager* cancellation) MR_EXCLUDES(mu_);
+  // Aborted when there is no such session.
+  StatusOr<SessionPtr> Find(const std::string& handle) MR_EXCLUDES(mu_);
+  Status CloseSession(const std::string& handle) MR_EXCLUDES(mu_);
+  // Closes all sessions and drops the containers at all tasks that `filters` leave.
+  Status Reset(const std::vector<std::string>& containers, const std::vector<std::string>& filters);
+  // Closes all sessions, and refuses others from now on.
+  void Stop() MR_EXCLUDES(mu_);
+  size_t num_sessions() const MR_EXCLUDES(mu_);
+  int64_t num_running() const MR_EXCLUDES(mu_);
+
+ private:
+  using Response = StatusOr<MessageBytes>;
+  Response CreateSession(const MessageBytes& bytes, int64_t timeout_in_ms, CancellationManager& cancellation);
+  Response ExtendSession(const MessageBytes& bytes);
+  Response PartialRunSetup(const MessageBytes& bytes);
+  Response RunStep(const MessageBytes& bytes, CancellationManager& cancellation);
+  Response CloseSessionCall(const MessageBytes& bytes);
+  Response ListDevices(const MessageBytes& bytes, CancellationManager& cancellation);
+  Response ResetCall(const MessageBytes& bytes);
+  Response MakeCallable(const MessageBytes& bytes);
+  Response RunCallable(const MessageBytes& bytes, CancellationManager& cancellation);
+  Response ReleaseCallable(const MessageBytes& bytes);
+  std::map<std::string, SessionPtr> TakeAll(bool stop) MR_EXCLUDES(mu_);
+
+  const Environment env_;
+  mutable Mutex mu_;
+  bool stopped_ MR_GUARDED_BY(mu_) = false;
+  std::map<std::string, SessionPtr> sessions_ MR_GUARDED_BY(mu_);
+};
+
+}  // namespace millrace

@@ -1,0 +1,167 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "base/logging.h"
+#include "base/mutex.h"
+#include "base/notification.h"
+#include "base/strings.h"
+#include "distributed/cluster_tasks.h"
+#include "distributed/protocol.h"
+#include "distributed/task.h"
+#include "millrace/cluster.h"
+#include "tensorflow/core/protobuf/tensorflow_server.pb.h"
+
+namespace millrace {
+namespace {
+
+class TaskServer : public Server {
+ public:
+  TaskServer(std::unique_ptr<Listener> listener, std::shared_ptr<Task> task, std::string target,
+             int64_t grace_in_ms)
+      : listener_(std::move(listener)),
+        task_(std::move(task)),
+        target_(std::move(target)),
+        grace_in_ms_(grace_in_ms) {}
+  ~TaskServer() override { Stop().IgnoreError("stopping cannot fail"); }
+
+  Status Start() override MR_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (state_ == State::kStarted) return Status();
+    if (state_ != State::kNew)
+      return errors::FailedPrecondition("The server of ", task_->name(), " has been stopped");
+    LocalTasks::Get().Add(target_, task_);
+    // The listener has stopped when the task goes.
+    Task* const task = task_.get();
+    listener_->Start([task](Method method, MessageBytes request, int64_t timeout_in_ms,
+                            CancellationManager& cancellation, Reply reply) {
+      task->Handle(method, std::move(request), timeout_in_ms, cancellation, std::move(reply));
+    });
+    state_ = State::kStarted;
+    return Status();
+  }
+
+  Status Stop() override MR_EXCLUDES(mu_) {
+    State before = State::kNew;
+    {
+      MutexLock lock(mu_);
+      before = state_;
+      if (before == State::kNew || before == State::kStarted) state_ = State::kStopping;
+    }
+    // Somebody else stops it.
+    if (before == State::kStopping || before == State::kStopped) return Join();
+    if (before == State::kStarted) LocalTasks::Get().Remove(target_);
+    if (before == State::kStarted) WaitForSteps();
+    // What still runs is cancelled, and the listener waits for the answers only.
+    task_->Stop();
+    listener_->Stop(before == State::kStarted ? kAnswerMs : 0);
+    MutexLock lock(mu_);
+    state_ = State::kStopped;
+    stopped_.NotifyAll();
+    return Status();
+  }
+
+  Status Join() override MR_EXCLUDES(mu_) {
+    bool is_new = false;
+    {
+      MutexLock lock(mu_);
+      is_new = state_ == State::kNew;
+    }
+    if (is_new) return Stop();
+    MutexLock lock(mu_);
+    while (state_ != State::kStopped) stopped_.Wait(mu_);
+    return Status();
+  }
+
+  const std::string& target() const override { return target_; }
+  const std::string& task() const override { return task_->name(); }
+
+ private:
+  // How long answers of calls that have been cancelled may take, until their connections are cut.
+  static constexpr int64_t kAnswerMs = 1000;
+  enum class State { kNew, kStarted, kStopping, kStopped };
+
+  // For the grace period at most.
+  void WaitForSteps() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(grace_in_ms_);
+    while (task_->num_running() > 0 && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+
+  const std::unique_ptr<Listener> listener_;
+  const std::shared_ptr<Task> task_;
+  const std::string target_;
+  const int64_t grace_in_ms_;
+  Mutex mu_;
+  CondVar stopped_;
+  State state_ MR_GUARDED_BY(mu_) = State::kNew;
+};
+
+std::string ListenAddress(const ServerOptions& options) {
+  if (!options.listen.empty()) return options.listen;
+  const char* const variable = std::getenv("MILLRACE_LISTEN");
+  return variable == nullptr || *variable == '\0' ? "127.0.0.1" : variable;
+}
+
+}  // namespace
+
+StatusOr<ServerOptions> ServerOptions::FromProto(const tensorflow::ServerDef& def) {
+  ServerOptions options;
+  MR_ASSIGN_OR_RETURN(options.cluster, ClusterSpec::FromProto(def.cluster()));
+  options.job = def.job_name();
+  options.task = def.task_index();
+  options.protocol = def.protocol();
+  MR_ASSIGN_OR_RETURN(options.session, SessionOptions::FromProto(def.default_session_config()));
+  return options;
+}
+
+StatusOr<std::unique_ptr<Server>> Server::Make(const ServerOptions& options) {
+  MR_ASSIGN_OR_RETURN(const Protocol protocol, FindProtocol(options.protocol));
+  MR_ASSIGN_OR_RETURN(const std::string address, options.cluster.AddressOf(options.job, options.task));
+  const std::string name = TaskName(options.job, options.task);
+  const std::string port = address.substr(address.rfind(':'));
+  auto listener = protocol.listen(ListenAddress(options) + port);
+  if (!listener.ok()) return listener.status().WithContext(StrCat("; it is the address of ", name));
+  std::map<std::string, std::string> addresses;
+  for (const auto& [job, tasks] : options.cluster.jobs()) {
+    for (const auto& [task, of_task] : tasks) addresses[TaskName(job, task)] = of_task;
+  }
+  const std::string bound = StrCat("localhost:", (*listener)->port());
+  // A port that was left open is known now.
+  addresses[name] = bound;
+  TransportOptions transport;
+  transport.patience_in_ms = options.peer_timeout_in_ms;
+  MR_ASSIGN_OR_RETURN(auto network, protocol.connect(addresses, transport));
+  MR_ASSIGN_OR_RETURN(auto task, Task::Make(options, std::move(network)));
+  return std::unique_ptr<Server>(std::make_unique<TaskServer>(*std::move(listener), std::move(task),
+                                                              StrCat(options.protocol, "://", bound),
+                                                              options.stop_grace_in_ms));
+}
+
+StatusOr<std::string> DescribeCluster(const std::string& target, int64_t timeout_in_ms) {
+  const size_t end = target.find("://");
+  if (end == std::string::npos)
+    return errors::InvalidArgument("A target is written \"grpc://host:port\", not \"", target, "\"");
+  MR_ASSIGN_OR_RETURN(const Protocol protocol, FindProtocol(target.substr(0, end)));
+  TransportOptions options;
+  options.patience_in_ms = timeout_in_ms;
+  MR_ASSIGN_OR_RETURN(const auto transport, protocol.connect({{target, target.substr(end + 3)}}, options));
+  RemoteCall call{target, Method::kDescribe, MessageBytes("cluster")};
+  call.timeout_in_ms = timeout_in_ms;
+  Status status;
+  std::string text;
+  Notification answered;
+  transport->Start(std::move(call), [&](Status s, const MessageBytes& bytes) {
+    status = std::move(s);
+    text = bytes.ToString();
+    answered.Notify();
+  });
+  answered.Wait();
+  MR_RETURN_IF_ERROR(status);
+  return text;
+}
+
+}  // namespace millrace

@@ -1,0 +1,217 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "distributed/task.h"
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "base/json_writer.h"
+#include "distributed/cluster_tasks.h"
+#include "distributed/remote_worker.h"
+#include "session/session_factory.h"
+#include "session/session_options.h"
+
+namespace millrace {
+namespace {
+
+// A session of this process at a master of this process.
+class LocalTaskSession : public Session {
+ public:
+  LocalTaskSession(std::shared_ptr<Task> task, Master::SessionPtr session)
+      : task_(std::move(task)), session_(std::move(session)), direct_(session_->session()) {}
+  ~LocalTaskSession() override {
+    task_->master().CloseSession(session_->handle()).IgnoreError("it may have been closed by a reset");
+  }
+
+  Status Create(const tensorflow::GraphDef& graph) override { return direct_.Create(graph); }
+  Status Create(tensorflow::GraphDef&& graph) override { return direct_.Create(std::move(graph)); }
+  Status Extend(const tensorflow::GraphDef& graph) override { return direct_.Extend(graph); }
+  Status Extend(tensorflow::GraphDef&& graph) override { return direct_.Extend(std::move(graph)); }
+  Status ExtendFrom(const Graph& graph) override { return direct_.ExtendFrom(graph); }
+  using Session::Run;
+  Status Run(const RunOptions& options, const Feeds& feeds, const std::vector<std::string>& fetches,
+             const std::vector<std::string>& targets, std::vector<Tensor>* outputs,
+             RunMetadata* metadata) override {
+    return direct_.Run(options, feeds, fetches, targets, outputs, metadata);
+  }
+  StatusOr<CallableHandle> MakeCallable(const CallableOptions& options) override {
+    return direct_.MakeCallable(options);
+  }
+  Status RunCallable(CallableHandle handle, std::span<const Tensor> feeds, std::vector<Tensor>* outputs,
+                     RunMetadata* metadata) override {
+    return direct_.RunCallable(handle, feeds, outputs, metadata);
+  }
+  Status ReleaseCallable(CallableHandle handle) override { return direct_.ReleaseCallable(handle); }
+  StatusOr<std::string> PRunSetup(const std::vector<std::string>& feeds,
+                                  const std::vector<std::string>& fetches,
+                                  const std::vector<std::string>& targets) override {
+    return direct_.PRunSetup(feeds, fetches, targets);
+  }
+  Status PRun(const std::string& handle, const Feeds& feeds, const std::vector<std::string>& fetches,
+              std::vector<Tensor>* outputs) override {
+    return direct_.PRun(handle, feeds, fetches, outputs);
+  }
+  StatusOr<std::vector<DeviceInfo>> ListDevices() override { return direct_.ListDevices(); }
+  Status Close() override { return direct_.Close(); }
+  void CancelSteps() override { direct_.CancelSteps(); }
+
+ private:
+  const std::shared_ptr<Task> task_;  // outlives the session
+  const Master::SessionPtr session_;
+  DirectSession& direct_;
+};
+
+}  // namespace
+
+StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
+                                           std::shared_ptr<Transport> transport) {
+  std::shared_ptr<Task> task(new Task);
+  task->name_ = TaskName(options.job, options.task);
+  task->cluster_ = options.cluster;
+  task->transport_ = std::move(transport);
+  const int cores = std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
+  const int wanted = options.session.inter_op_parallelism_threads;
+  task->pool_ = GetThreadPool(wanted > 1 ? wanted : cores, false);
+  DeviceOptions devices;
+  devices.name_prefix = task->name_;
+  devices.device_count = options.session.device_count;
+  MR_ASSIGN_OR_RETURN(devices.cpu_bfc_limit_bytes, CpuBfcLimit(options.session));
+  MR_ASSIGN_OR_RETURN(auto made, DeviceFactoryRegistry::Global().CreateDevices(devices));
+  task->devices_ = std::make_shared<LocalDevices>(std::move(made));
+  Transport& network = *task->transport_;
+  task->steps_ = std::make_shared<TaskSteps>(
+      task->name_, [&network](std::string_view from, int64_t step_id, const Rendezvous::Key& key,
+                              Rendezvous::RecvDone done) {
+        RecvTensorFrom(network, from, step_id, key, std::move(done));
+      });
+  task->worker_ = std::make_unique<WorkerService>(WorkerService::Environment{
+      .devices = task->devices_, .steps = task->steps_, .pool = task->pool_.get(), .transport = &network});
+  Master::Environment master;
+  master.cluster = options.cluster;
+  master.task = task->name_;
+  master.devices = task->devices_;
+  master.steps = task->steps_;
+  master.transport = &network;
+  master.session = options.session;
+  master.session_creation_timeout_in_ms = options.session_creation_timeout_in_ms;
+  task->master_ = std::make_unique<Master>(std::move(master));
+  return task;
+}
+
+Task::~Task() {
+  Stop();
+  worker_->DropSessions();
+}
+
+void Task::Handle(Method method, MessageBytes request, int64_t timeout_in_ms,
+                  CancellationManager& cancellation, Reply reply) {
+  const ServiceKind kind = ServiceOf(method);
+  if (kind == ServiceKind::kWorker && !WorkerService::MayWait(method))
+    return worker_->Handle(method, request, timeout_in_ms, cancellation, std::move(reply));
+  threads_.Schedule([this, kind, method, bytes = std::move(request), timeout_in_ms, &cancellation,
+                     answer = std::move(reply)]() mutable {
+    switch (kind) {
+      case ServiceKind::kWorker:
+        return worker_->Handle(method, bytes, timeout_in_ms, cancellation, std::move(answer));
+      case ServiceKind::kMaster:
+        return master_->Handle(method, bytes, timeout_in_ms, cancellation, std::move(answer));
+      case ServiceKind::kTask:
+        if (method != Method::kDescribe) return answer(errors::Unimplemented(MethodName(method)), {});
+        // What is asked for: the whole cluster, or else this task.
+        answer(Status(), MessageBytes(bytes.ToString() == "cluster"
+                                          ? DescribeAll(timeout_in_ms > 0 ? timeout_in_ms / 2 : 2000)
+                                          : Describe()));
+    }
+  });
+}
+
+StatusOr<std::unique_ptr<Session>> Task::NewSession(const SessionOptions& options) {
+  MR_ASSIGN_OR_RETURN(Master::SessionPtr session, master_->Open(options, nullptr));
+  return std::unique_ptr<Session>(std::make_unique<LocalTaskSession>(shared_from_this(), std::move(session)));
+}
+
+void Task::Stop() {
+  worker_->Stop();
+  master_->Stop();
+}
+
+int64_t Task::num_running() const {
+  return master_->num_running() + static_cast<int64_t>(worker_->GetState().runs.size());
+}
+
+std::string Task::Describe() const {
+  using std::chrono::milliseconds;
+  const auto up = std::chrono::steady_clock::now() - start_;
+  const WorkerService::State state = worker_->GetState();
+  int64_t oldest = 0;
+  for (const auto& run : state.runs) oldest = std::max(oldest, run.running_ms);
+  JsonWriter json;
+  json.BeginObject().Field("task", name_).Key("devices").BeginArray();
+  for (const auto& device : devices_->devices().devices()) {
+    const DeviceAttributes& a = device->attributes();
+    json.BeginObject().Field("name", a.name).Field("type", a.type).Field("memory_limit", a.memory_limit);
+    // As text: JavaScript's numbers have 53 bits.
+    json.Field("incarnation", StrCat(a.incarnation)).EndObject();
+  }
+  json.EndArray();
+  json.Field("uptime_ms", std::chrono::duration_cast<milliseconds>(up).count());
+  json.Field("sessions", master_->num_sessions()).Field("session_steps", master_->num_running());
+  json.Field("worker_sessions", state.sessions).Field("graphs", state.graphs);
+  json.Field("steps", state.steps).Field("graph_runs", state.runs.size());
+  json.Field("oldest_run_ms", oldest).Field("bytes_sent", state.bytes_sent).EndObject();
+  return std::move(json).text();
+}
+
+std::string Task::DescribeAll(int64_t timeout_in_ms) {
+  const StatusOr<std::vector<std::string>> tasks = TasksOf(cluster_, {});
+  if (!tasks.ok()) return Describe();
+  std::vector<std::string> texts(tasks->size());
+  {
+    CountedTransport transport(*transport_);  // waits for all
+    for (size_t i = 0; i < tasks->size(); ++i) {
+      const std::string& other = (*tasks)[i];
+      if (other == name_) {
+        texts[i] = Describe();
+        continue;
+      }
+      RemoteCall call{other, Method::kDescribe};
+      call.timeout_in_ms = timeout_in_ms;
+      transport.Start(std::move(call), [&, i](const Status& status, const MessageBytes& bytes) {
+        if (status.ok()) {
+          texts[i] = bytes.ToString();
+          return;
+        }
+        JsonWriter json;
+        json.BeginObject().Field("task", (*tasks)[i]).Field("error", status.ToString()).EndObject();
+        texts[i] = std::move(json).text();
+      });
+    }
+  }
+  std::string all = "{\"tasks\":[";
+  for (size_t i = 0; i < texts.size(); ++i) all += (i == 0 ? "" : ",") + texts[i];
+  return all + "]}";
+}
+
+LocalTasks& LocalTasks::Get() {
+  static auto* const tasks = new LocalTasks;
+  return *tasks;
+}
+
+void LocalTasks::Add(const std::string& target, const std::shared_ptr<Task>& task) {
+  MutexLock lock(mu_);
+  tasks_[target] = task;
+}
+
+void LocalTasks::Remove(const std::string& target) {
+  MutexLock lock(mu_);
+  tasks_.erase(target);
+}
+
+std::shared_ptr<Task> LocalTasks::Find(const std::string& target) {
+  MutexLock lock(mu_);
+  const auto it = tasks_.find(target);
+  return it == tasks_.end() ? nullptr : it->second.lock();
+}
+
+}  // namespace millrace

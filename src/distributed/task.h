@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "base/mutex.h"
+#include "base/thread_pool.h"
+#include "distributed/master.h"
+#include "distributed/transport.h"
+#include "distributed/waiting_threads.h"
+#include "distributed/worker_service.h"
+#include "millrace/cluster.h"
+
+namespace millrace {
+
+// A task of a cluster in this process, whatever carries its messages: its devices, the worker and the master
+// on them. Lives as long as its server or a session of this process that it is the master of. Thread-safe.
+class Task : public std::enable_shared_from_this<Task> {
+ public:
+  static StatusOr<std::shared_ptr<Task>> Make(const ServerOptions& options,
+                                              std::shared_ptr<Transport> transport);
+  ~Task();
+
+  // Answers a call of any service, on this thread or another. `cancellation` lives until the reply.
+  void Handle(Method method, MessageBytes request, int64_t timeout_in_ms, CancellationManager& cancellation,
+              Reply reply);
+  // A session of this process, without messages to the master. It keeps the task.
+  StatusOr<std::unique_ptr<Session>> NewSession(const SessionOptions& options);
+  // Stops what runs and refuses what comes. Bounded; does not wait for kernels that compute.
+  void Stop();
+
+  // Steps of sessions and of graphs, in progress.
+  int64_t num_running() const;
+
+  const std::string& name() const { return name_; }
+  Master& master() { return *master_; }
+  WorkerService& worker() { return *worker_; }
+  // The state of the task, and of all tasks of the cluster, as JSON.
+  std::string Describe() const;
+  std::string DescribeAll(int64_t timeout_in_ms);
+
+ private:
+  Task() = default;
+
+  std::string name_;
+  ClusterSpec cluster_;
+  std::shared_ptr<Transport> transport_;
+  std::shared_ptr<ThreadPool> pool_;
+  std::shared_ptr<LocalDevices> devices_;
+  std::shared_ptr<TaskSteps> steps_;
+  std::unique_ptr<WorkerService> worker_;
+  std::unique_ptr<Master> master_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  WaitingThreads threads_;  // goes first: what runs on it uses the rest
+};
+
+// The tasks of this process, by the targets of their sessions. Thread-safe.
+class LocalTasks {
+ public:
+  static LocalTasks& Get();
+  void Add(const std::string& target, const std::shared_ptr<Task>& task) MR_EXCLUDES(mu_);
+  void Remove(const std::string& target) MR_EXCLUDES(mu_);
+  // Null when there is none.
+  std::shared_ptr<Task> Find(const std::string& target) MR_EXCLUDES(mu_);
+
+ private:
+  Mutex mu_;
+  std::map<std::string, std::weak_ptr<Task>> tasks_ MR_GUARDED_BY(mu_);
+};
+
+}  // namespace millrace

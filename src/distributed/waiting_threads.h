@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+
+#include "base/function.h"
+#include "base/mutex.h"
+
+namespace millrace {
+
+// Threads for work that waits for other tasks: as many as there is such work at a time, so that none waits
+// for a thread. A thread without work ends after a while. Thread-safe.
+class WaitingThreads {
+ public:
+  WaitingThreads() = default;
+  // Waits until all work is done.
+  ~WaitingThreads();
+  WaitingThreads(const WaitingThreads&) = delete;
+  WaitingThreads& operator=(const WaitingThreads&) = delete;
+  void Schedule(UniqueFunction<void()> work) MR_EXCLUDES(mu_);
+
+ private:
+  void Loop() MR_EXCLUDES(mu_);
+
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<UniqueFunction<void()>> queue_ MR_GUARDED_BY(mu_);
+  int idle_ MR_GUARDED_BY(mu_) = 0;
+  int threads_ MR_GUARDED_BY(mu_) = 0;
+  bool ending_ MR_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace millrace

@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "distributed/remote_worker.h"
+#include "step/local_worker.h"
+#include "step/step_compiler.h"
+
+namespace millrace {
+
+// What a task has for one session of a master: a worker, whose kernels of stateful ops are the session's own,
+// and the graphs that are registered in it. Everything that runs keeps it. Thread-safe.
+class WorkerSession {
+ public:
+  // Somebody else's worker, which outlives the session; it compiles functions by itself.
+  explicit WorkerSession(LocalWorker& worker) : worker_(worker) {}
+  // A worker of its own. Functions that it calls may use the devices of `peers`.
+  WorkerSession(std::unique_ptr<LocalWorker> worker, std::vector<std::unique_ptr<RemoteWorker>> peers,
+                const StepCompilerOptions& compiler);
+  ~WorkerSession();
+  WorkerSession(const WorkerSession&) = delete;
+  WorkerSession& operator=(const WorkerSession&) = delete;
+
+  LocalWorker& worker() { return worker_; }
+  void AddGraph(std::string handle, std::shared_ptr<InstalledPartition> graph) MR_EXCLUDES(mu_);
+  // Null when there is none.
+  std::shared_ptr<InstalledPartition> FindGraph(const std::string& handle) const MR_EXCLUDES(mu_);
+  std::shared_ptr<InstalledPartition> RemoveGraph(const std::string& handle) MR_EXCLUDES(mu_);
+  size_t num_graphs() const MR_EXCLUDES(mu_);
+
+ private:
+  std::unique_ptr<LocalWorker> owned_;
+  LocalWorker& worker_;
+  const std::vector<std::unique_ptr<RemoteWorker>> peers_;
+  std::unique_ptr<StepCompiler> compiler_;  // of functions
+  mutable Mutex mu_;
+  std::map<std::string, std::shared_ptr<InstalledPartition>> graphs_ MR_GUARDED_BY(mu_);
+};
+
+}  // namespace millrace
