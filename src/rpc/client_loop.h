@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/completion_queue.h>
+
+#include <chrono>
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace millrace {
+
+// Something whose calls end on a ClientLoop.
+class ClientEvent {
+ public:
+  virtual ~ClientEvent() = default;
+  // The call has ended.
+  virtual void Ended() = 0;
+};
+
+// Who wants to look after its calls now and then.
+class Watcher {
+ public:
+  virtual ~Watcher() = default;
+  // Must not wait. `heartbeats`: where calls of its own end.
+  virtual void Look(std::chrono::steady_clock::time_point now, grpc::CompletionQueue& heartbeats) = 0;
+};
+
+// The threads on which the calls of all transports of the process end: some for replies, whose receivers may
+// compute, and one that looks after calls that last. Lives while a transport does. Thread-safe.
+class ClientLoop {
+ public:
+  static std::shared_ptr<ClientLoop> Get();
+  ~ClientLoop();
+  // Tags are ClientEvents.
+  grpc::CompletionQueue& queue() { return queue_; }
+  void Add(Watcher* watcher) MR_EXCLUDES(mu_);
+  // Waits until it is not looking.
+  void Remove(Watcher* watcher) MR_EXCLUDES(mu_);
+
+ private:
+  ClientLoop();
+  static void Loop(grpc::CompletionQueue& queue);
+  void Watch() MR_EXCLUDES(mu_);
+
+  grpc::CompletionQueue queue_;
+  grpc::CompletionQueue heartbeats_;
+  std::vector<std::thread> threads_;
+  std::thread watch_;
+  Mutex mu_;
+  bool ending_ MR_GUARDED_BY(mu_) = false;
+  std::set<Watcher*> watchers_ MR_GUARDED_BY(mu_);
+};
+
+}  // namespace millrace

@@ -1,0 +1,42 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "millrace/cluster.h"
+
+namespace millrace {
+
+// A ConfigProto that asks for messages also to a master of this process.
+std::string ConfigWithMessages();
+// A port of loopback that nobody has.
+int FreePort();
+
+// Servers of one process over loopback, for tests. One thread at a time.
+class TestCluster {
+ public:
+  // So many tasks of each job. `options` without a cluster.
+  explicit TestCluster(const std::map<std::string, int>& jobs, ServerOptions options = {});
+  ~TestCluster();
+  const ClusterSpec& spec() const { return options_.cluster; }
+  std::string target(const std::string& job, int task) const;
+  // Deletes the server, or makes it at the same address.
+  void Stop(const std::string& job, int task);
+  void Start(const std::string& job, int task);
+  // Waits until the task runs so many graphs, and has no other steps if it is none; fails the test after a
+  // while.
+  void WaitForRuns(const std::string& job, int task, int runs) const;
+  // Tries again while `again` says so, at most for a while. The last status.
+  static Status RetryWhile(const std::function<Status()>& attempt,
+                           const std::function<bool(const Status&)>& again);
+
+ private:
+  ServerOptions options_;
+  std::map<std::pair<std::string, int>, std::unique_ptr<Server>> servers_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,15 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "distributed/protocol.h"
+
+namespace millrace {
+
+// Takes the address. Calls wait there until the listener is started. Unavailable when it can't be had.
+StatusOr<std::unique_ptr<Listener>> ListenWithGrpc(const std::string& address);
+
+}  // namespace millrace

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/grpc_options.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <array>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+constexpr std::array<std::pair<const char*, int>, 6> kBoth = {{
+    {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, -1},
+    {GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1},
+    {GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 16777215},
+    // How much may be under way before the reader has said that it wants more.
+    {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 16 << 20},
+    {GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, 64 << 10},
+    {GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 4 << 20},
+}};
+constexpr int kReconnectMs = 1000;
+
+}  // namespace
+
+void SetServerArguments(grpc::ServerBuilder* builder) {
+  for (const auto& [name, value] : kBoth) builder->AddChannelArgument(name, value);
+  builder->SetMaxReceiveMessageSize(-1);
+  builder->SetMaxSendMessageSize(-1);
+}
+
+void SetClientArguments(grpc::ChannelArguments* arguments) {
+  for (const auto& [name, value] : kBoth) arguments->SetInt(name, value);
+  // A task that has come back is found soon.
+  arguments->SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments->SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments->SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMs);
+  // Connections belong to one transport.
+  arguments->SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments->SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+}
+
+}  // namespace millrace

@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "rpc/register.h"
+
+#include <grpc/support/log.h>
+#include <grpcpp/health_check_service_interface.h>
+
+#include <cstdlib>
+
+#include "distributed/protocol.h"
+#include "rpc/grpc_listener.h"
+#include "rpc/grpc_transport.h"
+
+namespace millrace {
+
+Status RegisterGrpc() {
+  static const Status registered = [] {
+    // What goes wrong is told by statuses; who wants gRPC's own words says so.
+    if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
+    grpc::EnableDefaultHealthCheckService(true);
+    return RegisterProtocol("grpc", {.listen = ListenWithGrpc, .connect = ConnectWithGrpc});
+  }();
+  return registered;
+}
+
+}  // namespace millrace
