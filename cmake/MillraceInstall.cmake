@@ -7,7 +7,7 @@ include(GNUInstallDirs)
 
 # The folders that the public headers belong to. Only their code may be seen from outside, and of that only what
 # exports.map lists; the linker hides the rest again. Nothing is to be replaced at load time, so calls stay direct.
-set(public_libraries mr_base mr_tensor mr_session mr_cc mr_training)
+set(public_libraries mr_base mr_tensor mr_session mr_distributed mr_cc mr_training)
 set_target_properties(${public_libraries} PROPERTIES CXX_VISIBILITY_PRESET default)
 foreach(library IN LISTS public_libraries)
   target_compile_options(${library} PRIVATE -fno-semantic-interposition)
@@ -16,19 +16,20 @@ endforeach()
 # Every object of every folder: no archive, from which the linker would take only what it sees a use for.
 get_property(folder_libraries GLOBAL PROPERTY MILLRACE_LIBRARIES)
 set(objects "")
-foreach(library IN LISTS folder_libraries ITEMS mr_builtin_auto)
+foreach(library IN LISTS folder_libraries ITEMS mr_builtin_auto mr_rpc_auto)
   list(APPEND objects "$<TARGET_OBJECTS:${library}>")
 endforeach()
 set(registration_symbol _ZN8millrace19builtins_registeredE)  # of src/builtin/auto_register.cc
+set(grpc_symbol _ZN8millrace15grpc_registeredE)  # of src/rpc/auto_register.cc
 if(MILLRACE_STATIC)
   add_library(millrace STATIC ${objects})
-  target_link_libraries(millrace PUBLIC Threads::Threads protobuf::libprotobuf JPEG::JPEG PNG::PNG ZLIB::ZLIB re2)
+  target_link_libraries(millrace PUBLIC Threads::Threads protobuf::libprotobuf JPEG::JPEG PNG::PNG ZLIB::ZLIB re2 grpc++ grpc gpr absl_synchronization)
   # Nothing refers to the object that registers the built-in ops: programs are told to ask for it.
-  target_link_options(millrace INTERFACE "LINKER:--undefined=${registration_symbol}")
+  target_link_options(millrace INTERFACE "LINKER:--undefined=${registration_symbol},--undefined=${grpc_symbol}")
 else()
   set(exports "${PROJECT_SOURCE_DIR}/cmake/exports.map")
   add_library(millrace SHARED ${objects})
-  target_link_libraries(millrace PRIVATE Threads::Threads protobuf::libprotobuf JPEG::JPEG PNG::PNG ZLIB::ZLIB re2)
+  target_link_libraries(millrace PRIVATE Threads::Threads protobuf::libprotobuf JPEG::JPEG PNG::PNG ZLIB::ZLIB re2 grpc++ grpc gpr absl_synchronization)
   target_link_options(millrace PRIVATE "LINKER:--version-script=${exports}")
   set_target_properties(millrace PROPERTIES LINK_DEPENDS "${exports}"
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
@@ -58,7 +59,7 @@ file(RELATIVE_PATH pc_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
 set(pc_libs "-lmillrace")
 if(MILLRACE_STATIC)
-  set(pc_libs "-lmillrace -Wl,--undefined=${registration_symbol} -lprotobuf -ljpeg -lpng -lz -lre2 -pthread")
+  set(pc_libs "-lmillrace -Wl,--undefined=${registration_symbol},--undefined=${grpc_symbol} -lgrpc++ -lgrpc -lgpr -labsl_synchronization -lprotobuf -ljpeg -lpng -lz -lre2 -pthread")
 endif()
 configure_file("${PROJECT_SOURCE_DIR}/cmake/millrace.pc.in" "${PROJECT_BINARY_DIR}/millrace.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/millrace.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

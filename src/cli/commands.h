@@ -16,6 +16,7 @@ void AddOpsCommand(Commands* commands);
 void AddRecordsCommand(Commands* commands);
 void AddRewriteCommands(Commands* commands);
 void AddRunCommand(Commands* commands);
+void AddServerCommands(Commands* commands);
 void AddShowCommand(Commands* commands);
 void AddTraceCommand(Commands* commands);
 

@@ -54,6 +54,7 @@ void AddAllCommands(Commands* commands) {
   AddRecordsCommand(commands);
   AddRewriteCommands(commands);
   AddRunCommand(commands);
+  AddServerCommands(commands);
   AddShowCommand(commands);
   AddTraceCommand(commands);
 }

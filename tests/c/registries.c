@@ -154,18 +154,58 @@ void test_libraries_in_cpp(void) {
   TF_DeleteStatus(status);
 }
 
+// The one task of a cluster, at any port, field by field.
+static const char kServerDef[] =
+    "\x0a\x16\x0a\x14\x0a\x01w\x12\x0f\x08\x00\x12\x0blocalhost:0"
+    "\x12\x01w"
+    "\x2a\x04grpc";
+
 void test_servers(void) {
   TF_Status* status = TF_NewStatus();
   CHECK(TF_NewServer("\xff\xff", 2, status) == NULL);
   CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Could not parse provided bytes into a ServerDef protocol buffer");
   CHECK(TF_NewServer(NULL, 0, status) == NULL);
-  CHECK_INT(TF_GetCode(status), TF_UNIMPLEMENTED);
+  CHECK_INT(TF_GetCode(status), TF_NOT_FOUND);
   TF_ServerStart(NULL, status);
-  CHECK_INT(TF_GetCode(status), TF_UNIMPLEMENTED);
+  CHECK_INT(TF_GetCode(status), TF_INVALID_ARGUMENT);
   TF_ServerStop(NULL, status);
   TF_ServerJoin(NULL, status);
   CHECK(TF_ServerTarget(NULL) == NULL);
   TF_DeleteServer(NULL);
+
+  TF_Server* server = TF_NewServer(kServerDef, sizeof(kServerDef) - 1, status);
+  CHECK_OK(status);
+  CHECK(strncmp(TF_ServerTarget(server), "grpc://localhost:", 17) == 0);
+  TF_ServerStart(server, status);
+  TF_ServerStart(server, status);
+  CHECK_OK(status);
+  TF_Graph* graph = TF_NewGraph();
+  TF_Operation* three = int32_constant(graph, "three", 3, status);
+  CHECK_OK(status);
+  TF_SessionOptions* options = TF_NewSessionOptions();
+  TF_SetTarget(options, TF_ServerTarget(server));
+  TF_Session* session = TF_NewSession(graph, options, status);
+  CHECK_OK(status);
+  const TF_Output fetch = out(three, 0);
+  TF_Tensor* value = NULL;
+  TF_SessionRun(session, NULL, NULL, NULL, 0, &fetch, &value, 1, NULL, 0, NULL, status);
+  CHECK_OK(status);
+  CHECK_INT(take_int32(value), 3);
+  TF_DeviceList* devices = TF_SessionListDevices(session, status);
+  CHECK_OK(status);
+  CHECK_STR(TF_DeviceListName(devices, 0, status), "/job:w/replica:0/task:0/device:CPU:0");
+  TF_DeleteDeviceList(devices);
+  TF_ServerStop(server, status);
+  TF_ServerStop(server, status);
+  TF_ServerJoin(server, status);
+  CHECK_OK(status);
+  TF_SessionRun(session, NULL, NULL, NULL, 0, &fetch, &value, 1, NULL, 0, NULL, status);
+  CHECK_INT(TF_GetCode(status), TF_CANCELLED);
+  TF_CloseSession(session, status);
+  TF_DeleteSession(session, status);
+  TF_DeleteSessionOptions(options);
+  TF_DeleteGraph(graph);
+  TF_DeleteServer(server);
   TF_DeleteStatus(status);
 }
 

@@ -1,0 +1,224 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// millrace server: a task of a cluster; millrace cluster: what tasks are doing.
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <iomanip>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "base/strings.h"
+#include "cli/commands.h"
+#include "cli/text.h"
+#include "millrace/cluster.h"
+
+namespace millrace::cli {
+namespace {
+
+struct ServerCommandOptions {
+  std::string cluster;
+  std::string job;
+  int task = -1;
+  std::string listen;
+  bool slurm = false;
+  int first_port = 8888;
+  double session_timeout = 60;
+  double peer_timeout = 5;
+  int threads = 0;
+};
+
+// From the flags or, where they say nothing, from TF_CONFIG.
+StatusOr<ClusterTask> ReadClusterTask(const ServerCommandOptions& options) {
+  ClusterTask task;
+  if (options.slurm) {
+    std::vector<std::pair<std::string, int>> jobs;
+    for (const std::string_view part : StrSplitSkipEmpty(options.cluster, ',')) {
+      const size_t equals = std::min(part.find('='), part.size());
+      const auto count = SafeStringToInt32(part.substr(std::min(equals + 1, part.size())));
+      if (!count || *count < 1)
+        return errors::InvalidArgument("With --slurm, --cluster is written \"ps=1,worker=3\", not \"",
+                                       options.cluster, "\"");
+      jobs.emplace_back(part.substr(0, equals), *count);
+    }
+    return ClusterTask::FromSlurm(jobs, options.first_port);
+  }
+  if (!options.cluster.empty()) {
+    MR_ASSIGN_OR_RETURN(task.cluster, ClusterSpec::Parse(options.cluster));
+  } else {
+    const char* const variable = std::getenv("TF_CONFIG");
+    if (variable == nullptr || *variable == '\0')
+      return errors::InvalidArgument(
+          "Neither --cluster nor the environment variable TF_CONFIG says what the cluster is");
+    MR_ASSIGN_OR_RETURN(task, ClusterTask::FromTfConfig(variable));
+  }
+  if (!options.job.empty()) task.job = options.job;
+  if (options.task >= 0) task.task = options.task;
+  if (task.job.empty()) return errors::InvalidArgument("--job is missing");
+  return task;
+}
+
+bool IsLoopback(const std::string& listen) {
+  return listen.empty() || listen == "localhost" || listen.starts_with("127.") || listen == "[::1]";
+}
+
+// Signals that end the program, as something to wait for; other threads don't get them.
+class EndSignals {
+ public:
+  EndSignals() {
+    sigemptyset(&signals_);
+    sigaddset(&signals_, SIGTERM);
+    sigaddset(&signals_, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
+    file_ = signalfd(-1, &signals_, SFD_CLOEXEC);
+  }
+  ~EndSignals() {
+    if (file_ >= 0) close(file_);
+  }
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+  void Wait() const {
+    pollfd waiting{file_, POLLIN, 0};
+    while (poll(&waiting, 1, -1) < 0 && errno == EINTR) {
+    }
+  }
+
+ private:
+  sigset_t signals_;
+  int file_ = -1;
+};
+
+StatusOr<ExitCode> Serve(const ServerCommandOptions& options, const Context& context) {
+  MR_ASSIGN_OR_RETURN(const ClusterTask task, ReadClusterTask(options));
+  ServerOptions server_options;
+  server_options.cluster = task.cluster;
+  server_options.job = task.job;
+  server_options.task = task.task;
+  server_options.listen = options.listen;
+  server_options.session_creation_timeout_in_ms = static_cast<int64_t>(options.session_timeout * 1000);
+  server_options.peer_timeout_in_ms = static_cast<int64_t>(options.peer_timeout * 1000);
+  server_options.session.inter_op_parallelism_threads = options.threads;
+  const EndSignals signals;
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Make(server_options));
+  MR_RETURN_IF_ERROR(server->Start());
+  if (context.json) {
+    JsonWriter json;
+    json.BeginObject().Field("task", server->task()).Field("target", server->target()).EndObject();
+    context.Print(json);
+  } else {
+    context.out << "millrace: " << server->task() << " is ready at " << server->target()
+                << (IsLoopback(options.listen) ? ""
+                                               : ", for everybody who reaches it: it asks nobody who he is")
+                << std::endl;
+  }
+  context.out.flush();
+  signals.Wait();
+  MR_RETURN_IF_ERROR(server->Stop());
+  return ExitCode::kOk;
+}
+
+// ---- What tasks are doing
+
+using google::protobuf::Struct;
+using google::protobuf::Value;
+
+std::string TextOf(const Struct& object, const std::string& key) {
+  const auto it = object.fields().find(key);
+  return it == object.fields().end() ? "" : it->second.string_value();
+}
+
+int64_t NumberOf(const Struct& object, const std::string& key) {
+  const auto it = object.fields().find(key);
+  return it == object.fields().end() ? 0 : static_cast<int64_t>(it->second.number_value());
+}
+
+void PrintTask(const Struct& task, std::ostream& out) {
+  out << std::left << std::setw(34) << Printable(TextOf(task, "task"));
+  if (const std::string error = TextOf(task, "error"); !error.empty()) {
+    out << " " << Printable(error) << "\n";
+    return;
+  }
+  out << std::right << std::setw(8) << NumberOf(task, "uptime_ms") / 1000 << " s" << std::setw(10)
+      << NumberOf(task, "sessions") << std::setw(10) << NumberOf(task, "worker_sessions") << std::setw(8)
+      << NumberOf(task, "graphs") << std::setw(7) << NumberOf(task, "graph_runs") << std::setw(11)
+      << NumberOf(task, "oldest_run_ms") << " ms" << std::setw(14) << NumberOf(task, "bytes_sent") << "\n";
+  const auto devices = task.fields().find("devices");
+  if (devices == task.fields().end()) return;
+  for (const Value& device : devices->second.list_value().values()) {
+    const Struct& d = device.struct_value();
+    out << "  " << Printable(TextOf(d, "name")) << "  incarnation " << Printable(TextOf(d, "incarnation"))
+        << "\n";
+  }
+}
+
+StatusOr<ExitCode> ShowStatus(const std::string& target, double timeout, const Context& context) {
+  const std::string full = target.find("://") == std::string::npos ? "grpc://" + target : target;
+  MR_ASSIGN_OR_RETURN(const std::string text, DescribeCluster(full, static_cast<int64_t>(timeout * 1000)));
+  if (context.json) {
+    context.out << text << "\n";
+    return ExitCode::kOk;
+  }
+  Struct state;
+  const auto parsed =
+      google::protobuf::util::JsonStringToMessage(text, &state, google::protobuf::util::JsonParseOptions());
+  if (!parsed.ok()) return errors::Internal(full, " has given no JSON: ", parsed.ToString());
+  context.out << std::left << std::setw(34) << "task" << std::right << std::setw(10) << "up" << std::setw(10)
+              << "sessions" << std::setw(10) << "worker's" << std::setw(8) << "graphs" << std::setw(7)
+              << "runs" << std::setw(14) << "oldest run" << std::setw(14) << "bytes sent"
+              << "\n";
+  bool all = true;
+  const auto tasks = state.fields().find("tasks");
+  if (tasks != state.fields().end()) {
+    for (const Value& task : tasks->second.list_value().values()) {
+      PrintTask(task.struct_value(), context.out);
+      all = all && TextOf(task.struct_value(), "error").empty();
+    }
+  }
+  return all ? ExitCode::kOk : ExitCode::kDiffers;
+}
+
+}  // namespace
+
+void AddServerCommands(Commands* commands) {
+  const auto options = std::make_shared<ServerCommandOptions>();
+  CLI::App& server = commands->Add("server", "Be a task of a cluster, until SIGTERM or SIGINT",
+                                   [options](const Context& context) { return Serve(*options, context); });
+  server.add_option("--cluster", options->cluster,
+                    "The tasks: ps=host:port,worker=host:port,host:port; without it TF_CONFIG says that");
+  server.add_option("--job", options->job, "The job of this task");
+  server.add_option("--task", options->task, "Its number")->check(CLI::NonNegativeNumber);
+  server.add_option("--listen", options->listen,
+                    "The address to listen at, 0.0.0.0 for all of this machine; otherwise 127.0.0.1");
+  server.add_flag("--slurm", options->slurm,
+                  "The tasks are the processes of this step of Slurm; --cluster is then ps=1,worker=3");
+  server.add_option("--first-port", options->first_port,
+                    "With --slurm: the port of the first task on a node");
+  server
+      .add_option("--session-timeout", options->session_timeout,
+                  "Seconds for which the creation of a session waits for tasks that don't answer")
+      ->check(CLI::PositiveNumber);
+  server
+      .add_option("--peer-timeout", options->peer_timeout,
+                  "Seconds for which a task may be silent before its steps are given up")
+      ->check(CLI::PositiveNumber);
+  server.add_option("--threads", options->threads, "For nodes; as many as there are cores without it");
+
+  CLI::App& cluster = commands->Group("cluster", "Look at a cluster");
+  const auto target = std::make_shared<std::string>();
+  const auto timeout = std::make_shared<double>(5);
+  CLI::App& status = commands->Add(
+      "status", "The tasks with their devices, sessions, graphs and steps; 3 when one does not answer",
+      [target, timeout](const Context& context) { return ShowStatus(*target, *timeout, context); }, &cluster);
+  status.add_option("target", *target, "A task of the cluster: grpc://host:port")->required();
+  status.add_option("--timeout", *timeout, "Seconds to wait for answers")->check(CLI::PositiveNumber);
+}
+
+}  // namespace millrace::cli
