@@ -23,8 +23,8 @@ WorkerSession::~WorkerSession() {
     graphs.swap(graphs_);
   }
   graphs.clear();
-  // Functions have partitions at the peers.
-  if (owned_ != nullptr) worker_.functions().DropInstances();
+  // Functions have partitions at the peers, and iterators threads of their own.
+  if (owned_ != nullptr) worker_.DropFunctions();
 }
 
 void WorkerSession::AddGraph(std::string handle, std::shared_ptr<InstalledPartition> graph) {

@@ -132,6 +132,27 @@ void ResourceManager::Clear() {
   generation_.fetch_add(1, std::memory_order_release);
 }
 
+void ResourceManager::DropUsersOf(const FunctionCaller& functions) {
+  if (unused()) return;
+  std::vector<RefPtr<Resource>> all;
+  {
+    ReaderLock lock(mu_);
+    for (const auto& [container, resources] : containers_) {
+      for (const auto& [key, entry] : resources) all.push_back(entry.resource);
+    }
+  }
+  // Resources are asked, and die, without the lock.
+  std::erase_if(all, [&](const RefPtr<Resource>& resource) { return resource->functions() != &functions; });
+  if (all.empty()) return;
+  WriterLock lock(mu_);
+  for (auto& [container, resources] : containers_) {
+    std::erase_if(resources, [&](const auto& item) {
+      return std::find(all.begin(), all.end(), item.second.resource) != all.end();
+    });
+  }
+  generation_.fetch_add(1, std::memory_order_release);
+}
+
 std::string ResourceManager::DebugString() const {
   // References, so that resources describe themselves without the lock.
   std::vector<std::pair<std::string, RefPtr<Resource>>> all;

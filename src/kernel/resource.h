@@ -22,11 +22,15 @@
 
 namespace millrace {
 
+class FunctionCaller;
+
 // State that outlives a step: a variable, a queue, a table. Shared by reference count; thread-safe by its own
 // means.
 class Resource : public RefCounted {
  public:
   virtual std::string DebugString() const = 0;
+  // Whose functions it calls, on threads of its own perhaps. It has to go before they do. Null: nobody's.
+  virtual const FunctionCaller* functions() const { return nullptr; }
 };
 
 // What tells types of resources apart: equal in all processes built from the same sources.
@@ -83,6 +87,8 @@ class ResourceManager {
   }
   // Drops everything in `container`; fine when there is nothing.
   void Cleanup(std::string_view container) MR_EXCLUDES(mu_);
+  // Drops the resources that call these functions.
+  void DropUsersOf(const FunctionCaller& functions);
   void Clear() MR_EXCLUDES(mu_);
   // A line for each resource, sorted.
   std::string DebugString() const MR_EXCLUDES(mu_);

@@ -163,9 +163,10 @@ DirectSession::~DirectSession() {
   Close().IgnoreError("closing a direct session cannot fail");
   partial_runs_.Clear();
   runner_.WaitForStarted();
-  // Iterators have threads of their own, which call functions.
-  worker_.ClearContainers({}, [](const Status& s) { s.IgnoreError("dropping resources cannot fail"); });
-  worker_.functions().DropInstances();
+  // Iterators have threads of their own, which call functions. A cluster keeps the rest for others.
+  if (!tasks_.of_cluster)
+    worker_.ClearContainers({}, [](const Status& s) { s.IgnoreError("dropping resources cannot fail"); });
+  worker_.DropFunctions();
 }
 
 template <typename Def>
@@ -401,7 +402,7 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
       // As in TensorFlow a feed may have a shape that its placeholder does not declare.
       if (!info.shape.IsCompatibleWith(args[slot]->shape())) {
         MR_ASSIGN_OR_RETURN(const Executable* any, ForAnyShapes(executable));
-        return RunExecutable(*any, options, num_feeds, feed, outputs, metadata);
+        return RunExecutable(*any, options, num_feeds, feed, outputs, metadata, cancellation);
       }
     }
   }

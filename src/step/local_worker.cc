@@ -236,6 +236,10 @@ void LocalDevices::ClearContainers(const std::vector<std::string>& containers) {
   }
 }
 
+void LocalDevices::DropUsersOf(const FunctionCaller& functions) {
+  for (auto& [device, resources] : resources_) resources->DropUsersOf(functions);
+}
+
 LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices, FaultInjector* faults)
     : devices_(std::move(devices)),
       faults_(faults),
@@ -249,6 +253,11 @@ LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices, FaultInjector* f
 LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices, std::shared_ptr<TaskSteps> steps)
     : devices_(std::move(devices)), faults_(nullptr), steps_(std::move(steps)) {
   UseDevices();
+}
+
+void LocalWorker::DropFunctions() {
+  devices_->DropUsersOf(functions_);
+  functions_.DropInstances();
 }
 
 void LocalWorker::UseDevices() {

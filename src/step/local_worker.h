@@ -37,6 +37,8 @@ class LocalDevices {
   ResourceManager& resources(const Device& device) { return *resources_.at(&device); }
   // Drops the resources of the named containers, of all when none is named.
   void ClearContainers(const std::vector<std::string>& containers);
+  // Drops the resources that call these functions.
+  void DropUsersOf(const FunctionCaller& functions);
 
  private:
   const std::shared_ptr<DeviceSet> devices_;
@@ -68,6 +70,9 @@ class LocalWorker : public Worker {
   const std::shared_ptr<LocalDevices>& shared_devices() const { return devices_; }
   const std::shared_ptr<TaskSteps>& shared_steps() const { return steps_; }
   FunctionRuntime& functions() { return functions_; }
+  // Before the worker ends, where its devices are shared: drops what calls its functions, and those.
+  // REQUIRES: no step in progress.
+  void DropFunctions();
   TaskSteps& steps() { return *steps_; }
   // What steps have left for later ones at this task.
   SessionTensors& session_tensors() { return session_tensors_; }

@@ -50,6 +50,10 @@ class IteratorResource final : public Resource {
  public:
   explicit IteratorResource(Dataset::Signature signature) : signature_(std::move(signature)) {}
   std::string DebugString() const override { return "Iterator"; }
+  const FunctionCaller* functions() const override MR_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return iterator_ == nullptr ? nullptr : iterator_->runtime().functions;
+  }
 
   // Empty where the handle says nothing of the elements.
   const Dataset::Signature& signature() const { return signature_; }
