@@ -305,3 +305,16 @@ def test_scope_of_a_graph_as_a_meta_graph(tmp_path):
         tf.train.import_meta_graph(exported, import_scope="new")
         sess.run(tf.global_variables_initializer())
         assert sess.run("new/sum:0") == 4.0
+
+
+def test_meta_graph_goes_into_the_current_scope(tmp_path):
+    v = tf.Variable(3.0, name="v")
+    tf.add(v, 1.0, name="sum")
+    saver = tf.train.Saver()
+    with tf.Session() as sess:
+        sess.run(v.initializer)
+        path = saver.save(sess, str(tmp_path / "m"))
+    with tf.Graph().as_default(), tf.Session() as sess:
+        with tf.name_scope("outer"):
+            tf.train.import_meta_graph(path + ".meta").restore(sess, path)
+        assert sess.run("outer/sum:0") == 4.0 and [x.name for x in tf.global_variables()] == ["outer/v:0"]

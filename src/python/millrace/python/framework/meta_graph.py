@@ -248,7 +248,7 @@ def import_scoped_meta_graph_with_return_elements(
         if clear_devices:
             for node in input_graph_def.node:
                 node.device = ""
-        scope_to_prepend = graph.unique_name(import_scope or "", mark_as_used=False) if import_scope else ""
+        scope_to_prepend = graph.unique_name(import_scope or "", mark_as_used=False)
         from millrace.python.framework import importer
 
         imported = importer.import_graph_def(
