@@ -119,3 +119,27 @@ def test_is_tensor() -> None:
     assert tensor_util.is_tensor(tf.constant(1)) and tensor_util.is_tensor(tf.Variable(1))
     assert tensor_util.is_tensor(tf.SparseTensor([[0]], [1], [1])) and not tensor_util.is_tensor(np.zeros(2))
     assert tf.is_tensor(tf.constant(1)) and not tf.is_tensor(3)
+
+
+@pytest.mark.parametrize(
+    "values, dtype, shape, text",
+    [
+        (10.0, None, None, "dtype: DT_FLOAT tensor_shape { } float_val: 10.0"),
+        (10.0, None, [1, 3], "dtype: DT_FLOAT tensor_shape { dim { size: 1 } dim { size: 3 } } float_val: 10.0"),
+        (10, dtypes.int64, None, "dtype: DT_INT64 tensor_shape { } int64_val: 10"),
+        ([10, 20], None, None, r'dtype: DT_INT32 tensor_shape { dim { size: 2 } } tensor_content: "\n\000\000\000\024\000\000\000"'),
+        ([True, False], None, None, "dtype: DT_BOOL tensor_shape { dim { size: 2 } } bool_val: true bool_val: false"),
+        ([10.0, 20.0], dtypes.float16, None, "dtype: DT_HALF tensor_shape { dim { size: 2 } } half_val: 18688 half_val: 19712"),
+        ([10.0, 20.0], dtypes.bfloat16, None, "dtype: DT_BFLOAT16 tensor_shape { dim { size: 2 } } half_val: 16672 half_val: 16800"),
+        (1 + 2j, dtypes.complex64, None, "dtype: DT_COMPLEX64 tensor_shape { } scomplex_val: 1 scomplex_val: 2"),
+        ([b"a", "b"], None, [1, 2], "dtype: DT_STRING tensor_shape { dim { size: 1 } dim { size: 2 } } string_val: 'a' string_val: 'b'"),
+        ([(21,), (22,)], dtypes.qint8, None, r'dtype: DT_QINT8 tensor_shape { dim { size: 2 } } tensor_content: "\025\026"'),
+    ],
+)  # fmt: skip
+def test_messages_are_those_of_tensorflow(values: object, dtype: object, shape: object, text: str) -> None:
+    from google.protobuf import text_format
+
+    from millrace.core.framework import tensor_pb2
+
+    proto = tensor_util.make_tensor_proto(values, dtype=dtype, shape=shape)
+    assert proto == text_format.Parse(text, tensor_pb2.TensorProto())

@@ -3,6 +3,7 @@
 """Constants."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -39,13 +40,14 @@ constant = constant_v1
 def _constant(
     value: Any, dtype: Any, shape: Any, name: Any, verify_shape: bool, allow_broadcast: bool
 ) -> Any:
-    array, number = tensor_util._array_of(value, dtype, shape, verify_shape, allow_broadcast)
+    array, kind, sizes = tensor_util._sized_array(value, dtype, shape, verify_shape, allow_broadcast)
+    if shape is not None and array.size == math.prod(sizes):
+        array = array.reshape(sizes)
     graph = ops.get_default_graph()
-    kind = dtypes.as_dtype(number)
-    if kind in _BY_MESSAGE:
+    if kind in _BY_MESSAGE or array.shape != tuple(sizes):
         from millrace.core.framework import attr_value_pb2
 
-        proto = tensor_util.make_tensor_proto(value, dtype, shape, verify_shape, allow_broadcast)
+        proto = tensor_util._proto_of(array, kind, sizes)
         attr: Any = ("value", "proto", attr_value_pb2.AttrValue(tensor=proto).SerializeToString())
     else:
         attr = ("value", "array", array)

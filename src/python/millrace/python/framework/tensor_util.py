@@ -89,14 +89,7 @@ def _list_to_array(values: Any, dtype: Any) -> np.ndarray[Any, Any]:
     wanted: Any = None if dtype is None else dtypes.as_dtype(dtype).base_dtype
     _check_list(values, wanted)
     if wanted is not None and wanted.is_quantized:
-        fields = np.asarray(
-            [v if isinstance(v, tuple) else (v,) for v in np.array(_flatten(values), dtype=object)],
-            dtype=object,
-        )
-        shape = (
-            np.shape(np.array(values)) if not isinstance(values, tuple) else np.shape(np.array(list(values)))
-        )
-        return np.array([tuple(np.atleast_1d(v)) for v in fields], dtype=wanted.as_numpy_dtype).reshape(shape)
+        return np.array(values, dtype=wanted.as_numpy_dtype)
     kind = None if wanted is None else (object if wanted == dtypes.string else wanted.as_numpy_dtype)
     if wanted == dtypes.bfloat16:
         return _to_bfloat16(np.array(values, dtype=np.float32))
@@ -229,47 +222,45 @@ def _basic_array(values: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], Any]:
     return array, found
 
 
-def _array_of(
+def _is_empty(shape: Any) -> bool:
+    """Whether a shape is given and has no elements."""
+    if shape is None:
+        return False
+    if isinstance(shape, tensor_shape.TensorShape):
+        return shape.num_elements() == 0
+    return isinstance(shape, (list, tuple)) and any(
+        isinstance(d, (int, np.integer)) and d == 0 for d in shape
+    )
+
+
+def _sized_array(
     values: Any, dtype: Any, shape: Any, verify_shape: bool, allow_broadcast: bool
-) -> tuple[np.ndarray[Any, Any], Any]:
-    """A C-contiguous array of the shape that is asked for, and the DType."""
+) -> tuple[np.ndarray[Any, Any], Any, Any]:
+    """An array with the elements, the DType, and the shape that is asked for, which may have more elements."""
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
     array, found = _basic_array(values, dtype)
     if dtype is not None and (not hasattr(dtype, "base_dtype") or dtype.base_dtype != found.base_dtype):
         raise TypeError("Incompatible types: %s vs. %s. Value is %s" % (dtype, array.dtype, values))
     if shape is None:
-        return array, found
+        return array, found, list(array.shape)
     known = shape.as_list() if isinstance(shape, tensor_shape.TensorShape) else shape
     sizes = [int(d) for d in np.atleast_1d(np.array(known, dtype=np.int64)).tolist()]
     count = int(np.prod(sizes, dtype=np.int64))
     if verify_shape and list(array.shape) != sizes:
         raise TypeError("Expected Tensor's shape: %s, got %s." % (tuple(sizes), tuple(array.shape)))
-    if allow_broadcast:
-        if array.shape == (1,) or array.shape == ():
-            return (
-                np.broadcast_to(array.reshape(()), sizes).copy()
-                if array.size != count
-                else array.reshape(sizes),
-                found,
-            )
-        if list(array.shape) != sizes:
-            if array.size != count:
-                raise TypeError(
-                    "Eager execution of tf.constant with unsupported shape (value has %d elements, shape is %s with %d elements)."
-                    % (array.size, tuple(sizes), count)
-                )
-        return array.reshape(sizes), found
+    if allow_broadcast and array.size != count and array.shape not in ((), (1,)):
+        raise TypeError(
+            "Eager execution of tf.constant with unsupported shape (value has %d elements, shape is %s with %d elements)."
+            % (array.size, tuple(sizes), count)
+        )
     if array.size > count:
         raise ValueError(
             "Too many elements provided. Needed at most %d, but received %d" % (count, array.size)
         )
-    if array.size < count:
-        if array.size == 0:
-            raise ValueError("Cannot fill a shape of %d elements from none" % count)
-        flat = array.ravel()
-        array = np.concatenate([flat, np.full(count - flat.size, flat[-1], dtype=array.dtype)])
-    return array.reshape(sizes), found
+    if array.size < count and array.size == 0:
+        raise ValueError("Cannot fill a shape of %d elements from none" % count)
+    return array, found, sizes
 
 
 def make_tensor_proto(
@@ -296,20 +287,32 @@ def make_tensor_proto(
 
     if isinstance(values, tensor_pb2.TensorProto):
         return values
-    broadcast = allow_broadcast and shape is not None and np.size(values) == 1 and not verify_shape
-    array, found = _array_of(values, dtype, None if broadcast else shape, verify_shape, allow_broadcast)
-    sizes: Any = array.shape if not broadcast else tensor_shape.as_shape(list(shape)).as_list()
+    array, found, sizes = _sized_array(values, dtype, shape, verify_shape, allow_broadcast)
+    return _proto_of(array, found, sizes)
+
+
+def _proto_of(array: Any, found: Any, sizes: Any) -> Any:
+    """The TensorProto of elements; where there are fewer than the shape has, the last one stands for the rest."""
+    from millrace.core.framework import tensor_pb2
+
     proto = tensor_pb2.TensorProto(dtype=found.as_datatype_enum)
     proto.tensor_shape.SetInParent()
+    count = 1
     for size in sizes:
         proto.tensor_shape.dim.add(size=size)
+        count *= size
+    if array.nbytes >= 1 << 31:
+        raise ValueError("Cannot create a tensor proto whose content is larger than 2GB.")
     if found == dtypes.string:
         proto.string_val.extend(v.encode() if isinstance(v, str) else bytes(v) for v in array.ravel())
-    elif array.size > 1 and not broadcast:
+    elif count > 1 and array.size == count and found not in _NOT_AS_CONTENT:
         proto.tensor_content = np.ascontiguousarray(array).tobytes()
     else:
         _append(proto, found, array.ravel())
     return proto
+
+
+_NOT_AS_CONTENT = (dtypes.float16, dtypes.bfloat16, dtypes.bool, dtypes.complex64, dtypes.complex128)
 
 
 def _append(proto: Any, dtype: Any, flat: np.ndarray[Any, Any]) -> None:
