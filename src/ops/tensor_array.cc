@@ -48,11 +48,7 @@ StatusOr<ShapeHandle> ElementShape(InferenceContext& c, std::string_view type_at
   if (c.input_handle(0).empty()) return c.UnknownShape();
   const HandleShapeAndType& element = c.input_handle(0)[0];
   MR_ASSIGN_OR_RETURN(const DataType dtype, c.Attr<DataType>(type_attr));
-  if (element.dtype != dtype) {
-    return errors::InvalidArgument("TensorArray dtype is ", DataTypeName(element.dtype),
-                                   " but Op requested dtype ", DataTypeName(dtype), ".");
-  }
-  return element.shape;
+  return element.dtype == dtype ? element.shape : c.UnknownShape();  // the kernels say what is wrong
 }
 
 Status ReadShape(InferenceContext& c) {

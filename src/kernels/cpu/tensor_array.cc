@@ -41,6 +41,17 @@ bool TensorArray::dynamic_size() {
   return dynamic_size_;
 }
 
+StatusOr<int64_t> TensorArray::SizeOfWhole() {
+  MutexLock lock(mu_);
+  MR_RETURN_IF_ERROR(CheckOpen());
+  return is_gradient_ && whole_ >= 0 ? whole_ : size_;
+}
+
+void TensorArray::MarkWhole(int64_t size) {
+  MutexLock lock(mu_);
+  whole_ = size;
+}
+
 Status TensorArray::MergeElementShape(const PartialShape& shape) {
   MutexLock lock(mu_);
   MR_RETURN_IF_ERROR(CheckOpen());
@@ -187,6 +198,7 @@ StatusOr<RefPtr<TensorArray>> TensorArray::MakeGradient(std::string name,
   options.clear_after_read = !is_gradient_;
   auto gradient = MakeRef<TensorArray>(std::move(name), std::move(options));
   MutexLock gradient_lock(gradient->mu_);
+  gradient->whole_ = whole_;
   for (const auto& [index, element] : elements_) {
     if (!element.written) continue;
     Element& zeros = gradient->elements_[index];

@@ -47,6 +47,11 @@ class TensorArray : public Resource {
   bool is_gradient() const { return is_gradient_; }
 
   StatusOr<int64_t> Size() MR_EXCLUDES(mu_);
+  // How many elements make up the whole. Of gradients these are as many as the forward array had when all of
+  // its elements were written at once: what was written later has gradients of its own.
+  StatusOr<int64_t> SizeOfWhole() MR_EXCLUDES(mu_);
+  // Says that `size` elements were written at once.
+  void MarkWhole(int64_t size) MR_EXCLUDES(mu_);
   StatusOr<PartialShape> ElementShape() MR_EXCLUDES(mu_);
   // What elements are known to look like narrows to `shape` too.
   Status MergeElementShape(const PartialShape& shape) MR_EXCLUDES(mu_);
@@ -90,6 +95,7 @@ class TensorArray : public Resource {
   PartialShape element_shape_ MR_GUARDED_BY(mu_);
   int64_t size_ MR_GUARDED_BY(mu_);
   bool dynamic_size_ MR_GUARDED_BY(mu_);
+  int64_t whole_ MR_GUARDED_BY(mu_) = -1;  // as MarkWhole said; of gradients that of the forward array
   bool closed_ MR_GUARDED_BY(mu_) = false;
   std::unordered_map<int64_t, Element> elements_ MR_GUARDED_BY(mu_);
 };

@@ -185,7 +185,7 @@ class TensorArrayGatherKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(const RefPtr<TensorArray> array, FindArray(context));
     MR_RETURN_IF_ERROR(CheckDtype(*array, dtype_, "requested dtype"));
     MR_RETURN_IF_ERROR(array->MergeElementShape(element_shape_));
-    MR_ASSIGN_OR_RETURN(const int64_t size, array->Size());
+    MR_ASSIGN_OR_RETURN(const int64_t size, array->SizeOfWhole());
     const int64_t count = all_ ? size : context.input(1).num_elements();
     if (count == 0) return GatherNothing(context, *array);
     Joiner joiner(context, dtype_);
@@ -236,7 +236,7 @@ class TensorArrayConcatKernel final : public OpKernel {
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(const RefPtr<TensorArray> array, FindArray(context));
     MR_RETURN_IF_ERROR(CheckDtype(*array, dtype_, "requested dtype"));
-    MR_ASSIGN_OR_RETURN(const int64_t size, array->Size());
+    MR_ASSIGN_OR_RETURN(const int64_t size, array->SizeOfWhole());
     if (size == 0) return ConcatNothing(context);
     Joiner joiner(context, dtype_);
     for (int64_t i = 0; i < size; ++i) {
@@ -361,6 +361,7 @@ class TensorArrayUnpackKernel final : public OpKernel {
     for (int64_t i = 0; i < value.dim(0); ++i) {
       MR_RETURN_IF_ERROR(array->Write(context, i, value.Slice(i, i + 1).WithShape(shape)));
     }
+    array->MarkWhole(value.dim(0));
     context.set_output(0, context.TakeInput(2));
     return Status();
   }
@@ -376,7 +377,9 @@ class TensorArraySplitKernel final : public OpKernel {
       return errors::InvalidArgument("Expected value to be at least a vector, but received shape: ",
                                      value.shape());
     }
-    MR_RETURN_IF_ERROR(CheckVector(lengths, "lengths"));
+    if (!lengths.shape().IsVector()) {
+      return errors::InvalidArgument("Expected lengths to be a vector, received shape: ", lengths.shape());
+    }
     MR_RETURN_IF_ERROR(CheckSum(value, lengths));
     MR_ASSIGN_OR_RETURN(const RefPtr<TensorArray> array, FindArray(context));
     MR_RETURN_IF_ERROR(CheckDtype(*array, value.dtype(), "is trying to write dtype"));
@@ -393,6 +396,7 @@ class TensorArraySplitKernel final : public OpKernel {
       MR_RETURN_IF_ERROR(array->Write(context, i, value.Slice(begin, end)));
       begin = end;
     }
+    array->MarkWhole(n);
     context.set_output(0, context.TakeInput(3));
     return Status();
   }

@@ -69,7 +69,7 @@ class TensorArray:
         self._dtype = dtypes.as_dtype(dtype).base_dtype
         self._colocate_with_first_write_call = colocate_with_first_write_call
         self._colocate_with: Any = [] if colocate_with_first_write_call else None
-        self._infer_shape = infer_shape or element_shape is not None
+        self._infer_shape = infer_shape
         # Shared by all TensorArrays of one handle, so that a write in a loop tells readers after it.
         self._element_shape: list[Any] = [] if element_shape is None else [tensor_shape.TensorShape(element_shape)]
         with ops.name_scope(name, "TensorArray", [handle, size, flow]) as scope:
@@ -146,17 +146,12 @@ class TensorArray:
         """Whether the array may grow."""
         return self._dynamic_size
 
-    def _merge_element_shape(self, shape: Any) -> None:
-        """Adds what `shape` says to what is known of the elements' shape; ValueError where they differ."""
-        if self._element_shape:
-            if not shape.is_compatible_with(self._element_shape[0]):
-                raise ValueError(
-                    "Inconsistent shapes: saw %s but expected %s (and infer_shape=True)"
-                    % (shape, self._element_shape[0])
-                )
-            self._element_shape[0] = self._element_shape[0].merge_with(shape)
-        else:
-            self._element_shape.append(shape)
+    def _check_element_shape(self, shape: Any) -> None:
+        """Raises ValueError for an element of another shape; what `shape` tells of all of them is remembered."""
+        if not shape.is_compatible_with(self.element_shape):
+            raise ValueError("Inconsistent shapes: saw %s but expected %s " % (shape, self.element_shape))
+        if self._infer_shape:
+            self._element_shape[:] = [self.element_shape.merge_with(shape)]
 
     @contextlib.contextmanager
     def _maybe_colocate_with(self, value: Any) -> Iterator[None]:
@@ -208,8 +203,7 @@ class TensorArray:
         with ops.name_scope(name, "TensorArrayWrite", [self._handle, index, value]):
             value = ops.convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
             _check_dtypes(value, self._dtype)
-            if self._infer_shape:
-                self._merge_element_shape(value.shape)
+            self._check_element_shape(value.shape)
             with self._maybe_colocate_with(value):
                 flow_out = gen_data_flow_ops.tensor_array_write_v3(
                     handle=self._handle, index=index, value=value, flow_in=self._flow, name=name
@@ -259,8 +253,7 @@ class TensorArray:
         with ops.name_scope(name, "TensorArrayScatter", [self._handle, value, indices]):
             value = ops.convert_to_tensor(value, preferred_dtype=self._dtype, name="value")
             _check_dtypes(value, self._dtype)
-            if self._infer_shape:
-                self._merge_element_shape(value.shape[1:])
+            self._check_element_shape(value.shape[1:])
             with self._maybe_colocate_with(value):
                 flow_out = gen_data_flow_ops.tensor_array_scatter_v3(
                     handle=self._handle, indices=indices, value=value, flow_in=self._flow, name=name
@@ -273,13 +266,11 @@ class TensorArray:
             value = ops.convert_to_tensor(value, dtype=self._dtype, name="value")
             with self._maybe_colocate_with(value):
                 lengths_64 = math_ops.cast(lengths, dtypes.int64)
-                if self._infer_shape:
-                    clengths = tensor_util.constant_value(lengths_64)
-                    if value.shape.dims is not None and clengths is not None:
-                        if clengths.shape and clengths.size and clengths.max() == clengths.min():
-                            self._merge_element_shape(
-                                tensor_shape.TensorShape([int(clengths[0])]).concatenate(value.shape[1:])
-                            )
+                clengths = tensor_util.constant_value(lengths_64)
+                if value.shape.dims is not None and clengths is not None:
+                    if clengths.shape and clengths.size and clengths.max() == clengths.min():
+                        first = tensor_shape.TensorShape([int(clengths[0])])
+                        self._check_element_shape(first.concatenate(value.shape[1:]))
                 flow_out = gen_data_flow_ops.tensor_array_split_v3(
                     handle=self._handle, value=value, lengths=lengths_64, flow_in=self._flow, name=name
                 )
