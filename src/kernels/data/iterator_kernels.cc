@@ -7,6 +7,7 @@
 #include "kernels/data/iterator_resource.h"
 #include "kernels/data/optional.h"
 #include "kernels/data/register.h"
+#include "kernels/data/string_handle.h"
 #include "tensor/variant.h"
 
 namespace millrace::data {
@@ -314,6 +315,9 @@ void RegisterIteratorKernels(KernelRegistry& registry) {
   });
   for (const char* op : {"IteratorGetDevice", "ExperimentalIteratorGetDevice"})
     registry.Register<GetDeviceKernel>(KernelDef(op));
+  registry.Register<ToStringHandleKernel<IteratorResource>>(KernelDef("IteratorToStringHandle"));
+  for (const char* op : {"IteratorFromStringHandle", "IteratorFromStringHandleV2"})
+    registry.Register<FromStringHandleKernel<IteratorResource>>(KernelDef(op));
   registry.Register<SaveKernel>(KernelDef("SerializeIterator"));
   registry.Register<RestoreKernel>(KernelDef("DeserializeIterator"));
   RegisterVariantType<IteratorState>().IgnoreError("registered before");

@@ -9,6 +9,7 @@ void RegisterDataKernels(KernelRegistry& registry) {
   data::RegisterBatchDatasets(registry);
   data::RegisterCacheDatasets(registry);
   data::RegisterConsumingKernels(registry);
+  data::RegisterCsvDatasets(registry);
   data::RegisterDirectedDatasets(registry);
   data::RegisterFileDatasets(registry);
   data::RegisterGeneratorDatasets(registry);
@@ -17,11 +18,15 @@ void RegisterDataKernels(KernelRegistry& registry) {
   data::RegisterIteratorKernels(registry);
   data::RegisterMapDatasets(registry);
   data::RegisterMiscDatasets(registry);
+  data::RegisterMultiDeviceKernels(registry);
   data::RegisterOptionalKernels(registry);
+  data::RegisterParallelInterleaveDatasets(registry);
   data::RegisterParallelMapDatasets(registry);
+  data::RegisterParseExampleDatasets(registry);
   data::RegisterPrefetchDatasets(registry);
   data::RegisterShuffleDatasets(registry);
   data::RegisterSourceDatasets(registry);
+  data::RegisterStatsDatasets(registry);
   data::RegisterWindowDatasets(registry);
 }
 

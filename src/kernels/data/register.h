@@ -15,6 +15,7 @@ void RegisterBasicDatasets(KernelRegistry& registry);
 void RegisterBatchDatasets(KernelRegistry& registry);
 void RegisterCacheDatasets(KernelRegistry& registry);
 void RegisterConsumingKernels(KernelRegistry& registry);
+void RegisterCsvDatasets(KernelRegistry& registry);
 void RegisterDirectedDatasets(KernelRegistry& registry);
 void RegisterFileDatasets(KernelRegistry& registry);
 void RegisterGeneratorDatasets(KernelRegistry& registry);
@@ -23,11 +24,15 @@ void RegisterInterleaveDatasets(KernelRegistry& registry);
 void RegisterIteratorKernels(KernelRegistry& registry);
 void RegisterMapDatasets(KernelRegistry& registry);
 void RegisterMiscDatasets(KernelRegistry& registry);
+void RegisterMultiDeviceKernels(KernelRegistry& registry);
 void RegisterOptionalKernels(KernelRegistry& registry);
+void RegisterParallelInterleaveDatasets(KernelRegistry& registry);
 void RegisterParallelMapDatasets(KernelRegistry& registry);
+void RegisterParseExampleDatasets(KernelRegistry& registry);
 void RegisterPrefetchDatasets(KernelRegistry& registry);
 void RegisterShuffleDatasets(KernelRegistry& registry);
 void RegisterSourceDatasets(KernelRegistry& registry);
+void RegisterStatsDatasets(KernelRegistry& registry);
 void RegisterWindowDatasets(KernelRegistry& registry);
 }  // namespace data
 

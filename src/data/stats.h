@@ -1,0 +1,16 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace millrace::data {
+
+// Where iterators leave what they measure. Thread-safe.
+class StatsAggregator {
+ public:
+  virtual ~StatsAggregator() = default;
+  virtual void AddToHistogram(const std::string& name, double value) = 0;
+};
+
+}  // namespace millrace::data
