@@ -225,6 +225,12 @@ class ArrayAssertions(googletest.TestCase):
             return
         raise AssertionError("The two values are equal at all elements. %s" % (msg or ""))
 
+    def assertDTypeEqual(self, target: Any, expected_dtype: Any) -> None:  # noqa: N802
+        """Fails unless an array, or each of a list, has a type."""
+        target = self._GetNdArray(target)
+        for array in target if isinstance(target, list) else [target]:
+            self.assertEqual(array.dtype, expected_dtype)
+
     def assertAllGreater(self, a: Any, comparison_target: Any) -> None:  # noqa: N802
         self.assertGreater(np.min(self._GetNdArray(a)), comparison_target)
 
