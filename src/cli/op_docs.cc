@@ -364,6 +364,7 @@ constexpr Row kRows[] = {
     {"ParallelDynamicStitch", "Puts the elements of several tensors into one, by their indices, in any order."},
     {"ParameterizedTruncatedNormal", "Random numbers of normal distributions with given means, deviations and limits."},
     {"ParseExample", "The features of serialised Examples as tensors."},
+    {"ParseExampleV2", "Features of serialised Examples as dense, sparse and ragged tensors."},
     {"ParseSequenceExample", "The features of serialised SequenceExamples as tensors."},
     {"ParseSingleExample", "The features of one serialised Example as tensors."},
     {"ParseSingleSequenceExample", "The features of one serialised SequenceExample as tensors."},

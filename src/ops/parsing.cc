@@ -79,6 +79,29 @@ Status ParseExampleShape(InferenceContext& c) {
   return outputs.AddDense(attrs.dense_shapes, batch);
 }
 
+Status ParseExampleV2Shape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const FeatureAttrs attrs,
+                      ReadFeatureAttrs(c, "num_sparse", "", "sparse_types", "Tdense", "dense_shapes"));
+  for (int i = 2; i <= 4; ++i) MR_RETURN_IF_ERROR(c.WithRank(c.input(i), 1).status());
+  MR_ASSIGN_OR_RETURN(const auto ragged, c.Attr<std::vector<DataType>>("ragged_value_types"));
+  MR_ASSIGN_OR_RETURN(const auto splits, c.Attr<std::vector<DataType>>("ragged_split_types"));
+  if (ragged.size() != splits.size()) {
+    return errors::InvalidArgument("len(ragged_value_types) != len(ragged_split_types)");
+  }
+  const ShapeHandle rows = c.input(0);
+  if (!c.RankKnown(rows)) {
+    for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, c.UnknownShape());
+    return Status::Ok();
+  }
+  MR_RETURN_IF_ERROR(c.WithRankAtMost(rows, 1).status());
+  FeatureOutputs outputs(c);
+  outputs.AddSparse(attrs.num_sparse, c.Rank(rows) + 1);
+  MR_RETURN_IF_ERROR(outputs.AddDense(attrs.dense_shapes, rows));
+  const int first = c.num_outputs() - 2 * static_cast<int>(ragged.size());
+  for (int i = first; i < c.num_outputs(); ++i) c.set_output(i, c.Vector(c.UnknownDim()));
+  return Status::Ok();
+}
+
 Status ParseSingleExampleShape(InferenceContext& c) {
   MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 0).status());
   MR_ASSIGN_OR_RETURN(const FeatureAttrs attrs,
@@ -161,6 +184,32 @@ std::vector<OpBuilder> ExampleOps() {
           .Attr("Tdense: list({float, int64, string}) >= 0")
           .Attr("dense_shapes: list(shape) >= 0")
           .Shape(ParseExampleShape),
+      // Of later versions than 1.15, whose saved models have it.
+      OpBuilder("ParseExampleV2")
+          .Input("serialized: string")
+          .Input("names: string")
+          .Input("sparse_keys: string")
+          .Input("dense_keys: string")
+          .Input("ragged_keys: string")
+          .Input("dense_defaults: Tdense")
+          .Output("sparse_indices: num_sparse * int64")
+          .Output("sparse_values: sparse_types")
+          .Output("sparse_shapes: num_sparse * int64")
+          .Output("dense_values: Tdense")
+          .Output("ragged_values: ragged_value_types")
+          .Output("ragged_row_splits: ragged_split_types")
+          .Attr("Tdense: list({float, int64, string}) >= 0")
+          .Attr("num_sparse: int >= 0")
+          .Attr("sparse_types: list({float, int64, string}) >= 0")
+          .Attr("ragged_value_types: list({float, int64, string}) >= 0")
+          .Attr("ragged_split_types: list({int32, int64}) >= 0")
+          .Attr("dense_shapes: list(shape) >= 0")
+          .Shape(ParseExampleV2Shape),
+  };
+}
+
+std::vector<OpBuilder> SingleExampleOps() {
+  return {
       OpBuilder("ParseSingleExample")
           .Input("serialized: string")
           .Input("dense_defaults: Tdense")
@@ -283,6 +332,7 @@ namespace millrace {
 
 Status RegisterParsingOps(OpRegistry& registry) {
   MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::ExampleOps()));
+  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::SingleExampleOps()));
   return ops::RegisterEach(registry, ops::DecodingOps());
 }
 

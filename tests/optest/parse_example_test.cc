@@ -104,6 +104,51 @@ TEST(ParseExampleTest, KeysMustBeScalarsAndDifferent) {
   }
 }
 
+// "age" ragged with int32 splits, "name" sparse, "w" dense.
+StatusOr<std::vector<Tensor>> RunParseExampleV2(const Tensor& serialized, const Tensor& sparse_keys) {
+  KernelRunner runner("ParseExampleV2");
+  runner.Attr("num_sparse", int64_t{1}).Attr("sparse_types", Types{DataType::kString});
+  runner.Attr("Tdense", Types{DataType::kFloat}).Attr("dense_shapes", Shapes{{2}});
+  runner.Attr("ragged_value_types", Types{DataType::kInt64});
+  runner.Attr("ragged_split_types", Types{DataType::kInt32});
+  runner.Input(serialized).Input(Tensor::Vector<std::string>({})).Input(sparse_keys);
+  runner.Input(Tensor::Vector<std::string>({"w"})).Input(Tensor::Vector<std::string>({"age"}));
+  return runner.Input(Tensor::Vector<float>({8, 9})).Run();
+}
+
+TEST(ParseExampleTest, SecondVersionHasKeysInVectorsAndRaggedFeatures) {
+  const Tensor keys = Tensor::Vector<std::string>({"name"});
+  const auto out =
+      RunParseExampleV2(Tensor::Vector<std::string>({Bytes(kExample), "", Bytes(kExample)}), keys);
+  ASSERT_TRUE(out.ok()) << out.status();
+  ASSERT_EQ(out->size(), 6u);
+  ExpectTensorEqual(Tensor::From<int64_t>({0, 0, 2, 0}, {2, 2}), (*out)[0]);
+  ExpectTensorEqual(Tensor::Vector<std::string>({"x", "x"}), (*out)[1]);
+  ExpectTensorEqual(Tensor::Vector<int64_t>({3, 1}), (*out)[2]);
+  ExpectTensorEqual(Tensor::From<float>({0.5, 1.5, 8, 9, 0.5, 1.5}, {3, 2}), (*out)[3]);
+  ExpectTensorEqual(Tensor::Vector<int64_t>({3, 4, 3, 4}), (*out)[4]);
+  ExpectTensorEqual(Tensor::Vector<int32_t>({0, 2, 2, 4}), (*out)[5]);
+  const auto one = RunParseExampleV2(Tensor::Scalar<std::string>(Bytes(kExample)), keys);
+  ASSERT_TRUE(one.ok()) << one.status();
+  ExpectTensorEqual(Tensor::From<int64_t>({0}, {1, 1}), (*one)[0]);
+  ExpectTensorEqual(Tensor::Vector<float>({0.5, 1.5}), (*one)[3]);
+  ExpectTensorEqual(Tensor::Vector<int64_t>({3, 4}), (*one)[4]);
+  EXPECT_EQ((*one)[5].num_elements(), 0);
+}
+
+TEST(ParseExampleTest, SecondVersionChecksItsKeys) {
+  const Tensor serialized = Tensor::Vector<std::string>({""});
+  EXPECT_EQ(RunParseExampleV2(serialized, Tensor::Scalar("name")).status().message(),
+            "Expected sparse_keys to be a vector, got shape: []");
+  EXPECT_EQ(RunParseExampleV2(serialized, Tensor::Vector<std::string>({})).status().message(),
+            "Expected len(sparse_keys) == 1, but got: 0");
+  EXPECT_EQ(
+      RunParseExampleV2(Tensor(DataType::kString, TensorShape({1, 1})), Tensor::Vector<std::string>({"name"}))
+          .status()
+          .message(),
+      "Expected serialized to be a scalar or vector, got shape: [1,1]");
+}
+
 TEST(ParseExampleTest, OneExampleHasItsKeysAsAttributes) {
   const auto run = [](const Strings& keys) {
     KernelRunner runner("ParseSingleExample");

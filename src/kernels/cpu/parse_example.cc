@@ -222,6 +222,95 @@ class ParseExampleKernel final : public OpKernel {
   const FeatureGroup group_;
 };
 
+// One Example or a batch, with keys in vectors. Ragged features are parsed as sparse ones, whose indices then
+// tell where the rows end.
+class ParseExampleV2Kernel final : public OpKernel {
+ public:
+  explicit ParseExampleV2Kernel(KernelConstruction& c)
+      : OpKernel(c),
+        group_(ReadGroup(c, kSingleNames)),
+        split_types_(c.Attr<std::vector<DataType>>("ragged_split_types")) {
+    const auto value_types = c.Attr<std::vector<DataType>>("ragged_value_types");
+    if (value_types.size() != split_types_.size()) {
+      c.SetError(errors::InvalidArgument("len(ragged_value_types) != len(ragged_split_types)"));
+    }
+    all_ = group_;
+    all_.sparse_types.insert(all_.sparse_types.end(), value_types.begin(), value_types.end());
+  }
+
+  Status Compute(KernelContext& context) override {
+    const Tensor& serialized = context.input(0);
+    const Tensor& names = context.input(1);
+    const bool batched = serialized.rank() == 1;
+    if (serialized.rank() > 1) {
+      return errors::InvalidArgument("Expected serialized to be a scalar or vector, got shape: ",
+                                     serialized.shape());
+    }
+    if (names.num_elements() > 0 && names.shape() != serialized.shape()) {
+      return errors::InvalidArgument("Expected names have the same shape as serialized: name.shape=",
+                                     names.shape(), ", serialized.shape=", serialized.shape());
+    }
+    MR_ASSIGN_OR_RETURN(Keys sparse, ReadKeys(context.input(2), group_.sparse_types.size(), "sparse_keys"));
+    MR_ASSIGN_OR_RETURN(const Keys dense,
+                        ReadKeys(context.input(3), group_.dense_types.size(), "dense_keys"));
+    MR_ASSIGN_OR_RETURN(const Keys ragged, ReadKeys(context.input(4), split_types_.size(), "ragged_keys"));
+    sparse.insert(sparse.end(), ragged.begin(), ragged.end());
+    Walk walk(context, 5);
+    MR_ASSIGN_OR_RETURN(const FeatureTable table, MakeTable(all_, sparse, dense, &walk));
+    MR_ASSIGN_OR_RETURN(io::ParsedFeatures parsed, Parse(context, table,
+                                                         {.serialized = serialized.flat<std::string>(),
+                                                          .names = names.flat<std::string>(),
+                                                          .batched = batched}));
+    const auto first = parsed.begin() + group_.num_sparse();
+    const auto last = first + static_cast<int64_t>(split_types_.size());
+    const std::vector<std::vector<Tensor>> of_ragged(first, last);
+    parsed.erase(first, last);
+    walk.Put(group_, std::move(parsed));
+    int output = group_.num_outputs();
+    for (const auto& feature : of_ragged) context.set_output(output++, feature[1]);
+    for (size_t i = 0; i < of_ragged.size(); ++i) {
+      const int64_t rows = batched ? serialized.dim(0) : -1;
+      MR_ASSIGN_OR_RETURN(Tensor splits, RowSplits(of_ragged[i][0], rows, split_types_[i]));
+      context.set_output(output++, std::move(splits));
+    }
+    return Status();
+  }
+
+ private:
+  static StatusOr<Keys> ReadKeys(const Tensor& keys, size_t count, const char* what) {
+    MR_RETURN_IF_ERROR(CheckVector(keys, what));
+    if (keys.num_elements() != static_cast<int64_t>(count)) {
+      return errors::InvalidArgument("Expected len(", what, ") == ", count,
+                                     ", but got: ", keys.num_elements());
+    }
+    const std::span<const std::string> texts = keys.flat<std::string>();
+    return Keys(texts.begin(), texts.end());
+  }
+
+  // Where the rows begin and end among the values; nothing for one Example.
+  static StatusOr<Tensor> RowSplits(const Tensor& indices, int64_t rows, DataType dtype) {
+    MR_ASSIGN_OR_RETURN(Tensor splits, Tensor::Allocate(dtype, TensorShape({rows + 1})));
+    const auto set = [&](int64_t row, int64_t end) {
+      if (dtype == DataType::kInt32) {
+        splits.data<int32_t>()[row] = static_cast<int32_t>(end);
+      } else {
+        splits.data<int64_t>()[row] = end;
+      }
+    };
+    if (rows < 0) return splits;
+    int64_t next = 0;
+    for (int64_t row = 0; row <= rows; ++row) {
+      while (next < indices.dim(0) && indices.data<int64_t>()[next * indices.dim(1)] < row) ++next;
+      set(row, next);
+    }
+    return splits;
+  }
+
+  const FeatureGroup group_;
+  FeatureGroup all_;  // ragged features behind the sparse ones
+  const std::vector<DataType> split_types_;
+};
+
 class ParseSingleExampleKernel final : public OpKernel {
  public:
   explicit ParseSingleExampleKernel(KernelConstruction& c)
@@ -345,6 +434,7 @@ class ParseSequenceExampleKernel final : public OpKernel {
 
 void RegisterParseExampleKernels(KernelRegistry& registry) {
   registry.Register<ParseExampleKernel>(KernelDef("ParseExample"));
+  registry.Register<ParseExampleV2Kernel>(KernelDef("ParseExampleV2"));
   registry.Register<ParseSingleExampleKernel>(KernelDef("ParseSingleExample"));
   registry.Register<ParseSingleSequenceExampleKernel>(KernelDef("ParseSingleSequenceExample"));
   registry.Register<ParseSequenceExampleKernel>(KernelDef("ParseSequenceExample"));
