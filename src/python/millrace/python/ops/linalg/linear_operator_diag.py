@@ -107,10 +107,6 @@ class LinearOperatorDiag(linear_operator.LinearOperator):
         return self.diag
 
     def _add_to_tensor(self, x: Any) -> Any:
-        return array_ops.matrix_set_diag(*_broadcast_diag(x, array_ops.matrix_diag_part(x) + self._diag))
-
-
-def _broadcast_diag(x: Any, new_diag: Any) -> Any:
-    """Gives `x` the batch of the new diagonal."""
-    shape = array_ops.concat([array_ops.shape(new_diag)[:-1], array_ops.shape(x)[-2:]], 0)
-    return (array_ops.broadcast_to(x, shape) if x.shape[:-2] != new_diag.shape[:-1] else x), new_diag
+        if not (x.shape.is_fully_defined() and x.shape[:-2] == self.batch_shape):
+            return self.to_dense() + x
+        return array_ops.matrix_set_diag(x, array_ops.matrix_diag_part(x) + self._diag)
