@@ -160,6 +160,23 @@ def test_functional_conditions_and_loops(session: Any) -> None:
     assert session.run([i, z]) == [2, 9]
 
 
+def test_programs_can_ask_for_functional_control_flow(session: Any) -> None:
+    x, p = tf.constant(3.0), tf.placeholder(tf.bool, [])
+    tf.enable_control_flow_v2()
+    try:
+        y = tf.cond(p, lambda: x * x, lambda: x + 1.0)
+        i, z = tf.while_loop(lambda i, a: i < 4, lambda i, a: (i + 1, a * x), (0, 1.0))
+        rows = tf.map_fn(lambda v: v * x, tf.constant([1.0, 2.0]))
+        assert tf.control_flow_v2_enabled()
+    finally:
+        tf.disable_control_flow_v2()
+    kinds = {op.type for op in tf.get_default_graph().get_operations()}
+    assert {"StatelessIf", "StatelessWhile"} <= kinds and not kinds & {"Switch", "Merge", "Enter"}
+    assert session.run([y, i, z], {p: True}) == [9, 4, 81] and session.run(y, {p: False}) == 4
+    assert session.run(rows).tolist() == [3, 6]
+    assert not tf.control_flow_v2_enabled()
+
+
 def test_functions_and_graphs(session: Any) -> None:
     graph = func_graph.func_graph_from_py_func(
         "body", lambda a, b: a * b + 1.0, [tf.constant(2.0), tf.constant(3.0)], {}

@@ -280,6 +280,10 @@ def cond(
     if not callable(false_fn):
         raise TypeError("false_fn must be callable.")
 
+    if util.EnableControlFlowV2(ops.get_default_graph()):
+        from millrace.python.ops import cond_v2
+
+        return cond_v2.cond_v2(pred, true_fn, false_fn, name)
     with ops.name_scope(name, "cond", [pred]):
         if isinstance(pred, bool):
             raise TypeError("pred must not be a Python bool")

@@ -9,6 +9,7 @@ from typing import Any
 from millrace.python.framework import constant_op
 from millrace.python.framework import ops
 from millrace.python.framework import tensor_shape
+from millrace.python.ops import control_flow_util as util
 from millrace.python.ops import gen_math_ops
 from millrace.python.ops._control_flow_base import _get_shape_invariant
 from millrace.python.ops._control_flow_while import WhileContext
@@ -48,6 +49,13 @@ def while_loop(
       TypeError: `cond` or `body` is not callable, or `parallel_iterations` is not positive.
       ValueError: there are no loop variables, or their shapes change.
     """
+    if util.EnableControlFlowV2(ops.get_default_graph()) and loop_vars and callable(cond) and callable(body):
+        from millrace.python.ops import while_v2
+
+        return while_v2.while_loop(
+            cond, body, loop_vars, shape_invariants, parallel_iterations, maximum_iterations, name,
+            return_same_structure,
+        )  # fmt: skip
     with ops.name_scope(name, "while", loop_vars):
         if not loop_vars:
             raise ValueError("No loop variables provided")

@@ -10,9 +10,8 @@ ENABLE_CONTROL_FLOW_V2 = False
 
 
 def EnableControlFlowV2(graph: Any) -> bool:
-    """Whether conditions and loops become functional ops: never, in a graph of 1.x."""
-    del graph
-    return False
+    """Whether conditions and loops become functional ops: where `tf.enable_control_flow_v2` asked for it."""
+    return ENABLE_CONTROL_FLOW_V2 and graph._get_control_flow_context() is None
 
 
 def IsInXLAContext(op: Any) -> bool:
