@@ -98,14 +98,39 @@ def _frame(graph: Any, enter: Any, outer: Any) -> Any:
     return found
 
 
+def _sources(op: Any) -> list[Any]:
+    return [t.op for t in op._input_tensors] or list(op.control_inputs)
+
+
+def _inputs_first(fresh: list[Any], new: set[Any]) -> list[Any]:
+    """The new operations, each after those that it uses; the engine gave some their inputs later on."""
+    order: list[Any] = []
+    seen: set[Any] = set()
+    for first in fresh:
+        waiting = [] if first in seen else [(first, iter(_sources(first)))]
+        seen.add(first)
+        while waiting:
+            op, sources = waiting[-1]
+            for source in sources:
+                # What comes over the back edge of a loop needs what the edge leads to.
+                if source in new and source not in seen and source.type != "NextIteration":
+                    seen.add(source)
+                    waiting.append((source, iter(_sources(source))))
+                    break
+            else:
+                order.append(op)
+                waiting.pop()
+    return order
+
+
 def assign_loops(graph: Any, fresh: list[Any]) -> dict[Any, Any]:
     """The innermost loop of each new operation, None outside of loops (an Exit is in its loop)."""
     loops: dict[Any, Any] = {}
-    for op in fresh:
+    new = set(fresh)
+    for op in _inputs_first(fresh, new):
         found = None
         deepest = 0
-        inputs = [t.op for t in op._input_tensors]
-        for source in inputs + (op.control_inputs if not inputs else []):
+        for source in _sources(op):
             if source in loops:
                 loop = loops[source]
                 if loop is not None and util.IsLoopExit(source):
@@ -146,7 +171,7 @@ def settle(graph: Any, fresh: list[Any], context: Any, apply_scopes: bool, coloc
         return
     loops = assign_loops(graph, fresh)
     base_loop = _loop(base)
-    for op in fresh:
+    for op in loops:  # each after those that it uses
         loop = loops[op]
         if loop is not base_loop:
             if op._control_flow_context is None:
@@ -201,6 +226,10 @@ def _add_to(op: Any, base: Any, made_by_python: bool) -> None:
         if not made_by_python:
             base.made.add(op)
         return
+    loop = _loop(base)
+    if loop is not None:
+        # What branches of the body have is in the frame already, both outputs of their Switches.
+        loop._values.update(t.name for t in op._input_tensors if _loop(util.GetOutputContext(t.op)) is loop)
     base.AddOp(op)
 
 
