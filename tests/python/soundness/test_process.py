@@ -3,6 +3,7 @@
 """Interrupts, forks and the end of the interpreter, each in a process of its own."""
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -82,3 +83,14 @@ def test_sessions_that_are_left_open_end_with_the_process() -> None:
         == "2\n"
     )
     assert run("tf.Variable(1.0)\ntf.gradients(tf.square(tf.constant(2.0)), [])\nprint(1)\n") == "1\n"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_calls_end_in_results_or_exceptions(seed: int) -> None:
+    program = os.path.join(os.path.dirname(__file__), "fuzz_api.py")
+    command = [sys.executable, program, "--calls", "800", "--seed", str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert (
+        "800 calls" in done.stdout and "MemoryError" not in done.stdout and "SystemError" not in done.stdout
+    )

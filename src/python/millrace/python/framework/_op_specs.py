@@ -135,9 +135,12 @@ def _make_int(value: Any, name: str) -> int:
     if isinstance(value, (str, bytes)):
         raise TypeError("Expected int for argument '%s' not %s." % (name, repr(value)))
     try:
-        return int(value)
-    except (TypeError, ValueError):
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
         raise TypeError("Expected int for argument '%s' not %s." % (name, repr(value))) from None
+    if not -(2**63) <= number < 2**63:
+        raise ValueError("Value out of range: %d" % number)
+    return number
 
 
 def _make_float(value: Any, name: str) -> float:

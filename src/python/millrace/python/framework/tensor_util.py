@@ -26,10 +26,8 @@ def _flatten(values: Any) -> list[Any]:
         item = stack.pop()
         if isinstance(item, (list, tuple)):
             stack.extend(reversed(item))
-        elif isinstance(item, tensor_shape.TensorShape):
-            stack.extend(reversed(item.as_list()))
-        elif isinstance(item, tensor_shape.Dimension):
-            flat.append(item.value)
+        elif isinstance(item, (tensor_shape.TensorShape, tensor_shape.Dimension)):
+            flat.extend(np.atleast_1d(_plain(item)).tolist())
         elif isinstance(item, np.ndarray):
             flat.extend(item.ravel().tolist())
         else:
@@ -90,7 +88,8 @@ def _list_to_array(values: Any, dtype: Any) -> np.ndarray[Any, Any]:
     _check_list(values, wanted)
     if wanted is not None and wanted.is_quantized:
         return np.array(values, dtype=wanted.as_numpy_dtype)
-    kind = None if wanted is None else (object if wanted == dtypes.string else wanted.as_numpy_dtype)
+    numeric = wanted is not None and wanted.is_numpy_compatible
+    kind: Any = (object if wanted == dtypes.string else wanted.as_numpy_dtype) if numeric else None
     if wanted == dtypes.bfloat16:
         return _to_bfloat16(np.array(values, dtype=np.float32))
     plain = _plain(values)
@@ -108,7 +107,9 @@ def _list_to_array(values: Any, dtype: Any) -> np.ndarray[Any, Any]:
                 "Argument must be a dense tensor: %s - got shape %s, but wanted %s."
                 % (values, _shape_of_list(values), _wanted_shape(values))
             ) from None
-        raise
+        if isinstance(error, OverflowError):
+            raise ValueError(str(error)) from None
+        raise ValueError(str(error)) from None
     if kind is object and array.ndim != _depth(plain):
         raise ValueError(
             "Argument must be a dense tensor: %s - got shape %s, but wanted %s."
