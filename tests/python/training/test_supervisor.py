@@ -224,4 +224,4 @@ def test_sync_replicas_averages_before_it_applies():
         sess.run(train, {p: 2.0})
         sess.run(train, {p: 3.0})
         value, steps = sess.run([v, step])
-    assert steps >= 1 and value in (8.0, 5.0)
+    assert steps >= 1 and value in (8.0, 7.5, 5.0)  # when the chief averages is left open

@@ -291,7 +291,11 @@ def export_scoped_meta_graph(
     Raises:
       ValueError: if `export_scope` is given with a `graph_def`.
     """
-    graph = graph or ops.get_default_graph()
+    graph = ops.get_default_graph() if graph is None else graph
+    if not isinstance(graph, ops.Graph):
+        raise TypeError("graph must be of type Graph. Received type: %s" % type(graph))
+    if graph_def is not None and not isinstance(graph_def, graph_pb2.GraphDef):
+        raise TypeError("graph_def must be of type GraphDef. Received type: %s" % type(graph_def))
     exclude_nodes = None
     unbound_inputs: list[str] = []
     if export_scope or clear_extraneous_savers or clear_devices:

@@ -47,7 +47,10 @@ class Dimension:
         else:
             if hasattr(value, "as_datatype_enum"):
                 raise TypeError("Cannot convert %s to Dimension" % value)
-            self._value = int(value)
+            try:
+                self._value = int(value)
+            except OverflowError:
+                raise ValueError("Ambiguous dimension: %s" % value) from None
             if (
                 not isinstance(value, (str, bytes))
                 and not hasattr(value, "__index__")

@@ -30,6 +30,8 @@ class InputSpec:
             self.shape = None
         self.max_ndim = max_ndim
         self.min_ndim = min_ndim
+        if axes is not None and not hasattr(axes, "items"):
+            raise TypeError("axes must be a dict, got: %r" % (axes,))
         try:
             self.axes = {int(k): v for k, v in (axes or {}).items()}
         except (ValueError, TypeError):
@@ -83,6 +85,8 @@ def assert_input_compatibility(input_spec: Any, inputs: Any, layer_name: str) ->
         if spec is None:
             continue
         needs_rank = spec.ndim is not None or spec.min_ndim is not None or spec.max_ndim is not None
+        if not hasattr(x, "shape") or not hasattr(x.shape, "ndims"):
+            raise TypeError("Input %d of layer %s is not a tensor: %r" % (index, layer_name, x))
         ndim = x.shape.ndims
         if needs_rank and ndim is None:
             _refuse(index, layer_name, "its rank is undefined, but the layer requires a defined rank.")

@@ -7,6 +7,7 @@ from typing import Any, Optional
 
 from millrace.python.framework import dtypes, sparse_tensor, tensor_shape
 from millrace.python.layers import _arguments, base, utils
+from millrace.python.framework import ops
 from millrace.python.ops import array_ops, gen_math_ops, init_ops, math_ops, nn_ops
 
 
@@ -34,7 +35,10 @@ class Dense(base.Layer):
         **kwargs: Any,
     ):
         super().__init__(trainable=trainable, name=name, activity_regularizer=activity_regularizer, **kwargs)
-        self.units = int(units) if not isinstance(units, int) else units
+        try:
+            self.units = int(units)
+        except OverflowError:
+            raise ValueError("units must be an integer, got: %r" % (units,)) from None
         self.activation = _arguments.get_activation(activation)
         self.use_bias = use_bias
         self.kernel_initializer = _arguments.get_initializer(kernel_initializer)
@@ -188,6 +192,7 @@ class Flatten(base.Layer):
         self.input_spec = base.InputSpec(min_ndim=1)
 
     def call(self, inputs: Any) -> Any:  # type: ignore[override]
+        inputs = ops.convert_to_tensor(inputs)
         rank = inputs.shape.ndims
         if self.data_format == "channels_first" and rank is not None and rank > 1:
             inputs = array_ops.transpose(inputs, perm=[0] + list(range(2, rank)) + [1])

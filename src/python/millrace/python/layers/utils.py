@@ -36,7 +36,7 @@ def normalize_tuple(value: Any, n: int, name: str) -> Tuple[int, ...]:
     for single_value in value_tuple:
         try:
             int(single_value)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             raise ValueError(
                 text + " including element " + str(single_value) + " of type " + str(type(single_value))
             ) from None
@@ -45,7 +45,7 @@ def normalize_tuple(value: Any, n: int, name: str) -> Tuple[int, ...]:
 
 def normalize_data_format(value: Optional[str]) -> str:
     """Returns "channels_last" (also for None) or "channels_first"; raises ValueError for anything else."""
-    data_format = (value or "channels_last").lower()
+    data_format = str(value or "channels_last").lower() if value is None or isinstance(value, str) else ""
     if data_format not in {"channels_first", "channels_last"}:
         raise ValueError(
             'The `data_format` argument must be one of "channels_first", "channels_last". Received: '
@@ -58,8 +58,8 @@ def normalize_padding(value: Any) -> Any:
     """Returns "valid", "same" or "causal"; raises ValueError for anything else."""
     if isinstance(value, (list, tuple)):
         return value
-    padding = value.lower()
-    if padding not in {"valid", "same", "causal"}:
+    padding = value.lower() if isinstance(value, str) else value
+    if not isinstance(padding, str) or padding not in {"valid", "same", "causal"}:
         raise ValueError(
             'The `padding` argument must be a list/tuple or one of "valid", "same" (or "causal", only for `Conv1D). '
             "Received: " + str(padding)

@@ -439,7 +439,8 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name
         if dtype is None:
             hierarchy = [dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64]
             arguments = [start, limit, delta]
-            assert all(arg.dtype in hierarchy for arg in arguments)
+            if not all(arg.dtype in hierarchy for arg in arguments):
+                raise TypeError("range needs numbers, got: %s" % [arg.dtype.name for arg in arguments])
             inferred = max([arg.dtype for arg in arguments], key=hierarchy.index)
             start, limit, delta = (cast(arg, inferred) for arg in arguments)
         return gen_math_ops._range(start, limit, delta, name=name)

@@ -79,6 +79,8 @@ def _maybe_expand_labels(labels: Any, predictions: Any) -> Any:
                 ),
                 lambda: labels,
             )
+        labels = ops.convert_to_tensor(labels)
+        predictions = ops.convert_to_tensor(predictions)
         labels_rank, predictions_rank = labels.get_shape().ndims, predictions.get_shape().ndims
         if labels_rank is not None and predictions_rank is not None:
             if predictions_rank == labels_rank:

@@ -61,6 +61,7 @@ def accuracy(
     name: Optional[str] = None,
 ) -> Tuple[Any, Any]:
     """Returns (share of predictions that equal their labels, update op)."""
+    predictions, labels = ops.convert_to_tensor(predictions), ops.convert_to_tensor(labels)
     predictions, labels, weights = _remove_squeezable_dimensions(predictions, labels, weights)
     predictions.get_shape().assert_is_compatible_with(labels.get_shape())
     if labels.dtype != predictions.dtype:
@@ -170,7 +171,7 @@ def mean_per_class_accuracy(
 ) -> Tuple[Any, Any]:
     """Returns (mean over classes of the share of right predictions, op that updates and gives the shares)."""
     with variable_scope.variable_scope(name, "mean_accuracy", (predictions, labels, weights)):
-        labels = math_ops.cast(labels, dtypes.int64)
+        labels = math_ops.cast(ops.convert_to_tensor(labels), dtypes.int64)
         if labels.get_shape().ndims is None or labels.get_shape().ndims > 1:
             labels = array_ops.reshape(labels, [-1])
         predictions = ops.convert_to_tensor(predictions)
@@ -268,7 +269,7 @@ def mean_tensor(
 ) -> Tuple[Any, Any]:
     """Returns (element-wise mean of all tensors seen, update op), of the shape of `values`."""
     with variable_scope.variable_scope(name, "mean", (values, weights)):
-        values = math_ops.cast(values, dtypes.float32)
+        values = math_ops.cast(ops.convert_to_tensor(values), dtypes.float32)
         total = metric_variable(values.get_shape(), dtypes.float32, name="total_tensor")
         count = metric_variable(values.get_shape(), dtypes.float32, name="count_tensor")
         num_values = array_ops.ones_like(values)

@@ -3,6 +3,7 @@
 """Streaming metrics over thresholds: areas under curves, sensitivity, specificity."""
 from __future__ import annotations
 
+import numbers
 from typing import Any, Optional, Tuple
 
 from millrace.python.framework import constant_op, dtypes, ops
@@ -93,6 +94,10 @@ def _confusion_matrix_at_thresholds(
 
 
 def _even_thresholds(num_thresholds: int) -> Any:
+    if not isinstance(num_thresholds, numbers.Integral) or isinstance(num_thresholds, bool):
+        raise TypeError("num_thresholds must be an integer, got: %r" % (num_thresholds,))
+    if not 2 <= num_thresholds <= 1 << 24:
+        raise ValueError("num_thresholds must be from 2 to %d, got: %d" % (1 << 24, num_thresholds))
     inner = [(i + 1) * 1.0 / (num_thresholds - 1) for i in range(num_thresholds - 2)]
     return [0.0 - _EPSILON] + inner + [1.0 + _EPSILON]
 

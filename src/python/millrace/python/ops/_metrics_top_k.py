@@ -3,6 +3,7 @@
 """Streaming precision and recall of the k best predictions."""
 from __future__ import annotations
 
+import numbers
 from typing import Any, Optional, Tuple
 
 from millrace.python.framework import dtypes, ops, sparse_tensor
@@ -18,6 +19,8 @@ from millrace.python.ops._metrics_common import (
 
 
 def _at_k_name(name: str, k: Optional[int] = None, class_id: Optional[int] = None) -> str:
+    if k is not None and not isinstance(k, numbers.Integral):
+        raise TypeError("k must be an integer, got: %r" % (k,))
     name = "%s_at_%d" % (name, k) if k is not None else "%s_at_k" % name
     return "%s_class%d" % (name, class_id) if class_id is not None else name
 

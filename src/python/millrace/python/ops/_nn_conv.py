@@ -11,6 +11,13 @@ from millrace.python.ops import array_ops, gen_nn_ops
 from millrace.python.util import deprecation
 
 
+def _starts_with_channels(data_format: Any) -> bool:
+    """Whether the channels come before the places. Raises ValueError where the format is no string."""
+    if not isinstance(data_format, (str, bytes)):
+        raise ValueError("data_format must be a string, got: %r" % (data_format,))
+    return data_format.startswith("NC") if isinstance(data_format, str) else data_format.startswith(b"NC")
+
+
 def _get_sequence(value: Any, n: int, channel_index: int, name: str) -> List[Any]:
     """Returns `value` (None, a number, or a sequence of 1, `n` or `n + 2` numbers) as one of length `n + 2`."""
     if value is None:
@@ -210,7 +217,7 @@ def conv2d(
     padding, explicit_paddings = _convert_padding(padding)
     if data_format is None:
         data_format = "NHWC"
-    channel_index = 1 if data_format.startswith("NC") else 3
+    channel_index = 1 if _starts_with_channels(data_format) else 3
     strides = _get_sequence(strides, 2, channel_index, "strides")
     dilations = _get_sequence(dilations, 2, channel_index, "dilations")
     return gen_nn_ops.conv2d(
@@ -324,7 +331,7 @@ def conv2d_transpose_v2(
     with ops.name_scope(name, "conv2d_transpose", [input, filters, output_shape]) as name:
         if data_format is None:
             data_format = "NHWC"
-        channel_index = 1 if data_format.startswith("NC") else 3
+        channel_index = 1 if _starts_with_channels(data_format) else 3
         return gen_nn_ops.conv2d_backprop_input(
             input_sizes=output_shape,
             filter=filters,
@@ -416,7 +423,7 @@ def conv3d_transpose_v2(
     with ops.name_scope(name, "conv3d_transpose", [input, filters, output_shape]) as name:
         if data_format is None:
             data_format = "NDHWC"
-        channel_index = 1 if data_format.startswith("NC") else 4
+        channel_index = 1 if _starts_with_channels(data_format) else 4
         return gen_nn_ops.conv3d_backprop_input_v2(
             input_sizes=output_shape,
             filter=filters,

@@ -179,6 +179,8 @@ class _WithSpaceToBatch:
         if not rate_shape.is_fully_defined():
             raise ValueError("rate must have known shape")
         num_spatial_dims = rate_shape.as_list()[0]
+        if data_format is not None and not isinstance(data_format, str):
+            raise ValueError("data_format must be a string, got: %r" % (data_format,))
         starts = 2 if data_format is not None and data_format.startswith("NC") else 1
         if spatial_dims is None:
             spatial_dims = range(starts, num_spatial_dims + starts)
@@ -324,6 +326,8 @@ class Convolution:
             filter_shape.with_rank(num_spatial_dims + 2)
         except ValueError:
             raise ValueError("filter tensor must have rank %d" % (num_spatial_dims + 2)) from None
+        if data_format is not None and not isinstance(data_format, str):
+            raise ValueError("data_format must be a string, got: %r" % (data_format,))
         if data_format is None or not data_format.startswith("NC"):
             input_channels_dim = tensor_shape.dimension_at_index(input_shape, num_spatial_dims + 1)
             spatial_dims = range(1, num_spatial_dims + 1)

@@ -16,6 +16,8 @@ def bias_add(value: Any, bias: Any, data_format: Any = None, name: Optional[str]
     """Adds the vector `bias` to the channels of `value`; raises ValueError for a format that starts with neither N...C nor NC."""
     with ops.name_scope(name, "BiasAdd", [value, bias]) as name:
         if data_format is not None:
+            if not isinstance(data_format, str):
+                raise ValueError("data_format must be a string, got: %r" % (data_format,))
             if data_format.startswith("NC"):
                 data_format = "NCHW"
             elif data_format.startswith("N") and data_format.endswith("C"):
@@ -216,7 +218,8 @@ def atrous_conv2d_transpose(
     with ops.name_scope(name, "atrous_conv2d_transpose", [value, filters, output_shape]) as name:
         value = ops.convert_to_tensor(value, name="value")
         filters = ops.convert_to_tensor(filters, name="filters")
-        value_channels, filter_channels = value.get_shape().dims[3], filters.get_shape().dims[3]
+        value_channels = value.get_shape().with_rank(4).dims[3]
+        filter_channels = filters.get_shape().with_rank(4).dims[3]
         if not value_channels.is_compatible_with(filter_channels):
             raise ValueError(
                 "value's input channels does not match filters' input channels, {} != {}".format(

@@ -29,6 +29,8 @@ def sufficient_statistics(
     with ops.name_scope(name, "sufficient_statistics", [x, shift]):
         x = ops.convert_to_tensor(x, name="x")
         dims = x.get_shape().as_list() if x.get_shape().ndims is not None else None
+        if dims is not None and not all(-len(dims) <= d < len(dims) for d in axes):
+            raise ValueError("axes %s are out of range of tensors of rank %d" % (axes, len(dims)))
         counts: Any
         if dims is not None and all(dims[d] is not None for d in axes):
             product = 1

@@ -9,7 +9,7 @@ import numpy as np
 
 from millrace.python.framework import dtypes, ops, random_seed, tensor_shape
 from millrace.python.ops import array_ops, gen_nn_ops
-from millrace.python.ops._nn_conv import _get_sequence
+from millrace.python.ops._nn_conv import _get_sequence, _starts_with_channels
 from millrace.python.ops._nn_dilated import _get_strides_and_dilation_rate, with_space_to_batch
 from millrace.python.util import deprecation
 
@@ -32,6 +32,8 @@ def pool(
     dilation_rate = deprecation.deprecated_argument_lookup(
         "dilations", dilations, "dilation_rate", dilation_rate
     )
+    if not isinstance(pooling_type, str):
+        raise ValueError("pooling_type must be a string, got: %r" % (pooling_type,))
     with ops.name_scope(name, "%s_pool" % (pooling_type.lower()), [input]) as scope:
         input = ops.convert_to_tensor(input, name="input")
         num_spatial_dims = len(window_shape)
@@ -57,7 +59,7 @@ def pool(
         if op_key not in pooling_ops:
             raise ValueError("%d-D %s pooling is not supported." % (op_key[1], op_key[0]))
         op: Callable[..., Any] = pooling_ops[op_key]
-        second = data_format is not None and data_format.startswith("NC")
+        second = data_format is not None and _starts_with_channels(data_format)
         if data_format not in (None, "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW"):
             raise ValueError('data_format must be either "NHWC" or "NCHW".')
         window, steps = [int(w) for w in window_shape], [int(s) for s in strides]
@@ -158,7 +160,7 @@ def _dims_of_pool(input: Any, data_format: Any) -> Any:
         data_format = {1: "NWC", 2: "NHWC", 3: "NDHWC"}.get(n)
     if not 1 <= n <= 3:
         raise ValueError("Input tensor must be of rank 3, 4 or 5 but was {}.".format(n + 2))
-    return n, 1 if data_format.startswith("NC") else n + 1, data_format
+    return n, 1 if _starts_with_channels(data_format) else n + 1, data_format
 
 
 def _pool2d(
@@ -174,7 +176,7 @@ def _pool2d(
     with ops.name_scope(name, default, [value]) as name:
         if data_format is None:
             data_format = "NHWC"
-        channel_index = 1 if data_format.startswith("NC") else 3
+        channel_index = 1 if _starts_with_channels(data_format) else 3
         ksize = _get_sequence(ksize, 2, channel_index, "ksize")
         strides = _get_sequence(strides, 2, channel_index, "strides")
         return op(value, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name=name)
@@ -214,10 +216,10 @@ def _pool1d(
     with ops.name_scope(name, default, [input]) as name:
         if data_format is None:
             data_format = "NWC"
-        channel_index = 1 if data_format.startswith("NC") else 2
+        channel_index = 1 if _starts_with_channels(data_format) else 2
         ksize = [1] + _get_sequence(ksize, 1, channel_index, "ksize")
         strides = [1] + _get_sequence(strides, 1, channel_index, "strides")
-        axis = 2 if data_format.startswith("NC") else 1
+        axis = 2 if _starts_with_channels(data_format) else 1
         image = array_ops.expand_dims_v2(input, axis)
         layout = "NCHW" if data_format == "NCW" else "NHWC"
         result = op(image, ksize=ksize, strides=strides, padding=padding, data_format=layout, name=name)
@@ -251,7 +253,7 @@ def _pool3d(
     with ops.name_scope(name, default, [input]) as name:
         if data_format is None:
             data_format = "NDHWC"
-        channel_index = 1 if data_format.startswith("NC") else 4
+        channel_index = 1 if _starts_with_channels(data_format) else 4
         ksize = _get_sequence(ksize, 3, channel_index, "ksize")
         strides = _get_sequence(strides, 3, channel_index, "strides")
         return op(input, ksize=ksize, strides=strides, padding=padding, data_format=data_format, name=name)

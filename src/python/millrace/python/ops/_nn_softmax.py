@@ -121,6 +121,8 @@ def softmax_cross_entropy_with_logits_v2_helper(
         cost = array_ops.reshape(cost, output_shape)
         if shape.ndims is not None:
             dims = shape.as_list()
+            if not -len(dims) <= axis < len(dims):
+                raise ValueError("axis %d is out of range of tensors of rank %d" % (axis, len(dims)))
             del dims[axis]
             cost.set_shape(dims)
         return math_ops.cast(cost, logits.dtype) if to_float32 else cost

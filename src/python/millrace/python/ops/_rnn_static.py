@@ -112,6 +112,7 @@ def static_state_saving_rnn(
     cell: Any, inputs: Any, state_saver: Any, state_name: Any, sequence_length: Any = None, scope: Any = None
 ) -> Tuple[Any, Any]:
     """As `static_rnn`; the state comes from `state_saver.state(name)` and goes to `state_saver.save_state(name, value)`."""
+    rnn_cell_impl.assert_like_rnncell("cell", cell)
     state_size = cell.state_size
     state_is_tuple = nest.is_sequence(state_size)
     state_name_tuple = nest.is_sequence(state_name)

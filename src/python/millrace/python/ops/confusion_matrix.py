@@ -19,20 +19,20 @@ def remove_squeezable_dimensions(
         predictions_shape, labels_shape = predictions.get_shape(), labels.get_shape()
         if labels_shape.ndims is not None and predictions_shape.ndims is not None:
             rank_diff = predictions_shape.ndims - labels_shape.ndims
-            if rank_diff == expected_rank_diff + 1 and predictions_shape.dims[-1].is_compatible_with(1):
+            if rank_diff == expected_rank_diff + 1 and predictions_shape.ndims > 0 and predictions_shape.dims[-1].is_compatible_with(1):
                 predictions = array_ops.squeeze(predictions, [-1])
-            elif rank_diff == expected_rank_diff - 1 and labels_shape.dims[-1].is_compatible_with(1):
+            elif rank_diff == expected_rank_diff - 1 and labels_shape.ndims > 0 and labels_shape.dims[-1].is_compatible_with(1):
                 labels = array_ops.squeeze(labels, [-1])
             return labels, predictions
         dynamic_diff = array_ops.rank(predictions) - array_ops.rank(labels)
-        if predictions_shape.ndims is None or predictions_shape.dims[-1].is_compatible_with(1):
+        if predictions_shape.ndims is None or predictions_shape.ndims and predictions_shape.dims[-1].is_compatible_with(1):
             unsqueezed = predictions
             predictions = control_flow_ops.cond(
                 math_ops.equal(expected_rank_diff + 1, dynamic_diff),
                 lambda: array_ops.squeeze(unsqueezed, [-1]),
                 lambda: unsqueezed,
             )
-        if labels_shape.ndims is None or labels_shape.dims[-1].is_compatible_with(1):
+        if labels_shape.ndims is None or labels_shape.ndims and labels_shape.dims[-1].is_compatible_with(1):
             raw_labels = labels
             labels = control_flow_ops.cond(
                 math_ops.equal(expected_rank_diff - 1, dynamic_diff),

@@ -261,6 +261,9 @@ def safe_embedding_lookup_sparse(
         embedding_weights = [embedding_weights]
     if len(embedding_weights) < 1:
         raise ValueError("Missing embedding_weights %s." % embedding_weights)
+    for sparse in (sparse_ids, sparse_weights):
+        if sparse is not None and not isinstance(sparse, sparse_tensor.SparseTensor) or sparse_ids is None:
+            raise TypeError("sparse_ids and sparse_weights must be SparseTensors, got: %r" % (sparse,))
     dtype = sparse_weights.dtype if sparse_weights is not None else None
     embedding_weights = [
         w if _is_resource(w) and dtype in (None, w.dtype) else ops.convert_to_tensor(w, dtype=dtype)

@@ -37,6 +37,8 @@ def tensor_summary(
 
     if summary_metadata is None:
         summary_metadata = summary_pb2.SummaryMetadata()
+    if not isinstance(summary_metadata, summary_pb2.SummaryMetadata):
+        raise TypeError("summary_metadata must be a SummaryMetadata, got: %r" % (summary_metadata,))
     if summary_description is not None:
         summary_metadata.summary_description = summary_description
     if display_name is not None:

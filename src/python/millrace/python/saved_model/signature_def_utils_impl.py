@@ -102,6 +102,9 @@ def predict_signature_def(inputs: Any, outputs: Any) -> Any:
         raise ValueError("Prediction inputs cannot be None or empty.")
     if outputs is None or not outputs:
         raise ValueError("Prediction outputs cannot be None or empty.")
+    for what, tensors in (("inputs", inputs), ("outputs", outputs)):
+        if not hasattr(tensors, "items"):
+            raise TypeError("Prediction %s must be a dict from strings to tensors, got: %r" % (what, tensors))
     return build_signature_def(
         {key: utils.build_tensor_info(tensor) for key, tensor in inputs.items()},
         {key: utils.build_tensor_info(tensor) for key, tensor in outputs.items()},
@@ -136,7 +139,7 @@ def supervised_eval_signature_def(
 
 def is_valid_signature(signature_def: Any) -> bool:
     """Whether a SignatureDef has inputs and outputs of the types that its method wants."""
-    if signature_def is None:
+    if not hasattr(signature_def, "method_name"):
         return False
     method = signature_def.method_name
     if method == signature_constants.CLASSIFY_METHOD_NAME:

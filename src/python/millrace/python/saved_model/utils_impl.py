@@ -19,6 +19,8 @@ def build_tensor_info(tensor: Any) -> Any:
     """The TensorInfo of a Tensor or SparseTensor: name (or names of the parts), type and shape."""
     from millrace.core.protobuf import meta_graph_pb2
 
+    if not hasattr(tensor, "dtype") or not hasattr(tensor, "get_shape") or isinstance(tensor, type):
+        raise TypeError("Expected a Tensor or SparseTensor, got: %r" % (tensor,))
     tensor_info = meta_graph_pb2.TensorInfo(
         dtype=dtypes.as_dtype(tensor.dtype).as_datatype_enum, tensor_shape=tensor.get_shape().as_proto()
     )
@@ -48,6 +50,8 @@ def get_tensor_from_tensor_info(tensor_info: Any, graph: Any = None, import_scop
       KeyError: if the graph has no such tensor.
       ValueError: if the message names none.
     """
+    if not hasattr(tensor_info, "WhichOneof"):
+        raise TypeError("Expected a TensorInfo, got: %r" % (tensor_info,))
     graph = graph or ops.get_default_graph()
 
     def tensor_of(name: str) -> Any:

@@ -161,6 +161,8 @@ def get_summary_description(node_def: Any) -> Any:
     from google.protobuf import json_format
     from millrace.core.framework import summary_pb2
 
+    if not hasattr(node_def, "op"):
+        raise TypeError("Expected a NodeDef, got: %r" % (node_def,))
     if node_def.op != "TensorSummary":
         raise ValueError("Can't get_summary_description on %s" % node_def.op)
     description_str = _decode(node_def.attr["description"].s)

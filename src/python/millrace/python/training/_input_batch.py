@@ -34,6 +34,8 @@ def _as_tensor_list(tensors: Any) -> list[Any]:
 
 
 def _as_tensor_list_list(tensors_list: Any) -> list[list[Any]]:
+    if isinstance(tensors_list, dict) or not hasattr(tensors_list, "__getitem__"):
+        raise TypeError("tensors_list must be a list of lists or of dictionaries, got: %r" % (tensors_list,))
     if not tensors_list:
         raise ValueError("Expected at least one set of tensors")
     if isinstance(tensors_list[0], dict):

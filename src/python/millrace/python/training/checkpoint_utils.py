@@ -44,6 +44,8 @@ def load_checkpoint(ckpt_dir_or_file: str) -> Any:
 
 def load_variable(ckpt_dir_or_file: str, name: str) -> Any:
     """The value of a variable of a checkpoint as a NumPy array. `name` may end in ":0"."""
+    if not isinstance(name, str):
+        raise TypeError("name must be a string, got: %r" % (name,))
     if name.endswith(":0"):
         name = name[:-2]
     return load_checkpoint(ckpt_dir_or_file).get_tensor(name)

@@ -90,6 +90,8 @@ def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = 
                     "Values must have elements all with the same dtype (%s vs %s)."
                     % (values[0].dtype.base_dtype, v.dtype.base_dtype)
                 )
+        if not boundaries:
+            raise ValueError("There must be at least one boundary")
         pairs: list[tuple[Any, Callable[[], Any]]] = [
             (x <= boundaries[0], lambda: values[0]),
             (x > boundaries[-1], lambda: values[-1]),

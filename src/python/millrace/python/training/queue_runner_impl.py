@@ -64,6 +64,8 @@ class QueueRunner:
     ) -> None:
         if not queue or not enqueue_ops:
             raise ValueError("Must provide queue and enqueue_ops.")
+        if (close_op is None or cancel_op is None) and not hasattr(queue, "close"):
+            raise TypeError("queue must be a Queue, got: %r" % (queue,))
         self._queue = queue
         self._enqueue_ops = enqueue_ops
         self._close_op = close_op

@@ -125,6 +125,10 @@ class Saver:
                 "If `var_list` is provided then build cannot be deferred. "
                 "Either set defer_build=False or var_list=None."
             )
+        if saver_def is not None and not hasattr(saver_def, "restore_op_name"):
+            raise ValueError("saver_def must be a saver_pb2.SaverDef: %s" % (saver_def,))
+        if builder is not None and not isinstance(builder, BaseSaverBuilder):
+            raise TypeError("builder must be a BaseSaverBuilder, got: %r" % (builder,))
         self._var_list = var_list
         self._reshape = reshape
         self._sharded = sharded

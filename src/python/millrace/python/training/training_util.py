@@ -23,8 +23,19 @@ GLOBAL_STEP_READ_KEY = "global_step_read_op_cache"
 write_graph = graph_io.write_graph
 
 
+def _graph_or_default(graph: Any) -> Any:
+    """`graph`, or the default one for None. Raises TypeError for what is no graph."""
+    if graph is None:
+        return ops.get_default_graph()
+    if not isinstance(graph, ops.Graph):
+        raise TypeError("graph must be a Graph, got: %r" % (graph,))
+    return graph
+
+
 def global_step(sess: Any, global_step_tensor: Any) -> int:
-    """Value of the global step in `sess`, as a Python int."""
+    """Value of the global step in `sess`, as a Python int. Raises TypeError where `sess` is no session."""
+    if not hasattr(sess, "run"):
+        raise TypeError("sess must be a session, got: %r" % (sess,))
     return int(sess.run(global_step_tensor))
 
 
@@ -39,7 +50,7 @@ def get_global_step(graph: Any = None) -> Any:
     Raises:
       TypeError: if the tensor found is not an integer scalar.
     """
-    graph = graph or ops.get_default_graph()
+    graph = _graph_or_default(graph)
     found = graph.get_collection(ops.GraphKeys.GLOBAL_STEP)
     if len(found) > 1:
         logging.error("Multiple tensors in global_step collection.")
@@ -61,7 +72,7 @@ def create_global_step(graph: Any = None) -> Any:
     Raises:
       ValueError: if the graph has a global step already.
     """
-    graph = graph or ops.get_default_graph()
+    graph = _graph_or_default(graph)
     if get_global_step(graph) is not None:
         raise ValueError('"global_step" already exists.')
     with graph.as_default() as g, g.name_scope(None):
@@ -78,7 +89,7 @@ def create_global_step(graph: Any = None) -> Any:
 
 def get_or_create_global_step(graph: Any = None) -> Any:
     """The global step of `graph`, made where there is none."""
-    graph = graph or ops.get_default_graph()
+    graph = _graph_or_default(graph)
     tensor = get_global_step(graph)
     return create_global_step(graph) if tensor is None else tensor
 
@@ -99,7 +110,7 @@ def assert_global_step(global_step_tensor: Any) -> None:
 
 def _get_global_step_read(graph: Any = None) -> Any:
     """The cached read of the global step, or None. Raises RuntimeError where there are several."""
-    graph = graph or ops.get_default_graph()
+    graph = _graph_or_default(graph)
     cached = graph.get_collection(GLOBAL_STEP_READ_KEY)
     if len(cached) > 1:
         raise RuntimeError(
@@ -111,7 +122,7 @@ def _get_global_step_read(graph: Any = None) -> Any:
 
 def _get_or_create_global_step_read(graph: Any = None) -> Any:
     """A tensor with the step's value before anything in the step raised it, or None without a global step."""
-    graph = graph or ops.get_default_graph()
+    graph = _graph_or_default(graph)
     cached = _get_global_step_read(graph)
     if cached is not None:
         return cached
@@ -135,7 +146,7 @@ def _get_or_create_global_step_read(graph: Any = None) -> Any:
 
 def _increment_global_step(increment: Any, graph: Any = None) -> Any:
     """An op that adds `increment` to the global step after the cached read of it."""
-    graph = graph or ops.get_default_graph()
+    graph = _graph_or_default(graph)
     tensor = get_global_step(graph)
     if tensor is None:
         raise ValueError(

@@ -52,6 +52,11 @@ _DEFAULT = Reduction.SUM_BY_NONZERO_WEIGHTS
 _LOSSES = ops.GraphKeys.LOSSES
 
 
+def _float(value: Any) -> Any:
+    """Returns `value` as a dense tensor of float32."""
+    return math_ops.cast(value if isinstance(value, ops.Tensor) else ops.convert_to_tensor(value), dtype="float32")
+
+
 def _safe_mean(losses: Any, num_present: Any) -> Any:
     return math_ops.div_no_nan(math_ops.reduce_sum(losses), num_present, name="value")
 
@@ -61,7 +66,7 @@ def _num_present(losses: Any, weights: Any, per_batch: bool = False) -> Any:
     if isinstance(weights, float) and weights != 0.0:
         return _num_elements(losses)
     with ops.name_scope(None, "num_present", (losses, weights)) as scope:
-        weights = math_ops.cast(weights, dtype="float32")
+        weights = _float(weights)
         present = array_ops.where(
             math_ops.equal(weights, 0.0), array_ops.zeros_like(weights), array_ops.ones_like(weights)
         )
@@ -95,7 +100,7 @@ def compute_weighted_loss(
         with ops.control_dependencies((weights_broadcast_ops.assert_broadcastable(weights, losses),)):
             input_dtype = losses.dtype
             losses = math_ops.cast(losses, dtype="float32")
-            weights = math_ops.cast(weights, dtype="float32")
+            weights = _float(weights)
             result = math_ops.multiply(losses, weights)
             if reduction != Reduction.NONE:
                 weighted = result
@@ -112,8 +117,8 @@ def compute_weighted_loss(
 
 
 def _pair(labels: Any, predictions: Any) -> Any:
-    predictions = math_ops.cast(predictions, dtype="float32")
-    labels = math_ops.cast(labels, dtype="float32")
+    predictions = _float(predictions)
+    labels = _float(labels)
     predictions.get_shape().assert_is_compatible_with(labels.get_shape())
     return labels, predictions
 
@@ -173,8 +178,8 @@ def hinge_loss(
     """Returns the weighted max(0, 1 - (2 labels - 1) logits) for labels 0 and 1."""
     _refuse_none(labels=labels, logits=logits)
     with ops.name_scope(scope, "hinge_loss", (logits, labels, weights)) as scope:
-        logits = math_ops.cast(logits, dtype="float32")
-        labels = math_ops.cast(labels, dtype="float32")
+        logits = _float(logits)
+        labels = _float(labels)
         logits.get_shape().assert_is_compatible_with(labels.get_shape())
         all_ones = array_ops.ones_like(labels)
         labels = math_ops.subtract(2 * labels, all_ones)
@@ -231,10 +236,10 @@ def mean_pairwise_squared_error(
     """Returns the weighted mean of the squared differences between the differences of all pairs of elements."""
     _refuse_none(labels=labels, predictions=predictions)
     with ops.name_scope(scope, "mean_pairwise_squared_error", (predictions, labels, weights)) as scope:
-        weights = math_ops.cast(weights, dtype="float32")
-        labels = math_ops.cast(labels, dtype="float32")
+        weights = _float(weights)
+        labels = _float(labels)
         with ops.control_dependencies((weights_broadcast_ops.assert_broadcastable(weights, labels),)):
-            predictions = math_ops.cast(predictions, dtype="float32")
+            predictions = _float(predictions)
             predictions.get_shape().assert_is_compatible_with(labels.get_shape())
             diffs = math_ops.subtract(predictions, labels)
             axis = math_ops.range(1, array_ops.rank(diffs))
@@ -285,7 +290,7 @@ def sigmoid_cross_entropy(
     _refuse_none(multi_class_labels=multi_class_labels, logits=logits)
     with ops.name_scope(scope, "sigmoid_cross_entropy_loss", (logits, multi_class_labels, weights)) as scope:
         logits = ops.convert_to_tensor(logits)
-        labels = math_ops.cast(multi_class_labels, logits.dtype)
+        labels = math_ops.cast(ops.convert_to_tensor(multi_class_labels), logits.dtype)
         logits.get_shape().assert_is_compatible_with(labels.get_shape())
         if label_smoothing > 0:
             labels = labels * (1 - label_smoothing) + 0.5 * label_smoothing
@@ -306,7 +311,7 @@ def softmax_cross_entropy(
     _refuse_none(onehot_labels=onehot_labels, logits=logits)
     with ops.name_scope(scope, "softmax_cross_entropy_loss", (logits, onehot_labels, weights)) as scope:
         logits = ops.convert_to_tensor(logits)
-        onehot_labels = math_ops.cast(onehot_labels, logits.dtype)
+        onehot_labels = math_ops.cast(ops.convert_to_tensor(onehot_labels), logits.dtype)
         logits.get_shape().assert_is_compatible_with(onehot_labels.get_shape())
         if label_smoothing > 0:
             num_classes = math_ops.cast(array_ops.shape(onehot_labels)[-1], logits.dtype)
