@@ -202,18 +202,26 @@ def adjust_saturation(image: Any, saturation_factor: Any, name: Optional[str] = 
         return convert_image_dtype(adjusted, orig_dtype)
 
 
-_rgb_to_yiq_kernel = [
+_rgb_to_yiq_kernel: list[list[float]] = [
     [0.299, 0.59590059, 0.2115],
     [0.587, -0.27455667, -0.52273617],
     [0.114, -0.32134392, 0.31119955],
 ]
-_yiq_to_rgb_kernel = [[1, 1, 1], [0.95598634, -0.27201283, -1.10674021], [0.6208248, -0.64720424, 1.70423049]]
-_rgb_to_yuv_kernel = [
+_yiq_to_rgb_kernel: list[list[float]] = [
+    [1, 1, 1],
+    [0.95598634, -0.27201283, -1.10674021],
+    [0.6208248, -0.64720424, 1.70423049],
+]
+_rgb_to_yuv_kernel: list[list[float]] = [
     [0.299, -0.14714119, 0.61497538],
     [0.587, -0.28886916, -0.51496512],
     [0.114, 0.43601035, -0.10001026],
 ]
-_yuv_to_rgb_kernel = [[1, 1, 1], [0, -0.394642334, 2.03206185], [1.13988303, -0.58062185, 0]]
+_yuv_to_rgb_kernel: list[list[float]] = [
+    [1, 1, 1],
+    [0, -0.394642334, 2.03206185],
+    [1.13988303, -0.58062185, 0],
+]
 
 
 def _by_kernel(images: Any, kernel: list[list[float]]) -> Any:

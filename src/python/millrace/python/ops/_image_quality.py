@@ -229,7 +229,13 @@ def ssim_multiscale(
                 if k > 0:
                     imgs = _halve(imgs, divisor, divisor_tensor)
                 ssim_per_channel, cs = _ssim_per_channel(
-                    *imgs, max_val=max_val, filter_size=filter_size, filter_sigma=filter_sigma, k1=k1, k2=k2
+                    imgs[0],
+                    imgs[1],
+                    max_val=max_val,
+                    filter_size=filter_size,
+                    filter_sigma=filter_sigma,
+                    k1=k1,
+                    k2=k2,
                 )
                 mcs.append(gen_relu(cs))
         # The luminance counts at the last scale only.
@@ -272,8 +278,8 @@ def sobel_edges(image: Any) -> Any:
     image_shape = array_ops.shape(image)
     kernels = [[[-1, -2, -1], [0, 0, 0], [1, 2, 1]], [[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]]]
     num_kernels = len(kernels)
-    kernels = np.expand_dims(np.transpose(np.asarray(kernels), (1, 2, 0)), -2)
-    kernels_tf = constant_op.constant(kernels, dtype=image.dtype)
+    stacked = np.expand_dims(np.transpose(np.asarray(kernels), (1, 2, 0)), -2)
+    kernels_tf = constant_op.constant(stacked, dtype=image.dtype)
     kernels_tf = array_ops.tile(kernels_tf, [1, 1, image_shape[-1], 1], name="sobel_filters")
     padded = array_ops.pad(image, [[0, 0], [1, 1], [1, 1], [0, 0]], mode="REFLECT")
     output = nn_impl.depthwise_conv2d(padded, kernels_tf, [1, 1, 1, 1], "VALID")

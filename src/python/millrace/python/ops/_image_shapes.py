@@ -93,7 +93,7 @@ def rot90(image: Any, k: Any = 1, name: Optional[str] = None) -> Any:
         return result
 
 
-def _rot90(images: Any, k: Any, name: Optional[str], row: int, permutation: list[int]) -> Any:
+def _rot90(images: Any, k: Any, name: Any, row: int, permutation: list[int]) -> Any:
     def rotate_90() -> Any:
         return array_ops.transpose(array_ops.reverse_v2(images, [row + 1]), permutation)
 

@@ -246,7 +246,7 @@ def index_table_from_file(
         raise ValueError("vocabulary_file must be specified and must not be empty.")
     _check_buckets(num_oov_buckets)
     if vocab_size is not None and vocab_size < 1:
-        vocab_file_value = vocabulary_file
+        vocab_file_value: Any = vocabulary_file
         if isinstance(vocabulary_file, ops.Tensor):
             vocab_file_value = tensor_util.constant_value(vocabulary_file) or "?"
         raise ValueError(

@@ -137,7 +137,7 @@ class _RawParams:
         if feature.default_value is not None:
             self.dense_defaults[key] = feature.default_value
 
-    def astuple(self) -> tuple[Any, ...]:
+    def astuple(self) -> tuple[Any, Any, Any, Any, Any, Any]:
         """In the order of the arguments of `_parse_example_raw`."""
         return (
             self.sparse_keys,
@@ -149,7 +149,7 @@ class _RawParams:
         )
 
 
-def _features_to_raw_params(features: Any, types: Any) -> tuple[Any, ...]:
+def _features_to_raw_params(features: Any, types: Any) -> tuple[Any, Any, Any, Any, Any, Any]:
     """Returns (sparse keys, sparse types, dense keys, dense types, dense defaults, dense shapes) of features.
 
     Raises:

@@ -23,7 +23,10 @@ def _need_features(context_features: Any, sequence_features: Any) -> None:
         raise ValueError("Missing features.")
 
 
-def _raw_params(context_features: Any, sequence_features: Any) -> tuple[Any, Any]:
+_Params = tuple[Any, Any, Any, Any, Any, Any]
+
+
+def _raw_params(context_features: Any, sequence_features: Any) -> tuple[_Params, _Params]:
     return (
         _features_to_raw_params(context_features, [VarLenFeature, FixedLenFeature]),
         _features_to_raw_params(sequence_features, [VarLenFeature, FixedLenSequenceFeature]),
@@ -55,9 +58,8 @@ def parse_sequence_example(
     """
     _need_features(context_features, sequence_features)
     context, sequence = _raw_params(context_features, sequence_features)
-    return _parse_sequence_example_raw(
-        serialized, example_names, *context, *sequence[:4], sequence[5], sequence[4], name
-    )
+    lists = (*context, *sequence[:4], sequence[5], sequence[4])
+    return _parse_sequence_example_raw(serialized, example_names, *lists, name=name)
 
 
 def _check_lists(context: Any, sequence: Any) -> None:
@@ -218,9 +220,8 @@ def parse_single_sequence_example(
     """
     _need_features(context_features, sequence_features)
     context, sequence = _raw_params(context_features, sequence_features)
-    return _parse_single_sequence_example_raw(
-        serialized, *context, *sequence[:4], sequence[5], sequence[4], example_name, name
-    )
+    lists = (*context, *sequence[:4], sequence[5], sequence[4], example_name)
+    return _parse_single_sequence_example_raw(serialized, *lists, name=name)
 
 
 def _parse_single_sequence_example_raw(

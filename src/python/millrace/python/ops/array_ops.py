@@ -4,11 +4,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from millrace.python.framework import ops
 from millrace.python.framework.constant_op import constant  # noqa: F401
 from millrace.python.ops import gen_array_ops
-from millrace.python.ops.gen_array_ops import *  # noqa: F401,F403
-from millrace.python.ops._array_basic import *  # noqa: F401,F403
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        ...  # the functions that the generated module gives
+
+else:
+    from millrace.python.ops.gen_array_ops import *  # noqa: F401,F403
+from millrace.python.ops._array_basic import *  # noqa: E402,F401,F403
 from millrace.python.ops._array_basic import _all_dimensions  # noqa: F401
 from millrace.python.ops._array_basic import _constant_if_small  # noqa: F401
 from millrace.python.ops._array_basic import _normalize_sparse_shape  # noqa: F401

@@ -18,6 +18,8 @@ matrix_determinant = gen_linalg_ops.matrix_determinant
 matrix_inverse = gen_linalg_ops.matrix_inverse
 matrix_solve = gen_linalg_ops.matrix_solve
 matrix_triangular_solve = gen_linalg_ops.matrix_triangular_solve
+matrix_square_root = gen_linalg_ops.matrix_square_root
+qr = gen_linalg_ops.qr
 
 
 def _RegularizedGramianCholesky(matrix: Any, l2_regularizer: Any, first_kind: bool) -> Any:

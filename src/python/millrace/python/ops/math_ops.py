@@ -4,10 +4,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from millrace.python.ops import _math_operators
 from millrace.python.ops import gen_math_ops
 from millrace.python.ops import gen_nn_ops
-from millrace.python.ops.gen_math_ops import *  # noqa: F401,F403
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        ...  # the functions that the generated module gives
+
+else:
+    from millrace.python.ops.gen_math_ops import *  # noqa: F401,F403
 from millrace.python.ops._math_elementwise import *  # noqa: F401,F403
 from millrace.python.ops._math_elementwise import _div_python2  # noqa: F401
 from millrace.python.ops._math_elementwise import _truediv_python3  # noqa: F401

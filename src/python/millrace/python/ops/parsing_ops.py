@@ -58,9 +58,8 @@ def parse_example_v2(
     if not features:
         raise ValueError("Missing: features was %s." % features)
     features = _prepend_none_dimension(features)
-    outputs = _parse_example_raw(
-        serialized, example_names, *_features_to_raw_params(features, _FEATURES), name
-    )
+    params = _features_to_raw_params(features, _FEATURES)
+    outputs = _parse_example_raw(serialized, example_names, *params, name=name)
     return _construct_sparse_tensors_for_sparse_features(features, outputs)
 
 
@@ -111,9 +110,8 @@ def parse_single_example_v2_unoptimized(
         serialized = ops.convert_to_tensor(serialized, name="serialized")
         serialized = _assert_scalar(serialized, "serialized")
         features = _prepend_none_dimension(features)
-        outputs = _parse_single_example_raw(
-            serialized, example_names, *_features_to_raw_params(features, _FEATURES), name
-        )
+        params = _features_to_raw_params(features, _FEATURES)
+        outputs = _parse_single_example_raw(serialized, example_names, *params, name=name)
         return _construct_sparse_tensors_for_sparse_features(features, outputs)
 
 
@@ -186,7 +184,8 @@ def parse_single_example_v2(serialized: Any, features: Any, name: Optional[str] 
     if not features:
         raise ValueError("Missing features.")
     features = _prepend_none_dimension(features)
-    outputs = _parse_single_example_v2_raw(serialized, *_features_to_raw_params(features, _FEATURES), name)
+    params = _features_to_raw_params(features, _FEATURES)
+    outputs = _parse_single_example_v2_raw(serialized, *params, name=name)
     return _construct_sparse_tensors_for_sparse_features(features, outputs)
 
 

@@ -61,7 +61,6 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Any:
             "invalid keyword arguments for this function: " + ", ".join(format(key) for key in sorted(kwargs))
         )
     with ops.name_scope(name, "einsum", [equation, inputs]):
-        inputs = list(inputs)
         input_shapes = [x.get_shape() for x in inputs]
         input_axis_labels, output_axis_labels = _einsum_parse_and_resolve_equation(equation, input_shapes)
         axis_labels = set("".join(input_axis_labels) + output_axis_labels)
@@ -188,7 +187,7 @@ def _einsum_reduction(
         return 1, a
 
     sorted_axes = [
-        sorted(labels, key=lambda a, i=i: sort_key(i, a))
+        sorted(labels, key=functools.partial(sort_key, i))
         for i, labels in enumerate((t0_axis_labels, t1_axis_labels))
     ]
     inputs = [
@@ -276,7 +275,7 @@ def _exponential_space_einsum(equation: str, *inputs: Any) -> Any:
     missing_idx = set(idx_out).difference(idx_all)
     if missing_idx:
         raise ValueError("Unknown output axes: %s" % missing_idx)
-    axis_order = {}
+    axis_order: dict[str, int] = {}
     for ax in indices:
         if ax not in idx_out:
             axis_order[ax] = len(axis_order)

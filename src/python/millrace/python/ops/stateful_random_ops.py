@@ -115,7 +115,7 @@ class Generator(tracking.AutoTrackable):
                 raise ValueError("state and alg are both needed when copy_from is not given.")
             self._alg = _convert_alg_to_int(alg)
             state = _make_1d_state(_get_state_size(self._alg), state)
-        self._state_var = resource_variable_ops.ResourceVariable(
+        self._state_var: Any = resource_variable_ops.ResourceVariable(
             initial_value=state, trainable=False, dtype=STATE_TYPE
         )
 

@@ -358,7 +358,8 @@ def ngrams(
       NotImplementedError: `data` is no vector: the result would be ragged.
     """
     with ops.name_scope(name, "StringNGrams", [data]):
-        left_pad, right_pad = "", ""
+        left_pad: Any = ""
+        right_pad: Any = ""
         if pad_values is not None:
             if isinstance(pad_values, (list, tuple)):
                 if not isinstance(pad_values[0], bytes) and not isinstance(pad_values[0], str):

@@ -171,6 +171,7 @@ def matrix_exponential(input: Any, name: Optional[str] = None) -> Any:
                 math_ops.less(l1_norm, const(vals[0])), cases[0], nest_where(vals[1:], cases[1:])
             )
 
+        orders: tuple[int, ...]
         if real in (dtypes.float16, dtypes.float32):
             maxnorm, orders, bounds = (
                 3.925724783138660,
@@ -324,7 +325,7 @@ def tridiagonal_solve(
                 rhs if not transpose_rhs or not conjugate_rhs else math_ops.conj(rhs), -1
             )
             return array_ops.squeeze(
-                linalg_ops.tridiagonal_solve(diagonals, rhs, partial_pivoting=partial_pivoting), -1
+                gen_linalg_ops.tridiagonal_solve(diagonals, rhs, partial_pivoting=partial_pivoting), -1
             )
         if transpose_rhs:
             rhs = array_ops.matrix_transpose(rhs, conjugate=conjugate_rhs)
@@ -338,7 +339,7 @@ def tridiagonal_solve(
                     want, m
                 )
             )
-        return linalg_ops.tridiagonal_solve(diagonals, rhs, partial_pivoting=partial_pivoting)
+        return gen_linalg_ops.tridiagonal_solve(diagonals, rhs, partial_pivoting=partial_pivoting)
 
 
 def tridiagonal_matmul(
@@ -350,7 +351,7 @@ def tridiagonal_matmul(
         rhs = ops.convert_to_tensor(rhs, name="rhs")
         rows = [diagonals[..., k, :] for k in range(3)]
         superdiag, maindiag, subdiag = (array_ops.expand_dims(d, -2) for d in rows)
-        return linalg_ops.tridiagonal_mat_mul(superdiag, maindiag, subdiag, rhs)
+        return gen_linalg_ops.tridiagonal_mat_mul(superdiag, maindiag, subdiag, rhs)
 
 
 def _maybe_validate_matrix(a: Any, validate_args: bool) -> list[Any]:

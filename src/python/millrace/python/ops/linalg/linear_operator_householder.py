@@ -68,7 +68,7 @@ class LinearOperatorHouseholder(linear_operator.LinearOperator):
         return control_flow_ops.no_op("assert_non_singular")
 
     def _assert_positive_definite(self) -> Any:
-        raise errors.InvalidArgumentError(
+        raise errors.InvalidArgumentError(  # type: ignore[call-arg]
             node_def=None, op=None, message="Householder operators are always non-positive definite."
         )
 

@@ -20,6 +20,8 @@ class BaseLinearOperatorIdentity(linear_operator.LinearOperator):
     """What the two have in common: the number of rows."""
 
     _num_rows: Any
+    _num_rows_static: Any
+    _assert_proper_shapes: bool
 
     def _check_num_rows_possibly_add_asserts(self) -> None:
         if self._assert_proper_shapes:

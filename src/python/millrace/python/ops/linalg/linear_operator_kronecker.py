@@ -165,7 +165,7 @@ class LinearOperatorKronecker(linear_operator.LinearOperator):
     def _assert_non_singular(self) -> Any:
         if all(operator.is_square for operator in self.operators):
             return control_flow_ops.group([operator.assert_non_singular() for operator in self.operators])
-        raise errors.InvalidArgumentError(
+        raise errors.InvalidArgumentError(  # type: ignore[call-arg]
             node_def=None,
             op=None,
             message="All Kronecker factors must be square for the product to be invertible.",
@@ -174,7 +174,7 @@ class LinearOperatorKronecker(linear_operator.LinearOperator):
     def _assert_self_adjoint(self) -> Any:
         if all(operator.is_square for operator in self.operators):
             return control_flow_ops.group([operator.assert_self_adjoint() for operator in self.operators])
-        raise errors.InvalidArgumentError(
+        raise errors.InvalidArgumentError(  # type: ignore[call-arg]
             node_def=None,
             op=None,
             message="All Kronecker factors must be square for the product to be self adjoint.",

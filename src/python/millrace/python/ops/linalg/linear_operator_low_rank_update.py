@@ -81,7 +81,7 @@ class LinearOperatorLowRankUpdate(linear_operator.LinearOperator):
             self._u = ops.convert_to_tensor(u, name="u")
             self._v = self._u if v is None else ops.convert_to_tensor(v, name="v")
             if diag_update is None:
-                self._diag_update = None
+                self._diag_update: Any = None
             else:
                 self._diag_update = ops.convert_to_tensor(diag_update, name="diag_update")
             self._base_operator = base_operator

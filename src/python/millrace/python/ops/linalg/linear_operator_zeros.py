@@ -86,12 +86,12 @@ class LinearOperatorZeros(linear_operator.LinearOperator):
         return matrix_shape if self._batch is None else array_ops.concat((self._batch, matrix_shape), 0)
 
     def _assert_non_singular(self) -> Any:
-        raise errors.InvalidArgumentError(
+        raise errors.InvalidArgumentError(  # type: ignore[call-arg]
             node_def=None, op=None, message="Zero operators are always non-invertible."
         )
 
     def _assert_positive_definite(self) -> Any:
-        raise errors.InvalidArgumentError(
+        raise errors.InvalidArgumentError(  # type: ignore[call-arg]
             node_def=None, op=None, message="Zero operators are always non-positive definite."
         )
 

@@ -39,7 +39,7 @@ def _maybe_pad_for_rfft(input_tensor: Any, fft_rank: int, fft_length: Any, is_re
     if fft_shape.is_fully_defined() and ndims is not None:
         input_fft_shape = input_tensor.shape[-fft_shape.ndims :]
         if input_fft_shape.is_fully_defined():
-            sizes = fft_shape.as_list()
+            sizes: Any = fft_shape.as_list()
             if is_reverse:
                 sizes[-1] = sizes[-1] // 2 + 1
             paddings = [[0, max(want - have, 0)] for want, have in zip(sizes, input_fft_shape.as_list())]

@@ -40,7 +40,7 @@ def overlap_and_add(signal: Any, frame_step: Any, name: Optional[str] = None) ->
             array_ops.transpose(summed), array_ops.concat([outer_dimensions, [output_length]], 0)
         )
         if signal.shape.ndims is not None:
-            static_step = tensor_util.constant_value(frame_step)
+            static_step: Any = tensor_util.constant_value(frame_step)
             count, length = signal.shape.as_list()[-2:]
             known = None if None in (static_step, count, length) else length + int(static_step) * (count - 1)
             result.set_shape(signal.shape[:-2].concatenate([known]))

@@ -103,7 +103,7 @@ def inverse_stft(
             fft_length.shape.assert_has_rank(0)
         real_frames = fft_ops.irfft(stfts, [fft_length])
         # Frames may be shorter or longer than the transform.
-        frame_length_static = tensor_util.constant_value(frame_length)
+        frame_length_static: Any = tensor_util.constant_value(frame_length)
         if (
             frame_length_static is None
             or real_frames.shape.ndims is None
