@@ -10,7 +10,13 @@ import pytest
 
 import millrace as tf
 from millrace.python.eager import backprop, function
-from millrace.python.framework import func_graph, function_def_to_graph, graph_to_function_def, subscribe
+from millrace.python.framework import (
+    auto_control_deps,
+    func_graph,
+    function_def_to_graph,
+    graph_to_function_def,
+    subscribe,
+)
 from millrace.python.ops import cond_v2, while_v2
 
 
@@ -99,6 +105,44 @@ def test_effects_run_once_and_in_order(session: Any) -> None:
         v.assign(100.0)
 
     assert session.run(no_result()) is None and session.run(v) == 100
+
+
+def test_effects_in_branches(session: Any) -> None:
+    v = tf.get_variable("v", initializer=1.0, use_resource=True)
+    p, q = tf.placeholder(tf.bool, []), tf.placeholder(tf.bool, [])
+
+    @tf.function
+    def f(p: Any, q: Any) -> Any:
+        v.assign(v * 10.0)
+        tf.cond(
+            p,
+            lambda: v.assign_add(1.0),
+            lambda: tf.cond(q, lambda: v.assign_add(2.0), lambda: v.assign_add(3.0)),
+        )
+        v.assign(v * 10.0)
+        return v.read_value()
+
+    y = f(p, q)
+    for values, want in (((True, False), 110), ((False, True), 120), ((False, False), 130)):
+        session.run(v.initializer)
+        assert session.run(y, dict(zip((p, q), values))) == want
+
+
+def test_automatic_dependencies_in_a_graph(session: Any) -> None:
+    v = tf.get_variable("v", initializer=1.0, use_resource=True)
+
+    @auto_control_deps.automatic_control_dependencies
+    def f() -> Any:
+        v.assign(v + 1.0)
+        v.assign(2.0 * v)
+        return v.value()
+
+    session.run(v.initializer)
+    assert session.run(f()) == 4
+    with auto_control_deps.AutomaticControlDependencies() as deps:
+        assigned = v.assign(7.0)
+        one = deps.mark_as_return(tf.constant(1.0))
+    assert session.run(one) == 1 and session.run(v) == 7 and assigned is not None
 
 
 def test_methods(session: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from millrace.python.framework import dtypes, ops, tensor_spec, type_spec
+from millrace.python.framework import auto_control_deps, ops, tensor_spec, type_spec
 from millrace.python.framework._capture_graph import CaptureGraph
 from millrace.python.framework import composite_tensor
 from millrace.python.util import nest, tf_inspect
@@ -154,25 +154,6 @@ def _names_for(args: Any, arg_names: Any) -> Any:
     return names
 
 
-def _order_effects(graph: FuncGraph) -> None:
-    """Operations with effects run in each call, in the order in which they were made."""
-    last: dict[Any, Any] = {}
-    must_run: list[Any] = []
-    for op in graph._made_ops:
-        if op._control_flow_context is not None or op.type in ("Placeholder", "VarHandleOp", "NoOp"):
-            continue
-        resources = [t for t in op.inputs if t.dtype == dtypes.resource]
-        if not op._is_stateful and not resources:
-            continue
-        must_run.append(op)
-        for key in resources or [None]:
-            before = last.get(key)
-            if before is not None and before is not op and before not in op.control_inputs:
-                op._add_control_inputs([before])
-            last[key] = op
-    graph.control_outputs = must_run
-
-
 def func_graph_from_py_func(
     name: Any, python_func: Any, args: Any, kwargs: Any, signature: Any = None, func_graph: Any = None,
     autograph: bool = False, autograph_options: Any = None, add_control_dependencies: bool = True, arg_names: Any = None,
@@ -216,7 +197,7 @@ def func_graph_from_py_func(
         with graph.variable_scope_of(outer_scope):
             outputs = python_func(*func_args, **func_kwargs)
         if add_control_dependencies:
-            _order_effects(graph)
+            graph.control_outputs = auto_control_deps.order(graph._made_ops)
 
         def convert(x: Any) -> Any:
             if x is None:
