@@ -89,3 +89,9 @@ def num_gpus() -> int:
 
 def add_function(fdef: Any) -> None:
     raise NotImplementedError("Functions belong to graphs")
+
+
+@contextmanager
+def function_executor_type(executor_type: Any) -> Iterator[None]:
+    """A context whose calls of functions ask for an executor; the engine has one."""
+    yield

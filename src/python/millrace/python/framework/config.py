@@ -144,3 +144,20 @@ def set_synchronous_execution(enable: bool) -> None:
 
 def set_device_policy(device_policy: Any) -> None:
     """Nothing is left to do: inputs of other devices are copied."""
+
+
+def experimental_list_devices() -> list[str]:
+    """The names of the devices of the process."""
+    return [device.name for device in list_logical_devices()]
+
+
+def experimental_connect_to_host(remote_host: Any = None, job_name: str = "worker") -> None:
+    """Not there: sessions connect to servers by their targets.
+
+    Raises:
+      NotImplementedError: always.
+    """
+    raise NotImplementedError("Execution is never eager: open a tf.Session with the address of a server")
+
+
+experimental_connect_to_cluster = experimental_connect_to_host

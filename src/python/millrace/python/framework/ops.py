@@ -140,6 +140,16 @@ def add_exit_callback_to_default_func_graph(fn: Any) -> None:
     raise RuntimeError("Cannot add scope exit callbacks when not building a function")
 
 
+def enable_tensor_equality() -> None:
+    """`==` of tensors compares values where execution is eager; in graphs it compares the objects."""
+    Tensor._USE_EQUALITY = True
+
+
+def disable_tensor_equality() -> None:
+    """`==` of tensors compares the objects."""
+    Tensor._USE_EQUALITY = False
+
+
 def dismantle_graph(graph: Any) -> None:
     """Nothing is left to do: the garbage collector frees graphs."""
 
