@@ -271,7 +271,9 @@ def test_list_files(tmp_path):
         (tmp_path / name).write_text("x")
     got = elements(tf.data.Dataset.list_files(str(tmp_path / "*.txt"), shuffle=False))
     assert got == [str(tmp_path / n).encode() for n in ("a.txt", "b.txt")]
-    with tf.Session() as sess, pytest.raises(tf.errors.InvalidArgumentError, match="No files matched pattern"):
+    with tf.Session() as sess, pytest.raises(
+        tf.errors.InvalidArgumentError, match="No files matched pattern"
+    ):
         iterator = tf.data.Dataset.list_files(str(tmp_path / "*.zip")).make_initializable_iterator()
         sess.run(iterator.initializer)
         sess.run(iterator.get_next())

@@ -72,9 +72,7 @@ def test_group_by_reducer():
 def test_buckets():
     lengths = [1, 5, 2, 6, 3, 7]
     dataset = tf.data.Dataset.from_generator(lambda: ([n] * n for n in lengths), tf.int32, [None])
-    dataset = dataset.apply(
-        tf.data.experimental.bucket_by_sequence_length(lambda x: tf.size(x), [4], [3, 3])
-    )
+    dataset = dataset.apply(tf.data.experimental.bucket_by_sequence_length(lambda x: tf.size(x), [4], [3, 3]))
     got = sorted(g.tolist() for g in elements(dataset))
     assert got == sorted(
         [
@@ -95,7 +93,9 @@ def test_choose_and_sample():
 
 
 def test_ignore_errors():
-    values = tf.data.Dataset.from_tensor_slices([1.0, 0.0, 4.0]).map(lambda x: tf.check_numerics(1.0 / x, "bad"))
+    values = tf.data.Dataset.from_tensor_slices([1.0, 0.0, 4.0]).map(
+        lambda x: tf.check_numerics(1.0 / x, "bad")
+    )
     assert elements(values.apply(tf.data.experimental.ignore_errors())) == [1.0, 0.25]
 
 
@@ -142,7 +142,11 @@ def test_stats():
     aggregator = tf.data.experimental.StatsAggregator()
     options = tf.data.Options()
     options.experimental_stats.aggregator = aggregator
-    dataset = tf.data.Dataset.range(4).apply(tf.data.experimental.bytes_produced_stats("bytes")).with_options(options)
+    dataset = (
+        tf.data.Dataset.range(4)
+        .apply(tf.data.experimental.bytes_produced_stats("bytes"))
+        .with_options(options)
+    )
     iterator = dataset.make_initializable_iterator()
     get_next, summary = iterator.get_next(), aggregator.get_summary()
     with tf.Session() as sess:
@@ -199,18 +203,26 @@ def test_writing_records(tmp_path):
 def test_csv(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text('a,b,c\n1,2.5,x\n2,,"y, ""z""\nw"\n3,NA,\n')
-    dataset = tf.data.experimental.CsvDataset(str(path), [tf.int32, [0.5], ["none"]], header=True, na_value="NA")
+    dataset = tf.data.experimental.CsvDataset(
+        str(path), [tf.int32, [0.5], ["none"]], header=True, na_value="NA"
+    )
     assert elements(dataset) == [(1, 2.5, b"x"), (2, 0.5, b'y, "z"\nw'), (3, 0.5, b"none")]
     chosen = tf.data.experimental.CsvDataset(str(path), [tf.int32], header=True, select_cols=[0])
     assert elements(chosen) == [(1,), (2,), (3,)]
     with pytest.raises(tf.errors.InvalidArgumentError, match="Field 1 is required but missing in record!"):
-        elements(tf.data.experimental.CsvDataset(str(path), [tf.int32, tf.float32, [""]], header=True, na_value="NA"))
+        elements(
+            tf.data.experimental.CsvDataset(
+                str(path), [tf.int32, tf.float32, [""]], header=True, na_value="NA"
+            )
+        )
 
 
 def test_make_csv_dataset(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("a,b,label\n1,2.5,x\n2,3.5,y\n")
-    dataset = tf.data.experimental.make_csv_dataset(str(path), 2, label_name="label", num_epochs=1, shuffle=False)
+    dataset = tf.data.experimental.make_csv_dataset(
+        str(path), 2, label_name="label", num_epochs=1, shuffle=False
+    )
     ((features, label),) = elements(dataset)
     assert features["a"].tolist() == [1, 2] and features["b"].tolist() == [2.5, 3.5]
     assert label.tolist() == [b"x", b"y"]
@@ -237,6 +249,8 @@ def test_parallel_interleave(tmp_path):
     )
     assert elements(dataset) == [1, 1, 2, 2, 1, 2, 3, 3, 3]
     sloppy = tf.data.Dataset.range(1, 4).apply(
-        tf.data.experimental.parallel_interleave(lambda x: tf.data.Dataset.from_tensors(x).repeat(3), 2, 2, sloppy=True)
+        tf.data.experimental.parallel_interleave(
+            lambda x: tf.data.Dataset.from_tensors(x).repeat(3), 2, 2, sloppy=True
+        )
     )
     assert sorted(elements(sloppy)) == [1] * 3 + [2] * 3 + [3] * 3

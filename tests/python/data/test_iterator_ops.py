@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Iterators of all kinds."""
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -84,7 +83,9 @@ def test_optionals():
 
 
 def test_saved_iterators_go_on(tmp_path):
-    dataset = tf.data.Dataset.range(10).shuffle(4, seed=1).map(lambda x: x * x, num_parallel_calls=2).prefetch(2)
+    dataset = (
+        tf.data.Dataset.range(10).shuffle(4, seed=1).map(lambda x: x * x, num_parallel_calls=2).prefetch(2)
+    )
     iterator = dataset.make_initializable_iterator()
     get_next = iterator.get_next()
     saveable = tf.data.experimental.make_saveable_from_iterator(iterator)
@@ -102,20 +103,27 @@ def test_saved_iterators_go_on(tmp_path):
 
 
 def test_a_run_that_waits_can_be_interrupted():
-    started = threading.Event()
+    started, go_on = threading.Event(), threading.Event()
 
     def wait():
         started.set()
-        time.sleep(0.2)
+        go_on.wait(30)
         return np.int64(1)
 
-    dataset = tf.data.Dataset.range(10).map(lambda x: tf.py_func(wait, [], tf.int64)).prefetch(1)
-    get_next = dataset.make_one_shot_iterator().get_next()
+    dataset = tf.data.Dataset.range(2).map(lambda x: tf.py_func(wait, [], tf.int64)).prefetch(1)
+    iterator = dataset.make_initializable_iterator()
+    get_next = iterator.get_next()
     with tf.Session() as sess:
-        options = tf.RunOptions(timeout_in_ms=20)
-        with pytest.raises(tf.errors.DeadlineExceededError):
-            sess.run(get_next, options=options)
-        assert started.wait(5)
+        sess.run(iterator.initializer)
+        # On a busy machine the time may be over before the iterator is reached.
+        for _ in range(100):
+            with pytest.raises(tf.errors.DeadlineExceededError):
+                sess.run(get_next, options=tf.RunOptions(timeout_in_ms=50))
+            if started.is_set():
+                break
+        assert started.is_set()
+        go_on.set()
+        assert drain(sess, get_next) == [1, 1]
 
 
 def test_many_threads_share_an_iterator():

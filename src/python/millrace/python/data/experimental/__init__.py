@@ -2,26 +2,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """tf.data.experimental: further transformations of datasets."""
 from millrace.python.data.experimental.ops.batching import dense_to_sparse_batch, map_and_batch  # noqa: F401
-from millrace.python.data.experimental.ops.batching import map_and_batch_with_legacy_function, unbatch  # noqa: F401
+from millrace.python.data.experimental.ops.batching import (
+    map_and_batch_with_legacy_function,
+    unbatch,
+)  # noqa: F401
 from millrace.python.data.experimental.ops.cardinality import INFINITE as INFINITE_CARDINALITY  # noqa: F401
-from millrace.python.data.experimental.ops.cardinality import UNKNOWN as UNKNOWN_CARDINALITY, cardinality  # noqa: F401
+from millrace.python.data.experimental.ops.cardinality import (
+    UNKNOWN as UNKNOWN_CARDINALITY,
+    cardinality,
+)  # noqa: F401
 from millrace.python.data.experimental.ops.counter import Counter  # noqa: F401
 from millrace.python.data.experimental.ops.distribute_options import DistributeOptions  # noqa: F401
 from millrace.python.data.experimental.ops.enumerate_ops import enumerate_dataset  # noqa: F401
 from millrace.python.data.experimental.ops.error_ops import ignore_errors  # noqa: F401
 from millrace.python.data.experimental.ops.get_single_element import get_single_element  # noqa: F401
-from millrace.python.data.experimental.ops.grouping import bucket_by_sequence_length, group_by_reducer  # noqa: F401
+from millrace.python.data.experimental.ops.grouping import (
+    bucket_by_sequence_length,
+    group_by_reducer,
+)  # noqa: F401
 from millrace.python.data.experimental.ops.grouping import group_by_window, Reducer  # noqa: F401
 from millrace.python.data.experimental.ops.interleave_ops import choose_from_datasets  # noqa: F401
-from millrace.python.data.experimental.ops.interleave_ops import parallel_interleave, sample_from_datasets  # noqa: F401
+from millrace.python.data.experimental.ops.interleave_ops import (
+    parallel_interleave,
+    sample_from_datasets,
+)  # noqa: F401
 from millrace.python.data.experimental.ops.iterator_ops import CheckpointInputPipelineHook  # noqa: F401
 from millrace.python.data.experimental.ops.iterator_ops import make_saveable_from_iterator  # noqa: F401
 from millrace.python.data.experimental.ops.optimization_options import MapVectorizationOptions  # noqa: F401
 from millrace.python.data.experimental.ops.optimization_options import OptimizationOptions  # noqa: F401
 from millrace.python.data.experimental.ops.parsing_ops import parse_example_dataset  # noqa: F401
-from millrace.python.data.experimental.ops.prefetching_ops import copy_to_device, prefetch_to_device  # noqa: F401
+from millrace.python.data.experimental.ops.prefetching_ops import (
+    copy_to_device,
+    prefetch_to_device,
+)  # noqa: F401
 from millrace.python.data.experimental.ops.random_ops import RandomDataset  # noqa: F401
-from millrace.python.data.experimental.ops.readers import CsvDataset, make_batched_features_dataset  # noqa: F401
+from millrace.python.data.experimental.ops.readers import (
+    CsvDataset,
+    make_batched_features_dataset,
+)  # noqa: F401
 from millrace.python.data.experimental.ops.readers import make_csv_dataset, SqlDataset  # noqa: F401
 from millrace.python.data.experimental.ops.resampling import rejection_resample  # noqa: F401
 from millrace.python.data.experimental.ops.scan_ops import scan  # noqa: F401

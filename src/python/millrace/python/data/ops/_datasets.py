@@ -5,13 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from millrace.python.data.ops import dataset_ops
 from millrace.python.data.ops._spec import DatasetSpec
-from millrace.python.data.util import convert, nest, random_seed, structure
+from millrace.python.data.util import nest, random_seed, structure
 from millrace.python.framework import (
-    constant_op,
     dtypes,
     ops,
     sparse_tensor,
@@ -24,8 +21,8 @@ from millrace.python.ops import gen_dataset_ops, gen_experimental_dataset_ops as
 DatasetV2 = dataset_ops.DatasetV2
 
 __all__ = [
-    "BatchDataset", "CacheDataset", "ConcatenateDataset", "DatasetSource", 
-    "PaddedBatchDataset", 
+    "CacheDataset", "ConcatenateDataset", "DatasetSource", 
+    
     "PrefetchDataset", "RangeDataset", "RepeatDataset", "ShardDataset", "ShuffleDataset", "SkipDataset",
     "SparseTensorSliceDataset", "TakeDataset", "TensorDataset", "TensorSliceDataset", "UnaryDataset",
     "UnaryUnchangedStructureDataset", "WindowDataset", "ZipDataset", "_MaxIntraOpParallelismDataset", "_OptionsDataset",
@@ -92,10 +89,14 @@ class TensorSliceDataset(_WithSpec, DatasetSource):
         self._tensors = structure.to_batched_tensor_list(batched, element)
         self._structure = nest.map_structure(lambda spec: spec._unbatch(), batched)
         if self._tensors:
-            size = tensor_shape.Dimension(tensor_shape.dimension_value(self._tensors[0].get_shape().with_rank_at_least(1)[0]))
+            size = tensor_shape.Dimension(
+                tensor_shape.dimension_value(self._tensors[0].get_shape().with_rank_at_least(1)[0])
+            )
             for t in self._tensors[1:]:
                 size.assert_is_compatible_with(
-                    tensor_shape.Dimension(tensor_shape.dimension_value(t.get_shape().with_rank_at_least(1)[0]))
+                    tensor_shape.Dimension(
+                        tensor_shape.dimension_value(t.get_shape().with_rank_at_least(1)[0])
+                    )
                 )
         super().__init__(gen_dataset_ops.tensor_slice_dataset(self._tensors, output_shapes=self._flat_shapes))
 
@@ -113,7 +114,9 @@ class SparseTensorSliceDataset(_WithSpec, DatasetSource):
             tensor_spec.TensorSpec([None], sparse.dtype),
             tensor_spec.TensorSpec([rank], dtypes.int64),
         )
-        super().__init__(gen_dataset_ops.sparse_tensor_slice_dataset(sparse.indices, sparse.values, sparse.dense_shape))
+        super().__init__(
+            gen_dataset_ops.sparse_tensor_slice_dataset(sparse.indices, sparse.values, sparse.dense_shape)
+        )
 
 
 class _VariantDataset(_WithSpec):
@@ -160,9 +163,15 @@ class RangeDataset(_WithSpec, DatasetSource):
             start, stop, step = args
         else:
             raise ValueError("Invalid arguments to RangeDataset: %s" % str(args))
-        self._start, self._stop, self._step = _int64(start, "start"), _int64(stop, "stop"), _int64(step, "step")
+        self._start, self._stop, self._step = (
+            _int64(start, "start"),
+            _int64(stop, "stop"),
+            _int64(step, "step"),
+        )
         self._structure = tensor_spec.TensorSpec([], dtypes.int64)
-        super().__init__(gen_dataset_ops.range_dataset(self._start, self._stop, self._step, **self._flat_structure))
+        super().__init__(
+            gen_dataset_ops.range_dataset(self._start, self._stop, self._step, **self._flat_structure)
+        )
 
 
 class ZipDataset(_WithSpec):
@@ -174,7 +183,9 @@ class ZipDataset(_WithSpec):
                         "The argument to `Dataset.zip()` must be a nested structure of `Dataset` objects. Nested structures "
                         "do not support Python lists; please use a tuple instead."
                     )
-                raise TypeError("The argument to `Dataset.zip()` must be a nested structure of `Dataset` objects.")
+                raise TypeError(
+                    "The argument to `Dataset.zip()` must be a nested structure of `Dataset` objects."
+                )
         self._datasets = datasets
         self._structure = nest.pack_sequence_as(datasets, [ds.element_spec for ds in nest.flatten(datasets)])
         variants = [ds._variant_tensor for ds in nest.flatten(datasets)]
@@ -224,7 +235,9 @@ class _Counted(UnaryUnchangedStructureDataset):
         self._input_dataset = input_dataset
         self._count = _int64(self._none if count is None else count, "count")
         make = type(self)._make
-        super().__init__(input_dataset, make(input_dataset._variant_tensor, self._count, **self._flat_structure))
+        super().__init__(
+            input_dataset, make(input_dataset._variant_tensor, self._count, **self._flat_structure)
+        )
 
 
 class RepeatDataset(_Counted):
@@ -242,11 +255,16 @@ class SkipDataset(_Counted):
 class PrefetchDataset(UnaryUnchangedStructureDataset):
     def __init__(self, input_dataset: Any, buffer_size: Any, slack_period: Any = None) -> None:
         self._input_dataset = input_dataset
-        self._buffer_size = _int64(dataset_ops.AUTOTUNE if buffer_size is None else buffer_size, "buffer_size")
+        self._buffer_size = _int64(
+            dataset_ops.AUTOTUNE if buffer_size is None else buffer_size, "buffer_size"
+        )
         super().__init__(
             input_dataset,
             gen_dataset_ops.prefetch_dataset(
-                input_dataset._variant_tensor, self._buffer_size, slack_period=slack_period or 0, **self._flat_structure
+                input_dataset._variant_tensor,
+                self._buffer_size,
+                slack_period=slack_period or 0,
+                **self._flat_structure,
             ),
         )
 
@@ -258,7 +276,9 @@ class ShuffleDataset(UnaryUnchangedStructureDataset):
         self._input_dataset = input_dataset
         self._buffer_size = _int64(buffer_size, "buffer_size")
         self._seed, self._seed2 = random_seed.get_seed(seed)
-        self._reshuffle_each_iteration = True if reshuffle_each_iteration is None else reshuffle_each_iteration
+        self._reshuffle_each_iteration = (
+            True if reshuffle_each_iteration is None else reshuffle_each_iteration
+        )
         super().__init__(
             input_dataset,
             gen_dataset_ops.shuffle_dataset(
@@ -274,7 +294,9 @@ class CacheDataset(UnaryUnchangedStructureDataset):
         self._filename = ops.convert_to_tensor(filename, dtype=dtypes.string, name="filename")
         super().__init__(
             input_dataset,
-            gen_dataset_ops.cache_dataset(input_dataset._variant_tensor, self._filename, **self._flat_structure),
+            gen_dataset_ops.cache_dataset(
+                input_dataset._variant_tensor, self._filename, **self._flat_structure
+            ),
         )
 
 
@@ -282,115 +304,21 @@ class ShardDataset(UnaryUnchangedStructureDataset):
     def __init__(self, input_dataset: Any, num_shards: Any, index: Any) -> None:
         self._input_dataset = input_dataset
         self._num_shards, self._index = _int64(num_shards, "num_shards"), _int64(index, "index")
-        known_shards, known_index = tensor_util.constant_value(self._num_shards), tensor_util.constant_value(self._index)
+        known_shards, known_index = tensor_util.constant_value(self._num_shards), tensor_util.constant_value(
+            self._index
+        )
         if known_shards is not None and known_shards < 1:
             raise ValueError("num_shards must be >= 1; got: %s" % num_shards)
         if known_shards is not None and known_index is not None and not 0 <= known_index < known_shards:
-            raise ValueError("index must be >= 0 and < num_shards; got: index=%s, num_shards=%s" % (index, num_shards))
+            raise ValueError(
+                "index must be >= 0 and < num_shards; got: index=%s, num_shards=%s" % (index, num_shards)
+            )
         super().__init__(
             input_dataset,
             gen_dataset_ops.shard_dataset(
                 input_dataset._variant_tensor, self._num_shards, self._index, **self._flat_structure
             ),
         )
-
-
-class BatchDataset(_WithSpec, UnaryDataset):
-    def __init__(self, input_dataset: Any, batch_size: Any, drop_remainder: Any) -> None:
-        self._batch_size = _int64(batch_size, "batch_size")
-        self._drop_remainder = ops.convert_to_tensor(drop_remainder, dtype=dtypes.bool, name="drop_remainder")
-        self._structure = _batched_spec(input_dataset.element_spec, self._batch_size, self._drop_remainder)
-        self._input_dataset = input_dataset
-        super().__init__(
-            input_dataset,
-            gen_dataset_ops.batch_dataset_v2(
-                input_dataset._variant_tensor, self._batch_size, self._drop_remainder, **self._flat_structure
-            ),
-        )
-
-
-def _batched_spec(element_spec: Any, batch_size: Any, drop_remainder: Any) -> Any:
-    # Only where nothing is left over every batch has the size.
-    size = tensor_util.constant_value(batch_size) if tensor_util.constant_value(drop_remainder) else None
-    return nest.map_structure(lambda spec: spec._batch(None if size is None else int(size)), element_spec)
-
-
-def _padding_value(value: Any, dtype: Any) -> Any:
-    value = ops.convert_to_tensor(value, name="padding_value")
-    if not value.shape.is_compatible_with(tensor_shape.TensorShape([])):
-        raise ValueError("Padding value should be a scalar, but is not: %s" % value)
-    if value.dtype != dtype:
-        raise TypeError("Padding value tensor (%s) does not match output type: %s" % (value, dtype))
-    return value
-
-
-def _default_padding(dtype: Any) -> Any:
-    if dtype.base_dtype == dtypes.string:
-        return constant_op.constant("", dtype=dtypes.string)
-    if dtype.base_dtype == dtypes.variant:
-        raise TypeError("Unable to create padding for field of type 'variant'")
-    return constant_op.constant(np.zeros((), dtype.as_numpy_dtype), dtype=dtype)
-
-
-class PaddedBatchDataset(_WithSpec, UnaryDataset):
-    def __init__(
-        self, input_dataset: Any, batch_size: Any, padded_shapes: Any, padding_values: Any, drop_remainder: Any
-    ) -> None:
-        self._input_dataset = input_dataset
-        if _has_sparse(input_dataset.element_spec):
-            raise TypeError("Batching of padded sparse tensors is not currently supported")
-        self._batch_size = _int64(batch_size, "batch_size")
-        self._drop_remainder = ops.convert_to_tensor(drop_remainder, dtype=dtypes.bool, name="drop_remainder")
-        spec = input_dataset.element_spec
-        types = [s._to_legacy_output_types() for s in nest.flatten(spec)]
-        shapes = nest.flatten_up_to(spec, padded_shapes)
-        if padding_values is None:
-            values = [_default_padding(t) for t in types]
-        else:
-            given = nest.flatten_up_to(spec, padding_values)
-            values = [_default_padding(t) if v is None else _padding_value(v, t) for v, t in zip(given, types)]
-        self._padded_shapes = [
-            _checked_padding(shape, s._to_legacy_output_shapes()) for shape, s in zip(shapes, nest.flatten(spec))
-        ]
-        self._padding_values = values
-        constant = tensor_util.constant_value(self._batch_size) if tensor_util.constant_value(self._drop_remainder) else None
-        size = None if constant is None else int(constant)
-        self._structure = nest.pack_sequence_as(
-            spec,
-            [
-                tensor_spec.TensorSpec(
-                    tensor_shape.TensorShape([size]).concatenate(tensor_util.constant_value_as_shape(shape)), t
-                )
-                for shape, t in zip(self._padded_shapes, types)
-            ],
-        )
-        super().__init__(
-            input_dataset,
-            gen_dataset_ops.padded_batch_dataset_v2(
-                input_dataset._variant_tensor, batch_size=self._batch_size, padded_shapes=self._padded_shapes,
-                padding_values=self._padding_values, drop_remainder=self._drop_remainder,
-                output_shapes=structure.get_flat_tensor_shapes(self._structure),
-            ),
-        )  # fmt: skip
-
-
-def _checked_padding(padded_shape: Any, input_shape: Any) -> Any:
-    tensor = convert.partial_shape_to_tensor(padded_shape)
-    if not isinstance(padded_shape, ops.Tensor):
-        wanted = tensor_util.constant_value_as_shape(tensor)
-        if input_shape.ndims is not None and wanted.ndims is not None:
-            if wanted.ndims != input_shape.ndims:
-                raise ValueError(
-                    "The padded shape %s is not compatible with the corresponding input component shape %s."
-                    % (wanted, input_shape)
-                )
-            for size, known in zip(wanted.as_list(), input_shape.as_list()):
-                if size is not None and known is not None and size < known:
-                    raise ValueError(
-                        "The padded shape %s is not compatible with the corresponding input component shape %s."
-                        % (wanted, input_shape)
-                    )
-    return tensor
 
 
 class WindowDataset(_WithSpec, UnaryDataset):
@@ -426,7 +354,9 @@ class _MaxIntraOpParallelismDataset(UnaryUnchangedStructureDataset):
         number = _int64(max_intra_op_parallelism, "max_intra_op_parallelism")
         super().__init__(
             input_dataset,
-            ged_ops.max_intra_op_parallelism_dataset(input_dataset._variant_tensor, number, **self._flat_structure),
+            ged_ops.max_intra_op_parallelism_dataset(
+                input_dataset._variant_tensor, number, **self._flat_structure
+            ),
         )
 
 
@@ -436,7 +366,9 @@ class _PrivateThreadPoolDataset(UnaryUnchangedStructureDataset):
         number = _int64(num_threads, "num_threads")
         super().__init__(
             input_dataset,
-            ged_ops.private_thread_pool_dataset(input_dataset._variant_tensor, number, **self._flat_structure),
+            ged_ops.private_thread_pool_dataset(
+                input_dataset._variant_tensor, number, **self._flat_structure
+            ),
         )
 
 
@@ -446,7 +378,11 @@ class _SetStatsAggregatorDataset(UnaryUnchangedStructureDataset):
         super().__init__(
             input_dataset,
             ged_ops.set_stats_aggregator_dataset(
-                input_dataset._variant_tensor, aggregator._resource, prefix, counter_prefix, **self._flat_structure
+                input_dataset._variant_tensor,
+                aggregator._resource,
+                prefix,
+                counter_prefix,
+                **self._flat_structure,
             ),
         )
 
@@ -484,14 +420,15 @@ class _UnbatchDataset(UnaryDataset):
             if s.ndims is not None and not isinstance(input_dataset, _RowsOfSparseDataset):
                 if not size.is_compatible_with(s.dims[0]):
                     raise ValueError(
-                        "Cannot unbatch an input whose components have different batch sizes: %s vs. %s." % (size, s.dims[0])
+                        "Cannot unbatch an input whose components have different batch sizes: %s vs. %s."
+                        % (size, s.dims[0])
                     )
                 size = size.merge_with(s.dims[0])
         self._structure = nest.map_structure(lambda spec: spec._unbatch(), input_dataset.element_spec)
-        super().__init__(input_dataset, ged_ops.unbatch_dataset(input_dataset._variant_tensor, **self._flat_structure))
+        super().__init__(
+            input_dataset, ged_ops.unbatch_dataset(input_dataset._variant_tensor, **self._flat_structure)
+        )
 
     @property
     def element_spec(self) -> Any:
         return self._structure
-
-

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from millrace.python.data.ops import _datasets, dataset_ops
+from millrace.python.data.ops import dataset_ops
 from millrace.python.data.ops._datasets import UnaryDataset, UnaryUnchangedStructureDataset, _int64, _WithSpec
 from millrace.python.data.ops._functions import StructuredFunctionWrapper
 from millrace.python.data.ops._spec import DatasetSpec
@@ -34,7 +34,9 @@ class MapDataset(_WithSpec, _FunctionDataset):
         use_legacy_function: bool = False,
     ) -> None:  # fmt: skip
         self._input_dataset = input_dataset
-        self._map_func = StructuredFunctionWrapper(map_func, self._transformation_name(), dataset=input_dataset)
+        self._map_func = StructuredFunctionWrapper(
+            map_func, self._transformation_name(), dataset=input_dataset
+        )
         self._structure = self._map_func.output_structure
         super().__init__(
             input_dataset,
@@ -57,7 +59,9 @@ class ParallelMapDataset(_WithSpec, _FunctionDataset):
         self._input_dataset = input_dataset
         self._map_func = StructuredFunctionWrapper(map_func, "Dataset.map()", dataset=input_dataset)
         self._structure = self._map_func.output_structure
-        self._num_parallel_calls = ops.convert_to_tensor(num_parallel_calls, dtype=dtypes.int32, name="num_parallel_calls")
+        self._num_parallel_calls = ops.convert_to_tensor(
+            num_parallel_calls, dtype=dtypes.int32, name="num_parallel_calls"
+        )
         super().__init__(
             input_dataset,
             gen_dataset_ops.parallel_map_dataset(
@@ -78,13 +82,18 @@ class FlatMapDataset(_WithSpec, _FunctionDataset):
         super().__init__(
             input_dataset,
             gen_dataset_ops.flat_map_dataset(
-                input_dataset._variant_tensor, self._captured, f=self._map_func.function, **self._flat_structure
+                input_dataset._variant_tensor,
+                self._captured,
+                f=self._map_func.function,
+                **self._flat_structure,
             ),
         )
 
     def _prepare(self, input_dataset: Any, map_func: Any) -> None:
         self._input_dataset = input_dataset
-        self._map_func = StructuredFunctionWrapper(map_func, self._transformation_name(), dataset=input_dataset)
+        self._map_func = StructuredFunctionWrapper(
+            map_func, self._transformation_name(), dataset=input_dataset
+        )
         if not isinstance(self._map_func.output_structure, DatasetSpec):
             raise TypeError("`map_func` must return a `Dataset` object.")
         self._structure = self._map_func.output_structure._element_spec
@@ -159,10 +168,3 @@ class FilterDataset(UnaryUnchangedStructureDataset):
 
     def _functions(self) -> list[Any]:
         return [self._predicate]
-
-
-# The methods of Dataset look all classes up in one module.
-for _name in (
-    "FilterDataset", "FlatMapDataset", "InterleaveDataset", "MapDataset", "ParallelInterleaveDataset", "ParallelMapDataset",
-):  # fmt: skip
-    setattr(_datasets, _name, globals()[_name])

@@ -8,7 +8,7 @@ from typing import Any
 
 from millrace.python.data.util import nest, structure
 from millrace.python.eager.function import _EagerDefinedFunction
-from millrace.python.framework import composite_tensor, dtypes, func_graph, ops, sparse_tensor
+from millrace.python.framework import auto_control_deps, composite_tensor, dtypes, ops, sparse_tensor
 from millrace.python.framework._capture_graph import CaptureGraph
 from millrace.python.framework.func_graph import FuncGraph
 from millrace.python.util import function_utils
@@ -62,9 +62,9 @@ class StructuredFunctionWrapper:
                 input_structure = structure.convert_legacy_structure(input_types, input_shapes, input_classes)
         self._input_structure = input_structure
         self._func = func
-        self._name = "_".join([transformation_name.replace(".", "_"), function_utils.get_func_name(func)]).translate(
-            {ord(c): "_" for c in "<>|\\'^"}
-        )
+        self._name = "_".join(
+            [transformation_name.replace(".", "_"), function_utils.get_func_name(func)]
+        ).translate({ord(c): "_" for c in "<>|\\'^"})
         self._transformation_name = transformation_name
         self._output_structure: Any = None
         self._function = self._define()
@@ -97,9 +97,8 @@ class StructuredFunctionWrapper:
                 graph.inputs.append(array_ops.placeholder(spec.dtype, shape=spec.shape, name="args_%d" % i))
             with graph.variable_scope_of(outer_scope):
                 results = self._call(list(graph.inputs))
-            func_graph._order_effects(graph)
+            graph.control_outputs = must_run = auto_control_deps.order(graph._made_ops)
             outputs = []
-            must_run = list(getattr(graph, "control_outputs", []))
             for result in results:
                 if must_run and result.graph is graph:
                     with ops.control_dependencies([op for op in must_run if op is not result.op]):
@@ -144,7 +143,11 @@ def _as_values(ret: Any) -> Any:
     """The structure of what a function returned, with tensors for the parts that become some."""
 
     def convert(value: Any) -> Any:
-        if value is None or isinstance(value, (ops.Tensor, composite_tensor.CompositeTensor)) or _is_dataset(value):
+        if (
+            value is None
+            or isinstance(value, (ops.Tensor, composite_tensor.CompositeTensor))
+            or _is_dataset(value)
+        ):
             return value
         if sparse_tensor.is_sparse(value):
             return sparse_tensor.SparseTensor.from_value(value)
@@ -173,12 +176,16 @@ class DatasetGraph(CaptureGraph):
         if found is not None:
             return found
         if op not in self._dataset_ops and op._is_stateful:
-            raise ValueError("Cannot capture a stateful node (name:%s, type:%s) by value." % (op.name, op.type))
+            raise ValueError(
+                "Cannot capture a stateful node (name:%s, type:%s) by value." % (op.name, op.type)
+            )
         if op.type in ("Placeholder", "PlaceholderV2"):
             raise ValueError("Cannot capture a placeholder (name:%s, type:%s) by value." % (op.name, op.type))
         inputs = [self.capture(t) for t in op.inputs]
         with self.as_default(), ops.control_dependencies(None):
-            copied = ops.Graph._create_op_internal(self, op.type, inputs, name=op.name, attrs=dict(op.node_def.attr))
+            copied = ops.Graph._create_op_internal(
+                self, op.type, inputs, name=op.name, attrs=dict(op.node_def.attr)
+            )
         self._copies[id(op)] = copied
         return copied
 
@@ -202,6 +209,8 @@ def predicate_output_is_bool(wrapper: Any) -> bool:
     """Whether a function gives one bool."""
     from millrace.python.framework import tensor_spec
 
-    return bool(wrapper.output_structure.is_compatible_with(tensor_spec.TensorSpec([], dtypes.bool))) if isinstance(
-        wrapper.output_structure, tensor_spec.TensorSpec
-    ) else False
+    return (
+        bool(wrapper.output_structure.is_compatible_with(tensor_spec.TensorSpec([], dtypes.bool)))
+        if isinstance(wrapper.output_structure, tensor_spec.TensorSpec)
+        else False
+    )

@@ -157,7 +157,8 @@ def _arrays_of(values: Any, output_types: Any, flat_types: Any, flat_shapes: Any
             )
         if not shape.is_compatible_with(array.shape):
             raise ValueError(
-                "`generator` yielded an element of shape %s where an element of shape %s was expected." % (array.shape, shape)
+                "`generator` yielded an element of shape %s where an element of shape %s was expected."
+                % (array.shape, shape)
             )
     return arrays
 

@@ -18,7 +18,9 @@ class Options(options_lib.OptionsBase):
     """What may be set for a dataset by `with_options`."""
 
     experimental_deterministic = options_lib.create_option(
-        "experimental_deterministic", bool, "Whether elements come in an order that does not change (None: yes)."
+        "experimental_deterministic",
+        bool,
+        "Whether elements come in an order that does not change (None: yes).",
     )
     experimental_distribute = options_lib.create_option(
         "experimental_distribute",
@@ -45,7 +47,9 @@ class Options(options_lib.OptionsBase):
         threading_options.ThreadingOptions,
     )
     experimental_stateful_whitelist = options_lib.create_option(
-        "experimental_stateful_whitelist", list, "Names of operations whose state may be ignored when it is saved."
+        "experimental_stateful_whitelist",
+        list,
+        "Names of operations whose state may be ignored when it is saved.",
     )
 
     def merge(self, options: Any) -> Any:

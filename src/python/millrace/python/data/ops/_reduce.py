@@ -11,7 +11,9 @@ from millrace.python.framework import ops, tensor_spec
 from millrace.python.ops import gen_dataset_ops
 
 
-def state_function(dataset: Any, initial_state: Any, func: Any, name: str, with_output: bool) -> tuple[Any, Any, Any]:
+def state_function(
+    dataset: Any, initial_state: Any, func: Any, name: str, with_output: bool
+) -> tuple[Any, Any, Any]:
     """A function of (state, element), whose results may have less known shapes than its arguments.
 
     Args:
@@ -36,7 +38,9 @@ def state_function(dataset: Any, initial_state: Any, func: Any, name: str, with_
         output_structure = None
         if with_output:
             if not (isinstance(output, tuple) and len(output) == 2):
-                raise TypeError("The scan function must return a pair comprising the new state and the output value.")
+                raise TypeError(
+                    "The scan function must return a pair comprising the new state and the output value."
+                )
             output, output_structure = output
         _check_state(state_structure, output)
         relaxed = nest.pack_sequence_as(

@@ -19,18 +19,23 @@ def get_structure(dataset_or_iterator: Any) -> Any:
         return dataset_or_iterator.element_spec
     except AttributeError:
         raise TypeError(
-            "`dataset_or_iterator` must be a Dataset or Iterator object, but got %s." % type(dataset_or_iterator)
+            "`dataset_or_iterator` must be a Dataset or Iterator object, but got %s."
+            % type(dataset_or_iterator)
         ) from None
 
 
 def get_legacy_output_classes(dataset_or_iterator: Any) -> Any:
     """The class of each component."""
-    return nest.map_structure(lambda spec: spec._to_legacy_output_classes(), get_structure(dataset_or_iterator))
+    return nest.map_structure(
+        lambda spec: spec._to_legacy_output_classes(), get_structure(dataset_or_iterator)
+    )
 
 
 def get_legacy_output_shapes(dataset_or_iterator: Any) -> Any:
     """The shape of each component."""
-    return nest.map_structure(lambda spec: spec._to_legacy_output_shapes(), get_structure(dataset_or_iterator))
+    return nest.map_structure(
+        lambda spec: spec._to_legacy_output_shapes(), get_structure(dataset_or_iterator)
+    )
 
 
 def get_legacy_output_types(dataset_or_iterator: Any) -> Any:
@@ -85,7 +90,9 @@ class DatasetSpec(type_spec.BatchableTypeSpec):
         return DatasetSpec(value.element_spec)
 
     def _batch(self, batch_size: Any) -> Any:
-        return DatasetSpec(self._element_spec, tensor_shape.TensorShape([batch_size]).concatenate(self._dataset_shape))
+        return DatasetSpec(
+            self._element_spec, tensor_shape.TensorShape([batch_size]).concatenate(self._dataset_shape)
+        )
 
     def _unbatch(self) -> Any:
         if self._dataset_shape.ndims == 0:

@@ -98,11 +98,15 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
             dataset = _datasets._PrivateThreadPoolDataset(dataset, threading.private_threadpool_size)
         stats = options.experimental_stats
         if stats is not None and stats.aggregator is not None:
-            dataset = _datasets._SetStatsAggregatorDataset(dataset, stats.aggregator, stats.prefix, stats.counter_prefix)
+            dataset = _datasets._SetStatsAggregatorDataset(
+                dataset, stats.aggregator, stats.prefix, stats.counter_prefix
+            )
         return dataset
 
     def __iter__(self) -> Any:
-        raise RuntimeError("__iter__() is only supported inside of tf.function or when eager execution is enabled.")
+        raise RuntimeError(
+            "__iter__() is only supported inside of tf.function or when eager execution is enabled."
+        )
 
     def __bool__(self) -> bool:
         return True
@@ -150,7 +154,9 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
             file_pattern = ops.convert_to_tensor(file_pattern, dtype=dtypes.string, name="file_pattern")
             matching = gen_io_ops.matching_files(file_pattern)
             found = math_ops.greater(array_ops.shape(matching)[0], 0, name="match_not_empty")
-            message = math_ops.add("No files matched pattern: ", string_ops.reduce_join(file_pattern, separator=", "))
+            message = math_ops.add(
+                "No files matched pattern: ", string_ops.reduce_join(file_pattern, separator=", ")
+            )
             check = control_flow_ops.Assert(found, [message], summarize=1, name="assert_not_empty")
             with ops.control_dependencies([check]):
                 matching = array_ops.identity(matching)
@@ -200,7 +206,7 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
 
     def batch(self, batch_size: Any, drop_remainder: Any = False) -> Any:
         """Elements whose tensors have `batch_size` elements as rows; the last may have fewer, or is dropped."""
-        return _datasets.BatchDataset(self, batch_size, drop_remainder)
+        return _batch_datasets.BatchDataset(self, batch_size, drop_remainder)
 
     def padded_batch(
         self, batch_size: Any, padded_shapes: Any, padding_values: Any = None, drop_remainder: Any = False
@@ -209,29 +215,35 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
 
         Sizes of None or -1 are those of the largest element of the batch.
         """
-        return _datasets.PaddedBatchDataset(self, batch_size, padded_shapes, padding_values, drop_remainder)
+        return _batch_datasets.PaddedBatchDataset(self, batch_size, padded_shapes, padding_values, drop_remainder)
 
     def map(self, map_func: Any, num_parallel_calls: Any = None) -> Any:
         """What a function of each element gives; with `num_parallel_calls`, of so many at the same time."""
         if num_parallel_calls is None:
-            return _datasets.MapDataset(self, map_func, preserve_cardinality=True)
-        return _datasets.ParallelMapDataset(self, map_func, num_parallel_calls, preserve_cardinality=True)
+            return _function_datasets.MapDataset(self, map_func, preserve_cardinality=True)
+        return _function_datasets.ParallelMapDataset(self, map_func, num_parallel_calls, preserve_cardinality=True)
 
     def flat_map(self, map_func: Any) -> Any:
         """The elements of the datasets that a function makes of each element, one dataset after the other."""
-        return _datasets.FlatMapDataset(self, map_func)
+        return _function_datasets.FlatMapDataset(self, map_func)
 
     def interleave(
-        self, map_func: Any, cycle_length: Any = AUTOTUNE, block_length: Any = 1, num_parallel_calls: Any = None
+        self,
+        map_func: Any,
+        cycle_length: Any = AUTOTUNE,
+        block_length: Any = 1,
+        num_parallel_calls: Any = None,
     ) -> Any:
         """The elements of the datasets that a function makes, `block_length` of each of `cycle_length` in turn."""
         if num_parallel_calls is None:
-            return _datasets.InterleaveDataset(self, map_func, cycle_length, block_length)
-        return _datasets.ParallelInterleaveDataset(self, map_func, cycle_length, block_length, num_parallel_calls)
+            return _function_datasets.InterleaveDataset(self, map_func, cycle_length, block_length)
+        return _function_datasets.ParallelInterleaveDataset(
+            self, map_func, cycle_length, block_length, num_parallel_calls
+        )
 
     def filter(self, predicate: Any) -> Any:
         """The elements for which a function gives True, a scalar bool."""
-        return _datasets.FilterDataset(self, predicate)
+        return _function_datasets.FilterDataset(self, predicate)
 
     def apply(self, transformation_func: Any) -> Any:
         """What a function makes of the dataset.
@@ -242,7 +254,6 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         dataset = transformation_func(self)
         if not isinstance(dataset, DatasetV2):
             raise TypeError("`transformation_func` must return a Dataset. Got %s." % (dataset,))
-        dataset._input_datasets = [self]
         return dataset
 
     def window(self, size: Any, shift: Any = None, stride: Any = 1, drop_remainder: Any = False) -> Any:
@@ -284,7 +295,9 @@ class DatasetV1(DatasetV2):
             raise AttributeError(
                 "{}: A likely cause of this error is that the super call for this dataset is not the last line of the "
                 "__init__ method. The base class causes the _as_variant_tensor call in its constructor and if that uses "
-                "attributes defined in the __init__ method, those attrs need to be defined before the super call.".format(e)
+                "attributes defined in the __init__ method, those attrs need to be defined before the super call.".format(
+                    e
+                )
             ) from e
         super().__init__(variant_tensor)
 
@@ -350,7 +363,9 @@ class DatasetV1(DatasetV2):
         _ensure_same_dataset_graph(self)
         dataset = self._apply_options()
         with ops.colocate_with(self._variant_tensor):
-            resource = gen_dataset_ops.iterator_v2(container="", shared_name=shared_name or "", **self._flat_structure)
+            resource = gen_dataset_ops.iterator_v2(
+                container="", shared_name=shared_name or "", **self._flat_structure
+            )
             initializer = gen_dataset_ops.make_iterator(dataset._variant_tensor, resource)
         return iterator_ops._of_spec(resource, initializer, dataset.element_spec)
 
@@ -457,9 +472,10 @@ def normalize_to_dense(dataset: Any) -> Any:
     return _datasets._RowsOfSparseDataset(dataset)
 
 
-from millrace.python.data.ops import _datasets  # noqa: E402
+from millrace.python.data.ops import _batch_datasets, _datasets, _function_datasets  # noqa: E402
 from millrace.python.data.ops._datasets import *  # noqa: E402,F401,F403
 from millrace.python.data.ops._datasets import from_variant, to_variant  # noqa: E402,F401
+from millrace.python.data.ops._batch_datasets import BatchDataset, PaddedBatchDataset  # noqa: E402,F401
 from millrace.python.data.ops._function_datasets import (  # noqa: E402,F401
     FilterDataset,
     FlatMapDataset,

@@ -32,13 +32,20 @@ class Iterator(trackable.Trackable):
     """A position in a dataset, as a resource of the session."""
 
     def __init__(
-        self, iterator_resource: Any, initializer: Any, output_types: Any, output_shapes: Any, output_classes: Any
+        self,
+        iterator_resource: Any,
+        initializer: Any,
+        output_types: Any,
+        output_shapes: Any,
+        output_classes: Any,
     ) -> None:
-        self._setup(
-            iterator_resource, initializer, structure.convert_legacy_structure(output_types, output_shapes, output_classes)
+        self._begin(
+            iterator_resource,
+            initializer,
+            structure.convert_legacy_structure(output_types, output_shapes, output_classes),
         )
 
-    def _setup(self, iterator_resource: Any, initializer: Any, element_spec: Any) -> None:
+    def _begin(self, iterator_resource: Any, initializer: Any, element_spec: Any) -> None:
         self._iterator_resource = iterator_resource
         self._initializer = initializer
         self._element_spec = element_spec
@@ -108,13 +115,15 @@ class Iterator(trackable.Trackable):
                             what, of(self), what, of(dataset)))  # fmt: skip
                     if what == "types" and mine != its:
                         raise TypeError(
-                            "Expected output types %r but got dataset with output types %r." % (of(self), of(dataset))
+                            "Expected output types %r but got dataset with output types %r."
+                            % (of(self), of(dataset))
                         )
             shapes, its_shapes = _spec.get_legacy_output_shapes(self), _spec.get_legacy_output_shapes(dataset)
             nest.assert_same_structure(shapes, its_shapes)
             for mine, its in zip(nest.flatten(shapes), nest.flatten(its_shapes)):
                 if isinstance(mine, tensor_shape.TensorShape) and not (
-                    mine.ndims is None or (mine.is_compatible_with(its) and mine == mine.most_specific_compatible_shape(its))
+                    mine.ndims is None
+                    or (mine.is_compatible_with(its) and mine == mine.most_specific_compatible_shape(its))
                 ):
                     raise TypeError(
                         "Expected output shapes compatible with %r but got dataset with output shapes %r."
@@ -139,7 +148,9 @@ class Iterator(trackable.Trackable):
             self._iterator_resource, output_types=structure.get_flat_tensor_types(self._element_spec),
             output_shapes=structure.get_flat_tensor_shapes(self._element_spec), name=name,
         )  # fmt: skip
-        return structure.from_tensor_list(self._element_spec, list(flat) if isinstance(flat, (list, tuple)) else [flat])
+        return structure.from_tensor_list(
+            self._element_spec, list(flat) if isinstance(flat, (list, tuple)) else [flat]
+        )
 
     def string_handle(self, name: Any = None) -> Any:
         """A scalar string that stands for the iterator, to be fed to `from_string_handle`."""
@@ -170,7 +181,7 @@ class Iterator(trackable.Trackable):
 
 def _of_spec(resource: Any, initializer: Any, element_spec: Any) -> Any:
     iterator = Iterator.__new__(Iterator)
-    iterator._setup(resource, initializer, element_spec)
+    iterator._begin(resource, initializer, element_spec)
     return iterator
 
 

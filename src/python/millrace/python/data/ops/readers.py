@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millrace.python.data.ops import _datasets, dataset_ops
+from millrace.python.data.ops import _datasets, _function_datasets, dataset_ops
 from millrace.python.data.util import convert
 from millrace.python.framework import dtypes, ops, tensor_shape, tensor_spec
 from millrace.python.ops import array_ops, gen_dataset_ops, gen_experimental_dataset_ops as ged_ops
@@ -21,7 +21,9 @@ def _filenames_dataset(filenames: Any) -> Any:
     """
     if not isinstance(filenames, dataset_ops.DatasetV2):
         filenames = ops.convert_to_tensor(filenames, dtype=dtypes.string)
-        return dataset_ops.DatasetV2.from_tensor_slices(array_ops.reshape(filenames, [-1], name="flat_filenames"))
+        return dataset_ops.DatasetV2.from_tensor_slices(
+            array_ops.reshape(filenames, [-1], name="flat_filenames")
+        )
     types = dataset_ops.get_legacy_output_types(filenames)
     if types != dtypes.string:
         raise TypeError("`filenames` must be a `tf.data.Dataset` of `tf.string` elements.")
@@ -77,11 +79,17 @@ class TextLineDatasetV2(_ReadingDataset):
     """The lines of text files, without their ends."""
 
     def __init__(
-        self, filenames: Any, compression_type: Any = None, buffer_size: Any = None, num_parallel_reads: Any = None
+        self,
+        filenames: Any,
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
     ) -> None:
         compression, size = _compression(compression_type), _buffer_size(buffer_size)
         super().__init__(
-            lambda f: _Records(gen_dataset_ops.text_line_dataset(f, compression, size)), filenames, num_parallel_reads
+            lambda f: _Records(gen_dataset_ops.text_line_dataset(f, compression, size)),
+            filenames,
+            num_parallel_reads,
         )
 
 
@@ -89,11 +97,17 @@ class TFRecordDatasetV2(_ReadingDataset):
     """The records of TFRecord files."""
 
     def __init__(
-        self, filenames: Any, compression_type: Any = None, buffer_size: Any = None, num_parallel_reads: Any = None
+        self,
+        filenames: Any,
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
     ) -> None:
         compression, size = _compression(compression_type), _buffer_size(buffer_size)
         super().__init__(
-            lambda f: _Records(gen_dataset_ops.tf_record_dataset(f, compression, size)), filenames, num_parallel_reads
+            lambda f: _Records(gen_dataset_ops.tf_record_dataset(f, compression, size)),
+            filenames,
+            num_parallel_reads,
         )
 
 
@@ -116,7 +130,7 @@ class FixedLengthRecordDatasetV2(_ReadingDataset):
         )  # fmt: skip
 
 
-class ParallelInterleaveDataset(_datasets.FlatMapDataset):
+class ParallelInterleaveDataset(_function_datasets.FlatMapDataset):
     """The elements of the datasets that a function makes, read ahead by threads."""
 
     def __init__(
@@ -151,7 +165,11 @@ class TextLineDatasetV1(dataset_ops.DatasetV1Adapter):
     """The lines of text files, without their ends: scalar strings."""
 
     def __init__(
-        self, filenames: Any, compression_type: Any = None, buffer_size: Any = None, num_parallel_reads: Any = None
+        self,
+        filenames: Any,
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
     ) -> None:
         super().__init__(TextLineDatasetV2(filenames, compression_type, buffer_size, num_parallel_reads))
 
@@ -160,7 +178,11 @@ class TFRecordDatasetV1(dataset_ops.DatasetV1Adapter):
     """The records of TFRecord files: scalar strings."""
 
     def __init__(
-        self, filenames: Any, compression_type: Any = None, buffer_size: Any = None, num_parallel_reads: Any = None
+        self,
+        filenames: Any,
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
     ) -> None:
         super().__init__(TFRecordDatasetV2(filenames, compression_type, buffer_size, num_parallel_reads))
 
@@ -174,7 +196,13 @@ class FixedLengthRecordDatasetV1(dataset_ops.DatasetV1Adapter):
     ) -> None:  # fmt: skip
         super().__init__(
             FixedLengthRecordDatasetV2(
-                filenames, record_bytes, header_bytes, footer_bytes, buffer_size, compression_type, num_parallel_reads
+                filenames,
+                record_bytes,
+                header_bytes,
+                footer_bytes,
+                buffer_size,
+                compression_type,
+                num_parallel_reads,
             )
         )
 

@@ -30,7 +30,11 @@ def partial_shape_to_tensor(shape_like: Any) -> Any:
             [dim if dim is not None else -1 for dim in shape.as_list()], dtype=dtypes.int64, name="shape"
         )
     except (TypeError, ValueError):
-        result = ops.convert_to_tensor(shape_like, dtype=dtypes.int64) if not isinstance(shape_like, ops.Tensor) else shape_like
+        result = (
+            ops.convert_to_tensor(shape_like, dtype=dtypes.int64)
+            if not isinstance(shape_like, ops.Tensor)
+            else shape_like
+        )
         if result.shape.ndims is not None and result.shape.ndims != 1:
             raise ValueError(
                 "The given shape %s must be a 1-D tensor of tf.int64 values, but the shape was %s."

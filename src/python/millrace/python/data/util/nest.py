@@ -139,7 +139,8 @@ def assert_shallow_structure(shallow_tree: Any, input_tree: Any, check_types: bo
         return
     if not is_sequence(input_tree):
         raise TypeError(
-            "If shallow structure is a sequence, input must also be a sequence. Input has type: %s." % type(input_tree)
+            "If shallow structure is a sequence, input must also be a sequence. Input has type: %s."
+            % type(input_tree)
         )
     if check_types and not isinstance(input_tree, type(shallow_tree)):
         raise TypeError(
@@ -151,7 +152,11 @@ def assert_shallow_structure(shallow_tree: Any, input_tree: Any, check_types: bo
             "The two structures don't have the same sequence length. Input structure has length %s, while shallow "
             "structure has length %s." % (len(list(_parts(input_tree))), len(list(_parts(shallow_tree))))
         )
-    if check_types and isinstance(shallow_tree, collections.abc.Mapping) and set(input_tree) != set(shallow_tree):
+    if (
+        check_types
+        and isinstance(shallow_tree, collections.abc.Mapping)
+        and set(input_tree) != set(shallow_tree)
+    ):
         raise ValueError(
             "The two structures don't have the same keys. Input structure has keys %s, while shallow structure has keys "
             "%s." % (sorted(input_tree), sorted(shallow_tree))

@@ -7,7 +7,9 @@ from typing import Any, Callable
 
 
 class OptionsBase:
-    """Options that may be set once by name; others are refused."""
+    """Options that may be set by name; others are refused."""
+
+    _options: dict[str, Any]
 
     def __init__(self) -> None:
         object.__setattr__(self, "_options", {})
@@ -43,7 +45,9 @@ def create_option(
 
     def set_(self: Any, value: Any) -> None:
         if not isinstance(value, ty):
-            raise TypeError("Property \"%s\" must be of type %s, got: %r (type: %r)" % (name, ty, value, type(value)))
+            raise TypeError(
+                'Property "%s" must be of type %s, got: %r (type: %r)' % (name, ty, value, type(value))
+            )
         self._options[name] = value
 
     return property(get, set_, None, docstring)
@@ -76,7 +80,7 @@ def merge_options(*options_list: Any) -> Any:
             elif isinstance(this, OptionsBase):
                 setattr(result, name, merge_options(this, that))
             else:
-                raise ValueError("Cannot merge incompatible values (%r and %r) of option: %s" % (this, that, name))
+                raise ValueError(
+                    "Cannot merge incompatible values (%r and %r) of option: %s" % (this, that, name)
+                )
     return result
-
-

@@ -42,7 +42,9 @@ def deserialize_sparse_tensors(tensors: Any, types: Any, shapes: Any, classes: A
     return nest.pack_sequence_as(
         types,
         [
-            sparse_ops.deserialize_sparse(tensor, dtype=ty, rank=shape.ndims) if c is sparse_tensor.SparseTensor else tensor
+            sparse_ops.deserialize_sparse(tensor, dtype=ty, rank=shape.ndims)
+            if c is sparse_tensor.SparseTensor
+            else tensor
             for tensor, ty, shape, c in zip(
                 nest.flatten(tensors), nest.flatten(types), nest.flatten(shapes), nest.flatten(classes)
             )
@@ -77,7 +79,9 @@ def serialize_sparse_tensors(tensors: Any) -> Any:
     return nest.pack_sequence_as(
         tensors,
         [
-            sparse_ops.serialize_sparse(t, out_type=dtypes.variant) if isinstance(t, sparse_tensor.SparseTensor) else t
+            sparse_ops.serialize_sparse(t, out_type=dtypes.variant)
+            if isinstance(t, sparse_tensor.SparseTensor)
+            else t
             for t in nest.flatten(tensors)
         ],
     )

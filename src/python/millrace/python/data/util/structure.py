@@ -96,12 +96,18 @@ def convert_legacy_structure(output_types: Any, output_shapes: Any, output_class
     Raises:
       TypeError: a class is not known.
     """
-    types, shapes, classes = nest.flatten(output_types), nest.flatten(output_shapes), nest.flatten(output_classes)
+    types, shapes, classes = (
+        nest.flatten(output_types),
+        nest.flatten(output_shapes),
+        nest.flatten(output_classes),
+    )
     specs = []
     for ty, shape, cls in zip(types, shapes, classes):
         if isinstance(cls, type_spec.TypeSpec):
             specs.append(cls)
-        elif cls is sparse_tensor.SparseTensor or (isinstance(cls, type) and issubclass(cls, sparse_tensor.SparseTensor)):
+        elif cls is sparse_tensor.SparseTensor or (
+            isinstance(cls, type) and issubclass(cls, sparse_tensor.SparseTensor)
+        ):
             specs.append(sparse_tensor.SparseTensorSpec(shape, ty))
         elif isinstance(cls, type) and issubclass(cls, ops.Tensor):
             specs.append(tensor_spec.TensorSpec(shape, ty))
@@ -126,7 +132,9 @@ def _from_tensor_list(convert: Any, element_spec: Any, tensor_list: Any) -> Any:
 
 def from_compatible_tensor_list(element_spec: Any, tensor_list: Any) -> Any:
     """An element of the tensors that a dataset holds for it."""
-    return _from_tensor_list(lambda spec, value: spec._from_compatible_tensor_list(value), element_spec, tensor_list)
+    return _from_tensor_list(
+        lambda spec, value: spec._from_compatible_tensor_list(value), element_spec, tensor_list
+    )
 
 
 def from_tensor_list(element_spec: Any, tensor_list: Any) -> Any:
@@ -164,7 +172,9 @@ def get_flat_tensor_types(element_spec: Any) -> list[Any]:
 def _to_tensor_list(encode: Any, element_spec: Any, element: Any) -> list[Any]:
     nest.assert_same_structure(element, element_spec, check_types=False)
     return [
-        tensor for value, spec in zip(nest.flatten(element), nest.flatten(element_spec)) for tensor in encode(spec, value)
+        tensor
+        for value, spec in zip(nest.flatten(element), nest.flatten(element_spec))
+        for tensor in encode(spec, value)
     ]
 
 
@@ -211,7 +221,9 @@ def type_spec_from_value(element: Any, use_fallback: bool = True) -> Any:
     if isinstance(element, ops.Tensor):
         return tensor_spec.TensorSpec(element.shape, element.dtype)
     if nest.is_sequence(element):
-        return nest.pack_sequence_as(element, [type_spec_from_value(part, use_fallback) for part in nest.flatten(element)])
+        return nest.pack_sequence_as(
+            element, [type_spec_from_value(part, use_fallback) for part in nest.flatten(element)]
+        )
     if hasattr(element, "handle") and hasattr(element, "dtype") and hasattr(element, "shape"):
         return tensor_spec.TensorSpec(element.shape, element.dtype)
     if use_fallback:
@@ -221,5 +233,3 @@ def type_spec_from_value(element: Any, use_fallback: bool = True) -> Any:
         except (ValueError, TypeError):
             pass
     raise TypeError("Could not build a TypeSpec for %r with type %s" % (element, type(element).__name__))
-
-

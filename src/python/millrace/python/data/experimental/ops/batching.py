@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from millrace.python.data.ops import _datasets, dataset_ops
+from millrace.python.data.ops import _batch_datasets, _datasets, dataset_ops
 from millrace.python.data.ops._functions import StructuredFunctionWrapper
 from millrace.python.data.util import convert, nest
 from millrace.python.framework import dtypes, ops, sparse_tensor, tensor_shape, tensor_util
@@ -68,12 +68,17 @@ class _DenseToSparseBatchDataset(_datasets._WithSpec, _datasets.UnaryDataset):
         self._input_dataset = input_dataset
         self._batch_size = ops.convert_to_tensor(batch_size, dtype=dtypes.int64)
         self._row_shape = convert.partial_shape_to_tensor(row_shape)
-        shape = tensor_shape.TensorShape([None]).concatenate(tensor_util.constant_value_as_shape(self._row_shape))
+        shape = tensor_shape.TensorShape([None]).concatenate(
+            tensor_util.constant_value_as_shape(self._row_shape)
+        )
         self._structure = sparse_tensor.SparseTensorSpec(shape, types)
         super().__init__(
             input_dataset,
             ged_ops.dense_to_sparse_batch_dataset(
-                input_dataset._variant_tensor, self._batch_size, row_shape=self._row_shape, **self._flat_structure
+                input_dataset._variant_tensor,
+                self._batch_size,
+                row_shape=self._row_shape,
+                **self._flat_structure,
             ),
         )
 
@@ -88,9 +93,13 @@ class _MapAndBatchDataset(_datasets._WithSpec, _datasets.UnaryDataset):
             map_func, "tf.data.experimental.map_and_batch()", dataset=input_dataset
         )
         self._batch_size_t = ops.convert_to_tensor(batch_size, dtype=dtypes.int64, name="batch_size")
-        self._num_parallel_calls_t = ops.convert_to_tensor(num_parallel_calls, dtype=dtypes.int64, name="num_parallel_calls")
-        self._drop_remainder_t = ops.convert_to_tensor(drop_remainder, dtype=dtypes.bool, name="drop_remainder")
-        self._structure = _datasets._batched_spec(
+        self._num_parallel_calls_t = ops.convert_to_tensor(
+            num_parallel_calls, dtype=dtypes.int64, name="num_parallel_calls"
+        )
+        self._drop_remainder_t = ops.convert_to_tensor(
+            drop_remainder, dtype=dtypes.bool, name="drop_remainder"
+        )
+        self._structure = _batch_datasets._batched_spec(
             self._map_func.output_structure, self._batch_size_t, self._drop_remainder_t
         )
         super().__init__(

@@ -15,8 +15,10 @@ def CounterV2(start: Any = 0, step: Any = 1, dtype: Any = dtypes.int64) -> Any:
     with ops.name_scope("counter"):
         start = ops.convert_to_tensor(start, dtype=dtype, name="start")
         step = ops.convert_to_tensor(step, dtype=dtype, name="step")
-        return dataset_ops.DatasetV2.from_tensors(0).repeat(None).apply(
-            scan_ops.scan(start, lambda state, _: (state + step, state))
+        return (
+            dataset_ops.DatasetV2.from_tensors(0)
+            .repeat(None)
+            .apply(scan_ops.scan(start, lambda state, _: (state + step, state)))
         )
 
 

@@ -22,5 +22,6 @@ class _IgnoreErrorsDataset(_datasets.UnaryUnchangedStructureDataset):
     def __init__(self, input_dataset: Any) -> None:
         self._input_dataset = input_dataset
         super().__init__(
-            input_dataset, ged_ops.ignore_errors_dataset(input_dataset._variant_tensor, **self._flat_structure)
+            input_dataset,
+            ged_ops.ignore_errors_dataset(input_dataset._variant_tensor, **self._flat_structure),
         )

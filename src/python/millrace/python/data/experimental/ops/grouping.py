@@ -45,7 +45,9 @@ def group_by_reducer(key_func: Any, reducer: Any) -> Any:
     return apply_fn
 
 
-def group_by_window(key_func: Any, reduce_func: Any, window_size: Any = None, window_size_func: Any = None) -> Any:
+def group_by_window(
+    key_func: Any, reduce_func: Any, window_size: Any = None, window_size_func: Any = None
+) -> Any:
     """For `apply`: the elements of the datasets that `reduce_func(key, window)` makes of windows of one key.
 
     Args:
@@ -123,15 +125,20 @@ def bucket_by_sequence_length(
                     "When pad_to_bucket_boundary=True, elements must have length < max(bucket_boundaries)."
                 )
                 check = check_ops.assert_less(
-                    bucket_id, constant_op.constant(len(bucket_batch_sizes) - 1, dtype=dtypes.int64), message=message
+                    bucket_id,
+                    constant_op.constant(len(bucket_batch_sizes) - 1, dtype=dtypes.int64),
+                    message=message,
                 )
                 with ops.control_dependencies([check]):
                     boundaries = constant_op.constant(bucket_boundaries, dtype=dtypes.int64)
                     none_filler = boundaries[bucket_id] - 1
             shapes = make_padded_shapes(
-                padded_shapes or dataset_ops.get_legacy_output_shapes(grouped_dataset), none_filler=none_filler
+                padded_shapes or dataset_ops.get_legacy_output_shapes(grouped_dataset),
+                none_filler=none_filler,
             )
-            return grouped_dataset.padded_batch(batch_size, shapes, padding_values, drop_remainder=drop_remainder)
+            return grouped_dataset.padded_batch(
+                batch_size, shapes, padding_values, drop_remainder=drop_remainder
+            )
 
         def apply_fn(dataset: Any) -> Any:
             return dataset.apply(
@@ -164,7 +171,10 @@ class _GroupByReducerDataset(_datasets._WithSpec, _datasets.UnaryDataset):
         state = self._init_func.output_structure
         while True:
             reduce_func = StructuredFunctionWrapper(
-                reducer.reduce_func, name, input_structure=(state, input_dataset.element_spec), add_to_graph=False
+                reducer.reduce_func,
+                name,
+                input_structure=(state, input_dataset.element_spec),
+                add_to_graph=False,
             )
             relaxed = nest.pack_sequence_as(
                 state,
@@ -205,7 +215,9 @@ class _GroupByWindowDataset(_datasets._WithSpec, _datasets.UnaryDataset):
         if not structure.are_compatible(self._window_size_func.output_structure, _INT64):
             raise ValueError("`window_size_func` must return a single tf.int64 scalar tensor.")
         window = DatasetSpec(input_dataset.element_spec)
-        self._reduce_func = StructuredFunctionWrapper(reduce_func, "reduce_by_window()", input_structure=(_INT64, window))
+        self._reduce_func = StructuredFunctionWrapper(
+            reduce_func, "reduce_by_window()", input_structure=(_INT64, window)
+        )
         if not isinstance(self._reduce_func.output_structure, DatasetSpec):
             raise TypeError("`reduce_func` must return a `Dataset` object.")
         self._structure = self._reduce_func.output_structure._element_spec

@@ -9,7 +9,12 @@ from millrace.python.data.experimental.ops import random_ops
 from millrace.python.data.ops import _datasets, dataset_ops, readers
 from millrace.python.data.util import nest
 from millrace.python.framework import dtypes, ops, tensor_shape
-from millrace.python.ops import array_ops, gen_experimental_dataset_ops as ged_ops, gen_stateless_random_ops, math_ops
+from millrace.python.ops import (
+    array_ops,
+    gen_experimental_dataset_ops as ged_ops,
+    gen_stateless_random_ops,
+    math_ops,
+)
 
 
 def parallel_interleave(
@@ -23,7 +28,13 @@ def parallel_interleave(
 
     def apply_fn(dataset: Any) -> Any:
         return readers.ParallelInterleaveDataset(
-            dataset, map_func, cycle_length, block_length, sloppy, buffer_output_elements, prefetch_input_elements
+            dataset,
+            map_func,
+            cycle_length,
+            block_length,
+            sloppy,
+            buffer_output_elements,
+            prefetch_input_elements,
         )
 
     return apply_fn
@@ -39,8 +50,12 @@ class _DirectedInterleaveDataset(_datasets._WithSpec):
         for i, data_input in enumerate(self._data_inputs[1:]):
             if dataset_ops.get_legacy_output_types(data_input) != dataset_ops.get_legacy_output_types(
                 first
-            ) or dataset_ops.get_legacy_output_classes(data_input) != dataset_ops.get_legacy_output_classes(first):
-                raise TypeError("All datasets must have the same type and class. dataset 0 vs dataset %d" % (i + 1))
+            ) or dataset_ops.get_legacy_output_classes(data_input) != dataset_ops.get_legacy_output_classes(
+                first
+            ):
+                raise TypeError(
+                    "All datasets must have the same type and class. dataset 0 vs dataset %d" % (i + 1)
+                )
         spec = first.element_spec
         for data_input in self._data_inputs[1:]:
             spec = nest.pack_sequence_as(
@@ -53,7 +68,9 @@ class _DirectedInterleaveDataset(_datasets._WithSpec):
         self._structure = spec
         super().__init__(
             ged_ops.directed_interleave_dataset(
-                selector_input._variant_tensor, [d._variant_tensor for d in self._data_inputs], **self._flat_structure
+                selector_input._variant_tensor,
+                [d._variant_tensor for d in self._data_inputs],
+                **self._flat_structure,
             )
         )
 

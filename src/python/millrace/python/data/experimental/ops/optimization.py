@@ -34,7 +34,8 @@ class _ModelDataset(_datasets.UnaryUnchangedStructureDataset):
     def __init__(self, input_dataset: Any) -> None:
         self._input_dataset = input_dataset
         super().__init__(
-            input_dataset, gen_dataset_ops.model_dataset(input_dataset._variant_tensor, **self._flat_structure)
+            input_dataset,
+            gen_dataset_ops.model_dataset(input_dataset._variant_tensor, **self._flat_structure),
         )
 
 
@@ -43,7 +44,8 @@ class _OptimizeDataset(_datasets.UnaryUnchangedStructureDataset):
         self._input_dataset = input_dataset
         names = ops.convert_to_tensor(optimizations or [], dtype=dtypes.string, name="optimizations")
         super().__init__(
-            input_dataset, gen_dataset_ops.optimize_dataset(input_dataset._variant_tensor, names, **self._flat_structure)
+            input_dataset,
+            gen_dataset_ops.optimize_dataset(input_dataset._variant_tensor, names, **self._flat_structure),
         )
 
 
@@ -54,7 +56,8 @@ class _AssertNextDataset(_datasets.UnaryUnchangedStructureDataset):
         self._input_dataset = input_dataset
         names = ops.convert_to_tensor(transformations, dtype=dtypes.string, name="transformations")
         super().__init__(
-            input_dataset, ged_ops.assert_next_dataset(input_dataset._variant_tensor, names, **self._flat_structure)
+            input_dataset,
+            ged_ops.assert_next_dataset(input_dataset._variant_tensor, names, **self._flat_structure),
         )
 
 
@@ -62,7 +65,8 @@ class _NonSerializableDataset(_datasets.UnaryUnchangedStructureDataset):
     def __init__(self, input_dataset: Any) -> None:
         self._input_dataset = input_dataset
         super().__init__(
-            input_dataset, ged_ops.non_serializable_dataset(input_dataset._variant_tensor, **self._flat_structure)
+            input_dataset,
+            ged_ops.non_serializable_dataset(input_dataset._variant_tensor, **self._flat_structure),
         )
 
 
@@ -74,7 +78,9 @@ class _ChooseFastestDataset(_datasets._WithSpec):
         self._structure = self._datasets[0].element_spec
         super().__init__(
             ged_ops.choose_fastest_dataset(
-                [d._variant_tensor for d in self._datasets], num_experiments=num_experiments, **self._flat_structure
+                [d._variant_tensor for d in self._datasets],
+                num_experiments=num_experiments,
+                **self._flat_structure,
             )
         )
 

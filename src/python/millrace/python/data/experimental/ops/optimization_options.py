@@ -36,7 +36,9 @@ class OptimizationOptions(options.OptionsBase):
     autotune_buffers = _flag("autotune_buffers", "Sizes of buffers, too.")
     autotune_cpu_budget = options.create_option("autotune_cpu_budget", int, "Processors that may be used.")
     filter_fusion = _flag("filter_fusion", "Joins filters.")
-    filter_with_random_uniform_fusion = _flag("filter_with_random_uniform_fusion", "Filters by chance become samples.")
+    filter_with_random_uniform_fusion = _flag(
+        "filter_with_random_uniform_fusion", "Filters by chance become samples."
+    )
     hoist_random_uniform = _flag("hoist_random_uniform", "Takes random numbers out of maps.")
     map_and_batch_fusion = _flag("map_and_batch_fusion", "Joins maps with batches.")
     map_and_filter_fusion = _flag("map_and_filter_fusion", "Joins maps with filters.")
@@ -59,7 +61,9 @@ class OptimizationOptions(options.OptionsBase):
             "map_and_filter_fusion", "map_parallelization", "map_fusion", "noop_elimination", "parallel_batch",
             "shuffle_and_repeat_fusion",
         ]  # fmt: skip
-        by_default = [] if self.apply_default_optimizations is False else ["map_and_batch_fusion", "noop_elimination"]
+        by_default = (
+            [] if self.apply_default_optimizations is False else ["map_and_batch_fusion", "noop_elimination"]
+        )
         wanted = [n for n in names if getattr(self, n) or (getattr(self, n) is None and n in by_default)]
         return sorted(wanted + self.map_vectorization._static_optimizations())
 

@@ -22,6 +22,8 @@ def parse_example_dataset(features: Any, num_parallel_calls: Any = 1) -> Any:
         raise ValueError("Missing: features was %s." % features)
 
     def apply_fn(dataset: Any) -> Any:
-        return dataset.map(lambda serialized: parsing_ops.parse_example(serialized, features), num_parallel_calls)
+        return dataset.map(
+            lambda serialized: parsing_ops.parse_example(serialized, features), num_parallel_calls
+        )
 
     return apply_fn

@@ -41,7 +41,9 @@ class CsvDatasetV2(_datasets._WithSpec, _datasets.DatasetSource):
             "compression_type", compression_type, argument_default="", argument_dtype=dtypes.string
         )
         defaults = [
-            constant_op.constant([], dtype=x) if not isinstance(x, ops.Tensor) and x in _ACCEPTABLE_CSV_TYPES else x
+            constant_op.constant([], dtype=x)
+            if not isinstance(x, ops.Tensor) and x in _ACCEPTABLE_CSV_TYPES
+            else x
             for x in (_as_type(x) for x in record_defaults)
         ]
         self._record_defaults = ops.convert_n_to_tensor(defaults, name="record_defaults")
@@ -115,7 +117,9 @@ class SqlDatasetV1(dataset_ops.DatasetV1Adapter):
 SqlDataset = SqlDatasetV1
 
 
-def _maybe_shuffle_and_repeat(dataset: Any, num_epochs: Any, shuffle: Any, buffer_size: Any, seed: Any) -> Any:
+def _maybe_shuffle_and_repeat(
+    dataset: Any, num_epochs: Any, shuffle: Any, buffer_size: Any, seed: Any
+) -> Any:
     if shuffle:
         dataset = dataset.shuffle(buffer_size, seed)
     if num_epochs != 1:
@@ -143,8 +147,12 @@ def make_tf_record_dataset(
 ) -> Any:  # fmt: skip
     """Batches of the records of TFRecord files, parsed by `parser_fn`."""
     files = dataset_ops.Dataset.list_files(file_pattern, shuffle=shuffle, seed=shuffle_seed)
-    dataset = core_readers.TFRecordDataset(files, num_parallel_reads=num_parallel_reads or (24 if shuffle else 1))
-    dataset = _maybe_shuffle_and_repeat(dataset, num_epochs, shuffle, shuffle_buffer_size or 10000, shuffle_seed)
+    dataset = core_readers.TFRecordDataset(
+        files, num_parallel_reads=num_parallel_reads or (24 if shuffle else 1)
+    )
+    dataset = _maybe_shuffle_and_repeat(
+        dataset, num_epochs, shuffle, shuffle_buffer_size or 10000, shuffle_seed
+    )
     drop = drop_final_batch or num_epochs is None
     if parser_fn is not None:
         dataset = dataset.map(parser_fn, num_parallel_calls=num_parallel_parser_calls)
@@ -163,13 +171,17 @@ def make_batched_features_dataset(
     dataset = dataset_ops.Dataset.from_tensor_slices(names)
     if shuffle:
         dataset = dataset.shuffle(len(names), shuffle_seed)
-    dataset = dataset.interleave(lambda f: reader(f, *(reader_args or [])), cycle_length=reader_num_threads or 1)
+    dataset = dataset.interleave(
+        lambda f: reader(f, *(reader_args or [])), cycle_length=reader_num_threads or 1
+    )
     types = dataset_ops.get_legacy_output_types(dataset)
     if types == (dtypes.string, dtypes.string):
         dataset = dataset.map(lambda _, v: v)
     dataset = _maybe_shuffle_and_repeat(dataset, num_epochs, shuffle, shuffle_buffer_size, shuffle_seed)
     dataset = dataset.batch(batch_size, drop_remainder=drop_final_batch or num_epochs is None)
-    dataset = dataset.apply(parsing_ops.parse_example_dataset(features, num_parallel_calls=parser_num_threads))
+    dataset = dataset.apply(
+        parsing_ops.parse_example_dataset(features, num_parallel_calls=parser_num_threads)
+    )
     if label_key:
         if label_key not in features:
             raise ValueError("The `label_key` provided (%r) must be one of the `features` keys." % label_key)
@@ -204,11 +216,15 @@ def _infer_defaults(names: list[str], columns: Any, count: int, header: bool, de
                 next(reader, None)
             for row in reader:
                 if len(row) != count:
-                    raise ValueError("Problem inferring types: CSV row has different number of fields than expected.")
+                    raise ValueError(
+                        "Problem inferring types: CSV row has different number of fields than expected."
+                    )
                 for i, column in enumerate(columns):
                     kind = _kind_of(row[column], na)
                     if kind is not None:
-                        kinds[i] = kind if kinds[i] is None else order[max(order.index(kinds[i]), order.index(kind))]
+                        kinds[i] = (
+                            kind if kinds[i] is None else order[max(order.index(kinds[i]), order.index(kind))]
+                        )
                 seen += 1
                 if rows and seen >= rows:
                     break
@@ -232,7 +248,9 @@ def _kind_of(text: str, na: str) -> Any:
         number_f = float(text)
     except ValueError:
         return dtypes.string
-    return dtypes.float32 if abs(number_f) <= 3.4028234663852886e38 or number_f != number_f else dtypes.float64
+    return (
+        dtypes.float32 if abs(number_f) <= 3.4028234663852886e38 or number_f != number_f else dtypes.float64
+    )
 
 
 def make_csv_dataset(
@@ -265,7 +283,14 @@ def make_csv_dataset(
             raise ValueError("Number of column defaults does not match the number of columns.")
     else:
         column_defaults = _infer_defaults(
-            names, chosen, len(column_names), header, field_delim, use_quote_delim, na_value, num_rows_for_inference or 0
+            names,
+            chosen,
+            len(column_names),
+            header,
+            field_delim,
+            use_quote_delim,
+            na_value,
+            num_rows_for_inference or 0,
         )
     if select_columns is not None:
         column_names = [column_names[i] for i in chosen]
@@ -293,6 +318,6 @@ def make_csv_dataset(
     dataset = dataset.interleave(filename_to_dataset, cycle_length=num_parallel_reads or 1)
     dataset = _maybe_shuffle_and_repeat(dataset, num_epochs, shuffle, shuffle_buffer_size, shuffle_seed)
     dataset = dataset.batch(batch_size=batch_size, drop_remainder=num_epochs is None).map(map_fn)
-    return dataset.prefetch(prefetch_buffer_size if prefetch_buffer_size is not None else dataset_ops.AUTOTUNE)
-
-
+    return dataset.prefetch(
+        prefetch_buffer_size if prefetch_buffer_size is not None else dataset_ops.AUTOTUNE
+    )

@@ -66,5 +66,3 @@ def _estimate(target: Any, classes: Any) -> Any:
         return counts, counts / math_ops.reduce_sum(counts)
 
     return classes.apply(scan_ops.scan(initial, update))
-
-

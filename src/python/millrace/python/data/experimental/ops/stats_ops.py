@@ -33,4 +33,6 @@ class _StatsDataset(_datasets.UnaryUnchangedStructureDataset):
     def __init__(self, input_dataset: Any, op_function: Any, tag: Any) -> None:
         self._input_dataset = input_dataset
         self._tag = ops.convert_to_tensor(tag, dtype=dtypes.string)
-        super().__init__(input_dataset, op_function(input_dataset._variant_tensor, self._tag, **self._flat_structure))
+        super().__init__(
+            input_dataset, op_function(input_dataset._variant_tensor, self._tag, **self._flat_structure)
+        )

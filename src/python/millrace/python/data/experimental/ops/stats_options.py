@@ -16,5 +16,7 @@ class StatsOptions(options.OptionsBase):
         "Where statistics go.",
     )
     prefix = options.create_option("prefix", str, "Put before the names.", default_factory=lambda: "")
-    counter_prefix = options.create_option("counter_prefix", str, "Put before counters.", default_factory=lambda: "")
+    counter_prefix = options.create_option(
+        "counter_prefix", str, "Put before counters.", default_factory=lambda: ""
+    )
     latency_all_edges = options.create_option("latency_all_edges", bool, "Whether each stage is measured.")

@@ -15,7 +15,9 @@ from millrace.python.ops import gen_experimental_dataset_ops as ged_ops
 class _TakeWhileDataset(_datasets.UnaryUnchangedStructureDataset):
     def __init__(self, input_dataset: Any, predicate: Any) -> None:
         self._input_dataset = input_dataset
-        wrapped = StructuredFunctionWrapper(predicate, "tf.data.experimental.take_while()", dataset=input_dataset)
+        wrapped = StructuredFunctionWrapper(
+            predicate, "tf.data.experimental.take_while()", dataset=input_dataset
+        )
         if not structure.are_compatible(wrapped.output_structure, tensor_spec.TensorSpec([], dtypes.bool)):
             raise ValueError("`predicate` must return a scalar boolean tensor.")
         self._predicate = wrapped

@@ -12,4 +12,6 @@ class ThreadingOptions(options.OptionsBase):
     max_intra_op_parallelism = options.create_option(
         "max_intra_op_parallelism", int, "Threads for the loops within an operation."
     )
-    private_threadpool_size = options.create_option("private_threadpool_size", int, "Threads of the dataset's own.")
+    private_threadpool_size = options.create_option(
+        "private_threadpool_size", int, "Threads of the dataset's own."
+    )

@@ -14,7 +14,9 @@ class PrivateThreadPool:
 
     def __init__(self, num_threads: int, display_name: Any = None, max_intra_op_parallelism: int = 1) -> None:
         self._resource = ged_ops.thread_pool_handle(
-            num_threads=num_threads, max_intra_op_parallelism=max_intra_op_parallelism, display_name=display_name or ""
+            num_threads=num_threads,
+            max_intra_op_parallelism=max_intra_op_parallelism,
+            display_name=display_name or "",
         )
 
 
@@ -23,7 +25,9 @@ class _ThreadPoolDataset(_datasets.UnaryUnchangedStructureDataset):
         self._input_dataset = input_dataset
         super().__init__(
             input_dataset,
-            ged_ops.thread_pool_dataset(input_dataset._variant_tensor, thread_pool._resource, **self._flat_structure),
+            ged_ops.thread_pool_dataset(
+                input_dataset._variant_tensor, thread_pool._resource, **self._flat_structure
+            ),
         )
 
 

@@ -22,9 +22,15 @@ def unique() -> Any:
 class _UniqueDataset(_datasets.UnaryUnchangedStructureDataset):
     def __init__(self, input_dataset: Any) -> None:
         self._input_dataset = input_dataset
-        if dataset_ops.get_legacy_output_types(input_dataset) not in (dtypes.int32, dtypes.int64, dtypes.string):
+        if dataset_ops.get_legacy_output_types(input_dataset) not in (
+            dtypes.int32,
+            dtypes.int64,
+            dtypes.string,
+        ):
             raise TypeError(
                 "`tf.data.experimental.unique()` only supports inputs with a single `tf.int32`, `tf.int64`, or `tf.string` "
                 "component."
             )
-        super().__init__(input_dataset, ged_ops.unique_dataset(input_dataset._variant_tensor, **self._flat_structure))
+        super().__init__(
+            input_dataset, ged_ops.unique_dataset(input_dataset._variant_tensor, **self._flat_structure)
+        )

@@ -28,7 +28,9 @@ class TFRecordWriter:
         """
         if not isinstance(dataset, dataset_ops.DatasetV2):
             raise TypeError("`dataset` must be a `tf.data.Dataset` object.")
-        types, shapes = dataset_ops.get_legacy_output_types(dataset), dataset_ops.get_legacy_output_shapes(dataset)
+        types, shapes = dataset_ops.get_legacy_output_types(dataset), dataset_ops.get_legacy_output_shapes(
+            dataset
+        )
         if types != dtypes.string or not shapes.is_compatible_with(tensor_shape.TensorShape([])):
             raise TypeError(
                 "`dataset` must produce scalar `DT_STRING` tensors whereas it produces shape {0} and types {1}".format(
