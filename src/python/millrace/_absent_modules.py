@@ -25,7 +25,6 @@ _ABSENT = {
     "keras": "tf.layers, tf.losses, tf.metrics and tf.train",
     "lite": "tf.graph_util",
     "ops.distributions": "tf.random",
-    "ops.parallel_for": "tf.map_fn",
     "ops.ragged": "tf.SparseTensor",
     "profiler": "tf.RunMetadata",
     "tpu": "tf.device",

@@ -1,0 +1,98 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""for_loop, pfor and vectorized_map: the iterations run as those of a while_loop do, in parallel."""
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.python.framework import ops, tensor_util
+from millrace.python.ops import array_ops, control_flow_ops, math_ops, tensor_array_ops
+from millrace.python.util import nest
+
+
+def for_loop(loop_fn: Any, loop_fn_dtypes: Any, iters: Any, parallel_iterations: Any = None) -> Any:
+    """Calls `loop_fn` for 0, 1, ..., iters - 1, and stacks what it gives.
+
+    Args:
+      loop_fn: a function of a scalar int32 tensor that gives a structure of tensors; their shapes must not depend on it.
+      loop_fn_dtypes: the types of these tensors, in the same structure.
+      iters: the number of iterations, an int or a scalar tensor.
+      parallel_iterations: how many run at the same time at most; None: 10.
+
+    Returns:
+      The structure, each tensor with a further first dimension of size `iters`; None where `loop_fn` gives operations.
+    """
+    flat_dtypes = nest.flatten(loop_fn_dtypes)
+    iters = ops.convert_to_tensor(iters, name="iters")
+    static = tensor_util.constant_value(iters)
+    operations: list[bool] = []
+    structure: list[Any] = []
+
+    def body(i: Any, arrays: Any) -> Any:
+        result = loop_fn(i)
+        structure[:] = [result]
+        flat = nest.flatten(result)
+        if len(flat) != len(flat_dtypes):
+            raise ValueError(
+                "Number of expected outputs, %d, does not match the number of actual outputs, %d, from loop_fn"
+                % (len(flat_dtypes), len(flat))
+            )
+        operations[:] = [isinstance(x, ops.Operation) for x in flat]
+        with ops.control_dependencies([x for x in flat if isinstance(x, ops.Operation)]):
+            new = [
+                array if isinstance(x, ops.Operation) else array.write(i, x) for array, x in zip(arrays, flat)
+            ]
+            return i + 1, new
+
+    initial = [tensor_array_ops.TensorArray(d.base_dtype, iters) for d in flat_dtypes]
+    _, arrays = control_flow_ops.while_loop(
+        lambda i, _: i < math_ops.cast(iters, "int32"), body, [0, initial],
+        parallel_iterations=parallel_iterations or 10,
+    )  # fmt: skip
+    outputs: list[Any] = []
+    for array, is_operation in zip(arrays, operations):
+        stacked = None if is_operation else array.stack()
+        if stacked is not None and static is not None:
+            stacked.set_shape(
+                [int(static)] + [None] * (stacked.shape.ndims - 1) if stacked.shape.ndims else None
+            )
+        outputs.append(stacked)
+    return nest.pack_sequence_as(structure[0], outputs)
+
+
+def pfor(loop_fn: Any, iters: Any, parallel_iterations: Any = None) -> Any:
+    """As for_loop; the types are those that `loop_fn` gives.
+
+    Raises:
+      ValueError: if `parallel_iterations` is not above 1.
+    """
+    if parallel_iterations is not None and parallel_iterations < 1:
+        raise ValueError(
+            "Argument `parallel_iterations` must be None or a positive integer. Received: %s."
+            % parallel_iterations
+        )
+    from millrace.python.framework import func_graph
+
+    graph = func_graph.FuncGraph("pfor")
+    with graph.as_default():
+        result = loop_fn(array_ops.placeholder("int32", []))
+    dtypes = nest.map_structure(lambda x: ops.convert_to_tensor(x).dtype.base_dtype, result)
+    return for_loop(loop_fn, dtypes, iters, parallel_iterations=parallel_iterations)
+
+
+def vectorized_map(fn: Any, elems: Any) -> Any:
+    """Calls `fn` for each row of tensors, and stacks what it gives.
+
+    Args:
+      fn: a function of a structure like `elems`, whose tensors lack the first dimension.
+      elems: a structure of tensors with first dimensions of one size.
+    """
+    with ops.name_scope("vectorized_map"):
+        elems = nest.map_structure(ops.convert_to_tensor, elems)
+
+        def loop_fn(i: Any) -> Any:
+            return fn(nest.map_structure(lambda x: array_ops.gather(x, i), elems))
+
+        first = nest.flatten(elems)[0]
+        size = first.shape.dims[0].value if first.shape.ndims else None
+        return pfor(loop_fn, size if size is not None else array_ops.shape(first)[0])
