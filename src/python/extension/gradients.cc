@@ -170,12 +170,15 @@ void ForgetInputs(GraphObject* graph, int first) {
 template <typename Compute>
 PyObject* ComputeGradients(GraphObject* graph, const std::vector<Millrace_Gradient>& results,
                            Compute compute) {
+  if (!AwaitGradients(graph)) return nullptr;
+  const unsigned long thread = std::exchange(graph->gradients_of, PyThread_get_thread_ident());
   const int first = Millrace_GraphNumIds(graph->graph);
   Computation computation{graph, first, first, current};
   current = &computation;
   const StatusHolder status;
   compute(status.get());
   current = computation.outer;
+  graph->gradients_of = thread;
   ForgetInputs(graph, computation.first_new);
   Ref fresh;
   if (status.ok() || computation.error != nullptr)

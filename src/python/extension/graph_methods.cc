@@ -143,6 +143,7 @@ PyObject* MakeOp(PyObject* self, PyObject* args) {
   const char* name_text = PyUnicode_AsUTF8(name);
   if (name_text == nullptr) return nullptr;
   GraphObject* graph = GraphOf(self);
+  if (!AwaitGradients(graph)) return nullptr;
   TF_OperationDescription* description = TF_NewOperation(graph->graph, type, name_text);
   if (description == nullptr) return PyErr_NoMemory();
   if (*device != '\0') TF_SetDevice(description, device);
@@ -283,6 +284,7 @@ PyObject* ImportMethod(PyObject* self, PyObject* args) {
     return nullptr;
   }
   GraphObject* graph = GraphOf(self);
+  if (!AwaitGradients(graph)) return nullptr;
   const ImportOptions import;
   TF_ImportGraphDefOptionsSetPrefix(import.options, prefix);
   TF_ImportGraphDefOptionsSetUniquifyNames(import.options, static_cast<unsigned char>(uniquify));
@@ -328,6 +330,7 @@ PyObject* CopyFunction(PyObject* self, PyObject* args) {
   const char *data = nullptr, *gradient_data = nullptr;
   Py_ssize_t size = 0, gradient_size = 0;
   if (!PyArg_ParseTuple(args, "y#z#", &data, &size, &gradient_data, &gradient_size)) return nullptr;
+  if (!AwaitGradients(GraphOf(self))) return nullptr;
   const StatusHolder status;
   FunctionHolder function, gradient;
   function.function = TF_FunctionImportFunctionDef(data, static_cast<size_t>(size), status.get());
@@ -418,33 +421,6 @@ PyObject* OperationByName(PyObject* self, PyObject* name) {
   return Py_XNewRef(ObjectOfOperation(GraphOf(self), op));
 }
 
-// _add_gradients(prefix or None, ys, xs, grad_ys or None) -> tensors
-PyObject* AddGradients(PyObject* self, PyObject* args) {
-  const char* prefix = nullptr;
-  PyObject *ys = nullptr, *xs = nullptr, *grads = nullptr;
-  if (!PyArg_ParseTuple(args, "zOOO", &prefix, &ys, &xs, &grads)) return nullptr;
-  GraphObject* graph = GraphOf(self);
-  std::vector<TF_Output> y, x, dx;
-  if (!TensorArgs(graph, ys, &y) || !TensorArgs(graph, xs, &x) ||
-      (grads != Py_None && !TensorArgs(graph, grads, &dx))) {
-    return nullptr;
-  }
-  std::vector<TF_Output> dy(x.size());
-  const StatusHolder status;
-  TF_AddGradientsWithPrefix(graph->graph, prefix, y.data(), static_cast<int>(y.size()), x.data(),
-                            static_cast<int>(x.size()), grads == Py_None ? nullptr : dx.data(), status.get(),
-                            dy.data());
-  if (!status.ok()) return RaiseStatus(status);
-  const Ref fresh(AdoptNewOperations(graph));
-  if (!fresh) return nullptr;
-  Ref list(PyList_New(0));
-  for (const TF_Output& output : dy) {
-    const Ref tensor(output.oper == nullptr ? Py_NewRef(Py_None) : ObjectOfOutput(graph, output));
-    if (!tensor || PyList_Append(list.get(), tensor.get()) < 0) return nullptr;
-  }
-  return list.release();
-}
-
 PyObject* MarkName(PyObject* self, PyObject* args) {
   const char* name = nullptr;
   int uses = 0;
@@ -485,7 +461,6 @@ PyMethodDef graph_methods[] = {
     {"_copy_function", CopyFunction, METH_VARARGS, nullptr},
     {"_function_defs", Functions, METH_NOARGS, nullptr},
     {"_to_function", ToFunction, METH_VARARGS, nullptr},
-    {"_add_gradients", AddGradients, METH_VARARGS, nullptr},
     {"_gradients", GradientsMethod, METH_VARARGS, nullptr},
     {"_call_gradient", CallGradientMethod, METH_VARARGS, nullptr},
     {"_declare_gradient", DeclareGradientMethod, METH_VARARGS, nullptr},

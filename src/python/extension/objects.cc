@@ -6,7 +6,9 @@
 #include "python/extension/objects.h"
 
 #include <cctype>
+#include <chrono>
 #include <cstddef>
+#include <thread>
 
 #include "python/extension/methods.h"
 
@@ -215,6 +217,17 @@ std::string LowerCase(std::string_view text) {
 }
 
 }  // namespace
+
+bool AwaitGradients(GraphObject* graph) {
+  while (graph->gradients_of != 0 && graph->gradients_of != PyThread_get_thread_ident()) {
+    {
+      const WithoutGil unlocked;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    if (PyErr_CheckSignals() < 0) return false;
+  }
+  return true;
+}
 
 PyObject* AdoptOperation(GraphObject* graph, TF_Operation* handle, PyObject* name) {
   PyTypeObject* type = registered.operation;

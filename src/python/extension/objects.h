@@ -18,7 +18,8 @@ struct GraphObject {
   PyObject* name_stack;                // str: the current scope without '/' at its end
   std::vector<PyObject*>* operations;  // by number of the engine; borrowed; null where there is none (yet)
   std::unordered_map<std::string, int>* names_in_use;  // lower case
-  int slow_reasons;  // things that operations made now depend on: devices, control inputs, ...
+  int slow_reasons;            // things that operations made now depend on: devices, control inputs, ...
+  unsigned long gradients_of;  // the thread that computes gradients, in which Python functions may run; or 0
   bool finalized;
   PyObject* context;  // of control flow; None or an object
   PyObject* dict;
@@ -61,6 +62,10 @@ inline OperationObject* OperationOf(PyObject* object) { return reinterpret_cast<
 inline TensorObject* TensorOf(PyObject* object) { return reinterpret_cast<TensorObject*>(object); }
 inline PyObject* GraphOfTensor(const TensorObject* tensor) { return OperationOf(tensor->op)->graph; }
 inline TF_Output OutputOf(const TensorObject* tensor) { return {OperationOf(tensor->op)->op, tensor->index}; }
+
+// Waits, without the lock of the interpreter, until no other thread computes gradients in the graph: the
+// engine would wait with it. False with an exception when the wait was interrupted.
+bool AwaitGradients(GraphObject* graph);
 
 // The Python object of a new operation of the engine: with its tensors, in the graph's dict. Borrowed.
 // `name` may be null.

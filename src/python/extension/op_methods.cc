@@ -107,6 +107,7 @@ PyObject* SetAttrProto(PyObject* self, PyObject* args) {
   const char *name = nullptr, *data = nullptr;
   Py_ssize_t size = 0;
   if (!PyArg_ParseTuple(args, "sy#", &name, &data, &size)) return nullptr;
+  if (!AwaitGradients(GraphOfOp(self))) return nullptr;
   const StatusHolder status;
   Millrace_SetAttr(GraphOfOp(self)->graph, OperationOf(self)->op, name, data, static_cast<size_t>(size),
                    status.get());
@@ -116,6 +117,7 @@ PyObject* SetAttrProto(PyObject* self, PyObject* args) {
 PyObject* ClearAttr(PyObject* self, PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
   if (text == nullptr) return nullptr;
+  if (!AwaitGradients(GraphOfOp(self))) return nullptr;
   const StatusHolder status;
   Millrace_ClearAttr(GraphOfOp(self)->graph, OperationOf(self)->op, text, status.get());
   return Done(status);
@@ -124,6 +126,7 @@ PyObject* ClearAttr(PyObject* self, PyObject* name) {
 PyObject* SetDevice(PyObject* self, PyObject* device) {
   const char* text = PyUnicode_AsUTF8(device);
   if (text == nullptr) return nullptr;
+  if (!AwaitGradients(GraphOfOp(self))) return nullptr;
   const StatusHolder status;
   Millrace_SetRequestedDevice(GraphOfOp(self)->graph, OperationOf(self)->op, text, status.get());
   return Done(status);
@@ -134,6 +137,7 @@ PyObject* UpdateInput(PyObject* self, PyObject* args) {
   PyObject* tensor = nullptr;
   if (!PyArg_ParseTuple(args, "iO!", &index, &tensor_type, &tensor)) return nullptr;
   if (!CheckSameGraph(self, GraphOfTensor(TensorOf(tensor)))) return nullptr;
+  if (!AwaitGradients(GraphOfOp(self))) return nullptr;
   const StatusHolder status;
   Millrace_UpdateInput(GraphOfOp(self)->graph, OutputOf(TensorOf(tensor)), {OperationOf(self)->op, index},
                        status.get());
@@ -148,6 +152,7 @@ PyObject* AddControlInput(PyObject* self, PyObject* other) {
     return nullptr;
   }
   if (!CheckSameGraph(self, OperationOf(other)->graph)) return nullptr;
+  if (!AwaitGradients(GraphOfOp(self))) return nullptr;
   const StatusHolder status;
   Millrace_AddControlInput(GraphOfOp(self)->graph, OperationOf(self)->op, OperationOf(other)->op,
                            status.get());
@@ -155,6 +160,7 @@ PyObject* AddControlInput(PyObject* self, PyObject* other) {
 }
 
 PyObject* RemoveControlInputs(PyObject* self, PyObject* /*unused*/) {
+  if (!AwaitGradients(GraphOfOp(self))) return nullptr;
   const StatusHolder status;
   Millrace_RemoveAllControlInputs(GraphOfOp(self)->graph, OperationOf(self)->op, status.get());
   return Done(status);

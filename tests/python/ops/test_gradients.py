@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import gc
 import itertools
+import threading
+import time
 import weakref
 from typing import Any, Iterator
 
@@ -386,3 +388,32 @@ def test_graphs_with_custom_gradients_are_freed() -> None:
     reference = make()
     gc.collect()
     assert reference() is None
+
+
+def test_threads_wait_for_gradients_of_their_graph(session: Any) -> None:
+    graph = tf.get_default_graph()
+    started, made = threading.Event(), []
+    name = _name("Slow")
+
+    @tf.RegisterGradient(name)
+    def _slow(op: Any, grad: Any) -> Any:
+        started.set()
+        for _ in range(100):
+            time.sleep(0.001)  # lets the other thread go on
+        return grad * 2.0
+
+    x = tf.constant(1.0)
+    with graph.gradient_override_map({"Identity": name}):
+        y = tf.identity(x)
+
+    def add() -> None:
+        started.wait(10)
+        with graph.as_default():
+            made.append(tf.constant(5.0))
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    grads = tf.gradients(y, x)
+    thread.join(30)
+    assert not thread.is_alive()
+    assert session.run(grads + made) == [2, 5]
