@@ -53,10 +53,10 @@ def variance_scaling_initializer(
         n = {"FAN_IN": fan_in, "FAN_OUT": fan_out, "FAN_AVG": (fan_in + fan_out) / 2.0}[mode]
         if uniform:
             limit = math.sqrt(3.0 * factor / n)
-            return random_ops.random_uniform(shape, -limit, limit, dtype, seed=seed)
+            return random_ops.random_uniform(shape, minval=-limit, maxval=limit, dtype=dtype, seed=seed)
         # A truncated normal distribution has a smaller deviation than it is asked for.
         stddev = math.sqrt(1.3 * factor / n)
-        return random_ops.truncated_normal(shape, 0.0, stddev, dtype, seed=seed)
+        return random_ops.truncated_normal(shape, mean=0.0, stddev=stddev, dtype=dtype, seed=seed)
 
     return _initializer
 

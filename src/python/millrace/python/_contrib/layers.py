@@ -279,7 +279,8 @@ def batch_norm(
 
 def _with_updates(layer: Any, before: set[int], collections: Any, outputs: Any) -> Any:
     """Puts the updates of moving averages into collections, or makes the outputs wait for them."""
-    updates = list(layer.updates)
+    found: Any = layer.updates
+    updates = list(found)
     own = ops.get_collection_ref(ops.GraphKeys.UPDATE_OPS)
     own[:] = [op for op in own if id(op) in before or op not in updates]
     if collections is None:

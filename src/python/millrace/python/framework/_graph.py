@@ -75,6 +75,7 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         self._op_defs: dict[str, Any] = {}
         self._add_control_dependencies = False
         self._frames: dict[str, Any] = {}  # the loops by the names of their frames
+        self._exits_without_gradient: list[Any] = []  # of loops made with back_prop=False
         self._init_scopes()
         self._init_functions()
 

@@ -376,7 +376,7 @@ class WhileContext(ControlFlowContext):
         self.ExitResult(exit_vars)
         if not self._back_prop:
             # tf.gradients stops at these.
-            self._graph._exits_without_gradient = getattr(self._graph, "_exits_without_gradient", []) + exit_vars
+            self._graph._exits_without_gradient += exit_vars
         return body_result, exit_vars
 
     def BuildLoop(

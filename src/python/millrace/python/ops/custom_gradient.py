@@ -43,18 +43,10 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
       ValueError: `grad_fn` returns another number of gradients.
     """
 
-    @functools_wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> Any:
         return _graph_mode_decorator(f, *args, **kwargs)
 
     return tf_decorator.make_decorator(f, decorated)
-
-
-def functools_wraps(f: Any) -> Any:
-    """functools.wraps that takes objects without a name too."""
-    import functools
-
-    return functools.wraps(f) if hasattr(f, "__name__") else (lambda g: g)
 
 
 def get_variable_by_name(var_name: str) -> Any:
@@ -111,10 +103,8 @@ def _used_variables(f: Any, args: Any, kwargs: Any) -> tuple[Any, Any, list[Any]
     before = {id(v) for v in _all_variables()}
     graph = ops.get_default_graph()
     first = graph._num_ids
-    scope = variable_scope.get_variable_scope()
     with _watch_reads() as read:
         result, grad_fn = f(*args, **kwargs)
-    del scope
     outputs = [t for t in nest.flatten(result)]
     own = {op for op in _all_inputs([ops.convert_to_tensor(t) for t in outputs]) if op._id_value > first}
     used = list(read)
@@ -150,9 +140,9 @@ def _graph_mode_decorator(f: Any, *args: Any, **kwargs: Any) -> Any:
             "The custom_gradient decorator currently supports keywords arguments only when eager execution is enabled."
         )
     name = "CustomGradient-%s" % ops.uid()
-    args = [ops.convert_to_tensor(x) for x in args]
-    graph = args[0].graph if args and isinstance(args[0], ops.Tensor) else ops.get_default_graph()
-    result, grad_fn, variables = _used_variables(f, args, kwargs)
+    tensors = [ops.convert_to_tensor(x) for x in args]
+    graph = tensors[0].graph if tensors else ops.get_default_graph()
+    result, grad_fn, variables = _used_variables(f, tensors, kwargs)
     for v in variables:
         if not resource_variable_ops.is_resource_variable(v):
             raise TypeError(
@@ -173,7 +163,7 @@ def _graph_mode_decorator(f: Any, *args: Any, **kwargs: Any) -> Any:
             "@custom_gradient grad_fn has 'variables' in signature, but no ResourceVariables were used on the forward pass."
         )
     flat_result = nest.flatten(result)
-    all_tensors = flat_result + args + [v.handle for v in variables]
+    all_tensors = flat_result + tensors + [v.handle for v in variables]
 
     def tape_grad_fn(*result_grads: Any) -> list[Any]:
         dys = result_grads[: len(flat_result)]
@@ -184,10 +174,10 @@ def _graph_mode_decorator(f: Any, *args: Any, **kwargs: Any) -> Any:
         else:
             input_grads, variable_grads = grad_fn(*dys), []
         input_grads = nest.flatten(input_grads)
-        if len(input_grads) != len(args):
+        if len(input_grads) != len(tensors):
             raise ValueError(
                 "custom_gradient function expected to return %d gradients but returned %d instead."
-                % (len(args), len(input_grads))
+                % (len(tensors), len(input_grads))
             )
         return [None] * len(flat_result) + input_grads + list(variable_grads)
 

@@ -307,7 +307,8 @@ def While(input_: Any, cond: Any, body: Any, name: str | None = None, hostmem: A
 
     if _captured(cond):
         raise ValueError("While op 'cond' argument must be a function without implicitly captured inputs.")
-    cond_types, types = getattr(cond, "declared_input_types", None), getattr(body, "declared_input_types", None)
+    cond_types: Any = getattr(cond, "declared_input_types", None)
+    types: Any = getattr(body, "declared_input_types", None)
     if cond_types is not None and types is not None and list(cond_types) != list(types):
         raise ValueError("While op 'cond' and 'body' signatures do not match. %r vs %r" % (cond_types, types))
     input_ = list(input_)

@@ -160,7 +160,7 @@ def _compute(
     given = None
     if any(grad is not None for grad in grad_ys):
         given = [_gradient_calls.to_engine(grad) for grad in grad_ys]
-    stops = list(stops) + getattr(graph, "_exits_without_gradient", [])
+    stops = list(stops) + graph._exits_without_gradient
     while True:
         try:
             with _gradient_calls.computation(graph, options.colocate) as context:

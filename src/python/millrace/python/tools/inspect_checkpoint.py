@@ -83,7 +83,7 @@ def parse_numpy_printoption(kv_str: str) -> None:
     if len(parts) != 2:
         raise argparse.ArgumentTypeError("'%s' is not in the form k=v." % kv_str)
     key, text = parts
-    options = np.get_printoptions()
+    options: dict[str, Any] = dict(np.get_printoptions())
     if key not in options:
         raise argparse.ArgumentTypeError("'%s' is not a valid printoption." % key)
     kind = type(options[key])
