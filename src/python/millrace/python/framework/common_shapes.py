@@ -10,6 +10,7 @@ from millrace.python.framework import tensor_shape
 
 def is_broadcast_compatible(shape_x: Any, shape_y: Any) -> bool:
     """Whether two shapes may be broadcast to one."""
+    shape_x, shape_y = tensor_shape.as_shape(shape_x), tensor_shape.as_shape(shape_y)
     if shape_x.ndims is None or shape_y.ndims is None:
         return False
     return _broadcast(shape_x, shape_y) is not None
@@ -34,6 +35,7 @@ def _broadcast(shape_x: Any, shape_y: Any) -> Any:
 
 def broadcast_shape(shape_x: Any, shape_y: Any) -> Any:
     """The shape that both are broadcast to; ValueError when there is none."""
+    shape_x, shape_y = tensor_shape.as_shape(shape_x), tensor_shape.as_shape(shape_y)
     if shape_x.ndims is None or shape_y.ndims is None:
         return tensor_shape.unknown_shape()
     result = _broadcast(shape_x, shape_y)

@@ -29,8 +29,12 @@ def dimension_value(dimension: Any) -> Any:
 
 def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
     """The Dimension at an index; unknown when the rank is."""
+    if not isinstance(shape, TensorShape):
+        raise TypeError("Expected a TensorShape, got %r." % (shape,))
     if shape.rank is None:
         return Dimension(None)
+    if not -shape.rank <= index < shape.rank:
+        raise ValueError("There is no dimension %s in the shape %s." % (index, shape))
     return shape.dims[index]
 
 

@@ -225,8 +225,6 @@ def _basic_array(values: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], Any]:
 
 def _is_empty(shape: Any) -> bool:
     """Whether a shape is given and has no elements."""
-    if shape is None:
-        return False
     if isinstance(shape, tensor_shape.TensorShape):
         return shape.num_elements() == 0
     return isinstance(shape, (list, tuple)) and any(
@@ -333,6 +331,8 @@ def _append(proto: Any, dtype: Any, flat: np.ndarray[Any, Any]) -> None:
 
 def MakeNdarray(tensor: Any) -> np.ndarray[Any, Any]:  # noqa: N802
     """The array of a TensorProto."""
+    if not hasattr(tensor, "tensor_shape"):
+        raise TypeError("Expected a TensorProto, got %r." % (tensor,))
     sizes = [d.size for d in tensor.tensor_shape.dim]
     count = int(np.prod(sizes, dtype=np.int64))
     dtype = dtypes.as_dtype(tensor.dtype)

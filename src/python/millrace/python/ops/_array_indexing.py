@@ -9,24 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from millrace.python.framework import constant_op
-from millrace.python.framework import dtypes
-from millrace.python.framework import indexed_slices
-from millrace.python.framework import ops
-from millrace.python.framework import tensor_shape
-from millrace.python.framework import tensor_util
-from millrace.python.ops import gen_array_ops
-from millrace.python.ops import gen_math_ops
-from millrace.python.ops._array_basic import expand_dims
-from millrace.python.ops._array_basic import identity
-from millrace.python.ops._array_basic import ones_like
-from millrace.python.ops._array_basic import rank
+from millrace.python.framework import constant_op, dtypes, indexed_slices, ops, tensor_shape, tensor_util
+from millrace.python.ops import gen_array_ops, gen_math_ops
+from millrace.python.ops._array_basic import expand_dims, identity, ones_like, rank
 from millrace.python.ops._array_basic import shape as shape_of
-from millrace.python.ops._array_joining import concat
-from millrace.python.ops._array_joining import reshape
-from millrace.python.ops._array_joining import squeeze
-from millrace.python.ops._array_joining import stack
-from millrace.python.ops._array_joining import transpose
+from millrace.python.ops._array_joining import concat, reshape, squeeze, stack, transpose
 
 _BaseSlice = slice
 
@@ -248,6 +235,8 @@ def boolean_mask_v2(tensor: Any, mask: Any, axis: Any = None, name: str | None =
 
 def sparse_mask(a: Any, mask_indices: Any, name: str | None = None) -> Any:
     """Returns the IndexedSlices `a` without the slices whose index is in the vector `mask_indices`."""
+    if not isinstance(a, indexed_slices.IndexedSlices):
+        raise TypeError("Expected IndexedSlices, got %r." % (a,))
     with ops.name_scope(name, "sparse_mask", [a, mask_indices]) as name:
         indices = a.indices
         out_indices, to_gather = gen_array_ops.list_diff(indices, mask_indices)

@@ -40,6 +40,8 @@ def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Any:
             return ops.convert_to_tensor(values, name=name)
         except (TypeError, ValueError):
             pass
+    if not isinstance(values, (list, tuple, np.ndarray, ops.Tensor)):
+        raise TypeError("Expected a list of tensors, got %r." % (values,))
     value_shape = ops.convert_to_tensor(values[0], name=name)._shape_tuple()
     if value_shape is not None:
         expanded = len(value_shape) + 1
@@ -54,6 +56,8 @@ def parallel_stack(values: Any, name: str | None = "parallel_stack") -> Any:
     All tensors have the static shape of the first one, which must be fully known.
     """
     with ops.name_scope(name):
+        if not isinstance(values, (list, tuple, np.ndarray, ops.Tensor)):
+            raise TypeError("Expected a list of tensors, got %r." % (values,))
         value = ops.convert_to_tensor(values[0])
         value_shape = value.get_shape()
         output_shape = tensor_shape.TensorShape([len(values)]).concatenate(value_shape)
@@ -199,7 +203,7 @@ def pad(
     Raises:
       ValueError: another mode.
     """
-    mode = mode.upper()
+    mode = str(mode).upper()
     if mode == "CONSTANT":
         if not tensor_util.is_tensor(constant_values) and np.ndim(constant_values) == 0 and constant_values == 0:
             result = gen_array_ops.pad(tensor, paddings, name=name)

@@ -218,6 +218,13 @@ def required_space_to_batch_paddings(
         return result_paddings, result_crops
 
 
+def _square(block_size: Any) -> Any:
+    """The vector [block_size, block_size]; TypeError for what is no integer."""
+    if not isinstance(block_size, (int, np.integer)):
+        raise TypeError("block_size must be an integer, got %r." % (block_size,))
+    return np.array([block_size, block_size], dtype=np.int64)
+
+
 def space_to_batch(
     input: Any,
     paddings: Any,
@@ -228,7 +235,7 @@ def space_to_batch(
     """Moves square spatial blocks of a padded [b, h, w, c] tensor into the batch dimension."""
     block_size = deprecation.deprecated_argument_lookup("block_shape", block_shape, "block_size", block_size)
     result = space_to_batch_nd(
-        input, paddings=paddings, block_shape=np.array([block_size, block_size], dtype=np.int64), name=name
+        input, paddings=paddings, block_shape=_square(block_size), name=name
     )
     result.set_shape(result.get_shape().with_rank(4))
     return result
@@ -250,7 +257,7 @@ def batch_to_space(
     """Moves the batch dimension back into square spatial blocks and crops them."""
     block_size = deprecation.deprecated_argument_lookup("block_shape", block_shape, "block_size", block_size)
     result = batch_to_space_nd(
-        input, crops=crops, block_shape=np.array([block_size, block_size], dtype=np.int64), name=name
+        input, crops=crops, block_shape=_square(block_size), name=name
     )
     result.set_shape(result.get_shape().with_rank(4))
     return result

@@ -88,6 +88,8 @@ def _assert_same_base_type(items: Any, expected_type: Any = None) -> Any:
     mismatch = False
     for item in items:
         if item is not None:
+            if not hasattr(getattr(item, "dtype", None), "base_dtype"):
+                raise TypeError("Expected a tensor, got %r." % (item,))
             item_type = item.dtype.base_dtype
             if not expected_type:
                 expected_type = item_type
@@ -123,8 +125,7 @@ def assert_same_float_dtype(tensors: Any = None, dtype: Any = None) -> Any:
     """Returns the floating point type of the tensors and of `dtype` (float32 for none); ValueError otherwise."""
     if tensors:
         dtype = _assert_same_base_type(tensors, dtype)
-    if not dtype:
-        dtype = dtypes.float32
-    elif not dtype.is_floating:
+    dtype = dtypes.as_dtype(dtype) if dtype else dtypes.float32
+    if not dtype.is_floating:
         raise ValueError("Expected floating point type, got %s." % dtype)
     return dtype

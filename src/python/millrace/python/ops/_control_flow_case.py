@@ -37,7 +37,8 @@ def Assert(condition: Any, data: Any, summarize: int | None = None, name: str | 
         def true_assert() -> Any:
             return gen_logging_ops._assert(condition, data, summarize, name="Assert")
 
-        return cond(condition, no_op, true_assert, name="AssertGuard").op
+        guarded = cond(condition, no_op, true_assert, name="AssertGuard")
+        return guarded if isinstance(guarded, ops.Operation) else guarded.op
 
 
 def _assert_at_most_n_true(predicates: Any, n: int, msg: str) -> Any:

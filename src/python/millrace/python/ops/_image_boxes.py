@@ -271,7 +271,13 @@ def generate_bounding_box_proposals(
     post_nms_topn: Any = 300,
     name: Optional[str] = None,
 ) -> Any:
-    """Returns (regions of interest, their probabilities) of a network that proposes regions."""
+    """Returns (regions of interest, their probabilities) of a network that proposes regions.
+
+    Raises:
+      NotImplementedError: the engine has no op GenerateBoundingBoxProposals.
+    """
+    if not hasattr(gen_image_ops, "generate_bounding_box_proposals"):
+        raise NotImplementedError("There is no op GenerateBoundingBoxProposals.")
     return gen_image_ops.generate_bounding_box_proposals(
         scores=scores,
         bbox_deltas=bbox_deltas,

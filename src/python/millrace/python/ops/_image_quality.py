@@ -23,6 +23,7 @@ def total_variation(images: Any, name: Optional[str] = None) -> Any:
       ValueError: the rank is neither 3 nor 4.
     """
     with ops.name_scope(name, "total_variation"):
+        images = ops.convert_to_tensor(images)
         ndims = images.get_shape().ndims
         if ndims == 3:
             pixel_dif1 = images[1:, :, :] - images[:-1, :, :]
@@ -63,6 +64,7 @@ def _verify_compatible_image_shapes(img1: Any, img2: Any) -> Any:
 def psnr(a: Any, b: Any, max_val: Any, name: Optional[str] = None) -> Any:
     """Returns the peak signal-to-noise ratio, in decibels, of two batches of images [..., h, w, d]."""
     with ops.name_scope(name, "PSNR", [a, b]):
+        a, b = ops.convert_to_tensor(a, name="a"), ops.convert_to_tensor(b, name="b")
         max_val = math_ops.cast(max_val, a.dtype)
         max_val = convert_image_dtype(max_val, dtypes.float32)
         a = convert_image_dtype(a, dtypes.float32)
@@ -252,6 +254,7 @@ def image_gradients(image: Any) -> Any:
     Raises:
       ValueError: the rank is not 4.
     """
+    image = ops.convert_to_tensor(image)
     if image.get_shape().ndims != 4:
         raise ValueError(
             "image_gradients expects a 4D tensor [batch_size, h, w, d], not {}.".format(image.get_shape())
@@ -274,6 +277,7 @@ def sobel_edges(image: Any) -> Any:
     """Returns the Sobel edges [batch, h, w, d, 2] (dy, dx) of float images [batch, h, w, d]."""
     from millrace.python.ops import nn_impl
 
+    image = ops.convert_to_tensor(image)
     static_shape = image.get_shape()
     image_shape = array_ops.shape(image)
     kernels = [[[-1, -2, -1], [0, 0, 0], [1, 2, 1]], [[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]]]

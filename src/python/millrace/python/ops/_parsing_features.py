@@ -157,6 +157,8 @@ def _features_to_raw_params(features: Any, types: Any) -> tuple[Any, Any, Any, A
     """
     params = _RawParams()
     if features:
+        if not hasattr(features, "keys"):
+            raise TypeError("Expected a dict of features, got %r." % (features,))
         # In the order of the keys, so that equal dictionaries make equal graphs.
         for key in sorted(features.keys()):
             params.add(key, features[key], types)
@@ -190,6 +192,8 @@ def _prepend_none_dimension(features: Any) -> Any:
     """Returns features with a first dimension of unknown size before each FixedLenSequenceFeature."""
     if not features:
         return features
+    if not hasattr(features, "items"):
+        raise TypeError("Expected a dict of features, got %r." % (features,))
     modified = dict(features)
     for key, feature in features.items():
         if isinstance(feature, FixedLenSequenceFeature):

@@ -101,6 +101,7 @@ def _axis_of(axis: Any, reduction_axes: Any) -> Any:
 
 def _reduce(op: Any, sp_input: Any, axis: Any, keepdims: Any, reduction_axes: Any, keep_dims: Any, sparse: bool) -> Any:
     keepdims = deprecation.deprecated_argument_lookup("keepdims", keepdims, "keep_dims", keep_dims)
+    sp_input = _convert_to_sparse_tensor(sp_input)
     axis = math_ops._ReductionDims(sp_input, _axis_of(axis, reduction_axes))
     output = op(sp_input.indices, sp_input.values, sp_input.dense_shape, axis, bool(keepdims))
     return SparseTensor(*output) if sparse else output
@@ -162,12 +163,14 @@ sparse_dense_matmul = sparse_tensor_dense_matmul
 
 def sparse_softmax(sp_input: Any, name: Optional[str] = None) -> Any:
     """Returns the softmax over the elements that are there, along the last dimension."""
+    sp_input = _convert_to_sparse_tensor(sp_input)
     with ops.name_scope(name, "SparseSoftmax", [sp_input.indices, sp_input.values]) as name:
         out_vals = gen_sparse_ops.sparse_softmax(sp_input.indices, sp_input.values, sp_input.dense_shape)
         return SparseTensor(sp_input.indices, out_vals, sp_input.dense_shape)
 
 
 def _cwise(op: Any, default: str, sp_a: Any, sp_b: Any, name: Optional[str]) -> Any:
+    sp_a, sp_b = _convert_to_sparse_tensor(sp_a), _convert_to_sparse_tensor(sp_b)
     with ops.name_scope(name, default, [sp_a.indices, sp_a.values, sp_b.indices, sp_b.values]) as name:
         out_indices, out_values = op(
             sp_a.indices, sp_a.values, sp_a.dense_shape, sp_b.indices, sp_b.values, sp_b.dense_shape, name=name
@@ -219,7 +222,9 @@ def deserialize_many_sparse(serialized_sparse: Any, dtype: Any, rank: Any = None
 
 
 def sparse_mask(a: Any, mask_indices: Any, name: Optional[str] = None) -> Any:
-    """Returns IndexedSlices without the rows `mask_indices`."""
+    """Returns IndexedSlices without the rows `mask_indices`; TypeError for anything else."""
+    if not isinstance(a, ops.IndexedSlices):
+        raise TypeError("Expected IndexedSlices, got %r." % (a,))
     with ops.name_scope(name, "sparse_mask", [a, mask_indices]) as name:
         indices = a.indices
         out_indices, to_gather = array_ops.setdiff1d(indices, mask_indices)

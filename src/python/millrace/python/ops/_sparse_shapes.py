@@ -48,6 +48,7 @@ def from_dense(tensor: Any, name: Optional[str] = None) -> Any:
 
 def sparse_expand_dims(sp_input: Any, axis: Any = None, name: Optional[str] = None) -> Any:
     """Adds a dimension of 1 at `axis` (default: the last)."""
+    sp_input = _convert_to_sparse_tensor(sp_input)
     rank = sp_input.dense_shape.get_shape().as_list()[0]
     axis = -1 if axis is None else axis
     with ops.name_scope(name, default_name="expand_dims", values=[sp_input]):
@@ -303,6 +304,7 @@ def sparse_merge_impl(
 
 def sparse_transpose(sp_input: Any, perm: Any = None, name: Optional[str] = None) -> Any:
     """Permutes dimensions (default: reverses them)."""
+    sp_input = _convert_to_sparse_tensor(sp_input)
     with ops.name_scope(name, "SparseTranspose", [sp_input]):
         if perm is None:
             rank = sp_input.dense_shape.get_shape().as_list()[0]

@@ -54,6 +54,9 @@ def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Any:
         cannot be), or does not fit the inputs.
       TypeError: other keyword arguments.
     """
+    if not isinstance(equation, str):
+        raise TypeError("Expected the equation as a string, got %r." % (equation,))
+    inputs = tuple(ops.convert_to_tensor(x) for x in inputs)
     equation = equation.replace(" ", "")
     name = kwargs.pop("name", None)
     if kwargs:

@@ -41,9 +41,17 @@ def init_variable(v: Any, init: Any, name: str = "init") -> Any:
                 return gen_state_ops.assign(v, ops.convert_to_tensor(init, name="init"), name=scope)
 
 
+def _is_reference(ref: Any) -> bool:
+    """Whether a variable is a reference, else it is a resource; TypeError for what is no variable."""
+    is_ref = getattr(getattr(ref, "dtype", None), "_is_ref_dtype", False)
+    if not is_ref and not (hasattr(ref, "handle") and hasattr(ref, "assign")):
+        raise TypeError("Expected a variable, got %r of type %s." % (ref, type(ref)))
+    return bool(is_ref)
+
+
 def is_variable_initialized(ref: Any, name: str | None = None) -> Any:
     """Returns a boolean scalar that tells whether a variable has a value."""
-    if ref.dtype._is_ref_dtype:
+    if _is_reference(ref):
         return gen_state_ops.is_variable_initialized(ref=ref, name=name)
     return ref.is_initialized(name=name)
 
@@ -60,7 +68,7 @@ def assign(
       use_locking: whether the assignment takes the variable's lock (the default).
       name: name of the op.
     """
-    if ref.dtype._is_ref_dtype:
+    if _is_reference(ref):
         return gen_state_ops.assign(
             ref,
             value,
@@ -73,28 +81,28 @@ def assign(
 
 def assign_add(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
     """Adds `value` to a variable; returns what holds the new value."""
-    if ref.dtype._is_ref_dtype:
+    if _is_reference(ref):
         return gen_state_ops.assign_add(ref, value, use_locking=bool(use_locking), name=name)
     return ref.assign_add(value)
 
 
 def assign_sub(ref: Any, value: Any, use_locking: bool | None = None, name: str | None = None) -> Any:
     """Subtracts `value` from a variable; returns what holds the new value."""
-    if ref.dtype._is_ref_dtype:
+    if _is_reference(ref):
         return gen_state_ops.assign_sub(ref, value, use_locking=bool(use_locking), name=name)
     return ref.assign_sub(value)
 
 
 def count_up_to(ref: Any, limit: int, name: str | None = None) -> Any:
     """Adds 1 to a scalar variable and returns the value before; OutOfRangeError once it is `limit`."""
-    if ref.dtype._is_ref_dtype:
+    if _is_reference(ref):
         return gen_state_ops.count_up_to(ref, limit=limit, name=name)
     return gen_state_ops.resource_count_up_to(ref.handle, limit, T=ref.dtype, name=name)
 
 
 def _scatter(kind: str, ref: Any, indices: Any, updates: Any, use_locking: bool, name: str | None) -> Any:
     """An update of rows of a variable, or of elements where `kind` starts with nd_."""
-    if ref.dtype._is_ref_dtype:
+    if _is_reference(ref):
         fn = getattr(gen_state_ops, "scatter_" + kind)
         return fn(ref, indices, updates, use_locking=use_locking, name=name)
     fn = getattr(gen_resource_variable_ops, "resource_scatter_" + kind, None)

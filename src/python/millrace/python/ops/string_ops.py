@@ -47,6 +47,8 @@ def string_format(
     template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: Optional[str] = None
 ) -> Any:
     """Puts the texts of tensors in the places of `template`; ValueError when their counts differ."""
+    if not isinstance(template, str) or not isinstance(placeholder, str):
+        raise TypeError("template and placeholder must be strings, got %r and %r." % (template, placeholder))
     if tensor_util.is_tensor(inputs) or not isinstance(inputs, (list, tuple)):
         inputs = [inputs]
     if template.count(placeholder) != len(inputs):
@@ -362,7 +364,7 @@ def ngrams(
         right_pad: Any = ""
         if pad_values is not None:
             if isinstance(pad_values, (list, tuple)):
-                if not isinstance(pad_values[0], bytes) and not isinstance(pad_values[0], str):
+                if len(pad_values) != 2 or not isinstance(pad_values[0], bytes) and not isinstance(pad_values[0], str):
                     raise TypeError("pad_values must be a string, tuple of strings, or None.")
                 left_pad, right_pad = pad_values
             elif isinstance(pad_values, compat.bytes_or_text_types):

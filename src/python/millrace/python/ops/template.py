@@ -36,6 +36,8 @@ def make_template(
     """
     if name_ is None:
         raise ValueError("name cannot be None.")
+    if not isinstance(name_, str):
+        raise TypeError("name must be a string, got %r." % (name_,))
     if kwargs:
         func_ = functools.partial(func_, **kwargs)
     return Template(

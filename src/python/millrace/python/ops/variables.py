@@ -69,6 +69,9 @@ def moving_average_variables(scope: str | None = None) -> Any:
 def variables_initializer(var_list: Any, name: str = "init") -> Any:
     """Returns an op that runs the initializers of a list of variables; a NoOp for an empty list."""
     if var_list:
+        for v in var_list:
+            if not hasattr(v, "initializer"):
+                raise TypeError("Expected a list of variables, got %r in it." % (v,))
         return control_flow_ops.group(*[v.initializer for v in var_list], name=name)
     return control_flow_ops.no_op(name=name)
 

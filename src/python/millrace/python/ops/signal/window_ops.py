@@ -29,6 +29,7 @@ def _raised_cosine_window(
     name: Optional[str], default_name: str, window_length: Any, periodic: Any, dtype: Any, a: float, b: float
 ) -> Any:
     """Returns a - b cos(2 pi n / N); ValueError for a type that is no float."""
+    dtype = dtypes.as_dtype(dtype)
     if not dtype.is_floating:
         raise ValueError("dtype must be a floating point type. Found %s" % dtype)
     with ops.name_scope(name, default_name, [window_length, periodic]):

@@ -1,0 +1,79 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of ops answer arguments of any type with TypeError, ValueError or an error of tf.errors."""
+from __future__ import annotations
+
+import inspect
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import millrace as tf
+
+MODULES = "math linalg image signal strings sparse sets quantization bitwise manip".split()
+# These call what they are given, or change the process.
+LEFT_OUT = {"map_fn", "foldl", "foldr", "scan"}
+
+
+def functions() -> list[tuple[str, Any]]:
+    found = []
+    for module in MODULES:
+        names = getattr(tf, module)
+        for name in sorted(dir(names)):
+            value = getattr(names, name)
+            if (
+                callable(value)
+                and not inspect.isclass(value)
+                and not name.startswith("_")
+                and name not in LEFT_OUT
+            ):
+                found.append((module + "." + name, value))
+    return found
+
+
+def make_value(rnd: random.Random) -> Any:
+    kinds = [
+        lambda: None,
+        lambda: rnd.choice([0, 1, -1, 3, 10**6, -(10**12)]),
+        lambda: rnd.choice([0.0, -2.5, float("nan")]),
+        lambda: rnd.choice(["", "a", "VALID", b"abc"]),
+        lambda: rnd.choice([True, False]),
+        lambda: [rnd.choice([0, 1, 1.5, "a", None]) for _ in range(rnd.randrange(4))],
+        lambda: np.zeros(
+            [rnd.randrange(3) for _ in range(rnd.randrange(4))], rnd.choice(["f4", "i8", "?", "c8"])
+        ),
+        lambda: tf.constant(
+            np.ones([rnd.randrange(1, 4) for _ in range(rnd.randrange(4))], rnd.choice(["f4", "i4"]))
+        ),
+        lambda: tf.placeholder(rnd.choice([tf.float32, tf.string]), rnd.choice([None, [], [None, 3]])),
+        lambda: rnd.choice([tf.float32, tf.string, tf.resource]),
+        lambda: {"a": 1},
+        lambda: object(),
+        lambda: tf.SparseTensor([[0, 0]], [1.0], [2, 2]),
+        lambda: [tf.constant(1.0), tf.constant([2.0])],
+        lambda: tf.TensorShape([None, 2]),
+        lambda: tf.IndexedSlices(tf.constant([[1.0]]), tf.constant([0])),
+    ]
+    return rnd.choice(kinds)()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_arguments(seed: int) -> None:
+    rnd = random.Random(seed)
+    accepted = refused = 0
+    for name, function in rnd.sample(functions(), 150):
+        parameters = list(inspect.signature(function).parameters.values())
+        needed = [p for p in parameters if p.default is inspect.Parameter.empty and p.kind in (0, 1)]
+        args = [make_value(rnd) for _ in range(rnd.randint(len(needed), len(parameters)))]
+        try:
+            function(*args)
+            accepted += 1
+        except (TypeError, ValueError, NotImplementedError, tf.errors.OpError):
+            refused += 1
+        except AttributeError as error:
+            # The one that TensorFlow raises, too.
+            assert "dtype must be either floating point or integer" in str(error), (name, args)
+            refused += 1
+    assert accepted > 3 and refused > 50
