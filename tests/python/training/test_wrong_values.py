@@ -16,7 +16,7 @@ CALLS = 700
 LEFT_OUT = {
     "basic_train_loop", "MonitoredTrainingSession", "Supervisor", "Server", "checkpoints_iterator",
     "MonitoredSession", "SingularMonitoredSession", "start_queue_runners", "write_graph", "FileWriter",
-    "FileWriterCache", "Builder", "simple_save",
+    "FileWriterCache", "Builder", "simple_save", "initialize",
 }  # fmt: skip
 # AssertionError and OSError are what TensorFlow raises for folders and files.
 EXPECTED = (TypeError, ValueError, NotImplementedError, tf.errors.OpError, AssertionError, OSError)
