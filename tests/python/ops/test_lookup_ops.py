@@ -139,3 +139,14 @@ def test_mutable_tables_are_saved(tmp_path: Any) -> None:
     with tf.Session() as session:
         saver.restore(session, path)
         assert session.run(table.lookup(tf.constant(["a"]))).tolist() == [5]
+
+
+def test_mutable_tables_in_checkpoints_of_objects(tmp_path: Any) -> None:
+    table = lookup_ops.MutableHashTable(tf.string, tf.int64, -1)
+    checkpoint = tf.train.Checkpoint(table=table)
+    with tf.Session() as session:
+        session.run(table.insert(["a"], [5]))
+        path = checkpoint.save(str(tmp_path / "objects"), session=session)
+        session.run(table.remove(tf.constant(["a"])))
+        checkpoint.restore(path).run_restore_ops(session)
+        assert session.run(table.lookup(tf.constant(["a"]))).tolist() == [5]

@@ -7,6 +7,7 @@ from typing import Any, Optional
 
 from millrace.python.framework import constant_op, dtypes, ops, sparse_tensor
 from millrace.python.ops import control_flow_ops, gen_lookup_ops
+from millrace.python.training.tracking import tracking
 
 
 def tables_initializer(name: str = "init_all_tables") -> Any:
@@ -32,10 +33,11 @@ def check_table_dtypes(table: Any, key_dtype: Any, value_dtype: Any) -> None:
         raise TypeError("Invalid value dtype, expected %s but got %s." % (table.value_dtype, value_dtype))
 
 
-class LookupInterface:
+class LookupInterface(tracking.TrackableResource):
     """A table from keys to values."""
 
     def __init__(self, key_dtype: Any, value_dtype: Any):
+        super().__init__()
         self._key_dtype = dtypes.as_dtype(key_dtype)
         self._value_dtype = dtypes.as_dtype(value_dtype)
 
