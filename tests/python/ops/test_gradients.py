@@ -73,6 +73,9 @@ def test_unconnected_gradients(session: Any) -> None:
     assert session.run(zero).tolist() == [[0, 0]]
     zero = tf.gradients(y, other, unconnected_gradients=tf.UnconnectedGradients.ZERO)[0]
     assert session.run(zero).tolist() == [[0, 0]]
+    variable = tf.get_variable("v", [2, 3], use_resource=True)
+    zero = tf.gradients(y, [variable, other], unconnected_gradients="zero")
+    assert [v.tolist() for v in session.run(zero)] == [[[0] * 3] * 2, [[0, 0]]]
     with pytest.raises(ValueError, match="Unknown value for unconnected_gradients: 'nonsense'"):
         tf.gradients(y, other, unconnected_gradients="nonsense")
 

@@ -14,6 +14,7 @@ from millrace.python.ops import _gradient_captures
 from millrace.python.ops import _gradient_frames
 from millrace.python.ops import array_ops
 from millrace.python.ops import control_flow_util
+from millrace.python.ops import default_gradient
 from millrace.python.ops import unconnected_gradients as _unconnected
 
 UnconnectedGradients = _unconnected.UnconnectedGradients
@@ -156,6 +157,7 @@ def _compute(
     graph: Any, ys: Any, xs: Any, grad_ys: Any, stops: Any, zeros: bool, options: _Options
 ) -> tuple[Any, Any]:
     """Gradients by the engine, and the operations that were made for them."""
+    zeros = zeros and all(x.dtype != dtypes.resource for x in xs)  # those of resources are made later
     flags = (1 if options.colocate else 0) | (2 if options.gate else 0) | (4 if zeros else 0)
     given = None
     if any(grad is not None for grad in grad_ys):
@@ -234,7 +236,7 @@ def _gradients_at(
     )
     for x, grad in zip(outside, gradients_outside):
         if grad is None and zeros:
-            grad = array_ops.zeros_like(x)
+            grad = default_gradient.zeros_like(x)
         results[id(x)] = grad
     return [results[id(x)] for x in xs]
 
@@ -342,5 +344,5 @@ def _GradientsHelper(
         else:
             grads = gradients_of(graph, flat_ys, flat_xs, grad_ys)
         if zeros:
-            grads = [array_ops.zeros_like(x) if g is None else g for g, x in zip(grads, flat_xs)]
+            grads = [default_gradient.zeros_like(x) if g is None else g for g, x in zip(grads, flat_xs)]
         return grads
