@@ -290,7 +290,7 @@ const Pipeline kPipelines[] = {
        return t.Data("TakeDataset", {t.Data("RandomDataset", {t.Int(3), t.Int(5)}), t.Int(9)});
      }}};
 INSTANTIATE_TEST_SUITE_P(Stages, SavedPipelineTest, ::testing::ValuesIn(kPipelines),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& p) { return p.param.name; });
 
 // Stages over a map that waits for a queue that nobody fills.
 class WaitingPipelineTest : public StagesTest, public ::testing::WithParamInterface<Pipeline> {
@@ -333,7 +333,7 @@ TEST_P(WaitingPipelineTest, EndsWithItsSession) {
 std::string WaitIn(StagesTest& t) { return static_cast<WaitingPipelineTest&>(t).Waiting(); }
 const Pipeline kWaiting[] = {
     {"Map", WaitIn},
-    {"Batch", [](StagesTest& t) { return t.Repeat(WaitIn(t), 2); }},
+    {"Repeat", [](StagesTest& t) { return t.Repeat(WaitIn(t), 2); }},
     {"Prefetch", [](StagesTest& t) { return t.Prefetch(WaitIn(t), 2); }},
     {"PrefetchTwice", [](StagesTest& t) { return t.Prefetch(t.Prefetch(WaitIn(t), 2), 2); }},
     {"ParallelMap", [](StagesTest& t) { return t.ParallelMap(WaitIn(t), 3); }},
@@ -346,7 +346,7 @@ const Pipeline kWaiting[] = {
        return t.Data("SleepDataset", {t.Range(2), t.Int(3600000000)});
      }}};
 INSTANTIATE_TEST_SUITE_P(Stages, WaitingPipelineTest, ::testing::ValuesIn(kWaiting),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& p) { return p.param.name; });
 
 TEST_F(StagesTest, ManyThreadsTakeEachElementOnce) {
   MakeIterator(Prefetch(ParallelMap(Range(400), 2), 4));
