@@ -10,6 +10,7 @@ from typing import Any
 
 from millrace.python.framework import ops
 from millrace.python.framework import tensor_shape
+from millrace.python.ops import _variables_members
 from millrace.python.training.tracking import base as trackable
 from millrace.python.util import compat
 
@@ -221,7 +222,9 @@ def _slices_of(sparse_delta: Any) -> Any:
     return sparse_delta
 
 
-class Variable(trackable.Trackable, metaclass=VariableMetaclass):  # type: ignore[misc]
+class Variable(  # type: ignore[misc]
+    _variables_members.VariableMembers, trackable.Trackable, metaclass=VariableMetaclass
+):
     """A tensor that keeps its value between runs of a session."""
 
     SaveSliceInfo = SaveSliceInfo
