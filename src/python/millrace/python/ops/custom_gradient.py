@@ -86,31 +86,33 @@ def get_dependent_variables(input_ops: Any, output_ops: Any) -> list[Any]:
     return sorted(found, key=lambda v: v.op._id)
 
 
-def _all_inputs(tensors: Any) -> set[Any]:
-    """The variables' operations that some tensors are computed from."""
+_READS = frozenset(("Identity", "ReadVariableOp", "VarHandleOp", "VariableV2", "Variable"))
+
+
+def _operations_behind(tensors: Any, arguments: Any, first: int) -> set[Any]:
+    """The operations from number `first` on that tensors are computed from, and the variables that these read."""
+    given = {id(t) for t in arguments}
     seen: set[Any] = set()
-    work = [t.op for t in tensors]
+    work = list(tensors)
     while work:
-        op = work.pop()
-        if op not in seen:
-            seen.add(op)
-            work.extend(t.op for t in op.inputs)
+        t = work.pop()
+        if id(t) in given or t.op in seen:
+            continue
+        if t.op._id_value > first or t.op.type in _READS:
+            seen.add(t.op)
+            work.extend(t.op.inputs)
     return seen
 
 
 def _used_variables(f: Any, args: Any, kwargs: Any) -> tuple[Any, Any, list[Any]]:
     """Calls `f`; returns its result, its gradient function and the variables that it uses."""
     before = {id(v) for v in _all_variables()}
-    graph = ops.get_default_graph()
-    first = graph._num_ids
+    first = ops.get_default_graph()._num_ids
     with _watch_reads() as read:
         result, grad_fn = f(*args, **kwargs)
-    outputs = [t for t in nest.flatten(result)]
-    own = {op for op in _all_inputs([ops.convert_to_tensor(t) for t in outputs]) if op._id_value > first}
-    used = list(read)
-    for v in _all_variables():
-        if id(v) not in before or v.op in own or any(t.op is v.op for op in own for t in op.inputs):
-            used.append(v)
+    outputs = [ops.convert_to_tensor(t) for t in nest.flatten(result)]
+    behind = _operations_behind(outputs, args, first)
+    used = read + [v for v in _all_variables() if id(v) not in before or v.op in behind]
     given = {id(a) for a in nest.flatten(list(args))}
     unique = {id(v): v for v in used if id(v) not in given}
     return result, grad_fn, list(unique.values())
