@@ -22,7 +22,7 @@ def _is_variable_op(op: str) -> bool:
 
 
 def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
-    """Whether a node, an Operation or NodeDef, must be on a CPU: it holds strings, or a variable where asked."""
+    """Whether a node, an Operation or NodeDef, must be on a CPU: by its op and type, or as a variable where asked."""
     if isinstance(node, ops.Operation):
         node_def = node.node_def
     else:
@@ -30,9 +30,12 @@ def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
         node_def = node
     if pin_variables_on_cpu and _is_variable_op(node_def.op):
         return True
+    int32 = dtypes.int32.as_datatype_enum
     if node_def.op == "Const":
-        return bool(node_def.attr["dtype"].type == dtypes.string.as_datatype_enum)
-    return node_def.op == "DynamicStitch" and node_def.attr["T"].type == dtypes.int32.as_datatype_enum
+        return node_def.attr["dtype"].type in (dtypes.string.as_datatype_enum, int32)
+    if node_def.op in ("DynamicStitch", "ParallelDynamicStitch"):
+        return bool(node_def.attr["T"].type == int32)
+    return node_def.op == "Cast" and bool(node_def.attr["SrcT"].type == int32)
 
 
 def set_cpu0(device_string: str) -> str:
