@@ -106,3 +106,20 @@ def test_wrong_arguments() -> None:
         tf.variance_scaling_initializer(distribution="x")
     with pytest.raises(ValueError, match="Expected floating point type, got <dtype: 'int32'>."):
         tf.truncated_normal_initializer(dtype=tf.int32)
+
+
+def test_initializers_of_version_2() -> None:
+    from millrace.python.ops import init_ops_v2
+
+    assert run(init_ops_v2.Zeros()([2], tf.int32)).dtype == np.int32
+    assert run(init_ops_v2.Constant(3)([2], tf.float64)).tolist() == [3, 3]
+    assert run(init_ops_v2.Identity(2.0)([2, 2])).tolist() == [[2, 0], [0, 2]]
+    values = run(init_ops_v2.GlorotUniform(seed=1)([100, 200]))
+    np.testing.assert_array_equal(values, run(tf.glorot_uniform_initializer(seed=1)([100, 200])))
+    made = init_ops_v2.VarianceScaling(2.0, "fan_out", "uniform", seed=3)
+    again = init_ops_v2.VarianceScaling.from_config(made.get_config())
+    assert again.get_config() == made.get_config()
+    with pytest.raises(ValueError, match="Expected floating point type, got <dtype: 'int32'>."):
+        init_ops_v2.RandomNormal()([2], tf.int32)
+    with pytest.raises(ValueError, match="Expected numeric or boolean dtype, got <dtype: 'string'>."):
+        init_ops_v2.Ones()([2], tf.string)
