@@ -205,6 +205,8 @@ RENAMED = {
     "initializers.local_variables": "ops.variables local_variables_initializer",
     "initializers.variables": "ops.variables variables_initializer",
     "initializers.tables_initializer": "ops.lookup_ops tables_initializer",
+    "nn.avg_pool2d": "ops.nn_ops avg_pool",
+    "nn.softmax_cross_entropy_with_logits_v2": "ops.nn_ops softmax_cross_entropy_with_logits_v2_helper",
     "sparse.matmul": "ops.sparse_ops sparse_tensor_dense_matmul",
     "sparse.from_dense": "ops.sparse_ops from_dense",
     "sparse.to_indicator": "ops.sparse_ops sparse_to_indicator",
