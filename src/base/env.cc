@@ -55,6 +55,13 @@ ErrorCode CodeOfErrno(int error) {
   }
 }
 
+// The name that the system knows: "file:///tmp/a" is "/tmp/a", and what stands above it is the root.
+const char* LocalName(const std::string& path) {
+  constexpr std::string_view kScheme = "file://";
+  if (path.starts_with(kScheme)) return path.size() == kScheme.size() ? "/" : path.c_str() + kScheme.size();
+  return path == "file:" || path == "file:/" ? "/" : path.c_str();
+}
+
 Status IoError(const std::string& path, int error) {
   return errors::Make(CodeOfErrno(error), path, "; ", std::strerror(error));
 }
@@ -71,7 +78,7 @@ auto RetryEintr(F call) {
 
 // Opens a file to read from. Pipes would make the caller wait for a writer, devices may have no end.
 StatusOr<int> OpenForReading(const std::string& path, struct stat* st) {
-  const int fd = RetryEintr([&] { return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
+  const int fd = RetryEintr([&] { return ::open(LocalName(path), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });
   if (fd < 0) return IoError(path, errno);
   Status status;
   if (::fstat(fd, st) != 0) {
@@ -192,7 +199,7 @@ std::string DirName(const std::string& path) {
 
 // Makes a change of the directory's entries durable.
 Status SyncDir(const std::string& dir) {
-  const int fd = RetryEintr([&] { return ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  const int fd = RetryEintr([&] { return ::open(LocalName(dir), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (fd < 0) return IoError(dir, errno);
   Status status;
   // Some file systems cannot sync a directory and say EINVAL; there is nothing better to do on them.
@@ -248,13 +255,13 @@ class PosixEnv : public Env {
   }
   StatusOr<FileStat> Stat(const std::string& path) override {
     struct stat st;
-    if (::stat(path.c_str(), &st) != 0) return IoError(path, errno);
+    if (::stat(LocalName(path), &st) != 0) return IoError(path, errno);
     return FileStat{.length = static_cast<uint64_t>(st.st_size),
                     .mtime_ns = int64_t{st.st_mtim.tv_sec} * 1000000000 + st.st_mtim.tv_nsec,
                     .is_directory = S_ISDIR(st.st_mode)};
   }
   StatusOr<std::vector<std::string>> GetChildren(const std::string& dir) override {
-    DIR* d = ::opendir(dir.c_str());
+    DIR* d = ::opendir(LocalName(dir));
     if (d == nullptr) return IoError(dir, errno);
     std::vector<std::string> names;
     errno = 0;
@@ -269,16 +276,16 @@ class PosixEnv : public Env {
     return names;
   }
   Status DeleteFile(const std::string& path) override {
-    return ::unlink(path.c_str()) == 0 ? Status::Ok() : IoError(path, errno);
+    return ::unlink(LocalName(path)) == 0 ? Status::Ok() : IoError(path, errno);
   }
   Status CreateDir(const std::string& dir) override {
-    return ::mkdir(dir.c_str(), 0777) == 0 ? Status::Ok() : IoError(dir, errno);
+    return ::mkdir(LocalName(dir), 0777) == 0 ? Status::Ok() : IoError(dir, errno);
   }
   Status DeleteDir(const std::string& dir) override {
-    return ::rmdir(dir.c_str()) == 0 ? Status::Ok() : IoError(dir, errno);
+    return ::rmdir(LocalName(dir)) == 0 ? Status::Ok() : IoError(dir, errno);
   }
   Status RenameFile(const std::string& from, const std::string& to) override {
-    if (::rename(from.c_str(), to.c_str()) != 0) return IoError(from, errno);
+    if (::rename(LocalName(from), LocalName(to)) != 0) return IoError(from, errno);
     return SyncDir(DirName(to));
   }
 
@@ -286,7 +293,7 @@ class PosixEnv : public Env {
   static StatusOr<std::unique_ptr<WritableFile>> OpenForWriting(const std::string& path, int flag) {
     // A pipe without a reader is an error; what is written to one with a reader waits for it.
     const int flags = O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC | flag;
-    const int fd = RetryEintr([&] { return ::open(path.c_str(), flags, 0666); });
+    const int fd = RetryEintr([&] { return ::open(LocalName(path), flags, 0666); });
     if (fd < 0) return IoError(path, errno);
     ::fcntl(fd, F_SETFL, flag & O_APPEND);
     return std::unique_ptr<WritableFile>(std::make_unique<PosixWritableFile>(path, fd));
@@ -295,7 +302,7 @@ class PosixEnv : public Env {
 
 bool IsPipeOrDevice(const std::string& path) {
   struct stat st;
-  return ::stat(path.c_str(), &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+  return ::stat(LocalName(path), &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
 Status WriteAndSync(Env& env, const std::string& path, std::string_view data) {

@@ -261,6 +261,19 @@ TEST_P(EnvTest, WrapperForwardsEverything) {
 }
 
 // A program that the engine starts must not inherit its files.
+TEST(PosixEnvTest, FileUrisNameLocalFiles) {
+  std::string dir = ::testing::TempDir() + "/millrace_uri_XXXXXX";
+  ASSERT_NE(::mkdtemp(dir.data()), nullptr);
+  Env& env = Env::Posix();
+  ASSERT_TRUE(env.CreateDir("file://" + dir + "/sub").ok());
+  ASSERT_TRUE(WriteFileAtomically(env, "file://" + dir + "/sub/a", "text").ok());
+  EXPECT_EQ(ReadFileToString(env, dir + "/sub/a").value_or(""), "text");
+  EXPECT_EQ(ReadFileToString(env, "file://" + dir + "/sub/a").value_or(""), "text");
+  EXPECT_TRUE(env.Stat("file://").value_or(FileStat{}).is_directory);
+  EXPECT_FALSE(std::filesystem::exists("file:"));
+  std::filesystem::remove_all(dir);
+}
+
 TEST(PosixEnvTest, FilesAreClosedOnExec) {
   const std::string path = ::testing::TempDir() + "/millrace_cloexec";
   auto writable = Env::Posix().NewWritableFile(path);
