@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from millrace.python.framework import constant_op, dtypes, ops, random_seed, tensor_shape
-from millrace.python.ops import array_ops, gen_image_ops, math_ops
-from millrace.python.util import deprecation
+from millrace.python.framework import dtypes, ops, random_seed
+from millrace.python.ops import gen_image_ops
 
 
 def sample_distorted_bounding_box_v2(

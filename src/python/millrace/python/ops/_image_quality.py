@@ -7,8 +7,8 @@ from typing import Any, Optional
 
 import numpy as np
 
-from millrace.python.framework import constant_op, dtypes, ops, tensor_shape
-from millrace.python.ops import array_ops, check_ops, control_flow_ops, math_ops, nn_ops
+from millrace.python.framework import constant_op, dtypes, ops
+from millrace.python.ops import array_ops, control_flow_ops, math_ops, nn_ops
 from millrace.python.ops._image_color import convert_image_dtype, gen_relu
 
 _SSIM_K1 = 0.01

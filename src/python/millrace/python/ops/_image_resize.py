@@ -9,10 +9,8 @@ from millrace.python.framework import dtypes, ops, tensor_shape, tensor_util
 from millrace.python.ops import array_ops, control_flow_ops, gen_image_ops, math_ops
 from millrace.python.ops._image_checks import (
     _assert,
-    _BATCH_ERROR,
     _CheckAtLeast3DImage,
     _ImageDimensions,
-    _is_tensor,
     as_batch,
 )
 from millrace.python.ops._image_shapes import _maximum, pad_to_bounding_box

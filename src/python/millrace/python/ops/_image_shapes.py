@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from millrace.python.framework import dtypes, ops, tensor_shape, tensor_util
-from millrace.python.ops import array_ops, control_flow_ops, gen_image_ops, math_ops, random_ops
+from millrace.python.framework import dtypes, ops
+from millrace.python.ops import array_ops, control_flow_ops, math_ops, random_ops
 from millrace.python.ops._image_checks import (
     _assert,
     _AssertAtLeast3DImage,

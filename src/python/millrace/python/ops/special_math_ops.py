@@ -10,7 +10,7 @@ from typing import Any, Optional
 import numpy as np
 
 from millrace.python.framework import ops
-from millrace.python.ops import array_ops, check_ops, control_flow_ops, gen_math_ops, math_ops
+from millrace.python.ops import array_ops, math_ops
 
 
 def lbeta(x: Any, name: Optional[str] = None) -> Any:
