@@ -31,7 +31,9 @@ def test_seeds_repeat() -> None:
 
 
 def seeds_of(t: Any) -> tuple[int, int]:
-    (op,) = [op for op in t.graph.get_operations() if op.type == "RandomUniform" and op.name.startswith(t.op.name)]
+    (op,) = [
+        op for op in t.graph.get_operations() if op.type == "RandomUniform" and op.name.startswith(t.op.name)
+    ]
     return op.get_attr("seed"), op.get_attr("seed2")
 
 

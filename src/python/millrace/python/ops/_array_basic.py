@@ -82,7 +82,9 @@ def shape_v2(input: Any, out_type: Any = dtypes.int32, name: str | None = None) 
     return shape(input, name, out_type)
 
 
-def shape_internal(input: Any, name: str | None = None, optimize: bool = True, out_type: Any = dtypes.int32) -> Any:
+def shape_internal(
+    input: Any, name: str | None = None, optimize: bool = True, out_type: Any = dtypes.int32
+) -> Any:
     """Returns the shape of `input`, as a constant if `optimize` and the static shape is known."""
     with ops.name_scope(name, "Shape", [input]) as name:
         if isinstance(input, _SPARSE):
@@ -109,7 +111,9 @@ def size_v2(input: Any, out_type: Any = dtypes.int32, name: str | None = None) -
     return size(input, name, out_type)
 
 
-def size_internal(input: Any, name: str | None = None, optimize: bool = True, out_type: Any = dtypes.int32) -> Any:
+def size_internal(
+    input: Any, name: str | None = None, optimize: bool = True, out_type: Any = dtypes.int32
+) -> Any:
     """Returns the number of elements of `input`, as a constant if it is known and `optimize`."""
     with ops.name_scope(name, "Size", [input]) as name:
         if isinstance(input, _SPARSE):
@@ -213,7 +217,11 @@ def zeros_like_impl(tensor: Any, dtype: Any, name: str | None, optimize: bool = 
         tensor = ops.convert_to_tensor(tensor, name="tensor")
         tensor_dtype = tensor.dtype
         # A handle or variant has no elements that a constant could hold.
-        if optimize and tensor.shape.is_fully_defined() and tensor_dtype not in (dtypes.variant, dtypes.resource):
+        if (
+            optimize
+            and tensor.shape.is_fully_defined()
+            and tensor_dtype not in (dtypes.variant, dtypes.resource)
+        ):
             return zeros(tensor.shape, dtype=dtype or tensor_dtype, name=name)
         if dtype is not None and dtypes.as_dtype(dtype) != tensor_dtype and dtype != dtypes.variant:
             return zeros(shape_internal(tensor, optimize=optimize), dtype=dtype, name=name)
@@ -280,7 +288,9 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
             dense_shape = placeholder_with_default(default, shape=default.shape, name=shape_name)
     return sparse_tensor.SparseTensor(
         values=placeholder(dtype, shape=[None], name=(name + "/values") if name is not None else None),
-        indices=placeholder(dtypes.int64, shape=[None, rank], name=(name + "/indices") if name is not None else None),
+        indices=placeholder(
+            dtypes.int64, shape=[None, rank], name=(name + "/indices") if name is not None else None
+        ),
         dense_shape=dense_shape,
     )
 

@@ -31,7 +31,11 @@ def _check_index(idx: Any) -> None:
     if isinstance(idx, (int, np.integer, tensor_shape.Dimension)):
         return
     dtype = getattr(idx, "dtype", None)
-    if dtype is None or dtypes.as_dtype(dtype) not in _SUPPORTED_SLICE_DTYPES or (idx.shape and len(idx.shape) == 1):
+    if (
+        dtype is None
+        or dtypes.as_dtype(dtype) not in _SUPPORTED_SLICE_DTYPES
+        or (idx.shape and len(idx.shape) == 1)
+    ):
         raise TypeError(_SLICE_TYPE_ERROR + ", got {!r}".format(idx))
 
 
@@ -42,7 +46,9 @@ class _SliceSpec:
         self.begin: list[Any] = []
         self.end: list[Any] = []
         self.strides: list[Any] = []
-        self.masks = dict.fromkeys(("begin_mask", "end_mask", "shrink_axis_mask", "new_axis_mask", "ellipsis_mask"), 0)
+        self.masks = dict.fromkeys(
+            ("begin_mask", "end_mask", "shrink_axis_mask", "new_axis_mask", "ellipsis_mask"), 0
+        )
         for index, part in enumerate(parts):
             self._add(1 << index, part)
 
@@ -111,7 +117,8 @@ def _slice_helper(tensor: Any, slice_spec: Any, var: Any = None) -> Any:
             packed = [stack(spec.begin), stack(spec.end), stack(spec.strides)]
             if any(part.dtype == dtypes.int64 for part in packed):
                 packed = [
-                    part if part.dtype == dtypes.int64 else gen_math_ops.cast(part, dtypes.int64) for part in packed
+                    part if part.dtype == dtypes.int64 else gen_math_ops.cast(part, dtypes.int64)
+                    for part in packed
                 ]
         else:
             packed = [constant_op.constant([], dtype=dtypes.int32)] * 3
@@ -351,7 +358,9 @@ def _batch_gather(params: Any, indices: Any, batch_dims: Any, axis: Any = None) 
     if batch_dims < 0 or batch_dims >= indices_ndims:
         raise ValueError("batch_dims = %d must be less than rank(indices) = %d" % (batch_dims, indices_ndims))
     if params.shape.ndims is not None and batch_dims >= params.shape.ndims:
-        raise ValueError("batch_dims = %d must be less than rank(params) = %d" % (batch_dims, params.shape.ndims))
+        raise ValueError(
+            "batch_dims = %d must be less than rank(params) = %d" % (batch_dims, params.shape.ndims)
+        )
     # The gathered axis moves to the place right after the batch axes, and its slices back.
     if axis is not None:
         if not isinstance(axis, (int, np.integer)):
@@ -377,7 +386,9 @@ def _batch_gather(params: Any, indices: Any, batch_dims: Any, axis: Any = None) 
         casted_indices += reshape(dim_indices, dim_shape)
     flat_indices = reshape(casted_indices, [-1])
     outer_shape = params_shape[: batch_dims + 1]
-    flat_params = reshape(params, concat([[gen_math_ops.prod(outer_shape, [0])], params_shape[batch_dims + 1 :]], 0))
+    flat_params = reshape(
+        params, concat([[gen_math_ops.prod(outer_shape, [0])], params_shape[batch_dims + 1 :]], 0)
+    )
     flat_result = gather(flat_params, flat_indices)
     result = reshape(flat_result, concat([shape_of(casted_indices), params_shape[batch_dims + 1 :]], axis=0))
     final_shape = indices.get_shape()[:batch_dims].merge_with(params.get_shape()[:batch_dims])
@@ -441,9 +452,13 @@ def batch_gather_nd(params: Any, indices: Any, batch_dims: int, name: str | None
         params_ndims = params.shape.ndims
         indices_ndims = indices.shape.ndims
         if indices_ndims is not None and batch_dims >= indices_ndims:
-            raise ValueError("batch_dims = %d must be less than rank(indices) = %d" % (batch_dims, indices_ndims))
+            raise ValueError(
+                "batch_dims = %d must be less than rank(indices) = %d" % (batch_dims, indices_ndims)
+            )
         if params_ndims is not None and batch_dims >= params_ndims:
-            raise ValueError("batch_dims = %d must be less than rank(params) = %d" % (batch_dims, params_ndims))
+            raise ValueError(
+                "batch_dims = %d must be less than rank(params) = %d" % (batch_dims, params_ndims)
+            )
         if batch_dims == 0:
             return gen_array_ops.gather_nd(params, indices)
         # Coordinates of the batch are put before the given ones.
@@ -461,7 +476,9 @@ def batch_gather_nd(params: Any, indices: Any, batch_dims: int, name: str | None
         full = concat(columns + [indices], axis=-1)
         result = gen_array_ops.gather_nd(params, full)
         if indices_ndims is not None and params_ndims is not None and indices.shape[-1].value is not None:
-            result.set_shape(indices.shape[:-1].concatenate(params.shape[batch_dims + indices.shape[-1].value :]))
+            result.set_shape(
+                indices.shape[:-1].concatenate(params.shape[batch_dims + indices.shape[-1].value :])
+            )
         return result
 
 

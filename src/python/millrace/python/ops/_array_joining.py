@@ -163,7 +163,9 @@ def matrix_transpose(a: Any, name: str | None = "matrix_transpose", conjugate: b
         ndims = a.get_shape().ndims
         if ndims is not None:
             if ndims < 2:
-                raise ValueError("Argument 'a' should be a (batch) matrix, with rank >= 2.  Found: %s" % a.get_shape())
+                raise ValueError(
+                    "Argument 'a' should be a (batch) matrix, with rank >= 2.  Found: %s" % a.get_shape()
+                )
             perm: Any = list(range(ndims - 2)) + [ndims - 1] + [ndims - 2]
         else:
             a_rank = rank(a)
@@ -205,7 +207,11 @@ def pad(
     """
     mode = str(mode).upper()
     if mode == "CONSTANT":
-        if not tensor_util.is_tensor(constant_values) and np.ndim(constant_values) == 0 and constant_values == 0:
+        if (
+            not tensor_util.is_tensor(constant_values)
+            and np.ndim(constant_values) == 0
+            and constant_values == 0
+        ):
             result = gen_array_ops.pad(tensor, paddings, name=name)
         else:
             result = gen_array_ops.pad_v2(tensor, paddings, constant_values, name=name)
@@ -216,7 +222,11 @@ def pad(
     # The paddings may be known in part, where the op's shape function knows nothing.
     paddings_constant = tensor_util.constant_value(result.op.inputs[1], partial=True)
     input_shape = result.op.inputs[0].shape
-    if input_shape.ndims is not None and not result.shape.is_fully_defined() and paddings_constant is not None:
+    if (
+        input_shape.ndims is not None
+        and not result.shape.is_fully_defined()
+        and paddings_constant is not None
+    ):
         new_shape = []
         for padding, dim in zip(paddings_constant, input_shape.as_list()):
             if padding is None or dim is None or any(x is None for x in padding):
@@ -293,7 +303,9 @@ def repeat_with_axis(data: Any, repeats: Any, axis: Any, name: str | None = None
         ends = gen_math_ops.cumsum(counts, 0)
         total = gen_math_ops._sum(counts, [0])
         positions = gen_math_ops._range(0, total, 1)
-        before = gen_math_ops.less_equal(gen_array_ops.expand_dims(ends, 0), gen_array_ops.expand_dims(positions, 1))
+        before = gen_math_ops.less_equal(
+            gen_array_ops.expand_dims(ends, 0), gen_array_ops.expand_dims(positions, 1)
+        )
         indices = gen_math_ops._sum(gen_math_ops.cast(before, dtypes.int32), [1])
         result = gen_array_ops.gather_v2(data, indices, axis)
         if data_ndims is not None:
@@ -364,7 +376,9 @@ def _cast_nested_seqs_to_dtype(dtype: Any, seq: Any) -> Any:
     return seq
 
 
-def _autopacking_conversion_function(v: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+def _autopacking_conversion_function(
+    v: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False
+) -> Any:
     """Converts lists in which there are tensors; leaves others to the conversion of constants."""
     if as_ref:
         return NotImplemented

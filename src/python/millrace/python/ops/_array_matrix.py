@@ -44,7 +44,12 @@ def matrix_diag(
 
     `num_rows` and `num_cols` of -1 mean the smallest matrix; other elements are `padding_value`.
     """
-    if _is_number(k, 0) and _is_number(num_rows, -1) and _is_number(num_cols, -1) and _is_number(padding_value, 0):
+    if (
+        _is_number(k, 0)
+        and _is_number(num_rows, -1)
+        and _is_number(num_cols, -1)
+        and _is_number(padding_value, 0)
+    ):
         return gen_array_ops.matrix_diag(diagonal=diagonal, name=name)
     diagonal = ops.convert_to_tensor(diagonal)
     return gen_array_ops.matrix_diag_v2(
@@ -114,7 +119,9 @@ def one_hot(
         if on_exists or off_exists:
             if dtype is not None:
                 if on_exists and on_dtype != dtype:
-                    raise TypeError("dtype {0} of on_value does not match dtype parameter {1}".format(on_dtype, dtype))
+                    raise TypeError(
+                        "dtype {0} of on_value does not match dtype parameter {1}".format(on_dtype, dtype)
+                    )
                 if off_exists and off_dtype != dtype:
                     raise TypeError(
                         "dtype {0} of off_value does not match dtype parameter {1}".format(off_dtype, dtype)
@@ -130,7 +137,9 @@ def one_hot(
             off_value = ops.convert_to_tensor(0, dtype, name="off_value")
             off_dtype = dtype
         if on_dtype != off_dtype:
-            raise TypeError("dtype {0} of on_value does not match dtype {1} of off_value".format(on_dtype, off_dtype))
+            raise TypeError(
+                "dtype {0} of on_value does not match dtype {1} of off_value".format(on_dtype, off_dtype)
+            )
         return gen_array_ops.one_hot(indices, depth, on_value, off_value, -1 if axis is None else axis, name)
 
 
@@ -159,7 +168,9 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool, na
         return gen_math_ops.cast(result, dtype)
 
 
-def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str | None = "edit_distance") -> Any:
+def edit_distance(
+    hypothesis: Any, truth: Any, normalize: bool = True, name: str | None = "edit_distance"
+) -> Any:
     """Returns the Levenshtein distance of sequences along the last axis of two SparseTensors.
 
     `normalize` divides by the length of the true sequence. Raises TypeError for other arguments.
@@ -234,9 +245,7 @@ def space_to_batch(
 ) -> Any:
     """Moves square spatial blocks of a padded [b, h, w, c] tensor into the batch dimension."""
     block_size = deprecation.deprecated_argument_lookup("block_shape", block_shape, "block_size", block_size)
-    result = space_to_batch_nd(
-        input, paddings=paddings, block_shape=_square(block_size), name=name
-    )
+    result = space_to_batch_nd(input, paddings=paddings, block_shape=_square(block_size), name=name)
     result.set_shape(result.get_shape().with_rank(4))
     return result
 
@@ -256,9 +265,7 @@ def batch_to_space(
 ) -> Any:
     """Moves the batch dimension back into square spatial blocks and crops them."""
     block_size = deprecation.deprecated_argument_lookup("block_shape", block_shape, "block_size", block_size)
-    result = batch_to_space_nd(
-        input, crops=crops, block_shape=_square(block_size), name=name
-    )
+    result = batch_to_space_nd(input, crops=crops, block_shape=_square(block_size), name=name)
     result.set_shape(result.get_shape().with_rank(4))
     return result
 
@@ -324,7 +331,11 @@ def reverse_sequence_v2(
 
 
 def searchsorted(
-    sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = dtypes.int32, name: str | None = None
+    sorted_sequence: Any,
+    values: Any,
+    side: str = "left",
+    out_type: Any = dtypes.int32,
+    name: str | None = None,
 ) -> Any:
     """Returns where `values` would go into the sorted last axis of `sorted_sequence`.
 
@@ -387,7 +398,9 @@ def quantize_v2(
     round_mode: str = "HALF_AWAY_FROM_ZERO",
 ) -> Any:
     """Returns (quantised `input` of type `T`, the smallest and the largest value that it stands for)."""
-    return gen_array_ops.quantize_v2(input, min_range, max_range, T=T, mode=mode, name=name, round_mode=round_mode)
+    return gen_array_ops.quantize_v2(
+        input, min_range, max_range, T=T, mode=mode, name=name, round_mode=round_mode
+    )
 
 
 def quantize(
@@ -400,7 +413,9 @@ def quantize(
     name: str | None = None,
 ) -> Any:
     """Returns (quantised `input` of type `T`, the smallest and the largest value that it stands for)."""
-    return gen_array_ops.quantize_v2(input, min_range, max_range, T, mode=mode, round_mode=round_mode, name=name)
+    return gen_array_ops.quantize_v2(
+        input, min_range, max_range, T, mode=mode, round_mode=round_mode, name=name
+    )
 
 
 def quantize_and_dequantize(

@@ -56,7 +56,13 @@ assert_rank_at_least_v2 = _of_rank("assert_rank_at_least")
 
 
 def assert_near_v2(
-    x: Any, y: Any, rtol: Any = None, atol: Any = None, message: Any = None, summarize: Any = None, name: Any = None
+    x: Any,
+    y: Any,
+    rtol: Any = None,
+    atol: Any = None,
+    message: Any = None,
+    summarize: Any = None,
+    name: Any = None,
 ) -> Any:
     """Returns an op that fails unless |x - y| <= atol + rtol |y| for all elements."""
     return _check_compare.assert_near(x, y, rtol, atol, summarize=summarize, message=message, name=name)

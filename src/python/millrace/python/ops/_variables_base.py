@@ -147,7 +147,8 @@ def _bind(arguments: dict[str, Any], args: Any, kwargs: Any) -> dict[str, Any]:
     names = list(arguments)
     if len(args) > len(names):
         raise TypeError(
-            "__init__() takes from 1 to %d positional arguments but %d were given" % (len(names) + 1, len(args) + 1)
+            "__init__() takes from 1 to %d positional arguments but %d were given"
+            % (len(names) + 1, len(args) + 1)
         )
     bound = dict(arguments)
     bound.update(zip(names, args))
@@ -184,7 +185,9 @@ class SaveSliceInfo:
         import_scope: str | None = None,
     ) -> None:
         if save_slice_info_def:
-            self.full_name: Any = ops.prepend_name_scope(save_slice_info_def.full_name, import_scope=import_scope)
+            self.full_name: Any = ops.prepend_name_scope(
+                save_slice_info_def.full_name, import_scope=import_scope
+            )
             self.full_shape: Any = list(save_slice_info_def.full_shape)
             self.var_offset: Any = list(save_slice_info_def.var_offset)
             self.var_shape: Any = list(save_slice_info_def.var_shape)
@@ -326,7 +329,9 @@ class Variable(  # type: ignore[misc]
         """
         session = session or ops.get_default_session()
         if session is None:
-            raise ValueError("Either session argument should be provided or default session should be established")
+            raise ValueError(
+                "Either session argument should be provided or default session should be established"
+            )
         session.run(self.initializer, {self.initializer.inputs[1]: value})
 
     def initialized_value(self) -> Any:
@@ -394,12 +399,16 @@ class Variable(  # type: ignore[misc]
         """Sets rows to those of IndexedSlices."""
         return self._scatter("update", sparse_delta, use_locking, name)
 
-    def batch_scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    def batch_scatter_update(
+        self, sparse_delta: Any, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         """Sets rows; all axes of the indices but the last are batch axes of the variable, too."""
         from millrace.python.ops import state_ops
 
         delta = _slices_of(sparse_delta)
-        return state_ops.batch_scatter_update(self, delta.indices, delta.values, use_locking=use_locking, name=name)
+        return state_ops.batch_scatter_update(
+            self, delta.indices, delta.values, use_locking=use_locking, name=name
+        )
 
     def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Any:
         """Subtracts from elements or slices at coordinates."""
@@ -461,7 +470,9 @@ def colocation_attr(name: str) -> Any:
     """The attribute `_class` that puts ops on the device of the op `name`, before that op exists."""
     from millrace.core.framework import attr_value_pb2
 
-    return attr_value_pb2.AttrValue(list=attr_value_pb2.AttrValue.ListValue(s=[compat.as_bytes("loc:@%s" % name)]))
+    return attr_value_pb2.AttrValue(
+        list=attr_value_pb2.AttrValue.ListValue(s=[compat.as_bytes("loc:@%s" % name)])
+    )
 
 
 def check_collections(collections: Any) -> Any:

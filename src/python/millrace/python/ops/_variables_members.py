@@ -41,11 +41,15 @@ class VariableMembers:
         """Sets the variable."""
         raise NotImplementedError
 
-    def assign_add(self, delta: Any, use_locking: Any = False, name: Any = None, read_value: bool = True) -> Any:
+    def assign_add(
+        self, delta: Any, use_locking: Any = False, name: Any = None, read_value: bool = True
+    ) -> Any:
         """Adds to the variable."""
         raise NotImplementedError
 
-    def assign_sub(self, delta: Any, use_locking: Any = False, name: Any = None, read_value: bool = True) -> Any:
+    def assign_sub(
+        self, delta: Any, use_locking: Any = False, name: Any = None, read_value: bool = True
+    ) -> Any:
         """Subtracts from the variable."""
         raise NotImplementedError
 

@@ -47,7 +47,9 @@ class FuncRegistry:
             ret = []
         results = list(ret) if isinstance(ret, (tuple, list)) else [ret]
         if len(results) != len(func.types):
-            raise ValueError("%s returns %d values, but expects to see %d values." % (name, len(results), len(func.types)))
+            raise ValueError(
+                "%s returns %d values, but expects to see %d values." % (name, len(results), len(func.types))
+            )
         return [_as_array(value) for value in results]
 
 
@@ -116,4 +118,6 @@ def numpy_function(func: Any, inp: Any, Tout: Any, name: str | None = None) -> A
 def eager_py_func(func: Any, inp: Any, Tout: Any, name: str | None = None) -> Any:
     """Raises NotImplementedError: there is no eager execution in which `func` could compute with tensors."""
     del func, inp, Tout, name
-    raise NotImplementedError("tf.py_function needs eager execution, which there is not; use tf.numpy_function.")
+    raise NotImplementedError(
+        "tf.py_function needs eager execution, which there is not; use tf.numpy_function."
+    )

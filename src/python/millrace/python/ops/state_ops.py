@@ -14,20 +14,31 @@ from millrace.python.ops.gen_state_ops import *  # noqa: F401,F403
 
 
 def variable_op(
-    shape: Any, dtype: Any, name: str = "Variable", set_shape: bool = True, container: str = "", shared_name: str = ""
+    shape: Any,
+    dtype: Any,
+    name: str = "Variable",
+    set_shape: bool = True,
+    container: str = "",
+    shared_name: str = "",
 ) -> Any:
     """Makes an op of the type Variable, the first version of VariableV2."""
     if not set_shape:
         shape = tensor_shape.unknown_shape()
-    ret = gen_state_ops.variable(shape=shape, dtype=dtype, name=name, container=container, shared_name=shared_name)
+    ret = gen_state_ops.variable(
+        shape=shape, dtype=dtype, name=name, container=container, shared_name=shared_name
+    )
     if set_shape:
         ret.set_shape(shape)
     return ret
 
 
-def variable_op_v2(shape: Any, dtype: Any, name: str = "Variable", container: str = "", shared_name: str = "") -> Any:
+def variable_op_v2(
+    shape: Any, dtype: Any, name: str = "Variable", container: str = "", shared_name: str = ""
+) -> Any:
     """Makes the op that holds a variable of `shape` and `dtype`; its output is a reference."""
-    return gen_state_ops.variable_v2(shape=shape, dtype=dtype, name=name, container=container, shared_name=shared_name)
+    return gen_state_ops.variable_v2(
+        shape=shape, dtype=dtype, name=name, container=container, shared_name=shared_name
+    )
 
 
 def init_variable(v: Any, init: Any, name: str = "init") -> Any:
@@ -37,7 +48,9 @@ def init_variable(v: Any, init: Any, name: str = "init") -> Any:
             with ops.colocate_with(v):
                 if callable(init):
                     assert v.get_shape().is_fully_defined(), "Variable shape unknown."
-                    return gen_state_ops.assign(v, init(v.get_shape().as_list(), v.dtype.base_dtype), name=scope)
+                    return gen_state_ops.assign(
+                        v, init(v.get_shape().as_list(), v.dtype.base_dtype), name=scope
+                    )
                 return gen_state_ops.assign(v, ops.convert_to_tensor(init, name="init"), name=scope)
 
 
@@ -57,7 +70,11 @@ def is_variable_initialized(ref: Any, name: str | None = None) -> Any:
 
 
 def assign(
-    ref: Any, value: Any, validate_shape: bool | None = None, use_locking: bool | None = None, name: str | None = None
+    ref: Any,
+    value: Any,
+    validate_shape: bool | None = None,
+    use_locking: bool | None = None,
+    name: str | None = None,
 ) -> Any:
     """Sets a variable to `value`; returns what holds the new value.
 
@@ -111,52 +128,72 @@ def _scatter(kind: str, ref: Any, indices: Any, updates: Any, use_locking: bool,
     return ref._lazy_read(fn(ref.handle, indices, ops.convert_to_tensor(updates, ref.dtype), name=name))
 
 
-def scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Any:
+def scatter_update(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+) -> Any:
     """Sets the rows `indices` of a variable to `updates`."""
     return _scatter("update", ref, indices, updates, use_locking, name)
 
 
-def scatter_add(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+def scatter_add(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
     """Adds `updates` to the rows `indices` of a variable; an index may repeat."""
     return _scatter("add", ref, indices, updates, use_locking, name)
 
 
-def scatter_sub(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+def scatter_sub(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
     """Subtracts `updates` from the rows `indices` of a variable."""
     return _scatter("sub", ref, indices, updates, use_locking, name)
 
 
-def scatter_mul(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+def scatter_mul(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
     """Multiplies the rows `indices` of a variable by `updates`."""
     return _scatter("mul", ref, indices, updates, use_locking, name)
 
 
-def scatter_div(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+def scatter_div(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
     """Divides the rows `indices` of a variable by `updates`."""
     return _scatter("div", ref, indices, updates, use_locking, name)
 
 
-def scatter_max(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+def scatter_max(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
     """Replaces elements of the rows `indices` by the larger one of them and `updates`."""
     return _scatter("max", ref, indices, updates, use_locking, name)
 
 
-def scatter_min(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+def scatter_min(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
     """Replaces elements of the rows `indices` by the smaller one of them and `updates`."""
     return _scatter("min", ref, indices, updates, use_locking, name)
 
 
-def scatter_nd_update(ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Any:
+def scatter_nd_update(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None
+) -> Any:
     """Sets elements or slices of a variable, whose coordinates are in the last axis of `indices`."""
     return _scatter("nd_update", ref, indices, updates, use_locking, name)
 
 
-def scatter_nd_add(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+def scatter_nd_add(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
     """Adds to elements or slices of a variable, whose coordinates are in the last axis of `indices`."""
     return _scatter("nd_add", ref, indices, updates, use_locking, name)
 
 
-def scatter_nd_sub(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+def scatter_nd_sub(
+    ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None
+) -> Any:
     """Subtracts from elements or slices of a variable, whose coordinates are in the last axis of `indices`."""
     return _scatter("nd_sub", ref, indices, updates, use_locking, name)
 

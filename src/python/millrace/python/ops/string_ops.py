@@ -364,7 +364,11 @@ def ngrams(
         right_pad: Any = ""
         if pad_values is not None:
             if isinstance(pad_values, (list, tuple)):
-                if len(pad_values) != 2 or not isinstance(pad_values[0], bytes) and not isinstance(pad_values[0], str):
+                if (
+                    len(pad_values) != 2
+                    or not isinstance(pad_values[0], bytes)
+                    and not isinstance(pad_values[0], str)
+                ):
                     raise TypeError("pad_values must be a string, tuple of strings, or None.")
                 left_pad, right_pad = pad_values
             elif isinstance(pad_values, compat.bytes_or_text_types):

@@ -247,7 +247,9 @@ def _compact(diagonals: Any, diagonals_format: str) -> Any:
     if diagonals_format == "compact":
         diagonals = ops.convert_to_tensor(diagonals, name="diagonals")
         if diagonals.shape.ndims is not None and diagonals.shape.ndims < 2:
-            raise ValueError("Expected diagonals to have rank at least 2, got {}".format(diagonals.shape.ndims))
+            raise ValueError(
+                "Expected diagonals to have rank at least 2, got {}".format(diagonals.shape.ndims)
+            )
         return diagonals
     if diagonals_format == "sequence":
         if not isinstance(diagonals, (tuple, list)) or len(diagonals) != 3:
