@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from millrace.python.framework import constant_op, dtypes, indexed_slices, ops, tensor_shape, tensor_util
+from millrace.python.framework import constant_op, dtypes, ops, tensor_shape, tensor_util
 from millrace.python.ops import gen_array_ops, gen_math_ops
 from millrace.python.ops._array_basic import expand_dims, identity, ones_like, rank
 from millrace.python.ops._array_basic import shape as shape_of
@@ -238,17 +238,6 @@ def boolean_mask(tensor: Any, mask: Any, name: str | None = "boolean_mask", axis
 def boolean_mask_v2(tensor: Any, mask: Any, axis: Any = None, name: str | None = "boolean_mask") -> Any:
     """Returns the elements of `tensor` where `mask` is true."""
     return boolean_mask(tensor, mask, name, axis)
-
-
-def sparse_mask(a: Any, mask_indices: Any, name: str | None = None) -> Any:
-    """Returns the IndexedSlices `a` without the slices whose index is in the vector `mask_indices`."""
-    if not isinstance(a, indexed_slices.IndexedSlices):
-        raise TypeError("Expected IndexedSlices, got %r." % (a,))
-    with ops.name_scope(name, "sparse_mask", [a, mask_indices]) as name:
-        indices = a.indices
-        out_indices, to_gather = gen_array_ops.list_diff(indices, mask_indices)
-        out_values = gather(a.values, to_gather, name=name)
-        return indexed_slices.IndexedSlices(out_values, out_indices, a.dense_shape)
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
@@ -500,7 +489,6 @@ __all__ = [
     "gather_v2",
     "identity",
     "slice",
-    "sparse_mask",
     "strided_slice",
     "where",
     "where_v2",

@@ -10,6 +10,7 @@ import numpy as np
 
 from millrace.python.framework import constant_op
 from millrace.python.framework import dtypes
+from millrace.python.framework import indexed_slices
 from millrace.python.framework import ops
 from millrace.python.framework import sparse_tensor
 from millrace.python.framework import tensor_shape
@@ -22,6 +23,7 @@ from millrace.python.ops._array_basic import rank
 from millrace.python.ops._array_basic import shape as shape_of
 from millrace.python.ops._array_basic import size
 from millrace.python.ops._array_basic import zeros
+from millrace.python.ops._array_indexing import gather
 from millrace.python.ops._array_joining import concat
 from millrace.python.ops._array_joining import reshape
 from millrace.python.ops._array_joining import stack
@@ -441,3 +443,14 @@ def quantize_and_dequantize(
         narrow_range=narrow_range,
         name=name,
     )
+
+
+def sparse_mask(a: Any, mask_indices: Any, name: str | None = None) -> Any:
+    """Returns the IndexedSlices `a` without the slices whose index is in the vector `mask_indices`."""
+    if not isinstance(a, indexed_slices.IndexedSlices):
+        raise TypeError("Expected IndexedSlices, got %r." % (a,))
+    with ops.name_scope(name, "sparse_mask", [a, mask_indices]) as name:
+        indices = a.indices
+        out_indices, to_gather = gen_array_ops.list_diff(indices, mask_indices)
+        out_values = gather(a.values, to_gather, name=name)
+        return indexed_slices.IndexedSlices(out_values, out_indices, a.dense_shape)

@@ -162,8 +162,7 @@ def subtract(x: Any, y: Any, name: str | None = None) -> Any:
 
 def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     """Returns `scalar * x` for a tensor or IndexedSlices; ValueError where `scalar` is no scalar."""
-    if not isinstance(x, indexed_slices.IndexedSlices):
-        x = ops.convert_to_tensor(x, name="x")
+    x = x if isinstance(x, indexed_slices.IndexedSlices) else ops.convert_to_tensor(x, name="x")
     scalar = ops.convert_to_tensor(scalar, dtype=x.dtype.base_dtype, name="scalar")
     shape = scalar.get_shape()
     if shape.ndims == 0:
