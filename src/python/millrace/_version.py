@@ -1,5 +1,5 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
 """Millrace's own version."""
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 COMPILER = "12"
