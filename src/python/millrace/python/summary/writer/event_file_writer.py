@@ -20,7 +20,9 @@ class EventsWriter:
     """Writes events to PREFIX.out.tfevents.SECONDS.HOST[SUFFIX][.COUNT]. One thread at a time."""
 
     def __init__(self, file_prefix: Any) -> None:
-        self._prefix = file_prefix.decode() if isinstance(file_prefix, bytes) else file_prefix
+        prefix = file_prefix.decode() if isinstance(file_prefix, bytes) else file_prefix
+        # The folder stays the same if the program goes to another one.
+        self._prefix = prefix if "://" in prefix else os.path.abspath(prefix)
         self._suffix = ""
         self._writer: Any = None
         self._path = ""
