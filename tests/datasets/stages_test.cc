@@ -53,7 +53,7 @@ class StagesTest : public PipelineTest {
     return Data("GroupByWindowDataset", {input},
                 {{"key_func", Fn("Key")},
                  {"reduce_func", Fn("Window")},
-                 {"window_size_func", Fn("Size")},
+                 {"window_size_func", Fn("WindowSize")},
                  {"Tkey_func_other_arguments", none},
                  {"Treduce_func_other_arguments", none},
                  {"Twindow_size_func_other_arguments", none}});
@@ -97,7 +97,7 @@ class StagesTest : public PipelineTest {
                         .Arg("window: variant")
                         .Ret("dataset: variant")
                         .Return("dataset", "window"));
-    graph_.Function(FunctionBuilder("Size")
+    graph_.Function(FunctionBuilder("WindowSize")
                         .Arg("key: int64")
                         .Ret("size: int64")
                         .Node("two", "Const", {}, Of(2))

@@ -30,16 +30,34 @@ PhiloxRandom Generator(Seeds seeds) {
 // Gives each iteration its seeds. Thread-safe.
 class SeedGenerator final : public Resource {
  public:
-  explicit SeedGenerator(Seeds seeds) : stream_(Generator(Resolve(seeds))) {}
+  explicit SeedGenerator(Seeds seeds) : base_(Resolve(seeds)), stream_(Generator(base_)) {}
   std::string DebugString() const override { return "RandomSeedGenerator"; }
   Seeds Next() {
     MutexLock lock(mu_);
+    drawn_ += 2;
     const int64_t seed = stream_.Next32();
     return {seed, stream_.Next32()};
   }
+  // What later iterations get is part of the state of an iterator.
+  void Save(StateWriter& state) const {
+    MutexLock lock(mu_);
+    state.Write("base", base_.seed);
+    state.Write("base2", base_.seed2);
+    state.Write("base_drawn", drawn_);
+  }
+  Status Restore(const StateReader& state) {
+    MutexLock lock(mu_);
+    MR_ASSIGN_OR_RETURN(base_.seed, state.Int("base"));
+    MR_ASSIGN_OR_RETURN(base_.seed2, state.Int("base2"));
+    MR_ASSIGN_OR_RETURN(drawn_, state.Count("base_drawn"));
+    stream_ = PhiloxStream(Generator(base_), static_cast<uint64_t>(drawn_));
+    return Status();
+  }
 
  private:
-  Mutex mu_;
+  mutable Mutex mu_;
+  Seeds base_ MR_GUARDED_BY(mu_);
+  int64_t drawn_ MR_GUARDED_BY(mu_) = 0;
   PhiloxStream stream_ MR_GUARDED_BY(mu_);
 };
 
@@ -96,6 +114,7 @@ class ShuffleDataset final : public UnaryDataset {
     }
 
     Status Save(Context& ctx, StateWriter& state) override {
+      if (dataset_.generator_ != nullptr) dataset_.generator_->Save(state);
       state.Write("seed", seeds_.seed);
       state.Write("seed2", seeds_.seed2);
       state.Write("drawn", static_cast<int64_t>(drawn_));
@@ -111,6 +130,7 @@ class ShuffleDataset final : public UnaryDataset {
       return UnaryIterator::Save(ctx, state);
     }
     Status Restore(Context& ctx, const StateReader& state) override {
+      if (dataset_.generator_ != nullptr) MR_RETURN_IF_ERROR(dataset_.generator_->Restore(state));
       MR_ASSIGN_OR_RETURN(seeds_.seed, state.Int("seed"));
       MR_ASSIGN_OR_RETURN(seeds_.seed2, state.Int("seed2"));
       MR_ASSIGN_OR_RETURN(const int64_t drawn, state.Count("drawn"));
