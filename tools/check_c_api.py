@@ -5,7 +5,7 @@
 
     check_c_api.py LIBRARY TEST_DIR HEADER_DIR...
 
-The library exports exactly the functions that the headers declare, each without a version; its SONAME is that of
+The library exports exactly the functions that the headers declare, all with one version or none; its SONAME is that of
 TensorFlow; and every function is called somewhere in the tests. Prints each offender and fails.
 """
 
@@ -50,7 +50,9 @@ def problems(exports, functions, soname, tests):
 def main():
     library, test_dir, *header_dirs = sys.argv[1:]
     headers = [text for folder in header_dirs for text in texts(folder, ".h")]
-    exports = {line.split()[-1] for line in run("nm", "-D", "--defined-only", library).splitlines()}
+    # All have the same version or none, whose own name is an absolute symbol then.
+    symbols = [line.split() for line in run("nm", "-D", "--defined-only", library).splitlines()]
+    exports = {symbol[-1].split("@")[0] for symbol in symbols if symbol[-2] != "A"}
     soname = re.search(r"SONAME.*\[(.*)\]", run("readelf", "-d", library))
     found = problems(exports, declared(headers), soname.group(1) if soname else "",
                      list(texts(test_dir, ".c")))
