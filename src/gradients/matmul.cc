@@ -29,6 +29,25 @@ Status MatMulGrad(GradientContext& c) {
   return c.status();
 }
 
+// Of factors of other types than the product.
+Status SparseMatMulGrad(GradientContext& c) {
+  const auto product = [](const Expr& l, const Expr& r, bool tl, bool tr) {
+    return Op("MatMul", {l, r}, {{"transpose_a", tl}, {"transpose_b", tr}});
+  };
+  const Expr a = CastTo(c.input(0), DataType::kFloat), b = CastTo(c.input(1), DataType::kFloat),
+             dy = c.grad(0);
+  const bool ta = c.Attr<bool>("transpose_a"), tb = c.Attr<bool>("transpose_b");
+  if (c.wants(0)) {
+    const Expr da = ta ? product(b, dy, tb, true) : product(dy, b, false, !tb);
+    c.SetInputGrad(0, CastTo(da, c.input(0).dtype()));
+  }
+  if (c.wants(1)) {
+    const Expr db = tb ? product(dy, a, true, ta) : product(a, dy, !ta, false);
+    c.SetInputGrad(1, CastTo(db, c.input(1).dtype()));
+  }
+  return c.status();
+}
+
 // "adj" transposes and conjugates, so that nothing is left to conjugate here.
 Status BatchMatMulGrad(GradientContext& c) {
   const auto product = [](const Expr& l, const Expr& r, bool tl, bool tr) {
@@ -57,8 +76,10 @@ Status BatchMatMulV2Grad(GradientContext& c) {
   return c.status();
 }
 
-constexpr Row kRows[] = {
-    {"BatchMatMul", BatchMatMulGrad}, {"BatchMatMulV2", BatchMatMulV2Grad}, {"MatMul", MatMulGrad}};
+constexpr Row kRows[] = {{"BatchMatMul", BatchMatMulGrad},
+                         {"BatchMatMulV2", BatchMatMulV2Grad},
+                         {"MatMul", MatMulGrad},
+                         {"SparseMatMul", SparseMatMulGrad}};
 
 }  // namespace
 

@@ -109,12 +109,12 @@ constexpr const char* kOps[] = {
     "SparseToSparseSetOperation", "SparseSplit", "TakeManySparseFromTensorsMap",
     // Bytes and text: what they say does not change smoothly.
     "AsString", "Fact", "PrintV2", "StringFormat", "DecodeBase64", "DecodeCSV", "DecodeJSONExample",
-    "DecodeRaw", "DecodeWav", "EncodeBase64", "EncodeWav", "ParseExample", "ParseExampleV2",
-    "ParseSequenceExample", "ParseSingleExample", "ParseSingleSequenceExample", "ParseTensor", "ReduceJoin",
-    "RegexFullMatch", "RegexReplace", "SerializeTensor", "StaticRegexFullMatch", "StaticRegexReplace",
-    "StringJoin", "StringNGrams", "StringLength", "StringLower", "StringSplit", "StringSplitV2",
-    "StringStrip", "StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong",
-    "StringToNumber", "StringUpper", "Substr",
+    "DecodePaddedRaw", "DecodeRaw", "DecodeWav", "EncodeBase64", "EncodeWav", "ParseExample",
+    "ParseExampleV2", "ParseSequenceExample", "ParseSingleExample", "ParseSingleSequenceExample",
+    "ParseTensor", "ReduceJoin", "RegexFullMatch", "RegexReplace", "SerializeTensor", "StaticRegexFullMatch",
+    "StaticRegexReplace", "StringJoin", "StringNGrams", "StringLength", "StringLower", "StringSplit",
+    "StringSplitV2", "StringStrip", "StringToHashBucket", "StringToHashBucketFast",
+    "StringToHashBucketStrong", "StringToNumber", "StringUpper", "Substr",
     // No outputs, or none that carries a value.
     "Abort", "ControlTrigger", "LoopCond",
     // Datasets and what goes through them; the elements are not what they are computed from.

@@ -289,6 +289,17 @@ std::vector<OpBuilder> Contractions() {
           .Attr("transpose_b: bool = false")
           .Attr(kContractable)
           .Shape(shape_fns::MatMul),
+      OpBuilder("SparseMatMul")
+          .Input("a: Ta")
+          .Input("b: Tb")
+          .Output("product: float")
+          .Attr("transpose_a: bool = false")
+          .Attr("transpose_b: bool = false")
+          .Attr("a_is_sparse: bool = false")
+          .Attr("b_is_sparse: bool = false")
+          .Attr("Ta: {float, bfloat16} = DT_FLOAT")
+          .Attr("Tb: {float, bfloat16} = DT_FLOAT")
+          .Shape(shape_fns::MatMul),
       OpBuilder("BatchMatMul")
           .Input("x: T")
           .Input("y: T")

@@ -148,6 +148,26 @@ Status DecodeRawShape(InferenceContext& c) {
   return Status::Ok();
 }
 
+// As many elements as go into the length.
+Status DecodePaddedRawShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const DataType dtype, c.Attr<DataType>("out_type"));
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
+  DimHandle count = c.UnknownDim();
+  if (const Tensor* length = c.input_tensor(1); length != nullptr) {
+    const auto element = static_cast<int32_t>(DataTypeSize(dtype));
+    const int32_t bytes = length->scalar<int32_t>();
+    if (bytes <= 0 || bytes % element != 0) {
+      return errors::InvalidArgument("fixed_length (", bytes,
+                                     ") must be greater than zero and a multiple of ", element,
+                                     ", the size of ", DataTypeName(dtype));
+    }
+    count = c.MakeDim(bytes / element);
+  }
+  MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.Concatenate(c.input(0), c.Vector(count)));
+  c.set_output(0, out);
+  return Status::Ok();
+}
+
 Status DecodeCsvShape(InferenceContext& c) {
   for (int i = 1; i < c.num_inputs(); ++i) {
     MR_ASSIGN_OR_RETURN(const ShapeHandle value, c.WithRankAtMost(c.input(i), 1));
@@ -297,6 +317,13 @@ std::vector<OpBuilder> DecodingOps() {
                 "complex128, bool}")
           .Attr("little_endian: bool = true")
           .Shape(DecodeRawShape),
+      OpBuilder("DecodePaddedRaw")
+          .Input("input_bytes: string")
+          .Input("fixed_length: int32")
+          .Output("output: out_type")
+          .Attr("out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64}")
+          .Attr("little_endian: bool = true")
+          .Shape(DecodePaddedRawShape),
       OpBuilder("DecodeCSV")
           .Input("records: string")
           .Input("record_defaults: OUT_TYPE")

@@ -146,6 +146,29 @@ void AddProductCases(std::vector<GradientCase>* cases) {
   }
 }
 
+// Of floats, whose differences are coarse; the product is linear in each factor.
+void AddSparseMatMulCases(std::vector<GradientCase>* cases) {
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      const Tensor a = Values(ta ? TensorShape({3, 2}) : TensorShape({2, 3}));
+      const Tensor b = Values(tb ? TensorShape({2, 3}) : TensorShape({3, 2}), -1, 1, 2);
+      cases->push_back({.op = "SparseMatMul",
+                        .label = StrCat(ta ? "aT " : "a ", tb ? "bT" : "b"),
+                        .xs = {a, b},
+                        .ys =
+                            [=](GraphBuilder&, const Exprs& e) {
+                              const Expr y =
+                                  Op("SparseMatMul",
+                                     {CastTo(e[0], DataType::kFloat), CastTo(e[1], DataType::kFloat)},
+                                     {{"transpose_a", ta}, {"transpose_b", tb}});
+                              return Exprs{CastTo(y, DataType::kDouble)};
+                            },
+                        .tolerance = 1e-3,
+                        .delta = 1e-2});
+    }
+  }
+}
+
 void AddSparseSegmentCases(std::vector<GradientCase>* cases) {
   for (const char* op : {"SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN"}) {
     for (const bool counted : {false, true}) {
@@ -199,6 +222,7 @@ std::vector<GradientCase> SparseCases() {
   AddSparseToDenseCases(&cases);
   AddSparseCases(&cases);
   AddSumCases(&cases);
+  AddSparseMatMulCases(&cases);
   AddProductCases(&cases);
   AddSparseSegmentCases(&cases);
   AddPartitionCases(&cases);

@@ -57,6 +57,39 @@ class DecodeRawKernel final : public OpKernel {
   const bool little_endian_;
 };
 
+// Strings that are cut or filled with zeros to one length.
+class DecodePaddedRawKernel final : public OpKernel {
+ public:
+  explicit DecodePaddedRawKernel(KernelConstruction& c)
+      : OpKernel(c), little_endian_(c.Attr<bool>("little_endian")) {}
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    MR_RETURN_IF_ERROR(RequireScalar(context.input(1), "fixed_length"));
+    const int32_t length = context.input(1).scalar<int32_t>();
+    const size_t element = ElementSize(output_type(0));
+    if (length <= 0 || static_cast<size_t>(length) % element != 0) {
+      return errors::InvalidArgument("fixed_length (", length,
+                                     ") must be greater than zero and a multiple of ", element,
+                                     ", the size of ", DataTypeName(output_type(0)));
+    }
+    TensorShape shape = in.shape();
+    MR_RETURN_IF_ERROR(shape.TryAddDim(static_cast<int64_t>(static_cast<size_t>(length) / element)));
+    MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, shape));
+    char* to = static_cast<char*>(out->raw_data());
+    for (const std::string& text : in.flat<std::string>()) {
+      const size_t taken = std::min(text.size(), static_cast<size_t>(length));
+      std::memcpy(to, text.data(), taken);
+      std::fill(to + taken, to + length, '\0');
+      for (char* p = to; !little_endian_ && p != to + length; p += element) std::reverse(p, p + element);
+      to += length;
+    }
+    return Status();
+  }
+
+ private:
+  const bool little_endian_;
+};
+
 class ParseTensorKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -146,6 +179,7 @@ void RegisterDecodeKernels(KernelRegistry& registry) {
                  {DataType::kHalf, DataType::kFloat, DataType::kDouble, DataType::kInt32, DataType::kUint16,
                   DataType::kUint8, DataType::kInt16, DataType::kInt8, DataType::kInt64, DataType::kComplex64,
                   DataType::kComplex128, DataType::kBool}));
+  registry.Register<DecodePaddedRawKernel>(KernelDef("DecodePaddedRaw"));
   registry.Register<ParseTensorKernel>(KernelDef("ParseTensor"));
   registry.Register<SerializeTensorKernel>(KernelDef("SerializeTensor"));
   registry.Register<DecodeJsonExampleKernel>(KernelDef("DecodeJSONExample"));

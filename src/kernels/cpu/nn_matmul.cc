@@ -107,6 +107,31 @@ class MatMulKernel final : public OpKernel {
   const MultiplyFn multiply_;
 };
 
+// A product of matrices many of whose elements are said to be 0: as fast as any other.
+class SparseMatMulKernel final : public OpKernel {
+ public:
+  explicit SparseMatMulKernel(KernelConstruction& c)
+      : OpKernel(c), trans_a_(c.Attr<bool>("transpose_a")), trans_b_(c.Attr<bool>("transpose_b")) {}
+  Status Compute(KernelContext& context) override {
+    MR_ASSIGN_OR_RETURN(const cpu::GemmShape shape,
+                        ProductOf(context.input(0), context.input(1), trans_a_, trans_b_));
+    MR_ASSIGN_OR_RETURN(const TensorShape out_shape,
+                        ShapeFromValues(std::initializer_list<int64_t>{shape.m, shape.n}));
+    Tensor factors[2] = {context.input(0), context.input(1)};
+    for (Tensor& factor : factors) {
+      if (!IsSmallFloat(factor.dtype())) continue;
+      MR_ASSIGN_OR_RETURN(factor, ToFloat(context, factor));
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, out_shape));
+    ContextParallel parallel(context);
+    Multiply<float>(shape, factors[0].raw_data(), factors[1].raw_data(), out->raw_data(), parallel);
+    return Status();
+  }
+
+ private:
+  const bool trans_a_, trans_b_;
+};
+
 class FusedMatMulKernel final : public OpKernel {
  public:
   explicit FusedMatMulKernel(KernelConstruction& c)
@@ -292,6 +317,8 @@ class BatchMatMulKernel final : public OpKernel {
 void RegisterNnMatMulKernels(KernelRegistry& registry) {
   registry.Register<MatMulKernel>(KernelDef("MatMul").Types("T", MatMulTypes()));
   registry.Register<FusedMatMulKernel>(KernelDef("_FusedMatMul").Types("T", {DataType::kFloat}));
+  const TypeList factors = {DataType::kFloat, DataType::kBfloat16};
+  registry.Register<SparseMatMulKernel>(KernelDef("SparseMatMul").Types("Ta", factors).Types("Tb", factors));
   registry.Register<BatchMatMulKernel>(KernelDef("BatchMatMul").Types("T", MatMulTypes()));
   registry.Register<BatchMatMulKernel>(KernelDef("BatchMatMulV2").Types("T", MatMulTypes()));
 }
