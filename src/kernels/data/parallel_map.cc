@@ -63,7 +63,10 @@ class ParallelMapDataset final : public UnaryDataset {
                                [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return FindDone(&found); }));
       const std::shared_ptr<Slot> slot = std::move(slots_[found]);
       slots_.erase(slots_.begin() + static_cast<ptrdiff_t>(found));
-      changed_.NotifyAll();
+      // The threads are woken for several elements at a time.
+      if (static_cast<int64_t>(slots_.size()) <= dataset_.options_.parallelism + kAhead / 2) {
+        changed_.NotifyAll();
+      }
       if (slot->end) {
         ended_ = *end = true;
         return Status();
@@ -155,7 +158,7 @@ class ParallelMapDataset final : public UnaryDataset {
 
     bool MayRead() const MR_REQUIRES(mu_) {
       return !paused_ && !reading_ && !input_done_ &&
-             static_cast<int64_t>(slots_.size()) < dataset_.options_.parallelism;
+             static_cast<int64_t>(slots_.size()) < dataset_.options_.parallelism + kAhead;
     }
     void Work() MR_EXCLUDES(mu_) {
       while (true) {
@@ -176,7 +179,7 @@ class ParallelMapDataset final : public UnaryDataset {
           MutexLock lock(mu_);
           reading_ = false;
           input_done_ = status.ok() && end;
-          changed_.NotifyAll();
+          if (input_done_ || threads_.size() > 1) changed_.NotifyAll();
         }
         if (status.ok() && !end) status = f_->Call(ctx, &args, &slot->element);
         MutexLock lock(mu_);
@@ -184,11 +187,13 @@ class ParallelMapDataset final : public UnaryDataset {
         slot->status = std::move(status);
         slot->done = true;
         --busy_;
-        changed_.NotifyAll();
+        // In order, the consumer waits for the first one only.
+        if (paused_ || dataset_.options_.sloppy || slots_.front() == slot) changed_.NotifyAll();
       }
     }
 
     static constexpr int64_t kMostThreads = 128;
+    static constexpr int64_t kAhead = 16;  // results beyond one for each call
     const std::unique_ptr<ElementFunction::Bound> f_;
     mutable Mutex mu_;
     CondVar changed_;

@@ -45,7 +45,8 @@ class PrefetchDataset final : public UnaryDataset {
       const Status status = std::move(first.status);
       *out = std::move(first.element);
       ready_.pop_front();
-      changed_.NotifyAll();
+      // The thread is woken for several elements at a time.
+      if (ready_.size() <= limit_ / 2) changed_.NotifyAll();
       return status;
     }
 
@@ -99,7 +100,8 @@ class PrefetchDataset final : public UnaryDataset {
         {
           MutexLock lock(mu_);
           reading_ = false;
-          changed_.NotifyAll();
+          // The consumer waits for the first one only.
+          if (ready_.size() <= 1 || paused_) changed_.NotifyAll();
           while (!threads_.stopping() && (paused_ || ready_.size() >= limit_)) {
             was_full_ = was_full_ || ready_.size() >= limit_;
             changed_.Wait(mu_);
