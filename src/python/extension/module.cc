@@ -3,6 +3,7 @@
 //
 // The module millrace.python._engine: the C API for the Python package.
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include "python/extension/module.h"
 

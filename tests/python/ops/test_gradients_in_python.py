@@ -87,10 +87,8 @@ def test_functions_of_python_end_gradients(session: Any) -> None:
     assert session.run([y] + tf.gradients(y, x)) == [9, 18]
 
 
-def test_gradients_that_tensorflow_does_not_have() -> None:
-    v = tf.constant(_VALUES)
-    y = tf.sparse_maximum(_sparse(v), _sparse(v)).values
-    with pytest.raises(
-        NotImplementedError, match="Gradient for SparseSparseMaximum is currently not implemented yet"
-    ):
-        tf.gradients(y, v)
+def test_gradients_that_tensorflow_does_not_have(session: Any) -> None:
+    v = tf.constant([2.0, 3.0])
+    one, other = (tf.SparseTensor([[0, 1], [1, 0]], x, [2, 2]) for x in (v, tf.constant([1.0, 5.0])))
+    y = tf.sparse_maximum(one, other).values
+    assert session.run(tf.gradients(y, v)[0]).tolist() == [1.0, 0.0]
