@@ -215,13 +215,17 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
 
         Sizes of None or -1 are those of the largest element of the batch.
         """
-        return _batch_datasets.PaddedBatchDataset(self, batch_size, padded_shapes, padding_values, drop_remainder)
+        return _batch_datasets.PaddedBatchDataset(
+            self, batch_size, padded_shapes, padding_values, drop_remainder
+        )
 
     def map(self, map_func: Any, num_parallel_calls: Any = None) -> Any:
         """What a function of each element gives; with `num_parallel_calls`, of so many at the same time."""
         if num_parallel_calls is None:
             return _function_datasets.MapDataset(self, map_func, preserve_cardinality=True)
-        return _function_datasets.ParallelMapDataset(self, map_func, num_parallel_calls, preserve_cardinality=True)
+        return _function_datasets.ParallelMapDataset(
+            self, map_func, num_parallel_calls, preserve_cardinality=True
+        )
 
     def flat_map(self, map_func: Any) -> Any:
         """The elements of the datasets that a function makes of each element, one dataset after the other."""

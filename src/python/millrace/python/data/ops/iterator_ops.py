@@ -10,7 +10,7 @@ from millrace.python.data.ops import _spec, optional_ops
 from millrace.python.data.util import nest, structure
 from millrace.python.framework import dtypes, ops, tensor_shape
 from millrace.python.ops import gen_dataset_ops
-from millrace.python.training.saver import BaseSaverBuilder
+from millrace.python.training.saving import saveable_object
 from millrace.python.training.tracking import base as trackable
 
 # Programs that call get_next() in a loop make an operation with each call.
@@ -207,12 +207,12 @@ def get_next_as_optional(iterator: Any) -> Any:
     return optional_ops._OptionalImpl(variant, spec)
 
 
-class _IteratorSaveable(BaseSaverBuilder.SaveableObject):
+class _IteratorSaveable(saveable_object.SaveableObject):
     """Saves an iterator's state with a checkpoint."""
 
     def __init__(self, iterator_resource: Any, name: str) -> None:
         serialized = gen_dataset_ops.serialize_iterator(iterator_resource)
-        specs = [BaseSaverBuilder.SaveSpec(serialized, "", name + "_STATE", dtype=dtypes.variant)]
+        specs = [saveable_object.SaveSpec(serialized, "", name + "_STATE", dtype=dtypes.variant)]
         super().__init__(iterator_resource, specs, name)
 
     def restore(self, restored_tensors: Any, restored_shapes: Any) -> Any:

@@ -40,7 +40,8 @@ def _like(structure: Any, parts: list[Any]) -> Any:
     if isinstance(structure, collections.abc.Mapping):
         made = dict(zip(sorted(structure), parts))
         ordered = [(key, made[key]) for key in structure]
-        return type(structure)(ordered) if type(structure) is not dict else dict(ordered)
+        kind: Any = type(structure)
+        return kind(ordered)
     if hasattr(structure, "_fields") or _is_attrs(structure):
         return type(structure)(*parts)
     return type(structure)(parts)

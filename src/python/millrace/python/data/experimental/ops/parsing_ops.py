@@ -21,9 +21,9 @@ def parse_example_dataset(features: Any, num_parallel_calls: Any = 1) -> Any:
     if features is None:
         raise ValueError("Missing: features was %s." % features)
 
+    parse: Any = parsing_ops.parse_example
+
     def apply_fn(dataset: Any) -> Any:
-        return dataset.map(
-            lambda serialized: parsing_ops.parse_example(serialized, features), num_parallel_calls
-        )
+        return dataset.map(lambda serialized: parse(serialized, features), num_parallel_calls)
 
     return apply_fn

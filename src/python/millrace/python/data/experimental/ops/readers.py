@@ -195,7 +195,7 @@ def _column_names(names: list[str], delim: str, quotes: bool) -> list[str]:
     for name in names:
         with file_io.FileIO(name, "r") as f:
             quoting = csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE
-            line = next(csv.reader([f.readline()], delimiter=delim, quoting=quoting), [])
+            line: list[str] = next(csv.reader([f.readline()], delimiter=delim, quoting=quoting), [])
         if found is not None and found != line:
             raise ValueError("All input CSV files should have the same column names in the header row.")
         found = line
