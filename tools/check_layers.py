@@ -24,7 +24,7 @@ HOMES = {
     re.compile(r"^(unsupported/)?Eigen/"): (r"src/kernels/cpu/.*\.cc", "src/kernels/cpu/*.cc"),
     re.compile(r"^re2/"): (r"src/kernels/cpu/.*\.cc", "src/kernels/cpu/*.cc"),
     re.compile(r"^(dnnl|oneapi/dnnl/dnnl)[\w.]*$"): (r"(src/kernels/cpu|bench)/.*", "src/kernels/cpu and bench"),
-    re.compile(r"^(grpc|grpcpp|absl)/"): (r"src/rpc/.*", "src/rpc"),
+    re.compile(r"^(grpc|grpcpp|absl)/"): (r"(src/rpc|bench)/.*", "src/rpc and bench"),
     re.compile(r"^(jpeglib|jerror|png)\.h$"): (r"src/io/image/.*", "src/io/image"),
     re.compile(r"^cuda"): (r"src/(device/cuda|kernels/cuda)/.*", "device/cuda and kernels/cuda"),
 }

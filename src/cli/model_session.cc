@@ -347,6 +347,8 @@ void AddRunOptions(ModelOptions* options, CLI::App* command) {
   command->add_option(
       "--signature", options->signature,
       "Names of inputs and outputs are those of this signature; serving_default if there is one");
+  command->add_option("--master", options->master,
+                      "Run on the cluster of this task, grpc://host:port, and not in this process");
   command->add_option("--intra-threads", options->intra_threads, "Threads within an op; 0: all cores")
       ->check(CLI::Range(0, 1024));
   command->add_option("--inter-threads", options->inter_threads, "Ops at the same time; 0: all cores")
@@ -360,6 +362,7 @@ StatusOr<LoadedModel> LoadModel(const ModelOptions& options, Env& env) {
   session_options.intra_op_parallelism_threads = options.intra_threads;
   session_options.inter_op_parallelism_threads = options.inter_threads;
   session_options.allow_soft_placement = true;
+  session_options.target = options.master;
   MR_ASSIGN_OR_RETURN(loaded.session, NewSession(session_options));
   MR_RETURN_IF_ERROR(loaded.session->Create(loaded.file.graph()));
   const Status status = Prepare(options, loaded.file, *loaded.session, env);

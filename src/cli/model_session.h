@@ -30,6 +30,7 @@ struct ModelOptions {
   std::vector<std::string> feeds;  // "name=value"
   std::vector<std::string> fetches;
   std::vector<std::string> targets;
+  std::string master;  // the target of the session
   int intra_threads = 0;
   int inter_threads = 0;
   int64_t batch = 1;  // what stands for unknown sizes of inputs that are made up

@@ -158,6 +158,9 @@ Status ClusterTasks::CreateWorkerSessions(const ClusterConnection& connection, c
   tensorflow::CreateWorkerSessionRequest request;
   request.set_session_handle(session_);
   request.set_isolate_session_state(options.isolate_session_state);
+  request.set_master_task(own.task());
+  request.set_master_incarnation(
+      static_cast<int64_t>(own.devices().client_device()->attributes().incarnation));
   connection.cluster.ToProto(request.mutable_server_def()->mutable_cluster());
   request.mutable_server_def()->set_protocol("grpc");
   const auto add_devices = [&request](const DeviceView& devices) {

@@ -175,16 +175,18 @@ void RemoteWorker::InstallAsync(PartitionSpec spec, Installed done) {
 }
 
 void RemoteWorker::RecvTensor(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) {
-  RecvTensorFrom(transport_, task_, step_id, key, std::move(done));
+  RecvTensorFrom(transport_, task_, step_id, key, nullptr, std::move(done));
 }
 
 void RecvTensorFrom(Transport& transport, std::string_view task, int64_t step_id, const Rendezvous::Key& key,
-                    Rendezvous::RecvDone done) {
+                    CancellationManager* cancellation, Rendezvous::RecvDone done) {
   tensorflow::RecvTensorRequest request;
   request.set_step_id(step_id);
   request.set_rendezvous_key(key.text);
   request.set_request_id(StepIds::NextShared());
-  transport.Start({std::string(task), Method::kRecvTensor, MessageBytes::Of(request)},
+  RemoteCall call{std::string(task), Method::kRecvTensor, MessageBytes::Of(request)};
+  call.cancellation = cancellation;
+  transport.Start(std::move(call),
                   [finish = std::move(done)](const Status& status, const MessageBytes& bytes) mutable {
                     if (!status.ok()) return finish(status, Tensor(), false);
                     StatusOr<ReceivedTensor> received = TensorFromResponse(bytes);

@@ -37,9 +37,9 @@ class RemoteWorker : public Worker {
   const std::string session_;
 };
 
-// Asks `task` for what the step sends there under `key`.
+// Asks `task` for what the step sends there under `key`. `cancellation`: see RemoteCall.
 void RecvTensorFrom(Transport& transport, std::string_view task, int64_t step_id, const Rendezvous::Key& key,
-                    Rendezvous::RecvDone done);
+                    CancellationManager* cancellation, Rendezvous::RecvDone done);
 // The devices that a response to GetStatus lists. They get the name of the task that was asked.
 StatusOr<std::vector<DeviceAttributes>> DevicesFromStatus(const std::string& task, const MessageBytes& bytes);
 

@@ -82,8 +82,8 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
   Transport& network = *task->transport_;
   task->steps_ = std::make_shared<TaskSteps>(
       task->name_, [&network](std::string_view from, int64_t step_id, const Rendezvous::Key& key,
-                              Rendezvous::RecvDone done) {
-        RecvTensorFrom(network, from, step_id, key, std::move(done));
+                              CancellationManager& cancellation, Rendezvous::RecvDone done) {
+        RecvTensorFrom(network, from, step_id, key, &cancellation, std::move(done));
       });
   task->worker_ = std::make_unique<WorkerService>(WorkerService::Environment{
       .devices = task->devices_, .steps = task->steps_, .pool = task->pool_.get(), .transport = &network});
@@ -96,11 +96,13 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
   master.session = options.session;
   master.session_creation_timeout_in_ms = options.session_creation_timeout_in_ms;
   task->master_ = std::make_unique<Master>(std::move(master));
+  task->watch_ = std::make_unique<MasterWatch>(*task->worker_, network, options.peer_timeout_in_ms);
   return task;
 }
 
 Task::~Task() {
   Stop();
+  watch_.reset();
   worker_->DropSessions();
 }
 

@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "base/thread_pool.h"
 #include "distributed/master.h"
+#include "distributed/master_watch.h"
 #include "distributed/transport.h"
 #include "distributed/waiting_threads.h"
 #include "distributed/worker_service.h"
@@ -56,6 +57,7 @@ class Task : public std::enable_shared_from_this<Task> {
   std::unique_ptr<WorkerService> worker_;
   std::unique_ptr<Master> master_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::unique_ptr<MasterWatch> watch_;
   WaitingThreads threads_;  // goes first: what runs on it uses the rest
 };
 

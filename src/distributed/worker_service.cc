@@ -169,7 +169,7 @@ StatusOr<WorkerService::SessionPtr> WorkerService::FindSession(const std::string
   MutexLock lock(mu_);
   if (stopped_) return errors::Unavailable("Task ", env_.devices->task(), " ends");
   // Somebody else may have been faster.
-  return sessions_.try_emplace(handle, Entry{std::move(made), true}).first->second.session;
+  return sessions_.try_emplace(handle, Entry{std::move(made), true, {}}).first->second.session;
 }
 
 StatusOr<WorkerService::SessionPtr> WorkerService::MakeSession(
@@ -216,7 +216,9 @@ void WorkerService::CreateWorkerSession(const MessageBytes& bytes, Reply reply) 
       status = errors::Unavailable("Task ", env_.devices->task(), " ends");
     } else {
       // The same request may come twice.
-      sessions_.try_emplace(request.session_handle(), Entry{*std::move(made), false});
+      sessions_.try_emplace(
+          request.session_handle(),
+          Entry{*std::move(made), false, {request.master_task(), request.master_incarnation()}});
     }
   }
   reply(std::move(status), MessageBytes::Of(tensorflow::CreateWorkerSessionResponse()));
@@ -227,6 +229,8 @@ void WorkerService::DeleteWorkerSession(const MessageBytes& bytes, Reply reply) 
   if (Status s = Parse(Method::kDeleteWorkerSession, bytes, &request); !s.ok())
     return reply(std::move(s), {});
   SessionPtr dropped;  // dies after the lock is gone
+  std::vector<std::shared_ptr<GraphRun>> stopped;
+  std::vector<int64_t> steps;
   {
     MutexLock lock(mu_);
     const auto it = sessions_.find(request.session_handle());
@@ -234,10 +238,57 @@ void WorkerService::DeleteWorkerSession(const MessageBytes& bytes, Reply reply) 
       dropped = std::move(it->second.session);
       sessions_.erase(it);
     }
+    for (const auto& [run, kept] : runs_) {
+      if (run->request.session_handle() == request.session_handle()) stopped.push_back(kept);
+    }
+    // Those whose clean-up was lost on its way.
+    std::erase_if(session_of_step_, [&](const auto& step) {
+      const bool gone = step.second == request.session_handle();
+      if (gone) steps.push_back(step.first);
+      return gone;
+    });
   }
+  for (const auto& run : stopped) run->cancellation.StartCancel();
+  for (const int64_t step : steps) env_.steps->CleanUp(step);
   dropped.reset();
   // One that is not there is as good as deleted.
   reply(Status(), MessageBytes::Of(tensorflow::DeleteWorkerSessionResponse()));
+}
+
+std::set<WorkerService::MasterOf> WorkerService::Masters() const {
+  std::set<MasterOf> masters;
+  MutexLock lock(mu_);
+  for (const auto& [handle, entry] : sessions_) {
+    if (!entry.master.task.empty()) masters.insert(entry.master);
+  }
+  return masters;
+}
+
+void WorkerService::DropSessionsOf(const MasterOf& master) {
+  std::map<std::string, SessionPtr> dropped;  // die after the lock is gone
+  std::vector<std::shared_ptr<GraphRun>> stopped;
+  std::vector<int64_t> steps;
+  {
+    MutexLock lock(mu_);
+    for (auto it = sessions_.begin(); it != sessions_.end();) {
+      if (it->second.master != master) {
+        ++it;
+        continue;
+      }
+      dropped.emplace(it->first, std::move(it->second.session));
+      it = sessions_.erase(it);
+    }
+    for (const auto& [run, kept] : runs_) {
+      if (dropped.contains(run->request.session_handle())) stopped.push_back(kept);
+    }
+    std::erase_if(session_of_step_, [&](const auto& step) {
+      const bool gone = dropped.contains(step.second);
+      if (gone) steps.push_back(step.first);
+      return gone;
+    });
+  }
+  for (const auto& run : stopped) run->cancellation.StartCancel();
+  for (const int64_t step : steps) env_.steps->CleanUp(step);
 }
 
 void WorkerService::GetStatus(Reply reply) {
@@ -320,7 +371,10 @@ void WorkerService::RunGraph(const MessageBytes& bytes, int64_t timeout_in_ms,
   {
     MutexLock lock(mu_);
     stopped = stopped_;
-    if (!stopped) runs_.emplace(run.get(), run);
+    if (!stopped) {
+      runs_.emplace(run.get(), run);
+      session_of_step_.emplace(run->request.step_id(), run->request.session_handle());
+    }
   }
   if (stopped) return run->reply(errors::Unavailable("Task ", env_.devices->task(), " ends"), {});
   run->token = cancellation.Register([run] { run->cancellation.StartCancel(); });
@@ -434,6 +488,10 @@ void WorkerService::CleanupGraph(const MessageBytes& bytes, Reply reply) {
   tensorflow::CleanupGraphRequest request;
   if (Status s = Parse(Method::kCleanupGraph, bytes, &request); !s.ok()) return reply(std::move(s), {});
   env_.steps->CleanUp(request.step_id());
+  {
+    MutexLock lock(mu_);
+    session_of_step_.erase(request.step_id());
+  }
   reply(Status(), MessageBytes::Of(tensorflow::CleanupGraphResponse()));
 }
 
@@ -491,8 +549,14 @@ void WorkerService::RecvTensor(const MessageBytes& bytes, CancellationManager& c
     MutexLock lock(recv->mu);
     recv->reply = std::move(reply);
     recv->token = cancellation.Register([recv] {
-      if (Reply gone = recv->Take()) gone(errors::Cancelled("RecvTensor was cancelled"), {});
+      Reply gone = recv->Take();
+      if (!gone) return;
+      gone(errors::Cancelled("RecvTensor was cancelled"), {});
     });
+  }
+  if (cancellation.IsCancelled()) {
+    if (Reply gone = recv->Take()) gone(errors::Cancelled("RecvTensor was cancelled"), {});
+    return;
   }
   env_.steps->RecvLocal(recv->step_id, KeyFromText(recv->key),
                         [this, recv](Status status, const Tensor& tensor, bool is_dead) {

@@ -8,7 +8,9 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/cancellation.h"
@@ -53,6 +55,16 @@ class WorkerService {
   void Stop() MR_EXCLUDES(mu_);
   // Drops all sessions. REQUIRES: Stop, and no call in progress.
   void DropSessions() MR_EXCLUDES(mu_);
+
+  // The masters that have sessions here, with the incarnation of their first device.
+  struct MasterOf {
+    std::string task;
+    int64_t incarnation = 0;
+    friend auto operator<=>(const MasterOf&, const MasterOf&) = default;
+  };
+  std::set<MasterOf> Masters() const MR_EXCLUDES(mu_);
+  // Stops and drops what a master has left that is gone. Does not wait for what runs.
+  void DropSessionsOf(const MasterOf& master) MR_EXCLUDES(mu_);
 
   // What the service has, for those who watch it.
   struct State {
@@ -107,10 +119,12 @@ class WorkerService {
   struct Entry {
     SessionPtr session;
     bool made_up = false;  // for a master that makes no sessions; it goes with its last graph
+    MasterOf master = {};
   };
   std::map<std::string, Entry> sessions_ MR_GUARDED_BY(mu_);
   SessionPtr only_;  // of a task with one worker; null: sessions are told apart
   std::map<GraphRun*, std::shared_ptr<GraphRun>> runs_ MR_GUARDED_BY(mu_);
+  std::unordered_map<int64_t, std::string> session_of_step_ MR_GUARDED_BY(mu_);  // until it is cleaned up
 };
 
 }  // namespace millrace

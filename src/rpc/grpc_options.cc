@@ -19,6 +19,7 @@ constexpr std::array<std::pair<const char*, int>, 6> kBoth = {{
     {GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, 64 << 10},
     {GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 4 << 20},
 }};
+constexpr int kFirstReconnectMs = 100;
 constexpr int kReconnectMs = 1000;
 
 }  // namespace
@@ -32,7 +33,7 @@ void SetServerArguments(grpc::ServerBuilder* builder) {
 void SetClientArguments(grpc::ChannelArguments* arguments) {
   for (const auto& [name, value] : kBoth) arguments->SetInt(name, value);
   // A task that has come back is found soon.
-  arguments->SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments->SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
   arguments->SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMs);
   arguments->SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMs);
   // Connections belong to one transport.

@@ -75,7 +75,9 @@ class GrpcTransport : public Transport, public Watcher {
     const RefPtr<Flight> flight = MakeRef<Flight>(*this, *it->second);
     if (call.timeout_in_ms > 0)
       flight->context.set_deadline(system_clock::now() + milliseconds(call.timeout_in_ms));
-    if (call.patience_in_ms > 0) flight->context.set_wait_for_ready(true);
+    // Who wants a tensor has heard of the task from a master that has reached it: it may just have come back.
+    const bool is_recv = call.method == Method::kRecvTensor;
+    if (call.patience_in_ms > 0 || is_recv) flight->context.set_wait_for_ready(true);
     flight->patience = milliseconds(call.patience_in_ms > 0 ? call.patience_in_ms : patience_);
     flight->reply = std::move(reply);
     flight->method = call.method;
@@ -99,6 +101,11 @@ class GrpcTransport : public Transport, public Watcher {
 
   void Look(steady_clock::time_point now, grpc::CompletionQueue& heartbeats) override MR_EXCLUDES(mu_) {
     MutexLock lock(mu_);
+    // A process that has been stopped itself has heard of nobody.
+    if (now - last_look_ > kStopped) {
+      for (auto& [task, peer] : peers_) peer->heard = now;
+    }
+    last_look_ = now;
     for (Flight* flight : flights_) {
       Peer& peer = flight->peer;
       if (flight->cancelled_at && now - *flight->cancelled_at > kCancelGrace) flight->context.TryCancel();
@@ -184,6 +191,7 @@ class GrpcTransport : public Transport, public Watcher {
     // Under the lock: the transport lives as long as the call.
     MutexLock lock(flight.mu);
     if (flight.ended) return;
+    if (flight.number.empty()) return flight.context.TryCancel();
     flight.transport.Cancel(flight);
   }
   void Cancel(Flight& flight) MR_EXCLUDES(mu_) {
@@ -194,8 +202,8 @@ class GrpcTransport : public Transport, public Watcher {
     RemoteCall call{flight.peer.task, Method::kCancelCall, MessageBytes(flight.number)};
     call.timeout_in_ms = std::chrono::duration_cast<milliseconds>(kCancelGrace).count();
     Start(std::move(call), [held = ShareRef(&flight)](const Status& status, const MessageBytes&) {
-      // It knows no such call, or is no task of Millrace.
-      if (!status.ok()) held->context.TryCancel();
+      // It is no task of Millrace. One that knows no such call has answered it, or has yet to get it.
+      if (!status.ok() && !errors::IsNotFound(status)) held->context.TryCancel();
     });
   }
 
@@ -283,6 +291,8 @@ class GrpcTransport : public Transport, public Watcher {
 
   // How long a task may take to stop what is cancelled there.
   static constexpr std::chrono::seconds kCancelGrace{2};
+  // Between two looks, when nothing is wrong, there is much less.
+  static constexpr std::chrono::seconds kStopped{1};
 
   const uint64_t first_number_ = static_cast<uint64_t>(StepIds::NextShared());
   std::atomic<uint64_t> next_number_{0};
@@ -294,6 +304,7 @@ class GrpcTransport : public Transport, public Watcher {
   CondVar ended_;
   std::set<Flight*> flights_ MR_GUARDED_BY(mu_);
   int beats_ MR_GUARDED_BY(mu_) = 0;
+  steady_clock::time_point last_look_ MR_GUARDED_BY(mu_) = steady_clock::now();
 };
 
 }  // namespace

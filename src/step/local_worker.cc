@@ -244,9 +244,10 @@ LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices, FaultInjector* f
     : devices_(std::move(devices)),
       faults_(faults),
       steps_(std::make_shared<TaskSteps>(
-          devices_->task(),
-          [this](std::string_view task, int64_t step_id, const Rendezvous::Key& key,
-                 Rendezvous::RecvDone done) { Pull(task, step_id, key, std::move(done)); })) {
+          devices_->task(), [this](std::string_view task, int64_t step_id, const Rendezvous::Key& key,
+                                   CancellationManager& /*cancellation*/, Rendezvous::RecvDone done) {
+            Pull(task, step_id, key, std::move(done));
+          })) {
   UseDevices();
 }
 

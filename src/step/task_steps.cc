@@ -30,7 +30,7 @@ void TaskRendezvous::RecvAsync(const Key& key, RecvDone done) {
     }
   }
   if (!failed.ok()) return done(failed, Tensor(), false);
-  pull_(sender, step_id_, key,
+  pull_(sender, step_id_, key, cancellation_,
         [self = ShareRef(this), number](const Status& status, Tensor tensor, bool is_dead) {
           self->Arrived(number, status, std::move(tensor), is_dead);
         });
@@ -58,6 +58,7 @@ void TaskRendezvous::StartAbort(const Status& status) {
     orphans.swap(pulls_);
   }
   for (auto& [number, done] : orphans) done(why, Tensor(), false);
+  cancellation_.StartCancel();
   local_->StartAbort(status);
 }
 

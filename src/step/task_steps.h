@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/cancellation.h"
 #include "base/mutex.h"
 #include "kernel/rendezvous.h"
 #include "kernel/resource.h"
@@ -20,9 +21,10 @@
 
 namespace millrace {
 
-// Asks another task for a tensor of a step: Worker::RecvTensor of the worker for that task.
+// Asks another task for a tensor of a step: Worker::RecvTensor of the worker for that task. When
+// `cancellation`, which lives until `done`, is cancelled, nobody wants it any more.
 using PullTensor = std::function<void(std::string_view task, int64_t step_id, const Rendezvous::Key& key,
-                                      Rendezvous::RecvDone done)>;
+                                      CancellationManager& cancellation, Rendezvous::RecvDone done)>;
 
 // The end of a step's rendezvous at one of its tasks. What is sent stays here until somebody takes it, of
 // this task or another one; what was sent at another task is asked for there. Thread-safe.
@@ -45,6 +47,7 @@ class TaskRendezvous : public Rendezvous {
   const std::string& task_;
   const PullTensor& pull_;
   const RefPtr<LocalRendezvous> local_ = MakeRef<LocalRendezvous>();
+  CancellationManager cancellation_;  // of the pulls, which hold this
   Mutex mu_;
   Status aborted_ MR_GUARDED_BY(mu_);
   int64_t next_pull_ MR_GUARDED_BY(mu_) = 0;

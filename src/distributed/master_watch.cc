@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "distributed/master_watch.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/logging.h"
+#include "distributed/remote_worker.h"
+#include "tensorflow/core/protobuf/worker.pb.h"
+
+namespace millrace {
+
+MasterWatch::MasterWatch(WorkerService& worker, Transport& transport, int64_t patience_in_ms)
+    : worker_(worker), transport_(transport), patience_(patience_in_ms), thread_([this] { Loop(); }) {}
+
+MasterWatch::~MasterWatch() {
+  {
+    MutexLock lock(mu_);
+    ending_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+  transport_.Drain();
+}
+
+void MasterWatch::Loop() {
+  const auto every = std::clamp<std::chrono::milliseconds>(patience_ / 3, std::chrono::milliseconds(50),
+                                                           std::chrono::milliseconds(2000));
+  auto last = Clock::now();
+  while (true) {
+    {
+      MutexLock lock(mu_);
+      const auto next = Clock::now() + every;
+      while (!ending_ && changed_.WaitUntil(mu_, next)) {
+      }
+      if (ending_) return;
+    }
+    const std::set<WorkerService::MasterOf> masters = worker_.Masters();
+    const auto now = Clock::now();
+    std::vector<WorkerService::MasterOf> ask, gone;
+    {
+      MutexLock lock(mu_);
+      // Who has been stopped himself has heard of nobody.
+      if (now - last > 3 * every) {
+        for (auto& [master, seen] : seen_) seen.when = now;
+      }
+      last = now;
+      std::erase_if(seen_,
+                    [&](const auto& entry) { return !entry.second.asked && !masters.contains(entry.first); });
+      for (const WorkerService::MasterOf& master : masters) {
+        Seen& seen = seen_.try_emplace(master, Seen{now}).first->second;
+        if (now - seen.when > patience_) gone.push_back(master);
+        if (!seen.asked) ask.push_back(master);
+        seen.asked = true;
+      }
+    }
+    for (const WorkerService::MasterOf& master : gone) {
+      MR_LOG(Warning) << "The sessions of " << master.task << " are dropped: it has not answered for "
+                      << patience_.count() << " ms";
+      worker_.DropSessionsOf(master);
+    }
+    for (const WorkerService::MasterOf& master : ask) Ask(master);
+  }
+}
+
+void MasterWatch::Ask(const WorkerService::MasterOf& master) {
+  RemoteCall call{master.task, Method::kGetStatus, MessageBytes::Of(tensorflow::GetStatusRequest())};
+  call.timeout_in_ms = std::max<int64_t>(patience_.count(), 100);
+  call.patience_in_ms = call.timeout_in_ms;  // it may just have come back
+  transport_.Start(std::move(call), [this, master](const Status& status, const MessageBytes& bytes) {
+    Answered(master, status, bytes);
+  });
+}
+
+void MasterWatch::Answered(const WorkerService::MasterOf& master, const Status& status,
+                           const MessageBytes& bytes) {
+  bool other = false;
+  bool same = false;
+  if (status.ok()) {
+    const auto devices = DevicesFromStatus(master.task, bytes);
+    if (devices.ok()) {
+      same = std::any_of(devices->begin(), devices->end(), [&](const DeviceAttributes& device) {
+        return static_cast<int64_t>(device.incarnation) == master.incarnation;
+      });
+      other = !same;
+    }
+  }
+  {
+    MutexLock lock(mu_);
+    const auto it = seen_.find(master);
+    if (it != seen_.end()) {
+      it->second.asked = false;
+      if (same) it->second.when = Clock::now();
+    }
+  }
+  if (!other) return;
+  MR_LOG(Warning) << "The sessions of " << master.task << " are dropped: it has restarted";
+  worker_.DropSessionsOf(master);
+}
+
+}  // namespace millrace

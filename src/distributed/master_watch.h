@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "base/mutex.h"
+#include "distributed/counted_transport.h"
+#include "distributed/worker_service.h"
+
+namespace millrace {
+
+// Looks after the masters that have sessions at a task: what those have left that are gone, or came back as
+// somebody else, is dropped. Owns a thread.
+class MasterWatch {
+ public:
+  // A master may be silent for so long. REQUIRES: both outlive this.
+  MasterWatch(WorkerService& worker, Transport& transport, int64_t patience_in_ms);
+  ~MasterWatch();
+  MasterWatch(const MasterWatch&) = delete;
+  MasterWatch& operator=(const MasterWatch&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Seen {
+    Clock::time_point when;
+    bool asked = false;  // an answer is under way
+  };
+  void Loop() MR_EXCLUDES(mu_);
+  void Ask(const WorkerService::MasterOf& master) MR_EXCLUDES(mu_);
+  void Answered(const WorkerService::MasterOf& master, const Status& status, const MessageBytes& bytes)
+      MR_EXCLUDES(mu_);
+
+  WorkerService& worker_;
+  CountedTransport transport_;
+  const std::chrono::milliseconds patience_;
+  Mutex mu_;
+  CondVar changed_;
+  bool ending_ MR_GUARDED_BY(mu_) = false;
+  std::map<WorkerService::MasterOf, Seen> seen_ MR_GUARDED_BY(mu_);
+  std::thread thread_;
+};
+
+}  // namespace millrace

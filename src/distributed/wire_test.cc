@@ -1,0 +1,324 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Requests made from the field numbers of TensorFlow's messages, byte by byte, and the bytes of the answers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/notification.h"
+#include "distributed/task.h"
+#include "distributed/tensor_message.h"
+#include "kernel/rendezvous.h"
+
+namespace millrace {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// ---- The encoding
+
+std::string Varint(uint64_t value) {
+  std::string out;
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
+  out.push_back(static_cast<char>(value));
+  return out;
+}
+std::string Int(int field, uint64_t value) {
+  return Varint(static_cast<uint64_t>(field) << 3) + Varint(value);
+}
+std::string Bytes(int field, const std::string& bytes) {
+  return Varint(static_cast<uint64_t>(field) << 3 | 2) + Varint(bytes.size()) + bytes;
+}
+std::string Fixed64(int field, uint64_t value) {
+  std::string out = Varint(static_cast<uint64_t>(field) << 3 | 1);
+  for (int i = 0; i < 8; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+  return out;
+}
+std::string FloatBytes(float value) { return std::string(reinterpret_cast<const char*>(&value), 4); }
+
+// TensorProto: dtype 1, shape 2, elements 4 (bytes) or 5 (packed floats).
+std::string FedFloat(float value) { return Int(1, 1) + Bytes(2, "") + Bytes(5, FloatBytes(value)); }
+std::string SentFloat(float value) { return Int(1, 1) + Bytes(2, "") + Bytes(4, FloatBytes(value)); }
+// An entry of NodeDef's map of attributes: s 2, i 3, b 5, type 6.
+std::string Attr(const std::string& name, const std::string& value) {
+  return Bytes(5, Bytes(1, name) + Bytes(2, value));
+}
+// NodeDef: name 1, op 2, input 3, device 4, attr 5; it is field 1 of GraphDef.
+std::string Node(const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
+                 const std::string& device, const std::string& attrs) {
+  std::string node = Bytes(1, name) + Bytes(2, op);
+  for (const std::string& input : inputs) node += Bytes(3, input);
+  return Bytes(1, node + Bytes(4, device) + attrs);
+}
+
+// ---- The task
+
+class NoNetwork : public Transport {
+ public:
+  void Start(RemoteCall call, Reply reply) override {
+    reply(errors::Unavailable("There is no network to ", call.task), {});
+  }
+};
+
+struct Answer {
+  Status status = errors::Internal("no answer");
+  std::string bytes;
+};
+
+class WireTest : public ::testing::Test {
+ protected:
+  WireTest() {
+    ServerOptions options;
+    options.cluster = *ClusterSpec::Parse("w=localhost:1");
+    options.job = "w";
+    auto made = Task::Make(options, std::make_shared<NoNetwork>());
+    EXPECT_TRUE(made.ok()) << made.status();
+    task_ = *std::move(made);
+    const Answer status = Call(Method::kGetStatus, "");
+    const auto end = status.bytes.find("\x31");  // incarnation, the sixth field, fixed 64 bits
+    for (int i = 7; i >= 0; --i)
+      incarnation_ =
+          incarnation_ << 8 | static_cast<unsigned char>(status.bytes[end + 1 + static_cast<size_t>(i)]);
+  }
+  Answer Call(Method method, const std::string& request) {
+    CancellationManager cancellation;
+    Answer answer;
+    Notification answered;
+    task_->Handle(method, MessageBytes(request), 0, cancellation,
+                  [&](Status status, const MessageBytes& bytes) {
+                    answer.status = std::move(status);
+                    answer.bytes = bytes.ToString();
+                    answered.Notify();
+                  });
+    answered.Wait();
+    return answer;
+  }
+  std::string Good(Method method, const std::string& request) {
+    const Answer answer = Call(method, request);
+    EXPECT_EQ(answer.status, Status()) << MethodName(method);
+    return answer.bytes;
+  }
+  std::string Key(const std::string& tensor) const {
+    return Rendezvous::Key::Make(kDevice, incarnation_, kDevice, tensor).text;
+  }
+  // Attributes of a transfer with the client.
+  std::string Transfer(const std::string& type_attr, const std::string& tensor) const {
+    return Attr(type_attr, Int(6, 1)) + Attr("tensor_name", Bytes(2, tensor)) +
+           Attr("send_device", Bytes(2, kDevice)) + Attr("send_device_incarnation", Int(3, incarnation_)) +
+           Attr("recv_device", Bytes(2, kDevice)) + Attr("client_terminated", Int(5, 1));
+  }
+
+  const std::string kDevice = "/job:w/replica:0/task:0/device:CPU:0";
+  std::shared_ptr<Task> task_;
+  uint64_t incarnation_ = 0;
+};
+
+TEST_F(WireTest, GetStatusListsDevices) {
+  // DeviceAttributes: name 1, type 2, memory limit 4, incarnation 6.
+  EXPECT_THAT(Good(Method::kGetStatus, ""),
+              HasSubstr(Bytes(1, kDevice) + Bytes(2, "CPU") + Int(4, 268435456) + Fixed64(6, incarnation_)));
+}
+
+TEST_F(WireTest, AGraphIsRegisteredRunAndDropped) {
+  EXPECT_EQ(Good(Method::kCreateWorkerSession, Bytes(1, "s")), "");
+  EXPECT_EQ(Good(Method::kCreateWorkerSession, Bytes(1, "s")), "");
+  const std::string graph = Node("in", "_Recv", {}, kDevice, Transfer("tensor_type", "x:0")) +
+                            Node("sum", "Add", {"in", "in"}, kDevice, Attr("T", Int(6, 1))) +
+                            Node("out", "_Send", {"sum"}, kDevice, Transfer("T", "sum:0")) +
+                            Node("kept", "_Send", {"in"}, kDevice,
+                                 Attr("T", Int(6, 1)) + Attr("tensor_name", Bytes(2, "kept")) +
+                                     Attr("send_device", Bytes(2, kDevice)) +
+                                     Attr("send_device_incarnation", Int(3, incarnation_)) +
+                                     Attr("recv_device", Bytes(2, "/job:v/replica:0/task:0/device:CPU:0")));
+  const std::string registered = Good(Method::kRegisterGraph, Bytes(1, "s") + Int(6, 1) + Bytes(2, graph));
+  EXPECT_EQ(registered, Bytes(1, "0000000000000001"));
+
+  const uint64_t step = uint64_t{1} << 56 | 77;
+  const std::string handles = Bytes(8, "s") + Int(10, 1) + Bytes(1, "0000000000000001") + Int(2, step);
+  EXPECT_EQ(Good(Method::kRunGraph, handles + Bytes(3, Bytes(1, Key("x:0")) + Bytes(2, FedFloat(1.5f))) +
+                                        Bytes(4, Key("sum:0"))),
+            Bytes(1, Bytes(1, Key("sum:0")) + Bytes(2, SentFloat(3))));
+
+  const std::string kept =
+      Rendezvous::Key::Make(kDevice, incarnation_, "/job:v/replica:0/task:0/device:CPU:0", "kept").text;
+  const std::string received = Good(Method::kRecvTensor, Int(1, step) + Bytes(2, kept) + Int(7, 5));
+  EXPECT_EQ(received[0], '\x18');  // send_start_micros, field 3
+  EXPECT_THAT(received, EndsWith(Bytes(1, SentFloat(1.5f))));
+  const auto tensor = TensorFromResponse(MessageBytes(received));
+  ASSERT_TRUE(tensor.ok()) << tensor.status();
+  EXPECT_EQ(tensor->tensor.scalar<float>(), 1.5f);
+
+  EXPECT_EQ(Good(Method::kCleanupGraph, Int(1, step)), "");
+  EXPECT_TRUE(errors::IsAborted(Call(Method::kRecvTensor, Int(1, step) + Bytes(2, kept)).status));
+  // Errors in the body: code 5, text 6.
+  const std::string late = Good(Method::kRunGraph, handles + Int(9, 1));
+  EXPECT_THAT(late, StartsWith(Int(5, 10)));
+  EXPECT_THAT(late, HasSubstr("has ended at /job:w/replica:0/task:0"));
+
+  EXPECT_EQ(Good(Method::kDeregisterGraph, Bytes(2, "s") + Int(3, 1) + Bytes(1, "0000000000000001")), "");
+  EXPECT_EQ(Call(Method::kDeregisterGraph, Bytes(2, "s") + Int(3, 1) + Bytes(1, "0000000000000001"))
+                .status.message(),
+            "Graph handle is not found: 0000000000000001. Possibly, this worker just restarted.");
+  EXPECT_EQ(Good(Method::kDeleteWorkerSession, Bytes(1, "s")), "");
+  EXPECT_EQ(
+      Call(Method::kRunGraph, handles).status.message(),
+      "Session handle is not found: s. Possibly this worker (\"/job:w/replica:0/task:0\") just restarted.");
+  EXPECT_EQ(Good(Method::kCleanupAll, Bytes(1, "some container")), "");
+  EXPECT_EQ(task_->worker().GetState().graphs, 0u);
+  EXPECT_EQ(task_->worker().GetState().steps, 0u);
+}
+
+TEST_F(WireTest, AMasterOfTensorFlowNeedsNoWorkerSession) {
+  const std::string registered =
+      Good(Method::kRegisterGraph, Bytes(1, "s") + Bytes(2, Node("n", "NoOp", {}, kDevice, "")));
+  EXPECT_EQ(registered, Bytes(1, "0000000000000001"));
+  EXPECT_EQ(task_->worker().GetState().sessions, 1u);
+  EXPECT_EQ(Good(Method::kRunGraph, Bytes(8, "s") + Bytes(1, "0000000000000001") + Int(2, 9)), "");
+  EXPECT_EQ(Good(Method::kDeregisterGraph, Bytes(2, "s") + Bytes(1, "0000000000000001")), "");
+  EXPECT_EQ(task_->worker().GetState().sessions, 0u);
+}
+
+TEST_F(WireTest, TransfersAreLoggedWhenAsked) {
+  EXPECT_EQ(Good(Method::kLogging, Int(1, 1)), "");
+  Good(Method::kRegisterGraph,
+       Bytes(1, "s") + Bytes(2, Node("c", "Const", {}, kDevice,
+                                     Attr("dtype", Int(6, 1)) + Attr("value", Bytes(8, FedFloat(2)))) +
+                                    Node("out", "_Send", {"c"}, kDevice, Transfer("T", "c:0"))));
+  Good(Method::kRunGraph, Bytes(8, "s") + Bytes(1, "0000000000000001") + Int(2, 9));
+  Good(Method::kRecvTensor, Int(1, 9) + Bytes(2, Key("c:0")));
+  // LabeledStepStats 1: step 1, StepStats 2.
+  const std::string logged = Good(Method::kLogging, Int(3, 9) + Int(4, 1) + Int(2, 1));
+  EXPECT_THAT(logged, HasSubstr("RecvTensor"));
+  EXPECT_THAT(logged, HasSubstr("c:0 from /job:w/replica:0/task:0/device:CPU:0"));
+  EXPECT_EQ(Good(Method::kLogging, Int(3, 9)), Bytes(1, Int(1, 9)));
+}
+
+TEST_F(WireTest, AClientDrivesASession) {
+  const std::string graph = Node("x", "Placeholder", {}, "", Attr("dtype", Int(6, 1))) +
+                            Node("y", "Neg", {"x"}, "", Attr("T", Int(6, 1)));
+  const std::string created = Good(Method::kCreateSession, Bytes(1, graph) + Bytes(3, "grpc://localhost:1"));
+  ASSERT_EQ(created.substr(0, 2), "\x0a\x10");
+  ASSERT_EQ(created.size(), 18u);  // the version is 0
+  const std::string handle = created.substr(2);
+  const std::string session = Bytes(1, handle);
+
+  const std::string more = Bytes(2, Node("z", "Square", {"y"}, "", Attr("T", Int(6, 1))));
+  EXPECT_EQ(Good(Method::kExtendSession, session + more), Int(4, 1));
+  const Answer stale = Call(Method::kExtendSession, session + more);
+  EXPECT_TRUE(errors::IsAborted(stale.status));
+  EXPECT_EQ(stale.status.message(), "Current version is 1 but caller expected version 0.");
+  EXPECT_TRUE(errors::IsInvalidArgument(Call(Method::kExtendSession, session + more + Int(3, 1)).status));
+
+  const std::string feed = Bytes(2, Bytes(1, "x") + Bytes(2, FedFloat(3)));
+  EXPECT_THAT(Good(Method::kRunStep, session + feed + Bytes(3, "z:0") + Bytes(3, "y") + Int(7, 1)),
+              StartsWith(Bytes(1, Bytes(1, "z:0") + Bytes(2, SentFloat(9))) +
+                         Bytes(1, Bytes(1, "y") + Bytes(2, SentFloat(-3)))));
+  // Errors in the body: code 3, text 4.
+  EXPECT_THAT(Good(Method::kRunStep, session + Bytes(3, "nobody") + Int(7, 1)), StartsWith(Int(3, 3)));
+  EXPECT_TRUE(errors::IsInvalidArgument(Call(Method::kRunStep, session + Bytes(3, "nobody")).status));
+
+  EXPECT_EQ(Good(Method::kMakeCallable, session + Bytes(2, Bytes(1, "x") + Bytes(2, "y"))), "");  // handle 0
+  EXPECT_THAT(Good(Method::kRunCallable, session + Bytes(3, FedFloat(4))),
+              StartsWith(Bytes(1, SentFloat(-4))));
+  EXPECT_EQ(Good(Method::kReleaseCallable, session), "");
+  EXPECT_TRUE(errors::IsInvalidArgument(Call(Method::kReleaseCallable, session).status));
+
+  const std::string partial =
+      Good(Method::kPartialRunSetup, session + Bytes(2, "x") + Bytes(3, "y") + Bytes(3, "z"));
+  ASSERT_EQ(partial[0], '\x0a');
+  const std::string run = Bytes(6, partial.substr(2));
+  EXPECT_THAT(Good(Method::kRunStep, session + feed + Bytes(3, "y") + run),
+              StartsWith(Bytes(1, Bytes(1, "y") + Bytes(2, SentFloat(-3)))));
+  EXPECT_THAT(Good(Method::kRunStep, session + Bytes(3, "z") + run),
+              StartsWith(Bytes(1, Bytes(1, "z") + Bytes(2, SentFloat(9)))));
+
+  // local_device 1.
+  EXPECT_THAT(Good(Method::kListDevices, session), HasSubstr(Bytes(1, kDevice) + Bytes(2, "CPU")));
+  EXPECT_EQ(Good(Method::kCloseSession, session), "");
+  const Answer closed = Call(Method::kCloseSession, session);
+  EXPECT_TRUE(errors::IsAborted(closed.status));
+  EXPECT_EQ(closed.status.message(),
+            "Session " + handle + " is not found. Possibly, this master has restarted.");
+  EXPECT_EQ(Good(Method::kReset, Bytes(1, "c")), "");
+}
+
+TEST_F(WireTest, AnyBytesToAnyMethodAreAnswered) {
+  const std::string odd[] = {"\x0a\x7f", std::string("\x0a\x03\xff\xfe\xfd", 5), "\x08",
+                             std::string(1000, '\x0a')};
+  for (int i = 0; i < kNumMethods; ++i) {
+    const auto method = static_cast<Method>(i);
+    // What an unknown field is to one request is an error to another.
+    for (const std::string& bytes : odd) Call(method, bytes);
+    if (method == Method::kGetStatus || method == Method::kDescribe) continue;  // don't read their request
+    EXPECT_FALSE(Call(method, "\xff\xff\xff").status.ok()) << MethodName(method);
+  }
+  for (const Method method : {Method::kTracing, Method::kRecvBuf, Method::kGetStepSequence,
+                              Method::kCompleteGroup, Method::kCompleteInstance}) {
+    const Answer answer = Call(method, "");
+    EXPECT_EQ(answer.status.code(), ErrorCode::kUnimplemented);
+    EXPECT_EQ(answer.status.message(), MethodName(method));
+  }
+}
+
+// ---- Tensors
+
+TEST(TensorMessageTest, AnyFormOfAResponseIsRead) {
+  const std::string shape = Bytes(2, Bytes(2, Int(1, 2)));
+  const std::string content = FloatBytes(1) + FloatBytes(2);
+  const std::string forms[] = {
+      Bytes(1, Int(1, 1) + shape + Bytes(4, content)),
+      Int(2, 0) + Int(3, 12345) + Bytes(1, Int(1, 1) + shape + Int(3, 0) + Bytes(4, content)),
+      Bytes(1, Int(1, 1) + shape + Bytes(4, content)) + Int(3, 7) + Int(5, 1),
+      Bytes(1, shape + Int(1, 1) + Bytes(4, content)),
+      Bytes(1, Bytes(4, content) + Int(1, 1) + shape),
+      Bytes(1, Int(1, 1) + shape + Bytes(5, content)),
+      Bytes(1, Int(1, 1) + shape + Bytes(4, content)) + Bytes(4, ""),
+  };
+  for (const std::string& form : forms) {
+    // In one piece, and in pieces of each size.
+    for (size_t cut = 0; cut < form.size(); ++cut) {
+      MessageBytes bytes(form.substr(0, cut));
+      bytes.Append(form.substr(cut));
+      const auto received = TensorFromResponse(bytes);
+      ASSERT_TRUE(received.ok()) << received.status();
+      EXPECT_FALSE(received->is_dead);
+      ASSERT_EQ(received->tensor.shape(), TensorShape({2}));
+      EXPECT_EQ(received->tensor.data<float>()[0], 1);
+      EXPECT_EQ(received->tensor.data<float>()[1], 2);
+    }
+  }
+}
+
+TEST(TensorMessageTest, DeadEmptyAndOddTensorsTravel) {
+  const auto dead = TensorToResponse(Tensor(), true, 5);
+  ASSERT_TRUE(dead.ok());
+  EXPECT_EQ(dead->ToString(), Int(2, 1) + Int(3, 5));
+  EXPECT_TRUE(TensorFromResponse(*dead)->is_dead);
+  const Tensor tensors[] = {Tensor(DataType::kFloat, TensorShape({0, 3})),
+                            Tensor::Vector({true, false, true}),
+                            Tensor::Vector<std::string>({"a", "", std::string(3000, 'b')}),
+                            Tensor::Vector(std::vector<double>(500, 0.25))};
+  for (const Tensor& tensor : tensors) {
+    const auto bytes = TensorToResponse(tensor, false, 1);
+    ASSERT_TRUE(bytes.ok()) << bytes.status();
+    const auto back = TensorFromResponse(*bytes);
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->tensor.shape(), tensor.shape());
+    EXPECT_EQ(back->tensor.ToString(), tensor.ToString());
+  }
+}
+
+TEST(TensorMessageTest, WrongSizesAreErrors) {
+  const std::string shape = Bytes(2, Bytes(2, Int(1, 2)));
+  for (const std::string& wrong :
+       {Bytes(1, Int(1, 1) + shape + Bytes(4, "123")), Bytes(1, Int(1, 99) + shape + Bytes(4, "12345678")),
+        Bytes(1, Int(1, 1) + shape).substr(0, 5), std::string(),
+        Bytes(1, Int(1, 1) + Bytes(2, Bytes(2, Int(1, uint64_t{1} << 62))) + Bytes(4, "12345678"))}) {
+    EXPECT_FALSE(TensorFromResponse(MessageBytes(wrong)).ok()) << testing::PrintToString(wrong);
+  }
+}
+
+}  // namespace
+}  // namespace millrace
