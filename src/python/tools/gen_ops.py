@@ -292,14 +292,41 @@ def read_names(path: str) -> dict[str, Any]:
     return table
 
 
+FORMS = (
+    ("Resource", "", "On a resource variable: "),
+    ("Ref", "", "Of a reference: "),
+    ("SparseApply", "Apply", "By rows: "),
+    ("ResourceSparseApply", "Apply", "By rows of a resource variable: "),
+    ("Stateless", "", "Without effects: "),
+    ("Ordered", "", "In the order of keys: "),
+    ("Experimental", "", "Under its earlier name: "),
+)
+
+
 def read_docs(path: str | None) -> dict[str, str]:
-    docs: dict[str, str] = {}
-    if path and os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                name, _, text = line.rstrip("\n").partition("\t")
-                docs[name] = text
-    return docs
+    """The sentences of ops out of the table that the program has: rows {"Name", "text"}."""
+    if not path:
+        return {}
+    with open(path, encoding="utf-8") as file:
+        rows = re.findall(r'^\s*\{"(\w+)", "((?:[^"\\]|\\.)*)"\}', file.read(), flags=re.MULTILINE)
+    return {name: text.replace('\\"', '"').replace("\\\\", "\\") for name, text in rows}
+
+
+def sentence(docs: dict[str, str], op: str) -> str:
+    """What an op does: later versions, gradients and other forms are described by what they belong to."""
+    base = re.sub(r"V[2-9]$", "", op)
+    for name in (op, base):
+        if name in docs:
+            return docs[name]
+    for prefix, instead, text in FORMS:
+        name = instead + base[len(prefix) :]
+        if base.startswith(prefix) and name in docs:
+            return text + docs[name]
+    if base.startswith("Batch") and re.sub(r"V[2-9]$", "", base[5:]) in docs:
+        return docs[re.sub(r"V[2-9]$", "", base[5:])]
+    if base.endswith("Grad") and base[:-4] in docs:
+        return "The gradient of " + base[:-4] + "."
+    return ""
 
 
 def main() -> None:
@@ -317,7 +344,7 @@ def main() -> None:
     for op_def in op_def_pb2.OpList.FromString(_engine.all_ops()).op:
         if not re.fullmatch(r"_?[A-Za-z0-9]+", op_def.name):
             continue
-        op = Op(op_def, names.get(op_def.name, {}), docs.get(op_def.name, ""))
+        op = Op(op_def, names.get(op_def.name, {}), sentence(docs, op_def.name))
         if op_def.name.startswith("_"):
             continue
         family = family_of(op_def.name)
