@@ -98,7 +98,7 @@ class CheckLayersTest(unittest.TestCase):
         self.assert_one({"src/tensor/a.cc": "#include <Eigen/Core>\n"}, "src/kernels/cpu/*.cc only")
         self.assert_one({"src/kernels/cpu/a.h": "#include <Eigen/Core>\n"}, "src/kernels/cpu/*.cc only")
         self.assert_one({"src/kernels/a.cc": "#include <oneapi/dnnl/dnnl.hpp>\n"}, "src/kernels/cpu and bench only")
-        self.assert_one({"src/base/a.cc": "#include <grpcpp/grpcpp.h>\n"}, "src/rpc only")
+        self.assert_one({"src/base/a.cc": "#include <grpcpp/grpcpp.h>\n"}, "src/rpc and bench only")
 
     def test_a_message_in_an_ordinary_header(self):
         self.assert_one({"src/tensor/a.h": '#include "tensorflow/core/x.pb.h"\n'}, "in a header that is no codec")

@@ -23,8 +23,8 @@ TF_CAPI_EXPORT extern Millrace_Checkpoint* Millrace_OpenCheckpoint(const char* n
 TF_CAPI_EXPORT extern void Millrace_CloseCheckpoint(Millrace_Checkpoint* checkpoint);
 /* How many variables it has; slices of one are one. */
 TF_CAPI_EXPORT extern int Millrace_CheckpointCount(const Millrace_Checkpoint* checkpoint);
-/* Tells name, type and shape of a variable, counted from 0 in order of the names; what is told lives as long as
-   the checkpoint is open. Zero when there is none of that number. */
+/* Tells name, type and shape of a variable, counted from 0 in order of the names; what is told lives as long
+   as the checkpoint is open. Zero when there is none of that number. */
 TF_CAPI_EXPORT extern int Millrace_CheckpointVariable(const Millrace_Checkpoint* checkpoint, int index,
                                                       const char** name, TF_DataType* dtype,
                                                       const int64_t** dims, int* num_dims);
