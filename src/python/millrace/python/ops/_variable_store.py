@@ -17,6 +17,9 @@ from millrace.python.ops import array_ops
 from millrace.python.ops import init_ops
 from millrace.python.ops import resource_variable_ops
 from millrace.python.ops import variables
+from millrace.python.ops._variable_slices import _call_partitioner
+from millrace.python.ops._variable_slices import _get_slice_dim_and_num_slices
+from millrace.python.ops._variable_slices import _iter_slices
 from millrace.python.util import function_utils
 
 
@@ -59,7 +62,9 @@ class _PartitionInfo:
             )
         for offset, shape in zip(var_offset, full_shape):
             if offset < 0 or offset >= shape:
-                raise ValueError("Expected 0 <= offset < shape but found offset={}, shape={}".format(offset, shape))
+                raise ValueError(
+                    "Expected 0 <= offset < shape but found offset={}, shape={}".format(offset, shape)
+                )
         self._full_shape = full_shape
         self._var_offset = var_offset
 
@@ -75,7 +80,9 @@ class _PartitionInfo:
 
     def _check_shape(self, shape: Any) -> None:
         if not isinstance(shape, collections.abc.Sequence) or isinstance(shape, str):
-            raise TypeError("`shape` must be a sequence (like tuple or list) instead of " + type(shape).__name__)
+            raise TypeError(
+                "`shape` must be a sequence (like tuple or list) instead of " + type(shape).__name__
+            )
         if len(shape) != len(self.full_shape):
             raise ValueError(
                 "Expected equal length, but received shape={} of length {} while self.full_shape={} is of length"
@@ -108,56 +115,15 @@ class _PartitionInfo:
         return slice_dim
 
 
-def _iter_slices(full_shape: list[int], num_slices: int, slice_dim: int) -> Iterator[tuple[list[int], list[int]]]:
-    """Yields offset and shape of each part; the first ones are larger where it does not divide."""
-    excess = full_shape[slice_dim] % num_slices
-    offset = [0] * len(full_shape)
-    min_slice_len = full_shape[slice_dim] // num_slices
-    for i in range(num_slices):
-        shape = list(full_shape)
-        shape[slice_dim] = min_slice_len + (1 if i < excess else 0)
-        yield list(offset), shape
-        offset[slice_dim] += shape[slice_dim]
-
-
-def _call_partitioner(partitioner: Any, shape: Any, dtype: Any) -> Any:
-    """The number of parts along each axis that a partitioner says."""
-    if not shape.is_fully_defined():
-        raise ValueError("Shape of a new partitioned variable must be fully defined, but instead was %s." % (shape,))
-    if shape.ndims < 1:
-        raise ValueError("A partitioned Variable must have rank at least 1, shape: %s" % shape)
-    slicing = partitioner(shape=shape, dtype=dtype)
-    if not isinstance(slicing, collections.abc.Sequence):
-        raise ValueError("Partitioner must return a sequence, but saw: %s" % slicing)
-    if len(slicing) != shape.ndims:
-        raise ValueError(
-            "Partitioner returned a partition list that does not match the Variable's rank: %s vs. %s"
-            % (slicing, shape)
-        )
-    for p in slicing:
-        if p < 1:
-            raise ValueError("Partitioner returned zero partitions for some axes: %s" % slicing)
-    if sum(p > 1 for p in slicing) > 1:
-        raise ValueError(
-            "Can only slice a variable along one dimension: shape: %s, partitioning: %s" % (shape, slicing)
-        )
-    return slicing
-
-
-def _get_slice_dim_and_num_slices(slicing: Any) -> tuple[int, int]:
-    for slice_dim, num_slices in enumerate(slicing):
-        if num_slices > 1:
-            return slice_dim, num_slices
-    return 0, 1
-
-
 def _parameters(fn: Any) -> tuple[list[str], bool]:
     """The names of a function's parameters, and whether it can be called without arguments."""
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
         return [], False
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    positional = [
+        p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    ]
     return [p.name for p in positional], all(p.default is not p.empty for p in positional)
 
 
@@ -339,7 +305,8 @@ class _VariableStore:
                 raise ValueError(
                     "Partitioner returned a different partitioning than what was "
                     "already found.  Partitioner returned %d shards, and shard "
-                    "%s/part_0 was found, but so was the extra shard %s/part_%d." % (num_slices, name, name, num_slices)
+                    "%s/part_0 was found, but so was the extra shard %s/part_%d."
+                    % (num_slices, name, name, num_slices)
                 )
         parts = []
         for i, (var_offset, var_shape) in enumerate(_iter_slices(shape.as_list(), num_slices, slice_dim)):
@@ -466,7 +433,9 @@ class _VariableStore:
                     ops.add_to_collection(ops.GraphKeys.REGULARIZATION_LOSSES, loss)
         return v
 
-    def _get_default_initializer(self, name: str, shape: Any = None, dtype: Any = dtypes.float32) -> tuple[Any, bool]:
+    def _get_default_initializer(
+        self, name: str, shape: Any = None, dtype: Any = dtypes.float32
+    ) -> tuple[Any, bool]:
         """(an initializer, whether it is a value): Glorot's uniform one for floats, zeros for the rest."""
         del shape
         if dtype.is_floating:

@@ -23,9 +23,9 @@ from millrace.python.ops._variable_store import _Defaults
 from millrace.python.ops._variable_store import _PartitionInfo  # noqa: F401
 from millrace.python.ops._variable_store import _ReuseMode  # noqa: F401
 from millrace.python.ops._variable_store import _VariableStore  # noqa: F401
-from millrace.python.ops._variable_store import _call_partitioner  # noqa: F401
-from millrace.python.ops._variable_store import _get_slice_dim_and_num_slices  # noqa: F401
-from millrace.python.ops._variable_store import _iter_slices  # noqa: F401
+from millrace.python.ops._variable_slices import _call_partitioner  # noqa: F401
+from millrace.python.ops._variable_slices import _get_slice_dim_and_num_slices  # noqa: F401
+from millrace.python.ops._variable_slices import _iter_slices  # noqa: F401
 
 VariableSynchronization = variables.VariableSynchronization
 VariableAggregation = variables.VariableAggregation
