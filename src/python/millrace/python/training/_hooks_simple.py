@@ -292,6 +292,11 @@ class _MultiStepStopAtStepHook(SessionRunHook):
 class NanLossDuringTrainingError(RuntimeError):
     """The loss is not a number."""
 
+    @property
+    def message(self) -> str:
+        """The text of the error."""
+        return str(self)
+
     def __str__(self) -> str:
         return "NaN loss during training."
 

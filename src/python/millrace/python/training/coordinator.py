@@ -201,6 +201,10 @@ class LooperThread(threading.Thread):
             raise ValueError("'args' and 'kwargs' argument require that you also pass 'target'")
         self._coord.register_thread(self)
 
+    def isAlive(self) -> bool:
+        """Whether the thread runs, under the name that threads had before Python 3.9."""
+        return self.is_alive()
+
     @staticmethod
     def loop(
         coord: Coordinator,
