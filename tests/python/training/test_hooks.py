@@ -232,3 +232,17 @@ def test_runs_of_several_steps_end_at_the_last_step():
     assert found == [3, 6, 7]
     with pytest.raises(ValueError, match="steps_per_run should be greater than 0"):
         basic_session_run_hooks._MultiStepStopAtStepHook(last_step=7, steps_per_run=0)
+
+
+def test_step_counter_warns_of_a_step_that_stays(monkeypatch):
+    told = []
+    with tf.Graph().as_default():
+        tf.train.get_or_create_global_step()
+        nothing = tf.no_op()
+        with tf.train.SingularMonitoredSession(hooks=[tf.train.StepCounterHook()]) as session:
+            for _ in range(15):
+                session.run(nothing)
+            assert not told
+            for _ in range(15):
+                session.run(nothing)
+    assert len(told) == 1 and "has not been increased" in told[0][0]

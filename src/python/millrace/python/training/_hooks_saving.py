@@ -176,6 +176,7 @@ class StepCounterHook(SessionRunHook):
         self._summary_writer = summary_writer
         self._output_dir = output_dir
         self._last_global_step: int | None = None
+        self._global_step_check_count = 0
         self._steps_per_run = 1
 
     def _set_steps_per_run(self, steps_per_run: int) -> None:
@@ -211,16 +212,20 @@ class StepCounterHook(SessionRunHook):
                 elapsed_time, elapsed_steps = self._timer.update_last_triggered_step(global_step)
                 if elapsed_time and elapsed_steps is not None:
                     self._log_and_record(elapsed_steps, elapsed_time, global_step)
-        if self._last_global_step is not None and stale_global_step == self._last_global_step:
-            logging.log_first_n(
-                logging.WARN,
-                "It seems that global step (tf.train.get_global_step) has not been increased. Current value"
-                " (could be stable): %s vs previous value: %s. You could increase the global step by passing"
-                " tf.train.get_global_step() to Optimizer.apply_gradients or Optimizer.minimize.",
-                5,
-                stale_global_step,
-                self._last_global_step,
-            )
+        if stale_global_step == self._last_global_step:
+            # Steps of several workers overlap, and some optimizers do not count each step: one repetition means little.
+            self._global_step_check_count += 1
+            if self._global_step_check_count % 20 == 0:
+                self._global_step_check_count = 0
+                logging.warning(
+                    "It seems that global step (tf.train.get_global_step) has not been increased. Current value"
+                    " (could be stable): %s vs previous value: %s. You could increase the global step by passing"
+                    " tf.train.get_global_step() to Optimizer.apply_gradients or Optimizer.minimize.",
+                    stale_global_step,
+                    self._last_global_step,
+                )
+        else:
+            self._global_step_check_count = 0
         self._last_global_step = stale_global_step
 
 
