@@ -121,3 +121,19 @@ def test_words_of_a_group_are_near_each_other():
             (group,) = [g for g in groups if word in g]
             right += len(group & set(best.split(", ")))
     assert right >= 21  # of 24
+
+
+def test_cluster(tmp_path):
+    output = run(
+        "cluster.py",
+        "--model=mlp_relu",
+        "--data_dir=generated",
+        "--steps=200",
+        "--workers=2",
+        "--log_dir=%s" % tmp_path,
+        "--progress_secs=0.1",
+    )
+    result = json.loads(re.search(r"worker:0 \| (\{.*\})", output).group(1))
+    assert result["steps"] >= 200 and result["accuracy"] >= 0.7
+    assert "ps:0     | ready at grpc://localhost:" in output and "worker:1 | step " in output
+    assert os.path.exists(tmp_path / "checkpoint")
