@@ -121,7 +121,7 @@ class RunTest(ModelTest):
     def test_mistakes_are_told(self):
         for feed, text in (("x=[[1,2],[3]]", "side by side"), ("x=[1,[2]]", "depths"), ("x=[[1,a]]", "no number"),
                            ("x=[[1,2]", "missing"), ("x=none.npy", "none.npy"), ("nothing=1", "nothing"),
-                           ("x", "NAME=VALUE"), ('x=["a"]', "no value of type float"), ("x=[[1,2,3]]", "shape")):
+                           ("x", "NAME=VALUE"), ('x=["a"]', "no value of type float"), ("x=[[1,2,3]]", "size-incompatible: In[0]: [1,3]")):
             self.assert_error(["run", "m.pbtxt", "--feed", feed, "--fetch", "z"], 1, text)
         self.assert_error(["run", "m.pbtxt"], 1, "--fetch; perhaps z")
         self.assert_error(["run", "m.pbtxt", "--fetch", "zz"], 1, "zz")
