@@ -83,6 +83,12 @@ class GrpcTransport : public Transport, public Watcher {
     flight->method = call.method;
     flight->timeout_in_ms = call.timeout_in_ms;
     flight->cancellation = call.cancellation;
+    // A step that is cancelled because of an error of its own answers with that error: its call is not cut.
+    if (call.cancellation != nullptr && call.method == Method::kRunGraph) {
+      // Unique by the first number, relaxed since nothing else goes by it.
+      flight->number = std::to_string(first_number_ + next_number_.fetch_add(1, std::memory_order_relaxed));
+      flight->context.AddMetadata(kCallNumber, flight->number);
+    }
     flight->reader =
         StubOf(flight->peer)
             .PrepareUnaryCall(&flight->context, PathOf(call.method), ToGrpc(call.request), &loop_->queue());
