@@ -1,7 +1,7 @@
 /* SPDX-FileCopyrightText: The Millrace Authors
    SPDX-License-Identifier: Apache-2.0 */
 
-/* Files of the engine for clients in other languages: checkpoints, and the sums of records. */
+/* Files of the engine for clients in other languages: checkpoints, and the checksums of records. */
 #ifndef MILLRACE_C_IO_H_
 #define MILLRACE_C_IO_H_
 

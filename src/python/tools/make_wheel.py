@@ -88,8 +88,8 @@ def main() -> None:
             package,
             ignore=shutil.ignore_patterns("__pycache__", "*.pyc"),
         )
-        # The extension looks for the library beside the package's own modules first.
-        os.makedirs(os.path.join(package, "python", "..", "lib"), exist_ok=True)
+        # Where the extension, in the folder python, looks for the library first.
+        os.makedirs(os.path.join(package, "lib"))
         shutil.copyfile(options.library, os.path.join(package, "lib", "libtensorflow.so.1"))
         open(os.path.join(package, "lib", "__init__.py"), "w", encoding="utf-8").close()
         description = "Graphs of TensorFlow 1.x, built and run in Python"
