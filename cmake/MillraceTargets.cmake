@@ -76,3 +76,26 @@ if(MILLRACE_BUILD_TESTS AND MILLRACE_PCH)
   mr_precompile(mr_test_headers gmock/gmock.h gtest/gtest.h algorithm functional map memory set span sstream string
     string_view unordered_map vector millrace/tensor.h op/op_registry.h graph/graph.h)
 endif()
+
+# mr_family_sources(VARIABLE root): the sources of the current folder and of its family folders, without tests. A new file
+# needs no line anywhere.
+function(mr_family_sources variable)
+  file(GLOB sources RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" CONFIGURE_DEPENDS "*.cc" "*/*.cc")
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  set(${variable} ${sources} PARENT_SCOPE)
+endfunction()
+
+# mr_registrations(mr_ops RegisterAllOps OpRegistry ops/register.h): adds to the target the function, declared in the
+# header, that calls all registering functions of the target's sources (cmake/registrations.py).
+function(mr_registrations target function registry header)
+  get_target_property(sources ${target} SOURCES)
+  get_target_property(folder ${target} SOURCE_DIR)
+  list(FILTER sources INCLUDE REGEX "\\.cc$")
+  list(TRANSFORM sources PREPEND "${folder}/")
+  set(out "${PROJECT_BINARY_DIR}/registrations/${function}.cc")
+  add_custom_command(OUTPUT "${out}"
+    COMMAND "${MILLRACE_PYTHON}" "${PROJECT_SOURCE_DIR}/cmake/registrations.py" "${out}" ${function} ${registry}
+      ${header} ${sources}
+    DEPENDS "${PROJECT_SOURCE_DIR}/cmake/registrations.py" ${sources} VERBATIM)
+  target_sources(${target} PRIVATE "${out}")
+endfunction()

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "gradients/register.h"
+#include "autodiff/gradient_registry.h"
 
 namespace millrace {
 namespace {

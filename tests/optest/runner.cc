@@ -197,7 +197,7 @@ class FileTest : public ::testing::Test {
 
 std::vector<std::filesystem::path> Files() {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(MR_OPTEST_DIR)) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(MR_OPTEST_DIR)) {
     if (entry.path().extension() == ".optest") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
@@ -284,7 +284,8 @@ int main(int argc, char** argv) {
     return 1;
   }
   for (const auto& path : millrace::optest::Files()) {
-    ::testing::RegisterTest("OpTest", path.stem().c_str(), nullptr, nullptr, path.c_str(), 1,
+    const std::string name = std::filesystem::relative(path, MR_OPTEST_DIR).replace_extension();
+    ::testing::RegisterTest("OpTest", name.c_str(), nullptr, nullptr, path.c_str(), 1,
                             [path]() -> ::testing::Test* { return new millrace::optest::FileTest(path); });
   }
   return RUN_ALL_TESTS();

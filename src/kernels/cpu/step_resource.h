@@ -9,7 +9,7 @@
 
 #include "kernel/kernel_context.h"
 #include "kernel/resource.h"
-#include "kernels/cpu/variable_util.h"
+#include "kernels/cpu/state/variable_util.h"
 
 namespace millrace {
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Assignments to variables in device memory.
 #include "kernel/kernel_context.h"
-#include "kernels/cpu/variable_util.h"
+#include "kernels/cpu/state/variable_util.h"
 #include "kernels/device/register.h"
 
 namespace millrace {

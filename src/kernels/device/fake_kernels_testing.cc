@@ -10,7 +10,7 @@
 #include "base/logging.h"
 #include "device/fake_device_testing.h"
 #include "kernel/kernel_context.h"
-#include "kernels/cpu/variable_util.h"
+#include "kernels/cpu/state/variable_util.h"
 #include "kernels/device/register.h"
 #include "op/shape_inference.h"
 #include "tensor/buffer.h"

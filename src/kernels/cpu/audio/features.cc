@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "kernels/cpu/audio/kernels.h"
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/linalg/fft.h"
 
@@ -194,7 +193,6 @@ class MfccKernel final : public OpKernel {
 }  // namespace
 
 void RegisterAudioKernels(KernelRegistry& registry) {
-  RegisterWavKernels(registry);
   registry.Register<SpectrogramKernel>(KernelDef("AudioSpectrogram"));
   registry.Register<MfccKernel>(KernelDef("Mfcc"));
 }

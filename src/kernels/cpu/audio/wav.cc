@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/audio/kernels.h"
 #include "kernels/cpu/kernel_util.h"
 
 namespace millrace {

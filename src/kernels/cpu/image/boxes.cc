@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "base/random/philox.h"
-#include "kernels/cpu/image/kernels.h"
-#include "kernels/cpu/nn_util.h"
+#include "kernels/cpu/nn/util.h"
 
 namespace millrace {
 namespace {

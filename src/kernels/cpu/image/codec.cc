@@ -8,7 +8,6 @@
 #include "io/image/gif.h"
 #include "io/image/jpeg.h"
 #include "io/image/png.h"
-#include "kernels/cpu/image/kernels.h"
 #include "kernels/cpu/kernel_util.h"
 
 namespace millrace {

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/image/kernels.h"
-#include "kernels/cpu/nn_util.h"
+#include "kernels/cpu/nn/util.h"
 
 namespace millrace {
 namespace {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/cpu/image/kernels.h"
 #include "kernels/cpu/image/scaling.h"
 
 namespace millrace {

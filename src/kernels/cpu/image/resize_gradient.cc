@@ -3,7 +3,6 @@
 // ResizeBicubicGrad, ResizeBilinearGrad and ResizeNearestNeighborGrad.
 #include <algorithm>
 
-#include "kernels/cpu/image/kernels.h"
 #include "kernels/cpu/image/scaling.h"
 
 namespace millrace {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cpu/nn_util.h"
+#include "kernels/cpu/nn/util.h"
 
 namespace millrace::image {
 

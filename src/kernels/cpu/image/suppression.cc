@@ -7,8 +7,7 @@
 #include <queue>
 #include <vector>
 
-#include "kernels/cpu/image/kernels.h"
-#include "kernels/cpu/nn_util.h"
+#include "kernels/cpu/nn/util.h"
 
 namespace millrace {
 namespace {

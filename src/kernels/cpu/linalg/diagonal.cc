@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "kernels/cpu/kernel_util.h"
-#include "kernels/cpu/linalg/kernels.h"
 #include "kernels/cpu/move.h"
 
 namespace millrace {

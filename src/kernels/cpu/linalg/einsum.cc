@@ -8,8 +8,7 @@
 
 #include "kernels/cpu/contract/gemm.h"
 #include "kernels/cpu/kernel_util.h"
-#include "kernels/cpu/linalg/kernels.h"
-#include "kernels/cpu/nn_util.h"
+#include "kernels/cpu/nn/util.h"
 #include "kernels/cpu/vector/transpose.h"
 #include "op/einsum_equation.h"
 

@@ -6,7 +6,6 @@
 #include <limits>
 #include <unsupported/Eigen/MatrixFunctions>
 
-#include "kernels/cpu/linalg/kernels.h"
 #include "kernels/cpu/linalg/matrices.h"
 
 namespace millrace {

@@ -8,7 +8,6 @@
 #include <Eigen/SVD>
 #include <limits>
 
-#include "kernels/cpu/linalg/kernels.h"
 #include "kernels/cpu/linalg/matrices.h"
 
 namespace millrace {

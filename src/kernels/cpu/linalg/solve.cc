@@ -5,7 +5,6 @@
 #include <Eigen/Cholesky>
 #include <Eigen/LU>
 
-#include "kernels/cpu/linalg/kernels.h"
 #include "kernels/cpu/linalg/matrices.h"
 
 namespace millrace {

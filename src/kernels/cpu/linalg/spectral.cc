@@ -8,7 +8,6 @@
 #include "base/mutex.h"
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/linalg/fft.h"
-#include "kernels/cpu/linalg/kernels.h"
 #include "kernels/cpu/vector/transpose.h"
 
 namespace millrace {

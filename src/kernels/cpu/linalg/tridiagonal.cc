@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Products with, and systems of, matrices with three diagonals.
-#include "kernels/cpu/linalg/kernels.h"
 #include "kernels/cpu/linalg/matrices.h"
 
 namespace millrace {

@@ -6,8 +6,7 @@
 #include <limits>
 
 #include "kernels/cpu/kernel_util.h"
-#include "kernels/cpu/nn_util.h"
-#include "kernels/cpu/quantized/kernels.h"
+#include "kernels/cpu/nn/util.h"
 
 namespace millrace {
 namespace {

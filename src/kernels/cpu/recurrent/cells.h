@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/contract/gemm.h"
 #include "kernels/cpu/kernel_util.h"
-#include "kernels/cpu/nn_util.h"
+#include "kernels/cpu/nn/util.h"
 
 namespace millrace {
 

@@ -3,7 +3,6 @@
 // CTCLoss and its gradient, by the forward and backward variables of the paper, in double precision.
 #include "base/mutex.h"
 #include "kernels/cpu/recurrent/ctc.h"
-#include "kernels/cpu/recurrent/kernels.h"
 
 namespace millrace {
 namespace {

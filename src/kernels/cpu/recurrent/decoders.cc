@@ -7,7 +7,6 @@
 #include <set>
 
 #include "kernels/cpu/recurrent/ctc.h"
-#include "kernels/cpu/recurrent/kernels.h"
 
 namespace millrace {
 namespace {

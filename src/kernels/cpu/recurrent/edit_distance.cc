@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "kernels/cpu/kernel_util.h"
-#include "kernels/cpu/recurrent/kernels.h"
 
 namespace millrace {
 namespace {

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gated recurrent units: Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder".
 #include "kernels/cpu/recurrent/cells.h"
-#include "kernels/cpu/recurrent/kernels.h"
 
 namespace millrace {
 namespace {

@@ -3,7 +3,6 @@
 // Long short-term memory: one step (LSTMBlockCell), all steps (BlockLSTM), and their gradients. See
 // Hochreiter and Schmidhuber, "Long Short-Term Memory", and Gers et al. for peepholes.
 #include "kernels/cpu/recurrent/cells.h"
-#include "kernels/cpu/recurrent/kernels.h"
 
 namespace millrace {
 namespace {

@@ -1,0 +1,52 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the function that calls every registering function of a folder.
+
+registrations.py OUT FUNCTION REGISTRY HEADER FILES...
+
+A registering function is a definition at the start of a line, in namespace millrace, of the form
+`void RegisterFooKernels(KernelRegistry& registry) {` or `Status RegisterFooOps(OpRegistry& registry) {`, not in a file
+called register.cc. REGISTRY says which of them count. OUT includes HEADER, which declares FUNCTION, and is written only when its text changes.
+"""
+
+import pathlib
+import re
+import sys
+
+LICENSE = "// SPDX-FileCopyrightText: The Millrace Authors\n// SPDX-License-Identifier: Apache-2.0\n"
+
+
+def functions(registry, files):
+    """Returns (result type, [names]) of the registering functions in `files`, in order of file and line."""
+    pattern = re.compile(rf"^(Status|void) (Register\w+)\({registry}& registry\) {{", re.MULTILINE)
+    types, names = set(), []
+    for file in sorted(f for f in files if pathlib.Path(f).name != "register.cc"):
+        for result, name in pattern.findall(pathlib.Path(file).read_text(encoding="utf-8")):
+            types.add(result)
+            names.append(name)
+    if len(types) != 1 or len(set(names)) != len(names):
+        raise SystemExit(f"registrations.py: {registry}: no functions, two result types, or one name twice: {names}")
+    return types.pop(), names
+
+
+def text(function, registry, header, result, names):
+    lines = [LICENSE + "// Made by cmake/registrations.py.", f'#include "{header}"', "", "namespace millrace {", ""]
+    lines += [f"{result} {name}({registry}& registry);" for name in names]
+    lines += ["", f"{result} {function}({registry}& registry) {{"]
+    if result == "void":
+        lines += [f"  {name}(registry);" for name in names]
+    else:
+        lines += [f"  MR_RETURN_IF_ERROR({name}(registry));" for name in names] + ["  return Status();"]
+    return "\n".join(lines + ["}", "", "}  // namespace millrace", ""])
+
+
+def main(out, function, registry, header, *files):
+    new = text(function, registry, header, *functions(registry, files))
+    path = pathlib.Path(out)
+    if not path.exists() or path.read_text(encoding="utf-8") != new:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Pad, PadV2 and Tile.
+#include <complex>
+
+#include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/move.h"
+
+namespace millrace {
+namespace {
+
+class PadKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    const Tensor& paddings = context.input(1);
+    const int rank = in.rank();
+    if (!paddings.shape().IsMatrix() || paddings.dim(1) != 2) {
+      return errors::InvalidArgument("paddings must be a matrix with 2 columns: ", paddings.shape());
+    }
+    if (paddings.dim(0) != rank) {
+      return errors::InvalidArgument("The first dimension of paddings must be the rank of inputs",
+                                     paddings.shape(), " ", in.shape());
+    }
+    const Tensor* value = context.num_inputs() > 2 ? &context.input(2) : nullptr;
+    if (value != nullptr && !value->shape().IsScalar()) {
+      return errors::InvalidArgument("constant_values must be a scalar. Found: ", value->shape());
+    }
+    Dims dims;
+    bool none = true;
+    for (int i = 0; i < rank; ++i) {
+      const int64_t before = IntValue(paddings, 2 * i), after = IntValue(paddings, 2 * i + 1);
+      if (before < 0 || after < 0) {
+        return errors::InvalidArgument("Paddings must be non-negative: ", before, " ", after);
+      }
+      int64_t size;
+      if (__builtin_add_overflow(before, after, &size) || __builtin_add_overflow(size, in.dim(i), &size)) {
+        return errors::InvalidArgument("Padded dimension ", i, " overflows: ", before, " + ", in.dim(i),
+                                       " + ", after);
+      }
+      none &= before == 0 && after == 0;
+      dims.push_back(size);
+    }
+    if (none) {
+      context.set_output(0, context.TakeInput(0));
+      return Status();
+    }
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(dims));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    ContextParallel parallel(context);
+    if (value != nullptr) {
+      FillElements(in.dtype(), value->raw_data(), out->raw_data(), shape.num_elements(), parallel);
+    } else {
+      ZeroElements(in.dtype(), out->raw_data(), shape.num_elements(), parallel);
+    }
+    if (in.num_elements() == 0) return Status();
+    const Dims to = RowMajorStrides(dims);
+    int64_t offset = 0;
+    for (int i = 0; i < rank; ++i) offset += IntValue(paddings, 2 * i) * to[i];
+    MoveBox(in.dtype(), in.raw_data(), RowMajorStrides(in.shape().dims()),
+            ElementAt(out->raw_data(), in.dtype(), offset), to, in.shape().dims(), parallel);
+    return Status();
+  }
+};
+
+class TileKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    const Tensor& multiples = context.input(1);
+    const int rank = in.rank();
+    if (!multiples.shape().IsVector()) {
+      return errors::InvalidArgument("Expected multiples to be 1-D, but got shape ", multiples.shape());
+    }
+    if (multiples.num_elements() != rank) {
+      return errors::InvalidArgument("Expected multiples argument to be a vector of length ", rank,
+                                     " but got length ", multiples.num_elements());
+    }
+    // Each dimension becomes two, the repetitions and the elements, of which the first is read with stride 0.
+    const Dims own = RowMajorStrides(in.shape().dims());
+    Dims dims, box, from;
+    bool identity = true;
+    for (int i = 0; i < rank; ++i) {
+      const int64_t m = IntValue(multiples, i);
+      if (m < 0) return errors::InvalidArgument("Expected multiples[", i, "] >= 0, but got ", m);
+      int64_t size;
+      if (!MultiplyFits(m, in.dim(i), &size)) {
+        return errors::InvalidArgument("Tiled dimension ", i, " overflows: ", m, " * ", in.dim(i));
+      }
+      identity &= m == 1;
+      dims.push_back(size);
+      box.push_back(m);
+      box.push_back(in.dim(i));
+      from.push_back(0);
+      from.push_back(own[i]);
+    }
+    if (identity) {
+      context.set_output(0, context.TakeInput(0));
+      return Status();
+    }
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(dims));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    if (shape.num_elements() == 0) return Status();
+    ContextParallel parallel(context);
+    MoveBox(in.dtype(), in.raw_data(), from, out->raw_data(), RowMajorStrides(box), box, parallel);
+    return Status();
+  }
+};
+
+}  // namespace
+
+void RegisterPadKernels(KernelRegistry& registry) {
+  registry.Register<PadKernel>(KernelDef("Pad"));
+  registry.Register<PadKernel>(KernelDef("PadV2"));
+  registry.Register<TileKernel>(KernelDef("Tile"));
+}
+
+}  // namespace millrace

@@ -1,0 +1,280 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/fused/elementwise_code.h"
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+#include <string_view>
+#include <utility>
+
+#include "kernels/cpu/math/integer_error.h"
+#include "kernels/cpu/vector/cast.h"
+#include "tensor/dtype_table.h"
+
+namespace millrace {
+namespace {
+
+using cpu::BinaryOp;
+using cpu::UnaryOp;
+using Operands = ElementwiseOp::Operands;
+
+template <typename Op>
+struct Name {
+  std::string_view name;
+  Op op;
+};
+
+// Sorted by name, as the others.
+constexpr Name<UnaryOp> kUnary[] = {
+    {"Abs", UnaryOp::kAbs},
+    {"Acos", UnaryOp::kAcos},
+    {"Acosh", UnaryOp::kAcosh},
+    {"Angle", UnaryOp::kAngle},
+    {"Asin", UnaryOp::kAsin},
+    {"Asinh", UnaryOp::kAsinh},
+    {"Atan", UnaryOp::kAtan},
+    {"Atanh", UnaryOp::kAtanh},
+    {"Ceil", UnaryOp::kCeil},
+    {"ComplexAbs", UnaryOp::kAbs},
+    {"Conj", UnaryOp::kConj},
+    {"Cos", UnaryOp::kCos},
+    {"Cosh", UnaryOp::kCosh},
+    {"Digamma", UnaryOp::kDigamma},
+    {"Elu", UnaryOp::kElu},
+    {"Erf", UnaryOp::kErf},
+    {"Erfc", UnaryOp::kErfc},
+    {"Exp", UnaryOp::kExp},
+    {"Expm1", UnaryOp::kExpm1},
+    {"Floor", UnaryOp::kFloor},
+    {"Imag", UnaryOp::kImag},
+    {"Inv", UnaryOp::kReciprocal},
+    {"IsFinite", UnaryOp::kIsFinite},
+    {"IsInf", UnaryOp::kIsInf},
+    {"IsNan", UnaryOp::kIsNan},
+    {"Lgamma", UnaryOp::kLgamma},
+    {"Log", UnaryOp::kLog},
+    {"Log1p", UnaryOp::kLog1p},
+    {"LogicalNot", UnaryOp::kLogicalNot},
+    {"Neg", UnaryOp::kNeg},
+    {"Real", UnaryOp::kReal},
+    {"Reciprocal", UnaryOp::kReciprocal},
+    {"Relu", UnaryOp::kRelu},
+    {"Relu6", UnaryOp::kRelu6},
+    {"Rint", UnaryOp::kRint},
+    {"Round", UnaryOp::kRound},
+    {"Rsqrt", UnaryOp::kRsqrt},
+    {"Selu", UnaryOp::kSelu},
+    {"Sigmoid", UnaryOp::kSigmoid},
+    {"Sign", UnaryOp::kSign},
+    {"Sin", UnaryOp::kSin},
+    {"Sinh", UnaryOp::kSinh},
+    {"Softplus", UnaryOp::kSoftplus},
+    {"Softsign", UnaryOp::kSoftsign},
+    {"Sqrt", UnaryOp::kSqrt},
+    {"Square", UnaryOp::kSquare},
+    {"Tan", UnaryOp::kTan},
+    {"Tanh", UnaryOp::kTanh},
+};
+
+constexpr Name<BinaryOp> kBinary[] = {
+    {"Add", BinaryOp::kAdd},
+    {"AddN", BinaryOp::kAdd},
+    {"AddV2", BinaryOp::kAdd},
+    {"Atan2", BinaryOp::kAtan2},
+    {"Div", BinaryOp::kDiv},
+    {"DivNoNan", BinaryOp::kDivNoNan},
+    {"EluGrad", BinaryOp::kEluGrad},
+    {"Equal", BinaryOp::kEqual},
+    {"FloorDiv", BinaryOp::kFloorDiv},
+    {"FloorMod", BinaryOp::kFloorMod},
+    {"Greater", BinaryOp::kGreater},
+    {"GreaterEqual", BinaryOp::kGreaterEqual},
+    {"InvGrad", BinaryOp::kReciprocalGrad},
+    {"Less", BinaryOp::kLess},
+    {"LessEqual", BinaryOp::kLessEqual},
+    {"LogicalAnd", BinaryOp::kLogicalAnd},
+    {"LogicalOr", BinaryOp::kLogicalOr},
+    {"Maximum", BinaryOp::kMaximum},
+    {"Minimum", BinaryOp::kMinimum},
+    {"Mod", BinaryOp::kMod},
+    {"Mul", BinaryOp::kMul},
+    {"NotEqual", BinaryOp::kNotEqual},
+    {"Pow", BinaryOp::kPow},
+    {"RealDiv", BinaryOp::kDiv},
+    {"ReciprocalGrad", BinaryOp::kReciprocalGrad},
+    {"Relu6Grad", BinaryOp::kRelu6Grad},
+    {"ReluGrad", BinaryOp::kReluGrad},
+    {"RsqrtGrad", BinaryOp::kRsqrtGrad},
+    {"SeluGrad", BinaryOp::kSeluGrad},
+    {"SigmoidGrad", BinaryOp::kSigmoidGrad},
+    {"SoftplusGrad", BinaryOp::kSoftplusGrad},
+    {"SoftsignGrad", BinaryOp::kSoftsignGrad},
+    {"SqrtGrad", BinaryOp::kSqrtGrad},
+    {"SquaredDifference", BinaryOp::kSquaredDifference},
+    {"Sub", BinaryOp::kSub},
+    {"TanhGrad", BinaryOp::kTanhGrad},
+    {"TruncateDiv", BinaryOp::kDiv},
+    {"TruncateMod", BinaryOp::kMod},
+    {"Xdivy", BinaryOp::kXdivy},
+    {"Xlogy", BinaryOp::kXlogy},
+};
+
+template <typename Op, size_t n>
+Op OpOf(const Name<Op> (&names)[n], std::string_view name) {
+  const auto* const found =
+      std::lower_bound(std::begin(names), std::end(names), name,
+                       [](const Name<Op>& entry, std::string_view wanted) { return entry.name < wanted; });
+  return found == std::end(names) || found->name != name ? Op::kCount : found->op;
+}
+
+constexpr double kCastNs = 0.5, kSelectNs = 0.2;
+
+uint64_t Bit(int i) { return uint64_t{1} << i; }
+
+}  // namespace
+
+StatusOr<ElementwiseCode> ElementwiseCode::Make(ElementwiseProgram program) {
+  ElementwiseCode code;
+  code.program_ = std::move(program);
+  for (const DataType type : code.program_.types)
+    code.sizes_.push_back(static_cast<int64_t>(ElementSize(type)));
+  for (const auto& instruction : code.program_.instructions) MR_RETURN_IF_ERROR(code.AddStep(instruction));
+  code.AssignRegisters();
+  code.FindShapeRules();
+  return code;
+}
+
+Status ElementwiseCode::AddStep(const ElementwiseProgram::Instruction& instruction) {
+  const ElementwiseOp& op = *instruction.op;
+  Step step;
+  step.operands = instruction.operands;
+  step.result = static_cast<uint8_t>(program_.num_inputs + num_steps());
+  const DataType from = program_.types[step.operands[0]];
+  DataType to = instruction.type;
+  if (op.operands == Operands::kSelect) {
+    step.select = cpu::FindSelect(size(step.result));
+    step.cost_ns = kSelectNs;
+  } else if (op.result == ElementwiseOp::Result::kAny) {
+    step.unary = cpu::FindCast(from, to);
+    step.cost_ns = kCastNs;
+  } else if (op.operands == Operands::kOne) {
+    const UnaryOp unary = OpOf(kUnary, op.name);
+    step.unary = cpu::FindUnary(unary, from);
+    to = cpu::UnaryResultType(unary, from);
+    step.cost_ns = cpu::UnaryCostNs(unary, from);
+  } else {
+    step.op = OpOf(kBinary, op.name);
+    step.binary = cpu::FindBinary(step.op, from);
+    to = cpu::BinaryResultType(step.op, from);
+    step.cost_ns = cpu::BinaryCostNs(step.op, from);
+    if (step.binary != nullptr)
+      step.forms = {nullptr, step.binary->scalar_right, step.binary->scalar_left, step.binary->same};
+  }
+  if (step.select == nullptr && step.unary == nullptr && step.binary == nullptr) {
+    return errors::Unimplemented("An element-wise program has no CPU kernel for ", op.name, " of ",
+                                 DataTypeName(from));
+  }
+  if (to != instruction.type) {
+    return errors::InvalidArgument("An element-wise program has ", op.name, " of ", DataTypeName(from),
+                                   " give ", DataTypeName(instruction.type), " instead of ",
+                                   DataTypeName(to));
+  }
+  cost_ns_ += step.cost_ns;
+  steps_.push_back(step);
+  return Status();
+}
+
+void ElementwiseCode::AssignRegisters() {
+  std::vector<int> last_use(sizes_.size(), -1);
+  for (int i = 0; i < num_steps(); ++i) {
+    const int arity = program_.instructions[static_cast<size_t>(i)].op->arity();
+    for (int j = 0; j < arity; ++j) last_use[step(i).operands[static_cast<size_t>(j)]] = i;
+  }
+  registers_.assign(sizes_.size(), kNoRegister);
+  uint64_t taken = 0;
+  for (int i = 0; i < num_steps(); ++i) {
+    const Step& s = step(i);
+    const int arity = program_.instructions[static_cast<size_t>(i)].op->arity();
+    // A register whose value is needed for the last time takes the result where elements are of one size.
+    uint64_t free_before = 0, free_after = 0;
+    for (int j = 0; j < arity; ++j) {
+      const int operand = s.operands[static_cast<size_t>(j)];
+      if (register_of(operand) == kNoRegister || last_use[static_cast<size_t>(operand)] != i) continue;
+      (size(operand) == size(s.result) ? free_before : free_after) |= Bit(register_of(operand));
+    }
+    taken &= ~free_before;
+    const auto& results = program_.results;
+    if (std::find(results.begin(), results.end(), static_cast<int>(s.result)) == results.end()) {
+      const int reg = std::countr_one(taken);
+      registers_[s.result] = static_cast<uint8_t>(reg);
+      taken |= Bit(reg);
+      num_registers_ = std::max(num_registers_, reg + 1);
+      register_size_ = std::max(register_size_, size(s.result));
+      if (last_use[s.result] < 0) taken &= ~Bit(reg);
+    }
+    taken &= ~free_after;
+  }
+  for (const int result : program_.results) {
+    const int made_by = result - num_inputs();
+    uint64_t inputs = 0;
+    for (int v = 0; v < num_inputs(); ++v) {
+      const auto value = static_cast<size_t>(v);
+      if (last_use[value] <= made_by && program_.types[value] == program_.types[static_cast<size_t>(result)])
+        inputs |= Bit(v);
+    }
+    replaceable_.push_back(inputs);
+  }
+}
+
+void ElementwiseCode::FindShapeRules() {
+  const uint64_t all_inputs = Bit(num_inputs()) - 1;
+  for (int i = 0; i < num_steps(); ++i) {
+    const ElementwiseOp& op = *program_.instructions[static_cast<size_t>(i)].op;
+    uint64_t operands = 0;
+    for (int j = 0; j < op.arity(); ++j) operands |= Bit(step(i).operands[static_cast<size_t>(j)]);
+    const uint64_t inputs = operands & all_inputs;
+    if (op.operands != Operands::kBroadcast) {
+      must_be_arrays_ |= inputs;
+    } else if (inputs == operands) {
+      pairs_.push_back(inputs);
+    }
+  }
+}
+
+int ElementwiseCode::Run(const Addresses& at, uint64_t arrays, uint64_t steps, int64_t n) const {
+  int failed = -1;
+  for (; steps != 0; steps &= steps - 1) {
+    const Step& s = steps_[static_cast<size_t>(std::countr_zero(steps))];
+    const char* const a = at[s.operands[0]];
+    char* const out = at[s.result];
+    if (s.unary != nullptr) {
+      s.unary(a, out, n);
+    } else if (s.binary != nullptr) {
+      const uint64_t form = (arrays >> s.operands[0] & 1) | (arrays >> s.operands[1] & 1) << 1;
+      if (!s.forms[form](a, at[s.operands[1]], out, n) && failed < 0) failed = std::countr_zero(steps);
+    } else {
+      s.select(a, at[s.operands[1]], at[s.operands[2]], out, n);
+    }
+  }
+  return failed;
+}
+
+Status ElementwiseCode::Failure(int i) const {
+  return BadInteger(program_.instructions[static_cast<size_t>(i)].op->name);
+}
+
+int ElementwiseCode::NumberOfTerm(int i) const {
+  int term = 1;
+  const auto& instructions = program_.instructions;
+  for (int sum = i; instructions[static_cast<size_t>(sum)].op->operands == Operands::kSum; ++term) {
+    const int before = step(sum).operands[0] - num_inputs();
+    if (before < 0 ||
+        instructions[static_cast<size_t>(before)].node != instructions[static_cast<size_t>(i)].node)
+      break;
+    sum = before;
+  }
+  return term;
+}
+
+}  // namespace millrace

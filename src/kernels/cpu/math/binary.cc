@@ -1,0 +1,306 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <string>
+
+#include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/math/integer_error.h"
+#include "kernels/cpu/vector/binary.h"
+#include "kernels/cpu/vector/broadcast.h"
+#include "op/shape_inference.h"
+
+namespace millrace {
+namespace {
+
+// Below so many elements the loop runs on this thread without asking the pool.
+constexpr int64_t kSmall = 4096;
+
+bool IsGradient(cpu::BinaryOp op) { return op >= cpu::BinaryOp::kSigmoidGrad; }
+
+// Gradients that TensorFlow's kernels compute from the elements alone: the result has the shape of the first
+// input.
+bool IgnoresShapes(cpu::BinaryOp op) {
+  return op == cpu::BinaryOp::kSigmoidGrad || op == cpu::BinaryOp::kTanhGrad ||
+         op == cpu::BinaryOp::kSqrtGrad || op == cpu::BinaryOp::kRsqrtGrad ||
+         op == cpu::BinaryOp::kReciprocalGrad;
+}
+
+// Types that are compared as the integers they are made of.
+DataType Stored(DataType t) {
+  switch (t) {
+    case DataType::kQint8:
+      return DataType::kInt8;
+    case DataType::kQuint8:
+      return DataType::kUint8;
+    case DataType::kQint16:
+      return DataType::kInt16;
+    case DataType::kQuint16:
+      return DataType::kUint16;
+    case DataType::kQint32:
+      return DataType::kInt32;
+    default:
+      return t;
+  }
+}
+
+class BinaryKernel final : public OpKernel {
+ public:
+  BinaryKernel(KernelConstruction& c, cpu::BinaryOp op)
+      : OpKernel(c),
+        fns_(cpu::FindBinary(op, Stored(input_type(0)))),
+        in_size_(static_cast<int64_t>(ElementSize(input_type(0)))),
+        out_size_(static_cast<int64_t>(ElementSize(output_type(0)))),
+        cost_ns_(cpu::BinaryCostNs(op, Stored(input_type(0)))),
+        op_(op) {
+    if (fns_ == nullptr) {
+      c.SetError(
+          errors::Unimplemented("Op ", op_name(), " has no CPU kernel for ", DataTypeName(input_type(0))));
+    } else {
+      same_ = fns_->same;
+    }
+  }
+
+  Status Compute(KernelContext& context) override {
+    const Tensor& a = context.input(0);
+    const Tensor& b = context.input(1);
+    if (a.shape() != b.shape()) {
+      const bool elements_alone = IgnoresShapes(op_) && a.num_elements() == b.num_elements();
+      if (!elements_alone) return ComputeBroadcast(context);
+    }
+    const int64_t n = a.num_elements();
+    const void* pa = a.raw_data();
+    const void* pb = b.raw_data();
+    Tensor* out = context.TryForward(0, 0);
+    if (out == nullptr && a.shape() == b.shape()) out = context.TryForward(1, 0);
+    if (out == nullptr) {
+      MR_ASSIGN_OR_RETURN(out, context.AllocateOutput(0, a.shape()));
+    }
+    const bool fine =
+        n <= kSmall ? same_(pa, pb, out->raw_data(), n) : RunSame(context, pa, pb, out->raw_data(), n);
+    if (!fine) [[unlikely]]
+      return BadInteger(op_name());
+    return Status();
+  }
+
+ private:
+  bool RunSame(KernelContext& context, const void* a, const void* b, void* out, int64_t n) const {
+    std::atomic<bool> fine{true};
+    const double block_ns = cost_ns_ * kBlock;
+    context.ParallelFor((n + kBlock - 1) / kBlock, static_cast<int64_t>(block_ns) + 1,
+                        [&](int64_t begin, int64_t end) {
+                          const int64_t from = begin * kBlock;
+                          const int64_t count = std::min(end * kBlock, n) - from;
+                          const bool ok = same_(static_cast<const char*>(a) + from * in_size_,
+                                                static_cast<const char*>(b) + from * in_size_,
+                                                static_cast<char*>(out) + from * out_size_, count);
+                          // Relaxed: read after ParallelFor has joined.
+                          if (!ok) fine.store(false, std::memory_order_relaxed);
+                        });
+    return fine.load(std::memory_order_relaxed);
+  }
+
+  Status ComputeBroadcast(KernelContext& context) const {
+    const Tensor& a = context.input(0);
+    const Tensor& b = context.input(1);
+    if (IsGradient(op_)) {
+      return errors::InvalidArgument("Inputs to operation ", name(), " of type ", op_name(),
+                                     " must have the same size and shape.  Input 0: ", a.shape(),
+                                     " != input 1: ", b.shape());
+    }
+    const void* pa = a.raw_data();
+    const void* pb = b.raw_data();
+    bool fine = true;
+    if (b.num_elements() == 1 && b.rank() <= a.rank() && a.num_elements() <= kSmall) {
+      const int64_t n = a.num_elements();
+      MR_ASSIGN_OR_RETURN(Tensor * out, context.ForwardInputOrAllocateOutput({0}, 0, TensorShape(a.shape())));
+      fine = fns_->scalar_right(pa, pb, out->raw_data(), n);
+    } else if (a.num_elements() == 1 && a.rank() <= b.rank() && b.num_elements() <= kSmall) {
+      const int64_t n = b.num_elements();
+      MR_ASSIGN_OR_RETURN(Tensor * out, context.ForwardInputOrAllocateOutput({1}, 0, TensorShape(b.shape())));
+      fine = fns_->scalar_left(pa, pb, out->raw_data(), n);
+    } else {
+      const auto plan = cpu::Broadcast::Make(a.shape().dims(), b.shape().dims());
+      if (!plan.has_value()) {
+        MR_RETURN_IF_ERROR(BroadcastShapes(a.shape(), b.shape()).status());
+        return errors::InvalidArgument("Incompatible shapes: ", a.shape(), " vs. ", b.shape());
+      }
+      MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(plan->output_shape()));
+      Tensor* out = a.shape() == shape ? context.TryForward(0, 0) : nullptr;
+      if (out == nullptr && context.input(1).shape() == shape) out = context.TryForward(1, 0);
+      if (out == nullptr) {
+        MR_ASSIGN_OR_RETURN(out, context.AllocateOutput(0, shape));
+      }
+      ContextParallel parallel(context);
+      fine = plan->Run(*fns_, pa, pb, in_size_, out->raw_data(), out_size_, cost_ns_, parallel);
+    }
+    return fine ? Status() : BadInteger(op_name());
+  }
+
+  static constexpr int64_t kBlock = 1024;  // elements
+
+  const cpu::BinaryFns* const fns_;
+  cpu::BinaryFn same_ = nullptr;
+  const int64_t in_size_, out_size_;
+  const double cost_ns_;
+  const cpu::BinaryOp op_;
+};
+
+// Calls fn(index in a, index in b) for each element of the broadcast shape, in order.
+template <typename Fn>
+void ForEachPair(const TensorShape& a, const TensorShape& b, const TensorShape& out, Fn fn) {
+  const Dims as = BroadcastStrides(a.dims(), out.dims()), bs = BroadcastStrides(b.dims(), out.dims());
+  for (int64_t i = 0; i < out.num_elements(); ++i) {
+    int64_t rest = i, ia = 0, ib = 0;
+    for (int d = out.rank() - 1; d >= 0; --d) {
+      ia += rest % out.dim(d) * as[d];
+      ib += rest % out.dim(d) * bs[d];
+      rest /= out.dim(d);
+    }
+    fn(i, ia, ib);
+  }
+}
+
+// Add, Equal and NotEqual of strings.
+class StringBinaryKernel final : public OpKernel {
+ public:
+  StringBinaryKernel(KernelConstruction& c, cpu::BinaryOp op) : OpKernel(c), op_(op) {}
+  Status Compute(KernelContext& context) override {
+    const Tensor& a = context.input(0);
+    const Tensor& b = context.input(1);
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, BroadcastShapes(a.shape(), b.shape()));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    const auto *pa = a.data<std::string>(), *pb = b.data<std::string>();
+    ForEachPair(a.shape(), b.shape(), shape, [&](int64_t i, int64_t ia, int64_t ib) {
+      if (op_ == cpu::BinaryOp::kAdd) {
+        out->data<std::string>()[i] = pa[ia] + pb[ib];
+      } else {
+        out->data<bool>()[i] = (pa[ia] == pb[ib]) == (op_ == cpu::BinaryOp::kEqual);
+      }
+    });
+    return Status();
+  }
+
+ private:
+  const cpu::BinaryOp op_;
+};
+
+class ApproximateEqualKernel final : public OpKernel {
+ public:
+  explicit ApproximateEqualKernel(KernelConstruction& c)
+      : OpKernel(c), tolerance_(c.Attr<float>("tolerance")) {}
+  Status Compute(KernelContext& context) override {
+    const Tensor& a = context.input(0);
+    const Tensor& b = context.input(1);
+    if (a.shape() != b.shape()) {
+      return errors::InvalidArgument("x and y must be of the same shape. x shape: ", a.shape(),
+                                     ". y shape: ", b.shape());
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, a.shape()));
+    return VisitNumber(a.dtype(), NoSuchType(context, a.dtype()), [&]<typename T>() {
+      bool* to = out->data<bool>();
+      for (int64_t i = 0; i < a.num_elements(); ++i) to[i] = Near(a.data<T>()[i], b.data<T>()[i]);
+      return Status();
+    });
+  }
+
+ private:
+  template <typename T>
+  bool Near(T a, T b) const {
+    if constexpr (kIsSmallFloat<T>) {
+      return std::abs(float(a) - float(b)) < tolerance_;
+    } else if constexpr (std::is_integral_v<T>) {
+      // The distance of any two integers fits the unsigned type.
+      const auto distance = a < b ? static_cast<uint64_t>(b) - static_cast<uint64_t>(a)
+                                  : static_cast<uint64_t>(a) - static_cast<uint64_t>(b);
+      return static_cast<double>(distance) < tolerance_;
+    } else {
+      return std::abs(a - b) < tolerance_;
+    }
+  }
+  const float tolerance_;
+};
+
+void Add(KernelRegistry& registry, const char* op, cpu::BinaryOp what, const TypeList& types) {
+  KernelDef def(op);
+  def.Types("T", Filter(types, [what](DataType t) { return cpu::FindBinary(what, Stored(t)) != nullptr; }));
+  registry.Register(std::move(def),
+                    [what](KernelConstruction& c) { return std::make_unique<BinaryKernel>(c, what); });
+}
+
+void AddString(KernelRegistry& registry, const char* op, cpu::BinaryOp what) {
+  registry.Register(KernelDef(op).Type<std::string>("T"),
+                    [what](KernelConstruction& c) { return std::make_unique<StringBinaryKernel>(c, what); });
+}
+
+}  // namespace
+
+void RegisterBinaryMathKernels(KernelRegistry& registry) {
+  using Op = cpu::BinaryOp;
+  const TypeList numbers = NumberTypes(), reals = RealTypes();
+  const TypeList inexact = Concat(FloatTypes(), ComplexTypes());
+  const TypeList comparable = Concat(numbers, {DataType::kBool, DataType::kQint8, DataType::kQuint8,
+                                               DataType::kQint16, DataType::kQuint16, DataType::kQint32});
+  Add(registry, "Add", Op::kAdd, numbers);
+  Add(registry, "AddV2", Op::kAdd, numbers);
+  Add(registry, "Sub", Op::kSub, numbers);
+  Add(registry, "Mul", Op::kMul, numbers);
+  Add(registry, "Div", Op::kDiv, numbers);
+  Add(registry, "RealDiv", Op::kDiv, inexact);
+  Add(registry, "DivNoNan", Op::kDivNoNan, inexact);
+  Add(registry, "Xdivy", Op::kXdivy, inexact);
+  Add(registry, "Xlogy", Op::kXlogy, inexact);
+  Add(registry, "TruncateDiv", Op::kDiv, IntegerTypes());
+  Add(registry, "FloorDiv", Op::kFloorDiv, reals);
+  Add(registry, "Mod", Op::kMod, reals);
+  Add(registry, "TruncateMod", Op::kMod, reals);
+  Add(registry, "FloorMod", Op::kFloorMod, reals);
+  Add(registry, "Pow", Op::kPow, numbers);
+  Add(registry, "Maximum", Op::kMaximum, reals);
+  Add(registry, "Minimum", Op::kMinimum, reals);
+  Add(registry, "SquaredDifference", Op::kSquaredDifference, numbers);
+  Add(registry, "Atan2", Op::kAtan2, FloatTypes());
+  Add(registry, "MulNoNan", Op::kMulNoNan, inexact);
+  for (const auto& [op, what] :
+       {std::pair("NextAfter", Op::kNextAfter), std::pair("Igamma", Op::kIgamma),
+        std::pair("Igammac", Op::kIgammac), std::pair("IgammaGradA", Op::kIgammaGradA),
+        std::pair("RandomGammaGrad", Op::kGammaSampleGrad), std::pair("Polygamma", Op::kPolygamma),
+        std::pair("Zeta", Op::kZeta)}) {
+    Add(registry, op, what, {DataType::kFloat, DataType::kDouble});
+  }
+  for (const auto& [op, what] :
+       {std::pair("BitwiseAnd", Op::kBitwiseAnd), std::pair("BitwiseOr", Op::kBitwiseOr),
+        std::pair("BitwiseXor", Op::kBitwiseXor), std::pair("LeftShift", Op::kLeftShift),
+        std::pair("RightShift", Op::kRightShift)}) {
+    Add(registry, op, what, IntegerTypes());
+  }
+  Add(registry, "Equal", Op::kEqual, comparable);
+  Add(registry, "NotEqual", Op::kNotEqual, comparable);
+  Add(registry, "Less", Op::kLess, reals);
+  Add(registry, "LessEqual", Op::kLessEqual, reals);
+  Add(registry, "Greater", Op::kGreater, reals);
+  Add(registry, "GreaterEqual", Op::kGreaterEqual, reals);
+  for (const auto& [op, what] :
+       {std::pair("LogicalAnd", Op::kLogicalAnd), std::pair("LogicalOr", Op::kLogicalOr)}) {
+    registry.Register(KernelDef(op), [what = what](KernelConstruction& c) {
+      return std::make_unique<BinaryKernel>(c, what);
+    });
+  }
+  Add(registry, "SigmoidGrad", Op::kSigmoidGrad, inexact);
+  Add(registry, "TanhGrad", Op::kTanhGrad, inexact);
+  Add(registry, "SqrtGrad", Op::kSqrtGrad, inexact);
+  Add(registry, "RsqrtGrad", Op::kRsqrtGrad, inexact);
+  Add(registry, "InvGrad", Op::kReciprocalGrad, inexact);
+  Add(registry, "ReciprocalGrad", Op::kReciprocalGrad, inexact);
+  Add(registry, "ReluGrad", Op::kReluGrad, reals);
+  Add(registry, "Relu6Grad", Op::kRelu6Grad, reals);
+  Add(registry, "EluGrad", Op::kEluGrad, FloatTypes());
+  Add(registry, "SeluGrad", Op::kSeluGrad, FloatTypes());
+  Add(registry, "SoftplusGrad", Op::kSoftplusGrad, FloatTypes());
+  Add(registry, "SoftsignGrad", Op::kSoftsignGrad, FloatTypes());
+  AddString(registry, "Add", Op::kAdd);
+  AddString(registry, "Equal", Op::kEqual);
+  AddString(registry, "NotEqual", Op::kNotEqual);
+  registry.Register<ApproximateEqualKernel>(KernelDef("ApproximateEqual").Types("T", numbers));
+}
+
+}  // namespace millrace

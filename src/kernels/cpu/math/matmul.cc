@@ -1,0 +1,325 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "kernels/cpu/contract/gemm.h"
+#include "kernels/cpu/nn/fused.h"
+#include "kernels/cpu/nn/packed_weights.h"
+#include "kernels/cpu/nn/util.h"
+
+namespace millrace {
+namespace {
+
+// One product of dense row-major matrices of any type that has kernels.
+template <typename T>
+void Multiply(const cpu::GemmShape& shape, const void* a, const void* b, void* c, cpu::Parallel& parallel) {
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+    cpu::Gemm(shape, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(c), parallel);
+  } else {
+    cpu::GemmGeneric(shape, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(c), parallel);
+  }
+}
+
+using MultiplyFn = void (*)(const cpu::GemmShape&, const void*, const void*, void*, cpu::Parallel&);
+
+// Half types are multiplied as float.
+MultiplyFn FindMultiply(DataType t) {
+  switch (t) {
+    case DataType::kFloat:
+    case DataType::kHalf:
+    case DataType::kBfloat16:
+      return Multiply<float>;
+    case DataType::kDouble:
+      return Multiply<double>;
+    case DataType::kInt32:
+      return Multiply<int32_t>;
+    case DataType::kInt64:
+      return Multiply<int64_t>;
+    case DataType::kComplex64:
+      return Multiply<complex64>;
+    case DataType::kComplex128:
+      return Multiply<complex128>;
+    default:
+      return nullptr;
+  }
+}
+
+TypeList MatMulTypes() {
+  return {DataType::kHalf,  DataType::kBfloat16, DataType::kFloat,     DataType::kDouble,
+          DataType::kInt32, DataType::kInt64,    DataType::kComplex64, DataType::kComplex128};
+}
+
+bool IsSmallFloat(DataType t) { return t == DataType::kHalf || t == DataType::kBfloat16; }
+
+// The product of two matrices of these shapes.
+StatusOr<cpu::GemmShape> ProductOf(const Tensor& a, const Tensor& b, bool trans_a, bool trans_b) {
+  if (a.rank() != 2) {
+    return errors::InvalidArgument("In[0] is not a matrix. Instead it has shape ", a.shape());
+  }
+  if (b.rank() != 2) {
+    return errors::InvalidArgument("In[1] is not a matrix. Instead it has shape ", b.shape());
+  }
+  cpu::GemmShape shape;
+  shape.trans_a = trans_a;
+  shape.trans_b = trans_b;
+  shape.m = a.dim(trans_a ? 1 : 0);
+  shape.k = a.dim(trans_a ? 0 : 1);
+  shape.n = b.dim(trans_b ? 0 : 1);
+  if (shape.k != b.dim(trans_b ? 1 : 0)) {
+    return errors::InvalidArgument("Matrix size-incompatible: In[0]: ", a.shape(), ", In[1]: ", b.shape());
+  }
+  return shape;
+}
+
+class MatMulKernel final : public OpKernel {
+ public:
+  explicit MatMulKernel(KernelConstruction& c)
+      : OpKernel(c),
+        trans_a_(c.Attr<bool>("transpose_a")),
+        trans_b_(c.Attr<bool>("transpose_b")),
+        multiply_(FindMultiply(input_type(0))) {}
+
+  Status Compute(KernelContext& context) override {
+    const Tensor& a = context.input(0);
+    const Tensor& b = context.input(1);
+    MR_ASSIGN_OR_RETURN(const cpu::GemmShape shape, ProductOf(a, b, trans_a_, trans_b_));
+    MR_ASSIGN_OR_RETURN(TensorShape out_shape,
+                        ShapeFromValues(std::initializer_list<int64_t>{shape.m, shape.n}));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, out_shape));
+    ContextParallel parallel(context);
+    if (!IsSmallFloat(a.dtype())) {
+      multiply_(shape, a.raw_data(), b.raw_data(), out->raw_data(), parallel);
+      return Status();
+    }
+    MR_ASSIGN_OR_RETURN(const Tensor fa, ToFloat(context, a));
+    MR_ASSIGN_OR_RETURN(const Tensor fb, ToFloat(context, b));
+    MR_ASSIGN_OR_RETURN(Tensor product, context.AllocateTemp(DataType::kFloat, out_shape));
+    multiply_(shape, fa.raw_data(), fb.raw_data(), product.raw_data(), parallel);
+    FromFloat(context, product, out);
+    return Status();
+  }
+
+ private:
+  const bool trans_a_, trans_b_;
+  const MultiplyFn multiply_;
+};
+
+// A product of matrices many of whose elements are said to be 0: as fast as any other.
+class SparseMatMulKernel final : public OpKernel {
+ public:
+  explicit SparseMatMulKernel(KernelConstruction& c)
+      : OpKernel(c), trans_a_(c.Attr<bool>("transpose_a")), trans_b_(c.Attr<bool>("transpose_b")) {}
+  Status Compute(KernelContext& context) override {
+    MR_ASSIGN_OR_RETURN(const cpu::GemmShape shape,
+                        ProductOf(context.input(0), context.input(1), trans_a_, trans_b_));
+    MR_ASSIGN_OR_RETURN(const TensorShape out_shape,
+                        ShapeFromValues(std::initializer_list<int64_t>{shape.m, shape.n}));
+    Tensor factors[2] = {context.input(0), context.input(1)};
+    for (Tensor& factor : factors) {
+      if (!IsSmallFloat(factor.dtype())) continue;
+      MR_ASSIGN_OR_RETURN(factor, ToFloat(context, factor));
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, out_shape));
+    ContextParallel parallel(context);
+    Multiply<float>(shape, factors[0].raw_data(), factors[1].raw_data(), out->raw_data(), parallel);
+    return Status();
+  }
+
+ private:
+  const bool trans_a_, trans_b_;
+};
+
+class FusedMatMulKernel final : public OpKernel {
+ public:
+  explicit FusedMatMulKernel(KernelConstruction& c)
+      : OpKernel(c),
+        trans_a_(c.Attr<bool>("transpose_a")),
+        trans_b_(c.Attr<bool>("transpose_b")),
+        keep_weights_(c.Attr<bool>("keep_weights")),
+        epilogue_(c),
+        packed_(c.device().allocator()) {}
+
+  Status Compute(KernelContext& context) override {
+    const Tensor& a = context.input(0);
+    const Tensor& b = context.input(1);
+    MR_ASSIGN_OR_RETURN(const cpu::GemmShape shape, ProductOf(a, b, trans_a_, trans_b_));
+    MR_ASSIGN_OR_RETURN(TensorShape out_shape,
+                        ShapeFromValues(std::initializer_list<int64_t>{shape.m, shape.n}));
+    MR_ASSIGN_OR_RETURN(const FusedEpilogue::Bound bound, epilogue_.Bind(context, 2, shape.n, out_shape));
+    MR_ASSIGN_OR_RETURN(Tensor product, context.AllocateTemp(DataType::kFloat, out_shape));
+    ContextParallel parallel(context);
+    Tensor packed;
+    if (keep_weights_ && PackingPays(shape))
+      packed = packed_.Find(b, {shape.k, 1, shape.n}, b.dim(1), trans_b_);
+    cpu::Gemm(shape, a.data<float>(), b.data<float>(), product.data<float>(), parallel, bound.epilogue,
+              packed.num_elements() > 0 ? packed.data<float>() : nullptr);
+    return epilogue_.Finish(context, bound, std::move(product));
+  }
+
+ private:
+  // With few rows to multiply, bringing B into order takes long beside using it; where B lies across, always.
+  // What a large B gains is not worth holding it twice, and with 32 rows nothing is gained any more.
+  bool PackingPays(const cpu::GemmShape& s) const {
+    constexpr int64_t kMaxRows = 16, kMaxElements = 1 << 19;
+    return s.m > 1 && s.k > 0 && s.n > 0 && (s.m <= kMaxRows || trans_b_) && s.k * s.n <= kMaxElements;
+  }
+
+  const bool trans_a_, trans_b_, keep_weights_;
+  const FusedEpilogue epilogue_;
+  PackedWeights packed_;
+};
+
+// Conjugates in place where the adjoint of a complex matrix was asked for.
+void Conjugate(Tensor* t) {
+  if (t->dtype() == DataType::kComplex64) {
+    for (complex64& v : t->flat<complex64>()) v = std::conj(v);
+  } else if (t->dtype() == DataType::kComplex128) {
+    for (complex128& v : t->flat<complex128>()) v = std::conj(v);
+  }
+}
+
+class BatchMatMulKernel final : public OpKernel {
+ public:
+  explicit BatchMatMulKernel(KernelConstruction& c)
+      : OpKernel(c),
+        adj_x_(c.Attr<bool>("adj_x")),
+        adj_y_(c.Attr<bool>("adj_y")),
+        broadcasts_(op_name() == "BatchMatMulV2"),
+        multiply_(FindMultiply(input_type(0))) {}
+
+  Status Compute(KernelContext& context) override {
+    const Tensor& x = context.input(0);
+    const Tensor& y = context.input(1);
+    MR_ASSIGN_OR_RETURN(TensorShape out_shape, BatchShape(x, y));
+    const int64_t batches = out_shape.num_elements();
+    const int rx = x.rank(), ry = y.rank();
+    cpu::GemmShape shape;
+    shape.trans_a = adj_x_;
+    shape.trans_b = adj_y_;
+    shape.m = x.dim(adj_x_ ? rx - 1 : rx - 2);
+    shape.k = x.dim(adj_x_ ? rx - 2 : rx - 1);
+    shape.n = y.dim(adj_y_ ? ry - 2 : ry - 1);
+    if (shape.k != y.dim(adj_y_ ? ry - 1 : ry - 2)) {
+      return errors::InvalidArgument("In[0] mismatch In[1] shape: ", shape.k, " vs. ",
+                                     y.dim(adj_y_ ? ry - 1 : ry - 2), ": ", x.shape(), " ", y.shape(), " ",
+                                     adj_x_, " ", adj_y_);
+    }
+    const TensorShape batch = out_shape;
+    MR_RETURN_IF_ERROR(out_shape.TryAddDim(shape.m));
+    MR_RETURN_IF_ERROR(out_shape.TryAddDim(shape.n));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, out_shape));
+    if (out_shape.num_elements() == 0) return Status();  // batches of empty matrices may be many
+    const bool small = IsSmallFloat(x.dtype());
+    Tensor a = x, b = y, c = *out;
+    if (small) {
+      MR_ASSIGN_OR_RETURN(a, ToFloat(context, x));
+      MR_ASSIGN_OR_RETURN(b, ToFloat(context, y));
+      MR_ASSIGN_OR_RETURN(c, context.AllocateTemp(DataType::kFloat, out_shape));
+    }
+    if (IsComplexType(x.dtype())) {
+      if (adj_x_) Conjugate(&(a = a.DeepCopy()));
+      if (adj_y_) Conjugate(&(b = b.DeepCopy()));
+    }
+    const std::vector<int64_t> of_x = Repeated(x, batch), of_y = Repeated(y, batch);
+    MultiplyAll(context, shape, batches, a, b, of_x, of_y, &c);
+    if (small) FromFloat(context, c, out);
+    return Status();
+  }
+
+ private:
+  // The shape of the result but for its last two dimensions.
+  StatusOr<TensorShape> BatchShape(const Tensor& x, const Tensor& y) const {
+    if (!broadcasts_ && x.rank() != y.rank()) {
+      return errors::InvalidArgument("In[0] and In[1] has different ndims: ", x.shape(), " vs. ", y.shape());
+    }
+    if (!broadcasts_ && x.rank() < 2) {
+      return errors::InvalidArgument("In[0] and In[1] ndims must be >= 2: ", x.rank());
+    }
+    if (x.rank() < 2) return errors::InvalidArgument("In[0] ndims must be >= 2: ", x.rank());
+    if (y.rank() < 2) return errors::InvalidArgument("In[1] ndims must be >= 2: ", y.rank());
+    const TensorShape batch_x = BatchOf(x), batch_y = BatchOf(y);
+    if (broadcasts_) {
+      auto both = BroadcastShapes(batch_x, batch_y);
+      if (both.ok()) return both;
+      return errors::InvalidArgument("In[0] and In[1] must have compatible batch dimensions: ", x.shape(),
+                                     " vs. ", y.shape());
+    }
+    for (int i = 0; i < batch_x.rank(); ++i) {
+      if (batch_x.dim(i) != batch_y.dim(i)) {
+        return errors::InvalidArgument("In[0].dim(", i, ") and In[1].dim(", i,
+                                       ") must be the same: ", x.shape(), " vs ", y.shape());
+      }
+    }
+    return batch_x;
+  }
+  static TensorShape BatchOf(const Tensor& t) {
+    TensorShape shape = t.shape();
+    shape.RemoveDim(t.rank() - 1);
+    shape.RemoveDim(t.rank() - 2);
+    return shape;
+  }
+
+  // For each matrix of the batch the number of the one in `t`; none when they are the same.
+  static std::vector<int64_t> Repeated(const Tensor& t, const TensorShape& batch) {
+    const TensorShape own = BatchOf(t);
+    std::vector<int64_t> numbers;
+    if (own == batch) return numbers;
+    numbers.assign(1, 0);
+    // From the first dimension on: each number becomes as many as the dimension has entries.
+    for (int i = 0; i < batch.rank(); ++i) {
+      const int j = i - (batch.rank() - own.rank());
+      const int64_t dim = j < 0 ? 1 : own.dim(j);
+      std::vector<int64_t> next;
+      next.reserve(numbers.size() * static_cast<size_t>(batch.dim(i)));
+      for (const int64_t number : numbers) {
+        for (int64_t k = 0; k < batch.dim(i); ++k) next.push_back(number * dim + (dim == 1 ? 0 : k));
+      }
+      numbers = std::move(next);
+    }
+    return numbers;
+  }
+
+  void MultiplyAll(const KernelContext& context, const cpu::GemmShape& shape, int64_t batches,
+                   const Tensor& a, const Tensor& b, const std::vector<int64_t>& of_a,
+                   const std::vector<int64_t>& of_b, Tensor* c) const {
+    const auto size = static_cast<int64_t>(ElementSize(a.dtype()));
+    const auto one = [&](int64_t i, cpu::Parallel& parallel) {
+      const int64_t ia = of_a.empty() ? i : of_a[static_cast<size_t>(i)];
+      const int64_t ib = of_b.empty() ? i : of_b[static_cast<size_t>(i)];
+      multiply_(shape, static_cast<const char*>(a.raw_data()) + ia * shape.m * shape.k * size,
+                static_cast<const char*>(b.raw_data()) + ib * shape.k * shape.n * size,
+                static_cast<char*>(c->raw_data()) + i * shape.m * shape.n * size, parallel);
+    };
+    ContextParallel within(context);
+    if (batches < 4) {
+      for (int64_t i = 0; i < batches; ++i) one(i, within);
+      return;
+    }
+    const double cost_ns =
+        static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k) / 32;
+    context.ParallelFor(batches, static_cast<int64_t>(std::min(cost_ns, 1e12)) + 1,
+                        [&](int64_t begin, int64_t end) {
+                          cpu::SerialParallel serial;
+                          for (int64_t i = begin; i < end; ++i) one(i, serial);
+                        });
+  }
+
+  const bool adj_x_, adj_y_;
+  const bool broadcasts_;
+  const MultiplyFn multiply_;
+};
+
+}  // namespace
+
+void RegisterNnMatMulKernels(KernelRegistry& registry) {
+  registry.Register<MatMulKernel>(KernelDef("MatMul").Types("T", MatMulTypes()));
+  registry.Register<FusedMatMulKernel>(KernelDef("_FusedMatMul").Types("T", {DataType::kFloat}));
+  const TypeList factors = {DataType::kFloat, DataType::kBfloat16};
+  registry.Register<SparseMatMulKernel>(KernelDef("SparseMatMul").Types("Ta", factors).Types("Tb", factors));
+  registry.Register<BatchMatMulKernel>(KernelDef("BatchMatMul").Types("T", MatMulTypes()));
+  registry.Register<BatchMatMulKernel>(KernelDef("BatchMatMulV2").Types("T", MatMulTypes()));
+}
+
+}  // namespace millrace

@@ -1,0 +1,286 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "kernels/cpu/contract/conv.h"
+#include "kernels/cpu/nn/fused.h"
+#include "kernels/cpu/nn/packed_weights.h"
+#include "kernels/cpu/nn/util.h"
+
+namespace millrace {
+namespace {
+
+// The attributes that the three convolution ops have in common, and plans for the shapes met so far.
+class ConvKernel : public OpKernel {
+ public:
+  explicit ConvKernel(KernelConstruction& c)
+      : OpKernel(c),
+        dims_(ReadImageDims(c)),
+        strides_(ReadSpatialAttr(c, "strides", dims_)),
+        dilations_(c.HasAttr("dilations") ? ReadSpatialAttr(c, "dilations", dims_) : SpatialAttr{}),
+        padding_(ReadPadding(c)) {
+    if (padding_ == Padding::kExplicit) ReadExplicitPaddings(c);
+  }
+
+ protected:
+  // `image` and `filter` are the shapes of the forward input and the filter.
+  StatusOr<cpu::ConvParams> MakeParams(const TensorShape& image, const TensorShape& filter) const {
+    if (image.rank() != 4) return errors::InvalidArgument("input must be 4-dimensional", image);
+    if (filter.rank() != 4) return errors::InvalidArgument("filter must be 4-dimensional: ", filter);
+    cpu::ConvParams p;
+    p.layout = dims_.nchw ? cpu::ImageLayout::kNchw : cpu::ImageLayout::kNhwc;
+    p.batch = image.dim(dims_.batch());
+    p.in_h = image.dim(dims_.height());
+    p.in_w = image.dim(dims_.width());
+    p.in_c = image.dim(dims_.channel());
+    p.filter_h = filter.dim(0);
+    p.filter_w = filter.dim(1);
+    p.out_c = filter.dim(3);
+    if (filter.dim(2) != p.in_c) return DepthError(p.in_c, filter.dim(2));
+    if (p.filter_h <= 0 || p.filter_w <= 0)
+      return errors::InvalidArgument("filter must not be empty: ", filter);
+    p.stride_h = strides_.h;
+    p.stride_w = strides_.w;
+    p.dilation_h = dilations_.h;
+    p.dilation_w = dilations_.w;
+    const Padding windows = padding_ == Padding::kExplicit ? Padding::kValid : padding_;
+    MR_ASSIGN_OR_RETURN(const WindowedOutput rows,
+                        GetWindowedOutput(p.in_h + margins_.top + margins_.bottom, p.filter_h, p.dilation_h,
+                                          p.stride_h, windows));
+    MR_ASSIGN_OR_RETURN(const WindowedOutput columns,
+                        GetWindowedOutput(p.in_w + margins_.left + margins_.right, p.filter_w, p.dilation_w,
+                                          p.stride_w, windows));
+    p.out_h = rows.size;
+    p.out_w = columns.size;
+    p.pad_top = rows.pad_before + margins_.top;
+    p.pad_left = columns.pad_before + margins_.left;
+    MR_RETURN_IF_ERROR(CheckImageSize("The convolution's output", p.batch, p.out_h, p.out_w, p.out_c));
+    return p;
+  }
+
+  TensorShape OutputShape(const cpu::ConvParams& p) const {
+    return dims_.Shape(p.batch, p.out_h, p.out_w, p.out_c);
+  }
+
+  // Checks that the gradient that came in has the shape of the forward output. The texts are TensorFlow's.
+  Status CheckGradient(const cpu::ConvParams& p, const Tensor& gradient) const {
+    if (gradient.shape() == OutputShape(p)) return Status();
+    const std::string label = op_name() == "Conv2DBackpropInput"    ? "Conv2DCustomBackpropInput"
+                              : op_name() == "Conv2DBackpropFilter" ? "Conv2DCustomBackpropFilter"
+                                                                    : op_name();
+    if (gradient.rank() != 4) return errors::InvalidArgument(label, ": out_backprop must be 4-dimensional");
+    const int64_t batch = gradient.dim(dims_.batch());
+    if (batch != p.batch) {
+      return errors::InvalidArgument(
+          label, ": input and out_backprop must have the same batch sizeinput batch: ", p.batch,
+          "outbackprop batch: ", batch, " batch_dim: ", dims_.batch());
+    }
+    if (gradient.dim(dims_.channel()) != p.out_c) {
+      return errors::InvalidArgument(label, ": filter and out_backprop must have the same out_depth");
+    }
+    const bool rows = gradient.dim(dims_.height()) != p.out_h;
+    const int axis = rows ? dims_.height() : dims_.width();
+    const int64_t actual = gradient.dim(axis);
+    return errors::InvalidArgument(
+        label, ": Size of out_backprop doesn't match computed: actual = ", actual,
+        ", computed = ", rows ? p.out_h : p.out_w, " spatial_dim: ", axis, " input: ", rows ? p.in_h : p.in_w,
+        " filter: ", rows ? p.filter_h : p.filter_w, " output: ", actual,
+        " stride: ", rows ? p.stride_h : p.stride_w, " dilation: ", rows ? p.dilation_h : p.dilation_w);
+  }
+
+  Status DepthError(int64_t depth, int64_t filter_depth) const {
+    const bool multiple = filter_depth > 0 && depth % filter_depth == 0;
+    if (op_name() != "Conv2D" && op_name() != "_FusedConv2D") {
+      return errors::InvalidArgument(op_name(), ": input and filter must have the same depth: ", depth,
+                                     " vs ", filter_depth);
+    }
+    if (!multiple) {
+      return errors::InvalidArgument("input depth must be evenly divisible by filter depth: ", depth, " vs ",
+                                     filter_depth);
+    }
+    return errors::Unimplemented(
+        "The Conv2D op currently does not support grouped convolutions on the CPU. A grouped convolution was "
+        "attempted "
+        "to be run because the input depth of ",
+        depth, " does not match the filter input depth of ", filter_depth);
+  }
+
+  // Plans are kept for the shapes seen last.
+  std::shared_ptr<const cpu::ConvPlan> PlanFor(const cpu::ConvParams& p) {
+    MutexLock lock(mu_);
+    for (const auto& plan : plans_) {
+      if (plan->params() == p) return plan;
+    }
+    if (plans_.size() == kMaxPlans) plans_.erase(plans_.begin());
+    return plans_.emplace_back(std::make_shared<const cpu::ConvPlan>(p));
+  }
+
+  // Zeros around the image besides those of SAME.
+  struct Margins {
+    int64_t top = 0, bottom = 0, left = 0, right = 0;
+  };
+  static constexpr int64_t kMaxMargin = int64_t{1} << 30;
+
+  const ImageDims dims_;
+  const SpatialAttr strides_, dilations_;
+  const Padding padding_;
+  Margins margins_;
+
+ private:
+  // Two for each dimension of the image.
+  void ReadExplicitPaddings(KernelConstruction& c) {
+    const auto given = c.Attr<std::vector<int64_t>>("explicit_paddings");
+    if (!c.status().ok()) return;
+    const auto at = [&](int dim, int side) { return given[static_cast<size_t>(2 * dim + side)]; };
+    const bool possible =
+        given.size() == 8 &&
+        std::all_of(given.begin(), given.end(), [](int64_t m) { return m >= 0 && m <= kMaxMargin; }) &&
+        at(dims_.batch(), 0) + at(dims_.batch(), 1) + at(dims_.channel(), 0) + at(dims_.channel(), 1) == 0;
+    if (!possible) {
+      c.SetError(errors::InvalidArgument(
+          "explicit_paddings must be two sizes for each dimension, zero for batch and depth"));
+      return;
+    }
+    margins_ = {at(dims_.height(), 0), at(dims_.height(), 1), at(dims_.width(), 0), at(dims_.width(), 1)};
+  }
+
+  static constexpr size_t kMaxPlans = 4;
+  Mutex mu_;
+  std::vector<std::shared_ptr<const cpu::ConvPlan>> plans_ MR_GUARDED_BY(mu_);
+};
+
+// Runs `compute(a, b, out)` on float or double pointers; half types go through float.
+template <typename Fn>
+Status RunAsReal(KernelContext& context, const Tensor& a, const Tensor& b, Tensor* out, Fn compute) {
+  if (a.dtype() == DataType::kFloat) {
+    compute(a.data<float>(), b.data<float>(), out->data<float>());
+  } else if (a.dtype() == DataType::kDouble) {
+    compute(a.data<double>(), b.data<double>(), out->data<double>());
+  } else {
+    MR_ASSIGN_OR_RETURN(const Tensor fa, ToFloat(context, a));
+    MR_ASSIGN_OR_RETURN(const Tensor fb, ToFloat(context, b));
+    MR_ASSIGN_OR_RETURN(Tensor result, context.AllocateTemp(DataType::kFloat, out->shape()));
+    compute(fa.data<float>(), fb.data<float>(), result.data<float>());
+    FromFloat(context, result, out);
+  }
+  return Status();
+}
+
+class Conv2DKernel final : public ConvKernel {
+ public:
+  using ConvKernel::ConvKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& input = context.input(0);
+    const Tensor& filter = context.input(1);
+    MR_ASSIGN_OR_RETURN(const cpu::ConvParams p, MakeParams(input.shape(), filter.shape()));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, OutputShape(p)));
+    if (out->num_elements() == 0) return Status();
+    const auto plan = PlanFor(p);
+    ContextParallel parallel(context);
+    return RunAsReal(context, input, filter, out,
+                     [&](const auto* x, const auto* w, auto* y) { plan->Forward(x, w, y, parallel); });
+  }
+};
+
+class FusedConv2DKernel final : public ConvKernel {
+ public:
+  explicit FusedConv2DKernel(KernelConstruction& c)
+      : ConvKernel(c),
+        keep_weights_(c.Attr<bool>("keep_weights")),
+        epilogue_(c),
+        packed_(c.device().allocator()) {
+    const auto margins = c.Attr<std::vector<int64_t>>("margins");
+    if (margins.empty()) return;
+    if (margins.size() != 4 || padding_ != Padding::kValid ||
+        std::any_of(margins.begin(), margins.end(), [](int64_t m) { return m < 0 || m > kMaxMargin; })) {
+      c.SetError(errors::InvalidArgument("Margins must be four sizes, and the padding VALID"));
+      return;
+    }
+    margins_ = {margins[0], margins[1], margins[2], margins[3]};
+  }
+  Status Compute(KernelContext& context) override {
+    const Tensor& input = context.input(0);
+    const Tensor& filter = context.input(1);
+    MR_ASSIGN_OR_RETURN(const cpu::ConvParams p, MakeParams(input.shape(), filter.shape()));
+    MR_ASSIGN_OR_RETURN(const FusedEpilogue::Bound bound,
+                        epilogue_.Bind(context, 2, p.out_c, OutputShape(p)));
+    MR_ASSIGN_OR_RETURN(Tensor result, context.AllocateTemp(DataType::kFloat, OutputShape(p)));
+    if (result.num_elements() > 0) {
+      ContextParallel parallel(context);
+      const auto plan = PlanFor(p);
+      Tensor packed;
+      if (const auto shape = plan->packing(); keep_weights_ && shape.has_value())
+        packed = packed_.Find(filter, *shape, p.out_c, /*transposed=*/false);
+      plan->Forward(input.data<float>(), filter.data<float>(), result.data<float>(), parallel, bound.epilogue,
+                    packed.num_elements() > 0 ? packed.data<float>() : nullptr);
+    }
+    return epilogue_.Finish(context, bound, std::move(result));
+  }
+
+ private:
+  const bool keep_weights_;
+  const FusedEpilogue epilogue_;
+  PackedWeights packed_;
+};
+
+StatusOr<TensorShape> SizesArgument(const Tensor& sizes, const char* name) {
+  if (sizes.rank() != 1 || sizes.num_elements() != 4) {
+    return errors::InvalidArgument(name, " must be a vector of 4 values, got shape ", sizes.shape());
+  }
+  return ShapeFromTensor(sizes, name);
+}
+
+class Conv2DBackpropInputKernel final : public ConvKernel {
+ public:
+  using ConvKernel::ConvKernel;
+  Status Compute(KernelContext& context) override {
+    MR_ASSIGN_OR_RETURN(const TensorShape image,
+                        SizesArgument(context.input(0), "Conv2DBackpropInput: input_sizes"));
+    const Tensor& filter = context.input(1);
+    const Tensor& gradient = context.input(2);
+    MR_ASSIGN_OR_RETURN(const cpu::ConvParams p, MakeParams(image, filter.shape()));
+    MR_RETURN_IF_ERROR(CheckGradient(p, gradient));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, image));
+    if (out->num_elements() == 0) return Status();
+    const auto plan = PlanFor(p);
+    ContextParallel parallel(context);
+    return RunAsReal(context, filter, gradient, out, [&](const auto* w, const auto* dy, auto* dx) {
+      plan->BackpropInput(w, dy, dx, parallel);
+    });
+  }
+};
+
+class Conv2DBackpropFilterKernel final : public ConvKernel {
+ public:
+  using ConvKernel::ConvKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& input = context.input(0);
+    MR_ASSIGN_OR_RETURN(const TensorShape filter,
+                        SizesArgument(context.input(1), "Conv2DBackpropFilter: filter_sizes"));
+    const Tensor& gradient = context.input(2);
+    MR_ASSIGN_OR_RETURN(const cpu::ConvParams p, MakeParams(input.shape(), filter));
+    MR_RETURN_IF_ERROR(CheckGradient(p, gradient));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, filter));
+    if (out->num_elements() == 0) return Status();
+    const auto plan = PlanFor(p);
+    ContextParallel parallel(context);
+    return RunAsReal(context, input, gradient, out, [&](const auto* x, const auto* dy, auto* dw) {
+      plan->BackpropFilter(x, dy, dw, parallel);
+    });
+  }
+};
+
+}  // namespace
+
+void RegisterNnConvKernels(KernelRegistry& registry) {
+  registry.Register<Conv2DKernel>(KernelDef("Conv2D").Types("T", FloatTypes()));
+  registry.Register<FusedConv2DKernel>(KernelDef("_FusedConv2D").Types("T", {DataType::kFloat}));
+  registry.Register<Conv2DBackpropInputKernel>(KernelDef("Conv2DBackpropInput").Types("T", FloatTypes()));
+  registry.Register<Conv2DBackpropFilterKernel>(KernelDef("Conv2DBackpropFilter").Types("T", FloatTypes()));
+}
+
+}  // namespace millrace

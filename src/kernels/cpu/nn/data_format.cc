@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Numbers of dimensions and lists of sizes from one layout of images to another.
+#include <algorithm>
+
+#include "kernels/cpu/kernel_util.h"
+
+namespace millrace {
+namespace {
+
+// Where dimension i of the source layout is in the other one.
+class DataFormatKernel : public OpKernel {
+ public:
+  explicit DataFormatKernel(KernelConstruction& c) : OpKernel(c) {
+    const auto from = c.Attr<std::string>("src_format"), to = c.Attr<std::string>("dst_format");
+    if (from.size() != 4) {
+      c.SetError(errors::InvalidArgument("Source format must of length 4, received src_format = ", from));
+    } else if (to.size() != 4) {
+      c.SetError(errors::InvalidArgument("Destination format must of length 4, received dst_format = ", to));
+    } else {
+      for (size_t i = 0; i < 4; ++i) {
+        const size_t place = to.find(from[i]);
+        // A dimension that is there twice would leave a place without one.
+        if (place == std::string::npos || from.find(from[i]) != i) {
+          c.SetError(errors::InvalidArgument(
+              "Destination format and source format must have the same dimensions: ", from, " and ", to));
+          return;
+        }
+        places_[i] = static_cast<int>(place);
+      }
+    }
+  }
+
+ protected:
+  template <typename Fn>
+  static void Visit(DataType t, Fn fn) {
+    if (t == DataType::kInt32) {
+      fn.template operator()<int32_t>();
+    } else {
+      fn.template operator()<int64_t>();
+    }
+  }
+  std::array<int, 4> places_{};
+};
+
+class DimMapKernel final : public DataFormatKernel {
+ public:
+  using DataFormatKernel::DataFormatKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    for (int64_t i = 0; i < in.num_elements(); ++i) {
+      const int64_t dim = IntValue(in, i);
+      if (dim < -4 || dim >= 4) return errors::InvalidArgument("Dimension ", dim, " is not in [-4, 4)");
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
+    Visit(in.dtype(), [&]<typename T>() {
+      for (int64_t i = 0; i < in.num_elements(); ++i) {
+        out->data<T>()[i] = places_[static_cast<size_t>((in.data<T>()[i] + 4) % 4)];
+      }
+    });
+    return Status();
+  }
+};
+
+// Of sizes, or of pairs.
+class VecPermuteKernel final : public DataFormatKernel {
+ public:
+  using DataFormatKernel::DataFormatKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    if (in.rank() != 1 && in.rank() != 2) {
+      return errors::InvalidArgument("input must be a vector or 2D tensor, but got shape ", in.shape());
+    }
+    if (in.dim(0) != 4) {
+      return errors::InvalidArgument(in.rank() == 1
+                                         ? "1D input must be of size 4, but got shape "
+                                         : "First dimension of 2D input must be of size 4, but got shape ",
+                                     in.shape());
+    }
+    if (in.rank() == 2 && in.dim(1) != 2) {
+      return errors::InvalidArgument("Second dimension of 2D input must be of size 2, but got shape ",
+                                     in.shape());
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
+    const int64_t row = in.num_elements() / 4;
+    Visit(in.dtype(), [&]<typename T>() {
+      for (int i = 0; i < 4; ++i) {
+        std::copy_n(in.data<T>() + i * row, row, out->data<T>() + places_[static_cast<size_t>(i)] * row);
+      }
+    });
+    return Status();
+  }
+};
+
+}  // namespace
+
+void RegisterDataFormatKernels(KernelRegistry& registry) {
+  registry.Register<DimMapKernel>(KernelDef("DataFormatDimMap").Types("T", IndexTypes()));
+  registry.Register<VecPermuteKernel>(KernelDef("DataFormatVecPermute").Types("T", IndexTypes()));
+}
+
+}  // namespace millrace

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/cpu/nn/util.h"
+
+namespace millrace {
+namespace {
+
+// x or, where x is not positive, alpha * x; of two inputs, the first one scaled by the sign of the second.
+class LeakyReluKernel final : public OpKernel {
+ public:
+  explicit LeakyReluKernel(KernelConstruction& c) : OpKernel(c), alpha_(c.Attr<float>("alpha")) {}
+  Status Compute(KernelContext& context) override {
+    const Tensor& x = context.input(0);
+    const Tensor& features = context.input(num_inputs() - 1);
+    if (x.shape() != features.shape()) {
+      return errors::InvalidArgument("gradients and features must have the same shape: ", x.shape(), " vs. ",
+                                     features.shape());
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, x.shape()));
+    if (x.dtype() == DataType::kDouble) {
+      Scale<double>(context, x, features, out);
+      return Status();
+    }
+    if (x.dtype() == DataType::kFloat) {
+      Scale<float>(context, x, features, out);
+      return Status();
+    }
+    MR_ASSIGN_OR_RETURN(const Tensor fx, ToFloat(context, x));
+    MR_ASSIGN_OR_RETURN(const Tensor ff, ToFloat(context, features));
+    MR_ASSIGN_OR_RETURN(Tensor result, context.AllocateTemp(DataType::kFloat, x.shape()));
+    Scale<float>(context, fx, ff, &result);
+    FromFloat(context, result, out);
+    return Status();
+  }
+
+ private:
+  template <typename T>
+  void Scale(const KernelContext& context, const Tensor& x, const Tensor& features, Tensor* out) const {
+    const T* const from = x.data<T>();
+    const T* const sign = features.data<T>();
+    T* const to = out->data<T>();
+    const T alpha = alpha_;
+    context.ParallelFor(x.num_elements(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) to[i] = sign[i] > T(0) ? from[i] : from[i] * alpha;
+    });
+  }
+
+  const float alpha_;
+};
+
+}  // namespace
+
+void RegisterNnLeakyReluKernels(KernelRegistry& registry) {
+  registry.Register<LeakyReluKernel>(KernelDef("LeakyRelu").Types("T", FloatTypes()));
+  registry.Register<LeakyReluKernel>(KernelDef("LeakyReluGrad").Types("T", FloatTypes()));
+}
+
+}  // namespace millrace

@@ -1,0 +1,422 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// LRN, Dilation2D, MaxPoolWithArgmax, and their gradients.
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/nn/util.h"
+
+namespace millrace {
+namespace {
+
+// Local response normalisation: Krizhevsky, Sutskever, Hinton, "ImageNet classification with deep
+// convolutional neural networks", section 3.3. Works in float.
+class ResponseNormKernel : public OpKernel {
+ public:
+  explicit ResponseNormKernel(KernelConstruction& c)
+      : OpKernel(c),
+        bias_(c.Attr<float>("bias")),
+        alpha_(c.Attr<float>("alpha")),
+        beta_(c.Attr<float>("beta")) {
+    const auto radius = c.Attr<int64_t>("depth_radius");
+    if (radius < 0 || radius > std::numeric_limits<int32_t>::max())
+      c.SetError(errors::InvalidArgument("depth_radius = ", radius, " larger than int max"));
+    radius_ = radius;
+  }
+
+ protected:
+  // The channels that count for channel k.
+  int64_t First(int64_t k) const { return std::max<int64_t>(0, k - radius_); }
+  int64_t End(int64_t k, int64_t depth) const { return std::min(depth, k + radius_ + 1); }
+
+  // Of one pixel: bias and alpha times the squares of the neighbours.
+  void Norms(const float* x, int64_t depth, float* norms) const {
+    for (int64_t k = 0; k < depth; ++k) {
+      float sum = 0;
+      for (int64_t i = First(k); i < End(k, depth); ++i) sum += x[i] * x[i];
+      norms[k] = bias_ + alpha_ * sum;
+    }
+  }
+
+  // Runs fn(first value of the pixel, norms) on all pixels of the output, in float.
+  template <typename Fn>
+  Status ForPixels(KernelContext& context, const TensorShape& shape, const Tensor& x, Fn fn) const {
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    if (out->num_elements() == 0) return Status();
+    Tensor result = *out;
+    if (out->dtype() != DataType::kFloat) {
+      MR_ASSIGN_OR_RETURN(result, context.AllocateTemp(DataType::kFloat, shape));
+    }
+    const int64_t depth = shape.dim(3);
+    const int64_t window = std::min(depth, 2 * radius_ + 1);
+    context.ParallelFor(shape.num_elements() / depth, depth * (20 + window), [&](int64_t begin, int64_t end) {
+      std::vector<float> norms(static_cast<size_t>(depth));
+      for (int64_t pixel = begin; pixel < end; ++pixel) {
+        const int64_t at = pixel * depth;
+        Norms(x.data<float>() + at, depth, norms.data());
+        fn(at, depth, norms.data(), result.data<float>() + at);
+      }
+    });
+    if (out->dtype() != DataType::kFloat) FromFloat(context, result, out);
+    return Status();
+  }
+
+  const float bias_, alpha_, beta_;
+  int64_t radius_ = 0;
+};
+
+class LrnKernel final : public ResponseNormKernel {
+ public:
+  using ResponseNormKernel::ResponseNormKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    if (in.rank() != 4) return errors::InvalidArgument("in must be 4-dimensional");
+    MR_ASSIGN_OR_RETURN(const Tensor x, ToFloat(context, in));
+    return ForPixels(context, in.shape(), x, [&](int64_t at, int64_t depth, const float* norms, float* y) {
+      const float* from = x.data<float>() + at;
+      for (int64_t k = 0; k < depth; ++k) y[k] = from[k] * std::pow(norms[k], -beta_);
+    });
+  }
+};
+
+class LrnGradKernel final : public ResponseNormKernel {
+ public:
+  using ResponseNormKernel::ResponseNormKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& grads = context.input(0);
+    const Tensor& image = context.input(1);
+    const Tensor& output = context.input(2);
+    if (grads.rank() != 4 || image.rank() != 4)
+      return errors::InvalidArgument("inputs must be 4-dimensional");
+    if (image.shape() != grads.shape() || output.shape() != grads.shape()) {
+      return errors::InvalidArgument(
+          "input_grads, input_image, and out_image should have the same shape, got ", grads.shape(), ", ",
+          image.shape(), " and ", output.shape());
+    }
+    MR_ASSIGN_OR_RETURN(const Tensor dys, ToFloat(context, grads));
+    MR_ASSIGN_OR_RETURN(const Tensor xs, ToFloat(context, image));
+    MR_ASSIGN_OR_RETURN(const Tensor ys, ToFloat(context, output));
+    return ForPixels(context, grads.shape(), xs,
+                     [&](int64_t at, int64_t depth, const float* norms, float* dx) {
+                       const float* dy = dys.data<float>() + at;
+                       const float* x = xs.data<float>() + at;
+                       const float* y = ys.data<float>() + at;
+                       for (int64_t k = 0; k < depth; ++k) dx[k] = dy[k] * std::pow(norms[k], -beta_);
+                       for (int64_t j = 0; j < depth; ++j) {
+                         const float share = -2 * alpha_ * beta_ * y[j] / norms[j] * dy[j];
+                         for (int64_t k = First(j); k < End(j, depth); ++k) dx[k] += share * x[k];
+                       }
+                     });
+  }
+};
+
+// Windows over images in NHWC.
+struct Windows {
+  int64_t batch, in_h, in_w, depth;
+  int64_t window_h, window_w, rate_h, rate_w, stride_h, stride_w;
+  WindowedOutput rows, columns;
+  TensorShape OutputShape() const { return TensorShape({batch, rows.size, columns.size, depth}); }
+};
+StatusOr<Windows> MakeWindows(const TensorShape& in, const SpatialAttr& window, const SpatialAttr& rate,
+                              const SpatialAttr& stride, Padding padding) {
+  Windows w{in.dim(0), in.dim(1), in.dim(2), in.dim(3), window.h, window.w,
+            rate.h,    rate.w,    stride.h,  stride.w,  {},       {}};
+  MR_ASSIGN_OR_RETURN(w.rows, GetWindowedOutput(w.in_h, window.h, rate.h, stride.h, padding));
+  MR_ASSIGN_OR_RETURN(w.columns, GetWindowedOutput(w.in_w, window.w, rate.w, stride.w, padding));
+  MR_RETURN_IF_ERROR(CheckImageSize("The output", w.batch, w.rows.size, w.columns.size, w.depth));
+  return w;
+}
+
+// What a row of the output costs.
+int64_t RowCost(const Windows& w) {
+  const double places =
+      static_cast<double>(std::min(w.window_h, w.in_h)) * static_cast<double>(std::min(w.window_w, w.in_w));
+  const double samples = static_cast<double>(w.columns.size) * static_cast<double>(w.depth);
+  return static_cast<int64_t>(std::min(places * samples * 2, 1e9)) + 1;
+}
+
+template <typename T>
+T Lowest() {
+  if constexpr (std::is_same_v<T, half>) {
+    return static_cast<T>(-65504.0f);
+  } else if constexpr (std::is_same_v<T, bfloat16>) {
+    return static_cast<T>(-0x1.FEp127f);
+  } else {
+    return std::numeric_limits<T>::lowest();
+  }
+}
+
+// Calls fn(offset of the output's pixel, image, top, left) for the pixels of the rows [begin, end).
+template <typename Fn>
+void ForWindows(const Windows& w, int64_t begin, int64_t end, Fn fn) {
+  for (int64_t r = begin; r < end; ++r) {
+    const int64_t image = r / w.rows.size, top = r % w.rows.size * w.stride_h - w.rows.pad_before;
+    for (int64_t c = 0; c < w.columns.size; ++c)
+      fn((r * w.columns.size + c) * w.depth, image, top, c * w.stride_w - w.columns.pad_before);
+  }
+}
+
+// Calls fn(number of the place in the window, offset of the image's pixel) for the places in the image.
+template <typename Fn>
+void ForPlaces(const Windows& w, int64_t image, int64_t top, int64_t left, Fn fn) {
+  // Windows may be much larger than the image.
+  const auto first = [](int64_t start, int64_t rate) { return start < 0 ? (rate - 1 - start) / rate : 0; };
+  for (int64_t i = first(top, w.rate_h); i < w.window_h; ++i) {
+    const int64_t y = top + i * w.rate_h;
+    if (y >= w.in_h) break;
+    for (int64_t j = first(left, w.rate_w); j < w.window_w; ++j) {
+      const int64_t x = left + j * w.rate_w;
+      if (x >= w.in_w) break;
+      fn(i * w.window_w + j, ((image * w.in_h + y) * w.in_w + x) * w.depth);
+    }
+  }
+}
+
+// Grey dilation: the largest sum of pixel and filter in each window.
+class DilationKernel : public OpKernel {
+ public:
+  explicit DilationKernel(KernelConstruction& c)
+      : OpKernel(c),
+        strides_(ReadSpatialAttr(c, "strides", {})),
+        rates_(ReadSpatialAttr(c, "rates", {})),
+        padding_(ReadPadding(c)) {}
+
+ protected:
+  StatusOr<Windows> Check(const Tensor& in, const Tensor& filter) const {
+    if (in.rank() != 4) return errors::InvalidArgument("input must be 4-dimensional", in.shape());
+    if (filter.rank() != 3) return errors::InvalidArgument("filter must be 3-dimensional: ", filter.shape());
+    if (in.dim(3) != filter.dim(2)) {
+      return errors::InvalidArgument("input and filter must have the same depth: ", in.dim(3), " vs ",
+                                     filter.dim(2));
+    }
+    if (filter.dim(0) <= 0 || filter.dim(1) <= 0)
+      return errors::InvalidArgument("filter must not be empty: ", filter.shape());
+    return MakeWindows(in.shape(), {filter.dim(0), filter.dim(1)}, rates_, strides_, padding_);
+  }
+
+  // The place and the offset of the first largest sum; place -1 when the window lies outside.
+  struct Largest {
+    int64_t place = -1, offset = 0;
+  };
+  template <typename T>
+  static Largest FindLargest(const Windows& w, const T* x, const T* filter, int64_t image, int64_t top,
+                             int64_t left, int64_t channel, T* value) {
+    Largest largest;
+    ForPlaces(w, image, top, left, [&](int64_t place, int64_t offset) {
+      const T sum = Plus(x[offset + channel], filter[place * w.depth + channel]);
+      if (largest.place < 0 || LessThan(*value, sum)) {
+        *value = sum;
+        largest = {place, offset};
+      }
+    });
+    return largest;
+  }
+
+ private:
+  const SpatialAttr strides_, rates_;
+  const Padding padding_;
+};
+
+class DilationForwardKernel final : public DilationKernel {
+ public:
+  using DilationKernel::DilationKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    const Tensor& filter = context.input(1);
+    MR_ASSIGN_OR_RETURN(const Windows w, Check(in, filter));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, w.OutputShape()));
+    if (out->num_elements() == 0) return Status();
+    return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
+      context.ParallelFor(w.batch * w.rows.size, RowCost(w), [&](int64_t begin, int64_t end) {
+        ForWindows(w, begin, end, [&](int64_t at, int64_t image, int64_t top, int64_t left) {
+          for (int64_t c = 0; c < w.depth; ++c) {
+            T value = Lowest<T>();
+            FindLargest(w, in.data<T>(), filter.data<T>(), image, top, left, c, &value);
+            out->data<T>()[at + c] = value;
+          }
+        });
+      });
+      return Status();
+    });
+  }
+};
+
+// The gradient goes to the pixel, or to the element of the filter, that made the largest sum.
+template <bool kFilter>
+class DilationBackpropKernel final : public DilationKernel {
+ public:
+  using DilationKernel::DilationKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    const Tensor& filter = context.input(1);
+    const Tensor& grads = context.input(2);
+    MR_ASSIGN_OR_RETURN(const Windows w, Check(in, filter));
+    if (grads.shape() != w.OutputShape()) {
+      return errors::InvalidArgument("out_backprop has incompatible size: ", grads.shape(), ", expected ",
+                                     w.OutputShape());
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, kFilter ? filter.shape() : in.shape()));
+    if (out->num_elements() == 0) return Status();
+    return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
+      T* sums = out->data<T>();
+      std::fill_n(sums, out->num_elements(), T(0));
+      ForWindows(w, 0, w.batch * w.rows.size, [&](int64_t at, int64_t image, int64_t top, int64_t left) {
+        for (int64_t c = 0; c < w.depth; ++c) {
+          T value = Lowest<T>();
+          const Largest largest = FindLargest(w, in.data<T>(), filter.data<T>(), image, top, left, c, &value);
+          if (largest.place < 0) continue;
+          T& sum = sums[(kFilter ? largest.place * w.depth : largest.offset) + c];
+          sum = Plus(sum, grads.data<T>()[at + c]);
+        }
+      });
+      return Status();
+    });
+  }
+};
+
+class ArgmaxKernel : public OpKernel {
+ public:
+  explicit ArgmaxKernel(KernelConstruction& c)
+      : OpKernel(c),
+        window_(ReadSpatialAttr(c, "ksize", {})),
+        strides_(ReadSpatialAttr(c, "strides", {})),
+        padding_(ReadPadding(c)),
+        batch_in_index_(c.Attr<bool>("include_batch_in_index")) {}
+
+ protected:
+  StatusOr<Windows> Check(const Tensor& in) const {
+    if (in.rank() != 4) return errors::InvalidArgument("tensor_in must be 4-dimensional", in.shape());
+    return MakeWindows(in.shape(), window_, {}, strides_, padding_);
+  }
+
+  // What is to be added to an index for the offset in the whole batch.
+  int64_t ImageOffset(const Windows& w, int64_t image) const {
+    return batch_in_index_ ? 0 : image * w.in_h * w.in_w * w.depth;
+  }
+
+  // The offsets that `argmax`, of the shape of the output, points at.
+  template <typename Fn>
+  Status ForMaxima(const Windows& w, const Tensor& in, const Tensor& argmax, Fn fn) const {
+    const int64_t image_size = w.rows.size * w.columns.size * w.depth;
+    for (int64_t i = 0; i < argmax.num_elements(); ++i) {
+      int64_t offset;
+      if (__builtin_add_overflow(IntValue(argmax, i), ImageOffset(w, i / image_size), &offset) ||
+          offset < 0 || offset >= in.num_elements()) {
+        return errors::InvalidArgument("Invalid argmax index ", IntValue(argmax, i),
+                                       " for an input of shape ", in.shape());
+      }
+      fn(i, offset);
+    }
+    return Status();
+  }
+
+ private:
+  const SpatialAttr window_, strides_;
+  const Padding padding_;
+  const bool batch_in_index_;
+};
+
+class MaxPoolWithArgmaxKernel final : public ArgmaxKernel {
+ public:
+  using ArgmaxKernel::ArgmaxKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    MR_ASSIGN_OR_RETURN(const Windows w, Check(in));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, w.OutputShape()));
+    MR_ASSIGN_OR_RETURN(Tensor * argmax, context.AllocateOutput(1, w.OutputShape()));
+    if (out->num_elements() == 0) return Status();
+    return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
+      context.ParallelFor(w.batch * w.rows.size, RowCost(w), [&](int64_t begin, int64_t end) {
+        ForWindows(w, begin, end, [&](int64_t at, int64_t image, int64_t top, int64_t left) {
+          for (int64_t c = 0; c < w.depth; ++c) {
+            T value = Lowest<T>();
+            int64_t best = -1;
+            ForPlaces(w, image, top, left, [&](int64_t, int64_t offset) {
+              const T x = in.data<T>()[offset + c];
+              if (best >= 0 && !LessThan(value, x)) return;
+              value = x;
+              best = offset + c;
+            });
+            out->data<T>()[at + c] = value;
+            SetIndex(argmax, at + c, std::max<int64_t>(best - ImageOffset(w, image), 0));
+          }
+        });
+      });
+      return Status();
+    });
+  }
+
+ private:
+  static void SetIndex(Tensor* t, int64_t i, int64_t value) {
+    if (t->dtype() == DataType::kInt32) {
+      t->data<int32_t>()[i] = static_cast<int32_t>(value);
+    } else {
+      t->data<int64_t>()[i] = value;
+    }
+  }
+};
+
+class ArgmaxGradKernel final : public ArgmaxKernel {
+ public:
+  using ArgmaxKernel::ArgmaxKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    const Tensor& grads = context.input(1);
+    const Tensor& argmax = context.input(2);
+    MR_ASSIGN_OR_RETURN(const Windows w, Check(in));
+    if (grads.shape() != w.OutputShape())
+      return errors::InvalidArgument("Expected grad shape to be ", w.OutputShape(), ", but got ",
+                                     grads.shape());
+    if (argmax.shape() != w.OutputShape()) {
+      return errors::InvalidArgument("Expected argmax shape to be ", w.OutputShape(), ", but got ",
+                                     argmax.shape());
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
+    return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
+      T* sums = out->data<T>();
+      std::fill_n(sums, out->num_elements(), T(0));
+      return ForMaxima(w, in, argmax, [&](int64_t i, int64_t offset) {
+        sums[offset] = Plus(sums[offset], grads.data<T>()[i]);
+      });
+    });
+  }
+};
+
+class ArgmaxGradGradKernel final : public ArgmaxKernel {
+ public:
+  using ArgmaxKernel::ArgmaxKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    const Tensor& grads = context.input(1);
+    const Tensor& argmax = context.input(2);
+    MR_ASSIGN_OR_RETURN(const Windows w, Check(in));
+    if (grads.shape() != in.shape())
+      return errors::InvalidArgument("Expected grad shape to be ", in.shape(), ", but got ", grads.shape());
+    if (argmax.shape() != w.OutputShape()) {
+      return errors::InvalidArgument("Expected argmax shape to be ", w.OutputShape(), ", but got ",
+                                     argmax.shape());
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, w.OutputShape()));
+    return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
+      return ForMaxima(w, in, argmax,
+                       [&](int64_t i, int64_t offset) { out->data<T>()[i] = grads.data<T>()[offset]; });
+    });
+  }
+};
+
+}  // namespace
+
+void RegisterNnSpatialKernels(KernelRegistry& registry) {
+  registry.Register<LrnKernel>(KernelDef("LRN"));
+  registry.Register<LrnGradKernel>(KernelDef("LRNGrad"));
+  registry.Register<DilationForwardKernel>(KernelDef("Dilation2D"));
+  registry.Register<DilationBackpropKernel<false>>(KernelDef("Dilation2DBackpropInput"));
+  registry.Register<DilationBackpropKernel<true>>(KernelDef("Dilation2DBackpropFilter"));
+  registry.Register<MaxPoolWithArgmaxKernel>(KernelDef("MaxPoolWithArgmax"));
+  registry.Register<ArgmaxGradKernel>(KernelDef("MaxPoolGradWithArgmax"));
+  registry.Register<ArgmaxGradGradKernel>(KernelDef("MaxPoolGradGradWithArgmax"));
+}
+
+}  // namespace millrace

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <vector>
+
+#include "kernels/cpu/nn/util.h"
+
+namespace millrace {
+namespace {
+
+// a < b, with NaN below every number so that every row has an order.
+template <typename T>
+bool Below(T a, T b) {
+  if constexpr (kIsSmallFloat<T>) {
+    return Below(float(a), float(b));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(a)) return !std::isnan(b);
+    return a < b;
+  } else {
+    return a < b;
+  }
+}
+
+// The k largest of each row, largest first; of equal ones the one with the lower index.
+template <typename T>
+void TopKRows(const T* in, int64_t cols, int64_t k, int64_t begin, int64_t end, T* values, int32_t* indices) {
+  std::vector<int32_t> order(cols);
+  for (int64_t r = begin; r < end; ++r) {
+    const T* row = in + r * cols;
+    std::iota(order.begin(), order.end(), 0);
+    std::partial_sort(order.begin(), order.begin() + k, order.end(), [row](int32_t a, int32_t b) {
+      if (Below(row[b], row[a])) return true;
+      if (Below(row[a], row[b])) return false;
+      return a < b;
+    });
+    for (int64_t i = 0; i < k; ++i) {
+      values[r * k + i] = row[order[i]];
+      indices[r * k + i] = order[i];
+    }
+  }
+}
+
+// TopK has k as an attribute, TopKV2 as an input.
+class TopKKernel final : public OpKernel {
+ public:
+  explicit TopKKernel(KernelConstruction& c) : OpKernel(c), k_(c.HasAttr("k") ? c.Attr<int64_t>("k") : -1) {}
+
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    int64_t k = k_;
+    if (num_inputs() > 1) {
+      MR_RETURN_IF_ERROR(RequireScalar(context.input(1), "k"));
+      k = IntValue(context.input(1));
+    }
+    if (k < 0) return errors::InvalidArgument("Need k >= 0, got ", k);
+    if (in.rank() < 1) return errors::InvalidArgument("input must be >= 1-D, got shape ", in.shape());
+    const int64_t cols = in.dim(in.rank() - 1);
+    if (cols < k)
+      return errors::InvalidArgument("input must have at least k columns. Had ", cols, ", needed ", k);
+    if (cols > INT32_MAX)
+      return errors::InvalidArgument("input must have at most ", INT32_MAX, " columns, got ", cols);
+    TensorShape shape = in.shape();
+    shape.SetDim(in.rank() - 1, k);
+    MR_ASSIGN_OR_RETURN(Tensor * values, context.AllocateOutput(0, shape));
+    MR_ASSIGN_OR_RETURN(Tensor * indices, context.AllocateOutput(1, shape));
+    if (values->num_elements() == 0) return Status();
+    const int64_t rows = in.num_elements() / cols;
+    return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
+      context.ParallelFor(rows, cols * 4, [&](int64_t begin, int64_t end) {
+        TopKRows(in.data<T>(), cols, k, begin, end, values->data<T>(), indices->data<int32_t>());
+      });
+      return Status();
+    });
+  }
+
+ private:
+  const int64_t k_;
+};
+
+// Whether the target class is among the k best predictions of its row. Ties count as in; a row whose target
+// is out of range, or not finite, doesn't.
+// InTopK has k as an attribute, InTopKV2 as an input.
+class InTopKKernel final : public OpKernel {
+ public:
+  explicit InTopKKernel(KernelConstruction& c) : OpKernel(c), k_(c.HasAttr("k") ? c.Attr<int64_t>("k") : 0) {}
+
+  Status Compute(KernelContext& context) override {
+    const Tensor& predictions = context.input(0);
+    const Tensor& targets = context.input(1);
+    if (predictions.rank() != 2) return errors::InvalidArgument("predictions must be 2-dimensional");
+    if (targets.rank() != 1) return errors::InvalidArgument("targets must be 1-dimensional");
+    if (predictions.dim(0) != targets.dim(0)) {
+      return errors::InvalidArgument("First dimension of predictions ", predictions.dim(0),
+                                     " must match length of targets ", targets.dim(0));
+    }
+    int64_t k = k_;
+    if (num_inputs() > 2) {
+      if (!context.input(2).shape().IsScalar()) {
+        return errors::InvalidArgument("k must be 0-D, got shape ", context.input(2).shape());
+      }
+      k = IntValue(context.input(2));
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, targets.shape()));
+    const int64_t cols = predictions.dim(1);
+    for (int64_t r = 0; r < targets.num_elements(); ++r) {
+      out->data<bool>()[r] = IsIn(predictions.data<float>() + r * cols, cols, IntValue(targets, r), k);
+    }
+    return Status();
+  }
+
+ private:
+  static bool IsIn(const float* row, int64_t cols, int64_t target, int64_t k) {
+    if (target < 0 || target >= cols || !std::isfinite(row[target])) return false;
+    int64_t better = 0;
+    for (int64_t c = 0; c < cols; ++c) {
+      if (!std::isfinite(row[c])) return false;
+      better += row[c] > row[target] ? 1 : 0;
+    }
+    return better < k;
+  }
+
+  const int64_t k_;
+};
+
+}  // namespace
+
+void RegisterNnTopKKernels(KernelRegistry& registry) {
+  registry.Register<TopKKernel>(KernelDef("TopK").Types("T", RealTypes()));
+  registry.Register<TopKKernel>(KernelDef("TopKV2").Types("T", RealTypes()));
+  registry.Register<InTopKKernel>(KernelDef("InTopK").Types("T", IndexTypes()));
+  registry.Register<InTopKKernel>(KernelDef("InTopKV2").Types("T", IndexTypes()));
+}
+
+}  // namespace millrace

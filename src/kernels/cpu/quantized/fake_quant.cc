@@ -1,0 +1,185 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// FakeQuantWithMinMax…: values as they come back from integers of few bits.
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/kernel_util.h"
+
+namespace millrace {
+namespace {
+
+// A range moved so that 0 is one of its steps.
+struct Steps {
+  Steps(float min, float max, int lowest, int highest) {
+    const auto low = static_cast<float>(lowest), high = static_cast<float>(highest);
+    scale = (max - min) / (high - low);
+    const float from_min = low - min / scale;
+    const float zero = from_min < low ? low : from_min > high ? high : std::round(from_min);
+    least = (low - zero) * scale;
+    most = (high - zero) * scale;
+    none = min == 0 && max == 0;
+  }
+  float Nearest(float x) const {
+    if (none) return 0;
+    const float clamped = std::max(std::min(x, most), least);
+    return std::floor((clamped - least) / scale + 0.5f) * scale + least;
+  }
+  bool Inside(float x) const { return none || (x >= least && x <= most); }
+
+  float scale, least, most;
+  bool none;  // there is no range
+};
+
+class FakeQuantKernel : public OpKernel {
+ public:
+  explicit FakeQuantKernel(KernelConstruction& c) : OpKernel(c) {
+    const auto bits = c.Attr<int64_t>("num_bits");
+    if (bits < 2 || bits > 16) {
+      c.SetError(errors::InvalidArgument("num_bits must be between 2 and 16, inclusive"));
+      return;
+    }
+    lowest_ = c.Attr<bool>("narrow_range") ? 1 : 0;
+    highest_ = (1 << bits) - 1;
+  }
+
+ protected:
+  Steps MakeSteps(float min, float max) const { return Steps(min, max, lowest_, highest_); }
+
+  // Output 0: fn of each element of an input, and of its number.
+  template <typename Fn>
+  static Status Map(KernelContext& context, int in, Fn fn) {
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, context.input(in).shape()));
+    const float* from = context.input(in).data<float>();
+    float* to = out->data<float>();
+    context.ParallelFor(out->num_elements(), 4, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) to[i] = fn(from[i], i);
+    });
+    return Status();
+  }
+
+ private:
+  int lowest_ = 0, highest_ = 255;
+};
+
+class ArgsKernel : public FakeQuantKernel {
+ public:
+  explicit ArgsKernel(KernelConstruction& c)
+      : FakeQuantKernel(c), min_(c.Attr<float>("min")), max_(c.Attr<float>("max")) {
+    if (!(min_ < max_))
+      c.SetError(errors::InvalidArgument("min has to be smaller than max, was: ", min_, " >= ", max_));
+  }
+
+ protected:
+  const float min_, max_;
+};
+
+class ArgsForwardKernel final : public ArgsKernel {
+ public:
+  using ArgsKernel::ArgsKernel;
+  Status Compute(KernelContext& context) override {
+    const Steps steps = MakeSteps(min_, max_);
+    return Map(context, 0, [&](float x, int64_t) { return steps.Nearest(x); });
+  }
+};
+
+class ArgsGradientKernel final : public ArgsKernel {
+ public:
+  using ArgsKernel::ArgsKernel;
+  Status Compute(KernelContext& context) override {
+    if (context.input(0).shape() != context.input(1).shape())
+      return errors::InvalidArgument("gradient and input must be the same size");
+    const Steps steps = MakeSteps(min_, max_);
+    const float* grads = context.input(0).data<float>();
+    return Map(context, 1, [&](float x, int64_t i) { return steps.Inside(x) ? grads[i] : 0.0f; });
+  }
+};
+
+// The limits are inputs: scalars, or vectors with a value for each channel, the last dimension.
+template <bool kChannels>
+class VarsKernel : public FakeQuantKernel {
+ public:
+  using FakeQuantKernel::FakeQuantKernel;
+
+ protected:
+  // `first`: the input that the values are; min and max follow.
+  StatusOr<std::vector<Steps>> ReadSteps(const KernelContext& context, int first) const {
+    const Tensor& in = context.input(first);
+    if (kChannels && in.rank() < 1)
+      return errors::InvalidArgument("inputs must be at least 1-D, got shape ", in.shape());
+    const int64_t depth = kChannels ? in.dim(in.rank() - 1) : 1;
+    for (int i = 1; i <= 2; ++i) {
+      const Tensor& limit = context.input(first + i);
+      const char* name = i == 1 ? "min" : "max";
+      if (!kChannels) {
+        MR_RETURN_IF_ERROR(RequireScalar(limit, name));
+      } else if (!limit.shape().IsVector() || limit.dim(0) != depth) {
+        return errors::InvalidArgument(name, " has incorrect size, expected ", depth, " was ", limit.shape());
+      }
+    }
+    std::vector<Steps> steps;
+    for (int64_t c = 0; c < depth; ++c)
+      steps.push_back(
+          MakeSteps(context.input(first + 1).data<float>()[c], context.input(first + 2).data<float>()[c]));
+    return steps;
+  }
+};
+
+template <bool kChannels>
+class VarsForwardKernel final : public VarsKernel<kChannels> {
+ public:
+  using VarsKernel<kChannels>::VarsKernel;
+  Status Compute(KernelContext& context) override {
+    MR_ASSIGN_OR_RETURN(const std::vector<Steps> steps, this->ReadSteps(context, 0));
+    const auto depth = static_cast<int64_t>(steps.size());
+    return this->Map(context, 0, [&](float x, int64_t i) {
+      return steps[kChannels ? static_cast<size_t>(i % depth) : 0].Nearest(x);
+    });
+  }
+};
+
+template <bool kChannels>
+class VarsGradientKernel final : public VarsKernel<kChannels> {
+ public:
+  using VarsKernel<kChannels>::VarsKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& grads = context.input(0);
+    const Tensor& in = context.input(1);
+    if (grads.shape() != in.shape())
+      return errors::InvalidArgument("gradient and input must be the same size");
+    MR_ASSIGN_OR_RETURN(const std::vector<Steps> steps, this->ReadSteps(context, 1));
+    const size_t depth = steps.size();
+    MR_ASSIGN_OR_RETURN(Tensor * min, context.AllocateOutput(1, context.input(2).shape()));
+    MR_ASSIGN_OR_RETURN(Tensor * max, context.AllocateOutput(2, context.input(3).shape()));
+    std::vector<double> below(depth), above(depth);
+    const float* dy = grads.data<float>();
+    const float* x = in.data<float>();
+    for (int64_t i = 0; i < in.num_elements(); ++i) {
+      const size_t c = static_cast<size_t>(i) % depth;
+      const Steps& s = steps[c];
+      if (s.none) continue;
+      if (x[i] < s.least) below[c] += static_cast<double>(dy[i]);
+      if (x[i] > s.most) above[c] += static_cast<double>(dy[i]);
+    }
+    for (size_t c = 0; c < depth; ++c) {
+      min->data<float>()[c] = static_cast<float>(below[c]);
+      max->data<float>()[c] = static_cast<float>(above[c]);
+    }
+    return this->Map(context, 1, [&](float value, int64_t i) {
+      return steps[static_cast<size_t>(i) % depth].Inside(value) ? dy[i] : 0.0f;
+    });
+  }
+};
+
+}  // namespace
+
+void RegisterFakeQuantKernels(KernelRegistry& registry) {
+  registry.Register<ArgsForwardKernel>(KernelDef("FakeQuantWithMinMaxArgs"));
+  registry.Register<ArgsGradientKernel>(KernelDef("FakeQuantWithMinMaxArgsGradient"));
+  registry.Register<VarsForwardKernel<false>>(KernelDef("FakeQuantWithMinMaxVars"));
+  registry.Register<VarsGradientKernel<false>>(KernelDef("FakeQuantWithMinMaxVarsGradient"));
+  registry.Register<VarsForwardKernel<true>>(KernelDef("FakeQuantWithMinMaxVarsPerChannel"));
+  registry.Register<VarsGradientKernel<true>>(KernelDef("FakeQuantWithMinMaxVarsPerChannelGradient"));
+}
+
+}  // namespace millrace

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// What the random ops share.
+#pragma once
+
+#include <algorithm>
+
+#include "base/random/philox.h"
+#include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/vector/random.h"
+
+namespace millrace {
+
+// The shape that input `t` says, which must be a vector of integers.
+inline StatusOr<TensorShape> ReadShape(const Tensor& t) {
+  if (!t.shape().IsVector()) {
+    return errors::InvalidArgument("shape must be a vector of {int32,int64}, got shape ", t.shape());
+  }
+  return ShapeFromTensor(t, "shape");
+}
+
+// The shape of samples of that shape for each of some parameters.
+inline StatusOr<TensorShape> ShapeOfSamples(const TensorShape& samples, const TensorShape& parameters) {
+  Dims dims;
+  for (const int64_t d : samples.dims()) dims.push_back(d);
+  for (const int64_t d : parameters.dims()) dims.push_back(d);
+  return ShapeFromValues(dims);
+}
+
+// Elements in one unit of parallel work; the routines give the same numbers for any split.
+inline constexpr int64_t kRandomBlock = 1024;
+
+using FillFn = void (*)(const PhiloxRandom& base, DataType type, void* out, int64_t begin, int64_t end);
+
+// All of `out`, by several threads; `cost_ns` is for one element.
+inline void FillRandom(const KernelContext& context, const PhiloxRandom& base, Tensor& out, int64_t cost_ns,
+                       FillFn fill) {
+  const int64_t n = out.num_elements();
+  context.ParallelFor(
+      (n + kRandomBlock - 1) / kRandomBlock, kRandomBlock * cost_ns, [&](int64_t begin, int64_t end) {
+        fill(base, out.dtype(), out.raw_data(), begin * kRandomBlock, std::min(end * kRandomBlock, n));
+      });
+}
+
+// The same with integers in [low, high). REQUIRES: low < high.
+inline void FillRandomIntegers(const KernelContext& context, const PhiloxRandom& base, int64_t low,
+                               int64_t high, Tensor& out) {
+  const int64_t n = out.num_elements();
+  context.ParallelFor((n + kRandomBlock - 1) / kRandomBlock, kRandomBlock * 2,
+                      [&](int64_t begin, int64_t end) {
+                        cpu::FillRandomUniformInt(base, out.dtype(), low, high, out.raw_data(),
+                                                  begin * kRandomBlock, std::min(end * kRandomBlock, n));
+                      });
+}
+
+// The bounds of an op that draws integers: scalars, low < high unless nothing is drawn.
+struct IntegerBounds {
+  int64_t low = 0;
+  int64_t high = 1;
+};
+inline StatusOr<IntegerBounds> ReadBounds(const Tensor& low, const Tensor& high, int64_t n) {
+  if (!low.shape().IsScalar()) return errors::InvalidArgument("minval must be 0-D, got shape ", low.shape());
+  if (!high.shape().IsScalar())
+    return errors::InvalidArgument("maxval must be 0-D, got shape ", high.shape());
+  const IntegerBounds bounds{.low = IntValue(low), .high = IntValue(high)};
+  if (n > 0 && bounds.low >= bounds.high) {
+    return errors::InvalidArgument("Need minval < maxval, got ", bounds.low, " >= ", bounds.high);
+  }
+  return bounds;
+}
+
+// The generator that the seeds of a stateless op, two integers, say.
+StatusOr<PhiloxRandom> ReadSeeds(const Tensor& seeds);
+
+// Uniform doubles of a generator that gives other numbers in between, in TensorFlow's order: the second of a
+// block first.
+class UniformPairs {
+ public:
+  double Next(PhiloxRandom& generator);
+
+ private:
+  double values_[2] = {};
+  int left_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,182 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Sparse tensors joined, split and cut.
+#include <algorithm>
+#include <vector>
+
+#include "kernels/cpu/rows.h"
+#include "kernels/cpu/sparse/util.h"
+
+namespace millrace {
+namespace {
+
+// Sets three outputs to what lies in a box, with indices that count from its corner.
+Status OutputBox(KernelContext& context, const SparseParts& sparse, std::span<const int64_t> begin,
+                 std::span<const int64_t> size, int indices_output, int values_output, int shape_output) {
+  const int rank = sparse.rank();
+  std::vector<int64_t> inside;
+  for (int64_t i = 0; i < sparse.size(); ++i) {
+    const int64_t* const index = sparse.index(i);
+    bool in = true;
+    for (int d = 0; in && d < rank; ++d) in = index[d] >= begin[d] && index[d] - begin[d] < size[d];
+    if (in) inside.push_back(i);
+  }
+  const auto n = static_cast<int64_t>(inside.size());
+  MR_ASSIGN_OR_RETURN(Tensor* const indices, context.AllocateOutput(indices_output, TensorShape({n, rank})));
+  MR_ASSIGN_OR_RETURN(Tensor* const values, context.AllocateOutput(values_output, TensorShape({n})));
+  MR_ASSIGN_OR_RETURN(Tensor* const shape, context.AllocateOutput(shape_output, TensorShape({rank})));
+  int64_t* to = indices->data<int64_t>();
+  for (const int64_t i : inside) {
+    for (int d = 0; d < rank; ++d) *to++ = sparse.index(i)[d] - begin[d];
+  }
+  TakeRows(sparse.values->dtype(), sparse.values->raw_data(), inside, 1, values->raw_data());
+  std::copy(size.begin(), size.end(), shape->data<int64_t>());
+  return Status();
+}
+
+// The result is in lexicographic order.
+class SparseConcatKernel final : public OpKernel {
+ public:
+  explicit SparseConcatKernel(KernelConstruction& c) : OpKernel(c), axis_(c.Attr<int64_t>("concat_dim")) {}
+  Status Compute(KernelContext& context) override {
+    const int n = num_inputs() / 3;
+    std::vector<SparseParts> parts;
+    for (int i = 0; i < n; ++i) {
+      MR_ASSIGN_OR_RETURN(SparseParts part,
+                          ReadSparse(context.input(i), context.input(n + i), context.input(2 * n + i)));
+      parts.push_back(part);
+    }
+    const int rank = parts[0].rank();
+    const int64_t axis = axis_ < 0 ? axis_ + rank : axis_;
+    if (axis < 0 || axis >= rank) {
+      return errors::InvalidArgument("Concat dimension must be in range [", -rank, ", ", rank, "), got ",
+                                     axis_);
+    }
+    MR_ASSIGN_OR_RETURN(const Dims shape, JoinedShape(parts, static_cast<int>(axis)));
+    int64_t total = 0;
+    for (const SparseParts& part : parts) total += part.size();
+    MR_ASSIGN_OR_RETURN(Tensor all, context.AllocateTemp(DataType::kInt64, TensorShape({total, rank})));
+    MR_ASSIGN_OR_RETURN(Tensor all_values, context.AllocateTemp(output_type(1), TensorShape({total})));
+    int64_t at = 0, offset = 0;
+    for (const SparseParts& part : parts) {
+      int64_t* to = all.data<int64_t>() + at * rank;
+      for (int64_t i = 0; i < part.size(); ++i, to += rank) {
+        std::copy_n(part.index(i), rank, to);
+        to[axis] = static_cast<int64_t>(static_cast<uint64_t>(to[axis]) + static_cast<uint64_t>(offset));
+      }
+      std::vector<int64_t> places;
+      for (int64_t i = 0; i < part.size(); ++i) places.push_back(at + i);
+      PutRows(output_type(1), part.values->raw_data(), places, 1, all_values.raw_data());
+      at += part.size();
+      offset += part.shape[axis];
+    }
+    const std::vector<int64_t> order = SortedOrder(all.data<int64_t>(), total, rank);
+    MR_ASSIGN_OR_RETURN(Tensor* const indices, context.AllocateOutput(0, TensorShape({total, rank})));
+    MR_ASSIGN_OR_RETURN(Tensor* const values, context.AllocateOutput(1, TensorShape({total})));
+    TakeRows(DataType::kInt64, all.raw_data(), order, rank, indices->raw_data());
+    TakeRows(values->dtype(), all_values.raw_data(), order, 1, values->raw_data());
+    MR_ASSIGN_OR_RETURN(Tensor* const out_shape, context.AllocateOutput(2, TensorShape({rank})));
+    std::copy(shape.begin(), shape.end(), out_shape->data<int64_t>());
+    return Status();
+  }
+
+ private:
+  static StatusOr<Dims> JoinedShape(const std::vector<SparseParts>& parts, int axis) {
+    Dims shape;
+    for (const int64_t size : parts[0].shape) shape.push_back(size);
+    for (size_t i = 1; i < parts.size(); ++i) {
+      const SparseParts& part = parts[i];
+      if (part.rank() != parts[0].rank()) {
+        return errors::InvalidArgument("Ranks of all input tensors must match: expected ", parts[0].rank(),
+                                       " but got ", part.rank(), " at position ", i);
+      }
+      for (int d = 0; d < part.rank(); ++d) {
+        if (d == axis) {
+          if (__builtin_add_overflow(shape[d], part.shape[d], &shape[d])) {
+            return errors::InvalidArgument("Sizes along dimension ", d, " add up to too much");
+          }
+        } else if (part.shape[d] != shape[d]) {
+          return errors::InvalidArgument("Input shapes must match: expected ", shape[d], " for dimension ", d,
+                                         " but got ", part.shape[d], " at position ", i);
+        }
+      }
+    }
+    return shape;
+  }
+
+  const int64_t axis_;
+};
+
+// The first parts are one larger when the sizes don't divide.
+class SparseSplitKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& split_dim = context.input(0);
+    MR_RETURN_IF_ERROR(RequireScalar(split_dim, "split_dim"));
+    MR_ASSIGN_OR_RETURN(const SparseParts sparse,
+                        ReadSparse(context.input(1), context.input(2), context.input(3)));
+    const int64_t given = split_dim.scalar<int64_t>();
+    const int64_t axis = given < 0 ? given + sparse.rank() : given;
+    if (axis < 0 || axis >= sparse.rank()) {
+      return errors::InvalidArgument("Input split_dim should be between 0 and rank (", sparse.rank(),
+                                     "), got ", given);
+    }
+    const int n = num_outputs() / 3;
+    const int64_t size = sparse.shape[axis];
+    if (n < 1 || n > size) {
+      return errors::InvalidArgument("Input num_split should be between 1 and the splitting dimension size (",
+                                     size, "), got ", n);
+    }
+    MR_RETURN_IF_ERROR(CheckInBounds(sparse));
+    std::vector<int64_t> begin(sparse.shape.size(), 0);
+    std::vector<int64_t> sizes(sparse.shape.begin(), sparse.shape.end());
+    for (int i = 0; i < n; ++i) {
+      sizes[axis] = size / n + (i < size % n ? 1 : 0);
+      MR_RETURN_IF_ERROR(OutputBox(context, sparse, begin, sizes, i, n + i, 2 * n + i));
+      begin[axis] += sizes[axis];
+    }
+    return Status();
+  }
+};
+
+// What lies in a box, whose sizes end where the tensor does.
+class SparseSliceKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    MR_ASSIGN_OR_RETURN(const SparseParts sparse,
+                        ReadSparse(context.input(0), context.input(1), context.input(2)));
+    const Tensor& start = context.input(3);
+    const Tensor& size = context.input(4);
+    for (const Tensor* box : {&start, &size}) {
+      if (!box->shape().IsVector()) {
+        return errors::InvalidArgument(box == &start ? "Input start" : "Input size",
+                                       " should be a vector but received shape ", box->shape());
+      }
+      if (box->dim(0) != sparse.rank()) {
+        return errors::InvalidArgument("Expected start and size to have ", sparse.rank(), " elements, got ",
+                                       box->dim(0));
+      }
+      for (const int64_t value : box->flat<int64_t>()) {
+        if (value < 0) return errors::InvalidArgument("start and size must be >= 0, got ", value);
+      }
+    }
+    std::vector<int64_t> sizes;
+    for (int d = 0; d < sparse.rank(); ++d) {
+      const int64_t left = std::max<int64_t>(0, sparse.shape[d] - start.data<int64_t>()[d]);
+      sizes.push_back(std::min(size.data<int64_t>()[d], left));
+    }
+    return OutputBox(context, sparse, start.flat<int64_t>(), sizes, 0, 1, 2);
+  }
+};
+
+}  // namespace
+
+void RegisterSparseJoinKernels(KernelRegistry& registry) {
+  registry.Register<SparseConcatKernel>(KernelDef("SparseConcat"));
+  registry.Register<SparseSliceKernel>(KernelDef("SparseSlice"));
+  registry.Register<SparseSplitKernel>(KernelDef("SparseSplit"));
+}
+
+}  // namespace millrace

@@ -1,0 +1,407 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Sums, larger and smaller ones of two sparse tensors; sparse tensors with dense ones.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <vector>
+
+#include "kernels/cpu/sparse/util.h"
+
+namespace millrace {
+namespace {
+
+// -1, 0 or 1 as the first of two indices comes before, is, or comes after the second one.
+int Compare(const int64_t* a, const int64_t* b, int rank) {
+  for (int d = 0; d < rank; ++d) {
+    if (a[d] != b[d]) return a[d] < b[d] ? -1 : 1;
+  }
+  return 0;
+}
+
+// Places of the values of one index in two sparse tensors; -1 where one has none.
+struct Pair {
+  int64_t a = -1;
+  int64_t b = -1;
+  const int64_t* index = nullptr;
+};
+
+// The union of the indices of two sorted lists, in order.
+std::vector<Pair> MergeIndices(const SparseParts& a, const SparseParts& b) {
+  std::vector<Pair> merged;
+  merged.reserve(static_cast<size_t>(a.size() + b.size()));
+  int64_t i = 0, j = 0;
+  while (i < a.size() || j < b.size()) {
+    const int order = i == a.size() ? 1 : j == b.size() ? -1 : Compare(a.index(i), b.index(j), a.rank());
+    Pair pair;
+    pair.index = order <= 0 ? a.index(i) : b.index(j);
+    if (order <= 0) pair.a = i++;
+    if (order >= 0) pair.b = j++;
+    merged.push_back(pair);
+  }
+  return merged;
+}
+
+StatusOr<Tensor*> PutIndices(KernelContext& context, const std::vector<Pair>& pairs, int rank) {
+  MR_ASSIGN_OR_RETURN(Tensor* const out,
+                      context.AllocateOutput(0, TensorShape({static_cast<int64_t>(pairs.size()), rank})));
+  int64_t* to = out->data<int64_t>();
+  for (const Pair& pair : pairs) to = std::copy_n(pair.index, rank, to);
+  return out;
+}
+
+// Two sparse tensors of the same dense shape: inputs 0 to 5.
+Status ReadOperands(const KernelContext& context, SparseParts* a, SparseParts* b) {
+  MR_ASSIGN_OR_RETURN(*a, ReadSparse(context.input(0), context.input(1), context.input(2)));
+  MR_ASSIGN_OR_RETURN(*b, ReadSparse(context.input(3), context.input(4), context.input(5)));
+  if (a->rank() != b->rank()) {
+    return errors::InvalidArgument("Operands do not have the same ranks; got shapes: ",
+                                   IndexListText(a->shape), " and ", IndexListText(b->shape));
+  }
+  for (size_t d = 0; d < a->shape.size(); ++d) {
+    if (a->shape[d] == b->shape[d]) continue;
+    return errors::InvalidArgument("Operands' shapes do not match: got ", a->shape[d], " and ", b->shape[d],
+                                   " for dimension ", d);
+  }
+  return Status();
+}
+
+template <typename T>
+double Magnitude(const T& value) {
+  if constexpr (kIsComplex<T>) {
+    return std::abs(value);
+  } else if constexpr (kIsSmallFloat<T>) {
+    return std::abs(static_cast<double>(static_cast<float>(value)));
+  } else {
+    return std::abs(static_cast<double>(value));
+  }
+}
+
+class SparseAddKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    SparseParts a, b;
+    MR_RETURN_IF_ERROR(ReadOperands(context, &a, &b));
+    const Tensor& threshold = context.input(6);
+    if (!threshold.shape().IsScalar()) {
+      return errors::InvalidArgument("The magnitude threshold must be a scalar: got shape ",
+                                     threshold.shape());
+    }
+    const double least = VisitReal(threshold.dtype(), 0.0, [&]<typename T>() {
+      if constexpr (kIsSmallFloat<T>) {
+        return static_cast<double>(static_cast<float>(threshold.scalar<T>()));
+      } else {
+        return static_cast<double>(threshold.scalar<T>());
+      }
+    });
+    context.set_output(2, context.input(2));
+    return VisitNumber(
+        a.values->dtype(), NoSuchType(context, a.values->dtype()), [&]<typename T>() -> Status {
+          const T* const x = a.values->data<T>();
+          const T* const y = b.values->data<T>();
+          std::vector<Pair> kept;
+          std::vector<T> values;
+          for (const Pair& pair : MergeIndices(a, b)) {
+            T value = pair.a >= 0 ? x[pair.a] : y[pair.b];
+            if (pair.a >= 0 && pair.b >= 0) {
+              value = Plus(value, y[pair.b]);
+              if (!(least <= Magnitude(value))) continue;  // only sums may be too small
+            }
+            kept.push_back(pair);
+            values.push_back(value);
+          }
+          MR_RETURN_IF_ERROR(PutIndices(context, kept, a.rank()).status());
+          MR_ASSIGN_OR_RETURN(Tensor* const out,
+                              context.AllocateOutput(1, TensorShape({static_cast<int64_t>(values.size())})));
+          std::copy(values.begin(), values.end(), out->data<T>());
+          return Status();
+        });
+  }
+};
+
+// Each value of an operand gets the gradient of the sum at its index, or 0 where the sum was left out.
+class SparseAddGradKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& grad = context.input(0);
+    const Tensor& sums = context.input(3);
+    for (int i = 1; i <= 3; ++i) {
+      if (context.input(i).shape().IsMatrix()) continue;
+      return errors::InvalidArgument("Input indices should be matrices but received shape ",
+                                     context.input(i).shape());
+    }
+    if (!grad.shape().IsVector()) {
+      return errors::InvalidArgument("Input backprop_val_grad should be a vector but received shape: ",
+                                     grad.shape());
+    }
+    for (int i = 1; i <= 2; ++i) {
+      if (context.input(i).dim(1) == sums.dim(1)) continue;
+      return errors::InvalidArgument(
+          "The densified operands should have the same ndims; for A, B, and the sum got: ",
+          context.input(1).dim(1), ", ", context.input(2).dim(1), " and ", sums.dim(1));
+    }
+    if (grad.dim(0) != sums.dim(0)) {
+      return errors::InvalidArgument(
+          "# elements of backprop_val_grad and # rows of sum_indices should match (#nnz of sum): got ",
+          grad.dim(0), " and ", sums.dim(0));
+    }
+    for (int i = 1; i <= 2; ++i) {
+      MR_ASSIGN_OR_RETURN(Tensor* const out,
+                          context.AllocateOutput(i - 1, TensorShape({context.input(i).dim(0)})));
+      const Status put = VisitNumber(grad.dtype(), NoSuchType(context, grad.dtype()), [&]<typename T>() {
+        Put<T>(context.input(i), sums, grad, out->data<T>());
+        return Status();
+      });
+      MR_RETURN_IF_ERROR(put);
+    }
+    return Status();
+  }
+
+ private:
+  template <typename T>
+  static void Put(const Tensor& indices, const Tensor& sums, const Tensor& grad, T* to) {
+    const int rank = static_cast<int>(indices.dim(1));
+    const int64_t* const own = indices.data<int64_t>();
+    const int64_t* const of_sum = sums.data<int64_t>();
+    int64_t k = 0;
+    for (int64_t i = 0; i < indices.dim(0); ++i) {
+      while (k < sums.dim(0) && Compare(of_sum + k * rank, own + i * rank, rank) < 0) ++k;
+      const bool there = k < sums.dim(0) && Compare(of_sum + k * rank, own + i * rank, rank) == 0;
+      to[i] = there ? grad.data<T>()[k] : T(0.0f);
+    }
+  }
+};
+
+// Of an index that only one has, the other is 0.
+template <bool kMax>
+class SparseExtremumKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    SparseParts a, b;
+    MR_RETURN_IF_ERROR(ReadOperands(context, &a, &b));
+    const std::vector<Pair> pairs = MergeIndices(a, b);
+    MR_RETURN_IF_ERROR(PutIndices(context, pairs, a.rank()).status());
+    MR_ASSIGN_OR_RETURN(Tensor* const out,
+                        context.AllocateOutput(1, TensorShape({static_cast<int64_t>(pairs.size())})));
+    return VisitReal(a.values->dtype(), NoSuchType(context, a.values->dtype()), [&]<typename T>() {
+      T* to = out->data<T>();
+      for (const Pair& pair : pairs) {
+        const T x = pair.a >= 0 ? a.values->data<T>()[pair.a] : T(0.0f);
+        const T y = pair.b >= 0 ? b.values->data<T>()[pair.b] : T(0.0f);
+        *to++ = LessThan(x, y) == kMax ? y : x;
+      }
+      return Status();
+    });
+  }
+};
+
+enum class Cwise { kAdd, kMul, kDiv };
+
+template <typename T>
+bool Apply(Cwise op, const T& x, const T& y, T* z) {
+  switch (op) {
+    case Cwise::kAdd:
+      *z = Plus(x, y);
+      return true;
+    case Cwise::kMul:
+      *z = Times(x, y);
+      return true;
+    case Cwise::kDiv:
+      break;
+  }
+  if constexpr (std::is_integral_v<T>) {
+    if (y == 0) return false;
+    // The smallest number by -1 wraps.
+    *z = std::is_signed_v<T> && y == static_cast<T>(-1) ? Minus(T(0), x) : static_cast<T>(x / y);
+  } else {
+    *z = static_cast<T>(static_cast<ComputeType<T>>(x) / static_cast<ComputeType<T>>(y));
+  }
+  return true;
+}
+
+// The values of a sparse tensor with those of a dense one, which is broadcast to it.
+template <Cwise kOp>
+class SparseDenseKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    MR_ASSIGN_OR_RETURN(const SparseParts sparse,
+                        ReadSparse(context.input(0), context.input(1), context.input(2)));
+    const Tensor& dense = context.input(3);
+    MR_RETURN_IF_ERROR(CheckInBounds(sparse));
+    // A stride of 0 where the dense side is the same for all.
+    std::vector<int64_t> strides(static_cast<size_t>(sparse.rank()), 0);
+    bool fits = dense.rank() <= sparse.rank();
+    int64_t stride = 1;
+    for (int d = dense.rank() - 1; d >= 0 && fits; --d) {
+      const auto of_sparse = static_cast<size_t>(sparse.rank() - dense.rank() + d);
+      fits = dense.dim(d) == 1 || dense.dim(d) == sparse.shape[of_sparse];
+      strides[of_sparse] = dense.dim(d) == 1 ? 0 : stride;
+      stride *= dense.dim(d);
+    }
+    if (!fits) {
+      return errors::InvalidArgument(
+          "SparseDenseBinaryOpShared broadcasts dense to sparse only; got incompatible shapes: ",
+          IndexListText(sparse.shape), " vs. ", dense.shape());
+    }
+    MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, TensorShape({sparse.size()})));
+    return VisitNumber(dense.dtype(), NoSuchType(context, dense.dtype()), [&]<typename T>() {
+      const T* const x = sparse.values->data<T>();
+      for (int64_t i = 0; i < sparse.size(); ++i) {
+        int64_t place = 0;
+        for (size_t d = 0; d < strides.size(); ++d) place += sparse.index(i)[d] * strides[d];
+        if (!Apply(kOp, x[i], dense.data<T>()[place], out->data<T>() + i))
+          return errors::InvalidArgument("Integer division by zero");
+      }
+      return Status();
+    });
+  }
+};
+
+class SparseTensorDenseAddKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& indices = context.input(0);
+    const Tensor& values = context.input(1);
+    const Tensor& shape = context.input(2);
+    const Tensor& dense = context.input(3);
+    MR_RETURN_IF_ERROR(CheckShapes(indices, values, shape, dense));
+    std::vector<int64_t> places;
+    for (int64_t i = 0; i < values.dim(0); ++i) {
+      int64_t place = 0;
+      for (int d = 0; d < dense.rank(); ++d) {
+        const int64_t at = IntValue(indices, i * dense.rank() + d);
+        if (at < 0 || at >= dense.dim(d)) {
+          return errors::InvalidArgument("Sparse tensor has some invalid index on dimension ", d,
+                                         ": dense side dimension is ", dense.dim(d), " but the index is ",
+                                         at);
+        }
+        place = place * dense.dim(d) + at;
+      }
+      places.push_back(place);
+    }
+    const DataType dtype = dense.dtype();
+    const int64_t size = dense.num_elements();
+    const TensorShape dense_shape = dense.shape();
+    MR_ASSIGN_OR_RETURN(Tensor* const out, context.ForwardInputOrAllocateOutput({3}, 0, dense_shape));
+    return VisitNumber(dtype, NoSuchType(context, dtype), [&]<typename T>() {
+      T* const to = out->data<T>();
+      const T* const from = context.input(3).data<T>();  // perhaps the output by now
+      if (size > 0 && to != from) std::copy_n(from, size, to);
+      for (size_t i = 0; i < places.size(); ++i) to[places[i]] = Plus(to[places[i]], values.data<T>()[i]);
+      return Status();
+    });
+  }
+
+ private:
+  static Status CheckShapes(const Tensor& indices, const Tensor& values, const Tensor& shape,
+                            const Tensor& dense) {
+    if (!indices.shape().IsMatrix()) {
+      return errors::InvalidArgument("Input a_indices should be a matrix but received shape: ",
+                                     indices.shape());
+    }
+    if (!values.shape().IsVector() || !shape.shape().IsVector()) {
+      return errors::InvalidArgument("Inputs a_values and a_shape should be vectors but received shapes: ",
+                                     values.shape(), " and ", shape.shape());
+    }
+    if (indices.dim(0) != values.dim(0) || indices.dim(1) != shape.dim(0)) {
+      return errors::InvalidArgument("Indices of shape ", indices.shape(), " do not fit ", values.dim(0),
+                                     " values of ", shape.dim(0), " dimensions");
+    }
+    if (shape.dim(0) != dense.rank()) {
+      return errors::InvalidArgument("Two operands have different ranks; received: ", shape.dim(0), " and ",
+                                     dense.rank());
+    }
+    for (int d = 0; d < dense.rank(); ++d) {
+      if (IntValue(shape, d) == dense.dim(d)) continue;
+      return errors::InvalidArgument("Dimension ", d,
+                                     " does not equal (no broadcasting is supported): sparse side ",
+                                     IntValue(shape, d), " vs dense side ", dense.dim(d));
+    }
+    return Status();
+  }
+};
+
+// Where the values of a slice came from.
+class SparseSliceGradKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& grad = context.input(0);
+    const Tensor& indices = context.input(1);
+    const Tensor& start = context.input(2);
+    const Tensor& taken = context.input(3);
+    if (!indices.shape().IsMatrix() || !taken.shape().IsMatrix()) {
+      return errors::InvalidArgument(
+          "Input indices should be matrices but received shapes: ", indices.shape(), " and ", taken.shape());
+    }
+    if (!grad.shape().IsVector()) {
+      return errors::InvalidArgument("Input backprop_val_grad should be a vector but received shape: ",
+                                     grad.shape());
+    }
+    if (!start.shape().IsVector()) {
+      return errors::InvalidArgument("The input_start should be a vector but received shape ", start.shape());
+    }
+    const int64_t rank = indices.dim(1);
+    if (taken.dim(1) != rank) {
+      return errors::InvalidArgument("The input and output should have the same ndims: got: ", rank, " and ",
+                                     taken.dim(1));
+    }
+    if (taken.dim(0) > indices.dim(0)) {
+      return errors::InvalidArgument(
+          "# rows of output_indices should be not greater than of input_indices, got ", taken.dim(0), " and ",
+          indices.dim(0));
+    }
+    if (grad.dim(0) != taken.dim(0)) {
+      return errors::InvalidArgument(
+          "# elements of backprop_val_grad and # rows of output_indices should match (#nnz of sum): got ",
+          grad.dim(0), " and ", taken.dim(0));
+    }
+    if (start.dim(0) != rank) {
+      return errors::InvalidArgument("The input_start has ", start.dim(0), " elements, the indices have ",
+                                     rank);
+    }
+    MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, TensorShape({indices.dim(0)})));
+    const int64_t* const first = start.data<int64_t>();
+    return VisitNumber(grad.dtype(), NoSuchType(context, grad.dtype()), [&]<typename T>() -> Status {
+      int64_t used = 0;
+      for (int64_t i = 0; i < indices.dim(0); ++i) {
+        const int64_t* const index = indices.data<int64_t>() + i * rank;
+        bool same = used < taken.dim(0);
+        for (int64_t d = 0; d < rank && same; ++d) {
+          // Wraps, rather than overflows.
+          same = static_cast<uint64_t>(index[d]) - static_cast<uint64_t>(first[d]) ==
+                 static_cast<uint64_t>(taken.data<int64_t>()[used * rank + d]);
+        }
+        out->data<T>()[i] = same ? grad.data<T>()[used++] : T(0.0f);
+      }
+      if (used == grad.dim(0)) return Status();
+      return errors::Internal("Elements of backprop_val_grad aren't all propagated. Num elements:",
+                              grad.dim(0), ", used: ", used);
+    });
+  }
+};
+
+}  // namespace
+
+void RegisterSparseMathKernels(KernelRegistry& registry) {
+  registry.Register<SparseAddKernel>(KernelDef("SparseAdd").Types("T", NumberTypes()));
+  registry.Register<SparseAddGradKernel>(KernelDef("SparseAddGrad").Types("T", NumberTypes()));
+  registry.Register<SparseExtremumKernel<true>>(KernelDef("SparseSparseMaximum").Types("T", RealTypes()));
+  registry.Register<SparseExtremumKernel<false>>(KernelDef("SparseSparseMinimum").Types("T", RealTypes()));
+  registry.Register<SparseDenseKernel<Cwise::kAdd>>(
+      KernelDef("SparseDenseCwiseAdd").Types("T", NumberTypes()));
+  registry.Register<SparseDenseKernel<Cwise::kMul>>(
+      KernelDef("SparseDenseCwiseMul").Types("T", NumberTypes()));
+  registry.Register<SparseDenseKernel<Cwise::kDiv>>(
+      KernelDef("SparseDenseCwiseDiv").Types("T", NumberTypes()));
+  registry.Register<SparseTensorDenseAddKernel>(
+      KernelDef("SparseTensorDenseAdd").Types("T", NumberTypes()).Types("Tindices", IndexTypes()));
+  registry.Register<SparseSliceGradKernel>(KernelDef("SparseSliceGrad").Types("T", NumberTypes()));
+}
+
+}  // namespace millrace

@@ -1,0 +1,11 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "ops/family.h"
+
+namespace millrace {
+
+Status RegisterNoOp(OpRegistry& registry) {
+  return registry.Register(OpBuilder("NoOp").Shape(shape_fns::NoOutputs).Traits(ops::kCheap));
+}
+
+}  // namespace millrace

@@ -1,0 +1,189 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Ops that call functions.
+#include "ops/family.h"
+
+namespace millrace::ops {
+namespace {
+
+// Calls are never evaluated while something is compiled: that would compile what they call.
+constexpr OpTraits kCall{.never_fold = true};
+constexpr OpTraits kStatefulCall{.never_fold = true, .has_side_effects = true};
+
+// What "output_shapes" declares, when it does.
+Status DeclaredShapes(InferenceContext& c) {
+  const auto shapes = c.Attr<std::vector<PartialShape>>("output_shapes");
+  if (!shapes.ok() || shapes->empty()) return Status::Ok();
+  if (static_cast<int>(shapes->size()) != c.num_outputs()) {
+    return errors::InvalidArgument("`output_shapes` must be the same length as num outputs (", shapes->size(),
+                                   " vs. ", c.num_outputs());
+  }
+  for (int i = 0; i < c.num_outputs(); ++i) {
+    MR_ASSIGN_OR_RETURN(const ShapeHandle shape, c.MakeShapeFromPartial((*shapes)[i]));
+    c.set_output(i, shape);
+  }
+  return Status::Ok();
+}
+
+// The gradients of the parameters come first among the inputs and have their shapes.
+Status SymbolicGradientShape(InferenceContext& c) {
+  if (c.num_inputs() < c.num_outputs()) return errors::InvalidArgument("len(inputs) < len(outputs)");
+  for (int i = 0; i < c.num_outputs(); ++i) {
+    if (c.input_handle(i).empty()) {
+      c.set_output(i, c.input(i));
+    } else {
+      c.set_output(i, c.input_handle(i)[0].shape);
+    }
+  }
+  return Status::Ok();
+}
+
+OpBuilder Call(const char* name) {
+  return OpBuilder(name)
+      .Input("args: Tin")
+      .Output("output: Tout")
+      .Attr("Tin: list(type) >= 0")
+      .Attr("Tout: list(type) >= 0")
+      .Attr("f: func")
+      .Attr("config: string = ''")
+      .Attr("config_proto: string = ''")
+      .Attr("executor_type: string = ''")
+      .Shape(shape_fns::Unknown);
+}
+
+OpBuilder If(const char* name) {
+  return OpBuilder(name)
+      .Input("cond: Tcond")
+      .Input("input: Tin")
+      .Output("output: Tout")
+      .Attr("Tcond: type")
+      .Attr("Tin: list(type) >= 0")
+      .Attr("Tout: list(type) >= 0")
+      .Attr("then_branch: func")
+      .Attr("else_branch: func")
+      .Attr("output_shapes: list(shape) = []")
+      .Shape(DeclaredShapes);
+}
+
+OpBuilder While(const char* name) {
+  return OpBuilder(name)
+      .Input("input: T")
+      .Output("output: T")
+      .Attr("T: list(type) >= 0")
+      .Attr("cond: func")
+      .Attr("body: func")
+      .Attr("output_shapes: list(shape) = []")
+      .Attr("parallel_iterations: int = 10")
+      .Shape(DeclaredShapes);
+}
+
+std::vector<OpBuilder> Calls() {
+  return {
+      Call("PartitionedCall").Traits(kCall),
+      Call("StatefulPartitionedCall").Stateful().Traits(kStatefulCall),
+      OpBuilder("SymbolicGradient")
+          .Input("input: Tin")
+          .Output("output: Tout")
+          .Attr("Tin: list(type) >= 1")
+          .Attr("Tout: list(type) >= 1")
+          .Attr("f: func")
+          .Shape(SymbolicGradientShape)
+          .Traits(kCall),
+      OpBuilder("RemoteCall")
+          .Input("target: string")
+          .Input("args: Tin")
+          .Output("output: Tout")
+          .Attr("Tin: list(type) >= 1")
+          .Attr("Tout: list(type) >= 1")
+          .Attr("f: func")
+          .Stateful()
+          .Shape(shape_fns::Unknown)
+          .Traits(kStatefulCall),
+  };
+}
+
+std::vector<OpBuilder> Conditions() {
+  return {
+      If("If").Stateful().Traits(kStatefulCall),
+      If("StatelessIf").Traits(kCall),
+      OpBuilder("Case")
+          .Input("branch_index: int32")
+          .Input("input: Tin")
+          .Output("output: Tout")
+          .Attr("Tin: list(type) >= 0")
+          .Attr("Tout: list(type) >= 0")
+          .Attr("branches: list(func) >= 1")
+          .Attr("output_shapes: list(shape) = []")
+          .Stateful()
+          .Shape(DeclaredShapes)
+          .Traits(kStatefulCall),
+      OpBuilder("FakeParam")
+          .Output("output: dtype")
+          .Attr("dtype: type")
+          .Attr("shape: shape")
+          .Shape(shape_fns::Explicit)
+          .Traits(kGenerator),
+  };
+}
+
+std::vector<OpBuilder> Loops() {
+  return {
+      While("While").Stateful().Traits(kStatefulCall),
+      While("StatelessWhile").Traits(kCall),
+      OpBuilder("For")
+          .Input("start: int32")
+          .Input("limit: int32")
+          .Input("delta: int32")
+          .Input("input: T")
+          .Output("output: T")
+          .Attr("T: list(type) >= 0")
+          .Attr("body: func")
+          .Shape(shape_fns::Unknown)
+          .Traits(kStatefulCall),
+      // The gradients of the variables of a loop before it, from those after it.
+      OpBuilder("_WhileGrad")
+          .Input("input: T")
+          .Input("output_grad: T")
+          .Output("input_grad: T")
+          .Attr("T: list(type) >= 0")
+          .Attr("cond: func")
+          .Attr("body: func")
+          .Shape(shape_fns::Unknown)
+          .Traits(kCall),
+  };
+}
+
+// Between a list argument of a function and the one tensor type of its op.
+std::vector<OpBuilder> ListConverters() {
+  return {
+      OpBuilder("_ListToArray")
+          .Input("input: Tin")
+          .Output("output: N * T")
+          .Attr("Tin: list(type)")
+          .Attr(kAnyType)
+          .Attr("N: int >= 1")
+          .Shape(shape_fns::Unknown)
+          .Traits(kAliasing),
+      OpBuilder("_ArrayToList")
+          .Input("input: N * T")
+          .Output("output: out_types")
+          .Attr(kAnyType)
+          .Attr("N: int >= 1")
+          .Attr("out_types: list(type)")
+          .Shape(shape_fns::Unknown)
+          .Traits(kAliasing),
+  };
+}
+
+}  // namespace
+}  // namespace millrace::ops
+
+namespace millrace {
+
+Status RegisterFunctionalOps(OpRegistry& registry) {
+  for (const auto& family : {ops::Calls(), ops::Conditions(), ops::Loops(), ops::ListConverters()})
+    MR_RETURN_IF_ERROR(ops::RegisterEach(registry, family));
+  return Status::Ok();
+}
+
+}  // namespace millrace

@@ -1,0 +1,279 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Image files, and what is done to images but convolution and pooling.
+#include "ops/family.h"
+#include "ops/image/shapes.h"
+
+namespace millrace::ops {
+namespace {
+
+constexpr char kScalable[] = "T: {int8, uint8, int16, uint16, int32, int64, half, float, double}";
+constexpr char kCroppable[] = "T: {uint8, uint16, int8, int16, int32, int64, half, float, double}";
+constexpr char kHalfOrFloat[] = "T: {half, float} = DT_FLOAT";
+constexpr char kThreshold[] = "T_threshold: {half, float} = DT_FLOAT";
+
+OpBuilder WithJpegAttrs(OpBuilder op) {
+  return op.Output("image: uint8")
+      .Attr("channels: int = 0")
+      .Attr("ratio: int = 1")
+      .Attr("fancy_upscaling: bool = true")
+      .Attr("try_recover_truncated: bool = false")
+      .Attr("acceptable_fraction: float = 1")
+      .Attr("dct_method: string = ''");
+}
+
+std::vector<OpBuilder> Readers() {
+  return {
+      WithJpegAttrs(OpBuilder("DecodeJpeg").Input("contents: string")).Shape(DecodeImageShape),
+      WithJpegAttrs(OpBuilder("DecodeAndCropJpeg").Input("contents: string").Input("crop_window: int32"))
+          .Shape(DecodeAndCropShape),
+      OpBuilder("DecodePng")
+          .Input("contents: string")
+          .Output("image: dtype")
+          .Attr("channels: int = 0")
+          .Attr("dtype: {uint8, uint16} = DT_UINT8")
+          .Shape(DecodeImageShape),
+      OpBuilder("DecodeGif").Input("contents: string").Output("image: uint8").Shape(DecodeGifShape),
+      OpBuilder("DecodeBmp")
+          .Input("contents: string")
+          .Output("image: uint8")
+          .Attr("channels: int = 0")
+          .Shape(DecodeImageShape),
+      OpBuilder("ExtractJpegShape")
+          .Input("contents: string")
+          .Output("image_shape: output_type")
+          .Attr("output_type: {int32, int64} = DT_INT32")
+          .Shape(JpegShapeShape),
+  };
+}
+
+std::vector<OpBuilder> Writers() {
+  return {
+      OpBuilder("EncodeJpeg")
+          .Input("image: uint8")
+          .Output("contents: string")
+          .Attr("format: {'', 'grayscale', 'rgb'} = ''")
+          .Attr("quality: int = 95")
+          .Attr("progressive: bool = false")
+          .Attr("optimize_size: bool = false")
+          .Attr("chroma_downsampling: bool = true")
+          .Attr("density_unit: {'in', 'cm'} = 'in'")
+          .Attr("x_density: int = 300")
+          .Attr("y_density: int = 300")
+          .Attr("xmp_metadata: string = ''")
+          .Shape(EncodeImageShape),
+      OpBuilder("EncodePng")
+          .Input("image: T")
+          .Output("contents: string")
+          .Attr("compression: int = -1")
+          .Attr("T: {uint8, uint16} = DT_UINT8")
+          .Shape(EncodeImageShape),
+  };
+}
+
+OpBuilder Resize(const char* name, const char* types, const char* output) {
+  return OpBuilder(name)
+      .Input("images: T")
+      .Input("size: int32")
+      .Output(output)
+      .Attr(types)
+      .Attr("align_corners: bool = false")
+      .Shape(ResizeShape);
+}
+
+OpBuilder ResizeGradient(const char* name, const char* grads, const char* second, const char* types) {
+  return OpBuilder(name)
+      .Input(grads)
+      .Input(second)
+      .Output("output: T")
+      .Attr(types)
+      .Attr("align_corners: bool = false")
+      .Attr("half_pixel_centers: bool = false");
+}
+
+std::vector<OpBuilder> Resizers() {
+  constexpr char kHalfPixel[] = "half_pixel_centers: bool = false";
+  return {
+      Resize("ResizeArea", kScalable, "resized_images: float"),
+      Resize("ResizeBicubic", kScalable, "resized_images: float").Attr(kHalfPixel),
+      ResizeGradient("ResizeBicubicGrad", "grads: float", "original_image: T", "T: {float, double}")
+          .Shape(ResizeGradientShape),
+      Resize("ResizeBilinear", "T: {int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double}",
+             "resized_images: float")
+          .Attr(kHalfPixel),
+      ResizeGradient("ResizeBilinearGrad", "grads: float", "original_image: T",
+                     "T: {float, bfloat16, half, double}")
+          .Shape(ResizeGradientShape),
+      Resize("ResizeNearestNeighbor", kScalable, "resized_images: T").Attr(kHalfPixel),
+      ResizeGradient("ResizeNearestNeighborGrad", "grads: T", "size: int32",
+                     "T: {uint8, int8, int32, half, float, double}")
+          .Shape(ResizeShape),
+  };
+}
+
+std::vector<OpBuilder> Croppers() {
+  return {
+      OpBuilder("CropAndResize")
+          .Input("image: T")
+          .Input("boxes: float")
+          .Input("box_ind: int32")
+          .Input("crop_size: int32")
+          .Output("crops: float")
+          .Attr(kCroppable)
+          .Attr("method: {'bilinear', 'nearest'} = 'bilinear'")
+          .Attr("extrapolation_value: float = 0")
+          .Shape(CropAndResizeShape),
+      OpBuilder("CropAndResizeGradBoxes")
+          .Input("grads: float")
+          .Input("image: T")
+          .Input("boxes: float")
+          .Input("box_ind: int32")
+          .Output("output: float")
+          .Attr(kCroppable)
+          .Attr("method: {'bilinear'} = 'bilinear'")
+          .Shape(CropGradBoxesShape),
+      OpBuilder("CropAndResizeGradImage")
+          .Input("grads: float")
+          .Input("boxes: float")
+          .Input("box_ind: int32")
+          .Input("image_size: int32")
+          .Output("output: T")
+          .Attr("T: {float, half, double}")
+          .Attr("method: {'bilinear', 'nearest'} = 'bilinear'")
+          .Shape(CropGradImageShape),
+      OpBuilder("ExtractGlimpse")
+          .Input("input: float")
+          .Input("size: int32")
+          .Input("offsets: float")
+          .Output("glimpse: float")
+          .Attr("centered: bool = true")
+          .Attr("normalized: bool = true")
+          .Attr("uniform_noise: bool = true")
+          .Attr("noise: string = 'uniform'")
+          .Shape(ExtractGlimpseShape),
+      OpBuilder("RandomCrop")
+          .Input("image: T")
+          .Input("size: int64")
+          .Output("output: T")
+          .Attr("T: {uint8, int8, int16, int32, int64, float, double}")
+          .Attr("seed: int = 0")
+          .Attr("seed2: int = 0")
+          .Stateful()
+          .Deprecated(8, "Random crop is now pure Python")
+          .Shape(RandomCropShape),
+  };
+}
+
+OpBuilder WithBoxAttrs(OpBuilder op) {
+  return op.Attr("aspect_ratio_range: list(float) = [0.75, 1.33]")
+      .Attr("area_range: list(float) = [0.05, 1]")
+      .Attr("max_attempts: int = 100")
+      .Attr("use_image_if_no_bounding_boxes: bool = false")
+      .Stateful()
+      .Shape(SampleBoxShape);
+}
+
+OpBuilder SampleBox(const char* name) {
+  return OpBuilder(name)
+      .Input("image_size: T")
+      .Input("bounding_boxes: float")
+      .Output("begin: T")
+      .Output("size: T")
+      .Output("bboxes: float")
+      .Attr("T: {uint8, int8, int16, int32, int64}")
+      .Attr("seed: int = 0")
+      .Attr("seed2: int = 0");
+}
+
+// Boxes and scores are of type T, or float.
+OpBuilder Suppression(const char* name, bool typed) {
+  OpBuilder op(name);
+  op.Input(typed ? "boxes: T" : "boxes: float").Input(typed ? "scores: T" : "scores: float");
+  return op.Input("max_output_size: int32").Output("selected_indices: int32").Shape(SuppressionShape);
+}
+
+std::vector<OpBuilder> Boxes() {
+  return {
+      OpBuilder("DrawBoundingBoxes")
+          .Input("images: T")
+          .Input("boxes: float")
+          .Output("output: T")
+          .Attr("T: {float, half} = DT_FLOAT")
+          .Shape(UnchangedImagesShape),
+      WithBoxAttrs(SampleBox("SampleDistortedBoundingBox").Attr("min_object_covered: float = 0.1")),
+      WithBoxAttrs(SampleBox("SampleDistortedBoundingBoxV2").Input("min_object_covered: float")),
+      Suppression("NonMaxSuppression", false).Attr("iou_threshold: float = 0.5"),
+      Suppression("NonMaxSuppressionV2", true)
+          .Input("iou_threshold: T_threshold")
+          .Attr(kHalfOrFloat)
+          .Attr(kThreshold),
+      Suppression("NonMaxSuppressionV3", true)
+          .Input("iou_threshold: T_threshold")
+          .Input("score_threshold: T_threshold")
+          .Attr(kHalfOrFloat)
+          .Attr(kThreshold),
+      Suppression("NonMaxSuppressionV4", true)
+          .Input("iou_threshold: T_threshold")
+          .Input("score_threshold: T_threshold")
+          .Output("valid_outputs: int32")
+          .Attr(kHalfOrFloat)
+          .Attr(kThreshold)
+          .Attr("pad_to_max_output_size: bool = false"),
+      Suppression("NonMaxSuppressionV5", true)
+          .Input("iou_threshold: T")
+          .Input("score_threshold: T")
+          .Input("soft_nms_sigma: T")
+          .Output("selected_scores: T")
+          .Output("valid_outputs: int32")
+          .Attr(kHalfOrFloat)
+          .Attr("pad_to_max_output_size: bool = false"),
+      OpBuilder("NonMaxSuppressionWithOverlaps")
+          .Input("overlaps: float")
+          .Input("scores: float")
+          .Input("max_output_size: int32")
+          .Input("overlap_threshold: float")
+          .Input("score_threshold: float")
+          .Output("selected_indices: int32")
+          .Shape(SuppressionWithOverlapsShape),
+  };
+}
+
+OpBuilder Adjustment(const char* name, const char* amount) {
+  return OpBuilder(name)
+      .Input("images: T")
+      .Input(amount)
+      .Output("output: T")
+      .Attr(kHalfOrFloat)
+      .Shape(AdjustmentShape);
+}
+
+OpBuilder ColorSpace(const char* name) {
+  return OpBuilder(name)
+      .Input("images: T")
+      .Output("output: T")
+      .Attr("T: {half, bfloat16, float, double} = DT_FLOAT")
+      .Shape(ColorSpaceShape);
+}
+
+std::vector<OpBuilder> Colors() {
+  return {
+      Adjustment("AdjustContrastv2", "contrast_factor: float"),
+      Adjustment("AdjustHue", "delta: float"),
+      Adjustment("AdjustSaturation", "scale: float"),
+      ColorSpace("HSVToRGB"),
+      ColorSpace("RGBToHSV"),
+  };
+}
+
+}  // namespace
+}  // namespace millrace::ops
+
+namespace millrace {
+
+Status RegisterImageOps(OpRegistry& registry) {
+  for (const auto part : {ops::Readers, ops::Writers, ops::Resizers, ops::Croppers, ops::Boxes, ops::Colors})
+    MR_RETURN_IF_ERROR(ops::RegisterEach(registry, part()));
+  return Status::Ok();
+}
+
+}  // namespace millrace

@@ -1,0 +1,132 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Diagonals and bands of matrices, products by equation.
+#include "ops/array/shapes.h"
+#include "ops/family.h"
+#include "ops/linalg/shapes.h"
+
+namespace millrace::ops {
+namespace {
+
+std::vector<OpBuilder> Diagonals() {
+  return {
+      OpBuilder("BatchMatrixBandPart")
+          .Input("input: T")
+          .Input("num_lower: int64")
+          .Input("num_upper: int64")
+          .Output("band: T")
+          .Attr("T: type")
+          .Deprecated(14, "Use MatrixBandPart")
+          .Shape(BandPartShape),
+      OpBuilder("BatchMatrixDiag")
+          .Input("diagonal: T")
+          .Output("output: T")
+          .Attr("T: type")
+          .Deprecated(14, "Use MatrixDiag")
+          .Shape(MatrixDiagShape),
+      OpBuilder("BatchMatrixDiagPart")
+          .Input("input: T")
+          .Output("diagonal: T")
+          .Attr("T: type")
+          .Deprecated(14, "Use MatrixDiagPart")
+          .Shape(MatrixDiagPartShape),
+      OpBuilder("BatchMatrixSetDiag")
+          .Input("input: T")
+          .Input("diagonal: T")
+          .Output("output: T")
+          .Attr("T: type")
+          .Deprecated(14, "Use MatrixSetDiag")
+          .Shape(MatrixSetDiagShape),
+      OpBuilder("Diag")
+          .Input("diagonal: T")
+          .Output("output: T")
+          .Attr("T: {bfloat16, half, float, double, int32, int64, complex64, complex128}")
+          .Shape(DiagShape),
+      OpBuilder("DiagPart")
+          .Input("input: T")
+          .Output("diagonal: T")
+          .Attr("T: {bfloat16, half, float, double, int32, int64, complex64, complex128}")
+          .Shape(DiagPartShape),
+      OpBuilder("MatrixBandPart")
+          .Input("input: T")
+          .Input("num_lower: Tindex")
+          .Input("num_upper: Tindex")
+          .Output("band: T")
+          .Attr("T: type")
+          .Attr("Tindex: {int32, int64} = DT_INT64")
+          .Shape(BandPartShape),
+      OpBuilder("MatrixDiag").Input("diagonal: T").Output("output: T").Attr("T: type").Shape(MatrixDiagShape),
+      OpBuilder("MatrixDiagPart")
+          .Input("input: T")
+          .Output("diagonal: T")
+          .Attr("T: type")
+          .Shape(MatrixDiagPartShape),
+      OpBuilder("MatrixDiagPartV2")
+          .Input("input: T")
+          .Input("k: int32")
+          .Input("padding_value: T")
+          .Output("diagonal: T")
+          .Attr("T: type")
+          .Shape(MatrixDiagPartV2Shape),
+      OpBuilder("MatrixDiagV2")
+          .Input("diagonal: T")
+          .Input("k: int32")
+          .Input("num_rows: int32")
+          .Input("num_cols: int32")
+          .Input("padding_value: T")
+          .Output("output: T")
+          .Attr("T: type")
+          .Shape(MatrixDiagV2Shape),
+      OpBuilder("MatrixSetDiag")
+          .Input("input: T")
+          .Input("diagonal: T")
+          .Output("output: T")
+          .Attr("T: type")
+          .Shape(MatrixSetDiagShape),
+      OpBuilder("MatrixSetDiagV2")
+          .Input("input: T")
+          .Input("diagonal: T")
+          .Input("k: int32")
+          .Output("output: T")
+          .Attr("T: type")
+          .Shape(MatrixSetDiagV2Shape),
+  };
+}
+
+std::vector<OpBuilder> Products() {
+  return {
+      OpBuilder("ConjugateTranspose")
+          .Input("x: T")
+          .Input("perm: Tperm")
+          .Output("y: T")
+          .Attr("T: type")
+          .Attr("Tperm: {int32, int64} = DT_INT32")
+          .Shape(TransposeShape),
+      OpBuilder("Cross")
+          .Input("a: T")
+          .Input("b: T")
+          .Output("product: T")
+          .Attr("T: realnumbertype")
+          .Shape(CrossShape),
+      OpBuilder("Einsum")
+          .Input("inputs: N * T")
+          .Output("output: T")
+          .Attr("equation: string")
+          .Attr("N: int >= 1")
+          .Attr("T: type")
+          .Shape(EinsumShape),
+  };
+}
+
+}  // namespace
+}  // namespace millrace::ops
+
+namespace millrace {
+
+Status RegisterLinalgOps(OpRegistry& registry) {
+  for (const auto part : {ops::Diagonals, ops::Products})
+    MR_RETURN_IF_ERROR(ops::RegisterEach(registry, part()));
+  return Status::Ok();
+}
+
+}  // namespace millrace

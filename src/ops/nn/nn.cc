@@ -1,0 +1,325 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Activations, losses, convolution, pooling, ranking.
+#include "ops/family.h"
+#include "ops/nn/shapes.h"
+
+namespace millrace::ops {
+namespace {
+
+constexpr char kFloatingAndBfloat[] = "T: {half, bfloat16, float, double}";
+constexpr char kPadding[] = "padding: {'SAME', 'VALID'}";
+constexpr char kDataFormat[] = "data_format: {'NHWC', 'NCHW'} = 'NHWC'";
+
+struct ActivationRow {
+  const char* name;
+  const char* gradient;
+  const char* types;
+  const char* gradient_input;       // besides the gradients: what the gradient is computed from
+  const char* own_types = nullptr;  // of the op, where it has others than its gradient
+};
+
+constexpr ActivationRow kActivations[] = {
+    {"Elu", "EluGrad", kFloatingAndBfloat, "outputs: T"},
+    {"Relu", "ReluGrad", kRealNumber, "features: T",
+     "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64, qint8}"},
+    {"Relu6", "Relu6Grad", kRealNumber, "features: T"},
+    {"Selu", "SeluGrad", kFloatingAndBfloat, "outputs: T"},
+    {"Softplus", "SoftplusGrad", kFloatingAndBfloat, "features: T"},
+    {"Softsign", "SoftsignGrad", kFloatingAndBfloat, "features: T"},
+};
+
+std::vector<OpBuilder> Activations() {
+  std::vector<OpBuilder> ops;
+  for (const ActivationRow& row : kActivations) {
+    ops.push_back(OpBuilder(row.name)
+                      .Input("features: T")
+                      .Output("activations: T")
+                      .Attr(row.own_types != nullptr ? row.own_types : row.types)
+                      .Shape(shape_fns::Unchanged)
+                      .Traits(kElementwise));
+    ops.push_back(OpBuilder(row.gradient)
+                      .Input("gradients: T")
+                      .Input(row.gradient_input)
+                      .Output("backprops: T")
+                      .Attr(row.types)
+                      .Shape(shape_fns::MergeBothInputs)
+                      .Traits(kElementwise));
+  }
+  return ops;
+}
+
+// With a slope of their own where features are negative.
+std::vector<OpBuilder> LeakyActivations() {
+  constexpr char kTypes[] = "T: {half, bfloat16, float, double} = DT_FLOAT";
+  return {
+      OpBuilder("LeakyRelu")
+          .Input("features: T")
+          .Output("activations: T")
+          .Attr("alpha: float = 0.2")
+          .Attr(kTypes)
+          .Shape(shape_fns::Unchanged)
+          .Traits(kElementwise),
+      OpBuilder("LeakyReluGrad")
+          .Input("gradients: T")
+          .Input("features: T")
+          .Output("backprops: T")
+          .Attr("alpha: float = 0.2")
+          .Attr(kTypes)
+          .Shape(shape_fns::MergeBothInputs)
+          .Traits(kElementwise),
+  };
+}
+
+std::vector<OpBuilder> Biases() {
+  return {
+      OpBuilder("BiasAdd")
+          .Input("value: T")
+          .Input("bias: T")
+          .Output("output: T")
+          .Attr(kNumber)
+          .Attr(kDataFormat)
+          .Shape(shape_fns::BiasAdd),
+      OpBuilder("BiasAddGrad")
+          .Input("out_backprop: T")
+          .Output("output: T")
+          .Attr(kNumber)
+          .Attr(kDataFormat)
+          .Shape(shape_fns::BiasAddGrad),
+      OpBuilder("BiasAddV1")
+          .Input("value: T")
+          .Input("bias: T")
+          .Output("output: T")
+          .Attr(kNumber)
+          .Shape(shape_fns::BiasAdd),
+  };
+}
+
+OpBuilder WithNormAttrs(OpBuilder op) {
+  return op.Attr("T: {float}")
+      .Attr("epsilon: float = 0.0001")
+      .Attr(kDataFormat)
+      .Attr("is_training: bool = true");
+}
+
+std::vector<OpBuilder> Normalizations() {
+  return {
+      WithNormAttrs(OpBuilder("FusedBatchNorm")
+                        .Input("x: T")
+                        .Input("scale: T")
+                        .Input("offset: T")
+                        .Input("mean: T")
+                        .Input("variance: T")
+                        .Output("y: T")
+                        .Output("batch_mean: T")
+                        .Output("batch_variance: T")
+                        .Output("reserve_space_1: T")
+                        .Output("reserve_space_2: T"))
+          .Shape(FusedBatchNormShape),
+      WithNormAttrs(OpBuilder("FusedBatchNormGrad")
+                        .Input("y_backprop: T")
+                        .Input("x: T")
+                        .Input("scale: T")
+                        .Input("reserve_space_1: T")
+                        .Input("reserve_space_2: T")
+                        .Output("x_backprop: T")
+                        .Output("scale_backprop: T")
+                        .Output("offset_backprop: T")
+                        .Output("reserve_space_3: T")
+                        .Output("reserve_space_4: T"))
+          .Shape(FusedBatchNormGradShape),
+  };
+}
+
+// Statistics and scales of type U beside images of type T.
+OpBuilder MixedNorm(const std::string& version) {
+  OpBuilder op("FusedBatchNorm" + version);
+  op.Input("x: T").Input("scale: U").Input("offset: U").Input("mean: U").Input("variance: U");
+  op.Output("y: T").Output("batch_mean: U").Output("batch_variance: U");
+  op.Output("reserve_space_1: U").Output("reserve_space_2: U");
+  if (version == "V3") op.Output("reserve_space_3: U");
+  return op.Shape(FusedBatchNormShape);
+}
+
+OpBuilder MixedNormGrad(const std::string& version) {
+  const bool v3 = version == "V3";
+  OpBuilder op("FusedBatchNormGrad" + version);
+  op.Input("y_backprop: T").Input("x: T").Input("scale: float");
+  op.Input("reserve_space_1: U").Input("reserve_space_2: U");
+  if (v3) op.Input("reserve_space_3: U");
+  op.Output("x_backprop: T").Output("scale_backprop: U").Output("offset_backprop: U");
+  op.Output(v3 ? "reserve_space_4: U" : "reserve_space_3: U");
+  op.Output(v3 ? "reserve_space_5: U" : "reserve_space_4: U");
+  return op.Shape(FusedBatchNormGradShape);
+}
+
+std::vector<OpBuilder> LaterNormalizations() {
+  std::vector<OpBuilder> ops;
+  for (const std::string version : {"V2", "V3"}) {
+    for (const bool gradient : {false, true}) {
+      ops.push_back((gradient ? MixedNormGrad(version) : MixedNorm(version))
+                        .Attr("T: {half, bfloat16, float}")
+                        .Attr("U: {float}")
+                        .Attr("epsilon: float = 0.0001")
+                        .Attr(version == "V2" ? kDataFormat
+                                              : "data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'")
+                        .Attr("is_training: bool = true"));
+    }
+  }
+  ops.push_back(OpBuilder("BatchNormWithGlobalNormalization")
+                    .Input("t: T")
+                    .Input("m: T")
+                    .Input("v: T")
+                    .Input("beta: T")
+                    .Input("gamma: T")
+                    .Output("result: T")
+                    .Attr(kNumber)
+                    .Attr("variance_epsilon: float")
+                    .Attr("scale_after_normalization: bool")
+                    .Deprecated(9, "Use tf.nn.batch_normalization()")
+                    .Shape(GlobalNormalizationShape));
+  return ops;
+}
+
+std::vector<OpBuilder> Losses() {
+  return {
+      OpBuilder("L2Loss").Input("t: T").Output("output: T").Attr(kFloatingAndBfloat).Shape(shape_fns::Scalar),
+      OpBuilder("LogSoftmax")
+          .Input("logits: T")
+          .Output("logsoftmax: T")
+          .Attr(kFloatingAndBfloat)
+          .Shape(SoftmaxShape),
+      OpBuilder("Softmax")
+          .Input("logits: T")
+          .Output("softmax: T")
+          .Attr(kFloatingAndBfloat)
+          .Shape(SoftmaxShape),
+      OpBuilder("SoftmaxCrossEntropyWithLogits")
+          .Input("features: T")
+          .Input("labels: T")
+          .Output("loss: T")
+          .Output("backprop: T")
+          .Attr(kFloatingAndBfloat)
+          .Shape(SoftmaxCrossEntropyShape),
+      OpBuilder("SparseSoftmaxCrossEntropyWithLogits")
+          .Input("features: T")
+          .Input("labels: Tlabels")
+          .Output("loss: T")
+          .Output("backprop: T")
+          .Attr(kFloatingAndBfloat)
+          .Attr("Tlabels: {int32, int64} = DT_INT64")
+          .Shape(SparseSoftmaxCrossEntropyShape),
+  };
+}
+
+OpBuilder Convolution(const char* name, const char* first, const char* second) {
+  return OpBuilder(name)
+      .Input(first)
+      .Input(second)
+      .Output("output: T")
+      .Attr(kFloatingAndBfloat)
+      .Attr("strides: list(int)")
+      .Attr("use_cudnn_on_gpu: bool = true")
+      .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
+      .Attr("explicit_paddings: list(int) = []")
+      .Attr(kDataFormat)
+      .Attr("dilations: list(int) = [1, 1, 1, 1]");
+}
+
+std::vector<OpBuilder> Convolutions() {
+  return {
+      Convolution("Conv2D", "input: T", "filter: T").Shape(shape_fns::Conv2D),
+      Convolution("Conv2DBackpropInput", "input_sizes: int32", "filter: T")
+          .Input("out_backprop: T")
+          .Shape(Conv2DBackpropInputShape),
+      Convolution("Conv2DBackpropFilter", "input: T", "filter_sizes: int32")
+          .Input("out_backprop: T")
+          .Shape(Conv2DBackpropFilterShape),
+  };
+}
+
+OpBuilder WithPoolAttrs(OpBuilder op) {
+  return op.Attr("ksize: list(int) >= 4").Attr("strides: list(int) >= 4").Attr(kPadding).Attr(kDataFormat);
+}
+
+std::vector<OpBuilder> Pools() {
+  constexpr char kRealWithDefault[] = "T: realnumbertype = DT_FLOAT";
+  return {
+      WithPoolAttrs(OpBuilder("AvgPool").Input("value: T").Output("output: T"))
+          .Attr(kFloatingAndBfloat)
+          .Shape(shape_fns::Pool),
+      WithPoolAttrs(
+          OpBuilder("AvgPoolGrad").Input("orig_input_shape: int32").Input("grad: T").Output("output: T"))
+          .Attr(kFloatingAndBfloat)
+          .Shape(AvgPoolGradShape),
+      OpBuilder("MaxPool")
+          .Input("input: T")
+          .Output("output: T")
+          .Attr("T: {half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, qint8} = "
+                "DT_FLOAT")
+          .Attr("ksize: list(int) >= 4")
+          .Attr("strides: list(int) >= 4")
+          .Attr(kPadding)
+          .Attr("data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'")
+          .Shape(shape_fns::Pool),
+      WithPoolAttrs(OpBuilder("MaxPoolGrad")
+                        .Input("orig_input: T")
+                        .Input("orig_output: T")
+                        .Input("grad: T")
+                        .Output("output: T"))
+          .Attr(kRealWithDefault)
+          .Shape(MaxPoolGradShape),
+      WithPoolAttrs(OpBuilder("MaxPoolGradGrad")
+                        .Input("orig_input: T")
+                        .Input("orig_output: T")
+                        .Input("grad: T")
+                        .Output("output: T"))
+          .Attr(kRealNumber)
+          .Shape(MaxPoolGradGradShape),
+  };
+}
+
+std::vector<OpBuilder> Rankings() {
+  return {
+      OpBuilder("InTopK")
+          .Input("predictions: float")
+          .Input("targets: T")
+          .Output("precision: bool")
+          .Attr("k: int")
+          .Attr("T: {int32, int64} = DT_INT32")
+          .Shape(InTopKShape),
+      OpBuilder("TopK")
+          .Input("input: T")
+          .Output("values: T")
+          .Output("indices: int32")
+          .Attr("k: int >= 0")
+          .Attr("sorted: bool = true")
+          .Attr(kRealNumber)
+          .Deprecated(7, "Use TopKV2 instead")
+          .Shape(TopKShape),
+      OpBuilder("TopKV2")
+          .Input("input: T")
+          .Input("k: int32")
+          .Output("values: T")
+          .Output("indices: int32")
+          .Attr("sorted: bool = true")
+          .Attr(kRealNumber)
+          .Shape(TopKV2Shape),
+  };
+}
+
+}  // namespace
+}  // namespace millrace::ops
+
+namespace millrace {
+
+Status RegisterNnOps(OpRegistry& registry) {
+  for (const auto part :
+       {ops::Activations, ops::LeakyActivations, ops::Biases, ops::Normalizations, ops::LaterNormalizations,
+        ops::Losses, ops::Convolutions, ops::Pools, ops::Rankings}) {
+    MR_RETURN_IF_ERROR(ops::RegisterEach(registry, part()));
+  }
+  return Status::Ok();
+}
+
+}  // namespace millrace

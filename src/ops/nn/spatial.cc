@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Kin of convolution and pooling, and quantisation in training.
+#include "ops/family.h"
+#include "ops/nn/spatial_shapes.h"
+
+namespace millrace::ops {
+namespace {
+
+constexpr char kPadding[] = "padding: {'SAME', 'VALID'}";
+constexpr char kRealOf115[] =
+    "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64}";
+
+OpBuilder Depthwise(const char* name, const char* first, const char* second) {
+  return OpBuilder(name)
+      .Input(first)
+      .Input(second)
+      .Output("output: T")
+      .Attr("T: {half, bfloat16, float, double}")
+      .Attr("strides: list(int)")
+      .Attr(kPadding)
+      .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+      .Attr("dilations: list(int) = [1, 1, 1, 1]");
+}
+
+OpBuilder WithMorphologyAttrs(OpBuilder op) {
+  return op.Attr(kRealOf115).Attr("strides: list(int) >= 4").Attr("rates: list(int) >= 4").Attr(kPadding);
+}
+
+OpBuilder WithResponseAttrs(OpBuilder op) {
+  return op.Output("output: T")
+      .Attr("depth_radius: int = 5")
+      .Attr("bias: float = 1")
+      .Attr("alpha: float = 1")
+      .Attr("beta: float = 0.5")
+      .Attr("T: {half, bfloat16, float} = DT_FLOAT");
+}
+
+std::vector<OpBuilder> Filters() {
+  return {
+      Depthwise("DepthwiseConv2dNative", "input: T", "filter: T").Shape(DepthwiseShape),
+      Depthwise("DepthwiseConv2dNativeBackpropInput", "input_sizes: int32", "filter: T")
+          .Input("out_backprop: T")
+          .Shape(DepthwiseBackpropInputShape),
+      Depthwise("DepthwiseConv2dNativeBackpropFilter", "input: T", "filter_sizes: int32")
+          .Input("out_backprop: T")
+          .Shape(DepthwiseBackpropFilterShape),
+      WithMorphologyAttrs(OpBuilder("Dilation2D").Input("input: T").Input("filter: T").Output("output: T"))
+          .Shape(DilationShape),
+      WithMorphologyAttrs(OpBuilder("Dilation2DBackpropInput")
+                              .Input("input: T")
+                              .Input("filter: T")
+                              .Input("out_backprop: T")
+                              .Output("in_backprop: T"))
+          .Shape(shape_fns::Unchanged),
+      WithMorphologyAttrs(OpBuilder("Dilation2DBackpropFilter")
+                              .Input("input: T")
+                              .Input("filter: T")
+                              .Input("out_backprop: T")
+                              .Output("filter_backprop: T"))
+          .Shape(LikeSecondInputShape),
+      WithResponseAttrs(OpBuilder("LRN").Input("input: T")).Shape(ResponseNormShape),
+      WithResponseAttrs(
+          OpBuilder("LRNGrad").Input("input_grads: T").Input("input_image: T").Input("output_image: T"))
+          .Shape(ResponseNormShape),
+      OpBuilder("FusedPadConv2D")
+          .Input("input: T")
+          .Input("paddings: int32")
+          .Input("filter: T")
+          .Output("output: T")
+          .Attr("T: {half, float, double}")
+          .Attr("mode: {'REFLECT', 'SYMMETRIC'}")
+          .Attr("strides: list(int)")
+          .Attr(kPadding)
+          .Shape(FusedPadConvShape),
+      OpBuilder("FusedResizeAndPadConv2D")
+          .Input("input: T")
+          .Input("size: int32")
+          .Input("paddings: int32")
+          .Input("filter: T")
+          .Output("output: T")
+          .Attr("T: {half, float, double}")
+          .Attr("resize_align_corners: bool = false")
+          .Attr("mode: {'REFLECT', 'SYMMETRIC'}")
+          .Attr("strides: list(int)")
+          .Attr(kPadding)
+          .Shape(FusedPadConvShape),
+  };
+}
+
+std::vector<OpBuilder> ArgmaxPools() {
+  const auto gradient = [](const char* name) {
+    return OpBuilder(name)
+        .Input("input: T")
+        .Input("grad: T")
+        .Input("argmax: Targmax")
+        .Output("output: T")
+        .Attr("ksize: list(int) >= 4")
+        .Attr("strides: list(int) >= 4")
+        .Attr(kPadding)
+        .Attr("include_batch_in_index: bool = false")
+        .Attr("Targmax: {int32, int64}")
+        .Attr(kRealOf115);
+  };
+  return {
+      OpBuilder("MaxPoolWithArgmax")
+          .Input("input: T")
+          .Output("output: T")
+          .Output("argmax: Targmax")
+          .Attr("ksize: list(int) >= 4")
+          .Attr("strides: list(int) >= 4")
+          .Attr("Targmax: {int32, int64} = DT_INT64")
+          .Attr(kPadding)
+          .Attr("include_batch_in_index: bool = false")
+          .Attr(kRealOf115)
+          .Shape(MaxPoolWithArgmaxShape),
+      gradient("MaxPoolGradWithArgmax").Shape(ResponseNormShape),
+      gradient("MaxPoolGradGradWithArgmax").Shape(MaxPoolGradGradWithArgmaxShape),
+  };
+}
+
+OpBuilder WithFakeQuantAttrs(OpBuilder op) {
+  return op.Attr("num_bits: int = 8").Attr("narrow_range: bool = false");
+}
+
+OpBuilder FakeQuantWithVars(const std::string& name, bool gradient) {
+  OpBuilder op(name);
+  if (gradient) op.Input("gradients: float");
+  op.Input("inputs: float").Input("min: float").Input("max: float");
+  if (gradient) {
+    op.Output("backprops_wrt_input: float")
+        .Output("backprop_wrt_min: float")
+        .Output("backprop_wrt_max: float");
+  } else {
+    op.Output("outputs: float");
+  }
+  return WithFakeQuantAttrs(op).Shape(FakeQuantShape);
+}
+
+std::vector<OpBuilder> FakeQuants() {
+  constexpr char kMin[] = "min: float = -6", kMax[] = "max: float = 6";
+  return {
+      WithFakeQuantAttrs(OpBuilder("FakeQuantWithMinMaxArgs")
+                             .Input("inputs: float")
+                             .Output("outputs: float")
+                             .Attr(kMin)
+                             .Attr(kMax))
+          .Shape(shape_fns::Unchanged)
+          .Traits(kElementwise),
+      WithFakeQuantAttrs(OpBuilder("FakeQuantWithMinMaxArgsGradient")
+                             .Input("gradients: float")
+                             .Input("inputs: float")
+                             .Output("backprops: float")
+                             .Attr(kMin)
+                             .Attr(kMax))
+          .Shape(shape_fns::Unchanged)
+          .Traits(kElementwise),
+      FakeQuantWithVars("FakeQuantWithMinMaxVars", false),
+      FakeQuantWithVars("FakeQuantWithMinMaxVarsGradient", true),
+      FakeQuantWithVars("FakeQuantWithMinMaxVarsPerChannel", false),
+      FakeQuantWithVars("FakeQuantWithMinMaxVarsPerChannelGradient", true),
+  };
+}
+
+}  // namespace
+}  // namespace millrace::ops
+
+namespace millrace {
+
+Status RegisterNnSpatialOps(OpRegistry& registry) {
+  for (const auto part : {ops::Filters, ops::ArgmaxPools, ops::FakeQuants})
+    MR_RETURN_IF_ERROR(ops::RegisterEach(registry, part()));
+  return Status::Ok();
+}
+
+}  // namespace millrace

@@ -1,0 +1,290 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Lists of tensors, which are values: an op that changes one gives another.
+#include "ops/family.h"
+
+namespace millrace::ops {
+namespace {
+
+// A list is nothing that a constant could hold.
+constexpr OpTraits kList{.cheap = true, .never_fold = true};
+constexpr OpTraits kRows{.never_fold = true};
+
+constexpr char kDtype[] = "element_dtype: type";
+constexpr char kShapeType[] = "shape_type: {int32, int64}";
+
+// The shape of an element, as input `i` tells it: a scalar says nothing.
+StatusOr<ShapeHandle> ElementShape(InferenceContext& c, int i) {
+  if (!c.RankKnown(c.input(i)) || c.Rank(c.input(i)) == 0) return c.UnknownShape();
+  return c.MakeShapeFromInput(i);
+}
+
+Status ListOut(InferenceContext& c) {
+  c.set_output(0, c.Scalar());
+  return Status();
+}
+
+Status NewListShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(ElementShape(c, 0).status());
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
+  return ListOut(c);
+}
+
+Status FromTensorShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRankAtLeast(c.input(0), 1).status());
+  MR_ASSIGN_OR_RETURN(const ShapeHandle element, ElementShape(c, 1));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle row, c.Subshape(c.input(0), 1));
+  MR_RETURN_IF_ERROR(c.Merge(row, element).status());
+  return ListOut(c);
+}
+
+Status PopBackShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const ShapeHandle element, ElementShape(c, 1));
+  c.set_output(1, element);
+  return ListOut(c);
+}
+
+Status GetItemShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
+  MR_ASSIGN_OR_RETURN(const ShapeHandle element, ElementShape(c, 2));
+  c.set_output(0, element);
+  return Status();
+}
+
+Status SetItemShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
+  return ListOut(c);
+}
+
+Status StackShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const ShapeHandle element, ElementShape(c, 1));
+  MR_ASSIGN_OR_RETURN(const int64_t count, c.Attr<int64_t>("num_elements"));
+  if (count < -1) return errors::InvalidArgument("num_elements must be at least -1");
+  MR_ASSIGN_OR_RETURN(const ShapeHandle out,
+                      c.Concatenate(c.Vector(count < 0 ? c.UnknownDim() : c.MakeDim(count)), element));
+  c.set_output(0, out);
+  return Status();
+}
+
+Status GatherShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const ShapeHandle indices, c.WithRank(c.input(1), 1));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle element, ElementShape(c, 2));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.Concatenate(indices, element));
+  c.set_output(0, out);
+  return Status();
+}
+
+Status ScatterShape(InferenceContext& c) {
+  const int tensor = c.op().inputs[0].name == "tensor" ? 0 : 1;
+  MR_ASSIGN_OR_RETURN(const ShapeHandle value, c.WithRankAtLeast(c.input(tensor), 1));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle indices, c.WithRank(c.input(tensor + 1), 1));
+  MR_RETURN_IF_ERROR(c.Merge(c.Dim(indices, 0), c.Dim(value, 0)).status());
+  if (tensor == 0) {
+    MR_ASSIGN_OR_RETURN(const ShapeHandle element, ElementShape(c, 2));
+    MR_ASSIGN_OR_RETURN(const ShapeHandle row, c.Subshape(value, 1));
+    MR_RETURN_IF_ERROR(c.Merge(row, element).status());
+  }
+  return ListOut(c);
+}
+
+Status ConcatShape(InferenceContext& c) {
+  ShapeHandle element = c.UnknownShape();
+  if (c.num_inputs() > 1) {
+    MR_ASSIGN_OR_RETURN(element, ElementShape(c, 1));
+  } else {
+    MR_ASSIGN_OR_RETURN(const PartialShape given, c.Attr<PartialShape>("element_shape"));
+    MR_ASSIGN_OR_RETURN(element, c.MakeShapeFromPartial(given));
+  }
+  c.set_output(1, c.Vector(c.UnknownDim()));
+  if (!c.RankKnown(element)) return Status();
+  MR_ASSIGN_OR_RETURN(element, c.WithRankAtLeast(element, 1));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle rest, c.Subshape(element, 1));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.Concatenate(c.Vector(c.UnknownDim()), rest));
+  c.set_output(0, out);
+  return Status();
+}
+
+Status SplitShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRankAtLeast(c.input(0), 1).status());
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(2), 1).status());
+  return ListOut(c);
+}
+
+Status ElementShapeShape(InferenceContext& c) {
+  c.set_output(0, c.UnknownShape());
+  return Status();
+}
+
+std::vector<OpBuilder> Elements() {
+  return {
+      OpBuilder("EmptyTensorList")
+          .Input("element_shape: shape_type")
+          .Input("max_num_elements: int32")
+          .Output("handle: variant")
+          .Attr(kDtype)
+          .Attr(kShapeType)
+          .Shape(NewListShape)
+          .Traits(kList),
+      OpBuilder("TensorListReserve")
+          .Input("element_shape: shape_type")
+          .Input("num_elements: int32")
+          .Output("handle: variant")
+          .Attr(kDtype)
+          .Attr(kShapeType)
+          .Shape(NewListShape)
+          .Traits(kList),
+      OpBuilder("TensorListPushBack")
+          .Input("input_handle: variant")
+          .Input("tensor: element_dtype")
+          .Output("output_handle: variant")
+          .Attr(kDtype)
+          .Shape(ListOut)
+          .Traits(kList),
+      OpBuilder("TensorListPushBackBatch")
+          .Input("input_handles: variant")
+          .Input("tensor: element_dtype")
+          .Output("output_handles: variant")
+          .Attr(kDtype)
+          .Shape(shape_fns::Unchanged)
+          .Traits(kRows),
+      OpBuilder("TensorListPopBack")
+          .Input("input_handle: variant")
+          .Input("element_shape: int32")
+          .Output("output_handle: variant")
+          .Output("tensor: element_dtype")
+          .Attr(kDtype)
+          .Shape(PopBackShape)
+          .Traits(kList),
+      OpBuilder("TensorListGetItem")
+          .Input("input_handle: variant")
+          .Input("index: int32")
+          .Input("element_shape: int32")
+          .Output("item: element_dtype")
+          .Attr(kDtype)
+          .Shape(GetItemShape)
+          .Traits(kList),
+      OpBuilder("TensorListSetItem")
+          .Input("input_handle: variant")
+          .Input("index: int32")
+          .Input("item: element_dtype")
+          .Output("output_handle: variant")
+          .Attr(kDtype)
+          .Shape(SetItemShape)
+          .Traits(kList),
+      OpBuilder("TensorListLength")
+          .Input("input_handle: variant")
+          .Output("length: int32")
+          .Shape(shape_fns::Scalar)
+          .Traits(kList),
+      OpBuilder("TensorListElementShape")
+          .Input("input_handle: variant")
+          .Output("element_shape: shape_type")
+          .Attr(kShapeType)
+          .Shape(ElementShapeShape)
+          .Traits(kList),
+      OpBuilder("TensorListResize")
+          .Input("input_handle: variant")
+          .Input("size: int32")
+          .Output("output_handle: variant")
+          .Stateful()
+          .Shape(SetItemShape)
+          .Traits(kList),
+      OpBuilder("TensorListConcatLists")
+          .Input("input_a: variant")
+          .Input("input_b: variant")
+          .Output("output: variant")
+          .Attr(kDtype)
+          .Shape(shape_fns::MergeBothInputs)
+          .Traits(kRows),
+  };
+}
+
+OpBuilder Scatter(const char* name) {
+  return OpBuilder(name)
+      .Input("tensor: element_dtype")
+      .Input("indices: int32")
+      .Input("element_shape: shape_type")
+      .Output("output_handle: variant")
+      .Attr(kDtype)
+      .Attr(kShapeType)
+      .Shape(ScatterShape)
+      .Traits(kRows);
+}
+
+std::vector<OpBuilder> WholeLists() {
+  return {
+      OpBuilder("TensorListFromTensor")
+          .Input("tensor: element_dtype")
+          .Input("element_shape: shape_type")
+          .Output("output_handle: variant")
+          .Attr(kDtype)
+          .Attr(kShapeType)
+          .Shape(FromTensorShape)
+          .Traits(kRows),
+      OpBuilder("TensorListStack")
+          .Input("input_handle: variant")
+          .Input("element_shape: int32")
+          .Output("tensor: element_dtype")
+          .Attr(kDtype)
+          .Attr("num_elements: int = -1")
+          .Shape(StackShape)
+          .Traits(kRows),
+      OpBuilder("TensorListGather")
+          .Input("input_handle: variant")
+          .Input("indices: int32")
+          .Input("element_shape: int32")
+          .Output("values: element_dtype")
+          .Attr(kDtype)
+          .Shape(GatherShape)
+          .Traits(kRows),
+      Scatter("TensorListScatter"),
+      Scatter("TensorListScatterV2").Input("num_elements: int32"),
+      OpBuilder("TensorListScatterIntoExistingList")
+          .Input("input_handle: variant")
+          .Input("tensor: element_dtype")
+          .Input("indices: int32")
+          .Output("output_handle: variant")
+          .Attr(kDtype)
+          .Shape(ScatterShape)
+          .Traits(kRows),
+      OpBuilder("TensorListConcat")
+          .Input("input_handle: variant")
+          .Output("tensor: element_dtype")
+          .Output("lengths: int64")
+          .Attr(kDtype)
+          .Attr("element_shape: shape = { unknown_rank: true }")
+          .Shape(ConcatShape)
+          .Traits(kRows),
+      OpBuilder("TensorListConcatV2")
+          .Input("input_handle: variant")
+          .Input("element_shape: shape_type")
+          .Input("leading_dims: int64")
+          .Output("tensor: element_dtype")
+          .Output("lengths: int64")
+          .Attr(kDtype)
+          .Attr(kShapeType)
+          .Shape(ConcatShape)
+          .Traits(kRows),
+      OpBuilder("TensorListSplit")
+          .Input("tensor: element_dtype")
+          .Input("element_shape: shape_type")
+          .Input("lengths: int64")
+          .Output("output_handle: variant")
+          .Attr(kDtype)
+          .Attr(kShapeType)
+          .Shape(SplitShape)
+          .Traits(kRows),
+  };
+}
+
+}  // namespace
+}  // namespace millrace::ops
+
+namespace millrace {
+
+Status RegisterTensorListOps(OpRegistry& registry) {
+  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::Elements()));
+  return ops::RegisterEach(registry, ops::WholeLists());
+}
+
+}  // namespace millrace
