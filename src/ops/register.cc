@@ -13,7 +13,7 @@ constexpr std::string_view kDeclaredOps =
 }  // namespace
 
 Status RegisterAllOps(OpRegistry& registry) {
-  MR_RETURN_IF_ERROR(RegisterOpFamilies(registry));
+  for (const OpFamily& family : OpFamilies()) MR_RETURN_IF_ERROR(family.register_ops(registry));
   registry.Declare(kDeclaredOps);
   return Status();
 }

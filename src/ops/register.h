@@ -2,16 +2,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+
 #include "millrace/status.h"
 #include "op/op_registry.h"
 
 namespace millrace {
 
-// Registers the ops of all families: signature, shape function and traits. cmake/registrations.py makes it
-// from the registering functions in the files of this folder. Calling it twice is fine.
-Status RegisterOpFamilies(OpRegistry& registry);
+// The ops of a part of a family: signature, shape function and traits. Calling it twice is fine.
+struct OpFamily {
+  const char* name;  // a folder of src/ops
+  Status (*register_ops)(OpRegistry& registry);
+};
 
-// The families and, as declarations without kernels, all other ops of TensorFlow 1.15.
+// All registering functions in the files of this folder, by family; cmake/registrations.py makes it.
+std::span<const OpFamily> OpFamilies();
+
+// The ops of all families and, as declarations without kernels, all other ops of TensorFlow 1.15.
 Status RegisterAllOps(OpRegistry& registry);
 
 }  // namespace millrace
