@@ -1,0 +1,195 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "millrace/coordinator.h"
+
+#include <algorithm>
+#include <chrono>
+#include <list>
+#include <thread>
+
+#include "base/logging.h"
+#include "base/mutex.h"
+#include "base/strings.h"
+
+namespace millrace {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A point of time that many seconds from now; far ones are a year away.
+Clock::time_point After(double seconds) {
+  const double bounded = std::clamp(seconds, 0.0, 365.0 * 24 * 3600);
+  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(bounded));
+}
+
+}  // namespace
+
+struct Coordinator::State {
+  struct Worker {
+    std::string name;
+    bool ended = false;
+    std::thread thread;
+  };
+
+  bool AllEnded() MR_REQUIRES(mu) {
+    return std::all_of(workers.begin(), workers.end(), [](const Worker& w) { return w.ended; });
+  }
+  // Takes the threads that have ended, for joining without the lock.
+  std::list<Worker> TakeEnded() MR_REQUIRES(mu) {
+    std::list<Worker> ended;
+    for (auto it = workers.begin(); it != workers.end();) {
+      const auto next = std::next(it);
+      if (it->ended) ended.splice(ended.end(), workers, it);
+      it = next;
+    }
+    return ended;
+  }
+
+  std::vector<ErrorCode> clean_stop_codes;
+  Mutex mu;
+  CondVar changed;
+  bool stop MR_GUARDED_BY(mu) = false;
+  bool joined MR_GUARDED_BY(mu) = false;
+  Status error MR_GUARDED_BY(mu);
+  std::list<Worker> workers MR_GUARDED_BY(mu);
+};
+
+Coordinator::Coordinator(std::vector<ErrorCode> clean_stop_codes) : state_(std::make_unique<State>()) {
+  state_->clean_stop_codes = std::move(clean_stop_codes);
+}
+
+Coordinator::~Coordinator() {
+  RequestStop();
+  std::list<State::Worker> workers;
+  {
+    MutexLock lock(state_->mu);
+    while (!state_->AllEnded()) state_->changed.Wait(state_->mu);
+    workers.swap(state_->workers);
+  }
+  for (State::Worker& worker : workers) worker.thread.join();
+}
+
+void Coordinator::RequestStop(const Status& error) {
+  const auto& clean = state_->clean_stop_codes;
+  const bool is_clean = error.ok() || std::find(clean.begin(), clean.end(), error.code()) != clean.end();
+  MutexLock lock(state_->mu);
+  if (state_->joined && !is_clean) MR_LOG(Error) << "Error reported to Coordinator after its end: " << error;
+  if (state_->stop || state_->joined) return;
+  if (!is_clean) {
+    MR_LOG(Info) << "Error reported to Coordinator: " << error;
+    state_->error = error;
+  }
+  state_->stop = true;
+  state_->changed.NotifyAll();
+}
+
+bool Coordinator::ShouldStop() const {
+  MutexLock lock(state_->mu);
+  return state_->stop;
+}
+
+bool Coordinator::WaitForStop(std::optional<double> timeout_secs) const {
+  const Clock::time_point deadline = After(timeout_secs.value_or(0));
+  MutexLock lock(state_->mu);
+  while (!state_->stop) {
+    if (!timeout_secs.has_value()) {
+      state_->changed.Wait(state_->mu);
+    } else if (!state_->changed.WaitUntil(state_->mu, deadline)) {
+      break;
+    }
+  }
+  return state_->stop;
+}
+
+void Coordinator::ClearStop() {
+  MutexLock lock(state_->mu);
+  state_->stop = false;
+  state_->joined = false;
+  state_->error = Status();
+}
+
+bool Coordinator::joined() const {
+  MutexLock lock(state_->mu);
+  return state_->joined;
+}
+
+Status Coordinator::RequestedError() const {
+  MutexLock lock(state_->mu);
+  return state_->error;
+}
+
+void Coordinator::StartThread(std::string name, std::function<Status()> body) {
+  MutexLock lock(state_->mu);
+  State::Worker& worker = state_->workers.emplace_back();
+  worker.name = std::move(name);
+  // The list does not move what it holds, and nobody joins the thread before it says that it has ended.
+  worker.thread = std::thread([this, &worker, body = std::move(body)]() mutable {
+    if (const Status status = body(); !status.ok()) RequestStop(status);
+    body = nullptr;  // what it holds is given up before the end is told
+    MutexLock ended(state_->mu);
+    worker.ended = true;
+    state_->changed.NotifyAll();
+  });
+}
+
+Status Coordinator::Join(double stop_grace_period_secs, bool ignore_live_threads) {
+  std::list<State::Worker> ended;
+  std::vector<std::string> stragglers;
+  Status error;
+  {
+    MutexLock lock(state_->mu);
+    while (!state_->stop && !state_->AllEnded()) state_->changed.Wait(state_->mu);
+    const Clock::time_point deadline = After(stop_grace_period_secs);
+    while (!state_->AllEnded() && state_->changed.WaitUntil(state_->mu, deadline)) {
+    }
+    ended = state_->TakeEnded();
+    for (const State::Worker& worker : state_->workers) stragglers.push_back(worker.name);
+    state_->joined = true;
+    error = state_->error;
+  }
+  for (State::Worker& worker : ended) worker.thread.join();
+  if (!error.ok() || stragglers.empty()) return error;
+  const std::string text = "Coordinator stopped with threads still running: " + StrJoin(stragglers, " ");
+  if (!ignore_live_threads) return errors::FailedPrecondition(text);
+  MR_LOG(Info) << text;
+  return Status();
+}
+
+Status LooperThread::Run() {
+  MR_RETURN_IF_ERROR(StartLoop());
+  if (!interval_secs_.has_value()) {
+    while (!coordinator_.ShouldStop()) MR_RETURN_IF_ERROR(RunLoop());
+    return StopLoop();
+  }
+  const Clock::time_point begin = Clock::now();
+  double next = 0;
+  for (;;) {
+    const std::chrono::duration<double> passed = Clock::now() - begin;
+    if (coordinator_.WaitForStop(std::max(next - passed.count(), 0.0))) break;
+    next += *interval_secs_;
+    MR_RETURN_IF_ERROR(RunLoop());
+  }
+  return StopLoop();
+}
+
+void LooperThread::Start(std::unique_ptr<LooperThread> looper, std::string name) {
+  Coordinator& coordinator = looper->coordinator_;
+  coordinator.StartThread(
+      std::move(name), [owned = std::shared_ptr<LooperThread>(std::move(looper))] { return owned->Run(); });
+}
+
+void LooperThread::Loop(Coordinator& coordinator, std::optional<double> interval_secs, std::string name,
+                        std::function<Status()> target) {
+  class Caller final : public LooperThread {
+   public:
+    Caller(Coordinator& c, std::optional<double> interval, std::function<Status()> target)
+        : LooperThread(c, interval), target_(std::move(target)) {}
+
+   private:
+    Status RunLoop() override { return target_(); }
+    const std::function<Status()> target_;
+  };
+  Start(std::make_unique<Caller>(coordinator, interval_secs, std::move(target)), std::move(name));
+}
+
+}  // namespace millrace
