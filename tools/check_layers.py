@@ -16,7 +16,7 @@ import source_files  # noqa: E402
 
 DOCUMENT = "docs/architecture.md"
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
-MOST_PUBLIC_HEADERS = 32  # docs/decisions/0015-headers-of-the-training-library.md
+MOST_PUBLIC_HEADERS = 48  # docs/decisions/0015-headers-of-the-training-library.md
 GENERATED_HEADERS = ("ops.h",)  # made by the build, so not among the files of the repository
 
 # Third-party headers with a home. Value: (regular expression of the files that may include it, where that is).

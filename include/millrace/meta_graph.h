@@ -50,12 +50,15 @@ struct AnyList {
 using CollectionDef = std::variant<std::monostate, NodeList, BytesList, Int64List, FloatList, AnyList>;
 
 // Those of the scope's graph, to look into and to change. Variables made with GraphVariable are not among
-// them: "variables" and "trainable_variables" are made of them on export.
+// them: "variables", "trainable_variables" and the others of variables are made of them on export.
 std::map<std::string, CollectionDef>& Collections(const Scope& scope);
 // Adds a tensor or a node to a list of such. InvalidArgument, in the scope's status, for an unset one and
 // when the collection has things of another kind.
 void AddToCollection(const Scope& scope, const std::string& name, const Output& tensor);
 void AddToCollection(const Scope& scope, const std::string& name, const Operation& node);
+// What such a list names, in order; entries that are not in the graph are left out.
+std::vector<Output> CollectedTensors(const Scope& scope, const std::string& name);
+std::vector<Operation> CollectedOperations(const Scope& scope, const std::string& name);
 
 // A tensor that a signature speaks of.
 struct TensorInfo {
@@ -122,6 +125,20 @@ inline constexpr char kPredictMethod[] = "tensorflow/serving/predict";
 inline constexpr char kClassifyMethod[] = "tensorflow/serving/classify";
 inline constexpr char kRegressMethod[] = "tensorflow/serving/regress";
 }  // namespace saved_model
+
+// Names of collections that the library and programs agree on.
+namespace graph_keys {
+inline constexpr char kVariables[] = "variables";  // shared by all processes of a job, and saved
+inline constexpr char kTrainableVariables[] = "trainable_variables";
+inline constexpr char kLocalVariables[] = "local_variables";  // of one process, not saved
+inline constexpr char kModelVariables[] = "model_variables";
+inline constexpr char kMovingAverages[] = "moving_average_variables";  // variables that have an average
+inline constexpr char kMetricVariables[] = "metric_variables";
+inline constexpr char kGlobalStep[] = "global_step";
+inline constexpr char kUpdateOps[] = "update_ops";  // to be run with each step, as those of batch norm
+inline constexpr char kLosses[] = "losses";
+inline constexpr char kRegularizationLosses[] = "regularization_losses";
+}  // namespace graph_keys
 
 struct ExportMetaGraphOptions {
   // Only nodes, variables and entries of lists of nodes below it, without it in their names. What they take

@@ -10,52 +10,9 @@
 #include "millrace/output.h"
 #include "millrace/scope.h"
 #include "millrace/status.h"
+#include "millrace/variables.h"
 
 namespace millrace {
-
-// A variable of a graph, as TensorFlow's Python client lays one out: a VariableV2 "W", an Assign "W/Assign"
-// that gives it its first value, an Identity "W/read" through which it is read, all on one device. A resource
-// variable is a VarHandleOp "W", an AssignVariableOp and a ReadVariableOp "W/Read/ReadVariableOp". The graph
-// keeps the values apart: they live in the session from the run of the initializer on. A value; unset after
-// an error.
-class GraphVariable {
- public:
-  struct Options {
-    bool trainable = true;  // an optimizer that is told no variables changes it
-    bool resource = false;  // behind a handle, with a value that a step reads as a whole
-  };
-
-  GraphVariable() = default;
-  // Named after the scope's op name ("Variable" without one). The initial value must have a known shape.
-  GraphVariable(const Scope& scope, const Input& initial_value)
-      : GraphVariable(scope, initial_value, Options()) {}
-  GraphVariable(const Scope& scope, const Input& initial_value, const Options& options);
-
-  // The reference; the handle of a resource variable.
-  const Output& ref() const { return ref_; }
-  bool is_resource() const { return Scope::TypeOf(ref_) == DataType::kResource; }
-  DataType dtype() const { return Scope::TypeOf(value_); }
-  const Output& value() const { return value_; }
-  const Operation& initializer() const { return initializer_; }
-  std::string name() const { return Scope::NameOf(ref_); }
-  operator Output() const { return value_; }  // NOLINT(google-explicit-constructor)
-
- private:
-  friend std::vector<GraphVariable> GlobalVariables(const Scope& scope);
-  friend std::vector<GraphVariable> TrainableVariables(const Scope& scope);
-  static std::vector<GraphVariable> Collect(const Scope& scope, bool only_trainable);
-
-  Output ref_;
-  Output value_;
-  Operation initializer_;
-};
-
-// The variables of the scope's graph in the order of their making, slots of optimizers included; and those
-// that are to be trained.
-std::vector<GraphVariable> GlobalVariables(const Scope& scope);
-std::vector<GraphVariable> TrainableVariables(const Scope& scope);
-// Adds "init", which gives every variable made so far its first value.
-Operation GlobalVariablesInitializer(const Scope& scope);
 
 struct GradientAndVariable {
   GradientValue gradient;  // a tensor or slices; unset: the loss does not depend on the variable

@@ -12,22 +12,12 @@
 
 #include "millrace/client_session.h"
 #include "millrace/meta_graph.h"
-#include "millrace/optimizers.h"
 #include "millrace/scope.h"
 #include "millrace/session.h"
 #include "millrace/status.h"
+#include "millrace/variables.h"
 
 namespace millrace {
-
-// What part of a tensor a variable is: that of shape `var_shape` from `var_offset` on.
-struct SaveSliceInfo {
-  std::string full_name;
-  std::vector<int64_t> full_shape;
-  std::vector<int64_t> var_offset;
-  std::vector<int64_t> var_shape;
-  // "10 2 4,3:0,2": the form that checkpoints have. "" for sizes that do not fit together.
-  std::string Spec() const;
-};
 
 // What is saved under a name: a variable, or the handle of a resource variable; with a slice, a part of what
 // the name stands for.

@@ -28,6 +28,7 @@ class Graph;
 class OpMaker;
 class Scope;
 class ShapeRefiner;
+struct VariableScope;
 
 // A node as a whole: something to run, or to run after. A value; the graph owns the node.
 struct Operation {
@@ -103,6 +104,10 @@ class Scope {
   // On the device of that node; in addition to what the scope has already.
   Scope ColocateWith(const Operation& operation) const;
   Scope WithNoColocation() const;
+  // The same outside of all branches and loops, without control inputs: for what is made once for all steps.
+  Scope OutsideControlFlow() const;
+  // What variables are called and made like from here on (millrace/variables.h); null: nothing was said.
+  Scope WithVariableScope(std::shared_ptr<const VariableScope> variables) const;
 
   bool ok() const { return status().ok(); }
   const Status& status() const;
@@ -128,6 +133,7 @@ class Scope {
   class Context;  // the branch or loop that the scope's nodes belong to
   State& state() const { return *state_; }
   const std::shared_ptr<Context>& context() const { return context_; }  // null: none
+  const std::shared_ptr<const VariableScope>& variable_scope() const { return variable_scope_; }
 
  private:
   friend class OpMaker;
@@ -144,6 +150,7 @@ class Scope {
   std::vector<Node*> controls_;
   std::vector<std::string> colocation_;  // "loc@name"
   std::shared_ptr<Context> context_;     // null: none
+  std::shared_ptr<const VariableScope> variable_scope_;
 };
 
 // The attributes given to an op wrapper. A value.

@@ -21,6 +21,12 @@ void Add(const Scope& scope, const std::string& name, std::string entry) {
   }
 }
 
+const NodeList* FindNodes(const Scope& scope, const std::string& name) {
+  const auto& collections = scope.state().collections;
+  const auto found = collections.find(name);
+  return found == collections.end() ? nullptr : std::get_if<NodeList>(&found->second);
+}
+
 }  // namespace
 
 std::map<std::string, CollectionDef>& Collections(const Scope& scope) { return scope.state().collections; }
@@ -31,6 +37,30 @@ void AddToCollection(const Scope& scope, const std::string& name, const Output& 
 
 void AddToCollection(const Scope& scope, const std::string& name, const Operation& node) {
   Add(scope, name, Scope::NameOf(node));
+}
+
+std::vector<Output> CollectedTensors(const Scope& scope, const std::string& name) {
+  std::vector<Output> tensors;
+  const NodeList* const nodes = FindNodes(scope, name);
+  if (nodes == nullptr) return tensors;
+  for (const std::string& entry : nodes->value) {
+    const TensorId id = ParseTensorId(entry);
+    Node* const node = scope.graph().FindNode(id.name);
+    if (node != nullptr && id.index >= 0 && id.index < node->num_outputs()) {
+      tensors.push_back({node, id.index});
+    }
+  }
+  return tensors;
+}
+
+std::vector<Operation> CollectedOperations(const Scope& scope, const std::string& name) {
+  std::vector<Operation> operations;
+  const NodeList* const nodes = FindNodes(scope, name);
+  if (nodes == nullptr) return operations;
+  for (const std::string& entry : nodes->value) {
+    if (Node* const node = scope.graph().FindNode(ParseTensorId(entry).name)) operations.emplace_back(node);
+  }
+  return operations;
 }
 
 }  // namespace millrace

@@ -116,6 +116,18 @@ Scope Scope::WithNoColocation() const {
   return scope;
 }
 
+Scope Scope::OutsideControlFlow() const {
+  Scope scope = WithNoControlDependencies();
+  scope.context_ = nullptr;
+  return scope;
+}
+
+Scope Scope::WithVariableScope(std::shared_ptr<const VariableScope> variables) const {
+  Scope scope = *this;
+  scope.variable_scope_ = std::move(variables);
+  return scope;
+}
+
 const Status& Scope::status() const { return state_->status; }
 void Scope::UpdateStatus(const Status& error) const { state_->status.Update(error); }
 Graph& Scope::graph() const { return state_->graph; }

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -19,6 +21,7 @@
 namespace millrace {
 
 struct SaveSliceInfo;
+class VariableStore;
 
 // A variable in a graph: the node that holds it, the op that gives it its first value, and a tensor to read.
 struct VariableRecord {
@@ -26,7 +29,12 @@ struct VariableRecord {
   Output value;
   Operation initializer;
   bool trainable = true;
+  std::vector<std::string> collections = {"variables"};  // but for that of the trainable ones
   std::shared_ptr<const SaveSliceInfo> slice = nullptr;  // null: no part of a partitioned variable
+
+  bool IsIn(std::string_view collection) const {
+    return std::find(collections.begin(), collections.end(), collection) != collections.end();
+  }
 };
 
 // What all scopes of one graph share.
@@ -53,6 +61,8 @@ struct [[gnu::visibility("hidden")]] Scope::State {
   std::unordered_map<std::string, int> name_counters;
   std::vector<VariableRecord> variables;  // in the order of their making
   std::map<std::string, CollectionDef> collections;
+  std::shared_ptr<VariableStore> variable_store;  // null: no scope of variables was entered yet
+  std::optional<int64_t> random_seed;
   // The branch or loop that a node was made in; others have none.
   std::unordered_map<const Node*, Scope::Context*> contexts;
   std::vector<std::shared_ptr<Scope::Context>> all_contexts;

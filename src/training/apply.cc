@@ -69,6 +69,7 @@ void VariableChanges::Change(const char* op, const char* resource_op, const std:
 }
 
 void VariableChanges::Assign(const Output& value) { Change("Assign", "AssignVariableOp", {value}); }
+void VariableChanges::Add(const Output& delta) { Change("AssignAdd", "AssignAddVariableOp", {delta}); }
 void VariableChanges::Subtract(const Output& delta) { Change("AssignSub", "AssignSubVariableOp", {delta}); }
 void VariableChanges::AddRows(const IndexedSlices& rows) {
   Change("ScatterAdd", "ResourceScatterAdd", {rows.indices, rows.values});

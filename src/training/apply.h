@@ -36,6 +36,7 @@ class VariableChanges {
   // The value after the changes so far.
   Output Value();
   void Assign(const Output& value);
+  void Add(const Output& delta);
   void Subtract(const Output& delta);
   void AddRows(const IndexedSlices& rows);
   void SubtractRows(const IndexedSlices& rows);

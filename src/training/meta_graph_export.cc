@@ -157,14 +157,14 @@ std::map<std::string, CollectionDef> CollectionsOf(const Scope& scope, std::stri
       for (std::string& name : nodes->value) name = StripScope(export_scope, name);
     }
   }
-  BytesList variables, trainable;
+  std::map<std::string, BytesList> of_variables;
   for (const VariableRecord& record : scope.state().variables) {
     if (!IsBelowScope(export_scope, WithIndex(record.ref))) continue;
-    variables.value.push_back(ToProto(record, export_scope).SerializeAsString());
-    if (record.trainable) trainable.value.push_back(variables.value.back());
+    const std::string bytes = ToProto(record, export_scope).SerializeAsString();
+    for (const std::string& key : record.collections) of_variables[key].value.push_back(bytes);
+    if (record.trainable) of_variables[graph_keys::kTrainableVariables].value.push_back(bytes);
   }
-  if (!variables.value.empty()) collections[kVariablesKey] = std::move(variables);
-  if (!trainable.value.empty()) collections[kTrainableVariablesKey] = std::move(trainable);
+  for (auto& [key, variables] : of_variables) collections[key] = std::move(variables);
   return collections;
 }
 

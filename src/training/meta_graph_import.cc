@@ -1,6 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include <set>
+
+#include <algorithm>
+#include <iterator>
 
 #include "base/strings.h"
 #include "cc/scope_state.h"
@@ -109,11 +111,26 @@ bool ToRecord(const Graph& graph, const std::string& bytes, VariableRecord* reco
   return true;
 }
 
+// The lists of variables.
+constexpr const char* kVariableKeys[] = {graph_keys::kVariables,      graph_keys::kTrainableVariables,
+                                         graph_keys::kLocalVariables, graph_keys::kModelVariables,
+                                         graph_keys::kMovingAverages, graph_keys::kMetricVariables,
+                                         graph_keys::kGlobalStep};
+
+// The record in `records` of the same variable, which is put there when it is missing.
+VariableRecord& Same(std::vector<VariableRecord>& records, VariableRecord record) {
+  for (VariableRecord& other : records) {
+    if (other.ref == record.ref) return other;
+  }
+  record.trainable = false;
+  record.collections.clear();
+  return records.emplace_back(std::move(record));
+}
+
 // The variables that the collections name join those of the scope; entries for which there are no nodes stay.
 void TakeVariables(const Scope& scope, std::map<std::string, CollectionDef>* collections) {
-  std::set<std::string> trainable;
-  for (const bool of_trainable : {true, false}) {
-    const char* const key = of_trainable ? kTrainableVariablesKey : kVariablesKey;
+  std::vector<VariableRecord> records;
+  for (const char* const key : kVariableKeys) {
     const auto found = collections->find(key);
     auto* const list = found == collections->end() ? nullptr : std::get_if<BytesList>(&found->second);
     if (list == nullptr) continue;
@@ -124,13 +141,12 @@ void TakeVariables(const Scope& scope, std::map<std::string, CollectionDef>* col
         rest.push_back(bytes);
         continue;
       }
-      const std::string name = Scope::NameOf(record.ref);
-      if (of_trainable) {
-        trainable.insert(name);
-        continue;
+      VariableRecord& same = Same(records, std::move(record));
+      if (key == std::string_view(graph_keys::kTrainableVariables)) {
+        same.trainable = true;
+      } else {
+        same.collections.emplace_back(key);
       }
-      record.trainable = trainable.contains(name);
-      scope.state().variables.push_back(std::move(record));
     }
     if (rest.empty()) {
       collections->erase(found);
@@ -138,6 +154,8 @@ void TakeVariables(const Scope& scope, std::map<std::string, CollectionDef>* col
       list->value = std::move(rest);
     }
   }
+  auto& variables = scope.state().variables;
+  std::move(records.begin(), records.end(), std::back_inserter(variables));
 }
 
 // Lists of one kind are put behind what the scope has.

@@ -44,8 +44,6 @@ bool IsBelowScope(std::string_view scope, std::string_view name);
 // Puts a scope before the names in a list, if it is one of those whose entries are known to have names.
 void PrependScope(std::string_view scope, const std::string& collection, CollectionDef* def);
 
-inline constexpr char kVariablesKey[] = "variables";
-inline constexpr char kTrainableVariablesKey[] = "trainable_variables";
 inline constexpr char kUnboundInputsKey[] = "unbound_inputs";
 inline constexpr char kUnboundInputPrefix[] = "$unbound_inputs_";
 

@@ -31,28 +31,27 @@ Output MakeParameter(const Scope& scope, const char* name, const Input& value) {
   return {};
 }
 
-// A variable like `primary` that begins with `value` everywhere and is not trained.
+// A variable like `primary` that begins with `value` everywhere and is not trained; a slot of a part is saved
+// as a part of the whole variable's slot.
 GraphVariable MakeSlot(const Scope& scope, const GraphVariable& primary, const std::string& optimizer,
                        float value) {
   const std::string name = scope.state().UniqueName(StrCat(primary.name(), "/", optimizer));
-  const Scope beside = scope.AtRoot().WithNoControlDependencies().ColocateWith(primary.ref());
   const auto shape = scope.ShapeOf(primary.is_resource() ? primary.value() : primary.ref()).ToTensorShape();
   if (!shape.ok()) {
     scope.UpdateStatus(shape.status().WithContext(StrCat("; in variable '", name, "'")));
     return {};
   }
-  const std::vector<int32_t> dims(shape->dims().begin(), shape->dims().end());
-  const Scope initializer = beside.NewSubScope(name + "/Initializer");
-  const Output dims_tensor = ops::Const(initializer.WithOpName("shape"), Tensor::Vector(dims));
-  const std::string name_of_value = value == 0 ? "zero" : "value";
-  Output first = ops::Const(initializer.WithOpName(name_of_value), value);
-  const DataType dtype = primary.dtype();
-  if (dtype != DataType::kFloat) {
-    first = ops::Cast(initializer.WithOpName(name_of_value + "_cast"), first, dtype);
+  GraphVariable::Options options{.trainable = false, .resource = primary.is_resource()};
+  if (primary.slice() != nullptr) {
+    options.slice = *primary.slice();
+    options.slice->full_name += name.substr(primary.name().size());
   }
-  const Output values = ops::Fill(initializer.WithOpName(name_of_value + "s"), dims_tensor, first);
-  return GraphVariable(beside.WithOpName(name), values,
-                       {.trainable = false, .resource = primary.is_resource()});
+  const Scope beside = scope.OutsideControlFlow().AtRoot().ColocateWith(primary.ref());
+  return GraphVariable(beside.WithOpName(name), InitialValue{.shape = *shape, .dtype = primary.dtype()},
+                       value == 0   ? initializers::Zeros()
+                       : value == 1 ? initializers::Ones()
+                                    : initializers::Constant(value),
+                       options);
 }
 
 }  // namespace

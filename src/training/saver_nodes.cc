@@ -330,6 +330,7 @@ std::string SaveSliceInfo::Spec() const {
 std::vector<Saveable> AllSaveables(const Scope& scope) {
   std::vector<Saveable> saveables;
   for (const VariableRecord& record : scope.state().variables) {
+    if (!record.IsIn(graph_keys::kVariables)) continue;
     Saveable& saveable = saveables.emplace_back();
     saveable.variable = record.ref;
     saveable.name = record.slice == nullptr ? record.ref.node->name() : record.slice->full_name;

@@ -1,0 +1,215 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "millrace/initializers.h"
+#include "millrace/meta_graph.h"
+#include "millrace/output.h"
+#include "millrace/scope.h"
+#include "millrace/shape.h"
+#include "millrace/status.h"
+
+// Variables: how they are made, shared by name, grouped and initialised; docs/training.md has examples.
+namespace millrace {
+
+// What part of a tensor a variable is: that of shape `var_shape` from `var_offset` on.
+struct SaveSliceInfo {
+  std::string full_name;
+  std::vector<int64_t> full_shape;
+  std::vector<int64_t> var_offset;
+  std::vector<int64_t> var_shape;
+  // "10 2 4,3:0,2": the form that checkpoints have. "" for sizes that do not fit together.
+  std::string Spec() const;
+};
+
+// A variable of a graph, as TensorFlow's Python client lays one out: a VariableV2 "W", an Assign "W/Assign"
+// that gives it its first value, an Identity "W/read" through which it is read, all on one device. A resource
+// variable is a VarHandleOp "W", an AssignVariableOp and a ReadVariableOp "W/Read/ReadVariableOp". The graph
+// keeps the values apart: they live in the session from the run of the initializer on. A value; unset after
+// an error.
+class GraphVariable {
+ public:
+  struct Options {
+    bool trainable = true;              // an optimizer that is told no variables changes it
+    std::optional<bool> resource = {};  // behind a handle, with a value that a step reads as a whole; unset:
+                                        // as the scope of variables says
+    std::vector<std::string> collections = {graph_keys::kVariables};
+    std::optional<SaveSliceInfo> slice = {};  // how it is saved, when it is a part
+  };
+
+  GraphVariable() = default;
+  // Named after the scope's op name ("Variable" without one). The initial value must have a known shape.
+  GraphVariable(const Scope& scope, const Input& initial_value)
+      : GraphVariable(scope, initial_value, Options()) {}
+  GraphVariable(const Scope& scope, const Input& initial_value, const Options& options);
+  // The nodes of the initial value are named "W/Initializer/…".
+  GraphVariable(const Scope& scope, const InitialValue& initial_value, const Initializer& initializer,
+                const Options& options);
+
+  // The reference; the handle of a resource variable.
+  const Output& ref() const { return ref_; }
+  bool is_resource() const { return Scope::TypeOf(ref_) == DataType::kResource; }
+  DataType dtype() const { return Scope::TypeOf(value_); }
+  const Output& value() const { return value_; }
+  const Operation& initializer() const { return initializer_; }
+  // Null for what is no part of another.
+  const SaveSliceInfo* slice() const { return slice_.get(); }
+  std::string name() const { return Scope::NameOf(ref_); }
+  operator Output() const { return value_; }  // NOLINT(google-explicit-constructor)
+
+  // The value after the initializer has run in the same step: what to make the first value of another
+  // variable from.
+  Output InitializedValue(const Scope& scope) const;
+  // Nodes that change it. They give the new value: the reference, or a read after the change.
+  Output Assign(const Scope& scope, const Input& value) const;
+  Output AssignAdd(const Scope& scope, const Input& delta) const;
+  Output AssignSub(const Scope& scope, const Input& delta) const;
+
+ private:
+  friend std::vector<GraphVariable> CollectVariables(const Scope& scope, std::string_view collection);
+  void Make(const Scope& scope, const PartialShape& shape, DataType dtype, const Options& options,
+            const std::function<Output(const Scope& root, const std::string& name)>& first_value);
+
+  Output ref_;
+  Output value_;
+  Operation initializer_;
+  std::shared_ptr<const SaveSliceInfo> slice_;
+};
+
+// The variables of the scope's graph that are in a collection, in the order of their making.
+std::vector<GraphVariable> CollectVariables(const Scope& scope, std::string_view collection);
+// Those shared by all processes of a job, slots of optimizers included.
+std::vector<GraphVariable> GlobalVariables(const Scope& scope);
+// Those of one process, which are not saved: counts of epochs, sums of metrics.
+std::vector<GraphVariable> LocalVariables(const Scope& scope);
+std::vector<GraphVariable> TrainableVariables(const Scope& scope);
+// Puts a variable into one more collection; no effect when it is there.
+void AddToCollection(const Scope& scope, const std::string& name, const GraphVariable& variable);
+
+// Add "init", which gives variables their first values.
+Operation VariablesInitializer(const Scope& scope, const std::vector<GraphVariable>& variables);
+Operation GlobalVariablesInitializer(const Scope& scope);
+Operation LocalVariablesInitializer(const Scope& scope);
+// The names of those that have no value yet, a string vector. Without `variables`: global and local ones.
+Output ReportUninitializedVariables(const Scope& scope, const std::vector<GraphVariable>& variables = {});
+
+// The loss that a variable adds, a scalar; null where none is given.
+using Regularizer = std::function<Output(const Scope&, const Output& value)>;
+Regularizer L1Regularizer(double scale);  // scale * sum |w|
+Regularizer L2Regularizer(double scale);  // scale * sum w^2 / 2
+
+// Into how many parts each axis of a variable is cut: ones, and at most one larger number.
+using Partitioner = std::function<StatusOr<std::vector<int64_t>>(const TensorShape&, DataType)>;
+Partitioner FixedSizePartitioner(int64_t num_shards, int axis = 0);
+struct AxisSizePartitionerOptions {
+  int64_t max_shard_bytes = 64 << 20;
+  int axis = 0;
+  int64_t bytes_per_string_element = 16;
+  int64_t max_shards = 0;  // 0: any number
+};
+Partitioner AxisSizePartitioner(const AxisSizePartitionerOptions& options);
+struct MinMaxPartitionerOptions {
+  int64_t max_partitions = 1;
+  int axis = 0;
+  int64_t min_slice_size = 256 << 10;  // bytes
+  int64_t bytes_per_string_element = 16;
+};
+Partitioner MinMaxPartitioner(const MinMaxPartitionerOptions& options);
+
+// What GetVariable does with a name that a variable has, or has not.
+enum class Reuse {
+  kInherit,  // as the scope around does; at the outermost the name must be new
+  kReuse,    // it must be there
+  kAuto,     // either
+};
+
+// What holds for the variables made in a scope; what is unset is as in the scope around it.
+struct VariableScopeOptions {
+  Reuse reuse = Reuse::kInherit;
+  Initializer initializer = {};
+  Regularizer regularizer = {};
+  Partitioner partitioner = {};
+  std::optional<DataType> dtype = {};
+  std::optional<bool> resource = {};
+};
+
+// A scope as GetVariable sees it; scopes carry it. A value.
+struct VariableScope {
+  std::string name;  // "" for the outermost
+  VariableScopeOptions options;
+};
+
+// TensorFlow's variable_scope: variables are called `name`/…, nodes too, the latter made unique ("name_1/…")
+// when the scope is entered again.
+Scope EnterVariableScope(const Scope& scope, std::string_view name, const VariableScopeOptions& options = {});
+// The same under the first name that is free among the scopes of variables: "dense", "dense_1".
+Scope EnterUniqueVariableScope(const Scope& scope, std::string_view default_name,
+                               const VariableScopeOptions& options = {});
+// The same scope with other options, as after TensorFlow's reuse_variables().
+Scope WithVariableOptions(const Scope& scope, const VariableScopeOptions& options);
+// What `scope` carries; the outermost when nothing was entered.
+VariableScope VariableScopeOf(const Scope& scope);
+
+struct GetVariableOptions {
+  std::optional<DataType> dtype = {};       // unset: the scope's, or float
+  Initializer initializer = {};             // unset: the scope's, or Glorot's uniform for floats, else zeros
+  std::optional<Input> initial_value = {};  // instead of an initializer; the shape is then its own
+  Regularizer regularizer = {};             // its loss joins graph_keys::kRegularizationLosses
+  bool trainable = true;
+  std::vector<std::string> collections = {graph_keys::kVariables};
+  Partitioner partitioner = {};
+  std::optional<bool> resource = {};
+};
+
+// The variable of that name in the scope of variables: one that was made before, or a new one, as Reuse says.
+// A scalar has the shape TensorShape(); PartialShape() is any shape, for one that is there.
+// The texts of errors are TensorFlow's: "Variable w already exists, disallowed. …", "Variable w does not
+// exist, …", "Trying to share variable w, but specified shape …".
+GraphVariable GetVariable(const Scope& scope, std::string_view name, const PartialShape& shape,
+                          const GetVariableOptions& options = {});
+// The same, in the collection of local variables and not trained.
+GraphVariable GetLocalVariable(const Scope& scope, std::string_view name, const PartialShape& shape,
+                               GetVariableOptions options = {});
+
+// A variable that may be cut into parts "w/part_0", "w/part_1", … along one axis. Checkpoints hold it as one
+// tensor, so that it may be restored in other parts, or in one. A value; without parts after an error.
+class PartitionedVariable {
+ public:
+  PartitionedVariable() = default;
+  PartitionedVariable(const GraphVariable& whole)  // NOLINT(google-explicit-constructor)
+      : parts_({whole}), value_(whole.value()) {}
+  PartitionedVariable(std::vector<GraphVariable> parts, const Output& value, int axis)
+      : parts_(std::move(parts)), value_(value), axis_(axis) {}
+
+  const std::vector<GraphVariable>& parts() const { return parts_; }
+  int axis() const { return axis_; }
+  DataType dtype() const { return Scope::TypeOf(value_); }
+  const Output& value() const { return value_; }  // the parts one after the other
+  operator Output() const { return value_; }      // NOLINT(google-explicit-constructor)
+
+ private:
+  std::vector<GraphVariable> parts_;
+  Output value_;
+  int axis_ = 0;
+};
+
+// As GetVariable; cut as the partitioner of the options or the scope says, in one part when there is none.
+PartitionedVariable GetPartitionedVariable(const Scope& scope, std::string_view name,
+                                           const PartialShape& shape, const GetVariableOptions& options = {});
+
+// The count of steps: "global_step", an int64 scalar that is global and not trained. Create… is an error when
+// there is one; Get… gives an unset variable when there is none.
+GraphVariable CreateGlobalStep(const Scope& scope);
+GraphVariable GetGlobalStep(const Scope& scope);
+GraphVariable GetOrCreateGlobalStep(const Scope& scope);
+
+}  // namespace millrace
