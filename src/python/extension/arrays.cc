@@ -382,6 +382,15 @@ TF_Tensor* TensorOfArray(PyObject* object, int dtype) {
   return TensorOfNumbers(array, dtype);
 }
 
+TF_Tensor* CopiedTensorOfArray(PyObject* object, int dtype) {
+  if (!PyArray_Check(object) ||
+      static_cast<size_t>(PyArray_NBYTES(reinterpret_cast<PyArrayObject*>(object))) < kCopyBelow) {
+    return TensorOfArray(object, dtype);
+  }
+  const Ref copy(PyArray_NewCopy(reinterpret_cast<PyArrayObject*>(object), NPY_CORDER));
+  return copy ? TensorOfArray(copy.get(), dtype) : nullptr;
+}
+
 bool IsArrayOf(PyObject* value, int dtype) {
   if (PyArray_Check(value))
     return TypeOfArray(reinterpret_cast<PyArrayObject*>(value)) == dtype && dtype != TF_RESOURCE;

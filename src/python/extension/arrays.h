@@ -14,6 +14,9 @@ bool ImportNumpy();
 // and contiguous are not copied: the tensor keeps them alive. Null with an exception.
 TF_Tensor* TensorOfArray(PyObject* array, int dtype);
 
+// As TensorOfArray, but never on the array's memory.
+TF_Tensor* CopiedTensorOfArray(PyObject* array, int dtype);
+
 // A tensor of a value that is fed to a placeholder of this type: arrays, numbers, strings, lists. Null with
 // an exception.
 TF_Tensor* TensorOfFeed(PyObject* value, int dtype);

@@ -1,144 +1,13 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Attributes between Python's values and the engine's.
+// Attributes of operations as values of Python.
 #include <memory>
 
 #include "python/extension/methods.h"
 
 namespace millrace::python {
 namespace {
-
-bool IntOf(PyObject* object, int64_t* result) {
-  const Ref number(PyNumber_Index(object));
-  if (!number) return false;
-  *result = PyLong_AsLongLong(number.get());
-  return *result != -1 || !PyErr_Occurred();
-}
-
-// One value, set by `set(value)`.
-template <typename Set>
-bool WithInt(PyObject* object, Set set) {
-  int64_t value = 0;
-  if (!IntOf(object, &value)) return false;
-  set(value);
-  return true;
-}
-
-template <typename Set>
-bool WithFloat(PyObject* object, Set set) {
-  const double value = PyFloat_AsDouble(object);
-  if (value == -1.0 && PyErr_Occurred()) return false;
-  set(static_cast<float>(value));
-  return true;
-}
-
-template <typename Set>
-bool WithBool(PyObject* object, Set set) {
-  const int value = PyObject_IsTrue(object);
-  if (value < 0) return false;
-  set(static_cast<unsigned char>(value));
-  return true;
-}
-
-template <typename Set>
-bool WithType(PyObject* object, Set set) {
-  const int value = DataTypeOf(object);
-  if (value < 0) return false;
-  set(static_cast<TF_DataType>(value));
-  return true;
-}
-
-template <typename T, typename Read>
-bool ReadList(PyObject* value, std::vector<T>* list, Read read) {
-  const Ref items(PySequence_Fast(value, "The value of a list attribute must be a list"));
-  if (!items) return false;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-    if (!read(PySequence_Fast_GET_ITEM(items.get(), i), [&](T item) { list->push_back(item); })) return false;
-  }
-  return true;
-}
-
-bool SetStrings(TF_OperationDescription* op, const char* name, PyObject* value) {
-  std::vector<const void*> data;
-  std::vector<size_t> sizes;
-  const Ref items(PySequence_Fast(value, "The value of a list attribute must be a list"));
-  if (!items) return false;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-    std::string_view text;
-    if (!TextOf(PySequence_Fast_GET_ITEM(items.get(), i), name, &text)) return false;
-    data.push_back(text.data());
-    sizes.push_back(text.size());
-  }
-  TF_SetAttrStringList(op, name, data.data(), sizes.data(), static_cast<int>(data.size()));
-  return true;
-}
-
-bool SetShapes(TF_OperationDescription* op, const char* name, PyObject* value) {
-  const Ref items(PySequence_Fast(value, "The value of a list attribute must be a list"));
-  if (!items) return false;
-  std::vector<Sizes> shapes(static_cast<size_t>(PySequence_Fast_GET_SIZE(items.get())));
-  std::vector<const int64_t*> dims;
-  std::vector<int> ranks;
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    if (!SizesOf(PySequence_Fast_GET_ITEM(items.get(), static_cast<Py_ssize_t>(i)), &shapes[i])) return false;
-    dims.push_back(shapes[i].sizes.data());
-    ranks.push_back(shapes[i].rank);
-  }
-  TF_SetAttrShapeList(op, name, dims.data(), ranks.data(), static_cast<int>(ranks.size()));
-  return true;
-}
-
-// A list of attributes; false with KeyError-like behaviour is signalled by *known = false.
-bool SetList(TF_OperationDescription* op, const char* name, std::string_view kind, PyObject* value,
-             bool* known) {
-  if (kind == "list(int)") {
-    std::vector<int64_t> list;
-    if (!ReadList(value, &list, [](PyObject* o, auto set) { return WithInt(o, set); })) return false;
-    TF_SetAttrIntList(op, name, list.data(), static_cast<int>(list.size()));
-  } else if (kind == "list(float)") {
-    std::vector<float> list;
-    if (!ReadList(value, &list, [](PyObject* o, auto set) { return WithFloat(o, set); })) return false;
-    TF_SetAttrFloatList(op, name, list.data(), static_cast<int>(list.size()));
-  } else if (kind == "list(bool)") {
-    std::vector<unsigned char> list;
-    if (!ReadList(value, &list, [](PyObject* o, auto set) { return WithBool(o, set); })) return false;
-    TF_SetAttrBoolList(op, name, list.data(), static_cast<int>(list.size()));
-  } else if (kind == "list(type)") {
-    std::vector<TF_DataType> list;
-    if (!ReadList(value, &list, [](PyObject* o, auto set) { return WithType(o, set); })) return false;
-    TF_SetAttrTypeList(op, name, list.data(), static_cast<int>(list.size()));
-  } else if (kind == "list(string)") {
-    return SetStrings(op, name, value);
-  } else if (kind == "list(shape)") {
-    return SetShapes(op, name, value);
-  } else {
-    *known = false;
-  }
-  return true;
-}
-
-bool SetProto(TF_OperationDescription* op, const char* name, PyObject* value) {
-  char* data = nullptr;
-  Py_ssize_t size = 0;
-  if (PyBytes_AsStringAndSize(value, &data, &size) < 0) return false;
-  const StatusHolder status;
-  TF_SetAttrValueProto(op, name, data, static_cast<size_t>(size), status.get());
-  if (status.ok()) return true;
-  RaiseStatusOfOp(status);
-  return false;
-}
-
-bool SetTensor(TF_OperationDescription* op, const char* name, PyObject* value) {
-  TF_Tensor* tensor = TensorOfArray(value, -1);
-  if (tensor == nullptr) return false;
-  const StatusHolder status;
-  TF_SetAttrTensor(op, name, tensor, status.get());
-  TF_DeleteTensor(tensor);
-  if (status.ok()) return true;
-  RaiseStatusOfOp(status);
-  return false;
-}
 
 // --- Reading
 
@@ -293,41 +162,6 @@ PyObject* ListValue(TF_Operation* op, const char* name, const TF_AttrMetadata& m
 }
 
 }  // namespace
-
-bool SetAttribute(TF_OperationDescription* op, const char* name, std::string_view kind, PyObject* value) {
-  if (kind == "type") {
-    return WithType(value, [&](TF_DataType v) { TF_SetAttrType(op, name, v); });
-  }
-  if (kind == "int") {
-    return WithInt(value, [&](int64_t v) { TF_SetAttrInt(op, name, v); });
-  }
-  if (kind == "bool") {
-    return WithBool(value, [&](unsigned char v) { TF_SetAttrBool(op, name, v); });
-  }
-  if (kind == "float") {
-    return WithFloat(value, [&](float v) { TF_SetAttrFloat(op, name, v); });
-  }
-  if (kind == "proto") return SetProto(op, name, value);
-  if (kind == "array") return SetTensor(op, name, value);
-  if (kind == "string") {
-    std::string_view text;
-    if (!TextOf(value, name, &text)) return false;
-    TF_SetAttrString(op, name, text.data(), text.size());
-    return true;
-  }
-  if (kind == "shape") {
-    Sizes sizes;
-    if (!SizesOf(value, &sizes)) return false;
-    TF_SetAttrShape(op, name, sizes.sizes.data(), sizes.rank);
-    return true;
-  }
-  bool known = true;
-  if (!SetList(op, name, kind, value, &known)) return false;
-  if (known) return true;
-  PyErr_Format(PyExc_TypeError, "Unrecognized Attr type %.*s of '%s'", static_cast<int>(kind.size()),
-               kind.data(), name);
-  return false;
-}
 
 PyObject* AttributeOf(TF_Operation* op, const char* name) {
   const StatusHolder status;

@@ -79,6 +79,8 @@ struct Registered {
   PyObject* dtypes[256] = {};         // DType by its number
   PyTypeObject* operation = nullptr;
   PyTypeObject* tensor = nullptr;
+  PyTypeObject* eager_tensor = nullptr;
+  PyObject* record = nullptr;             // tape: (op function, attributes, inputs, outputs)
   PyObject* tensor_shape = nullptr;       // makes a TensorShape of None or a tuple of int and None
   PyObject* slow_apply = nullptr;         // op_def_library: makes an operation of arguments of any kind
   PyObject* default_graph = nullptr;      // function

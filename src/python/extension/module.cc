@@ -8,6 +8,7 @@
 #include "python/extension/module.h"
 
 #include "python/extension/arrays.h"
+#include "python/extension/eager.h"
 #include "python/extension/interrupt.h"
 #include "python/extension/methods.h"
 
@@ -25,6 +26,10 @@ void Register(const std::string& what, const py::object& value) {
     registered.operation = reinterpret_cast<PyTypeObject*>(object);
   } else if (what == "tensor") {
     registered.tensor = reinterpret_cast<PyTypeObject*>(object);
+  } else if (what == "eager_tensor") {
+    registered.eager_tensor = reinterpret_cast<PyTypeObject*>(object);
+  } else if (what == "record") {
+    registered.record = object;
   } else if (what == "tensor_shape") {
     registered.tensor_shape = object;
   } else if (what == "slow_apply") {
@@ -157,7 +162,7 @@ PyMethodDef functions[] = {
 PYBIND11_MODULE(_engine, m) {
   using namespace millrace::python;  // NOLINT(google-build-using-namespace): the module is made of it
   m.doc() = "The engine's C API for the Python package; not for programs.";
-  if (!ImportNumpy() || !ReadyTypes(m.ptr()) || !ReadySessionTypes(m.ptr()) || !ReadyOpSpecType(m.ptr()) ||
+  if (!ImportNumpy() || !ReadyTypes(m.ptr()) || !ReadySessionTypes(m.ptr()) || !ReadyEagerTypes(m.ptr()) ||
       PyModule_AddFunctions(m.ptr(), functions) < 0 || !StartShutdown()) {
     throw pybind11::error_already_set();
   }

@@ -8,7 +8,6 @@ namespace millrace::python {
 
 // What the files of the extension put into the module.
 bool ReadySessionTypes(PyObject* module);
-bool ReadyOpSpecType(PyObject* module);
 bool StartShutdown();
 PyObject* SetPyFunc(PyObject* module, PyObject* function);
 PyObject* HasGradient(PyObject* module, PyObject* name);

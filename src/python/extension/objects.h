@@ -40,7 +40,7 @@ struct OperationObject {
 };
 
 struct TensorObject {
-  PyObject_HEAD PyObject* op;
+  PyObject_HEAD PyObject* op;  // null: it has a value, see eager.h
   int index;
   int dtype_number;
   PyObject* dtype;
@@ -56,10 +56,14 @@ bool ReadyTypes(PyObject* module);
 
 inline bool IsGraph(PyObject* object) { return PyObject_TypeCheck(object, &graph_type); }
 inline bool IsOperation(PyObject* object) { return PyObject_TypeCheck(object, &operation_type); }
-inline bool IsTensor(PyObject* object) { return PyObject_TypeCheck(object, &tensor_type); }
+
 inline GraphObject* GraphOf(PyObject* object) { return reinterpret_cast<GraphObject*>(object); }
 inline OperationObject* OperationOf(PyObject* object) { return reinterpret_cast<OperationObject*>(object); }
 inline TensorObject* TensorOf(PyObject* object) { return reinterpret_cast<TensorObject*>(object); }
+// Whether it is a tensor of a graph; those that have values, of no operation, are not.
+inline bool IsTensor(PyObject* object) {
+  return PyObject_TypeCheck(object, &tensor_type) && TensorOf(object)->op != nullptr;
+}
 inline PyObject* GraphOfTensor(const TensorObject* tensor) { return OperationOf(tensor->op)->graph; }
 inline TF_Output OutputOf(const TensorObject* tensor) { return {OperationOf(tensor->op)->op, tensor->index}; }
 

@@ -135,7 +135,11 @@ PyObject* SetDevice(PyObject* self, PyObject* device) {
 PyObject* UpdateInput(PyObject* self, PyObject* args) {
   int index = 0;
   PyObject* tensor = nullptr;
-  if (!PyArg_ParseTuple(args, "iO!", &index, &tensor_type, &tensor)) return nullptr;
+  if (!PyArg_ParseTuple(args, "iO", &index, &tensor)) return nullptr;
+  if (!IsTensor(tensor)) {
+    PyErr_Format(PyExc_TypeError, "tensor must be a Tensor: %R", tensor);
+    return nullptr;
+  }
   if (!CheckSameGraph(self, GraphOfTensor(TensorOf(tensor)))) return nullptr;
   if (!AwaitGradients(GraphOfOp(self))) return nullptr;
   const StatusHolder status;
@@ -168,16 +172,31 @@ PyObject* RemoveControlInputs(PyObject* self, PyObject* /*unused*/) {
 
 // --- Tensor
 
+// Tensors that have values are of no operation; false with an exception.
+bool HasOperation(PyObject* self) {
+  if (TensorOf(self)->op != nullptr) return true;
+  PyErr_SetString(PyExc_AttributeError, "Tensor.op is meaningless when eager execution is enabled.");
+  return false;
+}
+
 PyObject* TensorName(PyObject* self, void* /*unused*/) {
+  if (!HasOperation(self)) return nullptr;
   const TensorObject* tensor = TensorOf(self);
   return PyUnicode_FromFormat("%U:%d", OperationOf(tensor->op)->name, tensor->index);
 }
 
-PyObject* TensorGraph(PyObject* self, void* /*unused*/) { return Py_NewRef(GraphOfTensor(TensorOf(self))); }
-PyObject* TensorShape(PyObject* self, void* /*unused*/) { return ShapeOf(TensorOf(self)); }
-PyObject* TensorDevice(PyObject* self, void* /*unused*/) { return Device(TensorOf(self)->op, nullptr); }
+PyObject* TensorGraph(PyObject* self, void* /*unused*/) {
+  return HasOperation(self) ? Py_NewRef(GraphOfTensor(TensorOf(self))) : nullptr;
+}
+PyObject* TensorShape(PyObject* self, void* /*unused*/) {
+  return HasOperation(self) ? ShapeOf(TensorOf(self)) : nullptr;
+}
+PyObject* TensorDevice(PyObject* self, void* /*unused*/) {
+  return HasOperation(self) ? Device(TensorOf(self)->op, nullptr) : nullptr;
+}
 
 PyObject* Consumers(PyObject* self, PyObject* /*unused*/) {
+  if (!HasOperation(self)) return nullptr;
   TensorObject* tensor = TensorOf(self);
   std::vector<TF_Input> inputs(static_cast<size_t>(TF_OperationOutputNumConsumers(OutputOf(tensor))));
   TF_OperationOutputConsumers(OutputOf(tensor), inputs.data(), static_cast<int>(inputs.size()));
@@ -192,6 +211,7 @@ PyObject* Consumers(PyObject* self, PyObject* /*unused*/) {
 
 // _set_shape(None or sequence of int and None): merges.
 PyObject* SetShape(PyObject* self, PyObject* dims) {
+  if (!HasOperation(self)) return nullptr;
   Sizes sizes;
   if (!SizesOf(dims, &sizes)) return nullptr;
   TensorObject* tensor = TensorOf(self);
@@ -205,6 +225,7 @@ PyObject* SetShape(PyObject* self, PyObject* dims) {
 
 // None, or (number of the type, None or list of sizes, -1 for unknown ones)
 PyObject* HandleData(PyObject* self, PyObject* /*unused*/) {
+  if (!HasOperation(self)) return nullptr;
   TensorObject* tensor = TensorOf(self);
   TF_Graph* graph = GraphOf(GraphOfTensor(tensor))->graph;
   TF_DataType dtype;
@@ -218,6 +239,7 @@ PyObject* HandleData(PyObject* self, PyObject* /*unused*/) {
 }
 
 PyObject* SetHandleData(PyObject* self, PyObject* args) {
+  if (!HasOperation(self)) return nullptr;
   int dtype = 0;
   PyObject* dims = nullptr;
   if (!PyArg_ParseTuple(args, "iO", &dtype, &dims)) return nullptr;

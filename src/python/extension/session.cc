@@ -119,9 +119,8 @@ PyObject* TakeResults(Step& step) {
 }
 
 bool IsOfGraph(const SessionObject* session, PyObject* tensor_or_op) {
-  PyObject* graph =
-      IsTensor(tensor_or_op) ? GraphOfTensor(TensorOf(tensor_or_op)) : OperationOf(tensor_or_op)->graph;
-  return graph == session->graph;
+  if (IsTensor(tensor_or_op)) return GraphOfTensor(TensorOf(tensor_or_op)) == session->graph;
+  return IsOperation(tensor_or_op) && OperationOf(tensor_or_op)->graph == session->graph;
 }
 
 // --- Session.run for the common cases

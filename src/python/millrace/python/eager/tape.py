@@ -1,62 +1,204 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Tapes of eager execution: there is nothing to record in graphs."""
+"""Tapes: what was executed, for gradients."""
 from __future__ import annotations
 
-import contextlib
-from typing import Any
+import threading
+from contextlib import contextmanager
+from typing import Any, Iterator
+
+from millrace.python import _engine
 
 
-def stop_recording() -> Any:
-    """A context without effect."""
-    return contextlib.nullcontext()
+class _State(threading.local):
+    """The tapes of a thread that are recording, outermost first."""
+
+    def __init__(self) -> None:
+        self.tapes: list[Tape] = []
+        self.active = False
 
 
-def watch(tape: Any, tensor: Any) -> None:
-    """Tells a tape of a tensor."""
-    tape.watch(tensor)
+_state = _State()
+_eager = _engine.executing_eagerly
+# Numbers of the types that gradients flow through.
+_TRAINABLE = frozenset((1, 2, 8, 14, 18, 19, 20, 21))
 
 
-def variable_accessed(variable: Any) -> None:
-    """Nothing is recorded."""
+def _update() -> None:
+    _state.active = bool(_state.tapes)
+    _engine.set_recording(_state.active)
 
 
-def could_possibly_record() -> bool:
-    return False
+class Record:
+    """An op that was executed, with what it took and gave, or a function that computes its gradient."""
+
+    __slots__ = ("maker", "values", "inputs", "flat", "outputs", "backward")
+
+    def __init__(
+        self, maker: Any, values: Any, inputs: Any, flat: Any, outputs: Any, backward: Any = None
+    ) -> None:
+        self.maker, self.values, self.inputs, self.flat = maker, values, inputs, flat
+        self.outputs, self.backward = outputs, backward
 
 
-def should_record(tensors: Any) -> bool:
-    return False
+class Tape:
+    """What depends on the tensors that are watched."""
+
+    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
+        self.persistent = persistent
+        self.watch_accessed_variables = watch_accessed_variables
+        self.ids: set[int] = set()
+        self.records: list[Record] = []
+        self.variables: dict[int, Any] = {}
+        self.graph_tensors: dict[int, Any] = {}  # that are watched, of graphs
+
+    def watch(self, tensor: Any) -> None:
+        """Watches a tensor."""
+        if isinstance(tensor, _engine.EagerTensorBase):
+            if tensor.dtype._type_enum in _TRAINABLE:
+                self.ids.add(tensor._id)
+        else:
+            self.graph_tensors[id(tensor)] = tensor
+
+    def watch_variable(self, variable: Any) -> None:
+        """Watches a variable."""
+        if id(variable) not in self.variables:
+            self.variables[id(variable)] = variable
+            self.watch(variable.handle)
+
+    def watched_variables(self) -> tuple[Any, ...]:
+        """The variables that are watched."""
+        return tuple(self.variables.values())
+
+    def note(self, record: Record) -> None:
+        """Keeps a record whose inputs matter."""
+        fresh = [t._id for t in record.outputs if t.dtype._type_enum in _TRAINABLE]
+        if fresh:
+            self.ids.update(fresh)
+            self.records.append(record)
+
+
+def _record(maker: Any, values: Any, inputs: Any, outputs: Any) -> None:
+    """Tells the tapes of an op. `inputs` has lists where the op has."""
+    flat: list[Any] = []
+    for item in inputs:
+        if isinstance(item, (list, tuple)):
+            flat.extend(item)
+        else:
+            flat.append(item)
+    ids = [t._id for t in flat]
+    record = None
+    for tape in _state.tapes:
+        if not tape.ids.isdisjoint(ids):
+            if record is None:
+                # A copy: the list is what the function gives its caller.
+                record = Record(maker, values, inputs, flat, list(outputs))
+            tape.note(record)
+
+
+_engine.register("record", _record)
 
 
 def record_operation(
-    op_type: Any,
-    output_tensors: Any,
-    input_tensors: Any,
-    backward_function: Any,
-    forward_function: Any = None,
+    op_type: Any, output_tensors: Any, input_tensors: Any, backward_function: Any, forward_function: Any = None
 ) -> None:
-    """Nothing is recorded."""
+    """Tells the tapes of tensors whose gradients `backward_function(*output_gradients)` computes."""
+    del op_type, forward_function
+    if not _state.active or not _eager():
+        return
+    flat = list(input_tensors)
+    ids = [t._id for t in flat if isinstance(t, _engine.EagerTensorBase)]
+    record = None
+    for tape in _state.tapes:
+        if not tape.ids.isdisjoint(ids):
+            if record is None:
+                record = Record(None, (), flat, flat, list(output_tensors), backward_function)
+            tape.note(record)
+
+
+def push_new_tape(persistent: bool = False, watch_accessed_variables: bool = True) -> Tape:
+    """Begins a tape."""
+    tape = Tape(persistent, watch_accessed_variables)
+    push_tape(tape)
+    return tape
+
+
+def push_tape(tape: Tape) -> None:
+    """Goes on with a tape."""
+    _state.tapes.append(tape)
+    _update()
+
+
+def pop_tape(tape: Tape) -> None:
+    """Ends a tape, or lets it pause."""
+    _state.tapes.remove(tape)
+    _update()
+
+
+def watch(tape: Tape, tensor: Any) -> None:
+    """Watches a tensor."""
+    tape.watch(tensor)
+
+
+def watch_variable(tape: Tape, variable: Any) -> None:
+    """Watches a variable."""
+    tape.watch_variable(variable)
+
+
+def variable_accessed(variable: Any) -> None:
+    """Is told of each variable that is read."""
+    if _state.active and getattr(variable, "trainable", True):
+        for tape in _state.tapes:
+            if tape.watch_accessed_variables:
+                tape.watch_variable(variable)
+
+
+def variables_accessed(variables: Any) -> None:
+    """`variable_accessed` of each."""
+    for variable in variables:
+        variable_accessed(variable)
+
+
+def could_possibly_record() -> bool:
+    """Whether a tape is recording."""
+    return _state.active
+
+
+def should_record(tensors: Any) -> bool:
+    """Whether a tape watches one of the tensors."""
+    ids = [t._id for t in tensors if isinstance(t, _engine.EagerTensorBase)]
+    return any(not tape.ids.isdisjoint(ids) for tape in _state.tapes)
 
 
 def delete_trace(tensor_id: Any) -> None:
-    """Nothing was recorded."""
+    """Nothing is left to do: a tape keeps what it needs while it lives."""
+
+
+@contextmanager
+def stop_recording() -> Iterator[None]:
+    """A context in which nothing is recorded."""
+    old, _state.tapes = _state.tapes, []
+    _update()
+    try:
+        yield
+    finally:
+        _state.tapes = old
+        _update()
 
 
 class VariableWatcher:
     """A context that notes the variables that are read in it."""
 
-    def __enter__(self) -> VariableWatcher:
-        from millrace.python.framework import ops
+    def __init__(self) -> None:
+        self._tape = Tape()
 
-        self._before = set(map(id, ops.get_collection(ops.GraphKeys.TRAINABLE_VARIABLES)))
+    def __enter__(self) -> VariableWatcher:
+        push_tape(self._tape)
         return self
 
     def __exit__(self, typ: Any, value: Any, traceback: Any) -> None:
-        """Nothing is left to do."""
+        pop_tape(self._tape)
 
     def watched_variables(self) -> tuple[Any, ...]:
-        """The trainable variables of the graph."""
-        from millrace.python.framework import ops
-
-        return tuple(ops.get_collection(ops.GraphKeys.TRAINABLE_VARIABLES))
+        """The trainable variables that were read."""
+        return self._tape.watched_variables()

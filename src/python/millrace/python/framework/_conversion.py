@@ -12,6 +12,7 @@ from millrace.python import _engine
 from millrace.python.framework import dtypes
 
 _TensorBase = _engine.TensorBase
+_EagerTensorBase = _engine.EagerTensorBase
 
 # priority -> list of (types, function); functions by exact type, so that a look-up walks the list once.
 _registry: dict[int, list[tuple[Any, Any]]] = {}
@@ -92,6 +93,16 @@ def convert_to_tensor_v2(value: Any, dtype: Any = None, dtype_hint: Any = None, 
     return internal_convert_to_tensor(value, dtype, name, as_ref=False, preferred_dtype=dtype_hint)
 
 
+def _captured(value: Any, name: Any = None) -> Any:
+    """What stands for a tensor that has a value in the function that is being built."""
+    from millrace.python.framework import ops
+
+    graph = ops.get_default_graph()
+    if not graph.building_function:
+        raise RuntimeError("Attempting to capture an EagerTensor without building a function.")
+    return graph.capture(value, name=name)
+
+
 def internal_convert_to_tensor(
     value: Any,
     dtype: Any = None,
@@ -106,6 +117,14 @@ def internal_convert_to_tensor(
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
     if isinstance(value, _TensorBase):
+        if isinstance(value, _EagerTensorBase) and not _engine.executing_eagerly():
+            value = _captured(value, name)
+        elif not accept_symbolic_tensors and _engine.executing_eagerly() and not isinstance(
+            value, _EagerTensorBase
+        ):
+            from millrace.python.eager import core
+
+            raise core._SymbolicException
         if dtype is not None and not dtype.is_compatible_with(value.dtype):
             raise ValueError(
                 "Tensor conversion requested dtype %s for Tensor with dtype %s: %r"

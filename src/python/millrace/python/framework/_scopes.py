@@ -3,6 +3,7 @@
 """Default graphs and sessions, and functions that act on the default graph."""
 from __future__ import annotations
 
+import contextlib
 import threading
 from contextlib import contextmanager
 from typing import Any, Iterator, Optional
@@ -81,15 +82,18 @@ class _DefaultGraphStack(_DefaultStack):
     def get_controller(self, default: Any) -> Iterator[Any]:
         stack = self.stack
         stack.append(default)
+        was_eager = _engine.set_eager(False)
         try:
             yield default
         finally:
+            _engine.set_eager(was_eager)
             if stack is self.stack and stack:
                 if stack[-1] is not default:
                     raise AssertionError("Nesting violated for default stack of %s objects" % type(default))
                 stack.pop()
 
 
+executing_eagerly = _engine.executing_eagerly
 _default_session_stack = _DefaultStack()
 _default_graph_stack = _DefaultGraphStack()
 
@@ -170,14 +174,16 @@ def _assert_same_graph(original_item: Any, item: Any) -> None:
 
 def _graph_of(item: Any) -> Optional[Graph]:
     if isinstance(item, (_engine.TensorBase, _engine.OperationBase)):
-        return item.graph
+        return None if isinstance(item, _engine.EagerTensorBase) else item.graph
     if isinstance(item, (int, float, str, bytes)) or item is None:
         return None
     element = getattr(item, "_as_graph_element", None)
     if element is not None:
         element = element()
         if isinstance(element, (_engine.TensorBase, _engine.OperationBase)):
-            return element.graph
+            return None if isinstance(element, _engine.EagerTensorBase) else element.graph
+    if isinstance(getattr(item, "values", None), _engine.EagerTensorBase):
+        return None
     if hasattr(item, "_type_spec") or hasattr(item, "dense_shape"):
         return getattr(item, "graph", None)
     return None
@@ -212,7 +218,17 @@ def _get_graph_from_inputs(op_input_list: Any, graph: Any = None) -> Graph:
 
 
 def device(device_name_or_function: Any) -> Any:
-    """Graph.device of the default graph."""
+    """Graph.device of the default graph; where ops are executed at once, where they are executed.
+
+    Raises:
+      RuntimeError: a function is given while ops are executed at once.
+    """
+    if executing_eagerly():
+        if callable(device_name_or_function):
+            raise RuntimeError("tf.device does not support functions when eager execution is enabled.")
+        from millrace.python.eager import context
+
+        return context.device(device_name_or_function)
     return get_default_graph().device(device_name_or_function)
 
 
@@ -228,11 +244,15 @@ def container(container_name: str) -> Any:
 
 
 def _colocate_with_for_gradient(op: Any, gradient_uid: Any, ignore_existing: bool = False) -> Any:
+    if executing_eagerly():
+        return contextlib.nullcontext()
     return get_default_graph().colocate_with(op, ignore_existing)
 
 
 def colocate_with(op: Any, ignore_existing: bool = False) -> Any:
     """Graph.colocate_with of the default graph."""
+    if executing_eagerly():
+        return contextlib.nullcontext()
     return get_default_graph().colocate_with(op, ignore_existing)
 
 
@@ -240,7 +260,11 @@ _colocate_with = colocate_with
 
 
 def control_dependencies(control_inputs: Any) -> Any:
-    """Graph.control_dependencies of the default graph."""
+    """Graph.control_dependencies of the default graph; ops that are executed at once have their order."""
+    if executing_eagerly():
+        if callable(control_inputs):
+            control_inputs()
+        return contextlib.nullcontext()
     return get_default_graph().control_dependencies(control_inputs)
 
 
@@ -291,9 +315,45 @@ def convert(value: Any) -> Any:
     return _conversion.internal_convert_to_tensor(value, as_ref=True)
 
 
+def _outside_of_functions() -> Any:
+    """The graph around the functions that are being built; None where ops are executed at once around them."""
+    if executing_eagerly():
+        return None
+    graph: Any = get_default_graph()
+    while graph.building_function:
+        if getattr(graph, "_outer_is_eager", False):
+            return None
+        outer = getattr(graph, "_outer_graph", None)
+        if outer is None:
+            break
+        graph = outer
+    return graph
+
+
+def executing_eagerly_outside_functions() -> bool:
+    """Whether ops are executed at once, or would be outside of the function that is being built."""
+    return _outside_of_functions() is None
+
+
+@contextmanager
+def _eager_init_scope() -> Iterator[None]:
+    from millrace.python.eager import tape
+
+    was_eager = _engine.set_eager(True)
+    try:
+        with tape.stop_recording():
+            yield
+    finally:
+        _engine.set_eager(was_eager)
+
+
 @contextmanager
 def init_scope() -> Iterator[None]:
     """Operations made in the context are initialisers: outside of functions, control flow and control inputs."""
+    if _outside_of_functions() is None:
+        with _eager_init_scope():
+            yield
+        return
     default = get_default_graph()
     scope = default.get_name_scope()
     if scope and scope[-1] != "/":
@@ -308,6 +368,16 @@ def init_scope() -> Iterator[None]:
             outer = _default_graph_stack._global_default_graph
     with outer.as_default(), outer.name_scope(scope or None), control_dependencies(None):
         yield
+
+
+_thread: Any = None  # eager.context's, with the scope of names
+
+
+def _load_thread() -> None:
+    global _thread
+    from millrace.python.eager import context
+
+    _thread = context._thread
 
 
 class name_scope:
@@ -337,6 +407,8 @@ class name_scope:
         return self._name
 
     def __enter__(self) -> str:
+        if executing_eagerly():
+            return self._enter_eager()
         if self._name is None and self._values is not None:
             raise ValueError(
                 "At least one of name (%s) and default_name (%s) must be provided."
@@ -372,7 +444,25 @@ class name_scope:
             self._leave()
             raise
 
+    def _enter_eager(self) -> str:
+        if _thread is None:
+            _load_thread()
+        self._graph = None
+        self._old = old = _thread.scope_name
+        name = self._name
+        if not name:
+            scope = ""
+        else:
+            if isinstance(name, bytes):
+                name = name.decode()
+            scope = name if name[-1] == "/" else (old + name + "/" if old else name + "/")
+        _thread.scope_name = scope
+        return scope
+
     def _leave(self) -> None:
+        if self._graph is None:
+            _thread.scope_name = self._old
+            return
         self._graph._name_stack = self._old
         if self._has_graph:
             _default_graph_stack.stack.pop()

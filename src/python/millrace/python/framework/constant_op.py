@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from millrace.python import _engine
 from millrace.python.framework import dtypes, ops, tensor_shape, tensor_util
 
 
@@ -40,6 +41,8 @@ constant = constant_v1
 def _constant(
     value: Any, dtype: Any, shape: Any, name: Any, verify_shape: bool, allow_broadcast: bool
 ) -> Any:
+    if _engine.executing_eagerly():
+        return _eager_constant(value, dtype, shape, verify_shape)
     array, kind, sizes = tensor_util._sized_array(value, dtype, shape, verify_shape, allow_broadcast)
     if shape is not None and array.size == math.prod(sizes):
         array = array.reshape(sizes)
@@ -54,11 +57,55 @@ def _constant(
     return graph._make_operation("Const", name, [], [attr, ("dtype", "type", kind)]).outputs[0]
 
 
+def convert_to_eager_tensor(value: Any, ctx: Any = None, dtype: Any = None) -> Any:
+    """A tensor that has a value.
+
+    Raises:
+      TypeError: `value` is a tensor of another type.
+    """
+    del ctx
+    if isinstance(value, _engine.EagerTensorBase):
+        if dtype is not None and value.dtype != dtypes.as_dtype(dtype):
+            raise TypeError("Expected tensor with type %r not %r" % (dtypes.as_dtype(dtype), value.dtype))
+        return value
+    kind = None if dtype is None else dtypes.as_dtype(dtype)
+    array, found = tensor_util._basic_array(value, kind)
+    if kind is not None and kind.base_dtype != found.base_dtype:
+        raise TypeError("Incompatible types: %s vs. %s. Value is %s" % (kind, array.dtype, value))
+    return _engine.eager_tensor(array, found.as_datatype_enum)
+
+
+def _eager_constant(value: Any, dtype: Any, shape: Any, verify_shape: bool) -> Any:
+    t = convert_to_eager_tensor(value, None, dtype)
+    if shape is None:
+        return t
+    shape = tensor_shape.as_shape(shape)
+    if shape == t.shape:
+        return t
+    if verify_shape:
+        raise TypeError("Expected Tensor's shape: %s, got %s." % (tuple(shape), tuple(t.shape)))
+    count = t.shape.num_elements()
+    if count == shape.num_elements():
+        from millrace.python.ops import gen_array_ops
+
+        return gen_array_ops.reshape(t, shape.as_list())
+    if count == 1:
+        from millrace.python.ops import gen_array_ops
+
+        return gen_array_ops.fill(shape.as_list(), gen_array_ops.reshape(t, []))
+    raise TypeError(
+        "Eager execution of tf.constant with unsupported shape (value has %d elements, shape is %s with %d elements)."
+        % (count, shape, shape.num_elements())
+    )
+
+
 _BY_MESSAGE = (dtypes.bfloat16, dtypes.qint8, dtypes.quint8, dtypes.qint16, dtypes.quint16, dtypes.qint32)
 
 
 def is_constant(tensor_or_op: Any) -> bool:
     """Whether it is, or comes from, a Const."""
+    if isinstance(tensor_or_op, _engine.EagerTensorBase):
+        return True
     op = getattr(tensor_or_op, "op", tensor_or_op)
     return op.type == "Const"
 

@@ -14,6 +14,7 @@ from millrace.python.framework import _op_specs, dtypes
 
 _NONE = object()  # in place of a default: there is none
 _TensorBase = _engine.TensorBase
+_EagerTensorBase = _engine.EagerTensorBase
 _namedtuple: Any = collections.namedtuple
 _valid_name = re.compile("[A-Za-z0-9.][A-Za-z0-9_.\\-/]*").fullmatch
 
@@ -71,7 +72,11 @@ class OpFunction:
         known: dict[str, Any] = {}
         inputs = []
         for (number, attr, allowed), value in zip(self.plain, args):
-            if not isinstance(value, _TensorBase) or value.graph is not graph:
+            if (
+                not isinstance(value, _TensorBase)
+                or isinstance(value, _EagerTensorBase)
+                or value.graph is not graph
+            ):
                 return None
             dtype = value.dtype
             if number:
@@ -117,7 +122,95 @@ class OpFunction:
         op = apply(spec, inputs, attrs, args[-1])
         return result_of(spec, op, self.result_type)
 
+    def attr_triples(self, values: Any) -> list[Any]:
+        """(name, kind, value) of attributes in the order of the function's arguments."""
+        spec = self.spec or self.load()
+        triples = []
+        for name, default, value in zip(self.text[3].split(), self.text[4], values):
+            if value is None and default is not _NONE:
+                value = default
+            attr = spec.attrs[name]
+            if attr.type == "tensor" and value is None:
+                continue  # The op's own default.
+            triples.append(_op_specs.attr_triple(spec, attr, value))
+        return triples
+
+    def slow_eager(self, *args: Any) -> Any:
+        """Executes the op at once, whatever the arguments are."""
+        from millrace.python.eager import execute
+
+        spec = self.spec or self.load()
+        for arg in spec.inputs + spec.outputs:
+            if arg.is_ref:
+                raise RuntimeError(
+                    "%s op does not support eager execution. Arg '%s' is a ref."
+                    % (execute.function_name(self.name), arg.name)
+                )
+        count = len(spec.inputs)
+        inputs, known = convert_inputs(spec, args[:count])
+        triples = self.attr_triples(args[count:-1])
+        values = {name: value for name, _, value in triples}
+        for name, default in _type_defaults(spec).items():  # lists that are empty tell no type
+            if name not in known:
+                triples.append((name, "type", default))
+        lengths = [_output_length(arg, known, values) for arg in spec.outputs]
+        outputs = execute.run(self.name, inputs, triples, sum(lengths), args[-1])
+        execute.record(self, args[count:-1], inputs, outputs)
+        if not spec.outputs:
+            return None
+        parts: list[Any] = []
+        at = 0
+        for arg, length in zip(spec.outputs, lengths):
+            parts.append(outputs[at : at + length] if arg.is_list else outputs[at])
+            at += length
+        return parts[0] if len(parts) == 1 else self.result_type._make(parts)
+
+    def _named(self, values: Any) -> Any:
+        """The results of an op with several outputs."""
+        if self.spec is None:
+            self.load()
+        return self.result_type._make(values)
+
+    def make(self, graph: Any, values: Any, inputs: Any) -> Any:
+        """The operation in a graph that is like one that was executed."""
+        spec = self.spec or self.load()
+        triples = self.attr_triples(values)
+        given = [t for item in inputs for t in (item if isinstance(item, (list, tuple)) else (item,))]
+        if not given or any(isinstance(item, (list, tuple)) and not item for item in inputs):
+            triples += [(name, "type", kind) for name, kind in _type_defaults(spec).items()]
+        return graph._make_operation(self.name, self.name, list(inputs), triples)
+
     __call__ = slow
+
+
+def _output_length(arg: Any, known: dict[str, Any], values: dict[str, Any]) -> int:
+    if not arg.is_list:
+        return 1
+    name = arg.number_attr or arg.type_list_attr
+    value = known[name] if name in known else values[name]
+    return value if isinstance(value, int) else len(value)
+
+
+def convert_inputs(spec: Any, values: Any) -> tuple[list[Any], dict[str, Any]]:
+    """The inputs as tensors, and what they tell of the attributes."""
+    known: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    converted: list[Any] = []
+    defaults = _type_defaults(spec)
+    if _engine.executing_eagerly():
+        # What has a type says what numbers become, wherever it stands.
+        for arg, value in zip(spec.inputs, values):
+            if arg.type_attr and not arg.is_list and isinstance(value, _EagerTensorBase):
+                defaults = {**defaults, arg.type_attr: value.dtype}
+    for arg, value in zip(spec.inputs, values):
+        if arg.is_list:
+            value = _convert_list(spec, arg, value, known, defaults)
+            _note_types(spec, arg, value, known, sources)
+        else:
+            value = _convert_single(spec, arg, value, known, defaults, sources)
+            _note_types(spec, arg, [value], known, sources)
+        converted.append(value)
+    return converted, known
 
 
 def make_op_function(name: str, inputs: str, outputs: str, attrs: Any, parameters: str, defaults: Any) -> Any:
@@ -329,20 +422,9 @@ def apply(spec: Any, inputs: dict[str, Any], attrs: dict[str, Any], name: Any) -
 
     flat = [inputs[arg.name] for arg in spec.inputs]
     g = ops._get_graph_from_inputs(flat)
-    known: dict[str, Any] = {}
-    sources: dict[str, str] = {}
-    grouped: list[Any] = []
     defaults = _type_defaults(spec)
     with g.as_default(), ops.name_scope(name, spec.name) as scope:
-        for arg, value in zip(spec.inputs, flat):
-            if arg.is_list:
-                values = _convert_list(spec, arg, value, known, defaults)
-                _note_types(spec, arg, values, known, sources)
-                grouped.append(values)
-                continue
-            converted = _convert_single(spec, arg, value, known, defaults, sources)
-            _note_types(spec, arg, [converted], known, sources)
-            grouped.append(converted)
+        grouped, known = convert_inputs(spec, flat)
         triples = []
         for attr in spec.attrs.values():
             if attr.name in spec.inferred:

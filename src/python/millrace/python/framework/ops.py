@@ -59,7 +59,10 @@ from millrace.python.framework._scopes import (  # noqa: F401
     _get_graph_from_inputs,
     _op_to_colocate_with,
     _run_using_default_session,
+    executing_eagerly,
+    executing_eagerly_outside_functions,
 )
+from millrace.python.framework._eager_tensor import EagerTensor, numpy_text  # noqa: F401
 from millrace.python.framework._tensor import (  # noqa: F401
     Tensor,
     _override_helper,
@@ -73,8 +76,6 @@ from millrace.python.framework.indexed_slices import (
     IndexedSlicesValue,
 )  # noqa: F401
 
-EagerTensor = type("EagerTensor", (), {"__doc__": "No object is one: everything is in graphs."})
-_EagerTensorBase = EagerTensor
 
 
 def _tensor_conversion(value: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
@@ -107,29 +108,62 @@ def uid() -> int:
     return _graph._next_graph_uid()
 
 
-def executing_eagerly_outside_functions() -> bool:
-    return False
-
-
 def inside_function() -> bool:
     return get_default_graph().building_function  # noqa: F405
 
 
 def enable_eager_execution(config: Any = None, device_policy: Any = None, execution_mode: Any = None) -> None:
-    """Not there: Millrace runs graphs.
+    """From now on ops are executed at once, and their results are tensors that have values.
+
+    To be called when a program begins.
+
+    Args:
+      config: a ConfigProto.
+      device_policy: None or one of tf.contrib.eager.DEVICE_PLACEMENT_*; tensors are in host memory with all of them.
+      execution_mode: None, tf.contrib.eager.SYNC or ASYNC: whether ops are waited for.
 
     Raises:
-      NotImplementedError: always.
+      TypeError: `config` is no ConfigProto.
+      ValueError: there is a graph already, an argument has no such value, or is not that of an earlier call.
     """
-    raise NotImplementedError("Eager execution is not there: build a graph and run it in a Session")
+    enable_eager_execution_internal(config, device_policy, execution_mode)
+
+
+def enable_eager_execution_internal(
+    config: Any = None, device_policy: Any = None, execution_mode: Any = None, server_def: Any = None
+) -> None:
+    """`enable_eager_execution`."""
+    from millrace.core.protobuf import config_pb2
+    from millrace.python.eager import context
+
+    if config is not None and not isinstance(config, config_pb2.ConfigProto):
+        raise TypeError("config must be a tf.ConfigProto, but got %s" % type(config))
+    if device_policy not in (None, 0, 1, 2, 3):
+        raise ValueError("device_policy must be one of None, tf.contrib.eager.DEVICE_PLACEMENT_*")
+    if execution_mode not in (None, context.SYNC, context.ASYNC):
+        raise ValueError("execution_mode must be one of None, tf.contrib.eager.SYNC, tf.contrib.eager.ASYNC")
+    if context.default_execution_mode == context.GRAPH_MODE:
+        if _default_graph_stack._global[0] is not None:
+            raise ValueError("tf.enable_eager_execution must be called at program startup.")
+    context.enable_by_default(config, device_policy, execution_mode, server_def)
 
 
 def eager_run(main: Any = None, argv: Any = None) -> None:
+    """Enables eager execution and runs the program's main function."""
+    from millrace.python.platform import app
+
     enable_eager_execution()
+    app.run(main, argv)
 
 
 def disable_eager_execution() -> None:
-    """Nothing is left to do: execution is never eager."""
+    """From now on ops are added to graphs. To be called when a program begins."""
+    from millrace.python.eager import context
+
+    context.disable_by_default()
+
+
+_EagerTensorBase = EagerTensor
 
 
 def tensor_id(tensor: Any) -> int:
@@ -141,7 +175,7 @@ def add_exit_callback_to_default_func_graph(fn: Any) -> None:
 
 
 def enable_tensor_equality() -> None:
-    """`==` of tensors compares values where execution is eager; in graphs it compares the objects."""
+    """`==` of tensors compares values where ops are executed at once; in graphs it compares the objects."""
     Tensor._USE_EQUALITY = True
 
 
@@ -155,6 +189,11 @@ def dismantle_graph(graph: Any) -> None:
 
 
 def get_name_scope() -> str:
+    """The scope of names, without "/" at its end."""
+    if executing_eagerly():
+        from millrace.python.eager import context
+
+        return context._thread.scope_name.rstrip("/")
     return get_default_graph().get_name_scope()  # noqa: F405
 
 

@@ -392,6 +392,8 @@ def constant_value(tensor: Any, partial: bool = False) -> Optional[np.ndarray[An
         tensor = element()
         if not isinstance(tensor, _engine.TensorBase):
             return None
+    if isinstance(tensor, _engine.EagerTensorBase):
+        return np.array(tensor) if tensor.dtype.is_numpy_compatible else None
     value = None
     if tensor.dtype.is_numpy_compatible and not tensor.dtype._is_ref_dtype:
         value = _engine.try_evaluate_constant(tensor)
