@@ -12,10 +12,14 @@ from typing import Any
 
 from millrace.python import _engine
 from millrace.python.eager import execute, tape
-from millrace.python.framework import dtypes, indexed_slices, ops
+from millrace.python.framework import constant_op, dtypes, indexed_slices, ops
 
 _CONTROL_FLOW = frozenset(
     ("Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "RefSwitch", "RefMerge", "RefEnter", "RefExit")
+)
+# Arguments whose values the gradients of some ops must know; they hardly ever change between calls.
+_STATIC = frozenset(
+    ("axis", "axes", "concat_dim", "split_dim", "dim", "dimension", "reduction_indices", "perm")
 )
 _LIMIT = 4096  # how many programs are kept
 _programs: dict[Any, Any] = {}
@@ -58,6 +62,28 @@ def _placeholder(tensor: Any, name: str) -> Any:
         number, sizes = tensor._handle_data
         made._set_handle_data_tuple(number, None if sizes is None else [None if s < 0 else s for s in sizes])
     return made
+
+
+_static_places: dict[Any, Any] = {}
+
+
+def _static(record: Any) -> Any:
+    """The numbers of the inputs whose values count."""
+    name = record.maker.name
+    found = _static_places.get(name)
+    if found is None:
+        from millrace.python.framework import _op_specs
+
+        spec = getattr(record.maker, "spec", None) or _op_specs.spec_of(name)
+        args = spec.inputs
+        places = [i for i, arg in enumerate(args) if arg.name in _STATIC and not arg.is_list]
+        if any(arg.is_list for arg in args):
+            # Counted from the ends, of which one has no list before it.
+            lists = [i for i, arg in enumerate(args) if arg.is_list]
+            places = [i if i < lists[0] else i - len(args) for i in places if i < lists[0] or i > lists[-1]]
+        found = tuple(places)
+        _static_places[name] = found
+    return found
 
 
 def _regrouped(inputs: Any, flat: list[Any]) -> list[Any]:
@@ -185,6 +211,8 @@ def _make(record: Any, grads: list[Any], wanted: list[bool]) -> Program:
     graph = ops.Graph()
     with graph.as_default():
         inputs = [_placeholder(t, "input") for t in record.flat]
+        for i in _static(record):
+            inputs[i] = constant_op.constant(record.flat[i].numpy())
         op = record.maker.make(graph, record.values, _regrouped(record.inputs, inputs))
         arriving = [None if g is None else _placeholder(g, "grad") for g in grads]
         ys = [(o, g) for o, g in zip(op.outputs, arriving) if g is not None]
@@ -239,6 +267,7 @@ def _key(record: Any, grads: list[Any], wanted: list[bool]) -> Any:
         tuple(_signature(t) for t in record.flat),
         tuple(None if g is None else g._shape_tuple() for g in grads),
         tuple(wanted),
+        tuple(record.flat[i]._numpy_array().tobytes() for i in _static(record)),
     )
 
 

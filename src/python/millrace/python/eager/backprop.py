@@ -1,45 +1,89 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""tf.GradientTape in graphs: gradients of what was made within a context."""
+"""tf.GradientTape, and functions that differentiate functions."""
 from __future__ import annotations
 
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, Iterator
 
+from millrace.python import _engine
+from millrace.python.eager import context, tape
+from millrace.python.eager import imperative_grad as imperative_grad_lib
+from millrace.python.eager.imperative_grad import (  # noqa: F401
+    aggregate_indexed_slices_gradients as _aggregate_grads,
+)
 from millrace.python.framework import ops
 from millrace.python.ops.unconnected_gradients import UnconnectedGradients
 from millrace.python.platform import tf_logging as logging
 from millrace.python.util import nest
 
+imperative_grad = imperative_grad_lib.imperative_grad
+
+
+def _handle_or_self(x: Any) -> Any:
+    """What tapes know of a variable: its handle."""
+    return x.handle if hasattr(x, "handle") and not isinstance(x, ops.Tensor) else x
+
 
 class GradientTape:
-    """Remembers for which tensors gradients are wanted.
+    """Records what is computed in its context from tensors that are watched and variables, for gradients.
 
     Args:
       persistent: whether `gradient` may be called more than once.
-      watch_accessed_variables: whether trainable variables count as watched.
+      watch_accessed_variables: whether trainable variables are watched when they are read.
     """
 
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
+        self._tape: Any = None
         self._persistent = persistent
         self._watch_accessed_variables = watch_accessed_variables
-        self._watched: dict[int, Any] = {}
-        self._watched_variables: dict[int, Any] = {}
+        self._watched_variables: Any = ()
         self._recording = False
-        self._used = False
-        self._first_id = 0
+        self._used_in_graph = False
+        self._created_eagerly = context.executing_eagerly()
 
     def __enter__(self) -> GradientTape:
-        if self._recording:
-            raise ValueError("Tape is already recording.")
-        self._recording = True
+        self._push_tape()
         return self
 
     def __exit__(self, typ: Any, value: Any, traceback: Any) -> None:
+        if self._recording:
+            self._pop_tape()
+
+    def _push_tape(self, existing_tape: bool = False) -> None:
+        if self._recording:
+            raise ValueError("Tape is already recording.")
+        if existing_tape and self._tape is None:
+            raise ValueError("There is no existing tape.")
+        if self._tape is None or not (existing_tape or self._persistent):
+            self._tape = tape.push_new_tape(self._persistent, self._watch_accessed_variables)
+        else:
+            tape.push_tape(self._tape)
+        self._recording = True
+
+    def _pop_tape(self) -> None:
+        if not self._recording:
+            raise ValueError("Tape is not recording.")
+        tape.pop_tape(self._tape)
         self._recording = False
+
+    def _ensure_recording(self) -> Any:
+        """A context in which the tape records."""
+        return self._recorded() if not self._recording else _nothing()
+
+    @contextmanager
+    def _recorded(self) -> Iterator[None]:
+        self._push_tape(existing_tape=self._tape is not None)
+        try:
+            yield
+        finally:
+            self._pop_tape()
 
     def watch(self, tensor: Any) -> None:
         """Gradients with respect to `tensor`, a tensor or a structure of them, will be asked for."""
-        for t in nest.flatten(tensor):
+        for t in nest.flatten(tensor, expand_composites=True):
+            if not (isinstance(t, ops.Tensor) or hasattr(t, "handle") or hasattr(t, "dtype")):
+                raise ValueError("Passed in object of type {}, not tf.Tensor".format(type(t)))
             if not t.dtype.is_floating and not t.dtype.is_complex:
                 logging.log_first_n(
                     logging.WARN,
@@ -47,32 +91,52 @@ class GradientTape:
                     5,
                     t.dtype,
                 )
+            if self._tape is None:
+                raise AttributeError("'NoneType' object has no attribute '_tape'")
             if hasattr(t, "handle"):
-                self._watched_variables[id(t)] = t
+                tape.watch_variable(self._tape, t)
             else:
-                self._watched[id(t)] = t
+                tape.watch(self._tape, t)
 
-    def stop_recording(self) -> Any:
-        """A context whose operations are not differentiated."""
-        if not self._recording:
-            raise ValueError("Tape is not recording.")
-        return _Pause(self)
+    @contextmanager
+    def stop_recording(self) -> Iterator[None]:
+        """A context whose operations are not differentiated.
+
+        Raises:
+          RuntimeError: the tape is not recording.
+        """
+        if self._tape is None:
+            raise RuntimeError(
+                "Trying to stop recording a tape which is not recording."
+            )
+        self._pop_tape()
+        try:
+            yield
+        finally:
+            self._push_tape(existing_tape=True)
 
     def reset(self) -> None:
-        """Forgets what is watched."""
-        self._watched.clear()
-        self._watched_variables.clear()
+        """Forgets what was recorded and watched."""
+        self._pop_tape()
+        self._tape = None
+        self._push_tape()
 
     def watched_variables(self) -> tuple[Any, ...]:
         """The variables that are watched."""
-        found = dict(self._watched_variables)
-        if self._watch_accessed_variables:
-            for v in ops.get_collection(ops.GraphKeys.TRAINABLE_VARIABLES):
-                found[id(v)] = v
+        if self._tape is not None:
+            self._watched_variables = self._tape.watched_variables()
+        found = {id(v): v for v in self._watched_variables}
+        if self._watch_accessed_variables and not self._created_eagerly and not context.executing_eagerly():
+            graph = ops.get_default_graph()
+            if not graph.building_function:
+                for v in graph.get_collection(ops.GraphKeys.TRAINABLE_VARIABLES):
+                    found.setdefault(id(v), v)
         return tuple(found.values())
 
     def _is_watched(self, source: Any) -> bool:
-        if id(source) in self._watched or id(source) in self._watched_variables:
+        """Of a source in a graph."""
+        known = self._tape
+        if known is not None and (id(source) in known.graph_tensors or id(source) in known.variables):
             return True
         if isinstance(source, ops.Tensor):
             return False
@@ -92,120 +156,378 @@ class GradientTape:
 
         Raises:
           RuntimeError: it was called before and the tape is not persistent.
+          ValueError: the target is a variable that the tape does not watch, or unconnected_gradients is unknown.
         """
-        from millrace.python.ops import gradients_impl
-
-        if self._used and not self._persistent:
+        if self._tape is None or (self._used_in_graph and not self._persistent):
             raise RuntimeError("GradientTape.gradient can only be called once on non-persistent tapes.")
-        self._used = True
+        if self._recording:
+            if not self._persistent:
+                self._pop_tape()
+            else:
+                logging.log_first_n(
+                    logging.WARN,
+                    "Calling GradientTape.gradient on a persistent tape inside its context is significantly less "
+                    "efficient than calling it outside the context (it causes the gradient ops to be recorded on the "
+                    "tape, leading to increased CPU and memory usage). Only call GradientTape.gradient inside the "
+                    "context if you actually want to trace the gradient in order to compute higher order derivatives.",
+                    1,
+                )
+        flat_targets = []
+        for t in nest.flatten(target):
+            if not t.dtype.is_floating and not t.dtype.is_complex:
+                logging.vlog(
+                    logging.WARN,
+                    "The dtype of the target tensor must be floating (e.g. tf.float32) when calling "
+                    "GradientTape.gradient, got %r",
+                    t.dtype,
+                )
+            flat_targets.append(_handle_or_self(t) if context.executing_eagerly() else t)
         flat_sources = nest.flatten(sources)
-        watched = [s for s in flat_sources if self._is_watched(s)]
-        targets = [ops.convert_to_tensor(t) for t in nest.flatten(target)]
-        arriving = None if output_gradients is None else nest.flatten(output_gradients)
+        if output_gradients is not None:
+            output_gradients = [
+                None if x is None else ops.convert_to_tensor_or_composite(x)
+                for x in nest.flatten(output_gradients)
+            ]
+        if context.executing_eagerly():
+            found = imperative_grad(
+                self._tape, flat_targets, [_handle_or_self(x) for x in flat_sources], output_gradients,
+                flat_sources, unconnected_gradients,
+            )  # fmt: skip
+        else:
+            found = self._graph_gradient(flat_targets, flat_sources, output_gradients, unconnected_gradients)
+        if not self._persistent:
+            self._watched_variables = self._tape.watched_variables()
+            if context.executing_eagerly():
+                self._tape = None
+            self._used_in_graph = True
+        return nest.pack_sequence_as(sources, found)
+
+    def _graph_gradient(
+        self, targets: Any, sources: Any, output_gradients: Any, unconnected_gradients: Any
+    ) -> list[Any]:
+        from millrace.python.ops import array_ops, gradients_impl
+
+        unconnected = UnconnectedGradients(unconnected_gradients)
+        watched = [s for s in sources if self._is_watched(s)]
         found = gradients_impl.gradients(
-            targets, watched, grad_ys=arriving, unconnected_gradients=unconnected_gradients
-        )
+            [ops.convert_to_tensor(t) for t in targets], watched, grad_ys=output_gradients,
+            unconnected_gradients=unconnected_gradients,
+        )  # fmt: skip
         by_source = {id(s): g for s, g in zip(watched, found)}
         results: list[Any] = []
-        for s in flat_sources:
+        for s in sources:
             grad = by_source.get(id(s))
-            if grad is None and UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.ZERO:
-                from millrace.python.ops import array_ops
-
+            if grad is None and unconnected is UnconnectedGradients.ZERO:
                 grad = array_ops.zeros_like(s)
             results.append(grad)
-        return nest.pack_sequence_as(sources, results)
+        return results
 
     def jacobian(
         self, target: Any, sources: Any, unconnected_gradients: Any = UnconnectedGradients.NONE,
         parallel_iterations: Any = None, experimental_use_pfor: bool = True,
     ) -> Any:  # fmt: skip
-        """The derivatives of each element of `target`: tensors of the shape of the target and the source."""
-        del experimental_use_pfor
-        from millrace.python.ops import array_ops, control_flow_ops, gradients_impl, tensor_array_ops
+        """The derivatives of each element of `target`: tensors of the shape of the target and the source.
+
+        Raises:
+          RuntimeError: the tape is not persistent, ops are executed at once and experimental_use_pfor is false.
+        """
+        if context.executing_eagerly():
+            if not experimental_use_pfor and not self._persistent:
+                raise RuntimeError(
+                    "GradientTape must be created with persistent=True to compute the jacobian with eager execution "
+                    " enabled and with experimental_use_pfor set to False."
+                )
+            return self._eager_jacobian(target, sources, unconnected_gradients)
+        return _graph_jacobian(target, sources, unconnected_gradients, parallel_iterations)
+
+    def _rows(
+        self, target: Any, flat_sources: list[Any], seeds: Iterator[Any], unconnected: Any
+    ) -> list[list[Any]]:
+        """For each seed, what arrives at the target, the gradients of the sources."""
+        if self._tape is None:
+            raise RuntimeError("GradientTape.gradient can only be called once on non-persistent tapes.")
+        known = self._tape
+        if self._recording and not self._persistent:
+            self._pop_tape()
+        handles = [_handle_or_self(s) for s in flat_sources]
+        rows = []
+        for seed in seeds:
+            grads = imperative_grad(known, [target], handles, [seed], None, unconnected)
+            rows.append([None if g is None else ops.convert_to_tensor(g) for g in grads])
+        if not self._persistent:
+            self._watched_variables = known.watched_variables()
+            self._tape = None
+        return rows
+
+    def _eager_jacobian(self, target: Any, sources: Any, unconnected: Any) -> Any:
+        from millrace.python.ops import array_ops
 
         flat_sources = nest.flatten(sources)
-        flat_target = array_ops.reshape(target, [-1])
-        count = array_ops.size(flat_target)
-        arrays = [tensor_array_ops.TensorArray(s.dtype.base_dtype, count) for s in flat_sources]
-
-        def body(i: Any, tas: Any) -> Any:
-            grads = gradients_impl.gradients(array_ops.gather(flat_target, i), flat_sources)
-            rows = [
-                array_ops.zeros_like(s) if g is None else ops.convert_to_tensor(g)
-                for g, s in zip(grads, flat_sources)
-            ]
-            return i + 1, [ta.write(i, row) for ta, row in zip(tas, rows)]
-
-        connected = gradients_impl.gradients(flat_target, flat_sources)
-        _, arrays = control_flow_ops.while_loop(
-            lambda i, _: i < count, body, (0, arrays), parallel_iterations=parallel_iterations or 10
-        )
+        count = target.shape.num_elements()
+        shape = target.shape.as_list()
+        rows = self._rows(target, flat_sources, _unit_arrays(target, count), unconnected)
         results: list[Any] = []
-        for ta, source, grad in zip(arrays, flat_sources, connected):
-            if grad is None and UnconnectedGradients(unconnected_gradients) is UnconnectedGradients.NONE:
+        for i, source in enumerate(flat_sources):
+            column = [row[i] for row in rows]
+            if not column or column[0] is None:
                 results.append(None)
                 continue
-            shape = array_ops.concat([array_ops.shape(target), array_ops.shape(source)], 0)
-            results.append(array_ops.reshape(ta.stack(), shape))
+            stacked = array_ops.stack(column)
+            results.append(array_ops.reshape(stacked, shape + source.shape.as_list()))
         return nest.pack_sequence_as(sources, results)
 
+    def batch_jacobian(
+        self, target: Any, source: Any, unconnected_gradients: Any = UnconnectedGradients.NONE,
+        parallel_iterations: Any = None, experimental_use_pfor: bool = True,
+    ) -> Any:  # fmt: skip
+        """The derivatives of each example's part of `target` with respect to that of `source`.
 
-class _Pause:
-    def __init__(self, tape: GradientTape) -> None:
-        self._tape = tape
+        Args:
+          target: a tensor of the shape [b, y1, ...].
+          source: a tensor of the shape [b, x1, ...]; each example of the target depends on its own part alone.
+          unconnected_gradients: what the result is of where there is no way between the two.
+          parallel_iterations: of a loop in a graph.
+          experimental_use_pfor: must be true unless the tape is persistent.
 
-    def __enter__(self) -> None:
-        self._tape._recording = False
+        Returns:
+          A tensor of the shape [b, y1, ..., x1, ...].
 
-    def __exit__(self, *args: Any) -> None:
-        self._tape._recording = True
-
-
-def gradients_function(f: Any, params: Any = None) -> Any:
-    """A function of tensors that returns the gradients of `f` with respect to its arguments `params` (numbers)."""
-
-    def decorated(*args: Any, **kwargs: Any) -> Any:
-        return val_and_grad_function(f, params)(*args, **kwargs)[1]
-
-    return decorated
-
-
-def val_and_grad_function(f: Any, params: Any = None) -> Any:
-    """A function of tensors that returns the result of `f` and its gradients."""
-
-    def decorated(*args: Any, **kwargs: Any) -> Any:
-        from millrace.python.ops import gradients_impl
-
-        dy = kwargs.pop("dy", None)
-        tensors = [ops.convert_to_tensor(a) for a in args]
-        result = f(*tensors)
-        if result is None:
+        Raises:
+          RuntimeError: as of `jacobian`.
+          ValueError: the first dimensions differ.
+        """
+        target_shape = target.shape
+        if target_shape.rank is None:
+            dim = 0
+        else:
+            dim = target_shape.dims[0].value
+        if source.shape.rank is None or target_shape.rank is None or not (
+            target_shape.with_rank_at_least(2) and source.shape.with_rank_at_least(2)
+            and dim == source.shape.dims[0].value
+        ):  # fmt: skip
             raise ValueError(
-                "Cannot differentiate a function that returns None; did you forget to return a value from {}?".format(
-                    f.__name__
-                )
+                "Need first dimension of target shape (%s) and source shape (%s) to match."
+                % (target.shape, source.shape)
             )
-        wanted = [tensors[i] for i in (range(len(tensors)) if params is None else params)]
-        return result, gradients_impl.gradients(result, wanted, grad_ys=dy)
+        if not context.executing_eagerly():
+            from millrace.python.ops.parallel_for import gradients as parallel_gradients
 
-    return decorated
+            return parallel_gradients.batch_jacobian(target, source, use_pfor=False)
+        if not experimental_use_pfor and not self._persistent:
+            raise RuntimeError(
+                "GradientTape must be created with persistent=True to compute the batch_jacobian with eager execution "
+                " enabled and with experimental_use_pfor set to False."
+            )
+        return self._eager_batch_jacobian(target, source, unconnected_gradients)
+
+    def _eager_batch_jacobian(self, target: Any, source: Any, unconnected: Any) -> Any:
+        from millrace.python.ops import array_ops
+
+        batch = target.shape.as_list()[0]
+        count = target.shape.num_elements() // max(batch, 1)
+        rows = self._rows(target, [source], _unit_columns(target, batch, count), unconnected)
+        if not rows or rows[0][0] is None:
+            return None
+        stacked = array_ops.stack([row[0] for row in rows], axis=1)
+        return array_ops.reshape(stacked, target.shape.as_list() + source.shape.as_list()[1:])
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def _unit_arrays(target: Any, count: int) -> Iterator[Any]:
+    """Arrays of the target's shape with a single one each."""
+    import numpy as np
+
+    for i in range(count):
+        unit = np.zeros(count, target.dtype.as_numpy_dtype)
+        unit[i] = 1
+        yield _engine.eager_tensor(unit.reshape(target.shape.as_list()), target.dtype.as_datatype_enum)
+
+
+def _unit_columns(target: Any, batch: int, count: int) -> Iterator[Any]:
+    """Arrays of the target's shape with a one in the same place of each example."""
+    import numpy as np
+
+    for i in range(count):
+        unit = np.zeros((batch, count), target.dtype.as_numpy_dtype)
+        unit[:, i] = 1
+        yield _engine.eager_tensor(unit.reshape(target.shape.as_list()), target.dtype.as_datatype_enum)
+
+
+def _graph_jacobian(target: Any, sources: Any, unconnected: Any, parallel_iterations: Any) -> Any:
+    from millrace.python.ops import array_ops, control_flow_ops, gradients_impl, tensor_array_ops
+
+    flat_sources = nest.flatten(sources)
+    flat_target = array_ops.reshape(target, [-1])
+    count = array_ops.size(flat_target)
+    arrays = [tensor_array_ops.TensorArray(s.dtype.base_dtype, count) for s in flat_sources]
+
+    def body(i: Any, tas: Any) -> Any:
+        grads = gradients_impl.gradients(array_ops.gather(flat_target, i), flat_sources)
+        rows = [
+            array_ops.zeros_like(s) if g is None else ops.convert_to_tensor(g)
+            for g, s in zip(grads, flat_sources)
+        ]
+        return i + 1, [ta.write(i, row) for ta, row in zip(tas, rows)]
+
+    connected = gradients_impl.gradients(flat_target, flat_sources)
+    _, arrays = control_flow_ops.while_loop(
+        lambda i, _: i < count, body, (0, arrays), parallel_iterations=parallel_iterations or 10
+    )
+    results: list[Any] = []
+    for ta, source, grad in zip(arrays, flat_sources, connected):
+        if grad is None and UnconnectedGradients(unconnected) is UnconnectedGradients.NONE:
+            results.append(None)
+            continue
+        shape = array_ops.concat([array_ops.shape(target), array_ops.shape(source)], 0)
+        results.append(array_ops.reshape(ta.stack(), shape))
+    return nest.pack_sequence_as(sources, results)
+
+
+# --- Functions of functions
+
+
+_NO_RESULT = (
+    "Cannot differentiate a function that returns None; did you forget to return a value from {}?"
+)
 
 
 def implicit_val_and_grad(f: Any) -> Any:
     """A function that returns the result of `f` and pairs of gradient and trainable variable."""
 
-    def decorated(*args: Any, **kwargs: Any) -> Any:
-        from millrace.python.ops import gradients_impl
+    def grad_fn(*args: Any, **kwds: Any) -> Any:
+        this_tape = GradientTape()
+        with this_tape:
+            end_node = f(*args, **kwds)
+            if end_node is None:
+                raise ValueError(_NO_RESULT.format(f.__name__))
+        variables = this_tape.watched_variables()
+        if not variables:
+            raise ValueError("No trainable variables were accessed while the function was being computed.")
+        grad = this_tape.gradient(end_node, variables)
+        return end_node, [(g, v) for g, v in zip(grad, variables) if g is not None]
 
-        result = f(*args, **kwargs)
-        variables = ops.get_collection(ops.GraphKeys.TRAINABLE_VARIABLES)
-        grads = gradients_impl.gradients(result, variables)
-        return result, [(g, v) for g, v in zip(grads, variables) if g is not None]
-
-    return decorated
+    return grad_fn
 
 
 def implicit_grad(f: Any) -> Any:
     """A function that returns pairs of gradient and trainable variable."""
-    return lambda *args, **kwargs: implicit_val_and_grad(f)(*args, **kwargs)[1]
+
+    def grad_fn(*args: Any, **kwds: Any) -> Any:
+        return implicit_val_and_grad(f)(*args, **kwds)[1]
+
+    return grad_fn
+
+
+def _get_arg_spec(f: Any, params: Any, param_args: Any) -> Any:
+    """The numbers of the arguments that are differentiated."""
+    from millrace.python.util import tf_inspect
+
+    try:
+        args = tf_inspect.getfullargspec(f).args
+    except TypeError as e:
+        if params is None:
+            return range(len(param_args))
+        if all(isinstance(x, int) for x in params):
+            return params
+        raise ValueError("Either callable provided is not a function or could not inspect its arguments by name: %s. Original error: %s" % (f, e)) from None  # fmt: skip
+    if params is None:
+        if not args:
+            return range(len(param_args))
+        return range(1, len(args)) if args[0] == "self" else range(len(args))
+    if all(isinstance(x, str) for x in params):
+        return [args.index(n) for n in params]
+    if all(isinstance(x, int) for x in params):
+        return params
+    raise ValueError("params must be all strings or all integers; got %s." % params)
+
+
+def gradients_function(f: Any, params: Any = None) -> Any:
+    """A function that returns the gradients of `f` with respect to its arguments `params` (numbers or names).
+
+    Raises:
+      ValueError: `f` returns None, or params are neither numbers nor names.
+    """
+
+    def decorated(*args: Any, **kwds: Any) -> Any:
+        return val_and_grad_function(f, params)(*args, **kwds)[1]
+
+    return decorated
+
+
+def _ensure_unique_tensor_objects(parameter_positions: Any, args: Any) -> list[Any]:
+    """The arguments, with a copy of a tensor that is there twice."""
+    from millrace.python.ops import array_ops
+
+    seen: set[int] = set()
+    made = []
+    for i, t in enumerate(args):
+        if i in parameter_positions and isinstance(t, ops.Tensor):
+            if id(t) in seen:
+                t = array_ops.identity(t)
+            seen.add(id(t))
+        made.append(t)
+    return made
+
+
+def val_and_grad_function(f: Any, params: Any = None) -> Any:
+    """A function that returns the result of `f` and its gradients.
+
+    Raises:
+      ValueError: `f` returns None, or params are neither numbers nor names.
+    """
+
+    def decorated(*args: Any, **kwds: Any) -> Any:
+        dy = kwds.pop("dy", None)
+        if kwds:
+            raise ValueError("Functions to be differentiated cannot receive keyword arguments.")
+        result, vjp = make_vjp(f, params)(*args, **kwds)
+        return result, vjp(dy=dy)
+
+    return decorated
+
+
+def make_vjp(f: Any, params: Any = None, persistent: bool = True) -> Any:
+    """A function that returns the result of `f` and a function of its gradient, which gives those of the arguments."""
+
+    def decorated(*args: Any, **kwds: Any) -> Any:
+        parameter_positions = _get_arg_spec(f, params, args)
+        if kwds:
+            raise ValueError("The gradient function can't take keyword arguments.")
+        this_tape = GradientTape(persistent=persistent)
+        with this_tape:
+            sources = []
+            args = tuple(
+                ops.convert_to_tensor(arg) if i in parameter_positions else arg for i, arg in enumerate(args)
+            )
+            args = tuple(_ensure_unique_tensor_objects(parameter_positions, args))
+            for i in parameter_positions:
+                sources.append(args[i])
+                this_tape.watch(args[i])
+            result = f(*args)
+            if result is None:
+                raise ValueError(_NO_RESULT.format(f.__name__))
+            flat_result = nest.flatten(result)
+            from millrace.python.ops import gen_array_ops
+
+            flat_result = [gen_array_ops.identity(x) for x in flat_result]
+            result = nest.pack_sequence_as(result, flat_result)
+
+        def vjp(dy: Any = None) -> Any:
+            given = None if dy is None else [ops.convert_to_tensor(x) for x in nest.flatten(dy)]
+            return this_tape.gradient(nest.flatten(result), sources, output_gradients=given)
+
+        return result, vjp
+
+    return decorated
+
+
+def flatten_nested_indexed_slices(grad: Any) -> Any:
+    """Slices whose values are a tensor."""
+    return grad
+
+
+aggregate_indexed_slices_gradients = _aggregate_grads
