@@ -89,7 +89,7 @@ def _case_verify_and_canonicalize_args(
             raise ValueError(
                 "Unordered dictionary is not supported for the argument 'pred_fn_pairs' when exclusive=False"
             )
-        pred_fn_pairs = sorted(pred_fn_pairs.items(), key=lambda item: str(getattr(item[0], "name", item[0])))
+        pred_fn_pairs = sorted(pred_fn_pairs.items(), key=lambda item: str(item[0] if isinstance(item[0], ops.EagerTensor) else getattr(item[0], "name", item[0])))
     for pred_fn_pair in pred_fn_pairs:
         if not isinstance(pred_fn_pair, tuple) or len(pred_fn_pair) != 2:
             raise TypeError("Each entry in pred_fn_pairs must be a 2-tuple")

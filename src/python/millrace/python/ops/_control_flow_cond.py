@@ -280,6 +280,9 @@ def cond(
     if not callable(false_fn):
         raise TypeError("false_fn must be callable.")
 
+    if ops.executing_eagerly():
+        result = true_fn() if pred else false_fn()
+        return result if strict else _UnpackIfSingleton(result)
     if util.EnableControlFlowV2(ops.get_default_graph()):
         from millrace.python.ops import cond_v2
 

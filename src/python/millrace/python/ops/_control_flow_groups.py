@@ -16,6 +16,8 @@ from millrace.python.util import nest
 
 def with_dependencies(dependencies: Any, output_tensor: Any, name: str | None = None) -> Any:
     """Returns `output_tensor`, a tensor or IndexedSlices, after all of `dependencies` have run."""
+    if ops.executing_eagerly():
+        return output_tensor
     with ops.name_scope(name, "control_dependency", list(dependencies) + [output_tensor]) as name:
         with ops.colocate_with(output_tensor):
             with ops.control_dependencies(dependencies):
@@ -51,6 +53,8 @@ def group(*inputs: Any, **kwargs: Any) -> Any:
     name = kwargs.pop("name", None)
     if kwargs:
         raise ValueError("Unknown keyword arguments: " + ", ".join(kwargs.keys()))
+    if ops.executing_eagerly():
+        return None
     with ops.name_scope(name, "group_deps", inputs) as name:
         if not inputs:
             return no_op(name=name)
@@ -85,6 +89,8 @@ def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> 
       ValueError: there is no tensor.
       TypeError: a control input is neither a tensor nor an operation.
     """
+    if ops.executing_eagerly():
+        return tensors
     with ops.name_scope(name, "tuple", tensors) as name:
         tensors = [
             t if isinstance(t, ops.Operation) or tensor_util.is_tensor(t) or t is None else ops.convert_to_tensor(t)

@@ -11,6 +11,7 @@ from millrace.python.framework import ops
 from millrace.python.framework import tensor_shape
 from millrace.python.ops import control_flow_util as util
 from millrace.python.ops import gen_math_ops
+from millrace.python.ops import tensor_array_ops
 from millrace.python.ops._control_flow_base import _get_shape_invariant
 from millrace.python.ops._control_flow_while import WhileContext
 from millrace.python.util import nest
@@ -49,6 +50,8 @@ def while_loop(
       TypeError: `cond` or `body` is not callable, or `parallel_iterations` is not positive.
       ValueError: there are no loop variables, or their shapes change.
     """
+    if ops.executing_eagerly():
+        return _loop_at_once(cond, body, loop_vars, maximum_iterations, return_same_structure)
     if util.EnableControlFlowV2(ops.get_default_graph()) and loop_vars and callable(cond) and callable(body):
         from millrace.python.ops import while_v2
 
@@ -83,6 +86,41 @@ def while_loop(
             ops.add_to_collection(ops.GraphKeys.WHILE_CONTEXT, loop_context)
         result = loop_context.BuildLoop(cond, body, loop_vars, shape_invariants, return_same_structure)
         return result if maximum_iterations is None else result[1]
+
+
+def _loop_at_once(
+    cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any, return_same_structure: bool
+) -> Any:
+    """The loop where ops are executed at once: one of Python."""
+    if not loop_vars:
+        raise ValueError("No loop variables provided")
+    if not callable(cond):
+        raise TypeError("cond must be callable.")
+    if not callable(body):
+        raise TypeError("body must be callable.")
+    limit = None if maximum_iterations is None else int(maximum_iterations)
+    packed = False  # whether the body gave something that is no list
+    count = 0
+    while cond(*loop_vars):
+        if limit is not None and count >= limit:
+            break
+        count += 1
+        loop_vars = body(*loop_vars)
+        packed = not isinstance(loop_vars, (list, _base_tuple))
+        if packed:
+            loop_vars = (loop_vars,)
+        nest.assert_same_structure(list(loop_vars), list(loop_vars))
+
+    def convert(x: Any) -> Any:
+        return x if isinstance(x, tensor_array_ops.TensorArray) else ops.convert_to_tensor(x)
+
+    loop_vars = nest.map_structure(convert, loop_vars, expand_composites=True)
+    if return_same_structure:
+        return loop_vars
+    return loop_vars[0] if packed or len(loop_vars) == 1 and not isinstance(loop_vars, dict) else loop_vars
+
+
+_base_tuple = tuple
 
 
 def _count_iterations(

@@ -9,6 +9,7 @@ from typing import Any
 from millrace.python.framework import dtypes
 from millrace.python.framework import ops
 from millrace.python.framework import tensor_shape
+from millrace.python.ops import _eager_variables
 from millrace.python.ops import array_ops
 from millrace.python.ops import gen_array_ops
 from millrace.python.ops import gen_resource_variable_ops
@@ -24,7 +25,11 @@ def variable_handle_from_shape_and_dtype(
     initial_value: Any = None,
 ) -> Any:
     """Makes the handle of a resource variable."""
-    del graph_mode, initial_value
+    del initial_value
+    if not graph_mode:
+        return _eager_variables.handle_of_new_variable(
+            tensor_shape.as_shape(shape), dtype, shared_name or name or "Variable"
+        )
     container = ops.get_default_graph()._container or ""
     shape = tensor_shape.as_shape(shape)
     return gen_resource_variable_ops.var_handle_op(
@@ -48,7 +53,10 @@ def shape_safe_assign_variable_handle(handle: Any, shape: Any, value: Any, name:
     return gen_resource_variable_ops.assign_variable_op(handle, value_tensor, name=name)
 
 
-class BaseResourceVariable(variables.VariableV1):
+executing_eagerly = ops.executing_eagerly
+
+
+class BaseResourceVariable(_eager_variables.EagerVariableMembers, variables.VariableV1):
     """A variable behind a handle."""
 
     _handle: Any
@@ -69,8 +77,8 @@ class BaseResourceVariable(variables.VariableV1):
         self._handle = handle
         self._dtype = dtypes.as_dtype(dtype).base_dtype
         self._shape = tensor_shape.as_shape(shape)
-        self._graph_key = ops.get_default_graph()._graph_key
-        self._in_graph_mode = True
+        self._graph_key = ops.get_default_graph()._graph_key if not isinstance(handle, ops.EagerTensor) else "eager"
+        self._in_graph_mode = not isinstance(handle, ops.EagerTensor)
 
     @property
     def dtype(self) -> Any:
@@ -136,6 +144,7 @@ class BaseResourceVariable(variables.VariableV1):
         return gen_resource_variable_ops.var_is_initialized_op(self.handle, name)
 
     def _read_variable_op(self) -> Any:
+        _eager_variables.note_read(self)
         result = gen_resource_variable_ops.read_variable_op(self._handle, self._dtype)
         if not result.shape.is_fully_defined():
             result.set_shape(self._shape)
@@ -145,12 +154,16 @@ class BaseResourceVariable(variables.VariableV1):
         """Returns a tensor of the value at the time that it runs."""
         if self._cached_value is not None:
             return self._cached_value
+        if executing_eagerly():
+            return self._read_variable_op()
         with ops.colocate_with(None, ignore_existing=True):
             with ops.device(self._handle.device):
                 return self._read_variable_op()
 
     def read_value(self) -> Any:
         """Returns a tensor of the value, read after the control dependencies in scope."""
+        if executing_eagerly():
+            return self._read_variable_op()
         with ops.name_scope("Read"):
             with ops.device(self._handle.device):
                 value = self._read_variable_op()
@@ -160,6 +173,7 @@ class BaseResourceVariable(variables.VariableV1):
     def sparse_read(self, indices: Any, name: str | None = None) -> Any:
         """Returns the rows `indices`, without reading the others."""
         with ops.name_scope("Gather" if name is None else name) as name:
+            _eager_variables.note_read(self)
             value = gen_resource_variable_ops.resource_gather(
                 self._handle, indices, dtype=self._dtype, name=name
             )
@@ -168,6 +182,7 @@ class BaseResourceVariable(variables.VariableV1):
     def gather_nd(self, indices: Any, name: str | None = None) -> Any:
         """Returns elements or slices at coordinates."""
         with ops.name_scope("GatherNd" if name is None else name) as name:
+            _eager_variables.note_read(self)
             value = gen_resource_variable_ops.resource_gather_nd(
                 self._handle, indices, dtype=self._dtype, name=name
             )
@@ -237,7 +252,7 @@ class BaseResourceVariable(variables.VariableV1):
                 )
             )
         if as_ref:
-            return self.read_value().op.inputs[0]
+            return self.handle if executing_eagerly() else self.read_value().op.inputs[0]
         return self.value()
 
     def __iadd__(self, unused_other: Any) -> Any:
@@ -260,11 +275,6 @@ class BaseResourceVariable(variables.VariableV1):
             "Variable /= value not supported. Use `var.assign(var / value)` to modify the variable or `var = var / value` to get a new Tensor object."
         )
 
-    def __int__(self) -> int:
-        if self.dtype not in (dtypes.int32, dtypes.int64):
-            raise TypeError("Non-integer variable can't be converted to integer.")
-        raise TypeError("int() of a variable needs its value: use session.run.")
-
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
         from millrace.python.training.tracking import base as trackable
 
@@ -286,12 +296,18 @@ class _UnreadVariable(BaseResourceVariable):
         self._constraint = parent.constraint
         self._initial_value = parent._initial_value
         self._initializer_op = parent._initializer_op
-        self._graph_element = self.read_value()
+        self._parent = parent  # whose value lives as long as it
+        self._graph_element = self.read_value() if self._in_graph_mode else None
 
     @property
     def name(self) -> str:
         """The name of the assignment."""
+        if self._parent_op is None:
+            return "UnreadVariable"
         return self._parent_op.name  # type: ignore[no-any-return]
+
+    def _after_parent(self) -> Any:
+        return ops.control_dependencies([] if self._parent_op is None else [self._parent_op])
 
     @property
     def op(self) -> Any:
@@ -300,31 +316,31 @@ class _UnreadVariable(BaseResourceVariable):
 
     def value(self) -> Any:
         """Returns the value after the assignment."""
-        with ops.control_dependencies([self._parent_op]):
+        with self._after_parent():
             return super().value()
 
     def read_value(self) -> Any:
         """Returns the value after the assignment."""
-        with ops.control_dependencies([self._parent_op]):
+        with self._after_parent():
             return super().read_value()
 
     def assign(
         self, value: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True
     ) -> Any:
         """Sets the value after the assignment before."""
-        with ops.control_dependencies([self._parent_op]):
+        with self._after_parent():
             return super().assign(value, use_locking, name, read_value)
 
     def assign_add(
         self, delta: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True
     ) -> Any:
         """Adds to the value after the assignment before."""
-        with ops.control_dependencies([self._parent_op]):
+        with self._after_parent():
             return super().assign_add(delta, use_locking, name, read_value)
 
     def assign_sub(
         self, delta: Any, use_locking: Any = None, name: str | None = None, read_value: bool = True
     ) -> Any:
         """Subtracts from the value after the assignment before."""
-        with ops.control_dependencies([self._parent_op]):
+        with self._after_parent():
             return super().assign_sub(delta, use_locking, name, read_value)

@@ -209,6 +209,9 @@ class _VariableStore:
         aggregation: Any = variables.VariableAggregation.NONE,
     ) -> Any:
         """The getter that custom getters end in."""
+        if ops.executing_eagerly():
+            use_resource = True
+            reuse = AUTO_REUSE if self._store_eager_variables else False
         arguments = {
             "name": name,
             "shape": shape,
@@ -423,8 +426,10 @@ class _VariableStore:
             synchronization=synchronization,
             aggregation=aggregation,
         )
-        self._vars[name] = v
-        if regularizer:
+        if not ops.executing_eagerly() or self._store_eager_variables:
+            # Elsewhere a variable lives as long as the program holds it.
+            self._vars[name] = v
+        if regularizer and not ops.executing_eagerly():
             with ops.colocate_with(v):
                 with ops.name_scope(name + "/Regularizer/"):
                     with ops.init_scope():

@@ -11,6 +11,7 @@ from millrace.python.framework import tensor_shape
 from millrace.python.ops import array_ops
 from millrace.python.ops import gen_resource_variable_ops
 from millrace.python.ops import variables
+from millrace.python.ops._eager_variables import EagerResourceDeleter
 from millrace.python.ops._resource_variable_base import _UnreadVariable  # noqa: F401
 from millrace.python.ops._resource_variable_base import BaseResourceVariable
 from millrace.python.ops._resource_variable_base import eager_safe_variable_handle  # noqa: F401
@@ -68,11 +69,58 @@ class ResourceVariable(BaseResourceVariable):
         self._constraint = constraint
         self._caching_device = caching_device
         self._save_slice_info = None
+        if isinstance(initial_value, ops.Tensor) and getattr(initial_value, "graph", None) is not None:
+            self._check_initial_value(initial_value)
         with ops.init_scope():
+            if ops.executing_eagerly():
+                self._make_eagerly(initial_value, init_from_fn, name, dtype, shape)
+                if ops.GraphKeys.GLOBAL_STEP in collections:
+                    ops.add_to_collections(ops.GraphKeys.GLOBAL_STEP, self)
+                return
             with ops.name_scope(name, "Variable", [] if init_from_fn else [initial_value]) as name:
                 self._make(initial_value, init_from_fn, name, dtype, shape)
                 self._make_ops(name, caching_device)
             ops.add_to_collections(collections, self)
+
+    @staticmethod
+    def _check_initial_value(initial_value: Any) -> None:
+        """Raises ValueError for tensors of a function, whose variables are made outside of it."""
+        if not isinstance(initial_value, ops.EagerTensor) and initial_value.graph.building_function:
+            if ops.executing_eagerly_outside_functions():
+                raise ValueError(
+                    "Tensor-typed variable initializers must either be wrapped in an init_scope or callable "
+                    "(e.g., `tf.Variable(lambda : tf.truncated_normal([10, 40]))`) when building functions. Please "
+                    "file a feature request if this restriction inconveniences you."
+                )
+
+    def _make_eagerly(
+        self, initial_value: Any, init_from_fn: bool, name: Any, dtype: Any, shape: Any
+    ) -> None:
+        """Makes a variable that has its value at once."""
+        with ops.name_scope(name, "Variable") as scope:
+            handle_name = ops.name_from_scope_name(scope)
+            with ops.name_scope("Initializer"):
+                value = ops.convert_to_tensor(
+                    initial_value() if init_from_fn else initial_value, name="initial_value", dtype=dtype
+                )
+            if shape is None:
+                shape = value.shape
+            elif not value.shape.is_compatible_with(shape):
+                raise ValueError(
+                    "The initial value's shape (%s) is not compatible with the explicitly supplied `shape` "
+                    "argument (%s)." % (value.shape, shape)
+                )
+            shape = tensor_shape.as_shape(shape)
+            handle = eager_safe_variable_handle(value, shape, handle_name, scope, graph_mode=False)
+        self._handle_name = handle_name + ":0"
+        self._init_common(handle, value.dtype, shape)
+        self._unique = "%s_%d" % (handle_name, ops.uid())
+        gen_resource_variable_ops.assign_variable_op(handle, value)
+        self._handle_deleter = EagerResourceDeleter(handle)
+
+    @property
+    def _unique_id(self) -> str:
+        return getattr(self, "_unique", None) or self._handle_name
 
     def _make(self, initial_value: Any, init_from_fn: bool, name: str, dtype: Any, shape: Any) -> None:
         """Makes the initial value and the handle."""
@@ -219,6 +267,14 @@ class UninitializedVariable(BaseResourceVariable):
         self._constraint = constraint
         self._caching_device = caching_device
         with ops.init_scope():
+            if ops.executing_eagerly():
+                with ops.name_scope(name, "Variable") as name:
+                    handle_name = ops.name_from_scope_name(name)
+                handle = variable_handle_from_shape_and_dtype(shape, dtype, handle_name, name, graph_mode=False)
+                self._handle_name = handle_name + ":0"
+                self._init_common(handle, dtype, shape)
+                self._handle_deleter = EagerResourceDeleter(handle)
+                return
             with ops.name_scope(name, "Variable") as name:
                 handle_name = ops.name_from_scope_name(name)
                 handle = variable_handle_from_shape_and_dtype(shape, dtype, handle_name, name)

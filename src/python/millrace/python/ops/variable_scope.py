@@ -23,6 +23,7 @@ from millrace.python.ops._variable_store import _Defaults
 from millrace.python.ops._variable_store import _PartitionInfo  # noqa: F401
 from millrace.python.ops._variable_store import _ReuseMode  # noqa: F401
 from millrace.python.ops._variable_store import _VariableStore  # noqa: F401
+from millrace.python.ops._eager_variables import EagerVariableStore  # noqa: F401
 from millrace.python.ops._variable_slices import _call_partitioner  # noqa: F401
 from millrace.python.ops._variable_slices import _get_slice_dim_and_num_slices  # noqa: F401
 from millrace.python.ops._variable_slices import _iter_slices  # noqa: F401
@@ -226,7 +227,7 @@ class variable_scope:
             self._reuse = None
         if not (self._reuse is True or self._reuse is None or self._reuse is AUTO_REUSE):
             raise ValueError("The reuse parameter must be True or False or None.")
-        self._graph = ops._get_graph_from_inputs(self._values)
+        self._graph = None if ops.executing_eagerly() else ops._get_graph_from_inputs(self._values)
         self._cached_pure_variable_scope: Any = None
         self._current_name_scope: Any = None
         if not isinstance(auxiliary_name_scope, bool):
@@ -237,7 +238,8 @@ class variable_scope:
         self._graph_context_manager: Any = None
 
     def __enter__(self) -> VariableScope:
-        self._building_function = ops.get_default_graph().building_function
+        # Nothing is made the default graph where ops are executed at once either.
+        self._building_function = self._graph is None or ops.get_default_graph().building_function
         if not self._building_function:
             self._graph_context_manager = self._graph.as_default()
             self._graph_context_manager.__enter__()
@@ -354,6 +356,7 @@ def default_variable_creator(next_creator: Any = None, **kwargs: Any) -> Any:
         use_resource = get_variable_scope().use_resource
     if use_resource is None:
         use_resource = _Defaults.use_resource
+    use_resource = use_resource or ops.executing_eagerly_outside_functions()
     kwargs.pop("distribute_strategy", None)
     if use_resource:
         return resource_variable_ops.ResourceVariable(**kwargs)

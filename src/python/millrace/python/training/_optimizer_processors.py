@@ -31,6 +31,8 @@ def deduplicate_indexed_slices(values: Any, indices: Any) -> tuple[Any, Any]:
 
 def var_key(var: Any) -> Any:
     """Key under which slots of `var` are kept: its graph and its name."""
+    if getattr(var, "_in_graph_mode", True) is False:
+        return var._unique_id
     if hasattr(var, "op"):
         return (var.op.graph, var.op.name)
     return var._unique_id

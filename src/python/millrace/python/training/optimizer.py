@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from millrace.python.eager import backprop
+from millrace.python.eager import context
 from millrace.python.framework import dtypes
 from millrace.python.framework import ops
 from millrace.python.ops import control_flow_ops
@@ -30,6 +32,20 @@ from millrace.python.training.tracking import base as trackable
 from millrace.python.util import nest
 
 __all__ = ["Optimizer"]
+
+
+def _graph_of(var: Any) -> Any:
+    """The graph of a variable; None where it has none, since ops are executed at once."""
+    return None if getattr(var, "_in_graph_mode", True) is False else var.op.graph
+
+
+def _current_graph() -> Any:
+    """The graph that variables are made in; None where they are made at once."""
+    return None if ops.executing_eagerly_outside_functions() else ops.get_default_graph()
+
+
+def _op_name(var: Any) -> str:
+    return var._shared_name if _graph_of(var) is None else var.op.name  # type: ignore[no-any-return]
 
 
 class Optimizer(trackable.Trackable):
@@ -127,7 +143,18 @@ class Optimizer(trackable.Trackable):
           ValueError: if an argument is not valid or there are no variables.
         """
         if callable(loss):
-            loss = loss()
+            with backprop.GradientTape() as tape:
+                if var_list is not None:
+                    tape.watch(var_list)
+                loss_value = loss()
+            if var_list is None and context.executing_eagerly():
+                var_list = tape.watched_variables()
+            if context.executing_eagerly():
+                grads = tape.gradient(loss_value, nest.flatten(var_list), grad_loss)
+                return list(zip(grads, nest.flatten(var_list)))
+            loss = loss_value
+        if context.executing_eagerly():
+            raise RuntimeError("`loss` passed to Optimizer.compute_gradients should be a function when eager execution is enabled.")  # fmt: skip
         if gate_gradients not in (Optimizer.GATE_NONE, Optimizer.GATE_OP, Optimizer.GATE_GRAPH):
             raise ValueError(
                 "gate_gradients must be one of: Optimizer.GATE_NONE, "
@@ -205,13 +232,14 @@ class Optimizer(trackable.Trackable):
             )
         with ops.init_scope():
             self._create_slots(var_list)
+        eager = context.executing_eagerly()
         update_ops = []
         with ops.name_scope(name, self._name) as scope:
             self._prepare()
             for grad, var, processor in converted:
                 if grad is None:
                     continue
-                with ops.name_scope("update_" + var.op.name), ops.colocate_with(var):
+                with ops.name_scope("update_" + _op_name(var)), ops.colocate_with(var):
                     update_ops.append(processor.update_op(self, grad))
             if global_step is None:
                 apply_updates = self._finish(update_ops, scope)
@@ -219,6 +247,8 @@ class Optimizer(trackable.Trackable):
                 with ops.control_dependencies([self._finish(update_ops, "update")]):
                     with ops.colocate_with(global_step):
                         apply_updates = self._raise_step(global_step, scope)
+            if eager:
+                return None
             if isinstance(apply_updates, ops.Tensor):
                 apply_updates = apply_updates.op
             train_op = ops.get_collection_ref(ops.GraphKeys.TRAIN_OP)
@@ -248,15 +278,15 @@ class Optimizer(trackable.Trackable):
 
     def variables(self) -> list[Any]:
         """The optimizer's own variables in the default graph (slots and others), sorted by name."""
-        graph = ops.get_default_graph()
-        found = [v for v in self._non_slot_variables() if v.op.graph is graph]
+        graph = _current_graph()
+        found = [v for v in self._non_slot_variables() if _graph_of(v) is graph]
         for named_slots in self._slots.values():
-            found.extend(v for v in named_slots.values() if v.op.graph is graph)
+            found.extend(v for v in named_slots.values() if _graph_of(v) is graph)
         return sorted(found, key=lambda v: str(v.name))
 
     def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
         """Makes a variable of the optimizer that belongs to no single variable, once per graph."""
-        graph = colocate_with.graph
+        graph = _graph_of(colocate_with)
         key = (name, graph)
         v = self._non_slot_dict.get(key, None)
         if v is None:
@@ -275,7 +305,7 @@ class Optimizer(trackable.Trackable):
     @property
     def _checkpoint_dependencies(self) -> list[Any]:
         """Variables without a primary are kept in object-based checkpoints under their names."""
-        graph = ops.get_default_graph()
+        graph = _current_graph()
         own = [
             trackable.TrackableReference(name=name, ref=v)
             for (name, g), v in sorted(self._non_slot_dict.items(), key=lambda item: str(item[0][0]))
@@ -285,9 +315,11 @@ class Optimizer(trackable.Trackable):
 
     def _lookup_dependency(self, name: str) -> Any:
         found = super()._lookup_dependency(name)
-        return self._get_non_slot_variable(name, graph=ops.get_default_graph()) if found is None else found
+        return self._get_non_slot_variable(name, graph=_current_graph()) if found is None else found
 
     def _get_non_slot_variable(self, name: str, graph: Any = None) -> Any:
+        if graph is not None and ops.executing_eagerly_outside_functions():
+            graph = None
         return self._non_slot_dict.get((name, graph), None)
 
     def _non_slot_variables(self) -> Any:

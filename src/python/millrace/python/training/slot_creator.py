@@ -41,7 +41,7 @@ def _create_slot_var(primary: Any, val: Any, scope: str, validate_shape: bool, s
     finally:
         current.set_partitioner(partitioner)
     info = primary._save_slice_info if isinstance(primary, variables.Variable) else None
-    if info:
+    if info and getattr(slot, "_in_graph_mode", True):
         # In checkpoints the slot is a part of a whole slot, as its primary is a part of a whole variable.
         name = slot.op.name[len(primary.op.name + "/") :]
         rank = slot.get_shape().ndims

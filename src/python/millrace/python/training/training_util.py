@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from millrace.python.eager import context
 from millrace.python.framework import dtypes
 from millrace.python.framework import graph_io
 from millrace.python.framework import ops
@@ -34,6 +35,8 @@ def _graph_or_default(graph: Any) -> Any:
 
 def global_step(sess: Any, global_step_tensor: Any) -> int:
     """Value of the global step in `sess`, as a Python int. Raises TypeError where `sess` is no session."""
+    if context.executing_eagerly():
+        return int(global_step_tensor.numpy())
     if not hasattr(sess, "run"):
         raise TypeError("sess must be a session, got: %r" % (sess,))
     return int(sess.run(global_step_tensor))
@@ -57,6 +60,8 @@ def get_global_step(graph: Any = None) -> Any:
         return None
     if found:
         tensor = found[0]
+    elif context.executing_eagerly():
+        return None
     else:
         try:
             tensor = graph.get_tensor_by_name("global_step:0")
@@ -75,16 +80,23 @@ def create_global_step(graph: Any = None) -> Any:
     graph = _graph_or_default(graph)
     if get_global_step(graph) is not None:
         raise ValueError('"global_step" already exists.')
+    if context.executing_eagerly():
+        with ops.name_scope(None):
+            return _make_global_step()
     with graph.as_default() as g, g.name_scope(None):
-        return variable_scope.get_variable(
-            ops.GraphKeys.GLOBAL_STEP,
-            shape=[],
-            dtype=dtypes.int64,
-            initializer=init_ops.zeros_initializer(),
-            trainable=False,
-            aggregation=variables.VariableAggregation.ONLY_FIRST_REPLICA,
-            collections=[ops.GraphKeys.GLOBAL_VARIABLES, ops.GraphKeys.GLOBAL_STEP],
-        )
+        return _make_global_step()
+
+
+def _make_global_step() -> Any:
+    return variable_scope.get_variable(
+        ops.GraphKeys.GLOBAL_STEP,
+        shape=[],
+        dtype=dtypes.int64,
+        initializer=init_ops.zeros_initializer(),
+        trainable=False,
+        aggregation=variables.VariableAggregation.ONLY_FIRST_REPLICA,
+        collections=[ops.GraphKeys.GLOBAL_VARIABLES, ops.GraphKeys.GLOBAL_STEP],
+    )
 
 
 def get_or_create_global_step(graph: Any = None) -> Any:
