@@ -79,7 +79,8 @@ bool EagerKey::Is(const EagerOp& other, const Device& other_device) const {
 StatusOr<std::unique_ptr<EagerKernel>> EagerKernel::Make(const EagerOp& op, Device& device,
                                                          ResourceManager& resources,
                                                          const Environment& environment) {
-  MR_RETURN_IF_ERROR(CheckRunsAlone(*op.op()));
+  // Functions may have any name.
+  if (!op.is_function()) MR_RETURN_IF_ERROR(CheckRunsAlone(*op.op()));
   if (device.has_own_memory()) {
     return errors::Unimplemented("Ops are executed one by one on devices of host memory only, not on ",
                                  device.name());

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from millrace.python.eager import _eager_calls, context, tape
 from millrace.python.framework import _defined_function, func_graph as func_graph_module
 from millrace.python.framework import ops, tensor_spec
 from millrace.python.framework.func_graph import func_graph_from_py_func
@@ -55,15 +56,19 @@ class ConcreteFunction:
         self._captured_inputs = list(func_graph.external_captures)
         self._attrs = _defined_function._parse_kwargs_as_attrs(func_graph.name, **(attrs or {}))
         self._signature = signature
-        arguments = [
-            t for t in func_graph.inputs if id(t) not in {id(a) for a in func_graph.internal_captures}
-        ]
-        self._num_arguments = len(arguments)
+        arguments = self._ordered_inputs()
+        self._num_arguments = len(arguments) - len(func_graph.internal_captures)
         self._defined = _EagerDefinedFunction(
-            "__inference_%s_" % func_graph.name, func_graph, arguments + func_graph.internal_captures, func_graph.outputs,
-            self._attrs,
-        )  # fmt: skip
+            "__inference_%s_" % func_graph.name, func_graph, arguments, func_graph.outputs, self._attrs
+        )
         self._arg_keywords: Any = None
+        self._differentiable: Any = None  # made for the first tape that asks
+
+    def _ordered_inputs(self) -> list[Any]:
+        """The arguments of the function in the library: those of the Python function, then what it captures."""
+        graph = self._func_graph
+        captured = {id(a) for a in graph.internal_captures}
+        return [t for t in graph.inputs if id(t) not in captured] + graph.internal_captures
 
     @property
     def name(self) -> str:
@@ -148,6 +153,11 @@ class ConcreteFunction:
                 % (len(tensors), self._num_arguments)
             )
         inputs = [ops.convert_to_tensor(t) for t in tensors] + list(captured_inputs or self._captured_inputs)
+        if context.executing_eagerly():
+            return self._build(None, _eager_calls.call(self, inputs))
+        inputs = [ops.convert_to_tensor(t) for t in inputs]
+        for v in self._func_graph.variables:
+            tape.variable_accessed(v)
         if self._has_effects():
             return self._inline(inputs)
         self.add_to_graph()
@@ -169,9 +179,7 @@ class ConcreteFunction:
         from millrace.python.ops import array_ops, control_flow_ops
 
         graph = self._func_graph
-        own = [
-            t for t in graph.inputs if id(t) not in {id(a) for a in graph.internal_captures}
-        ] + graph.internal_captures
+        own = self._ordered_inputs()
         elements = [t.name for t in graph.outputs] + [op.name for op in graph.control_outputs]
         with ops.name_scope(graph.name) as scope:
             made = importer.import_graph_def(
@@ -268,7 +276,7 @@ class Function:
         return nest.pack_sequence_as(self._input_signature, flat)
 
     def _concrete(self, args: Any, kwargs: Any) -> ConcreteFunction:
-        graph = ops.get_default_graph()
+        graph = None if context.executing_eagerly() else ops.get_default_graph()
         flat = nest.flatten((args, sorted(kwargs.items())), expand_composites=True)
         structure = repr(nest.map_structure(lambda x: 0, (args, kwargs), expand_composites=True))
         specs = self._input_signature if self._input_signature is not None else flat
@@ -278,7 +286,7 @@ class Function:
             tuple(func_graph_module.spec_of_argument(v) for v in nest.flatten(specs)),
         )
         found = self._cache.get(key)
-        if found is None or found.graph.outer_graph is not graph:
+        if found is None or graph is not None and found.graph.outer_graph is not graph:
             made = func_graph_from_py_func(
                 self._name, self._python_function, args, kwargs, self._input_signature, arg_names=self._arg_names,
                 capture_by_value=self._capture_by_value,

@@ -9,6 +9,15 @@ from typing import Any, Iterator, Optional
 from millrace.python.framework import ops
 
 
+def random_seed_of(graph: Any) -> Any:
+    """The seed of what is around a function."""
+    if graph._outer_is_eager:
+        from millrace.python.eager import context
+
+        return context.global_seed()
+    return graph._outer_graph.seed
+
+
 class CaptureGraph(ops.Graph):
     """A graph in which inputs of operations may be of outer graphs: each becomes a further argument.
 
@@ -21,10 +30,12 @@ class CaptureGraph(ops.Graph):
         super().__init__()
         self._building_function = True
         self._outer_graph = outer_graph if outer_graph is not None else ops.get_default_graph()
+        self._outer_is_eager = ops.executing_eagerly() and outer_graph is None
         self._capture_by_value = capture_by_value
         self._container = getattr(self._outer_graph, "_container", "")
-        self.seed = self._outer_graph.seed
+        self.seed = random_seed_of(self)
         self._captured: dict[int, Any] = {}  # id of the outer tensor -> placeholder
+        self._kept_values: list[Any] = []
         self.extra_inputs: list[Any] = []
         self.extra_args: list[Any] = []
         # Every operation is made by _make_operation, which captures.
@@ -91,6 +102,8 @@ class CaptureGraph(ops.Graph):
         Raises:
           ValueError: if `tensor` is of a graph that does not surround this one.
         """
+        if isinstance(tensor, ops.EagerTensor):
+            return self._capture_value(tensor, name)
         if not isinstance(tensor, ops.Tensor) or tensor.graph is self:
             return tensor
         found = self._captured.get(id(tensor))
@@ -110,9 +123,30 @@ class CaptureGraph(ops.Graph):
             outer = self._outer_graph.capture(tensor)
         return self._add_argument(tensor, outer, name)
 
+    def _capture_value(self, tensor: Any, name: Any) -> Any:
+        """What stands for a tensor that has a value."""
+        found = self._captured.get(id(tensor))
+        if found is not None:
+            return found
+        if self._capture_by_value and tensor.dtype.is_numpy_compatible:
+            from millrace.python.framework import constant_op
+
+            with self.as_default(), ops.control_dependencies(None):
+                found = constant_op.constant(tensor.numpy(), tensor.dtype)
+            self._captured[id(tensor)] = found
+            self._kept_values.append(tensor)
+            return found
+        outer = tensor
+        if isinstance(self._outer_graph, CaptureGraph) and not self._outer_is_eager:
+            outer = self._outer_graph.capture(tensor)
+        return self._add_argument(tensor, outer, name)
+
     def _add_argument(self, tensor: Any, outer: Any, name: Any) -> Any:
         from millrace.python.ops import array_ops
 
+        if isinstance(tensor, ops.EagerTensor):
+            self._kept_values.append(tensor)  # so that its id stays its own
+            name = "capture"
         with self.as_default(), ops.control_dependencies(None), ops.colocate_with(None, ignore_existing=True):
             argument = array_ops.placeholder(
                 tensor.dtype.base_dtype, shape=tensor.shape, name=name or tensor.op.name
@@ -183,7 +217,8 @@ class CaptureGraph(ops.Graph):
         }
         if kept.get("reuse") is None:
             kept["reuse"] = outer_scope.reuse
-        with self._outer_graph.as_default(), ops.control_dependencies(None):
+        around = ops.init_scope() if self._outer_is_eager else self._outer_graph.as_default()
+        with around, ops.control_dependencies(None):
             prefix = outer_scope.name + "/" if outer_scope.name else ""
             if prefix and name.startswith(prefix):
                 name = name[len(prefix) :]

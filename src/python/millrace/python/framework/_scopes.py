@@ -302,6 +302,10 @@ def _op_to_colocate_with(v: Any, graph: Any) -> Any:
     if isinstance(v, Operation):
         return v
     handle = getattr(v, "handle", None)
+    if isinstance(v, _engine.EagerTensorBase):
+        handle = v
+    if isinstance(handle, _engine.EagerTensorBase):
+        return graph.capture(handle).op if graph.building_function else None
     if isinstance(handle, Tensor):
         return handle.op
     if isinstance(getattr(v, "op", None), Operation):

@@ -60,6 +60,15 @@ class FuncGraph(CaptureGraph):
     def _made_variable(self, var: Any) -> None:
         self.extra_vars.append(var)
 
+    def watch_variable(self, v: Any) -> None:
+        """Is told of each variable that the body reads."""
+        if not any(v is known for known in self.extra_vars):
+            self.extra_vars.append(v)
+        if not self._outer_is_eager:
+            watch = getattr(self._outer_graph, "watch_variable", None)
+            if watch is not None:
+                watch(v)
+
     def _add_argument(self, tensor: Any, outer: Any, name: Any) -> Any:
         argument = super()._add_argument(tensor, outer, name)
         self.inputs.append(argument)

@@ -1,0 +1,226 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of functions that are executed at once, and their gradients.
+
+The gradient of a function is another function. Both are cut out of one graph, the body with the engine's gradients
+added: what does not depend on the gradients that arrive is the forward function, whose further results the backward
+function takes. So effects and random numbers of the body happen once.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.python.eager import execute, tape
+from millrace.python.framework import indexed_slices, ops
+
+# Operations of loops and conditions that belong to one graph: they cannot be cut apart.
+_FRAMES = frozenset(("Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"))
+
+
+def call(concrete: Any, inputs: list[Any]) -> list[Any]:
+    """Calls a ConcreteFunction; tapes that watch an input are told."""
+    graph = concrete.graph
+    if tape.could_possibly_record():
+        tape.variables_accessed(v for v in graph.variables if v.trainable)
+        if tape.should_record(inputs):
+            differentiable = concrete._differentiable
+            if differentiable is None:
+                differentiable = concrete._differentiable = Differentiable(concrete)
+            return differentiable(inputs)
+    execute.add_function(concrete._defined)
+    return execute.run(concrete.name, inputs, [], len(graph.outputs))
+
+
+class _Part:
+    """A function that was cut out of a graph."""
+
+    def __init__(self, graph: Any, definition: Any) -> None:
+        self._graph = graph
+        self.definition = definition
+        self.name = definition.signature.name
+
+
+def _placeholder_like(tensor: Any, name: str) -> Any:
+    from millrace.python.ops import array_ops
+
+    return array_ops.placeholder(tensor.dtype.base_dtype, shape=tensor.shape, name=name)
+
+
+def _copy_of(concrete: Any) -> Any:
+    """The body once more, as a graph that can be added to."""
+    from millrace.python.framework import function_def_to_graph, func_graph
+
+    source = concrete.graph
+    own = concrete._ordered_inputs()
+    with source._outer_graph.as_default():
+        outer = ops.get_default_graph()
+        for function in source._functions.values():
+            if outer._get_function(function.name) is None:
+                function.add_to_graph(outer)
+        copy = function_def_to_graph.function_def_to_graph(
+            concrete.function_def, [t.shape for t in own]
+        )
+    assert isinstance(copy, func_graph.FuncGraph)
+    for mine, theirs in zip(copy.inputs, own):
+        data = theirs._handle_data_tuple()
+        if data is not None:
+            number, sizes = data
+            mine._set_handle_data_tuple(
+                number, None if sizes is None else [None if s is None or s < 0 else s for s in sizes]
+            )
+    return copy
+
+
+class Differentiable:
+    """The forward and the backward function of a ConcreteFunction."""
+
+    def __init__(self, concrete: Any) -> None:
+        from millrace.python.eager._gradient_programs import is_trainable
+        from millrace.python.ops import gradients_impl
+
+        self._concrete = concrete
+        graph = _copy_of(concrete)
+        before = {op._id_value for op in graph._operations()}
+        self._targets = [i for i, t in enumerate(graph.outputs) if is_trainable(t.dtype)]
+        self._sources = [i for i, t in enumerate(graph.inputs) if is_trainable(t.dtype)]
+        self._kinds: list[Any] = []
+        with graph.as_default():
+            arriving = [_placeholder_like(graph.outputs[i], "arriving") for i in self._targets]
+            found = gradients_impl.gradients(
+                [graph.outputs[i] for i in self._targets],
+                [graph.inputs[i] for i in self._sources],
+                grad_ys=arriving,
+            )
+        flat: list[Any] = []
+        for g in found:
+            if isinstance(g, indexed_slices.IndexedSlices):
+                parts = [g.values, g.indices] + ([g.dense_shape] if g.dense_shape is not None else [])
+                self._kinds.append(len(parts))
+                flat += parts
+            else:
+                self._kinds.append(0 if g is None else 1)
+                flat += [] if g is None else [g]
+        self._cut(graph, before, arriving, flat)
+
+    def _cut(self, graph: Any, before: set[int], arriving: list[Any], flat: list[Any]) -> None:
+        """Makes the two functions."""
+        everything = [op for op in graph._operations()]
+        whole = any(op.type in _FRAMES for op in everything)
+        starts = {id(t.op) for t in arriving}
+        inputs = {id(t.op) for t in graph.inputs}
+        behind = set(starts)
+        changed = True
+        while changed and not whole:
+            changed = False
+            for op in everything:
+                if id(op) in behind or op._id_value in before:
+                    continue
+                if any(id(t.op) in behind for t in op.inputs) or any(
+                    id(c) in behind for c in op.control_inputs
+                ):
+                    behind.add(id(op))
+                    changed = True
+        taken = [op for op in everything if id(op) in behind and id(op) not in starts]
+        if whole:
+            needed = _needed(flat)
+            taken = [op for op in everything if id(op) in needed and id(op) not in starts | inputs]
+        own = {id(op) for op in taken} | starts
+        between: dict[int, Any] = {}
+        for t in [t for op in taken for t in op.inputs] + flat:
+            if id(t.op) not in own:
+                between[id(t)] = t
+        self._between = list(between.values())
+        name = graph.name.replace("__inference_", "") or "function"
+        if whole:
+            self._forward = self._concrete._defined
+        else:
+            body = [op for op in everything if id(op) not in behind and id(op) not in inputs]
+            self._forward = _part(
+                graph, "__forward_%s_" % name, body, graph.inputs, graph.outputs + self._passed(graph),
+                graph.control_outputs,
+            )  # fmt: skip
+        back = _part(graph, "__backward_%s_" % name, taken, arriving + self._between, flat, [])
+        self._places = [self._place(graph, t) for t in self._between]
+        self._backward = _concrete_of(back, arriving + self._between)
+        self._count = len(graph.outputs)
+
+    def _passed(self, graph: Any) -> list[Any]:
+        """Further results of the forward function: those that are not among its inputs and results."""
+        known = {id(t) for t in graph.inputs + graph.outputs}
+        return [t for t in self._between if id(t) not in known]
+
+    def _place(self, graph: Any, tensor: Any) -> tuple[bool, int]:
+        """Where the value of a tensor is: (whether among the inputs, number)."""
+        for i, t in enumerate(graph.inputs):
+            if t is tensor:
+                return True, i
+        for i, t in enumerate(graph.outputs + self._passed(graph)):
+            if t is tensor:
+                return False, i
+        raise AssertionError("A tensor of the backward function is in neither list")
+
+    def __call__(self, inputs: list[Any]) -> list[Any]:
+        execute.add_function(self._forward)
+        count = len(self._forward.definition.signature.output_arg)
+        results = execute.run(self._forward.name, inputs, [], count)
+        outputs = results[: self._count]
+
+        def backward(*grads: Any) -> list[Any]:
+            given = [ops.convert_to_tensor(grads[i]) for i in self._targets]
+            kept = [(inputs if is_input else results)[i] for is_input, i in self._places]
+            found = iter(call(self._backward, given + kept))
+            gradients: list[Any] = [None] * len(inputs)
+            for i, kind in zip(self._sources, self._kinds):
+                if kind == 1:
+                    gradients[i] = next(found)
+                elif kind > 1:
+                    gradients[i] = indexed_slices.IndexedSlices(*[next(found) for _ in range(kind)])
+            return gradients
+
+        tape.record_operation(self._forward.name, outputs, inputs, backward)
+        # What only the backward function takes counts for gradients of higher order.
+        return outputs
+
+
+def _needed(tensors: list[Any]) -> set[int]:
+    seen: set[int] = set()
+    work = [t.op for t in tensors]
+    while work:
+        op = work.pop()
+        if id(op) in seen:
+            continue
+        seen.add(id(op))
+        work.extend(t.op for t in op.inputs)
+        work.extend(op.control_inputs)
+    return seen
+
+
+def _part(graph: Any, name: str, body: Any, inputs: Any, outputs: Any, controls: Any) -> _Part:
+    from millrace.core.framework import function_pb2
+
+    # The same tensor may be a result twice, and an argument a result.
+    data = graph._to_function(
+        "%s%d" % (name, ops.uid()), False, body, list(inputs), list(outputs), None, list(controls),
+        [op.name for op in controls], None,
+    )  # fmt: skip
+    return _Part(graph, function_pb2.FunctionDef.FromString(data))
+
+
+def _concrete_of(part: _Part, inputs: list[Any]) -> Any:
+    """A ConcreteFunction of a function that was cut out."""
+    from millrace.python.eager import function as function_module
+    from millrace.python.framework import function_def_to_graph
+
+    with part._graph.as_default():
+        graph = function_def_to_graph.function_def_to_graph(part.definition, [t.shape for t in inputs])
+    for mine, theirs in zip(graph.inputs, inputs):
+        data = theirs._handle_data_tuple()
+        if data is not None:
+            number, sizes = data
+            mine._set_handle_data_tuple(
+                number, None if sizes is None else [None if s is None or s < 0 else s for s in sizes]
+            )
+    graph.structured_outputs = list(graph.outputs)
+    return function_module.ConcreteFunction(graph)
+
+
