@@ -57,9 +57,7 @@ def _copy_of(concrete: Any) -> Any:
         for function in source._functions.values():
             if outer._get_function(function.name) is None:
                 function.add_to_graph(outer)
-        copy = function_def_to_graph.function_def_to_graph(
-            concrete.function_def, [t.shape for t in own]
-        )
+        copy = function_def_to_graph.function_def_to_graph(concrete.function_def, [t.shape for t in own])
     assert isinstance(copy, func_graph.FuncGraph)
     for mine, theirs in zip(copy.inputs, own):
         data = theirs._handle_data_tuple()
@@ -222,5 +220,3 @@ def _concrete_of(part: _Part, inputs: list[Any]) -> Any:
             )
     graph.structured_outputs = list(graph.outputs)
     return function_module.ConcreteFunction(graph)
-
-

@@ -15,7 +15,18 @@ from millrace.python.eager import execute, tape
 from millrace.python.framework import constant_op, dtypes, indexed_slices, ops
 
 _CONTROL_FLOW = frozenset(
-    ("Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond", "RefSwitch", "RefMerge", "RefEnter", "RefExit")
+    (
+        "Switch",
+        "Merge",
+        "Enter",
+        "Exit",
+        "NextIteration",
+        "LoopCond",
+        "RefSwitch",
+        "RefMerge",
+        "RefEnter",
+        "RefExit",
+    )
 )
 # Arguments whose values the gradients of some ops must know; they hardly ever change between calls.
 _STATIC = frozenset(
@@ -153,7 +164,9 @@ class _Compiler:
         targets = [self._new(t) for t in op.outputs]
         if not op._is_stateful and all(p in constants for p in flat):
             with _Executing():
-                outputs = raw([[constants[p] for p in x] if isinstance(x, list) else constants[x] for x in places])
+                outputs = raw(
+                    [[constants[p] for p in x] if isinstance(x, list) else constants[x] for x in places]
+                )
             constants.update(zip(targets, outputs))
             return
         self.program.steps.append((raw, places, targets))
@@ -238,7 +251,9 @@ def _make(record: Any, grads: list[Any], wanted: list[bool]) -> Program:
     by_input: list[Any] = []
     for g in found:
         if isinstance(g, indexed_slices.IndexedSlices):
-            by_input.append([None if t is None else next(places) for t in (g.values, g.indices, g.dense_shape)])
+            by_input.append(
+                [None if t is None else next(places) for t in (g.values, g.indices, g.dense_shape)]
+            )
         else:
             by_input.append(None if g is None else next(places))
     remaining = iter(by_input)

@@ -106,9 +106,7 @@ class GradientTape:
           RuntimeError: the tape is not recording.
         """
         if self._tape is None:
-            raise RuntimeError(
-                "Trying to stop recording a tape which is not recording."
-            )
+            raise RuntimeError("Trying to stop recording a tape which is not recording.")
         self._pop_tape()
         try:
             yield
@@ -390,9 +388,7 @@ def _graph_jacobian(target: Any, sources: Any, unconnected: Any, parallel_iterat
 # --- Functions of functions
 
 
-_NO_RESULT = (
-    "Cannot differentiate a function that returns None; did you forget to return a value from {}?"
-)
+_NO_RESULT = "Cannot differentiate a function that returns None; did you forget to return a value from {}?"
 
 
 def implicit_val_and_grad(f: Any) -> Any:

@@ -139,7 +139,11 @@ class Context:
     """The devices, functions and seeds with which ops are executed. The process has one."""
 
     def __init__(
-        self, config: Any = None, device_policy: Any = None, execution_mode: Any = None, server_def: Any = None
+        self,
+        config: Any = None,
+        device_policy: Any = None,
+        execution_mode: Any = None,
+        server_def: Any = None,
     ) -> None:
         self._config = config
         self._device_policy = device_policy

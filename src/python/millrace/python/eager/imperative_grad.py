@@ -90,9 +90,7 @@ def imperative_grad(
     try:
         unconnected_gradients = UnconnectedGradients(unconnected_gradients)
     except ValueError:
-        raise ValueError(
-            "Unknown value for unconnected_gradients: %r" % unconnected_gradients
-        ) from None
+        raise ValueError("Unknown value for unconnected_gradients: %r" % unconnected_gradients) from None
     given = [None] * len(target) if output_gradients is None else list(output_gradients)
     grads: dict[int, Any] = {}
     for t, g in zip(target, given):

@@ -100,7 +100,11 @@ _engine.register("record", _record)
 
 
 def record_operation(
-    op_type: Any, output_tensors: Any, input_tensors: Any, backward_function: Any, forward_function: Any = None
+    op_type: Any,
+    output_tensors: Any,
+    input_tensors: Any,
+    backward_function: Any,
+    forward_function: Any = None,
 ) -> None:
     """Tells the tapes of tensors whose gradients `backward_function(*output_gradients)` computes."""
     del op_type, forward_function

@@ -119,8 +119,10 @@ def internal_convert_to_tensor(
     if isinstance(value, _TensorBase):
         if isinstance(value, _EagerTensorBase) and not _engine.executing_eagerly():
             value = _captured(value, name)
-        elif not accept_symbolic_tensors and _engine.executing_eagerly() and not isinstance(
-            value, _EagerTensorBase
+        elif (
+            not accept_symbolic_tensors
+            and _engine.executing_eagerly()
+            and not isinstance(value, _EagerTensorBase)
         ):
             from millrace.python.eager import core
 

@@ -77,7 +77,6 @@ from millrace.python.framework.indexed_slices import (
 )  # noqa: F401
 
 
-
 def _tensor_conversion(value: Any, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
     if dtype and not dtype.is_compatible_with(value.dtype):
         raise ValueError(

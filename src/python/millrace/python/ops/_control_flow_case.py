@@ -89,7 +89,12 @@ def _case_verify_and_canonicalize_args(
             raise ValueError(
                 "Unordered dictionary is not supported for the argument 'pred_fn_pairs' when exclusive=False"
             )
-        pred_fn_pairs = sorted(pred_fn_pairs.items(), key=lambda item: str(item[0] if isinstance(item[0], ops.EagerTensor) else getattr(item[0], "name", item[0])))
+        pred_fn_pairs = sorted(
+            pred_fn_pairs.items(),
+            key=lambda item: str(
+                item[0] if isinstance(item[0], ops.EagerTensor) else getattr(item[0], "name", item[0])
+            ),
+        )
     for pred_fn_pair in pred_fn_pairs:
         if not isinstance(pred_fn_pair, tuple) or len(pred_fn_pair) != 2:
             raise TypeError("Each entry in pred_fn_pairs must be a 2-tuple")
@@ -117,7 +122,9 @@ def _case_helper(
     **cond_kwargs: Any,
 ) -> Any:
     """`case` made of any function like `cond`."""
-    predicates, actions = _case_verify_and_canonicalize_args(pred_fn_pairs, exclusive, name, allow_python_preds)
+    predicates, actions = _case_verify_and_canonicalize_args(
+        pred_fn_pairs, exclusive, name, allow_python_preds
+    )
     with ops.name_scope(name, "case", [predicates]):
         if default is None:
             if not predicates:
@@ -130,7 +137,9 @@ def _case_helper(
         for predicate, action in reversed(list(zip(predicates, actions))):
             fn = functools.partial(cond_fn, predicate, true_fn=action, false_fn=fn, **cond_kwargs)
         if exclusive and predicates:
-            with ops.control_dependencies([_assert_at_most_n_true(predicates, n=1, msg="Input error: exclusive=True")]):
+            with ops.control_dependencies(
+                [_assert_at_most_n_true(predicates, n=1, msg="Input error: exclusive=True")]
+            ):
                 return fn()
         return fn()
 
@@ -154,7 +163,9 @@ def case(
     Raises:
       TypeError: arguments of other types.
     """
-    return _case_helper(cond, pred_fn_pairs, default, exclusive, name, allow_python_preds=False, strict=strict)
+    return _case_helper(
+        cond, pred_fn_pairs, default, exclusive, name, allow_python_preds=False, strict=strict
+    )
 
 
 def case_v2(

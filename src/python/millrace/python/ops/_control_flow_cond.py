@@ -208,7 +208,9 @@ class CondContext(ControlFlowContext):
                 if original_result is None:
                     return no_op(), None
                 if not isinstance(original_result, ops.Operation):
-                    original_result = nest.map_structure(array_ops.identity, original_result, expand_composites=True)
+                    original_result = nest.map_structure(
+                        array_ops.identity, original_result, expand_composites=True
+                    )
         if original_result is None:
             return None, None
         result = nest.map_structure(self._BuildCondTensor, original_result, expand_composites=True)
@@ -315,7 +317,8 @@ def cond(
         for x, y in zip(flat_t, flat_f):
             if x.dtype.base_dtype != y.dtype.base_dtype:
                 raise ValueError(
-                    "Outputs of true_fn and false_fn must have the same type: %s, %s" % (x.dtype.name, y.dtype.name)
+                    "Outputs of true_fn and false_fn must have the same type: %s, %s"
+                    % (x.dtype.name, y.dtype.name)
                 )
         merges = [merge(pair)[0] for pair in zip(flat_f, flat_t)]
         merges = _convert_flows_to_tensorarrays(nest.flatten(orig_res_t, expand_composites=True), merges)
@@ -340,7 +343,8 @@ def _with_equal_indices(orig_t: Any, orig_f: Any, res_t: Any, res_f: Any) -> tup
     if not changed:
         return orig_t, orig_f, res_t, res_f
     return tuple(  # type: ignore[return-value]
-        nest.pack_sequence_as(structure, parts) for structure, parts in zip((orig_t, orig_f, res_t, res_f), flat)
+        nest.pack_sequence_as(structure, parts)
+        for structure, parts in zip((orig_t, orig_f, res_t, res_f), flat)
     )
 
 

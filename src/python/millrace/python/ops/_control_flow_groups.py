@@ -93,7 +93,9 @@ def tuple(tensors: Any, name: str | None = None, control_inputs: Any = None) -> 
         return tensors
     with ops.name_scope(name, "tuple", tensors) as name:
         tensors = [
-            t if isinstance(t, ops.Operation) or tensor_util.is_tensor(t) or t is None else ops.convert_to_tensor(t)
+            t
+            if isinstance(t, ops.Operation) or tensor_util.is_tensor(t) or t is None
+            else ops.convert_to_tensor(t)
             for t in tensors
         ]
         gating_ops = [t if isinstance(t, ops.Operation) else t.op for t in tensors if t is not None]

@@ -19,7 +19,9 @@ class EagerResourceDeleter:
 
     def __init__(self, handle: Any, handle_device: Any = None) -> None:
         if not isinstance(handle, ops.Tensor):
-            raise ValueError("Passed handle=%s to EagerResourceDeleter. Was expecting a handle Tensor." % (handle,))
+            raise ValueError(
+                "Passed handle=%s to EagerResourceDeleter. Was expecting a handle Tensor." % (handle,)
+            )
         self._handle = handle
         del handle_device
 
@@ -143,7 +145,9 @@ class EagerVariableMembers:
 def _remade(value: Any, trainable: bool, name: str, dtype: int) -> Any:
     from millrace.python.ops import resource_variable_ops
 
-    return resource_variable_ops.ResourceVariable(value, trainable=trainable, name=name, dtype=dtypes.as_dtype(dtype))
+    return resource_variable_ops.ResourceVariable(
+        value, trainable=trainable, name=name, dtype=dtypes.as_dtype(dtype)
+    )
 
 
 def handle_of_new_variable(shape: Any, dtype: Any, name: str) -> Any:
@@ -154,7 +158,8 @@ def handle_of_new_variable(shape: Any, dtype: Any, name: str) -> Any:
         shape=shape, dtype=dtype, shared_name="%s_%d" % (name, ops.uid()), container=""
     )
     handle._set_handle_data_tuple(
-        dtypes.as_dtype(dtype).base_dtype.as_datatype_enum, shape.as_list() if shape.rank is not None else None
+        dtypes.as_dtype(dtype).base_dtype.as_datatype_enum,
+        shape.as_list() if shape.rank is not None else None,
     )
     return handle
 

@@ -77,7 +77,9 @@ class BaseResourceVariable(_eager_variables.EagerVariableMembers, variables.Vari
         self._handle = handle
         self._dtype = dtypes.as_dtype(dtype).base_dtype
         self._shape = tensor_shape.as_shape(shape)
-        self._graph_key = ops.get_default_graph()._graph_key if not isinstance(handle, ops.EagerTensor) else "eager"
+        self._graph_key = (
+            ops.get_default_graph()._graph_key if not isinstance(handle, ops.EagerTensor) else "eager"
+        )
         self._in_graph_mode = not isinstance(handle, ops.EagerTensor)
 
     @property

@@ -270,7 +270,9 @@ class UninitializedVariable(BaseResourceVariable):
             if ops.executing_eagerly():
                 with ops.name_scope(name, "Variable") as name:
                     handle_name = ops.name_from_scope_name(name)
-                handle = variable_handle_from_shape_and_dtype(shape, dtype, handle_name, name, graph_mode=False)
+                handle = variable_handle_from_shape_and_dtype(
+                    shape, dtype, handle_name, name, graph_mode=False
+                )
                 self._handle_name = handle_name + ":0"
                 self._init_common(handle, dtype, shape)
                 self._handle_deleter = EagerResourceDeleter(handle)

@@ -232,7 +232,9 @@ class variable_scope:
         self._current_name_scope: Any = None
         if not isinstance(auxiliary_name_scope, bool):
             raise TypeError(
-                "The auxiliary_name_scope must be `True` or `False`, while get {}".format(auxiliary_name_scope)
+                "The auxiliary_name_scope must be `True` or `False`, while get {}".format(
+                    auxiliary_name_scope
+                )
             )
         self._auxiliary_name_scope = auxiliary_name_scope
         self._graph_context_manager: Any = None
@@ -256,7 +258,9 @@ class variable_scope:
             raise
 
     def _enter_pure(self, name_or_scope: Any, old_name_scope: Any = None, reuse: Any = None) -> VariableScope:
-        pure = _pure_variable_scope(name_or_scope, reuse=reuse, old_name_scope=old_name_scope, **self._settings)
+        pure = _pure_variable_scope(
+            name_or_scope, reuse=reuse, old_name_scope=old_name_scope, **self._settings
+        )
         entered = pure.__enter__()
         self._cached_pure_variable_scope = pure
         return entered
@@ -277,7 +281,9 @@ class variable_scope:
                 current_name_scope.__exit__(None, None, None)
                 raise
             self._current_name_scope = current_name_scope
-            return self._enter_pure(_get_unique_variable_scope(self._default_name or ""), old_name_scope=scope_name)
+            return self._enter_pure(
+                _get_unique_variable_scope(self._default_name or ""), old_name_scope=scope_name
+            )
         if not isinstance(self._name_or_scope, (VariableScope, str)):
             raise TypeError("VariableScope: name_or_scope must be a string or VariableScope.")
         if isinstance(self._name_or_scope, str):
@@ -289,7 +295,9 @@ class variable_scope:
             scope_name = current_name_scope.__enter__()
             self._current_name_scope = current_name_scope
             old_name_scope = (
-                scope_name if isinstance(self._name_or_scope, str) else self._name_or_scope.original_name_scope
+                scope_name
+                if isinstance(self._name_or_scope, str)
+                else self._name_or_scope.original_name_scope
             )
             try:
                 return self._enter_pure(self._name_or_scope, old_name_scope, self._reuse)
