@@ -1,19 +1,16 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Exponential, logarithm and square root of matrices.
+// Logarithm and square root of matrices, by the triangular factor of their complex Schur decomposition. Real
+// matrices go through complex numbers, too: the solver for quasi-triangular factors alone compiles for half a
+// minute.
 #define EIGEN_NO_DEBUG  // what its assertions are about ends in NaN here
 #include <Eigen/Eigenvalues>
-#include <limits>
 #include <unsupported/Eigen/MatrixFunctions>
 
-#include "kernels/cpu/linalg/matrices.h"
+#include "kernels/cpu/linalg/matrix_function.h"
 
 namespace millrace {
 namespace {
-
-template <typename S>
-using Matrix = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic>;
-using Complex = std::complex<double>;
 
 // Nodes and weights of Gauss and Legendre on [0, 1]: with them, the logarithm of 1 + x as the integral of
 // x / (1 + t x) is exact to double precision for |x| < 1/4.
@@ -25,22 +22,22 @@ constexpr double kWeights[] = {0.050614268145188130, 0.11119051722668724, 0.1568
                                0.11119051722668724,  0.050614268145188130};
 
 // Of an upper triangular matrix. False where a diagonal element vanishes, or where roots do not get near 1.
-bool LogOfTriangle(const Matrix<Complex>& triangle, Matrix<Complex>* log) {
+bool LogOfTriangle(const Eigen::MatrixXcd& triangle, Eigen::MatrixXcd* log) {
   constexpr int kMostRoots = 200;  // a double needs less than 20 to come near 1 and the rest for large norms
   const Eigen::Index n = triangle.rows();
-  const Matrix<Complex> one = Matrix<Complex>::Identity(n, n);
-  Matrix<Complex> root = triangle;
+  const Eigen::MatrixXcd one = Eigen::MatrixXcd::Identity(n, n);
+  Eigen::MatrixXcd root = triangle;
   int roots = 0;
   for (; !((root - one).cwiseAbs().colwise().sum().maxCoeff() < 0.25); ++roots) {
     if (roots == kMostRoots || !root.allFinite()) return false;
-    Matrix<Complex> next = Matrix<Complex>::Zero(n, n);
+    Eigen::MatrixXcd next = Eigen::MatrixXcd::Zero(n, n);
     Eigen::matrix_sqrt_triangular(root, next);
     root = next.template triangularView<Eigen::Upper>();
   }
-  const Matrix<Complex> x = root - one;
+  const Eigen::MatrixXcd x = root - one;
   log->setZero(n, n);
   for (size_t i = 0; i < std::size(kNodes); ++i) {
-    const Matrix<Complex> shifted = one + kNodes[i] * x;
+    const Eigen::MatrixXcd shifted = one + kNodes[i] * x;
     *log += kWeights[i] * shifted.triangularView<Eigen::Upper>().solve(x);
   }
   *log *= std::ldexp(1.0, roots);
@@ -49,77 +46,53 @@ bool LogOfTriangle(const Matrix<Complex>& triangle, Matrix<Complex>* log) {
   return log->allFinite();
 }
 
-enum class Function { kExponential, kLogarithm, kSquareRoot };
-
-template <Function kFunction, typename S>
-bool Apply(const Matrix<S>& in, Matrix<S>* out) {
-  if (!in.allFinite()) return false;
-  if constexpr (kFunction == Function::kExponential) {
-    *out = in.exp();
-  } else if constexpr (kFunction == Function::kSquareRoot) {
-    *out = in.sqrt();
-  } else {
-    const Eigen::ComplexSchur<Matrix<S>> schur(in);
+struct Logarithm {
+  static bool Apply(const Eigen::MatrixXcd& in, Eigen::MatrixXcd* out) {
+    const Eigen::ComplexSchur<Eigen::MatrixXcd> schur(in);
     if (schur.info() != Eigen::Success) return false;
-    for (Eigen::Index i = 0; i < in.rows(); ++i) {
-      if (schur.matrixT()(i, i) == S(0)) return false;
-    }
-    const Matrix<S> triangle = schur.matrixT().template triangularView<Eigen::Upper>();
-    Matrix<S> log;
-    if (!LogOfTriangle(triangle, &log)) return false;
+    if ((schur.matrixT().diagonal().array() == std::complex<double>(0)).any()) return false;
+    Eigen::MatrixXcd log;
+    if (!LogOfTriangle(schur.matrixT().triangularView<Eigen::Upper>(), &log)) return false;
     *out = schur.matrixU() * log * schur.matrixU().adjoint();
+    return true;
   }
-  return true;
-}
+  // There are no kernels for real numbers.
+  static bool Apply(const Eigen::MatrixXd&, Eigen::MatrixXd*) { return false; }
+};
 
-// What has no value in numbers is NaN.
-template <Function kFunction>
-class FunctionKernel final : public OpKernel {
- public:
-  using OpKernel::OpKernel;
-  Status Compute(KernelContext& context) override {
-    MR_RETURN_IF_ERROR(CheckBatches(context, 1));
-    const Tensor& in = context.input(0);
-    const int64_t n = RowsOf(in);
-    if (ColumnsOf(in) != n)
-      return errors::InvalidArgument("Input matrix must be square, got shape ", in.shape());
-    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
-    if (out->num_elements() == 0) return Status();
-    if constexpr (kFunction == Function::kLogarithm) {
-      return Run<Complex>(context, in, out);
-    } else {
-      return VisitScalar(in.dtype(), [&]<typename S>() { return Run<S>(context, in, out); });
-    }
+struct SquareRoot {
+  static bool Apply(const Eigen::MatrixXcd& in, Eigen::MatrixXcd* out) {
+    const Eigen::ComplexSchur<Eigen::MatrixXcd> schur(in);
+    return schur.info() == Eigen::Success && Apply(schur, out);
+  }
+  static bool Apply(const Eigen::MatrixXd& in, Eigen::MatrixXd* out) {
+    const Eigen::ComplexSchur<Eigen::MatrixXcd> schur(in.cast<std::complex<double>>());
+    if (schur.info() != Eigen::Success) return false;
+    // The principal root of an eigenvalue below zero is not real.
+    const auto eigenvalues = schur.matrixT().diagonal().array();
+    const double error = 16 * std::numeric_limits<double>::epsilon() * in.norm();
+    if ((eigenvalues.real() < -error && eigenvalues.imag().abs() <= error).any()) return false;
+    Eigen::MatrixXcd root;
+    if (!Apply(schur, &root)) return false;
+    *out = root.real();
+    return true;
   }
 
  private:
-  template <typename S>
-  static Status Run(const KernelContext& context, const Tensor& in, Tensor* out) {
-    using Rows = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-    const int64_t n = RowsOf(in);
-    return ForBatch(context, in.num_elements() / (n * n), 30 * Cube(n), [&](int64_t i) {
-      Rows m(n, n);
-      LoadAs(in, i * n * n, n * n, m.data());
-      Matrix<S> result;
-      if (Apply<kFunction, S>(m, &result)) {
-        m = result;
-      } else {
-        m.setConstant(S(std::numeric_limits<double>::quiet_NaN()));
-      }
-      StoreAs(m.data(), i * n * n, n * n, out);
-      return Status();
-    });
+  static bool Apply(const Eigen::ComplexSchur<Eigen::MatrixXcd>& schur, Eigen::MatrixXcd* out) {
+    const Eigen::MatrixXcd triangle = schur.matrixT().triangularView<Eigen::Upper>();
+    Eigen::MatrixXcd root = Eigen::MatrixXcd::Zero(triangle.rows(), triangle.cols());
+    Eigen::matrix_sqrt_triangular(triangle, root);
+    *out = schur.matrixU() * root.triangularView<Eigen::Upper>() * schur.matrixU().adjoint();
+    return true;
   }
 };
 
 }  // namespace
 
 void RegisterMatrixFunctionKernels(KernelRegistry& registry) {
-  registry.Register<FunctionKernel<Function::kExponential>>(
-      KernelDef("MatrixExponential").Types("T", MatrixTypes()));
-  registry.Register<FunctionKernel<Function::kLogarithm>>(
-      KernelDef("MatrixLogarithm").Types("T", ComplexTypes()));
-  registry.Register<FunctionKernel<Function::kSquareRoot>>(
+  registry.Register<MatrixFunctionKernel<Logarithm>>(KernelDef("MatrixLogarithm").Types("T", ComplexTypes()));
+  registry.Register<MatrixFunctionKernel<SquareRoot>>(
       KernelDef("MatrixSquareRoot").Types("T", MatrixTypes()));
 }
 

@@ -1,0 +1,80 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Least squares.
+#define EIGEN_NO_DEBUG  // what its assertions are about ends in a Status or in NaN here
+#include <Eigen/Cholesky>
+#include <Eigen/QR>
+
+#include "kernels/cpu/linalg/eigen_matrices.h"
+
+namespace millrace {
+namespace {
+
+// min |A X - B|^2 + l2 |X|^2.
+class SolveLsKernel final : public OpKernel {
+ public:
+  explicit SolveLsKernel(KernelConstruction& c) : OpKernel(c), fast_(c.Attr<bool>("fast")) {}
+  Status Compute(KernelContext& context) override {
+    MR_RETURN_IF_ERROR(CheckBatches(context, 2));
+    const Tensor &matrix = context.input(0), &rhs = context.input(1), &l2 = context.input(2);
+    const int64_t m = RowsOf(matrix), n = ColumnsOf(matrix), k = ColumnsOf(rhs);
+    if (RowsOf(rhs) != m) {
+      return errors::InvalidArgument("Input matrix and rhs are incompatible: ", matrix.shape(), " and ",
+                                     rhs.shape());
+    }
+    MR_RETURN_IF_ERROR(RequireScalar(l2, "l2_regularizer"));
+    const double weight = l2.scalar<double>();
+    if (!(weight >= 0)) return errors::InvalidArgument("l2_regularizer must be >= 0.");
+    MR_ASSIGN_OR_RETURN(Tensor * out, AllocateMatrices(context, 0, n, k));
+    if (out->num_elements() == 0) return Status();
+    const int64_t batch = out->num_elements() / (n * k);
+    return VisitScalar(matrix.dtype(), [&]<typename S>() {
+      return ForBatch(context, batch, Cost(std::max<int64_t>(m, 1), n) * 2, [&](int64_t i) -> Status {
+        ColumnMatrix<S> x = ColumnMatrix<S>::Zero(n, k);
+        if (m > 0) {
+          const ColumnMatrix<S> a = Load<S>(matrix, i), b = Load<S>(rhs, i);
+          if (!fast_) {
+            x = a.completeOrthogonalDecomposition().solve(b);
+          } else if (!SolveNormal(a, b, weight, &x)) {
+            return errors::InvalidArgument(
+                "Input matrix was rank deficient or ill-conditioned. Try setting fast=False or provide a "
+                "larger l2_regularizer > 0.");
+          }
+        }
+        Store(Matrix<S>(x), i, out);
+        return Status();
+      });
+    });
+  }
+
+ private:
+  // By the normal equations, of the first kind or, where there are fewer equations than unknowns, the second.
+  template <typename S>
+  static bool SolveNormal(const ColumnMatrix<S>& a, const ColumnMatrix<S>& b, double weight,
+                          ColumnMatrix<S>* x) {
+    const bool tall = a.rows() >= a.cols();
+    ColumnMatrix<S> gram = tall ? ColumnMatrix<S>(a.adjoint() * a) : ColumnMatrix<S>(a * a.adjoint());
+    gram.diagonal().array() += S(weight);
+    const Eigen::LLT<ColumnMatrix<S>> llt(gram);
+    if (llt.info() != Eigen::Success) return false;
+    if (tall) {
+      const ColumnMatrix<S> right = a.adjoint() * b;
+      *x = llt.solve(right);
+    } else {
+      const ColumnMatrix<S> multipliers = llt.solve(b);
+      x->noalias() = a.adjoint() * multipliers;
+    }
+    return true;
+  }
+
+  const bool fast_;
+};
+
+}  // namespace
+
+void RegisterLeastSquaresKernels(KernelRegistry& registry) {
+  registry.Register<SolveLsKernel>(KernelDef("MatrixSolveLs").Types("T", MatrixTypes()));
+  registry.Register<SolveLsKernel>(KernelDef("BatchMatrixSolveLs").Types("T", RealMatrixTypes()));
+}
+
+}  // namespace millrace

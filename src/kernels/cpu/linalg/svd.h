@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <Eigen/Core>
+#include <complex>
+
+namespace millrace {
+
+enum class SvdVectors { kNone, kThin, kFull };
+
+template <typename S>
+struct SvdResult {
+  using Vectors = Eigen::Matrix<S, Eigen::Dynamic, Eigen::Dynamic>;
+
+  Eigen::VectorXd values;  // in decreasing order
+  Vectors u, v;            // matrix = u * diag(values) * adjoint(v); empty where they are not wanted
+};
+
+// REQUIRES: the matrix is finite and has elements. Each type has a file of its own, since they compile for
+// long.
+SvdResult<double> DecomposeSingular(const Eigen::MatrixXd& matrix, SvdVectors wanted);
+SvdResult<std::complex<double>> DecomposeSingular(const Eigen::MatrixXcd& matrix, SvdVectors wanted);
+
+}  // namespace millrace
