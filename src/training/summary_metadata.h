@@ -1,0 +1,13 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace millrace {
+
+// A serialised SummaryMetadata that names the plugin of TensorBoard which shows a summary.
+std::string PluginMetadata(std::string_view plugin);
+
+}  // namespace millrace
