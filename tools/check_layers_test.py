@@ -79,10 +79,11 @@ class CheckLayersTest(unittest.TestCase):
                         "gone.h is listed but not there")
 
     def test_too_many_public_headers(self):
-        names = [f"h{i}.h" for i in range(31)]
+        most = check_layers.MOST_PUBLIC_HEADERS
+        names = [f"h{i}.h" for i in range(most - 1)]
         listed = DOCUMENT.replace("status.h: base", "\n".join(["status.h: base"] + [n + ": base" for n in names]))
         files = {"include/millrace/" + name: "" for name in names}
-        self.assert_one({"docs/architecture.md": listed, **files}, "33 public headers, at most 32")
+        self.assert_one({"docs/architecture.md": listed, **files}, f"{most + 1} public headers, at most {most}")
 
     def test_an_unknown_folder(self):
         self.assert_one({"src/misc/a.cc": ""}, "folder 'misc' is not in the include table")
@@ -95,7 +96,7 @@ class CheckLayersTest(unittest.TestCase):
         self.assert_one({"src/base/a.cc": '#include "../tensor/b.h"\n'}, "no ../ in includes")
 
     def test_third_party_code_stays_at_home(self):
-        self.assert_one({"src/tensor/a.cc": "#include <Eigen/Core>\n"}, "src/kernels/cpu/*.cc only")
+        self.assert_one({"src/tensor/a.cc": "#include <Eigen/Core>\n"}, "src/kernels/cpu/*.cc and linalg/ only")
         self.assert_one({"src/kernels/cpu/a.h": "#include <Eigen/Core>\n"}, "src/kernels/cpu/*.cc only")
         self.assert_one({"src/kernels/a.cc": "#include <oneapi/dnnl/dnnl.hpp>\n"}, "src/kernels/cpu and bench only")
         self.assert_one({"src/base/a.cc": "#include <grpcpp/grpcpp.h>\n"}, "src/rpc and bench only")
