@@ -36,13 +36,14 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   // Adds the gradients of `loss` and the updates. Without `variables`: all trainable ones. The operation that
-  // is returned is one step.
-  Operation Minimize(const Scope& scope, const Output& loss,
-                     const std::vector<GraphVariable>& variables = {}) const;
+  // is returned is one step; with a global step it counts it, after all updates.
+  Operation Minimize(const Scope& scope, const Output& loss, const std::vector<GraphVariable>& variables = {},
+                     const GraphVariable& global_step = {}) const;
   std::vector<GradientAndVariable> ComputeGradients(const Scope& scope, const Output& loss,
                                                     const std::vector<GraphVariable>& variables = {}) const;
   // InvalidArgument when no gradient is set.
-  Operation ApplyGradients(const Scope& scope, const std::vector<GradientAndVariable>& gradients) const;
+  Operation ApplyGradients(const Scope& scope, const std::vector<GradientAndVariable>& gradients,
+                           const GraphVariable& global_step = {}) const;
 
  protected:
   // A number that the updates use; its name is that of the tensor.
@@ -55,6 +56,7 @@ class Optimizer {
     Scope scope;                       // of the nodes, named after the optimizer
     std::vector<Output> parameters;    // in the order given to the constructor, float
     std::vector<GraphVariable> state;  // what Prepare made
+    GraphVariable first;               // the variable whose name is the first: shared state lies beside it
     // A scalar of the variable's type.
     Output Scalar(const Output& scalar, const GraphVariable& variable) const;
   };
@@ -75,6 +77,9 @@ class Optimizer {
                            const std::vector<GraphVariable>& slots) const = 0;
   // Adds what is to happen after all updates; `scope` waits for them.
   virtual std::vector<Operation> Finish(const Scope& /*scope*/, const Step& /*step*/) const { return {}; }
+  // For Prepare: a variable that is shared, as the powers of Adam's betas.
+  static GraphVariable SharedState(const Scope& scope, const Step& step, const char* name,
+                                   const Output& first_value);
 
  private:
   Status CheckGradients(const std::vector<GradientAndVariable>& gradients) const;
@@ -181,26 +186,31 @@ class AdadeltaOptimizer final : public Optimizer {
 };
 
 // Hinton's lectures: s = decay s + (1 - decay) g^2; m = momentum m + rate g / sqrt(s + epsilon); w -= m.
-// s begins as ones.
+// s begins as ones. Centered, after Graves (arXiv:1308.0850): c = decay c + (1 - decay) g, and s - c^2
+// instead of s under the root.
 class RmsPropOptimizer final : public Optimizer {
  public:
   struct Options {
     Input decay = 0.9f;
     Input momentum = 0.0f;
     Input epsilon = 1e-10f;
+    bool centered = false;
   };
   explicit RmsPropOptimizer(const Input& learning_rate) : RmsPropOptimizer(learning_rate, Options()) {}
   RmsPropOptimizer(const Input& learning_rate, const Options& options)
       : Optimizer("RMSProp", {{"learning_rate", learning_rate},
                               {"decay", options.decay},
                               {"momentum", options.momentum},
-                              {"epsilon", options.epsilon}}) {}
+                              {"epsilon", options.epsilon}}),
+        centered_(options.centered) {}
 
  private:
-  int num_slots() const override { return 2; }
+  int num_slots() const override { return centered_ ? 3 : 2; }
   float first_value(int slot) const override { return slot == 0 ? 1 : 0; }
   Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
                    const std::vector<GraphVariable>& slots) const override;
+
+  bool centered_;
 };
 
 // McMahan and others, Ad Click Prediction: a View from the Trenches. Weights whose sum of gradients stays
@@ -212,14 +222,18 @@ class FtrlOptimizer final : public Optimizer {
     float initial_accumulator_value = 0.1f;
     Input l1_regularization_strength = 0.0f;
     Input l2_regularization_strength = 0.0f;
+    float l2_shrinkage_regularization_strength = 0;  // a penalty of the size of the weights in each step
   };
   explicit FtrlOptimizer(const Input& learning_rate) : FtrlOptimizer(learning_rate, Options()) {}
   FtrlOptimizer(const Input& learning_rate, const Options& options)
-      : Optimizer("Ftrl", {{"learning_rate", learning_rate},
-                           {"l1_regularization_strength", options.l1_regularization_strength},
-                           {"l2_regularization_strength", options.l2_regularization_strength},
-                           {"learning_rate_power", options.learning_rate_power}}),
-        initial_accumulator_value_(options.initial_accumulator_value) {}
+      : Optimizer("Ftrl",
+                  {{"learning_rate", learning_rate},
+                   {"l1_regularization_strength", options.l1_regularization_strength},
+                   {"l2_regularization_strength", options.l2_regularization_strength},
+                   {"l2_shrinkage_regularization_strength", options.l2_shrinkage_regularization_strength},
+                   {"learning_rate_power", options.learning_rate_power}}),
+        initial_accumulator_value_(options.initial_accumulator_value),
+        shrinks_(options.l2_shrinkage_regularization_strength > 0) {}
 
  private:
   int num_slots() const override { return 2; }
@@ -228,6 +242,152 @@ class FtrlOptimizer final : public Optimizer {
                    const std::vector<GraphVariable>& slots) const override;
 
   float initial_accumulator_value_;
+  bool shrinks_;
+};
+
+// Duchi and others, with dual averaging, for sparse linear models:
+// a += g; b += g^2; w = -sign(a) rate max(|a| - l1 t, 0) / (l2 rate t + sqrt(b)), t = step + 1.
+class AdagradDaOptimizer final : public Optimizer {
+ public:
+  struct Options {
+    float initial_gradient_squared_accumulator_value = 0.1f;
+    Input l1_regularization_strength = 0.0f;
+    Input l2_regularization_strength = 0.0f;
+  };
+  AdagradDaOptimizer(const Input& learning_rate, const GraphVariable& global_step)
+      : AdagradDaOptimizer(learning_rate, global_step, Options()) {}
+  AdagradDaOptimizer(const Input& learning_rate, const GraphVariable& global_step, const Options& options)
+      : Optimizer("AdagradDA", {{"learning_rate", learning_rate},
+                                {"l1_regularization_strength", options.l1_regularization_strength},
+                                {"l2_regularization_strength", options.l2_regularization_strength}}),
+        global_step_(global_step),
+        initial_value_(options.initial_gradient_squared_accumulator_value) {}
+
+ private:
+  int num_slots() const override { return 2; }
+  float first_value(int slot) const override { return slot == 1 ? initial_value_ : 0; }
+  void Prepare(const Scope& scope, Step& step) const override;
+  Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                   const std::vector<GraphVariable>& slots) const override;
+
+  GraphVariable global_step_;
+  float initial_value_;
+};
+
+// Duchi and Singer, Efficient Learning using Forward-Backward Splitting: p = w - rate g;
+// w = sign(p) max(|p| - rate l1, 0) / (1 + rate l2).
+class ProximalGradientDescentOptimizer final : public Optimizer {
+ public:
+  struct Options {
+    Input l1_regularization_strength = 0.0f;
+    Input l2_regularization_strength = 0.0f;
+  };
+  explicit ProximalGradientDescentOptimizer(const Input& learning_rate)
+      : ProximalGradientDescentOptimizer(learning_rate, Options()) {}
+  ProximalGradientDescentOptimizer(const Input& learning_rate, const Options& options)
+      : Optimizer("ProximalGradientDescent",
+                  {{"learning_rate", learning_rate},
+                   {"l1_regularization_strength", options.l1_regularization_strength},
+                   {"l2_regularization_strength", options.l2_regularization_strength}}) {}
+
+ private:
+  Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                   const std::vector<GraphVariable>& slots) const override;
+};
+
+// The same with Adagrad's rates: a += g^2, rate / sqrt(a) instead of rate.
+class ProximalAdagradOptimizer final : public Optimizer {
+ public:
+  struct Options {
+    float initial_accumulator_value = 0.1f;
+    Input l1_regularization_strength = 0.0f;
+    Input l2_regularization_strength = 0.0f;
+  };
+  explicit ProximalAdagradOptimizer(const Input& learning_rate)
+      : ProximalAdagradOptimizer(learning_rate, Options()) {}
+  ProximalAdagradOptimizer(const Input& learning_rate, const Options& options)
+      : Optimizer("ProximalAdagrad", {{"learning_rate", learning_rate},
+                                      {"l1_regularization_strength", options.l1_regularization_strength},
+                                      {"l2_regularization_strength", options.l2_regularization_strength}}),
+        initial_accumulator_value_(options.initial_accumulator_value) {}
+
+ private:
+  int num_slots() const override { return 1; }
+  float first_value(int /*slot*/) const override { return initial_accumulator_value_; }
+  Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                   const std::vector<GraphVariable>& slots) const override;
+
+  float initial_accumulator_value_;
+};
+
+// Kingma and Ba's variant of Adam with the largest gradient: m = beta1 m + (1 - beta1) g;
+// v = max(beta2 v, |g|); w -= rate / (1 - beta1^t) m / (v + epsilon). Of slices only the rows change.
+class AdaMaxOptimizer final : public Optimizer {
+ public:
+  struct Options {
+    Input beta1 = 0.9f;
+    Input beta2 = 0.999f;
+    Input epsilon = 1e-8f;
+  };
+  AdaMaxOptimizer() : AdaMaxOptimizer(0.001f) {}
+  explicit AdaMaxOptimizer(const Input& learning_rate) : AdaMaxOptimizer(learning_rate, Options()) {}
+  AdaMaxOptimizer(const Input& learning_rate, const Options& options)
+      : Optimizer("AdaMax", {{"learning_rate", learning_rate},
+                             {"beta1", options.beta1},
+                             {"beta2", options.beta2},
+                             {"epsilon", options.epsilon}}) {}
+
+ private:
+  int num_slots() const override { return 2; }
+  void Prepare(const Scope& scope, Step& step) const override;
+  Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                   const std::vector<GraphVariable>& slots) const override;
+  std::vector<Operation> Finish(const Scope& scope, const Step& step) const override;
+};
+
+// Bello and others, Neural Optimizer Search with Reinforcement Learning: m = beta m + (1 - beta) g;
+// w -= rate (alpha + decay sign(g) sign(m)) g. Slices become tensors.
+class AddSignOptimizer final : public Optimizer {
+ public:
+  struct Options {
+    Input alpha = 1.0f;
+    Input beta = 0.9f;
+    Input sign_decay = 1.0f;
+  };
+  AddSignOptimizer() : AddSignOptimizer(0.1f) {}
+  explicit AddSignOptimizer(const Input& learning_rate) : AddSignOptimizer(learning_rate, Options()) {}
+  AddSignOptimizer(const Input& learning_rate, const Options& options)
+      : Optimizer("AddSign", {{"learning_rate", learning_rate},
+                              {"alpha", options.alpha},
+                              {"sign_decay", options.sign_decay},
+                              {"beta", options.beta}}) {}
+
+ private:
+  int num_slots() const override { return 1; }
+  Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                   const std::vector<GraphVariable>& slots) const override;
+};
+
+// The same with w -= rate base^(decay sign(g) sign(m)) g; the parameter is the logarithm of the base.
+class PowerSignOptimizer final : public Optimizer {
+ public:
+  struct Options {
+    Input logbase = 1.0f;
+    Input beta = 0.9f;
+    Input sign_decay = 1.0f;
+  };
+  PowerSignOptimizer() : PowerSignOptimizer(0.1f) {}
+  explicit PowerSignOptimizer(const Input& learning_rate) : PowerSignOptimizer(learning_rate, Options()) {}
+  PowerSignOptimizer(const Input& learning_rate, const Options& options)
+      : Optimizer("PowerSign", {{"learning_rate", learning_rate},
+                                {"logbase", options.logbase},
+                                {"sign_decay", options.sign_decay},
+                                {"beta", options.beta}}) {}
+
+ private:
+  int num_slots() const override { return 1; }
+  Operation Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
+                   const std::vector<GraphVariable>& slots) const override;
 };
 
 }  // namespace millrace

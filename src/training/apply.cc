@@ -5,19 +5,17 @@
 #include <string>
 
 namespace millrace {
-namespace {
 
-Node* AddNode(const Scope& scope, const char* op, const std::vector<Input>& inputs, const OpAttrs& attrs) {
+Operation AddNode(const Scope& scope, const char* op, const std::vector<Input>& inputs,
+                  const OpAttrs& attrs) {
   OpMaker maker(scope, op, attrs);
   for (const Input& input : inputs) maker.Add(input);
-  return maker.Finish();
+  return Operation(maker.Finish());
 }
 
-}  // namespace
-
 Output AddOp(const Scope& scope, const char* op, const std::vector<Input>& inputs, const OpAttrs& attrs) {
-  Node* const node = AddNode(scope, op, inputs, attrs);
-  return node == nullptr ? Output() : Output{node, 0};
+  const Operation operation = AddNode(scope, op, inputs, attrs);
+  return operation.IsSet() ? Output{operation.node, 0} : Output();
 }
 
 IndexedSlices WithoutRepeats(const Scope& scope, const IndexedSlices& slices) {
@@ -45,7 +43,7 @@ Operation Apply(const Scope& scope, const GradientAndVariable& gradient,
     inputs.emplace_back(gradient.gradient.dense);
   }
   inputs.insert(inputs.end(), call.after.begin(), call.after.end());
-  return Operation(AddNode(scope, op.c_str(), inputs, call.attrs));
+  return AddNode(scope, op.c_str(), inputs, call.attrs);
 }
 
 VariableChanges::VariableChanges(const Scope& scope, const GraphVariable& variable)
@@ -59,12 +57,17 @@ Output VariableChanges::Value() {
   return AddOp(after, "ReadVariableOp", {ref_}, attrs);
 }
 
+Output VariableChanges::Rows(const Output& indices) {
+  const Output zero = ops::Const(scope_, 0);
+  return AddOp(scope_, "GatherV2", {Value(), indices, zero});
+}
+
 void VariableChanges::Change(const char* op, const char* resource_op, const std::vector<Output>& operands) {
   const Scope after = last_.IsSet() ? scope_.WithControlDependencies({last_}) : scope_;
   std::vector<Input> inputs = {ref_};
   for (const Output& operand : operands) inputs.emplace_back(operand);
   const bool resource = variable_.is_resource();
-  last_ = Operation(AddNode(after, resource ? resource_op : op, inputs, {}));
+  last_ = AddNode(after, resource ? resource_op : op, inputs, {});
   if (!resource && last_.IsSet()) ref_ = {last_.node, 0};
 }
 
@@ -76,6 +79,9 @@ void VariableChanges::AddRows(const IndexedSlices& rows) {
 }
 void VariableChanges::SubtractRows(const IndexedSlices& rows) {
   Change("ScatterSub", "ResourceScatterSub", {rows.indices, rows.values});
+}
+void VariableChanges::UpdateRows(const IndexedSlices& rows) {
+  Change("ScatterUpdate", "ResourceScatterUpdate", {rows.indices, rows.values});
 }
 
 }  // namespace millrace

@@ -12,7 +12,9 @@
 // The nodes of updates: of whole variables and of rows, by reference and behind handles.
 namespace millrace {
 
-// Output 0 of a node of any op; unset after an error, which is in the scope's status.
+// A node of any op, and its output 0; unset after an error, which is in the scope's status.
+Operation AddNode(const Scope& scope, const char* op, const std::vector<Input>& inputs,
+                  const OpAttrs& attrs = {});
 Output AddOp(const Scope& scope, const char* op, const std::vector<Input>& inputs, const OpAttrs& attrs = {});
 
 // The same slices in which no index comes twice: rows with one index are added up.
@@ -35,11 +37,13 @@ class VariableChanges {
   VariableChanges(const Scope& scope, const GraphVariable& variable);
   // The value after the changes so far.
   Output Value();
+  Output Rows(const Output& indices);
   void Assign(const Output& value);
   void Add(const Output& delta);
   void Subtract(const Output& delta);
   void AddRows(const IndexedSlices& rows);
   void SubtractRows(const IndexedSlices& rows);
+  void UpdateRows(const IndexedSlices& rows);
   // The last change.
   Operation Done() const { return last_; }
 

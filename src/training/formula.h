@@ -31,7 +31,6 @@ class Formula {
  public:
   Formula(const Scope& scope, const Output& tensor) : scope_(scope), tensor_(tensor) {}
   operator Output() const { return tensor_; }  // NOLINT(google-explicit-constructor)
-  operator Input() const { return tensor_; }   // NOLINT(google-explicit-constructor)
 
   const Scope& scope() const { return scope_; }
   const Output& tensor() const { return tensor_; }

@@ -7,6 +7,7 @@
 #include "millrace/ops.h"
 #include "millrace/optimizers.h"
 #include "training/apply.h"
+#include "training/formula.h"
 
 namespace millrace {
 namespace {
@@ -35,7 +36,9 @@ Output MakeParameter(const Scope& scope, const char* name, const Input& value) {
 // as a part of the whole variable's slot.
 GraphVariable MakeSlot(const Scope& scope, const GraphVariable& primary, const std::string& optimizer,
                        float value) {
-  const std::string name = scope.state().UniqueName(StrCat(primary.name(), "/", optimizer));
+  const std::string& around = VariableScopeOf(scope).name;
+  const std::string wanted = StrCat(around.empty() ? "" : around + "/", primary.name(), "/", optimizer);
+  const std::string name = scope.state().UniqueName(wanted);
   const auto shape = scope.ShapeOf(primary.is_resource() ? primary.value() : primary.ref()).ToTensorShape();
   if (!shape.ok()) {
     scope.UpdateStatus(shape.status().WithContext(StrCat("; in variable '", name, "'")));
@@ -44,7 +47,8 @@ GraphVariable MakeSlot(const Scope& scope, const GraphVariable& primary, const s
   GraphVariable::Options options{.trainable = false, .resource = primary.is_resource()};
   if (primary.slice() != nullptr) {
     options.slice = *primary.slice();
-    options.slice->full_name += name.substr(primary.name().size());
+    // What is behind the name of the part: "/Adam_1".
+    options.slice->full_name += name.substr(wanted.size() - optimizer.size() - 1);
   }
   const Scope beside = scope.OutsideControlFlow().AtRoot().ColocateWith(primary.ref());
   return GraphVariable(beside.WithOpName(name), InitialValue{.shape = *shape, .dtype = primary.dtype()},
@@ -68,8 +72,9 @@ std::vector<Input> Optimizer::Scalars(const Step& step, const GraphVariable& var
 }
 
 Operation Optimizer::Minimize(const Scope& scope, const Output& loss,
-                              const std::vector<GraphVariable>& variables) const {
-  return ApplyGradients(scope, ComputeGradients(scope, loss, variables));
+                              const std::vector<GraphVariable>& variables,
+                              const GraphVariable& global_step) const {
+  return ApplyGradients(scope, ComputeGradients(scope, loss, variables), global_step);
 }
 
 std::vector<GradientAndVariable> Optimizer::ComputeGradients(
@@ -108,13 +113,17 @@ Operation Optimizer::UpdateVariable(const Scope& ready, const Step& step,
                 gradient, slots);
 }
 
-Operation Optimizer::ApplyGradients(const Scope& scope,
-                                    const std::vector<GradientAndVariable>& gradients) const {
+Operation Optimizer::ApplyGradients(const Scope& scope, const std::vector<GradientAndVariable>& gradients,
+                                    const GraphVariable& global_step) const {
   if (scope.ok()) scope.UpdateStatus(CheckGradients(gradients));
   if (!scope.ok()) return Operation();
-  Step step{.scope = scope.NewSubScope(name_), .parameters = {}, .state = {}};
+  Step step{.scope = scope.NewSubScope(name_), .parameters = {}, .state = {}, .first = {}};
   for (const Parameter& parameter : parameters_) {
     step.parameters.push_back(MakeParameter(step.scope, parameter.name, parameter.value));
+  }
+  for (const auto& [gradient, variable] : gradients) {
+    const bool first = !step.first.ref().IsSet() || variable.name() < step.first.name();
+    if (gradient.IsSet() && first) step.first = variable;
   }
   Prepare(scope, step);
 
@@ -134,107 +143,24 @@ Operation Optimizer::ApplyGradients(const Scope& scope,
   if (!scope.ok()) return Operation();
   for (const Operation& last : Finish(step.scope.WithControlDependencies(done), step)) done.push_back(last);
   if (!scope.ok()) return Operation();
-  return ops::NoOp(step.scope.WithOpName("/").WithControlDependencies(done));
-}
-
-Operation GradientDescentOptimizer::Update(const Scope& scope, const Step& step,
-                                           const GradientAndVariable& gradient,
-                                           const std::vector<GraphVariable>& slots) const {
-  const GraphVariable& w = gradient.variable;
-  const Output rate = step.Scalar(step.parameters[0], w);
-  if (!gradient.gradient.IsSlices())
-    return Apply(scope, gradient, slots, {"GradientDescent", {rate}, {}, {}});
-  IndexedSlices delta = gradient.gradient.slices;
-  delta.values = ops::Mul(scope, delta.values, rate);
-  VariableChanges changes(scope, w);
-  changes.SubtractRows(delta);
-  return changes.Done();
-}
-
-Operation MomentumOptimizer::Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
-                                    const std::vector<GraphVariable>& slots) const {
-  const GraphVariable& w = gradient.variable;
-  OpAttrs attrs;
-  attrs.Set("use_nesterov", options_.use_nesterov);
-  return Apply(
-      scope, gradient, slots,
-      {"Momentum", {step.Scalar(step.parameters[0], w)}, {step.Scalar(step.parameters[1], w)}, attrs});
-}
-
-void AdamOptimizer::Prepare(const Scope& scope, Step& step) const {
-  const Scope outside = scope.WithNoControlDependencies();
-  for (const int beta : {1, 2}) {
-    step.state.emplace_back(outside.WithOpName(StrCat("beta", beta, "_power")),
-                            step.parameters[static_cast<size_t>(beta)],
-                            GraphVariable::Options{.trainable = false});
+  if (!global_step.ref().IsSet()) {
+    return ops::NoOp(step.scope.WithOpName("/").WithControlDependencies(done));
   }
+  const Operation updated = ops::NoOp(step.scope.WithOpName("update").WithControlDependencies(done));
+  if (!scope.ok()) return Operation();
+  const Output one =
+      Number(step.scope.WithOpName("value").ColocateWith(global_step.ref()), 1, global_step.dtype());
+  const char* const op = global_step.is_resource() ? "AssignAddVariableOp" : "AssignAdd";
+  return AddNode(
+      step.scope.WithOpName("/").WithControlDependencies({updated}).ColocateWith(global_step.ref()), op,
+      {global_step.ref(), one});
 }
 
-Operation AdamOptimizer::Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
-                                const std::vector<GraphVariable>& slots) const {
-  if (gradient.gradient.IsSlices()) return UpdateRows(scope, step, gradient, slots);
-  const GraphVariable& w = gradient.variable;
-  std::vector<Input> before = {step.Scalar(step.state[0].value(), w), step.Scalar(step.state[1].value(), w)};
-  for (size_t i = 0; i < 4; ++i) before.emplace_back(step.Scalar(step.parameters[i], w));
-  return Apply(scope, gradient, slots, {"Adam", before, {}, {}});
-}
-
-// The moments of all rows fade, those of the rows also get their gradient, and all rows move by them.
-Operation AdamOptimizer::UpdateRows(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
-                                    const std::vector<GraphVariable>& slots) const {
-  const GraphVariable& w = gradient.variable;
-  const auto number = [&](const Output& scalar) { return step.Scalar(scalar, w); };
-  const Output one = step.Scalar(ops::Const(scope, 1.f), w);
-  const Output beta1 = number(step.parameters[1]), beta2 = number(step.parameters[2]);
-  const IndexedSlices rows = WithoutRepeats(scope, gradient.gradient.slices);
-  const auto moment = [&](const GraphVariable& slot, const Output& beta, const Output& values) {
-    VariableChanges changes(scope, slot);
-    changes.Assign(ops::Mul(scope, changes.Value(), beta));
-    changes.AddRows({ops::Mul(scope, values, ops::Sub(scope, one, beta)), rows.indices, {}});
-    return changes.Value();
-  };
-  const Output m = moment(slots[0], beta1, rows.values);
-  const Output v = moment(slots[1], beta2, ops::Square(scope, rows.values).y);
-  const Output correction =
-      ops::Div(scope, ops::Sqrt(scope, ops::Sub(scope, one, number(step.state[1].value()))).y,
-               ops::Sub(scope, one, number(step.state[0].value())));
-  const Output rate = ops::Mul(scope, number(step.parameters[0]), correction);
-  const Output size = ops::Add(scope, ops::Sqrt(scope, v).y, number(step.parameters[3]));
-  VariableChanges changes(scope, w);
-  changes.Subtract(ops::Div(scope, ops::Mul(scope, rate, m), size));
-  return changes.Done();
-}
-
-std::vector<Operation> AdamOptimizer::Finish(const Scope& scope, const Step& step) const {
-  std::vector<Operation> updates;
-  for (size_t i = 0; i < step.state.size(); ++i) {
-    const GraphVariable& power = step.state[i];
-    const Scope beside = scope.ColocateWith(power.ref());
-    const Output next = ops::Mul(beside, power.value(), step.parameters[i + 1]);
-    updates.push_back(ops::Assign(beside, power.ref(), next));
-  }
-  return updates;
-}
-
-Operation AdagradOptimizer::Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
-                                   const std::vector<GraphVariable>& slots) const {
-  return Apply(scope, gradient, slots,
-               {"Adagrad", {step.Scalar(step.parameters[0], gradient.variable)}, {}, {}});
-}
-
-Operation AdadeltaOptimizer::Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
-                                    const std::vector<GraphVariable>& slots) const {
-  return Apply(scope, gradient, slots, {"Adadelta", Scalars(step, gradient.variable), {}, {}});
-}
-
-Operation RmsPropOptimizer::Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
-                                   const std::vector<GraphVariable>& slots) const {
-  return Apply(scope, gradient, slots, {"RMSProp", Scalars(step, gradient.variable), {}, {}});
-}
-
-Operation FtrlOptimizer::Update(const Scope& scope, const Step& step, const GradientAndVariable& gradient,
-                                const std::vector<GraphVariable>& slots) const {
-  return Apply(scope, gradient, slots, {"Ftrl", {}, Scalars(step, gradient.variable), {}});
+GraphVariable Optimizer::SharedState(const Scope& scope, const Step& step, const char* name,
+                                     const Output& first_value) {
+  const Scope beside = scope.WithNoControlDependencies().WithOpName(name);
+  return GraphVariable(step.first.ref().IsSet() ? beside.ColocateWith(step.first.ref()) : beside, first_value,
+                       {.trainable = false, .resource = step.first.is_resource()});
 }
 
 }  // namespace millrace

@@ -14,6 +14,7 @@
 #include "millrace/ops.h"
 #include "millrace/optimizers.h"
 #include "millrace/saver.h"
+#include "training/training_testing.h"
 
 namespace millrace {
 namespace {
@@ -22,10 +23,6 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-std::vector<float> Floats(const Tensor& tensor) {
-  return {tensor.data<float>(), tensor.data<float>() + tensor.num_elements()};
-}
 
 // The values after the initializer of all variables has run.
 std::vector<Tensor> Initialized(const Scope& scope, const std::vector<Output>& fetches) {

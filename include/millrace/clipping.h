@@ -1,0 +1,47 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "millrace/gradient_value.h"
+#include "millrace/optimizers.h"
+#include "millrace/scope.h"
+
+// Gradients kept small, and gradients of several batches added up. A gradient may be a tensor, slices, whose
+// values then count, or unset, which stays so. Errors go to the scope's status.
+namespace millrace {
+
+// min(max(g, low), high) for each element.
+GradientValue ClipByValue(const Scope& scope, const GradientValue& gradient, const Input& low,
+                          const Input& high);
+// Scaled so that the Euclidean norm, over all elements or over `axes`, is at most `norm`.
+GradientValue ClipByNorm(const Scope& scope, const GradientValue& gradient, const Input& norm,
+                         const std::vector<int64_t>& axes = {});
+// Scaled so that the norm divided by the number of elements is at most `norm`.
+Output ClipByAverageNorm(const Scope& scope, const Output& tensor, const Input& norm);
+// The Euclidean norm of all gradients together. InvalidArgument when none is set.
+Output GlobalNorm(const Scope& scope, const std::vector<GradientAndVariable>& gradients);
+
+struct ClippedGradients {
+  std::vector<GradientAndVariable> gradients;
+  Output norm;  // before
+};
+// All scaled by one factor, so that the global norm is at most `norm`. Where it is not finite, the results
+// are not numbers.
+ClippedGradients ClipByGlobalNorm(const Scope& scope, const std::vector<GradientAndVariable>& gradients,
+                                  const Input& norm);
+
+// Gradients of several small batches as of one large batch: run `accumulate` for each of them, then `apply`,
+// which takes the mean of what came together through an optimizer and begins anew. The sums are local
+// variables "W/accumulated_gradient".
+struct AccumulatedSteps {
+  Operation accumulate;
+  Operation apply;
+};
+// With `global_step`: `apply` counts a step.
+AccumulatedSteps AccumulateGradients(const Scope& scope, const Optimizer& optimizer,
+                                     const std::vector<GradientAndVariable>& gradients,
+                                     const GraphVariable& global_step = {});
+
+}  // namespace millrace
