@@ -116,7 +116,7 @@ int FastAttribute(TFE_Op* op, const FunctionObject* self, const AttrSpec& attr, 
   } else if (kind == "float") {
     known = PyFloat_CheckExact(value);
   } else if (kind == "string") {
-    known = PyUnicode_CheckExact(value) || PyBytes_CheckExact(value);
+    known = (PyUnicode_CheckExact(value) || PyBytes_CheckExact(value)) && attr.name != "shared_name";
   } else if (kind == "type") {
     for (int i = 1; i < 64; ++i) {
       if (registered.dtypes[i] != value) continue;

@@ -1,22 +1,23 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the behaviour is that of TensorFlow 2: it never is."""
+"""Whether `tf.enable_v2_behavior` asked for the behaviour of TensorFlow 2."""
 from __future__ import annotations
+
+_enabled = False
 
 
 def enable() -> None:
-    """Not there.
-
-    Raises:
-      NotImplementedError: always.
-    """
-    raise NotImplementedError("The behaviour of TensorFlow 2 is not there: Millrace runs graphs of TensorFlow 1.x")
+    """Notes that it did."""
+    global _enabled
+    _enabled = True
 
 
 def disable() -> None:
-    """Nothing is left to do."""
+    """Notes that the behaviour is that of 1.x."""
+    global _enabled
+    _enabled = False
 
 
 def enabled() -> bool:
-    """False."""
-    return False
+    """Whether it did."""
+    return _enabled

@@ -3,12 +3,28 @@
 """tf.function in graphs."""
 from __future__ import annotations
 
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, Iterator
 
 from millrace.python.eager import function as function_lib
+from millrace.python.framework import func_graph, ops
 from millrace.python.util import tf_decorator
 
 RUN_FUNCTIONS_EAGERLY = False
+
+
+def _refuse_variable(next_creator: Any, **kwargs: Any) -> Any:
+    raise ValueError("tf.function-decorated function tried to create variables on non-first call.")
+
+
+@contextmanager
+def _creators(creator: Any) -> Iterator[None]:
+    """A context in which graphs of functions make variables by a creator."""
+    func_graph.CREATORS.append(creator)
+    try:
+        yield
+    finally:
+        func_graph.CREATORS.pop()
 
 
 def run_functions_eagerly(run_eagerly: bool) -> None:
@@ -22,7 +38,33 @@ def functions_run_eagerly() -> bool:
 
 
 class Function(function_lib.Function):
-    """What tf.function makes."""
+    """What tf.function makes.
+
+    Variables may be made when the function is called for the first time, around it. Later calls, and the second time
+    that the first one is traced, must find them.
+    """
+
+    _has_variables = False
+
+    def _trace(self, args: Any, kwargs: Any) -> Any:
+        if not ops.executing_eagerly_outside_functions():
+            return super()._trace(args, kwargs)
+        if self._has_variables or self._cache:
+            with _creators(_refuse_variable):
+                return super()._trace(args, kwargs)
+        created: list[Any] = []
+
+        def note(next_creator: Any, **kwargs: Any) -> Any:
+            created.append(next_creator(**kwargs))
+            return created[-1]
+
+        with _creators(note):
+            found = super()._trace(args, kwargs)
+        if created:
+            self._has_variables = True
+            with _creators(_refuse_variable):
+                found = super()._trace(args, kwargs)
+        return found
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if RUN_FUNCTIONS_EAGERLY:

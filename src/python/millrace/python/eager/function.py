@@ -275,6 +275,14 @@ class Function:
             )
         return nest.pack_sequence_as(self._input_signature, flat)
 
+    def _trace(self, args: Any, kwargs: Any) -> ConcreteFunction:
+        """Calls the Python function once."""
+        made = func_graph_from_py_func(
+            self._name, self._python_function, args, kwargs, self._input_signature, arg_names=self._arg_names,
+            capture_by_value=self._capture_by_value,
+        )  # fmt: skip
+        return ConcreteFunction(made, self._attributes)
+
     def _concrete(self, args: Any, kwargs: Any) -> ConcreteFunction:
         graph = None if context.executing_eagerly() else ops.get_default_graph()
         flat = nest.flatten((args, sorted(kwargs.items())), expand_composites=True)
@@ -287,11 +295,7 @@ class Function:
         )
         found = self._cache.get(key)
         if found is None or graph is not None and found.graph.outer_graph is not graph:
-            made = func_graph_from_py_func(
-                self._name, self._python_function, args, kwargs, self._input_signature, arg_names=self._arg_names,
-                capture_by_value=self._capture_by_value,
-            )  # fmt: skip
-            found = self._cache[key] = ConcreteFunction(made, self._attributes)
+            found = self._cache[key] = self._trace(args, kwargs)
         return found
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -20,6 +20,7 @@ from millrace.python.framework import errors
 from millrace.python.framework import errors_impl
 from millrace.python.framework import ops
 from millrace.python.framework import random_seed
+from millrace.python.framework import sparse_tensor
 from millrace.python.framework import versions
 from millrace.python.framework._test_arrays import ArrayAssertions
 from millrace.python.platform import googletest
@@ -139,7 +140,9 @@ class TensorFlowTestCase(ArrayAssertions):
     # Sessions.
 
     def evaluate(self, tensors: Any) -> Any:
-        """Values of tensors, in any structure, in the default session."""
+        """Values of tensors, in any structure, in the default session, or those that they have."""
+        if ops.executing_eagerly():
+            return self._eval_helper(tensors)
         sess = ops.get_default_session()
         if sess is None:
             with self.test_session() as sess:
@@ -147,7 +150,22 @@ class TensorFlowTestCase(ArrayAssertions):
         return sess.run(tensors)
 
     def _eval_tensor(self, tensor: Any) -> Any:
-        return None if tensor is None else self.evaluate(tensor)
+        """What a tensor, or something made of tensors, or a function of them has for a value."""
+        if tensor is None:
+            return None
+        if callable(tensor):
+            return self._eval_helper(tensor())
+        if sparse_tensor.is_sparse(tensor):
+            return sparse_tensor.SparseTensorValue(
+                tensor.indices.numpy(), tensor.values.numpy(), tensor.dense_shape.numpy()
+            )
+        if isinstance(tensor, ops.IndexedSlices):
+            shape = None if tensor.dense_shape is None else tensor.dense_shape.numpy()
+            return ops.IndexedSlicesValue(tensor.values.numpy(), tensor.indices.numpy(), shape)
+        try:
+            return tensor.numpy()
+        except AttributeError as error:
+            raise ValueError("Unsupported type %s." % type(tensor)) from error
 
     def _eval_helper(self, tensors: Any) -> Any:
         return nest.map_structure(self._eval_tensor, tensors)
@@ -157,6 +175,9 @@ class TensorFlowTestCase(ArrayAssertions):
         self, graph: Any = None, config: Any = None, use_gpu: bool = False, force_gpu: bool = False
     ) -> Iterator[Any]:
         """A new session, the default one in its context, on the CPU unless a GPU is asked for."""
+        if ops.executing_eagerly():
+            yield None
+            return
         with self._create_session(graph, config, force_gpu) as sess:
             with self._constrain_devices_and_set_default(sess, use_gpu, force_gpu):
                 yield sess
@@ -166,6 +187,9 @@ class TensorFlowTestCase(ArrayAssertions):
         self, graph: Any = None, config: Any = None, use_gpu: bool = False, force_gpu: bool = False
     ) -> Iterator[Any]:
         """As `session`, but the same one in all calls of a test, which must agree in their arguments."""
+        if ops.executing_eagerly():
+            yield None
+            return
         sess = self._get_cached_session(graph, config, force_gpu, crash_if_inconsistent_args=True)
         with self._constrain_devices_and_set_default(sess, use_gpu, force_gpu) as cached:
             yield cached
@@ -175,7 +199,9 @@ class TensorFlowTestCase(ArrayAssertions):
         self, graph: Any = None, config: Any = None, use_gpu: bool = False, force_gpu: bool = False
     ) -> Iterator[Any]:
         """`cached_session` without a graph, else `session`."""
-        if graph is None:
+        if ops.executing_eagerly():
+            yield None
+        elif graph is None:
             sess = self._get_cached_session(graph, config, force_gpu, crash_if_inconsistent_args=False)
             with self._constrain_devices_and_set_default(sess, use_gpu, force_gpu) as cached:
                 yield cached

@@ -1,12 +1,13 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Decorators of tests. There are graphs and sessions only, so "both modes" means graphs."""
+"""Decorators of tests."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import gc
+import unittest
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -38,7 +39,9 @@ def run_in_graph_and_eager_modes(
     reset_test: bool = True,
     assert_no_eager_garbage: bool = False,
 ) -> Any:
-    """Runs a test in a session of a graph."""
+    """Runs a test twice: in a session of a graph, and with ops that are executed at once."""
+    from millrace.python.eager import context
+    from millrace.python.framework import ops
 
     def decorate(f: _Function) -> _Function:
         if isinstance(f, type):
@@ -48,7 +51,19 @@ def run_in_graph_and_eager_modes(
 
         @functools.wraps(f)
         def decorated(self: Any, *args: Any, **kwargs: Any) -> None:
-            with self.test_session(use_gpu=use_gpu, config=config):
+            try:
+                with context.graph_mode():
+                    with self.test_session(use_gpu=use_gpu, config=config):
+                        f(self, *args, **kwargs)
+            except unittest.case.SkipTest:
+                pass
+            # The second run begins like the first.
+            if reset_test:
+                self.tearDown()
+                self._tempdir = None
+            with ops.Graph().as_default(), context.eager_mode():
+                if reset_test:
+                    self.setUp()
                 f(self, *args, **kwargs)
 
         return decorated
@@ -78,8 +93,26 @@ def _identity_decorator(func: Any = None, *unused_args: Any, **unused_kwargs: An
 
 
 def deprecated_graph_mode_only(func: Any = None) -> Any:
-    """Leaves a test or class as it is: it runs in graphs anyway."""
-    return _identity_decorator(func)
+    """Runs a test, or all of a class, with ops that are added to graphs."""
+
+    def decorate(f: Any) -> Any:
+        if isinstance(f, type):
+            for name in dir(f):
+                value = getattr(f, name)
+                if callable(value) and name.startswith(("setUp", "test")) and name != "test_session":
+                    setattr(f, name, decorate(value))
+            return f
+
+        @functools.wraps(f)
+        def decorated(self: Any, *args: Any, **kwargs: Any) -> Any:
+            from millrace.python.eager import context
+
+            with context.graph_mode():
+                return f(self, *args, **kwargs)
+
+        return decorated
+
+    return _optional_call(decorate, func)
 
 
 run_deprecated_v1 = deprecated_graph_mode_only

@@ -19,6 +19,10 @@ WHITELIST_COLLECTIONS = [
 ]
 
 
+# What makes variables in graphs of functions that are begun now; see def_function.
+CREATORS: list[Any] = []
+
+
 class UnknownArgument:
     """Stands for an argument that is no tensor."""
 
@@ -48,6 +52,8 @@ class FuncGraph(CaptureGraph):
         self.stateful_ops: list[Any] = []
         self.extra_vars: list[Any] = []
         self._made_ops: list[Any] = []
+        if CREATORS:
+            self._variable_creator_stack = [(0, CREATORS[-1])]
         for key in collections if collections is not None else WHITELIST_COLLECTIONS:
             # The body and the graph around it see the same variables.
             self._collections[key] = self._outer_graph.get_collection_ref(key)

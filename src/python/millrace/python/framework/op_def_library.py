@@ -149,6 +149,7 @@ class OpFunction:
         count = len(spec.inputs)
         inputs, known = convert_inputs(spec, args[:count])
         triples = self.attr_triples(args[count:-1])
+        triples = [_unshared(self.name, triple) for triple in triples]
         values = {name: value for name, _, value in triples}
         for name, default in _type_defaults(spec).items():  # lists that are empty tell no type
             if name not in known:
@@ -181,6 +182,15 @@ class OpFunction:
         return graph._make_operation(self.name, self.name, list(inputs), triples)
 
     __call__ = slow
+
+
+def _unshared(op_name: str, triple: Any) -> Any:
+    """An attribute, where a resource that has no name gets one of its own: its kernel lives on."""
+    if triple[0] != "shared_name" or triple[2] or op_name == "VarHandleOp":
+        return triple
+    from millrace.python.framework import ops
+
+    return "shared_name", "string", "eager_%d" % ops.uid()
 
 
 def _output_length(arg: Any, known: dict[str, Any], values: dict[str, Any]) -> int:

@@ -165,6 +165,11 @@ def disable_eager_execution() -> None:
 _EagerTensorBase = EagerTensor
 
 
+def name_of(tensor: Any) -> str:
+    """The name of a tensor's operation; a new one where it has none."""
+    return "resource_%d" % tensor._id if isinstance(tensor, EagerTensor) else tensor.op.name
+
+
 def tensor_id(tensor: Any) -> int:
     return tensor._id
 
@@ -175,11 +180,21 @@ def add_exit_callback_to_default_func_graph(fn: Any) -> None:
 
 def enable_tensor_equality() -> None:
     """`==` of tensors compares values where ops are executed at once; in graphs it compares the objects."""
+    from millrace.python.ops import math_ops, variables
+
     Tensor._USE_EQUALITY = True
+    Tensor.__eq__ = math_ops.tensor_equals  # type: ignore[method-assign]
+    Tensor.__ne__ = math_ops.tensor_not_equals  # type: ignore[method-assign]
+    variables.Variable._use_equality(True)
 
 
 def disable_tensor_equality() -> None:
     """`==` of tensors compares the objects."""
+    from millrace.python.ops import variables
+
+    if Tensor._USE_EQUALITY:
+        del Tensor.__eq__, Tensor.__ne__
+        variables.Variable._use_equality(False)
     Tensor._USE_EQUALITY = False
 
 

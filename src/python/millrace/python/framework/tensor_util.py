@@ -428,6 +428,8 @@ def constant_value_as_shape(tensor: Any) -> tensor_shape.TensorShape:
         return tensor_shape.unknown_shape()
     if shape == [0]:
         return tensor_shape.scalar()
+    if isinstance(tensor, _engine.EagerTensorBase):
+        return tensor_shape.TensorShape([None if n == -1 else n for n in tensor.numpy().tolist()])
     op = tensor.op
     if op.type == "Cast":
         return constant_value_as_shape(op.inputs[0])

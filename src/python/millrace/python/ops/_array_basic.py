@@ -249,7 +249,13 @@ def ones_like_impl(tensor: Any, dtype: Any, name: str | None, optimize: bool = T
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Any:
-    """Returns a tensor of `dtype` and static `shape` (None: any) that must be fed."""
+    """Returns a tensor of `dtype` and static `shape` (None: any) that must be fed.
+
+    Raises:
+      RuntimeError: ops are executed at once.
+    """
+    if ops.executing_eagerly():
+        raise RuntimeError("tf.placeholder() is not compatible with eager execution.")
     return gen_array_ops.placeholder(dtype=dtype, shape=shape, name=name)
 
 

@@ -219,6 +219,8 @@ def pad(
         result = gen_array_ops.mirror_pad(tensor, paddings, mode=mode, name=name)
     else:
         raise ValueError("Unknown padding mode: %s" % mode)
+    if ops.executing_eagerly():
+        return result
     # The paddings may be known in part, where the op's shape function knows nothing.
     paddings_constant = tensor_util.constant_value(result.op.inputs[1], partial=True)
     input_shape = result.op.inputs[0].shape

@@ -72,9 +72,9 @@ def _binary_assert(
             data = [
                 "" if message is None else message,
                 "Condition x %s y did not hold element-wise:" % sym,
-                "x (%s) = " % x.name,
+                "x (%s) = " % _name(x),
                 x,
-                "y (%s) = " % y.name,
+                "y (%s) = " % _name(y),
                 y,
             ]
         elif message:
@@ -85,6 +85,10 @@ def _binary_assert(
         if x_static is not None and y_static is not None:
             _assert_static(np.all(static_func(x_static, y_static)), data)
         return control_flow_ops.Assert(condition, data, summarize=summarize)
+
+
+def _name(x: Any) -> str:
+    return "" if isinstance(x, ops.EagerTensor) else x.name  # type: ignore[no-any-return]
 
 
 def _same(x: Any, y: Any) -> bool:
@@ -132,9 +136,9 @@ def assert_near(
             data = [
                 message,
                 "x and y not equal to tolerance rtol = %s, atol = %s" % (rtol, atol),
-                "x (%s) = " % x.name,
+                "x (%s) = " % _name(x),
                 x,
-                "y (%s) = " % y.name,
+                "y (%s) = " % _name(y),
                 y,
             ]
         tol = atol + rtol * math_ops.abs(y)
@@ -186,7 +190,7 @@ def _unary_assert(
     with ops.name_scope(name, scope, [x, data]):
         x = ops.convert_to_tensor(x, name="x")
         if data is None:
-            data = [message, "Condition x %s did not hold element-wise:" % what, "x (%s) = " % x.name, x]
+            data = [message, "Condition x %s did not hold element-wise:" % what, "x (%s) = " % _name(x), x]
         zero = ops.convert_to_tensor(0, dtype=x.dtype)
         return against_zero(x, zero, data, summarize)
 

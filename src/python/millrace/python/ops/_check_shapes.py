@@ -30,7 +30,7 @@ __all__ = [
 
 
 def _name_of(x: Any) -> str:
-    return x.name  # type: ignore[no-any-return]
+    return "" if isinstance(x, ops.EagerTensor) else x.name  # type: ignore[no-any-return]
 
 
 def _assert_rank_condition(x: Any, rank: Any, static: Any, dynamic: Any, data: Any, summarize: Any) -> Any:
@@ -149,7 +149,7 @@ def assert_scalar(tensor: Any, name: str | None = None, message: str | None = No
         tensor = ops.convert_to_tensor(tensor, name=name_scope)
         shape = tensor.get_shape()
         if shape.ndims != 0:
-            raise ValueError("%sExpected scalar shape for %s, saw shape: %s." % (message or "", tensor.name, shape))
+            raise ValueError("%sExpected scalar shape for %s, saw shape: %s." % (message or "", _name_of(tensor), shape))
         return tensor
 
 
@@ -210,11 +210,11 @@ def assert_shapes(
                     expected, origin = int(symbol), None
                 if isinstance(expected, int) and isinstance(actual, int):
                     if expected != actual:
-                        other = "" if origin is None else ", as in tensor %s" % origin.name
+                        other = "" if origin is None else ", as in tensor %s" % _name_of(origin)
                         raise ValueError(
                             "%s.  Specified by tensor %s dimension %s.  Tensor %s dimension %s must have size %d.  "
                             "Received size %d, shape %s%s"
-                            % (message, x.name, axis, x.name, axis, expected, actual, x.get_shape(), other)
+                            % (message, _name_of(x), axis, _name_of(x), axis, expected, actual, x.get_shape(), other)
                         )
                 elif expected is not actual:
                     assertions.append(assert_equal(actual, expected, data, summarize, message))

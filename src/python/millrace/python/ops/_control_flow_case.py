@@ -9,6 +9,7 @@ import functools
 from typing import Any
 
 from millrace.python.framework import dtypes
+from millrace.python.framework import errors_impl
 from millrace.python.framework import ops
 from millrace.python.framework import tensor_util
 from millrace.python.ops import array_ops
@@ -27,6 +28,9 @@ def Assert(condition: Any, data: Any, summarize: int | None = None, name: str | 
       summarize: how many elements of each to show.
       name: name scope.
     """
+    if ops.executing_eagerly():
+        _assert_at_once(condition, data, summarize)
+        return None
     with ops.name_scope(name, "Assert", [condition, data]):
         xs = [ops.convert_to_tensor(x) for x in data]
         if all(x.dtype in (dtypes.string, dtypes.int32) for x in xs):
@@ -41,12 +45,29 @@ def Assert(condition: Any, data: Any, summarize: int | None = None, name: str | 
         return guarded if isinstance(guarded, ops.Operation) else guarded.op
 
 
+def _assert_at_once(condition: Any, data: Any, summarize: int | None) -> None:
+    if condition:
+        return
+    shown = [_summary(ops.convert_to_tensor(x), summarize) for x in data]
+    raise errors_impl.InvalidArgumentError(
+        None, None, "Expected '%s' to be true. Summarized data: %s" % (condition, "\n".join(shown))
+    )
+
+
+def _summary(tensor: Any, summarize: int | None) -> str:
+    """The first elements of a tensor."""
+    flat = tensor._numpy_array().reshape((-1,))
+    count = 3 if summarize is None else (flat.size if summarize < 0 else summarize)
+    shown = [str(x) for x in flat[:count]]
+    return ", ".join(shown + (["..."] if len(shown) < flat.size and tensor._rank() else []))
+
+
 def _assert_at_most_n_true(predicates: Any, n: int, msg: str) -> Any:
     """An op that fails where more than `n` of the predicates are true."""
     preds_c = array_ops.stack(predicates, name="preds_c")
     num_true = math_ops.reduce_sum(math_ops.cast(preds_c, dtypes.int32), name="num_true_conds")
     condition = math_ops.less_equal(num_true, ops.convert_to_tensor(n, name="n_true_conds"))
-    names = ", ".join(getattr(p, "name", "?") for p in predicates)
+    names = ", ".join("?" if isinstance(p, ops.EagerTensor) else getattr(p, "name", "?") for p in predicates)
     error_msg = ["%s: more than %d conditions (%s) evaluated as True:" % (msg, n, names), preds_c]
     return Assert(condition, data=error_msg, summarize=len(predicates))
 

@@ -22,7 +22,7 @@ class ConditionalAccumulatorBase:
         self._dtype = dtype
         self._shape = tensor_shape.TensorShape(shape) if shape is not None else tensor_shape.unknown_shape()
         self._accumulator_ref = accumulator_ref
-        self._name = self._accumulator_ref.op.name.split("/")[-1]
+        self._name = ops.name_of(self._accumulator_ref).split("/")[-1]
 
     @property
     def accumulator_ref(self) -> Any:

@@ -105,7 +105,7 @@ class QueueBase:
         else:
             self._names = None
         self._queue_ref = queue_ref
-        self._name = self._queue_ref.op.name.split("/")[-1]
+        self._name = ops.name_of(self._queue_ref).split("/")[-1]
 
     @staticmethod
     def from_list(index: Any, queues: Any) -> "QueueBase":

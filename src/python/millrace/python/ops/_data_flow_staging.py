@@ -39,7 +39,7 @@ class Barrier:
         self._barrier_ref = gen_data_flow_ops.barrier(
             component_types=self._types, shapes=shapes, shared_name=shared_name, name=name
         )
-        self._name = self._barrier_ref.op.name.split("/")[-1]
+        self._name = ops.name_of(self._barrier_ref).split("/")[-1]
 
     @property
     def barrier_ref(self) -> Any:

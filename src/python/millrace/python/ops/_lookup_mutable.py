@@ -48,10 +48,10 @@ class _MutableTable(LookupInterface):
         self._name = name
         self._shared_name = None
         self._resource_handle = self._create_resource()
-        self._table_name = self._resource_handle.op.name.split("/")[-1]
-        if checkpoint:
+        self._table_name = ops.name_of(self._resource_handle).split("/")[-1]
+        if checkpoint and not ops.executing_eagerly():
             ops.add_to_collection(
-                ops.GraphKeys.SAVEABLE_OBJECTS, self._Saveable(self, self._resource_handle.op.name)
+                ops.GraphKeys.SAVEABLE_OBJECTS, self._Saveable(self, ops.name_of(self._resource_handle))
             )
 
     def _create_resource(self) -> Any:

@@ -151,7 +151,7 @@ class StaticHashTable(InitializableLookupTableBase):
             value_dtype=self._initializer.value_dtype,
             name=self._name,
         )
-        self._table_name = table_ref.op.name.split("/")[-1]
+        self._table_name = ops.name_of(table_ref).split("/")[-1]
         return table_ref
 
     @property

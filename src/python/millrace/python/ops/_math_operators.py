@@ -103,13 +103,29 @@ def _logical_xor(x: Any, y: Any, name: str | None = None) -> Any:
     )
 
 
+def _compares_values(value: Any) -> bool:
+    """Whether `==` of tensors and variables compares their values; elsewhere they are keys of feeds and sets."""
+    if not ops.Tensor._USE_EQUALITY or not ops.executing_eagerly_outside_functions():
+        return False
+    graph = getattr(value, "graph", None)
+    return graph is None or graph.building_function
+
+
 def tensor_equals(self: Any, other: Any) -> Any:
-    """Tensor == other: identity, since tensors are keys of feeds and sets."""
+    """Tensor == other: by element where `enable_tensor_equality` was called and ops are executed at once."""
+    if other is None:
+        return False
+    if _compares_values(self):
+        return gen_math_ops.equal(self, other, incompatible_shape_error=False)
     return self is other
 
 
 def tensor_not_equals(self: Any, other: Any) -> Any:
-    """Tensor != other: identity, since tensors are keys of feeds and sets."""
+    """Tensor != other: the opposite of `tensor_equals`."""
+    if other is None:
+        return True
+    if _compares_values(self):
+        return gen_math_ops.not_equal(self, other, incompatible_shape_error=False)
     return self is not other
 
 

@@ -259,6 +259,18 @@ class Variable(  # type: ignore[misc]
     def __ne__(self, other: Any) -> bool:
         return self is not other
 
+    @classmethod
+    def _use_equality(cls, by_value: bool) -> None:
+        """Makes `==` compare values, as that of tensors does, or objects."""
+        from millrace.python.ops import math_ops
+
+        if by_value:
+            cls.__eq__ = math_ops.tensor_equals  # type: ignore[method-assign]
+            cls.__ne__ = math_ops.tensor_not_equals  # type: ignore[method-assign]
+        else:
+            cls.__eq__ = object.__eq__  # type: ignore[method-assign]
+            cls.__ne__ = object.__ne__  # type: ignore[method-assign]
+
     @property
     def name(self) -> str:
         """The name of the variable's op with its output number."""

@@ -44,6 +44,8 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     def decorated(*args: Any, **kwargs: Any) -> Any:
+        if ops.executing_eagerly():
+            return _eager_mode_decorator(f, *args, **kwargs)
         return _graph_mode_decorator(f, *args, **kwargs)
 
     return tf_decorator.make_decorator(f, decorated)
@@ -134,6 +136,47 @@ class _watch_reads:
 
     def __exit__(self, *args: Any) -> None:
         self._scope.__exit__(*args)
+
+
+def _eager_mode_decorator(f: Any, *args: Any, **kwargs: Any) -> Any:
+    """Calls `f` and tells tapes of its gradient instead of its operations."""
+    from millrace.python.eager import backprop, tape
+
+    with tape.stop_recording(), backprop.GradientTape() as own:
+        result, grad_fn = f(*args, **kwargs)
+        flat_result = [array_ops.identity(x) for x in nest.flatten(result)]
+    given = {id(x) for x in list(args) + list(kwargs.values())}
+    variables = [v for v in own.watched_variables() if id(v) not in given]
+    tape.variables_accessed(variables)
+    grad_argspec = tf_inspect.getfullargspec(grad_fn)
+    if (
+        variables
+        and "variables" not in grad_argspec.args + grad_argspec.kwonlyargs
+        and not grad_argspec.varkw
+    ):
+        raise TypeError(
+            "If using @custom_gradient with a function that uses variables, then grad_fn must accept a 'variables' "
+            "keyword argument."
+        )
+    inputs = [x.handle if hasattr(x, "handle") else ops.convert_to_tensor(x) for x in args]
+
+    def actual_grad_fn(*result_grads: Any) -> list[Any]:
+        if variables:
+            input_grads, variable_grads = grad_fn(*result_grads, variables=variables)
+            if len(variable_grads) != len(variables):
+                raise ValueError("Must return gradient for each variable from @custom_gradient grad_fn.")
+        else:
+            input_grads, variable_grads = grad_fn(*result_grads), []
+        flat_grads = nest.flatten(input_grads)
+        if len(flat_grads) != len(args):
+            raise ValueError(
+                "custom_gradient function expected to return %d gradients but returned %d instead."
+                % (len(args), len(flat_grads))
+            )
+        return flat_grads + list(variable_grads)
+
+    tape.record_operation(f.__name__, flat_result, inputs + [v.handle for v in variables], actual_grad_fn)
+    return nest.pack_sequence_as(result, list(flat_result))
 
 
 def _graph_mode_decorator(f: Any, *args: Any, **kwargs: Any) -> Any:

@@ -50,6 +50,10 @@ def gradients(
       ValueError: lists do not fit, or an argument has no such value.
       TypeError: the type of a grad_y does not fit.
     """
+    if ops.executing_eagerly():
+        raise RuntimeError(
+            "tf.gradients is not supported when eager execution is enabled. Use tf.GradientTape instead."
+        )
     return gradients_util._GradientsHelper(
         ys, xs, grad_ys, name, colocate_gradients_with_ops, gate_gradients, aggregation_method, stop_gradients,
         unconnected_gradients,

@@ -3,6 +3,11 @@
 """Streaming metrics: each returns (value so far, op that adds what it is fed)."""
 from __future__ import annotations
 
+import functools
+import inspect
+from typing import Any
+
+from millrace.python.framework import ops
 from millrace.python.ops._metrics_common import (  # noqa: F401
     _maybe_expand_labels,
     _remove_squeezable_dimensions,
@@ -53,3 +58,25 @@ from millrace.python.ops._metrics_top_k import (  # noqa: F401
     sparse_average_precision_at_k,
     sparse_precision_at_k,
 )
+
+
+def _in_graphs_only(function: Any) -> Any:
+    """The metric, which is refused where ops are executed at once: its updates are operations to run."""
+
+    @functools.wraps(function)
+    def metric(*args: Any, **kwargs: Any) -> Any:
+        if ops.executing_eagerly():
+            raise RuntimeError(
+                "tf.metrics.%s is not supported when eager execution is enabled." % function.__name__
+            )
+        return function(*args, **kwargs)
+
+    return metric
+
+
+for _name, _function in list(globals().items()):
+    if not _name.startswith("_") and getattr(_function, "__module__", "").startswith(
+        "millrace.python.ops._metrics_"
+    ):
+        if inspect.isfunction(_function) and _name != "metric_variable":
+            globals()[_name] = _in_graphs_only(_function)

@@ -115,9 +115,113 @@ def numpy_function(func: Any, inp: Any, Tout: Any, name: str | None = None) -> A
     return py_func(func, inp, Tout, stateful=True, name=name)
 
 
+class EagerFunc(_Function):
+    """A Python function of tensors, whose gradient is that of what it computes."""
+
+    def __init__(self, func: Callable[..., Any], types: list[Any], is_grad_func: bool = False) -> None:
+        super().__init__(self._of_arrays, types)
+        self._func = func
+        self._is_grad_func = is_grad_func
+        self.token = ""
+
+    def _of_tensors(self, tensors: list[Any]) -> list[Any]:
+        """The results as tensors of the right types."""
+        ret = self._func(*tensors)
+        ret = [] if ret is None else list(ret) if isinstance(ret, (tuple, list)) else [ret]
+        if len(ret) != len(self.types):
+            raise ValueError(
+                "%s returns %d values, but expects to see %d values."
+                % (self.token or "The function", len(ret), len(self.types))
+            )
+        return [_as_typed(value, dtype) for value, dtype in zip(ret, self.types)]
+
+    def _of_arrays(self, *arrays: Any) -> list[Any]:
+        from millrace.python.eager import backprop, context, tape
+
+        with context.eager_mode(), tape.stop_recording():
+            tensors = [ops.convert_to_tensor(a) for a in arrays]
+            if self._is_grad_func:
+                return [t.numpy() for t in self._of_tensors(tensors)]
+            with backprop.GradientTape(persistent=True) as recorded:
+                for tensor in tensors:
+                    if tensor.dtype.is_floating or tensor.dtype.is_complex:
+                        recorded.watch(tensor)
+                results = self._of_tensors(tensors)
+            tape_cache[self.token] = (recorded, tensors, results)
+            return [t.numpy() for t in results]
+
+
+# What the last calls computed, for their gradients: token -> (tape, arguments, results)
+tape_cache: dict[str, Any] = {}
+
+
+def _as_typed(value: Any, dtype: Any) -> Any:
+    from millrace.python.ops import array_ops
+
+    if value is None:
+        return array_ops.constant(0.0, dtype=dtype)
+    made = ops.convert_to_tensor(value, dtype=dtype) if not isinstance(value, ops.Tensor) else value
+    if made.dtype != dtype:
+        raise TypeError(
+            "The function returned a tensor of type %s, but Tout says %s" % (made.dtype.name, dtype.name)
+        )
+    return made
+
+
 def eager_py_func(func: Any, inp: Any, Tout: Any, name: str | None = None) -> Any:
-    """Raises NotImplementedError: there is no eager execution in which `func` could compute with tensors."""
-    del func, inp, Tout, name
-    raise NotImplementedError(
-        "tf.py_function needs eager execution, which there is not; use tf.numpy_function."
-    )
+    """Returns what `func` returns for tensors that have the values of `inp`; it is differentiable.
+
+    Args:
+      func: a function of EagerTensors that returns (a list of) tensors, arrays or numbers, or None.
+      inp: a list of tensors.
+      Tout: the type of the result, or a list of types; [] when `func` returns None.
+      name: name of the op.
+
+    Raises:
+      ValueError: `func` is not callable.
+    """
+    return _eager_py_func(func, inp, Tout, name, False)
+
+
+def _eager_py_func(func: Any, inp: Any, Tout: Any, name: str | None, is_grad_func: bool) -> Any:
+    from millrace.python.framework import dtypes
+
+    if not callable(func):
+        raise ValueError("Expected func to be callable, got func of type {}".format(type(func)))
+    is_list = isinstance(Tout, (list, tuple))
+    types = [dtypes.as_dtype(t) for t in (Tout if is_list else [Tout])]
+    function = EagerFunc(func, types, is_grad_func)
+    if ops.executing_eagerly():
+        results = function._of_tensors([ops.convert_to_tensor(x) for x in inp])
+        return results if is_list else results[0]
+    function.token = _py_funcs.insert(function)
+    graph = ops.get_default_graph()
+    while graph is not None:
+        # The function lives as long as a graph that calls it, or is around one that does.
+        graph._py_funcs_used_in_graph.append(function)
+        graph = getattr(graph, "_outer_graph", None)
+    result = gen_script_ops.eager_py_func(input=inp, token=function.token, Tout=types, name=name)
+    if is_list or isinstance(result, ops.Operation):
+        return result
+    return result[0] if isinstance(result, (list, tuple)) else result
+
+
+@ops.RegisterGradient("EagerPyFunc")
+def _EagerPyFuncGrad(op: Any, *dy: Any) -> Any:  # noqa: N802
+    """The gradient of what the function computed when it ran last."""
+    token = op.get_attr("token")
+    token = token.decode() if isinstance(token, bytes) else token
+
+    def eagerly_executed_grad(*grads: Any) -> Any:
+        from millrace.python.ops import array_ops
+
+        recorded, inputs, outputs = tape_cache.pop(token)
+        found = recorded.gradient(outputs, inputs, output_gradients=list(grads))
+        return [
+            array_ops.zeros_like(x) if g is None else ops.convert_to_tensor(g) for g, x in zip(found, inputs)
+        ]
+
+    with ops.control_dependencies(op.outputs):
+        return _eager_py_func(
+            eagerly_executed_grad, list(dy), [t.dtype.base_dtype for t in op.inputs], None, True
+        )

@@ -106,6 +106,9 @@ class ResourceSummaryWriter:
             function()
             return np.bool_(True)
 
+        if ops.executing_eagerly():
+            function()
+            return None
         return script_ops.py_func(call, [], dtypes.bool, stateful=True, name=name).op
 
     def init(self) -> Any:
@@ -160,7 +163,10 @@ def create_file_writer(
         2 * 60 * 1000 if flush_millis is None else int(flush_millis),
         ".v2" if filename_suffix is None else str(filename_suffix),
     )
-    ops.add_to_collection(_SUMMARY_WRITER_INIT_COLLECTION_NAME, writer.init())
+    if ops.executing_eagerly():
+        writer.init()
+    else:
+        ops.add_to_collection(_SUMMARY_WRITER_INIT_COLLECTION_NAME, writer.init())
     return writer
 
 
@@ -186,6 +192,8 @@ def initialize(graph: Any = None, session: Any = None) -> None:
     """
     if _state.writer is None:
         raise RuntimeError("No default tf.contrib.summary.SummaryWriter found")
+    if ops.executing_eagerly():
+        return
     if session is None:
         session = ops.get_default_session()
         if session is None:
@@ -240,6 +248,10 @@ def _record(name: str, family: Any, tensor: Any, step: Any, make: Any) -> Any:
             )
 
     condition = should_record_summaries()
+    if ops.executing_eagerly():
+        if condition:
+            write(make(tag).numpy(), step)
+        return None
     with ops.device("cpu:0"):
         if condition is True:
             op = record().op

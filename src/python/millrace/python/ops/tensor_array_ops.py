@@ -31,6 +31,13 @@ class TensorArray:
     TensorArray with a new flow, which later operations must use.
     """
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is TensorArray and ops.executing_eagerly():
+            from millrace.python.ops import _eager_tensor_array
+
+            cls = _eager_tensor_array._EagerTensorArray
+        return super().__new__(cls)
+
     def __init__(
         self,
         dtype: Any,

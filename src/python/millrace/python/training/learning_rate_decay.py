@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 from typing import Any, Callable
 
@@ -17,11 +19,27 @@ from millrace.python.ops import random_ops
 from millrace.python.util import nest
 
 
+def _later(schedule: Any) -> Any:
+    """The schedule; where ops are executed at once it gives a function, to be called in each step."""
+
+    @functools.wraps(schedule)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        if not ops.executing_eagerly():
+            return schedule(*args, **kwargs)
+        bound = inspect.signature(schedule).bind(*args, **kwargs).arguments
+        if "global_step" in bound:
+            _required(bound["global_step"], schedule.__name__)
+        return functools.partial(schedule, *args, **kwargs)
+
+    return made
+
+
 def _required(global_step: Any, schedule: str) -> None:
     if global_step is None:
         raise ValueError("global_step is required for %s." % schedule)
 
 
+@_later
 def exponential_decay(
     learning_rate: Any,
     global_step: Any,
@@ -56,6 +74,7 @@ def _exponential(
         return math_ops.multiply(learning_rate, math_ops.pow(decay_rate, p), name=scope)
 
 
+@_later
 def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = None) -> Any:
     """values[0] while x <= boundaries[0], values[i] while boundaries[i - 1] < x <= boundaries[i], else values[-1].
 
@@ -104,6 +123,7 @@ def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = 
 piecewise_constant_decay = piecewise_constant
 
 
+@_later
 def polynomial_decay(
     learning_rate: Any,
     global_step: Any,
@@ -147,6 +167,7 @@ def polynomial_decay(
         )
 
 
+@_later
 def natural_exp_decay(
     learning_rate: Any,
     global_step: Any,
@@ -161,6 +182,7 @@ def natural_exp_decay(
     return _exponential(learning_rate, global_step, decay_steps, rate, staircase, name)
 
 
+@_later
 def inverse_time_decay(
     learning_rate: Any,
     global_step: Any,
@@ -184,6 +206,7 @@ def inverse_time_decay(
         return math_ops.div(learning_rate, denominator, name=scope)
 
 
+@_later
 def cosine_decay(
     learning_rate: Any, global_step: Any, decay_steps: Any, alpha: float = 0.0, name: str | None = None
 ) -> Any:
@@ -205,6 +228,7 @@ def cosine_decay(
         return math_ops.multiply(learning_rate, (1 - alpha) * cosine + alpha)
 
 
+@_later
 def cosine_decay_restarts(
     learning_rate: Any,
     global_step: Any,
@@ -254,6 +278,7 @@ def _linear_parts(global_step: Any, decay_steps: Any, num_periods: Any, dtype: A
     return step, (decay_steps - step) / decay_steps, 2.0 * num_periods * (step / decay_steps)
 
 
+@_later
 def linear_cosine_decay(
     learning_rate: Any,
     global_step: Any,
@@ -281,6 +306,7 @@ def linear_cosine_decay(
         return math_ops.multiply(learning_rate, (alpha + linear) * cosine + beta, name=scope)
 
 
+@_later
 def noisy_linear_cosine_decay(
     learning_rate: Any,
     global_step: Any,

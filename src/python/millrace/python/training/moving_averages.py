@@ -206,6 +206,8 @@ class ExponentialMovingAverage:
 
     @staticmethod
     def _key(var: Any) -> Any:
+        if getattr(var, "_in_graph_mode", True) is False:
+            return var._unique_id
         return (id(var.op.graph), var.op.name, getattr(var, "value_index", 0))
 
     def _lookup(self, var: Any) -> Any:
@@ -219,7 +221,7 @@ class ExponentialMovingAverage:
         """Name that the shadow of `var` has or would get, as it stands in checkpoints."""
         avg = self._lookup(var)
         if avg is not None:
-            found: str = avg.op.name
+            found: str = avg._shared_name
             return found
         unique: str = ops.get_default_graph().unique_name(var.op.name + "/" + self.name, mark_as_used=False)
         return unique

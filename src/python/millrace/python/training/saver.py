@@ -14,6 +14,7 @@ from millrace.python.framework import ops
 from millrace.python.lib.io import file_io
 from millrace.python.ops import variables
 from millrace.python.platform import tf_logging as logging
+from millrace.python.training import _eager_saving
 from millrace.python.training import _saver_builder
 from millrace.python.training import checkpoint_management
 from millrace.python.training import training_util
@@ -150,7 +151,14 @@ class Saver:
         self._next_checkpoint_time = 0.0
         self._object_restore_saver: Any = None
         self._save_relative_paths = save_relative_paths
-        if not defer_build:
+        if ops.executing_eagerly():
+            if var_list is None:
+                raise RuntimeError(
+                    "When eager execution is enabled, `var_list` must specify a list or dict of variables to save"
+                )
+            self._is_empty = False
+            self._next_checkpoint_time = time.time() + keep_checkpoint_every_n_hours * 3600
+        elif not defer_build:
             self.build()
         if self.saver_def:
             self._check_saver_def()
@@ -160,6 +168,8 @@ class Saver:
         """Makes the ops, once. Raises: as the constructor."""
         if self._is_built:
             return
+        if ops.executing_eagerly():
+            raise RuntimeError("Use save/restore instead of build in eager mode.")
         self._is_built = True
         if not self.saver_def:
             if self._builder is None:
@@ -331,7 +341,8 @@ class Saver:
           ValueError: if `latest_filename` is not valid, or the folder does not exist.
           RuntimeError: if `build` was deferred and not called.
         """
-        if not self._is_built:
+        eager = ops.executing_eagerly()
+        if not self._is_built and not eager:
             raise RuntimeError("`build()` should be called before save if defer_build==True")
         save_path = os.fspath(save_path)
         if latest_filename is None:
@@ -341,16 +352,20 @@ class Saver:
                 logging.warning("%s", line)
         if os.path.split(latest_filename)[0]:
             raise ValueError("'latest_filename' must not contain path components")
-        if not isinstance(sess, session.SessionInterface):
+        if not eager and not isinstance(sess, session.SessionInterface):
             raise TypeError("'sess' must be a Session; %s" % sess)
         checkpoint_file = self._checkpoint_file(sess, save_path, global_step, latest_filename)
         save_path_parent = os.path.dirname(save_path)
         model_checkpoint_path = None
         if not self._is_empty:
             try:
-                written = sess.run(
-                    self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: checkpoint_file}
-                )
+                if eager:
+                    written = _eager_saving.save_variables(self._var_list, checkpoint_file)
+                else:
+                    written = sess.run(
+                        self.saver_def.save_tensor_name,
+                        {self.saver_def.filename_tensor_name: checkpoint_file},
+                    )
                 model_checkpoint_path = compat.as_str(written)
                 if write_state:
                     self._RecordLastCheckpoint(model_checkpoint_path)
@@ -366,7 +381,7 @@ class Saver:
                 if save_path_parent and not file_io.is_directory(save_path_parent):
                     raise ValueError("Parent directory of {} doesn't exist, can't save.".format(save_path))
                 raise
-        if write_meta_graph:
+        if write_meta_graph and not eager:
             meta_graph_filename = checkpoint_management.meta_graph_filename(
                 checkpoint_file, meta_graph_suffix=meta_graph_suffix
             )
@@ -418,6 +433,9 @@ class Saver:
         if not checkpoint_management.checkpoint_exists(checkpoint_prefix):
             raise ValueError("The passed save_path is not a valid checkpoint: " + checkpoint_prefix)
         logging.info("Restoring parameters from %s", checkpoint_prefix)
+        if ops.executing_eagerly():
+            _eager_saving.restore_variables(self._var_list, checkpoint_prefix)
+            return
         try:
             sess.run(self.saver_def.restore_op_name, {self.saver_def.filename_tensor_name: checkpoint_prefix})
         except errors.NotFoundError as err:

@@ -104,6 +104,10 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         return dataset
 
     def __iter__(self) -> Any:
+        if ops.executing_eagerly():
+            from millrace.python.data.ops import iterator_ops
+
+            return iterator_ops.IteratorV2(self)
         raise RuntimeError(
             "__iter__() is only supported inside of tf.function or when eager execution is enabled."
         )
@@ -343,6 +347,8 @@ class DatasetV1(DatasetV2):
     def _make_one_shot_iterator(self) -> Any:
         from millrace.python.data.ops import iterator_ops
 
+        if ops.executing_eagerly():
+            return iterator_ops.IteratorV2(self)
         _ensure_same_dataset_graph(self)
         try:
             factory = _functions.dataset_factory(self)
@@ -362,6 +368,10 @@ class DatasetV1(DatasetV2):
         return self._make_initializable_iterator(shared_name)
 
     def _make_initializable_iterator(self, shared_name: Any = None) -> Any:
+        if ops.executing_eagerly():
+            raise RuntimeError(
+                "dataset.make_initializable_iterator is not supported when eager execution is enabled."
+            )
         from millrace.python.data.ops import iterator_ops
 
         _ensure_same_dataset_graph(self)

@@ -8,7 +8,8 @@ from typing import Any
 
 from millrace.python.data.ops import _spec, optional_ops
 from millrace.python.data.util import nest, structure
-from millrace.python.framework import dtypes, ops, tensor_shape
+from millrace.python import _engine
+from millrace.python.framework import dtypes, errors_impl, ops, tensor_shape
 from millrace.python.ops import gen_dataset_ops
 from millrace.python.training.saving import saveable_object
 from millrace.python.training.tracking import base as trackable
@@ -177,6 +178,89 @@ class Iterator(trackable.Trackable):
 
     def _gather_saveables_for_checkpoint(self) -> Any:
         return {"ITERATOR": lambda name: _IteratorSaveable(self._iterator_resource, name)}
+
+
+class IteratorV2(trackable.Trackable):
+    """A position in a dataset that is gone through at once.
+
+    Args:
+      dataset: the dataset.
+
+    Raises:
+      RuntimeError: ops are not executed at once.
+    """
+
+    def __init__(self, dataset: Any = None, components: Any = None, element_spec: Any = None) -> None:
+        del components, element_spec
+        if not ops.executing_eagerly():
+            raise RuntimeError(
+                "Iterator should only be used when eager execution is enabled or inside a tf.function."
+            )
+        if dataset is None:
+            raise ValueError("Either `dataset` or both `components` and `element_spec` need to be provided.")
+        applied = dataset._apply_options()
+        self._dataset = applied  # whose functions and resources the iterator uses
+        self._element_spec = applied.element_spec
+        self._types = structure.get_flat_tensor_types(self._element_spec)
+        self._shapes = structure.get_flat_tensor_shapes(self._element_spec)
+        self._iterator_resource, self._deleter = gen_dataset_ops.anonymous_iterator_v2(
+            output_types=self._types, output_shapes=self._shapes
+        )
+        gen_dataset_ops.make_iterator(applied._variant_tensor, self._iterator_resource)
+
+    def __del__(self) -> None:
+        try:
+            _engine.eager_execute("DeleteIterator", None, [self._iterator_resource, self._deleter], [], 0)
+        except Exception:  # the interpreter is ending, or there is no iterator
+            pass
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        return self.next()
+
+    def _next_internal(self) -> Any:
+        with ops.device("/device:CPU:0"):
+            flat = gen_dataset_ops.iterator_get_next(
+                self._iterator_resource, output_types=self._types, output_shapes=self._shapes
+            )
+        return structure.from_compatible_tensor_list(self._element_spec, list(flat))
+
+    def next(self) -> Any:
+        """The next element; StopIteration at the end."""
+        try:
+            return self._next_internal()
+        except errors_impl.OutOfRangeError:
+            raise StopIteration from None
+
+    def get_next(self, name: Any = None) -> Any:
+        """The next element; OutOfRangeError at the end."""
+        del name
+        return self._next_internal()
+
+    @property
+    def output_classes(self) -> Any:
+        return _spec.get_legacy_output_classes(self)
+
+    @property
+    def output_shapes(self) -> Any:
+        return _spec.get_legacy_output_shapes(self)
+
+    @property
+    def output_types(self) -> Any:
+        return _spec.get_legacy_output_types(self)
+
+    @property
+    def element_spec(self) -> Any:
+        """The structure of TypeSpecs of an element."""
+        return self._element_spec
+
+    def _gather_saveables_for_checkpoint(self) -> Any:
+        return {"ITERATOR": lambda name: _IteratorSaveable(self._iterator_resource, name)}
+
+
+EagerIterator = OwnedIterator = IteratorV2
 
 
 def _of_spec(resource: Any, initializer: Any, element_spec: Any) -> Any:

@@ -143,10 +143,14 @@ class CheckpointLoadStatus(_RootStatus):
         return self
 
     def run_restore_ops(self, session: Any = None) -> None:
+        if ops.executing_eagerly():
+            return  # it is done
         session = get_session() if session is None else session
         session.run(self._checkpoint.restore_ops, feed_dict=self._feed_dict)
 
     def initialize_or_restore(self, session: Any = None) -> None:
+        if ops.executing_eagerly():
+            return  # it is done
         session = get_session() if session is None else session
         restored = object_identity.ObjectIdentitySet(self._checkpoint.object_by_proto_id.values())
         initializers = self._initializers(restored)
@@ -188,6 +192,8 @@ class InitializationOnlyStatus(_RootStatus):
         )
 
     def initialize_or_restore(self, session: Any = None) -> None:
+        if ops.executing_eagerly():
+            return  # it is done
         session = get_session() if session is None else session
         session.run(self._initializers(object_identity.ObjectIdentitySet()))
 
@@ -211,7 +217,7 @@ class NameBasedSaverStatus(_LoadStatus):
 
         found = [v for v in self._graph_view.list_objects() if isinstance(v, variables.Variable)]
         saveables = saveable_object_util.validate_and_slice_inputs(found)
-        optional = {v.op.name for v in self._optionally_restored} - set(self._checkpoint.dtype_map)
+        optional = {v._shared_name for v in self._optionally_restored} - set(self._checkpoint.dtype_map)
         return [s for s in saveables if s.name not in optional]
 
     def assert_consumed(self) -> Any:
@@ -241,6 +247,8 @@ class NameBasedSaverStatus(_LoadStatus):
     def run_restore_ops(self, session: Any = None) -> None:
         from millrace.python.training import saver as saver_lib
 
+        if ops.executing_eagerly():
+            return  # it is done
         session = get_session() if session is None else session
         with session.graph.as_default():
             saver_lib.Saver(self._saveables()).restore(

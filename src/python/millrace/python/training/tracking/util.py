@@ -29,6 +29,7 @@ from millrace.python.training.tracking._load_status import CheckpointLoadStatus
 from millrace.python.training.tracking._load_status import InitializationOnlyStatus
 from millrace.python.training.tracking._load_status import NameBasedSaverStatus
 from millrace.python.training.tracking._load_status import gather_initializers  # noqa: F401
+from millrace.python.training import _eager_saving
 from millrace.python.training.tracking._load_status import get_session
 from millrace.python.training.tracking._load_status import streaming_restore  # noqa: F401
 from millrace.python.util import compat
@@ -91,6 +92,11 @@ class _NameBasedRestoreCoordinator:
     def __init__(self, save_path: str, reader: Any) -> None:
         self.save_path_string = save_path
         self.dtype_map = reader.get_variable_to_dtype_map()
+        self._reader = reader
+
+    def eager_restore(self, trackable: Any) -> None:
+        """Sets a variable now."""
+        _eager_saving.restore_by_name(trackable, self._reader)
 
 
 def object_metadata(save_path: str) -> Any:
@@ -198,6 +204,14 @@ def capture_dependencies(template: Any) -> Any:
         yield
 
 
+def _make_directory(file_prefix: str) -> None:
+    directory = os.path.dirname(file_prefix)
+    if directory:
+        from millrace.python.lib.io import file_io
+
+        file_io.recursive_create_dir(directory)
+
+
 class TrackableSaver:
     """Saves and restores everything that a graph view reaches."""
 
@@ -231,6 +245,9 @@ class TrackableSaver:
         if checkpoint_number is not None:
             file_prefix = "%s-%d" % (file_prefix, int(checkpoint_number))
         file_prefix = os.fspath(file_prefix)
+        if ops.executing_eagerly():
+            _make_directory(file_prefix)
+            return _eager_saving.save_objects(self._graph_view, file_prefix)
         session = get_session() if session is None else session
         with session.graph.as_default():
             if self._object_graph_feed_tensor is None:
@@ -246,11 +263,7 @@ class TrackableSaver:
                         self._cached_save_operation = array_ops.identity(self._file_prefix_placeholder)
                 self._last_save_object_graph = proto
             feed_dict[self._file_prefix_placeholder] = file_prefix
-            directory = os.path.dirname(file_prefix)
-            if directory:
-                from millrace.python.lib.io import file_io
-
-                file_io.recursive_create_dir(directory)
+            _make_directory(file_prefix)
             return compat.as_str(session.run(self._cached_save_operation, feed_dict=feed_dict))
 
     def restore(self, save_path: Any) -> Any:
@@ -264,8 +277,17 @@ class TrackableSaver:
         try:
             object_graph_string = reader.get_tensor(base.OBJECT_GRAPH_PROTO_KEY)
         except errors_impl.NotFoundError:
-            return NameBasedSaverStatus(_NameBasedRestoreCoordinator(save_path, reader), self._graph_view)
-        if self._file_prefix_placeholder is None:
+            by_name = _NameBasedRestoreCoordinator(save_path, reader)
+            if ops.executing_eagerly():
+                for existing in self._graph_view.list_objects():
+                    existing._maybe_initialize_trackable()
+                    existing._self_name_based_restores.add(by_name)
+                    by_name.eager_restore(existing)
+            return NameBasedSaverStatus(by_name, self._graph_view)
+        eager = ops.executing_eagerly()
+        if eager:
+            prefix: Any = constant_op.constant(save_path)
+        elif self._file_prefix_placeholder is None:
             with ops.device("/cpu:0"):
                 self._file_prefix_placeholder = constant_op.constant("model", dtype=dtypes.string)
                 self._object_graph_feed_tensor = constant_op.constant("", dtype=dtypes.string)
@@ -274,15 +296,17 @@ class TrackableSaver:
         checkpoint = _CheckpointRestoreCoordinator(
             object_graph_proto=object_graph_proto,
             save_path=save_path,
-            save_path_tensor=self._file_prefix_placeholder,
-            restore_op_cache=self._restore_op_cache,
+            save_path_tensor=prefix if eager else self._file_prefix_placeholder,
+            restore_op_cache={} if eager else self._restore_op_cache,
             graph_view=self._graph_view,
             reader=reader,
         )
         base.CheckpointPosition(checkpoint=checkpoint, proto_id=0).restore(self._graph_view.root)
         # Objects that optimizers and others reach without naming them are looked up through the graph view.
         return CheckpointLoadStatus(
-            checkpoint, graph_view=self._graph_view, feed_dict={self._file_prefix_placeholder: save_path}
+            checkpoint,
+            graph_view=self._graph_view,
+            feed_dict={} if eager else {self._file_prefix_placeholder: save_path},
         )
 
 
@@ -345,8 +369,11 @@ class CheckpointV1(tracking.AutoTrackable):
 
     def save(self, file_prefix: Any, session: Any = None) -> str:
         """Writes a checkpoint "PREFIX-N", N from the counter, and the state file; returns its prefix."""
-        session = get_session() if session is None else session
         file_prefix = os.fspath(file_prefix)
+        if ops.executing_eagerly():
+            self.save_counter.assign_add(1)
+            return self._record(file_prefix, self.write("%s-%d" % (file_prefix, int(self.save_counter))))
+        session = get_session() if session is None else session
         with session.graph.as_default():
             if self._save_counter is None:
                 # Nobody can have initialized it.
@@ -357,7 +384,13 @@ class CheckpointV1(tracking.AutoTrackable):
                         self.save_counter.assign_add(1, read_value=True)
                     )
             checkpoint_number = session.run(self._save_assign_op)
-        file_path = self.write("%s-%d" % (file_prefix, checkpoint_number), session=session)
+        return self._record(
+            file_prefix, self.write("%s-%d" % (file_prefix, checkpoint_number), session=session)
+        )
+
+    @staticmethod
+    def _record(file_prefix: str, file_path: str) -> str:
+        """Writes the state file."""
         checkpoint_management.update_checkpoint_state_internal(
             save_dir=os.path.dirname(file_prefix),
             model_checkpoint_path=file_path,
