@@ -66,16 +66,19 @@ class WrappedFunction(function.ConcreteFunction):
         captures = dict(zip(map(id, graph.internal_captures), graph.external_captures))
         with pruned.as_default():
             stand_ins: dict[str, Any] = {}
-            for feed in flat_feeds:
-                placeholder = func_graph._placeholder(feed, None)
+            for i, feed in enumerate(flat_feeds):
+                placeholder = func_graph._placeholder(feed, "feed_%d" % i)
                 pruned.inputs.append(placeholder)
                 stand_ins[feed.name] = placeholder
             for inner in graph.internal_captures:
                 if inner.name not in stand_ins:
                     stand_ins[inner.name] = pruned.capture(captures[id(inner)])
-            made = importer.import_graph_def(
-                graph.as_graph_def(), stand_ins, [f.name for f in flat_fetches], name=""
-            )
+            body = graph.as_graph_def()
+            replaced = {t.op.name for t in graph.inputs if t.name in stand_ins}
+            kept = [node for node in body.node if node.name not in replaced]
+            del body.node[:]
+            body.node.extend(kept)
+            made = importer.import_graph_def(body, stand_ins, [f.name for f in flat_fetches], name="pruned")
         pruned.outputs.extend(t for t in made if isinstance(t, ops.Tensor))
         pruned.control_outputs = [t for t in made if isinstance(t, ops.Operation)]
         remaining = iter(made)

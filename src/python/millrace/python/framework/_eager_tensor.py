@@ -87,9 +87,9 @@ class EagerTensor(_engine.EagerTensorBase, Tensor):
 
     def __index__(self) -> int:
         value = self._numpy()
-        if isinstance(value, np.ndarray):
+        if isinstance(value, (np.integer, np.ndarray)):
             return value.__index__()
-        return int(value) if not isinstance(value, (np.floating, bytes)) else value.__index__()
+        raise TypeError("only integer scalar arrays can be converted to a scalar index")
 
     def __bool__(self) -> bool:
         return bool(self._numpy())

@@ -69,6 +69,8 @@ def convert_to_eager_tensor(value: Any, ctx: Any = None, dtype: Any = None) -> A
             raise TypeError("Expected tensor with type %r not %r" % (dtypes.as_dtype(dtype), value.dtype))
         return value
     kind = None if dtype is None else dtypes.as_dtype(dtype)
+    if type(value) is int and kind is not None and kind.is_integer and not kind.min <= value <= kind.max:
+        raise TypeError("Cannot convert %s to EagerTensor of dtype %s" % (value, kind.name))
     array, found = tensor_util._basic_array(value, kind)
     if kind is not None and kind.base_dtype != found.base_dtype:
         raise TypeError("Incompatible types: %s vs. %s. Value is %s" % (kind, array.dtype, value))
@@ -83,7 +85,7 @@ def _eager_constant(value: Any, dtype: Any, shape: Any, verify_shape: bool) -> A
     if shape == t.shape:
         return t
     if verify_shape:
-        raise TypeError("Expected Tensor's shape: %s, got %s." % (tuple(shape), tuple(t.shape)))
+        raise TypeError("Expected Tensor's shape: %s, got %s." % (tuple(shape.as_list()), t._shape_tuple()))
     count = t.shape.num_elements()
     if count == shape.num_elements():
         from millrace.python.ops import gen_array_ops

@@ -42,7 +42,9 @@ def _assert_static(condition: Any, data: Any) -> None:
     """Raises InvalidArgumentError where a condition that is known does not hold."""
     if not condition:
         data_static = [_maybe_static(x) for x in data]
-        raise errors.InvalidArgumentError(node_def=None, op=None, message="\n".join(str(x) for x in data_static))
+        raise errors.InvalidArgumentError(
+            node_def=None, op=None, message="\n".join(str(x) for x in data_static)
+        )
 
 
 def _maybe_static(x: Any) -> Any:
@@ -96,18 +98,30 @@ def _same(x: Any, y: Any) -> bool:
 
 
 def assert_equal(
-    x: Any, y: Any, data: Any = None, summarize: Any = None, message: str | None = None, name: str | None = None
+    x: Any,
+    y: Any,
+    data: Any = None,
+    summarize: Any = None,
+    message: str | None = None,
+    name: str | None = None,
 ) -> Any:
     """Asserts that x == y for all elements."""
     with ops.name_scope(name, "assert_equal", [x, y, data]):
         # A tensor equals itself.
         if _same(x, y):
             return control_flow_ops.no_op()
-    return _binary_assert("==", "assert_equal", math_ops.equal, np.equal, x, y, data, summarize, message, name)
+    return _binary_assert(
+        "==", "assert_equal", math_ops.equal, np.equal, x, y, data, summarize, message, name
+    )
 
 
 def assert_none_equal(
-    x: Any, y: Any, data: Any = None, summarize: Any = None, message: str | None = None, name: str | None = None
+    x: Any,
+    y: Any,
+    data: Any = None,
+    summarize: Any = None,
+    message: str | None = None,
+    name: str | None = None,
 ) -> Any:
     """Asserts that x != y for all elements."""
     fn = math_ops.not_equal
@@ -147,14 +161,24 @@ def assert_near(
 
 
 def assert_less(
-    x: Any, y: Any, data: Any = None, summarize: Any = None, message: str | None = None, name: str | None = None
+    x: Any,
+    y: Any,
+    data: Any = None,
+    summarize: Any = None,
+    message: str | None = None,
+    name: str | None = None,
 ) -> Any:
     """Asserts that x < y for all elements."""
     return _binary_assert("<", "assert_less", math_ops.less, np.less, x, y, data, summarize, message, name)
 
 
 def assert_less_equal(
-    x: Any, y: Any, data: Any = None, summarize: Any = None, message: str | None = None, name: str | None = None
+    x: Any,
+    y: Any,
+    data: Any = None,
+    summarize: Any = None,
+    message: str | None = None,
+    name: str | None = None,
 ) -> Any:
     """Asserts that x <= y for all elements."""
     fn = math_ops.less_equal
@@ -162,18 +186,32 @@ def assert_less_equal(
 
 
 def assert_greater(
-    x: Any, y: Any, data: Any = None, summarize: Any = None, message: str | None = None, name: str | None = None
+    x: Any,
+    y: Any,
+    data: Any = None,
+    summarize: Any = None,
+    message: str | None = None,
+    name: str | None = None,
 ) -> Any:
     """Asserts that x > y for all elements."""
-    return _binary_assert(">", "assert_greater", math_ops.greater, np.greater, x, y, data, summarize, message, name)
+    return _binary_assert(
+        ">", "assert_greater", math_ops.greater, np.greater, x, y, data, summarize, message, name
+    )
 
 
 def assert_greater_equal(
-    x: Any, y: Any, data: Any = None, summarize: Any = None, message: str | None = None, name: str | None = None
+    x: Any,
+    y: Any,
+    data: Any = None,
+    summarize: Any = None,
+    message: str | None = None,
+    name: str | None = None,
 ) -> Any:
     """Asserts that x >= y for all elements."""
     fn = math_ops.greater_equal
-    return _binary_assert(">=", "assert_greater_equal", fn, np.greater_equal, x, y, data, summarize, message, name)
+    return _binary_assert(
+        ">=", "assert_greater_equal", fn, np.greater_equal, x, y, data, summarize, message, name
+    )
 
 
 def _unary_assert(

@@ -49,13 +49,20 @@ def _assert_rank_condition(x: Any, rank: Any, static: Any, dynamic: Any, data: A
     # A given rank must be a scalar.
     this_data = ["Rank must be a scalar. Received rank: ", rank] if rank_static is None else None
     if this_data is not None:
-        rank_check = [control_flow_ops.Assert(math_ops.equal(array_ops.rank(rank), 0), this_data, summarize=summarize)]
+        rank_check = [
+            control_flow_ops.Assert(math_ops.equal(array_ops.rank(rank), 0), this_data, summarize=summarize)
+        ]
         condition = control_flow_ops.with_dependencies(rank_check, condition)
     return control_flow_ops.Assert(condition, data, summarize=summarize)
 
 
 def assert_rank(
-    x: Any, rank: Any, data: Any = None, summarize: Any = None, message: str | None = None, name: str | None = None
+    x: Any,
+    rank: Any,
+    data: Any = None,
+    summarize: Any = None,
+    message: str | None = None,
+    name: str | None = None,
 ) -> Any:
     """Asserts that `x` has the rank `rank`, an int32 scalar; ValueError where that is known to be wrong."""
     with ops.name_scope(name, "assert_rank", (x, rank) + tuple(data or [])):
@@ -63,7 +70,13 @@ def assert_rank(
         rank = ops.convert_to_tensor(rank, name="rank")
         message = message or ""
         if data is None:
-            data = [message, "Tensor %s must have rank" % _name_of(x), rank, "Received shape: ", array_ops.shape(x)]
+            data = [
+                message,
+                "Tensor %s must have rank" % _name_of(x),
+                rank,
+                "Received shape: ",
+                array_ops.shape(x),
+            ]
         try:
             return _assert_rank_condition(
                 x, rank, lambda actual, given: actual == given, math_ops.equal, data, summarize
@@ -78,7 +91,12 @@ def assert_rank(
 
 
 def assert_rank_at_least(
-    x: Any, rank: Any, data: Any = None, summarize: Any = None, message: str | None = None, name: str | None = None
+    x: Any,
+    rank: Any,
+    data: Any = None,
+    summarize: Any = None,
+    message: str | None = None,
+    name: str | None = None,
 ) -> Any:
     """Asserts that `x` has at least the rank `rank`; ValueError where that is known to be wrong."""
     with ops.name_scope(name, "assert_rank_at_least", (x, rank) + tuple(data or [])):
@@ -107,7 +125,12 @@ def assert_rank_at_least(
 
 
 def assert_rank_in(
-    x: Any, ranks: Any, data: Any = None, summarize: Any = None, message: str | None = None, name: str | None = None
+    x: Any,
+    ranks: Any,
+    data: Any = None,
+    summarize: Any = None,
+    message: str | None = None,
+    name: str | None = None,
 ) -> Any:
     """Asserts that `x` has one of the ranks `ranks`; ValueError where that is known to be wrong."""
     with ops.name_scope(name, "assert_rank_in", (x,) + tuple(ranks) + tuple(data or [])):
@@ -149,7 +172,9 @@ def assert_scalar(tensor: Any, name: str | None = None, message: str | None = No
         tensor = ops.convert_to_tensor(tensor, name=name_scope)
         shape = tensor.get_shape()
         if shape.ndims != 0:
-            raise ValueError("%sExpected scalar shape for %s, saw shape: %s." % (message or "", _name_of(tensor), shape))
+            raise ValueError(
+                "%sExpected scalar shape for %s, saw shape: %s." % (message or "", _name_of(tensor), shape)
+            )
         return tensor
 
 
@@ -214,7 +239,17 @@ def assert_shapes(
                         raise ValueError(
                             "%s.  Specified by tensor %s dimension %s.  Tensor %s dimension %s must have size %d.  "
                             "Received size %d, shape %s%s"
-                            % (message, _name_of(x), axis, _name_of(x), axis, expected, actual, x.get_shape(), other)
+                            % (
+                                message,
+                                _name_of(x),
+                                axis,
+                                _name_of(x),
+                                axis,
+                                expected,
+                                actual,
+                                x.get_shape(),
+                                other,
+                            )
                         )
                 elif expected is not actual:
                     assertions.append(assert_equal(actual, expected, data, summarize, message))

@@ -62,7 +62,10 @@ def assert_integer(x: Any, message: str | None = None, name: str | None = None) 
     with ops.name_scope(name, "assert_integer", [x]):
         x = ops.convert_to_tensor(x, name="x")
         if not x.dtype.is_integer:
-            raise TypeError('%s  Expected "x" to be integer type.  Found: %s of dtype %s' % (message, "" if isinstance(x, ops.EagerTensor) else x.name, x.dtype))
+            raise TypeError(
+                '%s  Expected "x" to be integer type.  Found: %s of dtype %s'
+                % (message, "" if isinstance(x, ops.EagerTensor) else x.name, x.dtype)
+            )
         return control_flow_ops.no_op("statically_determined_was_integer")
 
 
@@ -73,7 +76,9 @@ def assert_type(tensor: Any, tf_type: Any, message: str | None = None, name: str
         if not isinstance(tensor, sparse_tensor.SparseTensor):
             tensor = ops.convert_to_tensor(tensor, name="tensor")
         if tensor.dtype != tf_type:
-            raise TypeError("%s  %s must be of type %s" % (message, getattr(tensor, "name", "tensor"), tf_type))
+            raise TypeError(
+                "%s  %s must be of type %s" % (message, getattr(tensor, "name", "tensor"), tf_type)
+            )
         return control_flow_ops.no_op("statically_determined_correct_type")
 
 

@@ -48,7 +48,9 @@ class ConditionalAccumulatorBase:
     def set_global_step(self, new_global_step: Any, name: str | None = None) -> Any:
         """Returns an op that sets the step before which gradients are too old."""
         new_global_step = math_ops.cast(ops.convert_to_tensor(new_global_step), _dtypes.int64)
-        return gen_data_flow_ops.accumulator_set_global_step(self._accumulator_ref, new_global_step, name=name)
+        return gen_data_flow_ops.accumulator_set_global_step(
+            self._accumulator_ref, new_global_step, name=name
+        )
 
 
 class ConditionalAccumulator(ConditionalAccumulatorBase):
@@ -114,7 +116,12 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         )
 
     def apply_grad(
-        self, grad_indices: Any, grad_values: Any, grad_shape: Any = None, local_step: Any = 0, name: str | None = None
+        self,
+        grad_indices: Any,
+        grad_values: Any,
+        grad_shape: Any = None,
+        local_step: Any = 0,
+        name: str | None = None,
     ) -> Any:
         """Returns an op that adds rows of a gradient."""
         local_step = math_ops.cast(ops.convert_to_tensor(local_step), _dtypes.int64)

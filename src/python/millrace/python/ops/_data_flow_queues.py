@@ -114,7 +114,11 @@ class QueueBase:
         Raises:
           TypeError: `queues` is no list of queues, or their types differ.
         """
-        if (not queues) or (not isinstance(queues, list)) or (not all(isinstance(x, QueueBase) for x in queues)):
+        if (
+            (not queues)
+            or (not isinstance(queues, list))
+            or (not all(isinstance(x, QueueBase) for x in queues))
+        ):
             raise TypeError("A list of queues expected")
         dtypes = queues[0].dtypes
         if not all(dtypes == q.dtypes for q in queues[1:]):

@@ -23,7 +23,9 @@ from millrace.python.ops._data_flow_queues import _listed
 class Barrier:
     """A map from strings to tuples, whose components come one by one; complete tuples can be taken."""
 
-    def __init__(self, types: Any, shapes: Any = None, shared_name: str | None = None, name: str = "barrier") -> None:
+    def __init__(
+        self, types: Any, shapes: Any = None, shared_name: str | None = None, name: str = "barrier"
+    ) -> None:
         """Makes a barrier; `shapes` are fully known, or None."""
         self._types = _as_type_list(types)
         if shapes is not None:
@@ -277,7 +279,9 @@ class StagingArea(BaseStagingArea):
         if name is None:
             name = "%s_peek" % self._name
         with ops.colocate_with(self._coloc_op):
-            ret = _listed(gen_data_flow_ops.stage_peek(index, dtypes=self._dtypes, name=name, **self._attrs()))
+            ret = _listed(
+                gen_data_flow_ops.stage_peek(index, dtypes=self._dtypes, name=name, **self._attrs())
+            )
         return self._get_return_value(ret, list(range(len(self._dtypes))))
 
     def size(self, name: str | None = None) -> Any:
@@ -330,7 +334,8 @@ class MapStagingArea(BaseStagingArea):
         if all(isinstance(i, str) for i in indices):
             if self._names is None:
                 raise ValueError(
-                    "String indices provided '%s', but this Staging Area was not created with names." % indices
+                    "String indices provided '%s', but this Staging Area was not created with names."
+                    % indices
                 )
             try:
                 indices = [self._names.index(n) for n in indices]

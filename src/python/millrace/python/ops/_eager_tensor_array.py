@@ -27,7 +27,9 @@ class _EagerTensorArray(TensorArray):
         self._handle = None
         self._flow = constant_op.constant(0, dtypes.int32)
         self._infer_shape = infer_shape
-        self._element_shape: list[Any] = [] if element_shape is None else [tensor_shape.as_shape(element_shape)]
+        self._element_shape: list[Any] = (
+            [] if element_shape is None else [tensor_shape.as_shape(element_shape)]
+        )
         self._colocate_with_first_write_call = False
         self._colocate_with = None
         self._clear_after_read = True if clear_after_read is None else clear_after_read
@@ -55,7 +57,9 @@ class _EagerTensorArray(TensorArray):
             raise errors_impl.OutOfRangeError(None, None, "Reading from negative indices (index %d) is not allowed." % index)  # fmt: skip
         if index >= len(self._tensor_array):
             raise errors_impl.OutOfRangeError(
-                None, None, "Tried to read from index %d but array size is: %d" % (index, len(self._tensor_array))
+                None,
+                None,
+                "Tried to read from index %d but array size is: %d" % (index, len(self._tensor_array)),
             )
         tensor = self._tensor_array[index]
         if tensor is None:
@@ -102,7 +106,9 @@ class _EagerTensorArray(TensorArray):
                 "TensorArray dtype is %s but Op is trying to write dtype %s" % (self._dtype.name, value.dtype.name),
             )  # fmt: skip
         if not self.element_shape.is_compatible_with(value.shape):
-            raise ValueError("Incompatible shape for value (%s), expected (%s)" % (value.shape, self.element_shape))
+            raise ValueError(
+                "Incompatible shape for value (%s), expected (%s)" % (value.shape, self.element_shape)
+            )
         if self._infer_shape:
             self._element_shape[:] = [self.element_shape.merge_with(value.shape)]
         self._tensor_array[index] = value

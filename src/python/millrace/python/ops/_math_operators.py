@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from millrace.python.framework import common_shapes
 from millrace.python.framework import dtypes
 from millrace.python.framework import ops
 from millrace.python.framework import sparse_tensor
@@ -23,7 +24,9 @@ from millrace.python.ops._math_products import matmul
 _Tensor = ops.Tensor
 
 
-def _override_binary_operator_helper(func: Callable[..., Any], op_name: str, clazz_object: Any = _Tensor) -> None:
+def _override_binary_operator_helper(
+    func: Callable[..., Any], op_name: str, clazz_object: Any = _Tensor
+) -> None:
     """Installs `__op__` and `__rop__` that call `func(x, y, name=...)` after converting the other operand."""
 
     def binary_op_wrapper(x: Any, y: Any) -> Any:
@@ -77,7 +80,9 @@ def _mul_dispatch(x: Any, y: Any, name: str | None = None) -> Any:
     return sparse_tensor.SparseTensor(y.indices, new_vals, y.dense_shape)
 
 
-def _sparse_dense_truediv(sp_indices: Any, sp_values: Any, sp_shape: Any, y: Any, name: str | None = None) -> Any:
+def _sparse_dense_truediv(
+    sp_indices: Any, sp_values: Any, sp_shape: Any, y: Any, name: str | None = None
+) -> Any:
     """Divides the values of a SparseTensor by a dense tensor, as Python 3 does."""
     with ops.name_scope(name, "truediv", [sp_indices, sp_values, sp_shape, y]) as name:
         sp_values = ops.convert_to_tensor(sp_values, name="sp_values")
@@ -111,12 +116,23 @@ def _compares_values(value: Any) -> bool:
     return graph is None or graph.building_function
 
 
+def _by_element(fn: Callable[..., Any], x: Any, y: Any, otherwise: bool) -> Any:
+    """A comparison; a scalar where the shapes do not fit."""
+    x = ops.convert_to_tensor(x)
+    y = ops.convert_to_tensor(y, dtype_hint=x.dtype.base_dtype)
+    try:
+        common_shapes.broadcast_shape(x.shape, y.shape)
+    except ValueError:
+        return ops.convert_to_tensor(otherwise)
+    return fn(x, y)
+
+
 def tensor_equals(self: Any, other: Any) -> Any:
     """Tensor == other: by element where `enable_tensor_equality` was called and ops are executed at once."""
     if other is None:
         return False
     if _compares_values(self):
-        return gen_math_ops.equal(self, other, incompatible_shape_error=False)
+        return _by_element(gen_math_ops.equal, self, other, False)
     return self is other
 
 
@@ -125,7 +141,7 @@ def tensor_not_equals(self: Any, other: Any) -> Any:
     if other is None:
         return True
     if _compares_values(self):
-        return gen_math_ops.not_equal(self, other, incompatible_shape_error=False)
+        return _by_element(gen_math_ops.not_equal, self, other, True)
     return self is not other
 
 

@@ -21,7 +21,9 @@ from millrace.python.platform import tf_logging as logging
 def _check_dtypes(value: Any, dtype: Any) -> None:
     """Warns of a value whose type is not that of the array: the step will fail."""
     if value.dtype.base_dtype != dtype:
-        logging.error("Error: Input value {} has dtype {}, but expected dtype {}.".format(value, value.dtype, dtype))
+        logging.error(
+            "Error: Input value {} has dtype {}, but expected dtype {}.".format(value, value.dtype, dtype)
+        )
 
 
 class TensorArray:
@@ -78,7 +80,9 @@ class TensorArray:
         self._colocate_with: Any = [] if colocate_with_first_write_call else None
         self._infer_shape = infer_shape
         # Shared by all TensorArrays of one handle, so that a write in a loop tells readers after it.
-        self._element_shape: list[Any] = [] if element_shape is None else [tensor_shape.TensorShape(element_shape)]
+        self._element_shape: list[Any] = (
+            [] if element_shape is None else [tensor_shape.TensorShape(element_shape)]
+        )
         with ops.name_scope(name, "TensorArray", [handle, size, flow]) as scope:
             if handle is not None:
                 if flow is None:
@@ -106,7 +110,12 @@ class TensorArray:
 
     @staticmethod
     def _check_arguments(
-        handle: Any, tensor_array_name: Any, size: Any, element_shape: Any, dynamic_size: Any, clear_after_read: Any
+        handle: Any,
+        tensor_array_name: Any,
+        size: Any,
+        element_shape: Any,
+        dynamic_size: Any,
+        clear_after_read: Any,
     ) -> None:
         if handle is not None and tensor_array_name:
             raise ValueError("Cannot construct with both handle and tensor_array_name")
@@ -241,9 +250,17 @@ class TensorArray:
     def concat(self, name: str | None = None) -> Any:
         """Returns all elements, joined along their first axis."""
         known = self._element_shape and self._element_shape[0].dims is not None
-        except0 = tensor_shape.TensorShape(self._element_shape[0].dims[1:]) if known else tensor_shape.TensorShape(None)
+        except0 = (
+            tensor_shape.TensorShape(self._element_shape[0].dims[1:])
+            if known
+            else tensor_shape.TensorShape(None)
+        )
         value, _ = gen_data_flow_ops.tensor_array_concat_v3(
-            handle=self._handle, flow_in=self._flow, dtype=self._dtype, name=name, element_shape_except0=except0
+            handle=self._handle,
+            flow_in=self._flow,
+            dtype=self._dtype,
+            name=name,
+            element_shape_except0=except0,
         )
         if known:
             value.set_shape([None] + self._element_shape[0].dims[1:])
@@ -385,13 +402,17 @@ class TensorArraySpec(type_spec.TypeSpec):  # type: ignore[misc]
         return self._dtype
 
     def _to_legacy_output_shapes(self) -> Any:
-        return (tensor_shape.TensorShape([self._dynamic_size, self._infer_shape])).concatenate(self._element_shape)
+        return (tensor_shape.TensorShape([self._dynamic_size, self._infer_shape])).concatenate(
+            self._element_shape
+        )
 
     def _to_legacy_output_classes(self) -> Any:
         return TensorArray
 
 
-type_spec.register_type_spec_from_value_converter(TensorArray, TensorArraySpec.from_value, allow_subclass=True)
+type_spec.register_type_spec_from_value_converter(
+    TensorArray, TensorArraySpec.from_value, allow_subclass=True
+)
 
 
 # Names of the kinds of TensorArrays of other versions: here there is one.

@@ -156,9 +156,17 @@ class Saver:
                 raise RuntimeError(
                     "When eager execution is enabled, `var_list` must specify a list or dict of variables to save"
                 )
+            from millrace.core.protobuf import saver_pb2
+
             self._is_empty = False
             self._next_checkpoint_time = time.time() + keep_checkpoint_every_n_hours * 3600
-        elif not defer_build:
+            self.saver_def = saver_pb2.SaverDef(
+                max_to_keep=max_to_keep or 0,
+                keep_checkpoint_every_n_hours=keep_checkpoint_every_n_hours,
+                version=write_version,
+            )
+            return
+        if not defer_build:
             self.build()
         if self.saver_def:
             self._check_saver_def()

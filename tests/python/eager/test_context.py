@@ -1,0 +1,200 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Modes of threads, tf.enable_eager_execution, devices, seeds."""
+import subprocess
+import sys
+import threading
+
+import millrace as tf
+import pytest
+from millrace.python.eager import context
+
+
+def run_program(text):
+    """What a program of its own prints; it must end well."""
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_modes_nest():
+    assert not tf.executing_eagerly()
+    with context.eager_mode():
+        assert tf.executing_eagerly()
+        with tf.Graph().as_default():
+            assert not tf.executing_eagerly()
+            with context.eager_mode():
+                assert tf.executing_eagerly()
+            assert not tf.executing_eagerly()
+        with context.graph_mode():
+            assert not tf.executing_eagerly()
+        assert tf.executing_eagerly()
+    assert not tf.executing_eagerly()
+
+
+def test_mode_is_left_after_an_error():
+    with pytest.raises(KeyError), context.eager_mode():
+        raise KeyError
+    assert not tf.executing_eagerly()
+
+
+def test_other_threads_keep_their_mode(eager):
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(tf.executing_eagerly()))
+    thread.start()
+    thread.join(30)
+    assert seen == [False]
+
+
+def test_enable_eager_execution():
+    out = run_program(
+        "import millrace as tf, threading\n"
+        "tf.enable_eager_execution()\n"
+        "tf.enable_eager_execution()\n"
+        "print(tf.executing_eagerly(), tf.add(1, 2).numpy())\n"
+        "t = threading.Thread(target=lambda: print(tf.multiply(3, 4).numpy())); t.start(); t.join()\n"
+        "with tf.Graph().as_default():\n"
+        "  x = tf.constant(5)\n"
+        "  print(tf.executing_eagerly(), tf.Session().run(x))\n"
+    )
+    assert out.split() == ["True", "3", "12", "False", "5"]
+
+
+def test_enable_eager_execution_refuses():
+    out = run_program(
+        "import millrace as tf\n"
+        "def error(*args, **kwargs):\n"
+        "  try: tf.enable_eager_execution(*args, **kwargs)\n"
+        "  except Exception as e: print(type(e).__name__, e)\n"
+        "error(config=1)\n"
+        "error(device_policy=17)\n"
+        "error(execution_mode=17)\n"
+        "tf.constant(1)\n"
+        "error()\n"
+    )
+    assert out.splitlines() == [
+        "TypeError config must be a tf.ConfigProto, but got <class 'int'>",
+        "ValueError device_policy must be one of None, tf.contrib.eager.DEVICE_PLACEMENT_*",
+        "ValueError execution_mode must be one of None, tf.contrib.eager.SYNC, tf.contrib.eager.ASYNC",
+        "ValueError tf.enable_eager_execution must be called at program startup.",
+    ]
+
+
+def test_options_cannot_change():
+    out = run_program(
+        "import millrace as tf\n"
+        "tf.enable_eager_execution(execution_mode=tf.contrib.eager.SYNC)\n"
+        "try: tf.enable_eager_execution(execution_mode=tf.contrib.eager.ASYNC)\n"
+        "except ValueError as e: print(str(e)[:63])\n"
+    )
+    assert out.strip() == "Trying to change the options of an active eager execution. Cont"
+
+
+def test_asynchronous_execution():
+    out = run_program(
+        "import millrace as tf\n"
+        "tf.enable_eager_execution(execution_mode=tf.contrib.eager.ASYNC)\n"
+        "x = tf.constant(1.)\n"
+        "for _ in range(100): x = x + 1.\n"
+        "print(x.numpy())\n"
+    )
+    assert out.strip() == "101.0"
+
+
+def test_enable_v2_behavior():
+    out = run_program(
+        "import millrace as tf\n"
+        "tf.enable_v2_behavior()\n"
+        "x = tf.constant([1, 2])\n"
+        "print((x == [1, 3]).numpy().tolist(), x.shape[0], tf.compat.v1.resource_variables_enabled())\n"
+        "try: hash(x)\n"
+        "except TypeError as e: print(str(e)[:55])\n"
+    )
+    assert out.splitlines() == [
+        "[True, False] 2 True",
+        "Tensor is unhashable if Tensor equality is enabled. Ins",
+    ]
+
+
+def test_devices(eager):
+    assert tf.constant(1).device == "/job:localhost/replica:0/task:0/device:CPU:0"
+    assert context.context().devices()[0].endswith("CPU:0")
+    assert tf.contrib.eager.num_gpus() == context.num_gpus() == 0
+    with tf.device("/cpu:0"):
+        assert tf.identity(1).device.endswith("CPU:0")
+    with tf.device("/device:GPU:0"), pytest.raises(tf.errors.InvalidArgumentError, match="unknown device"):
+        tf.identity(1)
+    with pytest.raises(RuntimeError, match="tf.device does not support functions when eager"):
+        tf.device(lambda op: "/cpu:0")
+
+
+def test_seeds_of_ops_without_one(eager):
+    tf.set_random_seed(7)
+    first = [tf.random_uniform([3]).numpy().tolist() for _ in range(2)]
+    tf.set_random_seed(7)
+    again = [tf.random_uniform([3]).numpy().tolist() for _ in range(2)]
+    assert first == again
+    assert first[0] != first[1]
+    tf.set_random_seed(8)
+    assert tf.random_uniform([3]).numpy().tolist() != first[0]
+
+
+def test_seed_of_an_op_with_a_global_one(eager):
+    # The second seed is drawn by Python's generator, as TensorFlow draws it.
+    import random
+
+    from millrace.python.framework import random_seed
+
+    tf.set_random_seed(42)
+    expected = random.Random(42)
+    assert random_seed.get_seed(None) == (42, expected.randint(0, 2**31 - 1))
+    assert random_seed.get_seed(5) == (42, 5)
+
+
+def test_name_scopes(eager):
+    with tf.name_scope("a") as outer, tf.name_scope("b") as inner:
+        assert (outer, inner) == ("a/", "a/b/")
+        assert tf.Variable(1.0).name == "a/b/Variable:0"
+    with tf.name_scope("a") as again:
+        assert again == "a/"
+
+
+def test_what_needs_a_graph_is_refused(eager):
+    with pytest.raises(RuntimeError, match=r"tf.placeholder\(\) is not compatible with eager execution."):
+        tf.placeholder(tf.float32)
+    with pytest.raises(RuntimeError, match="tf.gradients is not supported when eager execution is enabled"):
+        tf.gradients(tf.constant(1.0), tf.constant(1.0))
+    with pytest.raises(RuntimeError, match="tf.metrics.mean is not supported when eager execution"):
+        tf.metrics.mean([1.0])
+    with pytest.raises(RuntimeError, match="assign op does not support eager execution. Arg 'ref' is a ref."):
+        tf.raw_ops.Assign(ref=tf.constant(1.0), value=tf.constant(1.0))
+    with pytest.raises(RuntimeError, match="make_initializable_iterator is not supported"):
+        tf.data.Dataset.range(3).make_initializable_iterator()
+
+
+def test_tensors_do_not_enter_graphs():
+    with context.eager_mode():
+        x = tf.constant(1.0)
+    with pytest.raises(
+        RuntimeError, match="Attempting to capture an EagerTensor without building a function."
+    ):
+        tf.identity(x)
+
+
+def test_both_modes_of_a_test():
+    seen = []
+
+    class Test(tf.test.TestCase):
+        @tf.contrib.eager.run_test_in_graph_and_eager_modes
+        def test_it(self):
+            seen.append(tf.executing_eagerly())
+            self.assertAllEqual([2.0, 4.0], self.evaluate(tf.constant([1.0, 2.0]) * 2.0))
+            self.assertEqual({"a": 3}, self.evaluate({"a": tf.constant(3)}))
+
+        def runTest(self):
+            self.test_it()
+
+    Test().runTest()
+    assert seen == [False, True]
