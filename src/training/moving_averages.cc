@@ -44,8 +44,10 @@ Output AssignMovingAverage(const Scope& scope, const GraphVariable& variable, co
   const Formula kept(own, CastTo(own, AsTensor(own, "decay", decay, dtype), dtype));
   const Formula forget = 1.0 - kept;
   if (options.zero_debias) return ZeroDebias(own, variable, value, forget);
-  VariableChanges changes(own, variable);
-  changes.Subtract((Formula(own, changes.Value()) - value) * forget);
+  const Output before = VariableChanges(own, variable).Value();
+  const Formula change = (Formula(own, before) - value) * forget;
+  VariableChanges changes(variable.is_resource() ? own : own.WithOpName("/"), variable);
+  changes.Subtract(change);
   return changes.Value();
 }
 

@@ -1,0 +1,30 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "millrace/layers.h"
+#include "millrace/scope.h"
+
+// What the layers have in common.
+namespace millrace::layers {
+
+// The scope of variables and nodes of a layer.
+Scope EnterLayer(const Scope& scope, const std::string& name, const char* default_name);
+
+// Sizes of all axes of `x`, which has the rank that the layer wants and a known last size.
+Status CheckInput(const Scope& scope, const char* layer, const Output& x, int rank);
+// `wanted` numbers: those given, or one for each axis.
+StatusOr<std::vector<int64_t>> PerAxis(const char* layer, const char* what, const std::vector<int64_t>& given,
+                                       size_t wanted);
+
+GetVariableOptions KernelOptions(const Output& x, const WeightOptions& options);
+// x + bias, through the activation.
+Output Finish(const Scope& scope, const Output& x, int64_t units, const WeightOptions& options);
+
+// What a condition says when the graph is made; unset when only a step knows.
+std::optional<bool> KnownCondition(const Input& condition);
+
+}  // namespace millrace::layers
