@@ -112,6 +112,9 @@ Node* OpMaker::Finish() {
     name = StrCat(scope_.path_, "/", name);
   }
   const auto add = [&]() -> StatusOr<Node*> {
+    if (state.finalized) {
+      return errors::FailedPrecondition("Graph is finalized and cannot be modified.");
+    }
     if (!IsValidNodeName(name)) return errors::InvalidArgument("'", name, "' is not a valid node name");
     for (const InputArg& input : parts_->inputs) {
       for (const Output& tensor : input.tensors) MR_RETURN_IF_ERROR(CheckInput(state.graph, tensor));

@@ -57,6 +57,7 @@ struct [[gnu::visibility("hidden")]] Scope::State {
   Graph& graph;
   ShapeRefiner& shapes;
   Status status;
+  bool finalized = false;  // no node may be added any more
   std::unordered_set<std::string> scope_names;
   std::unordered_map<std::string, int> name_counters;
   std::vector<VariableRecord> variables;  // in the order of their making
