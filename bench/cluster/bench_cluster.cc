@@ -103,7 +103,7 @@ void RunOtherProcess() {
   auto server = Server::Make(Options(1));
   Die(server.status());
   Die((*server)->Start());
-  auto listener = ListenWithGrpc(StrCat("127.0.0.1:", ports.tensors));
+  auto listener = ListenWithGrpc(StrCat("127.0.0.1:", ports.tensors), {});
   Die(listener.status());
   (*listener)->Start(
       [](Method method, const MessageBytes& bytes, int64_t, CancellationManager&, Reply reply) {

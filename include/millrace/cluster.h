@@ -59,6 +59,25 @@ struct ClusterTask {
                                          int first_port = 8888);
 };
 
+// How the tasks of a cluster and their clients prove who they are, and whether their messages are encrypted.
+// Empty: anybody may call, in the clear. All tasks and clients of a cluster need the same.
+struct ClusterSecurity {
+  // Holds a secret of 16 characters or more, which every call has to show.
+  std::string token_file = {};
+  // PEM: who signs the certificates of the other side.
+  std::string ca_file = {};
+  // PEM: the certificate of this side, with the names or addresses of its host, and its private key.
+  std::string certificate_file = {};
+  std::string key_file = {};
+
+  bool empty() const {
+    return token_file.empty() && ca_file.empty() && certificate_file.empty() && key_file.empty();
+  }
+  // What the environment variables MILLRACE_TOKEN_FILE, MILLRACE_TLS_CA, MILLRACE_TLS_CERT and
+  // MILLRACE_TLS_KEY say. Sessions and DescribeCluster go by it.
+  static ClusterSecurity FromEnvironment();
+};
+
 // How a server is set up.
 struct ServerOptions {
   ClusterSpec cluster;
@@ -68,6 +87,13 @@ struct ServerOptions {
   // The address to listen at, without the port; empty: what the environment variable MILLRACE_LISTEN says, or
   // 127.0.0.1. "0.0.0.0" listens everywhere.
   std::string listen;
+  // Empty: what the environment says (ClusterSecurity::FromEnvironment). With a certificate messages are
+  // encrypted; with ca_file too, callers need certificates that it has signed.
+  ClusterSecurity security;
+  // Ops that no graph of a client or of another task may have: names of ops, "file_access" for those that
+  // read or write files, "network" for those that connect to servers, "callback" for those that call
+  // functions of the program.
+  std::vector<std::string> denied_ops;
   SessionOptions session;  // what sessions have that say nothing else: their timeout
   // How long the creation of a session waits for tasks that don't answer.
   int64_t session_creation_timeout_in_ms = 60'000;

@@ -34,6 +34,8 @@ struct ServerCommandOptions {
   double session_timeout = 60;
   double peer_timeout = 5;
   int threads = 0;
+  ClusterSecurity security = ClusterSecurity::FromEnvironment();
+  std::vector<std::string> denied_ops;
 };
 
 // From the flags or, where they say nothing, from TF_CONFIG.
@@ -70,6 +72,16 @@ bool IsLoopback(const std::string& listen) {
   return listen.empty() || listen == "localhost" || listen.starts_with("127.") || listen == "[::1]";
 }
 
+// What the first line says of a task that other machines reach.
+std::string OpenTo(const ServerCommandOptions& options) {
+  if (IsLoopback(options.listen)) return "";
+  const ClusterSecurity& security = options.security;
+  const bool certificates = !security.certificate_file.empty() && !security.ca_file.empty();
+  if (security.token_file.empty() && !certificates)
+    return ", open to everybody who reaches it: there is neither a token nor a check of certificates";
+  return security.certificate_file.empty() ? ", unencrypted: its token can be read on the network" : "";
+}
+
 // Signals that end the program, as something to wait for; other threads don't get them.
 class EndSignals {
  public:
@@ -103,6 +115,8 @@ StatusOr<ExitCode> Serve(const ServerCommandOptions& options, const Context& con
   server_options.job = task.job;
   server_options.task = task.task;
   server_options.listen = options.listen;
+  server_options.security = options.security;
+  server_options.denied_ops = options.denied_ops;
   server_options.session_creation_timeout_in_ms = static_cast<int64_t>(options.session_timeout * 1000);
   server_options.peer_timeout_in_ms = static_cast<int64_t>(options.peer_timeout * 1000);
   server_options.session.inter_op_parallelism_threads = options.threads;
@@ -114,9 +128,7 @@ StatusOr<ExitCode> Serve(const ServerCommandOptions& options, const Context& con
     json.BeginObject().Field("task", server->task()).Field("target", server->target()).EndObject();
     context.Print(json);
   } else {
-    context.out << "millrace: " << server->task() << " is ready at " << server->target()
-                << (IsLoopback(options.listen) ? ""
-                                               : ", for everybody who reaches it: it asks nobody who he is")
+    context.out << "millrace: " << server->task() << " is ready at " << server->target() << OpenTo(options)
                 << std::endl;
   }
   context.out.flush();
@@ -209,6 +221,19 @@ void AddServerCommands(Commands* commands) {
       .add_option("--peer-timeout", options->peer_timeout,
                   "Seconds for which a task may be silent before its steps are given up")
       ->check(CLI::PositiveNumber);
+  server.add_option(
+      "--token-file", options->security.token_file,
+      "A file with the secret that every call has to show; otherwise MILLRACE_TOKEN_FILE names it");
+  server.add_option("--tls-cert", options->security.certificate_file,
+                    "The certificate of this task (PEM): messages are encrypted; MILLRACE_TLS_CERT");
+  server.add_option("--tls-key", options->security.key_file, "Its private key (PEM); MILLRACE_TLS_KEY");
+  server.add_option("--tls-ca", options->security.ca_file,
+                    "Who signs the certificates of the other tasks and of clients (PEM), which then need "
+                    "one; MILLRACE_TLS_CA");
+  server
+      .add_option("--deny-ops,--deny_ops", options->denied_ops,
+                  "Ops that graphs of others must not have: file_access, network, callback or names of ops")
+      ->delimiter(',');
   server.add_option("--threads", options->threads, "For nodes; as many as there are cores without it");
 
   CLI::App& cluster = commands->Group("cluster", "Look at a cluster");

@@ -246,6 +246,7 @@ Master::Response Master::CreateSession(const MessageBytes& bytes, int64_t /*time
                                        CancellationManager& cancellation) {
   tensorflow::CreateSessionRequest request;
   MR_RETURN_IF_ERROR(Parse(Method::kCreateSession, bytes, &request));
+  MR_RETURN_IF_ERROR(env_.denied.Check(request.graph_def()));
   MR_ASSIGN_OR_RETURN(SessionOptions options, SessionOptions::FromProto(request.config()));
   MR_ASSIGN_OR_RETURN(const SessionPtr session, Open(std::move(options), &cancellation));
   if (Status s = session->session().Create(std::move(*request.mutable_graph_def())); !s.ok()) {
@@ -260,6 +261,7 @@ Master::Response Master::CreateSession(const MessageBytes& bytes, int64_t /*time
 Master::Response Master::ExtendSession(const MessageBytes& bytes) {
   tensorflow::ExtendSessionRequest request;
   MR_RETURN_IF_ERROR(Parse(Method::kExtendSession, bytes, &request));
+  MR_RETURN_IF_ERROR(env_.denied.Check(request.graph_def()));
   MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
   tensorflow::ExtendSessionResponse response;
   MR_ASSIGN_OR_RETURN(const int64_t version, session->Extend(std::move(*request.mutable_graph_def()),

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "distributed/denied_ops.h"
 #include "distributed/transport.h"
 #include "millrace/cluster.h"
 #include "session/direct_session.h"
@@ -60,6 +61,7 @@ class Master {
     Transport* transport = nullptr;
     SessionOptions session;  // what sessions have that say nothing else
     int64_t session_creation_timeout_in_ms = 0;
+    DeniedOps denied = {};
   };
   explicit Master(Environment environment) : env_(std::move(environment)) {}
 

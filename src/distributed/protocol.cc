@@ -36,8 +36,10 @@ StatusOr<RemoteMaster> Connect(const std::string& name, const SessionOptions& op
   std::string_view address = options.target;
   ConsumePrefix(&address, StrCat(name, "://"));
   if (address.empty()) return errors::InvalidArgument("The target ", options.target, " names no address");
+  TransportOptions transport_options;
+  MR_ASSIGN_OR_RETURN(transport_options.security, LoadSecurity(ClusterSecurity::FromEnvironment()));
   MR_ASSIGN_OR_RETURN(auto transport,
-                      protocol.connect({{options.target, std::string(address)}}, TransportOptions()));
+                      protocol.connect({{options.target, std::string(address)}}, transport_options));
   return RemoteMaster{std::move(transport), options.target};
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "distributed/security.h"
 #include "distributed/transport.h"
 #include "millrace/status.h"
 
@@ -31,12 +32,15 @@ class Listener {
 
 struct TransportOptions {
   int64_t patience_in_ms = 5000;  // see RemoteCall
+  ChannelSecurity security;
 };
 
 // A way to carry messages between tasks.
 struct Protocol {
   // Takes an address, "host:port"; a port of 0 is replaced by a free one.
-  std::function<StatusOr<std::unique_ptr<Listener>>(const std::string& address)> listen;
+  std::function<StatusOr<std::unique_ptr<Listener>>(const std::string& address,
+                                                    const ChannelSecurity& security)>
+      listen;
   // To tasks at these addresses.
   std::function<StatusOr<std::shared_ptr<Transport>>(const std::map<std::string, std::string>& addresses,
                                                      const TransportOptions& options)>

@@ -123,7 +123,12 @@ StatusOr<std::unique_ptr<Server>> Server::Make(const ServerOptions& options) {
   MR_ASSIGN_OR_RETURN(const std::string address, options.cluster.AddressOf(options.job, options.task));
   const std::string name = TaskName(options.job, options.task);
   const std::string port = address.substr(address.rfind(':'));
-  auto listener = protocol.listen(ListenAddress(options) + port);
+  TransportOptions transport;
+  transport.patience_in_ms = options.peer_timeout_in_ms;
+  MR_ASSIGN_OR_RETURN(
+      transport.security,
+      LoadSecurity(options.security.empty() ? ClusterSecurity::FromEnvironment() : options.security));
+  auto listener = protocol.listen(ListenAddress(options) + port, transport.security);
   if (!listener.ok()) return listener.status().WithContext(StrCat("; it is the address of ", name));
   std::map<std::string, std::string> addresses;
   for (const auto& [job, tasks] : options.cluster.jobs()) {
@@ -132,8 +137,6 @@ StatusOr<std::unique_ptr<Server>> Server::Make(const ServerOptions& options) {
   const std::string bound = StrCat("localhost:", (*listener)->port());
   // A port that was left open is known now.
   addresses[name] = bound;
-  TransportOptions transport;
-  transport.patience_in_ms = options.peer_timeout_in_ms;
   MR_ASSIGN_OR_RETURN(auto network, protocol.connect(addresses, transport));
   MR_ASSIGN_OR_RETURN(auto task, Task::Make(options, std::move(network)));
   return std::unique_ptr<Server>(std::make_unique<TaskServer>(*std::move(listener), std::move(task),
@@ -148,6 +151,7 @@ StatusOr<std::string> DescribeCluster(const std::string& target, int64_t timeout
   MR_ASSIGN_OR_RETURN(const Protocol protocol, FindProtocol(target.substr(0, end)));
   TransportOptions options;
   options.patience_in_ms = timeout_in_ms;
+  MR_ASSIGN_OR_RETURN(options.security, LoadSecurity(ClusterSecurity::FromEnvironment()));
   MR_ASSIGN_OR_RETURN(const auto transport, protocol.connect({{target, target.substr(end + 3)}}, options));
   RemoteCall call{target, Method::kDescribe, MessageBytes("cluster")};
   call.timeout_in_ms = timeout_in_ms;

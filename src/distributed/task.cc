@@ -69,6 +69,7 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
   std::shared_ptr<Task> task(new Task);
   task->name_ = TaskName(options.job, options.task);
   task->cluster_ = options.cluster;
+  MR_ASSIGN_OR_RETURN(const DeniedOps denied, DeniedOps::Parse(options.denied_ops));
   task->transport_ = std::move(transport);
   const int cores = std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
   const int wanted = options.session.inter_op_parallelism_threads;
@@ -85,9 +86,13 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
                               CancellationManager& cancellation, Rendezvous::RecvDone done) {
         RecvTensorFrom(network, from, step_id, key, &cancellation, std::move(done));
       });
-  task->worker_ = std::make_unique<WorkerService>(WorkerService::Environment{
-      .devices = task->devices_, .steps = task->steps_, .pool = task->pool_.get(), .transport = &network});
+  task->worker_ = std::make_unique<WorkerService>(WorkerService::Environment{.devices = task->devices_,
+                                                                             .steps = task->steps_,
+                                                                             .pool = task->pool_.get(),
+                                                                             .transport = &network,
+                                                                             .denied = denied});
   Master::Environment master;
+  master.denied = denied;
   master.cluster = options.cluster;
   master.task = task->name_;
   master.devices = task->devices_;

@@ -303,6 +303,7 @@ void WorkerService::GetStatus(Reply reply) {
 void WorkerService::RegisterGraph(const MessageBytes& bytes, Reply reply) {
   tensorflow::RegisterGraphRequest request;
   if (Status s = Parse(Method::kRegisterGraph, bytes, &request); !s.ok()) return reply(std::move(s), {});
+  if (Status s = env_.denied.Check(request.graph_def()); !s.ok()) return reply(std::move(s), {});
   const std::string session_handle = request.session_handle();
   auto session = FindSession(session_handle, request.create_worker_session_called(), true);
   if (!session.ok()) return reply(std::move(session).status(), {});

@@ -16,6 +16,7 @@
 #include "base/cancellation.h"
 #include "base/mutex.h"
 #include "base/thread_pool.h"
+#include "distributed/denied_ops.h"
 #include "distributed/transport.h"
 #include "distributed/worker_session.h"
 
@@ -39,6 +40,7 @@ class WorkerService {
     ThreadPool* pool = nullptr;
     Transport* transport = nullptr;  // to the peers; null: there are none
     StepCompilerOptions compiler = {};
+    DeniedOps denied = {};
   };
   explicit WorkerService(Environment environment);
   // A task with one worker, for whatever session.

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/strings.h"
 #include "rpc/grpc_buffer.h"
 #include "rpc/grpc_options.h"
 
@@ -55,9 +56,10 @@ class GrpcListener : public Listener {
  public:
   ~GrpcListener() override { Stop(0); }
 
-  Status Bind(const std::string& address) {
+  Status Bind(const std::string& address, const ChannelSecurity& security) {
+    token_ = security.token;
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort(address, ServerCredentialsOf(security), &port_);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     SetServerArguments(&builder);
     builder.RegisterService(&methods_);
@@ -69,7 +71,8 @@ class GrpcListener : public Listener {
     queues_.clear();
     server_.reset();
     return errors::Unavailable("Could not start gRPC server: the address ", address,
-                               " is in use, or none of this machine");
+                               " is in use, or none of this machine",
+                               security.encrypts() ? ", or its certificate and key don't fit" : "");
   }
 
   int port() const override { return port_; }
@@ -146,6 +149,11 @@ class GrpcListener : public Listener {
         return;
       }
       counted_ = true;
+      if (!listener_.Admits(context_)) {
+        return Finish(errors::Unauthenticated(MethodName(method_),
+                                              " was called without the token of the cluster of this task"),
+                      {});
+      }
       StatusOr<MessageBytes> request = FromGrpc(request_);
       if (!request.ok()) return Finish(request.status(), {});
       if (method_ == Method::kCancelCall) return Finish(listener_.CancelCall(request->ToString()), {});
@@ -206,6 +214,16 @@ class GrpcListener : public Listener {
 
   void Accept(Method method, grpc::ServerCompletionQueue& queue) { new Call(*this, method, queue); }
 
+  // Whether the caller has shown the token, if there is one.
+  bool Admits(const grpc::ServerContext& context) const {
+    if (token_.empty()) return true;
+    const auto& headers = context.client_metadata();
+    const auto shown = headers.find(kTokenHeader);
+    if (shown == headers.end()) return false;
+    std::string_view value(shown->second.data(), shown->second.size());
+    return ConsumePrefix(&value, kTokenPrefix) && SameSecret(token_, value);
+  }
+
   // Counts a call that has come, and waits for the next one.
   bool Take(Method method, grpc::ServerCompletionQueue& queue) MR_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -255,6 +273,7 @@ class GrpcListener : public Listener {
 
   Methods methods_;
   int port_ = 0;
+  std::string token_;
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;
   std::unique_ptr<grpc::Server> server_;
   CallHandler handler_;
@@ -268,9 +287,10 @@ class GrpcListener : public Listener {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<Listener>> ListenWithGrpc(const std::string& address) {
+StatusOr<std::unique_ptr<Listener>> ListenWithGrpc(const std::string& address,
+                                                   const ChannelSecurity& security) {
   auto listener = std::make_unique<GrpcListener>();
-  MR_RETURN_IF_ERROR(listener->Bind(address));
+  MR_RETURN_IF_ERROR(listener->Bind(address, security));
   return std::unique_ptr<Listener>(std::move(listener));
 }
 

@@ -10,6 +10,7 @@
 namespace millrace {
 
 // Takes the address. Calls wait there until the listener is started. Unavailable when it can't be had.
-StatusOr<std::unique_ptr<Listener>> ListenWithGrpc(const std::string& address);
+StatusOr<std::unique_ptr<Listener>> ListenWithGrpc(const std::string& address,
+                                                   const ChannelSecurity& security);
 
 }  // namespace millrace

@@ -24,6 +24,25 @@ constexpr int kReconnectMs = 1000;
 
 }  // namespace
 
+std::shared_ptr<grpc::ServerCredentials> ServerCredentialsOf(const ChannelSecurity& security) {
+  if (security.certificate.empty()) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions options(security.ca.empty()
+                                                ? GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE
+                                                : GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = security.ca;
+  options.pem_key_cert_pairs.push_back({security.key, security.certificate});
+  return grpc::SslServerCredentials(options);
+}
+
+std::shared_ptr<grpc::ChannelCredentials> ChannelCredentialsOf(const ChannelSecurity& security) {
+  if (!security.encrypts()) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions options;
+  options.pem_root_certs = security.ca;
+  options.pem_private_key = security.key;
+  options.pem_cert_chain = security.certificate;
+  return grpc::SslCredentials(options);
+}
+
 void SetServerArguments(grpc::ServerBuilder* builder) {
   for (const auto& [name, value] : kBoth) builder->AddChannelArgument(name, value);
   builder->SetMaxReceiveMessageSize(-1);

@@ -44,7 +44,8 @@ std::string Seconds(steady_clock::duration time) {
 class GrpcTransport : public Transport, public Watcher {
  public:
   GrpcTransport(const std::map<std::string, std::string>& addresses, const TransportOptions& options)
-      : patience_(options.patience_in_ms),
+      : security_(options.security),
+        patience_(options.patience_in_ms),
         beat_every_(std::clamp<int64_t>(options.patience_in_ms / 5, 50, 1000)),
         loop_(ClientLoop::Get()) {
     for (const auto& [task, address] : addresses) {
@@ -89,6 +90,7 @@ class GrpcTransport : public Transport, public Watcher {
       flight->number = std::to_string(first_number_ + next_number_.fetch_add(1, std::memory_order_relaxed));
       flight->context.AddMetadata(kCallNumber, flight->number);
     }
+    ShowToken(flight->context);
     flight->reader =
         StubOf(flight->peer)
             .PrepareUnaryCall(&flight->context, PathOf(call.method), ToGrpc(call.request), &loop_->queue());
@@ -220,15 +222,19 @@ class GrpcTransport : public Transport, public Watcher {
            status.error_code() != grpc::StatusCode::CANCELLED;
   }
 
-  static grpc::GenericStub& StubOf(Peer& peer) {
+  grpc::GenericStub& StubOf(Peer& peer) const {
     MutexLock lock(peer.mu);
     if (peer.stub == nullptr) {
       grpc::ChannelArguments arguments;
       SetClientArguments(&arguments);
       peer.stub = std::make_unique<grpc::GenericStub>(
-          grpc::CreateCustomChannel(peer.address, grpc::InsecureChannelCredentials(), arguments));
+          grpc::CreateCustomChannel(peer.address, ChannelCredentialsOf(security_), arguments));
     }
     return *peer.stub;
+  }
+
+  void ShowToken(grpc::ClientContext& context) const {
+    if (!security_.token.empty()) context.AddMetadata(kTokenHeader, StrCat(kTokenPrefix, security_.token));
   }
 
   void Beat(Peer& peer, grpc::CompletionQueue& queue) MR_REQUIRES(mu_) {
@@ -236,6 +242,7 @@ class GrpcTransport : public Transport, public Watcher {
     peer.beat = beat;
     ++beats_;
     beat->context.set_deadline(system_clock::now() + milliseconds(std::max<int64_t>(patience_, 1000)));
+    ShowToken(beat->context);
     // The request of GetStatus is an empty message.
     beat->reader = StubOf(peer).PrepareUnaryCall(&beat->context, PathOf(Method::kGetStatus),
                                                  ToGrpc(MessageBytes()), &queue);
@@ -302,6 +309,7 @@ class GrpcTransport : public Transport, public Watcher {
 
   const uint64_t first_number_ = static_cast<uint64_t>(StepIds::NextShared());
   std::atomic<uint64_t> next_number_{0};
+  const ChannelSecurity security_;
   const int64_t patience_;
   const milliseconds beat_every_;
   const std::shared_ptr<ClientLoop> loop_;
