@@ -29,8 +29,9 @@ struct Spec {
   std::vector<AttrSpec> attrs;
   std::vector<std::string> outputs;  // names, lists are marked by `lists`
   std::vector<bool> lists;
-  int num_type_attrs = 0;
-  bool executable = true;  // no argument is a reference
+  std::vector<std::string> type_attrs;  // of the inputs
+  std::vector<int> default_types;       // of these; 0: none
+  bool executable = true;               // no argument is a reference
 };
 
 struct FunctionObject {
@@ -70,7 +71,8 @@ bool ReadInputs(std::string_view text, Spec* spec) {
     }
     spec->inputs.push_back(input);
   }
-  spec->num_type_attrs = static_cast<int>(attrs.size());
+  spec->type_attrs = std::move(attrs);
+  spec->default_types.resize(spec->type_attrs.size());
   return true;
 }
 
@@ -84,6 +86,21 @@ void ReadOutputs(std::string_view text, Spec* spec) {
     spec->lists.push_back(item.find('*') != std::string_view::npos);
     if (item.substr(colon + 1).starts_with("&")) spec->executable = false;
   }
+}
+
+// The types that attributes of the inputs have where nothing says which.
+bool ReadDefaultTypes(PyObject* attrs, Spec* spec) {
+  for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(attrs); ++k) {
+    const char *attr = nullptr, *kind = nullptr;
+    PyObject *allowed = nullptr, *minimum = nullptr, *type = nullptr;
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(attrs, k), "ssOOO", &attr, &kind, &allowed, &minimum, &type))
+      return false;
+    for (size_t i = 0; i < spec->type_attrs.size(); ++i) {
+      if (spec->type_attrs[i] == attr && PyLong_Check(type))
+        spec->default_types[i] = static_cast<int>(PyLong_AsLong(type));
+    }
+  }
+  return true;
 }
 
 bool ReadAttrs(PyObject* attrs, const char* parameters, PyObject* defaults, Spec* spec) {
@@ -134,45 +151,66 @@ int FastAttribute(TFE_Op* op, const FunctionObject* self, const AttrSpec& attr, 
   return SetEagerAttribute(op, attr.name.c_str(), kind, value) ? 1 : -1;
 }
 
-// A tensor of a Python number, where the type can hold it; null, perhaps without an exception.
-PyObject* TensorOfNumber(PyObject* value, int dtype) {
-  union {
-    float f;
-    double d;
-    int32_t i;
-    int64_t l;
-  } number{};
-  size_t size = 0;
+// Writes a Python number, where the type can hold it exactly as TensorFlow takes it; else false, perhaps with
+// an exception.
+bool WriteNumber(PyObject* value, int dtype, char* to) {
   if (dtype == TF_FLOAT || dtype == TF_DOUBLE) {
-    if (!PyFloat_CheckExact(value) && !PyLong_CheckExact(value)) return nullptr;
+    if (!PyFloat_CheckExact(value) && !PyLong_CheckExact(value)) return false;
     const double v = PyFloat_AsDouble(value);
-    if (v == -1.0 && PyErr_Occurred()) return nullptr;
-    if (dtype == TF_FLOAT)
-      number.f = static_cast<float>(v);
-    else
-      number.d = v;
-    size = dtype == TF_FLOAT ? sizeof(float) : sizeof(double);
-  } else if (dtype == TF_INT32 || dtype == TF_INT64) {
-    if (!PyLong_CheckExact(value)) return nullptr;
-    int overflow = 0;
-    const long long v = PyLong_AsLongLongAndOverflow(value, &overflow);
-    if (overflow != 0 || (dtype == TF_INT32 && v != static_cast<int32_t>(v))) return nullptr;
-    if (dtype == TF_INT32)
-      number.i = static_cast<int32_t>(v);
-    else
-      number.l = v;
-    size = dtype == TF_INT32 ? sizeof(int32_t) : sizeof(int64_t);
-  } else {
+    if (v == -1.0 && PyErr_Occurred()) return false;
+    const auto narrow = static_cast<float>(v);
+    dtype == TF_FLOAT ? memcpy(to, &narrow, sizeof(narrow)) : memcpy(to, &v, sizeof(v));
+    return true;
+  }
+  if (!PyLong_CheckExact(value)) return false;
+  int overflow = 0;
+  const int64_t v = PyLong_AsLongLongAndOverflow(value, &overflow);
+  const auto narrow = static_cast<int32_t>(v);
+  if (overflow != 0 || (dtype == TF_INT32 && v != narrow)) return false;
+  dtype == TF_INT32 ? memcpy(to, &narrow, sizeof(narrow)) : memcpy(to, &v, sizeof(v));
+  return true;
+}
+
+// A tensor of a Python number or a list of them; null, perhaps without an exception, where it must be
+// converted in another way.
+PyObject* TensorOfNumber(PyObject* value, int dtype) {
+  if (dtype != TF_FLOAT && dtype != TF_DOUBLE && dtype != TF_INT32 && dtype != TF_INT64) return nullptr;
+  const bool is_list = PyList_CheckExact(value) || PyTuple_CheckExact(value);
+  if (!is_list && !PyLong_CheckExact(value) && !PyFloat_CheckExact(value)) return nullptr;
+  const int64_t count = is_list ? PySequence_Fast_GET_SIZE(value) : 1;
+  const size_t size = TF_DataTypeSize(static_cast<TF_DataType>(dtype));
+  TF_Tensor* tensor = TF_AllocateTensor(static_cast<TF_DataType>(dtype), &count, is_list ? 1 : 0,
+                                        size * static_cast<size_t>(count));
+  if (tensor == nullptr) return PyErr_NoMemory();
+  char* to = static_cast<char*>(TF_TensorData(tensor));
+  for (int64_t i = 0; i < count; ++i, to += size) {
+    if (WriteNumber(is_list ? PySequence_Fast_GET_ITEM(value, i) : value, dtype, to)) continue;
+    TF_DeleteTensor(tensor);
     return nullptr;
   }
-  TF_Tensor* tensor = TF_AllocateTensor(static_cast<TF_DataType>(dtype), nullptr, 0, size);
-  if (tensor == nullptr) return PyErr_NoMemory();
-  memcpy(TF_TensorData(tensor), &number, size);
   const StatusHolder status;
   TFE_TensorHandle* handle = TFE_NewTensorHandle(tensor, status.get());
   TF_DeleteTensor(tensor);
   return status.ok() ? MakeEagerTensor(handle) : RaiseStatus(status);
 }
+
+// eager_number(value, number of the type): a tensor, or None where it must be converted in another way.
+PyObject* NumberFunction(PyObject* /*module*/, PyObject* const* args, Py_ssize_t count) {
+  if (count != 2) {
+    PyErr_SetString(PyExc_TypeError, "eager_number takes a value and a type");
+    return nullptr;
+  }
+  const long dtype = PyLong_AsLong(args[1]);
+  if (dtype == -1 && PyErr_Occurred()) return nullptr;
+  PyObject* made = TensorOfNumber(args[0], static_cast<int>(dtype));
+  if (made != nullptr || PyErr_Occurred()) return made;
+  Py_RETURN_NONE;
+}
+
+PyMethodDef module_functions[] = {
+    {"eager_number", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(NumberFunction)),
+     METH_FASTCALL, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
 
 bool AllEager(PyObject* list) {
   if (!PyList_CheckExact(list) && !PyTuple_CheckExact(list)) return false;
@@ -185,7 +223,7 @@ bool AllEager(PyObject* list) {
 // Whether all inputs can be used; `inputs` gets them, numbers as tensors.
 bool ReadArguments(const Spec& spec, PyObject* const* args, std::vector<Ref>* inputs) {
   int types[16] = {};
-  if (spec.num_type_attrs > 16) return false;
+  if (spec.type_attrs.size() > 16) return false;
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     const InputSpec& input = spec.inputs[i];
     if (input.is_list || !IsEagerTensor(args[i])) continue;
@@ -197,6 +235,9 @@ bool ReadArguments(const Spec& spec, PyObject* const* args, std::vector<Ref>* in
     } else if (types[input.attr] != dtype) {
       return false;  // refused with the usual text
     }
+  }
+  for (size_t i = 0; i < spec.default_types.size(); ++i) {
+    if (types[i] == 0) types[i] = spec.default_types[i];
   }
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     const InputSpec& input = spec.inputs[i];
@@ -319,7 +360,8 @@ PyObject* New(PyTypeObject* type, PyObject* args, PyObject* /*kwargs*/) {
   self->slow_eager = PyObject_GetAttrString(function, "slow_eager");
   if (self->slow == nullptr || self->slow_eager == nullptr) return nullptr;
   ReadOutputs(outputs, self->spec);
-  if (!ReadInputs(inputs, self->spec) || !ReadAttrs(attrs, parameters, defaults, self->spec)) {
+  if (!ReadInputs(inputs, self->spec) || !ReadDefaultTypes(attrs, self->spec) ||
+      !ReadAttrs(attrs, parameters, defaults, self->spec)) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "The description of the op is not complete");
     return nullptr;
   }
@@ -356,7 +398,7 @@ bool ReadyEagerOpFunction(PyObject* module) {
   function_type.tp_new = New;
   function_type.tp_dealloc = Free;
   function_type.tp_members = members;
-  return PyType_Ready(&function_type) == 0 &&
+  return PyType_Ready(&function_type) == 0 && PyModule_AddFunctions(module, module_functions) == 0 &&
          PyModule_AddObjectRef(module, "OpFunction", reinterpret_cast<PyObject*>(&function_type)) == 0;
 }
 

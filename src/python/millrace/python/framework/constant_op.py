@@ -57,6 +57,9 @@ def _constant(
     return graph._make_operation("Const", name, [], [attr, ("dtype", "type", kind)]).outputs[0]
 
 
+_NUMBERS = {int: dtypes.int32, float: dtypes.float32}
+
+
 def convert_to_eager_tensor(value: Any, ctx: Any = None, dtype: Any = None) -> Any:
     """A tensor that has a value.
 
@@ -69,6 +72,12 @@ def convert_to_eager_tensor(value: Any, ctx: Any = None, dtype: Any = None) -> A
             raise TypeError("Expected tensor with type %r not %r" % (dtypes.as_dtype(dtype), value.dtype))
         return value
     kind = None if dtype is None else dtypes.as_dtype(dtype)
+    example = value[0] if type(value) in (list, tuple) and value else value
+    if type(example) in _NUMBERS:
+        # In a common case there is no array between.
+        number = _engine.eager_number(value, (kind or _NUMBERS[type(example)])._type_enum)
+        if number is not None:
+            return number
     if type(value) is int and kind is not None and kind.is_integer and not kind.min <= value <= kind.max:
         raise TypeError("Cannot convert %s to EagerTensor of dtype %s" % (value, kind.name))
     array, found = tensor_util._basic_array(value, kind)

@@ -3,254 +3,24 @@
 """Makes operations of arguments of any kind: what the generated functions call, and apply_op for ops by name."""
 from __future__ import annotations
 
-import collections
 import contextlib
 import importlib
-import re
 from typing import Any
 
 from millrace.python import _engine
 from millrace.python.framework import _op_specs, dtypes
+from millrace.python.framework._op_functions import (  # noqa: F401
+    _NONE,
+    OpFunction,
+    make_op_function,
+    result_of,
+)
 
-_NONE = object()  # in place of a default: there is none
-_TensorBase = _engine.TensorBase
 _EagerTensorBase = _engine.EagerTensorBase
-_namedtuple: Any = collections.namedtuple
-_valid_name = re.compile("[A-Za-z0-9.][A-Za-z0-9_.\\-/]*").fullmatch
-
-
-def _default_graph() -> Any:
-    """As ops.get_default_graph, which is put here when it is first called."""
-    global _default_graph
-    from millrace.python.framework import ops
-
-    _default_graph = ops.get_default_graph
-    return _default_graph()
 
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple)) or type(value).__name__ == "_InputList"
-
-
-class OpFunction:
-    """What a generated function calls with all its arguments in order."""
-
-    __slots__ = ("spec", "text", "result_type", "name", "plain")
-
-    def __init__(
-        self, name: str, inputs: str, outputs: str, attrs: Any, parameters: str, defaults: Any
-    ) -> None:
-        self.name = name
-        self.text = (inputs, outputs, attrs, parameters, defaults)
-        self.spec: Any = None
-        self.result_type: Any = None
-        self.plain: Any = (
-            None  # for each input its type and attribute; None where lists or references are among them
-        )
-
-    def load(self) -> Any:
-        """The OpSpec; read when the op is used for the first time."""
-        inputs, outputs, attrs, _, _ = self.text
-        spec = _op_specs.OpSpec(
-            self.name,
-            [_op_specs.Arg(text) for text in inputs.split()],
-            [_op_specs.Arg(text) for text in outputs.split()],
-            [_op_specs.AttrSpec(*attr) for attr in attrs],
-        )
-        if len(spec.outputs) > 1:
-            names: Any = [a.name for a in spec.outputs]
-            self.result_type = _namedtuple(self.name, names, rename=True)
-        self.spec = spec
-        if spec.inputs and not any(a.is_list or a.is_ref for a in spec.inputs):
-            allowed = {a.name: frozenset(a.allowed) for a in spec.attrs.values()}
-            self.plain = [(a.type, a.type_attr, allowed.get(a.type_attr)) for a in spec.inputs]
-        return spec
-
-    def _of_tensors(self, spec: Any, args: tuple[Any, ...]) -> Any:
-        """The operation, if all inputs are tensors of the default graph with the right types; else None."""
-        graph = _default_graph()
-        known: dict[str, Any] = {}
-        inputs = []
-        for (number, attr, allowed), value in zip(self.plain, args):
-            if (
-                not isinstance(value, _TensorBase)
-                or isinstance(value, _EagerTensorBase)
-                or value.graph is not graph
-            ):
-                return None
-            dtype = value.dtype
-            if number:
-                if dtype._type_enum != number:
-                    return None
-            else:
-                other = known.get(attr)
-                if other is None:
-                    if dtype._type_enum > 100 or allowed and dtype._type_enum not in allowed:
-                        return None
-                    known[attr] = dtype
-                elif other is not dtype:
-                    return None
-            inputs.append(value)
-        name = args[-1]
-        if name is None:
-            name = spec.name
-        elif type(name) is not str or not _valid_name(name):
-            return None
-        triples = []
-        for attr_name, default, value in zip(self.text[3].split(), self.text[4], args[len(inputs) : -1]):
-            if value is None and default is not _NONE:
-                value = default
-            triples.append(_op_specs.attr_triple(spec, spec.attrs[attr_name], value))
-        return graph._make_operation(spec.name, name, inputs, triples)
-
-    def slow(self, *args: Any) -> Any:
-        """Makes the operation, whatever the arguments are."""
-        spec = self.spec or self.load()
-        if self.plain is not None:
-            op = self._of_tensors(spec, args)
-            if op is not None:
-                if len(spec.outputs) == 1 and not spec.outputs[0].is_list:
-                    return op.outputs[0]
-                return result_of(spec, op, self.result_type)
-        count = len(spec.inputs)
-        inputs = dict(zip([a.name for a in spec.inputs], args[:count]))
-        attrs = {}
-        for name, default, value in zip(self.text[3].split(), self.text[4], args[count:-1]):
-            if value is None and default is not _NONE:
-                value = default
-            attrs[name] = value
-        op = apply(spec, inputs, attrs, args[-1])
-        return result_of(spec, op, self.result_type)
-
-    def attr_triples(self, values: Any) -> list[Any]:
-        """(name, kind, value) of attributes in the order of the function's arguments."""
-        spec = self.spec or self.load()
-        triples = []
-        for name, default, value in zip(self.text[3].split(), self.text[4], values):
-            if value is None and default is not _NONE:
-                value = default
-            attr = spec.attrs[name]
-            if attr.type == "tensor" and value is None:
-                continue  # The op's own default.
-            triples.append(_op_specs.attr_triple(spec, attr, value))
-        return triples
-
-    def slow_eager(self, *args: Any) -> Any:
-        """Executes the op at once, whatever the arguments are."""
-        from millrace.python.eager import execute
-
-        spec = self.spec or self.load()
-        for arg in spec.inputs + spec.outputs:
-            if arg.is_ref:
-                raise RuntimeError(
-                    "%s op does not support eager execution. Arg '%s' is a ref."
-                    % (execute.function_name(self.name), arg.name)
-                )
-        count = len(spec.inputs)
-        inputs, known = convert_inputs(spec, args[:count])
-        triples = self.attr_triples(args[count:-1])
-        triples = [_unshared(self.name, triple) for triple in triples]
-        values = {name: value for name, _, value in triples}
-        for name, default in _type_defaults(spec).items():  # lists that are empty tell no type
-            if name not in known:
-                triples.append((name, "type", default))
-        lengths = [_output_length(arg, known, values) for arg in spec.outputs]
-        outputs = execute.run(self.name, inputs, triples, sum(lengths), args[-1])
-        execute.record(self, args[count:-1], inputs, outputs)
-        if not spec.outputs:
-            return None
-        parts: list[Any] = []
-        at = 0
-        for arg, length in zip(spec.outputs, lengths):
-            parts.append(outputs[at : at + length] if arg.is_list else outputs[at])
-            at += length
-        return parts[0] if len(parts) == 1 else self.result_type._make(parts)
-
-    def _named(self, values: Any) -> Any:
-        """The results of an op with several outputs."""
-        if self.spec is None:
-            self.load()
-        return self.result_type._make(values)
-
-    def make(self, graph: Any, values: Any, inputs: Any) -> Any:
-        """The operation in a graph that is like one that was executed."""
-        spec = self.spec or self.load()
-        triples = self.attr_triples(values)
-        given = [t for item in inputs for t in (item if isinstance(item, (list, tuple)) else (item,))]
-        if not given or any(isinstance(item, (list, tuple)) and not item for item in inputs):
-            triples += [(name, "type", kind) for name, kind in _type_defaults(spec).items()]
-        return graph._make_operation(self.name, self.name, list(inputs), triples)
-
-    __call__ = slow
-
-
-def _unshared(op_name: str, triple: Any) -> Any:
-    """An attribute, where a resource that has no name gets one of its own: its kernel lives on."""
-    if triple[0] != "shared_name" or triple[2] or op_name == "VarHandleOp":
-        return triple
-    from millrace.python.framework import ops
-
-    return "shared_name", "string", "eager_%d" % ops.uid()
-
-
-def _output_length(arg: Any, known: dict[str, Any], values: dict[str, Any]) -> int:
-    if not arg.is_list:
-        return 1
-    name = arg.number_attr or arg.type_list_attr
-    value = known[name] if name in known else values[name]
-    return value if isinstance(value, int) else len(value)
-
-
-def convert_inputs(spec: Any, values: Any) -> tuple[list[Any], dict[str, Any]]:
-    """The inputs as tensors, and what they tell of the attributes."""
-    known: dict[str, Any] = {}
-    sources: dict[str, str] = {}
-    converted: list[Any] = []
-    defaults = _type_defaults(spec)
-    if _engine.executing_eagerly():
-        # What has a type says what numbers become, wherever it stands.
-        for arg, value in zip(spec.inputs, values):
-            if arg.type_attr and not arg.is_list and isinstance(value, _EagerTensorBase):
-                defaults = {**defaults, arg.type_attr: value.dtype}
-    for arg, value in zip(spec.inputs, values):
-        if arg.is_list:
-            value = _convert_list(spec, arg, value, known, defaults)
-            _note_types(spec, arg, value, known, sources)
-        else:
-            value = _convert_single(spec, arg, value, known, defaults, sources)
-            _note_types(spec, arg, [value], known, sources)
-        converted.append(value)
-    return converted, known
-
-
-def make_op_function(name: str, inputs: str, outputs: str, attrs: Any, parameters: str, defaults: Any) -> Any:
-    """The callable behind a generated function."""
-    function = OpFunction(name, inputs, outputs, attrs, parameters, defaults)
-    fast = getattr(_engine, "OpFunction", None)
-    return fast(function, name, inputs, outputs, attrs, parameters, defaults, _NONE) if fast else function
-
-
-def result_of(spec: Any, op: Any, result_type: Any = None) -> Any:
-    """What a function gives for an operation: a tensor, a list, a named tuple, or the operation."""
-    outputs = op.outputs
-    if not spec.outputs:
-        return op
-    if len(spec.outputs) == 1:
-        # An op whose only output is an empty list gives the operation.
-        return (list(outputs) or op) if spec.outputs[0].is_list else outputs[0]
-    values, at = [], 0
-    for arg in spec.outputs:
-        if not arg.is_list:
-            values.append(outputs[at])
-            at += 1
-            continue
-        if arg.number_attr:
-            count = int(op._get_attr(arg.number_attr))
-        else:
-            count = len(op._get_attr(arg.type_list_attr))
-        values.append(list(outputs[at : at + count]))
-        at += count
-    return result_type._make(values) if result_type is not None else values
 
 
 # --- Conversion of inputs
@@ -453,6 +223,28 @@ def apply(spec: Any, inputs: dict[str, Any], attrs: dict[str, Any], name: Any) -
                     for tensor in value if arg.is_list else (value,):
                         colocated.enter_context(g.colocate_with(tensor.op))
             return g._make_operation(spec.name, scope, grouped, triples)
+
+
+def convert_inputs(spec: Any, values: Any) -> tuple[list[Any], dict[str, Any]]:
+    """The inputs as tensors, and what they tell of the attributes."""
+    known: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    converted: list[Any] = []
+    defaults = _type_defaults(spec)
+    if _engine.executing_eagerly():
+        # What has a type says what numbers become, wherever it stands.
+        for arg, value in zip(spec.inputs, values):
+            if arg.type_attr and not arg.is_list and isinstance(value, _EagerTensorBase):
+                defaults = {**defaults, arg.type_attr: value.dtype}
+    for arg, value in zip(spec.inputs, values):
+        if arg.is_list:
+            value = _convert_list(spec, arg, value, known, defaults)
+            _note_types(spec, arg, value, known, sources)
+        else:
+            value = _convert_single(spec, arg, value, known, defaults, sources)
+            _note_types(spec, arg, [value], known, sources)
+        converted.append(value)
+    return converted, known
 
 
 def _type_defaults(spec: Any) -> dict[str, Any]:

@@ -394,7 +394,7 @@ def constant_value(tensor: Any, partial: bool = False) -> Optional[np.ndarray[An
             return None
     if isinstance(tensor, _engine.EagerTensorBase):
         return np.array(tensor) if tensor.dtype.is_numpy_compatible else None
-    value = None
+    value: Any = None
     if tensor.dtype.is_numpy_compatible and not tensor.dtype._is_ref_dtype:
         value = _engine.try_evaluate_constant(tensor)
     if value is None and partial and tensor.op.type == "Pack" and tensor.op.inputs:
@@ -490,14 +490,12 @@ def shape_tensor(shape: Any) -> Any:
 
     dtype = None
     if isinstance(shape, (tuple, list)):
-        if not shape:
-            dtype = dtypes.int32
-        else:
-            shape = tuple(tensor_shape.dimension_value(d) for d in shape)
+        dtype = None if shape else dtypes.int32
+        shape = tuple(tensor_shape.dimension_value(d) for d in shape)
     return ops.convert_to_tensor(shape, dtype=dtype, name="shape")
 
 
 def maybe_set_static_shape(tensor: Any, shape: Any) -> None:
     """Sets what a shape argument tells of the shape of a tensor."""
-    if not tensor.shape.is_fully_defined() and isinstance(shape, _engine.TensorBase):
+    if isinstance(shape, _engine.TensorBase) and not tensor.shape.is_fully_defined():
         tensor.set_shape(constant_value_as_shape(shape))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
+from millrace.python import _engine
 from millrace.python.framework import common_shapes
 from millrace.python.framework import dtypes
 from millrace.python.framework import ops
@@ -33,6 +34,10 @@ def _override_binary_operator_helper(
         if isinstance(y, _Tensor) and isinstance(x, _Tensor):
             # Neither operand has to be converted, so there is nothing to put into a scope.
             return func(x, y, name=op_name)
+        if ops.executing_eagerly():
+            number = _engine.eager_number(y, x.dtype._type_enum)
+            if number is not None:
+                return func(x, number)
         with ops.name_scope(None, op_name, [x, y]) as name:
             if not isinstance(y, sparse_tensor.SparseTensor):
                 try:
@@ -51,6 +56,10 @@ def _override_binary_operator_helper(
             return sparse_tensor.SparseTensor(sp_x.indices, values, sp_x.dense_shape)
 
     def r_binary_op_wrapper(y: Any, x: Any) -> Any:
+        if ops.executing_eagerly():
+            number = _engine.eager_number(x, y.dtype._type_enum)
+            if number is not None:
+                return func(number, y)
         with ops.name_scope(None, op_name, [x, y]) as name:
             x = ops.convert_to_tensor(x, dtype=y.dtype.base_dtype, name="x")
             return func(x, y, name=name)

@@ -369,9 +369,8 @@ class DatasetV1(DatasetV2):
 
     def _make_initializable_iterator(self, shared_name: Any = None) -> Any:
         if ops.executing_eagerly():
-            raise RuntimeError(
-                "dataset.make_initializable_iterator is not supported when eager execution is enabled."
-            )
+            text = "dataset.make_initializable_iterator is not supported when eager execution is enabled."
+            raise RuntimeError(text)
         from millrace.python.data.ops import iterator_ops
 
         _ensure_same_dataset_graph(self)
