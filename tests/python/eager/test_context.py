@@ -198,3 +198,14 @@ def test_both_modes_of_a_test():
 
     Test().runTest()
     assert seen == [False, True]
+
+
+def test_example_of_the_documentation():
+    import os
+    import re
+
+    path = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "python.md")
+    with open(path, encoding="utf-8") as file:
+        code = re.search(r"## Executing ops at once.*?```python\n(.*?)```", file.read(), re.S).group(1)
+    # Losses by hand: (1 + 4)^2, then w = [1, 2] - 0.1 * 2 * 5 * [1, 2] = [0, 0].
+    assert [float(line) for line in run_program(code).split()] == [25.0, 0.0]

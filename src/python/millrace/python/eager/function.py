@@ -223,6 +223,7 @@ class Function:
         self._attributes = attributes
         self._capture_by_value = capture_by_value
         self._cache: dict[Any, ConcreteFunction] = {}
+        self._of_values: dict[Any, ConcreteFunction] = {}  # by types and shapes of arguments that all have values
         spec = tf_inspect.getfullargspec(python_function)
         self._fullargspec = spec
         self._arg_names = list(spec.args)
@@ -299,8 +300,18 @@ class Function:
         return found
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        key = None
+        if not kwargs and len(args) == len(self._arg_names) and context.executing_eagerly():
+            if self._input_signature is None and all(type(t) is ops.EagerTensor for t in args):
+                key = tuple([(t.dtype._type_enum, t._shape_tuple()) for t in args])
+                found = self._of_values.get(key)
+                if found is not None:
+                    return found._call_flat(args)
         args, kwargs = self._canonical(args, kwargs)
-        return self._concrete(args, kwargs)._filtered_call(args, kwargs)
+        concrete = self._concrete(args, kwargs)
+        if key is not None:
+            self._of_values[key] = concrete
+        return concrete._filtered_call(args, kwargs)
 
     def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
         """The ConcreteFunction for arguments or TensorSpecs of them."""
