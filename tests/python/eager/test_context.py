@@ -209,3 +209,20 @@ def test_example_of_the_documentation():
         code = re.search(r"## Executing ops at once.*?```python\n(.*?)```", file.read(), re.S).group(1)
     # Losses by hand: (1 + 4)^2, then w = [1, 2] - 0.1 * 2 * 5 * [1, 2] = [0, 0].
     assert [float(line) for line in run_program(code).split()] == pytest.approx([25.0, 0.0], abs=1e-9)
+
+
+def test_seeds_give_the_numbers_of_tensorflow(eager):
+    tf.set_random_seed(1)
+    expected = [[-1.1012203, 1.5457517], [0.383644, -0.87965786]]
+    assert tf.random_normal([2, 2]).numpy() == pytest.approx(
+        pytest.importorskip("numpy").array(expected), abs=1e-6
+    )
+
+
+def test_gradient_checker(eager):
+    import numpy as np
+    from millrace.python.ops import gradient_checker_v2
+
+    theoretical, numeric = gradient_checker_v2.compute_gradient(lambda x: x * x, [np.array([1.0, 2.0])])
+    np.testing.assert_allclose(theoretical[0], [[2, 0], [0, 4]])
+    np.testing.assert_allclose(numeric[0], [[2, 0], [0, 4]], rtol=1e-6)

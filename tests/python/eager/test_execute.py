@@ -151,6 +151,33 @@ def test_python_functions():
         tf.py_function(1, [], tf.int32)
 
 
+def test_errors_of_python_functions():
+    def fails(error):
+        def f():
+            raise error
+
+        return lambda: tf.py_func(f, [], tf.int32)
+
+    for error, kind in [
+        (ValueError("no"), tf.errors.InvalidArgumentError),
+        (TypeError("no"), tf.errors.InvalidArgumentError),
+        (StopIteration("no"), tf.errors.OutOfRangeError),
+        (NotImplementedError("no"), tf.errors.UnimplementedError),
+        (KeyError("no"), tf.errors.UnknownError),
+    ]:
+        with pytest.raises(kind, match="%s: .?no" % type(error).__name__):
+            fails(error)()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="returns 2 values, but expects to see 1 values"):
+        tf.py_func(lambda: (1, 2), [], tf.int32)
+
+
+def test_templates_keep_their_variables():
+    template = tf.make_template("t", lambda x: tf.layers.dense(x, 2))
+    x = tf.ones([1, 3])
+    np.testing.assert_array_equal(template(x).numpy(), template(x).numpy())
+    assert [v.name for v in template.variables] == ["t/dense/bias:0", "t/dense/kernel:0"]
+
+
 def test_tables_and_queues_are_their_own():
     def table(value):
         return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], [value]), -1)

@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Resource variables.
+#include <atomic>
+#include <string>
+
 #include "kernel/kernel_registry.h"
 #include "kernels/cpu/array/gather.h"
 #include "kernels/cpu/state/variable_util.h"
@@ -8,23 +11,36 @@
 namespace millrace {
 namespace {
 
+// The shared name of TensorFlow for variables that nothing shares: each execution is one of its own.
+constexpr std::string_view kAnonymous = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
+
 class VarHandleKernel final : public OpKernel {
  public:
   explicit VarHandleKernel(KernelConstruction& c) : OpKernel(c), handle_(DataType::kResource, TensorShape()) {
     const auto container = c.Attr<std::string>("container");
     const auto shared_name = c.Attr<std::string>("shared_name");
+    anonymous_ = shared_name == kAnonymous;
     ResourceHandle handle =
         c.resources().MakeHandle<Variable>(container, shared_name.empty() ? name() : shared_name);
     handle.dtypes_and_shapes.push_back({c.Attr<DataType>("dtype"), c.Attr<PartialShape>("shape")});
     handle_.scalar<ResourceHandle>() = std::move(handle);
   }
   Status Compute(KernelContext& context) override {
-    context.set_output(0, handle_);
+    if (!anonymous_) {
+      context.set_output(0, handle_);
+      return Status();
+    }
+    static std::atomic<uint64_t> count = 0;
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, TensorShape()));
+    ResourceHandle own = handle_.scalar<ResourceHandle>();
+    own.name += "_" + std::to_string(count++);
+    out->scalar<ResourceHandle>() = std::move(own);
     return Status();
   }
-  const Tensor* ConstantOutput() const override { return &handle_; }
+  const Tensor* ConstantOutput() const override { return anonymous_ ? nullptr : &handle_; }
 
  private:
+  bool anonymous_ = false;
   Tensor handle_;
 };
 

@@ -154,8 +154,9 @@ def handle_of_new_variable(shape: Any, dtype: Any, name: str) -> Any:
     """The handle of a variable that nothing shares, with what is known of the value."""
     from millrace.python.ops import gen_resource_variable_ops
 
+    del name
     handle = gen_resource_variable_ops.var_handle_op(
-        shape=shape, dtype=dtype, shared_name="%s_%d" % (name, ops.uid()), container=""
+        shape=shape, dtype=dtype, shared_name=context.anonymous_name(), container=""
     )
     handle._set_handle_data_tuple(
         dtypes.as_dtype(dtype).base_dtype.as_datatype_enum,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from millrace.python.eager import backprop
 from millrace.python.framework import indexed_slices
 from millrace.python.framework import ops
 from millrace.python.ops import array_ops
@@ -23,10 +24,33 @@ def _dense(value: Any, like: Any) -> Any:
     return np.asarray(value)
 
 
+class _Values:
+    """Gradients of a function whose ops are executed at once, by a feed of arrays as a session takes it."""
+
+    def __init__(self, f: Any, xs: list[Any], keys: list[Any]) -> None:
+        self._f, self._xs, self._keys = f, xs, keys
+
+    def run(self, what: Any, feed: Any) -> Any:
+        """The value where `what` is "y", else the gradient of the argument number `what`."""
+        args = [ops.convert_to_tensor(feed[key]) for key in self._keys]
+        with backprop.GradientTape() as tape:
+            tape.watch(args)
+            y = ops.convert_to_tensor(self._f(*args))
+        if what == "y":
+            return y.numpy()
+        grad = tape.gradient(y, args[what], output_gradients=ops.convert_to_tensor(feed["dy"]))
+        return None if grad is None else ops.convert_to_tensor(grad).numpy()
+
+
 class _Checked:
     """A function of tensors, made once in the default graph."""
 
     def __init__(self, f: Any, xs: list[Any]) -> None:
+        if ops.executing_eagerly():
+            self.xs = ["x%d" % i for i in range(len(xs))]
+            self.y, self.dy, self.grads = "y", "dy", list(range(len(xs)))
+            self.session = _Values(f, xs, self.xs)
+            return
         self.xs = [array_ops.placeholder(x.dtype, x.shape) for x in xs]
         self.y = ops.convert_to_tensor(f(*self.xs))
         self.dy = array_ops.placeholder(self.y.dtype, self.y.shape)
@@ -107,7 +131,7 @@ def compute_gradient(f: Any, x: Any, delta: Any = None) -> tuple[list[Any], list
     xs = []
     for value in x:
         if isinstance(value, ops.Tensor):
-            value = ops.get_default_session().run(value)
+            value = value.numpy() if ops.executing_eagerly() else ops.get_default_session().run(value)
         value = np.array(value)
         xs.append(value.astype(np.float32) if value.dtype == np.int_ else value)
     checked = _Checked(f, xs)

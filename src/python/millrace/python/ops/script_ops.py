@@ -41,6 +41,11 @@ class FuncRegistry:
         func = self._funcs.get(name)
         if func is None:
             raise ValueError("callback %s is not found" % name)
+        return self.checked(func, args, name)
+
+    @staticmethod
+    def checked(func: Any, args: list[Any], name: str) -> list[Any]:
+        """The results of a function as arrays, as many as there are types."""
         # Scalars come as NumPy's scalars, strings as bytes.
         ret = func.call(*[a[()] if isinstance(a, np.ndarray) and a.ndim == 0 else a for a in args])
         if ret is None:
@@ -81,6 +86,9 @@ def _internal_py_func(func: Any, inp: Any, Tout: Any, stateful: bool, name: str 
     is_list_or_tuple = isinstance(Tout, (list, tuple))
     types = [dtypes.as_dtype(t) for t in (Tout if is_list_or_tuple else [Tout])]
     function = _Function(func, types)
+    if ops.executing_eagerly():
+        results = _call_at_once(function, inp)
+        return results if is_list_or_tuple else results[0] if results else None
     token = _py_funcs.insert(function)
     # The function lives as long as its op may run.
     ops.get_default_graph()._py_funcs_used_in_graph.append(function)
@@ -89,6 +97,33 @@ def _internal_py_func(func: Any, inp: Any, Tout: Any, stateful: bool, name: str 
     if is_list_or_tuple or isinstance(result, ops.Operation):
         return result
     return result[0] if isinstance(result, (list, tuple)) else result
+
+
+def _call_at_once(function: _Function, inp: Any) -> list[Any]:
+    """The results as tensors; exceptions become the errors that the op has."""
+    from millrace.python.framework import errors_impl
+
+    arrays = [ops.convert_to_tensor(x).numpy() for x in inp]
+    try:
+        return [
+            ops.convert_to_tensor(value, dtype=dtype)
+            for value, dtype in zip(_py_funcs.checked(function, arrays, "The function"), function.types)
+        ]
+    except errors_impl.OpError:
+        raise
+    except Exception as error:
+        kinds: dict[type, Any] = {
+            TypeError: errors_impl.InvalidArgumentError,
+            ValueError: errors_impl.InvalidArgumentError,
+            StopIteration: errors_impl.OutOfRangeError,
+            MemoryError: errors_impl.ResourceExhaustedError,
+            NotImplementedError: errors_impl.UnimplementedError,
+        }
+        kind = next((k for of, k in kinds.items() if isinstance(error, of)), None)
+        text = "%s: %s" % (type(error).__name__, error)
+        if kind is None:
+            raise errors_impl.UnknownError(None, None, text) from error
+        raise kind(None, None, text) from error
 
 
 def py_func(func: Any, inp: Any, Tout: Any, stateful: bool = True, name: str | None = None) -> Any:

@@ -80,6 +80,8 @@ class Template(trackable.Trackable):  # type: ignore[misc]
         self._unique_name = unique_name
         self._custom_getter = custom_getter
         self._variable_scope: Any = None
+        # Where ops are executed at once variables live as long as what holds them.
+        self._eager_store = variable_scope.EagerVariableStore() if ops.executing_eagerly() else None
         # Whether a call has been made, after which all variables must exist.
         self._variables_created = False
         if create_scope_now:
@@ -101,7 +103,8 @@ class Template(trackable.Trackable):  # type: ignore[misc]
                     # A variable made by tf.Variable is not shared.
                     raise ValueError(
                         "Trainable variable created when calling a template after the first time, perhaps you used "
-                        "tf.Variable when you meant tf.get_variable: %s" % ops.get_collection_ref(keys[0])[before[0] :]
+                        "tf.Variable when you meant tf.get_variable: %s"
+                        % ops.get_collection_ref(keys[0])[before[0] :]
                     )
             else:
                 self._variables_created = True
@@ -114,11 +117,19 @@ class Template(trackable.Trackable):  # type: ignore[misc]
             raise
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._eager_store is not None:
+            with self._eager_store.as_default():
+                return self._call(args, kwargs)
+        return self._call(args, kwargs)
+
+    def _call(self, args: Any, kwargs: Any) -> Any:
         if self._variable_scope:
             # Only the first call may make variables.
             with variable_scope.variable_scope(self._variable_scope, reuse=self._variables_created or None):
                 return self._call_func(args, kwargs)
-        with variable_scope.variable_scope(self._unique_name, self._name, custom_getter=self._custom_getter) as vs:
+        with variable_scope.variable_scope(
+            self._unique_name, self._name, custom_getter=self._custom_getter
+        ) as vs:
             self._variable_scope = vs
             return self._call_func(args, kwargs)
 
@@ -148,6 +159,8 @@ class Template(trackable.Trackable):  # type: ignore[misc]
     @property
     def variables(self) -> Any:
         """The global and local variables that the function made."""
+        if self._eager_store is not None:
+            return self._eager_store.variables()
         return self.global_variables + self.local_variables
 
     def _in_scope(self, key: str) -> Any:
@@ -158,6 +171,8 @@ class Template(trackable.Trackable):  # type: ignore[misc]
     @property
     def global_variables(self) -> Any:
         """The global variables that the function made."""
+        if self._eager_store is not None:
+            return self._eager_store.variables()
         return self._in_scope(ops.GraphKeys.GLOBAL_VARIABLES)
 
     @property
@@ -168,6 +183,8 @@ class Template(trackable.Trackable):  # type: ignore[misc]
     @property
     def trainable_variables(self) -> Any:
         """The trainable variables that the function made."""
+        if self._eager_store is not None:
+            return self._eager_store.trainable_variables()
         return self._in_scope(ops.GraphKeys.TRAINABLE_VARIABLES)
 
     @property
