@@ -4,6 +4,7 @@
 /* Contexts, handles, functions and threads of tensorflow/c/eager/c_api.h. */
 #include "tensorflow/c/eager/c_api.h"
 
+#include <string.h>
 #include <threads.h>
 
 #include "check.h"
@@ -142,6 +143,7 @@ static void check_handles(TF_Status* status) {
 }
 
 /* f(x) = x + 10 as a function of the context, called by its name and by an op. */
+/* The name begins as those that TensorFlow's Python gives, and as no op that is executed alone may. */
 static void check_functions(TF_Status* status) {
   TFE_Context* context = eager_context(0, status);
   TF_Graph* body = TF_NewGraph();
@@ -149,14 +151,15 @@ static void check_functions(TF_Status* status) {
   TF_Output sum =
       out(binary(body, "Add", "sum", x, out(int32_constant(body, "ten", 10, status), 0), status), 0);
   TF_Function* function =
-      TF_GraphToFunction(body, "plus_ten", 0, -1, NULL, 1, &x, 1, &sum, NULL, NULL, NULL, status);
+      TF_GraphToFunction(body, "__inference_plus_ten", 0, -1, NULL, 1, &x, 1, &sum, NULL, NULL, NULL, status);
   CHECK_OK(status);
-  CHECK(TFE_NewOp(context, "plus_ten", status) == NULL);
+  CHECK(TFE_NewOp(context, "__inference_plus_ten", status) == NULL);
   CHECK_ERROR(status, TF_NOT_FOUND,
-              "'plus_ten' is neither a type of a primitive operation nor a name of a function registered");
+              "'__inference_plus_ten' is neither a type of a primitive operation nor a name of a function "
+              "registered");
   TFE_ContextAddFunction(context, function, status);
   CHECK_OK(status);
-  CHECK(TFE_ContextHasFunction(context, "plus_ten"));
+  CHECK(TFE_ContextHasFunction(context, "__inference_plus_ten"));
   TF_Buffer* def = TF_NewBuffer();
   TF_FunctionToFunctionDef(function, def, status);
   TFE_ContextAddFunctionDef(context, def->data, def->length, status); /* the same again */
@@ -166,7 +169,7 @@ static void check_functions(TF_Status* status) {
   TF_DeleteBuffer(def);
   TFE_TensorHandle* seven = eager_int(7);
   for (int i = 0; i < 3; ++i) {
-    TFE_Op* op = TFE_NewOp(context, "plus_ten", status);
+    TFE_Op* op = TFE_NewOp(context, "__inference_plus_ten", status);
     CHECK_OK(status);
     TFE_OpAddInput(op, seven, status);
     TFE_TensorHandle* result = NULL;
@@ -182,9 +185,9 @@ static void check_functions(TF_Status* status) {
     TFE_OpAddInputList(call, &seven, 1, status);
     const TF_DataType type = TF_INT32;
     TFE_OpSetAttrTypeList(call, "Tout", &type, 1);
-    TFE_Op* value = TFE_NewOp(context, "plus_ten", status);
+    TFE_Op* value = TFE_NewOp(context, "__inference_plus_ten", status);
     if (by_name) {
-      TFE_OpSetAttrFunctionName(call, "f", "plus_ten", 8);
+      TFE_OpSetAttrFunctionName(call, "f", "__inference_plus_ten", 20);
     } else {
       TFE_OpSetAttrFunction(call, "f", value);
     }
@@ -196,16 +199,62 @@ static void check_functions(TF_Status* status) {
     if (result != NULL) CHECK_INT(take_eager_int(result), 17);
     TFE_DeleteOp(call);
   }
-  TFE_Op* last = TFE_NewOp(context, "plus_ten", status);
-  TFE_ContextRemoveFunction(context, "plus_ten", status);
+  TFE_Op* last = TFE_NewOp(context, "__inference_plus_ten", status);
+  TFE_ContextRemoveFunction(context, "__inference_plus_ten", status);
   CHECK_OK(status);
-  CHECK(!TFE_ContextHasFunction(context, "plus_ten"));
-  TFE_ContextRemoveFunction(context, "plus_ten", status);
-  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Tried to remove non-existent function 'plus_ten'.");
+  CHECK(!TFE_ContextHasFunction(context, "__inference_plus_ten"));
+  TFE_ContextRemoveFunction(context, "__inference_plus_ten", status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Tried to remove non-existent function '__inference_plus_ten'.");
   TFE_DeleteOp(last);
   TFE_DeleteTensorHandle(seven);
   TF_DeleteFunction(function);
   TF_DeleteGraph(body);
+  TFE_DeleteContext(context);
+}
+
+static TFE_TensorHandle* anonymous_variable(TFE_Context* context, TF_Status* status) {
+  const char* const name = "cd2c89b7-88b7-44c8-ad83-06c2a9158347";
+  TFE_Op* op = TFE_NewOp(context, "VarHandleOp", status);
+  CHECK_OK(status);
+  TFE_OpSetAttrType(op, "dtype", TF_INT32);
+  TFE_OpSetAttrShape(op, "shape", NULL, 0, status);
+  TFE_OpSetAttrString(op, "shared_name", name, strlen(name));
+  TFE_TensorHandle* handle = NULL;
+  int count = 1;
+  TFE_Execute(op, &handle, &count, status);
+  CHECK_OK(status);
+  TFE_DeleteOp(op);
+  return handle;
+}
+
+/* Variables of the name that stands for none are not shared, although the ops are equal. */
+static void check_anonymous_variables(TF_Status* status) {
+  TFE_Context* context = eager_context(0, status);
+  TFE_TensorHandle* variables[2];
+  for (int i = 0; i < 2; ++i) {
+    variables[i] = anonymous_variable(context, status);
+    TFE_TensorHandle* value = eager_int(i + 5);
+    TFE_Op* assign = TFE_NewOp(context, "AssignVariableOp", status);
+    TFE_OpAddInput(assign, variables[i], status);
+    TFE_OpAddInput(assign, value, status);
+    int count = 0;
+    TFE_Execute(assign, NULL, &count, status);
+    CHECK_OK(status);
+    TFE_DeleteOp(assign);
+    TFE_DeleteTensorHandle(value);
+  }
+  for (int i = 0; i < 2; ++i) {
+    TFE_Op* read = TFE_NewOp(context, "ReadVariableOp", status);
+    TFE_OpAddInput(read, variables[i], status);
+    TFE_OpSetAttrType(read, "dtype", TF_INT32);
+    TFE_TensorHandle* value = NULL;
+    int count = 1;
+    TFE_Execute(read, &value, &count, status);
+    CHECK_OK(status);
+    if (value != NULL) CHECK_INT(take_eager_int(value), i + 5);
+    TFE_DeleteOp(read);
+    TFE_DeleteTensorHandle(variables[i]);
+  }
   TFE_DeleteContext(context);
 }
 
@@ -308,6 +357,7 @@ void test_eager(void) {
   check_contexts(status);
   check_handles(status);
   check_functions(status);
+  check_anonymous_variables(status);
   check_async(status);
   check_threads(status);
   check_what_is_not_there(status);
