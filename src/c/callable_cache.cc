@@ -48,7 +48,7 @@ Session::CallableHandle CallableCache::Find(uint64_t hash, const RunCall& call) 
   return entry == nullptr ? -1 : entry->handle;
 }
 
-void CallableCache::Insert(uint64_t hash, const RunCall& call, Session::CallableHandle handle) {
+bool CallableCache::Insert(uint64_t hash, const RunCall& call, Session::CallableHandle handle) {
   auto entry = std::make_unique<Entry>();
   entry->hash = hash;
   entry->feeds.assign(call.feeds.begin(), call.feeds.end());
@@ -57,8 +57,11 @@ void CallableCache::Insert(uint64_t hash, const RunCall& call, Session::Callable
   entry->handle = handle;
   std::atomic<Entry*>& head = buckets_[hash % kBuckets];
   MutexLock lock(mu_);
+  if (size_ == kLimit) return false;
+  ++size_;
   entry->next = head.load(std::memory_order_relaxed);
   head.store(entry.release(), std::memory_order_release);
+  return true;
 }
 
 }  // namespace millrace::c_api

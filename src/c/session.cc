@@ -61,7 +61,8 @@ StatusOr<RunCall> MakeCall(const TF_Output* feeds, int nfeeds, const TF_Output* 
                  {targets, static_cast<size_t>(ntargets)}};
 }
 
-StatusOr<Session::CallableHandle> FindCallable(TF_Session& session, const RunCall& call) {
+// `once`: to be released after the call, as the cache is full.
+StatusOr<Session::CallableHandle> FindCallable(TF_Session& session, const RunCall& call, bool* once) {
   const uint64_t hash = CallableCache::Hash(call);
   Session::CallableHandle handle = session.callables.Find(hash, call);
   if (handle >= 0) [[likely]]
@@ -72,20 +73,23 @@ StatusOr<Session::CallableHandle> FindCallable(TF_Session& session, const RunCal
   options.fetches = std::move(names.fetches);
   options.targets = std::move(names.targets);
   MR_ASSIGN_OR_RETURN(handle, session.session->MakeCallable(options));
-  session.callables.Insert(hash, call, handle);
+  *once = !session.callables.Insert(hash, call, handle);
   return handle;
 }
 
 Status RunCallable(TF_Session& session, const RunCall& call, TF_Tensor* const* values, TF_Tensor** outputs) {
-  MR_ASSIGN_OR_RETURN(const Session::CallableHandle handle, FindCallable(session, call));
   Tensor few[4];
   std::vector<Tensor> many(call.feeds.size() > std::size(few) ? call.feeds.size() : 0);
   const std::span<Tensor> feeds(many.empty() ? few : many.data(), call.feeds.size());
   for (size_t i = 0; i < feeds.size(); ++i) {
     MR_ASSIGN_OR_RETURN(feeds[i], ToTensor(values[i]));
   }
+  bool once = false;
+  MR_ASSIGN_OR_RETURN(const Session::CallableHandle handle, FindCallable(session, call, &once));
   std::vector<Tensor> fetched;
-  MR_RETURN_IF_ERROR(session.session->RunCallable(handle, feeds, &fetched, nullptr));
+  const Status status = session.session->RunCallable(handle, feeds, &fetched, nullptr);
+  if (once) session.session->ReleaseCallable(handle).IgnoreError("the handle was made above");
+  MR_RETURN_IF_ERROR(status);
   return GiveOutputs(std::move(fetched), outputs);
 }
 

@@ -30,7 +30,8 @@ struct RunCall {
 };
 
 // Callables of a session by the handles that a call names, so that a call whose like was there before needs
-// no names. Look-ups take no lock; entries live as long as the session. Thread-safe.
+// no names. Look-ups take no lock; entries live as long as the session, and there are at most kLimit.
+// Thread-safe.
 class CallableCache {
  public:
   CallableCache() = default;
@@ -41,7 +42,8 @@ class CallableCache {
   static uint64_t Hash(const RunCall& call);
   // -1 when there is none.
   Session::CallableHandle Find(uint64_t hash, const RunCall& call) const;
-  void Insert(uint64_t hash, const RunCall& call, Session::CallableHandle handle) MR_EXCLUDES(mu_);
+  // False, and nothing is kept, when there is no room.
+  bool Insert(uint64_t hash, const RunCall& call, Session::CallableHandle handle) MR_EXCLUDES(mu_);
 
  private:
   struct Entry {
@@ -54,8 +56,10 @@ class CallableCache {
     bool Is(uint64_t other_hash, const RunCall& call) const;
   };
   static constexpr size_t kBuckets = 256;
+  static constexpr int kLimit = 1024;
 
   Mutex mu_;
+  int size_ MR_GUARDED_BY(mu_) = 0;
   // Heads of lists that only grow at the front; released when an entry is put in, acquired by look-ups.
   std::array<std::atomic<Entry*>, kBuckets> buckets_ = {};
 };

@@ -296,7 +296,8 @@ Status DirectSession::FinishExtend(int first) {
   return Status();
 }
 
-StatusOr<const Executable*> DirectSession::Compile(const RunSignature& signature, FeedConvention convention) {
+StatusOr<std::shared_ptr<const Executable>> DirectSession::Compile(const RunSignature& signature,
+                                                                   FeedConvention convention) {
   if (runner_.closed()) return errors::Cancelled("Session has been closed.");
   const bool partial = convention == FeedConvention::kRendezvous;
   return (partial ? partial_cache_ : cache_)
@@ -313,17 +314,22 @@ StatusOr<const Executable*> DirectSession::Compile(const RunSignature& signature
 }
 
 StatusOr<const Executable*> DirectSession::ForAnyShapes(const Executable& executable) {
-  const Executable* known = executable.any_shapes.load(std::memory_order_acquire);
-  if (known != nullptr) return known;
-  MR_ASSIGN_OR_RETURN(
-      known, any_shapes_cache_.FindOrCompile(
-                 executable.signature,
-                 [&](const RunSignature& canonical) -> StatusOr<std::unique_ptr<CompiledStep>> {
-                   ReaderLock lock(graph_mu_);
-                   return compiler_.Compile(*graph_, canonical, FeedConvention::kCallFrame, FeedShapes::kAny);
-                 }));
-  executable.any_shapes.store(known, std::memory_order_release);  // pairs with the acquire above
-  return known;
+  using Ref = std::shared_ptr<const Executable>;
+  const Ref* known = executable.any_shapes.load(std::memory_order_acquire);
+  if (known != nullptr) return known->get();
+  MR_ASSIGN_OR_RETURN(Ref compiled,
+                      any_shapes_cache_.FindOrCompile(
+                          executable.signature,
+                          [&](const RunSignature& canonical) -> StatusOr<std::unique_ptr<CompiledStep>> {
+                            ReaderLock lock(graph_mu_);
+                            return compiler_.Compile(*graph_, canonical, FeedConvention::kCallFrame,
+                                                     FeedShapes::kAny);
+                          }));
+  auto made = std::make_unique<const Ref>(std::move(compiled));
+  // Release pairs with the acquire above; of several calls at once the first wins.
+  if (executable.any_shapes.compare_exchange_strong(known, made.get(), std::memory_order_acq_rel))
+    known = made.release();
+  return known->get();
 }
 
 Status DirectSession::Run(const RunOptions& options, const Feeds& feeds,
@@ -338,15 +344,17 @@ Status DirectSession::Run(const RunOptions& options, const Feeds& feeds,
                           CancellationManager* cancellation) {
   const auto feed_name = [&](size_t i) { return std::string_view(feeds[i].first); };
   const uint64_t hash = SignatureCache::Hash(feeds.size(), feed_name, fetches, targets);
-  const Executable* executable = cache_.Find(hash, feeds.size(), feed_name, fetches, targets);
-  if (executable == nullptr) [[unlikely]] {
-    RunSignature signature{{}, fetches, targets};
-    for (const auto& feed : feeds) signature.feeds.push_back(feed.first);
-    MR_ASSIGN_OR_RETURN(executable, Compile(signature, FeedConvention::kCallFrame));
+  const auto value = [&](size_t i) -> const Tensor& { return feeds[i].second; };
+  {
+    const Reclaimer::Reader reader(reclaimer_);
+    const Executable* known = cache_.Find(hash, feeds.size(), feed_name, fetches, targets);
+    if (known != nullptr) [[likely]]
+      return RunExecutable(*known, options, feeds.size(), value, outputs, metadata, cancellation);
   }
-  return RunExecutable(
-      *executable, options, feeds.size(), [&](size_t i) -> const Tensor& { return feeds[i].second; }, outputs,
-      metadata, cancellation);
+  RunSignature signature{{}, fetches, targets};
+  for (const auto& feed : feeds) signature.feeds.push_back(feed.first);
+  MR_ASSIGN_OR_RETURN(const auto executable, Compile(signature, FeedConvention::kCallFrame));
+  return RunExecutable(*executable, options, feeds.size(), value, outputs, metadata, cancellation);
 }
 
 StatusOr<Session::CallableHandle> DirectSession::MakeCallable(const CallableOptions& options) {
@@ -365,6 +373,7 @@ Status DirectSession::RunCallable(CallableHandle handle, std::span<const Tensor>
 Status DirectSession::RunCallable(CallableHandle handle, std::span<const Tensor> feeds,
                                   std::vector<Tensor>* outputs, RunMetadata* metadata,
                                   CancellationManager* cancellation) {
+  const Reclaimer::Reader reader(reclaimer_);
   const Callable* callable = callables_.Find(handle);
   if (callable == nullptr) return errors::InvalidArgument("No such callable handle: ", handle);
   return RunExecutable(
@@ -536,7 +545,7 @@ StatusOr<std::string> DirectSession::PRunSetup(const std::vector<std::string>& f
                                                const std::vector<std::string>& fetches,
                                                const std::vector<std::string>& targets) {
   const RunSignature signature{feeds, fetches, targets};
-  MR_ASSIGN_OR_RETURN(const Executable* executable, Compile(signature, FeedConvention::kRendezvous));
+  MR_ASSIGN_OR_RETURN(auto executable, Compile(signature, FeedConvention::kRendezvous));
   FetchNeeds needs;
   {
     ReaderLock lock(graph_mu_);
@@ -548,8 +557,8 @@ StatusOr<std::string> DirectSession::PRunSetup(const std::vector<std::string>& f
   const DeviceDescription& client = *compiler_.devices().client_device();
   const PartialStep::Border border{client.name(), client.attributes().incarnation, &worker_};
   MR_ASSIGN_OR_RETURN(RefPtr<PartialStep> step,
-                      PartialStep::Start(runner_, *executable->step, request, border));
-  return partial_runs_.Add(*executable, std::move(needs), std::move(step));
+                      PartialStep::Start(runner_, *executable->step, request, border, executable));
+  return partial_runs_.Add(std::move(executable), std::move(needs), std::move(step));
 }
 
 DataType DirectSession::TypeOf(std::string_view tensor) {
@@ -601,43 +610,6 @@ void DirectSession::ResetContainers(const std::vector<std::string>& containers) 
     });
     cleared.Wait();
   }
-}
-
-DirectSession::CallableTable::~CallableTable() {
-  for (std::atomic<Chunk*>& slot : chunks_) {
-    Chunk* chunk = slot.load(std::memory_order_acquire);
-    if (chunk == nullptr) break;
-    for (std::atomic<Callable*>& callable : *chunk) delete callable.load(std::memory_order_acquire);
-    delete chunk;
-  }
-}
-
-StatusOr<Session::CallableHandle> DirectSession::CallableTable::Add(std::unique_ptr<Callable> callable) {
-  MutexLock lock(mu_);
-  if (next_ == kChunk * kMaxChunks)
-    return errors::ResourceExhausted("Too many callables in one session: ", next_);
-  std::atomic<Chunk*>& slot = chunks_[next_ / kChunk];
-  if (slot.load(std::memory_order_relaxed) == nullptr) slot.store(new Chunk{}, std::memory_order_release);
-  // Releases of chunk and entry pair with the acquires in Find.
-  (*slot.load(std::memory_order_relaxed))[next_ % kChunk].store(callable.release(),
-                                                                std::memory_order_release);
-  return next_++;
-}
-
-const DirectSession::Callable* DirectSession::CallableTable::Find(CallableHandle handle) const {
-  if (handle < 0 || handle >= kChunk * kMaxChunks) return nullptr;
-  const Chunk* chunk = chunks_[handle / kChunk].load(std::memory_order_acquire);
-  return chunk == nullptr ? nullptr : (*chunk)[handle % kChunk].load(std::memory_order_acquire);
-}
-
-bool DirectSession::CallableTable::Release(CallableHandle handle) {
-  if (Find(handle) == nullptr) return false;
-  MutexLock lock(mu_);
-  Chunk& chunk = *chunks_[handle / kChunk].load(std::memory_order_acquire);
-  Callable* callable = chunk[handle % kChunk].exchange(nullptr, std::memory_order_acq_rel);
-  if (callable == nullptr) return false;
-  released_.emplace_back(callable);
-  return true;
 }
 
 }  // namespace millrace

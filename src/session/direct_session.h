@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -14,7 +13,9 @@
 #include "graph/graph.h"
 #include "graph/graph_import.h"
 #include "millrace/session.h"
+#include "session/callable_table.h"
 #include "session/partial_runs.h"
+#include "session/reclaimer.h"
 #include "session/signature_cache.h"
 #include "session/test_config.h"
 #include "step/fault_injector.h"
@@ -73,29 +74,6 @@ class DirectSession : public Session {
   FaultInjector* faults_for_test() { return tasks_.faults.get(); }  // null when none are configured
 
  private:
-  struct Callable {
-    const Executable* executable = nullptr;
-    RunOptions options;
-  };
-  // Callables by handle, so that a run finds its own without a lock. Chunks and entries stay until the
-  // session ends.
-  class CallableTable {
-   public:
-    ~CallableTable();
-    StatusOr<CallableHandle> Add(std::unique_ptr<Callable> callable) MR_EXCLUDES(mu_);
-    const Callable* Find(CallableHandle handle) const;
-    bool Release(CallableHandle handle) MR_EXCLUDES(mu_);
-
-   private:
-    static constexpr int64_t kChunk = 256;
-    static constexpr int64_t kMaxChunks = 4096;
-    using Chunk = std::array<std::atomic<Callable*>, kChunk>;
-    Mutex mu_;
-    int64_t next_ MR_GUARDED_BY(mu_) = 0;
-    std::vector<std::unique_ptr<Callable>> released_ MR_GUARDED_BY(mu_);  // a run may still be using them
-    std::array<std::atomic<Chunk*>, kMaxChunks> chunks_ = {};
-  };
-
   // Threads of a session. Null pools: one thread.
   struct Pools {
     std::vector<std::shared_ptr<ThreadPool>> inter_op;  // by RunOptions::inter_op_thread_pool; at least one
@@ -124,9 +102,9 @@ class DirectSession : public Session {
   Status ExtendBy(Def&& graph) MR_EXCLUDES(graph_mu_);
   template <typename Def>
   Status ImportNodes(Def&& graph) MR_REQUIRES(graph_mu_);
-  StatusOr<const Executable*> Compile(const RunSignature& signature, FeedConvention convention)
-      MR_EXCLUDES(graph_mu_);
-  // The same step for feeds of any shape.
+  StatusOr<std::shared_ptr<const Executable>> Compile(const RunSignature& signature,
+                                                      FeedConvention convention) MR_EXCLUDES(graph_mu_);
+  // The same step for feeds of any shape; lives as long as `executable`.
   StatusOr<const Executable*> ForAnyShapes(const Executable& executable) MR_EXCLUDES(graph_mu_);
   Status AddNodesOf(const Graph& graph) MR_REQUIRES(graph_mu_);
   // Places nodes from id `first` on and gives them back on error.
@@ -158,12 +136,13 @@ class DirectSession : public Session {
   ThreadPool* const inter_op_pool_;  // the first of them
   ThreadPool* const intra_op_pool_;
 
+  Reclaimer reclaimer_;  // of the caches and callables
   StepRunner runner_;
-  SignatureCache cache_;
-  SignatureCache any_shapes_cache_;  // compiled for feeds whose shapes are not those of their placeholders
-  SignatureCache partial_cache_;     // compiled for partial runs
+  SignatureCache cache_{reclaimer_};
+  SignatureCache any_shapes_cache_{reclaimer_};  // for feeds whose shapes are not those of their placeholders
+  SignatureCache partial_cache_{reclaimer_};     // for partial runs
   PartialRuns partial_runs_;
-  CallableTable callables_;
+  CallableTable callables_{reclaimer_};
 
   SharedMutex graph_mu_;
   std::unique_ptr<Graph> graph_ MR_GUARDED_BY(graph_mu_);

@@ -67,16 +67,17 @@ PartialRuns::Entry::~Entry() {
   if (step != nullptr) step->Cancel(errors::Cancelled("PRun cancellation"));
 }
 
-std::string PartialRuns::Add(const Executable& executable, FetchNeeds fetch_needs, RefPtr<PartialStep> step) {
+std::string PartialRuns::Add(std::shared_ptr<const Executable> executable, FetchNeeds fetch_needs,
+                             RefPtr<PartialStep> step) {
   auto entry = std::make_shared<Entry>();
-  entry->executable = &executable;
   entry->fetch_needs = std::move(fetch_needs);
   entry->step = std::move(step);
   {
     MutexLock lock(entry->mu);
-    for (const std::string& name : executable.signature.feeds) entry->feeds[Canonical(name)] = false;
-    for (const std::string& name : executable.signature.fetches) entry->fetches[Canonical(name)] = false;
+    for (const std::string& name : executable->signature.feeds) entry->feeds[Canonical(name)] = false;
+    for (const std::string& name : executable->signature.fetches) entry->fetches[Canonical(name)] = false;
   }
+  entry->executable = std::move(executable);
   MutexLock lock(mu_);
   std::string handle = StrCat("partial_run;", next_++);
   runs_[handle] = std::move(entry);

@@ -27,8 +27,8 @@ FetchNeeds FindFetchNeeds(const Graph& full, const RunSignature& signature);
 class PartialRuns {
  public:
   // `fetch_needs` by canonical name of the fetch.
-  std::string Add(const Executable& executable, FetchNeeds fetch_needs, RefPtr<PartialStep> step)
-      MR_EXCLUDES(mu_);
+  std::string Add(std::shared_ptr<const Executable> executable, FetchNeeds fetch_needs,
+                  RefPtr<PartialStep> step) MR_EXCLUDES(mu_);
   // One PRun. A run that fails, or has all its feeds and fetches, ends and its handle with it; a call that is
   // refused changes nothing.
   Status Run(const std::string& handle, const Session::Feeds& feeds, const std::vector<std::string>& fetches,
@@ -39,7 +39,7 @@ class PartialRuns {
  private:
   struct Entry {
     ~Entry();
-    const Executable* executable = nullptr;
+    std::shared_ptr<const Executable> executable;
     FetchNeeds fetch_needs;
     RefPtr<PartialStep> step;
     Mutex mu;

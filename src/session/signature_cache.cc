@@ -58,9 +58,12 @@ uint32_t SlotOf(const std::vector<std::string>& sorted, const std::string& name)
 
 }  // namespace
 
-SignatureCache::SignatureCache() {
-  tables_.push_back(std::make_unique<Table>(kInitialCapacity));
-  table_.store(tables_.back().get(), std::memory_order_release);
+SignatureCache::SignatureCache(Reclaimer& reclaimer, size_t limit)
+    : reclaimer_(reclaimer),
+      limit_(limit),
+      owned_table_(std::make_unique<Table>(kInitialCapacity)),
+      evict_at_(limit) {
+  table_.store(owned_table_.get(), std::memory_order_release);
 }
 
 SignatureCache::~SignatureCache() = default;
@@ -83,69 +86,103 @@ const Executable* SignatureCache::Find(uint64_t hash, size_t num_feeds,
   for (size_t i = hash & mask;; i = (i + 1) & mask) {
     const Executable* e = table.slots[i].load(std::memory_order_acquire);  // pairs with the release in Insert
     if (e == nullptr) return nullptr;
-    if (e->hash == hash && SameNames(e->signature, num_feeds, feed_name, fetches, targets)) return e;
+    if (e->hash != hash || !SameNames(e->signature, num_feeds, feed_name, fetches, targets)) continue;
+    // Relaxed: a hint. Written once between two evictions, so that threads share the line.
+    if (!e->used.load(std::memory_order_relaxed)) e->used.store(true, std::memory_order_relaxed);
+    return e;
   }
 }
 
-StatusOr<const Executable*> SignatureCache::FindOrCompile(const RunSignature& signature, Compiler compile) {
+StatusOr<std::shared_ptr<const Executable>> SignatureCache::FindOrCompile(const RunSignature& signature,
+                                                                          Compiler compile) {
+  auto garbage = std::make_shared<Garbage>();
+  auto entry = FindOrCompile(signature, compile, garbage.get());
+  // Without a lock: steps may be destroyed here.
+  if (garbage->table != nullptr) reclaimer_.Retire(std::move(garbage));
+  return entry;
+}
+
+StatusOr<std::shared_ptr<const Executable>> SignatureCache::FindOrCompile(const RunSignature& signature,
+                                                                          Compiler compile,
+                                                                          Garbage* garbage) {
   const auto feed_name = [&](size_t i) { return std::string_view(signature.feeds[i]); };
   const uint64_t hash = Hash(signature.feeds.size(), feed_name, signature.fetches, signature.targets);
   MR_ASSIGN_OR_RETURN(RunSignature canonical, Canonicalize(signature));
-  MutexLock compiling(compile_mu_);
+  MutexLock compiling(compile_mu_);  // entries go only under it
   if (const Executable* e =
           Find(hash, signature.feeds.size(), feed_name, signature.fetches, signature.targets))
-    return e;
-  const CompiledStep* step = nullptr;
+    return e->shared_from_this();
+  auto entry = std::make_shared<Executable>();
   {
     MutexLock lock(mu_);
-    for (const auto& c : compiled_) {
-      if (c->canonical == canonical) step = c->step.get();
+    for (const Compiled& c : compiled_) {
+      if (entry->step == nullptr && c.canonical == canonical) entry->step = c.step.lock();
     }
   }
-  std::unique_ptr<CompiledStep> fresh;
-  if (step == nullptr) {
-    MR_ASSIGN_OR_RETURN(fresh, compile(canonical));
-    step = fresh.get();
+  const bool fresh = entry->step == nullptr;
+  if (fresh) {
+    MR_ASSIGN_OR_RETURN(entry->step, compile(canonical));
   }
-  auto entry = std::make_unique<Executable>();
   entry->signature = signature;
   entry->hash = hash;
-  entry->step = step;
   for (const std::string& f : signature.feeds) entry->feed_slots.push_back(SlotOf(canonical.feeds, f));
   for (const std::string& f : signature.fetches) entry->fetch_slots.push_back(SlotOf(canonical.fetches, f));
   entry->fetches_in_order = entry->fetch_slots.size() == canonical.fetches.size();
   for (size_t i = 0; i < entry->fetch_slots.size(); ++i)
     entry->fetches_in_order &= entry->fetch_slots[i] == i;
-  const Executable* result = entry.get();
   MutexLock lock(mu_);
-  if (fresh != nullptr) {
-    compiled_.push_back(std::make_unique<Compiled>(Compiled{std::move(canonical), std::move(fresh)}));
-  }
-  Insert(std::move(entry));
-  return result;
+  if (fresh) compiled_.push_back({std::move(canonical), entry->step});
+  *garbage = Insert(entry);
+  return entry;
 }
 
-void SignatureCache::Insert(std::unique_ptr<Executable> entry) {
+SignatureCache::Entries SignatureCache::TakeUnused() {
+  const size_t quarter = limit_ / 4 + 1;
+  const size_t wanted = entries_.size() + quarter - std::min(entries_.size(), limit_);
+  Entries taken;
+  // First what was not found since the last time, then the oldest.
+  for (const bool also_used : {false, true}) {
+    Entries kept;
+    for (std::shared_ptr<Executable>& e : entries_) {
+      // Others get hold of entries only under compile_mu_, so 1 stays 1.
+      const bool free = taken.size() < wanted && e.use_count() == 1 &&
+                        (also_used || !e->used.load(std::memory_order_relaxed));
+      (free ? taken : kept).push_back(std::move(e));
+    }
+    entries_ = std::move(kept);
+  }
+  for (const auto& e : entries_) e->used.store(false, std::memory_order_relaxed);
+  std::erase_if(compiled_, [](const Compiled& c) { return c.step.expired(); });
+  evict_at_ = std::max(limit_, entries_.size() + quarter);
+  return taken;
+}
+
+SignatureCache::Garbage SignatureCache::Insert(std::shared_ptr<Executable> entry) {
   const auto place = [](Table& table, const Executable* e) {
     const size_t mask = table.slots.size() - 1;
     size_t i = e->hash & mask;
     while (table.slots[i].load(std::memory_order_relaxed) != nullptr) i = (i + 1) & mask;
     table.slots[i].store(e, std::memory_order_release);
   };
+  Garbage garbage;
+  if (entries_.size() >= evict_at_) garbage.entries = TakeUnused();
   entries_.push_back(std::move(entry));
-  Table* table = tables_.back().get();
-  if (entries_.size() * 2 <= table->slots.size()) {
-    place(*table, entries_.back().get());
-    return;
+  const bool full = entries_.size() * 2 > owned_table_->slots.size();
+  if (garbage.entries.empty() && !full) {
+    place(*owned_table_, entries_.back().get());
+    return garbage;
   }
-  tables_.push_back(std::make_unique<Table>(table->slots.size() * 2));
-  for (const auto& e : entries_) place(*tables_.back(), e.get());
-  table_.store(tables_.back().get(), std::memory_order_release);
+  auto table = std::make_unique<Table>(owned_table_->slots.size() * (full ? 2 : 1));
+  for (const auto& e : entries_) place(*table, e.get());
+  garbage.table = std::exchange(owned_table_, std::move(table));
+  table_.store(owned_table_.get(), std::memory_order_release);
+  return garbage;
 }
 
 size_t SignatureCache::num_compiled() const {
   MutexLock lock(mu_);
-  return compiled_.size();
+  return static_cast<size_t>(
+      std::count_if(compiled_.begin(), compiled_.end(), [](const Compiled& c) { return !c.step.expired(); }));
 }
 
 }  // namespace millrace

@@ -14,62 +14,85 @@
 #include "base/function.h"
 #include "base/mutex.h"
 #include "millrace/status.h"
+#include "session/reclaimer.h"
 #include "step/step_compiler.h"
 
 namespace millrace {
 
 // One way to call a compiled step: which slot each feed and fetch of the caller has.
-struct Executable {
+struct Executable : std::enable_shared_from_this<Executable> {
+  Executable() = default;
+  ~Executable() { delete any_shapes.load(std::memory_order_acquire); }
+
   RunSignature signature;  // as the caller spelled it
   uint64_t hash = 0;
-  const CompiledStep* step = nullptr;
+  std::shared_ptr<const CompiledStep> step;
   std::vector<uint32_t> feed_slots;
   std::vector<uint32_t> fetch_slots;
   bool fetches_in_order = false;         // fetch_slots is 0, 1, 2, … and complete
   mutable std::atomic<int64_t> runs{0};  // counted when the session builds a cost model
   // The same for feeds whose shapes are not those of their placeholders; null until there was such a call.
-  mutable std::atomic<const Executable*> any_shapes{nullptr};
+  mutable std::atomic<const std::shared_ptr<const Executable>*> any_shapes{nullptr};
+  // Found since the cache looked for the last time for entries that nobody uses.
+  mutable std::atomic<bool> used{false};
 };
 
-// What has been compiled, by signature. A look-up takes no lock. Entries live as long as the cache.
-// Signatures that differ only in order, in repetitions or in spelling ("n" for "n:0") share one compiled
-// step. Thread-safe.
+// What has been compiled, by signature. A look-up takes no lock. Beyond `limit` entries a quarter of
+// them is evicted: those not found since the last eviction first, then the oldest. Entries that a callable
+// or a partial run holds stay. Signatures that differ only in order, in repetitions or in spelling ("n" for
+// "n:0") share one compiled step. Thread-safe.
 class SignatureCache {
  public:
   using Compiler = FunctionRef<StatusOr<std::unique_ptr<CompiledStep>>(const RunSignature& canonical)>;
+  static constexpr size_t kDefaultLimit = 1024;
 
-  SignatureCache();
+  explicit SignatureCache(Reclaimer& reclaimer, size_t limit = kDefaultLimit);
   ~SignatureCache();
 
   // Names are read from any container through `feed_name(i)`, so that a hit copies no string.
   static uint64_t Hash(size_t num_feeds, FunctionRef<std::string_view(size_t)> feed_name,
                        std::span<const std::string> fetches, std::span<const std::string> targets);
-  // Null when there is none.
+  // Null when there is none. The entry lives as long as a Reclaimer::Reader that began before.
   const Executable* Find(uint64_t hash, size_t num_feeds, FunctionRef<std::string_view(size_t)> feed_name,
                          std::span<const std::string> fetches, std::span<const std::string> targets) const;
-  // The entry of `signature`, compiled when it is new. Signatures are compiled one at a time, each once; Find
-  // is not held up. InvalidArgument for a tensor that is fed twice.
-  StatusOr<const Executable*> FindOrCompile(const RunSignature& signature, Compiler compile) MR_EXCLUDES(mu_);
+  // The entry of `signature`, compiled when it is new. Signatures are compiled one at a time; Find is not
+  // held up. InvalidArgument for a tensor that is fed twice.
+  StatusOr<std::shared_ptr<const Executable>> FindOrCompile(const RunSignature& signature, Compiler compile)
+      MR_EXCLUDES(mu_);
+  // Compiled steps that are in memory.
   size_t num_compiled() const MR_EXCLUDES(mu_);
 
  private:
-  // An open-addressing table of entries; replaced by one of twice the size when it is half full.
+  // An open-addressing table of entries; replaced when it is half full and when entries go.
   struct Table {
     explicit Table(size_t capacity) : slots(capacity) {}
     std::vector<std::atomic<const Executable*>> slots;
   };
   struct Compiled {
     RunSignature canonical;
-    std::unique_ptr<CompiledStep> step;
+    std::weak_ptr<const CompiledStep> step;
   };
-  void Insert(std::unique_ptr<Executable> entry) MR_REQUIRES(mu_);
+  using Entries = std::vector<std::shared_ptr<Executable>>;
+  // What readers may still see after a change.
+  struct Garbage {
+    std::unique_ptr<Table> table;
+    Entries entries;
+  };
+  StatusOr<std::shared_ptr<const Executable>> FindOrCompile(const RunSignature& signature, Compiler compile,
+                                                            Garbage* garbage) MR_EXCLUDES(mu_);
+  // Takes entries out of entries_; the table is to be made anew.
+  Entries TakeUnused() MR_REQUIRES(mu_);
+  Garbage Insert(std::shared_ptr<Executable> entry) MR_REQUIRES(mu_);
 
+  Reclaimer& reclaimer_;
+  const size_t limit_;
   std::atomic<Table*> table_;
   mutable Mutex mu_;
-  std::vector<std::unique_ptr<Table>> tables_ MR_GUARDED_BY(mu_);  // old ones stay: readers may be in them
-  std::vector<std::unique_ptr<Executable>> entries_ MR_GUARDED_BY(mu_);
-  std::vector<std::unique_ptr<Compiled>> compiled_ MR_GUARDED_BY(mu_);
-  Mutex compile_mu_;  // held while compiling; before mu_
+  std::unique_ptr<Table> owned_table_ MR_GUARDED_BY(mu_);
+  Entries entries_ MR_GUARDED_BY(mu_);                 // oldest first
+  size_t evict_at_ MR_GUARDED_BY(mu_);                 // so many entries
+  std::vector<Compiled> compiled_ MR_GUARDED_BY(mu_);  // some are freed already
+  Mutex compile_mu_;                                   // held while compiling; before mu_
 };
 
 }  // namespace millrace

@@ -48,7 +48,8 @@ PartialStep::PartialStep(Border border, int64_t step_id, RefPtr<Rendezvous> rend
     : border_(std::move(border)), step_id_(step_id), rendezvous_(std::move(rendezvous)) {}
 
 StatusOr<RefPtr<PartialStep>> PartialStep::Start(StepRunner& runner, const CompiledStep& step,
-                                                 const StepRunner::Request& wanted, Border border) {
+                                                 const StepRunner::Request& wanted, Border border,
+                                                 std::shared_ptr<const void> owner) {
   const int64_t step_id = StepIds::NextShared();
   RefPtr<Rendezvous> rendezvous;
   if (step.several_tasks) {
@@ -64,7 +65,8 @@ StatusOr<RefPtr<PartialStep>> PartialStep::Start(StepRunner& runner, const Compi
   if (!step.several_tasks) request.rendezvous = made->rendezvous_.get();
   request.cancellation = &made->cancellation_;
   request.step_resources = &made->step_resources_;
-  runner.Start(step, request, [made](const Status& status) { made->Ended(status); });
+  runner.Start(step, request,
+               [made, owner = std::move(owner)](const Status& status) { made->Ended(status); });
   return made;
 }
 

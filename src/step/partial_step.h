@@ -31,9 +31,11 @@ class PartialStep : public RefCounted {
     LocalWorker* worker = nullptr;  // of that device
   };
   PartialStep(Border border, int64_t step_id, RefPtr<Rendezvous> rendezvous);
-  // Begins soon, on the threads of request.inter_op_pool. All references outlive the step.
+  // Begins soon, on the threads of request.inter_op_pool. All references outlive the step; `owner` is held
+  // until it has ended.
   static StatusOr<RefPtr<PartialStep>> Start(StepRunner& runner, const CompiledStep& step,
-                                             const StepRunner::Request& request, Border border);
+                                             const StepRunner::Request& request, Border border,
+                                             std::shared_ptr<const void> owner = nullptr);
 
   // `tensor` is canonical: "node:0". Each is fed once.
   Status Feed(const std::string& tensor, const Tensor& value);

@@ -200,6 +200,30 @@ static void check_options(TF_Status* status) {
   TF_DeleteSessionOptions(NULL);
 }
 
+/* More different calls than a session keeps: each works, the first ones again at the end. */
+static void check_many_calls(TF_Status* status) {
+  enum { kCount = 1500 };
+  static TF_Output fetches[kCount];
+  TF_Graph* graph = TF_NewGraph();
+  for (int i = 0; i < kCount; ++i) {
+    char name[16];
+    snprintf(name, sizeof name, "c%d", i);
+    fetches[i] = out(int32_constant(graph, name, i, status), 0);
+    CHECK_OK(status);
+  }
+  TF_Session* session = new_session(graph, status);
+  for (int call = 0; call < kCount + 100; ++call) {
+    const int i = call % kCount;
+    TF_Tensor* value = NULL;
+    TF_SessionRun(session, NULL, NULL, NULL, 0, &fetches[i], &value, 1, NULL, 0, NULL, status);
+    CHECK_OK(status);
+    CHECK(*(const int32_t*)TF_TensorData(value) == i);
+    TF_DeleteTensor(value);
+  }
+  end_session(session, status);
+  TF_DeleteGraph(graph);
+}
+
 static void check_partial_run(TF_Status* status) {
   TF_Graph* graph = TF_NewGraph();
   TF_Output a = out(placeholder(graph, "a", TF_INT32, status), 0);
@@ -255,6 +279,7 @@ void test_sessions(void) {
   check_targets_and_state(status);
   check_strings(status);
   check_options(status);
+  check_many_calls(status);
   check_partial_run(status);
   check_null(status);
   TF_DeleteStatus(status);

@@ -305,6 +305,30 @@ TEST_P(SessionTest, RepeatedSignaturesCompileOnceWhateverTheirOrder) {
   EXPECT_EQ(direct->num_compiled_for_test(), 1u);
 }
 
+TEST_P(SessionTest, MoreSignaturesThanTheSessionKeepsRunOnManyThreads) {
+  constexpr int kCount = 1300;
+  DefBuilder graph;
+  for (int i = 0; i < kCount; ++i) graph.Const(StrCat("c", i), F(static_cast<float>(i)));
+  const auto session = Make(graph);
+  std::atomic<int> wrong{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 2; ++t) {
+      threads.emplace_back([&, t] {
+        std::vector<Tensor> out;
+        for (int k = 0; k < kCount; ++k) {
+          for (const int i : {(k + t * 7) % kCount, 0}) {
+            const Status status = session->Run({}, {StrCat("c", i)}, {}, &out);
+            if (!status.ok() || Value(out[0]) != static_cast<float>(i)) ++wrong;
+          }
+        }
+      });
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_LE(dynamic_cast<DirectSession*>(session.get())->num_compiled_for_test(), kCount * 9u / 10);
+}
+
 TEST_P(SessionTest, ManyThreadsRunDifferentSignaturesAtOnce) {
   const auto session = Make(SquareGraph());
   std::atomic<int> wrong{0};
