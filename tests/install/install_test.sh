@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-# Installs a build into a prefix, moves the prefix, and uses it as a stranger would: by find_package, and by pkg-config with
+# Installs a build into a prefix, moves the prefix, and uses it as other projects would: by find_package, and by pkg-config with
 # a bare compiler. Usage: install_test.sh BUILD_DIR COMPILER BUILD_TYPE FLAGS
 set -euo pipefail
 build=$(cd "$1" && pwd) compiler=$2 build_type=$3 flags=$4
@@ -20,8 +20,8 @@ if grep -rIl -e "$work/first" -e "$build/lib" -e "$(dirname "$(dirname "$here")"
 fi
 
 echo "== each public header alone, with warnings as errors"
-for header in "$prefix"/include/millrace/*.h; do
-  name=millrace/${header##*/}
+for header in "$prefix"/include/millrace/{,ops/,c/}*.h; do
+  name=${header#"$prefix"/include/}
   # Twice, since a header may be included twice.
   printf '#include "%s"\n#include "%s"\n' "$name" "$name" |
     "$compiler" -std=c++20 -Wall -Wextra -Wshadow -Werror -fsyntax-only -I "$prefix/include" -x c++ -
