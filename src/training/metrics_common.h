@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "millrace/metrics.h"
+#include "training/formula.h"
+#include "training/weights.h"
+
+// What the metrics have in common.
+namespace millrace::metrics {
+
+// A sum over batches: before and after this one.
+struct Sum {
+  Output now;
+  Output after;
+};
+// `increment` is a float of that shape; the variable is called `name` in the scope.
+Sum Accumulate(const Scope& scope, const char* name, const TensorShape& shape, const Output& increment);
+
+Scope Enter(const Scope& scope, const MetricOptions& options, const char* default_name);
+
+// The value of a metric from its sums, as they are and as they will be.
+Metric From(const Scope& scope, const std::vector<Sum>& sums,
+            const std::function<Formula(const std::vector<Formula>&)>& value);
+
+// The weights spread over the values, floats; ones without any.
+Formula SpreadWeights(const Scope& scope, const std::optional<Input>& weights, const Output& values);
+
+}  // namespace millrace::metrics
