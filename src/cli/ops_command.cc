@@ -10,7 +10,6 @@
 #include "autodiff/gradient_registry.h"
 #include "base/strings.h"
 #include "cli/commands.h"
-#include "cli/op_docs.h"
 #include "cli/text.h"
 #include "io/match_files.h"
 #include "kernel/kernel_registry.h"
@@ -93,9 +92,6 @@ std::string AttrText(const AttrDef& attr) {
   return text;
 }
 
-// Of an op of a library that a user loaded, its own.
-std::string Summary(const OpDef& op) { return op.summary.empty() ? OpDoc(op.name) : op.summary; }
-
 std::string GradientText(const std::string& op) {
   const auto entry = GradientRegistry::Global().LookUp(op);
   return !entry.ok() ? "undefined" : (*entry)->fn == nullptr ? "none" : "yes";
@@ -136,7 +132,7 @@ std::vector<std::string> KernelLines(const std::vector<KernelText>& kernels) {
 
 void PrintOp(const OpDef& op, std::ostream& out) {
   out << SignatureText(op) << "\n";
-  if (const std::string summary = Summary(op); !summary.empty()) out << "\n" << summary << "\n";
+  if (!op.summary.empty()) out << "\n" << op.summary << "\n";
   if (!op.description.empty()) out << op.description << "\n";
   using enum TextTable::Align;
   TextTable table({{"attribute", kLeft}, {"", kLeft}});
@@ -189,7 +185,7 @@ void WriteOpJson(const OpDef& op, JsonWriter* json) {
     json->BeginObject().Field("name", attr.name).Field("type", attr.type);
     json->Field("declaration", AttrText(attr)).EndObject();
   }
-  json->EndArray().Field("summary", Summary(op)).Field("description", op.description);
+  json->EndArray().Field("summary", op.summary).Field("description", op.description);
   json->Field("stateful", op.is_stateful).Field("deprecated_version", op.deprecated_version);
   json->Field("gradient", GradientText(op.name));
   WriteKernelsJson(op.name, json);

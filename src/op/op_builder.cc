@@ -214,7 +214,11 @@ void ParseDoc(std::string_view text, OpDef* op) {
 
 }  // namespace
 
-OpBuilder::OpBuilder(std::string_view name) { reg_.def.name = name; }
+OpBuilder::OpBuilder(std::string_view name_and_summary) {
+  const size_t colon = name_and_summary.find(':');
+  reg_.def.name = name_and_summary.substr(0, colon);
+  if (colon != std::string_view::npos) reg_.def.summary = StripWhitespace(name_and_summary.substr(colon + 1));
+}
 OpBuilder::OpBuilder(const OpBuilder& o) = default;
 OpBuilder::OpBuilder(OpBuilder&& o) noexcept = default;
 OpBuilder& OpBuilder::operator=(const OpBuilder& o) = default;

@@ -23,11 +23,12 @@ struct OpRegistration {
 };
 
 // The registration language: OpBuilder("MatMul").Input("a: T").Input("b: T").Output("product: T")
-// .Attr("transpose_a: bool = false").Attr("T: {half, float}").Shape(fn).
+// .Attr("transpose_a: bool = false").Attr("T: {half, float}").Shape(fn). The name may come with a summary:
+// OpBuilder("MatMul: The product of two matrices.").
 // Errors in the texts are kept and returned by Finalize, all of them in one message.
 class OpBuilder {
  public:
-  explicit OpBuilder(std::string_view name);
+  explicit OpBuilder(std::string_view name_and_summary);
   OpBuilder(const OpBuilder& o);
   OpBuilder(OpBuilder&& o) noexcept;
   OpBuilder& operator=(const OpBuilder& o);

@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-// Reads declarations of ops that are kept as text: the op's name in a line of its own, then an indented line
-// for each part, in the registration language of OpBuilder:
+// Reads declarations of ops that are kept as text: the op's name (with a summary, as OpBuilder takes it) in a
+// line of its own, then an indented line for each part, in the registration language of OpBuilder:
 //   MatMul
 //     in a: T
 //     out product: T

@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "op/op_builder.h"
@@ -31,6 +34,15 @@ inline constexpr OpTraits kCheap{.cheap = true};
 inline constexpr OpTraits kAliasing{.cheap = true, .aliasing = true};
 inline constexpr OpTraits kGenerator{.generator = true};
 inline constexpr OpTraits kEffect{.has_side_effects = true};
+
+// An op's name and summary with the name made longer: WithSuffix("Size: How many there are.", "V2") is
+// "SizeV2: How many there are.".
+inline std::string WithSuffix(std::string_view op, std::string_view suffix) {
+  const size_t end = std::min(op.find(':'), op.size());
+  return StrCat(op.substr(0, end), suffix, op.substr(end));
+}
+// The name alone.
+inline std::string_view NameOf(std::string_view op) { return op.substr(0, op.find(':')); }
 
 // Registers in order; the first error.
 inline Status RegisterEach(OpRegistry& registry, const std::vector<OpBuilder>& family) {

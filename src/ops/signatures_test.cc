@@ -136,6 +136,14 @@ TEST_F(SignaturesTest, RegisteringAllOpsTwiceIsFine) {
   EXPECT_EQ(registry_.All().size(), before);
 }
 
+TEST_F(SignaturesTest, EveryOpHasASummary) {
+  for (const OpRegistration* op : registry_.All()) {
+    const std::string& summary = op->def.summary;
+    EXPECT_TRUE(summary.ends_with('.') && summary.size() > 5 && summary.find('\n') == std::string::npos)
+        << op->def.name << ": '" << summary << "'";
+  }
+}
+
 TEST_F(SignaturesTest, EveryOpHasAShapeFunction) {
   for (const OpRegistration* op : registry_.All()) EXPECT_NE(op->shape_fn, nullptr) << op->def.name;
 }

@@ -29,54 +29,58 @@ constexpr OpTraits kRepeating{.same_in_shape = true};
 
 std::vector<OpBuilder> Sources() {
   return {
-      OpBuilder("Const")
+      OpBuilder("Const: A tensor that the graph holds.")
           .Output("output: dtype")
           .Attr("value: tensor")
           .Attr("dtype: type")
           .Shape(ConstShape)
           .Traits({.cheap = true, .generator = true}),
-      OpBuilder("ImmutableConst")
+      OpBuilder("ImmutableConst: A tensor that is mapped from a file.")
           .Output("tensor: dtype")
           .Attr("dtype: type")
           .Attr("shape: shape")
           .Attr("memory_region_name: string")
           .Shape(shape_fns::Explicit)
           .Traits({.cheap = true, .generator = true, .never_fold = true}),
-      OpBuilder("Fill")
+      OpBuilder("Fill: A tensor with one value everywhere.")
           .Input("dims: index_type")
           .Input("value: T")
           .Output("output: T")
           .Attr(kAnyType)
           .Attr("index_type: {int32, int64} = DT_INT32")
           .Shape(FillShape),
-      OpBuilder("OnesLike")
+      OpBuilder("OnesLike: Ones in the shape of its input.")
           .Input("x: T")
           .Output("y: T")
           .Attr("T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, int64, complex64, "
                 "complex128, bool}")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("ZerosLike").Input("x: T").Output("y: T").Attr(kAnyType).Shape(shape_fns::Unchanged),
-      OpBuilder("Placeholder")
+      OpBuilder("ZerosLike: Zeros in the shape of its input.")
+          .Input("x: T")
+          .Output("y: T")
+          .Attr(kAnyType)
+          .Shape(shape_fns::Unchanged),
+      OpBuilder("Placeholder: A tensor that must be fed.")
           .Output("output: dtype")
           .Attr("dtype: type")
           .Attr("shape: shape = { unknown_rank: true }")
           .Shape(shape_fns::Explicit)
           .Traits({.cheap = true, .generator = true, .never_fold = true}),
-      OpBuilder("PlaceholderV2")
+      OpBuilder("PlaceholderV2: A tensor that must be fed.")
           .Output("output: dtype")
           .Attr("dtype: type")
           .Attr("shape: shape")
           .Deprecated(23, "Placeholder now behaves the same as PlaceholderV2.")
           .Shape(shape_fns::Explicit)
           .Traits({.cheap = true, .generator = true, .never_fold = true}),
-      OpBuilder("PlaceholderWithDefault")
+      OpBuilder("PlaceholderWithDefault: A tensor that may be fed.")
           .Input("input: dtype")
           .Output("output: dtype")
           .Attr("dtype: type")
           .Attr("shape: shape")
           .Shape(PlaceholderWithDefaultShape)
           .Traits({.cheap = true, .aliasing = true, .never_fold = true, .forwards = true}),
-      OpBuilder("OneHot")
+      OpBuilder("OneHot: For each index a vector with one value there and another elsewhere.")
           .Input("indices: TI")
           .Input("depth: int32")
           .Input("on_value: T")
@@ -86,7 +90,7 @@ std::vector<OpBuilder> Sources() {
           .Attr(kAnyType)
           .Attr("TI: {uint8, int32, int64} = DT_INT64")
           .Shape(OneHotShape),
-      OpBuilder("Where")
+      OpBuilder("Where: The places of elements that are true, or not zero.")
           .Input("input: T")
           .Output("index: int64")
           .Attr("T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
@@ -106,24 +110,25 @@ OpBuilder Forwarding(const char* name) {
 
 std::vector<OpBuilder> Identities() {
   return {
-      Forwarding("Identity"),
-      OpBuilder("IdentityN")
+      Forwarding("Identity: Its input."),
+      OpBuilder("IdentityN: Its inputs.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: list(type) >= 1")
           .Shape(IdentityNShape)
           .Traits(kForwarding),
-      Forwarding("StopGradient"),
-      Forwarding("PreventGradient").Attr("message: string = ''"),
-      Forwarding("Snapshot"),
-      OpBuilder("EnsureShape")
+      Forwarding("StopGradient: Its input; no gradient goes through it."),
+      Forwarding("PreventGradient: Its input; asking for its gradient is an error.")
+          .Attr("message: string = ''"),
+      Forwarding("Snapshot: A copy of its input."),
+      OpBuilder("EnsureShape: Passes a tensor on if it has the shape.")
           .Input("input: T")
           .Output("output: T")
           .Attr("shape: shape")
           .Attr(kAnyType)
           .Shape(EnsureShapeShape)
           .Traits({.cheap = true, .aliasing = true}),
-      OpBuilder("CheckNumerics")
+      OpBuilder("CheckNumerics: Ends the step with an error when there is a NaN or an infinity.")
           .Input("tensor: T")
           .Output("output: T")
           .Attr("T: {bfloat16, half, float, double}")
@@ -131,7 +136,7 @@ std::vector<OpBuilder> Identities() {
           .Stateful()
           .Shape(shape_fns::Unchanged)
           .Traits({.aliasing = true, .only_checks = true}),
-      OpBuilder("Bitcast")
+      OpBuilder("Bitcast: The same bytes as elements of another type.")
           .Input("input: T")
           .Output("output: type")
           .Attr(StrCat("T: ", kBitcastable))
@@ -143,20 +148,20 @@ std::vector<OpBuilder> Identities() {
 
 std::vector<OpBuilder> ShapeReaders() {
   return {
-      OpBuilder("Rank")
+      OpBuilder("Rank: The number of dimensions.")
           .Input("input: T")
           .Output("output: int32")
           .Attr(kAnyType)
           .Shape(shape_fns::Scalar)
           .Traits(kMetadata),
-      OpBuilder("Shape")
+      OpBuilder("Shape: The shape of a tensor, as a vector.")
           .Input("input: T")
           .Output("output: out_type")
           .Attr(kAnyType)
           .Attr(kOutType)
           .Shape(ShapeShape)
           .Traits(kMetadata),
-      OpBuilder("ShapeN")
+      OpBuilder("ShapeN: The shapes of tensors.")
           .Input("input: N * T")
           .Output("output: N * out_type")
           .Attr("N: int >= 1")
@@ -164,21 +169,21 @@ std::vector<OpBuilder> ShapeReaders() {
           .Attr(kOutType)
           .Shape(ShapeShape)
           .Traits(kMetadata),
-      OpBuilder("Size")
+      OpBuilder("Size: The number of elements.")
           .Input("input: T")
           .Output("output: out_type")
           .Attr(kAnyType)
           .Attr(kOutType)
           .Shape(shape_fns::Scalar)
           .Traits(kMetadata),
-      OpBuilder("BroadcastArgs")
+      OpBuilder("BroadcastArgs: The shape that two shapes broadcast to.")
           .Input("s0: T")
           .Input("s1: T")
           .Output("r0: T")
           .Attr(kShapeType)
           .Shape(BroadcastArgsShape)
           .Traits(kCheap),
-      OpBuilder("BroadcastGradientArgs")
+      OpBuilder("BroadcastGradientArgs: The dimensions that gradients of a broadcast are summed over.")
           .Input("s0: T")
           .Input("s1: T")
           .Output("r0: T")
@@ -186,14 +191,14 @@ std::vector<OpBuilder> ShapeReaders() {
           .Attr(kShapeType)
           .Shape(BroadcastGradientArgsShape)
           .Traits(kCheap),
-      OpBuilder("ConcatOffset")
+      OpBuilder("ConcatOffset: Where each part begins in what Concat makes.")
           .Input("concat_dim: int32")
           .Input("shape: N * int32")
           .Output("offset: N * int32")
           .Attr("N: int >= 2")
           .Shape(ConcatOffsetShape)
           .Traits(kCheap),
-      OpBuilder("InvertPermutation")
+      OpBuilder("InvertPermutation: The permutation that undoes another.")
           .Input("x: T")
           .Output("y: T")
           .Attr(kShapeType)
@@ -203,7 +208,7 @@ std::vector<OpBuilder> ShapeReaders() {
 
 std::vector<OpBuilder> Reshaping() {
   return {
-      OpBuilder("ExpandDims")
+      OpBuilder("ExpandDims: Adds a dimension of size one.")
           .Input("input: T")
           .Input("dim: Tdim")
           .Output("output: T")
@@ -211,7 +216,7 @@ std::vector<OpBuilder> Reshaping() {
           .Attr("Tdim: {int32, int64} = DT_INT32")
           .Shape(ExpandDimsShape)
           .Traits(kReshaping),
-      OpBuilder("Reshape")
+      OpBuilder("Reshape: The same elements in another shape.")
           .Input("tensor: T")
           .Input("shape: Tshape")
           .Output("output: T")
@@ -219,7 +224,7 @@ std::vector<OpBuilder> Reshaping() {
           .Attr("Tshape: {int32, int64} = DT_INT32")
           .Shape(ReshapeShape)
           .Traits(kReshaping),
-      OpBuilder("Squeeze")
+      OpBuilder("Squeeze: Drops dimensions of size one.")
           .Input("input: T")
           .Output("output: T")
           .Attr(kAnyType)
@@ -231,14 +236,14 @@ std::vector<OpBuilder> Reshaping() {
 
 std::vector<OpBuilder> Joining() {
   return {
-      OpBuilder("Concat")
+      OpBuilder("Concat: Joins tensors along a dimension, which is the first input.")
           .Input("concat_dim: int32")
           .Input("values: N * T")
           .Output("output: T")
           .Attr("N: int >= 2")
           .Attr(kAnyType)
           .Shape(shape_fns::Concat),
-      OpBuilder("ConcatV2")
+      OpBuilder("ConcatV2: Joins tensors along a dimension, which is the last input.")
           .Input("values: N * T")
           .Input("axis: Tidx")
           .Output("output: T")
@@ -246,14 +251,14 @@ std::vector<OpBuilder> Joining() {
           .Attr(kAnyType)
           .Attr(kIndex)
           .Shape(shape_fns::ConcatV2),
-      OpBuilder("Pack")
+      OpBuilder("Pack: Joins tensors along a new dimension.")
           .Input("values: N * T")
           .Output("output: T")
           .Attr("N: int >= 1")
           .Attr(kAnyType)
           .Attr("axis: int = 0")
           .Shape(PackShape),
-      OpBuilder("Unpack")
+      OpBuilder("Unpack: Splits a tensor along a dimension, which goes.")
           .Input("value: T")
           .Output("output: num * T")
           .Attr("num: int >= 0")
@@ -261,7 +266,7 @@ std::vector<OpBuilder> Joining() {
           .Attr("axis: int = 0")
           .Shape(UnpackShape)
           .Traits(kView),
-      OpBuilder("Split")
+      OpBuilder("Split: Equal parts of a tensor along a dimension.")
           .Input("split_dim: int32")
           .Input("value: T")
           .Output("output: num_split * T")
@@ -269,7 +274,7 @@ std::vector<OpBuilder> Joining() {
           .Attr(kAnyType)
           .Shape(SplitShape)
           .Traits(kView),
-      OpBuilder("SplitV")
+      OpBuilder("SplitV: Parts of a tensor along a dimension, by their sizes.")
           .Input("value: T")
           .Input("size_splits: Tlen")
           .Input("split_dim: int32")
@@ -284,7 +289,7 @@ std::vector<OpBuilder> Joining() {
 
 std::vector<OpBuilder> Moving() {
   return {
-      OpBuilder("BroadcastTo")
+      OpBuilder("BroadcastTo: Repeats dimensions of size one until the tensor has the shape.")
           .Input("input: T")
           .Input("shape: Tidx")
           .Output("output: T")
@@ -292,7 +297,7 @@ std::vector<OpBuilder> Moving() {
           .Attr(kIndex)
           .Shape(BroadcastToShape)
           .Traits(kRepeating),
-      OpBuilder("Pad")
+      OpBuilder("Pad: Adds zeros around a tensor.")
           .Input("input: T")
           .Input("paddings: Tpaddings")
           .Output("output: T")
@@ -300,7 +305,7 @@ std::vector<OpBuilder> Moving() {
           .Attr("Tpaddings: {int32, int64} = DT_INT32")
           .Shape(PadShape)
           .Traits(kRepeating),
-      OpBuilder("PadV2")
+      OpBuilder("PadV2: Adds a value around a tensor.")
           .Input("input: T")
           .Input("paddings: Tpaddings")
           .Input("constant_values: T")
@@ -309,20 +314,20 @@ std::vector<OpBuilder> Moving() {
           .Attr("Tpaddings: {int32, int64} = DT_INT32")
           .Shape(PadShape)
           .Traits(kRepeating),
-      OpBuilder("Reverse")
+      OpBuilder("Reverse: Elements in reverse along dimensions that a vector of bools says.")
           .Input("tensor: T")
           .Input("dims: bool")
           .Output("output: T")
           .Attr(kReversible)
           .Shape(ReverseShape),
-      OpBuilder("ReverseV2")
+      OpBuilder("ReverseV2: Elements in reverse along dimensions.")
           .Input("tensor: T")
           .Input("axis: Tidx")
           .Output("output: T")
           .Attr(kIndex)
           .Attr(kReversibleV2)
           .Shape(ReverseV2Shape),
-      OpBuilder("Tile")
+      OpBuilder("Tile: Repeats a tensor along its dimensions.")
           .Input("input: T")
           .Input("multiples: Tmultiples")
           .Output("output: T")
@@ -330,7 +335,7 @@ std::vector<OpBuilder> Moving() {
           .Attr("Tmultiples: {int32, int64} = DT_INT32")
           .Shape(TileShape)
           .Traits(kRepeating),
-      OpBuilder("Transpose")
+      OpBuilder("Transpose: Permutes dimensions.")
           .Input("x: T")
           .Input("perm: Tperm")
           .Output("y: T")
@@ -352,7 +357,7 @@ OpBuilder WithStridedSliceAttrs(OpBuilder op) {
 
 std::vector<OpBuilder> Slicing() {
   return {
-      OpBuilder("Slice")
+      OpBuilder("Slice: A part of a tensor, by its start and size.")
           .Input("input: T")
           .Input("begin: Index")
           .Input("size: Index")
@@ -361,7 +366,7 @@ std::vector<OpBuilder> Slicing() {
           .Attr(kIndexType)
           .Shape(SliceShape)
           .Traits(kView),
-      WithStridedSliceAttrs(OpBuilder("StridedSlice")
+      WithStridedSliceAttrs(OpBuilder("StridedSlice: A part of a tensor, by starts, ends and steps.")
                                 .Input("input: T")
                                 .Input("begin: Index")
                                 .Input("end: Index")
@@ -369,7 +374,7 @@ std::vector<OpBuilder> Slicing() {
                                 .Output("output: T")
                                 .Shape(StridedSliceShape)
                                 .Traits(kView)),
-      WithStridedSliceAttrs(OpBuilder("StridedSliceGrad")
+      WithStridedSliceAttrs(OpBuilder("StridedSliceGrad: The gradient of StridedSlice.")
                                 .Input("shape: Index")
                                 .Input("begin: Index")
                                 .Input("end: Index")
@@ -382,7 +387,7 @@ std::vector<OpBuilder> Slicing() {
 
 std::vector<OpBuilder> Gathering() {
   return {
-      OpBuilder("Gather")
+      OpBuilder("Gather: Rows of a tensor, by index.")
           .Input("params: Tparams")
           .Input("indices: Tindices")
           .Output("output: Tparams")
@@ -390,7 +395,7 @@ std::vector<OpBuilder> Gathering() {
           .Attr("Tparams: type")
           .Attr(kIndices)
           .Shape(GatherShape),
-      OpBuilder("GatherV2")
+      OpBuilder("GatherV2: Slices of a tensor along a dimension, by index.")
           .Input("params: Tparams")
           .Input("indices: Tindices")
           .Input("axis: Taxis")
@@ -400,14 +405,14 @@ std::vector<OpBuilder> Gathering() {
           .Attr(kIndices)
           .Attr("Taxis: {int32, int64}")
           .Shape(GatherV2Shape),
-      OpBuilder("GatherNd")
+      OpBuilder("GatherNd: Elements or slices of a tensor, by vectors of indices.")
           .Input("params: Tparams")
           .Input("indices: Tindices")
           .Output("output: Tparams")
           .Attr("Tparams: type")
           .Attr(kIndices)
           .Shape(GatherNdShape),
-      OpBuilder("ScatterNd")
+      OpBuilder("ScatterNd: A tensor of zeros to which slices are added, by vectors of indices.")
           .Input("indices: Tindices")
           .Input("updates: T")
           .Input("shape: Tindices")

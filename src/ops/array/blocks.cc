@@ -31,9 +31,9 @@ OpBuilder DepthMove(const char* name) {
 
 std::vector<OpBuilder> BlockOps() {
   return {
-      MirrorPad("MirrorPad").Shape(PadShape),
-      MirrorPad("MirrorPadGrad").Shape(MirrorPadGradShape),
-      OpBuilder("SpaceToBatchND")
+      MirrorPad("MirrorPad: Pads a tensor by mirroring its edges.").Shape(PadShape),
+      MirrorPad("MirrorPadGrad: The gradient of MirrorPad.").Shape(MirrorPadGradShape),
+      OpBuilder("SpaceToBatchND: Moves blocks of several dimensions into the batch.")
           .Input("input: T")
           .Input("block_shape: Tblock_shape")
           .Input("paddings: Tpaddings")
@@ -42,7 +42,7 @@ std::vector<OpBuilder> BlockOps() {
           .Attr("Tblock_shape: {int32, int64} = DT_INT32")
           .Attr(kPaddings)
           .Shape(SpaceToBatchNdShape),
-      OpBuilder("BatchToSpaceND")
+      OpBuilder("BatchToSpaceND: Puts blocks of the batch back into several dimensions.")
           .Input("input: T")
           .Input("block_shape: Tblock_shape")
           .Input("crops: Tcrops")
@@ -51,7 +51,7 @@ std::vector<OpBuilder> BlockOps() {
           .Attr("Tblock_shape: {int32, int64} = DT_INT32")
           .Attr("Tcrops: {int32, int64} = DT_INT32")
           .Shape(BatchToSpaceNdShape),
-      OpBuilder("SpaceToBatch")
+      OpBuilder("SpaceToBatch: Moves blocks of height and width into the batch.")
           .Input("input: T")
           .Input("paddings: Tpaddings")
           .Output("output: T")
@@ -59,7 +59,7 @@ std::vector<OpBuilder> BlockOps() {
           .Attr(kPaddings)
           .Attr("block_size: int >= 2")
           .Shape(SpaceToBatchShape),
-      OpBuilder("BatchToSpace")
+      OpBuilder("BatchToSpace: Puts blocks of the batch back into height and width: undoes SpaceToBatch.")
           .Input("input: T")
           .Input("crops: Tidx")
           .Output("output: T")
@@ -67,9 +67,9 @@ std::vector<OpBuilder> BlockOps() {
           .Attr("block_size: int >= 2")
           .Attr(kIndex)
           .Shape(BatchToSpaceShape),
-      DepthMove("SpaceToDepth").Shape(SpaceToDepthShape),
-      DepthMove("DepthToSpace").Shape(DepthToSpaceShape),
-      OpBuilder("ExtractImagePatches")
+      DepthMove("SpaceToDepth: Moves blocks of height and width into channels.").Shape(SpaceToDepthShape),
+      DepthMove("DepthToSpace: Moves channels into blocks of height and width.").Shape(DepthToSpaceShape),
+      OpBuilder("ExtractImagePatches: The patches of images that a window sees, as channels.")
           .Input("images: T")
           .Output("patches: T")
           .Attr("ksizes: list(int) >= 4")

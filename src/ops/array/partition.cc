@@ -69,35 +69,37 @@ Status ListDiffShape(InferenceContext& c) {
 
 std::vector<OpBuilder> PartitionOps() {
   return {
-      OpBuilder("DynamicPartition")
+      OpBuilder("DynamicPartition: Deals elements out to several tensors, by their numbers.")
           .Input("data: T")
           .Input("partitions: int32")
           .Output("outputs: num_partitions * T")
           .Attr("num_partitions: int >= 1")
           .Attr("T: type")
           .Shape(DynamicPartitionShape),
-      OpBuilder("DynamicStitch")
+      OpBuilder("DynamicStitch: Puts the elements of several tensors into one, by their indices.")
           .Input("indices: N * int32")
           .Input("data: N * T")
           .Output("merged: T")
           .Attr("N: int >= 1")
           .Attr("T: type")
           .Shape(DynamicStitchShape),
-      OpBuilder("ParallelDynamicStitch")
+      OpBuilder("ParallelDynamicStitch: Puts the elements of several tensors into one, by their indices, in "
+                "any order.")
           .Input("indices: N * int32")
           .Input("data: N * T")
           .Output("merged: T")
           .Attr("N: int >= 1")
           .Attr("T: type")
           .Shape(DynamicStitchShape),
-      OpBuilder("Unique")
+      OpBuilder("Unique: The different values, in the order they come, and which one each element is.")
           .Input("x: T")
           .Output("y: T")
           .Output("idx: out_idx")
           .Attr("T: type")
           .Attr("out_idx: {int32, int64} = DT_INT32")
           .Shape(UniqueShape),
-      OpBuilder("UniqueWithCounts")
+      OpBuilder(
+          "UniqueWithCounts: The different values, in the order they come, and how often each is there.")
           .Input("x: T")
           .Output("y: T")
           .Output("idx: out_idx")
@@ -105,7 +107,7 @@ std::vector<OpBuilder> PartitionOps() {
           .Attr("T: type")
           .Attr("out_idx: {int32, int64} = DT_INT32")
           .Shape(UniqueShape),
-      OpBuilder("UniqueV2")
+      OpBuilder("UniqueV2: The different values, in the order they come, and which one each element is.")
           .Input("x: T")
           .Input("axis: Taxis")
           .Output("y: T")
@@ -114,7 +116,8 @@ std::vector<OpBuilder> PartitionOps() {
           .Attr("Taxis: {int32, int64} = DT_INT64")
           .Attr("out_idx: {int32, int64} = DT_INT32")
           .Shape(UniqueV2Shape),
-      OpBuilder("UniqueWithCountsV2")
+      OpBuilder(
+          "UniqueWithCountsV2: The different values, in the order they come, and how often each is there.")
           .Input("x: T")
           .Input("axis: Taxis")
           .Output("y: T")
@@ -124,7 +127,7 @@ std::vector<OpBuilder> PartitionOps() {
           .Attr("Taxis: {int32, int64} = DT_INT64")
           .Attr("out_idx: {int32, int64} = DT_INT32")
           .Shape(UniqueV2Shape),
-      OpBuilder("ListDiff")
+      OpBuilder("ListDiff: The values of x that are not in y, and where they are.")
           .Input("x: T")
           .Input("y: T")
           .Output("out: T")
@@ -132,7 +135,7 @@ std::vector<OpBuilder> PartitionOps() {
           .Attr("T: type")
           .Attr("out_idx: {int32, int64} = DT_INT32")
           .Shape(ListDiffShape),
-      OpBuilder("Bucketize")
+      OpBuilder("Bucketize: The number of the interval between boundaries that each element lies in.")
           .Input("input: T")
           .Output("output: int32")
           .Attr("T: {int32, int64, float, double}")

@@ -129,7 +129,7 @@ Status FingerprintShape(InferenceContext& c) {
 
 std::vector<OpBuilder> ChangingOps() {
   return {
-      OpBuilder("AccumulateNV2")
+      OpBuilder("AccumulateNV2: The sum of all inputs, which have one shape.")
           .Input("inputs: N*T")
           .Output("sum: T")
           .Attr("N: int >= 1")
@@ -138,7 +138,7 @@ std::vector<OpBuilder> ChangingOps() {
           .Commutative()
           .Aggregate()
           .Shape(AccumulateShape),
-      OpBuilder("EuclideanNorm")
+      OpBuilder("EuclideanNorm: The root of the sum of squares along the given dimensions.")
           .Input("input: T")
           .Input("reduction_indices: Tidx")
           .Output("output: T")
@@ -146,7 +146,7 @@ std::vector<OpBuilder> ChangingOps() {
           .Attr("T: numbertype")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(shape_fns::Reduction),
-      OpBuilder("CumulativeLogsumexp")
+      OpBuilder("CumulativeLogsumexp: The logarithms of running sums of exponentials along a dimension.")
           .Input("x: T")
           .Input("axis: Tidx")
           .Output("out: T")
@@ -155,40 +155,40 @@ std::vector<OpBuilder> ChangingOps() {
           .Attr("T: {half, float, double}")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("GuaranteeConst")
+      OpBuilder("GuaranteeConst: Its input, with the promise that it never changes.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: type")
           .Stateful()
           .Shape(shape_fns::Unchanged),
-      OpBuilder("DeepCopy")
+      OpBuilder("DeepCopy: A copy of its input in memory of its own.")
           .Input("x: T")
           .Output("y: T")
           .Attr("T: type")
           .Stateful()
           .Shape(shape_fns::Unchanged),
-      OpBuilder("Empty")
+      OpBuilder("Empty: A tensor of a shape, zeros if asked for.")
           .Input("shape: int32")
           .Output("output: dtype")
           .Attr("dtype: type")
           .Attr("init: bool = false")
           .Stateful()
           .Shape(EmptyShape),
-      OpBuilder("InplaceUpdate")
+      OpBuilder("InplaceUpdate: Replaces rows of a tensor, in its own memory.")
           .Input("x: T")
           .Input("i: int32")
           .Input("v: T")
           .Output("y: T")
           .Attr("T: type")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("InplaceAdd")
+      OpBuilder("InplaceAdd: Adds to rows of a tensor, in its own memory.")
           .Input("x: T")
           .Input("i: int32")
           .Input("v: T")
           .Output("y: T")
           .Attr("T: type")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("InplaceSub")
+      OpBuilder("InplaceSub: Subtracts from rows of a tensor, in its own memory.")
           .Input("x: T")
           .Input("i: int32")
           .Input("v: T")
@@ -200,14 +200,14 @@ std::vector<OpBuilder> ChangingOps() {
 
 std::vector<OpBuilder> MovingOps() {
   return {
-      OpBuilder("ParallelConcat")
+      OpBuilder("ParallelConcat: Joins rows along the first dimension; the shape is an attribute.")
           .Input("values: N*T")
           .Output("output: T")
           .Attr("N: int >= 1")
           .Attr("T: type")
           .Attr("shape: shape")
           .Shape(ParallelConcatShape),
-      OpBuilder("ReverseSequence")
+      OpBuilder("ReverseSequence: The beginnings of sequences in reverse, by their lengths.")
           .Input("input: T")
           .Input("seq_lengths: Tlen")
           .Output("output: T")
@@ -216,7 +216,7 @@ std::vector<OpBuilder> MovingOps() {
           .Attr("T: type")
           .Attr("Tlen: {int32, int64} = DT_INT64")
           .Shape(ReverseSequenceShape),
-      OpBuilder("Roll")
+      OpBuilder("Roll: Elements moved along dimensions, round the end.")
           .Input("input: T")
           .Input("shift: Tshift")
           .Input("axis: Taxis")
@@ -225,13 +225,13 @@ std::vector<OpBuilder> MovingOps() {
           .Attr("Tshift: {int32, int64}")
           .Attr("Taxis: {int32, int64}")
           .Shape(RollShape),
-      OpBuilder("UnravelIndex")
+      OpBuilder("UnravelIndex: Indices of a flat tensor as indices of each dimension.")
           .Input("indices: Tidx")
           .Input("dims: Tidx")
           .Output("output: Tidx")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(UnravelIndexShape),
-      OpBuilder("ScatterNdNonAliasingAdd")
+      OpBuilder("ScatterNdNonAliasingAdd: A tensor with values added to slices, by vectors of indices.")
           .Input("input: T")
           .Input("indices: Tindices")
           .Input("updates: T")
@@ -240,7 +240,7 @@ std::vector<OpBuilder> MovingOps() {
                 "bfloat16, uint16, complex128, half, uint32, uint64, bool}")
           .Attr("Tindices: {int32, int64}")
           .Shape(TensorScatterShape),
-      OpBuilder("TensorScatterUpdate")
+      OpBuilder("TensorScatterUpdate: A tensor with other slices, by vectors of indices.")
           .Input("tensor: T")
           .Input("indices: Tindices")
           .Input("updates: T")
@@ -248,7 +248,7 @@ std::vector<OpBuilder> MovingOps() {
           .Attr("T: type")
           .Attr("Tindices: {int32, int64}")
           .Shape(TensorScatterShape),
-      OpBuilder("TensorScatterAdd")
+      OpBuilder("TensorScatterAdd: A tensor with values added to slices, by vectors of indices.")
           .Input("tensor: T")
           .Input("indices: Tindices")
           .Input("updates: T")
@@ -256,7 +256,7 @@ std::vector<OpBuilder> MovingOps() {
           .Attr("T: type")
           .Attr("Tindices: {int32, int64}")
           .Shape(TensorScatterShape),
-      OpBuilder("TensorScatterSub")
+      OpBuilder("TensorScatterSub: A tensor with values taken from slices, by vectors of indices.")
           .Input("tensor: T")
           .Input("indices: Tindices")
           .Input("updates: T")
@@ -269,7 +269,7 @@ std::vector<OpBuilder> MovingOps() {
 
 std::vector<OpBuilder> CountingOps() {
   return {
-      OpBuilder("UnsortedSegmentMax")
+      OpBuilder("UnsortedSegmentMax: The largest of the elements with one segment number, in any order.")
           .Input("data: T")
           .Input("segment_ids: Tindices")
           .Input("num_segments: Tnumsegments")
@@ -278,7 +278,7 @@ std::vector<OpBuilder> CountingOps() {
           .Attr("Tindices: {int32, int64}")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(UnsortedSegmentShape),
-      OpBuilder("UnsortedSegmentMin")
+      OpBuilder("UnsortedSegmentMin: The smallest of the elements with one segment number, in any order.")
           .Input("data: T")
           .Input("segment_ids: Tindices")
           .Input("num_segments: Tnumsegments")
@@ -287,7 +287,7 @@ std::vector<OpBuilder> CountingOps() {
           .Attr("Tindices: {int32, int64}")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(UnsortedSegmentShape),
-      OpBuilder("UnsortedSegmentProd")
+      OpBuilder("UnsortedSegmentProd: The product of the elements with one segment number, in any order.")
           .Input("data: T")
           .Input("segment_ids: Tindices")
           .Input("num_segments: Tnumsegments")
@@ -296,7 +296,7 @@ std::vector<OpBuilder> CountingOps() {
           .Attr("Tindices: {int32, int64}")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(UnsortedSegmentShape),
-      OpBuilder("HistogramFixedWidth")
+      OpBuilder("HistogramFixedWidth: How many elements lie in each of so many equal intervals.")
           .Input("values: T")
           .Input("value_range: T")
           .Input("nbins: int32")
@@ -304,41 +304,41 @@ std::vector<OpBuilder> CountingOps() {
           .Attr("T: {int32, int64, float, double}")
           .Attr("dtype: {int32, int64} = DT_INT32")
           .Shape(HistogramShape),
-      OpBuilder("NthElement")
+      OpBuilder("NthElement: The n-th smallest element of each row.")
           .Input("input: T")
           .Input("n: int32")
           .Output("values: T")
           .Attr("reverse: bool = false")
           .Attr("T: realnumbertype")
           .Shape(NthElementShape),
-      OpBuilder("InTopKV2")
+      OpBuilder("InTopKV2: Whether the class that is asked for is among the k largest predictions.")
           .Input("predictions: float")
           .Input("targets: T")
           .Input("k: T")
           .Output("precision: bool")
           .Attr("T: {int32, int64} = DT_INT32")
           .Shape(InTopKV2Shape),
-      OpBuilder("LowerBound")
+      OpBuilder("LowerBound: The first place in each sorted row where a value could be put.")
           .Input("sorted_inputs: T")
           .Input("values: T")
           .Output("output: out_type")
           .Attr("T: type")
           .Attr("out_type: {int32, int64} = DT_INT32")
           .Shape(BoundShape),
-      OpBuilder("UpperBound")
+      OpBuilder("UpperBound: The last place in each sorted row where a value could be put.")
           .Input("sorted_inputs: T")
           .Input("values: T")
           .Output("output: out_type")
           .Attr("T: type")
           .Attr("out_type: {int32, int64} = DT_INT32")
           .Shape(BoundShape),
-      OpBuilder("Fingerprint")
+      OpBuilder("Fingerprint: A hash of each row.")
           .Input("data: T")
           .Input("method: string")
           .Output("fingerprint: uint8")
           .Attr("T: type")
           .Shape(FingerprintShape),
-      OpBuilder("DataFormatDimMap")
+      OpBuilder("DataFormatDimMap: The index of a dimension in another data format.")
           .Input("x: T")
           .Output("y: T")
           .Attr("T: {int32, int64} = DT_INT32")
@@ -346,14 +346,17 @@ std::vector<OpBuilder> CountingOps() {
           .Attr("dst_format: string = 'NCHW'")
           .Shape(shape_fns::Unchanged)
           .Traits(kElementwise),
-      OpBuilder("DataFormatVecPermute")
+      OpBuilder("DataFormatVecPermute: A vector of sizes in another data format.")
           .Input("x: T")
           .Output("y: T")
           .Attr("T: {int32, int64} = DT_INT32")
           .Attr("src_format: string = 'NHWC'")
           .Attr("dst_format: string = 'NCHW'")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("Timestamp").Output("ts: double").Stateful().Shape(shape_fns::Scalar),
+      OpBuilder("Timestamp: The seconds since 1970.")
+          .Output("ts: double")
+          .Stateful()
+          .Shape(shape_fns::Scalar),
   };
 }
 

@@ -55,26 +55,26 @@ Status MfccShape(InferenceContext& c) {
 
 std::vector<OpBuilder> Sounds() {
   return {
-      OpBuilder("AudioSpectrogram")
+      OpBuilder("AudioSpectrogram: The strength of each frequency in sound, over time.")
           .Input("input: float")
           .Output("spectrogram: float")
           .Attr("window_size: int")
           .Attr("stride: int")
           .Attr("magnitude_squared: bool = false")
           .Shape(SpectrogramShape),
-      OpBuilder("DecodeWav")
+      OpBuilder("DecodeWav: The samples of a WAV file.")
           .Input("contents: string")
           .Output("audio: float")
           .Output("sample_rate: int32")
           .Attr("desired_channels: int = -1")
           .Attr("desired_samples: int = -1")
           .Shape(DecodeWavShape),
-      OpBuilder("EncodeWav")
+      OpBuilder("EncodeWav: Samples as a WAV file.")
           .Input("audio: float")
           .Input("sample_rate: int32")
           .Output("contents: string")
           .Shape(EncodeWavShape),
-      OpBuilder("Mfcc")
+      OpBuilder("Mfcc: Features of speech out of a spectrogram.")
           .Input("spectrogram: float")
           .Input("sample_rate: int32")
           .Output("output: float")

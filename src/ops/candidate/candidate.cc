@@ -54,7 +54,7 @@ std::vector<OpBuilder> Word2vecOps() {
   constexpr char kReplaced[] =
       "Moving word2vec into tensorflow_models/tutorials and deprecating its ops here as a result";
   return {
-      OpBuilder("Skipgram")
+      OpBuilder("Skipgram: Words of a text and words near them, for word2vec.")
           .Output("vocab_word: string")
           .Output("vocab_freq: int32")
           .Output("words_per_epoch: int64")
@@ -70,7 +70,7 @@ std::vector<OpBuilder> Word2vecOps() {
           .Stateful()
           .Deprecated(19, kReplaced)
           .Shape(SkipgramShape),
-      OpBuilder("NegTrain")
+      OpBuilder("NegTrain: One step of word2vec with negative samples.")
           .Input("w_in: Ref(float)")
           .Input("w_out: Ref(float)")
           .Input("examples: int32")
@@ -87,15 +87,18 @@ std::vector<OpBuilder> Word2vecOps() {
 
 std::vector<OpBuilder> CandidateOps() {
   return {
-      Sampler("AllCandidateSampler", false),
-      Sampler("FixedUnigramCandidateSampler", true,
+      Sampler("AllCandidateSampler: All classes, as a sampler that leaves nothing to chance.", false),
+      Sampler("FixedUnigramCandidateSampler: Draws classes by given probabilities.", true,
               {"vocab_file: string = ''", "distortion: float = 1.0", "num_reserved_ids: int = 0",
                "num_shards: int >= 1 = 1", "shard: int >= 0 = 0", "unigrams: list(float) = []"}),
-      Sampler("LearnedUnigramCandidateSampler", true),
-      Sampler("LogUniformCandidateSampler", true),
-      Sampler("ThreadUnsafeUnigramCandidateSampler", true),
-      Sampler("UniformCandidateSampler", true),
-      OpBuilder("ComputeAccidentalHits")
+      Sampler("LearnedUnigramCandidateSampler: Draws classes by how often they were seen.", true),
+      Sampler("LogUniformCandidateSampler: Draws classes by a probability that falls with their number.",
+              true),
+      Sampler(
+          "ThreadUnsafeUnigramCandidateSampler: Draws classes by how often they were seen, on one thread.",
+          true),
+      Sampler("UniformCandidateSampler: Draws classes, each as likely as the others.", true),
+      OpBuilder("ComputeAccidentalHits: Where sampled classes are true ones by accident.")
           .Input("true_classes: int64")
           .Input("sampled_candidates: int64")
           .Output("indices: int32")

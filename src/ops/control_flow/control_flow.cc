@@ -68,7 +68,7 @@ Status LoopCondShape(InferenceContext& c) {
 // The plain op and the one on references.
 std::vector<OpBuilder> Branching() {
   return {
-      OpBuilder("Switch")
+      OpBuilder("Switch: Passes its input on to one of two outputs; the other is dead.")
           .Input("data: T")
           .Input("pred: bool")
           .Output("output_false: T")
@@ -76,7 +76,7 @@ std::vector<OpBuilder> Branching() {
           .Attr(kAnyType)
           .Shape(SwitchShape)
           .Traits(kControlFlow),
-      OpBuilder("RefSwitch")
+      OpBuilder("RefSwitch: Of a reference: Passes its input on to one of two outputs; the other is dead.")
           .Input("data: Ref(T)")
           .Input("pred: bool")
           .Output("output_false: Ref(T)")
@@ -85,7 +85,7 @@ std::vector<OpBuilder> Branching() {
           .AllowsUninitializedInput()
           .Shape(SwitchShape)
           .Traits(kControlFlow),
-      OpBuilder("Merge")
+      OpBuilder("Merge: The first of its inputs that is there, and which one it is.")
           .Input("inputs: N * T")
           .Output("output: T")
           .Output("value_index: int32")
@@ -93,7 +93,7 @@ std::vector<OpBuilder> Branching() {
           .Attr("N: int >= 1")
           .Shape(MergeShape)
           .Traits(kControlFlow),
-      OpBuilder("RefMerge")
+      OpBuilder("RefMerge: Of a reference: The first of its inputs that is there, and which one it is.")
           .Input("inputs: Ref(N * T)")
           .Output("output: Ref(T)")
           .Output("value_index: int32")
@@ -121,13 +121,14 @@ OpBuilder Enter(const char* name, bool ref) {
 
 std::vector<OpBuilder> Loops() {
   return {
-      Enter("Enter", false).Shape(EnterShape),
-      Enter("RefEnter", true).Shape(ForwardShape),
-      Forward("Exit", false).Shape(ForwardShape),
-      Forward("RefExit", true).Shape(ForwardShape),
-      Forward("NextIteration", false).Shape(ForwardShape),
-      Forward("RefNextIteration", true).Shape(ForwardShape),
-      OpBuilder("LoopCond")
+      Enter("Enter: Brings a tensor into a loop.", false).Shape(EnterShape),
+      Enter("RefEnter: Of a reference: Brings a tensor into a loop.", true).Shape(ForwardShape),
+      Forward("Exit: Brings a tensor out of a loop.", false).Shape(ForwardShape),
+      Forward("RefExit: Of a reference: Brings a tensor out of a loop.", true).Shape(ForwardShape),
+      Forward("NextIteration: Brings a tensor into the next round of a loop.", false).Shape(ForwardShape),
+      Forward("RefNextIteration: Of a reference: Brings a tensor into the next round of a loop.", true)
+          .Shape(ForwardShape),
+      OpBuilder("LoopCond: Whether a loop goes on.")
           .Input("input: bool")
           .Output("output: bool")
           .Shape(LoopCondShape)
@@ -152,7 +153,7 @@ Status RefSelectShape(InferenceContext& c) {
 std::vector<OpBuilder> References() {
   constexpr OpTraits kHandsOn{.cheap = true, .never_fold = true};
   return {
-      OpBuilder("RefSelect")
+      OpBuilder("RefSelect: Of a reference: Elements of t where the condition is true, else of e.")
           .Input("index: int32")
           .Input("inputs: Ref(N * T)")
           .Output("output: Ref(T)")
@@ -160,7 +161,7 @@ std::vector<OpBuilder> References() {
           .Attr("N: int >= 1")
           .Shape(RefSelectShape)
           .Traits(kHandsOn),
-      OpBuilder("RefIdentity")
+      OpBuilder("RefIdentity: Of a reference: Its input.")
           .Input("input: Ref(T)")
           .Output("output: Ref(T)")
           .Attr(kAnyType)
@@ -172,10 +173,10 @@ std::vector<OpBuilder> References() {
 
 std::vector<OpBuilder> Triggers() {
   return {
-      OpBuilder("ControlTrigger")
+      OpBuilder("ControlTrigger: Does nothing; for control edges, even from what is dead.")
           .Shape(shape_fns::NoOutputs)
           .Traits({.cheap = true, .is_control_flow = true}),
-      OpBuilder("Abort")
+      OpBuilder("Abort: Ends the process, on purpose.")
           .Attr("error_msg: string = ''")
           .Attr("exit_without_error: bool = false")
           .Shape(shape_fns::NoOutputs)

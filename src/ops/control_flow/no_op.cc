@@ -5,7 +5,8 @@
 namespace millrace {
 
 Status RegisterNoOp(OpRegistry& registry) {
-  return registry.Register(OpBuilder("NoOp").Shape(shape_fns::NoOutputs).Traits(ops::kCheap));
+  return registry.Register(
+      OpBuilder("NoOp: Does nothing; for control edges.").Shape(shape_fns::NoOutputs).Traits(ops::kCheap));
 }
 
 }  // namespace millrace

@@ -39,24 +39,24 @@ Status ArgShape(InferenceContext& c) {
 
 std::vector<OpBuilder> InternalOps() {
   return {
-      OpBuilder("_Arg")
+      OpBuilder("_Arg: An argument of the function that it is in.")
           .Output("output: T")
           .Stateful()
           .Attr(kAnyType)
           .Attr("index: int >= 0")
           .Shape(ArgShape)
           .Traits({.cheap = true, .generator = true, .never_fold = true}),
-      OpBuilder("_Retval")
+      OpBuilder("_Retval: A result of the function that it is in.")
           .Input("input: T")
           .Stateful()
           .Attr(kAnyType)
           .Attr("index: int >= 0")
           .Shape(shape_fns::NoOutputs)
           .Traits({.cheap = true, .has_side_effects = true}),
-      Send("_Send"),
-      Send("_HostSend"),
-      Recv("_Recv"),
-      Recv("_HostRecv"),
+      Send("_Send: Sends a tensor to another device."),
+      Send("_HostSend: Sends a tensor in the memory of the host to another device."),
+      Recv("_Recv: Receives a tensor from another device."),
+      Recv("_HostRecv: Receives a tensor from another device into the memory of the host."),
   };
 }
 

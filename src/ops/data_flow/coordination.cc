@@ -41,19 +41,20 @@ Status PeekShape(InferenceContext& c) {
 std::vector<OpBuilder> BarrierOps() {
   const auto access = [](const char* name) { return HandleAccess(name, "handle", false); };
   return {
-      HandleNode("Barrier", "handle", false)
+      HandleNode("Barrier: A place where values that belong to one key wait for each other.", "handle", false)
           .Attr("component_types: list(type) >= 1")
           .Attr("shapes: list(shape) >= 0 = []")
           .Attr("capacity: int = -1")
           .Attr("container: string = ''")
           .Attr("shared_name: string = ''"),
-      access("BarrierInsertMany")
+      access("BarrierInsertMany: Adds values of one component, by key, to a barrier.")
           .Input("keys: string")
           .Input("values: T")
           .Attr("T: type")
           .Attr("component_index: int")
           .Shape(InsertManyShape),
-      access("BarrierTakeMany")
+      access(
+          "BarrierTakeMany: Takes complete elements out of a barrier, in the order of their first insertion.")
           .Input("num_elements: int32")
           .Output("indices: int64")
           .Output("keys: string")
@@ -63,9 +64,15 @@ std::vector<OpBuilder> BarrierOps() {
           .Attr("wait_for_incomplete: bool = false")
           .Attr("timeout_ms: int = -1")
           .Shape(TakeManyShape),
-      access("BarrierClose").Attr("cancel_pending_enqueues: bool = false").Shape(AccessShape),
-      access("BarrierReadySize").Output("size: int32").Shape(AccessScalarShape),
-      access("BarrierIncompleteSize").Output("size: int32").Shape(AccessScalarShape),
+      access("BarrierClose: Closes a barrier: no new keys are taken.")
+          .Attr("cancel_pending_enqueues: bool = false")
+          .Shape(AccessShape),
+      access("BarrierReadySize: How many complete elements a barrier has.")
+          .Output("size: int32")
+          .Shape(AccessScalarShape),
+      access("BarrierIncompleteSize: How many keys of a barrier lack values.")
+          .Output("size: int32")
+          .Shape(AccessScalarShape),
   };
 }
 
@@ -84,11 +91,20 @@ std::vector<OpBuilder> StagingOps() {
   constexpr char kSome[] = "dtypes: list(type) >= 1";
   constexpr char kAny[] = "dtypes: list(type)";
   return {
-      Staging("Stage", kSome).Input("values: dtypes").Shape(shape_fns::NoOutputs),
-      Staging("Unstage", kSome).Output("values: dtypes").Shape(shape_fns::Unknown),
-      Staging("StagePeek", kSome).Input("index: int32").Output("values: dtypes").Shape(PeekShape),
-      Staging("StageSize", kAny).Output("size: int32").Shape(shape_fns::Scalar),
-      Staging("StageClear", kAny).Shape(shape_fns::NoOutputs),
+      Staging("Stage: Puts values into a staging area, and waits for room.", kSome)
+          .Input("values: dtypes")
+          .Shape(shape_fns::NoOutputs),
+      Staging("Unstage: Takes values out of a staging area, and waits for them.", kSome)
+          .Output("values: dtypes")
+          .Shape(shape_fns::Unknown),
+      Staging("StagePeek: Values of a staging area, which stay.", kSome)
+          .Input("index: int32")
+          .Output("values: dtypes")
+          .Shape(PeekShape),
+      Staging("StageSize: How many elements a staging area holds.", kAny)
+          .Output("size: int32")
+          .Shape(shape_fns::Scalar),
+      Staging("StageClear: Removes everything from a staging area.", kAny).Shape(shape_fns::NoOutputs),
   };
 }
 
@@ -127,28 +143,34 @@ std::vector<OpBuilder> MapStagingOps() {
                        .Shape(MapGetShape));
     };
     const auto state = [&](const char* name) { return op(name).Attr("dtypes: list(type)"); };
-    ops.push_back(place(state("Stage")
+    ops.push_back(place(state("Stage: Puts values under a key into a staging map.")
                             .Input("key: int64")
                             .Input("indices: int32")
                             .Input("values: fake_dtypes")
                             .Attr("fake_dtypes: list(type) >= 1")
                             .Shape(MapStageShape)));
-    ops.push_back(get(op("Unstage").Input("key: int64")));
-    ops.push_back(get(op("UnstageNoKey").Output("key: int64")));
-    ops.push_back(get(op("Peek").Input("key: int64")));
-    for (const char* name : {"Size", "IncompleteSize"}) {
+    ops.push_back(get(op("Unstage: Takes the values of a key out of a staging map.").Input("key: int64")));
+    ops.push_back(
+        get(op("UnstageNoKey: Takes the values of any key out of a staging map.").Output("key: int64")));
+    ops.push_back(get(op("Peek: The values of a key of a staging map, which stay.").Input("key: int64")));
+    for (const char* name : {"Size: How many complete elements a staging map has.",
+                             "IncompleteSize: How many keys of a staging map lack values."}) {
       ops.push_back(place(state(name).Output("size: int32").Shape(shape_fns::Scalar)));
     }
-    ops.push_back(place(state("Clear").Shape(shape_fns::NoOutputs)));
+    ops.push_back(place(state("Clear: Removes everything from a staging map.").Shape(shape_fns::NoOutputs)));
   }
   return ops;
 }
 
 std::vector<OpBuilder> MutexOps() {
   return {
-      HandleNode("MutexV2", "resource", true).Attr("container: string = ''").Attr("shared_name: string = ''"),
-      HandleAccess("MutexLock", "mutex", true).Output("mutex_lock: variant").Shape(AccessScalarShape),
-      OpBuilder("ConsumeMutexLock")
+      HandleNode("MutexV2: A mutex that steps share.", "resource", true)
+          .Attr("container: string = ''")
+          .Attr("shared_name: string = ''"),
+      HandleAccess("MutexLock: Takes a mutex; it is held as long as what this gives is there.", "mutex", true)
+          .Output("mutex_lock: variant")
+          .Shape(AccessScalarShape),
+      OpBuilder("ConsumeMutexLock: Gives a mutex back.")
           .Input("mutex_lock: variant")
           .Stateful()
           .Shape(shape_fns::NoOutputs)
@@ -171,24 +193,37 @@ std::vector<OpBuilder> AccumulatorOps() {
     const std::string prefix = resource ? "Resource" : "";
     const auto access = [&](const char* name) { return HandleAccess(prefix + name, "handle", resource); };
     const char* dtype = resource ? kResourceNumber : "dtype: numbertype";
-    ops.push_back(AccumulatorNode(prefix + "ConditionalAccumulator", resource));
-    ops.push_back(access("AccumulatorApplyGradient")
-                      .Input("local_step: int64")
-                      .Input("gradient: dtype")
-                      .Attr(dtype)
-                      .Shape(ScalarArgumentShape));
-    ops.push_back(access("AccumulatorTakeGradient")
+    ops.push_back(AccumulatorNode(
+        prefix +
+            "ConditionalAccumulator: A place where gradients are collected until there are enough of them.",
+        resource));
+    ops.push_back(
+        access("AccumulatorApplyGradient: Adds a gradient to an accumulator, unless its step is too old.")
+            .Input("local_step: int64")
+            .Input("gradient: dtype")
+            .Attr(dtype)
+            .Shape(ScalarArgumentShape));
+    ops.push_back(access("AccumulatorTakeGradient: The mean of the gradients that an accumulator holds, once "
+                         "there are enough, and empties it.")
                       .Input("num_required: int32")
                       .Output("average: dtype")
                       .Attr(dtype)
                       .Shape(ScalarArgumentShape));
-    ops.push_back(
-        access("AccumulatorSetGlobalStep").Input("new_global_step: int64").Shape(ScalarArgumentShape));
-    ops.push_back(
-        access("AccumulatorNumAccumulated").Output("num_accumulated: int32").Shape(AccessScalarShape));
+    ops.push_back(access("AccumulatorSetGlobalStep: Tells an accumulator the step; gradients of earlier ones "
+                         "are dropped from then on.")
+                      .Input("new_global_step: int64")
+                      .Shape(ScalarArgumentShape));
+    ops.push_back(access("AccumulatorNumAccumulated: How many gradients an accumulator holds.")
+                      .Output("num_accumulated: int32")
+                      .Shape(AccessScalarShape));
   }
-  ops.push_back(AccumulatorNode("SparseConditionalAccumulator", false));
-  ops.push_back(HandleAccess("SparseAccumulatorApplyGradient", "handle", false)
+  ops.push_back(
+      AccumulatorNode("SparseConditionalAccumulator: A place where sparse gradients are collected until "
+                      "there are enough of them.",
+                      false));
+  ops.push_back(HandleAccess("SparseAccumulatorApplyGradient: Adds a sparse gradient to an accumulator, "
+                             "unless its step is too old.",
+                             "handle", false)
                     .Input("local_step: int64")
                     .Input("gradient_indices: int64")
                     .Input("gradient_values: dtype")
@@ -196,7 +231,9 @@ std::vector<OpBuilder> AccumulatorOps() {
                     .Attr("dtype: numbertype")
                     .Attr("has_known_shape: bool")
                     .Shape(ScalarArgumentShape));
-  ops.push_back(HandleAccess("SparseAccumulatorTakeGradient", "handle", false)
+  ops.push_back(HandleAccess("SparseAccumulatorTakeGradient: The mean of the sparse gradients that an "
+                             "accumulator holds, once there are enough.",
+                             "handle", false)
                     .Input("num_required: int32")
                     .Output("indices: int64")
                     .Output("values: dtype")

@@ -83,7 +83,7 @@ OpBuilder Enqueue(const std::string& name, bool resource) {
 
 OpBuilder Dequeue(const std::string& name, bool resource) {
   OpBuilder op = HandleAccess(name, "handle", resource);
-  if (name != "QueueDequeue" && name != "QueueDequeueV2") op.Input("n: int32");
+  if (NameOf(name) != (resource ? "QueueDequeueV2" : "QueueDequeue")) op.Input("n: int32");
   return op.Output("components: component_types")
       .Attr("component_types: list(type) >= 1")
       .Attr("timeout_ms: int = -1");
@@ -93,24 +93,44 @@ std::vector<OpBuilder> QueueOps() {
   std::vector<OpBuilder> ops;
   for (const bool resource : {false, true}) {
     const std::string v2 = resource ? "V2" : "";
-    for (const char* name : {"FIFOQueue", "PaddingFIFOQueue", "RandomShuffleQueue", "PriorityQueue"}) {
-      ops.push_back(QueueNode(name + v2, resource));
+    for (const char* name :
+         {"FIFOQueue: A queue that gives elements in the order they came.",
+          "PaddingFIFOQueue: A queue whose elements may differ in shape, padded when many are taken.",
+          "RandomShuffleQueue: A queue that gives elements by chance.",
+          "PriorityQueue: A queue that gives the element with the smallest key."}) {
+      ops.push_back(QueueNode(WithSuffix(name, v2), resource));
     }
-    ops.push_back(Enqueue("QueueEnqueue" + v2, resource));
-    ops.push_back(Enqueue("QueueEnqueueMany" + v2, resource));
-    ops.push_back(Dequeue("QueueDequeue" + v2, resource).Shape(DequeueShape));
-    ops.push_back(Dequeue("QueueDequeueMany" + v2, resource).Shape(DequeueManyShape));
-    ops.push_back(Dequeue("QueueDequeueUpTo" + v2, resource).Shape(DequeueUpToShape));
-    ops.push_back(HandleAccess("QueueClose" + v2, "handle", resource)
-                      .Attr("cancel_pending_enqueues: bool = false")
-                      .Shape(AccessShape));
     ops.push_back(
-        HandleAccess("QueueSize" + v2, "handle", resource).Output("size: int32").Shape(AccessScalarShape));
-    ops.push_back(HandleAccess("QueueIsClosed" + v2, "handle", resource)
-                      .Output("is_closed: bool")
-                      .Shape(AccessScalarShape));
+        Enqueue(WithSuffix("QueueEnqueue: Puts an element into a queue, and waits for room.", v2), resource));
+    ops.push_back(
+        Enqueue(WithSuffix("QueueEnqueueMany: Puts the rows of tensors into a queue.", v2), resource));
+    ops.push_back(
+        Dequeue(WithSuffix("QueueDequeue: Takes an element out of a queue, and waits for one.", v2), resource)
+            .Shape(DequeueShape));
+    ops.push_back(
+        Dequeue(WithSuffix("QueueDequeueMany: Takes n elements out of a queue, as one batch.", v2), resource)
+            .Shape(DequeueManyShape));
+    ops.push_back(
+        Dequeue(
+            WithSuffix(
+                "QueueDequeueUpTo: Takes n elements out of a queue, or what is left when it is closed.", v2),
+            resource)
+            .Shape(DequeueUpToShape));
+    ops.push_back(
+        HandleAccess(WithSuffix("QueueClose: Closes a queue: what is in it can still be taken.", v2),
+                     "handle", resource)
+            .Attr("cancel_pending_enqueues: bool = false")
+            .Shape(AccessShape));
+    ops.push_back(
+        HandleAccess(WithSuffix("QueueSize: How many elements a queue holds.", v2), "handle", resource)
+            .Output("size: int32")
+            .Shape(AccessScalarShape));
+    ops.push_back(
+        HandleAccess(WithSuffix("QueueIsClosed: Whether a queue is closed.", v2), "handle", resource)
+            .Output("is_closed: bool")
+            .Shape(AccessScalarShape));
   }
-  ops.push_back(OpBuilder("FakeQueue")
+  ops.push_back(OpBuilder("FakeQueue: A reference to the handle of a queue.")
                     .Input("resource: resource")
                     .Output("handle: Ref(string)")
                     .Stateful()

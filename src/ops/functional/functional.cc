@@ -79,9 +79,11 @@ OpBuilder While(const char* name) {
 
 std::vector<OpBuilder> Calls() {
   return {
-      Call("PartitionedCall").Traits(kCall),
-      Call("StatefulPartitionedCall").Stateful().Traits(kStatefulCall),
-      OpBuilder("SymbolicGradient")
+      Call("PartitionedCall: Calls a function, whose nodes may lie on several devices.").Traits(kCall),
+      Call("StatefulPartitionedCall: Calls a function with effects, whose nodes may lie on several devices.")
+          .Stateful()
+          .Traits(kStatefulCall),
+      OpBuilder("SymbolicGradient: The gradient of a function, for its inputs.")
           .Input("input: Tin")
           .Output("output: Tout")
           .Attr("Tin: list(type) >= 1")
@@ -89,7 +91,7 @@ std::vector<OpBuilder> Calls() {
           .Attr("f: func")
           .Shape(SymbolicGradientShape)
           .Traits(kCall),
-      OpBuilder("RemoteCall")
+      OpBuilder("RemoteCall: Calls a function on another device.")
           .Input("target: string")
           .Input("args: Tin")
           .Output("output: Tout")
@@ -104,9 +106,9 @@ std::vector<OpBuilder> Calls() {
 
 std::vector<OpBuilder> Conditions() {
   return {
-      If("If").Stateful().Traits(kStatefulCall),
-      If("StatelessIf").Traits(kCall),
-      OpBuilder("Case")
+      If("If: Calls one of two functions.").Stateful().Traits(kStatefulCall),
+      If("StatelessIf: Without effects: Calls one of two functions.").Traits(kCall),
+      OpBuilder("Case: Calls the function whose index the input says.")
           .Input("branch_index: int32")
           .Input("input: Tin")
           .Output("output: Tout")
@@ -117,7 +119,7 @@ std::vector<OpBuilder> Conditions() {
           .Stateful()
           .Shape(DeclaredShapes)
           .Traits(kStatefulCall),
-      OpBuilder("FakeParam")
+      OpBuilder("FakeParam: Stands for a value that a branch does not give.")
           .Output("output: dtype")
           .Attr("dtype: type")
           .Attr("shape: shape")
@@ -128,9 +130,9 @@ std::vector<OpBuilder> Conditions() {
 
 std::vector<OpBuilder> Loops() {
   return {
-      While("While").Stateful().Traits(kStatefulCall),
-      While("StatelessWhile").Traits(kCall),
-      OpBuilder("For")
+      While("While: Calls a function as long as another says so.").Stateful().Traits(kStatefulCall),
+      While("StatelessWhile: Without effects: Calls a function as long as another says so.").Traits(kCall),
+      OpBuilder("For: Calls a function for each number of a range, with values that go round.")
           .Input("start: int32")
           .Input("limit: int32")
           .Input("delta: int32")
@@ -141,7 +143,7 @@ std::vector<OpBuilder> Loops() {
           .Shape(shape_fns::Unknown)
           .Traits(kStatefulCall),
       // The gradients of the variables of a loop before it, from those after it.
-      OpBuilder("_WhileGrad")
+      OpBuilder("_WhileGrad: The gradient of a loop.")
           .Input("input: T")
           .Input("output_grad: T")
           .Output("input_grad: T")
@@ -156,7 +158,7 @@ std::vector<OpBuilder> Loops() {
 // Between a list argument of a function and the one tensor type of its op.
 std::vector<OpBuilder> ListConverters() {
   return {
-      OpBuilder("_ListToArray")
+      OpBuilder("_ListToArray: Tensors of one type from a list of types.")
           .Input("input: Tin")
           .Output("output: N * T")
           .Attr("Tin: list(type)")
@@ -164,7 +166,7 @@ std::vector<OpBuilder> ListConverters() {
           .Attr("N: int >= 1")
           .Shape(shape_fns::Unknown)
           .Traits(kAliasing),
-      OpBuilder("_ArrayToList")
+      OpBuilder("_ArrayToList: Tensors of one type as a list of types.")
           .Input("input: N * T")
           .Output("output: out_types")
           .Attr(kAnyType)

@@ -90,7 +90,7 @@ std::vector<OpBuilder> FusedOps() {
       // `ops`, `types` and `nodes` have an entry for each instruction: its op, the type of its result and the
       // node that it was. `operands` are what the instructions take, one after the other: inputs by their
       // number, and then the results of earlier instructions. `results` are the outputs, counted likewise.
-      OpBuilder("_FusedElementwise")
+      OpBuilder("_FusedElementwise: Several element-wise ops in one pass over the elements.")
           .Input("inputs: Tin")
           .Output("outputs: Tout")
           .Attr("Tin: list(type) >= 1")
@@ -102,28 +102,30 @@ std::vector<OpBuilder> FusedOps() {
           .Attr("nodes: list(string) = []")
           .Shape(ElementwiseShape)
           .Traits(kElementwise),
-      WithEpilogue(OpBuilder("_FusedMatMul")
-                       .Input("a: T")
-                       .Input("b: T")
-                       .Input("args: num_args * T")
-                       .Output("product: T")
-                       .Attr("transpose_a: bool = false")
-                       .Attr("transpose_b: bool = false")
-                       .Attr("T: {float}"))
+      WithEpilogue(
+          OpBuilder("_FusedMatMul: A product of two matrices, followed by a bias and element-wise ops.")
+              .Input("a: T")
+              .Input("b: T")
+              .Input("args: num_args * T")
+              .Output("product: T")
+              .Attr("transpose_a: bool = false")
+              .Attr("transpose_b: bool = false")
+              .Attr("T: {float}"))
           .Shape(shape_fns::MatMul),
-      WithEpilogue(OpBuilder("_FusedConv2D")
-                       .Input("input: T")
-                       .Input("filter: T")
-                       .Input("args: num_args * T")
-                       .Output("output: T")
-                       .Attr("T: {float}")
-                       .Attr("strides: list(int)")
-                       .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
-                       .Attr("explicit_paddings: list(int) = []")
-                       .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
-                       .Attr("dilations: list(int) = [1, 1, 1, 1]")
-                       .Attr("use_cudnn_on_gpu: bool = true")
-                       .Attr("margins: list(int) = []"))  // top, bottom, left, right; with VALID
+      WithEpilogue(
+          OpBuilder("_FusedConv2D: A convolution of images, followed by a bias and element-wise ops.")
+              .Input("input: T")
+              .Input("filter: T")
+              .Input("args: num_args * T")
+              .Output("output: T")
+              .Attr("T: {float}")
+              .Attr("strides: list(int)")
+              .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
+              .Attr("explicit_paddings: list(int) = []")
+              .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
+              .Attr("dilations: list(int) = [1, 1, 1, 1]")
+              .Attr("use_cudnn_on_gpu: bool = true")
+              .Attr("margins: list(int) = []"))  // top, bottom, left, right; with VALID
           .Shape(FusedConv2DShape),
   };
 }

@@ -24,22 +24,28 @@ OpBuilder WithJpegAttrs(OpBuilder op) {
 
 std::vector<OpBuilder> Readers() {
   return {
-      WithJpegAttrs(OpBuilder("DecodeJpeg").Input("contents: string")).Shape(DecodeImageShape),
-      WithJpegAttrs(OpBuilder("DecodeAndCropJpeg").Input("contents: string").Input("crop_window: int32"))
+      WithJpegAttrs(OpBuilder("DecodeJpeg: The pixels of a JPEG file.").Input("contents: string"))
+          .Shape(DecodeImageShape),
+      WithJpegAttrs(OpBuilder("DecodeAndCropJpeg: A part of the pixels of a JPEG file.")
+                        .Input("contents: string")
+                        .Input("crop_window: int32"))
           .Shape(DecodeAndCropShape),
-      OpBuilder("DecodePng")
+      OpBuilder("DecodePng: The pixels of a PNG file.")
           .Input("contents: string")
           .Output("image: dtype")
           .Attr("channels: int = 0")
           .Attr("dtype: {uint8, uint16} = DT_UINT8")
           .Shape(DecodeImageShape),
-      OpBuilder("DecodeGif").Input("contents: string").Output("image: uint8").Shape(DecodeGifShape),
-      OpBuilder("DecodeBmp")
+      OpBuilder("DecodeGif: The frames of a GIF file.")
+          .Input("contents: string")
+          .Output("image: uint8")
+          .Shape(DecodeGifShape),
+      OpBuilder("DecodeBmp: The pixels of a BMP file.")
           .Input("contents: string")
           .Output("image: uint8")
           .Attr("channels: int = 0")
           .Shape(DecodeImageShape),
-      OpBuilder("ExtractJpegShape")
+      OpBuilder("ExtractJpegShape: The shape of a JPEG's pixels, by its header.")
           .Input("contents: string")
           .Output("image_shape: output_type")
           .Attr("output_type: {int32, int64} = DT_INT32")
@@ -49,7 +55,7 @@ std::vector<OpBuilder> Readers() {
 
 std::vector<OpBuilder> Writers() {
   return {
-      OpBuilder("EncodeJpeg")
+      OpBuilder("EncodeJpeg: Pixels as a JPEG file.")
           .Input("image: uint8")
           .Output("contents: string")
           .Attr("format: {'', 'grayscale', 'rgb'} = ''")
@@ -62,7 +68,7 @@ std::vector<OpBuilder> Writers() {
           .Attr("y_density: int = 300")
           .Attr("xmp_metadata: string = ''")
           .Shape(EncodeImageShape),
-      OpBuilder("EncodePng")
+      OpBuilder("EncodePng: Pixels as a PNG file.")
           .Input("image: T")
           .Output("contents: string")
           .Attr("compression: int = -1")
@@ -94,26 +100,32 @@ OpBuilder ResizeGradient(const char* name, const char* grads, const char* second
 std::vector<OpBuilder> Resizers() {
   constexpr char kHalfPixel[] = "half_pixel_centers: bool = false";
   return {
-      Resize("ResizeArea", kScalable, "resized_images: float"),
-      Resize("ResizeBicubic", kScalable, "resized_images: float").Attr(kHalfPixel),
-      ResizeGradient("ResizeBicubicGrad", "grads: float", "original_image: T", "T: {float, double}")
-          .Shape(ResizeGradientShape),
-      Resize("ResizeBilinear", "T: {int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double}",
+      Resize("ResizeArea: Images in another size, by means of areas.", kScalable, "resized_images: float"),
+      Resize("ResizeBicubic: Images in another size, by cubic interpolation.", kScalable,
              "resized_images: float")
           .Attr(kHalfPixel),
-      ResizeGradient("ResizeBilinearGrad", "grads: float", "original_image: T",
-                     "T: {float, bfloat16, half, double}")
+      ResizeGradient("ResizeBicubicGrad: The gradient of ResizeBicubic.", "grads: float", "original_image: T",
+                     "T: {float, double}")
           .Shape(ResizeGradientShape),
-      Resize("ResizeNearestNeighbor", kScalable, "resized_images: T").Attr(kHalfPixel),
-      ResizeGradient("ResizeNearestNeighborGrad", "grads: T", "size: int32",
-                     "T: {uint8, int8, int32, half, float, double}")
+      Resize("ResizeBilinear: Images in another size, by linear interpolation.",
+             "T: {int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double}",
+             "resized_images: float")
+          .Attr(kHalfPixel),
+      ResizeGradient("ResizeBilinearGrad: The gradient of ResizeBilinear.", "grads: float",
+                     "original_image: T", "T: {float, bfloat16, half, double}")
+          .Shape(ResizeGradientShape),
+      Resize("ResizeNearestNeighbor: Images in another size, by the nearest pixel.", kScalable,
+             "resized_images: T")
+          .Attr(kHalfPixel),
+      ResizeGradient("ResizeNearestNeighborGrad: The gradient of ResizeNearestNeighbor.", "grads: T",
+                     "size: int32", "T: {uint8, int8, int32, half, float, double}")
           .Shape(ResizeShape),
   };
 }
 
 std::vector<OpBuilder> Croppers() {
   return {
-      OpBuilder("CropAndResize")
+      OpBuilder("CropAndResize: Cuts boxes out of images and gives them one size.")
           .Input("image: T")
           .Input("boxes: float")
           .Input("box_ind: int32")
@@ -123,7 +135,7 @@ std::vector<OpBuilder> Croppers() {
           .Attr("method: {'bilinear', 'nearest'} = 'bilinear'")
           .Attr("extrapolation_value: float = 0")
           .Shape(CropAndResizeShape),
-      OpBuilder("CropAndResizeGradBoxes")
+      OpBuilder("CropAndResizeGradBoxes: The gradient of CropAndResize for the boxes.")
           .Input("grads: float")
           .Input("image: T")
           .Input("boxes: float")
@@ -132,7 +144,7 @@ std::vector<OpBuilder> Croppers() {
           .Attr(kCroppable)
           .Attr("method: {'bilinear'} = 'bilinear'")
           .Shape(CropGradBoxesShape),
-      OpBuilder("CropAndResizeGradImage")
+      OpBuilder("CropAndResizeGradImage: The gradient of CropAndResize for the images.")
           .Input("grads: float")
           .Input("boxes: float")
           .Input("box_ind: int32")
@@ -141,7 +153,7 @@ std::vector<OpBuilder> Croppers() {
           .Attr("T: {float, half, double}")
           .Attr("method: {'bilinear', 'nearest'} = 'bilinear'")
           .Shape(CropGradImageShape),
-      OpBuilder("ExtractGlimpse")
+      OpBuilder("ExtractGlimpse: Cuts windows around given points out of images.")
           .Input("input: float")
           .Input("size: int32")
           .Input("offsets: float")
@@ -151,7 +163,7 @@ std::vector<OpBuilder> Croppers() {
           .Attr("uniform_noise: bool = true")
           .Attr("noise: string = 'uniform'")
           .Shape(ExtractGlimpseShape),
-      OpBuilder("RandomCrop")
+      OpBuilder("RandomCrop: A part of an image, at random.")
           .Input("image: T")
           .Input("size: int64")
           .Output("output: T")
@@ -194,32 +206,45 @@ OpBuilder Suppression(const char* name, bool typed) {
 
 std::vector<OpBuilder> Boxes() {
   return {
-      OpBuilder("DrawBoundingBoxes")
+      OpBuilder("DrawBoundingBoxes: Images with boxes drawn on them.")
           .Input("images: T")
           .Input("boxes: float")
           .Output("output: T")
           .Attr("T: {float, half} = DT_FLOAT")
           .Shape(UnchangedImagesShape),
-      WithBoxAttrs(SampleBox("SampleDistortedBoundingBox").Attr("min_object_covered: float = 0.1")),
-      WithBoxAttrs(SampleBox("SampleDistortedBoundingBoxV2").Input("min_object_covered: float")),
-      Suppression("NonMaxSuppression", false).Attr("iou_threshold: float = 0.5"),
-      Suppression("NonMaxSuppressionV2", true)
+      WithBoxAttrs(SampleBox("SampleDistortedBoundingBox: A random box that covers enough of the given ones.")
+                       .Attr("min_object_covered: float = 0.1")),
+      WithBoxAttrs(
+          SampleBox("SampleDistortedBoundingBoxV2: A random box that covers enough of the given ones.")
+              .Input("min_object_covered: float")),
+      Suppression(
+          "NonMaxSuppression: Picks boxes by their scores, and drops those that overlap a better one.", false)
+          .Attr("iou_threshold: float = 0.5"),
+      Suppression(
+          "NonMaxSuppressionV2: Picks boxes by their scores, and drops those that overlap a better one.",
+          true)
           .Input("iou_threshold: T_threshold")
           .Attr(kHalfOrFloat)
           .Attr(kThreshold),
-      Suppression("NonMaxSuppressionV3", true)
+      Suppression(
+          "NonMaxSuppressionV3: Picks boxes by their scores, and drops those that overlap a better one.",
+          true)
           .Input("iou_threshold: T_threshold")
           .Input("score_threshold: T_threshold")
           .Attr(kHalfOrFloat)
           .Attr(kThreshold),
-      Suppression("NonMaxSuppressionV4", true)
+      Suppression(
+          "NonMaxSuppressionV4: Picks boxes by their scores, and drops those that overlap a better one.",
+          true)
           .Input("iou_threshold: T_threshold")
           .Input("score_threshold: T_threshold")
           .Output("valid_outputs: int32")
           .Attr(kHalfOrFloat)
           .Attr(kThreshold)
           .Attr("pad_to_max_output_size: bool = false"),
-      Suppression("NonMaxSuppressionV5", true)
+      Suppression(
+          "NonMaxSuppressionV5: Picks boxes by their scores, and drops those that overlap a better one.",
+          true)
           .Input("iou_threshold: T")
           .Input("score_threshold: T")
           .Input("soft_nms_sigma: T")
@@ -227,7 +252,7 @@ std::vector<OpBuilder> Boxes() {
           .Output("valid_outputs: int32")
           .Attr(kHalfOrFloat)
           .Attr("pad_to_max_output_size: bool = false"),
-      OpBuilder("NonMaxSuppressionWithOverlaps")
+      OpBuilder("NonMaxSuppressionWithOverlaps: Picks boxes by their scores, by overlaps that are given.")
           .Input("overlaps: float")
           .Input("scores: float")
           .Input("max_output_size: int32")
@@ -257,11 +282,13 @@ OpBuilder ColorSpace(const char* name) {
 
 std::vector<OpBuilder> Colors() {
   return {
-      Adjustment("AdjustContrastv2", "contrast_factor: float"),
-      Adjustment("AdjustHue", "delta: float"),
-      Adjustment("AdjustSaturation", "scale: float"),
-      ColorSpace("HSVToRGB"),
-      ColorSpace("RGBToHSV"),
+      Adjustment(
+          "AdjustContrastv2: Moves each channel of images away from its mean by a factor, or towards it.",
+          "contrast_factor: float"),
+      Adjustment("AdjustHue: Turns the hue of RGB images by a part of the circle.", "delta: float"),
+      Adjustment("AdjustSaturation: Multiplies the saturation of RGB images.", "scale: float"),
+      ColorSpace("HSVToRGB: Colours from hue, saturation and value to RGB."),
+      ColorSpace("RGBToHSV: Colours from RGB to hue, saturation and value."),
   };
 }
 

@@ -66,46 +66,46 @@ OpBuilder Stateful(const char* name) { return OpBuilder(name).Stateful().Traits(
 
 std::vector<OpBuilder> CheckpointOps() {
   return {
-      Stateful("SaveV2")
+      Stateful("SaveV2: Writes tensors, or parts of them, to a checkpoint.")
           .Input("prefix: string")
           .Input("tensor_names: string")
           .Input("shape_and_slices: string")
           .Input("tensors: dtypes")
           .Attr("dtypes: list(type) >= 1")
           .Shape(SaveSlicesShape),
-      Stateful("RestoreV2")
+      Stateful("RestoreV2: Tensors of a checkpoint, or parts of them.")
           .Input("prefix: string")
           .Input("tensor_names: string")
           .Input("shape_and_slices: string")
           .Output("tensors: dtypes")
           .Attr("dtypes: list(type) >= 1")
           .Shape(RestoreV2Shape),
-      Stateful("MergeV2Checkpoints")
+      Stateful("MergeV2Checkpoints: Joins the shards of a checkpoint under one name.")
           .Input("checkpoint_prefixes: string")
           .Input("destination_prefix: string")
           .Attr("delete_old_dirs: bool = true")
           .Shape(MergeShape),
-      Stateful("Save")
+      Stateful("Save: Writes tensors to a checkpoint in the first format.")
           .Input("filename: string")
           .Input("tensor_names: string")
           .Input("data: T")
           .Attr("T: list(type) >= 1")
           .Shape(SaveShape),
-      Stateful("SaveSlices")
+      Stateful("SaveSlices: Writes parts of tensors to a checkpoint in the first format.")
           .Input("filename: string")
           .Input("tensor_names: string")
           .Input("shapes_and_slices: string")
           .Input("data: T")
           .Attr("T: list(type) >= 1")
           .Shape(SaveSlicesShape),
-      Stateful("Restore")
+      Stateful("Restore: A tensor of a checkpoint in the first format.")
           .Input("file_pattern: string")
           .Input("tensor_name: string")
           .Output("tensor: dt")
           .Attr("dt: type")
           .Attr("preferred_shard: int = -1")
           .Shape(RestoreShape),
-      Stateful("RestoreSlice")
+      Stateful("RestoreSlice: A part of a tensor of a checkpoint in the first format.")
           .Input("file_pattern: string")
           .Input("tensor_name: string")
           .Input("shape_and_slice: string")

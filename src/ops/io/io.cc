@@ -56,35 +56,48 @@ OpBuilder ReaderNode(const std::string& name, bool resource) {
         .Attr("hop_bytes: int = 0");
   }
   op.Attr("container: string = ''").Attr("shared_name: string = ''");
-  if (name == "FixedLengthRecordReaderV2") op.Attr("encoding: string = ''");
+  if (resource && name.starts_with("FixedLength")) op.Attr("encoding: string = ''");
   if (name.starts_with("TFRecord")) op.Attr("compression_type: string = ''");
-  if (!resource && !name.starts_with("WholeFile")) op.Deprecated(26, StrCat("Use ", name, "V2"));
+  if (!resource && !name.starts_with("WholeFile")) op.Deprecated(26, StrCat("Use ", NameOf(name), "V2"));
   return op;
 }
 
 void AddReaderOps(bool resource, std::vector<OpBuilder>* ops) {
   const std::string v2 = resource ? "V2" : "";
   const std::string queue = resource ? "queue_handle: resource" : "queue_handle: Ref(string)";
-  const auto access = [&](const char* name) { return HandleAccess(name + v2, "reader_handle", resource); };
+  const auto access = [&](const char* name) {
+    return HandleAccess(WithSuffix(name, v2), "reader_handle", resource);
+  };
   for (const char* name :
-       {"WholeFileReader", "TextLineReader", "FixedLengthRecordReader", "TFRecordReader", "IdentityReader"}) {
-    ops->push_back(ReaderNode(name + v2, resource));
+       {"WholeFileReader: Gives whole files as records.", "TextLineReader: Reads lines from text files.",
+        "FixedLengthRecordReader: Reads records of one length from files.",
+        "TFRecordReader: Reads records from TFRecord files.",
+        "IdentityReader: Gives the names of a queue themselves as records."}) {
+    ops->push_back(ReaderNode(WithSuffix(name, v2), resource));
   }
-  ops->push_back(
-      access("ReaderRead").Input(queue).Output("key: string").Output("value: string").Shape(ReadShape));
-  ops->push_back(access("ReaderReadUpTo")
+  ops->push_back(access("ReaderRead: The next record of the files that a queue names.")
+                     .Input(queue)
+                     .Output("key: string")
+                     .Output("value: string")
+                     .Shape(ReadShape));
+  ops->push_back(access("ReaderReadUpTo: The next records of the files that a queue names.")
                      .Input(queue)
                      .Input("num_records: int64")
                      .Output("keys: string")
                      .Output("values: string")
                      .Shape(ReadUpToShape));
+  ops->push_back(access("ReaderNumRecordsProduced: How many records a reader has given.")
+                     .Output("records_produced: int64")
+                     .Shape(AccessScalarShape));
+  ops->push_back(access("ReaderNumWorkUnitsCompleted: How many files a reader has finished.")
+                     .Output("units_completed: int64")
+                     .Shape(AccessScalarShape));
+  ops->push_back(access("ReaderSerializeState: Where a reader is, as a string.")
+                     .Output("state: string")
+                     .Shape(AccessScalarShape));
   ops->push_back(
-      access("ReaderNumRecordsProduced").Output("records_produced: int64").Shape(AccessScalarShape));
-  ops->push_back(
-      access("ReaderNumWorkUnitsCompleted").Output("units_completed: int64").Shape(AccessScalarShape));
-  ops->push_back(access("ReaderSerializeState").Output("state: string").Shape(AccessScalarShape));
-  ops->push_back(access("ReaderRestoreState").Input("state: string").Shape(RestoreShape));
-  ops->push_back(access("ReaderReset").Shape(AccessShape));
+      access("ReaderRestoreState: Takes a reader to a state.").Input("state: string").Shape(RestoreShape));
+  ops->push_back(access("ReaderReset: Takes a reader back to its start.").Shape(AccessShape));
 }
 
 std::vector<OpBuilder> IoOps() {
@@ -92,29 +105,29 @@ std::vector<OpBuilder> IoOps() {
   AddReaderOps(false, &ops);
   AddReaderOps(true, &ops);
   // Files change from step to step, so reading one is an effect, too.
-  ops.push_back(OpBuilder("ReadFile")
+  ops.push_back(OpBuilder("ReadFile: The bytes of a file.")
                     .Input("filename: string")
                     .Output("contents: string")
                     .Shape(FileShape)
                     .Traits(kEffect));
-  ops.push_back(OpBuilder("WriteFile")
+  ops.push_back(OpBuilder("WriteFile: Writes bytes to a file.")
                     .Input("filename: string")
                     .Input("contents: string")
                     .Stateful()
                     .Shape(FileShape)
                     .Traits(kEffect));
-  ops.push_back(OpBuilder("MatchingFiles")
+  ops.push_back(OpBuilder("MatchingFiles: The names of files that match a pattern.")
                     .Input("pattern: string")
                     .Output("filenames: string")
                     .Shape(MatchingFilesShape)
                     .Traits(kEffect));
-  ops.push_back(OpBuilder("ShardedFilename")
+  ops.push_back(OpBuilder("ShardedFilename: The name of one shard of a set of files.")
                     .Input("basename: string")
                     .Input("shard: int32")
                     .Input("num_shards: int32")
                     .Output("filename: string")
                     .Shape(FileShape));
-  ops.push_back(OpBuilder("ShardedFilespec")
+  ops.push_back(OpBuilder("ShardedFilespec: The pattern that all shards of a set of files match.")
                     .Input("basename: string")
                     .Input("num_shards: int32")
                     .Output("filename: string")

@@ -10,7 +10,7 @@ namespace {
 
 std::vector<OpBuilder> Diagonals() {
   return {
-      OpBuilder("BatchMatrixBandPart")
+      OpBuilder("BatchMatrixBandPart: Matrices with zeros outside of a band along the diagonal.")
           .Input("input: T")
           .Input("num_lower: int64")
           .Input("num_upper: int64")
@@ -18,36 +18,36 @@ std::vector<OpBuilder> Diagonals() {
           .Attr("T: type")
           .Deprecated(14, "Use MatrixBandPart")
           .Shape(BandPartShape),
-      OpBuilder("BatchMatrixDiag")
+      OpBuilder("BatchMatrixDiag: Matrices with the given diagonals, and zeros.")
           .Input("diagonal: T")
           .Output("output: T")
           .Attr("T: type")
           .Deprecated(14, "Use MatrixDiag")
           .Shape(MatrixDiagShape),
-      OpBuilder("BatchMatrixDiagPart")
+      OpBuilder("BatchMatrixDiagPart: The diagonals of matrices.")
           .Input("input: T")
           .Output("diagonal: T")
           .Attr("T: type")
           .Deprecated(14, "Use MatrixDiagPart")
           .Shape(MatrixDiagPartShape),
-      OpBuilder("BatchMatrixSetDiag")
+      OpBuilder("BatchMatrixSetDiag: Matrices with other diagonals.")
           .Input("input: T")
           .Input("diagonal: T")
           .Output("output: T")
           .Attr("T: type")
           .Deprecated(14, "Use MatrixSetDiag")
           .Shape(MatrixSetDiagShape),
-      OpBuilder("Diag")
+      OpBuilder("Diag: A tensor with the given diagonal, and zeros.")
           .Input("diagonal: T")
           .Output("output: T")
           .Attr("T: {bfloat16, half, float, double, int32, int64, complex64, complex128}")
           .Shape(DiagShape),
-      OpBuilder("DiagPart")
+      OpBuilder("DiagPart: The diagonal of a tensor.")
           .Input("input: T")
           .Output("diagonal: T")
           .Attr("T: {bfloat16, half, float, double, int32, int64, complex64, complex128}")
           .Shape(DiagPartShape),
-      OpBuilder("MatrixBandPart")
+      OpBuilder("MatrixBandPart: Matrices with zeros outside of a band along the diagonal.")
           .Input("input: T")
           .Input("num_lower: Tindex")
           .Input("num_upper: Tindex")
@@ -55,20 +55,24 @@ std::vector<OpBuilder> Diagonals() {
           .Attr("T: type")
           .Attr("Tindex: {int32, int64} = DT_INT64")
           .Shape(BandPartShape),
-      OpBuilder("MatrixDiag").Input("diagonal: T").Output("output: T").Attr("T: type").Shape(MatrixDiagShape),
-      OpBuilder("MatrixDiagPart")
+      OpBuilder("MatrixDiag: Matrices with the given diagonals, and zeros.")
+          .Input("diagonal: T")
+          .Output("output: T")
+          .Attr("T: type")
+          .Shape(MatrixDiagShape),
+      OpBuilder("MatrixDiagPart: The diagonals of matrices.")
           .Input("input: T")
           .Output("diagonal: T")
           .Attr("T: type")
           .Shape(MatrixDiagPartShape),
-      OpBuilder("MatrixDiagPartV2")
+      OpBuilder("MatrixDiagPartV2: The diagonals of matrices.")
           .Input("input: T")
           .Input("k: int32")
           .Input("padding_value: T")
           .Output("diagonal: T")
           .Attr("T: type")
           .Shape(MatrixDiagPartV2Shape),
-      OpBuilder("MatrixDiagV2")
+      OpBuilder("MatrixDiagV2: Matrices with the given diagonals, and zeros.")
           .Input("diagonal: T")
           .Input("k: int32")
           .Input("num_rows: int32")
@@ -77,13 +81,13 @@ std::vector<OpBuilder> Diagonals() {
           .Output("output: T")
           .Attr("T: type")
           .Shape(MatrixDiagV2Shape),
-      OpBuilder("MatrixSetDiag")
+      OpBuilder("MatrixSetDiag: Matrices with other diagonals.")
           .Input("input: T")
           .Input("diagonal: T")
           .Output("output: T")
           .Attr("T: type")
           .Shape(MatrixSetDiagShape),
-      OpBuilder("MatrixSetDiagV2")
+      OpBuilder("MatrixSetDiagV2: Matrices with other diagonals.")
           .Input("input: T")
           .Input("diagonal: T")
           .Input("k: int32")
@@ -95,20 +99,20 @@ std::vector<OpBuilder> Diagonals() {
 
 std::vector<OpBuilder> Products() {
   return {
-      OpBuilder("ConjugateTranspose")
+      OpBuilder("ConjugateTranspose: Permutes dimensions and conjugates.")
           .Input("x: T")
           .Input("perm: Tperm")
           .Output("y: T")
           .Attr("T: type")
           .Attr("Tperm: {int32, int64} = DT_INT32")
           .Shape(TransposeShape),
-      OpBuilder("Cross")
+      OpBuilder("Cross: The cross product of vectors of three.")
           .Input("a: T")
           .Input("b: T")
           .Output("product: T")
           .Attr("T: realnumbertype")
           .Shape(CrossShape),
-      OpBuilder("Einsum")
+      OpBuilder("Einsum: A sum of products that an equation describes.")
           .Input("inputs: N * T")
           .Output("output: T")
           .Attr("equation: string")

@@ -156,60 +156,61 @@ Status TridiagonalSolveShape(InferenceContext& c) {
 
 std::vector<OpBuilder> Factors() {
   return {
-      OpBuilder("Cholesky")
+      OpBuilder("Cholesky: The lower triangular matrix whose product with its own transpose the input is.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(SquareShape),
-      OpBuilder("CholeskyGrad")
+      OpBuilder("CholeskyGrad: The gradient of Cholesky.")
           .Input("l: T")
           .Input("grad: T")
           .Output("output: T")
           .Attr("T: {half, float, double}")
           .Shape(CholeskyGradShape),
-      OpBuilder("LogMatrixDeterminant")
+      OpBuilder(
+          "LogMatrixDeterminant: The logarithms of the absolute values of determinants, and their signs.")
           .Input("input: T")
           .Output("sign: T")
           .Output("log_abs_determinant: T")
           .Attr("T: {half, float, double, complex64, complex128}")
           .Shape(DeterminantShape),
-      OpBuilder("Lu")
+      OpBuilder("Lu: The triangular factors of matrices, and the permutation of rows.")
           .Input("input: T")
           .Output("lu: T")
           .Output("p: output_idx_type")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Attr("output_idx_type: {int32, int64} = DT_INT32")
           .Shape(LuShape),
-      OpBuilder("MatrixDeterminant")
+      OpBuilder("MatrixDeterminant: The determinants of matrices.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {half, float, double, complex64, complex128}")
           .Shape(DeterminantShape),
-      OpBuilder("MatrixExponential")
+      OpBuilder("MatrixExponential: The exponentials of matrices.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Deprecated(27, "Use Python implementation tf.linalg.matrix_exponential instead.")
           .Shape(SquareShape),
-      OpBuilder("MatrixInverse")
+      OpBuilder("MatrixInverse: The inverses of matrices.")
           .Input("input: T")
           .Output("output: T")
           .Attr("adjoint: bool = false")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(SquareShape),
-      OpBuilder("MatrixLogarithm")
+      OpBuilder("MatrixLogarithm: The logarithms of matrices.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {complex64, complex128}")
           .Shape(SquareShape),
-      OpBuilder("MatrixSolve")
+      OpBuilder("MatrixSolve: What matrices must be multiplied by to give others.")
           .Input("matrix: T")
           .Input("rhs: T")
           .Output("output: T")
           .Attr("adjoint: bool = false")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(MatrixSolveShape),
-      OpBuilder("MatrixSolveLs")
+      OpBuilder("MatrixSolveLs: The same by least squares.")
           .Input("matrix: T")
           .Input("rhs: T")
           .Input("l2_regularizer: double")
@@ -222,12 +223,12 @@ std::vector<OpBuilder> Factors() {
 
 std::vector<OpBuilder> MoreFactors() {
   return {
-      OpBuilder("MatrixSquareRoot")
+      OpBuilder("MatrixSquareRoot: The square roots of matrices.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(SquareShape),
-      OpBuilder("MatrixTriangularSolve")
+      OpBuilder("MatrixTriangularSolve: The same for triangular matrices.")
           .Input("matrix: T")
           .Input("rhs: T")
           .Output("output: T")
@@ -235,27 +236,27 @@ std::vector<OpBuilder> MoreFactors() {
           .Attr("adjoint: bool = false")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(MatrixSolveShape),
-      OpBuilder("Qr")
+      OpBuilder("Qr: The orthogonal and the triangular factor of matrices.")
           .Input("input: T")
           .Output("q: T")
           .Output("r: T")
           .Attr("full_matrices: bool = false")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(QrShape),
-      OpBuilder("SelfAdjointEig")
+      OpBuilder("SelfAdjointEig: Eigenvalues and eigenvectors of symmetric matrices.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {double, float, half}")
           .Deprecated(11, "Use SelfAdjointEigV2 instead.")
           .Shape(SelfAdjointEigShape),
-      OpBuilder("SelfAdjointEigV2")
+      OpBuilder("SelfAdjointEigV2: Eigenvalues and eigenvectors of symmetric matrices.")
           .Input("input: T")
           .Output("e: T")
           .Output("v: T")
           .Attr("compute_v: bool = true")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(SelfAdjointEigV2Shape),
-      OpBuilder("Svd")
+      OpBuilder("Svd: Singular values and vectors of matrices.")
           .Input("input: T")
           .Output("s: T")
           .Output("u: T")
@@ -264,7 +265,7 @@ std::vector<OpBuilder> MoreFactors() {
           .Attr("full_matrices: bool = false")
           .Attr("T: {double, float, half, complex64, complex128}")
           .Shape(SvdShape),
-      OpBuilder("TridiagonalMatMul")
+      OpBuilder("TridiagonalMatMul: The product of tridiagonal matrices and others.")
           .Input("superdiag: T")
           .Input("maindiag: T")
           .Input("subdiag: T")
@@ -272,7 +273,7 @@ std::vector<OpBuilder> MoreFactors() {
           .Output("output: T")
           .Attr("T: {double, float, complex64, complex128}")
           .Shape(TridiagonalMatMulShape),
-      OpBuilder("TridiagonalSolve")
+      OpBuilder("TridiagonalSolve: What tridiagonal matrices must be multiplied by to give others.")
           .Input("diagonals: T")
           .Input("rhs: T")
           .Output("output: T")
@@ -285,33 +286,34 @@ std::vector<OpBuilder> MoreFactors() {
 // Aliases of old.
 std::vector<OpBuilder> BatchFactors() {
   return {
-      OpBuilder("BatchCholesky")
+      OpBuilder(
+          "BatchCholesky: The lower triangular matrix whose product with its own transpose the input is.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {double, float}")
           .Deprecated(13, "Use Cholesky instead.")
           .Shape(SquareShape),
-      OpBuilder("BatchCholeskyGrad")
+      OpBuilder("BatchCholeskyGrad: The gradient of Cholesky.")
           .Input("l: T")
           .Input("grad: T")
           .Output("output: T")
           .Attr("T: {float, double}")
           .Deprecated(13, "Use CholeskyGrad instead.")
           .Shape(CholeskyGradShape),
-      OpBuilder("BatchMatrixDeterminant")
+      OpBuilder("BatchMatrixDeterminant: The determinants of matrices.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {float, double, complex64, complex128}")
           .Deprecated(13, "Use MatrixDeterminant instead.")
           .Shape(DeterminantShape),
-      OpBuilder("BatchMatrixInverse")
+      OpBuilder("BatchMatrixInverse: The inverses of matrices.")
           .Input("input: T")
           .Output("output: T")
           .Attr("adjoint: bool = false")
           .Attr("T: {double, float}")
           .Deprecated(13, "Use MatrixInverse instead.")
           .Shape(SquareShape),
-      OpBuilder("BatchMatrixSolve")
+      OpBuilder("BatchMatrixSolve: What matrices must be multiplied by to give others.")
           .Input("matrix: T")
           .Input("rhs: T")
           .Output("output: T")
@@ -319,7 +321,7 @@ std::vector<OpBuilder> BatchFactors() {
           .Attr("T: {double, float}")
           .Deprecated(13, "Use MatrixSolve instead.")
           .Shape(MatrixSolveShape),
-      OpBuilder("BatchMatrixSolveLs")
+      OpBuilder("BatchMatrixSolveLs: The same by least squares.")
           .Input("matrix: T")
           .Input("rhs: T")
           .Input("l2_regularizer: double")
@@ -328,7 +330,7 @@ std::vector<OpBuilder> BatchFactors() {
           .Attr("fast: bool = true")
           .Deprecated(13, "Use MatrixSolveLs instead.")
           .Shape(MatrixSolveLsShape),
-      OpBuilder("BatchMatrixTriangularSolve")
+      OpBuilder("BatchMatrixTriangularSolve: The same for triangular matrices.")
           .Input("matrix: T")
           .Input("rhs: T")
           .Output("output: T")
@@ -337,13 +339,13 @@ std::vector<OpBuilder> BatchFactors() {
           .Attr("T: {double, float}")
           .Deprecated(13, "Use MatrixTriangularSolve instead.")
           .Shape(MatrixSolveShape),
-      OpBuilder("BatchSelfAdjointEig")
+      OpBuilder("BatchSelfAdjointEig: Eigenvalues and eigenvectors of symmetric matrices.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {double, float}")
           .Deprecated(11, "Use SelfAdjointEigV2 instead.")
           .Shape(SelfAdjointEigShape),
-      OpBuilder("BatchSelfAdjointEigV2")
+      OpBuilder("BatchSelfAdjointEigV2: Eigenvalues and eigenvectors of symmetric matrices.")
           .Input("input: T")
           .Output("e: T")
           .Output("v: T")
@@ -351,7 +353,7 @@ std::vector<OpBuilder> BatchFactors() {
           .Attr("T: {double, float}")
           .Deprecated(13, "Use SelfAdjointEigV2 instead.")
           .Shape(SelfAdjointEigV2Shape),
-      OpBuilder("BatchSvd")
+      OpBuilder("BatchSvd: Singular values and vectors of matrices.")
           .Input("input: T")
           .Output("s: T")
           .Output("u: T")

@@ -41,28 +41,33 @@ Status RealFftShape(InferenceContext& c) {
 std::vector<OpBuilder> Transforms() {
   std::vector<OpBuilder> ops;
   for (const char* dims : {"", "2D", "3D"}) {
-    for (const char* name : {"FFT", "IFFT"}) {
-      ops.push_back(OpBuilder(StrCat(name, dims))
+    for (const char* name : {"FFT: The Fourier transform along the last dimension.",
+                             "IFFT: The inverse Fourier transform along the last dimension."}) {
+      ops.push_back(OpBuilder(WithSuffix(name, dims))
                         .Input("input: Tcomplex")
                         .Output("output: Tcomplex")
                         .Attr("Tcomplex: {complex64, complex128} = DT_COMPLEX64")
                         .Shape(FftShape));
-      ops.push_back(OpBuilder(StrCat("Batch", name, dims))
+      ops.push_back(OpBuilder(StrCat("Batch", WithSuffix(name, dims)))
                         .Input("input: complex64")
                         .Output("output: complex64")
-                        .Deprecated(15, StrCat("Use ", name, dims))
+                        .Deprecated(15, StrCat("Use ", NameOf(name), dims))
                         .Shape(FftShape));
     }
-    ops.push_back(OpBuilder(StrCat("RFFT", dims))
-                      .Input("input: float")
-                      .Input("fft_length: int32")
-                      .Output("output: complex64")
-                      .Shape(RealFftShape));
-    ops.push_back(OpBuilder(StrCat("IRFFT", dims))
-                      .Input("input: complex64")
-                      .Input("fft_length: int32")
-                      .Output("output: float")
-                      .Shape(RealFftShape));
+    ops.push_back(
+        OpBuilder(WithSuffix("RFFT: The Fourier transform of real numbers along the last dimension.", dims))
+            .Input("input: float")
+            .Input("fft_length: int32")
+            .Output("output: complex64")
+            .Shape(RealFftShape));
+    ops.push_back(
+        OpBuilder(
+            WithSuffix("IRFFT: The inverse Fourier transform along the last dimension, as real numbers.",
+                       dims))
+            .Input("input: complex64")
+            .Input("fft_length: int32")
+            .Output("output: float")
+            .Shape(RealFftShape));
   }
   return ops;
 }

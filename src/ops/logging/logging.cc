@@ -27,31 +27,35 @@ Status PrintShape(InferenceContext& c) { return c.WithRank(c.input(0), 0).status
 }  // namespace
 
 Status RegisterLoggingOps(OpRegistry& registry) {
-  MR_RETURN_IF_ERROR(registry.Register(OpBuilder("Assert")
-                                           .Input("condition: bool")
-                                           .Input("data: T")
-                                           .Stateful()
-                                           .Attr("T: list(type) >= 1")
-                                           .Attr("summarize: int = 3")
-                                           .Shape(shape_fns::NoOutputs)
-                                           .Traits({.has_side_effects = true, .only_checks = true})));
-  MR_RETURN_IF_ERROR(registry.Register(OpBuilder("StringFormat")
-                                           .Input("inputs: T")
-                                           .Output("output: string")
-                                           .Attr("T: list(type) >= 0")
-                                           .Attr("template: string = '%s'")
-                                           .Attr("placeholder: string = '%s'")
-                                           .Attr("summarize: int = 3")
-                                           .Shape(StringFormatShape)));
-  MR_RETURN_IF_ERROR(registry.Register(OpBuilder("PrintV2")
-                                           .Input("input: string")
-                                           .Attr("output_stream: string = 'stderr'")
-                                           .Attr("end: string = '\\n'")
-                                           .Stateful()
-                                           .Shape(PrintShape)
-                                           .Traits({.has_side_effects = true})));
-  MR_RETURN_IF_ERROR(registry.Register(OpBuilder("Fact").Output("fact: string").Shape(shape_fns::Scalar)));
-  return registry.Register(OpBuilder("Print")
+  MR_RETURN_IF_ERROR(registry.Register(
+      OpBuilder("Assert: Ends the step with an error that shows its data when the condition is false.")
+          .Input("condition: bool")
+          .Input("data: T")
+          .Stateful()
+          .Attr("T: list(type) >= 1")
+          .Attr("summarize: int = 3")
+          .Shape(shape_fns::NoOutputs)
+          .Traits({.has_side_effects = true, .only_checks = true})));
+  MR_RETURN_IF_ERROR(
+      registry.Register(OpBuilder("StringFormat: A text with tensors in the places of a template.")
+                            .Input("inputs: T")
+                            .Output("output: string")
+                            .Attr("T: list(type) >= 0")
+                            .Attr("template: string = '%s'")
+                            .Attr("placeholder: string = '%s'")
+                            .Attr("summarize: int = 3")
+                            .Shape(StringFormatShape)));
+  MR_RETURN_IF_ERROR(registry.Register(
+      OpBuilder("PrintV2: Prints a text to standard output, standard error, the log or a file.")
+          .Input("input: string")
+          .Attr("output_stream: string = 'stderr'")
+          .Attr("end: string = '\\n'")
+          .Stateful()
+          .Shape(PrintShape)
+          .Traits({.has_side_effects = true})));
+  MR_RETURN_IF_ERROR(registry.Register(
+      OpBuilder("Fact: A fact about factorials.").Output("fact: string").Shape(shape_fns::Scalar)));
+  return registry.Register(OpBuilder("Print: Its input; shows data on standard error.")
                                .Input("input: T")
                                .Input("data: U")
                                .Output("output: T")

@@ -24,19 +24,19 @@ OpBuilder Audio(const char* name) {
 
 std::vector<OpBuilder> SummaryOps() {
   return {
-      OpBuilder("ScalarSummary")
+      OpBuilder("ScalarSummary: A summary of single values, for event files.")
           .Input("tags: string")
           .Input("values: T")
           .Output("summary: string")
           .Attr(kRealOf115)
           .Shape(shape_fns::Scalar),
-      OpBuilder("HistogramSummary")
+      OpBuilder("HistogramSummary: A summary of how values are spread, for event files.")
           .Input("tag: string")
           .Input("values: T")
           .Output("summary: string")
           .Attr(StrCat(kRealOf115, " = DT_FLOAT"))
           .Shape(shape_fns::Scalar),
-      OpBuilder("ImageSummary")
+      OpBuilder("ImageSummary: A summary of images, for event files.")
           .Input("tag: string")
           .Input("tensor: T")
           .Output("summary: string")
@@ -45,21 +45,21 @@ std::vector<OpBuilder> SummaryOps() {
           .Attr("bad_color: tensor = { dtype: DT_UINT8 tensor_shape: { dim { size: 4 } } int_val: 255 "
                 "int_val: 0 int_val: 0 int_val: 255 }")
           .Shape(shape_fns::Scalar),
-      Audio("AudioSummary")
+      Audio("AudioSummary: A summary of sound clips, for event files.")
           .Attr("sample_rate: float")
           .Attr("max_outputs: int >= 1 = 3")
           .Deprecated(15, "Use AudioSummaryV2.")
           .Shape(shape_fns::Scalar),
-      Audio("AudioSummaryV2")
+      Audio("AudioSummaryV2: A summary of sound clips, for event files.")
           .Input("sample_rate: float")
           .Attr("max_outputs: int >= 1 = 3")
           .Shape(shape_fns::Scalar),
-      OpBuilder("MergeSummary")
+      OpBuilder("MergeSummary: Joins summaries into one.")
           .Input("inputs: N * string")
           .Output("summary: string")
           .Attr("N: int >= 1")
           .Shape(shape_fns::Scalar),
-      OpBuilder("TensorSummary")
+      OpBuilder("TensorSummary: A summary of a tensor, for event files.")
           .Input("tensor: T")
           .Output("summary: string")
           .Attr(kAnyType)
@@ -67,7 +67,7 @@ std::vector<OpBuilder> SummaryOps() {
           .Attr("labels: list(string) = []")
           .Attr("display_name: string = ''")
           .Shape(shape_fns::Scalar),
-      OpBuilder("TensorSummaryV2")
+      OpBuilder("TensorSummaryV2: A summary of a tensor, for event files.")
           .Input("tag: string")
           .Input("tensor: T")
           .Input("serialized_summary_metadata: string")

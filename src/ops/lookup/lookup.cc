@@ -47,7 +47,7 @@ OpBuilder TableNode(const std::string& name, bool resource) {
 std::vector<OpBuilder> TableOps(bool resource) {
   const std::string v2 = resource ? "V2" : "";
   const auto access = [&](const std::string& name) {
-    return HandleAccess(name + v2, "table_handle", resource);
+    return HandleAccess(WithSuffix(name, v2), "table_handle", resource);
   };
   const auto entries = [&](const std::string& name, const char* key, const char* value) {
     return access(name)
@@ -57,28 +57,33 @@ std::vector<OpBuilder> TableOps(bool resource) {
         .Attr(StrCat(value, ": type"));
   };
   std::vector<OpBuilder> ops = {
-      TableNode("HashTable" + v2, resource),
-      TableNode("MutableHashTable" + v2, resource),
-      TableNode("MutableHashTableOfTensors" + v2, resource),
-      TableNode("MutableDenseHashTable" + v2, resource),
-      access("LookupTableFind")
+      TableNode(WithSuffix("HashTable: A table that is filled once.", v2), resource),
+      TableNode(WithSuffix("MutableHashTable: A table that may change.", v2), resource),
+      TableNode(
+          WithSuffix("MutableHashTableOfTensors: A table that may change, whose values are vectors.", v2),
+          resource),
+      TableNode(
+          WithSuffix(
+              "MutableDenseHashTable: A table that may change, with a key that stands for \"nothing\".", v2),
+          resource),
+      access("LookupTableFind: The values of keys in a table, and a default for others.")
           .Input("keys: Tin")
           .Input("default_value: Tout")
           .Output("values: Tout")
           .Attr("Tin: type")
           .Attr("Tout: type")
           .Shape(FindShape),
-      entries("LookupTableInsert", "Tin", "Tout").Shape(AccessShape),
-      entries("LookupTableImport", "Tin", "Tout").Shape(AccessShape),
-      access("LookupTableSize").Output("size: int64").Shape(AccessScalarShape),
-      access("LookupTableExport")
+      entries("LookupTableInsert: Gives keys of a table their values.", "Tin", "Tout").Shape(AccessShape),
+      entries("LookupTableImport: Replaces all that a table holds.", "Tin", "Tout").Shape(AccessShape),
+      access("LookupTableSize: How many keys a table has.").Output("size: int64").Shape(AccessScalarShape),
+      access("LookupTableExport: All keys and values of a table.")
           .Output("keys: Tkeys")
           .Output("values: Tvalues")
           .Attr("Tkeys: type")
           .Attr("Tvalues: type")
           .Shape(AccessShape),
-      entries("InitializeTable", "Tkey", "Tval").Shape(InitializeShape),
-      access("InitializeTableFromTextFile")
+      entries("InitializeTable: Fills a table from keys and values.", "Tkey", "Tval").Shape(InitializeShape),
+      access("InitializeTableFromTextFile: Fills a table from the lines of a file.")
           .Input("filename: string")
           .Attr("key_index: int >= -2")
           .Attr("value_index: int >= -2")
@@ -87,7 +92,10 @@ std::vector<OpBuilder> TableOps(bool resource) {
           .Shape(FromFileShape),
   };
   if (resource) {
-    ops.push_back(access("LookupTableRemove").Input("keys: Tin").Attr("Tin: type").Shape(AccessShape));
+    ops.push_back(access("LookupTableRemove: Removes keys from a table.")
+                      .Input("keys: Tin")
+                      .Attr("Tin: type")
+                      .Shape(AccessShape));
   }
   return ops;
 }

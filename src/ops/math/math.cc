@@ -45,79 +45,91 @@ struct ElementwiseRow {
 
 // y = f(x), of the same type.
 constexpr ElementwiseRow kUnary[] = {
-    {"Abs", kOrdered, kIdempotent},
-    {"Acos", kMath},
-    {"Acosh", kComplexFloating},
-    {"Asin", kMath},
-    {"Asinh", kComplexFloating},
-    {"Atan", kMath},
-    {"Atanh", kComplexFloating},
-    {"Ceil", kFloatingFirst16, kIdempotent},
-    {"Cos", kComplexFloating},
-    {"Cosh", kComplexFloating},
-    {"Digamma", kFloatingFirst16},
-    {"Erf", kFloatingFirst16},
-    {"Erfc", kFloatingFirst16},
-    {"Exp", kComplexFloating},
-    {"Expm1", kComplexFloating},
-    {"Floor", kFloatingFirst16, kIdempotent},
-    {"Lgamma", kFloatingFirst16},
-    {"Log", kComplexFloating},
-    {"Log1p", kComplexFloating},
-    {"Neg", kMath, kInvolution},
-    {"Reciprocal", kMath},
-    {"Rint", kFloatingFirst16, kIdempotent},
-    {"Round", kMath},
-    {"Rsqrt", kComplexFloating},
-    {"Sigmoid", kComplexFloating},
-    {"Sign", kMath, kIdempotent},
-    {"Sin", kComplexFloating},
-    {"Sinh", kComplexFloating},
-    {"Sqrt", kComplexFloating},
-    {"Square", kMath},
-    {"Tan", kMath},
-    {"Tanh", kComplexFloating},
+    {"Abs: The absolute value of each element.", kOrdered, kIdempotent},
+    {"Acos: The angle whose cosine each element is, in radians.", kMath},
+    {"Acosh: The inverse hyperbolic cosine of each element.", kComplexFloating},
+    {"Asin: The angle whose sine each element is, in radians.", kMath},
+    {"Asinh: The inverse hyperbolic sine of each element.", kComplexFloating},
+    {"Atan: The angle whose tangent each element is, in radians.", kMath},
+    {"Atanh: The inverse hyperbolic tangent of each element.", kComplexFloating},
+    {"Ceil: Each element rounded up.", kFloatingFirst16, kIdempotent},
+    {"Cos: The cosine of each element.", kComplexFloating},
+    {"Cosh: The hyperbolic cosine of each element.", kComplexFloating},
+    {"Digamma: The derivative of the logarithm of the gamma function.", kFloatingFirst16},
+    {"Erf: The error function of each element.", kFloatingFirst16},
+    {"Erfc: One minus the error function of each element.", kFloatingFirst16},
+    {"Exp: e to the power of each element.", kComplexFloating},
+    {"Expm1: exp(x) - 1, exact near zero.", kComplexFloating},
+    {"Floor: Each element rounded down.", kFloatingFirst16, kIdempotent},
+    {"Lgamma: The logarithm of the absolute value of the gamma function.", kFloatingFirst16},
+    {"Log: The natural logarithm of each element.", kComplexFloating},
+    {"Log1p: log(1 + x), exact near zero.", kComplexFloating},
+    {"Neg: Each element with the other sign.", kMath, kInvolution},
+    {"Reciprocal: One divided by each element.", kMath},
+    {"Rint: Each element rounded to the nearest whole number, halves to even.", kFloatingFirst16,
+     kIdempotent},
+    {"Round: Each element rounded to the nearest whole number, halves to even.", kMath},
+    {"Rsqrt: One divided by the square root of each element.", kComplexFloating},
+    {"Sigmoid: 1 / (1 + exp(-x)).", kComplexFloating},
+    {"Sign: -1, 0 or 1, by the sign of each element.", kMath, kIdempotent},
+    {"Sin: The sine of each element.", kComplexFloating},
+    {"Sinh: The hyperbolic sine of each element.", kComplexFloating},
+    {"Sqrt: The square root of each element.", kComplexFloating},
+    {"Square: Each element times itself.", kMath},
+    {"Tan: The tangent of each element.", kMath},
+    {"Tanh: The hyperbolic tangent of each element.", kComplexFloating},
 };
 
 // y = f(x), a bool.
 constexpr ElementwiseRow kUnaryTests[] = {
-    {"IsFinite", kFloatingFirst16}, {"IsInf", kFloatingFirst16}, {"IsNan", kFloatingFirst16}};
+    {"IsFinite: Whether each element is neither infinite nor NaN.", kFloatingFirst16},
+    {"IsInf: Whether each element is infinite.", kFloatingFirst16},
+    {"IsNan: Whether each element is NaN.", kFloatingFirst16}};
 
 // z = the gradient for the argument of the function whose value is y, given the gradient dy.
 constexpr ElementwiseRow kUnaryGradients[] = {
-    {"ReciprocalGrad", kComplexFloating}, {"RsqrtGrad", kComplexFloating}, {"SigmoidGrad", kComplexFloating},
-    {"SqrtGrad", kComplexFloating},       {"TanhGrad", kComplexFloating},
+    {"ReciprocalGrad: The gradient of Reciprocal.", kComplexFloating},
+    {"RsqrtGrad: The gradient of Rsqrt.", kComplexFloating},
+    {"SigmoidGrad: The gradient of Sigmoid.", kComplexFloating},
+    {"SqrtGrad: The gradient of Sqrt.", kComplexFloating},
+    {"TanhGrad: The gradient of Tanh.", kComplexFloating},
 };
 
 // z = f(x, y) with broadcasting, of the same type.
 constexpr ElementwiseRow kBinary[] = {
-    {"Add",
+    {"Add: The sum of two tensors, element by element, with broadcasting.",
      "T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128, string}",
      kSum},
-    {"Div", kArithmetic, kQuotient},
-    {"DivNoNan", kInexact},
-    {"FloorDiv", kArithmetic},
-    {"FloorMod", kModular},
-    {"Maximum", kOrdered, kExtremum},
-    {"Minimum", kOrdered, kExtremum},
-    {"Mod", "T: {int32, int64, half, half, bfloat16, float, double}"},
-    {"Pow", "T: {bfloat16, float, half, double, int32, int64, complex64, complex128}"},
-    {"RealDiv", kArithmetic, kQuotient},
-    {"Sub", kArithmetic, kDifference},
-    {"TruncateDiv", kArithmetic},
-    {"TruncateMod", kModular},
-    {"Xdivy", kInexact},
-    {"Xlogy", kInexact},
+    {"Div: The quotient of two tensors, with broadcasting; of integers the whole part, towards zero.",
+     kArithmetic, kQuotient},
+    {"DivNoNan: The quotient, and zero where the divisor is zero.", kInexact},
+    {"FloorDiv: The quotient rounded down.", kArithmetic},
+    {"FloorMod: The remainder with the sign of the divisor.", kModular},
+    {"Maximum: The larger of two elements, with broadcasting.", kOrdered, kExtremum},
+    {"Minimum: The smaller of two elements, with broadcasting.", kOrdered, kExtremum},
+    {"Mod: The remainder with the sign of the dividend.",
+     "T: {int32, int64, half, half, bfloat16, float, double}"},
+    {"Pow: x to the power of y, with broadcasting.",
+     "T: {bfloat16, float, half, double, int32, int64, complex64, complex128}"},
+    {"RealDiv: The quotient of two tensors, with broadcasting.", kArithmetic, kQuotient},
+    {"Sub: The difference of two tensors, element by element, with broadcasting.", kArithmetic, kDifference},
+    {"TruncateDiv: The quotient rounded towards zero.", kArithmetic},
+    {"TruncateMod: The remainder with the sign of the dividend.", kModular},
+    {"Xdivy: x / y, and zero where x is zero.", kInexact},
+    {"Xlogy: x log(y), and zero where x is zero.", kInexact},
 };
-constexpr ElementwiseRow kCommutativeBinary[] = {{"Mul", kArithmetic, kProduct},
-                                                 {"SquaredDifference", kMath}};
+constexpr ElementwiseRow kCommutativeBinary[] = {
+    {"Mul: The product of two tensors, element by element, with broadcasting.", kArithmetic, kProduct},
+    {"SquaredDifference: The square of the difference, with broadcasting.", kMath}};
 
 // z = f(x, y) with broadcasting, a bool.
-constexpr ElementwiseRow kComparisons[] = {{"Greater", kRealNumber},
-                                           {"GreaterEqual", kRealNumber},
-                                           {"Less", kRealNumber},
-                                           {"LessEqual", kRealNumber}};
-constexpr ElementwiseRow kCommutativeComparisons[] = {{"Equal", kComparable}, {"NotEqual", kComparable}};
+constexpr ElementwiseRow kComparisons[] = {{"Greater: Whether x > y, with broadcasting.", kRealNumber},
+                                           {"GreaterEqual: Whether x >= y, with broadcasting.", kRealNumber},
+                                           {"Less: Whether x < y, with broadcasting.", kRealNumber},
+                                           {"LessEqual: Whether x <= y, with broadcasting.", kRealNumber}};
+constexpr ElementwiseRow kCommutativeComparisons[] = {
+    {"Equal: Whether elements are equal, with broadcasting.", kComparable},
+    {"NotEqual: Whether elements differ, with broadcasting.", kComparable}};
 
 OpBuilder Unary(const ElementwiseRow& row, const char* output = "y: T") {
   return OpBuilder(row.name)
@@ -190,17 +202,17 @@ std::vector<OpBuilder> ElementwiseTables() {
 // Complex numbers from and to real ones.
 std::vector<OpBuilder> ComplexNumbers() {
   return {
-      OpBuilder("ComplexAbs")
+      OpBuilder("ComplexAbs: The magnitude of each complex number.")
           .Input("x: T")
           .Output("y: Tout")
           .Attr(kComplex)
           .Attr("Tout: {float, double} = DT_FLOAT")
           .Shape(shape_fns::Unchanged)
           .Traits(kElementwise),
-      RealOfComplex("Angle"),
-      RealOfComplex("Imag"),
-      RealOfComplex("Real"),
-      OpBuilder("Complex")
+      RealOfComplex("Angle: The argument of each complex number, in radians."),
+      RealOfComplex("Imag: The imaginary part of each complex number."),
+      RealOfComplex("Real: The real part of each complex number."),
+      OpBuilder("Complex: Complex numbers of real and imaginary parts.")
           .Input("real: T")
           .Input("imag: T")
           .Output("out: Tout")
@@ -208,7 +220,7 @@ std::vector<OpBuilder> ComplexNumbers() {
           .Attr("Tout: {complex64, complex128} = DT_COMPLEX64")
           .Shape(shape_fns::BroadcastBinary)
           .Traits(kElementwise),
-      OpBuilder("Conj")
+      OpBuilder("Conj: The complex conjugate of each element.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {complex64, complex128, variant} = DT_COMPLEX64")
@@ -220,21 +232,21 @@ std::vector<OpBuilder> ComplexNumbers() {
 // Element-wise ops with something of their own.
 std::vector<OpBuilder> OtherElementwise() {
   return {
-      Unary({"Inv", kMath}),
-      UnaryGradient({"InvGrad", kComplexFloating}),
-      Binary({"AddV2",
+      Unary({"Inv: One divided by each element.", kMath}),
+      UnaryGradient({"InvGrad: The gradient of Inv.", kComplexFloating}),
+      Binary({"AddV2: The sum of two tensors, element by element, with broadcasting; not of strings.",
               "T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128}",
               kSum})
           .Commutative()
           .Aggregate(),
-      OpBuilder("Atan2")
+      OpBuilder("Atan2: The angle of the point (x, y), in radians.")
           .Input("y: T")
           .Input("x: T")
           .Output("z: T")
           .Attr(kFloatingFirst16)
           .Shape(shape_fns::BroadcastBinary)
           .Traits(kElementwise),
-      OpBuilder("ApproximateEqual")
+      OpBuilder("ApproximateEqual: Whether two elements differ by less than a tolerance.")
           .Input("x: T")
           .Input("y: T")
           .Output("z: bool")
@@ -243,14 +255,14 @@ std::vector<OpBuilder> OtherElementwise() {
           .Attr("tolerance: float = 0.00001")
           .Shape(LikeFirstInputShape)
           .Traits(kElementwise),
-      Logical("LogicalAnd", Unit::kOne, Unit::kZero),
-      Logical("LogicalOr", Unit::kZero, Unit::kOne),
-      OpBuilder("LogicalNot")
+      Logical("LogicalAnd: Whether both are true.", Unit::kOne, Unit::kZero),
+      Logical("LogicalOr: Whether either is true.", Unit::kZero, Unit::kOne),
+      OpBuilder("LogicalNot: Whether it is false.")
           .Input("x: bool")
           .Output("y: bool")
           .Shape(shape_fns::Unchanged)
           .Traits(kInvolution),
-      OpBuilder("Cast")
+      OpBuilder("Cast: Elements as another type of numbers.")
           .Input("x: SrcT")
           .Output("y: DstT")
           .Attr("SrcT: type")
@@ -258,7 +270,7 @@ std::vector<OpBuilder> OtherElementwise() {
           .Attr("Truncate: bool = false")
           .Shape(shape_fns::Unchanged)
           .Traits(kElementwise),
-      OpBuilder("AddN")
+      OpBuilder("AddN: The sum of all inputs, which have one shape.")
           .Input("inputs: N * T")
           .Output("sum: T")
           .Attr("N: int >= 1")
@@ -268,7 +280,7 @@ std::vector<OpBuilder> OtherElementwise() {
           .Aggregate()
           .Shape(AddNShape)
           .Traits(kElementwise),
-      OpBuilder("Select")
+      OpBuilder("Select: Elements of t where the condition is true, else of e.")
           .Input("condition: bool")
           .Input("t: T")
           .Input("e: T")
@@ -280,7 +292,7 @@ std::vector<OpBuilder> OtherElementwise() {
 
 std::vector<OpBuilder> Contractions() {
   return {
-      OpBuilder("MatMul")
+      OpBuilder("MatMul: The product of two matrices.")
           .Input("a: T")
           .Input("b: T")
           .Output("product: T")
@@ -288,7 +300,7 @@ std::vector<OpBuilder> Contractions() {
           .Attr("transpose_b: bool = false")
           .Attr(kContractable)
           .Shape(shape_fns::MatMul),
-      OpBuilder("SparseMatMul")
+      OpBuilder("SparseMatMul: The product of matrices many of whose elements are zero.")
           .Input("a: Ta")
           .Input("b: Tb")
           .Output("product: float")
@@ -299,7 +311,7 @@ std::vector<OpBuilder> Contractions() {
           .Attr("Ta: {float, bfloat16} = DT_FLOAT")
           .Attr("Tb: {float, bfloat16} = DT_FLOAT")
           .Shape(shape_fns::MatMul),
-      OpBuilder("BatchMatMul")
+      OpBuilder("BatchMatMul: Products of matrices in the last two dimensions.")
           .Input("x: T")
           .Input("y: T")
           .Output("output: T")
@@ -307,7 +319,7 @@ std::vector<OpBuilder> Contractions() {
           .Attr("adj_x: bool = false")
           .Attr("adj_y: bool = false")
           .Shape(BatchMatMulShape),
-      OpBuilder("BatchMatMulV2")
+      OpBuilder("BatchMatMulV2: Products of matrices in the last two dimensions.")
           .Input("x: T")
           .Input("y: T")
           .Output("output: T")
@@ -376,30 +388,31 @@ OpBuilder Segment(const char* name, const char* types) {
 
 std::vector<OpBuilder> Reductions() {
   return {
-      NumberReduction("Max"),
-      NumberReduction("Mean"),
-      NumberReduction("Min"),
-      NumberReduction("Prod"),
-      NumberReduction("Sum"),
-      BoolReduction("All"),
-      BoolReduction("Any"),
-      ArgReduction("ArgMax"),
-      ArgReduction("ArgMin"),
-      OpBuilder("Bincount")
+      NumberReduction("Max: The largest element along the given dimensions."),
+      NumberReduction("Mean: The mean along the given dimensions."),
+      NumberReduction("Min: The smallest element along the given dimensions."),
+      NumberReduction("Prod: The product along the given dimensions."),
+      NumberReduction("Sum: The sum along the given dimensions."),
+      BoolReduction("All: Whether all elements along the given dimensions are true."),
+      BoolReduction("Any: Whether any element along the given dimensions is true."),
+      ArgReduction("ArgMax: The index of the largest element along a dimension; the first of equals."),
+      ArgReduction("ArgMin: The index of the smallest element along a dimension; the first of equals."),
+      OpBuilder(
+          "Bincount: How often each number occurs, with a weight for each occurrence if there are weights.")
           .Input("arr: int32")
           .Input("size: int32")
           .Input("weights: T")
           .Output("bins: T")
           .Attr("T: {int32, int64, float, double}")
           .Shape(BincountShape),
-      Cumulative("Cumprod"),
-      Cumulative("Cumsum"),
-      Segment("SegmentMax", kRealNumber),
-      Segment("SegmentMean", kNumber),
-      Segment("SegmentMin", kRealNumber),
-      Segment("SegmentProd", kNumber),
-      Segment("SegmentSum", kNumber),
-      OpBuilder("UnsortedSegmentSum")
+      Cumulative("Cumprod: Running products along a dimension."),
+      Cumulative("Cumsum: Running sums along a dimension."),
+      Segment("SegmentMax: The largest of the rows with one segment number; these ascend.", kRealNumber),
+      Segment("SegmentMean: The mean of the rows with one segment number; these ascend.", kNumber),
+      Segment("SegmentMin: The smallest of the rows with one segment number; these ascend.", kRealNumber),
+      Segment("SegmentProd: The product of the rows with one segment number; these ascend.", kNumber),
+      Segment("SegmentSum: The sum of the rows with one segment number; these ascend.", kNumber),
+      OpBuilder("UnsortedSegmentSum: The sum of the elements with one segment number, in any order.")
           .Input("data: T")
           .Input("segment_ids: Tindices")
           .Input("num_segments: Tnumsegments")
@@ -413,7 +426,7 @@ std::vector<OpBuilder> Reductions() {
 
 std::vector<OpBuilder> Sequences() {
   return {
-      OpBuilder("LinSpace")
+      OpBuilder("LinSpace: Numbers at equal distances between two.")
           .Input("start: T")
           .Input("stop: T")
           .Input("num: Tidx")
@@ -421,7 +434,7 @@ std::vector<OpBuilder> Sequences() {
           .Attr("T: {bfloat16, float, double}")
           .Attr(kIndex)
           .Shape(LinSpaceShape),
-      OpBuilder("Range")
+      OpBuilder("Range: Numbers from one to another by a step.")
           .Input("start: Tidx")
           .Input("limit: Tidx")
           .Input("delta: Tidx")

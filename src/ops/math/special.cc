@@ -49,38 +49,47 @@ Status SelectV2Shape(InferenceContext& c) {
 
 std::vector<OpBuilder> SpecialMathOps() {
   return {
-      Binary("BitwiseAnd", kBits).Commutative(),
-      Binary("BitwiseOr", kBits).Commutative(),
-      Binary("BitwiseXor", kBits).Commutative(),
-      Binary("LeftShift", kBits),
-      Binary("RightShift", kBits),
-      Unary("Invert", kBits, "y: T", {.elementwise = true, .involution = true}),
-      Unary("PopulationCount", kBits, "y: uint8"),
-      Unary("BesselI0e", "T: {bfloat16, half, float, double}"),
-      Unary("BesselI1e", "T: {bfloat16, half, float, double}"),
-      Binary("MulNoNan", "T: {half, float, double, complex64, complex128}"),
-      Binary("NextAfter", "x1: T", "x2: T", "output: T", "T: {double, float} = DT_FLOAT"),
-      Binary("Igamma", "a: T", "x: T", "z: T", kPlainFloating),
-      Binary("Igammac", "a: T", "x: T", "z: T", kPlainFloating),
-      Binary("IgammaGradA", "a: T", "x: T", "z: T", kPlainFloating),
-      Binary("RandomGammaGrad", "alpha: T", "sample: T", "output: T", kPlainFloating),
-      Binary("Polygamma", "a: T", "x: T", "z: T", kPlainFloating),
-      Binary("Zeta", "x: T", "q: T", "z: T", kPlainFloating),
-      OpBuilder("Betainc")
+      Binary("BitwiseAnd: The bits that both have.", kBits).Commutative(),
+      Binary("BitwiseOr: The bits that either has.", kBits).Commutative(),
+      Binary("BitwiseXor: The bits that one of the two has.", kBits).Commutative(),
+      Binary("LeftShift: Bits moved to the left.", kBits),
+      Binary("RightShift: Bits moved to the right.", kBits),
+      Unary("Invert: Each bit turned round.", kBits, "y: T", {.elementwise = true, .involution = true}),
+      Unary("PopulationCount: How many bits are set.", kBits, "y: uint8"),
+      Unary("BesselI0e: The modified Bessel function of order 0, divided by exp(|x|).",
+            "T: {bfloat16, half, float, double}"),
+      Unary("BesselI1e: The modified Bessel function of order 1, divided by exp(|x|).",
+            "T: {bfloat16, half, float, double}"),
+      Binary("MulNoNan: The product, and zero where the second is zero.",
+             "T: {half, float, double, complex64, complex128}"),
+      Binary("NextAfter: The next number that can be represented, towards another.", "x1: T", "x2: T",
+             "output: T", "T: {double, float} = DT_FLOAT"),
+      Binary("Igamma: The lower regularised incomplete gamma function.", "a: T", "x: T", "z: T",
+             kPlainFloating),
+      Binary("Igammac: The upper regularised incomplete gamma function.", "a: T", "x: T", "z: T",
+             kPlainFloating),
+      Binary("IgammaGradA: The gradient of Igamma for its first argument.", "a: T", "x: T", "z: T",
+             kPlainFloating),
+      Binary("RandomGammaGrad: The gradient of RandomGamma.", "alpha: T", "sample: T", "output: T",
+             kPlainFloating),
+      Binary("Polygamma: The n-th derivative of the digamma function.", "a: T", "x: T", "z: T",
+             kPlainFloating),
+      Binary("Zeta: The Hurwitz zeta function.", "x: T", "q: T", "z: T", kPlainFloating),
+      OpBuilder("Betainc: The regularised incomplete beta function.")
           .Input("a: T")
           .Input("b: T")
           .Input("x: T")
           .Output("z: T")
           .Attr("T: {float, double}")
           .Shape(BetaincShape),
-      OpBuilder("ClipByValue")
+      OpBuilder("ClipByValue: Each element kept between two limits.")
           .Input("t: T")
           .Input("clip_value_min: T")
           .Input("clip_value_max: T")
           .Output("output: T")
           .Attr("T: numbertype")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("SelectV2")
+      OpBuilder("SelectV2: Elements of t where the condition is true, else of e.")
           .Input("condition: bool")
           .Input("t: T")
           .Input("e: T")

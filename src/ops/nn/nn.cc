@@ -20,13 +20,17 @@ struct ActivationRow {
 };
 
 constexpr ActivationRow kActivations[] = {
-    {"Elu", "EluGrad", kFloatingAndBfloat, "outputs: T"},
-    {"Relu", "ReluGrad", kRealNumber, "features: T",
+    {"Elu: x, and exp(x) - 1 where x is negative.", "EluGrad: The gradient of Elu.", kFloatingAndBfloat,
+     "outputs: T"},
+    {"Relu: x, and zero where x is negative.", "ReluGrad: The gradient of Relu.", kRealNumber, "features: T",
      "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64, qint8}"},
-    {"Relu6", "Relu6Grad", kRealNumber, "features: T"},
-    {"Selu", "SeluGrad", kFloatingAndBfloat, "outputs: T"},
-    {"Softplus", "SoftplusGrad", kFloatingAndBfloat, "features: T"},
-    {"Softsign", "SoftsignGrad", kFloatingAndBfloat, "features: T"},
+    {"Relu6: x between 0 and 6.", "Relu6Grad: The gradient of Relu6.", kRealNumber, "features: T"},
+    {"Selu: Elu with scales that keep mean and variance through layers.", "SeluGrad: The gradient of Selu.",
+     kFloatingAndBfloat, "outputs: T"},
+    {"Softplus: log(1 + exp(x)).", "SoftplusGrad: The gradient of Softplus.", kFloatingAndBfloat,
+     "features: T"},
+    {"Softsign: x / (1 + |x|).", "SoftsignGrad: The gradient of Softsign.", kFloatingAndBfloat,
+     "features: T"},
 };
 
 std::vector<OpBuilder> Activations() {
@@ -53,14 +57,14 @@ std::vector<OpBuilder> Activations() {
 std::vector<OpBuilder> LeakyActivations() {
   constexpr char kTypes[] = "T: {half, bfloat16, float, double} = DT_FLOAT";
   return {
-      OpBuilder("LeakyRelu")
+      OpBuilder("LeakyRelu: x, and alpha times x where x is negative.")
           .Input("features: T")
           .Output("activations: T")
           .Attr("alpha: float = 0.2")
           .Attr(kTypes)
           .Shape(shape_fns::Unchanged)
           .Traits(kElementwise),
-      OpBuilder("LeakyReluGrad")
+      OpBuilder("LeakyReluGrad: The gradient of LeakyRelu.")
           .Input("gradients: T")
           .Input("features: T")
           .Output("backprops: T")
@@ -73,20 +77,21 @@ std::vector<OpBuilder> LeakyActivations() {
 
 std::vector<OpBuilder> Biases() {
   return {
-      OpBuilder("BiasAdd")
+      OpBuilder("BiasAdd: Adds a vector along the channels.")
           .Input("value: T")
           .Input("bias: T")
           .Output("output: T")
           .Attr(kNumber)
           .Attr(kDataFormat)
           .Shape(shape_fns::BiasAdd),
-      OpBuilder("BiasAddGrad")
+      OpBuilder(
+          "BiasAddGrad: The sum over everything but the channels: the gradient of BiasAdd for the vector.")
           .Input("out_backprop: T")
           .Output("output: T")
           .Attr(kNumber)
           .Attr(kDataFormat)
           .Shape(shape_fns::BiasAddGrad),
-      OpBuilder("BiasAddV1")
+      OpBuilder("BiasAddV1: Adds a vector along the last dimension.")
           .Input("value: T")
           .Input("bias: T")
           .Output("output: T")
@@ -102,9 +107,13 @@ OpBuilder WithNormAttrs(OpBuilder op) {
       .Attr("is_training: bool = true");
 }
 
+constexpr char kBatchNorm[] =
+    "FusedBatchNorm: Normalises each channel of images by its mean and variance, then scales and shifts it.";
+constexpr char kBatchNormGrad[] = "FusedBatchNormGrad: The gradient of FusedBatchNorm.";
+
 std::vector<OpBuilder> Normalizations() {
   return {
-      WithNormAttrs(OpBuilder("FusedBatchNorm")
+      WithNormAttrs(OpBuilder(kBatchNorm)
                         .Input("x: T")
                         .Input("scale: T")
                         .Input("offset: T")
@@ -116,7 +125,7 @@ std::vector<OpBuilder> Normalizations() {
                         .Output("reserve_space_1: T")
                         .Output("reserve_space_2: T"))
           .Shape(FusedBatchNormShape),
-      WithNormAttrs(OpBuilder("FusedBatchNormGrad")
+      WithNormAttrs(OpBuilder(kBatchNormGrad)
                         .Input("y_backprop: T")
                         .Input("x: T")
                         .Input("scale: T")
@@ -133,7 +142,7 @@ std::vector<OpBuilder> Normalizations() {
 
 // Statistics and scales of type U beside images of type T.
 OpBuilder MixedNorm(const std::string& version) {
-  OpBuilder op("FusedBatchNorm" + version);
+  OpBuilder op(WithSuffix(kBatchNorm, version));
   op.Input("x: T").Input("scale: U").Input("offset: U").Input("mean: U").Input("variance: U");
   op.Output("y: T").Output("batch_mean: U").Output("batch_variance: U");
   op.Output("reserve_space_1: U").Output("reserve_space_2: U");
@@ -143,7 +152,7 @@ OpBuilder MixedNorm(const std::string& version) {
 
 OpBuilder MixedNormGrad(const std::string& version) {
   const bool v3 = version == "V3";
-  OpBuilder op("FusedBatchNormGrad" + version);
+  OpBuilder op(WithSuffix(kBatchNormGrad, version));
   op.Input("y_backprop: T").Input("x: T").Input("scale: float");
   op.Input("reserve_space_1: U").Input("reserve_space_2: U");
   if (v3) op.Input("reserve_space_3: U");
@@ -166,7 +175,8 @@ std::vector<OpBuilder> LaterNormalizations() {
                         .Attr("is_training: bool = true"));
     }
   }
-  ops.push_back(OpBuilder("BatchNormWithGlobalNormalization")
+  ops.push_back(OpBuilder("BatchNormWithGlobalNormalization: Normalises images by a mean and a variance that "
+                          "are given, then scales and shifts them.")
                     .Input("t: T")
                     .Input("m: T")
                     .Input("v: T")
@@ -183,25 +193,31 @@ std::vector<OpBuilder> LaterNormalizations() {
 
 std::vector<OpBuilder> Losses() {
   return {
-      OpBuilder("L2Loss").Input("t: T").Output("output: T").Attr(kFloatingAndBfloat).Shape(shape_fns::Scalar),
-      OpBuilder("LogSoftmax")
+      OpBuilder("L2Loss: Half the sum of squares.")
+          .Input("t: T")
+          .Output("output: T")
+          .Attr(kFloatingAndBfloat)
+          .Shape(shape_fns::Scalar),
+      OpBuilder("LogSoftmax: The logarithm of Softmax, without loss.")
           .Input("logits: T")
           .Output("logsoftmax: T")
           .Attr(kFloatingAndBfloat)
           .Shape(SoftmaxShape),
-      OpBuilder("Softmax")
+      OpBuilder("Softmax: exp(x) divided by its sum along the last dimension.")
           .Input("logits: T")
           .Output("softmax: T")
           .Attr(kFloatingAndBfloat)
           .Shape(SoftmaxShape),
-      OpBuilder("SoftmaxCrossEntropyWithLogits")
+      OpBuilder("SoftmaxCrossEntropyWithLogits: The cross entropy of Softmax with given probabilities, and "
+                "its gradient.")
           .Input("features: T")
           .Input("labels: T")
           .Output("loss: T")
           .Output("backprop: T")
           .Attr(kFloatingAndBfloat)
           .Shape(SoftmaxCrossEntropyShape),
-      OpBuilder("SparseSoftmaxCrossEntropyWithLogits")
+      OpBuilder("SparseSoftmaxCrossEntropyWithLogits: The cross entropy of Softmax with given classes, and "
+                "its gradient.")
           .Input("features: T")
           .Input("labels: Tlabels")
           .Output("loss: T")
@@ -228,11 +244,14 @@ OpBuilder Convolution(const char* name, const char* first, const char* second) {
 
 std::vector<OpBuilder> Convolutions() {
   return {
-      Convolution("Conv2D", "input: T", "filter: T").Shape(shape_fns::Conv2D),
-      Convolution("Conv2DBackpropInput", "input_sizes: int32", "filter: T")
+      Convolution("Conv2D: Convolves images with filters.", "input: T", "filter: T").Shape(shape_fns::Conv2D),
+      Convolution(
+          "Conv2DBackpropInput: The gradient of Conv2D for the images; also a transposed convolution.",
+          "input_sizes: int32", "filter: T")
           .Input("out_backprop: T")
           .Shape(Conv2DBackpropInputShape),
-      Convolution("Conv2DBackpropFilter", "input: T", "filter_sizes: int32")
+      Convolution("Conv2DBackpropFilter: The gradient of Conv2D for the filters.", "input: T",
+                  "filter_sizes: int32")
           .Input("out_backprop: T")
           .Shape(Conv2DBackpropFilterShape),
   };
@@ -245,14 +264,17 @@ OpBuilder WithPoolAttrs(OpBuilder op) {
 std::vector<OpBuilder> Pools() {
   constexpr char kRealWithDefault[] = "T: realnumbertype = DT_FLOAT";
   return {
-      WithPoolAttrs(OpBuilder("AvgPool").Input("value: T").Output("output: T"))
+      WithPoolAttrs(
+          OpBuilder("AvgPool: The mean of each window of images.").Input("value: T").Output("output: T"))
           .Attr(kFloatingAndBfloat)
           .Shape(shape_fns::Pool),
-      WithPoolAttrs(
-          OpBuilder("AvgPoolGrad").Input("orig_input_shape: int32").Input("grad: T").Output("output: T"))
+      WithPoolAttrs(OpBuilder("AvgPoolGrad: The gradient of AvgPool.")
+                        .Input("orig_input_shape: int32")
+                        .Input("grad: T")
+                        .Output("output: T"))
           .Attr(kFloatingAndBfloat)
           .Shape(AvgPoolGradShape),
-      OpBuilder("MaxPool")
+      OpBuilder("MaxPool: The largest element of each window of images.")
           .Input("input: T")
           .Output("output: T")
           .Attr("T: {half, bfloat16, float, double, int32, int64, uint8, int16, int8, uint16, qint8} = "
@@ -262,14 +284,14 @@ std::vector<OpBuilder> Pools() {
           .Attr(kPadding)
           .Attr("data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'")
           .Shape(shape_fns::Pool),
-      WithPoolAttrs(OpBuilder("MaxPoolGrad")
+      WithPoolAttrs(OpBuilder("MaxPoolGrad: The gradient of MaxPool.")
                         .Input("orig_input: T")
                         .Input("orig_output: T")
                         .Input("grad: T")
                         .Output("output: T"))
           .Attr(kRealWithDefault)
           .Shape(MaxPoolGradShape),
-      WithPoolAttrs(OpBuilder("MaxPoolGradGrad")
+      WithPoolAttrs(OpBuilder("MaxPoolGradGrad: The second gradient of MaxPool.")
                         .Input("orig_input: T")
                         .Input("orig_output: T")
                         .Input("grad: T")
@@ -281,14 +303,14 @@ std::vector<OpBuilder> Pools() {
 
 std::vector<OpBuilder> Rankings() {
   return {
-      OpBuilder("InTopK")
+      OpBuilder("InTopK: Whether the class that is asked for is among the k largest predictions.")
           .Input("predictions: float")
           .Input("targets: T")
           .Output("precision: bool")
           .Attr("k: int")
           .Attr("T: {int32, int64} = DT_INT32")
           .Shape(InTopKShape),
-      OpBuilder("TopK")
+      OpBuilder("TopK: The k largest elements of each row, and where they are.")
           .Input("input: T")
           .Output("values: T")
           .Output("indices: int32")
@@ -297,7 +319,7 @@ std::vector<OpBuilder> Rankings() {
           .Attr(kRealNumber)
           .Deprecated(7, "Use TopKV2 instead")
           .Shape(TopKShape),
-      OpBuilder("TopKV2")
+      OpBuilder("TopKV2: The k largest elements of each row, and where they are.")
           .Input("input: T")
           .Input("k: int32")
           .Output("values: T")

@@ -38,32 +38,43 @@ OpBuilder WithResponseAttrs(OpBuilder op) {
 
 std::vector<OpBuilder> Filters() {
   return {
-      Depthwise("DepthwiseConv2dNative", "input: T", "filter: T").Shape(DepthwiseShape),
-      Depthwise("DepthwiseConv2dNativeBackpropInput", "input_sizes: int32", "filter: T")
+      Depthwise("DepthwiseConv2dNative: Convolves each channel of images with filters of its own.",
+                "input: T", "filter: T")
+          .Shape(DepthwiseShape),
+      Depthwise("DepthwiseConv2dNativeBackpropInput: The gradient of DepthwiseConv2dNative for the images.",
+                "input_sizes: int32", "filter: T")
           .Input("out_backprop: T")
           .Shape(DepthwiseBackpropInputShape),
-      Depthwise("DepthwiseConv2dNativeBackpropFilter", "input: T", "filter_sizes: int32")
+      Depthwise("DepthwiseConv2dNativeBackpropFilter: The gradient of DepthwiseConv2dNative for the filters.",
+                "input: T", "filter_sizes: int32")
           .Input("out_backprop: T")
           .Shape(DepthwiseBackpropFilterShape),
-      WithMorphologyAttrs(OpBuilder("Dilation2D").Input("input: T").Input("filter: T").Output("output: T"))
+      WithMorphologyAttrs(OpBuilder("Dilation2D: The largest sum of each window of images and a filter.")
+                              .Input("input: T")
+                              .Input("filter: T")
+                              .Output("output: T"))
           .Shape(DilationShape),
-      WithMorphologyAttrs(OpBuilder("Dilation2DBackpropInput")
+      WithMorphologyAttrs(OpBuilder("Dilation2DBackpropInput: The gradient of Dilation2D for the images.")
                               .Input("input: T")
                               .Input("filter: T")
                               .Input("out_backprop: T")
                               .Output("in_backprop: T"))
           .Shape(shape_fns::Unchanged),
-      WithMorphologyAttrs(OpBuilder("Dilation2DBackpropFilter")
+      WithMorphologyAttrs(OpBuilder("Dilation2DBackpropFilter: The gradient of Dilation2D for the filter.")
                               .Input("input: T")
                               .Input("filter: T")
                               .Input("out_backprop: T")
                               .Output("filter_backprop: T"))
           .Shape(LikeSecondInputShape),
-      WithResponseAttrs(OpBuilder("LRN").Input("input: T")).Shape(ResponseNormShape),
       WithResponseAttrs(
-          OpBuilder("LRNGrad").Input("input_grads: T").Input("input_image: T").Input("output_image: T"))
+          OpBuilder("LRN: Divides elements by a norm of the channels next to them.").Input("input: T"))
           .Shape(ResponseNormShape),
-      OpBuilder("FusedPadConv2D")
+      WithResponseAttrs(OpBuilder("LRNGrad: The gradient of LRN.")
+                            .Input("input_grads: T")
+                            .Input("input_image: T")
+                            .Input("output_image: T"))
+          .Shape(ResponseNormShape),
+      OpBuilder("FusedPadConv2D: Pads images by mirroring, then convolves them.")
           .Input("input: T")
           .Input("paddings: int32")
           .Input("filter: T")
@@ -73,7 +84,7 @@ std::vector<OpBuilder> Filters() {
           .Attr("strides: list(int)")
           .Attr(kPadding)
           .Shape(FusedPadConvShape),
-      OpBuilder("FusedResizeAndPadConv2D")
+      OpBuilder("FusedResizeAndPadConv2D: Resizes images, pads them by mirroring, then convolves them.")
           .Input("input: T")
           .Input("size: int32")
           .Input("paddings: int32")
@@ -103,7 +114,7 @@ std::vector<OpBuilder> ArgmaxPools() {
         .Attr(kRealOf115);
   };
   return {
-      OpBuilder("MaxPoolWithArgmax")
+      OpBuilder("MaxPoolWithArgmax: The largest element of each window of images, and where it is.")
           .Input("input: T")
           .Output("output: T")
           .Output("argmax: Targmax")
@@ -114,8 +125,11 @@ std::vector<OpBuilder> ArgmaxPools() {
           .Attr("include_batch_in_index: bool = false")
           .Attr(kRealOf115)
           .Shape(MaxPoolWithArgmaxShape),
-      gradient("MaxPoolGradWithArgmax").Shape(ResponseNormShape),
-      gradient("MaxPoolGradGradWithArgmax").Shape(MaxPoolGradGradWithArgmaxShape),
+      gradient("MaxPoolGradWithArgmax: The gradient of MaxPool, by the places of the largest elements.")
+          .Shape(ResponseNormShape),
+      gradient(
+          "MaxPoolGradGradWithArgmax: The second gradient of MaxPool, by the places of the largest elements.")
+          .Shape(MaxPoolGradGradWithArgmaxShape),
   };
 }
 
@@ -140,25 +154,33 @@ OpBuilder FakeQuantWithVars(const std::string& name, bool gradient) {
 std::vector<OpBuilder> FakeQuants() {
   constexpr char kMin[] = "min: float = -6", kMax[] = "max: float = 6";
   return {
-      WithFakeQuantAttrs(OpBuilder("FakeQuantWithMinMaxArgs")
-                             .Input("inputs: float")
-                             .Output("outputs: float")
-                             .Attr(kMin)
-                             .Attr(kMax))
+      WithFakeQuantAttrs(
+          OpBuilder("FakeQuantWithMinMaxArgs: Rounds to what quantised numbers of a fixed range can hold.")
+              .Input("inputs: float")
+              .Output("outputs: float")
+              .Attr(kMin)
+              .Attr(kMax))
           .Shape(shape_fns::Unchanged)
           .Traits(kElementwise),
-      WithFakeQuantAttrs(OpBuilder("FakeQuantWithMinMaxArgsGradient")
-                             .Input("gradients: float")
-                             .Input("inputs: float")
-                             .Output("backprops: float")
-                             .Attr(kMin)
-                             .Attr(kMax))
+      WithFakeQuantAttrs(
+          OpBuilder("FakeQuantWithMinMaxArgsGradient: The gradient of FakeQuantWithMinMaxArgs.")
+              .Input("gradients: float")
+              .Input("inputs: float")
+              .Output("backprops: float")
+              .Attr(kMin)
+              .Attr(kMax))
           .Shape(shape_fns::Unchanged)
           .Traits(kElementwise),
-      FakeQuantWithVars("FakeQuantWithMinMaxVars", false),
-      FakeQuantWithVars("FakeQuantWithMinMaxVarsGradient", true),
-      FakeQuantWithVars("FakeQuantWithMinMaxVarsPerChannel", false),
-      FakeQuantWithVars("FakeQuantWithMinMaxVarsPerChannelGradient", true),
+      FakeQuantWithVars(
+          "FakeQuantWithMinMaxVars: Rounds to what quantised numbers of a range that is computed can hold.",
+          false),
+      FakeQuantWithVars("FakeQuantWithMinMaxVarsGradient: The gradient of FakeQuantWithMinMaxVars.", true),
+      FakeQuantWithVars("FakeQuantWithMinMaxVarsPerChannel: Rounds to what quantised numbers can hold, with "
+                        "a range for each channel.",
+                        false),
+      FakeQuantWithVars(
+          "FakeQuantWithMinMaxVarsPerChannelGradient: The gradient of FakeQuantWithMinMaxVarsPerChannel.",
+          true),
   };
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 std::vector<OpBuilder> Convolutions() {
   return {
-      OpBuilder("Conv3D")
+      OpBuilder("Conv3D: Convolves volumes with filters.")
           .Input("input: T")
           .Input("filter: T")
           .Output("output: T")
@@ -19,7 +19,7 @@ std::vector<OpBuilder> Convolutions() {
           .Attr("data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'")
           .Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
           .Shape(Conv3DShape),
-      OpBuilder("Conv3DBackpropFilter")
+      OpBuilder("Conv3DBackpropFilter: The gradient of Conv3D for the filters.")
           .Input("input: T")
           .Input("filter: T")
           .Input("out_backprop: T")
@@ -30,7 +30,7 @@ std::vector<OpBuilder> Convolutions() {
           .Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
           .Deprecated(10, "Use Conv3DBackpropFilterV2")
           .Shape(VolumeLikeSecondShape),
-      OpBuilder("Conv3DBackpropFilterV2")
+      OpBuilder("Conv3DBackpropFilterV2: The gradient of Conv3D for the filters.")
           .Input("input: T")
           .Input("filter_sizes: int32")
           .Input("out_backprop: T")
@@ -41,7 +41,7 @@ std::vector<OpBuilder> Convolutions() {
           .Attr("data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'")
           .Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
           .Shape(VolumeFromSecondShape),
-      OpBuilder("Conv3DBackpropInput")
+      OpBuilder("Conv3DBackpropInput: The gradient of Conv3D for the volumes; also a transposed convolution.")
           .Input("input: T")
           .Input("filter: T")
           .Input("out_backprop: T")
@@ -52,7 +52,8 @@ std::vector<OpBuilder> Convolutions() {
           .Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
           .Deprecated(10, "Use Conv3DBackpropInputV2")
           .Shape(VolumeLikeFirstShape),
-      OpBuilder("Conv3DBackpropInputV2")
+      OpBuilder(
+          "Conv3DBackpropInputV2: The gradient of Conv3D for the volumes; also a transposed convolution.")
           .Input("input_sizes: Tshape")
           .Input("filter: T")
           .Input("out_backprop: T")
@@ -64,7 +65,7 @@ std::vector<OpBuilder> Convolutions() {
           .Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
           .Attr("Tshape: {int32, int64} = DT_INT32")
           .Shape(VolumeFromFirstShape),
-      OpBuilder("ExtractVolumePatches")
+      OpBuilder("ExtractVolumePatches: The patches of volumes that a window sees, as channels.")
           .Input("input: T")
           .Output("patches: T")
           .Attr("ksizes: list(int) >= 5")
@@ -77,7 +78,7 @@ std::vector<OpBuilder> Convolutions() {
 
 std::vector<OpBuilder> VolumePools() {
   return {
-      OpBuilder("AvgPool3D")
+      OpBuilder("AvgPool3D: The mean of each window of volumes.")
           .Input("input: T")
           .Output("output: T")
           .Attr("ksize: list(int) >= 5")
@@ -86,7 +87,7 @@ std::vector<OpBuilder> VolumePools() {
           .Attr("data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'")
           .Attr("T: {half, bfloat16, float, double}")
           .Shape(Pool3DShape),
-      OpBuilder("AvgPool3DGrad")
+      OpBuilder("AvgPool3DGrad: The gradient of AvgPool3D.")
           .Input("orig_input_shape: int32")
           .Input("grad: T")
           .Output("output: T")
@@ -96,7 +97,7 @@ std::vector<OpBuilder> VolumePools() {
           .Attr("data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'")
           .Attr("T: {half, bfloat16, float, double}")
           .Shape(VolumeFromFirstShape),
-      OpBuilder("MaxPool3D")
+      OpBuilder("MaxPool3D: The largest element of each window of volumes.")
           .Input("input: T")
           .Output("output: T")
           .Attr("ksize: list(int) >= 5")
@@ -105,7 +106,7 @@ std::vector<OpBuilder> VolumePools() {
           .Attr("data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'")
           .Attr("T: {half, bfloat16, float}")
           .Shape(Pool3DShape),
-      OpBuilder("MaxPool3DGrad")
+      OpBuilder("MaxPool3DGrad: The gradient of MaxPool3D.")
           .Input("orig_input: TInput")
           .Input("orig_output: TInput")
           .Input("grad: T")
@@ -117,7 +118,7 @@ std::vector<OpBuilder> VolumePools() {
           .Attr("T: {half, bfloat16, float} = DT_FLOAT")
           .Attr("TInput: {half, bfloat16, float} = DT_FLOAT")
           .Shape(MaxPool3DGradShape),
-      OpBuilder("MaxPool3DGradGrad")
+      OpBuilder("MaxPool3DGradGrad: The second gradient of MaxPool3D.")
           .Input("orig_input: T")
           .Input("orig_output: T")
           .Input("grad: T")
@@ -133,7 +134,7 @@ std::vector<OpBuilder> VolumePools() {
 
 std::vector<OpBuilder> ImagePools() {
   return {
-      OpBuilder("BatchNormWithGlobalNormalizationGrad")
+      OpBuilder("BatchNormWithGlobalNormalizationGrad: The gradient of BatchNormWithGlobalNormalization.")
           .Input("t: T")
           .Input("m: T")
           .Input("v: T")
@@ -149,7 +150,8 @@ std::vector<OpBuilder> ImagePools() {
           .Attr("scale_after_normalization: bool")
           .Deprecated(9, "Use tf.nn.batch_normalization()")
           .Shape(GlobalNormalizationGradShape),
-      OpBuilder("FractionalAvgPool")
+      OpBuilder(
+          "FractionalAvgPool: The mean of each window of images, where windows differ in size by chance.")
           .Input("value: T")
           .Output("output: T")
           .Output("row_pooling_sequence: int64")
@@ -162,7 +164,7 @@ std::vector<OpBuilder> ImagePools() {
           .Attr("seed2: int = 0")
           .Attr("T: {float, double, int32, int64}")
           .Shape(FractionalPoolShape),
-      OpBuilder("FractionalAvgPoolGrad")
+      OpBuilder("FractionalAvgPoolGrad: The gradient of FractionalAvgPool.")
           .Input("orig_input_tensor_shape: int64")
           .Input("out_backprop: T")
           .Input("row_pooling_sequence: int64")
@@ -171,7 +173,8 @@ std::vector<OpBuilder> ImagePools() {
           .Attr("overlapping: bool = false")
           .Attr("T: {float, double, int32, int64}")
           .Shape(FractionalAvgPoolGradShape),
-      OpBuilder("FractionalMaxPool")
+      OpBuilder("FractionalMaxPool: The largest element of each window of images, where windows differ in "
+                "size by chance.")
           .Input("value: T")
           .Output("output: T")
           .Output("row_pooling_sequence: int64")
@@ -184,7 +187,7 @@ std::vector<OpBuilder> ImagePools() {
           .Attr("seed2: int = 0")
           .Attr("T: {float, double, int32, int64}")
           .Shape(FractionalPoolShape),
-      OpBuilder("FractionalMaxPoolGrad")
+      OpBuilder("FractionalMaxPoolGrad: The gradient of FractionalMaxPool.")
           .Input("orig_input: T")
           .Input("orig_output: T")
           .Input("out_backprop: T")
@@ -194,7 +197,7 @@ std::vector<OpBuilder> ImagePools() {
           .Attr("overlapping: bool = false")
           .Attr("T: {float, double, int32, int64}")
           .Shape(FractionalMaxPoolGradShape),
-      OpBuilder("MaxPoolGradGradV2")
+      OpBuilder("MaxPoolGradGradV2: The second gradient of MaxPool.")
           .Input("orig_input: T")
           .Input("orig_output: T")
           .Input("grad: T")
@@ -205,7 +208,7 @@ std::vector<OpBuilder> ImagePools() {
           .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
           .Attr("T: realnumbertype")
           .Shape(MaxPoolGradGradV2Shape),
-      OpBuilder("MaxPoolGradV2")
+      OpBuilder("MaxPoolGradV2: The gradient of MaxPool.")
           .Input("orig_input: T")
           .Input("orig_output: T")
           .Input("grad: T")
@@ -216,7 +219,7 @@ std::vector<OpBuilder> ImagePools() {
           .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
           .Attr("T: realnumbertype = DT_FLOAT")
           .Shape(MaxPoolGradV2Shape),
-      OpBuilder("MaxPoolV2")
+      OpBuilder("MaxPoolV2: The largest element of each window of images.")
           .Input("input: T")
           .Input("ksize: int32")
           .Input("strides: int32")

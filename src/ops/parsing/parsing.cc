@@ -187,7 +187,7 @@ Status ParseTensorShape(InferenceContext& c) {
 
 std::vector<OpBuilder> ExampleOps() {
   return {
-      OpBuilder("ParseExample")
+      OpBuilder("ParseExample: The features of serialised Examples as tensors.")
           .Input("serialized: string")
           .Input("names: string")
           .Input("sparse_keys: Nsparse * string")
@@ -204,7 +204,7 @@ std::vector<OpBuilder> ExampleOps() {
           .Attr("dense_shapes: list(shape) >= 0")
           .Shape(ParseExampleShape),
       // Of later versions than 1.15, whose saved models have it.
-      OpBuilder("ParseExampleV2")
+      OpBuilder("ParseExampleV2: Features of serialised Examples as dense, sparse and ragged tensors.")
           .Input("serialized: string")
           .Input("names: string")
           .Input("sparse_keys: string")
@@ -229,7 +229,7 @@ std::vector<OpBuilder> ExampleOps() {
 
 std::vector<OpBuilder> SingleExampleOps() {
   return {
-      OpBuilder("ParseSingleExample")
+      OpBuilder("ParseSingleExample: The features of one serialised Example as tensors.")
           .Input("serialized: string")
           .Input("dense_defaults: Tdense")
           .Output("sparse_indices: num_sparse * int64")
@@ -243,7 +243,7 @@ std::vector<OpBuilder> SingleExampleOps() {
           .Attr("Tdense: list({float, int64, string}) >= 0")
           .Attr("dense_shapes: list(shape) >= 0")
           .Shape(ParseSingleExampleShape),
-      OpBuilder("ParseSingleSequenceExample")
+      OpBuilder("ParseSingleSequenceExample: The features of one serialised SequenceExample as tensors.")
           .Input("serialized: string")
           .Input("feature_list_dense_missing_assumed_empty: string")
           .Input("context_sparse_keys: Ncontext_sparse * string")
@@ -271,7 +271,7 @@ std::vector<OpBuilder> SingleExampleOps() {
           .Attr("feature_list_sparse_types: list({float, int64, string}) >= 0 = []")
           .Attr("feature_list_dense_shapes: list(shape) >= 0 = []")
           .Shape(ParseSingleSequenceShape),
-      OpBuilder("ParseSequenceExample")
+      OpBuilder("ParseSequenceExample: The features of serialised SequenceExamples as tensors.")
           .Input("serialized: string")
           .Input("debug_name: string")
           .Input("context_dense_defaults: Tcontext_dense")
@@ -300,7 +300,7 @@ std::vector<OpBuilder> SingleExampleOps() {
           .Attr("feature_list_sparse_types: list({float, int64, string}) >= 0 = []")
           .Attr("feature_list_dense_shapes: list(shape) >= 0 = []")
           .Shape(ParseSequenceShape),
-      OpBuilder("DecodeJSONExample")
+      OpBuilder("DecodeJSONExample: Examples in JSON as serialised messages.")
           .Input("json_examples: string")
           .Output("binary_examples: string")
           .Shape(shape_fns::Unchanged),
@@ -309,21 +309,21 @@ std::vector<OpBuilder> SingleExampleOps() {
 
 std::vector<OpBuilder> DecodingOps() {
   return {
-      OpBuilder("DecodeRaw")
+      OpBuilder("DecodeRaw: The bytes of strings as numbers.")
           .Input("bytes: string")
           .Output("output: out_type")
           .Attr("out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, complex64, "
                 "complex128, bool}")
           .Attr("little_endian: bool = true")
           .Shape(DecodeRawShape),
-      OpBuilder("DecodePaddedRaw")
+      OpBuilder("DecodePaddedRaw: Bytes as numbers, of strings that are cut or filled to one length.")
           .Input("input_bytes: string")
           .Input("fixed_length: int32")
           .Output("output: out_type")
           .Attr("out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64}")
           .Attr("little_endian: bool = true")
           .Shape(DecodePaddedRawShape),
-      OpBuilder("DecodeCSV")
+      OpBuilder("DecodeCSV: The fields of comma-separated records, a tensor for each column.")
           .Input("records: string")
           .Input("record_defaults: OUT_TYPE")
           .Output("output: OUT_TYPE")
@@ -333,17 +333,17 @@ std::vector<OpBuilder> DecodingOps() {
           .Attr("na_value: string = ''")
           .Attr("select_cols: list(int) = []")
           .Shape(DecodeCsvShape),
-      OpBuilder("ParseTensor")
+      OpBuilder("ParseTensor: A tensor out of its serialised message.")
           .Input("serialized: string")
           .Output("output: out_type")
           .Attr("out_type: type")
           .Shape(ParseTensorShape),
-      OpBuilder("SerializeTensor")
+      OpBuilder("SerializeTensor: A tensor as a serialised message.")
           .Input("tensor: T")
           .Output("serialized: string")
           .Attr("T: type")
           .Shape(shape_fns::Scalar),
-      OpBuilder("StringToNumber")
+      OpBuilder("StringToNumber: Strings as numbers.")
           .Input("string_tensor: string")
           .Output("output: out_type")
           .Attr("out_type: {float, double, int32, int64} = DT_FLOAT")

@@ -91,10 +91,10 @@ OpBuilder Random(const char* name) {
 
 std::vector<OpBuilder> RandomOps() {
   return {
-      Random("RandomStandardNormal"),
-      Random("RandomUniform"),
-      Random("TruncatedNormal"),
-      OpBuilder("RandomUniformInt")
+      Random("RandomStandardNormal: Random numbers of the normal distribution."),
+      Random("RandomUniform: Random numbers from 0 to 1."),
+      Random("TruncatedNormal: Random numbers of the normal distribution within two standard deviations."),
+      OpBuilder("RandomUniformInt: Random whole numbers between two.")
           .Input("shape: T")
           .Input("minval: Tout")
           .Input("maxval: Tout")
@@ -106,7 +106,7 @@ std::vector<OpBuilder> RandomOps() {
           .Attr("T: {int32, int64}")
           .Shape(RandomUniformIntShape)
           .Traits(kGenerator),
-      OpBuilder("RandomShuffle")
+      OpBuilder("RandomShuffle: The rows of a tensor in another order, by chance.")
           .Input("value: T")
           .Output("output: T")
           .Attr("seed: int = 0")
@@ -114,7 +114,7 @@ std::vector<OpBuilder> RandomOps() {
           .Attr("T: type")
           .Stateful()
           .Shape(shape_fns::Unchanged),
-      OpBuilder("Multinomial")
+      OpBuilder("Multinomial: Draws classes by chance, by the logarithms of their probabilities.")
           .Input("logits: T")
           .Input("num_samples: int32")
           .Output("output: output_dtype")
@@ -124,7 +124,8 @@ std::vector<OpBuilder> RandomOps() {
           .Attr("output_dtype: {int32, int64} = DT_INT64")
           .Stateful()
           .Shape(MultinomialShape),
-      OpBuilder("ParameterizedTruncatedNormal")
+      OpBuilder("ParameterizedTruncatedNormal: Random numbers of normal distributions with given means, "
+                "deviations and limits.")
           .Input("shape: T")
           .Input("means: dtype")
           .Input("stdevs: dtype")
@@ -138,7 +139,7 @@ std::vector<OpBuilder> RandomOps() {
           .Stateful()
           .Shape(TruncatedNormalShape)
           .Traits(kGenerator),
-      OpBuilder("RandomGamma")
+      OpBuilder("RandomGamma: Random numbers of the gamma distribution.")
           .Input("shape: S")
           .Input("alpha: T")
           .Output("output: T")
@@ -148,7 +149,7 @@ std::vector<OpBuilder> RandomOps() {
           .Attr("T: {half, float, double}")
           .Stateful()
           .Shape(SamplesShape),
-      OpBuilder("RandomPoisson")
+      OpBuilder("RandomPoisson: Random numbers of the Poisson distribution.")
           .Input("shape: S")
           .Input("rate: dtype")
           .Output("output: dtype")
@@ -159,7 +160,7 @@ std::vector<OpBuilder> RandomOps() {
           .Stateful()
           .Deprecated(25, "Replaced by RandomPoissonV2")
           .Shape(SamplesShape),
-      OpBuilder("RandomPoissonV2")
+      OpBuilder("RandomPoissonV2: Random numbers of the Poisson distribution.")
           .Input("shape: S")
           .Input("rate: R")
           .Output("output: dtype")
@@ -176,7 +177,7 @@ std::vector<OpBuilder> RandomOps() {
 // Of seeds.
 std::vector<OpBuilder> StatelessRandomOps() {
   return {
-      OpBuilder("StatelessRandomUniform")
+      OpBuilder("StatelessRandomUniform: Random numbers from 0 to 1, the same for the same seed.")
           .Input("shape: T")
           .Input("seed: Tseed")
           .Output("output: dtype")
@@ -184,7 +185,8 @@ std::vector<OpBuilder> StatelessRandomOps() {
           .Attr("T: {int32, int64} = DT_INT32")
           .Attr("Tseed: {int32, int64} = DT_INT64")
           .Shape(StatelessShape),
-      OpBuilder("StatelessRandomNormal")
+      OpBuilder(
+          "StatelessRandomNormal: Random numbers of the normal distribution, the same for the same seed.")
           .Input("shape: T")
           .Input("seed: Tseed")
           .Output("output: dtype")
@@ -192,7 +194,8 @@ std::vector<OpBuilder> StatelessRandomOps() {
           .Attr("T: {int32, int64} = DT_INT32")
           .Attr("Tseed: {int32, int64} = DT_INT64")
           .Shape(StatelessShape),
-      OpBuilder("StatelessTruncatedNormal")
+      OpBuilder("StatelessTruncatedNormal: Random numbers of the normal distribution within two standard "
+                "deviations, the same for the same seed.")
           .Input("shape: T")
           .Input("seed: Tseed")
           .Output("output: dtype")
@@ -200,7 +203,7 @@ std::vector<OpBuilder> StatelessRandomOps() {
           .Attr("T: {int32, int64} = DT_INT32")
           .Attr("Tseed: {int32, int64} = DT_INT64")
           .Shape(StatelessShape),
-      OpBuilder("StatelessRandomUniformInt")
+      OpBuilder("StatelessRandomUniformInt: Without effects: Random whole numbers between two.")
           .Input("shape: T")
           .Input("seed: Tseed")
           .Input("minval: dtype")
@@ -210,7 +213,7 @@ std::vector<OpBuilder> StatelessRandomOps() {
           .Attr("T: {int32, int64}")
           .Attr("Tseed: {int32, int64} = DT_INT64")
           .Shape(StatelessUniformIntShape),
-      OpBuilder("StatelessMultinomial")
+      OpBuilder("StatelessMultinomial: Draws classes by chance, the same for the same seed.")
           .Input("logits: T")
           .Input("num_samples: int32")
           .Input("seed: Tseed")
@@ -225,7 +228,7 @@ std::vector<OpBuilder> StatelessRandomOps() {
 // Of generators that are variables.
 std::vector<OpBuilder> StatefulRandomOps() {
   return {
-      OpBuilder("StatefulUniform")
+      OpBuilder("StatefulUniform: Random numbers from 0 to 1, by a generator in a variable.")
           .Input("resource: resource")
           .Input("algorithm: int64")
           .Input("shape: shape_dtype")
@@ -235,7 +238,8 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(StatefulShape)
           .Traits(kEffect),
-      OpBuilder("StatefulStandardNormal")
+      OpBuilder(
+          "StatefulStandardNormal: Random numbers of the normal distribution, by a generator in a variable.")
           .Input("resource: resource")
           .Input("shape: shape_dtype")
           .Output("output: dtype")
@@ -245,7 +249,8 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Deprecated(29, "")
           .Shape(StatefulShape)
           .Traits(kEffect),
-      OpBuilder("StatefulStandardNormalV2")
+      OpBuilder("StatefulStandardNormalV2: Random numbers of the normal distribution, by a generator in a "
+                "variable.")
           .Input("resource: resource")
           .Input("algorithm: int64")
           .Input("shape: shape_dtype")
@@ -255,7 +260,8 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(StatefulShape)
           .Traits(kEffect),
-      OpBuilder("StatefulTruncatedNormal")
+      OpBuilder("StatefulTruncatedNormal: Random numbers of the normal distribution within two standard "
+                "deviations, by a generator in a variable.")
           .Input("resource: resource")
           .Input("algorithm: int64")
           .Input("shape: shape_dtype")
@@ -265,7 +271,7 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(StatefulShape)
           .Traits(kEffect),
-      OpBuilder("StatefulUniformFullInt")
+      OpBuilder("StatefulUniformFullInt: Random whole numbers of any size, by a generator in a variable.")
           .Input("resource: resource")
           .Input("algorithm: int64")
           .Input("shape: shape_dtype")
@@ -275,7 +281,7 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(StatefulShape)
           .Traits(kEffect),
-      OpBuilder("StatefulUniformInt")
+      OpBuilder("StatefulUniformInt: Random whole numbers between two, by a generator in a variable.")
           .Input("resource: resource")
           .Input("algorithm: int64")
           .Input("shape: shape_dtype")
@@ -287,7 +293,7 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(StatefulShape)
           .Traits(kEffect),
-      OpBuilder("NonDeterministicInts")
+      OpBuilder("NonDeterministicInts: Random whole numbers that differ each time.")
           .Input("shape: shape_dtype")
           .Output("output: dtype")
           .Attr("dtype: type = DT_INT64")
@@ -295,7 +301,7 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Stateful()
           .Shape(RandomShape)
           .Traits(kGenerator),
-      OpBuilder("RngSkip")
+      OpBuilder("RngSkip: Moves the state of a random generator forward.")
           .Input("resource: resource")
           .Input("algorithm: int64")
           .Input("delta: int64")

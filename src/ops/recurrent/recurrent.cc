@@ -123,7 +123,7 @@ Status EditDistanceShape(InferenceContext& c) {
 
 std::vector<OpBuilder> ManySteps() {
   return {
-      OpBuilder("BlockLSTM")
+      OpBuilder("BlockLSTM: The steps of an LSTM over a sequence, as one op.")
           .Input("seq_len_max: int64")
           .Input("x: T")
           .Input("cs_prev: T")
@@ -145,7 +145,7 @@ std::vector<OpBuilder> ManySteps() {
           .Attr("use_peephole: bool = false")
           .Attr("T: {half, float}")
           .Shape(BlockLstmShape),
-      OpBuilder("BlockLSTMV2")
+      OpBuilder("BlockLSTMV2: The steps of an LSTM over a sequence, as one op.")
           .Input("seq_len_max: int64")
           .Input("x: T")
           .Input("cs_prev: T")
@@ -171,7 +171,7 @@ std::vector<OpBuilder> ManySteps() {
 
 std::vector<OpBuilder> ManyStepsBack() {
   return {
-      OpBuilder("BlockLSTMGrad")
+      OpBuilder("BlockLSTMGrad: The gradient of BlockLSTM.")
           .Input("seq_len_max: int64")
           .Input("x: T")
           .Input("cs_prev: T")
@@ -201,7 +201,7 @@ std::vector<OpBuilder> ManyStepsBack() {
           .Attr("use_peephole: bool")
           .Attr("T: {half, float}")
           .Shape(BlockLstmGradShape),
-      OpBuilder("BlockLSTMGradV2")
+      OpBuilder("BlockLSTMGradV2: The gradient of BlockLSTM.")
           .Input("seq_len_max: int64")
           .Input("x: T")
           .Input("cs_prev: T")
@@ -236,7 +236,7 @@ std::vector<OpBuilder> ManyStepsBack() {
 
 std::vector<OpBuilder> OneStep() {
   return {
-      OpBuilder("GRUBlockCell")
+      OpBuilder("GRUBlockCell: One step of a GRU, as one op.")
           .Input("x: T")
           .Input("h_prev: T")
           .Input("w_ru: T")
@@ -249,7 +249,7 @@ std::vector<OpBuilder> OneStep() {
           .Output("h: T")
           .Attr("T: {float}")
           .Shape(GruCellShape),
-      OpBuilder("GRUBlockCellGrad")
+      OpBuilder("GRUBlockCellGrad: The gradient of GRUBlockCell.")
           .Input("x: T")
           .Input("h_prev: T")
           .Input("w_ru: T")
@@ -266,7 +266,7 @@ std::vector<OpBuilder> OneStep() {
           .Output("d_r_bar_u_bar: T")
           .Attr("T: {float}")
           .Shape(GruCellGradShape),
-      OpBuilder("LSTMBlockCell")
+      OpBuilder("LSTMBlockCell: One step of an LSTM, as one op.")
           .Input("x: T")
           .Input("cs_prev: T")
           .Input("h_prev: T")
@@ -287,7 +287,7 @@ std::vector<OpBuilder> OneStep() {
           .Attr("use_peephole: bool = false")
           .Attr("T: {half, float}")
           .Shape(LstmCellShape),
-      OpBuilder("LSTMBlockCellGrad")
+      OpBuilder("LSTMBlockCellGrad: The gradient of LSTMBlockCell.")
           .Input("x: T")
           .Input("cs_prev: T")
           .Input("h_prev: T")
@@ -317,7 +317,8 @@ std::vector<OpBuilder> OneStep() {
 
 std::vector<OpBuilder> Sequences() {
   return {
-      OpBuilder("CTCBeamSearchDecoder")
+      OpBuilder("CTCBeamSearchDecoder: The likeliest labels of a sequence, by a search that keeps several at "
+                "a time.")
           .Input("inputs: T")
           .Input("sequence_length: int32")
           .Output("decoded_indices: top_paths * int64")
@@ -329,7 +330,7 @@ std::vector<OpBuilder> Sequences() {
           .Attr("merge_repeated: bool = true")
           .Attr("T: {float, double} = DT_FLOAT")
           .Shape(BeamSearchDecoderShape),
-      OpBuilder("CTCGreedyDecoder")
+      OpBuilder("CTCGreedyDecoder: The labels of a sequence, by the likeliest class of each step.")
           .Input("inputs: T")
           .Input("sequence_length: int32")
           .Output("decoded_indices: int64")
@@ -339,7 +340,8 @@ std::vector<OpBuilder> Sequences() {
           .Attr("merge_repeated: bool = false")
           .Attr("T: {float, double} = DT_FLOAT")
           .Shape(GreedyDecoderShape),
-      OpBuilder("CTCLoss")
+      OpBuilder(
+          "CTCLoss: How unlikely given labels are for a sequence, whatever their places, and its gradient.")
           .Input("inputs: T")
           .Input("labels_indices: int64")
           .Input("labels_values: int32")
@@ -351,7 +353,7 @@ std::vector<OpBuilder> Sequences() {
           .Attr("ignore_longer_outputs_than_inputs: bool = false")
           .Attr("T: {float, double} = DT_FLOAT")
           .Shape(CtcLossShape),
-      OpBuilder("EditDistance")
+      OpBuilder("EditDistance: How many changes make one sequence of another.")
           .Input("hypothesis_indices: int64")
           .Input("hypothesis_values: T")
           .Input("hypothesis_shape: int64")

@@ -136,7 +136,7 @@ Status SetSizeShape(InferenceContext& c) {
 
 std::vector<OpBuilder> SparseSums() {
   return {
-      OpBuilder("SparseAdd")
+      OpBuilder("SparseAdd: The sum of two sparse tensors.")
           .Input("a_indices: int64")
           .Input("a_values: T")
           .Input("a_shape: int64")
@@ -150,7 +150,7 @@ std::vector<OpBuilder> SparseSums() {
           .Attr("T: numbertype")
           .Attr("Treal: realnumbertype")
           .Shape(SparseAddShape),
-      OpBuilder("SparseAddGrad")
+      OpBuilder("SparseAddGrad: The gradient of the sum of two sparse tensors, for the values of each.")
           .Input("backprop_val_grad: T")
           .Input("a_indices: int64")
           .Input("b_indices: int64")
@@ -159,7 +159,8 @@ std::vector<OpBuilder> SparseSums() {
           .Output("b_val_grad: T")
           .Attr("T: numbertype")
           .Shape(SparseAddGradShape),
-      OpBuilder("SparseDenseCwiseAdd")
+      OpBuilder(
+          "SparseDenseCwiseAdd: The values of a sparse tensor plus those of a dense one at their places.")
           .Input("sp_indices: int64")
           .Input("sp_values: T")
           .Input("sp_shape: int64")
@@ -167,7 +168,8 @@ std::vector<OpBuilder> SparseSums() {
           .Output("output: T")
           .Attr("T: numbertype")
           .Shape(SparseValuesShape),
-      OpBuilder("SparseDenseCwiseDiv")
+      OpBuilder("SparseDenseCwiseDiv: The values of a sparse tensor divided by those of a dense one at their "
+                "places.")
           .Input("sp_indices: int64")
           .Input("sp_values: T")
           .Input("sp_shape: int64")
@@ -175,7 +177,8 @@ std::vector<OpBuilder> SparseSums() {
           .Output("output: T")
           .Attr("T: numbertype")
           .Shape(SparseValuesShape),
-      OpBuilder("SparseDenseCwiseMul")
+      OpBuilder(
+          "SparseDenseCwiseMul: The values of a sparse tensor times those of a dense one at their places.")
           .Input("sp_indices: int64")
           .Input("sp_values: T")
           .Input("sp_shape: int64")
@@ -188,7 +191,7 @@ std::vector<OpBuilder> SparseSums() {
 
 std::vector<OpBuilder> SparseReductions() {
   return {
-      OpBuilder("SparseReduceMax")
+      OpBuilder("SparseReduceMax: The maximum over dimensions of a sparse tensor, as a dense one.")
           .Input("input_indices: int64")
           .Input("input_values: T")
           .Input("input_shape: int64")
@@ -197,7 +200,7 @@ std::vector<OpBuilder> SparseReductions() {
           .Attr("keep_dims: bool = false")
           .Attr("T: realnumbertype")
           .Shape(SparseReduceShape),
-      OpBuilder("SparseReduceMaxSparse")
+      OpBuilder("SparseReduceMaxSparse: The maximum over dimensions of a sparse tensor, as a sparse one.")
           .Input("input_indices: int64")
           .Input("input_values: T")
           .Input("input_shape: int64")
@@ -208,7 +211,7 @@ std::vector<OpBuilder> SparseReductions() {
           .Attr("keep_dims: bool = false")
           .Attr("T: realnumbertype")
           .Shape(AnySparseShape),
-      OpBuilder("SparseReduceSum")
+      OpBuilder("SparseReduceSum: The sum over dimensions of a sparse tensor, as a dense one.")
           .Input("input_indices: int64")
           .Input("input_values: T")
           .Input("input_shape: int64")
@@ -217,7 +220,7 @@ std::vector<OpBuilder> SparseReductions() {
           .Attr("keep_dims: bool = false")
           .Attr("T: numbertype")
           .Shape(SparseReduceShape),
-      OpBuilder("SparseReduceSumSparse")
+      OpBuilder("SparseReduceSumSparse: The sum over dimensions of a sparse tensor, as a sparse one.")
           .Input("input_indices: int64")
           .Input("input_values: T")
           .Input("input_shape: int64")
@@ -228,7 +231,7 @@ std::vector<OpBuilder> SparseReductions() {
           .Attr("keep_dims: bool = false")
           .Attr("T: numbertype")
           .Shape(AnySparseShape),
-      OpBuilder("SparseSliceGrad")
+      OpBuilder("SparseSliceGrad: The gradient of a part of a sparse tensor, for the values of the whole.")
           .Input("backprop_val_grad: T")
           .Input("input_indices: int64")
           .Input("input_start: int64")
@@ -236,14 +239,14 @@ std::vector<OpBuilder> SparseReductions() {
           .Output("val_grad: T")
           .Attr("T: numbertype")
           .Shape(SparseSliceGradShape),
-      OpBuilder("SparseSoftmax")
+      OpBuilder("SparseSoftmax: Softmax over the values that rows of a sparse tensor have.")
           .Input("sp_indices: int64")
           .Input("sp_values: T")
           .Input("sp_shape: int64")
           .Output("output: T")
           .Attr("T: {float, double}")
           .Shape(SparseValuesShape),
-      OpBuilder("SparseSparseMaximum")
+      OpBuilder("SparseSparseMaximum: The larger ones of two sparse tensors, element by element.")
           .Input("a_indices: int64")
           .Input("a_values: T")
           .Input("a_shape: int64")
@@ -254,7 +257,7 @@ std::vector<OpBuilder> SparseReductions() {
           .Output("output_values: T")
           .Attr("T: realnumbertype")
           .Shape(SparseExtremumShape),
-      OpBuilder("SparseSparseMinimum")
+      OpBuilder("SparseSparseMinimum: The smaller ones of two sparse tensors, element by element.")
           .Input("a_indices: int64")
           .Input("a_values: T")
           .Input("a_shape: int64")
@@ -265,7 +268,7 @@ std::vector<OpBuilder> SparseReductions() {
           .Output("output_values: T")
           .Attr("T: numbertype")
           .Shape(SparseExtremumShape),
-      OpBuilder("SparseTensorDenseAdd")
+      OpBuilder("SparseTensorDenseAdd: The sum of a sparse tensor and a dense one.")
           .Input("a_indices: Tindices")
           .Input("a_values: T")
           .Input("a_shape: Tindices")
@@ -279,7 +282,8 @@ std::vector<OpBuilder> SparseReductions() {
 
 std::vector<OpBuilder> SetOps() {
   return {
-      OpBuilder("DenseToDenseSetOperation")
+      OpBuilder("DenseToDenseSetOperation: Unions, intersections or differences of the sets in rows of two "
+                "dense tensors.")
           .Input("set1: T")
           .Input("set2: T")
           .Output("result_indices: int64")
@@ -289,7 +293,8 @@ std::vector<OpBuilder> SetOps() {
           .Attr("validate_indices: bool = true")
           .Attr("T: {int8, int16, int32, int64, uint8, uint16, string}")
           .Shape(SetOperationShape),
-      OpBuilder("DenseToSparseSetOperation")
+      OpBuilder("DenseToSparseSetOperation: Unions, intersections or differences of the sets in rows of a "
+                "dense tensor and a sparse one.")
           .Input("set1: T")
           .Input("set2_indices: int64")
           .Input("set2_values: T")
@@ -301,7 +306,7 @@ std::vector<OpBuilder> SetOps() {
           .Attr("validate_indices: bool = true")
           .Attr("T: {int8, int16, int32, int64, uint8, uint16, string}")
           .Shape(SetOperationShape),
-      OpBuilder("SetSize")
+      OpBuilder("SetSize: How many different values each row of a sparse tensor has.")
           .Input("set_indices: int64")
           .Input("set_values: T")
           .Input("set_shape: int64")
@@ -309,7 +314,8 @@ std::vector<OpBuilder> SetOps() {
           .Attr("validate_indices: bool = true")
           .Attr("T: {int8, int16, int32, int64, uint8, uint16, string}")
           .Shape(SetSizeShape),
-      OpBuilder("SparseToSparseSetOperation")
+      OpBuilder("SparseToSparseSetOperation: Unions, intersections or differences of the sets in rows of two "
+                "sparse tensors.")
           .Input("set1_indices: int64")
           .Input("set1_values: T")
           .Input("set1_shape: int64")

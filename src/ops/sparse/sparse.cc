@@ -196,7 +196,7 @@ Status SparseCrossShape(InferenceContext& c) {
 
 std::vector<OpBuilder> SparseRearranging() {
   return {
-      OpBuilder("SparseToDense")
+      OpBuilder("SparseToDense: A dense tensor with values at the given places, and a default elsewhere.")
           .Input("sparse_indices: Tindices")
           .Input("output_shape: Tindices")
           .Input("sparse_values: T")
@@ -206,7 +206,7 @@ std::vector<OpBuilder> SparseRearranging() {
           .Attr("T: type")
           .Attr("Tindices: {int32, int64}")
           .Shape(SparseToDenseShape),
-      OpBuilder("SparseReorder")
+      OpBuilder("SparseReorder: A sparse tensor with its elements in the usual order.")
           .Input("input_indices: int64")
           .Input("input_values: T")
           .Input("input_shape: int64")
@@ -214,14 +214,14 @@ std::vector<OpBuilder> SparseRearranging() {
           .Output("output_values: T")
           .Attr("T: type")
           .Shape(SparseReorderShape),
-      OpBuilder("SparseReshape")
+      OpBuilder("SparseReshape: A sparse tensor in another shape.")
           .Input("input_indices: int64")
           .Input("input_shape: int64")
           .Input("new_shape: int64")
           .Output("output_indices: int64")
           .Output("output_shape: int64")
           .Shape(SparseReshapeShape),
-      OpBuilder("SparseFillEmptyRows")
+      OpBuilder("SparseFillEmptyRows: A sparse tensor with a default in rows that have nothing.")
           .Input("indices: int64")
           .Input("values: T")
           .Input("dense_shape: int64")
@@ -232,7 +232,7 @@ std::vector<OpBuilder> SparseRearranging() {
           .Output("reverse_index_map: int64")
           .Attr("T: type")
           .Shape(SparseFillEmptyRowsShape),
-      OpBuilder("SparseFillEmptyRowsGrad")
+      OpBuilder("SparseFillEmptyRowsGrad: The gradient of SparseFillEmptyRows.")
           .Input("reverse_index_map: int64")
           .Input("grad_values: T")
           .Output("d_values: T")
@@ -244,7 +244,7 @@ std::vector<OpBuilder> SparseRearranging() {
 
 std::vector<OpBuilder> SparseJoining() {
   return {
-      OpBuilder("SparseConcat")
+      OpBuilder("SparseConcat: Joins sparse tensors along a dimension.")
           .Input("indices: N * int64")
           .Input("values: N * T")
           .Input("shapes: N * int64")
@@ -255,7 +255,7 @@ std::vector<OpBuilder> SparseJoining() {
           .Attr("N: int >= 2")
           .Attr("T: type")
           .Shape(SparseConcatShape),
-      OpBuilder("SparseSplit")
+      OpBuilder("SparseSplit: Splits a sparse tensor along a dimension.")
           .Input("split_dim: int64")
           .Input("indices: int64")
           .Input("values: T")
@@ -266,7 +266,7 @@ std::vector<OpBuilder> SparseJoining() {
           .Attr("num_split: int >= 1")
           .Attr("T: type")
           .Shape(SparseSplitShape),
-      OpBuilder("SparseSlice")
+      OpBuilder("SparseSlice: A part of a sparse tensor.")
           .Input("indices: int64")
           .Input("values: T")
           .Input("shape: int64")
@@ -277,7 +277,7 @@ std::vector<OpBuilder> SparseJoining() {
           .Output("output_shape: int64")
           .Attr("T: type")
           .Shape(SparseSliceShape),
-      OpBuilder("SparseCross")
+      OpBuilder("SparseCross: Crosses features: a string or hash for each combination.")
           .Input("indices: N * int64")
           .Input("values: sparse_types")
           .Input("shapes: N * int64")
@@ -299,7 +299,7 @@ std::vector<OpBuilder> SparseJoining() {
 
 std::vector<OpBuilder> SparseArithmetic() {
   return {
-      OpBuilder("SparseTensorDenseMatMul")
+      OpBuilder("SparseTensorDenseMatMul: The product of a sparse matrix and a dense one.")
           .Input("a_indices: Tindices")
           .Input("a_values: T")
           .Input("a_shape: int64")
@@ -310,7 +310,7 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("adjoint_a: bool = false")
           .Attr("adjoint_b: bool = false")
           .Shape(SparseMatMulShape),
-      OpBuilder("SparseSegmentSum")
+      OpBuilder("SparseSegmentSum: The sum of chosen rows with one segment number.")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -319,7 +319,7 @@ std::vector<OpBuilder> SparseArithmetic() {
               "T: {float, double, int32, uint8, int16, int8, int64, bfloat16, uint16, half, uint32, uint64}")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentMean")
+      OpBuilder("SparseSegmentMean: The mean of chosen rows with one segment number.")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -327,7 +327,8 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("T: {float, double}")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentSqrtN")
+      OpBuilder("SparseSegmentSqrtN: The sum of chosen rows with one segment number, divided by the root of "
+                "their count.")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -335,7 +336,8 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("T: {float, double}")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentSumWithNumSegments")
+      OpBuilder("SparseSegmentSumWithNumSegments: The sum of chosen rows with one segment number, of so many "
+                "segments.")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -346,7 +348,8 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentMeanWithNumSegments")
+      OpBuilder("SparseSegmentMeanWithNumSegments: The mean of chosen rows with one segment number, of so "
+                "many segments.")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -356,7 +359,8 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentSqrtNWithNumSegments")
+      OpBuilder("SparseSegmentSqrtNWithNumSegments: The sum of chosen rows with one segment number, divided "
+                "by the root of their count, of so many segments.")
           .Input("data: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -366,7 +370,7 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Attr("Tnumsegments: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentMeanGrad")
+      OpBuilder("SparseSegmentMeanGrad: The gradient of SparseSegmentMean.")
           .Input("grad: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -375,7 +379,7 @@ std::vector<OpBuilder> SparseArithmetic() {
           .Attr("T: {float, double}")
           .Attr("Tidx: {int32, int64} = DT_INT32")
           .Shape(SparseSegmentShape),
-      OpBuilder("SparseSegmentSqrtNGrad")
+      OpBuilder("SparseSegmentSqrtNGrad: The gradient of SparseSegmentSqrtN.")
           .Input("grad: T")
           .Input("indices: Tidx")
           .Input("segment_ids: int32")
@@ -389,7 +393,7 @@ std::vector<OpBuilder> SparseArithmetic() {
 
 std::vector<OpBuilder> SparseStorage() {
   return {
-      OpBuilder("SerializeSparse")
+      OpBuilder("SerializeSparse: A sparse tensor as three strings or variants.")
           .Input("sparse_indices: int64")
           .Input("sparse_values: T")
           .Input("sparse_shape: int64")
@@ -397,7 +401,7 @@ std::vector<OpBuilder> SparseStorage() {
           .Attr("T: type")
           .Attr("out_type: {string, variant} = DT_STRING")
           .Shape(SerializeSparseShape),
-      OpBuilder("SerializeManySparse")
+      OpBuilder("SerializeManySparse: Each row of a sparse tensor as a serialised sparse tensor.")
           .Input("sparse_indices: int64")
           .Input("sparse_values: T")
           .Input("sparse_shape: int64")
@@ -405,14 +409,14 @@ std::vector<OpBuilder> SparseStorage() {
           .Attr("T: type")
           .Attr("out_type: {string, variant} = DT_STRING")
           .Shape(SerializeManySparseShape),
-      OpBuilder("DeserializeManySparse")
+      OpBuilder("DeserializeManySparse: Joins serialised sparse tensors into one.")
           .Input("serialized_sparse: string")
           .Output("sparse_indices: int64")
           .Output("sparse_values: dtype")
           .Output("sparse_shape: int64")
           .Attr("dtype: type")
           .Shape(DeserializeManySparseShape),
-      OpBuilder("DeserializeSparse")
+      OpBuilder("DeserializeSparse: Sparse tensors out of their serialised form.")
           .Input("serialized_sparse: Tserialized")
           .Output("sparse_indices: int64")
           .Output("sparse_values: dtype")
@@ -420,7 +424,7 @@ std::vector<OpBuilder> SparseStorage() {
           .Attr("dtype: type")
           .Attr("Tserialized: {string, variant} = DT_STRING")
           .Shape(DeserializeSparseShape),
-      OpBuilder("AddSparseToTensorsMap")
+      OpBuilder("AddSparseToTensorsMap: Keeps a sparse tensor in a map of the session, and gives its handle.")
           .Input("sparse_indices: int64")
           .Input("sparse_values: T")
           .Input("sparse_shape: int64")
@@ -431,7 +435,8 @@ std::vector<OpBuilder> SparseStorage() {
           .Stateful()
           .Shape(AddSparseShape)
           .Traits(kEffect),
-      OpBuilder("AddManySparseToTensorsMap")
+      OpBuilder("AddManySparseToTensorsMap: Keeps the rows of a sparse tensor in a map of the session, and "
+                "gives a handle for each.")
           .Input("sparse_indices: int64")
           .Input("sparse_values: T")
           .Input("sparse_shape: int64")
@@ -442,7 +447,7 @@ std::vector<OpBuilder> SparseStorage() {
           .Stateful()
           .Shape(AddManySparseShape)
           .Traits(kEffect),
-      OpBuilder("TakeManySparseFromTensorsMap")
+      OpBuilder("TakeManySparseFromTensorsMap: Takes sparse tensors out of the session's map, as one.")
           .Input("sparse_handles: int64")
           .Output("sparse_indices: int64")
           .Output("sparse_values: dtype")

@@ -92,7 +92,7 @@ OpBuilder ResourceScatter(const char* name, const char* types) {
 
 std::vector<OpBuilder> Handles() {
   return {
-      OpBuilder("VarHandleOp")
+      OpBuilder("VarHandleOp: A resource variable.")
           .Attr("container: string = ''")
           .Attr("shared_name: string = ''")
           .Attr("dtype: type")
@@ -101,20 +101,20 @@ std::vector<OpBuilder> Handles() {
           .Stateful()
           .Shape(VarHandleShape)
           .Traits({.cheap = true, .generator = true, .is_variable = true}),
-      OpBuilder("VarIsInitializedOp")
+      OpBuilder("VarIsInitializedOp: Whether a resource variable has a value.")
           .Input("resource: resource")
           .Output("is_initialized: bool")
           .Stateful()
           .Shape(shape_fns::Scalar)
           .Traits(kCheap),
-      OpBuilder("VariableShape")
+      OpBuilder("VariableShape: The shape of a resource variable.")
           .Input("input: resource")
           .Output("output: out_type")
           .Attr("out_type: {int32, int64} = DT_INT32")
           .Stateful()
           .Shape(VariableShapeShape)
           .Traits(kCheap),
-      OpBuilder("DestroyResourceOp")
+      OpBuilder("DestroyResourceOp: Drops a resource.")
           .Input("resource: resource")
           .Attr("ignore_lookup_error: bool = true")
           .Stateful()
@@ -125,17 +125,17 @@ std::vector<OpBuilder> Handles() {
 
 std::vector<OpBuilder> Accesses() {
   return {
-      OpBuilder("ReadVariableOp")
+      OpBuilder("ReadVariableOp: The value of a resource variable.")
           .Input("resource: resource")
           .Output("value: dtype")
           .Attr("dtype: type")
           .Stateful()
           .Shape(ReadVariableShape)
           .Traits(kAliasing),
-      AssignVariable("AssignVariableOp"),
-      AssignVariable("AssignAddVariableOp"),
-      AssignVariable("AssignSubVariableOp"),
-      OpBuilder("ResourceGather")
+      AssignVariable("AssignVariableOp: Gives a resource variable a value."),
+      AssignVariable("AssignAddVariableOp: Adds a value to a resource variable."),
+      AssignVariable("AssignSubVariableOp: Subtracts a value from a resource variable."),
+      OpBuilder("ResourceGather: Rows of a resource variable, by index.")
           .Input("resource: resource")
           .Input("indices: Tindices")
           .Output("output: dtype")
@@ -145,14 +145,25 @@ std::vector<OpBuilder> Accesses() {
           .Attr(kIndices)
           .Stateful()
           .Shape(ResourceGatherShape),
-      ResourceScatter("ResourceScatterAdd", kResourceNumber),
-      ResourceScatter("ResourceScatterSub", kResourceNumber),
-      ResourceScatter("ResourceScatterMul", kResourceNumber),
-      ResourceScatter("ResourceScatterDiv", kResourceNumber),
-      ResourceScatter("ResourceScatterMin", kResourceNumber),
-      ResourceScatter("ResourceScatterMax", kResourceNumber),
-      ResourceScatter("ResourceScatterUpdate", "dtype: type"),
-      OpBuilder("ResourceCountUpTo")
+      ResourceScatter("ResourceScatterAdd: On a resource variable: Adds to rows of a variable, by index.",
+                      kResourceNumber),
+      ResourceScatter(
+          "ResourceScatterSub: On a resource variable: Subtracts from rows of a variable, by index.",
+          kResourceNumber),
+      ResourceScatter("ResourceScatterMul: On a resource variable: Multiplies rows of a variable, by index.",
+                      kResourceNumber),
+      ResourceScatter("ResourceScatterDiv: On a resource variable: Divides rows of a variable, by index.",
+                      kResourceNumber),
+      ResourceScatter("ResourceScatterMin: On a resource variable: Lowers rows of a variable to at most the "
+                      "updates, by index.",
+                      kResourceNumber),
+      ResourceScatter("ResourceScatterMax: On a resource variable: Raises rows of a variable to at least the "
+                      "updates, by index.",
+                      kResourceNumber),
+      ResourceScatter("ResourceScatterUpdate: On a resource variable: Replaces rows of a variable, by index.",
+                      "dtype: type"),
+      OpBuilder("ResourceCountUpTo: On a resource variable: Adds one to a variable, and gives the old value; "
+                "an error at the limit.")
           .Input("resource: resource")
           .Output("output: T")
           .Attr("limit: int")

@@ -121,16 +121,16 @@ OpBuilder StridedSliceAssign(const char* name, const char* ref) {
 
 std::vector<OpBuilder> StateOps() {
   return {
-      Variable("Variable").Shape(LegacyVariableShape),
-      Variable("VariableV2").Shape(shape_fns::Explicit),
-      OpBuilder("IsVariableInitialized")
+      Variable("Variable: A variable; steps share it.").Shape(LegacyVariableShape),
+      Variable("VariableV2: A variable; steps share it.").Shape(shape_fns::Explicit),
+      OpBuilder("IsVariableInitialized: Whether a variable has a value.")
           .Input("ref: Ref(dtype)")
           .Output("is_initialized: bool")
           .Attr("dtype: type")
           .AllowsUninitializedInput()
           .Shape(shape_fns::Scalar)
           .Traits({.cheap = true, .never_fold = true}),
-      OpBuilder("Assign")
+      OpBuilder("Assign: Gives a variable a value, and the variable back.")
           .Input("ref: Ref(T)")
           .Input("value: T")
           .Output("output_ref: Ref(T)")
@@ -140,9 +140,9 @@ std::vector<OpBuilder> StateOps() {
           .AllowsUninitializedInput()
           .Shape(AssignShape)
           .Traits(kEffect),
-      AssignUpdate("AssignAdd"),
-      AssignUpdate("AssignSub"),
-      OpBuilder("TemporaryVariable")
+      AssignUpdate("AssignAdd: Adds a value to a variable."),
+      AssignUpdate("AssignSub: Subtracts a value from a variable."),
+      OpBuilder("TemporaryVariable: A variable that lives within a step.")
           .Output("ref: Ref(dtype)")
           .Attr("shape: shape")
           .Attr("dtype: type")
@@ -150,24 +150,26 @@ std::vector<OpBuilder> StateOps() {
           .Stateful()
           .Shape(shape_fns::Explicit)
           .Traits({.cheap = true, .generator = true}),
-      OpBuilder("DestroyTemporaryVariable")
+      OpBuilder("DestroyTemporaryVariable: The value of a temporary variable, which is gone then.")
           .Input("ref: Ref(T)")
           .Output("value: T")
           .Attr(kAnyType)
           .Attr("var_name: string")
           .Shape(SameVariableShape)
           .Traits(kEffect),
-      OpBuilder("CountUpTo")
+      OpBuilder("CountUpTo: Adds one to a variable, and gives the old value; an error at the limit.")
           .Input("ref: Ref(T)")
           .Output("output: T")
           .Attr("limit: int")
           .Attr("T: {int32, int64}")
           .Shape(CountUpToShape)
           .Traits(kEffect),
-      StridedSliceAssign("StridedSliceAssign", "ref: Ref(T)")
+      StridedSliceAssign("StridedSliceAssign: Gives a part of a variable a value.", "ref: Ref(T)")
           .Output("output_ref: Ref(T)")
           .Shape(SameVariableShape),
-      StridedSliceAssign("ResourceStridedSliceAssign", "ref: resource")
+      StridedSliceAssign(
+          "ResourceStridedSliceAssign: On a resource variable: Gives a part of a variable a value.",
+          "ref: resource")
           .Stateful()
           .Shape(shape_fns::NoOutputs),
   };
@@ -182,28 +184,32 @@ std::vector<OpBuilder> SessionOps() {
   };
   const auto handle = [](InferenceContext& c) { return c.WithRank(c.input(0), 0).status(); };
   return {
-      OpBuilder("GetSessionHandle")
+      OpBuilder("GetSessionHandle: Keeps a tensor in the session, and gives a handle for it.")
           .Input("value: T")
           .Output("handle: string")
           .Attr(kAnyType)
           .Stateful()
           .Shape(shape_fns::Scalar)
           .Traits(kEffect),
-      OpBuilder("GetSessionHandleV2")
+      OpBuilder("GetSessionHandleV2: Keeps a tensor in the session, and gives a handle for it.")
           .Input("value: T")
           .Output("handle: resource")
           .Attr(kAnyType)
           .Stateful()
           .Shape(shape_fns::Scalar)
           .Traits(kEffect),
-      OpBuilder("GetSessionTensor")
+      OpBuilder("GetSessionTensor: The tensor that the session keeps by a handle.")
           .Input("handle: string")
           .Output("value: dtype")
           .Attr("dtype: type")
           .Stateful()
           .Shape(unknown)
           .Traits({.cheap = true, .never_fold = true}),
-      OpBuilder("DeleteSessionTensor").Input("handle: string").Stateful().Shape(handle).Traits(kEffect),
+      OpBuilder("DeleteSessionTensor: Forgets a tensor that the session keeps.")
+          .Input("handle: string")
+          .Stateful()
+          .Shape(handle)
+          .Traits(kEffect),
   };
 }
 
@@ -212,13 +218,25 @@ std::vector<OpBuilder> ScatterOps() {
   constexpr char kLocked[] = "use_locking: bool = true";
   constexpr char kOrdered[] = "T: {half, bfloat16, float, double, int32, int64}";
   return {
-      Scatter("ScatterAdd", kNumber, kNotLocked),     Scatter("ScatterSub", kNumber, kNotLocked),
-      Scatter("ScatterMul", kNumber, kNotLocked),     Scatter("ScatterDiv", kNumber, kNotLocked),
-      Scatter("ScatterMin", kOrdered, kNotLocked),    Scatter("ScatterMax", kOrdered, kNotLocked),
-      Scatter("ScatterUpdate", kAnyType, kLocked),    ScatterNd("ScatterNdAdd", kNumber, kNotLocked),
-      ScatterNd("ScatterNdSub", kNumber, kNotLocked), ScatterNd("ScatterNdUpdate", kAnyType, kLocked),
-      ResourceScatterNd("ResourceScatterNdAdd"),      ResourceScatterNd("ResourceScatterNdSub"),
-      ResourceScatterNd("ResourceScatterNdUpdate"),
+      Scatter("ScatterAdd: Adds to rows of a variable, by index.", kNumber, kNotLocked),
+      Scatter("ScatterSub: Subtracts from rows of a variable, by index.", kNumber, kNotLocked),
+      Scatter("ScatterMul: Multiplies rows of a variable, by index.", kNumber, kNotLocked),
+      Scatter("ScatterDiv: Divides rows of a variable, by index.", kNumber, kNotLocked),
+      Scatter("ScatterMin: Lowers rows of a variable to at most the updates, by index.", kOrdered,
+              kNotLocked),
+      Scatter("ScatterMax: Raises rows of a variable to at least the updates, by index.", kOrdered,
+              kNotLocked),
+      Scatter("ScatterUpdate: Replaces rows of a variable, by index.", kAnyType, kLocked),
+      ScatterNd("ScatterNdAdd: Adds to slices of a variable, by vectors of indices.", kNumber, kNotLocked),
+      ScatterNd("ScatterNdSub: Subtracts from slices of a variable, by vectors of indices.", kNumber,
+                kNotLocked),
+      ScatterNd("ScatterNdUpdate: Replaces slices of a variable, by vectors of indices.", kAnyType, kLocked),
+      ResourceScatterNd("ResourceScatterNdAdd: On a resource variable: Adds to slices of a variable, by "
+                        "vectors of indices."),
+      ResourceScatterNd("ResourceScatterNdSub: On a resource variable: Subtracts from slices of a variable, "
+                        "by vectors of indices."),
+      ResourceScatterNd("ResourceScatterNdUpdate: On a resource variable: Replaces slices of a variable, by "
+                        "vectors of indices."),
   };
 }
 

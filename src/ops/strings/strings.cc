@@ -48,17 +48,17 @@ Status RegexShape(InferenceContext& c) {
 
 std::vector<OpBuilder> Hashing() {
   return {
-      OpBuilder("StringToHashBucket")
+      OpBuilder("StringToHashBucket: A number below n for each string, by its hash.")
           .Input("string_tensor: string")
           .Output("output: int64")
           .Attr("num_buckets: int >= 1")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("StringToHashBucketFast")
+      OpBuilder("StringToHashBucketFast: A number below n for each string, by a fast hash.")
           .Input("input: string")
           .Output("output: int64")
           .Attr("num_buckets: int >= 1")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("StringToHashBucketStrong")
+      OpBuilder("StringToHashBucketStrong: A number below n for each string, by a hash with a key.")
           .Input("input: string")
           .Output("output: int64")
           .Attr("num_buckets: int >= 1")
@@ -77,13 +77,13 @@ Status StringNGramsShape(InferenceContext& c) {
 
 std::vector<OpBuilder> Splitting() {
   return {
-      OpBuilder("StringJoin")
+      OpBuilder("StringJoin: Joins strings of tensors, element by element.")
           .Input("inputs: N * string")
           .Output("output: string")
           .Attr("N: int >= 1")
           .Attr("separator: string = ''")
           .Shape(StringJoinShape),
-      OpBuilder("StringNGrams")
+      OpBuilder("StringNGrams: The n-grams of the strings of each row, joined by a separator.")
           .Input("data: string")
           .Input("data_splits: Tsplits")
           .Output("ngrams: string")
@@ -96,7 +96,7 @@ std::vector<OpBuilder> Splitting() {
           .Attr("preserve_short_sequences: bool")
           .Attr("Tsplits: {int32, int64} = DT_INT64")
           .Shape(StringNGramsShape),
-      OpBuilder("StringSplit")
+      OpBuilder("StringSplit: The parts of strings between delimiters, as a sparse matrix.")
           .Input("input: string")
           .Input("delimiter: string")
           .Output("indices: int64")
@@ -104,7 +104,7 @@ std::vector<OpBuilder> Splitting() {
           .Output("shape: int64")
           .Attr("skip_empty: bool = true")
           .Shape(StringSplitShape),
-      OpBuilder("StringSplitV2")
+      OpBuilder("StringSplitV2: The parts of strings between delimiters, as a sparse matrix.")
           .Input("input: string")
           .Input("sep: string")
           .Output("indices: int64")
@@ -112,7 +112,7 @@ std::vector<OpBuilder> Splitting() {
           .Output("shape: int64")
           .Attr("maxsplit: int = -1")
           .Shape(StringSplitShape),
-      OpBuilder("Substr")
+      OpBuilder("Substr: Parts of strings, by position and length.")
           .Input("input: string")
           .Input("pos: T")
           .Input("len: T")
@@ -120,7 +120,7 @@ std::vector<OpBuilder> Splitting() {
           .Attr("T: {int32, int64}")
           .Attr("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'")
           .Shape(SubstrShape),
-      OpBuilder("ReduceJoin")
+      OpBuilder("ReduceJoin: Joins strings along dimensions.")
           .Input("inputs: string")
           .Input("reduction_indices: int32")
           .Output("output: string")
@@ -132,7 +132,7 @@ std::vector<OpBuilder> Splitting() {
 
 std::vector<OpBuilder> Rewriting() {
   return {
-      OpBuilder("AsString")
+      OpBuilder("AsString: Each element as text.")
           .Input("input: T")
           .Output("output: string")
           .Attr("T: {int8, int16, int32, int64, complex64, complex128, float, double, bool}")
@@ -142,48 +142,54 @@ std::vector<OpBuilder> Rewriting() {
           .Attr("width: int = -1")
           .Attr("fill: string = ''")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("EncodeBase64")
+      OpBuilder("EncodeBase64: Bytes as web-safe base64.")
           .Input("input: string")
           .Output("output: string")
           .Attr("pad: bool = false")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("DecodeBase64").Input("input: string").Output("output: string").Shape(shape_fns::Unchanged),
-      OpBuilder("RegexReplace")
+      OpBuilder("DecodeBase64: Text in web-safe base64 as bytes.")
+          .Input("input: string")
+          .Output("output: string")
+          .Shape(shape_fns::Unchanged),
+      OpBuilder("RegexReplace: Strings with what matches a pattern replaced.")
           .Input("input: string")
           .Input("pattern: string")
           .Input("rewrite: string")
           .Output("output: string")
           .Attr("replace_global: bool = true")
           .Shape(RegexShape),
-      OpBuilder("RegexFullMatch")
+      OpBuilder("RegexFullMatch: Whether each string matches a pattern, as a whole.")
           .Input("input: string")
           .Input("pattern: string")
           .Output("output: bool")
           .Shape(RegexShape),
-      OpBuilder("StaticRegexReplace")
+      OpBuilder("StaticRegexReplace: Strings with what matches a fixed pattern replaced.")
           .Input("input: string")
           .Output("output: string")
           .Attr("pattern: string")
           .Attr("rewrite: string")
           .Attr("replace_global: bool = true")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("StaticRegexFullMatch")
+      OpBuilder("StaticRegexFullMatch: Whether each string matches a fixed pattern, as a whole.")
           .Input("input: string")
           .Output("output: bool")
           .Attr("pattern: string")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("StringStrip").Input("input: string").Output("output: string").Shape(shape_fns::Unchanged),
-      OpBuilder("StringLength")
+      OpBuilder("StringStrip: Strings without blanks around them.")
+          .Input("input: string")
+          .Output("output: string")
+          .Shape(shape_fns::Unchanged),
+      OpBuilder("StringLength: The length of each string.")
           .Input("input: string")
           .Output("output: int32")
           .Attr("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("StringLower")
+      OpBuilder("StringLower: Strings in lower case.")
           .Input("input: string")
           .Output("output: string")
           .Attr("encoding: string = ''")
           .Shape(shape_fns::Unchanged),
-      OpBuilder("StringUpper")
+      OpBuilder("StringUpper: Strings in upper case.")
           .Input("input: string")
           .Output("output: string")
           .Attr("encoding: string = ''")

@@ -142,7 +142,7 @@ bool IsResource(const Version& v) { return std::string_view(v.handle_type) == "r
 
 // An op on what is behind input 0.
 OpBuilder On(const Version& v, const char* name) {
-  OpBuilder op(StrCat(name, v.suffix));
+  OpBuilder op(WithSuffix(name, v.suffix));
   op.Input(StrCat("handle: ", v.handle_type));
   if (IsResource(v)) op.Stateful();
   return op;
@@ -150,15 +150,15 @@ OpBuilder On(const Version& v, const char* name) {
 OpBuilder OnArray(const Version& v, const char* name, int deprecated = 16) {
   OpBuilder op = On(v, name);
   // 1.15 forgot one of the second version.
-  const bool first = v.suffix[0] == '\0', forgotten = std::string_view(name) == "TensorArrayConcat";
+  const bool first = v.suffix[0] == '\0', forgotten = NameOf(name) == "TensorArrayConcat";
   if (first || (!IsResource(v) && !forgotten))
-    op.Deprecated(first ? deprecated : 26, StrCat("Use ", name, "V3"));
+    op.Deprecated(first ? deprecated : 26, StrCat("Use ", NameOf(name), "V3"));
   return op;
 }
 
 OpBuilder NamedArray(const Version& v) {
   const bool first = v.suffix[0] == '\0';
-  OpBuilder op(StrCat("TensorArray", v.suffix));
+  OpBuilder op(WithSuffix("TensorArray: An array of tensors of one step.", v.suffix));
   op.Input("size: int32").Output(StrCat("handle: ", v.handle_type)).Attr("dtype: type");
   if (!first) op.Attr("element_shape: shape = { unknown_rank: true }");
   op.Attr("dynamic_size: bool = false")
@@ -170,7 +170,7 @@ OpBuilder NamedArray(const Version& v) {
 }
 
 OpBuilder NamedGrad(const Version& v) {
-  OpBuilder op(StrCat("TensorArrayGrad", v.suffix));
+  OpBuilder op(WithSuffix("TensorArrayGrad: The gradient of TensorArray.", v.suffix));
   op.Input("handle: string")
       .Input("flow_in: float")
       .Output(StrCat("grad_handle: ", v.handle_type))
@@ -186,7 +186,7 @@ std::vector<OpBuilder> Arrays() {
   return {
       NamedArray(kByReference),
       NamedArray(kByName),
-      OpBuilder("TensorArrayV3")
+      OpBuilder("TensorArrayV3: An array of tensors of one step.")
           .Input("size: int32")
           .Output("handle: resource")
           .Output("flow: float")
@@ -201,14 +201,15 @@ std::vector<OpBuilder> Arrays() {
           .Traits(kCheap),
       NamedGrad(kByReference),
       NamedGrad(kByName),
-      OnArray(kByResource, "TensorArrayGrad")
+      OnArray(kByResource, "TensorArrayGrad: The gradient of TensorArray.")
           .Input("flow_in: float")
           .Output("grad_handle: resource")
           .Output("flow_out: float")
           .Attr("source: string")
           .Shape(GradShape)
           .Traits(kCheap),
-      OpBuilder("TensorArrayGradWithShape")
+      OpBuilder(
+          "TensorArrayGradWithShape: The array of gradients of an array, with tensors of a larger shape.")
           .Input("handle: resource")
           .Input("flow_in: float")
           .Input("shape_to_prepend: int32")
@@ -223,14 +224,14 @@ std::vector<OpBuilder> Arrays() {
 
 std::vector<OpBuilder> Elements(const Version& v) {
   return {
-      OnArray(v, "TensorArrayRead")
+      OnArray(v, "TensorArrayRead: A tensor of an array.")
           .Input("index: int32")
           .Input("flow_in: float")
           .Output("value: dtype")
           .Attr("dtype: type")
           .Shape(ReadShape)
           .Traits({.cheap = true, .aliasing = true, .has_side_effects = !IsResource(v)}),
-      OnArray(v, "TensorArrayWrite")
+      OnArray(v, "TensorArrayWrite: Puts a tensor into an array.")
           .Input("index: int32")
           .Input("value: T")
           .Input("flow_in: float")
@@ -238,7 +239,7 @@ std::vector<OpBuilder> Elements(const Version& v) {
           .Attr(kAnyType)
           .Shape(WriteShape)
           .Traits({.cheap = true, .has_side_effects = true}),
-      OnArray(v, "TensorArrayGather")
+      OnArray(v, "TensorArrayGather: Tensors of an array, by index, along a new dimension.")
           .Input("indices: int32")
           .Input("flow_in: float")
           .Output("value: dtype")
@@ -246,7 +247,7 @@ std::vector<OpBuilder> Elements(const Version& v) {
           .Attr("element_shape: shape = { unknown_rank: true }")
           .Shape(GatherShape)
           .Traits({.has_side_effects = !IsResource(v)}),
-      OnArray(v, "TensorArrayScatter", 19)
+      OnArray(v, "TensorArrayScatter: Puts the rows of a tensor into an array, by index.", 19)
           .Input("indices: int32")
           .Input("value: T")
           .Input("flow_in: float")
@@ -254,7 +255,7 @@ std::vector<OpBuilder> Elements(const Version& v) {
           .Attr(kAnyType)
           .Shape(ScatterShape)
           .Traits(kEffect),
-      OnArray(v, "TensorArraySplit")
+      OnArray(v, "TensorArraySplit: Puts parts of a tensor into an array, by their lengths.")
           .Input("value: T")
           .Input("lengths: int64")
           .Input("flow_in: float")
@@ -262,7 +263,7 @@ std::vector<OpBuilder> Elements(const Version& v) {
           .Attr(kAnyType)
           .Shape(SplitShape)
           .Traits(kEffect),
-      OnArray(v, "TensorArrayConcat")
+      OnArray(v, "TensorArrayConcat: Joins all tensors of an array along their first dimension.")
           .Input("flow_in: float")
           .Output("value: dtype")
           .Output("lengths: int64")
@@ -270,19 +271,19 @@ std::vector<OpBuilder> Elements(const Version& v) {
           .Attr("element_shape_except0: shape = { unknown_rank: true }")
           .Shape(ConcatShape)
           .Traits({.has_side_effects = !IsResource(v)}),
-      OnArray(v, "TensorArraySize")
+      OnArray(v, "TensorArraySize: The number of tensors in an array.")
           .Input("flow_in: float")
           .Output("size: int32")
           .Shape(SizeShape)
           .Traits({.cheap = true, .has_side_effects = !IsResource(v)}),
-      OnArray(v, "TensorArrayClose").Shape(shape_fns::NoOutputs).Traits(kEffect),
+      OnArray(v, "TensorArrayClose: Ends an array of tensors.").Shape(shape_fns::NoOutputs).Traits(kEffect),
   };
 }
 
 // What only the first version has.
 std::vector<OpBuilder> WholeArrays() {
   return {
-      On(kByReference, "TensorArrayPack")
+      On(kByReference, "TensorArrayPack: All tensors of an array along a new dimension.")
           .Input("flow_in: float")
           .Output("value: dtype")
           .Attr("dtype: type")
@@ -290,7 +291,7 @@ std::vector<OpBuilder> WholeArrays() {
           .Deprecated(16, "Use TensorArrayGatherV3 with RangeOp")
           .Shape(PackShape)
           .Traits(kEffect),
-      On(kByReference, "TensorArrayUnpack")
+      On(kByReference, "TensorArrayUnpack: Puts the rows of a tensor into an array.")
           .Input("value: T")
           .Input("flow_in: float")
           .Output("flow_out: float")
@@ -319,7 +320,7 @@ Status StackShape(InferenceContext& c) {
 
 // `v` has the suffix of the stacks' second version for resources.
 std::vector<OpBuilder> Stacks(const Version& v) {
-  OpBuilder stack(StrCat("Stack", v.suffix));
+  OpBuilder stack(WithSuffix("Stack: A stack of tensors of one step.", v.suffix));
   if (IsResource(v)) stack.Input("max_size: int32");
   stack.Output(StrCat("handle: ", v.handle_type))
       .Attr("elem_type: type")
@@ -329,19 +330,19 @@ std::vector<OpBuilder> Stacks(const Version& v) {
       .Traits(kCheap);
   return {
       stack,
-      On(v, "StackPush")
+      On(v, "StackPush: Puts a tensor onto a stack.")
           .Input("elem: T")
           .Output("output: T")
           .Attr(kAnyType)
           .Attr("swap_memory: bool = false")
           .Shape(PushShape)
           .Traits({.cheap = true, .aliasing = true, .has_side_effects = true}),
-      On(v, "StackPop")
+      On(v, "StackPop: Takes the last tensor off a stack.")
           .Output("elem: elem_type")
           .Attr("elem_type: type")
           .Shape(shape_fns::Unknown)
           .Traits({.cheap = true, .has_side_effects = true}),
-      On(v, "StackClose").Shape(shape_fns::NoOutputs).Traits(kEffect),
+      On(v, "StackClose: Ends a stack.").Shape(shape_fns::NoOutputs).Traits(kEffect),
   };
 }
 

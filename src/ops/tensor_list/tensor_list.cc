@@ -117,7 +117,7 @@ Status ElementShapeShape(InferenceContext& c) {
 
 std::vector<OpBuilder> Elements() {
   return {
-      OpBuilder("EmptyTensorList")
+      OpBuilder("EmptyTensorList: A list of tensors with no elements.")
           .Input("element_shape: shape_type")
           .Input("max_num_elements: int32")
           .Output("handle: variant")
@@ -125,7 +125,7 @@ std::vector<OpBuilder> Elements() {
           .Attr(kShapeType)
           .Shape(NewListShape)
           .Traits(kList),
-      OpBuilder("TensorListReserve")
+      OpBuilder("TensorListReserve: A list of a given length whose elements are not yet set.")
           .Input("element_shape: shape_type")
           .Input("num_elements: int32")
           .Output("handle: variant")
@@ -133,21 +133,21 @@ std::vector<OpBuilder> Elements() {
           .Attr(kShapeType)
           .Shape(NewListShape)
           .Traits(kList),
-      OpBuilder("TensorListPushBack")
+      OpBuilder("TensorListPushBack: A list with one more element.")
           .Input("input_handle: variant")
           .Input("tensor: element_dtype")
           .Output("output_handle: variant")
           .Attr(kDtype)
           .Shape(ListOut)
           .Traits(kList),
-      OpBuilder("TensorListPushBackBatch")
+      OpBuilder("TensorListPushBackBatch: Lists with one more element each: the rows of a tensor.")
           .Input("input_handles: variant")
           .Input("tensor: element_dtype")
           .Output("output_handles: variant")
           .Attr(kDtype)
           .Shape(shape_fns::Unchanged)
           .Traits(kRows),
-      OpBuilder("TensorListPopBack")
+      OpBuilder("TensorListPopBack: A list without its last element, and that element.")
           .Input("input_handle: variant")
           .Input("element_shape: int32")
           .Output("output_handle: variant")
@@ -155,7 +155,7 @@ std::vector<OpBuilder> Elements() {
           .Attr(kDtype)
           .Shape(PopBackShape)
           .Traits(kList),
-      OpBuilder("TensorListGetItem")
+      OpBuilder("TensorListGetItem: One element of a list.")
           .Input("input_handle: variant")
           .Input("index: int32")
           .Input("element_shape: int32")
@@ -163,7 +163,7 @@ std::vector<OpBuilder> Elements() {
           .Attr(kDtype)
           .Shape(GetItemShape)
           .Traits(kList),
-      OpBuilder("TensorListSetItem")
+      OpBuilder("TensorListSetItem: A list with another element at an index.")
           .Input("input_handle: variant")
           .Input("index: int32")
           .Input("item: element_dtype")
@@ -171,25 +171,26 @@ std::vector<OpBuilder> Elements() {
           .Attr(kDtype)
           .Shape(SetItemShape)
           .Traits(kList),
-      OpBuilder("TensorListLength")
+      OpBuilder("TensorListLength: The number of elements of a list.")
           .Input("input_handle: variant")
           .Output("length: int32")
           .Shape(shape_fns::Scalar)
           .Traits(kList),
-      OpBuilder("TensorListElementShape")
+      OpBuilder("TensorListElementShape: The shape that all elements of a list have.")
           .Input("input_handle: variant")
           .Output("element_shape: shape_type")
           .Attr(kShapeType)
           .Shape(ElementShapeShape)
           .Traits(kList),
-      OpBuilder("TensorListResize")
+      OpBuilder(
+          "TensorListResize: A list with its end cut off or filled up with elements that are not yet set.")
           .Input("input_handle: variant")
           .Input("size: int32")
           .Output("output_handle: variant")
           .Stateful()
           .Shape(SetItemShape)
           .Traits(kList),
-      OpBuilder("TensorListConcatLists")
+      OpBuilder("TensorListConcatLists: Joins lists of tensors in pairs.")
           .Input("input_a: variant")
           .Input("input_b: variant")
           .Output("output: variant")
@@ -213,7 +214,7 @@ OpBuilder Scatter(const char* name) {
 
 std::vector<OpBuilder> WholeLists() {
   return {
-      OpBuilder("TensorListFromTensor")
+      OpBuilder("TensorListFromTensor: A list of the rows of a tensor.")
           .Input("tensor: element_dtype")
           .Input("element_shape: shape_type")
           .Output("output_handle: variant")
@@ -221,7 +222,7 @@ std::vector<OpBuilder> WholeLists() {
           .Attr(kShapeType)
           .Shape(FromTensorShape)
           .Traits(kRows),
-      OpBuilder("TensorListStack")
+      OpBuilder("TensorListStack: The elements of a list along a new dimension.")
           .Input("input_handle: variant")
           .Input("element_shape: int32")
           .Output("tensor: element_dtype")
@@ -229,7 +230,7 @@ std::vector<OpBuilder> WholeLists() {
           .Attr("num_elements: int = -1")
           .Shape(StackShape)
           .Traits(kRows),
-      OpBuilder("TensorListGather")
+      OpBuilder("TensorListGather: Elements of a list, by index, along a new dimension.")
           .Input("input_handle: variant")
           .Input("indices: int32")
           .Input("element_shape: int32")
@@ -237,9 +238,11 @@ std::vector<OpBuilder> WholeLists() {
           .Attr(kDtype)
           .Shape(GatherShape)
           .Traits(kRows),
-      Scatter("TensorListScatter"),
-      Scatter("TensorListScatterV2").Input("num_elements: int32"),
-      OpBuilder("TensorListScatterIntoExistingList")
+      Scatter("TensorListScatter: A list with the rows of a tensor at given indices."),
+      Scatter("TensorListScatterV2: A list of a given length with the rows of a tensor at given indices.")
+          .Input("num_elements: int32"),
+      OpBuilder("TensorListScatterIntoExistingList: A list in which the rows of a tensor replace the "
+                "elements at given indices.")
           .Input("input_handle: variant")
           .Input("tensor: element_dtype")
           .Input("indices: int32")
@@ -247,7 +250,7 @@ std::vector<OpBuilder> WholeLists() {
           .Attr(kDtype)
           .Shape(ScatterShape)
           .Traits(kRows),
-      OpBuilder("TensorListConcat")
+      OpBuilder("TensorListConcat: The elements of a list, joined along their first dimension.")
           .Input("input_handle: variant")
           .Output("tensor: element_dtype")
           .Output("lengths: int64")
@@ -255,7 +258,8 @@ std::vector<OpBuilder> WholeLists() {
           .Attr("element_shape: shape = { unknown_rank: true }")
           .Shape(ConcatShape)
           .Traits(kRows),
-      OpBuilder("TensorListConcatV2")
+      OpBuilder("TensorListConcatV2: The elements of a list, joined along their first dimension, and their "
+                "lengths.")
           .Input("input_handle: variant")
           .Input("element_shape: shape_type")
           .Input("leading_dims: int64")
@@ -265,7 +269,7 @@ std::vector<OpBuilder> WholeLists() {
           .Attr(kShapeType)
           .Shape(ConcatShape)
           .Traits(kRows),
-      OpBuilder("TensorListSplit")
+      OpBuilder("TensorListSplit: A list of parts of a tensor, by their lengths.")
           .Input("tensor: element_dtype")
           .Input("element_shape: shape_type")
           .Input("lengths: int64")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the modules gen_*_ops.py, one function for each op of the registry, and their stubs.
 
-    gen_ops.py --out DIR --names TABLE [--docs FILE]
+    gen_ops.py --out DIR --names TABLE
 
 DIR is the package folder millrace/python/ops. TABLE has a row for each op with the renames of its arguments, DOCS rows
 "Op<TAB>sentence". The extension module must be importable; the messages are those of millrace.core.
@@ -157,10 +157,10 @@ def shape_value(shape: Any) -> Any:
 class Op:
     """One op with what its function is made of."""
 
-    def __init__(self, op_def: Any, row: dict[str, Any], doc: str) -> None:
+    def __init__(self, op_def: Any, row: dict[str, Any]) -> None:
         self.name = op_def.name
         self.function = function_name(op_def.name)
-        self.doc = doc
+        self.doc = op_def.summary
         self.deprecation = op_def.deprecation if op_def.HasField("deprecation") else None
         renames = row.get("in", {})
         self.inputs = op_def.input_arg
@@ -292,59 +292,21 @@ def read_names(path: str) -> dict[str, Any]:
     return table
 
 
-FORMS = (
-    ("Resource", "", "On a resource variable: "),
-    ("Ref", "", "Of a reference: "),
-    ("SparseApply", "Apply", "By rows: "),
-    ("ResourceSparseApply", "Apply", "By rows of a resource variable: "),
-    ("Stateless", "", "Without effects: "),
-    ("Ordered", "", "In the order of keys: "),
-    ("Experimental", "", "Under its earlier name: "),
-)
-
-
-def read_docs(path: str | None) -> dict[str, str]:
-    """The sentences of ops out of the table that the program has: rows {"Name", "text"}."""
-    if not path:
-        return {}
-    with open(path, encoding="utf-8") as file:
-        rows = re.findall(r'^\s*\{"(\w+)", "((?:[^"\\]|\\.)*)"\}', file.read(), flags=re.MULTILINE)
-    return {name: text.replace('\\"', '"').replace("\\\\", "\\") for name, text in rows}
-
-
-def sentence(docs: dict[str, str], op: str) -> str:
-    """What an op does: later versions, gradients and other forms are described by what they belong to."""
-    base = re.sub(r"V[2-9]$", "", op)
-    for name in (op, base):
-        if name in docs:
-            return docs[name]
-    for prefix, instead, text in FORMS:
-        name = instead + base[len(prefix) :]
-        if base.startswith(prefix) and name in docs:
-            return text + docs[name]
-    if base.startswith("Batch") and re.sub(r"V[2-9]$", "", base[5:]) in docs:
-        return docs[re.sub(r"V[2-9]$", "", base[5:])]
-    if base.endswith("Grad") and base[:-4] in docs:
-        return "The gradient of " + base[:-4] + "."
-    return ""
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True)
     parser.add_argument("--names", required=True)
-    parser.add_argument("--docs")
     options = parser.parse_args()
     from millrace.core.framework import op_def_pb2
     from millrace.python import _engine
 
-    names, docs = read_names(options.names), read_docs(options.docs)
+    names = read_names(options.names)
     families: dict[str, list[Op]] = collections.defaultdict(list)
     index: dict[str, Any] = {}
     for op_def in op_def_pb2.OpList.FromString(_engine.all_ops()).op:
         if not re.fullmatch(r"_?[A-Za-z0-9]+", op_def.name):
             continue
-        op = Op(op_def, names.get(op_def.name, {}), sentence(docs, op_def.name))
+        op = Op(op_def, names.get(op_def.name, {}))
         if op_def.name.startswith("_"):
             continue
         family = family_of(op_def.name)
