@@ -365,3 +365,30 @@ def test_memory_is_let_go():
     del y, t
     gc.collect()
     assert seen() is None
+
+
+def test_many_sizes_share_a_program():
+    from millrace.python.eager import _gradient_programs
+
+    for n in range(1, 60):
+        a, b = np.arange(n, dtype=np.float32), np.arange(2 * n, dtype=np.float32).reshape(2, n)
+        x, y = tf.constant(a), tf.constant(b)
+        with tf.GradientTape() as t:
+            t.watch([x, y])
+            z = tf.reduce_sum(tf.nn.softmax(x * y) * y, 1) ** 2
+        gx, gy = t.gradient(z, [x, y])
+        e = np.exp(a * b - (a * b).max(1, keepdims=True))
+        s = e / e.sum(1, keepdims=True)
+        total = (s * b).sum(1, keepdims=True)
+        inner = 2 * total * s * (b - total)  # by the products
+        np.testing.assert_allclose(gx.numpy(), (inner * b).sum(0), rtol=2e-2, atol=1e-2)
+        np.testing.assert_allclose(gy.numpy(), inner * a + 2 * total * s, rtol=2e-2, atol=1e-2)
+    kinds = [key for key in _gradient_programs._programs if key[0].name == "Softmax" and key[5] == (True,)]
+    assert len(kinds) <= _gradient_programs._SIZES + 1
+
+
+def test_variable_as_target():
+    v = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as t:
+        tf.identity(v)
+    assert t.gradient(v, v).numpy().tolist() == [1.0, 1.0]

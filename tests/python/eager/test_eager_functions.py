@@ -320,3 +320,69 @@ def test_function_in_a_graph():
         y = f(x)
         assert session.run([y, tf.gradients(y, x)[0]]) == [9.0, 6.0]
     assert f(tf.constant(4.0)).numpy() == 16.0
+
+
+def test_gradients_of_ones_own_inside():
+    @tf.custom_gradient
+    def scaled(x):
+        return x * x, lambda dy: dy * x * 7.0
+
+    @tf.function
+    def f(x):
+        return scaled(x) + x
+
+    @tf.function
+    def g(x):
+        return tf.py_function(lambda a: a * a, [x], tf.float32) * 2.0
+
+    x = tf.constant(3.0)
+    with tf.GradientTape(persistent=True) as t:
+        t.watch(x)
+        y, z = f(x), g(x)
+    assert (y.numpy(), z.numpy()) == (12.0, 18.0)
+    assert t.gradient(y, x).numpy() == 22.0 and t.gradient(z, x).numpy() == 12.0
+
+
+def test_structures_of_arguments():
+    @tf.function
+    def f(d, sparse):
+        return {"sum": d["x"] + d["y"][0], "dense": tf.sparse.to_dense(sparse)}
+
+    sparse = tf.SparseTensor([[0, 1]], [5.0], [1, 2])
+    result = f({"x": tf.constant(1.0), "y": (tf.constant(2.0),)}, sparse)
+    assert result["sum"].numpy() == 3.0 and result["dense"].numpy().tolist() == [[0.0, 5.0]]
+
+
+def test_recurrent_network_inside():
+    cell = tf.nn.rnn_cell.GRUCell(3)
+    x = tf.constant(np.random.RandomState(0).randn(2, 4, 2), tf.float32)
+
+    def run(x):
+        return tf.nn.dynamic_rnn(cell, x, dtype=tf.float32)[0]
+
+    with tf.GradientTape() as t:
+        eager = run(x)
+    expected = t.gradient(eager, cell.trainable_variables)
+    traced = tf.function(run)
+    with tf.GradientTape() as t:
+        y = traced(x)
+    np.testing.assert_allclose(y.numpy(), eager.numpy(), rtol=1e-5, atol=1e-6)
+    for got, want in zip(t.gradient(y, cell.trainable_variables), expected):
+        np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_functional_control_flow_inside():
+    @tf.function
+    def f(x):
+        s = tf.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, s * x), [0, 1.0])[1]
+        return tf.cond(s > 1.0, lambda: s * 2.0, lambda: s)
+
+    x = tf.constant(2.0)
+    tf.compat.v1.enable_control_flow_v2()
+    try:
+        with tf.GradientTape() as t:
+            t.watch(x)
+            y = f(x)
+        assert y.numpy() == 16.0 and t.gradient(y, x).numpy() == 24.0
+    finally:
+        tf.compat.v1.disable_control_flow_v2()

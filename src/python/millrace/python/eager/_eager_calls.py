@@ -77,16 +77,22 @@ class Differentiable:
         from millrace.python.ops import gradients_impl
 
         self._concrete = concrete
-        graph = _copy_of(concrete)
+        if getattr(concrete.graph, "_gradient_functions", None):
+            # Functions of custom gradients know the tensors of this graph.
+            graph, self._inputs = concrete.graph, concrete._ordered_inputs()
+        else:
+            graph = _copy_of(concrete)
+            self._inputs = list(graph.inputs)
+        self._outputs = list(graph.outputs)
         before = {op._id_value for op in graph._operations()}
-        self._targets = [i for i, t in enumerate(graph.outputs) if is_trainable(t.dtype)]
-        self._sources = [i for i, t in enumerate(graph.inputs) if is_trainable(t.dtype)]
+        self._targets = [i for i, t in enumerate(self._outputs) if is_trainable(t.dtype)]
+        self._sources = [i for i, t in enumerate(self._inputs) if is_trainable(t.dtype)]
         self._kinds: list[Any] = []
         with graph.as_default():
-            arriving = [_placeholder_like(graph.outputs[i], "arriving") for i in self._targets]
+            arriving = [_placeholder_like(self._outputs[i], "arriving") for i in self._targets]
             found = gradients_impl.gradients(
-                [graph.outputs[i] for i in self._targets],
-                [graph.inputs[i] for i in self._sources],
+                [self._outputs[i] for i in self._targets],
+                [self._inputs[i] for i in self._sources],
                 grad_ys=arriving,
             )
         flat: list[Any] = []
@@ -105,7 +111,7 @@ class Differentiable:
         everything = [op for op in graph._operations()]
         whole = any(op.type in _FRAMES for op in everything)
         starts = {id(t.op) for t in arriving}
-        inputs = {id(t.op) for t in graph.inputs}
+        inputs = {id(t.op) for t in self._inputs}
         behind = set(starts)
         changed = True
         while changed and not whole:
@@ -123,6 +129,13 @@ class Differentiable:
             needed = _needed(flat)
             taken = [op for op in everything if id(op) in needed and id(op) not in starts | inputs]
         own = {id(op) for op in taken} | starts
+        for op in taken:
+            # The forward function has ended when the backward function begins.
+            kept = [c for c in op.control_inputs if id(c) in own]
+            if len(kept) < len(op.control_inputs):
+                op._remove_control_ops()
+                for c in kept:
+                    op._add_control_op(c)
         between: dict[int, Any] = {}
         for t in [t for op in taken for t in op.inputs] + flat:
             if id(t.op) not in own:
@@ -134,25 +147,25 @@ class Differentiable:
         else:
             body = [op for op in everything if id(op) not in behind and id(op) not in inputs]
             self._forward = _part(
-                graph, "__forward_%s_" % name, body, graph.inputs, graph.outputs + self._passed(graph),
+                graph, "__forward_%s_" % name, body, self._inputs, self._outputs + self._passed(),
                 graph.control_outputs,
             )  # fmt: skip
         back = _part(graph, "__backward_%s_" % name, taken, arriving + self._between, flat, [])
-        self._places = [self._place(graph, t) for t in self._between]
+        self._places = [self._place(t) for t in self._between]
         self._backward = _concrete_of(back, arriving + self._between)
-        self._count = len(graph.outputs)
+        self._count = len(self._outputs)
 
-    def _passed(self, graph: Any) -> list[Any]:
+    def _passed(self) -> list[Any]:
         """Further results of the forward function: those that are not among its inputs and results."""
-        known = {id(t) for t in graph.inputs + graph.outputs}
+        known = {id(t) for t in self._inputs + self._outputs}
         return [t for t in self._between if id(t) not in known]
 
-    def _place(self, graph: Any, tensor: Any) -> tuple[bool, int]:
+    def _place(self, tensor: Any) -> tuple[bool, int]:
         """Where the value of a tensor is: (whether among the inputs, number)."""
-        for i, t in enumerate(graph.inputs):
+        for i, t in enumerate(self._inputs):
             if t is tensor:
                 return True, i
-        for i, t in enumerate(graph.outputs + self._passed(graph)):
+        for i, t in enumerate(self._outputs + self._passed()):
             if t is tensor:
                 return False, i
         raise AssertionError("A tensor of the backward function is in neither list")

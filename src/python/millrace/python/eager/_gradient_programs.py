@@ -33,7 +33,9 @@ _STATIC = frozenset(
     ("axis", "axes", "concat_dim", "split_dim", "dim", "dimension", "reduction_indices", "perm")
 )
 _LIMIT = 4096  # how many programs are kept
+_SIZES = 16  # after so many programs for different sizes comes one for all sizes
 _programs: dict[Any, Any] = {}
+_variants: dict[Any, int] = {}
 _lock = threading.RLock()
 
 
@@ -65,10 +67,11 @@ class Program:
         ]
 
 
-def _placeholder(tensor: Any, name: str) -> Any:
+def _placeholder(tensor: Any, name: str, with_sizes: bool = True) -> Any:
     from millrace.python.ops import gen_array_ops
 
-    made = gen_array_ops.placeholder(tensor.dtype, shape=tensor.shape, name=name)
+    shape = tensor.shape if with_sizes else [None] * tensor._rank()
+    made = gen_array_ops.placeholder(tensor.dtype, shape=shape, name=name)
     if tensor._handle_data is not None:
         number, sizes = tensor._handle_data
         made._set_handle_data_tuple(number, None if sizes is None else [None if s < 0 else s for s in sizes])
@@ -218,22 +221,22 @@ def _grouped_slots(op: Any, slots: list[int]) -> list[Any]:
     return grouped
 
 
-def _make(record: Any, grads: list[Any], wanted: list[bool]) -> Program:
+def _make(record: Any, grads: list[Any], wanted: list[bool], with_sizes: bool = True) -> Program:
     from millrace.python.ops import gradients_impl
 
     graph = ops.Graph()
     with graph.as_default():
-        inputs = [_placeholder(t, "input") for t in record.flat]
+        inputs = [_placeholder(t, "input", with_sizes) for t in record.flat]
         for i in _static(record):
             inputs[i] = constant_op.constant(record.flat[i].numpy())
         op = record.maker.make(graph, record.values, _regrouped(record.inputs, inputs))
-        arriving = [None if g is None else _placeholder(g, "grad") for g in grads]
+        arriving = [None if g is None else _placeholder(g, "grad", with_sizes) for g in grads]
         ys = [(o, g) for o, g in zip(op.outputs, arriving) if g is not None]
         xs = [t for t, w in zip(inputs, wanted) if w]
         found = gradients_impl.gradients([y for y, _ in ys], xs, grad_ys=[g for _, g in ys])
         outputs = []
         for tensor, value in zip(op.outputs, record.outputs):
-            stand_in = _placeholder(value, "output")
+            stand_in = _placeholder(value, "output", with_sizes)
             for consumer in tensor.consumers():
                 for i, t in enumerate(consumer.inputs):
                     if t is tensor:
@@ -286,6 +289,32 @@ def _key(record: Any, grads: list[Any], wanted: list[bool]) -> Any:
     )
 
 
+def _without_sizes(key: Any) -> Any:
+    """The key of the program for tensors of the same ranks."""
+    inputs = tuple(s if len(s) > 2 else (s[0], len(s[1])) for s in key[3])
+    return (*key[:3], inputs, tuple(None if s is None else len(s) for s in key[4]), *key[5:])
+
+
+def _find_or_make(key: Any, record: Any, grads: list[Any], wanted: list[bool]) -> Program:
+    """The program for all sizes if there is one, else one for these."""
+    if len(_programs) >= _LIMIT:
+        _programs.clear()
+        _variants.clear()
+    loose = _without_sizes(key)
+    program = _programs.get(loose)
+    if program is not None:
+        return program
+    count = _variants[loose] = _variants.get(loose, 0) + 1
+    if count == _SIZES:
+        try:
+            program = _programs[loose] = _make(record, grads, wanted, with_sizes=False)
+            return program
+        except (ValueError, TypeError, NotImplementedError):
+            pass  # a gradient that must know the sizes
+    program = _programs[key] = _make(record, grads, wanted)
+    return program
+
+
 def gradients(record: Any, grads: list[Any], wanted: list[bool]) -> list[Any]:
     """The gradient of each input of an op that was executed; None for those that are not wanted.
 
@@ -302,10 +331,7 @@ def gradients(record: Any, grads: list[Any], wanted: list[bool]) -> list[Any]:
     program = _programs.get(key)
     if program is None:
         with _lock:
-            program = _make(record, grads, wanted)
-            if len(_programs) >= _LIMIT:
-                _programs.clear()
-            _programs[key] = program
+            program = _find_or_make(key, record, grads, wanted)
     return program.run(record.flat + record.outputs + [g for g in grads if g is not None])
 
 

@@ -223,7 +223,9 @@ class Function:
         self._attributes = attributes
         self._capture_by_value = capture_by_value
         self._cache: dict[Any, ConcreteFunction] = {}
-        self._of_values: dict[Any, ConcreteFunction] = {}  # by types and shapes of arguments that all have values
+        self._of_values: dict[
+            Any, ConcreteFunction
+        ] = {}  # by types and shapes of arguments that all have values
         spec = tf_inspect.getfullargspec(python_function)
         self._fullargspec = spec
         self._arg_names = list(spec.args)
@@ -287,7 +289,9 @@ class Function:
     def _concrete(self, args: Any, kwargs: Any) -> ConcreteFunction:
         graph = None if context.executing_eagerly() else ops.get_default_graph()
         flat = nest.flatten((args, sorted(kwargs.items())), expand_composites=True)
-        structure = repr(nest.map_structure(lambda x: 0, (args, kwargs), expand_composites=True))
+        structure = repr(
+            nest.map_structure(lambda x: type(x).__name__ if hasattr(x, "_type_spec") else 0, (args, kwargs))
+        )
         specs = self._input_signature if self._input_signature is not None else flat
         key = (
             id(graph),

@@ -46,9 +46,11 @@ def _relevant(records: list[Any], source_ids: set[int]) -> set[int]:
 
 
 def _ones_like(target: Any) -> Any:
-    from millrace.python.ops import array_ops
+    from millrace.python.ops import default_gradient, gen_array_ops
 
-    return array_ops.ones_like(target)
+    if target.dtype._type_enum == 20:  # a handle
+        return default_gradient.ones_like(target)
+    return gen_array_ops.ones_like(target)
 
 
 def _zeros_like(tensor: Any) -> Any:

@@ -6,9 +6,20 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.python.framework import dtypes
+from millrace.python.framework import ops
 from millrace.python.framework import tensor_shape
 from millrace.python.ops import array_ops
 from millrace.python.ops import resource_variable_ops
+
+
+def _handle_data(t: Any) -> Any:
+    """What is known behind a handle: a list with (shape, type) first, or nothing."""
+    if not isinstance(t, ops.EagerTensor):
+        return t.graph._get_handle_data(t)
+    if t._handle_data is None:
+        return None
+    number, sizes = t._handle_data
+    return [(None if sizes is None else [None if s < 0 else s for s in sizes], number)]
 
 
 def get_zeros_dtype(t: Any) -> Any:
@@ -23,7 +34,7 @@ def get_zeros_dtype(t: Any) -> Any:
 def shape_and_dtype(t: Any) -> tuple[Any, Any]:
     """Shape and type of a gradient: for a resource those of what is behind it."""
     if t.dtype == dtypes.resource:
-        data = t.graph._get_handle_data(t)
+        data = _handle_data(t)
         if not data:
             raise ValueError(
                 "Internal error: Tried to take gradients (or similar) of a variable without handle data:\n%s"
@@ -58,5 +69,5 @@ def _dynamic(t: Any) -> tuple[Any, Any]:
 def supports_default_grad(t: Any) -> bool:
     """Whether enough is known of a tensor for these."""
     if t.dtype == dtypes.resource:
-        return bool(t.graph._get_handle_data(t))
+        return bool(_handle_data(t))
     return True
