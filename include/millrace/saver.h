@@ -27,6 +27,12 @@ struct Saveable {
   std::optional<SaveSliceInfo> slice = {};
 };
 
+// Whether files that the process writes (checkpoints, events, saved models) are on the disk before the call
+// that writes them returns: yes, unless the environment says MILLRACE_SYNC_FILES=0. Without it saving takes
+// the time of copying, and what was written last may be lost when the machine, not only the process, stops.
+// Thread-safe.
+void SetFileSync(bool sync);
+
 // Saves the variables of a graph to checkpoints and restores them. The constructors add the nodes that do it,
 // under the names that TensorFlow 1.x gives them: "save/Const", "save/SaveV2", "save/RestoreV2",
 // "save/Assign", "save/restore_all" and so on; their errors are in the scope's status. One thread at a time.

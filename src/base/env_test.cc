@@ -13,6 +13,8 @@
 #include <set>
 #include <string>
 
+#include "base/file_sync.h"
+
 namespace millrace {
 namespace {
 
@@ -54,6 +56,17 @@ class EnvTest : public ::testing::TestWithParam<bool> {
 };
 INSTANTIATE_TEST_SUITE_P(Envs, EnvTest, ::testing::Bool(),
                          [](const auto& test) { return test.param ? "Posix" : "Mem"; });
+
+// A file of procfs can't be synced.
+TEST(FileSyncTest, SyncsOnlyWhenAsked) {
+  auto file = Env::Posix().NewWritableFile("/proc/self/comm");
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE(SyncsFiles());
+  SetSyncsFiles(false);
+  EXPECT_EQ((*file)->Sync(), Status());
+  SetSyncsFiles(true);
+  EXPECT_FALSE((*file)->Sync().ok());
+}
 
 TEST_P(EnvTest, WhatIsWrittenIsRead) {
   auto file = env().NewWritableFile(Path("f"));

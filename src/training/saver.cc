@@ -6,6 +6,7 @@
 #include <chrono>
 #include <limits>
 
+#include "base/file_sync.h"
 #include "base/logging.h"
 #include "graph/graph.h"
 #include "io/checkpoint/bundle_format.h"
@@ -90,6 +91,8 @@ std::string WithStep(const std::string& path, const std::optional<int64_t>& step
 }
 
 }  // namespace
+
+void SetFileSync(bool sync) { SetSyncsFiles(sync); }
 
 Saver::Saver(const Scope& scope, const Options& options) : Saver(scope, AllSaveables(scope), options) {}
 
