@@ -363,11 +363,19 @@ std::vector<Output> ControlFlowBuilder::BuildWhile(const std::vector<Input>& loo
 
 std::vector<Output> Cond(const Scope& scope, const Input& pred, const BranchFn& then_fn,
                          const BranchFn& else_fn) {
+  if (then_fn == nullptr || else_fn == nullptr) {
+    scope.UpdateStatus(errors::InvalidArgument("Cond: then_fn or else_fn is null"));
+    return {};
+  }
   return ControlFlowBuilder(scope, "cond").BuildCond(pred, then_fn, else_fn);
 }
 
 std::vector<Output> While(const Scope& scope, const std::vector<Input>& loop_vars, const LoopCondFn& cond,
                           const LoopBodyFn& body, const WhileOptions& options) {
+  if (cond == nullptr || body == nullptr) {
+    scope.UpdateStatus(errors::InvalidArgument("While: cond or body is null"));
+    return {};
+  }
   const Scope named = options.name.empty() ? scope : scope.WithOpName(options.name);
   return ControlFlowBuilder(named, "while").BuildWhile(loop_vars, cond, body, options);
 }

@@ -44,6 +44,7 @@ Status AddSymbolicGradients(const Scope& scope, const std::vector<Output>& ys, c
 
 Status AddSymbolicGradients(const Scope& scope, const std::vector<Output>& ys, const std::vector<Output>& xs,
                             const std::vector<Output>& grad_ys, std::vector<Output>* grads) {
+  if (grads == nullptr) return errors::InvalidArgument("AddSymbolicGradients: grads is null");
   grads->clear();
   return Add(scope,
              [&](Graph* graph) { return AddGradients(graph, ys, xs, grad_ys, OptionsFor(scope), grads); });
@@ -51,6 +52,7 @@ Status AddSymbolicGradients(const Scope& scope, const std::vector<Output>& ys, c
 
 Status AddSymbolicGradients(const Scope& scope, const std::vector<Output>& ys, const std::vector<Output>& xs,
                             const GradientSettings& settings, std::vector<GradientValue>* grads) {
+  if (grads == nullptr) return errors::InvalidArgument("AddSymbolicGradients: grads is null");
   grads->clear();
   GradientOptions options = OptionsFor(scope);
   options.stop_gradients = settings.stop_gradients;
@@ -136,17 +138,19 @@ template StatusOr<std::vector<float>> GradientCall::Attr(std::string_view) const
 template StatusOr<std::vector<std::string>> GradientCall::Attr(std::string_view) const;
 
 Status RegisterGradient(std::string_view name, GradientFunction function) {
+  if (name.empty()) return errors::InvalidArgument("RegisterGradient: the name is empty");
   if (function == nullptr) return errors::InvalidArgument("Gradient for op '", name, "' is null");
   return GradientRegistry::Global().Register(
       name, [f = std::move(function)](GradientContext& c) { return GradientCallAccess::Call(f, c); });
 }
 
 Status RegisterNotDifferentiable(std::string_view name) {
+  if (name.empty()) return errors::InvalidArgument("RegisterNotDifferentiable: the name is empty");
   return GradientRegistry::Global().RegisterNotDifferentiable(name);
 }
 
 Status OverrideGradient(const Operation& operation, std::string_view name) {
-  if (!operation.IsSet()) return errors::InvalidArgument("The operation is unset");
+  if (!operation.IsSet()) return errors::InvalidArgument("OverrideGradient: the operation is unset");
   operation.node->SetAttr("_gradient_op_type", name);
   return Status();
 }

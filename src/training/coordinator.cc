@@ -119,6 +119,10 @@ Status Coordinator::RequestedError() const {
 }
 
 void Coordinator::StartThread(std::string name, std::function<Status()> body) {
+  if (body == nullptr) {
+    return RequestStop(
+        errors::InvalidArgument("Coordinator::StartThread: thread '", name, "' has no function"));
+  }
   MutexLock lock(state_->mu);
   State::Worker& worker = state_->workers.emplace_back();
   worker.name = std::move(name);
@@ -180,6 +184,10 @@ void LooperThread::Start(std::unique_ptr<LooperThread> looper, std::string name)
 
 void LooperThread::Loop(Coordinator& coordinator, std::optional<double> interval_secs, std::string name,
                         std::function<Status()> target) {
+  if (target == nullptr) {
+    return coordinator.RequestStop(
+        errors::InvalidArgument("LooperThread::Loop: thread '", name, "' has no function"));
+  }
   class Caller final : public LooperThread {
    public:
     Caller(Coordinator& c, std::optional<double> interval, std::function<Status()> target)

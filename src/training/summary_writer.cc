@@ -13,6 +13,7 @@
 #include "millrace/summary.h"
 #include "tensor/tensor_codec.h"
 #include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/protobuf/meta_graph.pb.h"
 #include "tensorflow/core/util/event.pb.h"
 #include "training/summary_metadata.h"
 
@@ -254,6 +255,10 @@ Status SummaryWriter::AddGraph(const Scope& scope, int64_t step) {
 }
 
 Status SummaryWriter::AddMetaGraph(std::string_view serialized, int64_t step) {
+  if (tensorflow::MetaGraphDef meta;
+      !meta.ParseFromArray(serialized.data(), static_cast<int>(serialized.size()))) {
+    return errors::InvalidArgument("not a serialised MetaGraphDef of ", serialized.size(), " bytes");
+  }
   Event event = NewEvent(step);
   event.set_meta_graph_def(std::string(serialized));
   return state_->Add(std::move(event));
