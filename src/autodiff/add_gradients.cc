@@ -35,7 +35,7 @@ std::string UniqueScope(const Graph& graph, const std::string& scope) {
   return unique;
 }
 
-// After an error: takes back what was added, unless somebody may hold on to it.
+// After an error: takes back what was added, unless the client may hold it.
 Status TakeBack(Graph& graph, int first_new, bool adopted, const GradientOptions& options, Status error) {
   if (adopted) {
     return error.WithContext(StrCat(

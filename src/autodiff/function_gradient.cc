@@ -71,7 +71,7 @@ class Derivation {
     return Output{zeros, 0};
   }
 
-  // Of the right type; nobody looks at it.
+  // Of the right type; it is not used.
   StatusOr<Output> Placeholder(Node* arg, DataType type) {
     MR_ASSIGN_OR_RETURN(Node * node,
                         graph_.AddNode(graph_.NewName(StrCat("no_gradient_", arg->name())), "FakeParam",

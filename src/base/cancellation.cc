@@ -44,7 +44,7 @@ CancellationManager::CancellationManager(CancellationManager* parent) : parent_(
 
 CancellationManager::~CancellationManager() {
   if (parent_token_ != kInvalidToken) parent_->Deregister(parent_token_);
-  // Whoever still waits would wait for ever.
+  // A wait that goes on would never end.
   StartCancel();
 }
 

@@ -23,7 +23,7 @@ namespace {
 ErrorCode CodeOfErrno(int error) {
   switch (error) {
     case ENOENT:
-    case ENXIO:  // a pipe that nobody reads
+    case ENXIO:  // a pipe without a reader
       return ErrorCode::kNotFound;
     case EEXIST:
       return ErrorCode::kAlreadyExists;

@@ -152,7 +152,7 @@ constinit thread_local CurrentThread current_thread __attribute__((tls_model("in
 // count, enters `idle` and looks once more before it sleeps. Who adds work looks at `spinners` and then at
 // `idle` after the work is visible. All these accesses are seq_cst, so either the adder sees the worker or
 // the worker sees the work. A spinner that takes work and was the last one wakes the next sleeper if there is
-// more: one task wakes at most one thread, and none while somebody is looking.
+// more: one task wakes at most one thread, and none while a thread is searching.
 struct ThreadPool::Impl {
   struct Worker {
     TaskQueue queue;
@@ -163,7 +163,7 @@ struct ThreadPool::Impl {
   Impl(std::string n, int p)
       : name(std::move(n)),
         parallelism(std::max(p, 1)),
-        // Spinning pays only when it takes the core from nobody.
+        // Spinning pays only when no other thread needs the core.
         max_spin_ns(parallelism <= static_cast<int>(std::thread::hardware_concurrency()) ? kMaxSpinNs : 0),
         workers(static_cast<size_t>(std::max(parallelism - 1, 1))) {}
 

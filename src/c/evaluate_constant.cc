@@ -23,7 +23,7 @@ using millrace::Tensor;
 namespace millrace::c_api {
 namespace {
 
-// More nodes than that are no constant that somebody wants to know while building a graph.
+// With more nodes than that evaluation is too slow while a graph is built.
 constexpr size_t kMaxNodes = 10'000;
 constexpr int64_t kMostMs = 10'000;  // of computing it
 

@@ -59,7 +59,7 @@ TF_Session* TF_LoadSessionFromSavedModel(const TF_SessionOptions* session_option
     const millrace::GraphVersions versions = graph->graph.versions();
     if (meta_graph_def != nullptr) {
       MR_RETURN_IF_ERROR(millrace::ImportGraphDef(meta->graph_def(), import, &graph->graph));
-    } else {  // nobody needs the message any more
+    } else {  // the message is not needed any more
       MR_RETURN_IF_ERROR(
           millrace::ImportGraphDef(std::move(*meta->mutable_graph_def()), import, &graph->graph));
       meta->clear_graph_def();

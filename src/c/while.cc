@@ -298,7 +298,7 @@ Status Finish(const TF_WhileParams& params, TF_Output* outputs) {
   return built;
 }
 
-// A part of a loop, which the loop holds, whoever deletes it.
+// A part of a loop, which the loop holds even when a caller deletes it.
 TF_Graph* NewPart(TF_Graph* parent, const TF_Output* inputs, size_t count) {
   TF_Graph* part = TF_NewGraph();
   if (part == nullptr) throw std::bad_alloc();

@@ -30,15 +30,15 @@ using Note = StatusOr<std::string>;
 constexpr PassInfo kOptionalPasses[] = {
     {"inline", "bodies of functions take the place of their calls", "function_optimization",
      "do_function_inlining"},
-    {"dead", "nodes that nothing needs go", "", ""},
-    {"identity", "nodes that only hand on their inputs go", "", ""},
-    {"branches", "conditions that are known beforehand", "", ""},
-    {"shapes", "what is computed from known shapes becomes a constant", "shape_optimization", ""},
-    {"fold", "what is known beforehand becomes a constant", "constant_folding", "do_constant_folding"},
-    {"arithmetic", "laws of arithmetic and arrangement", "arithmetic_optimization", ""},
+    {"dead", "unused nodes are removed", "", ""},
+    {"identity", "nodes that only pass on their inputs are removed", "", ""},
+    {"branches", "branches of constant conditions are removed", "", ""},
+    {"shapes", "values computed from known shapes become constants", "shape_optimization", ""},
+    {"fold", "values computed from constants become constants", "constant_folding", "do_constant_folding"},
+    {"arithmetic", "algebraic simplification", "arithmetic_optimization", ""},
     {"cse", "nodes that compute the same are merged", "", "do_common_subexpression_elimination"},
-    {"dependency", "control edges and what is only waited for", "dependency_optimization", ""},
-    {"loop_invariants", "what is the same in every iteration runs once", "loop_optimization", ""},
+    {"dependency", "redundant control edges are removed", "dependency_optimization", ""},
+    {"loop_invariants", "loop-invariant nodes run once", "loop_optimization", ""},
     {"layout", "images of convolutions have their channels last", "layout_optimizer", ""},
     {"fuse", "one kernel for several nodes", "remapping", ""},
     {"elementwise", "one pass over memory for several element-wise nodes", "remapping", ""},
@@ -220,7 +220,7 @@ class Compilation {
 
   const RunSignature& signature_;
   const CompileOptions& options_;
-  std::set<std::string, std::less<>> must_run_;  // names of nodes, whoever uses what they give
+  std::set<std::string, std::less<>> must_run_;  // names of nodes, even without consumers
   std::unique_ptr<Graph> graph_;
   CompiledGraphs out_;
   int changes_ = 0;          // by optimising passes

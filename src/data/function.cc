@@ -76,7 +76,7 @@ Status Callable::CallTaking(Context& ctx, Element* args, Element* rets) const {
 
 Status Callable::Run(Context& ctx, std::span<const Tensor* const> args, Element* rets) const {
   if (ctx.cancelled()) return CancelledStatus();
-  // acq_rel: whoever takes it sees that the last call has ended.
+  // acq_rel: the thread that takes it sees that the last call has ended.
   std::unique_ptr<ResourceManager> resources(spare_.exchange(nullptr, std::memory_order_acq_rel));
   if (resources == nullptr) resources = std::make_unique<ResourceManager>(ctx.runtime->device_name);
   StepServices step;

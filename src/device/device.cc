@@ -114,7 +114,7 @@ Status DeviceFactoryRegistry::Register(std::string type, int priority, DeviceFac
 }
 
 int DeviceFactoryRegistry::Priority(std::string_view type) const {
-  // A device that nobody registered is still preferred to a CPU: it is there because it is faster.
+  // A device without a registered type is still preferred to a CPU: it is there because it is faster.
   constexpr int kCpu = 50;
   constexpr int kOther = 200;
   const MutexLock lock(mu_);

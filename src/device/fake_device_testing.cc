@@ -237,7 +237,7 @@ Status FakeDevice::CopyFromDevice(Device& source, const Tensor& from, const Tens
   from_devices_.fetch_add(1, std::memory_order_relaxed);
   const auto& other = static_cast<const FakeDevice&>(source);
   if (&source != this) stream_.WaitFor(source.stream()->Record());
-  // The source may give the memory to somebody else unless the tensor is held.
+  // The source may reuse the memory unless the tensor is held.
   stream_.Launch([this, &other, from, at = to.raw_data()] {
     std::memmove(Open(at), other.Open(from.raw_data()), from.num_bytes());
     return Status();

@@ -41,7 +41,7 @@ void MasterWatch::Loop() {
     std::vector<WorkerService::MasterOf> ask, gone;
     {
       MutexLock lock(mu_);
-      // Who has been stopped himself has heard of nobody.
+      // A process that was stopped itself has received nothing.
       if (now - last > 3 * every) {
         for (auto& [master, seen] : seen_) seen.when = now;
       }

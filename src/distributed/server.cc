@@ -51,7 +51,7 @@ class TaskServer : public Server {
       before = state_;
       if (before == State::kNew || before == State::kStarted) state_ = State::kStopping;
     }
-    // Somebody else stops it.
+    // Another thread stops it.
     if (before == State::kStopping || before == State::kStopped) return Join();
     if (before == State::kStarted) LocalTasks::Get().Remove(target_);
     if (before == State::kStarted) WaitForSteps();

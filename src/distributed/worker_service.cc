@@ -168,7 +168,7 @@ StatusOr<WorkerService::SessionPtr> WorkerService::FindSession(const std::string
   MR_ASSIGN_OR_RETURN(SessionPtr made, MakeSession(handle, nullptr));
   MutexLock lock(mu_);
   if (stopped_) return errors::Unavailable("Task ", env_.devices->task(), " ends");
-  // Somebody else may have been faster.
+  // Another call may have been faster.
   return sessions_.try_emplace(handle, Entry{std::move(made), true, {}}).first->second.session;
 }
 
@@ -527,7 +527,7 @@ struct WorkerService::PendingRecv : RefCounted {
   bool answered MR_GUARDED_BY(mu) = false;
   Reply reply MR_GUARDED_BY(mu);
 
-  // Whoever gets the reply answers.
+  // The callback of the reply answers.
   Reply Take() MR_EXCLUDES(mu) {
     MutexLock lock(mu);
     if (std::exchange(answered, true)) return nullptr;

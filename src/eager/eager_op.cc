@@ -42,7 +42,7 @@ void EagerOp::AddInputList(std::span<EagerTensor* const> tensors) {
 StatusOr<AttrMap> EagerOp::InferAttrs(bool complete) const {
   AttrMap attrs = AttrMap::FromEntries(attrs_);
   const std::vector<ArgDef>& args = op_->def.inputs;
-  // Whoever adds the tensors of a list one by one says how many there are, or lets the list be the rest.
+  // For a list added tensor by tensor the caller gives its length; without one the list is the rest.
   const bool grouped = groups_.size() <= args.size();
   size_t next = 0;
   for (size_t a = 0; a < args.size(); ++a) {

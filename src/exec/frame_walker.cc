@@ -12,7 +12,7 @@ namespace {
 
 // A node that takes longer than this is worth offering to another thread.
 constexpr uint32_t kExpensiveNs = 10'000;
-// A thread that has run so many looks whether somebody else waits for it.
+// A thread that has run so many checks whether another thread waits for it.
 constexpr uint32_t kNodesPerTurn = 256;
 
 // Held unless the walker is alone: which threads there are is known when the step starts, so the compiler's

@@ -41,7 +41,7 @@ Status DroppedCompletion(const OpKernel& kernel) {
 }
 
 Status AddNodeContext(const Status& status, const Node& node) {
-  // Whoever reads the message is to find one node in it: those around it are not marked.
+  // The message marks one node only: those around it are not marked.
   const bool first = status.message().find("{{node ") == std::string_view::npos;
   return status.WithContext(StrCat("\n\t [[", first ? "{{node " : "", node.name(), first ? "}}" : "", "]]"));
 }

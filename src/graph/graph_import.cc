@@ -33,7 +33,7 @@ GraphVersions VersionsOf(const tensorflow::GraphDef& def) {
   return versions;
 }
 
-// Adds one GraphDef to a graph. Nodes are added as they are read; whoever calls takes them back on error.
+// Adds one GraphDef to a graph. Nodes are added as they are read; the caller removes them on error.
 class Importer {
  public:
   // `given` is null or `def`, whose tensors may then be taken out.

@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint32_t kPolynomial = 0x82f63b78;  // reflected
 
-// tables[k][b]: what byte b, followed by k zero bytes, does to the sum.
+// tables[k][b]: what byte b, followed by k zero bytes, does to the checksum.
 constexpr std::array<std::array<uint32_t, 256>, 8> MakeTables() {
   std::array<std::array<uint32_t, 256>, 8> tables{};
   for (uint32_t b = 0; b < 256; ++b) {
@@ -63,7 +63,7 @@ uint32_t ExtendByTables(uint32_t crc, const char* p, size_t n) {
 }
 
 #if defined(__x86_64__)
-// What `zeros` zero bytes do to a sum: a linear map of 32 bits, as a table for each of its bytes.
+// What `zeros` zero bytes do to a checksum: a linear map of 32 bits, as a table for each of its bytes.
 struct ZerosTable {
   uint32_t of_byte[4][256];
   explicit constexpr ZerosTable(size_t zeros) : of_byte() {

@@ -103,7 +103,7 @@ Status MakeFolders(Env& env, const std::string& folder) {
   for (size_t slash = folder.find('/', 1);; slash = folder.find('/', slash + 1)) {
     const std::string part = folder.substr(0, slash);
     const Status status = env.CreateDir(part);
-    // Somebody else may make it at the same time; and above it there may be folders that we may not write to.
+    // Another process may make it at the same time, and folders above may be read-only.
     if (!status.ok() && !env.FileExists(part)) return status;
     if (slash == std::string::npos) return Status();
   }

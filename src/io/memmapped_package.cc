@@ -292,7 +292,7 @@ StatusOr<Tensor> MapTensor(Env& env, const std::string& name, DataType dtype, co
     return copy;
   }
   if (bytes == 0) return Tensor::Allocate(dtype, shape);
-  // Nobody writes to memory of which the caller keeps a share.
+  // Memory of which the caller keeps a share is not written.
   void* const data = const_cast<char*>(memory.bytes.data());
   return Tensor::FromBuffer(dtype, shape, Buffer::Wrap(data, bytes, [kept = memory.keeper] {}), data);
 }

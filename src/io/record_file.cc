@@ -82,7 +82,7 @@ Status RecordReader::ReadNext(std::string* record) {
   return Status();
 }
 
-// n bytes and the sum that follows them.
+// n bytes and the checksum that follows them.
 Status RecordReader::ReadChecked(uint64_t n, std::string* out) {
   const uint64_t begin = stream_.position();
   if (compressed_ && n > kMostUnpackedBytes) {

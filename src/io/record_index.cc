@@ -55,7 +55,7 @@ StatusOr<RecordIndex> RecordIndex::Parse(std::string_view bytes, const std::stri
   };
   if (bytes.size() < kMagic.size() + kSumBytes) return broken("it ends early");
   std::string_view rest = bytes.substr(0, bytes.size() - kSumBytes);
-  if (GetFixed32(rest.data() + rest.size()) != MaskCrc(Crc32c(rest))) return broken("its sum differs");
+  if (GetFixed32(rest.data() + rest.size()) != MaskCrc(Crc32c(rest))) return broken("its checksum is wrong");
   rest.remove_prefix(kMagic.size());
   RecordIndex index;
   uint64_t compression = 0, count = 0;

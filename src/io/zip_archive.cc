@@ -178,7 +178,7 @@ StatusOr<std::string> UnpackZipMember(const ZipMember& member, const std::string
     crc = crc32(crc, reinterpret_cast<const Bytef*>(part.data()), static_cast<uInt>(part.size()));
     rest.remove_prefix(part.size());
   }
-  if (crc != member.crc) return Broken(what, StrCat("the sum of ", member.name, " is wrong"));
+  if (crc != member.crc) return Broken(what, StrCat("the checksum of ", member.name, " is wrong"));
   return data;
 }
 

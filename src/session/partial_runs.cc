@@ -44,7 +44,7 @@ FetchNeeds FindFetchNeeds(const Graph& full, const RunSignature& signature) {
     for (size_t next = 0; next < queue.size(); ++next) {
       for (const Edge* edge : queue[next]->in_edges()) {
         if (edge == nullptr || !edge->src->IsOp()) continue;
-        // Whoever waits for a placeholder waits for its value, as in pruning.
+        // Waiting for a placeholder is waiting for its value, as in pruning.
         const bool whole = edge->IsControl() && IsPlaceholder(*edge->src);
         if (!edge->IsControl() || whole) {
           const std::string source = TensorName(*edge->src, whole ? 0 : edge->src_output);

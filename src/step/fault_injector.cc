@@ -20,7 +20,7 @@
 namespace millrace {
 namespace {
 
-// Stateful by name, but the state belongs to the step or to nobody.
+// Stateful by name, but the state belongs to the step or to nothing.
 bool IsStateOfTheStep(std::string_view op) {
   return op == "_Arg" || op == "_Retval" || op == "Assert" || op == "TensorArrayV3" || op == "StackV2";
 }
@@ -99,7 +99,7 @@ class FaultInjector::AsyncKernel : public AsyncOpKernel {
   Calls calls_;
 };
 
-// A partition whose steps are run twice: first one that is aborted, whose results nobody sees.
+// A partition whose steps are run twice: first one that is aborted, whose results are dropped.
 class FaultInjector::AbortedFirst : public InstalledPartition {
  public:
   AbortedFirst(std::unique_ptr<InstalledPartition> partition, FaultInjector& faults)
@@ -207,7 +207,7 @@ bool FaultInjector::Disarm(int64_t step_id) {
 }
 
 Status FaultInjector::AbortIfDue(const KernelContext& context) {
-  // Relaxed: whoever arms starts the step afterwards.
+  // Relaxed: the step is started after arming.
   if (num_armed_.load(std::memory_order_relaxed) == 0) return Status();
   AbortKind kind;
   {

@@ -172,7 +172,7 @@ class LocalPartition : public InstalledPartition {
   }
 
   // What a step or a call needs that goes on after Run has returned. The callback that the caller's
-  // cancellation has holds it, too: it may come late, and nobody waits for it.
+  // cancellation has holds it, too: it may come late, and nothing waits for it.
   struct DetachedRun : RefCounted {
     DetachedRun(const StepArgs& a, Done d)
         : args(a), frame{a.args, a.rets}, caller(*a.cancellation), done(std::move(d)) {}

@@ -71,7 +71,7 @@ StatusOr<RefPtr<PartialStep>> PartialStep::Start(StepRunner& runner, const Compi
 }
 
 void PartialStep::Ended(const Status& status) {
-  // What was sent stays to be fetched after a good end; after a bad one nobody need wait any longer.
+  // What was sent stays to be fetched after a good end; after a bad one every wait ends.
   if (!status.ok()) rendezvous_->StartAbort(status);
   MutexLock lock(mu_);
   status_ = status;

@@ -233,7 +233,7 @@ TEST_P(SeveralTasksTest, AnErrorNamesItsTaskAndNode) {
   ExpectNothingLeft();
 }
 
-// Whoever waited for the task that failed has an error too, but that is not the one to report.
+// A task that waited for the one that failed has an error too, but not the one to report.
 TEST_P(SeveralTasksTest, TheFirstErrorWinsOverThoseThatFollowFromIt) {
   const auto step = Compile(R"(
     node { name: "x" op: "Placeholder" device: "@0" attr { key: "dtype" value { type: DT_FLOAT } } }

@@ -108,7 +108,7 @@ class LargeCache {
   // Frees blocks, bin after bin, until at most `target` bytes are kept.
   void EvictTo(int64_t target) {
     for (int i = 0; i < kNumBins && cached_.load(std::memory_order_relaxed) > target; ++i) {
-      // Starts where the last one stopped: sizes that nobody asks for any more go, sooner or later.
+      // Starts where the last one stopped: sizes that are not asked for any more go, sooner or later.
       const int bin = static_cast<int>(cursor_.fetch_add(1, std::memory_order_relaxed) % kNumBins);
       while (cached_.load(std::memory_order_relaxed) > target) {
         void* p = Take(bin);

@@ -29,7 +29,7 @@ namespace {
 // What a repeated field can count.
 constexpr int64_t kMaxListEntries = std::numeric_limits<int>::max();
 
-// Variants hold tensors that hold variants; beyond this depth nobody means it.
+// Variants hold tensors that hold variants; a greater depth is an error.
 constexpr int kMaxDepth = 32;
 
 std::string Describe(const tensorflow::TensorProto& proto, const TensorShape& shape) {
@@ -127,7 +127,7 @@ Status Decoder::DecodeElements(const tensorflow::TensorProto& proto, Tensor* ten
     return Status::Ok();
   }
   if constexpr (OwnsMemory(kDataTypeOf<T>)) {
-    // A repeated variant costs what its tensors cost, although it shares them: whoever encodes it visits them
+    // A repeated variant costs what its tensors cost, although it shares them: encoding it visits them
     // again.
     const int64_t each =
         static_cast<int64_t>(codec_internal::MemoryOf(list, elements - 1)) + budget_before_last - budget_;
@@ -308,7 +308,7 @@ constexpr size_t kMinAdoptedBytes = 16 << 10;
 template <typename T, typename Values>
 Tensor TensorOver(Values* values, const TensorShape& shape, size_t bytes) {
   const auto kept = std::make_shared<Values>(std::move(*values));
-  void* data = const_cast<void*>(static_cast<const void*>(kept->data()));  // nobody else has it
+  void* data = const_cast<void*>(static_cast<const void*>(kept->data()));  // there is no other reference
   return Tensor::FromBuffer(kDataTypeOf<T>, shape, Buffer::Wrap(data, bytes, [kept] {}), data);
 }
 
@@ -346,7 +346,7 @@ std::optional<Tensor> AdoptAs(tensorflow::TensorProto* proto, const TensorShape&
   }
 }
 
-// Nothing unless all is well: whoever copies says what is wrong.
+// Nothing unless all is well: copying finds what is wrong.
 std::optional<Tensor> Adopt(tensorflow::TensorProto* proto, int64_t max_bytes) {
   const auto dtype = static_cast<DataType>(proto->dtype());
   if (!IsKnownDataType(dtype) || IsRefType(dtype)) return std::nullopt;

@@ -292,7 +292,7 @@ const Pipeline kPipelines[] = {
 INSTANTIATE_TEST_SUITE_P(Stages, SavedPipelineTest, ::testing::ValuesIn(kPipelines),
                          [](const auto& p) { return p.param.name; });
 
-// Stages over a map that waits for a queue that nobody fills.
+// Stages over a map that waits for a queue that stays empty.
 class WaitingPipelineTest : public StagesTest, public ::testing::WithParamInterface<Pipeline> {
  public:
   std::string Waiting() {

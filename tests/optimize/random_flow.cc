@@ -37,7 +37,7 @@ void RandomGraphGenerator::AddFlow() {
   }
 }
 
-// The graph's one variable, a counter; whoever adds to it in whatever order leaves the same number.
+// The graph's one variable, a counter; additions in any order leave the same number.
 void RandomGraphGenerator::AddVariable() {
   Graph* graph = out_.graph.get();
   place_.handle = "variable";
@@ -72,7 +72,7 @@ void RandomGraphGenerator::Call() {
       Bounded(Make(Roll(2) == 0 ? "Inlined" : "Called", {in.name}, in.type, in.dims, in.exact)));
 }
 
-// Adds to the variable; whoever takes the value that results does it, too.
+// Adds to the variable, also when only the resulting value is used.
 void RandomGraphGenerator::Effect() {
   if (place_.handle.empty()) return;
   const Value* number = PickIf([](const Value& v) { return v.exact && v.type == kInt && v.dims.empty(); });

@@ -148,7 +148,7 @@ class StagingTest : public CoordinationTest {
     auto* wrong = graph_.Add("wrong", "Unstage", {});
     Types(wrong, "dtypes", {DataType::kInt32});
     (*wrong->mutable_attr())["shared_name"].set_s("area");
-    // Whoever makes the area says how much it holds.
+    // The op that makes the area says how much it holds.
     for (const auto& [name, op] : {std::pair("small", "StageSize"), std::pair("put", "Stage")}) {
       auto* node = graph_.Add(
           name, op, name == std::string("put") ? std::vector<std::string>{"x"} : std::vector<std::string>{});

@@ -162,7 +162,7 @@ TEST(PackedWeights, ConstantsGiveTheSameInEveryStep) {
   for (int i = 0; i < 10; ++i) ASSERT_EQ(model.Seen(4 + i / 5), 1);
 }
 
-// Whoever feeds a tensor may overwrite it afterwards.
+// The caller may overwrite a fed tensor afterwards.
 TEST(PackedWeights, FedWeightsAreReadInEveryStep) {
   DefBuilder graph;
   graph.Placeholder("x");

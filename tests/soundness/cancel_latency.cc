@@ -64,7 +64,7 @@ class Cases {
     AddReader();
     AddLoops();
     AddDevices();
-    // Fails once the gate is opened by whoever wants the step to end.
+    // Fails once the gate is opened to end the step.
     AddPlainQueue("gate", DataType::kInt32, 1);
     Node("open", "QueueEnqueueV2", {"gate", "x"}, {{"Tcomponents", kOneInt}});
     Node("gate_value", "QueueDequeueV2", {"gate"}, {{"component_types", kOneInt}});
@@ -134,7 +134,7 @@ class Cases {
     Node("barrier", "Barrier", {}, barrier);
     Node("barrier/take", "BarrierTakeMany", {"barrier", "n"}, {{"component_types", kOneInt}});
     Waits("BarrierTakeMany", "barrier/take");
-    // Whoever makes an area says how much it holds.
+    // The op that makes an area says how much it holds.
     const AttrMap area = {{"dtypes", kOneInt}, {"shared_name", std::string("area")}};
     AttrMap limited = area;
     limited.Set("capacity", int64_t{1});

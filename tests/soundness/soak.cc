@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // soak --seconds=N [--seed=S]: random programs run by several clients at once, in sessions that are set up at
 // random, while steps time out, are aborted and cancelled, and sessions are closed and reset under them.
-// Wrong results, errors that nobody asked for, tensors left behind and hangs end it with status 1.
+// Wrong results, unexpected errors, tensors left behind and hangs end it with status 1.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -329,7 +329,7 @@ void Round::Count(const Status& status) {
   } else if (gone_) {
     ++totals_.gone;  // resources may be missing
   } else {
-    Fail("an error nobody asked for: " + std::string(status.message()));
+    Fail("an unexpected error: " + std::string(status.message()));
   }
 }
 

@@ -251,7 +251,7 @@ class Fuser {
       }
     };
     wait_as(first);
-    Node* amount = nullptr;  // of padding, when nobody else needs it
+    Node* amount = nullptr;  // of padding, when it has no other consumer
     if (chain.pad != nullptr) {
       wait_as(*chain.pad);
       inputs[0] = SourceOf(*chain.pad->data_in_edges()[0]);

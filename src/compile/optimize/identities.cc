@@ -22,7 +22,7 @@ bool Forwards(const Node& node, bool remove_checks) {
   return true;
 }
 
-// Whoever waited for a check waits for what the check waited for.
+// Nodes that waited for a check wait for what the check waited for.
 void RemoveCheck(Graph* graph, Node* node, Rewriter* rewriter) {
   std::vector<Node*> inputs = Rewriter::ControlInputs(*node);
   for (const Edge* edge : node->data_in_edges()) {

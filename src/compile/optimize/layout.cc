@@ -248,7 +248,7 @@ class LayoutConverter {
     converted_.emplace_back(node, made);
   }
 
-  // Whoever still takes the NCHW results of `node` takes them from `made`; `node` goes. Consumers before
+  // Consumers of the NCHW results of `node` take them from `made`; `node` goes. Consumers before
   // producers. The device has a kernel for Transpose: there was one where this part of the graph begins.
   void Finish(Node* node, Node* made) {
     for (int output = 0; output < node->num_outputs(); ++output) {

@@ -167,7 +167,7 @@ Status Partitioner::CopyRemoteInput(const Edge& edge, Node* dst) {
 }
 
 // A node in the part of `device`. Its name, like that of the node it is `near`, with a number that nothing
-// else in this process gets: whoever keeps kernels by name must not take one transfer for another.
+// else in this process gets: a cache of kernels by name must not take one transfer for another.
 StatusOr<Node*> Partitioner::AddNode(const Node& near, int device, std::string_view op, AttrMap attrs) {
   static std::atomic<uint64_t> number{0};
   Part& part = PartOf(device);

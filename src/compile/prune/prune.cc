@@ -158,7 +158,7 @@ Status Pruner::FindTargets() {
 
 int Pruner::FeedOf(const Edge& edge) const {
   if (feeds_.empty()) return -1;
-  // Whoever waits for a placeholder waits for its value.
+  // Waiting for a placeholder is waiting for its value.
   if (edge.IsControl()) return IsPlaceholder(*edge.src) ? FeedOf(*edge.src, 0) : -1;
   return FeedOf(*edge.src, edge.src_output);
 }
@@ -202,7 +202,7 @@ StatusOr<Node*> Pruner::FeedNode(int feed) {
   if (options_.convention == FeedConvention::kCallFrame) {
     attrs.Set("T", result_.feeds[i].dtype);
     attrs.Set("index", feed);
-    // Whoever feeds a value checks that it has this shape.
+    // The session checks that a fed value has this shape.
     if (!result_.feeds[i].shape.unknown_rank()) attrs.Set("_shape", result_.feeds[i].shape);
     const std::string name = StrCat("_arg_", node->name(), "_", output, "_", feed);
     MR_ASSIGN_OR_RETURN(feed_nodes_[i], AddBorderNode(name, "_Arg", std::move(attrs)));

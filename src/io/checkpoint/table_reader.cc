@@ -193,7 +193,7 @@ StatusOr<bool> TableReader::Next() {
   if (!more) return false;
   MR_RETURN_IF_ERROR(LoadBlock(/*must_follow=*/true));
   MR_ASSIGN_OR_RETURN(const bool there, cursor_.Next());
-  // Nobody writes empty blocks, and many of them would make a walk long.
+  // Writers make no empty blocks, and many of them would make a walk long.
   if (!there || (!first && cursor_.key() <= last_key_)) return BadBlock();
   in_block_ = true;
   return CountKey();
