@@ -5,6 +5,7 @@
 // millrace/ops.h, which includes millrace/ops/<family>.h for each folder of src/ops; SOURCE_DIR gets
 // ops_<family>.cc. Ops with names that begin with '_' are internal and get no wrapper, nor do those with
 // attributes that are functions.
+#include <algorithm>
 #include <cctype>
 #include <cstdio>
 #include <fstream>
@@ -15,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/strings.h"
 #include "op/op_registry.h"
 #include "ops/register.h"
 
@@ -127,35 +129,88 @@ struct Wrapper {
   std::vector<const AttrDef*> optional;  // set through Attrs
 };
 
-// "(a: T, b: T) -> product: T", for the comment.
-std::string Signature(const OpDef& op) {
-  const auto list = [](const std::vector<ArgDef>& args) {
-    std::string text;
-    for (const ArgDef& arg : args) {
-      if (!text.empty()) text += ", ";
-      std::string type = !arg.type_attr.empty()        ? arg.type_attr
-                         : !arg.type_list_attr.empty() ? arg.type_list_attr
-                                                       : DataTypeName(arg.type);
-      if (!arg.number_attr.empty()) type = StrCat(arg.number_attr, " * ", type);
-      text += StrCat(arg.name, ": ", arg.is_ref ? StrCat("Ref(", type, ")") : type);
-    }
-    return text;
+// "a: N * T".
+std::string ArgText(const ArgDef& arg) {
+  std::string type = !arg.type_attr.empty()        ? arg.type_attr
+                     : !arg.type_list_attr.empty() ? arg.type_list_attr
+                                                   : DataTypeName(arg.type);
+  if (!arg.number_attr.empty()) type = StrCat(arg.number_attr, " * ", type);
+  return StrCat(arg.name, ": ", arg.is_ref ? StrCat("Ref(", type, ")") : type);
+}
+
+// "T: type in {float, half}", "n: int >= 1 = 3".
+std::string AttrText(const AttrDef& attr) {
+  std::string text = StrCat(attr.name, ": ", attr.type);
+  if (attr.has_minimum) text += StrCat(" >= ", attr.minimum);
+  std::vector<std::string> allowed;
+  if (const auto* types = attr.allowed_values.As<std::vector<DataType>>()) {
+    for (const DataType type : *types) allowed.push_back(DataTypeName(type));
+  } else if (const auto* names = attr.allowed_values.As<std::vector<std::string>>()) {
+    allowed = *names;
+  }
+  if (!allowed.empty()) text += StrCat(" in {", StrJoin(allowed, ", "), "}");
+  if (attr.default_value.IsSet()) text += " = " + attr.default_value.ToString();
+  return text;
+}
+
+// A comment in lines of at most 110 columns; those after the first are indented.
+void WriteComment(const std::string& text, std::ostream& out) {
+  constexpr size_t kWidth = 104;
+  std::string line;
+  std::istringstream words(text);
+  bool first = true;
+  const auto write = [&] {
+    out << "// " << (first ? "" : "  ") << line << "\n";
+    first = false;
   };
-  return StrCat("(", list(op.inputs), ") -> (", list(op.outputs), ")");
+  for (std::string word; words >> word;) {
+    if (!line.empty() && line.size() + 1 + word.size() > kWidth) {
+      write();
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  if (!line.empty()) write();
+}
+
+// What the op does; its inputs, outputs and attributes with their types.
+void WriteDescription(const Wrapper& wrapper, std::ostream& out) {
+  const OpDef& op = wrapper.def;
+  if (!op.summary.empty()) WriteComment(op.summary, out);
+  const auto write = [&](const char* what, const auto& items, const auto& text_of) {
+    std::vector<std::string> texts;
+    for (const auto& item : items) texts.push_back(text_of(item));
+    if (!texts.empty()) WriteComment(StrCat(what, ": ", StrJoin(texts, "; "), "."), out);
+  };
+  write("Inputs", op.inputs, ArgText);
+  write("Outputs", op.outputs, ArgText);
+  const auto attr_text = [](const AttrDef* attr) { return AttrText(*attr); };
+  write("Attributes", wrapper.required, attr_text);
+  write("Optional attributes", wrapper.optional, attr_text);
+  std::vector<const AttrDef*> inferred;
+  for (const AttrDef& attr : op.attrs) {
+    const auto is = [&](const AttrDef* a) { return a == &attr; };
+    if (std::none_of(wrapper.required.begin(), wrapper.required.end(), is) &&
+        std::none_of(wrapper.optional.begin(), wrapper.optional.end(), is)) {
+      inferred.push_back(&attr);
+    }
+  }
+  write("Inferred from the inputs", inferred, attr_text);
 }
 
 void WriteAttrs(const Wrapper& wrapper, std::ostream& out) {
   out << "  class Attrs : public OpAttrs {\n   public:\n";
   for (const AttrDef* attr : wrapper.optional) {
     out << "    Attrs& " << SetterName(attr->name, "Attrs") << "(" << Parameter(attr->type) << "x) { Set(\""
-        << attr->name << "\", x); return *this; }  // default " << attr->default_value.ToString() << "\n";
+        << attr->name << "\", x); return *this; }\n";
   }
   out << "  };\n";
 }
 
 void WriteClass(const Wrapper& wrapper, std::ostream& out) {
   const OpDef& op = wrapper.def;
-  out << "// " << Signature(op) << "\nclass " << op.name << " {\n public:\n";
+  WriteDescription(wrapper, out);
+  out << "class " << op.name << " {\n public:\n";
   const bool has_attrs = !wrapper.optional.empty();
   if (has_attrs) WriteAttrs(wrapper, out);
   out << "  " << (wrapper.Arguments() == "scope" ? "explicit " : "") << op.name << "(" << wrapper.Parameters()
