@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <iterator>
-#include <string_view>
 #include <utility>
 
+#include "kernels/cpu/math/elementwise.h"
 #include "kernels/cpu/math/integer_error.h"
 #include "kernels/cpu/vector/cast.h"
 #include "tensor/dtype_table.h"
@@ -18,115 +17,6 @@ namespace {
 using cpu::BinaryOp;
 using cpu::UnaryOp;
 using Operands = ElementwiseOp::Operands;
-
-template <typename Op>
-struct Name {
-  std::string_view name;
-  Op op;
-};
-
-// Sorted by name, as the others.
-constexpr Name<UnaryOp> kUnary[] = {
-    {"Abs", UnaryOp::kAbs},
-    {"Acos", UnaryOp::kAcos},
-    {"Acosh", UnaryOp::kAcosh},
-    {"Angle", UnaryOp::kAngle},
-    {"Asin", UnaryOp::kAsin},
-    {"Asinh", UnaryOp::kAsinh},
-    {"Atan", UnaryOp::kAtan},
-    {"Atanh", UnaryOp::kAtanh},
-    {"Ceil", UnaryOp::kCeil},
-    {"ComplexAbs", UnaryOp::kAbs},
-    {"Conj", UnaryOp::kConj},
-    {"Cos", UnaryOp::kCos},
-    {"Cosh", UnaryOp::kCosh},
-    {"Digamma", UnaryOp::kDigamma},
-    {"Elu", UnaryOp::kElu},
-    {"Erf", UnaryOp::kErf},
-    {"Erfc", UnaryOp::kErfc},
-    {"Exp", UnaryOp::kExp},
-    {"Expm1", UnaryOp::kExpm1},
-    {"Floor", UnaryOp::kFloor},
-    {"Imag", UnaryOp::kImag},
-    {"Inv", UnaryOp::kReciprocal},
-    {"IsFinite", UnaryOp::kIsFinite},
-    {"IsInf", UnaryOp::kIsInf},
-    {"IsNan", UnaryOp::kIsNan},
-    {"Lgamma", UnaryOp::kLgamma},
-    {"Log", UnaryOp::kLog},
-    {"Log1p", UnaryOp::kLog1p},
-    {"LogicalNot", UnaryOp::kLogicalNot},
-    {"Neg", UnaryOp::kNeg},
-    {"Real", UnaryOp::kReal},
-    {"Reciprocal", UnaryOp::kReciprocal},
-    {"Relu", UnaryOp::kRelu},
-    {"Relu6", UnaryOp::kRelu6},
-    {"Rint", UnaryOp::kRint},
-    {"Round", UnaryOp::kRound},
-    {"Rsqrt", UnaryOp::kRsqrt},
-    {"Selu", UnaryOp::kSelu},
-    {"Sigmoid", UnaryOp::kSigmoid},
-    {"Sign", UnaryOp::kSign},
-    {"Sin", UnaryOp::kSin},
-    {"Sinh", UnaryOp::kSinh},
-    {"Softplus", UnaryOp::kSoftplus},
-    {"Softsign", UnaryOp::kSoftsign},
-    {"Sqrt", UnaryOp::kSqrt},
-    {"Square", UnaryOp::kSquare},
-    {"Tan", UnaryOp::kTan},
-    {"Tanh", UnaryOp::kTanh},
-};
-
-constexpr Name<BinaryOp> kBinary[] = {
-    {"Add", BinaryOp::kAdd},
-    {"AddN", BinaryOp::kAdd},
-    {"AddV2", BinaryOp::kAdd},
-    {"Atan2", BinaryOp::kAtan2},
-    {"Div", BinaryOp::kDiv},
-    {"DivNoNan", BinaryOp::kDivNoNan},
-    {"EluGrad", BinaryOp::kEluGrad},
-    {"Equal", BinaryOp::kEqual},
-    {"FloorDiv", BinaryOp::kFloorDiv},
-    {"FloorMod", BinaryOp::kFloorMod},
-    {"Greater", BinaryOp::kGreater},
-    {"GreaterEqual", BinaryOp::kGreaterEqual},
-    {"InvGrad", BinaryOp::kReciprocalGrad},
-    {"Less", BinaryOp::kLess},
-    {"LessEqual", BinaryOp::kLessEqual},
-    {"LogicalAnd", BinaryOp::kLogicalAnd},
-    {"LogicalOr", BinaryOp::kLogicalOr},
-    {"Maximum", BinaryOp::kMaximum},
-    {"Minimum", BinaryOp::kMinimum},
-    {"Mod", BinaryOp::kMod},
-    {"Mul", BinaryOp::kMul},
-    {"NotEqual", BinaryOp::kNotEqual},
-    {"Pow", BinaryOp::kPow},
-    {"RealDiv", BinaryOp::kDiv},
-    {"ReciprocalGrad", BinaryOp::kReciprocalGrad},
-    {"Relu6Grad", BinaryOp::kRelu6Grad},
-    {"ReluGrad", BinaryOp::kReluGrad},
-    {"RsqrtGrad", BinaryOp::kRsqrtGrad},
-    {"SeluGrad", BinaryOp::kSeluGrad},
-    {"SigmoidGrad", BinaryOp::kSigmoidGrad},
-    {"SoftplusGrad", BinaryOp::kSoftplusGrad},
-    {"SoftsignGrad", BinaryOp::kSoftsignGrad},
-    {"SqrtGrad", BinaryOp::kSqrtGrad},
-    {"SquaredDifference", BinaryOp::kSquaredDifference},
-    {"Sub", BinaryOp::kSub},
-    {"TanhGrad", BinaryOp::kTanhGrad},
-    {"TruncateDiv", BinaryOp::kDiv},
-    {"TruncateMod", BinaryOp::kMod},
-    {"Xdivy", BinaryOp::kXdivy},
-    {"Xlogy", BinaryOp::kXlogy},
-};
-
-template <typename Op, size_t n>
-Op OpOf(const Name<Op> (&names)[n], std::string_view name) {
-  const auto* const found =
-      std::lower_bound(std::begin(names), std::end(names), name,
-                       [](const Name<Op>& entry, std::string_view wanted) { return entry.name < wanted; });
-  return found == std::end(names) || found->name != name ? Op::kCount : found->op;
-}
 
 constexpr double kCastNs = 0.5, kSelectNs = 0.2;
 
@@ -159,12 +49,12 @@ Status ElementwiseCode::AddStep(const ElementwiseProgram::Instruction& instructi
     step.unary = cpu::FindCast(from, to);
     step.cost_ns = kCastNs;
   } else if (op.operands == Operands::kOne) {
-    const UnaryOp unary = OpOf(kUnary, op.name);
+    const UnaryOp unary = UnaryOpOf(op.name);
     step.unary = cpu::FindUnary(unary, from);
     to = cpu::UnaryResultType(unary, from);
     step.cost_ns = cpu::UnaryCostNs(unary, from);
   } else {
-    step.op = OpOf(kBinary, op.name);
+    step.op = op.operands == Operands::kSum ? BinaryOp::kAdd : BinaryOpOf(op.name);
     step.binary = cpu::FindBinary(step.op, from);
     to = cpu::BinaryResultType(step.op, from);
     step.cost_ns = cpu::BinaryCostNs(step.op, from);

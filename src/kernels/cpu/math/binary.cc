@@ -1,9 +1,13 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
+#include <iterator>
+#include <memory>
 #include <string>
 
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/math/elementwise.h"
 #include "kernels/cpu/math/integer_error.h"
 #include "kernels/cpu/vector/binary.h"
 #include "kernels/cpu/vector/broadcast.h"
@@ -220,11 +224,101 @@ class ApproximateEqualKernel final : public OpKernel {
   const float tolerance_;
 };
 
-void Add(KernelRegistry& registry, const char* op, cpu::BinaryOp what, const TypeList& types) {
-  KernelDef def(op);
-  def.Types("T", Filter(types, [what](DataType t) { return cpu::FindBinary(what, Stored(t)) != nullptr; }));
+// Which types an op has, as far as there are functions for them.
+enum class Types { kNumbers, kReals, kInexact, kComparable, kIntegers, kFloats, kPlainFloats, kFixed };
+
+struct Row {
+  std::string_view op;
+  cpu::BinaryOp routine;
+  Types types;
+};
+
+using enum cpu::BinaryOp;
+
+constexpr Row kRows[] = {
+    {"Add", kAdd, Types::kNumbers},
+    {"AddV2", kAdd, Types::kNumbers},
+    {"Sub", kSub, Types::kNumbers},
+    {"Mul", kMul, Types::kNumbers},
+    {"Div", kDiv, Types::kNumbers},
+    {"RealDiv", kDiv, Types::kInexact},
+    {"DivNoNan", kDivNoNan, Types::kInexact},
+    {"Xdivy", kXdivy, Types::kInexact},
+    {"Xlogy", kXlogy, Types::kInexact},
+    {"TruncateDiv", kDiv, Types::kIntegers},
+    {"FloorDiv", kFloorDiv, Types::kReals},
+    {"Mod", kMod, Types::kReals},
+    {"TruncateMod", kMod, Types::kReals},
+    {"FloorMod", kFloorMod, Types::kReals},
+    {"Pow", kPow, Types::kNumbers},
+    {"Maximum", kMaximum, Types::kReals},
+    {"Minimum", kMinimum, Types::kReals},
+    {"SquaredDifference", kSquaredDifference, Types::kNumbers},
+    {"Atan2", kAtan2, Types::kFloats},
+    {"MulNoNan", kMulNoNan, Types::kInexact},
+    {"NextAfter", kNextAfter, Types::kPlainFloats},
+    {"Igamma", kIgamma, Types::kPlainFloats},
+    {"Igammac", kIgammac, Types::kPlainFloats},
+    {"IgammaGradA", kIgammaGradA, Types::kPlainFloats},
+    {"RandomGammaGrad", kGammaSampleGrad, Types::kPlainFloats},
+    {"Polygamma", kPolygamma, Types::kPlainFloats},
+    {"Zeta", kZeta, Types::kPlainFloats},
+    {"BitwiseAnd", kBitwiseAnd, Types::kIntegers},
+    {"BitwiseOr", kBitwiseOr, Types::kIntegers},
+    {"BitwiseXor", kBitwiseXor, Types::kIntegers},
+    {"LeftShift", kLeftShift, Types::kIntegers},
+    {"RightShift", kRightShift, Types::kIntegers},
+    {"Equal", kEqual, Types::kComparable},
+    {"NotEqual", kNotEqual, Types::kComparable},
+    {"Less", kLess, Types::kReals},
+    {"LessEqual", kLessEqual, Types::kReals},
+    {"Greater", kGreater, Types::kReals},
+    {"GreaterEqual", kGreaterEqual, Types::kReals},
+    {"LogicalAnd", kLogicalAnd, Types::kFixed},
+    {"LogicalOr", kLogicalOr, Types::kFixed},
+    {"SigmoidGrad", kSigmoidGrad, Types::kInexact},
+    {"TanhGrad", kTanhGrad, Types::kInexact},
+    {"SqrtGrad", kSqrtGrad, Types::kInexact},
+    {"RsqrtGrad", kRsqrtGrad, Types::kInexact},
+    {"InvGrad", kReciprocalGrad, Types::kInexact},
+    {"ReciprocalGrad", kReciprocalGrad, Types::kInexact},
+    {"ReluGrad", kReluGrad, Types::kReals},
+    {"Relu6Grad", kRelu6Grad, Types::kReals},
+    {"EluGrad", kEluGrad, Types::kFloats},
+    {"SeluGrad", kSeluGrad, Types::kFloats},
+    {"SoftplusGrad", kSoftplusGrad, Types::kFloats},
+    {"SoftsignGrad", kSoftsignGrad, Types::kFloats},
+};
+
+TypeList ListOf(Types types) {
+  switch (types) {
+    case Types::kReals:
+      return RealTypes();
+    case Types::kInexact:
+      return Concat(FloatTypes(), ComplexTypes());
+    case Types::kComparable:
+      return Concat(NumberTypes(), {DataType::kBool, DataType::kQint8, DataType::kQuint8, DataType::kQint16,
+                                    DataType::kQuint16, DataType::kQint32});
+    case Types::kIntegers:
+      return IntegerTypes();
+    case Types::kFloats:
+      return FloatTypes();
+    case Types::kPlainFloats:
+      return {DataType::kFloat, DataType::kDouble};
+    default:
+      return NumberTypes();
+  }
+}
+
+void Register(KernelRegistry& registry, const Row& row) {
+  const cpu::BinaryOp routine = row.routine;
+  KernelDef def{std::string(row.op)};
+  if (row.types != Types::kFixed) {
+    def.Types("T", Filter(ListOf(row.types),
+                          [routine](DataType t) { return cpu::FindBinary(routine, Stored(t)) != nullptr; }));
+  }
   registry.Register(std::move(def),
-                    [what](KernelConstruction& c) { return std::make_unique<BinaryKernel>(c, what); });
+                    [routine](KernelConstruction& c) { return std::make_unique<BinaryKernel>(c, routine); });
 }
 
 void AddString(KernelRegistry& registry, const char* op, cpu::BinaryOp what) {
@@ -234,73 +328,17 @@ void AddString(KernelRegistry& registry, const char* op, cpu::BinaryOp what) {
 
 }  // namespace
 
+cpu::BinaryOp BinaryOpOf(std::string_view op) {
+  const auto* const row = std::ranges::find(kRows, op, &Row::op);
+  return row == std::end(kRows) ? kCount : row->routine;
+}
+
 void RegisterBinaryMathKernels(KernelRegistry& registry) {
-  using Op = cpu::BinaryOp;
-  const TypeList numbers = NumberTypes(), reals = RealTypes();
-  const TypeList inexact = Concat(FloatTypes(), ComplexTypes());
-  const TypeList comparable = Concat(numbers, {DataType::kBool, DataType::kQint8, DataType::kQuint8,
-                                               DataType::kQint16, DataType::kQuint16, DataType::kQint32});
-  Add(registry, "Add", Op::kAdd, numbers);
-  Add(registry, "AddV2", Op::kAdd, numbers);
-  Add(registry, "Sub", Op::kSub, numbers);
-  Add(registry, "Mul", Op::kMul, numbers);
-  Add(registry, "Div", Op::kDiv, numbers);
-  Add(registry, "RealDiv", Op::kDiv, inexact);
-  Add(registry, "DivNoNan", Op::kDivNoNan, inexact);
-  Add(registry, "Xdivy", Op::kXdivy, inexact);
-  Add(registry, "Xlogy", Op::kXlogy, inexact);
-  Add(registry, "TruncateDiv", Op::kDiv, IntegerTypes());
-  Add(registry, "FloorDiv", Op::kFloorDiv, reals);
-  Add(registry, "Mod", Op::kMod, reals);
-  Add(registry, "TruncateMod", Op::kMod, reals);
-  Add(registry, "FloorMod", Op::kFloorMod, reals);
-  Add(registry, "Pow", Op::kPow, numbers);
-  Add(registry, "Maximum", Op::kMaximum, reals);
-  Add(registry, "Minimum", Op::kMinimum, reals);
-  Add(registry, "SquaredDifference", Op::kSquaredDifference, numbers);
-  Add(registry, "Atan2", Op::kAtan2, FloatTypes());
-  Add(registry, "MulNoNan", Op::kMulNoNan, inexact);
-  for (const auto& [op, what] :
-       {std::pair("NextAfter", Op::kNextAfter), std::pair("Igamma", Op::kIgamma),
-        std::pair("Igammac", Op::kIgammac), std::pair("IgammaGradA", Op::kIgammaGradA),
-        std::pair("RandomGammaGrad", Op::kGammaSampleGrad), std::pair("Polygamma", Op::kPolygamma),
-        std::pair("Zeta", Op::kZeta)}) {
-    Add(registry, op, what, {DataType::kFloat, DataType::kDouble});
-  }
-  for (const auto& [op, what] :
-       {std::pair("BitwiseAnd", Op::kBitwiseAnd), std::pair("BitwiseOr", Op::kBitwiseOr),
-        std::pair("BitwiseXor", Op::kBitwiseXor), std::pair("LeftShift", Op::kLeftShift),
-        std::pair("RightShift", Op::kRightShift)}) {
-    Add(registry, op, what, IntegerTypes());
-  }
-  Add(registry, "Equal", Op::kEqual, comparable);
-  Add(registry, "NotEqual", Op::kNotEqual, comparable);
-  Add(registry, "Less", Op::kLess, reals);
-  Add(registry, "LessEqual", Op::kLessEqual, reals);
-  Add(registry, "Greater", Op::kGreater, reals);
-  Add(registry, "GreaterEqual", Op::kGreaterEqual, reals);
-  for (const auto& [op, what] :
-       {std::pair("LogicalAnd", Op::kLogicalAnd), std::pair("LogicalOr", Op::kLogicalOr)}) {
-    registry.Register(KernelDef(op), [what = what](KernelConstruction& c) {
-      return std::make_unique<BinaryKernel>(c, what);
-    });
-  }
-  Add(registry, "SigmoidGrad", Op::kSigmoidGrad, inexact);
-  Add(registry, "TanhGrad", Op::kTanhGrad, inexact);
-  Add(registry, "SqrtGrad", Op::kSqrtGrad, inexact);
-  Add(registry, "RsqrtGrad", Op::kRsqrtGrad, inexact);
-  Add(registry, "InvGrad", Op::kReciprocalGrad, inexact);
-  Add(registry, "ReciprocalGrad", Op::kReciprocalGrad, inexact);
-  Add(registry, "ReluGrad", Op::kReluGrad, reals);
-  Add(registry, "Relu6Grad", Op::kRelu6Grad, reals);
-  Add(registry, "EluGrad", Op::kEluGrad, FloatTypes());
-  Add(registry, "SeluGrad", Op::kSeluGrad, FloatTypes());
-  Add(registry, "SoftplusGrad", Op::kSoftplusGrad, FloatTypes());
-  Add(registry, "SoftsignGrad", Op::kSoftsignGrad, FloatTypes());
-  AddString(registry, "Add", Op::kAdd);
-  AddString(registry, "Equal", Op::kEqual);
-  AddString(registry, "NotEqual", Op::kNotEqual);
-  registry.Register<ApproximateEqualKernel>(KernelDef("ApproximateEqual").Types("T", numbers));
+  for (const Row& row : kRows) Register(registry, row);
+  AddString(registry, "Add", kAdd);
+  AddString(registry, "Equal", kEqual);
+  AddString(registry, "NotEqual", kNotEqual);
+  registry.Register<ApproximateEqualKernel>(KernelDef("ApproximateEqual").Types("T", NumberTypes()));
 }
 
 }  // namespace millrace

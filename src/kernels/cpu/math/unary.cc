@@ -1,7 +1,14 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/vector/unary.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <string>
+
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/math/elementwise.h"
 #include "kernels/cpu/vector/transpose.h"
 #include "op/shape_inference.h"
 
@@ -11,16 +18,15 @@ namespace {
 // Below so many elements the loop runs on this thread without asking the pool.
 constexpr int64_t kSmall = 4096;
 
-template <cpu::UnaryOp kOp>
 class UnaryKernel final : public OpKernel {
  public:
-  explicit UnaryKernel(KernelConstruction& c)
+  UnaryKernel(KernelConstruction& c, cpu::UnaryOp op)
       : OpKernel(c),
-        fn_(cpu::FindUnary(kOp, input_type(0))),
+        fn_(cpu::FindUnary(op, input_type(0))),
         in_size_(static_cast<int64_t>(ElementSize(input_type(0)))),
         out_size_(static_cast<int64_t>(ElementSize(output_type(0)))),
-        cost_ns_(cpu::UnaryCostNs(kOp, input_type(0))) {
-    if (fn_ == nullptr || cpu::UnaryResultType(kOp, input_type(0)) != output_type(0)) {
+        cost_ns_(cpu::UnaryCostNs(op, input_type(0))) {
+    if (fn_ == nullptr || cpu::UnaryResultType(op, input_type(0)) != output_type(0)) {
       c.SetError(errors::InvalidArgument("Op ", op_name(), " doesn't map ", DataTypeName(input_type(0)),
                                          " to ", DataTypeName(output_type(0))));
     }
@@ -48,15 +54,46 @@ class UnaryKernel final : public OpKernel {
   const double cost_ns_;
 };
 
-// Registers `op` for each type that the routine has; `attr` is empty for ops of a fixed type.
-template <cpu::UnaryOp kOp>
-void Add(KernelRegistry& registry, const char* op, const char* attr = "T",
-         const TypeList& types = Concat(NumberTypes(), {DataType::kBool})) {
-  KernelDef def(op);
-  if (*attr != '\0') {
-    def.Types(attr, Filter(types, [](DataType t) { return cpu::FindUnary(kOp, t) != nullptr; }));
+// Which types an op has, as far as there are functions for them.
+enum class Types { kAll, kReal, kComplex, kInexact, kFixed };
+
+struct Row {
+  std::string_view op;
+  cpu::UnaryOp routine;
+  Types types;
+};
+
+constexpr Row kRows[] = {
+#define MR_UNARY_ROW(name, types, ns, ...) {#name, cpu::UnaryOp::k##name, Types::k##types},
+    MR_UNARY_OPS(MR_UNARY_ROW)
+#undef MR_UNARY_ROW
+    // Under another name.
+    {"ComplexAbs", cpu::UnaryOp::kAbs, Types::kComplex},
+    {"Inv", cpu::UnaryOp::kReciprocal, Types::kAll},
+};
+
+TypeList ListOf(Types types) {
+  switch (types) {
+    case Types::kReal:
+      return RealTypes();
+    case Types::kComplex:
+      return ComplexTypes();
+    case Types::kInexact:
+      return Concat(FloatTypes(), ComplexTypes());
+    default:
+      return Concat(NumberTypes(), {DataType::kBool});
   }
-  registry.Register<UnaryKernel<kOp>>(std::move(def));
+}
+
+void Register(KernelRegistry& registry, const Row& row) {
+  const cpu::UnaryOp routine = row.routine;
+  KernelDef def{std::string(row.op)};
+  if (row.types != Types::kFixed) {
+    def.Types("T", Filter(ListOf(row.types),
+                          [routine](DataType t) { return cpu::FindUnary(routine, t) != nullptr; }));
+  }
+  registry.Register(std::move(def),
+                    [routine](KernelConstruction& c) { return std::make_unique<UnaryKernel>(c, routine); });
 }
 
 // Rounding leaves integers as they are.
@@ -94,61 +131,14 @@ class ComplexKernel final : public OpKernel {
 
 }  // namespace
 
+cpu::UnaryOp UnaryOpOf(std::string_view op) {
+  const auto* const row = std::ranges::find(kRows, op, &Row::op);
+  return row == std::end(kRows) ? cpu::UnaryOp::kCount : row->routine;
+}
+
 void RegisterUnaryMathKernels(KernelRegistry& registry) {
-  using Op = cpu::UnaryOp;
-  Add<Op::kAbs>(registry, "Abs", "T", RealTypes());
-  Add<Op::kAbs>(registry, "ComplexAbs", "T", ComplexTypes());
-  Add<Op::kNeg>(registry, "Neg");
-  Add<Op::kSign>(registry, "Sign");
-  Add<Op::kSquare>(registry, "Square");
-  Add<Op::kSqrt>(registry, "Sqrt");
-  Add<Op::kRsqrt>(registry, "Rsqrt");
-  Add<Op::kReciprocal>(registry, "Inv");
-  Add<Op::kReciprocal>(registry, "Reciprocal");
-  Add<Op::kRound>(registry, "Round", "T", Concat(FloatTypes(), ComplexTypes()));
+  for (const Row& row : kRows) Register(registry, row);
   registry.Register<IntegerIdentityKernel>(KernelDef("Round").Types("T", IntegerTypes()));
-  Add<Op::kRint>(registry, "Rint");
-  Add<Op::kFloor>(registry, "Floor");
-  Add<Op::kCeil>(registry, "Ceil");
-  Add<Op::kExp>(registry, "Exp");
-  Add<Op::kExpm1>(registry, "Expm1");
-  Add<Op::kLog>(registry, "Log");
-  Add<Op::kLog1p>(registry, "Log1p");
-  Add<Op::kTanh>(registry, "Tanh");
-  Add<Op::kSigmoid>(registry, "Sigmoid");
-  Add<Op::kErf>(registry, "Erf");
-  Add<Op::kErfc>(registry, "Erfc");
-  Add<Op::kLgamma>(registry, "Lgamma");
-  Add<Op::kDigamma>(registry, "Digamma");
-  Add<Op::kSin>(registry, "Sin");
-  Add<Op::kCos>(registry, "Cos");
-  Add<Op::kTan>(registry, "Tan");
-  Add<Op::kAsin>(registry, "Asin");
-  Add<Op::kAcos>(registry, "Acos");
-  Add<Op::kAtan>(registry, "Atan");
-  Add<Op::kSinh>(registry, "Sinh");
-  Add<Op::kCosh>(registry, "Cosh");
-  Add<Op::kAsinh>(registry, "Asinh");
-  Add<Op::kAcosh>(registry, "Acosh");
-  Add<Op::kAtanh>(registry, "Atanh");
-  Add<Op::kBesselI0e>(registry, "BesselI0e");
-  Add<Op::kBesselI1e>(registry, "BesselI1e");
-  Add<Op::kInvert>(registry, "Invert");
-  Add<Op::kPopulationCount>(registry, "PopulationCount");
-  Add<Op::kRelu>(registry, "Relu", "T", RealTypes());
-  Add<Op::kRelu6>(registry, "Relu6", "T", RealTypes());
-  Add<Op::kElu>(registry, "Elu");
-  Add<Op::kSelu>(registry, "Selu");
-  Add<Op::kSoftplus>(registry, "Softplus");
-  Add<Op::kSoftsign>(registry, "Softsign");
-  Add<Op::kIsNan>(registry, "IsNan");
-  Add<Op::kIsInf>(registry, "IsInf");
-  Add<Op::kIsFinite>(registry, "IsFinite");
-  Add<Op::kLogicalNot>(registry, "LogicalNot", "");
-  Add<Op::kConj>(registry, "Conj", "T", ComplexTypes());
-  Add<Op::kReal>(registry, "Real", "T", ComplexTypes());
-  Add<Op::kImag>(registry, "Imag", "T", ComplexTypes());
-  Add<Op::kAngle>(registry, "Angle", "T", ComplexTypes());
   registry.Register<ComplexKernel>(
       KernelDef("Complex").Type("T", DataType::kFloat).Type("Tout", DataType::kComplex64));
   registry.Register<ComplexKernel>(

@@ -6,60 +6,18 @@
 
 #include <stdint.h>
 
+#define MR_ONLY_UNARY_OPS
+#include "kernels/cpu/vector/unary.inc.h"
+#undef MR_ONLY_UNARY_OPS
+
 namespace millrace::cpu {
 
+// unary.inc.h has the list.
 enum class UnaryOp : uint8_t {
-  kAbs,  // of a complex number: its real magnitude
-  kNeg,
-  kSign,
-  kSquare,
-  kSqrt,
-  kRsqrt,
-  kReciprocal,  // Inv and Reciprocal
-  kRound,       // half to even
-  kRint,
-  kFloor,
-  kCeil,
-  kExp,
-  kExpm1,
-  kLog,
-  kLog1p,
-  kTanh,
-  kSigmoid,
-  kErf,
-  kErfc,
-  kLgamma,
-  kDigamma,
-  kSin,
-  kCos,
-  kTan,
-  kAsin,
-  kAcos,
-  kAtan,
-  kSinh,
-  kCosh,
-  kAsinh,
-  kAcosh,
-  kAtanh,
-  kBesselI0e,
-  kBesselI1e,
-  kRelu,
-  kRelu6,
-  kElu,
-  kSelu,
-  kSoftplus,
-  kSoftsign,
-  kIsNan,  // this and the next two write bool
-  kIsInf,
-  kIsFinite,
-  kLogicalNot,       // bool only
-  kInvert,           // integers only: all bits
-  kPopulationCount,  // integers only; writes uint8
-  kConj,             // complex only
-  kReal,             // complex only; writes the real type
-  kImag,
-  kAngle,
-  kCount,
+#define MR_UNARY_ROW(name, types, ns, ...) k##name,
+  MR_UNARY_OPS(MR_UNARY_ROW)
+#undef MR_UNARY_ROW
+      kCount,
 };
 
 // out[i] = f(in[i]) for n elements of the type it was found for. in == out is allowed where the element sizes

@@ -17,6 +17,12 @@ bool WritesBool(UnaryOp op) {
          op == UnaryOp::kLogicalNot;
 }
 
+constexpr double kFloatNs[] = {
+#define MR_UNARY_ROW(name, types, ns, ...) ns,
+    MR_UNARY_OPS(MR_UNARY_ROW)
+#undef MR_UNARY_ROW
+};
+
 template <DataType kType, int kOp>
 void ThroughFloat(const void* in, void* out, int64_t n) {
   constexpr auto op = static_cast<UnaryOp>(kOp);
@@ -77,20 +83,7 @@ double UnaryCostNs(UnaryOp op, DataType type) {
     return vectorised ? 1 : 15;
   }
   const double scale = type == DataType::kFloat ? 1 : 2;
-  switch (op) {
-    case UnaryOp::kExp:
-    case UnaryOp::kExpm1:
-    case UnaryOp::kLog:
-    case UnaryOp::kLog1p:
-    case UnaryOp::kTanh:
-    case UnaryOp::kSigmoid:
-    case UnaryOp::kElu:
-    case UnaryOp::kSelu:
-    case UnaryOp::kSoftplus:
-      return scale * 0.6;
-    default:
-      return scale * 0.2;
-  }
+  return scale * kFloatNs[static_cast<size_t>(op)];
 }
 
 void RunUnary(UnaryFn fn, const void* in, int64_t in_size, void* out, int64_t out_size, int64_t n,

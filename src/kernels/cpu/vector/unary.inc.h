@@ -1,6 +1,66 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// The unary functions of float and double for one instruction set.
+// The unary ops, and their functions of float and double for one instruction set.
+//
+// A line for each op: its name, which is that of the op in graphs and with a k the enumerator; the types that
+// its kernel has, as far as there are functions for them (All, Real, Complex, Inexact, or Fixed for an op
+// without attribute T); nanoseconds for a float; and the function of a vector V of elements T, or nullptr for
+// ops that unary_scalar.cc has functions for.
+#ifndef MR_UNARY_OPS
+#define MR_UNARY_OPS(X) \
+  X(Abs, Real, 0.2, Map<T, Abs<V>>) /* of a complex number: its real magnitude */ \
+  X(Neg, All, 0.2, Map<T, Neg<V>>) \
+  X(Sign, All, 0.2, Map<T, Sign<V>>) \
+  X(Square, All, 0.2, Map<T, Square<V>>) \
+  X(Sqrt, All, 0.2, Map<T, Sqrt>) \
+  X(Rsqrt, All, 0.2, Map<T, Rsqrt<V>>) \
+  X(Reciprocal, All, 0.2, Map<T, Reciprocal<V>>) /* Inv and Reciprocal */ \
+  X(Round, Inexact, 0.2, Map<T, Rint>) /* half to even */ \
+  X(Rint, All, 0.2, Map<T, Rint>) \
+  X(Floor, All, 0.2, Map<T, Floor>) \
+  X(Ceil, All, 0.2, Map<T, Ceil<V>>) \
+  X(Exp, All, 0.6, Map<T, Exp<V>>) \
+  X(Expm1, All, 0.6, Map<T, Expm1<V>>) \
+  X(Log, All, 0.6, Map<T, Log<V>>) \
+  X(Log1p, All, 0.6, Map<T, Log1p<V>>) \
+  X(Tanh, All, 0.6, Map<T, Tanh<V>>) \
+  X(Sigmoid, All, 0.6, Map<T, Sigmoid<V>>) \
+  X(Erf, All, 0.2, nullptr) \
+  X(Erfc, All, 0.2, nullptr) \
+  X(Lgamma, All, 0.2, nullptr) \
+  X(Digamma, All, 0.2, nullptr) \
+  X(Sin, All, 0.2, nullptr) \
+  X(Cos, All, 0.2, nullptr) \
+  X(Tan, All, 0.2, nullptr) \
+  X(Asin, All, 0.2, nullptr) \
+  X(Acos, All, 0.2, nullptr) \
+  X(Atan, All, 0.2, nullptr) \
+  X(Sinh, All, 0.2, nullptr) \
+  X(Cosh, All, 0.2, nullptr) \
+  X(Asinh, All, 0.2, nullptr) \
+  X(Acosh, All, 0.2, nullptr) \
+  X(Atanh, All, 0.2, nullptr) \
+  X(BesselI0e, All, 0.2, nullptr) \
+  X(BesselI1e, All, 0.2, nullptr) \
+  X(Relu, Real, 0.2, Map<T, Relu<V>>) \
+  X(Relu6, Real, 0.2, Map<T, Relu6<V>>) \
+  X(Elu, All, 0.6, Map<T, Elu<V>>) \
+  X(Selu, All, 0.6, Map<T, Selu<V>>) \
+  X(Softplus, All, 0.6, Map<T, Softplus<V>>) \
+  X(Softsign, All, 0.2, Map<T, Softsign<V>>) \
+  X(IsNan, All, 0.2, Classify<T, Class::kNan>) /* this and the next two write bool */ \
+  X(IsInf, All, 0.2, Classify<T, Class::kInf>) \
+  X(IsFinite, All, 0.2, Classify<T, Class::kFinite>) \
+  X(LogicalNot, Fixed, 0.2, nullptr) /* bool only */ \
+  X(Invert, All, 0.2, nullptr) /* integers only: all bits */ \
+  X(PopulationCount, All, 0.2, nullptr) /* integers only; writes uint8 */ \
+  X(Conj, Complex, 0.2, nullptr) /* complex only */ \
+  X(Real, Complex, 0.2, nullptr) /* complex only; writes the real type */ \
+  X(Imag, Complex, 0.2, nullptr) \
+  X(Angle, Complex, 0.2, nullptr)
+#endif
+
+#ifndef MR_ONLY_UNARY_OPS
 #include "kernels/cpu/vector/math.inc.h"
 #include "kernels/cpu/vector/tables.h"
 
@@ -96,31 +156,9 @@ void Classify(const void* in, void* out, int64_t n) {
 template <typename T>
 constexpr void AddCommon(UnaryFn* table) {
   using V = typename Fp<T>::Vec;
-  table[(int)UnaryOp::kAbs] = Map<T, Abs<V>>;
-  table[(int)UnaryOp::kNeg] = Map<T, Neg<V>>;
-  table[(int)UnaryOp::kSign] = Map<T, Sign<V>>;
-  table[(int)UnaryOp::kSquare] = Map<T, Square<V>>;
-  table[(int)UnaryOp::kSqrt] = Map<T, Sqrt>;
-  table[(int)UnaryOp::kRsqrt] = Map<T, Rsqrt<V>>;
-  table[(int)UnaryOp::kReciprocal] = Map<T, Reciprocal<V>>;
-  table[(int)UnaryOp::kRound] = table[(int)UnaryOp::kRint] = Map<T, Rint>;
-  table[(int)UnaryOp::kFloor] = Map<T, Floor>;
-  table[(int)UnaryOp::kCeil] = Map<T, Ceil<V>>;
-  table[(int)UnaryOp::kExp] = Map<T, Exp<V>>;
-  table[(int)UnaryOp::kExpm1] = Map<T, Expm1<V>>;
-  table[(int)UnaryOp::kLog] = Map<T, Log<V>>;
-  table[(int)UnaryOp::kLog1p] = Map<T, Log1p<V>>;
-  table[(int)UnaryOp::kTanh] = Map<T, Tanh<V>>;
-  table[(int)UnaryOp::kSigmoid] = Map<T, Sigmoid<V>>;
-  table[(int)UnaryOp::kRelu] = Map<T, Relu<V>>;
-  table[(int)UnaryOp::kRelu6] = Map<T, Relu6<V>>;
-  table[(int)UnaryOp::kElu] = Map<T, Elu<V>>;
-  table[(int)UnaryOp::kSelu] = Map<T, Selu<V>>;
-  table[(int)UnaryOp::kSoftplus] = Map<T, Softplus<V>>;
-  table[(int)UnaryOp::kSoftsign] = Map<T, Softsign<V>>;
-  table[(int)UnaryOp::kIsNan] = Classify<T, Class::kNan>;
-  table[(int)UnaryOp::kIsInf] = Classify<T, Class::kInf>;
-  table[(int)UnaryOp::kIsFinite] = Classify<T, Class::kFinite>;
+#define MR_UNARY_ROW(name, types, ns, ...) table[(int)UnaryOp::k##name] = __VA_ARGS__;
+  MR_UNARY_OPS(MR_UNARY_ROW)
+#undef MR_UNARY_ROW
 }
 
 constexpr UnaryTable MakeUnaryTable() {
@@ -138,3 +176,5 @@ constexpr UnaryTable MakeUnaryTable() {
 constinit const UnaryTable kUnaryTable = MakeUnaryTable();
 
 }  // namespace millrace::cpu::MR_ISA
+
+#endif  // MR_ONLY_UNARY_OPS
