@@ -202,8 +202,15 @@ Status PadV2Grad(GradientContext& c) {
   return c.status();
 }
 
+Status CheckNumericsGrad(GradientContext& c) {
+  const char* message = "Not a number (NaN) or infinity (Inf) values detected in gradient.";
+  c.SetInputGrad(0, Op("CheckNumerics", {c.grad(0)}, {{"message", message}}));
+  return c.status();
+}
+
 constexpr Row kRows[] = {
     {"BroadcastTo", BroadcastToGrad},
+    {"CheckNumerics", CheckNumericsGrad},
     {"Concat", ConcatGrad},
     {"ConcatV2", ConcatV2Grad},
     {"EnsureShape", PassThrough},
@@ -216,8 +223,6 @@ constexpr Row kRows[] = {
     {"PadV2", PadV2Grad},
     {"PlaceholderWithDefault", PassThrough},
     {"PreventGradient", PreventGradientGrad},
-    {"RefIdentity", PassThrough},
-    {"Print", PassThrough},
     {"Reshape", ReshapeGrad},
     {"Reverse", ReverseGrad},
     {"ReverseV2", ReverseGrad},

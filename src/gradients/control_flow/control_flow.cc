@@ -94,9 +94,8 @@ Status MergeGrad(GradientContext& c) {
 }
 
 constexpr gradients::Row kRows[] = {
-    {"Merge", MergeGrad},
-    {"RefMerge", MergeGrad},
-    {"RefSwitch", SwitchGrad},
+    {"Merge", MergeGrad},    {"RefIdentity", gradients::PassThrough},
+    {"RefMerge", MergeGrad}, {"RefSwitch", SwitchGrad},
     {"Switch", SwitchGrad},
 };
 

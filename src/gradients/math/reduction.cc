@@ -170,9 +170,44 @@ Status CumprodGrad(GradientContext& c) {
   return c.status();
 }
 
+// x / y, of what was reduced to y.
+Status EuclideanNormGrad(GradientContext& c) {
+  const Expr x = c.input(0);
+  Expr y = c.output(0), dy = c.grad(0);
+  if (!c.Attr<bool>("keep_dims")) {
+    const Expr kept = ShapeOf(Sum(x, c.input(1), true));
+    y = Reshape(y, kept);
+    dy = Reshape(dy, kept);
+  }
+  c.SetInputGrad(0, dy * (x / y));
+  return c.status();
+}
+
+// Positive and negative gradients apart, since their logarithms are added.
+Status CumulativeLogsumexpGrad(GradientContext& c) {
+  const Expr x = c.input(0), axis = c.input(1), y = c.output(0), dy = c.grad(0);
+  const AttrMap attrs = {{"exclusive", c.Attr<bool>("exclusive")}, {"reverse", !c.Attr<bool>("reverse")}};
+  const double lowest = x.dtype() == DataType::kHalf ? -65504 : -3e38;
+  const auto part = [&](const Expr& g) {
+    const Expr positive = Op("Greater", {g, ScalarLike(g, 0)});
+    const Expr log = Op("Log", Op("SelectV2", {positive, g, ScalarLike(g, 1)}));
+    const Expr logs = Op("SelectV2", {positive, log - y, ScalarLike(g, lowest)});
+    return Op("Exp", Op("CumulativeLogsumexp", {logs, axis}, attrs) + x);
+  };
+  c.SetInputGrad(0, part(dy) - part(-dy));
+  return c.status();
+}
+
 constexpr Row kRows[] = {
-    {"Cumprod", CumprodGrad}, {"Cumsum", CumsumGrad}, {"Max", ExtremumGrad}, {"Mean", MeanGrad},
-    {"Min", ExtremumGrad},    {"Prod", ProdGrad},     {"Sum", SumGrad},
+    {"CumulativeLogsumexp", CumulativeLogsumexpGrad},
+    {"EuclideanNorm", EuclideanNormGrad},
+    {"Cumprod", CumprodGrad},
+    {"Cumsum", CumsumGrad},
+    {"Max", ExtremumGrad},
+    {"Mean", MeanGrad},
+    {"Min", ExtremumGrad},
+    {"Prod", ProdGrad},
+    {"Sum", SumGrad},
 };
 
 }  // namespace

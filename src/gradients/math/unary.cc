@@ -123,12 +123,6 @@ Status NegGrad(GradientContext& c) {
   return c.status();
 }
 
-Status CheckNumericsGrad(GradientContext& c) {
-  const char* message = "Not a number (NaN) or infinity (Inf) values detected in gradient.";
-  c.SetInputGrad(0, Op("CheckNumerics", {c.grad(0)}, {{"message", message}}));
-  return c.status();
-}
-
 constexpr Row kRows[] = {
     {"Abs", Unary<AbsGrad>},
     {"Acos", Unary<AcosGrad>},
@@ -139,7 +133,6 @@ constexpr Row kRows[] = {
     {"Atan", Unary<AtanGrad>},
     {"Atanh", Unary<AtanhGrad>},
     {"Cast", CastGrad},
-    {"CheckNumerics", CheckNumericsGrad},
     {"ComplexAbs", Unary<ComplexAbsGrad>},
     {"Conj", Unary<ConjGrad>},
     {"Cos", Unary<CosGrad>},

@@ -182,6 +182,15 @@ Status TopKGrad(GradientContext& c) {
   return c.status();
 }
 
+// Elements that equal the n-th share its gradient.
+Status NthElementGrad(GradientContext& c) {
+  const Expr x = c.input(0);
+  const Expr equal = CastTo(Op("Equal", {ExpandDims(c.output(0), -1), x}), x.dtype());
+  const Expr count = Sum(equal, Vector(c.builder(), DataType::kInt32, {-1}), true);
+  c.SetInputGrad(0, equal / count * ExpandDims(c.grad(0), -1));
+  return c.status();
+}
+
 constexpr Row kRows[] = {
     {"BatchNormWithGlobalNormalization", GlobalNormalizationGrad},
     {"BiasAdd", BiasAddGrad},
@@ -196,6 +205,7 @@ constexpr Row kRows[] = {
     {"LeakyRelu", LeakyReluGrad},
     {"LeakyReluGrad", LeakyReluGradGrad},
     {"LogSoftmax", LogSoftmaxGrad},
+    {"NthElement", NthElementGrad},
     {"Relu", ActivationGrad<From::kOutput>},
     {"Relu6", ActivationGrad<From::kOutput>},
     {"Relu6Grad", ActivationSecondGrad<Nothing>},

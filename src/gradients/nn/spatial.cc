@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Kin of convolution, and what moves blocks and borders of images.
+// Kin of convolution and pooling.
 
 #include "gradients/family.h"
 
@@ -79,76 +79,14 @@ Status MaxPoolGradWithArgmaxGrad(GradientContext& c) {
   return c.status();
 }
 
-// Of ops that only move elements: the other one moves them back. Input 1 and, where there is one, input 2 say
-// how.
-template <const char* kOther>
-Status MovedBack(GradientContext& c) {
-  AttrMap attrs;
-  for (const char* attr : {"mode", "block_size", "data_format"}) {
-    if (const AttrValue* value = c.node().attrs().Find(attr); value != nullptr) attrs.Set(attr, *value);
-  }
-  const Expr dy = c.grad(0);
-  switch (c.num_inputs()) {
-    case 1:
-      c.SetInputGrad(0, Op(kOther, {dy}, attrs));
-      break;
-    case 2:
-      c.SetInputGrad(0, Op(kOther, {dy, c.input(1)}, attrs));
-      break;
-    default:
-      c.SetInputGrad(0, Op(kOther, {dy, c.input(1), c.input(2)}, attrs));
-      break;
-  }
-  return c.status();
-}
-
-AttrMap FakeQuantAttrs(GradientContext& c) { return c.CopyAttrs({"num_bits", "narrow_range"}); }
-
-Status FakeQuantArgsGrad(GradientContext& c) {
-  c.SetInputGrad(0, Op("FakeQuantWithMinMaxArgsGradient", {c.grad(0), c.input(0)},
-                       c.CopyAttrs({"min", "max", "num_bits", "narrow_range"})));
-  return c.status();
-}
-
-template <const char* kGradient>
-Status FakeQuantVarsGrad(GradientContext& c) {
-  const Expr dx = Op(kGradient, {c.grad(0), c.input(0), c.input(1), c.input(2)}, FakeQuantAttrs(c));
-  for (int i = 0; i < 3; ++i) {
-    if (c.wants(i)) c.SetInputGrad(i, dx.Sibling(i));
-  }
-  return c.status();
-}
-
-constexpr char kBatchToSpace[] = "BatchToSpace";
-constexpr char kBatchToSpaceNd[] = "BatchToSpaceND";
-constexpr char kDepthToSpace[] = "DepthToSpace";
-constexpr char kMirrorPad[] = "MirrorPad";
-constexpr char kMirrorPadGrad[] = "MirrorPadGrad";
-constexpr char kSpaceToBatch[] = "SpaceToBatch";
-constexpr char kSpaceToBatchNd[] = "SpaceToBatchND";
-constexpr char kSpaceToDepth[] = "SpaceToDepth";
-constexpr char kVars[] = "FakeQuantWithMinMaxVarsGradient";
-constexpr char kVarsPerChannel[] = "FakeQuantWithMinMaxVarsPerChannelGradient";
-
 constexpr Row kRows[] = {
-    {"BatchToSpace", MovedBack<kSpaceToBatch>},
-    {"BatchToSpaceND", MovedBack<kSpaceToBatchNd>},
-    {"DepthToSpace", MovedBack<kSpaceToDepth>},
     {"DepthwiseConv2dNative", DepthwiseGrad},
     {"DepthwiseConv2dNativeBackpropFilter", DepthwiseBackpropFilterGrad},
     {"DepthwiseConv2dNativeBackpropInput", DepthwiseBackpropInputGrad},
     {"Dilation2D", DilationGrad},
-    {"FakeQuantWithMinMaxArgs", FakeQuantArgsGrad},
-    {"FakeQuantWithMinMaxVars", FakeQuantVarsGrad<kVars>},
-    {"FakeQuantWithMinMaxVarsPerChannel", FakeQuantVarsGrad<kVarsPerChannel>},
     {"LRN", ResponseNormGrad},
     {"MaxPoolGradWithArgmax", MaxPoolGradWithArgmaxGrad},
     {"MaxPoolWithArgmax", MaxPoolWithArgmaxGrad},
-    {"MirrorPad", MovedBack<kMirrorPadGrad>},
-    {"MirrorPadGrad", MovedBack<kMirrorPad>},
-    {"SpaceToBatch", MovedBack<kBatchToSpace>},
-    {"SpaceToBatchND", MovedBack<kBatchToSpaceNd>},
-    {"SpaceToDepth", MovedBack<kDepthToSpace>},
 };
 
 }  // namespace

@@ -335,6 +335,13 @@ std::vector<OpBuilder> Moving() {
           .Attr("Tmultiples: {int32, int64} = DT_INT32")
           .Shape(TileShape)
           .Traits(kRepeating),
+      OpBuilder("ConjugateTranspose: Permutes dimensions and conjugates.")
+          .Input("x: T")
+          .Input("perm: Tperm")
+          .Output("y: T")
+          .Attr("T: type")
+          .Attr("Tperm: {int32, int64} = DT_INT32")
+          .Shape(TransposeShape),
       OpBuilder("Transpose: Permutes dimensions.")
           .Input("x: T")
           .Input("perm: Tperm")

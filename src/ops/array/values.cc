@@ -1,21 +1,10 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Rows and elements that move, change in place, are counted, found or hashed.
+// Rows and elements that move, change in place, are found or hashed.
 #include "ops/family.h"
-#include "ops/math/shapes.h"
-#include "ops/nn/shapes.h"
 
 namespace millrace::ops {
 namespace {
-
-Status AccumulateShape(InferenceContext& c) {
-  MR_RETURN_IF_ERROR(AddNShape(c));
-  MR_ASSIGN_OR_RETURN(const PartialShape shape, c.Attr<PartialShape>("shape"));
-  MR_ASSIGN_OR_RETURN(const ShapeHandle said, c.MakeShapeFromPartial(shape));
-  MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.Merge(c.output(0), said));
-  c.set_output(0, out);
-  return Status::Ok();
-}
 
 Status ParallelConcatShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const PartialShape said, c.Attr<PartialShape>("shape"));
@@ -85,33 +74,6 @@ Status TensorScatterShape(InferenceContext& c) {
   return Status::Ok();
 }
 
-Status HistogramShape(InferenceContext& c) {
-  MR_ASSIGN_OR_RETURN(const ShapeHandle range, c.WithRank(c.input(1), 1));
-  MR_RETURN_IF_ERROR(c.WithValue(c.Dim(range, 0), 2).status());
-  MR_RETURN_IF_ERROR(c.WithRank(c.input(2), 0).status());
-  MR_ASSIGN_OR_RETURN(const DimHandle bins, c.MakeDimFromScalarInput(2));
-  c.set_output(0, c.Vector(bins));
-  return Status::Ok();
-}
-
-Status NthElementShape(InferenceContext& c) {
-  MR_ASSIGN_OR_RETURN(const ShapeHandle in, c.WithRankAtLeast(c.input(0), 1));
-  MR_ASSIGN_OR_RETURN(const DimHandle n, c.MakeDimFromScalarInput(1));
-  const DimHandle last = c.Dim(in, -1);
-  if (c.ValueKnown(last) && c.ValueKnown(n) && c.Value(last) <= c.Value(n)) {
-    return errors::InvalidArgument("Input must have last dimension > n = ", c.Value(n), " but is ",
-                                   c.Value(last));
-  }
-  MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.Subshape(in, 0, -1));
-  c.set_output(0, out);
-  return Status::Ok();
-}
-
-Status InTopKV2Shape(InferenceContext& c) {
-  MR_RETURN_IF_ERROR(c.WithRank(c.input(2), 0).status());
-  return InTopKShape(c);
-}
-
 Status BoundShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle sorted, c.WithRank(c.input(0), 2));
   MR_ASSIGN_OR_RETURN(const ShapeHandle values, c.WithRank(c.input(1), 2));
@@ -129,32 +91,6 @@ Status FingerprintShape(InferenceContext& c) {
 
 std::vector<OpBuilder> ChangingOps() {
   return {
-      OpBuilder("AccumulateNV2: The sum of all inputs, which have one shape.")
-          .Input("inputs: N*T")
-          .Output("sum: T")
-          .Attr("N: int >= 1")
-          .Attr("T: numbertype")
-          .Attr("shape: shape")
-          .Commutative()
-          .Aggregate()
-          .Shape(AccumulateShape),
-      OpBuilder("EuclideanNorm: The root of the sum of squares along the given dimensions.")
-          .Input("input: T")
-          .Input("reduction_indices: Tidx")
-          .Output("output: T")
-          .Attr("keep_dims: bool = false")
-          .Attr("T: numbertype")
-          .Attr("Tidx: {int32, int64} = DT_INT32")
-          .Shape(shape_fns::Reduction),
-      OpBuilder("CumulativeLogsumexp: The logarithms of running sums of exponentials along a dimension.")
-          .Input("x: T")
-          .Input("axis: Tidx")
-          .Output("out: T")
-          .Attr("exclusive: bool = false")
-          .Attr("reverse: bool = false")
-          .Attr("T: {half, float, double}")
-          .Attr("Tidx: {int32, int64} = DT_INT32")
-          .Shape(shape_fns::Unchanged),
       OpBuilder("GuaranteeConst: Its input, with the promise that it never changes.")
           .Input("input: T")
           .Output("output: T")
@@ -267,57 +203,8 @@ std::vector<OpBuilder> MovingOps() {
   };
 }
 
-std::vector<OpBuilder> CountingOps() {
+std::vector<OpBuilder> FindingOps() {
   return {
-      OpBuilder("UnsortedSegmentMax: The largest of the elements with one segment number, in any order.")
-          .Input("data: T")
-          .Input("segment_ids: Tindices")
-          .Input("num_segments: Tnumsegments")
-          .Output("output: T")
-          .Attr("T: realnumbertype")
-          .Attr("Tindices: {int32, int64}")
-          .Attr("Tnumsegments: {int32, int64} = DT_INT32")
-          .Shape(UnsortedSegmentShape),
-      OpBuilder("UnsortedSegmentMin: The smallest of the elements with one segment number, in any order.")
-          .Input("data: T")
-          .Input("segment_ids: Tindices")
-          .Input("num_segments: Tnumsegments")
-          .Output("output: T")
-          .Attr("T: realnumbertype")
-          .Attr("Tindices: {int32, int64}")
-          .Attr("Tnumsegments: {int32, int64} = DT_INT32")
-          .Shape(UnsortedSegmentShape),
-      OpBuilder("UnsortedSegmentProd: The product of the elements with one segment number, in any order.")
-          .Input("data: T")
-          .Input("segment_ids: Tindices")
-          .Input("num_segments: Tnumsegments")
-          .Output("output: T")
-          .Attr("T: numbertype")
-          .Attr("Tindices: {int32, int64}")
-          .Attr("Tnumsegments: {int32, int64} = DT_INT32")
-          .Shape(UnsortedSegmentShape),
-      OpBuilder("HistogramFixedWidth: How many elements lie in each of so many equal intervals.")
-          .Input("values: T")
-          .Input("value_range: T")
-          .Input("nbins: int32")
-          .Output("out: dtype")
-          .Attr("T: {int32, int64, float, double}")
-          .Attr("dtype: {int32, int64} = DT_INT32")
-          .Shape(HistogramShape),
-      OpBuilder("NthElement: The n-th smallest element of each row.")
-          .Input("input: T")
-          .Input("n: int32")
-          .Output("values: T")
-          .Attr("reverse: bool = false")
-          .Attr("T: realnumbertype")
-          .Shape(NthElementShape),
-      OpBuilder("InTopKV2: Whether the class that is asked for is among the k largest predictions.")
-          .Input("predictions: float")
-          .Input("targets: T")
-          .Input("k: T")
-          .Output("precision: bool")
-          .Attr("T: {int32, int64} = DT_INT32")
-          .Shape(InTopKV2Shape),
       OpBuilder("LowerBound: The first place in each sorted row where a value could be put.")
           .Input("sorted_inputs: T")
           .Input("values: T")
@@ -338,21 +225,6 @@ std::vector<OpBuilder> CountingOps() {
           .Output("fingerprint: uint8")
           .Attr("T: type")
           .Shape(FingerprintShape),
-      OpBuilder("DataFormatDimMap: The index of a dimension in another data format.")
-          .Input("x: T")
-          .Output("y: T")
-          .Attr("T: {int32, int64} = DT_INT32")
-          .Attr("src_format: string = 'NHWC'")
-          .Attr("dst_format: string = 'NCHW'")
-          .Shape(shape_fns::Unchanged)
-          .Traits(kElementwise),
-      OpBuilder("DataFormatVecPermute: A vector of sizes in another data format.")
-          .Input("x: T")
-          .Output("y: T")
-          .Attr("T: {int32, int64} = DT_INT32")
-          .Attr("src_format: string = 'NHWC'")
-          .Attr("dst_format: string = 'NCHW'")
-          .Shape(shape_fns::Unchanged),
       OpBuilder("Timestamp: The seconds since 1970.")
           .Output("ts: double")
           .Stateful()
@@ -368,7 +240,7 @@ namespace millrace {
 Status RegisterArrayValueOps(OpRegistry& registry) {
   MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::ChangingOps()));
   MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::MovingOps()));
-  return ops::RegisterEach(registry, ops::CountingOps());
+  return ops::RegisterEach(registry, ops::FindingOps());
 }
 
 }  // namespace millrace

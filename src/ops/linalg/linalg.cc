@@ -99,13 +99,6 @@ std::vector<OpBuilder> Diagonals() {
 
 std::vector<OpBuilder> Products() {
   return {
-      OpBuilder("ConjugateTranspose: Permutes dimensions and conjugates.")
-          .Input("x: T")
-          .Input("perm: Tperm")
-          .Output("y: T")
-          .Attr("T: type")
-          .Attr("Tperm: {int32, int64} = DT_INT32")
-          .Shape(TransposeShape),
       OpBuilder("Cross: The cross product of vectors of three.")
           .Input("a: T")
           .Input("b: T")

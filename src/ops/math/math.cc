@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Element-wise math, comparisons, contraction, reductions, segments, sequences.
+// Element-wise math, comparisons, contraction, sequences.
 #include "ops/family.h"
 #include "ops/math/shapes.h"
 
@@ -35,7 +35,6 @@ constexpr OpTraits kProduct{.elementwise = true,
 constexpr OpTraits kDifference{.elementwise = true, .right_unit = Unit::kZero};
 constexpr OpTraits kQuotient{.elementwise = true, .right_unit = Unit::kOne};
 constexpr OpTraits kExtremum{.elementwise = true, .idempotent = true, .associative = true};
-constexpr OpTraits kReduction{.same_in_shape = true};
 
 struct ElementwiseRow {
   const char* name;
@@ -330,100 +329,6 @@ std::vector<OpBuilder> Contractions() {
   };
 }
 
-OpBuilder NumberReduction(const char* name) {
-  return OpBuilder(name)
-      .Input("input: T")
-      .Input("reduction_indices: Tidx")
-      .Output("output: T")
-      .Attr("keep_dims: bool = false")
-      .Attr(kNumber)
-      .Attr(kIndex)
-      .Shape(shape_fns::Reduction)
-      .Traits(kReduction);
-}
-
-OpBuilder BoolReduction(const char* name) {
-  return OpBuilder(name)
-      .Input("input: bool")
-      .Input("reduction_indices: Tidx")
-      .Output("output: bool")
-      .Attr("keep_dims: bool = false")
-      .Attr(kIndex)
-      .Shape(shape_fns::Reduction)
-      .Traits(kReduction);
-}
-
-OpBuilder ArgReduction(const char* name) {
-  return OpBuilder(name)
-      .Input("input: T")
-      .Input("dimension: Tidx")
-      .Output("output: output_type")
-      .Attr(kNumber)
-      .Attr(kIndex)
-      .Attr("output_type: {int32, int64} = DT_INT64")
-      .Shape(ArgReductionShape);
-}
-
-OpBuilder Cumulative(const char* name) {
-  return OpBuilder(name)
-      .Input("x: T")
-      .Input("axis: Tidx")
-      .Output("out: T")
-      .Attr("exclusive: bool = false")
-      .Attr("reverse: bool = false")
-      .Attr(kNumber)
-      .Attr(kIndex)
-      .Shape(shape_fns::Unchanged);
-}
-
-OpBuilder Segment(const char* name, const char* types) {
-  return OpBuilder(name)
-      .Input("data: T")
-      .Input("segment_ids: Tindices")
-      .Output("output: T")
-      .Attr(types)
-      .Attr(kIndices)
-      .Shape(SegmentShape);
-}
-
-std::vector<OpBuilder> Reductions() {
-  return {
-      NumberReduction("Max: The largest element along the given dimensions."),
-      NumberReduction("Mean: The mean along the given dimensions."),
-      NumberReduction("Min: The smallest element along the given dimensions."),
-      NumberReduction("Prod: The product along the given dimensions."),
-      NumberReduction("Sum: The sum along the given dimensions."),
-      BoolReduction("All: Whether all elements along the given dimensions are true."),
-      BoolReduction("Any: Whether any element along the given dimensions is true."),
-      ArgReduction("ArgMax: The index of the largest element along a dimension; the first of equals."),
-      ArgReduction("ArgMin: The index of the smallest element along a dimension; the first of equals."),
-      OpBuilder(
-          "Bincount: How often each number occurs, with a weight for each occurrence if there are weights.")
-          .Input("arr: int32")
-          .Input("size: int32")
-          .Input("weights: T")
-          .Output("bins: T")
-          .Attr("T: {int32, int64, float, double}")
-          .Shape(BincountShape),
-      Cumulative("Cumprod: Running products along a dimension."),
-      Cumulative("Cumsum: Running sums along a dimension."),
-      Segment("SegmentMax: The largest of the rows with one segment number; these ascend.", kRealNumber),
-      Segment("SegmentMean: The mean of the rows with one segment number; these ascend.", kNumber),
-      Segment("SegmentMin: The smallest of the rows with one segment number; these ascend.", kRealNumber),
-      Segment("SegmentProd: The product of the rows with one segment number; these ascend.", kNumber),
-      Segment("SegmentSum: The sum of the rows with one segment number; these ascend.", kNumber),
-      OpBuilder("UnsortedSegmentSum: The sum of the elements with one segment number, in any order.")
-          .Input("data: T")
-          .Input("segment_ids: Tindices")
-          .Input("num_segments: Tnumsegments")
-          .Output("output: T")
-          .Attr(kNumber)
-          .Attr(kIndices)
-          .Attr("Tnumsegments: {int32, int64} = DT_INT32")
-          .Shape(UnsortedSegmentShape),
-  };
-}
-
 std::vector<OpBuilder> Sequences() {
   return {
       OpBuilder("LinSpace: Numbers at equal distances between two.")
@@ -451,7 +356,7 @@ namespace millrace {
 
 Status RegisterMathOps(OpRegistry& registry) {
   for (const auto part : {ops::ElementwiseTables, ops::OtherElementwise, ops::ComplexNumbers,
-                          ops::Contractions, ops::Reductions, ops::Sequences}) {
+                          ops::Contractions, ops::Sequences}) {
     MR_RETURN_IF_ERROR(ops::RegisterEach(registry, part()));
   }
   return Status::Ok();

@@ -301,8 +301,40 @@ std::vector<OpBuilder> Pools() {
   };
 }
 
+Status NthElementShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const ShapeHandle in, c.WithRankAtLeast(c.input(0), 1));
+  MR_ASSIGN_OR_RETURN(const DimHandle n, c.MakeDimFromScalarInput(1));
+  const DimHandle last = c.Dim(in, -1);
+  if (c.ValueKnown(last) && c.ValueKnown(n) && c.Value(last) <= c.Value(n)) {
+    return errors::InvalidArgument("Input must have last dimension > n = ", c.Value(n), " but is ",
+                                   c.Value(last));
+  }
+  MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.Subshape(in, 0, -1));
+  c.set_output(0, out);
+  return Status::Ok();
+}
+
+Status InTopKV2Shape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(2), 0).status());
+  return InTopKShape(c);
+}
+
 std::vector<OpBuilder> Rankings() {
   return {
+      OpBuilder("InTopKV2: Whether the class that is asked for is among the k largest predictions.")
+          .Input("predictions: float")
+          .Input("targets: T")
+          .Input("k: T")
+          .Output("precision: bool")
+          .Attr("T: {int32, int64} = DT_INT32")
+          .Shape(InTopKV2Shape),
+      OpBuilder("NthElement: The n-th smallest element of each row.")
+          .Input("input: T")
+          .Input("n: int32")
+          .Output("values: T")
+          .Attr("reverse: bool = false")
+          .Attr("T: realnumbertype")
+          .Shape(NthElementShape),
       OpBuilder("InTopK: Whether the class that is asked for is among the k largest predictions.")
           .Input("predictions: float")
           .Input("targets: T")

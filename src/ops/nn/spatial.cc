@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Kin of convolution and pooling, and quantisation in training.
+// Kin of convolution and pooling, data formats.
 #include "ops/family.h"
 #include "ops/nn/spatial_shapes.h"
 
@@ -133,54 +133,23 @@ std::vector<OpBuilder> ArgmaxPools() {
   };
 }
 
-OpBuilder WithFakeQuantAttrs(OpBuilder op) {
-  return op.Attr("num_bits: int = 8").Attr("narrow_range: bool = false");
-}
-
-OpBuilder FakeQuantWithVars(const std::string& name, bool gradient) {
-  OpBuilder op(name);
-  if (gradient) op.Input("gradients: float");
-  op.Input("inputs: float").Input("min: float").Input("max: float");
-  if (gradient) {
-    op.Output("backprops_wrt_input: float")
-        .Output("backprop_wrt_min: float")
-        .Output("backprop_wrt_max: float");
-  } else {
-    op.Output("outputs: float");
-  }
-  return WithFakeQuantAttrs(op).Shape(FakeQuantShape);
-}
-
-std::vector<OpBuilder> FakeQuants() {
-  constexpr char kMin[] = "min: float = -6", kMax[] = "max: float = 6";
+std::vector<OpBuilder> DataFormats() {
   return {
-      WithFakeQuantAttrs(
-          OpBuilder("FakeQuantWithMinMaxArgs: Rounds to what quantised numbers of a fixed range can hold.")
-              .Input("inputs: float")
-              .Output("outputs: float")
-              .Attr(kMin)
-              .Attr(kMax))
+      OpBuilder("DataFormatDimMap: The index of a dimension in another data format.")
+          .Input("x: T")
+          .Output("y: T")
+          .Attr("T: {int32, int64} = DT_INT32")
+          .Attr("src_format: string = 'NHWC'")
+          .Attr("dst_format: string = 'NCHW'")
           .Shape(shape_fns::Unchanged)
           .Traits(kElementwise),
-      WithFakeQuantAttrs(
-          OpBuilder("FakeQuantWithMinMaxArgsGradient: The gradient of FakeQuantWithMinMaxArgs.")
-              .Input("gradients: float")
-              .Input("inputs: float")
-              .Output("backprops: float")
-              .Attr(kMin)
-              .Attr(kMax))
-          .Shape(shape_fns::Unchanged)
-          .Traits(kElementwise),
-      FakeQuantWithVars(
-          "FakeQuantWithMinMaxVars: Rounds to what quantised numbers of a range that is computed can hold.",
-          false),
-      FakeQuantWithVars("FakeQuantWithMinMaxVarsGradient: The gradient of FakeQuantWithMinMaxVars.", true),
-      FakeQuantWithVars("FakeQuantWithMinMaxVarsPerChannel: Rounds to what quantised numbers can hold, with "
-                        "a range for each channel.",
-                        false),
-      FakeQuantWithVars(
-          "FakeQuantWithMinMaxVarsPerChannelGradient: The gradient of FakeQuantWithMinMaxVarsPerChannel.",
-          true),
+      OpBuilder("DataFormatVecPermute: A vector of sizes in another data format.")
+          .Input("x: T")
+          .Output("y: T")
+          .Attr("T: {int32, int64} = DT_INT32")
+          .Attr("src_format: string = 'NHWC'")
+          .Attr("dst_format: string = 'NCHW'")
+          .Shape(shape_fns::Unchanged),
   };
 }
 
@@ -190,7 +159,7 @@ std::vector<OpBuilder> FakeQuants() {
 namespace millrace {
 
 Status RegisterNnSpatialOps(OpRegistry& registry) {
-  for (const auto part : {ops::Filters, ops::ArgmaxPools, ops::FakeQuants})
+  for (const auto part : {ops::Filters, ops::ArgmaxPools, ops::DataFormats})
     MR_RETURN_IF_ERROR(ops::RegisterEach(registry, part()));
   return Status::Ok();
 }

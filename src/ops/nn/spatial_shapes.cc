@@ -169,42 +169,6 @@ Status FusedPadConvShape(InferenceContext& c) {
   return Status();
 }
 
-// Gradients, inputs, min and max; of the forward ops without the gradients.
-Status FakeQuantShape(InferenceContext& c) {
-  const bool gradient = c.num_inputs() == 4;
-  const bool channels = c.op().name.find("PerChannel") != std::string::npos;
-  const int inputs_at = gradient ? 1 : 0;
-  ShapeHandle inputs = c.input(inputs_at);
-  if (gradient) {
-    MR_ASSIGN_OR_RETURN(inputs, c.Merge(c.input(0), inputs));
-  }
-  // The second limit of a gradient is merged with what it has to be; the others are asked for their rank
-  // first.
-  const auto limit_of = [&](int i, ShapeHandle wanted) {
-    const ShapeHandle limit = c.input(inputs_at + i);
-    if (!gradient || i == 1) return c.WithRank(limit, c.Rank(wanted));
-    return channels ? c.Merge(limit, wanted) : c.Merge(wanted, limit);
-  };
-  ShapeHandle limits = c.Scalar();
-  if (channels) {
-    MR_ASSIGN_OR_RETURN(inputs, c.WithRankAtLeast(inputs, 1));
-    DimHandle depth = c.Dim(inputs, -1);
-    const ShapeHandle vector = c.Vector(depth);
-    MR_ASSIGN_OR_RETURN(const ShapeHandle min, limit_of(1, vector));
-    MR_ASSIGN_OR_RETURN(const ShapeHandle max, limit_of(2, vector));
-    for (const ShapeHandle limit : {min, max}) {
-      MR_ASSIGN_OR_RETURN(depth, c.Merge(depth, c.Dim(limit, 0)));
-    }
-    MR_ASSIGN_OR_RETURN(inputs, c.ReplaceDim(inputs, -1, depth));
-    limits = c.Vector(depth);
-  } else {
-    for (const int i : {1, 2}) MR_RETURN_IF_ERROR(limit_of(i, limits).status());
-  }
-  c.set_output(0, inputs);
-  for (int i = 1; i < c.num_outputs(); ++i) c.set_output(i, limits);
-  return Status();
-}
-
 Status ExtractPatchesShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle images, c.WithRank(c.input(0), 4));
   MR_ASSIGN_OR_RETURN(const Pair window, SpatialPair(c, "ksizes", false));

@@ -18,7 +18,6 @@ Status ResponseNormShape(
 Status MaxPoolWithArgmaxShape(InferenceContext& c);
 Status MaxPoolGradGradWithArgmaxShape(InferenceContext& c);
 Status FusedPadConvShape(InferenceContext& c);
-Status FakeQuantShape(InferenceContext& c);
 Status ExtractPatchesShape(InferenceContext& c);
 
 // Rearrangements of images and batches (ops/array_blocks.cc).

@@ -49,12 +49,6 @@ class EnsureShapeKernel final : public OpKernel {
   const PartialShape shape_;
 };
 
-class NoOpKernel final : public OpKernel {
- public:
-  using OpKernel::OpKernel;
-  Status Compute(KernelContext&) override { return Status(); }
-};
-
 // The same bytes under another type. A larger element becomes a row of smaller ones, and the other way round.
 class BitcastKernel final : public OpKernel {
  public:
@@ -127,8 +121,6 @@ void RegisterIdentityKernels(KernelRegistry& registry) {
   }
   registry.Register<IdentityNKernel>(KernelDef("IdentityN"));
   registry.Register<EnsureShapeKernel>(KernelDef("EnsureShape"));
-  registry.Register<NoOpKernel>(KernelDef("NoOp"));
-  registry.Register<NoOpKernel>(KernelDef("ControlTrigger"));
   registry.Register<BitcastKernel>(KernelDef("Bitcast"));
   registry.Register<CheckNumericsKernel>(KernelDef("CheckNumerics").Types("T", FloatTypes()));
 }

@@ -20,6 +20,12 @@ class FlowKernel final : public OpKernel {
   }
 };
 
+class NoOpKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext&) override { return Status(); }
+};
+
 class RefSelectKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -71,6 +77,8 @@ void RegisterControlFlowKernels(KernelRegistry& registry) {
                          "NextIteration", "RefNextIteration", "LoopCond"}) {
     registry.Register<FlowKernel>(KernelDef(op));
   }
+  registry.Register<NoOpKernel>(KernelDef("NoOp"));
+  registry.Register<NoOpKernel>(KernelDef("ControlTrigger"));
   registry.Register<RefSelectKernel>(KernelDef("RefSelect"));
   registry.Register<AbortKernel>(KernelDef("Abort"));
 }
