@@ -19,12 +19,13 @@
 
 namespace millrace {
 
-// What is saved under a name: a variable, or the handle of a resource variable; with a slice, a part of what
-// the name stands for.
+// What is saved under a name: a variable, or the handle of a resource variable or of an iterator; with a
+// slice, a part of what the name stands for.
 struct Saveable {
   std::string name;
   Output variable;
   std::optional<SaveSliceInfo> slice = {};
+  Operation initializer = {};  // of an iterator: runs before its state is restored
 };
 
 // Whether files that the process writes (checkpoints, events, saved models) are on the disk before the call
@@ -52,7 +53,7 @@ class Saver {
     std::string filename = "model";    // what "save/Const" has unless it is fed
   };
 
-  // All variables of the graph.
+  // All variables of the graph, and the iterators of Iterator::SaveWithModel.
   explicit Saver(const Scope& scope) : Saver(scope, Options()) {}
   Saver(const Scope& scope, const Options& options);
   // Those variables, of which parts of one tensor may share a name. InvalidArgument for other equal names.

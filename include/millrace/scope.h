@@ -153,6 +153,11 @@ class Scope {
   std::shared_ptr<const VariableScope> variable_scope_;
 };
 
+// A function of the graph, as an attribute.
+struct FunctionName {
+  std::string name;
+};
+
 // The attributes given to an op wrapper. A value.
 class OpAttrs {
  public:
@@ -171,6 +176,7 @@ class OpAttrs {
   void Set(const char* name, const std::vector<DataType>& value);
   void Set(const char* name, const std::vector<PartialShape>& value);
   void Set(const char* name, const std::vector<Tensor>& value);
+  void Set(const char* name, const FunctionName& value);
 
  private:
   friend class OpMaker;

@@ -12,6 +12,7 @@
 TF_Function::TF_Function() : def(std::make_unique<tensorflow::FunctionDef>()) {}
 TF_Function::~TF_Function() = default;
 
+using millrace::FunctionParts;
 using millrace::MutexLock;
 using millrace::Node;
 using millrace::Status;

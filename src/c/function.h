@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "c/internal.h"
-#include "millrace/output.h"
-#include "millrace/status.h"
+#include "graph/function_writer.h"
 
 namespace tensorflow {
 class FunctionDef;
@@ -20,23 +19,3 @@ struct TF_Function {
   ~TF_Function();
   std::unique_ptr<tensorflow::FunctionDef> def;  // never null
 };
-
-namespace millrace::c_api {
-
-// What a function is made from: nodes of a graph, all of it or some.
-struct FunctionParts {
-  std::string name;
-  std::string description;
-  bool append_hash = false;
-  std::vector<const Node*> body;  // by id
-  std::vector<Output> inputs;     // tensors that become parameters
-  std::vector<Output> outputs;
-  std::vector<std::string> output_names;  // empty: after the nodes
-  std::vector<const Node*> controls;      // nodes that run with every call
-  std::vector<std::string> control_names;
-};
-
-// Writes the function. Error texts are TensorFlow's.
-Status WriteFunction(const FunctionParts& parts, tensorflow::FunctionDef* def);
-
-}  // namespace millrace::c_api

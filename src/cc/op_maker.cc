@@ -36,6 +36,9 @@ void OpAttrs::Set(const char* name, const std::vector<bool>& value) { Own().map.
 void OpAttrs::Set(const char* name, const std::vector<DataType>& value) { Own().map.Set(name, value); }
 void OpAttrs::Set(const char* name, const std::vector<PartialShape>& value) { Own().map.Set(name, value); }
 void OpAttrs::Set(const char* name, const std::vector<Tensor>& value) { Own().map.Set(name, value); }
+void OpAttrs::Set(const char* name, const FunctionName& value) {
+  Own().map.Set(name, NameAttrList{.name = value.name, .attrs = nullptr});
+}
 
 struct OpMaker::Parts {
   std::vector<InputArg> inputs;
@@ -116,8 +119,13 @@ Node* OpMaker::Finish() {
       return errors::FailedPrecondition("Graph is finalized and cannot be modified.");
     }
     if (!IsValidNodeName(name)) return errors::InvalidArgument("'", name, "' is not a valid node name");
-    for (const InputArg& input : parts_->inputs) {
-      for (const Output& tensor : input.tensors) MR_RETURN_IF_ERROR(CheckInput(state.graph, tensor));
+    for (InputArg& input : parts_->inputs) {
+      for (Output& tensor : input.tensors) {
+        if (state.capture && tensor.IsSet() && &tensor.node->graph() != &state.graph) {
+          MR_ASSIGN_OR_RETURN(tensor, state.capture(tensor));
+        }
+        MR_RETURN_IF_ERROR(CheckInput(state.graph, tensor));
+      }
     }
     for (const Node* control : scope_.controls_) {
       if (&control->graph() != &state.graph) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -58,6 +59,8 @@ struct [[gnu::visibility("hidden")]] Scope::State {
   ShapeRefiner& shapes;
   Status status;
   bool finalized = false;  // no node may be added any more
+  // Of the body of a function: brings in a tensor of the graph around it. Null: tensors of others are errors.
+  std::function<StatusOr<Output>(const Output&)> capture;
   std::unordered_set<std::string> scope_names;
   std::unordered_map<std::string, int> name_counters;
   std::vector<VariableRecord> variables;  // in the order of their making

@@ -8,6 +8,7 @@
 
 #include "base/strings.h"
 #include "cc/scope_state.h"
+#include "millrace/data.h"
 #include "millrace/ops.h"
 
 namespace millrace {
@@ -17,8 +18,14 @@ using Saveables = std::vector<Saveable>;
 
 bool IsResource(const Output& variable) { return Scope::TypeOf(variable) == DataType::kResource; }
 
+bool IsIterator(const Output& variable) {
+  const std::string& op = variable.node->op_name();
+  return op == "IteratorV2" || op == "Iterator";
+}
+
 // The type of what the variable holds, not that of a handle.
 DataType ValueType(const Output& variable) {
+  if (IsIterator(variable)) return DataType::kVariant;
   if (!IsResource(variable)) return Scope::TypeOf(variable);
   const AttrValue* const dtype = variable.node->attrs().Find("dtype");
   const auto* const type = dtype == nullptr ? nullptr : dtype->As<DataType>();
@@ -127,6 +134,7 @@ class SaverNodes {
   }
 
   Output ValueOf(const Scope& scope, const Output& variable) const {
+    if (IsIterator(variable)) return ops::SerializeIterator(scope, variable);
     if (!IsResource(variable)) return variable;
     const Scope read_scope = scope.WithOpName(FreeName(scope, "Read/ReadVariableOp"));
     OpMaker read(read_scope, "ReadVariableOp", {});
@@ -175,6 +183,11 @@ class SaverNodes {
     restore.SetAttr("dtypes", std::vector<DataType>{ValueType(saveable.variable)});
     if (restore.Finish() == nullptr) return Operation();
     Output value = restore.outputs(0)[0];
+    if (IsIterator(saveable.variable)) {
+      const Scope after =
+          saveable.initializer.IsSet() ? scope.WithControlDependencies({saveable.initializer}) : scope;
+      return ops::DeserializeIterator(after, saveable.variable, value);
+    }
     const PartialShape shape = ValueShape(scope, saveable.variable);
     if (options_.reshape) value = Reshaped(at, value, saveable.variable, shape);
     if (!scope.ok()) return Operation();
@@ -335,6 +348,12 @@ std::vector<Saveable> AllSaveables(const Scope& scope) {
     saveable.variable = record.ref;
     saveable.name = record.slice == nullptr ? record.ref.node->name() : record.slice->full_name;
     if (record.slice != nullptr) saveable.slice = *record.slice;
+  }
+  const std::vector<Output> iterators = CollectedTensors(scope, kSavedIterators);
+  const std::vector<Operation> initializers = CollectedOperations(scope, kSavedIteratorInitializers);
+  for (size_t i = 0; i < iterators.size() && i < initializers.size(); ++i) {
+    saveables.push_back(
+        {.name = iterators[i].node->name(), .variable = iterators[i], .initializer = initializers[i]});
   }
   return saveables;
 }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 #include "cc/scope_state.h"
+#include "millrace/data.h"
 #include "millrace/monitored_session.h"
 #include "millrace/ops.h"
 #include "millrace/summary.h"
@@ -75,8 +76,11 @@ StatusOr<std::shared_ptr<Saver>> FindOrMakeSaver(const Scope& scope) {
 Status Scaffold::FindOrMake() {
   const Scope scope = scope_.AtRoot().OutsideControlFlow();
   Options& p = parts_;
-  MR_RETURN_IF_ERROR(GetOrMake(scope, "init_op", "init_op", &p.init_op,
-                               [&] { return Group(scope, {GlobalVariablesInitializer(scope)}); }));
+  MR_RETURN_IF_ERROR(GetOrMake(scope, "init_op", "init_op", &p.init_op, [&] {
+    std::vector<Operation> all = CollectedOperations(scope, kSavedIteratorInitializers);
+    all.push_back(GlobalVariablesInitializer(scope));
+    return Group(scope, all);
+  }));
   MR_RETURN_IF_ERROR(GetOrMake(scope, "ready_op", "ready_op", &p.ready_op,
                                [&] { return ReportUninitializedVariables(scope); }));
   MR_RETURN_IF_ERROR(

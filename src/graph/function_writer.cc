@@ -1,5 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
+#include "graph/function_writer.h"
+
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -8,14 +10,13 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
-#include "c/function.h"
 #include "graph/graph_import.h"
 #include "op/attr_codec.h"
 #include "op/op_def_codec.h"
 #include "tensor/tensor_codec.h"
 #include "tensorflow/core/framework/function.pb.h"
 
-namespace millrace::c_api {
+namespace millrace {
 namespace {
 
 using tensorflow::FunctionDef;
@@ -229,4 +230,4 @@ Status WriteFunction(const FunctionParts& parts, tensorflow::FunctionDef* def) {
   return Writer(parts, def).Run();
 }
 
-}  // namespace millrace::c_api
+}  // namespace millrace

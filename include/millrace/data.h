@@ -1,0 +1,152 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/dtype.h"
+#include "millrace/output.h"
+#include "millrace/scope.h"
+#include "millrace/shape.h"
+
+// Input by datasets: what TensorFlow's Python client calls tf.data, over the same ops; docs/datasets.md says
+// how they run. Errors go to the scope's status; what is returned then is unset.
+namespace millrace {
+
+class Dataset;
+
+// Adds nodes that work on the components of one element, under the scope that it is given. They become a
+// function of the graph; tensors from outside may be used, variables by their values.
+using ElementFn = std::function<std::vector<Output>(const Scope&, const std::vector<Output>&)>;
+using DatasetFn = std::function<Dataset(const Scope&, const std::vector<Output>&)>;
+
+inline constexpr int64_t kAutotune = -1;  // as many or as much as measurements say
+
+// A source of elements, each of several tensors, described by nodes of a graph. Nothing is read before an
+// iterator asks. A value; its methods add nodes to the scope that it was made with.
+class Dataset {
+ public:
+  Dataset() = default;
+  Dataset(const Scope& scope, const Output& handle, std::vector<DataType> types,
+          std::vector<PartialShape> shapes);
+
+  // int64 scalars.
+  static Dataset Range(const Scope& scope, const Input& stop) { return Range(scope, int64_t{0}, stop); }
+  static Dataset Range(const Scope& scope, const Input& start, const Input& stop,
+                       const Input& step = Input(int64_t{1}));
+  // One element.
+  static Dataset FromTensors(const Scope& scope, const std::vector<Output>& components);
+  // An element for each index of dimension 0, which all have in common.
+  static Dataset FromTensorSlices(const Scope& scope, const std::vector<Output>& components);
+  // Strings: the records, the lines. `compression`: "", "ZLIB" or "GZIP".
+  static Dataset TFRecord(const Scope& scope, const Input& filenames, std::string_view compression = "",
+                          int64_t buffer_size = 262144);
+  static Dataset TextLine(const Scope& scope, const Input& filenames, std::string_view compression = "",
+                          int64_t buffer_size = 262144);
+  static Dataset FixedLengthRecord(const Scope& scope, const Input& filenames, int64_t record_bytes,
+                                   int64_t header_bytes = 0, int64_t footer_bytes = 0,
+                                   int64_t buffer_size = 262144);
+  // Elements of all of them side by side, until the shortest ends.
+  static Dataset Zip(const Scope& scope, const std::vector<Dataset>& datasets);
+
+  // With calls in parallel, elements stay in order unless `sloppy`.
+  struct MapOptions {
+    std::optional<int> num_parallel_calls = {};  // unset: one at a time; kAutotune
+    bool sloppy = false;
+  };
+  Dataset Map(const ElementFn& fn) const { return Map(fn, MapOptions()); }
+  Dataset Map(const ElementFn& fn, const MapOptions& options) const;
+  // `predicate` gives one bool scalar.
+  Dataset Filter(const ElementFn& predicate) const;
+  Dataset FlatMap(const DatasetFn& fn) const;
+  struct InterleaveOptions {
+    int64_t cycle_length = 1;
+    int64_t block_length = 1;
+    std::optional<int64_t> num_parallel_calls = {};
+    bool sloppy = false;
+  };
+  Dataset Interleave(const DatasetFn& fn, const InterleaveOptions& options) const;
+
+  Dataset Batch(int64_t batch_size, bool drop_remainder = false) const;
+  // `padded_shapes`: -1 is the longest of the batch; empty: as the shapes of the elements.
+  Dataset PaddedBatch(int64_t batch_size, std::vector<PartialShape> padded_shapes = {},
+                      bool drop_remainder = false) const;
+  // The same order for the same seed; another in each repetition if `reshuffle_each_iteration`.
+  Dataset Shuffle(int64_t buffer_size, int64_t seed = 0, bool reshuffle_each_iteration = true) const;
+  Dataset Repeat(int64_t count = -1) const;  // -1: without end
+  Dataset Prefetch(int64_t buffer_size = kAutotune) const;
+  Dataset Take(const Input& count) const;
+  Dataset Skip(const Input& count) const;
+  Dataset Cache(std::string_view filename = "") const;  // "": in memory
+  Dataset Concatenate(const Dataset& other) const;
+  Dataset Shard(int64_t num_shards, int64_t index) const;
+
+  const Scope& scope() const { return *scope_; }  // REQUIRES: not default-constructed
+  const Output& handle() const { return handle_; }
+  const std::vector<DataType>& types() const { return types_; }
+  const std::vector<PartialShape>& shapes() const { return shapes_; }
+
+ private:
+  static Dataset Add(const Scope& scope, const char* op, const std::vector<Input>& inputs, OpAttrs attrs,
+                     std::vector<DataType> types, std::vector<PartialShape> shapes);
+  static Dataset OfFiles(const Scope& scope, const char* op, const std::vector<Input>& inputs);
+  Dataset Same(const char* op, const std::vector<Input>& more, OpAttrs attrs = {}) const;
+  Dataset OfDatasets(const char* op, const DatasetFn& fn, const std::vector<Input>& more,
+                     OpAttrs attrs) const;
+  std::vector<PartialShape> Batched(int64_t batch_size, bool drop_remainder,
+                                    const std::vector<PartialShape>& shapes) const;
+  bool ok() const { return scope_.has_value() && scope_->ok(); }
+
+  std::optional<Scope> scope_;
+  Output handle_;
+  std::vector<DataType> types_;
+  std::vector<PartialShape> shapes_;
+};
+
+// Goes through a dataset: each run of GetNext gives the next element, OutOfRange after the last. The state
+// lives in the session. A value.
+class Iterator {
+ public:
+  Iterator() = default;
+  // Its initializer begins at the first element; it can be run again.
+  static Iterator Initializable(const Dataset& dataset, std::string_view shared_name = "");
+  // Needs no initializer. The dataset is made in a function, which can't use tensors from outside.
+  static Iterator OneShot(const Scope& scope, const std::function<Dataset(const Scope&)>& make);
+  // For datasets of that structure, each with MakeInitializer.
+  static Iterator FromStructure(const Scope& scope, std::vector<DataType> types,
+                                std::vector<PartialShape> shapes, std::string_view shared_name = "");
+  // The one that a string, fed as a rule, names: the value of another's StringHandle.
+  static Iterator FromStringHandle(const Scope& scope, const Input& string_handle,
+                                   std::vector<DataType> types, std::vector<PartialShape> shapes);
+
+  // One node; every fetch of its outputs in one run is of the same element.
+  std::vector<Output> GetNext(const Scope& scope) const;
+  Output StringHandle(const Scope& scope) const;
+  const Operation& initializer() const { return initializer_; }  // unset where none is needed
+  Operation MakeInitializer(const Dataset& dataset) const;
+  const Output& handle() const { return handle_; }
+
+  // A variant tensor with its position and that of all stages; and an operation that goes on from there. The
+  // iterator must have been initialised with the same dataset.
+  Output SaveState(const Scope& scope) const;
+  Operation RestoreState(const Scope& scope, const Input& state) const;
+  // From now on the scope's savers keep the state in checkpoints, and the initializer runs with init_op of a
+  // Scaffold: a training that is resumed goes on with the next element.
+  void SaveWithModel(const Scope& scope) const;
+
+ private:
+  Output handle_;
+  Operation initializer_;
+  std::vector<DataType> types_;
+  std::vector<PartialShape> shapes_;
+};
+
+// The collections that SaveWithModel adds to, in step: handles, and what initialises them.
+inline constexpr char kSavedIterators[] = "saved_iterators";
+inline constexpr char kSavedIteratorInitializers[] = "saved_iterator_initializers";
+
+}  // namespace millrace

@@ -1,0 +1,344 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "millrace/data.h"
+
+#include "cc/graph_function.h"
+#include "cc/scope_state.h"
+#include "millrace/meta_graph.h"
+#include "millrace/ops.h"
+#include "training/apply.h"
+#include "training/formula.h"
+
+namespace millrace {
+namespace {
+
+std::vector<DataType> TypesOf(const std::vector<Output>& tensors) {
+  std::vector<DataType> types;
+  for (const Output& tensor : tensors) types.push_back(Scope::TypeOf(tensor));
+  return types;
+}
+
+InputList AsList(const std::vector<Output>& tensors) { return tensors; }
+
+Input Number64(int64_t value) { return Tensor::Scalar(value); }
+
+// [n, ...] without n.
+PartialShape RowShape(const PartialShape& shape) {
+  if (shape.unknown_rank() || shape.rank() == 0) return PartialShape();
+  return PartialShape(std::vector<int64_t>(shape.dims().begin() + 1, shape.dims().end()));
+}
+
+}  // namespace
+
+Dataset::Dataset(const Scope& scope, const Output& handle, std::vector<DataType> types,
+                 std::vector<PartialShape> shapes)
+    : scope_(scope), handle_(handle), types_(std::move(types)), shapes_(std::move(shapes)) {}
+
+Dataset Dataset::Add(const Scope& scope, const char* op, const std::vector<Input>& inputs, OpAttrs attrs,
+                     std::vector<DataType> types, std::vector<PartialShape> shapes) {
+  attrs.Set("output_types", types);
+  attrs.Set("output_shapes", shapes);
+  const Output handle = AddOp(scope, op, inputs, attrs);
+  return {scope, handle, std::move(types), std::move(shapes)};
+}
+
+Dataset Dataset::Same(const char* op, const std::vector<Input>& more, OpAttrs attrs) const {
+  if (!ok()) return *this;
+  std::vector<Input> inputs = {handle_};
+  inputs.insert(inputs.end(), more.begin(), more.end());
+  return Add(*scope_, op, inputs, std::move(attrs), types_, shapes_);
+}
+
+Dataset Dataset::Range(const Scope& scope, const Input& start, const Input& stop, const Input& step) {
+  return Add(scope, "RangeDataset", {start, stop, step}, {}, {DataType::kInt64}, {PartialShape({})});
+}
+
+Dataset Dataset::FromTensors(const Scope& scope, const std::vector<Output>& components) {
+  std::vector<PartialShape> shapes;
+  for (const Output& component : components) shapes.push_back(scope.ShapeOf(component));
+  OpMaker maker(scope, "TensorDataset", {});
+  maker.Add(AsList(components));
+  maker.SetAttr("output_shapes", shapes);
+  maker.Finish();
+  return {scope, maker.output(0), TypesOf(components), std::move(shapes)};
+}
+
+Dataset Dataset::FromTensorSlices(const Scope& scope, const std::vector<Output>& components) {
+  std::vector<PartialShape> shapes;
+  for (const Output& component : components) shapes.push_back(RowShape(scope.ShapeOf(component)));
+  const Output handle = ops::TensorSliceDataset(scope, AsList(components), shapes);
+  return {scope, handle, TypesOf(components), std::move(shapes)};
+}
+
+Dataset Dataset::OfFiles(const Scope& scope, const char* op, const std::vector<Input>& inputs) {
+  return {scope, AddOp(scope, op, inputs), {DataType::kString}, {PartialShape({})}};
+}
+
+Dataset Dataset::TFRecord(const Scope& scope, const Input& filenames, std::string_view compression,
+                          int64_t buffer_size) {
+  return OfFiles(scope, "TFRecordDataset", {filenames, compression, Number64(buffer_size)});
+}
+
+Dataset Dataset::TextLine(const Scope& scope, const Input& filenames, std::string_view compression,
+                          int64_t buffer_size) {
+  return OfFiles(scope, "TextLineDataset", {filenames, compression, Number64(buffer_size)});
+}
+
+Dataset Dataset::FixedLengthRecord(const Scope& scope, const Input& filenames, int64_t record_bytes,
+                                   int64_t header_bytes, int64_t footer_bytes, int64_t buffer_size) {
+  return OfFiles(scope, "FixedLengthRecordDataset",
+                 {filenames, Number64(header_bytes), Number64(record_bytes), Number64(footer_bytes),
+                  Number64(buffer_size)});
+}
+
+Dataset Dataset::Zip(const Scope& scope, const std::vector<Dataset>& datasets) {
+  std::vector<Output> handles;
+  std::vector<DataType> types;
+  std::vector<PartialShape> shapes;
+  for (const Dataset& dataset : datasets) {
+    handles.push_back(dataset.handle_);
+    types.insert(types.end(), dataset.types_.begin(), dataset.types_.end());
+    shapes.insert(shapes.end(), dataset.shapes_.begin(), dataset.shapes_.end());
+  }
+  const Output handle = ops::ZipDataset(scope, AsList(handles), types, shapes);
+  return {scope, handle, std::move(types), std::move(shapes)};
+}
+
+Dataset Dataset::Map(const ElementFn& fn, const MapOptions& options) const {
+  if (!ok()) return *this;
+  const GraphFunction function = MakeGraphFunction(*scope_, "Dataset_map", types_, shapes_, fn);
+  OpMaker maker(*scope_, options.num_parallel_calls ? "ParallelMapDataset" : "MapDataset", {});
+  maker.Add(Input(handle_));
+  maker.Add(AsList(function.captured));
+  if (options.num_parallel_calls) maker.Add(Input(static_cast<int32_t>(*options.num_parallel_calls)));
+  if (options.num_parallel_calls) maker.SetAttr("sloppy", options.sloppy);
+  maker.SetAttr("f", function.name);
+  maker.SetAttr("output_types", function.types);
+  maker.SetAttr("output_shapes", function.shapes);
+  // As many elements come out as go in.
+  maker.SetAttr("preserve_cardinality", true);
+  maker.Finish();
+  return {*scope_, maker.output(0), function.types, function.shapes};
+}
+
+Dataset Dataset::Filter(const ElementFn& predicate) const {
+  if (!ok()) return *this;
+  const GraphFunction function = MakeGraphFunction(*scope_, "Dataset_filter", types_, shapes_, predicate);
+  if (ok() && function.types != std::vector<DataType>{DataType::kBool}) {
+    scope_->UpdateStatus(errors::InvalidArgument("`predicate` must return a scalar boolean tensor."));
+  }
+  OpMaker maker(*scope_, "FilterDataset", {});
+  maker.Add(Input(handle_));
+  maker.Add(AsList(function.captured));
+  maker.SetAttr("predicate", function.name);
+  maker.SetAttr("output_types", types_);
+  maker.SetAttr("output_shapes", shapes_);
+  maker.Finish();
+  return {*scope_, maker.output(0), types_, shapes_};
+}
+
+Dataset Dataset::OfDatasets(const char* op, const DatasetFn& fn, const std::vector<Input>& more,
+                            OpAttrs attrs) const {
+  if (!ok()) return *this;
+  std::vector<DataType> types;
+  std::vector<PartialShape> shapes;
+  const auto body = [&](const Scope& scope, const std::vector<Output>& element) -> std::vector<Output> {
+    const Dataset dataset = fn(scope, element);
+    types = dataset.types_;
+    shapes = dataset.shapes_;
+    return {dataset.handle_};
+  };
+  const GraphFunction function = MakeGraphFunction(*scope_, "Dataset_datasets", types_, shapes_, body);
+  attrs.Set("f", function.name);
+  attrs.Set("output_types", types);
+  attrs.Set("output_shapes", shapes);
+  OpMaker maker(*scope_, op, attrs);
+  maker.Add(Input(handle_));
+  maker.Add(AsList(function.captured));
+  for (const Input& input : more) maker.Add(input);
+  maker.Finish();
+  return {*scope_, maker.output(0), std::move(types), std::move(shapes)};
+}
+
+Dataset Dataset::FlatMap(const DatasetFn& fn) const { return OfDatasets("FlatMapDataset", fn, {}, {}); }
+
+Dataset Dataset::Interleave(const DatasetFn& fn, const InterleaveOptions& options) const {
+  const Input cycle = Number64(options.cycle_length), block = Number64(options.block_length);
+  if (!options.num_parallel_calls) return OfDatasets("InterleaveDataset", fn, {cycle, block}, {});
+  OpAttrs attrs;
+  attrs.Set("sloppy", options.sloppy);
+  return OfDatasets("ParallelInterleaveDatasetV2", fn, {cycle, block, Number64(*options.num_parallel_calls)},
+                    attrs);
+}
+
+std::vector<PartialShape> Dataset::Batched(int64_t batch_size, bool drop_remainder,
+                                           const std::vector<PartialShape>& shapes) const {
+  std::vector<PartialShape> batched;
+  for (const PartialShape& shape : shapes) {
+    std::vector<int64_t> dims = {drop_remainder ? batch_size : -1};
+    dims.insert(dims.end(), shape.dims().begin(), shape.dims().end());
+    batched.push_back(shape.unknown_rank() ? PartialShape() : PartialShape(std::move(dims)));
+  }
+  return batched;
+}
+
+Dataset Dataset::Batch(int64_t batch_size, bool drop_remainder) const {
+  if (!ok()) return *this;
+  return Add(*scope_, "BatchDatasetV2", {handle_, Number64(batch_size), Input(drop_remainder)}, {}, types_,
+             Batched(batch_size, drop_remainder, shapes_));
+}
+
+Dataset Dataset::PaddedBatch(int64_t batch_size, std::vector<PartialShape> padded_shapes,
+                             bool drop_remainder) const {
+  if (!ok()) return *this;
+  if (padded_shapes.empty()) padded_shapes = shapes_;
+  if (padded_shapes.size() != shapes_.size()) {
+    scope_->UpdateStatus(errors::InvalidArgument("PaddedBatch: ", padded_shapes.size(),
+                                                 " shapes are given for ", shapes_.size(), " components"));
+    return *this;
+  }
+  std::vector<Output> to, fill;
+  for (size_t i = 0; i < padded_shapes.size(); ++i) {
+    if (padded_shapes[i].unknown_rank()) {
+      scope_->UpdateStatus(errors::InvalidArgument("PaddedBatch: the rank of component ", i, " is unknown"));
+      return *this;
+    }
+    const auto dims = padded_shapes[i].dims();
+    to.push_back(ops::Const(*scope_, Tensor::Vector(std::vector<int64_t>(dims.begin(), dims.end()))));
+    fill.push_back(types_[i] == DataType::kString ? ops::Const(*scope_, "") : Number(*scope_, 0, types_[i]));
+  }
+  OpMaker maker(*scope_, "PaddedBatchDatasetV2", {});
+  maker.Add(Input(handle_));
+  maker.Add(Number64(batch_size));
+  maker.Add(AsList(to));
+  maker.Add(AsList(fill));
+  maker.Add(Input(drop_remainder));
+  const auto shapes = Batched(batch_size, drop_remainder, padded_shapes);
+  maker.SetAttr("output_shapes", shapes);
+  maker.Finish();
+  return {*scope_, maker.output(0), types_, shapes};
+}
+
+Dataset Dataset::Shuffle(int64_t buffer_size, int64_t seed, bool reshuffle_each_iteration) const {
+  if (!ok()) return *this;
+  const auto [first, second] = SeedsOf(*scope_, seed);
+  OpAttrs attrs;
+  attrs.Set("reshuffle_each_iteration", reshuffle_each_iteration);
+  return Same("ShuffleDataset", {Number64(buffer_size), Number64(first), Number64(second)}, attrs);
+}
+
+Dataset Dataset::Repeat(int64_t count) const { return Same("RepeatDataset", {Number64(count)}); }
+Dataset Dataset::Prefetch(int64_t buffer_size) const {
+  return Same("PrefetchDataset", {Number64(buffer_size)});
+}
+Dataset Dataset::Take(const Input& count) const { return Same("TakeDataset", {count}); }
+Dataset Dataset::Skip(const Input& count) const { return Same("SkipDataset", {count}); }
+Dataset Dataset::Cache(std::string_view filename) const { return Same("CacheDataset", {Input(filename)}); }
+Dataset Dataset::Shard(int64_t num_shards, int64_t index) const {
+  return Same("ShardDataset", {Number64(num_shards), Number64(index)});
+}
+
+Dataset Dataset::Concatenate(const Dataset& other) const {
+  if (!ok()) return *this;
+  if (types_ != other.types_) {
+    scope_->UpdateStatus(
+        errors::InvalidArgument("Two datasets to concatenate have different types of elements"));
+    return *this;
+  }
+  std::vector<PartialShape> shapes;
+  for (size_t i = 0; i < shapes_.size(); ++i) {
+    const PartialShape &mine = shapes_[i], &its = other.shapes_[i];
+    if (mine.unknown_rank() || mine.rank() != its.rank()) {
+      shapes.emplace_back();
+      continue;
+    }
+    std::vector<int64_t> dims;
+    for (int d = 0; d < mine.rank(); ++d) dims.push_back(mine.dim(d) == its.dim(d) ? mine.dim(d) : -1);
+    shapes.emplace_back(std::move(dims));
+  }
+  return Add(*scope_, "ConcatenateDataset", {handle_, other.handle_}, {}, types_, std::move(shapes));
+}
+
+Iterator Iterator::FromStructure(const Scope& scope, std::vector<DataType> types,
+                                 std::vector<PartialShape> shapes, std::string_view shared_name) {
+  Iterator iterator;
+  iterator.handle_ = ops::IteratorV2(scope, shared_name, "", types, shapes);
+  iterator.types_ = std::move(types);
+  iterator.shapes_ = std::move(shapes);
+  return iterator;
+}
+
+Iterator Iterator::Initializable(const Dataset& dataset, std::string_view shared_name) {
+  if (!dataset.handle().IsSet()) return {};
+  Iterator iterator = FromStructure(dataset.scope(), dataset.types(), dataset.shapes(), shared_name);
+  iterator.initializer_ = iterator.MakeInitializer(dataset);
+  return iterator;
+}
+
+Operation Iterator::MakeInitializer(const Dataset& dataset) const {
+  if (!dataset.handle().IsSet() || !dataset.scope().ok()) return {};
+  return ops::MakeIterator(dataset.scope().WithOpName("MakeIterator"), dataset.handle(), handle_);
+}
+
+Iterator Iterator::OneShot(const Scope& scope, const std::function<Dataset(const Scope&)>& make) {
+  Iterator iterator;
+  const auto body = [&](const Scope& inner, const std::vector<Output>&) -> std::vector<Output> {
+    const Dataset dataset = make(inner);
+    iterator.types_ = dataset.types();
+    iterator.shapes_ = dataset.shapes();
+    return {dataset.handle()};
+  };
+  const GraphFunction function = MakeGraphFunction(scope, "make_dataset", {}, {}, body);
+  if (!function.captured.empty()) {
+    scope.UpdateStatus(errors::InvalidArgument(
+        "Cannot capture a placeholder or other tensor by value: a one-shot iterator's dataset uses '",
+        Scope::NameOf(function.captured[0]), "' from outside; use an initializable iterator"));
+  }
+  if (!scope.ok()) return {};
+  OpAttrs attrs;
+  attrs.Set("dataset_factory", function.name);
+  attrs.Set("output_types", iterator.types_);
+  attrs.Set("output_shapes", iterator.shapes_);
+  iterator.handle_ = AddOp(scope, "OneShotIterator", {}, attrs);
+  return iterator;
+}
+
+Iterator Iterator::FromStringHandle(const Scope& scope, const Input& string_handle,
+                                    std::vector<DataType> types, std::vector<PartialShape> shapes) {
+  Iterator iterator;
+  OpAttrs attrs;
+  attrs.Set("output_types", types);
+  attrs.Set("output_shapes", shapes);
+  iterator.handle_ = AddOp(scope, "IteratorFromStringHandleV2", {string_handle}, attrs);
+  iterator.types_ = std::move(types);
+  iterator.shapes_ = std::move(shapes);
+  return iterator;
+}
+
+std::vector<Output> Iterator::GetNext(const Scope& scope) const {
+  OpMaker maker(scope, "IteratorGetNext", {});
+  maker.Add(Input(handle_));
+  maker.SetAttr("output_types", types_);
+  maker.SetAttr("output_shapes", shapes_);
+  maker.Finish();
+  return maker.outputs(0);
+}
+
+Output Iterator::StringHandle(const Scope& scope) const {
+  return ops::IteratorToStringHandle(scope, handle_);
+}
+Output Iterator::SaveState(const Scope& scope) const { return ops::SerializeIterator(scope, handle_); }
+Operation Iterator::RestoreState(const Scope& scope, const Input& state) const {
+  return ops::DeserializeIterator(scope, handle_, state);
+}
+
+void Iterator::SaveWithModel(const Scope& scope) const {
+  if (!initializer_.IsSet()) {
+    scope.UpdateStatus(errors::InvalidArgument("only an initializable iterator can be saved with the model"));
+    return;
+  }
+  AddToCollection(scope, kSavedIterators, handle_);
+  AddToCollection(scope, kSavedIteratorInitializers, initializer_);
+}
+
+}  // namespace millrace

@@ -1,0 +1,294 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "millrace/data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/env.h"
+#include "io/record_file.h"
+#include "millrace/client_session.h"
+#include "millrace/hooks.h"
+#include "millrace/ops.h"
+#include "millrace/variables.h"
+#include "training/saved_model_testing.h"
+
+namespace millrace {
+namespace {
+
+using saved_model_testing::NewFolder;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::vector<int64_t> Ints(const Tensor& tensor) {
+  if (tensor.dtype() != DataType::kInt64) {
+    ADD_FAILURE() << tensor.ToString();
+    return {};
+  }
+  const auto flat = tensor.flat<int64_t>();
+  return {flat.begin(), flat.end()};
+}
+
+// All elements of an iterator, or as many as are wanted; then the status.
+struct Elements {
+  std::vector<std::vector<Tensor>> values;
+  Status status;
+};
+Elements Take(const ClientSession& session, const std::vector<Output>& next, size_t most = 1000) {
+  Elements all;
+  while (all.values.size() < most) {
+    std::vector<Tensor> values;
+    all.status = session.Run(next, &values);
+    if (!all.status.ok()) break;
+    all.values.push_back(std::move(values));
+  }
+  return all;
+}
+
+// The first components of all elements of a dataset.
+std::vector<std::vector<int64_t>> Read(const Dataset& dataset) {
+  const Scope& scope = dataset.scope();
+  const Iterator iterator = Iterator::Initializable(dataset);
+  const auto next = iterator.GetNext(scope);
+  EXPECT_TRUE(scope.ok()) << scope.status();
+  ClientSession session(scope);
+  const Status status = session.Run({}, {}, {iterator.initializer()}, nullptr);
+  EXPECT_TRUE(status.ok()) << status;
+  const Elements all = Take(session, next);
+  EXPECT_EQ(all.status.code(), ErrorCode::kOutOfRange) << all.status;
+  std::vector<std::vector<int64_t>> result;
+  for (const auto& values : all.values) result.push_back(Ints(values[0]));
+  return result;
+}
+
+std::vector<int64_t> ReadScalars(const Dataset& dataset) {
+  std::vector<int64_t> result;
+  for (const auto& element : Read(dataset)) result.insert(result.end(), element.begin(), element.end());
+  return result;
+}
+
+Dataset Numbers(int64_t stop) { return Dataset::Range(Scope::NewRootScope(), stop); }
+
+std::vector<Output> Square(const Scope& scope, const std::vector<Output>& x) {
+  return {ops::Mul(scope, x[0], x[0])};
+}
+
+TEST(Dataset, StagesOneAfterTheOther) {
+  EXPECT_THAT(ReadScalars(Numbers(5).Map(Square)), ElementsAre(0, 1, 4, 9, 16));
+  EXPECT_THAT(ReadScalars(Numbers(5).Map(Square, {.num_parallel_calls = 3})), ElementsAre(0, 1, 4, 9, 16));
+  EXPECT_THAT(Read(Numbers(5).Batch(2)), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4)));
+  EXPECT_THAT(Read(Numbers(5).Batch(2, /*drop_remainder=*/true)),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
+  EXPECT_THAT(ReadScalars(Numbers(3).Repeat(2)), ElementsAre(0, 1, 2, 0, 1, 2));
+  EXPECT_THAT(ReadScalars(Numbers(9).Skip(int64_t{2}).Take(int64_t{3}).Prefetch(2)), ElementsAre(2, 3, 4));
+  EXPECT_THAT(ReadScalars(Numbers(9).Shard(4, 1).Cache().Repeat(2)), ElementsAre(1, 5, 1, 5));
+  EXPECT_THAT(ReadScalars(Numbers(0)), IsEmpty());
+}
+
+TEST(Dataset, ShapesAndTypesAreKnown) {
+  const Dataset batch = Numbers(5).Map(Square).Batch(2);
+  EXPECT_THAT(batch.types(), ElementsAre(DataType::kInt64));
+  EXPECT_THAT(batch.shapes(), ElementsAre(PartialShape({-1})));
+  EXPECT_THAT(Numbers(5).Batch(2, true).shapes(), ElementsAre(PartialShape({2})));
+  const Scope scope = Scope::NewRootScope();
+  const Dataset rows = Dataset::FromTensorSlices(scope, {ops::Const(scope, {{1.f, 2.f}})});
+  EXPECT_THAT(rows.shapes(), ElementsAre(PartialShape({2})));
+}
+
+TEST(Dataset, FunctionsTakeTensorsFromOutside) {
+  const Scope scope = Scope::NewRootScope();
+  const Output offset = ops::Const(scope, int64_t{10});
+  const Dataset numbers = Dataset::Range(scope, int64_t{4});
+  const auto add = [&](const Scope& s, const std::vector<Output>& x) -> std::vector<Output> {
+    return {ops::Add(s, ops::Add(s, x[0], offset), offset)};
+  };
+  const auto even = [](const Scope& s, const std::vector<Output>& x) -> std::vector<Output> {
+    return {ops::Equal(s, ops::FloorMod(s, x[0], int64_t{2}), int64_t{0})};
+  };
+  EXPECT_THAT(ReadScalars(numbers.Map(add)), ElementsAre(20, 21, 22, 23));
+  EXPECT_THAT(ReadScalars(numbers.Filter(even)), ElementsAre(0, 2));
+  // Through two functions.
+  const auto nested = [&](const Scope& s, const std::vector<Output>& x) {
+    return Dataset::Range(s, x[0]).Map(add);
+  };
+  EXPECT_THAT(ReadScalars(numbers.FlatMap(nested)), ElementsAre(20, 20, 21, 20, 21, 22));
+}
+
+TEST(Dataset, InterleavesDatasets) {
+  const auto repeated = [](const Scope& s, const std::vector<Output>& x) {
+    return Dataset::FromTensors(s, x).Repeat(3);
+  };
+  for (const bool parallel : {false, true}) {
+    Dataset::InterleaveOptions options{.cycle_length = 2, .block_length = 1};
+    if (parallel) options.num_parallel_calls = 2;
+    EXPECT_THAT(ReadScalars(Numbers(3).Interleave(repeated, options)),
+                ElementsAre(0, 1, 0, 1, 0, 1, 2, 2, 2));
+  }
+}
+
+TEST(Dataset, ShufflesAreThoseOfTheirSeed) {
+  const auto shuffled = [](int64_t seed) { return ReadScalars(Numbers(50).Shuffle(50, seed).Repeat(2)); };
+  const auto first = shuffled(7);
+  EXPECT_EQ(first, shuffled(7));
+  EXPECT_NE(first, shuffled(8));
+  EXPECT_FALSE(std::equal(first.begin(), first.begin() + 50, first.begin() + 50));
+  auto sorted = first;
+  std::sort(sorted.begin(), sorted.end());
+  for (int64_t i = 0; i < 100; ++i) EXPECT_EQ(sorted[static_cast<size_t>(i)], i / 2);
+}
+
+TEST(Dataset, PadsZipsAndConcatenates) {
+  const auto fill = [](const Scope& s, const std::vector<Output>& x) -> std::vector<Output> {
+    return {ops::Fill(s, ops::ExpandDims(s, x[0], 0), x[0])};
+  };
+  EXPECT_THAT(Read(Numbers(4).Map(fill).PaddedBatch(2, {PartialShape({-1})})),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 2, 0, 3, 3, 3)));
+  const Scope scope = Scope::NewRootScope();
+  const Dataset a = Dataset::Range(scope, int64_t{3}), b = Dataset::Range(scope, int64_t{7}, int64_t{9});
+  const Dataset both = Dataset::Zip(scope, {b, a});
+  EXPECT_EQ(both.types().size(), 2);
+  EXPECT_THAT(ReadScalars(both), ElementsAre(7, 8));
+  EXPECT_THAT(ReadScalars(a.Concatenate(b)), ElementsAre(0, 1, 2, 7, 8));
+}
+
+TEST(Dataset, ReadsFiles) {
+  const std::string folder = NewFolder();
+  ASSERT_TRUE(WriteFileAtomically(Env::Posix(), folder + "/a.txt", "one\ntwo\n").ok());
+  const Scope scope = Scope::NewRootScope();
+  const Iterator lines = Iterator::Initializable(Dataset::TextLine(scope, folder + "/a.txt"));
+  const Iterator records = Iterator::Initializable(Dataset::FixedLengthRecord(scope, folder + "/a.txt", 4));
+  const Iterator gone = Iterator::Initializable(Dataset::TFRecord(scope, folder + "/none"));
+  const auto line = lines.GetNext(scope), record = records.GetNext(scope), none = gone.GetNext(scope);
+  ASSERT_TRUE(scope.ok()) << scope.status();
+  ClientSession session(scope);
+  ASSERT_TRUE(
+      session.Run({}, {}, {lines.initializer(), records.initializer(), gone.initializer()}, nullptr).ok());
+  const Elements of_lines = Take(session, line), of_records = Take(session, record);
+  ASSERT_EQ(of_lines.values.size(), 2);
+  EXPECT_EQ(of_lines.values[1][0].scalar<std::string>(), "two");
+  ASSERT_EQ(of_records.values.size(), 2);
+  EXPECT_EQ(of_records.values[0][0].scalar<std::string>(), "one\n");
+  EXPECT_EQ(Take(session, none).status.code(), ErrorCode::kNotFound);
+}
+
+TEST(Iterator, OneShotAndByHandleAndReinitialised) {
+  const Scope scope = Scope::NewRootScope();
+  const Iterator once =
+      Iterator::OneShot(scope, [](const Scope& s) { return Dataset::Range(s, int64_t{3}).Map(Square); });
+  const Iterator other = Iterator::FromStructure(scope, {DataType::kInt64}, {PartialShape({})});
+  const Operation two = other.MakeInitializer(Dataset::Range(scope, int64_t{2}));
+  const Operation high = other.MakeInitializer(Dataset::Range(scope, int64_t{8}, int64_t{9}));
+  const Output name = ops::Placeholder(scope, DataType::kString, ops::Placeholder::Shape(PartialShape({})));
+  const Iterator fed = Iterator::FromStringHandle(scope, name, {DataType::kInt64}, {PartialShape({})});
+  const auto of_once = once.GetNext(scope), of_other = other.GetNext(scope), of_fed = fed.GetNext(scope);
+  const Output handle = other.StringHandle(scope);
+  ASSERT_TRUE(scope.ok()) << scope.status();
+  ClientSession session(scope);
+  EXPECT_EQ(Take(session, of_once).values.size(), 3);
+  EXPECT_EQ(Take(session, of_other).status.code(), ErrorCode::kFailedPrecondition);
+  ASSERT_TRUE(session.Run({}, {}, {two}, nullptr).ok());
+  EXPECT_EQ(Take(session, of_other).values.size(), 2);
+  ASSERT_TRUE(session.Run({}, {}, {high}, nullptr).ok());
+  std::vector<Tensor> text, value;
+  ASSERT_TRUE(session.Run({handle}, &text).ok());
+  const Status status = session.Run({{name, text[0]}}, {of_fed[0]}, &value);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(value[0].scalar<int64_t>(), 8);
+}
+
+TEST(Iterator, ARestoredOneGoesOnWithTheNextElement) {
+  const Scope scope = Scope::NewRootScope();
+  const Iterator iterator = Iterator::Initializable(
+      Dataset::Range(scope, int64_t{40}).Shuffle(8, 5).Repeat(2).Batch(3).Prefetch(2));
+  const auto next = iterator.GetNext(scope);
+  const Output state = iterator.SaveState(scope);
+  const Output saved = ops::Placeholder(scope, DataType::kVariant);
+  const Operation restore = iterator.RestoreState(scope, saved);
+  ASSERT_TRUE(scope.ok()) << scope.status();
+  ClientSession session(scope);
+  ASSERT_TRUE(session.Run({}, {}, {iterator.initializer()}, nullptr).ok());
+  Take(session, next, 7);
+  std::vector<Tensor> kept;
+  ASSERT_TRUE(session.Run({state}, &kept).ok());
+  const Elements rest = Take(session, next);
+  ASSERT_TRUE(session.Run({}, {}, {iterator.initializer()}, nullptr).ok());
+  ASSERT_TRUE(session.Run({{saved, kept[0]}}, {}, {restore}, nullptr).ok());
+  const Elements again = Take(session, next);
+  ASSERT_EQ(again.values.size(), rest.values.size());
+  EXPECT_EQ(rest.values.size(), 20);
+  for (size_t i = 0; i < rest.values.size(); ++i) {
+    EXPECT_EQ(Ints(again.values[i][0]), Ints(rest.values[i][0])) << i;
+  }
+}
+
+// The numbers that a training sees, `steps` at a time, each time in a new session as after a crash.
+std::vector<int64_t> Train(const std::string& folder, int64_t steps, int runs) {
+  std::vector<int64_t> seen;
+  for (int run = 0; run < runs; ++run) {
+    const Scope scope = Scope::NewRootScope();
+    const GraphVariable step = CreateGlobalStep(scope);
+    const Iterator iterator =
+        Iterator::Initializable(Dataset::Range(scope, int64_t{10}).Shuffle(10, 3).Repeat());
+    iterator.SaveWithModel(scope);
+    const Output next = iterator.GetNext(scope)[0];
+    const Output train = step.AssignAdd(scope.WithControlDependencies({next}), int64_t{1});
+    const auto stop = std::make_shared<StopAtStepHook>(StopAtStepHook::Options{.num_steps = steps});
+    auto session = MonitoredTrainingSession(
+        scope, {.checkpoint_dir = folder, .hooks = {stop}, .save_checkpoint_steps = 1000});
+    EXPECT_TRUE(session.ok()) << session.status();
+    if (!session.ok()) break;
+    const Status status = (*session)->Loop([&](MonitoredSession& s) {
+      std::vector<Tensor> values;
+      MR_RETURN_IF_ERROR(s.Run({next, train}, &values));
+      seen.push_back(values[0].scalar<int64_t>());
+      return Status();
+    });
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  return seen;
+}
+
+TEST(Iterator, CheckpointsKeepWhereItIs) {
+  const auto whole = Train(NewFolder("whole"), 24, 1);
+  const auto parts = Train(NewFolder("parts"), 8, 3);
+  ASSERT_EQ(whole.size(), 24);
+  EXPECT_EQ(parts, whole);
+}
+
+TEST(Dataset, WrongUsesAreErrors) {
+  const auto error = [](const std::function<void(const Scope&)>& add) {
+    const Scope scope = Scope::NewRootScope();
+    add(scope);
+    EXPECT_EQ(scope.status().code(), ErrorCode::kInvalidArgument) << scope.status();
+    return scope.status().message();
+  };
+  EXPECT_THAT(error([](const Scope& s) { Dataset::Range(s, int64_t{3}).Filter(Square); }),
+              HasSubstr("`predicate` must return a scalar boolean tensor."));
+  EXPECT_THAT(error([](const Scope& s) {
+                const Output x = ops::Const(s, int64_t{3});
+                Iterator::OneShot(s, [&](const Scope& in) { return Dataset::Range(in, x); });
+              }),
+              HasSubstr("Cannot capture"));
+  EXPECT_THAT(error([](const Scope& s) {
+                Dataset::Range(s, int64_t{3}).Map([](const Scope&, const std::vector<Output>&) {
+                  return std::vector<Output>{Output()};
+                });
+              }),
+              HasSubstr("is unset"));
+  EXPECT_THAT(error([](const Scope& s) {
+                Dataset::Range(s, int64_t{3}).Map([](const Scope& in, const std::vector<Output>& x) {
+                  return std::vector<Output>{ops::MatMul(in, x[0], x[0])};
+                });
+              }),
+              HasSubstr("MatMul"));
+  EXPECT_THAT(error([](const Scope& s) {
+                Dataset::Range(s, int64_t{3}).PaddedBatch(2, {{}, {}});
+              }),
+              HasSubstr("2 shapes are given for 1 components"));
+}
+
+}  // namespace
+}  // namespace millrace
