@@ -5,6 +5,7 @@
 // The whole training library; programs that use a part of it include that. docs/training.md has the models,
 // docs/training-sessions.md what runs them.
 #include "millrace/clipping.h"           // IWYU pragma: export
+#include "millrace/data.h"               // IWYU pragma: export
 #include "millrace/hooks.h"              // IWYU pragma: export
 #include "millrace/initializers.h"       // IWYU pragma: export
 #include "millrace/layers.h"             // IWYU pragma: export
@@ -15,6 +16,7 @@
 #include "millrace/optimizers.h"         // IWYU pragma: export
 #include "millrace/queue_input.h"        // IWYU pragma: export
 #include "millrace/recurrent.h"          // IWYU pragma: export
+#include "millrace/saved_model.h"        // IWYU pragma: export
 #include "millrace/saver.h"              // IWYU pragma: export
 #include "millrace/schedules.h"          // IWYU pragma: export
 #include "millrace/summary.h"            // IWYU pragma: export
