@@ -31,7 +31,7 @@ class ClientSession {
   // outputs[i] is fetches[i]; `outputs` may be null.
   Status Run(const std::vector<Output>& fetches, std::vector<Tensor>* outputs) const;
   Status Run(const Feeds& feeds, const std::vector<Output>& fetches, std::vector<Tensor>* outputs) const;
-  // Also runs `operations`, whose results nobody wants.
+  // Also runs `operations`, whose results are not fetched.
   Status Run(const Feeds& feeds, const std::vector<Output>& fetches, const std::vector<Operation>& operations,
              std::vector<Tensor>* outputs) const;
   Status Run(const RunOptions& options, const Feeds& feeds, const std::vector<Output>& fetches,

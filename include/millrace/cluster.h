@@ -106,7 +106,7 @@ struct ServerOptions {
 };
 
 // A task of a cluster: the master of the sessions whose target it is, and a worker for all masters. Made, it
-// has its address but answers nobody until it is started. Thread-safe; may be deleted at any time.
+// has its address but does not answer until it is started. Thread-safe; may be deleted at any time.
 class Server {
  public:
   // NotFound when there is no protocol of that name; an error that names the task when the address can't be
@@ -116,7 +116,7 @@ class Server {
 
   // Begins to answer. Again: nothing. FailedPrecondition after Stop.
   virtual Status Start() = 0;
-  // Ends what runs, after a grace period by force, and answers nobody any more. Again: nothing.
+  // Ends what runs, after a grace period by force, and answers no more. Later calls do nothing.
   virtual Status Stop() = 0;
   // Waits until the server is stopped. One that was never started is.
   virtual Status Join() = 0;

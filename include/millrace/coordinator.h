@@ -10,7 +10,7 @@
 
 #include "millrace/status.h"
 
-// Threads beside a training loop: any of them asks all to stop, and the first error reaches whoever joins.
+// Threads beside a training loop: any of them asks all to stop, and Join returns the first error.
 namespace millrace {
 
 // Coordinates the end of a set of threads. Threads look at ShouldStop() now and then and end when it is true;

@@ -50,7 +50,7 @@ bool IsComplexType(DataType t);
 bool IsQuantizedType(DataType t);
 std::ostream& operator<<(std::ostream& os, DataType t);
 
-// IEEE binary16 held as bits; arithmetic is done in float by whoever needs it.
+// IEEE binary16 held as bits; arithmetic is done in float by the caller.
 struct half {
   uint16_t bits = 0;
   half() = default;

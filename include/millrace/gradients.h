@@ -67,7 +67,7 @@ class GradientCall {
   template <typename T>
   StatusOr<T> Attr(std::string_view name) const;
 
-  // False when nobody asks for the gradient of input i.
+  // False when the gradient of input i is not needed.
   bool wants(int i) const;
   // Inputs without a gradient are those that the outputs do not depend on.
   void SetInputGrad(int i, const GradientValue& grad);

@@ -16,7 +16,12 @@
 #include "millrace/status.h"
 
 // Graphs with what belongs to them, in files: collections, signatures, how to save and restore. The structs
-// are called after TensorFlow's messages, whose fields they have.
+// have the names and fields of TensorFlow's messages, with these differences:
+// - MetaGraph (MetaGraphDef) has no graph, which is the scope's. The fields of MetaInfoDef are its own; its
+//   `ops` are the names of those in stripped_op_list. any_info and object_graph_def are not read.
+// - TensorInfo: the oneof is `name` or `sparse` (CooSparse, whose fields end with _tensor_name there).
+// - AssetFileDef: `tensor` is the name of the message's tensor_info.
+// - CollectionDef is a variant instead of a oneof. SaverDef is the same.
 namespace millrace {
 
 // Collections are lists under names.

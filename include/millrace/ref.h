@@ -17,13 +17,13 @@ class RefCounted {
 
   void Ref() const { refs_.fetch_add(1, std::memory_order_relaxed); }
   void Unref() const {
-    // A sole owner needs no read-modify-write: nobody else can add a reference. The acquire pairs with the
-    // release of the decrement by which the other owners let go.
+    // A sole owner needs no read-modify-write: no other thread can add a reference. The acquire pairs with
+    // the release of the decrement by which the other owners let go.
     if (refs_.load(std::memory_order_acquire) == 1 || refs_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       const_cast<RefCounted*>(this)->Destroy();
     }
   }
-  // True when the caller holds the only reference, and so nobody else can see the object.
+  // True when the caller holds the only reference, so no other code can see the object.
   bool RefCountIsOne() const { return refs_.load(std::memory_order_acquire) == 1; }
   int64_t RefCountForTest() const { return refs_.load(std::memory_order_relaxed); }
 
@@ -76,7 +76,7 @@ template <typename T, typename... Args>
 RefPtr<T> MakeRef(Args&&... args) {
   return RefPtr<T>(new T(std::forward<Args>(args)...));
 }
-// Shares an object that somebody else keeps.
+// Adds a reference to an object that has an owner.
 template <typename T>
 RefPtr<T> ShareRef(T* object) {
   if (object != nullptr) object->Ref();

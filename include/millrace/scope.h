@@ -139,7 +139,7 @@ class Scope {
   friend class OpMaker;
   friend class ControlFlowBuilder;
   friend class GradientCallAccess;
-  // Of a graph that belongs to somebody else and outlives the scope, under a name that is taken as it is.
+  // Of a graph that the scope does not own and that outlives it, under a name that is taken as it is.
   static Scope Over(Graph& graph, ShapeRefiner& shapes, std::string path);
   explicit Scope(std::shared_ptr<State> state) : state_(std::move(state)) {}
 

@@ -14,7 +14,7 @@
 namespace millrace {
 
 // The sizes of a tensor's dimensions, all known. The product of the sizes that are not 0 fits in int64_t:
-// whoever builds a shape from untrusted sizes uses Make() or TryAddDim(), which refuse negative sizes,
+// code that builds a shape from untrusted sizes uses Make() or TryAddDim(), which refuse negative sizes,
 // overflow and rank > 254.
 class TensorShape {
  public:

@@ -80,7 +80,7 @@ struct Projection {
 Status WriteProjectorConfig(const std::string& folder, const std::vector<Projection>& projections);
 
 // Writes the events of a program to a file in a folder, "events.out.tfevents.<seconds>.<host>", in a thread
-// of its own: whoever adds something waits only when the queue is full. The first error of the thread is
+// of its own: calls wait only when the queue is full. The first error of the thread is
 // returned by the calls that follow it. Thread-safe.
 class SummaryWriter {
  public:

@@ -152,7 +152,7 @@ class Tensor {
   size_t num_bytes() const;
   // False for a tensor that has elements but no buffer: a variable before its first assignment.
   bool IsInitialized() const { return buffer_ != nullptr || num_elements() == 0; }
-  // True when nobody else holds the buffer, which so may be overwritten.
+  // True when there is no other reference to the buffer, which may then be overwritten.
   bool OwnsBufferAlone() const { return buffer_ != nullptr && buffer_->RefCountIsOne(); }
   bool SharesBufferWith(const Tensor& o) const { return buffer_ != nullptr && buffer_ == o.buffer_; }
   Buffer* buffer() const;  // null when there are no elements

@@ -29,7 +29,7 @@ class Backprop {
            const GradientOptions& options, std::string scope, std::string unique_scope);
   // With `dense` no gradient is slices.
   Status Run(const std::vector<GradientValue>& grad_ys, bool dense, std::vector<GradientValue>* grads);
-  // Whether there are nodes that somebody else may hold on to.
+  // Whether there are nodes that the client may hold.
   bool HasAdopted() const { return builder_.HasAdopted(); }
 
  private:

@@ -52,7 +52,7 @@ class GradientContext {
   // The same with zeros of the output's shape in place of none.
   Expr grad_or_zeros(int i);
 
-  // False when nobody asks for the gradient of input i, so that it need not be built.
+  // False when the gradient of input i is not needed, so that it need not be built.
   bool wants(int i) const { return wanted_[static_cast<size_t>(i)]; }
   // An input without a gradient is one that the outputs do not depend on. An unset `grad` changes nothing.
   void SetInputGrad(int i, const Expr& grad);

@@ -66,7 +66,7 @@ class GraphBuilder {
   void SetPlace(const Place& place) { place_ = place; }
   const Place& place() const { return place_; }
   // Takes in the nodes with ids from `first_id` on, which were added to the graph by other means since, as if
-  // they had been added here. Somebody else may hold on to them, so they are never removed.
+  // they had been added here. The client may hold them, so they are never removed.
   void AdoptFrom(int first_id);
   bool HasAdopted() const { return !adopted_.empty(); }
   bool IsAdopted(const Node* node) const { return adopted_.contains(node); }

@@ -36,7 +36,7 @@ class CancellationManager {
   bool Deregister(Token token) MR_EXCLUDES(mu_);
   // As Deregister, but returns false at once when cancelling has begun.
   bool TryDeregister(Token token) MR_EXCLUDES(mu_);
-  // Makes the manager usable for another step. REQUIRES: no callback registered, nobody else uses it.
+  // Makes the manager usable for another step. REQUIRES: no callback registered, no other user.
   void Reset();
 
  private:

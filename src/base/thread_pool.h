@@ -41,7 +41,7 @@ class ThreadPool {
   // per unit. A std::bad_alloc of a shard is thrown again here, after all shards have ended.
   void ParallelFor(int64_t total, int64_t cost_ns, ShardFn fn);
 
-  // Runs queued tasks in the calling thread, and sleeps when there are none, until somebody has passed `done`
+  // Runs queued tasks in the calling thread, and sleeps when there are none, until `done` has been passed
   // to SignalDone. The tasks may belong to anybody, so REQUIRES: the caller holds no lock.
   void HelpUntil(const std::atomic<bool>& done);
   // Sets `done` and wakes the thread that waits for it. `done` may be gone as soon as it is set.

@@ -74,7 +74,7 @@ struct TF_Graph {
   void PublishNodes() MR_REQUIRES(mu) {
     if (builder == std::thread::id()) num_node_ids.store(graph.num_node_ids(), std::memory_order_release);
   }
-  // Whether nobody could use what is added now: the graph ends with its only user.
+  // Whether nothing could use what is added now: the graph ends with its only user.
   bool IsLeft() const MR_REQUIRES(mu) { return delete_requested && num_users <= 1; }
 };
 

@@ -41,7 +41,7 @@ struct VariableRecord {
 // What all scopes of one graph share.
 struct [[gnu::visibility("hidden")]] Scope::State {
   State() : State(std::make_unique<Graph>(OpRegistry::Global())) {}
-  // Of a graph that belongs to somebody else.
+  // Of a graph with another owner.
   State(Graph & g, ShapeRefiner & s) : graph(g), shapes(s) {}
 
   // `wanted`, or `wanted`_1, … : the first name that neither a node nor a scope has.

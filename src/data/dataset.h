@@ -45,7 +45,7 @@ struct Context {
   CancellationManager* cancellation = nullptr;  // never null
   ThreadPool* pool = nullptr;                   // for loops within kernels; null: none
   int call_depth = 0;                           // function calls in progress
-  StatsAggregator* stats = nullptr;             // null: nobody collects
+  StatsAggregator* stats = nullptr;             // null: not collected
   // While iterators are made: the datasets that read from the one at hand, the nearest first.
   struct Reader {
     const Dataset* dataset;

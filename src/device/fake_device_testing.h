@@ -38,7 +38,7 @@ class ProtectedMemory final : public Allocator {
   std::vector<std::pair<size_t, size_t>> free_ MR_GUARDED_BY(mu_);  // offsets and sizes, by offset
 };
 
-// Work on a thread of its own, done as late as can be: not before somebody waits for an event behind it, or a
+// Work on a thread of its own, done as late as can be: not before a thread waits for an event behind it, or a
 // few dozen pieces have come together. Thread-safe.
 class FakeStream final : public Stream {
  public:

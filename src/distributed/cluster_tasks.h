@@ -26,7 +26,7 @@ struct ClusterConnection {
   std::string session;  // the handle that the session has at all tasks
   // How long tasks that don't answer are waited for; each 10 seconds a line of the log names them.
   int64_t timeout_in_ms = 0;
-  CancellationManager* cancellation = nullptr;  // of the connecting; null: nobody cancels it
+  CancellationManager* cancellation = nullptr;  // of the connecting; null: it is not cancelled
 };
 
 // The other tasks of a session's cluster. Thread-safe.

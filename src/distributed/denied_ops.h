@@ -14,7 +14,7 @@ class GraphDef;
 
 namespace millrace {
 
-// The ops that a task runs for nobody (ServerOptions::denied_ops).
+// The ops that a task does not run (ServerOptions::denied_ops).
 class DeniedOps {
  public:
   // NotFound for what is neither a group nor a known op.

@@ -14,7 +14,7 @@ class MessageLite;
 
 namespace millrace {
 
-// A serialised message in pieces, each kept by whoever has its memory: elements of a tensor are sent from the
+// A serialised message in pieces, each kept by its owner: elements of a tensor are sent from the
 // tensor, and read from where the network has put them. Copies share the memory. One thread at a time.
 class MessageBytes {
  public:

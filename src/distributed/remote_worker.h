@@ -18,7 +18,7 @@ class RemoteWorker : public Worker {
   // REQUIRES: `transport` outlives the worker and what it has installed.
   static StatusOr<std::unique_ptr<RemoteWorker>> Connect(std::string task, Transport& transport,
                                                          int64_t timeout_in_ms);
-  // `session`: the handle of the worker session there; empty: nobody has made one.
+  // `session`: the handle of the worker session there; empty: there is none.
   RemoteWorker(std::string task, const std::vector<DeviceAttributes>& devices, Transport& transport,
                std::string session = "");
 

@@ -16,7 +16,7 @@ class LoggingResponse;
 
 namespace millrace {
 
-// Which tensors a task has sent for which steps, when somebody has asked for that. Keeps the last transfers
+// Which tensors a task has sent for which steps, when that was asked for. Keeps the last transfers
 // only. Thread-safe.
 class TransferLog {
  public:

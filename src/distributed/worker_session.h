@@ -20,7 +20,7 @@ namespace millrace {
 // and the graphs that are registered in it. Everything that runs keeps it. Thread-safe.
 class WorkerSession {
  public:
-  // Somebody else's worker, which outlives the session; it compiles functions by itself.
+  // A worker that it does not own and that outlives the session; it compiles functions by itself.
   explicit WorkerSession(LocalWorker& worker) : worker_(worker) {}
   // A worker of its own. Functions that it calls may use the devices of `peers`.
   WorkerSession(std::unique_ptr<LocalWorker> worker, std::vector<std::unique_ptr<RemoteWorker>> peers,

@@ -65,7 +65,7 @@ class AllocationTrace : public Allocator {
 
   Allocator& base_;
   const Clock::time_point start_;
-  std::atomic<int64_t> users_{1};  // the owner and the blocks in use; who takes the last one away deletes
+  std::atomic<int64_t> users_{1};  // the owner and the blocks in use; removing the last one deletes
   mutable Mutex mu_;
   bool open_ MR_GUARDED_BY(mu_) = true;
   std::vector<Note> notes_ MR_GUARDED_BY(mu_);

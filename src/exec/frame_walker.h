@@ -24,7 +24,7 @@ namespace millrace {
 // it is over; a frame is over when all its Enters have come and its iterations are over. An Exit that is dead
 // in the last iteration makes its consumers above dead; in earlier ones it only means that the loop goes on.
 //
-// One mutex guards frames and counts; kernels run outside of it. When nobody else can come (one thread, no
+// One mutex guards frames and counts; kernels run outside of it. Without other threads (one thread, no
 // asynchronous kernel) it isn't taken.
 class FrameWalker final : public Walker {
  public:

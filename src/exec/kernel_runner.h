@@ -66,7 +66,7 @@ void StartAsyncKernel(AsyncOpKernel& kernel, std::unique_ptr<Run> run) {
   try {
     kernel.ComputeAsync(context, AsyncCompletion<Run>(run.release()));
   } catch (const std::bad_alloc&) {
-    // Whoever held the completion when the exception passed has ended the node.
+    // The owner of the completion has ended the node when the exception passed.
   }
 }
 
@@ -84,7 +84,7 @@ inline void ReleaseInputs(TensorValue* inputs, uint32_t n) {
   }
 }
 
-// Hands the outputs of a node to its consumers' slots; what nobody consumes is dropped.
+// Hands the outputs of a node to its consumers' slots; outputs without consumers are dropped.
 inline Status DeliverOutputs(const Plan& plan, uint32_t index, TensorValue* outputs, TensorValue* slots) {
   const PlanNode& node = plan.node(index);
   for (const PlanEdge& e : plan.data_edges(index)) {

@@ -19,30 +19,30 @@ namespace millrace {
 inline constexpr uint32_t kHandOverNs = 200'000;
 
 // The nodes of one step that are ready and not yet taken, of all its partitions. Either the thread that runs
-// the step works on it until the step is over, or whoever finds that the step is over calls `when_done`. When
+// the step works on it until the step is over, or the one that finds the step over calls `when_done`. When
 // there is more than one thread can take, workers of the pool help. Thread-safe.
 class ReadyQueue : public RefCounted {
  public:
   using Item = ReadyItem;
 
-  // `pool` null: the step's own thread does everything; without such a thread, whoever makes a node ready.
+  // `pool` null: the step's own thread does everything; or else the one that makes a node ready.
   explicit ReadyQueue(ThreadPool* pool) : pool_(pool) {}
   // For a step without a thread of its own. Without a pool the thread of `host`, which outlives the work,
-  // takes what becomes ready; null: whoever makes it ready. `when_done` runs once, on the thread that did the
+  // takes what becomes ready; null: its producer. `when_done` runs once, on the thread that did the
   // last piece of work; it is told whether that one works for the step, or has only brought what it waited
   // for.
   ReadyQueue(ThreadPool* pool, ReadyQueue* host, UniqueFunction<void(bool)> when_done)
       : pool_(pool), detached_(true), host_(host), when_done_(std::move(when_done)) {}
 
   bool parallel() const { return pool_ != nullptr; }
-  // Whether there may be nodes that nobody has taken: advice.
+  // Whether there may be nodes that no thread has taken: advice.
   bool maybe_ready() const {
     return maybe_work_.load(std::memory_order_relaxed) || (host_ != nullptr && host_->maybe_ready());
   }
   bool detached() const { return detached_; }
   void Push(std::span<const Item> items) MR_EXCLUDES(mu_);
   // Gives a node to the step's own thread if that has nothing to do but to wait; else false. For long nodes:
-  // that thread helps nobody while it waits, whereas a worker which is free shares the loops in kernels.
+  // that thread helps no other while it waits, whereas a worker which is free shares the loops in kernels.
   bool HandOver(const Item& item) MR_EXCLUDES(mu_);
   // Has `task` run by a thread that works for this step.
   void Schedule(UniqueFunction<void()> task) MR_EXCLUDES(mu_);
@@ -82,7 +82,7 @@ class ReadyQueue : public RefCounted {
   int active_ MR_GUARDED_BY(mu_) = 0;    // threads inside a walker
   int pending_async_ MR_GUARDED_BY(mu_) = 0;
   int helpers_ MR_GUARDED_BY(mu_) = 0;       // scheduled or working
-  bool waiting_ MR_GUARDED_BY(mu_) = false;  // the step's own thread, for work: nobody has woken it yet
+  bool waiting_ MR_GUARDED_BY(mu_) = false;  // the step's own thread, for work: it was not woken yet
   UniqueFunction<void(bool)> when_done_ MR_GUARDED_BY(mu_);
 };
 

@@ -23,7 +23,7 @@ struct ArenaBlock {
   const std::string* owner = nullptr;  // as allocation_owner; compared, not read
   int64_t bytes = 0;
   int64_t from = 0;
-  int64_t until = kNever;  // kNever: somebody still had it when the step was over
+  int64_t until = kNever;  // kNever: it was still in use when the step was over
 };
 
 // Places for blocks in one piece of memory such that no two that live at the same time overlap.
@@ -107,7 +107,7 @@ class StepArena final : public Allocator {
   static constexpr int64_t kKeptBytes = int64_t{64} << 20;
 
   Allocator& base_;
-  std::atomic<int64_t> users_{1};  // the owner and the blocks in use; who takes the last one away deletes
+  std::atomic<int64_t> users_{1};  // the owner and the blocks in use; removing the last one deletes
   mutable Mutex mu_;
   Mode mode_ MR_GUARDED_BY(mu_) = Mode::kWaits;
   // The owner's alone.

@@ -20,7 +20,7 @@ struct FunctionBody {
   std::unique_ptr<Graph> graph;
   std::vector<Node*> args;
   std::vector<Node*> rets;
-  std::vector<Node*> control_rets;  // nodes that run with every call, whoever uses the results
+  std::vector<Node*> control_rets;  // nodes that run with every call, even without consumers
   std::vector<DataType> arg_types;
   std::vector<DataType> ret_types;
 };

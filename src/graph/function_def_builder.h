@@ -36,7 +36,7 @@ class FunctionBuilder {
   FunctionBuilder& Node(std::string name, std::string op, std::vector<std::string> inputs = {},
                         AttrMap attrs = {}, std::string device = {});
   FunctionBuilder& Return(std::string ret, std::string tensor);
-  // `node` runs with every call, whoever uses the results.
+  // `node` runs with every call, even without consumers.
   FunctionBuilder& ControlReturn(std::string name, std::string node);
   // `def` is overwritten.
   Status Build(tensorflow::FunctionDef* def) const;

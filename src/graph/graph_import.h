@@ -43,7 +43,7 @@ struct ImportOptions {
 // bad attr, duplicate name, missing node, output out of range, type mismatch, cycle outside a loop, version
 // not supported.
 Status ImportGraphDef(const tensorflow::GraphDef& def, const ImportOptions& options, Graph* graph);
-// The same, of a GraphDef that nobody needs any more: large constants take its memory over.
+// The same, of a GraphDef that is not needed any more: large constants take its memory over.
 Status ImportGraphDef(tensorflow::GraphDef&& def, const ImportOptions& options, Graph* graph);
 
 // Parses without protobuf's size limit; InvalidArgument("Invalid GraphDef") when the bytes are no GraphDef.

@@ -15,7 +15,7 @@ uint32_t ConcatCrc32c(uint32_t first, uint32_t second, uint64_t size);
 uint32_t ExtendCrc32cByTablesForTest(uint32_t crc, std::string_view data);
 inline uint32_t Crc32c(std::string_view data) { return ExtendCrc32c(0, data); }
 
-// Sums are stored masked, because the sum of data that contains its own sum tells little.
+// Checksums are stored masked, because the CRC of data with its own CRC says little.
 inline uint32_t MaskCrc(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }
 inline uint32_t UnmaskCrc(uint32_t masked) {
   const uint32_t rotated = masked - 0xa282ead8u;

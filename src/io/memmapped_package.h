@@ -71,7 +71,7 @@ class MemmappedEnv : public EnvWrapper {
  public:
   // DataLoss "Corrupted memmapped model file: …" for what is no package.
   static StatusOr<std::unique_ptr<MemmappedEnv>> Open(Env& base, const std::string& path);
-  // The one that somebody in this process holds already, if the file did not change since.
+  // The one that is open in this process already, if the file did not change since.
   static StatusOr<std::shared_ptr<MemmappedEnv>> OpenShared(Env& base, const std::string& path);
 
   // NotFound "Region … is not found" for a name that the package lacks.

@@ -25,7 +25,7 @@ class RecordReader {
   // OutOfRange "eof" after the last record. DataLoss "truncated record at …" or "corrupted record at …" with
   // the offset and the file; then, and after other errors, later calls give the same.
   Status Read(std::string* record);
-  // The same without the data, whose sum is not checked. How many bytes they are.
+  // The same without the data, whose checksum is not checked. Their size.
   StatusOr<uint64_t> Skip();
   // Goes to a place that offset() once gave.
   Status SkipTo(uint64_t offset);

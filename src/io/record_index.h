@@ -22,7 +22,7 @@ namespace millrace::io {
 // little-endian).
 class RecordIndex {
  public:
-  // Walks over the file; sums of lengths are checked, those of data are not. DataLoss with the offset for a
+  // Reads the file; verifies the checksums of lengths, not of data. DataLoss with the offset for a
   // file that is broken. `progress`, unless empty, hears the offset now and then. ResourceExhausted when few
   // compressed bytes hold so many records that the index would need more than 10 times the file and 64 MB.
   static StatusOr<RecordIndex> Build(Env& env, const std::string& path, Compression compression,
@@ -44,7 +44,7 @@ class RecordIndex {
   uint64_t data_bytes() const { return offsets_.back() - size() * kOverhead; }
 
  private:
-  static constexpr uint64_t kOverhead = 16;  // of a record: its length and two sums
+  static constexpr uint64_t kOverhead = 16;  // of a record: its length and two checksums
 
   Compression compression_ = Compression::kNone;
   uint64_t file_bytes_ = 0;
@@ -59,7 +59,7 @@ class IndexedRecordReader {
                                                              RecordIndex index);
 
   const RecordIndex& index() const { return index_; }
-  // Record i with its sums checked. OutOfRange beyond the last; DataLoss when it is broken or is not where
+  // Record i, verified. OutOfRange beyond the last; DataLoss when it is broken or is not where
   // the index says. Of a compressed file everything up to it is unpacked, from where the last Read ended or
   // from the start.
   Status Read(uint64_t i, std::string* record);

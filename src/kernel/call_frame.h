@@ -11,11 +11,11 @@
 namespace millrace {
 
 // The feeds and fetches of one step, by slot: _Arg nodes read args, _Retval nodes write rets. Each ret is
-// written by one node, so there is no lock. The tensors belong to whoever runs the step.
+// written by one node, so there is no lock. The tensors belong to the caller of the step.
 struct CallFrame {
   std::span<const Tensor* const> args;
   std::span<Tensor> rets;
-  mutable std::atomic<uint64_t> number{0};  // see Number; 0: nobody has asked
+  mutable std::atomic<uint64_t> number{0};  // see Number; 0: not asked for yet
 
   int num_args() const { return static_cast<int>(args.size()); }
   int num_rets() const { return static_cast<int>(rets.size()); }

@@ -120,7 +120,7 @@ class KernelContext {
       return std::move(made).status();
     return PutOutput(i, *std::move(made));
   }
-  // Makes the tensor of input `i` the output when it may be overwritten: it is a value that nobody else
+  // Makes the tensor of input `i` the output when it may be overwritten: it is a value that nothing else
   // holds, of the output's type. The shape is kept, and the input reads as before until the kernel writes the
   // output. Null, and no change, when it can't be had.
   Tensor* TryForward(int i, int output) {
@@ -137,9 +137,9 @@ class KernelContext {
     in.borrowed = out;
     return out;
   }
-  // Takes over the buffer of the first input in `candidates` that nobody else holds and whose type and number
-  // of elements fit, else allocates. The input it took still reads as before until the kernel writes the
-  // output.
+  // Takes over the buffer of the first input in `candidates` without other references and whose type and
+  // number of elements fit, else allocates. The input it took still reads as before until the kernel writes
+  // the output.
   StatusOr<Tensor*> ForwardInputOrAllocateOutput(std::initializer_list<int> candidates, int output,
                                                  const TensorShape& shape) {
     for (const int i : candidates) {
@@ -152,7 +152,7 @@ class KernelContext {
     }
     return AllocateOutput(output, shape);
   }
-  // The tensor of input `i` when nobody else holds its buffer and it may be overwritten, else a new one. In
+  // The tensor of input `i` when its buffer has no other reference and may be overwritten, else a new one. In
   // device memory, where there is such.
   StatusOr<Tensor> ForwardInputOrAllocateTemp(std::initializer_list<int> candidates, DataType dtype,
                                               const TensorShape& shape);

@@ -29,7 +29,7 @@ class FunctionCaller;
 class Resource : public RefCounted {
  public:
   virtual std::string DebugString() const = 0;
-  // Whose functions it calls, on threads of its own perhaps. It has to go before they do. Null: nobody's.
+  // Whose functions it calls, on threads of its own perhaps. It has to go before they do. Null: none's.
   virtual const FunctionCaller* functions() const { return nullptr; }
 };
 

@@ -13,7 +13,7 @@
 namespace millrace {
 
 // Under which name a node without the attribute "shared_name" keeps its resource: its own, so that other
-// sessions on the same devices find it; or one that nobody else has ("_7_node").
+// sessions on the same devices find it; or a unique one ("_7_node").
 enum class Unnamed { kNodeName, kPrivate };
 
 // Where a node keeps its resource, by its attributes "container" and "shared_name".
@@ -53,7 +53,7 @@ class ResourceOpKernelBase : public OpKernel {
   void SetHandle(ResourceHandle handle) MR_REQUIRES(mu_);
   Status Output(KernelContext& context);
 
-  Mutex mu_;                        // taken by whoever reads the handle through a reference
+  Mutex mu_;                        // taken to read the handle through a reference
   std::atomic<bool> ready_{false};  // set, by release, when handle_ and the resource are there for good
 
  private:

@@ -31,7 +31,7 @@ class KernelRunner {
 
   KernelRunner& Attr(std::string_view name, AttrValue value);
   KernelRunner& Name(std::string name);
-  // A value that somebody else holds too, so that the kernel may not overwrite it.
+  // A value with another reference, so that the kernel may not overwrite it.
   KernelRunner& Input(Tensor value);
   // A value that only the node holds, so that the kernel may work in place; serves one Run().
   KernelRunner& OwnedInput(Tensor value);

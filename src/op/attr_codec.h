@@ -33,7 +33,7 @@ StatusOr<NameAttrList> NameAttrListFromProto(const tensorflow::NameAttrList& pro
 StatusOr<AttrMap> AttrMapFromProto(const google::protobuf::Map<std::string, tensorflow::AttrValue>& protos,
                                    int64_t* tensor_bytes_budget = nullptr);
 
-// The same, of attributes that nobody needs any more: their tensors take the messages' memory over.
+// The same, of attributes that are not needed any more: their tensors take the messages' memory over.
 StatusOr<AttrMap> TakeAttrMapFromProto(google::protobuf::Map<std::string, tensorflow::AttrValue>* protos);
 
 // The inverses. The proto is overwritten.

@@ -13,7 +13,7 @@ namespace millrace {
 
 // A ConfigProto that asks for messages also to a master of this process.
 std::string ConfigWithMessages();
-// A port of loopback that nobody has.
+// A free port of loopback.
 int FreePort();
 
 // Servers of one process over loopback, for tests. One thread at a time.

@@ -109,7 +109,7 @@ class GrpcTransport : public Transport, public Watcher {
 
   void Look(steady_clock::time_point now, grpc::CompletionQueue& heartbeats) override MR_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    // A process that has been stopped itself has heard of nobody.
+    // A process that was stopped itself has received nothing.
     if (now - last_look_ > kStopped) {
       for (auto& [task, peer] : peers_) peer->heard = now;
     }
@@ -215,7 +215,7 @@ class GrpcTransport : public Transport, public Watcher {
     });
   }
 
-  // Whether somebody has answered, be it with an error.
+  // Whether there was a reply, possibly an error.
   static bool Lives(const grpc::Status& status) {
     return status.error_code() != grpc::StatusCode::UNAVAILABLE &&
            status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED &&

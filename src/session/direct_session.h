@@ -89,7 +89,7 @@ class DirectSession : public Session {
     std::unique_ptr<FaultInjector> faults;  // null: none
     std::unique_ptr<LocalWorker> own;
     std::unique_ptr<OtherTasks> others;  // null: there are none
-    bool of_cluster = false;             // somebody else resets the containers
+    bool of_cluster = false;             // its master resets the containers
     std::vector<Worker*> workers() const;
   };
   static StatusOr<Tasks> MakeTasks(const SessionOptions& options, const TestConfig& test);

@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-// The tasks that a session runs on beside its own. Made by whoever has a connection to them; owned by the
+// The tasks that a session runs on beside its own. Made by the owner of the connections; owned by the
 // session. Thread-safe.
 class OtherTasks {
  public:

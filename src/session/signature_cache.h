@@ -33,7 +33,7 @@ struct Executable : std::enable_shared_from_this<Executable> {
   mutable std::atomic<int64_t> runs{0};  // counted when the session builds a cost model
   // The same for feeds whose shapes are not those of their placeholders; null until there was such a call.
   mutable std::atomic<const std::shared_ptr<const Executable>*> any_shapes{nullptr};
-  // Found since the cache looked for the last time for entries that nobody uses.
+  // Found since the cache looked for the last time for unused entries.
   mutable std::atomic<bool> used{false};
 };
 

@@ -25,7 +25,7 @@ class FunctionRuntime : public FunctionCaller {
   FunctionRuntime();
   ~FunctionRuntime() override;
 
-  // Whoever compiles the steps of the worker compiles its functions. REQUIRES: called before the first call
+  // The compiler of the worker's steps compiles its functions, too. REQUIRES: called before the first call
   // of a function; outlives the calls.
   void SetCompiler(const StepCompiler* compiler) { compiler_ = compiler; }
   // Some device does the work of kernels after they return. REQUIRES: as above.

@@ -21,7 +21,7 @@ class LocalWorker;
 
 // A step whose feeds come one after the other while it runs and whose fetches are taken as they are made: the
 // graph was pruned with FeedConvention::kRendezvous. No thread belongs to it. It lives until it has ended,
-// even if nobody wants it any more. Thread-safe.
+// even without a reference to it. Thread-safe.
 class PartialStep : public RefCounted {
  public:
   // Of feeds and fetches: the client's device, as PruneOptions has it.

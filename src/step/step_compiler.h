@@ -74,7 +74,7 @@ class StepCompiler {
   const std::vector<Worker*>& workers() const { return workers_; }
   // Whether nodes may run on other tasks than this one.
   bool has_other_tasks() const { return workers_.size() > 1; }
-  // What nodes cost, as far as somebody has recorded it here. Thread-safe by itself.
+  // What nodes cost, as far as it was recorded here. Thread-safe by itself.
   CostModel& costs() const { return *costs_; }
 
  private:

@@ -68,7 +68,7 @@ class StepRunner {
     ResourceManager step_resources{"the step's container"};  // emptied when a step ends
     std::atomic<bool> in_use{false};
     Context* next = nullptr;
-    StepIds step_ids;  // of whoever has it in use
+    StepIds step_ids;  // of the step that uses it
   };
   // Contexts that were made for threads with the same slot: others don't touch their memory, so that threads
   // which run steps at the same time share no line that is written. A list only grows.

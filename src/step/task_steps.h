@@ -22,11 +22,11 @@
 namespace millrace {
 
 // Asks another task for a tensor of a step: Worker::RecvTensor of the worker for that task. When
-// `cancellation`, which lives until `done`, is cancelled, nobody wants it any more.
+// `cancellation`, which lives until `done`, is cancelled, it is not wanted any more.
 using PullTensor = std::function<void(std::string_view task, int64_t step_id, const Rendezvous::Key& key,
                                       CancellationManager& cancellation, Rendezvous::RecvDone done)>;
 
-// The end of a step's rendezvous at one of its tasks. What is sent stays here until somebody takes it, of
+// The end of a step's rendezvous at one of its tasks. What is sent stays here until it is received, of
 // this task or another one; what was sent at another task is asked for there. Thread-safe.
 class TaskRendezvous : public Rendezvous {
  public:
@@ -54,7 +54,7 @@ class TaskRendezvous : public Rendezvous {
   std::map<int64_t, RecvDone> pulls_ MR_GUARDED_BY(mu_);  // that have not been answered
 };
 
-// What a task keeps of the steps that run on several tasks, by step id. An entry is made by whoever comes
+// What a task keeps of the steps that run on several tasks, by step id. An entry is made by what comes
 // first, a partition or a task that wants a tensor, and dropped by CleanUp. Thread-safe.
 class TaskSteps {
  public:
@@ -67,7 +67,7 @@ class TaskSteps {
 
   TaskSteps(std::string task, PullTensor pull) : task_(std::move(task)), pull_(std::move(pull)) {}
   ~TaskSteps();
-  // Aborted when the step has ended here: somebody asks late.
+  // Aborted when the step has ended here: a request came late.
   StatusOr<RefPtr<Step>> Find(int64_t step_id) MR_EXCLUDES(mu_);
   // What the step sends under `key` at this task, as soon as it is there. Errors get the mark of MakeDerived.
   void RecvLocal(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) MR_EXCLUDES(mu_);

@@ -108,7 +108,7 @@ class Worker {
   StatusOr<std::unique_ptr<InstalledPartition>> Install(PartitionSpec spec);
 };
 
-// A step id that nobody else has: random, with the bits that TensorFlow's tasks expect, above 0.
+// A unique step id: random, with the bits that TensorFlow's tasks expect, above 0.
 class StepIds {
  public:
   StepIds();

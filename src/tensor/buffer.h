@@ -20,7 +20,7 @@ class Buffer : public RefCounted {
   // is short, or when elements with constructors are to lie in device memory. REQUIRES: count * element size
   // does not overflow (see Tensor::Allocate).
   static RefPtr<Buffer> Allocate(Allocator& allocator, DataType dtype, int64_t count);
-  // Wraps memory that somebody else owns; `release` is called once, when the last reference goes.
+  // Wraps memory with another owner; `release` is called once, when the last reference goes.
   static RefPtr<Buffer> Wrap(void* data, size_t bytes, std::function<void()> release);
 
   void* data() const { return data_; }

@@ -30,7 +30,7 @@ struct TensorDecodeOptions {
 // limit.
 StatusOr<Tensor> TensorFromProto(const tensorflow::TensorProto& proto,
                                  const TensorDecodeOptions& options = {});
-// The same, of a message that nobody needs any more: a tensor of a plain type with much data takes the
+// The same, of a message that is not needed any more: a tensor of a plain type with much data takes the
 // message's memory over instead of copying it. `proto` is left valid, with or without its values.
 StatusOr<Tensor> TakeTensorFromProto(tensorflow::TensorProto* proto, const TensorDecodeOptions& options = {});
 // Typed lists, without repeats at the end. An uninitialised tensor gives its type and shape only, as does one

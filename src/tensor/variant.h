@@ -74,7 +74,7 @@ class Variant {
   std::string TypeName() const;
   // A value that cannot be serialised gives its name alone.
   VariantData Encode() const;
-  // Makes the registered type of data.type_name; a type that nobody registered stays VariantData, which
+  // Makes the registered type of data.type_name; an unregistered type stays VariantData, which
   // encodes to the same bytes again.
   static StatusOr<Variant> Decode(VariantData data);
 

@@ -4,7 +4,7 @@
 /* Gradients with all options of TensorFlow's tf.gradients, and gradient functions of a client.
 
    TF_AddGradients of tensorflow/c/c_api.h gives dense gradients under the names of TensorFlow's C++ API. The
-   functions here give slices where a gradient has rows of zeros that nobody needs to compute, and names as
+   functions here give slices where a gradient has rows of zeros that need not be computed, and names as
    TensorFlow's Python client makes them. docs/gradients.md describes how values flow. */
 #ifndef MILLRACE_C_GRADIENTS_H_
 #define MILLRACE_C_GRADIENTS_H_

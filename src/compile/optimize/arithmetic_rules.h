@@ -23,7 +23,7 @@ bool SimplifySums(Rewriter& rewriter, Node* node);
 
 // True for a type in which sums and products are exact: integers and bool.
 bool IsExact(DataType type);
-// Pure, waits for nothing but its data: going around it changes nobody's order.
+// Pure, waits for nothing but its data: bypassing it changes no order.
 bool IsPlain(const Node& node);
 // The same with one consumer.
 bool IsPlainWithOneUse(const Node& node);

@@ -8,7 +8,7 @@
 namespace millrace {
 
 // Variables of loops that no iteration changes enter as constants, and are taken from outside where they
-// leave; so is what leaves a loop as it came in. Only in loops without effects, where nobody can tell in
+// leave; so is what leaves a loop as it came in. Only in loops without effects, where it is not visible in
 // which iteration it ran. Returns how many nodes went.
 StatusOr<int> FreezeLoopVariables(Rewriter* rewriter);
 

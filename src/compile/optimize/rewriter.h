@@ -44,7 +44,7 @@ struct TensorRef {
 };
 
 // Stateless, on values alone, neither control flow nor transfer nor a call of a function: two runs with the
-// same inputs can't be told apart, and nobody misses one whose results go unused.
+// same inputs are equal, and one whose results are unused can be removed.
 bool IsPure(const Node& node);
 // A Const that waits for nothing, so that it is always there.
 bool IsFreeConst(const Node& node);
@@ -58,7 +58,7 @@ const Tensor* ConstTensorOf(const Node& node);
 // An Enter (of a value) that brings the same into each iteration.
 bool IsConstantEnter(const Node& node);
 // Whether what waits for the node runs exactly if its outputs are there. Not so for a Switch, of which one
-// output is dead, and nobody may wait for a NextIteration.
+// output is dead, and nothing may wait for a NextIteration.
 bool CanBeWaitedFor(const Node& node);
 // Input i of a node. REQUIRES: it is connected.
 inline TensorRef InputOf(const Node& node, int i) {

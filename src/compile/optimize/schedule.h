@@ -14,7 +14,7 @@ namespace millrace {
 
 // The most bytes of tensors that live at the same time when the nodes run one after the other in `order`: a
 // tensor lives from its producer to its last consumer, an element-wise node computes in the place of an input
-// that nobody needs any more, views share what they are of, and constants, variables and arguments don't
+// that are not needed any more, views share what they are of, and constants, variables and arguments don't
 // count. Sizes that are not known count as if each unknown dimension were `unknown_dim`; tensors of unknown
 // rank as nothing.
 int64_t PeakBytes(const std::vector<Node*>& order, const ShapeRefiner& shapes, int64_t unknown_dim);

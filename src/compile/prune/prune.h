@@ -31,7 +31,7 @@ enum class FeedConvention {
 
 // What a step may rely on of the shapes that placeholders declare.
 enum class FeedShapes {
-  kDeclared,  // whoever feeds a value checks that it suits its placeholder
+  kDeclared,  // the session checks that a fed value suits its placeholder
   kAny,       // values may have any shape
 };
 

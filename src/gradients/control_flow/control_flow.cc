@@ -25,7 +25,7 @@ Expr Merge(GradientContext& c, const Output& zero, const Output& one) {
   return Op("Merge", {std::vector<Expr>{{c.builder(), zero}, {c.builder(), one}}});
 }
 
-// One side runs, and its gradient with it; a side whose result nobody used has a gradient of zeros.
+// One side runs, and its gradient with it; a side whose result is not used has a gradient of zeros.
 Status SwitchGrad(GradientContext& c) {
   const GradientValue zero = c.has_grad(0) ? c.grad_value(0) : NothingBeside(c, 0);
   const GradientValue one = c.has_grad(1) ? c.grad_value(1) : NothingBeside(c, 1);

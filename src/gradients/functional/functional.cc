@@ -23,7 +23,7 @@ void Append(const Expr& value, Operands* to) {
   to->types.push_back(value.dtype());
 }
 
-// Zeros where no gradient arrives; where there are no zeros, something that nobody looks at.
+// Zeros where no gradient arrives; where there are no zeros, something that is not used.
 Expr GradOrZeros(GradientContext& c, int i) {
   if (c.has_grad(i)) return c.grad(i);
   const DataType type = BaseType(c.node().output_type(i));

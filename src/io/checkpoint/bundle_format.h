@@ -58,7 +58,7 @@ using BundleEntries = std::map<std::string, BundleEntry, std::less<>>;
 // "Unable to read file …" in TensorFlow's words, for what is wrong with an index.
 Status CorruptFileError(const Status& status, const std::string& path, std::string_view detail);
 
-// Makes finished data files and their entries the checkpoint `prefix`, in one step: whoever reads, or is
+// Makes finished data files and their entries the checkpoint `prefix`, in one step: a reader, or one that is
 // killed, finds the checkpoint that was there before or the new one. The files' names are taken away. When
 // there is a checkpoint of that name already, the new one has another number of shards than it, so that no
 // file of the old one is touched before the new index is in its place; the old data go after that.

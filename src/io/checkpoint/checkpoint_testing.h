@@ -55,7 +55,7 @@ inline std::string Block(const Entries& entries) {
   if (entries.empty()) restarts = LittleEndian(0, 4);
   return bytes + restarts + LittleEndian(restarts.size() / 4, 4);
 }
-// The block as it stands in a file: with its kind and sum.
+// The block as it is in a file: with its kind and checksum.
 inline std::string Stored(const std::string& block, char kind = 0) {
   const std::string covered = block + kind;
   return covered + LittleEndian(MaskedCrc(covered), 4);

@@ -20,7 +20,7 @@ namespace millrace::io {
 // Entries that share most of a very long key would let a small file keep us busy for long.
 inline constexpr size_t kMaxTableKey = 64 << 10;
 
-// Part of a file: where a block lies, without its 5 bytes of kind and sum.
+// Part of a file: the place of a block, without its 5 bytes of kind and checksum.
 struct BlockHandle {
   uint64_t offset = 0;
   uint64_t size = 0;

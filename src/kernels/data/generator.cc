@@ -28,7 +28,7 @@ class GeneratorDataset final : public Dataset {
       Context ctx;
       ctx.runtime = runtime_;
       ctx.cancellation = &cancellation;
-      Finalize(ctx).IgnoreError("nobody is left to hear of it");
+      Finalize(ctx).IgnoreError("no caller is left to get it");
     }
     // What the functions do is not known before they are made ready.
     bool MayWait(int64_t /*n*/) const override {

@@ -27,7 +27,7 @@ class SharedIterator {
   const Dataset& dataset() const { return *dataset_; }
   const Runtime& runtime() const { return runtime_; }
 
-  // Gets the next element if nobody else is at it and nothing has to be waited for. False: nothing has
+  // Gets the next element if no other call is at it and nothing has to be waited for. False: nothing has
   // happened.
   bool TryGetNext(Context& ctx, Element* out, bool* end, Status* status) MR_EXCLUDES(mu_);
   Status GetNext(Context& ctx, Element* out, bool* end) MR_EXCLUDES(mu_);

@@ -269,7 +269,7 @@ StatusOr<RefPtr<const Dataset>> MakeUnique(const NodeArgs& args) {
   return MakeRefDataset<UniqueDataset>(args.Kind(), std::move(signature), std::move(input));
 }
 
-// The first of several ways to do the same: which is fastest depends on a run that nobody waits for.
+// The first of several ways to do the same: which is fastest depends on a run that is not made.
 StatusOr<RefPtr<const Dataset>> MakeChooseFastest(const NodeArgs& args) {
   MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
   MR_ASSIGN_OR_RETURN(auto inputs, args.Inputs("input_datasets"));
@@ -296,7 +296,7 @@ class ThreadPoolHandleKernel final : public ResourceOpKernel<ThreadPoolResource>
   }
 };
 
-// Wrapping hides a dataset from who looks into variants; here nobody does.
+// Wrapping hides a dataset from code that looks into variants; there is none here.
 class ForwardVariantKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

@@ -302,7 +302,7 @@ class ParallelInterleaveDataset final : public UnaryDataset {
     int64_t open_ MR_GUARDED_BY(mu_) = 0;                            // slots that are not free
     bool reading_ MR_GUARDED_BY(mu_) = false;                        // a thread is at the input
     bool input_done_ MR_GUARDED_BY(mu_) = false;
-    bool paused_ MR_GUARDED_BY(mu_) = false;  // somebody saves
+    bool paused_ MR_GUARDED_BY(mu_) = false;  // while it is saved
     int64_t busy_ MR_GUARDED_BY(mu_) = 0;     // threads at work
     Context ahead_;                           // of the threads; set before they start
     StageThreads threads_{mu_, changed_};

@@ -201,7 +201,7 @@ class ParallelMapDataset final : public UnaryDataset {
     bool ended_ MR_GUARDED_BY(mu_) = false;
     bool input_done_ MR_GUARDED_BY(mu_) = false;  // its end is in a slot
     bool reading_ MR_GUARDED_BY(mu_) = false;     // a thread is at the input
-    bool paused_ MR_GUARDED_BY(mu_) = false;      // somebody saves
+    bool paused_ MR_GUARDED_BY(mu_) = false;      // while it is saved
     int64_t busy_ MR_GUARDED_BY(mu_) = 0;         // threads with a slot
     Context ahead_;                               // of the threads; set before they start
     StageThreads threads_{mu_, changed_};

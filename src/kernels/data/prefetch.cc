@@ -128,7 +128,7 @@ class PrefetchDataset final : public UnaryDataset {
     std::deque<Result> ready_ MR_GUARDED_BY(mu_);
     size_t limit_ MR_GUARDED_BY(mu_);
     bool was_full_ MR_GUARDED_BY(mu_) = false;
-    bool paused_ MR_GUARDED_BY(mu_) = false;   // somebody saves
+    bool paused_ MR_GUARDED_BY(mu_) = false;   // while it is saved
     bool reading_ MR_GUARDED_BY(mu_) = false;  // the thread is at the input
     Context ahead_;                            // of the thread; set before it starts
     StageThreads threads_{mu_, changed_};

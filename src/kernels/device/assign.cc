@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// variable = input `i`: takes the buffer over when nobody else holds it, else has the device copy.
+// variable = input `i`: takes the buffer over when it has no other reference, else has the device copy.
 Status StoreOnDevice(KernelContext& context, int i, Tensor& variable) {
   const Tensor& value = context.input(i);
   if (context.kernel().input_on_host(i)) return StoreInput(context, i, variable);

@@ -64,7 +64,7 @@ class Queue : public Resource {
   bool RunNow(Attempt& attempt, Status* status) MR_EXCLUDES(mu_);
   // Runs the attempt as soon as it is its turn. `cancellation` must outlive it.
   void Submit(Attempt attempt, CancellationManager& cancellation) MR_EXCLUDES(mu_);
-  // Closes at once; whoever waits to enqueue fails.
+  // Closes at once; waiting enqueues fail.
   void CloseAndCancel() MR_EXCLUDES(mu_);
 
   int32_t size() const MR_EXCLUDES(mu_);

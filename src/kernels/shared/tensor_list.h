@@ -18,7 +18,7 @@ namespace millrace {
 // The value in the variant of a TensorList handle: tensors of one type, some of which may have no value yet.
 //
 // Elements hang on a tree with 16 branches whose nodes copies share, so that copying a list costs nothing,
-// changing an element of a shared one takes a path from the root, and one that nobody shares is changed in
+// changing an element of a shared one takes a path from the root, and one that is not shared is changed in
 // place. Elements without a value take no memory, whatever the size. A value; as thread-safe as a Tensor.
 class TensorList {
  public:
@@ -75,7 +75,7 @@ class TensorList {
   };
 
   static int LevelsFor(int64_t size);
-  // The node behind `place`, which nobody else sees from now on; a new one when there is none.
+  // The node behind `place`, which is not shared from now on; a new one when there is none.
   template <typename T>
   static T* Own(RefPtr<Node>& place);
   static void Truncate(RefPtr<Node>& place, int levels, int64_t size);

@@ -41,7 +41,7 @@ void WaitingResource::Submit(Attempt attempt, CancellationManager& cancellation)
 }
 
 void WaitingResource::AdvanceAll(std::vector<Finished>* finished) {
-  // Whoever goes on may let others go on that came before.
+  // An attempt that continues may allow earlier ones to continue.
   for (bool changed = true; changed;) {
     changed = false;
     for (auto at = waiting_.begin(); at != waiting_.end();) {

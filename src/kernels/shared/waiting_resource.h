@@ -42,7 +42,7 @@ class WaitingResource : public Resource {
   void Submit(Attempt attempt, CancellationManager& cancellation) MR_EXCLUDES(mu_);
 
  protected:
-  // With `in_order` nobody overtakes who waits.
+  // With `in_order` no attempt overtakes a waiting one.
   explicit WaitingResource(bool in_order) : in_order_(in_order) {}
 
   // Ends the attempt, if it can now: true, with its status. Else false, and nothing has happened.

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Shapes of the image family and of what is kin to it.
+// Shapes of the image family and of related ops.
 #include "ops/shape_checks.h"
 
 namespace millrace {

@@ -101,7 +101,7 @@ class ParallelConcatKernel final : public OpKernel {
   TensorShape shape_;
 };
 
-// Of zeros, whatever `init` says: nobody sees what was in memory before.
+// Of zeros, whatever `init` says: earlier contents of memory are never visible.
 class EmptyKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

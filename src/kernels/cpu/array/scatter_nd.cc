@@ -107,7 +107,7 @@ class ScatterNdVariableKernel final : public OpKernel {
   const ScatterOp op_;
 };
 
-// Changes rows of a tensor: in its memory when nobody else has it, else in that of a copy.
+// Changes rows of a tensor: in place when there is no other reference, else in a copy.
 class TensorScatterKernel final : public OpKernel {
  public:
   TensorScatterKernel(KernelConstruction& c, ScatterOp op) : OpKernel(c), op_(op) {}

@@ -3,7 +3,7 @@
 // Convolution for few channels. Each image, or a band of its rows, is spread into padded planes, one for
 // every channel and every phase of the stride. In them a tap of the filter is a fixed offset, so that the
 // output is a sum of shifted signals, and vectors run along pixels however few the channels are. The columns
-// of padding between rows give values that nobody reads.
+// of padding between rows give values that are not read.
 #pragma once
 
 #include <cstdint>

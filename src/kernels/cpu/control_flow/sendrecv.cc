@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Tensors between partitions, through the step's rendezvous. They leave in the memory where they are; whoever
-// receives one brings it to where it has to be. Only what goes to another task leaves in host memory.
+// Tensors between partitions, through the step's rendezvous. They leave in the memory where they are; a node
+// that receives one brings it to where it has to be. Only what goes to another task leaves in host memory.
 #include "device/copy.h"
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/device/register.h"

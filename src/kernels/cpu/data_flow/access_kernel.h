@@ -52,7 +52,7 @@ class AccessKernel : public AsyncOpKernel {
   }
 
  private:
-  // Somebody else's kernel may be what runs this.
+  // Another kernel may be what runs this.
   Status DeliverLater(KernelContext& context, R& resource, Attempt& attempt) {
     const ScopedAllocationOwner owner(&this->name());
     return Deliver(context, resource, attempt);

@@ -16,7 +16,7 @@ namespace {
 
 enum MapAction { kMapStage, kMapUnstage, kMapUnstageNoKey, kMapPeek };
 
-// With `ordered`, whoever asks for no key gets the smallest one; else any. An attempt has the key in
+// With `ordered`, a request without a key gets the smallest one; else any. An attempt has the key in
 // `number`, the components in `numbers` and their values in `tensors`.
 template <bool ordered>
 class StagingMap final : public WaitingResource {

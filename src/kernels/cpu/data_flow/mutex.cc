@@ -84,7 +84,7 @@ class ConsumeMutexLockKernel final : public OpKernel {
     if (lock.get<HeldLock>() == nullptr) {
       return errors::InvalidArgument("Expected input to be a SharedLockReleaser, but saw ", lock.TypeName());
     }
-    // The lock goes with the input, unless somebody else still reads it.
+    // The lock goes with the input, unless there is another reference to it.
     context.TakeInput(0).Clear();
     return Status();
   }

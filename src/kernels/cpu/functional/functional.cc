@@ -183,7 +183,7 @@ class FakeParamKernel final : public OpKernel {
   }
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape_));
-    // Nobody should look; who does sees zeros.
+    // It should not be read; it holds zeros.
     if (DataTypeSize(out->dtype()) > 0 && out->num_elements() > 0)
       std::memset(out->raw_data(), 0, out->num_bytes());
     return Status();

@@ -38,7 +38,7 @@ class CallChain {
       if (next.function == nullptr) return Finish(std::move(result_));
       if (context_.cancellation().IsCancelled()) return Finish(errors::Cancelled("Step was cancelled"));
       second_.store(false, std::memory_order_relaxed);
-      // Whoever comes second, this thread or the one that ends the call, goes on. acq_rel: it sees what the
+      // The second one, this thread or the one that ends the call, continues. acq_rel: it sees what the
       // first one wrote.
       caller_.CallAsync(*next.function, context_.step(), next.args, next.rets, [this](Status ended) {
         ended_ = std::move(ended);

@@ -56,7 +56,7 @@ class ElementwiseCode {
   };
   const Step& step(int i) const { return steps_[static_cast<size_t>(i)]; }
 
-  // Results that aren't outputs lie in registers: blocks of scratch that are used again once nobody needs
+  // Results that aren't outputs lie in registers: blocks of scratch that are used again once nothing needs
   // them.
   uint8_t register_of(int value) const { return registers_[static_cast<size_t>(value)]; }
   int num_registers() const { return num_registers_; }

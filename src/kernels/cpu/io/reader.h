@@ -93,7 +93,7 @@ class Reader : public Resource {
   const std::string name_;
   const WorkOpener open_;
   mutable Mutex mu_;
-  bool busy_ MR_GUARDED_BY(mu_) = false;  // somebody has the turn
+  bool busy_ MR_GUARDED_BY(mu_) = false;  // an operation has the turn
   std::list<Attempt> line_ MR_GUARDED_BY(mu_);
   uint64_t next_id_ MR_GUARDED_BY(mu_) = 0;
   // Out of a queue and not begun. More than one only after a Reset or RestoreState while a read waited.

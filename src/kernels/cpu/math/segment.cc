@@ -133,7 +133,7 @@ class UnsortedSegmentKernel final : public OpKernel {
     dims.push_back(segments);
     for (int i = ids.rank(); i < data.rank(); ++i) dims.push_back(data.dim(i));
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(dims));
-    // Without data nobody asks what the ids are.
+    // Without data the ids do not matter.
     const int64_t asked = data.num_elements() == 0 ? 0 : ids.num_elements();
     for (int64_t i = 0; i < asked; ++i) {
       if (IntValue(ids, i) >= segments) {

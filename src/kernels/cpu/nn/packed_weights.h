@@ -12,7 +12,7 @@ namespace millrace {
 
 // The weights of one node in the order of the inner loops, kept from step to step while they stay the same.
 //
-// How that is known: every op that changes a variable copies it first when somebody else holds its buffer
+// How that is known: every op that changes a variable copies it first when its buffer has another reference
 // (variable_util.h). So a buffer that is held here keeps its values, and weights in the same buffer are the
 // same weights: the buffer is the variable's version. That is true of constants and of variables only, so the
 // kernel must know that its weights come from one (attribute `keep_weights`). Holding a buffer costs whoever

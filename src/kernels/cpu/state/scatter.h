@@ -28,7 +28,7 @@ Status ScatterRows(const ScatterRowsArgs& args);
 
 // Whether params[indices[i], ...] can take updates[i, ...]: shapes and every index.
 Status CheckScatter(const Tensor& params, const Tensor& indices, const Tensor& updates);
-// params[indices[i], ...] op= updates[i, ...]. REQUIRES: CheckScatter passed; nobody else uses the buffer of
+// params[indices[i], ...] op= updates[i, ...]. REQUIRES: CheckScatter passed; nothing else uses the buffer of
 // params.
 Status Scatter(ScatterOp op, Tensor& params, const Tensor& indices, const Tensor& updates);
 

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// In-place changes of variables. Whoever reads a variable by value shares its buffer, and keeps what it read:
-// a change goes to a copy when somebody else holds the buffer. So results don't depend on when a reader runs.
+// In-place changes of variables. A reader of a variable by value shares its buffer, and keeps what it read:
+// a change goes to a copy when the buffer has another reference. So results don't depend on when a reader
+// runs.
 #pragma once
 
 #include "kernels/cpu/kernel_util.h"
@@ -11,10 +12,10 @@
 
 namespace millrace {
 
-// Makes sure that nobody else holds the buffer of `tensor`, by copying it if need be.
+// Makes `tensor` the only reference to its buffer, by copying it if need be.
 Status MakeWritable(KernelContext& context, Tensor& tensor);
 
-// variable = input `i`: takes the buffer over when nobody else holds it, else copies.
+// variable = input `i`: takes the buffer over when it has no other reference, else copies.
 Status StoreInput(KernelContext& context, int i, Tensor& variable);
 
 // variable = variable op value, element by element. REQUIRES: equal types and shapes.

@@ -10,7 +10,7 @@ namespace millrace {
 
 // The list behind a handle. InvalidArgument when input `i` is none. Lives as long as the input.
 StatusOr<const TensorList*> InputList(const KernelContext& context, int i);
-// A list like that of input `i`, which becomes output 0 and may be changed: the same one when nobody else
+// A list like that of input `i`, which becomes output 0 and may be changed: the same one when nothing else
 // holds it. The input is not to be read any more.
 StatusOr<TensorList*> OutputListLike(KernelContext& context, int i);
 // Makes `list` output `output`.
