@@ -15,6 +15,9 @@ import re
 import subprocess
 import sys
 
+# Namespaces within millrace whose functions are public.
+CATALOGUES = ("ops", "initializers", "layers", "losses", "metrics", "summary")
+
 
 def run(*command):
     return subprocess.run(command, capture_output=True, check=True, text=True).stdout
@@ -66,7 +69,7 @@ def public_names(headers):
 
 
 def is_public(name, classes, functions):
-    match = re.match(r"millrace::(?:ops::)?(\w+)(::|\(|\[abi)", name)
+    match = re.match(r"millrace::(?:(?:%s)::)?(\w+)(::|\(|\[abi)" % "|".join(CATALOGUES), name)
     if not match:
         return False
     return match.group(1) in (classes if match.group(2) == "::" else functions)

@@ -12,6 +12,8 @@
 // The nodes of updates: of whole variables and of rows, by reference and behind handles.
 namespace millrace {
 
+#pragma GCC visibility push(hidden)
+
 // A node of any op, and its output 0; unset after an error, which is in the scope's status.
 Operation AddNode(const Scope& scope, const char* op, const std::vector<Input>& inputs,
                   const OpAttrs& attrs = {});
@@ -56,5 +58,7 @@ class VariableChanges {
   Output ref_;  // the variable after the changes; its handle
   Operation last_;
 };
+
+#pragma GCC visibility pop
 
 }  // namespace millrace

@@ -14,6 +14,8 @@
 // Formulas over tensors, whose nodes are named as those of TensorFlow's Python client: "mul", "mul_1/y".
 namespace millrace {
 
+#pragma GCC visibility push(hidden)
+
 // A scalar of that type; an int32 or a float as it comes when the type is of numbers that have no literal.
 Tensor NumberTensor(double value, DataType dtype);
 // A constant with it; `name` or "Const".
@@ -86,5 +88,7 @@ inline Formula Pow(const Formula& x, double y) { return Binary(x.scope(), "Pow",
 inline Formula DivNoNan(const Formula& x, const Term& y) {
   return Binary(x.scope(), "div_no_nan", "DivNoNan", x, y);
 }
+
+#pragma GCC visibility pop
 
 }  // namespace millrace

@@ -11,6 +11,8 @@
 // What the layers have in common.
 namespace millrace::layers {
 
+#pragma GCC visibility push(hidden)
+
 // The scope of variables and nodes of a layer.
 Scope EnterLayer(const Scope& scope, const std::string& name, const char* default_name);
 
@@ -26,5 +28,7 @@ Output Finish(const Scope& scope, const Output& x, int64_t units, const WeightOp
 
 // What a condition says when the graph is made; unset when only a step knows.
 std::optional<bool> KnownCondition(const Input& condition);
+
+#pragma GCC visibility pop
 
 }  // namespace millrace::layers

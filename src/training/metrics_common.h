@@ -13,6 +13,8 @@
 // What the metrics have in common.
 namespace millrace::metrics {
 
+#pragma GCC visibility push(hidden)
+
 // A sum over batches: before and after this one.
 struct Sum {
   Output now;
@@ -29,5 +31,7 @@ Metric From(const Scope& scope, const std::vector<Sum>& sums,
 
 // The weights spread over the values, floats; ones without any.
 Formula SpreadWeights(const Scope& scope, const std::optional<Input>& weights, const Output& values);
+
+#pragma GCC visibility pop
 
 }  // namespace millrace::metrics
