@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "device/device.h"
+#include "distributed/collective_messages.h"
 #include "session/session_factory.h"
 #include "session/session_options.h"
 
@@ -52,6 +53,7 @@ Status InProcessCluster::AddTask(std::unique_ptr<LocalWorker> owned, LocalWorker
   task->worker = worker;
   // As the pools of sessions with that many threads.
   task->pool = GetThreadPool(kThreadsPerTask, false);
+  worker->steps().collectives().SetPeers(std::make_shared<TransportCollectivePeers>(transport_));
   task->service = std::make_unique<WorkerService>(*worker, *task->pool);
   transport_.AddTask(worker->task(), *task->service);
   tasks_.push_back(std::move(task));

@@ -61,6 +61,7 @@ void MasterWatch::Loop() {
       worker_.DropSessionsOf(master);
     }
     for (const WorkerService::MasterOf& master : ask) Ask(master);
+    worker_.collectives().WatchTakers();
   }
 }
 

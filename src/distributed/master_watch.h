@@ -15,7 +15,8 @@
 namespace millrace {
 
 // Looks after the masters that have sessions at a task: what those have left that are gone, or came back as
-// somebody else, is dropped. Owns a thread.
+// somebody else, is dropped. And it lets collective operations look after those who should take their
+// buffers. Owns a thread.
 class MasterWatch {
  public:
   // A master may be silent for so long. REQUIRES: both outlive this.

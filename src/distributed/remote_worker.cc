@@ -71,6 +71,8 @@ class RemotePartition : public InstalledPartition {
     request.set_graph_handle(handle_);
     request.set_step_id(args.info.step_id);
     request.set_calls_in_progress(args.info.call_depth + args.info.calls_elsewhere);
+    request.set_collective_step(args.info.collective_step);
+    request.set_collective_leader(std::string(args.info.collective_leader));
     request.set_request_id(StepIds::NextShared());
     request.set_store_errors_in_response_body(true);
     request.mutable_exec_opts()->set_record_timeline(args.info.trace);

@@ -8,6 +8,7 @@
 
 #include "base/json_writer.h"
 #include "distributed/cluster_tasks.h"
+#include "distributed/collective_messages.h"
 #include "distributed/remote_worker.h"
 #include "session/session_factory.h"
 #include "session/session_options.h"
@@ -86,6 +87,9 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
                               CancellationManager& cancellation, Rendezvous::RecvDone done) {
         RecvTensorFrom(network, from, step_id, key, &cancellation, std::move(done));
       });
+  task->steps_->collectives().SetPeers(std::make_shared<TransportCollectivePeers>(network));
+  MR_ASSIGN_OR_RETURN(std::string leader, CollectiveLeaderOf(options.session));
+  task->steps_->collectives().set_default_leader(std::move(leader));
   task->worker_ = std::make_unique<WorkerService>(WorkerService::Environment{.devices = task->devices_,
                                                                              .steps = task->steps_,
                                                                              .pool = task->pool_.get(),

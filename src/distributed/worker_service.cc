@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "distributed/collective_messages.h"
 #include "distributed/device_message.h"
 #include "distributed/partition_message.h"
 #include "distributed/tensor_message.h"
@@ -72,6 +73,7 @@ bool WorkerService::MayWait(Method method) {
     case Method::kGetStatus:
     case Method::kRunGraph:
     case Method::kRecvTensor:
+    case Method::kRecvBuf:
       return false;
     default:
       return true;
@@ -101,11 +103,13 @@ void WorkerService::Handle(Method method, const MessageBytes& request, int64_t t
       return RecvTensor(request, cancellation, std::move(reply));
     case Method::kLogging:
       return Logging(request, std::move(reply));
-    case Method::kTracing:
     case Method::kRecvBuf:
     case Method::kGetStepSequence:
     case Method::kCompleteGroup:
     case Method::kCompleteInstance:
+      return HandleCollective(env_.steps->collectives(), env_.devices->devices(), method, request,
+                              cancellation, std::move(reply));
+    case Method::kTracing:
       return reply(errors::Unimplemented(MethodName(method)), {});
     default:
       break;
@@ -401,6 +405,10 @@ void WorkerService::StartRun(std::shared_ptr<GraphRun> run) {
   args.info.step_id = step_id;
   args.info.several_tasks = true;
   args.info.calls_elsewhere = std::clamp(run->request.calls_in_progress(), 0, FunctionCaller::kMaxDepth);
+  args.info.collective_step = run->request.collective_step();
+  args.info.collective_leader = run->request.collective_leader().empty()
+                                    ? std::string_view(env_.steps->collectives().default_leader())
+                                    : run->request.collective_leader();
   args.info.trace = run->request.exec_opts().record_timeline();
   args.info.report_allocations = run->request.exec_opts().report_tensor_allocations_upon_oom();
   args.cancellation = &run->cancellation;

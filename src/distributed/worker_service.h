@@ -68,6 +68,8 @@ class WorkerService {
   // Stops and drops what a master has left that is gone. Does not wait for what runs.
   void DropSessionsOf(const MasterOf& master) MR_EXCLUDES(mu_);
 
+  TaskCollectives& collectives() { return env_.steps->collectives(); }
+
   // What the service has, for those who watch it.
   struct State {
     size_t sessions = 0;

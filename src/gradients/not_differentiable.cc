@@ -159,6 +159,8 @@ constexpr const char* kOps[] = {
     "TakeWhileDataset", "TensorDataset", "TensorSliceDataset", "TextLineDataset", "ThreadPoolDataset",
     "ThreadPoolHandle", "UnbatchDataset", "UniqueDataset", "UnwrapDatasetVariant", "WindowDataset",
     "WrapDatasetVariant", "ZipDataset",
+    // What a group does together; the gradient is a group's, too, and the program's to write.
+    "CollectiveBcastRecv", "CollectiveBcastSend", "CollectiveGather", "CollectiveReduce",
     // clang-format on
 };
 

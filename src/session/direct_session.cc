@@ -431,6 +431,12 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
   request.intra_op_pool = intra_op_pool_;
   request.timeout_in_ms =
       options.timeout_in_ms > 0 ? options.timeout_in_ms : options_.operation_timeout_in_ms;
+  std::string leader;
+  if (step.collective_graph_key != 0) [[unlikely]] {
+    MR_ASSIGN_OR_RETURN(leader, CollectiveLeader());
+    request.collective_leader = leader;
+    MR_RETURN_IF_ERROR(BeginCollectives(step, &request));
+  }
   Status status;
   if (options_.build_cost_model > 0 && BuildsCostModel(executable)) [[unlikely]] {
     status = RunMeasured(executable, request, options, metadata);
@@ -441,6 +447,10 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
   } else {
     status = runner_.Run(step, request);
   }
+  if (step.collective_graph_key != 0) [[unlikely]] {
+    EndCollectives(step, request);
+    status = WithoutDerivedMark(status);
+  }
   if (!status.ok()) [[unlikely]] {
     outputs->clear();
     return options.report_tensor_allocations_upon_oom ? status : WithHint(std::move(status));
@@ -450,6 +460,31 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
     for (const uint32_t slot : executable.fetch_slots) outputs->push_back(rets[slot]);
   }
   return Status();
+}
+
+// Sessions of different masters find each other's steps by a number of their leader's; those of one master by
+// the step's id.
+Status DirectSession::BeginCollectives(const CompiledStep& step, StepRunner::Request* request) {
+  if (request->collective_leader.empty()) {
+    request->collective_leader = worker_.task();
+    return Status();
+  }
+  MR_ASSIGN_OR_RETURN(request->collective_step, worker_.steps().collectives().NextStep(
+                                                    request->collective_leader, step.collective_graph_key));
+  return Status();
+}
+
+StatusOr<std::string> DirectSession::CollectiveLeader() const {
+  if (!tasks_.of_cluster) return std::string();
+  MR_ASSIGN_OR_RETURN(std::string leader, CollectiveLeaderOf(options_));
+  if (leader.empty()) leader = worker_.steps().collectives().default_leader();
+  return leader;
+}
+
+void DirectSession::EndCollectives(const CompiledStep& step, const StepRunner::Request& request) {
+  if (request.collective_step == 0) return;
+  worker_.steps().collectives().Retire(request.collective_leader, step.collective_graph_key,
+                                       request.collective_step);
 }
 
 StatusOr<Tensor> DirectSession::TensorOfHandle(const Tensor& fed, DataType dtype) {

@@ -127,6 +127,10 @@ class DirectSession : public Session {
                      RunMetadata* metadata);
   Status RunTraced(const Executable& executable, StepRunner::Request& request, const RunOptions& options,
                    RunMetadata* metadata);
+  Status BeginCollectives(const CompiledStep& step, StepRunner::Request* request);
+  void EndCollectives(const CompiledStep& step, const StepRunner::Request& request);
+  // Empty: the session's groups are its own task's.
+  StatusOr<std::string> CollectiveLeader() const;
 
   const SessionOptions options_;
   const Tasks tasks_;

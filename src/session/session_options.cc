@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "base/strings.h"
+#include "device/device_name.h"
 #include "millrace/session.h"
 #include "tensorflow/core/protobuf/config.pb.h"
 
@@ -191,7 +192,6 @@ Status ReadExperimental(const tensorflow::ConfigProto::Experimental& e) {
     return errors::NotFound("No executor factory registered for the given executor type: ",
                             e.executor_type());
   }
-  MR_RETURN_IF_ERROR(Refuse(!e.collective_group_leader().empty(), "experimental.collective_group_leader"));
   MR_RETURN_IF_ERROR(Refuse(e.use_numa_affinity(), "experimental.use_numa_affinity"));
   MR_RETURN_IF_ERROR(Refuse(e.disable_thread_spinning(), "experimental.disable_thread_spinning"));
   return Refuse(e.has_session_metadata(), "experimental.session_metadata");
@@ -271,6 +271,18 @@ StatusOr<int64_t> CpuBfcLimit(const SessionOptions& options) {
     return errors::InvalidArgument("TF_CPU_BFC_MEM_LIMIT_IN_MB is no number of megabytes: ", limit);
   }
   return *mib * kMiB;
+}
+
+StatusOr<std::string> CollectiveLeaderOf(const SessionOptions& options) {
+  tensorflow::ConfigProto config;
+  if (!config.ParseFromString(options.config))
+    return errors::InvalidArgument("SessionOptions.config is not a ConfigProto");
+  const std::string& leader = config.experimental().collective_group_leader();
+  if (leader.empty()) return std::string();
+  MR_ASSIGN_OR_RETURN(const DeviceName name, DeviceName::Parse(leader));
+  if (!name.job || !name.task)
+    return errors::InvalidArgument("experimental.collective_group_leader is no task: '", leader, "'");
+  return StrCat("/job:", *name.job, "/replica:", name.replica.value_or(0), "/task:", *name.task);
 }
 
 }  // namespace millrace

@@ -18,4 +18,7 @@ StatusOr<int64_t> CpuBfcLimit(const SessionOptions& options);
 // MILLRACE_DISABLE_PASSES ("all", or names with commas), which lets a test suite run without them.
 std::set<std::string> DisabledPasses(const SessionOptions& options);
 
+// The task that the options name as the leader of collective groups, in full; empty: none.
+StatusOr<std::string> CollectiveLeaderOf(const SessionOptions& options);
+
 }  // namespace millrace

@@ -46,12 +46,15 @@ class LocalPartition : public InstalledPartition {
     for (const Part& part : parts_)
       may_wait_ = may_wait_ || part.plan->may_wait() || part.plan->stream() != nullptr;
     simple_ = !may_wait_ && parts_[0].plan->frames().empty();
+    for (const Part& part : parts_) {
+      for (const Node* node : part.plan->graph().OpNodes()) collective_ = collective_ || IsCollective(*node);
+    }
   }
 
   void Run(StepArgs& args, Done done) override {
     if (args.info.several_tasks) [[unlikely]]
       return RunWithOthers(args, std::move(done));
-    RunHere(args, std::move(done));
+    RunMembers(args, std::move(done));
   }
 
   std::vector<std::string> SerializedGraphs() const override {
@@ -118,13 +121,33 @@ class LocalPartition : public InstalledPartition {
     done(std::move(status));
   }
 
+  // A partition with collective operations puts what those need into the step's container. An error of any
+  // node ends the operations of all members.
+  void RunMembers(StepArgs& args, Done done) const {
+    if (!collective_) [[likely]]
+      return RunHere(args, std::move(done));
+    TaskCollectives& collectives = worker_.steps().collectives();
+    const int64_t id = args.info.collective_id();
+    if (args.step_resources == nullptr) return done(errors::Internal("The step has no container"));
+    const auto step = args.step_resources->LookupOrCreate<StepCollectives>(
+        "", StepCollectives::kName, [&] { return collectives.Begin(id, args.info.collective_leader); });
+    if (!step.ok()) return done(step.status());
+    const bool whole_step = args.info.call_depth == 0;
+    RunHere(args,
+            [&collectives, id, whole_step, of = *step, finish = std::move(done)](Status status) mutable {
+              if (!status.ok()) of->Abort(status);
+              if (whole_step) collectives.End(id, status);
+              finish(std::move(status));
+            });
+  }
+
   // A partition of several tasks' step: what they share is found by the step's id.
   void RunWithOthers(StepArgs& args, Done done) const {
     const StatusOr<RefPtr<TaskSteps::Step>> step = worker_.steps().Find(args.info.step_id);
     if (!step.ok()) return done(step.status());
     args.rendezvous = (*step)->rendezvous.get();
     if (args.step_resources == nullptr) args.step_resources = &(*step)->resources;
-    RunHere(args, [step = *step, finish = std::move(done)](Status status) mutable {
+    RunMembers(args, [step = *step, finish = std::move(done)](Status status) mutable {
       // Other tasks that wait for something from here need not wait for the end of the step.
       if (!status.ok()) step->rendezvous->StartAbort(status);
       finish(std::move(status));
@@ -218,6 +241,7 @@ class LocalPartition : public InstalledPartition {
   const std::vector<std::string> kept_;
   bool may_wait_ = false;  // for kernels or other devices
   bool simple_ = false;    // one device, no loops, nothing to wait for
+  bool collective_ = false;
 };
 
 }  // namespace

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <utility>
 
+#include "base/hash.h"
 #include "base/mutex.h"
 #include "kernel/kernel_registry.h"
 #include "millrace/ref.h"
 #include "step/constant_evaluator.h"
+#include "step/task_collectives.h"
 
 namespace millrace {
 namespace {
@@ -118,6 +121,26 @@ StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::CompileFunction(FunctionBo
   return Install(std::move(graphs), scope);
 }
 
+namespace {
+
+// A hash of the instances' keys, in their order; never 0.
+int64_t CollectiveGraphKey(const std::vector<GraphPartition>& partitions) {
+  std::set<int64_t> instances;
+  for (const GraphPartition& part : partitions) {
+    for (const Node* node : part.graph->OpNodes()) {
+      if (!IsCollective(*node)) continue;
+      const auto key = node->attrs().Get<int64_t>("instance_key");
+      if (key.ok()) instances.insert(*key);
+    }
+  }
+  if (instances.empty()) return 0;
+  uint64_t hash = 0;
+  for (const int64_t key : instances) hash = HashCombine(hash, static_cast<uint64_t>(key));
+  return static_cast<int64_t>(hash | 1);
+}
+
+}  // namespace
+
 StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Install(CompiledGraphs graphs,
                                                               const std::string& scope) const {
   auto step = std::make_unique<CompiledStep>();
@@ -130,6 +153,7 @@ StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Install(CompiledGraphs gra
     step->workers.push_back(worker);
   }
   step->several_tasks = step->workers.size() > 1 || step->workers.front() != workers_.front();
+  step->collective_graph_key = CollectiveGraphKey(graphs.partitions);
   const size_t n = graphs.partitions.size();
   const RefPtr<Installing> installing = MakeRef<Installing>(n);
   std::vector<size_t> order(n);

@@ -25,6 +25,8 @@ struct CompiledStep {
   std::vector<Worker*> workers;  // of the partitions
   // It is not just one partition at the session's own task: see RunOnWorkers.
   bool several_tasks = false;
+  // Of a step with collective operations: what names it to other sessions that run the same ones; else 0.
+  int64_t collective_graph_key = 0;
   std::vector<EndpointInfo> feeds;    // by slot
   std::vector<EndpointInfo> fetches;  // by slot
   std::vector<PassStats> passes;

@@ -55,6 +55,8 @@ StepArgs StepRunner::Begin(Context& context, const CompiledStep& step, const Req
   args.info.trace = request.metadata != nullptr;
   args.info.report_allocations = request.report_allocations;
   args.info.timeout_in_ms = request.timeout_in_ms;
+  args.info.collective_step = request.collective_step;
+  args.info.collective_leader = request.collective_leader;
   args.args = request.args;
   args.rets = request.rets;
   args.cancellation = &context.cancellation;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/cancellation.h"
@@ -35,7 +36,9 @@ class StepRunner {
     CancellationManager* cancellation = nullptr;  // when not null, cancelling it cancels the step
     // The step's container, which stays as it is; null: one of the runner's, emptied when the step ends.
     ResourceManager* step_resources = nullptr;
-    int64_t step_id = 0;  // 0: the runner finds one
+    int64_t step_id = 0;                      // 0: the runner finds one
+    int64_t collective_step = 0;              // see StepInfo
+    std::string_view collective_leader = {};  // see StepInfo
   };
   using Done = UniqueFunction<void(const Status&)>;
 

@@ -18,6 +18,7 @@
 #include "millrace/ref.h"
 #include "millrace/status.h"
 #include "step/local_rendezvous.h"
+#include "step/task_collectives.h"
 
 namespace millrace {
 
@@ -65,7 +66,8 @@ class TaskSteps {
     ResourceManager resources{"the step's container"};
   };
 
-  TaskSteps(std::string task, PullTensor pull) : task_(std::move(task)), pull_(std::move(pull)) {}
+  TaskSteps(std::string task, PullTensor pull)
+      : task_(std::move(task)), pull_(std::move(pull)), collectives_(task_) {}
   ~TaskSteps();
   // Aborted when the step has ended here: a request came late.
   StatusOr<RefPtr<Step>> Find(int64_t step_id) MR_EXCLUDES(mu_);
@@ -74,6 +76,7 @@ class TaskSteps {
   void CleanUp(int64_t step_id) MR_EXCLUDES(mu_);
   const std::string& task() const { return task_; }
   size_t size() const MR_EXCLUDES(mu_);
+  TaskCollectives& collectives() { return collectives_; }
 
  private:
   // So many ids of steps that have ended are remembered. Messages are not delayed for longer than that.
@@ -81,6 +84,7 @@ class TaskSteps {
 
   const std::string task_;
   const PullTensor pull_;
+  TaskCollectives collectives_;
   mutable Mutex mu_;
   std::unordered_map<int64_t, RefPtr<Step>> steps_ MR_GUARDED_BY(mu_);
   std::unordered_set<int64_t> ended_ MR_GUARDED_BY(mu_);

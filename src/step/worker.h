@@ -46,6 +46,11 @@ struct StepInfo {
   int64_t timeout_in_ms = 0;        // of the whole step; 0: none
   int call_depth = 0;               // function calls in progress around this one in this task
   int calls_elsewhere = 0;          // and those in progress in the task that started it
+  // Of a step with collective operations: the id under which its members meet (0: step_id), and the task
+  // that knows their groups (empty: this one).
+  int64_t collective_step = 0;
+  std::string_view collective_leader = {};
+  int64_t collective_id() const { return collective_step != 0 ? collective_step : step_id; }
 };
 
 // What one step hands to the workers: what travels, and what only a worker of this process can use. Feeds and

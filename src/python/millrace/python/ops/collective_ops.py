@@ -22,7 +22,7 @@ def all_reduce(
         raise ValueError("Parameter group_size to all_reduce must be at least 1.")
     return gen_collective_ops.collective_reduce(
         t, group_size=group_size, group_key=group_key, instance_key=instance_key, merge_op=merge_op, final_op=final_op,
-        subdiv_offsets=list(subdiv_offsets),
+        subdiv_offsets=list(subdiv_offsets), communication_hint=communication_hint,
     )  # fmt: skip
 
 
@@ -31,8 +31,9 @@ def all_gather(t: Any, group_size: int, group_key: int, instance_key: int, commu
     if group_size < 1:
         raise ValueError("Parameter group_size to all_gather must be at least 1.")
     return gen_collective_ops.collective_gather(
-        t, shape=[0], group_size=group_size, group_key=group_key, instance_key=instance_key
-    )
+        t, shape=[0], group_size=group_size, group_key=group_key, instance_key=instance_key,
+        communication_hint=communication_hint,
+    )  # fmt: skip
 
 
 def broadcast_send(t: Any, shape: Any, dtype: Any, group_size: int, group_key: int, instance_key: int, communication_hint: str = "auto") -> Any:
@@ -43,13 +44,15 @@ def broadcast_send(t: Any, shape: Any, dtype: Any, group_size: int, group_key: i
     if t.dtype != dtype:
         raise ValueError("Type of broadcast_send tensor not equal to declared type")
     return gen_collective_ops.collective_bcast_send(
-        t, shape=shape, group_size=group_size, group_key=group_key, instance_key=instance_key
-    )
+        t, shape=shape, group_size=group_size, group_key=group_key, instance_key=instance_key,
+        communication_hint=communication_hint,
+    )  # fmt: skip
 
 
 def broadcast_recv(shape: Any, dtype: Any, group_size: int, group_key: int, instance_key: int, communication_hint: str = "auto") -> Any:
     """The tensor that a member of the group gives to all."""
     _check(group_size)
     return gen_collective_ops.collective_bcast_recv(
-        shape=shape, T=dtype, group_size=group_size, group_key=group_key, instance_key=instance_key
-    )
+        shape=shape, T=dtype, group_size=group_size, group_key=group_key, instance_key=instance_key,
+        communication_hint=communication_hint,
+    )  # fmt: skip

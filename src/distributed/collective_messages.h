@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+#include "device/device.h"
+#include "distributed/transport.h"
+#include "step/task_collectives.h"
+
+namespace millrace {
+
+// Asks the WorkerServices of other tasks with TensorFlow's messages. Thread-safe.
+class TransportCollectivePeers : public CollectivePeers {
+ public:
+  // REQUIRES: `transport` outlives this.
+  explicit TransportCollectivePeers(Transport& transport) : transport_(transport) {}
+  void Fetch(const Buffer& buffer, CancellationManager& cancellation, StepCollectives::Fetched done) override;
+  void CompleteGroup(std::string_view leader, const CollectiveMember& member,
+                     CancellationManager& cancellation, CollectiveGroups::Completed done) override;
+  void CompleteInstance(std::string_view leader, const CollectiveMember& member,
+                        CancellationManager& cancellation, CollectiveGroups::Source done) override;
+  StatusOr<int64_t> NextStep(std::string_view leader, int64_t graph_key) override;
+
+ private:
+  Transport& transport_;
+};
+
+// Answers RecvBuf, CompleteGroup, CompleteInstance and GetStepSequence at a task with these devices.
+// `cancellation` lives until the reply.
+void HandleCollective(TaskCollectives& collectives, const DeviceSet& devices, Method method,
+                      const MessageBytes& request, CancellationManager& cancellation, Reply reply);
+
+}  // namespace millrace

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "base/cancellation.h"
+#include "base/mutex.h"
+#include "kernel/collectives.h"
+#include "kernels/cpu/collective/merge.h"
+
+namespace millrace {
+
+// One member's part of one collective operation. The members stand in a ring in the order of their ranks, and
+// each hands buffers to the next one. Tensors are cut into chunks of about a MiB, which travel independently.
+// A value does not depend on how they are cut, nor on timing. Holds itself until it has ended.
+class Ring : public RefCounted {
+ public:
+  // `key` tells the operation from others of the step. `done` is called once, when everything that was
+  // offered has been taken, or after the first error, which has then reached all members.
+  Ring(RefPtr<StepCollectives> step, CollectiveGroup group, std::string key,
+       UniqueFunction<void(Status)> done);
+
+  // Element i of `out` becomes ((x0[i] op x1[i]) op x2[i]) op …, by rank; then it is divided, if asked for.
+  void Reduce(const Tensor& in, MergeOp op, bool divide, const Tensor& out);
+  // `tensor` of the source is given to the others, whose `tensor` is written.
+  void Broadcast(const Tensor& tensor);
+  // `out` has what the members have, by rank.
+  void Gather(const Tensor& in, const Tensor& out);
+  // The step is over for this member.
+  void Fail(const Status& status) MR_EXCLUDES(mu_);
+  // REQUIRES: called once, after one of the above.
+  void Started() { End(Status()); }
+
+ private:
+  struct Chunks;
+  int Next(int rank) const { return (rank + 1) % size_; }
+  int Previous(int rank) const { return (rank + size_ - 1) % size_; }
+  // To the next member, and from the previous one.
+  void Give(const std::string& part, const Tensor& buffer);
+  void Take(const std::string& part, const Tensor& like, UniqueFunction<void(const Tensor&)> then);
+  // A chunk of the result comes from the last member of the chain, and goes on to the one before it.
+  void PassOn(const std::string& part, int last, const Tensor& chunk);
+  void Begin() MR_EXCLUDES(mu_);
+  void End(const Status& status) MR_EXCLUDES(mu_);
+
+  const RefPtr<StepCollectives> step_;
+  const CollectiveGroup group_;
+  const std::string key_;
+  const int size_;
+  const int rank_;
+  Mutex mu_;
+  int pending_ MR_GUARDED_BY(mu_) = 1;
+  Status status_ MR_GUARDED_BY(mu_);
+  UniqueFunction<void(Status)> done_ MR_GUARDED_BY(mu_);
+};
+
+}  // namespace millrace

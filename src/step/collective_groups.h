@@ -1,0 +1,61 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/function.h"
+#include "base/mutex.h"
+#include "kernel/collectives.h"
+
+namespace millrace {
+
+// What the leader of groups knows: who belongs to which, and what they do together. Thread-safe.
+class CollectiveGroups {
+ public:
+  using Completed = UniqueFunction<void(StatusOr<std::vector<std::string>> devices)>;
+  using Source = UniqueFunction<void(StatusOr<int> source_rank)>;
+
+  // Calls `done` with the sorted devices when as many as the group's size have come. InvalidArgument for a
+  // member that contradicts those before it, or that is one too many. A complete group makes place for one of
+  // the same key and another size, so that a server outlives the programs that use it.
+  void CompleteGroup(const CollectiveMember& member, Completed done) MR_EXCLUDES(mu_);
+  // Calls `done` with the rank of the source of a broadcast, as soon as it is known; with -1 for other
+  // kinds. InvalidArgument for a member that contradicts those before it; when all members have come, the
+  // next one may begin anew. FailedPrecondition when the group is not complete.
+  void CompleteInstance(const CollectiveMember& member, Source done) MR_EXCLUDES(mu_);
+  // The number of the next step of the graphs of that key.
+  int64_t NextStep(int64_t graph_key) MR_EXCLUDES(mu_);
+  // That step is over, well or not.
+  void Retire(int64_t graph_key, int64_t step_id) MR_EXCLUDES(mu_);
+
+ private:
+  static constexpr size_t kMost = 65536;  // of each kind: what peers send must not fill the memory
+  struct Instance {
+    CollectiveMember first;
+    std::set<std::string> joined;
+    int source_rank = -1;
+    std::vector<Source> waiting;
+  };
+  struct Group {
+    int32_t size = 0;
+    std::string device_type;
+    std::set<std::string> devices;
+    std::vector<Completed> waiting;
+    std::map<int32_t, Instance> instances;
+    bool complete() const { return devices.size() == static_cast<size_t>(size); }
+  };
+  static Status CheckJoining(const CollectiveMember& member, const Group& group);
+  static Status CheckInstance(const CollectiveMember& member, const CollectiveMember& first);
+
+  Mutex mu_;
+  std::map<int32_t, Group> groups_ MR_GUARDED_BY(mu_);
+  std::unordered_map<int64_t, int64_t> next_steps_ MR_GUARDED_BY(mu_);  // by graph key
+};
+
+}  // namespace millrace

@@ -1,0 +1,103 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/cancellation.h"
+#include "base/mutex.h"
+#include "graph/graph.h"
+#include "kernel/collectives.h"
+#include "step/collective_groups.h"
+
+namespace millrace {
+
+// Whether a node is one of those that all devices of a group run together.
+bool IsCollective(const Node& node);
+
+// Other tasks, as collective operations need them. Callbacks come once; `cancellation`, which lives until
+// then, says that nobody wants the answer any more. Thread-safe.
+class CollectivePeers {
+ public:
+  virtual ~CollectivePeers() = default;
+  struct Buffer {
+    int64_t step_id = 0;
+    std::string key;
+    std::string_view from, to;  // devices
+    DataType dtype = DataType::kFloat;
+    int64_t num_elements = 0;
+  };
+  // What the step offers under the key at the task of the device that it is from.
+  virtual void Fetch(const Buffer& buffer, CancellationManager& cancellation,
+                     StepCollectives::Fetched done) = 0;
+  // Of the groups of which that task is the leader.
+  virtual void CompleteGroup(std::string_view leader, const CollectiveMember& member,
+                             CancellationManager& cancellation, CollectiveGroups::Completed done) = 0;
+  virtual void CompleteInstance(std::string_view leader, const CollectiveMember& member,
+                                CancellationManager& cancellation, CollectiveGroups::Source done) = 0;
+  virtual StatusOr<int64_t> NextStep(std::string_view leader, int64_t graph_key) = 0;
+};
+
+// Collective operations at one task: what its steps offer to others, by step id, and the groups of which it
+// is the leader. An entry for a step is made by whoever comes first, the step or a task that wants a buffer.
+// Thread-safe.
+class TaskCollectives {
+ public:
+  using Fetched = StepCollectives::Fetched;
+  explicit TaskCollectives(std::string task);
+  ~TaskCollectives();
+
+  // The step begins here; Aborted when it has ended. The groups of an empty leader are this task's.
+  StatusOr<RefPtr<StepCollectives>> Begin(int64_t step_id, std::string_view leader) MR_EXCLUDES(mu_);
+  // It has ended here: after an error all who take buffers of it here get one.
+  void End(int64_t step_id, const Status& status) MR_EXCLUDES(mu_);
+  // For another task. Errors name this task and have the mark of MakeDerived.
+  void FetchHere(int64_t step_id, const std::string& key, std::string_view from, std::string_view to,
+                 Fetched done) MR_EXCLUDES(mu_);
+  CollectiveGroups& groups() { return groups_; }
+
+  // Before the first step: the other tasks, if there are any, and the leader of groups of sessions that name
+  // none.
+  void SetPeers(std::shared_ptr<CollectivePeers> peers) { peers_ = std::move(peers); }
+  void set_default_leader(std::string leader) { default_leader_ = std::move(leader); }
+  const std::string& default_leader() const { return default_leader_; }
+  // The id by which tasks know the next step of graphs of that key, whose sessions have different masters. It
+  // is above those that the task has had, unless the leader has begun anew. May wait for the leader.
+  StatusOr<int64_t> NextStep(std::string_view leader, int64_t graph_key) MR_EXCLUDES(mu_);
+  void Retire(std::string_view leader, int64_t graph_key, int64_t step_id) MR_EXCLUDES(mu_);
+
+  // Asks the tasks for which buffers have been waiting here to tell when their part of the step has ended, or
+  // they are gone: then nobody takes the buffers, and the step ends here, too. To be called now and then.
+  void WatchTakers() MR_EXCLUDES(mu_);
+  size_t size() const MR_EXCLUDES(mu_);
+
+ private:
+  class Step;
+  static constexpr size_t kRemembered = 4096;  // steps that have ended
+  StatusOr<RefPtr<Step>> Find(int64_t step_id) MR_EXCLUDES(mu_);
+  // Whether this task has left the step out: it is at a later one of the same graph.
+  bool Missed(int64_t step_id) const MR_REQUIRES(mu_);
+  std::vector<RefPtr<Step>> Steps() const MR_EXCLUDES(mu_);
+  bool IsHere(std::string_view leader) const { return leader.empty() || leader == task_; }
+
+  const std::string task_;
+  std::shared_ptr<CollectivePeers> peers_;
+  std::string default_leader_;
+  CollectiveGroups groups_;
+  mutable Mutex mu_;
+  std::unordered_map<int64_t, RefPtr<Step>> steps_ MR_GUARDED_BY(mu_);
+  std::unordered_map<int64_t, Status> ended_ MR_GUARDED_BY(mu_);
+  std::deque<int64_t> ended_order_ MR_GUARDED_BY(mu_);
+  std::map<int64_t, int64_t> last_steps_ MR_GUARDED_BY(mu_);  // by graph key
+  std::set<int64_t> own_ MR_GUARDED_BY(mu_);                  // steps of those that have not ended
+};
+
+}  // namespace millrace
