@@ -7,56 +7,56 @@
 // without attribute T); nanoseconds for a float; and the function of a vector V of elements T, or nullptr for
 // ops that unary_scalar.cc has functions for.
 #ifndef MR_UNARY_OPS
-#define MR_UNARY_OPS(X) \
-  X(Abs, Real, 0.2, Map<T, Abs<V>>) /* of a complex number: its real magnitude */ \
-  X(Neg, All, 0.2, Map<T, Neg<V>>) \
-  X(Sign, All, 0.2, Map<T, Sign<V>>) \
-  X(Square, All, 0.2, Map<T, Square<V>>) \
-  X(Sqrt, All, 0.2, Map<T, Sqrt>) \
-  X(Rsqrt, All, 0.2, Map<T, Rsqrt<V>>) \
-  X(Reciprocal, All, 0.2, Map<T, Reciprocal<V>>) /* Inv and Reciprocal */ \
-  X(Round, Inexact, 0.2, Map<T, Rint>) /* half to even */ \
-  X(Rint, All, 0.2, Map<T, Rint>) \
-  X(Floor, All, 0.2, Map<T, Floor>) \
-  X(Ceil, All, 0.2, Map<T, Ceil<V>>) \
-  X(Exp, All, 0.6, Map<T, Exp<V>>) \
-  X(Expm1, All, 0.6, Map<T, Expm1<V>>) \
-  X(Log, All, 0.6, Map<T, Log<V>>) \
-  X(Log1p, All, 0.6, Map<T, Log1p<V>>) \
-  X(Tanh, All, 0.6, Map<T, Tanh<V>>) \
-  X(Sigmoid, All, 0.6, Map<T, Sigmoid<V>>) \
-  X(Erf, All, 0.2, nullptr) \
-  X(Erfc, All, 0.2, nullptr) \
-  X(Lgamma, All, 0.2, nullptr) \
-  X(Digamma, All, 0.2, nullptr) \
-  X(Sin, All, 0.2, nullptr) \
-  X(Cos, All, 0.2, nullptr) \
-  X(Tan, All, 0.2, nullptr) \
-  X(Asin, All, 0.2, nullptr) \
-  X(Acos, All, 0.2, nullptr) \
-  X(Atan, All, 0.2, nullptr) \
-  X(Sinh, All, 0.2, nullptr) \
-  X(Cosh, All, 0.2, nullptr) \
-  X(Asinh, All, 0.2, nullptr) \
-  X(Acosh, All, 0.2, nullptr) \
-  X(Atanh, All, 0.2, nullptr) \
-  X(BesselI0e, All, 0.2, nullptr) \
-  X(BesselI1e, All, 0.2, nullptr) \
-  X(Relu, Real, 0.2, Map<T, Relu<V>>) \
-  X(Relu6, Real, 0.2, Map<T, Relu6<V>>) \
-  X(Elu, All, 0.6, Map<T, Elu<V>>) \
-  X(Selu, All, 0.6, Map<T, Selu<V>>) \
-  X(Softplus, All, 0.6, Map<T, Softplus<V>>) \
-  X(Softsign, All, 0.2, Map<T, Softsign<V>>) \
+#define MR_UNARY_OPS(X)                                                               \
+  X(Abs, Real, 0.2, Map<T, Abs<V>>) /* of a complex number: its real magnitude */     \
+  X(Neg, All, 0.2, Map<T, Neg<V>>)                                                    \
+  X(Sign, All, 0.2, Map<T, Sign<V>>)                                                  \
+  X(Square, All, 0.2, Map<T, Square<V>>)                                              \
+  X(Sqrt, All, 0.2, Map<T, Sqrt>)                                                     \
+  X(Rsqrt, All, 0.2, Map<T, Rsqrt<V>>)                                                \
+  X(Reciprocal, All, 0.2, Map<T, Reciprocal<V>>) /* Inv and Reciprocal */             \
+  X(Round, Inexact, 0.2, Map<T, Rint>)           /* half to even */                   \
+  X(Rint, All, 0.2, Map<T, Rint>)                                                     \
+  X(Floor, All, 0.2, Map<T, Floor>)                                                   \
+  X(Ceil, All, 0.2, Map<T, Ceil<V>>)                                                  \
+  X(Exp, All, 0.6, Map<T, Exp<V>>)                                                    \
+  X(Expm1, All, 0.6, Map<T, Expm1<V>>)                                                \
+  X(Log, All, 0.6, Map<T, Log<V>>)                                                    \
+  X(Log1p, All, 0.6, Map<T, Log1p<V>>)                                                \
+  X(Tanh, All, 0.6, Map<T, Tanh<V>>)                                                  \
+  X(Sigmoid, All, 0.6, Map<T, Sigmoid<V>>)                                            \
+  X(Erf, All, 0.2, nullptr)                                                           \
+  X(Erfc, All, 0.2, nullptr)                                                          \
+  X(Lgamma, All, 0.2, nullptr)                                                        \
+  X(Digamma, All, 0.2, nullptr)                                                       \
+  X(Sin, All, 0.2, nullptr)                                                           \
+  X(Cos, All, 0.2, nullptr)                                                           \
+  X(Tan, All, 0.2, nullptr)                                                           \
+  X(Asin, All, 0.2, nullptr)                                                          \
+  X(Acos, All, 0.2, nullptr)                                                          \
+  X(Atan, All, 0.2, nullptr)                                                          \
+  X(Sinh, All, 0.2, nullptr)                                                          \
+  X(Cosh, All, 0.2, nullptr)                                                          \
+  X(Asinh, All, 0.2, nullptr)                                                         \
+  X(Acosh, All, 0.2, nullptr)                                                         \
+  X(Atanh, All, 0.2, nullptr)                                                         \
+  X(BesselI0e, All, 0.2, nullptr)                                                     \
+  X(BesselI1e, All, 0.2, nullptr)                                                     \
+  X(Relu, Real, 0.2, Map<T, Relu<V>>)                                                 \
+  X(Relu6, Real, 0.2, Map<T, Relu6<V>>)                                               \
+  X(Elu, All, 0.6, Map<T, Elu<V>>)                                                    \
+  X(Selu, All, 0.6, Map<T, Selu<V>>)                                                  \
+  X(Softplus, All, 0.6, Map<T, Softplus<V>>)                                          \
+  X(Softsign, All, 0.2, Map<T, Softsign<V>>)                                          \
   X(IsNan, All, 0.2, Classify<T, Class::kNan>) /* this and the next two write bool */ \
-  X(IsInf, All, 0.2, Classify<T, Class::kInf>) \
-  X(IsFinite, All, 0.2, Classify<T, Class::kFinite>) \
-  X(LogicalNot, Fixed, 0.2, nullptr) /* bool only */ \
-  X(Invert, All, 0.2, nullptr) /* integers only: all bits */ \
-  X(PopulationCount, All, 0.2, nullptr) /* integers only; writes uint8 */ \
-  X(Conj, Complex, 0.2, nullptr) /* complex only */ \
-  X(Real, Complex, 0.2, nullptr) /* complex only; writes the real type */ \
-  X(Imag, Complex, 0.2, nullptr) \
+  X(IsInf, All, 0.2, Classify<T, Class::kInf>)                                        \
+  X(IsFinite, All, 0.2, Classify<T, Class::kFinite>)                                  \
+  X(LogicalNot, Fixed, 0.2, nullptr)    /* bool only */                               \
+  X(Invert, All, 0.2, nullptr)          /* integers only: all bits */                 \
+  X(PopulationCount, All, 0.2, nullptr) /* integers only; writes uint8 */             \
+  X(Conj, Complex, 0.2, nullptr)        /* complex only */                            \
+  X(Real, Complex, 0.2, nullptr)        /* complex only; writes the real type */      \
+  X(Imag, Complex, 0.2, nullptr)                                                      \
   X(Angle, Complex, 0.2, nullptr)
 #endif
 
