@@ -114,7 +114,9 @@ def difference(owner: Any, member: Member, is_class: bool) -> str | None:
     found = arguments_of(value)
     if found is None:
         return None
-    wanted = member.arguments
+    wanted = [("self" if name == "instance" else name, has) for name, has in member.arguments]
+    if [name for name, _ in wanted if name != "self"] in (["*args", "**kwargs"], ["*args", "**kwds"]):
+        return None  # the list saw a decorator's function there
     if found and found[0][0] in ("self", "cls") and (not wanted or wanted[0][0] not in ("self", "cls")):
         found = found[1:]
     if [name for name, _ in found if name[0] == "*"] and not [name for name, _ in wanted if name[0] == "*"]:

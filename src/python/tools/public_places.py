@@ -8,7 +8,7 @@ ABSENT = {
     "keras", "estimator", "feature_column", "distribute", "autograph", "lite", "tpu", "xla", "ragged", "distributions",
     "profiler", "contrib", "initialize_all_tables_",
 }  # fmt: skip
-BARRED = ("ctc_loss_v2", "layers.experimental.keras", "nn.rnn_cell.keras")
+BARRED = ("ctc_loss_v2", "layers.experimental.keras.", "nn.rnn_cell.keras")
 
 # Modules for the names of a public module, below millrace.python, in the order in which they are asked.
 PLACES: dict[str, list[str]] = {

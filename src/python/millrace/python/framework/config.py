@@ -157,7 +157,18 @@ def experimental_connect_to_host(remote_host: Any = None, job_name: str = "worke
     Raises:
       NotImplementedError: always.
     """
-    raise NotImplementedError("Execution is never eager: open a tf.Session with the address of a server")
+    raise NotImplementedError(
+        "Eager execution on other hosts is not supported: open a tf.Session with the address of a server"
+    )
 
 
-experimental_connect_to_cluster = experimental_connect_to_host
+def experimental_connect_to_cluster(
+    cluster_spec_or_resolver: Any, job_name: str = "localhost", task_index: int = 0, protocol: Any = None
+) -> None:
+    """Not there, as `experimental_connect_to_host`.
+
+    Raises:
+      NotImplementedError: always.
+    """
+    del cluster_spec_or_resolver, task_index, protocol
+    experimental_connect_to_host(None, job_name)

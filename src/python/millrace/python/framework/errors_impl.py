@@ -111,7 +111,17 @@ def _make(name: str, code: int, doc: str) -> type[OpError]:
 
 
 CancelledError = _make("CancelledError", CANCELLED, "The step, or the operation, was cancelled.")
-UnknownError = _make("UnknownError", UNKNOWN, "An error of an unknown kind.")
+
+
+class UnknownError(OpError):
+    """An error of an unknown kind."""
+
+    _millrace_error_code = UNKNOWN
+
+    def __init__(self, node_def: Any, op: Any, message: str, error_code: int = UNKNOWN) -> None:
+        super().__init__(node_def, op, message, error_code)
+
+
 InvalidArgumentError = _make(
     "InvalidArgumentError", INVALID_ARGUMENT, "An operation got a value that it cannot use."
 )

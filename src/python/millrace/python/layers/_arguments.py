@@ -33,9 +33,13 @@ def get_activation(value: Any) -> Any:
 
 def get_initializer(value: Any) -> Any:
     """Returns an initializer for a name such as "zeros" or "glorot_uniform", or what was given."""
-    if not isinstance(value, str):
+    if not isinstance(value, (str, dict)):
         return value
+    from millrace.python.layers import _layer_config
     from millrace.python.ops import init_ops
+
+    if isinstance(value, dict):
+        return _layer_config.deserialize(value, (init_ops,))
 
     names = {
         "zeros": "Zeros",

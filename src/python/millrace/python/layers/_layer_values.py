@@ -8,9 +8,11 @@ from typing import Any, List
 
 import numpy as np
 
-from millrace.python.framework import ops
+from millrace.python.framework import dtypes, ops, tensor_spec
+from millrace.python.layers import _layer_config
+from millrace.python.layers._input_spec import InputSpec
+from millrace.python.module import module
 from millrace.python.ops import variables as tf_variables
-from millrace.python.training.tracking import base as trackable
 from millrace.python.training.tracking import data_structures
 from millrace.python.util import nest
 
@@ -63,7 +65,7 @@ def _reachable(target: Any, sources: Any) -> bool:
     return False
 
 
-class LayerValues(trackable.Trackable):
+class LayerValues(module.Module):
     """What layers keep; see `Layer`. Attributes that can be tracked are found by checkpoints of objects."""
 
     def __init__(self) -> None:
@@ -75,7 +77,8 @@ class LayerValues(trackable.Trackable):
         self._inbound_nodes: List[Any] = []
         self._trainable = True
         self.built = False
-        self.input_spec: Any = None
+        self._input_spec: Any = None
+        self._metrics: List[Any] = []
         self.supports_masking = False
         self.stateful = False
         self._dtype: Any = None
@@ -183,8 +186,64 @@ class LayerValues(trackable.Trackable):
 
     @property
     def metrics(self) -> List[Any]:
-        """Empty: layers have no metrics without Keras."""
-        return []
+        """The tensors of `add_metric`."""
+        return list(self._metrics) + self._gather("metrics")
+
+    def add_metric(self, value: Any, aggregation: Any = None, name: Any = None) -> None:
+        """Adds a tensor to the metrics, or with aggregation "mean" its mean over all steps, whose update joins `updates`.
+
+        Raises ValueError for other aggregations, and without a name.
+        """
+        if aggregation is not None and aggregation != "mean":
+            raise ValueError(
+                "We currently support only `mean` sample-wise metric aggregation. You provided aggregation=`%s`"
+                % aggregation
+            )
+        if name is None:
+            raise ValueError(
+                "Please provide a name for your metric like "
+                "`self.add_metric(tf.reduce_sum(inputs), name='mean_activation', aggregation='mean')`"
+            )
+        if aggregation is None:
+            self._metrics.append(ops.convert_to_tensor(value))
+            return
+        from millrace.python.ops import metrics_impl
+
+        mean, update = metrics_impl.mean(value, name=name)
+        self._metrics.append(mean)
+        self.add_update(update, inputs=True)
+
+    @property
+    def input_spec(self) -> Any:
+        """What the layer demands of its inputs: an InputSpec, a structure of them, or None."""
+        return self._input_spec
+
+    @input_spec.setter
+    def input_spec(self, value: Any) -> None:
+        for spec in nest.flatten(value):
+            if spec is not None and not isinstance(spec, InputSpec):
+                raise TypeError("Layer input_spec must be an instance of InputSpec. Got: {}".format(spec))
+        self._input_spec = value
+
+    def compute_output_signature(self, input_signature: Any) -> Any:
+        """Returns the TensorSpec (or a structure) of the outputs for that of the inputs; TypeError for others."""
+
+        def check(spec: Any) -> Any:
+            if not isinstance(spec, tensor_spec.TensorSpec):
+                raise TypeError(
+                    "Only TensorSpec signature types are supported, but saw signature entry: {}.".format(spec)
+                )
+            return spec.shape
+
+        shapes = self.compute_output_shape(nest.map_structure(check, input_signature))
+        dtype = self.dtype or nest.flatten(input_signature)[0].dtype
+        return nest.map_structure(
+            lambda s: tensor_spec.TensorSpec(dtype=dtypes.as_dtype(dtype), shape=s), shapes
+        )
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Returns the static shape of the outputs for inputs of a static shape."""
+        raise NotImplementedError
 
     @property
     def submodules(self) -> Any:
@@ -265,8 +324,11 @@ class LayerValues(trackable.Trackable):
         return int(sum(np.prod(w.get_shape().as_list()) for w in self.weights))
 
     def get_config(self) -> Any:
-        """Returns the name, type and trainability."""
-        return {"name": self.name, "trainable": self.trainable, "dtype": self.dtype}
+        """Returns the arguments that make such a layer, as plain values."""
+        config = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype}
+        if hasattr(self, "_batch_input_shape"):
+            config["batch_input_shape"] = self._batch_input_shape
+        return dict(config, **_layer_config.config_of(self))
 
     @classmethod
     def from_config(cls, config: Any) -> Any:

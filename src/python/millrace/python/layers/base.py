@@ -6,33 +6,45 @@ from __future__ import annotations
 import copy
 import functools
 import weakref
-from typing import Any, Dict, Optional, Tuple
-
+from typing import Any, Dict, Iterator, Optional, Tuple
 
 from millrace.python.framework import dtypes, ops, tensor_shape
 from millrace.python.layers import _layer_values
 from millrace.python.layers._input_spec import InputSpec, assert_input_compatibility  # noqa: F401
 from millrace.python.layers._layer_values import add_elements_to_collection, as_tensor, to_snake_case
 from millrace.python.layers._layer_values import LayerValues
-from millrace.python.ops import array_ops, math_ops, variables as tf_variables
+from millrace.python.ops import array_ops, init_ops, math_ops, variables as tf_variables
 from millrace.python.ops import variable_scope as vs
 from millrace.python.training.tracking import base as trackable
-from millrace.python.util import function_utils, nest
+from millrace.python.util import function_utils, nest, tf_contextlib
 
 _add_elements_to_collection = add_elements_to_collection
 _to_snake_case = to_snake_case
 _OBJECT_NAME_UIDS: "weakref.WeakKeyDictionary[Any, Dict[str, int]]" = weakref.WeakKeyDictionary()
 
 
-def keras_style_scope() -> Any:
-    """Context of TensorFlow in which layers own their variables; here layers always use variable scopes."""
-    import contextlib
+_keras_style = False
 
-    return contextlib.nullcontext()
+
+@tf_contextlib.contextmanager
+def keras_style_scope() -> Iterator[None]:
+    """Context of layers that own their variables: each has new ones, named after the layer, whatever variable scopes there are.
+
+    Such layers put nothing into collections; `scope` and `reuse` are refused.
+    """
+    global _keras_style
+    before = _keras_style
+    _keras_style = True
+    try:
+        yield
+    finally:
+        _keras_style = before
 
 
 def set_keras_style() -> None:
-    """Does nothing: layers always use variable scopes."""
+    """Makes layers own their variables from now on; see `keras_style_scope`."""
+    global _keras_style
+    _keras_style = True
 
 
 class Layer(LayerValues):
@@ -48,6 +60,12 @@ class Layer(LayerValues):
         scope = kwargs.pop("_scope", None)
         kwargs.pop("autocast", None)
         self._use_resource_variables = False
+        self._keras_style = _keras_style
+        if _keras_style and (scope is not None or self._reuse is not None):
+            raise ValueError(
+                "`%s` argument not allowed when keras style layers are enabled, but saw: %s"
+                % (("scope", scope) if scope is not None else ("reuse", self._reuse))
+            )
         activity_regularizer = kwargs.pop("activity_regularizer", None)
         input_shape = kwargs.pop("input_shape", None)
         batch_input_shape = kwargs.pop("batch_input_shape", None)
@@ -84,6 +102,10 @@ class Layer(LayerValues):
         base_name = to_snake_case(type(self).__name__)
         uids = _OBJECT_NAME_UIDS.setdefault(ops.get_default_graph(), {})
         uids[base_name] = uids.get(base_name, 0) + 1
+        if self._keras_style and uids[base_name] == 1:
+            return base_name, base_name
+        if self._keras_style:
+            return "%s_%d" % (base_name, uids[base_name] - 1), base_name
         return "%s_%d" % (base_name, uids[base_name]), base_name
 
     @property
@@ -122,7 +144,7 @@ class Layer(LayerValues):
         self._build_input_shape = input_shape
         self.built = True
 
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self, inputs: Any, **kwargs: Any) -> Any:
         """Returns the outputs of the layer; subclasses give it."""
         return inputs
 
@@ -139,7 +161,8 @@ class Layer(LayerValues):
             value._unconditional_loss = inputs is None
             self._losses.append(value)
             new_losses.append(value)
-        add_elements_to_collection(new_losses, ops.GraphKeys.REGULARIZATION_LOSSES)
+        if not self._keras_style:
+            add_elements_to_collection(new_losses, ops.GraphKeys.REGULARIZATION_LOSSES)
 
     def add_weight(
         self,
@@ -173,6 +196,8 @@ class Layer(LayerValues):
         dtype = dtypes.as_dtype(dtype or self._dtype or dtypes.float32)
         if self._dtype is None:
             self._dtype = dtype.base_dtype.name
+        if self._keras_style:
+            return self._add_own_weight(name, shape, dtype, initializer, regularizer, trainable, constraint)
         self._set_scope(None)
         reuse = self.built or self._reuse
         with vs.variable_scope(self._scope, reuse=reuse, auxiliary_name_scope=False) as scope:
@@ -202,6 +227,35 @@ class Layer(LayerValues):
                     if not any(id(v) in existing for v in parts):
                         for part in parts:
                             self.add_loss(functools.partial(self._regularize, name, regularizer, part))
+        return variable
+
+    def _add_own_weight(
+        self,
+        name: Any,
+        shape: Any,
+        dtype: Any,
+        initializer: Any,
+        regularizer: Any,
+        trainable: bool,
+        constraint: Any,
+    ) -> Any:
+        if initializer is None:
+            is_float = dtype.is_floating
+            initializer = init_ops.glorot_uniform_initializer() if is_float else init_ops.zeros_initializer()
+        with ops.init_scope():
+            full_shape = tensor_shape.TensorShape(shape if shape is not None else ())
+            variable = tf_variables.VariableV1(
+                functools.partial(initializer, full_shape.as_list(), dtype=dtype),
+                trainable=trainable and self.trainable,
+                name=name,
+                dtype=dtype,
+                constraint=constraint,
+                use_resource=True,
+            )
+        self._track_weight(variable, trainable)
+        self._track_trackable(variable, name=name, overwrite=True)
+        if regularizer:
+            self.add_loss(functools.partial(self._regularize, name, regularizer, variable))
         return variable
 
     @staticmethod
@@ -237,6 +291,17 @@ class Layer(LayerValues):
         Raises ValueError when the inputs do not meet `input_spec` or are of another graph.
         """
         given_scope = kwargs.pop("scope", None)
+        if self._keras_style:
+            if given_scope is not None:
+                raise ValueError(
+                    "scope argument not allowed when keras style layers are enabled, but saw: %s"
+                    % (given_scope,)
+                )
+            inputs = nest.map_structure(as_tensor, inputs)
+            with ops.name_scope(self._name):
+                outputs = self._checked_call(inputs, *args, **kwargs)
+            self._inbound_nodes.append(_layer_values.Node(inputs, outputs))
+            return outputs
         self._set_scope(given_scope)
         inputs = nest.map_structure(as_tensor, inputs)
         self._graph = self._assert_same_graph(inputs)
@@ -248,19 +313,23 @@ class Layer(LayerValues):
             if self._call_has_scope_arg:
                 kwargs["scope"] = scope
             with ops.name_scope(self._name_scope()):
-                assert_input_compatibility(self.input_spec, inputs, self.name)
-                self._maybe_build(inputs)
-                assert_input_compatibility(self.input_spec, inputs, self.name)
-                outputs = self.call(inputs, *args, **kwargs)
-                if outputs is None:
-                    raise ValueError(
-                        "A layer's `call` method should return a Tensor or a list of Tensors, not None (layer: "
-                        + str(self.name)
-                        + ")."
-                    )
-                self._regularize_activity(inputs, outputs)
+                outputs = self._checked_call(inputs, *args, **kwargs)
         add_elements_to_collection(self.updates, ops.GraphKeys.UPDATE_OPS)
         self._inbound_nodes.append(_layer_values.Node(inputs, outputs))
+        return outputs
+
+    def _checked_call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        assert_input_compatibility(self.input_spec, inputs, self.name)
+        self._maybe_build(inputs)
+        assert_input_compatibility(self.input_spec, inputs, self.name)
+        outputs = self.call(inputs, *args, **kwargs)
+        if outputs is None:
+            raise ValueError(
+                "A layer's `call` method should return a Tensor or a list of Tensors, not None (layer: "
+                + str(self.name)
+                + ")."
+            )
+        self._regularize_activity(inputs, outputs)
         return outputs
 
     def apply(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from millrace.python.framework import constant_op, dtypes, ops, tensor_shape
-from millrace.python.layers import _arguments, base as base_layer
+from millrace.python.layers import _arguments, _layer_config, base as base_layer
 from millrace.python.ops import array_ops, clip_ops, init_ops, math_ops, nn_ops, partitioned_variables
 from millrace.python.ops._rnn_cell_base import (
     _BIAS_VARIABLE_NAME,
@@ -19,10 +19,10 @@ from millrace.python.training.tracking import base as trackable
 from millrace.python.util import nest
 
 
-def _input_depth(inputs_shape: Any) -> int:
-    depth = tensor_shape.dimension_value(tensor_shape.TensorShape(inputs_shape)[-1])
+def _input_depth(input_shape: Any) -> int:
+    depth = tensor_shape.dimension_value(tensor_shape.TensorShape(input_shape)[-1])
     if depth is None:
-        raise ValueError("Expected inputs.shape[-1] to be known, saw shape: %s" % str(inputs_shape))
+        raise ValueError("Expected inputs.shape[-1] to be known, saw shape: %s" % str(input_shape))
     return int(depth)
 
 
@@ -51,8 +51,8 @@ class BasicRNNCell(LayerRNNCell):
     def output_size(self) -> Any:
         return self._num_units
 
-    def build(self, inputs_shape: Any) -> None:
-        input_depth = _input_depth(inputs_shape)
+    def build(self, input_shape: Any) -> None:
+        input_depth = _input_depth(input_shape)
         self._kernel = self.add_variable(
             _WEIGHTS_VARIABLE_NAME, shape=[input_depth + self._num_units, self._num_units]
         )
@@ -99,8 +99,8 @@ class GRUCell(LayerRNNCell):
     def output_size(self) -> Any:
         return self._num_units
 
-    def build(self, inputs_shape: Any) -> None:
-        rows = _input_depth(inputs_shape) + self._num_units
+    def build(self, input_shape: Any) -> None:
+        rows = _input_depth(input_shape) + self._num_units
         self._gate_kernel = self.add_variable(
             "gates/%s" % _WEIGHTS_VARIABLE_NAME,
             shape=[rows, 2 * self._num_units],
@@ -171,8 +171,8 @@ class BasicLSTMCell(LayerRNNCell):
     def output_size(self) -> Any:
         return self._num_units
 
-    def build(self, inputs_shape: Any) -> None:
-        input_depth = _input_depth(inputs_shape)
+    def build(self, input_shape: Any) -> None:
+        input_depth = _input_depth(input_shape)
         h_depth = self._num_units
         self._kernel = self.add_variable(
             _WEIGHTS_VARIABLE_NAME, shape=[input_depth + h_depth, 4 * self._num_units]
@@ -250,8 +250,8 @@ class LSTMCell(LayerRNNCell):
     def output_size(self) -> Any:
         return self._output_size
 
-    def build(self, inputs_shape: Any) -> None:
-        input_depth = _input_depth(inputs_shape)
+    def build(self, input_shape: Any) -> None:
+        input_depth = _input_depth(input_shape)
         h_depth = self._num_units if self._num_proj is None else self._num_proj
         shards = self._num_unit_shards
         self._kernel = self.add_variable(
@@ -339,6 +339,19 @@ class MultiRNNCell(RNNCell):
                 "Some cells return tuples of states, but the flag state_is_tuple is not set.  State sizes are: %s"
                 % str([c.state_size for c in self._cells])
             )
+
+    def get_config(self) -> Any:
+        """Returns the class names and configurations of the cells."""
+        cells = [_layer_config.serialize(cell) for cell in self._cells]
+        return {"cells": cells, "state_is_tuple": self._state_is_tuple}
+
+    @classmethod
+    def from_config(cls, config: Any, custom_objects: Any = None) -> Any:
+        """Makes the cells, and the one of all, from `get_config()`."""
+        from millrace.python.ops import rnn_cell
+
+        cells = [_layer_config.deserialize(cell, (rnn_cell,), custom_objects) for cell in config["cells"]]
+        return cls(cells, config["state_is_tuple"])
 
     @property
     def state_size(self) -> Any:

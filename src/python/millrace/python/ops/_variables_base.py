@@ -473,6 +473,27 @@ class Variable(  # type: ignore[misc]
 class VariableV1(Variable):
     """A tensor that keeps its value between runs of a session; tf.Variable of 1.x."""
 
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        collections: Any = None,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        name: str | None = None,
+        variable_def: Any = None,
+        dtype: Any = None,
+        expected_shape: Any = None,
+        import_scope: str | None = None,
+        constraint: Any = None,
+        use_resource: bool | None = None,
+        synchronization: Any = VariableSynchronization.AUTO,
+        aggregation: Any = VariableAggregation.NONE,
+        shape: Any = None,
+    ) -> None:
+        """Never run: calls of the class make variables of the kind asked for; subclasses have constructors of their own."""
+        raise NotImplementedError
+
 
 def colocation_attr(name: str) -> Any:
     """The attribute `_class` that puts ops on the device of the op `name`, before that op exists."""

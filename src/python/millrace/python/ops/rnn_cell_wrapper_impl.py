@@ -8,6 +8,7 @@ import numbers
 from typing import Any, Callable, Optional
 
 from millrace.python.framework import ops, tensor_shape, tensor_util
+from millrace.python.layers import _layer_config
 from millrace.python.ops import math_ops, nn_ops, random_ops
 from millrace.python.ops._rnn_cell_base import LSTMStateTuple, RNNCell, assert_like_rnncell
 from millrace.python.util import nest
@@ -51,8 +52,21 @@ class _RNNCellWrapperV1(RNNCell):
     def call(self, inputs: Any, state: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         return self._call_wrapped_cell(inputs, state, cell_call_fn=self.cell.call, **kwargs)
 
-    def build(self, inputs_shape: Any) -> None:
+    def build(self, _: Any) -> None:
         self.built = True
+
+    def get_config(self) -> Any:
+        """Returns the arguments of the wrapper; the cell is there with its class name and configuration."""
+        return dict(super().get_config(), cell=_layer_config.serialize(self.cell))
+
+    @classmethod
+    def from_config(cls, config: Any, custom_objects: Any = None) -> Any:
+        """Makes a wrapper and its cell from `get_config()`; classes of cells that are not of core are in `custom_objects`."""
+        from millrace.python.ops import rnn_cell
+
+        arguments = dict(config)
+        arguments["cell"] = _layer_config.deserialize(arguments["cell"], (rnn_cell,), custom_objects)
+        return cls(**arguments)
 
 
 def _enumerated_map_structure_up_to(

@@ -69,3 +69,10 @@ def TensorStructure(dtype, shape):  # type: ignore[no-untyped-def]
 def SparseTensorStructure(dtype, shape):  # type: ignore[no-untyped-def]
     """The SparseTensorSpec of a type and a shape."""
     return _SparseTensorSpec(shape, dtype)
+
+
+def TensorArrayStructure(dtype, element_shape, dynamic_size, infer_shape):  # type: ignore[no-untyped-def]
+    """The TensorArraySpec of an array of elements of a type and a shape."""
+    from millrace.python.ops import tensor_array_ops
+
+    return tensor_array_ops.TensorArraySpec(element_shape, dtype, dynamic_size, infer_shape)

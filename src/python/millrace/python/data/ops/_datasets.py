@@ -142,9 +142,9 @@ class _NestedVariant(_VariantDataset):
         return DatasetSpec(self._structure, self._dataset_shape)
 
 
-def from_variant(variant: Any, element_spec: Any) -> Any:
+def from_variant(variant: Any, structure: Any) -> Any:
     """The dataset that a variant stands for."""
-    return _VariantDataset(variant, element_spec)
+    return _VariantDataset(variant, structure)
 
 
 def to_variant(dataset: Any) -> Any:
