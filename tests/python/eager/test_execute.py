@@ -264,3 +264,15 @@ def test_metrics_of_contrib():
     accuracy = tf.contrib.eager.metrics.Accuracy()
     accuracy([1, 2, 3], [1, 0, 3])
     np.testing.assert_allclose(accuracy.result().numpy(), 2 / 3)
+
+
+def test_tensors_of_two_types_do_not_mix() -> None:
+    one, two = tf.constant([1.0]), tf.constant([2])
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="cannot compute AddV2 as input #1.*float tensor.*int32"
+    ):
+        one + two  # noqa: B018
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="cannot compute MatMul as input #1.*float.*double"
+    ):
+        tf.matmul(tf.ones([1, 1]), tf.ones([1, 1], tf.float64))

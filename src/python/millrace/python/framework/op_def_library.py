@@ -123,8 +123,11 @@ def _convert_single(
         if arg.type:
             raise TypeError("%s expected type of %s." % (prefix, dtypes.as_dtype(arg.type).name)) from None
         if arg.type_attr in sources:
+            wanted = known[arg.type_attr].name
+            if isinstance(value, _EagerTensorBase):
+                raise _mixed_types(spec, arg, wanted, observed) from None
             raise TypeError(
-                "%s type %s of argument '%s'." % (prefix, known[arg.type_attr].name, sources[arg.type_attr])
+                "%s type %s of argument '%s'." % (prefix, wanted, sources[arg.type_attr])
             ) from None
         raise
     if arg.is_ref and not converted.dtype._is_ref_dtype:
@@ -133,6 +136,24 @@ def _convert_single(
             % (spec.name, arg.name)
         )
     return converted
+
+
+def _mixed_types(spec: Any, arg: Any, wanted: str, observed: str) -> Exception:
+    """The error of an op that is executed at once with tensors of two types."""
+    from millrace.python.framework import errors_impl
+
+    short = {"float32": "float", "float64": "double"}
+    text = (
+        "cannot compute %s as input #%d(zero-based) was expected to be a %s tensor but is a %s tensor [Op:%s]"
+        % (
+            spec.name,
+            spec.inputs.index(arg),
+            short.get(wanted, wanted),
+            short.get(observed, observed),
+            spec.name,
+        )
+    )
+    return errors_impl.InvalidArgumentError(None, None, text)
 
 
 def _is_composite(value: Any) -> bool:
