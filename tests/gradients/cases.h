@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <ostream>
+#include <source_location>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct GradientCase {
   bool second = true;  // the gradients of the gradients are to be checked, too
   double tolerance = 1e-6;
   double delta = 1e-5;
+  std::string family = {};  // the folder of the file that has it
 };
 std::ostream& operator<<(std::ostream& os, const GradientCase& c);
 
@@ -34,21 +36,14 @@ Tensor ComplexValues(const TensorShape& shape, double low = -1.5, double high = 
 // A case with one or two inputs whose function is one op with one output.
 GradientCase OneOp(std::string op, std::vector<Tensor> xs, AttrMap attrs = {});
 
-std::vector<GradientCase> UnaryMathCases();
-std::vector<GradientCase> BinaryMathCases();
-std::vector<GradientCase> MatMulCases();
-std::vector<GradientCase> ReductionCases();
-std::vector<GradientCase> SegmentCases();
-std::vector<GradientCase> ArrayCases();
-std::vector<GradientCase> ArrayIndexingCases();
-std::vector<GradientCase> NnCases();
-std::vector<GradientCase> ConvolutionCases();
-std::vector<GradientCase> ImageCases();
-std::vector<GradientCase> LinalgCases();
-std::vector<GradientCase> NnSpatialCases();
-std::vector<GradientCase> ComplexCases();
-std::vector<GradientCase> SparseCases();
-std::vector<GradientCase> TensorArrayCases();
-std::vector<GradientCase> TensorListCases();
+// Adds what `cases` makes to the cases that the tests check. A file of cases has such variables at namespace
+// scope.
+class GradientCaseList {
+ public:
+  using Make = std::vector<GradientCase> (*)();
+  explicit GradientCaseList(Make cases, std::source_location where = std::source_location::current());
+};
+// Of all lists.
+const std::vector<GradientCase>& AllGradientCases();
 
 }  // namespace millrace

@@ -6,30 +6,18 @@
 
 #include <cctype>
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <string_view>
 
 #include "autodiff/add_gradients.h"
+#include "cases.h"
 #include "gradient_checker.h"
 #include "op/op_registry.h"
-#include "value_cases.h"
+#include "ops/register.h"
 
 namespace millrace {
 namespace {
-
-const std::vector<GradientCase>& AllCases() {
-  static const auto* const cases = [] {
-    auto* all = new std::vector<GradientCase>;
-    for (const auto family :
-         {UnaryMathCases, BinaryMathCases, MatMulCases, ReductionCases, SegmentCases, ArrayCases,
-          ArrayIndexingCases, ArrayValueCases, NnCases, ConvolutionCases, ImageCases, LinalgCases,
-          NnSpatialCases, ComplexCases, SparseCases, SpecialMathCases, TensorArrayCases, TensorListCases}) {
-      for (GradientCase& c : family()) all->push_back(std::move(c));
-    }
-    return all;
-  }();
-  return *cases;
-}
 
 // What is known of the shapes when the gradients are built.
 enum class Knowledge { kShapes, kRanks, kNothing };
@@ -88,7 +76,7 @@ std::string TestName(const testing::TestParamInfo<GradientCase>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GradientTest, testing::ValuesIn(AllCases()), TestName);
+INSTANTIATE_TEST_SUITE_P(All, GradientTest, testing::ValuesIn(AllGradientCases()), TestName);
 
 // Tested in files of their own.
 const std::set<std::string>& TestedElsewhere() {
@@ -125,7 +113,7 @@ const std::set<std::string>& NotYet() {
 
 TEST(GradientCoverageTest, EveryOpHasAnEntryAndEveryGradientATest) {
   std::set<std::string> tested = TestedElsewhere();
-  for (const GradientCase& c : AllCases()) tested.insert(c.op);
+  for (const GradientCase& c : AllGradientCases()) tested.insert(c.op);
   for (const OpRegistration* op : OpRegistry::Global().All()) {
     const std::string& name = op->def.name;
     const auto entry = GradientRegistry::Global().LookUp(name);
@@ -133,6 +121,16 @@ TEST(GradientCoverageTest, EveryOpHasAnEntryAndEveryGradientATest) {
     const bool has_gradient = entry.ok() && (*entry)->fn != nullptr;
     EXPECT_EQ(has_gradient, tested.contains(name)) << name;
   }
+}
+
+TEST(GradientCoverageTest, CasesAreInTheFamiliesOfTheirOps) {
+  std::map<std::string, std::string> families;
+  for (const OpFamily& family : OpFamilies()) {
+    OpRegistry registry;
+    ASSERT_EQ(family.register_ops(registry), Status());
+    for (const OpRegistration* op : registry.All()) families[op->def.name] = family.name;
+  }
+  for (const GradientCase& c : AllGradientCases()) EXPECT_EQ(families[c.op], c.family) << c.op;
 }
 
 TEST(GradientCoverageTest, EveryEntryIsOfAnOpThatExists) {

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "algebra_cases.h"
+#include "cases.h"
 
 namespace millrace {
 namespace {
@@ -43,12 +43,6 @@ void AddDiagonals(std::vector<GradientCase>* cases) {
 
 void AddProducts(std::vector<GradientCase>* cases) {
   cases->push_back(OneOp("Cross", {Values({2, 3}), Values({2, 3}, -1, 1, 3)}));
-  for (const Tensor& x : {Values({2, 3}), ComplexValues({2, 3})}) {
-    cases->push_back(Case("ConjugateTranspose", x.dtype() == DataType::kDouble ? "" : "complex", {x},
-                          [](GraphBuilder& b, const Exprs& e) {
-                            return Op("ConjugateTranspose", {e[0], Vector(b, kInt32, {1, 0})});
-                          }));
-  }
   const auto einsum = [&](const char* equation, std::vector<Tensor> xs) {
     cases->push_back(Case("Einsum", equation, std::move(xs), [equation](GraphBuilder&, const Exprs& x) {
       return Op("Einsum", {Operand(x)}, {{"equation", std::string(equation)}});
@@ -68,16 +62,13 @@ void AddProducts(std::vector<GradientCase>* cases) {
   einsum("...a->...", {Values({2, 3})});
 }
 
-}  // namespace
-
 std::vector<GradientCase> LinalgCases() {
   std::vector<GradientCase> cases;
   AddDiagonals(&cases);
   AddProducts(&cases);
-  for (const auto part : {VolumeCases, MatrixCases, RecurrentCases}) {
-    for (GradientCase& c : part()) cases.push_back(std::move(c));
-  }
   return cases;
 }
+const GradientCaseList kLinalgCases(LinalgCases);
 
+}  // namespace
 }  // namespace millrace

@@ -146,29 +146,6 @@ void AddProductCases(std::vector<GradientCase>* cases) {
   }
 }
 
-// Of floats, whose differences are coarse; the product is linear in each factor.
-void AddSparseMatMulCases(std::vector<GradientCase>* cases) {
-  for (const bool ta : {false, true}) {
-    for (const bool tb : {false, true}) {
-      const Tensor a = Values(ta ? TensorShape({3, 2}) : TensorShape({2, 3}));
-      const Tensor b = Values(tb ? TensorShape({2, 3}) : TensorShape({3, 2}), -1, 1, 2);
-      cases->push_back({.op = "SparseMatMul",
-                        .label = StrCat(ta ? "aT " : "a ", tb ? "bT" : "b"),
-                        .xs = {a, b},
-                        .ys =
-                            [=](GraphBuilder&, const Exprs& e) {
-                              const Expr y =
-                                  Op("SparseMatMul",
-                                     {CastTo(e[0], DataType::kFloat), CastTo(e[1], DataType::kFloat)},
-                                     {{"transpose_a", ta}, {"transpose_b", tb}});
-                              return Exprs{CastTo(y, DataType::kDouble)};
-                            },
-                        .tolerance = 1e-3,
-                        .delta = 1e-2});
-    }
-  }
-}
-
 void AddSparseSegmentCases(std::vector<GradientCase>* cases) {
   for (const char* op : {"SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN"}) {
     for (const bool counted : {false, true}) {
@@ -190,43 +167,16 @@ void AddSparseSegmentCases(std::vector<GradientCase>* cases) {
   }
 }
 
-void AddPartitionCases(std::vector<GradientCase>* cases) {
-  const auto partition = [&](const char* label, const Tensor& x, const Tensor& partitions, bool all) {
-    cases->push_back(
-        {.op = "DynamicPartition", .label = label, .xs = {x}, .ys = [=](GraphBuilder& b, const Exprs& e) {
-           const Expr first =
-               Op("DynamicPartition", {e[0], Constant(b, partitions)}, {{"num_partitions", 3}});
-           if (!all) return Exprs{first.Sibling(1)};
-           return Exprs{first, first.Sibling(1), first.Sibling(2)};
-         }});
-  };
-  partition("of rows", Values({4, 2}), Ints({2, 0, 2, 1}), true);
-  partition("by a matrix", Values({2, 2}), Tensor::From<int32_t>({1, 0, 0, 1}, TensorShape({2, 2})), true);
-  partition("one part used", Values({4}), Ints({2, 1, 2, 1}), false);
-  for (const char* op : {"DynamicStitch", "ParallelDynamicStitch"}) {
-    cases->push_back({.op = op,
-                      .label = "",
-                      .xs = {Values({2, 2}), Values({2, 1, 2}, -1, 1, 2)},
-                      .ys = [=](GraphBuilder& b, const Exprs& e) {
-                        const Expr first = Constant(b, Ints({4, 0}));
-                        const Expr second = Constant(b, Tensor::From<int32_t>({1, 2}, TensorShape({2, 1})));
-                        return Exprs{Op(op, {Operand(Exprs{first, second}), Operand(e)})};
-                      }});
-  }
-}
-
-}  // namespace
-
 std::vector<GradientCase> SparseCases() {
   std::vector<GradientCase> cases;
   AddSparseToDenseCases(&cases);
   AddSparseCases(&cases);
   AddSumCases(&cases);
-  AddSparseMatMulCases(&cases);
   AddProductCases(&cases);
   AddSparseSegmentCases(&cases);
-  AddPartitionCases(&cases);
   return cases;
 }
+const GradientCaseList kSparseCases(SparseCases);
 
+}  // namespace
 }  // namespace millrace

@@ -100,8 +100,6 @@ GradientCase Case(const std::string& op, std::vector<Tensor> xs, Build build) {
   return {.op = op, .label = "", .xs = std::move(xs), .ys = build};
 }
 
-}  // namespace
-
 std::vector<GradientCase> TensorListCases() {
   std::vector<GradientCase> cases;
   const Tensor rows = Values({3, 2}), row = Values({2}, -1, 1, 2), two_rows = Values({2, 2}, -1, 1, 3);
@@ -120,5 +118,7 @@ std::vector<GradientCase> TensorListCases() {
     cases.push_back(Case(op, {rows, two_rows}, SplitAndJoined));
   return cases;
 }
+const GradientCaseList kTensorListCases(TensorListCases);
 
+}  // namespace
 }  // namespace millrace

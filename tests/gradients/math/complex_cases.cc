@@ -82,8 +82,6 @@ void AddContractionsAndReductions(std::vector<GradientCase>* cases) {
   }
 }
 
-}  // namespace
-
 std::vector<GradientCase> ComplexCases() {
   std::vector<GradientCase> cases;
   AddPartsOfNumbers(&cases);
@@ -91,5 +89,7 @@ std::vector<GradientCase> ComplexCases() {
   AddContractionsAndReductions(&cases);
   return cases;
 }
+const GradientCaseList kComplexCases(ComplexCases);
 
+}  // namespace
 }  // namespace millrace

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "algebra_cases.h"
+#include "cases.h"
 
 namespace millrace {
 namespace {
@@ -153,8 +153,6 @@ void AddTransforms(std::vector<GradientCase>* cases) {
   }
 }
 
-}  // namespace
-
 std::vector<GradientCase> MatrixCases() {
   std::vector<GradientCase> cases;
   AddFactors(&cases);
@@ -162,5 +160,7 @@ std::vector<GradientCase> MatrixCases() {
   AddTransforms(&cases);
   return cases;
 }
+const GradientCaseList kMatrixCases(MatrixCases);
 
+}  // namespace
 }  // namespace millrace

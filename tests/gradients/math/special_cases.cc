@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Special functions, and what else of element-wise math came after TensorFlow 1.2.
-#include "value_cases.h"
+#include "cases.h"
 
 namespace millrace {
 namespace {
+
+using Exprs = std::vector<Expr>;
 
 // A function of its last argument; the others are constants.
 GradientCase OfLast(const char* op, std::vector<Tensor> constants, Tensor x) {
@@ -30,10 +32,7 @@ Tensor Flags() {
 Expr Constant(GraphBuilder& b, const Tensor& t) { return Expr(b, b.Constant(t)); }
 Tensor Ints(const std::vector<int32_t>& values) { return Tensor::Vector<int32_t>(values); }
 
-}  // namespace
-
-std::vector<GradientCase> ArrayValueCases() {
-  using Exprs = std::vector<Expr>;
+std::vector<GradientCase> SumCases() {
   std::vector<GradientCase> cases;
   const auto add = [&](const char* op, const char* label, std::vector<Tensor> xs,
                        std::function<Expr(GraphBuilder&, const Exprs&)> y) {
@@ -43,23 +42,9 @@ std::vector<GradientCase> ArrayValueCases() {
          }});
   };
   const Tensor x = Values({2, 3});
-  add("ReverseSequence", "", {x}, [](GraphBuilder& b, const Exprs& e) {
-    return Op("ReverseSequence", {e[0], Constant(b, Ints({2, 3}))}, {{"seq_dim", int64_t{1}}});
-  });
-  add("Roll", "", {x}, [](GraphBuilder& b, const Exprs& e) {
-    return Op("Roll", {e[0], Constant(b, Ints({1, 2})), Constant(b, Ints({0, 1}))});
-  });
-  add("GuaranteeConst", "", {x}, [](GraphBuilder&, const Exprs& e) { return Op("GuaranteeConst", e[0]); });
   add("AccumulateNV2", "", {x, Values({2, 3}, -1, 1, 2)}, [](GraphBuilder&, const Exprs& e) {
     return Op("AccumulateNV2", {Operand(e)}, {{"shape", PartialShape(std::vector<int64_t>{2, 3})}});
   });
-  for (const char* op :
-       {"ScatterNdNonAliasingAdd", "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub"}) {
-    add(op, "", {Values({4}), Values({2}, -1, 1, 2)}, [op](GraphBuilder& b, const Exprs& e) {
-      const Expr indices = Reshape(Constant(b, Ints({3, 1})), Constant(b, Ints({2, 1})));
-      return Op(op, {e[0], indices, e[1]});
-    });
-  }
   for (const char* op : {"UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd"}) {
     add(op, "of rows", {Values({5, 2})}, [op](GraphBuilder& b, const Exprs& e) {
       return Op(op, {e[0], Constant(b, Ints({2, 0, -1, 2, 1})), Scalar(b, DataType::kInt32, 3)});
@@ -71,9 +56,6 @@ std::vector<GradientCase> ArrayValueCases() {
     cases[cases.size() - 1].second = cases[cases.size() - 2].second =
         op != std::string_view("UnsortedSegmentProd");
   }
-  add("NthElement", "", {x}, [](GraphBuilder& b, const Exprs& e) {
-    return Op("NthElement", {e[0], Scalar(b, DataType::kInt32, 1)});
-  });
   for (const bool keep : {false, true}) {
     add("EuclideanNorm", keep ? "kept" : "", {x}, [keep](GraphBuilder& b, const Exprs& e) {
       return Op("EuclideanNorm", {e[0], Constant(b, Ints({1}))}, {{"keep_dims", keep}});
@@ -92,9 +74,34 @@ std::vector<GradientCase> ArrayValueCases() {
   }
   return cases;
 }
+const GradientCaseList kSumCases(SumCases);
+
+// Of floats, whose differences are coarse; the product is linear in each factor.
+void AddSparseMatMulCases(std::vector<GradientCase>* cases) {
+  for (const bool ta : {false, true}) {
+    for (const bool tb : {false, true}) {
+      const Tensor a = Values(ta ? TensorShape({3, 2}) : TensorShape({2, 3}));
+      const Tensor b = Values(tb ? TensorShape({2, 3}) : TensorShape({3, 2}), -1, 1, 2);
+      cases->push_back({.op = "SparseMatMul",
+                        .label = StrCat(ta ? "aT " : "a ", tb ? "bT" : "b"),
+                        .xs = {a, b},
+                        .ys =
+                            [=](GraphBuilder&, const Exprs& e) {
+                              const Expr y =
+                                  Op("SparseMatMul",
+                                     {CastTo(e[0], DataType::kFloat), CastTo(e[1], DataType::kFloat)},
+                                     {{"transpose_a", ta}, {"transpose_b", tb}});
+                              return Exprs{CastTo(y, DataType::kDouble)};
+                            },
+                        .tolerance = 1e-3,
+                        .delta = 1e-2});
+    }
+  }
+}
 
 std::vector<GradientCase> SpecialMathCases() {
   std::vector<GradientCase> cases;
+  AddSparseMatMulCases(&cases);
   const TensorShape shape({2, 3});
   cases.push_back(First(OneOp("Igamma", {Values(shape, 0.5, 4), Values({3}, 0.5, 5, 2)})));
   cases.push_back(First(OneOp("Igammac", {Values({3}, 0.5, 4), Values(shape, 0.5, 5, 2)})));
@@ -123,20 +130,9 @@ std::vector<GradientCase> SpecialMathCases() {
                        return std::vector<Expr>{Op("SelectV2", {pick, x[0], x[1]})};
                      }});
   }
-  // Each run draws other samples, so that means are compared: they are alpha, and move as it does.
-  cases.push_back(
-      First({.op = "RandomGamma",
-             .label = "",
-             .xs = {Tensor::Vector<double>({1.7, 2.9})},
-             .ys = [](GraphBuilder& b, auto& x) {
-               const Output dims = b.Constant(Tensor::Vector<int32_t>({20000}));
-               std::vector<InputArg> inputs = {{{dims}, false}, {{x[0].output()}, false}};
-               const Expr samples(b, {b.Add("RandomGamma", std::move(inputs), {{"seed", int64_t{5}}}), 0});
-               return std::vector<Expr>{Op("Mean", {samples, Vector(b, DataType::kInt32, {0})})};
-             }}));
-  cases.back().tolerance = 0.1;
-  cases.back().delta = 0.5;
   return cases;
 }
+const GradientCaseList kSpecialMathCases(SpecialMathCases);
 
+}  // namespace
 }  // namespace millrace

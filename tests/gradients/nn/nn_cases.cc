@@ -43,8 +43,6 @@ GradientCase TopK(const char* label, const Tensor& x, int k) {
           }};
 }
 
-}  // namespace
-
 std::vector<GradientCase> NnCases() {
   std::vector<GradientCase> cases;
   for (const char* op : {"Elu", "Relu", "Relu6", "Selu", "Softplus", "Softsign"}) {
@@ -91,8 +89,7 @@ std::vector<GradientCase> NnCases() {
   cases.push_back(OneOp("TopK", {Values({2, 4})}, {{"k", 2}}));
   return cases;
 }
-
-namespace {
+const GradientCaseList kNnCases(NnCases);
 
 // Convolutions exist for single precision only. They are linear, so that a wide difference is exact but for
 // rounding.
@@ -268,8 +265,6 @@ void AddPools(const std::string& format, const std::string& padding, int64_t str
                     }});
 }
 
-}  // namespace
-
 std::vector<GradientCase> ConvolutionCases() {
   std::vector<GradientCase> cases;
   for (const char* format : {"NHWC", "NCHW"}) {
@@ -287,7 +282,13 @@ std::vector<GradientCase> ConvolutionCases() {
     }
   }
   AddLaterConvolutions(&cases);
+  cases.push_back(
+      {.op = "NthElement", .label = "", .xs = {Values({2, 3})}, .ys = [](GraphBuilder& b, const auto& e) {
+         return std::vector<Expr>{Op("NthElement", {e[0], Scalar(b, DataType::kInt32, 1)})};
+       }});
   return cases;
 }
+const GradientCaseList kConvolutionCases(ConvolutionCases);
 
+}  // namespace
 }  // namespace millrace

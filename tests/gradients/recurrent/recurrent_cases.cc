@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "algebra_cases.h"
+#include "cases.h"
 
 namespace millrace {
 namespace {
@@ -49,8 +49,6 @@ void AddLstm(std::vector<GradientCase>* cases) {
   }
 }
 
-}  // namespace
-
 std::vector<GradientCase> RecurrentCases() {
   std::vector<GradientCase> cases;
   AddLstm(&cases);
@@ -60,32 +58,6 @@ std::vector<GradientCase> RecurrentCases() {
                           [](GraphBuilder&, const Exprs& x) {
                             return Exprs{Op("GRUBlockCell", {x[0], x[1], x[2], x[3], x[4], x[5]}).Sibling(3)};
                           }));
-  // Of so many bits that the steps do not show.
-  const AttrMap fine = {{"range_given", true}, {"num_bits", int64_t{44}}};
-  cases.push_back({.op = "QuantizeAndDequantize",
-                   .label = "",
-                   .xs = {Values({2, 3})},
-                   .ys = [fine](GraphBuilder&, const Exprs& x) {
-                     AttrMap attrs = fine;
-                     attrs.Set("input_min", -3.0f);
-                     attrs.Set("input_max", 3.0f);
-                     return Exprs{Op("QuantizeAndDequantize", {x[0]}, attrs)};
-                   }});
-  cases.push_back({.op = "QuantizeAndDequantizeV2",
-                   .label = "",
-                   .xs = {Values({2, 3})},
-                   .ys = [fine](GraphBuilder&, const Exprs& x) {
-                     const Expr low = ScalarLike(x[0], -3), high = ScalarLike(x[0], 3);
-                     return Exprs{Op("QuantizeAndDequantizeV2", {x[0], low, high}, fine)};
-                   }});
-  cases.push_back(
-      {.op = "QuantizeAndDequantizeV3",
-       .label = "",
-       .xs = {Values({2, 3})},
-       .ys = [](GraphBuilder& b, const Exprs& x) {
-         const Expr low = ScalarLike(x[0], -3), high = ScalarLike(x[0], 3);
-         return Exprs{Op("QuantizeAndDequantizeV3", {x[0], low, high, Scalar(b, DataType::kInt32, 44)})};
-       }});
   for (const bool merge : {false, true}) {
     cases.push_back({.op = "CTCLoss",
                      .label = merge ? "merged" : "",
@@ -103,5 +75,7 @@ std::vector<GradientCase> RecurrentCases() {
   }
   return cases;
 }
+const GradientCaseList kRecurrentCases(RecurrentCases);
 
+}  // namespace
 }  // namespace millrace

@@ -60,24 +60,6 @@ GradientCase CropCase(const std::string& label, const std::vector<float>& box, i
           .delta = 2e-3};
 }
 
-void AddPatches(std::vector<GradientCase>* cases) {
-  for (const char* padding : {"SAME", "VALID"}) {
-    for (const int64_t rate : {1, 2}) {
-      const AttrMap attrs = {{"ksizes", std::vector<int64_t>{1, 2, 2, 1}},
-                             {"strides", std::vector<int64_t>{1, 1, 2, 1}},
-                             {"rates", std::vector<int64_t>{1, rate, 1, 1}},
-                             {"padding", padding}};
-      cases->push_back(OneOp("ExtractImagePatches", {Values({2, 4, 5, 2})}, attrs));
-      cases->back().label = StrCat(padding, " rate ", rate);
-    }
-    const AttrMap attrs = {{"ksizes", std::vector<int64_t>{1, 2, 1, 2, 1}},
-                           {"strides", std::vector<int64_t>{1, 1, 2, 1, 1}},
-                           {"padding", padding}};
-    cases->push_back(OneOp("ExtractVolumePatches", {Values({2, 3, 2, 3, 2})}, attrs));
-    cases->back().label = padding;
-  }
-}
-
 // Colours with every order of the channels.
 GradientCase RgbCase() {
   const std::vector<double> colours = {0.9, 0.5, 0.2, 0.8, 0.1, 0.4, 0.3, 0.7, 0.6,
@@ -89,11 +71,8 @@ GradientCase RgbCase() {
           .tolerance = 1e-5};
 }
 
-}  // namespace
-
 std::vector<GradientCase> ImageCases() {
   std::vector<GradientCase> cases;
-  AddPatches(&cases);
   cases.push_back(RgbCase());
   for (const char* op : {"ResizeBilinear", "ResizeBicubic", "ResizeNearestNeighbor"}) {
     AddResize(op, false, false, 5, 6, &cases);
@@ -106,5 +85,7 @@ std::vector<GradientCase> ImageCases() {
   cases.push_back(CropCase("one pixel", {0.13f, 0.11f, 0.8f, 0.7f}, 1));
   return cases;
 }
+const GradientCaseList kImageCases(ImageCases);
 
+}  // namespace
 }  // namespace millrace

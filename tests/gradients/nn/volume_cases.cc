@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "algebra_cases.h"
+#include "cases.h"
 
 namespace millrace {
 namespace {
@@ -140,14 +140,25 @@ void AddImagePools(std::vector<GradientCase>* cases) {
   }
 }
 
-}  // namespace
+void AddPatches(std::vector<GradientCase>* cases) {
+  for (const char* padding : {"SAME", "VALID"}) {
+    const AttrMap attrs = {{"ksizes", std::vector<int64_t>{1, 2, 1, 2, 1}},
+                           {"strides", std::vector<int64_t>{1, 1, 2, 1, 1}},
+                           {"padding", padding}};
+    cases->push_back(OneOp("ExtractVolumePatches", {Values({2, 3, 2, 3, 2})}, attrs));
+    cases->back().label = padding;
+  }
+}
 
 std::vector<GradientCase> VolumeCases() {
   std::vector<GradientCase> cases;
+  AddPatches(&cases);
   AddConvolutions(&cases);
   AddVolumePools(&cases);
   AddImagePools(&cases);
   return cases;
 }
+const GradientCaseList kVolumeCases(VolumeCases);
 
+}  // namespace
 }  // namespace millrace

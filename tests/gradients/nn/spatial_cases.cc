@@ -58,45 +58,6 @@ void AddDepthwise(const std::string& format, const std::string& padding, int64_t
        }});
 }
 
-// An op that moves elements, with the integers that say how.
-GradientCase Move(const std::string& op, const TensorShape& shape, const AttrMap& attrs,
-                  const std::vector<Tensor>& how) {
-  return {.op = op, .label = shape.ToString(), .xs = {Values(shape)}, .ys = [=](GraphBuilder& b, auto& x) {
-            std::vector<Expr> args;
-            for (const Tensor& t : how) {
-              const AttrMap value = {{"value", t}, {"dtype", t.dtype()}};
-              args.emplace_back(b, Output{b.Add("Const", {}, value, "how"), 0});
-            }
-            return Exprs{how.empty()       ? Op(op, {x[0]}, attrs)
-                         : how.size() == 1 ? Op(op, {x[0], args[0]}, attrs)
-                                           : Op(op, {x[0], args[0], args[1]}, attrs)};
-          }};
-}
-
-Tensor Pairs(const std::vector<int32_t>& values) {
-  return Tensor::From<int32_t>(values, TensorShape({static_cast<int64_t>(values.size()) / 2, 2}));
-}
-
-void AddMoves(std::vector<GradientCase>* cases) {
-  for (const char* mode : {"REFLECT", "SYMMETRIC"}) {
-    cases->push_back(Move("MirrorPad", {3, 4}, {{"mode", mode}}, {Pairs({1, 2, 0, 3})}));
-    cases->push_back(Move("MirrorPadGrad", {6, 7}, {{"mode", mode}}, {Pairs({1, 2, 0, 3})}));
-  }
-  const Tensor block = Tensor::Vector<int32_t>({2, 3});
-  cases->push_back(Move("SpaceToBatchND", {1, 3, 4, 2}, {}, {block, Pairs({1, 0, 2, 0})}));
-  cases->push_back(Move("BatchToSpaceND", {6, 2, 2, 1}, {}, {block, Pairs({1, 0, 2, 1})}));
-  cases->push_back(Move("SpaceToBatch", {1, 3, 4, 2}, {{"block_size", 2}}, {Pairs({1, 0, 0, 2})}));
-  cases->push_back(Move("BatchToSpace", {4, 2, 3, 1}, {{"block_size", 2}}, {Pairs({1, 0, 0, 2})}));
-  for (const char* format : {"NHWC", "NCHW"}) {
-    const bool nhwc = *format == 'N' && format[1] == 'H';
-    const AttrMap attrs = {{"block_size", 2}, {"data_format", format}};
-    cases->push_back(
-        Move("SpaceToDepth", nhwc ? TensorShape{1, 4, 2, 3} : TensorShape{1, 3, 4, 2}, attrs, {}));
-    cases->push_back(
-        Move("DepthToSpace", nhwc ? TensorShape{1, 2, 1, 8} : TensorShape{1, 8, 2, 1}, attrs, {}));
-  }
-}
-
 // Single precision, and steep in places.
 GradientCase Rough(GradientCase c) {
   c.second = false;
@@ -128,27 +89,6 @@ GradientCase MaxPoolCase(bool batch, bool gradient) {
           .second = false};
 }
 
-// Staircases with steps of 1, so that differences over whole steps are exact. Some values are beyond the
-// ends.
-GradientCase FakeQuantCase(const std::string& op, const AttrMap& attrs, const std::vector<Tensor>& limits) {
-  return {.op = op,
-          .label = "",
-          .xs = {Tensor::From<float>({0.25f, 7.5f, -3.3f, 300, 12.25f, 200.3f}, TensorShape({3, 2}))},
-          .ys =
-              [=](GraphBuilder& b, auto& x) {
-                std::vector<Expr> args;
-                for (const Tensor& t : limits) {
-                  const AttrMap value = {{"value", t}, {"dtype", t.dtype()}};
-                  args.emplace_back(b, Output{b.Add("Const", {}, value, "limit"), 0});
-                }
-                return Exprs{args.empty() ? Op(op, {x[0]}, attrs) : Op(op, {x[0], args[0], args[1]}, attrs)};
-              },
-          .second = false,
-          .delta = 1};
-}
-
-}  // namespace
-
 std::vector<GradientCase> NnSpatialCases() {
   std::vector<GradientCase> cases;
   AddDepthwise("NHWC", "SAME", 1, 1, 1, &cases);
@@ -157,7 +97,6 @@ std::vector<GradientCase> NnSpatialCases() {
   AddDepthwise("NHWC", "SAME", 1, 2, 1, &cases);
   AddDepthwise("NCHW", "SAME", 2, 1, 1, &cases);
   AddDepthwise("NCHW", "VALID", 1, 1, 2, &cases);
-  AddMoves(&cases);
   cases.push_back(OneOp("Dilation2D", {Values({1, 4, 3, 2}), Values({2, 2, 2}, -0.7, 0.7, 3)},
                         {{"strides", std::vector<int64_t>{1, 1, 2, 1}},
                          {"rates", std::vector<int64_t>{1, 2, 1, 1}},
@@ -169,12 +108,9 @@ std::vector<GradientCase> NnSpatialCases() {
   cases.push_back(MaxPoolCase(true, true));
   cases.push_back(Rough(OneOp("LRN", {Floats({1, 2, 2, 6})},
                               {{"depth_radius", 2}, {"bias", 1.5f}, {"alpha", 0.3f}, {"beta", 0.7f}})));
-  cases.push_back(FakeQuantCase("FakeQuantWithMinMaxArgs", {{"min", -2.0f}, {"max", 253.0f}}, {}));
-  cases.push_back(FakeQuantCase("FakeQuantWithMinMaxVars", {{"num_bits", 4}},
-                                {Tensor::Scalar(-2.0f), Tensor::Scalar(13.0f)}));
-  cases.push_back(FakeQuantCase("FakeQuantWithMinMaxVarsPerChannel", {{"narrow_range", true}},
-                                {Tensor::Vector<float>({-2, -4}), Tensor::Vector<float>({252, 250})}));
   return cases;
 }
+const GradientCaseList kNnSpatialCases(NnSpatialCases);
 
+}  // namespace
 }  // namespace millrace

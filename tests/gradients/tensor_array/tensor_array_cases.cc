@@ -84,8 +84,6 @@ GradientCase Case(const std::string& op, const char* version, std::vector<Tensor
           .ys = [build, version](GraphBuilder& b, const Exprs& x) { return build(b, version, x); }};
 }
 
-}  // namespace
-
 std::vector<GradientCase> TensorArrayCases() {
   std::vector<GradientCase> cases;
   for (const char* version : {"", "V2", "V3"}) {
@@ -105,5 +103,7 @@ std::vector<GradientCase> TensorArrayCases() {
   }
   return cases;
 }
+const GradientCaseList kTensorArrayCases(TensorArrayCases);
 
+}  // namespace
 }  // namespace millrace
