@@ -205,8 +205,10 @@ void WriteContentsJson(const Contents& contents, JsonWriter* json) {
 void PrintContents(const Contents& c, std::ostream& out) {
   out << Printable(c.file.path) << "\n  " << CountText(c.events) << " events";
   if (c.events > 0) {
-    out << ", steps " << c.first_step << " to " << c.last_step << ", " << TimeText(c.first_time) << " to "
-        << TimeText(c.last_time) << " UTC";
+    out << ", steps " << c.first_step << " to " << c.last_step;
+    // What no clock shows is left out.
+    if (std::isfinite(c.first_time) && std::isfinite(c.last_time))
+      out << ", " << TimeText(c.first_time) << " to " << TimeText(c.last_time) << " UTC";
   }
   out << "\n";
   constexpr size_t kMostShown = 20;

@@ -8,13 +8,15 @@
 #include <csignal>
 #include <iostream>
 
+#include "cli/input_env.h"
 #include "cli/program.h"
 
 int main(int argc, char** argv) {
   google::protobuf::SetLogHandler(nullptr);  // what is wrong with a message is told once, by us
   std::signal(SIGXFSZ, SIG_IGN);             // a file that may not grow further is an error of the write
   std::ios::sync_with_stdio(false);
+  millrace::cli::InputEnv env(millrace::Env::Posix());
   return millrace::cli::RunProgram(
       {argv + std::min(argc, 1), argv + argc},
-      {.env = millrace::Env::Posix(), .out = std::cout, .err = std::cerr, .terminal = isatty(2) == 1});
+      {.env = env, .out = std::cout, .err = std::cerr, .terminal = isatty(2) == 1});
 }

@@ -101,6 +101,52 @@ bool IsPackage(Env& env, const std::string& path) {
   return package.ok() && (*package)->FileExists(io::kMemmappedGraphDef);
 }
 
+// The version of the format, a small number, and then the producer's name, a text. A SavedModel has a message
+// there.
+bool IsOnnx(std::string_view bytes) {
+  if (bytes.size() < 4 || bytes[0] != 8 || bytes[1] <= 0 || bytes[1] > 31 || bytes[2] != 0x12) return false;
+  const auto length = static_cast<unsigned char>(bytes[3]);
+  const std::string_view name = bytes.substr(4, length);
+  return length < 64 && name.size() == length &&
+         std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c < 127; });
+}
+
+// What files of other programs are, by how they begin. Empty when it is none of those.
+std::string_view ForeignFormat(std::string_view bytes) {
+  if (bytes.starts_with("\x89HDF\r\n\x1a\n")) return "an HDF5 file, as Keras writes it";
+  if (bytes.size() >= 8 && bytes.substr(4, 4) == "TFL3") return "a TensorFlow Lite model";
+  if (IsOnnx(bytes)) return "an ONNX model";
+  if (bytes.starts_with("PK\3\4"))
+    return bytes.substr(0, 512).find("data.pkl") != std::string_view::npos ? "a PyTorch model"
+                                                                           : "a ZIP archive";
+  if (bytes.starts_with("\x1f\x8b")) return "compressed by gzip";
+  return "";
+}
+
+// Of a folder without a model: what it has instead.
+Status NoModelIn(Env& env, const std::string& folder) {
+  std::string hint;
+  if (const auto names = env.GetChildren(folder); names.ok()) {
+    const auto ends_with = [&](std::string_view suffix) {
+      return std::find_if(names->begin(), names->end(), [&](const auto& n) { return n.ends_with(suffix); });
+    };
+    const auto model = std::find_if(names->begin(), names->end(), [&](const std::string& name) {
+      return env.FileExists(StrCat(folder, "/", name, "/saved_model.pb"));
+    });
+    if (names->empty()) {
+      hint = "; it is empty";
+    } else if (model != names->end()) {
+      hint = StrCat("; perhaps ", folder, "/", *model, " is meant");
+    } else if (const auto meta = ends_with(".meta"); meta != names->end()) {
+      hint = StrCat("; it has a checkpoint, whose graph is ", folder, "/", *meta);
+    } else if (const auto index = ends_with(".index"); index != names->end()) {
+      hint = StrCat("; it has a checkpoint without a graph, for millrace checkpoint: ", folder, "/",
+                    index->substr(0, index->size() - std::string_view(".index").size()));
+    }
+  }
+  return errors::NotFound(folder, "; has neither saved_model.pb nor saved_model.pbtxt", hint);
+}
+
 bool HasTextName(const std::string& path) {
   return path.ends_with(".pbtxt") || path.ends_with(".txt") || path.ends_with(".prototxt");
 }
@@ -135,7 +181,7 @@ StatusOr<ModelFile> ReadModelFile(Env& env, const std::string& path, const std::
     file = path + "/saved_model.pb";
     if (!env.FileExists(file)) file = path + "/saved_model.pbtxt";
     if (!env.FileExists(file)) {
-      return errors::NotFound(path, "; has neither saved_model.pb nor saved_model.pbtxt");
+      return NoModelIn(env, path);
     }
   }
   ModelFile model;
@@ -165,6 +211,10 @@ StatusOr<ModelFile> ReadModelFile(Env& env, const std::string& path, const std::
                                             },
                                             &model));
   if (found) return model;
+  if (const std::string_view format = ForeignFormat(bytes); !format.empty()) {
+    return errors::InvalidArgument(file, "; is ", format,
+                                   "; Millrace reads SavedModels, GraphDefs and MetaGraphDefs");
+  }
   const std::string why = first_error.ok() ? "" : StrCat("; as text: ", first_error.message());
   return errors::InvalidArgument(file, "; is no GraphDef, MetaGraphDef or SavedModel with nodes in it", why);
 }

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "cli/commands.h"
+#include "cli/suggestion.h"
 
 namespace millrace::cli {
 namespace {
@@ -19,13 +20,15 @@ std::string CommandName(const CLI::App& app) {
 }
 
 // Help and version go to standard output and are no error.
-ExitCode Refuse(const CLI::App& app, const CLI::ParseError& error, const Context& context) {
+ExitCode Refuse(const CLI::App& app, const std::vector<std::string>& args, const CLI::ParseError& error,
+                const Context& context) {
   std::ostringstream out, err;
   if (app.exit(error, out, err) == 0) {
     context.out << out.str();
     return ExitCode::kOk;
   }
-  context.Usage(error.what());
+  const std::string unknown = UnknownWord(app, args);
+  context.Usage(unknown.empty() ? error.what() : unknown);
   if (!context.json) context.err << "Try '" << CommandName(app) << " --help'.\n";
   return ExitCode::kUsage;
 }
@@ -74,7 +77,7 @@ int RunProgram(const std::vector<std::string>& args, Context context) {
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
   } catch (const CLI::ParseError& error) {
-    return static_cast<int>(Refuse(app, error, context));
+    return static_cast<int>(Refuse(app, args, error, context));
   }
   ExitCode code = Run(commands.chosen(), context);
   context.out.flush();

@@ -195,8 +195,8 @@ ExitCode Verify(const RecordsOptions& options, const Context& context) {
   return SurveyAll(options, true, context, [&](const std::vector<Survey>& surveys) {
     for (const Survey& s : surveys) {
       context.out << Printable(s.path) << ": " << (s.status.ok() ? "ok" : "BROKEN") << ", "
-                  << CountText(s.records) << (s.status.ok() ? "" : " good") << " records, "
-                  << BytesText(s.data_bytes) << "\n";
+                  << CountText(s.records) << (s.status.ok() ? "" : " good")
+                  << (s.records == 1 ? " record, " : " records, ") << BytesText(s.data_bytes) << "\n";
     }
   });
 }

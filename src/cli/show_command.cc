@@ -14,6 +14,7 @@
 #include "cli/model_file.h"
 #include "cli/text.h"
 #include "kernel/kernel_registry.h"
+#include "millrace/session.h"
 #include "op/attr_codec.h"
 #include "op/op_registry.h"
 #include "tensor/tensor_codec.h"
@@ -47,8 +48,9 @@ struct Findings {
   std::set<std::string> devices;
   std::set<std::string> missing_ops;
   std::map<std::string, std::string> missing_kernels;  // an error for each op
+  Status load_error;                                   // of a session, when no op is missing
   StatusOr<FlopCount> flops = errors::Unimplemented("there are missing ops");
-  bool runs_here() const { return missing_ops.empty() && missing_kernels.empty(); }
+  bool runs_here() const { return missing_ops.empty() && missing_kernels.empty() && load_error.ok(); }
 };
 
 std::string TypeText(tensorflow::DataType type) {
@@ -127,6 +129,11 @@ void LookForKernel(const NodeDef& node, const std::set<std::string>& functions, 
   if (!kernel.ok()) findings->missing_kernels[node.op()] = kernel.status().message();
 }
 
+Status TryToLoad(const GraphDef& graph) {
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, NewSession(SessionOptions()));
+  return session->Create(graph);
+}
+
 Findings Look(const GraphDef& graph, int64_t batch) {
   Findings findings;
   std::set<std::string> functions;
@@ -143,7 +150,10 @@ Findings Look(const GraphDef& graph, int64_t batch) {
       }
     }
   }
-  if (findings.missing_ops.empty()) findings.flops = CountFlops(graph, batch);
+  if (findings.missing_ops.empty()) {
+    findings.load_error = TryToLoad(graph);
+    findings.flops = CountFlops(graph, batch);
+  }
   return findings;
 }
 
@@ -231,7 +241,9 @@ void PrintJson(const ModelFile& model, const Findings& findings, const Context& 
   for (const std::string& op : findings.missing_ops) json.Value(op);
   json.EndArray().Key("missing_kernels").BeginObject();
   for (const auto& [op, error] : findings.missing_kernels) json.Field(op, error);
-  json.EndObject().EndObject();
+  json.EndObject();
+  if (!findings.load_error.ok()) json.Field("load_error", findings.load_error.message());
+  json.EndObject();
   context.Print(json);
 }
 
@@ -325,6 +337,8 @@ void PrintText(const ShowOptions& options, const ModelFile& model, const Finding
   for (const auto& [op, error] : findings.missing_kernels) {
     out << "MISSING kernel of " << Printable(op) << ": " << Printable(error, 300) << "\n";
   }
+  if (!findings.load_error.ok())
+    out << "The graph can't be loaded: " << Printable(findings.load_error.message(), 600) << "\n";
   out << (findings.runs_here() ? "All ops and kernels are there.\n" : "The model can't run here.\n");
 }
 
@@ -343,9 +357,8 @@ StatusOr<ExitCode> Show(const ShowOptions& options, const Context& context) {
 
 void AddShowCommand(Commands* commands) {
   const auto options = std::make_shared<ShowOptions>();
-  CLI::App& command =
-      commands->Add("show", "Show what a model is; ends with 3 when ops or kernels for it are missing",
-                    [options](const Context& context) { return Show(*options, context); });
+  CLI::App& command = commands->Add("show", "Show what a model is; ends with 3 when it can't run here",
+                                    [options](const Context& context) { return Show(*options, context); });
   command
       .add_option("model", options->model, "A SavedModel's folder, a GraphDef or MetaGraphDef, .pb or .pbtxt")
       ->required()

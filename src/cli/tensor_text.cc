@@ -3,6 +3,7 @@
 #include "cli/tensor_text.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <complex>
@@ -255,7 +256,13 @@ TensorStatistics StatisticsOf(const Tensor& tensor) {
   double sum = 0;
   int64_t finite = 0;
   for (const T& element : tensor.flat<T>()) {
-    const auto v = static_cast<double>(Printed(element));
+    double v = 0;
+    if constexpr (std::same_as<T, bool>) {
+      // A byte of a file may be neither 0 nor 1.
+      v = std::bit_cast<unsigned char>(element) == 0 ? 0 : 1;
+    } else {
+      v = static_cast<double>(Printed(element));
+    }
     if (!std::isfinite(v)) continue;
     s.min = finite == 0 ? v : std::min(s.min, v);
     s.max = finite == 0 ? v : std::max(s.max, v);

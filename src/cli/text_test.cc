@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <limits>
 
 #include "cli/tensor_text.h"
@@ -108,6 +109,16 @@ TEST(TensorTextTest, DifferencesCount) {
             1);
   EXPECT_EQ(
       CompareTensors(Tensor::Vector<std::string>({"a"}), Tensor::Vector<std::string>({"b"}), 9, 9).beyond, 1);
+}
+
+TEST(TensorTextTest, StatisticsOfBytesThatAreNoBools) {
+  Tensor flags(DataType::kBool, TensorShape({3}));
+  std::memcpy(flags.raw_data(), "\xff\0\x02", 3);
+  TensorStatistics statistics;
+  ASSERT_TRUE(ComputeStatistics(flags, &statistics));
+  EXPECT_EQ(statistics.min, 0);
+  EXPECT_EQ(statistics.max, 1);
+  EXPECT_DOUBLE_EQ(statistics.mean, 2.0 / 3);
 }
 
 }  // namespace

@@ -3,8 +3,11 @@
 """millrace run, show, bench, freeze, optimize, graph and checkpoint, as a program."""
 
 import json
+import os
 import re
 import struct
+import subprocess
+import threading
 import unittest
 import xml.etree.ElementTree
 import zipfile
@@ -61,6 +64,53 @@ class ModelTest(program.ProgramTest):
         self.write("save.pbtxt", VARIABLE + SAVE)
         self.run_program("run", "save.pbtxt", "--feed", "file=" + self.path(prefix), "--feed", f"value={values}",
                          "--target", "save")
+
+
+class ForeignFilesTest(ModelTest):
+    def test_other_formats_are_named(self):
+        for name, data, what in [
+            ("a.h5", b"\x89HDF\r\n\x1a\n1234", "HDF5"),
+            ("a.tflite", b"\x1c\0\0\0TFL3abcd", "TensorFlow Lite"),
+            ("a.onnx", b"\x08\x07\x12\x07pytorch:\x02ab", "ONNX"),
+            ("a.pt", b"PK\3\4" + bytes(26) + b"archive/data.pkl", "PyTorch"),
+            ("a.zip", b"PK\3\4" + bytes(26) + b"a.txt", "ZIP"),
+            ("a.pb.gz", b"\x1f\x8b\x08\0abc", "gzip"),
+        ]:
+            self.write(name, data)
+            for command in ["show"], ["run"], ["bench"], ["graph", "svg"]:
+                self.assert_error([*command, name], 1, what)
+
+    def test_folders_without_a_model(self):
+        self.write("empty/x", "")
+        os.remove(self.path("empty/x"))
+        self.assert_error(["show", "empty"], 1, "it is empty")
+        self.write("parent/1/saved_model.pb", "")
+        self.assert_error(["show", "parent"], 1, "perhaps parent/1 is meant")
+        self.write("train/model.ckpt-7.index", "")
+        self.assert_error(["show", "train"], 1, "without a graph, for millrace checkpoint: train/model.ckpt-7")
+        self.write("train/model.ckpt-7.meta", "")
+        self.assert_error(["show", "train"], 1, "whose graph is train/model.ckpt-7.meta")
+
+    def test_pipes_and_standard_input(self):
+        process = subprocess.run(
+            [program.PROGRAM, "show", "-", "--json"], input=AFFINE.encode(), capture_output=True, timeout=60, check=True)
+        self.assertEqual(json.loads(process.stdout)["nodes"], 4)
+        os.mkfifo(self.path("pipe"))
+        writer = threading.Thread(target=self.write, args=("pipe", AFFINE))
+        writer.start()
+        self.assertEqual(self.run_json("run", "pipe", "--feed", "x=[[1, 2]]", "--fetch", "z")["outputs"]["z"]["values"],
+                         [[-7, -10]])
+        writer.join()
+
+    def test_graphs_that_cannot_be_loaded(self):
+        self.write("g.pbtxt", AFFINE.replace('input: "layer/w"', 'input: "nothing"'))
+        self.assertIn("nothing", self.run_json("show", "g.pbtxt", code=3)["load_error"])
+        self.assertIn("The graph can't be loaded", self.run_program("show", "g.pbtxt", code=3).out)
+
+    def test_unknown_words_get_a_suggestion(self):
+        self.assert_error(["shwo", "x"], 2, "there is no command 'shwo'; did you mean 'show'?")
+        self.assert_error(["show", "--btach=3", "x"], 2, "there is no option '--btach'; did you mean '--batch'?")
+        self.assert_error(["checkpoint", "qqqqqq"], 2, "there is no command 'qqqqqq'")
 
 
 class RunTest(ModelTest):

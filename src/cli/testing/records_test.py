@@ -92,7 +92,7 @@ class RecordsTest(program.ProgramTest):
         self.write("cut", good[:-3])
         self.write("good", good)
         result = self.run_program("records", "verify", "flipped", "cut", "good", code=1)
-        self.assertIn("flipped: BROKEN, 1 good records", result.out)
+        self.assertIn("flipped: BROKEN, 1 good record,", result.out)
         self.assertIn("good: ok, 2 records", result.out)
         self.assertIn("corrupted record at 32 (in file flipped)", result.err)
         self.assertIn("truncated record at 20 (in file cut)", result.err)

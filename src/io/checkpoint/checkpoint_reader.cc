@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint/checkpoint_reader.h"
 
+#include <utility>
+
 namespace millrace::io {
 
 StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(Env& env, const std::string& name) {
@@ -11,7 +13,13 @@ StatusOr<std::unique_ptr<CheckpointReader>> CheckpointReader::Open(Env& env, con
     MR_RETURN_IF_ERROR(reader->ListBundle());
     return reader;
   }
-  MR_ASSIGN_OR_RETURN(reader->slices_, SlicesReader::Open(env, name));
+  auto slices = SlicesReader::Open(env, name);
+  // The files of a Saver that shards are "NAME-00000-of-00003"; people name what is before the number.
+  if (errors::IsNotFound(slices.status())) {
+    if (auto shards = SlicesReader::Open(env, StrCat(name, "-?\?\?\?\?-of-?\?\?\?\?")); shards.ok())
+      slices = std::move(shards);
+  }
+  MR_ASSIGN_OR_RETURN(reader->slices_, std::move(slices));
   MR_ASSIGN_OR_RETURN(const auto* const variables, reader->slices_->Variables());
   for (const auto& [key, variable] : *variables) {
     reader->variables_[key] = {.dtype = variable.dtype, .shape = variable.shape};

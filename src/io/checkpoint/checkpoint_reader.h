@@ -23,7 +23,7 @@ class CheckpointReader {
   };
 
   // `name` is the prefix of a checkpoint of the second format, when there is one of that name, else a pattern
-  // for the files of the first.
+  // for the files of the first, or what stands before "-00000-of-00002" in their names.
   static StatusOr<std::unique_ptr<CheckpointReader>> Open(Env& env, const std::string& name);
 
   // What the checkpoint has; tensors that are stored in slices are there as wholes.

@@ -218,5 +218,17 @@ TEST_F(SlicesTest, CheckpointReadersKnowBothFormats) {
   EXPECT_FALSE(CheckpointReader::Open(env_, "/none").ok());
 }
 
+TEST_F(SlicesTest, CheckpointReadersFindShardsByTheirPrefix) {
+  for (const int shard : {0, 1}) {
+    SlicesWriter writer(env_, StrCat("/model-0000", shard, "-of-00002"));
+    ASSERT_EQ(writer.Add(StrCat("v", shard), TensorShape(), TensorSlice::Full(0), AsScalar<int64_t>(shard)),
+              Status::Ok());
+    ASSERT_EQ(writer.Finish(), Status::Ok());
+  }
+  const auto reader = CheckpointReader::Open(env_, "/model");
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ((*reader)->DebugString(), "v0 (DT_INT64) []\nv1 (DT_INT64) []\n");
+}
+
 }  // namespace
 }  // namespace millrace::io

@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace CLI {
+class App;
+}  // namespace CLI
+
+namespace millrace::cli {
+
+// The least number of insertions, deletions, replacements and swaps of neighbours that make `b` of `a`.
+size_t EditDistance(std::string_view a, std::string_view b);
+// The name nearest to `word`, empty when none is near: a third of the letters may differ, and two of short
+// words.
+std::string NearestName(std::string_view word, const std::vector<std::string>& names);
+
+// What is wrong with a command line that could not be parsed, when that is a word that names no command or no
+// option: "there is no command 'shwo'; did you mean 'show'?". Empty when it is something else.
+std::string UnknownWord(const CLI::App& app, const std::vector<std::string>& args);
+
+}  // namespace millrace::cli
