@@ -236,6 +236,12 @@ def test_generator():
     assert [list(v) for _, v in got[:3]] == [[], [1.0], [2.0, 2.0]]
 
 
+def test_empty_lists_of_generators_have_the_declared_type():
+    dataset = tf.data.Dataset.from_generator(lambda: ([1] * n for n in range(3)), tf.int64, [None])
+    assert [list(v) for v in elements(dataset)] == [[], [1], [1, 1]]
+    assert elements(dataset)[0].dtype == np.int64
+
+
 def test_generator_of_wrong_elements():
     dataset = tf.data.Dataset.from_generator(lambda: iter(["a"]), tf.int64)
     with tf.Session() as sess, pytest.raises(tf.errors.InvalidArgumentError, match="could not be converted"):

@@ -277,3 +277,15 @@ def test_collected_runners_start_once():
         coord.join(threads, stop_grace_period_secs=30)
     with pytest.raises(ValueError, match="No default session"):
         tf.train.start_queue_runners()
+
+
+def test_names_of_files_may_be_a_variable(tmp_path):
+    for name in ("a1", "a2", "b1"):
+        (tmp_path / name).write_text("x")
+    names = tf.train.match_filenames_once(str(tmp_path / "a*"))
+    queue = tf.train.string_input_producer(names, shuffle=False, num_epochs=1)
+    value = queue.dequeue()
+    with Running() as sess:
+        assert rest(sess, value) == [str(tmp_path / "a1").encode(), str(tmp_path / "a2").encode()]
+    with pytest.raises(ValueError, match="requires a non-null input tensor"):
+        tf.train.string_input_producer([])

@@ -21,7 +21,7 @@ from millrace.python.client._session_interface import (  # noqa: F401
     _DeviceAttributes,
     _message_bytes,
 )
-from millrace.python.framework import dtypes, errors_impl, ops
+from millrace.python.framework import dtypes, error_interpolation, errors_impl, ops
 
 
 class BaseSession(_engine.SessionBase, SessionInterface):
@@ -265,6 +265,7 @@ class BaseSession(_engine.SessionBase, SessionInterface):
             op = self._graph._nodes_by_name.get(found.group(1))
             if op is not None:
                 node_def = op.node_def
+        message = error_interpolation.interpolate(message, self._graph)
         return errors_impl._make_specific_exception(node_def, op, message, error.error_code)
 
     def _update_with_movers(self, feeds: dict[Any, Any]) -> None:

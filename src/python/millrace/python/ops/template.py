@@ -149,6 +149,11 @@ class Template(trackable.Trackable):  # type: ignore[misc]
         return self._variable_scope
 
     @property
+    def var_scope(self) -> Any:
+        """The variable scope; an older name of `variable_scope`."""
+        return self._variable_scope
+
+    @property
     def variable_scope_name(self) -> Any:
         """The name of the variable scope without a slash at the end, None before the first call."""
         if not self._variable_scope:

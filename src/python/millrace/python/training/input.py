@@ -157,7 +157,7 @@ def string_input_producer(
       ValueError: if `string_tensor` is an empty list; an empty tensor fails when it runs.
     """
     not_null_err = "string_input_producer requires a non-null input tensor"
-    if not isinstance(string_tensor, ops.Tensor) and not len(string_tensor):
+    if not isinstance(string_tensor, ops.Tensor) and not string_tensor:
         raise ValueError(not_null_err)
     with ops.name_scope(name, "input_producer", [string_tensor]) as name:
         string_tensor = ops.convert_to_tensor(string_tensor, dtype=dtypes.string)

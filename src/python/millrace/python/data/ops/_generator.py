@@ -177,6 +177,6 @@ def _as_array(value: Any, dtype: Any) -> Any:
             raise TypeError("no number")
         return array
     # Python's numbers have no type of their own.
-    if array.dtype.kind == "f" and dtype.is_integer:
+    if array.dtype.kind == "f" and array.size and dtype.is_integer:
         raise TypeError("no integer")
     return array.astype(dtype.as_numpy_dtype)
