@@ -49,33 +49,41 @@ function(mr_tests name)
   add_executable(${name}_test ${ARG_SOURCES})
   mr_apply_settings(${name}_test)
   target_compile_options(${name}_test PRIVATE ${MILLRACE_TEST_OPTIONS})
-  mr_precompile(${name}_test FROM mr_test_headers)
   list(TRANSFORM ARG_DEPS PREPEND mr_)
   if(TARGET mr_${name})
     list(APPEND ARG_DEPS mr_${name})
   endif()
   target_link_libraries(${name}_test PRIVATE ${ARG_DEPS} ${ARG_LINK} GTest::gmock GTest::gtest_main)
   # Where there are sessions, they run as MILLRACE_TEST_CONFIG says.
+  set(headers mr_test_headers)
   foreach(folder IN ITEMS mr_session mr_cc mr_training mr_distributed)
     if(folder IN_LIST ARG_DEPS)
       target_link_libraries(${name}_test PRIVATE mr_test_environment)
+      set(headers mr_session_test_headers)
       break()
     endif()
   endforeach()
+  mr_precompile(${name}_test FROM ${headers})
   add_test(NAME ${name}_test COMMAND ${name}_test)
   set_tests_properties(${name}_test PROPERTIES TIMEOUT 600)
 endfunction()
 
-# Owns what all test programs precompile.
-if(MILLRACE_BUILD_TESTS AND MILLRACE_PCH)
+# mr_test_headers(target header...): owns what test programs precompile.
+function(mr_test_headers target)
+  if(NOT MILLRACE_BUILD_TESTS OR NOT MILLRACE_PCH)
+    return()
+  endif()
   file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/test_headers.cc" CONTENT "int main() {}\n")
-  add_executable(mr_test_headers "${PROJECT_BINARY_DIR}/test_headers.cc")
-  set_target_properties(mr_test_headers PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/CMakeFiles")
-  mr_apply_settings(mr_test_headers)
-  target_compile_options(mr_test_headers PRIVATE ${MILLRACE_TEST_OPTIONS} -DGTEST_HAS_PTHREAD=1)
-  mr_precompile(mr_test_headers gmock/gmock.h gtest/gtest.h algorithm functional map memory set span sstream string
-    string_view unordered_map vector millrace/tensor.h op/op_registry.h graph/graph.h)
-endif()
+  add_executable(${target} "${PROJECT_BINARY_DIR}/test_headers.cc")
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/CMakeFiles")
+  mr_apply_settings(${target})
+  target_compile_options(${target} PRIVATE ${MILLRACE_TEST_OPTIONS} -DGTEST_HAS_PTHREAD=1)
+  mr_precompile(${target} gmock/gmock.h gtest/gtest.h algorithm functional map memory set span sstream string
+    string_view unordered_map vector millrace/tensor.h op/op_registry.h graph/graph.h ${ARGN})
+endfunction()
+mr_test_headers(mr_test_headers)
+mr_test_headers(mr_session_test_headers
+  tensorflow/core/framework/graph.pb.h graph/testing.h session/direct_session.h millrace/ops.h)
 
 # mr_family_sources(VARIABLE root): the sources of the current folder and of its family folders, without tests. A new file
 # needs no line anywhere.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -40,6 +41,7 @@ void AddOptions(CLI::App& app, Options& options) {
   app.add_option("--seed", options.train.seed, "Of all random numbers");
   app.add_option("--threads", options.train.threads, "0: one per core")->check(CLI::Range(0, 1024));
   app.add_option("--report", options.report, "Where to write the report, an HTML page");
+  app.add_option("--export", options.train.export_dir, "Folder for the trained model, a SavedModel");
   app.add_option("--trace", options.train.trace,
                  "Where to write what the last training step did, for `millrace trace`");
   for (CLI::Option* option : app.get_options()) {
@@ -57,7 +59,17 @@ void ShowProgress(const Progress& progress, int64_t steps) {
                is_terminal && progress.step < steps ? "" : "\n");
 }
 
+// Ctrl-C ends the training after the step that runs; a second one ends the program.
+volatile std::sig_atomic_t interrupted = 0;
+void Interrupt(int signal) {
+  interrupted = 1;
+  std::signal(signal, SIG_DFL);
+}
+
 Status Run(Options options) {
+  MR_RETURN_IF_ERROR(CheckOutputs(options.train, options.report));
+  std::signal(SIGINT, Interrupt);
+  options.train.stop = [] { return interrupted != 0; };
   if (options.train.threads == 0) {
     options.train.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   }
@@ -74,7 +86,10 @@ Status Run(Options options) {
     MR_RETURN_IF_ERROR(WriteReport(report, options.report));
     std::fprintf(stderr, "report: %s\n", options.report.c_str());
   }
-  if (!options.train.trace.empty()) {
+  if (!options.train.export_dir.empty()) {
+    std::fprintf(stderr, "model: %s (millrace show tells what is in it)\n", options.train.export_dir.c_str());
+  }
+  if (!options.train.trace.empty() && interrupted == 0) {
     std::fprintf(stderr, "trace: %s (millrace trace makes a timeline of it)\n", options.train.trace.c_str());
   }
   JsonWriter json;
@@ -103,5 +118,6 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   const millrace::Status status = millrace::mnist::Run(std::move(options));
   if (!status.ok()) std::fprintf(stderr, "mnist: %s\n", status.ToString().c_str());
-  return status.ok() ? 0 : 1;
+  if (!status.ok()) return 1;
+  return millrace::mnist::interrupted == 0 ? 0 : 128 + SIGINT;
 }

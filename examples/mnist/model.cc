@@ -106,11 +106,11 @@ Output BuildLogits(const Scope& scope, const ModelSpec& spec, const Model& model
 
 void AddEvaluation(const Scope& scope, const Output& logits, Model& model) {
   model.probabilities = ops::Softmax(scope.WithOpName("probabilities"), logits);
+  model.digits = ops::ArgMax(scope.WithOpName("digits"), model.probabilities, 1).output;
   // From the logits: the logarithm of a probability that has become 0 would spoil everything.
   const ops::SoftmaxCrossEntropyWithLogits cross_entropy(scope, logits, model.labels);
   model.loss = ops::Sum(scope.WithOpName("loss"), cross_entropy.loss, 0);
-  const Output right = ops::Equal(scope, ops::ArgMax(scope, model.probabilities, 1).output,
-                                  ops::ArgMax(scope, model.labels, 1).output);
+  const Output right = ops::Equal(scope, model.digits, ops::ArgMax(scope, model.labels, 1).output);
   model.accuracy = ops::Mean(scope.WithOpName("accuracy"), ops::Cast(scope, right, DataType::kFloat).y, 0);
 }
 
@@ -145,8 +145,8 @@ Model BuildModel(const Scope& scope, const ModelSpec& spec, uint64_t seed) {
   model.labels =
       ops::Placeholder(scope.WithOpName("labels"), DataType::kFloat, ops::Placeholder::Shape({-1, kClasses}));
   if (spec.dropout) {
-    model.keep_probability = ops::Placeholder(scope.WithOpName("keep_probability"), DataType::kFloat,
-                                              ops::Placeholder::Shape(TensorShape()));
+    model.keep_probability =
+        ops::PlaceholderWithDefault(scope.WithOpName("keep_probability"), Input(1.0f), TensorShape());
   }
   Network network(scope, spec, seed);
   AddEvaluation(scope, BuildLogits(scope, spec, model, network), model);

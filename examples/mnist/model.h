@@ -38,9 +38,10 @@ const ModelSpec* FindModelSpec(std::string_view name);
 struct Model {
   Output images;
   Output labels;
-  Output keep_probability;  // fed: 0.75 to train, 1 to evaluate; unset without dropout
+  Output keep_probability;  // 0.75 is fed to train, 1 is the default; unset without dropout
   Output learning_rate;     // fed at each step; unset for gradient descent
   Output probabilities;     // [batch, 10]
+  Output digits;            // [batch]: the likeliest ones
   Output accuracy;          // scalar: the part of the batch that is right
   Output loss;              // scalar: the sum of the cross-entropies of the batch
   Operation train_step;

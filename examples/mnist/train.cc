@@ -2,12 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "millrace/client_session.h"
+#include "millrace/saved_model.h"
 #include "model.h"
 #include "replace_file.h"
 
@@ -64,10 +68,10 @@ class Trainer {
     MR_RETURN_IF_ERROR(Prepare());
     for (int64_t step = 0;; ++step) {
       batcher_.NextBatch(batch_.images.flat<float>(), batch_.labels.flat<float>());
-      if (step % kStepsBetweenEvaluations == 0 || step == options_.steps) {
-        MR_RETURN_IF_ERROR(Evaluate(step, on_progress));
-      }
-      if (step == options_.steps) break;
+      const bool last = step == options_.steps || (options_.stop != nullptr && options_.stop());
+      if (step % kStepsBetweenEvaluations == 0 || last) MR_RETURN_IF_ERROR(Evaluate(step, on_progress));
+      report_.steps = step;
+      if (last) break;
       MR_RETURN_IF_ERROR(Step(step));
     }
     report_.final_accuracy = report_.test_accuracy.values.back();
@@ -75,6 +79,7 @@ class Trainer {
     AddTestPredictions(data_.test, probabilities_, report_);
     report_.step_times = SummarizeStepTimes(std::move(step_us_));
     report_.seconds = SecondsSince(start);
+    if (!options_.export_dir.empty()) MR_RETURN_IF_ERROR(Export());
     return std::move(report_);
   }
 
@@ -134,6 +139,25 @@ class Trainer {
         session_.Run({.trace_level = RunOptions::TraceLevel::kFull, .output_partition_graphs = true}, feeds,
                      {}, {model_.train_step}, nullptr, &metadata));
     return ReplaceFile(options_.trace, metadata.SerializeAsString());
+  }
+
+  // Images in, probabilities and the likeliest digit out.
+  Status Export() {
+    const std::string& target = options_.export_dir;
+    const std::string written = target + ".new";
+    std::error_code error;
+    std::filesystem::remove_all(written, error);
+    MR_ASSIGN_OR_RETURN(const auto builder, SavedModelBuilder::Open(written));
+    SavedModelBuilder::MetaGraphOptions meta;
+    meta.signatures["serving_default"] =
+        PredictSignature(scope_, {{"images", model_.images}},
+                         {{"probabilities", model_.probabilities}, {"digits", model_.digits}});
+    MR_RETURN_IF_ERROR(builder->AddMetaGraphAndVariables(session_, scope_, {"serve"}, meta));
+    MR_RETURN_IF_ERROR(builder->Save().status());
+    std::filesystem::remove_all(target, error);
+    std::filesystem::rename(written, target, error);
+    if (error) return errors::Unavailable(target, "; ", error.message());
+    return Status();
   }
 
   // Appends the probabilities to `probabilities` unless that is null.
@@ -206,6 +230,27 @@ class Trainer {
 };
 
 }  // namespace
+
+Status CheckOutputs(const TrainOptions& options, const std::string& report) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (const std::string& path : {report, options.trace, options.export_dir}) {
+    if (path.empty()) continue;
+    const fs::path folder = fs::absolute(path, error).parent_path();
+    if (!fs::is_directory(folder, error))
+      return errors::NotFound(path, "; there is no folder ", folder.string());
+    if (::access(folder.c_str(), W_OK | X_OK) != 0)
+      return errors::PermissionDenied(path, "; nothing can be written to ", folder.string());
+    if (path != options.export_dir && fs::is_directory(path, error))
+      return errors::FailedPrecondition(path, "; is a folder");
+  }
+  const std::string& model = options.export_dir;
+  if (model.empty() || !fs::exists(model, error)) return Status();
+  if (!fs::is_directory(model, error)) return errors::AlreadyExists(model, "; is a file, and not a folder");
+  if (!MaybeSavedModelDirectory(model) && !fs::is_empty(model, error))
+    return errors::AlreadyExists(model, "; is a folder with something else than a SavedModel in it");
+  return Status();
+}
 
 StatusOr<ReportData> Train(const Dataset& data, const TrainOptions& options,
                            const std::function<void(const Progress&)>& on_progress) {

@@ -21,7 +21,14 @@ struct TrainOptions {
   int threads = 0;  // 0: one per core
   // Where to write what the last training step did, as a serialised RunMetadata; "": nowhere.
   std::string trace{};
+  // Where to write the trained model as a SavedModel; "": nowhere. One that is there is replaced.
+  std::string export_dir{};
+  // Asked before each step: true ends the training there, with evaluation, report and model. Null: never.
+  std::function<bool()> stop{};
 };
+
+// Whether the outputs can be written, as far as that can be known before they are there.
+Status CheckOutputs(const TrainOptions& options, const std::string& report);
 
 // Where a run stands; losses are means over examples.
 struct Progress {
@@ -33,6 +40,7 @@ struct Progress {
 // Trains a model and evaluates it: on the next training batch and on the whole test set, every 100 steps and
 // after the last one. The report's numbers, times apart, depend on data, model, steps, batch and seed alone.
 // Memory for evaluation is bounded: the test set goes through in pieces.
+// The report has the steps that were done.
 StatusOr<ReportData> Train(const Dataset& data, const TrainOptions& options,
                            const std::function<void(const Progress&)>& on_progress);
 

@@ -4,11 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "digit_generator.h"
+#include "millrace/saved_model.h"
 #include "model.h"
 
 namespace millrace::mnist {
@@ -88,6 +91,51 @@ TEST(TrainTest, ATraceChangesNoNumberAndIsWritten) {
     EXPECT_NE(bytes.find(text), std::string::npos) << text;
   }
   std::remove(path.c_str());
+}
+
+TEST(TrainTest, TheModelIsExported) {
+  const std::string folder = testing::TempDir() + "train_test_model";
+  for (const char* model : {"mlp_dropout", "softmax"}) {  // the second takes the place of the first
+    TrainOptions options{.model = model, .steps = 40, .batch = 20, .seed = 1, .threads = 1};
+    options.export_dir = folder;
+    ASSERT_EQ(CheckOutputs(options, ""), Status());
+    const ReportData report = MustTrain(options);
+    const auto loaded = SavedModelBundle::Load(folder, {"serve"});
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    const Examples& test = SmallSet().test;
+    Tensor images(DataType::kFloat, {test.size(), kImageSide, kImageSide, 1});
+    std::copy_n(test.image(0).data(), test.size() * kPixels, images.data<float>());
+    const auto outputs = (*loaded)->Run("serving_default", {{"images", images}});
+    ASSERT_TRUE(outputs.ok()) << outputs.status();
+    int64_t right = 0;
+    for (int64_t i = 0; i < test.size(); ++i)
+      right += outputs->at("digits").data<int64_t>()[i] == test.labels[static_cast<size_t>(i)] ? 1 : 0;
+    EXPECT_DOUBLE_EQ(static_cast<double>(right) / static_cast<double>(test.size()), report.final_accuracy);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST(TrainTest, TrainingEndsWhenAskedTo) {
+  TrainOptions options{.model = "softmax", .steps = 1000, .batch = 20, .seed = 1, .threads = 1};
+  int left = 7;
+  options.stop = [&] { return left-- == 0; };
+  const ReportData report = MustTrain(options);
+  EXPECT_EQ(report.steps, 7);
+  EXPECT_EQ(report.test_accuracy.steps, (std::vector<int64_t>{0, 7}));
+}
+
+TEST(TrainTest, OutputsAreCheckedBeforeTheTraining) {
+  const std::string folder = testing::TempDir() + "train_test_outputs";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/file") << "text";
+  EXPECT_EQ(CheckOutputs({}, folder + "/report.html"), Status());
+  EXPECT_TRUE(errors::IsNotFound(CheckOutputs({}, folder + "/no/report.html")));
+  EXPECT_TRUE(errors::IsFailedPrecondition(CheckOutputs({}, folder)));
+  EXPECT_TRUE(errors::IsNotFound(CheckOutputs({.trace = folder + "/no/t"}, "")));
+  EXPECT_TRUE(errors::IsAlreadyExists(CheckOutputs({.export_dir = folder}, "")));
+  EXPECT_TRUE(errors::IsAlreadyExists(CheckOutputs({.export_dir = folder + "/file"}, "")));
+  EXPECT_EQ(CheckOutputs({.export_dir = folder + "/model"}, ""), Status());
+  std::filesystem::remove_all(folder);
 }
 
 TEST(TrainTest, OptionsThatCannotBeAreErrors) {
