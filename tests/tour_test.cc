@@ -233,18 +233,19 @@ Status Tour::Passes() {
   const auto has_kernel = [](std::string_view device_type, const NodeProps& props) {
     return KernelRegistry::Global().HasKernel(device_type, props);
   };
+  const CompileOptions options;
   const DeviceView view(devices_->devices());
-  MR_RETURN_IF_ERROR(Place(pruned_.get(), {.devices = &view, .has_kernel = has_kernel, .kernels_text = {}}));
+  MR_RETURN_IF_ERROR(Place(pruned_.get(), {.compile = options, .devices = &view, .has_kernel = has_kernel}));
   EXPECT_EQ(pruned_->FindNode("y")->assigned_device(), kCpu1);
   EXPECT_EQ(pruned_->FindNode("c")->assigned_device(), kCpu0);
 
   // Fold: five is computed now. compile/ may not know executors, so it declares an interface, and step/
   // implements it by running the constant part as a step of its own.
   StepConstantEvaluator evaluator(*worker_);
-  MR_ASSIGN_OR_RETURN(const int folded, FoldConstants(pruned_.get(), {.evaluator = &evaluator,
+  MR_ASSIGN_OR_RETURN(const int folded, FoldConstants(pruned_.get(), {.compile = options,
+                                                                      .evaluator = &evaluator,
                                                                       .has_kernel = has_kernel,
-                                                                      .client_device = kCpu0,
-                                                                      .preserve = {}}));
+                                                                      .client_device = kCpu0}));
   EXPECT_GE(folded, 1);
   EXPECT_EQ(pruned_->FindNode("two"), nullptr) << "nobody needs it any more";
   MR_ASSIGN_OR_RETURN(const Edge* const five, pruned_->FindNode("y")->InputEdge(0));
@@ -325,7 +326,7 @@ Status Tour::Execution() {
 // neither messages nor sessions.
 Status Tour::WholeStep() {
   std::vector<std::string> dumped;
-  StepCompilerOptions options;
+  CompileOptions options;
   options.dump = [&](std::string_view pass, std::string_view, const Graph&) { dumped.emplace_back(pass); };
   const StepCompiler compiler({worker_.get()}, options);
   MR_ASSIGN_OR_RETURN(const auto step, compiler.Compile(*graph_, signature_));

@@ -115,7 +115,7 @@ class Compiler {
  public:
   explicit Compiler(const std::set<std::string>& disabled)
       : worker_(std::make_shared<LocalDevices>(Devices())) {
-    StepCompilerOptions options;
+    CompileOptions options;
     options.disabled_passes = disabled;
     compiler_ = std::make_unique<StepCompiler>(std::vector<Worker*>{&worker_}, options);
     worker_.functions().SetCompiler(compiler_.get());

@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "millrace/graph_options.h"
 #include "millrace/run_metadata.h"
 #include "millrace/status.h"
 #include "millrace/tensor.h"
@@ -33,8 +33,8 @@ struct InterOpPool {
       global_name;  // sessions of the process that use one name share the threads; "": the session's own
 };
 
-// How a session is set up; the fields of TensorFlow's ConfigProto that this engine honours.
-struct SessionOptions {
+// How a session is set up; with GraphOptions the fields of TensorFlow's ConfigProto that this engine honours.
+struct SessionOptions : GraphOptions {
   std::string target;                       // "": in this process
   std::map<std::string, int> device_count;  // by type, {"CPU", 2}
   int intra_op_parallelism_threads = 0;     // threads within a kernel; 0: as many as there are cores
@@ -46,27 +46,13 @@ struct SessionOptions {
   // > 0: CPUs allocate with a BFC allocator of that limit, which all sessions with the same limit share. 0:
   // as the environment says: TF_CPU_ALLOCATOR_USE_BFC=true, TF_CPU_BFC_MEM_LIMIT_IN_MB (65536).
   int64_t cpu_bfc_limit_bytes = 0;
-  bool allow_soft_placement = false;
-  bool log_device_placement = false;
   bool infer_shapes = false;            // nodes get the attribute _output_shapes, as far as shapes are known
   bool place_pruned_graph = false;      // place when a step is compiled, not when the graph is created
   int64_t operation_timeout_in_ms = 0;  // of a Run that names no timeout; 0: none
-  bool fold_constants = true;
-  bool eliminate_common_subexpressions = true;
-  int64_t max_folded_constant_bytes = int64_t{10} << 20;
-  std::set<std::string> disabled_passes;  // by name, see docs/session-options.md
-  bool aggressive_arithmetic = false;     // also sums and products of floats in another order
-  bool strip_checks = false;              // Assert, CheckNumerics and Print do nothing
-  int max_optimizer_rounds = 0;         // of optimising passes; 0: as many as they find work for, up to five
-  int min_optimized_nodes = 0;          // smaller graphs are run as they are
-  int64_t optimizer_timeout_in_ms = 0;  // after which no other pass is begun; 0: none
-  // Devices are chosen by simulating the graph with measured or estimated costs, see docs/placement.md.
-  bool place_by_cost = false;
   // > 0: every so many Runs of a signature, after the first build_cost_model_after, a Run is measured for the
   // cost model and gives RunMetadata::cost_graph.
   int64_t build_cost_model = 0;
   int64_t build_cost_model_after = 0;
-  bool bfloat16_transfers = false;     // floats lose 16 bits of mantissa on the way between devices
   bool isolate_session_state = false;  // of a session on a cluster: no other session sees its variables
   // The ConfigProto that FromProto read, which a remote master is told; fields above win.
   std::string config;

@@ -45,6 +45,8 @@ constexpr PassInfo kOptionalPasses[] = {
     {"memory", "an order of nodes that needs less memory at a time", "memory_optimization", ""},
 };
 
+// Unless the options say how many.
+constexpr int kMaxRounds = 5;
 // Rounds beyond the first are for graphs of which the nodes of all rounds together are no more than this: so
 // that compiling stays linear.
 constexpr int64_t kNodeBudget = 1'000'000;
@@ -64,9 +66,10 @@ bool HasControlFlow(const Graph& graph) {
 // partitions.
 class Compilation {
  public:
-  Compilation(const RunSignature& signature, const CompileOptions& options)
+  Compilation(const RunSignature& signature, const CompileContext& context)
       : signature_(signature),
-        options_(options),
+        context_(context),
+        options_(context.options),
         must_run_(signature.targets.begin(), signature.targets.end()) {}
 
   StatusOr<CompiledGraphs> PruneAndRun(const Graph& full) {
@@ -85,7 +88,7 @@ class Compilation {
     MR_RETURN_IF_ERROR(Pass("inline", [&] { return Inline(); }));
     MR_RETURN_IF_ERROR(Pass("lower", [&] { return Lower(); }));
     MR_RETURN_IF_ERROR(Pass("place", [&] { return PlaceNodes(); }));
-    if (graph_->num_nodes() >= options_.min_nodes) MR_RETURN_IF_ERROR(Optimize());
+    if (graph_->num_nodes() >= options_.min_optimized_nodes) MR_RETURN_IF_ERROR(Optimize());
     MR_RETURN_IF_ERROR(Pass("partition", [&] { return Partition(); }));
     return std::move(out_);
   }
@@ -93,7 +96,7 @@ class Compilation {
   // The passes that only make the step faster or smaller.
   Status Optimize() {
     optimize_until_ =
-        std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.optimizer_timeout_ms);
+        std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.optimizer_timeout_in_ms);
     MR_RETURN_IF_ERROR(Rewrite());
     MR_RETURN_IF_ERROR(Pass("layout", "changed", "nodes", [&]() -> StatusOr<int> {
       // Constants that it makes are not what loops and conditions wait for.
@@ -107,15 +110,16 @@ class Compilation {
   }
 
   bool TimeIsUp() const {
-    return options_.optimizer_timeout_ms > 0 && std::chrono::steady_clock::now() >= optimize_until_;
+    return options_.optimizer_timeout_in_ms > 0 && std::chrono::steady_clock::now() >= optimize_until_;
   }
 
   // Round after round until no pass finds anything.
   Status Rewrite() {
     const OptimizeOptions options = OptionsOfPasses();
     Graph* const g = graph_.get();
+    const int max_rounds = options_.max_optimizer_rounds > 0 ? options_.max_optimizer_rounds : kMaxRounds;
     int64_t nodes = 0;
-    for (int round = 0; round < options_.max_rounds; ++round) {
+    for (int round = 0; round < max_rounds; ++round) {
       const int before = changes_;
       MR_RETURN_IF_ERROR(Pass("dead", "removed", "nodes", [&] { return RemoveDeadNodes(g, options); }));
       MR_RETURN_IF_ERROR(Pass("identity", "removed", "nodes", [&] { return RemoveIdentities(g, options); }));
@@ -126,7 +130,8 @@ class Compilation {
         MR_RETURN_IF_ERROR(Pass("fold", "folded", "tensors", [&] { return FoldConstants(g, options); }));
       MR_RETURN_IF_ERROR(
           Pass("arithmetic", "made", "rewrites", [&] { return SimplifyArithmetic(g, options); }));
-      MR_RETURN_IF_ERROR(Pass("cse", "merged", "nodes", [&] { return EliminateCommonSubexpressions(g); }));
+      if (options_.eliminate_common_subexpressions)
+        MR_RETURN_IF_ERROR(Pass("cse", "merged", "nodes", [&] { return EliminateCommonSubexpressions(g); }));
       MR_RETURN_IF_ERROR(
           Pass("dependency", "made", "changes", [&] { return OptimizeDependencies(g, options); }));
       MR_RETURN_IF_ERROR(
@@ -179,7 +184,7 @@ class Compilation {
   }
 
   bool IsSwitchedOff(std::string_view name) const {
-    if (options_.disabled_passes.contains(name)) return true;
+    if (options_.disabled_passes.contains(std::string(name))) return true;
     return options_.disabled_passes.contains("all") &&
            std::any_of(std::begin(kOptionalPasses), std::end(kOptionalPasses),
                        [&](const PassInfo& pass) { return pass.name == name; });
@@ -219,6 +224,7 @@ class Compilation {
   Note Partition();
 
   const RunSignature& signature_;
+  const CompileContext& context_;
   const CompileOptions& options_;
   std::set<std::string, std::less<>> must_run_;  // names of nodes, even without consumers
   std::unique_ptr<Graph> graph_;
@@ -230,7 +236,7 @@ class Compilation {
 };
 
 Note Compilation::Prune(const Graph& full) {
-  MR_ASSIGN_OR_RETURN(PrunedGraph pruned, PruneForRun(full, signature_, options_.prune));
+  MR_ASSIGN_OR_RETURN(PrunedGraph pruned, PruneForRun(full, signature_, context_.prune));
   graph_ = std::move(pruned.graph);
   out_.feeds = std::move(pruned.feeds);
   out_.fetches = std::move(pruned.fetches);
@@ -239,9 +245,7 @@ Note Compilation::Prune(const Graph& full) {
 
 // Bodies of functions take the place of their calls, so that the passes that follow see through them.
 Note Compilation::Inline() {
-  InlineOptions inlining;
-  inlining.lower_functional = options_.lower_functional;
-  MR_ASSIGN_OR_RETURN(const InlineResult result, InlineFunctions(graph_.get(), inlining, &must_run_));
+  MR_ASSIGN_OR_RETURN(const InlineResult result, InlineFunctions(graph_.get(), InlineOptions(), &must_run_));
   return Count("inlined", result.inlined, "calls");
 }
 
@@ -256,36 +260,30 @@ Note Compilation::Lower() {
 }
 
 Note Compilation::PlaceNodes() {
-  MR_RETURN_IF_ERROR(Place(graph_.get(), options_.place));
+  MR_RETURN_IF_ERROR(Place(graph_.get(), context_.place));
   return std::string();
 }
 
 OptimizeOptions Compilation::OptionsOfPasses() const {
-  OptimizeOptions options;
-  options.evaluator = options_.evaluator;
-  options.has_kernel = options_.place.has_kernel;
-  options.client_device = options_.prune.client_device;
-  if (options_.place.devices != nullptr) {
-    const DeviceDescription* client = options_.place.devices->Find(options.client_device);
+  OptimizeOptions options{options_};
+  options.evaluator = context_.evaluator;
+  options.has_kernel = context_.place.has_kernel;
+  options.client_device = context_.prune.client_device;
+  if (context_.place.devices != nullptr) {
+    const DeviceDescription* client = context_.place.devices->Find(options.client_device);
     if (client != nullptr) options.client_device_type = client->type();
   }
   options.preserve = must_run_;
-  options.max_bytes = options_.max_folded_bytes;
-  options.reassociate_floats = options_.reassociate_floats;
-  options.remove_checks = options_.remove_checks;
   return options;
 }
 
 Note Compilation::Fuse() {
-  FuseOptions fuse;
-  fuse.has_kernel = options_.place.has_kernel;
-  fuse.preserve = must_run_;
-  MR_ASSIGN_OR_RETURN(const int fused, FuseNodes(graph_.get(), fuse));
+  MR_ASSIGN_OR_RETURN(const int fused, FuseNodes(graph_.get(), OptionsOfPasses()));
   return Count("fused", fused, "nodes into others");
 }
 
 Note Compilation::Partition() {
-  MR_ASSIGN_OR_RETURN(out_.partitions, PartitionGraph(std::move(graph_), options_.partition));
+  MR_ASSIGN_OR_RETURN(out_.partitions, PartitionGraph(std::move(graph_), context_.partition));
   graph_ = nullptr;
   return Count("cut into", static_cast<int>(out_.partitions.size()), "parts");
 }
@@ -295,14 +293,14 @@ Note Compilation::Partition() {
 std::span<const PassInfo> OptionalPasses() { return kOptionalPasses; }
 
 StatusOr<CompiledGraphs> Compile(const Graph& full, const RunSignature& signature,
-                                 const CompileOptions& options) {
-  return Compilation(signature, options).PruneAndRun(full);
+                                 const CompileContext& context) {
+  return Compilation(signature, context).PruneAndRun(full);
 }
 
 StatusOr<CompiledGraphs> CompileWhole(std::unique_ptr<Graph> graph, const std::vector<std::string>& must_run,
-                                      const CompileOptions& options) {
+                                      const CompileContext& context) {
   const RunSignature signature{.feeds = {}, .fetches = {}, .targets = must_run};
-  return Compilation(signature, options).RunOn(std::move(graph));
+  return Compilation(signature, context).RunOn(std::move(graph));
 }
 
 }  // namespace millrace

@@ -22,10 +22,10 @@ const AttrMap kDtype = {{"dtype", DataType::kFloat}};
 class PipelineTest : public testing::Test {
  protected:
   PipelineTest() {
-    options_.place.devices = &devices_;
-    options_.place.has_kernel = FakeKernels({});
-    options_.prune.client_device = FakeDeviceName("0/CPU:0");
-    options_.evaluator = &evaluator_;
+    context_.place.devices = &devices_;
+    context_.place.has_kernel = FakeKernels({});
+    context_.prune.client_device = FakeDeviceName("0/CPU:0");
+    context_.evaluator = &evaluator_;
     options_.validate = true;
     // (x + (1 + 2)) twice, apart on another device.
     AddTestNode(&full_, "x", "Placeholder", {}, kDtype);
@@ -57,11 +57,12 @@ class PipelineTest : public testing::Test {
   Graph full_{TestOps()};
   FakeEvaluator evaluator_;
   CompileOptions options_;
+  CompileContext context_{options_};
   const RunSignature signature_{{"x"}, {"a"}, {"sum"}};
 };
 
 TEST_F(PipelineTest, PassesRunInOrderAndTellWhatTheyDid) {
-  const auto compiled = Compile(full_, signature_, options_);
+  const auto compiled = Compile(full_, signature_, context_);
   ASSERT_TRUE(compiled.ok()) << compiled.status();
   const std::vector<std::string> names = Names(*compiled);
   std::vector<std::string> expected = {"prune", "inline", "lower", "place"};
@@ -86,7 +87,7 @@ TEST_F(PipelineTest, PassesRunInOrderAndTellWhatTheyDid) {
 
 TEST_F(PipelineTest, PassesCanBeSwitchedOffWithoutChangingTheResult) {
   for (const PassInfo& pass : OptionalPasses()) options_.disabled_passes.insert(pass.name);
-  const auto compiled = Compile(full_, signature_, options_);
+  const auto compiled = Compile(full_, signature_, context_);
   ASSERT_TRUE(compiled.ok()) << compiled.status();
   EXPECT_THAT(Names(*compiled), ElementsAre("prune", "lower", "place", "partition"));
   EXPECT_EQ(evaluator_.calls, 0);
@@ -100,7 +101,7 @@ TEST_F(PipelineTest, DumpsShowEachPassAndEachPart) {
     EXPECT_GT(graph.num_nodes(), 2);
     dumped.push_back(StrCat(pass, part.empty() ? "" : "@", part.substr(part.empty() ? 0 : part.size() - 5)));
   };
-  ASSERT_TRUE(Compile(full_, signature_, options_).ok());
+  ASSERT_TRUE(Compile(full_, signature_, context_).ok());
   std::vector<std::string> expected = {"prune", "inline", "lower", "place"};
   for (int round = 0; round < 2; ++round) {
     for (const PassInfo& pass : OptionalPasses()) {
@@ -115,10 +116,10 @@ TEST_F(PipelineTest, DumpsShowEachPassAndEachPart) {
 }
 
 TEST_F(PipelineTest, FullGraphIsOnlyReadAndItsPlacementIsKept) {
-  ASSERT_TRUE(Place(&full_, options_.place).ok());
+  ASSERT_TRUE(Place(&full_, context_.place).ok());
   full_.FindNode("a")->set_assigned_device(FakeDeviceName("0/CPU:1"));
   const std::string before = GraphText(full_);
-  const auto compiled = Compile(full_, signature_, options_);
+  const auto compiled = Compile(full_, signature_, context_);
   ASSERT_TRUE(compiled.ok());
   EXPECT_EQ(GraphText(full_), before);
   EXPECT_NE(compiled->partitions[1].graph->FindNode("a"), nullptr);
@@ -127,16 +128,16 @@ TEST_F(PipelineTest, FullGraphIsOnlyReadAndItsPlacementIsKept) {
 
 TEST_F(PipelineTest, LoopsThatDoNotFitAreRefusedByName) {
   AddTestNode(&full_, "next", "NextIteration", {"x"}, {{"T", DataType::kFloat}});
-  const Status status = Compile(full_, {{"x"}, {"next"}, {}}, options_).status();
+  const Status status = Compile(full_, {{"x"}, {"next"}, {}}, context_).status();
   EXPECT_EQ(status.message(), "Node 'next' (op NextIteration) is not in a loop");
-  EXPECT_TRUE(Compile(full_, signature_, options_).ok()) << "it does not matter where it is not needed";
+  EXPECT_TRUE(Compile(full_, signature_, context_).ok()) << "it does not matter where it is not needed";
 }
 
 TEST_F(PipelineTest, ErrorsOfPassesComeThrough) {
-  EXPECT_THAT(Compile(full_, {{}, {"gone"}, {}}, options_).status().message(),
+  EXPECT_THAT(Compile(full_, {{}, {"gone"}, {}}, context_).status().message(),
               HasSubstr("Tensor gone:0, specified in either"));
   full_.FindNode("sum")->set_requested_device("/gpu:0");
-  EXPECT_THAT(Compile(full_, signature_, options_).status().message(),
+  EXPECT_THAT(Compile(full_, signature_, context_).status().message(),
               HasSubstr("Cannot assign a device for operation sum"));
 }
 
@@ -145,7 +146,7 @@ TEST_F(PipelineTest, AWholeGraphIsCompiledWithoutPruning) {
   AddTestNode(body.get(), "arg", "_Arg", {}, {{"T", DataType::kFloat}, {"index", 0}});
   AddTestNode(body.get(), "n", "Neg", {"arg"});
   AddTestNode(body.get(), "ret", "_Retval", {"n"}, {{"T", DataType::kFloat}, {"index", 0}});
-  const auto compiled = CompileWhole(std::move(body), {}, options_);
+  const auto compiled = CompileWhole(std::move(body), {}, context_);
   ASSERT_TRUE(compiled.ok()) << compiled.status();
   EXPECT_EQ(compiled->passes[0].pass, "inline");
   EXPECT_EQ(Run(*compiled), -10);
@@ -154,7 +155,7 @@ TEST_F(PipelineTest, AWholeGraphIsCompiledWithoutPruning) {
 TEST_F(PipelineTest, ABrokenGraphIsCaughtByTheNameOfThePassThatLeftIt) {
   auto body = std::make_unique<Graph>(TestOps());
   AddTestNode(body.get(), "n", "Neg");
-  const Status status = CompileWhole(std::move(body), {}, options_).status();
+  const Status status = CompileWhole(std::move(body), {}, context_).status();
   EXPECT_EQ(status.message(), "Node 'n' (op Neg): input 0 is not connected; after pass 'inline'");
 }
 

@@ -19,7 +19,7 @@ constexpr int kThreadsPerTask = 3;
 
 StatusOr<std::unique_ptr<OtherTasks>> InProcessCluster::Make(const Options& options,
                                                              const SessionOptions& session,
-                                                             const StepCompilerOptions& compiler,
+                                                             const CompileOptions& compiler,
                                                              LocalWorker& own) {
   std::unique_ptr<InProcessCluster> cluster(new InProcessCluster(options));
   MR_RETURN_IF_ERROR(cluster->AddTask(nullptr, &own));
@@ -27,11 +27,8 @@ StatusOr<std::unique_ptr<OtherTasks>> InProcessCluster::Make(const Options& opti
   for (int i = 1; i < options.num_tasks; ++i) {
     name.task = i;
     const DeviceName prefix{name.job, name.replica, name.task, {}, {}};
-    DeviceOptions devices;
+    MR_ASSIGN_OR_RETURN(DeviceOptions devices, DeviceOptionsOf(session));
     devices.name_prefix = prefix.ToString();
-    devices.device_count = session.device_count;
-    devices.filters = session.device_filters;
-    MR_ASSIGN_OR_RETURN(devices.cpu_bfc_limit_bytes, CpuBfcLimit(session));
     MR_ASSIGN_OR_RETURN(auto made, DeviceFactoryRegistry::Global().CreateDevices(devices));
     auto worker = std::make_unique<LocalWorker>(std::make_shared<LocalDevices>(std::move(made)));
     LocalWorker* const borrowed = worker.get();
@@ -42,7 +39,7 @@ StatusOr<std::unique_ptr<OtherTasks>> InProcessCluster::Make(const Options& opti
 }
 
 MakeOtherTasks InProcessCluster::Maker(const Options& options) {
-  return [options](const SessionOptions& session, const StepCompilerOptions& compiler, LocalWorker& own) {
+  return [options](const SessionOptions& session, const CompileOptions& compiler, LocalWorker& own) {
     return Make(options, session, compiler, own);
   };
 }
@@ -60,7 +57,7 @@ Status InProcessCluster::AddTask(std::unique_ptr<LocalWorker> owned, LocalWorker
   return Status();
 }
 
-Status InProcessCluster::Connect(Task& task, const StepCompilerOptions& compiler) {
+Status InProcessCluster::Connect(Task& task, const CompileOptions& compiler) {
   std::vector<Worker*> workers{task.worker};
   std::vector<Worker*> peers;
   for (const auto& other : tasks_) {

@@ -26,7 +26,7 @@ class InProcessCluster : public OtherTasks {
  public:
   using Options = InProcessClusterOptions;
   static StatusOr<std::unique_ptr<OtherTasks>> Make(const Options& options, const SessionOptions& session,
-                                                    const StepCompilerOptions& compiler, LocalWorker& own);
+                                                    const CompileOptions& compiler, LocalWorker& own);
   static MakeOtherTasks Maker(const Options& options);
   ~InProcessCluster() override;
 
@@ -48,7 +48,7 @@ class InProcessCluster : public OtherTasks {
   explicit InProcessCluster(const Options& options)
       : transport_({.seed = options.seed, .max_delay_us = options.max_delay_us}) {}
   Status AddTask(std::unique_ptr<LocalWorker> owned, LocalWorker* worker);
-  Status Connect(Task& task, const StepCompilerOptions& compiler);
+  Status Connect(Task& task, const CompileOptions& compiler);
 
   InProcessTransport transport_;
   std::vector<std::unique_ptr<Task>> tasks_;

@@ -111,8 +111,7 @@ StatusOr<Master::SessionPtr> Master::Open(SessionOptions options, CancellationMa
   connection.session = handle;
   connection.timeout_in_ms = env_.session_creation_timeout_in_ms;
   connection.cancellation = cancellation;
-  const auto connect = [&connection](const SessionOptions& session, const StepCompilerOptions&,
-                                     LocalWorker& own) {
+  const auto connect = [&connection](const SessionOptions& session, const CompileOptions&, LocalWorker& own) {
     return ClusterTasks::Connect(connection, session, own);
   };
   std::shared_ptr<LocalDevices> devices = env_.devices;

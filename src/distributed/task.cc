@@ -75,10 +75,9 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
   const int cores = std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
   const int wanted = options.session.inter_op_parallelism_threads;
   task->pool_ = GetThreadPool(wanted > 1 ? wanted : cores, false);
-  DeviceOptions devices;
+  MR_ASSIGN_OR_RETURN(DeviceOptions devices, DeviceOptionsOf(options.session));
   devices.name_prefix = task->name_;
-  devices.device_count = options.session.device_count;
-  MR_ASSIGN_OR_RETURN(devices.cpu_bfc_limit_bytes, CpuBfcLimit(options.session));
+  devices.filters.clear();  // sessions have filters, tasks do not
   MR_ASSIGN_OR_RETURN(auto made, DeviceFactoryRegistry::Global().CreateDevices(devices));
   task->devices_ = std::make_shared<LocalDevices>(std::move(made));
   Transport& network = *task->transport_;
@@ -90,11 +89,13 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
   task->steps_->collectives().SetPeers(std::make_shared<TransportCollectivePeers>(network));
   MR_ASSIGN_OR_RETURN(std::string leader, CollectiveLeaderOf(options.session));
   task->steps_->collectives().set_default_leader(std::move(leader));
-  task->worker_ = std::make_unique<WorkerService>(WorkerService::Environment{.devices = task->devices_,
-                                                                             .steps = task->steps_,
-                                                                             .pool = task->pool_.get(),
-                                                                             .transport = &network,
-                                                                             .denied = denied});
+  WorkerService::Environment worker;
+  worker.devices = task->devices_;
+  worker.steps = task->steps_;
+  worker.pool = task->pool_.get();
+  worker.transport = &network;
+  worker.denied = denied;
+  task->worker_ = std::make_unique<WorkerService>(std::move(worker));
   Master::Environment master;
   master.denied = denied;
   master.cluster = options.cluster;

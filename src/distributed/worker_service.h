@@ -39,7 +39,7 @@ class WorkerService {
     std::shared_ptr<TaskSteps> steps;
     ThreadPool* pool = nullptr;
     Transport* transport = nullptr;  // to the peers; null: there are none
-    StepCompilerOptions compiler = {};
+    CompileOptions compiler = {};
     DeniedOps denied = {};
   };
   explicit WorkerService(Environment environment);

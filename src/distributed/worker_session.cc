@@ -7,8 +7,7 @@
 namespace millrace {
 
 WorkerSession::WorkerSession(std::unique_ptr<LocalWorker> worker,
-                             std::vector<std::unique_ptr<RemoteWorker>> peers,
-                             const StepCompilerOptions& compiler)
+                             std::vector<std::unique_ptr<RemoteWorker>> peers, const CompileOptions& compiler)
     : owned_(std::move(worker)), worker_(*owned_), peers_(std::move(peers)) {
   std::vector<Worker*> workers{&worker_};
   for (const auto& peer : peers_) workers.push_back(peer.get());

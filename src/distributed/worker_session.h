@@ -24,7 +24,7 @@ class WorkerSession {
   explicit WorkerSession(LocalWorker& worker) : worker_(worker) {}
   // A worker of its own. Functions that it calls may use the devices of `peers`.
   WorkerSession(std::unique_ptr<LocalWorker> worker, std::vector<std::unique_ptr<RemoteWorker>> peers,
-                const StepCompilerOptions& compiler);
+                const CompileOptions& compiler);
   ~WorkerSession();
   WorkerSession(const WorkerSession&) = delete;
   WorkerSession& operator=(const WorkerSession&) = delete;

@@ -41,21 +41,10 @@ int Threads(int configured) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-StepCompilerOptions CompilerOptions(const SessionOptions& options) {
-  StepCompilerOptions compiler;
-  compiler.allow_soft_placement = options.allow_soft_placement;
-  compiler.log_device_placement = options.log_device_placement;
-  compiler.disabled_passes = DisabledPasses(options);
-  return compiler;
-}
-
 }  // namespace
 
 StatusOr<std::unique_ptr<EagerContext>> EagerContext::Make(const Options& options) {
-  DeviceOptions devices;
-  devices.device_count = options.session.device_count;
-  devices.filters = options.session.device_filters;
-  MR_ASSIGN_OR_RETURN(devices.cpu_bfc_limit_bytes, CpuBfcLimit(options.session));
+  MR_ASSIGN_OR_RETURN(const DeviceOptions devices, DeviceOptionsOf(options.session));
   MR_ASSIGN_OR_RETURN(std::unique_ptr<DeviceSet> set, DeviceFactoryRegistry::Global().CreateDevices(devices));
   auto local = std::make_shared<LocalDevices>(std::move(set));
   return std::unique_ptr<EagerContext>(new EagerContext(options, std::move(local)));
@@ -65,7 +54,7 @@ EagerContext::EagerContext(const Options& options, std::shared_ptr<LocalDevices>
     : devices_(std::move(devices)),
       worker_(std::make_unique<LocalWorker>(devices_)),
       compiler_(std::make_unique<StepCompiler>(std::vector<Worker*>{worker_.get()},
-                                               CompilerOptions(options.session))),
+                                               CompileOptionsOf(options.session))),
       generation_(NextGeneration()) {
   worker_->functions().SetCompiler(compiler_.get());
   const bool own = options.session.use_per_session_threads;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
 #include <thread>
 
 #include "base/logging.h"
@@ -37,25 +36,12 @@ int ResolveThreads(int configured) {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-StepCompilerOptions CompilerOptions(const SessionOptions& options, const TestConfig& test) {
-  StepCompilerOptions o;
-  o.allow_soft_placement = options.allow_soft_placement;
-  o.log_device_placement = options.log_device_placement;
-  o.fold_constants = options.fold_constants;
-  o.eliminate_common_subexpressions = options.eliminate_common_subexpressions;
-  o.max_folded_bytes = options.max_folded_constant_bytes;
-  o.disabled_passes = DisabledPasses(options);
-  o.reassociate_floats = options.aggressive_arithmetic;
-  o.remove_checks = options.strip_checks;
-  o.max_rounds = options.max_optimizer_rounds;
-  o.min_nodes = options.min_optimized_nodes;
-  o.optimizer_timeout_ms = options.optimizer_timeout_in_ms;
-  o.bfloat16_transfers = options.bfloat16_transfers;
-  o.place_by_cost = options.place_by_cost;
+CompileOptions CompileOptionsOf(const SessionOptions& options, const TestConfig& test) {
+  CompileOptions compile = CompileOptionsOf(options);
   // A graph that is placed anew for each signature could find its state on another device each time.
-  if (!options.place_pruned_graph) o.spread_seed = test.spread_seed;
-  o.spread_over_types = test.spread_over_types;
-  return o;
+  if (!options.place_pruned_graph) compile.spread_seed = test.spread_seed;
+  compile.spread_over_types = test.spread_over_types;
+  return compile;
 }
 
 }  // namespace
@@ -82,17 +68,14 @@ StatusOr<std::unique_ptr<DirectSession>> DirectSession::MakeForCluster(const Ses
   Tasks tasks;
   tasks.own = std::move(own);
   tasks.of_cluster = true;
-  MR_ASSIGN_OR_RETURN(tasks.others, others(options, CompilerOptions(options, test), *tasks.own));
+  MR_ASSIGN_OR_RETURN(tasks.others, others(options, CompileOptionsOf(options, test), *tasks.own));
   tasks.own->SetPeers(tasks.others->workers());
   return std::unique_ptr<DirectSession>(new DirectSession(options, test, std::move(tasks), std::move(pools)));
 }
 
 StatusOr<DirectSession::Tasks> DirectSession::MakeTasks(const SessionOptions& options,
                                                         const TestConfig& test) {
-  DeviceOptions device_options;
-  device_options.device_count = options.device_count;
-  device_options.filters = options.device_filters;
-  MR_ASSIGN_OR_RETURN(device_options.cpu_bfc_limit_bytes, CpuBfcLimit(options));
+  MR_ASSIGN_OR_RETURN(const DeviceOptions device_options, DeviceOptionsOf(options));
   MR_ASSIGN_OR_RETURN(std::unique_ptr<DeviceSet> devices,
                       DeviceFactoryRegistry::Global().CreateDevices(device_options));
   Tasks tasks;
@@ -100,7 +83,7 @@ StatusOr<DirectSession::Tasks> DirectSession::MakeTasks(const SessionOptions& op
   tasks.own =
       std::make_unique<LocalWorker>(std::make_shared<LocalDevices>(std::move(devices)), tasks.faults.get());
   if (test.other_tasks) {
-    MR_ASSIGN_OR_RETURN(tasks.others, test.other_tasks(options, CompilerOptions(options, test), *tasks.own));
+    MR_ASSIGN_OR_RETURN(tasks.others, test.other_tasks(options, CompileOptionsOf(options, test), *tasks.own));
     tasks.own->SetPeers(tasks.others->workers());
   }
   return tasks;
@@ -149,7 +132,7 @@ DirectSession::DirectSession(const SessionOptions& options, const TestConfig& te
     : options_(options),
       tasks_(std::move(tasks)),
       worker_(*tasks_.own),
-      compiler_(tasks_.workers(), CompilerOptions(options, test)),
+      compiler_(tasks_.workers(), CompileOptionsOf(options, test)),
       pools_(std::move(pools)),
       inter_op_pool_(pools_.inter_op.front().get()),
       intra_op_pool_(pools_.intra_op.get()) {

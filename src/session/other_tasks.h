@@ -26,6 +26,6 @@ class OtherTasks {
 // Makes them for a session whose own worker is `own`, which outlives them. The tasks compile functions that
 // they call with `compiler`.
 using MakeOtherTasks = std::function<StatusOr<std::unique_ptr<OtherTasks>>(
-    const SessionOptions& options, const StepCompilerOptions& compiler, LocalWorker& own)>;
+    const SessionOptions& options, const CompileOptions& compiler, LocalWorker& own)>;
 
 }  // namespace millrace

@@ -197,6 +197,28 @@ Status ReadExperimental(const tensorflow::ConfigProto::Experimental& e) {
   return Refuse(e.has_session_metadata(), "experimental.session_metadata");
 }
 
+// The limit of the BFC allocator; 0: none.
+StatusOr<int64_t> CpuBfcLimit(const SessionOptions& options) {
+  if (options.cpu_bfc_limit_bytes != 0) {
+    if (options.cpu_bfc_limit_bytes > 0) return options.cpu_bfc_limit_bytes;
+    return errors::InvalidArgument("SessionOptions.cpu_bfc_limit_bytes is negative: ",
+                                   options.cpu_bfc_limit_bytes);
+  }
+  const char* use = std::getenv("TF_CPU_ALLOCATOR_USE_BFC");
+  const std::string_view wish = use == nullptr ? "" : use;
+  if (wish.empty() || wish == "0" || wish == "false") return int64_t{0};
+  if (wish != "1" && wish != "true") {
+    return errors::InvalidArgument("TF_CPU_ALLOCATOR_USE_BFC is neither true nor false: ", wish);
+  }
+  const char* limit = std::getenv("TF_CPU_BFC_MEM_LIMIT_IN_MB");
+  if (limit == nullptr) return kDefaultBfcLimitMiB * kMiB;
+  const auto mib = SafeStringToInt64(limit);
+  if (!mib || *mib <= 0 || *mib > INT64_MAX / kMiB) {
+    return errors::InvalidArgument("TF_CPU_BFC_MEM_LIMIT_IN_MB is no number of megabytes: ", limit);
+  }
+  return *mib * kMiB;
+}
+
 }  // namespace
 
 StatusOr<SessionOptions> SessionOptions::FromProto(const tensorflow::ConfigProto& config) {
@@ -240,37 +262,24 @@ StatusOr<RunOptions> RunOptions::FromProto(const tensorflow::RunOptions& proto) 
   return options;
 }
 
-std::set<std::string> DisabledPasses(const SessionOptions& options) {
-  std::set<std::string> passes(options.disabled_passes.begin(), options.disabled_passes.end());
+CompileOptions CompileOptionsOf(const SessionOptions& options) {
+  CompileOptions compile{options};
   const char* variable = std::getenv("MILLRACE_DISABLE_PASSES");
   std::string_view names = variable == nullptr ? "" : variable;
   while (!names.empty()) {
     const size_t comma = std::min(names.find(','), names.size());
-    if (comma > 0) passes.emplace(names.substr(0, comma));
+    if (comma > 0) compile.disabled_passes.emplace(names.substr(0, comma));
     names.remove_prefix(std::min(comma + 1, names.size()));
   }
-  return passes;
+  return compile;
 }
 
-StatusOr<int64_t> CpuBfcLimit(const SessionOptions& options) {
-  if (options.cpu_bfc_limit_bytes != 0) {
-    if (options.cpu_bfc_limit_bytes > 0) return options.cpu_bfc_limit_bytes;
-    return errors::InvalidArgument("SessionOptions.cpu_bfc_limit_bytes is negative: ",
-                                   options.cpu_bfc_limit_bytes);
-  }
-  const char* use = std::getenv("TF_CPU_ALLOCATOR_USE_BFC");
-  const std::string_view wish = use == nullptr ? "" : use;
-  if (wish.empty() || wish == "0" || wish == "false") return int64_t{0};
-  if (wish != "1" && wish != "true") {
-    return errors::InvalidArgument("TF_CPU_ALLOCATOR_USE_BFC is neither true nor false: ", wish);
-  }
-  const char* limit = std::getenv("TF_CPU_BFC_MEM_LIMIT_IN_MB");
-  if (limit == nullptr) return kDefaultBfcLimitMiB * kMiB;
-  const auto mib = SafeStringToInt64(limit);
-  if (!mib || *mib <= 0 || *mib > INT64_MAX / kMiB) {
-    return errors::InvalidArgument("TF_CPU_BFC_MEM_LIMIT_IN_MB is no number of megabytes: ", limit);
-  }
-  return *mib * kMiB;
+StatusOr<DeviceOptions> DeviceOptionsOf(const SessionOptions& options) {
+  DeviceOptions devices;
+  devices.device_count = options.device_count;
+  devices.filters = options.device_filters;
+  MR_ASSIGN_OR_RETURN(devices.cpu_bfc_limit_bytes, CpuBfcLimit(options));
+  return devices;
 }
 
 StatusOr<std::string> CollectiveLeaderOf(const SessionOptions& options) {

@@ -125,8 +125,8 @@ class SeveralTasksTest : public ::testing::TestWithParam<Between> {
     transport_.Drain();
     EXPECT_EQ(service1_.num_graphs(), 0u);
   }
-  static StepCompilerOptions Options() {
-    StepCompilerOptions options;
+  static CompileOptions Options() {
+    CompileOptions options;
     options.disabled_passes = {"all"};  // nodes stay where they are
     options.fold_constants = false;
     return options;

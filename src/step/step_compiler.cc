@@ -35,54 +35,42 @@ struct Installing : RefCounted {
 
 }  // namespace
 
-StepCompiler::StepCompiler(std::vector<Worker*> workers, const StepCompilerOptions& options)
+StepCompiler::StepCompiler(std::vector<Worker*> workers, CompileOptions options)
     : workers_(std::move(workers)),
       devices_(DevicesOf(workers_)),
       evaluator_(std::make_unique<StepConstantEvaluator>(*workers_.front())),
       costs_(std::make_unique<CostModel>()),
-      placement_costs_(CostsOf(*costs_)) {
-  if (options.place_by_cost) options_.place.costs = &placement_costs_;
+      placement_costs_(CostsOf(*costs_)),
+      options_(std::move(options)) {
+  if (options_.place_by_cost) context_.place.costs = &placement_costs_;
   const DeviceDescription& client = *devices_.client_device();
-  options_.prune.client_device = client.name();
-  options_.prune.client_incarnation = client.attributes().incarnation;
-  options_.place.devices = &devices_;
-  options_.place.has_kernel = [](std::string_view type, const NodeProps& props) {
+  context_.prune.client_device = client.name();
+  context_.prune.client_incarnation = client.attributes().incarnation;
+  context_.place.devices = &devices_;
+  context_.place.has_kernel = [](std::string_view type, const NodeProps& props) {
     if (KernelRegistry::Global().HasKernel(type, props)) return true;
     // A function of the graph is called through an op that every device has.
     const auto op = OpRegistry::Global().LookUp(props.op->def.name);
     return !op.ok() || *op != props.op;
   };
-  options_.place.kernels_text = [](std::string_view op) {
+  context_.place.kernels_text = [](std::string_view op) {
     std::string text;
     for (const KernelDef* kernel : KernelRegistry::Global().KernelsOf(op)) {
       text += StrCat("  ", kernel->ToString(), "\n");
     }
     return text.empty() ? "  <no registered kernels>\n" : text;
   };
-  options_.place.allow_soft_placement = options.allow_soft_placement;
-  options_.place.log_device_placement = options.log_device_placement;
-  options_.place.spread_seed = options.spread_seed;
-  options_.place.spread_over_types = options.spread_over_types;
-  options_.partition.key = TaskKey;
-  options_.partition.incarnation = [this](std::string_view device) { return devices_.IncarnationOf(device); };
-  if (options.fold_constants) options_.evaluator = evaluator_.get();
-  options_.max_folded_bytes = options.max_folded_bytes;
-  options_.partition.bfloat16_transfers = options.bfloat16_transfers;
-  options_.disabled_passes.insert(options.disabled_passes.begin(), options.disabled_passes.end());
-  if (!options.eliminate_common_subexpressions) options_.disabled_passes.insert("cse");
-  options_.reassociate_floats = options.reassociate_floats;
-  options_.remove_checks = options.remove_checks;
-  if (options.max_rounds > 0) options_.max_rounds = options.max_rounds;
-  options_.min_nodes = options.min_nodes;
-  options_.optimizer_timeout_ms = options.optimizer_timeout_ms;
-  options_.dump = options.dump;
+  context_.partition.key = TaskKey;
+  context_.partition.incarnation = [this](std::string_view device) { return devices_.IncarnationOf(device); };
+  context_.partition.bfloat16_transfers = options_.bfloat16_transfers;
+  if (options_.fold_constants) context_.evaluator = evaluator_.get();
 }
 
 StepCompiler::~StepCompiler() = default;
 
 Status StepCompiler::PlaceNodes(Graph* graph) const {
   // What has no kernel may stand in the graph: it is an error of the steps that need it.
-  PlaceOptions options = options_.place;
+  PlaceOptions options = context_.place;
   options.leave_without_kernel = true;
   return Place(graph, options);
 }
@@ -91,10 +79,10 @@ StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Compile(const Graph& full,
                                                               const RunSignature& signature,
                                                               FeedConvention convention,
                                                               FeedShapes shapes) const {
-  CompileOptions options = options_;
-  options.prune.convention = convention;
-  options.prune.shapes = shapes;
-  MR_ASSIGN_OR_RETURN(CompiledGraphs graphs, millrace::Compile(full, signature, options));
+  CompileContext context = context_;
+  context.prune.convention = convention;
+  context.prune.shapes = shapes;
+  MR_ASSIGN_OR_RETURN(CompiledGraphs graphs, millrace::Compile(full, signature, context));
   for (const std::string& fetch : signature.fetches) {
     for (GraphPartition& part : graphs.partitions) {
       Node* const node = part.graph->FindNode(ParseTensorId(fetch).name);
@@ -107,8 +95,8 @@ StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Compile(const Graph& full,
 StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::CompileFunction(FunctionBody body,
                                                                       const DeviceDescription& device,
                                                                       const std::string& scope) const {
-  CompileOptions options = options_;
-  options.place.default_device = &device;
+  CompileContext context = context_;
+  context.place.default_device = &device;
   // Parameters and results are handed over where the caller is.
   const DeviceDescription& client = *devices_.client_device();
   const bool here = device.parsed_name().SameTask(client.parsed_name());
@@ -117,7 +105,7 @@ StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::CompileFunction(FunctionBo
   for (Node* node : body.rets) node->set_assigned_device(home);
   std::vector<std::string> must_run;
   for (const Node* node : body.control_rets) must_run.push_back(node->name());
-  MR_ASSIGN_OR_RETURN(CompiledGraphs graphs, CompileWhole(std::move(body.graph), must_run, options));
+  MR_ASSIGN_OR_RETURN(CompiledGraphs graphs, CompileWhole(std::move(body.graph), must_run, context));
   return Install(std::move(graphs), scope);
 }
 
@@ -162,7 +150,7 @@ StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Install(CompiledGraphs gra
   std::stable_partition(order.begin(), order.end(),
                         [&](size_t i) { return !step->workers[i]->in_process(); });
   for (const size_t i : order) {
-    PartitionSpec spec{std::move(graphs.partitions[i].graph), options_.partition.bfloat16_transfers, scope};
+    PartitionSpec spec{std::move(graphs.partitions[i].graph), options_.bfloat16_transfers, scope};
     step->workers[i]->InstallAsync(std::move(spec),
                                    [installing, i](StatusOr<std::unique_ptr<InstalledPartition>> installed) {
                                      MutexLock lock(installing->mu);

@@ -3,13 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <set>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "compile/compile_options.h"
 #include "compile/pipeline.h"
 #include "compile/place/cost_model.h"
 #include "device/device_view.h"
@@ -32,33 +30,12 @@ struct CompiledStep {
   std::vector<PassStats> passes;
 };
 
-struct StepCompilerOptions {
-  bool allow_soft_placement = false;
-  bool log_device_placement = false;
-  bool fold_constants = true;
-  bool eliminate_common_subexpressions = true;
-  int64_t max_folded_bytes = int64_t{10} << 20;
-  std::set<std::string> disabled_passes;  // by the names of compile/pipeline
-  // As in CompileOptions; max_rounds 0: its default.
-  bool reassociate_floats = false;
-  bool remove_checks = false;
-  int max_rounds = 0;
-  int min_nodes = 0;
-  int64_t optimizer_timeout_ms = 0;
-  bool bfloat16_transfers = false;
-  bool place_by_cost = false;  // with the costs that the compiler keeps
-  uint64_t spread_seed = 0;    // see PlaceOptions
-  bool spread_over_types = false;
-  // Called with the graph after each pass; empty: no dumps.
-  std::function<void(std::string_view pass, std::string_view part, const Graph& graph)> dump;
-};
-
 // Turns a graph and a signature into a CompiledStep, for a session, a master or a function call. Thread-safe.
 class StepCompiler {
  public:
   // The first worker is that of the task that compiles, where feeds and fetches are and constants are
   // evaluated. All outlive the compiler.
-  StepCompiler(std::vector<Worker*> workers, const StepCompilerOptions& options);
+  StepCompiler(std::vector<Worker*> workers, CompileOptions options);
   ~StepCompiler();
   // Nodes of `full` that have a device keep it. `full` is only read.
   StatusOr<std::unique_ptr<CompiledStep>> Compile(const Graph& full, const RunSignature& signature,
@@ -87,7 +64,8 @@ class StepCompiler {
   const std::unique_ptr<ConstantEvaluator> evaluator_;
   const std::unique_ptr<CostModel> costs_;
   const PlacementCosts placement_costs_;
-  CompileOptions options_;
+  const CompileOptions options_;
+  CompileContext context_{options_};
 };
 
 }  // namespace millrace

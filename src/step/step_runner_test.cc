@@ -67,7 +67,7 @@ class StepRunnerTest : public ::testing::Test {
   }
 
   LocalWorker worker_{std::make_shared<LocalDevices>(*DeviceFactoryRegistry::Global().CreateDevices({}))};
-  StepCompiler compiler_{{&worker_}, StepCompilerOptions()};
+  StepCompiler compiler_{{&worker_}, CompileOptions()};
   std::vector<std::unique_ptr<CompiledStep>> steps_;
   StepRunner runner_;
 };

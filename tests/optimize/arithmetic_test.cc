@@ -112,8 +112,9 @@ TEST_P(ArithmeticTest, RewritesAndComputesTheSame) {
     return outputs.empty() ? Tensor() : outputs[0];
   };
   const Tensor before = run();
-  OptimizeOptions options;
-  options.reassociate_floats = c.reassociate;
+  CompileOptions compile;
+  compile.aggressive_arithmetic = c.reassociate;
+  OptimizeOptions options{compile};
   options.preserve = {"result", "x", "i", "u"};
   for (int round = 0; round < 3; ++round) {
     const auto changes = SimplifyArithmetic(&graph, options);
@@ -536,7 +537,8 @@ TEST(TransposedContractionTest, FlagsTakeThePlaceOfTransposes) {
   b.Float("y", "MatMul", {"t", "x"}, {{"transpose_a", false}});
   b.Add("result", "Identity", {"y"}, {{"T", kFloat}});
   graph.FixupSourceAndSinkEdges();
-  OptimizeOptions options;
+  const CompileOptions compile;
+  OptimizeOptions options{compile};
   options.preserve = {"result"};
   ASSERT_EQ(*SimplifyArithmetic(&graph, options), 1);
   const Node* y = graph.FindNode("result")->in_edges()[0]->src;
@@ -553,7 +555,8 @@ TEST(ArithmeticWaitsTest, WhatWasWaitedForStillIs) {
   b.Float("z", "Neg", {"y"});
   b.Add("result", "Identity", {"z"}, {{"T", kFloat}});
   graph.FixupSourceAndSinkEdges();
-  OptimizeOptions options;
+  const CompileOptions compile;
+  OptimizeOptions options{compile};
   options.preserve = {"result"};
   ASSERT_EQ(*SimplifyArithmetic(&graph, options), 1);
   const Node* z = graph.FindNode("result")->in_edges()[0]->src;

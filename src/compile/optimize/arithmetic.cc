@@ -56,9 +56,10 @@ bool Absorb(Rewriter& rewriter, Node* node, int input) {
   const Tensor* value = ConstTensorOf(*constant.node);
   if (!number || value == nullptr || !IsAll(*value, *number) || !Rewriter::CanDrop(x)) return false;
   const DataType type = node->output_type(0);
-  if (!IsExact(type) && !rewriter.options().reassociate_floats) return false;
+  if (!IsExact(type) && !rewriter.options().compile.aggressive_arithmetic) return false;
   const auto shape = rewriter.ShapeOf({node, 0}).ToTensorShape();
-  if (!shape.ok() || shape->num_elements() > rewriter.options().max_bytes / 16) return false;
+  if (!shape.ok() || shape->num_elements() > rewriter.options().compile.max_folded_constant_bytes / 16)
+    return false;
   Tensor absorbed(type, *shape);
   if (!absorbed.IsInitialized() || DataTypeSize(type) == 0) return false;
   const std::optional<Tensor> scalar = ScalarOf(type, *number);

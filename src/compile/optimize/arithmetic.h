@@ -15,7 +15,7 @@ namespace millrace {
 //  - x² takes the place of pow(x, 2), MatMul(transpose(a), b) that of a product of the transposed matrix:
 //  both
 //    within the rounding of the kernel;
-//  - with options.reassociate_floats sums and products of floating-point numbers are computed in another
+//  - with aggressive_arithmetic sums and products of floating-point numbers are computed in another
 //  order,
 //    x * 0 is 0 whatever x, and sqrt takes the place of pow(x, 0.5).
 // Returns how many rewrites were made. Linear.

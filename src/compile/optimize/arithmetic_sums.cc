@@ -20,7 +20,7 @@ bool IsSum(const Node& node) { return node.op_name() == "Add" || node.op_name() 
 // Whether the order of sums and products of this node's type may be changed.
 bool MayReassociate(const Rewriter& rewriter, const Node& node) {
   return IsExact(node.output_type(0)) ||
-         (rewriter.options().reassociate_floats && node.output_type(0) != DataType::kString);
+         (rewriter.options().compile.aggressive_arithmetic && node.output_type(0) != DataType::kString);
 }
 
 // In place of `node`: op(a, b) of the same type.
@@ -163,8 +163,8 @@ bool Pow(Rewriter& rewriter, Node* node) {
   const char* op = nullptr;
   if (*number == 2) op = "Square";
   if (*number == -1 && !exact) op = "Reciprocal";
-  if (*number == 0.5 && rewriter.options().reassociate_floats) op = "Sqrt";
-  if (*number == -0.5 && rewriter.options().reassociate_floats) op = "Rsqrt";
+  if (*number == 0.5 && rewriter.options().compile.aggressive_arithmetic) op = "Sqrt";
+  if (*number == -0.5 && rewriter.options().compile.aggressive_arithmetic) op = "Rsqrt";
   if (op == nullptr || !Rewriter::CanDrop(exponent)) return false;
   Node* by = rewriter.Add(*node, "power", op, TypeAttr(*node), {x});
   if (by == nullptr) return false;

@@ -49,7 +49,8 @@ class BranchesTest : public testing::Test {
   }
 
   Graph graph_{TestOps()};
-  OptimizeOptions options_;
+  CompileOptions compile_;
+  OptimizeOptions options_{compile_};
 };
 
 TEST_F(BranchesTest, TheBranchThatIsTakenIsLeft) {

@@ -29,7 +29,8 @@ class DependenciesTest : public testing::Test {
   }
 
   Graph graph_{TestOps()};
-  OptimizeOptions options_;
+  CompileOptions compile_;
+  OptimizeOptions options_{compile_};
 };
 
 TEST_F(DependenciesTest, NobodyWaitsForAConstant) {

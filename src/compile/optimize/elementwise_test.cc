@@ -55,7 +55,8 @@ class ElementwiseTest : public testing::Test {
   }
 
   Graph graph_{AllOps()};
-  OptimizeOptions options_;
+  CompileOptions compile_;
+  OptimizeOptions options_{compile_};
 };
 
 TEST_F(ElementwiseTest, AChainBecomesOneNodeNamedAsItsLast) {

@@ -38,8 +38,8 @@ class Folder {
       : graph_(graph),
         options_(options),
         rewriter_(graph, options),
-        bytes_left_(options.max_bytes * kTotalFactor),
-        computed_left_(options.max_bytes * kComputedFactor) {}
+        bytes_left_(options.compile.max_folded_constant_bytes * kTotalFactor),
+        computed_left_(options.compile.max_folded_constant_bytes * kComputedFactor) {}
 
   StatusOr<int> Fold() {
     if (options_.evaluator == nullptr || !HasConstants()) return 0;
@@ -203,7 +203,7 @@ bool Folder::FitsBounds(Node* node) {
       continue;
     }
     const auto size = static_cast<int64_t>(std::max<size_t>(DataTypeSize(node->output_type(i)), 1));
-    if (shape->num_elements() > options_.max_bytes / size) return false;
+    if (shape->num_elements() > options_.compile.max_folded_constant_bytes / size) return false;
     bytes += shape->num_elements() * size;
     if (bytes > computed_left_) return false;
   }
@@ -365,8 +365,8 @@ Status Folder::Evaluate() {
     for (; i < wanted.size() && wanted[i].node == node; ++i) {
       std::optional<Tensor>& value = values[i];
       const int output = wanted[i].output;
-      if (value && static_cast<int64_t>(value->num_bytes()) <= options_.max_bytes && value->IsInitialized() &&
-          value->dtype() == node->output_type(output))
+      if (value && static_cast<int64_t>(value->num_bytes()) <= options_.compile.max_folded_constant_bytes &&
+          value->IsInitialized() && value->dtype() == node->output_type(output))
         known.emplace_back(output, *std::move(value));
     }
     if (known.empty()) continue;

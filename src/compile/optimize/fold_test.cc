@@ -54,7 +54,8 @@ class FoldTest : public testing::Test {
 
   Graph graph_{TestOps()};
   FakeEvaluator evaluator_;
-  OptimizeOptions options_;
+  CompileOptions compile_;
+  OptimizeOptions options_{compile_};
 };
 
 TEST_F(FoldTest, ComputationOfConstantsBecomesOneConstant) {
@@ -171,7 +172,7 @@ TEST_F(FoldTest, LargeResultsAreNotKept) {
   Retval("f");
   EXPECT_EQ(Fold(), 0);
   EXPECT_EQ(evaluator_.calls, 0) << "known to be too large before it is computed";
-  options_.max_bytes = 3;
+  compile_.max_folded_constant_bytes = 3;
   Add("n", "Neg", {"a"});
   Retval("n", 1);
   EXPECT_EQ(Fold(), 0);
@@ -191,7 +192,7 @@ TEST_F(FoldTest, WhatMayBeAnySizeWaitsUntilItsSizeIsKnown) {
 
 // All of what is computed may live at once.
 TEST_F(FoldTest, WhatIsComputedAtATimeHasALimit) {
-  options_.max_bytes = 4;
+  compile_.max_folded_constant_bytes = 4;
   Const("a", 3);
   for (int i = 0; i < 100; ++i) Add(StrCat("n", i), "Sub", {i == 0 ? "a" : StrCat("n", i - 1), "a"});
   Retval("n99");
@@ -252,7 +253,7 @@ TEST_F(FoldTest, TheShapeOfADeadTensorIsDead) {
 }
 
 TEST_F(FoldTest, WhatIsKeptHasALimit) {
-  options_.max_bytes = 4;
+  compile_.max_folded_constant_bytes = 4;
   Const("a", 3);
   for (int i = 0; i < 20; ++i) {
     Add(StrCat("n", i), "Sub", {i == 0 ? "a" : StrCat("n", i - 1), "a"});
@@ -309,7 +310,8 @@ TEST_P(RandomFoldTest, ResultsAreTheSame) {
   const auto before = Interpret(graph, feeds);
   ASSERT_TRUE(before.ok()) << before.status();
   FakeEvaluator evaluator;
-  OptimizeOptions options;
+  const CompileOptions compile;
+  OptimizeOptions options{compile};
   options.evaluator = &evaluator;
   const auto folded = FoldConstants(&graph, options);
   ASSERT_TRUE(folded.ok()) << folded.status();

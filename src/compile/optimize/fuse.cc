@@ -53,7 +53,7 @@ struct Chain {
 
 class Fuser {
  public:
-  Fuser(Graph* graph, const FuseOptions& options) : graph_(graph), options_(options) {}
+  Fuser(Graph* graph, const OptimizeOptions& options) : graph_(graph), options_(options) {}
 
   StatusOr<int> Run() {
     int removed = 0;
@@ -286,11 +286,11 @@ class Fuser {
   }
 
   Graph* const graph_;
-  const FuseOptions& options_;
+  const OptimizeOptions& options_;
 };
 
 }  // namespace
 
-StatusOr<int> FuseNodes(Graph* graph, const FuseOptions& options) { return Fuser(graph, options).Run(); }
+StatusOr<int> FuseNodes(Graph* graph, const OptimizeOptions& options) { return Fuser(graph, options).Run(); }
 
 }  // namespace millrace

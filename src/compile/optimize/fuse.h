@@ -2,19 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <set>
-#include <string>
-
-#include "compile/place/placer.h"
+#include "compile/optimize/rewriter.h"
 #include "graph/graph.h"
 #include "millrace/status.h"
 
 namespace millrace {
-
-struct FuseOptions {
-  HasKernelFn has_kernel;                       // empty: everything has one
-  std::set<std::string, std::less<>> preserve;  // nodes that must stay
-};
 
 // Puts one node in the place of a product or convolution and what is done to its result alone:
 //
@@ -27,6 +19,6 @@ struct FuseOptions {
 // the name of the last one. It prepares its weights once and keeps them where they are a constant or the
 // value of a variable; for that a convolution alone is replaced, too. Needs devices to be assigned. Returns
 // how many nodes went.
-StatusOr<int> FuseNodes(Graph* graph, const FuseOptions& options);
+StatusOr<int> FuseNodes(Graph* graph, const OptimizeOptions& options);
 
 }  // namespace millrace

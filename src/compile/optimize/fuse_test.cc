@@ -56,7 +56,8 @@ class FuseTest : public testing::Test {
   }
 
   Graph graph_{AllOps()};
-  FuseOptions options_;
+  CompileOptions compile_;
+  OptimizeOptions options_{compile_};
 };
 
 TEST_F(FuseTest, BiasAndActivationBecomePartOfTheProduct) {

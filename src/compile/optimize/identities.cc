@@ -66,16 +66,16 @@ int RemoveIdentities(Graph* graph, const OptimizeOptions& options) {
   int removed = 0;
   for (Node* node : graph->OpNodes()) {
     if (!node->IsOp()) continue;  // went with another one
-    if (options.remove_checks && IsRemovableCheck(*node) && !rewriter.IsPreserved(*node)) {
+    if (options.compile.strip_checks && IsRemovableCheck(*node) && !rewriter.IsPreserved(*node)) {
       RemoveCheck(graph, node, &rewriter);
       ++removed;
       continue;
     }
-    if (options.remove_checks && RemovePrint(graph, node, &rewriter)) {
+    if (options.compile.strip_checks && RemovePrint(graph, node, &rewriter)) {
       ++removed;
       continue;
     }
-    if (!Forwards(*node, options.remove_checks)) continue;
+    if (!Forwards(*node, options.compile.strip_checks)) continue;
     inputs.clear();
     for (int i = 0; i < node->num_inputs(); ++i) inputs.push_back(InputOf(*node, i));
     if (rewriter.CanReplace(*node, inputs)) {

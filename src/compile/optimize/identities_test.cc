@@ -38,7 +38,8 @@ class IdentitiesTest : public testing::Test {
   }
 
   Graph graph_{TestOps()};
-  OptimizeOptions options_;
+  CompileOptions compile_;
+  OptimizeOptions options_{compile_};
 };
 
 TEST_F(IdentitiesTest, ConsumersTakeTheInput) {

@@ -63,7 +63,8 @@ class LayoutTest : public testing::Test {
   int Run() {
     // A _Retval takes what is fetched, and keeps it.
     graph_.FixupSourceAndSinkEdges();
-    OptimizeOptions options;
+    const CompileOptions compile;
+    OptimizeOptions options{compile};
     options.preserve = preserve_;
     const int changed = ConvertLayouts(&graph_, options);
     EXPECT_TRUE(graph_.Validate().ok()) << graph_.Validate();

@@ -95,7 +95,8 @@ class LoopInvariantsTest : public testing::Test {
   std::string Text() { return GraphText(graph_); }
 
   Graph graph_{AllOps()};
-  OptimizeOptions options_;
+  CompileOptions compile_;
+  OptimizeOptions options_{compile_};
 };
 
 TEST_F(LoopInvariantsTest, WhatOnlyDependsOnWhatEntersRunsOnce) {

@@ -12,6 +12,7 @@
 #include <tuple>
 #include <vector>
 
+#include "compile/compile_options.h"
 #include "compile/optimize/constant_evaluator.h"
 #include "compile/place/placer.h"
 #include "graph/graph.h"
@@ -22,18 +23,14 @@
 
 namespace millrace {
 
-// What the optimising passes are told.
+// What the optimising passes are told: what is asked of the compilation, and what it knows.
 struct OptimizeOptions {
+  const CompileOptions& compile;
   ConstantEvaluator* evaluator = nullptr;  // null: nothing is folded but what the graph itself tells
   HasKernelFn has_kernel{};                // empty: everything has one
   std::string client_device{};             // where constants are evaluated
   std::string client_device_type = "CPU";
   std::set<std::string, std::less<>> preserve{};  // nodes that must run even when nothing uses their values
-  int64_t max_bytes = 10 * 1024 * 1024;           // of one folded tensor
-  // Also rewrites that round differently: sums and products of floats in another order.
-  bool reassociate_floats = false;
-  // Checks that do nothing unless something is wrong (Assert), and Print, go.
-  bool remove_checks = false;
 };
 
 // A tensor of the graph.

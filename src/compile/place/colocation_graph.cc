@@ -162,7 +162,7 @@ Status ColocationGraph::Unite(const Node& x, const Node& y) {
   DeviceName merged = specs_[static_cast<size_t>(a->spec)];
   if (a->spec != b->spec) {
     const Status status =
-        merged.MergeFrom(specs_[static_cast<size_t>(b->spec)], options_.allow_soft_placement);
+        merged.MergeFrom(specs_[static_cast<size_t>(b->spec)], options_.compile.allow_soft_placement);
     if (!status.ok()) return errors::InvalidArgument(who, ": ", status.message());
   }
   const DeviceDescription* assigned = a->assigned != nullptr ? a->assigned : b->assigned;
@@ -217,7 +217,7 @@ std::vector<const DeviceDescription*> ColocationGraph::FindCandidates(int spec, 
   };
   DeviceName name = specs_[static_cast<size_t>(spec)];
   collect(name);
-  if (found.empty() && options_.allow_soft_placement) {
+  if (found.empty() && options_.compile.allow_soft_placement) {
     name.type.reset();
     name.index.reset();
     collect(name);

@@ -103,7 +103,8 @@ class CostPlacementTest : public testing::Test {
   const DeviceView devices_{*FakeDevices({"0/CPU:0", "0/GPU:0"})};
   std::unique_ptr<Graph> graph_ = std::make_unique<Graph>(TestOps());
   PlacementCosts costs_;
-  PlaceOptions options_;
+  CompileOptions compile_;
+  PlaceOptions options_{compile_};
   std::map<std::string, int64_t> work_;
   int64_t transfer_ = 500;
 };

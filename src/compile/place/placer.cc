@@ -46,7 +46,7 @@ class Placer {
       std::erase_if(todo_, [&without](const Node* node) { return without.contains(node->id()); });
     }
     if (options_.costs != nullptr) MR_RETURN_IF_ERROR(AssignByCost(*graph_, options_, &groups_));
-    if (options_.spread_seed != 0) FindState();
+    if (options_.compile.spread_seed != 0) FindState();
     MR_RETURN_IF_ERROR(Choose());
     Commit();
     return Status();
@@ -100,15 +100,15 @@ std::string NameOfState(const Node& node) {
 // Null when the node is not to be strewn.
 const DeviceDescription* Placer::Strewn(const Node& node,
                                         const std::vector<const DeviceDescription*>& candidates) const {
-  if (options_.spread_seed == 0) return nullptr;
-  const bool all_types = options_.spread_over_types;
+  if (options_.compile.spread_seed == 0) return nullptr;
+  const bool all_types = options_.compile.spread_over_types;
   const Node* const state = state_[static_cast<size_t>(groups_.Find(node.id()))];
   // The state of functions is where the caller's is.
   if (state != nullptr && (!all_types || options_.default_device != nullptr)) return nullptr;
   size_t n = 1;
   while (n < candidates.size() && (all_types || candidates[n]->type() == candidates[0]->type())) ++n;
   const std::string name = state == nullptr ? node.name() : NameOfState(*state);
-  return candidates[Hash64(name, options_.spread_seed) % n];
+  return candidates[Hash64(name, options_.compile.spread_seed) % n];
 }
 
 // Devices are chosen by group; nodes that would rather be near another node may follow it when their group
@@ -151,7 +151,7 @@ void Placer::Commit() {
       index = graph_->InternDevice(device->name());
     }
     node->set_assigned_device_index(index);
-    if (options_.log_device_placement) {
+    if (options_.compile.log_device_placement) {
       MR_LOG(Info) << node->name() << ": (" << node->op_name() << "): " << device->name();
     }
   }

@@ -56,7 +56,8 @@ class PlacerTest : public testing::Test {
 
   const DeviceView devices_{*FakeDevices({"0/CPU:0", "0/CPU:1", "0/GPU:0", "0/GPU:1"})};
   Graph graph_{TestOps()};
-  PlaceOptions options_;
+  CompileOptions compile_;
+  PlaceOptions options_{compile_};
 };
 
 TEST_F(PlacerTest, FastestDeviceWithAKernelIsTaken) {
@@ -247,7 +248,7 @@ TEST_F(PlacerTest, NodesTiedByAReferenceCantBeApart) {
 }
 
 TEST_F(PlacerTest, SoftPlacementTakesWhatThereIs) {
-  options_.allow_soft_placement = true;
+  compile_.allow_soft_placement = true;
   Add("p", "Placeholder", {}, kDtype);
   Add("missing", "Add", {"p", "p"}, {}, "/gpu:7");
   Add("no_kernel", "Neg", {"p"}, {}, "/gpu:0");
@@ -260,7 +261,7 @@ TEST_F(PlacerTest, SoftPlacementTakesWhatThereIs) {
 }
 
 TEST_F(PlacerTest, SoftPlacementStaysInItsJob) {
-  options_.allow_soft_placement = true;
+  compile_.allow_soft_placement = true;
   Add("x", "NoOp", {}, {}, "/job:elsewhere/cpu:0");
   EXPECT_THAT(PlaceError(),
               HasSubstr("explicitly assigned to /job:elsewhere/cpu:0 but available devices are"));
@@ -272,7 +273,7 @@ TEST_F(PlacerTest, PlacementIsLoggedOnRequest) {
   std::vector<std::string> lines;
   logged = &lines;
   SetLogSinkForTest([](LogLevel, std::string_view message) { logged->emplace_back(message); });
-  options_.log_device_placement = true;
+  compile_.log_device_placement = true;
   Add("x", "NoOp");
   PlaceOk();
   SetLogSinkForTest(nullptr);

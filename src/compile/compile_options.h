@@ -1,0 +1,33 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "graph/graph.h"
+#include "millrace/graph_options.h"
+
+namespace millrace {
+
+// All that is asked of a compilation: what a user sets, and what only tests and tools do. Made once for each
+// session; the compiler and its passes borrow it.
+struct CompileOptions : GraphOptions {
+  // Not 0: nodes that are free to choose are strewn over all devices of the best type, by this number and
+  // their names; what touches state stays where it would be. For tests.
+  uint64_t spread_seed = 0;
+  // The same over the devices of all types, and what shares a variable goes to one of them, too.
+  bool spread_over_types = false;
+  // Called with the graph after each pass; empty: no dumps. `part` is the partition's key, "" before
+  // partitioning.
+  std::function<void(std::string_view pass, std::string_view part, const Graph& graph)> dump{};
+  // Checks the graph's invariants after each pass.
+#ifdef NDEBUG
+  bool validate = false;
+#else
+  bool validate = true;
+#endif
+};
+
+}  // namespace millrace
