@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the C API costs beyond the engine behind it, on one thread.
+// The cost of the C API over that of the engine, on one thread.
 //
 //   run/{noop,feed_fetch}/{cpp,c}  one Run: by a callable of the C++ session, and by TF_SessionRun, which
 //                                  makes and deletes the output tensor, too
 //   eager/{add,matmul}             an op from TFE_NewOp to TFE_DeleteOp, with its result: scalars, by 1 to 8
 //                                  threads, and a product of 256 x 256
 //   run/matmul/cpp                 its rival: the same product in a Run of a callable
-//   build/{const,add}              operations a second through TF_NewOperation to TF_FinishOperation: scalar
-//                                  constants that differ, and a chain of additions
+//   build/{const,add}              operations per second from TF_NewOperation to TF_FinishOperation: distinct
+//                                  scalar constants, and a chain of additions
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

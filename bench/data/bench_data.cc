@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What input pipelines cost. Times are for one element ("items_per_second" counts elements).
+// The cost of input pipelines. Times are for one element ("items_per_second" counts elements).
 //
-//   data/range_map_batch/N       numbers, a map that hands them on, batches of N; the batches are read by
-//   Runs data/range_map_add/N         the same with a map that adds data/parallel_map/N          the same on
-//   N threads data/prefetch                numbers through a prefetch, in batches of 100 data/records a
-//   TFRecord file of small Examples: read, shuffled by 1,000, batched by 100, parsed data/records_by_hand the
-//   rival: a loop over our own readers does the same on the calling thread
+//   data/range_map_batch/N    numbers, a map that returns its argument, batches of N, read by Runs
+//   data/range_map_add/N      the same with a map that adds
+//   data/parallel_map/N       the same on N threads
+//   data/prefetch             numbers through a prefetch, in batches of 100
+//   data/records              a TFRecord file of small Examples: read, shuffled by 1,000, batched by 100,
+//   parsed data/records_by_hand      the rival: a loop over the engine's readers on the calling thread
 #include <benchmark/benchmark.h>
 
 #include <filesystem>

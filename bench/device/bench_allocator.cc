@@ -1,15 +1,14 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What memory for a tensor costs: nanoseconds for a pair of Allocate and Deallocate, on one thread. The
-// memory is not touched.
+// The cost of memory for a tensor: nanoseconds for a pair of Allocate and Deallocate on one thread. The
+// memory is not accessed.
 //
-//   <who>_pair/N    a block of N bytes is taken and given back, again and again
-//   <who>_mix       1000 blocks of 1 B to 1 MiB (every power of two as likely) are held; the pair frees a
-//   random
-//                   one and takes one of a random size
+//   <allocator>_pair/N    allocates and frees a block of N bytes, again and again
+//   <allocator>_mix       holds 1000 blocks of 1 B to 1 MiB (every power of two is equally likely); the pair
+//                         frees a random block and allocates one of a random size
 //
-// <who>: bfc (BfcAllocator), cpu (the process-wide allocator), malloc (the rival).
+// <allocator>: bfc (BfcAllocator), cpu (the process-wide allocator), malloc (the rival).
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>

@@ -10,7 +10,7 @@
 //   diamond/N       layers of 1 -> 8 -> 1 scalar Adds, N nodes in all
 //   noop_chain/N    N NoOps joined by control edges
 //   while_loop/…, cond/…: bench_control_flow.cc
-//   plain_chain/N   the floor: the same additions in a C++ loop through a pointer to a function
+//   plain_chain/N   the lower bound: the same additions in a C++ loop through a function pointer
 //
 // Rivals on one machine are in bench/README.md.
 #include <benchmark/benchmark.h>

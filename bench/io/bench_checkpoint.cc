@@ -6,13 +6,12 @@
 //
 //   checkpoint_read/plain       pread of each tensor's bytes into a new tensor
 //   checkpoint_read/discarded   pread of the same bytes into one buffer of 1 MB, again and again
-//   checkpoint_read/bundle      BundleReader::Read of each tensor, with sums; RestoreV2 has the threads of
-//   its
-//                               session for it
+//   checkpoint_read/bundle      BundleReader::Read of each tensor, with checksums; RestoreV2 does it on the
+//                               threads of its session
 //   checkpoint_write/plain      write of the same bytes to a file
 //   checkpoint_write/bundle     BundleWriter, where Sync does nothing
 //   checkpoint_write/plain_synced, checkpoint_write/bundle_synced   both with fsync
-//   crc32c                      the sum alone, of 256 KB in the cache
+//   crc32c                      only the checksum, of 256 KB in the cache
 //
 // The folder is $TMPDIR or /tmp.
 #include <benchmark/benchmark.h>

@@ -1,18 +1,19 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Chains of element-wise ops on N floats, as steps of a session: as one node (pass `elementwise`), as the
-// nodes that they were, and as the loop that one would write, compiled with -O3. The last argument is the
-// number of threads. The counter is GB/s of what has to be read and written at least, the input and the
-// output; the limit is limit/copy of bench_vector.
+// Chains of element-wise ops on N floats, as steps of a session: fused into one node (pass `elementwise`), as
+// separate nodes, and as a plain loop compiled with -O3. The last argument is the number of threads. The
+// counter is the GB/s of the input and the output, which have to be read and written; the limit is limit/copy
+// of bench_vector.
 //
 //   chain4/{fused,separate,loop}/N/threads   max(x * a + b, 0) * c
 //   chain8/…                                 four more: a difference, a maximum, a square and a negative
 //   chain8_math/{fused,separate}/…           four of the eight are Exp, Log1p, Tanh and Sigmoid
 //   rows4/{fused,separate}/…                 chain4 of rows of 64, where a, b and c are rows
-//   saved/{one,now}/…                        y = x * a + b and max(y, 0), both wanted: by one node, which the
-//                                            pass doesn't make, and by the two that it makes
-//   step/{fused,separate}/1/1                chain8 of one element: what it saves where memory plays no part
+//   saved/{one,now}/…                        y = x * a + b and max(y, 0), both fetched: by one node, which
+//   the
+//                                            pass does not make, and by the two nodes that it makes
+//   step/{fused,separate}/1/1                chain8 of one element: the saving without the effect of memory
 //   step_rows/{fused,separate}/128/1         rows4 of two rows
 #include <benchmark/benchmark.h>
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the benchmarks of kernels share.
+// Functions that the benchmarks of kernels share.
 #pragma once
 
 #include <benchmark/benchmark.h>

@@ -6,7 +6,7 @@
 // threads; the counter is GB/s read and written. 4,096 elements lie in the first-level cache, 65,536 in the
 // second, 16,777,216 in memory.
 //
-//   limit/copy (memcpy), limit/read      what memory gives
+//   limit/copy (memcpy), limit/read      the speed of the memory
 //   exp, tanh, add (two arrays), sum, softmax (rows of 1,000), transpose (square), adam (four arrays)
 #include <benchmark/benchmark.h>
 

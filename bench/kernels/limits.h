@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the processor can do at most, measured where the kernels are measured.
+// The limits of the processor, measured on the machine of the kernels' benchmarks.
 #pragma once
 
 #include <cstdint>

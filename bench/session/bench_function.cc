@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a call of a function costs: a chain of 100 of them, each with one Add. `call_ns` is the time of a call
-// beyond that of the Add. Argument: threads.
+// The cost of a function call: a chain of 100 calls, each with one Add. `call_ns` is the time of a call
+// without its Add. Argument: threads.
 //
 //   function_call/plain    the chain without functions
 //   function_call/inlined  the bodies in place of the calls

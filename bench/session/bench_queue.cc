@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What queues cost. Argument of the first three: threads.
+// The cost of queues. Argument of the first three: threads.
 //
 //   queue/enqueue_dequeue       a Run that enqueues a fed scalar, and one that dequeues it
 //   queue/enqueue_dequeue_ref   the same with a handle that is a reference to a string vector
 //   queue/pair_in_a_step        both in one Run, in that order
-//   queue/handoff               one thread enqueues while another dequeues, capacity 64: time an element
+//   queue/handoff               one thread enqueues while another dequeues, capacity 64: time per element
 //   queue/batches/N             N vectors of 1,000 floats in by one Run, out as a matrix by another
 #include <benchmark/benchmark.h>
 

@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one Session::Run costs, and how the engine grows with the graph. Argument of the first four: threads.
+// The cost of one Session::Run, and of large graphs. The argument of the first four is the number of threads.
 //
 //   session_run/noop             one NoOp as target, through a callable
 //   session_run/noop_names       the same by names
 //   session_run/feed_fetch       fed scalar, one Add, one fetch, through a callable
 //   session_run/feed_fetch_names the same by names
-//   session_threads/{noop,feed_fetch,chain}/threads:T  T threads run the same callable of one session at the
-//   same
-//                                time; chain is 100 Adds on one after the other. Time is that of all Runs
-//                                together divided by their number, so half of it on two cores is perfect
+//   session_threads/{noop,feed_fetch,chain}/threads:T
+//                                T threads run the same callable of one session at the same time; chain is a
+//                                chain of 100 Adds. The time is that of all Runs together divided by their
+//                                number, so half the time of one thread is perfect on two cores
 //   graph_scale/{noop,identity}/N  a chain of N nodes: counters import_ms, first_run_ms, second_run_ms and
 //                                peak_mb, the growth of the process beyond the client's own GraphDef; with
 //                                the times of the passes in place_ms

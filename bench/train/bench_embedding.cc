@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A training step of word vectors with negative samples: what it costs by the size of the vocabulary.
+// The cost of a training step of word vectors with negative samples, by the size of the vocabulary.
 //
 //   rows/<optimizer>/<variables>/N   N rows of 64; gradients are slices, and updates go by rows
 //   dense/sgd/ref/N                  the rival: the same gradients as tensors, all rows updated

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each optimising pass costs and brings.
+// The cost and the effect of each optimising pass.
 //
 //   bench_passes compile     each pass's time on graphs of 1,000, 10,000 and 100,000 nodes: computations,
 //                            constants, conditions and loops in equal parts
-//   bench_passes shapes [largest [shape]]   all of compiling for graphs of several shapes, of 10,000 nodes
-//   and ten
-//                            times as many until the largest (1,000,000), with the passes that take longest
-//   bench_passes steps       models: nodes that are left and time of a step with all passes, with none, and
-//                            with each one off, turn by turn; peak memory with the pass `memory` on and off
+//   bench_passes shapes [largest [shape]]
+//                            the whole compilation of graphs of several shapes, with 10,000 nodes and ten
+//                            times as many up to the largest (1,000,000), and the passes that take longest
+//   bench_passes steps       models: nodes that remain and time of a step with all passes, with none, and
+//                            with each one off, in turns; peak memory with the pass `memory` on and off
 //
 // The models: mlp64 (64 layers of 256, batch 32, with gradients), conv (the digit model's training step,
 // batch 100) and rnn (a recurrent network of 64 units over 20 steps of a loop, batch 32, with gradients).

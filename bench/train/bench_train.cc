@@ -7,8 +7,7 @@
 //   mnist_step/{softmax,mlp,conv}            this engine: examples/mnist's softmax, mlp_relu and conv
 //   mnist_step/{mlp_dropout,conv_dropout}    the models with dropout, without a rival
 //   mnist_step_libtorch/{softmax,mlp,conv}   the same step in libtorch's C++ API, where libtorch-dev is
-//   installed; conv
-//                                            with channels last
+//                                            installed; conv with channels last
 //   mnist_step_libtorch/conv_nchw            conv with channels first
 #include <benchmark/benchmark.h>
 
