@@ -206,7 +206,7 @@ def test_example_of_the_documentation():
 
     path = os.path.join(os.path.dirname(__file__), "..", "..", "..", "docs", "python.md")
     with open(path, encoding="utf-8") as file:
-        code = re.search(r"## Executing ops at once.*?```python\n(.*?)```", file.read(), re.S).group(1)
+        code = re.search(r"## Eager execution.*?```python\n(.*?)```", file.read(), re.S).group(1)
     # Losses by hand: (1 + 4)^2, then w = [1, 2] - 0.1 * 2 * 5 * [1, 2] = [0, 0].
     assert [float(line) for line in run_program(code).split()] == pytest.approx([25.0, 0.0], abs=1e-9)
 

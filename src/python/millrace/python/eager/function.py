@@ -61,7 +61,9 @@ class ConcreteFunction:
         self._defined = _EagerDefinedFunction(
             "__inference_%s_" % func_graph.name, func_graph, arguments, func_graph.outputs, self._attrs
         )
+        # Of functions that are called by names of arguments: those, and how many may be given by position.
         self._arg_keywords: Any = None
+        self._num_positional_args: Any = None
         self._differentiable: Any = None  # made for the first tape that asks
 
     def _ordered_inputs(self) -> list[Any]:
@@ -129,15 +131,51 @@ class ConcreteFunction:
         self._defined.add_to_graph(g or ops.get_default_graph())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function with tensors in the order of its inputs.
+        """Calls the function with tensors in the order of its inputs, signatures of models with tensors by names.
 
         Raises:
           ValueError: another number of arguments.
+          TypeError: arguments of a signature are missing, not known or given twice.
         """
+        if self._arg_keywords is not None:
+            return self._call_flat(self._by_keyword(args, kwargs))
         flat = nest.flatten((args, kwargs), expand_composites=True)
         return self._call_flat(
             [t for t in flat if isinstance(t, ops.Tensor) or not isinstance(t, (str, bytes))]
         )
+
+    def _by_keyword(self, args: Any, kwargs: Any) -> list[Any]:
+        """The arguments of a signature in order."""
+        if len(args) > self._num_positional_args:
+            raise TypeError(
+                "Expected at most {} positional arguments (and the rest keywords, of {}), got {}. When calling a concrete "
+                "function, positional arguments may not be bound to Tensors within nested structures.".format(
+                    self._num_positional_args, self._arg_keywords, args
+                )
+            )
+        given = dict(zip(self._arg_keywords, args))
+        for name in kwargs:
+            if name in given:
+                raise TypeError("Got two values for keyword '{}'.".format(name))
+        given.update(kwargs)
+        missing = [name for name in self._arg_keywords if name not in given]
+        if missing:
+            raise TypeError(
+                "Expected argument names {} but got values for {}. Missing: {}.".format(
+                    list(self._arg_keywords), list(given), missing
+                )
+            )
+        if len(given) > len(self._arg_keywords):
+            raise TypeError(
+                "Got unexpected keyword arguments: {}.".format(
+                    ", ".join(set(given) - set(self._arg_keywords))
+                )
+            )
+        inputs = self._ordered_inputs()
+        return [
+            ops.convert_to_tensor(given[name], dtype=inner.dtype)
+            for name, inner in zip(self._arg_keywords, inputs)
+        ]
 
     def _filtered_call(self, args: Any, kwargs: Any) -> Any:
         """Calls the function with the arguments of the Python function: only the tensors count."""
@@ -235,6 +273,17 @@ class Function:
     @property
     def python_function(self) -> Any:
         return self._python_function
+
+    @property
+    def _is_method(self) -> bool:
+        """Whether the first argument of the Python function is bound."""
+        return tf_inspect.ismethod(self._python_function)
+
+    def _bodies_to_save(self) -> list[ConcreteFunction]:
+        """What was traced where ops are executed at once."""
+        if self._input_signature is not None:
+            return [self.get_concrete_function()]
+        return [f for (graph, _, _), f in self._cache.items() if graph == id(None)]
 
     @property
     def input_signature(self) -> Any:

@@ -99,7 +99,7 @@ def _shortened(stack: Any, common_with: Any) -> list[str]:
     return lines
 
 
-def _make(name: str, code: int, doc: str) -> type[OpError]:
+def _make(name: str, code: int, doc: str) -> Any:
     def __init__(self: Any, node_def: Any, op: Any, message: str) -> None:
         OpError.__init__(self, node_def, op, message, code)
 

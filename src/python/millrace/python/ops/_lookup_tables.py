@@ -3,11 +3,12 @@
 """Tables with fixed contents and their initializers."""
 from __future__ import annotations
 
+import uuid
 from typing import Any, Optional
 
 from millrace.python.framework import constant_op, dtypes, ops, sparse_tensor
 from millrace.python.ops import control_flow_ops, gen_lookup_ops
-from millrace.python.training.tracking import tracking
+from millrace.python.training.tracking import base, tracking
 
 
 def tables_initializer(name: str = "init_all_tables") -> Any:
@@ -82,6 +83,8 @@ class InitializableLookupTableBase(LookupInterface):
         self._default_value = ops.convert_to_tensor(default_value, dtype=self._value_dtype)
         self._default_value.get_shape().merge_with([])
         self._initializer = initializer
+        if isinstance(initializer, base.Trackable):
+            self._track_trackable(initializer, "_initializer")
         self._resource_handle = self._create_resource()
         self._init_op = self._initialize()
 
@@ -145,8 +148,11 @@ class StaticHashTable(InitializableLookupTableBase):
         self._value_shape = self._default_value.get_shape()
 
     def _create_resource(self) -> Any:
+        shared_name = self._shared_name
+        if not shared_name and ops.inside_function():
+            shared_name = "hash_table_%s" % uuid.uuid4()  # each call of the function gives the same table
         table_ref = gen_lookup_ops.hash_table_v2(
-            shared_name=self._shared_name,
+            shared_name=shared_name,
             key_dtype=self._initializer.key_dtype,
             value_dtype=self._initializer.value_dtype,
             name=self._name,
@@ -187,7 +193,7 @@ class HashTable(StaticHashTableV1):
         return super()._create_resource()
 
 
-class TableInitializerBase:
+class TableInitializerBase(base.Trackable):
     """Fills a table."""
 
     def __init__(self, key_dtype: Any, value_dtype: Any):
@@ -273,6 +279,9 @@ class TextFileInitializer(TableInitializerBase):
                 )
         if vocab_size is not None and vocab_size <= 0:
             raise ValueError("Invalid vocab_size %s." % vocab_size)
+        if ops.executing_eagerly():
+            # Models take a copy of the file.
+            filename = self._track_trackable(tracking.TrackableAsset(filename), "_filename")
         self._filename, self._key_index, self._value_index = filename, key_index, value_index
         self._vocab_size, self._delimiter, self._name = vocab_size, delimiter, name
         super().__init__(key_dtype, value_dtype)
@@ -280,7 +289,8 @@ class TextFileInitializer(TableInitializerBase):
     def initialize(self, table: Any) -> Any:
         check_table_dtypes(table, self.key_dtype, self.value_dtype)
         with ops.name_scope(self._name, "text_file_init", (table.resource_handle,)):
-            filename = ops.convert_to_tensor(self._filename, dtypes.string, name="asset_filepath")
+            filename = getattr(self._filename, "asset_path", self._filename)
+            filename = ops.convert_to_tensor(filename, dtypes.string, name="asset_filepath")
             op = gen_lookup_ops.initialize_table_from_text_file_v2(
                 table.resource_handle,
                 filename,

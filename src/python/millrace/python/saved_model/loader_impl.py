@@ -34,13 +34,13 @@ def parse_saved_model(export_dir: Any) -> Any:
             saved_model.ParseFromString(file_io.FileIO(path_to_pb, "rb").read())
             return saved_model
         except message.DecodeError as e:
-            raise IOError("Cannot parse file %s: %s." % (path_to_pb, str(e)))
+            raise IOError("Cannot parse file %r: %s." % (path_to_pb, str(e)))
     if file_io.file_exists(path_to_pbtxt):
         try:
             text_format.Merge(file_io.FileIO(path_to_pbtxt, "rb").read(), saved_model)
             return saved_model
         except text_format.ParseError as e:
-            raise IOError("Cannot parse file %s: %s." % (path_to_pbtxt, str(e)))
+            raise IOError("Cannot parse file %r: %s." % (path_to_pbtxt, str(e)))
     raise IOError(
         "SavedModel file does not exist at: %s/{%s|%s}"
         % (export_dir, constants.SAVED_MODEL_FILENAME_PBTXT, constants.SAVED_MODEL_FILENAME_PB)

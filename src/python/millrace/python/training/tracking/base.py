@@ -360,6 +360,7 @@ class Trackable:
         return {}
 
     def _list_functions_for_serialization(self, unused_functions: Any = None) -> dict[str, Any]:
+        """The functions that a SavedModel of the object has, by names of attributes."""
         return {}
 
     def _setup(self) -> None:

@@ -34,6 +34,21 @@ class AutoTrackable(base.Trackable):
             ]
         super().__delattr__(name)
 
+    def _list_functions_for_serialization(self, unused_functions: Any = None) -> dict[str, Any]:
+        from millrace.python.eager import function
+
+        found = {}
+        for name in dir(self):
+            if name.startswith("_function_of_"):
+                continue  # a method as a function, which the method's name gives
+            try:
+                value = getattr(self, name, None)
+            except Exception:  # a property that does not work now
+                continue
+            if isinstance(value, (function.Function, function.ConcreteFunction)):
+                found[name] = value
+        return found
+
 
 # Name of the class in earlier versions.
 Trackable = AutoTrackable
@@ -61,6 +76,21 @@ class TrackableResource(base.Trackable):
                 self._resource_handle = self._create_resource()
         return self._resource_handle
 
+    def _list_functions_for_serialization(self, unused_functions: Any = None) -> dict[str, Any]:
+        from millrace.python.eager import def_function
+
+        def create() -> Any:
+            return self._create_resource()
+
+        def initialize() -> int:
+            self._initialize()
+            return 1  # results are tensors
+
+        return {
+            "_create_resource": def_function.Function(create, "create_resource", ()),
+            "_initialize": def_function.Function(initialize, "initialize", ()),
+        }
+
 
 class TrackableAsset(base.Trackable):
     """A file that belongs to a model; `asset_path` is a string tensor with its path."""
@@ -70,7 +100,8 @@ class TrackableAsset(base.Trackable):
         from millrace.python.framework import ops
 
         self._path = ops.convert_to_tensor(path, dtype=dtypes.string, name="asset_path")
-        ops.add_to_collection(ops.GraphKeys.ASSET_FILEPATHS, self._path)
+        if not ops.executing_eagerly():
+            ops.add_to_collection(ops.GraphKeys.ASSET_FILEPATHS, self._path)
 
     @property
     def asset_path(self) -> Any:
