@@ -357,8 +357,13 @@ Status WriteFileAtomically(Env& env, const std::string& path, std::string_view d
       StrCat(path, ".tmp.", ::getpid(), ".", counter.fetch_add(1, std::memory_order_relaxed));
   Status status = WriteAndSync(env, temporary, data);
   if (status.ok()) status = env.RenameFile(temporary, path);
-  if (!status.ok()) env.DeleteFile(temporary).IgnoreError("the first error is the one to report");
-  return status;
+  if (status.ok()) return status;
+  env.DeleteFile(temporary).IgnoreError("the first error is the one to report");
+  // The caller knows no other name than its own.
+  std::string message = status.message();
+  if (const size_t at = message.find(temporary); at != std::string::npos)
+    message.replace(at, temporary.size(), path);
+  return Status(status.code(), std::move(message));
 }
 
 }  // namespace millrace

@@ -356,5 +356,17 @@ TEST(PosixEnvTest, FileMadeOnTheFlyIsReadWhole) {
   EXPECT_THAT(*contents, HasSubstr("Pid:"));
 }
 
+TEST(FaultyEnvTest, ErrorsOfAtomicWritesNameTheFileThatWasMeant) {
+  MemEnv files;
+  for (const char* const failing : {"open", "append", "sync", "close", "rename"}) {
+    FaultyEnv env(files, [&](std::string_view operation, const std::string& path) {
+      return operation == failing ? errors::Unavailable(path, "; no") : Status();
+    });
+    const Status status = WriteFileAtomically(env, "/a/file", "text");
+    EXPECT_FALSE(status.ok()) << failing;
+    EXPECT_EQ(status.message(), "/a/file; no") << failing;
+  }
+}
+
 }  // namespace
 }  // namespace millrace

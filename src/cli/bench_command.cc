@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/model_session.h"
 #include "cli/text.h"
+#include "cli/validators.h"
 
 namespace millrace::cli {
 namespace {
@@ -179,13 +180,13 @@ void AddBenchCommand(Commands* commands) {
   AddModelOptions(&options->model, &command);
   AddRunOptions(&options->model, &command);
   command.add_option("--batch", options->model.batch, "Stands for unknown sizes of inputs that are made up")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
+      ->check(Between(0, 1 << 30));
   command.add_option("--runs", options->runs, "How many runs; else as many as there are in --seconds")
-      ->check(CLI::PositiveNumber);
-  command.add_option("--seconds", options->seconds, "How long to measure")->check(CLI::Range(0.0, 86400.0));
-  command.add_option("--warmup", options->warm_up, "Runs before that")->check(CLI::NonNegativeNumber);
+      ->check(Positive());
+  command.add_option("--seconds", options->seconds, "How long to measure")->check(Between(0.0, 86400.0));
+  command.add_option("--warmup", options->warm_up, "Runs before that")->check(NotNegative());
   command.add_option("--threads", options->threads, "Threads that run steps at the same time")
-      ->check(CLI::Range(1, 1024));
+      ->check(Between(1, 1024));
 }
 
 }  // namespace millrace::cli

@@ -13,6 +13,7 @@
 #include "cli/tensor_file.h"
 #include "cli/tensor_text.h"
 #include "cli/text.h"
+#include "cli/validators.h"
 #include "io/checkpoint/bundle.h"
 #include "io/checkpoint/checkpoint_reader.h"
 #include "io/checkpoint/checkpoint_state.h"
@@ -313,9 +314,9 @@ void AddCheckpointCommand(Commands* commands) {
   CLI::App& diff = AddOne(commands, &group, "diff", "Compare; ends with 3 when they differ", options, Diff);
   diff.add_option("second", options->second, "The other checkpoint")->required()->type_name("PATH");
   diff.add_option("--atol", options->absolute, "Differences of numbers up to this do not count")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NotNegative());
   diff.add_option("--rtol", options->relative, "The same, as a part of the second number")
-      ->check(CLI::NonNegativeNumber);
+      ->check(NotNegative());
 
   CLI::App& convert = AddOne(commands, &group, "convert", "Write it in the other format", options, Convert);
   convert.add_option("output", options->second, "Prefix of the new checkpoint; for v1 the file")

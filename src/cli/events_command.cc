@@ -14,6 +14,7 @@
 #include "cli/events_plot.h"
 #include "cli/tensor_text.h"
 #include "cli/text.h"
+#include "cli/validators.h"
 #include "io/event_file.h"
 #include "io/match_files.h"
 #include "millrace/tensor.h"
@@ -375,7 +376,7 @@ void AddEventsCommand(Commands* commands) {
   scalars.add_flag("--points", options->points, "Each point, not a summary of each tag");
   scalars.add_option("--plot", options->plot, "Draw them into this SVG file")->type_name("FILE");
   scalars.add_option("--smooth", options->style.smoothing, "Smoothing of the curves, from 0 to below 1")
-      ->check(CLI::Range(0.0, 0.9999));
+      ->check(Between(0.0, 0.9999));
   scalars.add_flag("--log", options->style.log_scale, "Logarithmic scale; values up to 0 are left out");
 }
 

@@ -11,6 +11,7 @@
 #include "cli/graph/view.h"
 #include "cli/model_file.h"
 #include "cli/text.h"
+#include "cli/validators.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace millrace::cli {
@@ -93,10 +94,10 @@ CLI::App& AddOne(Commands* commands, CLI::App* group, const char* name, const ch
   if (form != Form::kHtml) {
     command
         .add_option("--boxes", options->view.most_boxes, "Open scopes while no more boxes than this are seen")
-        ->check(CLI::Range(2, 20000));
+        ->check(Between(2, 20000));
     command
         .add_option("--depth", options->view.most_depth, "How many scopes in each other are open; 1: none")
-        ->check(CLI::PositiveNumber);
+        ->check(Positive());
   }
   return command;
 }

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/example_text.h"
 #include "cli/text.h"
+#include "cli/validators.h"
 #include "io/crc32c.h"
 #include "io/input_stream.h"
 #include "io/record_file.h"
@@ -347,10 +348,10 @@ void AddRecordsCommand(Commands* commands) {
          true);
   AddOne(commands, &group, "verify", "Read every record and check every sum", options, Always<Verify>, true);
   CLI::App& head = AddOne(commands, &group, "head", "Show records, Examples readably", options, Head, false);
-  head.add_option("-n,--count", options->count, "How many records")->check(CLI::NonNegativeNumber);
+  head.add_option("-n,--count", options->count, "How many records")->check(NotNegative());
   head.add_option("--at", options->at, "The number of the first, by an index; counted from 0")
-      ->check(CLI::NonNegativeNumber);
-  head.add_option("--values", options->values, "How many values of a feature")->check(CLI::NonNegativeNumber);
+      ->check(NotNegative());
+  head.add_option("--values", options->values, "How many values of a feature")->check(NotNegative());
   head.add_option("--as", options->as, "What a record is; auto looks at it")
       ->check(CLI::IsMember({"auto", "example", "sequence", "bytes"}));
   head.add_option("--index", options->index, "An index; else FILE.idx when it is there")->type_name("FILE");

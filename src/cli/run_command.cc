@@ -13,6 +13,7 @@
 #include "cli/tensor_file.h"
 #include "cli/tensor_text.h"
 #include "cli/text.h"
+#include "cli/validators.h"
 
 namespace millrace::cli {
 namespace {
@@ -102,7 +103,7 @@ void AddRunCommand(Commands* commands) {
   command.add_option("--trace", options->trace, "Write a trace of the step, for millrace trace")
       ->type_name("FILE");
   command.add_option("--timeout", options->timeout, "Seconds after which the step is given up; 0: never")
-      ->check(CLI::Range(0.0, 1e9));
+      ->check(Between(0.0, 1e9));
 }
 
 }  // namespace millrace::cli

@@ -19,6 +19,7 @@
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/text.h"
+#include "cli/validators.h"
 #include "millrace/cluster.h"
 
 namespace millrace::cli {
@@ -206,7 +207,7 @@ void AddServerCommands(Commands* commands) {
   server.add_option("--cluster", options->cluster,
                     "The tasks: ps=host:port,worker=host:port,host:port; without it TF_CONFIG says that");
   server.add_option("--job", options->job, "The job of this task");
-  server.add_option("--task", options->task, "Its number")->check(CLI::NonNegativeNumber);
+  server.add_option("--task", options->task, "Its number")->check(NotNegative());
   server.add_option("--listen", options->listen,
                     "The address to listen at, 0.0.0.0 for all of this machine; otherwise 127.0.0.1");
   server.add_flag("--slurm", options->slurm,
@@ -216,11 +217,11 @@ void AddServerCommands(Commands* commands) {
   server
       .add_option("--session-timeout", options->session_timeout,
                   "Seconds for which the creation of a session waits for tasks that don't answer")
-      ->check(CLI::PositiveNumber);
+      ->check(Positive());
   server
       .add_option("--peer-timeout", options->peer_timeout,
                   "Seconds for which a task may be silent before its steps are given up")
-      ->check(CLI::PositiveNumber);
+      ->check(Positive());
   server.add_option(
       "--token-file", options->security.token_file,
       "A file with the secret that every call has to show; otherwise MILLRACE_TOKEN_FILE names it");
@@ -243,7 +244,7 @@ void AddServerCommands(Commands* commands) {
       "status", "The tasks with their devices, sessions, graphs and steps; 3 when one does not answer",
       [target, timeout](const Context& context) { return ShowStatus(*target, *timeout, context); }, &cluster);
   status.add_option("target", *target, "A task of the cluster: grpc://host:port")->required();
-  status.add_option("--timeout", *timeout, "Seconds to wait for answers")->check(CLI::PositiveNumber);
+  status.add_option("--timeout", *timeout, "Seconds to wait for answers")->check(Positive());
 }
 
 }  // namespace millrace::cli

@@ -13,6 +13,7 @@
 #include "cli/graph/view.h"
 #include "cli/model_file.h"
 #include "cli/text.h"
+#include "cli/validators.h"
 #include "kernel/kernel_registry.h"
 #include "millrace/session.h"
 #include "op/attr_codec.h"
@@ -366,7 +367,7 @@ void AddShowCommand(Commands* commands) {
   command.add_option("--tag", options->tags, "A tag of the meta graph of a SavedModel; may be repeated")
       ->allow_extra_args(false);
   command.add_option("--batch", options->batch, "Stands for unknown sizes of inputs where FLOPs are counted")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
+      ->check(Between(0, 1 << 30));
   command.add_flag("--ops", options->all_ops, "List all ops");
 }
 

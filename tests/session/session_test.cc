@@ -252,6 +252,32 @@ TEST_P(SessionTest, ANodeThatIsThereIsNotAddedAgain) {
       "Extend in this session.");
 }
 
+TEST_P(SessionTest, OneOfTwoCreatesAtOnceWins) {
+  DefBuilder graphs[2];
+  for (int i = 0; i < 2; ++i) graphs[i].Const(StrCat("only", i), F(static_cast<float>(i)));
+  for (int round = 0; round < 20; ++round) {
+    const auto session = *NewSession(Options());
+    Status statuses[2];
+    std::atomic<int> ready = 0;
+    {
+      std::vector<std::jthread> threads;
+      for (int i = 0; i < 2; ++i) {
+        threads.emplace_back([&, i] {
+          for (ready.fetch_add(1); ready.load() < 2;) std::this_thread::yield();
+          statuses[i] = session->Create(graphs[i].def());
+        });
+      }
+    }
+    const int winner = statuses[0].ok() ? 0 : 1;
+    EXPECT_EQ(statuses[winner], Status());
+    EXPECT_EQ(statuses[1 - winner].code(), ErrorCode::kAlreadyExists) << statuses[1 - winner];
+    std::vector<Tensor> out;
+    ASSERT_EQ(session->Run({}, {StrCat("only", winner)}, {}, &out), Status());
+    EXPECT_EQ(Value(out[0]), static_cast<float>(winner));
+    EXPECT_FALSE(session->Run({}, {StrCat("only", 1 - winner)}, {}, &out).ok());
+  }
+}
+
 TEST_P(SessionTest, SecondCreateIsRefused) {
   const auto session = Make(SquareGraph());
   EXPECT_EQ(session->Create(SquareGraph().def()).code(), ErrorCode::kAlreadyExists);

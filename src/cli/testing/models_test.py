@@ -110,6 +110,10 @@ class ForeignFilesTest(ModelTest):
     def test_unknown_words_get_a_suggestion(self):
         self.assert_error(["shwo", "x"], 2, "there is no command 'shwo'; did you mean 'show'?")
         self.assert_error(["show", "--btach=3", "x"], 2, "there is no option '--btach'; did you mean '--batch'?")
+        self.assert_error(["bench", "m", "--warmup", "-1"], 2, "'-1' is not a number from 0 on")
+        self.assert_error(["bench", "m", "--runs=0"], 2, "'0' is not a number above 0")
+        self.assert_error(["bench", "m", "--seconds", "1e9"], 2, "'1e9' is not a number from 0 to 86400")
+        self.assert_error(["bench", "m", "--seconds", "nan"], 2, "'nan' is not a number from 0 to 86400")
         self.assert_error(["checkpoint", "qqqqqq"], 2, "there is no command 'qqqqqq'")
 
 

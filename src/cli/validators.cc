@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/validators.h"
+
+#include <cmath>
+
+#include "base/strings.h"
+#include "cli/text.h"
+
+namespace millrace::cli {
+namespace {
+
+// What is wrong is told as "'-1' is not ...".
+template <typename Fits>
+CLI::Validator Check(const std::string& wanted, const std::string& name, Fits fits) {
+  return CLI::Validator(
+      [wanted, fits](const std::string& text) -> std::string {
+        double value = 0;
+        if (CLI::detail::lexical_cast(text, value) && fits(value)) return "";
+        return StrCat("'", text.substr(0, 40), "' is not ", wanted);
+      },
+      name);
+}
+
+}  // namespace
+
+CLI::Validator NotNegative() {
+  return Check("a number from 0 on", "NONNEGATIVE", [](double v) { return v >= 0; });
+}
+
+CLI::Validator Positive() {
+  return Check("a number above 0", "POSITIVE", [](double v) { return v > 0; });
+}
+
+CLI::Validator Between(double low, double high) {
+  const std::string range = StrCat(NumberText(low), " to ", NumberText(high));
+  return Check(StrCat("a number from ", range), StrCat("[", range, "]"),
+               [low, high](double v) { return v >= low && v <= high; });
+}
+
+}  // namespace millrace::cli
