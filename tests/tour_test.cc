@@ -221,7 +221,8 @@ Status Tour::Devices() {
 // compile/ makes of the whole graph what this one signature needs. Each pass takes a graph and leaves a
 // graph, so they can be called one by one, as here; compile/pipeline.cc lists them in their order.
 Status Tour::Passes() {
-  // Prune: what the fetches do not need is gone, feeds and fetches have become nodes with a position.
+  // Prune: nodes that the fetches do not need are removed, feeds and fetches have become nodes with a
+  // position.
   MR_ASSIGN_OR_RETURN(PrunedGraph pruned, PruneForRun(*graph_, signature_, {.client_device = kCpu0}));
   pruned_ = std::move(pruned.graph);
   EXPECT_EQ(pruned_->FindNode("unused"), nullptr);
@@ -322,7 +323,7 @@ Status Tour::Execution() {
   return Status::Ok();
 }
 
-// step/ does the last four chapters in one call, and runs the result as often as it is asked to. It knows
+// step/ does the last four chapters in one call, and runs the result any number of times. It knows
 // neither messages nor sessions.
 Status Tour::WholeStep() {
   std::vector<std::string> dumped;

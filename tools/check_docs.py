@@ -19,7 +19,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
 # A path in backticks: it has a slash or ends like a file, and no blanks, wildcards, braces or options.
 TICKED = re.compile(r"`([A-Za-z0-9_.][\w./-]*(?:/|\.(?:md|h|cc|py|sh|txt|map|cmake)))`")
-# Where paths of the documents may start, besides the document's own folder.
+# Folders where paths of the documents may start, other than the document's own folder.
 STARTS = ("", "src/", "include/", "include/millrace/", "src/kernels/", "tests/")
 MADE_BY_BUILD = re.compile(r"(^|/)(build|bin|lib|data|dist|mnist_report)(/|\.|$)|(^|/)ops\.h$|^generated/|\.pb\.(h|cc)$|\.so$")
 # <!-- the text of examples/x.cc --> before a block: the block is that file.

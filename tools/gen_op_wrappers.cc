@@ -256,7 +256,7 @@ void WriteBody(const Wrapper& wrapper, std::ostream& out) {
   out << "}\n\n";
 }
 
-// Leaves a file that is right already alone, so that nothing is compiled anew for it.
+// Does not write a file that is right already, so that nothing is recompiled.
 Status WriteIfChanged(const std::string& path, const std::string& text) {
   if (std::ifstream old(path, std::ios::binary); old) {
     const std::string before{std::istreambuf_iterator<char>(old), std::istreambuf_iterator<char>()};

@@ -64,7 +64,7 @@ StatusOr<Examples> DecodeIdx(std::span<const uint8_t> image_file, std::span<cons
 // floats.
 void OneHot(std::span<const uint8_t> labels, std::span<float> out);
 
-// Deals the examples in an order shuffled anew for every epoch; the order depends on the seed alone. Every
+// Returns the examples in an order that is shuffled for every epoch and depends only on the seed. Every
 // example comes once per epoch; a batch that reaches past the end of an epoch goes on in the next. Not
 // thread-safe.
 class Batcher {

@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = google::protobuf::Value;
 
-// Parses with protobuf's own reader, so that the writer is not its own judge.
+// Parses with protobuf's reader, which is independent of the writer.
 Json Parse(const std::string& text) {
   google::protobuf::Struct parsed;
   const auto status = google::protobuf::util::JsonStringToMessage(text, &parsed);
@@ -189,7 +189,7 @@ TEST(WriteReportTest, TheFileIsReplacedAndNothingIsLeftBeside) {
   EXPECT_EQ(ReadFile(path), Render(Sample()));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir), {}), 1);
 
-  // A directory in the way: the error names the file, and the temporary file is gone.
+  // The path is a directory: the error names the file, and the temporary file is removed.
   const std::string blocked = (dir / "blocked").string();
   std::filesystem::create_directories(blocked + "/inside");
   const Status status = WriteReport(Sample(), blocked);

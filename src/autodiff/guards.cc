@@ -32,7 +32,7 @@ Guard Guards::OfEdge(const Edge& edge) const {
   return guard;
 }
 
-// What all that the node needs has together; what comes out of the branches at a Merge has left them.
+// The guards of a node are those of all its inputs together. At a Merge the guards of the branches end.
 Guard Guards::Combine(const Node& node) const {
   Guard all;
   if (IsMerge(node) && !IsLoopHeader(node)) {

@@ -82,7 +82,7 @@ CancellationManager::Token CancellationManager::Register(UniqueFunction<void()> 
 }
 
 bool CancellationManager::Deregister(Token token) {
-  decltype(callbacks_)::node_type removed;  // destroyed after the lock is gone
+  decltype(callbacks_)::node_type removed;  // destroyed after the lock is released
   MutexLock lock(mu_);
   removed = callbacks_.extract(token);
   if (!cancelled_.load(std::memory_order_relaxed) || !removed.empty()) return true;

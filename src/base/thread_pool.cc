@@ -425,7 +425,7 @@ void ThreadPool::HelpUntil(const std::atomic<bool>& done) {
 void ThreadPool::SignalDone(std::atomic<bool>& done) {
   const std::atomic<bool>* key = &done;
   done.store(true, std::memory_order_seq_cst);
-  // From here on `done` may be gone; its address only names the sleeper.
+  // From here on `done` may be destroyed; its address only identifies the sleeper.
   if (impl_->num_idle.load(std::memory_order_seq_cst) == 0) return;
   Sleeper* sleeper = nullptr;
   {

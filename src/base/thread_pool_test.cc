@@ -351,7 +351,7 @@ TEST(ThreadPoolTest, ManyThreadsLoopAndScheduleAtOnce) {
       threads.emplace_back([&, t] {
         for (int r = 0; r < kRounds; ++r) {
           pool.Schedule([&] { tasks.fetch_add(1); });
-          // The range lives on this stack frame and is gone right after: a late helper must not look at it.
+          // The range lives on this stack frame and ends right after: a late helper must not access it.
           std::vector<int64_t> values(static_cast<size_t>(10 + (t * 31 + r) % 90), 1);
           pool.ParallelFor(static_cast<int64_t>(values.size()), 10000, [&](int64_t begin, int64_t end) {
             for (int64_t i = begin; i < end; ++i) sum.fetch_add(std::exchange(values[i], 0));
@@ -391,7 +391,7 @@ TEST(ThreadPoolTest, HelpUntilRunsTasksWhileWorkersAreBusy) {
   busy.wait();
   std::atomic<bool> done{false};
   pool.Schedule([&] { pool.SignalDone(done); });
-  pool.HelpUntil(done);  // nobody else could run the task
+  pool.HelpUntil(done);  // no other thread could run the task
   go.Notify();
 }
 

@@ -39,7 +39,7 @@ StatusOr<const OpRegistration*> LookUp(TFE_Context* ctx, const char* name, bool*
   return op;
 }
 
-// "list(int)" and the like as the C API has it.
+// "list(int)" and similar types as the C API has them.
 bool KindOf(std::string_view type, TF_AttrType* kind, unsigned char* is_list) {
   *is_list = 0;
   if (type.starts_with("list(") && type.ends_with(")")) {

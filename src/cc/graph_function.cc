@@ -23,7 +23,7 @@ Status Write(const Scope& scope, const Scope& inner, FunctionParts parts, GraphF
     const auto is_input = [&](const Output& input) { return input.node == node; };
     if (std::none_of(parts.inputs.begin(), parts.inputs.end(), is_input)) {
       parts.body.push_back(node);
-      // What changes something runs with every call, whoever uses its results.
+      // Nodes with side effects run in every call, even if no result is used.
       if (node->op_def().is_stateful && node->num_outputs() == 0) {
         parts.controls.push_back(node);
         parts.control_names.push_back(node->name());
@@ -78,7 +78,7 @@ GraphFunction MakeGraphFunction(const Scope& scope, const std::string& name,
   };
   parts.outputs = body(inner, arguments);
   for (Output& output : parts.outputs) {
-    // A result that comes from outside, or is a parameter, passes through a node.
+    // A result that is captured or a parameter passes through a node.
     if (output.IsSet()) output = ops::Identity(inner, output);
   }
   inner.state().capture = nullptr;

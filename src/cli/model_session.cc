@@ -143,7 +143,7 @@ class StepMaker {
     return dtype.ok() ? *dtype : DataType::kInvalid;
   }
 
-  // "name", or "name.indices" and the like of a sparse one.
+  // "name", or "name.indices" and similar names of a sparse tensor.
   StatusOr<Endpoint> Resolve(const std::string& name, const Infos* infos) const {
     if (const TensorInfo* const info = FindInfo(name, infos); info != nullptr && !info->name().empty()) {
       return Endpoint{info->name(), TypeOf(*info)};

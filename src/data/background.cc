@@ -105,7 +105,7 @@ void Background::Serve(State& state, Request& request) {
       state.stop.Deregister(token);
     }
   }
-  // The caller's manager may be gone with this.
+  // This may destroy the caller's manager.
   request.End(status);
 }
 

@@ -199,7 +199,7 @@ ClusterTasks::~ClusterTasks() {
   tensorflow::DeleteWorkerSessionRequest request;
   request.set_session_handle(session_);
   for (const auto& worker : workers_) {
-    // A task that is gone has no session.
+    // A task that has died has no session.
     transport_.Start({worker->task(), Method::kDeleteWorkerSession, MessageBytes::Of(request)},
                      [](const Status&, const MessageBytes&) {});
   }

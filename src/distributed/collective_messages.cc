@@ -47,7 +47,8 @@ StatusOr<Tensor> BufferFromResponse(const CollectivePeers::Buffer& wanted, const
   return buffer;
 }
 
-// A call that waits for others. It is answered once: by what it waits for or because its caller has gone.
+// A call that waits for other members. It is answered once: with the result, or because its caller has
+// cancelled.
 class WaitingCall : public RefCounted {
  public:
   static RefPtr<WaitingCall> Make(Method method, CancellationManager& caller, Reply reply) {

@@ -130,7 +130,7 @@ void Task::Handle(Method method, MessageBytes request, int64_t timeout_in_ms,
         return master_->Handle(method, bytes, timeout_in_ms, cancellation, std::move(answer));
       case ServiceKind::kTask:
         if (method != Method::kDescribe) return answer(errors::Unimplemented(MethodName(method)), {});
-        // What is asked for: the whole cluster, or else this task.
+        // The request is for the whole cluster, or for this task.
         answer(Status(), MessageBytes(bytes.ToString() == "cluster"
                                           ? DescribeAll(timeout_in_ms > 0 ? timeout_in_ms / 2 : 2000)
                                           : Describe()));

@@ -22,7 +22,7 @@
 namespace millrace {
 namespace {
 
-// A caller that has gone away leaves its step to this limit; one that is there stops it earlier by itself.
+// The time limit of a step whose caller has died. A living caller stops its step earlier.
 constexpr int64_t kGraceMs = 2000;
 
 template <typename Request>
@@ -148,7 +148,7 @@ void WorkerService::Stop() {
 }
 
 void WorkerService::DropSessions() {
-  decltype(sessions_) sessions;  // die after the lock is gone
+  decltype(sessions_) sessions;  // destroyed after the lock is released
   MutexLock lock(mu_);
   sessions.swap(sessions_);
 }
@@ -232,7 +232,7 @@ void WorkerService::DeleteWorkerSession(const MessageBytes& bytes, Reply reply) 
   tensorflow::DeleteWorkerSessionRequest request;
   if (Status s = Parse(Method::kDeleteWorkerSession, bytes, &request); !s.ok())
     return reply(std::move(s), {});
-  SessionPtr dropped;  // dies after the lock is gone
+  SessionPtr dropped;  // destroyed after the lock is released
   std::vector<std::shared_ptr<GraphRun>> stopped;
   std::vector<int64_t> steps;
   {
@@ -269,7 +269,7 @@ std::set<WorkerService::MasterOf> WorkerService::Masters() const {
 }
 
 void WorkerService::DropSessionsOf(const MasterOf& master) {
-  std::map<std::string, SessionPtr> dropped;  // die after the lock is gone
+  std::map<std::string, SessionPtr> dropped;  // destroyed after the lock is released
   std::vector<std::shared_ptr<GraphRun>> stopped;
   std::vector<int64_t> steps;
   {
@@ -340,7 +340,7 @@ void WorkerService::DeregisterGraph(const MessageBytes& bytes, Reply reply) {
   std::shared_ptr<InstalledPartition> dropped = (*session)->RemoveGraph(request.graph_handle());
   const bool found = dropped != nullptr;
   dropped.reset();
-  SessionPtr last;  // dies after the lock is gone
+  SessionPtr last;  // destroyed after the lock is released
   {
     MutexLock lock(mu_);
     const auto it = sessions_.find(request.session_handle());
@@ -524,8 +524,8 @@ Status WorkerService::CheckIncarnation(const Rendezvous::Key::Parts& key) const 
                          "restarted.");
 }
 
-// A call of RecvTensor that waits for its tensor. It is answered once: by the tensor or because the caller
-// has gone.
+// A call of RecvTensor that waits for its tensor. It is answered once: with the tensor, or because the caller
+// has cancelled.
 struct WorkerService::PendingRecv : RefCounted {
   int64_t step_id = 0;
   std::string key;

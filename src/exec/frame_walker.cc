@@ -431,7 +431,7 @@ inline void FrameWalker::DeliverData(const PlanEdge& edge, bool from_enter, Tens
   } else {
     if (!alive) {
       ++count.dead;
-      // What an earlier iteration borrowed may be gone.
+      // Memory that an earlier iteration borrowed may be freed.
       if (slot.kind == TensorValue::Kind::kConstant) slot.kind = TensorValue::Kind::kNone;
     }
     dead = count.dead > 0;
@@ -453,8 +453,8 @@ inline void FrameWalker::DeliverData(const PlanEdge& edge, bool from_enter, Tens
   AddReady(edge.dst, dead, iteration, ready);
 }
 
-// Where a loop is badly made, a node may have got inputs in an earlier use of the iteration and not run. An
-// ordinary node gets all of them anew; a Merge would take what it finds first.
+// In a malformed loop a node may have received inputs in an earlier use of the iteration without running. An
+// ordinary node receives all of them again; a Merge would take a stale one.
 inline void FrameWalker::DropLeftInputs(const PlanNode& merge, FrameIteration* iteration) {
   TensorValue* const inputs = iteration->slots.get() + (merge.first_input - iteration->first_slot);
   for (uint32_t i = 0; i < merge.num_inputs; ++i) {

@@ -26,7 +26,7 @@ TEST(ReadyQueueTest, TheOwnThreadTakesWhatIsHandedOverWhileItWaits) {
   const RefPtr<ReadyQueue> queue = MakeRef<ReadyQueue>(&pool);
   ThreadWalker walker;
   const ReadyItem item{.walker = &walker};
-  EXPECT_FALSE(queue->HandOver(item));  // nobody waits
+  EXPECT_FALSE(queue->HandOver(item));  // no thread waits
   queue->BeginAsync();
   std::thread worker([&] {
     while (!queue->HandOver(item)) std::this_thread::yield();

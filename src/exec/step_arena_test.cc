@@ -271,7 +271,7 @@ TEST_F(StepArenaTest, WhatOutlivesAPlannedStepKeepsItsMemory) {
   });
   for (int i = 0; i < 40; ++i) Step([this] { Chain(); });
   Drop(kept, kSizes[0]);
-  // Also when nobody else is left.
+  // Also for the last reference.
   Step([&] { kept = Make(kSizes[0]); });
   StepArena* const arena = std::exchange(arena_, nullptr);
   arena->Release();

@@ -92,8 +92,8 @@ class FrameFinder {
     return Status();
   }
 
-  // What a Merge that closes a loop takes besides NextIterations comes into the first iteration, from
-  // outside.
+  // The inputs of a Merge that closes a loop are NextIterations and values that enter the first iteration
+  // from outside.
   static Status CheckEntrance(const Node& merge) {
     bool entered = false;
     for (const Edge* e : merge.data_in_edges()) {

@@ -21,7 +21,7 @@ StatusOr<const OpRegistration*> LookUpOp(const FunctionLibrary& library, const O
   return ops.LookUp(name);
 }
 
-// What "node:output:3" and the like say, without knowing how many tensors there are.
+// The parts of "node:output:3" and similar references; the number of tensors is not known yet.
 class StructureCheck {
  public:
   StructureCheck(const FunctionLibrary& library, const OpRegistry& ops, const FunctionDef& def,

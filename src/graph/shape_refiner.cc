@@ -205,7 +205,7 @@ class NodeInference {
       return PartialShape();
     return PartialShape(*numbers);
   }
-  // " and with computed input tensors: input[1] = <2 3>" and the like, or nothing when no value was used.
+  // " and with computed input tensors: input[1] = <2 3>" or similar, or empty when no value was used.
   std::string UsedValues() {
     std::vector<std::string> values, shapes;
     for (int i = 0; i < context_.num_inputs(); ++i) {

@@ -100,7 +100,7 @@ std::span<const LaterAttr> LaterAttrsOf(std::string_view op) {
   return {first, last};
 }
 
-// Ops by name, decoded when they are asked for.
+// Ops by name, decoded at the first look-up.
 class OpTable {
  public:
   explicit OpTable(const tensorflow::OpList& list) {
@@ -211,7 +211,7 @@ Status UpgradeGraphDef(const OpLookup& ops, GraphDef* graph) {
   const int producer = graph->versions().producer();
   return EachNode(graph, [&](NodeDef* node) -> Status {
     const auto op = ops.LookUp(node->op());
-    if (!op.ok()) return Status();  // a function, or an op of somebody else
+    if (!op.ok()) return Status();  // a function, or an op of another library
     if (const Status status = CheckOpDeprecation((*op)->def, producer); !status.ok()) {
       return status;
     }

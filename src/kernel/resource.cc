@@ -86,7 +86,7 @@ Status ResourceManager::DoCreate(std::string_view container, const ResourceType&
     used_.store(true, std::memory_order_release);
     auto c = containers_.find(container);
     if (c == containers_.end()) c = containers_.emplace(std::string(container), Container()).first;
-    // On a conflict `resource` stays whole and dies after the lock is gone.
+    // On a conflict `resource` is unchanged and is destroyed after the lock is released.
     const auto [at, added] = c->second.try_emplace(Key(type.hash, std::string(name)));
     if (added) {
       at->second = {std::move(resource), type.name};
@@ -99,7 +99,7 @@ Status ResourceManager::DoCreate(std::string_view container, const ResourceType&
 Status ResourceManager::DoDelete(std::string_view container, uint64_t type_hash, std::string_view type_name,
                                  std::string_view name) {
   container = OrDefault(container);
-  RefPtr<Resource> dropped;  // dies after the lock is gone
+  RefPtr<Resource> dropped;  // destroyed after the lock is released
   {
     WriterLock lock(mu_);
     const auto c = containers_.find(container);
@@ -141,7 +141,7 @@ void ResourceManager::DropUsersOf(const FunctionCaller& functions) {
       for (const auto& [key, entry] : resources) all.push_back(entry.resource);
     }
   }
-  // Resources are asked, and die, without the lock.
+  // Methods and destructors of resources are called without the lock.
   std::erase_if(all, [&](const RefPtr<Resource>& resource) { return resource->functions() != &functions; });
   if (all.empty()) return;
   WriterLock lock(mu_);

@@ -60,7 +60,7 @@ StatusOr<Tensor> SessionTensors::Get(std::string_view handle) const {
 }
 
 Status SessionTensors::Delete(std::string_view handle) {
-  decltype(tensors_)::node_type deleted;  // dies after the lock is gone
+  decltype(tensors_)::node_type deleted;  // destroyed after the lock is released
   MutexLock lock(mu_);
   const auto it = tensors_.find(handle);
   if (it == tensors_.end()) return NotKept(handle);

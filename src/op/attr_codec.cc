@@ -13,7 +13,7 @@ namespace {
 
 using Proto = tensorflow::AttrValue;
 
-// What decoding needs to know besides the proto.
+// The context of decoding other than the message.
 struct Scope {
   std::string_view name;         // of the attribute, for messages
   int64_t* tensor_bytes_budget;  // null: only the limit for one tensor holds

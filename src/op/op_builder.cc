@@ -127,7 +127,7 @@ Status ParseElementType(Cursor* in, AttrDef* attr, std::string* element_type) {
     attr->allowed_values = AttrValue(*set);
     return Status::Ok();
   }
-  *element_type = name;  // judged by ValidateOpDef
+  *element_type = name;  // checked by ValidateOpDef
   if (name.empty()) return errors::InvalidArgument("Expected a type at '", in->rest(), "'");
   return Status::Ok();
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kMaxEntries = 31;  // the masks are as wide as TensorFlow's
 
-// One dimension of the input, with what the expression says of it.
+// One dimension of the input with its part of the expression.
 struct DenseEntry {
   std::optional<int64_t> begin;
   std::optional<int64_t> end;

@@ -90,7 +90,7 @@ TEST_F(CollectivesRpcTest, MastersMeetInEachStep) {
   std::vector<std::thread> threads;
   for (int i = 0; i < kMembers; ++i) {
     threads.emplace_back([&, i] {
-      // Nobody waits for the others but in the operation.
+      // Members wait for each other only in the operation.
       for (int step = 0; step < 30; ++step) {
         const auto y = Step(*sessions_[static_cast<size_t>(i)], static_cast<float>(i + step));
         ASSERT_TRUE(y.ok()) << y.status();
@@ -112,7 +112,7 @@ TEST_F(CollectivesRpcTest, ABroadcastReachesAll) {
   }
 }
 
-// Whoever is gone, the others hear of it; with new sessions they go on.
+// When any member dies, the others get an error, and continue with new sessions.
 TEST_F(CollectivesRpcTest, ADeadMemberEndsTheStepsOfAll) {
   MakeAll("CollectiveReduce", "CollectiveReduce");
   for (int dead = 0; dead < kMembers; ++dead) {

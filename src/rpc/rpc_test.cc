@@ -320,7 +320,7 @@ TEST_F(RpcTest, ASessionOutlivesItsServerWithErrors) {
   EXPECT_THAT(std::string(gone.message()), HasSubstr("grpc://localhost"));
 }
 
-// ---- Tasks that are gone
+// ---- Tasks that have died
 
 TEST_F(RpcTest, ATaskThatIsNotThereIsNamedWhenTheTimeIsUp) {
   ServerOptions impatient;

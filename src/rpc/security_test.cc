@@ -41,7 +41,7 @@ ServerOptions With(const ClusterSecurity& security) {
   return options;
 }
 
-// What clients of this process go by, until it is gone.
+// Security settings of clients in this process during the lifetime of this object.
 class ClientSecurity {
  public:
   explicit ClientSecurity(const ClusterSecurity& security) {

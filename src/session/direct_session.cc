@@ -38,7 +38,7 @@ int ResolveThreads(int configured) {
 
 CompileOptions CompileOptionsOf(const SessionOptions& options, const TestConfig& test) {
   CompileOptions compile = CompileOptionsOf(options);
-  // A graph that is placed anew for each signature could find its state on another device each time.
+  // A graph that is placed once per signature could look for its state on a different device each time.
   if (!options.place_pruned_graph) compile.spread_seed = test.spread_seed;
   compile.spread_over_types = test.spread_over_types;
   return compile;

@@ -77,7 +77,7 @@ TEST(ReclaimerTest, DestructionFreesWhatIsLeft) {
   EXPECT_TRUE(watch.expired());
 }
 
-// An object says that it is gone before its memory is given back.
+// Records its destruction, before its memory is freed.
 struct Value {
   explicit Value(int n) : number(n) {}
   ~Value() { number.store(-1); }

@@ -170,7 +170,7 @@ Status ReadGraphOptions(const tensorflow::GraphOptions& graph, SessionOptions* o
   if (optimizer.max_folded_constant_in_bytes() > 0)
     options->max_folded_constant_bytes = optimizer.max_folded_constant_in_bytes();
   MR_RETURN_IF_ERROR(ReadRewrites(graph.rewrite_options(), options));
-  // L1, the default, has number 0; L0 means no optimisation unless a pass is asked for by name.
+  // L1, the default, has number 0; L0 means no optimisation except for passes that are enabled by name.
   const bool all = optimizer.opt_level() != tensorflow::OptimizerOptions::L0;
   options->fold_constants =
       (all || optimizer.do_constant_folding()) && !options->disabled_passes.contains("fold");

@@ -108,7 +108,7 @@ void CollectiveGroups::CompleteInstance(const CollectiveMember& member, Source d
         source = instance.source_rank;
         if (member.kind != CollectiveMember::Kind::kBroadcast || source >= 0) ready.swap(instance.waiting);
       } else {
-        // Those who wait hear of it, and the next attempt begins anew.
+        // Waiting members get the error, and the next attempt starts from scratch.
         ready.swap(instance.waiting);
         group.instances.erase(member.instance_key);
       }

@@ -222,7 +222,7 @@ void FunctionRuntime::CallAsync(const Function& f, const StepServices& caller,
 }
 
 void FunctionRuntime::DropInstances() {
-  decltype(instances_) dropped;  // die after the lock is gone
+  decltype(instances_) dropped;  // destroyed after the lock is released
   MutexLock lock(mu_);
   dropped.swap(instances_);
 }

@@ -233,7 +233,7 @@ class LocalPartition : public InstalledPartition {
       if (call->of_step) call->of_step->Take(&call->args.metadata->devices);
       KeepTensors(call->args, status);
       call->caller.TryDeregister(call->token);
-      // The caller, its cancellation among what it has, may be gone as soon as it knows.
+      // The caller and its cancellation manager may be destroyed as soon as it is called.
       Done finish = std::move(call->done);
       finish(status);
     });

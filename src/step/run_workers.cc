@@ -119,7 +119,7 @@ class WorkersRun : public RefCounted {
       });
     }
     caller_.TryDeregister(token_);
-    // The caller, its cancellation among what it has, may be gone as soon as it knows.
+    // The caller and its cancellation manager may be destroyed as soon as it is called.
     InstalledPartition::Done done = std::move(done_);
     done(result);
   }

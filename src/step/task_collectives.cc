@@ -97,7 +97,7 @@ class TaskCollectives::Step : public StepCollectives {
       if (status.ok()) {
         const auto it = offers_.find(full);
         if (it == offers_.end()) {
-          // A repeated request takes the place of the first, whose caller has gone.
+          // A repeated request replaces the first one, whose caller has died.
           takers_[full] = std::move(done);
           return;
         }
@@ -150,8 +150,8 @@ class TaskCollectives::Step : public StepCollectives {
     cancellation_.StartCancel();
   }
 
-  // See TaskCollectives. Nothing is ever offered under the key that is asked for: the answer is why the step
-  // has ended there.
+  // See TaskCollectives. Nothing is ever offered under the requested key: the answer is the status with which
+  // the step has ended there.
   void WatchTakers() MR_EXCLUDES(mu_) {
     std::set<std::string> devices;
     {
@@ -186,7 +186,7 @@ class TaskCollectives::Step : public StepCollectives {
     return std::any_of(offers_.begin(), offers_.end(),
                        [&](const auto& offer) { return offer.second.to == device; });
   }
-  // What an abort calls unless somebody takes it; -1, and the call is made, when the step is aborted.
+  // Registers a callback for an abort. When the step is already aborted, calls it and returns -1.
   int64_t Wait(Failure fail) MR_EXCLUDES(mu_) {
     Status why;
     {
@@ -201,7 +201,7 @@ class TaskCollectives::Step : public StepCollectives {
     return -1;
   }
   bool Take(int64_t number) MR_EXCLUDES(mu_) {
-    Failure dropped;  // dies after the lock is gone
+    Failure dropped;  // destroyed after the lock is released
     MutexLock lock(mu_);
     const auto it = waits_.find(number);
     if (it == waits_.end()) return false;

@@ -173,7 +173,7 @@ struct FreesLate {
   ~FreesLate() { tensor = Tensor(); }
 };
 
-// A thread-local tensor may die after the thread's lists have gone.
+// A thread-local tensor may be destroyed after the thread's lists.
 TEST(CpuAllocatorTest, TensorsOfEndingThreadsAreFreed) {
   const AllocatorStats before = CpuAllocator().Stats();
   std::thread([] {

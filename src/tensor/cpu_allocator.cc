@@ -319,7 +319,7 @@ AllocatorStats CpuAllocatorImpl::Stats() const {
 void CpuAllocatorImpl::ReleaseCachedMemory(int64_t keep) {
   TheProcess().large.EvictTo(keep);
 #if defined(__GLIBC__)
-  // Blocks of up to 32 MiB may lie in the heap of malloc, which keeps what doesn't end it.
+  // Blocks of up to 32 MiB may be in malloc's heap, which returns only its end to the system.
   if (keep == 0) ::malloc_trim(0);
 #endif
 }

@@ -72,7 +72,7 @@ StatusOr<TensorShape> TensorShape::Make(std::span<const int64_t> dims) {
   return shape;
 }
 
-// REQUIRES: `dims` does not lie in this shape.
+// REQUIRES: `dims` is not part of this shape.
 void TensorShape::Assign(std::span<const int64_t> dims) {
   FreeHeap();
   rank_ = static_cast<int16_t>(dims.size());

@@ -126,7 +126,7 @@ void Coordinator::StartThread(std::string name, std::function<Status()> body) {
   MutexLock lock(state_->mu);
   State::Worker& worker = state_->workers.emplace_back();
   worker.name = std::move(name);
-  // The list does not move what it holds, and nobody joins the thread before it says that it has ended.
+  // The list does not move its elements, and the thread is joined only after it has reported its end.
   worker.thread = std::thread([this, &worker, body = std::move(body)]() mutable {
     if (const Status status = body(); !status.ok()) RequestStop(status);
     body = nullptr;  // what it holds is given up before the end is told

@@ -83,7 +83,7 @@ void AddShapes(const Scope& scope, tf::GraphDef* def) {
   }
 }
 
-// Takes the export scope from names, and marks what comes from outside.
+// Removes the export scope from names, and marks inputs from outside of it.
 void StripNodeScope(std::string_view scope, tf::NodeDef* node, std::vector<std::string>* unbound) {
   node->set_name(StripScope(scope, node->name()));
   for (std::string& input : *node->mutable_input()) {

@@ -108,7 +108,7 @@ Status MonitoredSession::CreateSessionRetrying() {
   }
 }
 
-// The threads' first error, which is more telling than what the session says.
+// The threads' first error, which is more informative than that of the session.
 Status MonitoredSession::CloseSession() {
   Status status;
   if (coordinator_ != nullptr) {

@@ -51,7 +51,7 @@ Status Restore(Session& session, const RunOptions& options, const MetaGraphDef& 
   return session.Run(options, feeds, {}, {target}, nullptr, nullptr);
 }
 
-// The operation that initialises tables and the like; "" when there is none.
+// The operation that initialises tables and similar resources; "" when there is none.
 StatusOr<std::string> InitOp(const MetaGraphDef& meta, const std::string& dir) {
   if (const auto signature = meta.signature_def().find(saved_model::kInitOpSignatureKey);
       signature != meta.signature_def().end()) {

@@ -49,7 +49,7 @@ Status DeleteMatching(const std::string& pattern) {
   return Status::Ok();
 }
 
-// "model.data-00000-of-00001" and the like.
+// Names such as "model.data-00000-of-00001".
 Status DeleteData(const std::string& prefix) {
   const std::string folder = io::FolderOf(prefix);
   const std::string begin = StrCat(prefix.substr(folder.empty() ? 0 : prefix.rfind('/') + 1), ".data-");

@@ -22,7 +22,7 @@ class [[gnu::visibility("hidden")]] VariableStore {
     return *store;
   }
 
-  // Scopes within are counted anew when a scope is entered, so that layers find their variables again.
+  // The count of inner scopes restarts when a scope is entered, so that layers find their variables again.
   void Enter(const std::string& name) {
     ++entered_[name];
     for (auto it = entered_.lower_bound(name + "/");
@@ -95,7 +95,7 @@ Scope Enter(const Scope& nodes, const VariableScope& outer, std::string name,
       std::make_shared<const VariableScope>(VariableScope{std::move(name), Merge(options, outer.options)}));
 }
 
-// A variable that is asked for, with all that the scope adds to what the caller says.
+// The properties of a requested variable: those of the caller, completed by those of the scope.
 struct Wanted {
   std::string name;  // in full
   PartialShape shape;

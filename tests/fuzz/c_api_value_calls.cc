@@ -25,7 +25,7 @@ void WrapTensor(World& w) {
   const std::string raw = w.in.Raw(32);
   std::copy_n(raw.begin(), std::min(raw.size(), length), memory);
   const int rank = w.in.Rarely() ? -1 : static_cast<int>(dims.size());
-  if (w.in.Sometimes()) {  // the tensor does not own it, so that it must copy or be gone first
+  if (w.in.Sometimes()) {  // the tensor does not own it: it must copy the data or end first
     TF_DeleteTensor(TF_NewTensor(type, dims.data(), rank, memory + 1, length, nullptr, nullptr));
     std::free(memory);
   } else {

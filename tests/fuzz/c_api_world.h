@@ -171,7 +171,7 @@ const std::vector<Call>& ValueCalls();
 const std::vector<Call>& GraphCalls();
 const std::vector<Call>& SessionCalls();
 
-// Once per process: ops and kernels in C that do what their attribute says, wrong things too.
+// Once per process: ops and kernels in C that do what their attribute says, including misuse.
 void RegisterOpsInC();
 
 // The outcome of every kind of call: its name and the code of its status.

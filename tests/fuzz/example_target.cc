@@ -78,7 +78,7 @@ void FuzzExample(std::string_view bytes) {
   const auto parsed =
       io::ParseFeatures(table, request, [](int64_t total, int64_t, ThreadPool::ShardFn fn) { fn(0, total); });
   if (!parsed.ok()) {
-    // Values may not fit what is asked for, but what protobuf takes is not called broken.
+    // Values may not fit the request, but bytes that protobuf accepts are not reported as corrupt.
     const bool broken = parsed.status().message().starts_with("Could not parse");
     if (broken && ProtobufParses(request.source, examples)) Fail("protobuf parses this", parsed.status());
     return;

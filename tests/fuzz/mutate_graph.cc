@@ -92,7 +92,7 @@ NodeDef* RandomNode(std::mt19937& rng, GraphDef* def) {
   return def->mutable_node(static_cast<int>(rng() % static_cast<uint32_t>(def->node_size())));
 }
 
-// An edge from any node to any other, in the place of an old one or besides.
+// An edge from any node to any other, which replaces an old one or is added.
 void Rewire(std::mt19937& rng, GraphDef* def) {
   NodeDef* to = RandomNode(rng, def);
   std::string from = RandomNode(rng, def)->name();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Runs every row of the .optest files through its kernel: with inputs that others hold too, with inputs that
-// may be overwritten, and with several threads. All must give what the row says.
+// may be overwritten, and with several threads. All must give the result of the row.
 #include <gtest/gtest.h>
 
 #include <algorithm>

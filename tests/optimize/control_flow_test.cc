@@ -81,7 +81,8 @@ class OptimizedControlFlowTest : public ::testing::Test {
         });
     return out.size() == 2 ? out[1] : Output();
   }
-  // How many nodes of an op the passes leave: not if they are off, and not if nodes are strewn over devices.
+  // Checks the number of nodes of an op after the passes, unless passes are off or nodes are spread over
+  // devices.
   static void ExpectNodes(const Result& result, const std::string& op, int count) {
     const char* config = std::getenv("MILLRACE_TEST_CONFIG");
     const bool strewn =

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Whatever waits ends with its step: by its timeout, by the end of its session, by a Reset, by an error
-// beside it. How long that took is printed and not judged, since a loaded machine may take its time.
+// beside it. The duration is printed, not checked, since a loaded machine may be slow.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -203,7 +203,7 @@ class BlockingTest : public StateTest, public ::testing::WithParamInterface<Bloc
         EXPECT_TRUE(expected(status)) << status;
       });
     }
-    // That it waits can't be seen from outside: it may also find the end when it comes.
+    // The test cannot observe whether it waits already: it may also find the end when it arrives.
     EXPECT_TRUE(errors::IsDeadlineExceeded(DoFor(2, "after")));
     const auto begin = Clock::now();
     end();
@@ -276,7 +276,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, BlockedOnAQueueTest, ::testing::ValuesIn(QueueOps(
 
 using LongOpTest = BlockingTest;
 
-// One of the steps computes, and the one with the timeout waits for its turn.
+// One step computes, and the step with the timeout waits for it.
 TEST_P(LongOpTest, ItEndsAndSoDoesTheWaitForIt) {
   EXPECT_TRUE(errors::IsDeadlineExceeded(DoFor(5, "after")));
   EndBy(

@@ -183,7 +183,7 @@ TEST_P(FunctionWaitTest, LoopsMayWaitInEachIteration) {
   ExpectServed("sum", {"put"}, 10);
 }
 
-// Two loops that hand a token to and fro: each waits in each iteration.
+// Two loops that exchange a token: each waits in each iteration.
 TEST_P(FunctionWaitTest, AHundredThousandWaitsNeedNoDeeperStack) {
   constexpr int kRounds = 50'000;
   g_.Function(

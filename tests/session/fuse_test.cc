@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Fused products and convolutions against the nodes that they stand for. Fetching what lies in between, too,
+// Fused products and convolutions against the nodes that they replace. Also fetching an intermediate result
 // keeps nodes apart.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

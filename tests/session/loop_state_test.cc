@@ -31,7 +31,7 @@ class LoopStateTest : public ::testing::TestWithParam<LoopSetup> {
     g_.Value("zero", 0);
     options_.inter_op_parallelism_threads = options_.intra_op_parallelism_threads = GetParam().threads;
   }
-  // A queue of int32 scalars, and what changes it from outside of the loop.
+  // A queue of int32 scalars, and nodes outside of the loop that change it.
   void Queue(int64_t capacity) {
     const AttrMap types = {{"Tcomponents", kInt}};
     g_.Node("q", "FIFOQueueV2", {},
@@ -167,7 +167,7 @@ TEST_P(LoopStateTest, ClosingTheSessionEndsABodyThatWaits) {
   for (int i = 0; i < 3; ++i) {
     runs.emplace_back([&] { EXPECT_TRUE(errors::IsCancelled(Sum(20).status())); });
   }
-  // Elements that are gone have been taken by a loop that is under way.
+  // Missing elements have been taken by a running loop.
   ASSERT_EQ(Put({1, 2, 3}), Status());
   while (Size() > 0) std::this_thread::yield();
   ASSERT_EQ(session_->Close(), Status());

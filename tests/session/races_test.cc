@@ -184,7 +184,7 @@ TEST(ResetRaceTest, SessionsEndInOneOfTheirErrorsWhateverTheyWereDoing) {
           Status second;
           std::thread other([&] { second = UseUntilClosed(**session); });
           const Status first = UseUntilClosed(**session);
-          // What was dropped is not found; then nobody may have closed the session yet.
+          // A dropped tensor is not found; in that case the session may not be closed yet.
           EXPECT_EQ((*session)->Close(), Status());
           other.join();
           for (const Status& s : {first, second}) {

@@ -37,7 +37,7 @@ class Builder {
     AddNodes();
     AddEdges();
     Count();
-    // Groups come after what they hold, so that numbers have to be given anew.
+    // Groups come after their members, so the numbers change.
     for (int i = 0, n = static_cast<int>(items_.size()); i < n; ++i) Fold(i);
     Renumber();
     return std::move(tree_);

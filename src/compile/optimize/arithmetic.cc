@@ -75,8 +75,8 @@ bool Absorb(Rewriter& rewriter, Node* node, int input) {
   return true;
 }
 
-// Known in full and equal; or, of what only shares out the same elements anew, equal but for one size, which
-// then is the same, too.
+// True if both shapes are known and equal. For ops that only rearrange elements, one size may be unknown: it
+// is equal, too.
 bool KeepsItsShape(Rewriter& rewriter, Node* node) {
   const PartialShape in = rewriter.ShapeOf(InputOf(*node, 0));
   const PartialShape out = rewriter.ShapeOf({node, 0});
@@ -276,7 +276,7 @@ StatusOr<int> SimplifyArithmetic(Graph* graph, const OptimizeOptions& options) {
   Rewriter rewriter(graph, options);
   int changes = 0;
   for (Node* node : order) {
-    // Nodes may have gone with others; what rewriting leaves may be rewritten again, in the next round.
+    // Nodes may have been removed with others. New nodes may be rewritten again in the next round.
     if (!node->IsOp() || node->num_inputs() == 0 || rewriter.MustStay(*node) || !IsPure(*node)) continue;
     if (arithmetic::ApplyLaws(rewriter, node) || arithmetic::SimplifyArrangement(rewriter, node) ||
         arithmetic::SimplifySums(rewriter, node)) {

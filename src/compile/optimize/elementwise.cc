@@ -45,8 +45,8 @@ bool AreSameWithEqualCounts(const PartialShape& a, const PartialShape& b) {
   return unknown <= 1;
 }
 
-// Nodes that become one. All lead to the first, and nothing but the first leaves the group: so no path from
-// one of them comes back from outside to another.
+// Nodes that become one. All lead to the first, and only the results of the first are used outside the group,
+// so no path leaves the group and returns to it.
 struct Group {
   std::vector<Node*> nodes;  // consumers before what they consume
   std::vector<TensorRef> inputs;

@@ -188,8 +188,8 @@ void Folder::FoldShapes() {
   }
 }
 
-// Whether a node whose inputs are constant may be computed. Where the size of a result isn't known, it may
-// lie in an input that is still to be computed (of Fill, Range, …): then the node waits for the next round.
+// Whether a node whose inputs are constant may be computed. An unknown size of a result may depend on an
+// input that is not computed yet (of Fill, Range, …); then the node waits for the next round.
 bool Folder::FitsBounds(Node* node) {
   int64_t bytes = 0;
   for (int i = 0; i < node->num_outputs(); ++i) {

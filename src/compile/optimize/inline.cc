@@ -40,7 +40,7 @@ class CallInliner {
         has_control_flow_(has_control_flow),
         must_run_(must_run) {}
 
-  // Returns the copies; the call is gone.
+  // Returns the copies; the call is removed.
   StatusOr<std::vector<Node*>> Run() {
     MR_RETURN_IF_ERROR(FindLoops());
     MR_RETURN_IF_ERROR(CollectInputs());

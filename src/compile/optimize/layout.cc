@@ -183,7 +183,7 @@ class LayoutConverter {
     rewriter_.RemoveUnused(amount);
   }
 
-  // Over axes after which the others still lie in the same order, or are kept.
+  // Reductions over axes after which the others keep their order.
   void ConvertReduction(Node* node) {
     const auto image = Twin(*node, InputOf(*node, 0));
     const auto axes = ConstNumbers(InputOf(*node, 1));

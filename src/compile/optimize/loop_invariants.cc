@@ -87,7 +87,7 @@ class Mover {
     return DataTypeSize(node.input_type(0)) >= DataTypeSize(type);
   }
 
-  // The tensor outside of which `input` is the value inside. A constant is made anew, in the frame of
+  // The tensor outside of the loop whose value `input` is inside. A constant is copied into the frame of
   // `beside`.
   TensorRef Outside(const Node& node, const TensorRef& input, Node* beside) {
     const Node* iterates = nullptr;

@@ -19,7 +19,7 @@ using ::testing::Not;
 constexpr DataType kFloat = DataType::kFloat;
 constexpr DataType kInt = DataType::kInt32;
 
-// for (i = 0; i < n; ++i) x = …, with a and b (float [2]) and k (int32) from outside.
+// for (i = 0; i < n; ++i) x = …, with loop invariants a and b (float [2]) and k (int32).
 class LoopInvariantsTest : public testing::Test {
  protected:
   LoopInvariantsTest() {

@@ -86,7 +86,7 @@ class Model {
   }
 
   std::vector<int> first_;      // by node id: the number of its output 0
-  std::vector<int> owner_;      // by tensor: whose memory it lies in
+  std::vector<int> owner_;      // by tensor: the tensor whose memory it uses
   std::vector<int64_t> bytes_;  // by tensor: of its own memory
   std::vector<int> uses_;       // by owner: inputs that read it, directly or through views
 };

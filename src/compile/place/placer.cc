@@ -97,7 +97,7 @@ std::string NameOfState(const Node& node) {
   return shared.empty() ? node.name() : shared;
 }
 
-// Null when the node is not to be strewn.
+// Null when the node is not to be spread.
 const DeviceDescription* Placer::Strewn(const Node& node,
                                         const std::vector<const DeviceDescription*>& candidates) const {
   if (options_.compile.spread_seed == 0) return nullptr;

@@ -40,7 +40,7 @@ Operands ParametersAndGradients(GradientContext& c, int first) {
   return operands;
 }
 
-// The gradient of a resource is that of what it holds; its type must be known where it is asked for.
+// The gradient of a resource is that of its value, whose type must be known.
 std::vector<DataType> GradientTypes(GradientContext& c, int first) {
   std::vector<DataType> types;
   for (int i = first; i < c.num_inputs(); ++i) {

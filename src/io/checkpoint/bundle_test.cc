@@ -193,7 +193,7 @@ TEST_F(BundleTest, SavingAgainReplacesTheWholeCheckpoint) {
     ASSERT_EQ(Save(env_, "/d/p", tensors), Status::Ok());
     ExpectHas("/d/p", tensors);
     EXPECT_TRUE(errors::IsNotFound(Read("/d/p", StrCat("only", i - 1)).status()));
-    // The files of the one before are gone.
+    // The files of the previous one are removed.
     if (i % 2 == 0) {
       EXPECT_THAT(Files("/d"), ElementsAre("p.data-00000-of-00001", "p.index"));
     } else {

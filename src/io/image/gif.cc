@@ -64,7 +64,7 @@ std::string_view ReadColors(Bytes& in, int flags) {
   return in.Take(size_t{kChannels} << ((flags & 7) + 1));
 }
 
-// The frames as they lie in the file, up to the first thing that isn't right.
+// The frames in the order of the file, up to the first invalid block.
 struct File {
   std::string_view colors;
   std::vector<Frame> frames;

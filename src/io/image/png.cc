@@ -15,7 +15,7 @@ namespace millrace::io {
 namespace {
 
 constexpr bool kLittleEndian = std::endian::native == std::endian::little;
-// What libpng may take for one chunk besides the pixels (a profile, say).
+// The memory that libpng may use for one chunk other than pixels, such as a profile.
 constexpr png_alloc_size_t kMostChunkBytes = 1 << 20;
 constexpr png_byte kTextChunks[] = "tEXt\0zTXt\0iTXt\0eXIf";
 

@@ -59,7 +59,7 @@ class RepeatDataset final : public UnaryDataset {
     }
 
    private:
-    const bool waits_;  // what a new input says, as the next one will
+    const bool waits_;  // as reported by a new input
     int64_t done_ = 0;  // times that the input has ended
     bool any_ = false;  // elements since
   };

@@ -61,7 +61,7 @@ Status FinishReshape(InferenceContext& c, ShapeHandle in, ShapeHandle out) {
   return Status::Ok();
 }
 
-// Where the new dimension of Pack, or the one that Unpack removes, lies in a shape of `rank`.
+// The position in a shape of `rank` of the dimension that Pack adds or Unpack removes.
 StatusOr<int64_t> PackAxis(const InferenceContext& c, int64_t rank) {
   MR_ASSIGN_OR_RETURN(const int64_t axis, c.Attr<int64_t>("axis"));
   if (axis < -rank || axis >= rank) {

@@ -45,7 +45,7 @@ Status MatchingFilesShape(InferenceContext& c) {
   return Status::Ok();
 }
 
-// A reader, with what it has besides a place.
+// A reader with its attributes other than container and name.
 OpBuilder ReaderNode(const std::string& name, bool resource) {
   OpBuilder op = HandleNode(name, "reader_handle", resource);
   if (name.starts_with("TextLine")) op.Attr("skip_header_lines: int = 0");

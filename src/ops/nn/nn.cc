@@ -15,7 +15,7 @@ struct ActivationRow {
   const char* name;
   const char* gradient;
   const char* types;
-  const char* gradient_input;       // besides the gradients: what the gradient is computed from
+  const char* gradient_input;       // the other input of the gradient op
   const char* own_types = nullptr;  // of the op, where it has others than its gradient
 };
 

@@ -113,7 +113,7 @@ int TypeOfArray(PyArrayObject* array) {
   return -1;
 }
 
-// --- Objects that wait for somebody with the GIL.
+// --- Objects to be released by a thread that holds the GIL.
 
 std::mutex waiting_mu;
 std::vector<PyObject*>* waiting = new std::vector<PyObject*>();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of PyFunc and its kin: they call the function that Python registered.
+// The kernels of PyFunc and its variants call the function that Python registered.
 #include "python/extension/arrays.h"
 #include "python/extension/module.h"
 

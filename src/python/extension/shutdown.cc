@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The end of the interpreter. CPython ends a thread that asks for its lock then by unwinding the thread's
-// stack, which no C++ program survives; here such threads sleep until the process is gone.
+// stack, which no C++ program survives; here such threads sleep until the process ends.
 #include <pthread.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where an operation was made: a few words a call, which become file names and lines only when somebody asks.
+// The stack where an operation was made: a few words per call, translated to file names and lines on demand.
 #include "python/extension/objects.h"
 
 #include <frameobject.h>

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Ops that pass their input on: Identity and its like, Bitcast, CheckNumerics; and those that do nothing.
+// Ops that return their input: Identity and similar ops, Bitcast, CheckNumerics; and ops that do nothing.
 #include <algorithm>
 #include <cmath>
 

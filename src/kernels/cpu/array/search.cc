@@ -95,7 +95,7 @@ class NthElementKernel final : public OpKernel {
   const bool reverse_;
 };
 
-// How many values lie in each of nbins equal parts of a range; those outside count as in the outermost.
+// Counts the values in each of nbins equal parts of a range; values outside count in the first or last part.
 class HistogramKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

@@ -79,7 +79,7 @@ StridedSliceMasks ReadMasks(KernelConstruction& c) {
           .shrink_axis = c.Attr<int64_t>("shrink_axis_mask")};
 }
 
-// Where the elements of the slice lie in an array of shape `whole`.
+// The positions of the slice's elements in an array of shape `whole`.
 struct SliceLayout {
   int64_t offset = 0;
   Dims strides;

@@ -81,7 +81,7 @@ struct Corpus {
   }
 };
 
-// Each word of a sentence with each that is at most some words away, chosen anew for every word, up to the
+// Pairs each word of a sentence with the words within a distance that is drawn for every word, up to the
 // window.
 class SkipgramKernel final : public OpKernel {
  public:

@@ -7,7 +7,7 @@
 namespace millrace::cpu {
 namespace {
 
-// The taps k of one output index whose input index lies inside the image.
+// The taps k of one output index whose input index is inside the image.
 IndexRange TapsInside(const ConvAxis& axis, int64_t out) {
   return InsideRange(out * axis.stride - axis.pad, axis.dilation, axis.in, axis.filter);
 }

@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// The key of a transfer: made once for outside of loops, and anew for each iteration of one.
+// The key of a transfer: made once outside of loops, and for each iteration within one.
 class TransferKey {
  public:
   explicit TransferKey(KernelConstruction& c)

@@ -36,7 +36,7 @@ class StepMutex final : public WaitingResource {
   bool locked_ MR_GUARDED_BY(mu_) = false;
 };
 
-// The mutex is free again when the last copy of the variant is gone.
+// The mutex is released when the last copy of the variant is destroyed.
 struct HeldLock {
   struct Holder {
     explicit Holder(RefPtr<StepMutex> m) : mutex(std::move(m)) {}

@@ -124,7 +124,7 @@ struct Box {
   }
 };
 
-// Draws a crop of that aspect ratio whose share of the image lies in the range; none when rounding leaves
+// Draws a crop of that aspect ratio whose share of the image is in the range; none when rounding leaves
 // none.
 std::optional<Box> DrawCrop(int64_t image_w, int64_t image_h, float least_share, float most_share,
                             float aspect, Draws& draws) {

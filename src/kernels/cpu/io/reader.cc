@@ -79,7 +79,7 @@ std::optional<Reader::Attempt> Reader::NextInLine() {
     next = std::move(line_.front());
     line_.pop_front();
   }
-  // Its callback, should it run now, finds nothing; a cancelled step shows when the queue is asked.
+  // If its callback runs now, it finds nothing. The queue reports a cancelled step.
   next->cancellation->TryDeregister(next->token);
   return next;
 }

@@ -98,7 +98,7 @@ class TridiagonalSolveKernel final : public OpKernel {
     std::vector<S> x;
   };
 
-  // Gauss's elimination, with the larger of two rows first where pivoting is asked for.
+  // Gaussian elimination, with the larger of two rows first when pivoting is on.
   template <typename S>
   Status Solve(System<S>* s) const {
     if (s->n == 1 && s->on[0] == S(0))

@@ -119,7 +119,7 @@ class ConvKernel : public OpKernel {
     return plans_.emplace_back(std::make_shared<const cpu::ConvPlan>(p));
   }
 
-  // Zeros around the image besides those of SAME.
+  // Explicit padding, in addition to that of SAME.
   struct Margins {
     int64_t top = 0, bottom = 0, left = 0, right = 0;
   };

@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// What one convolution needs besides its windows.
+// The parameters of one convolution other than its windows.
 struct Plan {
   VolumeWindows w;
   int64_t out_channels = 0;

@@ -13,7 +13,7 @@ struct Sizes {
   int64_t state() const { return batch * cell; }
 };
 
-// Where each gate lies in a row of four: the new input comes second or, in the second version of BlockLSTM,
+// The position of each gate in a row of four: the new input is second or, in the second version of BlockLSTM,
 // third.
 struct Layout {
   int input = 0, candidate = 1, forget = 2, output = 3;

@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// Sets three outputs to what lies in a box, with indices that count from its corner.
+// Sets three outputs to the elements within a box, with indices relative to its corner.
 Status OutputBox(KernelContext& context, const SparseParts& sparse, std::span<const int64_t> begin,
                  std::span<const int64_t> size, int indices_output, int values_output, int shape_output) {
   const int rank = sparse.rank();
@@ -140,7 +140,7 @@ class SparseSplitKernel final : public OpKernel {
   }
 };
 
-// What lies in a box, whose sizes end where the tensor does.
+// The elements within a box, which is clipped to the tensor.
 class SparseSliceKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

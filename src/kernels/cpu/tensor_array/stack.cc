@@ -42,7 +42,7 @@ class TensorStack final : public Resource {
     return top;
   }
   void Close() MR_EXCLUDES(mu_) {
-    std::vector<Tensor> dropped;  // dies after the lock is gone
+    std::vector<Tensor> dropped;  // destroyed after the lock is released
     MutexLock lock(mu_);
     closed_ = true;
     dropped.swap(values_);

@@ -209,7 +209,7 @@ StatusOr<RefPtr<TensorArray>> TensorArray::MakeGradient(std::string name,
 }
 
 void TensorArray::Close() {
-  std::unordered_map<int64_t, Element> dropped;  // dies after the lock is gone
+  std::unordered_map<int64_t, Element> dropped;  // destroyed after the lock is released
   MutexLock lock(mu_);
   closed_ = true;
   dropped.swap(elements_);

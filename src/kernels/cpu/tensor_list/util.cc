@@ -55,7 +55,7 @@ StatusOr<Tensor> ZeroTensor(KernelContext& context, DataType dtype, const Tensor
 
 namespace {
 
-// What is made anew of lists within lists takes memory for each of their values.
+// A copy of nested lists takes memory for each of their values.
 constexpr int64_t kMostNestedValues = int64_t{1} << 22;
 
 Status CheckNested(const Variant& value) {

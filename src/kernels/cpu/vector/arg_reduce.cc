@@ -16,7 +16,7 @@ constexpr int64_t kColumnBlock = 256;  // columns whose best values are held on 
 
 template <bool kLargest, typename T>
 bool Better(T x, T best) {
-  // A NaN that came first gives way to anything else.
+  // Every other value replaces a leading NaN.
   return (kLargest ? x > best : x < best) || (best != best && x == x);
 }
 

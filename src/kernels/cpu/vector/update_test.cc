@@ -259,7 +259,7 @@ TEST_P(UpdateTest, AnyNumberOfShardsGivesTheSameBits) {
   }
 }
 
-// Rows are those of one dense step each, in order, whoever changes them.
+// Each row equals that of one dense step, in order, with any number of threads.
 TEST_P(UpdateTest, RowsAreChangedInTheOrderOfTheIndices) {
   const int64_t rows = 37;
   for (const int64_t width : {int64_t{1}, int64_t{5}, int64_t{64}, int64_t{200}}) {
