@@ -10,6 +10,7 @@ find_package(PNG REQUIRED)
 find_path(EIGEN_INCLUDE Eigen/Core PATH_SUFFIXES eigen3 REQUIRED)
 find_path(RE2_INCLUDE re2/re2.h REQUIRED)
 find_library(RE2_LIBRARY re2 REQUIRED)
+find_package(ICU REQUIRED COMPONENTS uc)
 # Debian's gRPC has no CMake package.
 find_path(GRPC_INCLUDE grpcpp/grpcpp.h REQUIRED)
 find_library(GRPCPP_LIBRARY grpc++ REQUIRED)

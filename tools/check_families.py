@@ -34,7 +34,7 @@ SUFFIX = re.compile(r"(V[2-9]|[23]D)$")
 # {(folder, family that has it): ops}, each group with the reason.
 ELSEWHERE = {
     # One formula serves them and the op of the family: resource and dense, of volumes and of images.
-    ("src/gradients", "array"): {"ExtractVolumePatches", "ResourceGather"},
+    ("src/gradients", "array"): {"ExtractVolumePatches", "ResourceGather", "ResourceGatherNd"},
     ("src/gradients", "linalg"): {"ConjugateTranspose"},
     ("src/gradients", "math"): {"RandomGamma"},
     ("src/gradients", "sparse"): {"DynamicPartition", "DynamicStitch", "ParallelDynamicStitch"},

@@ -100,7 +100,8 @@ constexpr const char* kOps[] = {
     "AudioSummary", "AudioSummaryV2", "HistogramSummary", "ImageSummary", "MergeSummary", "ScalarSummary",
     "TensorSummary", "TensorSummaryV2",
     // They sort values, or say where they are.
-    "Bucketize", "ListDiff", "Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2",
+    "Bucketize", "ListDiff", "RaggedRange", "CombinedNonMaxSuppression", "Unique", "UniqueV2",
+    "UniqueWithCounts", "UniqueWithCountsV2",
     // As in TensorFlow; the others of sparse tensors have gradients of their values.
     "AddManySparseToTensorsMap", "AddSparseToTensorsMap", "DenseToDenseSetOperation",
     "DenseToSparseSetOperation", "DeserializeManySparse", "DeserializeSparse", "SerializeManySparse",
@@ -111,10 +112,12 @@ constexpr const char* kOps[] = {
     "AsString", "Fact", "PrintV2", "StringFormat", "DecodeBase64", "DecodeCSV", "DecodeJSONExample",
     "DecodePaddedRaw", "DecodeRaw", "DecodeWav", "EncodeBase64", "EncodeWav", "ParseExample",
     "ParseExampleV2", "ParseSequenceExample", "ParseSingleExample", "ParseSingleSequenceExample",
-    "ParseTensor", "ReduceJoin", "RegexFullMatch", "RegexReplace", "SerializeTensor", "StaticRegexFullMatch",
-    "StaticRegexReplace", "StringJoin", "StringNGrams", "StringLength", "StringLower", "StringSplit",
-    "StringSplitV2", "StringStrip", "StringToHashBucket", "StringToHashBucketFast",
-    "StringToHashBucketStrong", "StringToNumber", "StringUpper", "Substr",
+    "ParseTensor", "ReduceJoin", "RegexFullMatch", "RegexReplace", "SerializeTensor", "DecodeCompressed",
+    "RecordInput", "UnsortedSegmentJoin", "UnicodeDecode", "UnicodeDecodeWithOffsets", "UnicodeEncode",
+    "UnicodeScript", "UnicodeTranscode", "StaticRegexFullMatch", "StaticRegexReplace", "StringJoin",
+    "StringNGrams", "StringLength", "StringLower", "StringSplit", "StringSplitV2", "StringStrip",
+    "StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong", "StringToNumber",
+    "StringUpper", "Substr",
     // No outputs, or none that carries a value.
     "Abort", "ControlTrigger", "LoopCond",
     // Datasets and what goes through them; the elements are not what they are computed from.

@@ -84,6 +84,7 @@ const ShapeTable kLikelyShapes = {
     {"Conv3DBackpropFilterV2", {{1, 4, 4, 4, 2}, {5}, {1, 4, 4, 4, 3}}},
     {"Conv3DBackpropInput", {{1, 4, 4, 4, 2}, {1, 2, 2, 2, 3}, {1, 4, 4, 4, 3}}},
     {"Conv3DBackpropInputV2", {{5}, {1, 2, 2, 2, 3}, {1, 4, 4, 4, 3}}},
+    {"CombinedNonMaxSuppression", {{2, 3, 1, 4}, {2, 3, 2}, {}, {}, {}, {}}},
     {"CropAndResize", {{2, 3, 3, 1}, {-1, 4}, {-1}, {2}}},
     {"Dilation2D", {{1, 4, 4, -1}, {2, 2, -1}}},
     {"EditDistance", {{-1, 2}, {-1}, {2}, {4, 2}, {4}, {2}}},

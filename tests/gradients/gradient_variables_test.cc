@@ -123,6 +123,16 @@ TEST_F(ResourceGradientTest, ThroughGatherOfBatches) {
   Check(handle_, assign_, SumOfSquares(Gather(indices, 1)), Values({2, 3, 2}));
 }
 
+TEST_F(ResourceGradientTest, ThroughGatherNd) {
+  Make({3, 2});
+  const auto gather = [&](const Tensor& indices) {
+    return Op("ResourceGatherNd", {handle_, Expr(b_, b_.Constant(indices))}, {{"dtype", DataType::kDouble}});
+  };
+  const Expr rows = gather(Tensor::From<int32_t>({2, 0, 2}, TensorShape({3, 1})));
+  const Expr elements = gather(Tensor::From<int32_t>({2, 1, 0, 0, 2, 1}, TensorShape({3, 2})));
+  Check(handle_, assign_, SumOfSquares(rows) + SumOfSquares(elements), Values({3, 2}));
+}
+
 TEST_F(VariableGradientTest, PreventGradientIsAnErrorWithItsReason) {
   const Expr x = Placeholder("x", {2});
   const Expr y = Op("PreventGradient", {x}, {{"message", "because"}});

@@ -84,6 +84,7 @@ const std::set<std::string>& TestedElsewhere() {
       // tests/session/function_gradient_test.cc
       "Case", "If", "PartitionedCall", "StatefulPartitionedCall", "StatelessIf", "StatelessWhile",
       "SymbolicGradient", "While", "_ArrayToList", "_ListToArray", "PreventGradient", "ReadVariableOp",
+      "ResourceGatherNd",      // gradient_variables_test.cc
       "ResourceGather",        // gradient_variables_test.cc
       "RefIdentity",           // gradient_variables_test.cc
       "MatrixSolveLs", "Svd",  // matrix_gradients_test.cc
@@ -105,7 +106,7 @@ const std::set<std::string>& NotYet() {
       "Conv3DBackpropFilter", "Conv3DBackpropInput", "FractionalAvgPoolGrad", "FractionalMaxPoolGrad",
       "FakeQuantWithMinMaxArgsGradient", "FakeQuantWithMinMaxVarsGradient",
       "FakeQuantWithMinMaxVarsPerChannelGradient", "FusedPadConv2D", "FusedResizeAndPadConv2D", "LRNGrad",
-      "MaxPoolGradGradWithArgmax", "ResizeArea",
+      "MaxPoolGradGradWithArgmax", "ResizeArea", "ScaleAndTranslateGrad", "TileGrad", "RaggedTensorToTensor",
       // Loops are differentiated as a whole.
       "Enter", "Exit", "NextIteration", "RefEnter", "RefExit", "RefNextIteration"};
   return *ops;

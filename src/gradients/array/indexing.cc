@@ -119,16 +119,27 @@ Status ResourceGatherGrad(GradientContext& c) {
   return c.status();
 }
 
-Status GatherNdGrad(GradientContext& c) {
+// Of params whose shape `shape` gives, in a type of indices.
+Status SetGatherNdGrad(GradientContext& c, const std::function<Expr(DataType)>& shape) {
   const Expr indices = c.input(1);
   // Rows, when places are told by one number.
   if (indices.shape().rank() == 2 && indices.shape().dim(1) == 1) {
     const Expr flat = Reshape(indices, Vector(c.builder(), DataType::kInt32, {-1}));
-    c.SetInputSlices(0, c.grad(0), flat, ShapeOf(c.input(0)));
+    c.SetInputSlices(0, c.grad(0), flat, shape(DataType::kInt32));
     return c.status();
   }
-  c.SetInputGrad(0, Op("ScatterNd", {indices, c.grad(0), ShapeOf(c.input(0), indices.dtype())}));
+  c.SetInputGrad(0, Op("ScatterNd", {indices, c.grad(0), shape(indices.dtype())}));
   return c.status();
+}
+
+Status GatherNdGrad(GradientContext& c) {
+  return SetGatherNdGrad(c, [&](DataType type) { return ShapeOf(c.input(0), type); });
+}
+
+Status ResourceGatherNdGrad(GradientContext& c) {
+  return SetGatherNdGrad(c, [&](DataType type) {
+    return Op("VariableShape", {c.input(0)}, {{"out_type", type}});
+  });
 }
 
 Status ScatterNdGrad(GradientContext& c) {
@@ -141,6 +152,7 @@ constexpr Row kRows[] = {
     {"GatherNd", GatherNdGrad},
     {"GatherV2", GatherV2Grad},
     {"ResourceGather", ResourceGatherGrad},
+    {"ResourceGatherNd", ResourceGatherNdGrad},
     {"ScatterNd", ScatterNdGrad},
     {"Slice", SliceGrad},
     {"StridedSlice", StridedSliceGrad},

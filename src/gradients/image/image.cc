@@ -35,6 +35,17 @@ Status FloatResizeSecondGrad(GradientContext& c) {
   return c.status();
 }
 
+// Inputs: images, size, scale, translation.
+Status ScaleAndTranslateGrad(GradientContext& c) {
+  const Expr images = c.input(0);
+  if (!IsFloating(images.dtype())) return c.status();
+  const Expr original = CastTo(images, DataType::kFloat);
+  const Expr dx = Op("ScaleAndTranslateGrad", {c.grad(0), original, c.input(2), c.input(3)},
+                     c.CopyAttrs({"kernel_type", "antialias"}));
+  c.SetInputGrad(0, CastTo(dx, images.dtype()));
+  return c.status();
+}
+
 // Of ResizeNearestNeighbor and its gradient, which are each other's.
 template <const char* kOther>
 Status NearestGrad(GradientContext& c) {
@@ -103,6 +114,7 @@ constexpr Row kRows[] = {
     {"ResizeBilinearGrad", FloatResizeSecondGrad<kBilinear>},
     {"ResizeNearestNeighbor", NearestGrad<kNearestGrad>},
     {"ResizeNearestNeighborGrad", NearestGrad<kNearest>},
+    {"ScaleAndTranslate", ScaleAndTranslateGrad},
 };
 
 }  // namespace

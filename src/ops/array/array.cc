@@ -335,6 +335,13 @@ std::vector<OpBuilder> Moving() {
           .Attr("Tmultiples: {int32, int64} = DT_INT32")
           .Shape(TileShape)
           .Traits(kRepeating),
+      OpBuilder("TileGrad: The sum of the parts that Tile made of one tensor.")
+          .Input("input: T")
+          .Input("multiples: int32")
+          .Output("output: T")
+          .Attr("T: type")
+          .Deprecated(3, "TileGrad has been replaced with reduce_sum")
+          .Shape(TileGradShape),
       OpBuilder("ConjugateTranspose: Permutes dimensions and conjugates.")
           .Input("x: T")
           .Input("perm: Tperm")

@@ -229,8 +229,9 @@ Status GatherV2Shape(InferenceContext& c) {
   return Status::Ok();
 }
 
-Status GatherNdShape(InferenceContext& c) {
-  const ShapeHandle params = c.input(0);
+Status GatherNdShape(InferenceContext& c) { return SetGatherNdShape(c, c.input(0)); }
+
+Status SetGatherNdShape(InferenceContext& c, ShapeHandle params) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle indices, c.WithRankAtLeast(c.input(1), 1));
   const DimHandle depth = c.Dim(indices, -1);
   if (!c.RankKnown(params) || !c.ValueKnown(depth)) {

@@ -254,6 +254,17 @@ Status TileShape(InferenceContext& c) {
   return Status::Ok();
 }
 
+Status TileGradShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const ShapeHandle multiples, c.WithRank(c.input(1), 1));
+  ShapeHandle tiled = c.input(0);
+  const DimHandle rank = c.Dim(multiples, 0);
+  if (c.ValueKnown(rank) && c.Value(rank) <= TensorShape::kMaxRank) {
+    MR_ASSIGN_OR_RETURN(tiled, c.WithRank(tiled, static_cast<int>(c.Value(rank))));
+  }
+  c.set_output(0, c.RankKnown(tiled) ? c.UnknownShapeOfRank(c.Rank(tiled)) : c.UnknownShape());
+  return Status();
+}
+
 Status PadShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle paddings, c.WithRank(c.input(1), 2));
   MR_RETURN_IF_ERROR(c.WithValue(c.Dim(paddings, 1), 2).status());

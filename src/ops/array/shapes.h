@@ -32,6 +32,7 @@ Status ConcatOffsetShape(InferenceContext& c);
 Status PackShape(InferenceContext& c);
 Status UnpackShape(InferenceContext& c);
 Status TileShape(InferenceContext& c);
+Status TileGradShape(InferenceContext& c);
 Status PadShape(InferenceContext& c);  // Pad, PadV2
 Status ReverseShape(InferenceContext& c);
 Status ReverseV2Shape(InferenceContext& c);
@@ -45,6 +46,8 @@ Status StridedSliceGradShape(InferenceContext& c);
 Status GatherShape(InferenceContext& c);
 Status GatherV2Shape(InferenceContext& c);
 Status GatherNdShape(InferenceContext& c);
+// The same for params of that shape and the indices of input 1.
+Status SetGatherNdShape(InferenceContext& c, ShapeHandle params);
 Status ScatterNdShape(InferenceContext& c);
 
 }  // namespace millrace::ops

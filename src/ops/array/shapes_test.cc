@@ -229,6 +229,14 @@ Tensor Paddings(const std::vector<int32_t>& amounts) {
   return Tensor::From<int32_t>(amounts, TensorShape({static_cast<int64_t>(amounts.size() / 2), 2}));
 }
 
+TEST(ArrayShapes, TileGrad) {
+  Expect(Op("TileGrad"), "?;?", "?");
+  Expect(Op("TileGrad"), "[2,3];[?]", "[?,?]");
+  Expect(Op("TileGrad"), "?;[2]", "[?,?]");
+  Expect(Op("TileGrad"), "[2];[2]", "e;Shape must be rank 2 but is rank 1");
+  Expect(Op("TileGrad"), "[2];[]", "e;Shape must be rank 1 but is rank 0");
+}
+
 TEST(ArrayShapes, Pad) {
   Expect(Op("Pad"), "?;?", "?");
   Expect(Op("Pad"), "?;[2,2]", "[?,?]");

@@ -104,6 +104,26 @@ std::vector<OpBuilder> Resizers() {
       Resize("ResizeBicubic: Images in another size, by cubic interpolation.", kScalable,
              "resized_images: float")
           .Attr(kHalfPixel),
+      OpBuilder("ScaleAndTranslate: Images scaled and moved, by a kernel that weighs the pixels around.")
+          .Input("images: T")
+          .Input("size: int32")
+          .Input("scale: float")
+          .Input("translation: float")
+          .Output("resized_images: float")
+          .Attr("T: {int8, uint8, int16, uint16, int32, int64, bfloat16, half, float, double}")
+          .Attr("kernel_type: string = 'lanczos3'")
+          .Attr("antialias: bool = true")
+          .Shape(ScaleAndTranslateShape),
+      OpBuilder("ScaleAndTranslateGrad: The gradient of ScaleAndTranslate.")
+          .Input("grads: T")
+          .Input("original_image: T")
+          .Input("scale: float")
+          .Input("translation: float")
+          .Output("output: T")
+          .Attr("T: {float}")
+          .Attr("kernel_type: string = 'lanczos3'")
+          .Attr("antialias: bool = true")
+          .Shape(ResizeGradientShape),
       ResizeGradient("ResizeBicubicGrad: The gradient of ResizeBicubic.", "grads: float", "original_image: T",
                      "T: {float, double}")
           .Shape(ResizeGradientShape),
@@ -252,6 +272,21 @@ std::vector<OpBuilder> Boxes() {
           .Output("valid_outputs: int32")
           .Attr(kHalfOrFloat)
           .Attr("pad_to_max_output_size: bool = false"),
+      OpBuilder("CombinedNonMaxSuppression: For each image of a batch and each class picks boxes by their "
+                "scores, and drops those that overlap a better one.")
+          .Input("boxes: float")
+          .Input("scores: float")
+          .Input("max_output_size_per_class: int32")
+          .Input("max_total_size: int32")
+          .Input("iou_threshold: float")
+          .Input("score_threshold: float")
+          .Output("nmsed_boxes: float")
+          .Output("nmsed_scores: float")
+          .Output("nmsed_classes: float")
+          .Output("valid_detections: int32")
+          .Attr("pad_per_class: bool = false")
+          .Attr("clip_boxes: bool = true")
+          .Shape(CombinedSuppressionShape),
       OpBuilder("NonMaxSuppressionWithOverlaps: Picks boxes by their scores, by overlaps that are given.")
           .Input("overlaps: float")
           .Input("scores: float")

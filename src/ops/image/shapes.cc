@@ -177,6 +177,43 @@ Status SuppressionWithOverlapsShape(InferenceContext& c) {
   return Status();
 }
 
+// Inputs: boxes, scores, max_output_size_per_class, max_total_size and two thresholds.
+Status CombinedSuppressionShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const ShapeHandle boxes, c.WithRank(c.input(0), 4));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle scores, c.WithRank(c.input(1), 3));
+  for (int i = 2; i < 6; ++i) MR_RETURN_IF_ERROR(c.WithRank(c.input(i), 0).status());
+  MR_ASSIGN_OR_RETURN(const DimHandle batch, c.Merge(c.Dim(boxes, 0), c.Dim(scores, 0)));
+  MR_RETURN_IF_ERROR(c.Merge(c.Dim(boxes, 1), c.Dim(scores, 1)).status());
+  MR_RETURN_IF_ERROR(c.WithValue(c.Dim(boxes, 3), 4).status());
+  const DimHandle choices = c.Dim(boxes, 2), classes = c.Dim(scores, 2);
+  if (c.ValueKnown(choices) && c.Value(choices) != 1) MR_RETURN_IF_ERROR(c.Merge(choices, classes).status());
+  MR_ASSIGN_OR_RETURN(DimHandle detections, c.MakeDimFromScalarInput(3));
+  MR_ASSIGN_OR_RETURN(const bool per_class, c.Attr<bool>("pad_per_class"));
+  if (per_class) {
+    MR_ASSIGN_OR_RETURN(const DimHandle most, c.MakeDimFromScalarInput(2));
+    const bool known = c.ValueKnown(most) && c.ValueKnown(classes) && c.ValueKnown(detections);
+    int64_t all = 0;
+    if (!known) {
+      detections = c.UnknownDim();
+    } else if (!__builtin_mul_overflow(c.Value(most), c.Value(classes), &all) && all < c.Value(detections)) {
+      detections = c.MakeDim(all);
+    }
+  }
+  c.set_output(0, c.MakeShape({batch, detections, c.MakeDim(4)}));
+  c.set_output(1, c.Matrix(batch, detections));
+  c.set_output(2, c.Matrix(batch, detections));
+  c.set_output(3, c.Vector(batch));
+  return Status();
+}
+
+Status ScaleAndTranslateShape(InferenceContext& c) {
+  for (const int i : {2, 3}) {
+    MR_ASSIGN_OR_RETURN(const ShapeHandle vector, c.WithRank(c.input(i), 1));
+    MR_RETURN_IF_ERROR(c.WithValue(c.Dim(vector, 0), 2).status());
+  }
+  return ResizeShape(c);
+}
+
 Status AdjustmentShape(InferenceContext& c) {
   MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
   return UnchangedImagesShape(c);

@@ -23,6 +23,8 @@ Status UnchangedImagesShape(InferenceContext& c);
 Status SampleBoxShape(InferenceContext& c);
 Status SuppressionShape(InferenceContext& c);
 Status SuppressionWithOverlapsShape(InferenceContext& c);
+Status CombinedSuppressionShape(InferenceContext& c);
+Status ScaleAndTranslateShape(InferenceContext& c);
 Status AdjustmentShape(InferenceContext& c);
 Status ColorSpaceShape(InferenceContext& c);
 

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Variables behind resource handles.
+#include "ops/array/shapes.h"
 #include "ops/family.h"
 #include "ops/state/variable_shapes.h"
 
@@ -55,6 +56,11 @@ Status ResourceGatherShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.Concatenate(front, rest));
   c.set_output(0, out);
   return Status::Ok();
+}
+
+Status ResourceGatherNdShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const ShapeHandle params, TypedResourceShape(c, "gather from"));
+  return SetGatherNdShape(c, params);
 }
 
 Status ResourceCountUpToShape(InferenceContext& c) {
@@ -145,6 +151,14 @@ std::vector<OpBuilder> Accesses() {
           .Attr(kIndices)
           .Stateful()
           .Shape(ResourceGatherShape),
+      OpBuilder("ResourceGatherNd: Elements or slices of a resource variable, by vectors of indices.")
+          .Input("resource: resource")
+          .Input("indices: Tindices")
+          .Output("output: dtype")
+          .Attr("dtype: type")
+          .Attr("Tindices: {int32, int64}")
+          .Stateful()
+          .Shape(ResourceGatherNdShape),
       ResourceScatter("ResourceScatterAdd: On a resource variable: Adds to rows of a variable, by index.",
                       kResourceNumber),
       ResourceScatter(

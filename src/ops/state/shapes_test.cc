@@ -92,6 +92,14 @@ TEST(ResourceShapes, GathersAndScatters) {
   Expect(Op("ResourceScatterAdd"), "[];[2];[2,4]", "");
 }
 
+TEST(ResourceShapes, GatherNd) {
+  const auto gather = [] { return Op("ResourceGatherNd").Handle(0, "[5,3,7]", DataType::kFloat); };
+  Expect(gather(), "[];[4,2]", "[d1_0,7]");
+  Expect(gather(), "[];[4,?]", "?");
+  Expect(gather(), "[];[4,4]", "e;indices.shape[-1] must be <= params.rank");
+  Expect(Op("ResourceGatherNd"), "[];[4,2]", "?");
+}
+
 TEST(TrainingShapes, OnReferences) {
   Expect(Op("ApplyGradientDescent"), "[2,?];[];[?,3]", "[d0_0,d2_1]");
   Expect(Op("ApplyGradientDescent"), "[2];[1];[2]", "e;Shape must be rank 0 but is rank 1");

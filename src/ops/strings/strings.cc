@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/family.h"
+#include "ops/math/shapes.h"
 
 namespace millrace::ops {
 namespace {
@@ -120,6 +121,15 @@ std::vector<OpBuilder> Splitting() {
           .Attr("T: {int32, int64}")
           .Attr("unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'")
           .Shape(SubstrShape),
+      OpBuilder("UnsortedSegmentJoin: Joins the strings with one segment number.")
+          .Input("inputs: string")
+          .Input("segment_ids: Tindices")
+          .Input("num_segments: Tnumsegments")
+          .Output("output: string")
+          .Attr("separator: string = ''")
+          .Attr("Tindices: {int32, int64}")
+          .Attr("Tnumsegments: {int32, int64} = DT_INT32")
+          .Shape(UnsortedSegmentShape),
       OpBuilder("ReduceJoin: Joins strings along dimensions.")
           .Input("inputs: string")
           .Input("reduction_indices: int32")

@@ -71,6 +71,23 @@ GradientCase RgbCase() {
           .tolerance = 1e-5};
 }
 
+// Linear, too.
+GradientCase ScaleCase(const char* kernel, bool antialias) {
+  return {.op = "ScaleAndTranslate",
+          .label = kernel,
+          .xs = {Floats({2, 3, 4, 2})},
+          .ys =
+              [=](GraphBuilder& b, auto& x) {
+                const Expr scale(b, b.Constant(Tensor::Vector<float>({0.6f, 1.4f})));
+                const Expr shift(b, b.Constant(Tensor::Vector<float>({0.2f, -0.7f})));
+                return Exprs{Op("ScaleAndTranslate", {x[0], Vector(b, kInt32, {2, 6}), scale, shift},
+                                {{"kernel_type", kernel}, {"antialias", antialias}})};
+              },
+          .second = false,
+          .tolerance = 2e-5,
+          .delta = 0.5};
+}
+
 std::vector<GradientCase> ImageCases() {
   std::vector<GradientCase> cases;
   cases.push_back(RgbCase());
@@ -83,6 +100,8 @@ std::vector<GradientCase> ImageCases() {
   cases.push_back(CropCase("inside", {0.13f, 0.11f, 0.83f, 0.72f}, 3));
   cases.push_back(CropCase("beyond", {-0.37f, 0.21f, 0.83f, 1.3f}, 4));
   cases.push_back(CropCase("one pixel", {0.13f, 0.11f, 0.8f, 0.7f}, 1));
+  cases.push_back(ScaleCase("lanczos3", true));
+  cases.push_back(ScaleCase("triangle", false));
   return cases;
 }
 const GradientCaseList kImageCases(ImageCases);

@@ -86,58 +86,62 @@ class GatherKernel final : public OpKernel {
   const int64_t batch_dims_;
 };
 
+Status OutOfRange(const Tensor& params, const Tensor& indices, int64_t i, int64_t depth) {
+  Dims values;
+  for (int64_t d = 0; d < depth; ++d) values.push_back(IntValue(indices, i * depth + d));
+  TensorShape outer = indices.shape();
+  outer.RemoveDim(outer.rank() - 1);
+  return errors::InvalidArgument("indices", IndexText(outer, i), " = [", JoinInts(values, ", "),
+                                 "] does not index into param shape ", params.shape());
+}
+
+}  // namespace
+
+Status GatherNdInto(KernelContext& context, const Tensor& params, const Tensor& indices) {
+  if (params.rank() < 1) return errors::InvalidArgument("params must be at least a vector");
+  if (indices.rank() < 1) return errors::InvalidArgument("indices must be at least a vector");
+  const int64_t depth = indices.dim(indices.rank() - 1);
+  if (depth > params.rank()) {
+    return errors::InvalidArgument("index innermost dimension length must be <= params rank; saw: ", depth,
+                                   " vs. ", params.rank());
+  }
+  Dims dims;
+  for (int i = 0; i + 1 < indices.rank(); ++i) dims.push_back(indices.dim(i));
+  for (auto i = static_cast<int>(depth); i < params.rank(); ++i) dims.push_back(params.dim(i));
+  if (dims.size() > TensorShape::kMaxRank)
+    return errors::InvalidArgument("Too many dimensions: ", dims.size());
+  MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(dims));
+  const int64_t count = ProductOf(indices.shape().dims(), 0, indices.rank() - 1);
+  if (params.num_elements() == 0 && count > 0) {
+    return errors::InvalidArgument("Requested more than 0 entries, but params is empty.  Params shape: ",
+                                   params.shape());
+  }
+  MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+  if (depth == 0 && shape.num_elements() == 0) return Status();  // very many empty rows, perhaps
+  const int64_t row = ProductOf(params.shape().dims(), static_cast<int>(depth), params.rank());
+  const Dims strides = RowMajorStrides(params.shape().dims());
+  if (depth == 0 && row == 0) return Status();  // empty indices into nothing may be many
+  cpu::SerialParallel serial;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t offset = 0;
+    for (int64_t d = 0; d < depth; ++d) {
+      const int64_t index = IntValue(indices, i * depth + d);
+      if (index < 0 || index >= params.dim(static_cast<int>(d))) return OutOfRange(params, indices, i, depth);
+      offset += index * strides[d];
+    }
+    MoveElements(params.dtype(), ElementAt(params.raw_data(), params.dtype(), offset),
+                 ElementAt(out->raw_data(), params.dtype(), i * row), row, serial);
+  }
+  return Status();
+}
+
+namespace {
+
 class GatherNdKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
   Status Compute(KernelContext& context) override {
-    const Tensor& params = context.input(0);
-    const Tensor& indices = context.input(1);
-    if (params.rank() < 1) return errors::InvalidArgument("params must be at least a vector");
-    if (indices.rank() < 1) return errors::InvalidArgument("indices must be at least a vector");
-    const int64_t depth = indices.dim(indices.rank() - 1);
-    if (depth > params.rank()) {
-      return errors::InvalidArgument("index innermost dimension length must be <= params rank; saw: ", depth,
-                                     " vs. ", params.rank());
-    }
-    Dims dims;
-    for (int i = 0; i + 1 < indices.rank(); ++i) dims.push_back(indices.dim(i));
-    for (auto i = static_cast<int>(depth); i < params.rank(); ++i) dims.push_back(params.dim(i));
-    if (dims.size() > TensorShape::kMaxRank)
-      return errors::InvalidArgument("Too many dimensions: ", dims.size());
-    MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(dims));
-    const int64_t count = ProductOf(indices.shape().dims(), 0, indices.rank() - 1);
-    if (params.num_elements() == 0 && count > 0) {
-      return errors::InvalidArgument("Requested more than 0 entries, but params is empty.  Params shape: ",
-                                     params.shape());
-    }
-    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
-    if (depth == 0 && shape.num_elements() == 0) return Status();  // very many empty rows, perhaps
-    const int64_t row = ProductOf(params.shape().dims(), static_cast<int>(depth), params.rank());
-    const Dims strides = RowMajorStrides(params.shape().dims());
-    if (depth == 0 && row == 0) return Status();  // empty indices into nothing may be many
-    cpu::SerialParallel serial;
-    for (int64_t i = 0; i < count; ++i) {
-      int64_t offset = 0;
-      for (int64_t d = 0; d < depth; ++d) {
-        const int64_t index = IntValue(indices, i * depth + d);
-        if (index < 0 || index >= params.dim(static_cast<int>(d)))
-          return OutOfRange(params, indices, i, depth);
-        offset += index * strides[d];
-      }
-      MoveElements(params.dtype(), ElementAt(params.raw_data(), params.dtype(), offset),
-                   ElementAt(out->raw_data(), params.dtype(), i * row), row, serial);
-    }
-    return Status();
-  }
-
- private:
-  static Status OutOfRange(const Tensor& params, const Tensor& indices, int64_t i, int64_t depth) {
-    Dims values;
-    for (int64_t d = 0; d < depth; ++d) values.push_back(IntValue(indices, i * depth + d));
-    TensorShape outer = indices.shape();
-    outer.RemoveDim(outer.rank() - 1);
-    return errors::InvalidArgument("indices", IndexText(outer, i), " = [", JoinInts(values, ", "),
-                                   "] does not index into param shape ", params.shape());
+    return GatherNdInto(context, context.input(0), context.input(1));
   }
 };
 

@@ -11,4 +11,7 @@ namespace millrace {
 Status GatherInto(KernelContext& context, const Tensor& params, const Tensor& indices, int axis,
                   int batch_dims);
 
+// Slices of `params` by the vectors that are the last dimension of `indices`, as output 0.
+Status GatherNdInto(KernelContext& context, const Tensor& params, const Tensor& indices);
+
 }  // namespace millrace

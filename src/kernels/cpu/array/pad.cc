@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Pad, PadV2 and Tile.
+// Pad, PadV2, Tile and TileGrad.
 #include <complex>
 
 #include "kernels/cpu/kernel_util.h"
@@ -109,12 +109,62 @@ class TileKernel final : public OpKernel {
   }
 };
 
+// The sum of the tiles: an input of m * n elements along a dimension gives n.
+class TileGradKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    const Tensor& multiples = context.input(1);
+    if (!multiples.shape().IsVector()) {
+      return errors::InvalidArgument("Expected multiples to be 1-D, but got shape ", multiples.shape());
+    }
+    if (multiples.num_elements() != in.rank()) {
+      return errors::InvalidArgument("Expected multiples argument to be a vector of length ", in.rank(),
+                                     " but got length ", multiples.num_elements());
+    }
+    Dims dims;
+    for (int i = 0; i < in.rank(); ++i) {
+      const int64_t m = IntValue(multiples, i);
+      if (m <= 0) return errors::InvalidArgument("Expected multiples[", i, "] > 0, but got ", m);
+      if (in.dim(i) % m != 0) {
+        return errors::InvalidArgument("Expected input_dim[", i, "] to be divisible by multiples[", i,
+                                       "], but ", in.dim(i), " % ", m, " != 0");
+      }
+      dims.push_back(in.dim(i) / m);
+    }
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(dims));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    return VisitNumber(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
+      std::fill_n(out->data<T>(), out->num_elements(), T(0.0f));
+      if (in.num_elements() > 0) Add(in, dims, out->data<T>());
+      return Status();
+    });
+  }
+
+ private:
+  // Walks the input in order, with its place in each dimension.
+  template <typename T>
+  static void Add(const Tensor& in, const Dims& dims, T* out) {
+    const Dims strides = RowMajorStrides(dims);
+    Dims place;
+    for (int i = 0; i < in.rank(); ++i) place.push_back(0);
+    for (int64_t k = 0; k < in.num_elements(); ++k) {
+      int64_t to = 0;
+      for (int i = 0; i < in.rank(); ++i) to += place[i] % dims[i] * strides[i];
+      out[to] = Plus(out[to], in.data<T>()[k]);
+      for (int i = in.rank(); i-- > 0 && ++place[i] == in.dim(i);) place[i] = 0;
+    }
+  }
+};
+
 }  // namespace
 
 void RegisterPadKernels(KernelRegistry& registry) {
   registry.Register<PadKernel>(KernelDef("Pad"));
   registry.Register<PadKernel>(KernelDef("PadV2"));
   registry.Register<TileKernel>(KernelDef("Tile"));
+  registry.Register<TileGradKernel>(KernelDef("TileGrad").Types("T", NumberTypes()));
 }
 
 }  // namespace millrace

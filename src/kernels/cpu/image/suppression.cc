@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// NonMaxSuppression in all its versions.
+// NonMaxSuppression in all its versions, and CombinedNonMaxSuppression.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -184,6 +184,105 @@ class SuppressionKernel final : public OpKernel {
   float overlap_ = 0.5f;
 };
 
+// For each image and class the best boxes, then the best of all classes of the image.
+class CombinedSuppressionKernel final : public OpKernel {
+ public:
+  explicit CombinedSuppressionKernel(KernelConstruction& c)
+      : OpKernel(c), per_class_(c.Attr<bool>("pad_per_class")), clip_(c.Attr<bool>("clip_boxes")) {}
+  Status Compute(KernelContext& context) override {
+    const Tensor& boxes = context.input(0);
+    const Tensor& scores = context.input(1);
+    MR_RETURN_IF_ERROR(CheckShapes(boxes, scores));
+    Limits limits;
+    MR_ASSIGN_OR_RETURN(limits.most, PositiveInput(context, 2, "max_size_per_class"));
+    MR_ASSIGN_OR_RETURN(int64_t total, PositiveInput(context, 3, "max_total_size"));
+    MR_ASSIGN_OR_RETURN(limits.overlap, ScalarInput(context, 4, "iou_threshold"));
+    MR_ASSIGN_OR_RETURN(limits.score, ScalarInput(context, 5, "score_threshold"));
+    if (!(limits.overlap >= 0 && limits.overlap <= 1))
+      return errors::InvalidArgument("iou_threshold must be in [0, 1]");
+    const int64_t batch = boxes.dim(0), classes = scores.dim(2);
+    if (int64_t all; per_class_ && MultiplyFits(limits.most, classes, &all)) total = std::min(total, all);
+    MR_ASSIGN_OR_RETURN(const TensorShape boxes_shape, ShapeFromValues(Dims{batch, total, 4}));
+    Outputs out;
+    MR_ASSIGN_OR_RETURN(out.boxes, context.AllocateOutput(0, boxes_shape));
+    MR_ASSIGN_OR_RETURN(out.scores, context.AllocateOutput(1, TensorShape({batch, total})));
+    MR_ASSIGN_OR_RETURN(out.classes, context.AllocateOutput(2, TensorShape({batch, total})));
+    MR_ASSIGN_OR_RETURN(out.valid, context.AllocateOutput(3, TensorShape({batch})));
+    for (Tensor* t : {out.boxes, out.scores, out.classes})
+      std::fill_n(t->data<float>(), t->num_elements(), 0.0f);
+    constexpr int64_t kCostPerScoreNs = 50;
+    context.ParallelFor(batch, boxes.dim(1) * classes * kCostPerScoreNs, [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b) RunImage(context, b, limits, total, out);
+    });
+    return Status();
+  }
+
+ private:
+  struct Outputs {
+    Tensor *boxes, *scores, *classes, *valid;
+  };
+  struct Detection {
+    const float* box;
+    float score;
+    int64_t label;
+  };
+
+  static Status CheckShapes(const Tensor& boxes, const Tensor& scores) {
+    if (boxes.rank() != 4) return errors::InvalidArgument("boxes must be 4-D, got shape ", boxes.shape());
+    if (boxes.dim(3) != 4) return errors::InvalidArgument("boxes must have 4 columns");
+    if (boxes.dim(1) > std::numeric_limits<int32_t>::max())
+      return errors::InvalidArgument("too many boxes: ", boxes.dim(1));
+    if (scores.rank() != 3) return errors::InvalidArgument("scores must be 3-D, got shape ", scores.shape());
+    if (boxes.dim(0) != scores.dim(0))
+      return errors::InvalidArgument("boxes and scores must have same batch size");
+    if (scores.dim(1) != boxes.dim(1)) return errors::InvalidArgument("scores has incompatible shape");
+    if (boxes.dim(2) != 1 && boxes.dim(2) != scores.dim(2)) {
+      return errors::InvalidArgument("third dimension of boxes must be either 1 or num classes");
+    }
+    return Status();
+  }
+  static StatusOr<int64_t> PositiveInput(const KernelContext& context, int i, const char* name) {
+    const Tensor& t = context.input(i);
+    if (!t.shape().IsScalar()) return errors::InvalidArgument(name, " must be 0-D, got shape ", t.shape());
+    if (IntValue(t) <= 0) return errors::InvalidArgument(name, " must be > 0");
+    return IntValue(t);
+  }
+
+  void RunImage(const KernelContext& context, int64_t image, const Limits& limits, int64_t total,
+                const Outputs& out) const {
+    const Tensor& boxes = context.input(0);
+    const Tensor& scores = context.input(1);
+    const int64_t n = scores.dim(1), classes = scores.dim(2), choices = boxes.dim(2);
+    std::vector<Detection> all;
+    std::vector<float> of_class(static_cast<size_t>(n));
+    for (int64_t label = 0; label < classes; ++label) {
+      const float* from = scores.data<float>() + image * n * classes + label;
+      for (size_t i = 0; i < of_class.size(); ++i) of_class[i] = from[static_cast<int64_t>(i) * classes];
+      const auto box = [&](int32_t i) {
+        return boxes.data<float>() + ((image * n + i) * choices + (choices > 1 ? label : 0)) * 4;
+      };
+      const Selection best =
+          Select(of_class, limits, [&](int32_t a, int32_t b) { return SharedArea(box(a), box(b)); });
+      for (size_t i = 0; i < best.boxes.size(); ++i)
+        all.push_back({box(best.boxes[i]), best.scores[i], label});
+    }
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Detection& a, const Detection& b) { return a.score > b.score; });
+    const int64_t kept = std::min(total, static_cast<int64_t>(all.size()));
+    for (int64_t i = 0; i < kept; ++i) {
+      const Detection& d = all[static_cast<size_t>(i)];
+      const int64_t to = image * total + i;
+      for (int k = 0; k < 4; ++k)
+        out.boxes->data<float>()[to * 4 + k] = clip_ ? std::clamp(d.box[k], 0.0f, 1.0f) : d.box[k];
+      out.scores->data<float>()[to] = d.score;
+      out.classes->data<float>()[to] = static_cast<float>(d.label);
+    }
+    out.valid->data<int32_t>()[image] = static_cast<int32_t>(kept);
+  }
+
+  const bool per_class_, clip_;
+};
+
 }  // namespace
 
 void RegisterSuppressionKernels(KernelRegistry& registry) {
@@ -191,6 +290,7 @@ void RegisterSuppressionKernels(KernelRegistry& registry) {
                          "NonMaxSuppressionV4", "NonMaxSuppressionV5", "NonMaxSuppressionWithOverlaps"}) {
     registry.Register<SuppressionKernel>(KernelDef(op));
   }
+  registry.Register<CombinedSuppressionKernel>(KernelDef("CombinedNonMaxSuppression"));
 }
 
 }  // namespace millrace

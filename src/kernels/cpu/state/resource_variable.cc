@@ -168,16 +168,22 @@ class VariableShapeKernel final : public OpKernel {
   }
 };
 
+// The value of the variable that input 0 names, kept while the variable may change.
+StatusOr<Tensor> ValueOf(KernelContext& context) {
+  Tensor value;
+  MR_RETURN_IF_ERROR(UpdateResource(context, 0, context.output_type(0), [&](Tensor& variable) {
+    value = variable;
+    return Status();
+  }));
+  return value;
+}
+
 class ResourceGatherKernel final : public OpKernel {
  public:
   explicit ResourceGatherKernel(KernelConstruction& c)
       : OpKernel(c), batch_dims_(c.Attr<int64_t>("batch_dims")) {}
   Status Compute(KernelContext& context) override {
-    Tensor params;  // keeps the value while the variable may change
-    MR_RETURN_IF_ERROR(UpdateResource(context, 0, context.output_type(0), [&](Tensor& variable) {
-      params = variable;
-      return Status();
-    }));
+    MR_ASSIGN_OR_RETURN(const Tensor params, ValueOf(context));
     if (params.rank() < 1) return errors::InvalidArgument("params must be at least 1 dimensional");
     const Tensor& indices = context.input(1);
     const int64_t batch_dims = batch_dims_ < 0 ? batch_dims_ + indices.rank() : batch_dims_;
@@ -191,6 +197,15 @@ class ResourceGatherKernel final : public OpKernel {
 
  private:
   const int64_t batch_dims_;
+};
+
+class ResourceGatherNdKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    MR_ASSIGN_OR_RETURN(const Tensor params, ValueOf(context));
+    return GatherNdInto(context, params, context.input(1));
+  }
 };
 
 }  // namespace
@@ -207,6 +222,7 @@ void RegisterResourceVariableKernels(KernelRegistry& registry) {
       KernelDef("AssignSubVariableOp").Types("dtype", NumberTypes()));
   registry.Register<VariableShapeKernel>(KernelDef("VariableShape"));
   registry.Register<ResourceGatherKernel>(KernelDef("ResourceGather").Types("Tindices", IndexTypes()));
+  registry.Register<ResourceGatherNdKernel>(KernelDef("ResourceGatherNd").Types("Tindices", IndexTypes()));
 }
 
 }  // namespace millrace

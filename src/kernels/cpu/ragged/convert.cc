@@ -1,0 +1,315 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// RaggedTensorToSparse and RaggedTensorToTensor.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/move.h"
+#include "kernels/cpu/ragged/splits.h"
+
+namespace millrace {
+namespace {
+
+class ToSparseKernel final : public OpKernel {
+ public:
+  explicit ToSparseKernel(KernelConstruction& c) : OpKernel(c), depth_(num_inputs() - 1) {}
+  Status Compute(KernelContext& context) override {
+    const Tensor& values = context.input(depth_);
+    if (values.rank() == 0) return errors::InvalidArgument("rt_dense_values must not be a scalar");
+    MR_RETURN_IF_ERROR(CheckSplits(context, values.dim(0)));
+    const int64_t columns = depth_ + values.rank();
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(Dims{values.num_elements(), columns}));
+    MR_ASSIGN_OR_RETURN(Tensor * indices, context.AllocateOutput(0, shape));
+    MR_ASSIGN_OR_RETURN(Tensor * dense_shape, context.AllocateOutput(2, TensorShape({columns})));
+    context.set_output(1, values.WithShape(TensorShape({values.num_elements()})));
+    PutDenseShape(context, values.shape(), dense_shape->data<int64_t>());
+    if (values.num_elements() > 0) PutIndices(context, values.shape(), indices->data<int64_t>());
+    return Status();
+  }
+
+ private:
+  Status CheckSplits(const KernelContext& context, int64_t num_values) const {
+    for (int d = 0; d < depth_; ++d) {
+      const Tensor& splits = context.input(d);
+      if (splits.rank() != 1)
+        return errors::InvalidArgument("ragged splits must be vectors, got shape ", splits.shape());
+      const int64_t n = splits.num_elements();
+      if (n == 0) return errors::InvalidArgument("ragged splits may not be empty.");
+      if (IntValue(splits, 0) != 0) return errors::InvalidArgument("First value of ragged splits must be 0.");
+      for (int64_t i = 1; i < n; ++i) {
+        if (IntValue(splits, i) < IntValue(splits, i - 1))
+          return errors::InvalidArgument("Ragged splits must be sorted in ascending order");
+      }
+      const int64_t limit = d + 1 < depth_ ? context.input(d + 1).num_elements() - 1 : num_values;
+      if (IntValue(splits, n - 1) != limit) {
+        return errors::InvalidArgument(
+            "Final value of ragged splits must match the length the corresponding ragged values.");
+      }
+    }
+    return Status();
+  }
+
+  void PutDenseShape(const KernelContext& context, const TensorShape& values, int64_t* out) const {
+    *out++ = context.input(0).num_elements() - 1;
+    for (int d = 0; d < depth_; ++d) {
+      const Tensor& splits = context.input(d);
+      int64_t longest = 0;
+      for (int64_t i = 1; i < splits.num_elements(); ++i)
+        longest = std::max(longest, IntValue(splits, i) - IntValue(splits, i - 1));
+      *out++ = longest;
+    }
+    for (int i = 1; i < values.rank(); ++i) *out++ = values.dim(i);
+  }
+
+  void PutIndices(const KernelContext& context, const TensorShape& values, int64_t* out) const {
+    std::vector<int64_t> row(static_cast<size_t>(depth_));  // at each depth, the row that is walked
+    const int64_t inner = ProductOf(values.dims(), 1, values.rank());
+    const Dims strides = RowMajorStrides(values.dims());
+    for (int64_t value = 0; value < values.dim(0); ++value) {
+      // From the value outwards: the row of each depth that holds it.
+      int64_t at = value;
+      std::vector<int64_t> place(static_cast<size_t>(depth_ + 1));
+      for (int d = depth_ - 1; d >= 0; --d) {
+        const Tensor& splits = context.input(d);
+        int64_t& r = row[static_cast<size_t>(d)];
+        while (IntValue(splits, r + 1) <= at) ++r;
+        place[static_cast<size_t>(d + 1)] = at - IntValue(splits, r);
+        at = r;
+      }
+      place[0] = at;
+      for (int64_t k = 0; k < inner; ++k) {
+        out = std::copy(place.begin(), place.end(), out);
+        for (int i = 1; i < values.rank(); ++i) *out++ = k / strides[i] % values.dim(i);
+      }
+    }
+  }
+
+  const int depth_;
+};
+
+enum class Partition { kFirstDimSize, kValueRowids, kRowSplits };
+
+// Inputs: shape, values, default_value, row partitions.
+class ToTensorKernel final : public OpKernel {
+ public:
+  explicit ToTensorKernel(KernelConstruction& c) : OpKernel(c) {
+    const auto names = c.Attr<std::vector<std::string>>("row_partition_types");
+    for (const std::string& name : names) {
+      if (name == "FIRST_DIM_SIZE") {
+        partitions_.push_back(Partition::kFirstDimSize);
+      } else if (name == "VALUE_ROWIDS") {
+        partitions_.push_back(Partition::kValueRowids);
+      } else if (name == "ROW_SPLITS") {
+        partitions_.push_back(Partition::kRowSplits);
+      } else {
+        c.SetError(errors::InvalidArgument("Unknown string for partition info type."));
+      }
+      if (partitions_.size() > 1 && partitions_.back() == Partition::kFirstDimSize)
+        c.SetError(errors::InvalidArgument("FIRST_DIM_SIZE must be the first row_partition_type"));
+    }
+    if (partitions_.size() != static_cast<size_t>(num_inputs() - 3)) {
+      c.SetError(errors::InvalidArgument("There are ", partitions_.size(), " row_partition_types for ",
+                                         num_inputs() - 3, " row_partition_tensors"));
+      return;
+    }
+    skip_ = !partitions_.empty() && partitions_[0] == Partition::kFirstDimSize ? 1 : 0;
+    depth_ = static_cast<int>(partitions_.size()) - skip_;
+  }
+
+  Status Compute(KernelContext& context) override {
+    const Tensor& values = context.input(1);
+    if (values.rank() == 0) return errors::InvalidArgument("values must not be a scalar");
+    MR_RETURN_IF_ERROR(CheckDefault(context.input(2), values.shape()));
+    MR_RETURN_IF_ERROR(CheckPartitions(context));
+    MR_ASSIGN_OR_RETURN(const int64_t rows, FirstDim(context));
+    MR_ASSIGN_OR_RETURN(const Dims dims, OutputDims(context, rows));
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(dims));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    if (shape.num_elements() == 0) return Status();
+    FillDefault(context, values.shape(), out);
+    MR_ASSIGN_OR_RETURN(const std::vector<int64_t> places, Places(context, dims, rows));
+    if (static_cast<int64_t>(places.size()) != values.dim(0)) {
+      return errors::InvalidArgument("The row partitions are of ", places.size(), " values, but there are ",
+                                     values.dim(0));
+    }
+    const int64_t row = ProductOf(values.shape().dims(), 1, values.rank());
+    cpu::SerialParallel serial;
+    for (int64_t i = 0; i < values.dim(0); ++i) {
+      if (const int64_t to = places[static_cast<size_t>(i)]; to >= 0) {
+        MoveElements(values.dtype(), ElementAt(values.raw_data(), values.dtype(), i * row),
+                     ElementAt(out->raw_data(), values.dtype(), to * row), row, serial);
+      }
+    }
+    return Status();
+  }
+
+ private:
+  // Rows at one depth without values below them that a partition may name.
+  static constexpr int64_t kMostRows = int64_t{1} << 28;
+
+  static Status CheckDefault(const Tensor& value, const TensorShape& values) {
+    const int rank = value.rank();
+    if (rank >= values.rank()) {
+      return errors::InvalidArgument("default_value.shape=", value.shape(),
+                                     " and rt_input.flat_values.shape=", values,
+                                     " are incompatible: default_value.rank = ", rank,
+                                     "  must be less than rt_input.flat_values.rank = ", values.rank());
+    }
+    for (int i = 0; i < rank; ++i) {
+      const int64_t given = value.dim(i), wanted = values.dim(values.rank() - rank + i);
+      if (given != 1 && given != wanted) {
+        return errors::InvalidArgument("default_value.shape=", value.shape(),
+                                       " and rt_input.flat_values.shape=", values,
+                                       " are incompatible: default_value.shape[", i - rank, "] = ", given,
+                                       " but rt_input.flat_values.shape[", i - rank, "] = ", wanted);
+      }
+    }
+    return Status();
+  }
+
+  const Tensor& partition(const KernelContext& context, int d) const { return context.input(3 + skip_ + d); }
+  bool is_splits(int d) const { return partitions_[static_cast<size_t>(skip_ + d)] == Partition::kRowSplits; }
+
+  Status CheckPartitions(const KernelContext& context) const {
+    for (int d = 0; d < depth_; ++d) {
+      const Tensor& t = partition(context, d);
+      if (t.rank() != 1)
+        return errors::InvalidArgument("row_partition_tensors must be vectors, got shape ", t.shape());
+      const bool splits = is_splits(d);
+      if (splits && t.num_elements() == 0) return errors::InvalidArgument("row_splits must not be empty");
+      if (splits && IntValue(t, 0) != 0) return errors::InvalidArgument("row_splits must begin with 0");
+      for (int64_t i = 0; i < t.num_elements(); ++i) {
+        if (IntValue(t, i) < (i == 0 ? 0 : IntValue(t, i - 1)))
+          return errors::InvalidArgument("row_partition_tensors must ascend from 0");
+      }
+    }
+    return Status();
+  }
+
+  StatusOr<int64_t> FirstDim(const KernelContext& context) const {
+    if (skip_ == 1) {
+      const Tensor& size = context.input(3);
+      if (size.num_elements() != 1 || IntValue(size) < 0)
+        return errors::InvalidArgument("FIRST_DIM_SIZE must be one number that is not negative");
+      return IntValue(size);
+    }
+    if (depth_ == 0 || !is_splits(0))
+      return errors::InvalidArgument("Cannot handle VALUE_ROWIDS in first dimension.");
+    return partition(context, 0).num_elements() - 1;
+  }
+
+  // The longest row of a depth.
+  int64_t Longest(const KernelContext& context, int d) const {
+    const Tensor& t = partition(context, d);
+    int64_t longest = 0, run = 0;
+    for (int64_t i = 0; i < t.num_elements(); ++i) {
+      if (is_splits(d)) {
+        run = i == 0 ? 0 : IntValue(t, i) - IntValue(t, i - 1);
+      } else {
+        run = i > 0 && IntValue(t, i) == IntValue(t, i - 1) ? run + 1 : 1;
+      }
+      longest = std::max(longest, run);
+    }
+    return longest;
+  }
+
+  StatusOr<Dims> OutputDims(const KernelContext& context, int64_t rows) const {
+    const Tensor& shape = context.input(0);
+    const TensorShape& values = context.input(1).shape();
+    const int rank = depth_ + values.rank();
+    if (shape.rank() > 1) return errors::InvalidArgument("shape must be a scalar or vector");
+    if (shape.rank() == 0 && IntValue(shape) != -1)
+      return errors::InvalidArgument(
+          "The only valid scalar shape tensor is the fully unknown shape "
+          "specified as -1.");
+    const bool given = shape.rank() == 1;
+    if (given && shape.num_elements() != rank) {
+      return errors::InvalidArgument("rt_input.shape and shape=[", JoinInts(IntValues(shape), ","),
+                                     "] are incompatible: rt_input.rank = ", rank,
+                                     " but shape.rank = ", shape.num_elements());
+    }
+    Dims dims;
+    for (int i = 0; i < rank; ++i) {
+      const int64_t wanted = given ? IntValue(shape, i) : -1;
+      if (wanted < -1) return errors::InvalidArgument("Dimension ", wanted, " must be >= -1");
+      if (i > depth_ && wanted >= 0 && wanted != values.dim(i - depth_)) {
+        return errors::InvalidArgument("rt_input.shape and shape=[", JoinInts(IntValues(shape), ","),
+                                       "] are incompatible: rt_input.shape[", i,
+                                       "] = ", values.dim(i - depth_), " but shape[", i, "] = ", wanted);
+      }
+      dims.push_back(i > depth_    ? values.dim(i - depth_)
+                     : wanted >= 0 ? wanted
+                     : i == 0      ? rows
+                                   : Longest(context, i - 1));
+    }
+    return dims;
+  }
+
+  // The row of the output for each value; -1 for those that it has no place for.
+  StatusOr<std::vector<int64_t>> Places(const KernelContext& context, const Dims& dims, int64_t rows) const {
+    std::vector<int64_t> above, here;
+    for (int d = 0; d < depth_; ++d) {
+      const Tensor& t = partition(context, d);
+      const int64_t parents = d == 0 ? rows : static_cast<int64_t>(above.size());
+      const int64_t n = is_splits(d) ? IntValue(t, t.num_elements() - 1) : t.num_elements();
+      if (n > (d + 1 == depth_ ? context.input(1).dim(0) : kMostRows))
+        return errors::InvalidArgument("A row partition is of ", n, " values, which are not there");
+      const bool fits = is_splits(d) ? t.num_elements() - 1 == parents
+                        : n == 0     ? true
+                                     : IntValue(t, n - 1) < parents;
+      if (!fits) {
+        return errors::InvalidArgument("Row partition ", d, " does not go with the ", parents,
+                                       " rows around it");
+      }
+      // Where row r begins in the output, counted in rows of the next depth.
+      const auto place = [&](int64_t r, int64_t k) {
+        const int64_t parent = d > 0 ? above[static_cast<size_t>(r)] : r < dims[0] ? r : -1;
+        return parent < 0 || k >= dims[d + 1] ? -1 : parent * dims[d + 1] + k;
+      };
+      here.clear();
+      here.reserve(static_cast<size_t>(n));
+      if (is_splits(d)) {
+        for (int64_t r = 0; r < parents; ++r) {
+          for (int64_t k = 0; k < IntValue(t, r + 1) - IntValue(t, r); ++k) here.push_back(place(r, k));
+        }
+      } else {
+        for (int64_t i = 0, k = 0; i < n; ++i) {
+          k = i > 0 && IntValue(t, i) == IntValue(t, i - 1) ? k + 1 : 0;
+          here.push_back(place(IntValue(t, i), k));
+        }
+      }
+      above.swap(here);
+    }
+    return above;
+  }
+
+  static void FillDefault(const KernelContext& context, const TensorShape& values, Tensor* out) {
+    const Tensor& value = context.input(2);
+    const int64_t row = ProductOf(values.dims(), 1, values.rank()), rows = out->num_elements() / row;
+    ContextParallel parallel(context);
+    if (value.num_elements() == 1) {
+      FillElements(out->dtype(), value.raw_data(), out->raw_data(), rows * row, parallel);
+      return;
+    }
+    // [rows, element] from [element], which is repeated.
+    Dims dims{rows};
+    for (int i = 1; i < values.rank(); ++i) dims.push_back(values.dim(i));
+    MoveBox(out->dtype(), value.raw_data(), BroadcastStrides(value.shape().dims(), dims), out->raw_data(),
+            RowMajorStrides(dims), dims, parallel);
+  }
+
+  std::vector<Partition> partitions_;
+  int skip_ = 0;   // 1: the first partition tells the number of rows
+  int depth_ = 0;  // ragged dimensions
+};
+
+}  // namespace
+
+void RegisterRaggedConvertKernels(KernelRegistry& registry) {
+  registry.Register<ToSparseKernel>(KernelDef("RaggedTensorToSparse").Types("Tsplits", IndexTypes()));
+  registry.Register<ToTensorKernel>(
+      KernelDef("RaggedTensorToTensor").Types("Tindex", IndexTypes()).Types("Tshape", IndexTypes()));
+}
+
+}  // namespace millrace
