@@ -18,7 +18,7 @@ struct ConvLayer {
   int64_t stride;
 };
 
-// What a digit model is made of: convolutions on the 28 x 28 image, then dense layers, then ten logits.
+// The parts of a digit model: convolutions on the 28 x 28 image, then dense layers, then ten logits.
 struct ModelSpec {
   std::string_view name;
   std::vector<ConvLayer> convs{};

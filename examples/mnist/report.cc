@@ -112,7 +112,7 @@ std::string EscapeHtml(std::string_view text) {
   return out;
 }
 
-// What is read without JavaScript, by search tools and in link previews.
+// The text for readers without JavaScript, search engines and link previews.
 std::string Summary(const ReportData& report) {
   char numbers[160];
   std::snprintf(numbers, sizeof(numbers), "test accuracy %.4f, test loss %.4f after %lld steps in %.1f s",

@@ -40,7 +40,7 @@ struct ShownDigit {
   float confidence;  // the probability given to `predicted`
 };
 
-// What a training run knows about itself at the end.
+// The results of a training run.
 struct ReportData {
   std::string model{};
   std::string data{};  // Dataset::source

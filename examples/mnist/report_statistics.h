@@ -9,7 +9,7 @@
 
 namespace millrace::mnist {
 
-// What part of the values lies below each entry of a Distribution, from the minimum over the median to the
+// The fraction of the values below each entry of a Distribution, from the minimum over the median to the
 // maximum: the bounds of one, two and three half standard deviations of a normal distribution.
 inline constexpr std::array<double, 9> kDistributionRanks = {0.0,  0.07, 0.16, 0.31, 0.5,
                                                              0.69, 0.84, 0.93, 1.0};

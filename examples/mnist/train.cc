@@ -110,7 +110,7 @@ class Trainer {
     return Status();
   }
 
-  // What is fed for a batch, apart from the learning rate.
+  // The feeds of a batch, except the learning rate.
   std::vector<Tensor> FeedsOf(const Batch& batch, float keep_probability) const {
     std::vector<Tensor> feeds = {batch.images, batch.labels};
     if (model_.keep_probability.IsSet()) feeds.push_back(Tensor::Scalar(keep_probability));

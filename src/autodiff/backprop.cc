@@ -322,7 +322,7 @@ Status Backprop::SeedYs(const std::vector<GradientValue>& grad_ys) {
   return Status();
 }
 
-// What a given gradient is computed from need not be behind a y.
+// The nodes from which a given gradient is computed need not be ancestors of a y.
 Status Backprop::ShapesBehind(Node* node) {
   std::vector<bool> known(num_ids_, false);
   for (const Node* other : ancestors_) known[Id(other)] = true;

@@ -37,7 +37,7 @@ class Derivation {
   }
 
  private:
-  // What was a result becomes the tensor whose gradient arrives as a parameter.
+  // Each former result becomes the tensor whose gradient arrives as a parameter.
   Status ReplaceResults() {
     args_ = body_.args;
     int index = static_cast<int>(args_.size());
@@ -71,7 +71,7 @@ class Derivation {
     return Output{zeros, 0};
   }
 
-  // Of the right type; it is not used.
+  // A value of the right type; it is not used.
   StatusOr<Output> Placeholder(Node* arg, DataType type) {
     MR_ASSIGN_OR_RETURN(Node * node,
                         graph_.AddNode(graph_.NewName(StrCat("no_gradient_", arg->name())), "FakeParam",
@@ -88,7 +88,7 @@ class Derivation {
     return Status();
   }
 
-  // What no gradient is computed from goes, whatever it does: it was done by the function itself.
+  // Removes nodes that no gradient uses, also those with side effects: the function itself has executed them.
   void RemoveUnused() {
     std::vector<bool> used(static_cast<size_t>(graph_.num_node_ids()), false);
     std::vector<const Node*> work(rets_.begin(), rets_.end());

@@ -56,7 +56,7 @@ Output Backprop::AddDense(const Output& of, std::vector<Output> parts) {
   return sum;
 }
 
-// What is on one device is added up there first.
+// Gradients on one device are added up there first.
 Output Backprop::AddByDevice(std::vector<Output> parts) {
   const std::vector<std::string> colocation = builder_.colocation();
   const auto add = [this](std::vector<Output> summands, const std::vector<std::string>& classes) -> Output {

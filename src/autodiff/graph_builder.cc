@@ -129,7 +129,7 @@ Node* GraphBuilder::Add(std::string_view op, std::vector<InputArg> inputs, AttrM
 }
 
 void GraphBuilder::AdoptFrom(int first_id) {
-  // What this builder has added meanwhile is known already.
+  // Nodes that this builder has added are known already.
   std::unordered_set<const Node*> known;
   if (place_.added != nullptr) {
     for (auto it = place_.added->rbegin(); it != place_.added->rend() && (*it)->id() >= first_id; ++it)

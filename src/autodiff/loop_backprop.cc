@@ -119,7 +119,7 @@ Output Backprop::ZerosOf(const Output& like, const PartialShape& shape, DataType
   return ZerosLike(x).output();
 }
 
-// What arrived at the Exits, or zeros.
+// The gradients that arrived at the Exits, or zeros.
 StatusOr<Output> Backprop::InitialGradient(Level& level, const Loop::Variable& variable) {
   std::vector<GradientValue> parts;
   for (Node* exit : variable.exits) {

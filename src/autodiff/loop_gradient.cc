@@ -79,7 +79,7 @@ void LoopGradient::Close(const Variable& variable, const Output& next) {
   if (back.IsSet()) builder_.graph().UpdateInput(variable.merge.node, 1, back.node, 0);
 }
 
-// What is new in the parent of the forward loop runs when the loop does.
+// New nodes in the parent of the forward loop run when the loop does.
 const GraphBuilder::Place& LoopGradient::ForwardParent() {
   if (forward_parent_.has_value()) return *forward_parent_;
   GraphBuilder::Place& place = forward_parent_.emplace(parent_.forward);

@@ -49,7 +49,7 @@ Loop* LoopForest::Child(Loop* parent, const Node& enter) {
   return child;
 }
 
-// What runs in which loop follows from any of a node's inputs, control inputs included.
+// Any input of a node, control inputs included, determines the loop in which it runs.
 void LoopForest::FindFrames(const Graph& graph) {
   std::vector<bool> seen(loop_of_.size(), false);
   std::deque<const Node*> work;

@@ -58,7 +58,7 @@ IndexedSlices ConcatSlices(GraphBuilder& builder, const std::vector<IndexedSlice
 IndexedSlices NoSlices(GraphBuilder& builder, const Output& like, DataType values, DataType indices) {
   const Expr x(builder, like);
   const auto ints = [&](int value) { return Vector(builder, DataType::kInt32, {value}); };
-  // Not ShapeOf: a constant would not be dead.
+  // This does not use ShapeOf, because a constant would not be dead.
   const Expr shape = Op(x.dtype() == DataType::kResource ? "VariableShape" : "Shape", x);
   const Expr tail = Op("Slice", {shape, ints(1), ints(-1)});
   const Expr none =

@@ -126,7 +126,7 @@ class PosixWritableFile : public WritableFile {
   Status Close() override {
     if (fd_ < 0) return Status::Ok();
     Status status = Flush();
-    // Not repeated after EINTR: on Linux the descriptor is gone all the same.
+    // close is not repeated after EINTR: Linux has released the descriptor.
     if (::close(std::exchange(fd_, -1)) != 0 && errno != EINTR) status.Update(IoError(path_, errno));
     return status;
   }

@@ -41,7 +41,7 @@ constexpr std::optional<TF_AttrType> kKindOf<AttrPlaceholder> = TF_ATTR_PLACEHOL
 int64_t SizeOf(const std::string& value) { return static_cast<int64_t>(value.size()); }
 int64_t SizeOf(const PartialShape& value) { return value.rank(); }
 
-// What the metadata says of one value.
+// The metadata of one value.
 template <typename T>
 bool Describe(const T& value, TF_AttrMetadata* metadata) {
   if constexpr (kKindOf<T>.has_value()) {

@@ -21,8 +21,7 @@ namespace errors = millrace::errors;
 
 namespace {
 
-// What a thread keeps of ops that it has deleted, so that the next ones cost no memory, and of the op that it
-// looked up last.
+// A thread's cache: memory of deleted ops for the next ones, and the op that it looked up last.
 struct Spare {
   static constexpr size_t kMost = 8;
   std::vector<std::unique_ptr<TFE_Op>> ops;

@@ -60,7 +60,7 @@ class ConstantGraph {
   }
 
   const Graph& graph() const { return graph_; }
-  // What a node is called here. REQUIRES: it was added.
+  // The name of a node in this graph. REQUIRES: it was added.
   const std::string& NameOf(const Node& node) const { return copies_.at(&node)->name(); }
 
  private:

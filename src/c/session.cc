@@ -20,7 +20,7 @@ namespace {
 
 std::string NameOf(const TF_Output& tensor) { return StrCat(NodeOf(tensor.oper)->name(), ":", tensor.index); }
 
-// What a call names, spelled out. Everything belongs to the graph of the session.
+// The feeds, fetches and targets of a call. All belong to the graph of the session.
 struct Names {
   std::vector<std::string> feeds, fetches, targets;
 };

@@ -15,7 +15,7 @@
 namespace millrace::c_api {
 namespace {
 
-// What the engine's kernels rely on at most; memory of malloc has it.
+// The largest alignment that the engine's kernels rely on; memory of malloc has it.
 constexpr size_t kAlignment = 16;
 
 bool IsAligned(const void* data) { return reinterpret_cast<uintptr_t>(data) % kAlignment == 0; }

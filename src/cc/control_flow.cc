@@ -88,7 +88,7 @@ class [[gnu::visibility("hidden")]] ControlFlowBuilder {
   Scope outer_;
   Scope::State& state_;
   const std::vector<Node*> controls_;
-  // Of a loop, by variable.
+  // For each variable of a loop.
   std::vector<Output> enters_, merges_, exits_, bodies_;
 };
 

@@ -68,7 +68,7 @@ struct XY {
   double x, y;
 };
 
-// What is drawn of a series: finite points, smoothed, in the scale of the axis.
+// The drawn part of a series: finite points, smoothed, in the scale of the axis.
 std::vector<XY> Curve(const ScalarSeries& series, double smoothing, bool log_scale) {
   std::vector<XY> curve;
   double average = 0, weight = 0;

@@ -55,7 +55,7 @@ double MatMulFlops(const Node& node, const NodeShapes& s, const char* transpose_
   return 2 * s.out(0) * inner;
 }
 
-// Of a convolution: two for each element of the result and each weight that leads to it.
+// FLOPs of a convolution: two for each element of the result and each weight that contributes to it.
 double ConvolutionFlops(double results, const TensorShape& filter, bool depthwise) {
   const int rank = filter.rank();
   if (rank < 3) return 0;
@@ -64,14 +64,13 @@ double ConvolutionFlops(double results, const TensorShape& filter, bool depthwis
   return 2 * results * weights * (depthwise ? 1 : static_cast<double>(filter.dim(rank - 2)));
 }
 
-// Of what a fused node does with its product: an operation for each result and op.
+// FLOPs of the ops that are fused to a product: one for each result and op.
 double EpilogueFlops(const Node& node, const NodeShapes& s) {
   const auto ops = node.Attr<std::vector<std::string>>("fused_ops");
   return ops.ok() ? s.out(0) * static_cast<double>(ops->size()) : 0;
 }
 
-// Of ops whose cost is another than an operation for each element; nothing for the others, whatever the
-// shapes.
+// FLOPs of ops whose cost is not one operation per element; nothing for the other ops.
 std::optional<double> SpecialFlops(const Node& node, const NodeShapes& s) {
   const std::string& op = node.op_name();
   const auto is = [&op](std::initializer_list<const char*> names) {

@@ -76,7 +76,7 @@ Status Choose(SavedModel* saved, const std::vector<std::string>& tags, ModelFile
   return Status();
 }
 
-// What `parse`, which takes a message, makes of the contents. False when that is no model.
+// Parses the contents with `parse`, which takes a message. False when they are no model.
 template <typename Parse>
 StatusOr<bool> Recognise(const std::vector<std::string>& tags, const Parse& parse, ModelFile* model) {
   if (parse(model->meta->mutable_graph_def()) && IsGraph(model->graph())) {
@@ -111,7 +111,7 @@ bool IsOnnx(std::string_view bytes) {
          std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c < 127; });
 }
 
-// What files of other programs are, by how they begin. Empty when it is none of those.
+// The kind of a file of another program, by its first bytes. Empty when it is not known.
 std::string_view ForeignFormat(std::string_view bytes) {
   if (bytes.starts_with("\x89HDF\r\n\x1a\n")) return "an HDF5 file, as Keras writes it";
   if (bytes.size() >= 8 && bytes.substr(4, 4) == "TFL3") return "a TensorFlow Lite model";
@@ -123,7 +123,7 @@ std::string_view ForeignFormat(std::string_view bytes) {
   return "";
 }
 
-// Of a folder without a model: what it has instead.
+// Describes the contents of a folder without a model.
 Status NoModelIn(Env& env, const std::string& folder) {
   std::string hint;
   if (const auto names = env.GetChildren(folder); names.ok()) {

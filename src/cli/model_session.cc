@@ -64,7 +64,7 @@ const NodeDef* FindNode(const GraphDef& graph, std::string_view name) {
   return found == graph.node().end() ? nullptr : &*found;
 }
 
-// Of the only or the first output; kInvalid when the node does not tell.
+// The type of the only or the first output; kInvalid when it is not known.
 DataType TypeOfNode(const NodeDef& node) {
   for (const char* const name : {"dtype", "T", "DstT", "out_type"}) {
     const auto attr = node.attr().find(name);
@@ -235,7 +235,7 @@ class StepMaker {
     return errors::InvalidArgument("nothing is asked for; name it with --fetch", Candidates());
   }
 
-  // What nothing else uses.
+  // Outputs that no other node uses.
   std::string Candidates() const {
     std::unordered_set<std::string_view> used;
     for (const NodeDef& node : model_.graph().node()) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a BfcAllocator tells about itself, and the check of its books.
+// The report of a BfcAllocator, and the check of its invariants.
 #include <algorithm>
 #include <array>
 #include <map>

@@ -10,7 +10,7 @@ namespace millrace {
 
 void BringTensor(const Tensor& tensor, Device* to, Allocator& allocator, TensorDone done) {
   Device* const from = DeviceOf(tensor);
-  // What has no buffer has no elements, or is a variable without a value.
+  // A tensor without a buffer has no elements, or is a variable without a value.
   if (from == to || tensor.buffer() == nullptr) return done(tensor);
   StatusOr<Tensor> made = Tensor::Allocate(tensor.dtype(), tensor.shape(), allocator);
   if (!made.ok()) return done(made.status());

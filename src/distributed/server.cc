@@ -55,7 +55,7 @@ class TaskServer : public Server {
     if (before == State::kStopping || before == State::kStopped) return Join();
     if (before == State::kStarted) LocalTasks::Get().Remove(target_);
     if (before == State::kStarted) WaitForSteps();
-    // What still runs is cancelled, and the listener waits for the answers only.
+    // Running steps are cancelled, and the listener waits only for the answers.
     task_->Stop();
     listener_->Stop(before == State::kStarted ? kAnswerMs : 0);
     MutexLock lock(mu_);

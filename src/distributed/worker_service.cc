@@ -427,7 +427,7 @@ void WorkerService::FinishRun(GraphRun& run, const Status& status) {
   const StatusOr<RefPtr<TaskSteps::Step>> step = env_.steps->Find(run.request.step_id());
   if (!step.ok()) return EndRun(run, step.status(), {});
   for (const std::string& key : run.request.recv_key()) {
-    // What the partition has sent is there.
+    // The tensors that the partition has sent are available.
     struct Fetched {
       bool came = false;
       bool is_dead = false;

@@ -39,7 +39,7 @@ Status EagerExecutor::status() {
 
 void EagerExecutor::ClearError() {
   MutexLock lock(mu_);
-  // What is waiting belongs to the error.
+  // Waiting ops get the error.
   while (!status_.ok() && (busy_ || !queue_.empty())) changed_.Wait(mu_);
   status_ = Status();
 }

@@ -38,7 +38,7 @@ uint64_t HashOf(const AttrValue& value) {
   return value.variant().index();  // the others are told apart by looking
 }
 
-// What only stands in a graph, where the executor does its work.
+// Ops that have a meaning only in a graph, where the executor does their work.
 Status CheckRunsAlone(const OpRegistration& op) {
   const OpTraits& traits = op.traits;
   if (IsReservedOp(op.def.name) || traits.is_send || traits.is_recv || traits.is_control_flow) {

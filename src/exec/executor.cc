@@ -188,8 +188,8 @@ struct DetachedStep {
     }
   }
 
-  // What follows may be long, and is not for a thread that belongs to another step. Nor for a callback of the
-  // cancellation, which the end of the step has to wait for.
+  // The following work may be long. It must not run on a thread that belongs to another step, nor in a
+  // callback of the cancellation, for which the end of the step has to wait.
   void EndSoon(bool works) {
     const bool own = works || (pool == nullptr && HostQueue() == nullptr);
     if (own && !partitions.front().services.cancellation->IsCancelled()) return End();
@@ -277,7 +277,7 @@ void StartPartitions(std::vector<PartitionRun> partitions, ThreadPool* pool, Ste
   if (pool != nullptr && pool->parallelism() <= 1) pool = nullptr;
   if (partitions.empty()) return done(Status());
   PartitionRun& part = partitions.front();
-  // Who brings what a device computed must not run the nodes that wait for it.
+  // The thread that delivers a device's results must not run the nodes that wait for them.
   const bool has_host = part.services.host != nullptr && part.services.host->queue != nullptr;
   if (pool == nullptr && !has_host && LeaveWork(partitions)) pool = &ThreadsBesideDevices();
   const Plan& plan = *part.plan;

@@ -14,7 +14,7 @@ constexpr uint32_t kExpensiveNs = 10'000;
 
 }  // namespace
 
-// What an asynchronous kernel needs while no thread is with it.
+// The state of an asynchronous kernel between its threads.
 struct FlatWalker::AsyncRun {
   AsyncRun(FlatWalker& w, uint32_t i, const PlanNode& node)
       : walker(w),

@@ -52,7 +52,7 @@ void Own(TensorValue* value) {
 
 }  // namespace
 
-// What an asynchronous kernel needs while no thread is with it.
+// The state of an asynchronous kernel between its threads.
 struct FrameWalker::AsyncRun {
   AsyncRun(FrameWalker& w, const Item& i, const PlanNode& node, TensorValue* inputs)
       : walker(w),
@@ -310,7 +310,7 @@ void FrameWalker::Follow(const Item& item, TensorValue* outputs, ItemStack* read
       if (item.dead()) {
         FollowDead(item.node(), iteration);
       } else if (state_.FirstExit(frame, item.node())) {
-        // What the frame holds does not outlive it.
+        // The contents of the frame do not outlive it.
         if (outputs[0].kind == TensorValue::Kind::kConstant) Own(&outputs[0]);
         Deliver(item.node(), false, outputs, frame->parent, ready);
       }

@@ -39,7 +39,7 @@ class Inserter {
  private:
   const KernelMemory& MemoryOf(const Node& node) const { return memory_[static_cast<size_t>(node.id())]; }
 
-  // What the executor itself reads or writes has to be in host memory.
+  // Values that the executor itself reads or writes have to be in host memory.
   Status CheckFlow(const Node& node) const {
     const KernelMemory& memory = MemoryOf(node);
     const Flow flow = FlowOf(node);

@@ -89,7 +89,7 @@ void ReadyQueue::WorkAndEndAsync() {
   EndAsync(true);
 }
 
-// Of the threads that see the end of a detached step, the first takes the callback.
+// The first thread that sees the end of a detached step takes the callback.
 void ReadyQueue::CheckDone(bool works) {
   UniqueFunction<void(bool)> when_done;
   {
@@ -179,7 +179,7 @@ void ReadyQueue::Help() {
         return host_->Schedule([self = ShareRef(this)] { self->Help(); });
     }
     MutexLock lock(mu_);
-    // What came since was left to this thread.
+    // Nodes that became ready since then were left to this thread.
     if (!items_.empty()) continue;
     --helpers_;
     return;

@@ -128,7 +128,7 @@ void StepArena::EndStep() {
   if (changed) Trim(0);
 }
 
-// What the base keeps of blocks that were freed.
+// The freed blocks that the base allocator keeps.
 void StepArena::Trim(int64_t keep) {
   if (&base_ == &CpuAllocator()) GetCpuAllocatorImpl().ReleaseCachedMemory(keep);
 }
@@ -137,7 +137,8 @@ void StepArena::Trim(int64_t keep) {
 bool StepArena::EndPlannedStep() {
   bool outlived = false;
   if (has_region_) {
-    // What outlives the step, against the plan, keeps all of the memory: that is not to happen again.
+    // A tensor that outlives the step, against the plan, keeps all of the memory alive. Later plans avoid
+    // this.
     outlived = regions_.back().live > 0;
     if (!outlived) {
       base_.Deallocate(regions_.back().data, regions_.back().bytes);

@@ -24,7 +24,7 @@ std::vector<NodeStats::Output> DescribeOutputs(const Node& node, const TensorVal
     out.dtype = node.output_type(i);
     const TensorValue& v = outputs[i];
     if (v.kind == TensorValue::Kind::kNone) continue;  // nothing came out: a dead branch
-    // What a reference refers to may be changing: its shape is not read.
+    // The variable behind a reference may be changing: its shape is not read.
     if (v.kind != TensorValue::Kind::kRef) {
       const Tensor& tensor = v.tensor();
       out.shape = tensor.shape();
@@ -91,7 +91,7 @@ class NodesInTime {
 
 void SumUp(NodeStats& node) {
   NodeStats::Memory& m = node.memory;
-  // Of two events at one time the release comes first, so that the peak is not overstated.
+  // A release precedes an allocation of the same time, so that the peak is not overstated.
   std::sort(m.allocations.begin(), m.allocations.end(),
             [](const auto& a, const auto& b) { return std::pair(a.ns, a.bytes) < std::pair(b.ns, b.bytes); });
   int64_t live = 0;

@@ -23,7 +23,7 @@ constexpr const char* kOps[] = {
     "StatelessRandomNormal", "StatelessRandomUniform", "StatelessRandomUniformInt",
     "StatelessTruncatedNormal", "TensorListReserve", "Timestamp", "TruncatedNormal", "VarHandleOp",
     "Variable", "VariableV2", "ZerosLike", "_Arg",
-    // Not differentiable by definition, as in TensorFlow.
+    // These ops are not differentiable by definition, as in TensorFlow.
     "AllCandidateSampler", "Bincount", "Bitcast", "ComputeAccidentalHits", "DeepCopy",
     "FixedUnigramCandidateSampler", "IgammaGradA", "InplaceAdd", "InplaceSub", "InplaceUpdate",
     "LearnedUnigramCandidateSampler", "LinSpace", "LogUniformCandidateSampler", "Multinomial", "OneHot",
@@ -162,7 +162,7 @@ constexpr const char* kOps[] = {
     "TakeWhileDataset", "TensorDataset", "TensorSliceDataset", "TextLineDataset", "ThreadPoolDataset",
     "ThreadPoolHandle", "UnbatchDataset", "UniqueDataset", "UnwrapDatasetVariant", "WindowDataset",
     "WrapDatasetVariant", "ZipDataset",
-    // What a group does together; the gradient is a group's, too, and the program's to write.
+    // Collective operations: their gradient is a collective operation, too, which the program has to write.
     "CollectiveBcastRecv", "CollectiveBcastSend", "CollectiveGather", "CollectiveReduce",
     // clang-format on
 };

@@ -147,7 +147,7 @@ std::optional<Sizes> Finder::VectorOfInput(const Node& node, int input) {
   return edge == nullptr ? std::nullopt : Vector(*edge->src, edge->src_output);
 }
 
-// Of an integer vector of which only the length is known.
+// The value of an integer vector of which only the length is known.
 std::optional<Sizes> Finder::UnknownVector(const Node& node, int output) const {
   const PartialShape shape = ShapeOf(node, output);
   if (shape.rank() != 1 || shape.dim(0) < 0 || shape.dim(0) > TensorShape::kMaxRank) return std::nullopt;

@@ -87,8 +87,8 @@ StatusOr<FunctionBody> Instantiate(const FunctionLibrary& library, const OpRegis
   return BodyOfOp(library, ops, f);
 }
 
-// What an op without functions does. Random numbers are new each time; what only makes or reads a variable
-// may be done again.
+// Whether an op without functions may be executed twice. Random numbers would differ the second time;
+// creating or reading a variable may be repeated.
 bool RunsTwice(const OpRegistration& op) {
   if (op.def.name == "_Arg" || op.def.name == "_Retval" || op.traits.is_variable || op.traits.only_checks)
     return true;

@@ -110,7 +110,7 @@ StatusOr<std::vector<Node*>> TopologicalOrder(const Graph& graph) {
     }
     if (waiting[id] == 0) order.push_back(node);
   }
-  // What is in `order` is ready; the part from `next` on has not been followed yet.
+  // All nodes in `order` are ready; the edges of those from `next` on have not been followed yet.
   for (size_t next = 1; next < order.size(); ++next) {
     for (const Edge* edge : order[next]->out_edges()) {
       if (edge->dst->IsSink() || !waits_for(edge)) continue;

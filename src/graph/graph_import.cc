@@ -55,7 +55,7 @@ class Importer {
   using NodeDef = tensorflow::NodeDef;
   using NodeOutput = std::pair<Node*, int>;
 
-  // What is known about an op that the GraphDef uses, with the node kind seen last.
+  // An op that the GraphDef uses, with the kind of its last node.
   struct OpEntry {
     const OpRegistration* op = nullptr;
     bool has_later_attrs = false;
@@ -348,7 +348,7 @@ Status Importer::MergeDeclaredShapes(const Node& node, ShapeRefiner* shapes) con
   return Status();
 }
 
-// Of the nodes that the graph had before and on which new ones depend: depth first, without recursion.
+// Visits the old nodes on which new ones depend: depth first, without recursion.
 void Importer::InferOldShapes(ShapeRefiner* shapes) const {
   std::vector<bool> seen(static_cast<size_t>(first_id_), false);
   std::vector<std::pair<const Node*, size_t>>

@@ -253,7 +253,7 @@ Status ShapeRefiner::AddNode(const Node& node) {
   NodeInference inference(node, *this, s.input_shapes);
   if (!s.handles.empty()) inference.SetHandles();
   MR_RETURN_IF_ERROR(inference.Run());
-  // Of resources, what they refer to counts too.
+  // For resources, the types and shapes of their values count, too.
   const std::vector<DataType>& types = node.props().input_types;
   bool reusable =
       inference.reusable() && std::find(types.begin(), types.end(), DataType::kResource) == types.end();

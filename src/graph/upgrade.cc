@@ -83,7 +83,7 @@ constexpr LaterAttr kLaterAttrs[] = {
     {"TopKV2", "index_type", "type", "DT_INT32"},
     {"VarHandleOp", "allowed_devices", "list(string)", "[]"},
     {"VarHandleOp", "debug_name", "string", "''"},
-    // Of LeakyRelu, which is an error by itself.
+    // Attributes for LeakyRelu, whose fusion is an error in any case.
     {"_FusedConv2D", "leakyrelu_alpha", "float", kAny},
     {"_FusedMatMul", "leakyrelu_alpha", "float", kAny},
 };
@@ -244,7 +244,7 @@ Status RemoveNewDefaultAttrs(const tensorflow::OpList& consumer, const tensorflo
   return EachNode(graph, [&](NodeDef* node) -> Status {
     MR_ASSIGN_OR_RETURN(const OpDef* old_op, of_consumer.Find(node->op()));
     MR_ASSIGN_OR_RETURN(const OpDef* new_op, of_producer.Find(node->op()));
-    // What either lacks may be a function; if it is not, import says so.
+    // An op that either list lacks may be a function; if it is not, import reports it.
     if (old_op == nullptr || new_op == nullptr) return Status();
     return RemoveNewAttrs(*new_op, *old_op, node, removed);
   });

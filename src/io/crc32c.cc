@@ -38,7 +38,7 @@ constexpr uint32_t PowerOfX(int n) {
   return power;
 }
 
-// Of two polynomials, modulo the polynomial.
+// The product of two polynomials, modulo the CRC's polynomial.
 uint32_t Product(uint32_t a, uint32_t b) {
   uint32_t product = 0;
   for (uint32_t bit = 0x80000000; bit != 0; bit >>= 1) {
@@ -63,7 +63,7 @@ uint32_t ExtendByTables(uint32_t crc, const char* p, size_t n) {
 }
 
 #if defined(__x86_64__)
-// What `zeros` zero bytes do to a checksum: a linear map of 32 bits, as a table for each of its bytes.
+// The effect of `zeros` zero bytes on a checksum: a linear map of 32 bits, as a table for each of its bytes.
 struct ZerosTable {
   uint32_t of_byte[4][256];
   explicit constexpr ZerosTable(size_t zeros) : of_byte() {

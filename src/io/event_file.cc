@@ -54,7 +54,7 @@ Status EventWriter::Begin() {
   std::snprintf(seconds, sizeof(seconds), "%010lld", static_cast<long long>(now));
   const std::string name = StrCat(prefix_, ".out.tfevents.", seconds, ".", options_.host);
   path_ = name + options_.suffix;
-  // What is there was written by another writer, or by this one a moment ago.
+  // The existing file was written by another writer, or by this one a moment ago.
   for (int i = 1; env_.FileExists(path_); ++i) {
     if (i == kMostNames) return errors::AlreadyExists("There are too many files called ", name);
     path_ = StrCat(name, ".", i, options_.suffix);

@@ -26,7 +26,7 @@ Status Bad(const std::string& what, std::string_view why) {
   return errors::InvalidArgument(what, " is not an array that can be read: ", why);
 }
 
-// What the dictionary says.
+// The contents of the dictionary.
 struct Header {
   std::string descr;
   bool fortran_order = false;

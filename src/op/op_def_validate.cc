@@ -38,7 +38,8 @@ bool IsAttrType(std::string_view type) {
   return std::ranges::find(kTypes, type) != std::end(kTypes);
 }
 
-// What the rules are for: the names of registered ops, or signatures of functions, which may be named freely.
+// The subject of the rules: the names of registered ops, or signatures of functions, which may be named
+// freely.
 enum class Names { kOp, kFree };
 
 Status ValidateAttr(const AttrDef& attr, Names names) {

@@ -130,8 +130,7 @@ Status ConcatRange(InferenceContext& c, int begin, int end, int dim_input) {
       return errors::InvalidArgument("Can't concatenate scalars (use tf.stack instead)");
     }
     MR_ASSIGN_OR_RETURN(input, c.WithRankAtLeast(input, min_rank));
-    // Of an input of unknown rank nothing is known of the part before a negative axis or after a positive
-    // one.
+    // For an input of unknown rank the part before a negative axis or after a positive one is unknown.
     MR_ASSIGN_OR_RETURN(const ShapeHandle head, c.Subshape(input, 0, axis));
     ShapeHandle tail = c.Scalar();
     if (axis != -1) {

@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// What gRPC copies faster than it counts references.
+// Up to this size gRPC's copying is faster than its reference counting.
 constexpr size_t kSmall = 1024;
 constexpr size_t kMostText = 3072;
 

@@ -15,7 +15,7 @@ namespace millrace {
 
 Status RegisterGrpc() {
   static const Status registered = [] {
-    // What goes wrong is told by statuses; who wants gRPC's own words says so.
+    // Errors are reported by statuses; gRPC's own log can be turned on.
     if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
     grpc::EnableDefaultHealthCheckService(true);
     return RegisterProtocol("grpc", {.listen = ListenWithGrpc, .connect = ConnectWithGrpc});

@@ -86,7 +86,7 @@ void DescribeMemory(const NodeStats& node, const std::string& allocator, int64_t
     r->set_alloc_micros(step_start_us + change.ns / 1000);
     r->set_alloc_bytes(change.bytes);
   }
-  // What was given back before the node ended was for its own use.
+  // Memory that was freed before the node ended was temporary.
   int64_t outputs = 0;
   for (const NodeStats::Output& o : node.outputs) outputs += o.sole_owner ? o.bytes : 0;
   const int64_t kept = std::min(outputs, node.memory.live_bytes);

@@ -74,7 +74,7 @@ constexpr std::string_view kMemoryPass = "memory";
 // The name in RewriterConfig.custom_optimizers that asks for placement by cost.
 constexpr std::string_view kCostPlacement = "cost_model_placement";
 
-// What asks for a rewrite that this engine does not have.
+// Refuses options for rewrites that this engine does not have.
 Status RefuseRewrites(const RewriterConfig& r) {
   const auto on = [](RewriterConfig::Toggle t) {
     return t == RewriterConfig::ON || t == RewriterConfig::AGGRESSIVE;

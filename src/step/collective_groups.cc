@@ -129,7 +129,7 @@ int64_t CollectiveGroups::NextStep(int64_t graph_key) {
 void CollectiveGroups::Retire(int64_t graph_key, int64_t step_id) {
   MutexLock lock(mu_);
   const auto it = next_steps_.find(graph_key);
-  // What the random part is of stays: the number only counts on.
+  // The random part stays the same; only the number is incremented.
   if (it != next_steps_.end() && it->second == step_id) ++it->second;
 }
 

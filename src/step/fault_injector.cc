@@ -107,7 +107,7 @@ class FaultInjector::AbortedFirst : public InstalledPartition {
 
   void Run(StepArgs& args, Done done) override {
     // Bodies of functions are aborted with their callers; partial runs get each of their feeds once.
-    // Of a step on several tasks this is only a part.
+    // This is only one partition of a step on several tasks.
     if (args.info.call_depth == 0 && !args.info.several_tasks && args.rendezvous == nullptr && IsTurn()) {
       if (Status status = RunAborted(args); !status.ok()) return done(std::move(status));
     }

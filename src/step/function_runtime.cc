@@ -177,8 +177,8 @@ Status FunctionRuntime::CheckCall(const Instance& instance, const StepServices& 
 
 namespace {
 
-// Of a function on several tasks: those have seen nothing of the caller's step, perhaps, or are in a call of
-// the same function by it. So the call is a step to them.
+// Arguments of a function call on several tasks. Other tasks may not know the caller's step, or may be
+// executing another call of the same function for it, so the call is a step of its own there.
 StepArgs NestedArgs(const std::string& function, bool several_tasks, const StepServices& caller,
                     std::span<const Tensor* const> args, std::span<Tensor> rets) {
   StepArgs nested;

@@ -198,8 +198,8 @@ class LocalPartition : public InstalledPartition {
     done(RunGeneral(args, frame));
   }
 
-  // What a step or a call needs that goes on after Run has returned. The callback that the caller's
-  // cancellation has holds it, too: it may come late, and nothing waits for it.
+  // The state of a step or a call that continues after Run has returned. The callback of the caller's
+  // cancellation holds a reference, too, because it may run late and nothing waits for it.
   struct DetachedRun : RefCounted {
     DetachedRun(const StepArgs& a, Done d)
         : args(a), frame{a.args, a.rets}, caller(*a.cancellation), done(std::move(d)) {}

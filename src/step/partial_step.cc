@@ -33,7 +33,7 @@ Status TimedOut(int64_t timeout_in_ms) {
                                   timeout_in_ms, " ms");
 }
 
-// What a Fetch waits for. Shared with the callbacks, which may outlive the Fetch.
+// The tensors that a Fetch waits for. Shared with the callbacks, which may outlive the Fetch.
 struct Receiving {
   Mutex mu;
   CondVar changed;
@@ -71,7 +71,7 @@ StatusOr<RefPtr<PartialStep>> PartialStep::Start(StepRunner& runner, const Compi
 }
 
 void PartialStep::Ended(const Status& status) {
-  // What was sent stays to be fetched after a good end; after a bad one every wait ends.
+  // After a successful end the tensors that were sent can still be fetched; an error ends every wait.
   if (!status.ok()) rendezvous_->StartAbort(status);
   MutexLock lock(mu_);
   status_ = status;

@@ -112,8 +112,8 @@ class WorkersRun : public RefCounted {
                 std::back_inserter(args_.metadata->devices));
     }
     for (size_t i = 0; i < parts_.size(); ++i) {
-      // What a task keeps of a step that it did not hear of goes when the next one is cleaned up, or with the
-      // task; the step has its result.
+      // If this call fails, the task keeps its state of the step until the next clean-up or its own end. The
+      // step has its result.
       step_.workers[i]->CleanUpStep(args_.info.step_id, [](const Status& s) {
         s.IgnoreError("the result of the step does not depend on it");
       });

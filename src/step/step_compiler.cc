@@ -23,7 +23,7 @@ DeviceView DevicesOf(const std::vector<Worker*>& workers) {
   return DeviceView(tasks);
 }
 
-// What answers of several workers are gathered in. Shared with those that come after an error.
+// Collects the answers of several workers. Shared with answers that arrive after an error.
 struct Installing : RefCounted {
   explicit Installing(size_t n) : results(n), missing(n) {}
   Mutex mu;
@@ -69,7 +69,7 @@ StepCompiler::StepCompiler(std::vector<Worker*> workers, CompileOptions options)
 StepCompiler::~StepCompiler() = default;
 
 Status StepCompiler::PlaceNodes(Graph* graph) const {
-  // What has no kernel may stand in the graph: it is an error of the steps that need it.
+  // A graph may contain nodes without a kernel: they are errors of the steps that need them.
   PlaceOptions options = context_.place;
   options.leave_without_kernel = true;
   return Place(graph, options);
@@ -164,7 +164,7 @@ StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Install(CompiledGraphs gra
     MutexLock lock(installing->mu);
     while (installing->missing > 0) installing->changed.Wait(installing->mu);
     step->partitions = std::move(installing->results);
-    // What others have installed goes with the step.
+    // Partitions that other workers have installed are released with the step.
     if (!installing->status.ok()) return installing->status;
   }
   step->feeds = std::move(graphs.feeds);

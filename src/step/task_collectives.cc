@@ -20,7 +20,7 @@ std::string FullKey(std::string_view key, std::string_view from, std::string_vie
   return StrCat(key, ";", from, ";", to);
 }
 
-// What other members hear of an error at `task`. Theirs is not a cancellation.
+// The error that other members get for an error at `task`. It is not a cancellation.
 Status ErrorOfMember(const std::string& task, const Status& status) {
   if (status.ok() || IsDerived(status)) return status;
   const ErrorCode code = errors::IsCancelled(status) ? ErrorCode::kAborted : status.code();
@@ -87,7 +87,7 @@ class TaskCollectives::Step : public StepCollectives {
     taken(Status());
   }
 
-  // What is offered at this task.
+  // The buffers that are offered at this task.
   void FetchHere(const std::string& full, Fetched done) MR_EXCLUDES(mu_) {
     Offer offer;
     Status status;

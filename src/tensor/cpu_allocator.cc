@@ -139,7 +139,7 @@ struct Process {
   Mutex mu;
   ThreadCache* caches MR_GUARDED_BY(mu) = nullptr;
 
-  // What all threads have in use, and with it the peak.
+  // The bytes in use by all threads, and the peak.
   int64_t BytesInUse() MR_EXCLUDES(mu) {
     int64_t sum = totals.bytes_in_use.load(std::memory_order_relaxed);
     MutexLock lock(mu);

@@ -26,7 +26,7 @@ using codec_internal::StringListReader;
 
 namespace {
 
-// What a repeated field can count.
+// The largest size of a repeated field.
 constexpr int64_t kMaxListEntries = std::numeric_limits<int>::max();
 
 // Variants hold tensors that hold variants; a greater depth is an error.
@@ -106,7 +106,7 @@ Status Decoder::DecodeElements(const tensorflow::TensorProto& proto, Tensor* ten
     return errors::InvalidArgument(Describe(proto, tensor->shape()),
                                    ": a complex number lacks its imaginary part");
   }
-  // What is too much is left alone, as TensorFlow does.
+  // Surplus values are ignored, as in TensorFlow.
   const int64_t elements = std::min(given / ListField<T>::kPerElement, n);
   if (!proto.tensor_content().empty()) {
     if (given != 0) {

@@ -153,7 +153,7 @@ Output Dropout(const Scope& scope, const Output& x, const DropoutOptions& option
 
 namespace {
 
-// What normalises a batch, and what its averages move by.
+// The statistics that normalise a batch, and those that update its averages.
 struct Normalised {
   Output result;
   Output mean;  // of the batch; the averages themselves when they are not to change
@@ -167,7 +167,7 @@ struct BatchNorm {
   Output gamma, beta;  // unset: none
   GraphVariable mean, variance;
 
-  // Of images in one op; its variance of the batch is that of a sample.
+  // Images are normalised by one op; its variance of the batch is that of a sample.
   Normalised Fused(const Scope& branch, bool training) const {
     const TensorShape depth = *scope.ShapeOf(mean.value()).ToTensorShape();
     const auto constant = [&](float value) -> Output { return ops::Const(branch, value, depth); };

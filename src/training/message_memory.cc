@@ -14,7 +14,7 @@ namespace {
 
 namespace pb = google::protobuf;
 
-// What the allocator and the parent's list of pointers add to each thing; a text; an entry of a map.
+// Overheads: of the allocator and the parent's list of pointers per object; of a text; of an entry of a map.
 constexpr int64_t kOverhead = 24;
 constexpr int64_t kTextBytes = 48;
 // A message: without fields, for each that is one thing, for each that is a list or map.
@@ -23,7 +23,7 @@ constexpr int64_t kFieldBytes = 8;
 constexpr int64_t kListBytes = 24;
 constexpr int64_t kMapEntryBytes = 64;
 constexpr int64_t kMostBytesPerByte = 8;  // packed numbers of one byte each
-// Of a "{" in text, and of other characters.
+// The memory for a "{" in text, and for other characters.
 constexpr int64_t kBytesPerBrace = 128;
 constexpr int64_t kBytesPerCharacter = 4;
 // As deep as protobuf parses.

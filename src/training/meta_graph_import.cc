@@ -27,7 +27,7 @@ namespace tf = ::tensorflow;
 
 constexpr std::string_view kPrefix = kUnboundInputPrefix;
 
-// What the caller gives for inputs, under all names they may have.
+// The caller's replacements for inputs, under all names they may have.
 StatusOr<std::map<std::string, std::pair<Node*, int>>> InputMap(const Scope& scope,
                                                                 const std::map<std::string, Output>& given) {
   std::map<std::string, std::pair<Node*, int>> map;

@@ -47,7 +47,7 @@ GraphVariable MakeSlot(const Scope& scope, const GraphVariable& primary, const s
   GraphVariable::Options options{.trainable = false, .resource = primary.is_resource()};
   if (primary.slice() != nullptr) {
     options.slice = *primary.slice();
-    // What is behind the name of the part: "/Adam_1".
+    // The suffix after the name of the part: "/Adam_1".
     options.slice->full_name += name.substr(wanted.size() - optimizer.size() - 1);
   }
   const Scope beside = scope.OutsideControlFlow().AtRoot().ColocateWith(primary.ref());

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each optimizer does with one variable.
+// The update rule of each optimizer for one variable.
 #include "millrace/ops.h"
 #include "millrace/optimizers.h"
 #include "training/apply.h"

@@ -44,7 +44,7 @@ std::vector<Output> Select(const Scope& scope, const std::vector<Output>& tensor
   return kept;
 }
 
-// What batches of all kinds have in common.
+// The common part of all kinds of batches.
 class Batcher {
  public:
   Batcher(const Scope& scope, const char* name, const BatchOptions& options)

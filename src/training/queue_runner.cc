@@ -15,7 +15,7 @@ namespace {
 
 constexpr ErrorCode kEndOfInput[] = {ErrorCode::kOutOfRange};
 
-// What the threads of one queue share.
+// The state that the threads of one queue share.
 struct Filling {
   bool IsEnd(const Status& status) const {
     const auto& codes = runner.queue_closed_codes;

@@ -168,7 +168,7 @@ Output SwapFirstAxes(const Scope& scope, const Output& x) {
   return ops::Transpose(scope.WithOpName("transpose"), x, {1, 0, 2});
 }
 
-// Of a tensor of sizes.
+// Element i of a tensor of sizes.
 Output Element(const Scope& scope, const Output& x, int i) {
   return ops::StridedSlice(scope.WithOpName("strided_slice"), x, {i}, {i + 1}, {1},
                            ops::StridedSlice::ShrinkAxisMask(1));
@@ -222,7 +222,7 @@ std::vector<Output> Loop(const Scope& scope, RnnCell& cell, const Sequence& s, c
     RnnCell::Result step = cell.Step(inside, x, before);
     if (!inside.ok()) return {};
     if (lengths.IsSet()) {
-      // What comes after the end of a sequence changes nothing.
+      // Steps after the end of a sequence change nothing.
       const Output over = ops::GreaterEqual(inside, v[0], lengths);
       const Output zeros = ops::ZerosLike(inside, step.output);
       step.output = ops::Select(inside, over, zeros, step.output);

@@ -111,7 +111,7 @@ Status AddMainOp(const Scope& scope, const SavedModelBuilder::MetaGraphOptions& 
   return Status::Ok();
 }
 
-// Of what was made for the model, so that its nodes do not depend on how files are kept.
+// The saver of the model's variables. It is sharded, so that its nodes do not depend on the layout of files.
 Saver NewSaver(const Scope& scope) {
   Saver::Options options;
   options.sharded = true;

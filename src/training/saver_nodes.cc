@@ -121,7 +121,7 @@ class SaverNodes {
     return devices;
   }
 
-  // What WithOpName will make of it, for the constants that are named after the node.
+  // The name that WithOpName will give, for constants that are named after the node.
   static std::string FreeName(const Scope& scope, const std::string& name) {
     const std::string full = scope.path().empty() ? name : StrCat(scope.path(), "/", name);
     if (!scope.state().IsTaken(full)) return name;

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// What all schedules begin with: their scope, and the numbers in the type of the rate.
+// The common start of all schedules: their scope, and the numbers in the type of the rate.
 struct Schedule {
   Schedule(const Scope& outer, const char* name, const Input& initial, const Output& at)
       : scope(outer.NewSubScope(name)),

@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-// What the elements of a dataset are: as a rule one number.
+// The type of a dataset's elements: usually one number.
 struct ElementType {
   std::vector<DataType> types = {DataType::kInt64};
   std::vector<PartialShape> shapes = {PartialShape({})};

@@ -16,7 +16,7 @@ void MakeTensor(World& w) { w.tensors.Add(w.NewTensor()); }
 
 void Free(void* data, size_t /*length*/, void* /*arg*/) { std::free(data); }
 
-// Of memory that the caller has, aligned or not.
+// A tensor over the caller's memory, aligned or not.
 void WrapTensor(World& w) {
   const TF_DataType type = w.AnyType();
   const std::vector<int64_t> dims = w.AnyShape();
@@ -155,7 +155,7 @@ void Lists(World& w) {
   if (w.in.Rarely()) TF_DeleteLibraryHandle(TF_LoadLibrary("/dev/null", w.status));
 }
 
-// What the attribute of a kernel asks for, right or wrong.
+// The behaviour that a kernel's attribute selects, correct or not.
 struct Mode {
   int mode = 0;
 };

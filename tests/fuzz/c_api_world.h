@@ -16,7 +16,7 @@
 
 namespace millrace::c_api_fuzz {
 
-// What a call is made of: bytes of the input, and zeros when those are used up.
+// The source of arguments: bytes of the input, and zeros when these are used up.
 class Bytes {
  public:
   explicit Bytes(std::string_view bytes) : left_(bytes) {}
@@ -132,7 +132,7 @@ class World {
 
   void AddGraph(TF_Graph* graph) { graphs.push_back(graph); }
   void AddOperation(TF_Operation* op, TF_Graph* graph);
-  // What is known of a graph goes, as its operations end with it.
+  // Drops the records of a graph, because its operations end with it.
   void Forget(TF_Graph* graph);
   bool Knows(TF_Graph* graph) const;
   TF_Tensor* NewTensor();

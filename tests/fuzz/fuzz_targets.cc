@@ -113,7 +113,7 @@ void FuzzTensorProto(std::string_view bytes) {
   options.max_bytes = int64_t{4} << 20;
   const auto tensor = TensorFromProto(proto, options);
   if (!tensor.ok()) return;
-  // What was left out on the wire is written out again, so the same tensor may take more to decode.
+  // Values that were omitted on the wire are written in full, so the same tensor may take more to decode.
   TensorDecodeOptions roomy;
   roomy.max_bytes = 8 * options.max_bytes;
   tensorflow::TensorProto list, content;

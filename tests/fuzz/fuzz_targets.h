@@ -6,8 +6,8 @@
 
 namespace millrace {
 
-// What the fuzzers feed with arbitrary bytes. Any input must come to an end with a Status: no crash, no hang,
-// no allocation beyond the limit that PrepareFuzzing sets.
+// The functions that the fuzzers call with arbitrary bytes. Every input must end in a Status: no crash, no
+// hang, no allocation beyond the limit that PrepareFuzzing sets.
 
 // Parses a GraphDef, imports it with shape inference, exports it, and runs its last nodes once under a
 // deadline.

@@ -67,7 +67,7 @@ Status ReadEvents(Env& env) {
   return Status();
 }
 
-// What the index finds is what reading from the start finds.
+// The index finds the same records as reading from the start.
 Status ReadByIndex(Env& env, io::Compression compression) {
   MR_ASSIGN_OR_RETURN(io::RecordIndex index, io::RecordIndex::Build(env, "/r", compression));
   MR_ASSIGN_OR_RETURN(const io::RecordIndex again, io::RecordIndex::Parse(index.Bytes(), "index"));

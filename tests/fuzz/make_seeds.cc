@@ -38,7 +38,7 @@ void AddConst(const std::string& name, const Tensor& value, tensorflow::GraphDef
   TensorToProto(value, (*node->mutable_attr())["value"].mutable_tensor());
 }
 
-// What makes the state that ops with such names work on. The first that fits.
+// Ops that make the state for ops with such names. The first match counts.
 struct Maker {
   const char* part;  // of the op's name
   const char* resource;

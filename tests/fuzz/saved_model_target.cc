@@ -17,7 +17,7 @@ namespace {
 constexpr int kMostMetaGraphs = 4;
 constexpr int kMaxNodes = 200;
 
-// What is imported can be exported, and imported again under a scope.
+// An imported graph can be exported, and imported again under a scope.
 void GoThrough(const tensorflow::MetaGraphDef& meta) {
   if (meta.graph_def().node_size() > kMaxNodes) return;
   tensorflow::MetaGraphDef proto = meta;

@@ -43,7 +43,7 @@ class GradientCaseList {
   using Make = std::vector<GradientCase> (*)();
   explicit GradientCaseList(Make cases, std::source_location where = std::source_location::current());
 };
-// Of all lists.
+// The cases of all lists.
 const std::vector<GradientCase>& AllGradientCases();
 
 }  // namespace millrace

@@ -14,7 +14,7 @@ namespace millrace {
 
 // Floats from a normal distribution, other ones for each call.
 Tensor RandomFloats(const TensorShape& shape, double mean = 0, double deviation = 1);
-// What a new session with that graph computes; the test fails when it can't.
+// The results of a new session with that graph; the test fails when it has an error.
 std::vector<Tensor> RunGraph(const tensorflow::GraphDef& graph, const Session::Feeds& feeds,
                              const std::vector<std::string>& fetches);
 // Names of the nodes, in order.

@@ -162,7 +162,7 @@ void RandomGraphGenerator::Branch(int side, const std::vector<Value>& taken, con
     Value like = v;
     like.name += port;
     const std::string from = Roll(4) == 0 ? like.name : SameAs(like).name;
-    // What a branch gives is dead when the branch is.
+    // The results of a dead branch are dead.
     results->push_back(like.name == from ? from : NewName("result"));
     if (like.name == from) continue;
     AddTestNode(out_.graph.get(), results->back(), "Identity", {from, "^" + place_.pivot}, {{"T", v.type}});

@@ -361,7 +361,7 @@ void RandomGraphGenerator::ShapeOf() {
   values().push_back(back);
 }
 
-// What rounds: from here on results are only near.
+// Ops that round: from here on results are approximate.
 void RandomGraphGenerator::Round() {
   const Value* x = PickIf([](const Value& v) { return IsReal(v); });
   if (x == nullptr) return;

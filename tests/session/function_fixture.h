@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What the tests of functions share.
+// The fixture of the tests of functions.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -25,7 +25,7 @@ class RandomProgram {
   RandomProgram(uint32_t seed, int size, int cpus);
 
   const tensorflow::GraphDef& def() const { return def_; }
-  // Of the graph: what to feed, one scalar int32 each, and what to fetch.
+  // The graph's feeds, one scalar int32 each, and fetches.
   std::vector<std::string> feeds() const;
   const std::vector<std::string>& fetches() const { return fetches_; }
   // Target to be run first. Then "counter_value" is 0.
@@ -41,7 +41,7 @@ class RandomProgram {
   static constexpr int kQueueCapacity = 8;
   // Fetch of a value that never comes.
   static constexpr const char* kNever = "never";
-  // What the fetches are for these inputs.
+  // The expected fetches for these inputs.
   Values Evaluate(const Values& inputs) const;
 
  private:

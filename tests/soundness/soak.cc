@@ -70,7 +70,7 @@ class Watchdog {
     thread_.join();
   }
   void Round(uint32_t seed) { seed_ = seed; }
-  // What a client does now; a literal.
+  // The current activity of a client; a literal.
   void Doing(int client, const char* what) { doing_[client] = what; }
 
  private:

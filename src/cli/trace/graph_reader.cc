@@ -18,7 +18,7 @@ constexpr size_t kMostGraphNodes = 4'000'000;
 bool IsSend(std::string_view op) { return op == "_Send" || op == "_HostSend"; }
 bool IsRecv(std::string_view op) { return op == "_Recv" || op == "_HostRecv"; }
 
-// What a transfer is known by on both sides.
+// Identifies a transfer on both sides.
 Status ReadTransferKey(std::string_view node_bytes, std::string* key) {
   constexpr size_t kMostBytes = size_t{1} << 16;
   if (node_bytes.size() > kMostBytes) return errors::ResourceExhausted("a transfer node is too large");

@@ -20,7 +20,7 @@ constexpr uint32_t kDeviceName = 1;
 constexpr uint32_t kDeviceNode = 2;
 constexpr uint32_t kDeviceThreadName = 3;
 
-// Of one node's statistics. A message in memory is up to 30 times as large.
+// The limit of one node's statistics. A message in memory is up to 30 times as large.
 constexpr size_t kMostNodeBytes = size_t{1} << 24;
 // Changes of memory in one trace.
 constexpr size_t kMostMemoryNotes = 16'000'000;
@@ -60,7 +60,8 @@ std::string DescribeOutputs(const tensorflow::NodeExecStats& stats) {
   return stats.output_size() > kMostOutputs ? text + ", …" : text;
 }
 
-// What a label says: "name = Op(input, input)". Kernels of GPUs are called "name:Op" and have no such label.
+// The parts of a label "name = Op(input, input)". Kernels of GPUs are called "name:Op" and have no such
+// label.
 struct Label {
   std::string_view op;
   std::string_view inputs;

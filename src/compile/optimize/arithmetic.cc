@@ -12,7 +12,7 @@ namespace millrace {
 namespace arithmetic {
 namespace {
 
-// Of larger constants the elements aren't looked at.
+// The elements of larger constants are not examined.
 constexpr int64_t kMaxElements = 65536;
 
 template <typename T>

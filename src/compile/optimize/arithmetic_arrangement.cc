@@ -92,7 +92,7 @@ bool ReshapingCannotFail(Rewriter& rewriter, const Node& node) {
   return op == "ExpandDims" && ExpandDimsCannotFail(rewriter, node);
 }
 
-// Of a transpose, or one of another one.
+// Simplifies a transpose, also of another transpose.
 bool Transpose(Rewriter& rewriter, Node* node) {
   const TensorRef x = InputOf(*node, 0);
   const TensorRef perm = InputOf(*node, 1);
@@ -121,7 +121,7 @@ bool Transpose(Rewriter& rewriter, Node* node) {
   return true;
 }
 
-// Of a tensor that was reshaped before: the elements and their order are the same.
+// A reshape of a reshaped tensor: the elements and their order are the same.
 bool Reshape(Rewriter& rewriter, Node* node) {
   const TensorRef x = InputOf(*node, 0);
   if (!IsPlain(*x.node) || !ReshapingCannotFail(rewriter, *x.node)) return false;
@@ -175,8 +175,8 @@ bool LosesNothing(DataType from, DataType to) {
   return IsReal(from) && (to == DataType::kDouble || (to == DataType::kFloat && from != DataType::kDouble));
 }
 
-// Of what was converted before, by way of a type that held all of it. Numbers with a fraction to integers
-// stay: out of range each type has its own way.
+// Skips a first conversion to a type that holds all values. Conversions of fractions to integers stay,
+// because each type treats values out of range differently.
 bool Cast(Rewriter& rewriter, Node* node) {
   const TensorRef x = InputOf(*node, 0);
   if (x.node->op_name() != "Cast" || !IsPlain(*x.node)) return false;
@@ -240,7 +240,7 @@ bool Unpack(Rewriter& rewriter, Node* node) {
   return rewriter.TryReplace(node, parts);
 }
 
-// What was taken apart put together again.
+// A pack of the parts of an unpacked tensor.
 bool Pack(Rewriter& rewriter, Node* node) {
   Node* parts = InputOf(*node, 0).node;
   if (parts->op_name() != "Unpack" || !IsPlain(*parts) || !SameAxis(*node, *parts)) return false;

@@ -34,8 +34,8 @@ bool TakesOrGivesReferences(const Node& node) {
          std::any_of(node.props().input_types.begin(), node.props().input_types.end(), IsRefType);
 }
 
-// What a Switch that always goes one way makes dead. Loops that are dead in their first iteration have no
-// other; a loop that is never repeated has dead back edges.
+// The nodes that are dead because a Switch always takes one branch. A loop that is dead in its first
+// iteration has no other; a loop that is never repeated has dead back edges.
 class DeadPart {
  public:
   explicit DeadPart(Rewriter& rewriter) : rewriter_(rewriter) {}
@@ -170,7 +170,7 @@ class BranchResolver {
     return loop && value->scalar<bool>() ? std::nullopt : std::optional(value->scalar<bool>());
   }
 
-  // What runs on several devices in the frame of `node` is started by the loop's condition.
+  // In the frame of `node` the loop's condition starts nodes on several devices.
   bool FrameIsOnOneDevice(const Node& node) {
     if (device_of_frame_.empty()) FindDevicesOfFrames();
     const auto id = static_cast<size_t>(node.id());

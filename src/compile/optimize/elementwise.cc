@@ -19,7 +19,7 @@ int InstructionsOf(const Node& node, const ElementwiseOp& op) {
   return op.operands == ElementwiseOp::Operands::kSum ? node.num_inputs() - 1 : 1;
 }
 
-// Not known to be of different shapes.
+// True unless the shapes are known to differ.
 bool MayBeSame(const PartialShape& a, const PartialShape& b) {
   if (a.unknown_rank() || b.unknown_rank()) return true;
   if (a.rank() != b.rank()) return false;

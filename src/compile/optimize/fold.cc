@@ -27,7 +27,8 @@ bool IsInteger(DataType type) { return type == DataType::kInt32 || type == DataT
 constexpr size_t kMaxWaits = 8;
 // All that one call keeps is at most this many times what one tensor may have.
 constexpr int64_t kTotalFactor = 16;
-// What one call computes has at most this many times the bytes of one tensor, as all of it may live at once.
+// The limit of the results of one call, in multiples of the bytes of one tensor: all of them may live at
+// once.
 constexpr int64_t kComputedFactor = 64;
 // Evaluations that fail, after which what is left is not looked for any more.
 constexpr int kMaxFailures = 32;
@@ -57,7 +58,8 @@ class Folder {
   }
 
  private:
-  // What a constant waits for: output kControlSlot of a node, or one output of a Switch, without duplicates.
+  // The outputs that a constant waits for: output kControlSlot of a node, or one output of a Switch, without
+  // duplicates.
   using Waits = std::vector<TensorRef>;
 
   bool HasConstants() const;
@@ -142,15 +144,15 @@ bool Folder::MayFold(const Node& node) const {
          std::all_of(props.input_types.begin(), props.input_types.end(), IsPlain);
 }
 
-// What a value that is known without its inputs must wait for all the same: where values may be dead, it must
-// be dead (and belong to a frame) with them.
+// The nodes for which a value must wait although it is known without its inputs: where inputs may be dead, it
+// must be dead (and belong to a frame) with them.
 std::optional<std::vector<Node*>> Folder::WaitsOfKnown(Node* node) {
   std::vector<Node*> waits = Rewriter::ControlInputs(*node);
   if (!rewriter_.MayBeDead(*node)) return waits;
   for (int i = 0; i < node->num_inputs(); ++i) {
     const TensorRef input = InputOf(*node, i);
     if (IsFreeConst(*input.node)) continue;
-    // Who waits for a Switch waits for none of its branches.
+    // A node that waits for a Switch waits for none of its branches.
     waits.push_back(rewriter_.Anchor(*node, input));
     if (waits.back() == nullptr) return std::nullopt;
   }
@@ -211,8 +213,8 @@ bool Folder::FitsBounds(Node* node) {
   return true;
 }
 
-// What the inputs wait for, and the node itself; nothing when it is too much. Who waits for a constant waits
-// for what that one waits for; who takes one from a Switch or an Enter, for those.
+// The nodes for which the inputs and the node itself wait; nothing when there are too many. A consumer of a
+// constant waits for the same nodes as the constant; a consumer of a Switch or an Enter waits for these.
 std::optional<Folder::Waits> Folder::WaitsOfConstant(const Node& node) const {
   Waits waits;
   for (const Edge* edge : node.in_edges()) {
@@ -233,8 +235,8 @@ std::optional<Folder::Waits> Folder::WaitsOfConstant(const Node& node) const {
   return waits;
 }
 
-// What brings a constant into each iteration of a loop, or into a branch, and what only hands it on there: of
-// no use as constants of their own.
+// Nodes that carry a constant into each iteration of a loop or into a branch, or pass it on there. They are
+// not turned into constants themselves.
 bool Folder::IsCarrier(const Node& node) const {
   const auto id = static_cast<size_t>(node.id());
   return id < carrier_.size() && carrier_[id];
@@ -303,7 +305,7 @@ StatusOr<std::unique_ptr<Graph>> Folder::ConstantPart(std::span<const TensorRef>
   std::vector<int> new_ids;
   std::unique_ptr<Graph> part = graph_->CloneSubset(keep, &new_ids);
   const auto copy_of = [&](const Node& node) { return part->node(new_ids[static_cast<size_t>(node.id())]); };
-  // Who takes a constant from a carrier takes it from where that has it.
+  // A consumer of a carrier takes the constant from the carrier's source.
   for (const Node* node : queue) {
     if (IsCarrier(*node)) continue;
     for (int i = 0; i < node->num_inputs(); ++i) {
@@ -388,7 +390,7 @@ std::optional<std::vector<Node*>> Folder::NodesToWaitFor(const Node& constant) {
   return nodes;
 }
 
-// Who waits for a constant that waits for nothing waits for nothing.
+// A node does not have to wait for a constant that itself waits for nothing.
 void Folder::DropEmptyWaits() {
   std::vector<Edge*> edges;
   for (const Node* node : order_) {

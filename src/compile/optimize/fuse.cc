@@ -132,7 +132,7 @@ class Fuser {
     return chain;
   }
 
-  // What the node does after its product already.
+  // The ops that the node already applies to its product.
   static void Unpack(const Node& fused, Chain* chain) {
     const AttrMap& attrs = fused.attrs();
     chain->ops = attrs.Get<std::vector<std::string>>("fused_ops").value_or(chain->ops);

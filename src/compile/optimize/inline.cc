@@ -127,7 +127,7 @@ class CallInliner {
     return Status();
   }
 
-  // What all of the call waited for. Where a call can be dead, or in a loop, its inputs decide that too.
+  // The nodes for which the call waited. If the call can be dead or is in a loop, its inputs are among them.
   Status AddInputControl() {
     if (waits_for_.empty() && (!has_control_flow_ || inputs_.empty())) return Status();
     MR_ASSIGN_OR_RETURN(input_control_, Add("input_control_node", "NoOp", {}));
@@ -283,8 +283,8 @@ class CallInliner {
     return Status();
   }
 
-  // What waits for the effects of the body before `done` comes. Those in a branch of the body that is not
-  // taken are dead, which ends no call: a trigger comes for them all the same. `done` is dead when the call
+  // Nodes that wait for the effects of the body before `done`. Effects in a branch of the body that is not
+  // taken are dead, which does not end the call: a trigger replaces them. `done` is dead when the call
   // is, by its inputs.
   StatusOr<Node*> EffectsOfBody(Node* done) {
     if (!has_control_flow_) return done;

@@ -119,7 +119,7 @@ class LayoutConverter {
   void Convert(Node* node) {
     const std::string& op = node->op_name();
     if (TransposesBy(*node, kToNhwc)) {
-      // What the graph did by itself where such a part ends.
+      // The graph's own transposes at the end of such a part.
       if (const auto twin = Twin(*node, InputOf(*node, 0))) {
         rewriter_.TryReplace(node, {*twin}, {});
       }
@@ -143,7 +143,7 @@ class LayoutConverter {
     if (!image && node->op_name() == "Conv2D") {
       const PartialShape filter = rewriter_.ShapeOf(InputOf(*node, 1));
       if (filter.rank() != 4 || filter.dim(3) < kMinChannels) return;
-      // What isn't an image is for the convolution to complain about.
+      // The convolution itself reports inputs that are not images.
       if (rewriter_.ShapeOf(x).rank() != 4) return;
       image = MakeTwin(*node, x);
     }

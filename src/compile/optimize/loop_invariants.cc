@@ -80,7 +80,7 @@ class Mover {
     const DataType type = node.output_type(0);
     if (DataTypeSize(type) == 0) return false;
     if (!rewriter_.CannotFail(node)) return false;
-    // Of unknown size at most as large as what entered the loop.
+    // A result of unknown size may be at most as large as the values that enter the loop.
     const auto shape = rewriter_.ShapeOf({const_cast<Node*>(&node), 0}).ToTensorShape();
     const auto size = static_cast<int64_t>(DataTypeSize(type));
     if (shape.ok()) return shape->num_elements() <= kMaxHeldBytes / size;

@@ -54,7 +54,7 @@ class Freezer {
     return static_cast<size_t>(frames.frame_of[static_cast<size_t>(node.id())]);
   }
 
-  // What has an effect in a loop has it in the loops around, too.
+  // An effect in a loop is also an effect in the loops around it.
   void FindEffects(const Frames& frames) {
     has_effects_.assign(frames.frames.size(), false);
     for (const Node* node : order_) {
@@ -131,7 +131,7 @@ class Freezer {
     rewriter_.RemoveUnused(before);  // and the Enter with it, if nothing takes the variable
   }
 
-  // What leaves as it came in: straight from an Enter, or by the Switch of a variable that was frozen.
+  // Values that leave the loop unchanged: directly from an Enter, or by the Switch of a frozen variable.
   void TakeFromOutside(Node* exit) {
     if (HasControlInputs(*exit) || IsWaitedFor(*exit) || rewriter_.IsPreserved(*exit)) return;
     TensorRef from = Origin(InputOf(*exit, 0));

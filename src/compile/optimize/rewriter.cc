@@ -131,7 +131,7 @@ bool Rewriter::CannotFail(const Node& node) {
   if (traits.never_fold || traits.only_checks) return false;
   if (traits.forwards || traits.metadata_only) return true;
   if (node.op_name() == "MatMul") {
-    // Of matrices that don't fit, inference tells nothing.
+    // Inference has no result for matrices that do not fit.
     return std::all_of(node.data_in_edges().begin(), node.data_in_edges().end(),
                        [this](const Edge* e) {
                          return ShapeOf({e->src, e->src_output}).ToTensorShape().ok();

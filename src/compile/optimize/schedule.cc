@@ -14,7 +14,7 @@ namespace {
 
 // Larger graphs are run in the order in which they were built: compiling them is to stay linear.
 constexpr int kMaxNodes = 100'000;
-// What unknown sizes, batches mostly, are taken for: an order that is better for one may be worse for
+// Assumed values of unknown sizes, which are mostly batches: an order that is better for one may be worse for
 // another.
 constexpr std::array<int64_t, 3> kUnknownDims = {32, 1, 1024};
 // An order is only changed if that saves so much for one of them: what kernels take for themselves isn't

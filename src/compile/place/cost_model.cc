@@ -22,7 +22,7 @@ constexpr int64_t kBytesPerNs = 4;
 constexpr int64_t kTransferNs = 5'000;
 constexpr int64_t kTransferBytesPerNs = 8;
 
-// What the graph says about the size of an output: constants, and attributes "shape" without unknown sizes.
+// The size of an output by the graph: from constants, and from attributes "shape" without unknown sizes.
 int64_t DeclaredBytes(const Node& node, int output) {
   if (const AttrValue* value = node.attrs().Find("value"); value != nullptr && output == 0) {
     if (const auto* tensor = value->As<std::shared_ptr<const Tensor>>(); tensor != nullptr)
@@ -48,7 +48,7 @@ std::string_view WithoutStream(std::string_view device) {
 }  // namespace
 
 void CostModel::Record(std::span<const DeviceStats> devices) {
-  // Of a node that left work in a stream, that is what it costs: the kernel itself only put it there.
+  // The cost of a node with work in a stream is that of the work: the kernel itself only adds it.
   std::set<std::pair<std::string_view, std::string_view>> in_streams;  // device and node
   for (const DeviceStats& device : devices) {
     const std::string_view of = WithoutStream(device.device);

@@ -75,7 +75,7 @@ class Simulation {
     if (--state.waits_for == 0) ready_.push({state.ready_ns, node.id()});
   }
 
-  // What is not known is taken to be as large as the largest input.
+  // An unknown size is assumed to be that of the largest input.
   int64_t EstimateSizes(const Node& node) {
     int64_t input_bytes = 0;
     int64_t largest = kDefaultBytes;

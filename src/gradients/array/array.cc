@@ -21,7 +21,7 @@ Status PreventGradientGrad(GradientContext& c) {
   return errors::NotFound("Gradient explicitly disabled. Reason: ", c.Attr<std::string>("message"));
 }
 
-// Of ops that only change the shape.
+// The gradient of ops that only change the shape.
 Status ReshapeGrad(GradientContext& c) {
   c.SetInputGrad(0, ReshapeLike(c.grad(0), c.input(0)));
   return c.status();

@@ -6,8 +6,8 @@
 namespace millrace {
 namespace {
 
-// Of ops that only move elements: the other one moves them back. Input 1 and, where there is one, input 2 say
-// how.
+// The gradient of an op that only moves elements is the op that moves them back. Input 1 and, if present,
+// input 2 are its parameters.
 template <const char* kOther>
 Status MovedBack(GradientContext& c) {
   AttrMap attrs;

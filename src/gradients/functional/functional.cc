@@ -89,14 +89,14 @@ NameAttrList OpAsFunction(const Node& node) {
   return {node.op_name(), std::make_shared<const AttrMap>(AttrMap::FromEntries(std::move(entries)))};
 }
 
-// Of the ops that name a function, and of the functions that nodes call by name.
+// Gradients of ops that name a function, and of functions that nodes call by name.
 Status CalleeGrad(GradientContext& c) {
   const std::string& op = c.node().op_name();
   const bool names_function = op == "PartitionedCall" || op == "StatefulPartitionedCall";
   return CallGradient(c, names_function ? c.Attr<NameAttrList>("f") : OpAsFunction(c.node()));
 }
 
-// Of an op that stands for the function that it is itself.
+// The gradient of an op that is treated as a function.
 Status OpAsFunctionGrad(GradientContext& c) {
   for (int i = 0; i < c.num_inputs(); ++i) {
     if (c.wants(i) && BaseType(c.node().input_type(i)) == DataType::kResource)

@@ -46,7 +46,7 @@ Status ScaleAndTranslateGrad(GradientContext& c) {
   return c.status();
 }
 
-// Of ResizeNearestNeighbor and its gradient, which are each other's.
+// ResizeNearestNeighbor and its gradient op are each other's gradients.
 template <const char* kOther>
 Status NearestGrad(GradientContext& c) {
   if (!IsFloating(c.input(0).dtype())) return c.status();

@@ -54,7 +54,7 @@ Expr OperandGrad(GradientContext& c, const EinsumEquation& equation, int i) {
     grad = gradients::SumRepeated(like, grad, 0, grad);
   }
   if (lonely.empty()) return of_x == ellipsis + found ? grad : Einsum({grad}, {ellipsis + found}, of_x);
-  // What was summed over is repeated. Axes after an ellipsis are counted from the end.
+  // Axes that were summed over are repeated. Axes after an ellipsis are counted from the end.
   const Expr shape = ShapeOf(x), rank = RankOf(x);
   std::vector<Expr> sizes;
   const size_t dot = of_x.find('.');

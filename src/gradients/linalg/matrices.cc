@@ -123,7 +123,8 @@ Status SolveLsGrad(GradientContext& c) {
   return c.status();
 }
 
-// Of Y Y = A: the gradient G is the solution of Y^H G + G Y^H = dY, a system in the elements of G.
+// The gradient of the square root, Y Y = A. The gradient G is the solution of Y^H G + G Y^H = dY, a system in
+// the elements of G.
 Status SquareRootGrad(GradientContext& c) {
   const Expr y = c.output(0), dy = c.grad(0);
   const Expr eye = Op("MatrixSetDiag", {ZerosLike(y), Op("OnesLike", Op("MatrixDiagPart", y))});

@@ -47,7 +47,7 @@ Expr WithLast(const Expr& shape, const Expr& last) {
   return JoinVectors({rest, last});
 }
 
-// Of the first half of the transform of a real signal, which may be the beginning of the input.
+// The gradient of the first half of the transform of a real signal, which may be a prefix of the input.
 template <const char* kInverse, int kDims>
 Status RealForwardGrad(GradientContext& c) {
   const Expr dy = c.grad(0), x = c.input(0);

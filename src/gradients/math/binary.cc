@@ -49,7 +49,7 @@ Expr FloorModOfY(const Args& a) { return -(a.dz * Op("Floor", a.x / a.y)); }
 // The quotient whose remainder z is, whichever way it was rounded.
 Expr ModOfY(const Args& a) { return -(a.dz * ((a.x - a.z) / a.y)); }
 
-// Of two equal values, x counts as the one that was taken.
+// If both values are equal, x counts as the result.
 Expr MaximumOfX(const Args& a) { return Where(Op("GreaterEqual", {a.x, a.y}), a.dz, ZerosLike(a.dz)); }
 Expr MaximumOfY(const Args& a) { return Where(Op("GreaterEqual", {a.x, a.y}), ZerosLike(a.dz), a.dz); }
 Expr MinimumOfX(const Args& a) { return Where(Op("LessEqual", {a.x, a.y}), a.dz, ZerosLike(a.dz)); }
@@ -75,7 +75,7 @@ Expr Atan2OfY(const Args& a) { return a.dz * (-a.x / (Op("Square", a.x) + Op("Sq
 Expr ComplexOfReal(const Args& a) { return Op("Real", {a.dz}, {{"Tout", a.x.dtype()}}); }
 Expr ComplexOfImag(const Args& a) { return Op("Imag", {a.dz}, {{"Tout", a.y.dtype()}}); }
 
-// Of x + y and, with a sign of -1, x - y. Slices stay slices where nothing was repeated.
+// The gradient of x + y and, with a sign of -1, of x - y. Slices stay slices unless they were broadcast.
 template <int sign>
 Status AddGrad(GradientContext& c) {
   const PartialShape shape = c.output(0).shape();

@@ -9,8 +9,8 @@ namespace {
 
 using gradients::Row;
 
-// Of z = op(a) op(b), where op may transpose: the other factor times dz, transposed so that the result has
-// the shape of the factor itself. `product(l, r, transpose_l, transpose_r)` multiplies.
+// The gradient of z = op(a) op(b), where op may transpose: the other factor times dz, transposed so that the
+// result has the shape of the factor. `product(l, r, transpose_l, transpose_r)` multiplies.
 template <typename Product>
 void SetProductGrads(GradientContext& c, const Expr& a, const Expr& b, bool ta, bool tb,
                      const Product& product) {
@@ -28,7 +28,7 @@ Status MatMulGrad(GradientContext& c) {
   return c.status();
 }
 
-// Of factors of other types than the product.
+// The gradient of factors whose types differ from that of the product.
 Status SparseMatMulGrad(GradientContext& c) {
   const auto product = [](const Expr& l, const Expr& r, bool tl, bool tr) {
     return Op("MatMul", {l, r}, {{"transpose_a", tl}, {"transpose_b", tr}});

@@ -11,8 +11,8 @@ namespace {
 
 using gradients::Row;
 
-// Of a reduction of x over some axes: the shape of the result with the reduced dimensions kept as 1, and how
-// often it is to be repeated along each dimension to have the shape of x. Both are int32 vectors.
+// For a reduction of x over some axes: the shape of the result with reduced dimensions kept as 1, and the
+// number of repetitions along each dimension that gives the shape of x. Both are int32 vectors.
 struct ReducedShape {
   Expr kept;
   Expr repeats;
@@ -97,7 +97,7 @@ Status MeanGrad(GradientContext& c) {
   return c.status();
 }
 
-// Of Max and Min: the elements that equal the result share its gradient.
+// The gradient of Max and Min: the elements that equal the result share its gradient.
 Status ExtremumGrad(GradientContext& c) {
   const Expr x = c.input(0), axes = c.input(1);
   Expr y = c.output(0), dy = c.grad(0);
@@ -131,7 +131,7 @@ Order ReducedFirst(const Expr& x, const Expr& axes) {
       inverse[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
     return {Vector(b, DataType::kInt32, order), Vector(b, DataType::kInt32, inverse)};
   }
-  // Of equal values the one with the lower index comes first.
+  // Equal values are sorted by their index.
   const Expr order = Op("TopKV2", {ReducedMask(x, axes), RankOf(x)}).Sibling(1);
   return {order, Op("InvertPermutation", order)};
 }

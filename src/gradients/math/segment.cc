@@ -29,7 +29,7 @@ Status SegmentMeanGrad(GradientContext& c) {
   return c.status();
 }
 
-// Of SegmentMax and SegmentMin: the elements that equal the result share its gradient.
+// The gradient of SegmentMax and SegmentMin: the elements that equal the result share its gradient.
 Status SegmentExtremumGrad(GradientContext& c) {
   const Expr x = c.input(0), ids = c.input(1), dy = c.grad(0);
   const Expr taken = Op("Equal", {x, GatherRows(c.output(0), ids)});

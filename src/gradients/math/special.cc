@@ -30,7 +30,7 @@ Status IgammaGrad(GradientContext& c) {
   return c.status();
 }
 
-// Of a and b there are no derivatives, as in TensorFlow.
+// There are no derivatives by a and b, as in TensorFlow.
 Status BetaincGrad(GradientContext& c) {
   const Expr a = c.input(0), b = c.input(1), x = c.input(2);
   if (!c.wants(2)) return c.status();
@@ -40,7 +40,7 @@ Status BetaincGrad(GradientContext& c) {
   return c.status();
 }
 
-// Of the order there is no derivative.
+// There is no derivative by the order.
 Status PolygammaGrad(GradientContext& c) {
   const Expr n = c.input(0), x = c.input(1);
   if (c.wants(1)) c.SetInputGrad(1, SumRepeated(n, x, 1, c.grad(0) * Op("Polygamma", {n + 1.0, x})));

@@ -30,7 +30,7 @@ Expr Square(const Expr& x) { return Op("Square", x); }
 Expr AbsGrad(const Args& a) { return a.dy * Op("Sign", a.x); }
 Expr SquareGrad(const Args& a) { return a.dy * (2.0 * Conj(a.x)); }
 Expr ExpGrad(const Args& a) { return a.dy * Conj(a.y); }
-// Not y + 1, which has no digits left where x is far below zero.
+// This does not use y + 1, which loses all digits where x is far below zero.
 Expr Expm1Grad(const Args& a) { return a.dy * Exp(Conj(a.x)); }
 Expr LogGrad(const Args& a) { return a.dy / Conj(a.x); }
 Expr Log1pGrad(const Args& a) { return a.dy / (1.0 + Conj(a.x)); }
@@ -58,7 +58,7 @@ Expr RsqrtGrad(const Args& a) { return Op("RsqrtGrad", {a.y, a.dy}); }
 Expr TanhGrad(const Args& a) { return Op("TanhGrad", {Conj(a.y), a.dy}); }
 Expr SigmoidGrad(const Args& a) { return Op("SigmoidGrad", {Conj(a.y), a.dy}); }
 
-// Of a complex x. Real parts move along 1, imaginary ones along i …
+// Gradients of a complex x. The real part is the direction 1, the imaginary part the direction i …
 Expr RealGrad(const Args& a) { return CastTo(a.dy, a.x.dtype()); }
 Expr ImagGrad(const Args& a) { return Op("Complex", {ScalarLike(a.dy, 0), a.dy}, {{"Tout", a.x.dtype()}}); }
 Expr ConjGrad(const Args& a) { return Conj(a.dy); }

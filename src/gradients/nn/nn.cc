@@ -75,7 +75,8 @@ Status FusedBatchNormGrad(GradientContext& c) {
   return c.status();
 }
 
-// Of the later versions, whose statistics have a type of their own. The third keeps more for its gradient.
+// The gradient of versions 2 and 3, whose statistics have a type of their own. Version 3 keeps more for its
+// gradient.
 Status MixedBatchNormGrad(GradientContext& c) {
   if (!c.has_grad(0)) return c.status();
   const bool training = c.Attr<bool>("is_training");
@@ -131,7 +132,7 @@ Expr SumOverClasses(const Expr& x) {
   return Sum(x, Vector(*x.builder(), DataType::kInt32, {-1}), /*keep_dims=*/true);
 }
 
-// What dy becomes on the way through y = softmax(x).
+// dx for the gradient dy of y = softmax(x).
 Expr ThroughSoftmax(const Expr& dy, const Expr& y) { return (dy - SumOverClasses(dy * y)) * y; }
 
 Status SoftmaxGrad(GradientContext& c) {

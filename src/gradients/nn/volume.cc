@@ -76,7 +76,7 @@ Status MaxPool3DSecondGrad(GradientContext& c) {
   return c.status();
 }
 
-// Of the ops that take ksize and strides as inputs.
+// The attributes of ops that take ksize and strides as inputs.
 AttrMap InputPoolAttrs(GradientContext& c) { return c.CopyAttrs({"padding", "data_format"}); }
 
 Status MaxPoolV2Grad(GradientContext& c) {

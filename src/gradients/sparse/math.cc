@@ -57,7 +57,8 @@ Status SparseTensorDenseAddGrad(GradientContext& c) {
   return c.status();
 }
 
-// Of the sum over some dimensions each value gets the gradient of the element that it went into.
+// The gradient of a sum over some dimensions: each value gets the gradient of the element to which it was
+// added.
 Status SparseReduceSumGrad(GradientContext& c) {
   if (!c.wants(1)) return c.status();
   GraphBuilder& b = c.builder();

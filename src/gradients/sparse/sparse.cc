@@ -77,7 +77,7 @@ Status SparseSliceGrad(GradientContext& c) {
   return c.status();
 }
 
-// Of op(A) op(B): op(A)^H dy, and for each value of A the product of a row of dy with one of B.
+// The gradient of op(A) op(B): op(A)^H dy, and for each value of A the product of a row of dy with one of B.
 Status SparseTensorDenseMatMulGrad(GradientContext& c) {
   const Expr indices = c.input(0), values = c.input(1), shape = c.input(2), b = c.input(3), dy = c.grad(0);
   const bool adjoint_a = c.Attr<bool>("adjoint_a"), adjoint_b = c.Attr<bool>("adjoint_b");

@@ -20,7 +20,7 @@ namespace {
 
 // Fits the second cache of a core together with its surroundings.
 constexpr size_t kPiece = 256 << 10;
-// What a thread takes of a large tensor at a time, and the time of this.
+// The part of a large tensor that a thread takes at a time, and how long that takes.
 constexpr uint64_t kShare = 2 << 20;
 constexpr int64_t kShareNs = 200'000;
 
@@ -62,7 +62,7 @@ void PreferLargePages(char* data, size_t bytes) {
   constexpr uintptr_t kPage = 2 << 20;
   const auto start = (reinterpret_cast<uintptr_t>(data) + kPage - 1) & ~(kPage - 1);
   const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) & ~(kPage - 1);
-  // What fails only makes it slower.
+  // A failure only makes it slower.
   if (start < end) (void)::madvise(reinterpret_cast<void*>(start), end - start, MADV_HUGEPAGE);
 #endif
 }
@@ -339,7 +339,7 @@ Status BundleDataReader::ReadVariants(const BundleEntry& entry, Tensor* to) cons
   }
   if (piece.left() != 0) return Malformed("bytes after the last element");
   MR_RETURN_IF_ERROR(CheckSum(entry, piece.crc()));
-  // What messages of so many bytes may take, nested tensors included.
+  // The memory that messages of so many bytes may take, nested tensors included.
   const int64_t limit = 10 * static_cast<int64_t>(entry.size) + (int64_t{16} << 20);
   MR_ASSIGN_OR_RETURN(Tensor decoded, TensorFromProto(proto, {.max_bytes = limit}));
   std::move(decoded.data<Variant>(), decoded.data<Variant>() + decoded.num_elements(), to->data<Variant>());

@@ -19,7 +19,7 @@
 namespace millrace::io {
 namespace {
 
-// What TensorFlow 1.x writes and reads.
+// The version that TensorFlow 1.x writes and reads.
 constexpr int kVersion = 1;
 
 Status CheckVersion(const tensorflow::VersionDef& versions, int version) {

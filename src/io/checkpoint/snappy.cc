@@ -20,7 +20,7 @@ bool TakeBytes(std::string_view* in, size_t n, uint32_t* value) {
   return true;
 }
 
-// What one tag stands for: bytes that follow it, or bytes that were there before.
+// The meaning of one tag: literal bytes that follow it, or a copy of earlier bytes.
 struct Element {
   bool literal = false;
   uint64_t length = 0;

@@ -32,7 +32,7 @@ struct Found {
   FeatureView view(const Feature& f) const { return {std::string_view(data, size), f.dtype, count}; }
 };
 
-// What a shard knows about one feature.
+// The state of one feature in a shard.
 struct Total {
   int64_t values = 0;   // found in the shard
   int64_t longest = 0;  // most values of one row
@@ -343,7 +343,7 @@ Status BatchParser::CopyDense(const Found& found, Total* total) {
   return copied ? Status() : Broken(found.example);
 }
 
-// What is left at the end of a shard.
+// The remaining work at the end of a shard.
 void BatchParser::FillDense(const Shard& shard) {
   for (int f = 0; f < table_.size(); ++f) {
     if (table_[f].is_sparse) continue;

@@ -25,8 +25,8 @@ struct Source {
 
 void NoSourceWork(j_decompress_ptr) {}
 
-// What comes after the end: nothing, so that the reader stops where it is, or an end marker, so that it makes
-// up the rest.
+// Called at the end of the data. Supplies nothing, so that the reader stops there, or an end marker, so that
+// it fills in the rest.
 boolean FillAtEnd(j_decompress_ptr info) {
   if (!reinterpret_cast<Source*>(info->src)->recover) return FALSE;
   info->src->next_input_byte = kEndOfImage;

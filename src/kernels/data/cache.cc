@@ -18,7 +18,7 @@ namespace {
 
 using Elements = std::vector<Element>;
 
-// What all iterators of a dataset share. Thread-safe.
+// The state that all iterators of a dataset share. Thread-safe.
 class MemoryCache final : public Resource {
  public:
   std::string DebugString() const override { return "MemoryCache"; }

@@ -30,7 +30,7 @@ class GeneratorDataset final : public Dataset {
       ctx.cancellation = &cancellation;
       Finalize(ctx).IgnoreError("no caller is left to get it");
     }
-    // What the functions do is not known before they are made ready.
+    // The effects of the functions are not known before they are instantiated.
     bool MayWait(int64_t /*n*/) const override {
       return next_ == nullptr || next_->MayWait() || finalize_->MayWait();
     }
@@ -45,7 +45,7 @@ class GeneratorDataset final : public Dataset {
       *end = true;
       return Finalize(ctx);
     }
-    // What the functions keep is not among what can be saved.
+    // The state of the functions cannot be saved.
     Status Save(Context& /*ctx*/, StateWriter& state) override {
       if (begun_ && !finalized_) {
         return errors::Unimplemented("GeneratorDataset does not support checkpointing.");

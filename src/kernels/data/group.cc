@@ -47,7 +47,7 @@ class GroupByWindowDataset final : public UnaryDataset {
         if (input_ != nullptr) {
           MR_RETURN_IF_ERROR(ReadOne(ctx));
         } else if (!groups_.empty()) {
-          // What is left, by key.
+          // The remaining groups, by key.
           MR_RETURN_IF_ERROR(Finish(ctx, groups_.begin()->first));
         } else {
           *end = true;

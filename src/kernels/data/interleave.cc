@@ -28,7 +28,7 @@ class InterleaveDataset final : public UnaryDataset {
    public:
     It(const InterleaveDataset& dataset, std::unique_ptr<Iterator> input, std::unique_ptr<Callable> f)
         : UnaryIterator(dataset, std::move(input)), f_(std::move(f)) {}
-    // What the next dataset will be like is not known.
+    // The properties of the next dataset are not known.
     bool MayWait(int64_t /*n*/) const override { return input_ != nullptr || open_ > 0; }
 
     Status GetNext(Context& ctx, Element* out, bool* end) override {

@@ -38,7 +38,7 @@ class SeedGenerator final : public Resource {
     const int64_t seed = stream_.Next32();
     return {seed, stream_.Next32()};
   }
-  // What later iterations get is part of the state of an iterator.
+  // The seeds of later iterations are part of the state of an iterator.
   void Save(StateWriter& state) const {
     MutexLock lock(mu_);
     state.Write("base", base_.seed);

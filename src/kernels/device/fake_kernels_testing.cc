@@ -21,7 +21,7 @@ namespace {
 
 FakeDevice& DeviceIn(const KernelContext& context) { return static_cast<FakeDevice&>(context.device()); }
 
-// What kernels of CPUs need, on whichever thread.
+// The services that kernels of CPUs need, on any thread.
 struct FakeCpu {
   FakeCpu() : resources("/device:CPU:0") {
     DeviceFactoryRegistry factories;
@@ -129,7 +129,7 @@ class CpuKernel {
     return kernel_->Compute(context);
   }
 
-  // What a CPU says about inputs of these shapes; else `otherwise`.
+  // The status of the CPU's kernel for inputs of these shapes; else `otherwise`.
   Status ErrorOf(const KernelContext& context, Status otherwise) const {
     std::vector<Tensor> inputs;
     for (int i = 0; i < context.num_inputs(); ++i) {
@@ -184,7 +184,7 @@ class FakeKernel final : public OpKernel {
   const std::shared_ptr<const CpuKernel> kernel_;
 };
 
-// Of ops that find out by the values of their inputs whether there is an error.
+// Kernels of ops whose errors depend on the values of their inputs.
 class FakeCheckingKernel final : public AsyncOpKernel {
  public:
   explicit FakeCheckingKernel(KernelConstruction& c)

@@ -9,7 +9,7 @@ namespace {
 
 using Values = std::optional<std::vector<int64_t>>;
 
-// What is known of an integer input.
+// The known value of an integer input.
 StatusOr<Values> ValuesOf(InferenceContext& c, int i) {
   const Tensor* t = c.input_tensor(i);
   if (t == nullptr) return Values();
@@ -47,7 +47,7 @@ Status MirrorPadGrad(InferenceContext& c) {
   return Status();
 }
 
-// What the shapes of SpaceToBatch and BatchToSpace are worked out from.
+// The inputs of the shapes of SpaceToBatch and BatchToSpace.
 struct Blocks {
   ShapeHandle input = {};
   int count = -1;       // how many dimensions are cut; -1: not known

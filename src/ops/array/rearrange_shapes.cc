@@ -49,7 +49,7 @@ Status FinishReshape(InferenceContext& c, ShapeHandle in, ShapeHandle out) {
     if (have != want || have == 0) return Status::Ok();
     size = c.Dim(in, from.unknown_at);
   } else if (to.unknowns == 0) {
-    // What the unknown size of the input has to be.
+    // The value that the unknown size of the input must have.
     return have > 0 ? c.Divide(to.known, have, true).status() : Status::Ok();
   } else {
     // Next to a size of 0 any size would do; it is for the kernel to say.

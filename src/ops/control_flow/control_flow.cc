@@ -50,7 +50,7 @@ Status MergeShape(InferenceContext& c) {
   return Status::Ok();
 }
 
-// What enters a loop may have another shape in later iterations, unless it is constant.
+// A value that enters a loop may have another shape in later iterations, unless it is constant.
 Status EnterShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const bool is_constant, c.Attr<bool>("is_constant"));
   const bool is_resource = !c.input_handle(0).empty();

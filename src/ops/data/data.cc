@@ -90,8 +90,8 @@ Status DataShape(InferenceContext& c) {
   return Status();
 }
 
-// What makes a dataset only describes it, whatever TensorFlow's flag says of the function that it is given.
-// Constants can hold none of what these ops give.
+// An op that makes a dataset only describes it, so it is stateless, unlike in TensorFlow when its function is
+// stateful. Constants can hold none of what these ops give.
 OpTraits TraitsOf(const OpDef& op) {
   const bool describes = op.name.ends_with("Dataset") || op.name.ends_with("DatasetV2");
   const bool makes = !op.outputs.empty() && op.outputs[0].type == DataType::kVariant;

@@ -10,7 +10,7 @@ namespace {
 constexpr OpTraits kCall{.never_fold = true};
 constexpr OpTraits kStatefulCall{.never_fold = true, .has_side_effects = true};
 
-// What "output_shapes" declares, when it does.
+// The shapes that "output_shapes" declares, if any.
 Status DeclaredShapes(InferenceContext& c) {
   const auto shapes = c.Attr<std::vector<PartialShape>>("output_shapes");
   if (!shapes.ok() || shapes->empty()) return Status::Ok();

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What passes put in the place of several nodes. Graphs that TensorFlow's optimiser wrote have _FusedMatMul
-// and _FusedConv2D, too; clients can make no others.
+// Ops by which passes replace several nodes. Graphs that TensorFlow's optimiser wrote contain _FusedMatMul
+// and _FusedConv2D, too; clients cannot create the others.
 #include <string>
 #include <vector>
 

@@ -48,7 +48,7 @@ Status DeterminantShape(InferenceContext& c) {
   return Status();
 }
 
-// Of A X = B, in the sense of least squares where A is not square.
+// The shape of X in A X = B, which is a least-squares problem where A is not square.
 Status SolveShape(InferenceContext& c, bool square) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle a, square ? SquareMatrices(c, 0) : Matrices(c, 0));
   MR_ASSIGN_OR_RETURN(const ShapeHandle b, Matrices(c, 1));

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What programs show in TensorBoard: Summary messages, serialized.
+// Ops that make serialized Summary messages for TensorBoard.
 #include "ops/family.h"
 
 namespace millrace::ops {

@@ -92,7 +92,7 @@ Status ArgReductionShape(InferenceContext& c) {
     return Status::Ok();
   }
   const int rank = c.Rank(input);
-  // Of a vector a scalar is left, whatever the axis is said to be.
+  // The reduction of a vector is a scalar, for every axis.
   const Tensor* axis_value = rank > 1 ? c.input_tensor(1) : nullptr;
   if (axis_value == nullptr) {
     c.set_output(0, rank <= 1 ? c.Scalar() : c.UnknownShapeOfRank(rank - 1));

@@ -28,7 +28,7 @@ Status SetTopKOutputs(InferenceContext& c, ShapeHandle input, DimHandle k) {
 
 // The matrix that logits and labels make together.
 StatusOr<ShapeHandle> FeaturesAndLabels(InferenceContext& c) {
-  // What nothing is known of may fit; TensorFlow refuses it where no rank is known.
+  // An unknown shape may fit; TensorFlow refuses an unknown rank.
   const auto known = [&](int i) { return c.RankKnown(c.input(i)) ? c.input(i) : c.UnknownShapeOfRank(2); };
   MR_ASSIGN_OR_RETURN(const ShapeHandle both, Broadcast(c, known(0), known(1)));
   if (c.Rank(both) == 2) return both;

@@ -203,7 +203,7 @@ std::vector<OpBuilder> ExampleOps() {
           .Attr("Tdense: list({float, int64, string}) >= 0")
           .Attr("dense_shapes: list(shape) >= 0")
           .Shape(ParseExampleShape),
-      // Of later versions than 1.15, whose saved models have it.
+      // An op of versions after 1.15, whose saved models have it.
       OpBuilder("ParseExampleV2: Features of serialised Examples as dense, sparse and ragged tensors.")
           .Input("serialized: string")
           .Input("names: string")

@@ -174,7 +174,7 @@ std::vector<OpBuilder> RandomOps() {
   };
 }
 
-// Of seeds.
+// The ops whose numbers depend only on a seed input.
 std::vector<OpBuilder> StatelessRandomOps() {
   return {
       OpBuilder("StatelessRandomUniform: Random numbers from 0 to 1, the same for the same seed.")
@@ -225,7 +225,7 @@ std::vector<OpBuilder> StatelessRandomOps() {
   };
 }
 
-// Of generators that are variables.
+// The ops of generators that are variables.
 std::vector<OpBuilder> StatefulRandomOps() {
   return {
       OpBuilder("StatefulUniform: Random numbers from 0 to 1, by a generator in a variable.")

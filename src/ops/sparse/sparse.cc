@@ -8,7 +8,7 @@
 namespace millrace::ops {
 namespace {
 
-// Of the three inputs from `first` on. Returns [n, rank], as far as they tell.
+// Checks the three inputs from `first` on. Returns [n, rank], as far as known.
 StatusOr<ShapeHandle> CheckSparse(InferenceContext& c, int first) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle indices, c.WithRank(c.input(first), 2));
   MR_ASSIGN_OR_RETURN(const ShapeHandle values, c.WithRank(c.input(first + 1), 1));

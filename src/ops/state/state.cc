@@ -175,7 +175,7 @@ std::vector<OpBuilder> StateOps() {
   };
 }
 
-// Of tensors that stay in the session.
+// The ops of tensors that stay in the session.
 std::vector<OpBuilder> SessionOps() {
   const auto unknown = [](InferenceContext& c) {
     MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 0).status());

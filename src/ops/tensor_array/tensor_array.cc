@@ -20,7 +20,7 @@ Status ArrayShape(InferenceContext& c) {
   return Status();
 }
 
-// Of the versions whose handles are names.
+// The shape of handles that are names.
 Status NamedArrayShape(InferenceContext& c) {
   MR_RETURN_IF_ERROR(CheckScalar(c, 0));
   c.set_output(0, c.Vector(2));
@@ -280,7 +280,7 @@ std::vector<OpBuilder> Elements(const Version& v) {
   };
 }
 
-// What only the first version has.
+// The ops that only the first version has.
 std::vector<OpBuilder> WholeArrays() {
   return {
       On(kByReference, "TensorArrayPack: All tensors of an array along a new dimension.")

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the generated functions call: in graphs op_def_library's function of the op; where ops are executed at
-// once, the op, without a way through Python when all arguments are what they should be.
+// Called by the generated functions. In graphs it calls op_def_library's function of the op; in eager mode it
+// executes the op, without Python code when all arguments have the expected types.
 #include <cstddef>
 
 #include "python/extension/eager.h"

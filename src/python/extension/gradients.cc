@@ -16,7 +16,7 @@ namespace {
 constexpr TF_Output kNoTensor = {nullptr, -1};
 constexpr Millrace_Gradient kNoGradient = {MILLRACE_GRADIENT_NONE, kNoTensor, kNoTensor, kNoTensor};
 
-// What the calls of this thread's computation of gradients have in common.
+// The state that the calls of this thread's computation of gradients share.
 struct Computation {
   GraphObject* graph;
   int first_new;  // operations from this number on belong to it

@@ -125,7 +125,7 @@ bool IsOfGraph(const SessionObject* session, PyObject* tensor_or_op) {
 
 // --- Session.run for the common cases
 
-// What a call fetches: tensors by position, -1 for operations.
+// The fetches of a call: tensors by position, -1 for operations.
 struct Fetches {
   std::vector<PyObject*> tensors;
   std::vector<PyObject*> ops;

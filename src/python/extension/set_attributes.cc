@@ -10,7 +10,7 @@
 namespace millrace::python {
 namespace {
 
-// What is being made takes an attribute by one of these; the status is for what may fail.
+// Set an attribute of an operation or an op; the status is for functions that may fail.
 struct GraphTarget {
   TF_OperationDescription* op;
   void Int(const char* n, int64_t v) const { TF_SetAttrInt(op, n, v); }

@@ -19,7 +19,7 @@ pthread_t ending_thread;
 
 bool MustStayOut() { return ending.load() && pthread_equal(pthread_self(), ending_thread) == 0; }
 
-// What atexit calls: from now on no other thread comes back. Those that wait for the lock get it first.
+// Called by atexit: from now on no other thread returns. Threads that wait for the lock get it first.
 PyObject* EndThreads(PyObject* /*module*/, PyObject* /*unused*/) {
   ending_thread = pthread_self();
   ending.store(true);

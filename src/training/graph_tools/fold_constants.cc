@@ -18,7 +18,7 @@ namespace {
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 
-// What makes a node safe to compute once and for all, its inputs apart.
+// Whether a node may be computed in advance when its inputs are constant.
 bool IsPure(const NodeDef& node) {
   if (HasControlInputs(node)) return false;
   const auto found = OpRegistry::Global().LookUp(node.op());

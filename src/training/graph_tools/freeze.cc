@@ -62,7 +62,7 @@ Status Freeze(const FreezeOptions& options, const Values& values, GraphDef* grap
   if (options.clear_devices) {
     for (NodeDef& node : *graph->mutable_node()) node.clear_device();
   }
-  // What only took part through the variables is not needed any more.
+  // Nodes that were needed only for the variables are removed.
   return ExtractSubGraph(options.outputs, graph);
 }
 

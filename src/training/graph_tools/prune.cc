@@ -18,7 +18,7 @@ namespace {
 using tensorflow::GraphDef;
 using tensorflow::NodeDef;
 
-// What output 0 of a node is, by its op and attributes.
+// The type of output 0 of a node, by its op and attributes.
 StatusOr<DataType> OutputType(const NodeDef& node) {
   MR_ASSIGN_OR_RETURN(const OpRegistration* op, OpRegistry::Global().LookUp(node.op()));
   MR_ASSIGN_OR_RETURN(AttrMap attrs, AttrMapFromProto(node.attr()));

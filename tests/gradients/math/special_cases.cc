@@ -76,7 +76,7 @@ std::vector<GradientCase> SumCases() {
 }
 const GradientCaseList kSumCases(SumCases);
 
-// Of floats, whose differences are coarse; the product is linear in each factor.
+// Cases of floats, whose differences are coarse; the product is linear in each factor.
 void AddSparseMatMulCases(std::vector<GradientCase>* cases) {
   for (const bool ta : {false, true}) {
     for (const bool tb : {false, true}) {

@@ -145,7 +145,7 @@ void AddConvolutions(const std::string& format, const std::string& padding, int6
                          }}));
 }
 
-// What came after 1.2: dilations and paddings by number, and channel by channel. These ops have double
+// Features added after 1.2: dilations, explicit paddings, and depthwise convolutions. These ops have double
 // precision.
 void AddLaterConvolutions(std::vector<GradientCase>* cases) {
   const auto sizes = [](GraphBuilder& b, const TensorShape& shape) {

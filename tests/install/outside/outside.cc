@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a program outside of the repository can do with an installed Millrace: every public header, a model
-// that is trained, a session of its own, errors. Says on standard error what went wrong, and fails.
+// A program outside of the repository that uses an installed Millrace: every public header, the training of a
+// model, a session, errors. It reports failures on standard error and in its exit code.
 #include <millrace/client_session.h>
 #include <millrace/dtype.h>
 #include <millrace/gradients.h>

@@ -101,7 +101,7 @@ class ParallelConcatKernel final : public OpKernel {
   TensorShape shape_;
 };
 
-// Of zeros, whatever `init` says: earlier contents of memory are never visible.
+// Returns zeros, with or without `init`: earlier contents of memory are never visible.
 class EmptyKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

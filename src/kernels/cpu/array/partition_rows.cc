@@ -58,7 +58,7 @@ class DynamicPartitionKernel final : public OpKernel {
   }
 };
 
-// Of rows with one number the last wins; numbers without a row give zeros.
+// The last row with a number wins; numbers without a row give zeros.
 class DynamicStitchKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

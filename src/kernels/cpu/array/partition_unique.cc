@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What is in a tensor, each value once; what of one is not in another.
+// The distinct values of a tensor; the values of one tensor that another lacks.
 #include <cstring>
 #include <unordered_map>
 #include <unordered_set>

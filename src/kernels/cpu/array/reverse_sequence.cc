@@ -79,7 +79,7 @@ class RollKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     if (in.num_elements() == 0) return Status();
     const auto dims = in.shape().dims();
-    // What lies behind the last dimension that moves goes in one piece.
+    // The elements of the inner dimensions are copied in one piece.
     int last = in.rank() - 1;
     while (last > 0 && shifts[last] == 0) --last;
     const int64_t row = ProductOf(dims, last + 1, in.rank()), size = dims[last];

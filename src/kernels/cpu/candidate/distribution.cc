@@ -166,8 +166,8 @@ class WeightReader {
     if (range_ > kMaxClasses) {
       return errors::InvalidArgument("range_max must be at most ", kMaxClasses, ", got ", range_);
     }
-    // Of these shard_, shard_ + shards_, ... are of the shard. More than are wanted in all is an error
-    // whatever follows.
+    // The ids shard_, shard_ + shards_, ... belong to the shard. More ids than there are in all is always an
+    // error.
     const int64_t own = ids > shard_ ? (ids - shard_ - 1) / shards_ + 1 : 0;
     if (own > range_ || ids > INT32_MAX) return WrongNumber(ids);
     weights_.assign(static_cast<size_t>(own), 0);
@@ -202,7 +202,7 @@ class WeightReader {
   std::vector<float> weights_;
 };
 
-// Of lines of fields between commas the last is the weight.
+// In a line of comma-separated fields the last one is the weight.
 Status ReadWeights(const std::string& path, WeightReader& reader) {
   MR_ASSIGN_OR_RETURN(const std::string text, ReadFileToString(Env::Posix(), path));
   size_t begin = 0;

@@ -170,7 +170,7 @@ class SkipgramKernel final : public OpKernel {
   const float subsample_;
   Corpus corpus_;
   Turns turns_;
-  // Of the one whose turn it is.
+  // The random numbers of the step whose turn it is.
   PhiloxStream stream_;
   std::vector<int32_t> sentence_;
   int64_t next_ = 0;            // in the text

@@ -41,7 +41,7 @@ class CollectiveKernel : public AsyncOpKernel {
     auto step = resources->Lookup<StepCollectives>("", StepCollectives::kName);
     if (!step.ok()) return done(errors::FailedPrecondition("Collective ops need a step of a session"));
     RefPtr<StepCollectives> collectives = *std::move(step);
-    // What waits ends when the step is cancelled. The callback may come late: it holds what it needs.
+    // Cancelling the step ends all waits. The callback may run late, so it holds references to what it uses.
     CancellationManager& cancellation = context.cancellation();
     const auto token =
         cancellation.Register([collectives] { collectives->Abort(errors::Cancelled("Step was cancelled")); });

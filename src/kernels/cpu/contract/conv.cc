@@ -116,7 +116,7 @@ struct ConvPlan::Impl {
     return shape;
   }
 
-  // What is left of the epilogue: one more pass over the output.
+  // The rest of the epilogue: one more pass over the output.
   template <typename T>
   void Finish(T* output, Parallel& parallel, const ConvEpilogue<T>& epilogue) const {
     if (epilogue.residual == nullptr && epilogue.rows == nullptr) return;

@@ -47,8 +47,8 @@ class RefSelectKernel final : public OpKernel {
   }
 };
 
-// What the op is for is to end the process, whatever else runs in it: with SIGABRT or, on demand, as if it
-// had done its work. Destructors of the process don't run, since other threads are at work.
+// Ends the process: with SIGABRT or, by its attribute, with exit code 0. Destructors of the process do not
+// run, since other threads are running.
 class AbortKernel final : public OpKernel {
  public:
   explicit AbortKernel(KernelConstruction& c)

@@ -55,7 +55,7 @@ class SendKernel final : public OpKernel {
   const TransferKey key_;
 };
 
-// Of a device with memory of its own, to another task.
+// Sends from a device with memory of its own to another task.
 class SendFromDeviceKernel final : public AsyncOpKernel {
  public:
   explicit SendFromDeviceKernel(KernelConstruction& c) : AsyncOpKernel(c), key_(c) {}

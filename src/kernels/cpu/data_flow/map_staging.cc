@@ -53,7 +53,7 @@ class StagingMap final : public WaitingResource {
     return StrCat("staging map, ", size(), " tuples, ", incomplete_size(), " incomplete");
   }
 
-  // What can be said of a tuple without looking into the map.
+  // Checks of a tuple that do not need the map.
   Status CheckBytes(const std::vector<Tensor>& values) const {
     const int64_t bytes = Bytes(values);
     if (options_.memory_limit == 0 || bytes <= options_.memory_limit) return Status();

@@ -36,7 +36,7 @@ class QueueKernel final : public ResourceOpKernel<Queue> {
   QueueKernel(KernelConstruction& c, QueueKind kind)
       : ResourceOpKernel(c, Unnamed::kPrivate), kind_(kind), spec_(ReadSpec(c, kind)) {
     spec_.name = place().name;
-    // What is wrong with the declaration shows before anything runs.
+    // Errors in the declaration are reported before anything runs.
     if (auto made = Queue::Make(kind_, spec_); !made.ok()) c.SetError(made.status());
   }
 

@@ -18,7 +18,7 @@ std::string TypesText(std::span<const DataType> types) {
   return out + "]";
 }
 
-// What a kernel calls, by the value of its first input, and from which input on the arguments are.
+// The function that a kernel calls, by the value of its first input, and the index of the first argument.
 struct Callee {
   const BoundFunction* function = nullptr;
   int first_arg = 0;
@@ -89,7 +89,7 @@ class RemoteCallLogic {
   const NameAttrList f_;
 };
 
-// What to call, with its arguments and results checked against the node's.
+// The function to call, with its arguments and results checked against those of the node.
 template <typename Logic>
 StatusOr<std::pair<const FunctionCaller::Function*, int>> FindFunction(const Logic& logic,
                                                                        const KernelContext& context) {

@@ -156,7 +156,7 @@ class WhileChain : public CallChain {
     }
     return AfterLoop();
   }
-  // What follows a call that Leave() asked for.
+  // Continues after a call that Leave() started.
   virtual Next AfterLoop() { return End(Status()); }
   const LoopFunctions& functions() const { return f_; }
 

@@ -17,7 +17,7 @@ namespace {
 
 // Work below so much runs on this thread without asking the pool.
 constexpr double kSmallNs = 4000;
-// What a thread takes at a time, in elements.
+// The number of elements that a thread takes at a time.
 constexpr int64_t kShard = 4096;
 
 uint64_t Bit(int i) { return uint64_t{1} << i; }

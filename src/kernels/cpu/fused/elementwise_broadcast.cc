@@ -19,7 +19,7 @@ using Operands = ElementwiseOp::Operands;
 
 // Rows of so many elements are worth calls of their own.
 constexpr int64_t kLongRow = 256;
-// What a thread takes at a time, in elements.
+// The number of elements that a thread takes at a time.
 constexpr int64_t kShard = 4096;
 
 uint64_t Bit(int i) { return uint64_t{1} << i; }

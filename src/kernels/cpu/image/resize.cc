@@ -132,7 +132,7 @@ class AreaKernel final : public FloatResizeKernel {
       for (const AreaTap& columns : xs) {
         for (int64_t c = 0; c < s.channels; ++c) to[c] = 0;
         for (int64_t i = rows.begin; i < rows.end; ++i) {
-          // What is beyond the image is as its border.
+          // Pixels beyond the image equal those of its border.
           const float* row = image + std::min(i, s.in_h - 1) * s.in_w * s.channels;
           for (int64_t j = columns.begin; j < columns.end; ++j) {
             const float share = rows.share(i) * columns.share(j) * scale;

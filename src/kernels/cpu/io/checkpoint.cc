@@ -24,7 +24,7 @@ std::vector<int64_t> SortedByName(const Tensor& names) {
   return order;
 }
 
-// What a tensor to save is a part of.
+// The whole tensor of which a tensor to save is a part.
 StatusOr<ShapeAndSlice> PartOf(const Tensor& tensor, const std::string& spec) {
   if (spec.empty()) {
     return ShapeAndSlice{tensor.shape(), TensorSlice::Full(tensor.rank()), tensor.shape()};

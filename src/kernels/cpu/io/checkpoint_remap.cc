@@ -81,7 +81,7 @@ class GenerateVocabRemappingKernel final : public OpKernel {
   const int64_t offset_, count_, old_size_;
 };
 
-// Of each new row (or column) the old one, -1 for none.
+// The old row (or column) of each new one, -1 for none.
 Status ReadRemapping(const Tensor& tensor, const char* what, int64_t wanted, int64_t limit,
                      std::vector<int64_t>* to) {
   if (tensor.rank() != 1 || tensor.dim(0) != wanted) {

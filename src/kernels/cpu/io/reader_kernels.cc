@@ -73,7 +73,7 @@ class ReadKernel final : public AccessKernel<Reader> {
   Status Prepare(const KernelContext& context, Reader& /*reader*/, Reader::Attempt& attempt,
                  bool& nothing_to_do) override {
     MR_ASSIGN_OR_RETURN(attempt.queue, FindResource<Queue>(context, 1));
-    // What is wrong with the queue shows before anything leaves it.
+    // Errors of the queue are reported before anything is dequeued.
     const std::vector<DataType>& types = attempt.queue->spec().types;
     if (types.size() != 1) return errors::InvalidArgument("Expected single component queue");
     if (types[0] != DataType::kString) {

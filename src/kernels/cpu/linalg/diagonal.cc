@@ -117,7 +117,7 @@ class MatrixDiagKernel final : public OpKernel {
   }
 };
 
-// What MatrixDiagPart and MatrixSetDiag make of their matrices.
+// The matrices of MatrixDiagPart and MatrixSetDiag.
 StatusOr<Stacks> StacksOf(const Tensor& in, const Tensor* k) {
   Stacks s;
   MR_RETURN_IF_ERROR(RequireMatrices(in));
@@ -263,7 +263,7 @@ class DiagPartKernel final : public OpKernel {
   }
 };
 
-// Of vectors in three dimensions.
+// The cross product of vectors in three dimensions.
 class CrossKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

@@ -21,7 +21,8 @@ constexpr double kWeights[] = {0.050614268145188130, 0.11119051722668724, 0.1568
                                0.18134189168918099,  0.18134189168918099, 0.15685332293894364,
                                0.11119051722668724,  0.050614268145188130};
 
-// Of an upper triangular matrix. False where a diagonal element vanishes, or where roots do not get near 1.
+// The logarithm of an upper triangular matrix. False if a diagonal element is zero, or if roots do not
+// approach 1.
 bool LogOfTriangle(const Eigen::MatrixXcd& triangle, Eigen::MatrixXcd* log) {
   constexpr int kMostRoots = 200;  // a double needs less than 20 to come near 1 and the rest for large norms
   const Eigen::Index n = triangle.rows();

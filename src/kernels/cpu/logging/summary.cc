@@ -106,7 +106,7 @@ class HistogramSummaryKernel final : public OpKernel {
   }
 
  private:
-  // Of empty buckets in a row only the last.
+  // Only the last of consecutive empty buckets.
   static void AddBuckets(const std::vector<double>& limits, const std::vector<double>& counts,
                          tensorflow::HistogramProto* histogram) {
     for (size_t i = 0; i < counts.size(); ++i) {

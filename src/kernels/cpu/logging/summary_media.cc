@@ -162,7 +162,7 @@ class AudioSummaryKernel final : public OpKernel {
     }
     if (!(rate > 0 && rate < 4294967040.0f)) return errors::InvalidArgument("sample_rate must be > 0");
     const int64_t frames = tensor.dim(1), channels = tensor.rank() == 2 ? 1 : tensor.dim(2);
-    // What the fields of the format hold.
+    // The limits of the format's fields.
     if (channels < 1 || channels > std::numeric_limits<int16_t>::max() || frames < 1 ||
         frames > (int64_t{1} << 30) / channels) {
       return errors::InvalidArgument("Tensor cannot be written as audio: ", tensor.shape());

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What tells static, mutable and dense tables apart.
+// The differences between static, mutable and dense tables.
 #include <algorithm>
 
 #include "base/env.h"
@@ -179,7 +179,7 @@ Status DenseTable::Remove(const Tensor& keys) {
 }
 
 Status DenseTable::Import(const Tensor& keys, const Tensor& values) {
-  // What was exported has these keys in unused buckets.
+  // Exported tables have these keys in unused buckets.
   WriterLock lock(mu_);
   rows_.Clear();
   buckets_ = initial_buckets_;

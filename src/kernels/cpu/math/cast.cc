@@ -24,7 +24,7 @@ int MantissaBits(DataType t) {
 }
 
 // Clears the lowest `dropped` bits of numbers with `mantissa` bits, so that a conversion that rounds cuts.
-// What is no number stays none.
+// NaN stays NaN.
 template <typename Bits>
 void CutMantissas(const void* in, void* out, int64_t n, int mantissa, int dropped) {
   const auto* x = static_cast<const Bits*>(in);

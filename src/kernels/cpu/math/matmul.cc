@@ -160,7 +160,7 @@ class FusedMatMulKernel final : public OpKernel {
 
  private:
   // With few rows to multiply, bringing B into order takes long beside using it; where B lies across, always.
-  // What a large B gains is not worth holding it twice, and with 32 rows nothing is gained any more.
+  // The gain with a large B does not justify a second copy of it, and with 32 rows there is no gain.
   bool PackingPays(const cpu::GemmShape& s) const {
     constexpr int64_t kMaxRows = 16, kMaxElements = 1 << 19;
     return s.m > 1 && s.k > 0 && s.n > 0 && (s.m <= kMaxRows || trans_b_) && s.k * s.n <= kMaxElements;

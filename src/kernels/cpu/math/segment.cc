@@ -155,7 +155,7 @@ class UnsortedSegmentKernel final : public OpKernel {
   }
 
  private:
-  // What a segment without rows has: the lowest number as a maximum, the highest as a minimum.
+  // The result of an empty segment: the lowest number as a maximum, the highest as a minimum.
   template <typename T>
   T Empty() const {
     if constexpr (!kIsComplex<T>) {

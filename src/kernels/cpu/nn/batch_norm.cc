@@ -16,7 +16,7 @@ namespace {
 constexpr int kToNhwc[] = {0, 2, 3, 1};
 constexpr int kToNchw[] = {0, 3, 1, 2};
 
-// What both kernels share: attributes, checks, and channels brought to the end.
+// The part that both kernels share: attributes, checks, and the transposition of channels to the end.
 class BatchNormKernel : public OpKernel {
  public:
   explicit BatchNormKernel(KernelConstruction& c)
@@ -48,7 +48,7 @@ class BatchNormKernel : public OpKernel {
     if (!dims_.nchw) return floats;
     return Permuted(context, floats, kToNhwc);
   }
-  // What is there for other devices' sake: empty outputs from `first` on.
+  // Outputs that only other devices use: empty, from `first` on.
   Status SetUnused(KernelContext& context, int first) const {
     for (int i = first; i < num_outputs(); ++i) {
       MR_RETURN_IF_ERROR(context.AllocateOutput(i, TensorShape({0})).status());
@@ -121,7 +121,7 @@ class FusedBatchNormKernel final : public BatchNormKernel {
   }
 
  private:
-  // What the images are normalised by.
+  // The mean and variance that normalise the images.
   struct Statistics {
     Tensor mean, variance;
   };

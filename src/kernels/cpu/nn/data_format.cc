@@ -62,7 +62,7 @@ class DimMapKernel final : public DataFormatKernel {
   }
 };
 
-// Of sizes, or of pairs.
+// Permutes a vector of sizes, or of pairs.
 class VecPermuteKernel final : public DataFormatKernel {
  public:
   using DataFormatKernel::DataFormatKernel;

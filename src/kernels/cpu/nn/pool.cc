@@ -62,7 +62,7 @@ class PoolKernel : public OpKernel {
                                    gradient.shape());
   }
 
-  // What the attributes say, in the ops that take it as an input.
+  // Reads ksize and strides in the ops that take them as inputs.
   StatusOr<SpatialAttr> FromInput(const Tensor& t, const char* name) const {
     if (!t.shape().IsVector() || t.num_elements() != 4)
       return errors::InvalidArgument("Sliding window ", name, " field must specify 4 dimensions");

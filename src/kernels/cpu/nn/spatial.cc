@@ -31,7 +31,7 @@ class ResponseNormKernel : public OpKernel {
   int64_t First(int64_t k) const { return std::max<int64_t>(0, k - radius_); }
   int64_t End(int64_t k, int64_t depth) const { return std::min(depth, k + radius_ + 1); }
 
-  // Of one pixel: bias and alpha times the squares of the neighbours.
+  // For one pixel: bias plus alpha times the squares of the neighbours.
   void Norms(const float* x, int64_t depth, float* norms) const {
     for (int64_t k = 0; k < depth; ++k) {
       float sum = 0;
@@ -129,7 +129,7 @@ StatusOr<Windows> MakeWindows(const TensorShape& in, const SpatialAttr& window, 
   return w;
 }
 
-// What a row of the output costs.
+// The cost of a row of the output.
 int64_t RowCost(const Windows& w) {
   const double places =
       static_cast<double>(std::min(w.window_h, w.in_h)) * static_cast<double>(std::min(w.window_w, w.in_w));
@@ -291,7 +291,7 @@ class ArgmaxKernel : public OpKernel {
     return MakeWindows(in.shape(), window_, {}, strides_, padding_);
   }
 
-  // What is to be added to an index for the offset in the whole batch.
+  // The summand that turns an index into the offset in the whole batch.
   int64_t ImageOffset(const Windows& w, int64_t image) const {
     return batch_in_index_ ? 0 : image * w.in_h * w.in_w * w.depth;
   }

@@ -71,7 +71,7 @@ class VolumePoolKernel : public OpKernel {
   const Padding padding_;
 };
 
-// What a row of pixels of the output costs.
+// The cost of a row of pixels of the output.
 int64_t RowCost(const VolumeWindows& w) {
   double places = static_cast<double>(w.out[2]) * static_cast<double>(w.channels);
   for (size_t i = 0; i < 3; ++i) places *= static_cast<double>(std::min(w.window[i], w.in[i]));

@@ -46,7 +46,7 @@ template <typename T>
 constexpr double kLowest = static_cast<double>(std::numeric_limits<T>::lowest());
 template <typename T>
 constexpr double kHighest = static_cast<double>(std::numeric_limits<T>::max());
-// What signed types add in MIN_COMBINED.
+// The offset of signed types in MIN_COMBINED.
 template <typename T>
 constexpr double kHalf = std::is_signed_v<T> ? (kHighest<T> - kLowest<T> + 1) / 2 : 0.0;
 // The width of a step of MIN_FIRST.

@@ -173,7 +173,7 @@ class CtcLossKernel final : public OpKernel {
     return Status();
   }
 
-  // Of their ends at step t, y(t) left out, from those at the next step.
+  // The probabilities of path suffixes at step t, without y(t), from those at the next step.
   Row Before(const Scores& s, const std::vector<int64_t>& path, const std::vector<Row>& log_y, size_t t,
              const Row& beta) const {
     Row before(path.size(), kLogZero);

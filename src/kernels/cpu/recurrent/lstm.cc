@@ -24,7 +24,7 @@ struct Weights {
   const float *w, *wci, *wcf, *wco, *b;
 };
 
-// What one step reads and leaves, as [batch, cell].
+// The inputs and results of one step, as [batch, cell].
 struct Step {
   const float *x, *cs_prev, *h_prev;
   float *i, *cs, *f, *o, *ci, *co, *h;
@@ -110,8 +110,8 @@ class LstmKernel : public OpKernel {
     });
   }
 
-  // Of one step: what it computed, the gradients of cs and h, and where the results go. Those of the
-  // peepholes are added to.
+  // One step: its results, the gradients of cs and h, and the places of the gradients to compute. Gradients
+  // of the peepholes are accumulated.
   struct BackwardStep {
     const float *cs_prev, *i, *cs, *f, *o, *ci, *co, *cs_grad, *h_grad;
     float *cs_prev_grad, *gates_grad, *wci_grad, *wcf_grad, *wco_grad;

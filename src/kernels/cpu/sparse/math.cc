@@ -174,7 +174,7 @@ class SparseAddGradKernel final : public OpKernel {
   }
 };
 
-// Of an index that only one has, the other is 0.
+// A value that only one of them has is paired with 0.
 template <bool kMax>
 class SparseExtremumKernel final : public OpKernel {
  public:

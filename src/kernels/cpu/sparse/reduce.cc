@@ -40,7 +40,7 @@ std::vector<int64_t> OutputDims(const SparseParts& sparse, const std::vector<int
   return dims;
 }
 
-// What the values of one group have in common: their index in the kept dimensions.
+// The key of a group of values: their common index in the kept dimensions.
 std::vector<int64_t> GroupIndices(const SparseParts& sparse, const std::vector<int>& kept) {
   std::vector<int64_t> groups;
   groups.reserve(static_cast<size_t>(sparse.size()) * kept.size());

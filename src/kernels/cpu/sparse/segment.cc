@@ -11,7 +11,7 @@ namespace {
 
 enum class SegmentScale { kSum, kMean, kSqrtN };
 
-// What the rows of a segment of n are multiplied with.
+// The factor for the rows of a segment of n.
 double ScaleOf(SegmentScale scale, int64_t n) {
   if (scale == SegmentScale::kSum || n == 0) return 1;
   return scale == SegmentScale::kMean ? 1 / static_cast<double>(n) : 1 / std::sqrt(static_cast<double>(n));

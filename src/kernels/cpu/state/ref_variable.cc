@@ -45,7 +45,7 @@ class VariableKernel final : public OpKernel {
   StatusOr<RefPtr<Variable>> LookUp(ResourceManager& resources) const {
     const auto make = [this]() -> StatusOr<RefPtr<Variable>> {
       auto variable = MakeRef<Variable>(dtype_);
-      // Of the declared shape and without a buffer: not initialised.
+      // A tensor of the declared shape without a buffer: not initialised.
       variable->tensor() = Tensor::FromBuffer(dtype_, shape_, RefPtr<Buffer>(), nullptr);
       return variable;
     };
@@ -264,7 +264,7 @@ class DestroyTemporaryVariableKernel final : public OpKernel {
     if (!context.input_is_ref(0) || &context.ref_input(0) != &variable->tensor()) {
       return errors::InvalidArgument("Input 0 of ", op_name(), " is not the temporary variable ", name_here);
     }
-    // Of two that destroy it at the same time, one finds it.
+    // If two nodes destroy it at the same time, only one finds it.
     MR_RETURN_IF_ERROR(container->Delete<Variable>("", name_here));
     {
       MutexLock lock(variable->mu());

@@ -9,7 +9,7 @@
 namespace millrace {
 namespace {
 
-// What one op may put together.
+// The limit of the output of one op.
 constexpr int64_t kMostPieces = int64_t{1} << 28;
 constexpr int64_t kMostBytes = int64_t{1} << 31;
 

@@ -45,7 +45,7 @@ class AsStringKernel final : public OpKernel {
  private:
   static constexpr int64_t kMostDigits = 4096;  // for the width and the precision
 
-  // What printf is told, without what the type adds.
+  // The format for printf, without the length modifier of the type.
   static StatusOr<std::string> MakeFormat(KernelConstruction& c, DataType type) {
     const auto precision = c.Attr<int64_t>("precision"), width = c.Attr<int64_t>("width");
     const auto scientific = c.Attr<bool>("scientific"), shortest = c.Attr<bool>("shortest");

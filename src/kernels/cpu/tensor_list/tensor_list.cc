@@ -153,7 +153,7 @@ class GetItemKernel final : public OpKernel {
   }
 
  private:
-  // What an element without a value reads as.
+  // The value that is read for an element without a value.
   StatusOr<Tensor> NoValue(KernelContext& context, const TensorList& list) const {
     MR_ASSIGN_OR_RETURN(PartialShape shape, ElementShapeArgument(context.input(pops_ ? 1 : 2)));
     MR_ASSIGN_OR_RETURN(shape, shape.MergeWith(list.element_shape));

@@ -45,7 +45,7 @@ constexpr Optimizer kOptimizers[] = {
     {"PowerSign", kDense, UpdateRule::kPowerSign},
 };
 
-// What a scalar must be, and what it is called in messages.
+// A required scalar and its name in messages.
 struct ScalarRule {
   std::string name;
   std::string kind = "scalar";

@@ -42,7 +42,7 @@ Range OutputsOf(int64_t k, int64_t dilation, int64_t stride, int64_t pad, int64_
           std::clamp<int64_t>(DivideUp(in - offset, stride), 0, out)};
 }
 
-// What Gather takes for one run of pixels.
+// The arguments of Gather for one run of pixels.
 template <typename T>
 struct Taps {
   std::vector<const T*> x, w;

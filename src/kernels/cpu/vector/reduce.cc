@@ -23,7 +23,7 @@ constexpr int64_t kMaxPieceRows = 128;
 constexpr int64_t kColumnBlock = 512;  // a multiple of the width that any columns() works in
 constexpr double kCostNs = 0.15;       // of an element
 
-// What a reduction works on, after half types have become float.
+// The operands of a reduction, after half types have been converted to float.
 struct Work {
   ReduceFns fns;
   int64_t size;  // bytes per element

@@ -157,7 +157,7 @@ double BetaFraction(double a, double b, double x) {
 
 // By the sum of Euler and Maclaurin, for q > 0.
 double PositiveZeta(double x, double q) {
-  // Of (2k)! / B_2k.
+  // The values (2k)! / B_2k.
   static constexpr double kFactors[] = {12,
                                         -720,
                                         30240,
@@ -266,7 +266,7 @@ double GammaSampleGrad(double a, double x) {
     const double density = std::exp((a - 1) * std::log(x) - x - Lgamma(a));
     return density > 0 ? -IgammaGradA(a, x) / density : x / a;
   }
-  // What P or Q is divided by in Series and Fraction is the density times x / a or x.
+  // In Series and Fraction, P or Q is divided by the density times x / a or x.
   if (UsesFraction(a, x)) {
     const Dual f = Fraction(a, x);
     return x * (f.value * (std::log(x) - Digamma(a)) + f.slope);
