@@ -83,7 +83,7 @@ void ExpectAnswers(std::span<const Tensor> answers) {
   EXPECT_THAT(answers[1].flat<float>(), ElementsAre(20, 40));
 }
 
-// What the chapters hand on.
+// The data that the chapters pass on.
 class Tour {
  public:
   Status Registries();

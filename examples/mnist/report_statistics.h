@@ -14,7 +14,7 @@ namespace millrace::mnist {
 inline constexpr std::array<double, 9> kDistributionRanks = {0.0,  0.07, 0.16, 0.31, 0.5,
                                                              0.69, 0.84, 0.93, 1.0};
 
-// How the values of a parameter are spread at one step.
+// The distribution of a parameter's values at one step.
 struct Distribution {
   int64_t step = 0;
   std::array<double, 9> bounds{};  // at kDistributionRanks, of the finite values; NaN when there is none

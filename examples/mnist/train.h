@@ -19,7 +19,7 @@ struct TrainOptions {
   int64_t batch = 100;
   uint64_t seed = 0;
   int threads = 0;  // 0: one per core
-  // Where to write what the last training step did, as a serialised RunMetadata; "": nowhere.
+  // The file for the trace of the last training step, a serialised RunMetadata; "": none.
   std::string trace{};
   // Where to write the trained model as a SavedModel; "": nowhere. One that is there is replaced.
   std::string export_dir{};
@@ -30,7 +30,7 @@ struct TrainOptions {
 // Whether the outputs can be written, as far as that can be known before they are there.
 Status CheckOutputs(const TrainOptions& options, const std::string& report);
 
-// Where a run stands; losses are means over examples.
+// The progress of a run; losses are means over examples.
 struct Progress {
   int64_t step = 0;  // steps done
   double train_accuracy = 0, train_loss = 0;

@@ -50,7 +50,7 @@ Status Connect(Graph& graph, Node* node, std::span<const InputArg> inputs) {
   return Status();
 }
 
-// How the functions of TensorFlow's Python client call their nodes, where not by the op.
+// Default node names of TensorFlow's Python client that differ from the op's name.
 constexpr std::pair<std::string_view, std::string_view> kPythonNames[] = {
     {"Add", "add"},
     {"AddV2", "add"},

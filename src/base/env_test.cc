@@ -214,7 +214,7 @@ TEST_P(EnvTest, ReadFileToStringKeepsItsLimit) {
   EXPECT_FALSE(ReadFileToString(env(), dir_).ok());
 }
 
-// Whatever step fails, readers keep the old contents and no temporary file stays.
+// When any step fails, readers keep the old contents and no temporary file remains.
 TEST_P(EnvTest, FailedAtomicWriteLeavesTheOldFile) {
   ASSERT_TRUE(WriteFileAtomically(env(), Path("f"), "old").ok());
   for (const std::string failing : {"open", "append", "sync", "close", "rename"}) {

@@ -29,10 +29,11 @@ constexpr int64_t kMinParallelCostNs = 30'000;
 constexpr int64_t kBlockCostNs = 20'000;
 constexpr int64_t kMaxBlocks = 4 * 64;
 constexpr int64_t kBlockAlignment = 64;
-// How long a worker without work looks for more before it sleeps. The time is halved when it was in vain.
+// The time for which an idle worker looks for work before it sleeps. It is halved when the search was in
+// vain.
 constexpr int64_t kMinSpinNs = 4'000;
 constexpr int64_t kMaxSpinNs = 64'000;
-// How many sleepers the caller of ParallelFor wakes itself; those wake further ones.
+// The number of sleepers that the caller of ParallelFor wakes itself; these wake further ones.
 constexpr int kDirectWakes = 2;
 
 void CpuRelax() {

@@ -259,7 +259,8 @@ TEST(ThreadPoolTest, WorkersHelpALoop) {
   pool.ParallelFor(2, 1000000, [&](int64_t, int64_t) { both.arrive_and_wait(); });
 }
 
-// How many threads are at once in a loop of `pool`; the blocks wait for one another as long as that can be.
+// The number of threads that are in a loop of `pool` at once; the blocks wait for each other while that is
+// possible.
 int ThreadsInALoop(ThreadPool& pool, int expected) {
   std::mutex mu;
   std::condition_variable changed;

@@ -20,7 +20,7 @@ millrace::StatusOr<const Tensor*> ValueOf(TFE_TensorHandle* h) {
   return &TensorOf(h)->value();
 }
 
-// Where tensors are that belong to no context.
+// The device of tensors that belong to no context.
 const std::string& HostDeviceName() {
   static const std::string& name = millrace::InternDeviceName("/job:localhost/replica:0/task:0/device:CPU:0");
   return name;

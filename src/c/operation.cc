@@ -15,7 +15,7 @@ namespace {
 
 Mutex& GraphMutex(const Node& node) { return static_cast<OwnedGraph&>(node.graph()).handle()->mu; }
 
-// How many tensors an argument has; -1 after an error.
+// The number of tensors of an argument; -1 after an error.
 int ListLength(TF_Operation* oper, const char* arg_name, bool inputs, TF_Status* status) {
   int length = -1;
   Enter(status, [&]() -> Status {

@@ -14,7 +14,7 @@ bool IsAlphanumeric(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-// Where a scope has no name yet, one may also begin with what only later characters of a node name may be.
+// A scope without a name may also take a name that begins with a character allowed only later in node names.
 bool HasOnlyNameCharacters(std::string_view name) {
   return std::all_of(name.begin(), name.end(), [](char c) {
     return IsAlphanumeric(c) || std::string_view("_.-/\\").find(c) != std::string_view::npos;

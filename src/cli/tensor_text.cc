@@ -46,7 +46,7 @@ auto Printed(const T& v) {
   }
 }
 
-// How the floats of one tensor are written: all in the same way.
+// The format of the floats of one tensor: all are written in the same way.
 struct FloatStyle {
   bool exponent = false;
   int decimals = 0;  // the most that one of them needs, at most 8

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What four devices do together: those of one process, and those of four tasks with messages that come late.
+// Collective operations of four devices: in one process, and in four tasks whose messages are delayed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -133,7 +133,7 @@ TEST_F(InProcessClusterTest, PartialRunsAndTracesReachAllTasks) {
   EXPECT_THAT(device_of["checked"], HasSubstr("task:2"));
 }
 
-// What a peer may send: any bytes to any method get an answer.
+// Arbitrary bytes from a peer: every method answers.
 TEST(WorkerServiceTest, WrongMessagesAreAnswered) {
   LocalWorker worker(std::make_shared<LocalDevices>(*DeviceFactoryRegistry::Global().CreateDevices({})));
   ThreadPool pool("worker_service_test", 2);

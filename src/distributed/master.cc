@@ -17,7 +17,7 @@
 namespace millrace {
 namespace {
 
-// How long closing waits for steps that have been cancelled.
+// The time for which closing waits for cancelled steps.
 constexpr std::chrono::seconds kCloseWait{10};
 
 template <typename Request>

@@ -80,7 +80,7 @@ class TaskServer : public Server {
   const std::string& task() const override { return task_->name(); }
 
  private:
-  // How long answers of calls that have been cancelled may take, until their connections are cut.
+  // The time that cancelled calls have for their answers before their connections are closed.
   static constexpr int64_t kAnswerMs = 1000;
   enum class State { kNew, kStarted, kStopping, kStopped };
 

@@ -249,7 +249,7 @@ TEST_F(WireTest, AnyBytesToAnyMethodAreAnswered) {
                              std::string(1000, '\x0a')};
   for (int i = 0; i < kNumMethods; ++i) {
     const auto method = static_cast<Method>(i);
-    // What an unknown field is to one request is an error to another.
+    // A field that is unknown in one request may be an error in another.
     for (const std::string& bytes : odd) Call(method, bytes);
     if (method == Method::kGetStatus || method == Method::kDescribe) continue;  // don't read their request
     EXPECT_FALSE(Call(method, "\xff\xff\xff").status.ok()) << MethodName(method);

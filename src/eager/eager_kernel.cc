@@ -93,7 +93,7 @@ StatusOr<std::unique_ptr<EagerKernel>> EagerKernel::Make(const EagerOp& op, Devi
   made->resources_ = &resources;
   MR_ASSIGN_OR_RETURN(AttrMap attrs, op.InferAttrs(true));
   if (op.is_function()) {
-    // How a function is to be run: there is one way.
+    // Attributes that select how to run a function: there is only one way.
     attrs.Erase("executor_type");
     attrs.Erase("config_proto");
   }

@@ -408,7 +408,7 @@ TEST_F(ExecTest, CostsOfExpensiveIndependentNodesAskForThreads) {
   EXPECT_TRUE(plan_->worth_parallel());
 }
 
-// How a step ended that StartPartitions began.
+// The end of a step that StartPartitions started.
 struct Ending {
   Notification over;
   Status status;

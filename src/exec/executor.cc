@@ -43,8 +43,8 @@ class StateLease {
   std::unique_ptr<StepState> state_;
 };
 
-// Where the memory of steps is planned, nodes allocate by the plan; but not in a traced step, whose allocator
-// notes what they allocate.
+// If the memory of steps is planned, nodes allocate by the plan, except in a traced step, whose allocator
+// records allocations.
 void AllocateAsPlanned(const StepState& state, PartitionRun* part) {
   if (Allocator* arena = state.arena(); arena != nullptr && part->trace == nullptr)
     part->services.allocator = arena;
@@ -101,7 +101,7 @@ class CountingStep {
     return true;
   }
   ReadyQueue& queue() { return *queue_; }
-  // Where kernels of the step may have left work.
+  // The streams in which kernels of the step may have left work.
   std::vector<Stream*> Streams() const {
     std::vector<Stream*> streams;
     for (const auto& run : runs_) {

@@ -72,8 +72,8 @@ FrameInstance* FrameState::NewFrame(uint32_t layout, FrameIteration* parent) {
   return frame;
 }
 
-// Where it becomes part of keys, both ends of a transfer make the same number of it, and it is TensorFlow's:
-// the other end may be a task of its.
+// The id is part of the keys of transfers. Both ends compute the same number, which is TensorFlow's, because
+// the other end may be a task of TensorFlow.
 void FrameState::SetId(FrameInstance* frame) {
   const FrameLayout& f = plan_.frames()[frame->layout];
   const FrameIteration& parent = *frame->parent;

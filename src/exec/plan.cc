@@ -257,7 +257,8 @@ void Plan::RecordCost(uint32_t i, uint64_t ns) const {
 
 void Plan::UpdateParallelism() const {
   if (!frames_.empty()) {
-    // How often a node runs is not known: two that are worth a thread each may meet.
+    // The number of runs of a node is not known: two nodes that are worth a thread each may run at the same
+    // time.
     const auto expensive = std::count_if(costs_.begin(), costs_.end(), [](const std::atomic<uint32_t>& cost) {
       return cost.load(std::memory_order_relaxed) > kWakeCostNs;  // advice only
     });

@@ -237,7 +237,7 @@ TEST_F(StepArenaTest, StepsWithoutLargeBlocksAreWatchedEverLess) {
   EXPECT_LT(watched, 7);
 }
 
-// Whatever the order of those of one size.
+// For every order of tensors of one size.
 TEST_F(StepArenaTest, WhatOutlivesWatchedStepsIsNotPlanned) {
   std::vector<char*> kept;
   const auto step = [&] {

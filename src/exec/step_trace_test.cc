@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Of each block, the buffer's header.
+// The size of the buffer's header, in each block.
 constexpr int64_t kHeader = 64;
 
 // Which walker runs the plan.

@@ -324,7 +324,7 @@ TEST_F(ImportTest, ExportRoundTrips) {
   tensorflow::GraphDef out;
   ExportGraphDef(graph_, &out);
   tensorflow::GraphDef want = GraphDefFromText(text);
-  // What import adds: the one default that the text leaves out.
+  // Import adds the one default that the text omits.
   (*want.mutable_node(0)->mutable_attr())["shape"].mutable_shape()->set_unknown_rank(true);
   EXPECT_EQ(out.DebugString(), want.DebugString());
 }

@@ -117,7 +117,7 @@ class HeaderParser {
   const std::string& what_;
 };
 
-// How the elements stand in the file.
+// The type of the elements in the file.
 struct ElementType {
   DataType dtype = DataType::kInvalid;
   char kind = 0;

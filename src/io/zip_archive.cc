@@ -47,7 +47,7 @@ struct Directory {
   uint64_t count = 0;
 };
 
-// Where the record at the very end begins; a comment of any length may follow it.
+// The offset of the end record; a comment of any length may follow it.
 std::optional<size_t> FindEnd(std::string_view archive) {
   if (archive.size() < kEndBytes) return std::nullopt;
   const size_t last = archive.size() - kEndBytes;

@@ -20,7 +20,7 @@ std::string Join(const std::vector<T>& values, auto print) {
   return out;
 }
 
-// How many tensors an argument with a number_attr stands for.
+// The number of tensors of an argument with a number_attr.
 StatusOr<int64_t> Repeats(const ArgDef& arg, const AttrMap& attrs) {
   if (arg.number_attr.empty()) return 1;
   MR_ASSIGN_OR_RETURN(const int64_t repeats, attrs.Get<int64_t>(arg.number_attr));

@@ -83,7 +83,7 @@ TEST(OpRegistryDeclarations, AreFoundWhenNothingIsRegisteredUnderTheName) {
   EXPECT_EQ(registry.All().size(), 1u);
   ASSERT_EQ(registry.Declared().size(), 2u);
   EXPECT_EQ(registry.Declared()[0]->def.name, "Second");
-  // What is registered later comes first, too; who has the declaration keeps it.
+  // Later registrations come first, too; a holder of the old declaration keeps it.
   const OpRegistration* declared = *registry.LookUp("Third");
   ASSERT_EQ(registry.Register(OpBuilder("Third").Output("y: int32")), Status::Ok());
   EXPECT_EQ((*registry.LookUp("Third"))->def.outputs.size(), 1u);

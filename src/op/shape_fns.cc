@@ -241,7 +241,7 @@ Status MatMul(InferenceContext& c) {
 }
 
 namespace {
-// Where the channels of an input of BiasAdd are: -1 (last), or -3 for NCHW.
+// The dimension of the channels of BiasAdd's input: -1 (last), or -3 for NCHW.
 int BiasChannelAxis(const InferenceContext& c) {
   const auto format = c.Attr<std::string>("data_format");
   return format.ok() && *format == "NCHW" ? -3 : -1;

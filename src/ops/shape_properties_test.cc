@@ -273,7 +273,7 @@ class Generator {
     const auto likely = kLikelyShapes.find(op.name);
     const bool by_table = likely != kLikelyShapes.end() && OneIn(2);
     const int64_t count = Below(3);
-    // What describes a dataset takes single values, but for a few.
+    // Ops that describe a dataset take scalars, with few exceptions.
     const bool is_data = op.name.find("Dataset") != std::string::npos && OneIn(2);
     for (const DataType type : inputs) {
       PartialShape shape = OneIn(3) ? common : Shape(OneIn(3) ? rank : Below(3));

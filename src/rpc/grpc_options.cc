@@ -14,7 +14,7 @@ constexpr std::array<std::pair<const char*, int>, 6> kBoth = {{
     {GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, -1},
     {GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1},
     {GRPC_ARG_HTTP2_MAX_FRAME_SIZE, 16777215},
-    // How much may be under way before the reader has said that it wants more.
+    // The number of bytes that may be in flight before the reader requests more.
     {GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, 16 << 20},
     {GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, 64 << 10},
     {GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 4 << 20},

@@ -303,7 +303,7 @@ class GrpcTransport : public Transport, public Watcher {
     }
   }
 
-  // How long a task may take to stop what is cancelled there.
+  // The time that a task has to stop a cancelled call.
   static constexpr std::chrono::seconds kCancelGrace{2};
   // Between two looks, when nothing is wrong, there is much less.
   static constexpr std::chrono::seconds kStopped{1};

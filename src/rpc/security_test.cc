@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who may call a task: tokens, certificates and ops that are denied. The keys and certificates are those of
+// Access to a task: tokens, certificates and denied ops. The keys and certificates are those of
 // tests/data/tls.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

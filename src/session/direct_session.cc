@@ -21,7 +21,7 @@
 namespace millrace {
 namespace {
 
-// Where there was no memory, says how to learn who has it.
+// Adds a hint to an out-of-memory error: how to find out which tensors use the memory.
 Status WithHint(Status status) {
   if (!errors::IsResourceExhausted(status) || status.message().find("OOM when") == std::string_view::npos) {
     return status;

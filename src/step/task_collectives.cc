@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// How far a leader that does not run the steps itself may be behind.
+// The number of steps by which a leader that does not run them itself may be behind.
 constexpr int64_t kMostBehind = 1'000'000;
 
 std::string_view TaskOf(std::string_view device) { return device.substr(0, device.find("/device:")); }

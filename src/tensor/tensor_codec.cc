@@ -238,7 +238,7 @@ bool SameValue(const T& a, const T& b) {
   return codec_internal::SameBits(a, b);
 }
 
-// How many elements a typed list needs: the last value stands for all that follow.
+// The number of values that a typed list needs: the last one stands for all that follow.
 template <typename T>
 int64_t CompactCount(const Tensor& tensor) {
   int64_t n = tensor.num_elements();

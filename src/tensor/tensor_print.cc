@@ -64,7 +64,7 @@ Real SplitReal(F value, bool scientific, bool all_digits = false) {
   return r;
 }
 
-// How all real numbers of one array are written: decided by what is shown of it.
+// The format of all real numbers of one array, which depends on the numbers that are shown.
 class RealFormat {
  public:
   template <typename F>

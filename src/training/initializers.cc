@@ -75,7 +75,7 @@ Initializer Drawn(const RandomParts& parts, double first, double second, int64_t
   };
 }
 
-// How many inputs a unit has, and how many outputs.
+// The number of inputs and of outputs of a unit.
 std::pair<double, double> Fans(const TensorShape& shape) {
   if (shape.rank() == 0) return {1, 1};
   if (shape.rank() == 1) return {static_cast<double>(shape.dim(0)), static_cast<double>(shape.dim(0))};

@@ -14,7 +14,7 @@ Formula Where(const Output& condition, const Formula& x, const Formula& y) {
   return {x.scope(), AddOp(x.scope(), "Select", {condition, x, y})};
 }
 
-// How many elements have a weight: one number, or one for each example, with the rank of the values.
+// The number of elements with a weight: one number, or one for each example, with the rank of the values.
 Formula NumPresent(const Formula& values, const Formula& weights, bool per_example) {
   const Scope own = values.scope().NewSubScope("num_present");
   const Formula w(own, weights.tensor());

@@ -18,7 +18,7 @@ namespace {
 
 namespace pb = google::protobuf;
 
-// How a name begins before the name itself: "^" of control inputs, "loc:@" of colocation.
+// The prefix of a name: "^" of control inputs, "loc:@" of colocation.
 std::string_view Mark(std::string_view name) {
   if (name.starts_with('^')) return name.substr(0, 1);
   constexpr std::string_view kLoc = "loc:@";

@@ -70,7 +70,7 @@ struct Floats {
   Formula predictions;
 };
 
-// How often a truth was predicted, right or wrong.
+// One cell of the confusion matrix: a truth, and whether it was predicted.
 struct Outcome {
   const char* name;
   bool label;
@@ -241,7 +241,7 @@ Metric AtK(const Scope& scope, const char* name, const Output& labels, const Out
   return From(own, {found, asked}, Ratio);
 }
 
-// How often each class was predicted for each label: [num_classes, num_classes].
+// The count of predictions of each class for each label: [num_classes, num_classes].
 Sum Confusion(const Scope& own, const Output& labels, const Output& predictions, int64_t num_classes,
               const std::optional<Input>& weights) {
   own.UpdateStatus(CheckSameShape(own, labels, predictions));

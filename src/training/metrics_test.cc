@@ -23,7 +23,7 @@ using ::testing::Pointwise;
 using Batch = std::vector<float>;
 using MakeMetric = std::function<Metric(const Scope&, const Output& labels, const Output& predictions,
                                         const Output& weights)>;
-// Of all elements so far.
+// The expected value over all elements so far.
 using Expected = std::function<double(const Batch& labels, const Batch& predictions, const Batch& weights)>;
 
 const std::vector<Batch> kLabels = {{1, 0, 1, 0}, {0, 1, 1, 1}};

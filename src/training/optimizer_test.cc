@@ -116,7 +116,8 @@ TEST(OptimizerTest, AdamFollowsItsFormula) {
   EXPECT_THAT(Descend(AdamOptimizer(0.1f), 5), testing::Pointwise(testing::FloatNear(2e-5f), expected));
 }
 
-// What `steps` steps of a formula do to w = 1 when its gradient is w; the slots begin as given.
+// The result of `steps` steps of a formula for w = 1 when its gradient is w; the slots have the given initial
+// values.
 template <typename Formula>
 std::vector<float> Expected(int steps, double a, double b, Formula formula) {
   double w = 1;

@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// How the queue of a stage is made, and called.
+// The kind and the name of a stage's queue.
 struct QueueKind {
   const char* op;
   const char* name;

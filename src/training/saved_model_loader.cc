@@ -26,7 +26,7 @@ StatusOr<Session::Feeds> AssetFeeds(const MetaGraphDef& meta, const std::string&
   return feeds;
 }
 
-// Where the saver of the model finds its variables; "" for a model without.
+// The path from which the model's saver restores variables; "" for a model without variables.
 StatusOr<std::string> VariablesOf(Env& env, const std::string& dir) {
   const std::string prefix =
       JoinPath(JoinPath(dir, saved_model::kVariablesFolder), saved_model::kVariablesFilename);

@@ -88,7 +88,7 @@ Output PiecewiseConstant(const Scope& scope, const Output& step, const std::vect
   }
   if (!scope.ok()) return {};
   const Scope own = scope.NewSubScope("PiecewiseConstant");
-  // How many boundaries were passed says which value it is.
+  // The number of boundaries that were passed is the index of the value.
   const Formula at(own, CastTo(own, step, DataType::kInt64));
   const Output limits = ops::Const(own.WithOpName("boundaries"), Tensor::Vector(boundaries));
   const Formula passed = at.Call("Greater", limits).To(DataType::kInt32).Reduce("Sum", {0});

@@ -70,7 +70,7 @@ TEST(GetVariableTest, EnteringAgainSharesVariablesAndNotNodes) {
   EXPECT_EQ(again.path(), "s_1");
   EXPECT_TRUE(GetVariable(again, "w", {2}).ref() == w.ref());
   EXPECT_TRUE(GetVariable(again, "w", PartialShape()).ref() == w.ref());
-  // What is within a scope that shares does so, too.
+  // A scope within a scope that shares variables shares them, too.
   const Scope automatic = EnterVariableScope(root, "s", {.reuse = Reuse::kAuto});
   EXPECT_TRUE(GetVariable(automatic, "w", {2}).ref() == w.ref());
   const GraphVariable v = GetVariable(EnterVariableScope(automatic, "t"), "v", {1});

@@ -72,7 +72,7 @@ class Process {
     while (::read(output_, &c, 1) == 1 && c != '\n') line.push_back(c);
     return line;
   }
-  // What it ends with; 128 and more for a signal.
+  // The exit code; 128 and more for a signal.
   int Wait() {
     int status = 0;
     ::waitpid(pid_, &status, 0);

@@ -37,7 +37,7 @@ class StagesTest : public PipelineTest {
   std::string Repeat(const std::string& input, int64_t count) {
     return Data("RepeatDataset", {input, Int(count)});
   }
-  // Of each element x a range of x numbers.
+  // For each element x a range of x numbers.
   std::string Interleave(const std::string& op, const std::string& input, std::vector<std::string> sizes) {
     RangesOnce();
     sizes.insert(sizes.begin(), input);

@@ -19,7 +19,7 @@
 namespace millrace {
 namespace {
 
-// What is known of the shapes when the gradients are built.
+// The known part of the shapes when the gradients are built.
 enum class Knowledge { kShapes, kRanks, kNothing };
 
 PartialShape Known(const TensorShape& shape, Knowledge knowledge) {

@@ -19,7 +19,7 @@ std::vector<Tensor> RunGraph(const tensorflow::GraphDef& graph, const Session::F
                              const std::vector<std::string>& fetches);
 // Names of the nodes, in order.
 std::vector<std::string> NamesOf(const tensorflow::GraphDef& graph);
-// How many nodes there are of each op.
+// The number of nodes of each op.
 std::map<std::string, int> OpsOf(const tensorflow::GraphDef& graph);
 const tensorflow::NodeDef* FindNode(const tensorflow::GraphDef& graph, const std::string& name);
 

@@ -172,7 +172,7 @@ TEST(AssignTest, AViewOfTheVariableItselfIsCopied) {
   ExpectTensorEqual(Tensor::Vector<float>({3, 4}), variable->tensor());
 }
 
-// What was read before an update stays as it was: ops in place, on references and on resources.
+// A value that was read before an update does not change: ops in place, on references and on resources.
 TEST(UpdateTest, WhoHasReadAVariableKeepsWhatItRead) {
   const Tensor one = Tensor::Vector<float>({1, 1});
   const Tensor index = Tensor::Vector<int32_t>({0, 1});

@@ -64,7 +64,7 @@ Tensor U() { return Tensor::From<float>({1, 2, 3, 4}, {4}); }
 struct Case {
   const char* name;
   std::function<void(Builder&)> build;
-  // What "result", an Identity of "y", takes in the end, and what that is made of: "x", "Sub(x, u)".
+  // The node that "result", an Identity of "y", reads in the end, as an expression: "x", "Sub(x, u)".
   const char* expected;
   bool reassociate = false;
   double tolerance = 0;

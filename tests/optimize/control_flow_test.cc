@@ -58,7 +58,7 @@ class OptimizedControlFlowTest : public ::testing::Test {
     }
     return result;
   }
-  // What all passes give, after it was compared with what none gives.
+  // The results with all passes, after a comparison with those without passes.
   Result RunBoth(const ClientSession::Feeds& feeds, const Output& fetch) {
     EXPECT_TRUE(scope_.ok()) << scope_.status();
     const Result plain = Run(feeds, fetch, {"all"});

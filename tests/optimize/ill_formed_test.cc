@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is wrong with a graph is reported with the optimising passes and without them, and what is right gives
+// Errors in a graph are reported with the optimising passes and without them, and correct graphs give
 // the same values: chains of ops whose parameters are drawn at random, most of them unsuitable, over inputs
 // of unknown shape.
 #include <gtest/gtest.h>

@@ -30,7 +30,7 @@ class RandomGraphGenerator {
     bool exact = true;
   };
 
-  // Where nodes are put: a graph's top, one branch, the body of a loop.
+  // The place of new nodes: the graph's top, a branch, the body of a loop.
   struct Place {
     std::vector<Value> values;  // that may be used there
     std::string pivot;          // alive when the place is; "" at the top

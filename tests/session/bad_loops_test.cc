@@ -143,7 +143,7 @@ TEST_F(BadLoopsTest, AnExitIsTakenOnce) {
   EXPECT_EQ(Error("sum"), "OK 3");
 }
 
-// What never becomes ready keeps what it has got. The next loop to use that memory must not find it there.
+// A node that never becomes ready keeps its inputs. The next loop that uses that memory must not find them.
 TEST_F(BadLoopsTest, AMergeTakesNothingThatAnEarlierLoopLeft) {
   if (NodesAreStrewn()) GTEST_SKIP() << "a Merge of two loops has no one device that controls it";
   const auto& def = const_cast<tensorflow::GraphDef&>(g_.def());

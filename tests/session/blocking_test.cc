@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Whatever waits ends with its step: by its timeout, by the end of its session, by a Reset, by an error
+// Every wait ends with its step: by its timeout, by the end of its session, by a Reset, by an error
 // beside it. The duration is printed, not checked, since a loaded machine may be slow.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

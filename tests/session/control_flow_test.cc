@@ -234,7 +234,7 @@ TEST_P(ControlFlowTest, AnEndlessLoopEndsByTimeout) {
   EXPECT_TRUE(errors::IsDeadlineExceeded(s->Run(options, {}, {"while/Exit_0"}, {}, &out, nullptr)));
 }
 
-// What a dequeue brings must run although the only thread is busy with the loop.
+// Consumers of a dequeue must run although the only thread is busy with the loop.
 TEST_P(ControlFlowTest, AnEndlessLoopLetsOtherNodesRun) {
   g_.Value("zero", 0);
   g_.While(

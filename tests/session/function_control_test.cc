@@ -170,8 +170,8 @@ TEST_P(FunctionControlTest, LoopsInBodiesKeepTheOrderOfEffects) {
   for (const float n : {0.f, 1.f, 3.f, 50.f}) EXPECT_EQ(Value({{"n", F(n)}}, "read"), 10 + n);
 }
 
-// A branch of primitives with effects, in a body: what waits for the call runs whichever way is taken, and
-// not where the call itself is in a branch that is not taken.
+// A branch of primitives with effects, in a body: nodes that wait for the call run after either branch, but
+// not if the call itself is in a branch that is not taken.
 TEST_P(FunctionControlTest, BranchesWithEffectsInBodiesEndTheCallEitherWay) {
   g_.Function(FunctionBuilder("AddIf")
                   .Arg("v: resource")

@@ -29,7 +29,7 @@ inline std::vector<DataType> Types(size_t n, DataType t = DataType::kFloat) {
   return std::vector<DataType>(n, t);
 }
 
-// How a session is set up; each test runs under each.
+// The configuration of a session; every test runs in each of them.
 struct FunctionSetup {
   const char* name;
   int threads;

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What inlining and lowering leave in the graph.
+// The graph after inlining and lowering.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What calls of one function that run at the same time must not share.
+// State that concurrent calls of one function must not share.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -110,7 +110,7 @@ TEST_P(FunctionScopeTest, CallsWithinCallsHaveThemToo) {
   ExpectBothRun();
 }
 
-// Of a library with thousands of functions a step takes what it needs.
+// A step takes only the functions that it needs from a library of thousands.
 TEST_P(FunctionScopeTest, PartitionsHaveTheFunctionsThatTheyReach) {
   const auto passes_on = [](const char* name, const char* to) {
     return FunctionBuilder(name)

@@ -79,7 +79,7 @@ TEST_P(FunctionWaitTest, WaitingCallsHoldNoThread) {
   ExpectServed("sum", puts, 2 * 255.f);
 }
 
-// What a call waits for comes from another call, which waits for a third, and so on.
+// A call waits for the result of another call, which waits for a third, and so on.
 TEST_P(FunctionWaitTest, CallsThatWaitForOneAnotherNeedNoDeepStack) {
   constexpr int kCalls = 3000;
   g_.Function(FunctionBuilder("Pass")

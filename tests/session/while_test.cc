@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// What loops and branches compute.
+// The results of loops and branches.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -330,7 +330,7 @@ Metadata Hostile() {
   return m;
 }
 
-// What a browser would see as the data: the text of the script element.
+// The data that a browser would see: the text of the script element.
 std::string EmbeddedData(const std::string& page) {
   const std::string open = "<script type=\"application/json\" id=\"data\">";
   const size_t begin = page.find(open);

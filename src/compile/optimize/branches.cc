@@ -23,7 +23,7 @@ bool ClosesLoop(const Node& merge) {
                      [](const Edge* e) { return IsLoopBackEdge(*e); });
 }
 
-// How many inputs of a Merge can be alive before it ran.
+// The number of inputs of a Merge that can be alive before it ran.
 int ForwardInputs(const Node& merge) {
   return static_cast<int>(std::count_if(merge.data_in_edges().begin(), merge.data_in_edges().end(),
                                         [](const Edge* e) { return !IsLoopBackEdge(*e); }));

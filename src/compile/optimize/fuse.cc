@@ -29,7 +29,7 @@ std::string_view ProductOp(const Node& node) {
 
 bool IsFused(const Node& node) { return node.op_name().starts_with("_Fused"); }
 
-// Where an input comes from.
+// The source of an input.
 struct Source {
   Node* node;
   int output;

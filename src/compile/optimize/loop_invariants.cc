@@ -36,7 +36,7 @@ class Mover {
   }
 
  private:
-  // Where the inputs of a node come from.
+  // The sources of a node's inputs.
   struct Origin {
     const Node* enter = nullptr;     // a constant Enter of the loop; null: not the same in all iterations
     const Node* iterates = nullptr;  // the Switch of the loop's condition that inputs come through; or null

@@ -21,7 +21,7 @@ bool IsWaitedFor(const Node& node) {
                      [](const Edge* e) { return e->IsControl() && e->dst->IsOp(); });
 }
 
-// Where a value comes from that is only handed on.
+// The source of a value that is only passed on.
 TensorRef Origin(TensorRef tensor) {
   while (tensor.node->op_name() == "Identity" && !HasControlInputs(*tensor.node))
     tensor = InputOf(*tensor.node, 0);

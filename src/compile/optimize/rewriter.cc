@@ -148,7 +148,7 @@ bool Rewriter::CannotFail(const Node& node) {
   return any_number && ShapesFit(node);
 }
 
-// Whatever lies behind a node of control flow, or a value that comes from elsewhere, may be dead.
+// All consumers of control-flow nodes or of values that come from elsewhere may be dead.
 void Rewriter::FindDeadness() {
   deadness_known_ = true;
   may_be_dead_.assign(static_cast<size_t>(graph_->num_node_ids()), false);

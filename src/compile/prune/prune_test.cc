@@ -177,7 +177,7 @@ TEST_F(PruneTest, FullGraphIsNotChanged) {
   EXPECT_EQ(GraphText(full_), before);
 }
 
-// What is left of random graphs, against a plain recursive definition and against the interpreter.
+// Pruned random graphs, compared with a plain recursive definition and with the interpreter.
 class RandomPruneTest : public testing::TestWithParam<int> {};
 
 TEST_P(RandomPruneTest, KeepsExactlyWhatIsReachableAndComputesTheSame) {

@@ -6,8 +6,8 @@
 namespace millrace {
 namespace {
 
-// Where each element of a patch came from is told by the patches of the numbers 1, 2, …, which are 0 where a
-// patch reaches beyond the border. The gradient of a pixel is the sum of all that came from it.
+// The patches of the numbers 1, 2, … are the positions from which the elements of the patches came; they are
+// 0 where a patch reaches beyond the border. The gradient of a pixel is the sum of all that came from it.
 Status PatchesGrad(GradientContext& c, const AttrMap& attrs) {
   GraphBuilder& b = c.builder();
   const Expr x = c.input(0), dy = c.grad(0);

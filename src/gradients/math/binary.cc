@@ -46,7 +46,7 @@ Expr XlogyOfY(const Args& a) { return a.dz * Op("Xdivy", {Conj(a.x), Conj(a.y)})
 Expr SquaredDifferenceOfX(const Args& a) { return 2.0 * a.dz * Conj(a.x - a.y); }
 Expr SquaredDifferenceOfY(const Args& a) { return -SquaredDifferenceOfX(a); }
 Expr FloorModOfY(const Args& a) { return -(a.dz * Op("Floor", a.x / a.y)); }
-// The quotient whose remainder z is, whichever way it was rounded.
+// The quotient whose remainder is z, for every rounding.
 Expr ModOfY(const Args& a) { return -(a.dz * ((a.x - a.z) / a.y)); }
 
 // If both values are equal, x counts as the result.

@@ -74,7 +74,7 @@ Status SumGrad(GradientContext& c) {
   return c.status();
 }
 
-// How many elements of x go into one of the output, as a scalar of x's type.
+// The number of elements of x per element of the output, as a scalar of x's type.
 Expr ReducedCount(GradientContext& c) {
   const Expr x = c.input(0), y = c.output(0);
   const PartialShape shape = x.shape();

@@ -74,7 +74,7 @@ Status SparseReduceSumGrad(GradientContext& c) {
   return c.status();
 }
 
-// Where the values of the sparse side meet the dense one, as indices into that; and its shape.
+// The indices of the sparse values in the dense operand, and its shape.
 struct Dense {
   Expr indices;
   Expr shape;

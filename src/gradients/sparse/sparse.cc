@@ -107,7 +107,7 @@ void SetTakenRows(GradientContext& c, const Expr& weights) {
   c.SetInputSlices(0, GatherRows(dy, ids), c.input(1), ShapeOf(c.input(0)));
 }
 
-// How many rows each segment of the output has, and 1 where there are none.
+// The number of rows of each segment of the output, and 1 where there are none.
 Expr Counts(GradientContext& c) {
   const Expr ids = c.input(2), dy = c.grad(0);
   const Expr ones = Fill(ShapeOf(ids), ScalarLike(dy, 1));
@@ -139,7 +139,7 @@ Status SparseSegmentSqrtNGradGrad(GradientContext& c) {
   return c.status();
 }
 
-// Where each row came from is partitioned in the same way.
+// The source positions of the rows are partitioned in the same way.
 Status DynamicPartitionGrad(GradientContext& c) {
   const Expr partitions = c.input(1);
   const Expr numbers = ReshapeLike(Count(partitions), partitions);

@@ -58,7 +58,7 @@ TEST(CheckpointStateTest, TheLatestIsFoundWhenItsFilesAreThere) {
   ASSERT_EQ((*BundleWriter::Open(env, "/d/p-2"))->Finish(), Status::Ok());
   EXPECT_EQ(*LatestCheckpoint(env, "/d"), "/d/p-2");
   EXPECT_THAT((*ReadCheckpointState(env, "/d"))->all_model_checkpoint_paths, ElementsAre("/d/p-1", "/d/p-2"));
-  // Of the first format.
+  // A checkpoint of the first format.
   ASSERT_EQ(WriteFileAtomically(env, "/d/v1", ""), Status::Ok());
   ASSERT_EQ(UpdateCheckpointState(env, "/d", {"/d/v1", {}, {}, 0}), Status::Ok());
   EXPECT_EQ(*ReadFileToString(env, "/d/checkpoint"),

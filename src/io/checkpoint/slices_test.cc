@@ -68,7 +68,7 @@ TEST_F(SlicesTest, FilesMadeByHandAreRead) {
   EXPECT_THAT(Read("/c/v1-00000*", "w", "-:-").status().ToString(), HasSubstr("Error copying slice data"));
   EXPECT_THAT(Read("/c/v1-00000*", "v", "-").status().ToString(),
               HasSubstr("v not found in checkpoint file"));
-  // What is in one file is found there; what is not, in the others.
+  // Slices are found in their file; missing ones are looked up in the other files.
   const auto reader = SlicesReader::Open(env_, "/c/v1-*", 1);
   EXPECT_TRUE((*reader)->ReadSlice("w", *TensorSlice::Parse("1,2:-")).ok());
   EXPECT_TRUE((*reader)->ReadSlice("w", *TensorSlice::Parse("-:-")).ok());

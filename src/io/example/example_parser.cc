@@ -81,7 +81,7 @@ class BatchParser {
     return Status();
   }
 
-  // Where one example has the features of the table.
+  // The positions of the table's features in one example.
   struct Places {
     explicit Places(int n) : value(static_cast<size_t>(n)), there(static_cast<size_t>(n), false) {}
     std::vector<std::string_view> value;

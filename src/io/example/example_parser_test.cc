@@ -253,7 +253,7 @@ TEST(ExampleParserTest, ErrorsOfListsNameTheStep) {
   ExpectTensorEqual(Tensor(kInt64, TensorShape({0, 1})), Parsed({optional}, bytes, lists)[0][0]);
 }
 
-// What protobuf reads, put together the plain way.
+// The features as protobuf reads them, assembled by plain code.
 class Reference {
  public:
   explicit Reference(std::vector<tensorflow::Example> examples) : examples_(std::move(examples)) {}

@@ -54,7 +54,7 @@ struct JoinSevensByPext {
 };
 #endif
 
-// How many numbers end within the bytes; -1 when the last one does not.
+// The number of varints within the bytes; -1 when the last one is incomplete.
 int64_t CountVarints(std::string_view packed) {
   if (packed.empty()) return 0;
   if ((static_cast<unsigned char>(packed.back()) & 0x80) != 0) return -1;
@@ -71,7 +71,7 @@ int64_t CountVarints(std::string_view packed) {
   return count;
 }
 
-// How many values one list holds; -1 when it is broken.
+// The number of values in one list; -1 when it is malformed.
 int64_t CountList(std::string_view list, DataType kind) {
   int64_t count = 0;
   WireReader reader(list);

@@ -8,7 +8,7 @@
 namespace millrace::io {
 namespace {
 
-// Where the header has what, and how much of it must be there.
+// The offsets of the header's fields, and its least size.
 constexpr size_t kHeaderSizeAt = 10, kWidthAt = 18, kHeightAt = 22, kBitsAt = 28;
 constexpr size_t kLeastBytes = 32;
 

@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::ElementsAreArray;
 using testing::HasSubstr;
 
-// What a reader gave.
+// The result of a reader.
 struct Image {
   Status status;
   ImageSize size;
@@ -139,7 +139,7 @@ TEST(PngTest, ATransparentColorBecomesAlpha) {
 }
 
 TEST(PngTest, InterlacedRowsComeInOrder) {
-  // Of 2x2 pixels, pass 1 has the first, pass 6 the second, pass 7 the second row.
+  // With 2x2 pixels, pass 1 has the first, pass 6 the second, pass 7 the second row.
   const std::string file = ti::Png(2, 2, 8, 0, {ti::Raw({1}), ti::Raw({2}), ti::Raw({3, 4})}, "", true);
   EXPECT_THAT(ReadPng(file).pixels, ElementsAre(1, 2, 3, 4));
 }

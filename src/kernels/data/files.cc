@@ -23,7 +23,7 @@ class OpenFile {
   virtual Status Read(std::string* record) = 0;
 };
 
-// How a kind of files is opened.
+// The function that opens a kind of files.
 class FileFormat {
  public:
   virtual ~FileFormat() = default;

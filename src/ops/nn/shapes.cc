@@ -35,7 +35,7 @@ StatusOr<ShapeHandle> FeaturesAndLabels(InferenceContext& c) {
   return errors::InvalidArgument("Shape must be broadcasted with rank 2, but is rank ", c.Rank(both));
 }
 
-// Where the channels of a batch normalisation are.
+// The dimension of the channels of a batch normalisation.
 StatusOr<int> NormChannelAxis(const InferenceContext& c) {
   const StatusOr<std::string> format = c.Attr<std::string>("data_format");
   if (!format.ok()) return format.status();

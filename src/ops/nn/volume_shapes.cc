@@ -7,7 +7,7 @@
 namespace millrace::ops {
 namespace {
 
-// Where the sides and the channels of a batch of volumes lie.
+// The dimensions of the sides and the channels of a batch of volumes.
 struct VolumeLayout {
   int first_side = 1;
   int channel = 4;

@@ -89,7 +89,7 @@ class BatchNormFolder {
     for (const std::string& output : outputs) protect_.emplace(ParseTensorId(output).name);
   }
 
-  // How many were folded.
+  // The number of folded norms.
   int Run() {
     int folded = 0;
     const int size = graph_.node_size();

@@ -54,8 +54,8 @@ Status MakePlaceholder(DataType type, NodeDef* node) {
   return Status();
 }
 
-// Where the value of an input comes from when the nodes marked are not there, each standing for its first
-// input. Chains end at last where a malformed graph goes round.
+// The source of an input's value when each node to drop is replaced by its first input. In a malformed graph
+// with a cycle the chain ends, too.
 std::string Resolve(const std::string& input, const std::vector<bool>& drop, const NodeIndex& index,
                     const GraphDef& graph) {
   std::string resolved = input;

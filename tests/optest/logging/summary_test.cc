@@ -131,7 +131,7 @@ TEST(ImageSummaryTest, FloatsAreScaledToTheirRange) {
   EXPECT_THAT(pixels({0, 1, 2}), testing::ElementsAre(0, 127, 255));
   EXPECT_THAT(pixels({-2, 0, 1}), testing::ElementsAre(1, 128, 191));
   EXPECT_THAT(pixels({0, 0}), testing::ElementsAre(0, 0));
-  // What is not finite gets the bad colour, red; of grey images its first value.
+  // Values that are not finite get the bad colour, red; grey images get its first value.
   EXPECT_THAT(pixels({NAN, 1, INFINITY}), testing::ElementsAre(255, 255, 255));
   const Tensor colored = Tensor::From<float>({NAN, 0, 0, 1, 1, 1}, TensorShape({1, 1, 2, 3}));
   EXPECT_THAT(Pixels(Summarize("ImageSummary", {Text("i"), colored}).value(0).image()),

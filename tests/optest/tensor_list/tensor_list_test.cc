@@ -96,7 +96,7 @@ TEST(TensorListTest, ElementsWithoutValueReadAsZeros) {
               HasSubstr("Trying to read an uninitialized element but element_shape is not fully defined"));
   EXPECT_THAT(Error("TensorListStack", {unknown, Int(-1)}), HasSubstr("only contains uninitialized tensors"));
   ExpectTensorEqual(Matrix({0, 0}, 2), Stacked(unknown, Ints({1})));
-  // What others look like tells.
+  // The shapes of the other elements determine it.
   ExpectTensorEqual(Floats({0, 0, 0}),
                     Item(One("TensorListSetItem", {unknown, Int(1), Floats({1, 2, 3})}), 0));
 }

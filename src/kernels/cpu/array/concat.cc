@@ -119,7 +119,7 @@ class PackKernel final : public OpKernel {
   const int64_t axis_;
 };
 
-// Where each input of a Concat begins in its output: for the gradient.
+// The offset of each input of a Concat in its output, for the gradient.
 class ConcatOffsetKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

@@ -65,7 +65,7 @@ struct Slices {
   }
 };
 
-// Where each value is first; id[i] is set to which value slice i is. Memory is for the values alone.
+// The first position of each value; id[i] is set to the number of slice i's value. Only values take memory.
 template <typename T, typename Index>
 std::vector<int64_t> FindDistinct(const Slices<T>& slices, Index* id) {
   std::vector<int64_t> first;

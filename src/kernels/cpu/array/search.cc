@@ -9,7 +9,8 @@
 namespace millrace {
 namespace {
 
-// Where each value of a row would be put into the sorted row before (or behind) what equals it.
+// The position at which each value of a row would be inserted into the sorted row, before (or after) equal
+// values.
 template <bool kUpper>
 class BoundKernel final : public OpKernel {
  public:

@@ -74,7 +74,7 @@ class SamplerKernel final : public OpKernel {
     return ExpectedCount(distribution_->Probability(value), options_.num_sampled, tries);
   }
 
-  // How many draws it took.
+  // The number of draws.
   StatusOr<int64_t> Draw(const KernelContext& context, PhiloxStream& stream, int64_t* to) const {
     std::unordered_set<int64_t> used;
     int64_t tries = 0;
@@ -120,7 +120,7 @@ class AllCandidatesKernel final : public OpKernel {
   const int64_t num_true_, num_sampled_;
 };
 
-// Where a candidate is one of the true classes of its row.
+// The positions at which a candidate is one of the true classes of its row.
 class AccidentalHitsKernel final : public OpKernel {
  public:
   explicit AccidentalHitsKernel(KernelConstruction& c)

@@ -100,8 +100,8 @@ struct ConvPlan::Impl {
     return true;
   }
 
-  // Where each panel of the filter meets few results, bringing it into order takes long beside using it.
-  // Filters of one pixel gain less than holding large ones twice is worth.
+  // When each panel of the filter is used for few results, packing it takes long compared with using it.
+  // For filters of one pixel the gain does not justify a second copy of large ones.
   std::optional<PackedShape> packing() const {
     constexpr int64_t kMaxResults = 512, kMaxRows = 64, kMaxElements = 1 << 19;
     if (product) {

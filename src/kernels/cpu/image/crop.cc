@@ -39,7 +39,7 @@ Status CheckImage(const TensorShape& image, CropSizes* s) {
   return Status();
 }
 
-// Where the pixels of a crop come from, along one side of the image.
+// The source positions of a crop's pixels, along one side of the image.
 struct Side {
   Side(float from, float to, int64_t image, int64_t crop)
       : last(static_cast<float>(image - 1)),
@@ -285,7 +285,8 @@ class CropGradBoxesKernel final : public OpKernel {
         [](int64_t, int64_t) {});
   }
 
-  // How a position depends on the two ends of its side of the box, which are sums[first] and sums[first + 2].
+  // The derivatives of a position by the two ends of its side of the box, which are sums[first] and
+  // sums[first + 2].
   static void AddSide(const Side& unit, int64_t crop, int64_t i, float grad, float* sums, int first) {
     const float upper = crop > 1 ? static_cast<float>(i) * unit.step : 0.5f * unit.last;
     sums[first] += grad * (unit.last - upper);

@@ -63,7 +63,7 @@ struct Read {
   KeyValues records;
 };
 
-// What a unit of work gives from a position on, and how it ends.
+// The records of a work unit from a position on, and its end.
 struct Outcome {
   KeyValues records;
   std::vector<ReaderPosition> positions;  // before each record, and at the end

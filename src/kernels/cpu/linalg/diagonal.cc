@@ -208,7 +208,7 @@ class BandPartKernel final : public OpKernel {
   }
 
  private:
-  // How many diagonals on one side stay; negative: all.
+  // The number of diagonals on one side that stay; negative: all.
   static StatusOr<int64_t> Width(const Tensor& t, const char* name, const char* what, int64_t limit) {
     if (!t.shape().IsScalar()) return errors::InvalidArgument(name, " must be scalar, got shape ", t.shape());
     const int64_t width = IntValue(t);

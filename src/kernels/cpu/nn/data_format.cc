@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-// Where dimension i of the source layout is in the other one.
+// The position of dimension i of the source layout in the other one.
 class DataFormatKernel : public OpKernel {
  public:
   explicit DataFormatKernel(KernelConstruction& c) : OpKernel(c) {

@@ -286,7 +286,7 @@ class ParseExampleV2Kernel final : public OpKernel {
     return Keys(texts.begin(), texts.end());
   }
 
-  // Where the rows begin and end among the values; nothing for one Example.
+  // The row splits of the values; empty for one Example.
   static StatusOr<Tensor> RowSplits(const Tensor& indices, int64_t rows, DataType dtype) {
     MR_ASSIGN_OR_RETURN(Tensor splits, Tensor::Allocate(dtype, TensorShape({rows + 1})));
     const auto set = [&](int64_t row, int64_t end) {

@@ -262,7 +262,7 @@ class ToTensorKernel final : public OpKernel {
         return errors::InvalidArgument("Row partition ", d, " does not go with the ", parents,
                                        " rows around it");
       }
-      // Where row r begins in the output, counted in rows of the next depth.
+      // The start of row r in the output, counted in rows of the next depth.
       const auto place = [&](int64_t r, int64_t k) {
         const int64_t parent = d > 0 ? above[static_cast<size_t>(r)] : r < dims[0] ? r : -1;
         return parent < 0 || k >= dims[d + 1] ? -1 : parent * dims[d + 1] + k;

@@ -130,7 +130,7 @@ class CtcLossKernel final : public OpKernel {
       T* to = gradient + (t * s.batch + b) * s.classes;
       for (size_t c = 0; c < sums.size(); ++c) {
         const double y = std::exp(log_y[at][c]);
-        // Where there is no path, nothing but the softmax is left.
+        // Without a path the gradient is only the softmax.
         to[c] = static_cast<T>(log_p == kLogZero ? y : y - std::exp(sums[c] - log_p));
       }
     }

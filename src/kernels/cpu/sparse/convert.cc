@@ -116,7 +116,7 @@ class SparseToDenseKernel final : public OpKernel {
     return Status();
   }
 
-  // Where the values go. When asked to, the indices must ascend.
+  // The positions of the values in the output. On request, indices must be in ascending order.
   StatusOr<std::vector<int64_t>> Places(const Tensor& indices, int64_t n, const TensorShape& shape) const {
     const int rank = shape.rank();
     const auto text = [&](int64_t i) {

@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kMostCrosses = std::numeric_limits<int32_t>::max();
 
-// Where the values of each row of one column are.
+// The positions of the values of each row of one column.
 struct Column {
   const Tensor* values = nullptr;
   bool is_sparse = false;

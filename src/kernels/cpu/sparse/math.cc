@@ -326,7 +326,7 @@ class SparseTensorDenseAddKernel final : public OpKernel {
   }
 };
 
-// Where the values of a slice came from.
+// The source positions of a slice's values.
 class SparseSliceGradKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;

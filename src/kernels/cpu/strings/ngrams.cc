@@ -93,7 +93,7 @@ class StringNGramsKernel final : public OpKernel {
   }
   int64_t ShortWidth(int64_t length) const { return length + 2 * std::max<int64_t>(0, pad_width_); }
 
-  // How many grams there will be; writes where the rows end.
+  // Returns the number of n-grams and writes the ends of the rows.
   StatusOr<int64_t> Count(const KernelContext& context, const Tensor& splits, Tensor* out) const {
     int64_t total = 0, pieces = 0;
     const int64_t most = splits.dtype() == DataType::kInt32 ? INT32_MAX : INT64_MAX;

@@ -108,7 +108,7 @@ class AsStringKernel final : public OpKernel {
 // Whether a byte of UTF-8 begins a character.
 bool BeginsCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }
 
-// Where characters begin, and the end. Bytes before the first belong to it.
+// The offsets of the characters, and the end. Bytes before the first character belong to it.
 std::vector<int64_t> CharacterOffsets(std::string_view text) {
   std::vector<int64_t> offsets;
   for (size_t i = 0; i < text.size(); ++i) {

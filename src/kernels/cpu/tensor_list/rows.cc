@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// How many elements one op may give a value: a tensor may have any number of rows without elements.
+// The limit of elements of one op: a tensor may have any number of rows without elements.
 constexpr int64_t kMostRows = int64_t{1} << 24;
 
 Status CheckRows(const Tensor& tensor) {

@@ -247,7 +247,7 @@ class ResizeKernel final : public OpKernel {
   }
 };
 
-// How many values of lists one op may put into others.
+// The limit of list values that one op may copy into others.
 constexpr int64_t kMostValues = int64_t{1} << 24;
 
 class ConcatListsKernel final : public OpKernel {

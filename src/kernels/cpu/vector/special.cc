@@ -18,7 +18,7 @@ constexpr double kEpsilon = std::numeric_limits<double>::epsilon() / 2;
 // Enough for any a below kLarge; the number that is needed grows with the root of a.
 constexpr int kMaxTerms = 20000;
 constexpr double kLarge = 1e4;
-// Where e^x is 0, with room for a factor before it.
+// Below this x, e^x is 0, also with a factor.
 constexpr double kLogOfNothing = -800;
 
 double Lgamma(double x) {
