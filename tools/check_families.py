@@ -21,7 +21,7 @@ ROUTINES = {"contract", "vector"}  # folders of src/kernels/cpu that know raw ar
 # The name at the start of a declaration, "MatMul: The product of two matrices.", in C++ and in the form of op_table.h.
 # "T: type" and similar texts declare attributes.
 DECLARATION = re.compile(r'(?:"|^)(_?[A-Z]\w+): (?!type|list\b|numbertype|realnumbertype|quantizedtype|int|\{)', re.MULTILINE)
-# Where ops are named, by the folder: gradients and kernels as they are registered, rows of tests by their op.
+# The patterns that name ops, by folder: gradients and kernels as registered, rows of tests by their op.
 NAMED = {
     "src/gradients": re.compile(r'\{"(_?[A-Z]\w*)",'),
     "src/kernels/cpu": re.compile(r'KernelDef\("(_?[A-Z]\w*)"'),

@@ -127,7 +127,7 @@ def defined_types(text):
 
 
 def program_of(path):
-    """What the file is linked into: "" for the library, else a folder of tests, benchmarks or examples."""
+    """The target that links the file: "" for the library, else a folder of tests, benchmarks or examples."""
     in_library = path.startswith(("src/", "include/"))
     if in_library and not re.search(r"(_test|_testing|/testing)\.(cc|h)$", path):
         return ""

@@ -36,7 +36,7 @@ def blank(match):
 
 
 def brace_kind(head, before, inside_function):
-    """What a { opens, from the text since the last statement and the character before it."""
+    """The kind of block that a { opens, from the text since the last statement and the character before it."""
     if inside_function:
         return "block"
     if re.search(r"\b(namespace|extern)\b", head):

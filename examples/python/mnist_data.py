@@ -42,7 +42,7 @@ def read_idx(path: str) -> np.ndarray:
 
 
 def locate(data_dir: str) -> str:
-    """Where MNIST is: `data_dir`, or the first of the usual places, or "" where there is none."""
+    """The folder of MNIST: `data_dir`, or the first of the usual places that has it, or ""."""
     if data_dir:
         return "" if data_dir == "generated" else data_dir
     places = (os.environ.get("MNIST_DIR", ""), "data/mnist", "../shared/data/mnist")

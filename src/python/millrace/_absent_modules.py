@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Modules of the parts of TensorFlow that are left out: they can be imported, and say what is missing when used.
 
-A program that imports `tensorflow.python.keras.layers` beside much else runs as far as it does without it.
+A program that imports `tensorflow.python.keras.layers`, among other modules, runs until it uses the module.
 """
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ import inspect
 import re
 from typing import Any, Iterator, NamedTuple
 
-# What Millrace leaves out on purpose: areas of the API that are programs of their own.
+# Areas of the API that Millrace leaves out on purpose.
 LEFT_OUT = (
     "keras estimator feature_column distribute autograph lite tpu xla ragged distributions profiler".split()
 )
@@ -92,7 +92,7 @@ def arguments_of(function: Any) -> list[tuple[str, bool]] | None:
 
 
 def difference(owner: Any, member: Member, is_class: bool) -> str | None:
-    """What differs about a member: None for nothing."""
+    """The difference of a member, or None."""
     try:
         value = inspect.getattr_static(owner, member.name) if is_class else getattr(owner, member.name)
     except (AttributeError, ImportError, NotImplementedError):

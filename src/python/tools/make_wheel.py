@@ -88,7 +88,7 @@ def main() -> None:
             package,
             ignore=shutil.ignore_patterns("__pycache__", "*.pyc"),
         )
-        # Where the extension, in the folder python, looks for the library first.
+        # The path where the extension, in the folder python, looks for the library first.
         os.makedirs(os.path.join(package, "lib"))
         shutil.copyfile(options.library, os.path.join(package, "lib", "libtensorflow.so.1"))
         open(os.path.join(package, "lib", "__init__.py"), "w", encoding="utf-8").close()

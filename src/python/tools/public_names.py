@@ -186,7 +186,7 @@ class Resolver:
                     return found
         if public in self.ops:
             return self.ops[public]
-        # What version 1 has otherwise than version 2 ends in _v1.
+        # Functions of version 1 that differ from version 2 end in _v1.
         long_name = LONG.get(prefix, "") + name
         versions = [] if name in NOT_VERSION_1 else [name + "_v1"]
         symbols = [long_name, *versions, name] if prefix in LONG_FIRST else [*versions, name, long_name]

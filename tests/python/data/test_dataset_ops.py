@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Datasets against what Python makes of the same elements."""
+"""Datasets compared with plain Python over the same elements."""
 import collections
 
 import numpy as np
@@ -10,7 +10,7 @@ import millrace as tf
 
 
 def elements(dataset, limit=1000):
-    """What a one-shot iterator gives."""
+    """The elements of a one-shot iterator."""
     get_next = dataset.make_one_shot_iterator().get_next()
     out = []
     with tf.Session() as sess:
@@ -165,7 +165,7 @@ def philox_words(seed, seed2, count):
 
 
 def shuffled(values, buffer_size, seed, seed2):
-    """What is drawn from a buffer that is filled in order."""
+    """The elements drawn from a buffer that is filled in order."""
     draws = iter(philox_words(seed, seed2, len(values)))
     rest, buffer, out = list(values), [], []
     while rest or buffer:

@@ -11,7 +11,7 @@ from millrace.python.eager import context
 
 
 def run_program(text):
-    """What a program of its own prints; it must end well."""
+    """The output of a separate program, which must succeed."""
     done = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False
     )

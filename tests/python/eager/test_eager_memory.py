@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is executed again and again leaves nothing behind."""
+"""Repeated execution does not leak memory."""
 import gc
 
 import millrace as tf

@@ -226,7 +226,7 @@ def test_datasets():
         lambda e: {"z": e["x"] * 2, "y": e["y"]}
     )
     assert [(e["z"].numpy(), e["y"].numpy()) for e in data] == [(2, 1.0), (4, 2.0), (6, 3.0)]
-    assert [e["z"].numpy() for e in data] == [2, 4, 6]  # each loop begins anew
+    assert [e["z"].numpy() for e in data] == [2, 4, 6]  # each loop starts from the beginning
     batches = [b.numpy().tolist() for b in tf.data.Dataset.range(5).batch(2)]
     assert batches == [[0, 1], [2, 3], [4]]
     iterator = tf.data.Dataset.range(1).make_one_shot_iterator()

@@ -20,7 +20,7 @@ ENVIRONMENT = dict(
 
 
 def run(name, *options):
-    """What a program prints. Its working folder has no data."""
+    """The output of a program. Its working folder has no data."""
     done = subprocess.run(
         [sys.executable, "-m", "millrace", os.path.join(PROGRAMS, name), *options],
         capture_output=True,

@@ -97,7 +97,7 @@ def test_constant_values() -> None:
     partial = tensor_util.constant_value(tf.stack([1, tf.placeholder(tf.int32, [])]), partial=True)
     assert partial.tolist() == [1, None]
     assert tensor_util.constant_value(tf.equal(tf.constant(1), tf.constant(1)))
-    # Whoever knows the value may no longer feed it.
+    # A tensor whose value was used can no longer be fed.
     constant = tf.constant(4)
     tensor_util.constant_value(constant)
     assert not constant.graph.is_feedable(constant)

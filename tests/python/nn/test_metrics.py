@@ -27,7 +27,7 @@ def stream(make, *batches):
             last = sess.run(update, {p: b[i] for p, b in zip(feeds, batches)})
         for _ in range(2):
             got = sess.run(metric)
-            if np.shape(last) == np.shape(got):  # Of matrices the update gives the matrix.
+            if np.shape(last) == np.shape(got):  # For matrices the update returns the matrix.
                 np.testing.assert_allclose(got, last, rtol=1e-6)
         return got
 

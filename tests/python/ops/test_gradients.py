@@ -95,7 +95,7 @@ def test_gradients_end_at_integers_strings_and_stops(session: Any) -> None:
 
 
 def test_an_op_without_gradient_is_an_error() -> None:
-    # An op that nobody can differentiate.
+    # An op without a gradient.
     x = tf.constant([1.0, 2.0])
     with tf.get_default_graph().gradient_override_map({"Identity": "NoSuchGradient"}):
         y = tf.identity(x, name="odd")

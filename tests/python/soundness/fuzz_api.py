@@ -24,7 +24,7 @@ import numpy as np
 import millrace as tf
 from millrace import _namespace
 
-# What ends the process, waits, or touches files and the network.
+# Functions that end the process, wait, or use files and the network.
 SKIPPED = re.compile(
     r"gfile|^app\.|app\.run|test\.|train\.(Server|Supervisor|Monitored|Singular|MonitoredTraining|checkpoints_iterator|"
     r"start_queue|queue_runner\.start|basic_train|SyncRep|SessionManager|write_graph|LooperThread|Coordinator|global_step)|"

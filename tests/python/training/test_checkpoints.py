@@ -213,5 +213,5 @@ def test_manager_keeps_one_in_n_hours(tmp_path, monkeypatch):
         for _ in range(5):
             now[0] += 2000.0
             paths.append(manager.save())
-        # Of the times 12000, 14000, ..., 20000 the second is the first that is an hour after 10000.
+        # The second of the times 12000, 14000, ..., 20000 is the first that is an hour after 10000.
         assert [tf.train.checkpoint_exists(p) for p in paths] == [False, True, False, True, True]

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What each of the ready-made hooks does."""
+"""Tests of the predefined hooks."""
 
 import glob
 import json

@@ -12,7 +12,7 @@ import pytest
 import millrace as tf
 
 CALLS = 700
-# What waits, writes or starts threads.
+# Functions that wait, write or start threads.
 LEFT_OUT = {
     "basic_train_loop", "MonitoredTrainingSession", "Supervisor", "Server", "checkpoints_iterator",
     "MonitoredSession", "SingularMonitoredSession", "start_queue_runners", "write_graph", "FileWriter",
@@ -20,7 +20,7 @@ LEFT_OUT = {
 }  # fmt: skip
 # AssertionError and OSError are what TensorFlow raises for folders and files.
 EXPECTED = (TypeError, ValueError, NotImplementedError, tf.errors.OpError, AssertionError, OSError)
-# What needs eager execution says so.
+# Functions that need eager execution raise an error that says so.
 EXPECTED_OF = {"save": (RuntimeError,)}
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What programs take from the extension module of TensorFlow."""
+"""Names of TensorFlow's extension module that programs use."""
 from __future__ import annotations
 
 from typing import Any

@@ -1,3 +1,3 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What programs import from the examples that TensorFlow came with."""
+"""Modules of TensorFlow's examples that programs import."""

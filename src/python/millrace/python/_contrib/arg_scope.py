@@ -21,7 +21,7 @@ def _stack() -> list[dict[str, dict[str, Any]]]:
 
 
 def arg_scope_func_key(op: Any) -> str:
-    """What a function is called in scopes."""
+    """The name of a function in scopes."""
     return str(getattr(op, "_key_op", str(op)))
 
 

@@ -54,7 +54,7 @@ def variance_scaling_initializer(
         if uniform:
             limit = math.sqrt(3.0 * factor / n)
             return random_ops.random_uniform(shape, minval=-limit, maxval=limit, dtype=dtype, seed=seed)
-        # A truncated normal distribution has a smaller deviation than it is asked for.
+        # A truncated normal distribution has a smaller deviation than its argument.
         stddev = math.sqrt(1.3 * factor / n)
         return random_ops.truncated_normal(shape, mean=0.0, stddev=stddev, dtype=dtype, seed=seed)
 

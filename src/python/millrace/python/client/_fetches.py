@@ -18,7 +18,7 @@ def _sparse() -> Any:
 
 
 class _Expansion:
-    """How things of a class are fetched and fed."""
+    """The functions that fetch and feed objects of a class."""
 
     def __init__(self, kind: Any, fetch: Any, feed: Any, feed_keys: Any) -> None:
         self.kind, self.fetch, self.feed, self.feed_keys = kind, fetch, feed, feed_keys
@@ -246,7 +246,7 @@ class _AttrsFetchMapper(_ManyFetchMapper):
 
 
 class _FetchHandler:
-    """What a call fetches: tensors, operations, and the structure of the result."""
+    """The fetches of a call: tensors, operations, and the structure of the result."""
 
     def __init__(self, graph: Any, fetches: Any, feeds: dict[Any, Any], feed_handles: Any = None) -> None:
         _graph_in_use.append(graph)

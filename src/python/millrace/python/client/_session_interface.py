@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What sessions of all kinds have, and their devices."""
+"""The interface of all sessions, and their devices."""
 from __future__ import annotations
 
 from typing import Any, Optional
@@ -33,7 +33,7 @@ class SessionInterface:
 
 
 class _DeviceAttributes:
-    """A device: its name, type, memory and the number that changes when it starts anew."""
+    """A device: its name, type, memory and incarnation, which changes when it restarts."""
 
     def __init__(self, name: Any, device_type: Any, memory_limit_bytes: int, incarnation: int) -> None:
         from millrace.python.framework import device

@@ -339,7 +339,7 @@ class BaseSession(_engine.SessionBase, SessionInterface):
 
 
 class _CallableWithErrors:
-    """What make_callable gives."""
+    """The result of make_callable."""
 
     __slots__ = ("_session", "_fast", "_handler")
 
@@ -432,7 +432,7 @@ class InteractiveSession(BaseSession):
                 )
             InteractiveSession._active_session_count += 1
         self._explicitly_closed = False
-        # Shells close sessions in any order: no nesting is asked for.
+        # Shells close sessions in any order, so nesting is not enforced.
         self._default_stack = ops._default_session_stack.stack
         self._default_stack.append(self)
         self._explicit_graph = graph

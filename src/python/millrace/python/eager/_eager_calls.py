@@ -161,7 +161,7 @@ class Differentiable:
         return [t for t in self._between if id(t) not in known]
 
     def _place(self, tensor: Any) -> tuple[bool, int]:
-        """Where the value of a tensor is: (whether among the inputs, number)."""
+        """The position of a tensor's value: (whether among the inputs, number)."""
         for i, t in enumerate(self._inputs):
             if t is tensor:
                 return True, i
@@ -189,7 +189,7 @@ class Differentiable:
             return gradients
 
         tape.record_operation(self._forward.name, outputs, inputs, backward)
-        # What only the backward function takes counts for gradients of higher order.
+        # Results that only the backward function takes matter for gradients of higher order.
         return outputs
 
 

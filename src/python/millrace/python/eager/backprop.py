@@ -21,7 +21,7 @@ imperative_grad = imperative_grad_lib.imperative_grad
 
 
 def _handle_or_self(x: Any) -> Any:
-    """What tapes know of a variable: its handle."""
+    """The key of a variable in tapes: its handle."""
     return x.handle if hasattr(x, "handle") and not isinstance(x, ops.Tensor) else x
 
 
@@ -132,7 +132,7 @@ class GradientTape:
         return tuple(found.values())
 
     def _is_watched(self, source: Any) -> bool:
-        """Of a source in a graph."""
+        """Whether a source in a graph is watched."""
         known = self._tape
         if known is not None and (id(source) in known.graph_tensors or id(source) in known.variables):
             return True

@@ -36,7 +36,7 @@ def in_graph_mode() -> bool:
 
 
 class _ThreadLocalData(threading.local):
-    """What belongs to a thread."""
+    """The state of a thread."""
 
     def __init__(self) -> None:
         self.scope_name = ""
@@ -219,7 +219,7 @@ class Context:
 
     @property
     def device_name(self) -> str:
-        """Where ops are executed; "" when nothing was asked for."""
+        """The device on which ops are executed; "" when none was set."""
         return _thread.device_name
 
     @property
@@ -434,7 +434,7 @@ function_config_proto = function_executor_type
 
 
 def enable_by_default(config: Any, device_policy: Any, mode: Any, server_def: Any = None) -> None:
-    """What tf.enable_eager_execution does once its arguments are known to be good."""
+    """Implements tf.enable_eager_execution after its arguments have been checked."""
     global default_execution_mode, _context
     default_execution_mode = EAGER_MODE
     with _context_lock:

@@ -38,7 +38,7 @@ def functions_run_eagerly() -> bool:
 
 
 class Function(function_lib.Function):
-    """What tf.function makes.
+    """The result of tf.function.
 
     Variables may be made when the function is called for the first time, around it. Later calls, and the second time
     that the first one is traced, must find them.

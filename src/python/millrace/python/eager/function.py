@@ -61,7 +61,7 @@ class ConcreteFunction:
         self._defined = _EagerDefinedFunction(
             "__inference_%s_" % func_graph.name, func_graph, arguments, func_graph.outputs, self._attrs
         )
-        # Of functions that are called by names of arguments: those, and how many may be given by position.
+        # For calls by keyword: the names of the arguments, and the number of positional ones.
         self._arg_keywords: Any = None
         self._num_positional_args: Any = None
         self._differentiable: Any = None  # made for the first tape that asks
@@ -280,7 +280,7 @@ class Function:
         return tf_inspect.ismethod(self._python_function)
 
     def _bodies_to_save(self) -> list[ConcreteFunction]:
-        """What was traced where ops are executed at once."""
+        """The functions that were traced in eager mode."""
         if self._input_signature is not None:
             return [self.get_concrete_function()]
         return [f for (graph, _, _), f in self._cache.items() if graph == id(None)]

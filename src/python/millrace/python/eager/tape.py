@@ -42,7 +42,7 @@ class Record:
 
 
 class Tape:
-    """What depends on the tensors that are watched."""
+    """Records the ops that depend on watched tensors."""
 
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
         self.persistent = persistent

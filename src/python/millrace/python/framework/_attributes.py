@@ -11,7 +11,7 @@ from millrace.python.framework import dtypes, tensor_shape
 
 
 def python_value(value: Any) -> Any:
-    """What get_attr gives for what the extension read."""
+    """The result of get_attr for a value that the extension has read."""
     if isinstance(value, tuple):  # ("proto", bytes)
         return value_of_proto(_attr_value(value[1]))
     if isinstance(value, tensor_shape.TensorShape):

@@ -124,7 +124,7 @@ class CaptureGraph(ops.Graph):
         return self._add_argument(tensor, outer, name)
 
     def _capture_value(self, tensor: Any, name: Any) -> Any:
-        """What stands for a tensor that has a value."""
+        """The tensor in this graph that stands for an eager tensor."""
         found = self._captured.get(id(tensor))
         if found is not None:
             return found

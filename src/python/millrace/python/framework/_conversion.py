@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""How Python values become tensors."""
+"""Conversion of Python values to tensors."""
 from __future__ import annotations
 
 import threading
@@ -94,7 +94,7 @@ def convert_to_tensor_v2(value: Any, dtype: Any = None, dtype_hint: Any = None, 
 
 
 def _captured(value: Any, name: Any = None) -> Any:
-    """What stands for a tensor that has a value in the function that is being built."""
+    """The tensor that stands for an eager tensor in the function that is being built."""
     from millrace.python.framework import ops
 
     graph = ops.get_default_graph()

@@ -23,7 +23,7 @@ def name_from_scope_name(name: str) -> str:
 
 
 def _as_graph_element(obj: Any) -> Any:
-    """What an object says it is in a graph: variables are tensors."""
+    """The graph element of an object: that of a variable is a tensor."""
     convert = getattr(obj, "_as_graph_element", None)
     return convert() if convert else None
 
@@ -120,7 +120,7 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         return self._finalized
 
     def finalize(self) -> None:
-        """No operation can be added from now on: RuntimeError for whoever tries."""
+        """Makes the graph final: adding an operation raises RuntimeError."""
         self._finalized = True
 
     def _unsafe_unfinalize(self) -> None:
@@ -445,7 +445,7 @@ def _next_graph_uid() -> int:
 
 
 def _after_making(op: Any) -> None:
-    """What control flow has to do with a new operation."""
+    """Lets the control-flow context process a new operation."""
     context = op._control_flow_context
     if context is None:
         for t in op._input_tensors:

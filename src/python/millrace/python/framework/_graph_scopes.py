@@ -31,7 +31,7 @@ class _DeviceScope:
 
 
 class _Stacks:
-    """What scopes put on top of each other."""
+    """The stacks of a graph's scopes."""
 
     def __init__(self) -> None:
         self.devices: list[_DeviceScope | None] = []

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the generated functions of ops call."""
+"""Functions that the generated op functions call."""
 from __future__ import annotations
 
 import collections
@@ -27,7 +27,7 @@ def _default_graph() -> Any:
 
 
 class OpFunction:
-    """What a generated function calls with all its arguments in order."""
+    """Called by a generated function with all its arguments in order."""
 
     __slots__ = ("spec", "text", "result_type", "name", "plain")
 
@@ -208,7 +208,7 @@ def make_op_function(name: str, inputs: str, outputs: str, attrs: Any, parameter
 
 
 def result_of(spec: Any, op: Any, result_type: Any = None) -> Any:
-    """What a function gives for an operation: a tensor, a list, a named tuple, or the operation."""
+    """The result of an op function: a tensor, a list, a named tuple, or the operation."""
     outputs = op.outputs
     if not spec.outputs:
         return op

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the inputs and attributes of an op are, and how arguments become them."""
+"""The inputs and attributes of an op, and the conversion of arguments to them."""
 from __future__ import annotations
 
 from typing import Any, Optional

@@ -109,7 +109,7 @@ class Operation(_engine.OperationBase):
 
     @property
     def traceback(self) -> list[Any]:
-        """Where the operation was made: (file name, line, function, text of the line), outermost call first."""
+        """The stack of its creation: (file name, line, function, text of the line), outermost call first."""
         return [(f, n, name, linecache.getline(f, n).strip() or None) for f, n, name in self._stack]
 
     @property

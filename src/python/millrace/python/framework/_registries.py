@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is registered by the name of an op: gradients, shape functions, statistics."""
+"""Registries by the name of an op: gradients, shape functions, statistics."""
 from __future__ import annotations
 
 from typing import Any, Callable, Optional
@@ -25,7 +25,7 @@ class Registry:
         return self._registry.keys()
 
     def lookup(self, name: Any) -> Any:
-        """What is registered under `name`; LookupError when nothing is."""
+        """The entry of `name`; LookupError when there is none."""
         key = name.decode() if isinstance(name, bytes) else name
         if key in self._registry:
             return self._registry[key]

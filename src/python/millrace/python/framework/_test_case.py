@@ -150,7 +150,7 @@ class TensorFlowTestCase(ArrayAssertions):
         return sess.run(tensors)
 
     def _eval_tensor(self, tensor: Any) -> Any:
-        """What a tensor, or something made of tensors, or a function of them has for a value."""
+        """The value of a tensor, of a structure of tensors, or of a function that returns one."""
         if tensor is None:
             return None
         if callable(tensor):
@@ -174,7 +174,7 @@ class TensorFlowTestCase(ArrayAssertions):
     def session(
         self, graph: Any = None, config: Any = None, use_gpu: bool = False, force_gpu: bool = False
     ) -> Iterator[Any]:
-        """A new session, the default one in its context, on the CPU unless a GPU is asked for."""
+        """A new session, the default one in its context, on the CPU unless `use_gpu` is set."""
         if ops.executing_eagerly():
             yield None
             return
@@ -362,7 +362,7 @@ class TensorFlowTestCase(ArrayAssertions):
 
 
 class _CapturedWrites:
-    """What was written to a file meanwhile."""
+    """The text that was written to a file meanwhile."""
 
     def __init__(self, stream: Any, file: Any) -> None:
         self._stream = stream

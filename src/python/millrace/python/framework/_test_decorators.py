@@ -28,7 +28,7 @@ def for_all_test_methods(decorator: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _optional_call(decorate: Callable[[_Function], _Function], func: Any) -> Any:
-    """The decorator, or what it makes of `func`: for decorators with and without brackets."""
+    """The decorator, or its result for `func`: for decorators with and without brackets."""
     return decorate if func is None else decorate(func)
 
 

@@ -45,7 +45,7 @@ def set_soft_device_placement(enabled: bool) -> None:
 
 
 def get_device_policy() -> str:
-    """What happens to inputs of another device: they are copied."""
+    """The policy for inputs on another device: they are copied."""
     return "silent"
 
 
@@ -58,7 +58,7 @@ def set_optimizer_jit(enabled: bool) -> None:
 
 
 def get_optimizer_experimental_options() -> dict[str, Any]:
-    """What was set with set_optimizer_experimental_options."""
+    """The options that set_optimizer_experimental_options has set."""
     return dict(_optimizer_options)
 
 
@@ -124,7 +124,7 @@ def set_memory_growth(device: Any, enable: bool) -> None:
 
 
 def get_virtual_device_configuration(device: Any) -> Any:
-    """What was set with set_virtual_device_configuration, or None."""
+    """The value that set_virtual_device_configuration has set, or None."""
     return _virtual.get(device)
 
 
@@ -152,7 +152,7 @@ def experimental_list_devices() -> list[str]:
 
 
 def experimental_connect_to_host(remote_host: Any = None, job_name: str = "worker") -> None:
-    """Not there: sessions connect to servers by their targets.
+    """Not supported: sessions connect to servers by their targets.
 
     Raises:
       NotImplementedError: always.
@@ -165,7 +165,7 @@ def experimental_connect_to_host(remote_host: Any = None, job_name: str = "worke
 def experimental_connect_to_cluster(
     cluster_spec_or_resolver: Any, job_name: str = "localhost", task_index: int = 0, protocol: Any = None
 ) -> None:
-    """Not there, as `experimental_connect_to_host`.
+    """Not supported, like `experimental_connect_to_host`.
 
     Raises:
       NotImplementedError: always.

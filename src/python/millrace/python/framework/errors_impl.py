@@ -47,7 +47,7 @@ class OpError(Exception):
 
     @property
     def message(self) -> str:
-        """What the engine said."""
+        """The engine's message."""
         return self._message
 
     @property

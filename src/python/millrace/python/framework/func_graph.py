@@ -19,7 +19,7 @@ WHITELIST_COLLECTIONS = [
 ]
 
 
-# What makes variables in graphs of functions that are begun now; see def_function.
+# Creates variables in new graphs of functions; see def_function.
 CREATORS: list[Any] = []
 
 
@@ -254,7 +254,7 @@ def function_name(python_func: Any) -> str:
 
 
 def spec_of_argument(value: Any) -> Any:
-    """What distinguishes calls of a function: types and shapes of tensors, and other values themselves."""
+    """The signature of a call: types and shapes of tensors, and the values of other arguments."""
     if isinstance(value, ops.Tensor):
         return (
             "tensor",

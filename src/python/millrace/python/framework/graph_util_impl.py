@@ -207,7 +207,7 @@ def _read_of(graph: Any, name: str) -> Any:
 
 
 def _handle_of(name: str, nodes: dict[str, Any]) -> str:
-    """The name of the variable whose handle a node hands on."""
+    """The name of the variable whose handle a node passes on."""
     name = _node_name(name)
     while name in nodes and nodes[name].op in _CONTROL_FLOW_OP_NAMES_OR_IDENTITY and nodes[name].input:
         name = _node_name(nodes[name].input[0])
@@ -268,7 +268,7 @@ def _past_checks(name: str, graph: Any, unwanted: dict[str, bool], protected: se
 
 
 def _without_identities(input_graph: Any, nodes: list[Any], protected: set[str]) -> Any:
-    # What waits for something, or is waited for, must stay.
+    # Nodes with control edges must stay.
     with_controls = {node.name for node in nodes if any(i.startswith("^") for i in node.input)}
     controls = {i[1:] for node in nodes for i in node.input if i.startswith("^")}
     splice = {

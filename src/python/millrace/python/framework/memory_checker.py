@@ -8,7 +8,7 @@ from typing import Any
 
 
 class MemoryChecker:
-    """A context after which `assert_no_leak_if_all_possible_except_python` and the like can be called."""
+    """A context after which `assert_no_leak_if_all_possible_except_python` and similar methods can be called."""
 
     def __enter__(self) -> MemoryChecker:
         gc.collect()

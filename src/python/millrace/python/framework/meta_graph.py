@@ -104,7 +104,7 @@ def ops_used_by_graph_def(graph_def: Any) -> list[str]:
 
 
 def stripped_op_list_for_graph(graph_def: Any) -> Any:
-    """An OpList of the ops that a GraphDef uses, in order, without those that nobody knows."""
+    """An OpList of the ops that a GraphDef uses, in order, without unknown ones."""
     op_list = op_def_pb2.OpList()
     for name in sorted(ops_used_by_graph_def(graph_def)):
         op_def = op_def_registry.get(name)

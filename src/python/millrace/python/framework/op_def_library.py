@@ -237,7 +237,7 @@ def apply(spec: Any, inputs: dict[str, Any], attrs: dict[str, Any], name: Any) -
                 if attr.type == "tensor" and attrs[attr.name] is None:
                     continue  # The op's own default.
                 triples.append(_op_specs.attr_triple(spec, attr, attrs[attr.name]))
-        # What changes a variable behind a reference must be where the variable is.
+        # An op that changes a variable through a reference must be on the variable's device.
         with contextlib.ExitStack() as colocated:
             for arg, value in zip(spec.inputs, grouped):
                 if arg.is_ref:
@@ -253,7 +253,7 @@ def convert_inputs(spec: Any, values: Any) -> tuple[list[Any], dict[str, Any]]:
     converted: list[Any] = []
     defaults = _type_defaults(spec)
     if _engine.executing_eagerly():
-        # What has a type says what numbers become, wherever it stands.
+        # Arguments with a type determine the type of numbers, also of earlier ones.
         for arg, value in zip(spec.inputs, values):
             if arg.type_attr and not arg.is_list and isinstance(value, _EagerTensorBase):
                 defaults = {**defaults, arg.type_attr: value.dtype}
@@ -282,7 +282,7 @@ def _type_defaults(spec: Any) -> dict[str, Any]:
 
 
 def gen_module_getattr(module: str, aliases: dict[str, str], name: str) -> Any:
-    """What a generated module gives for a name that it lacks: names without underscore, and ops of other families."""
+    """Looks up a name that a generated module lacks: without underscore, or an op of another family."""
     import sys
 
     if name in aliases:

@@ -116,7 +116,7 @@ class Dimension:
             raise ValueError("Dimensions %s and %s are not compatible" % (self, other))
 
     def merge_with(self, other: Any) -> Dimension:
-        """What both say; ValueError when they differ."""
+        """Merges both dimensions; ValueError when they differ."""
         other = as_dimension(other)
         self.assert_is_compatible_with(other)
         return Dimension(other._value if self._value is None else self._value)
@@ -328,7 +328,7 @@ class TensorShape:
         return count
 
     def merge_with(self, other: Any) -> TensorShape:
-        """What both say; ValueError when they are not compatible."""
+        """Merges both shapes; ValueError when they are not compatible."""
         other = as_shape(other)
         if self._sizes is None:
             return other
@@ -491,7 +491,7 @@ def matrix(rows: Any, cols: Any) -> TensorShape:
 
 
 def sizes_or_none(shape: Any) -> Optional[Sequence[Optional[int]]]:
-    """What the engine takes for a shape: None or numbers and None."""
+    """The engine's form of a shape: None, or a list of numbers and None."""
     return as_shape(shape)._sizes
 
 

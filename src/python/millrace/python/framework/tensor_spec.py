@@ -11,7 +11,7 @@ from millrace.python.framework import dtypes, tensor_shape, type_spec
 
 
 class TensorSpec(type_spec.BatchableTypeSpec):
-    """What is known of a tensor before it exists."""
+    """The description of a tensor before it exists."""
 
     __slots__ = ["_shape", "_shape_tuple", "_dtype", "_name"]
 

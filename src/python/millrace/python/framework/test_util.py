@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of ops and of programs need."""
+"""Utilities for tests of ops and of programs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a layer demands of its inputs."""
+"""The requirements of a layer on its inputs."""
 from __future__ import annotations
 
 from typing import Any, Optional

@@ -35,7 +35,7 @@ def Assert(condition: Any, data: Any, summarize: int | None = None, name: str | 
         xs = [ops.convert_to_tensor(x) for x in data]
         if all(x.dtype in (dtypes.string, dtypes.int32) for x in xs):
             return gen_logging_ops._assert(condition, data, summarize, name="Assert")
-        # What is shown should be computed only where the condition fails.
+        # The data of the message should be computed only when the condition fails.
         condition = ops.convert_to_tensor(condition, name="Condition")
 
         def true_assert() -> Any:

@@ -78,7 +78,7 @@ class CondContext(ControlFlowContext):
 
     @property
     def grad_state(self) -> Any:
-        """What the loop around knows of its forward loop."""
+        """The gradient state of the surrounding loop."""
         ctxt = self.GetWhileContext()
         return ctxt.grad_state if ctxt is not None else None
 
@@ -180,7 +180,7 @@ class CondContext(ControlFlowContext):
             self._outer_context.AddInnerOp(op)
 
     def _ProcessOutputTensor(self, val: Any) -> Any:
-        """What stands for a returned tensor in the branch; one from outside is switched here."""
+        """The tensor for a returned one in the branch; a tensor from outside is switched here."""
         if val.name in self._values:
             return self._external_values.get(val.name, val)
         real_val = val

@@ -134,7 +134,7 @@ class WhileContext(ControlFlowContext):
 
     @property
     def parallel_iterations(self) -> int:
-        """How many iterations may run at once."""
+        """The number of iterations that may run in parallel."""
         return self._parallel_iterations
 
     @property
@@ -164,7 +164,7 @@ class WhileContext(ControlFlowContext):
 
     @property
     def grad_state(self) -> Any:
-        """What a loop of gradients knows of its forward loop, or None."""
+        """The gradient state of a loop of gradients, or None."""
         return self._grad_state
 
     def to_proto(self, export_scope: str | None = None) -> Any:

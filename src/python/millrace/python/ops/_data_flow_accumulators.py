@@ -15,7 +15,7 @@ from millrace.python.ops import math_ops
 
 
 class ConditionalAccumulatorBase:
-    """What accumulators of dense and of sparse gradients have in common."""
+    """The base class of accumulators of dense and of sparse gradients."""
 
     def __init__(self, dtype: Any, shape: Any, accumulator_ref: Any) -> None:
         """Wraps the reference to an accumulator."""

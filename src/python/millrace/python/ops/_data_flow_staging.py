@@ -111,7 +111,7 @@ class Barrier:
 
 
 class BaseStagingArea:
-    """What staging areas have in common."""
+    """The base class of staging areas."""
 
     _identifier = 0
     _lock = threading.Lock()

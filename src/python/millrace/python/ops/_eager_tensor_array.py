@@ -77,7 +77,7 @@ class _EagerTensorArray(TensorArray):
         return tensor
 
     def _zeros(self) -> Any:
-        """What stands where nothing was written."""
+        """The value of an element that was not written."""
         shape = self.element_shape
         if not shape.is_fully_defined():
             raise errors_impl.InvalidArgumentError(

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the functions over loops (map_fn, foldl, scan) have in common."""
+"""The common part of the functions over loops (map_fn, foldl, scan)."""
 
 from __future__ import annotations
 

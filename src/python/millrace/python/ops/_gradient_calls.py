@@ -63,7 +63,7 @@ def _verify(grads: list[Any], op: Any, wanted: bytes) -> None:
 
 
 def _call_function(graph: Any, name: str, op: Any, grads: list[Any], wanted: bytes, scope: str) -> list[Any]:
-    """What the engine calls for the gradient of `op`: runs the Python function that is registered as `name`."""
+    """Called by the engine for the gradient of `op`: runs the Python function that is registered as `name`."""
     function = _gradient_registry.function_in_graph(graph, name)
     if function is None:
         return [None] * len(op.inputs)

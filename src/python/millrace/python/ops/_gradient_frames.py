@@ -112,7 +112,7 @@ def _inputs_first(fresh: list[Any], new: set[Any]) -> list[Any]:
         while waiting:
             op, sources = waiting[-1]
             for source in sources:
-                # What comes over the back edge of a loop needs what the edge leads to.
+                # A value that arrives over the back edge of a loop needs the target of the edge.
                 if source in new and source not in seen and source.type != "NextIteration":
                     seen.add(source)
                     waiting.append((source, iter(_sources(source))))
@@ -192,7 +192,7 @@ def settle(graph: Any, fresh: list[Any], context: Any, apply_scopes: bool, coloc
 
 
 def _note_exit(op: Any, loop: Any, base: Any) -> None:
-    """What leaves an inner loop is a value of the current context."""
+    """A value that leaves an inner loop belongs to the current context."""
     if (
         base is not None
         and util.IsLoopExit(op)
@@ -228,7 +228,7 @@ def _add_to(op: Any, base: Any, made_by_python: bool) -> None:
         return
     loop = _loop(base)
     if loop is not None:
-        # What branches of the body have is in the frame already, both outputs of their Switches.
+        # Values in branches of the body are in the frame already, both outputs of their Switches.
         loop._values.update(t.name for t in op._input_tensors if _loop(util.GetOutputContext(t.op)) is loop)
     base.AddOp(op)
 

@@ -34,7 +34,7 @@ class _TableSaveable(saveable_object.SaveableObject):
 
 
 class _MutableTable(LookupInterface):
-    """What tables that change have in common."""
+    """The base class of mutable tables."""
 
     _Saveable = _TableSaveable
 

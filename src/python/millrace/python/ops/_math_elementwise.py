@@ -21,7 +21,7 @@ from millrace.python.ops import gen_nn_ops
 from millrace.python.platform import tf_logging as logging
 from millrace.python.util import deprecation
 
-# What a quotient of two tensors of a type is computed in; None: in the type itself.
+# The type in which a quotient of two tensors is computed, by their type; None: the same type.
 _TRUEDIV_TABLE = {
     dtypes.uint8: dtypes.float32,
     dtypes.int8: dtypes.float32,

@@ -13,7 +13,7 @@ from millrace.python.ops._math_elementwise import cast
 
 
 def _unsorted_segment_n(data: Any, segment_ids: Any, num_segments: Any) -> Any:
-    """How many elements each segment has, at least 1, in a shape that broadcasts with the sums."""
+    """The number of elements of each segment, at least 1, in a shape that broadcasts with the sums."""
     segment_ids = ops.convert_to_tensor(segment_ids)
     segment_ids_shape = array_ops.shape_internal(segment_ids)
     ones = array_ops.ones(segment_ids_shape, dtype=data.dtype)

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What streaming metrics share: variables, and fitting of shapes."""
+"""The common part of streaming metrics: variables, and fitting of shapes."""
 from __future__ import annotations
 
 from typing import Any, Callable, Optional, Tuple

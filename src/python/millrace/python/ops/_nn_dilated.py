@@ -433,7 +433,7 @@ def convolution_internal(
     dilations: Any = None,
     name: Optional[str] = None,
 ) -> Any:
-    """What both versions of `convolution` do."""
+    """The implementation of both versions of `convolution`."""
     with ops.name_scope(name, "convolution", [input, filters]) as name:
         input = ops.convert_to_tensor(input, name="input")
         filters = ops.convert_to_tensor(filters, name="filter")

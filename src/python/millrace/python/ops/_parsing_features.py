@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What parsers are told of features, and the arguments of ops that follow from it."""
+"""Feature configurations of parsers, and the op arguments that follow from them."""
 from __future__ import annotations
 
 import collections
@@ -71,7 +71,7 @@ class _RawParams:
         self.dense_shapes: list[Any] = []
 
     def add(self, key: Any, feature: Any, types: Any) -> None:
-        """Adds what one feature says; ValueError when it says too little."""
+        """Adds one feature; ValueError when it is incomplete."""
         kind = type(feature).__name__
         if not isinstance(feature, (VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature)):
             raise ValueError("Invalid feature %s:%s." % (key, feature))
@@ -208,7 +208,7 @@ def _prepend_none_dimension(features: Any) -> Any:
 def _default_value(key: Any, default: Any, dtype: Any, shape: Any) -> Any:
     clean = re.sub(_BAD_IN_NAMES, "_", key)
     if shape.ndims is not None and shape.ndims > 0 and shape.dims[0].value is None:
-        # What shorter sequences are padded with.
+        # The padding value of shorter sequences.
         if default is None:
             return ops.convert_to_tensor("" if dtype == dtypes.string else 0, dtype=dtype)
         default = ops.convert_to_tensor(default, dtype=dtype, name="padding_" + clean)

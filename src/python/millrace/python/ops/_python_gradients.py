@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients of ops for which the engine has none: of sparse tensors, batches and some others.
 
-They are asked for only when the engine says that an op has no gradient.
+They are looked up only when the engine reports that an op has no gradient.
 """
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What all variables that are resources have in common: handles, reads and assignments."""
+"""The base class of resource variables: handles, reads and assignments."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class BaseResourceVariable(_eager_variables.EagerVariableMembers, variables.Vari
         raise NotImplementedError("ResourceVariable does not implement _ref()")
 
     def set_shape(self, shape: Any) -> None:
-        """Adds what `shape` says to the static shape."""
+        """Merges `shape` into the static shape."""
         self._shape = self._shape.merge_with(shape)
 
     def is_initialized(self, name: str | None = None) -> Any:
@@ -284,7 +284,7 @@ class BaseResourceVariable(_eager_variables.EagerVariableMembers, variables.Vari
 
 
 class _UnreadVariable(BaseResourceVariable):
-    """A variable after an assignment: whoever reads it reads after that."""
+    """A variable after an assignment: reads through it happen after the assignment."""
 
     def __init__(
         self, handle: Any, dtype: Any, shape: Any, parent_op: Any, unique_id: str, parent: Any

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the unrolled and the looped recurrent networks share."""
+"""The common part of unrolled and looped recurrent networks."""
 from __future__ import annotations
 
 from typing import Any, Callable, List, Tuple

@@ -220,7 +220,7 @@ class _VariableScopeStore(threading.local):
                 self.variable_scopes_count[k] = 0
 
     def variable_scope_count(self, scope_name: str) -> int:
-        """How often a scope was opened."""
+        """The number of times that a scope was opened."""
         return self.variable_scopes_count.get(scope_name, 0)
 
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""How a partitioned variable is cut."""
+"""The slices of a partitioned variable."""
 
 from __future__ import annotations
 

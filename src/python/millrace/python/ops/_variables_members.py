@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What each kind of variable has in its own way."""
+"""The members that each kind of variable implements."""
 from __future__ import annotations
 
 from typing import Any

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Variables as references: tf.Variable unless resource variables are asked for."""
+"""Reference variables: tf.Variable unless resource variables are on."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ class RefVariable(VariableV1):
         return self._variable
 
     def set_shape(self, shape: Any) -> None:
-        """Adds what `shape` says to the static shape."""
+        """Merges `shape` into the static shape."""
         self._ref().set_shape(shape)
         self.value().set_shape(shape)
 

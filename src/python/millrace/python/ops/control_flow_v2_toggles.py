@@ -12,7 +12,7 @@ def enable_control_flow_v2() -> None:
 
 
 def disable_control_flow_v2() -> None:
-    """Makes `tf.cond` and `tf.while_loop` add Switch, Merge and their kin."""
+    """Makes `tf.cond` and `tf.while_loop` add Switch, Merge and similar ops."""
     control_flow_util.ENABLE_CONTROL_FLOW_V2 = False
 
 

@@ -10,7 +10,7 @@ from millrace.python.framework import dtypes, ops
 from millrace.python.ops import array_ops, control_flow_ops, gen_resource_variable_ops, tensor_array_ops
 from millrace.python.util import nest, object_identity
 
-# What a collection keeps of each execution.
+# The record of each execution in a collection.
 _ExecutionSignature = collections.namedtuple(
     "_ExecutionSignature", ("op", "handle", "resources", "exclusive_resource_access")
 )
@@ -82,7 +82,7 @@ class CriticalSection:
         with ops.name_scope(name, "critical_section_execute", []):
             with ops.control_dependencies([]):
                 lock = gen_resource_variable_ops.mutex_lock(self._handle)
-            # What is captured is there before the lock is taken; what is made inside comes after it.
+            # Captured tensors are computed before the lock is taken, tensors of the body after it.
             existing_ops = object_identity.ObjectIdentitySet(lock.graph.get_operations())
             with ops.control_dependencies([lock]):
                 r = fn()

@@ -13,7 +13,7 @@ from millrace.python.ops import resource_variable_ops
 
 
 def _handle_data(t: Any) -> Any:
-    """What is known behind a handle: a list with (shape, type) first, or nothing."""
+    """The known values behind a handle: a list with (shape, type) first, or an empty one."""
     if not isinstance(t, ops.EagerTensor):
         return t.graph._get_handle_data(t)
     if t._handle_data is None:

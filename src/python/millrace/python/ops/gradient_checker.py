@@ -30,7 +30,7 @@ def _product(t: Any) -> int:
 
 
 def _parts(shape: Any, dtype: Any) -> int:
-    """How many real numbers a tensor has."""
+    """The number of real numbers in a tensor."""
     return _product(shape) * (2 if dtype.is_complex else 1)
 
 
@@ -59,7 +59,7 @@ def _compute_theoretical_jacobian(
     if x.dtype not in _TYPES:
         raise TypeError("x has type %s, whose gradients are not checked" % x.dtype.name)
     if dy.dtype.is_complex:
-        # Conjugation is what a gradient with respect to complex numbers brings.
+        # A gradient with respect to complex numbers is conjugated.
         x_data = np.asarray(x_data)
     sess = ops.get_default_session()
     x_size, dy_size = _parts(x_shape, x.dtype), _parts(dy_shape, dy.dtype)

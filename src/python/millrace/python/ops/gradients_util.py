@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""How tf.gradients asks the engine for gradients."""
+"""The implementation of tf.gradients by the engine."""
 from __future__ import annotations
 
 import contextlib
@@ -21,7 +21,7 @@ UnconnectedGradients = _unconnected.UnconnectedGradients
 
 
 class AggregationMethod:
-    """How the gradients of several consumers of a tensor are added up.
+    """The way in which gradients of several consumers of a tensor are added up.
 
     ADD_N: by one AddN. EXPERIMENTAL_TREE: by additions of two. EXPERIMENTAL_ACCUMULATE_N: by AccumulateNV2.
     """
@@ -147,7 +147,7 @@ def _device(graph: Any, colocate: bool) -> Any:
 
 
 class _Options:
-    """What all calls for one tf.gradients have in common."""
+    """The state that all engine calls of one tf.gradients share."""
 
     def __init__(self, scope: str, colocate: bool, gate: bool, method: int) -> None:
         self.scope, self.colocate, self.gate, self.method = scope, colocate, gate, method
@@ -288,7 +288,7 @@ def _tensor_of(x: Any) -> Any:
 
 
 def _captured(graph: Any, tensor: Any) -> Any:
-    """What stands in a function's body for a tensor of another graph; None where nothing does."""
+    """The tensor in a function's body that stands for one of another graph, or None."""
     if tensor.graph is graph:
         return tensor
     captured = getattr(graph, "_captured", None)

@@ -73,7 +73,7 @@ class Constant(Initializer):
 
 
 class _Wrapped(Initializer):
-    """What an initializer of version 1 makes."""
+    """The value of an initializer of version 1."""
 
     _class: Any
 

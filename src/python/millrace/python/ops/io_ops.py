@@ -84,7 +84,7 @@ class ReaderBase:
         return self._call("reader_restore_state", state, name=name)
 
     def reset(self, name: str | None = None) -> Any:
-        """Returns an op that brings the reader back to its first state."""
+        """Returns an op that resets the reader to its initial state."""
         return self._call("reader_reset", name=name)
 
 

@@ -80,7 +80,7 @@ class Template(trackable.Trackable):  # type: ignore[misc]
         self._unique_name = unique_name
         self._custom_getter = custom_getter
         self._variable_scope: Any = None
-        # Where ops are executed at once variables live as long as what holds them.
+        # In eager mode variables live as long as their owner.
         self._eager_store = variable_scope.EagerVariableStore() if ops.executing_eagerly() else None
         # Whether a call has been made, after which all variables must exist.
         self._variables_created = False

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the gradient is where nothing connects the tensors."""
+"""The gradient of tensors that are not connected."""
 from __future__ import annotations
 
 import enum

@@ -52,7 +52,7 @@ def run(main: Any = None, argv: Any = None) -> None:
     try:
         _sys.exit(main(rest))
     except OSError as e:
-        # Who reads the output may go away before the program ends; that is not its fault.
+        # The reader of the output may end before the program, which is not an error.
         if e.errno == _errno.EPIPE:
             _sys.stderr.close()
             _sys.exit(1)

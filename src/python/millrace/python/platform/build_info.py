@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the package was built with."""
+"""Properties of the build."""
 
 is_rocm_build = False
 is_cuda_build = False

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where the headers and the library are, and the flags to compile against them."""
+"""The folders of the headers and the library, and the flags to compile against them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What tf.test offers."""
+"""The names of tf.test."""
 
 from __future__ import annotations
 

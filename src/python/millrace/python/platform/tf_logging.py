@@ -103,7 +103,7 @@ def flush() -> None:
 
 
 def _get_next_log_count_per_token(token: Any) -> int:
-    """How often the function was called with `token` before."""
+    """The number of earlier calls with `token`."""
     count = _log_counter_per_token.get(token, -1) + 1
     _log_counter_per_token[token] = count
     return count

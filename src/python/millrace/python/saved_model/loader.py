@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What tf.saved_model.loader offers."""
+"""The names of tf.saved_model.loader."""
 
 from millrace.python.saved_model.loader_impl import load
 from millrace.python.saved_model.loader_impl import maybe_saved_model_directory

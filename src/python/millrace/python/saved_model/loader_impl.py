@@ -199,7 +199,7 @@ class SavedModelLoader:
                 )
 
     def run_init_ops(self, sess: Any, tags: Any, import_scope: str | None = None) -> None:
-        """Runs what initialises tables and the like, with the paths of the assets fed."""
+        """Runs the operation that initialises tables and similar resources, with the paths of the assets fed."""
         meta_graph_def = self.get_meta_graph_def_from_tags(tags)
         with sess.graph.as_default():
             asset_tensors_dictionary = get_asset_tensors(

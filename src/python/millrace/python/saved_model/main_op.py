@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What tf.saved_model.main_op offers."""
+"""The names of tf.saved_model.main_op."""
 
 from millrace.python.saved_model.main_op_impl import main_op
 from millrace.python.saved_model.main_op_impl import main_op_with_restore

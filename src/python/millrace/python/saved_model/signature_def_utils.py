@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What tf.saved_model.signature_def_utils offers."""
+"""The names of tf.saved_model.signature_def_utils."""
 
 from millrace.python.saved_model.signature_def_utils_impl import build_signature_def
 from millrace.python.saved_model.signature_def_utils_impl import classification_signature_def

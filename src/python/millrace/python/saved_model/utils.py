@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What tf.saved_model.utils offers."""
+"""The names of tf.saved_model.utils."""
 
 from millrace.python.saved_model.utils_impl import build_tensor_info
 from millrace.python.saved_model.utils_impl import build_tensor_info_from_op

@@ -43,7 +43,7 @@ _MESSAGES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Messages are loaded when they are asked for.
+    # Messages are loaded on demand.
     if name in _MESSAGES:
         import importlib
 

@@ -21,7 +21,7 @@ FLAGS: Any = None
 
 
 def _count_total_params(reader: Any, count_exclude_pattern: str = "") -> int:
-    """How many numbers the variables have whose names a pattern does not match."""
+    """The number of elements of the variables whose names a pattern does not match."""
     shapes = reader.get_variable_to_shape_map()
     if count_exclude_pattern:
         patterns = [re.compile(p) for p in re.split(",", count_exclude_pattern)]

@@ -13,7 +13,7 @@ from millrace.python.framework import dtypes, graph_util, tensor_util
 from millrace.python.platform import tf_logging
 from millrace.python.tools import strip_unused_lib
 
-# Where the ops have what they normalise with.
+# The parameter of each input, by op.
 INPUT_ORDER = {
     "BatchNormWithGlobalNormalization": ["conv_op", "mean_op", "var_op", "beta_op", "gamma_op"],
     "FusedBatchNorm": ["conv_op", "gamma_op", "beta_op", "mean_op", "var_op"],

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a SavedModel holds."""
+"""The contents of a SavedModel."""
 from __future__ import annotations
 
 from typing import Any

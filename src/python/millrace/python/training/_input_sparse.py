@@ -17,7 +17,7 @@ _STORING_OPS = ("AddSparseToTensorsMap", "AddManySparseToTensorsMap")
 
 
 class SparseMetaData:
-    """What is needed to take a component out of its map: whether it is sparse, the map's op, the rank.
+    """The data needed to take a component out of its map: whether it is sparse, the map's op, the rank.
 
     `rank` is that of the stored tensors, without the dimension of the batch; a Dimension, or None.
     """

@@ -19,7 +19,7 @@ from millrace.python.util import tf_inspect
 
 
 class StepContext:
-    """What a step function of `run_step_fn` gets: the session without hooks, a run with them, and a way to stop."""
+    """The argument of `run_step_fn`'s function: the session without hooks, a run with hooks, and a stop."""
 
     def __init__(self, session: Any, run_with_hooks_fn: Any) -> None:
         self._session = session

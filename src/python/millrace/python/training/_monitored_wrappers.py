@@ -103,7 +103,7 @@ class _RecoverableSession(_WrappedSession):
             # The new session has not asked to stop.
             return False
         except Exception:
-            # Whoever runs the session will see the error there.
+            # The caller of the session will see the error there.
             return True
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:

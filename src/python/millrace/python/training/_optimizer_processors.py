@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""How an optimizer updates each kind of thing that it can train: variables with references, resources, tensors."""
+"""Updates of each kind of trainable object: reference variables, resource variables, tensors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def var_key(var: Any) -> Any:
 
 
 class OptimizableVariable(metaclass=abc.ABCMeta):
-    """What gradients are taken with respect to, and how one is applied."""
+    """The tensor for which a gradient is computed, and the application of the gradient."""
 
     @abc.abstractmethod
     def target(self) -> Any:
@@ -68,7 +68,7 @@ class RefVariableProcessor(OptimizableVariable):
             if self._v.constraint is None:
                 return update
             with ops.control_dependencies([update]):
-                # Read anew: what was read before the update may still be the old value.
+                # Read again: a value that was read before the update may still be the old one.
                 return self._v.assign(self._v.constraint(self._v.read_value()))
         assert isinstance(g, ops.IndexedSlices), (
             "Gradient ",

@@ -116,7 +116,7 @@ class BaseSaverBuilder:
                     sharded_prefixes, checkpoint_prefix, delete_old_dirs=True
                 )
                 with ops.control_dependencies([merge_step]):
-                    # Whoever waits for this name finds the whole checkpoint.
+                    # A consumer of this name finds the whole checkpoint.
                     return array_ops.identity(checkpoint_prefix)
 
     def _AddShardedSaveOps(self, filename_tensor: Any, per_device: Any) -> Any:  # noqa: N802

@@ -14,7 +14,7 @@ def basic_train_loop(
 ) -> None:
     """Calls `train_step_fn(session, *args, **kwargs)` until the supervisor stops.
 
-    Aborted sessions are made anew.
+    A new session replaces an aborted one.
     """
     args = args or []
     kwargs = kwargs or {}

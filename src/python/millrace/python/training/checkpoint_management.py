@@ -341,7 +341,7 @@ class CheckpointManager:
 
     @property
     def _prefix(self) -> str:
-        """What stands before the number in names of checkpoints."""
+        """The part of checkpoint names before the number."""
         return self._checkpoint_prefix
 
     def save(self, checkpoint_number: Any = None) -> str:
@@ -367,7 +367,7 @@ class CheckpointManager:
             checkpoint_number = training_util.global_step(session, checkpoint_number)
         prefix = "%s-%d" % (self._checkpoint_prefix, checkpoint_number)
         save_path: str = self._checkpoint.write(prefix)
-        # Written before anything is deleted, so that the state never names what is gone.
+        # Written before anything is deleted, so that the state never names deleted files.
         timestamp = time.time()
         self._maybe_delete.pop(save_path, None)
         self._maybe_delete[save_path] = timestamp

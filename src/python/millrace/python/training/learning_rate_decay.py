@@ -238,7 +238,7 @@ def cosine_decay_restarts(
     alpha: Any = 0.0,
     name: str | None = None,
 ) -> Any:
-    """Cosine decay that begins anew: each period `t_mul` times as long and `m_mul` times as high as the last.
+    """Cosine decay with restarts: each period `t_mul` times as long and `m_mul` times as high as the last.
 
     Reference: as of `cosine_decay`.
 

@@ -259,7 +259,7 @@ class Optimizer(trackable.Trackable):
     @staticmethod
     def _raise_step(global_step: Any, name: str) -> Any:
         if resource_variable_ops.is_resource_variable(global_step):
-            # The op itself, not a read after it: nobody uses the value.
+            # The op itself, not a read after it, because the value is not used.
             return resource_variable_ops.assign_add_variable_op(
                 global_step.handle, ops.convert_to_tensor(1, dtype=global_step.dtype), name=name
             )
@@ -334,7 +334,7 @@ class Optimizer(trackable.Trackable):
                     "Invalid type %r for %s, expected: %s." % (dtype, t.name, [v for v in valid_dtypes])
                 )
 
-    # What subclasses override.
+    # Methods for subclasses to override.
 
     def _valid_dtypes(self) -> set[Any]:
         """Types of losses, variables and gradients that the optimizer takes."""

@@ -291,7 +291,7 @@ class Saver:
         self._last_checkpoints = last_checkpoints_with_time
 
     def recover_last_checkpoints(self, checkpoint_paths: Any) -> None:
-        """Takes the checkpoints of an earlier run, oldest first, into the list; those that are gone are left out."""
+        """Adds the checkpoints of an earlier run, oldest first, to the list; deleted ones are left out."""
         checkpoints_with_mtimes = []
         for checkpoint_path in checkpoint_paths:
             try:

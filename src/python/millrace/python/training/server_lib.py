@@ -111,7 +111,7 @@ class ClusterSpec:
             raise ValueError("No such job in cluster: %r" % job_name) from None
 
     def num_tasks(self, job_name: str) -> int:
-        """How many tasks a job has. Raises ValueError for no job."""
+        """The number of tasks of a job. Raises ValueError for an unknown job."""
         return len(self._job(job_name))
 
     def task_indices(self, job_name: str) -> list[int]:
@@ -224,7 +224,7 @@ class Server:
 
     @property
     def target(self) -> str:
-        """What to give to `tf.Session` to reach this server: grpc://HOST:PORT."""
+        """The target for `tf.Session` to reach this server: grpc://HOST:PORT."""
         return self._server.target
 
     @staticmethod

@@ -186,7 +186,7 @@ class SessionManager:
         )
         local_init_success, msg = self._try_run_local_init_op(sess)
         if not is_loaded_from_checkpoint:
-            # The session may still be useful to whoever initialises it.
+            # The session may still be useful to a caller that initialises it.
             return sess, False
         restoring_file = checkpoint_dir or checkpoint_filename_with_path
         if not local_init_success:

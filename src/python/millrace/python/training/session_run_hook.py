@@ -31,7 +31,7 @@ class SessionRunHook:
 class SessionRunArgs(
     collections.namedtuple("SessionRunArgs", ["fetches", "feed_dict", "options"])  # type: ignore[misc]
 ):
-    """What to add to a run: fetches of any structure, a feed_dict, RunOptions."""
+    """Additions to a run: fetches of any structure, a feed_dict, RunOptions."""
 
     def __new__(cls, fetches: Any, feed_dict: Any = None, options: Any = None) -> Any:
         return super().__new__(cls, fetches, feed_dict, options)
@@ -67,4 +67,4 @@ class SessionRunContext:
 class SessionRunValues(
     collections.namedtuple("SessionRunValues", ["results", "options", "run_metadata"])  # type: ignore[misc]
 ):
-    """What a run gave: the values of the hook's fetches, the RunOptions and the RunMetadata."""
+    """The results of a run: the values of the hook's fetches, the RunOptions and the RunMetadata."""

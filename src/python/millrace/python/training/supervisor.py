@@ -28,7 +28,7 @@ __all__ = ["SVStepCounterThread", "SVSummaryThread", "SVTimerCheckpointThread", 
 
 
 class Supervisor:
-    """Starts training from a checkpoint or anew, runs services beside it, and ends all in order.
+    """Starts training from a checkpoint or from scratch, runs services beside it, and ends all in order.
 
     sv = tf.train.Supervisor(logdir="/tmp/mydir")
     with sv.managed_session(target) as sess:
@@ -364,7 +364,7 @@ class Supervisor:
         return self._coord.stop_on_exception()
 
     def wait_for_stop(self) -> None:
-        """Waits until a stop is asked for."""
+        """Waits until a stop is requested."""
         self._coord.wait_for_stop()
 
     def summary_computed(self, sess: Any, summary: Any, global_step: Any = None) -> None:
@@ -428,7 +428,7 @@ class Supervisor:
                     try:
                         sess.close()
                     except Exception:
-                        # What went wrong before is what matters.
+                        # The earlier error is raised.
                         pass
 
     # Names of earlier versions.

@@ -31,7 +31,7 @@ class VocabInfo(
         ],
     )
 ):
-    """How rows (axis 0) or columns (axis 1) of a variable go from an old vocabulary to a new one.
+    """The mapping of rows (axis 0) or columns (axis 1) of a variable from an old vocabulary to a new one.
 
     new_vocab, old_vocab: files with a word in each line; old_vocab_size: -1 for all; num_oov_buckets: rows for
     words that are in none; backup_initializer: of words that are new.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What is a sequence, and how one is walked and made again: the ground of `nest`."""
+"""The definition of sequences, their traversal and reconstruction: the basis of `nest`."""
 from __future__ import annotations
 
 import collections

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the decorators of `deprecation` share."""
+"""The common part of the decorators of `deprecation`."""
 from __future__ import annotations
 
 import textwrap

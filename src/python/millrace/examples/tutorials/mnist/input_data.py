@@ -118,12 +118,12 @@ class DataSet:
 
     @property
     def num_examples(self) -> int:
-        """How many examples there are."""
+        """The number of examples."""
         return int(self._num_examples)
 
     @property
     def epochs_completed(self) -> int:
-        """How often all examples were handed out."""
+        """The number of completed passes over all examples."""
         return self._epochs_completed
 
     def _fake_batch(self, batch_size: int) -> tuple[list[Any], list[Any]]:

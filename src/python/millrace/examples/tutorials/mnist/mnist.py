@@ -55,6 +55,6 @@ def training(loss: Any, learning_rate: float) -> Any:  # pylint: disable=redefin
 
 
 def evaluation(logits: Any, labels: Any) -> Any:
-    """How many labels, integers [batch], have the largest logit: int32 []."""
+    """The number of labels, integers [batch], that have the largest logit: int32 []."""
     correct = nn.in_top_k(logits, labels, 1)
     return math_ops.reduce_sum(math_ops.cast(correct, dtypes.int32))

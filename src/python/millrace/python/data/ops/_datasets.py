@@ -226,7 +226,7 @@ class ConcatenateDataset(_WithSpec):
 
 
 class _Counted(UnaryUnchangedStructureDataset):
-    """A dataset that its op makes of an input and a number."""
+    """A dataset that is made from an input dataset and a number."""
 
     _make: Any = None
     _none = -1

@@ -15,7 +15,7 @@ from millrace.python.data.util import options as options_lib
 
 
 class Options(options_lib.OptionsBase):
-    """What may be set for a dataset by `with_options`."""
+    """The options of a dataset that `with_options` sets."""
 
     experimental_deterministic = options_lib.create_option(
         "experimental_deterministic",

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What datasets and iterators say of their elements."""
+"""The types and shapes of the elements of datasets and iterators."""
 from __future__ import annotations
 
 from typing import Any

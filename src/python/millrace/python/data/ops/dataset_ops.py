@@ -224,7 +224,7 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         )
 
     def map(self, map_func: Any, num_parallel_calls: Any = None) -> Any:
-        """What a function of each element gives; with `num_parallel_calls`, of so many at the same time."""
+        """The results of a function of each element; `num_parallel_calls` of them are computed in parallel."""
         if num_parallel_calls is None:
             return _function_datasets.MapDataset(self, map_func, preserve_cardinality=True)
         return _function_datasets.ParallelMapDataset(
@@ -232,7 +232,7 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         )
 
     def flat_map(self, map_func: Any) -> Any:
-        """The elements of the datasets that a function makes of each element, one dataset after the other."""
+        """The elements of the datasets that a function returns for each element, one dataset after the other."""
         return _function_datasets.FlatMapDataset(self, map_func)
 
     def interleave(
@@ -254,7 +254,7 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         return _function_datasets.FilterDataset(self, predicate)
 
     def apply(self, transformation_func: Any) -> Any:
-        """What a function makes of the dataset.
+        """The result of a function of the dataset.
 
         Raises:
           TypeError: it gives no dataset.

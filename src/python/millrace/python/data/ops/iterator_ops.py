@@ -181,7 +181,7 @@ class Iterator(trackable.Trackable):
 
 
 class IteratorV2(trackable.Trackable):
-    """A position in a dataset that is gone through at once.
+    """An iterator over a dataset in eager mode.
 
     Args:
       dataset: the dataset.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the elements of datasets are: structures of TypeSpecs, and the tensors that the engine's datasets hold."""
+"""Element types of datasets: structures of TypeSpecs, and the tensors of the engine's datasets."""
 from __future__ import annotations
 
 from typing import Any

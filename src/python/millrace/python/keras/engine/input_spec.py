@@ -1,5 +1,5 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a layer wants of its inputs."""
+"""The requirements of a layer on its inputs."""
 
 from millrace.python.layers._input_spec import InputSpec  # noqa: F401

@@ -19,7 +19,7 @@ _BLOCK = 256 * 1024
 
 
 class TFRecordCompressionType:
-    """How a file is compressed."""
+    """The compression of a file."""
 
     NONE = 0
     ZLIB = 1
@@ -171,7 +171,7 @@ class TFRecordWriter:
     """Writes records to a file, which is whole after `close`. One thread at a time."""
 
     def __init__(self, path: Any, options: Any = None) -> None:
-        """Args: path: of the file, which is made anew; options: TFRecordOptions, a type of compression, or None."""
+        """Args: path: of the file, which is overwritten; options: TFRecordOptions, a type of compression, or None."""
         if not isinstance(options, TFRecordOptions):
             options = TFRecordOptions(compression_type=options)
         kind = TFRecordOptions.get_compression_type_string(options)

@@ -50,7 +50,7 @@ def _registered_solve(type_a: Any, type_b: Any) -> Any:
 
 
 def _load_registrations() -> None:
-    """The classes of the package register themselves when the first operation is asked for."""
+    """Registers the classes of the package at the first operation."""
     from millrace.python.ops.linalg import registrations  # noqa: F401
 
 

@@ -17,7 +17,7 @@ __all__ = ["LinearOperatorIdentity", "LinearOperatorScaledIdentity"]
 
 
 class BaseLinearOperatorIdentity(linear_operator.LinearOperator):
-    """What the two have in common: the number of rows."""
+    """The common base class: the number of rows."""
 
     _num_rows: Any
     _num_rows_static: Any

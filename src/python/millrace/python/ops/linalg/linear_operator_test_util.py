@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of linear operators are made of: random matrices and tests that compare an operator with its matrix."""
+"""Parts of tests of linear operators: random matrices, and comparisons of an operator with its matrix."""
 from __future__ import annotations
 
 import itertools
@@ -27,7 +27,7 @@ OperatorBuildInfo = OperatorShapesInfo
 
 
 class CheckTapeSafeSkipOptions:
-    """What `check_tape_safe` leaves out."""
+    """The parts that `check_tape_safe` skips."""
 
     DETERMINANT = "determinant"
     DIAG_PART = "diag_part"

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What linear operators have in common: checks, shapes and products of batches that broadcast."""
+"""The common part of linear operators: checks, shapes and products of batches that broadcast."""
 from __future__ import annotations
 
 from typing import Any, Optional

@@ -20,7 +20,7 @@ from millrace.python.util.deprecation import deprecated_argument_lookup
 
 
 class Reduction:
-    """How weighted losses are made one."""
+    """The reduction of weighted losses to one value."""
 
     NONE = "none"
     SUM = "weighted_sum"

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What the ops on signals have in common."""
+"""The common part of the ops on signals."""
 from __future__ import annotations
 
 from typing import Any, Optional

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What a Saver saves: tensors under names, and how to put values read back."""
+"""Objects that a Saver saves: named tensors, and ops that restore their values."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ class PythonStringStateSaveable(saveable_object.SaveableObject):
         return True
 
     def feed_dict_additions(self) -> dict[Any, Any]:
-        """What to feed when the state is saved."""
+        """The feeds when the state is saved."""
         return {self._save_string: self.state_callback()}
 
     def freeze(self) -> Any:

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What restoring a checkpoint of objects returns: assertions about what matched, and the ops to run."""
+"""Results of restoring a checkpoint of objects: assertions about matches, and the ops to run."""
 
 from __future__ import annotations
 

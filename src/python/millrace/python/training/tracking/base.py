@@ -11,7 +11,7 @@ from typing import Any, Callable
 from millrace.python.framework import ops
 from millrace.python.platform import tf_logging as logging
 
-# Where the description of the object graph is kept in a checkpoint.
+# The key of the object graph's description in a checkpoint.
 OBJECT_GRAPH_PROTO_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 # Name of a variable's value among the attributes of its node.
 VARIABLE_VALUE_KEY = "VARIABLE_VALUE"
@@ -356,7 +356,7 @@ class Trackable:
         return variable
 
     def _gather_saveables_for_checkpoint(self) -> dict[str, Any]:
-        """What of the object itself is saved: name of an attribute -> saveable, variable or factory(name)."""
+        """The saved parts of the object: name of an attribute -> saveable, variable or factory(name)."""
         return {}
 
     def _list_functions_for_serialization(self, unused_functions: Any = None) -> dict[str, Any]:

@@ -376,7 +376,7 @@ class CheckpointV1(tracking.AutoTrackable):
         session = get_session() if session is None else session
         with session.graph.as_default():
             if self._save_counter is None:
-                # Nobody can have initialized it.
+                # It cannot be initialized yet.
                 session.run(self.save_counter.initializer)
             if self._save_assign_op is None:
                 with ops.colocate_with(self.save_counter):

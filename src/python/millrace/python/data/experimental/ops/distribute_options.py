@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""How a dataset is spread over workers."""
+"""Options for the distribution of a dataset over workers."""
 from __future__ import annotations
 
 from millrace.python.data.util import options

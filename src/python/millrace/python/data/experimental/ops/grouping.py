@@ -16,7 +16,7 @@ from millrace.python.ops import array_ops, check_ops, gen_experimental_dataset_o
 
 
 class Reducer:
-    """How elements become one value: `init_func(key)`, `reduce_func(state, element)`, `finalize_func(state)`."""
+    """Reduces elements to one value: `init_func(key)`, `reduce_func(state, element)`, `finalize_func(state)`."""
 
     def __init__(self, init_func: Any, reduce_func: Any, finalize_func: Any) -> None:
         self._init_func = init_func
@@ -37,7 +37,7 @@ class Reducer:
 
 
 def group_by_reducer(key_func: Any, reducer: Any) -> Any:
-    """For `apply`: one element for each key, which `reducer` makes of the elements with the key."""
+    """For `apply`: one element for each key, the result of `reducer` for the elements with the key."""
 
     def apply_fn(dataset: Any) -> Any:
         return _GroupByReducerDataset(dataset, key_func, reducer)
@@ -48,7 +48,7 @@ def group_by_reducer(key_func: Any, reducer: Any) -> Any:
 def group_by_window(
     key_func: Any, reduce_func: Any, window_size: Any = None, window_size_func: Any = None
 ) -> Any:
-    """For `apply`: the elements of the datasets that `reduce_func(key, window)` makes of windows of one key.
+    """For `apply`: the elements of the datasets that `reduce_func(key, window)` returns for windows of one key.
 
     Args:
       key_func: gives the key, a scalar int64, of an element.

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What of a pipeline may be rewritten."""
+"""Options for the rewriting of a pipeline."""
 from __future__ import annotations
 
 from typing import Any

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Where the statistics of a pipeline go."""
+"""The receiver of a pipeline's statistics."""
 from __future__ import annotations
 
 from typing import Any

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""What of a pipeline is measured."""
+"""Options for the statistics of a pipeline."""
 from __future__ import annotations
 
 from millrace.python.data.experimental.ops import stats_aggregator
