@@ -33,7 +33,7 @@ ClippedGradients ClipByGlobalNorm(const Scope& scope, const std::vector<Gradient
                                   const Input& norm);
 
 // Gradients of several small batches as of one large batch: run `accumulate` for each of them, then `apply`,
-// which takes the mean of what came together through an optimizer and begins anew. The sums are local
+// which passes the mean to an optimizer and resets the sums. The sums are local
 // variables "W/accumulated_gradient".
 struct AccumulatedSteps {
   Operation accumulate;

@@ -9,8 +9,8 @@
 #include "millrace/output.h"
 #include "millrace/scope.h"
 
-// The losses of tf.losses: what a model is to make small. Each is weighted, reduced to one number (unless it
-// is asked not to be) and put into a collection, of which GetTotalLoss makes the sum. Errors go to the
+// The losses of tf.losses, which training minimises. Each is weighted, reduced to one number (unless an
+// option turns this off) and added to a collection, which GetTotalLoss sums up. Errors go to the
 // scope's status; what is returned then is unset.
 namespace millrace::losses {
 

@@ -114,7 +114,7 @@ struct MetaGraph {
   std::string tensorflow_version;
   std::string tensorflow_git_version;
   bool stripped_default_attrs = false;
-  std::vector<std::string> ops;  // what the graph and its functions use, sorted; written anew on export
+  std::vector<std::string> ops;  // the ops of the graph and its functions, sorted; recomputed on export
   std::optional<SaverDef> saver;
   std::map<std::string, CollectionDef> collections;
   std::map<std::string, SignatureDef> signatures;
@@ -155,9 +155,9 @@ struct ExportMetaGraphOptions {
   bool as_text = false;
 };
 
-// Writes the graph of a scope with its collections, and what `meta` says beside: its tags, saver, signatures,
-// assets, and collections that take the place of the scope's own. FailedPrecondition naming an op that is not
-// registered.
+// Writes the graph of a scope with its collections, and the other parts of `meta`: its tags, saver,
+// signatures, assets, and collections that take the place of the scope's own. FailedPrecondition naming an op
+// that is not registered.
 Status ExportMetaGraph(const Scope& scope, const std::string& filename, const MetaGraph& meta = {},
                        const ExportMetaGraphOptions& options = {});
 

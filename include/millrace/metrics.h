@@ -10,11 +10,10 @@
 #include "millrace/output.h"
 #include "millrace/scope.h"
 
-// The metrics of tf.metrics, which are kept up over many batches: `update` takes a batch in and gives the
-// value after it, `value` gives the value of all so far. The sums are local variables, so that initialising
-// these begins anew: graph_keys::kLocalVariables, graph_keys::kMetricVariables. Labels and predictions have
-// equal shapes unless something else is said. Errors go to the scope's status; what is returned then is
-// unset.
+// The metrics of tf.metrics, which accumulate over many batches: `update` adds a batch and returns the
+// new value, `value` is the value over all batches so far. The sums are local variables; initialising
+// them resets the metric: graph_keys::kLocalVariables, graph_keys::kMetricVariables. Labels and predictions
+// have equal shapes unless stated otherwise. Errors go to the scope's status; what is returned then is unset.
 namespace millrace::metrics {
 
 struct Metric {

@@ -18,7 +18,7 @@
 #include "millrace/status.h"
 
 // Sessions for training: they restore or initialise the model, start its threads, call hooks around each run,
-// and begin anew when a task of the cluster was lost; docs/training-sessions.md has examples.
+// and are created again when a task of the cluster was lost; docs/training-sessions.md has examples.
 namespace millrace {
 
 // The ops that a training program needs beside its model. What is not given is taken from the graph's

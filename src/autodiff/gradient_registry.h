@@ -27,7 +27,7 @@ class GradientRegistry {
     GradientFn fn;  // empty: not differentiable, gradients end here
   };
 
-  // `parent` (null: none) is asked for what has no entry here; it must outlive this.
+  // Ops without an entry here are looked up in `parent` (null: none), which must outlive this.
   explicit GradientRegistry(const GradientRegistry* parent = nullptr) : parent_(parent) {}
   GradientRegistry(const GradientRegistry&) = delete;
   GradientRegistry& operator=(const GradientRegistry&) = delete;

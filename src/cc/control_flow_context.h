@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-// A branch or a loop under construction: what nodes made under it get besides what the user says. Shared by
+// A branch or a loop under construction, which adds inputs and attributes to the nodes made within. Shared by
 // the scopes within; the graph's state keeps it, so that gradients and later nodes can tell where a tensor
 // belongs. One thread.
 class [[gnu::visibility("hidden")]] Scope::Context {

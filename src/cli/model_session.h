@@ -54,7 +54,7 @@ struct ModelStep {
   std::vector<std::string> labels;  // of the fetches: the names of a signature, or the same
   std::vector<std::string> targets;
 };
-// By the names of a signature ("serving_default" when nothing is asked for and there is one), and by those of
+// By the names of a signature ("serving_default" by default, if there is one), and by those of
 // tensors. With `make_up` placeholders that are needed and not fed get values. InvalidArgument names what can
 // be asked for.
 StatusOr<ModelStep> MakeStep(const ModelOptions& options, const ModelFile& model, bool make_up, Env& env);

@@ -25,7 +25,7 @@ std::string BytesText(uint64_t bytes);
 std::string CountText(uint64_t count);
 // "12.3 G": three digits and a prefix of a thousand's power.
 std::string ShortCount(double number);
-// "3.21 ms" and the like.
+// A duration such as "3.21 ms".
 std::string DurationText(double seconds);
 // The shortest text that reads back as the number.
 std::string NumberText(double number);

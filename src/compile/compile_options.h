@@ -11,13 +11,13 @@
 
 namespace millrace {
 
-// All that is asked of a compilation: what a user sets, and what only tests and tools do. Made once for each
+// All options of a compilation: those of users, and those of tests and tools. Made once for each
 // session; the compiler and its passes borrow it.
 struct CompileOptions : GraphOptions {
-  // Not 0: nodes that are free to choose are strewn over all devices of the best type, by this number and
-  // their names; what touches state stays where it would be. For tests.
+  // Not 0: nodes without constraints are spread over all devices of the best type, by this number and
+  // their names; nodes with state are placed as usual. For tests.
   uint64_t spread_seed = 0;
-  // The same over the devices of all types, and what shares a variable goes to one of them, too.
+  // The same over the devices of all types; nodes that share a variable are placed together.
   bool spread_over_types = false;
   // Called with the graph after each pass; empty: no dumps. `part` is the partition's key, "" before
   // partitioning.

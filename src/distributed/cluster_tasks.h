@@ -36,7 +36,7 @@ class ClusterTasks : public OtherTasks {
   // DeadlineExceeded, naming them, when some do not answer.
   static StatusOr<std::unique_ptr<OtherTasks>> Connect(const ClusterConnection& connection,
                                                        const SessionOptions& options, LocalWorker& own);
-  // Deletes the worker sessions, and waits for all calls; tasks that are gone are given up by the transport.
+  // Deletes the worker sessions, and waits for all calls; the transport ends calls to tasks that have died.
   ~ClusterTasks() override;
   std::vector<Worker*> workers() const override;
 

@@ -14,9 +14,9 @@
 
 namespace millrace {
 
-// Looks after the masters that have sessions at a task: what those have left that are gone, or came back as
-// somebody else, is dropped. And it lets collective operations look after those who should take their
-// buffers. Owns a thread.
+// Watches the masters that have sessions at a task, and drops the sessions of masters that have died or
+// restarted. Also lets collective operations check the tasks that should take their buffers. Owns a
+// thread.
 class MasterWatch {
  public:
   // A master may be silent for so long. REQUIRES: both outlive this.
@@ -29,7 +29,7 @@ class MasterWatch {
   using Clock = std::chrono::steady_clock;
   struct Seen {
     Clock::time_point when;
-    bool asked = false;  // an answer is under way
+    bool asked = false;  // a request is in flight
   };
   void Loop() MR_EXCLUDES(mu_);
   void Ask(const WorkerService::MasterOf& master) MR_EXCLUDES(mu_);

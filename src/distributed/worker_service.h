@@ -65,7 +65,7 @@ class WorkerService {
     friend auto operator<=>(const MasterOf&, const MasterOf&) = default;
   };
   std::set<MasterOf> Masters() const MR_EXCLUDES(mu_);
-  // Stops and drops what a master has left that is gone. Does not wait for what runs.
+  // Stops and drops the sessions of a master that has died. Does not wait for running steps.
   void DropSessionsOf(const MasterOf& master) MR_EXCLUDES(mu_);
 
   TaskCollectives& collectives() { return env_.steps->collectives(); }

@@ -18,9 +18,9 @@ namespace millrace {
 // A small number for the calling thread, given out at the first call.
 uint32_t ThreadNumber();
 
-// Stands in for a device's allocator in a traced step and notes each allocation with its time and thread.
+// Replaces a device's allocator in a traced step and records each allocation with its time and thread.
 // Buffers remember it, and some outlive the step (fetches, variables): it lives until its owner and all that
-// it allocated are gone, and takes no notes after Take. Thread-safe.
+// it allocated are freed, and records nothing after Take. Thread-safe.
 class AllocationTrace : public Allocator {
  public:
   using Clock = std::chrono::steady_clock;

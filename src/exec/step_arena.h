@@ -50,7 +50,7 @@ struct ArenaPlan {
 // from the base: correct whatever a step does, in whichever order, on any number of threads.
 //
 // Buffers remember it, and some outlive the step, the state and the session: it lives until its owner and all
-// that it allocated are gone. Thread-safe, save that BeginStep and EndStep enclose a step.
+// that it allocated are freed. Thread-safe, except that BeginStep and EndStep enclose a step.
 class StepArena final : public Allocator {
  public:
   // Smaller blocks come from the base: they are cheap there, and many.

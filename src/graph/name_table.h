@@ -10,7 +10,7 @@
 namespace millrace {
 
 // An index from name to number that does not hold the names: the caller says how to get the name of a
-// number. Eight bytes a slot, at most 3/4 full. Hashes are seeded anew in each process, so that a graph can't
+// number. Eight bytes a slot, at most 3/4 full. Hashes have a new seed in each process, so that a graph can't
 // be made to collide.
 class NameTable {
  public:

@@ -55,7 +55,7 @@ class StepCollectives : public Resource {
   // Takes a buffer of that many elements, which comes as a vector. Internal when its size is another one.
   virtual void Fetch(std::string_view key, std::string_view from, std::string_view to, DataType dtype,
                      int64_t num_elements, Fetched done) = 0;
-  // Ends all that waits, here and at whoever takes buffers of this step here.
+  // Ends all waits, here and at the tasks that take buffers of this step here.
   virtual void Abort(const Status& status) = 0;
   std::string DebugString() const override { return "collectives"; }
 };

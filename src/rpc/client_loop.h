@@ -22,7 +22,7 @@ class ClientEvent {
   virtual void Ended() = 0;
 };
 
-// Who wants to look after its calls now and then.
+// An object that checks its calls periodically.
 class Watcher {
  public:
   virtual ~Watcher() = default;
@@ -31,7 +31,7 @@ class Watcher {
 };
 
 // The threads on which the calls of all transports of the process end: some for replies, whose receivers may
-// compute, and one that looks after calls that last. Lives while a transport does. Thread-safe.
+// compute, and one that watches long calls. Lives while a transport does. Thread-safe.
 class ClientLoop {
  public:
   static std::shared_ptr<ClientLoop> Get();

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// Calls tasks at these addresses. A task with calls in progress is asked now and then whether it lives; when
+// Calls tasks at these addresses. A task with calls in progress gets heartbeats; when
 // it is silent for longer than a call's patience, the call ends with Unavailable.
 StatusOr<std::shared_ptr<Transport>> ConnectWithGrpc(const std::map<std::string, std::string>& addresses,
                                                      const TransportOptions& options);

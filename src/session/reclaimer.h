@@ -54,7 +54,7 @@ class Reclaimer {
   struct alignas(kCacheApart) Stripe {
     std::array<std::atomic<int64_t>, 2> readers = {};
   };
-  // Adds to `free` what nobody can see any more.
+  // Adds to `free` the objects that no reader can see any more.
   void Advance(std::vector<Object>* free) MR_REQUIRES(mu_);
 
   std::array<Stripe, kStripes> stripes_;

@@ -80,7 +80,7 @@ class SignatureCache {
   };
   StatusOr<std::shared_ptr<const Executable>> FindOrCompile(const RunSignature& signature, Compiler compile,
                                                             Garbage* garbage) MR_EXCLUDES(mu_);
-  // Takes entries out of entries_; the table is to be made anew.
+  // Takes entries out of entries_; the table must be rebuilt.
   Entries TakeUnused() MR_REQUIRES(mu_);
   Garbage Insert(std::shared_ptr<Executable> entry) MR_REQUIRES(mu_);
 

@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// What a session does differently so that a test suite runs under harder conditions.
+// Changes to a session so that a test suite runs under harder conditions.
 struct TestConfig {
   int threads = 0;                 // > 0: threads for nodes and for loops, whatever the options say
   uint64_t spread_seed = 0;        // not 0: nodes are spread over the CPUs, of which there are at least two
@@ -20,15 +20,15 @@ struct TestConfig {
   FaultOptions faults;
 };
 
-// The options with what the configuration says about them.
+// The options, changed by the configuration.
 SessionOptions WithTestConfig(const TestConfig& config, SessionOptions options);
 
-// Where direct sessions get their configuration from when they are made. Programs of the product have no such
-// reader, and nothing in the environment can make their sessions fail; test programs link
+// Gives new direct sessions their configuration. Programs of the product have no such
+// reader, and the environment cannot make their sessions fail; test programs link
 // mr_test_environment, which sets one before main().
 using TestConfigReader = StatusOr<TestConfig> (*)();
 void SetTestConfigReader(TestConfigReader reader);
-// What the reader says; without one the default.
+// The reader's configuration; without a reader the default.
 StatusOr<TestConfig> ReadTestConfig();
 
 }  // namespace millrace

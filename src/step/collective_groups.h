@@ -21,17 +21,17 @@ class CollectiveGroups {
   using Completed = UniqueFunction<void(StatusOr<std::vector<std::string>> devices)>;
   using Source = UniqueFunction<void(StatusOr<int> source_rank)>;
 
-  // Calls `done` with the sorted devices when as many as the group's size have come. InvalidArgument for a
+  // Calls `done` with the sorted devices when as many as the group's size have joined. InvalidArgument for a
   // member that contradicts those before it, or that is one too many. A complete group makes place for one of
   // the same key and another size, so that a server outlives the programs that use it.
   void CompleteGroup(const CollectiveMember& member, Completed done) MR_EXCLUDES(mu_);
   // Calls `done` with the rank of the source of a broadcast, as soon as it is known; with -1 for other
-  // kinds. InvalidArgument for a member that contradicts those before it; when all members have come, the
-  // next one may begin anew. FailedPrecondition when the group is not complete.
+  // kinds. InvalidArgument for a member that contradicts those before it; when all members have joined, the
+  // next one starts a new instance. FailedPrecondition when the group is not complete.
   void CompleteInstance(const CollectiveMember& member, Source done) MR_EXCLUDES(mu_);
   // The number of the next step of the graphs of that key.
   int64_t NextStep(int64_t graph_key) MR_EXCLUDES(mu_);
-  // That step is over, well or not.
+  // That step has ended, with or without an error.
   void Retire(int64_t graph_key, int64_t step_id) MR_EXCLUDES(mu_);
 
  private:

@@ -18,7 +18,7 @@ namespace millrace {
 struct FaultOptions {
   bool delays = false;   // kernels start late now and then, and asynchronous ones can't be tried at once
   bool aborts = false;   // Runs that can be repeated are first aborted at a random kernel
-  bool by_hand = false;  // only what AbortAt says
+  bool by_hand = false;  // only aborts requested by AbortAt
   uint64_t seed = 1;
   bool any() const { return delays || aborts || by_hand; }
 };

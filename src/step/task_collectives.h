@@ -20,11 +20,11 @@
 
 namespace millrace {
 
-// Whether a node is one of those that all devices of a group run together.
+// Whether a node is a collective operation, which all devices of a group run together.
 bool IsCollective(const Node& node);
 
-// Other tasks, as collective operations need them. Callbacks come once; `cancellation`, which lives until
-// then, says that nobody wants the answer any more. Thread-safe.
+// The other tasks of collective operations. Callbacks are called once; `cancellation`, which lives until
+// then, means that the answer is no longer needed. Thread-safe.
 class CollectivePeers {
  public:
   virtual ~CollectivePeers() = default;
@@ -35,10 +35,10 @@ class CollectivePeers {
     DataType dtype = DataType::kFloat;
     int64_t num_elements = 0;
   };
-  // What the step offers under the key at the task of the device that it is from.
+  // The buffer that the step offers under the key at the task of the sending device.
   virtual void Fetch(const Buffer& buffer, CancellationManager& cancellation,
                      StepCollectives::Fetched done) = 0;
-  // Of the groups of which that task is the leader.
+  // Calls to the leader of the groups.
   virtual void CompleteGroup(std::string_view leader, const CollectiveMember& member,
                              CancellationManager& cancellation, CollectiveGroups::Completed done) = 0;
   virtual void CompleteInstance(std::string_view leader, const CollectiveMember& member,
@@ -46,8 +46,8 @@ class CollectivePeers {
   virtual StatusOr<int64_t> NextStep(std::string_view leader, int64_t graph_key) = 0;
 };
 
-// Collective operations at one task: what its steps offer to others, by step id, and the groups of which it
-// is the leader. An entry for a step is made by whoever comes first, the step or a task that wants a buffer.
+// Collective operations at one task: the buffers that its steps offer to others, by step id, and the groups
+// of which it is the leader. The step or the first request for a buffer creates the entry of a step.
 // Thread-safe.
 class TaskCollectives {
  public:
@@ -57,7 +57,7 @@ class TaskCollectives {
 
   // The step begins here; Aborted when it has ended. The groups of an empty leader are this task's.
   StatusOr<RefPtr<StepCollectives>> Begin(int64_t step_id, std::string_view leader) MR_EXCLUDES(mu_);
-  // It has ended here: after an error all who take buffers of it here get one.
+  // It has ended here: after an error all requests for its buffers here get the error.
   void End(int64_t step_id, const Status& status) MR_EXCLUDES(mu_);
   // For another task. Errors name this task and have the mark of MakeDerived.
   void FetchHere(int64_t step_id, const std::string& key, std::string_view from, std::string_view to,
@@ -70,12 +70,12 @@ class TaskCollectives {
   void set_default_leader(std::string leader) { default_leader_ = std::move(leader); }
   const std::string& default_leader() const { return default_leader_; }
   // The id by which tasks know the next step of graphs of that key, whose sessions have different masters. It
-  // is above those that the task has had, unless the leader has begun anew. May wait for the leader.
+  // is above those that the task has had, unless the leader has restarted. May wait for the leader.
   StatusOr<int64_t> NextStep(std::string_view leader, int64_t graph_key) MR_EXCLUDES(mu_);
   void Retire(std::string_view leader, int64_t graph_key, int64_t step_id) MR_EXCLUDES(mu_);
 
-  // Asks the tasks for which buffers have been waiting here to tell when their part of the step has ended, or
-  // they are gone: then nobody takes the buffers, and the step ends here, too. To be called now and then.
+  // Asks the tasks that should take waiting buffers to report the end of their part of the step. When it has
+  // ended or a task has died, the step ends here, too. To be called periodically.
   void WatchTakers() MR_EXCLUDES(mu_);
   size_t size() const MR_EXCLUDES(mu_);
 

@@ -28,7 +28,7 @@ using PullTensor = std::function<void(std::string_view task, int64_t step_id, co
                                       CancellationManager& cancellation, Rendezvous::RecvDone done)>;
 
 // The end of a step's rendezvous at one of its tasks. What is sent stays here until it is received, of
-// this task or another one; what was sent at another task is asked for there. Thread-safe.
+// this task or another one; tensors of other tasks are requested there. Thread-safe.
 class TaskRendezvous : public Rendezvous {
  public:
   // REQUIRES: `task` and `pull` outlive this.

@@ -24,7 +24,7 @@ class ScopedAllocationOwner {
   const std::string* const before_;
 };
 
-// An allocator that can say why it is short of memory implements this too; what it says ends the error text.
+// Implemented by allocators that can describe a shortage of memory; the description ends the error text.
 class ShortageReporter {
  public:
   virtual ~ShortageReporter() = default;

@@ -44,7 +44,7 @@ class Formula {
     return {scope_, AddOp(scope_, op, {tensor_, other}, attrs)};
   }
   Formula To(DataType dtype) const { return {scope_, CastTo(scope_, tensor_, dtype)}; }
-  // Sums and the like over axes; over all without.
+  // Reductions over axes; over all axes without them.
   Formula Reduce(const char* op, std::initializer_list<int64_t> axes, bool keep_dims = false) const;
   Formula Reduce(const char* op) const;
 

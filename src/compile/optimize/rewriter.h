@@ -23,7 +23,7 @@
 
 namespace millrace {
 
-// What the optimising passes are told: what is asked of the compilation, and what it knows.
+// The input of the optimising passes: the options of the compilation, and its services.
 struct OptimizeOptions {
   const CompileOptions& compile;
   ConstantEvaluator* evaluator = nullptr;  // null: nothing is folded but what the graph itself tells
@@ -107,10 +107,10 @@ class Rewriter {
   // Replace, if it can be done. Inputs of `node` that are not in `to` go into `dropped`: consumers wait for
   // them.
   bool TryReplace(Node* node, const std::vector<TensorRef>& to, const std::vector<TensorRef>& dropped = {});
-  // `by` takes over the consumers of `node`, what it waited for and who waited for it; `node` goes. `dropped`
+  // `by` takes over the consumers and the control edges of `node`, which is removed. `dropped`
   // as above. REQUIRES: both have the same outputs; node is not preserved.
   void Substitute(Node* node, Node* by, const std::vector<TensorRef>& dropped = {});
-  // Can who took `tensor` do without, by waiting for it at most?
+  // Whether a consumer may replace `tensor` by a control edge.
   static bool CanDrop(const TensorRef& tensor) {
     return CanBeWaitedFor(*tensor.node) && !IsRefType(tensor.node->output_type(tensor.output));
   }

@@ -19,7 +19,7 @@ namespace millrace {
 // rank as nothing.
 int64_t PeakBytes(const std::vector<Node*>& order, const ShapeRefiner& shapes, int64_t unknown_dim);
 
-// Numbers the nodes anew when an order is found in which they need less memory at the same time: one walker
+// Renumbers the nodes when an order is found in which they need less memory at the same time: one walker
 // that runs them all follows the numbers (see TopologicalOrderById). Sizes that are not known are taken to be
 // small, middling and large in turn: for none of these may the peak rise, and for one it must fall by a
 // twentieth. Graphs with loops and graphs of more than a bounded size are left alone. Returns by how many KiB

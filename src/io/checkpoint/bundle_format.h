@@ -19,7 +19,7 @@ class VersionDef;
 }  // namespace tensorflow
 
 // The tensor bundle: the second format of TensorFlow's checkpoints. `prefix.index` is a table from names to
-// where the tensor lies in `prefix.data-00000-of-00001` and the like; its empty key has the header.
+// the position of the tensor in `prefix.data-00000-of-00001` or another shard; its empty key has the header.
 namespace millrace::io {
 
 std::string BundleIndexPath(const std::string& prefix);

@@ -10,7 +10,7 @@ namespace millrace::python {
 // To be called once, when the module is loaded.
 bool ImportNumpy();
 
-// A tensor with the elements of an array. dtype -1: what the array's type says. Large arrays that are aligned
+// A tensor with the elements of an array. dtype -1: the type of the array. Large arrays that are aligned
 // and contiguous are not copied: the tensor keeps them alive. Null with an exception.
 TF_Tensor* TensorOfArray(PyObject* array, int dtype);
 
@@ -21,8 +21,8 @@ TF_Tensor* CopiedTensorOfArray(PyObject* array, int dtype);
 // an exception.
 TF_Tensor* TensorOfFeed(PyObject* value, int dtype);
 
-// An array, or a NumPy scalar, with the elements of a tensor, which is taken over. Memory that nobody else
-// uses is not copied. Null with an exception.
+// An array, or a NumPy scalar, with the elements of a tensor, which is taken over. Memory without other
+// users is not copied. Null with an exception.
 PyObject* ArrayOfTensor(TF_Tensor* tensor);
 // Always an array.
 PyObject* ArrayNotScalar(TF_Tensor* tensor);

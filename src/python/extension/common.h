@@ -58,7 +58,7 @@ class StatusHolder {
 
 // Takes the interpreter's lock again; does not return in threads that are left when the interpreter ends.
 void TakeGil(PyThreadState* state);
-// Takes the lock in a thread of the engine; false when the interpreter ends or is gone.
+// Takes the lock in a thread of the engine; false when the interpreter ends or has ended.
 bool EnterPython(PyGILState_STATE* state);
 
 // Lets other threads run Python while it lives.

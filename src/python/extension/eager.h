@@ -27,7 +27,7 @@ inline EagerTensorObject* EagerTensorOf(PyObject* object) {
 }
 // Takes the handle over. New reference, or null with an exception.
 PyObject* MakeEagerTensor(TFE_TensorHandle* handle);
-// A tensor with a copy of an array. dtype -1: what the array's type says.
+// A tensor with a copy of an array. dtype -1: the type of the array.
 PyObject* EagerTensorOfArray(PyObject* array, int dtype);
 
 // What a thread does.

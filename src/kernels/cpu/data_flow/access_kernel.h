@@ -9,8 +9,8 @@
 
 namespace millrace {
 
-// An operation on shared state of type R that may have to wait. What is asked for is an R::Attempt: it is
-// tried at once (R::RunNow), and handed over (R::Submit) if that fails.
+// An operation on shared state of type R that may have to wait. The request is an R::Attempt: it is
+// tried at once (R::RunNow), and queued (R::Submit) if that fails.
 template <typename R>
 class AccessKernel : public AsyncOpKernel {
  public:

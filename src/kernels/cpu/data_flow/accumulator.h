@@ -32,7 +32,7 @@ class Accumulator : public WaitingResource {
 
  protected:
   explicit Accumulator(AccumulatorSpec spec) : WaitingResource(/*in_order=*/true), spec_(std::move(spec)) {}
-  // Moves what was summed up into tensors, and starts anew.
+  // Moves the sum into tensors, and resets it.
   virtual Status TakeSum(std::vector<Tensor>* tensors) MR_REQUIRES(mu_) = 0;
 
   const AccumulatorSpec spec_;

@@ -15,12 +15,12 @@ namespace millrace {
 // How that is known: every op that changes a variable copies it first when its buffer has another reference
 // (variable_util.h). So a buffer that is held here keeps its values, and weights in the same buffer are the
 // same weights: the buffer is the variable's version. That is true of constants and of variables only, so the
-// kernel must know that its weights come from one (attribute `keep_weights`). Holding a buffer costs whoever
-// changes the variable a copy; after each change that is seen, four times as many calls pass before the next
+// kernel must know that its weights come from one (attribute `keep_weights`). Holding a buffer costs a change
+// of the variable a copy; after each change that is seen, four times as many calls pass before the next
 // attempt. Thread-safe: steps may run at the same time, with different values of a variable, too.
 class PackedWeights {
  public:
-  // What is kept comes from `allocator`, not from that of a step, which may want its memory back.
+  // The packed weights are allocated by `allocator`, not by that of a step, which reuses its memory.
   explicit PackedWeights(Allocator& allocator) : allocator_(allocator) {}
 
   // The packed form of `weights`, a float matrix whose rows (with `transposed`, columns) lie `ldb` elements
