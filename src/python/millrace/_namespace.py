@@ -200,8 +200,8 @@ def install(module_name: str, public: str) -> None:
         setattr(module, name, value)
         return value
 
-    module.__getattr__ = __getattr__  # type: ignore[method-assign]
-    module.__dir__ = lambda: sorted(names() | set(module.__dict__))  # type: ignore[method-assign]
+    module.__getattr__ = __getattr__  # type: ignore[assignment, method-assign]
+    module.__dir__ = lambda: sorted(names() | set(module.__dict__))  # type: ignore[assignment, method-assign]
 
 
 class _Loader(importlib.abc.Loader):

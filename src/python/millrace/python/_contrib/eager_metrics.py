@@ -69,6 +69,9 @@ class Metric(tracking.AutoTrackable):
 class Mean(Metric):
     """The mean of values with weights."""
 
+    numer: Any
+    denom: Any
+
     def __init__(
         self, name: Any = None, dtype: Any = dtypes.float64, use_global_variables: bool = False
     ) -> None:
@@ -108,7 +111,7 @@ class Accuracy(Mean):
     def _matches(self, labels: Any, predictions: Any) -> Any:
         return math_ops.equal(labels, predictions)
 
-    def call(self, labels: Any, predictions: Any, weights: Any = None) -> Any:
+    def call(self, labels: Any, predictions: Any, weights: Any = None) -> Any:  # type: ignore[override]
         matches = math_ops.cast(self._matches(labels, predictions), self.dtype)
         super().call(matches, weights)
         return (labels, predictions) if weights is None else (labels, predictions, weights)

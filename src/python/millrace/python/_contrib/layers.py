@@ -267,7 +267,7 @@ def batch_norm(
         )  # fmt: skip
         before = set(map(id, ops.get_collection(ops.GraphKeys.UPDATE_OPS)))
         outputs = layer.apply(inputs, training=is_training)
-        for variable in layer.variables:
+        for variable in layer.variables:  # type: ignore[has-type]
             framework.add_model_variable(variable)
             name = variable.op.name.rsplit("/", 1)[-1]
             ops.add_to_collections(_collections_of(variables_collections, name) or [], variable)

@@ -73,7 +73,7 @@ def add_function(function: Any) -> None:
         if inner is not function:
             add_function(inner)
     definition = getattr(function, "definition", None)
-    _engine.eager_add_function(definition.SerializeToString())
+    _engine.eager_add_function(definition.SerializeToString())  # type: ignore[union-attr]
 
 
 def run(op_name: str, inputs: Any, triples: Any, num_outputs: int, name: Any = None) -> list[Any]:
@@ -85,7 +85,7 @@ def run(op_name: str, inputs: Any, triples: Any, num_outputs: int, name: Any = N
     except errors_impl.OpError as error:
         if name is None:
             raise
-        raise type(error)(None, None, "%s name: %s" % (error.message, name)) from None
+        raise type(error)(None, None, "%s name: %s" % (error.message, name)) from None  # type: ignore[call-arg]
 
 
 def record(maker: Any, values: Any, inputs: Any, outputs: Any) -> None:

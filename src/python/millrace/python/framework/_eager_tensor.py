@@ -67,7 +67,7 @@ class EagerTensor(_engine.EagerTensorBase, Tensor):
             )
         return self._numpy_copy()
 
-    def __array__(self, dtype: Any = None) -> Any:
+    def __array__(self, dtype: Any = None) -> Any:  # type: ignore[override]
         if not self.dtype.is_numpy_compatible:
             self._numpy()
         array = self._numpy_array()
@@ -176,7 +176,7 @@ class EagerTensor(_engine.EagerTensorBase, Tensor):
         return self._handle_data
 
     def _set_handle_data_tuple(self, number: int, sizes: Any) -> None:
-        self._handle_data = (number, None if sizes is None else [-1 if s is None else s for s in sizes])
+        self._handle_data = (number, None if sizes is None else [-1 if s is None else s for s in sizes])  # type: ignore[misc]
 
     def cpu(self) -> Any:
         """A copy in host memory."""

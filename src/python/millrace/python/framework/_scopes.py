@@ -133,8 +133,8 @@ def _use_default_session(graph: Graph, session: Any, what: str, method: str) -> 
         session = get_default_session()
         if session is None:
             raise ValueError(
-                "Cannot %s: No default session is registered. Use `with sess.as_default()` or pass an explicit session to "
-                "`%s(session=sess)`" % (what, method)
+                "Cannot %s: No default session is registered. Use `with sess.as_default()%s or pass an explicit session to "
+                "`%s(session=sess)`" % (what, "`" if method == "eval" else ":`", method)
             )
         if session.graph is not graph:
             raise ValueError(
@@ -451,7 +451,7 @@ class name_scope:
     def _enter_eager(self) -> str:
         if _thread is None:
             _load_thread()
-        self._graph = None
+        self._graph = None  # type: ignore[assignment]
         self._old = old = _thread.scope_name
         name = self._name
         if not name:

@@ -3,7 +3,7 @@
 """Tensor: one output of an operation."""
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, TYPE_CHECKING
 
 from millrace.python import _engine
 from millrace.python.framework import tensor_shape
@@ -57,6 +57,38 @@ class Tensor(_engine.TensorBase, _TensorLike):
     # NumPy's operators leave arrays of tensors to the tensor's.
     __array_priority__ = 100
     _USE_EQUALITY = False
+
+    if TYPE_CHECKING:  # set below
+        __add__: Any
+        __radd__: Any
+        __sub__: Any
+        __rsub__: Any
+        __mul__: Any
+        __rmul__: Any
+        __truediv__: Any
+        __rtruediv__: Any
+        __floordiv__: Any
+        __rfloordiv__: Any
+        __mod__: Any
+        __rmod__: Any
+        __lt__: Any
+        __le__: Any
+        __gt__: Any
+        __ge__: Any
+        __and__: Any
+        __rand__: Any
+        __or__: Any
+        __ror__: Any
+        __xor__: Any
+        __rxor__: Any
+        __getitem__: Any
+        __pow__: Any
+        __rpow__: Any
+        __invert__: Any
+        __neg__: Any
+        __abs__: Any
+        __matmul__: Any
+        __rmatmul__: Any
 
     def __new__(cls, op: Any, value_index: int, dtype: Any) -> Any:
         from millrace.python.framework import dtypes

@@ -151,7 +151,7 @@ def _indexed_slices_to_tensor(value: Any, dtype: Any = None, name: Any = None, a
             "Converting sparse IndexedSlices to a dense Tensor with %d elements. This may consume a large amount of memory."
             % count
         )
-    return math_ops.unsorted_segment_sum(value.values, value.indices, value.dense_shape[0], name=name)
+    return math_ops.unsorted_segment_sum(value.values, value.indices, value.dense_shape[0], name=name)  # type: ignore[misc]
 
 
 def _register() -> None:

@@ -183,8 +183,8 @@ def enable_tensor_equality() -> None:
     from millrace.python.ops import math_ops, variables
 
     Tensor._USE_EQUALITY = True
-    Tensor.__eq__ = math_ops.tensor_equals  # type: ignore[method-assign]
-    Tensor.__ne__ = math_ops.tensor_not_equals  # type: ignore[method-assign]
+    Tensor.__eq__ = math_ops.tensor_equals  # type: ignore[assignment, method-assign]
+    Tensor.__ne__ = math_ops.tensor_not_equals  # type: ignore[assignment, method-assign]
     variables.Variable._use_equality(True)
 
 

@@ -394,7 +394,7 @@ def constant_value(tensor: Any, partial: bool = False) -> Optional[np.ndarray[An
             return None
     if isinstance(tensor, _engine.EagerTensorBase):
         return np.array(tensor) if tensor.dtype.is_numpy_compatible else None
-    value: Any = None
+    value: Any = None  # type: ignore[no-redef]
     if tensor.dtype.is_numpy_compatible and not tensor.dtype._is_ref_dtype:
         value = _engine.try_evaluate_constant(tensor)
     if value is None and partial and tensor.op.type == "Pack" and tensor.op.inputs:

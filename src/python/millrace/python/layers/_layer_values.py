@@ -170,8 +170,8 @@ class LayerValues(module.Module):
         """All variables."""
         return self.trainable_weights + self.non_trainable_weights
 
-    variables = weights
-    trainable_variables = trainable_weights
+    variables = weights  # type: ignore[assignment]
+    trainable_variables = trainable_weights  # type: ignore[assignment]
     non_trainable_variables = non_trainable_weights
 
     @property

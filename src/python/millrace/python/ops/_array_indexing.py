@@ -173,7 +173,7 @@ def strided_slice(
             name = (parent_name or "strided_slice").rstrip("/") + "_assign"
         return var._strided_slice_assign(begin=begin, end=end, strides=strides, value=val, name=name, **masks)
 
-    op.assign = assign
+    op.assign = assign  # type: ignore[attr-defined]
     return op
 
 

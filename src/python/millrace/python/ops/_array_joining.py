@@ -229,7 +229,7 @@ def pad(
         and not result.shape.is_fully_defined()
         and paddings_constant is not None
     ):
-        new_shape = []
+        new_shape: list[Any] = []
         for padding, dim in zip(paddings_constant, input_shape.as_list()):
             if padding is None or dim is None or any(x is None for x in padding):
                 new_shape.append(None)

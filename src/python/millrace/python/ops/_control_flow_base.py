@@ -16,7 +16,7 @@ from millrace.python.ops import gen_array_ops
 from millrace.python.ops import gen_control_flow_ops
 from millrace.python.util import nest
 
-no_op = gen_control_flow_ops.no_op
+no_op: Any = gen_control_flow_ops.no_op
 
 
 def _convert(data: Any, name: str | None = None) -> Any:
@@ -63,7 +63,11 @@ def _Enter(
     """Makes a tensor available in the frame `frame_name` of a loop."""
     data = _convert(data)
     if isinstance(data, ops.Tensor):
-        fn = gen_control_flow_ops.ref_enter if data.dtype._is_ref_dtype and use_ref else gen_control_flow_ops.enter
+        fn = (
+            gen_control_flow_ops.ref_enter
+            if data.dtype._is_ref_dtype and use_ref
+            else gen_control_flow_ops.enter
+        )
         result = fn(data, frame_name, is_constant, parallel_iterations, name=name)
         if use_input_shape:
             result.set_shape(data.get_shape())
@@ -175,7 +179,9 @@ def _convert_flows_to_tensorarrays(tensors_or_tensorarrays: Any, tensors_or_flow
             % (len(tensors_or_tensorarrays), len(tensors_or_flows))
         )
     return [
-        tensor_array_ops.build_ta_with_new_flow(ta, flow) if isinstance(ta, tensor_array_ops.TensorArray) else flow
+        tensor_array_ops.build_ta_with_new_flow(ta, flow)
+        if isinstance(ta, tensor_array_ops.TensorArray)
+        else flow
         for ta, flow in zip(tensors_or_tensorarrays, tensors_or_flows)
     ]
 

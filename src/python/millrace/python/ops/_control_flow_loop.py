@@ -120,7 +120,7 @@ def _loop_at_once(
     return loop_vars[0] if packed or len(loop_vars) == 1 and not isinstance(loop_vars, dict) else loop_vars
 
 
-_base_tuple = tuple
+_base_tuple: Any = tuple
 
 
 def _count_iterations(

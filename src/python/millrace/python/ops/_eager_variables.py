@@ -90,7 +90,7 @@ class EagerVariableMembers:
 
     def __deepcopy__(self, memo: Any) -> Any:
         self._needs_values("__deepcopy__")
-        made = type(self)(
+        made = type(self)(  # type: ignore[call-arg]
             initial_value=self.read_value(),  # type: ignore[attr-defined]
             trainable=self._trainable,  # type: ignore[attr-defined]
             constraint=self._constraint,  # type: ignore[attr-defined]

@@ -72,7 +72,7 @@ def matmul(
         if (a.dtype == dtypes.bfloat16 or b.dtype == dtypes.bfloat16) and a.dtype != b.dtype:
             use_sparse_matmul = True
         if use_sparse_matmul:
-            ret = sparse_matmul(
+            ret = sparse_matmul(  # type: ignore[misc]
                 a,
                 b,
                 transpose_a=transpose_a,
@@ -155,7 +155,11 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
     if not all(isinstance(x, (ops.Tensor, indexed_slices.IndexedSlices)) for x in inputs):
         raise ValueError(message)
     if len(inputs) == 1:
-        values = ops.convert_to_tensor(inputs[0]) if isinstance(inputs[0], indexed_slices.IndexedSlices) else inputs[0]
+        values = (
+            ops.convert_to_tensor(inputs[0])
+            if isinstance(inputs[0], indexed_slices.IndexedSlices)
+            else inputs[0]
+        )
         return array_ops.identity(values, name=name) if name else values
     return gen_math_ops.add_n(inputs, name=name)
 
@@ -260,8 +264,14 @@ def _tensordot_axes(a: Any, axes: Any) -> tuple[Any, Any]:
             return [a_axes], [b_axes]
         a_axes = list(a_axes) if isinstance(a_axes, np.ndarray) else a_axes
         b_axes = list(b_axes) if isinstance(b_axes, np.ndarray) else b_axes
-        if isinstance(a_axes, (list, tuple)) and isinstance(b_axes, (list, tuple)) and len(a_axes) != len(b_axes):
-            raise ValueError("Different number of contraction axes 'a' and 'b', %s != %s." % (len(a_axes), len(b_axes)))
+        if (
+            isinstance(a_axes, (list, tuple))
+            and isinstance(b_axes, (list, tuple))
+            and len(a_axes) != len(b_axes)
+        ):
+            raise ValueError(
+                "Different number of contraction axes 'a' and 'b', %s != %s." % (len(a_axes), len(b_axes))
+            )
         return a_axes, b_axes
     axes = ops.convert_to_tensor(axes, name="axes", dtype=dtypes.int32)
     return axes[0], axes[1]

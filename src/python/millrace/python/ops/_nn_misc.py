@@ -141,7 +141,7 @@ def dropout_v2(
                 % x.dtype
             )
         if isinstance(rate, numbers.Real):
-            if not 0 <= rate < 1:
+            if not 0 <= rate < 1:  # type: ignore[operator]
                 raise ValueError("rate must be a scalar tensor or a float in the range [0, 1), got %g" % rate)
             if rate == 0:
                 return x

@@ -58,7 +58,7 @@ def pool(
         op_key = (pooling_type, num_spatial_dims)
         if op_key not in pooling_ops:
             raise ValueError("%d-D %s pooling is not supported." % (op_key[1], op_key[0]))
-        op: Callable[..., Any] = pooling_ops[op_key]
+        op: Callable[..., Any] = pooling_ops[op_key]  # type: ignore[assignment]
         second = data_format is not None and _starts_with_channels(data_format)
         if data_format not in (None, "NWC", "NCW", "NHWC", "NCHW", "NDHWC", "NCDHW"):
             raise ValueError('data_format must be either "NHWC" or "NCHW".')

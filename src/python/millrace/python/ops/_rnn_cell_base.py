@@ -46,7 +46,7 @@ def _concat(prefix: Any, suffix: Any, static: bool = False) -> Any:
         elif p.shape.ndims != 1:
             raise ValueError("prefix tensor must be either a scalar or vector, but saw tensor: %s" % p)
     else:
-        p = tensor_shape.as_shape(prefix)
+        p = tensor_shape.as_shape(prefix)  # type: ignore[assignment]
         p_static = p.as_list() if p.ndims is not None else None
         p = p.as_list() if p.is_fully_defined() else None
     if isinstance(suffix, ops.Tensor):
@@ -56,7 +56,7 @@ def _concat(prefix: Any, suffix: Any, static: bool = False) -> Any:
         elif s.shape.ndims != 1:
             raise ValueError("suffix tensor must be either a scalar or vector, but saw tensor: %s" % s)
     else:
-        s = tensor_shape.as_shape(suffix)
+        s = tensor_shape.as_shape(suffix)  # type: ignore[assignment]
         s_static = s.as_list() if s.ndims is not None else None
         s = s.as_list() if s.is_fully_defined() else None
     if static:
@@ -176,7 +176,7 @@ class LayerRNNCell(RNNCell):
         return base_layer.Layer.__call__(self, inputs, state, *args, scope=scope, **kwargs)
 
 
-_LSTMStateTuple = collections.namedtuple("LSTMStateTuple", ("c", "h"))
+_LSTMStateTuple = collections.namedtuple("LSTMStateTuple", ("c", "h"))  # type: ignore[name-match]
 
 
 class LSTMStateTuple(_LSTMStateTuple):

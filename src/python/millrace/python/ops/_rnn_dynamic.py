@@ -40,9 +40,9 @@ def dynamic_rnn(
         flat_input = nest.flatten(inputs)
         if not time_major:
             flat_input = [ops.convert_to_tensor(input_) for input_ in flat_input]
-            flat_input = tuple(_transpose_batch_time(input_) for input_ in flat_input)
+            flat_input = tuple(_transpose_batch_time(input_) for input_ in flat_input)  # type: ignore[assignment]
         else:
-            flat_input = tuple(ops.convert_to_tensor(input_) for input_ in flat_input)
+            flat_input = tuple(ops.convert_to_tensor(input_) for input_ in flat_input)  # type: ignore[assignment]
         parallel_iterations = parallel_iterations or 32
         if sequence_length is not None:
             sequence_length = math_ops.cast(sequence_length, dtypes.int32)

@@ -62,13 +62,17 @@ def sparse_expand_dims(sp_input: Any, axis: Any = None, name: Optional[str] = No
         start = array_ops.reshape(axis, [1])
         shape = sp_input.dense_shape
         new_shape = array_ops.concat(
-            [array_ops.slice(shape, [0], start), [1], array_ops.slice(shape, start, [-1])], axis=0, name="shape"
+            [array_ops.slice(shape, [0], start), [1], array_ops.slice(shape, start, [-1])],
+            axis=0,
+            name="shape",
         )
         result = sparse_reshape(sp_input, new_shape)
         return result
 
 
-def sparse_eye(num_rows: Any, num_columns: Any = None, dtype: Any = dtypes.float32, name: Optional[str] = None) -> Any:
+def sparse_eye(
+    num_rows: Any, num_columns: Any = None, dtype: Any = dtypes.float32, name: Optional[str] = None
+) -> Any:
     """Returns a sparse matrix with ones on the diagonal."""
     with ops.name_scope(name, default_name="eye", values=[num_rows, num_columns]):
         num_rows = _make_int64_tensor(num_rows, "num_rows")
@@ -99,7 +103,9 @@ def sparse_concat(
     return sparse_concat_v2(axis, sp_inputs, bool(expand), name)
 
 
-def sparse_concat_v2(axis: Any, sp_inputs: Any, expand_nonconcat_dims: bool = False, name: Optional[str] = None) -> Any:
+def sparse_concat_v2(
+    axis: Any, sp_inputs: Any, expand_nonconcat_dims: bool = False, name: Optional[str] = None
+) -> Any:
     """As `sparse_concat`, with the arguments of version 2."""
     sp_inputs = _convert_to_sparse_tensors(sp_inputs)
     if len(sp_inputs) == 1:
@@ -107,7 +113,9 @@ def sparse_concat_v2(axis: Any, sp_inputs: Any, expand_nonconcat_dims: bool = Fa
     inds, vals = [s.indices for s in sp_inputs], [s.values for s in sp_inputs]
     shapes = [s.dense_shape for s in sp_inputs]
     if expand_nonconcat_dims:
-        max_shape = math_ops.reduce_max(array_ops.concat([array_ops.reshape(shape, [1, -1]) for shape in shapes], 0), 0)
+        max_shape = math_ops.reduce_max(
+            array_ops.concat([array_ops.reshape(shape, [1, -1]) for shape in shapes], 0), 0
+        )
         rank = shapes[0].get_shape().as_list()[0]
         at = axis if axis >= 0 or rank is None else axis + rank
         after = max_shape[at + 1 :] if axis != -1 else max_shape[:0]
@@ -174,7 +182,9 @@ def sparse_slice(sp_input: Any, start: Any, size: Any, name: Optional[str] = Non
 def sparse_reorder(sp_input: Any, name: Optional[str] = None) -> Any:
     """Returns the same tensor with its elements in row-major order."""
     sp_input = _convert_to_sparse_tensor(sp_input)
-    ind, val = gen_sparse_ops.sparse_reorder(sp_input.indices, sp_input.values, sp_input.dense_shape, name=name)
+    ind, val = gen_sparse_ops.sparse_reorder(
+        sp_input.indices, sp_input.values, sp_input.dense_shape, name=name
+    )
     shape = sp_input.get_shape()
     if shape.is_fully_defined():
         return SparseTensor(ind, val, ops.convert_to_tensor(shape.as_list(), dtypes.int64))
@@ -200,9 +210,11 @@ def sparse_reshape(sp_input: Any, shape: Any, name: Optional[str] = None) -> Any
             if old.is_fully_defined() and -1 not in known and old.num_elements() != int(np.prod(known)):
                 raise ValueError(
                     "Cannot reshape a tensor with %d elements to shape %s (%d elements)."
-                    % (old.num_elements(), [int(d) for d in known], int(np.prod(known)))
+                    % (old.num_elements(), [int(d) for d in known], int(np.prod(known)))  # type: ignore[str-format]
                 )
-        ind, new_shape = gen_sparse_ops.sparse_reshape(sp_input.indices, sp_input.dense_shape, shape, name=name)
+        ind, new_shape = gen_sparse_ops.sparse_reshape(
+            sp_input.indices, sp_input.dense_shape, shape, name=name
+        )
         if known is not None and -1 not in known:
             new_shape = ops.convert_to_tensor(known, dtypes.int64)
         return SparseTensor(ind, array_ops.identity(sp_input.values), new_shape)
@@ -226,7 +238,9 @@ def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> Any:
         shape_const = tensor_util.constant_value(sp_input.dense_shape)
         if output_shape_const is not None and shape_const is not None:
             if len(shape_const) != len(output_shape_const):
-                raise ValueError("Shapes %s and %s are incompatible" % (tuple(shape_const), tuple(output_shape_const)))
+                raise ValueError(
+                    "Shapes %s and %s are incompatible" % (tuple(shape_const), tuple(output_shape_const))
+                )
             if np.any(output_shape_const < shape_const):
                 raise ValueError(
                     "Requested new_shape should have dimension sizes >= sp_input.shape.  Found new_shape (%s), sp_input.shape "
@@ -282,7 +296,9 @@ def sparse_merge_impl(
         if not isinstance(sp_ids, (list, tuple)):
             raise TypeError("sp_ids has to be a SparseTensor or list thereof. Found %s" % type(sp_ids))
         if not isinstance(vocab_size, (list, tuple)):
-            raise TypeError("vocab_size has to be a list of Tensors or Python ints. Found %s" % type(vocab_size))
+            raise TypeError(
+                "vocab_size has to be a list of Tensors or Python ints. Found %s" % type(vocab_size)
+            )
         if len(sp_ids) != len(vocab_size):
             raise ValueError("sp_ids and vocab_size have to have equal lengths.")
     with ops.name_scope(name, "SparseMerge", [sp_ids, sp_values]):

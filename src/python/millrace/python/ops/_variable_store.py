@@ -319,7 +319,7 @@ class _VariableStore:
                 init, init_shape = initializer, var_shape
                 if initializer is None:
                     init, from_value = self._get_default_initializer(name=name, shape=shape, dtype=dtype)
-                    init_shape = None if from_value else var_shape
+                    init_shape = None if from_value else var_shape  # type: ignore[assignment]
                 elif not callable(initializer):
                     whole = (
                         initializer
@@ -328,7 +328,7 @@ class _VariableStore:
                     )
                     init = array_ops.slice(whole, var_offset, var_shape)
                     dtype = init.dtype.base_dtype
-                    init_shape = None
+                    init_shape = None  # type: ignore[assignment]
             with ops.name_scope(None):
                 var = self._get_single_variable(
                     name=var_full_name,
@@ -361,7 +361,7 @@ class _VariableStore:
             tb = [x for x in found_var.op.traceback[::-1] if "millrace/python" not in x[0]][:5]
             raise ValueError(
                 "%s Originally defined at:\n\n%s"
-                % (err_msg, "".join(traceback.format_list([tuple(x)[:4] for x in tb])))
+                % (err_msg, "".join(traceback.format_list([tuple(x)[:4] for x in tb])))  # type: ignore[misc]
             )
         if not shape.is_compatible_with(found_var.get_shape()):
             raise ValueError(

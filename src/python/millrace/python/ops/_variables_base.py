@@ -264,8 +264,8 @@ class Variable(  # type: ignore[misc]
         """Makes `==` compare values, as that of tensors does, or objects."""
         from millrace.python.ops import math_ops
 
-        cls.__eq__ = math_ops.tensor_equals if by_value else object.__eq__  # type: ignore[method-assign]
-        cls.__ne__ = math_ops.tensor_not_equals if by_value else object.__ne__  # type: ignore[method-assign]
+        cls.__eq__ = math_ops.tensor_equals if by_value else object.__eq__  # type: ignore[assignment, method-assign]
+        cls.__ne__ = math_ops.tensor_not_equals if by_value else object.__ne__  # type: ignore[assignment, method-assign]
 
     @property
     def name(self) -> str:

@@ -3,11 +3,18 @@
 """Functions whose calls are put together in batches."""
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, TYPE_CHECKING
 
 from millrace.python.framework import function, ops
 from millrace.python.ops import gen_batch_ops
-from millrace.python.ops.gen_batch_ops import *  # noqa: F401,F403
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """What gen_batch_ops gives and this module does not define anew."""
+
+else:
+    from millrace.python.ops.gen_batch_ops import *  # noqa: F401,F403
 
 
 def batch_function(

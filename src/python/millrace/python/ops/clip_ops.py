@@ -76,7 +76,9 @@ def global_norm(t_list: Any, name: str | None = None) -> Any:
     t_list = _check_list(t_list)
     with ops.name_scope(name, "global_norm", t_list) as name:
         values = [
-            None if t is None else ops.convert_to_tensor(t.values if isinstance(t, _Slices) else t, name="t_%d" % i)
+            None
+            if t is None
+            else ops.convert_to_tensor(t.values if isinstance(t, _Slices) else t, name="t_%d" % i)
             for i, t in enumerate(t_list)
         ]
         half_squared_norms = []
@@ -112,13 +114,17 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
             1.0 / use_norm, constant_op.constant(1.0, dtype=use_norm.dtype) / clip_norm
         )
         scale = array_ops.where(
-            math_ops.is_finite(use_norm), scale_for_finite, constant_op.constant(float("nan"), dtype=use_norm.dtype)
+            math_ops.is_finite(use_norm),
+            scale_for_finite,
+            constant_op.constant(float("nan"), dtype=use_norm.dtype),
         )
         values = [
-            None if t is None else ops.convert_to_tensor(t.values if isinstance(t, _Slices) else t, name="t_%d" % i)
+            None
+            if t is None
+            else ops.convert_to_tensor(t.values if isinstance(t, _Slices) else t, name="t_%d" % i)
             for i, t in enumerate(t_list)
         ]
-        clipped = []
+        clipped: list[Any] = []
         for i, v in enumerate(values):
             if v is None:
                 clipped.append(None)

@@ -19,7 +19,7 @@ from millrace.python.ops._control_flow_base import loop_cond  # noqa: F401
 from millrace.python.ops._control_flow_base import merge  # noqa: F401
 from millrace.python.ops._control_flow_base import no_op  # noqa: F401
 from millrace.python.ops._control_flow_base import ref_switch  # noqa: F401
-from millrace.python.ops._control_flow_base import switch  # noqa: F401
+from millrace.python.ops._control_flow_base import switch  # type: ignore[assignment]  # noqa: F401
 from millrace.python.ops._control_flow_case import Assert  # noqa: F401
 from millrace.python.ops._control_flow_case import _assert_at_most_n_true  # noqa: F401
 from millrace.python.ops._control_flow_case import _case_create_default_action  # noqa: F401

@@ -53,7 +53,7 @@ class _Checked:
             return
         self.xs = [array_ops.placeholder(x.dtype, x.shape) for x in xs]
         self.y = ops.convert_to_tensor(f(*self.xs))
-        self.dy = array_ops.placeholder(self.y.dtype, self.y.shape)
+        self.dy = array_ops.placeholder(self.y.dtype, self.y.shape)  # type: ignore[attr-defined]
         self.grads = gradients_impl.gradients(self.y, self.xs, grad_ys=self.dy)
         self.session = ops.get_default_session()
 

@@ -305,9 +305,9 @@ class Identity(Initializer):
             raise ValueError("Identity matrix initializer can only be used for 2D matrices.")
         dtype = self.dtype if dtype is None else dtype
         if isinstance(full_shape, (tuple, list)) or hasattr(full_shape, "as_list"):
-            initializer = linalg_ops_impl.eye(*[int(d) for d in full_shape], dtype=dtype)
+            initializer = linalg_ops_impl.eye(*[int(d) for d in full_shape], dtype=dtype)  # type: ignore[arg-type, misc]
         else:
-            initializer = linalg_ops_impl.eye(*full_shape, dtype=dtype)
+            initializer = linalg_ops_impl.eye(*full_shape, dtype=dtype)  # type: ignore[misc]
         if partition_info is not None:
             initializer = array_ops.slice(initializer, partition_info.var_offset, shape)
         return self.gain * initializer

@@ -3,14 +3,21 @@
 """Decompositions, solvers and norms of matrices."""
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, TYPE_CHECKING
 
 import numpy as np
 
 from millrace.python.framework import constant_op, dtypes, ops, tensor_shape  # noqa: F401
 from millrace.python.ops import array_ops, gen_linalg_ops, linalg_ops_impl, map_fn, math_ops
-from millrace.python.ops.gen_linalg_ops import *  # noqa: F401,F403
 from millrace.python.util import deprecation
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """What gen_linalg_ops gives and this module does not define anew."""
+
+else:
+    from millrace.python.ops.gen_linalg_ops import *  # noqa: F401,F403
 
 # Eigenvalues, singular values, ...: of the names that the generated module gives these are the ones with no wrapper.
 cholesky = gen_linalg_ops.cholesky

@@ -3,13 +3,20 @@
 """Lists of tensors in variants."""
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, TYPE_CHECKING
 
 import numpy as np
 
 from millrace.python.framework import dtypes, ops, tensor_shape
 from millrace.python.ops import gen_list_ops
-from millrace.python.ops.gen_list_ops import *  # noqa: F401,F403
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """What gen_list_ops gives and this module does not define anew."""
+
+else:
+    from millrace.python.ops.gen_list_ops import *  # noqa: F401,F403
 
 
 def _build_element_shape(shape: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import pprint
 import sys
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from millrace.python.framework import dtypes
 from millrace.python.framework import ops
@@ -15,9 +15,16 @@ from millrace.python.framework import sparse_tensor
 from millrace.python.framework import tensor_util
 from millrace.python.ops import gen_logging_ops
 from millrace.python.ops import string_ops
-from millrace.python.ops.gen_logging_ops import *  # noqa: F401,F403
 from millrace.python.platform import tf_logging
 from millrace.python.util import nest
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """What gen_logging_ops gives and this module does not define anew."""
+
+else:
+    from millrace.python.ops.gen_logging_ops import *  # noqa: F401,F403
 
 
 def Print(
@@ -151,7 +158,11 @@ def print_v2(*inputs: Any, **kwargs: Any) -> Any:
     format_name = name + "_format" if name else None
     stream = output_stream if _is_filepath(output_stream) else _output_stream_name(output_stream)
     # A single string tensor is printed as it is.
-    if len(inputs) == 1 and tensor_util.is_tensor(inputs[0]) and not isinstance(inputs[0], sparse_tensor.SparseTensor):
+    if (
+        len(inputs) == 1
+        and tensor_util.is_tensor(inputs[0])
+        and not isinstance(inputs[0], sparse_tensor.SparseTensor)
+    ):
         only = ops.convert_to_tensor(inputs[0])
         if only.shape.ndims == 0 and only.dtype == dtypes.string:
             return gen_logging_ops.print_v2(input=only, output_stream=stream, name=name, end=end)
@@ -178,10 +189,14 @@ def _add_summary(val: Any, collections: Any) -> Any:
 def histogram_summary(tag: Any, values: Any, collections: Any = None, name: str | None = None) -> Any:
     """Returns a Summary with a histogram of `values` under `tag`."""
     with ops.name_scope(name, "HistogramSummary", [tag, values]) as scope:
-        return _add_summary(gen_logging_ops.histogram_summary(tag=tag, values=values, name=scope), collections)
+        return _add_summary(
+            gen_logging_ops.histogram_summary(tag=tag, values=values, name=scope), collections
+        )
 
 
-def image_summary(tag: Any, tensor: Any, max_images: int = 3, collections: Any = None, name: str | None = None) -> Any:
+def image_summary(
+    tag: Any, tensor: Any, max_images: int = 3, collections: Any = None, name: str | None = None
+) -> Any:
     """Returns a Summary with up to `max_images` images of a [batch, height, width, channels] tensor."""
     with ops.name_scope(name, "ImageSummary", [tag, tensor]) as scope:
         val = gen_logging_ops.image_summary(tag=tag, tensor=tensor, max_images=max_images, name=scope)
@@ -189,7 +204,12 @@ def image_summary(tag: Any, tensor: Any, max_images: int = 3, collections: Any =
 
 
 def audio_summary(
-    tag: Any, tensor: Any, sample_rate: Any, max_outputs: int = 3, collections: Any = None, name: str | None = None
+    tag: Any,
+    tensor: Any,
+    sample_rate: Any,
+    max_outputs: int = 3,
+    collections: Any = None,
+    name: str | None = None,
 ) -> Any:
     """Returns a Summary with up to `max_outputs` pieces of sound."""
     with ops.name_scope(name, "AudioSummary", [tag, tensor]) as scope:

@@ -17,7 +17,7 @@ from millrace.python.ops.embedding_ops import *  # noqa: F401,F403
 from millrace.python.ops.gen_nn_ops import *  # type: ignore  # noqa: F401,F403
 from millrace.python.ops.math_ops import sigmoid, tanh  # noqa: F401
 from millrace.python.ops.nn_impl import *  # noqa: F401,F403
-from millrace.python.ops.nn_ops import *  # noqa: F401,F403
+from millrace.python.ops.nn_ops import *  # type: ignore[assignment]  # noqa: F401,F403
 from millrace.python.ops import rnn_cell  # noqa: F401
 from millrace.python.ops.rnn import (  # noqa: F401
     bidirectional_dynamic_rnn,

@@ -3,11 +3,10 @@
 """Parsers of Examples, of CSV, of raw bytes and of tensors."""
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, TYPE_CHECKING
 
 from millrace.python.framework import ops, sparse_tensor
 from millrace.python.ops import array_ops, control_flow_ops, gen_parsing_ops, math_ops
-from millrace.python.ops.gen_parsing_ops import *  # noqa: F401,F403
 from millrace.python.ops._parsing_features import (  # noqa: F401
     FixedLenFeature,
     FixedLenSequenceFeature,
@@ -20,13 +19,23 @@ from millrace.python.ops._parsing_features import (  # noqa: F401
     clean_name,
     sparse_of,
 )
-from millrace.python.ops._parsing_sequences import (  # noqa: F401
+from millrace.python.util import deprecation
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """What gen_parsing_ops gives and this module does not define anew."""
+
+else:
+    from millrace.python.ops.gen_parsing_ops import *  # noqa: F401,F403
+
+# In place of the functions of the ops.
+from millrace.python.ops._parsing_sequences import (  # noqa: E402,F401
     _parse_sequence_example_raw,
     _parse_single_sequence_example_raw,
     parse_sequence_example,
     parse_single_sequence_example,
 )
-from millrace.python.util import deprecation
 
 _FEATURES = [VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature]
 

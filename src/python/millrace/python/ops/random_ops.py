@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from millrace.python.framework import dtypes
 from millrace.python.framework import ops
@@ -14,7 +14,14 @@ from millrace.python.ops import array_ops
 from millrace.python.ops import control_flow_ops
 from millrace.python.ops import gen_random_ops
 from millrace.python.ops import math_ops
-from millrace.python.ops.gen_random_ops import *  # noqa: F401,F403
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """What gen_random_ops gives and this module does not define anew."""
+
+else:
+    from millrace.python.ops.gen_random_ops import *  # noqa: F401,F403
 
 
 def _ShapeTensor(shape: Any) -> Any:
@@ -63,7 +70,9 @@ def parameterized_truncated_normal(
     name: str | None = None,
 ) -> Any:
     """Returns normal numbers between `minvals` and `maxvals`; parameters are scalars or one for each batch."""
-    with ops.name_scope(name, "parameterized_truncated_normal", [shape, means, stddevs, minvals, maxvals]) as name:
+    with ops.name_scope(
+        name, "parameterized_truncated_normal", [shape, means, stddevs, minvals, maxvals]
+    ) as name:
         shape_tensor = _ShapeTensor(shape)
         means_tensor = ops.convert_to_tensor(means, dtype=dtype, name="means")
         stddevs_tensor = ops.convert_to_tensor(stddevs, dtype=dtype, name="stddevs")
@@ -71,7 +80,13 @@ def parameterized_truncated_normal(
         maxvals_tensor = ops.convert_to_tensor(maxvals, dtype=dtype, name="maxvals")
         seed1, seed2 = random_seed.get_seed(seed)
         rnd = gen_random_ops.parameterized_truncated_normal(
-            shape_tensor, means_tensor, stddevs_tensor, minvals_tensor, maxvals_tensor, seed=seed1, seed2=seed2
+            shape_tensor,
+            means_tensor,
+            stddevs_tensor,
+            minvals_tensor,
+            maxvals_tensor,
+            seed=seed1,
+            seed2=seed2,
         )
         tensor_util.maybe_set_static_shape(rnd, shape)
         return rnd
@@ -131,7 +146,9 @@ def random_uniform(
         maxval = ops.convert_to_tensor(maxval, dtype=dtype, name="max")
         seed1, seed2 = random_seed.get_seed(seed)
         if dtype.is_integer:
-            result = gen_random_ops.random_uniform_int(shape_tensor, minval, maxval, seed=seed1, seed2=seed2, name=name)
+            result = gen_random_ops.random_uniform_int(
+                shape_tensor, minval, maxval, seed=seed1, seed2=seed2, name=name
+            )
         else:
             rnd = gen_random_ops.random_uniform(shape_tensor, dtype, seed=seed1, seed2=seed2)
             result = math_ops.add(rnd * (maxval - minval), minval, name=name)
@@ -161,7 +178,9 @@ def random_crop(value: Any, size: Any, seed: Any = None, name: str | None = None
         )
         shape = control_flow_ops.with_dependencies([check], shape)
         limit = shape - size + 1
-        offset = random_uniform(array_ops.shape(shape), dtype=size.dtype, maxval=size.dtype.max, seed=seed) % limit
+        offset = (
+            random_uniform(array_ops.shape(shape), dtype=size.dtype, maxval=size.dtype.max, seed=seed) % limit
+        )
         return array_ops.slice(value, offset, size, name=name)
 
 
@@ -173,7 +192,9 @@ def multinomial(
         return multinomial_categorical_impl(logits, num_samples, output_dtype, seed)
 
 
-def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: Any = None, name: str | None = None) -> Any:
+def categorical(
+    logits: Any, num_samples: Any, dtype: Any = None, seed: Any = None, name: str | None = None
+) -> Any:
     """Draws `num_samples` classes for each row of `logits`; int64 unless `dtype` is int32."""
     with ops.name_scope(name, "categorical", [logits]):
         return multinomial_categorical_impl(logits, num_samples, dtype, seed)
@@ -189,7 +210,12 @@ def multinomial_categorical_impl(logits: Any, num_samples: Any, dtype: Any, seed
 
 
 def random_gamma(
-    shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.float32, seed: Any = None, name: str | None = None
+    shape: Any,
+    alpha: Any,
+    beta: Any = None,
+    dtype: Any = dtypes.float32,
+    seed: Any = None,
+    name: str | None = None,
 ) -> Any:
     """Returns numbers of gamma distributions, of the shape `shape` + that of `alpha` and `beta` broadcast."""
     with ops.name_scope(name, "random_gamma", [shape, alpha, beta]):
@@ -224,11 +250,15 @@ def _set_sample_shape(result: Any, shape: Any, *parameter_shapes: Any) -> None:
     value = tensor_util.constant_value(shape)
     if value is not None:
         result.set_shape(
-            [int(i) for i in value.reshape([-1])] + list(batch.dims or []) if batch.ndims is not None else None
+            [int(i) for i in value.reshape([-1])] + list(batch.dims or [])
+            if batch.ndims is not None
+            else None
         )
 
 
-def random_poisson(lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: Any = None, name: str | None = None) -> Any:
+def random_poisson(
+    lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: Any = None, name: str | None = None
+) -> Any:
     """Returns numbers of Poisson distributions with the means `lam`, of the shape `shape` + that of `lam`."""
     return random_poisson_v2(shape, lam, dtype, seed, name)
 

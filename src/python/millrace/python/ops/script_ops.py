@@ -234,7 +234,7 @@ def _eager_py_func(func: Any, inp: Any, Tout: Any, name: str | None, is_grad_fun
     while graph is not None:
         # The function lives as long as a graph that calls it, or is around one that does.
         graph._py_funcs_used_in_graph.append(function)
-        graph = getattr(graph, "_outer_graph", None)
+        graph = getattr(graph, "_outer_graph", None)  # type: ignore[assignment]
     result = gen_script_ops.eager_py_func(input=inp, token=function.token, Tout=types, name=name)
     if is_list or isinstance(result, ops.Operation):
         return result

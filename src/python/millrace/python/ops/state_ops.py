@@ -4,13 +4,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TYPE_CHECKING
 
 from millrace.python.framework import ops
 from millrace.python.framework import tensor_shape
 from millrace.python.ops import gen_resource_variable_ops
 from millrace.python.ops import gen_state_ops
-from millrace.python.ops.gen_state_ops import *  # noqa: F401,F403
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """What gen_state_ops gives and this module does not define anew."""
+
+else:
+    from millrace.python.ops.gen_state_ops import *  # noqa: F401,F403
 
 
 def variable_op(

@@ -243,7 +243,7 @@ class variable_scope:
         # Nothing is made the default graph where ops are executed at once either.
         self._building_function = self._graph is None or ops.get_default_graph().building_function
         if not self._building_function:
-            self._graph_context_manager = self._graph.as_default()
+            self._graph_context_manager = self._graph.as_default()  # type: ignore[union-attr]
             self._graph_context_manager.__enter__()
         if self._cached_pure_variable_scope is not None:
             # The same object entered again.
@@ -297,7 +297,7 @@ class variable_scope:
             old_name_scope = (
                 scope_name
                 if isinstance(self._name_or_scope, str)
-                else self._name_or_scope.original_name_scope
+                else self._name_or_scope.original_name_scope  # type: ignore[attr-defined]
             )
             try:
                 return self._enter_pure(self._name_or_scope, old_name_scope, self._reuse)

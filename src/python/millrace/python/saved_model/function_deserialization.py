@@ -92,7 +92,7 @@ def recreate_concrete_function(
     coder = nested_structure_coder.StructureCoder()
     signature = coder.decode_proto(saved.canonicalized_input_signature)
     graph = func_graph_module.FuncGraph(fdef.signature.name)
-    specs = [
+    specs: list[Any] = [
         s for s in nest.flatten(signature, expand_composites=True) if isinstance(s, tensor_spec.TensorSpec)
     ]
     arguments = list(fdef.signature.input_arg)

@@ -52,7 +52,7 @@ class Scaffold:
             init_op = coalesce(init_op, other.init_op)
             init_feed_dict = coalesce(init_feed_dict, other.init_feed_dict)
             # The original function, without the scaffold bound to it.
-            init_fn = coalesce(init_fn, other._user_init_fn)
+            init_fn = coalesce(init_fn, other._user_init_fn)  # type: ignore[has-type]
             ready_op = coalesce(ready_op, other.ready_op)
             ready_for_local_init_op = coalesce(ready_for_local_init_op, other.ready_for_local_init_op)
             local_init_op = coalesce(local_init_op, other.local_init_op)

@@ -48,8 +48,9 @@ class AdadeltaOptimizer(optimizer.Optimizer):
     def _slots_of(self, var: Any) -> tuple[Any, Any]:
         return self.get_slot(var, "accum"), self.get_slot(var, "accum_update")
 
-    def _scalars(self, dtype: Any) -> list[Any]:
-        return [math_ops.cast(t, dtype) for t in (self._lr_t, self._rho_t, self._epsilon_t)]
+    def _scalars(self, dtype: Any) -> tuple[Any, Any, Any]:
+        lr, rho, epsilon = [math_ops.cast(t, dtype) for t in (self._lr_t, self._rho_t, self._epsilon_t)]
+        return lr, rho, epsilon
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         accum, accum_update = self._slots_of(var)

@@ -72,12 +72,12 @@ class AdagradDAOptimizer(optimizer.Optimizer):
         with ops.device(var.device):
             return array_ops.identity(self._global_step_on_worker)
 
-    def _regularization(self, dtype: Any) -> list[Any]:
-        return [
+    def _regularization(self, dtype: Any) -> tuple[Any, Any, Any]:
+        return (
             math_ops.cast(self._learning_rate_tensor, dtype),
             math_ops.cast(self._l1_regularization_strength, dtype),
             math_ops.cast(self._l2_regularization_strength, dtype),
-        ]
+        )
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         g_acc = self.get_slot(var, "gradient_accumulator")

@@ -58,7 +58,7 @@ class Coordinator:
             ex = self._filter_exception(ex)
             if self._joined:
                 if isinstance(ex, tuple):
-                    _reraise(ex)
+                    _reraise(ex)  # type: ignore[arg-type]
                 elif ex is not None:
                     raise ex
             if self._stop_event.is_set():

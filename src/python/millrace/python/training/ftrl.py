@@ -94,7 +94,7 @@ class FtrlOptimizer(optimizer.Optimizer):
             self._learning_rate_power, name="learning_rate_power"
         )
 
-    def _scalars(self, dtype: Any) -> list[Any]:
+    def _scalars(self, dtype: Any) -> Any:
         tensors = [
             self._learning_rate_tensor,
             self._l1_regularization_strength_tensor,
@@ -113,7 +113,7 @@ class FtrlOptimizer(optimizer.Optimizer):
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         accum, linear = self._slots_of(var)
-        apply = training_ops.apply_ftrl_v2 if self._shrinks() else training_ops.apply_ftrl
+        apply: Any = training_ops.apply_ftrl_v2 if self._shrinks() else training_ops.apply_ftrl
         return apply(
             var, accum, linear, grad, *self._scalars(var.dtype.base_dtype), use_locking=self._use_locking
         )
@@ -121,7 +121,7 @@ class FtrlOptimizer(optimizer.Optimizer):
     def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
         accum, linear = self._slots_of(handle)
         if self._shrinks():
-            apply = training_ops.resource_apply_ftrl_v2
+            apply: Any = training_ops.resource_apply_ftrl_v2
         else:
             apply = training_ops.resource_apply_ftrl
         return apply(
@@ -135,7 +135,7 @@ class FtrlOptimizer(optimizer.Optimizer):
 
     def _apply_sparse(self, grad: Any, var: Any) -> Any:
         accum, linear = self._slots_of(var)
-        apply = training_ops.sparse_apply_ftrl_v2 if self._shrinks() else training_ops.sparse_apply_ftrl
+        apply: Any = training_ops.sparse_apply_ftrl_v2 if self._shrinks() else training_ops.sparse_apply_ftrl
         return apply(
             var,
             accum,
@@ -149,7 +149,7 @@ class FtrlOptimizer(optimizer.Optimizer):
     def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
         accum, linear = self._slots_of(handle)
         if self._shrinks():
-            apply = training_ops.resource_sparse_apply_ftrl_v2
+            apply: Any = training_ops.resource_sparse_apply_ftrl_v2
         else:
             apply = training_ops.resource_sparse_apply_ftrl
         return apply(

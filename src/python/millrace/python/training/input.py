@@ -132,7 +132,7 @@ def input_producer(
             dtypes=[input_tensor.dtype.base_dtype],
             shapes=[element_shape],
             shared_name=shared_name,
-            name=name,
+            name=name,  # type: ignore[arg-type]
         )
         enq = q.enqueue_many([input_tensor])
         queue_runner.add_queue_runner(queue_runner.QueueRunner(q, [enq], cancel_op=cancel_op))

@@ -33,13 +33,14 @@ class ProximalGradientDescentOptimizer(optimizer.Optimizer):
         self._l2_regularization_strength_tensor: Any = None
         self._learning_rate_tensor: Any = None
 
-    def _scalars(self, dtype: Any) -> list[Any]:
+    def _scalars(self, dtype: Any) -> tuple[Any, Any, Any]:
         tensors = (
             self._learning_rate_tensor,
             self._l1_regularization_strength_tensor,
             self._l2_regularization_strength_tensor,
         )
-        return [math_ops.cast(t, dtype) for t in tensors]
+        rate, l1, l2 = [math_ops.cast(t, dtype) for t in tensors]
+        return rate, l1, l2
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
         return training_ops.apply_proximal_gradient_descent(

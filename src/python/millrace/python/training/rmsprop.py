@@ -76,7 +76,7 @@ class RMSPropOptimizer(optimizer.Optimizer):
         names = ["mg", "rms", "momentum"] if self._centered else ["rms", "momentum"]
         return [self.get_slot(var, name) for name in names]
 
-    def _scalars(self, dtype: Any) -> list[Any]:
+    def _scalars(self, dtype: Any) -> Any:
         tensors = (
             self._learning_rate_tensor,
             self._decay_tensor,
@@ -86,7 +86,7 @@ class RMSPropOptimizer(optimizer.Optimizer):
         return [math_ops.cast(t, dtype) for t in tensors]
 
     def _apply_dense(self, grad: Any, var: Any) -> Any:
-        apply = training_ops.apply_centered_rms_prop if self._centered else training_ops.apply_rms_prop
+        apply: Any = training_ops.apply_centered_rms_prop if self._centered else training_ops.apply_rms_prop
         return apply(
             var,
             *self._slots_of(var),
@@ -97,7 +97,7 @@ class RMSPropOptimizer(optimizer.Optimizer):
 
     def _resource_apply_dense(self, grad: Any, handle: Any) -> Any:
         if self._centered:
-            apply = training_ops.resource_apply_centered_rms_prop
+            apply: Any = training_ops.resource_apply_centered_rms_prop
         else:
             apply = training_ops.resource_apply_rms_prop
         return apply(
@@ -110,7 +110,7 @@ class RMSPropOptimizer(optimizer.Optimizer):
 
     def _apply_sparse(self, grad: Any, var: Any) -> Any:
         if self._centered:
-            apply = training_ops.sparse_apply_centered_rms_prop
+            apply: Any = training_ops.sparse_apply_centered_rms_prop
         else:
             apply = training_ops.sparse_apply_rms_prop
         return apply(
@@ -124,7 +124,7 @@ class RMSPropOptimizer(optimizer.Optimizer):
 
     def _resource_apply_sparse(self, grad: Any, handle: Any, indices: Any) -> Any:
         if self._centered:
-            apply = training_ops.resource_sparse_apply_centered_rms_prop
+            apply: Any = training_ops.resource_sparse_apply_centered_rms_prop
         else:
             apply = training_ops.resource_sparse_apply_rms_prop
         return apply(

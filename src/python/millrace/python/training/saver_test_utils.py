@@ -52,7 +52,7 @@ class CheckpointedOp:
     def _export(self) -> Any:
         return gen_lookup_ops.lookup_table_export_v2(self.table_ref, dtypes.string, dtypes.float32)
 
-    class CustomSaveable(saver_module.BaseSaverBuilder.SaveableObject):
+    class CustomSaveable(saver_module.BaseSaverBuilder.SaveableObject):  # type: ignore[misc, valid-type]
         """The table's pairs, as two tensors."""
 
         def __init__(self, table: Any, name: str) -> None:

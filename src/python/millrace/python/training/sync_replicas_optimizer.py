@@ -69,7 +69,9 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
 
     def _aggregate(self, grads_and_vars: Any) -> tuple[list[Any], list[Any], list[Any]]:
         """Accumulators of the gradients: ops that add to them, means taken from them, the variables."""
-        train_ops, aggregated_grad, var_list = [], [], []
+        train_ops: list[Any] = []
+        aggregated_grad: list[Any] = []
+        var_list: list[Any] = []
         for grad, var in grads_and_vars:
             var_list.append(var)
             with ops.device(var.device):
@@ -78,7 +80,7 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
                     continue
                 shape = var.get_shape()
                 if isinstance(grad, ops.Tensor):
-                    grad_accum = data_flow_ops.ConditionalAccumulator(
+                    grad_accum: Any = data_flow_ops.ConditionalAccumulator(
                         grad.dtype, shape=shape, shared_name=var.name + "/grad_accum"
                     )
                     train_ops.append(grad_accum.apply_grad(grad, local_step=self._local_step))

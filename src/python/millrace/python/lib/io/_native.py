@@ -23,7 +23,10 @@ def library() -> Any:
     if isinstance(path, str):
         candidates.insert(0, path)
     folder = os.path.dirname(os.path.abspath(_engine.__file__))
-    candidates += [os.path.join(folder, "libtensorflow.so.1"), os.path.join(os.path.dirname(folder), "libtensorflow.so.1")]
+    candidates += [
+        os.path.join(folder, "libtensorflow.so.1"),
+        os.path.join(os.path.dirname(folder), "libtensorflow.so.1"),
+    ]
     failure: OSError | None = None
     for name in candidates:
         try:
@@ -83,7 +86,7 @@ class Status:
         message = lib.TF_Message(self._status).decode("utf-8", "replace")
         lib.TF_DeleteStatus(self._status)
         if code != 0 and kind is None:
-            raise errors_impl.exception_type_from_error_code(code)(None, None, message)
+            raise errors_impl.exception_type_from_error_code(code)(None, None, message)  # type: ignore[call-arg]
 
 
 def _strings(data: bytes, count: int) -> list[bytes]:

@@ -105,7 +105,7 @@ class FileIO:
 
     def readlines(self) -> list[Any]:
         """All lines that follow."""
-        lines = []
+        lines: list[Any] = []
         while True:
             line = self.readline()
             if not line:
@@ -317,7 +317,8 @@ def walk_v2(
         if onerror:
             onerror(err)
         return
-    files, subdirs = [], []
+    files: list[Any] = []
+    subdirs: list[Any] = []
     for item in listing:
         (subdirs if is_directory(os.path.join(local, item)) else files).append(item)
     here = (local, subdirs, files)

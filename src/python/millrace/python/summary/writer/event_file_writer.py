@@ -58,7 +58,7 @@ class EventsWriter:
     def _WriteSerializedEvent(self, data: bytes) -> None:  # noqa: N802
         if self._writer is None:
             self._open()
-        self._writer.write(data)
+        self._writer.write(data)  # type: ignore[union-attr]
 
     def Flush(self) -> None:  # noqa: N802
         # A file that was deleted is begun again.

@@ -48,7 +48,7 @@ class List(TrackableDataStructure, list):  # type: ignore[type-arg]
             value = self._add(value, str(key if key >= 0 else len(self) + key))
         list.__setitem__(self, key, value)
 
-    def __iadd__(self, values: Any) -> Any:
+    def __iadd__(self, values: Any) -> Any:  # type: ignore[misc]
         self.extend(values)
         return self
 
