@@ -56,10 +56,11 @@ class CountingRun {
   CountingRun(PartitionRun& part, ReadyQueue& queue, StepAbort& abort, StateLease* begun)
       : plan_(*part.plan), state_(plan_, begun), measure_(plan_.ShouldMeasure((*state_).CountStep())) {
     AllocateAsPlanned(*state_, &part);
+    const NodeNotes notes{.measure = measure_, .trace = part.trace};
     if (FrameState* frames = (*state_).frames(); frames != nullptr) {
-      walker_.emplace<FrameWalker>(plan_, *frames, part.services, queue, abort, measure_, part.trace);
+      walker_.emplace<FrameWalker>(plan_, *frames, part.services, queue, abort, notes);
     } else {
-      walker_.emplace<FlatWalker>(plan_, *state_, part.services, queue, abort, measure_, part.trace);
+      walker_.emplace<FlatWalker>(plan_, *state_, part.services, queue, abort, notes);
     }
   }
   Stream* stream() const { return plan_.stream(); }
@@ -240,7 +241,8 @@ Status RunInOrder(PartitionRun& part, StateLease* state, uint32_t* waits_at) {
   const Plan& plan = *part.plan;
   const bool measure = plan.ShouldMeasure((**state).CountStep());
   AllocateAsPlanned(**state, &part);
-  Status status = RunSequentially(plan, **state, part.services, measure, part.trace, waits_at);
+  Status status =
+      RunSequentially(plan, **state, part.services, {.measure = measure, .trace = part.trace}, waits_at);
   if (measure && status.ok() && *waits_at == static_cast<uint32_t>(plan.num_nodes()))
     plan.UpdateParallelism();
   return status;

@@ -2,42 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/flat_walker.h"
 
-#include <memory>
-
-#include "tensor/allocation_owner.h"
-
 namespace millrace {
-namespace {
-
-// A node that takes longer than this is worth offering to another thread.
-constexpr uint32_t kExpensiveNs = 10'000;
-
-}  // namespace
-
-// The state of an asynchronous kernel between its threads.
-struct FlatWalker::AsyncRun {
-  AsyncRun(FlatWalker& w, uint32_t i, const PlanNode& node)
-      : walker(w),
-        index(i),
-        outputs(node.num_outputs),
-        context(w.services_, node.kernel, {w.state_.slots() + node.first_input, node.num_inputs}, outputs) {}
-  void Finish(const Status& status) { walker.FinishAsync(this, status); }
-  FlatWalker& walker;
-  const uint32_t index;
-  int64_t start_ns = 0;
-  std::vector<TensorValue> outputs;
-  KernelContext context;
-};
-
-FlatWalker::FlatWalker(const Plan& plan, StepState& state, const StepServices& services, ReadyQueue& queue,
-                       StepAbort& abort, bool measure, StepTrace* trace)
-    : plan_(plan),
-      state_(state),
-      services_(services),
-      queue_(queue),
-      abort_(abort),
-      measure_(measure),
-      trace_(trace) {}
 
 void FlatWalker::Start(uint32_t first) {
   state_.ResetPending();
@@ -62,18 +27,14 @@ Status FlatWalker::Finish(bool ok) {
   return Status();
 }
 
-bool FlatWalker::Expensive(uint32_t index) const {
-  const PlanNode& node = plan_.node(index);
-  if (node.kernel == nullptr) return false;
-  return plan_.cost_ns(index) > kExpensiveNs;
-}
-
 void FlatWalker::RunFrom(const ReadyItem& item) {
   const uint32_t first = item.node;
   NodeList ready{first};
   NodeList now_ready;
   std::vector<ReadyItem> surplus;
   std::vector<TensorValue> outputs(plan_.max_outputs());
+  KernelContext context(services_, nullptr, {}, {});
+  Runner runner(plan_, notes_, context);
   if (!queue_.parallel() && first == 0) {  // the first node is a root, and only Start() puts it on the queue
     ready.assign(plan_.roots().rbegin(), plan_.roots().rend());
   }
@@ -81,7 +42,7 @@ void FlatWalker::RunFrom(const ReadyItem& item) {
     const uint32_t index = ready.back();
     ready.pop_back();
     if (abort_.aborted()) return;
-    if (!RunNode(index, outputs.data())) continue;
+    if (!RunNode(runner, index, outputs.data())) continue;
     now_ready.clear();
     Propagate(index, &now_ready);
     surplus.clear();
@@ -101,86 +62,34 @@ void FlatWalker::RunFrom(const ReadyItem& item) {
   }
 }
 
-bool FlatWalker::RunNode(uint32_t index, TensorValue* outputs) {
+bool FlatWalker::RunNode(Runner& runner, uint32_t index, TensorValue* outputs) {
   const PlanNode& node = plan_.node(index);
   if (node.kernel == nullptr) {
-    if (trace_ != nullptr) trace_->RecordInstant(plan_, index, nullptr);
+    runner.Skip(index, nullptr);
     return true;
   }
   TensorValue* const inputs = state_.slots() + node.first_input;
-  Status status;
-  if (node.has_ref_inputs) status = ReadReferences(plan_, index, inputs);
-  if (status.ok() && node.async != nullptr && !node.async->tries()) {
-    StartAsync(index);
+  const NodeEnd end = runner.Run(index, node, inputs, outputs);
+  if (end == NodeEnd::kWaits) {
+    StartAsync({.walker = this, .node = index}, inputs);
     return false;
   }
-  if (status.ok()) {
-    const uint64_t before = measure_ ? CycleCount() : 0;
-    const int64_t start_ns = trace_ != nullptr ? trace_->NowNs() : 0;
-    KernelContext context(services_, node.kernel, {inputs, node.num_inputs}, {outputs, node.num_outputs});
-    const ScopedAllocationOwner owner(&node.kernel->name());
-    if (node.async == nullptr) {
-      status = ComputeKernel(*node.kernel, context);
-    } else if (!TryComputeKernel(*node.async, context, status)) {
-      StartAsync(index);
-      return false;
-    }
-    if (measure_) {
-      plan_.RecordCost(index,
-                       static_cast<uint64_t>(static_cast<double>(CycleCount() - before) * NsPerCycle()));
-    }
-    if (trace_ != nullptr && status.ok()) trace_->Record(plan_, index, start_ns, trace_->NowNs(), outputs);
-  }
-  if (!status.ok()) {
-    ReleaseInputs(outputs, node.num_outputs);
-    abort_.Abort(AddNodeContext(status, plan_.graph_node(index)));
-    return false;
-  }
-  status = HandOn(index, outputs);
-  if (!status.ok()) {
-    abort_.Abort(status);
-    return false;
-  }
-  return true;
+  const Status status =
+      end == NodeEnd::kDone ? DeliverOutputs(plan_, index, outputs, state_.slots()) : runner.status();
+  if (status.ok()) return true;
+  ReleaseInputs(outputs, node.num_outputs);
+  abort_.Abort(status);
+  return false;
 }
 
-Status FlatWalker::HandOn(uint32_t index, TensorValue* outputs) {
-  const PlanNode& node = plan_.node(index);
-  ReleaseInputs(state_.slots() + node.first_input, node.num_inputs);
-  return DeliverOutputs(plan_, index, outputs, state_.slots());
-}
-
-void FlatWalker::StartAsync(uint32_t index) {
-  const PlanNode& node = plan_.node(index);
-  queue_.BeginAsync();
-  auto run = std::make_unique<AsyncRun>(*this, index, node);
-  if (trace_ != nullptr) run->start_ns = trace_->NowNs();
-  const ScopedAllocationOwner owner(&node.kernel->name());
-  StartAsyncKernel(*node.async, std::move(run));
-}
-
-void FlatWalker::FinishAsync(AsyncRun* finished, const Status& status) {
-  const std::unique_ptr<AsyncRun> run(finished);
-  const uint32_t index = run->index;
-  // The step, and this walker with it, may end as soon as EndAsync lets it.
-  const RefPtr<ReadyQueue> queue = ShareRef(&queue_);
-  Status result = status;
-  if (result.ok()) {
-    if (trace_ != nullptr) trace_->Record(plan_, index, run->start_ns, trace_->NowNs(), run->outputs.data());
-    result = HandOn(index, run->outputs.data());
-  } else {
-    result = AddNodeContext(result, plan_.graph_node(index));
-  }
-  if (!result.ok()) {
-    abort_.Abort(result);
-  } else {
-    NodeList ready;
-    Propagate(index, &ready);
-    std::vector<ReadyItem> items;
-    for (uint32_t next : ready) items.push_back({.walker = this, .node = next});
-    queue->Push(items);
-  }
-  queue->EndAsync();
+Status FlatWalker::FollowAsync(const ReadyItem& item, TensorValue* outputs) {
+  MR_RETURN_IF_ERROR(DeliverOutputs(plan_, item.node, outputs, state_.slots()));
+  NodeList ready;
+  Propagate(item.node, &ready);
+  std::vector<ReadyItem> items;
+  for (const uint32_t next : ready) items.push_back({.walker = this, .node = next});
+  queue_.Push(items);
+  return Status();
 }
 
 void FlatWalker::Propagate(uint32_t index, NodeList* ready) {

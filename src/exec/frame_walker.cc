@@ -3,15 +3,10 @@
 #include "exec/frame_walker.h"
 
 #include <algorithm>
-#include <memory>
-
-#include "tensor/allocation_owner.h"
 
 namespace millrace {
 namespace {
 
-// A node that takes longer than this is worth offering to another thread.
-constexpr uint32_t kExpensiveNs = 10'000;
 // A thread that has run so many checks whether another thread waits for it.
 constexpr uint32_t kNodesPerTurn = 256;
 
@@ -52,32 +47,10 @@ void Own(TensorValue* value) {
 
 }  // namespace
 
-// The state of an asynchronous kernel between its threads.
-struct FrameWalker::AsyncRun {
-  AsyncRun(FrameWalker& w, const Item& i, const PlanNode& node, TensorValue* inputs)
-      : walker(w),
-        item(i),
-        outputs(node.num_outputs),
-        context(w.services_, node.kernel, {inputs, node.num_inputs}, outputs) {
-    context.set_frame(i.iteration->frame->id, i.iteration->index);
-  }
-  void Finish(const Status& status) { walker.FinishAsync(this, status); }
-  FrameWalker& walker;
-  const Item item;
-  int64_t start_ns = 0;
-  std::vector<TensorValue> outputs;
-  KernelContext context;
-};
-
 FrameWalker::FrameWalker(const Plan& plan, FrameState& state, const StepServices& services, ReadyQueue& queue,
-                         StepAbort& abort, bool measure, StepTrace* trace)
-    : plan_(plan),
+                         StepAbort& abort, const NodeNotes& notes)
+    : CountingWalker(plan, services, queue, abort, notes),
       state_(state),
-      services_(services),
-      queue_(queue),
-      abort_(abort),
-      measure_(measure),
-      trace_(trace),
       alone_(!queue.parallel() && !plan.may_wait()) {
   fetched_.resize(plan.fetches().size());
 }
@@ -102,16 +75,10 @@ Status FrameWalker::Finish(bool ok) {
   return Status();
 }
 
-bool FrameWalker::Expensive(const Item& item) const {
-  return !item.dead() && plan_.node(item.node()).kernel != nullptr &&
-         plan_.cost_ns(item.node()) > kExpensiveNs;
-}
-
 void FrameWalker::PushToQueue(ItemStack* items) {
   std::vector<ReadyItem> out(items->size());
   for (size_t i = out.size(); i-- > 0;) {
-    const Item item = items->Pop();
-    out[i] = {.walker = this, .node = item.node(), .dead = item.dead(), .iteration = item.iteration};
+    out[i] = ToReady(items->Pop());
   }
   queue_.Push(out);
 }
@@ -123,12 +90,14 @@ void FrameWalker::RunFrom(const ReadyItem& first) {
   ready.Push(first.iteration, first.node, first.dead);
   std::vector<TensorValue> own(alone_ ? 0 : plan_.max_outputs());
   TensorValue* const outputs = alone_ ? state_.outputs.data() : own.data();
+  KernelContext context(services_, nullptr, {}, {});
+  Runner runner(plan_, notes_, context);
   for (uint32_t turn = 1; !ready.empty(); ++turn) {
     // Others get their turn, too: the loop may have no end until they do.
     if (turn % kNodesPerTurn == 0 && queue_.maybe_ready()) return PushToQueue(&ready);
     const Item item = ready.Pop();
     if (abort_.aborted()) return;
-    if (!RunNode(item, outputs)) continue;
+    if (!RunNode(runner, item, outputs)) continue;
     if (!queue_.parallel()) {
       const OptionalLock lock(mu_, !alone_);
       Follow(item, outputs, &ready);
@@ -144,87 +113,64 @@ void FrameWalker::RunFrom(const ReadyItem& first) {
     }
     if (ready.empty() && !surplus.empty()) {
       const Item next = surplus.Pop();
-      const ReadyItem handed = {this, next.node(), next.dead(), next.iteration};
-      if (plan_.cost_ns(next.node()) < kHandOverNs || !queue_.HandOver(handed))
+      if (plan_.cost_ns(next.node()) < kHandOverNs || !queue_.HandOver(ToReady(next)))
         ready.Push(next.iteration, next.node(), next.dead());
     }
     if (!surplus.empty()) PushToQueue(&surplus);
   }
 }
 
-bool FrameWalker::RunNode(const Item& item, TensorValue* outputs) {
-  const PlanNode& node = plan_.node(item.node());
+bool FrameWalker::RunNode(Runner& runner, const Item& item, TensorValue* outputs) {
+  const uint32_t index = item.node();
+  const PlanNode& node = plan_.node(index);
   TensorValue* const inputs = InputsOf(item);
   if (item.dead() && !node.is_transfer) {
     ReleaseInputs(inputs, node.num_inputs);
     return true;
   }
-  bool waits = false;
   Status status;
-  if (node.has_ref_inputs && !item.dead()) status = ReadReferences(plan_, item.node(), inputs);
-  if (status.ok()) {
-    status =
-        node.flow != Flow::kNone ? RunFlow(node, inputs, outputs) : Compute(item, inputs, outputs, &waits);
-    if (trace_ != nullptr && status.ok() && (node.flow != Flow::kNone || node.kernel == nullptr)) [[unlikely]]
-      trace_->RecordInstant(plan_, item.node(), outputs);
-  }
-  if (waits) {
-    StartAsync(item, inputs);
-    return false;
-  }
-  if (status.ok()) {
-    ReleaseInputs(inputs, node.num_inputs);
-    status = CheckOutputs(item, outputs);
+  if (node.flow != Flow::kNone || node.kernel == nullptr) {
+    status = RunFlow(index, inputs, outputs);
+    if (status.ok()) {
+      runner.Skip(index, outputs);
+      return true;
+    }
   } else {
-    status = AddNodeContext(status, plan_.graph_node(item.node()));
+    runner.context().set_frame(item.iteration->frame->id, item.iteration->index);
+    const NodeEnd end = runner.Run(index, node, inputs, outputs, item.dead());
+    if (end == NodeEnd::kWaits) {
+      StartAsync(ToReady(item), inputs);
+      return false;
+    }
+    status = end == NodeEnd::kDone ? CheckOutputs(index, outputs) : runner.status();
+    if (status.ok()) return true;
   }
-  if (status.ok()) return true;
   for (uint32_t i = 0; i < node.num_outputs; ++i) outputs[i] = TensorValue();
   abort_.Abort(status);
   return false;
 }
 
-Status FrameWalker::CheckOutputs(const Item& item, const TensorValue* outputs) const {
-  const PlanNode& node = plan_.node(item.node());
-  if (node.flow != Flow::kNone || node.is_transfer) return Status();
-  for (const PlanEdge& e : plan_.data_edges(item.node())) {
+Status FrameWalker::CheckOutputs(uint32_t index, const TensorValue* outputs) const {
+  if (plan_.node(index).is_transfer) return Status();
+  for (const PlanEdge& e : plan_.data_edges(index)) {
     if (!Alive(outputs[e.output])) [[unlikely]]
-      return MissingOutput(plan_, item.node(), e.output);
+      return MissingOutput(plan_, index, e.output);
   }
   return Status();
 }
 
-Status FrameWalker::Compute(const Item& item, TensorValue* inputs, TensorValue* outputs, bool* waits) {
-  const PlanNode& node = plan_.node(item.node());
-  if (node.kernel == nullptr) return Status();
-  if (node.async != nullptr && !node.async->tries()) {
-    *waits = true;
-    return Status();
-  }
-  const uint64_t before = measure_ ? CycleCount() : 0;
-  const int64_t start_ns = trace_ != nullptr ? trace_->NowNs() : 0;
-  KernelContext context(services_, node.kernel, {inputs, node.num_inputs}, {outputs, node.num_outputs});
-  context.set_frame(item.iteration->frame->id, item.iteration->index);
-  const ScopedAllocationOwner owner(&node.kernel->name());
+Status FrameWalker::RunFlow(uint32_t index, TensorValue* inputs, TensorValue* outputs) const {
+  const PlanNode& node = plan_.node(index);
   Status status;
-  if (node.async == nullptr) {
-    if (item.dead() && node.num_inputs > 0) inputs[0].is_dead = true;
-    status = ComputeKernel(*node.kernel, context);
-    if (item.dead() && node.num_inputs > 0) inputs[0].is_dead = false;
-  } else if (!TryComputeKernel(*node.async, context, status)) {
-    *waits = true;
-    return Status();
-  }
-  if (measure_) {
-    plan_.RecordCost(item.node(),
-                     static_cast<uint64_t>(static_cast<double>(CycleCount() - before) * NsPerCycle()));
-  }
-  if (trace_ != nullptr && status.ok())
-    trace_->Record(plan_, item.node(), start_ns, trace_->NowNs(), outputs);
-  return status;
+  if (node.has_ref_inputs) status = ReadReferences(plan_, index, inputs);
+  if (status.ok() && node.flow != Flow::kNone) status = MoveValues(node, inputs, outputs);
+  if (!status.ok()) [[unlikely]]
+    return AddNodeContext(status, plan_.graph_node(index));
+  ReleaseInputs(inputs, node.num_inputs);
+  return Status();
 }
 
-Status FrameWalker::RunFlow(const PlanNode& node, TensorValue* inputs, TensorValue* outputs) const {
+Status FrameWalker::MoveValues(const PlanNode& node, TensorValue* inputs, TensorValue* outputs) const {
   switch (node.flow) {
     case Flow::kSwitch: {
       const Tensor& pred = inputs[1].tensor();
@@ -260,39 +206,16 @@ Status FrameWalker::RunFlow(const PlanNode& node, TensorValue* inputs, TensorVal
   }
 }
 
-void FrameWalker::StartAsync(const Item& item, TensorValue* inputs) {
-  const PlanNode& node = plan_.node(item.node());
-  queue_.BeginAsync();
-  auto run = std::make_unique<AsyncRun>(*this, item, node, inputs);
-  if (trace_ != nullptr) run->start_ns = trace_->NowNs();
-  if (item.dead() && node.num_inputs > 0) inputs[0].is_dead = true;
-  const ScopedAllocationOwner owner(&node.kernel->name());
-  StartAsyncKernel(*node.async, std::move(run));
-}
-
-void FrameWalker::FinishAsync(AsyncRun* finished, const Status& status) {
-  const std::unique_ptr<AsyncRun> run(finished);
-  const Item item = run->item;
-  const PlanNode& node = plan_.node(item.node());
-  if (item.dead() && node.num_inputs > 0) InputsOf(item)[0].is_dead = false;
-  // The step, and this walker with it, may end as soon as EndAsync lets it.
-  const RefPtr<ReadyQueue> queue = ShareRef(&queue_);
-  const Status result = status.ok() ? CheckOutputs(item, run->outputs.data())
-                                    : AddNodeContext(status, plan_.graph_node(item.node()));
-  if (!result.ok()) {
-    abort_.Abort(result);
-  } else {
-    if (trace_ != nullptr)
-      trace_->Record(plan_, item.node(), run->start_ns, trace_->NowNs(), run->outputs.data());
-    ReleaseInputs(InputsOf(item), node.num_inputs);
-    ItemStack ready;
-    {
-      const OptionalLock lock(mu_, !alone_);
-      Follow(item, run->outputs.data(), &ready);
-    }
-    PushToQueue(&ready);
+Status FrameWalker::FollowAsync(const ReadyItem& item, TensorValue* outputs) {
+  MR_RETURN_IF_ERROR(CheckOutputs(item.node, outputs));
+  ItemStack ready;
+  {
+    const OptionalLock lock(mu_, !alone_);
+    ready.Push(item.iteration, item.node, item.dead);
+    Follow(ready.Pop(), outputs, &ready);
   }
-  queue->EndAsync();
+  PushToQueue(&ready);
+  return Status();
 }
 
 void FrameWalker::Follow(const Item& item, TensorValue* outputs, ItemStack* ready) {

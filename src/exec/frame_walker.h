@@ -6,12 +6,9 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "exec/counting_walker.h"
 #include "exec/frame_state.h"
 #include "exec/item_stack.h"
-#include "exec/kernel_runner.h"
-#include "exec/plan.h"
-#include "exec/ready_queue.h"
-#include "exec/walker.h"
 
 namespace millrace {
 
@@ -26,10 +23,10 @@ namespace millrace {
 //
 // One mutex guards frames and counts; kernels run outside of it. Without other threads (one thread, no
 // asynchronous kernel) it isn't taken.
-class FrameWalker final : public Walker {
+class FrameWalker final : public CountingWalker {
  public:
   FrameWalker(const Plan& plan, FrameState& state, const StepServices& services, ReadyQueue& queue,
-              StepAbort& abort, bool measure, StepTrace* trace);
+              StepAbort& abort, const NodeNotes& notes);
 
   void Start(uint32_t first) override;
   void RunFrom(const ReadyItem& item) override;
@@ -37,17 +34,19 @@ class FrameWalker final : public Walker {
 
  private:
   using Item = ItemStack::Item;
-  struct AsyncRun;
 
   // Returns false when the node hasn't finished (asynchronous, or failed): nothing follows from it here.
-  bool RunNode(const Item& item, TensorValue* outputs);
-  Status Compute(const Item& item, TensorValue* inputs, TensorValue* outputs, bool* waits);
-  Status RunFlow(const PlanNode& node, TensorValue* inputs, TensorValue* outputs) const;
-  void StartAsync(const Item& item, TensorValue* inputs);
-  void FinishAsync(AsyncRun* run, const Status& status);
+  bool RunNode(Runner& runner, const Item& item, TensorValue* outputs);
+  // What a node without a kernel to run does with its inputs, which it frees.
+  Status RunFlow(uint32_t index, TensorValue* inputs, TensorValue* outputs) const;
+  Status MoveValues(const PlanNode& node, TensorValue* inputs, TensorValue* outputs) const;
+  Status FollowAsync(const ReadyItem& item, TensorValue* outputs) override;
   // Whether an ordinary node has set all that its consumers take.
-  Status CheckOutputs(const Item& item, const TensorValue* outputs) const;
-  bool Expensive(const Item& item) const;
+  Status CheckOutputs(uint32_t index, const TensorValue* outputs) const;
+  bool Expensive(const Item& item) const { return !item.dead() && CountingWalker::Expensive(item.node()); }
+  ReadyItem ToReady(const Item& item) {
+    return {.walker = this, .node = item.node(), .dead = item.dead(), .iteration = item.iteration};
+  }
   void PushToQueue(ItemStack* items);
 
   // Under the lock. Each appends to `ready` what may run now.
@@ -74,13 +73,7 @@ class FrameWalker final : public Walker {
     return item.iteration->slots.get() + (plan_.node(item.node()).first_input - item.iteration->first_slot);
   }
 
-  const Plan& plan_;
   FrameState& state_;
-  const StepServices& services_;
-  ReadyQueue& queue_;
-  StepAbort& abort_;
-  const bool measure_;
-  StepTrace* const trace_;
   const bool alone_;  // no other thread can be in this walker
   Mutex mu_;
   std::vector<bool> fetched_;  // by place in Plan::fetches(): the node has run

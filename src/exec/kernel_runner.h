@@ -14,6 +14,7 @@
 #include "exec/step_trace.h"
 #include "kernel/kernel_context.h"
 #include "millrace/status.h"
+#include "tensor/allocation_owner.h"
 
 namespace millrace {
 
@@ -31,14 +32,15 @@ inline Status ComputeKernel(OpKernel& kernel, KernelContext& context) {
     return OutOfHostMemory(kernel);
   }
 }
-// The same for AsyncOpKernel::TryCompute.
-inline bool TryComputeKernel(AsyncOpKernel& kernel, KernelContext& context, Status& status) {
+// The same for AsyncOpKernel::TryCompute, where that is worth a call. *waits: it has to be started.
+inline Status TryComputeKernel(AsyncOpKernel& kernel, KernelContext& context, bool* waits) {
+  Status status;
   try {
-    return kernel.TryCompute(context, status);
+    *waits = !kernel.tries() || !kernel.TryCompute(context, status);
   } catch (const std::bad_alloc&) {
-    status = OutOfHostMemory(kernel);
-    return true;
+    return OutOfHostMemory(kernel);
   }
+  return status;
 }
 
 // The completion callback of an asynchronous kernel: passes the status on to `run` (a walker's AsyncRun),
@@ -74,6 +76,11 @@ void StartAsyncKernel(AsyncOpKernel& kernel, std::unique_ptr<Run> run) {
 Status AddNodeContext(const Status& status, const Node& node);
 Status MissingOutput(const Plan& plan, uint32_t index, uint32_t output);
 
+// The kernels of transfers see by their first input that they only pass on that it is dead.
+inline void MarkDead(const PlanNode& node, TensorValue* inputs, bool dead) {
+  if (node.num_inputs > 0) inputs[0].is_dead = dead;
+}
+
 inline void ReleaseInputs(TensorValue* inputs, uint32_t n) {
   for (uint32_t i = 0; i < n; ++i) {
     TensorValue& v = inputs[i];
@@ -106,5 +113,81 @@ inline Status DeliverOutputs(const Plan& plan, uint32_t index, TensorValue* outp
 uint64_t CycleCount();
 // Nanoseconds per CycleCount tick, found once.
 double NsPerCycle();
+
+// What is noted about the nodes that a walker runs.
+struct NodeNotes {
+  bool measure = false;        // the plan's costs are brought up to date
+  StepTrace* trace = nullptr;  // null: none
+};
+
+enum class NodeEnd : uint8_t { kDone, kFailed, kWaits };
+
+// Runs the kernels of a plan's nodes on one thread, one after the other; what all walkers do with a node.
+// While it lives, the thread allocates for the node that ran last. Without `kNoted` nothing is noted, and
+// there is no code for it.
+template <bool kNoted = true>
+class NodeRunner {
+ public:
+  // `context` is of the step, and bound to each node in turn. It is not a part of this, so that the compiler
+  // knows that kernels do not change this.
+  NodeRunner(const Plan& plan, const NodeNotes& notes, KernelContext& context)
+      : plan_(plan), notes_(notes), context_(context) {}
+
+  KernelContext& context() { return context_; }
+  // Of a node that has failed. It names the node.
+  const Status& status() const { return status_; }
+
+  // Runs a node that has a kernel. kDone: the outputs are what the kernel has set, and the inputs are freed.
+  // kWaits: nothing has happened, and StartAsyncKernel has to run it. A `dead` node only passes on that it
+  // is.
+  [[gnu::always_inline]] NodeEnd Run(uint32_t index, const PlanNode& node, TensorValue* inputs,
+                                     TensorValue* outputs, bool dead = false) {
+    if (node.has_ref_inputs && !dead) {
+      Status read = ReadReferences(plan_, index, inputs);
+      if (!read.ok()) return Fail(index, read);
+    }
+    const uint64_t start_cycles = measures() ? CycleCount() : 0;
+    const int64_t start_ns = trace() != nullptr ? trace()->NowNs() : 0;
+    context_.Rebind(node.kernel, inputs, outputs);
+    allocation_owner = &node.kernel->name();
+    if (dead) MarkDead(node, inputs, true);
+    bool waits = false;
+    const Status status = [&] {
+      if (node.async == nullptr) [[likely]]
+        return ComputeKernel(*node.kernel, context_);
+      return TryComputeKernel(*node.async, context_, &waits);
+    }();
+    if (dead) MarkDead(node, inputs, false);
+    if (waits) [[unlikely]]
+      return NodeEnd::kWaits;
+    if (!status.ok()) [[unlikely]]
+      return Fail(index, status);
+    if (measures()) {
+      plan_.RecordCost(
+          index, static_cast<uint64_t>(static_cast<double>(CycleCount() - start_cycles) * NsPerCycle()));
+    }
+    if (trace() != nullptr) trace()->Record(plan_, index, start_ns, trace()->NowNs(), outputs);
+    ReleaseInputs(inputs, node.num_inputs);
+    return NodeEnd::kDone;
+  }
+  // A node without a kernel has had its turn.
+  void Skip(uint32_t index, const TensorValue* outputs) const {
+    if (trace() != nullptr) trace()->RecordInstant(plan_, index, outputs);
+  }
+
+ private:
+  bool measures() const { return kNoted && notes_.measure; }
+  StepTrace* trace() const { return kNoted ? notes_.trace : nullptr; }
+  [[gnu::always_inline]] NodeEnd Fail(uint32_t index, const Status& status) {
+    status_ = AddNodeContext(status, plan_.graph_node(index));
+    return NodeEnd::kFailed;
+  }
+
+  const Plan& plan_;
+  const NodeNotes notes_;
+  KernelContext& context_;
+  Status status_;
+  const ScopedAllocationOwner restore_{nullptr};
+};
 
 }  // namespace millrace

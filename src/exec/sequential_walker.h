@@ -9,11 +9,10 @@
 namespace millrace {
 
 // Runs every node of a plan on the calling thread in topological order: no counts, no atomics, no queue.
-// REQUIRES: !plan.has_async(). Kernels may still spread their own loops over the pool. `trace` may be null;
-// with `measure` the plan's costs are brought up to date. Returns the first error, or Cancelled. When a node
-// has to wait for something, *waits_at is its index: those before it have run, and their outputs are in their
-// consumers' slots; else it is num_nodes().
-Status RunSequentially(const Plan& plan, StepState& state, const StepServices& services, bool measure,
-                       StepTrace* trace, uint32_t* waits_at);
+// REQUIRES: !plan.has_async(). Kernels may still spread their own loops over the pool. Returns the first
+// error, or Cancelled. When a node has to wait for something, *waits_at is its index: those before it have
+// run, and their outputs are in their consumers' slots; else it is num_nodes().
+Status RunSequentially(const Plan& plan, StepState& state, const StepServices& services,
+                       const NodeNotes& notes, uint32_t* waits_at);
 
 }  // namespace millrace
