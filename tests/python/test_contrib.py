@@ -123,3 +123,23 @@ def test_hyperparameters() -> None:
     with pytest.raises(ValueError, match="Hyperparameter name is reserved: rate"):
         hparams.add_hparam("rate", 1.0)
     assert "rate" in hparams and hparams.get("nothing", 5) == 5
+
+
+def test_modules_inside_of_contrib_have_the_same_names() -> None:
+    homes = {
+        "framework.python.ops.variables": ("get_or_create_global_step", tf.train.get_or_create_global_step),
+        "framework.python.ops": ("arg_scope", tf.contrib.framework.arg_scope),
+        "framework.python.framework.checkpoint_utils": ("load_variable", tf.train.load_variable),
+        "layers.python.layers.initializers": ("xavier_initializer", tf.contrib.layers.xavier_initializer),
+        "layers.python.layers.regularizers": ("l2_regularizer", tf.contrib.layers.l2_regularizer),
+        "layers.python.layers.layers": ("fully_connected", tf.contrib.layers.fully_connected),
+        "rnn.python.ops.core_rnn_cell": ("GRUCell", tf.nn.rnn_cell.GRUCell),
+        "training.python.training.hparam": ("HParams", tf.contrib.training.HParams),
+    }
+    for home, (name, same) in homes.items():
+        module: Any = tf.contrib
+        for part in home.split("."):
+            module = getattr(module, part)
+        assert getattr(module, name) is same, home
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        tf.contrib.layers.python.layers.layers.nothing

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
-from millrace.python.ops.parallel_for import control_flow_ops, gradients
+from millrace.python.ops.parallel_for import control_flow_ops, gradients, test_util
 
 
 def evaluate(fetches: object, feeds: object = None) -> object:
@@ -44,3 +44,17 @@ def test_jacobians() -> None:
     for i in range(2):
         np.testing.assert_allclose(whole[i, :, i], want[i])
         assert (whole[i, :, 1 - i] == 0).all()
+
+
+class Compared(test_util.PForTestCase):
+    """What the base of tests of pfor compares."""
+
+    def test_equal_loops(self) -> None:
+        with self.cached_session(), tf.Graph().as_default() as graph, self.session(graph=graph):
+            v = tf.Variable([1.0, 2.0, 3.0])
+            self._test_loop_fn(lambda i: tf.gather(v, i) * 3.0, 3, loop_fn_dtypes=tf.float32)
+
+    def test_other_values(self) -> None:
+        with tf.Graph().as_default() as graph, self.session(graph=graph):
+            with self.assertRaises(AssertionError):
+                self.run_and_assert_equal([tf.constant(1.0)], [tf.constant(2.0)])
