@@ -39,8 +39,8 @@ ELSEWHERE = {
     ("src/gradients", "math"): {"RandomGamma"},
     ("src/gradients", "sparse"): {"DynamicPartition", "DynamicStitch", "ParallelDynamicStitch"},
     # One search among sorted elements serves them.
-    ("src/kernels/cpu", "array"): {"HistogramFixedWidth", "NthElement"},
-    # One kernel class serves the plain and the fused op.
+    ("src/kernels/cpu", "array"): {"HistogramFixedWidth", "NthElement", "QuantizedReshape"},
+    # One kernel class serves the plain and the quantized or fused op.
     ("src/kernels/cpu", "math"): {"_FusedMatMul"},
     ("src/kernels/cpu", "nn"): {"_FusedConv2D"},
 }

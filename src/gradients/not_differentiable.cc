@@ -92,16 +92,17 @@ constexpr const char* kOps[] = {
     "Unstage",
     // Images, as in TensorFlow.
     "CropAndResizeGradBoxes", "CropAndResizeGradImage", "DecodeAndCropJpeg", "DecodeBmp", "DecodeGif",
-    "DecodeJpeg", "DecodePng", "DrawBoundingBoxes", "EncodeJpeg", "EncodePng", "ExtractGlimpse",
-    "ExtractJpegShape", "HSVToRGB", "NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3",
-    "NonMaxSuppressionV4", "NonMaxSuppressionV5", "NonMaxSuppressionWithOverlaps", "RandomCrop",
-    "SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2",
+    "DecodeJpeg", "DecodePng", "DrawBoundingBoxes", "DrawBoundingBoxesV2", "EncodeJpeg",
+    "EncodeJpegVariableQuality", "EncodePng", "ExtractGlimpse", "ExtractJpegShape", "HSVToRGB",
+    "NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4",
+    "NonMaxSuppressionV5", "NonMaxSuppressionWithOverlaps", "RandomCrop", "SampleDistortedBoundingBox",
+    "SampleDistortedBoundingBoxV2",
     // Summaries.
     "AudioSummary", "AudioSummaryV2", "HistogramSummary", "ImageSummary", "MergeSummary", "ScalarSummary",
     "TensorSummary", "TensorSummaryV2",
     // They sort values, or say where they are.
-    "Bucketize", "ListDiff", "RaggedRange", "CombinedNonMaxSuppression", "Unique", "UniqueV2",
-    "UniqueWithCounts", "UniqueWithCountsV2",
+    "Bucketize", "ListDiff", "RaggedRange", "CombinedNonMaxSuppression", "CompareAndBitpack", "Unique",
+    "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2",
     // As in TensorFlow; the others of sparse tensors have gradients of their values.
     "AddManySparseToTensorsMap", "AddSparseToTensorsMap", "DenseToDenseSetOperation",
     "DenseToSparseSetOperation", "DeserializeManySparse", "DeserializeSparse", "SerializeManySparse",
@@ -113,13 +114,15 @@ constexpr const char* kOps[] = {
     "DecodePaddedRaw", "DecodeRaw", "DecodeWav", "EncodeBase64", "EncodeWav", "ParseExample",
     "ParseExampleV2", "ParseSequenceExample", "ParseSingleExample", "ParseSingleSequenceExample",
     "ParseTensor", "ReduceJoin", "RegexFullMatch", "RegexReplace", "SerializeTensor", "DecodeCompressed",
-    "RecordInput", "UnsortedSegmentJoin", "UnicodeDecode", "UnicodeDecodeWithOffsets", "UnicodeEncode",
-    "UnicodeScript", "UnicodeTranscode", "StaticRegexFullMatch", "StaticRegexReplace", "StringJoin",
-    "StringNGrams", "StringLength", "StringLower", "StringSplit", "StringSplitV2", "StringStrip",
-    "StringToHashBucket", "StringToHashBucketFast", "StringToHashBucketStrong", "StringToNumber",
-    "StringUpper", "Substr",
+    "GenerateVocabRemapping", "LoadAndRemapMatrix", "RecordInput", "UnsortedSegmentJoin", "UnicodeDecode",
+    "UnicodeDecodeWithOffsets", "UnicodeEncode", "UnicodeScript", "UnicodeTranscode", "StaticRegexFullMatch",
+    "StaticRegexReplace", "StringJoin", "StringNGrams", "StringLength", "StringLower", "StringSplit",
+    "StringSplitV2", "StringStrip", "StringToHashBucket", "StringToHashBucketFast",
+    "StringToHashBucketStrong", "StringToNumber", "StringUpper", "Substr",
     // No outputs, or none that carries a value.
-    "Abort", "ControlTrigger", "LoopCond",
+    "Abort", "CloseSummaryWriter", "CreateSummaryFileWriter", "FlushSummaryWriter", "ImportEvent",
+    "SummaryWriter", "WriteAudioSummary", "WriteGraphSummary", "WriteHistogramSummary", "WriteImageSummary",
+    "WriteRawProtoSummary", "WriteScalarSummary", "WriteSummary", "ControlTrigger", "LoopCond",
     // Datasets and what goes through them; the elements are not what they are computed from.
     // clang-format off
     "AnonymousIterator", "AnonymousIteratorV2", "AnonymousMemoryCache", "AnonymousMultiDeviceIterator",

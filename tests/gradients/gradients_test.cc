@@ -106,7 +106,13 @@ const std::set<std::string>& NotYet() {
       "Conv3DBackpropFilter", "Conv3DBackpropInput", "FractionalAvgPoolGrad", "FractionalMaxPoolGrad",
       "FakeQuantWithMinMaxArgsGradient", "FakeQuantWithMinMaxVarsGradient",
       "FakeQuantWithMinMaxVarsPerChannelGradient", "FusedPadConv2D", "FusedResizeAndPadConv2D", "LRNGrad",
-      "MaxPoolGradGradWithArgmax", "ResizeArea", "ScaleAndTranslateGrad", "TileGrad", "RaggedTensorToTensor",
+      "MaxPoolGradGradWithArgmax", "ResizeArea", "ScaleAndTranslateGrad", "TileGrad", "AdjustContrast",
+      "Copy", "CopyHost", "DebugGradientIdentity", "DebugGradientRefIdentity", "DebugIdentity",
+      "DebugNanCount", "DebugNumericSummary", "QuantizeDownAndShrinkRange", "QuantizedAdd",
+      "QuantizedAvgPool", "QuantizedBatchNormWithGlobalNormalization", "QuantizedBiasAdd", "QuantizedConcat",
+      "QuantizedConv2D", "QuantizedInstanceNorm", "QuantizedMatMul", "QuantizedMaxPool", "QuantizedMul",
+      "QuantizedRelu", "QuantizedRelu6", "QuantizedReshape", "QuantizedResizeBilinear", "RequantizationRange",
+      "Requantize", "RaggedTensorToTensor",
       // Loops are differentiated as a whole.
       "Enter", "Exit", "NextIteration", "RefEnter", "RefExit", "RefNextIteration"};
   return *ops;

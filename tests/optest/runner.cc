@@ -245,8 +245,12 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
       // tests/session: tensors that stay in a session
       "DeleteSessionTensor", "GetSessionHandle", "GetSessionHandleV2", "GetSessionTensor", "AudioSummary",
       "AudioSummaryV2", "HistogramSummary", "ImageSummary", "MergeSummary", "ScalarSummary", "TensorSummary",
-      "TensorSummaryV2",                               // summary_test
-      "GenerateVocabRemapping", "LoadAndRemapMatrix",  // tests/python/training/test_warm_start.py
+      "TensorSummaryV2",  // summary_test
+      // summary_writer_test
+      "CloseSummaryWriter", "CreateSummaryFileWriter", "FlushSummaryWriter", "ImportEvent", "SummaryWriter",
+      "WriteAudioSummary", "WriteGraphSummary", "WriteHistogramSummary", "WriteImageSummary",
+      "WriteRawProtoSummary", "WriteScalarSummary", "WriteSummary", "GenerateVocabRemapping",
+      "LoadAndRemapMatrix",  // tests/python/training/test_warm_start.py
       "ParseExample", "ParseExampleV2", "ParseSequenceExample", "ParseSingleExample",
       "ParseSingleSequenceExample",
       "SerializeTensor",                       // parse_example_test

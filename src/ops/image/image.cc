@@ -55,6 +55,11 @@ std::vector<OpBuilder> Readers() {
 
 std::vector<OpBuilder> Writers() {
   return {
+      OpBuilder("EncodeJpegVariableQuality: Pixels as a JPEG file of a quality from 0 to 100.")
+          .Input("images: uint8")
+          .Input("quality: int32")
+          .Output("contents: string")
+          .Shape(EncodeWithQualityShape),
       OpBuilder("EncodeJpeg: Pixels as a JPEG file.")
           .Input("image: uint8")
           .Output("contents: string")
@@ -232,6 +237,13 @@ std::vector<OpBuilder> Boxes() {
           .Output("output: T")
           .Attr("T: {float, half} = DT_FLOAT")
           .Shape(UnchangedImagesShape),
+      OpBuilder("DrawBoundingBoxesV2: Images with boxes drawn on them, in colours that are given.")
+          .Input("images: T")
+          .Input("boxes: float")
+          .Input("colors: float")
+          .Output("output: T")
+          .Attr("T: {float, half} = DT_FLOAT")
+          .Shape(DrawBoxesV2Shape),
       WithBoxAttrs(SampleBox("SampleDistortedBoundingBox: A random box that covers enough of the given ones.")
                        .Attr("min_object_covered: float = 0.1")),
       WithBoxAttrs(
@@ -320,6 +332,16 @@ std::vector<OpBuilder> Colors() {
       Adjustment(
           "AdjustContrastv2: Moves each channel of images away from its mean by a factor, or towards it.",
           "contrast_factor: float"),
+      OpBuilder("AdjustContrast: Moves each channel of images away from its mean by a factor, or towards it, "
+                "within limits.")
+          .Input("images: T")
+          .Input("contrast_factor: float")
+          .Input("min_value: float")
+          .Input("max_value: float")
+          .Output("output: float")
+          .Attr("T: {uint8, int8, int16, int32, int64, float, double}")
+          .Deprecated(2, "Use AdjustContrastv2 instead")
+          .Shape(AdjustmentShape),
       Adjustment("AdjustHue: Turns the hue of RGB images by a part of the circle.", "delta: float"),
       Adjustment("AdjustSaturation: Multiplies the saturation of RGB images.", "scale: float"),
       ColorSpace("HSVToRGB: Colours from hue, saturation and value to RGB."),

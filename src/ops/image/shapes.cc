@@ -81,6 +81,11 @@ Status EncodeImageShape(InferenceContext& c) {
   return Status();
 }
 
+Status EncodeWithQualityShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
+  return EncodeImageShape(c);
+}
+
 Status ResizeShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle images, c.WithRank(c.input(0), 4));
   MR_ASSIGN_OR_RETURN(const Plane plane, PlaneFromInput(c, 1));
@@ -136,6 +141,12 @@ Status UnchangedImagesShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ShapeHandle images, c.WithRankAtLeast(c.input(0), 3));
   c.set_output(0, images);
   return Status();
+}
+
+Status DrawBoxesV2Shape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 3).status());
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(2), 2).status());
+  return UnchangedImagesShape(c);
 }
 
 Status SampleBoxShape(InferenceContext& c) {
@@ -215,7 +226,7 @@ Status ScaleAndTranslateShape(InferenceContext& c) {
 }
 
 Status AdjustmentShape(InferenceContext& c) {
-  MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
+  for (int i = 1; i < c.num_inputs(); ++i) MR_RETURN_IF_ERROR(c.WithRank(c.input(i), 0).status());
   return UnchangedImagesShape(c);
 }
 

@@ -12,6 +12,7 @@ Status DecodeAndCropShape(InferenceContext& c);
 Status DecodeGifShape(InferenceContext& c);
 Status JpegShapeShape(InferenceContext& c);
 Status EncodeImageShape(InferenceContext& c);
+Status EncodeWithQualityShape(InferenceContext& c);
 Status ResizeShape(InferenceContext& c);          // input 1 gives height and width
 Status ResizeGradientShape(InferenceContext& c);  // input 1 is the image
 Status CropAndResizeShape(InferenceContext& c);
@@ -20,12 +21,13 @@ Status CropGradImageShape(InferenceContext& c);
 Status ExtractGlimpseShape(InferenceContext& c);
 Status RandomCropShape(InferenceContext& c);
 Status UnchangedImagesShape(InferenceContext& c);
+Status DrawBoxesV2Shape(InferenceContext& c);
 Status SampleBoxShape(InferenceContext& c);
 Status SuppressionShape(InferenceContext& c);
 Status SuppressionWithOverlapsShape(InferenceContext& c);
 Status CombinedSuppressionShape(InferenceContext& c);
 Status ScaleAndTranslateShape(InferenceContext& c);
-Status AdjustmentShape(InferenceContext& c);
+Status AdjustmentShape(InferenceContext& c);  // inputs from 1 on are scalars
 Status ColorSpaceShape(InferenceContext& c);
 
 }  // namespace millrace::ops

@@ -64,5 +64,14 @@ TEST(ImageShapes, ScaleAndTranslate) {
   Expect(Op("ScaleAndTranslateGrad"), "[2,3,4,5];[2,7,8,5];[2];[2]", "in1");
 }
 
+TEST(ImageShapes, OlderAndNewerVersions) {
+  Expect(Op("AdjustContrast"), "[2,3,4,?];[];[];[]", "in0");
+  Expect(Op("AdjustContrast"), "[2,3,4,?];[];[1];[]", "e;Shape must be rank 0 but is rank 1");
+  Expect(Op("DrawBoundingBoxesV2"), "[2,3,4,?];[2,1,4];[9,4]", "in0");
+  Expect(Op("DrawBoundingBoxesV2"), "[2,3,4,?];[2,1,4];[9]", "e;Shape must be rank 2 but is rank 1");
+  Expect(Op("EncodeJpegVariableQuality"), "[2,3,?];[]", "[]");
+  Expect(Op("EncodeJpegVariableQuality"), "[2,3,?];[1]", "e;Shape must be rank 0 but is rank 1");
+}
+
 }  // namespace
 }  // namespace millrace

@@ -232,5 +232,13 @@ TEST(MathShapes, RangeWithAValueOfTheWrongTypeIsRefused) {
          "e;Input of type float where int32");
 }
 
+TEST(MathShapes, CompareAndBitpack) {
+  Expect(Op("CompareAndBitpack"), "[?,16];[]", "[d0_0,2]");
+  Expect(Op("CompareAndBitpack"), "[3,?];[]", "[d0_0,?]");
+  Expect(Op("CompareAndBitpack"), "?;[]", "?");
+  Expect(Op("CompareAndBitpack"), "[9];[]", "e;must be evenly divisible by 8 but is 9");
+  Expect(Op("CompareAndBitpack"), "[];[]", "e;at least rank 1 but is rank 0");
+}
+
 }  // namespace
 }  // namespace millrace

@@ -57,6 +57,25 @@ TEST(DecodeTest, SixteenBitsAreForPngs) {
   EXPECT_EQ(jpeg.Run().status(), errors::InvalidArgument("JPEG does not support uint16 output"));
 }
 
+TEST(EncodeTest, JpegOfAQualityIsThatOfTheAttribute) {
+  std::vector<uint8_t> pixels;
+  for (int i = 0; i < 16 * 16 * 3; ++i) pixels.push_back(static_cast<uint8_t>(i * 37));
+  const Tensor image = Tensor::From<uint8_t>(pixels, TensorShape({16, 16, 3}));
+  std::string before;
+  for (const int quality : {10, 95}) {
+    const auto fixed = KernelRunner("EncodeJpeg").Attr("quality", quality).Input(image).RunOne();
+    ASSERT_TRUE(fixed.ok()) << fixed.status();
+    const auto variable = KernelRunner("EncodeJpegVariableQuality")
+                              .Input(image)
+                              .Input(Tensor::Scalar<int32_t>(quality))
+                              .RunOne();
+    ASSERT_TRUE(variable.ok()) << variable.status();
+    ExpectTensorEqual(*fixed, *variable);
+    EXPECT_GT(variable->scalar<std::string>().size(), before.size());
+    before = variable->scalar<std::string>();
+  }
+}
+
 TEST(DecodeTest, BrokenFilesGetTensorFlowsWords) {
   EXPECT_THAT(std::string(Decode("DecodeJpeg", "\xff\xd8\xff").status().message()),
               testing::StartsWith("Invalid JPEG data or crop window, data size 3"));

@@ -74,6 +74,8 @@ class ReshapeKernel final : public OpKernel {
     }
     MR_ASSIGN_OR_RETURN(const TensorShape shape, NewShape(context.input(0).shape(), sizes));
     context.set_output(0, context.TakeInput(0).WithShape(shape));
+    // Of a quantized tensor the range goes on, too.
+    for (int i = 1; i < num_outputs(); ++i) context.set_output(i, context.input(i + 1));
     return Status();
   }
 
@@ -197,6 +199,8 @@ void RegisterShapeKernels(KernelRegistry& registry) {
   registry.Register<SizeKernel>(KernelDef("Size"));
   registry.Register<RankKernel>(KernelDef("Rank"));
   registry.Register<ReshapeKernel>(KernelDef("Reshape"));
+  registry.Register<ReshapeKernel>(
+      KernelDef("QuantizedReshape").Types("T", {DataType::kQuint8, DataType::kQint32}));
   registry.Register<ExpandDimsKernel>(KernelDef("ExpandDims"));
   registry.Register<SqueezeKernel>(KernelDef("Squeeze"));
 }

@@ -65,6 +65,7 @@ class DrawBoxesKernel final : public OpKernel {
     if (depth != 4 && depth != 1 && depth != 3) {
       return errors::InvalidArgument("Channel depth should be either 1 (GRY), 3 (RGB), or 4 (RGBA)");
     }
+    MR_ASSIGN_OR_RETURN(const Colors colors, ReadColors(context, depth));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, images.shape()));
     if (out->num_elements() == 0) return Status();
     std::memcpy(out->raw_data(), images.raw_data(), images.num_bytes());
@@ -72,9 +73,9 @@ class DrawBoxesKernel final : public OpKernel {
       for (int64_t i = 0; i < boxes.dim(1); ++i) {
         const float* box = boxes.data<float>() + (b * boxes.dim(1) + i) * 4;
         if (out->dtype() == DataType::kHalf) {
-          Draw(box, i, b, out->shape(), out->data<half>());
+          Draw(box, colors.Of(i), b, out->shape(), out->data<half>());
         } else {
-          Draw(box, i, b, out->shape(), out->data<float>());
+          Draw(box, colors.Of(i), b, out->shape(), out->data<float>());
         }
       }
     }
@@ -82,12 +83,32 @@ class DrawBoxesKernel final : public OpKernel {
   }
 
  private:
-  template <typename T>
-  static void Draw(const float* box, int64_t number, int64_t image, const TensorShape& shape, T* pixels) {
+  // The colours that boxes take in turn.
+  struct Colors {
+    const float* values;
+    int64_t count, width;
+    const float* Of(int64_t box) const { return values + box % count * width; }
+  };
+
+  // Those of input 2, where it is there and has any.
+  static StatusOr<Colors> ReadColors(const KernelContext& context, int64_t depth) {
     static constexpr float kColors[][4] = {{1, 1, 0, 1},   {0, 0, 1, 1},   {1, 0, 0, 1},  {0, 1, 0, 1},
                                            {.5, 0, .5, 1}, {.5, .5, 0, 1}, {.5, 0, 0, 1}, {0, 0, .5, 1},
                                            {0, 1, 1, 1},   {1, 0, 1, 1}};
-    const float* color = kColors[static_cast<size_t>(number) % std::size(kColors)];
+    // On a grey image all boxes are white.
+    const Colors usual{kColors[0], depth == 1 ? 1 : static_cast<int64_t>(std::size(kColors)), 4};
+    if (context.num_inputs() == 2) return usual;
+    const Tensor& given = context.input(2);
+    if (given.rank() != 2) return errors::InvalidArgument("colors must be a 2-D matrix", given.shape());
+    if (given.dim(1) < depth) {
+      return errors::InvalidArgument("colors must have equal or more channels than the image provided: ",
+                                     given.shape());
+    }
+    return given.num_elements() == 0 ? usual : Colors{given.data<float>(), given.dim(0), given.dim(1)};
+  }
+
+  template <typename T>
+  static void Draw(const float* box, const float* color, int64_t image, const TensorShape& shape, T* pixels) {
     const int64_t height = shape.dim(1), width = shape.dim(2), depth = shape.dim(3);
     const int64_t top = Whole(box[0] * static_cast<float>(height - 1));
     const int64_t left = Whole(box[1] * static_cast<float>(width - 1));
@@ -97,8 +118,7 @@ class DrawBoxesKernel final : public OpKernel {
     if (top >= height || bottom < 0 || left >= width || right < 0) return;
     const auto paint = [&](int64_t y, int64_t x) {
       T* pixel = pixels + ((image * height + y) * width + x) * depth;
-      // On a grey image all boxes are white.
-      for (int64_t c = 0; c < depth; ++c) pixel[c] = static_cast<T>(depth == 1 ? 1.0f : color[c]);
+      for (int64_t c = 0; c < depth; ++c) pixel[c] = static_cast<T>(color[c]);
     };
     const int64_t first_row = std::max<int64_t>(top, 0), last_row = std::min(bottom, height - 1);
     const int64_t first_column = std::max<int64_t>(left, 0), last_column = std::min(right, width - 1);
@@ -439,6 +459,7 @@ class GlimpseKernel final : public OpKernel {
 
 void RegisterBoxKernels(KernelRegistry& registry) {
   registry.Register<DrawBoxesKernel>(KernelDef("DrawBoundingBoxes"));
+  registry.Register<DrawBoxesKernel>(KernelDef("DrawBoundingBoxesV2"));
   registry.Register<SampleBoxKernel>(KernelDef("SampleDistortedBoundingBox"));
   registry.Register<SampleBoxKernel>(KernelDef("SampleDistortedBoundingBoxV2"));
   registry.Register<RandomCropKernel>(KernelDef("RandomCrop"));

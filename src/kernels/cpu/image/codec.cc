@@ -237,6 +237,25 @@ class EncodeJpegKernel final : public OpKernel {
   io::JpegEncodeOptions options_;
 };
 
+class EncodeJpegOfQualityKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& image = context.input(0);
+    MR_ASSIGN_OR_RETURN(const ImageSize size, SizeToEncode(image));
+    if (size.channels != 1 && size.channels != 3)
+      return errors::InvalidArgument("image must have 1 or 3 channels, got ", image.shape());
+    MR_RETURN_IF_ERROR(RequireScalar(context.input(1), "quality"));
+    const int32_t quality = context.input(1).scalar<int32_t>();
+    if (quality < 0 || quality > 100)
+      return errors::InvalidArgument("quality must be in [0,100], got ", quality);
+    io::JpegEncodeOptions options;
+    options.quality = quality;
+    MR_ASSIGN_OR_RETURN(std::string contents, io::EncodeJpeg(image.data<uint8_t>(), size, options));
+    return SetContents(context, std::move(contents));
+  }
+};
+
 class EncodePngKernel final : public OpKernel {
  public:
   explicit EncodePngKernel(KernelConstruction& c)
@@ -269,6 +288,7 @@ void RegisterImageCodecKernels(KernelRegistry& registry) {
   registry.Register<DecodeBmpKernel>(KernelDef("DecodeBmp"));
   registry.Register<JpegShapeKernel>(KernelDef("ExtractJpegShape"));
   registry.Register<EncodeJpegKernel>(KernelDef("EncodeJpeg"));
+  registry.Register<EncodeJpegOfQualityKernel>(KernelDef("EncodeJpegVariableQuality"));
   registry.Register<EncodePngKernel>(KernelDef("EncodePng"));
 }
 

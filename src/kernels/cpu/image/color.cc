@@ -150,6 +150,9 @@ class AdjustContrastKernel final : public OpKernel {
   using OpKernel::OpKernel;
   Status Compute(KernelContext& context) override {
     MR_RETURN_IF_ERROR(CheckAdjustment(context, "contrast_factor"));
+    // The first version takes images of any type and keeps the result within limits.
+    for (int i = 2; i < context.num_inputs(); ++i)
+      MR_RETURN_IF_ERROR(RequireScalar(context.input(i), i == 2 ? "min_value" : "max_value"));
     const Tensor& in = context.input(0);
     const float factor = context.input(1).scalar<float>();
     const int rank = in.rank();
@@ -169,6 +172,10 @@ class AdjustContrastKernel final : public OpKernel {
       }
     });
     if (out->dtype() != DataType::kFloat) FromFloat(context, result, out);
+    if (context.num_inputs() == 4) {
+      const float low = context.input(2).scalar<float>(), high = context.input(3).scalar<float>();
+      for (float& x : out->flat<float>()) x = std::min(std::max(x, low), high);
+    }
     return Status();
   }
 
@@ -193,6 +200,7 @@ class AdjustContrastKernel final : public OpKernel {
 }  // namespace
 
 void RegisterColorKernels(KernelRegistry& registry) {
+  registry.Register<AdjustContrastKernel>(KernelDef("AdjustContrast"));
   registry.Register<AdjustContrastKernel>(KernelDef("AdjustContrastv2"));
   registry.Register<AdjustHueKernel>(KernelDef("AdjustHue"));
   registry.Register<AdjustSaturationKernel>(KernelDef("AdjustSaturation"));

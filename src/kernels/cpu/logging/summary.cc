@@ -22,9 +22,7 @@ Status SetSummary(KernelContext& context, const tensorflow::Summary& summary) {
   return Status();
 }
 
-namespace {
-
-double ValueAt(const Tensor& t, int64_t i) {
+double RealAt(const Tensor& t, int64_t i) {
   return VisitReal(t.dtype(), 0.0, [&]<typename T>() -> double {
     if constexpr (kIsSmallFloat<T>) {
       return static_cast<double>(static_cast<float>(t.data<T>()[i]));
@@ -33,6 +31,8 @@ double ValueAt(const Tensor& t, int64_t i) {
     }
   });
 }
+
+namespace {
 
 class ScalarSummaryKernel final : public OpKernel {
  public:
@@ -49,7 +49,7 @@ class ScalarSummaryKernel final : public OpKernel {
     for (int64_t i = 0; i < tags.num_elements(); ++i) {
       tensorflow::Summary::Value* value = summary.add_value();
       value->set_tag(tags.data<std::string>()[i]);
-      value->set_simple_value(static_cast<float>(ValueAt(values, i)));
+      value->set_simple_value(static_cast<float>(RealAt(values, i)));
     }
     return SetSummary(context, summary);
   }
@@ -71,49 +71,25 @@ const std::vector<double>& BucketLimits() {
   return limits;
 }
 
+// Only the last of consecutive empty buckets.
+void AddBuckets(const std::vector<double>& limits, const std::vector<double>& counts,
+                tensorflow::HistogramProto* histogram) {
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0 && i + 1 < counts.size() && counts[i + 1] == 0) continue;
+    histogram->add_bucket_limit(limits[i]);
+    histogram->add_bucket(counts[i]);
+  }
+}
+
 class HistogramSummaryKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
   Status Compute(KernelContext& context) override {
     const Tensor& tag = context.input(0);
     if (!tag.shape().IsScalar()) return errors::InvalidArgument("tags must be scalar");
-    const Tensor& values = context.input(1);
-    const std::vector<double>& limits = BucketLimits();
-    std::vector<double> counts(limits.size());
     tensorflow::Summary summary;
-    tensorflow::Summary::Value* const value = summary.add_value();
-    value->set_tag(tag.scalar<std::string>());
-    tensorflow::HistogramProto* const histogram = value->mutable_histo();
-    double least = limits.back(), most = -limits.back(), sum = 0, squares = 0;
-    for (int64_t i = 0; i < values.num_elements(); ++i) {
-      const double x = ValueAt(values, i);
-      if (std::isnan(x)) return errors::InvalidArgument("Nan in summary histogram for: ", name());
-      if (std::isinf(x)) return errors::InvalidArgument("Infinity in summary histogram for: ", name());
-      const auto bucket = std::upper_bound(limits.begin(), limits.end(), x) - limits.begin();
-      ++counts[std::min(static_cast<size_t>(bucket), counts.size() - 1)];
-      least = std::min(least, x);
-      most = std::max(most, x);
-      sum += x;
-      squares += x * x;
-    }
-    histogram->set_min(least);
-    histogram->set_max(most);
-    histogram->set_num(static_cast<double>(values.num_elements()));
-    histogram->set_sum(sum);
-    histogram->set_sum_squares(squares);
-    AddBuckets(limits, counts, histogram);
+    MR_RETURN_IF_ERROR(AddHistogram(tag.scalar<std::string>(), context.input(1), name(), &summary));
     return SetSummary(context, summary);
-  }
-
- private:
-  // Only the last of consecutive empty buckets.
-  static void AddBuckets(const std::vector<double>& limits, const std::vector<double>& counts,
-                         tensorflow::HistogramProto* histogram) {
-    for (size_t i = 0; i < counts.size(); ++i) {
-      if (counts[i] == 0 && i + 1 < counts.size() && counts[i + 1] == 0) continue;
-      histogram->add_bucket_limit(limits[i]);
-      histogram->add_bucket(counts[i]);
-    }
   }
 };
 
@@ -179,6 +155,40 @@ class TensorSummaryV2Kernel final : public OpKernel {
 };
 
 }  // namespace
+
+Status AddHistogram(const std::string& tag, const Tensor& values, const std::string& name,
+                    tensorflow::Summary* summary) {
+  const std::vector<double>& limits = BucketLimits();
+  std::vector<double> counts(limits.size());
+  tensorflow::Summary::Value* const value = summary->add_value();
+  value->set_tag(tag);
+  tensorflow::HistogramProto* const histogram = value->mutable_histo();
+  double least = limits.back(), most = -limits.back(), sum = 0, squares = 0;
+  for (int64_t i = 0; i < values.num_elements(); ++i) {
+    const double x = RealAt(values, i);
+    if (std::isnan(x)) return errors::InvalidArgument("Nan in summary histogram for: ", name);
+    if (std::isinf(x)) return errors::InvalidArgument("Infinity in summary histogram for: ", name);
+    const auto bucket = std::upper_bound(limits.begin(), limits.end(), x) - limits.begin();
+    ++counts[std::min(static_cast<size_t>(bucket), counts.size() - 1)];
+    least = std::min(least, x);
+    most = std::max(most, x);
+    sum += x;
+    squares += x * x;
+  }
+  histogram->set_min(least);
+  histogram->set_max(most);
+  histogram->set_num(static_cast<double>(values.num_elements()));
+  histogram->set_sum(sum);
+  histogram->set_sum_squares(squares);
+  AddBuckets(limits, counts, histogram);
+  return Status();
+}
+
+void AddTensor(const std::string& tag, const Tensor& tensor, tensorflow::Summary* summary) {
+  tensorflow::Summary::Value* const value = summary->add_value();
+  value->set_tag(tag);
+  SetTensor(tensor, value);
+}
 
 void RegisterSummaryKernels(KernelRegistry& registry) {
   registry.Register<ScalarSummaryKernel>(KernelDef("ScalarSummary"));

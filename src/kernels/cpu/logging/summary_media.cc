@@ -64,47 +64,10 @@ class ImageSummaryKernel final : public OpKernel {
 
   Status Compute(KernelContext& context) override {
     const Tensor& tag = context.input(0);
-    const Tensor& tensor = context.input(1);
     if (!tag.shape().IsScalar()) return errors::InvalidArgument("Tags must be a scalar");
-    const int64_t depth = tensor.rank() == 4 ? tensor.dim(3) : 0;
-    if (depth != 1 && depth != 3 && depth != 4) {
-      return errors::InvalidArgument("Tensor must be 4-D with last dim 1, 3, or 4, not ", tensor.shape());
-    }
-    const bool normalize = tensor.dtype() != DataType::kUint8;
-    if (normalize && depth > bad_color_.num_elements()) {
-      return errors::InvalidArgument("expected depth <= bad_color.size, got depth = ", depth,
-                                     ", bad_color.size = ", bad_color_.num_elements());
-    }
-    constexpr int64_t kMost = std::numeric_limits<int32_t>::max() / 8;
-    const int64_t height = tensor.dim(1), width = tensor.dim(2);
-    if (height > kMost || width > kMost)
-      return errors::InvalidArgument("Tensor too large for summary ", tensor.shape());
-    const int64_t shown = std::min(most_, tensor.dim(0)), pixels = height * width;
-    Tensor work = tensor;
-    if (tensor.dtype() == DataType::kHalf) {
-      MR_ASSIGN_OR_RETURN(work, ToFloat(context, tensor));
-    }
-    std::vector<uint8_t> shades(normalize && shown > 0 ? static_cast<size_t>(pixels * depth) : 0);
     tensorflow::Summary summary;
-    for (int64_t i = 0; i < shown; ++i) {
-      const int64_t at = i * pixels * depth;
-      const uint8_t* image = shades.data();
-      if (work.dtype() == DataType::kFloat) {
-        Normalize(work.data<float>() + at, pixels, depth, bad_color_, shades.data());
-      } else if (work.dtype() == DataType::kDouble) {
-        Normalize(work.data<double>() + at, pixels, depth, bad_color_, shades.data());
-      } else {
-        image = work.data<uint8_t>() + at;
-      }
-      const io::ImageSize size{.height = height, .width = width, .channels = static_cast<int>(depth)};
-      MR_ASSIGN_OR_RETURN(std::string png, io::EncodePng(image, size, 8, -1));
-      tensorflow::Summary::Value* const value = summary.add_value();
-      value->set_tag(NumberedTag(tag.scalar<std::string>(), "image", most_, i));
-      value->mutable_image()->set_height(static_cast<int32_t>(height));
-      value->mutable_image()->set_width(static_cast<int32_t>(width));
-      value->mutable_image()->set_colorspace(static_cast<int32_t>(depth));
-      value->mutable_image()->set_encoded_image_string(std::move(png));
-    }
+    MR_RETURN_IF_ERROR(
+        AddImages(context, tag.scalar<std::string>(), context.input(1), most_, bad_color_, &summary));
     return SetSummary(context, summary);
   }
 
@@ -150,35 +113,15 @@ class AudioSummaryKernel final : public OpKernel {
         rate_(c.HasAttr("sample_rate") ? c.Attr<float>("sample_rate") : 0) {}
   Status Compute(KernelContext& context) override {
     const Tensor& tag = context.input(0);
-    const Tensor& tensor = context.input(1);
     if (!tag.shape().IsScalar()) return errors::InvalidArgument("Tag must be a scalar");
-    if (tensor.rank() != 2 && tensor.rank() != 3)
-      return errors::InvalidArgument("Tensor must be 3-D or 2-D, got: ", tensor.shape());
     float rate = rate_;
     if (num_inputs() == 3) {
       const Tensor& input = context.input(2);
       if (!input.shape().IsScalar()) return errors::InvalidArgument("sample_rate must be rank-0");
       rate = input.scalar<float>();
     }
-    if (!(rate > 0 && rate < 4294967040.0f)) return errors::InvalidArgument("sample_rate must be > 0");
-    const int64_t frames = tensor.dim(1), channels = tensor.rank() == 2 ? 1 : tensor.dim(2);
-    // The limits of the format's fields.
-    if (channels < 1 || channels > std::numeric_limits<int16_t>::max() || frames < 1 ||
-        frames > (int64_t{1} << 30) / channels) {
-      return errors::InvalidArgument("Tensor cannot be written as audio: ", tensor.shape());
-    }
     tensorflow::Summary summary;
-    for (int64_t i = 0; i < std::min(most_, tensor.dim(0)); ++i) {
-      tensorflow::Summary::Value* const value = summary.add_value();
-      value->set_tag(NumberedTag(tag.scalar<std::string>(), "audio", most_, i));
-      tensorflow::Summary::Audio* const audio = value->mutable_audio();
-      audio->set_sample_rate(rate);
-      audio->set_num_channels(channels);
-      audio->set_length_frames(frames);
-      audio->set_content_type("audio/wav");
-      audio->set_encoded_audio_string(Wav(tensor.data<float>() + i * frames * channels, frames, channels,
-                                          static_cast<uint32_t>(std::round(rate))));
-    }
+    MR_RETURN_IF_ERROR(AddAudio(tag.scalar<std::string>(), context.input(1), rate, most_, &summary));
     return SetSummary(context, summary);
   }
 
@@ -188,6 +131,75 @@ class AudioSummaryKernel final : public OpKernel {
 };
 
 }  // namespace
+
+Status AddImages(KernelContext& context, const std::string& tag, const Tensor& images, int64_t most,
+                 const Tensor& bad_color, tensorflow::Summary* summary) {
+  const int64_t depth = images.rank() == 4 ? images.dim(3) : 0;
+  if (depth != 1 && depth != 3 && depth != 4) {
+    return errors::InvalidArgument("Tensor must be 4-D with last dim 1, 3, or 4, not ", images.shape());
+  }
+  const bool normalize = images.dtype() != DataType::kUint8;
+  if (normalize && depth > bad_color.num_elements()) {
+    return errors::InvalidArgument("expected depth <= bad_color.size, got depth = ", depth,
+                                   ", bad_color.size = ", bad_color.num_elements());
+  }
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max() / 8;
+  const int64_t height = images.dim(1), width = images.dim(2);
+  if (height > kMost || width > kMost)
+    return errors::InvalidArgument("Tensor too large for summary ", images.shape());
+  const int64_t shown = std::min(most, images.dim(0)), pixels = height * width;
+  Tensor work = images;
+  if (images.dtype() == DataType::kHalf) {
+    MR_ASSIGN_OR_RETURN(work, ToFloat(context, images));
+  }
+  std::vector<uint8_t> shades(normalize && shown > 0 ? static_cast<size_t>(pixels * depth) : 0);
+  for (int64_t i = 0; i < shown; ++i) {
+    const int64_t at = i * pixels * depth;
+    const uint8_t* image = shades.data();
+    if (work.dtype() == DataType::kFloat) {
+      Normalize(work.data<float>() + at, pixels, depth, bad_color, shades.data());
+    } else if (work.dtype() == DataType::kDouble) {
+      Normalize(work.data<double>() + at, pixels, depth, bad_color, shades.data());
+    } else {
+      image = work.data<uint8_t>() + at;
+    }
+    const io::ImageSize size{.height = height, .width = width, .channels = static_cast<int>(depth)};
+    MR_ASSIGN_OR_RETURN(std::string png, io::EncodePng(image, size, 8, -1));
+    tensorflow::Summary::Value* const value = summary->add_value();
+    value->set_tag(NumberedTag(tag, "image", most, i));
+    value->mutable_image()->set_height(static_cast<int32_t>(height));
+    value->mutable_image()->set_width(static_cast<int32_t>(width));
+    value->mutable_image()->set_colorspace(static_cast<int32_t>(depth));
+    value->mutable_image()->set_encoded_image_string(std::move(png));
+  }
+  return Status();
+}
+
+Status AddAudio(const std::string& tag, const Tensor& clips, float sample_rate, int64_t most,
+                tensorflow::Summary* summary) {
+  if (clips.rank() != 2 && clips.rank() != 3)
+    return errors::InvalidArgument("Tensor must be 3-D or 2-D, got: ", clips.shape());
+  if (!(sample_rate > 0 && sample_rate < 4294967040.0f))
+    return errors::InvalidArgument("sample_rate must be > 0");
+  const int64_t frames = clips.dim(1), channels = clips.rank() == 2 ? 1 : clips.dim(2);
+  // The limits of the format's fields.
+  if (channels < 1 || channels > std::numeric_limits<int16_t>::max() || frames < 1 ||
+      frames > (int64_t{1} << 30) / channels) {
+    return errors::InvalidArgument("Tensor cannot be written as audio: ", clips.shape());
+  }
+  for (int64_t i = 0; i < std::min(most, clips.dim(0)); ++i) {
+    tensorflow::Summary::Value* const value = summary->add_value();
+    value->set_tag(NumberedTag(tag, "audio", most, i));
+    tensorflow::Summary::Audio* const audio = value->mutable_audio();
+    audio->set_sample_rate(sample_rate);
+    audio->set_num_channels(channels);
+    audio->set_length_frames(frames);
+    audio->set_content_type("audio/wav");
+    audio->set_encoded_audio_string(Wav(clips.data<float>() + i * frames * channels, frames, channels,
+                                        static_cast<uint32_t>(std::round(sample_rate))));
+  }
+  return Status();
+}
 
 void RegisterMediaSummaryKernels(KernelRegistry& registry) {
   registry.Register<ImageSummaryKernel>(KernelDef("ImageSummary"));

@@ -1,0 +1,163 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Copy, CopyHost, DebugIdentity, DebugGradientIdentity, DebugNanCount and DebugNumericSummary.
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/move.h"
+
+namespace millrace {
+namespace {
+
+// Nobody is told what passes: a graph that wants that is refused.
+void RefuseUrls(KernelConstruction& c) {
+  const char* const attr = c.HasAttr("debug_urls") ? "debug_urls" : "debug_ops_spec";
+  if (!c.Attr<std::vector<std::string>>(attr).empty())
+    c.SetError(errors::Unimplemented("Op ", c.props()->op->def.name, " publishes to no debugger: '", attr,
+                                     "' must be empty"));
+}
+
+class CopyKernel final : public OpKernel {
+ public:
+  explicit CopyKernel(KernelConstruction& c) : OpKernel(c) { RefuseUrls(c); }
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
+    ContextParallel parallel(context);
+    if (in.num_elements() > 0)
+      MoveElements(in.dtype(), in.raw_data(), out->raw_data(), in.num_elements(), parallel);
+    return Status();
+  }
+};
+
+class DebugIdentityKernel final : public OpKernel {
+ public:
+  explicit DebugIdentityKernel(KernelConstruction& c) : OpKernel(c) {
+    if (c.HasAttr("debug_urls")) RefuseUrls(c);
+  }
+  Status Compute(KernelContext& context) override {
+    if (context.input_is_ref(0) && IsRefType(output_type(0))) {
+      context.ForwardRef(0, 0);
+    } else {
+      context.set_output(0, context.TakeInput(0));
+    }
+    return Status();
+  }
+};
+
+// Calls fn(double) for each element of a real type or bool.
+template <typename Fn>
+Status ForEachNumber(const KernelContext& context, const Tensor& in, Fn fn) {
+  if (in.dtype() == DataType::kBool) {
+    for (const bool x : in.flat<bool>()) fn(x ? 1.0 : 0.0);
+    return Status();
+  }
+  return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
+    for (const T& x : in.flat<T>()) {
+      if constexpr (kIsSmallFloat<T>) {
+        fn(static_cast<double>(static_cast<float>(x)));
+      } else {
+        fn(static_cast<double>(x));
+      }
+    }
+    return Status();
+  });
+}
+
+class NanCountKernel final : public OpKernel {
+ public:
+  explicit NanCountKernel(KernelConstruction& c) : OpKernel(c) { RefuseUrls(c); }
+  Status Compute(KernelContext& context) override {
+    int64_t count = 0;
+    MR_RETURN_IF_ERROR(
+        ForEachNumber(context, context.input(0), [&](double x) { count += std::isnan(x) ? 1 : 0; }));
+    context.set_output(0, Tensor::Vector<int64_t>({count}));
+    return Status();
+  }
+};
+
+// The numbers of DebugNumericSummary, but for the type and the shape.
+struct Numbers {
+  double nan = 0, lowest = 0, negative = 0, zero = 0, positive = 0, highest = 0;
+  double min = std::numeric_limits<double>::infinity(), max = -std::numeric_limits<double>::infinity();
+  double count = 0, sum = 0;  // of those that are finite
+};
+
+class NumericSummaryKernel final : public OpKernel {
+ public:
+  explicit NumericSummaryKernel(KernelConstruction& c)
+      : OpKernel(c),
+        lower_(static_cast<double>(c.Attr<float>("lower_bound"))),
+        upper_(static_cast<double>(c.Attr<float>("upper_bound"))),
+        mute_(c.Attr<bool>("mute_if_healthy")) {
+    RefuseUrls(c);
+  }
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    Numbers n;
+    MR_RETURN_IF_ERROR(ForEachNumber(context, in, [&](double x) { Add(x, &n); }));
+    if (mute_ && n.nan == 0 && n.lowest == 0 && n.highest == 0) {
+      context.set_output(0, Tensor::Vector<double>({}));
+      return Status();
+    }
+    const double nan = std::numeric_limits<double>::quiet_NaN(), mean = n.count > 0 ? n.sum / n.count : nan;
+    double squares = 0;
+    MR_RETURN_IF_ERROR(ForEachNumber(context, in, [&](double x) {
+      if (std::isfinite(x)) squares += (x - mean) * (x - mean);
+    }));
+    std::vector<double> out = {1,
+                               static_cast<double>(in.num_elements()),
+                               n.nan,
+                               n.lowest,
+                               n.negative,
+                               n.zero,
+                               n.positive,
+                               n.highest,
+                               n.min,
+                               n.max,
+                               mean,
+                               n.count > 0 ? squares / n.count : nan,
+                               static_cast<double>(in.dtype()),
+                               static_cast<double>(in.rank())};
+    for (const int64_t size : in.shape().dims()) out.push_back(static_cast<double>(size));
+    context.set_output(0, Tensor::Vector<double>(out));
+    return Status();
+  }
+
+ private:
+  void Add(double x, Numbers* n) const {
+    if (std::isnan(x)) {
+      ++n->nan;
+      return;
+    }
+    ++(x <= lower_   ? n->lowest
+       : x >= upper_ ? n->highest
+       : x < 0       ? n->negative
+       : x > 0       ? n->positive
+                     : n->zero);
+    if (std::isinf(x)) return;
+    n->min = std::min(n->min, x);
+    n->max = std::max(n->max, x);
+    n->sum += x;
+    ++n->count;
+  }
+
+  const double lower_, upper_;
+  const bool mute_;
+};
+
+}  // namespace
+
+void RegisterDebugKernels(KernelRegistry& registry) {
+  TypeList numbers = Concat(RealTypes(), {DataType::kBool});
+  registry.Register<CopyKernel>(KernelDef("Copy"));
+  registry.Register<CopyKernel>(KernelDef("CopyHost"));
+  registry.Register<DebugIdentityKernel>(KernelDef("DebugIdentity"));
+  registry.Register<DebugIdentityKernel>(KernelDef("DebugGradientIdentity"));
+  registry.Register<DebugIdentityKernel>(KernelDef("DebugGradientRefIdentity"));
+  registry.Register<NanCountKernel>(KernelDef("DebugNanCount").Types("T", numbers));
+  registry.Register<NumericSummaryKernel>(KernelDef("DebugNumericSummary").Types("T", numbers));
+}
+
+}  // namespace millrace

@@ -1,0 +1,288 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// QuantizedMatMul, QuantizedBiasAdd, QuantizedAdd, QuantizedMul, QuantizedRelu, QuantizedRelu6 and
+// QuantizedConcat. Sums of products are of int32 and wrap.
+#include <functional>
+#include <vector>
+
+#include "kernels/cpu/quantized/range.h"
+#include "op/shape_inference.h"
+
+namespace millrace {
+namespace {
+
+using quantized::Data;
+using quantized::Range;
+
+// The factors less the integer that stands for 0, as the numbers of rows and columns of a product want them.
+std::vector<int32_t> Centred(const Tensor& t, int64_t zero, bool transpose) {
+  const int64_t rows = t.dim(0), columns = t.dim(1);
+  const auto offset = static_cast<uint32_t>(zero);
+  std::vector<int32_t> out(static_cast<size_t>(rows * columns));
+  for (int64_t i = 0; i < rows * columns; ++i) {
+    const int64_t to = transpose ? i % columns * rows + i / columns : i;
+    out[static_cast<size_t>(to)] = static_cast<int32_t>(Data<uint8_t>(t)[i] - offset);
+  }
+  return out;
+}
+
+// into[j] += factor * row[j]
+void AddTimes(int32_t factor, const int32_t* row, int64_t n, int32_t* into) {
+  for (int64_t j = 0; j < n; ++j) into[j] = Plus(into[j], Times(factor, row[j]));
+}
+
+class MatMulKernel final : public OpKernel {
+ public:
+  explicit MatMulKernel(KernelConstruction& c)
+      : OpKernel(c), transpose_a_(c.Attr<bool>("transpose_a")), transpose_b_(c.Attr<bool>("transpose_b")) {}
+  Status Compute(KernelContext& context) override {
+    const Tensor& a = context.input(0);
+    const Tensor& b = context.input(1);
+    MR_ASSIGN_OR_RETURN(const Range a_range, quantized::ReadWideRange(context, 2, "a"));
+    MR_ASSIGN_OR_RETURN(const Range b_range, quantized::ReadWideRange(context, 4, "b"));
+    if (a.rank() != 2) return errors::InvalidArgument("In[0] is not a matrix");
+    if (b.rank() != 2) return errors::InvalidArgument("In[1] is not a matrix");
+    const int64_t m = a.dim(transpose_a_ ? 1 : 0), k = a.dim(transpose_a_ ? 0 : 1);
+    const int64_t n = b.dim(transpose_b_ ? 0 : 1);
+    if (k != b.dim(transpose_b_ ? 1 : 0)) {
+      return errors::InvalidArgument("Matrix size-incompatible: In[0]: ", a.shape(), ", In[1]: ", b.shape());
+    }
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(Dims{m, n}));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    const auto left = Centred(a, quantized::ToSteps<uint8_t>(0, a_range), transpose_a_);
+    const auto right = Centred(b, quantized::ToSteps<uint8_t>(0, b_range), transpose_b_);
+    if (out->num_elements() > 0) {
+      context.ParallelFor(m, 1 + k * n / 4, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          int32_t* row = Data<int32_t>(out) + i * n;
+          std::fill_n(row, n, 0);
+          for (int64_t j = 0; j < k; ++j)
+            AddTimes(left[static_cast<size_t>(i * k + j)], right.data() + j * n, n, row);
+        }
+      });
+    }
+    quantized::PutRange(context, quantized::ProductRange<uint8_t, uint8_t, int32_t>(a_range, b_range));
+    return Status();
+  }
+
+ private:
+  const bool transpose_a_, transpose_b_;
+};
+
+// Brings all integers of a type from one range into another, by a table.
+template <typename T>
+std::vector<int32_t> Table(Range from, Range to) {
+  static_assert(sizeof(T) == 1);
+  std::vector<int32_t> table;
+  for (int i = std::numeric_limits<T>::min(); i <= std::numeric_limits<T>::max(); ++i)
+    table.push_back(quantized::Quantized<int32_t>(quantized::Number(static_cast<T>(i), from), to));
+  return table;
+}
+template <typename T>
+int32_t LookUp(const std::vector<int32_t>& table, T value) {
+  return table[static_cast<size_t>(value - std::numeric_limits<T>::min())];
+}
+
+template <typename T>
+class BiasAddKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    const Tensor& bias = context.input(1);
+    MR_ASSIGN_OR_RETURN(const Range in_range, quantized::ReadRange(context, 2));
+    MR_ASSIGN_OR_RETURN(const Range bias_range, quantized::ReadRange(context, 4));
+    if (in.rank() < 2) return errors::InvalidArgument("Input tensor must be at least 2D: ", in.shape());
+    if (bias.rank() != 1) return errors::InvalidArgument("Biases must be 1D: ", bias.shape());
+    if (bias.dim(0) != in.dim(in.rank() - 1)) {
+      return errors::InvalidArgument(
+          "Must provide as many biases as the last dimension of the input tensor: ", bias.shape(), " vs. ",
+          in.shape());
+    }
+    const Range out_range = quantized::SumRange(in_range, bias_range);
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
+    const auto of_in = Table<T>(in_range, out_range), of_bias = Table<T>(bias_range, out_range);
+    context.ParallelFor(in.num_elements(), 2, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        Data<int32_t>(out)[i] =
+            Plus(LookUp(of_in, Data<T>(in)[i]), LookUp(of_bias, Data<T>(bias)[i % bias.dim(0)]));
+      }
+    });
+    quantized::PutRange(context, out_range);
+    return Status();
+  }
+};
+
+// Element by element with broadcasting.
+class BinaryKernel : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& x = context.input(0);
+    const Tensor& y = context.input(1);
+    MR_ASSIGN_OR_RETURN(const Range x_range, quantized::ReadWideRange(context, 2, "x"));
+    MR_ASSIGN_OR_RETURN(const Range y_range, quantized::ReadWideRange(context, 4, "y"));
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, BroadcastShapes(x.shape(), y.shape()));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    const Dims strides = RowMajorStrides(shape.dims());
+    const Dims of_x = BroadcastStrides(x.shape().dims(), shape.dims());
+    const Dims of_y = BroadcastStrides(y.shape().dims(), shape.dims());
+    Range out_range;
+    const auto combine = Combine(x_range, y_range, &out_range);
+    context.ParallelFor(shape.num_elements(), 10, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t x_at = 0, y_at = 0;
+        for (int d = 0; d < shape.rank(); ++d) {
+          const int64_t place = i / strides[d] % shape.dim(d);
+          x_at += place * of_x[d];
+          y_at += place * of_y[d];
+        }
+        Data<int32_t>(out)[i] = combine(Data<uint8_t>(x)[x_at], Data<uint8_t>(y)[y_at]);
+      }
+    });
+    quantized::PutRange(context, out_range);
+    return Status();
+  }
+
+ protected:
+  using Function = std::function<int32_t(uint8_t, uint8_t)>;
+  virtual Function Combine(Range x, Range y, Range* out) const = 0;
+};
+
+class AddKernel final : public BinaryKernel {
+  using BinaryKernel::BinaryKernel;
+  Function Combine(Range x, Range y, Range* out) const override {
+    *out = quantized::SumRange(x, y);
+    return [of_x = Table<uint8_t>(x, *out), of_y = Table<uint8_t>(y, *out)](uint8_t a, uint8_t b) {
+      return Plus(LookUp(of_x, a), LookUp(of_y, b));
+    };
+  }
+};
+
+class MulKernel final : public BinaryKernel {
+  using BinaryKernel::BinaryKernel;
+  Function Combine(Range x, Range y, Range* out) const override {
+    *out = quantized::ProductRange<uint8_t, uint8_t, int32_t>(x, y);
+    const auto x_zero = static_cast<uint32_t>(quantized::ToSteps<uint8_t>(0, x));
+    const auto y_zero = static_cast<uint32_t>(quantized::ToSteps<uint8_t>(0, y));
+    return [=](uint8_t a, uint8_t b) { return static_cast<int32_t>((a - x_zero) * (b - y_zero)); };
+  }
+};
+
+// Relu holds elements above the integer for 0, Relu6 also below that for 6.
+template <typename T>
+class ReluKernel final : public OpKernel {
+ public:
+  ReluKernel(KernelConstruction& c, float most) : OpKernel(c), most_(most) {}
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    MR_ASSIGN_OR_RETURN(const Range range, quantized::ReadRange(context, 1));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
+    const T low = quantized::Quantized<T>(0, range);
+    const T high =
+        most_ > 0 ? std::max(low, quantized::Quantized<T>(most_, range)) : std::numeric_limits<T>::max();
+    context.ParallelFor(in.num_elements(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) Data<T>(out)[i] = std::clamp(Data<T>(in)[i], low, high);
+    });
+    quantized::PutRange(context, range);
+    return Status();
+  }
+
+ private:
+  const float most_;  // 0: none
+};
+
+// Inputs: the dimension, N tensors, their N lower and their N upper ends.
+template <typename T>
+class ConcatKernel final : public OpKernel {
+ public:
+  explicit ConcatKernel(KernelConstruction& c) : OpKernel(c), n_(static_cast<int>(c.Attr<int64_t>("N"))) {}
+  Status Compute(KernelContext& context) override {
+    const Tensor& dim = context.input(0);
+    if (!dim.shape().IsScalar()) {
+      return errors::InvalidArgument("Concat dim tensor should be a scalar integer, but got shape ",
+                                     dim.shape());
+    }
+    const Tensor& first = context.input(1);
+    const int64_t axis = IntValue(dim) < 0 ? IntValue(dim) + first.rank() : IntValue(dim);
+    if (axis < 0 || axis >= first.rank()) {
+      return errors::InvalidArgument("ConcatOp : Expected concatenating dimensions in the range [",
+                                     -first.rank(), ", ", first.rank(), "), but got ", IntValue(dim));
+    }
+    Dims dims;
+    for (const int64_t size : first.shape().dims()) dims.push_back(size);
+    Range all;
+    for (int i = 0; i < n_; ++i) {
+      MR_ASSIGN_OR_RETURN(const Range range, quantized::ReadRange(context, 1 + n_ + i, 1 + 2 * n_ + i));
+      all = {i == 0 ? std::min(0.0f, range.min) : std::min(all.min, range.min),
+             i == 0 ? range.max : std::max(all.max, range.max)};
+      if (i > 0) MR_RETURN_IF_ERROR(AddSize(first, context.input(1 + i), i, static_cast<int>(axis), &dims));
+    }
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(dims));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    if (out->num_elements() > 0) Fill(context, all, static_cast<int>(axis), out);
+    quantized::PutRange(context, all);
+    return Status();
+  }
+
+ private:
+  static Status AddSize(const Tensor& first, const Tensor& t, int i, int axis, Dims* dims) {
+    bool fits = t.rank() == first.rank();
+    for (int d = 0; fits && d < t.rank(); ++d) fits = d == axis || t.dim(d) == first.dim(d);
+    if (!fits || __builtin_add_overflow((*dims)[axis], t.dim(axis), &(*dims)[axis])) {
+      return errors::InvalidArgument("ConcatOp : Dimensions of inputs should match: shape[0] = ",
+                                     first.shape(), " vs. shape[", i, "] = ", t.shape());
+    }
+    return Status();
+  }
+
+  void Fill(const KernelContext& context, Range all, int axis, Tensor* out) const {
+    const int64_t outer = ProductOf(out->shape().dims(), 0, axis);
+    const int64_t row = ProductOf(out->shape().dims(), axis, out->rank());
+    int64_t begin = 0;
+    for (int i = 0; i < n_; ++i) {
+      const Tensor& in = context.input(1 + i);
+      const Range range{context.input(1 + n_ + i).data<float>()[0],
+                        context.input(1 + 2 * n_ + i).data<float>()[0]};
+      const bool same = range.min == all.min && range.max == all.max;
+      const int64_t part = ProductOf(in.shape().dims(), axis, in.rank());
+      for (int64_t k = 0; k < outer * part; ++k) {
+        const T value = Data<T>(in)[k];
+        Data<T>(out)[k / part * row + begin + k % part] =
+            same ? value : quantized::Quantized<T>(quantized::Number(value, range), all);
+      }
+      begin += part;
+    }
+  }
+
+  const int n_;
+};
+
+}  // namespace
+
+void RegisterQuantizedArithmeticKernels(KernelRegistry& registry) {
+  constexpr DataType k8 = DataType::kQuint8, k32 = DataType::kQint32;
+  const auto def = [&](const char* op, const char* result) {
+    return KernelDef(op).Types("T1", {k8}).Types("T2", {k8}).Types(result, {k32});
+  };
+  registry.Register<MatMulKernel>(def("QuantizedMatMul", "Toutput"));
+  registry.Register<AddKernel>(def("QuantizedAdd", "Toutput"));
+  registry.Register<MulKernel>(def("QuantizedMul", "Toutput"));
+  registry.Register<BiasAddKernel<uint8_t>>(def("QuantizedBiasAdd", "out_type"));
+  registry.Register<BiasAddKernel<int8_t>>(KernelDef("QuantizedBiasAdd")
+                                               .Types("T1", {DataType::kQint8})
+                                               .Types("T2", {DataType::kQint8})
+                                               .Types("out_type", {k32}));
+  for (const auto& [op, most] : {std::pair("QuantizedRelu", 0.0f), {"QuantizedRelu6", 6.0f}}) {
+    registry.Register(
+        KernelDef(op).Types("Tinput", {k8}).Types("out_type", {k8}),
+        [most](KernelConstruction& c) { return std::make_unique<ReluKernel<uint8_t>>(c, most); });
+    registry.Register(
+        KernelDef(op).Types("Tinput", {k32}).Types("out_type", {k32}),
+        [most](KernelConstruction& c) { return std::make_unique<ReluKernel<int32_t>>(c, most); });
+  }
+  registry.Register<ConcatKernel<uint8_t>>(KernelDef("QuantizedConcat").Types("T", {k8}));
+  registry.Register<ConcatKernel<int32_t>>(KernelDef("QuantizedConcat").Types("T", {k32}));
+}
+
+}  // namespace millrace

@@ -1,0 +1,106 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// What the kernels of quantized arithmetic share: integers of 8, 16 or 32 bits that stand for the numbers of
+// a range, the lowest for its lower end.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+#include "kernels/cpu/kernel_util.h"
+
+namespace millrace::quantized {
+
+struct Range {
+  float min = 0, max = 0;
+};
+
+template <typename T>
+constexpr double kLowest = static_cast<double>(std::numeric_limits<T>::lowest());
+template <typename T>
+constexpr double kHighest = static_cast<double>(std::numeric_limits<T>::max());
+
+// An integer that is held within what int64_t has; 0 for NaN.
+inline int64_t Rounded(double value) {
+  constexpr double kMost = 4e18;
+  return std::isnan(value) ? 0 : static_cast<int64_t>(std::clamp(std::round(value), -kMost, kMost));
+}
+
+// Steps for a number of 1. The integers end half a step before the upper end of the range would be.
+template <typename T>
+double StepsPerUnit(Range r) {
+  const double steps = kHighest<T> - kLowest<T> + 1;
+  return steps / (static_cast<double>(r.max - r.min) * (steps / (steps - 1)));
+}
+
+// The integer for a number, which may lie outside of those that T has.
+template <typename T>
+int64_t ToSteps(float value, Range r) {
+  const auto lowest = static_cast<int64_t>(kLowest<T>);
+  if (r.min == r.max) return lowest;
+  const double scale = StepsPerUnit<T>(r);
+  return Rounded(static_cast<double>(value) * scale) - Rounded(static_cast<double>(r.min) * scale) + lowest;
+}
+template <typename T>
+T Quantized(float value, Range r) {
+  return static_cast<T>(
+      std::clamp(ToSteps<T>(value, r), static_cast<int64_t>(kLowest<T>), static_cast<int64_t>(kHighest<T>)));
+}
+// The number that an integer stands for.
+template <typename T>
+float Number(T value, Range r) {
+  if (r.min == r.max) return r.min;
+  const double step = 1 / StepsPerUnit<T>(r);
+  const double lowest = std::round(static_cast<double>(r.min) / step) * step;
+  return static_cast<float>(lowest + (static_cast<double>(value) - kLowest<T>)*step);
+}
+
+// The range of products that are added up in C.
+template <typename A, typename B, typename C>
+Range ProductRange(Range a, Range b) {
+  const float a_step = (a.max - a.min) / static_cast<float>(kHighest<A> - kLowest<A>);
+  const float b_step = (b.max - b.min) / static_cast<float>(kHighest<B> - kLowest<B>);
+  const float step = a_step * b_step;
+  return {step * static_cast<float>(kLowest<C>), step * static_cast<float>(kHighest<C>)};
+}
+// A range for sums with much room, so that the numbers of both can be told apart: symmetrical about 0.
+inline Range SumRange(Range a, Range b) {
+  const float largest = std::max({a.max, -a.min, b.max, -b.min}) * (1 << 14);
+  return {-largest, largest};
+}
+
+// The range whose ends inputs i and i + 1 are.
+inline StatusOr<Range> ReadRange(const KernelContext& context, int i, int j) {
+  for (const int end : {i, j}) {
+    if (context.input(end).num_elements() != 1) {
+      return errors::InvalidArgument("The end of a range must be a scalar, got shape ",
+                                     context.input(end).shape());
+    }
+  }
+  return Range{context.input(i).data<float>()[0], context.input(j).data<float>()[0]};
+}
+inline StatusOr<Range> ReadRange(const KernelContext& context, int i) { return ReadRange(context, i, i + 1); }
+// The same for a range that is not empty: "max_a must be larger than min_a.".
+inline StatusOr<Range> ReadWideRange(const KernelContext& context, int i, std::string_view name) {
+  MR_ASSIGN_OR_RETURN(const Range r, ReadRange(context, i));
+  if (r.max > r.min) return r;
+  return errors::InvalidArgument("max_", name, " must be larger than min_", name, ".");
+}
+// Outputs i and i + 1.
+inline void PutRange(KernelContext& context, Range r, int i = 1) {
+  context.set_output(i, Tensor::Scalar(r.min));
+  context.set_output(i + 1, Tensor::Scalar(r.max));
+}
+
+template <typename T>
+const T* Data(const Tensor& t) {
+  return static_cast<const T*>(t.raw_data());
+}
+template <typename T>
+T* Data(Tensor* t) {
+  return static_cast<T*>(t->raw_data());
+}
+
+}  // namespace millrace::quantized
