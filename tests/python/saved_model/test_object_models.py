@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import random
 from typing import Any, Iterator
 
 import numpy as np
@@ -263,3 +264,43 @@ def test_structures_survive_their_messages() -> None:
     assert not coder.can_encode([object()]) and not coder.can_encode({1: 2})
     with pytest.raises(nested_structure_coder.NotEncodableError, match="No encoder for object"):
         coder.encode_structure(object())
+
+
+def _damage(chance: random.Random, meta_graph: Any) -> None:
+    """Changes one place of the object graph."""
+    objects = meta_graph.object_graph_def
+    node = chance.choice(objects.nodes)
+    kind = chance.randrange(6)
+    if kind == 0 and node.children:
+        chance.choice(node.children).node_id = chance.randrange(-2, 40)
+    elif kind == 1:
+        chance.choice(list(objects.concrete_functions.values())).bound_inputs.append(chance.randrange(-2, 40))
+    elif kind == 2:
+        del objects.nodes[chance.randrange(len(objects.nodes)) :]
+    elif kind == 3:
+        del meta_graph.graph_def.library.function[
+            chance.randrange(len(meta_graph.graph_def.library.function))
+        ]
+    elif kind == 4:
+        function = chance.choice(meta_graph.graph_def.library.function)
+        del function.node_def[chance.randrange(len(function.node_def) + 1) :]
+    else:
+        other = chance.choice(objects.nodes)
+        node.CopyFrom(other)
+
+
+def test_damaged_models_give_errors(folder: str) -> None:
+    tf.saved_model.save(Linear(), folder)
+    path = os.path.join(folder, "saved_model.pb")
+    good = open(path, "rb").read()
+    refused = 0
+    for seed in range(60):
+        model = saved_model_pb2.SavedModel.FromString(good)
+        _damage(random.Random(seed), model.meta_graphs[0])
+        with open(path, "wb") as file:
+            file.write(model.SerializeToString())
+        try:
+            tf.saved_model.load_v2(folder)
+        except (ValueError, TypeError, tf.errors.OpError):
+            refused += 1
+    assert 20 < refused < 60

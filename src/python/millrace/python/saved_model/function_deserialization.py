@@ -97,6 +97,8 @@ def recreate_concrete_function(
     ]
     arguments = list(fdef.signature.input_arg)
     count = len(arguments) - len(captures)
+    if count < 0:
+        raise ValueError("Function %s has fewer arguments than it captures." % fdef.signature.name)
     if len(specs) != count:
         specs = [None] * count
     with graph.as_default():

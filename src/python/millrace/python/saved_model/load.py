@@ -113,6 +113,8 @@ class Loader:
 
     def _object(self, number: int) -> Any:
         if number not in self._objects:
+            if number < 0:
+                raise IndexError(number)
             saved = self._saved.nodes[number]
             kind = saved.WhichOneof("kind") or "user_object"
             self._objects[number] = getattr(self, "_make_" + kind)(number, getattr(saved, kind))
@@ -200,6 +202,8 @@ def _tensor_of(obj: Any) -> Any:
         return obj.asset_path
     if isinstance(obj, tracking.TrackableResource):
         return obj.resource_handle
+    if not isinstance(obj, ops.Tensor):
+        raise ValueError("A function captures %s, which is no tensor." % (obj,))
     return obj
 
 
@@ -222,7 +226,7 @@ def load(export_dir: Any, tags: Any = None) -> Any:
 
     Raises:
       OSError: there is no model.
-      ValueError: the tags are not those of the model.
+      ValueError: the tags are not those of the model, or it is damaged.
     """
     export_dir = compat.as_str(os.fspath(export_dir))
     model = loader_impl.parse_saved_model(export_dir)
@@ -239,8 +243,13 @@ def load(export_dir: Any, tags: Any = None) -> Any:
                 export_dir, list(meta_graph.meta_info_def.tags), tags
             )
         )
-    with ops.init_scope():
-        root = Loader(meta_graph, export_dir).load()
+    try:
+        with ops.init_scope():
+            root = Loader(meta_graph, export_dir).load()
+    except (KeyError, IndexError, RecursionError) as error:
+        raise ValueError(
+            "The objects of the SavedModel at {} are damaged: {!r}".format(export_dir, error)
+        ) from error
     root.tensorflow_version = meta_graph.meta_info_def.tensorflow_version
     root.tensorflow_git_version = meta_graph.meta_info_def.tensorflow_git_version
     return root
