@@ -218,7 +218,7 @@ Status Tour::Devices() {
   return Status::Ok();
 }
 
-// compile/ makes of the whole graph what this one signature needs. Each pass takes a graph and leaves a
+// compile/ turns the whole graph into the graphs of this one signature. Each pass takes a graph and returns a
 // graph, so they can be called one by one, as here; compile/pipeline.cc lists them in their order.
 Status Tour::Passes() {
   // Prune: nodes that the fetches do not need are removed, feeds and fetches have become nodes with a

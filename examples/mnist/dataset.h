@@ -30,7 +30,7 @@ struct Examples {
 struct Dataset {
   Examples train;
   Examples test;
-  std::string source;  // what a person is told: "MNIST in data/mnist" or "generated digits, seed 0"
+  std::string source;  // for messages: "MNIST in data/mnist" or "generated digits, seed 0"
 };
 
 struct DatasetOptions {

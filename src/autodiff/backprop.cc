@@ -92,7 +92,7 @@ bool Backprop::Carries(DataType type) const {
   return CarriesGradient(type) || (options_.integers && IsIntegerType(BaseType(type)));
 }
 
-// All that the ys are computed from, inputs before consumers but for loops.
+// All ancestors of the ys, inputs before consumers except in loops.
 void Backprop::CollectAncestors() {
   std::vector<bool> seen(num_ids_, false);
   std::vector<std::pair<Node*, int>> stack;  // a node and its next input
@@ -156,8 +156,8 @@ bool Backprop::MayBeNotDifferentiable(const Node& node) const {
   return options_.not_differentiable == nullptr || options_.not_differentiable->contains(node.op_name());
 }
 
-// The level of each node between. The gradients of what lies outside the loop of the ys can't be had inside
-// it, but for what the loop takes in as it is.
+// The loop level of each node in between. Gradients of nodes outside the loop of the ys cannot be computed
+// inside it, except for constants that enter the loop.
 Status Backprop::FindLevels() {
   if (std::any_of(ancestors_.begin(), ancestors_.end(), [](const Node* n) { return IsEnter(*n); })) {
     loops_ = std::make_unique<LoopForest>(graph_);
@@ -421,7 +421,7 @@ void Backprop::Contribute(const Node& enter, const GradientValue& grad) {
     contributions_[Slot(edge->src, edge->src_output)].push_back(grad);
 }
 
-// Sums up what arrived at the node's outputs and passes on what its gradient function makes of it.
+// Sums up the gradients of the node's outputs and propagates the results of its gradient function.
 Status Backprop::Visit(Level& level, Node& node) {
   SetPlace(level, node);
   std::vector<GradientValue> grads(static_cast<size_t>(node.num_outputs()));

@@ -34,7 +34,7 @@ namespace {
 
 // The ops of each library that was loaded, by the handle that the system gives it.
 struct Libraries {
-  millrace::Mutex mu;  // held while one is loaded, so that its ops are told from those of others
+  millrace::Mutex mu;  // held while one is loaded, so that its ops can be distinguished
   std::map<void*, std::string> ops MR_GUARDED_BY(mu);
 };
 

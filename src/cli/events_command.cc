@@ -118,7 +118,7 @@ std::string KindOf(const tensorflow::Summary::Value& value) {
 }
 
 // Calls `visit` for each event of a file. The last record of a file that is being written may be cut off:
-// that is told as a warning. Errors that `visit` cannot have are those of the file.
+// this is a warning. Other errors are those of the file.
 template <typename Visit>
 Status ForEachEvent(const Context& context, const std::string& path, const Visit& visit) {
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<io::EventReader> reader,

@@ -12,7 +12,7 @@
 #include "cli/program.h"
 
 int main(int argc, char** argv) {
-  google::protobuf::SetLogHandler(nullptr);  // what is wrong with a message is told once, by us
+  google::protobuf::SetLogHandler(nullptr);  // the program itself reports errors of messages
   std::signal(SIGXFSZ, SIG_IGN);             // a file that may not grow further is an error of the write
   std::ios::sync_with_stdio(false);
   millrace::cli::InputEnv env(millrace::Env::Posix());

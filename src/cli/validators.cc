@@ -10,7 +10,7 @@
 namespace millrace::cli {
 namespace {
 
-// What is wrong is told as "'-1' is not ...".
+// Errors read "'-1' is not ...".
 template <typename Fits>
 CLI::Validator Check(const std::string& wanted, const std::string& name, Fits fits) {
   return CLI::Validator(

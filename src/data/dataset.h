@@ -39,7 +39,7 @@ struct Runtime {
   ResourceManager* resources = nullptr;
 };
 
-// What goes with a call of an iterator: who asks. The stages that work ahead have one of their own.
+// The context of a call of an iterator: its caller. Prefetching stages have a context of their own.
 struct Context {
   const Runtime* runtime = nullptr;
   CancellationManager* cancellation = nullptr;  // never null

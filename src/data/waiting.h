@@ -12,13 +12,13 @@
 
 namespace millrace::data {
 
-// Waits on `changed` until `ready` says so; Cancelled when `cancellation` comes first. Lets go of `mu` more
-// than once. REQUIRES: what is ready stays so, and every change of it notifies all.
+// Waits on `changed` until `ready` returns true; Cancelled when `cancellation` comes first. May release `mu`
+// several times. REQUIRES: `ready` stays true, and every change of it notifies all.
 Status Await(Mutex& mu, CondVar& changed, CancellationManager& cancellation, FunctionRef<bool()> ready)
     MR_REQUIRES(mu);
 
-// Threads of a stage that works ahead. They are told to stop and joined when this ends: it is to be the last
-// member of the stage, and everything the threads use above it.
+// The threads of a prefetching stage. The destructor stops and joins them, so this must be the last
+// member of the stage, after everything that the threads use.
 class StageThreads {
  public:
   // `changed`, with `mu`, is what the threads wait on.

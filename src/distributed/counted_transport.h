@@ -10,7 +10,7 @@
 
 namespace millrace {
 
-// Passes calls on and knows how many are in progress, so that who calls can wait for their ends. Thread-safe.
+// Passes calls on and counts those in progress, so that the caller can wait for their ends. Thread-safe.
 class CountedTransport : public Transport {
  public:
   // REQUIRES: `inner` outlives this.
@@ -27,7 +27,8 @@ class CountedTransport : public Transport {
                    finish(std::move(status), std::move(bytes));
                    finish = nullptr;
                    MutexLock lock(mu_);
-                   if (--in_flight_ == 0) drained_.NotifyAll();  // under the lock: who waits may destroy this
+                   if (--in_flight_ == 0)
+                     drained_.NotifyAll();  // under the lock: the waiting thread may destroy this
                  });
   }
   // Waits until every call has been answered.

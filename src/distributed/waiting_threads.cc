@@ -51,7 +51,7 @@ void WaitingThreads::Loop() {
     mu_.Lock();
   }
   --threads_;
-  changed_.NotifyAll();  // under the lock: who waits may destroy this
+  changed_.NotifyAll();  // under the lock: the waiting thread may destroy this
   mu_.Unlock();
 }
 

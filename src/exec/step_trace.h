@@ -58,7 +58,7 @@ class StepTrace {
   explicit StepTrace(DeviceTrace& device, std::string_view function = {})
       : device_(device), function_(function), began_ns_(function.empty() ? 0 : device.NowNs()) {}
   int64_t NowNs() const { return device_.NowNs(); }
-  // A node has ended. Called before its consumers are told, on the thread that ran it.
+  // A node has ended. Called before its consumers become ready, on the thread that ran it.
   void Record(const Plan& plan, uint32_t node, int64_t start_ns, int64_t end_ns, const TensorValue* outputs)
       MR_EXCLUDES(mu_);
   // The same for a node that the walker does itself, in no time: a Switch, a NoOp.

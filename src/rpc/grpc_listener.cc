@@ -189,7 +189,7 @@ class GrpcListener : public Listener {
       Ended();
     }
     void Ended() {
-      // Acquire and release: who is last sees what the other has done.
+      // Acquire and release: the last one sees the writes of the other.
       if (pending_.fetch_sub(1, std::memory_order_acq_rel) > 1) return;
       GrpcListener& listener = listener_;
       const bool counted = counted_;
@@ -224,7 +224,7 @@ class GrpcListener : public Listener {
     return ConsumePrefix(&value, kTokenPrefix) && SameSecret(token_, value);
   }
 
-  // Counts a call that has come, and waits for the next one.
+  // Counts a received call, and waits for the next one.
   bool Take(Method method, grpc::ServerCompletionQueue& queue) MR_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (stopping_) return false;

@@ -51,7 +51,7 @@ void SetServerArguments(grpc::ServerBuilder* builder) {
 
 void SetClientArguments(grpc::ChannelArguments* arguments) {
   for (const auto& [name, value] : kBoth) arguments->SetInt(name, value);
-  // A task that has come back is found soon.
+  // Reconnects soon to a task that has restarted.
   arguments->SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstReconnectMs);
   arguments->SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMs);
   arguments->SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kReconnectMs);

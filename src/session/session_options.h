@@ -14,7 +14,7 @@ namespace millrace {
 // environment where they say nothing.
 StatusOr<DeviceOptions> DeviceOptionsOf(const SessionOptions& options);
 
-// What compilers of the session are told. The passes to leave out are those of the options, and those of the
+// The options of the session's compilers. The passes to leave out are those of the options, and those of the
 // environment variable MILLRACE_DISABLE_PASSES ("all", or names with commas), which lets a test suite run
 // without them.
 CompileOptions CompileOptionsOf(const SessionOptions& options);

@@ -11,7 +11,8 @@
 
 namespace millrace {
 
-// The rendezvous of a step whose partitions are all in this process: a table of what was sent and who waits.
+// The rendezvous of a step whose partitions are all in this process: a table of sent tensors and waiting
+// receivers.
 class LocalRendezvous : public Rendezvous {
  public:
   ~LocalRendezvous() override;

@@ -93,7 +93,7 @@ class WorkersRun : public RefCounted {
   // other tasks have heard of it, then that they were cancelled because of it.
   static int RankOf(const Status& status, bool cancelling) {
     if (IsDerived(status)) return 2;
-    // A worker may hear that it is cancelled before the error that is the reason has come.
+    // A worker may be cancelled before the error that caused the cancellation has arrived.
     const bool told = cancelling || status.message() == "Step was cancelled";
     return told && errors::IsCancelled(status) ? 1 : 3;
   }

@@ -147,7 +147,7 @@ struct StepRunner::StartedStep {
     delete this;
     MutexLock lock(of.started_mu_);
     --of.started_;
-    of.started_ended_.NotifyAll();  // under the lock: who waits may destroy the runner
+    of.started_ended_.NotifyAll();  // under the lock: the waiting thread may destroy the runner
   }
 };
 

@@ -84,7 +84,7 @@ class StepRunner {
   // Makes the context serve the request.
   static StepArgs Begin(Context& context, const CompiledStep& step, const Request& request,
                         CancellationManager::Token* token);
-  // Gives the context back; what the client is told.
+  // Releases the context; returns the client's status.
   Status End(Context* context, const Request& request, CancellationManager::Token token, Status status,
              bool expired);
   static Status RunWorkers(const CompiledStep& step, StepArgs& args);

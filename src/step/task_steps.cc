@@ -104,7 +104,7 @@ void TaskSteps::CleanUp(int64_t step_id) {
     step = std::move(it->second);
     steps_.erase(it);
   }
-  // A partial run takes what was sent to it after its step has ended: only other tasks wait in vain.
+  // A partial run may take tensors after its step has ended; only other tasks wait in vain.
   step->resources.Clear();
 }
 

@@ -38,7 +38,7 @@ class TensorSlice {
   const Extent& extent(int i) const { return extents_[static_cast<size_t>(i)]; }
   // Says "all" in every dimension.
   bool IsFull() const;
-  // Is all of a tensor of that shape, however it says so.
+  // Whether it covers a tensor of that shape, in any spelling.
   bool IsAllOf(const TensorShape& shape) const;
   // The shape that it cuts out. Internal, in TensorFlow's words, when it does not fit.
   StatusOr<TensorShape> ShapeIn(const TensorShape& full) const;

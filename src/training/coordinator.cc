@@ -129,7 +129,7 @@ void Coordinator::StartThread(std::string name, std::function<Status()> body) {
   // The list does not move its elements, and the thread is joined only after it has reported its end.
   worker.thread = std::thread([this, &worker, body = std::move(body)]() mutable {
     if (const Status status = body(); !status.ok()) RequestStop(status);
-    body = nullptr;  // what it holds is given up before the end is told
+    body = nullptr;  // its captures are destroyed before the end is reported
     MutexLock ended(state_->mu);
     worker.ended = true;
     state_->changed.NotifyAll();

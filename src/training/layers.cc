@@ -90,7 +90,7 @@ Output Dense(const Scope& scope, const Output& x, int64_t units, const WeightOpt
   const Scope product = own.NewSubScope("Tensordot");
   const Output rows = ops::Reshape(product, x, {-1, static_cast<int32_t>(depth)});
   const Output flat = ops::MatMul(product, rows, kernel);
-  // At most one size is unknown: the shape is a constant but for it; otherwise it is worked out.
+  // At most one size is unknown: the shape is a constant except for it; otherwise it is worked out.
   std::vector<int64_t> dims(shape.dims().begin(), shape.dims().end());
   dims.back() = units;
   Output wanted;

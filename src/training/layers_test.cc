@@ -234,7 +234,7 @@ TEST(ConvTest, SeparableOnesAreTwoConvolutions) {
               ElementsAre("separable_conv2d/depthwise_kernel", "separable_conv2d/pointwise_kernel",
                           "separable_conv2d/bias"));
   EXPECT_TRUE(scope.FindOperation("separable_conv2d/separable_conv2d/depthwise").ok());
-  // The depthwise step as a full kernel: zeros but for the channel's own outputs.
+  // The depthwise step as a full kernel: zeros except for the channel's own outputs.
   std::vector<float> full(9 * 2 * 4, 0.f);
   for (int k = 0; k < 9; ++k) {
     for (int c = 0; c < 2; ++c) {

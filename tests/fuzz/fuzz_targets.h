@@ -14,11 +14,11 @@ namespace millrace {
 void FuzzGraphDef(std::string_view bytes);
 // Parses a TensorProto, decodes it, encodes it both ways and compares what comes back.
 void FuzzTensorProto(std::string_view bytes);
-// Reads all that a checkpoint of either format holds. Byte 0: by its last three bits, what follows is (0) an
-// index and (4) a table of the first format as they are, (1, 5) one block of one, (2, 6) one compressed
-// block, (3) its entries, each with the length of its key in a byte and of its value in two, or (7) the text
-// of a state. Bytes 1 and 2: the length of that; then come the data. Sums are put right but for forms 0
-// and 4.
+// Reads the whole contents of a checkpoint of either format. Byte 0: by its last three bits, what follows is
+// (0) an index and (4) a table of the first format as they are, (1, 5) one block of one, (2, 6) one
+// compressed block, (3) its entries, each with the length of its key in a byte and of its value in two, or
+// (7) the text of a state. Bytes 1 and 2: the length of that; then come the data. Checksums are corrected,
+// except in forms 0 and 4.
 void FuzzCheckpoint(std::string_view bytes);
 // Reads TFRecord files, their indexes and event files. Byte 0, modulo 7: what follows is (0) a file, (1, 2)
 // one in the format of zlib or gzip, (3, 4, 5) records for such files, each after its length in two bytes, or

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// cancel_latency [--tries=100] [--limit_ms=0]: for each operation that waits, and for loops without end, the
-// time from the moment when its step is told to stop to the return of Run: by a deadline, by another node's
+// cancel_latency [--tries=100] [--limit_ms=0]: for each operation that waits, and for endless loops, the
+// time from the cancellation of its step to the return of Run: by a deadline, by another node's
 // error, and by closing the session. Prints the worst and the mean of the tries; with a limit, status 1 when
 // the worst of all is above.
 #include <algorithm>
@@ -29,7 +29,7 @@ using Names = std::vector<std::string>;
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-constexpr int64_t kWaitMs = 5;  // the step is told to stop after it has waited for this long
+constexpr int64_t kWaitMs = 5;  // the step is cancelled after this time
 
 [[noreturn]] void Fail(const std::string& what) {
   std::fprintf(stderr, "cancel_latency: FAILED: %s\n", what.c_str());

@@ -23,9 +23,9 @@ struct LayoutEdge {
   std::vector<Point> route;  // result: from the lower edge of `from` to the upper edge of `to`
 };
 
-// A drawing in layers, sources on top: edges go down but for those that close a cycle; boxes do not overlap;
-// parts that have nothing to do with each other stand side by side. Time is about linear in boxes and edges
-// plus the length of edges in layers, which is bounded: beyond that edges are drawn straight.
+// A drawing in layers, sources on top: edges go down except for those that close a cycle; boxes do not
+// overlap; parts that have nothing to do with each other stand side by side. Time is about linear in boxes
+// and edges plus the length of edges in layers, which is bounded: beyond that edges are drawn straight.
 // `boxes` and `edges` get their results; the size of all is returned as a point.
 Point LayOut(std::vector<LayoutBox>* boxes, std::vector<LayoutEdge>* edges);
 

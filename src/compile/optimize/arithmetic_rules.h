@@ -35,10 +35,10 @@ std::optional<double> UniformValue(const Tensor& tensor);
 std::optional<Tensor> ScalarOf(DataType type, double value);
 // Whether broadcasting x with `other` leaves the shape of x.
 bool KeepsShape(Rewriter& rewriter, const TensorRef& x, const TensorRef& other);
-// What is there whenever all of `constants` are, for a constant in their place: those that wait, or are in a
+// The control inputs of a constant that replaces `constants`: those of them that wait, or are in a
 // loop. REQUIRES: they are constants in the sense of ConstTensorOf.
 std::vector<Node*> WaitsOf(const std::vector<TensorRef>& constants);
-// The integers in a constant, or nothing. Who goes around the constant waits for it instead.
+// The integers in a constant, or nothing. A node that bypasses the constant must wait for it.
 std::optional<std::vector<int64_t>> ConstIntegers(const TensorRef& tensor);
 // {"T", type of the first input of node}, the only attribute of most ops.
 AttrMap TypeAttr(const Node& node);

@@ -257,7 +257,7 @@ class BranchResolver {
     }
   }
 
-  // Makes `merge` hand on its input i for good.
+  // Makes `merge` pass on its input i for good.
   void TakeInput(Node* merge, int i) {
     Node* taken = StandIn(merge, InputOf(*merge, i));
     if (taken == nullptr) return;

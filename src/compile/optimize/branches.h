@@ -7,10 +7,11 @@
 
 namespace millrace {
 
-// Conditions that are known beforehand: of a Switch whose predicate is constant the value goes through, and
-// what only its other branch reaches goes, up to the Merges, which hand on the branch that is left. A Merge
-// with an input that is always there takes that one. Loops, and branches whose deadness would be seen outside
-// (a dead fetch, a dead tensor that is sent), stay as they are. Returns how many Switches and Merges went.
+// Resolves conditions with known predicates: a Switch with a constant predicate passes its value on, and the
+// nodes of the other branch are removed, up to the Merges, which pass on the remaining branch. A Merge
+// with an input that is never dead takes that input. Loops, and branches whose deadness is visible outside
+// (a dead fetch, a dead tensor that is sent), do not change. Returns the number of removed Switches and
+// Merges.
 int ResolveBranches(Graph* graph, const OptimizeOptions& options);
 
 }  // namespace millrace

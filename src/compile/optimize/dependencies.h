@@ -8,11 +8,11 @@
 
 namespace millrace {
 
-// Makes waiting cheaper: who waits for a constant waits for nothing; pure nodes that are only waited for
-// become NoOps; NoOps between which and their neighbours there would be no more edges without them go; so do
-// control edges between nodes that other edges keep in order already (as far as a search of bounded length
-// can tell). Order, deadness and devices are kept: nothing is sought or moved across nodes of control flow.
-// Returns how many nodes and edges went or changed. Linear.
+// Reduces control edges: removes those from constants; turns pure nodes with only control consumers into
+// NoOps; removes NoOps if that adds no edges; and removes
+// control edges between nodes that other edges order already (as far as a search of bounded length
+// finds them). Order, deadness and devices are kept: the pass does not search across nodes of control flow.
+// Returns the number of nodes and edges that it removed or changed. Linear.
 StatusOr<int> OptimizeDependencies(Graph* graph, const OptimizeOptions& options);
 
 }  // namespace millrace

@@ -201,7 +201,7 @@ class Fuser {
         !SameFormat(*chain->first(), *node) || node->attrs().Get<bool>("is_training").value_or(true)) {
       return false;
     }
-    // The statistics that it hands on would be missed.
+    // The statistics that it passes on would be missed.
     const bool only_y = std::all_of(node->out_edges().begin(), node->out_edges().end(),
                                     [](const Edge* e) { return !e->dst->IsOp() || e->src_output == 0; });
     if (!only_y) return false;

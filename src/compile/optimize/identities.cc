@@ -7,7 +7,7 @@
 namespace millrace {
 namespace {
 
-// Does `node` hand on each of its inputs? Of a resource or a variant no less than of other values.
+// Whether `node` passes on each of its inputs, including resources and variants.
 bool Forwards(const Node& node, bool remove_checks) {
   const bool unchecked = remove_checks && node.traits().only_checks;
   if (node.num_inputs() != node.num_outputs() || node.num_inputs() == 0) return false;
@@ -39,7 +39,7 @@ void RemoveCheck(Graph* graph, Node* node, Rewriter* rewriter) {
   graph->RemoveNode(node);
 }
 
-// A Print that no longer prints hands on its first input, once all are there.
+// A Print that no longer prints passes on its first input, once all are there.
 bool RemovePrint(Graph* graph, Node* node, Rewriter* rewriter) {
   if (node->op_name() != "Print") return false;
   std::vector<TensorRef> printed;

@@ -7,7 +7,7 @@
 
 namespace millrace {
 
-// Takes out nodes that only hand on their inputs (Identity, StopGradient, a Cast to the same type), where
+// Takes out nodes that only pass on their inputs (Identity, StopGradient, a Cast to the same type), where
 // nothing changes: not when the input is a reference (a read takes a copy), when the node carries a value
 // to another device, or when as many control edges as it saves would be needed instead. With
 // strip_checks checks (Assert) become NoOps. Returns how many nodes went. Linear.

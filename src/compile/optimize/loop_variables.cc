@@ -85,7 +85,7 @@ class Freezer {
     }
   }
 
-  // The Switch of a variable that each iteration hands on as it got it.
+  // The Switch of a variable that each iteration passes on as it got it.
   static Node* SwitchOf(Node* merge, const Node& next) {
     const TensorRef last = Origin(InputOf(next, 0));
     if (last.node->op_name() != "Switch" || last.output != 1) return nullptr;

@@ -65,7 +65,7 @@ inline TensorRef InputOf(const Node& node, int i) {
 // Consumers of one output.
 int CountConsumers(const Node& node, int output);
 
-// Edits of a graph that keep what a step can see: who waits for whom, on which device, and which tensors are
+// Edits of a graph that preserve the visible behaviour of a step: order, devices, and which tensors are
 // dead. One graph, one pass; removed nodes leave nothing dangling. One thread.
 class Rewriter {
  public:
@@ -82,8 +82,8 @@ class Rewriter {
   // Shapes as inferred at the first question; nodes that the rewriter adds are inferred when they are added.
   PartialShape ShapeOf(const TensorRef& tensor);
   const ShapeRefiner& shapes();
-  // Whether running a pure node can't be an error, which is certain of what hands on or looks at shapes, and,
-  // where the shapes fit, of element-wise ops (but for divisions of integers and the like) and products.
+  // Whether a pure node cannot fail. This is known for nodes that pass values on or read shapes and,
+  // where the shapes fit, for element-wise ops (except divisions of integers and similar ones) and products.
   bool CannotFail(const Node& node);
   // True when the values of the graph may be dead: some node decides at run time what runs.
   bool MayBeDead(const Node& node);
@@ -99,8 +99,8 @@ class Rewriter {
 
   // Data consumers of `from` take `to` instead. `to` must not depend on them.
   void MoveConsumers(const TensorRef& from, const TensorRef& to);
-  // Consumers take to[i] instead of output i, who waits for `node` waits for all of `to`, and what `node`
-  // waited for is waited for by the consumers. Then `node` goes, with what only it needed.
+  // Consumers take to[i] instead of output i, control consumers of `node` wait for all of `to`, and the
+  // consumers wait for the control inputs of `node`. Then `node` is removed, with inputs that only it needed.
   void Replace(Node* node, const std::vector<TensorRef>& to);
   // Whether Replace keeps the graph sound and doesn't make it larger: see the definition.
   bool CanReplace(const Node& node, const std::vector<TensorRef>& to);

@@ -67,7 +67,7 @@ Status GruCellGrad(GradientContext& c) {
   return c.status();
 }
 
-// Output 1 is the gradient, but for the gradient that arrives, and has none of its own.
+// Output 1 is the gradient, except for the gradient that arrives, and has none of its own.
 Status CtcLossGrad(GradientContext& c) {
   if (!c.has_grad(0)) return c.status();
   const Expr stop = Op("PreventGradient", {c.output(1)},

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Arrays of tensors. The gradient of an array is another array under the same index, made by
-// TensorArrayGrad of the same version: what was read is added to it, what was written is read from it. Order
-// is told by the flow: an op's gradient with respect to the flow that it takes is the flow of the gradient
-// array after it was changed.
+// TensorArrayGrad of the same version: gradients of reads are added to it, gradients of writes are read from
+// it. The flow determines the order: an op's gradient with respect to the flow that it takes is the flow of
+// the gradient array after it was changed.
 #include "gradients/family.h"
 
 namespace millrace {

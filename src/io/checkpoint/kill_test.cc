@@ -133,7 +133,7 @@ TEST(KillTest, TheCheckpointBeforeOrTheNewOneIsWhole) {
     const auto found = Load(prefix);
     ASSERT_TRUE(found.ok()) << found.status() << " after dying at " << at << " of " << cost;
     ASSERT_TRUE(*found == last || *found == generation) << *found << " " << last << " " << generation;
-    // A save that ended, which one that had less to delete may do, is there.
+    // A save that completed before it was killed, because it had less to delete, is there.
     EXPECT_TRUE(WIFSIGNALED(status) || *found == generation);
     replaced += *found == generation;
     last = *found;

@@ -35,7 +35,7 @@ class SlicesWriter {
   // `tensor`, which is shared until Finish, is the part `slice` of a tensor of shape `full_shape`.
   Status Add(const std::string& name, const TensorShape& full_shape, const TensorSlice& slice,
              const Tensor& tensor);
-  // A whole tensor of that type and shape, which `read` gives when its turn has come, so that no more than
+  // A whole tensor of that type and shape, which `read` returns when its turn has come, so that no more than
   // one is in memory.
   Status AddLater(const std::string& name, const TensorShape& shape, DataType dtype,
                   std::function<StatusOr<Tensor>()> read);

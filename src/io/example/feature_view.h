@@ -20,7 +20,7 @@ struct FeatureView {
   int64_t count = 0;
 };
 
-// False when the bytes are no Feature. What this accepts the functions below can copy, but for int64 lists
+// False when the bytes are no Feature. What this accepts the functions below can copy, except for int64 lists
 // with a number of more than ten bytes.
 bool ReadFeature(std::string_view feature, FeatureView* view);
 

@@ -28,8 +28,8 @@ struct ImageSize {
 // most once; an error of it ends the reading.
 using PixelAllocator = std::function<StatusOr<uint8_t*>(const ImageSize&)>;
 
-// A size in a file decides how much memory is taken only up to this; more must fit what so many bytes can say
-// at most: kDensest… bytes of pixels for each byte of the file.
+// Up to this limit a size in a file is trusted; a larger one must not exceed what the file's bytes can
+// encode, kDensest… bytes of pixels for each byte of the file.
 inline constexpr int64_t kFreePixelBytes = int64_t{64} << 20;
 inline constexpr int64_t kDensestJpeg = 64 * 8 * 3;       // a block of 64 pixels in one bit
 inline constexpr int64_t kDensestPng = 1032 * 8 * 4 * 2;  // what deflate repeats, of 1 bit each, as RGBA16

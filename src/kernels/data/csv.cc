@@ -32,7 +32,7 @@ class CsvFile {
   // OutOfRange at the end of the file.
   Status Read(std::vector<std::string>* fields) {
     fields->clear();
-    // As in TensorFlow empty lines are no records, but for files of one column.
+    // As in TensorFlow empty lines are no records, except for files of one column.
     do {
       MR_RETURN_IF_ERROR(stream_.ReadLine(&line_));
     } while (line_.empty() && format_.defaults.size() > 1);

@@ -68,7 +68,7 @@ class OneShotIteratorKernel final : public OpKernel {
     if (!failed_.ok()) return failed_;
     Status status = Build(context);
     made_ = status.ok();
-    // As in TensorFlow the first error stays, but for that of a step that was cancelled.
+    // As in TensorFlow the first error stays, except for that of a step that was cancelled.
     if (!context.cancellation().IsCancelled()) failed_ = status;
     return status;
   }

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Iterators of datasets that a function makes of elements.
+// Iterators of datasets that a function returns for each element.
 #pragma once
 
 #include <memory>

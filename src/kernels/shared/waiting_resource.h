@@ -50,8 +50,8 @@ class WaitingResource : public Resource {
   // The error of an attempt whose step was cancelled.
   virtual Status CancelledStatus(const Attempt& attempt) const = 0;
 
-  // For changes of the state that wait for nothing: AdvanceAll under the lock lets others go on, Finish tells
-  // them after it.
+  // For changes of the state that do not wait: AdvanceAll, under the lock, completes waiting attempts; Finish
+  // calls them back after it.
   struct Finished {
     Attempt attempt;
     Status status;

@@ -149,7 +149,7 @@ Status RefSelectShape(InferenceContext& c) {
   return Status::Ok();
 }
 
-// References that are handed on.
+// References that are passed on.
 std::vector<OpBuilder> References() {
   constexpr OpTraits kHandsOn{.cheap = true, .never_fold = true};
   return {

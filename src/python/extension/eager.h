@@ -33,7 +33,7 @@ PyObject* EagerTensorOfArray(PyObject* array, int dtype);
 // What a thread does.
 struct EagerThread {
   bool eager;          // ops are executed, and not added to a graph
-  bool recording;      // what is executed is told to `registered.record`
+  bool recording;      // executed ops are passed to `registered.record`
   std::string device;  // where ops are executed; "": the first CPU
 };
 EagerThread& ThisThread();

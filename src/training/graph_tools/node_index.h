@@ -20,8 +20,8 @@ class NodeDef;
 
 namespace millrace {
 
-// The nodes of a GraphDef by name, and who reads them. Of the moment when it was made; names must stay, and
-// the nodes where they are.
+// The nodes of a GraphDef by name, and their consumers, at the time of construction. Names and positions of
+// nodes must not change.
 class NodeIndex {
  public:
   // InvalidArgument for a name that comes twice.
@@ -38,7 +38,7 @@ class NodeIndex {
     int input = 0;   // position in the node's list
     int output = 0;  // of the node that is used; -1: a control input
   };
-  // Who has inputs from a node.
+  // The consumers of a node.
   const std::vector<Use>& UsesOf(int node) const { return uses_[static_cast<size_t>(node)]; }
 
  private:

@@ -33,7 +33,7 @@ void SetType(const std::string& attr, DataType type, NodeDef* node) {
   (*node->mutable_attr())[attr].set_type(DataTypeToProto(type));
 }
 
-// Ops that hand on what they get: outputs 0 to outputs - 1 are input 0, or any of the inputs.
+// Ops that pass their inputs on: outputs 0 to outputs - 1 are input 0, or any of the inputs.
 struct PassOn {
   std::string_view op;
   int outputs = 1;

@@ -16,7 +16,7 @@ Tensor Floats(const TensorShape& shape, int seed = 1) {
   return t;
 }
 
-// Resizing is linear, so that a wide difference is exact but for rounding.
+// Resizing is linear, so that a wide difference is exact except for rounding.
 void AddResize(const std::string& op, bool corners, bool half_pixel, int64_t rows, int64_t columns,
                std::vector<GradientCase>* cases) {
   const AttrMap attrs = {{"align_corners", corners}, {"half_pixel_centers", half_pixel}};

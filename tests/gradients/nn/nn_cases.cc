@@ -91,8 +91,8 @@ std::vector<GradientCase> NnCases() {
 }
 const GradientCaseList kNnCases(NnCases);
 
-// Convolutions exist for single precision only. They are linear, so that a wide difference is exact but for
-// rounding.
+// Convolutions exist for single precision only. They are linear, so that a wide difference is exact except
+// for rounding.
 Tensor Floats(const TensorShape& shape, int seed = 1) {
   const Tensor values = Values(shape, -2, 2, seed);
   Tensor t(DataType::kFloat, shape);

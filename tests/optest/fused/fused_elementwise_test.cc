@@ -86,7 +86,7 @@ StatusOr<std::vector<Tensor>> RunPlain(const Program& program, const std::vector
   return results;
 }
 
-// The same bits, but for NaNs: which operand gives a NaN its sign and payload is the compiler's choice.
+// The same bits, except for NaNs: which operand gives a NaN its sign and payload is the compiler's choice.
 template <typename Real>
 bool SameReals(const Tensor& a, const Tensor& b) {
   const auto* x = static_cast<const Real*>(a.raw_data());

@@ -45,7 +45,7 @@ class SummaryWriterOpsTest : public testing::Test {
                {Text((folder_ / "deep" / "run").string()), Tensor::Scalar(max_queue),
                 Tensor::Scalar<int32_t>(120000), Text(".v2")});
   }
-  // The events of the only file, but for the first one, which says the version.
+  // The events of the only file, except for the first one, which says the version.
   std::vector<Event> Events() {
     std::vector<Event> events;
     for (const auto& entry : std::filesystem::directory_iterator(folder_ / "deep" / "run")) {

@@ -11,7 +11,7 @@
 namespace millrace {
 namespace {
 
-// y = x but for the rows that i names, counted modulo their number.
+// y = x except for the rows that i names, counted modulo their number.
 class InplaceKernel final : public OpKernel {
  public:
   InplaceKernel(KernelConstruction& c, ScatterOp op) : OpKernel(c), op_(op) {}

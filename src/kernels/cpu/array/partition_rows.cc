@@ -141,7 +141,7 @@ class BucketizeKernel final : public OpKernel {
   }
 
  private:
-  // As C++ compares the two types, but for 64-bit numbers, which do not fit a float: exactly.
+  // As C++ compares the two types, except for 64-bit numbers, which do not fit a float: exactly.
   template <typename T>
   static bool Below(T value, float boundary) {
     if constexpr (std::is_integral_v<T>) {

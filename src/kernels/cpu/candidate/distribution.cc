@@ -121,7 +121,7 @@ class FixedDistribution final : public CandidateDistribution {
       (shares[h] < 1 ? low : high).push_back(h);
     }
     for (size_t i = 0; i < n; ++i) cells_[i].share = static_cast<float>(shares[i]);
-    for (const auto* rest : {&high, &low}) {  // 1 but for rounding
+    for (const auto* rest : {&high, &low}) {  // 1 except for rounding
       for (const size_t i : *rest) cells_[i] = {1, i};
     }
   }

@@ -205,7 +205,7 @@ class MapFinder {
   typename StagingMap<ordered>::Options options_;
 };
 
-// Stage, Unstage, UnstageNoKey and Peek. Inputs: the key, but for UnstageNoKey; the components; for Stage,
+// Stage, Unstage, UnstageNoKey and Peek. Inputs: the key, except for UnstageNoKey; the components; for Stage,
 // their values.
 template <bool ordered>
 class MapAccessKernel final : public AccessKernel<StagingMap<ordered>> {

@@ -10,7 +10,7 @@
 namespace millrace {
 namespace {
 
-// Nobody is told what passes: a graph that wants that is refused.
+// Debug URLs are not supported: a graph that has them is refused.
 void RefuseUrls(KernelConstruction& c) {
   const char* const attr = c.HasAttr("debug_urls") ? "debug_urls" : "debug_ops_spec";
   if (!c.Attr<std::vector<std::string>>(attr).empty())
@@ -77,7 +77,7 @@ class NanCountKernel final : public OpKernel {
   }
 };
 
-// The numbers of DebugNumericSummary, but for the type and the shape.
+// The numbers of DebugNumericSummary, except for the type and the shape.
 struct Numbers {
   double nan = 0, lowest = 0, negative = 0, zero = 0, positive = 0, highest = 0;
   double min = std::numeric_limits<double>::infinity(), max = -std::numeric_limits<double>::infinity();

@@ -8,7 +8,7 @@
 #include "io/input_stream.h"
 #include "kernels/cpu/io/reader.h"
 
-// The kinds of readers: what each makes of a unit of work.
+// The kinds of readers: the records that each finds in a work unit.
 namespace millrace {
 
 // The unit of work itself, as key and as value.

@@ -229,7 +229,7 @@ class BatchMatMulKernel final : public OpKernel {
   }
 
  private:
-  // The shape of the result but for its last two dimensions.
+  // The shape of the result except for its last two dimensions.
   StatusOr<TensorShape> BatchShape(const Tensor& x, const Tensor& y) const {
     if (!broadcasts_ && x.rank() != y.rank()) {
       return errors::InvalidArgument("In[0] and In[1] has different ndims: ", x.shape(), " vs. ", y.shape());

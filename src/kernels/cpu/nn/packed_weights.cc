@@ -14,7 +14,7 @@ Tensor PackedWeights::Find(const Tensor& weights, const cpu::PackedShape& shape,
            held_.shape() == weights.shape();
   };
   Tensor none(DataType::kFloat, TensorShape({0}));
-  Tensor dropped, dropped_packed;  // let go of after the lock
+  Tensor dropped, dropped_packed;  // released after the lock
   {
     MutexLock lock(mu_);
     if (is_held() && packed_.num_elements() > 0 && shape_ == shape) return packed_;

@@ -253,7 +253,7 @@ class TensorArrayConcatKernel final : public OpKernel {
  private:
   // The shape of the whole.
   StatusOr<TensorShape> CheckElements(const std::vector<Tensor>& elements) const {
-    std::vector<int64_t> first;  // but for dimension 0
+    std::vector<int64_t> first;  // except for dimension 0
     int64_t rows = 0;
     for (size_t i = 0; i < elements.size(); ++i) {
       const TensorShape& shape = elements[i].shape();

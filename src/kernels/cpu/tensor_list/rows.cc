@@ -282,7 +282,7 @@ class ConcatListKernel final : public OpKernel {
   }
 
  private:
-  // The shape of the elements but for dimension 0: fully defined.
+  // The shape of the elements except for dimension 0: fully defined.
   StatusOr<PartialShape> RowShapeOf(KernelContext& context, const TensorList& list) const {
     PartialShape shape = element_shape_;
     if (num_inputs() > 1) {

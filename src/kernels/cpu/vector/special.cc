@@ -290,7 +290,7 @@ double Zeta(double x, double q) {
   if (q > 0) return std::isinf(q) || std::isinf(x) ? (q < 1 ? kInf : q == 1 ? 1 : 0) : PositiveZeta(x, q);
   if (q == std::floor(q)) return kInf;  // a term is 1 / 0
   if (x != std::floor(x)) return kNan;  // powers of negative numbers
-  // The terms with negative bases are those of two sums over positive ones, but for their sign.
+  // The terms with negative bases are those of two sums over positive ones, except for their sign.
   const double r = q - std::floor(q);
   const double sign = std::fmod(x, 2) == 0 ? 1 : -1;
   return sign * (PositiveZeta(x, 1 - r) - PositiveZeta(x, 1 - q)) + PositiveZeta(x, r);

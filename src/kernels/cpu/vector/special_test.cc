@@ -120,7 +120,7 @@ TEST(SpecialTest, TheIncompleteBetaIsItsIntegral) {
 TEST(SpecialTest, ZetaIsItsSum) {
   for (const double x : {1.5, 2.0, 3.7, 10.0, 60.0}) {
     for (const double q : {0.1, 1.0, 2.5, 9.0, 100.0}) {
-      // The rest of the sum is an integral, but for derivatives at its begin.
+      // The rest of the sum is an integral, except for derivatives at its begin.
       constexpr int kTerms = 20000;
       L sum = 0;
       for (int k = kTerms - 1; k >= 0; --k) sum += std::pow(static_cast<L>(q) + k, -static_cast<L>(x));
