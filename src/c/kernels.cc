@@ -5,6 +5,7 @@
 #include "tensorflow/c/kernels.h"
 
 #include "c/internal.h"
+#include "c/op_handles.h"
 #include "kernel/kernel_context.h"
 #include "kernel/kernel_registry.h"
 
@@ -13,14 +14,6 @@ struct TF_KernelBuilder {
   void* (*create)(TF_OpKernelConstruction*) = nullptr;
   void (*compute)(void*, TF_OpKernelContext*) = nullptr;
   void (*destroy)(void*) = nullptr;
-};
-
-struct TF_OpKernelContext {
-  millrace::KernelContext& context;
-  millrace::Status status;                 // the first failure
-  std::vector<millrace::Tensor*> bools{};  // outputs that the kernel writes any byte into
-  // Outputs of types that have another form in the engine, as the kernel writes them.
-  std::vector<std::pair<int, TF_Tensor>> encoded{};
 };
 
 using millrace::DataType;
@@ -33,10 +26,6 @@ namespace errors = millrace::errors;
 
 namespace millrace::c_api {
 namespace {
-
-KernelConstruction& Of(TF_OpKernelConstruction* construction) {
-  return *reinterpret_cast<KernelConstruction*>(construction);
-}
 
 // Owns what the C kernel made at its construction.
 class CKernel final : public OpKernel {
@@ -52,7 +41,7 @@ class CKernel final : public OpKernel {
   }
 
   Status Compute(KernelContext& context) override {
-    TF_OpKernelContext c{context, Status(), {}, {}};
+    TF_OpKernelContext c{context, props()};
     compute_(state_, &c);
     if (!c.status.ok()) return std::move(c.status);
     for (const auto& [index, tensor] : c.encoded) {

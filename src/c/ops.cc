@@ -8,13 +8,10 @@
 #include <limits>
 
 #include "c/internal.h"
+#include "c/op_handles.h"
 #include "op/op_builder.h"
 #include "op/op_registry.h"
 #include "op/shape_inference.h"
-
-struct TF_OpDefinitionBuilder {
-  millrace::OpBuilder builder;
-};
 
 struct TF_ShapeHandle {
   millrace::ShapeHandle shape;
@@ -32,10 +29,6 @@ namespace errors = millrace::errors;
 
 namespace millrace::c_api {
 namespace {
-
-InferenceContext& Of(TF_ShapeInferenceContext* context) {
-  return *reinterpret_cast<InferenceContext*>(context);
-}
 
 bool IsSet(const TF_ShapeHandle* handle) { return handle != nullptr && handle->shape.IsSet(); }
 

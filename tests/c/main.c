@@ -22,6 +22,7 @@
   X(test_op_lists)            \
   X(test_api_defs)            \
   X(test_kernels)             \
+  X(test_user_op_doors)       \
   X(test_op_definitions)      \
   X(test_files)               \
   X(test_threads)             \

@@ -42,12 +42,24 @@ def place_sources(source: str, out: str, copy: bool) -> None:
                     target = os.path.join(out, relative, name)
                     wanted.add(target)
                     place(os.path.abspath(os.path.join(folder, name)), target, copy)
+    place_headers(os.path.join(source, "..", "..", "include"), os.path.join(out, "millrace", "include"), copy)
     # Links to files that are no more.
     for folder, _, files in os.walk(os.path.join(out, "millrace")):
         for name in files:
             path = os.path.join(folder, name)
             if os.path.islink(path) and path not in wanted and not os.path.exists(path):
                 os.remove(path)
+
+
+def place_headers(source: str, target: str, copy: bool) -> None:
+    """What ops of one's own are compiled with, tf.sysconfig.get_include()."""
+    if os.path.islink(target):
+        os.remove(target)
+    if not copy:
+        os.symlink(os.path.abspath(source), target)
+        return
+    for folder in ("tensorflow", "millrace"):
+        shutil.copytree(os.path.join(source, folder), os.path.join(target, folder), dirs_exist_ok=True)
 
 
 def rewrite(text: str) -> str:

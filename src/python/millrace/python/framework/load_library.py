@@ -36,12 +36,37 @@ def _function_of(op_def: Any, tools: Any) -> Any:
         values = dict(zip(names, args))
         values.update(kwargs)
         values = {k: v for k, v in values.items() if v is not None or k not in optional}
-        result = op_def_library.apply_op(op_def.name, **values)
+        if _engine.executing_eagerly():
+            result = _execute(spec, values)
+        else:
+            result = op_def_library.apply_op(op_def.name, **values)
         return result if result_type is None else result_type._make(result)
 
     function.__name__ = tools(op_def.name)
     function.__doc__ = op_def.summary or "The op %s, with the arguments %s." % (op_def.name, ", ".join(names))
     return function
+
+
+def _execute(spec: Any, values: dict[str, Any]) -> Any:
+    """What the op gives for these values at once: a tensor, or a tensor or list for each output."""
+    from millrace.python.eager import context, execute
+
+    context.ensure_initialized()
+    inputs, known = op_def_library.convert_inputs(spec, [values.get(arg.name) for arg in spec.inputs])
+    given = [a for a in spec.attrs.values() if a.name in values and a.name not in spec.inferred]
+    triples = [_op_specs.attr_triple(spec, attr, values[attr.name]) for attr in given]
+
+    def size(arg: Any) -> int:
+        if arg.number_attr:
+            return int(known.get(arg.number_attr, values.get(arg.number_attr)))
+        return len(known.get(arg.type_list_attr, values.get(arg.type_list_attr)))
+
+    sizes = [size(arg) if arg.is_list else 1 for arg in spec.outputs]
+    left = iter(execute.RawOp(spec.name, triples, sum(sizes))(inputs))
+    results = [
+        [next(left) for _ in range(n)] if arg.is_list else next(left) for arg, n in zip(spec.outputs, sizes)
+    ]
+    return results[0] if len(results) == 1 else results
 
 
 def snake_case(name: str) -> str:

@@ -1,0 +1,54 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Shape functions that many ops share.
+#ifndef TENSORFLOW_CORE_FRAMEWORK_COMMON_SHAPE_FNS_H_
+#define TENSORFLOW_CORE_FRAMEWORK_COMMON_SHAPE_FNS_H_
+
+#include "tensorflow/core/framework/shape_inference.h"
+
+namespace tensorflow {
+namespace shape_inference {
+
+inline Status UnchangedShape(InferenceContext* c) {
+  c->set_output(0, c->input(0));
+  return Status();
+}
+inline Status UnchangedShapeWithRank(InferenceContext* c, int32 rank) {
+  ShapeHandle shape;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(0), rank, &shape));
+  c->set_output(0, shape);
+  return Status();
+}
+inline Status ScalarShape(InferenceContext* c) {
+  for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Scalar());
+  return Status();
+}
+inline Status NoOutputs(InferenceContext*) { return Status(); }
+inline Status UnknownShape(InferenceContext* c) {
+  for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->UnknownShape());
+  return Status();
+}
+// All inputs have the shape of the output.
+inline Status MergeBothInputsShapeFn(InferenceContext* c) {
+  ShapeHandle shape;
+  TF_RETURN_IF_ERROR(c->Merge(c->input(0), c->input(1), &shape));
+  c->set_output(0, shape);
+  return Status();
+}
+inline Status MatMulShape(InferenceContext* c) {
+  ShapeHandle a, b;
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 2, &a));
+  TF_RETURN_IF_ERROR(c->WithRank(c->input(1), 2, &b));
+  bool transpose_a = false, transpose_b = false;
+  TF_RETURN_IF_ERROR(c->GetAttr("transpose_a", &transpose_a));
+  TF_RETURN_IF_ERROR(c->GetAttr("transpose_b", &transpose_b));
+  DimensionHandle inner;
+  TF_RETURN_IF_ERROR(c->Merge(c->Dim(a, transpose_a ? 0 : 1), c->Dim(b, transpose_b ? 1 : 0), &inner));
+  c->set_output(0, c->Matrix(c->Dim(a, transpose_a ? 1 : 0), c->Dim(b, transpose_b ? 0 : 1)));
+  return Status();
+}
+
+}  // namespace shape_inference
+}  // namespace tensorflow
+
+#endif

@@ -1,0 +1,454 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Kernels of one's own, in sources written for TensorFlow:
+//
+//   class ZeroOut : public tensorflow::OpKernel {
+//    public:
+//     explicit ZeroOut(tensorflow::OpKernelConstruction* context) : OpKernel(context) {}
+//     void Compute(tensorflow::OpKernelContext* context) override { … }
+//   };
+//   REGISTER_KERNEL_BUILDER(Name("ZeroOut").Device(DEVICE_CPU), ZeroOut);
+//
+// Exceptions of a kernel become errors of the step. Kernels of references, resources and variants are not
+// covered.
+#ifndef TENSORFLOW_CORE_FRAMEWORK_OP_KERNEL_H_
+#define TENSORFLOW_CORE_FRAMEWORK_OP_KERNEL_H_
+
+#include <condition_variable>
+#include <cstdio>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "millrace/c/user_op.h"
+#include "tensorflow/core/framework/attr_value_reader.h"
+#include "tensorflow/core/framework/tensor.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/lib/core/errors.h"
+#include "tensorflow/core/platform/macros.h"
+
+namespace tensorflow {
+
+class OpKernelConstruction {
+ public:
+  explicit OpKernelConstruction(TF_OpKernelConstruction* c) : c_(c) {}
+  OpKernelConstruction(const OpKernelConstruction&) = delete;
+  OpKernelConstruction& operator=(const OpKernelConstruction&) = delete;
+
+  // Into int32, int64, float, bool, string, DataType, TensorShape, PartialTensorShape, and vectors of them.
+  template <typename T>
+  Status GetAttr(const string& name, T* value) const {
+    TF_OpKernelConstruction* const c = c_;
+    return internal::GetAttrBy(
+        [c, &name](TF_Buffer* buffer, TF_Status* status) {
+          Millrace_KernelAttr(c, name.c_str(), buffer, status);
+        },
+        name, value);
+  }
+  bool HasAttr(const string& name) const {
+    internal::CStatus status;
+    TF_Buffer* const buffer = TF_NewBuffer();
+    Millrace_KernelAttr(c_, name.c_str(), buffer, status.get());
+    TF_DeleteBuffer(buffer);
+    return status.status().ok();
+  }
+  int num_inputs() const { return Millrace_KernelTypes(c_, 0, nullptr, 0); }
+  int num_outputs() const { return Millrace_KernelTypes(c_, 1, nullptr, 0); }
+  DataType input_type(int i) const { return Types(0).at(static_cast<size_t>(i)); }
+  DataType output_type(int i) const { return Types(1).at(static_cast<size_t>(i)); }
+  string node_name() const {
+    TF_Buffer* const name = Millrace_KernelNodeName(c_);
+    const string text =
+        name == nullptr ? string() : string(static_cast<const char*>(name->data), name->length);
+    if (name != nullptr) TF_DeleteBuffer(name);
+    return text;
+  }
+  string op_name() const { return Millrace_KernelOpName(c_); }
+  // The types of inputs and outputs have to be these.
+  Status MatchSignature(const DataTypeVector& inputs, const DataTypeVector& outputs) const {
+    if (Types(0) == inputs && Types(1) == outputs) return Status();
+    return errors::InvalidArgument("Signature mismatch of op ", op_name());
+  }
+  void SetStatus(const Status& status) {
+    if (!status.ok()) TF_OpKernelConstruction_Failure(c_, internal::CStatus(status).get());
+  }
+  void CtxFailure(const Status& status) { SetStatus(status); }
+  void CtxFailure(const char*, int, const Status& status) { SetStatus(status); }
+  void CtxFailureWithWarning(const Status& status) { SetStatus(status); }
+  void CtxFailureWithWarning(const char*, int, const Status& status) { SetStatus(status); }
+
+ private:
+  DataTypeVector Types(int outputs) const {
+    std::vector<TF_DataType> types(static_cast<size_t>(Millrace_KernelTypes(c_, outputs, nullptr, 0)));
+    Millrace_KernelTypes(c_, outputs, types.data(), static_cast<int>(types.size()));
+    DataTypeVector result;
+    for (const TF_DataType type : types) result.push_back(static_cast<DataType>(type));
+    return result;
+  }
+  TF_OpKernelConstruction* const c_;
+};
+
+class OpKernelContext;
+
+class OpKernel {
+ public:
+  explicit OpKernel(OpKernelConstruction* c)
+      : name_(c->node_name()),
+        type_string_(c->op_name()),
+        num_inputs_(c->num_inputs()),
+        num_outputs_(c->num_outputs()) {}
+  OpKernel(const OpKernel&) = delete;
+  OpKernel& operator=(const OpKernel&) = delete;
+  virtual ~OpKernel() {}
+  // Several steps may call it at the same time.
+  virtual void Compute(OpKernelContext* context) = 0;
+  const string& name() const { return name_; }
+  const string& type_string() const { return type_string_; }
+  int num_inputs() const { return num_inputs_; }
+  int num_outputs() const { return num_outputs_; }
+
+ private:
+  const string name_, type_string_;
+  const int num_inputs_, num_outputs_;
+};
+
+// The inputs, or the outputs, that a list argument of the op has.
+class OpInputList {
+ public:
+  OpInputList() : context_(nullptr), begin_(0), end_(0) {}
+  OpInputList(OpKernelContext* context, int begin, int end) : context_(context), begin_(begin), end_(end) {}
+  int size() const { return end_ - begin_; }
+  inline const Tensor& operator[](int i) const;
+
+ private:
+  OpKernelContext* context_;
+  int begin_, end_;
+};
+class OpOutputList {
+ public:
+  OpOutputList() : context_(nullptr), begin_(0), end_(0) {}
+  OpOutputList(OpKernelContext* context, int begin, int end) : context_(context), begin_(begin), end_(end) {}
+  int size() const { return end_ - begin_; }
+  inline Status allocate(int i, const TensorShape& shape, Tensor** output);
+  inline void set(int i, const Tensor& tensor);
+  inline Tensor* operator[](int i);
+
+ private:
+  OpKernelContext* context_;
+  int begin_, end_;
+};
+
+// What Compute sees. One thread at a time.
+class OpKernelContext {
+ public:
+  explicit OpKernelContext(TF_OpKernelContext* c)
+      : c_(c),
+        inputs_(static_cast<size_t>(TF_NumInputs(c))),
+        outputs_(static_cast<size_t>(TF_NumOutputs(c))) {}
+  OpKernelContext(const OpKernelContext&) = delete;
+  OpKernelContext& operator=(const OpKernelContext&) = delete;
+
+  int num_inputs() const { return static_cast<int>(inputs_.size()); }
+  int num_outputs() const { return static_cast<int>(outputs_.size()); }
+  int64 step_id() const { return TF_StepId(c_); }
+
+  const Tensor& input(int i) {
+    Slot& slot = inputs_.at(static_cast<size_t>(i));
+    if (!slot.there) {
+      TF_Tensor* tensor = nullptr;
+      internal::CStatus status;
+      TF_GetInput(c_, i, &tensor, status.get());
+      SetStatus(status.status());
+      slot.tensor = Tensor::Adopt(tensor);
+      slot.there = true;
+    }
+    return slot.tensor;
+  }
+  Status input(const string& name, const Tensor** tensor) {
+    int begin = 0, end = 0;
+    TF_RETURN_IF_ERROR(Range(name, 0, &begin, &end));
+    if (end != begin + 1)
+      return errors::InvalidArgument("OpKernel used list-valued input name '", name,
+                                     "' when single-valued input was expected");
+    *tensor = &input(begin);
+    return Status();
+  }
+  Status input_list(const string& name, OpInputList* list) {
+    int begin = 0, end = 0;
+    TF_RETURN_IF_ERROR(Range(name, 0, &begin, &end));
+    *list = OpInputList(this, begin, end);
+    return Status();
+  }
+  DataType input_dtype(int i) { return input(i).dtype(); }
+  DataType expected_output_dtype(int i) const {
+    return static_cast<DataType>(TF_ExpectedOutputDataType(c_, i));
+  }
+
+  // The tensor lives as long as the context.
+  Status allocate_output(int i, const TensorShape& shape, Tensor** tensor) {
+    if (i < 0 || i >= num_outputs()) return errors::OutOfRange("output index out of range");
+    Slot& slot = outputs_[static_cast<size_t>(i)];
+    const DataType dtype = expected_output_dtype(i);
+    if (dtype == DT_STRING) {
+      slot.tensor = Tensor(DT_STRING, shape);
+    } else {
+      std::vector<int64_t> dims(shape.dim_sizes().begin(), shape.dim_sizes().end());
+      if (shape.num_elements() < 0)
+        return errors::InvalidArgument("the shape ", shape, " is not fully defined");
+      TF_Tensor* const made = TF_AllocateOutput(
+          c_, i, static_cast<TF_DataType>(dtype), dims.data(), shape.dims(),
+          static_cast<size_t>(shape.num_elements()) * static_cast<size_t>(DataTypeSize(dtype)));
+      if (made == nullptr) return errors::ResourceExhausted("No memory for output ", i, " of shape ", shape);
+      slot.tensor = Tensor::Adopt(made);
+    }
+    slot.there = true;
+    *tensor = &slot.tensor;
+    return Status();
+  }
+  Status allocate_output(const string& name, const TensorShape& shape, Tensor** tensor) {
+    int begin = 0, end = 0;
+    TF_RETURN_IF_ERROR(Range(name, 1, &begin, &end));
+    return allocate_output(begin, shape, tensor);
+  }
+  Status output_list(const string& name, OpOutputList* list) {
+    int begin = 0, end = 0;
+    TF_RETURN_IF_ERROR(Range(name, 1, &begin, &end));
+    *list = OpOutputList(this, begin, end);
+    return Status();
+  }
+  // Memory of an input is not taken over: inputs may be shared.
+  Status forward_input_or_allocate_output(const std::vector<int>&, int i, const TensorShape& shape,
+                                          Tensor** tensor) {
+    return allocate_output(i, shape, tensor);
+  }
+  Status allocate_temp(DataType dtype, const TensorShape& shape, Tensor* tensor) {
+    *tensor = Tensor(dtype, shape);
+    return tensor->IsInitialized() ? Status()
+                                   : errors::ResourceExhausted("No memory for a tensor of shape ", shape);
+  }
+  void set_output(int i, const Tensor& tensor) {
+    if (i < 0 || i >= num_outputs()) return SetStatus(errors::OutOfRange("output index out of range"));
+    Slot& slot = outputs_[static_cast<size_t>(i)];
+    slot.tensor = tensor;
+    slot.there = true;
+    slot.set = true;
+  }
+  Tensor* mutable_output(int i) {
+    Slot& slot = outputs_.at(static_cast<size_t>(i));
+    return slot.there ? &slot.tensor : nullptr;
+  }
+
+  const Status& status() const { return status_; }
+  void SetStatus(const Status& status) { status_.Update(status); }
+  void CtxFailure(const Status& status) { SetStatus(status); }
+  void CtxFailure(const char*, int, const Status& status) { SetStatus(status); }
+  void CtxFailureWithWarning(const Status& status) { SetStatus(status); }
+  void CtxFailureWithWarning(const char*, int, const Status& status) { SetStatus(status); }
+
+  // Parts of [0, total) on the threads of the step; returns when all are done.
+  void ParallelFor(int64 total, int64 cost_per_unit, const std::function<void(int64, int64)>& work) {
+    Millrace_KernelParallelFor(
+        c_, total, cost_per_unit,
+        [](void* data, int64_t begin, int64_t end) {
+          (*static_cast<const std::function<void(int64, int64)>*>(data))(begin, end);
+        },
+        const_cast<std::function<void(int64, int64)>*>(&work));
+  }
+  // As util/work_sharder.h and kernels name it.
+  inline OpKernelContext* device() { return this; }
+  struct WorkerThreads {
+    int num_threads;
+    OpKernelContext* workers;
+  };
+  const WorkerThreads* tensorflow_cpu_worker_threads() {
+    threads_.num_threads = 0;  // as many as the step has
+    threads_.workers = this;
+    return &threads_;
+  }
+
+  // Called once after Compute: hands over what was set, or the error.
+  void Finish() {
+    for (size_t i = 0; i < outputs_.size() && status_.ok(); ++i) {
+      Slot& slot = outputs_[i];
+      if (!slot.there || (!slot.set && slot.tensor.dtype() != DT_STRING)) continue;
+      if (slot.tensor.dtype() != expected_output_dtype(static_cast<int>(i))) {
+        SetStatus(errors::InvalidArgument("Output ", i, " is of type ", DataTypeString(slot.tensor.dtype()),
+                                          ", not ",
+                                          DataTypeString(expected_output_dtype(static_cast<int>(i)))));
+        break;
+      }
+      TF_Tensor* const copy = slot.tensor.ToC();
+      internal::CStatus status;
+      if (copy == nullptr) {
+        SetStatus(errors::ResourceExhausted("No memory for output ", i));
+      } else {
+        TF_SetOutput(c_, static_cast<int>(i), copy, status.get());
+        TF_DeleteTensor(copy);
+        SetStatus(status.status());
+      }
+    }
+    if (!status_.ok()) TF_OpKernelContext_Failure(c_, internal::CStatus(status_).get());
+  }
+
+ private:
+  struct Slot {
+    Tensor tensor;
+    bool there = false;
+    bool set = false;  // by set_output, in memory that is not the step's
+  };
+  Status Range(const string& name, int outputs, int* begin, int* end) const {
+    internal::CStatus status;
+    Millrace_KernelArgRange(c_, name.c_str(), outputs, begin, end, status.get());
+    return status.status();
+  }
+
+  TF_OpKernelContext* const c_;
+  std::deque<Slot> inputs_, outputs_;
+  Status status_;
+  WorkerThreads threads_;
+};
+
+const Tensor& OpInputList::operator[](int i) const { return context_->input(begin_ + i); }
+Status OpOutputList::allocate(int i, const TensorShape& shape, Tensor** output) {
+  return context_->allocate_output(begin_ + i, shape, output);
+}
+void OpOutputList::set(int i, const Tensor& tensor) { context_->set_output(begin_ + i, tensor); }
+Tensor* OpOutputList::operator[](int i) { return context_->mutable_output(begin_ + i); }
+
+// A kernel that ends by calling `done`, perhaps in another thread. The thread that began it waits.
+class AsyncOpKernel : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  using DoneCallback = std::function<void()>;
+  virtual void ComputeAsync(OpKernelContext* context, DoneCallback done) = 0;
+  void Compute(OpKernelContext* context) override {
+    std::mutex mu;
+    std::condition_variable ended;
+    bool is_done = false;
+    ComputeAsync(context, [&] {
+      const std::lock_guard<std::mutex> lock(mu);
+      is_done = true;
+      ended.notify_one();
+    });
+    std::unique_lock<std::mutex> lock(mu);
+    ended.wait(lock, [&] { return is_done; });
+  }
+};
+
+namespace register_kernel {
+
+class Name {
+ public:
+  explicit Name(const char* op) : op_(op), device_("CPU") {}
+  Name& Device(const char* device) {
+    device_ = device;
+    return *this;
+  }
+  template <typename T>
+  Name& TypeConstraint(const char* attr) {
+    return TypeConstraint(attr, DataTypeToEnum<T>::v());
+  }
+  Name& TypeConstraint(const char* attr, DataType type) {
+    types_.push_back(std::make_pair(attr, type));
+    return *this;
+  }
+  Name& HostMemory(const char* arg) {
+    host_.push_back(arg);
+    return *this;
+  }
+  Name& Label(const char*) { return *this; }
+  Name& Priority(int) { return *this; }
+
+  template <typename Kernel>
+  bool Register() const {
+    internal::CStatus status;
+    TF_KernelBuilder* const builder = TF_NewKernelBuilder(op_, device_, Create<Kernel>, Compute, Delete);
+    for (const std::pair<const char*, DataType>& type : types_)
+      TF_KernelBuilder_TypeConstraint(builder, type.first, static_cast<TF_DataType>(type.second),
+                                      status.get());
+    for (const char* const arg : host_) TF_KernelBuilder_HostMemory(builder, arg);
+    TF_RegisterKernelBuilder(op_, builder, status.get());
+    if (!status.status().ok())
+      std::fprintf(stderr, "kernel of %s: %s\n", op_, status.status().error_message().c_str());
+    return status.status().ok();
+  }
+
+ private:
+  template <typename Kernel>
+  static void* Create(TF_OpKernelConstruction* c) {
+    OpKernelConstruction construction(c);
+    try {
+      return static_cast<OpKernel*>(new Kernel(&construction));
+    } catch (const std::exception& e) {
+      construction.SetStatus(errors::Internal(e.what()));
+    } catch (...) {
+      construction.SetStatus(errors::Internal("a kernel threw something that is no exception"));
+    }
+    return nullptr;
+  }
+  static void Compute(void* kernel, TF_OpKernelContext* c) {
+    OpKernelContext context(c);
+    try {
+      static_cast<OpKernel*>(kernel)->Compute(&context);
+    } catch (const std::exception& e) {
+      context.SetStatus(errors::Internal(e.what()));
+    } catch (...) {
+      context.SetStatus(errors::Internal("a kernel threw something that is no exception"));
+    }
+    context.Finish();
+  }
+  static void Delete(void* kernel) { delete static_cast<OpKernel*>(kernel); }
+
+  const char* const op_;
+  const char* device_;
+  std::vector<std::pair<const char*, DataType>> types_;
+  std::vector<const char*> host_;
+};
+
+}  // namespace register_kernel
+}  // namespace tensorflow
+
+#define MR_TF_JOIN_(a, b) a##b
+#define MR_TF_JOIN(a, b) MR_TF_JOIN_(a, b)
+#define REGISTER_KERNEL_BUILDER(kernel_builder, ...) \
+  MR_TF_REGISTER_KERNEL(__COUNTER__, kernel_builder, __VA_ARGS__)
+#define MR_TF_REGISTER_KERNEL(number, kernel_builder, ...)                      \
+  static const bool MR_TF_JOIN(mr_tf_kernel_, number) __attribute__((unused)) = \
+      ::tensorflow::register_kernel::kernel_builder.Register<__VA_ARGS__>()
+
+#define OP_REQUIRES(CTX, EXP, STATUS)                  \
+  do {                                                 \
+    if (!(EXP)) {                                      \
+      (CTX)->CtxFailure(__FILE__, __LINE__, (STATUS)); \
+      return;                                          \
+    }                                                  \
+  } while (0)
+#define OP_REQUIRES_OK(CTX, ...)                        \
+  do {                                                  \
+    const ::tensorflow::Status mr_tf_s = (__VA_ARGS__); \
+    if (!mr_tf_s.ok()) {                                \
+      (CTX)->CtxFailure(__FILE__, __LINE__, mr_tf_s);   \
+      return;                                           \
+    }                                                   \
+  } while (0)
+#define OP_REQUIRES_ASYNC(CTX, EXP, STATUS, CALLBACK)  \
+  do {                                                 \
+    if (!(EXP)) {                                      \
+      (CTX)->CtxFailure(__FILE__, __LINE__, (STATUS)); \
+      (CALLBACK)();                                    \
+      return;                                          \
+    }                                                  \
+  } while (0)
+#define OP_REQUIRES_OK_ASYNC(CTX, STATUS, CALLBACK)   \
+  do {                                                \
+    const ::tensorflow::Status mr_tf_s = (STATUS);    \
+    if (!mr_tf_s.ok()) {                              \
+      (CTX)->CtxFailure(__FILE__, __LINE__, mr_tf_s); \
+      (CALLBACK)();                                   \
+      return;                                         \
+    }                                                 \
+  } while (0)
+
+#endif

@@ -1,0 +1,269 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// A tensor as kernels see it: a reference to memory that the engine owns, or that the kernel made. Copies
+// share it.
+#ifndef TENSORFLOW_CORE_FRAMEWORK_TENSOR_H_
+#define TENSORFLOW_CORE_FRAMEWORK_TENSOR_H_
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "tensorflow/c/c_api.h"
+#include "tensorflow/core/framework/tensor_shape.h"
+#include "tensorflow/core/framework/tensor_types.h"
+#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/platform/logging.h"
+
+namespace tensorflow {
+
+class Tensor {
+ public:
+  Tensor() : dtype_(DT_FLOAT), shape_({0}) {}
+  // Memory of the kernel's own. No memory: IsInitialized() is false.
+  Tensor(DataType dtype, const TensorShape& shape) : dtype_(dtype), shape_(shape) {
+    if (dtype == DT_STRING) {
+      strings_ = std::make_shared<std::vector<string>>(static_cast<size_t>(shape.num_elements()));
+    } else {
+      Own(TF_AllocateTensor(static_cast<TF_DataType>(dtype),
+                            shape.dim_sizes().empty() ? nullptr : Dims(shape).data(), shape.dims(),
+                            static_cast<size_t>(shape.num_elements() * DataTypeSize(dtype))));
+    }
+  }
+
+  DataType dtype() const { return dtype_; }
+  const TensorShape& shape() const { return shape_; }
+  int dims() const { return shape_.dims(); }
+  int64 dim_size(int d) const { return shape_.dim_size(d); }
+  int64 NumElements() const { return shape_.num_elements(); }
+  bool IsSameSize(const Tensor& other) const { return shape_ == other.shape_; }
+  bool IsInitialized() const { return NumElements() == 0 || memory_ != nullptr || strings_ != nullptr; }
+  size_t TotalBytes() const { return static_cast<size_t>(NumElements() * DataTypeSize(dtype_)); }
+  // The same elements in another shape; false when there are not as many.
+  bool CopyFrom(const Tensor& other, const TensorShape& shape) {
+    if (other.NumElements() != shape.num_elements()) return false;
+    *this = other;
+    shape_ = shape;
+    return true;
+  }
+
+  template <typename T>
+  typename TTypes<T>::Flat flat() {
+    return {Data<T>(), Sizes<1>({{NumElements()}})};
+  }
+  template <typename T>
+  typename TTypes<T>::ConstFlat flat() const {
+    return {Data<T>(), Sizes<1>({{NumElements()}})};
+  }
+  template <typename T, size_t N>
+  typename TTypes<T, N>::Tensor tensor() {
+    return {Data<T>(), SizesOfShape<N>()};
+  }
+  template <typename T, size_t N>
+  typename TTypes<T, N>::ConstTensor tensor() const {
+    return {Data<T>(), SizesOfShape<N>()};
+  }
+  template <typename T>
+  typename TTypes<T>::Vec vec() {
+    return tensor<T, 1>();
+  }
+  template <typename T>
+  typename TTypes<T>::ConstVec vec() const {
+    return tensor<T, 1>();
+  }
+  template <typename T>
+  typename TTypes<T>::Matrix matrix() {
+    return tensor<T, 2>();
+  }
+  template <typename T>
+  typename TTypes<T>::ConstMatrix matrix() const {
+    return tensor<T, 2>();
+  }
+  template <typename T>
+  typename TTypes<T>::Scalar scalar() {
+    CHECK_EQ(NumElements(), 1) << "scalar() of a tensor of shape " << shape_;
+    return ScalarView<typename TTypes<T>::Scalar>(Data<T>());
+  }
+  template <typename T>
+  typename TTypes<T>::ConstScalar scalar() const {
+    CHECK_EQ(NumElements(), 1) << "scalar() of a tensor of shape " << shape_;
+    return ScalarView<typename TTypes<T>::ConstScalar>(Data<const T>());
+  }
+  // Elements in another shape of as many.
+  template <typename T, size_t N>
+  typename TTypes<T, N>::Tensor shaped(const std::vector<int64>& sizes) {
+    return {Data<T>(), ShapedSizes<N>(sizes)};
+  }
+  template <typename T, size_t N>
+  typename TTypes<T, N>::ConstTensor shaped(const std::vector<int64>& sizes) const {
+    return {Data<T>(), ShapedSizes<N>(sizes)};
+  }
+  // All but the last dimension as one, or all but the first.
+  template <typename T>
+  typename TTypes<T>::Matrix flat_inner_dims() {
+    return shaped<T, 2>(InnerSizes());
+  }
+  template <typename T>
+  typename TTypes<T>::ConstMatrix flat_inner_dims() const {
+    return shaped<T, 2>(InnerSizes());
+  }
+  template <typename T>
+  typename TTypes<T>::Matrix flat_outer_dims() {
+    return shaped<T, 2>(OuterSizes());
+  }
+  template <typename T>
+  typename TTypes<T>::ConstMatrix flat_outer_dims() const {
+    return shaped<T, 2>(OuterSizes());
+  }
+  string DebugString() const {
+    return "Tensor<type: " + DataTypeString(dtype_) + " shape: " + shape_.DebugString() + ">";
+  }
+
+  // For the classes that hand tensors to kernels: takes over a tensor of the C API. Strings are decoded.
+  static Tensor Adopt(TF_Tensor* from) {
+    Tensor tensor;
+    if (from == nullptr) return tensor;
+    tensor.dtype_ = static_cast<DataType>(TF_TensorType(from));
+    tensor.shape_ = TensorShape();
+    for (int i = 0; i < TF_NumDims(from); ++i) tensor.shape_.AddDim(TF_Dim(from, i));
+    tensor.Own(from);
+    if (tensor.dtype_ == DT_STRING) tensor.Decode();
+    return tensor;
+  }
+  // The C API's form, which the caller deletes; null when there is no memory.
+  TF_Tensor* ToC() const {
+    const std::vector<int64_t> dims = Dims(shape_);
+    size_t size = TotalBytes();
+    if (dtype_ == DT_STRING) {
+      size = static_cast<size_t>(NumElements()) * sizeof(std::uint64_t);
+      for (int64 i = 0; i < NumElements(); ++i)
+        size += TF_StringEncodedSize((*strings_)[static_cast<size_t>(i)].size());
+    }
+    TF_Tensor* const made =
+        TF_AllocateTensor(static_cast<TF_DataType>(dtype_), dims.data(), shape_.dims(), size);
+    if (made == nullptr || size == 0) return made;
+    if (dtype_ == DT_STRING) {
+      Encode(static_cast<char*>(TF_TensorData(made)), size);
+    } else {
+      std::memcpy(TF_TensorData(made), TF_TensorData(memory_.get()), size);
+    }
+    return made;
+  }
+  // The tensor that it refers to; null for strings.
+  TF_Tensor* c_tensor() const { return memory_.get(); }
+
+ private:
+  static std::vector<int64_t> Dims(const TensorShape& shape) {
+    return std::vector<int64_t>(shape.dim_sizes().begin(), shape.dim_sizes().end());
+  }
+  void Own(TF_Tensor* tensor) {
+    memory_ = std::shared_ptr<TF_Tensor>(tensor, [](TF_Tensor* t) {
+      if (t != nullptr) TF_DeleteTensor(t);
+    });
+  }
+
+  void Decode() {
+    const size_t count = static_cast<size_t>(NumElements());
+    strings_ = std::make_shared<std::vector<string>>(count);
+    const char* const bytes = static_cast<const char*>(TF_TensorData(memory_.get()));
+    const size_t size = TF_TensorByteSize(memory_.get());
+    const size_t header = count * sizeof(std::uint64_t);
+    TF_Status* const status = TF_NewStatus();
+    for (size_t i = 0; i < count && size >= header; ++i) {
+      std::uint64_t offset = 0;
+      std::memcpy(&offset, bytes + i * sizeof offset, sizeof offset);
+      const char* text = nullptr;
+      size_t length = 0;
+      if (offset >= size - header) continue;
+      TF_StringDecode(bytes + header + offset, size - header - offset, &text, &length, status);
+      if (TF_GetCode(status) == TF_OK) (*strings_)[i].assign(text, length);
+    }
+    TF_DeleteStatus(status);
+    memory_.reset();
+  }
+  void Encode(char* out, size_t size) const {
+    char* const data = out + strings_->size() * sizeof(std::uint64_t);
+    char* next = data;
+    TF_Status* const status = TF_NewStatus();
+    for (size_t i = 0; i < strings_->size(); ++i) {
+      const std::uint64_t offset = static_cast<std::uint64_t>(next - data);
+      std::memcpy(out + i * sizeof offset, &offset, sizeof offset);
+      const string& text = (*strings_)[i];
+      next += TF_StringEncode(text.data(), text.size(), next, size - static_cast<size_t>(next - out), status);
+    }
+    TF_DeleteStatus(status);
+  }
+
+  // A wrong type would read other memory than the tensor's.
+  template <typename T>
+  T* Data() const {
+    using Element = typename std::remove_const<T>::type;
+    CHECK_EQ(DataTypeToEnum<Element>::v(), dtype_)
+        << "elements of another type than " << DataTypeString(dtype_);
+    return DataOf(static_cast<Element*>(nullptr));
+  }
+  template <typename T>
+  T* DataOf(T*) const {
+    return memory_ == nullptr ? nullptr : static_cast<T*>(TF_TensorData(memory_.get()));
+  }
+  string* DataOf(string*) const { return strings_ == nullptr ? nullptr : strings_->data(); }
+
+#ifdef MR_TF_HAS_EIGEN
+  template <size_t N>
+  using ViewSizes = Eigen::DSizes<std::ptrdiff_t, static_cast<int>(N)>;
+  template <typename View, typename T>
+  static View ScalarView(T* data) {
+    return View(data);
+  }
+#else
+  template <size_t N>
+  using ViewSizes = std::array<std::ptrdiff_t, N>;
+  template <typename View, typename T>
+  static View ScalarView(T* data) {
+    return View(data, {});
+  }
+#endif
+  template <size_t N>
+  static ViewSizes<N> Sizes(const std::array<int64, N>& sizes) {
+    ViewSizes<N> result;
+    for (size_t i = 0; i < N; ++i) result[i] = static_cast<std::ptrdiff_t>(sizes[i]);
+    return result;
+  }
+  template <size_t N>
+  ViewSizes<N> SizesOfShape() const {
+    CHECK_EQ(dims(), static_cast<int>(N)) << "a view of another rank than the tensor of shape " << shape_;
+    std::array<int64, N> sizes;
+    for (size_t i = 0; i < N; ++i) sizes[i] = shape_.dim_size(static_cast<int>(i));
+    return Sizes<N>(sizes);
+  }
+  template <size_t N>
+  ViewSizes<N> ShapedSizes(const std::vector<int64>& wanted) const {
+    CHECK_EQ(wanted.size(), N) << "sizes for a view of another rank";
+    std::array<int64, N> sizes;
+    int64 product = 1;
+    for (size_t i = 0; i < N; ++i) {
+      sizes[i] = wanted[i];
+      product *= wanted[i];
+    }
+    CHECK_EQ(product, NumElements()) << "a view of another number of elements";
+    return Sizes<N>(sizes);
+  }
+  std::vector<int64> InnerSizes() const {
+    const int64 last = dims() == 0 ? 1 : dim_size(dims() - 1);
+    return {last == 0 ? 0 : NumElements() / last, last};
+  }
+  std::vector<int64> OuterSizes() const {
+    const int64 first = dims() == 0 ? 1 : dim_size(0);
+    return {first, first == 0 ? 0 : NumElements() / first};
+  }
+
+  DataType dtype_;
+  TensorShape shape_;
+  std::shared_ptr<TF_Tensor> memory_;
+  std::shared_ptr<std::vector<string>> strings_;
+};
+
+}  // namespace tensorflow
+
+#endif

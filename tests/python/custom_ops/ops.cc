@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Ops of one's own in the way that TensorFlow documents, for C++11.
+#include <algorithm>
+#include <stdexcept>
+#include <thread>
+
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/register_types.h"
+#include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/util/work_sharder.h"
+
+namespace tensorflow {
+namespace {
+
+using shape_inference::DimensionHandle;
+using shape_inference::InferenceContext;
+using shape_inference::ShapeHandle;
+
+REGISTER_OP("CustomZeroOut")
+    .Attr("T: {float, double, int32, int64}")
+    .Attr("preserve_index: int = 0")
+    .Input("to_zero: T")
+    .Output("zeroed: T")
+    .SetShapeFn(shape_inference::UnchangedShape)
+    .Doc(R"doc(
+Zeros all but one element.
+
+preserve_index: The one.
+)doc");
+
+template <typename T>
+class ZeroOut : public OpKernel {
+ public:
+  explicit ZeroOut(OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("preserve_index", &preserve_index_));
+    OP_REQUIRES(context, preserve_index_ >= 0,
+                errors::InvalidArgument("Need preserve_index >= 0, got ", preserve_index_));
+  }
+  void Compute(OpKernelContext* context) override {
+    const Tensor& input_tensor = context->input(0);
+    OP_REQUIRES(context, TensorShapeUtils::IsVector(input_tensor.shape()),
+                errors::InvalidArgument("ZeroOut expects a 1-D vector."));
+    auto input = input_tensor.flat<T>();
+    OP_REQUIRES(context, preserve_index_ < input.size(), errors::OutOfRange("preserve_index out of range"));
+    Tensor* output_tensor = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, input_tensor.shape(), &output_tensor));
+    auto output = output_tensor->template flat<T>();
+    output.setZero();
+    output(preserve_index_) = input(preserve_index_);
+  }
+
+ private:
+  int preserve_index_;
+};
+#define REGISTER(type) \
+  REGISTER_KERNEL_BUILDER(Name("CustomZeroOut").Device(DEVICE_CPU).TypeConstraint<type>("T"), ZeroOut<type>)
+TF_CALL_float(REGISTER);
+TF_CALL_double(REGISTER);
+TF_CALL_int32(REGISTER);
+TF_CALL_int64(REGISTER);
+#undef REGISTER
+
+// Attributes of all kinds, as a text.
+REGISTER_OP("CustomAttrs")
+    .Attr("i: int")
+    .Attr("f: float")
+    .Attr("b: bool")
+    .Attr("s: string")
+    .Attr("t: type")
+    .Attr("shape: shape")
+    .Attr("is: list(int)")
+    .Attr("fs: list(float)")
+    .Attr("bs: list(bool)")
+    .Attr("ss: list(string)")
+    .Attr("ts: list(type)")
+    .Attr("shapes: list(shape)")
+    .Output("text: string")
+    .SetShapeFn(shape_inference::ScalarShape);
+
+class Attrs : public OpKernel {
+ public:
+  explicit Attrs(OpKernelConstruction* c) : OpKernel(c) {
+    int32 i;
+    float f;
+    bool b;
+    string s;
+    DataType t;
+    PartialTensorShape shape;
+    std::vector<int64> is;
+    std::vector<float> fs;
+    std::vector<bool> bs;
+    std::vector<string> ss;
+    std::vector<DataType> ts;
+    std::vector<PartialTensorShape> shapes;
+    OP_REQUIRES_OK(c, c->GetAttr("i", &i));
+    OP_REQUIRES_OK(c, c->GetAttr("f", &f));
+    OP_REQUIRES_OK(c, c->GetAttr("b", &b));
+    OP_REQUIRES_OK(c, c->GetAttr("s", &s));
+    OP_REQUIRES_OK(c, c->GetAttr("t", &t));
+    OP_REQUIRES_OK(c, c->GetAttr("shape", &shape));
+    OP_REQUIRES_OK(c, c->GetAttr("is", &is));
+    OP_REQUIRES_OK(c, c->GetAttr("fs", &fs));
+    OP_REQUIRES_OK(c, c->GetAttr("bs", &bs));
+    OP_REQUIRES_OK(c, c->GetAttr("ss", &ss));
+    OP_REQUIRES_OK(c, c->GetAttr("ts", &ts));
+    OP_REQUIRES_OK(c, c->GetAttr("shapes", &shapes));
+    text_ = strings::StrCat(i, " ", f, " ", b, " ", s, " ", DataTypeString(t), " ", shape);
+    for (const int64 v : is) text_ += strings::StrCat(" ", v);
+    for (const float v : fs) text_ += strings::StrCat(" ", v);
+    for (const bool v : bs) text_ += strings::StrCat(" ", v);
+    for (const string& v : ss) text_ += " " + v;
+    for (const DataType v : ts) text_ += " " + DataTypeString(v);
+    for (const PartialTensorShape& v : shapes) text_ += strings::StrCat(" ", v);
+    float wrong = 0;
+    OP_REQUIRES(c, !c->GetAttr("i", &wrong).ok() && !c->GetAttr("missing", &i).ok() && !c->GetAttr("is", &i).ok(),
+                errors::Internal("attributes of other types were read"));
+    OP_REQUIRES(c, c->HasAttr("i") && !c->HasAttr("missing"), errors::Internal("HasAttr"));
+    OP_REQUIRES(c, c->num_inputs() == 0 && c->num_outputs() == 1 && c->output_type(0) == DT_STRING,
+                errors::Internal("types"));
+  }
+  void Compute(OpKernelContext* context) override {
+    Tensor* out = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, TensorShape(), &out));
+    out->scalar<string>()() = name() + ": " + text_;
+  }
+
+ private:
+  string text_;
+};
+REGISTER_KERNEL_BUILDER(Name("CustomAttrs").Device(DEVICE_CPU), Attrs);
+
+// Joins texts of all inputs, by lists and names, each output one of them reversed, and how many there were.
+REGISTER_OP("CustomLists")
+    .Attr("N: int >= 1")
+    .Input("texts: N * string")
+    .Input("between: string")
+    .Output("joined: string")
+    .Output("reversed: N * string")
+    .Output("count: int64")
+    .SetShapeFn([](InferenceContext* c) {
+      ShapeHandle merged = c->input(0);
+      for (int i = 1; i + 1 < c->num_inputs(); ++i) TF_RETURN_IF_ERROR(c->Merge(merged, c->input(i), &merged));
+      ShapeHandle scalar;
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(c->num_inputs() - 1), 0, &scalar));
+      for (int i = 0; i + 1 < c->num_outputs(); ++i) c->set_output(i, merged);
+      c->set_output(c->num_outputs() - 1, c->Scalar());
+      return Status::OK();
+    });
+
+class Lists : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  void Compute(OpKernelContext* context) override {
+    OpInputList texts;
+    const Tensor* between = nullptr;
+    OP_REQUIRES_OK(context, context->input_list("texts", &texts));
+    OP_REQUIRES_OK(context, context->input("between", &between));
+    OP_REQUIRES(context, !context->input("texts_", &between).ok(), errors::Internal("no such input"));
+    OP_REQUIRES_OK(context, context->input("between", &between));
+    OpOutputList reversed;
+    OP_REQUIRES_OK(context, context->output_list("reversed", &reversed));
+    Tensor joined(DT_STRING, texts[0].shape());
+    auto to = joined.flat<string>();
+    for (int i = 0; i < texts.size(); ++i) {
+      OP_REQUIRES(context, texts[i].shape() == texts[0].shape(), errors::InvalidArgument("shapes differ"));
+      Tensor* out = nullptr;
+      OP_REQUIRES_OK(context, reversed.allocate(i, texts[i].shape(), &out));
+      auto from = texts[i].flat<string>();
+      for (int64 k = 0; k < from.size(); ++k) {
+        out->flat<string>()(k) = string(from(k).rbegin(), from(k).rend());
+        to(k) += (i > 0 ? between->scalar<string>()() : string()) + from(k);
+      }
+    }
+    context->set_output(0, joined);
+    Tensor* count = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output("count", {}, &count));
+    count->scalar<int64>()() = texts.size();
+  }
+};
+REGISTER_KERNEL_BUILDER(Name("CustomLists").Device(DEVICE_CPU), Lists);
+
+// The rows of a matrix in a shape that an input gives, each element multiplied on the threads of the step.
+REGISTER_OP("CustomScaleAs")
+    .Input("x: float")
+    .Input("shape: int32")
+    .Attr("by: float = 2.0")
+    .Output("y: float")
+    .SetShapeFn([](InferenceContext* c) {
+      ShapeHandle matrix, shape;
+      TF_RETURN_IF_ERROR(c->WithRank(c->input(0), 2, &matrix));
+      TF_RETURN_IF_ERROR(c->MakeShapeFromShapeTensor(1, &shape));
+      DimensionHandle all, wanted = c->NumElements(shape);
+      TF_RETURN_IF_ERROR(c->Multiply(c->Dim(matrix, 0), c->Dim(matrix, -1), &all));
+      TF_RETURN_IF_ERROR(c->Merge(all, wanted, &wanted));
+      c->set_output(0, shape);
+      return Status::OK();
+    });
+
+class ScaleAs : public OpKernel {
+ public:
+  explicit ScaleAs(OpKernelConstruction* c) : OpKernel(c) { OP_REQUIRES_OK(c, c->GetAttr("by", &by_)); }
+  void Compute(OpKernelContext* context) override {
+    auto x = context->input(0).matrix<float>();
+    auto sizes = context->input(1).vec<int32>();
+    TensorShape shape;
+    OP_REQUIRES_OK(context, TensorShapeUtils::MakeShape(sizes.data(), sizes.size(), &shape));
+    OP_REQUIRES(context, shape.num_elements() == x.size(), errors::InvalidArgument("sizes differ"));
+    if (x.size() == 13) throw std::runtime_error("thirteen is not for us");
+    Tensor* y = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, shape, &y));
+    auto out = y->flat<float>();
+    const int64 columns = x.dimension(1);
+    auto work = [&](int64 begin, int64 end) {
+      for (int64 i = begin; i < end; ++i) out(i) = by_ * x(i / columns, i % columns);
+    };
+    auto workers = *context->device()->tensorflow_cpu_worker_threads();
+    Shard(workers.num_threads, workers.workers, x.size(), 100, work);
+  }
+
+ private:
+  float by_;
+};
+REGISTER_KERNEL_BUILDER(Name("CustomScaleAs").Device(DEVICE_CPU), ScaleAs);
+
+REGISTER_OP("CustomLater").Input("x: bool").Output("y: bool").SetShapeFn(shape_inference::UnchangedShape);
+
+class Later : public AsyncOpKernel {
+ public:
+  using AsyncOpKernel::AsyncOpKernel;
+  void ComputeAsync(OpKernelContext* context, DoneCallback done) override {
+    std::thread([context, done] {
+      Tensor* y = nullptr;
+      OP_REQUIRES_OK_ASYNC(context, context->allocate_output(0, context->input(0).shape(), &y), done);
+      for (int64 i = 0; i < y->NumElements(); ++i) y->flat<bool>()(i) = !context->input(0).flat<bool>()(i);
+      done();
+    }).detach();
+  }
+};
+REGISTER_KERNEL_BUILDER(Name("CustomLater").Device(DEVICE_CPU), Later);
+
+}  // namespace
+}  // namespace tensorflow

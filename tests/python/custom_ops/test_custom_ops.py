@@ -1,0 +1,168 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Ops of one's own: compiled with the flags that tf.sysconfig gives, loaded, and run."""
+
+import os
+import subprocess
+import sys
+
+import millrace as tf
+import numpy as np
+import pytest
+from millrace.python.eager import context
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ops.cc")
+
+
+def compile_ops(folder, *flags):
+    library = os.path.join(str(folder), "custom_ops.so")
+    command = ["g++", "-shared", "-fPIC", "-O1", *flags, SOURCE, "-o", library]
+    command += tf.sysconfig.get_compile_flags() + tf.sysconfig.get_link_flags()
+    subprocess.run(command, check=True, timeout=300)
+    return library
+
+
+@pytest.fixture(scope="module")
+def ops(tmp_path_factory):
+    return tf.load_op_library(compile_ops(tmp_path_factory.mktemp("ops"), "-std=c++11"))
+
+
+def run(fetches, feeds=None):
+    with tf.Session() as session:
+        return session.run(fetches, feeds)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+def test_kernels_of_several_types(ops, dtype):
+    with tf.Graph().as_default():
+        y = ops.custom_zero_out(np.array([5, 4, 3], dtype), preserve_index=1)
+        assert y.shape == [3]
+        np.testing.assert_array_equal(run(y), np.array([0, 4, 0], dtype))
+
+
+def test_errors_of_kernels(ops):
+    with tf.Graph().as_default():
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Need preserve_index >= 0, got -1"):
+            run(ops.custom_zero_out([1.0], preserve_index=-1))
+        with pytest.raises(tf.errors.OutOfRangeError, match="preserve_index out of range"):
+            run(ops.custom_zero_out([1.0], preserve_index=1))
+        with pytest.raises(tf.errors.InvalidArgumentError, match="expects a 1-D vector"):
+            run(ops.custom_zero_out([[1.0]]))
+        with pytest.raises(tf.errors.InternalError, match="thirteen is not for us"):
+            run(ops.custom_scale_as(np.zeros([13, 1], np.float32), [13]))
+
+
+def test_docstring_has_the_text_of_the_op(ops):
+    assert "Zeros all but one element." in ops.custom_zero_out.__doc__
+
+
+def test_attributes_of_all_kinds(ops):
+    with tf.Graph().as_default():
+        shapes = [[2, None], None, []]
+        y = ops.custom_attrs(
+            i=-7,
+            f=1.5,
+            b=True,
+            s="text",
+            t=tf.int64,
+            shape=[3, None],
+            **{"is": [1, -2]},
+            fs=[0.5, -0.25],
+            bs=[True, False],
+            ss=["a", "b"],
+            ts=[tf.float32, tf.string],
+            shapes=shapes,
+            name="node",
+        )
+        assert y.shape == []
+        assert run(y) == (
+            b"node: -7 1.5 1 text int64 [3,?] 1 -2 0.5 -0.25 1 0 a b float string [2,?] <unknown> []"
+        )
+        empty = ops.custom_attrs(
+            i=0,
+            f=0.0,
+            b=False,
+            s="",
+            t=tf.bool,
+            shape=[],
+            **{"is": []},
+            fs=[],
+            bs=[],
+            ss=[],
+            ts=[],
+            shapes=[],
+        )
+        assert run(empty) == b"CustomAttrs: 0 0 0  bool []"
+
+
+def test_lists_and_strings(ops):
+    with tf.Graph().as_default():
+        long = "x" * 1000
+        texts = [tf.constant(["ab", ""]), tf.constant(["c", long])]
+        y = ops.custom_lists(texts, "-")
+        assert y.joined.shape == [2] and y.count.shape == []
+        joined, reversed_texts, count = run([y.joined, y.reversed, y.count])
+        assert list(joined) == [b"ab-c", b"-" + long.encode()]
+        assert [list(t) for t in reversed_texts] == [[b"ba", b""], [b"c", long.encode()]]
+        assert count == 2
+        with pytest.raises(ValueError, match="Dimension 0 in both shapes must be equal, but are 2 and 3"):
+            ops.custom_lists([["a", "b"], ["a", "b", "c"]], "-")
+        with pytest.raises(ValueError, match="Shape must be rank 0 but is rank 1"):
+            ops.custom_lists([["a"]], ["-"])
+
+
+def test_shapes_from_values_and_work_on_threads(ops):
+    with tf.Graph().as_default():
+        x = np.arange(6000, dtype=np.float32).reshape([60, 100])
+        y = ops.custom_scale_as(x, [30, 200], by=3.0)
+        assert y.shape == [30, 200]
+        np.testing.assert_array_equal(run(y), 3 * x.reshape([30, 200]))
+        unknown = ops.custom_scale_as(tf.placeholder(tf.float32, [None, 2]), tf.placeholder(tf.int32))
+        assert unknown.shape.ndims is None
+        with pytest.raises(ValueError, match="Dimensions must be equal, but are 6000 and 5"):
+            ops.custom_scale_as(x, [5])
+        with pytest.raises(ValueError, match="Shape must be rank 2 but is rank 1"):
+            ops.custom_scale_as([1.0], [1])
+        empty = ops.custom_scale_as(np.zeros([0, 3], np.float32), [0])
+        assert run(empty).shape == (0,)
+
+
+def test_kernels_that_end_later(ops):
+    with tf.Graph().as_default():
+        np.testing.assert_array_equal(run(ops.custom_later([True, False])), [False, True])
+
+
+def test_gradient_in_python(ops):
+    with tf.Graph().as_default():
+
+        @tf.RegisterGradient("CustomScaleAs")
+        def _gradient(op, grad):  # pylint: disable=unused-variable
+            return tf.reshape(grad * op.get_attr("by"), tf.shape(op.inputs[0])), None
+
+        x = tf.constant([[1.0, 2.0]])
+        np.testing.assert_array_equal(run(tf.gradients(ops.custom_scale_as(x, [2], by=3.0), x)[0]), [[3, 3]])
+
+
+def test_eager_execution(ops):
+    with context.eager_mode():
+        np.testing.assert_array_equal(ops.custom_zero_out([5.0, 4.0]).numpy(), [5, 0])
+        result = ops.custom_lists(["a", "bc"], between="+")
+        assert (result.joined.numpy(), result.count.numpy()) == (b"a+bc", 2)
+        assert [t.numpy() for t in result.reversed] == [b"a", b"cb"]
+        with pytest.raises(tf.errors.OutOfRangeError, match="preserve_index out of range"):
+            ops.custom_zero_out([1.0], preserve_index=1)
+
+
+def test_without_eigen(tmp_path):
+    """The same sources compile with the library's own views, in a process of their own: ops register once."""
+    library = compile_ops(tmp_path, "-std=c++17", "-DMILLRACE_NO_EIGEN")
+    program = f"""
+import millrace as tf
+ops = tf.load_op_library({library!r})
+with tf.Session() as session:
+    print(session.run(ops.custom_zero_out([5.0, 4.0], preserve_index=1)), session.run(ops.custom_scale_as([[1.0]], [1])))
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert result.stdout.split() == ["[0.", "4.]", "[2.]"], result.stderr
