@@ -27,8 +27,7 @@ class CountedTransport : public Transport {
                    finish(std::move(status), std::move(bytes));
                    finish = nullptr;
                    MutexLock lock(mu_);
-                   if (--in_flight_ == 0)
-                     drained_.NotifyAll();  // under the lock: the waiting thread may destroy this
+                   if (--in_flight_ == 0) drained_.NotifyAll();  // under the lock: a waiter may destroy this
                  });
   }
   // Waits until every call has been answered.

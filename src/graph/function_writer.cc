@@ -96,8 +96,7 @@ class Writer {
     arg->set_name(names_.Add(ArgumentName(input.node->name())));
     arg->set_type(DataTypeToProto(input.node->output_type(input.index)));
     tensors_[{input.node, input.index}] = arg->name();
-    node_names_.try_emplace(input.node,
-                            arg->name());  // control edges from the node become edges from the parameter
+    node_names_.try_emplace(input.node, arg->name());  // its control edges start at the parameter
     // Attributes that every op may have suit the parameter, too.
     AttrMap own;
     for (const auto& [name, value] : input.node->attrs()) {
