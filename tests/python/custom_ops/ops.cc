@@ -116,8 +116,9 @@ class Attrs : public OpKernel {
     for (const DataType v : ts) text_ += " " + DataTypeString(v);
     for (const PartialTensorShape& v : shapes) text_ += strings::StrCat(" ", v);
     float wrong = 0;
-    OP_REQUIRES(c, !c->GetAttr("i", &wrong).ok() && !c->GetAttr("missing", &i).ok() && !c->GetAttr("is", &i).ok(),
-                errors::Internal("attributes of other types were read"));
+    OP_REQUIRES(
+        c, !c->GetAttr("i", &wrong).ok() && !c->GetAttr("missing", &i).ok() && !c->GetAttr("is", &i).ok(),
+        errors::Internal("attributes of other types were read"));
     OP_REQUIRES(c, c->HasAttr("i") && !c->HasAttr("missing"), errors::Internal("HasAttr"));
     OP_REQUIRES(c, c->num_inputs() == 0 && c->num_outputs() == 1 && c->output_type(0) == DT_STRING,
                 errors::Internal("types"));
@@ -143,7 +144,8 @@ REGISTER_OP("CustomLists")
     .Output("count: int64")
     .SetShapeFn([](InferenceContext* c) {
       ShapeHandle merged = c->input(0);
-      for (int i = 1; i + 1 < c->num_inputs(); ++i) TF_RETURN_IF_ERROR(c->Merge(merged, c->input(i), &merged));
+      for (int i = 1; i + 1 < c->num_inputs(); ++i)
+        TF_RETURN_IF_ERROR(c->Merge(merged, c->input(i), &merged));
       ShapeHandle scalar;
       TF_RETURN_IF_ERROR(c->WithRank(c->input(c->num_inputs() - 1), 0, &scalar));
       for (int i = 0; i + 1 < c->num_outputs(); ++i) c->set_output(i, merged);
