@@ -12,26 +12,10 @@
 
 using millrace::Env;
 using millrace::MutexLock;
-using millrace::Session;
 using millrace::Status;
 using millrace::StatusOr;
 using tensorflow::MetaGraphDef;
 namespace errors = millrace::errors;
-
-namespace millrace::c_api {
-namespace {
-
-StatusOr<std::unique_ptr<Session>> NewModelSession(const SessionOptions& session_options,
-                                                   const RunOptions& run_options, const std::string& dir,
-                                                   const MetaGraphDef& meta, const Graph& graph) {
-  MR_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, NewSession(session_options));
-  MR_RETURN_IF_ERROR(session->ExtendFrom(graph));
-  MR_RETURN_IF_ERROR(InitializeFromSavedModel(*session, run_options, meta, dir));
-  return session;
-}
-
-}  // namespace
-}  // namespace millrace::c_api
 
 using namespace millrace::c_api;  // NOLINT(google-build-using-namespace): the doors to it
 
@@ -64,9 +48,9 @@ TF_Session* TF_LoadSessionFromSavedModel(const TF_SessionOptions* session_option
           millrace::ImportGraphDef(std::move(*meta->mutable_graph_def()), import, &graph->graph));
       meta->clear_graph_def();
     }
-    auto session =
-        NewModelSession(session_options == nullptr ? millrace::SessionOptions() : session_options->options,
-                        options, dir, *meta, graph->graph);
+    auto session = millrace::OpenSavedModel(
+        session_options == nullptr ? millrace::SessionOptions() : session_options->options, options, *meta,
+        dir, graph->graph);
     Status loaded = session.status();
     if (loaded.ok() && meta_graph_def != nullptr) loaded = ToBuffer(*meta, meta_graph_def);
     if (!loaded.ok()) {

@@ -8,10 +8,12 @@
 
 #include "base/strings.h"
 #include "io/memmapped_package.h"
+#include "millrace/meta_graph.h"
 #include "proto/message_types.h"
 #include "tensorflow/core/protobuf/meta_graph.pb.h"
 #include "tensorflow/core/protobuf/saved_model.pb.h"
 #include "training/graph_tools/graph_tools.h"
+#include "training/saved_model_loader.h"
 
 namespace millrace::cli {
 namespace {
@@ -51,24 +53,17 @@ std::string TagsText(const MetaGraphDef& meta) {
 }
 
 Status Choose(SavedModel* saved, const std::vector<std::string>& tags, ModelFile* model) {
-  const std::set<std::string> wanted(tags.begin(), tags.end());
-  MetaGraphDef* found = nullptr;
-  for (MetaGraphDef& meta : *saved->mutable_meta_graphs()) {
-    model->all_tags.push_back(TagsText(meta));
-    const auto& of_meta = meta.meta_info_def().tags();
-    const std::set<std::string> there(of_meta.begin(), of_meta.end());
-    if (found == nullptr && (wanted.empty() ? there == std::set<std::string>{"serve"} : there == wanted)) {
-      found = &meta;
-    }
-  }
-  if (found == nullptr && wanted.empty() && saved->meta_graphs_size() == 1)
+  for (const MetaGraphDef& meta : saved->meta_graphs()) model->all_tags.push_back(TagsText(meta));
+  std::set<std::string> wanted(tags.begin(), tags.end());
+  if (wanted.empty()) wanted.insert(saved_model::kServe);
+  MetaGraphDef* found = FindMetaGraph(saved, wanted);
+  if (found == nullptr && tags.empty() && saved->meta_graphs_size() == 1)
     found = saved->mutable_meta_graphs(0);
   if (found == nullptr) {
     std::vector<std::string> sets;
     for (const std::string& set : model->all_tags) sets.push_back("{" + set + "}");
-    return errors::NotFound(model->path, "; no meta graph has the tags {",
-                            wanted.empty() ? "serve" : StrJoin(wanted, ", "), "}; there are ",
-                            StrJoin(sets, ", "));
+    return errors::NotFound(model->path, "; no meta graph has the tags {", StrJoin(wanted, ", "),
+                            "}; there are ", StrJoin(sets, ", "));
   }
   model->kind = ModelFile::Kind::kSavedModel;
   model->tags.assign(found->meta_info_def().tags().begin(), found->meta_info_def().tags().end());
@@ -178,9 +173,8 @@ StatusOr<ModelFile> ReadModelFile(Env& env, const std::string& path, const std::
   MR_ASSIGN_OR_RETURN(const FileStat stat, env.Stat(path));
   std::string file = path;
   if (stat.is_directory) {
-    file = path + "/saved_model.pb";
-    if (!env.FileExists(file)) file = path + "/saved_model.pbtxt";
-    if (!env.FileExists(file)) {
+    file = SavedModelFile(env, path);
+    if (file.empty()) {
       return NoModelIn(env, path);
     }
   }

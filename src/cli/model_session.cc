@@ -14,27 +14,21 @@
 #include "graph/graph.h"
 #include "tensor/tensor_codec.h"
 #include "tensorflow/core/protobuf/meta_graph.pb.h"
+#include "training/meta_graph_codec.h"
+#include "training/restore.h"
 #include "training/saved_model_loader.h"
+#include "training/signature.h"
 
 namespace millrace::cli {
 namespace {
 
 using tensorflow::GraphDef;
-using tensorflow::MetaGraphDef;
 using tensorflow::NodeDef;
-using tensorflow::SignatureDef;
-using tensorflow::TensorInfo;
+
+// What joins the name of a sparse tensor and that of a part of it.
+constexpr char kSparseSeparator = '.';
 
 // ---- Loading
-
-Status Restore(Session& session, const MetaGraphDef& meta, const std::string& checkpoint) {
-  const auto& saver = meta.saver_def();
-  if (saver.restore_op_name().empty() || saver.filename_tensor_name().empty()) {
-    return errors::FailedPrecondition("the model does not say how it is restored from a checkpoint");
-  }
-  return session.Run({{saver.filename_tensor_name(), Tensor::Scalar(checkpoint)}}, {},
-                     {saver.restore_op_name()}, nullptr);
-}
 
 // A SavedModel is a folder, and may be named by the file in it.
 StatusOr<std::string> FolderOf(const ModelFile& model, Env& env) {
@@ -53,7 +47,8 @@ Status Prepare(const ModelOptions& options, const ModelFile& model, Session& ses
   if (options.checkpoint.empty()) return Status();
   std::string_view prefix = options.checkpoint;
   ConsumeSuffix(&prefix, ".index");
-  return Restore(session, *model.meta, std::string(prefix));
+  return RestoreVariables(session, RunOptions(), SaverDefFromProto(model.meta->saver_def()),
+                          std::string(prefix));
 }
 
 // ---- What is run
@@ -75,24 +70,6 @@ DataType TypeOfNode(const NodeDef& node) {
   return DataType::kInvalid;
 }
 
-// The parts of a sparse tensor of a signature.
-struct SparsePart {
-  std::string_view suffix;
-  const std::string& (TensorInfo::CooSparse::*get)() const;
-  bool is_values = false;
-  const std::string& name(const TensorInfo::CooSparse& sparse) const { return (sparse.*get)(); }
-};
-constexpr SparsePart kSparseParts[] = {
-    {".indices", &TensorInfo::CooSparse::indices_tensor_name},
-    {".values", &TensorInfo::CooSparse::values_tensor_name, true},
-    {".dense_shape", &TensorInfo::CooSparse::dense_shape_tensor_name},
-};
-
-struct Endpoint {
-  std::string tensor;
-  DataType dtype = DataType::kInvalid;
-};
-
 class StepMaker {
  public:
   StepMaker(const ModelOptions& options, const ModelFile& model, Env& env)
@@ -112,66 +89,52 @@ class StepMaker {
 
  private:
   Status ChooseSignature() {
-    const auto& signatures = model_.meta->signature_def();
-    if (!options_.signature.empty()) {
-      const auto found = signatures.find(options_.signature);
-      if (found != signatures.end()) {
-        signature_ = &found->second;
-        return Status();
-      }
-      std::vector<std::string> keys;
-      for (const auto& [key, signature] : signatures) keys.push_back(key);
-      std::sort(keys.begin(), keys.end());
-      return errors::NotFound("the model has no signature ", Quoted(options_.signature, 80), "; it has ",
-                              keys.empty() ? "none" : StrJoin(keys, ", "));
+    std::string key = options_.signature;
+    if (key.empty()) {
+      if (!options_.fetches.empty() || !options_.targets.empty()) return Status();
+      key = saved_model::kDefaultSignature;
+      if (!model_.meta->signature_def().contains(key)) return Status();
     }
-    if (!options_.fetches.empty() || !options_.targets.empty()) return Status();
-    const auto serving = signatures.find("serving_default");
-    if (serving != signatures.end()) signature_ = &serving->second;
+    MR_ASSIGN_OR_RETURN(const auto* const found, FindSignature(model_.meta->signature_def(), key));
+    MR_ASSIGN_OR_RETURN(SignatureDef signature, SignatureFromProto(*found));
+    inputs_ = Names(std::move(signature.inputs));
+    outputs_ = Names(std::move(signature.outputs));
+    has_signature_ = true;
     return Status();
   }
 
-  using Infos = google::protobuf::Map<std::string, TensorInfo>;
-
-  static const TensorInfo* FindInfo(const std::string& name, const Infos* infos) {
-    if (infos == nullptr) return nullptr;
-    const auto info = infos->find(name);
-    return info == infos->end() ? nullptr : &info->second;
-  }
-  static DataType TypeOf(const TensorInfo& info) {
-    const auto dtype = DataTypeFromProto(info.dtype());
-    return dtype.ok() ? *dtype : DataType::kInvalid;
-  }
-
-  // "name", or "name.indices" and similar names of a sparse tensor.
-  StatusOr<Endpoint> Resolve(const std::string& name, const Infos* infos) const {
-    if (const TensorInfo* const info = FindInfo(name, infos); info != nullptr && !info->name().empty()) {
-      return Endpoint{info->name(), TypeOf(*info)};
+  // What the signature has for inputs or outputs.
+  struct Names {
+    Names() = default;
+    explicit Names(std::map<std::string, TensorInfo> of)
+        : infos(std::move(of)), tensors(TensorsByKey(infos, kSparseSeparator)) {}
+    std::map<std::string, TensorInfo> infos;
+    std::map<std::string, SignatureTensor> tensors;
+    // Null for what is not sparse.
+    const TensorInfo* FindSparse(const std::string& name) const {
+      const auto info = infos.find(name);
+      return info == infos.end() || !info->second.sparse ? nullptr : &info->second;
     }
-    for (const SparsePart& part : kSparseParts) {
-      std::string_view base = name;
-      if (!ConsumeSuffix(&base, part.suffix)) continue;
-      const TensorInfo* const info = FindInfo(std::string(base), infos);
-      if (info == nullptr || !info->has_coo_sparse()) continue;
-      if (part.name(info->coo_sparse()).empty())
-        return errors::InvalidArgument("the signature names no tensor for ", Quoted(name, 80));
-      return Endpoint{part.name(info->coo_sparse()), part.is_values ? TypeOf(*info) : DataType::kInt64};
+  };
+
+  // A tensor by its name in the signature, "name.indices" and the like of a sparse one, or in the graph.
+  StatusOr<SignatureTensor> Resolve(const std::string& name, const Names& names) const {
+    if (const auto tensor = names.tensors.find(name); tensor != names.tensors.end()) {
+      if (!tensor->second.tensor.empty()) return tensor->second;
+      return errors::InvalidArgument("the signature names no tensor for ", Quoted(name, 80));
     }
     const NodeDef* const node = FindNode(model_.graph(), ParseTensorId(name).name);
     if (node == nullptr) {
-      return errors::NotFound("there is no ", Quoted(name, 200), infos == nullptr ? "" : InfosText(*infos));
+      return errors::NotFound("there is no ", Quoted(name, 200), has_signature_ ? NamesText(names) : "");
     }
-    return Endpoint{name, TypeOfNode(*node)};
+    return SignatureTensor{name, name, TypeOfNode(*node)};
   }
 
-  static std::string InfosText(const Infos& infos) {
-    std::map<std::string_view, const TensorInfo*> sorted;
-    for (const auto& [key, info] : infos) sorted.emplace(key, &info);
+  static std::string NamesText(const Names& names) {
     std::string text = "; the signature has";
-    for (const auto& [key, info] : sorted) {
-      const auto dtype = DataTypeFromProto(info->dtype());
+    for (const auto& [key, info] : names.infos) {
       text += StrCat(text.ends_with("has") ? " " : ", ", key);
-      if (dtype.ok()) text += StrCat(" (", DataTypeName(*dtype), ")");
+      if (info.dtype != DataType::kInvalid) text += StrCat(" (", DataTypeName(info.dtype), ")");
     }
     return text;
   }
@@ -188,51 +151,57 @@ class StepMaker {
         return errors::InvalidArgument("--feed ", Quoted(feed, 80), " is not NAME=VALUE");
       }
       const std::string name = feed.substr(0, equals);
-      const Infos* const inputs = signature_ == nullptr ? nullptr : &signature_->inputs();
-      const TensorInfo* const info = FindInfo(name, inputs);
-      const bool is_sparse = info != nullptr && info->has_coo_sparse();
-      Endpoint to;
-      if (is_sparse) {
-        to.dtype = TypeOf(*info);
-      } else {
-        MR_ASSIGN_OR_RETURN(to, Resolve(name, inputs));
-      }
-      auto value = ReadFeed(env_, std::string_view(feed).substr(equals + 1), to.dtype);
-      if (!value.ok()) return value.status().WithContext(StrCat(" (feeding ", name, ")"));
-      if (!is_sparse) {
-        Feed(to.tensor, *std::move(value));
-      } else {
-        MR_ASSIGN_OR_RETURN(SparseFeed sparse, MakeSparse(*value));
-        Feed(info->coo_sparse().indices_tensor_name(), std::move(sparse.indices));
-        Feed(info->coo_sparse().values_tensor_name(), std::move(sparse.values));
-        Feed(info->coo_sparse().dense_shape_tensor_name(), std::move(sparse.shape));
-      }
+      MR_RETURN_IF_ERROR(AddFeed(name, std::string_view(feed).substr(equals + 1)));
     }
+    return Status();
+  }
+
+  Status AddFeed(const std::string& name, std::string_view text) {
+    const auto read = [&](DataType dtype) {
+      const auto value = ReadFeed(env_, text, dtype);
+      return value.ok() ? value : value.status().WithContext(StrCat(" (feeding ", name, ")"));
+    };
+    const TensorInfo* const info = inputs_.FindSparse(name);
+    if (info == nullptr) {
+      MR_ASSIGN_OR_RETURN(const SignatureTensor to, Resolve(name, inputs_));
+      MR_ASSIGN_OR_RETURN(Tensor value, read(to.dtype));
+      Feed(to.tensor, std::move(value));
+      return Status();
+    }
+    MR_ASSIGN_OR_RETURN(const Tensor value, read(info->dtype));
+    MR_ASSIGN_OR_RETURN(SparseFeed sparse, MakeSparse(value));
+    Feed(info->sparse->indices, std::move(sparse.indices));
+    Feed(info->sparse->values, std::move(sparse.values));
+    Feed(info->sparse->dense_shape, std::move(sparse.shape));
     return Status();
   }
 
   Status AddFetches() {
     step_.targets = options_.targets;
     std::vector<std::string> names = options_.fetches;
-    if (names.empty() && signature_ != nullptr) {
-      for (const auto& [key, info] : signature_->outputs()) {
-        if (!info.name().empty() || info.has_coo_sparse()) names.push_back(key);
+    if (names.empty()) {
+      for (const auto& [key, info] : outputs_.infos) {
+        if (!info.name.empty() || info.sparse) names.push_back(key);
       }
-      std::sort(names.begin(), names.end());
     }
-    const Infos* const outputs = signature_ == nullptr ? nullptr : &signature_->outputs();
-    for (size_t i = 0; i < names.size(); ++i) {
-      const std::string name = names[i];
-      if (const TensorInfo* const info = FindInfo(name, outputs); info != nullptr && info->has_coo_sparse()) {
-        for (const SparsePart& part : kSparseParts) names.push_back(StrCat(name, part.suffix));
+    for (const std::string& name : names) {
+      const TensorInfo* const info = outputs_.FindSparse(name);
+      if (info == nullptr) {
+        MR_RETURN_IF_ERROR(AddFetch(name));
         continue;
       }
-      MR_ASSIGN_OR_RETURN(const Endpoint from, Resolve(name, outputs));
-      step_.fetches.push_back(from.tensor);
-      step_.labels.push_back(name);
+      for (const SignatureTensor& part : TensorsOf(name, *info, kSparseSeparator))
+        MR_RETURN_IF_ERROR(AddFetch(part.key));
     }
     if (!step_.fetches.empty() || !step_.targets.empty()) return Status();
     return errors::InvalidArgument("nothing is asked for; name it with --fetch", Candidates());
+  }
+
+  Status AddFetch(const std::string& name) {
+    MR_ASSIGN_OR_RETURN(SignatureTensor from, Resolve(name, outputs_));
+    step_.fetches.push_back(std::move(from.tensor));
+    step_.labels.push_back(name);
+    return Status();
   }
 
   // Outputs that no other node uses.
@@ -252,17 +221,12 @@ class StepMaker {
   }
 
   Status CheckSignatureIsFed() const {
-    if (signature_ == nullptr || !options_.fetches.empty()) return Status();
-    for (const auto& [key, info] : signature_->inputs()) {
-      std::vector<std::string> tensors;
-      if (!info.name().empty()) tensors.push_back(info.name());
-      for (const SparsePart& part : kSparseParts) {
-        if (info.has_coo_sparse()) tensors.push_back(part.name(info.coo_sparse()));
-      }
-      for (const std::string& tensor : tensors) {
-        if (fed_.contains(ParseTensorId(tensor).ToString())) continue;
-        return errors::InvalidArgument("input ", Quoted(key, 80), " is not fed",
-                                       InfosText(signature_->inputs()));
+    if (!options_.fetches.empty()) return Status();
+    for (const auto& [key, info] : inputs_.infos) {
+      if (!info.sparse && info.name.empty()) continue;
+      for (const SignatureTensor& input : TensorsOf(key, info, kSparseSeparator)) {
+        if (fed_.contains(ParseTensorId(input.tensor).ToString())) continue;
+        return errors::InvalidArgument("input ", Quoted(key, 80), " is not fed", NamesText(inputs_));
       }
     }
     return Status();
@@ -311,7 +275,8 @@ class StepMaker {
   const ModelOptions& options_;
   const ModelFile& model_;
   Env& env_;
-  const SignatureDef* signature_ = nullptr;
+  bool has_signature_ = false;
+  Names inputs_, outputs_;               // of the signature
   std::unordered_set<std::string> fed_;  // tensors
   ModelStep step_;
 };

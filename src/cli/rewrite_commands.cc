@@ -13,7 +13,10 @@
 #include "graph/graph.h"
 #include "tensorflow/core/protobuf/meta_graph.pb.h"
 #include "training/graph_tools/graph_tools.h"
+#include "training/meta_graph_codec.h"
 #include "training/proto_file.h"
+#include "training/restore.h"
+#include "training/signature.h"
 
 namespace millrace::cli {
 namespace {
@@ -32,12 +35,14 @@ StatusOr<std::vector<std::string>> Endpoints(const RewriteOptions& options, cons
                                              bool inputs) {
   const std::vector<std::string>& named = inputs ? options.inputs : options.outputs;
   if (!named.empty()) return named;
-  const std::string key = options.model.signature.empty() ? "serving_default" : options.model.signature;
+  const std::string key =
+      options.model.signature.empty() ? saved_model::kDefaultSignature : options.model.signature;
   const auto signature = model.meta->signature_def().find(key);
   std::vector<std::string> names;
   if (signature != model.meta->signature_def().end()) {
-    for (const auto& [name, info] : inputs ? signature->second.inputs() : signature->second.outputs()) {
-      names.emplace_back(ParseTensorId(info.name()).name);
+    MR_ASSIGN_OR_RETURN(const SignatureDef def, SignatureFromProto(signature->second));
+    for (const auto& [name, tensor] : TensorsByKey(inputs ? def.inputs : def.outputs, '.')) {
+      if (!tensor.tensor.empty()) names.emplace_back(ParseTensorId(tensor.tensor).name);
     }
     std::sort(names.begin(), names.end());
     names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -85,7 +90,7 @@ StatusOr<ExitCode> Finish(const RewriteOptions& options, const GraphDef& before,
 // By the nodes of the model that restore it; a graph without such takes values from the checkpoint by name.
 Status FreezeModel(const RewriteOptions& options, const ModelFile& model, const FreezeOptions& freeze,
                    Env& env, GraphDef* graph) {
-  if (!options.model.checkpoint.empty() && model.meta->saver_def().restore_op_name().empty()) {
+  if (!options.model.checkpoint.empty() && !CanRestore(SaverDefFromProto(model.meta->saver_def()))) {
     return FreezeGraph(freeze, env, options.model.checkpoint, graph);
   }
   MR_ASSIGN_OR_RETURN(const LoadedModel loaded, LoadModel(options.model, env));

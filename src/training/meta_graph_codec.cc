@@ -106,14 +106,6 @@ Status InfosFromProto(const google::protobuf::Map<std::string, tf::TensorInfo>& 
   return Status::Ok();
 }
 
-StatusOr<SignatureDef> SignatureFromProto(const tf::SignatureDef& proto) {
-  SignatureDef signature;
-  MR_RETURN_IF_ERROR(InfosFromProto(proto.inputs(), &signature.inputs));
-  MR_RETURN_IF_ERROR(InfosFromProto(proto.outputs(), &signature.outputs));
-  signature.method_name = proto.method_name();
-  return signature;
-}
-
 void SignatureToProto(const SignatureDef& signature, tf::SignatureDef* proto) {
   for (const auto& [key, info] : signature.inputs) InfoToProto(info, &(*proto->mutable_inputs())[key]);
   for (const auto& [key, info] : signature.outputs) InfoToProto(info, &(*proto->mutable_outputs())[key]);
@@ -166,6 +158,14 @@ StatusOr<std::vector<AssetFileDef>> AssetFilesOf(const tf::MetaGraphDef& proto) 
     assets.push_back(AssetFromProto(asset));
   }
   return assets;
+}
+
+StatusOr<SignatureDef> SignatureFromProto(const tf::SignatureDef& proto) {
+  SignatureDef signature;
+  MR_RETURN_IF_ERROR(InfosFromProto(proto.inputs(), &signature.inputs));
+  MR_RETURN_IF_ERROR(InfosFromProto(proto.outputs(), &signature.outputs));
+  signature.method_name = proto.method_name();
+  return signature;
 }
 
 StatusOr<MetaGraph> MetaGraphFromProto(const tf::MetaGraphDef& proto) {

@@ -19,6 +19,7 @@ StatusOr<MetaGraph> MetaGraphFromProto(const tensorflow::MetaGraphDef& proto);
 // Overwrites all but the graph and the list of ops.
 void MetaGraphToProto(const MetaGraph& meta, tensorflow::MetaGraphDef* proto);
 
+StatusOr<SignatureDef> SignatureFromProto(const tensorflow::SignatureDef& proto);
 SaverDef SaverDefFromProto(const tensorflow::SaverDef& proto);
 void SaverDefToProto(const SaverDef& saver, tensorflow::SaverDef* proto);
 

@@ -8,29 +8,19 @@
 #include "training/meta_graph_codec.h"
 #include "training/proto_file.h"
 #include "training/saved_model_loader.h"
+#include "training/signature.h"
 
 namespace millrace {
 namespace {
 
-// A signature's tensors by the names of callers: a sparse one is three.
-std::map<std::string, TensorInfo> Dense(const std::map<std::string, TensorInfo>& infos) {
-  std::map<std::string, TensorInfo> dense;
-  for (const auto& [key, info] : infos) {
-    if (!info.sparse) {
-      dense[key] = info;
-      continue;
-    }
-    dense[key + "/values"] = {.name = info.sparse->values, .dtype = info.dtype};
-    dense[key + "/indices"] = {.name = info.sparse->indices, .dtype = DataType::kInt64};
-    dense[key + "/dense_shape"] = {.name = info.sparse->dense_shape, .dtype = DataType::kInt64};
-  }
-  return dense;
-}
+// What joins the name of a sparse tensor and that of a part of it.
+constexpr char kSparseSeparator = '/';
 
-StatusOr<Session::Feeds> FeedsOf(const std::string& signature, const std::map<std::string, TensorInfo>& infos,
+StatusOr<Session::Feeds> FeedsOf(const std::string& signature,
+                                 const std::map<std::string, SignatureTensor>& tensors,
                                  const SavedModelBundle::Tensors& inputs) {
   Session::Feeds feeds;
-  for (const auto& [key, info] : infos) {
+  for (const auto& [key, info] : tensors) {
     const auto input = inputs.find(key);
     if (input == inputs.end()) {
       return errors::InvalidArgument("Signature '", signature, "' needs the input '", key, "'");
@@ -39,10 +29,10 @@ StatusOr<Session::Feeds> FeedsOf(const std::string& signature, const std::map<st
       return errors::InvalidArgument("Input '", key, "' of signature '", signature, "' is ",
                                      DataTypeName(input->second.dtype()), ", not ", DataTypeName(info.dtype));
     }
-    feeds.emplace_back(info.name, input->second);
+    feeds.emplace_back(info.tensor, input->second);
   }
-  for (const auto& [key, tensor] : inputs) {
-    if (infos.contains(key)) continue;
+  for (const auto& [key, value] : inputs) {
+    if (tensors.contains(key)) continue;
     return errors::InvalidArgument("Signature '", signature, "' has no input '", key, "'");
   }
   return feeds;
@@ -51,9 +41,7 @@ StatusOr<Session::Feeds> FeedsOf(const std::string& signature, const std::map<st
 }  // namespace
 
 bool MaybeSavedModelDirectory(const std::string& export_dir) {
-  Env& env = Env::Posix();
-  return env.FileExists(JoinPath(export_dir, saved_model::kFilename)) ||
-         env.FileExists(JoinPath(export_dir, saved_model::kTextFilename));
+  return !SavedModelFile(Env::Posix(), export_dir).empty();
 }
 
 SavedModelBundle::SavedModelBundle() : graph_(std::make_unique<Graph>(OpRegistry::Global())) {}
@@ -69,9 +57,8 @@ StatusOr<std::unique_ptr<SavedModelBundle>> SavedModelBundle::Load(const std::st
   import.allow_internal_ops = true;
   MR_RETURN_IF_ERROR(ImportGraphDef(std::move(*proto->mutable_graph_def()), import, bundle->graph_.get()));
   proto->clear_graph_def();
-  MR_ASSIGN_OR_RETURN(bundle->session_, NewSession(options.session));
-  MR_RETURN_IF_ERROR(bundle->session_->ExtendFrom(*bundle->graph_));
-  MR_RETURN_IF_ERROR(InitializeFromSavedModel(*bundle->session_, options.run, *proto, export_dir));
+  MR_ASSIGN_OR_RETURN(bundle->session_,
+                      OpenSavedModel(options.session, options.run, *proto, export_dir, *bundle->graph_));
   return bundle;
 }
 
@@ -79,12 +66,10 @@ void SavedModelBundle::ToGraphDef(tensorflow::GraphDef* def) const { ExportGraph
 
 StatusOr<SavedModelBundle::Tensors> SavedModelBundle::Run(const std::string& signature, const Tensors& inputs,
                                                           const std::vector<std::string>& outputs) const {
-  const auto found = signatures().find(signature);
-  if (found == signatures().end()) {
-    return errors::InvalidArgument("The model has no signature '", signature, "'");
-  }
-  MR_ASSIGN_OR_RETURN(const Session::Feeds feeds, FeedsOf(signature, Dense(found->second.inputs), inputs));
-  const std::map<std::string, TensorInfo> infos = Dense(found->second.outputs);
+  MR_ASSIGN_OR_RETURN(const SignatureDef* const found, FindSignature(signatures(), signature));
+  MR_ASSIGN_OR_RETURN(const Session::Feeds feeds,
+                      FeedsOf(signature, TensorsByKey(found->inputs, kSparseSeparator), inputs));
+  const std::map<std::string, SignatureTensor> infos = TensorsByKey(found->outputs, kSparseSeparator);
   std::vector<std::string> keys = outputs;
   if (keys.empty()) {
     for (const auto& [key, info] : infos) keys.push_back(key);
@@ -95,7 +80,7 @@ StatusOr<SavedModelBundle::Tensors> SavedModelBundle::Run(const std::string& sig
     if (info == infos.end()) {
       return errors::InvalidArgument("Signature '", signature, "' has no output '", key, "'");
     }
-    fetches.push_back(info->second.name);
+    fetches.push_back(info->second.tensor);
   }
   std::vector<Tensor> values;
   MR_RETURN_IF_ERROR(session_->Run(feeds, fetches, {}, &values));

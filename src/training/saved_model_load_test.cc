@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "base/strings.h"
 #include "io/checkpoint/slices.h"
 #include "millrace/saved_model.h"
 #include "proto/message_types.h"
@@ -289,7 +290,10 @@ TEST(SavedModelLoadTest, ModelsWithoutVariablesNeedNoSaver) {
   std::filesystem::create_directories(dir + "/variables");
   EXPECT_NE(LoadOrFail(dir, {"serve"}), nullptr);
   WriteVariables(dir, {{"w", Row({1, 2})}});
-  EXPECT_EQ(LoadError(dir).code(), ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(LoadError(dir).ToString(),
+            "Failed precondition: The meta graph names no operation that restores its variables; the "
+            "SavedModel in " +
+                dir + " has some");
 }
 
 TEST(SavedModelLoadTest, SignaturesAreRunByName) {
@@ -308,7 +312,7 @@ TEST(SavedModelLoadTest, SignaturesAreRunByName) {
                          const std::vector<std::string>& outputs) {
     return std::string(bundle->Run(signature, inputs, outputs).status().message());
   };
-  EXPECT_EQ(error("other", {}, {}), "The model has no signature 'other'");
+  EXPECT_EQ(error("other", {}, {}), "The model has no signature 'other'; it has serving_default");
   EXPECT_EQ(error("serving_default", {}, {}), "Signature 'serving_default' needs the input 'in'");
   EXPECT_EQ(error("serving_default", {{"in", Tensor::Scalar<double>(1)}}, {}),
             "Input 'in' of signature 'serving_default' is double, not float");
@@ -316,6 +320,41 @@ TEST(SavedModelLoadTest, SignaturesAreRunByName) {
             "Signature 'serving_default' has no input 'more'");
   EXPECT_EQ(error("serving_default", {{"in", Row({1})}}, {"no"}),
             "Signature 'serving_default' has no output 'no'");
+}
+
+TEST(SavedModelLoadTest, ASparseTensorOfASignatureIsThree) {
+  const std::string dir = NewFolder();
+  tensorflow::SavedModel model;
+  tensorflow::MetaGraphDef* const meta = AddMetaGraph(&model, {"serve"});
+  ModelGraph graph(meta->mutable_graph_def());
+  for (const auto& [name, dtype] :
+       {std::pair("v", "DT_FLOAT"), std::pair("i", "DT_INT64"), std::pair("s", "DT_INT64")}) {
+    graph.Add(name, "Placeholder", {},
+              {{"dtype", StrCat("type: ", dtype)}, {"shape", "shape { unknown_rank: true }"}});
+  }
+  const std::string info =
+      "value { dtype: DT_FLOAT coo_sparse { values_tensor_name: 'v:0' indices_tensor_name: 'i:0' "
+      "dense_shape_tensor_name: 's:0' } }";
+  AddSignature(meta, "serving_default", "inputs { key: 'x' " + info + " } outputs { key: 'y' " + info + " }");
+  WriteModel(model, dir);
+  const auto bundle = LoadOrFail(dir, {"serve"});
+  ASSERT_NE(bundle, nullptr);
+  const Tensor indices = Tensor::Vector<int64_t>({4, 9}), shape = Tensor::Vector<int64_t>({12});
+  const auto result = bundle->Run(
+      "serving_default", {{"x/values", Row({5, 7})}, {"x/indices", indices}, {"x/dense_shape", shape}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->size(), 3u);
+  EXPECT_THAT(result->at("y/values").flat<float>(), ElementsAre(5, 7));
+  EXPECT_THAT(result->at("y/indices").flat<int64_t>(), ElementsAre(4, 9));
+  EXPECT_THAT(result->at("y/dense_shape").flat<int64_t>(), ElementsAre(12));
+  EXPECT_THAT(bundle->Run("serving_default", {{"x/values", Row({5})}}).status().message(),
+              HasSubstr("needs the input 'x/dense_shape'"));
+  EXPECT_THAT(bundle
+                  ->Run("serving_default",
+                        {{"x/values", Row({5})}, {"x/indices", Row({1})}, {"x/dense_shape", shape}})
+                  .status()
+                  .message(),
+              HasSubstr("Input 'x/indices' of signature 'serving_default' is float, not int64"));
 }
 
 TEST(SavedModelLoadTest, WhatIsWrongWithFilesIsSaidInTensorFlowsWords) {

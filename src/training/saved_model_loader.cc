@@ -10,6 +10,7 @@
 #include "tensorflow/core/protobuf/saved_model.pb.h"
 #include "training/meta_graph_codec.h"
 #include "training/proto_file.h"
+#include "training/restore.h"
 
 namespace millrace {
 namespace {
@@ -41,14 +42,9 @@ Status Restore(Session& session, const RunOptions& options, const MetaGraphDef& 
                Session::Feeds feeds) {
   MR_ASSIGN_OR_RETURN(const std::string variables, VariablesOf(Env::Posix(), dir));
   if (variables.empty()) return Status::Ok();
-  const tensorflow::SaverDef& saver = meta.saver_def();
-  if (saver.restore_op_name().empty() || saver.filename_tensor_name().empty()) {
-    return errors::FailedPrecondition(
-        "The SavedModel in ", dir, " has variables, but its meta graph names no operation to restore them");
-  }
-  feeds.emplace_back(saver.filename_tensor_name(), Tensor::Scalar(variables));
-  const std::string target(ParseTensorId(saver.restore_op_name()).name);
-  return session.Run(options, feeds, {}, {target}, nullptr, nullptr);
+  const SaverDef saver = SaverDefFromProto(meta.saver_def());
+  const Status status = RestoreVariables(session, options, saver, variables, std::move(feeds));
+  return CanRestore(saver) ? status : status.WithContext(StrCat("; the SavedModel in ", dir, " has some"));
 }
 
 // The operation that initialises tables and similar resources; "" when there is none.
@@ -70,20 +66,27 @@ StatusOr<std::string> InitOp(const MetaGraphDef& meta, const std::string& dir) {
   return collection->second.node_list().value(0);
 }
 
-bool HasTags(const MetaGraphDef& meta, const std::set<std::string>& tags) {
-  const auto& of_meta = meta.meta_info_def().tags();
-  return std::set<std::string>(of_meta.begin(), of_meta.end()) == tags;
-}
-
 }  // namespace
 
+std::string SavedModelFile(Env& env, const std::string& dir) {
+  for (const char* const name : {saved_model::kFilename, saved_model::kTextFilename}) {
+    if (std::string path = JoinPath(dir, name); env.FileExists(path)) return path;
+  }
+  return std::string();
+}
+
+MetaGraphDef* FindMetaGraph(tensorflow::SavedModel* model, const std::set<std::string>& tags) {
+  for (MetaGraphDef& meta : *model->mutable_meta_graphs()) {
+    const auto& of_meta = meta.meta_info_def().tags();
+    if (std::set<std::string>(of_meta.begin(), of_meta.end()) == tags) return &meta;
+  }
+  return nullptr;
+}
+
 Status ReadSavedModel(Env& env, const std::string& dir, tensorflow::SavedModel* model) {
-  if (const std::string path = JoinPath(dir, saved_model::kFilename); env.FileExists(path)) {
-    return ReadBinaryProto(env, path, model);
-  }
-  if (const std::string path = JoinPath(dir, saved_model::kTextFilename); env.FileExists(path)) {
-    return ReadTextProto(env, path, model);
-  }
+  const std::string path = SavedModelFile(env, dir);
+  if (path.ends_with(saved_model::kTextFilename)) return ReadTextProto(env, path, model);
+  if (!path.empty()) return ReadBinaryProto(env, path, model);
   return errors::NotFound("Could not find SavedModel .pb or .pbtxt at supplied export directory path: ", dir);
 }
 
@@ -91,13 +94,21 @@ StatusOr<std::unique_ptr<MetaGraphDef>> ReadSavedModelMetaGraph(Env& env, const 
                                                                 const std::set<std::string>& tags) {
   tensorflow::SavedModel model;
   MR_RETURN_IF_ERROR(ReadSavedModel(env, dir, &model));
-  for (MetaGraphDef& meta : *model.mutable_meta_graphs()) {
-    if (HasTags(meta, tags)) return std::make_unique<MetaGraphDef>(std::move(meta));
-  }
+  if (MetaGraphDef* const meta = FindMetaGraph(&model, tags))
+    return std::make_unique<MetaGraphDef>(std::move(*meta));
   const std::vector<std::string> wanted(tags.begin(), tags.end());
   return errors::NotFound("Could not find meta graph def matching supplied tags: { ", StrJoin(wanted, " "),
                           " }. To inspect available tag-sets in the SavedModel, please use the SavedModel "
                           "CLI: `saved_model_cli`");
+}
+
+StatusOr<std::unique_ptr<Session>> OpenSavedModel(const SessionOptions& session_options,
+                                                  const RunOptions& run_options, const MetaGraphDef& meta,
+                                                  const std::string& dir, const Graph& graph) {
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, NewSession(session_options));
+  MR_RETURN_IF_ERROR(session->ExtendFrom(graph));
+  MR_RETURN_IF_ERROR(InitializeFromSavedModel(*session, run_options, meta, dir));
+  return session;
 }
 
 Status InitializeFromSavedModel(Session& session, const RunOptions& options, const MetaGraphDef& meta,

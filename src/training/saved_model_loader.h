@@ -17,6 +17,8 @@ class SavedModel;
 
 namespace millrace {
 
+class Graph;
+
 // The names of a SavedModel's files and of what it says about itself.
 namespace saved_model {
 inline constexpr char kFilename[] = "saved_model.pb";
@@ -31,6 +33,11 @@ inline constexpr char kInitOpSignatureKey[] = "__saved_model_init_op";
 inline constexpr char kTrainOpSignatureKey[] = "__saved_model_train_op";
 }  // namespace saved_model
 
+// The file of the model in a folder; "" when there is none.
+std::string SavedModelFile(Env& env, const std::string& dir);
+// The meta graph that has these tags and no others; null when there is none.
+tensorflow::MetaGraphDef* FindMetaGraph(tensorflow::SavedModel* model, const std::set<std::string>& tags);
+
 // NotFound "Could not find SavedModel .pb or .pbtxt at supplied export directory path: …".
 Status ReadSavedModel(Env& env, const std::string& dir, tensorflow::SavedModel* model);
 
@@ -38,6 +45,12 @@ Status ReadSavedModel(Env& env, const std::string& dir, tensorflow::SavedModel* 
 // tags: { … }. …".
 StatusOr<std::unique_ptr<tensorflow::MetaGraphDef>> ReadSavedModelMetaGraph(
     Env& env, const std::string& dir, const std::set<std::string>& tags);
+
+// A session with the graph of `meta`, as it was imported, and initialised.
+StatusOr<std::unique_ptr<Session>> OpenSavedModel(const SessionOptions& session_options,
+                                                  const RunOptions& run_options,
+                                                  const tensorflow::MetaGraphDef& meta,
+                                                  const std::string& dir, const Graph& graph);
 
 // Restores the variables of a session that has the graph of `meta`, if the model in `dir` has any, and runs
 // what initialises the rest. `meta` may be without its graph.

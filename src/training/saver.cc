@@ -14,6 +14,7 @@
 #include "io/match_files.h"
 #include "training/meta_graph_io.h"
 #include "training/proto_file.h"
+#include "training/restore.h"
 #include "training/saver_nodes.h"
 
 namespace millrace {
@@ -205,9 +206,7 @@ Status Saver::Restore(Session& session, const std::string& path) const {
   if (!CheckpointExists(path)) {
     return errors::InvalidArgument("The passed save_path is not a valid checkpoint: ", path);
   }
-  const std::string target(ParseTensorId(def_.restore_op_name).name);
-  return ExplainRestoreError(
-      session.Run({{def_.filename_tensor_name, Tensor::Scalar(path)}}, {}, {target}, nullptr));
+  return ExplainRestoreError(RestoreVariables(session, RunOptions(), def_, path));
 }
 
 Status Saver::Restore(const ClientSession& session, const std::string& path) const {
