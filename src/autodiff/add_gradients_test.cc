@@ -374,5 +374,19 @@ TEST(GradientRegistryTest, OneGradientPerOp) {
   EXPECT_EQ(registry.LookUp("B").status().message(), "No gradient defined for op: B");
 }
 
+TEST(GradientRegistryTest, OpsThatSayGradientsEndThereNeedNoEntryOfTheirOwn) {
+  OpRegistry ops;
+  ASSERT_EQ(ops.Register(OpBuilder("Step").NotDifferentiable()), Status());
+  ASSERT_EQ(ops.Register(OpBuilder("Smooth")), Status());
+  GradientRegistry registry;
+  ASSERT_EQ(registry.RegisterNotDifferentiable(ops), Status());
+  EXPECT_THAT(registry.Ops(), ElementsAre("Step"));
+  EXPECT_EQ((*registry.LookUp("Step"))->fn, nullptr);
+  // A gradient of an op that says it has none is a contradiction.
+  GradientRegistry other;
+  ASSERT_EQ(other.Register("Step", IdentityGrad), Status());
+  EXPECT_TRUE(errors::IsAlreadyExists(other.RegisterNotDifferentiable(ops)));
+}
+
 }  // namespace
 }  // namespace millrace

@@ -7,6 +7,7 @@
 
 #include "graph/function_library.h"
 #include "graph/graph.h"
+#include "op/op_registry.h"
 
 namespace millrace {
 namespace {
@@ -39,6 +40,13 @@ Status GradientRegistry::Register(std::string_view name, GradientFn fn) {
 }
 
 Status GradientRegistry::RegisterNotDifferentiable(std::string_view name) { return Insert(name, Entry{}); }
+
+Status GradientRegistry::RegisterNotDifferentiable(const OpRegistry& ops) {
+  for (const OpRegistration* op : ops.All()) {
+    if (op->traits.not_differentiable) MR_RETURN_IF_ERROR(RegisterNotDifferentiable(op->def.name));
+  }
+  return Status();
+}
 
 const GradientRegistry::Entry* GradientRegistry::Find(std::string_view name) const {
   {

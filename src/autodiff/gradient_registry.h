@@ -15,6 +15,7 @@ namespace millrace {
 
 class GradientContext;
 class Node;
+class OpRegistry;
 // Adds the nodes that compute the gradients of a node's inputs and names them with SetInputGrad. May be
 // called by several threads at once, for different graphs.
 using GradientFn = std::function<Status(GradientContext&)>;
@@ -36,6 +37,8 @@ class GradientRegistry {
   Status Register(std::string_view name, GradientFn fn) MR_EXCLUDES(mu_);
   // Says that the outputs do not depend on the inputs in a way that can be differentiated.
   Status RegisterNotDifferentiable(std::string_view name) MR_EXCLUDES(mu_);
+  // The same of all ops in `ops` whose record has the mark (OpTraits::not_differentiable).
+  Status RegisterNotDifferentiable(const OpRegistry& ops) MR_EXCLUDES(mu_);
   // NotFound "No gradient defined for op: X". The entry lives as long as the registry and its parents.
   StatusOr<const Entry*> LookUp(std::string_view name) const MR_EXCLUDES(mu_);
   // The entry for a node: by its attribute "_gradient_op_type", or by its op. A function that is called by

@@ -18,6 +18,7 @@ Status RegisterBuiltins() {
   static const Status status = [] {
     MR_RETURN_IF_ERROR(RegisterAllOps(OpRegistry::Global()));
     MR_RETURN_IF_ERROR(RegisterAllGradients(GradientRegistry::Global()));
+    MR_RETURN_IF_ERROR(GradientRegistry::Global().RegisterNotDifferentiable(OpRegistry::Global()));
     RegisterFunctionGradients();
     RegisterCpuKernels(KernelRegistry::Global());
     RegisterDataKernels(KernelRegistry::Global());

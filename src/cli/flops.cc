@@ -47,11 +47,11 @@ bool Transposes(const Node& node, const char* attr) {
 
 // Products of matrices: two operations for each element of the result and each element of the inner
 // dimension.
-double MatMulFlops(const Node& node, const NodeShapes& s, const char* transpose_a) {
+double MatMulFlops(const Node& node, const NodeShapes& s) {
   if (s.inputs.empty() || s.inputs[0].rank() < 2 || s.outputs.empty()) return 0;
   const int rank = s.inputs[0].rank();
-  const double inner =
-      static_cast<double>(s.inputs[0].dim(Transposes(node, transpose_a) ? rank - 2 : rank - 1));
+  const bool transposed = Transposes(node, "transpose_a") || Transposes(node, "adj_x");
+  const double inner = static_cast<double>(s.inputs[0].dim(transposed ? rank - 2 : rank - 1));
   return 2 * s.out(0) * inner;
 }
 
@@ -64,38 +64,10 @@ double ConvolutionFlops(double results, const TensorShape& filter, bool depthwis
   return 2 * results * weights * (depthwise ? 1 : static_cast<double>(filter.dim(rank - 2)));
 }
 
-// FLOPs of the ops that are fused to a product: one for each result and op.
+// FLOPs of the ops that are fused to a product: one for each result and op. No other op has any.
 double EpilogueFlops(const Node& node, const NodeShapes& s) {
   const auto ops = node.Attr<std::vector<std::string>>("fused_ops");
   return ops.ok() ? s.out(0) * static_cast<double>(ops->size()) : 0;
-}
-
-// FLOPs of ops whose cost is not one operation per element; nothing for the other ops.
-std::optional<double> SpecialFlops(const Node& node, const NodeShapes& s) {
-  const std::string& op = node.op_name();
-  const auto is = [&op](std::initializer_list<const char*> names) {
-    return std::any_of(names.begin(), names.end(), [&](const char* name) { return op == name; });
-  };
-  if (is({"MatMul", "SparseMatMul"})) return MatMulFlops(node, s, "transpose_a");
-  if (is({"_FusedMatMul"})) return MatMulFlops(node, s, "transpose_a") + EpilogueFlops(node, s);
-  if (is({"BatchMatMul", "BatchMatMulV2"})) return MatMulFlops(node, s, "adj_x");
-  const auto convolution = [&s](double results, size_t filter, bool depthwise) {
-    return filter < s.inputs.size() ? ConvolutionFlops(results, s.inputs[filter], depthwise) : 0;
-  };
-  if (is({"Conv2D", "Conv3D"})) return convolution(s.out(0), 1, false);
-  if (is({"_FusedConv2D"})) return convolution(s.out(0), 1, false) + EpilogueFlops(node, s);
-  if (is({"DepthwiseConv2dNative"})) return convolution(s.out(0), 1, true);
-  if (is({"Conv2DBackpropInput"})) return convolution(s.in(2), 1, false);
-  if (is({"Conv2DBackpropFilter"}))
-    return s.outputs.empty() ? 0 : ConvolutionFlops(s.in(2), s.outputs[0], false);
-  if (is({"MaxPool", "AvgPool", "MaxPool3D", "AvgPool3D"})) return s.out(0) * WindowSize(node);
-  if (is({"Softmax", "LogSoftmax"})) return 5 * s.in(0);
-  if (is({"Sum", "Mean", "Max", "Min", "Prod", "ArgMax", "ArgMin", "L2Loss"})) return s.in(0);
-  if (is({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})) return 4 * s.in(0);
-  if (is({"BiasAdd", "BiasAddV1"})) return s.out(0);
-  if (is({"AddN"}))
-    return s.out(0) * static_cast<double>(s.inputs.size() - std::min<size_t>(s.inputs.size(), 1));
-  return std::nullopt;
 }
 
 bool IsFloating(const Node& node) {
@@ -103,13 +75,41 @@ bool IsFloating(const Node& node) {
          (IsFloatingType(BaseType(node.output_type(0))) || IsComplexType(BaseType(node.output_type(0))));
 }
 
-// Copies that are element-wise by name only.
-bool CountsByElement(const Node& node) {
+bool Counts(const Node& node) {
+  if (node.props().op->flop_rule != FlopRule::kElements) return true;
+  // Copies are element-wise by name only.
   const OpTraits& traits = node.traits();
   return traits.elementwise && !traits.forwards && !traits.aliasing && IsFloating(node);
 }
 
-bool Counts(const Node& node) { return CountsByElement(node) || SpecialFlops(node, {}).has_value(); }
+double FlopsOf(const Node& node, const NodeShapes& s) {
+  const auto convolution = [&](double results, const std::vector<TensorShape>& shapes, size_t filter) {
+    const bool depthwise = node.props().op->flop_rule == FlopRule::kDepthwiseConvolution;
+    return filter < shapes.size() ? ConvolutionFlops(results, shapes[filter], depthwise) : 0;
+  };
+  const double factor = node.props().op->flop_factor;
+  switch (node.props().op->flop_rule) {
+    case FlopRule::kElements:
+    case FlopRule::kOutputs:
+      return s.out(0) * factor;
+    case FlopRule::kInputs:
+      return s.in(0) * factor;
+    case FlopRule::kTerms:
+      return s.out(0) * static_cast<double>(s.inputs.size() - std::min<size_t>(s.inputs.size(), 1));
+    case FlopRule::kWindows:
+      return s.out(0) * WindowSize(node);
+    case FlopRule::kMatMul:
+      return MatMulFlops(node, s) + EpilogueFlops(node, s);
+    case FlopRule::kConvolution:
+    case FlopRule::kDepthwiseConvolution:
+      return convolution(s.out(0), s.inputs, 1) + EpilogueFlops(node, s);
+    case FlopRule::kConvolutionInput:
+      return convolution(s.in(2), s.inputs, 1);
+    case FlopRule::kConvolutionFilter:
+      return convolution(s.in(2), s.outputs, 0);
+  }
+  return 0;
+}
 
 std::optional<NodeShapes> ShapesOf(const Node& node, const std::vector<std::vector<PartialShape>>& shapes) {
   NodeShapes result;
@@ -166,8 +166,7 @@ StatusOr<FlopCount> CountFlops(const tensorflow::GraphDef& graph_def, int64_t ba
       ++count.unknown_nodes;
       continue;
     }
-    const auto special = SpecialFlops(*node, *of_node);
-    const double flops = special.has_value() ? *special : of_node->out(0);
+    const double flops = FlopsOf(*node, *of_node);
     by_op[node->op_name()] += flops;
     count.total += flops;
   }

@@ -11,12 +11,10 @@ namespace millrace {
 
 // The ops that the engine has, for tests of passes that are about particular ones; TestOps() are made up.
 inline const OpRegistry& AllOps() {
-  static const OpRegistry& ops = *[] {
-    auto* registry = new OpRegistry;
-    EXPECT_TRUE(RegisterAllOps(*registry).ok());
-    return registry;
-  }();
-  return ops;
+  // The global registry, in which element-wise programs look up their instructions.
+  static const bool registered = RegisterAllOps(OpRegistry::Global()).ok();
+  EXPECT_TRUE(registered);
+  return OpRegistry::Global();
 }
 
 }  // namespace millrace

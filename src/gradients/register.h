@@ -7,8 +7,9 @@
 
 namespace millrace {
 
-// Registers the gradients of all families of ops. cmake/registrations.py makes it from the registering
-// functions in the files of this folder. Calling it twice is fine.
+// Registers the gradients of all families of ops; ops without one say so in their records.
+// cmake/registrations.py makes it from the registering functions in the files of this folder. Calling it
+// twice is fine.
 Status RegisterAllGradients(GradientRegistry& registry);
 
 }  // namespace millrace

@@ -5,118 +5,22 @@
 #include <algorithm>
 #include <utility>
 
+#include "op/op_registry.h"
+
 namespace millrace {
 namespace {
 
-using Operands = ElementwiseOp::Operands;
-using Result = ElementwiseOp::Result;
-
-constexpr ElementwiseOp kOps[] = {
-    {"Abs", Operands::kOne},
-    {"Acos", Operands::kOne},
-    {"Acosh", Operands::kOne},
-    {"Add", Operands::kBroadcast},
-    {"AddN", Operands::kSum},
-    {"AddV2", Operands::kBroadcast},
-    {"Angle", Operands::kOne, Result::kReal},
-    {"Asin", Operands::kOne},
-    {"Asinh", Operands::kOne},
-    {"Atan", Operands::kOne},
-    {"Atan2", Operands::kBroadcast},
-    {"Atanh", Operands::kOne},
-    {"Cast", Operands::kOne, Result::kAny},
-    {"Ceil", Operands::kOne},
-    {"ComplexAbs", Operands::kOne, Result::kReal},
-    {"Conj", Operands::kOne},
-    {"Cos", Operands::kOne},
-    {"Cosh", Operands::kOne},
-    {"Digamma", Operands::kOne},
-    {"Div", Operands::kBroadcast},
-    {"DivNoNan", Operands::kBroadcast},
-    {"Elu", Operands::kOne},
-    {"EluGrad", Operands::kSame},
-    {"Equal", Operands::kBroadcast, Result::kBool},
-    {"Erf", Operands::kOne},
-    {"Erfc", Operands::kOne},
-    {"Exp", Operands::kOne},
-    {"Expm1", Operands::kOne},
-    {"Floor", Operands::kOne},
-    {"FloorDiv", Operands::kBroadcast},
-    {"FloorMod", Operands::kBroadcast},
-    {"Greater", Operands::kBroadcast, Result::kBool},
-    {"GreaterEqual", Operands::kBroadcast, Result::kBool},
-    {"Imag", Operands::kOne, Result::kReal},
-    {"Inv", Operands::kOne},
-    {"InvGrad", Operands::kSame},
-    {"IsFinite", Operands::kOne, Result::kBool},
-    {"IsInf", Operands::kOne, Result::kBool},
-    {"IsNan", Operands::kOne, Result::kBool},
-    {"Less", Operands::kBroadcast, Result::kBool},
-    {"LessEqual", Operands::kBroadcast, Result::kBool},
-    {"Lgamma", Operands::kOne},
-    {"Log", Operands::kOne},
-    {"Log1p", Operands::kOne},
-    {"LogicalAnd", Operands::kBroadcast, Result::kBool},
-    {"LogicalNot", Operands::kOne, Result::kBool},
-    {"LogicalOr", Operands::kBroadcast, Result::kBool},
-    {"Maximum", Operands::kBroadcast},
-    {"Minimum", Operands::kBroadcast},
-    {"Mod", Operands::kBroadcast},
-    {"Mul", Operands::kBroadcast},
-    {"Neg", Operands::kOne},
-    {"NotEqual", Operands::kBroadcast, Result::kBool},
-    {"Pow", Operands::kBroadcast},
-    {"Real", Operands::kOne, Result::kReal},
-    {"RealDiv", Operands::kBroadcast},
-    {"Reciprocal", Operands::kOne},
-    {"ReciprocalGrad", Operands::kSame},
-    {"Relu", Operands::kOne},
-    {"Relu6", Operands::kOne},
-    {"Relu6Grad", Operands::kSame},
-    {"ReluGrad", Operands::kSame},
-    {"Rint", Operands::kOne},
-    {"Round", Operands::kOne, Result::kSame, /*takes_integers=*/false},
-    {"Rsqrt", Operands::kOne},
-    {"RsqrtGrad", Operands::kSame},
-    {"Select", Operands::kSelect},
-    {"Selu", Operands::kOne},
-    {"SeluGrad", Operands::kSame},
-    {"Sigmoid", Operands::kOne},
-    {"SigmoidGrad", Operands::kSame},
-    {"Sign", Operands::kOne},
-    {"Sin", Operands::kOne},
-    {"Sinh", Operands::kOne},
-    {"Softplus", Operands::kOne},
-    {"SoftplusGrad", Operands::kSame},
-    {"Softsign", Operands::kOne},
-    {"SoftsignGrad", Operands::kSame},
-    {"Sqrt", Operands::kOne},
-    {"SqrtGrad", Operands::kSame},
-    {"Square", Operands::kOne},
-    {"SquaredDifference", Operands::kBroadcast},
-    {"Sub", Operands::kBroadcast},
-    {"Tan", Operands::kOne},
-    {"Tanh", Operands::kOne},
-    {"TanhGrad", Operands::kSame},
-    {"TruncateDiv", Operands::kBroadcast},
-    {"TruncateMod", Operands::kBroadcast},
-    {"Xdivy", Operands::kBroadcast},
-    {"Xlogy", Operands::kBroadcast},
-};
-
-const ElementwiseOp* FindOp(std::string_view name) {
-  const auto* const op = std::lower_bound(
-      std::begin(kOps), std::end(kOps), name,
-      [](const ElementwiseOp& entry, std::string_view wanted) { return entry.name < wanted; });
-  return op == std::end(kOps) || op->name != name ? nullptr : op;
-}
+using Operands = ElementwiseForm::Operands;
+using Result = ElementwiseForm::Result;
 
 // The types that the loops know.
 bool IsPlain(DataType type) {
   return IsIntegerType(type) || IsComplexType(type) || IsFloatingType(type) || type == DataType::kBool;
 }
 
-bool TypesFit(const ElementwiseOp& op, std::span<const DataType> operands, DataType result) {
+bool IsInstruction(const OpRegistration& op) { return op.elementwise.operands != Operands::kNone; }
+
+bool TypesFit(const ElementwiseForm& op, std::span<const DataType> operands, DataType result) {
   if (!IsPlain(result) || !std::all_of(operands.begin(), operands.end(), IsPlain)) return false;
   const DataType type = operands.back();
   if (operands.size() == 2 && operands[0] != type) return false;
@@ -187,11 +91,12 @@ class Reader {
 
   Status ReadInstruction(size_t i) {
     ElementwiseProgram::Instruction instruction;
-    instruction.op = FindOp(ops_[i]);
-    if (instruction.op == nullptr) return BadInstruction(i, ops_[i], "is of an unknown op");
+    const auto op = OpRegistry::Global().LookUp(ops_[i]);
+    if (!op.ok() || !IsInstruction(**op)) return BadInstruction(i, ops_[i], "is of an unknown op");
+    instruction.op = *op;
     instruction.type = types_[i];
     if (!nodes_.empty()) instruction.node = nodes_[i];
-    const auto arity = static_cast<size_t>(instruction.op->arity());
+    const auto arity = static_cast<size_t>(instruction.form().arity());
     std::array<DataType, 3> types;
     for (size_t j = 0; j < arity; ++j, ++next_operand_) {
       if (next_operand_ >= operands_.size()) return BadInstruction(i, ops_[i], "lacks an operand");
@@ -201,7 +106,7 @@ class Reader {
       instruction.operands[j] = static_cast<uint8_t>(value);
       types[j] = program_.types[static_cast<size_t>(value)];
     }
-    if (!TypesFit(*instruction.op, std::span(types).first(arity), instruction.type)) {
+    if (!TypesFit(instruction.form(), std::span(types).first(arity), instruction.type)) {
       return BadInstruction(i, ops_[i],
                             StrCat("does not give ", DataTypeName(instruction.type), " of ",
                                    DataTypeName(types[arity - 1]), " operands"));
@@ -233,11 +138,9 @@ class Reader {
 
 }  // namespace
 
-std::span<const ElementwiseOp> ElementwiseOps() { return kOps; }
-
-const ElementwiseOp* InstructionOf(const NodeProps& props) {
-  const ElementwiseOp* const op = FindOp(props.op->def.name);
-  if (op == nullptr || props.output_types.size() != 1) return nullptr;
+const ElementwiseForm* InstructionOf(const NodeProps& props) {
+  const ElementwiseForm* const op = &props.op->elementwise;
+  if (!IsInstruction(*props.op) || props.output_types.size() != 1) return nullptr;
   const std::vector<DataType>& inputs = props.input_types;
   if (op->operands == Operands::kSum) {
     return inputs.size() >= 2 && IsPlain(inputs[0]) ? op : nullptr;
@@ -258,10 +161,10 @@ AttrMap ElementwiseProgram::ToAttrs() const {
   std::vector<std::string> ops, nodes;
   std::vector<int64_t> operands;
   for (const Instruction& instruction : instructions) {
-    ops.emplace_back(instruction.op->name);
+    ops.push_back(instruction.op->def.name);
     nodes.push_back(instruction.node);
     result_types.push_back(instruction.type);
-    for (int i = 0; i < instruction.op->arity(); ++i) operands.push_back(instruction.operands[i]);
+    for (int i = 0; i < instruction.form().arity(); ++i) operands.push_back(instruction.operands[i]);
   }
   for (const int value : results) out.push_back(types[static_cast<size_t>(value)]);
   return AttrMap::FromEntries({{"Tin", std::move(in)},

@@ -281,7 +281,24 @@ OpBuilder& OpBuilder::Shape(ShapeFn fn) {
 }
 
 OpBuilder& OpBuilder::Traits(OpTraits traits) {
+  traits.not_differentiable |= reg_.traits.not_differentiable;
   reg_.traits = traits;
+  return *this;
+}
+
+OpBuilder& OpBuilder::NotDifferentiable() {
+  reg_.traits.not_differentiable = true;
+  return *this;
+}
+
+OpBuilder& OpBuilder::Fuses(ElementwiseForm form) {
+  reg_.elementwise = form;
+  return *this;
+}
+
+OpBuilder& OpBuilder::Flops(FlopRule rule, float factor) {
+  reg_.flop_rule = rule;
+  reg_.flop_factor = factor;
   return *this;
 }
 

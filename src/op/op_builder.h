@@ -19,7 +19,10 @@ using ShapeFn = std::function<Status(InferenceContext&)>;
 struct OpRegistration {
   OpDef def;
   OpTraits traits;
-  ShapeFn shape_fn;  // null: every output has an unknown shape
+  ElementwiseForm elementwise;
+  FlopRule flop_rule = FlopRule::kElements;
+  float flop_factor = 1;  // of kOutputs and kInputs
+  ShapeFn shape_fn;       // null: every output has an unknown shape
 };
 
 // The registration language: OpBuilder("MatMul").Input("a: T").Input("b: T").Output("product: T")
@@ -45,7 +48,13 @@ class OpBuilder {
   OpBuilder& Deprecated(int version, std::string_view explanation);
   OpBuilder& Doc(std::string_view text);  // first line is the summary
   OpBuilder& Shape(ShapeFn fn);
-  OpBuilder& Traits(OpTraits traits);  // replaces
+  OpBuilder& Traits(OpTraits traits);  // replaces them; what NotDifferentiable said stays
+  // Gradients end at the op: it has no gradient function, which is not an error.
+  OpBuilder& NotDifferentiable();
+  // The op can be an instruction of _FusedElementwise, whose kernel finds the routine by the op's name.
+  OpBuilder& Fuses(ElementwiseForm form);
+  // `factor`: operations per element, of kOutputs and kInputs.
+  OpBuilder& Flops(FlopRule rule, float factor = 1);
   StatusOr<OpRegistration> Finalize() const;
 
  private:

@@ -167,6 +167,28 @@ TEST(OpBuilder, KeepsFlagsAndDocumentation) {
   EXPECT_TRUE(registration->traits.cheap);
 }
 
+TEST(OpBuilder, RecordsHowTheOpFusesWhatItCostsAndThatGradientsEnd) {
+  const auto plain = OpBuilder("Foo").Finalize();
+  ASSERT_TRUE(plain.ok());
+  EXPECT_EQ(plain->elementwise.operands, ElementwiseForm::Operands::kNone);
+  EXPECT_EQ(plain->flop_rule, FlopRule::kElements);
+  EXPECT_FALSE(plain->traits.not_differentiable);
+
+  const auto full = OpBuilder("Foo")
+                        .NotDifferentiable()
+                        .Traits({.cheap = true})  // replaces the other traits only
+                        .Fuses({.operands = ElementwiseForm::Operands::kSelect, .takes_integers = false})
+                        .Flops(FlopRule::kInputs, 5)
+                        .Finalize();
+  ASSERT_TRUE(full.ok());
+  EXPECT_TRUE(full->traits.not_differentiable);
+  EXPECT_TRUE(full->traits.cheap);
+  EXPECT_EQ(full->elementwise.arity(), 3);
+  EXPECT_FALSE(full->elementwise.takes_integers);
+  EXPECT_EQ(full->flop_rule, FlopRule::kInputs);
+  EXPECT_EQ(full->flop_factor, 5);
+}
+
 TEST(OpBuilder, RefusesMalformedAttrs) {
   EXPECT_EQ(AttrError("a int"), "Op 'Foo': Expected ':' at 'int' in Attr(\"a int\")");
   EXPECT_THAT(AttrError(": int"), HasSubstr("Expected a name"));

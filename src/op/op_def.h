@@ -67,10 +67,11 @@ struct OpTraits {
   bool never_fold = false;     // stateless, yet must not be evaluated at compile time: Placeholder
   bool is_send = false;
   bool is_recv = false;
-  bool is_control_flow = false;   // Switch, Merge, Enter, Exit, NextIteration
-  bool is_variable = false;       // VariableV2, VarHandleOp, …
-  bool has_side_effects = false;  // stateful in a way that forbids removal even when unused within a step
-  bool only_checks = false;       // does nothing unless something is wrong: Assert
+  bool is_control_flow = false;     // Switch, Merge, Enter, Exit, NextIteration
+  bool is_variable = false;         // VariableV2, VarHandleOp, …
+  bool has_side_effects = false;    // stateful in a way that forbids removal even when unused within a step
+  bool only_checks = false;         // does nothing unless something is wrong: Assert
+  bool not_differentiable = false;  // gradients end here: integer outputs, steps, changes of state
 
   // Laws, which hold but for the sign of a zero.
   bool forwards = false;          // output i is input i: Identity, StopGradient
@@ -81,6 +82,39 @@ struct OpTraits {
   Unit left_unit = Unit::kNone;   // f(unit, x) is x
   Unit right_unit = Unit::kNone;  // f(x, unit) is x
   Unit absorber = Unit::kNone;    // f(x, absorber) is the absorber, save for NaN and infinity
+};
+
+// How a node of _FusedElementwise runs an op as one of its instructions.
+struct ElementwiseForm {
+  enum class Operands : uint8_t {
+    kNone,  // it does not
+    kOne,
+    kBroadcast,  // two, of shapes that broadcast against each other
+    kSame,       // two of one shape
+    kSameCount,  // the same; the op's own kernel also takes different shapes with equally many elements
+    kSum,        // AddN, two terms at a time
+    kSelect,     // a condition and two of one shape
+  };
+  enum class Result : uint8_t { kSame, kBool, kReal, kAny };  // relative to the type of the last operand
+  Operands operands = Operands::kNone;
+  Result result = Result::kSame;
+  bool takes_integers = true;
+
+  int arity() const { return operands == Operands::kOne ? 1 : operands == Operands::kSelect ? 3 : 2; }
+};
+
+// How the floating-point operations of a node follow from the shapes of its inputs and outputs.
+enum class FlopRule : uint8_t {
+  kElements,     // one per element of a floating output of an element-wise op; other ops do not count
+  kOutputs,      // some per element of output 0
+  kInputs,       // some per element of input 0
+  kTerms,        // one per element and term of a sum of all inputs
+  kWindows,      // one per element of each window of attribute ksize
+  kMatMul,       // products of matrices; transpose_a or adj_x says which dimension is summed over
+  kConvolution,  // of input 0 with the filter in input 1
+  kDepthwiseConvolution,  // the same, channel by channel
+  kConvolutionInput,      // its gradient for the input: the filter is input 1, the gradient input 2
+  kConvolutionFilter,     // its gradient for the filter, output 0; the gradient is input 2
 };
 
 // Types of a node's inputs and outputs, worked out from the op and its attributes.

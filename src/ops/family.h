@@ -44,6 +44,12 @@ inline std::string WithSuffix(std::string_view op, std::string_view suffix) {
 // The name alone.
 inline std::string_view NameOf(std::string_view op) { return op.substr(0, op.find(':')); }
 
+// The same ops, with the mark that gradients end at each of them.
+inline std::vector<OpBuilder> NotDifferentiable(std::vector<OpBuilder> family) {
+  for (OpBuilder& op : family) op.NotDifferentiable();
+  return family;
+}
+
 // Registers in order; the first error.
 inline Status RegisterEach(OpRegistry& registry, const std::vector<OpBuilder>& family) {
   for (const OpBuilder& op : family) MR_RETURN_IF_ERROR(registry.Register(op));

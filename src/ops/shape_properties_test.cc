@@ -145,6 +145,21 @@ const ShapeTable kLikelyShapes = {
     {"TridiagonalSolve", {{3, -1}, {-1, 2}}},
 };
 
+// The ops of instructions that take and give int32.
+const std::vector<const OpRegistration*>& PlainInstructions() {
+  static const auto* const ops = [] {
+    EXPECT_EQ(RegisterAllOps(OpRegistry::Global()), Status());
+    auto* const all = new std::vector<const OpRegistration*>(OpRegistry::Global().All());
+    std::erase_if(*all, [](const OpRegistration* op) {
+      const ElementwiseForm& form = op->elementwise;
+      return form.operands == ElementwiseForm::Operands::kNone || form.arity() > 2 ||
+             form.result != ElementwiseForm::Result::kSame || !form.takes_integers;
+    });
+    return all;
+  }();
+  return *ops;
+}
+
 class Generator {
  public:
   explicit Generator(uint32_t seed) : random_(seed) {}
@@ -218,10 +233,8 @@ class Generator {
     program.num_inputs = 1 + Below(3);
     program.types.assign(static_cast<size_t>(program.num_inputs), DataType::kInt32);
     for (int i = 1 + Below(4); i > 0; --i) {
-      const ElementwiseOp* op = nullptr;
-      do {
-        op = &ElementwiseOps()[static_cast<size_t>(Below(static_cast<int>(ElementwiseOps().size())))];
-      } while (op->result != ElementwiseOp::Result::kSame || !op->takes_integers || op->arity() > 2);
+      const OpRegistration* const op =
+          PlainInstructions()[static_cast<size_t>(Below(static_cast<int>(PlainInstructions().size())))];
       ElementwiseProgram::Instruction instruction{.op = op, .type = DataType::kInt32, .node = "node"};
       for (uint8_t& operand : instruction.operands)
         operand = static_cast<uint8_t>(Below(program.num_values()));

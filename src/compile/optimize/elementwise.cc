@@ -15,8 +15,8 @@ namespace {
 using Program = ElementwiseProgram;
 
 // Instructions that a node becomes: sums of many terms take several.
-int InstructionsOf(const Node& node, const ElementwiseOp& op) {
-  return op.operands == ElementwiseOp::Operands::kSum ? node.num_inputs() - 1 : 1;
+int InstructionsOf(const Node& node, const ElementwiseForm& form) {
+  return form.operands == ElementwiseForm::Operands::kSum ? node.num_inputs() - 1 : 1;
 }
 
 // True unless the shapes are known to differ.
@@ -27,14 +27,6 @@ bool MayBeSame(const PartialShape& a, const PartialShape& b) {
     if (a.dim(i) >= 0 && b.dim(i) >= 0 && a.dim(i) != b.dim(i)) return false;
   }
   return true;
-}
-
-// Gradients whose own kernels take inputs of different shapes with equally many elements, which groups do
-// not.
-bool TakesAnyShapes(const Node& node) {
-  const std::string& op = node.op_name();
-  return op == "SigmoidGrad" || op == "TanhGrad" || op == "SqrtGrad" || op == "RsqrtGrad" ||
-         op == "InvGrad" || op == "ReciprocalGrad";
 }
 
 // Tensors of these shapes with equally many elements have one shape.
@@ -78,18 +70,19 @@ class Grouper {
 
   void Visit(Node* node) {
     if (!node->IsOp() || !IsPure(*node)) return;
-    const ElementwiseOp* const op = InstructionOf(node->props());
-    if (op == nullptr || InstructionsOf(*node, *op) > Program::kMaxInstructions) return;
-    if (TakesAnyShapes(*node) &&
+    const ElementwiseForm* const form = InstructionOf(node->props());
+    if (form == nullptr || InstructionsOf(*node, *form) > Program::kMaxInstructions) return;
+    // Groups do not take different shapes, whatever the op's own kernel does.
+    if (form->operands == ElementwiseForm::Operands::kSameCount &&
         !AreSameWithEqualCounts(rewriter_.ShapeOf(InputOf(*node, 0)), rewriter_.ShapeOf(InputOf(*node, 1)))) {
       return;
     }
     int group = GroupOfConsumers(*node);
-    if (group == kNone || !Fits(*node, *op, groups_[static_cast<size_t>(group)])) {
+    if (group == kNone || !Fits(*node, *form, groups_[static_cast<size_t>(group)])) {
       group = static_cast<int>(groups_.size());
       groups_.emplace_back();
     }
-    Join(node, *op, &groups_[static_cast<size_t>(group)]);
+    Join(node, *form, &groups_[static_cast<size_t>(group)]);
     GroupOf(*node) = group;
   }
 
@@ -105,9 +98,9 @@ class Grouper {
     return rewriter_.IsPreserved(node) ? kNone : group;
   }
 
-  bool Fits(Node& node, const ElementwiseOp& op, const Group& group) {
+  bool Fits(Node& node, const ElementwiseForm& form, const Group& group) {
     if (node.assigned_device_index() != group.last()->assigned_device_index()) return false;
-    if (group.instructions + InstructionsOf(node, op) > Program::kMaxInstructions) return false;
+    if (group.instructions + InstructionsOf(node, form) > Program::kMaxInstructions) return false;
     return NewInputs(node, group) + group.inputs.size() - 1 <= Program::kMaxInputs &&
            MayBeSame(rewriter_.ShapeOf({&node, 0}), rewriter_.ShapeOf({group.last(), 0}));
   }
@@ -119,9 +112,9 @@ class Grouper {
     return added;
   }
 
-  static void Join(Node* node, const ElementwiseOp& op, Group* group) {
+  static void Join(Node* node, const ElementwiseForm& form, Group* group) {
     group->nodes.push_back(node);
-    group->instructions += InstructionsOf(*node, op);
+    group->instructions += InstructionsOf(*node, form);
     std::erase(group->inputs, TensorRef{node, 0});
     for (int i = 0; i < node->num_inputs(); ++i) {
       const TensorRef input = InputOf(*node, i);
@@ -140,10 +133,11 @@ class Grouper {
     };
     for (auto it = group.nodes.rbegin(); it != group.nodes.rend(); ++it) {
       Node* const node = *it;
-      const ElementwiseOp* const op = InstructionOf(node->props());
+      const OpRegistration* const op = node->props().op;
       Program::Instruction instruction{.op = op, .type = node->output_type(0), .node = node->name()};
-      for (int i = 0; i < op->arity(); ++i) instruction.operands[static_cast<size_t>(i)] = operand(*node, i);
-      const int count = InstructionsOf(*node, *op);
+      for (int i = 0; i < instruction.form().arity(); ++i)
+        instruction.operands[static_cast<size_t>(i)] = operand(*node, i);
+      const int count = InstructionsOf(*node, instruction.form());
       for (int i = 0; i < count; ++i) {
         if (i > 0) {
           instruction.operands = {static_cast<uint8_t>(values.size() - 1), operand(*node, i + 1)};

@@ -46,8 +46,8 @@ class ElementwiseTest : public testing::Test {
     if (!program.ok()) return program.status().ToString();
     std::string text;
     for (const auto& instruction : program->instructions) {
-      text += (text.empty() ? "" : " ") + instruction.node + "=" + instruction.op->name + "(";
-      for (int i = 0; i < instruction.op->arity(); ++i)
+      text += (text.empty() ? "" : " ") + instruction.node + "=" + instruction.op->def.name + "(";
+      for (int i = 0; i < instruction.form().arity(); ++i)
         text += (i > 0 ? "," : "") + std::to_string(instruction.operands[static_cast<size_t>(i)]);
       text += ")";
     }

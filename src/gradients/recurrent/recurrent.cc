@@ -89,8 +89,6 @@ constexpr Row kRows[] = {
 }  // namespace
 
 Status RegisterRecurrentGradients(GradientRegistry& registry) {
-  for (const char* op : {"CTCBeamSearchDecoder", "CTCGreedyDecoder", "EditDistance"})
-    MR_RETURN_IF_ERROR(registry.RegisterNotDifferentiable(op));
   return gradients::RegisterEach(registry, kRows);
 }
 

@@ -34,14 +34,16 @@ std::vector<OpBuilder> Sources() {
           .Attr("value: tensor")
           .Attr("dtype: type")
           .Shape(ConstShape)
-          .Traits({.cheap = true, .generator = true}),
+          .Traits({.cheap = true, .generator = true})
+          .NotDifferentiable(),
       OpBuilder("ImmutableConst: A tensor that is mapped from a file.")
           .Output("tensor: dtype")
           .Attr("dtype: type")
           .Attr("shape: shape")
           .Attr("memory_region_name: string")
           .Shape(shape_fns::Explicit)
-          .Traits({.cheap = true, .generator = true, .never_fold = true}),
+          .Traits({.cheap = true, .generator = true, .never_fold = true})
+          .NotDifferentiable(),
       OpBuilder("Fill: A tensor with one value everywhere.")
           .Input("dims: index_type")
           .Input("value: T")
@@ -54,25 +56,29 @@ std::vector<OpBuilder> Sources() {
           .Output("y: T")
           .Attr("T: {bfloat16, half, float, double, int8, uint8, int16, uint16, int32, int64, complex64, "
                 "complex128, bool}")
-          .Shape(shape_fns::Unchanged),
+          .Shape(shape_fns::Unchanged)
+          .NotDifferentiable(),
       OpBuilder("ZerosLike: Zeros in the shape of its input.")
           .Input("x: T")
           .Output("y: T")
           .Attr(kAnyType)
-          .Shape(shape_fns::Unchanged),
+          .Shape(shape_fns::Unchanged)
+          .NotDifferentiable(),
       OpBuilder("Placeholder: A tensor that must be fed.")
           .Output("output: dtype")
           .Attr("dtype: type")
           .Attr("shape: shape = { unknown_rank: true }")
           .Shape(shape_fns::Explicit)
-          .Traits({.cheap = true, .generator = true, .never_fold = true}),
+          .Traits({.cheap = true, .generator = true, .never_fold = true})
+          .NotDifferentiable(),
       OpBuilder("PlaceholderV2: A tensor that must be fed.")
           .Output("output: dtype")
           .Attr("dtype: type")
           .Attr("shape: shape")
           .Deprecated(23, "Placeholder now behaves the same as PlaceholderV2.")
           .Shape(shape_fns::Explicit)
-          .Traits({.cheap = true, .generator = true, .never_fold = true}),
+          .Traits({.cheap = true, .generator = true, .never_fold = true})
+          .NotDifferentiable(),
       OpBuilder("PlaceholderWithDefault: A tensor that may be fed.")
           .Input("input: dtype")
           .Output("output: dtype")
@@ -89,13 +95,15 @@ std::vector<OpBuilder> Sources() {
           .Attr("axis: int = -1")
           .Attr(kAnyType)
           .Attr("TI: {uint8, int32, int64} = DT_INT64")
-          .Shape(OneHotShape),
+          .Shape(OneHotShape)
+          .NotDifferentiable(),
       OpBuilder("Where: The places of elements that are true, or not zero.")
           .Input("input: T")
           .Output("index: int64")
           .Attr("T: {float, double, int32, uint8, int16, int8, complex64, int64, qint8, quint8, qint32, "
                 "bfloat16, uint16, complex128, half, uint32, uint64, bool} = DT_BOOL")
-          .Shape(WhereShape),
+          .Shape(WhereShape)
+          .NotDifferentiable(),
   };
 }
 
@@ -117,7 +125,7 @@ std::vector<OpBuilder> Identities() {
           .Attr("T: list(type) >= 1")
           .Shape(IdentityNShape)
           .Traits(kForwarding),
-      Forwarding("StopGradient: Its input; no gradient goes through it."),
+      Forwarding("StopGradient: Its input; no gradient goes through it.").NotDifferentiable(),
       Forwarding("PreventGradient: Its input; asking for its gradient is an error.")
           .Attr("message: string = ''"),
       Forwarding("Snapshot: A copy of its input."),
@@ -142,7 +150,8 @@ std::vector<OpBuilder> Identities() {
           .Attr(StrCat("T: ", kBitcastable))
           .Attr(StrCat("type: ", kBitcastable))
           .Shape(BitcastShape)
-          .Traits(kAliasing),
+          .Traits(kAliasing)
+          .NotDifferentiable(),
   };
 }
 
@@ -153,14 +162,16 @@ std::vector<OpBuilder> ShapeReaders() {
           .Output("output: int32")
           .Attr(kAnyType)
           .Shape(shape_fns::Scalar)
-          .Traits(kMetadata),
+          .Traits(kMetadata)
+          .NotDifferentiable(),
       OpBuilder("Shape: The shape of a tensor, as a vector.")
           .Input("input: T")
           .Output("output: out_type")
           .Attr(kAnyType)
           .Attr(kOutType)
           .Shape(ShapeShape)
-          .Traits(kMetadata),
+          .Traits(kMetadata)
+          .NotDifferentiable(),
       OpBuilder("ShapeN: The shapes of tensors.")
           .Input("input: N * T")
           .Output("output: N * out_type")
@@ -168,21 +179,24 @@ std::vector<OpBuilder> ShapeReaders() {
           .Attr(kAnyType)
           .Attr(kOutType)
           .Shape(ShapeShape)
-          .Traits(kMetadata),
+          .Traits(kMetadata)
+          .NotDifferentiable(),
       OpBuilder("Size: The number of elements.")
           .Input("input: T")
           .Output("output: out_type")
           .Attr(kAnyType)
           .Attr(kOutType)
           .Shape(shape_fns::Scalar)
-          .Traits(kMetadata),
+          .Traits(kMetadata)
+          .NotDifferentiable(),
       OpBuilder("BroadcastArgs: The shape that two shapes broadcast to.")
           .Input("s0: T")
           .Input("s1: T")
           .Output("r0: T")
           .Attr(kShapeType)
           .Shape(BroadcastArgsShape)
-          .Traits(kCheap),
+          .Traits(kCheap)
+          .NotDifferentiable(),
       OpBuilder("BroadcastGradientArgs: The dimensions that gradients of a broadcast are summed over.")
           .Input("s0: T")
           .Input("s1: T")
@@ -190,19 +204,22 @@ std::vector<OpBuilder> ShapeReaders() {
           .Output("r1: T")
           .Attr(kShapeType)
           .Shape(BroadcastGradientArgsShape)
-          .Traits(kCheap),
+          .Traits(kCheap)
+          .NotDifferentiable(),
       OpBuilder("ConcatOffset: Where each part begins in what Concat makes.")
           .Input("concat_dim: int32")
           .Input("shape: N * int32")
           .Output("offset: N * int32")
           .Attr("N: int >= 2")
           .Shape(ConcatOffsetShape)
-          .Traits(kCheap),
+          .Traits(kCheap)
+          .NotDifferentiable(),
       OpBuilder("InvertPermutation: The permutation that undoes another.")
           .Input("x: T")
           .Output("y: T")
           .Attr(kShapeType)
-          .Shape(InvertPermutationShape),
+          .Shape(InvertPermutationShape)
+          .NotDifferentiable(),
   };
 }
 

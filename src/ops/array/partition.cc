@@ -97,7 +97,8 @@ std::vector<OpBuilder> PartitionOps() {
           .Output("idx: out_idx")
           .Attr("T: type")
           .Attr("out_idx: {int32, int64} = DT_INT32")
-          .Shape(UniqueShape),
+          .Shape(UniqueShape)
+          .NotDifferentiable(),
       OpBuilder(
           "UniqueWithCounts: The different values, in the order they come, and how often each is there.")
           .Input("x: T")
@@ -106,7 +107,8 @@ std::vector<OpBuilder> PartitionOps() {
           .Output("count: out_idx")
           .Attr("T: type")
           .Attr("out_idx: {int32, int64} = DT_INT32")
-          .Shape(UniqueShape),
+          .Shape(UniqueShape)
+          .NotDifferentiable(),
       OpBuilder("UniqueV2: The different values, in the order they come, and which one each element is.")
           .Input("x: T")
           .Input("axis: Taxis")
@@ -115,7 +117,8 @@ std::vector<OpBuilder> PartitionOps() {
           .Attr("T: type")
           .Attr("Taxis: {int32, int64} = DT_INT64")
           .Attr("out_idx: {int32, int64} = DT_INT32")
-          .Shape(UniqueV2Shape),
+          .Shape(UniqueV2Shape)
+          .NotDifferentiable(),
       OpBuilder(
           "UniqueWithCountsV2: The different values, in the order they come, and how often each is there.")
           .Input("x: T")
@@ -126,7 +129,8 @@ std::vector<OpBuilder> PartitionOps() {
           .Attr("T: type")
           .Attr("Taxis: {int32, int64} = DT_INT64")
           .Attr("out_idx: {int32, int64} = DT_INT32")
-          .Shape(UniqueV2Shape),
+          .Shape(UniqueV2Shape)
+          .NotDifferentiable(),
       OpBuilder("ListDiff: The values of x that are not in y, and where they are.")
           .Input("x: T")
           .Input("y: T")
@@ -134,13 +138,15 @@ std::vector<OpBuilder> PartitionOps() {
           .Output("idx: out_idx")
           .Attr("T: type")
           .Attr("out_idx: {int32, int64} = DT_INT32")
-          .Shape(ListDiffShape),
+          .Shape(ListDiffShape)
+          .NotDifferentiable(),
       OpBuilder("Bucketize: The number of the interval between boundaries that each element lies in.")
           .Input("input: T")
           .Output("output: int32")
           .Attr("T: {int32, int64, float, double}")
           .Attr("boundaries: list(float)")
-          .Shape(shape_fns::Unchanged),
+          .Shape(shape_fns::Unchanged)
+          .NotDifferentiable(),
   };
 }
 

@@ -102,35 +102,40 @@ std::vector<OpBuilder> ChangingOps() {
           .Output("y: T")
           .Attr("T: type")
           .Stateful()
-          .Shape(shape_fns::Unchanged),
+          .Shape(shape_fns::Unchanged)
+          .NotDifferentiable(),
       OpBuilder("Empty: A tensor of a shape, zeros if asked for.")
           .Input("shape: int32")
           .Output("output: dtype")
           .Attr("dtype: type")
           .Attr("init: bool = false")
           .Stateful()
-          .Shape(EmptyShape),
+          .Shape(EmptyShape)
+          .NotDifferentiable(),
       OpBuilder("InplaceUpdate: Replaces rows of a tensor, in its own memory.")
           .Input("x: T")
           .Input("i: int32")
           .Input("v: T")
           .Output("y: T")
           .Attr("T: type")
-          .Shape(shape_fns::Unchanged),
+          .Shape(shape_fns::Unchanged)
+          .NotDifferentiable(),
       OpBuilder("InplaceAdd: Adds to rows of a tensor, in its own memory.")
           .Input("x: T")
           .Input("i: int32")
           .Input("v: T")
           .Output("y: T")
           .Attr("T: type")
-          .Shape(shape_fns::Unchanged),
+          .Shape(shape_fns::Unchanged)
+          .NotDifferentiable(),
       OpBuilder("InplaceSub: Subtracts from rows of a tensor, in its own memory.")
           .Input("x: T")
           .Input("i: int32")
           .Input("v: T")
           .Output("y: T")
           .Attr("T: type")
-          .Shape(shape_fns::Unchanged),
+          .Shape(shape_fns::Unchanged)
+          .NotDifferentiable(),
   };
 }
 
@@ -142,7 +147,8 @@ std::vector<OpBuilder> MovingOps() {
           .Attr("N: int >= 1")
           .Attr("T: type")
           .Attr("shape: shape")
-          .Shape(ParallelConcatShape),
+          .Shape(ParallelConcatShape)
+          .NotDifferentiable(),
       OpBuilder("ReverseSequence: The beginnings of sequences in reverse, by their lengths.")
           .Input("input: T")
           .Input("seq_lengths: Tlen")
@@ -166,7 +172,8 @@ std::vector<OpBuilder> MovingOps() {
           .Input("dims: Tidx")
           .Output("output: Tidx")
           .Attr("Tidx: {int32, int64} = DT_INT32")
-          .Shape(UnravelIndexShape),
+          .Shape(UnravelIndexShape)
+          .NotDifferentiable(),
       OpBuilder("ScatterNdNonAliasingAdd: A tensor with values added to slices, by vectors of indices.")
           .Input("input: T")
           .Input("indices: Tindices")
@@ -211,24 +218,28 @@ std::vector<OpBuilder> FindingOps() {
           .Output("output: out_type")
           .Attr("T: type")
           .Attr("out_type: {int32, int64} = DT_INT32")
-          .Shape(BoundShape),
+          .Shape(BoundShape)
+          .NotDifferentiable(),
       OpBuilder("UpperBound: The last place in each sorted row where a value could be put.")
           .Input("sorted_inputs: T")
           .Input("values: T")
           .Output("output: out_type")
           .Attr("T: type")
           .Attr("out_type: {int32, int64} = DT_INT32")
-          .Shape(BoundShape),
+          .Shape(BoundShape)
+          .NotDifferentiable(),
       OpBuilder("Fingerprint: A hash of each row.")
           .Input("data: T")
           .Input("method: string")
           .Output("fingerprint: uint8")
           .Attr("T: type")
-          .Shape(FingerprintShape),
+          .Shape(FingerprintShape)
+          .NotDifferentiable(),
       OpBuilder("Timestamp: The seconds since 1970.")
           .Output("ts: double")
           .Stateful()
-          .Shape(shape_fns::Scalar),
+          .Shape(shape_fns::Scalar)
+          .NotDifferentiable(),
   };
 }
 

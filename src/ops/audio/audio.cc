@@ -68,12 +68,14 @@ std::vector<OpBuilder> Sounds() {
           .Output("sample_rate: int32")
           .Attr("desired_channels: int = -1")
           .Attr("desired_samples: int = -1")
-          .Shape(DecodeWavShape),
+          .Shape(DecodeWavShape)
+          .NotDifferentiable(),
       OpBuilder("EncodeWav: Samples as a WAV file.")
           .Input("audio: float")
           .Input("sample_rate: int32")
           .Output("contents: string")
-          .Shape(EncodeWavShape),
+          .Shape(EncodeWavShape)
+          .NotDifferentiable(),
       OpBuilder("Mfcc: Features of speech out of a spectrogram.")
           .Input("spectrogram: float")
           .Input("sample_rate: int32")

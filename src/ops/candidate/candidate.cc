@@ -117,8 +117,8 @@ std::vector<OpBuilder> CandidateOps() {
 namespace millrace {
 
 Status RegisterCandidateOps(OpRegistry& registry) {
-  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::Word2vecOps()));
-  return ops::RegisterEach(registry, ops::CandidateOps());
+  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::NotDifferentiable(ops::Word2vecOps())));
+  return ops::RegisterEach(registry, ops::NotDifferentiable(ops::CandidateOps()));
 }
 
 }  // namespace millrace

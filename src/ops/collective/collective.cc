@@ -31,6 +31,7 @@ OpBuilder InGroup(const char* name) {
       .Attr("group_key: int")
       .Attr("instance_key: int")
       .Stateful()
+      .NotDifferentiable()
       .Traits(kEffect);
 }
 

@@ -132,7 +132,8 @@ std::vector<OpBuilder> Loops() {
           .Input("input: bool")
           .Output("output: bool")
           .Shape(LoopCondShape)
-          .Traits(kControlFlow),
+          .Traits(kControlFlow)
+          .NotDifferentiable(),
   };
 }
 
@@ -160,7 +161,8 @@ std::vector<OpBuilder> References() {
           .Attr(kAnyType)
           .Attr("N: int >= 1")
           .Shape(RefSelectShape)
-          .Traits(kHandsOn),
+          .Traits(kHandsOn)
+          .NotDifferentiable(),
       OpBuilder("RefIdentity: Of a reference: Its input.")
           .Input("input: Ref(T)")
           .Output("output: Ref(T)")
@@ -175,12 +177,14 @@ std::vector<OpBuilder> Triggers() {
   return {
       OpBuilder("ControlTrigger: Does nothing; for control edges, even from what is dead.")
           .Shape(shape_fns::NoOutputs)
-          .Traits({.cheap = true, .is_control_flow = true}),
+          .Traits({.cheap = true, .is_control_flow = true})
+          .NotDifferentiable(),
       OpBuilder("Abort: Ends the process, on purpose.")
           .Attr("error_msg: string = ''")
           .Attr("exit_without_error: bool = false")
           .Shape(shape_fns::NoOutputs)
-          .Traits({.never_fold = true, .has_side_effects = true}),
+          .Traits({.never_fold = true, .has_side_effects = true})
+          .NotDifferentiable(),
   };
 }
 

@@ -5,8 +5,10 @@
 namespace millrace {
 
 Status RegisterNoOp(OpRegistry& registry) {
-  return registry.Register(
-      OpBuilder("NoOp: Does nothing; for control edges.").Shape(shape_fns::NoOutputs).Traits(ops::kCheap));
+  return registry.Register(OpBuilder("NoOp: Does nothing; for control edges.")
+                               .Shape(shape_fns::NoOutputs)
+                               .Traits(ops::kCheap)
+                               .NotDifferentiable());
 }
 
 }  // namespace millrace

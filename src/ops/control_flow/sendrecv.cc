@@ -65,6 +65,8 @@ std::vector<OpBuilder> InternalOps() {
 
 namespace millrace {
 
-Status RegisterSendRecvOps(OpRegistry& registry) { return ops::RegisterEach(registry, ops::InternalOps()); }
+Status RegisterSendRecvOps(OpRegistry& registry) {
+  return ops::RegisterEach(registry, ops::NotDifferentiable(ops::InternalOps()));
+}
 
 }  // namespace millrace

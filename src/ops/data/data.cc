@@ -97,6 +97,7 @@ OpTraits TraitsOf(const OpDef& op) {
   const bool makes = !op.outputs.empty() && op.outputs[0].type == DataType::kVariant;
   OpTraits traits;
   traits.never_fold = true;
+  traits.not_differentiable = true;
   traits.has_side_effects = op.is_stateful && !(describes && makes);
   return traits;
 }

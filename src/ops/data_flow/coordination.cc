@@ -251,7 +251,7 @@ namespace millrace {
 Status RegisterCoordinationOps(OpRegistry& registry) {
   for (const auto family :
        {ops::BarrierOps, ops::StagingOps, ops::MapStagingOps, ops::MutexOps, ops::AccumulatorOps}) {
-    MR_RETURN_IF_ERROR(ops::RegisterEach(registry, family()));
+    MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::NotDifferentiable(family())));
   }
   return Status::Ok();
 }

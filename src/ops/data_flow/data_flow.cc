@@ -186,6 +186,8 @@ OpBuilder HandleAccess(const std::string& name, const std::string& input, bool r
 
 namespace millrace {
 
-Status RegisterDataFlowOps(OpRegistry& registry) { return ops::RegisterEach(registry, ops::QueueOps()); }
+Status RegisterDataFlowOps(OpRegistry& registry) {
+  return ops::RegisterEach(registry, ops::NotDifferentiable(ops::QueueOps()));
+}
 
 }  // namespace millrace

@@ -124,7 +124,8 @@ std::vector<OpBuilder> Conditions() {
           .Attr("dtype: type")
           .Attr("shape: shape")
           .Shape(shape_fns::Explicit)
-          .Traits(kGenerator),
+          .Traits(kGenerator)
+          .NotDifferentiable(),
   };
 }
 

@@ -62,14 +62,14 @@ Status ElementwiseShape(InferenceContext& c) {
   for (const ElementwiseProgram::Instruction& instruction : program.instructions) {
     const auto operand = [&](int i) { return shapes[instruction.operands[static_cast<size_t>(i)]]; };
     ShapeHandle shape = operand(0);
-    switch (instruction.op->operands) {
-      case ElementwiseOp::Operands::kOne:
+    switch (instruction.form().operands) {
+      case ElementwiseForm::Operands::kOne:
         break;
-      case ElementwiseOp::Operands::kBroadcast: {
+      case ElementwiseForm::Operands::kBroadcast: {
         MR_ASSIGN_OR_RETURN(shape, Broadcast(c, operand(0), operand(1)));
         break;
       }
-      case ElementwiseOp::Operands::kSelect: {
+      case ElementwiseForm::Operands::kSelect: {
         MR_ASSIGN_OR_RETURN(shape, c.Merge(operand(1), operand(2)));
         break;
       }
@@ -110,7 +110,8 @@ std::vector<OpBuilder> FusedOps() {
               .Output("product: T")
               .Attr("transpose_a: bool = false")
               .Attr("transpose_b: bool = false")
-              .Attr("T: {float}"))
+              .Attr("T: {float}")
+              .Flops(FlopRule::kMatMul))
           .Shape(shape_fns::MatMul),
       WithEpilogue(
           OpBuilder("_FusedConv2D: A convolution of images, followed by a bias and element-wise ops.")
@@ -125,7 +126,8 @@ std::vector<OpBuilder> FusedOps() {
               .Attr("data_format: {'NHWC', 'NCHW'} = 'NHWC'")
               .Attr("dilations: list(int) = [1, 1, 1, 1]")
               .Attr("use_cudnn_on_gpu: bool = true")
-              .Attr("margins: list(int) = []"))  // top, bottom, left, right; with VALID
+              .Attr("margins: list(int) = []")
+              .Flops(FlopRule::kConvolution))  // top, bottom, left, right; with VALID
           .Shape(FusedConv2DShape),
   };
 }
@@ -135,6 +137,8 @@ std::vector<OpBuilder> FusedOps() {
 
 namespace millrace {
 
-Status RegisterFusedOps(OpRegistry& registry) { return ops::RegisterEach(registry, ops::FusedOps()); }
+Status RegisterFusedOps(OpRegistry& registry) {
+  return ops::RegisterEach(registry, ops::NotDifferentiable(ops::FusedOps()));
+}
 
 }  // namespace millrace

@@ -24,38 +24,45 @@ OpBuilder WithJpegAttrs(OpBuilder op) {
 
 std::vector<OpBuilder> Readers() {
   return {
-      WithJpegAttrs(OpBuilder("DecodeJpeg: The pixels of a JPEG file.").Input("contents: string"))
+      WithJpegAttrs(
+          OpBuilder("DecodeJpeg: The pixels of a JPEG file.").Input("contents: string").NotDifferentiable())
           .Shape(DecodeImageShape),
       WithJpegAttrs(OpBuilder("DecodeAndCropJpeg: A part of the pixels of a JPEG file.")
                         .Input("contents: string")
-                        .Input("crop_window: int32"))
+                        .Input("crop_window: int32")
+                        .NotDifferentiable())
           .Shape(DecodeAndCropShape),
       OpBuilder("DecodePng: The pixels of a PNG file.")
           .Input("contents: string")
           .Output("image: dtype")
           .Attr("channels: int = 0")
           .Attr("dtype: {uint8, uint16} = DT_UINT8")
-          .Shape(DecodeImageShape),
+          .Shape(DecodeImageShape)
+          .NotDifferentiable(),
       OpBuilder("DecodeGif: The frames of a GIF file.")
           .Input("contents: string")
           .Output("image: uint8")
-          .Shape(DecodeGifShape),
+          .Shape(DecodeGifShape)
+          .NotDifferentiable(),
       OpBuilder("DecodeBmp: The pixels of a BMP file.")
           .Input("contents: string")
           .Output("image: uint8")
           .Attr("channels: int = 0")
-          .Shape(DecodeImageShape),
+          .Shape(DecodeImageShape)
+          .NotDifferentiable(),
       OpBuilder("ExtractJpegShape: The shape of a JPEG's pixels, by its header.")
           .Input("contents: string")
           .Output("image_shape: output_type")
           .Attr("output_type: {int32, int64} = DT_INT32")
-          .Shape(JpegShapeShape),
+          .Shape(JpegShapeShape)
+          .NotDifferentiable(),
   };
 }
 
 std::vector<OpBuilder> Writers() {
   return {
       OpBuilder("EncodeJpegVariableQuality: Pixels as a JPEG file of a quality from 0 to 100.")
+          .NotDifferentiable()
           .Input("images: uint8")
           .Input("quality: int32")
           .Output("contents: string")
@@ -72,13 +79,15 @@ std::vector<OpBuilder> Writers() {
           .Attr("x_density: int = 300")
           .Attr("y_density: int = 300")
           .Attr("xmp_metadata: string = ''")
-          .Shape(EncodeImageShape),
+          .Shape(EncodeImageShape)
+          .NotDifferentiable(),
       OpBuilder("EncodePng: Pixels as a PNG file.")
           .Input("image: T")
           .Output("contents: string")
           .Attr("compression: int = -1")
           .Attr("T: {uint8, uint16} = DT_UINT8")
-          .Shape(EncodeImageShape),
+          .Shape(EncodeImageShape)
+          .NotDifferentiable(),
   };
 }
 
@@ -168,7 +177,8 @@ std::vector<OpBuilder> Croppers() {
           .Output("output: float")
           .Attr(kCroppable)
           .Attr("method: {'bilinear'} = 'bilinear'")
-          .Shape(CropGradBoxesShape),
+          .Shape(CropGradBoxesShape)
+          .NotDifferentiable(),
       OpBuilder("CropAndResizeGradImage: The gradient of CropAndResize for the images.")
           .Input("grads: float")
           .Input("boxes: float")
@@ -177,7 +187,8 @@ std::vector<OpBuilder> Croppers() {
           .Output("output: T")
           .Attr("T: {float, half, double}")
           .Attr("method: {'bilinear', 'nearest'} = 'bilinear'")
-          .Shape(CropGradImageShape),
+          .Shape(CropGradImageShape)
+          .NotDifferentiable(),
       OpBuilder("ExtractGlimpse: Cuts windows around given points out of images.")
           .Input("input: float")
           .Input("size: int32")
@@ -187,7 +198,8 @@ std::vector<OpBuilder> Croppers() {
           .Attr("normalized: bool = true")
           .Attr("uniform_noise: bool = true")
           .Attr("noise: string = 'uniform'")
-          .Shape(ExtractGlimpseShape),
+          .Shape(ExtractGlimpseShape)
+          .NotDifferentiable(),
       OpBuilder("RandomCrop: A part of an image, at random.")
           .Input("image: T")
           .Input("size: int64")
@@ -197,7 +209,8 @@ std::vector<OpBuilder> Croppers() {
           .Attr("seed2: int = 0")
           .Stateful()
           .Deprecated(8, "Random crop is now pure Python")
-          .Shape(RandomCropShape),
+          .Shape(RandomCropShape)
+          .NotDifferentiable(),
   };
 }
 
@@ -236,35 +249,42 @@ std::vector<OpBuilder> Boxes() {
           .Input("boxes: float")
           .Output("output: T")
           .Attr("T: {float, half} = DT_FLOAT")
-          .Shape(UnchangedImagesShape),
+          .Shape(UnchangedImagesShape)
+          .NotDifferentiable(),
       OpBuilder("DrawBoundingBoxesV2: Images with boxes drawn on them, in colours that are given.")
           .Input("images: T")
           .Input("boxes: float")
           .Input("colors: float")
           .Output("output: T")
           .Attr("T: {float, half} = DT_FLOAT")
-          .Shape(DrawBoxesV2Shape),
+          .Shape(DrawBoxesV2Shape)
+          .NotDifferentiable(),
       WithBoxAttrs(SampleBox("SampleDistortedBoundingBox: A random box that covers enough of the given ones.")
-                       .Attr("min_object_covered: float = 0.1")),
+                       .Attr("min_object_covered: float = 0.1")
+                       .NotDifferentiable()),
       WithBoxAttrs(
           SampleBox("SampleDistortedBoundingBoxV2: A random box that covers enough of the given ones.")
-              .Input("min_object_covered: float")),
+              .Input("min_object_covered: float")
+              .NotDifferentiable()),
       Suppression(
           "NonMaxSuppression: Picks boxes by their scores, and drops those that overlap a better one.", false)
-          .Attr("iou_threshold: float = 0.5"),
+          .Attr("iou_threshold: float = 0.5")
+          .NotDifferentiable(),
       Suppression(
           "NonMaxSuppressionV2: Picks boxes by their scores, and drops those that overlap a better one.",
           true)
           .Input("iou_threshold: T_threshold")
           .Attr(kHalfOrFloat)
-          .Attr(kThreshold),
+          .Attr(kThreshold)
+          .NotDifferentiable(),
       Suppression(
           "NonMaxSuppressionV3: Picks boxes by their scores, and drops those that overlap a better one.",
           true)
           .Input("iou_threshold: T_threshold")
           .Input("score_threshold: T_threshold")
           .Attr(kHalfOrFloat)
-          .Attr(kThreshold),
+          .Attr(kThreshold)
+          .NotDifferentiable(),
       Suppression(
           "NonMaxSuppressionV4: Picks boxes by their scores, and drops those that overlap a better one.",
           true)
@@ -273,7 +293,8 @@ std::vector<OpBuilder> Boxes() {
           .Output("valid_outputs: int32")
           .Attr(kHalfOrFloat)
           .Attr(kThreshold)
-          .Attr("pad_to_max_output_size: bool = false"),
+          .Attr("pad_to_max_output_size: bool = false")
+          .NotDifferentiable(),
       Suppression(
           "NonMaxSuppressionV5: Picks boxes by their scores, and drops those that overlap a better one.",
           true)
@@ -283,7 +304,8 @@ std::vector<OpBuilder> Boxes() {
           .Output("selected_scores: T")
           .Output("valid_outputs: int32")
           .Attr(kHalfOrFloat)
-          .Attr("pad_to_max_output_size: bool = false"),
+          .Attr("pad_to_max_output_size: bool = false")
+          .NotDifferentiable(),
       OpBuilder("CombinedNonMaxSuppression: For each image of a batch and each class picks boxes by their "
                 "scores, and drops those that overlap a better one.")
           .Input("boxes: float")
@@ -298,7 +320,8 @@ std::vector<OpBuilder> Boxes() {
           .Output("valid_detections: int32")
           .Attr("pad_per_class: bool = false")
           .Attr("clip_boxes: bool = true")
-          .Shape(CombinedSuppressionShape),
+          .Shape(CombinedSuppressionShape)
+          .NotDifferentiable(),
       OpBuilder("NonMaxSuppressionWithOverlaps: Picks boxes by their scores, by overlaps that are given.")
           .Input("overlaps: float")
           .Input("scores: float")
@@ -306,7 +329,8 @@ std::vector<OpBuilder> Boxes() {
           .Input("overlap_threshold: float")
           .Input("score_threshold: float")
           .Output("selected_indices: int32")
-          .Shape(SuppressionWithOverlapsShape),
+          .Shape(SuppressionWithOverlapsShape)
+          .NotDifferentiable(),
   };
 }
 
@@ -344,7 +368,7 @@ std::vector<OpBuilder> Colors() {
           .Shape(AdjustmentShape),
       Adjustment("AdjustHue: Turns the hue of RGB images by a part of the circle.", "delta: float"),
       Adjustment("AdjustSaturation: Multiplies the saturation of RGB images.", "scale: float"),
-      ColorSpace("HSVToRGB: Colours from hue, saturation and value to RGB."),
+      ColorSpace("HSVToRGB: Colours from hue, saturation and value to RGB.").NotDifferentiable(),
       ColorSpace("RGBToHSV: Colours from RGB to hue, saturation and value."),
   };
 }

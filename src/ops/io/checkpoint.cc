@@ -122,7 +122,7 @@ std::vector<OpBuilder> CheckpointOps() {
 namespace millrace {
 
 Status RegisterCheckpointOps(OpRegistry& registry) {
-  return ops::RegisterEach(registry, ops::CheckpointOps());
+  return ops::RegisterEach(registry, ops::NotDifferentiable(ops::CheckpointOps()));
 }
 
 }  // namespace millrace

@@ -31,6 +31,7 @@ Status LoadAndRemapMatrixShape(InferenceContext& c) {
 std::vector<OpBuilder> Remapping() {
   return {
       OpBuilder("GenerateVocabRemapping: For each word of a vocabulary its place in an older one.")
+          .NotDifferentiable()
           .Input("new_vocab_file: string")
           .Input("old_vocab_file: string")
           .Output("remapping: int64")
@@ -41,6 +42,7 @@ std::vector<OpBuilder> Remapping() {
           .Shape(GenerateVocabRemappingShape),
       OpBuilder("LoadAndRemapMatrix: A matrix of a checkpoint with its rows and columns in another order, "
                 "and new ones for those that it lacks.")
+          .NotDifferentiable()
           .Input("ckpt_path: string")
           .Input("old_tensor_name: string")
           .Input("row_remapping: int64")

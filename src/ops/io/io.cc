@@ -140,6 +140,8 @@ std::vector<OpBuilder> IoOps() {
 
 namespace millrace {
 
-Status RegisterIoOps(OpRegistry& registry) { return ops::RegisterEach(registry, ops::IoOps()); }
+Status RegisterIoOps(OpRegistry& registry) {
+  return ops::RegisterEach(registry, ops::NotDifferentiable(ops::IoOps()));
+}
 
 }  // namespace millrace

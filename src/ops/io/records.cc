@@ -39,6 +39,8 @@ std::vector<OpBuilder> Records() {
 
 namespace millrace {
 
-Status RegisterRecordOps(OpRegistry& registry) { return ops::RegisterEach(registry, ops::Records()); }
+Status RegisterRecordOps(OpRegistry& registry) {
+  return ops::RegisterEach(registry, ops::NotDifferentiable(ops::Records()));
+}
 
 }  // namespace millrace

@@ -35,7 +35,8 @@ Status RegisterLoggingOps(OpRegistry& registry) {
           .Attr("T: list(type) >= 1")
           .Attr("summarize: int = 3")
           .Shape(shape_fns::NoOutputs)
-          .Traits({.has_side_effects = true, .only_checks = true})));
+          .Traits({.has_side_effects = true, .only_checks = true})
+          .NotDifferentiable()));
   MR_RETURN_IF_ERROR(
       registry.Register(OpBuilder("StringFormat: A text with tensors in the places of a template.")
                             .Input("inputs: T")
@@ -44,7 +45,8 @@ Status RegisterLoggingOps(OpRegistry& registry) {
                             .Attr("template: string = '%s'")
                             .Attr("placeholder: string = '%s'")
                             .Attr("summarize: int = 3")
-                            .Shape(StringFormatShape)));
+                            .Shape(StringFormatShape)
+                            .NotDifferentiable()));
   MR_RETURN_IF_ERROR(registry.Register(
       OpBuilder("PrintV2: Prints a text to standard output, standard error, the log or a file.")
           .Input("input: string")
@@ -52,9 +54,12 @@ Status RegisterLoggingOps(OpRegistry& registry) {
           .Attr("end: string = '\\n'")
           .Stateful()
           .Shape(PrintShape)
-          .Traits({.has_side_effects = true})));
-  MR_RETURN_IF_ERROR(registry.Register(
-      OpBuilder("Fact: A fact about factorials.").Output("fact: string").Shape(shape_fns::Scalar)));
+          .Traits({.has_side_effects = true})
+          .NotDifferentiable()));
+  MR_RETURN_IF_ERROR(registry.Register(OpBuilder("Fact: A fact about factorials.")
+                                           .Output("fact: string")
+                                           .Shape(shape_fns::Scalar)
+                                           .NotDifferentiable()));
   return registry.Register(OpBuilder("Print: Its input; shows data on standard error.")
                                .Input("input: T")
                                .Input("data: U")

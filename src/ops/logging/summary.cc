@@ -82,6 +82,8 @@ std::vector<OpBuilder> SummaryOps() {
 
 namespace millrace {
 
-Status RegisterSummaryOps(OpRegistry& registry) { return ops::RegisterEach(registry, ops::SummaryOps()); }
+Status RegisterSummaryOps(OpRegistry& registry) {
+  return ops::RegisterEach(registry, ops::NotDifferentiable(ops::SummaryOps()));
+}
 
 }  // namespace millrace

@@ -25,12 +25,14 @@ Status WriteImageShape(InferenceContext& c) {
 std::vector<OpBuilder> Writers() {
   return {
       OpBuilder("SummaryWriter: The handle of a writer of event files.")
+          .NotDifferentiable()
           .Output("writer: resource")
           .Attr("shared_name: string = ''")
           .Attr("container: string = ''")
           .Stateful()
           .Shape(shape_fns::Scalar),
       OpBuilder("CreateSummaryFileWriter: Makes a writer of event files in a folder, unless it is there.")
+          .NotDifferentiable()
           .Input("writer: resource")
           .Input("logdir: string")
           .Input("max_queue: int32")
@@ -40,16 +42,19 @@ std::vector<OpBuilder> Writers() {
           .Shape(WriteShape<-1>)
           .Traits(kEffect),
       OpBuilder("FlushSummaryWriter: Brings what a writer holds to its file.")
+          .NotDifferentiable()
           .Input("writer: resource")
           .Stateful()
           .Shape(WriteShape<-1>)
           .Traits(kEffect),
       OpBuilder("CloseSummaryWriter: Closes the file of a writer, which is gone then.")
+          .NotDifferentiable()
           .Input("writer: resource")
           .Stateful()
           .Shape(WriteShape<-1>)
           .Traits(kEffect),
       OpBuilder("WriteSummary: Writes a tensor with metadata to an event file.")
+          .NotDifferentiable()
           .Input("writer: resource")
           .Input("step: int64")
           .Input("tensor: T")
@@ -60,6 +65,7 @@ std::vector<OpBuilder> Writers() {
           .Shape(WriteShape<2>)
           .Traits(kEffect),
       OpBuilder("WriteRawProtoSummary: Writes serialized summaries to an event file.")
+          .NotDifferentiable()
           .Input("writer: resource")
           .Input("step: int64")
           .Input("tensor: string")
@@ -67,12 +73,14 @@ std::vector<OpBuilder> Writers() {
           .Shape(WriteShape<2>)
           .Traits(kEffect),
       OpBuilder("ImportEvent: Writes a serialized event to an event file, as it is.")
+          .NotDifferentiable()
           .Input("writer: resource")
           .Input("event: string")
           .Stateful()
           .Shape(WriteShape<-1>)
           .Traits(kEffect),
       OpBuilder("WriteScalarSummary: Writes a number to an event file.")
+          .NotDifferentiable()
           .Input("writer: resource")
           .Input("step: int64")
           .Input("tag: string")
@@ -82,6 +90,7 @@ std::vector<OpBuilder> Writers() {
           .Shape(WriteShape<-1>)
           .Traits(kEffect),
       OpBuilder("WriteHistogramSummary: Writes how values are spread to an event file.")
+          .NotDifferentiable()
           .Input("writer: resource")
           .Input("step: int64")
           .Input("tag: string")
@@ -91,6 +100,7 @@ std::vector<OpBuilder> Writers() {
           .Shape(WriteShape<3>)
           .Traits(kEffect),
       OpBuilder("WriteImageSummary: Writes images to an event file.")
+          .NotDifferentiable()
           .Input("writer: resource")
           .Input("step: int64")
           .Input("tag: string")
@@ -102,6 +112,7 @@ std::vector<OpBuilder> Writers() {
           .Shape(WriteImageShape)
           .Traits(kEffect),
       OpBuilder("WriteAudioSummary: Writes sound clips to an event file.")
+          .NotDifferentiable()
           .Input("writer: resource")
           .Input("step: int64")
           .Input("tag: string")
@@ -112,6 +123,7 @@ std::vector<OpBuilder> Writers() {
           .Shape(WriteShape<3>)
           .Traits(kEffect),
       OpBuilder("WriteGraphSummary: Writes a serialized graph to an event file.")
+          .NotDifferentiable()
           .Input("writer: resource")
           .Input("step: int64")
           .Input("tensor: string")

@@ -106,8 +106,8 @@ std::vector<OpBuilder> TableOps(bool resource) {
 namespace millrace {
 
 Status RegisterLookupOps(OpRegistry& registry) {
-  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::TableOps(false)));
-  return ops::RegisterEach(registry, ops::TableOps(true));
+  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::NotDifferentiable(ops::TableOps(false))));
+  return ops::RegisterEach(registry, ops::NotDifferentiable(ops::TableOps(true)));
 }
 
 }  // namespace millrace

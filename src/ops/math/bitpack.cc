@@ -19,6 +19,7 @@ Status BitpackShape(InferenceContext& c) {
 std::vector<OpBuilder> Packing() {
   return {
       OpBuilder("CompareAndBitpack: Whether elements are above a threshold, eight of them in a byte.")
+          .NotDifferentiable()
           .Input("input: T")
           .Input("threshold: T")
           .Output("output: uint8")

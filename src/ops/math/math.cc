@@ -25,6 +25,9 @@ constexpr char kModular[] = "T: {int32, int64, bfloat16, half, float, double}";
 
 constexpr OpTraits kInvolution{.elementwise = true, .involution = true};
 constexpr OpTraits kIdempotent{.elementwise = true, .idempotent = true};
+// Constant between jumps.
+constexpr OpTraits kSteps{.elementwise = true, .not_differentiable = true};
+constexpr OpTraits kRounding{.elementwise = true, .not_differentiable = true, .idempotent = true};
 constexpr OpTraits kSum{
     .elementwise = true, .associative = true, .left_unit = Unit::kZero, .right_unit = Unit::kZero};
 constexpr OpTraits kProduct{.elementwise = true,
@@ -35,6 +38,11 @@ constexpr OpTraits kProduct{.elementwise = true,
 constexpr OpTraits kDifference{.elementwise = true, .right_unit = Unit::kZero};
 constexpr OpTraits kQuotient{.elementwise = true, .right_unit = Unit::kOne};
 constexpr OpTraits kExtremum{.elementwise = true, .idempotent = true, .associative = true};
+
+using Operands = ElementwiseForm::Operands;
+using Result = ElementwiseForm::Result;
+
+constexpr ElementwiseForm kRealPart{.operands = Operands::kOne, .result = Result::kReal};
 
 struct ElementwiseRow {
   const char* name;
@@ -51,7 +59,7 @@ constexpr ElementwiseRow kUnary[] = {
     {"Asinh: The inverse hyperbolic sine of each element.", kComplexFloating},
     {"Atan: The angle whose tangent each element is, in radians.", kMath},
     {"Atanh: The inverse hyperbolic tangent of each element.", kComplexFloating},
-    {"Ceil: Each element rounded up.", kFloatingFirst16, kIdempotent},
+    {"Ceil: Each element rounded up.", kFloatingFirst16, kRounding},
     {"Cos: The cosine of each element.", kComplexFloating},
     {"Cosh: The hyperbolic cosine of each element.", kComplexFloating},
     {"Digamma: The derivative of the logarithm of the gamma function.", kFloatingFirst16},
@@ -59,18 +67,16 @@ constexpr ElementwiseRow kUnary[] = {
     {"Erfc: One minus the error function of each element.", kFloatingFirst16},
     {"Exp: e to the power of each element.", kComplexFloating},
     {"Expm1: exp(x) - 1, exact near zero.", kComplexFloating},
-    {"Floor: Each element rounded down.", kFloatingFirst16, kIdempotent},
+    {"Floor: Each element rounded down.", kFloatingFirst16, kRounding},
     {"Lgamma: The logarithm of the absolute value of the gamma function.", kFloatingFirst16},
     {"Log: The natural logarithm of each element.", kComplexFloating},
     {"Log1p: log(1 + x), exact near zero.", kComplexFloating},
     {"Neg: Each element with the other sign.", kMath, kInvolution},
     {"Reciprocal: One divided by each element.", kMath},
-    {"Rint: Each element rounded to the nearest whole number, halves to even.", kFloatingFirst16,
-     kIdempotent},
-    {"Round: Each element rounded to the nearest whole number, halves to even.", kMath},
+    {"Rint: Each element rounded to the nearest whole number, halves to even.", kFloatingFirst16, kRounding},
     {"Rsqrt: One divided by the square root of each element.", kComplexFloating},
     {"Sigmoid: 1 / (1 + exp(-x)).", kComplexFloating},
-    {"Sign: -1, 0 or 1, by the sign of each element.", kMath, kIdempotent},
+    {"Sign: -1, 0 or 1, by the sign of each element.", kMath, kRounding},
     {"Sin: The sine of each element.", kComplexFloating},
     {"Sinh: The hyperbolic sine of each element.", kComplexFloating},
     {"Sqrt: The square root of each element.", kComplexFloating},
@@ -102,7 +108,7 @@ constexpr ElementwiseRow kBinary[] = {
     {"Div: The quotient of two tensors, with broadcasting; of integers the whole part, towards zero.",
      kArithmetic, kQuotient},
     {"DivNoNan: The quotient, and zero where the divisor is zero.", kInexact},
-    {"FloorDiv: The quotient rounded down.", kArithmetic},
+    {"FloorDiv: The quotient rounded down.", kArithmetic, kSteps},
     {"FloorMod: The remainder with the sign of the divisor.", kModular},
     {"Maximum: The larger of two elements, with broadcasting.", kOrdered, kExtremum},
     {"Minimum: The smaller of two elements, with broadcasting.", kOrdered, kExtremum},
@@ -112,7 +118,7 @@ constexpr ElementwiseRow kBinary[] = {
      "T: {bfloat16, float, half, double, int32, int64, complex64, complex128}"},
     {"RealDiv: The quotient of two tensors, with broadcasting.", kArithmetic, kQuotient},
     {"Sub: The difference of two tensors, element by element, with broadcasting.", kArithmetic, kDifference},
-    {"TruncateDiv: The quotient rounded towards zero.", kArithmetic},
+    {"TruncateDiv: The quotient rounded towards zero.", kArithmetic, kSteps},
     {"TruncateMod: The remainder with the sign of the dividend.", kModular},
     {"Xdivy: x / y, and zero where x is zero.", kInexact},
     {"Xlogy: x log(y), and zero where x is zero.", kInexact},
@@ -130,23 +136,32 @@ constexpr ElementwiseRow kCommutativeComparisons[] = {
     {"Equal: Whether elements are equal, with broadcasting.", kComparable},
     {"NotEqual: Whether elements differ, with broadcasting.", kComparable}};
 
-OpBuilder Unary(const ElementwiseRow& row, const char* output = "y: T") {
+OpBuilder Unary(const ElementwiseRow& row, const char* output = "y: T", Result result = Result::kSame) {
   return OpBuilder(row.name)
       .Input("x: T")
       .Output(output)
       .Attr(row.types)
       .Shape(shape_fns::Unchanged)
-      .Traits(row.traits);
+      .Traits(row.traits)
+      .Fuses({.operands = Operands::kOne, .result = result});
 }
 
-OpBuilder Binary(const ElementwiseRow& row, const char* output = "z: T") {
+OpBuilder Binary(const ElementwiseRow& row, const char* output = "z: T", Result result = Result::kSame) {
   return OpBuilder(row.name)
       .Input("x: T")
       .Input("y: T")
       .Output(output)
       .Attr(row.types)
       .Shape(shape_fns::BroadcastBinary)
-      .Traits(row.traits);
+      .Traits(row.traits)
+      .Fuses({.operands = Operands::kBroadcast, .result = result});
+}
+
+OpBuilder UnaryTest(const ElementwiseRow& row) {
+  return Unary(row, "y: bool", Result::kBool).NotDifferentiable();
+}
+OpBuilder Comparison(const ElementwiseRow& row) {
+  return Binary(row, "z: bool", Result::kBool).NotDifferentiable();
 }
 
 OpBuilder UnaryGradient(const ElementwiseRow& row) {
@@ -156,7 +171,8 @@ OpBuilder UnaryGradient(const ElementwiseRow& row) {
       .Output("z: T")
       .Attr(row.types)
       .Shape(shape_fns::Unchanged)
-      .Traits(kElementwise);
+      .Traits(kElementwise)
+      .Fuses({.operands = Operands::kSameCount});
 }
 
 // output = a real number of each complex one.
@@ -167,7 +183,8 @@ OpBuilder RealOfComplex(const char* name) {
       .Attr(kComplex)
       .Attr("Tout: {float, double} = DT_FLOAT")
       .Shape(shape_fns::Unchanged)
-      .Traits(kElementwise);
+      .Traits(kElementwise)
+      .Fuses(kRealPart);
 }
 
 // The units are those of the conjunction or of the disjunction.
@@ -183,18 +200,20 @@ OpBuilder Logical(const char* name, Unit unit, Unit absorber) {
                .associative = true,
                .left_unit = unit,
                .right_unit = unit,
-               .absorber = absorber});
+               .absorber = absorber})
+      .Fuses({.operands = Operands::kBroadcast, .result = Result::kBool})
+      .NotDifferentiable();
 }
 
 std::vector<OpBuilder> ElementwiseTables() {
   std::vector<OpBuilder> ops;
   for (const auto& row : kUnary) ops.push_back(Unary(row));
-  for (const auto& row : kUnaryTests) ops.push_back(Unary(row, "y: bool"));
+  for (const auto& row : kUnaryTests) ops.push_back(UnaryTest(row));
   for (const auto& row : kUnaryGradients) ops.push_back(UnaryGradient(row));
   for (const auto& row : kBinary) ops.push_back(Binary(row));
   for (const auto& row : kCommutativeBinary) ops.push_back(Binary(row).Commutative());
-  for (const auto& row : kComparisons) ops.push_back(Binary(row, "z: bool"));
-  for (const auto& row : kCommutativeComparisons) ops.push_back(Binary(row, "z: bool").Commutative());
+  for (const auto& row : kComparisons) ops.push_back(Comparison(row));
+  for (const auto& row : kCommutativeComparisons) ops.push_back(Comparison(row).Commutative());
   return ops;
 }
 
@@ -207,7 +226,8 @@ std::vector<OpBuilder> ComplexNumbers() {
           .Attr(kComplex)
           .Attr("Tout: {float, double} = DT_FLOAT")
           .Shape(shape_fns::Unchanged)
-          .Traits(kElementwise),
+          .Traits(kElementwise)
+          .Fuses(kRealPart),
       RealOfComplex("Angle: The argument of each complex number, in radians."),
       RealOfComplex("Imag: The imaginary part of each complex number."),
       RealOfComplex("Real: The real part of each complex number."),
@@ -224,7 +244,8 @@ std::vector<OpBuilder> ComplexNumbers() {
           .Output("output: T")
           .Attr("T: {complex64, complex128, variant} = DT_COMPLEX64")
           .Shape(shape_fns::Unchanged)
-          .Traits(kInvolution),
+          .Traits(kInvolution)
+          .Fuses({.operands = Operands::kOne}),
   };
 }
 
@@ -232,6 +253,8 @@ std::vector<OpBuilder> ComplexNumbers() {
 std::vector<OpBuilder> OtherElementwise() {
   return {
       Unary({"Inv: One divided by each element.", kMath}),
+      Unary({"Round: Each element rounded to the nearest whole number, halves to even.", kMath, kSteps})
+          .Fuses({.operands = Operands::kOne, .takes_integers = false}),
       UnaryGradient({"InvGrad: The gradient of Inv.", kComplexFloating}),
       Binary({"AddV2: The sum of two tensors, element by element, with broadcasting; not of strings.",
               "T: {bfloat16, half, float, double, uint8, int8, int16, int32, int64, complex64, complex128}",
@@ -244,7 +267,8 @@ std::vector<OpBuilder> OtherElementwise() {
           .Output("z: T")
           .Attr(kFloatingFirst16)
           .Shape(shape_fns::BroadcastBinary)
-          .Traits(kElementwise),
+          .Traits(kElementwise)
+          .Fuses({.operands = Operands::kBroadcast}),
       OpBuilder("ApproximateEqual: Whether two elements differ by less than a tolerance.")
           .Input("x: T")
           .Input("y: T")
@@ -253,14 +277,17 @@ std::vector<OpBuilder> OtherElementwise() {
           .Attr(kNumber)
           .Attr("tolerance: float = 0.00001")
           .Shape(LikeFirstInputShape)
-          .Traits(kElementwise),
+          .Traits(kElementwise)
+          .NotDifferentiable(),
       Logical("LogicalAnd: Whether both are true.", Unit::kOne, Unit::kZero),
       Logical("LogicalOr: Whether either is true.", Unit::kZero, Unit::kOne),
       OpBuilder("LogicalNot: Whether it is false.")
           .Input("x: bool")
           .Output("y: bool")
           .Shape(shape_fns::Unchanged)
-          .Traits(kInvolution),
+          .Traits(kInvolution)
+          .NotDifferentiable()
+          .Fuses({.operands = Operands::kOne, .result = Result::kBool}),
       OpBuilder("Cast: Elements as another type of numbers.")
           .Input("x: SrcT")
           .Output("y: DstT")
@@ -268,7 +295,8 @@ std::vector<OpBuilder> OtherElementwise() {
           .Attr("DstT: type")
           .Attr("Truncate: bool = false")
           .Shape(shape_fns::Unchanged)
-          .Traits(kElementwise),
+          .Traits(kElementwise)
+          .Fuses({.operands = Operands::kOne, .result = Result::kAny}),
       OpBuilder("AddN: The sum of all inputs, which have one shape.")
           .Input("inputs: N * T")
           .Output("sum: T")
@@ -278,14 +306,17 @@ std::vector<OpBuilder> OtherElementwise() {
           .Commutative()
           .Aggregate()
           .Shape(AddNShape)
-          .Traits(kElementwise),
+          .Traits(kElementwise)
+          .Flops(FlopRule::kTerms)
+          .Fuses({.operands = Operands::kSum}),
       OpBuilder("Select: Elements of t where the condition is true, else of e.")
           .Input("condition: bool")
           .Input("t: T")
           .Input("e: T")
           .Output("output: T")
           .Attr(kAnyType)
-          .Shape(SelectShape),
+          .Shape(SelectShape)
+          .Fuses({.operands = Operands::kSelect}),
   };
 }
 
@@ -298,7 +329,8 @@ std::vector<OpBuilder> Contractions() {
           .Attr("transpose_a: bool = false")
           .Attr("transpose_b: bool = false")
           .Attr(kContractable)
-          .Shape(shape_fns::MatMul),
+          .Shape(shape_fns::MatMul)
+          .Flops(FlopRule::kMatMul),
       OpBuilder("SparseMatMul: The product of matrices many of whose elements are zero.")
           .Input("a: Ta")
           .Input("b: Tb")
@@ -309,7 +341,8 @@ std::vector<OpBuilder> Contractions() {
           .Attr("b_is_sparse: bool = false")
           .Attr("Ta: {float, bfloat16} = DT_FLOAT")
           .Attr("Tb: {float, bfloat16} = DT_FLOAT")
-          .Shape(shape_fns::MatMul),
+          .Shape(shape_fns::MatMul)
+          .Flops(FlopRule::kMatMul),
       OpBuilder("BatchMatMul: Products of matrices in the last two dimensions.")
           .Input("x: T")
           .Input("y: T")
@@ -317,7 +350,8 @@ std::vector<OpBuilder> Contractions() {
           .Attr(kContractable)
           .Attr("adj_x: bool = false")
           .Attr("adj_y: bool = false")
-          .Shape(BatchMatMulShape),
+          .Shape(BatchMatMulShape)
+          .Flops(FlopRule::kMatMul),
       OpBuilder("BatchMatMulV2: Products of matrices in the last two dimensions.")
           .Input("x: T")
           .Input("y: T")
@@ -325,7 +359,8 @@ std::vector<OpBuilder> Contractions() {
           .Attr(kContractable)
           .Attr("adj_x: bool = false")
           .Attr("adj_y: bool = false")
-          .Shape(BatchMatMulV2Shape),
+          .Shape(BatchMatMulV2Shape)
+          .Flops(FlopRule::kMatMul),
   };
 }
 
@@ -338,14 +373,16 @@ std::vector<OpBuilder> Sequences() {
           .Output("output: T")
           .Attr("T: {bfloat16, float, double}")
           .Attr(kIndex)
-          .Shape(LinSpaceShape),
+          .Shape(LinSpaceShape)
+          .NotDifferentiable(),
       OpBuilder("Range: Numbers from one to another by a step.")
           .Input("start: Tidx")
           .Input("limit: Tidx")
           .Input("delta: Tidx")
           .Output("output: Tidx")
           .Attr("Tidx: {bfloat16, float, double, int32, int64} = DT_INT32")
-          .Shape(RangeShape),
+          .Shape(RangeShape)
+          .NotDifferentiable(),
   };
 }
 

@@ -36,7 +36,8 @@ OpBuilder NumberReduction(const char* name) {
       .Attr(kNumber)
       .Attr(kIndex)
       .Shape(shape_fns::Reduction)
-      .Traits(kReduction);
+      .Traits(kReduction)
+      .Flops(FlopRule::kInputs);
 }
 
 OpBuilder BoolReduction(const char* name) {
@@ -47,7 +48,8 @@ OpBuilder BoolReduction(const char* name) {
       .Attr("keep_dims: bool = false")
       .Attr(kIndex)
       .Shape(shape_fns::Reduction)
-      .Traits(kReduction);
+      .Traits(kReduction)
+      .NotDifferentiable();
 }
 
 OpBuilder ArgReduction(const char* name) {
@@ -58,7 +60,9 @@ OpBuilder ArgReduction(const char* name) {
       .Attr(kNumber)
       .Attr(kIndex)
       .Attr("output_type: {int32, int64} = DT_INT64")
-      .Shape(ArgReductionShape);
+      .Shape(ArgReductionShape)
+      .Flops(FlopRule::kInputs)
+      .NotDifferentiable();
 }
 
 OpBuilder Cumulative(const char* name) {
@@ -101,7 +105,8 @@ std::vector<OpBuilder> Reductions() {
           .Input("weights: T")
           .Output("bins: T")
           .Attr("T: {int32, int64, float, double}")
-          .Shape(BincountShape),
+          .Shape(BincountShape)
+          .NotDifferentiable(),
       Cumulative("Cumprod: Running products along a dimension."),
       Cumulative("Cumsum: Running sums along a dimension."),
       Segment("SegmentMax: The largest of the rows with one segment number; these ascend.", kRealNumber),
@@ -178,7 +183,8 @@ std::vector<OpBuilder> Reductions() {
           .Output("out: dtype")
           .Attr("T: {int32, int64, float, double}")
           .Attr("dtype: {int32, int64} = DT_INT32")
-          .Shape(HistogramShape),
+          .Shape(HistogramShape)
+          .NotDifferentiable(),
   };
 }
 

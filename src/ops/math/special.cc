@@ -49,13 +49,14 @@ Status SelectV2Shape(InferenceContext& c) {
 
 std::vector<OpBuilder> SpecialMathOps() {
   return {
-      Binary("BitwiseAnd: The bits that both have.", kBits).Commutative(),
-      Binary("BitwiseOr: The bits that either has.", kBits).Commutative(),
-      Binary("BitwiseXor: The bits that one of the two has.", kBits).Commutative(),
-      Binary("LeftShift: Bits moved to the left.", kBits),
-      Binary("RightShift: Bits moved to the right.", kBits),
-      Unary("Invert: Each bit turned round.", kBits, "y: T", {.elementwise = true, .involution = true}),
-      Unary("PopulationCount: How many bits are set.", kBits, "y: uint8"),
+      Binary("BitwiseAnd: The bits that both have.", kBits).Commutative().NotDifferentiable(),
+      Binary("BitwiseOr: The bits that either has.", kBits).Commutative().NotDifferentiable(),
+      Binary("BitwiseXor: The bits that one of the two has.", kBits).Commutative().NotDifferentiable(),
+      Binary("LeftShift: Bits moved to the left.", kBits).NotDifferentiable(),
+      Binary("RightShift: Bits moved to the right.", kBits).NotDifferentiable(),
+      Unary("Invert: Each bit turned round.", kBits, "y: T", {.elementwise = true, .involution = true})
+          .NotDifferentiable(),
+      Unary("PopulationCount: How many bits are set.", kBits, "y: uint8").NotDifferentiable(),
       Unary("BesselI0e: The modified Bessel function of order 0, divided by exp(|x|).",
             "T: {bfloat16, half, float, double}"),
       Unary("BesselI1e: The modified Bessel function of order 1, divided by exp(|x|).",
@@ -69,9 +70,11 @@ std::vector<OpBuilder> SpecialMathOps() {
       Binary("Igammac: The upper regularised incomplete gamma function.", "a: T", "x: T", "z: T",
              kPlainFloating),
       Binary("IgammaGradA: The gradient of Igamma for its first argument.", "a: T", "x: T", "z: T",
-             kPlainFloating),
+             kPlainFloating)
+          .NotDifferentiable(),
       Binary("RandomGammaGrad: The gradient of RandomGamma.", "alpha: T", "sample: T", "output: T",
-             kPlainFloating),
+             kPlainFloating)
+          .NotDifferentiable(),
       Binary("Polygamma: The n-th derivative of the digamma function.", "a: T", "x: T", "z: T",
              kPlainFloating),
       Binary("Zeta: The Hurwitz zeta function.", "x: T", "q: T", "z: T", kPlainFloating),

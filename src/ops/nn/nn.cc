@@ -7,6 +7,8 @@
 namespace millrace::ops {
 namespace {
 
+using Operands = ElementwiseForm::Operands;
+
 constexpr char kFloatingAndBfloat[] = "T: {half, bfloat16, float, double}";
 constexpr char kPadding[] = "padding: {'SAME', 'VALID'}";
 constexpr char kDataFormat[] = "data_format: {'NHWC', 'NCHW'} = 'NHWC'";
@@ -41,14 +43,16 @@ std::vector<OpBuilder> Activations() {
                       .Output("activations: T")
                       .Attr(row.own_types != nullptr ? row.own_types : row.types)
                       .Shape(shape_fns::Unchanged)
-                      .Traits(kElementwise));
+                      .Traits(kElementwise)
+                      .Fuses({.operands = Operands::kOne}));
     ops.push_back(OpBuilder(row.gradient)
                       .Input("gradients: T")
                       .Input(row.gradient_input)
                       .Output("backprops: T")
                       .Attr(row.types)
                       .Shape(shape_fns::MergeBothInputs)
-                      .Traits(kElementwise));
+                      .Traits(kElementwise)
+                      .Fuses({.operands = Operands::kSame}));
   }
   return ops;
 }
@@ -83,7 +87,8 @@ std::vector<OpBuilder> Biases() {
           .Output("output: T")
           .Attr(kNumber)
           .Attr(kDataFormat)
-          .Shape(shape_fns::BiasAdd),
+          .Shape(shape_fns::BiasAdd)
+          .Flops(FlopRule::kOutputs),
       OpBuilder(
           "BiasAddGrad: The sum over everything but the channels: the gradient of BiasAdd for the vector.")
           .Input("out_backprop: T")
@@ -96,7 +101,8 @@ std::vector<OpBuilder> Biases() {
           .Input("bias: T")
           .Output("output: T")
           .Attr(kNumber)
-          .Shape(shape_fns::BiasAdd),
+          .Shape(shape_fns::BiasAdd)
+          .Flops(FlopRule::kOutputs),
   };
 }
 
@@ -124,7 +130,8 @@ std::vector<OpBuilder> Normalizations() {
                         .Output("batch_variance: T")
                         .Output("reserve_space_1: T")
                         .Output("reserve_space_2: T"))
-          .Shape(FusedBatchNormShape),
+          .Shape(FusedBatchNormShape)
+          .Flops(FlopRule::kInputs, 4),
       WithNormAttrs(OpBuilder(kBatchNormGrad)
                         .Input("y_backprop: T")
                         .Input("x: T")
@@ -147,7 +154,7 @@ OpBuilder MixedNorm(const std::string& version) {
   op.Output("y: T").Output("batch_mean: U").Output("batch_variance: U");
   op.Output("reserve_space_1: U").Output("reserve_space_2: U");
   if (version == "V3") op.Output("reserve_space_3: U");
-  return op.Shape(FusedBatchNormShape);
+  return op.Shape(FusedBatchNormShape).Flops(FlopRule::kInputs, 4);
 }
 
 OpBuilder MixedNormGrad(const std::string& version) {
@@ -197,17 +204,20 @@ std::vector<OpBuilder> Losses() {
           .Input("t: T")
           .Output("output: T")
           .Attr(kFloatingAndBfloat)
-          .Shape(shape_fns::Scalar),
+          .Shape(shape_fns::Scalar)
+          .Flops(FlopRule::kInputs),
       OpBuilder("LogSoftmax: The logarithm of Softmax, without loss.")
           .Input("logits: T")
           .Output("logsoftmax: T")
           .Attr(kFloatingAndBfloat)
-          .Shape(SoftmaxShape),
+          .Shape(SoftmaxShape)
+          .Flops(FlopRule::kInputs, 5),
       OpBuilder("Softmax: exp(x) divided by its sum along the last dimension.")
           .Input("logits: T")
           .Output("softmax: T")
           .Attr(kFloatingAndBfloat)
-          .Shape(SoftmaxShape),
+          .Shape(SoftmaxShape)
+          .Flops(FlopRule::kInputs, 5),
       OpBuilder("SoftmaxCrossEntropyWithLogits: The cross entropy of Softmax with given probabilities, and "
                 "its gradient.")
           .Input("features: T")
@@ -244,16 +254,20 @@ OpBuilder Convolution(const char* name, const char* first, const char* second) {
 
 std::vector<OpBuilder> Convolutions() {
   return {
-      Convolution("Conv2D: Convolves images with filters.", "input: T", "filter: T").Shape(shape_fns::Conv2D),
+      Convolution("Conv2D: Convolves images with filters.", "input: T", "filter: T")
+          .Shape(shape_fns::Conv2D)
+          .Flops(FlopRule::kConvolution),
       Convolution(
           "Conv2DBackpropInput: The gradient of Conv2D for the images; also a transposed convolution.",
           "input_sizes: int32", "filter: T")
           .Input("out_backprop: T")
-          .Shape(Conv2DBackpropInputShape),
+          .Shape(Conv2DBackpropInputShape)
+          .Flops(FlopRule::kConvolutionInput),
       Convolution("Conv2DBackpropFilter: The gradient of Conv2D for the filters.", "input: T",
                   "filter_sizes: int32")
           .Input("out_backprop: T")
-          .Shape(Conv2DBackpropFilterShape),
+          .Shape(Conv2DBackpropFilterShape)
+          .Flops(FlopRule::kConvolutionFilter),
   };
 }
 
@@ -264,8 +278,10 @@ OpBuilder WithPoolAttrs(OpBuilder op) {
 std::vector<OpBuilder> Pools() {
   constexpr char kRealWithDefault[] = "T: realnumbertype = DT_FLOAT";
   return {
-      WithPoolAttrs(
-          OpBuilder("AvgPool: The mean of each window of images.").Input("value: T").Output("output: T"))
+      WithPoolAttrs(OpBuilder("AvgPool: The mean of each window of images.")
+                        .Input("value: T")
+                        .Output("output: T")
+                        .Flops(FlopRule::kWindows))
           .Attr(kFloatingAndBfloat)
           .Shape(shape_fns::Pool),
       WithPoolAttrs(OpBuilder("AvgPoolGrad: The gradient of AvgPool.")
@@ -283,7 +299,8 @@ std::vector<OpBuilder> Pools() {
           .Attr("strides: list(int) >= 4")
           .Attr(kPadding)
           .Attr("data_format: {'NHWC', 'NCHW', 'NCHW_VECT_C'} = 'NHWC'")
-          .Shape(shape_fns::Pool),
+          .Shape(shape_fns::Pool)
+          .Flops(FlopRule::kWindows),
       WithPoolAttrs(OpBuilder("MaxPoolGrad: The gradient of MaxPool.")
                         .Input("orig_input: T")
                         .Input("orig_output: T")
@@ -327,7 +344,8 @@ std::vector<OpBuilder> Rankings() {
           .Input("k: T")
           .Output("precision: bool")
           .Attr("T: {int32, int64} = DT_INT32")
-          .Shape(InTopKV2Shape),
+          .Shape(InTopKV2Shape)
+          .NotDifferentiable(),
       OpBuilder("NthElement: The n-th smallest element of each row.")
           .Input("input: T")
           .Input("n: int32")
@@ -341,7 +359,8 @@ std::vector<OpBuilder> Rankings() {
           .Output("precision: bool")
           .Attr("k: int")
           .Attr("T: {int32, int64} = DT_INT32")
-          .Shape(InTopKShape),
+          .Shape(InTopKShape)
+          .NotDifferentiable(),
       OpBuilder("TopK: The k largest elements of each row, and where they are.")
           .Input("input: T")
           .Output("values: T")

@@ -40,7 +40,8 @@ std::vector<OpBuilder> Filters() {
   return {
       Depthwise("DepthwiseConv2dNative: Convolves each channel of images with filters of its own.",
                 "input: T", "filter: T")
-          .Shape(DepthwiseShape),
+          .Shape(DepthwiseShape)
+          .Flops(FlopRule::kDepthwiseConvolution),
       Depthwise("DepthwiseConv2dNativeBackpropInput: The gradient of DepthwiseConv2dNative for the images.",
                 "input_sizes: int32", "filter: T")
           .Input("out_backprop: T")
@@ -142,14 +143,16 @@ std::vector<OpBuilder> DataFormats() {
           .Attr("src_format: string = 'NHWC'")
           .Attr("dst_format: string = 'NCHW'")
           .Shape(shape_fns::Unchanged)
-          .Traits(kElementwise),
+          .Traits(kElementwise)
+          .NotDifferentiable(),
       OpBuilder("DataFormatVecPermute: A vector of sizes in another data format.")
           .Input("x: T")
           .Output("y: T")
           .Attr("T: {int32, int64} = DT_INT32")
           .Attr("src_format: string = 'NHWC'")
           .Attr("dst_format: string = 'NCHW'")
-          .Shape(shape_fns::Unchanged),
+          .Shape(shape_fns::Unchanged)
+          .NotDifferentiable(),
   };
 }
 

@@ -18,7 +18,8 @@ std::vector<OpBuilder> Convolutions() {
           .Attr("padding: {'SAME', 'VALID'}")
           .Attr("data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'")
           .Attr("dilations: list(int) = [1, 1, 1, 1, 1]")
-          .Shape(Conv3DShape),
+          .Shape(Conv3DShape)
+          .Flops(FlopRule::kConvolution),
       OpBuilder("Conv3DBackpropFilter: The gradient of Conv3D for the filters.")
           .Input("input: T")
           .Input("filter: T")
@@ -86,7 +87,8 @@ std::vector<OpBuilder> VolumePools() {
           .Attr("padding: {'SAME', 'VALID'}")
           .Attr("data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'")
           .Attr("T: {half, bfloat16, float, double}")
-          .Shape(Pool3DShape),
+          .Shape(Pool3DShape)
+          .Flops(FlopRule::kWindows),
       OpBuilder("AvgPool3DGrad: The gradient of AvgPool3D.")
           .Input("orig_input_shape: int32")
           .Input("grad: T")
@@ -105,7 +107,8 @@ std::vector<OpBuilder> VolumePools() {
           .Attr("padding: {'SAME', 'VALID'}")
           .Attr("data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'")
           .Attr("T: {half, bfloat16, float}")
-          .Shape(Pool3DShape),
+          .Shape(Pool3DShape)
+          .Flops(FlopRule::kWindows),
       OpBuilder("MaxPool3DGrad: The gradient of MaxPool3D.")
           .Input("orig_input: TInput")
           .Input("orig_output: TInput")

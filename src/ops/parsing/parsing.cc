@@ -357,9 +357,9 @@ std::vector<OpBuilder> DecodingOps() {
 namespace millrace {
 
 Status RegisterParsingOps(OpRegistry& registry) {
-  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::ExampleOps()));
-  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::SingleExampleOps()));
-  return ops::RegisterEach(registry, ops::DecodingOps());
+  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::NotDifferentiable(ops::ExampleOps())));
+  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::NotDifferentiable(ops::SingleExampleOps())));
+  return ops::RegisterEach(registry, ops::NotDifferentiable(ops::DecodingOps()));
 }
 
 }  // namespace millrace

@@ -95,7 +95,8 @@ std::vector<OpBuilder> Ragged() {
           .Output("rt_dense_values: T")
           .Attr("T: {bfloat16, float, double, int32, int64} = DT_INT32")
           .Attr("Tsplits: {int32, int64} = DT_INT64")
-          .Shape(RaggedRangeShape),
+          .Shape(RaggedRangeShape)
+          .NotDifferentiable(),
       OpBuilder("RaggedTensorToSparse: A ragged tensor as a sparse one.")
           .Input("rt_nested_splits: RAGGED_RANK * Tsplits")
           .Input("rt_dense_values: T")

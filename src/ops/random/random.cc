@@ -91,9 +91,10 @@ OpBuilder Random(const char* name) {
 
 std::vector<OpBuilder> RandomOps() {
   return {
-      Random("RandomStandardNormal: Random numbers of the normal distribution."),
-      Random("RandomUniform: Random numbers from 0 to 1."),
-      Random("TruncatedNormal: Random numbers of the normal distribution within two standard deviations."),
+      Random("RandomStandardNormal: Random numbers of the normal distribution.").NotDifferentiable(),
+      Random("RandomUniform: Random numbers from 0 to 1.").NotDifferentiable(),
+      Random("TruncatedNormal: Random numbers of the normal distribution within two standard deviations.")
+          .NotDifferentiable(),
       OpBuilder("RandomUniformInt: Random whole numbers between two.")
           .Input("shape: T")
           .Input("minval: Tout")
@@ -105,7 +106,8 @@ std::vector<OpBuilder> RandomOps() {
           .Attr("Tout: {int32, int64}")
           .Attr("T: {int32, int64}")
           .Shape(RandomUniformIntShape)
-          .Traits(kGenerator),
+          .Traits(kGenerator)
+          .NotDifferentiable(),
       OpBuilder("RandomShuffle: The rows of a tensor in another order, by chance.")
           .Input("value: T")
           .Output("output: T")
@@ -113,7 +115,8 @@ std::vector<OpBuilder> RandomOps() {
           .Attr("seed2: int = 0")
           .Attr("T: type")
           .Stateful()
-          .Shape(shape_fns::Unchanged),
+          .Shape(shape_fns::Unchanged)
+          .NotDifferentiable(),
       OpBuilder("Multinomial: Draws classes by chance, by the logarithms of their probabilities.")
           .Input("logits: T")
           .Input("num_samples: int32")
@@ -123,7 +126,8 @@ std::vector<OpBuilder> RandomOps() {
           .Attr("T: realnumbertype")
           .Attr("output_dtype: {int32, int64} = DT_INT64")
           .Stateful()
-          .Shape(MultinomialShape),
+          .Shape(MultinomialShape)
+          .NotDifferentiable(),
       OpBuilder("ParameterizedTruncatedNormal: Random numbers of normal distributions with given means, "
                 "deviations and limits.")
           .Input("shape: T")
@@ -138,7 +142,8 @@ std::vector<OpBuilder> RandomOps() {
           .Attr("T: {int32, int64}")
           .Stateful()
           .Shape(TruncatedNormalShape)
-          .Traits(kGenerator),
+          .Traits(kGenerator)
+          .NotDifferentiable(),
       OpBuilder("RandomGamma: Random numbers of the gamma distribution.")
           .Input("shape: S")
           .Input("alpha: T")
@@ -159,7 +164,8 @@ std::vector<OpBuilder> RandomOps() {
           .Attr("dtype: {half, float, double}")
           .Stateful()
           .Deprecated(25, "Replaced by RandomPoissonV2")
-          .Shape(SamplesShape),
+          .Shape(SamplesShape)
+          .NotDifferentiable(),
       OpBuilder("RandomPoissonV2: Random numbers of the Poisson distribution.")
           .Input("shape: S")
           .Input("rate: R")
@@ -170,7 +176,8 @@ std::vector<OpBuilder> RandomOps() {
           .Attr("R: {half, float, double, int32, int64} = DT_DOUBLE")
           .Attr("dtype: {half, float, double, int32, int64} = DT_INT64")
           .Stateful()
-          .Shape(SamplesShape),
+          .Shape(SamplesShape)
+          .NotDifferentiable(),
   };
 }
 
@@ -318,8 +325,8 @@ namespace millrace {
 
 Status RegisterRandomOps(OpRegistry& registry) {
   MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::RandomOps()));
-  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::StatelessRandomOps()));
-  return ops::RegisterEach(registry, ops::StatefulRandomOps());
+  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::NotDifferentiable(ops::StatelessRandomOps())));
+  return ops::RegisterEach(registry, ops::NotDifferentiable(ops::StatefulRandomOps()));
 }
 
 }  // namespace millrace

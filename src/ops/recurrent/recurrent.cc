@@ -329,7 +329,8 @@ std::vector<OpBuilder> Sequences() {
           .Attr("top_paths: int >= 1")
           .Attr("merge_repeated: bool = true")
           .Attr("T: {float, double} = DT_FLOAT")
-          .Shape(BeamSearchDecoderShape),
+          .Shape(BeamSearchDecoderShape)
+          .NotDifferentiable(),
       OpBuilder("CTCGreedyDecoder: The labels of a sequence, by the likeliest class of each step.")
           .Input("inputs: T")
           .Input("sequence_length: int32")
@@ -339,7 +340,8 @@ std::vector<OpBuilder> Sequences() {
           .Output("log_probability: T")
           .Attr("merge_repeated: bool = false")
           .Attr("T: {float, double} = DT_FLOAT")
-          .Shape(GreedyDecoderShape),
+          .Shape(GreedyDecoderShape)
+          .NotDifferentiable(),
       OpBuilder(
           "CTCLoss: How unlikely given labels are for a sequence, whatever their places, and its gradient.")
           .Input("inputs: T")
@@ -363,7 +365,8 @@ std::vector<OpBuilder> Sequences() {
           .Output("output: float")
           .Attr("normalize: bool = true")
           .Attr("T: type")
-          .Shape(EditDistanceShape),
+          .Shape(EditDistanceShape)
+          .NotDifferentiable(),
   };
 }
 

@@ -158,7 +158,8 @@ std::vector<OpBuilder> SparseSums() {
           .Output("a_val_grad: T")
           .Output("b_val_grad: T")
           .Attr("T: numbertype")
-          .Shape(SparseAddGradShape),
+          .Shape(SparseAddGradShape)
+          .NotDifferentiable(),
       OpBuilder(
           "SparseDenseCwiseAdd: The values of a sparse tensor plus those of a dense one at their places.")
           .Input("sp_indices: int64")
@@ -199,7 +200,8 @@ std::vector<OpBuilder> SparseReductions() {
           .Output("output: T")
           .Attr("keep_dims: bool = false")
           .Attr("T: realnumbertype")
-          .Shape(SparseReduceShape),
+          .Shape(SparseReduceShape)
+          .NotDifferentiable(),
       OpBuilder("SparseReduceMaxSparse: The maximum over dimensions of a sparse tensor, as a sparse one.")
           .Input("input_indices: int64")
           .Input("input_values: T")
@@ -210,7 +212,8 @@ std::vector<OpBuilder> SparseReductions() {
           .Output("output_shape: int64")
           .Attr("keep_dims: bool = false")
           .Attr("T: realnumbertype")
-          .Shape(AnySparseShape),
+          .Shape(AnySparseShape)
+          .NotDifferentiable(),
       OpBuilder("SparseReduceSum: The sum over dimensions of a sparse tensor, as a dense one.")
           .Input("input_indices: int64")
           .Input("input_values: T")
@@ -230,7 +233,8 @@ std::vector<OpBuilder> SparseReductions() {
           .Output("output_shape: int64")
           .Attr("keep_dims: bool = false")
           .Attr("T: numbertype")
-          .Shape(AnySparseShape),
+          .Shape(AnySparseShape)
+          .NotDifferentiable(),
       OpBuilder("SparseSliceGrad: The gradient of a part of a sparse tensor, for the values of the whole.")
           .Input("backprop_val_grad: T")
           .Input("input_indices: int64")
@@ -238,7 +242,8 @@ std::vector<OpBuilder> SparseReductions() {
           .Input("output_indices: int64")
           .Output("val_grad: T")
           .Attr("T: numbertype")
-          .Shape(SparseSliceGradShape),
+          .Shape(SparseSliceGradShape)
+          .NotDifferentiable(),
       OpBuilder("SparseSoftmax: Softmax over the values that rows of a sparse tensor have.")
           .Input("sp_indices: int64")
           .Input("sp_values: T")
@@ -292,7 +297,8 @@ std::vector<OpBuilder> SetOps() {
           .Attr("set_operation: string")
           .Attr("validate_indices: bool = true")
           .Attr("T: {int8, int16, int32, int64, uint8, uint16, string}")
-          .Shape(SetOperationShape),
+          .Shape(SetOperationShape)
+          .NotDifferentiable(),
       OpBuilder("DenseToSparseSetOperation: Unions, intersections or differences of the sets in rows of a "
                 "dense tensor and a sparse one.")
           .Input("set1: T")
@@ -305,7 +311,8 @@ std::vector<OpBuilder> SetOps() {
           .Attr("set_operation: string")
           .Attr("validate_indices: bool = true")
           .Attr("T: {int8, int16, int32, int64, uint8, uint16, string}")
-          .Shape(SetOperationShape),
+          .Shape(SetOperationShape)
+          .NotDifferentiable(),
       OpBuilder("SetSize: How many different values each row of a sparse tensor has.")
           .Input("set_indices: int64")
           .Input("set_values: T")
@@ -313,7 +320,8 @@ std::vector<OpBuilder> SetOps() {
           .Output("size: int32")
           .Attr("validate_indices: bool = true")
           .Attr("T: {int8, int16, int32, int64, uint8, uint16, string}")
-          .Shape(SetSizeShape),
+          .Shape(SetSizeShape)
+          .NotDifferentiable(),
       OpBuilder("SparseToSparseSetOperation: Unions, intersections or differences of the sets in rows of two "
                 "sparse tensors.")
           .Input("set1_indices: int64")
@@ -328,7 +336,8 @@ std::vector<OpBuilder> SetOps() {
           .Attr("set_operation: string")
           .Attr("validate_indices: bool = true")
           .Attr("T: {int8, int16, int32, int64, uint8, uint16, string}")
-          .Shape(SetOperationShape),
+          .Shape(SetOperationShape)
+          .NotDifferentiable(),
   };
 }
 

@@ -220,7 +220,8 @@ std::vector<OpBuilder> SparseRearranging() {
           .Input("new_shape: int64")
           .Output("output_indices: int64")
           .Output("output_shape: int64")
-          .Shape(SparseReshapeShape),
+          .Shape(SparseReshapeShape)
+          .NotDifferentiable(),
       OpBuilder("SparseFillEmptyRows: A sparse tensor with a default in rows that have nothing.")
           .Input("indices: int64")
           .Input("values: T")
@@ -254,7 +255,8 @@ std::vector<OpBuilder> SparseJoining() {
           .Attr("concat_dim: int")
           .Attr("N: int >= 2")
           .Attr("T: type")
-          .Shape(SparseConcatShape),
+          .Shape(SparseConcatShape)
+          .NotDifferentiable(),
       OpBuilder("SparseSplit: Splits a sparse tensor along a dimension.")
           .Input("split_dim: int64")
           .Input("indices: int64")
@@ -265,7 +267,8 @@ std::vector<OpBuilder> SparseJoining() {
           .Output("output_shape: num_split * int64")
           .Attr("num_split: int >= 1")
           .Attr("T: type")
-          .Shape(SparseSplitShape),
+          .Shape(SparseSplitShape)
+          .NotDifferentiable(),
       OpBuilder("SparseSlice: A part of a sparse tensor.")
           .Input("indices: int64")
           .Input("values: T")
@@ -293,7 +296,8 @@ std::vector<OpBuilder> SparseJoining() {
           .Attr("dense_types: list({int64, string}) >= 0")
           .Attr("out_type: {int64, string}")
           .Attr("internal_type: {int64, string}")
-          .Shape(SparseCrossShape),
+          .Shape(SparseCrossShape)
+          .NotDifferentiable(),
   };
 }
 
@@ -400,7 +404,8 @@ std::vector<OpBuilder> SparseStorage() {
           .Output("serialized_sparse: out_type")
           .Attr("T: type")
           .Attr("out_type: {string, variant} = DT_STRING")
-          .Shape(SerializeSparseShape),
+          .Shape(SerializeSparseShape)
+          .NotDifferentiable(),
       OpBuilder("SerializeManySparse: Each row of a sparse tensor as a serialised sparse tensor.")
           .Input("sparse_indices: int64")
           .Input("sparse_values: T")
@@ -408,14 +413,16 @@ std::vector<OpBuilder> SparseStorage() {
           .Output("serialized_sparse: out_type")
           .Attr("T: type")
           .Attr("out_type: {string, variant} = DT_STRING")
-          .Shape(SerializeManySparseShape),
+          .Shape(SerializeManySparseShape)
+          .NotDifferentiable(),
       OpBuilder("DeserializeManySparse: Joins serialised sparse tensors into one.")
           .Input("serialized_sparse: string")
           .Output("sparse_indices: int64")
           .Output("sparse_values: dtype")
           .Output("sparse_shape: int64")
           .Attr("dtype: type")
-          .Shape(DeserializeManySparseShape),
+          .Shape(DeserializeManySparseShape)
+          .NotDifferentiable(),
       OpBuilder("DeserializeSparse: Sparse tensors out of their serialised form.")
           .Input("serialized_sparse: Tserialized")
           .Output("sparse_indices: int64")
@@ -423,7 +430,8 @@ std::vector<OpBuilder> SparseStorage() {
           .Output("sparse_shape: int64")
           .Attr("dtype: type")
           .Attr("Tserialized: {string, variant} = DT_STRING")
-          .Shape(DeserializeSparseShape),
+          .Shape(DeserializeSparseShape)
+          .NotDifferentiable(),
       OpBuilder("AddSparseToTensorsMap: Keeps a sparse tensor in a map of the session, and gives its handle.")
           .Input("sparse_indices: int64")
           .Input("sparse_values: T")
@@ -434,7 +442,8 @@ std::vector<OpBuilder> SparseStorage() {
           .Attr("shared_name: string = ''")
           .Stateful()
           .Shape(AddSparseShape)
-          .Traits(kEffect),
+          .Traits(kEffect)
+          .NotDifferentiable(),
       OpBuilder("AddManySparseToTensorsMap: Keeps the rows of a sparse tensor in a map of the session, and "
                 "gives a handle for each.")
           .Input("sparse_indices: int64")
@@ -446,7 +455,8 @@ std::vector<OpBuilder> SparseStorage() {
           .Attr("shared_name: string = ''")
           .Stateful()
           .Shape(AddManySparseShape)
-          .Traits(kEffect),
+          .Traits(kEffect)
+          .NotDifferentiable(),
       OpBuilder("TakeManySparseFromTensorsMap: Takes sparse tensors out of the session's map, as one.")
           .Input("sparse_handles: int64")
           .Output("sparse_indices: int64")
@@ -457,7 +467,8 @@ std::vector<OpBuilder> SparseStorage() {
           .Attr("shared_name: string = ''")
           .Stateful()
           .Shape(TakeManySparseShape)
-          .Traits(kEffect),
+          .Traits(kEffect)
+          .NotDifferentiable(),
   };
 }
 

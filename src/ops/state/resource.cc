@@ -81,7 +81,8 @@ OpBuilder AssignVariable(const char* name) {
       .Attr("dtype: type")
       .Stateful()
       .Shape(AssignVariableShape)
-      .Traits(kEffect);
+      .Traits(kEffect)
+      .NotDifferentiable();
 }
 
 OpBuilder ResourceScatter(const char* name, const char* types) {
@@ -93,7 +94,8 @@ OpBuilder ResourceScatter(const char* name, const char* types) {
       .Attr(kIndices)
       .Stateful()
       .Shape(ResourceScatterShape)
-      .Traits(kEffect);
+      .Traits(kEffect)
+      .NotDifferentiable();
 }
 
 std::vector<OpBuilder> Handles() {
@@ -184,7 +186,8 @@ std::vector<OpBuilder> Accesses() {
           .Attr("T: {int32, int64}")
           .Stateful()
           .Shape(ResourceCountUpToShape)
-          .Traits(kEffect),
+          .Traits(kEffect)
+          .NotDifferentiable(),
   };
 }
 
@@ -194,7 +197,7 @@ std::vector<OpBuilder> Accesses() {
 namespace millrace {
 
 Status RegisterResourceOps(OpRegistry& registry) {
-  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::Handles()));
+  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::NotDifferentiable(ops::Handles())));
   return ops::RegisterEach(registry, ops::Accesses());
 }
 

@@ -246,9 +246,9 @@ std::vector<OpBuilder> ScatterOps() {
 namespace millrace {
 
 Status RegisterStateOps(OpRegistry& registry) {
-  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::StateOps()));
-  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::SessionOps()));
-  return ops::RegisterEach(registry, ops::ScatterOps());
+  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::NotDifferentiable(ops::StateOps())));
+  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::NotDifferentiable(ops::SessionOps())));
+  return ops::RegisterEach(registry, ops::NotDifferentiable(ops::ScatterOps()));
 }
 
 }  // namespace millrace

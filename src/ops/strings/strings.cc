@@ -213,9 +213,9 @@ std::vector<OpBuilder> Rewriting() {
 namespace millrace {
 
 Status RegisterStringOps(OpRegistry& registry) {
-  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::Hashing()));
-  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::Splitting()));
-  return ops::RegisterEach(registry, ops::Rewriting());
+  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::NotDifferentiable(ops::Hashing())));
+  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::NotDifferentiable(ops::Splitting())));
+  return ops::RegisterEach(registry, ops::NotDifferentiable(ops::Rewriting()));
 }
 
 }  // namespace millrace

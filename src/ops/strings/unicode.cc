@@ -76,6 +76,8 @@ std::vector<OpBuilder> Unicode() {
 
 namespace millrace {
 
-Status RegisterUnicodeOps(OpRegistry& registry) { return ops::RegisterEach(registry, ops::Unicode()); }
+Status RegisterUnicodeOps(OpRegistry& registry) {
+  return ops::RegisterEach(registry, ops::NotDifferentiable(ops::Unicode()));
+}
 
 }  // namespace millrace

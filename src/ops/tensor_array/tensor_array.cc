@@ -166,7 +166,7 @@ OpBuilder NamedArray(const Version& v) {
       .Attr("tensor_array_name: string = ''");
   if (first) op.Attr("element_shape: shape = { unknown_rank: true }");
   op.Deprecated(first ? 16 : 26, "Use TensorArrayV3");
-  return op.Stateful().Shape(NamedArrayShape).Traits(kCheap);
+  return op.Stateful().Shape(NamedArrayShape).Traits(kCheap).NotDifferentiable();
 }
 
 OpBuilder NamedGrad(const Version& v) {
@@ -177,7 +177,8 @@ OpBuilder NamedGrad(const Version& v) {
       .Attr("source: string")
       .Stateful()
       .Shape(NamedGradShape)
-      .Traits(kCheap);
+      .Traits(kCheap)
+      .NotDifferentiable();
   op.Deprecated(v.suffix[0] == '\0' ? 16 : 26, "Use TensorArrayGradV3");
   return op;
 }
@@ -198,7 +199,8 @@ std::vector<OpBuilder> Arrays() {
           .Attr("tensor_array_name: string = ''")
           .Stateful()
           .Shape(ArrayShape)
-          .Traits(kCheap),
+          .Traits(kCheap)
+          .NotDifferentiable(),
       NamedGrad(kByReference),
       NamedGrad(kByName),
       OnArray(kByResource, "TensorArrayGrad: The gradient of TensorArray.")
@@ -218,7 +220,8 @@ std::vector<OpBuilder> Arrays() {
           .Attr("source: string")
           .Stateful()
           .Shape(GradShape)
-          .Traits(kCheap),
+          .Traits(kCheap)
+          .NotDifferentiable(),
   };
 }
 
@@ -275,8 +278,12 @@ std::vector<OpBuilder> Elements(const Version& v) {
           .Input("flow_in: float")
           .Output("size: int32")
           .Shape(SizeShape)
-          .Traits({.cheap = true, .has_side_effects = !IsResource(v)}),
-      OnArray(v, "TensorArrayClose: Ends an array of tensors.").Shape(shape_fns::NoOutputs).Traits(kEffect),
+          .Traits({.cheap = true, .has_side_effects = !IsResource(v)})
+          .NotDifferentiable(),
+      OnArray(v, "TensorArrayClose: Ends an array of tensors.")
+          .Shape(shape_fns::NoOutputs)
+          .Traits(kEffect)
+          .NotDifferentiable(),
   };
 }
 
@@ -359,7 +366,7 @@ Status RegisterTensorArrayOps(OpRegistry& registry) {
   }
   MR_RETURN_IF_ERROR(RegisterEach(registry, ops::WholeArrays()));
   for (const ops::Version& v : {ops::kByReference, ops::Version{"V2", "resource"}}) {
-    MR_RETURN_IF_ERROR(RegisterEach(registry, ops::Stacks(v)));
+    MR_RETURN_IF_ERROR(RegisterEach(registry, ops::NotDifferentiable(ops::Stacks(v))));
   }
   return Status();
 }

@@ -124,7 +124,8 @@ std::vector<OpBuilder> Elements() {
           .Attr(kDtype)
           .Attr(kShapeType)
           .Shape(NewListShape)
-          .Traits(kList),
+          .Traits(kList)
+          .NotDifferentiable(),
       OpBuilder("TensorListReserve: A list of a given length whose elements are not yet set.")
           .Input("element_shape: shape_type")
           .Input("num_elements: int32")
@@ -132,7 +133,8 @@ std::vector<OpBuilder> Elements() {
           .Attr(kDtype)
           .Attr(kShapeType)
           .Shape(NewListShape)
-          .Traits(kList),
+          .Traits(kList)
+          .NotDifferentiable(),
       OpBuilder("TensorListPushBack: A list with one more element.")
           .Input("input_handle: variant")
           .Input("tensor: element_dtype")
@@ -146,7 +148,8 @@ std::vector<OpBuilder> Elements() {
           .Output("output_handles: variant")
           .Attr(kDtype)
           .Shape(shape_fns::Unchanged)
-          .Traits(kRows),
+          .Traits(kRows)
+          .NotDifferentiable(),
       OpBuilder("TensorListPopBack: A list without its last element, and that element.")
           .Input("input_handle: variant")
           .Input("element_shape: int32")
@@ -175,13 +178,15 @@ std::vector<OpBuilder> Elements() {
           .Input("input_handle: variant")
           .Output("length: int32")
           .Shape(shape_fns::Scalar)
-          .Traits(kList),
+          .Traits(kList)
+          .NotDifferentiable(),
       OpBuilder("TensorListElementShape: The shape that all elements of a list have.")
           .Input("input_handle: variant")
           .Output("element_shape: shape_type")
           .Attr(kShapeType)
           .Shape(ElementShapeShape)
-          .Traits(kList),
+          .Traits(kList)
+          .NotDifferentiable(),
       OpBuilder(
           "TensorListResize: A list with its end cut off or filled up with elements that are not yet set.")
           .Input("input_handle: variant")
@@ -196,7 +201,8 @@ std::vector<OpBuilder> Elements() {
           .Output("output: variant")
           .Attr(kDtype)
           .Shape(shape_fns::MergeBothInputs)
-          .Traits(kRows),
+          .Traits(kRows)
+          .NotDifferentiable(),
   };
 }
 

@@ -149,7 +149,7 @@ OpBuilder Apply(const Optimizer& optimizer, bool rows, bool resource) {
   if (rows) op.Attr(kIndices);
   op.Attr("use_locking: bool = false");
   if (optimizer.flag != nullptr) op.Attr(optimizer.flag);
-  return op.Shape(ApplyShape).Traits(kEffect);
+  return op.Shape(ApplyShape).Traits(kEffect).NotDifferentiable();
 }
 
 }  // namespace

@@ -19,15 +19,25 @@ namespace millrace {
 namespace {
 
 using ::testing::HasSubstr;
-using Operands = ElementwiseOp::Operands;
+using Operands = ElementwiseForm::Operands;
 using Program = ElementwiseProgram;
 
-const ElementwiseOp& OpNamed(std::string_view name) {
-  for (const ElementwiseOp& op : ElementwiseOps()) {
-    if (op.name == name) return op;
+// The ops that can be instructions, by name.
+const std::vector<const OpRegistration*>& ElementwiseOps() {
+  static const auto* const ops = [] {
+    auto* const all = new std::vector<const OpRegistration*>(OpRegistry::Global().All());
+    std::erase_if(*all, [](const OpRegistration* op) { return op->elementwise.operands == Operands::kNone; });
+    return all;
+  }();
+  return *ops;
+}
+
+const OpRegistration& OpNamed(std::string_view name) {
+  for (const OpRegistration* op : ElementwiseOps()) {
+    if (op->def.name == name) return *op;
   }
   ADD_FAILURE() << name;
-  return ElementwiseOps()[0];
+  return *ElementwiseOps()[0];
 }
 
 // Builds a program; results of instructions are named by the number that Add returns.
@@ -66,11 +76,11 @@ StatusOr<std::vector<Tensor>> RunFused(const Program& program, const std::vector
 }
 
 StatusOr<Tensor> RunInstruction(const Program::Instruction& instruction, const std::vector<Tensor>& values) {
-  KernelRunner runner(instruction.op->name);
+  KernelRunner runner(instruction.op->def.name);
   runner.Name(instruction.node);
-  if (instruction.op->result == ElementwiseOp::Result::kAny) runner.Attr("DstT", instruction.type);
-  if (instruction.op->result == ElementwiseOp::Result::kReal) runner.Attr("Tout", instruction.type);
-  for (int i = 0; i < instruction.op->arity(); ++i)
+  if (instruction.form().result == ElementwiseForm::Result::kAny) runner.Attr("DstT", instruction.type);
+  if (instruction.form().result == ElementwiseForm::Result::kReal) runner.Attr("Tout", instruction.type);
+  for (int i = 0; i < instruction.form().arity(); ++i)
     runner.Input(values[instruction.operands[static_cast<size_t>(i)]]);
   return runner.RunOne();
 }
@@ -163,33 +173,31 @@ constexpr DataType kTypes[] = {
     DataType::kUint32, DataType::kUint64,   DataType::kBool,  DataType::kComplex64, DataType::kComplex128};
 
 // The nodes of `op` that there may be, on `from`.
-std::vector<DataType> ResultTypes(const ElementwiseOp& op, DataType from) {
-  switch (op.result) {
-    case ElementwiseOp::Result::kSame:
+std::vector<DataType> ResultTypes(const OpRegistration& op, DataType from) {
+  switch (op.elementwise.result) {
+    case ElementwiseForm::Result::kSame:
       return {from};
-    case ElementwiseOp::Result::kBool:
+    case ElementwiseForm::Result::kBool:
       return {DataType::kBool};
-    case ElementwiseOp::Result::kReal:
+    case ElementwiseForm::Result::kReal:
       return {DataType::kFloat, DataType::kDouble};
-    case ElementwiseOp::Result::kAny:
+    case ElementwiseForm::Result::kAny:
       return {std::begin(kTypes), std::end(kTypes)};
   }
   return {};
 }
 
 // Null when the op has no such node or no kernel for it.
-std::shared_ptr<const NodeProps> NodeWithKernel(const ElementwiseOp& op, DataType from, DataType to) {
-  const auto registration = OpRegistry::Global().LookUp(op.name);
-  if (!registration.ok()) return nullptr;
+std::shared_ptr<const NodeProps> NodeWithKernel(const OpRegistration& op, DataType from, DataType to) {
   AttrMap attrs;
-  for (const AttrDef& attr : (*registration)->def.attrs) {
+  for (const AttrDef& attr : op.def.attrs) {
     if (attr.name == "N") {
       attrs.Set("N", 2);
     } else if (attr.type == "type") {
       attrs.Set(attr.name, attr.name == "DstT" || attr.name == "Tout" ? to : from);
     }
   }
-  const auto props = NodeProps::Make(**registration, attrs);
+  const auto props = NodeProps::Make(op, attrs);
   if (!props.ok() || (*props)->input_types.back() != from ||
       !KernelRegistry::Global().HasKernel("CPU", **props))
     return nullptr;
@@ -199,24 +207,26 @@ std::shared_ptr<const NodeProps> NodeWithKernel(const ElementwiseOp& op, DataTyp
 TEST(FusedElementwiseTest, EachOpOfEachTypeGivesTheBitsOfItsKernel) {
   std::mt19937 random(1);
   int kinds = 0;
-  for (const ElementwiseOp& op : ElementwiseOps()) {
+  for (const OpRegistration* registration : ElementwiseOps()) {
+    const OpRegistration& op = *registration;
+    const int arity = op.elementwise.arity();
     for (const DataType from : kTypes) {
       for (const DataType to : ResultTypes(op, from)) {
         const auto props = NodeWithKernel(op, from, to);
         if (props == nullptr || InstructionOf(*props) == nullptr) continue;
         ++kinds;
-        SCOPED_TRACE(StrCat(op.name, " ", DataTypeName(from), " ", DataTypeName(to)));
+        SCOPED_TRACE(StrCat(op.def.name, " ", DataTypeName(from), " ", DataTypeName(to)));
         for (const int64_t n : {int64_t{0}, int64_t{1}, int64_t{67}, int64_t{1500}}) {
           const TensorShape shape({n});
           std::vector<Tensor> inputs = {RandomTensor(from, shape, random),
                                         RandomTensor(from, shape, random, false)};
-          if (op.arity() == 3) inputs.insert(inputs.begin(), RandomTensor(DataType::kBool, shape, random));
-          inputs.resize(static_cast<size_t>(op.arity()));
+          if (arity == 3) inputs.insert(inputs.begin(), RandomTensor(DataType::kBool, shape, random));
+          inputs.resize(static_cast<size_t>(arity));
           Builder b(inputs);
-          b.program.results = {b.Add(op.name, to,
-                                     op.arity() == 1   ? std::vector{0}
-                                     : op.arity() == 2 ? std::vector{0, 1}
-                                                       : std::vector{0, 1, 2})};
+          b.program.results = {b.Add(op.def.name, to,
+                                     arity == 1   ? std::vector{0}
+                                     : arity == 2 ? std::vector{0, 1}
+                                                  : std::vector{0, 1, 2})};
           ExpectSame(b.program, inputs);
           ASSERT_FALSE(HasFailure());
         }
@@ -364,19 +374,20 @@ class RandomProgram {
   size_t Draw(size_t n) { return random_() % n; }
 
   void AddAny(Builder* b) {
-    const ElementwiseOp& op = ElementwiseOps()[Draw(ElementwiseOps().size())];
+    const OpRegistration& op = *ElementwiseOps()[Draw(ElementwiseOps().size())];
+    const int arity = op.elementwise.arity();
     std::vector<int> operands;
-    for (int i = 0; i < op.arity(); ++i) operands.push_back(static_cast<int>(Draw(b->program.types.size())));
+    for (int i = 0; i < arity; ++i) operands.push_back(static_cast<int>(Draw(b->program.types.size())));
     const DataType from = b->program.types[static_cast<size_t>(operands.back())];
     const auto types = ResultTypes(op, from);
     const DataType to = types[Draw(types.size())];
     const auto props = NodeWithKernel(op, from, to);
     if (props == nullptr || InstructionOf(*props) == nullptr) return;
-    for (int i = 0; i < op.arity(); ++i) {
-      const DataType wanted = op.arity() == 3 && i == 0 ? DataType::kBool : from;
+    for (int i = 0; i < arity; ++i) {
+      const DataType wanted = arity == 3 && i == 0 ? DataType::kBool : from;
       if (b->program.types[static_cast<size_t>(operands[static_cast<size_t>(i)])] != wanted) return;
     }
-    b->Add(op.name, to, operands);
+    b->Add(op.def.name, to, operands);
   }
 
   std::mt19937 random_;

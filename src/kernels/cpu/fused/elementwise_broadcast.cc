@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-using Operands = ElementwiseOp::Operands;
+using Operands = ElementwiseForm::Operands;
 
 // Rows of so many elements are worth calls of their own.
 constexpr int64_t kLongRow = 256;
@@ -92,17 +92,17 @@ StatusOr<TensorShape> ElementwiseLayout::ShapeOf(int step, const std::string& no
   const TensorShape& a = shape(instruction.operands[0]);
   const TensorShape& b = shape(instruction.operands[1]);
   const std::string& name = instruction.node.empty() ? node : instruction.node;
-  switch (instruction.op->operands) {
+  switch (instruction.form().operands) {
     case Operands::kOne:
       return a;
     case Operands::kBroadcast:
       return BroadcastShapes(a, b);
     case Operands::kSelect:
       MR_RETURN_IF_ERROR(
-          CheckSelectShapes(name, instruction.op->name, a, b, shape(instruction.operands[2])).status());
+          CheckSelectShapes(name, instruction.op->def.name, a, b, shape(instruction.operands[2])).status());
       return b;
     default:
-      if (a != b) return DifferentShapes(name, instruction.op->name, a, code_.NumberOfTerm(step), b);
+      if (a != b) return DifferentShapes(name, instruction.op->def.name, a, code_.NumberOfTerm(step), b);
       return a;
   }
 }
@@ -124,7 +124,7 @@ void ElementwiseLayout::ChooseBlockSteps() {
     if (shape(inputs_ + i) != main_) continue;
     block_steps_ |= Bit(i);
     const ElementwiseCode::Step& step = code_.step(i);
-    const int arity = code_.program().instructions[static_cast<size_t>(i)].op->arity();
+    const int arity = code_.program().instructions[static_cast<size_t>(i)].form().arity();
     for (int j = 0; j < arity; ++j) {
       uint64_t& values = step.select != nullptr && j == 0 ? conditions : others;
       values |= Bit(step.operands[static_cast<size_t>(j)]);
@@ -143,7 +143,7 @@ void ElementwiseLayout::FindOperands() {
     if ((block_steps_ & Bit(i)) == 0) continue;
     const ElementwiseCode::Step& step = code_.step(i);
     arrays_ |= Bit(step.result);
-    const int arity = code_.program().instructions[static_cast<size_t>(i)].op->arity();
+    const int arity = code_.program().instructions[static_cast<size_t>(i)].form().arity();
     for (int j = 0; j < arity; ++j)
       AddOperand(step.operands[static_cast<size_t>(j)], step.select != nullptr && j == 0);
   }

@@ -16,7 +16,7 @@ namespace {
 
 using cpu::BinaryOp;
 using cpu::UnaryOp;
-using Operands = ElementwiseOp::Operands;
+using Operands = ElementwiseForm::Operands;
 
 constexpr double kCastNs = 0.5, kSelectNs = 0.2;
 
@@ -36,25 +36,26 @@ StatusOr<ElementwiseCode> ElementwiseCode::Make(ElementwiseProgram program) {
 }
 
 Status ElementwiseCode::AddStep(const ElementwiseProgram::Instruction& instruction) {
-  const ElementwiseOp& op = *instruction.op;
+  const ElementwiseForm& form = instruction.form();
+  const std::string& op = instruction.op->def.name;
   Step step;
   step.operands = instruction.operands;
   step.result = static_cast<uint8_t>(program_.num_inputs + num_steps());
   const DataType from = program_.types[step.operands[0]];
   DataType to = instruction.type;
-  if (op.operands == Operands::kSelect) {
+  if (form.operands == Operands::kSelect) {
     step.select = cpu::FindSelect(size(step.result));
     step.cost_ns = kSelectNs;
-  } else if (op.result == ElementwiseOp::Result::kAny) {
+  } else if (form.result == ElementwiseForm::Result::kAny) {
     step.unary = cpu::FindCast(from, to);
     step.cost_ns = kCastNs;
-  } else if (op.operands == Operands::kOne) {
-    const UnaryOp unary = UnaryOpOf(op.name);
+  } else if (form.operands == Operands::kOne) {
+    const UnaryOp unary = UnaryOpOf(op);
     step.unary = cpu::FindUnary(unary, from);
     to = cpu::UnaryResultType(unary, from);
     step.cost_ns = cpu::UnaryCostNs(unary, from);
   } else {
-    step.op = op.operands == Operands::kSum ? BinaryOp::kAdd : BinaryOpOf(op.name);
+    step.op = form.operands == Operands::kSum ? BinaryOp::kAdd : BinaryOpOf(op);
     step.binary = cpu::FindBinary(step.op, from);
     to = cpu::BinaryResultType(step.op, from);
     step.cost_ns = cpu::BinaryCostNs(step.op, from);
@@ -62,13 +63,12 @@ Status ElementwiseCode::AddStep(const ElementwiseProgram::Instruction& instructi
       step.forms = {nullptr, step.binary->scalar_right, step.binary->scalar_left, step.binary->same};
   }
   if (step.select == nullptr && step.unary == nullptr && step.binary == nullptr) {
-    return errors::Unimplemented("An element-wise program has no CPU kernel for ", op.name, " of ",
+    return errors::Unimplemented("An element-wise program has no CPU kernel for ", op, " of ",
                                  DataTypeName(from));
   }
   if (to != instruction.type) {
-    return errors::InvalidArgument("An element-wise program has ", op.name, " of ", DataTypeName(from),
-                                   " give ", DataTypeName(instruction.type), " instead of ",
-                                   DataTypeName(to));
+    return errors::InvalidArgument("An element-wise program has ", op, " of ", DataTypeName(from), " give ",
+                                   DataTypeName(instruction.type), " instead of ", DataTypeName(to));
   }
   cost_ns_ += step.cost_ns;
   steps_.push_back(step);
@@ -78,14 +78,14 @@ Status ElementwiseCode::AddStep(const ElementwiseProgram::Instruction& instructi
 void ElementwiseCode::AssignRegisters() {
   std::vector<int> last_use(sizes_.size(), -1);
   for (int i = 0; i < num_steps(); ++i) {
-    const int arity = program_.instructions[static_cast<size_t>(i)].op->arity();
+    const int arity = program_.instructions[static_cast<size_t>(i)].form().arity();
     for (int j = 0; j < arity; ++j) last_use[step(i).operands[static_cast<size_t>(j)]] = i;
   }
   registers_.assign(sizes_.size(), kNoRegister);
   uint64_t taken = 0;
   for (int i = 0; i < num_steps(); ++i) {
     const Step& s = step(i);
-    const int arity = program_.instructions[static_cast<size_t>(i)].op->arity();
+    const int arity = program_.instructions[static_cast<size_t>(i)].form().arity();
     // A register whose value is needed for the last time takes the result where elements are of one size.
     uint64_t free_before = 0, free_after = 0;
     for (int j = 0; j < arity; ++j) {
@@ -120,11 +120,11 @@ void ElementwiseCode::AssignRegisters() {
 void ElementwiseCode::FindShapeRules() {
   const uint64_t all_inputs = Bit(num_inputs()) - 1;
   for (int i = 0; i < num_steps(); ++i) {
-    const ElementwiseOp& op = *program_.instructions[static_cast<size_t>(i)].op;
+    const ElementwiseForm& form = program_.instructions[static_cast<size_t>(i)].form();
     uint64_t operands = 0;
-    for (int j = 0; j < op.arity(); ++j) operands |= Bit(step(i).operands[static_cast<size_t>(j)]);
+    for (int j = 0; j < form.arity(); ++j) operands |= Bit(step(i).operands[static_cast<size_t>(j)]);
     const uint64_t inputs = operands & all_inputs;
-    if (op.operands != Operands::kBroadcast) {
+    if (form.operands != Operands::kBroadcast) {
       must_be_arrays_ |= inputs;
     } else if (inputs == operands) {
       pairs_.push_back(inputs);
@@ -151,13 +151,13 @@ int ElementwiseCode::Run(const Addresses& at, uint64_t arrays, uint64_t steps, i
 }
 
 Status ElementwiseCode::Failure(int i) const {
-  return BadInteger(program_.instructions[static_cast<size_t>(i)].op->name);
+  return BadInteger(program_.instructions[static_cast<size_t>(i)].op->def.name);
 }
 
 int ElementwiseCode::NumberOfTerm(int i) const {
   int term = 1;
   const auto& instructions = program_.instructions;
-  for (int sum = i; instructions[static_cast<size_t>(sum)].op->operands == Operands::kSum; ++term) {
+  for (int sum = i; instructions[static_cast<size_t>(sum)].form().operands == Operands::kSum; ++term) {
     const int before = step(sum).operands[0] - num_inputs();
     if (before < 0 ||
         instructions[static_cast<size_t>(before)].node != instructions[static_cast<size_t>(i)].node)
