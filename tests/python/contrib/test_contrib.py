@@ -3,6 +3,7 @@
 """The names of tf.contrib that stand for something in core."""
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,8 @@ def test_missing_names_say_what_is_nearest() -> None:
         AttributeError, match="of tf.contrib Millrace has only .* Nearest in core: .*tf.nn.ctc_loss"
     ):
         tf.contrib.layers.ctc_los
-    with pytest.raises(ImportError, match="has no attribute 'seq2seq'"):
-        import millrace.contrib.seq2seq  # noqa: F401
+    with pytest.raises(ImportError, match="has no attribute 'crf'"):
+        import millrace.contrib.crf  # noqa: F401
     with pytest.raises(ImportError, match="has no attribute 'embedding_column'"):
         from millrace.contrib.layers import embedding_column  # noqa: F401
 
@@ -143,3 +144,50 @@ def test_modules_inside_of_contrib_have_the_same_names() -> None:
         assert getattr(module, name) is same, home
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         tf.contrib.layers.python.layers.layers.nothing
+
+
+def test_batches_without_a_rest() -> None:
+    with tf.Graph().as_default(), tf.Session() as sess:
+        batches = tf.data.Dataset.range(5).apply(tf.contrib.data.batch_and_drop_remainder(2))
+        assert batches.output_shapes.as_list() == [2]
+        padded = tf.data.Dataset.range(1, 4).map(lambda n: tf.range(n))
+        padded = padded.apply(tf.contrib.data.padded_batch_and_drop_remainder(2, [None], np.int64(9)))
+        value = batches.make_one_shot_iterator().get_next()
+        assert [sess.run(value).tolist() for _ in range(2)] == [[0, 1], [2, 3]]
+        with pytest.raises(tf.errors.OutOfRangeError):
+            sess.run(value)
+        assert sess.run(padded.make_one_shot_iterator().get_next()).tolist() == [[0, 9], [0, 1]]
+
+
+def test_loss_of_sequences() -> None:
+    random = np.random.RandomState(3)
+    logits, targets = random.randn(2, 3, 4), np.array([[0, 1, 2], [3, 0, 0]])
+    weights = np.array([[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]])
+    entropy = np.log(np.exp(logits).sum(2)) - np.take_along_axis(logits, targets[:, :, None], 2)[:, :, 0]
+    entropy *= weights
+    loss = functools.partial(
+        tf.contrib.seq2seq.sequence_loss, tf.constant(logits), tf.constant(targets), tf.constant(weights)
+    )
+    with tf.Session() as sess:
+        np.testing.assert_allclose(sess.run(loss()), entropy.sum() / weights.sum())
+        each = sess.run(loss(average_across_timesteps=False, average_across_batch=False))
+        np.testing.assert_allclose(each, entropy)
+        over_time = sess.run(loss(average_across_batch=False))
+        np.testing.assert_allclose(over_time, entropy.sum(1) / weights.sum(1))
+        over_batch = sess.run(loss(average_across_timesteps=False))
+        np.testing.assert_allclose(over_batch, entropy.sum(0) / weights.sum(0))
+    with pytest.raises(ValueError, match="Logits must be a"):
+        tf.contrib.seq2seq.sequence_loss(tf.ones([2, 3]), tf.constant(targets), tf.constant(weights))
+
+
+def test_settings_of_the_projector(tmp_path: Any) -> None:
+    projector: Any = tf.contrib.tensorboard.plugins.projector
+    config = projector.ProjectorConfig(model_checkpoint_path="m.ckpt")
+    embedding = config.embeddings.add(tensor_name="emb:0", metadata_path="names.tsv")
+    embedding.sprite.single_image_dim.extend([28, 28])
+    assert projector.ProjectorConfig.FromString(config.SerializeToString()) == config
+    assert config.SerializeToString().startswith(b"\n\x06m.ckpt\x12")
+    with tf.summary.FileWriter(str(tmp_path)) as writer:
+        projector.visualize_embeddings(writer, config)
+    text = (tmp_path / "projector_config.pbtxt").read_text()
+    assert 'tensor_name: "emb:0"' in text and text.count("single_image_dim: 28") == 2
