@@ -2,10 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distributed/in_process_cluster.h"
 
+#include <map>
 #include <utility>
 
+#include "base/strings.h"
 #include "device/device.h"
 #include "distributed/collective_messages.h"
+#include "distributed/in_process_transport.h"
 #include "session/session_factory.h"
 #include "session/session_options.h"
 
@@ -14,6 +17,7 @@ namespace {
 
 constexpr int64_t kConnectTimeoutMs = 60'000;
 constexpr int kThreadsPerTask = 3;
+constexpr const char* kAnyPort = "127.0.0.1:0";
 
 }  // namespace
 
@@ -21,8 +25,8 @@ StatusOr<std::unique_ptr<OtherTasks>> InProcessCluster::Make(const Options& opti
                                                              const SessionOptions& session,
                                                              const CompileOptions& compiler,
                                                              LocalWorker& own) {
-  std::unique_ptr<InProcessCluster> cluster(new InProcessCluster(options));
-  MR_RETURN_IF_ERROR(cluster->AddTask(nullptr, &own));
+  std::unique_ptr<InProcessCluster> cluster(new InProcessCluster);
+  cluster->AddTask(nullptr, &own);
   DeviceName name = own.devices().client_device()->parsed_name();
   for (int i = 1; i < options.num_tasks; ++i) {
     name.task = i;
@@ -32,8 +36,9 @@ StatusOr<std::unique_ptr<OtherTasks>> InProcessCluster::Make(const Options& opti
     MR_ASSIGN_OR_RETURN(auto made, DeviceFactoryRegistry::Global().CreateDevices(devices));
     auto worker = std::make_unique<LocalWorker>(std::make_shared<LocalDevices>(std::move(made)));
     LocalWorker* const borrowed = worker.get();
-    MR_RETURN_IF_ERROR(cluster->AddTask(std::move(worker), borrowed));
+    cluster->AddTask(std::move(worker), borrowed);
   }
+  MR_RETURN_IF_ERROR(cluster->OpenTransport(options));
   for (const auto& task : cluster->tasks_) MR_RETURN_IF_ERROR(cluster->Connect(*task, compiler));
   return std::unique_ptr<OtherTasks>(std::move(cluster));
 }
@@ -44,26 +49,54 @@ MakeOtherTasks InProcessCluster::Maker(const Options& options) {
   };
 }
 
-Status InProcessCluster::AddTask(std::unique_ptr<LocalWorker> owned, LocalWorker* worker) {
+void InProcessCluster::AddTask(std::unique_ptr<LocalWorker> owned, LocalWorker* worker) {
   auto task = std::make_unique<Task>();
   task->owned = std::move(owned);
   task->worker = worker;
   // As the pools of sessions with that many threads.
   task->pool = GetThreadPool(kThreadsPerTask, false);
-  worker->steps().collectives().SetPeers(std::make_shared<TransportCollectivePeers>(transport_));
   task->service = std::make_unique<WorkerService>(*worker, *task->pool);
-  transport_.AddTask(worker->task(), *task->service);
   tasks_.push_back(std::move(task));
+}
+
+Status InProcessCluster::OpenTransport(const Options& options) {
+  if (options.protocol.empty()) {
+    auto transport = std::make_shared<InProcessTransport>(
+        InProcessTransportOptions{.seed = options.seed, .max_delay_us = options.max_delay_us});
+    for (const auto& task : tasks_) transport->AddTask(task->worker->task(), *task->service);
+    network_ = std::move(transport);
+  } else {
+    MR_ASSIGN_OR_RETURN(const Protocol protocol, FindProtocol(options.protocol));
+    std::map<std::string, std::string> addresses;
+    for (const auto& task : tasks_) {
+      MR_ASSIGN_OR_RETURN(task->listener, protocol.listen(kAnyPort, {}));
+      addresses[task->worker->task()] = StrCat("localhost:", task->listener->port());
+      task->listener->Start([to = task.get()](Method method, MessageBytes request, int64_t timeout_in_ms,
+                                              CancellationManager& cancellation, Reply reply) {
+        auto handle = [to, method, bytes = std::move(request), timeout_in_ms, &cancellation,
+                       answer = std::move(reply)]() mutable {
+          to->service->Handle(method, bytes, timeout_in_ms, cancellation, std::move(answer));
+        };
+        if (!WorkerService::MayWait(method)) return handle();
+        to->threads.Schedule(std::move(handle));
+      });
+    }
+    // A busy machine is no reason to give up a task of this process.
+    MR_ASSIGN_OR_RETURN(network_,
+                        protocol.connect(addresses, {.patience_in_ms = kConnectTimeoutMs, .security = {}}));
+  }
+  transport_ = std::make_unique<CountedTransport>(*network_);
   return Status();
 }
 
 Status InProcessCluster::Connect(Task& task, const CompileOptions& compiler) {
+  task.worker->steps().collectives().SetPeers(std::make_shared<TransportCollectivePeers>(*transport_));
   std::vector<Worker*> workers{task.worker};
   std::vector<Worker*> peers;
   for (const auto& other : tasks_) {
     if (other.get() == &task) continue;
     MR_ASSIGN_OR_RETURN(std::unique_ptr<RemoteWorker> peer,
-                        RemoteWorker::Connect(other->worker->task(), transport_, kConnectTimeoutMs));
+                        RemoteWorker::Connect(other->worker->task(), *transport_, kConnectTimeoutMs));
     peers.push_back(peer.get());
     workers.push_back(peer.get());
     task.peers.push_back(std::move(peer));
@@ -83,7 +116,10 @@ InProcessCluster::~InProcessCluster() {
                                   [](const Status& s) { s.IgnoreError("dropping resources cannot fail"); });
   }
   for (const auto& task : tasks_) task->worker->functions().DropInstances();
-  transport_.Drain();
+  if (transport_ != nullptr) transport_->Drain();
+  for (const auto& task : tasks_) {
+    if (task->listener != nullptr) task->listener->Stop(0);
+  }
 }
 
 std::vector<Worker*> InProcessCluster::workers() const {

@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "distributed/in_process_transport.h"
+#include "distributed/counted_transport.h"
+#include "distributed/protocol.h"
 #include "distributed/remote_worker.h"
+#include "distributed/waiting_threads.h"
 #include "distributed/worker_service.h"
 #include "session/other_tasks.h"
 
@@ -16,12 +18,14 @@ namespace millrace {
 
 struct InProcessClusterOptions {
   int num_tasks = 3;  // with the session's own, which is task 0
-  uint64_t seed = 1;  // of what is random on the way
+  // Registered, such as "grpc": messages travel by it over loopback. Empty: they stay in the process.
+  std::string protocol = {};
+  uint64_t seed = 1;  // of what is random on the way inside the process
   int64_t max_delay_us = 300;
 };
 
 // Tasks of one process for a session, for tests: each with devices, a worker and functions of its own, and
-// connected to all others by an InProcessTransport. Thread-safe.
+// connected to all others by an InProcessTransport or a protocol. Thread-safe.
 class InProcessCluster : public OtherTasks {
  public:
   using Options = InProcessClusterOptions;
@@ -43,14 +47,18 @@ class InProcessCluster : public OtherTasks {
     std::unique_ptr<WorkerService> service;
     std::vector<std::unique_ptr<RemoteWorker>> peers;
     std::unique_ptr<StepCompiler> compiler;  // of functions; null: the session's
+    WaitingThreads threads;                  // for calls that may wait
+    std::unique_ptr<Listener> listener;      // null: messages stay in the process
   };
 
-  explicit InProcessCluster(const Options& options)
-      : transport_({.seed = options.seed, .max_delay_us = options.max_delay_us}) {}
-  Status AddTask(std::unique_ptr<LocalWorker> owned, LocalWorker* worker);
+  InProcessCluster() = default;
+  void AddTask(std::unique_ptr<LocalWorker> owned, LocalWorker* worker);
+  // Makes what carries messages between the tasks.
+  Status OpenTransport(const Options& options);
   Status Connect(Task& task, const CompileOptions& compiler);
 
-  InProcessTransport transport_;
+  std::shared_ptr<Transport> network_;
+  std::unique_ptr<CountedTransport> transport_;  // to know when all calls have been answered
   std::vector<std::unique_ptr<Task>> tasks_;
 };
 

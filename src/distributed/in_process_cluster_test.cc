@@ -13,6 +13,7 @@
 #include "base/notification.h"
 #include "distributed/step_stats.h"
 #include "graph/testing.h"
+#include "rpc/register.h"
 #include "session/direct_session.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/framework/step_stats.pb.h"
@@ -43,11 +44,13 @@ constexpr char kGraph[] = R"(
   node { name: "checked" op: "CheckNumerics" input: "square" device: "/task:2"
          attr { key: "T" value { type: DT_FLOAT } } attr { key: "message" value { s: "bad" } } })";
 
-class InProcessClusterTest : public ::testing::Test {
+// On a transport of the process, and on a protocol.
+class InProcessClusterTest : public ::testing::TestWithParam<const char*> {
  protected:
   InProcessClusterTest() {
+    EXPECT_EQ(RegisterGrpc(), Status());
     TestConfig config;
-    config.other_tasks = InProcessCluster::Maker({.num_tasks = 3, .seed = 5, .max_delay_us = 300});
+    config.other_tasks = InProcessCluster::Maker({.num_tasks = 3, .protocol = GetParam(), .seed = 5});
     session_ = *DirectSession::MakeForTest({}, config);
     EXPECT_EQ(session_->Create(GraphDefFromText(kGraph)), Status());
   }
@@ -61,7 +64,17 @@ class InProcessClusterTest : public ::testing::Test {
   std::unique_ptr<DirectSession> session_;
 };
 
-TEST_F(InProcessClusterTest, DevicesOfAllTasksAreListedTheOwnFirst) {
+INSTANTIATE_TEST_SUITE_P(Transports, InProcessClusterTest, ::testing::Values("", "grpc"));
+
+TEST(InProcessClusterProtocolTest, AProtocolThatIsNotThereIsNamed) {
+  TestConfig config;
+  config.other_tasks = InProcessCluster::Maker({.protocol = "pigeons"});
+  const Status status = DirectSession::MakeForTest({}, config).status();
+  EXPECT_TRUE(errors::IsNotFound(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("\"pigeons\""));
+}
+
+TEST_P(InProcessClusterTest, DevicesOfAllTasksAreListedTheOwnFirst) {
   const auto devices = session_->ListDevices();
   ASSERT_TRUE(devices.ok());
   ASSERT_EQ(devices->size(), 3u);
@@ -72,14 +85,14 @@ TEST_F(InProcessClusterTest, DevicesOfAllTasksAreListedTheOwnFirst) {
   }
 }
 
-TEST_F(InProcessClusterTest, ErrorsNameTheTask) {
+TEST_P(InProcessClusterTest, ErrorsNameTheTask) {
   const Status status = Run(X(NAN), "checked").status();
   EXPECT_TRUE(errors::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()),
               ::testing::StartsWith("From /job:localhost/replica:0/task:2:\nbad"));
 }
 
-TEST_F(InProcessClusterTest, SessionTensorsStayAtTheirTask) {
+TEST_P(InProcessClusterTest, SessionTensorsStayAtTheirTask) {
   const auto handle = Run(X(3), "text");
   ASSERT_TRUE(handle.ok()) << handle.status();
   EXPECT_THAT(handle->scalar<std::string>(), HasSubstr("/task:1/device:CPU:0"));
@@ -91,7 +104,7 @@ TEST_F(InProcessClusterTest, SessionTensorsStayAtTheirTask) {
               HasSubstr("is not in the session store."));
 }
 
-TEST_F(InProcessClusterTest, AHandleOfAnotherTaskIsFedForItsTensor) {
+TEST_P(InProcessClusterTest, AHandleOfAnotherTaskIsFedForItsTensor) {
   const auto handle = Run(X(3), "resource");
   ASSERT_TRUE(handle.ok()) << handle.status();
   const auto value = Run({{"x", *handle}}, "square");
@@ -99,7 +112,7 @@ TEST_F(InProcessClusterTest, AHandleOfAnotherTaskIsFedForItsTensor) {
   EXPECT_EQ(value->scalar<float>(), 81);
 }
 
-TEST_F(InProcessClusterTest, StateStaysAtItsTaskUntilReset) {
+TEST_P(InProcessClusterTest, StateStaysAtItsTaskUntilReset) {
   ASSERT_EQ(session_->Run(X(2), {}, {"set"}, nullptr), Status());
   for (int i = 0; i < 3; ++i) {
     const auto value = Run({}, "get");
@@ -110,7 +123,7 @@ TEST_F(InProcessClusterTest, StateStaysAtItsTaskUntilReset) {
   EXPECT_TRUE(errors::IsCancelled(Run({}, "get").status()));
 }
 
-TEST_F(InProcessClusterTest, PartialRunsAndTracesReachAllTasks) {
+TEST_P(InProcessClusterTest, PartialRunsAndTracesReachAllTasks) {
   const auto handle = session_->PRunSetup({"x"}, {"square", "checked"}, {});
   ASSERT_TRUE(handle.ok()) << handle.status();
   std::vector<Tensor> out;

@@ -11,6 +11,7 @@
 #include "base/strings.h"
 #include "distributed/in_process_cluster.h"
 #include "kernels/device/fake_kernels_testing.h"
+#include "rpc/register.h"
 #include "session/test_config.h"
 
 namespace millrace {
@@ -20,7 +21,8 @@ constexpr const char* kVariable = "MILLRACE_TEST_CONFIG";
 constexpr int64_t kMaxThreads = 1024;
 constexpr int kTasks = 3;
 
-// One of "threads=N", "two_cpus[=SEED]", "device[=SEED]", "cluster[=SEED]", "delays[=SEED]", "aborts[=SEED]".
+// One of "threads=N", "two_cpus[=SEED]", "device[=SEED]", "cluster[=SEED]",
+// "cluster_grpc[=SEED]", "delays[=SEED]", "aborts[=SEED]".
 Status ReadItem(std::string_view item, TestConfig* config) {
   const size_t equals = std::min(item.find('='), item.size());
   const std::string_view name = item.substr(0, equals);
@@ -39,10 +41,15 @@ Status ReadItem(std::string_view item, TestConfig* config) {
     MR_RETURN_IF_ERROR(RegisterFakeDevices());
     config->spread_seed = seed;
     config->spread_over_types = true;
-  } else if (name == "cluster") {
+  } else if (name == "cluster" || name == "cluster_grpc") {
+    InProcessClusterOptions options{.num_tasks = kTasks, .seed = seed};
+    if (name == "cluster_grpc") {
+      MR_RETURN_IF_ERROR(RegisterGrpc());
+      options.protocol = "grpc";
+    }
     config->spread_seed = seed;
     config->spread_over_tasks = true;
-    config->other_tasks = InProcessCluster::Maker({.num_tasks = kTasks, .seed = seed});
+    config->other_tasks = InProcessCluster::Maker(options);
   } else if (name == "delays" || name == "aborts") {
     (name == "delays" ? config->faults.delays : config->faults.aborts) = true;
     config->faults.seed = seed;

@@ -49,8 +49,8 @@ bool PassesAreOff();
 // Whether MILLRACE_TEST_CONFIG strews nodes over two CPUs or over tasks, as ./test --config=two-cpus and
 // cluster do: what is about nodes on one device can't be tested then.
 bool NodesAreStrewn();
-// Whether it gives sessions several tasks, as ./test --config=cluster does: errors say from which task they
-// are, and there are more devices.
+// Whether it gives sessions several tasks, as ./test --config=cluster and cluster-grpc do: errors say from
+// which task they are, and there are more devices.
 bool InCluster();
 
 }  // namespace millrace

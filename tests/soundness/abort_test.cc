@@ -192,8 +192,23 @@ TEST_F(TestConfigTest, ItemsAreSeparatedByCommas) {
   EXPECT_EQ(WithTestConfig(*config, options).device_count["CPU"], 1) << "what is asked for is given";
 }
 
+TEST_F(TestConfigTest, TasksTalkInTheProcessOrByGrpc) {
+  for (const char* value : {"cluster=7", "cluster_grpc=7"}) {
+    const auto config = Read(value);
+    ASSERT_TRUE(config.ok()) << value << ": " << config.status();
+    EXPECT_EQ(config->spread_seed, 7u) << value;
+    EXPECT_TRUE(config->spread_over_tasks) << value;
+    const auto session = NewSession(SessionOptions());
+    ASSERT_TRUE(session.ok()) << value << ": " << session.status();
+    const auto devices = (*session)->ListDevices();
+    ASSERT_TRUE(devices.ok()) << value << ": " << devices.status();
+    EXPECT_EQ(devices->size(), 3u) << value;
+  }
+}
+
 TEST_F(TestConfigTest, SessionsRefuseWhatItCannotMean) {
-  for (const char* value : {"delay", "threads", "threads=0", "threads=x", "two_cpus=-1", "delays,,aborts"}) {
+  for (const char* value :
+       {"delay", "threads", "threads=0", "threads=x", "two_cpus=-1", "delays,,aborts", "cluster_grpc=0"}) {
     EXPECT_EQ(Read(value).status().code(), ErrorCode::kInvalidArgument) << value;
     EXPECT_EQ(NewSession(SessionOptions()).status().code(), ErrorCode::kInvalidArgument) << value;
   }
