@@ -97,6 +97,9 @@ struct ServerOptions {
   SessionOptions session;  // what sessions have that say nothing else: their timeout
   // How long the creation of a session waits for tasks that don't answer.
   int64_t session_creation_timeout_in_ms = 60'000;
+  // A session whose client makes no call for so long is closed, as when the client has died; 0: never. A step
+  // in progress keeps it, and so does a client in the server's process.
+  int64_t session_gc_in_ms = 0;
   // How long a task may be silent before its steps are given up.
   int64_t peer_timeout_in_ms = 5'000;
   // How long Stop lets calls in progress go on.

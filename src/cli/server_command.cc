@@ -33,6 +33,7 @@ struct ServerCommandOptions {
   bool slurm = false;
   int first_port = 8888;
   double session_timeout = 60;
+  double session_gc = 0;
   double peer_timeout = 5;
   int threads = 0;
   ClusterSecurity security = ClusterSecurity::FromEnvironment();
@@ -119,6 +120,7 @@ StatusOr<ExitCode> Serve(const ServerCommandOptions& options, const Context& con
   server_options.security = options.security;
   server_options.denied_ops = options.denied_ops;
   server_options.session_creation_timeout_in_ms = static_cast<int64_t>(options.session_timeout * 1000);
+  server_options.session_gc_in_ms = static_cast<int64_t>(options.session_gc * 1000);
   server_options.peer_timeout_in_ms = static_cast<int64_t>(options.peer_timeout * 1000);
   server_options.session.inter_op_parallelism_threads = options.threads;
   const EndSignals signals;
@@ -218,6 +220,10 @@ void AddServerCommands(Commands* commands) {
       .add_option("--session-timeout", options->session_timeout,
                   "Seconds for which the creation of a session waits for tasks that don't answer")
       ->check(Positive());
+  server
+      .add_option("--session-gc-seconds,--session_gc_seconds", options->session_gc,
+                  "Seconds without a call of its client after which a session is closed; otherwise never")
+      ->check(CLI::PositiveNumber);
   server
       .add_option("--peer-timeout", options->peer_timeout,
                   "Seconds for which a task may be silent before its steps are given up")

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distributed/master.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <random>
 #include <utility>
 
+#include "base/logging.h"
 #include "base/notification.h"
 #include "base/strings.h"
 #include "distributed/cluster_tasks.h"
@@ -100,6 +102,49 @@ void MasterSession::Close() {
 
 // ---- All sessions
 
+Master::Master(Environment environment) : env_(std::move(environment)) {
+  if (env_.session_gc_in_ms > 0) collector_ = std::thread([this] { CollectSessions(); });
+}
+
+Master::~Master() {
+  Stop();
+  if (collector_.joinable()) collector_.join();
+}
+
+// Closes sessions that nobody has used for long. Who calls one, or has it without messages, holds it, so that
+// the entry is not its only holder.
+void Master::CollectSessions() {
+  using std::chrono::milliseconds;
+  const milliseconds limit(env_.session_gc_in_ms);
+  const auto every = std::clamp<milliseconds>(limit / 4, milliseconds(10), milliseconds(10'000));
+  while (true) {
+    std::vector<SessionPtr> unused;
+    {
+      MutexLock lock(mu_);
+      const auto next = std::chrono::steady_clock::now() + every;
+      while (!stopped_ && stopping_.WaitUntil(mu_, next)) {
+      }
+      if (stopped_) return;
+      const auto now = std::chrono::steady_clock::now();
+      for (auto it = sessions_.begin(); it != sessions_.end();) {
+        if (it->second.session.use_count() > 1) it->second.used = now;
+        // A call may have ended any time after the last look.
+        if (now - it->second.used <= limit + every) {
+          ++it;
+          continue;
+        }
+        unused.push_back(std::move(it->second.session));
+        it = sessions_.erase(it);
+      }
+    }
+    for (const SessionPtr& session : unused) {
+      MR_LOG(Warning) << "Session " << session->handle() << " is closed: its client has made no call for "
+                      << env_.session_gc_in_ms << " ms";
+      session->Close();
+    }
+  }
+}
+
 StatusOr<Master::SessionPtr> Master::Open(SessionOptions options, CancellationManager* cancellation) {
   if (options.operation_timeout_in_ms == 0)
     options.operation_timeout_in_ms = env_.session.operation_timeout_in_ms;
@@ -121,14 +166,17 @@ StatusOr<Master::SessionPtr> Master::Open(SessionOptions options, CancellationMa
   auto made = std::make_shared<MasterSession>(handle, std::move(session));
   MutexLock lock(mu_);
   if (stopped_) return errors::Unavailable("Task ", env_.task, " ends");
-  sessions_.emplace(handle, made);
+  sessions_.emplace(handle, Entry{made});
   return made;
 }
 
 StatusOr<Master::SessionPtr> Master::Find(const std::string& handle) {
   MutexLock lock(mu_);
   const auto it = sessions_.find(handle);
-  if (it != sessions_.end()) return it->second;
+  if (it != sessions_.end()) {
+    it->second.used = std::chrono::steady_clock::now();
+    return it->second.session;
+  }
   return errors::Aborted("Session ", handle, " is not found. Possibly, this master has restarted.");
 }
 
@@ -146,7 +194,9 @@ std::map<std::string, Master::SessionPtr> Master::TakeAll(bool stop) {
   std::map<std::string, SessionPtr> sessions;
   MutexLock lock(mu_);
   stopped_ = stopped_ || stop;
-  sessions.swap(sessions_);
+  stopping_.NotifyAll();
+  for (auto& [handle, entry] : sessions_) sessions.emplace(handle, std::move(entry.session));
+  sessions_.clear();
   return sessions;
 }
 
@@ -194,7 +244,7 @@ size_t Master::num_sessions() const {
 int64_t Master::num_running() const {
   MutexLock lock(mu_);
   int64_t running = 0;
-  for (const auto& [handle, session] : sessions_) running += session->num_running();
+  for (const auto& [handle, entry] : sessions_) running += entry.session->num_running();
   return running;
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/mutex.h"
@@ -61,9 +62,13 @@ class Master {
     Transport* transport = nullptr;
     SessionOptions session;  // what sessions have that say nothing else
     int64_t session_creation_timeout_in_ms = 0;
+    int64_t session_gc_in_ms = 0;  // sessions without a call for so long are closed; 0: none
     DeniedOps denied = {};
   };
-  explicit Master(Environment environment) : env_(std::move(environment)) {}
+  explicit Master(Environment environment);
+  ~Master();
+  Master(const Master&) = delete;
+  Master& operator=(const Master&) = delete;
 
   // Answers one call, and waits for what it takes. `cancellation` belongs to the call.
   void Handle(Method method, const MessageBytes& request, int64_t timeout_in_ms,
@@ -93,11 +98,18 @@ class Master {
   Response RunCallable(const MessageBytes& bytes, CancellationManager& cancellation);
   Response ReleaseCallable(const MessageBytes& bytes);
   std::map<std::string, SessionPtr> TakeAll(bool stop) MR_EXCLUDES(mu_);
+  void CollectSessions() MR_EXCLUDES(mu_);
 
   const Environment env_;
   mutable Mutex mu_;
+  CondVar stopping_;
   bool stopped_ MR_GUARDED_BY(mu_) = false;
-  std::map<std::string, SessionPtr> sessions_ MR_GUARDED_BY(mu_);
+  struct Entry {
+    SessionPtr session;
+    std::chrono::steady_clock::time_point used = std::chrono::steady_clock::now();
+  };
+  std::map<std::string, Entry> sessions_ MR_GUARDED_BY(mu_);
+  std::thread collector_;  // none when sessions are not collected
 };
 
 }  // namespace millrace

@@ -105,6 +105,7 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
   master.transport = &network;
   master.session = options.session;
   master.session_creation_timeout_in_ms = options.session_creation_timeout_in_ms;
+  master.session_gc_in_ms = options.session_gc_in_ms;
   task->master_ = std::make_unique<Master>(std::move(master));
   task->watch_ = std::make_unique<MasterWatch>(*task->worker_, network, options.peer_timeout_in_ms);
   return task;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 
+#include "distributed/task.h"
 #include "graph/testing.h"
 #include "millrace/cluster.h"
 #include "rpc/cluster_testing.h"
@@ -377,6 +378,38 @@ TEST_F(RpcTest, AMasterThatHasRestartedDoesNotKnowTheSession) {
                                            [](const Status& s) { return errors::IsUnavailable(s); });
   EXPECT_TRUE(errors::IsAborted(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("is not found. Possibly, this master has restarted."));
+}
+
+TEST_F(RpcTest, SessionsWithoutCallsAreClosedWhereThatIsWanted) {
+  ServerOptions options;
+  EXPECT_EQ(options.session_gc_in_ms, 0);
+  options.session_gc_in_ms = 1000;
+  TestCluster cluster({{"ps", 1}, {"worker", 2}}, options);
+  const std::string target = cluster.target("worker", 0);
+  const std::shared_ptr<Task> master = LocalTasks::Get().Find(target);
+  ASSERT_NE(master, nullptr);
+  // Held by its client, by a step, and by nobody.
+  const auto here = NewSessionAt(target, false);
+  const auto busy = NewSessionAt(target, true);
+  ASSERT_TRUE(here.ok() && busy.ok()) << here.status() << busy.status();
+  std::thread waiting([&] { EXPECT_FALSE(Fetch(**busy, X(1), "taken").ok()); });
+  cluster.WaitForRuns("ps", 0, 1);
+  const auto unused = NewSessionAt(target, true);
+  ASSERT_TRUE(unused.ok()) << unused.status();
+  const Status left = cluster.RetryWhile(
+      [&] {
+        const size_t sessions = master->master().num_sessions();
+        return sessions > 2 ? errors::Unavailable(sessions, " sessions") : Status();
+      },
+      [](const Status& s) { return !s.ok(); });
+  EXPECT_EQ(left, Status());
+  EXPECT_EQ(master->master().num_sessions(), 2u);
+  const Status status = (*unused)->Run(X(3), {}, {"init"}, nullptr);
+  EXPECT_TRUE(errors::IsAborted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("is not found. Possibly, this master has restarted."));
+  EXPECT_EQ((*here)->Run(X(3), {}, {"init"}, nullptr), Status());
+  EXPECT_EQ((*busy)->Close(), Status()) << "a step in progress keeps its session";
+  waiting.join();
 }
 
 }  // namespace
