@@ -53,6 +53,11 @@ std::vector<OpBuilder> Writers() {
           .Stateful()
           .Shape(WriteShape<-1>)
           .Traits(kEffect),
+  };
+}
+
+std::vector<OpBuilder> Writes() {
+  return {
       OpBuilder("WriteSummary: Writes a tensor with metadata to an event file.")
           .NotDifferentiable()
           .Input("writer: resource")
@@ -138,6 +143,9 @@ std::vector<OpBuilder> Writers() {
 
 namespace millrace {
 
-Status RegisterSummaryWriterOps(OpRegistry& registry) { return ops::RegisterEach(registry, ops::Writers()); }
+Status RegisterSummaryWriterOps(OpRegistry& registry) {
+  MR_RETURN_IF_ERROR(ops::RegisterEach(registry, ops::Writers()));
+  return ops::RegisterEach(registry, ops::Writes());
+}
 
 }  // namespace millrace
