@@ -252,9 +252,9 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
       "WriteRawProtoSummary", "WriteScalarSummary", "WriteSummary", "GenerateVocabRemapping",
       "LoadAndRemapMatrix",  // tests/python/training/test_warm_start.py
       "ParseExample", "ParseExampleV2", "ParseSequenceExample", "ParseSingleExample",
-      "ParseSingleSequenceExample",
-      "SerializeTensor",                       // parse_example_test
-      "DeserializeSparse", "SerializeSparse",  // sparse_store_test
+      "ParseSingleSequenceExample", "DecodeProtoV2", "EncodeProto",  // proto_test
+      "SerializeTensor",                                             // parse_example_test
+      "DeserializeSparse", "SerializeSparse",                        // sparse_store_test
   };
   // State that ops of a step or of several share, in tests/session, and lists, in tensor_list_test.cc.
   const auto shares_state = [](const std::string& op) {

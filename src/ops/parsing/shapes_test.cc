@@ -42,5 +42,25 @@ TEST(ParsingShapes, Examples) {
   Expect(example(1, 2), "[7];[7];[];[];[];[3]", "e;len(dense_keys) != len(dense_types)");
 }
 
+TEST(ParsingShapes, Messages) {
+  const auto decode = [] {
+    return Op("DecodeProtoV2")
+        .Attr("message_type", "tensorflow.VersionDef")
+        .Attr("field_names", std::vector<std::string>{"producer", "bad_consumers"})
+        .Attr("output_types", std::vector<DataType>{DataType::kInt32, DataType::kInt32});
+  };
+  Expect(decode(), "[3,?]", "[d0_0,d0_1,2];[d0_0,d0_1,?];[d0_0,d0_1,?]");
+  Expect(decode(), "?", "?;?;?");
+  const auto encode = [] {
+    return Op("EncodeProto")
+        .Attr("message_type", "tensorflow.VersionDef")
+        .Attr("field_names", std::vector<std::string>{"producer"})
+        .Attr("Tinput_types", std::vector<DataType>{DataType::kInt32});
+  };
+  Expect(encode(), "[3,1];[3,9]", "[d0_0]");
+  Expect(encode(), "[3,1];[4,9]", "e;Dimension 0 in both shapes must be equal, but are 3 and 4");
+  Expect(encode(), "[3,1];[]", "e;at least rank 1 but is rank 0");
+}
+
 }  // namespace
 }  // namespace millrace
