@@ -3,6 +3,7 @@
 //
 // Runs the fuzz targets over their seeds and past finds, over prefixes of each and over seeded mutations of
 // bytes and of fields, so that what a fuzzer once found stays fixed in every build.
+#include <google/protobuf/dynamic_message.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,10 +13,13 @@
 #include <string>
 #include <vector>
 
+#include "base/strings.h"
+#include "proto/message_types.h"
 #include "tensorflow/core/protobuf/saved_model.pb.h"
 #include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/mutate_graph.h"
 #include "tests/fuzz/mutate_message.h"
+#include "tests/fuzz/service_calls.h"
 
 namespace millrace {
 namespace {
@@ -84,9 +88,30 @@ std::string MutateSavedModel(std::string_view bytes, std::mt19937& rng) {
   return "b" + model.SerializeAsString();
 }
 
+// Fields of one request, or the order of the calls.
+std::string MutateService(std::string_view bytes, std::mt19937& rng) {
+  static auto* const factory = new google::protobuf::DynamicMessageFactory;
+  std::vector<ServiceCall> calls = ReadServiceCalls(bytes);
+  if (calls.empty()) return MutateBytes(bytes, rng);
+  ServiceCall& call = calls[rng() % calls.size()];
+  if (rng() % 4 == 0) {
+    std::swap(call, calls[rng() % calls.size()]);
+    return WriteServiceCalls(calls);
+  }
+  const auto* const type = FindMessageType(StrCat("tensorflow.", MethodName(call.method), "Request"));
+  if (type == nullptr) return MutateBytes(bytes, rng);
+  const std::unique_ptr<google::protobuf::Message> request(factory->GetPrototype(type)->New());
+  if (!request->ParseFromString(call.request)) return MutateBytes(bytes, rng);
+  MutateMessage({"x:0", "y:0", "set", "s", kAnySession, "0000000000000001", "/job:w/replica:0/task:0"}, rng,
+                request.get());
+  call.request = request->SerializeAsString();
+  return WriteServiceCalls(calls);
+}
+
 TEST(FuzzCorpusTest, NumpyFilesEndWithAStatus) { RunAll("numpy", FuzzNumpy, MutateBytes); }
 TEST(FuzzCorpusTest, RecordFilesEndWithAStatus) { RunAll("records", FuzzRecords, MutateBytes); }
 TEST(FuzzCorpusTest, SavedModelsEndWithAStatus) { RunAll("saved_model", FuzzSavedModel, MutateSavedModel); }
+TEST(FuzzCorpusTest, CallsOfTheServicesAreAnswered) { RunAll("service", FuzzService, MutateService); }
 TEST(FuzzCorpusTest, WavsEndWithAStatus) { RunAll("wav", FuzzWav, MutateBytes); }
 TEST(FuzzCorpusTest, TensorProtosEndWithAStatus) { RunAll("tensor", FuzzTensorProto, MutateTensorProto); }
 

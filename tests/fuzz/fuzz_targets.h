@@ -47,6 +47,9 @@ void FuzzWav(std::string_view bytes);
 // Reads a SavedModel, text after a 't' and a message after any other byte, and takes its meta graphs in, out,
 // and in again.
 void FuzzSavedModel(std::string_view bytes);
+// Calls methods of the master and the worker service of a task, one after the other (service_calls.h). Each
+// call must be answered soon after it is cancelled.
+void FuzzService(std::string_view bytes);
 
 // Once per process: registers the built-in ops and bounds tensor memory.
 void PrepareFuzzing();
