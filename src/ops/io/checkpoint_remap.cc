@@ -18,12 +18,11 @@ Status GenerateVocabRemappingShape(InferenceContext& c) {
 Status LoadAndRemapMatrixShape(InferenceContext& c) {
   MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 0).status());
   MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
-  MR_ASSIGN_OR_RETURN(const ShapeHandle rows, c.WithRank(c.input(2), 1));
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(2), 1).status());
   MR_RETURN_IF_ERROR(c.WithRank(c.input(3), 1).status());
   MR_RETURN_IF_ERROR(c.WithRank(c.input(4), 1).status());
   MR_ASSIGN_OR_RETURN(const int64_t num_rows, c.Attr<int64_t>("num_rows"));
   MR_ASSIGN_OR_RETURN(const int64_t num_columns, c.Attr<int64_t>("num_cols"));
-  MR_RETURN_IF_ERROR(c.WithValue(c.Dim(rows, 0), num_rows).status());
   c.set_output(0, c.Matrix(c.MakeDim(num_rows), c.MakeDim(num_columns)));
   return Status();
 }

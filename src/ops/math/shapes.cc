@@ -194,8 +194,11 @@ Status RangeShape(InferenceContext& c) {
     MR_ASSIGN_OR_RETURN(size, RangeSizeOf<int64_t>(values));
   } else if (type == DataType::kFloat) {
     MR_ASSIGN_OR_RETURN(size, RangeSizeOf<float>(values));
-  } else {
+  } else if (type == DataType::kDouble) {
     MR_ASSIGN_OR_RETURN(size, RangeSizeOf<double>(values));
+  } else {  // bfloat16: the kernel decides
+    c.set_output(0, c.Vector(c.UnknownDim()));
+    return Status::Ok();
   }
   c.set_output(0, c.Vector(size));
   return Status::Ok();

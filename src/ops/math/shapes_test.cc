@@ -203,6 +203,8 @@ ShapeTester RangeOf(T start, T limit, T delta) {
 
 TEST(MathShapes, Range) {
   Expect(Op("Range"), "[];[];[]", "[?]");
+  const bfloat16 one(1.0f);
+  Expect(RangeOf<bfloat16>(one, one, one), "[];[];[]", "[?]");
   Expect(Op("Range"), "[];[1];[]", "e;Shape must be rank 0 but is rank 1\n\t for 'limit'");
   Expect(IntRange(0, 5, 1), "[];[];[]", "[5]");
   Expect(IntRange(0, 5, 2), "[];[];[]", "[3]");

@@ -16,9 +16,6 @@ from millrace.python.ops import init_ops
 from millrace.python.ops import math_ops
 from millrace.python.ops import variable_scope
 
-ops.NotDifferentiable("GenerateVocabRemapping")
-ops.NotDifferentiable("LoadAndRemapMatrix")
-
 
 def _check_pair(what: str, new_file: Any, old_file: Any) -> bool:
     """Whether both files are given. Raises ValueError where one is."""
