@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -75,7 +76,7 @@ TEST(DeniedOpsTest, OpsWithFileNamesTouchFiles) {
 }
 
 std::string Write(const std::string& name, const std::string& text) {
-  std::string path = ::testing::TempDir() + "denied_ops_test_" + name;
+  std::string path = StrCat(::testing::TempDir(), "denied_ops_test_", ::getpid(), "_", name);
   std::ofstream(path) << text;
   return path;
 }
