@@ -150,7 +150,7 @@ class LocalPartition : public InstalledPartition {
     // A failing node cancels the run around it. The other tasks' runs are cancelled only after the error is
     // known, or theirs would be reported first.
     std::optional<CancellationManager> nested;
-    if (!args.detached) args.cancellation = &nested.emplace(args.cancellation);
+    if (!args.detached && args.info.call_depth == 0) args.cancellation = &nested.emplace(args.cancellation);
     RunMembers(args, [step = *step, finish = std::move(done)](Status status) mutable {
       // Other tasks that wait for something from here need not wait for the end of the step.
       if (!status.ok()) step->rendezvous->StartAbort(status);
