@@ -151,6 +151,14 @@ def test_eager_execution(ops):
         assert [t.numpy() for t in result.reversed] == [b"a", b"cb"]
         with pytest.raises(tf.errors.OutOfRangeError, match="preserve_index out of range"):
             ops.custom_zero_out([1.0], preserve_index=1)
+        x = tf.constant([[1.0, 2.0]])
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = ops.custom_scale_as(x, [2], by=5.0)
+        np.testing.assert_array_equal(y.numpy(), [5, 10])
+        np.testing.assert_array_equal(
+            tape.gradient(y, x).numpy(), [[5, 5]]
+        )  # by the gradient registered above
 
 
 def test_without_eigen(tmp_path):

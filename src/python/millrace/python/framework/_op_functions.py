@@ -45,12 +45,23 @@ class OpFunction:
     def load(self) -> Any:
         """The OpSpec; read when the op is used for the first time."""
         inputs, outputs, attrs, _, _ = self.text
-        spec = _op_specs.OpSpec(
-            self.name,
-            [_op_specs.Arg(text) for text in inputs.split()],
-            [_op_specs.Arg(text) for text in outputs.split()],
-            [_op_specs.AttrSpec(*attr) for attr in attrs],
+        return self._adopt(
+            _op_specs.OpSpec(
+                self.name,
+                [_op_specs.Arg(text) for text in inputs.split()],
+                [_op_specs.Arg(text) for text in outputs.split()],
+                [_op_specs.AttrSpec(*attr) for attr in attrs],
+            )
         )
+
+    @classmethod
+    def of_spec(cls, spec: Any, parameters: list[str]) -> OpFunction:
+        """Takes the inputs of the op, the attributes named, and the name of the operation."""
+        function = cls(spec.name, "", "", (), " ".join(parameters), (_NONE,) * len(parameters))
+        function._adopt(spec)
+        return function
+
+    def _adopt(self, spec: Any) -> Any:
         if len(spec.outputs) > 1:
             names: Any = [a.name for a in spec.outputs]
             self.result_type = _namedtuple(self.name, names, rename=True)

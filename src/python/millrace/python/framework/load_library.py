@@ -3,7 +3,6 @@
 """Loads libraries of ops and kernels."""
 from __future__ import annotations
 
-import collections
 import errno
 import glob
 import os
@@ -13,6 +12,7 @@ from typing import Any
 
 from millrace.python import _engine
 from millrace.python.framework import _op_specs, op_def_library, op_def_registry
+from millrace.python.framework._op_functions import OpFunction
 
 
 def _function_of(op_def: Any, tools: Any) -> Any:
@@ -23,10 +23,7 @@ def _function_of(op_def: Any, tools: Any) -> Any:
     optional = [a.name for a in op_def.attr if a.name not in spec.inferred and a.HasField("default_value")]
     names = [arg.name for arg in spec.inputs] + required + optional + ["name"]
 
-    result_type: Any = None
-    if len(op_def.output_arg) > 1:
-        namedtuple: Any = collections.namedtuple
-        result_type = namedtuple(op_def.name, [a.name for a in op_def.output_arg], rename=True)
+    result_type = OpFunction.of_spec(spec, []).result_type
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if len(args) > len(names):
@@ -37,36 +34,16 @@ def _function_of(op_def: Any, tools: Any) -> Any:
         values.update(kwargs)
         values = {k: v for k, v in values.items() if v is not None or k not in optional}
         if _engine.executing_eagerly():
-            result = _execute(spec, values)
-        else:
-            result = op_def_library.apply_op(op_def.name, **values)
+            given = [name for name in required + optional if name in values]
+            inputs = [values.get(arg.name) for arg in spec.inputs]
+            execute = OpFunction.of_spec(spec, given).slow_eager
+            return execute(*inputs, *[values[name] for name in given], values.get("name"))
+        result = op_def_library.apply_op(op_def.name, **values)
         return result if result_type is None else result_type._make(result)
 
     function.__name__ = tools(op_def.name)
     function.__doc__ = op_def.summary or "The op %s, with the arguments %s." % (op_def.name, ", ".join(names))
     return function
-
-
-def _execute(spec: Any, values: dict[str, Any]) -> Any:
-    """What the op gives for these values at once: a tensor, or a tensor or list for each output."""
-    from millrace.python.eager import context, execute
-
-    context.ensure_initialized()
-    inputs, known = op_def_library.convert_inputs(spec, [values.get(arg.name) for arg in spec.inputs])
-    given = [a for a in spec.attrs.values() if a.name in values and a.name not in spec.inferred]
-    triples = [_op_specs.attr_triple(spec, attr, values[attr.name]) for attr in given]
-
-    def size(arg: Any) -> int:
-        if arg.number_attr:
-            return int(known.get(arg.number_attr, values.get(arg.number_attr)))
-        return len(known.get(arg.type_list_attr, values.get(arg.type_list_attr)))
-
-    sizes = [size(arg) if arg.is_list else 1 for arg in spec.outputs]
-    left = iter(execute.RawOp(spec.name, triples, sum(sizes))(inputs))
-    results = [
-        [next(left) for _ in range(n)] if arg.is_list else next(left) for arg, n in zip(spec.outputs, sizes)
-    ]
-    return results[0] if len(results) == 1 else results
 
 
 def snake_case(name: str) -> str:
