@@ -228,6 +228,45 @@ class ScaleAs : public OpKernel {
 };
 REGISTER_KERNEL_BUILDER(Name("CustomScaleAs").Device(DEVICE_CPU), ScaleAs);
 
+// Kernels that use their context in wrong ways: each is an error of the step.
+REGISTER_OP("CustomMisuse")
+    .Attr("how: string")
+    .Attr("N: int >= 1 = 2")
+    .Input("x: float")
+    .Output("y: N * float")
+    .SetShapeFn(shape_inference::UnknownShape);
+
+class Misuse : public OpKernel {
+ public:
+  explicit Misuse(OpKernelConstruction* c) : OpKernel(c) { OP_REQUIRES_OK(c, c->GetAttr("how", &how_)); }
+  void Compute(OpKernelContext* context) override {
+    const Tensor& x = context->input(0);
+    Tensor* y = nullptr;
+    if (how_ == "uninitialized") {
+      context->set_output(0, Tensor(DT_FLOAT, TensorShape({int64{1} << 60})));
+    } else if (how_ == "shard") {
+      context->ParallelFor(1000, 100000, [](int64 begin, int64) {
+        if (begin >= 0) throw std::runtime_error("thrown by a shard");
+      });
+    } else if (how_ == "type") {
+      context->set_output(0, x);
+      x.flat<double>();
+    } else if (how_ == "rank") {
+      x.matrix<float>();
+    } else if (how_ == "scalar") {
+      x.scalar<float>();
+    } else if (how_ == "sizes") {
+      x.shaped<float, 2>({2, 2});
+    } else if (how_ == "list") {
+      OP_REQUIRES_OK(context, context->allocate_output("y", x.shape(), &y));
+    }
+  }
+
+ private:
+  string how_;
+};
+REGISTER_KERNEL_BUILDER(Name("CustomMisuse").Device(DEVICE_CPU), Misuse);
+
 REGISTER_OP("CustomLater").Input("x: bool").Output("y: bool").SetShapeFn(shape_inference::UnchangedShape);
 
 class Later : public AsyncOpKernel {

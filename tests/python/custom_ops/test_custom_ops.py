@@ -52,6 +52,25 @@ def test_errors_of_kernels(ops):
             run(ops.custom_scale_as(np.zeros([13, 1], np.float32), [13]))
 
 
+@pytest.mark.parametrize(
+    "how, text",
+    [
+        ("uninitialized", "Output 0 is set to a tensor that is not initialized"),
+        ("shard", "thrown by a shard"),
+        ("type", "double elements of Tensor<type: float shape: \\[3\\]>"),
+        ("rank", "a view of rank 2 of Tensor<type: float shape: \\[3\\]>"),
+        ("scalar", "scalar\\(\\) of Tensor<type: float shape: \\[3\\]>"),
+        ("sizes", "a view of another number of elements than Tensor<type: float shape: \\[3\\]>"),
+        ("list", "used list-valued output name 'y'"),
+    ],
+)
+def test_wrong_use_by_a_kernel_is_an_error(ops, how, text):
+    with tf.Graph().as_default():
+        y = ops.custom_misuse(np.zeros([3], np.float32), how=how)
+        with pytest.raises(tf.errors.OpError, match=text):
+            run(y)
+
+
 def test_docstring_has_the_text_of_the_op(ops):
     assert "Zeros all but one element." in ops.custom_zero_out.__doc__
 

@@ -53,16 +53,16 @@ class WireReader {
   }
   string text() const { return string(bytes_, size_); }
   WireReader message() const { return WireReader(bytes_, size_); }
-  // One of a list of numbers, or all of a packed one.
+  // The one number of the field, or all of a packed list.
   template <typename Add>
-  void Packed(bool fixed, Add add) const {
+  void Numbers(bool fixed, Add add) const {
+    if (bytes_ == nullptr) return add(*this);
     WireReader reader(bytes_, size_);
     while (reader.at_ != reader.end_) {
       if (!(fixed ? reader.Fixed(4) : reader.Varint(&reader.number_))) return;
       add(reader);
     }
   }
-  bool is_bytes() const { return bytes_ != nullptr; }
   void Forget() { bytes_ = nullptr; }
 
  private:
@@ -123,42 +123,26 @@ inline void ReadAttr(WireReader reader, AttrValues* values) {
   for (reader.Forget(); reader.Next(); reader.Forget()) {
     switch (reader.field()) {
       case 1:
+        if (values->is_list) break;
         values->is_list = true;
         ReadAttr(reader.message(), values);
-        values->is_list = true;
         break;
       case 2:
         values->strings.push_back(reader.text());
         break;
       case 3:
-        if (reader.is_bytes()) {
-          reader.Packed(false, [values](const WireReader& r) { values->ints.push_back(r.number()); });
-        } else {
-          values->ints.push_back(reader.number());
-        }
+        reader.Numbers(false, [values](const WireReader& r) { values->ints.push_back(r.number()); });
         break;
       case 4:
-        if (reader.is_bytes()) {
-          reader.Packed(true, [values](const WireReader& r) { values->floats.push_back(r.real()); });
-        } else {
-          values->floats.push_back(reader.real());
-        }
+        reader.Numbers(true, [values](const WireReader& r) { values->floats.push_back(r.real()); });
         break;
       case 5:
-        if (reader.is_bytes()) {
-          reader.Packed(false, [values](const WireReader& r) { values->bools.push_back(r.number() != 0); });
-        } else {
-          values->bools.push_back(reader.number() != 0);
-        }
+        reader.Numbers(false, [values](const WireReader& r) { values->bools.push_back(r.number() != 0); });
         break;
       case 6:
-        if (reader.is_bytes()) {
-          reader.Packed(false, [values](const WireReader& r) {
-            values->types.push_back(static_cast<DataType>(r.number()));
-          });
-        } else {
-          values->types.push_back(static_cast<DataType>(reader.number()));
-        }
+        reader.Numbers(false, [values](const WireReader& r) {
+          values->types.push_back(static_cast<DataType>(r.number()));
+        });
         break;
       case 7:
         values->shapes.push_back(ReadShape(reader.message()));

@@ -86,6 +86,8 @@ class OpDefBuilderWrapper {
       result = (*static_cast<ShapeFn*>(data))(&context);
     } catch (const std::exception& e) {
       result = errors::Internal(e.what());
+    } catch (...) {
+      result = errors::Internal("a shape function threw something that is no exception");
     }
     result.Update(context.status());
     TF_SetStatus(status, static_cast<TF_Code>(result.code()), result.error_message().c_str());

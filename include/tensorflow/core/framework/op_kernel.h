@@ -19,6 +19,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -140,7 +141,8 @@ class OpOutputList {
   int begin_, end_;
 };
 
-// What Compute sees. One thread at a time.
+// What Compute sees. Shards of ParallelFor may read inputs and set the status at the same time; outputs are
+// for one thread at a time.
 class OpKernelContext {
  public:
   explicit OpKernelContext(TF_OpKernelContext* c)
@@ -156,11 +158,12 @@ class OpKernelContext {
 
   const Tensor& input(int i) {
     Slot& slot = inputs_.at(static_cast<size_t>(i));
+    const std::lock_guard<std::mutex> lock(mu_);
     if (!slot.there) {
       TF_Tensor* tensor = nullptr;
       internal::CStatus status;
       TF_GetInput(c_, i, &tensor, status.get());
-      SetStatus(status.status());
+      status_.Update(status.status());
       slot.tensor = Tensor::Adopt(tensor);
       slot.there = true;
     }
@@ -210,6 +213,9 @@ class OpKernelContext {
   Status allocate_output(const string& name, const TensorShape& shape, Tensor** tensor) {
     int begin = 0, end = 0;
     TF_RETURN_IF_ERROR(Range(name, 1, &begin, &end));
+    if (end != begin + 1)
+      return errors::InvalidArgument("OpKernel used list-valued output name '", name,
+                                     "' when single-valued output was expected");
     return allocate_output(begin, shape, tensor);
   }
   Status output_list(const string& name, OpOutputList* list) {
@@ -241,20 +247,36 @@ class OpKernelContext {
   }
 
   const Status& status() const { return status_; }
-  void SetStatus(const Status& status) { status_.Update(status); }
+  void SetStatus(const Status& status) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    status_.Update(status);
+  }
   void CtxFailure(const Status& status) { SetStatus(status); }
   void CtxFailure(const char*, int, const Status& status) { SetStatus(status); }
   void CtxFailureWithWarning(const Status& status) { SetStatus(status); }
   void CtxFailureWithWarning(const char*, int, const Status& status) { SetStatus(status); }
 
-  // Parts of [0, total) on the threads of the step; returns when all are done.
+  // Parts of [0, total) on the threads of the step; returns when all are done. The first exception of a part
+  // is thrown again here.
   void ParallelFor(int64 total, int64 cost_per_unit, const std::function<void(int64, int64)>& work) {
+    struct Parts {
+      const std::function<void(int64, int64)>& work;
+      std::mutex mu;
+      std::exception_ptr thrown;
+    } parts{work, {}, nullptr};
     Millrace_KernelParallelFor(
         c_, total, cost_per_unit,
         [](void* data, int64_t begin, int64_t end) {
-          (*static_cast<const std::function<void(int64, int64)>*>(data))(begin, end);
+          Parts* const all = static_cast<Parts*>(data);
+          try {
+            all->work(begin, end);
+          } catch (...) {
+            const std::lock_guard<std::mutex> lock(all->mu);
+            if (!all->thrown) all->thrown = std::current_exception();
+          }
         },
-        const_cast<std::function<void(int64, int64)>*>(&work));
+        &parts);
+    if (parts.thrown) std::rethrow_exception(parts.thrown);
   }
   // As util/work_sharder.h and kernels name it.
   inline OpKernelContext* device() { return this; }
@@ -273,6 +295,10 @@ class OpKernelContext {
     for (size_t i = 0; i < outputs_.size() && status_.ok(); ++i) {
       Slot& slot = outputs_[i];
       if (!slot.there || (!slot.set && slot.tensor.dtype() != DT_STRING)) continue;
+      if (!slot.tensor.IsInitialized()) {
+        SetStatus(errors::InvalidArgument("Output ", i, " is set to a tensor that is not initialized"));
+        break;
+      }
       if (slot.tensor.dtype() != expected_output_dtype(static_cast<int>(i))) {
         SetStatus(errors::InvalidArgument("Output ", i, " is of type ", DataTypeString(slot.tensor.dtype()),
                                           ", not ",
@@ -305,6 +331,7 @@ class OpKernelContext {
   }
 
   TF_OpKernelContext* const c_;
+  std::mutex mu_;
   std::deque<Slot> inputs_, outputs_;
   Status status_;
   WorkerThreads threads_;
@@ -317,23 +344,27 @@ Status OpOutputList::allocate(int i, const TensorShape& shape, Tensor** output) 
 void OpOutputList::set(int i, const Tensor& tensor) { context_->set_output(begin_ + i, tensor); }
 Tensor* OpOutputList::operator[](int i) { return context_->mutable_output(begin_ + i); }
 
-// A kernel that ends by calling `done`, perhaps in another thread. The thread that began it waits.
+// A kernel that ends by calling `done`, perhaps in another thread. The thread that began it waits; a kernel
+// that never calls `done` never ends, as in TensorFlow.
 class AsyncOpKernel : public OpKernel {
  public:
   using OpKernel::OpKernel;
   using DoneCallback = std::function<void()>;
   virtual void ComputeAsync(OpKernelContext* context, DoneCallback done) = 0;
   void Compute(OpKernelContext* context) override {
-    std::mutex mu;
-    std::condition_variable ended;
-    bool is_done = false;
-    ComputeAsync(context, [&] {
-      const std::lock_guard<std::mutex> lock(mu);
-      is_done = true;
-      ended.notify_one();
+    struct End {
+      std::mutex mu;
+      std::condition_variable changed;
+      bool reached = false;
+    };
+    const std::shared_ptr<End> end = std::make_shared<End>();
+    ComputeAsync(context, [end] {
+      const std::lock_guard<std::mutex> lock(end->mu);
+      end->reached = true;
+      end->changed.notify_one();
     });
-    std::unique_lock<std::mutex> lock(mu);
-    ended.wait(lock, [&] { return is_done; });
+    std::unique_lock<std::mutex> lock(end->mu);
+    end->changed.wait(lock, [&] { return end->reached; });
   }
 };
 
@@ -358,8 +389,6 @@ class Name {
     host_.push_back(arg);
     return *this;
   }
-  Name& Label(const char*) { return *this; }
-  Name& Priority(int) { return *this; }
 
   template <typename Kernel>
   bool Register() const {

@@ -224,6 +224,9 @@ class InferenceContext {
     if (value == nullptr) return *out = DimensionHandle(), Status();
     if (value->dims() != 0)
       return errors::InvalidArgument("Input must be scalar but has rank ", value->dims());
+    if (value->dtype() != DT_INT32 && value->dtype() != DT_INT64)
+      return errors::InvalidArgument("Scalar input must be int32 or int64 but is ",
+                                     DataTypeString(value->dtype()));
     const int64 size =
         value->dtype() == DT_INT32 ? static_cast<int64>(value->scalar<int32>()()) : value->scalar<int64>()();
     if (size < 0)

@@ -1,20 +1,20 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // A tensor as kernels see it: a reference to memory that the engine owns, or that the kernel made. Copies
-// share it.
+// share it. A view of another type, rank or number of elements than the tensor's throws std::logic_error.
 #ifndef TENSORFLOW_CORE_FRAMEWORK_TENSOR_H_
 #define TENSORFLOW_CORE_FRAMEWORK_TENSOR_H_
 
 #include <array>
 #include <cstring>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "tensorflow/c/c_api.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/tensor_types.h"
 #include "tensorflow/core/framework/types.h"
-#include "tensorflow/core/platform/logging.h"
 
 namespace tensorflow {
 
@@ -82,12 +82,12 @@ class Tensor {
   }
   template <typename T>
   typename TTypes<T>::Scalar scalar() {
-    CHECK_EQ(NumElements(), 1) << "scalar() of a tensor of shape " << shape_;
+    if (NumElements() != 1) Refuse("scalar() of " + DebugString());
     return ScalarView<typename TTypes<T>::Scalar>(Data<T>());
   }
   template <typename T>
   typename TTypes<T>::ConstScalar scalar() const {
-    CHECK_EQ(NumElements(), 1) << "scalar() of a tensor of shape " << shape_;
+    if (NumElements() != 1) Refuse("scalar() of " + DebugString());
     return ScalarView<typename TTypes<T>::ConstScalar>(Data<const T>());
   }
   // Elements in another shape of as many.
@@ -199,8 +199,8 @@ class Tensor {
   template <typename T>
   T* Data() const {
     using Element = typename std::remove_const<T>::type;
-    CHECK_EQ(DataTypeToEnum<Element>::v(), dtype_)
-        << "elements of another type than " << DataTypeString(dtype_);
+    if (DataTypeToEnum<Element>::v() != dtype_)
+      Refuse(DataTypeString(DataTypeToEnum<Element>::v()) + " elements of " + DebugString());
     return DataOf(static_cast<Element*>(nullptr));
   }
   template <typename T>
@@ -224,6 +224,8 @@ class Tensor {
     return View(data, {});
   }
 #endif
+  // Tensors come from the graph, so a wrong view is an error of the step: op_kernel.h and op.h catch it.
+  [[noreturn]] static void Refuse(const string& what) { throw std::logic_error(what); }
   template <size_t N>
   static ViewSizes<N> Sizes(const std::array<int64, N>& sizes) {
     ViewSizes<N> result;
@@ -232,21 +234,21 @@ class Tensor {
   }
   template <size_t N>
   ViewSizes<N> SizesOfShape() const {
-    CHECK_EQ(dims(), static_cast<int>(N)) << "a view of another rank than the tensor of shape " << shape_;
+    if (dims() != static_cast<int>(N)) Refuse("a view of rank " + std::to_string(N) + " of " + DebugString());
     std::array<int64, N> sizes;
     for (size_t i = 0; i < N; ++i) sizes[i] = shape_.dim_size(static_cast<int>(i));
     return Sizes<N>(sizes);
   }
   template <size_t N>
   ViewSizes<N> ShapedSizes(const std::vector<int64>& wanted) const {
-    CHECK_EQ(wanted.size(), N) << "sizes for a view of another rank";
+    if (wanted.size() != N) Refuse("a view of rank " + std::to_string(N) + " with other sizes");
     std::array<int64, N> sizes;
     int64 product = 1;
     for (size_t i = 0; i < N; ++i) {
       sizes[i] = wanted[i];
       product *= wanted[i];
     }
-    CHECK_EQ(product, NumElements()) << "a view of another number of elements";
+    if (product != NumElements()) Refuse("a view of another number of elements than " + DebugString());
     return Sizes<N>(sizes);
   }
   std::vector<int64> InnerSizes() const {
