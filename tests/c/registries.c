@@ -150,6 +150,23 @@ void test_libraries_in_cpp(void) {
   check_refused(graph, x, out(scale(graph, "zero", x, 0, status), 0), TF_INVALID_ARGUMENT,
                 "by must not be 0");
   check_refused(graph, x, out(scale(graph, "bad", x, 13, status), 0), TF_INTERNAL, "thirteen is not for us");
+  /* The library registered a gradient: of 5 * (7 * v) it is 35. */
+  TF_Output v = out(placeholder(graph, "v", TF_FLOAT, status), 0);
+  TF_Output scaled = out(scale(graph, "five", out(scale(graph, "seven", v, 7, status), 0), 5, status), 0);
+  CHECK_OK(status);
+  TF_Output slope = {NULL, -1};
+  TF_AddGradients(graph, &scaled, 1, &v, 1, NULL, status, &slope);
+  CHECK_OK(status);
+  TF_Session* session = TF_NewSession(graph, NULL, status);
+  const float one_value[] = {1};
+  TF_Tensor* one = float_vector(one_value, 1);
+  TF_Tensor* result = NULL;
+  TF_SessionRun(session, NULL, &v, &one, 1, &slope, &result, 1, NULL, 0, NULL, status);
+  CHECK_OK(status);
+  CHECK(*(const float*)TF_TensorData(result) == 35);
+  TF_DeleteTensor(result);
+  TF_DeleteTensor(one);
+  TF_DeleteSession(session, status);
   TF_DeleteGraph(graph);
   TF_DeleteStatus(status);
 }

@@ -8,44 +8,54 @@
 
 namespace {
 
-using millrace::user::KernelTensor;
-using millrace::user::OpKernel;
-using millrace::user::OpKernelConstruction;
-using millrace::user::OpKernelContext;
-using millrace::user::ShapeContext;
+using namespace millrace::user;  // NOLINT(google-build-using-namespace): as its documentation writes
 
 REGISTER_OP("UserScale")
     .Attr("T: {int32, float}")
     .Attr("by: int = 2")
     .Input("x: T")
     .Output("y: T")
-    .SetShapeFn([](ShapeContext& c) { return c.SetOutput(0, c.Input(0)); });
+    .SetShapeFn(shape_inference::UnchangedShape);
 
 REGISTER_OP("UserNothing");
 
 template <typename T>
 class UserScale : public OpKernel {
  public:
-  explicit UserScale(OpKernelConstruction* c) : OpKernel(c), by_(c->Int("by")) {
-    if (by_ == 0) c->Fail(millrace::user::InvalidArgument("by must not be 0"));
+  explicit UserScale(OpKernelConstruction* c) : OpKernel(c) {
+    OP_REQUIRES_OK(c, c->GetAttr("by", &by_));
+    OP_REQUIRES(c, by_ != 0, errors::InvalidArgument("by must not be 0"));
     if (by_ == 13) throw std::runtime_error("thirteen is not for us");
   }
   void Compute(OpKernelContext* context) override {
-    const KernelTensor x = context->input(0);
-    if (!x.ok()) return;
-    const KernelTensor y = context->AllocateOutput<T>(0, x.shape());
-    if (!y.ok()) return;
+    const Tensor& x = context->input(0);
+    Tensor* y = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, x.shape(), &y));
     const auto from = x.flat<T>();
-    const auto to = y.flat<T>();
-    for (size_t i = 0; i < from.size(); ++i) to[i] = from[i] * static_cast<T>(by_);
+    auto to = y->flat<T>();
+    for (int64 i = 0; i < x.NumElements(); ++i) to(i) = from(i) * static_cast<T>(by_);
   }
 
  private:
-  const int32_t by_;
+  int32 by_ = 0;
 };
 
-REGISTER_KERNEL_BUILDER(Name("UserScale").Device(DEVICE_CPU).TypeConstraint<int32_t>("T"),
-                        UserScale<int32_t>);
+REGISTER_KERNEL_BUILDER(Name("UserScale").Device(DEVICE_CPU).TypeConstraint<int32>("T"), UserScale<int32>);
 REGISTER_KERNEL_BUILDER(Name("UserScale").Device(DEVICE_CPU).TypeConstraint<float>("T"), UserScale<float>);
+
+// The gradient of y = by * x: UserScale of what arrives, by the same factor.
+void UserScaleGrad(Millrace_GradientCall* call, TF_Status* status) {
+  const std::string name = std::string(call->name_scope) + "/scale_of_" + TF_OperationName(call->oper);
+  TF_OperationDescription* const description = TF_NewOperation(call->graph, "UserScale", name.c_str());
+  TF_AddInput(description, call->output_gradients[0].values);
+  int64_t by = 0;
+  TF_OperationGetAttrInt(call->oper, "by", &by, status);
+  TF_SetAttrInt(description, "by", by);
+  TF_Operation* const scale = TF_FinishOperation(description, status);
+  if (TF_GetCode(status) != TF_OK) return;
+  call->input_gradients[0].kind = call->output_gradients[0].kind;
+  call->input_gradients[0].values = {scale, 0};
+}
+REGISTER_GRADIENT("UserScale", UserScaleGrad);
 
 }  // namespace

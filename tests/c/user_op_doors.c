@@ -64,6 +64,11 @@ static void* door_create(TF_OpKernelConstruction* c) {
   Millrace_KernelAttr(c, "by", by, status);
   CHECK(TF_GetCode(status) != TF_OK); /* it has data already */
   TF_DeleteBuffer(by);
+  unsigned char is_private = 7;
+  Millrace_KernelResourceName(c, 1, NULL, NULL, &is_private, status);
+  CHECK_ERROR(status, TF_NOT_FOUND, "container"); /* the op has no such attribute */
+  Millrace_KernelResourceName(c, 1, NULL, NULL, NULL, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "is null");
   TF_DeleteStatus(status);
   return NULL;
 }
@@ -76,6 +81,71 @@ typedef struct Sums {
 static void add_up(void* data, int64_t begin, int64_t end) {
   Sums* sums = data;
   for (int64_t i = begin; i < end; ++i) sums->sums[i] = sums->from[i] * 3;
+}
+
+static int g_objects = 0; /* that are not released */
+static void release_object(void* object) {
+  CHECK(object == &g_objects);
+  --g_objects;
+}
+static void* create_object(void* data, TF_Status* status) {
+  if (data == NULL) {
+    TF_SetStatus(status, TF_ABORTED, "not today");
+    return NULL;
+  }
+  ++g_objects;
+  return &g_objects;
+}
+static void take_object(void* data, void* object) { *(void**)data = object; }
+
+/* Resources of the kernel's device, each wrong use included. */
+static void resources_of(TF_OpKernelContext* c, TF_Status* status) {
+  CHECK(Millrace_KernelResources(NULL) == NULL);
+  CHECK(Millrace_ConstructionResources(NULL) == NULL);
+  Millrace_Resources* all = Millrace_KernelResources(c);
+  void* found = NULL;
+  Millrace_FindResource(all, "", "it", "type", NULL, NULL, take_object, &found, status);
+  CHECK_INT(TF_GetCode(status), TF_NOT_FOUND);
+  Millrace_FindResource(all, "", "it", "type", create_object, release_object, take_object, NULL, status);
+  CHECK_ERROR(status, TF_ABORTED, "not today");
+  CHECK_INT(g_objects, 0);
+  Millrace_FindResource(all, NULL, "it", "type", create_object, release_object, take_object, &found, status);
+  CHECK_OK(status);
+  CHECK(found == &g_objects);
+  CHECK_INT(g_objects, 1);
+  Millrace_FindResource(all, "localhost", "it", "other", NULL, NULL, take_object, &found, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Resource localhost/it is of the type type, not other");
+  ++g_objects;
+  Millrace_CreateResource(all, "", "it", "type", &g_objects, release_object, status);
+  CHECK_ERROR(status, TF_ALREADY_EXISTS, "Resource localhost/it/type");
+  CHECK_INT(g_objects, 1); /* the second one was released */
+  ++g_objects;
+  Millrace_CreateResource(NULL, "", "it", "type", &g_objects, release_object, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "is null");
+  CHECK_INT(g_objects, 1);
+  Millrace_CreateResource(all, "", "it", "type", &g_objects, NULL, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "is null");
+  Millrace_FindResource(all, "", "it", "type", NULL, NULL, NULL, NULL, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "is null");
+  Millrace_DeleteResource(all, "", "it", "other", status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "of the type type");
+  Millrace_DeleteResource(all, "none", "it", "type", status);
+  CHECK_ERROR(status, TF_NOT_FOUND, "Container none does not exist");
+  Millrace_DeleteResource(all, "", "it", "type", status);
+  CHECK_OK(status);
+  CHECK_INT(g_objects, 0);
+  Millrace_DeleteResource(all, "", NULL, "type", status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "is null");
+  Millrace_SetOutputHandle(c, 0, "", "it", "type", status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Output 0 is of type float, not resource");
+  Millrace_SetOutputHandle(c, 7, "", "it", "type", status);
+  CHECK_ERROR(status, TF_OUT_OF_RANGE, "out of range");
+  Millrace_InputHandle(c, 0, NULL, NULL, NULL, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "must be a scalar resource handle");
+  Millrace_InputHandle(c, -1, NULL, NULL, NULL, status);
+  CHECK_ERROR(status, TF_OUT_OF_RANGE, "out of range");
+  Millrace_InputHandle(NULL, 0, NULL, NULL, NULL, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "is null");
 }
 
 static void door_compute(void* kernel, TF_OpKernelContext* c) {
@@ -104,6 +174,7 @@ static void door_compute(void* kernel, TF_OpKernelContext* c) {
     for (int64_t k = 0; k < n; ++k) total += sums.sums[k];
     TF_DeleteTensor(x);
   }
+  resources_of(c, status);
   TF_Tensor* y = TF_AllocateOutput(c, 0, TF_FLOAT, NULL, 0, sizeof(float));
   *(float*)TF_TensorData(y) = total;
   TF_DeleteTensor(y);

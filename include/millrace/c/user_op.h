@@ -2,7 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 
 /* What libraries of ops need beyond tensorflow/c/ops.h and tensorflow/c/kernels.h: attributes of every kind,
-   arguments by name, work on several threads, shapes by their sizes. The headers
+   arguments by name, work on several threads, resources, shapes by their sizes. The headers
    tensorflow/core/framework/op.h, op_kernel.h and shape_inference.h stand on these. Statuses may be null. */
 #ifndef MILLRACE_C_USER_OP_H_
 #define MILLRACE_C_USER_OP_H_
@@ -45,6 +45,43 @@ TF_CAPI_EXPORT extern void Millrace_KernelArgRange(TF_OpKernelContext* ctx, cons
 TF_CAPI_EXPORT extern void Millrace_KernelParallelFor(TF_OpKernelContext* ctx, int64_t total, int64_t cost_ns,
                                                       void (*work)(void* data, int64_t begin, int64_t end),
                                                       void* data);
+
+/* Resources of a kernel's own: objects that outlive a step, by container and name, in the device of the kernel;
+ * tf.Session.reset and the end of the session drop them. `type` tells the types of objects apart; a name in a
+ * container belongs to one of them. An empty container is the default one. */
+typedef struct Millrace_Resources Millrace_Resources;
+/* It lives as long as the kernel. */
+TF_CAPI_EXPORT extern Millrace_Resources* Millrace_ConstructionResources(TF_OpKernelConstruction* ctx);
+TF_CAPI_EXPORT extern Millrace_Resources* Millrace_KernelResources(TF_OpKernelContext* ctx);
+/* Where a node with the attributes "container" and "shared_name" keeps its resource; without a shared name
+ * under the node's name where `use_node_name` is not 0, or else under a name that no other kernel has
+ * (*is_private is 1 then). Into empty buffers. */
+TF_CAPI_EXPORT extern void Millrace_KernelResourceName(TF_OpKernelConstruction* ctx, int use_node_name,
+                                                       TF_Buffer* container, TF_Buffer* name,
+                                                       unsigned char* is_private, TF_Status* status);
+/* Takes the object; `release` (not null) is called when nothing refers to it any more, on errors at once.
+ * AlreadyExists when the name is taken. */
+TF_CAPI_EXPORT extern void Millrace_CreateResource(Millrace_Resources* resources, const char* container,
+                                                   const char* name, const char* type, void* object,
+                                                   void (*release)(void* object), TF_Status* status);
+/* Calls `take` with the object while it is held, so that it can be given another reference. NotFound when
+ * there is none. With `create` (may be null) it is made by the first of several callers; that returns the
+ * object, or null and an error. */
+TF_CAPI_EXPORT extern void Millrace_FindResource(Millrace_Resources* resources, const char* container,
+                                                 const char* name, const char* type,
+                                                 void* (*create)(void* data, TF_Status* status),
+                                                 void (*release)(void* object),
+                                                 void (*take)(void* data, void* object), void* data,
+                                                 TF_Status* status);
+TF_CAPI_EXPORT extern void Millrace_DeleteResource(Millrace_Resources* resources, const char* container,
+                                                   const char* name, const char* type, TF_Status* status);
+/* Sets an output of the type DT_RESOURCE to a handle; reads the handle that an input is: container, name and
+ * type into empty buffers. InvalidArgument for inputs that are no scalar handle, and for handles of resources
+ * of other devices. */
+TF_CAPI_EXPORT extern void Millrace_SetOutputHandle(TF_OpKernelContext* ctx, int i, const char* container,
+                                                    const char* name, const char* type, TF_Status* status);
+TF_CAPI_EXPORT extern void Millrace_InputHandle(TF_OpKernelContext* ctx, int i, TF_Buffer* container,
+                                                TF_Buffer* name, TF_Buffer* type, TF_Status* status);
 
 /* Shape functions. Shapes are arrays of sizes, -1 for unknown ones, and a rank, -1 when it is unknown; the
  * rank is returned, and at most `max` sizes are written. */

@@ -118,21 +118,21 @@ void Register(const std::string& line) {
   std::string part;
   std::getline(parts, part, '|');
   const std::string name = Trimmed(part);
-  millrace::user::OpDefinition op(name.c_str());
+  tensorflow::OpDefBuilderWrapper op(name.c_str());
   while (std::getline(parts, part, '|')) {
     part = Trimmed(part);
     const std::string spec = Trimmed(part.substr(1));
     if (part[0] == '<') {
-      op.Input(spec.c_str());
+      op.Input(spec);
     } else if (part[0] == '>') {
-      op.Output(spec.c_str());
+      op.Output(spec);
     } else if (part[0] == ':') {
-      op.Attr(spec.c_str());
+      op.Attr(spec);
     } else {
       op.SetIsStateful();
     }
   }
-  op.Register();
+  static_cast<void>(static_cast<bool>(op));  // registers it
 }
 
 const bool registered = [] {

@@ -3,6 +3,7 @@
 //
 // Ops of one's own in the way that TensorFlow documents, for C++11.
 #include <algorithm>
+#include <atomic>
 #include <stdexcept>
 #include <thread>
 
@@ -10,6 +11,8 @@
 #include "tensorflow/core/framework/op.h"
 #include "tensorflow/core/framework/op_kernel.h"
 #include "tensorflow/core/framework/register_types.h"
+#include "tensorflow/core/framework/resource_mgr.h"
+#include "tensorflow/core/framework/resource_op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
 #include "tensorflow/core/util/work_sharder.h"
 
@@ -266,6 +269,119 @@ class Misuse : public OpKernel {
   string how_;
 };
 REGISTER_KERNEL_BUILDER(Name("CustomMisuse").Device(DEVICE_CPU), Misuse);
+
+// A number that outlives the step.
+class Counter : public ResourceBase {
+ public:
+  explicit Counter(int64 start) : value_(start) { ++alive; }
+  ~Counter() override { --alive; }
+  string DebugString() const override { return "counter"; }
+  int64 Add(int64 by) { return value_ += by; }
+  static std::atomic<int64> alive;
+
+ private:
+  std::atomic<int64> value_;
+};
+std::atomic<int64> Counter::alive(0);
+class OtherCounter : public ResourceBase {};
+
+REGISTER_OP("CustomCounter")
+    .Attr("start: int = 0")
+    .Attr("container: string = ''")
+    .Attr("shared_name: string = ''")
+    .Output("counter: resource")
+    .SetIsStateful()
+    .SetShapeFn(shape_inference::ScalarShape);
+
+class CounterOp : public ResourceOpKernel<Counter> {
+ public:
+  explicit CounterOp(OpKernelConstruction* c) : ResourceOpKernel(c) {
+    OP_REQUIRES_OK(c, c->GetAttr("start", &start_));
+  }
+
+ private:
+  Status CreateResource(Counter** made) override {
+    if (start_ < 0) return errors::InvalidArgument("a counter starts at 0 or more");
+    *made = new Counter(start_);
+    return Status::OK();
+  }
+  int64 start_ = 0;
+};
+REGISTER_KERNEL_BUILDER(Name("CustomCounter").Device(DEVICE_CPU), CounterOp);
+
+REGISTER_OP("CustomCount")
+    .Attr("by: int = 1")
+    .Attr("as_other: bool = false")
+    .Input("counter: resource")
+    .Output("value: int64")
+    .Output("alive: int64")
+    .SetIsStateful()
+    .SetShapeFn(shape_inference::ScalarShape);
+
+class Count : public OpKernel {
+ public:
+  explicit Count(OpKernelConstruction* c) : OpKernel(c) {
+    OP_REQUIRES_OK(c, c->GetAttr("by", &by_));
+    OP_REQUIRES_OK(c, c->GetAttr("as_other", &as_other_));
+  }
+  void Compute(OpKernelContext* context) override {
+    if (as_other_) {
+      core::RefCountPtr<OtherCounter> other;
+      OP_REQUIRES_OK(context, LookupResource(context, HandleFromInput(context, 0), &other));
+    }
+    Counter* counter = nullptr;
+    OP_REQUIRES_OK(context, LookupResource(context, HandleFromInput(context, 0), &counter));
+    const core::ScopedUnref unref(counter);
+    Tensor* value = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output("value", TensorShape(), &value));
+    value->scalar<int64>()() = counter->Add(by_);
+    OP_REQUIRES_OK(context, context->allocate_output("alive", TensorShape(), &value));
+    value->scalar<int64>()() = Counter::alive;
+  }
+
+ private:
+  int64 by_ = 0;
+  bool as_other_ = false;
+};
+REGISTER_KERNEL_BUILDER(Name("CustomCount").Device(DEVICE_CPU), Count);
+
+// Creates, finds and deletes under a name, without a handle.
+REGISTER_OP("CustomNamed")
+    .Attr("name_of_it: string")
+    .Attr("how: string")
+    .Output("done: int64")
+    .SetIsStateful();
+
+class Named : public OpKernel {
+ public:
+  explicit Named(OpKernelConstruction* c) : OpKernel(c) {
+    OP_REQUIRES_OK(c, c->GetAttr("name_of_it", &name_));
+    OP_REQUIRES_OK(c, c->GetAttr("how", &how_));
+  }
+  void Compute(OpKernelContext* context) override {
+    ResourceMgr* const manager = context->resource_manager();
+    const string container = manager->default_container();
+    core::RefCountPtr<Counter> counter;
+    if (how_ == "create") {
+      OP_REQUIRES_OK(context, manager->Create(container, name_, new Counter(1)));
+    } else if (how_ == "throw") {
+      OP_REQUIRES_OK(context,
+                     manager->LookupOrCreate<Counter>(container, name_, &counter, [](Counter**) -> Status {
+                       throw std::runtime_error("no counter today");
+                     }));
+    } else if (how_ == "delete") {
+      OP_REQUIRES_OK(context, manager->Delete<Counter>(container, name_));
+    }
+    if (how_ != "delete") OP_REQUIRES_OK(context, manager->Lookup(container, name_, &counter));
+    Tensor* done = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, TensorShape(), &done));
+    done->scalar<int64>()() = counter == nullptr ? 0 : counter->Add(1);
+  }
+
+ private:
+  string name_, how_;
+};
+REGISTER_KERNEL_BUILDER(Name("CustomNamed").Device(DEVICE_CPU), Named);
 
 REGISTER_OP("CustomLater").Input("x: bool").Output("y: bool").SetShapeFn(shape_inference::UnchangedShape);
 

@@ -71,6 +71,50 @@ def test_wrong_use_by_a_kernel_is_an_error(ops, how, text):
             run(y)
 
 
+def test_resources_outlive_steps(ops):
+    with tf.Graph().as_default():
+        counter = ops.custom_counter(start=5)
+        shared = [ops.custom_counter(start=100, shared_name="both") for _ in range(2)]
+        count = ops.custom_count(counter, by=2)
+        of_shared = [ops.custom_count(handle).value for handle in shared]
+        with tf.Session() as session:
+            assert [session.run(count.value) for _ in range(3)] == [7, 9, 11]
+            assert session.run(of_shared[0]) == 101
+            assert session.run(of_shared[1]) == 102
+            assert session.run(count.alive) == 2
+        with tf.Session() as session:
+            assert session.run(count) == (7, 1)  # those of the other session are gone
+        with pytest.raises(tf.errors.InvalidArgumentError, match="a counter starts at 0 or more"):
+            run(ops.custom_count(ops.custom_counter(start=-1)).value)
+
+
+def test_resources_of_wrong_names_and_types(ops):
+    with tf.Graph().as_default():
+        counter = ops.custom_counter(shared_name="typed")
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Resource localhost/typed is of the type"):
+            run(ops.custom_count(counter, as_other=True).value)
+        variable = tf.get_variable("v", initializer=1.0, use_resource=True)
+        with tf.Session() as session:
+            session.run(variable.initializer)
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                session.run(ops.custom_count(variable.handle).value)
+        make, find, drop, throw = [
+            ops.custom_named(name_of_it="it", how=how) for how in ["create", "find", "delete", "throw"]
+        ]
+        with tf.Session() as session:
+            with pytest.raises(tf.errors.NotFoundError, match="it"):
+                session.run(find)
+            with pytest.raises(tf.errors.InternalError, match="no counter today"):
+                session.run(throw)
+            assert session.run(make) == 2
+            with pytest.raises(tf.errors.AlreadyExistsError, match="Resource localhost/it/"):
+                session.run(make)
+            assert session.run(find) == 3
+            assert session.run(drop) == 0
+            with pytest.raises(tf.errors.NotFoundError, match="Resource localhost/it/.* does not exist"):
+                session.run(drop)
+
+
 def test_docstring_has_the_text_of_the_op(ops):
     assert "Zeros all but one element." in ops.custom_zero_out.__doc__
 

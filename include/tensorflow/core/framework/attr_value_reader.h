@@ -221,13 +221,11 @@ Status TakeAttr(const AttrValues& values, const string& name, T* value) {
 template <typename Read, typename T>
 Status GetAttrBy(Read read, const string& name, T* value) {
   CStatus status;
-  TF_Buffer* const buffer = TF_NewBuffer();
-  read(buffer, status.get());
-  AttrValues values;
-  if (status.status().ok())
-    ReadAttr(WireReader(static_cast<const char*>(buffer->data), buffer->length), &values);
-  TF_DeleteBuffer(buffer);
+  const CBuffer buffer;
+  read(buffer.get(), status.get());
   TF_RETURN_IF_ERROR(status.status());
+  AttrValues values;
+  ReadAttr(WireReader(static_cast<const char*>(buffer.get()->data), buffer.get()->length), &values);
   return TakeAttr(values, name, value);
 }
 

@@ -9,8 +9,8 @@
 //   };
 //   REGISTER_KERNEL_BUILDER(Name("ZeroOut").Device(DEVICE_CPU), ZeroOut);
 //
-// Exceptions of a kernel become errors of the step. Kernels of references, resources and variants are not
-// covered.
+// Exceptions of a kernel become errors of the step. Kernels of references and variants are not covered; for
+// resources there is resource_mgr.h.
 #ifndef TENSORFLOW_CORE_FRAMEWORK_OP_KERNEL_H_
 #define TENSORFLOW_CORE_FRAMEWORK_OP_KERNEL_H_
 
@@ -50,22 +50,15 @@ class OpKernelConstruction {
   }
   bool HasAttr(const string& name) const {
     internal::CStatus status;
-    TF_Buffer* const buffer = TF_NewBuffer();
-    Millrace_KernelAttr(c_, name.c_str(), buffer, status.get());
-    TF_DeleteBuffer(buffer);
+    const internal::CBuffer buffer;
+    Millrace_KernelAttr(c_, name.c_str(), buffer.get(), status.get());
     return status.status().ok();
   }
   int num_inputs() const { return Millrace_KernelTypes(c_, 0, nullptr, 0); }
   int num_outputs() const { return Millrace_KernelTypes(c_, 1, nullptr, 0); }
   DataType input_type(int i) const { return Types(0).at(static_cast<size_t>(i)); }
   DataType output_type(int i) const { return Types(1).at(static_cast<size_t>(i)); }
-  string node_name() const {
-    TF_Buffer* const name = Millrace_KernelNodeName(c_);
-    const string text =
-        name == nullptr ? string() : string(static_cast<const char*>(name->data), name->length);
-    if (name != nullptr) TF_DeleteBuffer(name);
-    return text;
-  }
+  string node_name() const { return internal::CBuffer(Millrace_KernelNodeName(c_)).text(); }
   string op_name() const { return Millrace_KernelOpName(c_); }
   // The types of inputs and outputs have to be these.
   Status MatchSignature(const DataTypeVector& inputs, const DataTypeVector& outputs) const {
@@ -79,6 +72,7 @@ class OpKernelConstruction {
   void CtxFailure(const char*, int, const Status& status) { SetStatus(status); }
   void CtxFailureWithWarning(const Status& status) { SetStatus(status); }
   void CtxFailureWithWarning(const char*, int, const Status& status) { SetStatus(status); }
+  TF_OpKernelConstruction* c_construction() const { return c_; }
 
  private:
   DataTypeVector Types(int outputs) const {
@@ -92,26 +86,61 @@ class OpKernelConstruction {
 };
 
 class OpKernelContext;
+class ResourceMgr;
+
+// What a kernel keeps of its node.
+class NodeDef {
+ public:
+  // Where its resource is, by the attributes "container" and "shared_name"; see ContainerInfo.
+  struct Place {
+    Status status;
+    string container, name;
+    bool is_private = false;
+  };
+  explicit NodeDef(OpKernelConstruction* c) : name_(c->node_name()), op_(c->op_name()) {
+    by_node_name_ = Read(c, 1);
+    by_own_name_ = Read(c, 0);
+  }
+  const string& name() const { return name_; }
+  const string& op() const { return op_; }
+  const Place& resource_by_node_name() const { return by_node_name_; }
+  const Place& resource_by_own_name() const { return by_own_name_; }
+
+ private:
+  static Place Read(OpKernelConstruction* c, int use_node_name) {
+    Place place;
+    unsigned char is_private = 0;
+    internal::CStatus status;
+    const internal::CBuffer container, name;
+    Millrace_KernelResourceName(c->c_construction(), use_node_name, container.get(), name.get(), &is_private,
+                                status.get());
+    place.status = status.status();
+    place.container = container.text();
+    place.name = name.text();
+    place.is_private = is_private != 0;
+    return place;
+  }
+  string name_, op_;
+  Place by_node_name_, by_own_name_;
+};
 
 class OpKernel {
  public:
   explicit OpKernel(OpKernelConstruction* c)
-      : name_(c->node_name()),
-        type_string_(c->op_name()),
-        num_inputs_(c->num_inputs()),
-        num_outputs_(c->num_outputs()) {}
+      : def_(c), num_inputs_(c->num_inputs()), num_outputs_(c->num_outputs()) {}
   OpKernel(const OpKernel&) = delete;
   OpKernel& operator=(const OpKernel&) = delete;
   virtual ~OpKernel() {}
   // Several steps may call it at the same time.
   virtual void Compute(OpKernelContext* context) = 0;
-  const string& name() const { return name_; }
-  const string& type_string() const { return type_string_; }
+  const string& name() const { return def_.name(); }
+  const string& type_string() const { return def_.op(); }
+  const NodeDef& def() const { return def_; }
   int num_inputs() const { return num_inputs_; }
   int num_outputs() const { return num_outputs_; }
 
  private:
-  const string name_, type_string_;
+  const NodeDef def_;
   const int num_inputs_, num_outputs_;
 };
 
@@ -278,6 +307,9 @@ class OpKernelContext {
         &parts);
     if (parts.thrown) std::rethrow_exception(parts.thrown);
   }
+  // Defined in resource_mgr.h. Lives as long as the context.
+  inline ResourceMgr* resource_manager();
+  TF_OpKernelContext* c_context() const { return c_; }
   // As util/work_sharder.h and kernels name it.
   inline OpKernelContext* device() { return this; }
   struct WorkerThreads {
@@ -333,6 +365,7 @@ class OpKernelContext {
   TF_OpKernelContext* const c_;
   std::mutex mu_;
   std::deque<Slot> inputs_, outputs_;
+  std::shared_ptr<ResourceMgr> resources_;
   Status status_;
   WorkerThreads threads_;
 };

@@ -84,6 +84,22 @@ class CStatus {
  private:
   TF_Status* const status_;
 };
+class CBuffer {
+ public:
+  CBuffer() : buffer_(TF_NewBuffer()) {}
+  explicit CBuffer(TF_Buffer* owned) : buffer_(owned) {}
+  ~CBuffer() { TF_DeleteBuffer(buffer_); }
+  CBuffer(const CBuffer&) = delete;
+  CBuffer& operator=(const CBuffer&) = delete;
+  TF_Buffer* get() const { return buffer_; }
+  string text() const {
+    if (buffer_ == nullptr || buffer_->data == nullptr) return string();
+    return string(static_cast<const char*>(buffer_->data), buffer_->length);
+  }
+
+ private:
+  TF_Buffer* const buffer_;
+};
 
 }  // namespace internal
 }  // namespace tensorflow
