@@ -19,17 +19,19 @@ set(objects "")
 foreach(library IN LISTS folder_libraries ITEMS mr_builtin_auto mr_rpc_auto)
   list(APPEND objects "$<TARGET_OBJECTS:${library}>")
 endforeach()
+# The C API as well: libraries of ops that LoadLibrary loads call it.
+set(objects_with_c ${objects} "$<TARGET_OBJECTS:mr_c>")
 set(registration_symbol _ZN8millrace19builtins_registeredE)  # of src/builtin/auto_register.cc
 set(grpc_symbol _ZN8millrace15grpc_registeredE)  # of src/rpc/auto_register.cc
 if(MILLRACE_STATIC)
-  add_library(millrace STATIC ${objects})
-  target_link_libraries(millrace PUBLIC Threads::Threads protobuf::libprotobuf JPEG::JPEG PNG::PNG ZLIB::ZLIB ICU::uc re2 grpc++ grpc gpr absl_synchronization)
+  add_library(millrace STATIC ${objects_with_c})
+  target_link_libraries(millrace PUBLIC Threads::Threads protobuf::libprotobuf JPEG::JPEG PNG::PNG ZLIB::ZLIB ICU::uc re2 grpc++ grpc gpr absl_synchronization ${CMAKE_DL_LIBS})
   # Nothing refers to the object that registers the built-in ops: programs are told to ask for it.
   target_link_options(millrace INTERFACE "LINKER:--undefined=${registration_symbol},--undefined=${grpc_symbol}")
 else()
   set(exports "${PROJECT_SOURCE_DIR}/cmake/exports.map")
-  add_library(millrace SHARED ${objects})
-  target_link_libraries(millrace PRIVATE Threads::Threads protobuf::libprotobuf JPEG::JPEG PNG::PNG ZLIB::ZLIB ICU::uc re2 grpc++ grpc gpr absl_synchronization)
+  add_library(millrace SHARED ${objects_with_c})
+  target_link_libraries(millrace PRIVATE Threads::Threads protobuf::libprotobuf JPEG::JPEG PNG::PNG ZLIB::ZLIB ICU::uc re2 grpc++ grpc gpr absl_synchronization ${CMAKE_DL_LIBS})
   target_link_options(millrace PRIVATE "LINKER:--version-script=${exports}")
   set_target_properties(millrace PROPERTIES LINK_DEPENDS "${exports}"
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})

@@ -48,9 +48,9 @@ def defined(archives):
 def rows(text):
     """The patterns of the global part: (pattern, regular expression)."""
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-    part = re.search(r'global:\s*extern "C\+\+" \{(.*?)\};', text, re.DOTALL).group(1)
+    part = re.search(r'global:\s*extern "C\+\+" \{(.*?)\};(.*?)local:', text, re.DOTALL)
     found = []
-    for row in filter(None, (r.strip() for r in part.split(";"))):
+    for row in filter(None, (r.strip() for r in (part.group(1) + part.group(2)).split(";"))):
         if row.startswith('"'):
             found.append((row, re.compile(re.escape(row.strip('"')) + r"\Z")))
         else:

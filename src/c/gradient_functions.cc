@@ -116,8 +116,9 @@ bool HasZeros(DataType type) {
 Status ClientGradient::Call(GradientContext& c) const {
   auto* const graph = static_cast<TF_Graph*>(c.computation().client);
   if (graph == nullptr) {
-    return errors::Unimplemented("The gradient function '", name_,
-                                 "' of the client cannot be called for the body of a function");
+    return errors::Unimplemented(
+        "The gradient function '", name_,
+        "' of the client cannot be called for the body of a function or for a graph of the C++ API");
   }
   std::vector<Millrace_Gradient> grads, results(static_cast<size_t>(c.num_inputs()), kNoGradient);
   for (int i = 0; i < c.num_outputs(); ++i) {

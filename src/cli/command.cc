@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/text.h"
+#include "op/op_library.h"
 
 namespace millrace::cli {
 
@@ -43,8 +44,17 @@ CLI::App& Commands::Group(const std::string& name, const std::string& what) {
 CLI::App& Commands::Add(const std::string& name, const std::string& what, Action action, CLI::App* parent) {
   CLI::App& command = *(parent == nullptr ? app_ : *parent).add_subcommand(name, what);
   command.add_flag("--json", json_, "Print the result, and errors, as JSON");
+  command
+      .add_option("--op_library", op_libraries_, "Load a library of ops and kernels first; may be repeated")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
   command.callback([this, action = std::move(action)] { chosen_ = action; });
   return command;
+}
+
+Status Commands::LoadOpLibraries() const {
+  for (const std::string& path : op_libraries_) MR_RETURN_IF_ERROR(LoadOpLibrary(path).status());
+  return Status();
 }
 
 Progress::Progress(const Context& context, std::string what, uint64_t total, std::string unit)

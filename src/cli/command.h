@@ -8,6 +8,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/env.h"
 #include "base/json_writer.h"
@@ -54,17 +55,20 @@ class Commands {
   CLI::App& app() const { return app_; }
   // A command that has commands.
   CLI::App& Group(const std::string& name, const std::string& what);
-  // A command, of `parent` or of the program itself. It gets the option --json.
+  // A command, of `parent` or of the program itself. It gets the options --json and --op_library.
   CLI::App& Add(const std::string& name, const std::string& what, Action action, CLI::App* parent = nullptr);
 
   // What the command line asked for; empty before it was parsed.
   const Action& chosen() const { return chosen_; }
   bool json() const { return json_; }
+  // Loads the libraries of ops that the command line names.
+  Status LoadOpLibraries() const;
 
  private:
   CLI::App& app_;
   Action chosen_;
   bool json_ = false;
+  std::vector<std::string> op_libraries_;
 };
 
 // Tells how far something that takes long is: a line after two seconds and then about each second.

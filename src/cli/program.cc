@@ -33,10 +33,11 @@ ExitCode Refuse(const CLI::App& app, const std::vector<std::string>& args, const
   return ExitCode::kUsage;
 }
 
-ExitCode Run(const Action& action, const Context& context) {
+ExitCode Run(const Commands& commands, const Context& context) {
   StatusOr<ExitCode> result = ExitCode::kOk;
   try {
-    result = action(context);
+    const Status loaded = commands.LoadOpLibraries();
+    result = loaded.ok() ? commands.chosen()(context) : StatusOr<ExitCode>(loaded);
   } catch (const std::bad_alloc&) {
     result = errors::ResourceExhausted("out of memory");
   }
@@ -79,7 +80,7 @@ int RunProgram(const std::vector<std::string>& args, Context context) {
   } catch (const CLI::ParseError& error) {
     return static_cast<int>(Refuse(app, args, error, context));
   }
-  ExitCode code = Run(commands.chosen(), context);
+  ExitCode code = Run(commands, context);
   context.out.flush();
   if (!context.out && code == ExitCode::kOk) {
     context.err << "millrace: the output could not be written\n";

@@ -34,7 +34,14 @@ cmake --build "$work/outside" >"$work/build.log" || {
   cat "$work/build.log" >&2
   exit 1
 }
-"$work/outside/outside"
+if [[ -e $prefix/lib/libmillrace.a ]]; then
+  "$work/outside/outside"  # it does not export the C API, which a library of ops needs
+else
+  "$work/outside/outside" "$work/outside/libuser_op.so"
+fi
+"$prefix/bin/millrace" ops UserScale --op_library "$work/outside/libuser_op.so" | grep -q "gradient: yes"
+if "$prefix/bin/millrace" ops UserScale --op_library "$work/outside/no_such.so" 2>"$work/refused"; then exit 1; fi
+grep -q "cannot open shared object file" "$work/refused"
 
 echo "== pkg-config"
 pc_dir=$(dirname "$(find "$prefix" -name millrace.pc)")

@@ -7,6 +7,7 @@
 #include <millrace/dtype.h>
 #include <millrace/gradients.h>
 #include <millrace/graph_def.h>
+#include <millrace/op_library.h>
 #include <millrace/ops.h>
 #include <millrace/optimizers.h>
 #include <millrace/output.h>
@@ -85,6 +86,27 @@ Status Train() {
   return Expect(std::abs(values[0].scalar<float>() - 3.f) < 1e-4f, "w did not reach 3");
 }
 
+// An op and a kernel of a library.
+Status LoadOps(const std::string& library) {
+  MR_RETURN_IF_ERROR(Expect(errors::IsNotFound(millrace::LoadLibrary("./no_such_library.so").status()),
+                            "a library that is not there"));
+  MR_ASSIGN_OR_RETURN(const std::vector<std::string> names, millrace::LoadLibrary(library));
+  MR_RETURN_IF_ERROR(
+      Expect(names == std::vector<std::string>{"UserNothing", "UserScale"}, "the ops of the library"));
+  MR_ASSIGN_OR_RETURN(const std::vector<std::string> again, millrace::LoadLibrary(library));
+  MR_RETURN_IF_ERROR(Expect(again == names, "the library is loaded twice"));
+  const Scope root = Scope::NewRootScope();
+  const Output x = ops::Placeholder(root, DataType::kFloat);
+  millrace::OpMaker maker(root, "UserScale", {});
+  maker.Add(x);
+  maker.SetAttr("by", int64_t{7});
+  maker.Finish();
+  MR_RETURN_IF_ERROR(root.status());
+  std::vector<Tensor> values;
+  MR_RETURN_IF_ERROR(ClientSession(root).Run({{x, {6.f}}}, {maker.output(0)}, &values));
+  return Expect(values[0].flat<float>()[0] == 42.f, "6 * 7");
+}
+
 // Errors, traces and devices cross the border of the library, too.
 Status LookAround() {
   const Scope root = Scope::NewRootScope();
@@ -114,8 +136,9 @@ Status LookAround() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
   Status status = Train();
+  if (argc > 1) status.Update(LoadOps(argv[1]));
   status.Update(SaveAndLoad());
   status.Update(LookAround());
   if (!status.ok()) {
