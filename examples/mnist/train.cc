@@ -141,12 +141,11 @@ class Trainer {
     return ReplaceFile(options_.trace, metadata.SerializeAsString());
   }
 
-  // Images in, probabilities and the likeliest digit out.
+  // Images in, probabilities and the likeliest digit out. A model that was there is replaced.
   Status Export() {
     const std::string& target = options_.export_dir;
-    const std::string written = target + ".new";
-    std::error_code error;
-    std::filesystem::remove_all(written, error);
+    const std::string written = StrCat(target, ".", ::getpid(), ".new");
+    const std::string old = StrCat(target, ".", ::getpid(), ".old");
     MR_ASSIGN_OR_RETURN(const auto builder, SavedModelBuilder::Open(written));
     SavedModelBuilder::MetaGraphOptions meta;
     meta.signatures["serving_default"] =
@@ -154,9 +153,11 @@ class Trainer {
                          {{"probabilities", model_.probabilities}, {"digits", model_.digits}});
     MR_RETURN_IF_ERROR(builder->AddMetaGraphAndVariables(session_, scope_, {"serve"}, meta));
     MR_RETURN_IF_ERROR(builder->Save().status());
-    std::filesystem::remove_all(target, error);
-    std::filesystem::rename(written, target, error);
-    if (error) return errors::Unavailable(target, "; ", error.message());
+    std::error_code error;
+    if (std::filesystem::exists(target, error)) std::filesystem::rename(target, old, error);
+    if (!error) std::filesystem::rename(written, target, error);
+    if (error) return errors::Unavailable(target, ": cannot replace: ", error.message());
+    std::filesystem::remove_all(old, error);
     return Status();
   }
 
