@@ -386,3 +386,23 @@ def test_functional_control_flow_inside():
         assert y.numpy() == 16.0 and t.gradient(y, x).numpy() == 24.0
     finally:
         tf.compat.v1.disable_control_flow_v2()
+
+
+def test_variables_of_a_function_become_constants() -> None:
+    from millrace.python.framework import convert_to_constants
+
+    weights, scale = tf.Variable([[1.0, 2.0], [3.0, 4.0]]), tf.Variable(3.0)
+    table = tf.Variable([[1.0], [2.0], [3.0]])
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32), tf.TensorSpec([None], tf.int32)])
+    def f(x, rows):
+        return tf.matmul(x, weights) * scale, tf.gather(table, rows)
+
+    frozen = convert_to_constants.convert_variables_to_constants_v2(f.get_concrete_function())
+    weights.assign(tf.zeros([2, 2]))
+    types = {node.op for node in frozen.graph.as_graph_def().node}
+    assert not types & {"VarHandleOp", "ReadVariableOp", "ResourceGather"}
+    assert [t.name for t in frozen.inputs] == ["x:0", "rows:0"]
+    product, gathered = frozen(tf.constant([[1.0, 1.0]]), tf.constant([2, 0]))
+    assert product.numpy().tolist() == [[12.0, 18.0]]
+    assert gathered.numpy().tolist() == [[3.0], [1.0]]

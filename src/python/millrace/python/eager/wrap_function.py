@@ -63,22 +63,23 @@ class WrappedFunction(function.ConcreteFunction):
         from millrace.python.framework import importer
 
         pruned = func_graph.FuncGraph(name or "pruned")
+        by_name = {f.name: f.op.name for f in flat_feeds if f.op.type == "Placeholder"}
         captures = dict(zip(map(id, graph.internal_captures), graph.external_captures))
         with pruned.as_default():
             stand_ins: dict[str, Any] = {}
             for i, feed in enumerate(flat_feeds):
-                placeholder = func_graph._placeholder(feed, "feed_%d" % i)
+                placeholder = func_graph._placeholder(feed, by_name.get(feed.name, "feed_%d" % i))
                 pruned.inputs.append(placeholder)
                 stand_ins[feed.name] = placeholder
             for inner in graph.internal_captures:
                 if inner.name not in stand_ins:
                     stand_ins[inner.name] = pruned.capture(captures[id(inner)])
             body = graph.as_graph_def()
-            replaced = {t.op.name for t in graph.inputs if t.name in stand_ins}
+            replaced = {t.op.name for t in graph.inputs if t.name in stand_ins} | set(by_name.values())
             kept = [node for node in body.node if node.name not in replaced]
             del body.node[:]
             body.node.extend(kept)
-            made = importer.import_graph_def(body, stand_ins, [f.name for f in flat_fetches], name="pruned")
+            made = importer.import_graph_def(body, stand_ins, [f.name for f in flat_fetches], name="")
         pruned.outputs.extend(t for t in made if isinstance(t, ops.Tensor))
         pruned.control_outputs = [t for t in made if isinstance(t, ops.Operation)]
         remaining = iter(made)
@@ -105,3 +106,21 @@ def wrap_function(fn: Any, signature: Any, name: Any = None) -> Any:
         add_control_dependencies=False, collections={},
     )  # fmt: skip
     return WrappedFunction(graph, holder)
+
+
+def function_from_graph_def(graph_def: Any, inputs: Any, outputs: Any) -> Any:
+    """The function that a GraphDef computes.
+
+    Args:
+      graph_def: the GraphDef.
+      inputs: names of the tensors that are arguments, in whatever structure.
+      outputs: names of the results.
+
+    Returns:
+      A ConcreteFunction.
+    """
+    from millrace.python.framework import importer
+
+    wrapped = wrap_function(lambda: importer.import_graph_def(graph_def, name=""), [])
+    element = wrapped.graph.as_graph_element
+    return wrapped.prune(nest.map_structure(element, inputs), nest.map_structure(element, outputs))

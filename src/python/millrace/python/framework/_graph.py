@@ -419,8 +419,9 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         tensor._set_handle_data_tuple(dtypes.as_dtype(dtype).as_datatype_enum, sizes)
 
     def _repr_html_(self) -> str:
-        count = len(self._operations())
-        return "<p>Graph of %d operations</p>" % count
+        from millrace.python.framework import _graph_page
+
+        return _graph_page.notebook_text(self)
 
     def __repr__(self) -> str:
         return "<%s.%s object at %#x>" % (type(self).__module__, type(self).__qualname__, id(self))

@@ -136,7 +136,6 @@ def convert_variables_to_constants(
       A GraphDef with the part of the graph that `output_node_names` need.
     """
     inference_graph = extract_sub_graph(input_graph_def, output_node_names)
-    nodes = {node.name: node for node in inference_graph.node}
     names = []
     handles: dict[str, int] = {}  # name of a resource variable -> its type
     for node in inference_graph.node:
@@ -152,6 +151,18 @@ def convert_variables_to_constants(
     fetches = [name + ("/Read/ReadVariableOp:0" if name in handles else ":0") for name in names]
     values = _values_of(sess, names, fetches, handles)
     logging.info("Froze %d variables.", len(values))
+    return replace_variables(inference_graph, values, handles)
+
+
+def replace_variables(inference_graph: Any, values: dict[str, Any], handles: dict[str, int]) -> Any:
+    """A GraphDef with constants in place of variables.
+
+    Args:
+      inference_graph: the GraphDef.
+      values: NumPy arrays by the names of the variables.
+      handles: the types of the resource variables, by name.
+    """
+    nodes = {node.name: node for node in inference_graph.node}
     out = graph_pb2.GraphDef()
     converted = 0
     for node in inference_graph.node:
@@ -247,23 +258,22 @@ def remove_training_nodes(input_graph: Any, protected_nodes: Any = None) -> Any:
       protected_nodes: names of nodes that are kept.
     """
     protected = set(protected_nodes or ())
-    unwanted = {"CheckNumerics": True}
+    checks = {n.name: n for n in input_graph.node if n.op == "CheckNumerics" and n.name not in protected}
     kept = []
     for node in input_graph.node:
-        if node.op in unwanted and node.name not in protected:
+        if node.name in checks:
             continue
         new = node_def_pb2.NodeDef()
         new.CopyFrom(node)
         del new.input[:]
-        new.input.extend(_past_checks(name, input_graph, unwanted, protected) for name in node.input)
+        new.input.extend(_past_checks(name, checks) for name in node.input)
         kept.append(new)
     return _without_identities(input_graph, kept, protected)
 
 
-def _past_checks(name: str, graph: Any, unwanted: dict[str, bool], protected: set[str]) -> str:
-    by_name = {node.name: node for node in graph.node if node.op in unwanted and node.name not in protected}
-    while not name.startswith("^") and _node_name(name) in by_name:
-        name = by_name[_node_name(name)].input[0]
+def _past_checks(name: str, checks: dict[str, Any]) -> str:
+    while not name.startswith("^") and _node_name(name) in checks:
+        name = checks[_node_name(name)].input[0]
     return name if not name.startswith("^") else "^" + _node_name(name)
 
 
