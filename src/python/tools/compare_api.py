@@ -10,11 +10,14 @@ LIST has a line for each class, message and module, and below it, indented, the 
 from __future__ import annotations
 
 import argparse
+import ast
 import collections
 import importlib
 import inspect
 import re
 from typing import Any, Iterator, NamedTuple
+
+import millrace as tf
 
 # Areas of the API that Millrace leaves out on purpose.
 LEFT_OUT = (
@@ -25,9 +28,8 @@ LEFT_OUT = (
 class Member(NamedTuple):
     owner: str
     name: str
-    arguments: list[
-        tuple[str, bool]
-    ] | None  # name and whether it has a default; None: no function or not known
+    # Names and defaults as text, None without one; None: no function or not known.
+    arguments: list[tuple[str, str | None]] | None
 
 
 def is_left_out(path: str) -> bool:
@@ -65,7 +67,10 @@ def members(path: str) -> Iterator[tuple[str, str, Member | None]]:
                 text = function.group(2)
                 arguments = None
                 if text != "..." and "(" not in text.replace("()", ""):
-                    arguments = [(part.split("=")[0], "=" in part) for part in split_arguments(text)]
+                    arguments = [
+                        (n, d if eq else None)
+                        for n, eq, d in (p.partition("=") for p in split_arguments(text))
+                    ]
                 yield kind, owner, Member(owner, function.group(1), arguments)
             else:
                 yield kind, owner, Member(owner, line.split(":")[0], None)
@@ -79,7 +84,29 @@ def resolve(path: str) -> Any:
     return value
 
 
-def arguments_of(function: Any) -> list[tuple[str, bool]] | None:
+def default_text(value: Any) -> str:
+    """A default as the lists write it."""
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if callable(value) and hasattr(value, "__name__"):
+        return "<function %s instance>" % value.__name__
+    if isinstance(value, tf.DType):
+        return str(value.name)
+    return str(value)
+
+
+def same_default(found: str, wanted: str) -> bool:
+    """Whether two defaults agree; objects of other classes than those of numbers and texts count as equal."""
+    wanted = wanted.encode().decode("unicode_escape") if "\\" in wanted else wanted
+    if found.strip(", ") == wanted.strip(", ") or "object" in wanted or "<" in wanted + found:
+        return True
+    try:
+        return bool(ast.literal_eval(found) == ast.literal_eval(wanted))
+    except (SyntaxError, ValueError):
+        return False
+
+
+def arguments_of(function: Any) -> list[tuple[str, str | None]] | None:
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -87,7 +114,7 @@ def arguments_of(function: Any) -> list[tuple[str, bool]] | None:
     found = []
     for p in signature.parameters.values():
         prefix = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
-        found.append((prefix + p.name, p.default is not p.empty))
+        found.append((prefix + p.name, None if p.default is p.empty else default_text(p.default)))
     return found
 
 
@@ -114,7 +141,7 @@ def difference(owner: Any, member: Member, is_class: bool) -> str | None:
     found = arguments_of(value)
     if found is None:
         return None
-    wanted = [("self" if name == "instance" else name, has) for name, has in member.arguments]
+    wanted = [("self" if name == "instance" else name, default) for name, default in member.arguments]
     if [name for name, _ in wanted if name != "self"] in (["*args", "**kwargs"], ["*args", "**kwds"]):
         return None  # the list saw a decorator's function there
     if found and found[0][0] in ("self", "cls") and (not wanted or wanted[0][0] not in ("self", "cls")):
@@ -123,10 +150,31 @@ def difference(owner: Any, member: Member, is_class: bool) -> str | None:
         return None if len(found) == 2 else f"({', '.join(n for n, _ in found)})"
     if [name for name, _ in found][: len(wanted)] != [name for name, _ in wanted]:
         return f"({', '.join(n for n, _ in found)}) for ({', '.join(n for n, _ in wanted)})"
-    for (name, has), (_, should) in zip(found, wanted):
-        if should and not has:
+    for (name, default), (_, should) in zip(found, wanted):
+        if should is not None and default is None:
             return f"{name} has no default"
+        if should is not None and default is not None and not same_default(default, should):
+            return f"{name}={default} for {name}={should}"
     return None
+
+
+def compare(path_of_list: str) -> Iterator[tuple[str, str, str]]:
+    """Area, full name and what came of it for each entry: "there", "left out", "missing" or how the entry differs."""
+    for kind, path, member in members(path_of_list):
+        area = (
+            path.split(".")[1] if path.count(".") and kind == "module" else path.split(".")[1:-1] or "(top)"
+        )
+        area = area if isinstance(area, str) else area[0]
+        full = f"{path}.{member.name}" if member else path
+        if is_left_out(full):
+            yield area, full, "left out"
+            continue
+        try:
+            owner = resolve(path.replace("tensorflow", "millrace", 1))
+        except Exception:  # noqa: BLE001
+            yield area, full, "missing"
+            continue
+        yield area, full, (difference(owner, member, kind == "class") if member else None) or "there"
 
 
 def main() -> None:
@@ -135,28 +183,11 @@ def main() -> None:
     parser.add_argument("--markdown", action="store_true", help="a table by area and nothing else")
     options = parser.parse_args()
     counts: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-    for kind, path, member in members(options.list):
-        area = (
-            path.split(".")[1] if path.count(".") and kind == "module" else path.split(".")[1:-1] or "(top)"
-        )
-        area = area if isinstance(area, str) else area[0]
-        full = f"{path}.{member.name}" if member else path
-        if is_left_out(full):
-            counts[area]["left out"] += 1
-            continue
-        try:
-            owner = resolve(path.replace("tensorflow", "millrace", 1))
-        except Exception as error:  # noqa: BLE001
-            counts[area]["missing"] += 1
-            if member is None and not options.markdown:
-                print(f"missing {kind} {path}: {type(error).__name__} {str(error)[:100]}")
-            continue
-        what = difference(owner, member, kind == "class") if member else None
-        counts[area]["missing" if what == "missing" else "differs" if what else "there"] += 1
-        if what and not options.markdown:
-            print(
-                f"{'missing' if what == 'missing' else 'differs'} {full} {what if what != 'missing' else ''}"
-            )
+    for area, full, what in compare(options.list):
+        plain = what in ("there", "left out", "missing")
+        counts[area][what if plain else "differs"] += 1
+        if what not in ("there", "left out") and not options.markdown:
+            print("missing %s" % full if plain else "differs %s %s" % (full, what))
     total: collections.Counter[str] = collections.Counter()
     print("\n| area | there | differs | missing | left out |\n|---|---|---|---|---|")
     for area in sorted(counts):

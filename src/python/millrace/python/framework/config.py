@@ -102,8 +102,13 @@ def get_visible_devices(device_type: Any = None) -> list[PhysicalDevice]:
 
 
 def set_visible_devices(devices: Any, device_type: Any = None) -> None:
-    """Sets the devices that `get_visible_devices` gives."""
-    _visible[device_type] = list(devices) if isinstance(devices, (list, tuple)) else [devices]
+    """Sets the devices that `get_visible_devices` gives; ValueError for one that is not there or of another type."""
+    chosen = list(devices) if isinstance(devices, (list, tuple)) else [devices]
+    present = list_physical_devices()
+    for device in chosen:
+        if device not in present or device_type not in (None, device.device_type):
+            raise ValueError("Unrecognized device: %s" % (device,))
+    _visible[device_type] = chosen
 
 
 VirtualDeviceConfiguration = collections.namedtuple(

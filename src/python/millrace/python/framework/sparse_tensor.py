@@ -6,6 +6,8 @@ from __future__ import annotations
 import collections
 from typing import Any
 
+import numpy as np
+
 from millrace.python.framework import (
     composite_tensor,
     dtypes,
@@ -197,7 +199,13 @@ class SparseTensorSpec(type_spec.BatchableTypeSpec):
 
     @classmethod
     def from_value(cls, value: Any) -> Any:
-        return cls(value.dense_shape, value.values.dtype)
+        if isinstance(value, SparseTensor):
+            return cls(value.shape, value.dtype)
+        if isinstance(value, SparseTensorValue):
+            if isinstance(value.values, np.ndarray):
+                return cls(value.dense_shape, value.values.dtype)
+            return cls.from_value(SparseTensor.from_value(value))
+        raise TypeError("Expected SparseTensor or SparseTensorValue")
 
 
 type_spec.register_type_spec_from_value_converter(SparseTensorValue, SparseTensorSpec.from_value)

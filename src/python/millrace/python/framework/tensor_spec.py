@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from millrace.python.framework import dtypes, tensor_shape, type_spec
+from millrace.python.framework import common_shapes, dtypes, tensor_shape, type_spec
 
 
 class TensorSpec(type_spec.BatchableTypeSpec):
@@ -125,8 +125,24 @@ class BoundedTensorSpec(TensorSpec):
                 "minimum and maximum must be provided; but saw '%s' and '%s'" % (minimum, maximum)
             )
         super().__init__(shape, dtype, name)
-        self._minimum = np.array(minimum, dtype=self.dtype.as_numpy_dtype)
-        self._maximum = np.array(maximum, dtype=self.dtype.as_numpy_dtype)
+        self._minimum = self._limit("minimum", minimum)
+        self._maximum = self._limit("maximum", maximum)
+
+    def _limit(self, what: str, value: Any) -> Any:
+        limit = np.array(value, dtype=self.dtype.as_numpy_dtype)
+        try:
+            common_shapes.broadcast_shape(tensor_shape.TensorShape(limit.shape), self.shape)
+        except ValueError as error:
+            raise ValueError("%s is not compatible with shape. Message: %r." % (what, error)) from None
+        limit.setflags(write=False)
+        return limit
+
+    @classmethod
+    def from_spec(cls, spec: Any, name: Any = None) -> Any:
+        """Of a spec without limits: those of the type."""
+        minimum = getattr(spec, "minimum", spec.dtype.min)
+        maximum = getattr(spec, "maximum", spec.dtype.max)
+        return cls(spec.shape, spec.dtype, minimum, maximum, name or spec.name)
 
     @property
     def minimum(self) -> Any:
@@ -138,6 +154,22 @@ class BoundedTensorSpec(TensorSpec):
 
     def _serialize(self) -> tuple[Any, ...]:
         return self._shape, self._dtype, self._minimum, self._maximum, self._name
+
+    def __repr__(self) -> str:
+        return "BoundedTensorSpec(shape=%s, dtype=%r, name=%r, minimum=%r, maximum=%r)" % (
+            self._shape, self._dtype, self._name, self._minimum, self._maximum,
+        )  # fmt: skip
+
+    def __eq__(self, other: Any) -> bool:
+        return (
+            isinstance(other, BoundedTensorSpec)
+            and super().__eq__(other)
+            and np.allclose(self._minimum, other._minimum)
+            and np.allclose(self._maximum, other._maximum)
+        )
+
+    def __hash__(self) -> int:
+        return super().__hash__()
 
 
 TensorSpecV1 = TensorSpec

@@ -194,13 +194,10 @@ def type_spec_from_value(value: Any) -> Any:
         if isinstance(value, kind):
             return convert(value)
     try:
-        array = np.asarray(value)
-        return tensor_spec.TensorSpec(
-            array.shape,
-            dtypes.as_dtype(
-                array.dtype if array.dtype != np.float64 or isinstance(value, np.ndarray) else np.float32
-            ),
-        )
+        if isinstance(value, (np.ndarray, np.generic)) and value.dtype != object:
+            return tensor_spec.TensorSpec(value.shape, dtypes.as_dtype(value.dtype))
+        tensor = ops.convert_to_tensor(value)
+        return tensor_spec.TensorSpec(tensor.shape, tensor.dtype)
     except (TypeError, ValueError):
         raise TypeError(
             "Could not build a TypeSpec for %r with type %s" % (value, type(value).__name__)

@@ -85,7 +85,7 @@ def _sample(
             bounding_boxes,
             seed=seed,
             seed2=seed2,
-            min_object_covered=min_object_covered,
+            min_object_covered=0.1 if min_object_covered is None else min_object_covered,
             aspect_ratio_range=aspect_ratio_range,
             area_range=area_range,
             max_attempts=max_attempts,

@@ -160,13 +160,12 @@ def make_tf_record_dataset(
 
 
 def make_batched_features_dataset(
-    file_pattern: Any, batch_size: Any, features: Any, reader: Any = None, label_key: Any = None, reader_args: Any = None,
-    num_epochs: Any = None, shuffle: Any = True, shuffle_buffer_size: Any = 10000, shuffle_seed: Any = None,
-    prefetch_buffer_size: Any = 1, reader_num_threads: Any = 1, parser_num_threads: Any = 2, sloppy_ordering: Any = False,
-    drop_final_batch: Any = False,
+    file_pattern: Any, batch_size: Any, features: Any, reader: Any = core_readers.TFRecordDataset, label_key: Any = None,
+    reader_args: Any = None, num_epochs: Any = None, shuffle: Any = True, shuffle_buffer_size: Any = 10000,
+    shuffle_seed: Any = None, prefetch_buffer_size: Any = None, reader_num_threads: Any = None, parser_num_threads: Any = None,
+    sloppy_ordering: Any = False, drop_final_batch: Any = False,
 ) -> Any:  # fmt: skip
     """Batches of parsed Examples of files: dicts of tensors, or pairs with the feature `label_key` beside."""
-    reader = reader or core_readers.TFRecordDataset
     names = _get_file_names(file_pattern, False)
     dataset = dataset_ops.Dataset.from_tensor_slices(names)
     if shuffle:
@@ -180,13 +179,13 @@ def make_batched_features_dataset(
     dataset = _maybe_shuffle_and_repeat(dataset, num_epochs, shuffle, shuffle_buffer_size, shuffle_seed)
     dataset = dataset.batch(batch_size, drop_remainder=drop_final_batch or num_epochs is None)
     dataset = dataset.apply(
-        parsing_ops.parse_example_dataset(features, num_parallel_calls=parser_num_threads)
+        parsing_ops.parse_example_dataset(features, num_parallel_calls=parser_num_threads or 2)
     )
     if label_key:
         if label_key not in features:
             raise ValueError("The `label_key` provided (%r) must be one of the `features` keys." % label_key)
         dataset = dataset.map(lambda x: (x, x.pop(label_key)))
-    return dataset.prefetch(prefetch_buffer_size)
+    return dataset.prefetch(dataset_ops.AUTOTUNE if prefetch_buffer_size is None else prefetch_buffer_size)
 
 
 def _column_names(names: list[str], delim: str, quotes: bool) -> list[str]:
