@@ -135,6 +135,7 @@ void Millrace_SetRequestedDevice(TF_Graph* graph, TF_Operation* op, const char* 
 void Millrace_UpdateInput(TF_Graph* graph, TF_Output new_src, TF_Input dst, TF_Status* status) {
   ChangeNode(graph, dst.oper, status, [&](Node& node) -> Status {
     MR_RETURN_IF_ERROR(CheckNewInput(*graph, new_src, node, dst.index));
+    graph->refiner.ForgetLast();
     graph->graph.UpdateInput(&node, dst.index, NodeOf(new_src.oper), new_src.index);
     return Status();
   });

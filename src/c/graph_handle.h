@@ -14,6 +14,7 @@
 #include "base/mutex.h"
 #include "graph/graph.h"
 #include "graph/shape_refiner.h"
+#include "kernel/op_evaluator.h"
 #include "millrace/status.h"
 #include "op/attr_value.h"
 #include "tensorflow/c/c_api.h"
@@ -35,7 +36,8 @@ class OwnedGraph : public Graph {
 // A graph with the shapes of its tensors. Nodes may be read without the mutex: they do not change once an
 // operation was handed out, but for their edges to consumers.
 struct TF_Graph {
-  explicit TF_Graph(const millrace::OpRegistry& ops) : graph(ops, this), refiner(graph) {}
+  explicit TF_Graph(const millrace::OpRegistry& ops)
+      : graph(ops, this), refiner(graph, millrace::EvaluateOp) {}
 
   millrace::Mutex mu;
   millrace::c_api::OwnedGraph graph MR_GUARDED_BY(mu);

@@ -15,6 +15,7 @@
 
 #include "graph/graph.h"
 #include "graph/shape_refiner.h"
+#include "kernel/op_evaluator.h"
 #include "millrace/meta_graph.h"
 #include "millrace/scope.h"
 #include "op/op_registry.h"
@@ -74,7 +75,7 @@ struct [[gnu::visibility("hidden")]] Scope::State {
  private:
   explicit State(std::unique_ptr<Graph> g)
       : own_graph(std::move(g)),
-        own_shapes(std::make_unique<ShapeRefiner>(*own_graph)),
+        own_shapes(std::make_unique<ShapeRefiner>(*own_graph, EvaluateOp)),
         graph(*own_graph),
         shapes(*own_shapes) {}
 };

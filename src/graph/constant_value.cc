@@ -1,10 +1,12 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Values that are known from the graph alone. Only what shapes are computed with is followed: constants, the
-// metadata of tensors of known shape, and the ops that take shapes apart and put them together.
+// Values that are known from the graph alone. What shapes are computed with is followed here: constants, the
+// metadata of tensors of known shape, and the ops that take shapes apart and put them together. Other ops are
+// run, if somebody can run them, when all their inputs are known.
 #include "graph/constant_value.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -26,6 +28,7 @@ class Finder {
  private:
   static constexpr int kMaxVisits = 512;
   static constexpr int kMaxDepth = 64;
+  static constexpr int64_t kMaxElements = 1024;  // of tensors that take part in running an op
 
   // Holds one level of recursion.
   class Level {
@@ -47,6 +50,10 @@ class Finder {
   PartialShape ShapeOf(const Edge* edge) const;
   PartialShape ShapeOf(const Node& node, int output) const;
   std::optional<Sizes> VectorOfInput(const Node& node, int input);
+  bool CanRun(const Node& node) const;
+  // What running the node gives.
+  std::optional<Tensor> Run(const Node& node, int output);
+  std::optional<Sizes> RunForIntegers(const Node& node, int output, int rank);
   std::optional<Sizes> UnknownVector(const Node& node, int output) const;
   std::optional<Sizes> VectorByOp(const Node& node, int output);
   std::optional<Sizes> Pack(const Node& node);
@@ -55,6 +62,7 @@ class Finder {
   std::optional<Sizes> StridedSlice(const Node& node, bool wants_scalar);
 
   const ShapeRefiner* const shapes_;
+  std::set<const Node*> not_run_;  // whose inputs are not known, or that cannot be run
   int depth_ = 0;
   int visits_ = 0;
 };
@@ -106,13 +114,14 @@ std::optional<Tensor> Finder::Value(const Node& node, int output) {
     const Edge* edge = node.in_edges()[0];
     return edge == nullptr ? std::nullopt : Value(*edge->src, edge->src_output);
   }
-  if (output < 0 || output >= node.num_outputs() || !IsInteger(node.output_type(output))) return std::nullopt;
+  if (output < 0 || output >= node.num_outputs()) return std::nullopt;
+  if (!IsInteger(node.output_type(output))) return Run(node, output);
   // A value of -1 can't be told from an unknown one and is given up.
   if (const auto scalar = Scalar(node, output); scalar && *scalar != kUnknown) {
     return MakeTensor({*scalar}, node.output_type(output), TensorShape());
   }
   const std::optional<Sizes> sizes = Vector(node, output);
-  if (!sizes || !AllKnown(*sizes)) return std::nullopt;
+  if (!sizes || !AllKnown(*sizes)) return Run(node, output);
   return MakeTensor(*sizes, node.output_type(output), TensorShape({static_cast<int64_t>(sizes->size())}));
 }
 
@@ -139,7 +148,53 @@ std::optional<int64_t> Finder::Scalar(const Node& node, int output) {
     const std::optional<Sizes> element = StridedSlice(node, true);
     if (element && element->size() == 1) return element->front();
   }
-  return std::nullopt;
+  const std::optional<Sizes> value = RunForIntegers(node, output, 0);
+  return value ? std::optional(value->front()) : std::nullopt;
+}
+
+// Ops that compute numbers from few numbers, and whose result has a known and small size.
+bool Finder::CanRun(const Node& node) const {
+  constexpr int kMaxArguments = 64;
+  const OpTraits& t = node.traits();
+  if (node.op_def().is_stateful || t.never_fold || t.has_side_effects || t.is_control_flow || t.is_variable ||
+      t.is_send || t.is_recv || t.only_checks || t.metadata_only)
+    return false;
+  if (node.num_inputs() == 0 || node.num_inputs() > kMaxArguments || node.num_outputs() > kMaxArguments)
+    return false;
+  const auto is_number = [](DataType type) { return !IsRefType(type) && DataTypeSize(type) > 0; };
+  for (int i = 0; i < node.num_inputs(); ++i) {
+    if (!is_number(node.input_type(i)) || node.in_edges()[i] == nullptr) return false;
+  }
+  for (int i = 0; i < node.num_outputs(); ++i) {
+    const auto shape = ShapeOf(node, i).ToTensorShape();
+    if (!is_number(node.output_type(i)) || !shape.ok() || shape->num_elements() > kMaxElements) return false;
+  }
+  return true;
+}
+
+std::optional<Tensor> Finder::Run(const Node& node, int output) {
+  if (shapes_ == nullptr || !shapes_->evaluates()) return std::nullopt;
+  const std::vector<Tensor>* values = shapes_->Evaluated(node);
+  if (values == nullptr) {
+    if (!not_run_.insert(&node).second || !CanRun(node)) return std::nullopt;
+    std::vector<Tensor> inputs;
+    for (int i = 0; i < node.num_inputs(); ++i) {
+      const Edge* edge = node.in_edges()[i];
+      std::optional<Tensor> input = Value(*edge->src, edge->src_output);
+      if (!input || input->num_elements() > kMaxElements || !input->IsInitialized()) return std::nullopt;
+      inputs.push_back(*std::move(input));
+    }
+    values = shapes_->Evaluate(node, inputs);
+    if (values == nullptr) return std::nullopt;
+  }
+  return (*values)[static_cast<size_t>(output)];
+}
+
+std::optional<Sizes> Finder::RunForIntegers(const Node& node, int output, int rank) {
+  const std::optional<Tensor> value = Run(node, output);
+  if (!value || value->rank() != rank) return std::nullopt;
+  const auto integers = IntegerValues(*value);
+  return integers.ok() ? std::optional(*integers) : std::nullopt;
 }
 
 std::optional<Sizes> Finder::VectorOfInput(const Node& node, int input) {
@@ -164,6 +219,7 @@ std::optional<Sizes> Finder::Vector(const Node& node, int output) {
     return values.ok() ? std::optional(*values) : std::nullopt;
   }
   std::optional<Sizes> sizes = VectorByOp(node, output);
+  if (!sizes) sizes = RunForIntegers(node, output, 1);
   if (sizes && sizes->size() > static_cast<size_t>(TensorShape::kMaxRank)) return std::nullopt;
   return sizes ? std::move(sizes) : UnknownVector(node, output);
 }

@@ -71,7 +71,7 @@ std::string InputValue(int input, const Tensor& tensor) {
 
 // Shapes are kept once and named by number; 0 is the unknown shape. A node has one number per output.
 struct ShapeRefiner::State {
-  explicit State(const Graph& g) : graph(g) { Intern(PartialShape()); }
+  State(const Graph& g, OpEvaluator e) : graph(g), evaluator(e) { Intern(PartialShape()); }
 
   int Intern(const PartialShape& shape) {
     const auto [it, is_new] = numbers.try_emplace(shape, static_cast<int>(shapes.size()));
@@ -95,6 +95,8 @@ struct ShapeRefiner::State {
   }
 
   const Graph& graph;
+  const OpEvaluator evaluator;
+  std::unordered_map<int, std::vector<Tensor>> evaluated;  // by node id
   std::unordered_map<PartialShape, int, ShapeHash> numbers;
   std::vector<const PartialShape*> shapes;  // by number; keys of `numbers`
   std::vector<int> first;                   // by node id: where its outputs begin; -1: not added
@@ -235,7 +237,8 @@ class NodeInference {
 
 }  // namespace
 
-ShapeRefiner::ShapeRefiner(const Graph& graph) : state_(std::make_unique<State>(graph)) {}
+ShapeRefiner::ShapeRefiner(const Graph& graph, OpEvaluator evaluator)
+    : state_(std::make_unique<State>(graph, evaluator)) {}
 ShapeRefiner::~ShapeRefiner() = default;
 
 Status ShapeRefiner::AddNode(const Node& node) {
@@ -293,6 +296,7 @@ void ShapeRefiner::ForgetNodesFrom(int first_id) {
   if (static_cast<size_t>(first_id) < s.first.size()) s.first.resize(static_cast<size_t>(first_id));
   std::erase_if(s.handles,
                 [&](const auto& entry) { return entry.first >> 32 >= static_cast<uint64_t>(first_id); });
+  std::erase_if(s.evaluated, [&](const auto& entry) { return entry.first >= first_id; });
   s.last_props = nullptr;  // another node's may come to lie at the same address
 }
 
@@ -312,7 +316,24 @@ void ShapeRefiner::SetOutputHandle(const Node& node, int output, const PartialSh
   state_->handles[State::Key(node, output)] = {shape, dtype};
 }
 
-void ShapeRefiner::ForgetLast() { state_->last_props = nullptr; }
+void ShapeRefiner::ForgetLast() {
+  state_->last_props = nullptr;
+  state_->evaluated.clear();
+}
+
+bool ShapeRefiner::evaluates() const { return state_->evaluator != nullptr; }
+
+const std::vector<Tensor>* ShapeRefiner::Evaluated(const Node& node) const {
+  const auto it = state_->evaluated.find(node.id());
+  return it == state_->evaluated.end() ? nullptr : &it->second;
+}
+
+const std::vector<Tensor>* ShapeRefiner::Evaluate(const Node& node, std::span<const Tensor> inputs) const {
+  if (!evaluates()) return nullptr;
+  auto values = state_->evaluator(node.name(), node.shared_props(), inputs);
+  if (!values.ok() || values->size() != static_cast<size_t>(node.num_outputs())) return nullptr;
+  return &(state_->evaluated[node.id()] = *std::move(values));
+}
 
 StatusOr<std::vector<std::vector<PartialShape>>> InferShapes(const Graph& graph) {
   MR_ASSIGN_OR_RETURN(const std::vector<Node*> order, TopologicalOrder(graph));

@@ -3,20 +3,29 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
 #include "millrace/shape.h"
 #include "millrace/status.h"
+#include "op/node_props.h"
 #include "op/shape_inference.h"
 
 namespace millrace {
 
+// Computes an op without state from the values of its inputs.
+using OpEvaluator = StatusOr<std::vector<Tensor>> (*)(std::string_view name,
+                                                      const std::shared_ptr<const NodeProps>& props,
+                                                      std::span<const Tensor> inputs);
+
 // Infers the shapes of a graph's tensors, node by node as the graph grows. Constant inputs, and shapes
-// computed from shapes (Shape, Pack, Concat, Slice …), are followed. One thread.
+// computed from shapes (Shape, Pack, Concat, Slice …), are followed; with an evaluator also what is computed
+// by other ops from constants and known shapes, as far as it is small. One thread.
 class ShapeRefiner {
  public:
-  explicit ShapeRefiner(const Graph& graph);
+  explicit ShapeRefiner(const Graph& graph, OpEvaluator evaluator = nullptr);
   ~ShapeRefiner();
 
   // REQUIRES: the nodes behind its inputs were added. Errors carry TensorFlow's context:
@@ -32,8 +41,14 @@ class ShapeRefiner {
   bool OutputHandle(const Node& node, int output, PartialShape* shape, DataType* dtype) const;
   // What is known of it from elsewhere.
   void SetOutputHandle(const Node& node, int output, const PartialShape& shape, DataType dtype);
-  // To be called before the properties of a node change.
+  // To be called before the properties or inputs of a node change.
   void ForgetLast();
+  // What the evaluator gives for a node with these inputs; it is kept. Null without an evaluator, and when it
+  // fails.
+  const std::vector<Tensor>* Evaluate(const Node& node, std::span<const Tensor> inputs) const;
+  // What it gave before.
+  const std::vector<Tensor>* Evaluated(const Node& node) const;
+  bool evaluates() const;
 
  private:
   struct State;

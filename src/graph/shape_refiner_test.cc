@@ -202,5 +202,53 @@ TEST_F(ShapeRefinerTest, InferShapesCoversTheWholeGraphAndReportsTheFirstError) 
   EXPECT_THAT(InferShapes(graph_).status().message(), HasSubstr("for 'm' (op: 'MatMul')"));
 }
 
+// Adds the elements of both inputs, and counts its calls.
+int calls = 0;
+StatusOr<std::vector<Tensor>> AddInts(std::string_view /*name*/,
+                                      const std::shared_ptr<const NodeProps>& props,
+                                      std::span<const Tensor> inputs) {
+  ++calls;
+  if (props->op->def.name != "Add") return errors::Unimplemented(props->op->def.name);
+  const auto a = inputs[0].flat<int32_t>(), b = inputs[1].flat<int32_t>();
+  std::vector<int32_t> sums;
+  for (size_t i = 0; i < a.size(); ++i) sums.push_back(a[i] + b[i]);
+  return std::vector<Tensor>{Tensor::From<int32_t>(sums, inputs[0].shape())};
+}
+
+TEST(ShapeRefinerWithEvaluatorTest, OpsOnKnownValuesAreRunOnce) {
+  Graph graph(TestOps());
+  ShapeRefiner refiner(graph, AddInts);
+  const auto add = [&](std::string_view name, std::string_view op, const std::vector<std::string>& inputs,
+                       AttrMap attrs) -> const Node& {
+    const Node* node = AddTestNode(&graph, name, op, inputs, std::move(attrs));
+    EXPECT_EQ(refiner.AddNode(*node), Status());
+    return *node;
+  };
+  const AttrMap ints{{"T", DataType::kInt32}};
+  add("c", "Const", {}, {{"dtype", DataType::kInt32}, {"value", Tensor::Vector<int32_t>({2, 3})}});
+  add("a", "Add", {"c", "c"}, ints);
+  const Node& b = add("b", "Add", {"a", "c"}, ints);
+  const Node& unknown =
+      add("p", "Placeholder", {}, {{"dtype", DataType::kInt32}, {"shape", PartialShape({2})}});
+  const Node& with_unknown = add("u", "Add", {"p", "b"}, ints);
+
+  calls = 0;
+  auto shape = ConstantValueAsShape(b, 0, &refiner);
+  ASSERT_TRUE(shape.has_value());
+  EXPECT_EQ(shape->ToString(), "[6,9]");
+  EXPECT_EQ(calls, 2);
+  const auto value = ConstantValue(b, 0, &refiner);
+  ASSERT_TRUE(value.ok());
+  EXPECT_EQ(value->flat<int32_t>()[1], 9);
+  EXPECT_EQ(calls, 2);  // kept
+  EXPECT_FALSE(ConstantValue(unknown, 0, &refiner).ok());
+  EXPECT_FALSE(ConstantValue(with_unknown, 0, &refiner).ok());
+  EXPECT_EQ(calls, 2);
+  refiner.ForgetNodesFrom(b.id());
+  EXPECT_FALSE(ConstantValue(b, 0, &refiner).ok()) << "its size is not known any more";
+  refiner.ForgetLast();
+  EXPECT_EQ(refiner.Evaluated(b), nullptr);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Parts of tensors that values choose: partitions, sets, buckets.
+#include <algorithm>
 #include <vector>
 
 #include "ops/family.h"
@@ -29,14 +30,23 @@ Status DynamicPartitionShape(InferenceContext& c) {
 Status DynamicStitchShape(InferenceContext& c) {
   const int n = c.num_inputs() / 2;
   ShapeHandle row = c.UnknownShape();
+  int64_t last = -1;  // the largest index
+  bool all_known = true;
   for (int i = 0; i < n; ++i) {
     const ShapeHandle indices = c.input(i), data = c.input(n + i);
+    if (const Tensor* known = c.input_tensor(i); known != nullptr) {
+      MR_ASSIGN_OR_RETURN(const std::vector<int64_t> values, IntegerValues(*known));
+      for (const int64_t value : values) last = std::max(last, value);
+    } else {
+      all_known = false;
+    }
     MR_RETURN_IF_ERROR(c.MergePrefix(data, indices).status());
     if (!c.RankKnown(indices) || !c.RankKnown(data)) continue;
     MR_ASSIGN_OR_RETURN(const ShapeHandle rest, c.Subshape(data, c.Rank(indices)));
     MR_ASSIGN_OR_RETURN(row, c.Merge(row, rest));
   }
-  MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.Concatenate(c.Vector(c.UnknownDim()), row));
+  const ShapeHandle rows = c.Vector(all_known ? c.MakeDim(last + 1) : c.UnknownDim());
+  MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.Concatenate(rows, row));
   c.set_output(0, out);
   return Status::Ok();
 }
