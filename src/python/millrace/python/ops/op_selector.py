@@ -55,7 +55,10 @@ def make_list_of_t(tops: Any, check_graph: bool = True, allow_graph: bool = True
     if isinstance(tops, ops.Graph):
         return [t for op in tops.get_operations() for t in op.outputs]
     tops = list(tops) if is_iterable(tops) else [tops]
-    return [t for t in tops if isinstance(t, ops.Tensor) or not ignore_ops]
+    for item in tops:
+        if not isinstance(item, ops.Tensor) and not (ignore_ops and isinstance(item, ops.Operation)):
+            raise TypeError("Expected a Tensor, got %s" % type(item))
+    return [t for t in tops if isinstance(t, ops.Tensor)]
 
 
 def get_generating_ops(ts: Any) -> list[Any]:

@@ -34,6 +34,10 @@ class TestCase(unittest.TestCase):
         if not actual.endswith(expected_end):
             self.fail("%r does not end with %r : %s" % (actual, expected_end, msg))
 
+    def assertNotEndsWith(self, actual: Any, unexpected_end: Any, msg: Any = None) -> None:  # noqa: N802
+        if actual.endswith(unexpected_end):
+            self.fail("%r does end with %r : %s" % (actual, unexpected_end, msg))
+
     def assertEmpty(self, container: Any, msg: Any = None) -> None:  # noqa: N802
         if len(container):
             self.fail("%r has length of %d, expected 0. %s" % (container, len(container), msg or ""))
@@ -103,6 +107,12 @@ class TestCase(unittest.TestCase):
             if at < 0:
                 self.fail("Did not find %r in %r from %d on. %s" % (string, target, start, msg or ""))
             start = at
+
+    def assertContainsSubsequence(self, container: Any, subsequence: Any, msg: Any = None) -> None:  # noqa: N802
+        rest = iter(container)
+        for item in subsequence:
+            if not any(item == other for other in rest):
+                self.fail("%r is no subsequence of %r, from %r on. %s" % (subsequence, container, item, msg or ""))
 
     def assertContainsExactSubsequence(
         self, container: Any, subsequence: Any, msg: Any = None

@@ -97,7 +97,8 @@ class StubOutForTesting:
         if isinstance(obj, type(sys)) or (
             not isinstance(obj, type) and attr_name in getattr(obj, "__dict__", {})
         ):
-            self.Set(obj, attr_name, new_attr)
+            self.stubs.append((obj, attr_name, getattr(obj, attr_name)))
+            setattr(obj, attr_name, new_attr)
             return
         owners = obj.__mro__ if isinstance(obj, type) else type(obj).__mro__
         for owner in owners:
