@@ -206,7 +206,7 @@ def test_staging_areas() -> None:
         session.run(clear)
         assert session.run(size) == 0
     table = data_flow_ops.MapStagingArea([tf.float32], ordered=True)
-    put = table.put(tf.placeholder_with_default(np.int64(5), []), tf.constant(7.0))
+    put = table.put(tf.placeholder_with_default(np.int64(5), []), [tf.constant(7.0)], [0])
     with tf.Session() as session:
         session.run(put)
         assert session.run([table.size(), table.incomplete_size()]) == [1, 0]
