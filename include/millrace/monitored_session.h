@@ -94,7 +94,6 @@ class SessionManager {
  private:
   StatusOr<std::pair<std::unique_ptr<ClientSession>, bool>> Restore(const Restoring& restoring) const;
   // Nothing when ready, else what is missing.
-  StatusOr<std::optional<std::string>> NotReady(const ClientSession& session, const Output& op) const;
   StatusOr<std::optional<std::string>> TryLocalInit(const ClientSession& session) const;
 
   const Scope scope_;

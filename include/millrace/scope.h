@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -24,6 +25,7 @@ class GraphDef;
 
 namespace millrace {
 
+class AttrMap;
 class Graph;
 class OpMaker;
 class Scope;
@@ -79,6 +81,16 @@ class InputList {
   std::vector<Input> inputs_;
 };
 
+// A node that is about to be made, as a device function sees it.
+struct NodeToPlace {
+  std::string op;
+  std::string device;                   // what WithDevice said
+  DataType dtype = DataType::kInvalid;  // the attributes of these names, as variables have them; kInvalid and
+  PartialShape shape;                   // unknown without them
+};
+// The device that is requested for a node; an error is that of the scope.
+using DeviceFunction = std::function<StatusOr<std::string>(const NodeToPlace&)>;
+
 // Where and how the next nodes of a graph are made: name prefix, device, control inputs, colocation. A value:
 // the With… functions return changed copies, all of which share one graph and one status. The first error
 // sticks to the status; after it nothing is added, and the outputs of wrappers are unset. One thread at a
@@ -101,6 +113,9 @@ class Scope {
   Scope WithNoControlDependencies() const;
   // The requested device, "" for none; it replaces the scope's.
   Scope WithDevice(std::string_view device) const;
+  // The function is asked for the device of each node, but for nodes that are colocated with others: these
+  // get the device of the first of them. Null for none; it replaces the scope's.
+  Scope WithDeviceFunction(DeviceFunction function) const;
   // On the device of that node; in addition to what the scope has already.
   Scope ColocateWith(const Operation& operation) const;
   Scope WithNoColocation() const;
@@ -142,11 +157,14 @@ class Scope {
   // Of a graph that the scope does not own and that outlives it, under a name that is taken as it is.
   static Scope Over(Graph& graph, ShapeRefiner& shapes, std::string path);
   explicit Scope(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  // The device of a node that is about to be made.
+  StatusOr<std::string> DeviceOf(std::string_view op, const AttrMap& attrs) const;
 
   std::shared_ptr<State> state_;
   std::string path_;     // of the scope, without a '/' at the end
   std::string op_name_;  // "": named after the op
   std::string device_;
+  std::shared_ptr<const DeviceFunction> device_function_;  // null: none
   std::vector<Node*> controls_;
   std::vector<std::string> colocation_;  // "loc@name"
   std::shared_ptr<Context> context_;     // null: none

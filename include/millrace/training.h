@@ -16,6 +16,7 @@
 #include "millrace/optimizers.h"         // IWYU pragma: export
 #include "millrace/queue_input.h"        // IWYU pragma: export
 #include "millrace/recurrent.h"          // IWYU pragma: export
+#include "millrace/replicas.h"           // IWYU pragma: export
 #include "millrace/saved_model.h"        // IWYU pragma: export
 #include "millrace/saver.h"              // IWYU pragma: export
 #include "millrace/schedules.h"          // IWYU pragma: export

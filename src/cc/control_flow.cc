@@ -70,8 +70,9 @@ class [[gnu::visibility("hidden")]] ControlFlowBuilder {
   // A node with that last name, outside of all checks of the scopes.
   StatusOr<Node*> Add(const char* name, const char* op, const std::vector<InputArg>& inputs,
                       AttrMap attrs = {}) {
+    MR_ASSIGN_OR_RETURN(const std::string device, outer_.DeviceOf(op, attrs));
     return AddCheckedNode(state_.graph, state_.shapes, state_.UniqueName(StrCat(outer_.path(), "/", name)),
-                          op, inputs, std::move(attrs), outer_.device_);
+                          op, inputs, std::move(attrs), device);
   }
   Scope Inside(const std::shared_ptr<Scope::Context>& context) const {
     Scope inside = outer_;

@@ -138,8 +138,9 @@ Node* OpMaker::Finish() {
     }
     if (!own_name || state.graph.FindNode(name) != nullptr) name = state.UniqueName(name);
     MR_RETURN_IF_ERROR(CaptureInputs(name));
+    MR_ASSIGN_OR_RETURN(const std::string device, scope_.DeviceOf(op_, attrs));
     MR_ASSIGN_OR_RETURN(Node * node, AddCheckedNode(state.graph, state.shapes, name, op_, parts_->inputs,
-                                                    std::move(attrs), scope_.device_));
+                                                    std::move(attrs), device));
     for (Node* control : scope_.controls_) state.graph.AddControlEdge(control, node);
     if (scope_.context_ != nullptr) scope_.context_->Adopt(node);
     return node;

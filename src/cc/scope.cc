@@ -10,6 +10,8 @@
 namespace millrace {
 namespace {
 
+constexpr std::string_view kBeside = "loc:@";
+
 bool IsAlphanumeric(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
@@ -96,13 +98,33 @@ Scope Scope::WithDevice(std::string_view device) const {
   return scope;
 }
 
+Scope Scope::WithDeviceFunction(DeviceFunction function) const {
+  Scope scope = *this;
+  scope.device_function_ =
+      function == nullptr ? nullptr : std::make_shared<const DeviceFunction>(std::move(function));
+  return scope;
+}
+
+StatusOr<std::string> Scope::DeviceOf(std::string_view op, const AttrMap& attrs) const {
+  if (device_function_ == nullptr) return device_;
+  if (!colocation_.empty()) {
+    const Node* const beside =
+        state_->graph.FindNode(std::string_view(colocation_[0]).substr(kBeside.size()));
+    if (beside != nullptr) return beside->requested_device();
+  }
+  NodeToPlace node{.op = std::string(op), .device = device_, .dtype = DataType::kInvalid, .shape = {}};
+  if (const auto dtype = attrs.Get<DataType>("dtype"); dtype.ok()) node.dtype = *dtype;
+  if (const auto shape = attrs.Get<PartialShape>("shape"); shape.ok()) node.shape = *shape;
+  return (*device_function_)(node);
+}
+
 Scope Scope::ColocateWith(const Operation& operation) const {
   Scope scope = *this;
   if (!operation.IsSet()) {
     UpdateStatus(errors::InvalidArgument("what scope '", path_, "' is to be colocated with is unset"));
     return scope;
   }
-  std::string place = StrCat("loc:@", operation.node->name());
+  std::string place = StrCat(kBeside, operation.node->name());
   if (std::find(colocation_.begin(), colocation_.end(), place) == colocation_.end()) {
     scope.colocation_.push_back(std::move(place));
     std::sort(scope.colocation_.begin(), scope.colocation_.end());

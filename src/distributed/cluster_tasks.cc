@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <numeric>
+#include <thread>
 #include <utility>
 
 #include "base/logging.h"
@@ -20,6 +22,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kProgressEvery{10};
+constexpr std::chrono::milliseconds kPause{50};  // before a task is asked again
 
 // Answers of several tasks to one kind of call, gathered.
 struct Answers {
@@ -87,43 +90,56 @@ StatusOr<std::vector<std::string>> TasksOf(const ClusterSpec& cluster,
 
 StatusOr<std::vector<std::vector<DeviceAttributes>>> FindDevices(const ClusterConnection& connection,
                                                                  const std::vector<std::string>& tasks) {
-  Answers answers(tasks.size());
   const auto start = steady_clock::now();
-  CallAll(
-      *connection.transport, tasks,
-      [&](size_t i) {
-        RemoteCall call{tasks[i], Method::kGetStatus, MessageBytes::Of(tensorflow::GetStatusRequest())};
-        call.timeout_in_ms = connection.timeout_in_ms;
-        call.patience_in_ms = connection.timeout_in_ms;
-        call.cancellation = connection.cancellation;
-        return call;
-      },
-      &answers);
-  const auto waited =
-      std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start).count();
-  MutexLock lock(answers.mu);
-  if (connection.cancellation != nullptr && connection.cancellation->IsCancelled())
-    return errors::Cancelled("CreateSession was cancelled");
-  std::vector<std::string> missing;
-  Status first;
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    const Status& status = answers.statuses[i];
-    if (status.ok()) continue;
-    if (errors::IsUnavailable(status) || errors::IsDeadlineExceeded(status)) missing.push_back(tasks[i]);
-    first.Update(Status(status.code(), StrCat(tasks[i], ": ", status.message())));
+  const auto waited = [start] {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start).count();
+  };
+  std::vector<std::vector<DeviceAttributes>> devices(tasks.size());
+  std::vector<size_t> asked(tasks.size());  // places of the tasks that have not answered
+  std::iota(asked.begin(), asked.end(), size_t{0});
+  for (;;) {
+    std::vector<std::string> names, missing;
+    std::vector<size_t> again;
+    size_t failed = 0;
+    Status first;
+    for (const size_t i : asked) names.push_back(tasks[i]);
+    Answers answers(names.size());
+    const int64_t patience = std::max<int64_t>(connection.timeout_in_ms - waited(), 1);
+    CallAll(
+        *connection.transport, names,
+        [&](size_t i) {
+          RemoteCall call{names[i], Method::kGetStatus, MessageBytes::Of(tensorflow::GetStatusRequest())};
+          call.timeout_in_ms = connection.timeout_in_ms == 0 ? 0 : patience;
+          call.patience_in_ms = call.timeout_in_ms;
+          call.cancellation = connection.cancellation;
+          return call;
+        },
+        &answers);
+    if (connection.cancellation != nullptr && connection.cancellation->IsCancelled())
+      return errors::Cancelled("CreateSession was cancelled");
+    MutexLock lock(answers.mu);
+    for (size_t i = 0; i < names.size(); ++i) {
+      const Status& status = answers.statuses[i];
+      if (status.ok()) {
+        MR_ASSIGN_OR_RETURN(devices[asked[i]], DevicesFromStatus(names[i], answers.bytes[i]));
+        continue;
+      }
+      ++failed;
+      if (errors::IsUnavailable(status)) again.push_back(asked[i]);
+      if (errors::IsUnavailable(status) || errors::IsDeadlineExceeded(status)) missing.push_back(names[i]);
+      first.Update(Status(status.code(), StrCat(names[i], ": ", status.message())));
+    }
+    if (first.ok()) return devices;
+    if (missing.empty()) return first;
+    if (again.size() < failed || waited() >= connection.timeout_in_ms) {
+      return errors::DeadlineExceeded("CreateSession has waited ", waited() / 1000, ".", waited() / 100 % 10,
+                                      " s for tasks that do not answer: ", StrJoin(missing, ", "), ". (",
+                                      first.message(), ")");
+    }
+    // A connection that breaks under the call says so at once; the task may be about to restart.
+    asked = std::move(again);
+    std::this_thread::sleep_for(kPause);
   }
-  if (!missing.empty()) {
-    return errors::DeadlineExceeded("CreateSession has waited ", waited / 1000, ".", waited / 100 % 10,
-                                    " s for tasks that do not answer: ", StrJoin(missing, ", "), ". (",
-                                    first.message(), ")");
-  }
-  MR_RETURN_IF_ERROR(first);
-  std::vector<std::vector<DeviceAttributes>> devices;
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    MR_ASSIGN_OR_RETURN(std::vector<DeviceAttributes> of_task, DevicesFromStatus(tasks[i], answers.bytes[i]));
-    devices.push_back(std::move(of_task));
-  }
-  return devices;
 }
 
 StatusOr<std::unique_ptr<OtherTasks>> ClusterTasks::Connect(const ClusterConnection& connection,

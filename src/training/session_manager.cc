@@ -8,6 +8,7 @@
 #include "io/checkpoint/checkpoint_state.h"
 #include "millrace/meta_graph.h"
 #include "millrace/monitored_session.h"
+#include "training/ready.h"
 
 namespace millrace {
 namespace {
@@ -26,8 +27,7 @@ std::string NameOrNone(const Operation& operation) {
 
 }  // namespace
 
-StatusOr<std::optional<std::string>> SessionManager::NotReady(const ClientSession& session,
-                                                              const Output& op) const {
+StatusOr<std::optional<std::string>> NotReady(const ClientSession& session, const Output& op) {
   if (!op.IsSet()) return std::optional<std::string>();
   std::vector<Tensor> values;
   const Status status = session.Run({op}, &values);

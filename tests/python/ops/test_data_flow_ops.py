@@ -116,6 +116,7 @@ def test_barrier() -> None:
 def test_accumulators() -> None:
     dense = tf.ConditionalAccumulator(tf.float32, [2])
     sparse = tf.SparseConditionalAccumulator(tf.float32, [3, 2])
+    open_ended = tf.SparseConditionalAccumulator(tf.float32, ())
     with tf.Session() as session:
         session.run(dense.apply_grad([1.0, 3.0]))
         session.run(dense.apply_grad([3.0, 5.0]))
@@ -128,6 +129,9 @@ def test_accumulators() -> None:
         session.run(sparse.apply_indexed_slices_grad(tf.IndexedSlices([[3.0, 3.0]], [0])))
         slices = session.run(sparse.take_indexed_slices_grad(2))
         assert slices.indices.tolist() == [0, 2] and slices.values.tolist() == [[2, 2], [2, 2]]
+        # The declared shape is of the first dimensions: () is that of any gradient.
+        session.run(open_ended.apply_grad([7], [[1.0, 2.0]]))
+        assert session.run(open_ended.take_indexed_slices_grad(1)).values.tolist() == [[1, 2]]
 
 
 def test_stages() -> None:

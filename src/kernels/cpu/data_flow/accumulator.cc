@@ -121,13 +121,20 @@ Status SparseAccumulator::Check(const Tensor& indices, const Tensor& values, con
     if (!whole.IsCompatibleWith(given)) return Mismatch(whole, given);
     whole = given;
   }
-  if (!spec_.shape.IsCompatibleWith(whole)) return Mismatch(spec_.shape, whole);
+  // What is declared is about the first dimensions; a gradient may have more.
+  PartialShape declared = spec_.shape;
+  if (declared.rank() >= 0 && declared.rank() < whole.rank()) {
+    dims.assign(declared.dims().begin(), declared.dims().end());
+    dims.resize(static_cast<size_t>(whole.rank()), -1);
+    declared = PartialShape(dims);
+  }
+  if (!declared.IsCompatibleWith(whole)) return Mismatch(spec_.shape, whole);
   if (!rows_.empty()) {
     TensorShape row = values.shape();
     row.RemoveDim(0);
     if (row != row_shape_) return Mismatch(row_shape_, row);
   }
-  MR_ASSIGN_OR_RETURN(whole, whole.MergeWith(spec_.shape));
+  MR_ASSIGN_OR_RETURN(whole, whole.MergeWith(declared));
   for (const int64_t i : indices.flat<int64_t>()) {
     if (i < 0 || (whole.dim(0) >= 0 && i >= whole.dim(0)))
       return errors::InvalidArgument("Index ", i, " of a gradient is not in a tensor of shape ", whole);

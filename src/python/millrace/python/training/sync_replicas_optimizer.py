@@ -115,7 +115,9 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
         if global_step is None:
             raise ValueError("Global step is required to check staleness")
         self._global_step = global_step
-        with ops.colocate_with(global_step):
+        # Beside the worker's ops: variables of one name at a parameter server would be the same for all workers.
+        local_anchor = control_flow_ops.no_op()
+        with ops.colocate_with(local_anchor):
             self._local_step = variable_scope.variable(
                 initial_value=0,
                 trainable=False,
@@ -147,7 +149,7 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
                     token = sync_token_queue.dequeue()
                 train_op = state_ops.assign(self._local_step, token)
                 with ops.control_dependencies([update_op]):
-                    tokens = array_ops.fill([self._tokens_per_step], global_step)
+                    tokens = array_ops.fill([self._tokens_per_step], global_step.read_value())
                     sync_op = sync_token_queue.enqueue_many((tokens,))
                 if self._variable_averages is not None:
                     with ops.control_dependencies([sync_op]), ops.name_scope(""):

@@ -1,0 +1,266 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replicas of a model, each a thread with a graph and a session of its own, on tasks of this process and on
+// tasks that are processes.
+#include "millrace/replicas.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "millrace/monitored_session.h"
+#include "millrace/ops.h"
+#include "rpc/cluster_testing.h"
+#include "tests/cluster/process_testing.h"
+
+namespace millrace {
+namespace {
+
+using std::chrono::steady_clock;
+using ::testing::ElementsAre;
+
+// One replica: two variables and the step on two parameter servers, with gradients that are fed.
+class Replica {
+ public:
+  struct Settings {
+    int ps_tasks = 2;
+    int to_aggregate = 1;
+    int total = 1;
+    int num_tokens = 0;
+  };
+  Replica(int index, const Settings& settings)
+      : index_(index),
+        scope_(Scope::NewRootScope().WithDeviceFunction(ReplicaDeviceSetter(
+            {.ps_tasks = settings.ps_tasks, .worker_device = StrCat("/job:worker/task:", index)}))),
+        w_(Zeros("w", {2})),
+        e_(Zeros("e", {3, 1})),
+        step_(CreateGlobalStep(scope_)),
+        g_(ops::Placeholder(scope_, DataType::kFloat, ops::Placeholder::Shape({2}))),
+        rows_(ops::Placeholder(scope_, DataType::kInt32, ops::Placeholder::Shape({1}))),
+        sync_(std::make_shared<GradientDescentOptimizer>(1.0f), settings.to_aggregate,
+              {.total_num_replicas = settings.total}),
+        num_tokens_(settings.num_tokens) {
+    const Output ones = ops::Const(scope_, 1.0f, TensorShape({1, 1}));
+    train_ = sync_.ApplyGradients(
+        scope_, {{GradientValue(g_), w_}, {GradientValue(IndexedSlices{ones, rows_, {}}), e_}}, step_);
+  }
+
+  // Makes the session; the first replica is the chief, with checkpoints if there is a folder.
+  Status Open(const std::string& target, const std::string& config = "", const std::string& folder = "") {
+    MonitoredTrainingSessionOptions options;
+    options.is_chief = index_ == 0;
+    options.checkpoint_dir = folder;
+    options.save_checkpoint_steps = 5;
+    options.save_summaries_steps = kNever;
+    options.log_step_count_steps = kNever;
+    options.hooks = {sync_.MakeSessionRunHook(index_ == 0, num_tokens_)};
+    options.session.target = target;
+    options.session.config = config;
+    options.session.device_filters = {"/job:ps", StrCat("/job:worker/task:", index_)};
+    options.monitored.recovery_wait_secs = 0.05;
+    options.recovery_wait_secs = 0.05;
+    options.max_wait_secs = 60;
+    options.monitored.max_recovery_secs = 60;
+    MR_ASSIGN_OR_RETURN(session_, MonitoredTrainingSession(scope_, options));
+    return Status();
+  }
+  Status Step(float g, int row, int64_t timeout_in_ms = 0) {
+    RunOptions options;
+    options.timeout_in_ms = timeout_in_ms;
+    return session_->Run(options,
+                         {{g_, Literal(Tensor::Vector(std::vector<float>{g, -g}))},
+                          {rows_, Literal(Tensor::Vector(std::vector<int32_t>{row}))}},
+                         {}, {train_}, nullptr, nullptr);
+  }
+  StatusOr<std::vector<Tensor>> Values() {
+    std::vector<Tensor> out;
+    MR_RETURN_IF_ERROR(session_->Run({w_.value(), e_.value(), step_.value()}, &out));
+    return out;
+  }
+  Status Close() { return session_->Close(); }
+
+ private:
+  GraphVariable Zeros(const std::string& name, std::vector<int64_t> dims) const {
+    return GetVariable(scope_, name, PartialShape(std::move(dims)), {.initializer = initializers::Zeros()});
+  }
+
+  const int index_;
+  const Scope scope_;
+  const GraphVariable w_, e_, step_;
+  const Output g_, rows_;
+  SyncReplicasOptimizer sync_;
+  const int num_tokens_;
+  Operation train_;
+  std::unique_ptr<MonitoredSession> session_;
+};
+
+std::vector<float> Floats(const Tensor& tensor) {
+  return {tensor.data<float>(), tensor.data<float>() + tensor.num_elements()};
+}
+
+// Runs a function for each replica in a thread of its own.
+void ForEach(int replicas, const std::function<void(int)>& body) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < replicas; ++i) threads.emplace_back(body, i);
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Whether clients call the masters of their process, or send messages to them. Tasks always send messages.
+class ReplicasTest : public ::testing::TestWithParam<bool> {
+ protected:
+  std::string Config() const { return GetParam() ? ConfigWithMessages() : ""; }
+};
+INSTANTIATE_TEST_SUITE_P(All, ReplicasTest, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "Messages" : "Calls"; });
+
+TEST_P(ReplicasTest, UpdatesAreMeansOverAllReplicas) {
+  for (const int n : {2, 4}) {
+    TestCluster cluster({{"ps", 2}, {"worker", n}});
+    constexpr int kSteps = 8;
+    std::atomic<int> left = n;
+    ForEach(n, [&](int i) {
+      Replica replica(i, {.to_aggregate = n, .total = n});
+      ASSERT_EQ(replica.Open(cluster.target("worker", i), Config()), Status());
+      for (int t = 0; t < kSteps; ++t) {
+        ASSERT_EQ(replica.Step(static_cast<float>(i * t), i == 0 ? 0 : 1), Status()) << i << " " << t;
+      }
+      --left;
+      if (i > 0) {
+        EXPECT_EQ(replica.Close(), Status());
+        return;
+      }
+      // Of the step t the mean is t (n - 1) / 2; the sum of all t is 28. Each row is a mean of ones.
+      while (left > 0) std::this_thread::yield();
+      const auto values = replica.Values();
+      ASSERT_TRUE(values.ok()) << values.status();
+      const float mean = static_cast<float>(n - 1) / 2 * 28;
+      EXPECT_THAT(Floats((*values)[0]), ElementsAre(-mean, mean));
+      EXPECT_THAT(Floats((*values)[1]), ElementsAre(-kSteps, -kSteps, 0));
+      EXPECT_EQ((*values)[2].scalar<int64_t>(), kSteps);
+      EXPECT_EQ(replica.Close(), Status());
+    });
+  }
+}
+
+TEST_P(ReplicasTest, AStaleGradientIsDropped) {
+  TestCluster cluster({{"ps", 2}, {"worker", 2}});
+  Replica chief(0, {.to_aggregate = 1, .total = 2}), late(1, {.to_aggregate = 1, .total = 2});
+  ASSERT_EQ(chief.Open(cluster.target("worker", 0), Config()), Status());
+  ASSERT_EQ(late.Open(cluster.target("worker", 1), Config()), Status());  // its step is 0
+  ASSERT_EQ(chief.Step(1, 0), Status());                                  // makes step 1
+  ASSERT_EQ(late.Step(100, 1), Status());  // of step 0: dropped; the replica learns that the step is 1
+  auto values = chief.Values();
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_THAT(Floats((*values)[0]), ElementsAre(-1, 1));
+  EXPECT_THAT(Floats((*values)[1]), ElementsAre(-1, 0, 0));
+  ASSERT_EQ(late.Step(10, 2), Status());
+  values = chief.Values();
+  ASSERT_TRUE(values.ok()) << values.status();
+  EXPECT_THAT(Floats((*values)[0]), ElementsAre(-11, 11));
+  EXPECT_THAT(Floats((*values)[1]), ElementsAre(-1, 0, -1));
+  EXPECT_EQ(late.Close(), Status());
+  EXPECT_EQ(chief.Close(), Status());
+}
+
+// Replicas that train until they are told to end, and count their steps.
+class Training {
+ public:
+  Training(const std::function<std::string(int)>& target, int replicas, const Replica::Settings& settings,
+           const std::string& folder = "")
+      : steps_(static_cast<size_t>(replicas)) {
+    for (int i = 0; i < replicas; ++i) {
+      threads_.emplace_back([this, i, target, settings, folder] { Train(i, target(i), settings, folder); });
+    }
+  }
+  ~Training() { Finish(); }
+  void Finish() {
+    stop_ = true;
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+  // Waits until that replica has done so many more steps.
+  void Await(int replica, int more) {
+    const auto deadline = steady_clock::now() + 2 * kPatience;
+    const std::atomic<int>& steps = steps_[static_cast<size_t>(replica)];
+    const int wanted = steps + more;
+    while (steps < wanted && steady_clock::now() < deadline) std::this_thread::yield();
+    EXPECT_GE(steps, wanted) << "replica " << replica;
+  }
+  // What the chief read at the end.
+  std::vector<Tensor> values;
+
+ private:
+  void Train(int i, const std::string& target, const Replica::Settings& settings, const std::string& folder) {
+    Replica replica(i, settings);
+    const Status opened = replica.Open(target, "", folder);
+    ASSERT_EQ(opened, Status()) << i;
+    while (!stop_) {
+      // Each update is a mean of ones. At the end replicas wait for others that have ended.
+      const Status status = replica.Step(1, 0, 5000);
+      if (status.ok()) ++steps_[static_cast<size_t>(i)];
+      ASSERT_TRUE(status.ok() || errors::IsDeadlineExceeded(status)) << i << " " << status;
+    }
+    // The last update may be in progress: the values are read until all are of one step.
+    const auto deadline = steady_clock::now() + std::chrono::seconds(5);
+    while (i == 0 && steady_clock::now() < deadline) {
+      const auto read = replica.Values();
+      ASSERT_TRUE(read.ok()) << read.status();
+      values = *read;
+      if (Floats(values[0])[1] == static_cast<float>(values[2].scalar<int64_t>())) break;
+    }
+    replica.Close().IgnoreError("its task may have died");
+  }
+
+  std::vector<std::atomic<int>> steps_;
+  std::atomic<bool> stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+constexpr Replica::Settings kOneBackup = {.ps_tasks = 1, .to_aggregate = 2, .total = 3, .num_tokens = -1};
+
+TEST(ReplicaProcessesTest, TrainingGoesOnWithTheReplicasThatAreLeftAndAWorkerRejoins) {
+  ProcessCluster cluster({{"ps", 1}, {"worker", 3}});
+  Training training([&](int i) { return cluster.Target(StrCat("worker/", i)); }, 3, kOneBackup);
+  for (int i = 0; i < 3; ++i) training.Await(i, 5);
+  for (const char* victim : {"worker/2", "worker/1"}) {
+    cluster.process(victim).Signal(SIGKILL);
+    cluster.process(victim).Wait();
+    const int survivor = std::string(victim) == "worker/2" ? 1 : 2;
+    training.Await(0, 20);
+    training.Await(survivor, 20);
+    cluster.Restart(victim);
+    training.Await(victim[7] - '0', 5);
+  }
+  training.Finish();
+  ASSERT_EQ(training.values.size(), 3u);
+  const auto steps = static_cast<float>(training.values[2].scalar<int64_t>());
+  EXPECT_GE(steps, 40);
+  EXPECT_THAT(Floats(training.values[0]), ElementsAre(-steps, steps)) << "no gradient counts twice";
+}
+
+TEST(ReplicaProcessesTest, ARestartedServerGetsItsVariablesFromTheCheckpoint) {
+  char folder[] = "/tmp/millrace_replicas_XXXXXX";
+  ASSERT_NE(::mkdtemp(folder), nullptr);
+  ProcessCluster cluster({{"ps", 1}, {"worker", 2}});
+  Training training([&](int i) { return cluster.Target(StrCat("worker/", i)); }, 2,
+                    {.ps_tasks = 1, .to_aggregate = 1, .total = 2, .num_tokens = -1}, folder);
+  for (int i = 0; i < 2; ++i) training.Await(i, 5);
+  cluster.process("ps/0").Signal(SIGKILL);
+  cluster.process("ps/0").Wait();
+  cluster.Restart("ps/0");
+  for (int i = 0; i < 2; ++i) training.Await(i, 10);
+  training.Finish();
+  ASSERT_EQ(training.values.size(), 3u);
+  const auto steps = static_cast<float>(training.values[2].scalar<int64_t>());
+  EXPECT_GE(steps, 10);
+  // A checkpoint is written while updates go on, so that its variables may be some updates apart.
+  EXPECT_NEAR(Floats(training.values[0])[1], steps, 10);
+  std::string command = StrCat("rm -r ", folder);
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+}  // namespace
+}  // namespace millrace
