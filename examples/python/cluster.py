@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Trains digits on a cluster: one parameter server and workers, each a process of its own on this machine.
+"""Trains digits on a cluster: parameter servers and workers, each a process of its own on this machine.
 
     PYTHONPATH=build/release/python /usr/bin/python3 -m millrace examples/python/cluster.py --workers=2 --steps=2000
 
@@ -8,28 +8,47 @@ Without --job it starts all tasks, shows what they print and ends with the first
 --cluster it is one task, as one would start it on each machine:
 
     … cluster.py --cluster=ps=host1:2222,worker=host2:2222,host3:2222 --job=worker --task=1
+
+--sync makes each update from the mean of the gradients of all workers but one. --chaos trains twice: once undisturbed, once
+while tasks are killed and started again.
 """
 from __future__ import annotations
 
 import json
+import os
 import re
-import socket
-import subprocess
 import sys
 import tempfile
-import threading
 import time
+from typing import Any
 
 import tensorflow as tf
 
+import cluster_tasks
 import mnist_data
 from mnist import FLAGS, Model, evaluate
 
-tf.app.flags.DEFINE_integer("workers", 2, "workers to start")
-tf.app.flags.DEFINE_string("cluster", "", "jobs and their tasks: ps=host:port,worker=host:port,host:port")
-tf.app.flags.DEFINE_string("job", "", "ps or worker; without it all tasks are started here")
-tf.app.flags.DEFINE_integer("task", 0, "which task of its job this is")
-tf.app.flags.DEFINE_float("progress_secs", 2.0, "seconds between two lines of a worker")
+flags = tf.app.flags
+flags.DEFINE_integer("workers", 2, "workers to start")
+flags.DEFINE_integer("ps", 1, "parameter servers to start")
+flags.DEFINE_string("cluster", "", "jobs and their tasks: ps=host:port,worker=host:port,host:port")
+flags.DEFINE_string("job", "", "ps or worker; without it all tasks are started here")
+flags.DEFINE_integer("task", 0, "which task of its job this is")
+flags.DEFINE_float("progress_secs", 2.0, "seconds between two lines of a worker")
+flags.DEFINE_boolean("sync", False, "all workers make each update together, one of them being a backup")
+flags.DEFINE_float("save_secs", 1.0, "seconds between two checkpoints")
+flags.DEFINE_float("patience", 60.0, "seconds that a worker waits for a task that is gone")
+flags.DEFINE_string("trace", "", "file for a step of each worker, for millrace trace")
+flags.DEFINE_boolean("chaos", False, "kill tasks and start them again")
+flags.DEFINE_float("seconds", 0.0, "seconds that the training of all workers lasts at least; with --chaos 20")
+flags.DEFINE_string("hold", "", "file that keeps the training from ending while it is there")
+flags.DEFINE_float("kill_secs", 4.0, "about so many seconds from a recovery to the next kill")
+flags.DEFINE_float("restart_secs", 0.5, "seconds from a kill to the start of the task")
+flags.DEFINE_float("recovery_secs", 10.0, "every worker must train again so long after a kill")
+flags.DEFINE_float("accuracy_margin", 0.003, "by how much the accuracy of both runs may differ")
+
+# What tasks are told in addition, so that they find the examples.
+DATA: list[str] = []
 
 
 def parse_cluster(text: str) -> dict[str, list[str]]:
@@ -42,91 +61,186 @@ def parse_cluster(text: str) -> dict[str, list[str]]:
     return jobs
 
 
-def run_worker(spec: tf.train.ClusterSpec, server: tf.train.Server) -> None:
-    """Trains until all workers together have done --steps; the first worker initialises, saves and evaluates."""
-    train, test, source = mnist_data.load(FLAGS.data_dir, FLAGS.seed + FLAGS.task)
-    chief = FLAGS.task == 0
-    setter = tf.train.replica_device_setter(worker_device="/job:worker/task:%d" % FLAGS.task, cluster=spec)
-    with tf.device(setter):
-        tf.set_random_seed(FLAGS.seed)
-        model = Model(FLAGS.model)
-    print("%s: %d examples to train" % (source, len(train.labels)), flush=True)
+class SessionCreator(tf.train.SessionCreator):
+    """Makes sessions again and again, as MonitoredTrainingSession does, with short pauses between two looks.
+
+    The first worker restores what the parameter servers have lost, or initialises it; the others wait for that.
+    """
+
+    def __init__(self, scaffold: Any, master: str) -> None:
+        self._scaffold = scaffold
+        self._master = master
+        # The session needs no other worker.
+        self._config = tf.ConfigProto(
+            device_filters=["/job:ps", "/job:worker/task:%d" % FLAGS.task],
+            operation_timeout_in_ms=int(1000 * FLAGS.patience),
+        )
+
+    def create_session(self) -> Any:
+        scaffold = self._scaffold
+        scaffold.finalize()
+        manager = tf.train.SessionManager(
+            local_init_op=scaffold.local_init_op,
+            ready_op=scaffold.ready_op,
+            ready_for_local_init_op=scaffold.ready_for_local_init_op,
+            recovery_wait_secs=0.5,
+        )
+        if FLAGS.task:
+            return manager.wait_for_session(self._master, self._config, max_wait_secs=FLAGS.patience)
+        return manager.prepare_session(
+            self._master,
+            init_op=scaffold.init_op,
+            saver=scaffold.saver,
+            checkpoint_dir=FLAGS.log_dir or None,
+            config=self._config,
+        )
+
+
+def train(session: Any, model: Model, examples: mnist_data.Examples) -> int:
+    """Trains until all workers together have done --steps, and no file holds them; the number of steps."""
     started = told = time.time()
     done = step = 0
-    # Workers do not wait for one another, only for the variables, which the first one initialises or restores.
-    supervisor = tf.train.Supervisor(
-        is_chief=chief,
-        logdir=FLAGS.log_dir or None,
-        global_step=model.step,
-        summary_op=None,
-        recovery_wait_secs=1,
-    )
-    with supervisor.managed_session(server.target) as session:
-        while step < FLAGS.steps:
-            images, labels = train.next_batch(FLAGS.batch)
-            feed = {model.images: images, model.labels: labels}
-            _, step, loss = session.run([model.train, model.step, model.loss], feed)
-            done += 1
-            if time.time() - told > FLAGS.progress_secs or step >= FLAGS.steps:
-                told = time.time()
-                print(
-                    "step %d of %d  loss %.4f  %.0f steps a second here"
-                    % (step, FLAGS.steps, loss / FLAGS.batch, done / (told - started)),
-                    flush=True,
-                )
+    traced = not FLAGS.trace
+    while step < FLAGS.steps or (FLAGS.hold and os.path.exists(FLAGS.hold)):
+        images, labels = examples.next_batch(FLAGS.batch)
+        feed = {model.images: images, model.labels: labels}
+        options = metadata = None
+        if not traced and step >= FLAGS.steps * 3 // 4:
+            options, metadata = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), tf.RunMetadata()
+        _, step, loss = session.run([model.train, model.step, model.loss], feed, options, metadata)
+        if metadata is not None:
+            traced = True
+            with open("%s.%d" % (FLAGS.trace, FLAGS.task), "wb") as file:
+                file.write(metadata.SerializeToString())
+        done += 1
+        if time.time() - told > FLAGS.progress_secs or step >= FLAGS.steps or done == 1:
+            told = time.time()
+            print(
+                "step %d of %d  loss %.4f  %.0f steps a second here"
+                % (step, FLAGS.steps, loss / FLAGS.batch, done / max(told - started, 1e-3)),
+                flush=True,
+            )
+    return int(step)
+
+
+def run_worker(spec: tf.train.ClusterSpec, server: tf.train.Server) -> None:
+    """One worker; the first initialises, saves and evaluates."""
+    examples, test, source = mnist_data.load(FLAGS.data_dir, FLAGS.seed + FLAGS.task)
+    chief = FLAGS.task == 0
+    workers = spec.num_tasks("worker")
+    wrapped: list[Any] = []
+
+    def wrap(optimizer: Any) -> Any:
+        if FLAGS.sync:
+            optimizer = tf.train.SyncReplicasOptimizer(optimizer, max(workers - 1, 1), workers)
+            wrapped.append(optimizer)
+        return optimizer
+
+    with tf.device(
+        tf.train.replica_device_setter(worker_device="/job:worker/task:%d" % FLAGS.task, cluster=spec)
+    ):
+        tf.set_random_seed(FLAGS.seed)
+        model = Model(FLAGS.model, wrap)
+    print("%s: %d examples to train" % (source, len(examples.labels)), flush=True)
+    scaffold = tf.train.Scaffold()
+    hooks = [optimizer.make_session_run_hook(chief) for optimizer in wrapped]
+    if chief and FLAGS.log_dir:
+        hooks.append(
+            tf.train.CheckpointSaverHook(FLAGS.log_dir, save_secs=FLAGS.save_secs, scaffold=scaffold)
+        )
+    with tf.train.MonitoredSession(
+        SessionCreator(scaffold, server.target), hooks, stop_grace_period_secs=1
+    ) as session:
+        step = train(session, model, examples)
         if chief:
             accuracy, loss = evaluate(session, model, test)
-            print(json.dumps({"model": FLAGS.model, "steps": int(step), "accuracy": accuracy}), flush=True)
+            print(json.dumps({"model": FLAGS.model, "steps": step, "accuracy": accuracy}), flush=True)
 
 
 def run_task() -> None:
     spec = tf.train.ClusterSpec(parse_cluster(FLAGS.cluster))
     server = tf.train.Server(spec, job_name=FLAGS.job, task_index=FLAGS.task)
+    print("ready at", server.target, flush=True)
     if FLAGS.job == "ps":
-        print("ready at", server.target, flush=True)
         server.join()
     else:
         run_worker(spec, server)
 
 
-def free_addresses(count: int) -> list[str]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("localhost", 0))
-    addresses = ["localhost:%d" % each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return addresses
+def train_once(folder: str, chaos: bool) -> tuple[int, dict[str, float], list[cluster_tasks.Kill]]:
+    """Starts a process for each task, shows their lines, and ends when the workers have."""
+    os.makedirs(folder, exist_ok=True)
+    hold = os.path.join(folder, "hold")
+    with open(hold, "w", encoding="utf-8"):
+        pass
+    arguments = [
+        "--log_dir=" + folder,
+        "--hold=" + hold,
+        "--progress_secs=%g" % min(FLAGS.progress_secs, 0.1),
+    ]
+    tasks = cluster_tasks.Tasks(
+        cluster_tasks.program(arguments + DATA), FLAGS.ps, FLAGS.workers, FLAGS.progress_secs
+    )
+    kills: list[cluster_tasks.Kill] = []
+    try:
+        seconds = FLAGS.seconds or (20.0 if FLAGS.chaos else 0.0)
+        end = tasks.await_training(FLAGS.patience) + seconds
+        if chaos:
+            kills = cluster_tasks.run_chaos(
+                tasks, end, FLAGS.seed, FLAGS.kill_secs, FLAGS.restart_secs, FLAGS.patience
+            )
+        else:
+            cluster_tasks.wait_until(tasks.is_over, end)
+        os.remove(hold)
+        code = tasks.wait(patience=5)
+    finally:
+        tasks.close()
+    return code, tasks.chief.result, kills
+
+
+def compare(folder: str) -> int:
+    """Trains without and with kills, and tells how they differ; 0 when all that is promised was kept."""
+    print("train undisturbed", flush=True)
+    code, calm, _ = train_once(os.path.join(folder, "calm"), False)
+    print("train while tasks are killed", flush=True)
+    chaos_code, wild, kills = train_once(os.path.join(folder, "chaos"), True)
+    print("\n%-10s %8s %8s %12s %14s" % ("killed", "second", "at step", "listens", "all train"))
+    for kill in kills:
+        print(
+            "%-10s %8.1f %8d %10.1f s %12.1f s"
+            % (kill.task, kill.second, kill.step, kill.ready, kill.training)
+        )
+    if not (calm and wild):
+        print("no accuracy: a worker has failed")
+        return max(code, chaos_code, 1)
+    slow = [kill for kill in kills if not kill.training <= FLAGS.recovery_secs]
+    difference = abs(wild["accuracy"] - calm["accuracy"])
+    print("%-22s %8d steps, accuracy %.4f" % ("undisturbed", calm["steps"], calm["accuracy"]))
+    print("%-22s %8d steps, accuracy %.4f" % ("with %d kills" % len(kills), wild["steps"], wild["accuracy"]))
+    print(
+        "accuracy differs by %.2f %% (at most %.2f), %d of %d recoveries took more than %g s"
+        % (100 * difference, 100 * FLAGS.accuracy_margin, len(slow), len(kills), FLAGS.recovery_secs)
+    )
+    return max(code, chaos_code, int(bool(slow) or difference > FLAGS.accuracy_margin))
 
 
 def start_all() -> int:
-    """Starts a process for each task, shows their lines, and ends when the workers have; 0 when all of them did well."""
-    addresses = free_addresses(1 + FLAGS.workers)
-    cluster = "ps=%s,worker=%s" % (addresses[0], ",".join(addresses[1:]))
-    tasks = [("ps", 0)] + [("worker", i) for i in range(FLAGS.workers)]
-    processes = []
+    """0 when all tasks did well."""
     folder = FLAGS.log_dir or tempfile.mkdtemp(prefix="millrace_cluster_")
-    for job, task in tasks:
-        arguments = ["--cluster=" + cluster, "--job=" + job, "--task=%d" % task, "--log_dir=" + folder]
-        command = [sys.executable, "-m", "millrace", __file__, *sys.argv[1:], *arguments]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        processes.append(process)
-
-        def show(name: str = "%s:%d" % (job, task), stream: object = process.stdout) -> None:
-            for line in stream:  # type: ignore[attr-defined]
-                print("%-9s| %s" % (name, line.rstrip()), flush=True)
-
-        threading.Thread(target=show, daemon=True).start()
-    try:
-        codes = [process.wait() for process in processes[1:]]
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.wait()
-    time.sleep(0.2)  # the last lines
+    if not mnist_data.locate(FLAGS.data_dir):
+        # Drawn once, not by each worker whenever it starts.
+        DATA.append("--data_dir=" + os.path.join(folder, "digits"))
+        mnist_data.write_drawn(os.path.join(folder, "digits"), FLAGS.seed)
+    if FLAGS.chaos:
+        code = compare(folder)
+    else:
+        code, _, _ = train_once(folder, False)
     print("checkpoints: %s" % folder)
-    return max(abs(code) for code in codes)
+    if FLAGS.trace:
+        parts = ["%s.%d" % (FLAGS.trace, i) for i in range(FLAGS.workers)]
+        count = cluster_tasks.merge_traces(parts, FLAGS.trace)
+        print("traced steps of %d workers: %s" % (count, FLAGS.trace), flush=True)
+    return code
 
 
 def main(unused_argv: list[str]) -> None:

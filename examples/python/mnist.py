@@ -13,6 +13,8 @@ import json
 import math
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -49,7 +51,8 @@ EVALUATE_EVERY = 100
 class Model:
     """Placeholders, loss, accuracy and training step of a model."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, wrap: Callable[[Any], Any] = lambda optimizer: optimizer) -> None:
+        """`wrap` makes the optimizer that is used from that of the model."""
         if name not in HIDDEN:
             raise ValueError("no model %r; there are %s" % (name, ", ".join(sorted(HIDDEN))))
         self.images = tf.placeholder(tf.float32, [None, 28, 28, 1], name="images")
@@ -66,7 +69,7 @@ class Model:
         else:
             rate = 0.0001 + tf.train.exponential_decay(0.003 - 0.0001, self.step, 2000, 1 / math.e)
             optimizer = tf.train.AdamOptimizer(rate)
-        self.train = optimizer.minimize(self.loss, global_step=self.step)
+        self.train = wrap(optimizer).minimize(self.loss, global_step=self.step)
         tf.summary.scalar("loss_per_example", tf.reduce_mean(cross_entropy))
         tf.summary.scalar("accuracy", self.accuracy)
         self.summary = tf.summary.merge_all()

@@ -55,6 +55,18 @@ def locate(data_dir: str) -> str:
     return found[0] if found else ""
 
 
+def write_drawn(folder: str, seed: int = 0, generated: int = 12000) -> None:
+    """Files as those of MNIST, with drawn digits."""
+    os.makedirs(folder, exist_ok=True)
+    sets = {"train": draw_digits(generated, seed), "t10k": draw_digits(generated // 6, seed + 1)}
+    for prefix, (images, labels) in sets.items():
+        pixels = np.rint(np.asarray(images) * 255).astype(np.uint8).reshape(-1, SIDE, SIDE)
+        for name, array in (("-images-idx3-ubyte", pixels), ("-labels-idx1-ubyte", labels.astype(np.uint8))):
+            with open(os.path.join(folder, prefix + name), "wb") as file:
+                file.write(struct.pack(">HBB%dI" % array.ndim, 0, 8, array.ndim, *array.shape))
+                file.write(array.tobytes())
+
+
 def load(data_dir: str = "", seed: int = 0, generated: int = 12000) -> tuple[Examples, Examples, str]:
     """Examples for training and for the test, and what a person is told about them."""
     folder = locate(data_dir)

@@ -137,3 +137,33 @@ def test_cluster(tmp_path):
     assert result["steps"] >= 200 and result["accuracy"] >= 0.7
     assert "ps:0     | ready at grpc://localhost:" in output and "worker:1 | step " in output
     assert os.path.exists(tmp_path / "checkpoint")
+    assert not os.path.exists(tmp_path / "hold")
+
+
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_cluster_survives_kills(tmp_path, mode):
+    # Margins for a machine that does much else; ./run cluster --chaos has those that are promised.
+    output = run(
+        "cluster.py",
+        "--model=mlp_relu",
+        "--data_dir=generated",
+        "--steps=300",
+        "--chaos",
+        "--seconds=12",
+        "--kill_secs=1",
+        "--recovery_secs=60",
+        "--accuracy_margin=0.03",
+        "--workers=%d" % (3 if mode == "sync" else 2),
+        "--sync=%s" % (mode == "sync"),
+        "--log_dir=%s" % tmp_path,
+        "--trace=%s" % (tmp_path / "step.pb"),
+    )
+    kills = re.findall(
+        r"chaos    \| (\w+:\d) listens after ([\d.]+) s, every worker trains after ([\d.]+) s", output
+    )
+    assert kills and re.search(r"accuracy differs by [\d.]+ % \(at most 3.00\), 0 of %d" % len(kills), output)
+    metadata = tf.RunMetadata()
+    metadata.ParseFromString((tmp_path / "step.pb").read_bytes())
+    devices = {stats.device for stats in metadata.step_stats.dev_stats}
+    assert any("/job:ps" in device for device in devices)
+    assert any("/job:worker/replica:0/task:1" in device for device in devices)
