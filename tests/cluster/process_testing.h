@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -83,13 +84,13 @@ class Process {
 // Tasks of jobs, each a process; "ps/0" is the name of one. Their silence is noticed after a second.
 class ProcessCluster {
  public:
-  // So many tasks of each job.
-  explicit ProcessCluster(const std::map<std::string, int>& jobs) {
+  // So many tasks of each job; those in `later` are not started.
+  explicit ProcessCluster(const std::map<std::string, int>& jobs, const std::set<std::string>& later = {}) {
     EXPECT_EQ(RegisterGrpc(), Status());
     for (const auto& [job, count] : jobs) {
       for (int i = 0; i < count; ++i) {
         EXPECT_EQ(spec_.AddTask(job, i, StrCat("localhost:", FreePort())), Status());
-        processes_[StrCat(job, "/", i)] = nullptr;
+        if (!later.contains(StrCat(job, "/", i))) processes_[StrCat(job, "/", i)] = nullptr;
       }
     }
     for (const auto& [name, process] : processes_) Launch(name);
@@ -109,6 +110,7 @@ class ProcessCluster {
   void AwaitReady(const std::string& name) {
     EXPECT_THAT(processes_[name]->Line(), ::testing::HasSubstr("is ready at"));
   }
+  // Starts a task, for the first time or again.
   void Restart(const std::string& name) {
     processes_[name] = nullptr;
     Launch(name);

@@ -168,17 +168,25 @@ TEST_P(ReplicasTest, AStaleGradientIsDropped) {
 // Replicas that train until they are told to end, and count their steps.
 class Training {
  public:
+  // The first `replicas` of at most 8 begin at once.
   Training(const std::function<std::string(int)>& target, int replicas, const Replica::Settings& settings,
            const std::string& folder = "")
-      : steps_(static_cast<size_t>(replicas)) {
-    for (int i = 0; i < replicas; ++i) {
-      threads_.emplace_back([this, i, target, settings, folder] { Train(i, target(i), settings, folder); });
-    }
+      : target_(target), settings_(settings), folder_(folder), steps_(8), left_(8) {
+    for (int i = 0; i < replicas; ++i) Start(i);
   }
   ~Training() { Finish(); }
+  void Start(int i) {
+    threads_[i] = std::thread([this, i] { Train(i); });
+  }
+  // That replica ends after its step.
+  void Leave(int i) {
+    left_[static_cast<size_t>(i)] = true;
+    threads_[i].join();
+    threads_.erase(i);
+  }
   void Finish() {
     stop_ = true;
-    for (std::thread& thread : threads_) thread.join();
+    for (auto& [i, thread] : threads_) thread.join();
     threads_.clear();
   }
   // Waits until that replica has done so many more steps.
@@ -193,11 +201,11 @@ class Training {
   std::vector<Tensor> values;
 
  private:
-  void Train(int i, const std::string& target, const Replica::Settings& settings, const std::string& folder) {
-    Replica replica(i, settings);
-    const Status opened = replica.Open(target, "", folder);
+  void Train(int i) {
+    Replica replica(i, settings_);
+    const Status opened = replica.Open(target_(i), "", folder_);
     ASSERT_EQ(opened, Status()) << i;
-    while (!stop_) {
+    while (!stop_ && !left_[static_cast<size_t>(i)]) {
       // Each update is a mean of ones. At the end replicas wait for others that have ended.
       const Status status = replica.Step(1, 0, 5000);
       if (status.ok()) ++steps_[static_cast<size_t>(i)];
@@ -214,9 +222,13 @@ class Training {
     replica.Close().IgnoreError("its task may have died");
   }
 
+  const std::function<std::string(int)> target_;
+  const Replica::Settings settings_;
+  const std::string folder_;
   std::vector<std::atomic<int>> steps_;
+  std::vector<std::atomic<bool>> left_;
   std::atomic<bool> stop_ = false;
-  std::vector<std::thread> threads_;
+  std::map<int, std::thread> threads_;
 };
 
 constexpr Replica::Settings kOneBackup = {.ps_tasks = 1, .to_aggregate = 2, .total = 3, .num_tokens = -1};
@@ -239,6 +251,26 @@ TEST(ReplicaProcessesTest, TrainingGoesOnWithTheReplicasThatAreLeftAndAWorkerRej
   const auto steps = static_cast<float>(training.values[2].scalar<int64_t>());
   EXPECT_GE(steps, 40);
   EXPECT_THAT(Floats(training.values[0]), ElementsAre(-steps, steps)) << "no gradient counts twice";
+}
+
+TEST(ReplicaProcessesTest, WorkersComeAndGoWhileTheOthersTrain) {
+  ProcessCluster cluster({{"ps", 1}, {"worker", 4}}, {"worker/2", "worker/3"});
+  Training training([&](int i) { return cluster.Target(StrCat("worker/", i)); }, 2,
+                    {.ps_tasks = 1, .to_aggregate = 2, .total = 4, .num_tokens = -1});
+  for (int i = 0; i < 2; ++i) training.Await(i, 5);
+  for (const int i : {3, 2}) {
+    cluster.Restart(StrCat("worker/", i));
+    training.Start(i);
+    training.Await(i, 5);
+    training.Await(0, 5);
+  }
+  training.Leave(1);
+  cluster.process("worker/1").Signal(SIGTERM);
+  for (const int i : {0, 2, 3}) training.Await(i, 10);
+  training.Finish();
+  ASSERT_EQ(training.values.size(), 3u);
+  const auto steps = static_cast<float>(training.values[2].scalar<int64_t>());
+  EXPECT_THAT(Floats(training.values[0]), ElementsAre(-steps, steps));
 }
 
 TEST(ReplicaProcessesTest, ARestartedServerGetsItsVariablesFromTheCheckpoint) {

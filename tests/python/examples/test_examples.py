@@ -162,7 +162,7 @@ def test_cluster_survives_kills(tmp_path, mode):
         r"chaos    \| (\w+:\d) listens after ([\d.]+) s, every worker trains after ([\d.]+) s", output
     )
     assert kills and re.search(r"accuracy differs by [\d.]+ % \(at most 3.00\), 0 of %d" % len(kills), output)
-    metadata = tf.RunMetadata()
+    metadata = millrace.RunMetadata()
     metadata.ParseFromString((tmp_path / "step.pb").read_bytes())
     devices = {stats.device for stats in metadata.step_stats.dev_stats}
     assert any("/job:ps" in device for device in devices)
