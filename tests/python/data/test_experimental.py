@@ -138,6 +138,18 @@ def test_rejection_resample():
     assert abs(got.mean() - 0.5) < 0.08
 
 
+@pytest.mark.parametrize("initial", [None, [0.8, 0.2]])
+def test_rejection_resample_of_elements_that_are_shuffled(initial):
+    labels = np.repeat([0, 1], [2000, 500]).astype(np.int32)
+    dataset = tf.data.Dataset.from_tensor_slices((labels, -labels)).shuffle(3000, seed=1)
+    resampled = dataset.apply(
+        tf.data.experimental.rejection_resample(lambda label, _: label, [0.5, 0.5], initial, seed=3)
+    )
+    got = elements(resampled, 3000)
+    assert all(c == label == -other for c, (label, other) in got)
+    assert abs(np.mean([c for c, _ in got]) - 0.5) < 0.08
+
+
 def test_stats():
     aggregator = tf.data.experimental.StatsAggregator()
     options = tf.data.Options()

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.python.data.experimental.ops import scan_ops
-from millrace.python.data.ops import dataset_ops
 from millrace.python.framework import constant_op, dtypes, ops
 from millrace.python.ops import array_ops, gen_array_ops, math_ops, random_ops
 
@@ -23,46 +22,42 @@ def rejection_resample(class_func: Any, target_dist: Any, initial_dist: Any = No
 
     def apply_fn(dataset: Any) -> Any:
         target = ops.convert_to_tensor(target_dist, name="target_dist")
-        classes = dataset.map(class_func)
+        is_tuple = isinstance(dataset.element_spec, tuple)
+        # The class goes with the element: an input that is shuffled gives other elements each time it is read.
+        pairs = dataset.map(lambda *element: (class_func(*element), element if is_tuple else element[0]))
         if initial_dist is not None:
-            initial = ops.convert_to_tensor(initial_dist, name="initial_dist")
-            accept, accept_at_all = _acceptance(initial, target)
-            initial_ds = dataset_ops.DatasetV2.from_tensors(initial).repeat()
-            accept_ds = dataset_ops.DatasetV2.from_tensors(accept).repeat()
-            del accept_at_all
+            accept = _acceptance(ops.convert_to_tensor(initial_dist, name="initial_dist"), target)
+            rated = pairs.map(lambda class_value, data: (accept, class_value, data))
         else:
-            initial_ds = _estimate(target, classes)
-            accept_ds = initial_ds.map(lambda initial: _acceptance(initial, target)[0])
+            rated = _estimated(target, pairs)
 
-        def keep(accept_prob: Any, class_and_data: Any) -> Any:
-            class_value = class_and_data[0]
+        def keep(accept_prob: Any, class_value: Any, data: Any) -> Any:
+            del data
             probability = gen_array_ops.gather_v2(accept_prob, math_ops.cast(class_value, dtypes.int32), 0)
             return random_ops.random_uniform([], seed=seed, dtype=dtypes.float32) < math_ops.cast(
                 probability, dtypes.float32
             )
 
-        pairs = dataset_ops.DatasetV2.zip((classes, dataset))
-        return dataset_ops.DatasetV2.zip((accept_ds, pairs)).filter(keep).map(lambda _, pair: pair)
+        return rated.filter(keep).map(lambda _, class_value, data: (class_value, data))
 
     return apply_fn
 
 
-def _acceptance(initial: Any, target: Any) -> tuple[Any, Any]:
+def _acceptance(initial: Any, target: Any) -> Any:
     """The probability with which an element of each class is kept."""
     tiny = constant_op.constant(1e-16 if initial.dtype == dtypes.float64 else 1e-30, dtype=initial.dtype)
     ratio = math_ops.cast(target, initial.dtype) / math_ops.maximum(initial, tiny)
-    most = math_ops.reduce_max(ratio)
-    return ratio / math_ops.maximum(most, tiny), most
+    return ratio / math_ops.maximum(math_ops.reduce_max(ratio), tiny)
 
 
-def _estimate(target: Any, classes: Any) -> Any:
-    """The proportions of the classes so far, which begin equal."""
+def _estimated(target: Any, pairs: Any) -> Any:
+    """(acceptance, class, element) by the proportions of the classes so far, which begin equal."""
     count = target.shape.dims[0].value if target.shape.ndims == 1 else None
     size = count if count is not None else array_ops.shape(target)[0]
-    initial = array_ops.ones([size], dtype=dtypes.float32)
 
-    def update(counts: Any, c: Any) -> Any:
-        counts = counts + array_ops.one_hot(math_ops.cast(c, dtypes.int32), size, dtype=dtypes.float32)
-        return counts, counts / math_ops.reduce_sum(counts)
+    def update(counts: Any, pair: Any) -> Any:
+        class_value, data = pair
+        counts = counts + array_ops.one_hot(math_ops.cast(class_value, dtypes.int32), size, dtype=dtypes.float32)
+        return counts, (_acceptance(counts / math_ops.reduce_sum(counts), target), class_value, data)
 
-    return classes.apply(scan_ops.scan(initial, update))
+    return pairs.apply(scan_ops.scan(array_ops.ones([size], dtype=dtypes.float32), update))
