@@ -135,11 +135,12 @@ void BM_RecvTensor(benchmark::State& state) {
   const Rendezvous::Key key{StrCat(state.range(0)), 1};
   for (auto _ : state) {
     Notification answered;
-    RecvTensorFrom(*transport, task, 1, key, nullptr, [&](const Status& status, const Tensor& tensor, bool) {
-      Die(status);
-      benchmark::DoNotOptimize(tensor.raw_data());
-      answered.Notify();
-    });
+    RecvTensorFrom(*transport, nullptr, task, 1, key, nullptr,
+                   [&](const Status& status, const Tensor& tensor, bool) {
+                     Die(status);
+                     benchmark::DoNotOptimize(tensor.raw_data());
+                     answered.Notify();
+                   });
     answered.Wait();
   }
   state.SetBytesProcessed(state.iterations() * state.range(0));

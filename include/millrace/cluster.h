@@ -78,6 +78,14 @@ struct ClusterSecurity {
   static ClusterSecurity FromEnvironment();
 };
 
+// How large tensors travel between the tasks of a cluster. Tasks of TensorFlow know none of these ways: their
+// tensors travel in messages of 2 GiB at most.
+struct TensorTransfers {
+  // Larger tensors travel in chunks of `chunk_bytes`, each a message.
+  int64_t max_message_bytes = int64_t{64} << 20;
+  int64_t chunk_bytes = int64_t{4} << 20;
+};
+
 // How a server is set up.
 struct ServerOptions {
   ClusterSpec cluster;
@@ -94,6 +102,7 @@ struct ServerOptions {
   // read or write files, "network" for those that connect to servers, "callback" for those that call
   // functions of the program.
   std::vector<std::string> denied_ops;
+  TensorTransfers transfers;
   SessionOptions session;  // what sessions have that say nothing else: their timeout
   // How long the creation of a session waits for tasks that don't answer.
   int64_t session_creation_timeout_in_ms = 60'000;

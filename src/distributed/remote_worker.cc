@@ -9,6 +9,7 @@
 #include "distributed/device_message.h"
 #include "distributed/partition_message.h"
 #include "distributed/step_stats.h"
+#include "distributed/tensor_channels.h"
 #include "distributed/tensor_message.h"
 #include "graph/summary.h"
 #include "step/cost_graph.h"
@@ -177,24 +178,32 @@ void RemoteWorker::InstallAsync(PartitionSpec spec, Installed done) {
 }
 
 void RemoteWorker::RecvTensor(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) {
-  RecvTensorFrom(transport_, task_, step_id, key, nullptr, std::move(done));
+  RecvTensorFrom(transport_, nullptr, task_, step_id, key, nullptr, std::move(done));
 }
 
-void RecvTensorFrom(Transport& transport, std::string_view task, int64_t step_id, const Rendezvous::Key& key,
-                    CancellationManager* cancellation, Rendezvous::RecvDone done) {
+void RecvTensorFrom(Transport& transport, TensorChannels* channels, std::string_view task, int64_t step_id,
+                    const Rendezvous::Key& key, CancellationManager* cancellation,
+                    Rendezvous::RecvDone done) {
   tensorflow::RecvTensorRequest request;
   request.set_step_id(step_id);
   request.set_rendezvous_key(key.text);
   request.set_request_id(StepIds::NextShared());
+  if (channels != nullptr) channels->Introduce(&request);
   RemoteCall call{std::string(task), Method::kRecvTensor, MessageBytes::Of(request)};
   call.cancellation = cancellation;
-  transport.Start(std::move(call),
-                  [finish = std::move(done)](const Status& status, const MessageBytes& bytes) mutable {
-                    if (!status.ok()) return finish(status, Tensor(), false);
-                    StatusOr<ReceivedTensor> received = TensorFromResponse(bytes);
-                    if (!received.ok()) return finish(std::move(received).status(), Tensor(), false);
-                    finish(Status(), std::move(received->tensor), received->is_dead);
-                  });
+  transport.Start(
+      std::move(call), [channels, sender = std::string(task), cancellation, finish = std::move(done)](
+                           const Status& status, const MessageBytes& bytes) mutable {
+        if (!status.ok()) return finish(status, Tensor(), false);
+        StatusOr<ReceivedTensor> received = TensorFromResponse(bytes);
+        if (!received.ok()) return finish(std::move(received).status(), Tensor(), false);
+        if (received->offer && channels != nullptr)
+          return channels->Fetch(sender, *received->offer, cancellation, std::move(finish));
+        if (received->offer) {
+          return finish(errors::Internal(sender, " offers a tensor that nobody fetches"), Tensor(), false);
+        }
+        finish(Status(), std::move(received->tensor), received->is_dead);
+      });
 }
 
 void RemoteWorker::CleanUpStep(int64_t step_id, Done done) {

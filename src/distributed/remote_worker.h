@@ -11,6 +11,8 @@
 
 namespace millrace {
 
+class TensorChannels;
+
 // A task behind a transport: its calls are messages to the WorkerService there. Thread-safe.
 class RemoteWorker : public Worker {
  public:
@@ -37,9 +39,10 @@ class RemoteWorker : public Worker {
   const std::string session_;
 };
 
-// Asks `task` for what the step sends there under `key`. `cancellation`: see RemoteCall.
-void RecvTensorFrom(Transport& transport, std::string_view task, int64_t step_id, const Rendezvous::Key& key,
-                    CancellationManager* cancellation, Rendezvous::RecvDone done);
+// Asks `task` for what the step sends there under `key`. `channels`: for large tensors; null: there are none.
+// They and the transport outlive the call. `cancellation`: see RemoteCall.
+void RecvTensorFrom(Transport& transport, TensorChannels* channels, std::string_view task, int64_t step_id,
+                    const Rendezvous::Key& key, CancellationManager* cancellation, Rendezvous::RecvDone done);
 // The devices that a response to GetStatus lists. They get the name of the task that was asked.
 StatusOr<std::vector<DeviceAttributes>> DevicesFromStatus(const std::string& task, const MessageBytes& bytes);
 

@@ -9,6 +9,7 @@
 #include "base/json_writer.h"
 #include "distributed/cluster_tasks.h"
 #include "distributed/collective_messages.h"
+#include "distributed/message_channel.h"
 #include "distributed/remote_worker.h"
 #include "session/session_factory.h"
 #include "session/session_options.h"
@@ -63,6 +64,13 @@ class LocalTaskSession : public Session {
   DirectSession& direct_;
 };
 
+std::unique_ptr<TensorChannels> MakeChannels(const TensorTransfers& options, Transport& network) {
+  std::vector<std::unique_ptr<TensorChannel>> channels;
+  channels.push_back(std::make_unique<MessageChannel>(
+      network, MessageChannel::Options{options.max_message_bytes + 1, options.chunk_bytes}));
+  return std::make_unique<TensorChannels>(HeldTensors::Make(), std::move(channels));
+}
+
 }  // namespace
 
 StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
@@ -81,10 +89,12 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
   MR_ASSIGN_OR_RETURN(auto made, DeviceFactoryRegistry::Global().CreateDevices(devices));
   task->devices_ = std::make_shared<LocalDevices>(std::move(made));
   Transport& network = *task->transport_;
+  task->channels_ = MakeChannels(options.transfers, network);
   task->steps_ = std::make_shared<TaskSteps>(
-      task->name_, [&network](std::string_view from, int64_t step_id, const Rendezvous::Key& key,
-                              CancellationManager& cancellation, Rendezvous::RecvDone done) {
-        RecvTensorFrom(network, from, step_id, key, &cancellation, std::move(done));
+      task->name_, [&network, channels = task->channels_.get()](
+                       std::string_view from, int64_t step_id, const Rendezvous::Key& key,
+                       CancellationManager& cancellation, Rendezvous::RecvDone done) {
+        RecvTensorFrom(network, channels, from, step_id, key, &cancellation, std::move(done));
       });
   task->steps_->collectives().SetPeers(std::make_shared<TransportCollectivePeers>(network));
   MR_ASSIGN_OR_RETURN(std::string leader, CollectiveLeaderOf(options.session));
@@ -94,6 +104,7 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
   worker.steps = task->steps_;
   worker.pool = task->pool_.get();
   worker.transport = &network;
+  worker.channels = task->channels_.get();
   worker.denied = denied;
   task->worker_ = std::make_unique<WorkerService>(std::move(worker));
   Master::Environment master;
@@ -119,7 +130,7 @@ Task::~Task() {
 
 void Task::Handle(Method method, MessageBytes request, int64_t timeout_in_ms,
                   CancellationManager& cancellation, Reply reply) {
-  const ServiceKind kind = ServiceOf(method);
+  const ServiceKind kind = method == Method::kRecvChunk ? ServiceKind::kWorker : ServiceOf(method);
   if (kind == ServiceKind::kWorker && !WorkerService::MayWait(method))
     return worker_->Handle(method, request, timeout_in_ms, cancellation, std::move(reply));
   threads_.Schedule([this, kind, method, bytes = std::move(request), timeout_in_ms, &cancellation,

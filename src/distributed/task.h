@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "distributed/master.h"
 #include "distributed/master_watch.h"
+#include "distributed/tensor_channels.h"
 #include "distributed/transport.h"
 #include "distributed/waiting_threads.h"
 #include "distributed/worker_service.h"
@@ -50,6 +51,7 @@ class Task : public std::enable_shared_from_this<Task> {
 
   std::string name_;
   ClusterSpec cluster_;
+  std::unique_ptr<TensorChannels> channels_;
   std::shared_ptr<Transport> transport_;
   std::shared_ptr<ThreadPool> pool_;
   std::shared_ptr<LocalDevices> devices_;

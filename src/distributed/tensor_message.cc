@@ -13,6 +13,7 @@
 #include "tensor/tensor_codec.h"
 #include "tensorflow/core/framework/tensor.pb.h"
 #include "tensorflow/core/framework/tensor_shape.pb.h"
+#include "tensorflow/core/protobuf/transport_options.pb.h"
 #include "tensorflow/core/protobuf/worker.pb.h"
 
 namespace millrace {
@@ -30,6 +31,7 @@ constexpr uint64_t kTensorContent = 4 << 3 | 2;
 
 // Fewer bytes are copied beside the rest rather than sent as a piece of their own.
 constexpr size_t kSmall = 1024;
+constexpr char kOffer[] = "type.googleapis.com/tensorflow.TensorOffer";
 // A shape takes a few bytes for each dimension; what claims more goes to the parser of messages.
 constexpr uint64_t kMaxShapeBytes = 4096;
 
@@ -181,7 +183,48 @@ class ResponseReader {
   bool has_tensor_ = false;
 };
 
+StatusOr<OfferedTensor> OfferFromResponse(const tensorflow::RecvTensorResponse& response) {
+  tensorflow::TensorOffer proto;
+  if (!proto.ParseFromString(response.transport_options().value()))
+    return errors::Internal("The offer of a tensor is not a message");
+  OfferedTensor offer;
+  MR_ASSIGN_OR_RETURN(offer.dtype, DataTypeFromProto(response.tensor().dtype()));
+  MR_ASSIGN_OR_RETURN(offer.shape, ShapeFromProto(response.tensor().tensor_shape()));
+  if (!IsPlain(offer.dtype) || IsRefType(offer.dtype) || offer.dtype == DataType::kBool)
+    return errors::Internal("A tensor of type ", DataTypeName(offer.dtype), " can't be offered");
+  const auto each = static_cast<int64_t>(DataTypeSize(offer.dtype));
+  if (proto.num_bytes() <= 0 || proto.num_bytes() % each != 0 ||
+      proto.num_bytes() / each != offer.shape.num_elements()) {
+    return errors::Internal("A tensor of type ", DataTypeName(offer.dtype), " and shape ", offer.shape,
+                            " does not have ", proto.num_bytes(), " bytes");
+  }
+  offer.channel = proto.channel();
+  offer.address = proto.address();
+  offer.ticket = proto.ticket();
+  offer.num_bytes = proto.num_bytes();
+  return offer;
+}
+
 }  // namespace
+
+bool IsSentAsBytes(const Tensor& tensor) {
+  return tensor.IsInitialized() && IsPlain(tensor.dtype()) && tensor.dtype() != DataType::kBool;
+}
+
+MessageBytes OfferToResponse(const OfferedTensor& offer, int64_t send_start_us) {
+  tensorflow::TensorOffer proto;
+  proto.set_channel(offer.channel);
+  proto.set_address(offer.address);
+  proto.set_ticket(offer.ticket);
+  proto.set_num_bytes(offer.num_bytes);
+  tensorflow::RecvTensorResponse response;
+  response.set_send_start_micros(send_start_us);
+  response.mutable_tensor()->set_dtype(DataTypeToProto(offer.dtype));
+  ShapeToProto(offer.shape, response.mutable_tensor()->mutable_tensor_shape());
+  response.mutable_transport_options()->set_type_url(kOffer);
+  response.mutable_transport_options()->set_value(proto.SerializeAsString());
+  return MessageBytes::Of(response);
+}
 
 StatusOr<MessageBytes> TensorToResponse(const Tensor& tensor, bool is_dead, int64_t send_start_us) {
   tensorflow::RecvTensorResponse response;
@@ -223,7 +266,9 @@ StatusOr<ReceivedTensor> TensorFromResponse(const MessageBytes& bytes) {
   if (!bytes.ParseInto(&response)) return errors::Internal("The response to RecvTensor is not a message");
   ReceivedTensor result;
   result.is_dead = response.is_dead();
-  if (!result.is_dead) {
+  if (response.transport_options().type_url() == kOffer && !result.is_dead) {
+    MR_ASSIGN_OR_RETURN(result.offer, OfferFromResponse(response));
+  } else if (!result.is_dead) {
     MR_ASSIGN_OR_RETURN(result.tensor, TakeTensorFromProto(response.mutable_tensor()));
   }
   return result;

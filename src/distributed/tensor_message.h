@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 #include "distributed/message_bytes.h"
 #include "millrace/status.h"
@@ -10,15 +12,30 @@
 
 namespace millrace {
 
+// A tensor whose elements are fetched by a TensorChannel.
+struct OfferedTensor {
+  DataType dtype = DataType::kInvalid;
+  TensorShape shape;
+  std::string channel;
+  std::string address;
+  uint64_t ticket = 0;
+  int64_t num_bytes = 0;  // those of the dtype and shape
+};
+
 // What a RecvTensorResponse brings.
 struct ReceivedTensor {
   Tensor tensor;
   bool is_dead = false;
+  std::optional<OfferedTensor> offer = {};  // instead of the tensor
 };
+
+// Whether the elements travel as they lie in memory.
+bool IsSentAsBytes(const Tensor& tensor);
 
 // A RecvTensorResponse. Elements of plain types are not copied: the bytes keep the tensor. ResourceExhausted
 // for a tensor that no message can hold.
 StatusOr<MessageBytes> TensorToResponse(const Tensor& tensor, bool is_dead, int64_t send_start_us);
+MessageBytes OfferToResponse(const OfferedTensor& offer, int64_t send_start_us);
 // Back. Elements of plain types are copied once, to where the tensor has them. Any bytes get an answer.
 StatusOr<ReceivedTensor> TensorFromResponse(const MessageBytes& bytes);
 

@@ -33,6 +33,7 @@ constexpr std::array<std::string_view, kNumMethods> kNames = {"GetStatus",
                                                               "RunCallable",
                                                               "ReleaseCallable",
                                                               "Describe",
+                                                              "RecvChunk",
                                                               "CancelCall"};
 
 }  // namespace

@@ -42,6 +42,7 @@ enum class Method {
   kRunCallable,
   kReleaseCallable,
   kDescribe,    // the state of the task as JSON
+  kRecvChunk,   // a part of a tensor, see MessageChannel
   kCancelCall,  // a call in progress; transports have it among themselves
 };
 inline constexpr int kNumMethods = static_cast<int>(Method::kCancelCall) + 1;

@@ -10,7 +10,9 @@
 
 #include "distributed/collective_messages.h"
 #include "distributed/device_message.h"
+#include "distributed/message_channel.h"
 #include "distributed/partition_message.h"
+#include "distributed/tensor_channels.h"
 #include "distributed/tensor_message.h"
 #include "distributed/transfer_log.h"
 #include "kernel/function_caller.h"
@@ -74,6 +76,7 @@ bool WorkerService::MayWait(Method method) {
     case Method::kRunGraph:
     case Method::kRecvTensor:
     case Method::kRecvBuf:
+    case Method::kRecvChunk:
       return false;
     default:
       return true;
@@ -101,6 +104,8 @@ void WorkerService::Handle(Method method, const MessageBytes& request, int64_t t
       return CleanupAll(request, std::move(reply));
     case Method::kRecvTensor:
       return RecvTensor(request, cancellation, std::move(reply));
+    case Method::kRecvChunk:
+      return RecvChunk(request, std::move(reply));
     case Method::kLogging:
       return Logging(request, std::move(reply));
     case Method::kRecvBuf:
@@ -529,6 +534,7 @@ Status WorkerService::CheckIncarnation(const Rendezvous::Key::Parts& key) const 
 struct WorkerService::PendingRecv : RefCounted {
   int64_t step_id = 0;
   std::string key;
+  std::string channels;                   // of the caller; empty: none
   CancellationManager* caller = nullptr;  // lives until the reply
   Mutex mu;
   CancellationManager::Token token MR_GUARDED_BY(mu) = CancellationManager::kInvalidToken;
@@ -553,6 +559,7 @@ void WorkerService::RecvTensor(const MessageBytes& bytes, CancellationManager& c
   const RefPtr<PendingRecv> recv = MakeRef<PendingRecv>();
   recv->step_id = request.step_id();
   recv->key = request.rendezvous_key();
+  recv->channels = TensorChannels::IntroductionsOf(&request);
   recv->caller = &cancellation;
   {
     MutexLock lock(recv->mu);
@@ -578,12 +585,27 @@ void WorkerService::SendTensor(const PendingRecv& recv, const Status& status, co
                                bool is_dead, Reply reply) {
   if (!status.ok()) return reply(status, {});
   const int64_t start = UnixMicros();
-  StatusOr<MessageBytes> response = TensorToResponse(tensor, is_dead, start);
+  std::optional<MessageBytes> offered;
+  if (env_.channels != nullptr && !is_dead) {
+    auto offer = env_.channels->Offer(recv.channels, *env_.steps, recv.step_id, tensor, start);
+    if (!offer.ok()) return reply(std::move(offer).status(), {});
+    offered = *std::move(offer);
+  }
+  const bool is_offered = offered.has_value();
+  StatusOr<MessageBytes> response =
+      is_offered ? StatusOr<MessageBytes>(*std::move(offered)) : TensorToResponse(tensor, is_dead, start);
   if (!response.ok()) return reply(std::move(response).status(), {});
-  const auto size = static_cast<int64_t>(response->size());
+  const auto size = static_cast<int64_t>(is_offered ? tensor.num_bytes() : response->size());
   bytes_sent_.fetch_add(size, std::memory_order_relaxed);
   if (log_->enabled()) log_->Add({recv.step_id, start, UnixMicros(), size, recv.key});
   reply(Status(), *std::move(response));
+}
+
+void WorkerService::RecvChunk(const MessageBytes& bytes, Reply reply) {
+  if (env_.channels == nullptr) return reply(errors::Unimplemented("RecvChunk"), {});
+  StatusOr<MessageBytes> chunk = ChunkOf(env_.channels->held(), bytes);
+  if (!chunk.ok()) return reply(std::move(chunk).status(), {});
+  reply(Status(), *std::move(chunk));
 }
 
 void WorkerService::Logging(const MessageBytes& bytes, Reply reply) {

@@ -26,6 +26,7 @@ class CreateWorkerSessionRequest;
 
 namespace millrace {
 
+class TensorChannels;
 class TransferLog;
 
 // What other tasks may ask of a task of this process: TensorFlow's WorkerService, whatever carries the
@@ -38,7 +39,8 @@ class WorkerService {
     std::shared_ptr<LocalDevices> devices;
     std::shared_ptr<TaskSteps> steps;
     ThreadPool* pool = nullptr;
-    Transport* transport = nullptr;  // to the peers; null: there are none
+    Transport* transport = nullptr;      // to the peers; null: there are none
+    TensorChannels* channels = nullptr;  // for large tensors; null: there are none
     CompileOptions compiler = {};
     DeniedOps denied = {};
   };
@@ -103,6 +105,7 @@ class WorkerService {
   void EndRun(GraphRun& run, Status status, MessageBytes response);
   void CleanupGraph(const MessageBytes& bytes, Reply reply);
   void CleanupAll(const MessageBytes& bytes, Reply reply);
+  void RecvChunk(const MessageBytes& bytes, Reply reply);
   void RecvTensor(const MessageBytes& bytes, CancellationManager& cancellation, Reply reply);
   void SendTensor(const PendingRecv& recv, const Status& status, const Tensor& tensor, bool is_dead,
                   Reply reply);

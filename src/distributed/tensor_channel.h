@@ -1,0 +1,48 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/cancellation.h"
+#include "base/function.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
+
+namespace millrace {
+
+// The elements of a tensor that its sender keeps for a receiver.
+struct TensorFetch {
+  std::string task;                     // "/job:…/replica:…/task:…", the sender
+  std::string address;                  // what AddressFor has given there
+  uint64_t ticket = 0;                  // its number among the sender's HeldTensors
+  DataType dtype = DataType::kInvalid;  // of a fixed size
+  TensorShape shape;
+  int64_t num_bytes = 0;  // of all elements; more than none
+  // When not null, cancelling it ends the transfer. It lives until `done`.
+  CancellationManager* cancellation = nullptr;
+  // Called once, on any thread, with no lock held.
+  UniqueFunction<void(StatusOr<Tensor> tensor)> done;
+};
+
+// A way to move the elements of large tensors from one task to another, beside the messages that speak of
+// them: memory that both have, a connection of its own, or another network. Both ends have one object of the
+// class. Thread-safe.
+class TensorChannel {
+ public:
+  virtual ~TensorChannel() = default;
+  // The same at both ends: "shared_memory".
+  virtual std::string_view name() const = 0;
+  // What a receiver tells the sender with each request, for AddressFor; may be empty.
+  virtual std::string Introduction() const { return ""; }
+  // At the sender: where this receiver fetches a tensor of so many bytes; nothing if it can't, or should not.
+  virtual std::optional<std::string> AddressFor(std::string_view introduction, int64_t num_bytes) = 0;
+  // At the receiver. Unavailable, naming the task, when the sender is gone or silent, Aborted when it has
+  // dropped the tensor with its step.
+  virtual void Fetch(TensorFetch fetch) = 0;
+};
+
+}  // namespace millrace

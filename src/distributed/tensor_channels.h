@@ -1,0 +1,51 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "distributed/held_tensors.h"
+#include "distributed/message_bytes.h"
+#include "distributed/tensor_channel.h"
+#include "distributed/tensor_message.h"
+#include "kernel/rendezvous.h"
+
+namespace tensorflow {
+class RecvTensorRequest;
+}
+
+namespace millrace {
+
+// The ways a task has to move large tensors, and how it agrees on one with another task: a receiver lists its
+// own in transport_options, which other servers ignore; a sender that has one of them answers with an offer
+// instead of the elements. Thread-safe.
+class TensorChannels {
+ public:
+  // The best one comes first.
+  TensorChannels(std::shared_ptr<HeldTensors> held, std::vector<std::unique_ptr<TensorChannel>> channels);
+
+  HeldTensors& held() { return *held_; }
+  // Lists the channels in the request.
+  void Introduce(tensorflow::RecvTensorRequest* request) const;
+  // The transport_options of a request, if they are of this kind; otherwise empty.
+  static std::string IntroductionsOf(tensorflow::RecvTensorRequest* request);
+  // A response with an offer, when a channel takes the tensor; otherwise nothing. `introductions`:
+  // IntroductionsOf the request.
+  StatusOr<std::optional<MessageBytes>> Offer(std::string_view introductions, TaskSteps& steps,
+                                              int64_t step_id, const Tensor& tensor, int64_t send_start_us);
+  // Fetches what a response of `task` has offered. Internal for a channel that this side does not have.
+  void Fetch(std::string_view task, const OfferedTensor& offer, CancellationManager* cancellation,
+             Rendezvous::RecvDone done);
+
+ private:
+  TensorChannel* Find(std::string_view name) const;
+
+  const std::shared_ptr<HeldTensors> held_;
+  const std::vector<std::unique_ptr<TensorChannel>> channels_;
+  std::string introductions_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,58 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// Large tensors between servers, in each of the ways they may travel.
+#include <gtest/gtest.h>
+
+#include "distributed/task.h"
+#include "graph/testing.h"
+#include "millrace/cluster.h"
+#include "rpc/cluster_testing.h"
+#include "tensorflow/core/framework/graph.pb.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kElements = 100'001;
+
+// The ps counts, a worker squares, the other one fetches.
+constexpr char kGraph[] = R"(
+  node { name: "end" op: "Placeholder" device: "/job:worker/task:0"
+         attr { key: "dtype" value { type: DT_INT64 } } }
+  node { name: "zero" op: "Const" device: "/job:ps/task:0" attr { key: "dtype" value { type: DT_INT64 } }
+         attr { key: "value" value { tensor { dtype: DT_INT64 tensor_shape { } int64_val: 0 } } } }
+  node { name: "one" op: "Const" device: "/job:ps/task:0" attr { key: "dtype" value { type: DT_INT64 } }
+         attr { key: "value" value { tensor { dtype: DT_INT64 tensor_shape { } int64_val: 1 } } } }
+  node { name: "range" op: "Range" input: "zero" input: "end" input: "one" device: "/job:ps/task:0"
+         attr { key: "Tidx" value { type: DT_INT64 } } }
+  node { name: "square" op: "Square" input: "range" device: "/job:worker/task:1"
+         attr { key: "T" value { type: DT_INT64 } } }
+  node { name: "out" op: "Identity" input: "square" device: "/job:worker/task:0"
+         attr { key: "T" value { type: DT_INT64 } } })";
+
+void ExpectSquares(const TensorTransfers& transfers) {
+  ServerOptions options;
+  options.transfers = transfers;
+  TestCluster cluster({{"ps", 1}, {"worker", 2}}, options);
+  SessionOptions session_options;
+  session_options.target = cluster.target("worker", 0);
+  const auto session = NewSession(session_options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_EQ((*session)->Create(GraphDefFromText(kGraph)), Status());
+  for (int step = 0; step < 3; ++step) {
+    std::vector<Tensor> out;
+    ASSERT_EQ((*session)->Run({{"end", Tensor::Scalar(int64_t{kElements})}}, {"out"}, {}, &out), Status());
+    ASSERT_EQ(out[0].shape(), TensorShape({kElements}));
+    for (int64_t i = 0; i < kElements; ++i) ASSERT_EQ(out[0].data<int64_t>()[i], i * i);
+  }
+}
+
+TEST(TransfersTest, ChunksOfMessages) {
+  TensorTransfers transfers;
+  transfers.max_message_bytes = 1000;
+  transfers.chunk_bytes = 10'007;
+  ExpectSquares(transfers);
+}
+
+}  // namespace
+}  // namespace millrace
