@@ -132,3 +132,26 @@ def test_placeholders() -> None:
         ).tolist() == [5.0]
     sparse = tf.sparse_placeholder(tf.float32, [2, None])
     assert isinstance(sparse, tf.SparseTensor) and sparse.dtype == tf.float32
+
+
+@pytest.mark.parametrize(
+    "value,dtype,found",
+    [
+        (1.5, None, tf.float32), (1.5, tf.float64, tf.float64), (2, None, tf.int32), (2, tf.float32, tf.float32),
+        (2**31 - 1, None, tf.int32), (2**31, tf.int64, tf.int64), (-(2**31), tf.int32, tf.int32), (True, None, tf.bool),
+        (2, tf.uint8, tf.uint8), (2, tf.half, tf.half), (2, tf.complex64, tf.complex64), (2.5, tf.bfloat16, tf.bfloat16),
+    ],
+)  # fmt: skip
+def test_single_numbers(value, dtype, found):
+    t = tf.constant(value, dtype)
+    assert t.dtype == found and t.shape == ()
+    with tf.Session() as session:
+        assert session.run(tf.cast(t, tf.complex128)) == value
+
+
+@pytest.mark.parametrize(
+    "value,dtype", [(2**31, tf.int32), (1.5, tf.int32), (True, tf.int32), (True, tf.float32), (1, tf.bool)]
+)
+def test_numbers_that_a_type_does_not_hold(value, dtype):
+    with pytest.raises((TypeError, ValueError)):
+        tf.constant(value, dtype)

@@ -8,7 +8,7 @@ from typing import Any, Optional
 import numpy as np
 
 from millrace.python import _engine
-from millrace.python.framework import dtypes, tensor_shape
+from millrace.python.framework import _numbers, dtypes, tensor_shape
 from millrace.python.framework._tensor import is_dense_tensor_like
 
 # Fields of a TensorProto by the number of the type.
@@ -107,17 +107,13 @@ def _list_to_array(values: Any, dtype: Any) -> np.ndarray[Any, Any]:
                 "Argument must be a dense tensor: %s - got shape %s, but wanted %s."
                 % (values, _shape_of_list(values), _wanted_shape(values))
             ) from None
-        if isinstance(error, OverflowError):
-            raise ValueError(str(error)) from None
         raise ValueError(str(error)) from None
     if kind is object and array.ndim != _depth(plain):
         raise ValueError(
             "Argument must be a dense tensor: %s - got shape %s, but wanted %s."
             % (values, _shape_of_list(values), _wanted_shape(values))
         )
-    if kind is None:
-        array = _narrow(array, values)
-    return array
+    return _narrow(array, values) if kind is None else array
 
 
 def _depth(values: Any) -> int:
@@ -190,6 +186,8 @@ def _from_bfloat16(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _basic_array(values: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], Any]:
+    if (number := _numbers.array_of(values, dtype)) is not None:
+        return number
     if isinstance(values, (np.ndarray, np.generic)):
         array = np.asarray(values)
         if not array.dtype.isnative:
