@@ -161,7 +161,7 @@ def test_cluster_survives_kills(tmp_path, mode):
     kills = re.findall(
         r"chaos    \| (\w+:\d) listens after ([\d.]+) s, every worker trains after ([\d.]+) s", output
     )
-    assert kills and re.search(r"accuracy differs by [\d.]+ % \(at most 3.00\), 0 of %d" % len(kills), output)
+    assert kills and "(at most 3.00), 0 of %d recoveries" % len(kills) in output
     metadata = millrace.RunMetadata()
     metadata.ParseFromString((tmp_path / "step.pb").read_bytes())
     devices = {stats.device for stats in metadata.step_stats.dev_stats}
