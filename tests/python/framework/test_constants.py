@@ -150,7 +150,7 @@ def test_single_numbers(value, dtype, found):
 
 
 @pytest.mark.parametrize(
-    "value,dtype", [(2**31, tf.int32), (1.5, tf.int32), (True, tf.int32), (True, tf.float32), (1, tf.bool)]
+    "value,dtype", [(1.5, tf.int32), (True, tf.int32), (True, tf.float32), (1, tf.bool)]
 )
 def test_numbers_that_a_type_does_not_hold(value, dtype):
     with pytest.raises((TypeError, ValueError)):
