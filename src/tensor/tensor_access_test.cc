@@ -51,7 +51,8 @@ TEST(TensorAccess, ViewsIndexRowMajor) {
   const Tensor& constant = t;
   EXPECT_EQ((constant.tensor<int32_t, 3>()(0, 1, 2)), -1);
   int64_t sum = 0;
-  for (const int32_t v : Tensor::Vector({1, 2, 3}).vec<int32_t>()) sum += v;
+  const Tensor vector = Tensor::Vector({1, 2, 3});
+  for (const int32_t v : vector.vec<int32_t>()) sum += v;
   EXPECT_EQ(sum, 6);
   EXPECT_EQ((Tensor(DataType::kFloat, {0, 3}).matrix<float>().size()), 0);
 }

@@ -23,7 +23,7 @@ const std::string& Zlib() {
   static const std::string bytes(
       "x\x9c\xcb\xcd\xcc\xc9)JLN\xcd"
       "E\xa3\x01{\xf3\x09\xdc",
-      20);
+      18);
   return bytes;
 }
 const std::string& Gzip() {
