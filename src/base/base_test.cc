@@ -6,16 +6,20 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <cmath>
+#include <cstdlib>
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/function.h"
 #include "base/hash.h"
 #include "base/logging.h"
 #include "base/small_vector.h"
+#include "millrace/logging.h"
 #include "millrace/ref.h"
 #include "millrace/status.h"
 
@@ -223,6 +227,64 @@ TEST(LoggingTest, SinkSeesTheLine) {
   SetLogSinkForTest(nullptr);
   EXPECT_EQ(logged, "1:x=3");
   MR_CHECK(true);
+}
+
+TEST(LoggingTest, HandlersTakeWhatIsSevereEnough) {
+  static std::vector<std::string> lines;
+  lines.clear();
+  const LogSeverity before = MinLogSeverity();
+  SetLogHandler([](LogSeverity severity, std::string_view file, int line, std::string_view message) {
+    lines.push_back(StrCat(static_cast<int>(severity), " ", file, " ", line > 0, " ", message));
+  });
+  SetMinLogSeverity(LogSeverity::kWarning);
+  MR_LOG(Info) << "dropped";
+  MR_LOG(Warning) << "taken";
+  SetMinLogSeverity(LogSeverity::kNone);
+  MR_LOG(Error) << "dropped";
+  SetMinLogSeverity(LogSeverity::kInfo);
+  MR_LOG(Info) << "taken too";
+  SetLogHandler(nullptr);
+  SetMinLogSeverity(before);
+  EXPECT_EQ(lines, (std::vector<std::string>{"1 base_test.cc 1 taken", "0 base_test.cc 1 taken too"}));
+}
+
+TEST(LoggingTest, HandlersMayBeReplacedWhileOthersLog) {
+  SetMinLogSeverity(LogSeverity::kInfo);
+  std::atomic<int> taken{0};
+  SetLogHandler([&](LogSeverity, std::string_view, int, std::string_view) { ++taken; });
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([] {
+      for (int i = 0; i < 1000; ++i) MR_LOG(Info) << i;
+    });
+  }
+  for (int i = 0; i < 100; ++i)
+    SetLogHandler([&](LogSeverity, std::string_view, int, std::string_view) { ++taken; });
+  for (std::thread& thread : threads) thread.join();
+  SetLogHandler(nullptr);
+  EXPECT_EQ(taken, 4000);
+}
+
+// The environment is read once in a process, so each case is a process of its own.
+TEST(LoggingDeathTest, TheEnvironmentGivesTheLevel) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto level_is = [](const char* variable, const char* value, LogSeverity expected) {
+    setenv(variable, value, 1);
+    EXPECT_EXIT(std::exit(MinLogSeverity() == expected ? 0 : 1), testing::ExitedWithCode(0), "")
+        << variable << "=" << value;
+    unsetenv(variable);
+  };
+  level_is("MILLRACE_LOG_LEVEL", "info", LogSeverity::kInfo);
+  level_is("MILLRACE_LOG_LEVEL", "error", LogSeverity::kError);
+  level_is("MILLRACE_LOG_LEVEL", "nonsense", LogSeverity::kInfo);
+  level_is("TF_CPP_MIN_LOG_LEVEL", "0", LogSeverity::kInfo);
+  level_is("TF_CPP_MIN_LOG_LEVEL", "1", LogSeverity::kWarning);
+  level_is("TF_CPP_MIN_LOG_LEVEL", "3", LogSeverity::kNone);
+  level_is("TF_CPP_MIN_LOG_LEVEL", "17", LogSeverity::kNone);
+  level_is("TF_CPP_MIN_LOG_LEVEL", "", LogSeverity::kInfo);
+  setenv("TF_CPP_MIN_LOG_LEVEL", "3", 1);
+  level_is("MILLRACE_LOG_LEVEL", "warning", LogSeverity::kWarning);
+  unsetenv("TF_CPP_MIN_LOG_LEVEL");
 }
 
 TEST(LoggingDeathTest, FailedCheckNamesItsCondition) {

@@ -8,9 +8,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "base/log_listener.h"
+#include "base/mutex.h"
+#include "millrace/logging.h"
 
 namespace millrace {
 namespace {
@@ -20,6 +24,36 @@ std::atomic<LogSink> g_sink{nullptr};
 // Filled from the front. Pairs the compare-and-swap (release) in AddLogListener with load (acquire) in
 // LogMessage.
 std::atomic<LogListener> g_listeners[16];
+
+struct Handler {
+  Mutex mu;
+  std::shared_ptr<const LogHandler> handler MR_GUARDED_BY(mu);  // null: standard error
+};
+Handler& TheHandler() {
+  static auto* handler = new Handler;
+  return *handler;
+}
+std::shared_ptr<const LogHandler> CurrentHandler() {
+  Handler& the = TheHandler();
+  MutexLock lock(the.mu);
+  return the.handler;
+}
+
+LogSeverity SeverityFromEnvironment() {
+  constexpr std::string_view kNames[] = {"info", "warning", "error", "none"};
+  if (const char* const name = std::getenv("MILLRACE_LOG_LEVEL"); name != nullptr) {
+    for (int i = 0; i < 4; ++i) {
+      if (name == kNames[i]) return static_cast<LogSeverity>(i);
+    }
+  }
+  const char* const number = std::getenv("TF_CPP_MIN_LOG_LEVEL");
+  if (number == nullptr || *number < '0' || *number > '9') return LogSeverity::kInfo;
+  return number[1] != '\0' || *number > '3' ? LogSeverity::kNone : static_cast<LogSeverity>(*number - '0');
+}
+std::atomic<LogSeverity>& Severity() {
+  static std::atomic<LogSeverity> severity{SeverityFromEnvironment()};
+  return severity;
+}
 
 const char* BaseName(const char* file) {
   const char* slash = std::strrchr(file, '/');
@@ -47,6 +81,12 @@ void LogMessage(LogLevel level, const char* file, int line, std::string_view mes
     sink(level, message);
     return;
   }
+  const auto severity = static_cast<LogSeverity>(level);
+  if (severity < MinLogSeverity()) return;
+  if (const std::shared_ptr<const LogHandler> handler = CurrentHandler(); handler != nullptr) {
+    (*handler)(severity, BaseName(file), line, message);
+    return;
+  }
   std::string text = Prefix("IWE"[static_cast<int>(level)], file, line);
   text.append(message);
   text.push_back('\n');
@@ -63,6 +103,16 @@ void AddLogListener(LogListener listener) {
     LogListener none = nullptr;
     if (slot.compare_exchange_strong(none, listener, std::memory_order_acq_rel)) return;
   }
+}
+
+void SetMinLogSeverity(LogSeverity severity) { Severity().store(severity, std::memory_order_relaxed); }
+LogSeverity MinLogSeverity() { return Severity().load(std::memory_order_relaxed); }  // of nothing else
+
+void SetLogHandler(LogHandler handler) {
+  auto made = handler ? std::make_shared<const LogHandler>(std::move(handler)) : nullptr;
+  Handler& the = TheHandler();
+  MutexLock lock(the.mu);
+  the.handler.swap(made);
 }
 
 void SetLogSinkForTest(LogSink sink) { g_sink.store(sink, std::memory_order_release); }

@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "millrace/status.h"
+
+// TFRecord files and the Examples in them: what TensorFlow's tf.io.TFRecordWriter and tf.train.Example are.
+namespace millrace {
+
+enum class RecordCompression { kNone, kZlib, kGzip };
+
+// Writes records, strings of any bytes, to a file. One thread at a time.
+class RecordWriter {
+ public:
+  // The file is replaced if it is there.
+  static StatusOr<std::unique_ptr<RecordWriter>> Open(
+      const std::string& path, RecordCompression compression = RecordCompression::kNone);
+  ~RecordWriter();  // closes, and loses the error
+  RecordWriter(const RecordWriter&) = delete;
+  RecordWriter& operator=(const RecordWriter&) = delete;
+
+  // FailedPrecondition after Close.
+  Status Write(std::string_view record);
+  // Passes what was written to the operating system; what compression holds back stays.
+  Status Flush();
+  // The file is whole and on disk afterwards. Further calls do nothing.
+  Status Close();
+
+ private:
+  struct State;
+  explicit RecordWriter(std::unique_ptr<State> state);
+  const std::unique_ptr<State> state_;
+};
+
+// Reads the records of a file. One thread at a time.
+class RecordReader {
+ public:
+  static StatusOr<std::unique_ptr<RecordReader>> Open(
+      const std::string& path, RecordCompression compression = RecordCompression::kNone);
+  ~RecordReader();
+  RecordReader(const RecordReader&) = delete;
+  RecordReader& operator=(const RecordReader&) = delete;
+
+  // OutOfRange after the last record. DataLoss, with the offset and the file, for what is broken.
+  Status Read(std::string* record);
+  // Where the next record begins, in the data before compression; and goes to such a place.
+  uint64_t offset() const;
+  Status SkipTo(uint64_t offset);
+
+ private:
+  struct State;
+  explicit RecordReader(std::unique_ptr<State> state);
+  const std::unique_ptr<State> state_;
+};
+
+// A list of values of one kind; of none when it is empty.
+using Feature =
+    std::variant<std::vector<int64_t>, std::vector<float>, std::vector<std::string>, std::monostate>;
+
+// Named lists of values: a tensorflow.Example. A value.
+class Example {
+ public:
+  Example& Set(const std::string& name, std::vector<int64_t> values);
+  Example& Set(const std::string& name, std::vector<float> values);
+  Example& Set(const std::string& name, std::vector<std::string> values);
+  Example& Set(const std::string& name, int64_t value) { return Set(name, std::vector<int64_t>{value}); }
+  Example& Set(const std::string& name, int value) { return Set(name, static_cast<int64_t>(value)); }
+  Example& Set(const std::string& name, float value) { return Set(name, std::vector<float>{value}); }
+  Example& Set(const std::string& name, double value) { return Set(name, static_cast<float>(value)); }
+  Example& Set(const std::string& name, const char* value) { return Set(name, std::string(value)); }
+  Example& Set(const std::string& name, std::string value) {
+    return Set(name, std::vector<std::string>{std::move(value)});
+  }
+
+  const std::map<std::string, Feature>& features() const { return features_; }
+  // NotFound when there is no such feature; InvalidArgument when it is of another kind.
+  StatusOr<std::vector<int64_t>> Ints(const std::string& name) const;
+  StatusOr<std::vector<float>> Floats(const std::string& name) const;
+  StatusOr<std::vector<std::string>> Strings(const std::string& name) const;
+
+  // The bytes of the message, features in the order of their names.
+  std::string Serialize() const;
+  // DataLoss for bytes that are no Example.
+  static StatusOr<Example> Parse(std::string_view bytes);
+
+  friend bool operator==(const Example&, const Example&) = default;
+
+ private:
+  std::map<std::string, Feature> features_;
+};
+
+}  // namespace millrace
