@@ -122,3 +122,30 @@ def test_run_tells_of_bad_values_and_ends_with_one(capsys):
         assert "FATAL Flags parsing error" in capsys.readouterr().err
     finally:
         del flags.FLAGS.test_run_count
+
+
+def test_flags_of_files(tmp_path):
+    values = flags.FlagValues()
+    flags.DEFINE_integer("size", 1, "a number", flag_values=values)
+    flags.DEFINE_string("word", "", "a text", flag_values=values)
+    inner, outer = tmp_path / "inner", tmp_path / "outer"
+    inner.write_text("# a comment\n\n--word=hello\n--flagfile=%s\n" % outer)
+    outer.write_text("--size=3\n// another\n--flagfile=%s\n" % inner)
+    assert values(["program", "--flagfile=%s" % outer, "rest"]) == ["program", "rest"]
+    assert values.size == 3 and values.word == "hello"
+    values(["program", "--flagfile", str(outer), "--size=5"])
+    assert values.size == 5
+    assert values(["program", "--", "--flagfile=x"]) == ["program", "--flagfile=x"]
+    with pytest.raises(flags.CantOpenFlagFileError):
+        values(["program", "--flagfile=/no/such/file"])
+    with pytest.raises(flags.IllegalFlagValueError):
+        values(["program", "--flagfile"])
+
+
+def test_flags_that_need_not_be_defined():
+    values = flags.FlagValues()
+    flags.DEFINE_integer("size", 1, "a number", flag_values=values)
+    assert values(["program", "--other=3", "--nothird", "--undefok=other,third", "--size=2"]) == ["program"]
+    assert values.size == 2
+    with pytest.raises(flags.UnrecognizedFlagError):
+        values(["program", "--undefok=other", "--more=1"])

@@ -52,10 +52,6 @@ __all__ = [
 ]
 
 
-class CantOpenFlagFileError(Error):
-    """A file of flags cannot be opened."""
-
-
 # Names that arguments of DEFINE_* had before they were those of absl.
 _OLD_NAMES = {"flag_name": "name", "default_value": "default", "docstring": "help"}
 

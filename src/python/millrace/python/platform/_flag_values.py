@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,10 @@ from millrace.python.platform import _flag_parsers
 
 class Error(Exception):
     """Base of the errors of flags."""
+
+
+class CantOpenFlagFileError(Error):
+    """A file of flags cannot be opened."""
 
 
 class DuplicateFlagError(Error):
@@ -137,6 +142,17 @@ class Flag:
         if self.boolean:
             return "'true'" if self.default else "'false'"
         return "'%s'" % (",".join(map(str, self.default)) if isinstance(self.default, list) else self.default)
+
+
+def _undefined_but_allowed(args: list[str]) -> set[str]:
+    """The names of `--undefok`: flags of these need not be defined."""
+    names: set[str] = set()
+    for place, arg in enumerate(args):
+        name, equals, value = arg.lstrip("-").partition("=")
+        if arg.startswith("-") and name == "undefok":
+            following = args[place + 1] if place + 1 < len(args) else ""
+            names.update(n.strip() for n in (value if equals else following).split(",") if n.strip())
+    return names
 
 
 class FlagValues:
@@ -270,6 +286,39 @@ class FlagValues:
 
     # Parsing.
 
+    def read_flags_from_files(self, argv: Any, force_gnu: bool = True) -> list[str]:
+        """The arguments with those of the files that `--flagfile` names in its place.
+
+        A file has a flag in each line; empty lines and those that begin with # or // count for nothing.
+        """
+        return self._expanded(list(argv), ())
+
+    def _expanded(self, args: list[str], open_files: tuple[str, ...]) -> list[str]:
+        expanded: list[str] = []
+        while args:
+            arg = args.pop(0)
+            if arg == "--":
+                return [*expanded, arg, *args]
+            name, equals, path = arg.partition("=")
+            if name not in ("--flagfile", "-flagfile"):
+                expanded.append(arg)
+                continue
+            if not equals:
+                if not args:
+                    raise IllegalFlagValueError("--flagfile with no argument")
+                path = args.pop(0)
+            path = os.path.expanduser(path.strip())
+            if path in open_files:
+                continue  # a file that names itself
+            try:
+                with open(path, encoding="utf-8") as file:
+                    lines = [line.strip() for line in file]
+            except OSError as error:
+                raise CantOpenFlagFileError("Unable to open flagfile: %s" % error) from None
+            lines = [line for line in lines if line and not line.startswith(("#", "//"))]
+            expanded += self._expanded(lines, (*open_files, path))
+        return expanded
+
     def __call__(self, argv: Any, known_only: bool = False) -> list[str]:
         """Parses a command line.
 
@@ -298,7 +347,8 @@ class FlagValues:
 
     def _parse_args(self, args: list[str], known_only: bool) -> list[str]:
         rest: list[str] = []
-        pending = list(args)
+        pending = self.read_flags_from_files(args)
+        allowed = _undefined_but_allowed(pending)
         while pending:
             arg = pending.pop(0)
             if arg == "--":
@@ -324,9 +374,11 @@ class FlagValues:
                     negated.parse("false")
                     continue
             if flag is None:
-                if name in ("undefok",):
+                if name == "undefok":
                     if not equals and pending:
                         pending.pop(0)
+                    continue
+                if name in allowed or name.startswith("no") and name[2:] in allowed:
                     continue
                 if known_only:
                     rest.append(arg)

@@ -27,7 +27,7 @@ from millrace.python.platform._flag_parsers import ListParser
 from millrace.python.platform._flag_parsers import ListSerializer
 from millrace.python.platform._flag_parsers import WhitespaceSeparatedListParser
 from millrace.python.platform._flag_definitions import *  # noqa: F401,F403
-from millrace.python.platform._flag_definitions import CantOpenFlagFileError
+from millrace.python.platform._flag_values import CantOpenFlagFileError
 
 __all__ = [
     "FLAGS",

@@ -241,7 +241,7 @@ def op_list_to_dict(op_list: Any, convert_variable_to_tensor: bool = True) -> di
                 names_to_saveables[name] = made
         else:
             name, saved = _named_variable(var)
-            if name in names_to_saveables and names_to_saveables[name] is not saved:
+            if name in names_to_saveables:
                 raise ValueError("At least two variables have the same name: %s" % name)
             names_to_saveables[name] = saved if convert_variable_to_tensor else var
     return names_to_saveables
