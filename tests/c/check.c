@@ -65,11 +65,14 @@ TF_Operation* constant(TF_Graph* graph, const char* name, TF_Tensor* value, TF_S
   return TF_FinishOperation(desc, status);
 }
 
-TF_Operation* int32_constant(TF_Graph* graph, const char* name, int32_t value, TF_Status* status) {
-  TF_Tensor* tensor = int32_scalar(value);
-  TF_Operation* oper = constant(graph, name, tensor, status);
-  TF_DeleteTensor(tensor);
+TF_Operation* constant_of(TF_Graph* graph, const char* name, TF_Tensor* value, TF_Status* status) {
+  TF_Operation* oper = constant(graph, name, value, status);
+  TF_DeleteTensor(value);
   return oper;
+}
+
+TF_Operation* int32_constant(TF_Graph* graph, const char* name, int32_t value, TF_Status* status) {
+  return constant_of(graph, name, int32_scalar(value), status);
 }
 
 TF_Operation* unary(TF_Graph* graph, const char* op, const char* name, TF_Output x, TF_Status* status) {

@@ -59,6 +59,8 @@ int32_t take_int32(TF_Tensor* tensor);
 float take_float(TF_Tensor* tensor);
 TF_Operation* placeholder(TF_Graph* graph, const char* name, TF_DataType type, TF_Status* status);
 TF_Operation* constant(TF_Graph* graph, const char* name, TF_Tensor* value, TF_Status* status);
+/* The same, and deletes the tensor. */
+TF_Operation* constant_of(TF_Graph* graph, const char* name, TF_Tensor* value, TF_Status* status);
 TF_Operation* int32_constant(TF_Graph* graph, const char* name, int32_t value, TF_Status* status);
 TF_Operation* unary(TF_Graph* graph, const char* op, const char* name, TF_Output x, TF_Status* status);
 TF_Operation* binary(TF_Graph* graph, const char* op, const char* name, TF_Output x, TF_Output y,

@@ -35,11 +35,11 @@ static void save(const char* prefix, TF_Status* status) {
   const char* names[2] = {"weights", "step"};
   const char* slices[2] = {"", ""};
   const float weights[2] = {1.5f, -2};
-  const TF_Output values[2] = {out(constant(graph, "w", float_vector(weights, 2), status), 0),
+  const TF_Output values[2] = {out(constant_of(graph, "w", float_vector(weights, 2), status), 0),
                                out(int32_constant(graph, "s", 7, status), 0)};
   TF_Output head[3] = {out(placeholder(graph, "prefix", TF_STRING, status), 0),
-                       out(constant(graph, "names", strings(names, 2), status), 0),
-                       out(constant(graph, "slices", strings(slices, 2), status), 0)};
+                       out(constant_of(graph, "names", strings(names, 2), status), 0),
+                       out(constant_of(graph, "slices", strings(slices, 2), status), 0)};
   TF_OperationDescription* desc = TF_NewOperation(graph, "SaveV2", "save");
   for (int i = 0; i < 3; ++i) TF_AddInput(desc, head[i]);
   TF_AddInputList(desc, values, 2);

@@ -183,7 +183,7 @@ static void door_compute(void* kernel, TF_OpKernelContext* c) {
 
 static TF_Output floats(TF_Graph* graph, const char* name, float value, TF_Status* status) {
   const float values[] = {value, value, value, value};
-  return out(constant(graph, name, float_vector(values, 4), status), 0);
+  return out(constant_of(graph, name, float_vector(values, 4), status), 0);
 }
 
 void test_user_op_doors(void) {
