@@ -1,0 +1,176 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+//
+// words DIR: learns vectors of words by skip-gram with negative sampling from DIR/text.txt, which it makes
+// when it is not there: most words of a sentence are of one topic. Then it tells how many words have a
+// nearest neighbour of their own topic, and writes the SavedModel DIR/export. It can be killed at any moment:
+// started again, it goes on from its last checkpoint with the sentences and negatives that come next.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+
+#include "millrace/ops.h"
+#include "millrace/training.h"
+
+namespace mr = millrace;
+namespace ops = millrace::ops;
+using Outputs = std::vector<mr::Output>;
+
+constexpr int64_t kLastStep = 3000, kBatch = 8;  // sentences in a step
+constexpr int64_t kTopics = 8, kTopicWords = 5, kVocabulary = kTopics * kTopicWords;
+constexpr int64_t kSentence = 10, kPairs = 4 * kSentence - 6;  // in a window of two words to either side
+constexpr int64_t kNegatives = 5, kDimensions = 16;
+
+// "a0" to "a4" are the words of the first topic, "b0" to "b4" those of the second, and so on.
+std::string Word(int64_t id) {
+  return std::string(1, static_cast<char>('a' + id / kTopicWords)) + std::to_string(id % kTopicWords);
+}
+
+// Sentences of one topic each, where every fourth word is any word; the same each time.
+void WriteText(const std::string& path) {
+  if (std::filesystem::exists(path)) return;
+  uint32_t state = 1;
+  const auto below = [&](int64_t n) {
+    state = state * 1664525u + 1013904223u;
+    return static_cast<int64_t>(state >> 8) % n;
+  };
+  std::ofstream file(path + ".part");
+  for (int line = 0; line < 2000; ++line) {
+    const int64_t topic = below(kTopics);
+    for (int64_t i = 0; i < kSentence; ++i) {
+      const int64_t id = below(4) == 0 ? below(kVocabulary) : topic * kTopicWords + below(kTopicWords);
+      file << (i > 0 ? " " : "") << Word(id);
+    }
+    file << '\n';
+  }
+  file.close();
+  std::filesystem::rename(path + ".part", path);
+}
+
+struct Model {
+  explicit Model(const mr::Scope& scope)
+      : names(ops::Const(scope, Names())),
+        table(ops::HashTableV2(scope, mr::DataType::kString, mr::DataType::kInt64)),
+        fill(ops::InitializeTableV2(scope, table, names,
+                                    ops::Range(scope, int64_t{0}, kVocabulary, int64_t{1}))),
+        vectors(GetVariable(scope, "vectors", {kVocabulary, kDimensions})),
+        contexts(GetVariable(scope, "contexts", {kVocabulary, kDimensions})) {
+    mr::AddToCollection(scope, "table_initializer", fill);
+  }
+  static mr::Tensor Names() {
+    std::vector<std::string> names;
+    for (int64_t id = 0; id < kVocabulary; ++id) names.push_back(Word(id));
+    return mr::Tensor::Vector(names);
+  }
+  mr::Output Ids(const mr::Scope& scope, const mr::Output& words) const {
+    return ops::LookupTableFindV2(scope, table, words, int64_t{0});
+  }
+  // The vectors of some words times those of all words, a word times itself being less than any other.
+  mr::Output Similarities(const mr::Scope& scope, const mr::Output& ids) const {
+    const mr::Output size =
+        ops::Sqrt(scope, ops::Sum(scope, ops::Square(scope, vectors), 1, ops::Sum::KeepDims(true)));
+    const mr::Output unit = ops::Div(scope, vectors, size);
+    const mr::Output all =
+        ops::MatMul(scope, ops::GatherV2(scope, unit, ids, 0), unit, ops::MatMul::TransposeB(true));
+    return ops::Sub(scope, all, ops::OneHot(scope, ids, static_cast<int32_t>(kVocabulary), 3.f, 0.f));
+  }
+  mr::Output names, table;
+  mr::Operation fill;
+  mr::GraphVariable vectors, contexts;
+};
+
+// Elements: words [kPairs], and for each a neighbour, then words drawn by the number of the sentence.
+mr::Dataset ReadPairs(const mr::Scope& scope, const Model& model, const std::string& path) {
+  const mr::Dataset lines = mr::Dataset::TextLine(scope, path).Shuffle(500, /*seed=*/1).Repeat();
+  const mr::Dataset numbers = mr::Dataset::Range(scope, std::numeric_limits<int64_t>::max());
+  return mr::Dataset::Zip(scope, {lines, numbers}).Map([&](const mr::Scope& s, const Outputs& in) -> Outputs {
+    const mr::Output words = ops::StringSplit(s, ops::ExpandDims(s, in[0], 0), " ").values;
+    const mr::Output ids = ops::Reshape(s, model.Ids(s, words), {kSentence});
+    Outputs centers, neighbours;
+    for (const int64_t away : {1, 2}) {
+      const mr::Output before = ops::Slice(s, ids, {int64_t{0}}, {kSentence - away});
+      const mr::Output after = ops::Slice(s, ids, {away}, {kSentence - away});
+      centers.insert(centers.end(), {before, after});
+      neighbours.insert(neighbours.end(), {after, before});
+    }
+    const mr::Output drawn = ops::StatelessRandomUniformInt(
+        s, {kPairs, kNegatives}, ops::Pack(s, {in[1], int64_t{7}}), int64_t{0}, kVocabulary);
+    const mr::Output positive = ops::Reshape(s, ops::ConcatV2(s, neighbours, 0), {kPairs, int64_t{1}});
+    return {ops::ConcatV2(s, centers, 0), ops::ConcatV2(s, {positive, drawn}, 1)};
+  });
+}
+
+mr::Status Train(const std::string& dir) {
+  const mr::Scope scope = mr::Scope::NewRootScope();
+  mr::SetRandomSeed(scope, 1);
+  const mr::GraphVariable step = mr::CreateGlobalStep(scope);
+  const Model model(scope);
+  const mr::Iterator input =
+      mr::Iterator::Initializable(ReadPairs(scope, model, dir + "/text.txt").Batch(kBatch, true).Prefetch(2));
+  input.SaveWithModel(scope);
+  const Outputs batch = input.GetNext(scope);
+  MR_RETURN_IF_ERROR(scope.status());
+  const mr::Output centers = mr::layers::EmbeddingLookup(scope, {model.vectors}, batch[0]);
+  const mr::Output others = mr::layers::EmbeddingLookup(scope, {model.contexts}, batch[1]);
+  const mr::Output logits = ops::Sum(scope, ops::Mul(scope, others, ops::ExpandDims(scope, centers, 2)), 3);
+  const mr::Output first = ops::ZerosLike(scope, batch[0]);  // of the words to tell apart it is the neighbour
+  const mr::Output labels = ops::OneHot(scope, first, static_cast<int32_t>(1 + kNegatives), 1.f, 0.f);
+  const mr::Output loss = mr::losses::SigmoidCrossEntropy(scope, labels, logits);
+  mr::summary::Scalar(scope, "loss", loss);
+  const mr::Operation train = mr::AdagradOptimizer(0.3f).Minimize(scope, loss, {}, step);
+
+  const mr::Hooks hooks = {
+      std::make_shared<mr::StopAtStepHook>(mr::StopAtStepHook::Options{.last_step = kLastStep}),
+      std::make_shared<mr::ProgressHook>(mr::ProgressHook::Options{.loss = loss, .last_step = kLastStep})};
+  MR_ASSIGN_OR_RETURN(
+      const auto session,
+      mr::MonitoredTrainingSession(
+          scope, {.checkpoint_dir = dir + "/run", .hooks = hooks, .save_checkpoint_steps = 200}));
+  std::vector<mr::Tensor> now;  // the last step may have been done by the run before
+  MR_RETURN_IF_ERROR(session->raw_session()->Run({step}, &now));
+  if (now[0].scalar<int64_t>() >= kLastStep) return session->Close();
+  return session->Loop([&](mr::MonitoredSession& s) { return s.Run(train); });
+}
+
+// With the vectors of the last checkpoint.
+mr::Status EvaluateAndExport(const std::string& dir) {
+  const mr::Scope scope = mr::Scope::NewRootScope();
+  const Model model(scope);
+  const mr::Output every = ops::Range(scope, int64_t{0}, kVocabulary, int64_t{1});
+  const mr::Output nearest = ops::ArgMax(scope, model.Similarities(scope, every), 1);
+  const mr::Output same =
+      ops::Equal(scope, ops::FloorDiv(scope, nearest, kTopicWords), ops::FloorDiv(scope, every, kTopicWords));
+  const mr::Output accuracy = ops::Mean(scope, ops::Cast(scope, same, mr::DataType::kFloat).y, 0);
+  const mr::Output weights =
+      ops::AddN(scope, {ops::L2Loss(scope, model.vectors).output, ops::L2Loss(scope, model.contexts).output});
+  const mr::Output words =
+      ops::Placeholder(scope.WithOpName("words"), mr::DataType::kString, ops::Placeholder::Shape({-1}));
+  const ops::TopKV2 best(scope, model.Similarities(scope, model.Ids(scope, words)), 3);
+  const mr::Output neighbours = ops::GatherV2(scope, model.names, best.indices, 0);
+  const mr::Saver saver(scope);
+  const mr::ClientSession session(scope);
+  MR_RETURN_IF_ERROR(saver.Restore(session, mr::LatestCheckpoint(dir + "/run")));
+  std::vector<mr::Tensor> values;
+  MR_RETURN_IF_ERROR(session.Run({accuracy, weights}, &values));
+  std::printf("accuracy %.3f  weights %.9g\n", values[0].scalar<float>(), values[1].scalar<float>());
+
+  const std::string folder = dir + "/export";
+  std::filesystem::remove_all(folder);
+  MR_ASSIGN_OR_RETURN(const auto builder, mr::SavedModelBuilder::Open(folder));
+  mr::SavedModelBuilder::MetaGraphOptions options{.main_op = model.fill};
+  options.signatures[mr::saved_model::kDefaultSignature] =
+      mr::PredictSignature(scope, {{"words", words}}, {{"neighbours", neighbours}});
+  MR_RETURN_IF_ERROR(builder->AddMetaGraphAndVariables(session, scope, {mr::saved_model::kServe}, options));
+  return builder->Save().status();
+}
+
+int main(int argc, char** argv) {
+  const std::string dir = argc > 1 ? argv[1] : ".";
+  WriteText(dir + "/text.txt");
+  mr::Status status = Train(dir);
+  if (status.ok()) status = EvaluateAndExport(dir);
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}
