@@ -46,7 +46,8 @@ void WriteText(const std::string& path) {
     file << '\n';
   }
   file.close();
-  std::filesystem::rename(path + ".part", path);
+  std::error_code error;  // without the file the pipeline tells
+  std::filesystem::rename(path + ".part", path, error);
 }
 
 struct Model {

@@ -28,6 +28,7 @@ Expr Sqrt(const Expr& x) { return Op("Sqrt", x); }
 Expr Square(const Expr& x) { return Op("Square", x); }
 
 Expr AbsGrad(const Args& a) { return a.dy * Op("Sign", a.x); }
+Expr SignGrad(const Args& a) { return ZerosLike(a.x); }
 Expr SquareGrad(const Args& a) { return a.dy * (2.0 * Conj(a.x)); }
 Expr ExpGrad(const Args& a) { return a.dy * Conj(a.y); }
 // This does not use y + 1, which loses all digits where x is far below zero.
@@ -156,6 +157,7 @@ constexpr Row kRows[] = {
     {"RsqrtGrad", Second<RsqrtGradOfY, RsqrtGradOfB>},
     {"Sigmoid", Unary<SigmoidGrad>},
     {"SigmoidGrad", Second<SigmoidGradOfY, SigmoidGradOfB>},
+    {"Sign", Unary<SignGrad>},
     {"Sin", Unary<SinGrad>},
     {"Sinh", Unary<SinhGrad>},
     {"Sqrt", Unary<SqrtGrad>},

@@ -27,6 +27,7 @@ constexpr OpTraits kInvolution{.elementwise = true, .involution = true};
 constexpr OpTraits kIdempotent{.elementwise = true, .idempotent = true};
 // Constant between jumps.
 constexpr OpTraits kSteps{.elementwise = true, .not_differentiable = true};
+constexpr OpTraits kSign{.elementwise = true, .idempotent = true};
 constexpr OpTraits kRounding{.elementwise = true, .not_differentiable = true, .idempotent = true};
 constexpr OpTraits kSum{
     .elementwise = true, .associative = true, .left_unit = Unit::kZero, .right_unit = Unit::kZero};
@@ -76,7 +77,7 @@ constexpr ElementwiseRow kUnary[] = {
     {"Rint: Each element rounded to the nearest whole number, halves to even.", kFloatingFirst16, kRounding},
     {"Rsqrt: One divided by the square root of each element.", kComplexFloating},
     {"Sigmoid: 1 / (1 + exp(-x)).", kComplexFloating},
-    {"Sign: -1, 0 or 1, by the sign of each element.", kMath, kRounding},
+    {"Sign: -1, 0 or 1, by the sign of each element.", kMath, kSign},
     {"Sin: The sine of each element.", kComplexFloating},
     {"Sinh: The hyperbolic sine of each element.", kComplexFloating},
     {"Sqrt: The square root of each element.", kComplexFloating},

@@ -35,6 +35,7 @@ std::vector<GradientCase> UnaryMathCases() {
       {"Neg", -2, 2},
       {"Reciprocal", 0.5, 2, true},
       {"Rsqrt", 0.4, 3},
+      {"Sign", 0.4, 3, true, false},  // it is zero, which has no gradient
       {"Sigmoid", -2, 2},
       {"Sin", -2, 2},
       {"Sinh", -2, 2},
