@@ -64,6 +64,8 @@ class LocalTaskSession : public Session {
   DirectSession& direct_;
 };
 
+constexpr int64_t kLargestChunk = int64_t{1} << 30;  // a message has at most twice that
+
 std::unique_ptr<TensorChannels> MakeChannels(const TensorTransfers& options, Transport& network) {
   std::vector<std::unique_ptr<TensorChannel>> channels;
   channels.push_back(std::make_unique<MessageChannel>(
@@ -75,10 +77,15 @@ std::unique_ptr<TensorChannels> MakeChannels(const TensorTransfers& options, Tra
 
 StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
                                            std::shared_ptr<Transport> transport) {
+  MR_ASSIGN_OR_RETURN(const DeniedOps denied, DeniedOps::Parse(options.denied_ops));
+  const TensorTransfers& transfers = options.transfers;
+  if (transfers.chunk_bytes < 1 || transfers.chunk_bytes > kLargestChunk || transfers.max_message_bytes < 0) {
+    return errors::InvalidArgument("Tensors can't travel in messages of ", transfers.max_message_bytes,
+                                   " bytes and chunks of ", transfers.chunk_bytes, " bytes");
+  }
   std::shared_ptr<Task> task(new Task);
   task->name_ = TaskName(options.job, options.task);
   task->cluster_ = options.cluster;
-  MR_ASSIGN_OR_RETURN(const DeniedOps denied, DeniedOps::Parse(options.denied_ops));
   task->transport_ = std::move(transport);
   const int cores = std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
   const int wanted = options.session.inter_op_parallelism_threads;
@@ -123,6 +130,7 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
 }
 
 Task::~Task() {
+  if (watch_ == nullptr) return;  // it could not be made
   Stop();
   watch_.reset();
   worker_->DropSessions();

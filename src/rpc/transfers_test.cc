@@ -54,5 +54,18 @@ TEST(TransfersTest, ChunksOfMessages) {
   ExpectSquares(transfers);
 }
 
+TEST(TransfersTest, ImpossibleSizesAreRefused) {
+  for (const TensorTransfers& transfers :
+       {TensorTransfers{.chunk_bytes = 0}, TensorTransfers{.chunk_bytes = -1},
+        TensorTransfers{.chunk_bytes = int64_t{1} << 31}, TensorTransfers{.max_message_bytes = -1}}) {
+    ServerOptions options;
+    options.cluster = *ClusterSpec::Parse("worker=localhost:0");
+    options.job = "worker";
+    options.transfers = transfers;
+    const auto server = Server::Make(options);
+    EXPECT_TRUE(errors::IsInvalidArgument(server.status())) << server.status();
+  }
+}
+
 }  // namespace
 }  // namespace millrace
