@@ -46,9 +46,9 @@ TF_CAPI_EXPORT extern void Millrace_KernelParallelFor(TF_OpKernelContext* ctx, i
                                                       void (*work)(void* data, int64_t begin, int64_t end),
                                                       void* data);
 
-/* Resources of a kernel's own: objects that outlive a step, by container and name, in the device of the kernel;
- * tf.Session.reset and the end of the session drop them. `type` tells the types of objects apart; a name in a
- * container belongs to one of them. An empty container is the default one. */
+/* Resources of a kernel's own: objects that outlive a step, by container and name, in the device of the
+ * kernel; tf.Session.reset and the end of the session drop them. `type` tells the types of objects apart; a
+ * name in a container belongs to one of them. An empty container is the default one. */
 typedef struct Millrace_Resources Millrace_Resources;
 /* It lives as long as the kernel. */
 TF_CAPI_EXPORT extern Millrace_Resources* Millrace_ConstructionResources(TF_OpKernelConstruction* ctx);
