@@ -16,9 +16,9 @@ void SetMinLogSeverity(LogSeverity severity);
 LogSeverity MinLogSeverity();
 
 // Called with each message in place of standard error, on the thread that logs it, perhaps on several at
-// once. It must not throw. `file` is a file name without folders. Replaces the one before; null: standard
-// error again. Once SetLogHandler has returned, the one before is not called any more by messages that begin
-// later. Thread-safe.
+// once. It must not throw. `file` is a file name without folders. The handler replaces the one before;
+// messages that begin after the return of SetLogHandler do not call that any more. Null: standard error
+// again. Thread-safe.
 using LogHandler =
     std::function<void(LogSeverity severity, std::string_view file, int line, std::string_view message)>;
 void SetLogHandler(LogHandler handler);

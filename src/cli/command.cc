@@ -53,7 +53,11 @@ CLI::App& Commands::Add(const std::string& name, const std::string& what, Action
 }
 
 Status Commands::LoadOpLibraries() const {
-  for (const std::string& path : op_libraries_) MR_RETURN_IF_ERROR(LoadOpLibrary(path).status());
+  for (const std::string& path : op_libraries_) {
+    // A bare name is a file of this folder, rather than of those where the system has libraries.
+    const bool is_here = path.find('/') == std::string::npos && Env::Posix().FileExists(path);
+    MR_RETURN_IF_ERROR(LoadOpLibrary(is_here ? "./" + path : path).status());
+  }
   return Status();
 }
 

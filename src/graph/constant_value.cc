@@ -26,8 +26,8 @@ class Finder {
   std::optional<Sizes> Vector(const Node& node, int output);
 
  private:
-  static constexpr int kMaxVisits = 512;
-  static constexpr int kMaxDepth = 64;
+  static constexpr int kMaxVisits = 1024;
+  static constexpr int kMaxDepth = 256;
   static constexpr int64_t kMaxElements = 1024;  // of tensors that take part in running an op
 
   // Holds one level of recursion.

@@ -73,6 +73,7 @@ thread_local bool loading = false;
 
 StatusOr<std::vector<const OpRegistration*>> LoadOpLibrary(const std::string& path) {
   if (loading) return errors::FailedPrecondition("A library cannot load others while it is initialised");
+  if (path.empty()) return errors::NotFound("The name of the library is empty");
   MR_RETURN_IF_ERROR(CheckWhole(path.c_str()));
   Libraries& libraries = Loaded();
   MutexLock lock(libraries.mu);

@@ -5,6 +5,9 @@
 #include <climits>
 #include <utility>
 
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
 #include "base/env.h"
 #include "io/record_file.h"
 #include "tensorflow/core/example/example.pb.h"
@@ -112,30 +115,25 @@ StatusOr<std::vector<std::string>> Example::Strings(const std::string& name) con
 }
 
 std::string Example::Serialize() const {
-  // By hand, a feature at a time, so that equal Examples give equal bytes.
-  std::string bytes;
+  tensorflow::Example message;
+  auto& features = *message.mutable_features()->mutable_feature();
   for (const auto& [name, feature] : features_) {
-    tensorflow::Features one;
-    tensorflow::Feature& message = (*one.mutable_feature())[name];
+    tensorflow::Feature& to = features[name];
     if (const auto* ints = std::get_if<std::vector<int64_t>>(&feature)) {
-      message.mutable_int64_list()->mutable_value()->Add(ints->begin(), ints->end());
+      to.mutable_int64_list()->mutable_value()->Add(ints->begin(), ints->end());
     } else if (const auto* floats = std::get_if<std::vector<float>>(&feature)) {
-      message.mutable_float_list()->mutable_value()->Add(floats->begin(), floats->end());
+      to.mutable_float_list()->mutable_value()->Add(floats->begin(), floats->end());
     } else if (const auto* strings = std::get_if<std::vector<std::string>>(&feature)) {
-      auto* const list = message.mutable_bytes_list();
-      for (const std::string& text : *strings) list->add_value(text);
+      to.mutable_bytes_list()->mutable_value()->Assign(strings->begin(), strings->end());
     }
-    one.AppendToString(&bytes);  // parts of a message, one after the other, are a message
   }
-  tensorflow::Example empty;
-  empty.mutable_features();
-  const std::string header = empty.SerializeAsString();  // the field's tag, and a length of 0
-  std::string result(header.begin(), header.end() - 1);
-  for (size_t length = bytes.size();; length >>= 7) {
-    result.push_back(static_cast<char>((length & 0x7f) | (length > 0x7f ? 0x80 : 0)));
-    if (length <= 0x7f) break;
-  }
-  return result + bytes;
+  std::string bytes;
+  google::protobuf::io::StringOutputStream stream(&bytes);
+  google::protobuf::io::CodedOutputStream coded(&stream);
+  coded.SetSerializationDeterministic(true);  // equal Examples give equal bytes
+  message.SerializeToCodedStream(&coded);
+  coded.Trim();
+  return bytes;
 }
 
 StatusOr<Example> Example::Parse(std::string_view bytes) {

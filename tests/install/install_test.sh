@@ -42,6 +42,7 @@ fi
 "$prefix/bin/millrace" ops UserScale --op_library "$work/outside/libuser_op.so" | grep -q "gradient: yes"
 if "$prefix/bin/millrace" ops UserScale --op_library "$work/outside/no_such.so" 2>"$work/refused"; then exit 1; fi
 grep -q "cannot open shared object file" "$work/refused"
+(cd "$work/outside" && "$prefix/bin/millrace" ops UserScale --op_library libuser_op.so >/dev/null)
 
 echo "== pkg-config"
 pc_dir=$(dirname "$(find "$prefix" -name millrace.pc)")

@@ -90,6 +90,7 @@ Status Train() {
 Status LoadOps(const std::string& library) {
   MR_RETURN_IF_ERROR(Expect(errors::IsNotFound(millrace::LoadLibrary("./no_such_library.so").status()),
                             "a library that is not there"));
+  MR_RETURN_IF_ERROR(Expect(errors::IsNotFound(millrace::LoadLibrary("").status()), "no name"));
   MR_ASSIGN_OR_RETURN(const std::vector<std::string> names, millrace::LoadLibrary(library));
   MR_RETURN_IF_ERROR(
       Expect(names == std::vector<std::string>{"UserNothing", "UserScale"}, "the ops of the library"));
