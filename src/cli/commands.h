@@ -10,6 +10,7 @@ namespace millrace::cli {
 void AddBenchCommand(Commands* commands);
 void AddCheckpointCommand(Commands* commands);
 void AddCompletionCommand(Commands* commands);
+void AddDataCommand(Commands* commands);
 void AddEventsCommand(Commands* commands);
 void AddGraphCommand(Commands* commands);
 void AddOpsCommand(Commands* commands);

@@ -298,13 +298,24 @@ void AddModelOptions(ModelOptions* options, CLI::App* command) {
       ->type_name("PATH");
 }
 
-void AddRunOptions(ModelOptions* options, CLI::App* command) {
+void AddFeedOption(ModelOptions* options, CLI::App* command) {
   command
       ->add_option(
           "--feed", options->feeds,
           "NAME=VALUE: numbers as [[1, 2], [3, 4]], a text, FILE.npy, FILE.npz:NAME or @FILE for its "
           "bytes; may be repeated")
       ->allow_extra_args(false);
+}
+
+void AddThreadOptions(ModelOptions* options, CLI::App* command) {
+  command->add_option("--intra-threads", options->intra_threads, "Threads within an op; 0: all cores")
+      ->check(CLI::Range(0, 1024));
+  command->add_option("--inter-threads", options->inter_threads, "Ops at the same time; 0: all cores")
+      ->check(CLI::Range(0, 1024));
+}
+
+void AddRunOptions(ModelOptions* options, CLI::App* command) {
+  AddFeedOption(options, command);
   command->add_option("--fetch", options->fetches, "A tensor, or an output of the signature; may be repeated")
       ->allow_extra_args(false);
   command->add_option("--target", options->targets, "A node that is to run; may be repeated")
@@ -314,10 +325,7 @@ void AddRunOptions(ModelOptions* options, CLI::App* command) {
       "Names of inputs and outputs are those of this signature; serving_default if there is one");
   command->add_option("--master", options->master,
                       "Run on the cluster of this task, grpc://host:port, and not in this process");
-  command->add_option("--intra-threads", options->intra_threads, "Threads within an op; 0: all cores")
-      ->check(CLI::Range(0, 1024));
-  command->add_option("--inter-threads", options->inter_threads, "Ops at the same time; 0: all cores")
-      ->check(CLI::Range(0, 1024));
+  AddThreadOptions(options, command);
 }
 
 StatusOr<LoadedModel> LoadModel(const ModelOptions& options, Env& env) {

@@ -37,7 +37,9 @@ struct ModelOptions {
 };
 // The positional argument, and those options that say where the values of variables come from.
 void AddModelOptions(ModelOptions* options, CLI::App* command);
-// Those of what is run.
+void AddFeedOption(ModelOptions* options, CLI::App* command);
+void AddThreadOptions(ModelOptions* options, CLI::App* command);
+// These, and those of what is run.
 void AddRunOptions(ModelOptions* options, CLI::App* command);
 
 // A model in a session: its variables restored, its tables initialised.

@@ -52,6 +52,7 @@ void AddAllCommands(Commands* commands) {
   AddBenchCommand(commands);
   AddCheckpointCommand(commands);
   AddCompletionCommand(commands);
+  AddDataCommand(commands);
   AddEventsCommand(commands);
   AddGraphCommand(commands);
   AddOpsCommand(commands);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "data/monitor.h"
 #include "tensor/variant.h"
 
 namespace millrace::data {
@@ -14,7 +15,10 @@ StatusOr<std::unique_ptr<Iterator>> Dataset::NewIterator(const Context& ctx) con
   Context inner = ctx;
   const Context::Reader self{this, ctx.readers};
   inner.readers = &self;
-  return MakeIterator(inner);
+  if (ctx.meter == nullptr) return MakeIterator(inner);
+  inner.meter = ctx.meter->monitor.Input(*ctx.meter, *this);
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<Iterator> iterator, MakeIterator(inner));
+  return Measured(std::move(iterator), *inner.meter);
 }
 
 int64_t ManyTimes(int64_t n, int64_t factor) {

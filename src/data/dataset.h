@@ -26,7 +26,9 @@ class Device;
 namespace millrace::data {
 
 class Dataset;
+class StageMeter;
 class StatsAggregator;
+struct MeteredCall;
 
 // One element of a dataset: its components.
 using Element = std::vector<Tensor>;
@@ -46,6 +48,8 @@ struct Context {
   ThreadPool* pool = nullptr;                   // for loops within kernels; null: none
   int call_depth = 0;                           // function calls in progress
   StatsAggregator* stats = nullptr;             // null: not collected
+  StageMeter* meter = nullptr;                  // of the stage at work, or being made; null: not measured
+  MeteredCall* call = nullptr;                  // its call in progress; null on a thread of the stage
   // While iterators are made: the datasets that read from the one at hand, the nearest first.
   struct Reader {
     const Dataset* dataset;
@@ -60,10 +64,17 @@ struct Context {
     c.runtime = runtime;
     c.cancellation = &own;
     c.stats = stats;
+    c.meter = meter;
     return c;
   }
 };
 Status CancelledStatus();
+
+// The elements that an iterator has ready, and how many it keeps at most; 0: it has no buffer.
+struct BufferFill {
+  int64_t elements = 0;
+  int64_t capacity = 0;
+};
 
 // A position in a dataset. One thread at a time. Refers to its dataset, which has to stay.
 class Iterator {
@@ -79,6 +90,8 @@ class Iterator {
   // Whether `n` calls of GetNext may have to wait for another thread, as far as can be told now. Never false
   // when they may.
   virtual bool MayWait(int64_t n) const = 0;
+  // For those who measure it, on the thread that calls GetNext.
+  virtual BufferFill fill() const { return {}; }
   // Writes all that GetNext depends on, and waits for calls in progress.
   virtual Status Save(Context& ctx, StateWriter& state) = 0;
   // Of a new iterator of an equal dataset.
@@ -99,6 +112,10 @@ class Dataset : public RefCounted {
   Dataset(std::string kind, Signature signature) : kind_(std::move(kind)), signature_(std::move(signature)) {}
   // The op without "Dataset": "Map".
   const std::string& kind() const { return kind_; }
+  // The node that made it; empty: not known.
+  const std::string& node() const { return node_; }
+  // REQUIRES: nobody else has the dataset yet.
+  void SetNode(std::string_view node) const { node_ = node; }
   const Signature& signature() const { return signature_; }
   const std::vector<DataType>& types() const { return signature_.types; }
   const std::vector<PartialShape>& shapes() const { return signature_.shapes; }
@@ -113,6 +130,7 @@ class Dataset : public RefCounted {
  private:
   const std::string kind_;
   const Signature signature_;
+  mutable std::string node_;  // set before the dataset is shared
 };
 
 // n * factor and n + more for numbers of elements, where many are as good as infinitely many.

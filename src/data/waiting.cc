@@ -6,11 +6,14 @@
 #include <utility>
 
 #include "data/dataset.h"
+#include "data/monitor.h"
 
 namespace millrace::data {
 
-Status Await(Mutex& mu, CondVar& changed, CancellationManager& cancellation, FunctionRef<bool()> ready) {
+Status Await(Mutex& mu, CondVar& changed, const Context& ctx, FunctionRef<bool()> ready) {
   if (ready()) return Status();
+  const MeteredWait wait(ctx.call);
+  CancellationManager& cancellation = *ctx.cancellation;
   // The callback takes the lock, and Deregister waits for it: both happen without.
   mu.Unlock();
   const CancellationManager::Token token = cancellation.Register([&mu, &changed] {

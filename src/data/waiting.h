@@ -12,10 +12,11 @@
 
 namespace millrace::data {
 
-// Waits on `changed` until `ready` returns true; Cancelled when `cancellation` comes first. May release `mu`
-// several times. REQUIRES: `ready` stays true, and every change of it notifies all.
-Status Await(Mutex& mu, CondVar& changed, CancellationManager& cancellation, FunctionRef<bool()> ready)
-    MR_REQUIRES(mu);
+struct Context;
+
+// Waits on `changed` until `ready` returns true; Cancelled when the cancellation of `ctx` comes first. May
+// release `mu` several times. REQUIRES: `ready` stays true, and every change of it notifies all.
+Status Await(Mutex& mu, CondVar& changed, const Context& ctx, FunctionRef<bool()> ready) MR_REQUIRES(mu);
 
 // The threads of a prefetching stage. The destructor stops and joins them, so this must be the last
 // member of the stage, after everything that the threads use.

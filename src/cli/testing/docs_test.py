@@ -38,6 +38,21 @@ node { name: "save" op: "SaveV2" input: "file" input: "names" input: "slices" in
   attr { key: "dtypes" value { list { type: DT_FLOAT } } } }
 """
 
+INPUT = "".join(f"""
+node {{ name: "{name}" op: "Const" attr {{ key: "dtype" value {{ type: DT_INT64 }} }} attr {{ key: "value" value {{ tensor {{
+  dtype: DT_INT64 tensor_shape {{ }} int64_val: {value} }} }} }} }}""" for name, value in (("zero", 0), ("one", 1), ("ten", 10)))
+INPUT += "".join(f"""
+node {{ name: "{name}" op: "RangeDataset" input: "zero" input: "ten" input: "one"
+  attr {{ key: "output_types" value {{ list {{ type: DT_INT64 }} }} }}
+  attr {{ key: "output_shapes" value {{ list {{ shape {{ }} }} }} }} }}""" for name in ("train", "eval"))
+INPUT += """
+node { name: "it" op: "IteratorV2" attr { key: "shared_name" value { s: "" } } attr { key: "container" value { s: "" } }
+  attr { key: "output_types" value { list { type: DT_INT64 } } } attr { key: "output_shapes" value { list { shape { } } } } }
+node { name: "MakeIterator" op: "MakeIterator" input: "train" input: "it" }
+node { name: "IteratorGetNext" op: "IteratorGetNext" input: "it"
+  attr { key: "output_types" value { list { type: DT_INT64 } } } attr { key: "output_shapes" value { list { shape { } } } } }
+"""
+
 
 def command_lines(document):
     with open(os.path.join(ROOT, document), encoding="utf-8") as file:
@@ -62,6 +77,7 @@ class DocsTest(program.ProgramTest):
             self.run_program("run", "save.pbtxt", "--feed", "file=" + self.path(f"model-{step}"), "--feed",
                              "value=" + value, "--target", "save")
         self.write("train.tfrecord", b"".join(record(example({"x": [i]})) for i in range(10001)))
+        self.write("input.pbtxt", INPUT)
         self.write("train-0.tfrecord", record(b"x"))
         self.write("logs/events.out.tfevents.1", b"".join(record(scalar_event(i, 1.0, loss=2.0)) for i in range(3)))
 
@@ -72,7 +88,7 @@ class DocsTest(program.ProgramTest):
             for line in lines:
                 if "| dot" in line and shutil.which("dot") is None:
                     continue
-                if " bench " in line:
+                if " bench " in line or " data " in line:
                     line += " --seconds 0.1"
                 process = subprocess.run(
                     ["bash", "-o", "pipefail", "-c", line], cwd=self.folder, capture_output=True, timeout=120,

@@ -13,6 +13,8 @@ class DatasetKernel final : public NodeKernel {
   DatasetKernel(KernelConstruction& c, MakeDataset make) : NodeKernel(c), make_(make) {}
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> dataset, make_(Args(context)));
+    // Some give one that is there already.
+    if (dataset->RefCountIsOne() && dataset->node().empty()) dataset->SetNode(context.kernel().name());
     Tensor out = DatasetToTensor(std::move(dataset));
     if (!out.IsInitialized()) return errors::ResourceExhausted("No memory for a dataset");
     context.set_output(0, std::move(out));

@@ -26,8 +26,8 @@ class Distributor {
     MutexLock lock(mu_);
     if (threads_.size() == 0) MR_RETURN_IF_ERROR(threads_.Start([this] { Work(); }));
     std::deque<Result>& mine = shards_[shard];
-    MR_RETURN_IF_ERROR(Await(mu_, changed_, *ctx.cancellation,
-                             [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return !mine.empty() || ended_; }));
+    MR_RETURN_IF_ERROR(
+        Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return !mine.empty() || ended_; }));
     if (mine.empty()) {
       *end = true;
       return Status();

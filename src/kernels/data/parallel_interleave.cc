@@ -39,12 +39,20 @@ class ParallelInterleaveDataset final : public UnaryDataset {
         : UnaryIterator(dataset, std::move(input)), f_(std::move(f)) {}
     bool MayWait(int64_t /*n*/) const override { return true; }
 
+    BufferFill fill() const override {
+      MutexLock lock(mu_);
+      int64_t ready = 0;
+      for (const auto& source : slots_) {
+        if (source != nullptr) ready += static_cast<int64_t>(source->results.size());
+      }
+      return {ready, ManyTimes(dataset_.o_.cycle, dataset_.o_.buffer)};
+    }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
       MutexLock lock(mu_);
       MR_RETURN_IF_ERROR(StartThreads(ctx));
       while (true) {
         if (at_ < slots_.size() && slots_[at_] != nullptr) {
-          MR_RETURN_IF_ERROR(Await(mu_, changed_, *ctx.cancellation, [&]() MR_NO_THREAD_SAFETY_ANALYSIS {
+          MR_RETURN_IF_ERROR(Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS {
             return Ready(*slots_[at_]) || (dataset_.o_.sloppy && AnyReady());
           }));
           if (!Ready(*slots_[at_])) TurnToReady();
@@ -62,7 +70,7 @@ class ParallelInterleaveDataset final : public UnaryDataset {
           --open_;
           Advance();
         } else if (!opened_.empty() || !input_done_) {
-          MR_RETURN_IF_ERROR(Await(mu_, changed_, *ctx.cancellation, [&]() MR_NO_THREAD_SAFETY_ANALYSIS {
+          MR_RETURN_IF_ERROR(Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS {
             return !opened_.empty() || input_done_;
           }));
           if (opened_.empty()) continue;
@@ -83,8 +91,7 @@ class ParallelInterleaveDataset final : public UnaryDataset {
     Status Save(Context& ctx, StateWriter& state) override {
       MutexLock lock(mu_);
       paused_ = true;
-      Status status =
-          Await(mu_, changed_, *ctx.cancellation, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return busy_ == 0; });
+      Status status = Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return busy_ == 0; });
       if (status.ok()) status = SaveAll(ctx, state);
       paused_ = false;
       changed_.NotifyAll();
@@ -293,7 +300,7 @@ class ParallelInterleaveDataset final : public UnaryDataset {
 
     static constexpr int64_t kMostThreads = 128;
     const std::unique_ptr<Callable> f_;
-    Mutex mu_;
+    mutable Mutex mu_;
     CondVar changed_;
     std::vector<std::shared_ptr<Source>> slots_ MR_GUARDED_BY(mu_);  // of the cycle; null: free
     std::deque<std::shared_ptr<Source>> opened_ MR_GUARDED_BY(mu_);  // for the next free ones

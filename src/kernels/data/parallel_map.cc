@@ -51,6 +51,11 @@ class ParallelMapDataset final : public UnaryDataset {
       return ready < n && !ended_;
     }
 
+    BufferFill fill() const override {
+      MutexLock lock(mu_);
+      const auto done = std::ranges::count_if(slots_, [](const auto& slot) { return slot->done; });
+      return {done, dataset_.options_.parallelism + kAhead};
+    }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
       MutexLock lock(mu_);
       if (ended_) {
@@ -59,8 +64,8 @@ class ParallelMapDataset final : public UnaryDataset {
       }
       MR_RETURN_IF_ERROR(StartThreads(ctx));
       size_t found = 0;
-      MR_RETURN_IF_ERROR(Await(mu_, changed_, *ctx.cancellation,
-                               [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return FindDone(&found); }));
+      MR_RETURN_IF_ERROR(
+          Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return FindDone(&found); }));
       const std::shared_ptr<Slot> slot = std::move(slots_[found]);
       slots_.erase(slots_.begin() + static_cast<ptrdiff_t>(found));
       // The threads are woken for several elements at a time.
@@ -87,8 +92,7 @@ class ParallelMapDataset final : public UnaryDataset {
     Status Save(Context& ctx, StateWriter& state) override {
       MutexLock lock(mu_);
       paused_ = true;
-      Status status =
-          Await(mu_, changed_, *ctx.cancellation, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return busy_ == 0; });
+      Status status = Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return busy_ == 0; });
       if (status.ok()) {
         state.Write("ended", int64_t{ended_});
         state.Write("read", int64_t{input_done_});

@@ -31,12 +31,16 @@ class PrefetchDataset final : public UnaryDataset {
       return static_cast<int64_t>(ready_.size()) < n && (ready_.empty() || !ready_.back().end);
     }
 
+    BufferFill fill() const override {
+      MutexLock lock(mu_);
+      return {static_cast<int64_t>(ready_.size()), static_cast<int64_t>(limit_)};
+    }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
       MutexLock lock(mu_);
       MR_RETURN_IF_ERROR(StartThread(ctx));
       if (ready_.empty() && grows_ && was_full_ && limit_ < kMostAhead) limit_ *= 2;
-      MR_RETURN_IF_ERROR(Await(mu_, changed_, *ctx.cancellation,
-                               [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return !ready_.empty(); }));
+      MR_RETURN_IF_ERROR(
+          Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return !ready_.empty(); }));
       Result& first = ready_.front();
       if (first.end) {
         *end = true;
@@ -53,8 +57,7 @@ class PrefetchDataset final : public UnaryDataset {
     Status Save(Context& ctx, StateWriter& state) override {
       MutexLock lock(mu_);
       paused_ = true;
-      Status status =
-          Await(mu_, changed_, *ctx.cancellation, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return !reading_; });
+      Status status = Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return !reading_; });
       if (status.ok()) {
         state.Write("ready", static_cast<int64_t>(ready_.size()));
         for (size_t i = 0; i < ready_.size(); ++i) {

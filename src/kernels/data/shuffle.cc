@@ -94,6 +94,7 @@ class ShuffleDataset final : public UnaryDataset {
       return input_->MayWait(n > INT64_MAX - room ? INT64_MAX : n + room);
     }
 
+    BufferFill fill() const override { return {static_cast<int64_t>(held_), dataset_.buffer_size_}; }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
       MR_RETURN_IF_ERROR(FillBuffer(ctx));
       if (held_ == 0) {
