@@ -154,10 +154,11 @@ TEST_F(SignaturesTest, TraitsAgreeWithSignatures) {
     const std::string& name = op->def.name;
     bool takes_ref = false;
     for (const ArgDef& arg : op->def.inputs) takes_ref = takes_ref || arg.is_ref;
-    // Not so by TensorFlow, though they touch the process or files, or may, as the body of a
+    // Not so by TensorFlow, though they touch the process, files or other steps, or may, as the body of a
     // For.
-    static const std::set<std::string> kUnflagged = {"Abort", "For", "MatchingFiles", "ReadFile",
-                                                     "WriteFile"};
+    static const std::set<std::string> kUnflagged = {"Abort",   "Batch",         "BatchFunction",
+                                                     "For",     "MatchingFiles", "ReadFile",
+                                                     "Unbatch", "UnbatchGrad",   "WriteFile"};
     // Arrays by name, which have no flag either.
     const bool array_by_name = name.starts_with("TensorArray") && name.ends_with("V2");
     if (traits.has_side_effects && !takes_ref && !kUnflagged.contains(name) && !array_by_name) {

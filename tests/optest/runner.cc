@@ -223,7 +223,11 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
       "UniformCandidateSampler", "Variable", "VariableV2", "TemporaryVariable",
       "DestroyTemporaryVariable",  // tests/session
       "VarHandleOp", "DestroyResourceOp",
-      "Placeholder",  // kernels_test
+      "Placeholder",                       // kernels_test
+      "Batch", "Unbatch", "UnbatchGrad",   // batching_test
+      "BatchFunction",                     // tests/session/batch_function_test.cc
+      "StatefulRandomBinomial",            // binomial_test
+      "SdcaOptimizer", "SdcaOptimizerV2",  // sdca_test
       // tests/session/control_flow_test.cc: the executor does their work
       "Switch", "RefSwitch", "Merge", "RefMerge", "Enter", "RefEnter", "Exit", "RefExit", "NextIteration",
       "RefNextIteration", "LoopCond", "PlaceholderV2",

@@ -107,6 +107,64 @@ struct State {
   }
 };
 
+// One word of two, without regard to a length.
+uint64_t JoinWords(uint64_t u, uint64_t v) { return Join(u, v, 0x9ddfea08eb382d69ULL); }
+
+// Up to 127 bytes under a seed of two words.
+Fingerprint128 HashShort128(const char* p, size_t n, uint64_t a, uint64_t b) {
+  uint64_t c, d;
+  if (n <= 16) {
+    a = FoldTop(a * kK1) * kK1;
+    c = b * kK1 + HashUpTo16(p, n);
+    d = FoldTop(a + (n >= 8 ? Load64(p) : c));
+  } else {
+    c = JoinWords(Load64(p + n - 8) + kK1, a);
+    d = JoinWords(b + n, c + Load64(p + n - 16));
+    a += d;
+    for (const char* const last = p + n - 16; p < last; p += 16) {
+      a = (a ^ (FoldTop(Load64(p) * kK1) * kK1)) * kK1;
+      b ^= a;
+      c = (c ^ (FoldTop(Load64(p + 8) * kK1) * kK1)) * kK1;
+      d ^= c;
+    }
+  }
+  a = JoinWords(a, c);
+  b = JoinWords(d, b);
+  return {a ^ b, JoinWords(b, a)};
+}
+
+// 128 bytes and more under a seed of two words.
+Fingerprint128 HashLong128(const char* p, size_t n, uint64_t low, uint64_t high) {
+  State s{low, high, n * kK1};
+  s.v.first = std::rotr(high ^ kK1, 49) * kK1 + Load64(p);
+  s.v.second = std::rotr(s.v.first, 42) * kK1 + Load64(p + 8);
+  s.w.first = std::rotr(high + s.z, 35) * kK1 + low;
+  s.w.second = std::rotr(low + Load64(p + 88), 53) * kK1;
+  for (; n >= 128; n -= 128, p += 128) {
+    s.Mix(p, kK1, 1);
+    s.Mix(p + 64, kK1, 1);
+  }
+  s.x += std::rotr(s.v.first + s.z, 49) * kK0;
+  s.y = s.y * kK0 + std::rotr(s.w.second, 37);
+  s.z = s.z * kK0 + std::rotr(s.w.first, 27);
+  s.w.first *= 9;
+  s.v.first *= kK0;
+  // The rest in blocks that end at the last byte, and may begin before the rest does.
+  for (size_t done = 0; done < n;) {
+    done += 32;
+    const char* const block = p + n - done;
+    s.y = std::rotr(s.x + s.y, 42) * kK0 + s.v.second;
+    s.w.first += Load64(block + 16);
+    s.x = s.x * kK0 + s.w.first;
+    s.z += s.w.second + Load64(block);
+    s.w.second += s.v.first;
+    s.v = Mix32(block, s.v.first + s.z, s.v.second);
+    s.v.first *= kK0;
+  }
+  const uint64_t x = JoinWords(s.x, s.v.first), y = JoinWords(s.y + s.z, s.w.first);
+  return {JoinWords(x + s.v.second, s.w.second) + y, JoinWords(x + s.w.second, y + s.v.second)};
+}
+
 uint64_t HashLong(const char* p, size_t n) {
   constexpr uint64_t kSeed = 81;
   State s{kSeed * kK2 + Load64(p), kSeed * kK1 + 113, 0};
@@ -161,6 +219,19 @@ uint64_t FarmFingerprint64(std::string_view bytes) {
   if (n <= 32) return farm::HashUpTo32(p, n);
   if (n <= 64) return farm::HashUpTo64(p, n);
   return farm::HashLong(p, n);
+}
+
+Fingerprint128 FarmFingerprint128(std::string_view bytes) {
+  const char* p = bytes.data();
+  size_t n = bytes.size();
+  uint64_t low = farm::kK0, high = farm::kK1;
+  if (n >= 16) {
+    low = Load64(p);
+    high = Load64(p + 8) + farm::kK0;
+    p += 16;
+    n -= 16;
+  }
+  return n < 128 ? farm::HashShort128(p, n, low, high) : farm::HashLong128(p, n, low, high);
 }
 
 uint64_t FingerprintCat64(uint64_t a, uint64_t b) {

@@ -10,6 +10,12 @@ namespace millrace {
 
 // FarmHash's Fingerprint64.
 uint64_t FarmFingerprint64(std::string_view bytes);
+// FarmHash's Fingerprint128.
+struct Fingerprint128 {
+  uint64_t low = 0;
+  uint64_t high = 0;
+};
+Fingerprint128 FarmFingerprint128(std::string_view bytes);
 // One hash of two, in this order.
 uint64_t FingerprintCat64(uint64_t a, uint64_t b);
 // MurmurHash64A with the seed that TensorFlow's Hash64 has.

@@ -71,6 +71,14 @@ Status StatefulShape(InferenceContext& c) {
   return Status::Ok();
 }
 
+// A generator, the number of its algorithm, the shape, and what broadcasts to its end.
+Status StatefulBinomialShape(InferenceContext& c) {
+  for (int i = 0; i < 2; ++i) MR_RETURN_IF_ERROR(c.WithRank(c.input(i), 0).status());
+  MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.MakeShapeFromInput(2));
+  c.set_output(0, out);
+  return Status::Ok();
+}
+
 Status RngSkipShape(InferenceContext& c) {
   for (int i = 0; i < 3; ++i) MR_RETURN_IF_ERROR(c.WithRank(c.input(i), 0).status());
   return Status::Ok();
@@ -287,6 +295,19 @@ std::vector<OpBuilder> StatefulRandomOps() {
           .Attr("shape_dtype: type = DT_INT64")
           .Stateful()
           .Shape(StatefulShape)
+          .Traits(kEffect),
+      OpBuilder("StatefulRandomBinomial: How many of some trials succeed, by a generator in a variable.")
+          .Input("resource: resource")
+          .Input("algorithm: int64")
+          .Input("shape: S")
+          .Input("counts: T")
+          .Input("probs: T")
+          .Output("output: dtype")
+          .Attr("S: {int32, int64}")
+          .Attr("T: {half, float, double, int32, int64} = DT_DOUBLE")
+          .Attr("dtype: {half, float, double, int32, int64} = DT_INT64")
+          .Stateful()
+          .Shape(StatefulBinomialShape)
           .Traits(kEffect),
       OpBuilder("StatefulUniformInt: Random whole numbers between two, by a generator in a variable.")
           .Input("resource: resource")

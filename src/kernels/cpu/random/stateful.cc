@@ -1,8 +1,13 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Random ops whose generator is a variable: the counter in two int64 elements, the key in the third.
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/random/binomial.h"
 #include "kernels/cpu/random/util.h"
 #include "kernels/cpu/state/variable_util.h"
+#include "op/shape_inference.h"
 
 namespace millrace {
 namespace {
@@ -88,6 +93,86 @@ class StatefulUniformIntKernel final : public OpKernel {
   }
 };
 
+// A sample as an element: NaN is 0 among integers, and the largest ones stand for what is larger.
+template <typename Out>
+Out SampleAs(double x) {
+  if constexpr (std::is_integral_v<Out>) {
+    if (std::isnan(x)) return 0;
+    constexpr Out kHighest = std::numeric_limits<Out>::max();
+    return x >= static_cast<double>(kHighest) ? kHighest : static_cast<Out>(x);
+  } else if constexpr (kIsSmallFloat<Out>) {
+    return Out(static_cast<float>(x));
+  } else {
+    return static_cast<Out>(x);
+  }
+}
+
+// counts and probs broadcast against each other; the shape of the samples ends with theirs.
+class StatefulBinomialKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& counts = context.input(3);
+    const Tensor& probs = context.input(4);
+    MR_ASSIGN_OR_RETURN(const TensorShape shape, ReadShape(context.input(2)));
+    const auto each = BroadcastShapes(counts.shape(), probs.shape());
+    if (!each.ok()) {
+      return errors::InvalidArgument(
+          "counts and probs must have compatible batch dimensions: ", counts.shape(), " vs. ", probs.shape());
+    }
+    const int before = shape.rank() - each->rank();
+    if (before < 0 ||
+        !std::ranges::equal(std::span(shape.dims()).subspan(static_cast<size_t>(before)), each->dims())) {
+      return errors::InvalidArgument("Shape passed in must end with broadcasted shape.");
+    }
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    if (shape.num_elements() == 0) return Status();
+    const Parameters parameters{&counts, &probs, BroadcastStrides(counts.shape().dims(), shape.dims()),
+                                BroadcastStrides(probs.shape().dims(), shape.dims())};
+    return WithGenerator(context, false, static_cast<uint64_t>(shape.num_elements()),
+                         [&](const PhiloxRandom& base) {
+                           context.ParallelFor(shape.num_elements(), 500, [&](int64_t begin, int64_t end) {
+                             VisitReal(out->dtype(), 0, [&]<typename Out>() {
+                               for (int64_t i = begin; i < end; ++i) {
+                                 PhiloxRandom at = base;
+                                 at.Skip(static_cast<uint64_t>(i) * 256);
+                                 const auto [count, probability] = parameters.At(shape, i);
+                                 out->data<Out>()[i] = SampleAs<Out>(SampleBinomial(count, probability, at));
+                               }
+                               return 0;
+                             });
+                           });
+                         });
+  }
+
+ private:
+  struct Parameters {
+    const Tensor* counts;
+    const Tensor* probs;
+    Dims count_strides, prob_strides;
+
+    std::pair<double, double> At(const TensorShape& shape, int64_t flat) const {
+      int64_t count = 0, prob = 0;
+      for (int d = shape.rank() - 1; d >= 0; --d) {
+        const int64_t i = flat % shape.dim(d);
+        flat /= shape.dim(d);
+        count += i * count_strides[static_cast<size_t>(d)];
+        prob += i * prob_strides[static_cast<size_t>(d)];
+      }
+      return {ValueOf(*counts, count), ValueOf(*probs, prob)};
+    }
+    static double ValueOf(const Tensor& t, int64_t i) {
+      return VisitReal(t.dtype(), 0.0, [&]<typename T>() -> double {
+        if constexpr (kIsSmallFloat<T>) {
+          return static_cast<float>(t.data<T>()[i]);
+        } else {
+          return static_cast<double>(t.data<T>()[i]);
+        }
+      });
+    }
+  };
+};
+
 // All bits of the integers are random.
 void FillBits(const PhiloxRandom& base, DataType type, void* out, int64_t begin, int64_t end) {
   const int64_t words = ElementSize(type) == 8 ? 2 : 1;
@@ -142,6 +227,12 @@ void RegisterStatefulRandomKernels(KernelRegistry& registry) {
   add("StatefulUniformFullInt", integers, FillBits, 2);
   registry.Register<StatefulUniformIntKernel>(
       KernelDef("StatefulUniformInt").Types("dtype", IndexTypes()).Types("shape_dtype", IndexTypes()));
+  const TypeList numbers = {DataType::kHalf, DataType::kFloat, DataType::kDouble, DataType::kInt32,
+                            DataType::kInt64};
+  registry.Register<StatefulBinomialKernel>(KernelDef("StatefulRandomBinomial")
+                                                .Types("S", IndexTypes())
+                                                .Types("T", numbers)
+                                                .Types("dtype", numbers));
   registry.Register<NonDeterministicIntsKernel>(
       KernelDef("NonDeterministicInts").Types("dtype", integers).Types("shape_dtype", IndexTypes()));
   registry.Register<RngSkipKernel>(KernelDef("RngSkip"));

@@ -1,0 +1,17 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernel/kernel_context.h"
+#include "millrace/tensor.h"
+
+namespace millrace {
+
+// The rows of all `parts`, one part after the other, and `padding` times the first row. InvalidArgument when
+// rows differ in shape or there is none to pad with. REQUIRES: at least one part, all of one type.
+StatusOr<Tensor> JoinRows(KernelContext& context, std::span<const Tensor* const> parts, int64_t padding = 0);
+
+}  // namespace millrace

@@ -1,0 +1,246 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// First centers for k-means: by k-means++ (Arthur and Vassilvitskii, with the best of several draws for each
+// center) and by the chain of K-MC2 (Bachem and others); and the nearest centers of points.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "base/random/philox_stream.h"
+#include "kernels/cpu/kernel_util.h"
+
+namespace millrace {
+namespace {
+
+Status CheckMatrix(const Tensor& t, const char* what) {
+  if (t.rank() == 2) return Status();
+  return errors::InvalidArgument("Input ", what, " should be a matrix.");
+}
+Status CheckScalar(const Tensor& t, const char* what) {
+  if (t.shape().IsScalar()) return Status();
+  return errors::InvalidArgument("Input ", what, " should be a scalar.");
+}
+Status CheckPositive(int64_t value, const char* what) {
+  if (value > 0) return Status();
+  return errors::InvalidArgument("Expected ", what, " > 0.");
+}
+Status CheckCancelled(const KernelContext& context) {
+  if (!context.cancellation().IsCancelled()) return Status();
+  return errors::Cancelled("The step was cancelled while points were clustered");
+}
+
+float SquaredDistance(const float* a, const float* b, int64_t n) {
+  float sum = 0;
+  for (int64_t d = 0; d < n; ++d) sum += (a[d] - b[d]) * (a[d] - b[d]);
+  return sum;
+}
+
+// points, num_to_sample, seed, num_retries_per_sample -> samples
+class PlusPlusKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& points = context.input(0);
+    MR_RETURN_IF_ERROR(CheckMatrix(points, "points"));
+    MR_RETURN_IF_ERROR(CheckScalar(context.input(1), "num_to_sample"));
+    MR_RETURN_IF_ERROR(CheckScalar(context.input(2), "seed"));
+    MR_RETURN_IF_ERROR(CheckScalar(context.input(3), "num_retries_per_sample"));
+    const int64_t samples = IntValue(context.input(1));
+    int64_t retries = IntValue(context.input(3));
+    MR_RETURN_IF_ERROR(CheckPositive(points.dim(0), "points.rows()"));
+    MR_RETURN_IF_ERROR(CheckPositive(samples, "num_to_sample"));
+    if (samples > points.dim(0)) {
+      return errors::InvalidArgument("Expected num_to_sample <= points.rows(). ", samples, " vs ",
+                                     points.dim(0), ".");
+    }
+    if (retries < 0) retries = 2 + static_cast<int64_t>(std::log(static_cast<double>(samples)));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, TensorShape({samples, points.dim(1)})));
+    Sampler sampler(context, points, IntValue(context.input(2)));
+    for (int64_t i = 0; i < samples; ++i) {
+      MR_ASSIGN_OR_RETURN(const int64_t next, sampler.Next(retries));
+      const float* from = points.data<float>() + next * points.dim(1);
+      std::copy_n(from, points.dim(1), out->data<float>() + i * points.dim(1));
+    }
+    return Status();
+  }
+
+ private:
+  class Sampler {
+   public:
+    Sampler(KernelContext& context, const Tensor& points, int64_t seed)
+        : context_(context),
+          points_(points),
+          n_(points.dim(0)),
+          stream_(PhiloxRandom(static_cast<uint64_t>(seed), 0)),
+          distances_(static_cast<size_t>(n_), std::numeric_limits<float>::infinity()),
+          sums_(static_cast<size_t>(n_)),
+          taken_(static_cast<size_t>(n_)) {}
+
+    // The best of `retries` + 1 draws: the one that leaves the smallest sum of distances.
+    StatusOr<int64_t> Next(int64_t retries) {
+      std::partial_sum(distances_.begin(), distances_.end(), sums_.begin());
+      int64_t best = -1;
+      float best_sum = 0;
+      std::vector<float> distances(distances_.size()), best_distances;
+      for (int64_t retry = 0; retry <= retries; ++retry) {
+        MR_RETURN_IF_ERROR(CheckCancelled(context_));
+        const int64_t drawn = Draw();
+        const float sum = Distances(drawn, distances);
+        if (best >= 0 && !(sum < best_sum)) continue;
+        best = drawn;
+        best_sum = sum;
+        best_distances = distances;
+      }
+      distances_ = std::move(best_distances);
+      taken_[static_cast<size_t>(best)] = true;
+      any_ = true;
+      return best;
+    }
+
+   private:
+    // Draws that give a point that is taken, which is as good as impossible, before any other serves.
+    static constexpr int kMostDraws = 1000;
+
+    // Each point as likely as its distance to the nearest one that is taken; the first one evenly.
+    int64_t Draw() {
+      if (!any_) return static_cast<int64_t>(stream_.Uniform64(static_cast<uint64_t>(n_)));
+      for (int i = 0; i < kMostDraws; ++i) {
+        const auto at = std::upper_bound(sums_.begin(), sums_.end(), stream_.NextFloat() * sums_.back());
+        if (at == sums_.end()) break;  // all distances are zero, or none is a number
+        const int64_t index = at - sums_.begin();
+        if (!taken_[static_cast<size_t>(index)]) return index;
+      }
+      for (int64_t i = n_ - 1; i > 0; --i) {
+        if (!taken_[static_cast<size_t>(i)]) return i;
+      }
+      return 0;
+    }
+    // The distances once `drawn` is taken, too, and their sum.
+    float Distances(int64_t drawn, std::vector<float>& distances) {
+      const int64_t d = points_.dim(1);
+      const float* all = points_.data<float>();
+      context_.ParallelFor(n_, d + 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const float distance = 0.5f * SquaredDistance(all + i * d, all + drawn * d, d);
+          distances[static_cast<size_t>(i)] = std::min(distances_[static_cast<size_t>(i)], distance);
+        }
+      });
+      return std::accumulate(distances.begin(), distances.end(), 0.0f);
+    }
+
+    KernelContext& context_;
+    const Tensor& points_;
+    const int64_t n_;
+    PhiloxStream stream_;
+    std::vector<float> distances_;  // half the square of that to the nearest point that is taken
+    std::vector<float> sums_;
+    std::vector<bool> taken_;
+    bool any_ = false;
+  };
+};
+
+// distances, seed -> index
+class ChainKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& distances = context.input(0);
+    if (!distances.shape().IsVector()) return errors::InvalidArgument("Input distances should be a vector.");
+    MR_RETURN_IF_ERROR(CheckScalar(context.input(1), "seed"));
+    MR_RETURN_IF_ERROR(CheckPositive(distances.num_elements(), "distances_tensor.size()"));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, TensorShape()));
+    PhiloxStream stream(PhiloxRandom(static_cast<uint64_t>(IntValue(context.input(1))), 0));
+    const std::span<const float> all = distances.flat<float>();
+    size_t at = 0;
+    for (size_t i = 1; i < all.size(); ++i) {
+      // The chain moves with the probability of the ratio of the distances.
+      if (all[i] > stream.NextFloat() * all[at]) at = i;
+    }
+    out->scalar<int64_t>() = static_cast<int64_t>(at);
+    return Status();
+  }
+};
+
+// points, centers, k -> indices, squared distances; of equally near ones the first comes first
+class NearestKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& points = context.input(0);
+    const Tensor& centers = context.input(1);
+    MR_RETURN_IF_ERROR(CheckMatrix(points, "points"));
+    MR_RETURN_IF_ERROR(CheckMatrix(centers, "centers"));
+    MR_RETURN_IF_ERROR(CheckScalar(context.input(2), "k"));
+    MR_RETURN_IF_ERROR(CheckPositive(points.dim(0), "points.rows()"));
+    MR_RETURN_IF_ERROR(CheckPositive(points.dim(1), "points.cols()"));
+    MR_RETURN_IF_ERROR(CheckPositive(centers.dim(0), "centers.rows()"));
+    MR_RETURN_IF_ERROR(CheckPositive(centers.dim(1), "centers.cols()"));
+    MR_RETURN_IF_ERROR(CheckPositive(IntValue(context.input(2)), "k"));
+    if (points.dim(1) != centers.dim(1)) {
+      return errors::InvalidArgument("Expected points.cols() == centers.cols(). ", points.dim(1), " vs ",
+                                     centers.dim(1), ".");
+    }
+    const int64_t k = std::min(IntValue(context.input(2)), centers.dim(0));
+    const TensorShape shape({points.dim(0), k});
+    MR_ASSIGN_OR_RETURN(Tensor * indices, context.AllocateOutput(0, shape));
+    MR_ASSIGN_OR_RETURN(Tensor * distances, context.AllocateOutput(1, shape));
+    MR_ASSIGN_OR_RETURN(const Tensor columns, Transposed(context, centers));
+    const int64_t n = centers.dim(0), d = centers.dim(1);
+    context.ParallelFor(points.dim(0), n * d / 4 + n, [&](int64_t begin, int64_t end) {
+      std::vector<float> sums(static_cast<size_t>(n));
+      std::vector<int64_t> order(static_cast<size_t>(n));
+      for (int64_t i = begin; i < end; ++i) {
+        if (context.cancellation().IsCancelled()) return;
+        Distances(points.data<float>() + i * d, columns.data<float>(), d, sums);
+        Nearest(sums, order, k, indices->data<int64_t>() + i * k, distances->data<float>() + i * k);
+      }
+    });
+    return CheckCancelled(context);
+  }
+
+ private:
+  static StatusOr<Tensor> Transposed(KernelContext& context, const Tensor& matrix) {
+    const int64_t n = matrix.dim(0), d = matrix.dim(1);
+    MR_ASSIGN_OR_RETURN(Tensor out, context.AllocateTemp(DataType::kFloat, TensorShape({d, n})));
+    for (int64_t i = 0; i < n; ++i) {
+      for (int64_t j = 0; j < d; ++j) out.data<float>()[j * n + i] = matrix.data<float>()[i * d + j];
+    }
+    return out;
+  }
+  // Runs along the centers, so that the compiler can use vectors.
+  static void Distances(const float* point, const float* columns, int64_t d, std::vector<float>& sums) {
+    std::fill(sums.begin(), sums.end(), 0.0f);
+    const size_t n = sums.size();
+    for (int64_t j = 0; j < d; ++j, columns += n) {
+      const float x = point[j];
+      for (size_t c = 0; c < n; ++c) sums[c] += (x - columns[c]) * (x - columns[c]);
+    }
+  }
+  static void Nearest(const std::vector<float>& sums, std::vector<int64_t>& order, int64_t k,
+                      int64_t* indices, float* distances) {
+    std::iota(order.begin(), order.end(), 0);
+    // What is no number is farther than all.
+    const auto nearer = [&](int64_t a, int64_t b) {
+      const float x = sums[static_cast<size_t>(a)], y = sums[static_cast<size_t>(b)];
+      if (std::isnan(x) != std::isnan(y)) return std::isnan(y);
+      return x < y || (!(y < x) && a < b);
+    };
+    std::partial_sort(order.begin(), order.begin() + k, order.end(), nearer);
+    for (int64_t i = 0; i < k; ++i) {
+      indices[i] = order[static_cast<size_t>(i)];
+      distances[i] = sums[static_cast<size_t>(indices[i])];
+    }
+  }
+};
+
+}  // namespace
+
+void RegisterClusteringKernels(KernelRegistry& registry) {
+  registry.Register<PlusPlusKernel>(KernelDef("KmeansPlusPlusInitialization"));
+  registry.Register<ChainKernel>(KernelDef("KMC2ChainInitialization"));
+  registry.Register<NearestKernel>(KernelDef("NearestNeighbors"));
+}
+
+}  // namespace millrace
