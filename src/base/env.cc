@@ -9,13 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <utility>
 
 #include "base/file_sync.h"
+#include "base/temporary_file.h"
 
 namespace millrace {
 namespace {
@@ -352,9 +352,7 @@ Status WriteFileAtomically(Env& env, const std::string& path, std::string_view d
     MR_RETURN_IF_ERROR(file->Append(data));
     return file->Close();
   }
-  static std::atomic<uint64_t> counter{0};  // relaxed: only the values matter
-  const std::string temporary =
-      StrCat(path, ".tmp.", ::getpid(), ".", counter.fetch_add(1, std::memory_order_relaxed));
+  const std::string temporary = TemporaryName(path);
   Status status = WriteAndSync(env, temporary, data);
   if (status.ok()) status = env.RenameFile(temporary, path);
   if (status.ok()) return status;

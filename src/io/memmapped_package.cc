@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "base/mutex.h"
-#include "io/checkpoint/bundle_format.h"
+#include "base/temporary_file.h"
 #include "tensor/allocator.h"
 #include "tensor/buffer.h"
 #include "tensor/dtype_table.h"
@@ -188,6 +188,7 @@ Status MemmappedPackageWriter::Finish() {
   MR_RETURN_IF_ERROR(file_->Close());
   MR_RETURN_IF_ERROR(env_.RenameFile(temporary_, path_));
   finished_ = true;
+  DeleteStaleTemporaries(env_, path_);
   return Status();
 }
 

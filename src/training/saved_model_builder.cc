@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/temporary_file.h"
 #include "graph/graph.h"
-#include "io/checkpoint/bundle_format.h"
 #include "io/match_files.h"
 #include "millrace/saved_model.h"
 #include "tensorflow/core/protobuf/meta_graph.pb.h"
@@ -81,7 +81,7 @@ StatusOr<bool> SameFiles(Env& env, const std::string& a, const std::string& b) {
 
 Status CopyFile(Env& env, const std::string& from, const std::string& to) {
   MR_ASSIGN_OR_RETURN(const auto source, env.NewRandomAccessFile(from));
-  const std::string unfinished = io::TemporaryName(to);
+  const std::string unfinished = TemporaryName(to);
   MR_ASSIGN_OR_RETURN(const auto copy, env.NewWritableFile(unfinished));
   std::string block(kBlockBytes, '\0');
   for (uint64_t at = 0;;) {
@@ -92,7 +92,9 @@ Status CopyFile(Env& env, const std::string& from, const std::string& to) {
   }
   MR_RETURN_IF_ERROR(copy->Sync());
   MR_RETURN_IF_ERROR(copy->Close());
-  return env.RenameFile(unfinished, to);
+  MR_RETURN_IF_ERROR(env.RenameFile(unfinished, to));
+  DeleteStaleTemporaries(env, to);
+  return Status::Ok();
 }
 
 Status AddMainOp(const Scope& scope, const SavedModelBuilder::MetaGraphOptions& options, MetaGraph* meta) {

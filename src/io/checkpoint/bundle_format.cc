@@ -2,13 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/checkpoint/bundle_format.h"
 
-#include <unistd.h>
-
-#include <atomic>
 #include <cstdio>
-#include <random>
 
 #include "base/strings.h"
+#include "base/temporary_file.h"
 #include "io/checkpoint/table.h"
 #include "io/match_files.h"
 #include "tensor/tensor_codec.h"
@@ -104,11 +101,6 @@ std::string BundleDataPath(const std::string& prefix, int64_t shard, int64_t num
 std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "" : slash == 0 ? "/" : path.substr(0, slash);
-}
-
-std::string TemporaryName(const std::string& path) {
-  static std::atomic<uint64_t> counter{std::random_device{}()};  // relaxed: only the values matter
-  return StrCat(path, ".tempstate", ::getpid(), ".", counter.fetch_add(1, std::memory_order_relaxed));
 }
 
 Status CorruptFileError(const Status& status, const std::string& path, std::string_view detail) {
@@ -213,6 +205,7 @@ Status CommitBundle(Env& env, const std::string& prefix, const std::vector<std::
     return status;
   }
   if (replaces) DeleteOldData(env, prefix, num_shards);
+  DeleteStaleTemporaries(env, prefix);
   return Status::Ok();
 }
 

@@ -61,12 +61,10 @@ Status CorruptFileError(const Status& status, const std::string& path, std::stri
 // Makes finished data files and their entries the checkpoint `prefix`, in one step: a reader, or one that is
 // killed, finds the checkpoint that was there before or the new one. The files' names are taken away. When
 // there is a checkpoint of that name already, the new one has another number of shards than it, so that no
-// file of the old one is touched before the new index is in its place; the old data go after that.
+// file of the old one is touched before the new index is in its place; the old data go after that, and what
+// killed writers have left in the folder.
 Status CommitBundle(Env& env, const std::string& prefix, const std::vector<std::string>& data_files,
                     const BundleEntries& entries, bool big_endian);
-
-// A name for a file that is not finished, unlike any other.
-std::string TemporaryName(const std::string& path);
 
 // Puts the checkpoints of `prefixes` under one name: the data files are renamed, the tables merged. The parts
 // of a tensor may be in several of them; the same tensor twice is InvalidArgument.

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
+#include "base/temporary_file.h"
 #include "io/checkpoint/bundle.h"
 #include "io/match_files.h"
 

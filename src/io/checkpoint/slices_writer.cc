@@ -1,5 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
+#include "base/temporary_file.h"
 #include "io/checkpoint/bundle_format.h"
 #include "io/checkpoint/slices.h"
 #include "io/checkpoint/slices_codec.h"
@@ -113,7 +114,11 @@ Status SlicesWriter::Finish(CancellationManager* cancellation) {
   MR_ASSIGN_OR_RETURN(const auto file, env_.NewWritableFile(temporary));
   Status status = WriteTable(*file, cancellation);
   if (status.ok()) status = env_.RenameFile(temporary, path_);
-  if (!status.ok()) env_.DeleteFile(temporary).IgnoreError("the first error is the one to report");
+  if (status.ok()) {
+    DeleteStaleTemporaries(env_, path_);
+  } else {
+    env_.DeleteFile(temporary).IgnoreError("the first error is the one to report");
+  }
   return status;
 }
 
