@@ -129,9 +129,6 @@ mr::Status Train(const std::string& dir) {
       const auto session,
       mr::MonitoredTrainingSession(
           scope, {.checkpoint_dir = dir + "/run", .hooks = hooks, .save_checkpoint_steps = 200}));
-  std::vector<mr::Tensor> now;  // the last step may have been done by the run before
-  MR_RETURN_IF_ERROR(session->raw_session()->Run({step}, &now));
-  if (now[0].scalar<int64_t>() >= kLastStep) return session->Close();
   return session->Loop([&](mr::MonitoredSession& s) { return s.Run(train); });
 }
 

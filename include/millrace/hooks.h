@@ -167,7 +167,8 @@ class LoggingTensorHook final : public SessionRunHook {
   bool triggered_ = false;
 };
 
-// Stops after so many steps, or at a step.
+// Stops after so many steps, or at a step. A session that is restored at the last step, or beyond, should
+// stop from its start: MonitoredSession::Loop does no step in it (TensorFlow's hook lets it do one more).
 class StopAtStepHook final : public SessionRunHook {
  public:
   struct Options {

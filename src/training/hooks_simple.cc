@@ -141,10 +141,10 @@ Status StopAtStepHook::Begin(const Scope& scope) {
   return Status();
 }
 
-Status StopAtStepHook::AfterCreateSession(ClientSession& session, Coordinator& /*coordinator*/) {
-  if (last_step_.has_value()) return Status();
+Status StopAtStepHook::AfterCreateSession(ClientSession& session, Coordinator& coordinator) {
   MR_ASSIGN_OR_RETURN(const int64_t step, ReadStep(session, global_step_));
-  last_step_ = step + *options_.num_steps;
+  if (!last_step_.has_value()) last_step_ = step + *options_.num_steps;
+  if (step >= *last_step_) coordinator.RequestStop();
   return Status();
 }
 

@@ -251,6 +251,32 @@ TEST(MonitoredSession, RecoveryHasALimitAndCanBeOff) {
   EXPECT_GT(creator->calls, 2);
 }
 
+TEST(MonitoredTrainingSession, ATrainingThatWasDoneDoesNoFurtherStep) {
+  const std::string folder = NewFolder();
+  using Options = StopAtStepHook::Options;
+  float w = 0;
+  for (const auto& [last, wanted] : {std::pair(3, 3), std::pair(3, 0), std::pair(2, 0), std::pair(5, 2)}) {
+    Model model;
+    auto session = MonitoredTrainingSession(
+        model.scope,
+        {.checkpoint_dir = folder, .hooks = {std::make_shared<StopAtStepHook>(Options{.last_step = last})}});
+    ASSERT_TRUE(session.ok()) << session.status();
+    EXPECT_EQ((*session)->ShouldStop(), wanted == 0);
+    const float before = ValueOf(**session, model.w);
+    EXPECT_TRUE(w == 0 || before == w);
+    int steps = 0;
+    const Status status = (*session)->Loop([&](MonitoredSession& s) {
+      ++steps;
+      MR_RETURN_IF_ERROR(s.Run(model.train));
+      w = ValueOf(s, model.w);
+      return Status();
+    });
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_EQ(steps, wanted) << last;
+  }
+  EXPECT_EQ(LatestCheckpoint(folder), folder + "/model.ckpt-5");
+}
+
 TEST(MonitoredTrainingSession, GoesOnWhereTheLastOneEnded) {
   const std::string folder = NewFolder();
   for (int run = 0; run < 3; ++run) {
