@@ -20,9 +20,12 @@ class Coordinator {
  public:
   static constexpr double kGracePeriodSecs = 120;
 
-  // Errors of these kinds end the work in the normal way: Join gives OK after them.
-  explicit Coordinator(std::vector<ErrorCode> clean_stop_codes = {ErrorCode::kOutOfRange});
-  // Asks to stop and waits for all threads.
+  // Errors of these kinds end the work in the normal way: Join gives OK after them. The destructor waits for
+  // threads for `destruction_secs` at most.
+  explicit Coordinator(std::vector<ErrorCode> clean_stop_codes = {ErrorCode::kOutOfRange},
+                       double destruction_secs = kGracePeriodSecs);
+  // Asks to stop and waits for all threads. Those that have not ended in time are logged and left behind;
+  // they must not use the coordinator any more, except that a LooperThread sees that it has stopped.
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
@@ -44,12 +47,15 @@ class Coordinator {
 
   // Waits until all threads have ended or a stop is requested; then for the threads, at most the grace
   // period. The first error wins; without one threads that are still running are FailedPrecondition
-  // "Coordinator stopped with threads still running: …", or only logged.
-  Status Join(double stop_grace_period_secs = kGracePeriodSecs, bool ignore_live_threads = false);
+  // "Coordinator stopped with threads still running: …", or only logged. With `timeout_secs` it asks to stop
+  // itself after that time, with DeadlineExceeded.
+  Status Join(double stop_grace_period_secs = kGracePeriodSecs, bool ignore_live_threads = false,
+              std::optional<double> timeout_secs = std::nullopt);
 
  private:
+  friend class LooperThread;  // may outlive it
   struct State;
-  const std::unique_ptr<State> state_;
+  const std::shared_ptr<State> state_;  // with the threads
 };
 
 // Does something again and again in a thread of a coordinator, until that stops: every so many seconds,
@@ -58,7 +64,7 @@ class Coordinator {
 class LooperThread {
  public:
   LooperThread(Coordinator& coordinator, std::optional<double> interval_secs)
-      : coordinator_(coordinator), interval_secs_(interval_secs) {}
+      : coordinator_(coordinator), state_(coordinator.state_), interval_secs_(interval_secs) {}
   virtual ~LooperThread() = default;
   LooperThread(const LooperThread&) = delete;
   LooperThread& operator=(const LooperThread&) = delete;
@@ -77,7 +83,8 @@ class LooperThread {
  private:
   Status Run();
 
-  Coordinator& coordinator_;
+  Coordinator& coordinator_;  // where it starts
+  const std::shared_ptr<Coordinator::State> state_;
   const std::optional<double> interval_secs_;
 };
 

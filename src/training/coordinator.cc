@@ -45,7 +45,17 @@ struct Coordinator::State {
     return ended;
   }
 
+  void RequestStop(const Status& error) MR_EXCLUDES(mu);
+  bool ShouldStop() MR_EXCLUDES(mu);
+  bool WaitForStop(std::optional<double> timeout_secs) MR_EXCLUDES(mu);
+  std::string NamesOfWorkers() MR_REQUIRES(mu) {
+    std::vector<std::string> names;
+    for (const Worker& worker : workers) names.push_back(worker.name);
+    return StrJoin(names, " ");
+  }
+
   std::vector<ErrorCode> clean_stop_codes;
+  double destruction_secs = 0;
   Mutex mu;
   CondVar changed;
   bool stop MR_GUARDED_BY(mu) = false;
@@ -54,51 +64,65 @@ struct Coordinator::State {
   std::list<Worker> workers MR_GUARDED_BY(mu);
 };
 
-Coordinator::Coordinator(std::vector<ErrorCode> clean_stop_codes) : state_(std::make_unique<State>()) {
+Coordinator::Coordinator(std::vector<ErrorCode> clean_stop_codes, double destruction_secs)
+    : state_(std::make_shared<State>()) {
   state_->clean_stop_codes = std::move(clean_stop_codes);
+  state_->destruction_secs = destruction_secs;
 }
 
 Coordinator::~Coordinator() {
   RequestStop();
-  std::list<State::Worker> workers;
+  std::list<State::Worker> ended;
   {
     MutexLock lock(state_->mu);
-    while (!state_->AllEnded()) state_->changed.Wait(state_->mu);
-    workers.swap(state_->workers);
+    const Clock::time_point deadline = After(state_->destruction_secs);
+    while (!state_->AllEnded() && state_->changed.WaitUntil(state_->mu, deadline)) {
+    }
+    ended = state_->TakeEnded();
+    if (!state_->workers.empty()) {
+      MR_LOG(Error) << "Coordinator destroyed with threads still running: " << state_->NamesOfWorkers();
+    }
+    for (State::Worker& worker : state_->workers) worker.thread.detach();
   }
-  for (State::Worker& worker : workers) worker.thread.join();
+  for (State::Worker& worker : ended) worker.thread.join();
 }
 
-void Coordinator::RequestStop(const Status& error) {
-  const auto& clean = state_->clean_stop_codes;
-  const bool is_clean = error.ok() || std::find(clean.begin(), clean.end(), error.code()) != clean.end();
-  MutexLock lock(state_->mu);
-  if (state_->joined && !is_clean) MR_LOG(Error) << "Error reported to Coordinator after its end: " << error;
-  if (state_->stop || state_->joined) return;
+void Coordinator::State::RequestStop(const Status& reason) {
+  const auto& clean = clean_stop_codes;
+  const bool is_clean = reason.ok() || std::find(clean.begin(), clean.end(), reason.code()) != clean.end();
+  MutexLock lock(mu);
+  if (joined && !is_clean) MR_LOG(Error) << "Error reported to Coordinator after its end: " << reason;
+  if (stop || joined) return;
   if (!is_clean) {
-    MR_LOG(Info) << "Error reported to Coordinator: " << error;
-    state_->error = error;
+    MR_LOG(Info) << "Error reported to Coordinator: " << reason;
+    error = reason;
   }
-  state_->stop = true;
-  state_->changed.NotifyAll();
+  stop = true;
+  changed.NotifyAll();
 }
 
-bool Coordinator::ShouldStop() const {
-  MutexLock lock(state_->mu);
-  return state_->stop;
+bool Coordinator::State::ShouldStop() {
+  MutexLock lock(mu);
+  return stop;
 }
 
-bool Coordinator::WaitForStop(std::optional<double> timeout_secs) const {
+bool Coordinator::State::WaitForStop(std::optional<double> timeout_secs) {
   const Clock::time_point deadline = After(timeout_secs.value_or(0));
-  MutexLock lock(state_->mu);
-  while (!state_->stop) {
+  MutexLock lock(mu);
+  while (!stop) {
     if (!timeout_secs.has_value()) {
-      state_->changed.Wait(state_->mu);
-    } else if (!state_->changed.WaitUntil(state_->mu, deadline)) {
+      changed.Wait(mu);
+    } else if (!changed.WaitUntil(mu, deadline)) {
       break;
     }
   }
-  return state_->stop;
+  return stop;
+}
+
+void Coordinator::RequestStop(const Status& error) { state_->RequestStop(error); }
+bool Coordinator::ShouldStop() const { return state_->ShouldStop(); }
+bool Coordinator::WaitForStop(std::optional<double> timeout_secs) const {
+  return state_->WaitForStop(timeout_secs);
 }
 
 void Coordinator::ClearStop() {
@@ -127,33 +151,43 @@ void Coordinator::StartThread(std::string name, std::function<Status()> body) {
   State::Worker& worker = state_->workers.emplace_back();
   worker.name = std::move(name);
   // The list does not move its elements, and the thread is joined only after it has reported its end.
-  worker.thread = std::thread([this, &worker, body = std::move(body)]() mutable {
-    if (const Status status = body(); !status.ok()) RequestStop(status);
+  worker.thread = std::thread([state = state_, &worker, body = std::move(body)]() mutable {
+    if (const Status status = body(); !status.ok()) state->RequestStop(status);
     body = nullptr;  // its captures are destroyed before the end is reported
-    MutexLock ended(state_->mu);
+    MutexLock ended(state->mu);
     worker.ended = true;
-    state_->changed.NotifyAll();
+    state->changed.NotifyAll();
   });
 }
 
-Status Coordinator::Join(double stop_grace_period_secs, bool ignore_live_threads) {
+Status Coordinator::Join(double stop_grace_period_secs, bool ignore_live_threads,
+                         std::optional<double> timeout_secs) {
   std::list<State::Worker> ended;
-  std::vector<std::string> stragglers;
+  std::string stragglers;
   Status error;
   {
+    const Clock::time_point give_up = After(timeout_secs.value_or(0));
     MutexLock lock(state_->mu);
-    while (!state_->stop && !state_->AllEnded()) state_->changed.Wait(state_->mu);
+    while (!state_->stop && !state_->AllEnded()) {
+      if (!timeout_secs.has_value()) {
+        state_->changed.Wait(state_->mu);
+      } else if (!state_->changed.WaitUntil(state_->mu, give_up) && !state_->stop) {
+        state_->error = errors::DeadlineExceeded("No stop was requested within ", *timeout_secs, " s");
+        state_->stop = true;
+        state_->changed.NotifyAll();
+      }
+    }
     const Clock::time_point deadline = After(stop_grace_period_secs);
     while (!state_->AllEnded() && state_->changed.WaitUntil(state_->mu, deadline)) {
     }
     ended = state_->TakeEnded();
-    for (const State::Worker& worker : state_->workers) stragglers.push_back(worker.name);
+    stragglers = state_->NamesOfWorkers();
     state_->joined = true;
     error = state_->error;
   }
   for (State::Worker& worker : ended) worker.thread.join();
   if (!error.ok() || stragglers.empty()) return error;
-  const std::string text = "Coordinator stopped with threads still running: " + StrJoin(stragglers, " ");
+  const std::string text = "Coordinator stopped with threads still running: " + stragglers;
   if (!ignore_live_threads) return errors::FailedPrecondition(text);
   MR_LOG(Info) << text;
   return Status();
@@ -162,14 +196,14 @@ Status Coordinator::Join(double stop_grace_period_secs, bool ignore_live_threads
 Status LooperThread::Run() {
   MR_RETURN_IF_ERROR(StartLoop());
   if (!interval_secs_.has_value()) {
-    while (!coordinator_.ShouldStop()) MR_RETURN_IF_ERROR(RunLoop());
+    while (!state_->ShouldStop()) MR_RETURN_IF_ERROR(RunLoop());
     return StopLoop();
   }
   const Clock::time_point begin = Clock::now();
   double next = 0;
   for (;;) {
     const std::chrono::duration<double> passed = Clock::now() - begin;
-    if (coordinator_.WaitForStop(std::max(next - passed.count(), 0.0))) break;
+    if (state_->WaitForStop(std::max(next - passed.count(), 0.0))) break;
     next += *interval_secs_;
     MR_RETURN_IF_ERROR(RunLoop());
   }

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
+#include <thread>
 
 #include "base/notification.h"
 #include "millrace/client_session.h"
@@ -71,6 +73,46 @@ TEST(Coordinator, ThreadsThatOutliveTheGracePeriodAreNamed) {
   EXPECT_THAT(status.message(), HasSubstr("Coordinator stopped with threads still running: slow"));
   EXPECT_TRUE(coordinator.Join(0, /*ignore_live_threads=*/true).ok());
   let_go.Notify();
+}
+
+TEST(Coordinator, ItsDestructorDoesNotWaitForeverForAThread) {
+  Notification release;
+  auto held = std::make_shared<int>(1);  // by the thread until its end
+  const std::weak_ptr<int> watch = held;
+  std::atomic<int> loops = 0;
+  {
+    Coordinator coordinator({}, /*destruction_secs=*/0.01);
+    coordinator.StartThread("stuck", [&release, held] {
+      release.Wait();
+      return errors::Internal("nobody waits for it");
+    });
+    // It looks for a stop when the coordinator is gone.
+    LooperThread::Loop(coordinator, std::nullopt, "stuck_looper", [&release, &loops, held] {
+      ++loops;
+      release.Wait();
+      return Status();
+    });
+  }
+  held.reset();
+  EXPECT_FALSE(watch.expired());
+  release.Notify();
+  while (!watch.expired()) std::this_thread::yield();
+  EXPECT_LE(loops, 1);
+}
+
+TEST(Coordinator, JoinAsksToStopAfterItsTimeout) {
+  Coordinator coordinator;
+  coordinator.StartThread("waits", [&] {
+    coordinator.WaitForStop();
+    return Status();
+  });
+  const Status status = coordinator.Join(Coordinator::kGracePeriodSecs, false, 0.01);
+  EXPECT_EQ(status, errors::DeadlineExceeded("No stop was requested within 0.01 s"));
+  EXPECT_TRUE(coordinator.ShouldStop());
+
+  Coordinator in_time;
+  in_time.RequestStop();
+  EXPECT_TRUE(in_time.Join(Coordinator::kGracePeriodSecs, false, 0).ok());
 }
 
 TEST(Coordinator, AClearedCoordinatorStartsAnew) {
