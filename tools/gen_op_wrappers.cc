@@ -224,8 +224,8 @@ void WriteClass(const Wrapper& wrapper, std::ostream& out) {
   if (op.outputs.size() == 1 && !IsList(op.outputs[0])) {
     out << "  operator Output() const { return " << SafeName(op.outputs[0].name) << "; }\n";
   } else if (op.outputs.size() == 1) {
-    out << "  const Output& operator[](size_t i) const { return " << SafeName(op.outputs[0].name)
-        << "[i]; }\n";
+    out << "  Output operator[](size_t i) const { return OutputAt(" << SafeName(op.outputs[0].name)
+        << ", i); }\n";
   }
   out << "\n  Node* node = nullptr;\n";
   for (const ArgDef& arg : op.outputs) {

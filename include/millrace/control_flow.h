@@ -21,7 +21,7 @@ using BranchFn = std::function<std::vector<Output>(const Scope&)>;
 // The results of one of two branches, by a scalar bool. Both are built; a run computes the nodes of the one
 // that it takes, and what they use. Branches give equally many results of equal types, in order. The nodes
 // are named after the scope's op name ("cond" without one), as TensorFlow's Python client names them:
-// cond/pred_id, cond/Switch, cond/Merge. Errors go to the scope's status; then nothing is returned.
+// cond/pred_id, cond/Switch, cond/Merge. Errors go to the scope's status; the results are unset then.
 std::vector<Output> Cond(const Scope& scope, const Input& pred, const BranchFn& then_fn,
                          const BranchFn& else_fn);
 
@@ -43,7 +43,7 @@ using LoopBodyFn = std::function<std::vector<Output>(const Scope&, const std::ve
 // while (cond(vars)) vars = body(vars); the values of the variables at the end, in order. Loops and branches
 // nest, and tensors from outside may be used as they are. Names are those of TensorFlow's Python client:
 // while/Enter, while/Merge, while/Switch, while/Identity, while/NextIteration, while/Exit, while/LoopCond.
-// Errors go to the scope's status; then nothing is returned.
+// Errors go to the scope's status; the results are unset then.
 std::vector<Output> While(const Scope& scope, const std::vector<Input>& loop_vars, const LoopCondFn& cond,
                           const LoopBodyFn& body, const WhileOptions& options = {});
 

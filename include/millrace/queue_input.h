@@ -15,7 +15,7 @@
 // Input pipelines of queues: producers of names, numbers and slices, and queues that make batches. Nodes are
 // named as TensorFlow's Python client names them, below the scope's op name ("input_producer", "batch", …
 // without one). The queues are filled by queue runners, which StartQueueRunners or a MonitoredSession starts,
-// and each adds a summary of how full it is. Errors are in the scope's status; then nothing is returned.
+// and each adds a summary of how full it is. Errors are in the scope's status; the results are unset then.
 namespace millrace {
 
 // `tensor`, which can be evaluated `num_epochs` times; then OutOfRange. The count is the local variable

@@ -171,6 +171,11 @@ class Scope {
   std::shared_ptr<const VariableScope> variable_scope_;
 };
 
+// Entry `i`; unset where there is none, as after an error.
+inline Output OutputAt(const std::vector<Output>& outputs, size_t i) {
+  return i < outputs.size() ? outputs[i] : Output();
+}
+
 // A function of the graph, as an attribute.
 struct FunctionName {
   std::string name;

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "millrace/control_flow.h"
 
+#include <optional>
+
 #include "cc/control_flow_context.h"
 #include "op/op_builder.h"
 
@@ -368,17 +370,29 @@ std::vector<Output> Cond(const Scope& scope, const Input& pred, const BranchFn& 
     scope.UpdateStatus(errors::InvalidArgument("Cond: then_fn or else_fn is null"));
     return {};
   }
-  return ControlFlowBuilder(scope, "cond").BuildCond(pred, then_fn, else_fn);
+  std::optional<size_t> num_results;
+  const BranchFn counted = [&](const Scope& inside) {
+    std::vector<Output> results = then_fn(inside);
+    num_results = results.size();
+    return results;
+  };
+  std::vector<Output> results = ControlFlowBuilder(scope, "cond").BuildCond(pred, counted, else_fn);
+  if (scope.ok()) return results;
+  if (!num_results.has_value()) counted(scope);  // adds nothing any more
+  return std::vector<Output>(*num_results);
 }
 
 std::vector<Output> While(const Scope& scope, const std::vector<Input>& loop_vars, const LoopCondFn& cond,
                           const LoopBodyFn& body, const WhileOptions& options) {
+  const Scope named = options.name.empty() ? scope : scope.WithOpName(options.name);
+  std::vector<Output> results;
   if (cond == nullptr || body == nullptr) {
     scope.UpdateStatus(errors::InvalidArgument("While: cond or body is null"));
-    return {};
+  } else {
+    results = ControlFlowBuilder(named, "while").BuildWhile(loop_vars, cond, body, options);
   }
-  const Scope named = options.name.empty() ? scope : scope.WithOpName(options.name);
-  return ControlFlowBuilder(named, "while").BuildWhile(loop_vars, cond, body, options);
+  results.resize(loop_vars.size());
+  return results;
 }
 
 }  // namespace millrace

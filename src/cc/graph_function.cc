@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "cc/graph_function.h"
+#include "millrace/functions.h"
 
 #include "cc/scope_state.h"
 #include "graph/function_library.h"
@@ -20,6 +20,7 @@ Status Write(const Scope& scope, const Scope& inner, FunctionParts parts, GraphF
     function->shapes.push_back(inner.ShapeOf(output));
   }
   for (const Node* node : inner.graph().OpNodes()) {
+    function->is_stateful |= node->op_def().is_stateful;
     const auto is_input = [&](const Output& input) { return input.node == node; };
     if (std::none_of(parts.inputs.begin(), parts.inputs.end(), is_input)) {
       parts.body.push_back(node);
@@ -46,6 +47,14 @@ GraphFunction MakeGraphFunction(const Scope& scope, const std::string& name,
                                 const FunctionBodyFn& body) {
   GraphFunction function;
   if (!scope.ok()) return function;
+  if (body == nullptr || (!shapes.empty() && shapes.size() != types.size())) {
+    scope.UpdateStatus(body == nullptr
+                           ? errors::InvalidArgument("The function '", name, "' has no body")
+                           : errors::InvalidArgument("The function '", name, "' has ", types.size(),
+                                                     " types of arguments and ", shapes.size(), " shapes"));
+    return function;
+  }
+  function.argument_types = types;
   const Scope inner = Scope::NewRootScope();
   inner.state().random_seed = scope.state().random_seed;
   FunctionParts parts;
@@ -53,7 +62,8 @@ GraphFunction MakeGraphFunction(const Scope& scope, const std::string& name,
   const auto add_parameter = [&](DataType type, const PartialShape& shape) {
     return Output(ops::Placeholder(inner.WithOpName("arg"), type, ops::Placeholder::Shape(shape)));
   };
-  for (size_t i = 0; i < types.size(); ++i) parts.inputs.push_back(add_parameter(types[i], shapes[i]));
+  for (size_t i = 0; i < types.size(); ++i)
+    parts.inputs.push_back(add_parameter(types[i], shapes.empty() ? PartialShape() : shapes[i]));
   const std::vector<Output> arguments = parts.inputs;
   inner.state().capture = [&](const Output& tensor) -> StatusOr<Output> {
     const auto& captured = function.captured;
@@ -85,9 +95,51 @@ GraphFunction MakeGraphFunction(const Scope& scope, const std::string& name,
   const Status status = Write(scope, inner, parts, &function);
   if (!status.ok()) {
     scope.UpdateStatus(status.WithContext(StrCat("; in function '", name, "'")));
-    return {};
+    // What calls give is unset, but as much.
+    function = {};
+    function.types.resize(parts.outputs.size(), DataType::kInvalid);
+    function.shapes.resize(parts.outputs.size());
   }
   return function;
+}
+
+std::vector<Output> CallFunction(const Scope& scope, const GraphFunction& function,
+                                 const std::vector<Input>& arguments) {
+  std::vector<Output> results(function.types.size());
+  if (!scope.ok()) return results;
+  std::vector<Input> inputs;
+  Status wrong =
+      !function.IsSet() ? errors::InvalidArgument("CallFunction: the function is unset")
+      : arguments.size() != function.argument_types.size()
+          ? errors::InvalidArgument("The function '", function.name.name, "' takes ",
+                                    function.argument_types.size(), " arguments, got ", arguments.size())
+          : Status();
+  for (size_t i = 0; i < arguments.size() && wrong.ok(); ++i) {
+    const Literal* const literal = arguments[i].literal();
+    const DataType type =
+        literal != nullptr ? literal->tensor().dtype() : Scope::TypeOf(arguments[i].output());
+    if (type != function.argument_types[i]) {
+      wrong = errors::InvalidArgument("Argument ", i, " of the function '", function.name.name, "' is ",
+                                      function.argument_types[i], ", got ", type);
+    }
+    inputs.push_back(arguments[i]);
+  }
+  scope.UpdateStatus(wrong);
+  if (!wrong.ok()) return results;
+  inputs.insert(inputs.end(), function.captured.begin(), function.captured.end());
+  const std::string& name = scope.op_name();
+  // Two calls of one without state, with equal arguments, are computed once.
+  OpMaker maker(name.empty() ? scope.WithOpName("call") : scope,
+                function.is_stateful ? "StatefulPartitionedCall" : "PartitionedCall", {});
+  maker.Add(InputList(std::move(inputs)));
+  maker.SetAttr("Tout", function.types);
+  maker.SetAttr("f", function.name);
+  Node* const node = maker.Finish();
+  for (size_t i = 0; i < results.size() && node != nullptr; ++i) {
+    results[i] = {node, static_cast<int>(i)};
+    scope.UpdateStatus(scope.state().shapes.MergeOutput(*node, static_cast<int>(i), function.shapes[i]));
+  }
+  return results;
 }
 
 }  // namespace millrace

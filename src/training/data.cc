@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "millrace/data.h"
 
-#include "cc/graph_function.h"
 #include "cc/scope_state.h"
+#include "millrace/functions.h"
 #include "millrace/meta_graph.h"
 #include "millrace/ops.h"
 #include "training/apply.h"
@@ -269,7 +269,11 @@ Iterator Iterator::FromStructure(const Scope& scope, std::vector<DataType> types
 }
 
 Iterator Iterator::Initializable(const Dataset& dataset, std::string_view shared_name) {
-  if (!dataset.handle().IsSet()) return {};
+  if (!dataset.handle().IsSet()) {
+    Iterator none;
+    none.types_ = dataset.types();
+    return none;
+  }
   Iterator iterator = FromStructure(dataset.scope(), dataset.types(), dataset.shapes(), shared_name);
   iterator.initializer_ = iterator.MakeInitializer(dataset);
   return iterator;
@@ -321,7 +325,9 @@ std::vector<Output> Iterator::GetNext(const Scope& scope) const {
   maker.SetAttr("output_types", types_);
   maker.SetAttr("output_shapes", shapes_);
   maker.Finish();
-  return maker.outputs(0);
+  std::vector<Output> components = maker.outputs(0);
+  components.resize(types_.size());  // unset after an error
+  return components;
 }
 
 Output Iterator::StringHandle(const Scope& scope) const {

@@ -210,42 +210,61 @@ StatusOr<ElementSpec> SpecOf(const Scope& scope, const std::vector<std::vector<O
   return spec;
 }
 
+namespace {
+
+// As many results as there are tensors: unset ones after an error.
+std::vector<Output> Sized(std::vector<Output> results, size_t count) {
+  results.resize(count);
+  return results;
+}
+size_t WidthOf(const std::vector<std::vector<Output>>& sources) {
+  return sources.empty() ? 0 : sources[0].size();
+}
+
+}  // namespace
+
 std::vector<Output> Batch(const Scope& scope, const std::vector<Output>& tensors, const Input& batch_size,
                           const BatchOptions& options) {
-  return Batcher(scope, "batch", options).Run({tensors}, /*join=*/false, batch_size, nullptr);
+  return Sized(Batcher(scope, "batch", options).Run({tensors}, /*join=*/false, batch_size, nullptr),
+               tensors.size());
 }
 
 std::vector<Output> BatchJoin(const Scope& scope, const std::vector<std::vector<Output>>& sources,
                               const Input& batch_size, const BatchOptions& options) {
-  return Batcher(scope, "batch_join", options).Run(sources, /*join=*/true, batch_size, nullptr);
+  return Sized(Batcher(scope, "batch_join", options).Run(sources, /*join=*/true, batch_size, nullptr),
+               WidthOf(sources));
 }
 
 std::vector<Output> ShuffleBatch(const Scope& scope, const std::vector<Output>& tensors,
                                  const Input& batch_size, const ShuffleOptions& shuffle,
                                  const BatchOptions& options) {
-  return Batcher(scope, "shuffle_batch", options).Run({tensors}, /*join=*/false, batch_size, &shuffle);
+  return Sized(Batcher(scope, "shuffle_batch", options).Run({tensors}, /*join=*/false, batch_size, &shuffle),
+               tensors.size());
 }
 
 std::vector<Output> ShuffleBatchJoin(const Scope& scope, const std::vector<std::vector<Output>>& sources,
                                      const Input& batch_size, const ShuffleOptions& shuffle,
                                      const BatchOptions& options) {
-  return Batcher(scope, "shuffle_batch_join", options).Run(sources, /*join=*/true, batch_size, &shuffle);
+  return Sized(
+      Batcher(scope, "shuffle_batch_join", options).Run(sources, /*join=*/true, batch_size, &shuffle),
+      WidthOf(sources));
 }
 
 std::vector<Output> Bucket(const Scope& scope, const std::vector<Output>& tensors, const Input& which_bucket,
                            int64_t batch_size, int num_buckets, const BatchOptions& options,
                            int64_t bucket_capacity) {
+  const std::vector<Output> none(1 + tensors.size());
   if (num_buckets < 2 || batch_size < 1 || options.enqueue_many) {
     scope.UpdateStatus(errors::InvalidArgument(
         "Bucket needs at least 2 buckets, a batch size of at least 1 and one example at a time"));
-    return {};
+    return none;
   }
   const Scope stage = StageScope(scope, "bucket");
   const Output which =
       which_bucket.literal() == nullptr ? which_bucket.output() : ops::Const(stage, *which_bucket.literal());
   const auto spec = SpecOf(stage, {tensors}, options);
   stage.UpdateStatus(spec.status());
-  if (!stage.ok()) return {};
+  if (!stage.ok()) return none;
 
   QueueKind kind = FifoKind(options.dynamic_pad);
   std::vector<StageQueue> buckets;
@@ -256,7 +275,7 @@ std::vector<Output> Bucket(const Scope& scope, const std::vector<Output>& tensor
     const int64_t capacity = bucket_capacity > 0 ? bucket_capacity : options.capacity;
     const std::string shared = options.shared_name.empty() ? "" : StrCat(options.shared_name, "_", i);
     buckets.push_back(MakeQueue(stage, kind, *spec, capacity, shared));
-    if (!stage.ok()) return {};
+    if (!stage.ok()) return none;
     const Output here = ops::Equal(stage, which, i);
     const Output wanted =
         options.keep_input.has_value() ? Output(ops::LogicalAnd(stage, here, *options.keep_input)) : here;
@@ -284,7 +303,7 @@ std::vector<Output> Bucket(const Scope& scope, const std::vector<Output>& tensor
     values.insert(values.end(), batch.begin(), batch.end());
     batches.push_back(top.Enqueue(stage, values, /*many=*/false));
   }
-  if (!stage.ok()) return {};
+  if (!stage.ok()) return none;
 
   // One step enqueues to one bucket; all of them close together when the input ends.
   const Operation any = ops::NoOp(stage.WithOpName("group_enqueues").WithControlDependencies(enqueues));
@@ -304,29 +323,30 @@ std::vector<Output> Bucket(const Scope& scope, const std::vector<Output>& tensor
   AddQueueRunner(stage, QueueRunner::Make(stage, top.handle, batches));
   AddFillSummary(stage, StrCat("fraction_of_", options.capacity, "_full"), top.Size(stage), options.capacity);
   const auto dequeued = ops::QueueDequeueV2(stage.WithOpName("dequeue_top"), top.handle, top_spec.types);
-  return stage.ok() ? dequeued.components : std::vector<Output>();
+  return stage.ok() ? dequeued.components : none;
 }
 
 std::vector<Output> BucketBySequenceLength(const Scope& scope, const Output& length,
                                            const std::vector<Output>& tensors, int64_t batch_size,
                                            const std::vector<int32_t>& boundaries,
                                            const BatchOptions& options, int64_t bucket_capacity) {
+  const std::vector<Output> none(1 + tensors.size());
   for (size_t i = 0; i < boundaries.size(); ++i) {
     if (boundaries[i] <= 0 || (i > 0 && boundaries[i] <= boundaries[i - 1])) {
       scope.UpdateStatus(
           errors::InvalidArgument("bucket_boundaries must be positive and strictly increasing"));
-      return {};
+      return none;
     }
   }
   if (boundaries.empty()) {
     scope.UpdateStatus(errors::InvalidArgument("bucket_boundaries must not be empty"));
-    return {};
+    return none;
   }
   const Scope stage = StageScope(scope, "bucket_by_sequence_length");
   // As many boundaries as are not above the length come before its bucket.
   const Output below =
       ops::LessEqual(stage, ops::Const(stage.WithOpName("boundaries"), Tensor::Vector(boundaries)), length);
-  if (!stage.ok()) return {};
+  if (!stage.ok()) return none;
   const Output which = Formula(stage, below).To(DataType::kInt32).Reduce("Sum", {0});
   std::vector<Output> with_length = {length};
   with_length.insert(with_length.end(), tensors.begin(), tensors.end());
@@ -334,7 +354,7 @@ std::vector<Output> BucketBySequenceLength(const Scope& scope, const Output& len
   if (!inner.shapes.empty()) inner.shapes.insert(inner.shapes.begin(), PartialShape({}));
   auto batch = Bucket(stage, with_length, which, batch_size, static_cast<int>(boundaries.size()) + 1, inner,
                       bucket_capacity);
-  if (!batch.empty()) batch.erase(batch.begin());
+  batch.erase(batch.begin());
   return batch;
 }
 

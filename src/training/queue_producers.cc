@@ -153,12 +153,12 @@ std::vector<Output> SliceInputProducer(const Scope& scope, const std::vector<Out
                                         ops::StridedSlice::ShrinkAxisMask(1));
   const StageQueue queue{.handle = ProduceRange(stage.NewSubScope("input_producer"), size, options),
                          .types = {DataType::kInt32}};
-  if (!stage.ok()) return {};
+  if (!stage.ok()) return std::vector<Output>(tensors.size());
   const Output index =
       ops::QueueDequeueV2(stage.WithOpName(queue.NameOf("Dequeue")), queue.handle, queue.types)[0];
   std::vector<Output> slices;
   for (const Output& tensor : tensors) slices.push_back(ops::GatherV2(stage, tensor, index, 0));
-  return stage.ok() ? slices : std::vector<Output>();
+  return stage.ok() ? slices : std::vector<Output>(tensors.size());
 }
 
 }  // namespace millrace

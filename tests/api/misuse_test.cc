@@ -245,7 +245,7 @@ TEST(ControlFlowMisuse, FunctionsThatAreNullOrGiveTheWrongThings) {
   }
   {
     const Scope scope = Scope::NewRootScope();
-    EXPECT_TRUE(While(scope, {Input(1)}, nullptr, same).empty());
+    EXPECT_FALSE(While(scope, {Input(1)}, nullptr, same)[0].IsSet());
     ExpectNames(scope.status(), "While");
   }
   {

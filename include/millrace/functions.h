@@ -1,0 +1,46 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "millrace/dtype.h"
+#include "millrace/output.h"
+#include "millrace/scope.h"
+#include "millrace/shape.h"
+
+// Functions of a graph: parts of it that are kept once and called from any number of places, as the bodies of
+// datasets' stages are.
+namespace millrace {
+
+// A function of a graph, made of C++ that adds nodes. A value; unset after an error.
+struct GraphFunction {
+  FunctionName name;                     // for attributes of ops that call functions
+  std::vector<DataType> argument_types;  // without those of `captured`
+  std::vector<DataType> types;           // of the results
+  std::vector<PartialShape> shapes;      // of the results
+  std::vector<Output> captured;  // tensors of the graph around it, in the order of the last parameters
+  bool is_stateful = false;      // some node of it is: a random number, a change of a variable
+
+  bool IsSet() const { return !name.name.empty(); }
+};
+
+// Adds nodes under the scope that it is given, which is that of another graph, and returns the results.
+using FunctionBodyFn = std::function<std::vector<Output>(const Scope&, const std::vector<Output>&)>;
+
+// Runs `body` in a graph of its own, with parameters of those types, and adds what it made to the scope's
+// functions as "<name>_<hash>". `shapes` is what the body may rely on; empty: nothing is known. Tensors of
+// the scope's graph that the body uses become further parameters. Errors go to the scope's status.
+GraphFunction MakeGraphFunction(const Scope& scope, const std::string& name,
+                                const std::vector<DataType>& types, const std::vector<PartialShape>& shapes,
+                                const FunctionBodyFn& body);
+
+// Adds a call of a function of the scope's graph (or of the graph around it, in the body of another
+// function): the results, in order. It is differentiated like any op. InvalidArgument, in the scope's status,
+// for arguments of another number or type; then the results are unset.
+std::vector<Output> CallFunction(const Scope& scope, const GraphFunction& function,
+                                 const std::vector<Input>& arguments);
+
+}  // namespace millrace
