@@ -112,8 +112,7 @@ Status AddNodeGradient(Graph* graph, Node* node, std::string_view name,
   const GradientContext::Computation computation{
       .name = options.exact_scope ? UniqueScope(*graph, options.scope) : options.scope,
       .device = options.device.has_value() ? *options.device : node->requested_device(),
-      .colocate = options.colocate,
-      .client = options.client};
+      .colocate = options.colocate};
   builder.SetScope(options.scope, computation.device);
   if (options.colocate) builder.SetColocation(ColocationOf(*node));
   GradientContext context(builder, *node, grads,

@@ -52,7 +52,6 @@ struct GradientOptions {
   std::optional<std::string> device = std::nullopt;
   // Null: any op may be not differentiable. Otherwise all but these give an error where a gradient arrives.
   const std::unordered_set<std::string_view>* not_differentiable = nullptr;
-  void* client = nullptr;  // handed to gradient functions: what the graph belongs to
 };
 
 // Adds to `graph` the nodes that compute, for each x, the sum over the ys of the derivative of y with respect

@@ -22,7 +22,6 @@ class GradientContext {
     std::string name = {};  // no two computations have the same
     std::string device = {};
     bool colocate = false;
-    void* client = nullptr;  // GradientOptions::client
   };
 
   // `grads` has an entry per output, unset where no gradient arrives; `wanted` one per input. `computation`

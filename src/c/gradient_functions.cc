@@ -68,12 +68,8 @@ StatusOr<std::vector<GradientValue>> AllFromClient(const Graph& graph, const Mil
 // A gradient function of a client, with the data that it owns.
 class ClientGradient {
  public:
-  ClientGradient(std::string name, Millrace_GradientFunction function, void* user_data,
-                 void (*delete_user_data)(void*))
-      : name_(std::move(name)),
-        function_(function),
-        user_data_(user_data),
-        delete_user_data_(delete_user_data) {}
+  ClientGradient(Millrace_GradientFunction function, void* user_data, void (*delete_user_data)(void*))
+      : function_(function), user_data_(user_data), delete_user_data_(delete_user_data) {}
   ~ClientGradient() {
     if (delete_user_data_ != nullptr) delete_user_data_(user_data_);
   }
@@ -85,7 +81,8 @@ class ClientGradient {
  private:
   Status CallUnlocked(TF_Graph& graph, Millrace_GradientCall* call) const;
 
-  const std::string name_;
+  Status CallFor(TF_Graph& graph, GradientContext& c) const MR_REQUIRES(graph.mu);
+
   const Millrace_GradientFunction function_;
   void* const user_data_;
   void (*const delete_user_data_)(void*);
@@ -113,13 +110,17 @@ bool HasZeros(DataType type) {
   return IsFloatingType(base) || IsComplexType(base) || base == DataType::kVariant;
 }
 
-Status ClientGradient::Call(GradientContext& c) const {
-  auto* const graph = static_cast<TF_Graph*>(c.computation().client);
-  if (graph == nullptr) {
-    return errors::Unimplemented(
-        "The gradient function '", name_,
-        "' of the client cannot be called for the body of a function or for a graph of the C++ API");
-  }
+// Who computes gradients holds the mutex of the graph's handle; a graph without one is of the C++ API or the
+// body of a function.
+Status ClientGradient::Call(GradientContext& c) const MR_NO_THREAD_SAFETY_ANALYSIS {
+  Graph& graph = c.builder().graph();
+  if (graph.client() != nullptr) return CallFor(*static_cast<TF_Graph*>(graph.client()), c);
+  TF_Graph handle(graph, c.builder().shapes());
+  MutexLock lock(handle.mu);
+  return CallFor(handle, c);
+}
+
+Status ClientGradient::CallFor(TF_Graph& graph, GradientContext& c) const {
   std::vector<Millrace_Gradient> grads, results(static_cast<size_t>(c.num_inputs()), kNoGradient);
   for (int i = 0; i < c.num_outputs(); ++i) {
     const bool missing = !c.has_grad(i) && HasZeros(c.node().output_type(i));
@@ -131,7 +132,7 @@ Status ClientGradient::Call(GradientContext& c) const {
   const std::string scope = c.builder().scope();
   Millrace_GradientCall call = {.struct_size = sizeof(Millrace_GradientCall),
                                 .user_data = user_data_,
-                                .graph = graph,
+                                .graph = &graph,
                                 .oper = OperationOf(&c.mutable_node()),
                                 .name_scope = scope.c_str(),
                                 .device = c.computation().device.c_str(),
@@ -142,7 +143,7 @@ Status ClientGradient::Call(GradientContext& c) const {
                                 .wanted = wanted.data(),
                                 .input_gradients = results.data()};
   const int first = c.builder().graph().num_node_ids();
-  const Status called = CallUnlocked(*graph, &call);
+  const Status called = CallUnlocked(graph, &call);
   c.builder().AdoptFrom(first);
   MR_RETURN_IF_ERROR(called);
   for (int i = 0; i < c.num_inputs(); ++i) {
@@ -176,7 +177,6 @@ StatusOr<GradientOptions> OptionsOf(TF_Graph& graph, const Millrace_GradientOpti
   GradientOptions options;
   options.shapes = &graph.refiner;
   options.registry = &graph.gradients;
-  options.client = &graph;
   options.names = GradientNames::kPython;
   if (known.prefix != nullptr) {
     options.scope = known.prefix;
@@ -275,7 +275,7 @@ void Millrace_RegisterGradient(TF_Graph* graph, const char* name, Millrace_Gradi
       if (delete_user_data != nullptr) delete_user_data(user_data);
       return registry.RegisterNotDifferentiable(name);
     }
-    const auto client = std::make_shared<const ClientGradient>(name, function, user_data, delete_user_data);
+    const auto client = std::make_shared<const ClientGradient>(function, user_data, delete_user_data);
     return registry.Register(name, [client](millrace::GradientContext& c) { return client->Call(c); });
   });
 }

@@ -101,7 +101,6 @@ Status Differentiate(TF_Graph* g, const char* prefix, const TF_Output* y, int ny
   millrace::GradientOptions options;
   options.shapes = &g->refiner;
   options.registry = &g->gradients;
-  options.client = g;
   // As TensorFlow's C++ API.
   options.names = millrace::GradientNames::kOp;
   options.integers = true;

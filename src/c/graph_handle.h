@@ -19,29 +19,29 @@
 #include "op/attr_value.h"
 #include "tensorflow/c/c_api.h"
 
-namespace millrace::c_api {
-
-// A graph that knows its handle, so that an operation leads to it.
-class OwnedGraph : public Graph {
- public:
-  OwnedGraph(const OpRegistry& ops, TF_Graph* handle) : Graph(ops), handle_(handle) {}
-  TF_Graph* handle() const { return handle_; }
-
- private:
-  TF_Graph* const handle_;
-};
-
-}  // namespace millrace::c_api
-
 // A graph with the shapes of its tensors. Nodes may be read without the mutex: they do not change once an
-// operation was handed out, but for their edges to consumers.
+// operation was handed out, but for their edges to consumers. The graph knows its handle, so that an
+// operation leads to it.
 struct TF_Graph {
-  explicit TF_Graph(const millrace::OpRegistry& ops)
-      : graph(ops, this), refiner(graph, millrace::EvaluateOp) {}
+  explicit TF_Graph(const millrace::OpRegistry& ops) : TF_Graph(std::make_unique<Owned>(ops)) {}
+  // A handle for a call, of a graph that has none: one of the C++ API, or the body of a function.
+  TF_Graph(millrace::Graph& borrowed, millrace::ShapeRefiner& shapes) : graph(borrowed), refiner(shapes) {
+    graph.set_client(this);
+  }
+  ~TF_Graph() { graph.set_client(nullptr); }
+  TF_Graph(const TF_Graph&) = delete;
+  TF_Graph& operator=(const TF_Graph&) = delete;
+
+  struct Owned {
+    explicit Owned(const millrace::OpRegistry& ops) : graph(ops), refiner(graph, millrace::EvaluateOp) {}
+    millrace::Graph graph;
+    millrace::ShapeRefiner refiner;
+  };
+  const std::unique_ptr<Owned> owned;  // null for a handle for a call
 
   millrace::Mutex mu;
-  millrace::c_api::OwnedGraph graph MR_GUARDED_BY(mu);
-  millrace::ShapeRefiner refiner MR_GUARDED_BY(mu);
+  millrace::Graph& graph MR_GUARDED_BY(mu);
+  millrace::ShapeRefiner& refiner MR_GUARDED_BY(mu);
   // Node ids that exist, for a look without the mutex. Released after the nodes were added, acquired by
   // sessions that ask whether there is something new.
   std::atomic<int> num_node_ids{2};
@@ -78,6 +78,12 @@ struct TF_Graph {
   }
   // Whether nothing could use what is added now: the graph ends with its only user.
   bool IsLeft() const MR_REQUIRES(mu) { return delete_requested && num_users <= 1; }
+
+ private:
+  explicit TF_Graph(std::unique_ptr<Owned> own)
+      : owned(std::move(own)), graph(owned->graph), refiner(owned->refiner) {
+    graph.set_client(this);
+  }
 };
 
 namespace millrace::c_api {

@@ -13,7 +13,7 @@ namespace errors = millrace::errors;
 namespace millrace::c_api {
 namespace {
 
-Mutex& GraphMutex(const Node& node) { return static_cast<OwnedGraph&>(node.graph()).handle()->mu; }
+Mutex& GraphMutex(const Node& node) { return static_cast<TF_Graph*>(node.graph().client())->mu; }
 
 // The number of tensors of an argument; -1 after an error.
 int ListLength(TF_Operation* oper, const char* arg_name, bool inputs, TF_Status* status) {

@@ -194,6 +194,10 @@ class Graph {
   // on failure.
   Status Validate() const;
 
+  // What a client keeps for this graph, and nobody else looks at: the handle of the C API. Copies have none.
+  void* client() const { return client_; }
+  void set_client(void* client) { client_ = client; }
+
   const GraphVersions& versions() const { return versions_; }
   void set_versions(GraphVersions v) { versions_ = std::move(v); }
   int InternDevice(std::string_view device);
@@ -213,6 +217,7 @@ class Graph {
   const OpRegistry& ops_;
   std::unique_ptr<FunctionLibrary> functions_;
   GraphVersions versions_;
+  void* client_ = nullptr;
   StableArena<Node> node_arena_;
   StableArena<Edge> edge_arena_;
   std::vector<Node*> nodes_;

@@ -112,8 +112,9 @@ typedef void (*Millrace_GradientFunction)(Millrace_GradientCall* call, TF_Status
 
    AlreadyExists when the graph, or for NULL the process, has an entry of that name already; for NULL that
    includes the built-in ones. `delete_user_data` (may be NULL) is called when the graph is deleted, never for
-   NULL, and at once on error. A client's function is not called for operations in the body of a function (a
-   FunctionDef): where it would have to be, the computation of gradients ends with Unimplemented. */
+   NULL, and at once on error. A function for all graphs is also called for operations in the body of a
+   function (a FunctionDef) and for graphs of other clients, such as those of the C++ API: `call->graph` is
+   then a graph for the time of the call. */
 TF_CAPI_EXPORT extern void Millrace_RegisterGradient(TF_Graph* graph, const char* name,
                                                      Millrace_GradientFunction function, void* user_data,
                                                      void (*delete_user_data)(void* user_data),
