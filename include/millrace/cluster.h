@@ -124,6 +124,10 @@ class Server {
   // NotFound when there is no protocol of that name; an error that names the task when the address can't be
   // had. A port of 0 is replaced by a free one.
   static StatusOr<std::unique_ptr<Server>> Make(const ServerOptions& options);
+  // All tasks of the cluster in this process, in the order of ClusterSpec::jobs, as tests and first programs
+  // have them. `job` and `task` of the options are not looked at. Here all tasks know the free port that has
+  // replaced a port of 0.
+  static StatusOr<std::vector<std::unique_ptr<Server>>> MakeAll(const ServerOptions& options);
   virtual ~Server() = default;
 
   // Begins to answer. Again: nothing. FailedPrecondition after Stop.

@@ -106,6 +106,48 @@ std::string ListenAddress(const ServerOptions& options) {
   return variable == nullptr || *variable == '\0' ? "127.0.0.1" : variable;
 }
 
+// A task that has its port.
+struct BoundTask {
+  ServerOptions options;
+  Protocol protocol;
+  TransportOptions transport;
+  std::unique_ptr<Listener> listener;
+  std::string address() const { return StrCat("localhost:", listener->port()); }
+};
+
+StatusOr<BoundTask> Bind(const ServerOptions& options) {
+  MR_ASSIGN_OR_RETURN(const Protocol protocol, FindProtocol(options.protocol));
+  MR_ASSIGN_OR_RETURN(const std::string address, options.cluster.AddressOf(options.job, options.task));
+  const std::string port = address.substr(address.rfind(':'));
+  TransportOptions transport;
+  transport.patience_in_ms = options.peer_timeout_in_ms;
+  MR_ASSIGN_OR_RETURN(
+      transport.security,
+      LoadSecurity(options.security.empty() ? ClusterSecurity::FromEnvironment() : options.security));
+  auto listener = protocol.listen(ListenAddress(options) + port, transport.security);
+  if (!listener.ok()) {
+    return listener.status().WithContext(
+        StrCat("; it is the address of ", TaskName(options.job, options.task)));
+  }
+  return BoundTask{options, protocol, transport, *std::move(listener)};
+}
+
+StatusOr<std::unique_ptr<Server>> MakeServer(BoundTask bound) {
+  const ServerOptions& options = bound.options;
+  std::map<std::string, std::string> addresses;
+  for (const auto& [job, tasks] : options.cluster.jobs()) {
+    for (const auto& [task, of_task] : tasks) addresses[TaskName(job, task)] = of_task;
+  }
+  // A port that was left open is known now.
+  const std::string address = bound.address();
+  addresses[TaskName(options.job, options.task)] = address;
+  MR_ASSIGN_OR_RETURN(auto network, bound.protocol.connect(addresses, bound.transport));
+  MR_ASSIGN_OR_RETURN(auto task, Task::Make(options, std::move(network)));
+  return std::unique_ptr<Server>(std::make_unique<TaskServer>(std::move(bound.listener), std::move(task),
+                                                              StrCat(options.protocol, "://", address),
+                                                              options.stop_grace_in_ms));
+}
+
 }  // namespace
 
 StatusOr<ServerOptions> ServerOptions::FromProto(const tensorflow::ServerDef& def) {
@@ -119,29 +161,29 @@ StatusOr<ServerOptions> ServerOptions::FromProto(const tensorflow::ServerDef& de
 }
 
 StatusOr<std::unique_ptr<Server>> Server::Make(const ServerOptions& options) {
-  MR_ASSIGN_OR_RETURN(const Protocol protocol, FindProtocol(options.protocol));
-  MR_ASSIGN_OR_RETURN(const std::string address, options.cluster.AddressOf(options.job, options.task));
-  const std::string name = TaskName(options.job, options.task);
-  const std::string port = address.substr(address.rfind(':'));
-  TransportOptions transport;
-  transport.patience_in_ms = options.peer_timeout_in_ms;
-  MR_ASSIGN_OR_RETURN(
-      transport.security,
-      LoadSecurity(options.security.empty() ? ClusterSecurity::FromEnvironment() : options.security));
-  auto listener = protocol.listen(ListenAddress(options) + port, transport.security);
-  if (!listener.ok()) return listener.status().WithContext(StrCat("; it is the address of ", name));
-  std::map<std::string, std::string> addresses;
+  MR_ASSIGN_OR_RETURN(BoundTask bound, Bind(options));
+  return MakeServer(std::move(bound));
+}
+
+StatusOr<std::vector<std::unique_ptr<Server>>> Server::MakeAll(const ServerOptions& options) {
+  std::vector<BoundTask> bound;
+  ClusterSpec known;
   for (const auto& [job, tasks] : options.cluster.jobs()) {
-    for (const auto& [task, of_task] : tasks) addresses[TaskName(job, task)] = of_task;
+    for (const auto& [task, address] : tasks) {
+      ServerOptions own = options;
+      own.job = job;
+      own.task = task;
+      MR_ASSIGN_OR_RETURN(bound.emplace_back(), Bind(own));
+      MR_RETURN_IF_ERROR(
+          known.AddTask(job, task, address.ends_with(":0") ? bound.back().address() : address));
+    }
   }
-  const std::string bound = StrCat("localhost:", (*listener)->port());
-  // A port that was left open is known now.
-  addresses[name] = bound;
-  MR_ASSIGN_OR_RETURN(auto network, protocol.connect(addresses, transport));
-  MR_ASSIGN_OR_RETURN(auto task, Task::Make(options, std::move(network)));
-  return std::unique_ptr<Server>(std::make_unique<TaskServer>(*std::move(listener), std::move(task),
-                                                              StrCat(options.protocol, "://", bound),
-                                                              options.stop_grace_in_ms));
+  std::vector<std::unique_ptr<Server>> servers;
+  for (BoundTask& task : bound) {
+    task.options.cluster = known;
+    MR_ASSIGN_OR_RETURN(servers.emplace_back(), MakeServer(std::move(task)));
+  }
+  return servers;
 }
 
 StatusOr<std::string> DescribeCluster(const std::string& target, int64_t timeout_in_ms) {

@@ -308,6 +308,35 @@ TEST_F(RpcTest, AnAddressInUseIsAnErrorThatNamesTheTask) {
   EXPECT_EQ(Server::Make(options).status().message(), "Task 4 was not defined in job \"w\"");
 }
 
+TEST_F(RpcTest, AllTasksOfAClusterInOneProcess) {
+  ServerOptions options;
+  EXPECT_TRUE(Server::MakeAll(options).value().empty());
+  options.cluster = *ClusterSpec::Parse("worker=localhost:0,localhost:0,ps=localhost:0");
+  {
+    const auto servers = Server::MakeAll(options);
+    ASSERT_TRUE(servers.ok()) << servers.status();
+    ASSERT_EQ(servers->size(), 3u);
+    EXPECT_EQ((*servers)[0]->task(), "/job:ps/replica:0/task:0");
+    EXPECT_EQ((*servers)[2]->task(), "/job:worker/replica:0/task:1");
+    for (const auto& server : *servers) ASSERT_EQ(server->Start(), Status());
+    // The nodes are on the parameter server and on the first worker; the master has to find both.
+    const auto session = NewSessionAt((*servers)[2]->target(), true);
+    ASSERT_TRUE(session.ok()) << session.status();
+    EXPECT_EQ((*session)->Run(X(3), {}, {"init"}, nullptr), Status());
+    std::vector<Tensor> values;
+    EXPECT_EQ((*session)->Run(X(5), {"y"}, {}, &values), Status());
+    EXPECT_EQ(values[0].scalar<float>(), 40);  // (3 + 5) * 5
+    // An address that is taken.
+    const std::string& target = (*servers)[0]->target();
+    options.cluster = *ClusterSpec::Parse("ps=localhost" + target.substr(target.rfind(':')));
+  }
+  const auto first = Server::MakeAll(options);
+  ASSERT_TRUE(first.ok()) << first.status();
+  const Status status = Server::MakeAll(options).status();
+  EXPECT_TRUE(errors::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/job:ps/replica:0/task:0"));
+}
+
 TEST_F(RpcTest, ASessionOutlivesItsServerWithErrors) {
   auto cluster = std::make_unique<TestCluster>(std::map<std::string, int>{{"ps", 1}, {"worker", 2}});
   const auto here = NewSessionAt(cluster->target("worker", 0), false);
