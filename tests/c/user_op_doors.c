@@ -148,6 +148,27 @@ static void resources_of(TF_OpKernelContext* c, TF_Status* status) {
   CHECK_ERROR(status, TF_INVALID_ARGUMENT, "is null");
 }
 
+/* What is for references refuses other inputs, and inputs that are not there. */
+static void no_references(TF_OpKernelContext* c, TF_Status* status) {
+  CHECK_INT(Millrace_InputIsRef(c, 0), 0);
+  CHECK_INT(Millrace_InputIsRef(c, -1), 0);
+  CHECK_INT(Millrace_InputIsRef(NULL, 0), 0);
+  Millrace_LockRef(c, 0, 1);
+  Millrace_LockRef(c, 99, 0);
+  Millrace_LockRef(NULL, 0, 1);
+  TF_Tensor* tensor = NULL;
+  Millrace_RefInput(c, 0, &tensor, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Input 0 is no reference");
+  CHECK(tensor == NULL);
+  Millrace_RefInput(NULL, 0, &tensor, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "null");
+  Millrace_ReplaceRef(c, 0, NULL, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Input 0 is no reference");
+  Millrace_ForwardRef(c, 99, 0, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Input 99 is no reference");
+  TF_SetStatus(status, TF_OK, "");
+}
+
 static void door_compute(void* kernel, TF_OpKernelContext* c) {
   (void)kernel;
   TF_Status* status = TF_NewStatus();
@@ -174,6 +195,7 @@ static void door_compute(void* kernel, TF_OpKernelContext* c) {
     for (int64_t k = 0; k < n; ++k) total += sums.sums[k];
     TF_DeleteTensor(x);
   }
+  no_references(c, status);
   resources_of(c, status);
   TF_Tensor* y = TF_AllocateOutput(c, 0, TF_FLOAT, NULL, 0, sizeof(float));
   *(float*)TF_TensorData(y) = total;

@@ -46,6 +46,23 @@ TF_CAPI_EXPORT extern void Millrace_KernelParallelFor(TF_OpKernelContext* ctx, i
                                                       void (*work)(void* data, int64_t begin, int64_t end),
                                                       void* data);
 
+/* References: inputs of the type Ref(T), such as variables, that a kernel changes in place. Other inputs have
+ * no lock; the functions with a status are InvalidArgument for them. */
+TF_CAPI_EXPORT extern unsigned char Millrace_InputIsRef(TF_OpKernelContext* ctx, int i);
+/* Takes the lock of what the input refers to, or gives it back. Whoever changes a variable holds it. */
+TF_CAPI_EXPORT extern void Millrace_LockRef(TF_OpKernelContext* ctx, int i, int lock);
+/* The variable's own elements: what is written to the tensor is the value of the variable. Tensors that other
+ * steps have read before keep their values. FailedPrecondition when it has no value yet. The caller deletes
+ * the tensor. Unimplemented for strings, bools, handles and variants. */
+TF_CAPI_EXPORT extern void Millrace_RefInput(TF_OpKernelContext* ctx, int i, TF_Tensor** tensor,
+                                             TF_Status* status);
+/* The variable has that value, of its type and any shape, from now on. */
+TF_CAPI_EXPORT extern void Millrace_ReplaceRef(TF_OpKernelContext* ctx, int i, const TF_Tensor* tensor,
+                                               TF_Status* status);
+/* The output, of a reference type, refers to what the input refers to. */
+TF_CAPI_EXPORT extern void Millrace_ForwardRef(TF_OpKernelContext* ctx, int input, int output,
+                                               TF_Status* status);
+
 /* Resources of a kernel's own: objects that outlive a step, by container and name, in the device of the
  * kernel; tf.Session.reset and the end of the session drop them. `type` tells the types of objects apart; a
  * name in a container belongs to one of them. An empty container is the default one. */

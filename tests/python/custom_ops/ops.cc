@@ -14,6 +14,7 @@
 #include "tensorflow/core/framework/resource_mgr.h"
 #include "tensorflow/core/framework/resource_op_kernel.h"
 #include "tensorflow/core/framework/shape_inference.h"
+#include "tensorflow/core/platform/mutex.h"
 #include "tensorflow/core/util/work_sharder.h"
 
 namespace tensorflow {
@@ -66,6 +67,56 @@ TF_CALL_double(REGISTER);
 TF_CALL_int32(REGISTER);
 TF_CALL_int64(REGISTER);
 #undef REGISTER
+
+// Changes a variable in place: adds one to its elements, or makes it a vector of `replace` zeros.
+REGISTER_OP("CustomAddOne")
+    .Attr("T: {float, bool}")
+    .Attr("replace: int = 0")
+    .Input("ref: Ref(T)")
+    .Output("output_ref: Ref(T)")
+    .SetShapeFn(shape_inference::UnknownShape);
+
+class AddOne : public OpKernel {
+ public:
+  explicit AddOne(OpKernelConstruction* context) : OpKernel(context) {
+    OP_REQUIRES_OK(context, context->GetAttr("replace", &replace_));
+  }
+  void Compute(OpKernelContext* context) override {
+    OP_REQUIRES(context, context->input_is_ref(0), errors::Internal("the input is no reference"));
+    {
+      mutex_lock lock(*context->input_ref_mutex(0));
+      if (replace_ > 0) {
+        Tensor zeros(DT_FLOAT, TensorShape({replace_}));
+        zeros.flat<float>().setZero();
+        context->replace_ref_input(0, zeros, /*lock_held=*/true);
+      } else {
+        Tensor variable = context->mutable_input(0, /*lock_held=*/true);
+        OP_REQUIRES_OK(context, context->status());
+        auto values = variable.flat<float>();
+        for (int64 i = 0; i < variable.NumElements(); ++i) values(i) += 1;
+      }
+    }
+    context->forward_ref_input_to_ref_output(0, 0);
+  }
+
+ private:
+  int replace_;
+};
+REGISTER_KERNEL_BUILDER(Name("CustomAddOne").Device(DEVICE_CPU), AddOne);
+
+// Passes on what it gets, of any type.
+REGISTER_OP("CustomPass")
+    .Attr("T: type")
+    .Input("x: T")
+    .Output("y: T")
+    .SetShapeFn(shape_inference::UnchangedShape);
+
+class Pass : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  void Compute(OpKernelContext* context) override { context->set_output(0, context->input(0)); }
+};
+REGISTER_KERNEL_BUILDER(Name("CustomPass").Device(DEVICE_CPU), Pass);
 
 // Attributes of all kinds, as a text.
 REGISTER_OP("CustomAttrs")

@@ -71,6 +71,46 @@ def test_wrong_use_by_a_kernel_is_an_error(ops, how, text):
             run(y)
 
 
+def test_references_are_changed_in_place(ops):
+    with tf.Graph().as_default():
+        variable = tf.Variable([1.0, 2.0], use_resource=False, validate_shape=False)
+        flags = tf.Variable([True], use_resource=False)
+        add_one = ops.custom_add_one(variable)
+        replace = ops.custom_add_one(variable, replace=3)
+        assert add_one.dtype == tf.float32._as_ref
+        with tf.Session() as session:
+            with pytest.raises(tf.errors.FailedPreconditionError, match="uninitialized value"):
+                session.run(add_one)
+            session.run([variable.initializer, flags.initializer])
+            before = session.run(variable)
+            np.testing.assert_array_equal(session.run(add_one), [2.0, 3.0])
+            np.testing.assert_array_equal(session.run(add_one), [3.0, 4.0])
+            np.testing.assert_array_equal(session.run(variable), [3.0, 4.0])
+            np.testing.assert_array_equal(before, [1.0, 2.0])
+            np.testing.assert_array_equal(session.run(replace), [0.0] * 3)
+            np.testing.assert_array_equal(session.run(add_one), [1.0] * 3)
+            with pytest.raises(tf.errors.UnimplementedError, match="of type bool cannot be changed in place"):
+                session.run(ops.custom_add_one(flags))
+            with pytest.raises(tf.errors.InvalidArgumentError, match="a variable of type bool, not float"):
+                session.run(ops.custom_add_one(flags, replace=2))
+            assert session.run(flags).tolist() == [True]
+
+
+def test_handles_and_variants_are_passed_on(ops):
+    with tf.Graph().as_default():
+        values = tf.raw_ops.TensorListFromTensor(tensor=[[1.0], [2.0]], element_shape=[1])
+        stacked = tf.raw_ops.TensorListStack(
+            input_handle=ops.custom_pass(values), element_shape=[1], element_dtype=tf.float32
+        )
+        np.testing.assert_array_equal(run(stacked), [[1.0], [2.0]])
+        variable = tf.get_variable("v", initializer=3.0, use_resource=True)
+        read = tf.raw_ops.ReadVariableOp(resource=ops.custom_pass(variable.handle), dtype=tf.float32)
+        with tf.Session() as session:
+            session.run(variable.initializer)
+            assert session.run(read) == 3.0
+        np.testing.assert_array_equal(run(ops.custom_pass(["a", ""])), [b"a", b""])
+
+
 def test_resources_outlive_steps(ops):
     with tf.Graph().as_default():
         counter = ops.custom_counter(start=5)

@@ -9,8 +9,8 @@
 //   };
 //   REGISTER_KERNEL_BUILDER(Name("ZeroOut").Device(DEVICE_CPU), ZeroOut);
 //
-// Exceptions of a kernel become errors of the step. Kernels of references and variants are not covered; for
-// resources there is resource_mgr.h.
+// Exceptions of a kernel become errors of the step. Variants pass through as they are, but kernels cannot
+// look into them; for resources there is resource_mgr.h.
 #ifndef TENSORFLOW_CORE_FRAMEWORK_OP_KERNEL_H_
 #define TENSORFLOW_CORE_FRAMEWORK_OP_KERNEL_H_
 
@@ -29,6 +29,7 @@
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/lib/core/errors.h"
 #include "tensorflow/core/platform/macros.h"
+#include "tensorflow/core/platform/mutex.h"
 
 namespace tensorflow {
 
@@ -214,6 +215,51 @@ class OpKernelContext {
     return Status();
   }
   DataType input_dtype(int i) { return input(i).dtype(); }
+
+  // Inputs of the type Ref(T), such as variables. The mutex is that of the variable; whoever holds it says
+  // so.
+  bool input_is_ref(int i) const { return Millrace_InputIsRef(c_, i) != 0; }
+  mutex* input_ref_mutex(int i) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    for (RefMutex& known : ref_mutexes_) {
+      if (known.input() == i) return &known;
+    }
+    ref_mutexes_.emplace_back(c_, i);
+    return &ref_mutexes_.back();
+  }
+  // The variable's own elements, to be changed in place.
+  Tensor mutable_input(int i, bool lock_held) {
+    const RefLock lock(input_ref_mutex(i), lock_held);
+    TF_Tensor* tensor = nullptr;
+    const internal::CStatus status;
+    Millrace_RefInput(c_, i, &tensor, status.get());
+    SetStatus(status.status());
+    return tensor == nullptr ? Tensor() : Tensor::Adopt(tensor);
+  }
+  Status mutable_input(const string& name, Tensor* tensor, bool lock_held) {
+    int begin = 0, end = 0;
+    TF_RETURN_IF_ERROR(Range(name, 0, &begin, &end));
+    *tensor = mutable_input(begin, lock_held);
+    return status_;
+  }
+  // The variable has this value from now on.
+  void replace_ref_input(int i, const Tensor& tensor, bool lock_held) {
+    TF_Tensor* const value = tensor.ToC();
+    if (value == nullptr) return SetStatus(errors::ResourceExhausted("No memory for input ", i));
+    const internal::CStatus status;
+    {
+      const RefLock lock(input_ref_mutex(i), lock_held);
+      Millrace_ReplaceRef(c_, i, value, status.get());
+    }
+    TF_DeleteTensor(value);
+    SetStatus(status.status());
+  }
+  // The output refers to the same variable.
+  void forward_ref_input_to_ref_output(int input, int output) {
+    const internal::CStatus status;
+    Millrace_ForwardRef(c_, input, output, status.get());
+    SetStatus(status.status());
+  }
   DataType expected_output_dtype(int i) const {
     return static_cast<DataType>(TF_ExpectedOutputDataType(c_, i));
   }
@@ -337,12 +383,14 @@ class OpKernelContext {
                                           DataTypeString(expected_output_dtype(static_cast<int>(i)))));
         break;
       }
-      TF_Tensor* const copy = slot.tensor.ToC();
+      // Handles and variants go out as they came in.
+      TF_Tensor* const as_it_is = slot.tensor.IsOpaque() ? slot.tensor.c_tensor() : nullptr;
+      TF_Tensor* const copy = as_it_is != nullptr ? nullptr : slot.tensor.ToC();
       internal::CStatus status;
-      if (copy == nullptr) {
+      if (as_it_is == nullptr && copy == nullptr) {
         SetStatus(errors::ResourceExhausted("No memory for output ", i));
       } else {
-        TF_SetOutput(c_, static_cast<int>(i), copy, status.get());
+        TF_SetOutput(c_, static_cast<int>(i), as_it_is != nullptr ? as_it_is : copy, status.get());
         TF_DeleteTensor(copy);
         SetStatus(status.status());
       }
@@ -362,8 +410,36 @@ class OpKernelContext {
     return status.status();
   }
 
+  class RefMutex : public mutex {
+   public:
+    RefMutex(TF_OpKernelContext* c, int input) : c_(c), input_(input) {}
+    int input() const { return input_; }
+    void lock() override { Millrace_LockRef(c_, input_, 1); }
+    void unlock() override { Millrace_LockRef(c_, input_, 0); }
+
+   private:
+    TF_OpKernelContext* const c_;
+    const int input_;
+  };
+  // Unless the caller has it.
+  class RefLock {
+   public:
+    RefLock(mutex* mu, bool held) : mu_(held ? nullptr : mu) {
+      if (mu_ != nullptr) mu_->lock();
+    }
+    RefLock(const RefLock&) = delete;
+    RefLock& operator=(const RefLock&) = delete;
+    ~RefLock() {
+      if (mu_ != nullptr) mu_->unlock();
+    }
+
+   private:
+    mutex* const mu_;
+  };
+
   TF_OpKernelContext* const c_;
   std::mutex mu_;
+  std::deque<RefMutex> ref_mutexes_;
   std::deque<Slot> inputs_, outputs_;
   std::shared_ptr<ResourceMgr> resources_;
   Status status_;
@@ -401,84 +477,7 @@ class AsyncOpKernel : public OpKernel {
   }
 };
 
-namespace register_kernel {
-
-class Name {
- public:
-  explicit Name(const char* op) : op_(op), device_("CPU") {}
-  Name& Device(const char* device) {
-    device_ = device;
-    return *this;
-  }
-  template <typename T>
-  Name& TypeConstraint(const char* attr) {
-    return TypeConstraint(attr, DataTypeToEnum<T>::v());
-  }
-  Name& TypeConstraint(const char* attr, DataType type) {
-    types_.push_back(std::make_pair(attr, type));
-    return *this;
-  }
-  Name& HostMemory(const char* arg) {
-    host_.push_back(arg);
-    return *this;
-  }
-
-  template <typename Kernel>
-  bool Register() const {
-    internal::CStatus status;
-    TF_KernelBuilder* const builder = TF_NewKernelBuilder(op_, device_, Create<Kernel>, Compute, Delete);
-    for (const std::pair<const char*, DataType>& type : types_)
-      TF_KernelBuilder_TypeConstraint(builder, type.first, static_cast<TF_DataType>(type.second),
-                                      status.get());
-    for (const char* const arg : host_) TF_KernelBuilder_HostMemory(builder, arg);
-    TF_RegisterKernelBuilder(op_, builder, status.get());
-    if (!status.status().ok())
-      std::fprintf(stderr, "kernel of %s: %s\n", op_, status.status().error_message().c_str());
-    return status.status().ok();
-  }
-
- private:
-  template <typename Kernel>
-  static void* Create(TF_OpKernelConstruction* c) {
-    OpKernelConstruction construction(c);
-    try {
-      return static_cast<OpKernel*>(new Kernel(&construction));
-    } catch (const std::exception& e) {
-      construction.SetStatus(errors::Internal(e.what()));
-    } catch (...) {
-      construction.SetStatus(errors::Internal("a kernel threw something that is no exception"));
-    }
-    return nullptr;
-  }
-  static void Compute(void* kernel, TF_OpKernelContext* c) {
-    OpKernelContext context(c);
-    try {
-      static_cast<OpKernel*>(kernel)->Compute(&context);
-    } catch (const std::exception& e) {
-      context.SetStatus(errors::Internal(e.what()));
-    } catch (...) {
-      context.SetStatus(errors::Internal("a kernel threw something that is no exception"));
-    }
-    context.Finish();
-  }
-  static void Delete(void* kernel) { delete static_cast<OpKernel*>(kernel); }
-
-  const char* const op_;
-  const char* device_;
-  std::vector<std::pair<const char*, DataType>> types_;
-  std::vector<const char*> host_;
-};
-
-}  // namespace register_kernel
 }  // namespace tensorflow
-
-#define MR_TF_JOIN_(a, b) a##b
-#define MR_TF_JOIN(a, b) MR_TF_JOIN_(a, b)
-#define REGISTER_KERNEL_BUILDER(kernel_builder, ...) \
-  MR_TF_REGISTER_KERNEL(__COUNTER__, kernel_builder, __VA_ARGS__)
-#define MR_TF_REGISTER_KERNEL(number, kernel_builder, ...)                      \
-  static const bool MR_TF_JOIN(mr_tf_kernel_, number) __attribute__((unused)) = \
-      ::tensorflow::register_kernel::kernel_builder.Register<__VA_ARGS__>()
 
 #define OP_REQUIRES(CTX, EXP, STATUS)                  \
   do {                                                 \
@@ -512,5 +511,7 @@ class Name {
       return;                                         \
     }                                                 \
   } while (0)
+
+#include "tensorflow/core/framework/kernel_def_builder.h"
 
 #endif

@@ -40,9 +40,12 @@ class Tensor {
   bool IsSameSize(const Tensor& other) const { return shape_ == other.shape_; }
   bool IsInitialized() const { return NumElements() == 0 || memory_ != nullptr || strings_ != nullptr; }
   size_t TotalBytes() const { return static_cast<size_t>(NumElements() * DataTypeSize(dtype_)); }
-  // The same elements in another shape; false when there are not as many.
+  // Of elements that only the engine knows: handles and variants.
+  bool IsOpaque() const { return dtype_ != DT_STRING && DataTypeSize(dtype_) == 0; }
+  // The same elements in another shape; false when there are not as many, or when they are opaque.
   bool CopyFrom(const Tensor& other, const TensorShape& shape) {
     if (other.NumElements() != shape.num_elements()) return false;
+    if (other.IsOpaque() && !(shape == other.shape_)) return false;
     *this = other;
     shape_ = shape;
     return true;
