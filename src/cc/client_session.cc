@@ -11,22 +11,22 @@
 namespace millrace {
 namespace {
 
-StatusOr<std::vector<std::string>> NamesOf(const std::vector<Output>& tensors, std::string_view what) {
-  std::vector<std::string> names;
-  names.reserve(tensors.size());
-  for (const Output& tensor : tensors) {
-    if (!tensor.IsSet()) return errors::InvalidArgument(what, " ", names.size(), " is unset");
-    names.push_back(Scope::NameOf(tensor));
-  }
-  return names;
+// The name of entry `i` of the feeds, fetches or operations; names mean other nodes in other graphs.
+template <typename T>
+StatusOr<std::string> NameIn(const Graph& graph, const T& thing, std::string_view what, size_t i) {
+  if (!thing.IsSet()) return errors::InvalidArgument(what, " ", i, " is unset");
+  if (&thing.node->graph() == &graph) return Scope::NameOf(thing);
+  return errors::InvalidArgument(what, " ", i, ", '", Scope::NameOf(thing), "', belongs to another graph");
 }
 
-StatusOr<std::vector<std::string>> NamesOf(const std::vector<Operation>& operations) {
+template <typename T>
+StatusOr<std::vector<std::string>> NamesOf(const Graph& graph, const std::vector<T>& things,
+                                           std::string_view what) {
   std::vector<std::string> names;
-  names.reserve(operations.size());
-  for (const Operation& operation : operations) {
-    if (!operation.IsSet()) return errors::InvalidArgument("operation ", names.size(), " is unset");
-    names.push_back(Scope::NameOf(operation));
+  names.reserve(things.size());
+  for (const T& thing : things) {
+    MR_ASSIGN_OR_RETURN(std::string name, NameIn(graph, thing, what, names.size()));
+    names.push_back(std::move(name));
   }
   return names;
 }
@@ -90,13 +90,12 @@ Status ClientSession::Run(const RunOptions& options, const Feeds& feeds, const s
   Session::Feeds named;
   named.reserve(feeds.size());
   for (const auto& [tensor, value] : feeds) {
-    if (!tensor.IsSet()) return errors::InvalidArgument("feed ", named.size(), " is unset");
-    std::string name = Scope::NameOf(tensor);
+    MR_ASSIGN_OR_RETURN(std::string name, NameIn(state_->scope.graph(), tensor, "feed", named.size()));
     if (!value.status().ok()) return value.status().WithContext(StrCat("; fed to '", name, "'"));
     named.emplace_back(std::move(name), value.tensor());
   }
-  MR_ASSIGN_OR_RETURN(const auto fetch_names, NamesOf(fetches, "fetch"));
-  MR_ASSIGN_OR_RETURN(const auto targets, NamesOf(operations));
+  MR_ASSIGN_OR_RETURN(const auto fetch_names, NamesOf(state_->scope.graph(), fetches, "fetch"));
+  MR_ASSIGN_OR_RETURN(const auto targets, NamesOf(state_->scope.graph(), operations, "operation"));
   return state_->session->Run(options, named, fetch_names, targets, outputs, metadata);
 }
 
@@ -105,9 +104,9 @@ StatusOr<Session::CallableHandle> ClientSession::MakeCallable(
     const std::vector<Operation>& operations) const {
   MR_RETURN_IF_ERROR(state_->CatchUp());
   CallableOptions options;
-  MR_ASSIGN_OR_RETURN(options.feeds, NamesOf(feeds, "feed"));
-  MR_ASSIGN_OR_RETURN(options.fetches, NamesOf(fetches, "fetch"));
-  MR_ASSIGN_OR_RETURN(options.targets, NamesOf(operations));
+  MR_ASSIGN_OR_RETURN(options.feeds, NamesOf(state_->scope.graph(), feeds, "feed"));
+  MR_ASSIGN_OR_RETURN(options.fetches, NamesOf(state_->scope.graph(), fetches, "fetch"));
+  MR_ASSIGN_OR_RETURN(options.targets, NamesOf(state_->scope.graph(), operations, "operation"));
   return state_->session->MakeCallable(options);
 }
 

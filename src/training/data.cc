@@ -148,7 +148,8 @@ Dataset Dataset::OfDatasets(const char* op, const DatasetFn& fn, const std::vect
     shapes = dataset.shapes_;
     return {dataset.handle_};
   };
-  const GraphFunction function = MakeGraphFunction(*scope_, "Dataset_datasets", types_, shapes_, body);
+  const GraphFunction function = MakeGraphFunction(*scope_, "Dataset_datasets", types_, shapes_,
+                                                   fn == nullptr ? FunctionBodyFn() : body);
   attrs.Set("f", function.name);
   attrs.Set("output_types", types);
   attrs.Set("output_shapes", shapes);
@@ -292,7 +293,8 @@ Iterator Iterator::OneShot(const Scope& scope, const std::function<Dataset(const
     iterator.shapes_ = dataset.shapes();
     return {dataset.handle()};
   };
-  const GraphFunction function = MakeGraphFunction(scope, "make_dataset", {}, {}, body);
+  const GraphFunction function =
+      MakeGraphFunction(scope, "make_dataset", {}, {}, make == nullptr ? FunctionBodyFn() : body);
   if (!function.captured.empty()) {
     scope.UpdateStatus(errors::InvalidArgument(
         "Cannot capture a placeholder or other tensor by value: a one-shot iterator's dataset uses '",

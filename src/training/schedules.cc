@@ -18,7 +18,9 @@ struct Schedule {
         rate(scope,
              AsTensor(scope, "initial_learning_rate", initial,
                       initial.literal() != nullptr ? DataType::kFloat : Scope::TypeOf(initial.output()))),
-        step(scope, CastTo(scope, at, rate.dtype())) {}
+        step(scope, CastTo(scope, at, rate.dtype())) {
+    if (!at.IsSet()) scope.UpdateStatus(errors::InvalidArgument(name, ": the step is unset"));
+  }
 
   Formula In(const char* name, const Input& value) const {
     return {scope, CastTo(scope, AsTensor(scope, name, value, rate.dtype()), rate.dtype())};

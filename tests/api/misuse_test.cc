@@ -306,6 +306,19 @@ TEST_F(SessionMisuse, UnsetForeignAndRepeatedNames) {
   EXPECT_TRUE(session.Run({{x_, {1.f, 2.f}}}, {y_}, nullptr).ok()) << "nothing above harms the session";
 }
 
+TEST_F(SessionMisuse, TensorsOfAnotherGraph) {
+  const Scope scope = Scope::NewRootScope(), other = Scope::NewRootScope();
+  const Output here = ops::Const(scope, 1.f), there = ops::Const(other, 2.f);
+  ASSERT_EQ(Scope::NameOf(here), Scope::NameOf(there));
+  const ClientSession session(scope);
+  std::vector<Tensor> outputs;
+  ExpectNames(session.Run({there}, &outputs), "fetch 0, 'Const', belongs to another graph");
+  ExpectNames(session.Run({{there, 1.f}}, {here}, &outputs), "feed 0, 'Const'");
+  ExpectNames(session.Run({}, {}, {here, there}, &outputs), "operation 1, 'Const'");
+  ExpectNames(session.MakeCallable({there}, {here}, {}).status(), "feed 0, 'Const'");
+  EXPECT_EQ(session.Run({here}, &outputs), Status());
+}
+
 TEST_F(SessionMisuse, FeedsOfWrongTypesAndShapes) {
   const ClientSession session(scope_);
   ExpectNames(session.Run({y_}, &out_), "'x'");  // is not fed

@@ -15,6 +15,7 @@
 #include "millrace/functions.h"
 #include "millrace/ops.h"
 #include "millrace/queue_input.h"
+#include "millrace/schedules.h"
 
 namespace millrace {
 namespace {
@@ -102,6 +103,21 @@ TEST_F(UnsetResultsTest, Datasets) {
   EXPECT_FALSE(scope.ok());
   EXPECT_THAT(results, SizeIs(2));
   EXPECT_THAT(results, Each(Output()));
+}
+
+TEST_F(UnsetResultsTest, FunctionsThatAreNull) {
+  const auto expect_error = [](const std::function<void(const Scope&)>& build) {
+    const Scope scope = Scope::NewRootScope();
+    build(scope);
+    EXPECT_TRUE(errors::IsInvalidArgument(scope.status())) << scope.status();
+  };
+  const auto range = [](const Scope& s) { return Dataset::Range(s, int64_t{3}); };
+  expect_error([&](const Scope& s) { range(s).Map(nullptr); });
+  expect_error([&](const Scope& s) { range(s).Filter(nullptr); });
+  expect_error([&](const Scope& s) { range(s).FlatMap(nullptr); });
+  expect_error([&](const Scope& s) { range(s).Interleave(nullptr, {}); });
+  expect_error([&](const Scope& s) { Iterator::OneShot(s, nullptr); });
+  expect_error([&](const Scope& s) { CosineDecay(s, 0.1f, Output(), 10); });
 }
 
 TEST_F(UnsetResultsTest, QueuesOfBatches) {
