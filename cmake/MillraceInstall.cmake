@@ -1,7 +1,7 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
 # libmillrace out of the libraries of all folders, and what `cmake --install` puts where: include/millrace, the library, a
-# CMake package (find_package(Millrace), target Millrace::millrace) and millrace.pc for pkg-config.
+# CMake package (find_package(Millrace), targets Millrace::millrace and Millrace::headers) and millrace.pc for pkg-config.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -46,7 +46,11 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/millrace" DESTINATION "${CMAKE_
 install(FILES "${PROJECT_BINARY_DIR}/generated/millrace/ops.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/millrace")
 install(DIRECTORY "${PROJECT_BINARY_DIR}/generated/millrace/ops" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/millrace")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-install(TARGETS millrace EXPORT MillraceTargets
+# For libraries of ops: who loads them has the library.
+add_library(millrace_headers INTERFACE)
+target_include_directories(millrace_headers INTERFACE "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+set_target_properties(millrace_headers PROPERTIES EXPORT_NAME headers)
+install(TARGETS millrace millrace_headers EXPORT MillraceTargets
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Millrace")

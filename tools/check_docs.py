@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks what the documents say against the repository.
 
-Links and paths in backticks lead somewhere; blocks that claim to be a file are that file to the letter; the number of
-ops is right; folders of src/ have a README of at most 15 lines. Prints each offender and fails.
+Links and paths in backticks lead somewhere; blocks that claim to be a file, or a part of one, are that to the letter; the
+number of ops is right; folders of src/ have a README of at most 15 lines. Prints each offender and fails.
 """
 
 import os
@@ -24,6 +24,9 @@ STARTS = ("", "src/", "include/", "include/millrace/", "src/kernels/", "tests/")
 MADE_BY_BUILD = re.compile(r"(^|/)(build|bin|lib|data|dist|mnist_report)(/|\.|$)|(^|/)ops\.h$|^generated/|\.pb\.(h|cc)$|\.so$")
 # <!-- the text of examples/x.cc --> before a block: the block is that file.
 SAME_AS = re.compile(r"<!-- the text of (\S+) -->\n+```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# <!-- a part of examples/x.cc --> before a block: the block is some lines in a row of that file.
+PART_OF = re.compile(r"<!-- a part of (\S+) -->\n+```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+MARK = re.compile(r"<!-- (?:the text|a part) of \S+ -->")
 
 
 # The ops that are there, one block each; names of internal ones begin with "_".
@@ -45,6 +48,13 @@ def check_document(path, text, paths, read, planned=()):
             problems.append(f"{path}: shows {same}, which is not there")
         elif block != read(same):
             problems.append(f"{path}: the block is not the text of {same} any more")
+    for whole, block in PART_OF.findall(text):
+        if whole not in paths:
+            problems.append(f"{path}: shows a part of {whole}, which is not there")
+        elif "\n" + block not in "\n" + read(whole):
+            problems.append(f"{path}: the block is no part of {whole} any more")
+    if len(MARK.findall(text)) != len(SAME_AS.findall(text)) + len(PART_OF.findall(text)):
+        problems.append(f"{path}: names a file of which no block follows")
     for claimed in OP_COUNT.findall(text):
         count = len(OP_NAME.findall(read(OP_TABLE))) if OP_TABLE in paths else 0
         if int(claimed) != count:

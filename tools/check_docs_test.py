@@ -41,6 +41,19 @@ class CheckDocsTest(unittest.TestCase):
         self.assertEqual(["README.md: the block is not the text of examples/q.cc any more"],
                          self.problems({"examples/q.cc": "int main() { return 1; }\n"}))
 
+    def test_a_block_that_is_no_part_of_its_file_any_more(self):
+        def show(block, source="examples/q.cc"):
+            return {"docs/a.md": f"<!-- a part of {source} -->\n```cpp\n{block}```\n", "examples/q.cc": "int a;\nint b;\nint c;\n"}
+
+        self.assertEqual([], self.problems({**show("int b;\nint c;\n"), "README.md": ""}))
+        for block in ("int a;\nint c;\n", "nt b;\n", "int b\n"):
+            self.assertEqual(["docs/a.md: the block is no part of examples/q.cc any more"],
+                             self.problems({**show(block), "README.md": ""}))
+        self.assertEqual(["docs/a.md: shows a part of examples/r.cc, which is not there"],
+                         self.problems({**show("", "examples/r.cc"), "README.md": ""}))
+        self.assertEqual(["docs/a.md: names a file of which no block follows"],
+                         self.problems({"docs/a.md": "<!-- a part of examples/q.cc -->\n\ntext\n"}))
+
     def test_the_number_of_ops(self):
         table = {"tests/data/ops_signatures.txt": "# ops\nAbs\n  in   x: T\nAdd\n  in   x: T\n_Arg\n"}
         self.assertEqual([], self.problems({"docs/a.md": "2 ops of TensorFlow", **table}))

@@ -104,8 +104,11 @@ Status LoadOps(const std::string& library) {
   maker.Finish();
   MR_RETURN_IF_ERROR(root.status());
   std::vector<Tensor> values;
-  MR_RETURN_IF_ERROR(ClientSession(root).Run({{x, {6.f}}}, {maker.output(0)}, &values));
-  return Expect(values[0].flat<float>()[0] == 42.f, "6 * 7");
+  std::vector<Output> gradient;
+  MR_RETURN_IF_ERROR(AddSymbolicGradients(root, {maker.output(0)}, {x}, &gradient));
+  MR_RETURN_IF_ERROR(ClientSession(root).Run({{x, {6.f}}}, {maker.output(0), gradient[0]}, &values));
+  MR_RETURN_IF_ERROR(Expect(values[0].flat<float>()[0] == 42.f, "6 * 7"));
+  return Expect(values[1].flat<float>()[0] == 7.f, "the gradient that the library has in C");
 }
 
 // Errors, traces and devices cross the border of the library, too.
