@@ -20,5 +20,6 @@ void AddRunCommand(Commands* commands);
 void AddServerCommands(Commands* commands);
 void AddShowCommand(Commands* commands);
 void AddTraceCommand(Commands* commands);
+void AddWatchCommand(Commands* commands);
 
 }  // namespace millrace::cli

@@ -5,12 +5,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <set>
 
 #include "cli/commands.h"
+#include "cli/event_files.h"
 #include "cli/events_plot.h"
 #include "cli/tensor_text.h"
 #include "cli/text.h"
@@ -18,7 +18,6 @@
 #include "io/event_file.h"
 #include "io/match_files.h"
 #include "millrace/tensor.h"
-#include "tensor/tensor_codec.h"
 #include "tensorflow/core/util/event.pb.h"
 
 namespace millrace::cli {
@@ -31,71 +30,6 @@ struct EventsOptions {
   bool points = false;
   PlotOptions style;
 };
-
-constexpr int kMostFolders = 32;  // one in the other
-
-struct EventFile {
-  std::string path;
-  std::string run;  // the folder, as it was named on the command line
-};
-
-// A file, or the event files in a folder and the folders in it. Folders are looked into once: links may lead
-// back.
-Status Collect(Env& env, const std::string& path, const std::string& run, int depth,
-               std::set<std::string>* seen, std::vector<EventFile>* files) {
-  MR_ASSIGN_OR_RETURN(const FileStat stat, env.Stat(path));
-  if (!stat.is_directory) {
-    files->push_back({path, run});
-    return Status();
-  }
-  std::error_code error;
-  const std::string real = std::filesystem::canonical(path, error).string();
-  if (depth > kMostFolders || !seen->insert(error ? path : real).second) return Status();
-  MR_ASSIGN_OR_RETURN(std::vector<std::string> names, env.GetChildren(path));
-  std::sort(names.begin(), names.end());
-  for (const std::string& name : names) {
-    const std::string child = StrCat(path, path.ends_with('/') ? "" : "/", name);
-    const auto child_stat = env.Stat(child);
-    if (!child_stat.ok()) continue;  // a link to nowhere, a file that went away
-    if (child_stat->is_directory) {
-      MR_RETURN_IF_ERROR(
-          Collect(env, child, run.empty() ? name : StrCat(run, "/", name), depth + 1, seen, files));
-    } else if (name.find("tfevents") != std::string::npos) {
-      files->push_back({child, run});
-    }
-  }
-  return Status();
-}
-
-StatusOr<std::vector<EventFile>> CollectAll(const EventsOptions& options, Env& env) {
-  std::vector<EventFile> files;
-  for (const std::string& path : options.paths) {
-    // With one folder its name tells nothing.
-    const size_t end = path.find_last_not_of('/');
-    const std::string name = path.substr(0, end == std::string::npos ? 1 : end + 1);
-    const std::string run = options.paths.size() == 1 ? "" : name;
-    std::set<std::string> seen;
-    MR_RETURN_IF_ERROR(Collect(env, path, run, 0, &seen, &files));
-  }
-  if (files.empty()) return errors::NotFound(options.paths.front(), "; there are no event files in it");
-  return files;
-}
-
-// The value of a summary that is one number: a plain one, or a tensor of one element.
-bool ScalarOf(const tensorflow::Summary::Value& value, double* scalar) {
-  if (value.has_simple_value()) {
-    *scalar = static_cast<double>(value.simple_value());
-    return true;
-  }
-  if (!value.has_tensor()) return false;
-  const std::string& plugin = value.metadata().plugin_data().plugin_name();
-  if (!plugin.empty() && plugin != "scalars") return false;
-  const auto tensor = TensorFromProto(value.tensor(), {.max_bytes = 1 << 20});
-  TensorStatistics statistics;
-  if (!tensor.ok() || tensor->num_elements() != 1 || !ComputeStatistics(*tensor, &statistics)) return false;
-  *scalar = statistics.not_finite == 0 ? statistics.mean : std::nan("");
-  return true;
-}
 
 std::string KindOf(const tensorflow::Summary::Value& value) {
   using Value = tensorflow::Summary::Value;
@@ -225,8 +159,14 @@ void PrintContents(const Contents& c, std::ostream& out) {
   for (const auto& [what, n] : c.others) out << "  " << what << ": " << n << "\n";
 }
 
+StatusOr<std::vector<EventFile>> FilesOf(const EventsOptions& options, Env& env) {
+  MR_ASSIGN_OR_RETURN(std::vector<EventFile> files, CollectEventFiles(env, options.paths));
+  if (files.empty()) return errors::NotFound(options.paths.front(), "; there are no event files in it");
+  return files;
+}
+
 StatusOr<ExitCode> List(const EventsOptions& options, const Context& context) {
-  MR_ASSIGN_OR_RETURN(const std::vector<EventFile> files, CollectAll(options, context.env));
+  MR_ASSIGN_OR_RETURN(const std::vector<EventFile> files, FilesOf(options, context.env));
   bool all_ok = true;
   JsonWriter json;
   json.BeginObject().Key("files").BeginArray();
@@ -331,7 +271,7 @@ void PrintScalars(const EventsOptions& options, const std::vector<ScalarSeries>&
 }
 
 StatusOr<ExitCode> Scalars(const EventsOptions& options, const Context& context) {
-  MR_ASSIGN_OR_RETURN(const std::vector<EventFile> files, CollectAll(options, context.env));
+  MR_ASSIGN_OR_RETURN(const std::vector<EventFile> files, FilesOf(options, context.env));
   const ScalarsOfAll scalars = ReadScalars(options, files, context);
   if (scalars.series.empty()) {
     MR_RETURN_IF_ERROR(scalars.status);

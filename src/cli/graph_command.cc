@@ -26,9 +26,6 @@ struct GraphOptions {
   ViewOptions view;
 };
 
-// A page opens scopes by itself, so that these may be larger than in a picture.
-constexpr size_t kMostChildrenOfPage = 120;
-
 std::string OutputPath(const GraphOptions& options, Form form) {
   if (!options.output.empty()) return options.output;
   std::string base = options.model;

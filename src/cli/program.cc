@@ -62,6 +62,7 @@ void AddAllCommands(Commands* commands) {
   AddServerCommands(commands);
   AddShowCommand(commands);
   AddTraceCommand(commands);
+  AddWatchCommand(commands);
 }
 
 int RunProgram(const std::vector<std::string>& args, Context context) {

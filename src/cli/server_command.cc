@@ -4,12 +4,8 @@
 // millrace server: a task of a cluster; millrace cluster: what tasks are doing.
 #include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
-#include <poll.h>
-#include <sys/signalfd.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <csignal>
 #include <cstdlib>
 #include <iomanip>
 #include <memory>
@@ -18,6 +14,7 @@
 
 #include "base/strings.h"
 #include "cli/commands.h"
+#include "cli/end_signals.h"
 #include "cli/text.h"
 #include "cli/validators.h"
 #include "millrace/cluster.h"
@@ -83,32 +80,6 @@ std::string OpenTo(const ServerCommandOptions& options) {
     return ", open to everybody who reaches it: there is neither a token nor a check of certificates";
   return security.certificate_file.empty() ? ", unencrypted: its token can be read on the network" : "";
 }
-
-// Signals that end the program, as something to wait for; other threads don't get them.
-class EndSignals {
- public:
-  EndSignals() {
-    sigemptyset(&signals_);
-    sigaddset(&signals_, SIGTERM);
-    sigaddset(&signals_, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
-    file_ = signalfd(-1, &signals_, SFD_CLOEXEC);
-  }
-  ~EndSignals() {
-    if (file_ >= 0) close(file_);
-  }
-  EndSignals(const EndSignals&) = delete;
-  EndSignals& operator=(const EndSignals&) = delete;
-  void Wait() const {
-    pollfd waiting{file_, POLLIN, 0};
-    while (poll(&waiting, 1, -1) < 0 && errno == EINTR) {
-    }
-  }
-
- private:
-  sigset_t signals_;
-  int file_ = -1;
-};
 
 StatusOr<ExitCode> Serve(const ServerCommandOptions& options, const Context& context) {
   MR_ASSIGN_OR_RETURN(const ClusterTask task, ReadClusterTask(options));

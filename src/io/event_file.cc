@@ -176,7 +176,13 @@ Status EventWriter::Reopen() {
 }
 
 StatusOr<std::unique_ptr<EventReader>> EventReader::Open(Env& env, const std::string& path) {
-  MR_ASSIGN_OR_RETURN(auto records, RecordReader::Open(env, path, Compression::kNone));
+  return Open(env, path, Options());
+}
+
+StatusOr<std::unique_ptr<EventReader>> EventReader::Open(Env& env, const std::string& path,
+                                                         const Options& options) {
+  MR_ASSIGN_OR_RETURN(auto records, RecordReader::OpenAt(env, path, options.offset));
+  records->LimitRecords(options.most_bytes);
   return std::unique_ptr<EventReader>(new EventReader(path, std::move(records)));
 }
 

@@ -86,7 +86,15 @@ class EventWriter {
 // Reads the events of a file one after the other. One thread at a time.
 class EventReader {
  public:
+  struct Options {
+    uint64_t offset = 0;               // where to begin: one that offset() gave
+    uint64_t most_bytes = UINT64_MAX;  // of a record; more is ResourceExhausted
+  };
+  static StatusOr<std::unique_ptr<EventReader>> Open(Env& env, const std::string& path,
+                                                     const Options& options);
   static StatusOr<std::unique_ptr<EventReader>> Open(Env& env, const std::string& path);
+  // Where the next event begins.
+  uint64_t offset() const { return records_->offset(); }
   // OutOfRange at the end; a file that is being written to may have more later. DataLoss with the offset for
   // what is broken.
   Status Read(tensorflow::Event* event);

@@ -106,6 +106,34 @@ TEST_F(EventFileTest, EventsOfAllKinds) {
   EXPECT_EQ(events[6].tagged_run_metadata().run_metadata(), metadata.SerializeAsString());
 }
 
+TEST_F(EventFileTest, ReadsFromAnOffsetOn) {
+  const auto writer = Open(Options());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(writer->AddSummary(Scalar("loss", 1), i).ok());
+  ASSERT_TRUE(writer->Close().ok());
+  tensorflow::Event event;
+  const auto all = *EventReader::Open(env_, writer->path());
+  EXPECT_EQ(all->offset(), 0u);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(all->Read(&event).ok());
+  const auto rest = *EventReader::Open(env_, writer->path(), {.offset = all->offset()});
+  EXPECT_EQ(rest->offset(), all->offset());
+  ASSERT_TRUE(rest->Read(&event).ok());
+  EXPECT_EQ(event.step(), 2);
+  EXPECT_EQ(rest->offset(), ReadFileToString(env_, writer->path())->size());
+  EXPECT_TRUE(errors::IsOutOfRange(rest->Read(&event)));
+  EXPECT_TRUE(
+      errors::IsOutOfRange((*EventReader::Open(env_, writer->path(), {.offset = 9999}))->Read(&event)));
+}
+
+TEST_F(EventFileTest, ARecordOfMoreThanTheLimitIsAnError) {
+  const auto writer = Open(Options());
+  ASSERT_TRUE(writer->AddSummary(Scalar(std::string(100, 'x'), 1), 1).ok());
+  ASSERT_TRUE(writer->Close().ok());
+  const auto reader = *EventReader::Open(env_, writer->path(), {.most_bytes = 100});
+  tensorflow::Event event;
+  ASSERT_TRUE(reader->Read(&event).ok());
+  EXPECT_EQ(reader->Read(&event).code(), ErrorCode::kResourceExhausted);
+}
+
 TEST_F(EventFileTest, RotatesAndKeepsNamesApart) {
   EventWriter::Options options = Options();
   options.suffix = ".v2";

@@ -13,8 +13,6 @@ namespace millrace::io {
 namespace {
 
 constexpr uint64_t kLengthBytes = 8, kCrcBytes = 4;
-// Few compressed bytes may unpack to very many; a record of a plain file is bounded by the file.
-constexpr uint64_t kMostUnpackedBytes = uint64_t{1} << 30;
 
 uint64_t DecodeFixed(std::string_view bytes) {
   uint64_t value = 0;
@@ -32,7 +30,13 @@ StatusOr<std::unique_ptr<RecordReader>> RecordReader::Open(Env& env, const std::
                                                            Compression compression) {
   MR_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, OpenFile(env, path, compression));
   return std::unique_ptr<RecordReader>(
-      new RecordReader(path, std::move(source), compression != Compression::kNone));
+      new RecordReader(path, std::move(source), 0, compression != Compression::kNone));
+}
+
+StatusOr<std::unique_ptr<RecordReader>> RecordReader::OpenAt(Env& env, const std::string& path,
+                                                             uint64_t offset) {
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<ByteSource> source, OpenFile(env, path, offset));
+  return std::unique_ptr<RecordReader>(new RecordReader(path, std::move(source), offset, false));
 }
 
 Status RecordReader::Read(std::string* record) {
@@ -55,7 +59,7 @@ StatusOr<uint64_t> RecordReader::Skip() {
   if (error_.ok()) error_ = Truncated(stream_.Skip(length));
   if (error_.ok()) error_ = Truncated(stream_.Skip(kCrcBytes));
   MR_RETURN_IF_ERROR(error_);
-  offset_ = stream_.position();
+  offset_ = position();
   return length;
 }
 
@@ -68,7 +72,7 @@ Status RecordReader::ReadLength(uint64_t* length) {
   std::string header;
   const Status status = ReadChecked(kLengthBytes, &header);
   // An end between two records is the end of the file.
-  if (errors::IsOutOfRange(status) && stream_.position() == offset_) return status;
+  if (errors::IsOutOfRange(status) && position() == offset_) return status;
   MR_RETURN_IF_ERROR(Truncated(status));
   *length = DecodeFixed(header);
   return Status();
@@ -78,14 +82,14 @@ Status RecordReader::ReadNext(std::string* record) {
   uint64_t length = 0;
   MR_RETURN_IF_ERROR(ReadLength(&length));
   MR_RETURN_IF_ERROR(Truncated(ReadChecked(length, record)));
-  offset_ = stream_.position();
+  offset_ = position();
   return Status();
 }
 
 // n bytes and the checksum that follows them.
 Status RecordReader::ReadChecked(uint64_t n, std::string* out) {
-  const uint64_t begin = stream_.position();
-  if (compressed_ && n > kMostUnpackedBytes) {
+  const uint64_t begin = position();
+  if (n > most_bytes_) {
     return errors::ResourceExhausted(path_, "; the record at ", offset_, " has ", n, " bytes");
   }
   std::string sum;

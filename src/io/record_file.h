@@ -20,6 +20,9 @@ class RecordReader {
   static StatusOr<std::unique_ptr<RecordReader>> Open(Env& env, const std::string& path,
                                                       Compression compression);
 
+  // Of a file that is not compressed, from the record at `offset` on.
+  static StatusOr<std::unique_ptr<RecordReader>> OpenAt(Env& env, const std::string& path, uint64_t offset);
+
   // Where the next record begins, in the data before compression.
   uint64_t offset() const { return offset_; }
   // OutOfRange "eof" after the last record. DataLoss "truncated record at …" or "corrupted record at …" with
@@ -29,10 +32,18 @@ class RecordReader {
   StatusOr<uint64_t> Skip();
   // Goes to a place that offset() once gave.
   Status SkipTo(uint64_t offset);
+  // From now on a record of more bytes is ResourceExhausted, before memory is taken for it.
+  void LimitRecords(uint64_t most_bytes) { most_bytes_ = most_bytes; }
 
  private:
-  RecordReader(std::string path, std::unique_ptr<ByteSource> source, bool compressed)
-      : path_(std::move(path)), stream_(std::move(source)), compressed_(compressed) {}
+  RecordReader(std::string path, std::unique_ptr<ByteSource> source, uint64_t offset, bool compressed)
+      : path_(std::move(path)),
+        stream_(std::move(source)),
+        begin_(offset),
+        // Few compressed bytes may unpack to very many; a record of a plain file is bounded by the file.
+        most_bytes_(compressed ? uint64_t{1} << 30 : UINT64_MAX),
+        offset_(offset) {}
+  uint64_t position() const { return begin_ + stream_.position(); }
   Status ReadNext(std::string* record);
   Status ReadLength(uint64_t* length);
   Status Truncated(const Status& status) const;
@@ -40,8 +51,9 @@ class RecordReader {
 
   const std::string path_;
   InputStream stream_;
-  const bool compressed_;
-  uint64_t offset_ = 0;
+  const uint64_t begin_;  // where `stream_` does
+  uint64_t most_bytes_;
+  uint64_t offset_;
   Status error_;
 };
 

@@ -13,6 +13,9 @@ class GraphDef;
 
 namespace millrace::cli {
 
+// Of scopes on a page, which opens them by itself, so that they may be larger than in a picture.
+constexpr size_t kMostChildrenOfPage = 120;
+
 // A page that needs nothing else: scopes open and close, nodes are found by name and op, and the page tells
 // about the chosen one.
 std::string RenderGraphPage(const ScopeTree& tree, const tensorflow::GraphDef& graph,

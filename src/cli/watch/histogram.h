@@ -1,0 +1,31 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace millrace::cli {
+
+constexpr size_t kHistogramBins = 30;
+
+// How often there were values in each of kHistogramBins equal parts of [low, high].
+struct HistogramPoint {
+  int64_t step = 0;
+  double wall_time = 0;
+  double low = 0, high = 0;
+  std::array<float, kHistogramBins> counts = {};
+};
+
+struct HistogramBucket {
+  double left = 0, right = 0, count = 0;
+};
+
+// Puts buckets of any widths into equal ones; a bucket's values are taken to be spread evenly over it.
+// Buckets are cut at `low` and `high`; where the two are the same number, the range is made wider around it.
+// Nothing when there is no value or a limit is not finite.
+std::optional<HistogramPoint> Rebin(std::span<const HistogramBucket> buckets, double low, double high);
+
+}  // namespace millrace::cli
