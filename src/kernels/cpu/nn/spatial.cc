@@ -7,12 +7,12 @@
 #include <limits>
 
 #include "kernels/cpu/nn/util.h"
+#include "kernels/cpu/vector/response_norm.h"
 
 namespace millrace {
 namespace {
 
-// Local response normalisation: Krizhevsky, Sutskever, Hinton, "ImageNet classification with deep
-// convolutional neural networks", section 3.3. Works in float.
+// Both directions, in float.
 class ResponseNormKernel : public OpKernel {
  public:
   explicit ResponseNormKernel(KernelConstruction& c)
@@ -27,22 +27,9 @@ class ResponseNormKernel : public OpKernel {
   }
 
  protected:
-  // The channels that count for channel k.
-  int64_t First(int64_t k) const { return std::max<int64_t>(0, k - radius_); }
-  int64_t End(int64_t k, int64_t depth) const { return std::min(depth, k + radius_ + 1); }
-
-  // For one pixel: bias plus alpha times the squares of the neighbours.
-  void Norms(const float* x, int64_t depth, float* norms) const {
-    for (int64_t k = 0; k < depth; ++k) {
-      float sum = 0;
-      for (int64_t i = First(k); i < End(k, depth); ++i) sum += x[i] * x[i];
-      norms[k] = bias_ + alpha_ * sum;
-    }
-  }
-
-  // Runs fn(first value of the pixel, norms) on all pixels of the output, in float.
+  // Gives fn(norm, pixels, result) an output of that shape, in float.
   template <typename Fn>
-  Status ForPixels(KernelContext& context, const TensorShape& shape, const Tensor& x, Fn fn) const {
+  Status WithResult(KernelContext& context, const TensorShape& shape, Fn fn) const {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     if (out->num_elements() == 0) return Status();
     Tensor result = *out;
@@ -50,19 +37,13 @@ class ResponseNormKernel : public OpKernel {
       MR_ASSIGN_OR_RETURN(result, context.AllocateTemp(DataType::kFloat, shape));
     }
     const int64_t depth = shape.dim(3);
-    const int64_t window = std::min(depth, 2 * radius_ + 1);
-    context.ParallelFor(shape.num_elements() / depth, depth * (20 + window), [&](int64_t begin, int64_t end) {
-      std::vector<float> norms(static_cast<size_t>(depth));
-      for (int64_t pixel = begin; pixel < end; ++pixel) {
-        const int64_t at = pixel * depth;
-        Norms(x.data<float>() + at, depth, norms.data());
-        fn(at, depth, norms.data(), result.data<float>() + at);
-      }
-    });
+    fn(cpu::ResponseNorm{depth, radius_, bias_, alpha_, beta_}, shape.num_elements() / depth,
+       result.data<float>());
     if (out->dtype() != DataType::kFloat) FromFloat(context, result, out);
     return Status();
   }
 
+ private:
   const float bias_, alpha_, beta_;
   int64_t radius_ = 0;
 };
@@ -74,9 +55,9 @@ class LrnKernel final : public ResponseNormKernel {
     const Tensor& in = context.input(0);
     if (in.rank() != 4) return errors::InvalidArgument("in must be 4-dimensional");
     MR_ASSIGN_OR_RETURN(const Tensor x, ToFloat(context, in));
-    return ForPixels(context, in.shape(), x, [&](int64_t at, int64_t depth, const float* norms, float* y) {
-      const float* from = x.data<float>() + at;
-      for (int64_t k = 0; k < depth; ++k) y[k] = from[k] * std::pow(norms[k], -beta_);
+    return WithResult(context, in.shape(), [&](const cpu::ResponseNorm& norm, int64_t pixels, float* y) {
+      ContextParallel parallel(context);
+      cpu::ResponseNormalize(norm, x.data<float>(), y, pixels, parallel);
     });
   }
 };
@@ -95,20 +76,14 @@ class LrnGradKernel final : public ResponseNormKernel {
           "input_grads, input_image, and out_image should have the same shape, got ", grads.shape(), ", ",
           image.shape(), " and ", output.shape());
     }
-    MR_ASSIGN_OR_RETURN(const Tensor dys, ToFloat(context, grads));
-    MR_ASSIGN_OR_RETURN(const Tensor xs, ToFloat(context, image));
-    MR_ASSIGN_OR_RETURN(const Tensor ys, ToFloat(context, output));
-    return ForPixels(context, grads.shape(), xs,
-                     [&](int64_t at, int64_t depth, const float* norms, float* dx) {
-                       const float* dy = dys.data<float>() + at;
-                       const float* x = xs.data<float>() + at;
-                       const float* y = ys.data<float>() + at;
-                       for (int64_t k = 0; k < depth; ++k) dx[k] = dy[k] * std::pow(norms[k], -beta_);
-                       for (int64_t j = 0; j < depth; ++j) {
-                         const float share = -2 * alpha_ * beta_ * y[j] / norms[j] * dy[j];
-                         for (int64_t k = First(j); k < End(j, depth); ++k) dx[k] += share * x[k];
-                       }
-                     });
+    MR_ASSIGN_OR_RETURN(const Tensor dy, ToFloat(context, grads));
+    MR_ASSIGN_OR_RETURN(const Tensor x, ToFloat(context, image));
+    MR_ASSIGN_OR_RETURN(const Tensor y, ToFloat(context, output));
+    return WithResult(context, grads.shape(), [&](const cpu::ResponseNorm& norm, int64_t pixels, float* dx) {
+      ContextParallel parallel(context);
+      cpu::ResponseNormalizeGrad(norm, {dy.data<float>(), x.data<float>(), y.data<float>(), dx}, pixels,
+                                 parallel);
+    });
   }
 };
 

@@ -1,7 +1,9 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Softmax and cross entropies of float and double for one instruction set.
+// Softmax and cross entropies of float and double for one instruction set; the table of these and of the
+// response normalisation.
 #include "kernels/cpu/vector/math.inc.h"
+#include "kernels/cpu/vector/response_norm.inc.h"
 #include "kernels/cpu/vector/tables.h"
 
 // Declared by hand: <math.h> would bring in inline functions of the standard library.
@@ -141,6 +143,8 @@ void SparseXent(const T* logits, int64_t label, T* loss, T* backprop, int64_t co
 constinit const NeuralTable kNeuralTable = {
     .softmax_f32 = {Softmax<float>, LogSoftmax<float>, Xent<float>, SparseXent<float>},
     .softmax_f64 = {Softmax<double>, LogSoftmax<double>, Xent<double>, SparseXent<double>},
+    .response_norm = ResponseNormPixels,
+    .response_norm_grad = ResponseNormGradPixels,
 };
 
 }  // namespace millrace::cpu::MR_ISA

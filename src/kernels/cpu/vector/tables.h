@@ -79,9 +79,29 @@ struct SoftmaxFns {
   // Of one row.
   void (*sparse_xent)(const T* logits, int64_t label, T* loss, T* backprop, int64_t cols);
 };
+
+// Local response normalisation of pixels of `depth` channels.
+struct ResponseNorm {
+  int64_t depth;
+  int64_t radius;  // < depth in the loops
+  float bias, alpha, beta;
+};
+struct ResponseNormGrads {
+  const float *dy, *x, *y;
+  float* dx;
+};
+// Each depth + 2 * radius floats and two registers long.
+struct ResponseNormScratch {
+  float *padded, *sums, *direct;
+};
+
 struct NeuralTable {
   SoftmaxFns<float> softmax_f32;
   SoftmaxFns<double> softmax_f64;
+  void (*response_norm)(const ResponseNorm& norm, const float* x, float* y, int64_t pixels,
+                        const ResponseNormScratch& scratch);
+  void (*response_norm_grad)(const ResponseNorm& norm, const ResponseNormGrads& grads, int64_t pixels,
+                             const ResponseNormScratch& scratch);
 };
 
 // n elements of each slot and of the gradient; scalars are an array of the element type.

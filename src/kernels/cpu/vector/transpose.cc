@@ -12,6 +12,8 @@ namespace millrace::cpu {
 namespace {
 
 constexpr int64_t kBlockRows = 128;
+constexpr int64_t kUnitColumnBytes = 256;  // whole cache lines of the input
+constexpr int64_t kUnitBytes = 1 << 18;
 constexpr double kCostNsPerByte = 0.1;
 
 // An axis of the output, and how far a step along it goes in either array, in elements.
@@ -60,6 +62,21 @@ void CopyAxes(const Axes& axes, const void* in, int64_t elem_size, void* out, Pa
   CopyBox(in, in_strides, out, out_strides, dims, elem_size, parallel);
 }
 
+// How a plane is cut into units of work. A unit writes few rows of the output, and long parts of them: two
+// threads that write parts of one cache line slow each other down more than both gain.
+struct PlaneUnits {
+  PlaneUnits(int64_t all_rows, int64_t all_columns, int64_t elem_size) {
+    columns = std::min(all_columns, std::max<int64_t>(1, kUnitColumnBytes / elem_size));
+    rows = (kUnitBytes / (columns * elem_size) + kBlockRows - 1) / kBlockRows * kBlockRows;
+    rows = std::min(rows, all_rows);
+    across = (all_columns - 1) / columns + 1;
+    count = across * ((all_rows - 1) / rows + 1);
+  }
+  int64_t rows, columns;  // of a unit, in the input
+  int64_t across;         // units side by side
+  int64_t count;
+};
+
 // The planes of the last axis of the input and the last axis of the output, for each index of the others.
 void TransposePlanes(const Axes& axes, uint32_t column_axis, const char* in, int64_t elem_size, char* out,
                      Parallel& parallel) {
@@ -71,26 +88,34 @@ void TransposePlanes(const Axes& axes, uint32_t column_axis, const char* in, int
   others.EraseAt(column_axis);
   int64_t planes = 1;
   for (const Axis& axis : others) planes *= axis.size;
-  const int64_t blocks = (rows.size - 1) / kBlockRows + 1;
-  const int64_t plane_bytes = std::min(rows.size, kBlockRows) * columns.size * elem_size;
-  const int64_t per_unit = std::max<int64_t>(1, 16384 / plane_bytes);
-  const int64_t total = planes * blocks;
-  ForUnits(parallel, (total - 1) / per_unit + 1, kCostNsPerByte * static_cast<double>(per_unit * plane_bytes),
+  const PlaneUnits units(rows.size, columns.size, elem_size);
+  const int64_t unit_bytes = units.rows * units.columns * elem_size;
+  const int64_t at_once = std::max<int64_t>(1, 16384 / unit_bytes);
+  const int64_t total = planes * units.count;
+  const auto run_unit = [&](int64_t i) {
+    const int64_t unit = i % units.count;
+    const int64_t first_column = unit % units.across * units.columns;
+    const int64_t width = std::min(units.columns, columns.size - first_column);
+    int64_t row = unit / units.across * units.rows;
+    const int64_t end = std::min(rows.size, row + units.rows);
+    int64_t from = first_column, to = first_column * columns.out_stride;
+    int64_t rest = i / units.count;
+    for (uint32_t d = others.size(); d-- > 0;) {
+      const int64_t index = rest % others[d].size;
+      rest /= others[d].size;
+      from += index * others[d].in_stride;
+      to += index * others[d].out_stride;
+    }
+    for (; row < end; row += kBlockRows) {
+      function(in + (from + row * rows.in_stride) * elem_size, rows.in_stride * elem_size,
+               out + (to + row) * elem_size, columns.out_stride * elem_size, std::min(kBlockRows, end - row),
+               width);
+    }
+  };
+  ForUnits(parallel, (total - 1) / at_once + 1, kCostNsPerByte * static_cast<double>(at_once * unit_bytes),
            [&](int64_t begin, int64_t end) {
-             const int64_t last = std::min(total, end * per_unit);
-             for (int64_t i = begin * per_unit; i < last; ++i) {
-               const int64_t row = i % blocks * kBlockRows;
-               int64_t from = row * rows.in_stride, to = row;
-               int64_t rest = i / blocks;
-               for (uint32_t d = others.size(); d-- > 0;) {
-                 const int64_t index = rest % others[d].size;
-                 rest /= others[d].size;
-                 from += index * others[d].in_stride;
-                 to += index * others[d].out_stride;
-               }
-               function(in + from * elem_size, rows.in_stride * elem_size, out + to * elem_size,
-                        columns.out_stride * elem_size, std::min(kBlockRows, rows.size - row), columns.size);
-             }
+             const int64_t last = std::min(total, end * at_once);
+             for (int64_t i = begin * at_once; i < last; ++i) run_unit(i);
            });
 }
 
