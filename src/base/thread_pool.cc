@@ -29,10 +29,10 @@ constexpr int64_t kMinParallelCostNs = 30'000;
 constexpr int64_t kBlockCostNs = 20'000;
 constexpr int64_t kMaxBlocks = 4 * 64;
 constexpr int64_t kBlockAlignment = 64;
-// The time for which an idle worker looks for work before it sleeps. It is halved when the search was in
-// vain.
+// The time for which an idle worker looks for work before it sleeps: about the longest pause between two
+// loops of a training step. It is halved when the search was in vain.
 constexpr int64_t kMinSpinNs = 4'000;
-constexpr int64_t kMaxSpinNs = 64'000;
+constexpr int64_t kMaxSpinNs = 200'000;
 // The number of sleepers that the caller of ParallelFor wakes itself; these wake further ones.
 constexpr int kDirectWakes = 2;
 

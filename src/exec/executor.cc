@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -248,6 +249,22 @@ Status RunInOrder(PartitionRun& part, StateLease* state, uint32_t* waits_at) {
   return status;
 }
 
+// A partition alone, in the calling thread and, with a pool, those of the pool.
+Status RunOne(std::span<PartitionRun> partitions, ThreadPool* pool, StateLease* state) {
+  PartitionRun& part = partitions.front();
+  const Plan& plan = *part.plan;
+  if (!Sequential(plan, pool)) {
+    const bool parallel = plan.frames().empty() || plan.worth_parallel();
+    return Count(partitions, parallel ? pool : nullptr, state, 0);
+  }
+  uint32_t waits_at = 0;
+  Status status = RunInOrder(part, state, &waits_at);
+  // From here on other nodes may run while that one waits.
+  if (waits_at < static_cast<uint32_t>(plan.num_nodes()) && status.ok())
+    return Count(partitions, pool, state, waits_at);
+  return status;
+}
+
 }  // namespace
 
 Status RunByCounting(std::span<PartitionRun> partitions, ThreadPool* pool) {
@@ -261,16 +278,22 @@ Status RunPartitions(std::span<PartitionRun> partitions, ThreadPool* pool) {
   PartitionRun& part = partitions.front();
   const Plan& plan = *part.plan;
   const ScopedFlushDenormals flush(plan.computes_reals());
-  if (!Sequential(plan, pool)) {
-    const bool parallel = plan.frames().empty() || plan.worth_parallel();
-    return RunByCounting(partitions, parallel ? pool : nullptr);
-  }
   StateLease state(plan);
-  uint32_t waits_at = 0;
-  Status status = RunInOrder(part, &state, &waits_at);
-  // From here on other nodes may run while that one waits.
-  if (waits_at < static_cast<uint32_t>(plan.num_nodes()) && status.ok())
-    return Count(partitions, pool, &state, waits_at);
+  const uint64_t step = (*state).steps();
+  // The time of a step that waits says nothing, and its kernels may keep the pool.
+  const bool chooses =
+      pool != nullptr && !plan.may_wait() && plan.stream() == nullptr && part.trace == nullptr;
+  if (!chooses) return RunOne(partitions, pool, &state);
+  const ThreadChoice::Step choice = plan.thread_choice().ForStep(step, plan.worth_parallel());
+  std::optional<ThreadPool> alone;  // loops in blocks as ever, in this thread
+  if (choice.threads == StepThreads::kAlone && part.services.pool != nullptr)
+    part.services.pool = &alone.emplace(*part.services.pool, 1);
+  if (choice.threads != StepThreads::kNodes) pool = nullptr;
+  if (!choice.timed) return RunOne(partitions, pool, &state);
+  const auto start = std::chrono::steady_clock::now();
+  const Status status = RunOne(partitions, pool, &state);
+  const auto time = std::chrono::steady_clock::now() - start;
+  if (status.ok()) plan.thread_choice().Record(step, choice.threads, std::chrono::nanoseconds(time).count());
   return status;
 }
 

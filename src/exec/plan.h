@@ -11,6 +11,7 @@
 
 #include "base/function.h"
 #include "base/thread_slot.h"
+#include "exec/thread_choice.h"
 #include "graph/frames.h"
 #include "graph/graph.h"
 #include "kernel/kernel_context.h"
@@ -145,6 +146,9 @@ class Plan {
   void UpdateParallelism() const;
   bool worth_parallel() const { return worth_parallel_.load(std::memory_order_relaxed); }  // advice only
 
+  // How many threads steps get, as far as they may choose.
+  const ThreadChoice& thread_choice() const { return thread_choice_; }
+
   // Step states are kept for the next step, preferably of the same thread.
   std::unique_ptr<StepState> AcquireState() const;
   void ReleaseState(std::unique_ptr<StepState> state) const;
@@ -192,6 +196,7 @@ class Plan {
   std::vector<std::shared_ptr<OpKernel>> kernel_of_;  // by node id, during Build
   mutable std::vector<std::atomic<uint32_t>> costs_;
   mutable std::atomic<bool> worth_parallel_{false};
+  ThreadChoice thread_choice_;
   struct alignas(kCacheApart) CachedState {
     std::atomic<StepState*> state{nullptr};
   };

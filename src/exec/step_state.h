@@ -31,6 +31,7 @@ class StepState {
 
   // The number of steps that this state has served before.
   uint64_t CountStep() { return steps_++; }
+  uint64_t steps() const { return steps_; }
   TensorValue* slots() { return slots_.data(); }
   TensorValue* outputs() { return outputs_.data(); }  // scratch of the sequential walker
   // REQUIRES: ResetPending was called in this step.

@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace millrace {
+
+// How many threads a step gets, from the least to the most.
+enum class StepThreads : uint8_t {
+  kAlone,  // one thread does everything
+  kLoops,  // one thread runs the nodes; others help it with the loops of kernels
+  kNodes   // several threads run nodes, too
+};
+
+// Finds out which of the three is the fastest for a plan. What several threads gain depends on the machine,
+// on its load and on the size of the nodes, and no model of costs knows all of that. So now and then a few
+// steps try them one after the other, and the best times decide. Each gets a few steps in a row, of which the
+// first wake the other threads. One thread less is preferred to a gain below two per cent. Thread-safe; what
+// it says is advice.
+class ThreadChoice {
+ public:
+  struct Step {
+    StepThreads threads;
+    bool timed;  // the time of the step is wanted
+  };
+
+  // For the step of that number, counted from 0 for each state of the plan. `nodes` says whether the nodes'
+  // costs promise that several threads can run at once.
+  Step ForStep(uint64_t step, bool nodes) const;
+  // The time of a step for which ForStep has asked.
+  void Record(uint64_t step, StepThreads threads, int64_t ns) const;
+
+ private:
+  static constexpr int kModes = 3;
+  static constexpr uint64_t kStepsOfMode = 6;
+  static constexpr uint64_t kUntimed = 2;
+  static constexpr uint64_t kTrials = kStepsOfMode * kModes;
+  // The first steps include work that is done once.
+  static constexpr uint64_t kFirstTrial = 8;
+  static constexpr uint64_t kSecondTrial = 128;  // and so in each period
+  static constexpr uint64_t kPeriod = 1024;
+
+  // The place of a step in its trial; kTrials or more: it is in none.
+  static uint64_t PlaceInTrial(uint64_t step) {
+    return step < kSecondTrial ? step - kFirstTrial : step % kPeriod - kSecondTrial;
+  }
+  void Decide() const;
+
+  // Everything here is relaxed: the numbers stand for themselves, and a mixture of two threads' trials is as
+  // good.
+  mutable std::atomic<StepThreads> best_{StepThreads::kNodes};
+  mutable std::atomic<int64_t> best_ns_[kModes]{INT64_MAX, INT64_MAX, INT64_MAX};
+};
+
+}  // namespace millrace
