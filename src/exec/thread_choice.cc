@@ -10,6 +10,8 @@ namespace {
 // Shorter steps wake no thread.
 constexpr int64_t kWorthTryingNs = 20'000;
 
+bool Better(int64_t ns, int64_t than) { return than == INT64_MAX || ns < than - than / 50; }
+
 }  // namespace
 
 ThreadChoice::Step ThreadChoice::ForStep(uint64_t step, bool nodes) const {
@@ -17,15 +19,24 @@ ThreadChoice::Step ThreadChoice::ForStep(uint64_t step, bool nodes) const {
   if (const uint64_t place = PlaceInTrial(step); place < kTrials) {
     choice.threads = static_cast<StepThreads>(place / kStepsOfMode);
     choice.timed = place % kStepsOfMode >= kUntimed;
+  } else if (const uint64_t look = PlaceInSecondLook(step);
+             choice.threads == StepThreads::kAlone && look < kStepsOfMode) {
+    choice = {StepThreads::kLoops, look >= kUntimed};
   }
   if (!nodes) choice.threads = std::min(choice.threads, StepThreads::kLoops);
   return choice;
 }
 
 void ThreadChoice::Record(uint64_t step, StepThreads threads, int64_t ns) const {
+  const uint64_t place = PlaceInTrial(step);
+  if (place >= kTrials) {
+    if (Better(ns, alone_ns_.load(std::memory_order_relaxed)))
+      best_.store(threads, std::memory_order_relaxed);
+    return;
+  }
   std::atomic<int64_t>& best = best_ns_[static_cast<int>(threads)];
   if (ns < best.load(std::memory_order_relaxed)) best.store(ns, std::memory_order_relaxed);
-  if (PlaceInTrial(step) + 1 == kTrials) Decide();
+  if (place + 1 == kTrials) Decide();
 }
 
 void ThreadChoice::Decide() const {
@@ -33,7 +44,8 @@ void ThreadChoice::Decide() const {
   int64_t best_ns = INT64_MAX;
   for (int mode = 0; mode < kModes; ++mode) {
     const int64_t ns = best_ns_[mode].exchange(INT64_MAX, std::memory_order_relaxed);
-    if (ns == INT64_MAX || (best_ns != INT64_MAX && ns > best_ns - best_ns / 50)) continue;
+    if (mode == 0) alone_ns_.store(ns, std::memory_order_relaxed);
+    if (ns == INT64_MAX || !Better(ns, best_ns)) continue;
     best = static_cast<StepThreads>(mode);
     best_ns = ns;
   }

@@ -17,8 +17,9 @@ enum class StepThreads : uint8_t {
 // Finds out which of the three is the fastest for a plan. What several threads gain depends on the machine,
 // on its load and on the size of the nodes, and no model of costs knows all of that. So now and then a few
 // steps try them one after the other, and the best times decide. Each gets a few steps in a row, of which the
-// first wake the other threads. One thread less is preferred to a gain below two per cent. Thread-safe; what
-// it says is advice.
+// first wake the other threads. One thread less is preferred to a gain below two per cent. A plan that was
+// left to one thread gets a second look more often: the machine may have been busy. Thread-safe; what it says
+// is advice.
 class ThreadChoice {
  public:
   struct Step {
@@ -41,16 +42,20 @@ class ThreadChoice {
   static constexpr uint64_t kFirstTrial = 8;
   static constexpr uint64_t kSecondTrial = 128;  // and so in each period
   static constexpr uint64_t kPeriod = 1024;
+  static constexpr uint64_t kSecondLook = 64;
+  static constexpr uint64_t kSecondLookPeriod = 128;
 
   // The place of a step in its trial; kTrials or more: it is in none.
   static uint64_t PlaceInTrial(uint64_t step) {
     return step < kSecondTrial ? step - kFirstTrial : step % kPeriod - kSecondTrial;
   }
+  static uint64_t PlaceInSecondLook(uint64_t step) { return step % kSecondLookPeriod - kSecondLook; }
   void Decide() const;
 
   // Everything here is relaxed: the numbers stand for themselves, and a mixture of two threads' trials is as
   // good.
   mutable std::atomic<StepThreads> best_{StepThreads::kNodes};
+  mutable std::atomic<int64_t> alone_ns_{INT64_MAX};  // in the last trial
   mutable std::atomic<int64_t> best_ns_[kModes]{INT64_MAX, INT64_MAX, INT64_MAX};
 };
 

@@ -1,0 +1,109 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include <torch/torch.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/graph/libtorch_resnet50.h"
+#include "bench/scaling/rows.h"
+#include "bench/train/libtorch_step.h"
+
+namespace millrace::bench {
+namespace {
+
+template <typename Fn>
+Step Inference(int threads, const Fn& fn) {
+  return [threads, fn] {
+    const c10::InferenceMode inference;
+    if (at::get_num_threads() != threads) at::set_num_threads(threads);
+    fn();
+  };
+}
+
+Step Digits(TorchModel model, int threads) {
+  TorchStepOptions options;
+  options.model = model;
+  options.batch = 100;
+  options.threads = threads;
+  const auto step = std::make_shared<LibtorchStep>(options);
+  return [step] { step->RunStep(); };
+}
+
+Step Lstm(const LstmSize& size, bool train, int threads) {
+  auto lstm = std::make_shared<torch::nn::LSTMImpl>(torch::nn::LSTMOptions(size.inputs, size.units));
+  const torch::Tensor x = torch::rand({size.time, size.batch, size.inputs});
+  if (!train) return Inference(threads, [lstm, x] { lstm->forward(x); });
+  const auto sgd = std::make_shared<torch::optim::SGD>(lstm->parameters(), 0.0001);
+  return [lstm, x, sgd, threads] {
+    if (at::get_num_threads() != threads) at::set_num_threads(threads);
+    sgd->zero_grad();
+    std::get<0>(lstm->forward(x)).square().sum().backward();
+    sgd->step();
+  };
+}
+
+Step WordVectors(int threads) {
+  const auto table = [] {
+    return torch::nn::Embedding(torch::nn::EmbeddingOptions(kWords, kWordDepth).sparse(true));
+  };
+  auto in = table(), out = table();
+  std::vector<torch::Tensor> parameters{in->weight, out->weight};
+  const auto sgd = std::make_shared<torch::optim::SGD>(parameters, 0.01);
+  const torch::Tensor centres = torch::randint(kWords, {kWordBatch}),
+                      near = torch::randint(kWords, {kWordBatch}),
+                      others = torch::randint(kWords, {kNegatives});
+  return [=]() mutable {
+    if (at::get_num_threads() != threads) at::set_num_threads(threads);
+    sgd->zero_grad();
+    const torch::Tensor centre = in->forward(centres);
+    const torch::Tensor right = (centre * out->forward(near)).sum(1);
+    const torch::Tensor wrong = centre.matmul(out->forward(others).t());
+    (torch::softplus(-right).sum() + torch::softplus(wrong).sum()).backward();
+    sgd->step();
+  };
+}
+
+Step Branches(int threads) {
+  const torch::Tensor x = torch::rand({kBranchRows, kBranchWidth});
+  std::vector<torch::Tensor> weights;
+  for (int64_t i = 0; i < kBranches * kBranchDepth; ++i) {
+    weights.push_back(torch::rand({kBranchWidth, kBranchWidth}) * 0.1);
+  }
+  return Inference(threads, [x, weights] {
+    torch::Tensor sum;
+    for (int64_t b = 0; b < kBranches; ++b) {
+      torch::Tensor y = x;
+      for (int64_t i = 0; i < kBranchDepth; ++i) y = torch::matmul(y, weights[b * kBranchDepth + i]).tanh_();
+      sum = b == 0 ? y : sum.add_(y);
+    }
+  });
+}
+
+}  // namespace
+
+Step MakeTorchStep(std::string_view row, int threads) {
+  at::set_num_threads(threads);
+  torch::manual_seed(1);
+  const torch::Tensor x = torch::rand({kMatrixSide, kMatrixSide}) * 6 - 3;
+  if (row == "digits_mlp") return Digits(TorchModel::kMlp, threads);
+  if (row == "digits_conv") return Digits(TorchModel::kConv, threads);
+  if (row == "digits_conv_dropout") return Digits(TorchModel::kConvLarge, threads);
+  if (row == "resnet50") {
+    const auto net = std::make_shared<LibtorchResnet50>(LibtorchForm::kFrozen, 1, threads);
+    return [net] { net->Run(); };
+  }
+  if (row == "lstm_train") return Lstm(kSmallLstm, true, threads);
+  if (row == "lstm_large") return Lstm(kLargeLstm, false, threads);
+  if (row == "lstm_large_train") return Lstm(kLargeLstm, true, threads);
+  if (row == "word_vectors") return WordVectors(threads);
+  if (row == "branches") return Branches(threads);
+  if (row == "transpose") return Inference(threads, [x] { x.t().contiguous(); });
+  if (row == "tanh") return Inference(threads, [x] { torch::tanh(x); });
+  if (row == "sigmoid") return Inference(threads, [x] { torch::sigmoid(x); });
+  return nullptr;
+}
+
+}  // namespace millrace::bench
