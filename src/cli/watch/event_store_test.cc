@@ -246,6 +246,24 @@ TEST(EventStoreTest, ReadsTensorsOfPlugins) {
   EXPECT_EQ(store.notes().size(), 3u);  // bad, odd, broken
 }
 
+TEST(EventStoreTest, NumbersOfAnySizeAreWritten) {
+  EventStore store({});
+  auto& run = store.GetRun("r");
+  const double inf = std::numeric_limits<double>::infinity();
+  for (const double number : {0.1, 1e300, -inf, std::nan("")}) {
+    Event event;
+    auto* const value = event.mutable_summary()->add_value();
+    value->set_tag("s");
+    value->mutable_tensor()->set_dtype(tensorflow::DT_DOUBLE);
+    value->mutable_tensor()->add_double_val(number);
+    store.Apply(event, &run);
+  }
+  const Series* const series = Find(store, "r", "s");
+  ASSERT_NE(series, nullptr);
+  EXPECT_THAT(SeriesJson(store, std::vector<uint64_t>{series->id}, false),
+              HasSubstr("\"value\":[0.1,1e+300,\"NaN\",\"NaN\"]"));
+}
+
 TEST(EventStoreTest, TheGraphItselfIsBetterThanThatOfAMetaGraph) {
   EventStore store({});
   auto& run = store.GetRun("r");

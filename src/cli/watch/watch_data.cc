@@ -3,6 +3,7 @@
 #include "cli/watch/watch_data.h"
 
 #include <cmath>
+#include <limits>
 
 #include "base/json_writer.h"
 #include "cli/graph/page.h"
@@ -23,8 +24,8 @@ enum class Form {
 
 void WriteScalar(double value, Form form, JsonWriter* json) {
   if (std::isfinite(value) || form == Form::kForPrograms) {
-    const auto narrow = static_cast<float>(value);
-    if (std::isfinite(narrow)) return WriteNumberJson(narrow, json);
+    const bool is_float = std::abs(value) <= static_cast<double>(std::numeric_limits<float>::max());
+    if (is_float) return WriteNumberJson(static_cast<float>(value), json);
     json->Value(value);
   } else {
     json->Value(std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity");
