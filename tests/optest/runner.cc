@@ -260,10 +260,11 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
       "SerializeTensor",                                             // parse_example_test
       "DeserializeSparse", "SerializeSparse",                        // sparse_store_test
   };
-  // State that ops of a step or of several share, in tests/session, and lists, in tensor_list_test.cc.
+  // State that ops of a step or of several share, in tests/session, lists, in tensor_list_test.cc, and trees,
+  // in boosted.
   const auto shares_state = [](const std::string& op) {
-    for (const char* part : {"TensorArray", "TensorList", "Map", "Queue", "Barrier", "Stage", "stage",
-                             "Mutex", "Accumulator", "Table", "Reader", "ReadFile", "WriteFile",
+    for (const char* part : {"BoostedTrees", "TensorArray", "TensorList", "Map", "Queue", "Barrier", "Stage",
+                             "stage", "Mutex", "Accumulator", "Table", "Reader", "ReadFile", "WriteFile",
                              "MatchingFiles", "Save", "Restore", "MergeV2Checkpoints"}) {
       if (op.find(part) != std::string::npos) return true;
     }

@@ -1,0 +1,43 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// What the resources of boosted trees share: kernels for their handles.
+#pragma once
+
+#include "kernel/resource_op.h"
+#include "kernels/cpu/kernel_util.h"
+#include "tensor/resource_handle.h"
+
+namespace millrace::boosted {
+
+// Makes no resource: the handle is a name.
+template <typename Resource>
+class HandleKernel final : public OpKernel {
+ public:
+  explicit HandleKernel(KernelConstruction& c) : OpKernel(c) {
+    auto place = NameResource(c, Unnamed::kNodeName);
+    c.SetError(place.status());
+    if (place.ok()) handle_ = c.resources().MakeHandle<Resource>(place->container, place->name);
+  }
+  Status Compute(KernelContext& context) override {
+    context.set_output(0, Tensor::Scalar(handle_));
+    return Status();
+  }
+
+ private:
+  ResourceHandle handle_;
+};
+
+// Whether the resource behind a handle was made.
+template <typename Resource>
+class IsInitializedKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const auto found = FindResource<Resource>(context, 0);
+    if (!found.ok() && !errors::IsNotFound(found.status())) return found.status();
+    context.set_output(0, Tensor::Scalar(found.ok()));
+    return Status();
+  }
+};
+
+}  // namespace millrace::boosted
