@@ -191,3 +191,10 @@ def test_settings_of_the_projector(tmp_path: Any) -> None:
         projector.visualize_embeddings(writer, config)
     text = (tmp_path / "projector_config.pbtxt").read_text()
     assert 'tensor_name: "emb:0"' in text and text.count("single_image_dim: 28") == 2
+
+
+def test_slim_sums_up_variables(capsys):
+    tf.get_variable("w", [3, 2])
+    tf.get_variable("n", [], tf.int64)
+    assert tf.contrib.slim.model_analyzer.analyze_vars(tf.global_variables(), print_info=True) == (7, 32)
+    assert "w:0 (float32_ref 3x2) [6, bytes: 24]" in capsys.readouterr().out

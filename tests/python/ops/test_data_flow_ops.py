@@ -203,3 +203,14 @@ def test_handles_that_nobody_holds_are_deleted() -> None:
         holder, value = tf.get_session_tensor(handles[0], tf.int32)
         with pytest.raises(tf.errors.InvalidArgumentError, match="not in the session store"):
             session.run(value, {holder: handles[0]})
+
+
+def test_queue_runners_inside_scopes_come_back_from_a_meta_graph():
+    with tf.Graph().as_default(), tf.name_scope("input"):
+        queue = tf.FIFOQueue(2, tf.int32, name="queue")
+        assert queue.name == "input/queue" and queue.enqueue(1).name == "input/queue_enqueue"
+        tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(1)]))
+        meta_graph = tf.train.export_meta_graph()
+    with tf.Graph().as_default():
+        tf.train.import_meta_graph(meta_graph)
+        assert tf.get_collection(tf.GraphKeys.QUEUE_RUNNERS)[0].queue.name == "input/queue"

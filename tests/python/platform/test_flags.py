@@ -149,3 +149,10 @@ def test_flags_that_need_not_be_defined():
     assert values.size == 2
     with pytest.raises(flags.UnrecognizedFlagError):
         values(["program", "--undefok=other", "--more=1"])
+
+
+def test_old_programs_print_all_flags():
+    flags.DEFINE_float("rate_to_print", 0.5, "A rate.")
+    values = flags.FLAGS
+    assert values._parse_flags(["--rate_to_print=0.25", "other"]) == ["other"]
+    assert {name: flag.value for name, flag in values.__flags.items()}["rate_to_print"] == 0.25

@@ -141,8 +141,8 @@ class QueueBase:
 
     @property
     def name(self) -> str:
-        """The last part of the name of the queue's op."""
-        return self._name  # type: ignore[no-any-return]
+        """The name of the queue's op."""
+        return ops.name_of(self._queue_ref)
 
     @property
     def dtypes(self) -> Any:

@@ -51,7 +51,7 @@ class Barrier:
     @property
     def name(self) -> str:
         """The last part of the name of the barrier's op."""
-        return self._name  # type: ignore[no-any-return]
+        return ops.name_of(self._barrier_ref)
 
     def insert_many(self, component_index: int, keys: Any, values: Any, name: str | None = None) -> Any:
         """Returns an op that puts one component of several keys."""

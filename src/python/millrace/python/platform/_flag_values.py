@@ -454,6 +454,10 @@ class _FlagValuesWrapper:
 
     def __getattr__(self, name: str) -> Any:
         wrapped = self.__dict__["__wrapped"]
+        if name == "__flags":  # the dict of all flags, which programs print
+            return wrapped._flags
+        if name == "_parse_flags":  # of TensorFlow 1.2
+            return lambda args=None: wrapped(sys.argv if args is None else [sys.argv[0], *args], True)[1:]
         if name in wrapped and not wrapped.is_parsed():
             wrapped(sys.argv, known_only=True)
         return getattr(wrapped, name)
