@@ -198,3 +198,15 @@ def test_slim_sums_up_variables(capsys):
     tf.get_variable("n", [], tf.int64)
     assert tf.contrib.slim.model_analyzer.analyze_vars(tf.global_variables(), print_info=True) == (7, 32)
     assert "w:0 (float32_ref 3x2) [6, bytes: 24]" in capsys.readouterr().out
+
+
+def test_tables_of_contrib_take_a_mapping():
+    lookup = tf.contrib.lookup
+    index = lookup.index_table_from_tensor(mapping=tf.constant(["neg", "pos"]), default_value=7)
+    word = lookup.index_to_string_table_from_tensor(mapping=["neg", "pos"], default_value="?")
+    with tf.Session() as session:
+        session.run(tf.tables_initializer())
+        assert session.run(index.lookup(tf.constant(["pos", "neg", "other"]))).tolist() == [1, 0, 7]
+        assert session.run(word.lookup(tf.constant([1, 5], tf.int64))).tolist() == [b"pos", b"?"]
+    with pytest.raises(ValueError, match="mapping must be specified"):
+        lookup.index_table_from_tensor(None)
