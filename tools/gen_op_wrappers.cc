@@ -198,11 +198,21 @@ void WriteDescription(const Wrapper& wrapper, std::ostream& out) {
   write("Inferred from the inputs", inferred, attr_text);
 }
 
+// What setters of an attribute take, and the value that they set. A shape is also taken by its sizes: without
+// that `{}`, which has none, would be the PartialShape() of any shape.
+std::vector<std::pair<std::string, std::string>> Setters(const std::string& type) {
+  std::vector<std::pair<std::string, std::string>> setters = {{Parameter(type), "x"}};
+  if (type == "shape") setters.emplace_back("std::initializer_list<int64_t> ", "PartialShape(x)");
+  return setters;
+}
+
 void WriteAttrs(const Wrapper& wrapper, std::ostream& out) {
   out << "  class Attrs : public OpAttrs {\n   public:\n";
   for (const AttrDef* attr : wrapper.optional) {
-    out << "    Attrs& " << SetterName(attr->name, "Attrs") << "(" << Parameter(attr->type) << "x) { Set(\""
-        << attr->name << "\", x); return *this; }\n";
+    for (const auto& [parameter, value] : Setters(attr->type)) {
+      out << "    Attrs& " << SetterName(attr->name, "Attrs") << "(" << parameter << "x) { Set(\""
+          << attr->name << "\", " << value << "); return *this; }\n";
+    }
   }
   out << "  };\n";
 }
@@ -217,8 +227,10 @@ void WriteClass(const Wrapper& wrapper, std::ostream& out) {
       << ");\n";
   if (has_attrs) out << "  " << op.name << "(" << wrapper.Parameters() << ", const Attrs& attrs);\n";
   for (const AttrDef* attr : wrapper.optional) {
-    out << "  static Attrs " << SetterName(attr->name, op.name) << "(" << Parameter(attr->type)
-        << "x) { return Attrs()." << SetterName(attr->name, "Attrs") << "(x); }\n";
+    for (const auto& [parameter, value] : Setters(attr->type)) {
+      out << "  static Attrs " << SetterName(attr->name, op.name) << "(" << parameter
+          << "x) { return Attrs()." << SetterName(attr->name, "Attrs") << "(" << value << "); }\n";
+    }
   }
   out << "  operator Operation() const { return Operation(node); }\n";
   if (op.outputs.size() == 1 && !IsList(op.outputs[0])) {

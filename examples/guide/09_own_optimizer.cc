@@ -44,8 +44,8 @@ mr::Status Run() {
   const mr::Scope scope = mr::Scope::NewRootScope();
   const mr::GraphVariable w(scope.WithOpName("w"), {0.f, 0.f});
   const mr::Output loss = ops::Sum(scope, ops::SquaredDifference(scope, w, {0.5f, -0.25f}), 0);
-  const mr::Output rate = ops::Placeholder(scope.WithOpName("rate"), mr::DataType::kFloat,
-                                           ops::Placeholder::Shape(mr::TensorShape()));
+  const mr::Output rate =
+      ops::Placeholder(scope.WithOpName("rate"), mr::DataType::kFloat, ops::Placeholder::Shape({}));
   const mr::Operation train = LionOptimizer(rate).Minimize(scope, loss);
   const mr::Operation init = mr::GlobalVariablesInitializer(scope);
   for (const mr::GraphVariable& variable : mr::GlobalVariables(scope)) std::cout << variable.name() << '\n';

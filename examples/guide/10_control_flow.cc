@@ -16,8 +16,8 @@ using Outputs = std::vector<mr::Output>;
 
 mr::Status Run() {
   const mr::Scope scope = mr::Scope::NewRootScope();
-  const mr::Output x = ops::Placeholder(scope.WithOpName("x"), mr::DataType::kFloat,
-                                        ops::Placeholder::Shape(mr::TensorShape()));
+  const mr::Output x =
+      ops::Placeholder(scope.WithOpName("x"), mr::DataType::kFloat, ops::Placeholder::Shape({}));
 
   // |x|: only the nodes of the branch that is taken are run.
   const Outputs size = mr::Cond(

@@ -174,6 +174,20 @@ TEST(OpWrappersTest, TypesComeFromInputsAndAttributesFromAttrs) {
   EXPECT_TRUE(scope.ok()) << scope.status();
 }
 
+TEST(OpWrappersTest, ShapesAreTakenByTheirSizes) {
+  const Scope scope = Scope::NewRootScope();
+  const auto shape_of = [&](const ops::Placeholder::Attrs& attrs) {
+    return scope.ShapeOf(ops::Placeholder(scope, DataType::kFloat, attrs)).ToString();
+  };
+  EXPECT_EQ(shape_of(ops::Placeholder::Shape({})), "[]");
+  EXPECT_EQ(shape_of(ops::Placeholder::Attrs().Shape({})), "[]");
+  EXPECT_EQ(shape_of(ops::Placeholder::Shape({-1, 2})), "[?,2]");
+  EXPECT_EQ(shape_of(ops::Placeholder::Shape(PartialShape({3}))), "[3]");
+  EXPECT_EQ(shape_of(ops::Placeholder::Shape(TensorShape())), "[]");
+  EXPECT_EQ(shape_of(ops::Placeholder::Shape(PartialShape())), "<unknown>");
+  EXPECT_EQ(shape_of({}), "<unknown>");
+}
+
 TEST(OpWrappersTest, AttrsAreValues) {
   ops::MatMul::Attrs attrs = ops::MatMul::TransposeA(true);
   ops::MatMul::Attrs copy = attrs;
