@@ -222,9 +222,10 @@ Status Add(TF_Graph& graph, const AddCall& call, const Millrace_GradientOptions*
   return Status();
 }
 
-// Runs `body` with the graph locked, when it is this thread's turn to change it.
+// Runs `body` with the graph locked, when it is this thread's turn to change it. The compiler does not see
+// that the mutex which `body` names is this one.
 template <typename F>
-Status Change(TF_Graph* graph, F&& body) {
+Status Change(TF_Graph* graph, F&& body) MR_NO_THREAD_SAFETY_ANALYSIS {
   const GraphHold hold(graph);
   MutexLock lock(graph->mu);
   graph->AwaitTurn();
