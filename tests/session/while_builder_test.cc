@@ -216,7 +216,7 @@ TEST_F(ControlFlowGraphTest, ErrorsInABodyAreThoseOfTheScope) {
   const Outputs out = While(
       scope_, {x_}, [&](const Scope&, const Outputs&) { return p_; },
       [&](const Scope& s, const Outputs& v) -> Outputs { return {ops::Add(s, v[0], 1)}; });
-  EXPECT_TRUE(out.empty());
+  EXPECT_EQ(out, Outputs{Output()});
   ExpectError("while/Add");
 }
 
