@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that take parts of a tensor by index, and the inverse.
 #include "gradients/array/indexing_values.h"
+#include "gradients/broadcast.h"
 #include "gradients/family.h"
 
 namespace millrace {
@@ -62,6 +63,17 @@ Status StridedSliceGrad(GradientContext& c) {
 
 Status StridedSliceGradGrad(GradientContext& c) {
   c.SetInputGrad(4, Op("StridedSlice", {c.grad(0), c.input(1), c.input(2), c.input(3)}, MaskAttrs(c)));
+  return c.status();
+}
+
+// input, begin, end, strides, value
+Status StridedSliceUpdateGrad(GradientContext& c) {
+  const Expr part = Op("StridedSlice", {c.grad(0), c.input(1), c.input(2), c.input(3)}, MaskAttrs(c));
+  if (c.wants(0)) {
+    c.SetInputGrad(0, Op("TensorStridedSliceUpdate",
+                         {c.grad(0), c.input(1), c.input(2), c.input(3), ZerosLike(part)}, MaskAttrs(c)));
+  }
+  if (c.wants(4)) c.SetInputGrad(4, gradients::SumRepeated(c.input(4), part, 0, part));
   return c.status();
 }
 
@@ -157,6 +169,7 @@ constexpr Row kRows[] = {
     {"Slice", SliceGrad},
     {"StridedSlice", StridedSliceGrad},
     {"StridedSliceGrad", StridedSliceGradGrad},
+    {"TensorStridedSliceUpdate", StridedSliceUpdateGrad},
 };
 
 }  // namespace

@@ -413,6 +413,15 @@ std::vector<OpBuilder> Slicing() {
                                 .Input("dy: T")
                                 .Output("output: T")
                                 .Shape(StridedSliceGradShape)),
+      WithStridedSliceAttrs(
+          OpBuilder("TensorStridedSliceUpdate: A tensor with another value in a part of it.")
+              .Input("input: T")
+              .Input("begin: Index")
+              .Input("end: Index")
+              .Input("strides: Index")
+              .Input("value: T")
+              .Output("output: T")
+              .Shape(shape_fns::Unchanged)),
   };
 }
 

@@ -194,6 +194,17 @@ std::vector<GradientCase> ArrayIndexingCases() {
          return Exprs{Op("StridedSliceGrad", {Vector(b, kInt32, {3, 4}), Vector(b, kInt32, {0, 3}),
                                               Vector(b, kInt32, {3, 2}), Vector(b, kInt32, {2, -1}), e[0]})};
        }});
+  for (const TensorShape& value : {TensorShape({2, 1}), TensorShape()}) {
+    cases.push_back({.op = "TensorStridedSliceUpdate",
+                     .label = value.rank() == 0 ? "of a number" : "",
+                     .xs = {Values({3, 4}), Values(value, -1, 1, 2)},
+                     .ys = [](GraphBuilder& b, auto& e) {
+                       return Exprs{
+                           Op("TensorStridedSliceUpdate",
+                              {Op("Sigmoid", e[0]), Vector(b, kInt32, {0, 3}), Vector(b, kInt32, {3, 2}),
+                               Vector(b, kInt32, {2, -1}), Op("Sigmoid", e[1])})};
+                     }});
+  }
   return cases;
 }
 const GradientCaseList kArrayIndexingCases(ArrayIndexingCases);

@@ -162,37 +162,53 @@ class StridedSliceGradKernel final : public OpKernel {
   const StridedSliceMasks masks_;
 };
 
+// Gives the part of `var` that inputs 1 to 3 say the value of input 4.
+Status AssignSlice(KernelContext& context, const StridedSliceMasks& masks, Tensor& var) {
+  const Tensor& value = context.input(4);
+  MR_ASSIGN_OR_RETURN(
+      const StridedSliceCut plan,
+      PlanStridedSlice(var.shape(), context.input(1), context.input(2), context.input(3), masks));
+  // A scalar goes to every element, or the shapes are equal.
+  if (value.num_elements() != 1 && value.shape() != plan.final_shape) {
+    return errors::Unimplemented("sliced l-value shape ", plan.final_shape, " does not match r-value shape ",
+                                 value.shape(), ". Automatic broadcasting not yet implemented.");
+  }
+  if (plan.final_shape.num_elements() == 0) return Status();
+  MR_RETURN_IF_ERROR(MakeWritable(context, var));
+  const SliceLayout layout = LayOut(plan, var.shape());
+  Dims from = RowMajorStrides(plan.size);
+  if (value.num_elements() == 1) std::fill(from.begin(), from.end(), 0);
+  ContextParallel parallel(context);
+  MoveBox(value.dtype(), value.raw_data(), from, ElementAt(var.raw_data(), var.dtype(), layout.offset),
+          layout.strides, plan.size, parallel);
+  return Status();
+}
+
 // Writes to a slice of a variable, a reference or a resource.
 class StridedSliceAssignKernel final : public OpKernel {
  public:
   explicit StridedSliceAssignKernel(KernelConstruction& c) : OpKernel(c), masks_(ReadMasks(c)) {}
   Status Compute(KernelContext& context) override {
-    return UpdateVariable(context, 0, input_type(4), [&](Tensor& var) { return Assign(context, var); });
+    return UpdateVariable(context, 0, input_type(4),
+                          [&](Tensor& var) { return AssignSlice(context, masks_, var); });
   }
 
  private:
-  Status Assign(KernelContext& context, Tensor& var) const {
-    const Tensor& value = context.input(4);
-    MR_ASSIGN_OR_RETURN(
-        const StridedSliceCut plan,
-        PlanStridedSlice(var.shape(), context.input(1), context.input(2), context.input(3), masks_));
-    // A scalar goes to every element, or the shapes are equal.
-    if (value.num_elements() != 1 && value.shape() != plan.final_shape) {
-      return errors::Unimplemented("sliced l-value shape ", plan.final_shape,
-                                   " does not match r-value shape ", value.shape(),
-                                   ". Automatic broadcasting not yet implemented.");
-    }
-    if (plan.final_shape.num_elements() == 0) return Status();
-    MR_RETURN_IF_ERROR(MakeWritable(context, var));
-    const SliceLayout layout = LayOut(plan, var.shape());
-    Dims from = RowMajorStrides(plan.size);
-    if (value.num_elements() == 1) std::fill(from.begin(), from.end(), 0);
-    ContextParallel parallel(context);
-    MoveBox(value.dtype(), value.raw_data(), from, ElementAt(var.raw_data(), var.dtype(), layout.offset),
-            layout.strides, plan.size, parallel);
+  const StridedSliceMasks masks_;
+};
+
+// The same of a value, which is copied if anything else holds it.
+class StridedSliceUpdateKernel final : public OpKernel {
+ public:
+  explicit StridedSliceUpdateKernel(KernelConstruction& c) : OpKernel(c), masks_(ReadMasks(c)) {}
+  Status Compute(KernelContext& context) override {
+    Tensor out = context.TakeInput(0);
+    MR_RETURN_IF_ERROR(AssignSlice(context, masks_, out));
+    context.set_output(0, std::move(out));
     return Status();
   }
 
+ private:
   const StridedSliceMasks masks_;
 };
 
@@ -202,6 +218,8 @@ void RegisterSliceKernels(KernelRegistry& registry) {
   registry.Register<SliceKernel>(KernelDef("Slice").Types("Index", IndexTypes()));
   for (const char* op : {"StridedSliceAssign", "ResourceStridedSliceAssign"})
     registry.Register<StridedSliceAssignKernel>(KernelDef(op).Types("Index", IndexTypes()));
+  registry.Register<StridedSliceUpdateKernel>(
+      KernelDef("TensorStridedSliceUpdate").Types("Index", IndexTypes()));
   registry.Register<StridedSliceKernel>(KernelDef("StridedSlice").Types("Index", IndexTypes()));
   registry.Register<StridedSliceGradKernel>(KernelDef("StridedSliceGrad").Types("Index", IndexTypes()));
 }
