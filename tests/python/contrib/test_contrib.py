@@ -210,3 +210,16 @@ def test_tables_of_contrib_take_a_mapping():
         assert session.run(word.lookup(tf.constant([1, 5], tf.int64))).tolist() == [b"pos", b"?"]
     with pytest.raises(ValueError, match="mapping must be specified"):
         lookup.index_table_from_tensor(None)
+
+
+def test_xavier_fills_the_parts_of_a_variable():
+    whole = tf.get_variable(
+        "w", [8, 12], initializer=tf.contrib.layers.xavier_initializer(), partitioner=tf.fixed_size_partitioner(2)
+    )
+    assert [part.shape.as_list() for part in whole] == [[4, 12], [4, 12]]
+    saver = tf.train.Saver()
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        value = session.run(tf.convert_to_tensor(whole))
+    limit = np.sqrt(6.0 / (4 + 12))  # the sizes are those of a part
+    assert value.shape == (8, 12) and np.abs(value).max() <= limit and saver

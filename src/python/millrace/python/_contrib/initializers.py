@@ -43,7 +43,6 @@ def variance_scaling_initializer(
     def _initializer(shape: Any, dtype: Any = dtype, partition_info: Any = None) -> Any:
         if not dtype.is_floating:
             raise TypeError("Cannot create initializer for non-floating point type.")
-        shape = partition_info.full_shape if partition_info is not None else shape
         shape = [int(size) for size in shape]
         fan_in = float(shape[-2] if len(shape) > 1 else shape[-1]) if shape else 1.0
         fan_out = float(shape[-1]) if shape else 1.0
