@@ -188,11 +188,18 @@ void CompleteInstance(TaskCollectives& collectives, const MessageBytes& bytes,
 void GetStepSequence(TaskCollectives& collectives, const MessageBytes& bytes, Reply reply) {
   tensorflow::GetStepSequenceRequest request;
   if (Status s = Parse(Method::kGetStepSequence, bytes, &request); !s.ok()) return reply(std::move(s), {});
+  const StepTaker taker{request.task(), static_cast<int64_t>(request.incarnation()), request.last_step(),
+                        request.last_step_failed()};
   tensorflow::GetStepSequenceResponse response;
   for (const int64_t key : request.graph_key()) {
     tensorflow::StepSequence* const sequence = response.add_step_sequence();
     sequence->set_graph_key(key);
-    sequence->set_next_step_id(collectives.groups().NextStep(key));
+    if (request.task().empty()) {
+      sequence->set_next_step_id(collectives.sequences().Next(key));
+    } else {
+      sequence->set_next_step_id(collectives.sequences().Next(key, taker));
+      sequence->set_for_task(true);
+    }
   }
   reply(Status(), MessageBytes::Of(response));
 }
@@ -267,9 +274,15 @@ void TransportCollectivePeers::CompleteInstance(std::string_view leader, const C
                    });
 }
 
-StatusOr<int64_t> TransportCollectivePeers::NextStep(std::string_view leader, int64_t graph_key) {
+StatusOr<CollectivePeers::NumberedStep> TransportCollectivePeers::NextStep(std::string_view leader,
+                                                                           int64_t graph_key,
+                                                                           const StepTaker& taker) {
   tensorflow::GetStepSequenceRequest request;
   request.add_graph_key(graph_key);
+  request.set_task(taker.task);
+  request.set_incarnation(static_cast<uint64_t>(taker.incarnation));
+  request.set_last_step(taker.last);
+  request.set_last_step_failed(taker.last_failed);
   RemoteCall call{std::string(leader), Method::kGetStepSequence, MessageBytes::Of(request)};
   call.timeout_in_ms = kSequenceTimeoutMs;
   Status status;
@@ -286,7 +299,7 @@ StatusOr<int64_t> TransportCollectivePeers::NextStep(std::string_view leader, in
   MR_RETURN_IF_ERROR(Parse(Method::kGetStepSequence, bytes, &response));
   if (response.step_sequence_size() != 1 || response.step_sequence(0).graph_key() != graph_key)
     return errors::Internal("GetStepSequence of ", leader, " does not tell the step that was asked for");
-  return response.step_sequence(0).next_step_id();
+  return NumberedStep{response.step_sequence(0).next_step_id(), response.step_sequence(0).for_task()};
 }
 
 void HandleCollective(TaskCollectives& collectives, const DeviceSet& devices, Method method,

@@ -20,7 +20,8 @@ class TransportCollectivePeers : public CollectivePeers {
                      CancellationManager& cancellation, CollectiveGroups::Completed done) override;
   void CompleteInstance(std::string_view leader, const CollectiveMember& member,
                         CancellationManager& cancellation, CollectiveGroups::Source done) override;
-  StatusOr<int64_t> NextStep(std::string_view leader, int64_t graph_key) override;
+  StatusOr<NumberedStep> NextStep(std::string_view leader, int64_t graph_key,
+                                  const StepTaker& taker) override;
 
  private:
   Transport& transport_;

@@ -12,6 +12,7 @@
 #include "graph/testing.h"
 #include "session/direct_session.h"
 #include "step/collective_groups.h"
+#include "step/step_sequences.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace millrace {
@@ -309,15 +310,109 @@ TEST(CollectiveGroupsTest, ThereIsOneSource) {
   EXPECT_TRUE(errors::IsInvalidArgument(sources.at("a").status()));
 }
 
-TEST(CollectiveGroupsTest, StepsCountOn) {
-  CollectiveGroups groups;
-  const int64_t first = groups.NextStep(5);
-  EXPECT_EQ(groups.NextStep(5), first);
-  groups.Retire(5, first);
-  EXPECT_EQ(groups.NextStep(5), first + 1);
-  groups.Retire(5, first);
-  EXPECT_EQ(groups.NextStep(5), first + 1);
-  EXPECT_NE(groups.NextStep(6), first);
+class StepSequencesTest : public ::testing::Test {
+ protected:
+  // What the task gets as its next step, counted from the first one of all.
+  int64_t Next(const std::string& task, int64_t incarnation = 1) {
+    StepTaker& taker = takers_[task];
+    if (taker.incarnation != incarnation) taker = {task, incarnation};
+    taker.last = sequences_.Next(kKey, taker);
+    taker.last_failed = false;
+    if (first_ == 0) first_ = taker.last;
+    return taker.last - first_;
+  }
+  void Fail(const std::string& task) { takers_[task].last_failed = true; }
+
+  static constexpr int64_t kKey = 5;
+  StepSequences sequences_;
+  std::map<std::string, StepTaker> takers_;
+  int64_t first_ = 0;
+};
+
+TEST_F(StepSequencesTest, TheLeadersStepsCountOn) {
+  const int64_t first = sequences_.Next(kKey);
+  EXPECT_EQ(sequences_.Next(kKey), first);
+  sequences_.Retire(kKey, first);
+  EXPECT_EQ(sequences_.Next(kKey), first + 1);
+  sequences_.Retire(kKey, first);
+  EXPECT_EQ(sequences_.Next(kKey), first + 1);
+  sequences_.Retire(kKey, first + 7);
+  EXPECT_EQ(sequences_.Next(kKey), first + 1) << "nobody has had that one";
+  EXPECT_NE(sequences_.Next(6), first);
+}
+
+// The source of a broadcast has ended its step, and begun others, before the last receiver asks for its
+// first.
+TEST_F(StepSequencesTest, ALateTaskLeavesNoStepOut) {
+  EXPECT_EQ(Next("a"), 0);
+  sequences_.Retire(kKey, first_);
+  EXPECT_EQ(Next("b"), 0);
+  EXPECT_EQ(Next("a"), 1);
+  sequences_.Retire(kKey, first_ + 1);
+  EXPECT_EQ(Next("c"), 0);
+  EXPECT_EQ(Next("a"), 2);
+  EXPECT_EQ(Next("c"), 1);
+  EXPECT_EQ(Next("c"), 2);
+  EXPECT_EQ(Next("b"), 1);
+}
+
+TEST_F(StepSequencesTest, AfterAnErrorAllMeetInTheNewestStep) {
+  for (const char* task : {"a", "b", "c"}) Next(task);
+  EXPECT_EQ(Next("a"), 1);
+  EXPECT_EQ(Next("a"), 2);
+  EXPECT_EQ(Next("b"), 1);
+  Fail("c");  // step 0
+  EXPECT_EQ(Next("c"), 2);
+  Fail("b");
+  EXPECT_EQ(Next("b"), 2);
+  for (const char* task : {"a", "b", "c"}) Fail(task);
+  for (const char* task : {"c", "a", "b"}) EXPECT_EQ(Next(task), 3);
+  Fail("b");
+  EXPECT_EQ(Next("a"), 4);
+  EXPECT_EQ(Next("b"), 4);
+  EXPECT_EQ(Next("d"), 4) << "the steps before the error are over";
+}
+
+TEST_F(StepSequencesTest, ARestartedTaskJoinsTheOthers) {
+  for (const char* task : {"a", "b", "c"}) Next(task);
+  EXPECT_EQ(Next("a"), 1);
+  EXPECT_EQ(Next("b", 2), 1) << "where a waits for it";
+  EXPECT_EQ(Next("c"), 1);
+  EXPECT_EQ(Next("b", 3), 2) << "its previous life has been in the newest one";
+  Fail("a");
+  Fail("c");
+  EXPECT_EQ(Next("c"), 2);
+  EXPECT_EQ(Next("a"), 2);
+}
+
+TEST_F(StepSequencesTest, ATaskThatIsNewAfterManyStepsJoinsTheOthers) {
+  for (int i = 0; i <= 10; ++i) {
+    EXPECT_EQ(Next("a"), i);
+    EXPECT_EQ(Next("b"), i);
+  }
+  EXPECT_EQ(Next("c"), 10);
+}
+
+TEST_F(StepSequencesTest, ALostAnswerIsGivenAgain) {
+  Next("a");
+  StepTaker taker{"b", 1};
+  const int64_t lost = sequences_.Next(kKey, taker);
+  EXPECT_EQ(sequences_.Next(kKey, taker), lost);
+  taker.last = lost;
+  const int64_t second = sequences_.Next(kKey, taker);
+  EXPECT_EQ(second, lost + 1);
+  EXPECT_EQ(sequences_.Next(kKey, taker), second);
+}
+
+// The numbers that its tasks have had are of no use.
+TEST_F(StepSequencesTest, ALeaderThatHasRestartedBeginsAnew) {
+  Next("a");
+  StepSequences restarted;
+  const int64_t first = restarted.Next(kKey, takers_["a"]);
+  EXPECT_NE(first, first_ + 1);
+  EXPECT_EQ(restarted.Next(kKey, {"b", 1, first_, true}), first);
+  EXPECT_EQ(restarted.Next(kKey, {"b", 1, INT64_MAX, false}), first);
+  EXPECT_EQ(restarted.Next(kKey, {"b", 1, INT64_MIN, true}), first);
 }
 
 }  // namespace

@@ -431,7 +431,7 @@ Status DirectSession::RunExecutable(const Executable& executable, const RunOptio
     status = runner_.Run(step, request);
   }
   if (step.collective_graph_key != 0) [[unlikely]] {
-    EndCollectives(step, request);
+    EndCollectives(step, request, status);
     status = WithoutDerivedMark(status);
   }
   if (!status.ok()) [[unlikely]] {
@@ -464,10 +464,11 @@ StatusOr<std::string> DirectSession::CollectiveLeader() const {
   return leader;
 }
 
-void DirectSession::EndCollectives(const CompiledStep& step, const StepRunner::Request& request) {
+void DirectSession::EndCollectives(const CompiledStep& step, const StepRunner::Request& request,
+                                   const Status& status) {
   if (request.collective_step == 0) return;
   worker_.steps().collectives().Retire(request.collective_leader, step.collective_graph_key,
-                                       request.collective_step);
+                                       request.collective_step, status);
 }
 
 StatusOr<Tensor> DirectSession::TensorOfHandle(const Tensor& fed, DataType dtype) {

@@ -128,7 +128,7 @@ class DirectSession : public Session {
   Status RunTraced(const Executable& executable, StepRunner::Request& request, const RunOptions& options,
                    RunMetadata* metadata);
   Status BeginCollectives(const CompiledStep& step, StepRunner::Request* request);
-  void EndCollectives(const CompiledStep& step, const StepRunner::Request& request);
+  void EndCollectives(const CompiledStep& step, const StepRunner::Request& request, const Status& status);
   // Empty: the session's groups are its own task's.
   StatusOr<std::string> CollectiveLeader() const;
 

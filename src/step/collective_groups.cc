@@ -5,8 +5,6 @@
 #include <iterator>
 #include <utility>
 
-#include "step/worker.h"
-
 namespace millrace {
 
 Status CollectiveGroups::CheckJoining(const CollectiveMember& m, const Group& group) {
@@ -116,21 +114,6 @@ void CollectiveGroups::CompleteInstance(const CollectiveMember& member, Source d
   }
   for (Source& each : ready) each(status.ok() ? StatusOr<int>(source) : StatusOr<int>(status));
   if (!status.ok()) done(std::move(status));
-}
-
-int64_t CollectiveGroups::NextStep(int64_t graph_key) {
-  MutexLock lock(mu_);
-  if (next_steps_.size() >= kMost && !next_steps_.contains(graph_key)) next_steps_.clear();
-  const auto [it, added] = next_steps_.try_emplace(graph_key, 0);
-  if (added) it->second = StepIds::NextShared();
-  return it->second;
-}
-
-void CollectiveGroups::Retire(int64_t graph_key, int64_t step_id) {
-  MutexLock lock(mu_);
-  const auto it = next_steps_.find(graph_key);
-  // The random part stays the same; only the number is incremented.
-  if (it != next_steps_.end() && it->second == step_id) ++it->second;
 }
 
 }  // namespace millrace

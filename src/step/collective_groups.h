@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/function.h"
@@ -29,10 +28,6 @@ class CollectiveGroups {
   // kinds. InvalidArgument for a member that contradicts those before it; when all members have joined, the
   // next one starts a new instance. FailedPrecondition when the group is not complete.
   void CompleteInstance(const CollectiveMember& member, Source done) MR_EXCLUDES(mu_);
-  // The number of the next step of the graphs of that key.
-  int64_t NextStep(int64_t graph_key) MR_EXCLUDES(mu_);
-  // That step has ended, with or without an error.
-  void Retire(int64_t graph_key, int64_t step_id) MR_EXCLUDES(mu_);
 
  private:
   static constexpr size_t kMost = 65536;  // of each kind: what peers send must not fill the memory
@@ -55,7 +50,6 @@ class CollectiveGroups {
 
   Mutex mu_;
   std::map<int32_t, Group> groups_ MR_GUARDED_BY(mu_);
-  std::unordered_map<int64_t, int64_t> next_steps_ MR_GUARDED_BY(mu_);  // by graph key
 };
 
 }  // namespace millrace

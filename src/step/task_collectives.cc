@@ -7,12 +7,18 @@
 
 #include "base/strings.h"
 #include "step/task_steps.h"
+#include "step/worker.h"
 
 namespace millrace {
 namespace {
 
 // The number of steps by which a leader that does not run them itself may be behind.
-constexpr int64_t kMostBehind = 1'000'000;
+constexpr uint64_t kMostBehind = 1'000'000;
+
+uint64_t Distance(int64_t a, int64_t b) {
+  return a > b ? static_cast<uint64_t>(a) - static_cast<uint64_t>(b)
+               : static_cast<uint64_t>(b) - static_cast<uint64_t>(a);
+}
 
 std::string_view TaskOf(std::string_view device) { return device.substr(0, device.find("/device:")); }
 
@@ -251,7 +257,8 @@ class TaskCollectives::Step : public StepCollectives {
   std::map<int64_t, Failure> waits_ MR_GUARDED_BY(mu_);
 };
 
-TaskCollectives::TaskCollectives(std::string task) : task_(std::move(task)) {}
+TaskCollectives::TaskCollectives(std::string task)
+    : task_(std::move(task)), incarnation_(StepIds::NextShared()) {}
 
 TaskCollectives::~TaskCollectives() {
   for (const RefPtr<Step>& step : Steps()) step->Abort(errors::Cancelled("The task ends"));
@@ -272,7 +279,8 @@ StatusOr<RefPtr<TaskCollectives::Step>> TaskCollectives::Find(int64_t step_id) {
 bool TaskCollectives::Missed(int64_t step_id) const {
   if (own_.contains(step_id)) return false;
   return std::any_of(last_steps_.begin(), last_steps_.end(), [&](const auto& last) {
-    return step_id < last.second && last.second - step_id < kMostBehind;
+    const int64_t number = last.second.number;
+    return step_id < number && Distance(step_id, number) < kMostBehind;
   });
 }
 
@@ -313,22 +321,33 @@ void TaskCollectives::FetchHere(int64_t step_id, const std::string& key, std::st
 }
 
 StatusOr<int64_t> TaskCollectives::NextStep(std::string_view leader, int64_t graph_key) {
-  int64_t next = 0;
+  StepTaker taker{task_, incarnation_};
+  {
+    MutexLock lock(mu_);
+    const auto last = last_steps_.find(graph_key);
+    if (last != last_steps_.end()) {
+      taker.last = last->second.number;
+      taker.last_failed = last->second.failed;
+    }
+  }
+  CollectivePeers::NumberedStep numbered;
   if (IsHere(leader)) {
-    next = groups_.NextStep(graph_key);
+    numbered = {sequences_.Next(graph_key, taker), true};
   } else if (peers_ == nullptr) {
     return errors::FailedPrecondition("A session without a cluster has no leader of collective groups ",
                                       leader);
   } else {
-    MR_ASSIGN_OR_RETURN(next, peers_->NextStep(leader, graph_key));
+    MR_ASSIGN_OR_RETURN(numbered, peers_->NextStep(leader, graph_key, taker));
   }
+  int64_t next = numbered.number;
   std::vector<RefPtr<Step>> missed;
   {
     MutexLock lock(mu_);
-    int64_t& last = last_steps_[graph_key];
-    // The leader may not have ended the step yet that this task has.
-    if (next <= last && last - next < kMostBehind) next = last + 1;
-    last = next;
+    LastStep& last = last_steps_[graph_key];
+    // The leader may not have ended the step yet that this task has, or may be ahead of this task.
+    const bool known = last.number != 0 && Distance(next, last.number) < kMostBehind;
+    if (known && (next <= last.number || (!numbered.for_taker && !last.failed))) next = last.number + 1;
+    last = {next, false};
     own_.insert(next);
     // Others may wait for steps in between, which the leader has had and this task has not.
     std::erase_if(steps_, [&](const auto& entry) {
@@ -341,9 +360,12 @@ StatusOr<int64_t> TaskCollectives::NextStep(std::string_view leader, int64_t gra
   return next;
 }
 
-void TaskCollectives::Retire(std::string_view leader, int64_t graph_key, int64_t step_id) {
-  if (IsHere(leader)) groups_.Retire(graph_key, step_id);
+void TaskCollectives::Retire(std::string_view leader, int64_t graph_key, int64_t step_id,
+                             const Status& status) {
+  if (IsHere(leader)) sequences_.Retire(graph_key, step_id);
   MutexLock lock(mu_);
+  LastStep& last = last_steps_[graph_key];
+  if (last.number == step_id) last.failed = !status.ok();
   own_.erase(step_id);
 }
 

@@ -17,6 +17,7 @@
 #include "graph/graph.h"
 #include "kernel/collectives.h"
 #include "step/collective_groups.h"
+#include "step/step_sequences.h"
 
 namespace millrace {
 
@@ -43,7 +44,13 @@ class CollectivePeers {
                              CancellationManager& cancellation, CollectiveGroups::Completed done) = 0;
   virtual void CompleteInstance(std::string_view leader, const CollectiveMember& member,
                                 CancellationManager& cancellation, CollectiveGroups::Source done) = 0;
-  virtual StatusOr<int64_t> NextStep(std::string_view leader, int64_t graph_key) = 0;
+  struct NumberedStep {
+    int64_t number = 0;
+    bool for_taker =
+        false;  // that of the taker's own sequence; a leader of TensorFlow tells its own next one
+  };
+  virtual StatusOr<NumberedStep> NextStep(std::string_view leader, int64_t graph_key,
+                                          const StepTaker& taker) = 0;
 };
 
 // Collective operations at one task: the buffers that its steps offer to others, by step id, and the groups
@@ -63,6 +70,7 @@ class TaskCollectives {
   void FetchHere(int64_t step_id, const std::string& key, std::string_view from, std::string_view to,
                  Fetched done) MR_EXCLUDES(mu_);
   CollectiveGroups& groups() { return groups_; }
+  StepSequences& sequences() { return sequences_; }
 
   // Before the first step: the other tasks, if there are any, and the leader of groups of sessions that name
   // none.
@@ -72,7 +80,9 @@ class TaskCollectives {
   // The id by which tasks know the next step of graphs of that key, whose sessions have different masters. It
   // is above those that the task has had, unless the leader has restarted. May wait for the leader.
   StatusOr<int64_t> NextStep(std::string_view leader, int64_t graph_key) MR_EXCLUDES(mu_);
-  void Retire(std::string_view leader, int64_t graph_key, int64_t step_id) MR_EXCLUDES(mu_);
+  // The step has ended here. Each one of NextStep has to be told.
+  void Retire(std::string_view leader, int64_t graph_key, int64_t step_id, const Status& status)
+      MR_EXCLUDES(mu_);
 
   // Asks the tasks that should take waiting buffers to report the end of their part of the step. When it has
   // ended or a task has died, the step ends here, too. To be called periodically.
@@ -91,13 +101,19 @@ class TaskCollectives {
   const std::string task_;
   std::shared_ptr<CollectivePeers> peers_;
   std::string default_leader_;
+  const int64_t incarnation_;
   CollectiveGroups groups_;
+  StepSequences sequences_;
   mutable Mutex mu_;
   std::unordered_map<int64_t, RefPtr<Step>> steps_ MR_GUARDED_BY(mu_);
   std::unordered_map<int64_t, Status> ended_ MR_GUARDED_BY(mu_);
   std::deque<int64_t> ended_order_ MR_GUARDED_BY(mu_);
-  std::map<int64_t, int64_t> last_steps_ MR_GUARDED_BY(mu_);  // by graph key
-  std::set<int64_t> own_ MR_GUARDED_BY(mu_);                  // steps of those that have not ended
+  struct LastStep {
+    int64_t number = 0;
+    bool failed = false;
+  };
+  std::map<int64_t, LastStep> last_steps_ MR_GUARDED_BY(mu_);  // by graph key
+  std::set<int64_t> own_ MR_GUARDED_BY(mu_);                   // steps of those that have not ended
 };
 
 }  // namespace millrace
