@@ -84,6 +84,10 @@ struct TensorTransfers {
   // Larger tensors travel in chunks of `chunk_bytes`, each a message.
   int64_t max_message_bytes = int64_t{64} << 20;
   int64_t chunk_bytes = int64_t{4} << 20;
+  // Tasks of one machine and one user use shared memory for tensors from min_shared_memory_bytes on: up to
+  // shared_memory_bytes for each pair of tasks and direction; 0: none.
+  int64_t shared_memory_bytes = int64_t{1} << 30;
+  int64_t min_shared_memory_bytes = int64_t{256} << 10;
 };
 
 // How a server is set up.

@@ -33,6 +33,7 @@ struct ServerCommandOptions {
   double session_gc = 0;
   double peer_timeout = 5;
   int threads = 0;
+  int64_t shared_memory_mib = TensorTransfers().shared_memory_bytes >> 20;
   ClusterSecurity security = ClusterSecurity::FromEnvironment();
   std::vector<std::string> denied_ops;
 };
@@ -93,6 +94,7 @@ StatusOr<ExitCode> Serve(const ServerCommandOptions& options, const Context& con
   server_options.session_creation_timeout_in_ms = static_cast<int64_t>(options.session_timeout * 1000);
   server_options.session_gc_in_ms = static_cast<int64_t>(options.session_gc * 1000);
   server_options.peer_timeout_in_ms = static_cast<int64_t>(options.peer_timeout * 1000);
+  server_options.transfers.shared_memory_bytes = options.shared_memory_mib << 20;
   server_options.session.inter_op_parallelism_threads = options.threads;
   const EndSignals signals;
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Make(server_options));
@@ -212,6 +214,11 @@ void AddServerCommands(Commands* commands) {
       .add_option("--deny-ops,--deny_ops", options->denied_ops,
                   "Ops that graphs of others must not have: file_access, network, callback or names of ops")
       ->delimiter(',');
+  server
+      .add_option(
+          "--shared-memory", options->shared_memory_mib,
+          "MiB through which this task and another one on its machine move tensors, for each pair; 0: none")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 24));
   server.add_option("--threads", options->threads, "For nodes; as many as there are cores without it");
 
   CLI::App& cluster = commands->Group("cluster", "Look at a cluster");

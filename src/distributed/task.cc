@@ -11,6 +11,7 @@
 #include "distributed/collective_messages.h"
 #include "distributed/message_channel.h"
 #include "distributed/remote_worker.h"
+#include "distributed/shared_memory_channel.h"
 #include "session/session_factory.h"
 #include "session/session_options.h"
 
@@ -64,13 +65,26 @@ class LocalTaskSession : public Session {
   DirectSession& direct_;
 };
 
+// How long another task may be silent where nothing is said.
+constexpr int64_t kDefaultPatienceMs = 5000;
 constexpr int64_t kLargestChunk = int64_t{1} << 30;  // a message has at most twice that
+constexpr int64_t kMostSharedMemory = int64_t{1} << 46;
 
-std::unique_ptr<TensorChannels> MakeChannels(const TensorTransfers& options, Transport& network) {
+std::unique_ptr<TensorChannels> MakeChannels(const ServerOptions& options, Transport& network) {
+  const TensorTransfers& transfers = options.transfers;
+  std::shared_ptr<HeldTensors> held = HeldTensors::Make();
+  auto messages = std::make_unique<MessageChannel>(
+      network, MessageChannel::Options{transfers.max_message_bytes + 1, transfers.chunk_bytes});
   std::vector<std::unique_ptr<TensorChannel>> channels;
-  channels.push_back(std::make_unique<MessageChannel>(
-      network, MessageChannel::Options{options.max_message_bytes + 1, options.chunk_bytes}));
-  return std::make_unique<TensorChannels>(HeldTensors::Make(), std::move(channels));
+  if (transfers.shared_memory_bytes > 0) {
+    SharedMemoryChannel::Options memory;
+    memory.min_bytes = transfers.min_shared_memory_bytes;
+    memory.max_bytes = transfers.shared_memory_bytes;
+    memory.patience_in_ms = options.peer_timeout_in_ms > 0 ? options.peer_timeout_in_ms : kDefaultPatienceMs;
+    channels.push_back(std::make_unique<SharedMemoryChannel>(held, *messages, memory));
+  }
+  channels.push_back(std::move(messages));
+  return std::make_unique<TensorChannels>(std::move(held), std::move(channels));
 }
 
 }  // namespace
@@ -82,6 +96,12 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
   if (transfers.chunk_bytes < 1 || transfers.chunk_bytes > kLargestChunk || transfers.max_message_bytes < 0) {
     return errors::InvalidArgument("Tensors can't travel in messages of ", transfers.max_message_bytes,
                                    " bytes and chunks of ", transfers.chunk_bytes, " bytes");
+  }
+  if (transfers.shared_memory_bytes < 0 || transfers.shared_memory_bytes > kMostSharedMemory ||
+      transfers.min_shared_memory_bytes < 0) {
+    return errors::InvalidArgument("Tasks can't have ", transfers.shared_memory_bytes,
+                                   " bytes of shared memory for tensors of ",
+                                   transfers.min_shared_memory_bytes, " bytes");
   }
   std::shared_ptr<Task> task(new Task);
   task->name_ = TaskName(options.job, options.task);
@@ -96,7 +116,7 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
   MR_ASSIGN_OR_RETURN(auto made, DeviceFactoryRegistry::Global().CreateDevices(devices));
   task->devices_ = std::make_shared<LocalDevices>(std::move(made));
   Transport& network = *task->transport_;
-  task->channels_ = MakeChannels(options.transfers, network);
+  task->channels_ = MakeChannels(options, network);
   task->steps_ = std::make_shared<TaskSteps>(
       task->name_, [&network, channels = task->channels_.get()](
                        std::string_view from, int64_t step_id, const Rendezvous::Key& key,
@@ -132,6 +152,7 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
 Task::~Task() {
   if (watch_ == nullptr) return;  // it could not be made
   Stop();
+  channels_->Stop();
   watch_.reset();
   worker_->DropSessions();
 }

@@ -43,6 +43,8 @@ class TensorChannel {
   // At the receiver. Unavailable, naming the task, when the sender is gone or silent, Aborted when it has
   // dropped the tensor with its step.
   virtual void Fetch(TensorFetch fetch) = 0;
+  // Ends all fetches, and those to come, with Cancelled. Waits until nothing of them runs any more.
+  virtual void Stop() {}
 };
 
 }  // namespace millrace

@@ -88,4 +88,8 @@ void TensorChannels::Fetch(std::string_view task, const OfferedTensor& offer,
   channel->Fetch(std::move(fetch));
 }
 
+void TensorChannels::Stop() {
+  for (const auto& channel : channels_) channel->Stop();
+}
+
 }  // namespace millrace

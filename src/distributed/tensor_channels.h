@@ -39,6 +39,8 @@ class TensorChannels {
   // Fetches what a response of `task` has offered. Internal for a channel that this side does not have.
   void Fetch(std::string_view task, const OfferedTensor& offer, CancellationManager* cancellation,
              Rendezvous::RecvDone done);
+  // See TensorChannel::Stop.
+  void Stop();
 
  private:
   TensorChannel* Find(std::string_view name) const;

@@ -4,6 +4,9 @@
 // Large tensors between servers, in each of the ways they may travel.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+
 #include "distributed/task.h"
 #include "graph/testing.h"
 #include "millrace/cluster.h"
@@ -30,6 +33,13 @@ constexpr char kGraph[] = R"(
   node { name: "out" op: "Identity" input: "square" device: "/job:worker/task:0"
          attr { key: "T" value { type: DT_INT64 } } })";
 
+// Whether this process has memory that tasks share.
+bool HasSharedMemory() {
+  std::ifstream maps("/proc/self/maps");
+  const std::string text{std::istreambuf_iterator<char>(maps), {}};
+  return text.find("/memfd:millrace") != std::string::npos;
+}
+
 void ExpectSquares(const TensorTransfers& transfers) {
   ServerOptions options;
   options.transfers = transfers;
@@ -45,19 +55,44 @@ void ExpectSquares(const TensorTransfers& transfers) {
     ASSERT_EQ(out[0].shape(), TensorShape({kElements}));
     for (int64_t i = 0; i < kElements; ++i) ASSERT_EQ(out[0].data<int64_t>()[i], i * i);
   }
+  EXPECT_EQ(HasSharedMemory(), transfers.shared_memory_bytes > 0);
 }
 
 TEST(TransfersTest, ChunksOfMessages) {
   TensorTransfers transfers;
   transfers.max_message_bytes = 1000;
   transfers.chunk_bytes = 10'007;
+  transfers.shared_memory_bytes = 0;
+  ExpectSquares(transfers);
+}
+
+TEST(TransfersTest, OneMessage) {
+  TensorTransfers transfers;
+  transfers.shared_memory_bytes = 0;
+  ExpectSquares(transfers);
+}
+
+TEST(TransfersTest, SharedMemory) {
+  EXPECT_GT(TensorTransfers().shared_memory_bytes, 0) << "it is used unless somebody says otherwise";
+  ExpectSquares({});
+  EXPECT_FALSE(HasSharedMemory()) << "it goes with the servers";
+}
+
+// It is too little for one of the tensors, and for the chunks there are no limits.
+TEST(TransfersTest, LittleSharedMemory) {
+  TensorTransfers transfers;
+  transfers.max_message_bytes = 1000;
+  transfers.min_shared_memory_bytes = 1000;
+  transfers.shared_memory_bytes = 900'000;
   ExpectSquares(transfers);
 }
 
 TEST(TransfersTest, ImpossibleSizesAreRefused) {
   for (const TensorTransfers& transfers :
        {TensorTransfers{.chunk_bytes = 0}, TensorTransfers{.chunk_bytes = -1},
-        TensorTransfers{.chunk_bytes = int64_t{1} << 31}, TensorTransfers{.max_message_bytes = -1}}) {
+        TensorTransfers{.chunk_bytes = int64_t{1} << 31}, TensorTransfers{.max_message_bytes = -1},
+        TensorTransfers{.shared_memory_bytes = -1}, TensorTransfers{.shared_memory_bytes = INT64_MAX},
+        TensorTransfers{.min_shared_memory_bytes = -1}}) {
     ServerOptions options;
     options.cluster = *ClusterSpec::Parse("worker=localhost:0");
     options.job = "worker";

@@ -1,0 +1,91 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/function.h"
+#include "base/mutex.h"
+#include "distributed/shared_memory.h"
+#include "distributed/tensor_channel.h"
+#include "distributed/unix_socket.h"
+
+namespace millrace {
+
+// The end of a SharedMemoryChannel that gets tensors, for one sender. A tensor lies in the memory that the
+// sender has filled, and gives it back when it is destroyed; when tensors hold much of it, further ones are
+// copied. Thread-safe.
+class SharedMemoryLink : public std::enable_shared_from_this<SharedMemoryLink> {
+ public:
+  struct Options {
+    uid_t user = 0;         // as whom the sender must run
+    int64_t max_bytes = 0;  // of all segments together
+    int64_t patience_in_ms = 0;
+  };
+  struct Doors {
+    // Runs work that may take long, on another thread or on this one.
+    std::function<void(UniqueFunction<void()> work)> schedule;
+    // What can't be fetched this way is fetched in another one.
+    std::function<void(TensorFetch fetch)> fall_back;
+  };
+  ~SharedMemoryLink();
+  // Unavailable when there is no such socket; PermissionDenied when it belongs to another user.
+  static StatusOr<std::shared_ptr<SharedMemoryLink>> Connect(const std::string& socket, uint64_t secret,
+                                                             const Options& options, Doors doors);
+
+  // Hands the fetch back when the link is closed.
+  std::optional<TensorFetch> Start(TensorFetch fetch) MR_EXCLUDES(mu_);
+  // Receives until the link is closed. Waiting fetches fall back then, or end with an error where the sender
+  // has been silent. The status says why.
+  Status Run() MR_EXCLUDES(mu_);
+  // Ends Run and all fetches with the error. Tensors stay.
+  void Close(const Status& status) MR_EXCLUDES(mu_);
+  // Whether a tensor has come this way.
+  bool HasDelivered() const MR_EXCLUDES(mu_);
+
+ private:
+  using Kind = LocalPacket::Kind;
+  struct Segment {
+    RefPtr<SharedMemory> memory;
+    bool in_use = false;
+  };
+  class Waiting;
+
+  SharedMemoryLink(FileDescriptor fd, const Options& options, Doors doors);
+  Status Receive() MR_EXCLUDES(mu_);
+  Status Handle(ReceivedPacket received) MR_EXCLUDES(mu_);
+  Status HandleTensor(const LocalPacket& packet, const FileDescriptor& descriptor) MR_EXCLUDES(mu_);
+  void Deliver(const RefPtr<Waiting>& waiting, uint32_t segment, RefPtr<SharedMemory> memory, bool copy);
+  RefPtr<Waiting> Take(uint64_t number) MR_EXCLUDES(mu_);
+  // The oldest fetch has waited too long, and nothing has been heard.
+  Status CheckSilence() MR_EXCLUDES(mu_);
+  void Release(uint32_t segment) MR_EXCLUDES(mu_);
+  // Never waits: what finds no room goes later.
+  void Send(const LocalPacket& packet) MR_REQUIRES(mu_);
+  void Flush() MR_REQUIRES(mu_);
+
+  const FileDescriptor fd_;
+  const Options options_;
+  const Doors doors_;
+  mutable Mutex mu_;
+  bool closed_ MR_GUARDED_BY(mu_) = false;
+  bool delivered_ MR_GUARDED_BY(mu_) = false;
+  Status why_ MR_GUARDED_BY(mu_);  // fetches end with that; OK: they fall back
+  uint64_t next_number_ MR_GUARDED_BY(mu_) = 1;
+  std::map<uint64_t, RefPtr<Waiting>> waiting_ MR_GUARDED_BY(mu_);
+  std::map<uint32_t, Segment> segments_ MR_GUARDED_BY(mu_);
+  int64_t all_bytes_ MR_GUARDED_BY(mu_) = 0;
+  int64_t used_bytes_ MR_GUARDED_BY(mu_) = 0;
+  std::deque<LocalPacket> unsent_ MR_GUARDED_BY(mu_);
+  std::chrono::steady_clock::time_point heard_ MR_GUARDED_BY(mu_) = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point looked_ MR_GUARDED_BY(mu_) = heard_;
+};
+
+}  // namespace millrace
