@@ -3,8 +3,11 @@
 //
 // Messages between two processes of one machine, and steps on them. The other process is forked at the start.
 //
-//   recv_tensor/BYTES     RecvTensor of a tensor of so many bytes (counter bytes_per_second)
-//   bare_unary/BYTES      its rival: a synchronous unary call of gRPC whose response has so many bytes
+//   recv_tensor/BYTES     RecvTensor of a tensor of so many bytes in one message (counter bytes_per_second)
+//   recv_chunks/BYTES     the same in chunks, each a message
+//   recv_shared/BYTES     the same through shared memory
+//   bare_unary/BYTES      their rival: a synchronous unary call of gRPC whose response has so many bytes
+//   raw_tcp/BYTES         so many bytes through a socket into a buffer that is used again
 //   memcpy/BYTES          what a copy of so many bytes costs
 //   step_empty            a step of one NoOp at the other task, by calls to the master of this process
 //   step_feed_fetch       one float there and back
@@ -25,10 +28,14 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <thread>
 
 #include "base/notification.h"
+#include "distributed/message_channel.h"
 #include "distributed/remote_worker.h"
+#include "distributed/shared_memory_channel.h"
+#include "distributed/tensor_channels.h"
 #include "distributed/tensor_message.h"
 #include "millrace/cluster.h"
 #include "rpc/grpc_listener.h"
@@ -41,7 +48,7 @@ namespace millrace {
 namespace {
 
 struct Ports {
-  int here = 0, there = 0, tensors = 0, bare = 0;
+  int here = 0, there = 0, tensors = 0, bare = 0, raw = 0;
 };
 Ports ports;
 
@@ -98,26 +105,94 @@ class BareService : public grpc::Service {
   std::string small_, large_;
 };
 
+// The ways of large tensors of one end.
+std::unique_ptr<TensorChannels> Channels(Transport& transport, std::shared_ptr<HeldTensors> held,
+                                         bool shared) {
+  std::vector<std::unique_ptr<TensorChannel>> channels;
+  auto messages = std::make_unique<MessageChannel>(transport, MessageChannel::Options{0, 4 << 20});
+  if (shared) {
+    channels.push_back(std::make_unique<SharedMemoryChannel>(
+        held, *messages, SharedMemoryChannel::Options{.max_bytes = 1 << 30}));
+  }
+  channels.push_back(std::move(messages));
+  return std::make_unique<TensorChannels>(std::move(held), std::move(channels));
+}
+
+// Answers RecvTensor and RecvChunk as a task does.
+class TensorService {
+ public:
+  void Handle(Method method, const MessageBytes& bytes, Reply reply) {
+    if (method == Method::kRecvChunk) {
+      const auto chunk = ChunkOf(*held_, bytes);
+      return reply(chunk.status(), chunk.value_or(MessageBytes()));
+    }
+    tensorflow::RecvTensorRequest request;
+    if (method != Method::kRecvTensor || !bytes.ParseInto(&request)) return reply(Status(), {});
+    const auto size = static_cast<size_t>(std::atoll(request.rendezvous_key().c_str()));
+    Tensor& tensor = tensors_[size];
+    if (tensor.num_bytes() != size) {
+      tensor = Tensor(DataType::kUint8, TensorShape({static_cast<int64_t>(size)}));
+      std::memset(tensor.raw_data(), 1, size);
+    }
+    const std::string channels = TensorChannels::IntroductionsOf(&request);
+    if (!channels.empty()) {
+      steps_.CleanUp(request.step_id() - 1);
+      auto offer = channels_->Offer(channels, steps_, request.step_id(), tensor, 1);
+      Die(offer.status());
+      if (*offer) return reply(Status(), **std::move(offer));
+    }
+    const auto response = TensorToResponse(tensor, false, 1);
+    reply(response.status(), response.value_or(MessageBytes()));
+  }
+
+ private:
+  const std::shared_ptr<Transport> transport_ = *ConnectWithGrpc({}, {});
+  const std::shared_ptr<HeldTensors> held_ = HeldTensors::Make();
+  const std::unique_ptr<TensorChannels> channels_ = Channels(*transport_, held_, true);
+  TaskSteps steps_{"there", nullptr};
+  std::map<size_t, Tensor> tensors_;
+};
+
+int ListenOn(int port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool bound = ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  Die(bound && ::listen(fd, 8) == 0 ? Status() : errors::Internal("raw_tcp: no socket"));
+  return fd;
+}
+
+// Writes as many bytes as each number that it reads.
+void ServeRawTcp(int listening) {
+  std::string bytes;
+  while (true) {
+    const int fd = ::accept(listening, nullptr, nullptr);
+    int64_t wanted = 0;
+    while (fd >= 0 && ::recv(fd, &wanted, sizeof(wanted), MSG_WAITALL) == sizeof(wanted)) {
+      bytes.resize(static_cast<size_t>(wanted));
+      for (size_t sent = 0; sent < bytes.size();) {
+        const ssize_t more = ::send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+        if (more <= 0) break;
+        sent += static_cast<size_t>(more);
+      }
+    }
+    ::close(fd);
+  }
+}
+
 void RunOtherProcess() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   auto server = Server::Make(Options(1));
   Die(server.status());
   Die((*server)->Start());
+  TensorService tensors;
   auto listener = ListenWithGrpc(StrCat("127.0.0.1:", ports.tensors), {});
   Die(listener.status());
-  (*listener)->Start(
-      [](Method method, const MessageBytes& bytes, int64_t, CancellationManager&, Reply reply) {
-        static const Tensor small(DataType::kUint8, TensorShape({8}));
-        static Tensor large = [] {
-          Tensor t(DataType::kUint8, TensorShape({64 << 20}));
-          std::memset(t.raw_data(), 1, t.num_bytes());
-          return t;
-        }();
-        tensorflow::RecvTensorRequest request;
-        if (method != Method::kRecvTensor || !bytes.ParseInto(&request)) return reply(Status(), {});
-        const auto response = TensorToResponse(request.rendezvous_key() == "8" ? small : large, false, 1);
-        reply(response.status(), response.ok() ? *response : MessageBytes());
-      });
+  (*listener)->Start([&tensors](Method method, const MessageBytes& bytes, int64_t, CancellationManager&,
+                                Reply reply) { tensors.Handle(method, bytes, std::move(reply)); });
+  std::thread([fd = ListenOn(ports.raw)] { ServeRawTcp(fd); }).detach();
   BareService bare;
   grpc::ServerBuilder builder;
   builder.SetMaxReceiveMessageSize(-1);
@@ -129,13 +204,17 @@ void RunOtherProcess() {
 
 // ---- Messages
 
-void BM_RecvTensor(benchmark::State& state) {
+enum class Way { kMessage, kChunks, kShared };
+
+void RecvTensors(benchmark::State& state, Way way) {
   const std::string task = "there";
   const auto transport = *ConnectWithGrpc({{task, StrCat("localhost:", ports.tensors)}}, {});
+  const auto channels = Channels(*transport, HeldTensors::Make(), way == Way::kShared);
   const Rendezvous::Key key{StrCat(state.range(0)), 1};
+  static int64_t step_id = 0;
   for (auto _ : state) {
     Notification answered;
-    RecvTensorFrom(*transport, nullptr, task, 1, key, nullptr,
+    RecvTensorFrom(*transport, way == Way::kMessage ? nullptr : channels.get(), task, ++step_id, key, nullptr,
                    [&](const Status& status, const Tensor& tensor, bool) {
                      Die(status);
                      benchmark::DoNotOptimize(tensor.raw_data());
@@ -144,8 +223,37 @@ void BM_RecvTensor(benchmark::State& state) {
     answered.Wait();
   }
   state.SetBytesProcessed(state.iterations() * state.range(0));
+  channels->Stop();
 }
-BENCHMARK(BM_RecvTensor)->Name("recv_tensor")->Arg(8)->Arg(64 << 20)->UseRealTime();
+void BM_RecvTensor(benchmark::State& state) { RecvTensors(state, Way::kMessage); }
+BENCHMARK(BM_RecvTensor)->Name("recv_tensor")->Arg(8)->Arg(256 << 10)->Arg(64 << 20)->UseRealTime();
+void BM_RecvChunks(benchmark::State& state) { RecvTensors(state, Way::kChunks); }
+BENCHMARK(BM_RecvChunks)->Name("recv_chunks")->Arg(64 << 20)->UseRealTime();
+void BM_RecvShared(benchmark::State& state) { RecvTensors(state, Way::kShared); }
+BENCHMARK(BM_RecvShared)->Name("recv_shared")->Arg(256 << 10)->Arg(1 << 20)->Arg(64 << 20)->UseRealTime();
+
+void BM_RawTcp(benchmark::State& state) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(ports.raw));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0)
+    return state.SkipWithError("no connection");
+  const int64_t size = state.range(0);
+  std::string buffer(static_cast<size_t>(size), 'a');
+  for (auto _ : state) {
+    ::send(fd, &size, sizeof(size), MSG_NOSIGNAL);
+    for (size_t got = 0; got < buffer.size();) {
+      const ssize_t more = ::recv(fd, buffer.data() + got, buffer.size() - got, 0);
+      if (more <= 0) return state.SkipWithError("the connection is closed");
+      got += static_cast<size_t>(more);
+    }
+  }
+  ::close(fd);
+  state.SetBytesProcessed(state.iterations() * size);
+}
+BENCHMARK(BM_RawTcp)->Name("raw_tcp")->Arg(64 << 20)->UseRealTime();
 
 void BM_BareUnary(benchmark::State& state) {
   grpc::ChannelArguments arguments;
@@ -236,7 +344,7 @@ BENCHMARK(BM_StepOwnTask)->Name("step_own_task")->UseRealTime();
 }  // namespace
 
 int Main(int argc, char** argv) {
-  ports = {FreePort(), FreePort(), FreePort(), FreePort()};
+  ports = {FreePort(), FreePort(), FreePort(), FreePort(), FreePort()};
   const pid_t child = fork();  // before there are threads
   Die(RegisterGrpc());
   if (child == 0) {
