@@ -71,6 +71,22 @@ def test_wgan_differentiates_gradients(tmp_path):
     assert 0 < float(values[1]) < 10  # ten times the square of 1 - slope
 
 
-@pytest.mark.parametrize("program", ["vae.py", "dqn.py", "a3c.py", "style_transfer.py"])
+@pytest.mark.parametrize("program", ["vae.py", "dqn.py", "a3c.py", "style_transfer.py", "transformer.py"])
 def test_programs_that_check_themselves(program, tmp_path):
     assert _run(program, str(tmp_path))
+
+
+def test_a_residual_network_learns_from_records(tmp_path):
+    loss, accuracy = re.search(r"loss (\S+) acc \((\S+),", _run("resnet.py", str(tmp_path))).groups()
+    assert float(loss) < 1.0 and float(accuracy) > 0.9  # pictures of three colours
+
+
+def test_texts_are_classified(tmp_path):
+    printed = _run("text_classifier.py", str(tmp_path))
+    accuracy = float(re.search(r"final \[(\S+), ", printed).group(1))
+    assert accuracy > 0.9 and "gut sch" in printed and "UNK None" in printed
+
+
+def test_a_model_is_exported_and_loaded(tmp_path):
+    printed = _run("export_model.py", str(tmp_path))
+    assert "tensorflow/serving/predict" in printed and printed.count("True") == 2
