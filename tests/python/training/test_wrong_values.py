@@ -72,3 +72,8 @@ def test_errors_are_expected_ones(module, tmp_path, monkeypatch):
             except Exception as error:
                 pytest.fail("%s.%s%r: %s: %s" % (module, name, tuple(arguments), type(error).__name__, error))
     assert good > 0
+
+
+def test_quantized_training_is_refused_with_what_to_use():
+    with pytest.raises(tf.errors.UnimplementedError, match="fake_quant_with_min_max_vars"):
+        tf.train.do_quantize_training_on_graphdef(tf.GraphDef(), 8)
