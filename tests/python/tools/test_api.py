@@ -16,7 +16,6 @@ _DIFFERENT = {
 }
 _MISSING = {
     "tensorflow.ctc_loss_v2",  # a generated name of an op that the engine has not
-    "tensorflow.train.do_quantize_training_on_graphdef",
 }
 
 
