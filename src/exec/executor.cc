@@ -130,10 +130,11 @@ class CountingStep {
   std::vector<std::unique_ptr<CountingRun>> runs_;
 };
 
+// With `begun` the state is that of the one partition, whose nodes before `first` have run.
 Status Count(std::span<PartitionRun> partitions, ThreadPool* pool, StateLease* begun, uint32_t first) {
   CountingStep step(MakeRef<ReadyQueue>(pool), partitions.front().services);
   if (!step.Start(partitions, begun, first)) {
-    if (begun != nullptr) (**begun).DropValues();
+    if (first > 0) (**begun).DropValues();
     return errors::Cancelled("Step was cancelled");
   }
   step.queue().WorkUntilDone();
