@@ -113,3 +113,54 @@ def test_lstm_block_cell_errors() -> None:
             rnn.LSTMBlockCell(4)(tf.placeholder(tf.float32, [2, None]), state)
         with pytest.raises(ValueError, match="ndim"):
             rnn.LSTMBlockCell(4)(tf.zeros([2, 3, 1]), state)
+
+
+@pytest.mark.parametrize("peephole", [False, True])
+@pytest.mark.parametrize("lengths", [None, [4, 2, 0], [1, 0, 2]])
+def test_lstm_block_fused_cell(peephole: bool, lengths: Any) -> None:
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = tf.constant(_random(4, 3, 2))
+        c, h = tf.constant(_random(3, 5)), tf.constant(_random(3, 5, seed=9))
+        cell = rnn.LSTMBlockFusedCell(5, use_peephole=peephole)
+        out, state = cell(x, (c, h), sequence_length=lengths)
+        assert [v.op.name for v in cell.variables[:2]] == ["lstm_fused_cell/kernel", "lstm_fused_cell/bias"]
+        sess.run(tf.global_variables_initializer())
+        values = _fill(sess)
+        got_out, got_c, got_h, xs, want_c, want_h = sess.run([out, state.c, state.h, x, c, h])
+        initial = [want_c, want_h]
+        for t in range(4):
+            runs = np.array([[t < n] for n in lengths or [4] * 3])
+            next_c, next_h = lstm_step(xs[t], want_c, want_h, values)
+            np.testing.assert_allclose(got_out[t], next_h * runs, atol=1e-6)
+            want_c, want_h = np.where(runs, next_c, want_c), np.where(runs, next_h, want_h)
+        np.testing.assert_allclose(got_c, want_c, atol=1e-6)
+        np.testing.assert_allclose(got_h, want_h, atol=1e-6)
+        both = tf.concat([tf.reshape(out, [-1, 5]), state.c, state.h], 0)
+        tensors = [x, c, h] + [v.value() for v in cell.variables]
+        assert _gradient_error(tensors, [xs] + initial + list(values.values()), both) < 5e-3
+
+
+def test_lstm_block_fused_cell_unknown_sizes() -> None:
+    with tf.Graph().as_default(), tf.Session() as sess:
+        x = _random(4, 3, 2)
+        cell = rnn.LSTMBlockFusedCell(5)
+        whole, state = cell(tf.constant(x), dtype=tf.float32)
+        fed = tf.placeholder(tf.float32, [None, None, 2])
+        unknown, last = cell(fed, dtype=tf.float32, sequence_length=tf.constant([4, 4, 4]))
+        sess.run(tf.global_variables_initializer())
+        a, b, c, d = sess.run([whole, unknown, state.c, last.c], {fed: x})
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(c, d)
+
+
+def test_lstm_block_fused_cell_errors() -> None:
+    with tf.Graph().as_default():
+        x = tf.zeros([4, 3, 2])
+        with pytest.raises(ValueError, match="Either initial_state or dtype needs to be specified"):
+            rnn.LSTMBlockFusedCell(5)(x)
+        with pytest.raises(ValueError, match="Expecting initial_state to be a tuple with length 2 or None"):
+            rnn.LSTMBlockFusedCell(5)(x, (tf.zeros([3, 5]),))
+        with pytest.raises(ValueError, match=r"Expecting inputs_shape\[2\] to be set"):
+            rnn.LSTMBlockFusedCell(5)(tf.placeholder(tf.float32, [4, 3, None]), dtype=tf.float32)
+        with pytest.raises(ValueError, match="ndim"):
+            rnn.LSTMBlockFusedCell(5)(x[0], dtype=tf.float32)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from millrace.python.framework import tensor_shape
+from millrace.python.framework import dtypes, ops, tensor_shape
 from millrace.python.layers import base as base_layer
-from millrace.python.ops import array_ops, gen_rnn_ops, init_ops
+from millrace.python.ops import array_ops, gen_rnn_ops, init_ops, math_ops
 from millrace.python.ops._rnn_cell_base import LayerRNNCell, LSTMStateTuple
 
 _PEEPHOLES = ("w_i_diag", "w_f_diag", "w_o_diag")
@@ -93,3 +93,112 @@ class LSTMBlockCell(LayerRNNCell):
             x=inputs, cs_prev=cs_prev, h_prev=h_prev, **self._lstm.arguments(inputs.dtype)
         )
         return h, LSTMStateTuple(cs, h)
+
+
+class LSTMBlockWrapper(base_layer.Layer):
+    """A layer that maps a sequence to (outputs, final state) by an op for all its steps.
+
+    A subclass gives `num_units` and `_call_cell`.
+    """
+
+    @property
+    def num_units(self) -> int:
+        """Size of the outputs and of both parts of the state."""
+        raise NotImplementedError("Abstract method")
+
+    def _call_cell(
+        self, inputs: Any, initial_cell_state: Any, initial_output: Any, dtype: Any, sequence_length: Any
+    ) -> Any:
+        """Returns the cell states and the outputs of all steps, both [time, batch, num_units]."""
+        raise NotImplementedError("Abstract method")
+
+    def call(  # type: ignore[override]
+        self, inputs: Any, initial_state: Any = None, dtype: Any = None, sequence_length: Any = None
+    ) -> Any:
+        """Runs the sequence.
+
+        Args:
+          inputs: [time, batch, depth].
+          initial_state: (c, h), each [batch, num_units]; None: zeros of type `dtype`.
+          dtype: of the initial state and the outputs; None: that of `initial_state`.
+          sequence_length: integer [batch], in [0, time]; outputs after it are 0 and the final state is that of its
+            last step. None: all have `time` steps.
+
+        Returns:
+          Outputs [time, batch, num_units] and the final LSTMStateTuple.
+
+        Raises:
+          ValueError: neither `initial_state` nor `dtype` is there, `initial_state` is no pair, or the depth is unknown.
+        """
+        shape = inputs.get_shape().with_rank(3)
+        _input_size(shape, 2)
+        time, batch = (
+            size if size is not None else array_ops.shape(inputs)[n]
+            for n, size in enumerate(shape.as_list()[:2])
+        )
+        if initial_state is None:
+            if dtype is None:
+                raise ValueError("Either initial_state or dtype needs to be specified")
+            initial_state = (array_ops.zeros(array_ops.stack([batch, self.num_units]), dtype=dtype),) * 2
+        elif len(initial_state) != 2:
+            raise ValueError("Expecting initial_state to be a tuple with length 2 or None")
+        elif dtype is None:
+            dtype = initial_state[0].dtype
+        if sequence_length is not None:
+            sequence_length = ops.convert_to_tensor(sequence_length)
+        states, outputs = self._call_cell(inputs, *initial_state, dtype, sequence_length)
+        if sequence_length is None:
+            final = LSTMStateTuple(states[-1], outputs[-1])
+        else:
+            mask = array_ops.transpose(array_ops.sequence_mask(sequence_length, time, dtype=dtype))
+            outputs *= array_ops.expand_dims(mask, -1)
+            # Row 0 is the state before the first step: that of sequences without any.
+            rows = array_ops.stack(
+                [math_ops.cast(sequence_length, dtypes.int32), math_ops.range(batch)], axis=1
+            )
+            final = LSTMStateTuple(
+                *(
+                    array_ops.gather_nd(array_ops.concat([array_ops.expand_dims(first, 0), later], 0), rows)
+                    for first, later in zip(initial_state, (states, outputs))
+                )
+            )
+        return outputs, final
+
+
+class LSTMBlockFusedCell(LSTMBlockWrapper):
+    """Long short-term memory of a whole sequence as one op.
+
+    Called with (inputs, initial_state=None, dtype=None, sequence_length=None), as `LSTMBlockWrapper` says. The arguments
+    and variables are those of `LSTMBlockCell`; the name differs.
+    """
+
+    def __init__(
+        self, num_units: int, forget_bias: float = 1.0, cell_clip: Optional[float] = None, use_peephole: bool = False,
+        reuse: Optional[bool] = None, dtype: Any = None, name: Any = "lstm_fused_cell",
+    ):  # fmt: skip
+        super().__init__(_reuse=reuse, name=name, dtype=dtype)
+        self._lstm = _LSTMVariables(num_units, forget_bias, cell_clip, use_peephole)
+        self.input_spec = base_layer.InputSpec(ndim=3)
+
+    @property
+    def num_units(self) -> int:
+        return self._lstm.num_units
+
+    def build(self, input_shape: Any) -> None:
+        self._lstm.build(self, _input_size(input_shape, 2))
+        self.built = True
+
+    def _call_cell(
+        self, inputs: Any, initial_cell_state: Any, initial_output: Any, dtype: Any, sequence_length: Any
+    ) -> Any:
+        steps = (
+            array_ops.shape(inputs)[0] if sequence_length is None else math_ops.reduce_max(sequence_length)
+        )
+        _, cs, _, _, _, _, h = gen_rnn_ops.block_lstm(
+            seq_len_max=math_ops.cast(steps, dtypes.int64),
+            x=inputs,
+            cs_prev=initial_cell_state,
+            h_prev=initial_output,
+            **self._lstm.arguments(dtype),
+        )
+        return cs, h
