@@ -363,11 +363,11 @@ class Layer(LayerValues):
         memo[id(self)] = result
         for key, value in self.__dict__.items():
             if key in no_copy or isinstance(value, ops.Graph):
-                object.__setattr__(result, key, value)
+                result.__dict__[key] = value
             elif key in shallow_copy:
-                object.__setattr__(result, key, copy.copy(value))
+                result.__dict__[key] = copy.copy(value)
             elif isinstance(value, (tf_variables.Variable, ops.Tensor)):
-                object.__setattr__(result, key, value)
+                result.__dict__[key] = value
             else:
-                object.__setattr__(result, key, copy.deepcopy(value, memo))
+                result.__dict__[key] = copy.deepcopy(value, memo)
         return result
