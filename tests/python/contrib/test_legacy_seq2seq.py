@@ -186,6 +186,42 @@ def test_embedding_attention_seq2seq_chooses_in_each_step() -> None:
         assert np.abs(results[0] - results[1]).max() > 1e-3
 
 
+def test_embedding_rnn_seq2seq() -> None:
+    encoder, decoder = np.array([[1, 0], [2, 2]]), np.array([[0, 1], [2, 0], [1, 1]])
+    with tf.Graph().as_default(), tf.Session() as sess:
+        feeds = tf.placeholder(tf.bool, [])
+        outputs, state = seq2seq.embedding_rnn_seq2seq(
+            _tensors(encoder), _tensors(decoder), tf.nn.rnn_cell.BasicRNNCell(4), 3, 5, 6, feed_previous=feeds
+        )
+        v = _fill(sess)
+        scope = "embedding_rnn_seq2seq/"
+        wrapper, decoder_scope = scope + "rnn/embedding_wrapper", scope + "embedding_rnn_decoder"
+        first = np.zeros([2, 4], np.float32)
+        for ids in encoder:
+            first = _step(v[wrapper + "/embedding"][ids], first, v, wrapper + "/basic_rnn_cell")
+        projection = decoder_scope + "/rnn_decoder/output_projection_wrapper"
+        for value in (False, True):
+            h, ids = first, decoder[0]
+            got_outputs, got_state = sess.run([outputs, state], {feeds: value})
+            for i, got in enumerate(got_outputs):
+                embedded = v[decoder_scope + "/embedding"][ids if value else decoder[i]]
+                h = _step(embedded, h, v, projection + "/basic_rnn_cell")
+                want = _linear([h], v, projection)
+                ids = np.argmax(want, 1)
+                np.testing.assert_allclose(got, want, atol=1e-5)
+            np.testing.assert_allclose(got_state, h, atol=1e-5)
+
+
+def test_copies_of_cells_have_variables_of_their_own() -> None:
+    with tf.Graph().as_default(), tf.Session() as sess:
+        cell = tf.nn.rnn_cell.MultiRNNCell([tf.nn.rnn_cell.BasicLSTMCell(4) for _ in range(2)])
+        outputs, _ = seq2seq.basic_rnn_seq2seq(_tensors(_random(2, 2, 3)), _tensors(_random(2, 2, 3)), cell)
+        assert len(tf.trainable_variables()) == 8
+        _fill(sess)
+        gradients = sess.run(tf.gradients(outputs[-1], tf.trainable_variables()))
+        assert all(np.any(g) for g in gradients)
+
+
 def test_errors() -> None:
     cell = tf.nn.rnn_cell.BasicRNNCell(4)
     with tf.Graph().as_default():

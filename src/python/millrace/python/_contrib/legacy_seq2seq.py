@@ -158,6 +158,39 @@ def embedding_rnn_decoder(
         return rnn_decoder(embedded, initial_state, cell, loop_function=loop_function)
 
 
+def embedding_rnn_seq2seq(
+    encoder_inputs: Any,
+    decoder_inputs: Any,
+    cell: Any,
+    num_encoder_symbols: int,
+    num_decoder_symbols: int,
+    embedding_size: int,
+    output_projection: Any = None,
+    feed_previous: Any = False,
+    dtype: Any = None,
+    scope: Any = None,
+) -> Tuple[List[Any], Any]:
+    """An encoder and a decoder of embedded symbols: `embedding_attention_seq2seq` without attention."""
+    with vs.variable_scope(scope or "embedding_rnn_seq2seq", dtype=dtype) as scope:
+        encoder_cell = rnn_wrappers.EmbeddingWrapper(copy.deepcopy(cell), num_encoder_symbols, embedding_size)
+        _, encoder_state = rnn.static_rnn(encoder_cell, encoder_inputs, dtype=scope.dtype)
+        if output_projection is None:
+            cell = rnn_wrappers.OutputProjectionWrapper(cell, num_decoder_symbols)
+
+        def decode(feeds: bool) -> Tuple[List[Any], Any]:
+            return embedding_rnn_decoder(
+                decoder_inputs,
+                encoder_state,
+                cell,
+                num_decoder_symbols,
+                embedding_size,
+                output_projection=output_projection,
+                feed_previous=feeds,
+            )
+
+        return _decode(decode, feed_previous, len(decoder_inputs), encoder_state)
+
+
 def _attention(states: Any, num_heads: int, dtype: Any) -> Callable[[Any], List[Any]]:
     """Creates the variables of attention over `states` [batch, length, size]; returns the function of a query."""
     length, size = states.get_shape().as_list()[1:]
