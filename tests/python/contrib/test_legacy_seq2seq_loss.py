@@ -3,7 +3,7 @@
 """The losses and buckets of tf.contrib.legacy_seq2seq against NumPy."""
 from __future__ import annotations
 
-from typing import Any, List, Tuple
+from typing import Any, List
 
 import numpy as np
 import pytest
@@ -24,8 +24,8 @@ def _losses(logits: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.
     return -np.take_along_axis(log_p, targets[..., None], -1)[..., 0] * weights
 
 
-def _lists() -> Tuple[List[Any], List[Any], List[Any]]:
-    return tuple([tf.constant(step) for step in value] for value in (_LOGITS, _TARGETS, _WEIGHTS))  # type: ignore
+def _lists() -> List[List[Any]]:
+    return [[tf.constant(step) for step in value] for value in (_LOGITS, _TARGETS, _WEIGHTS)]
 
 
 @pytest.mark.parametrize("averages", [True, False])

@@ -14,8 +14,8 @@ from millrace.python.ops._rnn_cell_base import LayerRNNCell
 class GRUBlockCell(LayerRNNCell):
     """Gated recurrent unit (Cho et al., 2014) as one op per step, of float32.
 
-    Variables: w_ru [inputs + n, 2 n] and b_ru [2 n], initially 1, of the gates r and u; w_c [inputs + n, n] and b_c [n],
-    initially 0, of the candidate, where n is the number of units.
+    Variables: w_ru [inputs + n, 2 n] and b_ru [2 n], initially 1, of the gates r and u; w_c [inputs + n, n]
+    and b_c [n], initially 0, of the candidate, where n is the number of units.
 
     Args:
       num_units: size of the output and the state.
@@ -24,8 +24,8 @@ class GRUBlockCell(LayerRNNCell):
       name: of the layer.
 
     Raises:
-      ValueError: none or both of `num_units` and `cell_size` are there, the depth of the inputs is unknown, or the state
-        has another size.
+      ValueError: none or both of `num_units` and `cell_size` are there, the depth of the inputs is unknown, or
+        the state has another size.
     """
 
     _names = ("w_ru", "b_ru", "w_c", "b_c")

@@ -41,7 +41,7 @@ def _next_input(loop_function: Any, prev: Any, step: int, given: Any) -> Any:
 
 
 def _decode(decode: Any, feed_previous: Any, steps: int, state_like: Any) -> Tuple[List[Any], Any]:
-    """Calls `decode` with a bool; when that is a tensor, with each value in a branch, of the same variables."""
+    """Calls `decode` with a bool; for a tensor with each value, in branches of the same variables."""
     if isinstance(feed_previous, bool):
         return decode(feed_previous)
 
@@ -63,8 +63,8 @@ def rnn_decoder(
       decoder_inputs: list of [batch, depth].
       initial_state: of the cell.
       cell: an RNNCell.
-      loop_function: takes the previous output and the number of the step and returns the input, from the second
-        step on; None: the inputs are those given.
+      loop_function: takes the previous output and the number of the step and returns the input, from the
+        second step on; None: the inputs are those given.
       scope: variable scope; "rnn_decoder" by default.
 
     Returns:
@@ -108,7 +108,7 @@ def tied_rnn_seq2seq(
     dtype: Any = dtypes.float32,
     scope: Any = None,
 ) -> Tuple[List[Any], Any]:
-    """As `basic_rnn_seq2seq` with the same variables in encoder and decoder, and a loop function (`rnn_decoder`)."""
+    """As `basic_rnn_seq2seq` with the same variables in both, and a loop function (`rnn_decoder`)."""
     with vs.variable_scope("combined_tied_rnn_seq2seq"):
         scope = scope or "tied_rnn_seq2seq"
         _, state = rnn.static_rnn(cell, encoder_inputs, dtype=dtype, scope=scope)
@@ -134,8 +134,8 @@ def embedding_rnn_decoder(
       initial_state: of the cell.
       cell: an RNNCell.
       num_symbols, embedding_size: shape of the variable `embedding`.
-      output_projection: (weights [output size, num_symbols], biases [num_symbols]) that make logits of the previous
-        output when it is fed; None: outputs are logits.
+      output_projection: (weights [output size, num_symbols], biases [num_symbols]) that make logits of the
+        previous output when it is fed; None: outputs are logits.
       feed_previous: from the second step on the input is the most likely symbol of the previous output.
       update_embedding_for_previous: whether gradients reach the embedding through symbols fed so.
       scope: variable scope; "embedding_rnn_decoder" by default.
@@ -192,7 +192,7 @@ def embedding_rnn_seq2seq(
 
 
 def _attention(states: Any, num_heads: int, dtype: Any) -> Callable[[Any], List[Any]]:
-    """Creates the variables of attention over `states` [batch, length, size]; returns the function of a query."""
+    """Creates variables of attention over `states` [batch, length, size]; returns the function of a query."""
     length, size = states.get_shape().as_list()[1:]
     if length is None:
         length = array_ops.shape(states)[1]
@@ -244,7 +244,8 @@ def attention_decoder(
       loop_function: as in `rnn_decoder`.
       dtype: of the attention; None: that of the variable scope.
       scope: variable scope; "attention_decoder" by default.
-      initial_state_attention: whether the initial state attends before the first step; otherwise that step sees zeros.
+      initial_state_attention: whether the initial state attends before the first step; otherwise that step
+        sees zeros.
 
     Returns:
       The list of outputs [batch, output_size] and the final state.
@@ -307,7 +308,7 @@ def embedding_attention_decoder(
     scope: Any = None,
     initial_state_attention: bool = False,
 ) -> Tuple[List[Any], Any]:
-    """`attention_decoder` over embedded symbols; the arguments are those of it and of `embedding_rnn_decoder`."""
+    """`attention_decoder` over embedded symbols, with arguments of it and of `embedding_rnn_decoder`."""
     if output_size is None:
         output_size = cell.output_size
     with vs.variable_scope(scope or "embedding_attention_decoder", dtype=dtype) as scope:
@@ -352,8 +353,8 @@ def embedding_attention_seq2seq(
       num_encoder_symbols, num_decoder_symbols, embedding_size: shapes of the embeddings.
       num_heads, initial_state_attention: as in `attention_decoder`.
       output_projection: as in `embedding_rnn_decoder`; None: outputs are logits [batch, num_decoder_symbols].
-      feed_previous: as in `embedding_rnn_decoder`; also a bool [] tensor, which chooses in each step of a session
-        (the embedding then gets no gradient through symbols fed so).
+      feed_previous: as in `embedding_rnn_decoder`; also a bool [] tensor, which chooses in each step of a
+        session (the embedding then gets no gradient through symbols fed so).
       dtype: of the variables; None: that of the variable scope.
       scope: variable scope; "embedding_attention_seq2seq" by default.
 

@@ -48,8 +48,8 @@ class _LSTMVariables:
 class LSTMBlockCell(LayerRNNCell):
     """Long short-term memory (Zaremba et al., 2014) as one op per step, without projection.
 
-    Variables: kernel [inputs + n, 4 n], bias [4 n] (gates i, c, f, o) and, with peepholes, w_i_diag, w_f_diag and
-    w_o_diag [n], where n is num_units. Checkpoints of `LSTMCell` without projection fit.
+    Variables: kernel [inputs + n, 4 n], bias [4 n] (gates i, c, f, o) and, with peepholes, w_i_diag, w_f_diag
+    and w_o_diag [n], where n is num_units. Checkpoints of `LSTMCell` without projection fit.
 
     Args:
       num_units: size of the output and of both parts of the state.
@@ -65,8 +65,8 @@ class LSTMBlockCell(LayerRNNCell):
     """
 
     def __init__(
-        self, num_units: int, forget_bias: float = 1.0, cell_clip: Optional[float] = None, use_peephole: bool = False,
-        dtype: Any = None, reuse: Optional[bool] = None, name: Any = "lstm_cell",
+        self, num_units: int, forget_bias: float = 1.0, cell_clip: Optional[float] = None,
+        use_peephole: bool = False, dtype: Any = None, reuse: Optional[bool] = None, name: Any = "lstm_cell",
     ):  # fmt: skip
         super().__init__(_reuse=reuse, dtype=dtype, name=name)
         self._num_units = num_units
@@ -121,14 +121,15 @@ class LSTMBlockWrapper(base_layer.Layer):
           inputs: [time, batch, depth].
           initial_state: (c, h), each [batch, num_units]; None: zeros of type `dtype`.
           dtype: of the initial state and the outputs; None: that of `initial_state`.
-          sequence_length: integer [batch], in [0, time]; outputs after it are 0 and the final state is that of its
-            last step. None: all have `time` steps.
+          sequence_length: integer [batch], in [0, time]; outputs after it are 0 and the final state is that
+            of its last step. None: all have `time` steps.
 
         Returns:
           Outputs [time, batch, num_units] and the final LSTMStateTuple.
 
         Raises:
-          ValueError: neither `initial_state` nor `dtype` is there, `initial_state` is no pair, or the depth is unknown.
+          ValueError: neither `initial_state` nor `dtype` is there, `initial_state` is no pair, or the depth
+            is unknown.
         """
         shape = inputs.get_shape().with_rank(3)
         _input_size(shape, 2)
@@ -168,13 +169,14 @@ class LSTMBlockWrapper(base_layer.Layer):
 class LSTMBlockFusedCell(LSTMBlockWrapper):
     """Long short-term memory of a whole sequence as one op.
 
-    Called with (inputs, initial_state=None, dtype=None, sequence_length=None), as `LSTMBlockWrapper` says. The arguments
-    and variables are those of `LSTMBlockCell`; the name differs.
+    Called with (inputs, initial_state=None, dtype=None, sequence_length=None), as `LSTMBlockWrapper` says.
+    The arguments and variables are those of `LSTMBlockCell`; the name differs.
     """
 
     def __init__(
-        self, num_units: int, forget_bias: float = 1.0, cell_clip: Optional[float] = None, use_peephole: bool = False,
-        reuse: Optional[bool] = None, dtype: Any = None, name: Any = "lstm_fused_cell",
+        self, num_units: int, forget_bias: float = 1.0, cell_clip: Optional[float] = None,
+        use_peephole: bool = False, reuse: Optional[bool] = None, dtype: Any = None,
+        name: Any = "lstm_fused_cell",
     ):  # fmt: skip
         super().__init__(_reuse=reuse, name=name, dtype=dtype)
         self._lstm = _LSTMVariables(num_units, forget_bias, cell_clip, use_peephole)

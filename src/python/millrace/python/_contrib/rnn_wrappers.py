@@ -15,7 +15,7 @@ from millrace.python.ops._rnn_cell_base import (
 
 
 def linear(inputs: Any, output_size: Any) -> Any:
-    """The product of the concatenated inputs, each [batch, depth], with `kernel`, plus `bias`, of the variable scope."""
+    """The concatenated inputs, each [batch, depth], times `kernel`, plus `bias`, of the variable scope."""
     joined = array_ops.concat(inputs, 1) if isinstance(inputs, list) else inputs
     depth = joined.get_shape().with_rank(2).as_list()[1]
     if depth is None:
@@ -48,7 +48,7 @@ class _Wrapper(RNNCell):
 
 
 class EmbeddingWrapper(_Wrapper):
-    """Gives a cell rows of the variable `embedding` [embedding_classes, embedding_size] for inputs [batch] of ids.
+    """Gives a cell rows of the variable `embedding` [classes, size] for inputs [batch] of ids.
 
     Args:
       cell: an RNNCell.
@@ -62,7 +62,8 @@ class EmbeddingWrapper(_Wrapper):
     """
 
     def __init__(
-        self, cell: Any, embedding_classes: int, embedding_size: int, initializer: Any = None, reuse: Optional[bool] = None
+        self, cell: Any, embedding_classes: int, embedding_size: int, initializer: Any = None,
+        reuse: Optional[bool] = None,
     ):  # fmt: skip
         super().__init__(cell, reuse)
         if embedding_classes <= 0 or embedding_size <= 0:
