@@ -24,8 +24,8 @@ class GRUBlockCell(LayerRNNCell):
       name: of the layer.
 
     Raises:
-      ValueError: none or both of `num_units` and `cell_size` are there, the depth of the inputs is unknown, or
-        the state has another size.
+      ValueError: none or both of `num_units` and `cell_size` are there, the depth of the inputs is unknown,
+        or the state has another size.
     """
 
     _names = ("w_ru", "b_ru", "w_c", "b_c")

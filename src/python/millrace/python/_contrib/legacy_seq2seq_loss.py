@@ -116,7 +116,7 @@ def model_with_buckets(
             raise ValueError(
                 "Length of %s (%d) must be at least that of last bucket (%d)." % (what, len(values), steps)
             )
-    loss = sequence_loss_by_example if per_example_loss else sequence_loss
+    loss: Any = sequence_loss_by_example if per_example_loss else sequence_loss
     outputs: List[Any] = []
     losses: List[Any] = []
     with ops.name_scope(name, "model_with_buckets", encoder_inputs + decoder_inputs + targets + weights):

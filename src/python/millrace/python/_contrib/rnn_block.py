@@ -147,7 +147,8 @@ class LSTMBlockWrapper(base_layer.Layer):
             dtype = initial_state[0].dtype
         if sequence_length is not None:
             sequence_length = ops.convert_to_tensor(sequence_length)
-        states, outputs = self._call_cell(inputs, *initial_state, dtype, sequence_length)
+        first_c, first_h = initial_state
+        states, outputs = self._call_cell(inputs, first_c, first_h, dtype, sequence_length)
         if sequence_length is None:
             final = LSTMStateTuple(states[-1], outputs[-1])
         else:
