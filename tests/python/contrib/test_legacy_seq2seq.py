@@ -212,6 +212,71 @@ def test_embedding_rnn_seq2seq() -> None:
             np.testing.assert_allclose(got_state, h, atol=1e-5)
 
 
+def test_embedding_tied_rnn_seq2seq() -> None:
+    encoder, decoder = np.array([[1, 0], [2, 2]]), np.array([[0, 1], [2, 0], [1, 1]])
+    with tf.Graph().as_default(), tf.Session() as sess:
+        feeds = tf.placeholder(tf.bool, [])
+        arguments: List[Any] = [_tensors(encoder), _tensors(decoder), tf.nn.rnn_cell.BasicRNNCell(4), 5, 6]
+        chosen = seq2seq.embedding_tied_rnn_seq2seq(*arguments, feed_previous=feeds)
+        with tf.variable_scope(tf.get_variable_scope(), reuse=True):
+            fixed = seq2seq.embedding_tied_rnn_seq2seq(*arguments, feed_previous=True)
+        v = _fill(sess)
+        embedding = v["embedding_tied_rnn_seq2seq/embedding"]
+        scope = "embedding_tied_rnn_seq2seq/combined_tied_rnn_seq2seq/tied_rnn_seq2seq"
+        scope += "/output_projection_wrapper"
+        assert len(v) == 5
+        first = np.zeros([2, 4], np.float32)
+        for ids in encoder:
+            first = _step(embedding[ids], first, v, scope + "/basic_rnn_cell")
+        for value, result in ((False, chosen), (True, chosen), (True, fixed)):
+            h, ids = first, decoder[0]
+            got_outputs, got_state = sess.run(result, {feeds: value})
+            assert len(got_outputs) == 3
+            for i, got in enumerate(got_outputs):
+                h = _step(embedding[ids if value else decoder[i]], h, v, scope + "/basic_rnn_cell")
+                want = _linear([h], v, scope)
+                ids = np.argmax(want, 1)
+                np.testing.assert_allclose(got, want, atol=1e-5)
+            np.testing.assert_allclose(got_state, h, atol=1e-5)
+
+
+def test_one2many_rnn_seq2seq() -> None:
+    encoder = np.array([[1, 0], [2, 2]])
+    decoders = {"a": np.array([[0, 1], [2, 0]]), "b": np.array([[3, 1], [2, 0], [1, 1]])}
+    with tf.Graph().as_default(), tf.Session() as sess:
+        feeds = tf.placeholder(tf.bool, [])
+        outputs, states = seq2seq.one2many_rnn_seq2seq(
+            _tensors(encoder),
+            {name: _tensors(ids) for name, ids in decoders.items()},
+            tf.nn.rnn_cell.BasicRNNCell(4),
+            {name: tf.nn.rnn_cell.BasicRNNCell(4) for name in decoders},
+            3,
+            {"a": 5, "b": 7},
+            6,
+            feed_previous=feeds,
+        )
+        v = _fill(sess)
+        scope = "one2many_rnn_seq2seq/"
+        wrapper = scope + "rnn/embedding_wrapper"
+        first = np.zeros([2, 4], np.float32)
+        for ids in encoder:
+            first = _step(v[wrapper + "/embedding"][ids], first, v, wrapper + "/basic_rnn_cell")
+        for name, decoder in decoders.items():
+            within = scope + "one2many_decoder_%s/embedding_rnn_decoder" % name
+            projection = within + "/rnn_decoder/output_projection_wrapper"
+            for value in (False, True):
+                h, ids = first, decoder[0]
+                got_outputs, got_state = sess.run([outputs[name], states[name]], {feeds: value})
+                assert len(got_outputs) == len(decoder)
+                for i, got in enumerate(got_outputs):
+                    embedded = v[within + "/embedding"][ids if value else decoder[i]]
+                    h = _step(embedded, h, v, projection + "/basic_rnn_cell")
+                    want = _linear([h], v, projection)
+                    ids = np.argmax(want, 1)
+                    np.testing.assert_allclose(got, want, atol=1e-5)
+                np.testing.assert_allclose(got_state, h, atol=1e-5)
+
+
 def test_copies_of_cells_have_variables_of_their_own() -> None:
     with tf.Graph().as_default(), tf.Session() as sess:
         cell = tf.nn.rnn_cell.MultiRNNCell([tf.nn.rnn_cell.BasicLSTMCell(4) for _ in range(2)])

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable, Dict, List, Tuple
 
 from millrace.python.framework import dtypes, ops
 from millrace.python.ops import array_ops, control_flow_ops, embedding_ops, math_ops, nn_ops, rnn
@@ -189,6 +189,87 @@ def embedding_rnn_seq2seq(
             )
 
         return _decode(decode, feed_previous, len(decoder_inputs), encoder_state)
+
+
+def embedding_tied_rnn_seq2seq(
+    encoder_inputs: Any,
+    decoder_inputs: Any,
+    cell: Any,
+    num_symbols: int,
+    embedding_size: int,
+    num_decoder_symbols: Any = None,
+    output_projection: Any = None,
+    feed_previous: Any = False,
+    dtype: Any = None,
+    scope: Any = None,
+) -> Tuple[List[Any], Any]:
+    """`tied_rnn_seq2seq` over symbols of one embedding [num_symbols, embedding_size].
+
+    Logits are of `num_decoder_symbols`, `num_symbols` if None. The other arguments, results and errors are
+    those of `embedding_attention_seq2seq`.
+    """
+    with vs.variable_scope(scope or "embedding_tied_rnn_seq2seq", dtype=dtype) as scope:
+        dtype = scope.dtype
+        _check_projection(output_projection, num_symbols, dtype)
+        embedding = vs.get_variable("embedding", [num_symbols, embedding_size], dtype=dtype)
+        encoder = [embedding_ops.embedding_lookup(embedding, i) for i in encoder_inputs]
+        decoder = [embedding_ops.embedding_lookup(embedding, i) for i in decoder_inputs]
+        if output_projection is None:
+            symbols = num_symbols if num_decoder_symbols is None else num_decoder_symbols
+            cell = rnn_wrappers.OutputProjectionWrapper(cell, symbols)
+        update = isinstance(feed_previous, bool)
+
+        def decode(feeds: bool) -> Tuple[List[Any], Any]:
+            function = _extract_argmax_and_embed(embedding, output_projection, update) if feeds else None
+            return tied_rnn_seq2seq(encoder, decoder, cell, loop_function=function, dtype=dtype)
+
+        return _decode(decode, feed_previous, len(decoder_inputs), cell.state_size)
+
+
+def one2many_rnn_seq2seq(
+    encoder_inputs: Any,
+    decoder_inputs_dict: Any,
+    enc_cell: Any,
+    dec_cells_dict: Any,
+    num_encoder_symbols: int,
+    num_decoder_symbols_dict: Any,
+    embedding_size: int,
+    feed_previous: Any = False,
+    dtype: Any = None,
+    scope: Any = None,
+) -> Tuple[Dict[Any, List[Any]], Dict[Any, Any]]:
+    """One encoder of embedded symbols and a decoder for each name, which starts with the encoder's state.
+
+    Args:
+      encoder_inputs: list of integer [batch].
+      decoder_inputs_dict, dec_cells_dict, num_decoder_symbols_dict: inputs, cells and numbers of symbols of
+        the decoders by name.
+      enc_cell: an RNNCell.
+      num_encoder_symbols, embedding_size: shape of the encoder's embedding.
+      feed_previous, dtype: as in `embedding_attention_seq2seq`.
+      scope: variable scope; "one2many_rnn_seq2seq" by default.
+
+    Returns:
+      The lists of logits [batch, symbols] and the final states, both by name.
+    """
+    outputs: Dict[Any, List[Any]] = {}
+    states: Dict[Any, Any] = {}
+    with vs.variable_scope(scope or "one2many_rnn_seq2seq", dtype=dtype) as scope:
+        encoder_cell = rnn_wrappers.EmbeddingWrapper(enc_cell, num_encoder_symbols, embedding_size)
+        _, encoder_state = rnn.static_rnn(encoder_cell, encoder_inputs, dtype=scope.dtype)
+        for name, inputs in decoder_inputs_dict.items():
+            symbols = num_decoder_symbols_dict[name]
+            cell = rnn_wrappers.OutputProjectionWrapper(dec_cells_dict[name], symbols)
+
+            def decode(feeds: bool, inputs: Any = inputs, cell: Any = cell, symbols: int = symbols) -> Any:
+                update = isinstance(feed_previous, bool)
+                return embedding_rnn_decoder(
+                    inputs, encoder_state, cell, symbols, embedding_size, None, feeds, update
+                )
+
+            with vs.variable_scope("one2many_decoder_" + str(name)):
+                outputs[name], states[name] = _decode(decode, feed_previous, len(inputs), encoder_state)
+    return outputs, states
 
 
 def _attention(states: Any, num_heads: int, dtype: Any) -> Callable[[Any], List[Any]]:

@@ -12,6 +12,7 @@ from millrace.python.ops._rnn_cell_base import (
     RNNCell,
     assert_like_rnncell,
 )
+from millrace.python.platform import tf_logging as logging
 
 
 def linear(inputs: Any, output_size: Any) -> Any:
@@ -82,6 +83,35 @@ class EmbeddingWrapper(_Wrapper):
         dtype = (state[0] if isinstance(state, tuple) else state).dtype
         embedding = vs.get_variable("embedding", self._shape, initializer=initializer, dtype=dtype)
         return self._cell(embedding_ops.embedding_lookup(embedding, array_ops.reshape(inputs, [-1])), state)
+
+
+class InputProjectionWrapper(_Wrapper):
+    """Maps the inputs of a cell to `num_proj` by the variables `kernel` and `bias`.
+
+    Args:
+      cell: an RNNCell.
+      num_proj: size of the inputs that the cell sees.
+      activation: of those inputs; None: linear.
+      input_size: without effect.
+      reuse: whether variables of the scope may exist already.
+
+    Raises:
+      TypeError: `cell` is no RNNCell.
+    """
+
+    def __init__(
+        self, cell: Any, num_proj: int, activation: Any = None, input_size: Any = None,
+        reuse: Optional[bool] = None,
+    ):  # fmt: skip
+        super().__init__(cell, reuse)
+        if input_size is not None:
+            logging.warn("%s: The input_size parameter is deprecated.", self)
+        self._num_proj = num_proj
+        self._activation = activation
+
+    def call(self, inputs: Any, state: Any) -> Any:  # type: ignore[override]
+        projected = linear(inputs, self._num_proj)
+        return self._cell(self._activation(projected) if self._activation else projected, state)
 
 
 class OutputProjectionWrapper(_Wrapper):
