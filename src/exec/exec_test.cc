@@ -34,6 +34,18 @@ void RegisterTestOps(OpRegistry& ops) {
   ASSERT_TRUE(ops.Register(OpBuilder("Forget").Output("y: float")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("Hungry").Output("y: float").Attr("how: string")).ok());
   ASSERT_TRUE(ops.Register(OpBuilder("Sink").Input("x: float").Attr("index: int")).ok());
+  ASSERT_TRUE(ops.Register(OpBuilder("Fixed").Output("y: float").Attr("v: float")).ok());
+  ASSERT_TRUE(ops.Register(OpBuilder("Enter")
+                               .Input("x: float")
+                               .Output("y: float")
+                               .Attr("frame_name: string")
+                               .Attr("is_constant: bool = false")
+                               .Attr("parallel_iterations: int = 10")
+                               .Traits({.is_control_flow = true}))
+                  .ok());
+  ASSERT_TRUE(
+      ops.Register(OpBuilder("Exit").Input("x: float").Output("y: float").Traits({.is_control_flow = true}))
+          .ok());
   ASSERT_TRUE(ops.Register(OpBuilder("State").Output("ref: Ref(float)")).ok());
 }
 
@@ -46,6 +58,20 @@ class LambdaKernel : public OpKernel {
 
  private:
   const Body body_;
+};
+
+// A constant, which the plan puts into the slots of its consumers.
+class FixedKernel : public OpKernel {
+ public:
+  FixedKernel(KernelConstruction& c, float v) : OpKernel(c), value_(Tensor::Scalar(v)) {}
+  Status Compute(KernelContext& context) override {
+    context.set_output(0, value_);
+    return Status();
+  }
+  const Tensor* ConstantOutput() const override { return &value_; }
+
+ private:
+  const Tensor value_;
 };
 
 class LaterKernel : public AsyncOpKernel {
@@ -154,6 +180,7 @@ class ExecTest : public ::testing::Test {
     KernelConstruction c(node.name(), node.shared_props(), *device_, resources_);
     const std::string& op = node.op_name();
     if (op == "Later") return std::shared_ptr<OpKernel>(new LaterKernel(c));
+    if (op == "Fixed") return std::shared_ptr<OpKernel>(new FixedKernel(c, *node.Attr<float>("v")));
     if (op.ends_with("Gate")) return std::shared_ptr<OpKernel>(new GateKernel(c, &gate_));
     if (op == "Hungry" && *node.Attr<std::string>("how") != "sync") {
       return std::shared_ptr<OpKernel>(new HungryKernel(c, *node.Attr<std::string>("how")));
@@ -166,8 +193,8 @@ class ExecTest : public ::testing::Test {
         k.set_output(0, Tensor::Scalar(v));
         return Status();
       };
-    } else if (op == "Sum") {
-      body = SumInputs;
+    } else if (op == "Sum" || op == "Enter" || op == "Exit") {
+      body = SumInputs;  // of one input is that input
     } else if (op == "Two") {
       body = [](KernelContext& k) {
         k.set_output(0, Tensor::Scalar(k.input(0).scalar<float>() * 2));
@@ -378,6 +405,25 @@ TEST_F(ExecTest, CancelledBeforeTheStartRunsNothing) {
   EXPECT_TRUE(errors::IsCancelled(Run(false, 1, &cancellation)));
   EXPECT_TRUE(errors::IsCancelled(Run(true, 1, &cancellation)));
   EXPECT_TRUE(std::isnan(Result(0)));
+}
+
+// Its slots belong to its frames, which there are none of yet.
+TEST_F(ExecTest, AStepWithFramesThatIsCancelledBeforeTheStartRunsNothing) {
+  Node* entered = Add("enter", "Enter", {Value("x", 3)}, {{"frame_name", "loop"}});
+  Node* left = Add("exit", "Exit", {entered});
+  Fetch(Add("sum", "Sum", {left, Add("fixed", "Fixed", {}, {{"v", 4.0f}})}), 0);
+  Build();
+  CancellationManager cancelled;
+  cancelled.StartCancel();
+  for (const bool counting : {false, true}) {
+    for (const int threads : {1, 2}) {
+      results_[0] = Tensor::Scalar(NAN);
+      EXPECT_TRUE(errors::IsCancelled(Run(counting, threads, &cancelled)));
+      EXPECT_TRUE(std::isnan(Result(0)));
+      ASSERT_EQ(Run(counting, threads), Status());
+      EXPECT_EQ(Result(0), 7);
+    }
+  }
 }
 
 TEST_F(ExecTest, ReferenceIsReadWhenItsConsumerRuns) {
