@@ -13,6 +13,8 @@
 //   step_feed_fetch       one float there and back
 //   step_direct           a feed and a fetch in a direct session
 //   step_own_task         the same in a session whose target is the server of this process
+//
+// With --simulate: a master with 10 to 10,000 tasks that answer and compute nothing, see simulate.h.
 #include <benchmark/benchmark.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
@@ -32,6 +34,7 @@
 #include <thread>
 
 #include "base/notification.h"
+#include "cluster/simulate.h"
 #include "distributed/message_channel.h"
 #include "distributed/remote_worker.h"
 #include "distributed/shared_memory_channel.h"
@@ -344,6 +347,10 @@ BENCHMARK(BM_StepOwnTask)->Name("step_own_task")->UseRealTime();
 }  // namespace
 
 int Main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "--simulate") == 0) {
+    Die(Simulate());
+    return 0;
+  }
   ports = {FreePort(), FreePort(), FreePort(), FreePort(), FreePort()};
   const pid_t child = fork();  // before there are threads
   Die(RegisterGrpc());
