@@ -3,6 +3,7 @@
 #include "step/step_compiler.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -132,13 +133,13 @@ int64_t CollectiveGraphKey(const std::vector<GraphPartition>& partitions) {
 StatusOr<std::unique_ptr<CompiledStep>> StepCompiler::Install(CompiledGraphs graphs,
                                                               const std::string& scope) const {
   auto step = std::make_unique<CompiledStep>();
+  std::map<std::string_view, Worker*> by_task;
+  for (Worker* worker : workers_) by_task[worker->task()] = worker;
+  by_task[""] = workers_.front();
   for (const GraphPartition& part : graphs.partitions) {
-    Worker* worker = part.key.empty() ? workers_.front() : nullptr;
-    for (Worker* w : workers_) {
-      if (w->task() == part.key) worker = w;
-    }
-    if (worker == nullptr) return errors::Internal("No worker for task '", part.key, "'");
-    step->workers.push_back(worker);
+    const auto worker = by_task.find(part.key);
+    if (worker == by_task.end()) return errors::Internal("No worker for task '", part.key, "'");
+    step->workers.push_back(worker->second);
   }
   step->several_tasks = step->workers.size() > 1 || step->workers.front() != workers_.front();
   step->collective_graph_key = CollectiveGraphKey(graphs.partitions);
