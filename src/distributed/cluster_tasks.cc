@@ -144,6 +144,7 @@ StatusOr<std::vector<std::vector<DeviceAttributes>>> FindDevices(const ClusterCo
 
 StatusOr<std::unique_ptr<OtherTasks>> ClusterTasks::Connect(const ClusterConnection& connection,
                                                             const SessionOptions& options, LocalWorker& own) {
+  const auto deadline = steady_clock::now() + std::chrono::milliseconds(connection.timeout_in_ms);
   MR_ASSIGN_OR_RETURN(std::vector<std::string> tasks, TasksOf(connection.cluster, options.device_filters));
   tasks.erase(std::remove(tasks.begin(), tasks.end(), own.task()), tasks.end());
   MR_ASSIGN_OR_RETURN(const auto devices, FindDevices(connection, tasks));
@@ -165,12 +166,13 @@ StatusOr<std::unique_ptr<OtherTasks>> ClusterTasks::Connect(const ClusterConnect
     made->workers_.push_back(
         std::make_unique<RemoteWorker>(tasks[i], wanted, made->transport_, connection.session));
   }
-  MR_RETURN_IF_ERROR(made->CreateWorkerSessions(connection, options, own));
+  MR_RETURN_IF_ERROR(made->CreateWorkerSessions(connection, deadline, options, own));
   return std::unique_ptr<OtherTasks>(std::move(made));
 }
 
-Status ClusterTasks::CreateWorkerSessions(const ClusterConnection& connection, const SessionOptions& options,
-                                          const LocalWorker& own) {
+Status ClusterTasks::CreateWorkerSessions(const ClusterConnection& connection,
+                                          std::chrono::steady_clock::time_point deadline,
+                                          const SessionOptions& options, const LocalWorker& own) {
   tensorflow::CreateWorkerSessionRequest request;
   request.set_session_handle(session_);
   request.set_isolate_session_state(options.isolate_session_state);
@@ -189,16 +191,24 @@ Status ClusterTasks::CreateWorkerSessions(const ClusterConnection& connection, c
     add_devices(worker->devices());
     tasks.push_back(worker->task());
   }
+  // All requests share these bytes, which grow with the cluster. What differs follows them: the parts of a
+  // message that are given twice are merged.
+  const MessageBytes common = MessageBytes::Of(request);
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - steady_clock::now()).count();
   Answers answers(tasks.size());
   CallAll(
       transport_, tasks,
       [&](size_t i) {
+        tensorflow::CreateWorkerSessionRequest of_task;
         const StatusOr<DeviceName> name = DeviceName::Parse(tasks[i]);
         if (name.ok()) {
-          request.mutable_server_def()->set_job_name(name->job.value_or(""));
-          request.mutable_server_def()->set_task_index(name->task.value_or(0));
+          of_task.mutable_server_def()->set_job_name(name->job.value_or(""));
+          of_task.mutable_server_def()->set_task_index(name->task.value_or(0));
         }
-        RemoteCall call{tasks[i], Method::kCreateWorkerSession, MessageBytes::Of(request)};
+        RemoteCall call{tasks[i], Method::kCreateWorkerSession, common};
+        call.request.Append(of_task.SerializeAsString());
+        if (connection.timeout_in_ms > 0) call.timeout_in_ms = std::max<int64_t>(left, 1);
         call.cancellation = connection.cancellation;
         return call;
       },

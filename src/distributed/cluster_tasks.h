@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,7 +44,8 @@ class ClusterTasks : public OtherTasks {
  private:
   ClusterTasks(Transport& transport, std::string session)
       : transport_(transport), session_(std::move(session)) {}
-  Status CreateWorkerSessions(const ClusterConnection& connection, const SessionOptions& options,
+  Status CreateWorkerSessions(const ClusterConnection& connection,
+                              std::chrono::steady_clock::time_point deadline, const SessionOptions& options,
                               const LocalWorker& own);
 
   CountedTransport transport_;

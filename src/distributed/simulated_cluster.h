@@ -37,8 +37,9 @@ class SimulatedNetwork : public Transport {
  public:
   struct Broadcast {
     Method method = Method::kGetStatus;
-    int64_t bytes = 0;      // of all requests
-    double network_us = 0;  // from the first request to the last answer
+    int64_t bytes = 0;          // of all requests
+    int64_t timeout_in_ms = 0;  // the longest of a request; 0: one has none
+    double network_us = 0;      // from the first request to the last answer
   };
   explicit SimulatedNetwork(const SimulatedNetworkOptions& options);
   ~SimulatedNetwork() override;

@@ -49,5 +49,17 @@ TEST(SimulatedClusterTest, BroadcastThatMissesATaskIsAnError) {
   EXPECT_TRUE(errors::IsDeadlineExceeded(session.status())) << session.status();
 }
 
+TEST(SimulatedClusterTest, AllCallsThatOpenASessionHaveOneDeadline) {
+  auto cluster = SimulatedCluster::Make({.num_tasks = 3, .patience_in_ms = 60'000});
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  ASSERT_TRUE((*cluster)->master().Open(SessionOptions(), nullptr).ok());
+  const auto broadcasts = (*cluster)->network().broadcasts();
+  ASSERT_EQ(broadcasts.size(), 2u);
+  EXPECT_GT(broadcasts[0].timeout_in_ms, 0);
+  EXPECT_LE(broadcasts[0].timeout_in_ms, 60'000);
+  EXPECT_GT(broadcasts[1].timeout_in_ms, 0);
+  EXPECT_LE(broadcasts[1].timeout_in_ms, 60'000);
+}
+
 }  // namespace
 }  // namespace millrace
