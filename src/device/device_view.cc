@@ -57,6 +57,11 @@ const DeviceDescription* DeviceView::Find(std::string_view name) const {
 }
 
 std::vector<const DeviceDescription*> DeviceView::Matching(const DeviceName& spec) const {
+  if (spec.IsFullySpecified()) {  // of thousands, one
+    const DeviceDescription* const device = Find(spec.ToString());
+    if (device == nullptr) return {};
+    return {device};
+  }
   // Among devices of one type: by task, the client's first, then by index as a number.
   const auto less = [this](const DeviceDescription* a, const DeviceDescription* b) {
     const DeviceName& x = a->parsed_name();
