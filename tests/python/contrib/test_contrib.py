@@ -30,8 +30,8 @@ def test_missing_names_say_what_is_nearest() -> None:
         AttributeError, match="of tf.contrib Millrace has only .* Nearest in core: .*tf.nn.ctc_loss"
     ):
         tf.contrib.layers.ctc_los
-    with pytest.raises(ImportError, match="has no attribute 'crf'"):
-        import millrace.contrib.crf  # noqa: F401
+    with pytest.raises(ImportError, match="has no attribute 'timeseries'"):
+        import millrace.contrib.timeseries  # noqa: F401
     with pytest.raises(ImportError, match="has no attribute 'embedding_column'"):
         from millrace.contrib.layers import embedding_column  # noqa: F401
 

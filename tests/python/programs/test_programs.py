@@ -71,7 +71,13 @@ def test_wgan_differentiates_gradients(tmp_path):
     assert 0 < float(values[1]) < 10  # ten times the square of 1 - slope
 
 
-@pytest.mark.parametrize("program", ["vae.py", "dqn.py", "a3c.py", "style_transfer.py", "transformer.py"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "vae.py", "dqn.py", "a3c.py", "style_transfer.py", "transformer.py", "mnist_with_summaries.py", "ctc_speech.py",
+        "towers.py", "crf_tagger.py",
+    ],
+)  # fmt: skip
 def test_programs_that_check_themselves(program, tmp_path):
     assert _run(program, str(tmp_path))
 

@@ -153,7 +153,12 @@ def crf_decode(potentials: Any, transition_params: Any, sequence_length: Any) ->
         tags = math_ops.cast(math_ops.argmax(first, 1), dtypes.int32)
         return array_ops.expand_dims(tags, 1), math_ops.reduce_max(first, 1)
 
-    tags, scores = control_flow_ops.cond(math_ops.equal(array_ops.shape(potentials)[1], 1), single, several)
+    steps = potentials.shape[1].value
+    if steps is None:
+        one_step = math_ops.equal(array_ops.shape(potentials)[1], 1)
+        tags, scores = control_flow_ops.cond(one_step, single, several)
+    else:
+        tags, scores = single() if steps == 1 else several()
     tags *= array_ops.sequence_mask(lengths, array_ops.shape(potentials)[1], dtypes.int32)
     tags.set_shape(potentials.shape[:2])
     return tags, scores
