@@ -1,9 +1,12 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/contract/bf16.h"
 #include "kernels/cpu/contract/gemm.h"
 #include "kernels/cpu/nn/fused.h"
 #include "kernels/cpu/nn/packed_weights.h"
@@ -20,6 +23,19 @@ void Multiply(const cpu::GemmShape& shape, const void* a, const void* b, void* c
   } else {
     cpu::GemmGeneric(shape, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(c), parallel);
   }
+}
+
+// The product by the processor's instructions for bfloat16, of tensors of that type, or of floats that are
+// rounded to it. False: it has none, or they do not pay.
+bool MultiplyBf16(DataType type, const cpu::GemmShape& shape, const void* a, const void* b, void* c,
+                  cpu::Parallel& parallel) {
+  if (type == DataType::kFloat) {
+    return cpu::GemmBf16(shape, static_cast<const float*>(a), static_cast<const float*>(b),
+                         static_cast<float*>(c), parallel);
+  }
+  return type == DataType::kBfloat16 &&
+         cpu::GemmBf16(shape, static_cast<const uint16_t*>(a), static_cast<const uint16_t*>(b),
+                       static_cast<uint16_t*>(c), parallel);
 }
 
 using MultiplyFn = void (*)(const cpu::GemmShape&, const void*, const void*, void*, cpu::Parallel&);
@@ -79,6 +95,7 @@ class MatMulKernel final : public OpKernel {
       : OpKernel(c),
         trans_a_(c.Attr<bool>("transpose_a")),
         trans_b_(c.Attr<bool>("transpose_b")),
+        rounds_(RoundsFactors(c) || input_type(0) == DataType::kBfloat16),
         multiply_(FindMultiply(input_type(0))) {}
 
   Status Compute(KernelContext& context) override {
@@ -89,6 +106,8 @@ class MatMulKernel final : public OpKernel {
                         ShapeFromValues(std::initializer_list<int64_t>{shape.m, shape.n}));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, out_shape));
     ContextParallel parallel(context);
+    if (rounds_ && MultiplyBf16(a.dtype(), shape, a.raw_data(), b.raw_data(), out->raw_data(), parallel))
+      return Status();
     if (!IsSmallFloat(a.dtype())) {
       multiply_(shape, a.raw_data(), b.raw_data(), out->raw_data(), parallel);
       return Status();
@@ -102,7 +121,7 @@ class MatMulKernel final : public OpKernel {
   }
 
  private:
-  const bool trans_a_, trans_b_;
+  const bool trans_a_, trans_b_, rounds_;
   const MultiplyFn multiply_;
 };
 
@@ -138,6 +157,7 @@ class FusedMatMulKernel final : public OpKernel {
         trans_a_(c.Attr<bool>("transpose_a")),
         trans_b_(c.Attr<bool>("transpose_b")),
         keep_weights_(c.Attr<bool>("keep_weights")),
+        rounds_(RoundsFactors(c)),
         epilogue_(c),
         packed_(c.device().allocator()) {}
 
@@ -150,6 +170,8 @@ class FusedMatMulKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(const FusedEpilogue::Bound bound, epilogue_.Bind(context, 2, shape.n, out_shape));
     MR_ASSIGN_OR_RETURN(Tensor product, context.AllocateTemp(DataType::kFloat, out_shape));
     ContextParallel parallel(context);
+    if (rounds_ && MultiplyRounded(shape, a, b, &product, parallel, bound.epilogue))
+      return epilogue_.Finish(context, bound, std::move(product));
     Tensor packed;
     if (keep_weights_ && PackingPays(shape))
       packed = packed_.Find(b, {shape.k, 1, shape.n}, b.dim(1), trans_b_);
@@ -159,6 +181,16 @@ class FusedMatMulKernel final : public OpKernel {
   }
 
  private:
+  bool MultiplyRounded(const cpu::GemmShape& shape, const Tensor& a, const Tensor& b, Tensor* product,
+                       cpu::Parallel& parallel, const cpu::GemmEpilogue<float>& epilogue) {
+    if (cpu::ActiveBf16Unit() == cpu::Bf16Unit::kNone) return false;
+    Tensor packed;
+    if (keep_weights_ && shape.k > 0 && shape.n > 0)
+      packed = packed_.FindBf16(b, shape.k, shape.n, trans_b_, parallel);
+    return cpu::GemmBf16(shape, a.data<float>(), b.data<float>(), product->data<float>(), parallel, epilogue,
+                         packed.num_elements() > 0 ? Bf16Bits(std::as_const(packed)) : nullptr);
+  }
+
   // With few rows to multiply, bringing B into order takes long beside using it; where B lies across, always.
   // The gain with a large B does not justify a second copy of it, and with 32 rows there is no gain.
   bool PackingPays(const cpu::GemmShape& s) const {
@@ -166,7 +198,7 @@ class FusedMatMulKernel final : public OpKernel {
     return s.m > 1 && s.k > 0 && s.n > 0 && (s.m <= kMaxRows || trans_b_) && s.k * s.n <= kMaxElements;
   }
 
-  const bool trans_a_, trans_b_, keep_weights_;
+  const bool trans_a_, trans_b_, keep_weights_, rounds_;
   const FusedEpilogue epilogue_;
   PackedWeights packed_;
 };
@@ -187,13 +219,13 @@ class BatchMatMulKernel final : public OpKernel {
         adj_x_(c.Attr<bool>("adj_x")),
         adj_y_(c.Attr<bool>("adj_y")),
         broadcasts_(op_name() == "BatchMatMulV2"),
+        rounds_(RoundsFactors(c) || input_type(0) == DataType::kBfloat16),
         multiply_(FindMultiply(input_type(0))) {}
 
   Status Compute(KernelContext& context) override {
     const Tensor& x = context.input(0);
     const Tensor& y = context.input(1);
     MR_ASSIGN_OR_RETURN(TensorShape out_shape, BatchShape(x, y));
-    const int64_t batches = out_shape.num_elements();
     const int rx = x.rank(), ry = y.rank();
     cpu::GemmShape shape;
     shape.trans_a = adj_x_;
@@ -211,8 +243,18 @@ class BatchMatMulKernel final : public OpKernel {
     MR_RETURN_IF_ERROR(out_shape.TryAddDim(shape.n));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, out_shape));
     if (out_shape.num_elements() == 0) return Status();  // batches of empty matrices may be many
+    const std::vector<int64_t> of_x = Repeated(x, batch);
+    std::vector<int64_t> of_y = Repeated(y, batch);
+    int64_t batches = batch.num_elements();
+    if (!adj_x_ && of_x.empty() && y.num_elements() == shape.k * shape.n) {
+      // One matrix for all: the rows of the others make one matrix.
+      shape.m *= batches;
+      batches = 1;
+      of_y.clear();
+    }
     const bool small = IsSmallFloat(x.dtype());
     Tensor a = x, b = y, c = *out;
+    if (rounds_ && MultiplyAllBf16(context, shape, batches, x, y, of_x, of_y, out)) return Status();
     if (small) {
       MR_ASSIGN_OR_RETURN(a, ToFloat(context, x));
       MR_ASSIGN_OR_RETURN(b, ToFloat(context, y));
@@ -222,7 +264,6 @@ class BatchMatMulKernel final : public OpKernel {
       if (adj_x_) Conjugate(&(a = a.DeepCopy()));
       if (adj_y_) Conjugate(&(b = b.DeepCopy()));
     }
-    const std::vector<int64_t> of_x = Repeated(x, batch), of_y = Repeated(y, batch);
     MultiplyAll(context, shape, batches, a, b, of_x, of_y, &c);
     if (small) FromFloat(context, c, out);
     return Status();
@@ -281,24 +322,17 @@ class BatchMatMulKernel final : public OpKernel {
     return numbers;
   }
 
-  void MultiplyAll(const KernelContext& context, const cpu::GemmShape& shape, int64_t batches,
-                   const Tensor& a, const Tensor& b, const std::vector<int64_t>& of_a,
-                   const std::vector<int64_t>& of_b, Tensor* c) const {
-    const auto size = static_cast<int64_t>(ElementSize(a.dtype()));
-    const auto one = [&](int64_t i, cpu::Parallel& parallel) {
-      const int64_t ia = of_a.empty() ? i : of_a[static_cast<size_t>(i)];
-      const int64_t ib = of_b.empty() ? i : of_b[static_cast<size_t>(i)];
-      multiply_(shape, static_cast<const char*>(a.raw_data()) + ia * shape.m * shape.k * size,
-                static_cast<const char*>(b.raw_data()) + ib * shape.k * shape.n * size,
-                static_cast<char*>(c->raw_data()) + i * shape.m * shape.n * size, parallel);
-    };
+  // One matrix of the batch after the other, or several at a time.
+  template <typename One>
+  static void ForEachMatrix(const KernelContext& context, const cpu::GemmShape& shape, int64_t batches,
+                            double products_per_ns, const One& one) {
     ContextParallel within(context);
     if (batches < 4) {
       for (int64_t i = 0; i < batches; ++i) one(i, within);
       return;
     }
-    const double cost_ns =
-        static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k) / 32;
+    const double cost_ns = static_cast<double>(shape.m) * static_cast<double>(shape.n) *
+                           static_cast<double>(shape.k) / products_per_ns;
     context.ParallelFor(batches, static_cast<int64_t>(std::min(cost_ns, 1e12)) + 1,
                         [&](int64_t begin, int64_t end) {
                           cpu::SerialParallel serial;
@@ -306,8 +340,43 @@ class BatchMatMulKernel final : public OpKernel {
                         });
   }
 
+  // Where matrix i of the batch begins in an operand.
+  static const char* MatrixOf(const Tensor& t, const std::vector<int64_t>& numbers, int64_t i,
+                              int64_t elements) {
+    const int64_t number = numbers.empty() ? i : numbers[static_cast<size_t>(i)];
+    return static_cast<const char*>(t.raw_data()) +
+           number * elements * static_cast<int64_t>(ElementSize(t.dtype()));
+  }
+
+  void MultiplyAll(const KernelContext& context, const cpu::GemmShape& shape, int64_t batches,
+                   const Tensor& a, const Tensor& b, const std::vector<int64_t>& of_a,
+                   const std::vector<int64_t>& of_b, Tensor* c) const {
+    const int64_t result = shape.m * shape.n * static_cast<int64_t>(ElementSize(c->dtype()));
+    ForEachMatrix(context, shape, batches, 32, [&](int64_t i, cpu::Parallel& parallel) {
+      multiply_(shape, MatrixOf(a, of_a, i, shape.m * shape.k), MatrixOf(b, of_b, i, shape.k * shape.n),
+                static_cast<char*>(c->raw_data()) + i * result, parallel);
+    });
+  }
+
+  // All of them, or false.
+  static bool MultiplyAllBf16(const KernelContext& context, const cpu::GemmShape& shape, int64_t batches,
+                              const Tensor& a, const Tensor& b, const std::vector<int64_t>& of_a,
+                              const std::vector<int64_t>& of_b, Tensor* c) {
+    const int64_t result = shape.m * shape.n * static_cast<int64_t>(ElementSize(c->dtype()));
+    std::atomic<bool> done{true};
+    ForEachMatrix(context, shape, batches, 200, [&](int64_t i, cpu::Parallel& parallel) {
+      if (!done.load(std::memory_order_relaxed)) return;  // alone: the results are not used then
+      if (!MultiplyBf16(a.dtype(), shape, MatrixOf(a, of_a, i, shape.m * shape.k),
+                        MatrixOf(b, of_b, i, shape.k * shape.n),
+                        static_cast<char*>(c->raw_data()) + i * result, parallel)) {
+        done.store(false, std::memory_order_relaxed);
+      }
+    });
+    return done.load();
+  }
+
   const bool adj_x_, adj_y_;
-  const bool broadcasts_;
+  const bool broadcasts_, rounds_;
   const MultiplyFn multiply_;
 };
 

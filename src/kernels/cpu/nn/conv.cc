@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "kernels/cpu/contract/bf16.h"
 #include "kernels/cpu/contract/conv.h"
 #include "kernels/cpu/nn/fused.h"
 #include "kernels/cpu/nn/packed_weights.h"
@@ -22,7 +23,8 @@ class ConvKernel : public OpKernel {
         dims_(ReadImageDims(c)),
         strides_(ReadSpatialAttr(c, "strides", dims_)),
         dilations_(c.HasAttr("dilations") ? ReadSpatialAttr(c, "dilations", dims_) : SpatialAttr{}),
-        padding_(ReadPadding(c)) {
+        padding_(ReadPadding(c)),
+        rounds_(RoundsFactors(c)) {
     if (padding_ == Padding::kExplicit) ReadExplicitPaddings(c);
   }
 
@@ -128,6 +130,7 @@ class ConvKernel : public OpKernel {
   const ImageDims dims_;
   const SpatialAttr strides_, dilations_;
   const Padding padding_;
+  const bool rounds_;  // factors of floats, to bfloat16
   Margins margins_;
 
  private:
@@ -170,6 +173,15 @@ Status RunAsReal(KernelContext& context, const Tensor& a, const Tensor& b, Tenso
   return Status();
 }
 
+// Runs `compute(a, b, out)` on the bits of bfloat16 tensors, or with `rounds` on floats; false where it does,
+// and the convolution is to be done in another way.
+template <typename Fn>
+bool RunAsBf16(bool rounds, const Tensor& a, const Tensor& b, Tensor* out, Fn compute) {
+  if (a.dtype() == DataType::kBfloat16) return compute(Bf16Bits(a), Bf16Bits(b), Bf16Bits(*out));
+  return rounds && a.dtype() == DataType::kFloat &&
+         compute(a.data<float>(), b.data<float>(), out->data<float>());
+}
+
 class Conv2DKernel final : public ConvKernel {
  public:
   using ConvKernel::ConvKernel;
@@ -179,8 +191,13 @@ class Conv2DKernel final : public ConvKernel {
     MR_ASSIGN_OR_RETURN(const cpu::ConvParams p, MakeParams(input.shape(), filter.shape()));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, OutputShape(p)));
     if (out->num_elements() == 0) return Status();
-    const auto plan = PlanFor(p);
     ContextParallel parallel(context);
+    if (RunAsBf16(rounds_, input, filter, out, [&](const auto* x, const auto* w, auto* y) {
+          return cpu::ConvBf16(p, x, w, y, parallel);
+        })) {
+      return Status();
+    }
+    const auto plan = PlanFor(p);
     return RunAsReal(context, input, filter, out,
                      [&](const auto* x, const auto* w, auto* y) { plan->Forward(x, w, y, parallel); });
   }
@@ -211,6 +228,8 @@ class FusedConv2DKernel final : public ConvKernel {
     MR_ASSIGN_OR_RETURN(Tensor result, context.AllocateTemp(DataType::kFloat, OutputShape(p)));
     if (result.num_elements() > 0) {
       ContextParallel parallel(context);
+      if (rounds_ && ConvolveRounded(p, input, filter, &result, parallel, bound.epilogue))
+        return epilogue_.Finish(context, bound, std::move(result));
       const auto plan = PlanFor(p);
       Tensor packed;
       if (const auto shape = plan->packing(); keep_weights_ && shape.has_value())
@@ -222,6 +241,17 @@ class FusedConv2DKernel final : public ConvKernel {
   }
 
  private:
+  bool ConvolveRounded(const cpu::ConvParams& p, const Tensor& input, const Tensor& filter, Tensor* result,
+                       cpu::Parallel& parallel, const cpu::GemmEpilogue<float>& epilogue) {
+    const int64_t depth = p.filter_h * p.filter_w * p.in_c;
+    if (cpu::ActiveBf16Unit() == cpu::Bf16Unit::kNone) return false;
+    Tensor packed;
+    if (keep_weights_ && depth > 0)
+      packed = packed_.FindBf16(filter, depth, p.out_c, /*transposed=*/false, parallel);
+    return cpu::ConvBf16(p, input.data<float>(), filter.data<float>(), result->data<float>(), parallel,
+                         epilogue, packed.num_elements() > 0 ? Bf16Bits(std::as_const(packed)) : nullptr);
+  }
+
   const bool keep_weights_;
   const FusedEpilogue epilogue_;
   PackedWeights packed_;
@@ -246,8 +276,13 @@ class Conv2DBackpropInputKernel final : public ConvKernel {
     MR_RETURN_IF_ERROR(CheckGradient(p, gradient));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, image));
     if (out->num_elements() == 0) return Status();
-    const auto plan = PlanFor(p);
     ContextParallel parallel(context);
+    if (RunAsBf16(rounds_, filter, gradient, out, [&](const auto* w, const auto* dy, auto* dx) {
+          return cpu::ConvBackpropInputBf16(p, w, dy, dx, parallel);
+        })) {
+      return Status();
+    }
+    const auto plan = PlanFor(p);
     return RunAsReal(context, filter, gradient, out, [&](const auto* w, const auto* dy, auto* dx) {
       plan->BackpropInput(w, dy, dx, parallel);
     });
@@ -266,8 +301,13 @@ class Conv2DBackpropFilterKernel final : public ConvKernel {
     MR_RETURN_IF_ERROR(CheckGradient(p, gradient));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, filter));
     if (out->num_elements() == 0) return Status();
-    const auto plan = PlanFor(p);
     ContextParallel parallel(context);
+    if (RunAsBf16(rounds_, input, gradient, out, [&](const auto* x, const auto* dy, auto* dw) {
+          return cpu::ConvBackpropFilterBf16(p, x, dy, dw, parallel);
+        })) {
+      return Status();
+    }
+    const auto plan = PlanFor(p);
     return RunAsReal(context, input, gradient, out, [&](const auto* x, const auto* dy, auto* dw) {
       plan->BackpropFilter(x, dy, dw, parallel);
     });

@@ -9,11 +9,28 @@ namespace millrace {
 
 Tensor PackedWeights::Find(const Tensor& weights, const cpu::PackedShape& shape, int64_t ldb,
                            bool transposed) {
+  return FindOrMake(weights, DataType::kFloat, shape, cpu::PackedElements<float>(shape), [&](Tensor& packed) {
+    cpu::PackMatrix(shape, weights.data<float>(), ldb, transposed, packed.data<float>());
+  });
+}
+
+Tensor PackedWeights::FindBf16(const Tensor& weights, int64_t k, int64_t n, bool transposed,
+                               cpu::Parallel& parallel) {
+  return FindOrMake(weights, DataType::kBfloat16, {k, 1, n}, cpu::PackedBf16Elements(k, n),
+                    [&](Tensor& packed) {
+                      cpu::PackBf16(k, n, weights.data<float>(), transposed ? k : n, transposed,
+                                    static_cast<uint16_t*>(packed.raw_data()), parallel);
+                    });
+}
+
+template <typename Make>
+Tensor PackedWeights::FindOrMake(const Tensor& weights, DataType type, const cpu::PackedShape& shape,
+                                 int64_t elements, const Make& make) {
   const auto is_held = [&]() MR_REQUIRES(mu_) {
     return held_.SharesBufferWith(weights) && held_.raw_data() == weights.raw_data() &&
            held_.shape() == weights.shape();
   };
-  Tensor none(DataType::kFloat, TensorShape({0}));
+  Tensor none(type, TensorShape({0}));
   Tensor dropped, dropped_packed;  // released after the lock
   {
     MutexLock lock(mu_);
@@ -31,9 +48,8 @@ Tensor PackedWeights::Find(const Tensor& weights, const cpu::PackedShape& shape,
     packing_ = true;
   }
   // This is the second call with these weights. Other steps go on without.
-  auto made =
-      Tensor::Allocate(DataType::kFloat, TensorShape({cpu::PackedElements<float>(shape)}), allocator_);
-  if (made.ok()) cpu::PackMatrix(shape, weights.data<float>(), ldb, transposed, made->data<float>());
+  auto made = Tensor::Allocate(type, TensorShape({elements}), allocator_);
+  if (made.ok()) make(*made);
   MutexLock lock(mu_);
   packing_ = false;
   if (!made.ok()) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/mutex.h"
+#include "kernels/cpu/contract/bf16.h"
 #include "kernels/cpu/contract/gemm.h"
 #include "kernels/cpu/kernel_util.h"
 
@@ -26,8 +27,13 @@ class PackedWeights {
   // The packed form of `weights`, a float matrix whose rows (with `transposed`, columns) lie `ldb` elements
   // apart; unset when there is none (yet), and the weights are to be used as they lie.
   Tensor Find(const Tensor& weights, const cpu::PackedShape& shape, int64_t ldb, bool transposed);
+  // The same, rounded to bfloat16 and packed by PackBf16 (bf16.h). A kernel asks for one form only.
+  Tensor FindBf16(const Tensor& weights, int64_t k, int64_t n, bool transposed, cpu::Parallel& parallel);
 
  private:
+  template <typename Make>
+  Tensor FindOrMake(const Tensor& weights, DataType type, const cpu::PackedShape& shape, int64_t elements,
+                    const Make& make);
   static constexpr int64_t kMaxWait = int64_t{1} << 20;
 
   Allocator& allocator_;

@@ -56,6 +56,14 @@ StatusOr<Tensor> ToFloat(KernelContext& context, const Tensor& t);
 // Converts float results back into `to`, a tensor of half or bfloat16 of the same size.
 void FromFloat(const KernelContext& context, const Tensor& from, Tensor* to);
 
+// The attribute by which the pass `mixed_precision` asks a kernel of floats to round factors to bfloat16.
+inline bool RoundsFactors(KernelConstruction& c) {
+  return c.HasAttr("_bfloat16_products") && c.Attr<bool>("_bfloat16_products");
+}
+// The elements of a bfloat16 tensor as the loops take them.
+inline const uint16_t* Bf16Bits(const Tensor& t) { return static_cast<const uint16_t*>(t.raw_data()); }
+inline uint16_t* Bf16Bits(Tensor& t) { return static_cast<uint16_t*>(t.raw_data()); }
+
 // The product of an image's four sizes as one number, so that a kernel may use int64_t freely. Refuses
 // results of more than 2^40 elements.
 Status CheckImageSize(const char* what, int64_t n, int64_t h, int64_t w, int64_t c);

@@ -1,0 +1,14 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels/cpu/contract/bf16_table.h"
+
+namespace millrace::cpu {
+
+// The tables that bf16_simd.cc was compiled for; null where the compiler cannot. Whether the processor can
+// run them is bf16.cc's concern.
+const Bf16Kernels* AmxKernels();
+const Bf16Kernels* VectorBf16Kernels();
+
+}  // namespace millrace::cpu
