@@ -23,6 +23,9 @@ struct GraphOptions {
   std::set<std::string> disabled_passes;                  // by name, see docs/session-options.md
   bool aggressive_arithmetic = false;                     // also sums and products of floats in another order
   bool strip_checks = false;                              // Assert, CheckNumerics and Print do nothing
+  // Products and convolutions of floats round their factors to bfloat16 and sum as float; see
+  // docs/optimisation.md.
+  bool auto_mixed_precision = false;
   int max_optimizer_rounds = 0;         // of optimising passes; 0: as many as they find work for, up to five
   int min_optimized_nodes = 0;          // smaller graphs are run as they are
   int64_t optimizer_timeout_in_ms = 0;  // after which no other pass is begun; 0: none

@@ -19,6 +19,8 @@
 #include "compile/optimize/inline.h"
 #include "compile/optimize/layout.h"
 #include "compile/optimize/loop_invariants.h"
+#include "compile/optimize/loop_products.h"
+#include "compile/optimize/mixed_precision.h"
 #include "compile/optimize/schedule.h"
 #include "graph/frames.h"
 
@@ -39,6 +41,7 @@ constexpr PassInfo kOptionalPasses[] = {
     {"cse", "nodes that compute the same are merged", "", "do_common_subexpression_elimination"},
     {"dependency", "redundant control edges are removed", "dependency_optimization", ""},
     {"loop_invariants", "loop-invariant nodes run once", "loop_optimization", ""},
+    {"loop_products", "products of a loop's inputs are done at once, before it", "loop_optimization", ""},
     {"layout", "images of convolutions have their channels last", "layout_optimizer", ""},
     {"fuse", "one kernel for several nodes", "remapping", ""},
     {"elementwise", "one pass over memory for several element-wise nodes", "remapping", ""},
@@ -98,11 +101,18 @@ class Compilation {
     optimize_until_ =
         std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.optimizer_timeout_in_ms);
     MR_RETURN_IF_ERROR(Rewrite());
+    MR_RETURN_IF_ERROR(Pass("loop_products", "split", "products", [&]() -> StatusOr<int> {
+      return HasControlFlow(*graph_) ? SplitLoopProducts(graph_.get(), OptionsOfPasses()) : 0;
+    }));
     MR_RETURN_IF_ERROR(Pass("layout", "changed", "nodes", [&]() -> StatusOr<int> {
       // Constants that it makes are not what loops and conditions wait for.
       return HasControlFlow(*graph_) ? 0 : ConvertLayouts(graph_.get(), OptionsOfPasses());
     }));
     if (!TimeIsUp()) MR_RETURN_IF_ERROR(Pass("fuse", [&] { return Fuse(); }));
+    if (options_.auto_mixed_precision) {
+      MR_RETURN_IF_ERROR(Pass("mixed_precision", "marked", "products",
+                              [&]() -> StatusOr<int> { return UseBfloat16Products(graph_.get()); }));
+    }
     if (!TimeIsUp())
       MR_RETURN_IF_ERROR(Pass("elementwise", "fused", "nodes into others",
                               [&] { return FuseElementwise(graph_.get(), OptionsOfPasses()); }));
@@ -185,9 +195,9 @@ class Compilation {
 
   bool IsSwitchedOff(std::string_view name) const {
     if (options_.disabled_passes.contains(std::string(name))) return true;
-    return options_.disabled_passes.contains("all") &&
-           std::any_of(std::begin(kOptionalPasses), std::end(kOptionalPasses),
-                       [&](const PassInfo& pass) { return pass.name == name; });
+    if (!options_.disabled_passes.contains("all")) return false;
+    return name == "mixed_precision" || std::any_of(std::begin(kOptionalPasses), std::end(kOptionalPasses),
+                                                    [&](const PassInfo& pass) { return pass.name == name; });
   }
 
   PassStats& StatsOf(std::string_view name) {

@@ -57,11 +57,12 @@ struct Toggle {
   std::string_view optimizer;  // its name in RewriterConfig.optimizers
   std::string_view pass;
 };
-constexpr std::array<Toggle, 9> kToggles = {{
+constexpr std::array<Toggle, 10> kToggles = {{
     {&RewriterConfig::constant_folding, "constant_folding", "constfold", "fold"},
     {&RewriterConfig::arithmetic_optimization, "arithmetic_optimization", "arithmetic", "arithmetic"},
     {&RewriterConfig::dependency_optimization, "dependency_optimization", "dependency", "dependency"},
     {&RewriterConfig::loop_optimization, "loop_optimization", "loop", "loop_invariants"},
+    {&RewriterConfig::loop_optimization, "loop_optimization", "loop", "loop_products"},
     {&RewriterConfig::function_optimization, "function_optimization", "function", "inline"},
     {&RewriterConfig::layout_optimizer, "layout_optimizer", "layout", "layout"},
     {&RewriterConfig::remapping, "remapping", "remap", "fuse"},
@@ -71,6 +72,8 @@ constexpr std::array<Toggle, 9> kToggles = {{
 // Passes that model pruning stands for.
 constexpr std::array<std::string_view, 3> kPruningPasses = {"identity", "dead", "branches"};
 constexpr std::string_view kMemoryPass = "memory";
+// Optimizers that are off unless they are asked for, by name or by their own fields.
+constexpr std::string_view kStripper = "debug_stripper", kMixedPrecision = "auto_mixed_precision";
 // The name in RewriterConfig.custom_optimizers that asks for placement by cost.
 constexpr std::string_view kCostPlacement = "cost_model_placement";
 
@@ -85,7 +88,6 @@ Status RefuseRewrites(const RewriterConfig& r) {
   MR_RETURN_IF_ERROR(refuse(on(r.scoped_allocator_optimization()), "scoped_allocator_optimization"));
   MR_RETURN_IF_ERROR(refuse(on(r.pin_to_host_optimization()), "pin_to_host_optimization"));
   MR_RETURN_IF_ERROR(refuse(on(r.implementation_selector()), "implementation_selector"));
-  MR_RETURN_IF_ERROR(refuse(on(r.auto_mixed_precision()), "auto_mixed_precision"));
   MR_RETURN_IF_ERROR(refuse(r.auto_parallel().enable(), "auto_parallel"));
   const RewriterConfig::MemOptType memory = r.memory_optimization();
   MR_RETURN_IF_ERROR(refuse(memory == RewriterConfig::MANUAL ||
@@ -110,7 +112,7 @@ Status ReadOptimizerList(const RewriterConfig& r, std::set<std::string>* disable
   };
   for (const std::string& name : r.optimizers()) {
     const bool known =
-        name == "pruning" || name == "memory" || name == "debug_stripper" ||
+        name == "pruning" || name == "memory" || name == kStripper || name == kMixedPrecision ||
         std::any_of(kToggles.begin(), kToggles.end(), [&](const Toggle& t) { return t.optimizer == name; });
     if (!known) return Refuse(true, StrCat("graph_options.rewrite_options.optimizers '", name, "'"));
   }
@@ -129,11 +131,13 @@ Status ReadRewrites(const RewriterConfig& r, SessionOptions* options) {
   const bool all_off = r.disable_meta_optimizer();
   options->aggressive_arithmetic = r.arithmetic_optimization() == RewriterConfig::AGGRESSIVE && !all_off;
   const auto& listed = r.optimizers();
-  const bool strip =
-      listed.empty()
-          ? r.debug_stripper() == RewriterConfig::ON || r.debug_stripper() == RewriterConfig::AGGRESSIVE
-          : std::find(listed.begin(), listed.end(), "debug_stripper") != listed.end();
-  options->strip_checks = strip && !all_off;
+  const auto asked = [&](RewriterConfig::Toggle toggle, std::string_view name) {
+    if (all_off) return false;
+    return listed.empty() ? toggle == RewriterConfig::ON || toggle == RewriterConfig::AGGRESSIVE
+                          : std::find(listed.begin(), listed.end(), name) != listed.end();
+  };
+  options->strip_checks = asked(r.debug_stripper(), kStripper);
+  options->auto_mixed_precision = asked(r.auto_mixed_precision(), kMixedPrecision);
   options->max_optimizer_rounds = static_cast<int>(r.meta_optimizer_iterations());
   // Negative numbers are TensorFlow's way to ask for no limit.
   options->min_optimized_nodes = std::max(r.min_graph_nodes(), 0);
@@ -271,6 +275,10 @@ CompileOptions CompileOptionsOf(const SessionOptions& options) {
     if (comma > 0) compile.disabled_passes.emplace(names.substr(0, comma));
     names.remove_prefix(std::min(comma + 1, names.size()));
   }
+  // TensorFlow's variable for programs that cannot be changed.
+  const char* mixed = std::getenv("TF_ENABLE_AUTO_MIXED_PRECISION");
+  if (mixed != nullptr && (std::string_view(mixed) == "1" || std::string_view(mixed) == "true"))
+    compile.auto_mixed_precision = true;
   return compile;
 }
 

@@ -44,8 +44,6 @@ TEST(ConfigTest, WhatIsNotSupportedIsRefusedByName) {
        "ConfigProto.graph_options.optimizer_options.global_jit_level is not supported"},
       {"graph_options { rewrite_options { auto_parallel { enable: true } } }",
        "ConfigProto.graph_options.rewrite_options.auto_parallel is not supported"},
-      {"graph_options { rewrite_options { auto_mixed_precision: ON } }",
-       "ConfigProto.graph_options.rewrite_options.auto_mixed_precision is not supported"},
       {"graph_options { rewrite_options { memory_optimization: SWAPPING_HEURISTICS } }",
        "ConfigProto.graph_options.rewrite_options.memory_optimization SWAPPING_HEURISTICS is not supported"},
       {"graph_options { rewrite_options { memory_optimization: RECOMPUTATION_HEURISTICS } }",
@@ -124,6 +122,11 @@ TEST(ConfigTest, SettingsOfTheOptimizersAreTaken) {
   EXPECT_TRUE(Rewrites("debug_stripper: ON")->strip_checks);
   EXPECT_FALSE(Rewrites("debug_stripper: ON optimizers: 'pruning'")->strip_checks);
   EXPECT_TRUE(Rewrites("optimizers: 'debug_stripper'")->strip_checks);
+  EXPECT_FALSE(Config("")->auto_mixed_precision);
+  EXPECT_TRUE(Rewrites("auto_mixed_precision: ON")->auto_mixed_precision);
+  EXPECT_FALSE(Rewrites("auto_mixed_precision: ON disable_meta_optimizer: true")->auto_mixed_precision);
+  EXPECT_FALSE(Rewrites("auto_mixed_precision: ON optimizers: 'pruning'")->auto_mixed_precision);
+  EXPECT_TRUE(Rewrites("optimizers: 'auto_mixed_precision'")->auto_mixed_precision);
   EXPECT_EQ(Config("")->max_optimizer_rounds, 0);
   EXPECT_EQ(Rewrites("meta_optimizer_iterations: TWO")->max_optimizer_rounds, 2);
   EXPECT_EQ(Rewrites("min_graph_nodes: 17")->min_optimized_nodes, 17);

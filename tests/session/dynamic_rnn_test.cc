@@ -6,6 +6,7 @@
 #include <array>
 
 #include "millrace/optimizers.h"
+#include "tests/session/def_builder.h"
 #include "tests/session/loop_testing.h"
 
 namespace millrace {
@@ -137,6 +138,62 @@ TEST_P(DynamicRnnTest, GradientsAreThoseOfTheUnrolledGraph) {
       ASSERT_NEAR(out[i].data<double>()[e], out[n + i].data<double>()[e], 1e-12) << i;
     }
   }
+}
+
+// Without gradients the products of the inputs are done before the loop, for all steps at once.
+TEST_P(DynamicRnnTest, ProductsOfTheInputsLeaveTheLoop) {
+  const auto values = FirstWeights();
+  Outputs constants;
+  for (const Tensor& value : values) constants.push_back(ops::Const(scope_, value));
+  const Weights w{constants[0], constants[1], constants[2], constants[3], constants[4]};
+  const Rnn dynamic = Dynamic(scope_, w, x_, lengths_, first_);
+  const Rnn unrolled = Unrolled(scope_, w, x_, lengths_, first_, 5);
+  ASSERT_TRUE(scope_.ok()) << scope_.status();
+  ClientSession session(scope_, Options());
+  const ClientSession::Feeds feeds{{x_, numbers_.Fill(TensorShape({kSteps, kBatch, kInputs}), 1)},
+                                   {lengths_, Tensor::Vector<int32_t>({1, 5, 3, 0, 4, 2, 5, 1})}};
+  RunOptions options;
+  options.output_partition_graphs = true;
+  RunMetadata metadata;
+  std::vector<Tensor> got, want;
+  ASSERT_EQ(session.Run(options, feeds, {dynamic.states, dynamic.last}, {}, &got, &metadata), Status());
+  ASSERT_EQ(session.Run(feeds, {unrolled.states, unrolled.last}, &want), Status());
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(got[i].shape(), want[i].shape());
+    for (int64_t e = 0; e < got[i].num_elements(); ++e)
+      ASSERT_NEAR(got[i].data<double>()[e], want[i].data<double>()[e], 1e-12);
+  }
+  if (PassesAreOff() || NodesAreStrewn()) return;
+  std::string graphs;
+  for (const std::string& bytes : metadata.partition_graphs) graphs += bytes;
+  EXPECT_NE(graphs.find("BatchMatMulV2"), std::string::npos);
+  EXPECT_EQ(graphs.find("ConcatV2"), std::string::npos);
+}
+
+// A state of one row is refused beside inputs of several, as the concatenation refuses it.
+TEST_P(DynamicRnnTest, RowsThatDoNotFitAreRefused) {
+  const auto values = FirstWeights();
+  const Output gates = ops::Const(scope_, values[0]);
+  const Output x = Input("any", {kSteps, kBatch, kInputs});
+  const Output first = ops::Placeholder(scope_, kDouble);
+  const ops::TensorArrayV3 in(scope_, kSteps, kDouble);
+  const Output filled =
+      ops::TensorArrayScatterV3(scope_, in.handle, ops::Range(scope_, 0, kSteps, 1), x, in.flow);
+  const Outputs end = While(
+      scope_, {0, first},
+      [&](const Scope& s, const Outputs& v) { return Output(ops::Less(s, v[0], kSteps)); },
+      [&](const Scope& s, const Outputs& v) -> Outputs {
+        const Output xt = ops::TensorArrayReadV3(s, in.handle, v[0], filled, kDouble);
+        const Output both = ops::MatMul(s, ops::ConcatV2(s, {xt, v[1]}, 1), gates);
+        return {ops::Add(s, v[0], 1), ops::Split(s, 1, both, 2).output[0]};
+      });
+  const Tensor inputs = numbers_.Fill(TensorShape({kSteps, kBatch, kInputs}), 1);
+  const auto run = [&](int64_t rows) {
+    return TryRun({{x, inputs}, {first, numbers_.Fill(TensorShape({rows, kUnits}), 1)}}, {end[1]}).status();
+  };
+  EXPECT_EQ(run(kBatch), Status());
+  EXPECT_TRUE(errors::IsInvalidArgument(run(1))) << run(1);
+  EXPECT_TRUE(errors::IsInvalidArgument(run(kBatch + 1)));
 }
 
 // Learns the mean of the first inputs of each sequence.
