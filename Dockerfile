@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-# Builds from Debian's packages alone, and keeps what a user needs:
+# Builds from Debian's packages alone, and keeps what a user needs. No tests and benchmarks, so the packages for developing are not installed:
 #   docker build -t millrace . && docker run --rm -v "$PWD:/work" -w /work millrace millrace show model.pb
 #   docker run --rm -v "$PWD:/work" -w /work millrace python3 -m millrace program.py
 FROM debian:bookworm AS build

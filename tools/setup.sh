@@ -1,17 +1,57 @@
 #!/usr/bin/env bash
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-# Installs the packages of tools/packages.txt that are missing, as root or through sudo without a password. Where
-# neither is possible it prints the line to run and fails. Does nothing, quickly, when nothing is missing.
+# Installs the packages of tools/packages.txt that are missing, with --dev also those of tools/packages-dev.txt, as
+# root or through sudo without a password. Where neither is possible it prints the line to run and fails. Does nothing,
+# quickly, when nothing is missing. --list SYSTEM prints the names of the packages on fedora, arch, opensuse or debian.
 set -euo pipefail
-list="$(dirname "${BASH_SOURCE[0]}")/packages.txt"
+folder=$(dirname "${BASH_SOURCE[0]}")
+lists=("$folder/packages.txt")
+system=
+while (( $# > 0 )); do
+  case $1 in
+    --dev) lists+=("$folder/packages-dev.txt") ;;
+    --list)
+      system=${2:-}
+      if [[ " debian fedora arch opensuse " != *" $system "* ]]; then
+        echo "setup: --list takes debian, fedora, arch or opensuse" >&2
+        exit 2
+      fi
+      shift
+      ;;
+    *)
+      echo "setup: there is no option '$1'; there are --dev, --list SYSTEM" >&2
+      exit 2
+      ;;
+  esac
+  shift
+done
 
+names() { # of the packages on a system, each once
+  if [[ $1 == debian ]]; then
+    sed -e 's/#.*//' -e 's/[[:space:]]//g' -e '/^$/d' "${lists[@]}"
+  else
+    sed -n "/^#/d; s/.*[#;] *$1 \([^;:]*\).*/\1/p" "${lists[@]}" | tr ' ' '\n' | awk 'NF && !seen[$0]++'
+  fi
+}
+
+if [[ -n $system ]]; then
+  names "$system"
+  exit 0
+fi
 if ! command -v dpkg-query >/dev/null; then
-  echo "setup: no dpkg here; on other systems than Debian install the counterparts of $list yourself"
+  echo "setup: no dpkg here. Millrace is built and tested on Debian 12; what it needs is called elsewhere:"
+  # shellcheck disable=SC2046
+  {
+    echo "  Fedora:   dnf install" $(names fedora)
+    echo "  Arch:     pacman -S --needed" $(names arch)
+    echo "  openSUSE: zypper install" $(names opensuse)
+  }
+  echo "  Versions that are needed at least, and Debian's names: ${lists[*]}"
   exit 0
 fi
 
-mapfile -t wanted < <(sed -e 's/#.*//' -e 's/[[:space:]]//g' -e '/^$/d' "$list")
+mapfile -t wanted < <(names debian)
 missing=()
 for package in "${wanted[@]}"; do
   state=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)
