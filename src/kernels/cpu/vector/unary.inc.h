@@ -90,6 +90,16 @@ MR_INLINE V Square(V x) {
 }
 template <typename V>
 MR_INLINE V Rsqrt(V x) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(x[0]) == sizeof(float)) {
+    // One step of Newton's method, which has no use for zero and infinity.
+    const VecF near = (VecF)_mm512_rsqrt14_ps((__m512)x);
+    const VecF y = near + near * 0.5f * (1 - x * near * near);
+    constexpr int kZerosAndInfinities = 0x1e;
+    return (VecF)_mm512_mask_mov_ps((__m512)y, _mm512_fpclass_ps_mask((__m512)x, kZerosAndInfinities),
+                                    (__m512)near);
+  }
+#endif
   return 1 / Sqrt(x);
 }
 template <typename V>
