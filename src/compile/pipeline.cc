@@ -11,6 +11,7 @@
 #include "compile/optimize/arithmetic.h"
 #include "compile/optimize/branches.h"
 #include "compile/optimize/cse.h"
+#include "compile/optimize/datasets.h"
 #include "compile/optimize/dependencies.h"
 #include "compile/optimize/elementwise.h"
 #include "compile/optimize/fold.h"
@@ -32,6 +33,7 @@ using Note = StatusOr<std::string>;
 constexpr PassInfo kOptionalPasses[] = {
     {"inline", "bodies of functions take the place of their calls", "function_optimization",
      "do_function_inlining"},
+    {"datasets", "input pipelines are rewritten as their OptimizeDataset nodes say", "", ""},
     {"dead", "unused nodes are removed", "", ""},
     {"identity", "nodes that only pass on their inputs are removed", "", ""},
     {"branches", "branches of constant conditions are removed", "", ""},
@@ -100,6 +102,8 @@ class Compilation {
   Status Optimize() {
     optimize_until_ =
         std::chrono::steady_clock::now() + std::chrono::milliseconds(options_.optimizer_timeout_in_ms);
+    MR_RETURN_IF_ERROR(Pass("datasets", "made", "rewrites",
+                            [&] { return RewriteDatasets(graph_.get(), OptionsOfPasses()); }));
     MR_RETURN_IF_ERROR(Rewrite());
     MR_RETURN_IF_ERROR(Pass("loop_products", "split", "products", [&]() -> StatusOr<int> {
       return HasControlFlow(*graph_) ? SplitLoopProducts(graph_.get(), OptionsOfPasses()) : 0;

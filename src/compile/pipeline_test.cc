@@ -102,12 +102,12 @@ TEST_F(PipelineTest, DumpsShowEachPassAndEachPart) {
     dumped.push_back(StrCat(pass, part.empty() ? "" : "@", part.substr(part.empty() ? 0 : part.size() - 5)));
   };
   ASSERT_TRUE(Compile(full_, signature_, context_).ok());
-  std::vector<std::string> expected = {"prune", "inline", "lower", "place"};
+  std::vector<std::string> expected = {"prune", "inline", "lower", "place", "datasets"};
   for (int round = 0; round < 2; ++round) {
     for (const PassInfo& pass : OptionalPasses()) {
       const std::string_view name = pass.name;
-      if (name != "inline" && name != "loop_products" && name != "layout" && name != "fuse" &&
-          name != "elementwise" && name != "memory")
+      if (name != "inline" && name != "datasets" && name != "loop_products" && name != "layout" &&
+          name != "fuse" && name != "elementwise" && name != "memory")
         expected.emplace_back(name);
     }
   }
