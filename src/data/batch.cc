@@ -25,6 +25,32 @@ void CopyInto(Tensor* to, int64_t at, const Tensor& from) {
   });
 }
 
+StatusOr<Element> JoinRows(std::vector<Element> parts, Allocator& allocator) {
+  if (parts.size() == 1) return std::move(parts[0]);
+  Element out;
+  for (size_t c = 0; c < parts[0].size(); ++c) {
+    TensorShape shape = parts[0][c].shape();
+    int64_t rows = 0;
+    for (const Element& part : parts) {
+      TensorShape other = part[c].shape();
+      rows += other.dim(0);
+      other.SetDim(0, shape.dim(0));
+      if (other == shape && part[c].dtype() == parts[0][c].dtype()) continue;
+      return errors::InvalidArgument("Cannot batch tensors with different shapes in component ", c,
+                                     ". Rows have shapes like those of ", shape, " and of ", part[c].shape());
+    }
+    shape.SetDim(0, rows);
+    MR_ASSIGN_OR_RETURN(Tensor joined, Tensor::Allocate(parts[0][c].dtype(), shape, allocator));
+    int64_t at = 0;
+    for (const Element& part : parts) {
+      CopyInto(&joined, at, part[c]);
+      at += part[c].num_elements();
+    }
+    out.push_back(std::move(joined));
+  }
+  return out;
+}
+
 void Fill(Tensor* to, const Tensor& value) {
   VisitDataType(to->dtype(), false, [&]<typename T>() {
     std::fill_n(to->data<T>(), to->num_elements(), value.scalar<T>());

@@ -22,6 +22,8 @@ StatusOr<Tensor> Zeros(DataType dtype, const TensorShape& shape, Allocator& allo
 // different shapes in component 0. First element had shape [2] and element 1 had shape [3]." REQUIRES: at
 // least one element.
 StatusOr<Tensor> StackComponent(const std::vector<Element>& elements, size_t i, Allocator& allocator);
+// Tensors of rows, one after the other. REQUIRES: at least one, all with the same components.
+StatusOr<Element> JoinRows(std::vector<Element> parts, Allocator& allocator);
 // The same for all components.
 StatusOr<Element> StackElements(const std::vector<Element>& elements, Allocator& allocator);
 

@@ -21,6 +21,10 @@ StatusOr<std::unique_ptr<Iterator>> Dataset::NewIterator(const Context& ctx) con
   return Measured(std::move(iterator), *inner.meter);
 }
 
+Status Iterator::GetRows(Context& /*ctx*/, int64_t /*n*/, Element* /*out*/, int64_t* /*got*/) {
+  return errors::Internal("elements come one by one");
+}
+
 int64_t ManyTimes(int64_t n, int64_t factor) {
   int64_t product = 0;
   return n < 0 || factor < 0 || __builtin_mul_overflow(n, factor, &product) ? INT64_MAX : product;

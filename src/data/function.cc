@@ -52,6 +52,12 @@ Status Callable::Call(Context& ctx, const Element& args, const Element& more, El
   return Run(ctx, all, rets);
 }
 
+bool Callable::HandsOn(size_t n) const {
+  const std::span<const int> forwarded = function_.forwarded_args();
+  return !forwarded.empty() &&
+         std::ranges::all_of(forwarded, [n](int i) { return static_cast<size_t>(i) < n; });
+}
+
 Status Callable::CallTaking(Context& ctx, Element* args, Element* rets) const {
   const std::span<const int> forwarded = function_.forwarded_args();
   if (forwarded.empty()) return Call(ctx, *args, rets);

@@ -46,6 +46,8 @@ class Callable {
   // Whether a call may have to wait for another thread.
   bool MayWait() const { return may_wait_; }
   const std::vector<DataType>& ret_types() const { return function_.ret_types(); }
+  // Whether it only hands on the first `n` arguments.
+  bool HandsOn(size_t n) const;
 
  private:
   friend class CapturedFunction;

@@ -45,6 +45,14 @@ Status RecordReader::Read(std::string* record) {
   return error_;
 }
 
+bool RecordReader::SkipBroken() {
+  if (error_.ok() || !only_data_broken_) return false;
+  only_data_broken_ = false;
+  error_ = Status();
+  offset_ = position();
+  return true;
+}
+
 Status RecordReader::SkipTo(uint64_t offset) {
   if (offset < offset_) return errors::InvalidArgument(path_, "; cannot go back to offset ", offset);
   if (error_.ok()) error_ = stream_.Skip(offset - offset_);
@@ -81,7 +89,10 @@ Status RecordReader::ReadLength(uint64_t* length) {
 Status RecordReader::ReadNext(std::string* record) {
   uint64_t length = 0;
   MR_RETURN_IF_ERROR(ReadLength(&length));
-  MR_RETURN_IF_ERROR(Truncated(ReadChecked(length, record)));
+  const uint64_t begin = position();
+  const Status status = Truncated(ReadChecked(length, record));
+  only_data_broken_ = !status.ok() && length <= most_bytes_ && position() - begin == length + kCrcBytes;
+  MR_RETURN_IF_ERROR(status);
   offset_ = position();
   return Status();
 }

@@ -30,6 +30,9 @@ class RecordReader {
   Status Read(std::string* record);
   // The same without the data, whose checksum is not checked. Their size.
   StatusOr<uint64_t> Skip();
+  // After an error of Read: when only the data of the record were broken, and not its length, the next Read
+  // goes on behind it; false otherwise.
+  bool SkipBroken();
   // Goes to a place that offset() once gave.
   Status SkipTo(uint64_t offset);
   // From now on a record of more bytes is ResourceExhausted, before memory is taken for it.
@@ -54,6 +57,7 @@ class RecordReader {
   const uint64_t begin_;  // where `stream_` does
   uint64_t most_bytes_;
   uint64_t offset_;
+  bool only_data_broken_ = false;  // in the record that error_ is about
   Status error_;
 };
 

@@ -37,7 +37,8 @@ namespace {
 std::vector<int> ForwardedArgs(const FunctionBody& body) {
   if (!body.control_rets.empty()) return {};
   for (const Node* node : body.graph->OpNodes()) {
-    if (node->op_def().is_stateful) return {};
+    const bool is_end = node->op_name() == "_Arg" || node->op_name() == "_Retval";
+    if (node->op_def().is_stateful && !is_end) return {};
   }
   std::vector<int> forwarded;
   for (const Node* ret : body.rets) {

@@ -3,6 +3,8 @@
 // Datasets that pass elements of others on: some of them, more than once, one after the other, side by side.
 #include <algorithm>
 
+#include "data/batch.h"
+#include "device/device.h"
 #include "kernels/data/dataset_kernel.h"
 #include "kernels/data/register.h"
 
@@ -44,6 +46,31 @@ class RepeatDataset final : public UnaryDataset {
       }
       input_.reset();
       *end = true;
+      return Status();
+    }
+    bool GivesRows() const override { return InputGivesRows(); }
+    Status GetRows(Context& ctx, int64_t n, Element* out, int64_t* got) override {
+      *got = 0;
+      std::vector<Element> parts;  // of the repetitions that end here, and of the last
+      while (input_ != nullptr && done_ != dataset_.count_) {
+        Element part;
+        int64_t rows = 0;
+        MR_RETURN_IF_ERROR(input_->GetRows(ctx, n - *got, &part, &rows));
+        any_ = any_ || rows > 0;
+        if (rows > 0) parts.push_back(std::move(part));
+        *got += rows;
+        if (*got == n) break;
+        ++done_;
+        if ((dataset_.count_ < 0 && !any_) || done_ == dataset_.count_) {
+          input_.reset();
+          break;
+        }
+        any_ = false;
+        MR_ASSIGN_OR_RETURN(input_, dataset_.input().NewIterator(ctx));
+        if (ctx.cancelled()) return CancelledStatus();
+      }
+      if (parts.empty()) return Status();
+      MR_ASSIGN_OR_RETURN(*out, JoinRows(std::move(parts), ctx.runtime->device->host_allocator()));
       return Status();
     }
     Status Save(Context& ctx, StateWriter& state) override {
@@ -92,6 +119,13 @@ class TakeDataset final : public UnaryDataset {
       if (!*end) ++taken_;
       return Status();
     }
+    bool GivesRows() const override { return InputGivesRows(); }
+    Status GetRows(Context& ctx, int64_t n, Element* out, int64_t* got) override {
+      if (dataset_.count_ >= 0) n = std::min(n, dataset_.count_ - taken_);
+      MR_RETURN_IF_ERROR(NextRows(ctx, std::max<int64_t>(n, 0), out, got));
+      taken_ += *got;
+      return Status();
+    }
     Status Save(Context& ctx, StateWriter& state) override {
       state.Write("taken", taken_);
       return UnaryIterator::Save(ctx, state);
@@ -132,13 +166,13 @@ class SkipDataset final : public UnaryDataset {
       return input_->MayWait(n > INT64_MAX - left ? INT64_MAX : n + left);
     }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
-      if (dataset_.count_ < 0) input_.reset();
-      for (; input_ != nullptr && skipped_ < dataset_.count_; ++skipped_) {
-        if (ctx.cancelled()) return CancelledStatus();
-        MR_RETURN_IF_ERROR(NextInput(ctx, out, end));
-        if (*end) return Status();
-      }
+      MR_RETURN_IF_ERROR(SkipFirst(ctx, out));
       return NextInput(ctx, out, end);
+    }
+    bool GivesRows() const override { return InputGivesRows(); }
+    Status GetRows(Context& ctx, int64_t n, Element* out, int64_t* got) override {
+      MR_RETURN_IF_ERROR(SkipFirst(ctx, out));
+      return NextRows(ctx, n, out, got);
     }
     Status Save(Context& ctx, StateWriter& state) override {
       state.Write("skipped", skipped_);
@@ -150,6 +184,15 @@ class SkipDataset final : public UnaryDataset {
     }
 
    private:
+    Status SkipFirst(Context& ctx, Element* unused) {
+      if (dataset_.count_ < 0) input_.reset();
+      for (bool end = false; input_ != nullptr && skipped_ < dataset_.count_; ++skipped_) {
+        if (ctx.cancelled()) return CancelledStatus();
+        MR_RETURN_IF_ERROR(NextInput(ctx, unused, &end));
+        if (end) break;
+      }
+      return Status();
+    }
     int64_t skipped_ = 0;
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
@@ -316,6 +359,28 @@ class ZipDataset final : public Dataset {
           return Status();
         }
         std::move(part_.begin(), part_.end(), std::back_inserter(all));
+      }
+      *out = std::move(all);
+      return Status();
+    }
+    bool GivesRows() const override {
+      return std::ranges::all_of(inputs_, [](const auto& input) { return input->GivesRows(); });
+    }
+    Status GetRows(Context& ctx, int64_t n, Element* out, int64_t* got) override {
+      *got = inputs_.empty() ? 0 : n;
+      Element all;
+      for (const auto& input : inputs_) {
+        part_.clear();
+        int64_t rows = 0;
+        MR_RETURN_IF_ERROR(input->GetRows(ctx, *got, &part_, &rows));
+        *got = std::min(*got, rows);
+        if (*got == 0) break;
+        std::move(part_.begin(), part_.end(), std::back_inserter(all));
+      }
+      if (*got < n) inputs_.clear();
+      if (*got == 0) return Status();
+      for (Tensor& t : all) {
+        if (t.dim(0) > *got) t = t.Slice(0, *got);
       }
       *out = std::move(all);
       return Status();

@@ -38,6 +38,12 @@ class BatchingDataset : public UnaryDataset {
     using UnaryIterator::UnaryIterator;
     bool MayWait(int64_t n) const override { return UnaryIterator::MayWait(ManyTimes(n, dataset_.size_)); }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
+      if (dataset_.takes_rows() && dataset_.size_ <= kMostRows && InputGivesRows()) {
+        int64_t got = 0;
+        MR_RETURN_IF_ERROR(NextRows(ctx, dataset_.size_, out, &got));
+        *end = got == 0 || (got < dataset_.size_ && dataset_.drop_remainder_);
+        return Status();
+      }
       const auto size = static_cast<size_t>(dataset_.size_);
       size_t n = 0;
       for (bool ended = false; n < size && !ended; n += ended ? 0 : 1) {
@@ -55,11 +61,14 @@ class BatchingDataset : public UnaryDataset {
     }
 
    private:
+    static constexpr int64_t kMostRows = 1 << 16;
     std::vector<Element> rows_;
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
     return MakeUnary<It>(static_cast<const BatchingDataset&>(*this), ctx);
   }
+  // Whether rows that the input gives are a batch as they are.
+  virtual bool takes_rows() const { return false; }
 
   const int64_t size_;
   const bool drop_remainder_;
@@ -73,6 +82,7 @@ class BatchDataset final : public BatchingDataset {
   StatusOr<Element> Join(const Context& ctx, const std::vector<Element>& elements) const override {
     return StackElements(elements, ctx.runtime->device->host_allocator());
   }
+  bool takes_rows() const override { return true; }
 };
 
 // Rows of different sizes, each filled up with a value to the largest, or to a given one.
@@ -302,12 +312,13 @@ StatusOr<RefPtr<const Dataset>> MakeMapAndBatch(const NodeArgs& args) {
   MR_ASSIGN_OR_RETURN(auto f, args.Function("f"));
   MR_ASSIGN_OR_RETURN(const int64_t size, BatchSize(args));
   MR_ASSIGN_OR_RETURN(const int64_t calls, args.Scalar<int64_t>("num_parallel_calls"));
-  MR_ASSIGN_OR_RETURN(const int64_t parallelism, ResolveParallelism(calls));
+  MR_ASSIGN_OR_RETURN(const Parallelism parallelism, ParallelismOf(calls));
   MR_ASSIGN_OR_RETURN(const bool drop, args.Scalar<bool>("drop_remainder"));
   MR_ASSIGN_OR_RETURN(const bool keeps, args.Attr<bool>("preserve_cardinality"));
   Dataset::Signature rows{signature.types, std::vector<PartialShape>(signature.shapes.size())};
-  auto mapped = MapInParallel(args.Kind(), std::move(rows), std::move(input), FunctionOfGraph(std::move(f)),
-                              parallelism, false, keeps);
+  auto mapped = calls == 1 ? MapInOrder(args.Kind(), std::move(rows), std::move(input), std::move(f), keeps)
+                           : MapInParallel(args.Kind(), std::move(rows), std::move(input),
+                                           FunctionOfGraph(std::move(f)), parallelism, false, keeps);
   return BatchesOf(args.Kind(), std::move(signature), std::move(mapped), size, drop);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/env.h"
 #include "base/strings.h"
+#include "device/device.h"
 #include "io/input_stream.h"
 #include "io/match_files.h"
 #include "io/record_file.h"
@@ -21,6 +22,8 @@ class OpenFile {
   virtual ~OpenFile() = default;
   // OutOfRange at the end of the file.
   virtual Status Read(std::string* record) = 0;
+  // After an error: whether the record behind the broken one is found, and the next to be read.
+  virtual bool SkipBroken() { return false; }
 };
 
 // The function that opens a kind of files.
@@ -44,6 +47,30 @@ class FilesDataset final : public Dataset {
     bool MayWait(int64_t /*n*/) const override { return false; }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
       std::string record;
+      MR_RETURN_IF_ERROR(ReadNext(ctx, &record, end));
+      if (*end) return Status();
+      out->clear();
+      out->emplace_back(DataType::kString, TensorShape());
+      if (!out->back().IsInitialized()) return errors::ResourceExhausted("No memory for a record");
+      out->back().scalar<std::string>() = std::move(record);
+      return Status();
+    }
+    bool GivesRows() const override { return true; }
+    Status GetRows(Context& ctx, int64_t n, Element* out, int64_t* got) override {
+      *got = 0;
+      MR_ASSIGN_OR_RETURN(Tensor rows, Tensor::Allocate(DataType::kString, TensorShape({n}),
+                                                        ctx.runtime->device->host_allocator()));
+      std::string* const records = rows.data<std::string>();
+      for (bool end = false; *got < n; ++*got) {
+        MR_RETURN_IF_ERROR(ReadNext(ctx, records + *got, &end));
+        if (end) break;
+      }
+      out->clear();
+      out->push_back(*got == n ? std::move(rows) : rows.Slice(0, *got));
+      return Status();
+    }
+    // The next record; *end, which is false before, when there is none.
+    Status ReadNext(Context& ctx, std::string* record, bool* end) {
       while (file_ < static_cast<int64_t>(dataset_.files_.size())) {
         if (ctx.cancelled()) return CancelledStatus();
         if (open_ == nullptr) {
@@ -55,17 +82,17 @@ class FilesDataset final : public Dataset {
           }
           open_ = *std::move(opened);
         }
-        Status status = open_->Read(&record);
+        Status status = open_->Read(record);
         if (status.ok()) {
           ++read_;
-          out->clear();
-          out->emplace_back(DataType::kString, TensorShape());
-          if (!out->back().IsInitialized()) return errors::ResourceExhausted("No memory for a record");
-          out->back().scalar<std::string>() = std::move(record);
           return status;
         }
-        // Behind a broken record nothing of the file can be trusted.
-        NextFile();
+        // The next call goes on behind a broken record whose length is known, or else with the next file.
+        if (open_->SkipBroken()) {
+          ++read_;
+        } else {
+          NextFile();
+        }
         if (!errors::IsOutOfRange(status)) return status;
       }
       *end = true;
@@ -89,7 +116,8 @@ class FilesDataset final : public Dataset {
       std::string record;
       for (; read_ < read; ++read_) {
         if (ctx.cancelled()) return CancelledStatus();
-        MR_RETURN_IF_ERROR(open_->Read(&record));
+        const Status status = open_->Read(&record);
+        if (!status.ok() && !open_->SkipBroken()) return status;
       }
       return Status();
     }
@@ -122,6 +150,7 @@ class RecordFormat final : public FileFormat {
      public:
       explicit File(std::unique_ptr<io::RecordReader> reader) : reader_(std::move(reader)) {}
       Status Read(std::string* record) override { return reader_->Read(record); }
+      bool SkipBroken() override { return reader_->SkipBroken(); }
 
      private:
       const std::unique_ptr<io::RecordReader> reader_;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Datasets that call a function for each element, one after the other.
 #include "kernels/data/dataset_kernel.h"
+#include "kernels/data/parallel.h"
 #include "kernels/data/register.h"
 
 namespace millrace::data {
@@ -66,6 +67,13 @@ class MapDataset final : public FunctionDataset {
       MR_RETURN_IF_ERROR(NextInput(ctx, &args_, end));
       if (*end) return Status();
       return EndOr(f_->CallTaking(ctx, &args_, out), dataset_.keeps_cardinality_, end);
+    }
+    bool GivesRows() const override {
+      return f_->HandsOn(dataset_.input().types().size()) && InputGivesRows();
+    }
+    Status GetRows(Context& ctx, int64_t n, Element* out, int64_t* got) override {
+      MR_RETURN_IF_ERROR(NextRows(ctx, n, &args_, got));
+      return *got == 0 ? Status() : f_->CallTaking(ctx, &args_, out);
     }
 
    private:
@@ -270,6 +278,12 @@ StatusOr<RefPtr<const Dataset>> MakeFilterByLast(const NodeArgs& args) {
 }
 
 }  // namespace
+
+RefPtr<const Dataset> MapInOrder(std::string kind, Dataset::Signature signature, RefPtr<const Dataset> input,
+                                 std::unique_ptr<CapturedFunction> f, bool keeps_cardinality) {
+  return MakeRefDataset<MapDataset>(std::move(kind), std::move(signature), std::move(input), std::move(f),
+                                    keeps_cardinality);
+}
 
 void RegisterMapDatasets(KernelRegistry& registry) {
   RegisterDataset(registry, "MapDataset", MakeMap);

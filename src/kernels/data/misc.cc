@@ -5,11 +5,15 @@
 #include <chrono>
 #include <set>
 
+#include "base/logging.h"
 #include "base/random/philox_stream.h"
 #include "base/strings.h"
+#include "data/stats.h"
+#include "data/tuning.h"
 #include "data/waiting.h"
 #include "kernel/resource_op.h"
 #include "kernels/data/dataset_kernel.h"
+#include "kernels/data/parallel.h"
 #include "kernels/data/register.h"
 #include "tensor/variant.h"
 
@@ -25,6 +29,37 @@ class SameDataset final : public UnaryDataset {
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
     return input().NewIterator(ctx);
   }
+};
+
+// Lets stages whose parallelism is left open choose it by what they measure.
+class ModelDataset final : public UnaryDataset {
+ public:
+  ModelDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, int64_t processors)
+      : UnaryDataset(std::move(kind), std::move(signature), std::move(input)), processors_(processors) {}
+
+ protected:
+  class It final : public UnaryIterator<ModelDataset> {
+   public:
+    It(const ModelDataset& dataset, std::unique_ptr<Iterator> input)
+        : UnaryIterator(dataset, std::move(input)), shares_(dataset.processors_) {}
+    // Its stages use the shares.
+    ~It() override { input_.reset(); }
+    Status GetNext(Context& ctx, Element* out, bool* end) override {
+      ProcessorShares* const outer = std::exchange(ctx.shares, &shares_);
+      const Status status = NextInput(ctx, out, end);
+      ctx.shares = outer;
+      return status;
+    }
+
+   private:
+    ProcessorShares shares_;
+  };
+  StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
+    return MakeUnary<It>(*this, ctx);
+  }
+
+ private:
+  const int64_t processors_;
 };
 
 // Checks that the datasets which read from this one are of the given kinds.
@@ -69,10 +104,26 @@ class IgnoreErrorsDataset final : public UnaryDataset {
     Status GetNext(Context& ctx, Element* out, bool* end) override {
       while (true) {
         const Status status = NextInput(ctx, out, end);
-        if (status.ok()) return Status();
-        if (ctx.cancelled()) return CancelledStatus();
+        if (ctx.cancelled() && !status.ok()) return CancelledStatus();
+        if (!status.ok()) {
+          ++ignored_;
+          last_ = status;
+          if (ctx.stats != nullptr) ctx.stats->AddToCounter(kIgnored, 1);
+          continue;
+        }
+        if (*end && ignored_ > told_) {
+          MR_LOG(Warning) << "Ignored " << ignored_
+                          << " errors of an input pipeline, the last one: " << last_;
+          told_ = ignored_;
+        }
+        return Status();
       }
     }
+
+   private:
+    static constexpr char kIgnored[] = "ignored_errors";
+    int64_t ignored_ = 0, told_ = 0;
+    Status last_;
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
     return MakeUnary<It>(*this, ctx);
@@ -225,6 +276,16 @@ StatusOr<RefPtr<const Dataset>> MakePlain(const NodeArgs& args) {
   return MakeRefDataset<D>(args.Kind(), std::move(signature), std::move(input));
 }
 
+StatusOr<RefPtr<const Dataset>> MakeModel(const NodeArgs& args) {
+  MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
+  MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> input, args.Input());
+  MR_ASSIGN_OR_RETURN(int64_t processors, args.Attr<int64_t>("cpu_budget"));
+  if (processors <= 0) {
+    MR_ASSIGN_OR_RETURN(processors, ResolveParallelism(-1));
+  }
+  return MakeRefDataset<ModelDataset>(args.Kind(), std::move(signature), std::move(input), processors);
+}
+
 StatusOr<RefPtr<const Dataset>> MakeAssertNext(const NodeArgs& args) {
   MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
   MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> input, args.Input());
@@ -310,8 +371,9 @@ class ForwardVariantKernel final : public OpKernel {
 }  // namespace
 
 void RegisterMiscDatasets(KernelRegistry& registry) {
-  for (const char* op : {"ModelDataset", "OptimizeDataset", "NonSerializableDataset",
-                         "MaxIntraOpParallelismDataset", "PrivateThreadPoolDataset", "ThreadPoolDataset"}) {
+  RegisterDataset(registry, "ModelDataset", MakeModel);
+  for (const char* op : {"OptimizeDataset", "NonSerializableDataset", "MaxIntraOpParallelismDataset",
+                         "PrivateThreadPoolDataset", "ThreadPoolDataset"}) {
     RegisterDataset(registry, op, MakePlain<SameDataset>);
   }
   RegisterDataset(registry, "IgnoreErrorsDataset", MakePlain<IgnoreErrorsDataset>);

@@ -30,11 +30,21 @@ std::unique_ptr<ElementFunction> FunctionOfGraph(std::unique_ptr<CapturedFunctio
 // What num_parallel_calls says; -1: as many as there are processors.
 StatusOr<int64_t> ResolveParallelism(int64_t calls);
 
+// How many calls of a function are made at the same time.
+struct Parallelism {
+  int64_t most = 1;
+  bool chosen = false;  // by measured costs where the iterator has ProcessorShares, `most` being the limit
+};
+StatusOr<Parallelism> ParallelismOf(int64_t calls);
+
 // A dataset that calls `f` for that many elements at the same time; `sloppy`: with results as they come.
 // Unless it `keeps_cardinality` an OutOfRange of `f` ends it.
 RefPtr<const Dataset> MapInParallel(std::string kind, Dataset::Signature signature,
                                     RefPtr<const Dataset> input, std::unique_ptr<ElementFunction> f,
-                                    int64_t parallelism, bool sloppy, bool keeps_cardinality);
+                                    const Parallelism& parallelism, bool sloppy, bool keeps_cardinality);
+// One call at a time, on the thread that asks.
+RefPtr<const Dataset> MapInOrder(std::string kind, Dataset::Signature signature, RefPtr<const Dataset> input,
+                                 std::unique_ptr<CapturedFunction> f, bool keeps_cardinality);
 
 // Batches of the elements of `input`.
 RefPtr<const Dataset> BatchesOf(std::string kind, Dataset::Signature signature, RefPtr<const Dataset> input,

@@ -7,6 +7,7 @@
 
 #include "base/strings.h"
 #include "data/batch.h"
+#include "data/tuning.h"
 #include "data/waiting.h"
 #include "device/device.h"
 #include "kernels/data/dataset_kernel.h"
@@ -20,7 +21,7 @@ namespace {
 class ParallelMapDataset final : public UnaryDataset {
  public:
   struct Options {
-    int64_t parallelism = 1;
+    Parallelism parallelism;
     bool sloppy = false;  // results in the order in which they come
     bool keeps_cardinality = false;
   };
@@ -38,7 +39,9 @@ class ParallelMapDataset final : public UnaryDataset {
    public:
     It(const ParallelMapDataset& dataset, std::unique_ptr<Iterator> input,
        std::unique_ptr<ElementFunction::Bound> f)
-        : UnaryIterator(dataset, std::move(input)), f_(std::move(f)) {}
+        : UnaryIterator(dataset, std::move(input)),
+          f_(std::move(f)),
+          calls_(dataset.options_.parallelism.most) {}
 
     bool MayWait(int64_t n) const override {
       MutexLock lock(mu_);
@@ -54,7 +57,7 @@ class ParallelMapDataset final : public UnaryDataset {
     BufferFill fill() const override {
       MutexLock lock(mu_);
       const auto done = std::ranges::count_if(slots_, [](const auto& slot) { return slot->done; });
-      return {done, dataset_.options_.parallelism + kAhead};
+      return {done, calls_.limit() + kAhead};
     }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
       MutexLock lock(mu_);
@@ -62,14 +65,37 @@ class ParallelMapDataset final : public UnaryDataset {
         *end = true;
         return Status();
       }
+      if (threads_.size() == 0 && ctx.shares != nullptr && dataset_.options_.parallelism.chosen) {
+        calls_.Choose(*ctx.shares);
+      }
+      if (calls_.chosen() && calls_.Asked(CallsAtATime::Clock::now())) changed_.NotifyAll();
       MR_RETURN_IF_ERROR(StartThreads(ctx));
+      const Status status = Take(ctx, out, end);
+      if (calls_.chosen()) calls_.Served(CallsAtATime::Clock::now());
+      return status;
+    }
+
+    Status Save(Context& ctx, StateWriter& state) override;
+    Status Restore(Context& ctx, const StateReader& state) override;
+
+   private:
+    // The place of one result, in the order of the input.
+    struct Slot {
+      Element element;
+      Status status;
+      bool done = false;
+      bool end = false;
+    };
+
+    // Waits for the next result.
+    Status Take(Context& ctx, Element* out, bool* end) MR_REQUIRES(mu_) {
       size_t found = 0;
       MR_RETURN_IF_ERROR(
           Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return FindDone(&found); }));
       const std::shared_ptr<Slot> slot = std::move(slots_[found]);
       slots_.erase(slots_.begin() + static_cast<ptrdiff_t>(found));
       // The threads are woken for several elements at a time.
-      if (static_cast<int64_t>(slots_.size()) <= dataset_.options_.parallelism + kAhead / 2) {
+      if (static_cast<int64_t>(slots_.size()) <= calls_.limit() + kAhead / 2) {
         changed_.NotifyAll();
       }
       if (slot->end) {
@@ -89,53 +115,6 @@ class ParallelMapDataset final : public UnaryDataset {
       return slot->status;
     }
 
-    Status Save(Context& ctx, StateWriter& state) override {
-      MutexLock lock(mu_);
-      paused_ = true;
-      Status status = Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return busy_ == 0; });
-      if (status.ok()) {
-        state.Write("ended", int64_t{ended_});
-        state.Write("read", int64_t{input_done_});
-        state.Write("slots", static_cast<int64_t>(slots_.size()));
-        for (size_t i = 0; i < slots_.size(); ++i) {
-          state.Write(StrCat("end", i), int64_t{slots_[i]->end});
-          state.WriteStatus(StrCat("status", i), slots_[i]->status);
-          state.WriteElement(StrCat("element", i), slots_[i]->element);
-        }
-        status = UnaryIterator::Save(ctx, state);
-      }
-      paused_ = false;
-      changed_.NotifyAll();
-      return status;
-    }
-    Status Restore(Context& ctx, const StateReader& state) override {
-      MutexLock lock(mu_);
-      MR_ASSIGN_OR_RETURN(const int64_t ended, state.Count("ended", 1));
-      MR_ASSIGN_OR_RETURN(const int64_t read, state.Count("read", 1));
-      MR_ASSIGN_OR_RETURN(const int64_t slots, state.Count("slots"));
-      ended_ = ended != 0;
-      input_done_ = read != 0;
-      for (int64_t i = 0; i < slots; ++i) {
-        auto slot = std::make_shared<Slot>();
-        slot->done = true;
-        MR_ASSIGN_OR_RETURN(const int64_t end, state.Count(StrCat("end", i), 1));
-        slot->end = end != 0;
-        MR_RETURN_IF_ERROR(state.ReadStatus(StrCat("status", i), &slot->status));
-        MR_ASSIGN_OR_RETURN(slot->element, state.ReadElement(StrCat("element", i)));
-        slots_.push_back(std::move(slot));
-      }
-      return UnaryIterator::Restore(ctx, state);
-    }
-
-   private:
-    // The place of one result, in the order of the input.
-    struct Slot {
-      Element element;
-      Status status;
-      bool done = false;
-      bool end = false;
-    };
-
     bool FindDone(size_t* found) const MR_REQUIRES(mu_) {
       for (size_t i = 0; i < slots_.size(); ++i) {
         // The end comes after all results.
@@ -149,27 +128,28 @@ class ParallelMapDataset final : public UnaryDataset {
     }
 
     Status StartThreads(Context& ctx) MR_REQUIRES(mu_) {
-      if (threads_.size() > 0) return Status();
-      ahead_ = ctx.Ahead(threads_.cancellation());
-      const int64_t wanted = std::min<int64_t>(dataset_.options_.parallelism, kMostThreads);
-      for (int64_t i = 0; i < wanted; ++i) {
-        const Status status = threads_.Start([this] { Work(); });
+      const int64_t wanted = std::min<int64_t>(calls_.limit(), kMostThreads);
+      if (static_cast<int64_t>(threads_.size()) >= wanted) return Status();
+      if (threads_.size() == 0) ahead_ = ctx.Ahead(threads_.cancellation());
+      for (auto i = static_cast<int64_t>(threads_.size()); i < wanted; ++i) {
+        const Status status = threads_.Start([this, i] { Work(i); });
         if (!status.ok() && threads_.size() == 0) return status;
         if (!status.ok()) break;
       }
       return Status();
     }
 
-    bool MayRead() const MR_REQUIRES(mu_) {
-      return !paused_ && !reading_ && !input_done_ &&
-             static_cast<int64_t>(slots_.size()) < dataset_.options_.parallelism + kAhead;
+    bool MayRead(int64_t thread) const MR_REQUIRES(mu_) {
+      return !paused_ && !reading_ && !input_done_ && thread < calls_.limit() &&
+             static_cast<int64_t>(slots_.size()) < calls_.limit() + kAhead;
     }
-    void Work() MR_EXCLUDES(mu_) {
+    void Work(int64_t thread) MR_EXCLUDES(mu_) {
+      using Clock = CallsAtATime::Clock;
       while (true) {
         const auto slot = std::make_shared<Slot>();
         {
           MutexLock lock(mu_);
-          while (!threads_.stopping() && !MayRead() && !(input_done_ && !paused_)) changed_.Wait(mu_);
+          while (!threads_.stopping() && !MayRead(thread) && !(input_done_ && !paused_)) changed_.Wait(mu_);
           if (threads_.stopping() || input_done_) return;
           reading_ = true;
           ++busy_;
@@ -178,15 +158,25 @@ class ParallelMapDataset final : public UnaryDataset {
         Context ctx = ahead_;
         Element args;
         bool end = false;
+        const bool measures = ctx.shares != nullptr && dataset_.options_.parallelism.chosen;
+        Clock::time_point begin;
+        if (measures) begin = Clock::now();
         Status status = NextInput(ctx, &args, &end);
+        Clock::time_point middle;
+        if (measures) middle = Clock::now();
         {
           MutexLock lock(mu_);
+          if (measures) calls_.AddInput(middle - begin);
           reading_ = false;
           input_done_ = status.ok() && end;
           if (input_done_ || threads_.size() > 1) changed_.NotifyAll();
         }
-        if (status.ok() && !end) status = f_->Call(ctx, &args, &slot->element);
+        const bool calls = status.ok() && !end;
+        if (calls) status = f_->Call(ctx, &args, &slot->element);
+        Clock::time_point done;
+        if (measures) done = Clock::now();
         MutexLock lock(mu_);
+        if (measures && calls) calls_.AddCall(done - middle);
         slot->end = status.ok() && end;
         slot->status = std::move(status);
         slot->done = true;
@@ -207,7 +197,8 @@ class ParallelMapDataset final : public UnaryDataset {
     bool reading_ MR_GUARDED_BY(mu_) = false;     // a thread is at the input
     bool paused_ MR_GUARDED_BY(mu_) = false;      // while it is saved
     int64_t busy_ MR_GUARDED_BY(mu_) = 0;         // threads with a slot
-    Context ahead_;                               // of the threads; set before they start
+    CallsAtATime calls_ MR_GUARDED_BY(mu_);
+    Context ahead_;  // of the threads; set before they start
     StageThreads threads_{mu_, changed_};
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
@@ -220,6 +211,45 @@ class ParallelMapDataset final : public UnaryDataset {
   const std::unique_ptr<ElementFunction> f_;
   const Options options_;
 };
+
+Status ParallelMapDataset::It::Save(Context& ctx, StateWriter& state) {
+  MutexLock lock(mu_);
+  paused_ = true;
+  Status status = Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return busy_ == 0; });
+  if (status.ok()) {
+    state.Write("ended", int64_t{ended_});
+    state.Write("read", int64_t{input_done_});
+    state.Write("slots", static_cast<int64_t>(slots_.size()));
+    for (size_t i = 0; i < slots_.size(); ++i) {
+      state.Write(StrCat("end", i), int64_t{slots_[i]->end});
+      state.WriteStatus(StrCat("status", i), slots_[i]->status);
+      state.WriteElement(StrCat("element", i), slots_[i]->element);
+    }
+    status = UnaryIterator::Save(ctx, state);
+  }
+  paused_ = false;
+  changed_.NotifyAll();
+  return status;
+}
+
+Status ParallelMapDataset::It::Restore(Context& ctx, const StateReader& state) {
+  MutexLock lock(mu_);
+  MR_ASSIGN_OR_RETURN(const int64_t ended, state.Count("ended", 1));
+  MR_ASSIGN_OR_RETURN(const int64_t read, state.Count("read", 1));
+  MR_ASSIGN_OR_RETURN(const int64_t slots, state.Count("slots"));
+  ended_ = ended != 0;
+  input_done_ = read != 0;
+  for (int64_t i = 0; i < slots; ++i) {
+    auto slot = std::make_shared<Slot>();
+    slot->done = true;
+    MR_ASSIGN_OR_RETURN(const int64_t end, state.Count(StrCat("end", i), 1));
+    slot->end = end != 0;
+    MR_RETURN_IF_ERROR(state.ReadStatus(StrCat("status", i), &slot->status));
+    MR_ASSIGN_OR_RETURN(slot->element, state.ReadElement(StrCat("element", i)));
+    slots_.push_back(std::move(slot));
+  }
+  return UnaryIterator::Restore(ctx, state);
+}
 
 // A function of the graph.
 class GraphFunction final : public ElementFunction {
@@ -251,7 +281,7 @@ StatusOr<RefPtr<const Dataset>> MakeParallelMap(const NodeArgs& args) {
   MR_ASSIGN_OR_RETURN(auto f, args.Function("f"));
   MR_ASSIGN_OR_RETURN(const int32_t calls, args.Scalar<int32_t>("num_parallel_calls"));
   ParallelMapDataset::Options options;
-  MR_ASSIGN_OR_RETURN(options.parallelism, ResolveParallelism(calls));
+  MR_ASSIGN_OR_RETURN(options.parallelism, ParallelismOf(calls));
   MR_ASSIGN_OR_RETURN(options.sloppy, args.Attr<bool>("sloppy"));
   MR_ASSIGN_OR_RETURN(options.keeps_cardinality, args.Attr<bool>("preserve_cardinality"));
   return MakeRefDataset<ParallelMapDataset>(args.Kind(), std::move(signature), std::move(input),
@@ -266,9 +296,14 @@ StatusOr<int64_t> ResolveParallelism(int64_t calls) {
   return errors::InvalidArgument("num_parallel_calls must be greater than zero.");
 }
 
+StatusOr<Parallelism> ParallelismOf(int64_t calls) {
+  MR_ASSIGN_OR_RETURN(const int64_t most, ResolveParallelism(calls));
+  return Parallelism{most, calls == -1};
+}
+
 RefPtr<const Dataset> MapInParallel(std::string kind, Dataset::Signature signature,
                                     RefPtr<const Dataset> input, std::unique_ptr<ElementFunction> f,
-                                    int64_t parallelism, bool sloppy, bool keeps_cardinality) {
+                                    const Parallelism& parallelism, bool sloppy, bool keeps_cardinality) {
   return MakeRefDataset<ParallelMapDataset>(
       std::move(kind), std::move(signature), std::move(input), std::move(f),
       ParallelMapDataset::Options{parallelism, sloppy, keeps_cardinality});

@@ -69,7 +69,7 @@ StatusOr<RefPtr<const Dataset>> MakeParseExample(const NodeArgs& args) {
   MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
   MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> input, args.Input());
   MR_ASSIGN_OR_RETURN(const int64_t calls, args.Scalar<int64_t>("num_parallel_calls"));
-  MR_ASSIGN_OR_RETURN(const int64_t parallelism, ResolveParallelism(calls));
+  MR_ASSIGN_OR_RETURN(const Parallelism parallelism, ParallelismOf(calls));
   MR_ASSIGN_OR_RETURN(const bool sloppy, args.Attr<bool>("sloppy"));
   MR_ASSIGN_OR_RETURN(const auto sparse_keys, args.Attr<std::vector<std::string>>("sparse_keys"));
   MR_ASSIGN_OR_RETURN(const auto dense_keys, args.Attr<std::vector<std::string>>("dense_keys"));

@@ -1,10 +1,13 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Elements in random order, the same as TensorFlow's for the same seeds.
+#include <algorithm>
 #include <deque>
+#include <type_traits>
 
 #include "base/random/philox_stream.h"
 #include "base/strings.h"
+#include "device/device.h"
 #include "kernel/resource.h"
 #include "kernel/resource_op.h"
 #include "kernels/data/dataset_kernel.h"
@@ -80,8 +83,11 @@ class ShuffleDataset final : public UnaryDataset {
   }
 
  protected:
+  // Elements that are one text each are held as such, which takes less time than a tensor for each.
+  template <typename Held>
   class It final : public UnaryIterator<ShuffleDataset> {
    public:
+    static constexpr bool kTexts = std::is_same_v<Held, std::string>;
     It(const ShuffleDataset& dataset, std::unique_ptr<Iterator> input, Seeds seeds)
         : UnaryIterator(dataset, std::move(input)),
           seeds_(seeds),
@@ -96,68 +102,41 @@ class ShuffleDataset final : public UnaryDataset {
 
     BufferFill fill() const override { return {static_cast<int64_t>(held_), dataset_.buffer_size_}; }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
+      to_read_ = 0;
       MR_RETURN_IF_ERROR(FillBuffer(ctx));
-      if (held_ == 0) {
-        *end = true;
+      *end = held_ == 0;
+      return *end ? Status() : ToElement(Take(), out);
+    }
+    bool GivesRows() const override { return kTexts && dataset_.count_ == 1 && InputGivesRows(); }
+    Status GetRows(Context& ctx, int64_t n, Element* out, int64_t* got) override {
+      *got = 0;
+      if constexpr (kTexts) {
+        MR_ASSIGN_OR_RETURN(Tensor rows, Tensor::Allocate(DataType::kString, TensorShape({n}),
+                                                          ctx.runtime->device->host_allocator()));
+        std::string* const texts = rows.data<std::string>();
+        for (; *got < n; ++*got) {
+          // So many elements are read in any case, unless the input ends.
+          to_read_ = dataset_.buffer_size_ - static_cast<int64_t>(held_) + (n - *got) - 1;
+          MR_RETURN_IF_ERROR(FillBuffer(ctx));
+          if (held_ == 0) break;
+          texts[*got] = Take();
+        }
+        to_read_ = 0;
+        out->clear();
+        out->push_back(*got == n ? std::move(rows) : rows.Slice(0, *got));
         return Status();
+      } else {
+        return errors::Internal("elements come one by one");
       }
-      while (epochs_.front().empty()) epochs_.pop_front();
-      std::vector<Element>& from = epochs_.front().waiting;
-      size_t& begin = epochs_.front().begin;
-      const size_t drawn = begin + Draw() % (from.size() - begin);
-      // The first one takes the place of what is drawn.
-      *out = std::move(from[drawn]);
-      if (drawn != begin) from[drawn] = std::move(from[begin]);
-      ++begin;
-      if (begin > 64 && begin > from.size() / 2) epochs_.front().Compact();
-      --held_;
-      return Status();
     }
 
-    Status Save(Context& ctx, StateWriter& state) override {
-      if (dataset_.generator_ != nullptr) dataset_.generator_->Save(state);
-      state.Write("seed", seeds_.seed);
-      state.Write("seed2", seeds_.seed2);
-      state.Write("drawn", static_cast<int64_t>(drawn_));
-      state.Write("done", done_);
-      state.Write("any", int64_t{any_});
-      state.Write("epochs", static_cast<int64_t>(epochs_.size()));
-      for (size_t e = 0; e < epochs_.size(); ++e) {
-        epochs_[e].Compact();
-        const std::vector<Element>& waiting = epochs_[e].waiting;
-        state.Write(StrCat("size", e), static_cast<int64_t>(waiting.size()));
-        for (size_t i = 0; i < waiting.size(); ++i) state.WriteElement(StrCat("held", e, ".", i), waiting[i]);
-      }
-      return UnaryIterator::Save(ctx, state);
-    }
-    Status Restore(Context& ctx, const StateReader& state) override {
-      if (dataset_.generator_ != nullptr) MR_RETURN_IF_ERROR(dataset_.generator_->Restore(state));
-      MR_ASSIGN_OR_RETURN(seeds_.seed, state.Int("seed"));
-      MR_ASSIGN_OR_RETURN(seeds_.seed2, state.Int("seed2"));
-      MR_ASSIGN_OR_RETURN(const int64_t drawn, state.Count("drawn"));
-      MR_ASSIGN_OR_RETURN(done_, state.Count("done"));
-      MR_ASSIGN_OR_RETURN(const int64_t any, state.Count("any", 1));
-      any_ = any != 0;
-      drawn_ = static_cast<uint64_t>(drawn);
-      stream_ = PhiloxStream(Generator(seeds_), drawn_);
-      MR_ASSIGN_OR_RETURN(const int64_t epochs, state.Count("epochs", kMostEpochs + 1));
-      epochs_.clear();
-      held_ = 0;
-      for (int64_t e = 0; e < epochs; ++e) {
-        MR_ASSIGN_OR_RETURN(const int64_t size, state.Count(StrCat("size", e), dataset_.buffer_size_));
-        epochs_.emplace_back();
-        for (int64_t i = 0; i < size; ++i, ++held_) {
-          MR_ASSIGN_OR_RETURN(Element held, state.ReadElement(StrCat("held", e, ".", i)));
-          epochs_.back().waiting.push_back(std::move(held));
-        }
-      }
-      return UnaryIterator::Restore(ctx, state);
-    }
+    Status Save(Context& ctx, StateWriter& state) override;
+    Status Restore(Context& ctx, const StateReader& state) override;
 
    private:
     // Elements of one iteration of the input.
     struct Epoch {
-      std::vector<Element> waiting;
+      std::vector<Held> waiting;
       size_t begin = 0;
       bool empty() const { return begin == waiting.size(); }
       void Compact() {
@@ -168,18 +147,82 @@ class ShuffleDataset final : public UnaryDataset {
     // The buffer is not filled further when it has elements of that many iterations.
     static constexpr int64_t kMostEpochs = 3;
 
+    static Status ToElement(Held held, Element* out) {
+      if constexpr (kTexts) {
+        out->clear();
+        out->emplace_back(DataType::kString, TensorShape());
+        if (!out->back().IsInitialized()) return errors::ResourceExhausted("No memory for an element");
+        out->back().template scalar<std::string>() = std::move(held);
+      } else {
+        *out = std::move(held);
+      }
+      return Status();
+    }
+    static StatusOr<Held> FromElement(Element element) {
+      if constexpr (kTexts) {
+        if (element.size() != 1 || element[0].dtype() != DataType::kString ||
+            element[0].num_elements() != 1) {
+          return errors::InvalidArgument("An element to shuffle is not the one text that it should be");
+        }
+        if (element[0].OwnsBufferAlone()) return std::move(element[0].template scalar<std::string>());
+        return std::string(element[0].text());
+      } else {
+        return element;
+      }
+    }
+
     uint32_t Draw() {
       ++drawn_;
       return stream_.Next32();
     }
 
+    // Draws one. REQUIRES: held_ > 0.
+    Held Take() {
+      while (epochs_.front().empty()) epochs_.pop_front();
+      std::vector<Held>& from = epochs_.front().waiting;
+      size_t& begin = epochs_.front().begin;
+      const size_t drawn = begin + Draw() % (from.size() - begin);
+      // The first one takes the place of what is drawn.
+      Held taken = std::move(from[drawn]);
+      if (drawn != begin) from[drawn] = std::move(from[begin]);
+      ++begin;
+      if (begin > 64 && begin > from.size() / 2) epochs_.front().Compact();
+      --held_;
+      return taken;
+    }
+
+    Status ReadOne(Context& ctx, Held* held, bool* end) {
+      if constexpr (kTexts) {
+        if (at_ == chunk_rows_ && to_read_ > 1) {
+          if (ctx.cancelled()) return CancelledStatus();
+          constexpr int64_t kMostAtOnce = 256;
+          at_ = chunk_rows_ = 0;
+          Element rows;
+          MR_RETURN_IF_ERROR(input_->GetRows(ctx, std::min(to_read_, kMostAtOnce), &rows, &chunk_rows_));
+          *end = chunk_rows_ == 0;
+          if (*end) return Status();
+          chunk_ = std::move(rows[0]);
+        }
+        if (at_ < chunk_rows_) {
+          --to_read_;
+          *held = std::move(chunk_.data<std::string>()[at_++]);
+          return Status();
+        }
+      }
+      if (ctx.cancelled()) return CancelledStatus();
+      Element element;
+      MR_RETURN_IF_ERROR(input_->GetNext(ctx, &element, end));
+      if (*end) return Status();
+      MR_ASSIGN_OR_RETURN(*held, FromElement(std::move(element)));
+      return Status();
+    }
+
     Status FillBuffer(Context& ctx) {
       if (epochs_.empty()) epochs_.emplace_back();
       while (input_ != nullptr && held_ < static_cast<size_t>(dataset_.buffer_size_)) {
-        if (ctx.cancelled()) return CancelledStatus();
-        Element element;
+        Held element;
         bool ended = false;
-        MR_RETURN_IF_ERROR(input_->GetNext(ctx, &element, &ended));
+        MR_RETURN_IF_ERROR(ReadOne(ctx, &element, &ended));
         if (!ended) {
           any_ = true;
           epochs_.back().waiting.push_back(std::move(element));
@@ -208,11 +251,18 @@ class ShuffleDataset final : public UnaryDataset {
     size_t held_ = 0;
     int64_t done_ = 0;  // iterations of the input that have ended
     bool any_ = false;
+    // Within GetRows: texts that were read together, from row at_ on, and how many are still to be read.
+    Tensor chunk_;
+    int64_t chunk_rows_ = 0, at_ = 0, to_read_ = 0;
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
     MR_ASSIGN_OR_RETURN(std::unique_ptr<Iterator> in, input().NewIterator(ctx));
     const Seeds seeds = generator_ != nullptr ? generator_->Next() : fixed_;
-    return std::unique_ptr<Iterator>(std::make_unique<It>(*this, std::move(in), seeds));
+    const bool texts = types() == std::vector<DataType>{DataType::kString} && shapes().size() == 1 &&
+                       !shapes()[0].unknown_rank() && shapes()[0].rank() == 0;
+    if (texts)
+      return std::unique_ptr<Iterator>(std::make_unique<It<std::string>>(*this, std::move(in), seeds));
+    return std::unique_ptr<Iterator>(std::make_unique<It<Element>>(*this, std::move(in), seeds));
   }
 
  private:
@@ -220,6 +270,54 @@ class ShuffleDataset final : public UnaryDataset {
   const Seeds fixed_;
   const RefPtr<SeedGenerator> generator_;  // null: the fixed seeds, each time
 };
+
+template <typename Held>
+Status ShuffleDataset::It<Held>::Save(Context& ctx, StateWriter& state) {
+  if (dataset_.generator_ != nullptr) dataset_.generator_->Save(state);
+  state.Write("seed", seeds_.seed);
+  state.Write("seed2", seeds_.seed2);
+  state.Write("drawn", static_cast<int64_t>(drawn_));
+  state.Write("done", done_);
+  state.Write("any", int64_t{any_});
+  state.Write("epochs", static_cast<int64_t>(epochs_.size()));
+  for (size_t e = 0; e < epochs_.size(); ++e) {
+    epochs_[e].Compact();
+    const std::vector<Held>& waiting = epochs_[e].waiting;
+    state.Write(StrCat("size", e), static_cast<int64_t>(waiting.size()));
+    for (size_t i = 0; i < waiting.size(); ++i) {
+      Element element;
+      MR_RETURN_IF_ERROR(ToElement(waiting[i], &element));
+      state.WriteElement(StrCat("held", e, ".", i), element);
+    }
+  }
+  return UnaryIterator::Save(ctx, state);
+}
+
+template <typename Held>
+Status ShuffleDataset::It<Held>::Restore(Context& ctx, const StateReader& state) {
+  if (dataset_.generator_ != nullptr) MR_RETURN_IF_ERROR(dataset_.generator_->Restore(state));
+  MR_ASSIGN_OR_RETURN(seeds_.seed, state.Int("seed"));
+  MR_ASSIGN_OR_RETURN(seeds_.seed2, state.Int("seed2"));
+  MR_ASSIGN_OR_RETURN(const int64_t drawn, state.Count("drawn"));
+  MR_ASSIGN_OR_RETURN(done_, state.Count("done"));
+  MR_ASSIGN_OR_RETURN(const int64_t any, state.Count("any", 1));
+  any_ = any != 0;
+  drawn_ = static_cast<uint64_t>(drawn);
+  stream_ = PhiloxStream(Generator(seeds_), drawn_);
+  MR_ASSIGN_OR_RETURN(const int64_t epochs, state.Count("epochs", kMostEpochs + 1));
+  epochs_.clear();
+  held_ = 0;
+  for (int64_t e = 0; e < epochs; ++e) {
+    MR_ASSIGN_OR_RETURN(const int64_t size, state.Count(StrCat("size", e), dataset_.buffer_size_));
+    epochs_.emplace_back();
+    for (int64_t i = 0; i < size; ++i, ++held_) {
+      MR_ASSIGN_OR_RETURN(Element element, state.ReadElement(StrCat("held", e, ".", i)));
+      MR_ASSIGN_OR_RETURN(Held held, FromElement(std::move(element)));
+      epochs_.back().waiting.push_back(std::move(held));
+    }
+  }
+  return UnaryIterator::Restore(ctx, state);
+}
 
 StatusOr<Seeds> SeedInputs(const NodeArgs& args) {
   Seeds seeds;

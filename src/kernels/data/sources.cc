@@ -6,6 +6,7 @@
 
 #include "base/random/philox_stream.h"
 #include "data/batch.h"
+#include "device/device.h"
 #include "kernels/data/dataset_kernel.h"
 #include "kernels/data/register.h"
 #include "tensor/dtype_table.h"
@@ -95,6 +96,22 @@ class TensorSliceDataset final : public Dataset {
         out->push_back(std::move(row));
       }
       ++next_;
+      return Status();
+    }
+    bool GivesRows() const override { return true; }
+    Status GetRows(Context& ctx, int64_t n, Element* out, int64_t* got) override {
+      out->clear();
+      *got = next_ < 0 ? 0 : std::min(n, std::max<int64_t>(0, dataset_.Cardinality() - next_));
+      if (*got == 0) return Status();
+      for (const Tensor& from : dataset_.components_) {
+        TensorShape shape = from.shape();
+        shape.SetDim(0, *got);
+        MR_ASSIGN_OR_RETURN(Tensor rows,
+                            Tensor::Allocate(from.dtype(), shape, ctx.runtime->device->host_allocator()));
+        CopyInto(&rows, 0, from.Slice(next_, next_ + *got));
+        out->push_back(std::move(rows));
+      }
+      next_ += *got;
       return Status();
     }
 
@@ -207,6 +224,20 @@ class RangeDataset final : public Dataset {
         out->push_back(Tensor::Scalar(next_));
       }
       ended_ = __builtin_add_overflow(next_, dataset_.step_, &next_);
+      return Status();
+    }
+    bool GivesRows() const override { return true; }
+    Status GetRows(Context& ctx, int64_t n, Element* out, int64_t* got) override {
+      MR_ASSIGN_OR_RETURN(Tensor rows, Tensor::Allocate(DataType::kInt64, TensorShape({n}),
+                                                        ctx.runtime->device->host_allocator()));
+      int64_t* const numbers = rows.data<int64_t>();
+      for (*got = 0; *got < n; ++*got) {
+        if (ended_ || (dataset_.step_ > 0 ? next_ >= dataset_.stop_ : next_ <= dataset_.stop_)) break;
+        numbers[*got] = next_;
+        ended_ = __builtin_add_overflow(next_, dataset_.step_, &next_);
+      }
+      out->clear();
+      out->push_back(*got == n ? std::move(rows) : rows.Slice(0, *got));
       return Status();
     }
 

@@ -10,9 +10,11 @@
 #include "base/strings.h"
 #include "data/stats.h"
 #include "kernel/resource_op.h"
+#include "kernels/cpu/logging/event_log.h"
 #include "kernels/data/dataset_kernel.h"
 #include "kernels/data/register.h"
 #include "tensorflow/core/framework/summary.pb.h"
+#include "tensorflow/core/util/event.pb.h"
 
 namespace millrace::data {
 namespace {
@@ -44,26 +46,37 @@ class AggregatorResource final : public Resource, public StatsAggregator {
     h.num += 1;
     h.sum += value;
     h.squares += value * value;
+    if (log_ == nullptr) return;
+    // As a summary of its own; the step is the number of values.
+    tensorflow::Event event;
+    event.set_wall_time(EventTime());
+    event.set_step(static_cast<int64_t>(h.num));
+    Write(name, h, event.mutable_summary());
+    log_->Write(event).IgnoreError("statistics stop no pipeline");
+  }
+  // From now on each value of a histogram is written, too. FailedPrecondition when another writer does that.
+  Status SetWriter(RefPtr<EventLog> log) {
+    MutexLock lock(mu_);
+    if (log_ != nullptr && log_ != log) {
+      return errors::FailedPrecondition("The statistics have a summary writer already");
+    }
+    log_ = std::move(log);
+    return Status();
+  }
+  void AddToCounter(const std::string& name, int64_t value) override {
+    MutexLock lock(mu_);
+    counters_[name] += value;
   }
   // A Summary, serialized.
   std::string Summary() const {
     tensorflow::Summary summary;
     MutexLock lock(mu_);
-    for (const auto& [name, h] : histograms_) {
+    for (const auto& [name, count] : counters_) {
       tensorflow::Summary::Value& value = *summary.add_value();
       value.set_tag(name);
-      tensorflow::HistogramProto& histogram = *value.mutable_histo();
-      histogram.set_min(h.min);
-      histogram.set_max(h.max);
-      histogram.set_num(h.num);
-      histogram.set_sum(h.sum);
-      histogram.set_sum_squares(h.squares);
-      for (size_t i = 0; i < h.counts.size(); ++i) {
-        if (h.counts[i] == 0) continue;
-        histogram.add_bucket_limit(std::min(BucketLimits()[i], 1.7976931348623157e308));
-        histogram.add_bucket(h.counts[i]);
-      }
+      value.set_simple_value(static_cast<float>(count));
     }
+    for (const auto& [name, h] : histograms_) Write(name, h, &summary);
     return summary.SerializeAsString();
   }
 
@@ -72,8 +85,26 @@ class AggregatorResource final : public Resource, public StatsAggregator {
     double min = 0, max = 0, num = 0, sum = 0, squares = 0;
     std::vector<double> counts;
   };
+  static void Write(const std::string& name, const Histogram& h, tensorflow::Summary* summary) {
+    tensorflow::Summary::Value& value = *summary->add_value();
+    value.set_tag(name);
+    tensorflow::HistogramProto& histogram = *value.mutable_histo();
+    histogram.set_min(h.min);
+    histogram.set_max(h.max);
+    histogram.set_num(h.num);
+    histogram.set_sum(h.sum);
+    histogram.set_sum_squares(h.squares);
+    for (size_t i = 0; i < h.counts.size(); ++i) {
+      if (h.counts[i] == 0) continue;
+      histogram.add_bucket_limit(std::min(BucketLimits()[i], 1.7976931348623157e308));
+      histogram.add_bucket(h.counts[i]);
+    }
+  }
+
   mutable Mutex mu_;
+  RefPtr<EventLog> log_ MR_GUARDED_BY(mu_);  // null: none
   std::map<std::string, Histogram> histograms_ MR_GUARDED_BY(mu_);
+  std::map<std::string, int64_t> counters_ MR_GUARDED_BY(mu_);
 };
 
 // Names with a prefix.
@@ -82,6 +113,9 @@ class Tagged final : public StatsAggregator {
   Tagged(StatsAggregator& to, const std::string& tag) : to_(to), prefix_(tag.empty() ? "" : tag + "::") {}
   void AddToHistogram(const std::string& name, double value) override {
     to_.AddToHistogram(prefix_ + name, value);
+  }
+  void AddToCounter(const std::string& name, int64_t value) override {
+    to_.AddToCounter(prefix_ + name, value);
   }
 
  private:
@@ -203,6 +237,17 @@ class SummaryKernel final : public OpKernel {
   }
 };
 
+class SetWriterKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    MR_ASSIGN_OR_RETURN(const RefPtr<AggregatorResource> aggregator,
+                        FindResource<AggregatorResource>(context, 0));
+    MR_ASSIGN_OR_RETURN(RefPtr<EventLog> log, FindResource<EventLog>(context, 1));
+    return aggregator->SetWriter(std::move(log));
+  }
+};
+
 }  // namespace
 
 void RegisterStatsDatasets(KernelRegistry& registry) {
@@ -212,6 +257,7 @@ void RegisterStatsDatasets(KernelRegistry& registry) {
   for (const char* op :
        {"StatsAggregatorHandle", "ExperimentalStatsAggregatorHandle", "StatsAggregatorHandleV2"})
     registry.Register<AggregatorKernel>(KernelDef(op));
+  registry.Register<SetWriterKernel>(KernelDef("StatsAggregatorSetSummaryWriter"));
   for (const char* op : {"StatsAggregatorSummary", "ExperimentalStatsAggregatorSummary"})
     registry.Register<SummaryKernel>(KernelDef(op));
 }
