@@ -60,22 +60,30 @@ class Builder:
         return self.placeholder(value, value.transpose(0, 3, 1, 2))
 
     def conv(
-        self, x: Pair, out: int, size: int, stride: int, activation: str = "", depthwise: bool = False
+        self,
+        x: Pair,
+        out: int,
+        size: int | tuple[int, int],
+        stride: int = 1,
+        activation: str = "",
+        depthwise: bool = False,
+        valid: bool = False,
     ) -> Pair:
-        """A convolution with batch norm and an activation ("", "relu", "relu6")."""
+        """A convolution with batch norm and an activation ("", "relu", "relu6"); padded unless `valid`."""
         channels = int(x[0].shape[-1])
-        limit = float(np.sqrt(6.0 / (size * size * (1 if depthwise else channels))))
+        height, width = size if isinstance(size, tuple) else (size, size)
+        limit = float(np.sqrt(6.0 / (height * width * (1 if depthwise else channels))))
         if depthwise:
             out = channels
-        filters = self.uniform((size, size, channels, 1 if depthwise else out), limit)
+        filters = self.uniform((height, width, channels, 1 if depthwise else out), limit)
         scale, offset = 1 + self.uniform((out,), 0.2), self.uniform((out,), 0.1)
         mean, variance = self.uniform((out,), 0.1), 1 + self.uniform((out,), 0.5)
-        pad = (size - 1) // 2
+        pads = [0, 0] if valid else [(height - 1) // 2, (width - 1) // 2]
         t = x[0]
-        explicit = stride > 1 and size > 1
+        explicit = stride > 1 and max(pads) > 0
         if explicit:
-            t = tf.pad(t, [[0, 0], [pad, pad], [pad, pad], [0, 0]])
-        strides, padding = [1, stride, stride, 1], "VALID" if explicit else "SAME"
+            t = tf.pad(t, [[0, 0], [pads[0]] * 2, [pads[1]] * 2, [0, 0]])
+        strides, padding = [1, stride, stride, 1], "VALID" if explicit or valid else "SAME"
         if depthwise:
             t = tf.nn.depthwise_conv2d(t, filters, strides, padding)
             of_model = filters.transpose(2, 3, 0, 1)
@@ -86,9 +94,9 @@ class Builder:
         n = self.node(
             "Conv",
             [x[1], self.weight(of_model)],
-            kernel_shape=[size, size],
+            kernel_shape=[height, width],
             strides=[stride, stride],
-            pads=[pad] * 4,
+            pads=pads * 2,
             group=channels if depthwise else 1,
         )
         parameters = [self.weight(v) for v in (scale, offset, mean, variance)]
@@ -113,6 +121,18 @@ class Builder:
     def mean_of_pixels(self, x: Pair) -> Pair:
         n = self.node("GlobalAveragePool", [x[1]])
         return tf.reduce_mean(x[0], [1, 2]), self.node("Flatten", [n])
+
+    def pool(self, x: Pair, kind: str, stride: int) -> Pair:
+        """3 x 3; the average with padding that does not count, the maximum without."""
+        if kind == "max":
+            t = tf.nn.max_pool(x[0], 3, stride, "VALID")
+            return t, self.node("MaxPool", [x[1]], kernel_shape=[3, 3], strides=[stride] * 2)
+        t = tf.nn.avg_pool(x[0], 3, stride, "SAME")
+        n = self.node("AveragePool", [x[1]], kernel_shape=[3, 3], strides=[stride] * 2, pads=[1] * 4)
+        return t, n
+
+    def concat(self, parts: list[Pair]) -> Pair:
+        return tf.concat([p[0] for p in parts], -1), self.node("Concat", [p[1] for p in parts], axis=1)
 
     def add(self, x: Pair, y: Pair) -> Pair:
         return x[0] + y[0], self.node("Add", [x[1], y[1]])
@@ -163,6 +183,37 @@ def mobilenet(b: Builder, batch: int) -> Pair:
     )
     for width, stride in layers:
         x = b.conv(b.conv(x, 0, 3, stride, "relu6", depthwise=True), width, 1, 1, "relu6")
+    return b.dense(b.mean_of_pixels(x), 1000)
+
+
+def inception_v3(b: Builder, batch: int) -> Pair:
+    """Inception-v3 without its auxiliary head, 299 x 299."""
+
+    def conv(x: Pair, out: int, size: int | tuple[int, int], stride: int = 1, valid: bool = False) -> Pair:
+        return b.conv(x, out, size, stride, "relu", valid=valid)
+
+    def chain(x: Pair, *layers: tuple[Any, ...]) -> Pair:
+        for layer in layers:
+            x = conv(x, *layer)
+        return x
+
+    x = chain(b.image(batch, 299), (32, 3, 2, True), (32, 3, 1, True), (64, 3))
+    x = b.pool(chain(b.pool(x, "max", 2), (80, 1), (192, 3, 1, True)), "max", 2)
+    for pooled in (32, 64, 64):
+        towers = [conv(x, 64, 1), chain(x, (48, 1), (64, 5)), chain(x, (64, 1), (96, 3), (96, 3))]
+        x = b.concat([*towers, conv(b.pool(x, "average", 1), pooled, 1)])
+    towers = [conv(x, 384, 3, 2, True), chain(x, (64, 1), (96, 3), (96, 3, 2, True))]
+    x = b.concat([*towers, b.pool(x, "max", 2)])
+    for width in (128, 160, 160, 192):
+        short = chain(x, (width, 1), (width, (1, 7)), (192, (7, 1)))
+        deep = chain(x, (width, 1), (width, (7, 1)), (width, (1, 7)), (width, (7, 1)), (192, (1, 7)))
+        x = b.concat([conv(x, 192, 1), short, deep, conv(b.pool(x, "average", 1), 192, 1)])
+    wide = chain(x, (192, 1), (192, (1, 7)), (192, (7, 1)), (192, 3, 2, True))
+    x = b.concat([chain(x, (192, 1), (320, 3, 2, True)), wide, b.pool(x, "max", 2)])
+    for _ in range(2):
+        y, z = conv(x, 384, 1), chain(x, (448, 1), (384, 3))
+        halves = [conv(part, 384, size) for part in (y, z) for size in ((1, 3), (3, 1))]
+        x = b.concat([conv(x, 320, 1), *halves, conv(b.pool(x, "average", 1), 192, 1)])
     return b.dense(b.mean_of_pixels(x), 1000)
 
 
@@ -234,6 +285,7 @@ def lstm_model(b: Builder, batch: int) -> Pair:
 NETWORKS: dict[str, Callable[[Builder, int], Pair]] = {
     "resnet50": resnet50,
     "mobilenet": mobilenet,
+    "inception_v3": inception_v3,
     "bert_layer": bert_layer,
     "lstm_model": lstm_model,
 }

@@ -12,6 +12,7 @@
 #include "bench/bench_util.h"
 #include "bench/graph/resnet50.h"
 #include "bench/graph/resnet50_net.h"
+#include "bench/scaling/program.h"
 #include "millrace/client_session.h"
 #include "millrace/gradients.h"
 #include "millrace/initializers.h"
@@ -22,35 +23,6 @@
 
 namespace millrace::bench {
 namespace {
-
-struct Program {
-  std::vector<Output> placeholders;
-  std::vector<Tensor> feeds;
-  std::vector<Output> fetches;
-  std::vector<Operation> targets;
-  std::vector<Operation> initializers;
-};
-
-Step Prepare(const Scope& scope, Program program, int threads) {
-  CheckOk(scope.status());
-  SessionOptions options;
-  options.inter_op_parallelism_threads = options.intra_op_parallelism_threads = threads;
-  const auto session = std::make_shared<ClientSession>(scope, options);
-  if (!program.initializers.empty()) CheckOk(session->Run({}, {}, program.initializers, nullptr));
-  const auto callable = session->MakeCallable(program.placeholders, program.fetches, program.targets);
-  CheckOk(callable.status());
-  return [session, handle = *callable, feeds = std::move(program.feeds)] {
-    std::vector<Tensor> outputs;
-    CheckOk(session->RunCallable(handle, feeds, &outputs));
-  };
-}
-
-Output Input(const Scope& scope, Program* program, const TensorShape& shape, float limit = 1) {
-  program->placeholders.push_back(
-      ops::Placeholder(scope, DataType::kFloat, ops::Placeholder::Shape(PartialShape(shape))));
-  program->feeds.push_back(RandomTensor(shape, limit));
-  return program->placeholders.back();
-}
 
 Step Digits(const char* name, int threads) {
   const Scope scope = Scope::NewRootScope();
@@ -178,6 +150,9 @@ constexpr ScalingRow kRows[] = {
      [](int threads) { return Lstm(kLargeLstm, false, threads); }},
     {"lstm_large_train", "LSTM, 50 steps, batch 32, 128 units, a training step",
      [](int threads) { return Lstm(kLargeLstm, true, threads); }},
+    {"small_resnet_train", "ResNet-20 of 32 x 32 images and momentum, batch 64, a training step",
+     SmallResnet},
+    {"transformer_train", "encoder layer of BERT-base and SGD, 2 x 128 tokens, a training step", Transformer},
     {"word_vectors", "skip-gram, 10,000 words of 128, batch 128, 64 samples, a training step", WordVectors},
     {"branches", "eight chains of four 64x256x256 products", Branches},
     {"transpose", "transposition of 1000 x 1000 floats",

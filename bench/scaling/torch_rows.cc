@@ -66,6 +66,91 @@ Step WordVectors(int threads) {
   };
 }
 
+// A convolution and its norm.
+struct TorchConvImpl : torch::nn::Module {
+  TorchConvImpl(int64_t in, int64_t out, int64_t size, int64_t stride)
+      : conv(torch::nn::Conv2dOptions(in, out, size).stride(stride).padding(size / 2).bias(false)),
+        norm(out) {
+    register_module("conv", conv);
+    register_module("norm", norm);
+  }
+  torch::Tensor forward(const torch::Tensor& x) { return norm(conv(x)); }
+  torch::nn::Conv2d conv;
+  torch::nn::BatchNorm2d norm;
+};
+TORCH_MODULE(TorchConv);
+
+struct TorchResnet : torch::nn::Module {
+  struct Block {
+    TorchConv inner, outer, around;
+  };
+  TorchResnet() : first(3, 16, 3, 1), last(64, kResnetClasses) {
+    register_module("first", first);
+    register_module("last", last);
+    int64_t in = 16;
+    for (const int64_t filters : {16, 32, 64}) {
+      for (int block = 0; block < 3; ++block) {
+        const int64_t stride = block == 0 && filters > 16 ? 2 : 1;
+        const std::string name = std::to_string(blocks.size());
+        Block b{TorchConv(in, filters, 3, stride), TorchConv(filters, filters, 3, 1), nullptr};
+        register_module("inner" + name, b.inner);
+        register_module("outer" + name, b.outer);
+        if (stride != 1) b.around = register_module("around" + name, TorchConv(in, filters, 1, stride));
+        blocks.push_back(b);
+        in = filters;
+      }
+    }
+  }
+  torch::Tensor forward(const torch::Tensor& images) {
+    torch::Tensor x = torch::relu(first(images));
+    for (Block& b : blocks) {
+      const torch::Tensor around = b.around.is_empty() ? x : b.around(x);
+      x = torch::relu(b.outer(torch::relu(b.inner(x))) + around);
+    }
+    return last(x.mean({2, 3}));
+  }
+  TorchConv first;
+  torch::nn::Linear last;
+  std::vector<Block> blocks;
+};
+
+// In channels last, which is the faster layout for training on the processor.
+Step SmallResnet(int threads) {
+  const auto net = std::make_shared<TorchResnet>();
+  const auto format = torch::MemoryFormat::ChannelsLast;
+  net->train();
+  for (torch::Tensor& p : net->parameters()) {
+    if (p.dim() == 4) p.set_data(p.data().contiguous(format));
+  }
+  const torch::Tensor x = torch::rand({kResnetBatch, 3, kResnetSide, kResnetSide}).contiguous(format);
+  const torch::Tensor labels = torch::randint(kResnetClasses, {kResnetBatch});
+  const auto sgd =
+      std::make_shared<torch::optim::SGD>(net->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
+  return [=] {
+    if (at::get_num_threads() != threads) at::set_num_threads(threads);
+    sgd->zero_grad();
+    torch::nn::functional::cross_entropy(net->forward(x), labels).backward();
+    sgd->step();
+  };
+}
+
+Step Transformer(int threads) {
+  torch::nn::TransformerEncoderLayer layer(
+      torch::nn::TransformerEncoderLayerOptions(kTransformerWidth, kTransformerHeads)
+          .dim_feedforward(4 * kTransformerWidth)
+          .dropout(0)
+          .activation(torch::kGELU));
+  layer->train();
+  const torch::Tensor x = torch::rand({kTransformerTokens, kTransformerBatch, kTransformerWidth});
+  const auto sgd = std::make_shared<torch::optim::SGD>(layer->parameters(), 1e-6);
+  return [=]() mutable {
+    if (at::get_num_threads() != threads) at::set_num_threads(threads);
+    sgd->zero_grad();
+    layer->forward(x).square().sum().backward();
+    sgd->step();
+  };
+}
+
 Step Branches(int threads) {
   const torch::Tensor x = torch::rand({kBranchRows, kBranchWidth});
   std::vector<torch::Tensor> weights;
@@ -98,6 +183,8 @@ Step MakeTorchStep(std::string_view row, int threads) {
   if (row == "lstm_train") return Lstm(kSmallLstm, true, threads);
   if (row == "lstm_large") return Lstm(kLargeLstm, false, threads);
   if (row == "lstm_large_train") return Lstm(kLargeLstm, true, threads);
+  if (row == "small_resnet_train") return SmallResnet(threads);
+  if (row == "transformer_train") return Transformer(threads);
   if (row == "word_vectors") return WordVectors(threads);
   if (row == "branches") return Branches(threads);
   if (row == "transpose") return Inference(threads, [x] { x.t().contiguous(); });
