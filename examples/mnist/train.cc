@@ -143,22 +143,8 @@ class Trainer {
 
   // Images in, probabilities and the likeliest digit out. A model that was there is replaced.
   Status Export() {
-    const std::string& target = options_.export_dir;
-    const std::string written = StrCat(target, ".", ::getpid(), ".new");
-    const std::string old = StrCat(target, ".", ::getpid(), ".old");
-    MR_ASSIGN_OR_RETURN(const auto builder, SavedModelBuilder::Open(written));
-    SavedModelBuilder::MetaGraphOptions meta;
-    meta.signatures["serving_default"] =
-        PredictSignature(scope_, {{"images", model_.images}},
-                         {{"probabilities", model_.probabilities}, {"digits", model_.digits}});
-    MR_RETURN_IF_ERROR(builder->AddMetaGraphAndVariables(session_, scope_, {"serve"}, meta));
-    MR_RETURN_IF_ERROR(builder->Save().status());
-    std::error_code error;
-    if (std::filesystem::exists(target, error)) std::filesystem::rename(target, old, error);
-    if (!error) std::filesystem::rename(written, target, error);
-    if (error) return errors::Unavailable(target, ": cannot replace: ", error.message());
-    std::filesystem::remove_all(old, error);
-    return Status();
+    return SimpleSave(session_, scope_, options_.export_dir, {{"images", model_.images}},
+                      {{"probabilities", model_.probabilities}, {"digits", model_.digits}});
   }
 
   // Appends the probabilities to `probabilities` unless that is null.

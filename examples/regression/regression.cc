@@ -71,17 +71,13 @@ mr::Status Train(const std::string& dir) {
   const mr::Operation train =
       mr::MomentumOptimizer(0.002f, 0.9f).Minimize(scope, loss, {model.w, model.b}, step);
 
-  using Stop = mr::StopAtStepHook;
-  const mr::Hooks hooks = {
-      std::make_shared<Stop>(Stop::Options{.last_step = kLastStep}),
-      std::make_shared<mr::NanTensorHook>(loss),
-      std::make_shared<mr::ProgressHook>(mr::ProgressHook::Options{.loss = loss, .last_step = kLastStep})};
-  MR_ASSIGN_OR_RETURN(const auto session,
-                      mr::MonitoredTrainingSession(scope, {.checkpoint_dir = dir + "/run",
-                                                           .hooks = hooks,
-                                                           .save_checkpoint_steps = 200,
-                                                           .log_step_count_steps = 1000}));
-  return session->Loop([&](mr::MonitoredSession& s) { return s.Run(train); });
+  return mr::RunTraining(scope, train,
+                         {.checkpoint_dir = dir + "/run",
+                          .hooks = {std::make_shared<mr::NanTensorHook>(loss)},
+                          .save_checkpoint_steps = 200,
+                          .log_step_count_steps = 1000,
+                          .last_step = kLastStep,
+                          .progress_loss = loss});
 }
 
 // The model alone, with the weights of the last checkpoint: what it is worth on other data, and into a file.
@@ -104,15 +100,7 @@ mr::Status EvaluateAndExport(const std::string& dir) {
   const auto w = values[0].flat<float>();
   std::printf("w = %.9g %.9g  b = %.9g  test loss = %.9g\n", w[0], w[1], values[1].scalar<float>(),
               values[2].scalar<float>());
-
-  const std::string folder = dir + "/export";
-  std::filesystem::remove_all(folder);
-  MR_ASSIGN_OR_RETURN(const auto builder, mr::SavedModelBuilder::Open(folder));
-  mr::SavedModelBuilder::MetaGraphOptions options;
-  options.signatures[mr::saved_model::kDefaultSignature] =
-      mr::PredictSignature(scope, {{"x", x}}, {{"y", model.y}});
-  MR_RETURN_IF_ERROR(builder->AddMetaGraphAndVariables(session, scope, {mr::saved_model::kServe}, options));
-  return builder->Save().status();
+  return mr::SimpleSave(session, scope, dir + "/export", {{"x", x}}, {{"y", model.y}});
 }
 
 int main(int argc, char** argv) {

@@ -116,14 +116,13 @@ mr::Status Run(const std::string& dir, int64_t steps) {
   const auto saver = std::make_shared<mr::Saver>(scope);
   const mr::Operation init = LocalVariablesInitializer(scope);
 
-  const auto stop = std::make_shared<mr::StopAtStepHook>(mr::StopAtStepHook::Options{.last_step = steps});
   const auto scaffold = std::make_shared<mr::Scaffold>(scope, mr::Scaffold::Options{.saver = saver});
-  MR_ASSIGN_OR_RETURN(const auto training, mr::MonitoredTrainingSession(scope, {.checkpoint_dir = run,
-                                                                                .scaffold = scaffold,
-                                                                                .hooks = {stop},
-                                                                                .save_checkpoint_steps = 20,
-                                                                                .save_summaries_steps = 20}));
-  MR_RETURN_IF_ERROR(training->Loop([&](mr::MonitoredSession& s) { return s.Run(train); }));
+  MR_RETURN_IF_ERROR(mr::RunTraining(scope, train,
+                                     {.checkpoint_dir = run,
+                                      .scaffold = scaffold,
+                                      .save_checkpoint_steps = 20,
+                                      .save_summaries_steps = 20,
+                                      .last_step = steps}));
 
   const mr::ClientSession session(scope);
   MR_RETURN_IF_ERROR(saver->Restore(session, mr::LatestCheckpoint(run)));
@@ -132,13 +131,7 @@ mr::Status Run(const std::string& dir, int64_t steps) {
   MR_RETURN_IF_ERROR(session.Run({accuracy.update, size, step}, &out));
   std::printf("step %lld: accuracy %.3f, weights %.9g\n", static_cast<long long>(out[2].scalar<int64_t>()),
               out[0].scalar<float>(), out[1].scalar<float>());
-  std::filesystem::remove_all(dir + "/export");
-  MR_ASSIGN_OR_RETURN(const auto builder, mr::SavedModelBuilder::Open(dir + "/export"));
-  mr::SavedModelBuilder::MetaGraphOptions options;
-  options.signatures[mr::saved_model::kDefaultSignature] =
-      mr::PredictSignature(scope, {{"images", images}}, {{"classes", classes}});
-  MR_RETURN_IF_ERROR(builder->AddMetaGraphAndVariables(session, scope, {mr::saved_model::kServe}, options));
-  return builder->Save().status();
+  return mr::SimpleSave(session, scope, dir + "/export", {{"images", images}}, {{"classes", classes}});
 }
 
 int main(int argc, char** argv) {

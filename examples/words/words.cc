@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// words DIR: learns vectors of words by skip-gram with negative sampling from DIR/text.txt, which it makes
-// when it is not there: most words of a sentence are of one topic. Then it tells how many words have a
-// nearest neighbour of their own topic, and writes the SavedModel DIR/export. It can be killed at any moment:
-// started again, it goes on from its last checkpoint with the sentences and negatives that come next.
+// words DIR: learns vectors of words by skip-gram with negative sampling from DIR/text.txt, which it makes:
+// most words of a sentence are of one topic. Then it tells how many words have a neighbour of their own
+// topic, and writes the SavedModel DIR/export. Killed and started again, it goes on from its last checkpoint.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <limits>
+#include <random>
 #include <string>
 
 #include "millrace/ops.h"
@@ -18,66 +17,56 @@ namespace mr = millrace;
 namespace ops = millrace::ops;
 using Outputs = std::vector<mr::Output>;
 
-constexpr int64_t kLastStep = 3000, kBatch = 8;  // sentences in a step
+constexpr int64_t kLastStep = 3000, kNegatives = 5, kDimensions = 16, kBatch = 8;  // sentences
 constexpr int64_t kTopics = 8, kTopicWords = 5, kVocabulary = kTopics * kTopicWords;
 constexpr int64_t kSentence = 10, kPairs = 4 * kSentence - 6;  // in a window of two words to either side
-constexpr int64_t kNegatives = 5, kDimensions = 16;
 
 // "a0" to "a4" are the words of the first topic, "b0" to "b4" those of the second, and so on.
-std::string Word(int64_t id) {
-  return std::string(1, static_cast<char>('a' + id / kTopicWords)) + std::to_string(id % kTopicWords);
+std::vector<std::string> Words() {
+  std::vector<std::string> words;
+  for (int64_t id = 0; id < kVocabulary; ++id)
+    words.push_back(static_cast<char>('a' + id / kTopicWords) + std::to_string(id % kTopicWords));
+  return words;
 }
 
 // Sentences of one topic each, where every fourth word is any word; the same each time.
 void WriteText(const std::string& path) {
   if (std::filesystem::exists(path)) return;
-  uint32_t state = 1;
-  const auto below = [&](int64_t n) {
-    state = state * 1664525u + 1013904223u;
-    return static_cast<int64_t>(state >> 8) % n;
-  };
+  std::minstd_rand random(1);
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(random() >> 8) % n; };
+  const std::vector<std::string> words = Words();
   std::ofstream file(path + ".part");
   for (int line = 0; line < 2000; ++line) {
     const int64_t topic = below(kTopics);
     for (int64_t i = 0; i < kSentence; ++i) {
       const int64_t id = below(4) == 0 ? below(kVocabulary) : topic * kTopicWords + below(kTopicWords);
-      file << (i > 0 ? " " : "") << Word(id);
+      file << words[static_cast<size_t>(id)] << ' ';
     }
     file << '\n';
   }
   file.close();
-  std::error_code error;  // without the file the pipeline tells
-  std::filesystem::rename(path + ".part", path, error);
+  std::filesystem::rename(path + ".part", path);
 }
 
 struct Model {
   explicit Model(const mr::Scope& scope)
-      : names(ops::Const(scope, Names())),
+      : names(ops::Const(scope, mr::Tensor::Vector(Words()))),
         table(ops::HashTableV2(scope, mr::DataType::kString, mr::DataType::kInt64)),
-        fill(ops::InitializeTableV2(scope, table, names,
-                                    ops::Range(scope, int64_t{0}, kVocabulary, int64_t{1}))),
+        every(ops::Range(scope, int64_t{0}, kVocabulary, int64_t{1})),
+        fill(ops::InitializeTableV2(scope, table, names, every)),
         vectors(GetVariable(scope, "vectors", {kVocabulary, kDimensions})),
         contexts(GetVariable(scope, "contexts", {kVocabulary, kDimensions})) {
     mr::AddToCollection(scope, "table_initializer", fill);
   }
-  static mr::Tensor Names() {
-    std::vector<std::string> names;
-    for (int64_t id = 0; id < kVocabulary; ++id) names.push_back(Word(id));
-    return mr::Tensor::Vector(names);
-  }
-  mr::Output Ids(const mr::Scope& scope, const mr::Output& words) const {
-    return ops::LookupTableFindV2(scope, table, words, int64_t{0});
-  }
   // The vectors of some words times those of all words, a word times itself being less than any other.
   mr::Output Similarities(const mr::Scope& scope, const mr::Output& ids) const {
-    const mr::Output size =
-        ops::Sqrt(scope, ops::Sum(scope, ops::Square(scope, vectors), 1, ops::Sum::KeepDims(true)));
-    const mr::Output unit = ops::Div(scope, vectors, size);
+    const mr::Output square = ops::Sum(scope, ops::Square(scope, vectors), 1, ops::Sum::KeepDims(true));
+    const mr::Output unit = ops::Mul(scope, vectors, ops::Rsqrt(scope, square));
     const mr::Output all =
         ops::MatMul(scope, ops::GatherV2(scope, unit, ids, 0), unit, ops::MatMul::TransposeB(true));
-    return ops::Sub(scope, all, ops::OneHot(scope, ids, static_cast<int32_t>(kVocabulary), 3.f, 0.f));
+    return ops::Sub(scope, all, ops::OneHot(scope, ids, int{kVocabulary}, 3.f, 0.f));
   }
-  mr::Output names, table;
+  mr::Output names, table, every;
   mr::Operation fill;
   mr::GraphVariable vectors, contexts;
 };
@@ -85,10 +74,11 @@ struct Model {
 // Elements: words [kPairs], and for each a neighbour, then words drawn by the number of the sentence.
 mr::Dataset ReadPairs(const mr::Scope& scope, const Model& model, const std::string& path) {
   const mr::Dataset lines = mr::Dataset::TextLine(scope, path).Shuffle(500, /*seed=*/1).Repeat();
-  const mr::Dataset numbers = mr::Dataset::Range(scope, std::numeric_limits<int64_t>::max());
+  const mr::Dataset numbers = mr::Dataset::Range(scope, INT64_MAX);
   return mr::Dataset::Zip(scope, {lines, numbers}).Map([&](const mr::Scope& s, const Outputs& in) -> Outputs {
     const mr::Output words = ops::StringSplit(s, ops::ExpandDims(s, in[0], 0), " ").values;
-    const mr::Output ids = ops::Reshape(s, model.Ids(s, words), {kSentence});
+    const ops::LookupTableFindV2 found(s, model.table, words, int64_t{0});
+    const mr::Output ids = ops::Reshape(s, found, {kSentence});
     Outputs centers, neighbours;
     for (const int64_t away : {1, 2}) {
       const mr::Output before = ops::Slice(s, ids, {int64_t{0}}, {kSentence - away});
@@ -116,52 +106,38 @@ mr::Status Train(const std::string& dir) {
   const mr::Output centers = mr::layers::EmbeddingLookup(scope, {model.vectors}, batch[0]);
   const mr::Output others = mr::layers::EmbeddingLookup(scope, {model.contexts}, batch[1]);
   const mr::Output logits = ops::Sum(scope, ops::Mul(scope, others, ops::ExpandDims(scope, centers, 2)), 3);
-  const mr::Output first = ops::ZerosLike(scope, batch[0]);  // of the words to tell apart it is the neighbour
-  const mr::Output labels = ops::OneHot(scope, first, static_cast<int32_t>(1 + kNegatives), 1.f, 0.f);
+  // The first of the words to tell apart is the neighbour.
+  const mr::Output labels =
+      ops::OneHot(scope, ops::ZerosLike(scope, batch[0]), int{1 + kNegatives}, 1.f, 0.f);
   const mr::Output loss = mr::losses::SigmoidCrossEntropy(scope, labels, logits);
   mr::summary::Scalar(scope, "loss", loss);
   const mr::Operation train = mr::AdagradOptimizer(0.3f).Minimize(scope, loss, {}, step);
-
-  const mr::Hooks hooks = {
-      std::make_shared<mr::StopAtStepHook>(mr::StopAtStepHook::Options{.last_step = kLastStep}),
-      std::make_shared<mr::ProgressHook>(mr::ProgressHook::Options{.loss = loss, .last_step = kLastStep})};
-  MR_ASSIGN_OR_RETURN(
-      const auto session,
-      mr::MonitoredTrainingSession(
-          scope, {.checkpoint_dir = dir + "/run", .hooks = hooks, .save_checkpoint_steps = 200}));
-  return session->Loop([&](mr::MonitoredSession& s) { return s.Run(train); });
+  return mr::RunTraining(scope, train,
+                         {.checkpoint_dir = dir + "/run",
+                          .save_checkpoint_steps = 200,
+                          .last_step = kLastStep,
+                          .progress_loss = loss});
 }
 
-// With the vectors of the last checkpoint.
 mr::Status EvaluateAndExport(const std::string& dir) {
   const mr::Scope scope = mr::Scope::NewRootScope();
   const Model model(scope);
-  const mr::Output every = ops::Range(scope, int64_t{0}, kVocabulary, int64_t{1});
-  const mr::Output nearest = ops::ArgMax(scope, model.Similarities(scope, every), 1);
-  const mr::Output same =
-      ops::Equal(scope, ops::FloorDiv(scope, nearest, kTopicWords), ops::FloorDiv(scope, every, kTopicWords));
+  const mr::Output nearest = ops::ArgMax(scope, model.Similarities(scope, model.every), 1);
+  const auto topic = [&](const mr::Output& id) { return ops::FloorDiv(scope, id, kTopicWords); };
+  const mr::Output same = ops::Equal(scope, topic(nearest), topic(model.every));
   const mr::Output accuracy = ops::Mean(scope, ops::Cast(scope, same, mr::DataType::kFloat).y, 0);
-  const mr::Output weights =
-      ops::AddN(scope, {ops::L2Loss(scope, model.vectors).output, ops::L2Loss(scope, model.contexts).output});
-  const mr::Output words =
-      ops::Placeholder(scope.WithOpName("words"), mr::DataType::kString, ops::Placeholder::Shape({-1}));
-  const ops::TopKV2 best(scope, model.Similarities(scope, model.Ids(scope, words)), 3);
-  const mr::Output neighbours = ops::GatherV2(scope, model.names, best.indices, 0);
+  const mr::Output weights = ops::L2Loss(scope, ops::ConcatV2(scope, {model.vectors, model.contexts}, 0));
+  const mr::Output words = ops::Placeholder(scope.WithOpName("words"), mr::DataType::kString);
+  const mr::Output ids = ops::LookupTableFindV2(scope, model.table, words, int64_t{0});
+  const ops::TopKV2 best(scope, model.Similarities(scope, ids), 3);
   const mr::Saver saver(scope);
   const mr::ClientSession session(scope);
   MR_RETURN_IF_ERROR(saver.Restore(session, mr::LatestCheckpoint(dir + "/run")));
   std::vector<mr::Tensor> values;
   MR_RETURN_IF_ERROR(session.Run({accuracy, weights}, &values));
   std::printf("accuracy %.3f  weights %.9g\n", values[0].scalar<float>(), values[1].scalar<float>());
-
-  const std::string folder = dir + "/export";
-  std::filesystem::remove_all(folder);
-  MR_ASSIGN_OR_RETURN(const auto builder, mr::SavedModelBuilder::Open(folder));
-  mr::SavedModelBuilder::MetaGraphOptions options{.main_op = model.fill};
-  options.signatures[mr::saved_model::kDefaultSignature] =
-      mr::PredictSignature(scope, {{"words", words}}, {{"neighbours", neighbours}});
-  MR_RETURN_IF_ERROR(builder->AddMetaGraphAndVariables(session, scope, {mr::saved_model::kServe}, options));
-  return builder->Save().status();
+  return mr::SimpleSave(session, scope, dir + "/export", {{"words", words}},
+                        {{"neighbours", ops::GatherV2(scope, model.names, best.indices, 0)}}, model.fill);
 }
 
 int main(int argc, char** argv) {

@@ -26,6 +26,21 @@ using DatasetFn = std::function<Dataset(const Scope&, const std::vector<Output>&
 
 inline constexpr int64_t kAutotune = -1;  // as many or as much as measurements say
 
+// How a pipeline is rewritten when an iterator is made of it: what tf.data.Options names
+// experimental_optimization. None of it changes elements; shuffle_and_repeat_fusion changes their order.
+struct DatasetOptions {
+  bool noop_elimination = true;
+  bool map_and_batch_fusion = true;
+  bool map_and_filter_fusion = false;
+  bool map_fusion = false;
+  bool filter_fusion = false;
+  bool map_vectorization = false;  // maps of batches, where all ops of the function have such a form
+  bool map_parallelization = false;
+  bool shuffle_and_repeat_fusion = false;
+  bool autotune = true;             // kAutotune by measured costs; else the number of processors
+  int64_t autotune_cpu_budget = 0;  // processors to be used by what is measured; 0: all
+};
+
 // A source of elements, each of several tensors, described by nodes of a graph. Nothing is read before an
 // iterator asks. A value; its methods add nodes to the scope that it was made with.
 class Dataset {
@@ -84,11 +99,18 @@ class Dataset {
   Dataset Cache(std::string_view filename = "") const;  // "": in memory
   Dataset Concatenate(const Dataset& other) const;
   Dataset Shard(int64_t num_shards, int64_t index) const;
+  // Goes on behind elements with errors, such as broken records; a warning at the end tells how many.
+  Dataset IgnoreErrors() const;
+  // The same elements, from iterators that are made as the options say. To be called last: what is made of
+  // the result has the default options again.
+  Dataset WithOptions(const DatasetOptions& options) const;
 
   const Scope& scope() const { return *scope_; }  // REQUIRES: not default-constructed
   const Output& handle() const { return handle_; }
   const std::vector<DataType>& types() const { return types_; }
   const std::vector<PartialShape>& shapes() const { return shapes_; }
+  // What iterators read: with the stages that the options stand for.
+  Dataset ForIterator() const;
 
  private:
   static Dataset Add(const Scope& scope, const char* op, const std::vector<Input>& inputs, OpAttrs attrs,
@@ -105,6 +127,7 @@ class Dataset {
   Output handle_;
   std::vector<DataType> types_;
   std::vector<PartialShape> shapes_;
+  DatasetOptions options_;
 };
 
 // Goes through a dataset: each run of GetNext gives the next element, OutOfRange after the last. The state

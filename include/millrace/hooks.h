@@ -71,6 +71,8 @@ class CheckpointSaverHook final : public SessionRunHook {
   CheckpointSaverHook(std::string checkpoint_dir, const Every& every, std::shared_ptr<Saver> saver,
                       std::vector<std::shared_ptr<CheckpointSaverListener>> listeners = {},
                       const std::string& basename = "model.ckpt");
+  // Steps go on while a thread writes what Save has got: Saver::SaveOptions::write_behind.
+  void set_write_behind(bool write_behind) { write_behind_ = write_behind; }
 
   Status Begin(const Scope& scope) override;
   Status AfterCreateSession(ClientSession& session, Coordinator& coordinator) override;
@@ -91,6 +93,7 @@ class CheckpointSaverHook final : public SessionRunHook {
   std::optional<Scope> scope_;
   std::shared_ptr<SummaryWriter> writer_;
   Output global_step_;
+  bool write_behind_ = false;
 };
 
 // Writes how many steps are done in a second, as summary "global_step/sec", and logs it.

@@ -236,8 +236,13 @@ class MonitoredSession {
 
 inline constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
+class ChiefLease;
+
 struct MonitoredTrainingSessionOptions {
   bool is_chief = true;
+  // When set, it says who is the chief instead, and another worker takes over when the chief is gone; see
+  // millrace/replicas.h. All workers then need checkpoint_dir and the hooks of a chief.
+  std::shared_ptr<ChiefLease> lease = {};
   std::string checkpoint_dir = {};  // "": nothing is saved or restored
   std::shared_ptr<Scaffold> scaffold = {};
   Hooks hooks = {};
@@ -245,9 +250,14 @@ struct MonitoredTrainingSessionOptions {
   // How often; at most one of each pair. Unset: checkpoints every 600 s, summaries every 100 steps; kNever.
   std::optional<int64_t> save_checkpoint_steps = {};
   std::optional<double> save_checkpoint_secs = {};
+  bool write_checkpoints_behind = false;  // by a thread, while steps go on: Saver::SaveOptions
   std::optional<int64_t> save_summaries_steps = {};
   std::optional<double> save_summaries_secs = {};
   int64_t log_step_count_steps = 100;
+  // What most programs add as hooks: the step to stop at (StopAtStepHook), and the loss to show with the
+  // progress towards it (ProgressHook).
+  std::optional<int64_t> last_step = {};
+  Output progress_loss = {};
   SessionOptions session = {};
   MonitoredSessionOptions monitored = {};
   double max_wait_secs = 7200;     // of workers for the chief
@@ -259,6 +269,10 @@ struct MonitoredTrainingSessionOptions {
 // rate of steps.
 StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(
     const Scope& scope, const MonitoredTrainingSessionOptions& options = {});
+
+// Runs `train` in a MonitoredTrainingSession until that should stop.
+Status RunTraining(const Scope& scope, const Operation& train,
+                   const MonitoredTrainingSessionOptions& options = {});
 
 // Without recovery.
 StatusOr<std::unique_ptr<MonitoredSession>> SingularMonitoredSession(

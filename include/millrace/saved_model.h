@@ -120,4 +120,11 @@ class SavedModelBuilder {
   bool has_variables_ = false;
 };
 
+// Writes a SavedModel with one graph for serving: what PredictSignature says as the default signature, and
+// the values that the session has. A SavedModel that is at the path is replaced in one step; anything else
+// there is AlreadyExists. `main_op`: as MetaGraphOptions has it.
+Status SimpleSave(const ClientSession& session, const Scope& scope, const std::string& export_dir,
+                  const std::map<std::string, Output>& inputs, const std::map<std::string, Output>& outputs,
+                  const Operation& main_op = {});
+
 }  // namespace millrace

@@ -71,6 +71,10 @@ class Saver {
     bool write_meta_graph = true;
     bool write_state = true;
     bool strip_default_attrs = false;  // from the meta graph
+    // Save returns when it has got the values, without copying them: steps that follow change copies. A
+    // thread writes them; the next Save, and Finish, wait for it and give its error. Formats of version 2
+    // only.
+    bool write_behind = false;
   };
   // Gives the path that Restore takes; "" when there is nothing to save. Older checkpoints are deleted as the
   // options say. Sharded checkpoints of the first format give a pattern.
@@ -83,6 +87,9 @@ class Saver {
   }
   StatusOr<std::string> Save(const ClientSession& session, const std::string& path,
                              const SaveOptions& options);
+
+  // Waits for what is written behind; its error.
+  Status Finish();
 
   // InvalidArgument "The passed save_path is not a valid checkpoint: …". On other errors the variables may
   // have been restored in part.
@@ -109,10 +116,21 @@ class Saver {
     std::string path;
     double time;
   };
+  class Behind;
   Saver(SaverDef def, const Scope& scope);
-  Status WriteState(const std::string& path, const SaveOptions& options);
-  void Record(const std::string& path);
-  void DeleteOld(const std::string& meta_graph_suffix);
+  StatusOr<std::string> SaveBehind(Session& session, const std::string& checkpoint,
+                                   const SaveOptions& options);
+  Status WriteMetaGraph(const std::string& checkpoint, const SaveOptions& options) const;
+  // What is to be done with files when a checkpoint is there: the state file to be written, and an older
+  // checkpoint to be deleted ("": none).
+  struct Update {
+    std::function<Status()> write_state;
+    std::string obsolete;
+    CheckpointFormat format;
+    std::string meta_graph_suffix;
+    Status Do() const;
+  };
+  Update Record(const std::string& path, const SaveOptions& options);
 
   Scope scope_;
   SaverDef def_;
@@ -123,6 +141,7 @@ class Saver {
   std::vector<Kept> to_delete_;
   std::function<double()> clock_;
   double next_kept_time_ = 0;
+  std::shared_ptr<Behind> behind_;  // null: nothing was ever written behind
 };
 
 // Whether there is a checkpoint of either format of that prefix, or that pattern.

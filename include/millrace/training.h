@@ -21,4 +21,5 @@
 #include "millrace/saver.h"              // IWYU pragma: export
 #include "millrace/schedules.h"          // IWYU pragma: export
 #include "millrace/summary.h"            // IWYU pragma: export
+#include "millrace/supervisor.h"         // IWYU pragma: export
 #include "millrace/variables.h"          // IWYU pragma: export

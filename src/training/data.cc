@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "millrace/data.h"
 
+#include <cstring>
+
 #include "cc/scope_state.h"
 #include "millrace/functions.h"
 #include "millrace/meta_graph.h"
@@ -21,6 +23,13 @@ std::vector<DataType> TypesOf(const std::vector<Output>& tensors) {
 InputList AsList(const std::vector<Output>& tensors) { return tensors; }
 
 Input Number64(int64_t value) { return Tensor::Scalar(value); }
+
+// 0, false or an empty text.
+Tensor ZeroOf(DataType dtype) {
+  Tensor zero(dtype, TensorShape());
+  if (DataTypeSize(dtype) > 0 && zero.IsInitialized()) std::memset(zero.raw_data(), 0, zero.num_bytes());
+  return zero;
+}
 
 // [n, ...] without n.
 PartialShape RowShape(const PartialShape& shape) {
@@ -206,7 +215,7 @@ Dataset Dataset::PaddedBatch(int64_t batch_size, std::vector<PartialShape> padde
     }
     const auto dims = padded_shapes[i].dims();
     to.push_back(ops::Const(*scope_, Tensor::Vector(std::vector<int64_t>(dims.begin(), dims.end()))));
-    fill.push_back(types_[i] == DataType::kString ? ops::Const(*scope_, "") : Number(*scope_, 0, types_[i]));
+    fill.push_back(ops::Const(*scope_, ZeroOf(types_[i])));
   }
   OpMaker maker(*scope_, "PaddedBatchDatasetV2", {});
   maker.Add(Input(handle_));
@@ -237,6 +246,38 @@ Dataset Dataset::Skip(const Input& count) const { return Same("SkipDataset", {co
 Dataset Dataset::Cache(std::string_view filename) const { return Same("CacheDataset", {Input(filename)}); }
 Dataset Dataset::Shard(int64_t num_shards, int64_t index) const {
   return Same("ShardDataset", {Number64(num_shards), Number64(index)});
+}
+
+Dataset Dataset::IgnoreErrors() const { return Same("IgnoreErrorsDataset", {}); }
+
+Dataset Dataset::WithOptions(const DatasetOptions& options) const {
+  Dataset same = *this;
+  same.options_ = options;
+  return same;
+}
+
+Dataset Dataset::ForIterator() const {
+  const DatasetOptions& o = options_;
+  const std::pair<bool, const char*> rewrites[] = {
+      {o.filter_fusion, "filter_fusion"},
+      {o.map_and_batch_fusion, "map_and_batch_fusion"},
+      {o.map_and_filter_fusion, "map_and_filter_fusion"},
+      {o.map_fusion, "map_fusion"},
+      {o.map_parallelization, "map_parallelization"},
+      {o.map_vectorization, "map_vectorization"},
+      {o.noop_elimination, "noop_elimination"},
+      {o.shuffle_and_repeat_fusion, "shuffle_and_repeat_fusion"},
+  };
+  std::vector<std::string> names;
+  for (const auto& [wanted, name] : rewrites) {
+    if (wanted) names.emplace_back(name);
+  }
+  Dataset result = *this;
+  if (!names.empty()) result = result.Same("OptimizeDataset", {Tensor::Vector(names)});
+  if (!o.autotune) return result;
+  OpAttrs attrs;
+  attrs.Set("cpu_budget", o.autotune_cpu_budget);
+  return result.Same("ModelDataset", {}, attrs);
 }
 
 Dataset Dataset::Concatenate(const Dataset& other) const {
@@ -282,7 +323,8 @@ Iterator Iterator::Initializable(const Dataset& dataset, std::string_view shared
 
 Operation Iterator::MakeInitializer(const Dataset& dataset) const {
   if (!dataset.handle().IsSet() || !dataset.scope().ok()) return {};
-  return ops::MakeIterator(dataset.scope().WithOpName("MakeIterator"), dataset.handle(), handle_);
+  return ops::MakeIterator(dataset.scope().WithOpName("MakeIterator"), dataset.ForIterator().handle(),
+                           handle_);
 }
 
 Iterator Iterator::OneShot(const Scope& scope, const std::function<Dataset(const Scope&)>& make) {
@@ -291,7 +333,7 @@ Iterator Iterator::OneShot(const Scope& scope, const std::function<Dataset(const
     const Dataset dataset = make(inner);
     iterator.types_ = dataset.types();
     iterator.shapes_ = dataset.shapes();
-    return {dataset.handle()};
+    return {dataset.ForIterator().handle()};
   };
   const GraphFunction function =
       MakeGraphFunction(scope, "make_dataset", {}, {}, make == nullptr ? FunctionBodyFn() : body);

@@ -81,6 +81,7 @@ Status CheckpointSaverHook::AfterRun(SessionRunContext& context, const SessionRu
 Status CheckpointSaverHook::End(ClientSession& session) {
   MR_ASSIGN_OR_RETURN(const int64_t step, ReadStep(session, global_step_));
   if (timer_.last_triggered_step() != step) MR_RETURN_IF_ERROR(Save(session, step).status());
+  if (saver() != nullptr) MR_RETURN_IF_ERROR(saver()->Finish());
   for (const auto& listener : listeners_) MR_RETURN_IF_ERROR(listener->End(session, step));
   return writer_->Flush();
 }
@@ -89,7 +90,8 @@ StatusOr<bool> CheckpointSaverHook::Save(ClientSession& session, int64_t step) {
   MR_LOG(Info) << "Saving checkpoints for " << step << " into " << save_path_ << ".";
   for (const auto& listener : listeners_) MR_RETURN_IF_ERROR(listener->BeforeSave(session, step));
   if (saver() != nullptr) {
-    MR_RETURN_IF_ERROR(saver()->Save(session, save_path_, {.global_step = step}).status());
+    MR_RETURN_IF_ERROR(
+        saver()->Save(session, save_path_, {.global_step = step, .write_behind = write_behind_}).status());
   }
   MR_RETURN_IF_ERROR(writer_->AddSessionLog(SummaryWriter::SessionStatus::kCheckpoint, step, save_path_));
   bool stop = false;

@@ -10,6 +10,7 @@
 #include "cc/scope_state.h"
 #include "millrace/hooks.h"
 #include "millrace/queue_runner.h"
+#include "training/leased_session.h"
 
 namespace millrace {
 namespace {
@@ -43,6 +44,20 @@ Status AddFeeds(const ClientSession::Feeds& more, size_t num_of_user, ClientSess
     feeds->push_back(feed);
   }
   return Status();
+}
+
+// The hooks of the caller, and those that the options stand for.
+Hooks WithSimpleHooks(const MonitoredTrainingSessionOptions& options) {
+  Hooks hooks = options.hooks;
+  if (options.last_step.has_value()) {
+    hooks.push_back(
+        std::make_shared<StopAtStepHook>(StopAtStepHook::Options{.last_step = options.last_step}));
+  }
+  if (options.progress_loss.IsSet()) {
+    hooks.push_back(std::make_shared<ProgressHook>(
+        ProgressHook::Options{.loss = options.progress_loss, .last_step = options.last_step}));
+  }
+  return hooks;
 }
 
 }  // namespace
@@ -240,12 +255,13 @@ StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(
     return errors::InvalidArgument("Can not provide both every_secs and every_steps.");
   }
   const auto scaffold = options.scaffold != nullptr ? options.scaffold : std::make_shared<Scaffold>(scope);
-  if (!options.is_chief) {
+  const Hooks of_user = WithSimpleHooks(options);
+  if (!options.is_chief && options.lease == nullptr) {
     const auto creator = std::make_shared<WorkerSessionCreator>(
         scaffold, WorkerSessionCreator::Options{.session = options.session,
                                                 .max_wait_secs = options.max_wait_secs,
                                                 .recovery_wait_secs = options.recovery_wait_secs});
-    return MonitoredSession::Make(scope, creator, options.hooks, options.monitored);
+    return MonitoredSession::Make(scope, creator, of_user, options.monitored);
   }
   Hooks hooks = options.chief_only_hooks;
   const std::string& folder = options.checkpoint_dir;
@@ -265,12 +281,21 @@ StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(
                        .secs = options.save_checkpoint_steps ? std::optional<double>()
                                                              : options.save_checkpoint_secs.value_or(600)};
   if (!folder.empty() && wanted(every)) {
-    hooks.push_back(std::make_shared<CheckpointSaverHook>(folder, every, scaffold));
+    const auto saving = std::make_shared<CheckpointSaverHook>(folder, every, scaffold);
+    saving->set_write_behind(options.write_checkpoints_behind);
+    hooks.push_back(saving);
   }
-  hooks.insert(hooks.end(), options.hooks.begin(), options.hooks.end());
+  if (options.lease != nullptr) return MakeLeasedSession(scope, options, scaffold, hooks, of_user);
+  hooks.insert(hooks.end(), of_user.begin(), of_user.end());
   const auto creator = std::make_shared<ChiefSessionCreator>(
       scaffold, ChiefSessionCreator::Options{.session = options.session, .checkpoint_dir = folder});
   return MonitoredSession::Make(scope, creator, std::move(hooks), options.monitored);
+}
+
+Status RunTraining(const Scope& scope, const Operation& train,
+                   const MonitoredTrainingSessionOptions& options) {
+  MR_ASSIGN_OR_RETURN(const auto session, MonitoredTrainingSession(scope, options));
+  return session->Loop([&](MonitoredSession& s) { return s.Run(train); });
 }
 
 StatusOr<std::unique_ptr<MonitoredSession>> SingularMonitoredSession(

@@ -521,5 +521,18 @@ TEST(Hooks, WrongArgumentsAreErrors) {
             "Global step should be created to use StepCounterHook.");
 }
 
+TEST(RunTraining, StopsAtTheLastStepAndShowsProgress) {
+  Model model;
+  const std::string folder = NewFolder();
+  const MonitoredTrainingSessionOptions options = {
+      .checkpoint_dir = folder, .last_step = 3, .progress_loss = model.w.value()};
+  Status status = RunTraining(model.scope, model.train, options);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(LatestCheckpoint(folder), folder + "/model.ckpt-3");
+  status = RunTraining(model.scope, model.train, options);  // all is done
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(LatestCheckpoint(folder), folder + "/model.ckpt-3");
+}
+
 }  // namespace
 }  // namespace millrace

@@ -235,5 +235,26 @@ TEST(SavedModelBuilderTest, ASaverOfTheProgramIsUsed) {
   EXPECT_EQ((*bundle)->meta_graph().saver->restore_op_name, "mine/restore_all");
 }
 
+TEST(SimpleSaveTest, ReplacesAModelAndNothingElse) {
+  const std::string dir = NewFolder() + "/model";
+  Model model;
+  for (int i = 0; i < 2; ++i) {
+    const Status saved = SimpleSave(model.session, model.scope, dir, {{"in", model.x}}, {{"out", model.y}});
+    ASSERT_TRUE(saved.ok()) << saved;
+    const auto bundle = SavedModelBundle::Load(dir, {"serve"});
+    ASSERT_TRUE(bundle.ok()) << bundle.status();
+    const auto result = (*bundle)->Run("serving_default", {{"in", Tensor::Scalar(2.f)}});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(*result->at("out").data<float>(), 6);
+  }
+  const auto parent = std::filesystem::path(dir).parent_path();
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(parent), {}), 1);
+  const std::string other = NewFolder();
+  WriteText(other + "/notes.txt", "mine");
+  const Status refused = SimpleSave(model.session, model.scope, other, {{"in", model.x}}, {{"out", model.y}});
+  EXPECT_EQ(refused.code(), ErrorCode::kAlreadyExists) << refused;
+  EXPECT_EQ(Text(other + "/notes.txt"), "mine");
+}
+
 }  // namespace
 }  // namespace millrace

@@ -1,6 +1,9 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "base/temporary_file.h"
@@ -260,6 +263,29 @@ StatusOr<std::string> SavedModelBuilder::Save(bool as_text) {
   MR_RETURN_IF_ERROR(as_text ? WriteTextProto(Env::Posix(), path, *model_)
                              : WriteBinaryProto(Env::Posix(), path, *model_));
   return path;
+}
+
+Status SimpleSave(const ClientSession& session, const Scope& scope, const std::string& export_dir,
+                  const std::map<std::string, Output>& inputs, const std::map<std::string, Output>& outputs,
+                  const Operation& main_op) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const bool there = fs::exists(export_dir, error);
+  if (there && !MaybeSavedModelDirectory(export_dir) && !fs::is_empty(export_dir, error)) {
+    return errors::AlreadyExists(export_dir, "; is there and is no SavedModel");
+  }
+  const std::string written = StrCat(export_dir, ".", ::getpid(), ".new");
+  const std::string old = StrCat(export_dir, ".", ::getpid(), ".old");
+  MR_ASSIGN_OR_RETURN(const auto builder, SavedModelBuilder::Open(written));
+  SavedModelBuilder::MetaGraphOptions options{.main_op = main_op};
+  options.signatures[saved_model::kDefaultSignature] = PredictSignature(scope, inputs, outputs);
+  Status status = builder->AddMetaGraphAndVariables(session, scope, {saved_model::kServe}, options);
+  if (status.ok()) status = builder->Save().status();
+  if (status.ok() && there) fs::rename(export_dir, old, error);
+  if (status.ok() && !error) fs::rename(written, export_dir, error);
+  if (status.ok() && error) status = errors::Unavailable(export_dir, ": cannot replace: ", error.message());
+  fs::remove_all(status.ok() ? old : written, error);
+  return status;
 }
 
 }  // namespace millrace

@@ -137,6 +137,8 @@ StatusOr<std::string> Saver::Save(Session& session, const std::string& path, con
     return errors::InvalidArgument("'latest_filename' collides with 'save_path': '", options.latest_filename,
                                    "' and '", path, "'");
   }
+  MR_RETURN_IF_ERROR(Finish());
+  if (options.write_behind && !empty_) return SaveBehind(session, checkpoint, options);
   std::string saved;
   if (!empty_) {
     std::vector<Tensor> outputs;
@@ -151,14 +153,17 @@ StatusOr<std::string> Saver::Save(Session& session, const std::string& path, con
       return errors::InvalidArgument("'", def_.save_tensor_name, "' does not give the path of a checkpoint");
     }
     saved = *outputs[0].data<std::string>();
-    if (options.write_state) MR_RETURN_IF_ERROR(WriteState(saved, options));
+    if (options.write_state) MR_RETURN_IF_ERROR(Record(saved, options).Do());
   }
-  if (options.write_meta_graph) {
-    ExportMetaGraphOptions how;
-    how.strip_default_attrs = options.strip_default_attrs;
-    MR_RETURN_IF_ERROR(ExportMetaGraph(MetaGraphFilename(checkpoint, options.meta_graph_suffix), how));
-  }
+  MR_RETURN_IF_ERROR(WriteMetaGraph(checkpoint, options));
   return saved;
+}
+
+Status Saver::WriteMetaGraph(const std::string& checkpoint, const SaveOptions& options) const {
+  if (!options.write_meta_graph) return Status();
+  ExportMetaGraphOptions how;
+  how.strip_default_attrs = options.strip_default_attrs;
+  return ExportMetaGraph(MetaGraphFilename(checkpoint, options.meta_graph_suffix), how);
 }
 
 StatusOr<std::string> Saver::Save(const ClientSession& session, const std::string& path,
@@ -167,38 +172,45 @@ StatusOr<std::string> Saver::Save(const ClientSession& session, const std::strin
   return Save(*engine, path, options);
 }
 
-Status Saver::WriteState(const std::string& path, const SaveOptions& options) {
-  Record(path);
+Saver::Update Saver::Record(const std::string& path, const SaveOptions& options) {
+  Update update{.write_state = {},
+                .obsolete = {},
+                .format = def_.version,
+                .meta_graph_suffix = options.meta_graph_suffix};
+  if (def_.max_to_keep > 0) {
+    std::erase_if(last_, [&](const Kept& kept) { return kept.path == path; });
+    last_.push_back({path, clock_()});
+    if (last_.size() > static_cast<size_t>(def_.max_to_keep)) {
+      to_delete_.push_back(last_.front());
+      last_.erase(last_.begin());
+    }
+  }
   io::CheckpointState state;
   state.model_checkpoint_path = path;
   state.all_model_checkpoint_paths = last_checkpoints();
-  MR_RETURN_IF_ERROR(io::UpdateCheckpointState(
-      Env::Posix(), io::FolderOf(path), std::move(state),
-      {.save_relative_paths = save_relative_paths_, .file = options.latest_filename}));
-  DeleteOld(options.meta_graph_suffix);
-  return Status::Ok();
-}
-
-void Saver::Record(const std::string& path) {
-  if (def_.max_to_keep <= 0) return;
-  std::erase_if(last_, [&](const Kept& kept) { return kept.path == path; });
-  last_.push_back({path, clock_()});
-  if (last_.size() > static_cast<size_t>(def_.max_to_keep)) {
-    to_delete_.push_back(last_.front());
-    last_.erase(last_.begin());
-  }
-}
-
-void Saver::DeleteOld(const std::string& meta_graph_suffix) {
-  if (to_delete_.empty()) return;
+  update.write_state = [state = std::move(state), relative = save_relative_paths_,
+                        file = options.latest_filename]() mutable {
+    const std::string folder = io::FolderOf(state.model_checkpoint_path);
+    return io::UpdateCheckpointState(Env::Posix(), folder, std::move(state),
+                                     {.save_relative_paths = relative, .file = file});
+  };
+  if (to_delete_.empty()) return update;
   const Kept oldest = to_delete_.front();
   to_delete_.erase(to_delete_.begin());
   if (oldest.time > next_kept_time_) {
     next_kept_time_ += def_.keep_checkpoint_every_n_hours * 3600.0;
-    return;
+  } else {
+    update.obsolete = oldest.path;
   }
-  const Status status = RemoveCheckpoint(oldest.path, def_.version, meta_graph_suffix);
+  return update;
+}
+
+Status Saver::Update::Do() const {
+  MR_RETURN_IF_ERROR(write_state());
+  if (obsolete.empty()) return Status();
+  const Status status = RemoveCheckpoint(obsolete, format, meta_graph_suffix);
   if (!status.ok()) MR_LOG(Warning) << "Ignoring: " << status;
+  return Status();
 }
 
 Status Saver::Restore(Session& session, const std::string& path) const {

@@ -220,6 +220,85 @@ TEST(SaverTest, OldCheckpointsGo) {
   EXPECT_FALSE(CheckpointExists(dir + "/m-3"));
 }
 
+// What is written behind are the values of the moment of Save, whatever the steps that follow do.
+TEST(SaverTest, StepsGoOnWhileACheckpointIsWritten) {
+  constexpr int64_t kSize = 1 << 20;
+  for (const bool resource : {false, true}) {
+    const std::string dir = NewFolder();
+    const Scope scope = Scope::NewRootScope();
+    const Output ones = ops::Fill(scope, {static_cast<int32_t>(kSize)}, 1.f);
+    std::vector<GraphVariable> variables;
+    for (const char* name : {"a", "b", "c"}) {
+      variables.emplace_back(scope.WithOpName(name), ones, GraphVariable::Options{.resource = resource});
+    }
+    std::vector<Operation> updates;
+    for (const GraphVariable& v : variables) updates.emplace_back(v.AssignAdd(scope, ones));
+    const Operation step = ops::NoOp(scope.WithControlDependencies(updates));
+    Saver saver(scope, {.max_to_keep = 2});
+    const Operation init = GlobalVariablesInitializer(scope);
+    ASSERT_TRUE(scope.ok()) << scope.status();
+    const ClientSession session(scope);
+    ASSERT_TRUE(session.Run({}, {}, {init}, nullptr).ok());
+    for (int64_t i = 1; i <= 3; ++i) {
+      const auto path = saver.Save(session, dir + "/m", {.global_step = i, .write_behind = true});
+      ASSERT_TRUE(path.ok()) << path.status();
+      for (int k = 0; k < 5; ++k) ASSERT_TRUE(session.Run({}, {}, {step}, nullptr).ok());
+    }
+    const Status finished = saver.Finish();
+    ASSERT_TRUE(finished.ok()) << finished;
+    EXPECT_EQ(LatestCheckpoint(dir), dir + "/m-3");
+    EXPECT_FALSE(CheckpointExists(dir + "/m-1"));
+    for (const int64_t i : {2, 3}) {
+      const ClientSession later(scope);
+      const Status restored = saver.Restore(later, StrCat(dir, "/m-", i));
+      ASSERT_TRUE(restored.ok()) << restored;
+      for (const GraphVariable& v : variables) {
+        std::vector<Tensor> value;
+        ASSERT_TRUE(later.Run({v.value()}, &value).ok());
+        const auto flat = std::as_const(value[0]).flat<float>();
+        const auto wanted = static_cast<float>(1 + 5 * (i - 1));
+        EXPECT_TRUE(std::ranges::all_of(flat, [&](float x) { return x == wanted; })) << flat[0];
+      }
+    }
+  }
+}
+
+TEST(SaverTest, AnErrorOfWhatIsWrittenBehindIsToldLater) {
+  Model model;
+  model.Initialize();
+  Saver saver(model.scope);
+  const std::string dir = NewFolder();
+  const Saver::SaveOptions options{.write_meta_graph = false, .write_behind = true};
+  saved_model_testing::WriteText(dir + "/file", "no folder");
+  ASSERT_TRUE(saver.Save(model.session, dir + "/file/m", options).ok());
+  EXPECT_FALSE(saver.Finish().ok());
+  EXPECT_THAT(saver.last_checkpoints(), IsEmpty());
+  EXPECT_TRUE(saver.Finish().ok());
+  ASSERT_TRUE(saver.Save(model.session, dir + "/m", options).ok());
+  EXPECT_TRUE(saver.Finish().ok());
+  EXPECT_EQ(LatestCheckpoint(dir), dir + "/m");
+}
+
+TEST(SaverTest, PartsOfATensorAreWrittenBehindAsOne) {
+  const std::string dir = NewFolder();
+  const Scope scope = Scope::NewRootScope();
+  const PartitionedVariable w =
+      GetPartitionedVariable(scope, "w", {6}, {.initial_value = {}, .partitioner = FixedSizePartitioner(3)});
+  Saver saver(scope, {.sharded = true});
+  const Operation init = GlobalVariablesInitializer(scope);
+  const ClientSession session(scope);
+  ASSERT_TRUE(session.Run({}, {}, {init}, nullptr).ok());
+  std::vector<Tensor> before, after;
+  ASSERT_TRUE(session.Run({w.value()}, &before).ok());
+  ASSERT_TRUE(saver.Save(session, dir + "/m", {.write_behind = true}).ok());
+  const Status finished = saver.Finish();
+  ASSERT_TRUE(finished.ok()) << finished;
+  const ClientSession later(scope);
+  ASSERT_TRUE(saver.Restore(later, dir + "/m").ok());
+  ASSERT_TRUE(later.Run({w.value()}, &after).ok());
+  EXPECT_EQ(Floats(before[0]), Floats(after[0]));
+}
+
 TEST(SaverTest, OneCheckpointInSomeHoursIsKept) {
   const std::string dir = NewFolder();
   Model model;
