@@ -26,8 +26,8 @@ class Device;
 namespace millrace::data {
 
 class Dataset;
-class StageMeter;
 class ProcessorShares;
+class StageMeter;
 class StatsAggregator;
 struct MeteredCall;
 
@@ -49,8 +49,8 @@ struct Context {
   ThreadPool* pool = nullptr;                   // for loops within kernels; null: none
   int call_depth = 0;                           // function calls in progress
   StatsAggregator* stats = nullptr;             // null: not collected
-  StageMeter* meter = nullptr;                  // of the stage at work, or being made; null: not measured
   ProcessorShares* shares = nullptr;            // null: parallelism that is left open is fixed
+  StageMeter* meter = nullptr;                  // of the stage at work, or being made; null: not measured
   MeteredCall* call = nullptr;                  // its call in progress; null on a thread of the stage
   // While iterators are made: the datasets that read from the one at hand, the nearest first.
   struct Reader {
@@ -66,8 +66,8 @@ struct Context {
     c.runtime = runtime;
     c.cancellation = &own;
     c.stats = stats;
-    c.meter = meter;
     c.shares = shares;
+    c.meter = meter;
     return c;
   }
 };
@@ -90,13 +90,13 @@ class Iterator {
   // Replaces `out` by the next element, or sets *end, which is false before. After the end it stays there;
   // after an error the next call goes on with the element behind, where there is one.
   virtual Status GetNext(Context& ctx, Element* out, bool* end) = 0;
-  // Whether `n` calls of GetNext may have to wait for another thread, as far as can be told now. Never false
   // Whether GetRows may be called: many elements together cost less than one after the other.
   virtual bool GivesRows() const { return false; }
   // The next `n` elements, or those that are left, `*got` of them, each the row of one tensor for each
   // component. Errors are as those of GetNext; the elements before are lost. REQUIRES: GivesRows(), and `n`
   // is small enough to reserve memory by.
   virtual Status GetRows(Context& ctx, int64_t n, Element* out, int64_t* got);
+  // Whether `n` calls of GetNext may have to wait for another thread, as far as can be told now. Never false
   // when they may.
   virtual bool MayWait(int64_t n) const = 0;
   // For those who measure it, on the thread that calls GetNext.

@@ -125,6 +125,16 @@ class UnaryIterator : public Iterator {
     return Status();
   }
 
+  bool InputGivesRows() const { return input_ == nullptr || input_->GivesRows(); }
+  // As NextInput. REQUIRES: InputGivesRows().
+  Status NextRows(Context& ctx, int64_t n, Element* out, int64_t* got) {
+    *got = 0;
+    if (input_ == nullptr || n == 0) return Status();
+    MR_RETURN_IF_ERROR(input_->GetRows(ctx, n, out, got));
+    if (*got < n) input_.reset();
+    return Status();
+  }
+
   const D& dataset_;
   std::unique_ptr<Iterator> input_;
 };
@@ -142,13 +152,3 @@ RefPtr<const Dataset> MakeRefDataset(Args&&... args) {
 }
 
 }  // namespace millrace::data
-  bool InputGivesRows() const { return input_ == nullptr || input_->GivesRows(); }
-  // As NextInput. REQUIRES: InputGivesRows().
-  Status NextRows(Context& ctx, int64_t n, Element* out, int64_t* got) {
-    *got = 0;
-    if (input_ == nullptr || n == 0) return Status();
-    MR_RETURN_IF_ERROR(input_->GetRows(ctx, n, out, got));
-    if (*got < n) input_.reset();
-    return Status();
-  }
-
