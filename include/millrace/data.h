@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "millrace/dtype.h"
+#include "millrace/functions.h"
 #include "millrace/output.h"
 #include "millrace/scope.h"
 #include "millrace/shape.h"
@@ -65,6 +66,11 @@ class Dataset {
   static Dataset FixedLengthRecord(const Scope& scope, const Input& filenames, int64_t record_bytes,
                                    int64_t header_bytes = 0, int64_t footer_bytes = 0,
                                    int64_t buffer_size = 262144);
+  // What C++ gives: `make` is called for each iterator, and its result for each element, until that is
+  // nothing. Types and shapes of the elements are checked.
+  using Generator = std::function<StatusOr<std::optional<std::vector<Tensor>>>()>;
+  static Dataset FromGenerator(const Scope& scope, std::vector<DataType> types,
+                               std::vector<PartialShape> shapes, std::function<Generator()> make);
   // Elements of all of them side by side, until the shortest ends.
   static Dataset Zip(const Scope& scope, const std::vector<Dataset>& datasets);
 
@@ -75,6 +81,9 @@ class Dataset {
   };
   Dataset Map(const ElementFn& fn) const { return Map(fn, MapOptions()); }
   Dataset Map(const ElementFn& fn, const MapOptions& options) const;
+  // The same with C++ that gets the values of an element; what it gives has those types and shapes.
+  Dataset MapHost(const HostFn& fn, std::vector<DataType> types, std::vector<PartialShape> shapes,
+                  const MapOptions& options) const;
   // `predicate` gives one bool scalar.
   Dataset Filter(const ElementFn& predicate) const;
   Dataset FlatMap(const DatasetFn& fn) const;

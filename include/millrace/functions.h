@@ -10,6 +10,8 @@
 #include "millrace/output.h"
 #include "millrace/scope.h"
 #include "millrace/shape.h"
+#include "millrace/status.h"
+#include "millrace/tensor.h"
 
 // Functions of a graph: parts of it that are kept once and called from any number of places, as the bodies of
 // datasets' stages are.
@@ -42,5 +44,15 @@ GraphFunction MakeGraphFunction(const Scope& scope, const std::string& name,
 // for arguments of another number or type; then the results are unset.
 std::vector<Output> CallFunction(const Scope& scope, const GraphFunction& function,
                                  const std::vector<Input>& arguments);
+
+// Plain C++, called with the values of tensors when a node runs: by any thread, several at the same time.
+using HostFn = std::function<StatusOr<std::vector<Tensor>>(const std::vector<Tensor>&)>;
+
+// Adds a node that calls the function, and gives its results, of those types and, where given, shapes, which
+// are checked. The node works in this process only: files may have it, other programs cannot run it. It has
+// no gradient and is never left out or computed in advance. The function stays until the process ends.
+std::vector<Output> CallHostFunction(const Scope& scope, HostFn fn, const std::vector<Output>& inputs,
+                                     const std::vector<DataType>& types,
+                                     const std::vector<PartialShape>& shapes = {});
 
 }  // namespace millrace

@@ -290,5 +290,85 @@ TEST(Dataset, WrongUsesAreErrors) {
               HasSubstr("2 shapes are given for 1 components"));
 }
 
+// The numbers that a pipeline of int64 scalars gives.
+std::vector<int64_t> NumbersOf(const Scope& scope, const Dataset& dataset) {
+  const Iterator iterator = Iterator::Initializable(dataset);
+  const std::vector<Output> next = iterator.GetNext(scope);
+  const ClientSession session(scope);
+  Status status = session.Run({}, {}, {iterator.initializer()}, nullptr);
+  std::vector<int64_t> numbers;
+  while (status.ok()) {
+    std::vector<Tensor> values;
+    status = session.Run(next, &values);
+    if (status.ok()) {
+      for (const int64_t n : std::as_const(values[0]).flat<int64_t>()) numbers.push_back(n);
+    }
+  }
+  EXPECT_TRUE(errors::IsOutOfRange(status)) << status;
+  return numbers;
+}
+
+TEST(DatasetTest, PlainFunctionsMapAndGenerate) {
+  const Scope scope = Scope::NewRootScope();
+  const auto three = []() -> Dataset::Generator {
+    return [next = int64_t{0}]() mutable -> StatusOr<std::optional<std::vector<Tensor>>> {
+      if (next == 3) return std::optional<std::vector<Tensor>>();
+      return std::optional(std::vector<Tensor>{Tensor::Scalar(next++)});
+    };
+  };
+  const HostFn square = [](const std::vector<Tensor>& in) -> StatusOr<std::vector<Tensor>> {
+    const int64_t x = in[0].scalar<int64_t>();
+    return std::vector<Tensor>{Tensor::Scalar(x * x)};
+  };
+  const std::vector<PartialShape> scalar = {PartialShape({})};
+  const Dataset numbers = Dataset::FromGenerator(scope, {DataType::kInt64}, scalar, three).Repeat(2);
+  EXPECT_EQ(NumbersOf(scope, numbers), (std::vector<int64_t>{0, 1, 2, 0, 1, 2}));
+  for (const std::optional<int> calls : {std::optional<int>(), std::optional<int>(2)}) {
+    const Dataset squares =
+        numbers.MapHost(square, {DataType::kInt64}, scalar, {.num_parallel_calls = calls});
+    EXPECT_EQ(NumbersOf(scope, squares), (std::vector<int64_t>{0, 1, 4, 0, 1, 4}));
+  }
+}
+
+TEST(DatasetTest, ResultsOfPlainFunctionsAreChecked) {
+  const auto error = [](const HostFn& fn, const std::vector<PartialShape>& shapes) {
+    const Scope scope = Scope::NewRootScope();
+    const std::vector<Output> out = CallHostFunction(scope, fn, {}, {DataType::kInt64}, shapes);
+    if (!scope.ok()) return scope.status();
+    std::vector<Tensor> values;
+    return ClientSession(scope).Run(out, &values);
+  };
+  const auto giving = [](std::vector<Tensor> tensors) -> HostFn {
+    return [tensors](const std::vector<Tensor>&) -> StatusOr<std::vector<Tensor>> { return tensors; };
+  };
+  const Tensor one = Tensor::Scalar(int64_t{1});
+  EXPECT_TRUE(error(giving({one}), {PartialShape({})}).ok());
+  EXPECT_TRUE(errors::IsInvalidArgument(error(giving({one, one}), {})));
+  EXPECT_TRUE(errors::IsInvalidArgument(error(giving({Tensor::Scalar(1.f)}), {})));
+  EXPECT_TRUE(errors::IsInvalidArgument(error(giving({one}), {PartialShape({2})})));
+  EXPECT_TRUE(errors::IsInvalidArgument(error(nullptr, {})));
+  const HostFn failing = [](const std::vector<Tensor>&) -> StatusOr<std::vector<Tensor>> {
+    return errors::DataLoss("mine");
+  };
+  EXPECT_EQ(error(failing, {}).code(), ErrorCode::kDataLoss);
+}
+
+TEST(DatasetTest, RewritesCanBeSwitchedOff) {
+  for (const bool on : {false, true}) {
+    const Scope scope = Scope::NewRootScope();
+    const auto twice = [](const Scope& s, const std::vector<Output>& in) -> std::vector<Output> {
+      return {ops::Mul(s, in[0], int64_t{2})};
+    };
+    const Dataset numbers = Dataset::Range(scope, int64_t{5})
+                                .Map(twice)
+                                .Batch(2)
+                                .WithOptions({.noop_elimination = on,
+                                              .map_and_batch_fusion = on,
+                                              .map_vectorization = on,
+                                              .autotune = on});
+    EXPECT_EQ(NumbersOf(scope, numbers), (std::vector<int64_t>{0, 2, 4, 6, 8}));
+  }
+}
+
 }  // namespace
 }  // namespace millrace
