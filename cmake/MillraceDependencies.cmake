@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-# Third-party libraries, all from Debian packages (tools/packages.txt). Their headers are SYSTEM: no warnings from them.
+# Third-party libraries, all from Debian packages (tools/packages.txt, tools/packages-dev.txt). Their headers are SYSTEM: no warnings from them.
 set(CMAKE_THREAD_PREFER_PTHREAD TRUE)
 find_package(Threads REQUIRED)
 find_package(Protobuf REQUIRED)
@@ -11,6 +11,8 @@ find_path(EIGEN_INCLUDE Eigen/Core PATH_SUFFIXES eigen3 REQUIRED)
 find_path(RE2_INCLUDE re2/re2.h REQUIRED)
 find_library(RE2_LIBRARY re2 REQUIRED)
 find_package(ICU REQUIRED COMPONENTS uc)
+find_path(SNAPPY_INCLUDE snappy.h REQUIRED)
+find_library(SNAPPY_LIBRARY snappy REQUIRED)
 # Debian's gRPC has no CMake package.
 find_path(GRPC_INCLUDE grpcpp/grpcpp.h REQUIRED)
 find_library(GRPCPP_LIBRARY grpc++ REQUIRED)
@@ -22,7 +24,11 @@ target_link_libraries(millrace_grpc INTERFACE
   "${GRPCPP_LIBRARY}" "${GRPC_LIBRARY}" "${GPR_LIBRARY}" "${ABSL_SYNCHRONIZATION_LIBRARY}")
 target_include_directories(millrace_grpc SYSTEM INTERFACE "${GRPC_INCLUDE}")
 if(MILLRACE_BUILD_TESTS)
-  find_package(GTest REQUIRED)
+  find_package(GTest QUIET)
+  if(NOT GTest_FOUND)
+    message(STATUS "GoogleTest not found: no tests (tools/packages-dev.txt)")
+    set(MILLRACE_BUILD_TESTS OFF)
+  endif()
 endif()
 if(MILLRACE_BUILD_BENCH)
   find_package(benchmark QUIET)

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "dataset.h"
-#include "json_writer.h"
+#include "millrace/json_writer.h"
 #include "model.h"
 #include "report.h"
 #include "train.h"

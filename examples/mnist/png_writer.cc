@@ -2,56 +2,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "png_writer.h"
 
-#include <zlib.h>
+#include <png.h>
 
+#include <array>
 #include <string_view>
+#include <vector>
 
 namespace millrace::mnist {
-namespace {
-
-void AppendBigEndian(uint32_t value, std::string& out) {
-  for (int shift = 24; shift >= 0; shift -= 8) out += static_cast<char>(value >> shift);
-}
-
-void AppendChunk(std::string_view type, std::string_view body, std::string& out) {
-  AppendBigEndian(static_cast<uint32_t>(body.size()), out);
-  std::string checked(type);
-  checked += body;
-  out += checked;
-  const auto* bytes = reinterpret_cast<const Bytef*>(checked.data());
-  AppendBigEndian(static_cast<uint32_t>(crc32(0, bytes, static_cast<uInt>(checked.size()))), out);
-}
-
-}  // namespace
 
 StatusOr<std::string> EncodeGreyPng(int width, int height, std::span<const uint8_t> pixels) {
-  constexpr char kUnfiltered = 0;
-  std::string rows;
-  for (int y = 0; y < height; ++y) {
-    rows += kUnfiltered;
-    const auto row =
-        pixels.subspan(static_cast<size_t>(y) * static_cast<size_t>(width), static_cast<size_t>(width));
-    for (size_t x = 0; x < row.size(); x += 2) {
-      const uint8_t right = x + 1 < row.size() ? row[x + 1] : 0;
-      rows += static_cast<char>(((row[x] * 15 + 127) / 255) << 4 | ((right * 15 + 127) / 255));
-    }
-  }
-  uLongf packed_size = compressBound(static_cast<uLong>(rows.size()));
-  std::string packed(packed_size, '\0');
-  const int code = compress2(reinterpret_cast<Bytef*>(packed.data()), &packed_size,
-                             reinterpret_cast<const Bytef*>(rows.data()), static_cast<uLong>(rows.size()),
-                             Z_BEST_COMPRESSION);
-  if (code != Z_OK) return errors::ResourceExhausted("zlib cannot compress the digits (code ", code, ")");
-  packed.resize(packed_size);
+  constexpr int kLevels = 16;
+  std::array<png_byte, kLevels> levels;
+  for (int i = 0; i < kLevels; ++i) levels[static_cast<size_t>(i)] = static_cast<png_byte>(i * 17);
+  std::vector<png_byte> numbers;
+  for (const uint8_t pixel : pixels) numbers.push_back(static_cast<png_byte>((pixel * 15 + 127) / 255));
 
-  std::string header;
-  AppendBigEndian(static_cast<uint32_t>(width), header);
-  AppendBigEndian(static_cast<uint32_t>(height), header);
-  header.append({4, 0, 0, 0, 0});  // bits a sample, grey, deflate, adaptive filters, not interlaced
-  std::string png = "\x89PNG\r\n\x1a\n";
-  AppendChunk("IHDR", header, png);
-  AppendChunk("IDAT", packed, png);
-  AppendChunk("IEND", "", png);
+  png_image image = {};
+  image.version = PNG_IMAGE_VERSION;
+  image.width = static_cast<png_uint_32>(width);
+  image.height = static_cast<png_uint_32>(height);
+  image.format = PNG_FORMAT_GRAY | PNG_FORMAT_FLAG_COLORMAP;
+  image.colormap_entries = kLevels;
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
+  std::string png(size, '\0');
+  if (png_image_write_to_memory(&image, png.data(), &size, 0, numbers.data(), 0, levels.data()) == 0) {
+    return errors::Internal("libpng cannot write the digits: ", std::string_view(image.message));
+  }
+  png.resize(size);
   return png;
 }
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "json_writer.h"
+#include "millrace/json_writer.h"
 #include "png_writer.h"
 #include "replace_file.h"
 #include "report_page.h"

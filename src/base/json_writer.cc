@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "base/json_writer.h"
+#include "millrace/json_writer.h"
 
 #include <charconv>
 #include <cmath>
@@ -10,7 +10,8 @@
 namespace millrace {
 namespace {
 
-std::string Shortest(double number) {
+template <typename T>
+std::string Shortest(T number) {
   if (!std::isfinite(number)) return "null";
   char buffer[40];
   const auto end = std::to_chars(buffer, buffer + sizeof(buffer), number).ptr;
@@ -57,6 +58,7 @@ JsonWriter& JsonWriter::Value(std::string_view text) {
   return *this;
 }
 
+JsonWriter& JsonWriter::Value(float number) { return Raw(Shortest(number)); }
 JsonWriter& JsonWriter::Value(double number) { return Raw(Shortest(number)); }
 
 void JsonWriter::Quote(std::string_view text) {

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "base/json_writer.h"
+#include "millrace/json_writer.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
 namespace millrace {
 namespace {
@@ -32,6 +33,12 @@ TEST(JsonWriterTest, OverlongAndSurrogateBytesAreNoText) {
   JsonWriter json;
   json.Value("\xc0\x80\xed\xa0\x80\xf5\xf0\x9f\x98\x80");
   EXPECT_EQ(json.text(), "\"\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\\ufffd\xf0\x9f\x98\x80\"");
+}
+
+TEST(JsonWriterTest, FloatsAreShortAndRangesAreArrays) {
+  JsonWriter json;
+  json.BeginObject().Field("a", 0.1f).Field("b", std::vector<double>{1e300, -0.0, NAN}).EndObject();
+  EXPECT_EQ(json.text(), R"({"a":0.1,"b":[1e+300,-0,null]})");
 }
 
 }  // namespace

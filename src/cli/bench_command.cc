@@ -13,8 +13,8 @@
 #include "base/mutex.h"
 #include "cli/commands.h"
 #include "cli/model_session.h"
-#include "cli/text.h"
 #include "cli/validators.h"
+#include "display/text.h"
 
 namespace millrace::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <utility>
 
-#include "cli/text.h"
+#include "display/text.h"
 #include "op/op_library.h"
 
 namespace millrace::cli {

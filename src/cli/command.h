@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/env.h"
-#include "base/json_writer.h"
+#include "millrace/json_writer.h"
 #include "millrace/status.h"
 
 namespace CLI {

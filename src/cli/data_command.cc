@@ -8,9 +8,9 @@
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/pipeline.h"
-#include "cli/tensor_text.h"
-#include "cli/text.h"
 #include "cli/validators.h"
+#include "display/tensor_text.h"
+#include "display/text.h"
 
 namespace millrace::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <set>
 
-#include "cli/tensor_text.h"
+#include "display/tensor_text.h"
 #include "millrace/tensor.h"
 #include "tensor/tensor_codec.h"
 #include "tensorflow/core/framework/summary.pb.h"

@@ -8,7 +8,7 @@
 #include <limits>
 #include <map>
 
-#include "cli/text.h"
+#include "display/text.h"
 #include "millrace/status.h"
 
 namespace millrace::cli {

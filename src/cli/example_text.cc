@@ -6,8 +6,8 @@
 #include <climits>
 #include <map>
 
-#include "cli/tensor_text.h"
-#include "cli/text.h"
+#include "display/tensor_text.h"
+#include "display/text.h"
 #include "millrace/tensor.h"
 #include "tensorflow/core/example/example.pb.h"
 

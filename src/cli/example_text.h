@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/json_writer.h"
+#include "millrace/json_writer.h"
 
 namespace millrace::cli {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/strings.h"
-#include "cli/text.h"
+#include "display/text.h"
 #include "io/npy.h"
 #include "tensor/dtype_table.h"
 

@@ -6,12 +6,12 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/graph/page.h"
-#include "cli/graph/scope_tree.h"
-#include "cli/graph/view.h"
 #include "cli/model_file.h"
-#include "cli/text.h"
 #include "cli/validators.h"
+#include "display/graph/page.h"
+#include "display/graph/scope_tree.h"
+#include "display/graph/view.h"
+#include "display/text.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace millrace::cli {

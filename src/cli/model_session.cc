@@ -10,7 +10,7 @@
 
 #include "base/strings.h"
 #include "cli/feed_text.h"
-#include "cli/text.h"
+#include "display/text.h"
 #include "graph/graph.h"
 #include "tensor/tensor_codec.h"
 #include "tensorflow/core/protobuf/meta_graph.pb.h"

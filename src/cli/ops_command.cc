@@ -10,7 +10,7 @@
 #include "autodiff/gradient_registry.h"
 #include "base/strings.h"
 #include "cli/commands.h"
-#include "cli/text.h"
+#include "display/text.h"
 #include "io/match_files.h"
 #include "kernel/kernel_registry.h"
 #include "op/op_def.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "cli/text.h"
+#include "display/text.h"
 #include "graph/graph.h"
 #include "op/attr_codec.h"
 #include "op/op_registry.h"

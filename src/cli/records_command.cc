@@ -10,8 +10,8 @@
 
 #include "cli/commands.h"
 #include "cli/example_text.h"
-#include "cli/text.h"
 #include "cli/validators.h"
+#include "display/text.h"
 #include "io/crc32c.h"
 #include "io/input_stream.h"
 #include "io/record_file.h"

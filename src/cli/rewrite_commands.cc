@@ -9,7 +9,7 @@
 
 #include "cli/commands.h"
 #include "cli/model_session.h"
-#include "cli/text.h"
+#include "display/text.h"
 #include "graph/graph.h"
 #include "tensorflow/core/protobuf/meta_graph.pb.h"
 #include "training/graph_tools/graph_tools.h"

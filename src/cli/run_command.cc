@@ -11,9 +11,9 @@
 #include "cli/commands.h"
 #include "cli/model_session.h"
 #include "cli/tensor_file.h"
-#include "cli/tensor_text.h"
-#include "cli/text.h"
 #include "cli/validators.h"
+#include "display/tensor_text.h"
+#include "display/text.h"
 
 namespace millrace::cli {
 namespace {

@@ -6,6 +6,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <iomanip>
 #include <memory>
@@ -15,8 +16,8 @@
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/end_signals.h"
-#include "cli/text.h"
 #include "cli/validators.h"
+#include "display/text.h"
 #include "millrace/cluster.h"
 
 namespace millrace::cli {
@@ -68,20 +69,6 @@ StatusOr<ClusterTask> ReadClusterTask(const ServerCommandOptions& options) {
   return task;
 }
 
-bool IsLoopback(const std::string& listen) {
-  return listen.empty() || listen == "localhost" || listen.starts_with("127.") || listen == "[::1]";
-}
-
-// What the first line says of a task that other machines reach.
-std::string OpenTo(const ServerCommandOptions& options) {
-  if (IsLoopback(options.listen)) return "";
-  const ClusterSecurity& security = options.security;
-  const bool certificates = !security.certificate_file.empty() && !security.ca_file.empty();
-  if (security.token_file.empty() && !certificates)
-    return ", open to everybody who reaches it: there is neither a token nor a check of certificates";
-  return security.certificate_file.empty() ? ", unencrypted: its token can be read on the network" : "";
-}
-
 StatusOr<ExitCode> Serve(const ServerCommandOptions& options, const Context& context) {
   MR_ASSIGN_OR_RETURN(const ClusterTask task, ReadClusterTask(options));
   ServerOptions server_options;
@@ -96,16 +83,19 @@ StatusOr<ExitCode> Serve(const ServerCommandOptions& options, const Context& con
   server_options.peer_timeout_in_ms = static_cast<int64_t>(options.peer_timeout * 1000);
   server_options.transfers.shared_memory_bytes = options.shared_memory_mib << 20;
   server_options.session.inter_op_parallelism_threads = options.threads;
+  const std::string missing = server_options.MissingProtection();
   const EndSignals signals;
   MR_ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Make(server_options));
   MR_RETURN_IF_ERROR(server->Start());
   if (context.json) {
     JsonWriter json;
-    json.BeginObject().Field("task", server->task()).Field("target", server->target()).EndObject();
+    json.BeginObject().Field("task", server->task()).Field("target", server->target());
+    if (!missing.empty()) json.Field("warning", missing);
+    json.EndObject();
     context.Print(json);
   } else {
-    context.out << "millrace: " << server->task() << " is ready at " << server->target() << OpenTo(options)
-                << std::endl;
+    context.out << "millrace: " << server->task() << " is ready at " << server->target()
+                << (missing.empty() ? "" : ", ") << missing << std::endl;
   }
   context.out.flush();
   signals.Wait();
@@ -136,8 +126,11 @@ void PrintTask(const Struct& task, std::ostream& out) {
   }
   out << std::right << std::setw(8) << NumberOf(task, "uptime_ms") / 1000 << " s" << std::setw(10)
       << NumberOf(task, "sessions") << std::setw(10) << NumberOf(task, "worker_sessions") << std::setw(8)
-      << NumberOf(task, "graphs") << std::setw(7) << NumberOf(task, "graph_runs") << std::setw(11)
-      << NumberOf(task, "oldest_run_ms") << " ms" << std::setw(14) << NumberOf(task, "bytes_sent") << "\n";
+      << NumberOf(task, "graphs") << std::setw(7)
+      << NumberOf(task, "graph_runs") + NumberOf(task, "session_steps") << std::setw(11)
+      << std::max(NumberOf(task, "oldest_run_ms"), NumberOf(task, "oldest_session_step_ms")) << " ms"
+      << std::setw(14) << NumberOf(task, "bytes_sent") << std::setw(14) << NumberOf(task, "bytes_received")
+      << std::setw(14) << NumberOf(task, "tensor_bytes") << "\n";
   const auto devices = task.fields().find("devices");
   if (devices == task.fields().end()) return;
   for (const Value& device : devices->second.list_value().values()) {
@@ -160,7 +153,8 @@ StatusOr<ExitCode> ShowStatus(const std::string& target, double timeout, const C
   if (!parsed.ok()) return errors::Internal(full, " has given no JSON: ", parsed.ToString());
   context.out << std::left << std::setw(34) << "task" << std::right << std::setw(10) << "up" << std::setw(10)
               << "sessions" << std::setw(10) << "worker's" << std::setw(8) << "graphs" << std::setw(7)
-              << "runs" << std::setw(14) << "oldest run" << std::setw(14) << "bytes sent"
+              << "steps" << std::setw(14) << "oldest step" << std::setw(14) << "bytes sent" << std::setw(14)
+              << "received" << std::setw(14) << "in tensors"
               << "\n";
   bool all = true;
   const auto tasks = state.fields().find("tasks");

@@ -10,10 +10,10 @@
 
 #include "cli/commands.h"
 #include "cli/flops.h"
-#include "cli/graph/view.h"
 #include "cli/model_file.h"
-#include "cli/text.h"
 #include "cli/validators.h"
+#include "display/graph/view.h"
+#include "display/text.h"
 #include "kernel/kernel_registry.h"
 #include "millrace/session.h"
 #include "op/attr_codec.h"

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "cli/commands.h"
-#include "cli/text.h"
 #include "cli/trace/report.h"
+#include "display/text.h"
 
 namespace millrace::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/strings.h"
-#include "cli/text.h"
+#include "display/text.h"
 
 namespace millrace::cli {
 namespace {

@@ -8,12 +8,12 @@
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/end_signals.h"
-#include "cli/text.h"
 #include "cli/validators.h"
 #include "cli/watch/event_watcher.h"
 #include "cli/watch/http_server.h"
 #include "cli/watch/watch_data.h"
 #include "cli/watch/watch_service.h"
+#include "display/text.h"
 
 namespace millrace::cli {
 namespace {

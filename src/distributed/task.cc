@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "base/json_writer.h"
+#include "millrace/json_writer.h"
 #include "distributed/cluster_tasks.h"
 #include "distributed/collective_messages.h"
 #include "distributed/message_channel.h"

@@ -6,6 +6,8 @@
 
 #include "check.h"
 
+#include <string.h>
+
 static void check_changes(TF_Graph* graph, TF_Status* status) {
   TF_Operation* a = int32_constant(graph, "a", 3, status);
   TF_Operation* b = int32_constant(graph, "b", 4, status);
@@ -112,12 +114,39 @@ static void check_calls(TF_Graph* graph, TF_Status* status) {
   TF_DeleteSession(session, status);
 }
 
+static int holds(const TF_Buffer* buffer, const char* text) {
+  const char* bytes = buffer->data;
+  for (size_t i = 0; i + strlen(text) <= buffer->length; ++i) {
+    if (memcmp(bytes + i, text, strlen(text)) == 0) return 1;
+  }
+  return 0;
+}
+
+static void check_page(TF_Graph* graph, TF_Status* status) {
+  TF_Buffer* def = TF_NewBuffer();
+  TF_GraphToGraphDef(graph, def, status);
+  CHECK_OK(status);
+  TF_Buffer* page = Millrace_GraphPage(def->data, def->length, "a <title>", status);
+  CHECK_OK(status);
+  CHECK(holds(page, "<title>a &#60;title&#62; – graph</title>"));
+  CHECK(holds(page, "\"handle\""));
+  TF_DeleteBuffer(page);
+  page = Millrace_GraphPage(NULL, 0, NULL, status);
+  CHECK_OK(status);
+  CHECK(holds(page, "0 nodes, 0 edges"));
+  TF_DeleteBuffer(page);
+  CHECK(Millrace_GraphPage("\xff\xff", 2, "t", status) == NULL);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Invalid GraphDef");
+  TF_DeleteBuffer(def);
+}
+
 void test_client(void) {
   TF_Status* status = TF_NewStatus();
   TF_Graph* graph = TF_NewGraph();
   check_changes(graph, status);
   check_handles(graph, status);
   check_calls(graph, status);
+  check_page(graph, status);
   TF_DeleteGraph(graph);
   TF_DeleteStatus(status);
 }

@@ -2,8 +2,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 
 /* What clients in other languages need beyond TensorFlow's C API: changes of finished operations, the
-   variables behind handles, steps that are cancelled, and kernels that call back into the client. Statuses
-   may be null. */
+   variables behind handles, graphs as pages, steps that are cancelled, and kernels that call back into the
+   client. Statuses may be null. */
 #ifndef MILLRACE_C_CLIENT_H_
 #define MILLRACE_C_CLIENT_H_
 
@@ -50,6 +50,11 @@ TF_CAPI_EXPORT extern void Millrace_SetHandleShapeAndType(TF_Graph* graph, TF_Ou
 
 /* The versions that a GraphDef of this graph tells. */
 TF_CAPI_EXPORT extern void Millrace_SetMinConsumer(TF_Graph* graph, int min_consumer);
+
+/* The page of a serialised GraphDef, HTML in UTF-8 that needs no other file: scopes that open, search, and
+   what each node is. The caller deletes it. Null with InvalidArgument when the bytes are no GraphDef. */
+TF_CAPI_EXPORT extern TF_Buffer* Millrace_GraphPage(const void* graph_def, size_t length, const char* title,
+                                                    TF_Status* status);
 
 /* Gives the session what was added to its graph since the last time, as every Run does. */
 TF_CAPI_EXPORT extern void Millrace_ExtendSession(TF_Session* session, TF_Status* status);

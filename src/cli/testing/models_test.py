@@ -391,7 +391,7 @@ class GraphTest(ModelTest):
             self.assertIn(name, text)
         self.run_program("graph", "html", "m.pbtxt")
         page = self.read("m.html").decode()
-        self.assertNotRegex(page, r'(src|href)="')
+        self.assertNotRegex(page, r'(src|href)="(?!data:)')
         data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S).group(1))
         self.assertEqual(data["nodes"]["name"], ["x", "layer/w", "layer/y", "z"])
         self.assertEqual(len(data["edges"]), 3 * 4)

@@ -413,8 +413,8 @@ class PageTest(WatchTest):
         self.assertEqual(self.js("document.querySelector('pre').textContent"), "3: " + HOSTILE)
         self.assertIn("logs", self.js("document.title"))
         self.js("document.querySelector('[data-tab=graphs]').click()")
-        names = "[...document.getElementById('graph').contentDocument?.querySelectorAll('.box > title') ?? []].map((t) => t.textContent)"
-        self.assertIn("x (Placeholder)", self.wait(f"{names}.length > 1 && {names}"))
+        names = "[...document.getElementById('graph').contentDocument?.querySelectorAll('.box') ?? []].map((box) => box.getAttribute('aria-label'))"
+        self.assertIn("x, Placeholder", self.wait(f"{names}.length > 1 && {names}"))
 
     def test_the_page_follows_the_files(self):
         self.write_runs()

@@ -1,16 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-"use strict";
 // What the page shows: the data, prepared for drawing and searching, and how values are written.
-const data = JSON.parse(document.getElementById("data").textContent);
-const byId = (id) => document.getElementById(id);
-
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}
 
 // ---- Events, as columns
 
@@ -61,13 +51,6 @@ function firstStartingAt(row, ns, low = 0) {
 
 // ---- Texts
 
-const whole = (n) => Number(n).toLocaleString("en-US");
-
-function digits(v) {
-  if (v === 0) return "0";
-  return Math.abs(v) >= 1000 ? Math.round(v).toLocaleString("en-US") : String(Number(v.toPrecision(3)));
-}
-
 function duration(ns) {
   if (Math.abs(ns) < 1e3) return digits(ns) + " ns";
   if (Math.abs(ns) < 1e6) return digits(ns / 1e3) + " µs";
@@ -80,14 +63,6 @@ function moment(ns, step = 1, largest = ns) {
   const [unit, name] = largest >= 1e9 ? [1e9, "s"] : largest >= 1e6 ? [1e6, "ms"] : [1e3, "µs"];
   const places = Math.max(0, Math.min(9, Math.ceil(-Math.log10(step / unit) - 1e-9)));
   return (ns / unit).toFixed(places) + " " + name;
-}
-
-function bytes(n) {
-  if (Math.abs(n) < 1024) return whole(n) + " B";
-  const units = ["KiB", "MiB", "GiB", "TiB"];
-  let unit = -1;
-  do { n /= 1024; ++unit; } while (Math.abs(n) >= 1024 && unit < units.length - 1);
-  return digits(n) + " " + units[unit];
 }
 
 const percent = (v) => (100 * v).toFixed(v > 0 && v < 0.001 ? 2 : 1) + " %";
@@ -107,13 +82,13 @@ function deviceName(index) {
 
 const rank = new Map(data.totals.map((t, i) => [t.op, i]));
 const hues = data.ops.map((op) => (rank.get(op) * 137.508 + 208) % 360);
-let theme = {};
+const paint = {};  // the colours of the theme
 let colours = [];
 function readTheme() {
   const style = getComputedStyle(document.documentElement);
   const get = (name) => style.getPropertyValue("--" + name).trim();
   for (const name of ["page", "card", "ink", "soft", "line", "grid", "stripe", "path", "hit", "accent", "memory", "veil"]) {
-    theme[name] = get(name);
+    paint[name] = get(name);
   }
   colours = hues.map((hue) => `hsl(${hue.toFixed(0)} ${get("chroma")} ${get("lightness")})`);
 }
@@ -122,7 +97,7 @@ function readTheme() {
 
 const view = {from: 0, to: length};
 const state = {selected: -1, showPath: true, hits: null, hitCount: 0};
-const watchers = {view: [], state: [], theme: []};
+const watchers = {view: [], state: []};
 const notify = (what) => { for (const watcher of watchers[what]) watcher(); };
 
 function setView(from, to) {
@@ -183,9 +158,9 @@ function facts(event) {
   list.push(["where", deviceName(row.device) + ", " + row.name]);
   const shapes = data.shapes[data.events.shapes[event]];
   if (shapes) list.push(["outputs", shapes]);
-  if (data.events.output[event] > 0) list.push(["output bytes", bytes(data.events.output[event])]);
+  if (data.events.output[event] > 0) list.push(["output bytes", bytesText(data.events.output[event])]);
   if (data.events.requested[event] > 0) {
-    list.push(["allocated", bytes(data.events.requested[event]) + ", at most " + bytes(data.events.peak[event]) + " at a time"]);
+    list.push(["allocated", bytesText(data.events.requested[event]) + ", at most " + bytesText(data.events.peak[event]) + " at a time"]);
   }
   const inputs = data.nodes.inputs[events.node[event]];
   if (inputs) list.push(["inputs", inputs.length > 400 ? inputs.slice(0, 400) + "…" : inputs]);

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/json_writer.h"
-#include "cli/text.h"
 #include "cli/trace/page.h"
 #include "cli/trace/trace_reader.h"
+#include "display/page/page.h"
+#include "millrace/json_writer.h"
 
 namespace millrace::cli {
 namespace {
@@ -183,17 +183,17 @@ std::string SummaryJson(const TraceReport& report) {
 }
 
 std::string RenderPage(const TraceReport& report) {
-  const std::string title = EscapeXml(report.source + " – step timeline");
-  const std::string summary =
-      EscapeXml(StrCat(report.trace.events.size(), " events in ", report.trace.length_ns / 1000, " µs on ",
-                       report.trace.devices.size(), " devices"));
+  const std::string title = report.source + " – step timeline";
+  const std::string summary = StrCat(report.trace.events.size(), " events in ", report.trace.length_ns / 1000,
+                                     " µs on ", report.trace.devices.size(), " devices");
   const std::string data = PageData(report);
   const std::string script = StrCat(kPageModelScript, kPageTimelineScript, kPageTablesScript);
-  return FillPage(kPageHtml, {{"@TITLE@", title},
-                              {"@SUMMARY@", summary},
-                              {"@STYLE@", kPageStyle},
-                              {"@SCRIPT@", script},
-                              {"@DATA@", data}});
+  return WritePage({.title = title,
+                    .summary = summary,
+                    .body = kPageHtml,
+                    .style = kPageStyle,
+                    .script = script,
+                    .data = data});
 }
 
 }  // namespace millrace::cli

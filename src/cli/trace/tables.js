@@ -4,7 +4,6 @@
 
 // ---- Head
 
-const plural = (n, word) => whole(n) + " " + word + (n === 1 ? "" : "s");
 {
   byId("title").textContent = data.source;
   const threads = new Set(rows.map((row) => row.device + "/" + row.thread)).size;
@@ -15,34 +14,13 @@ const plural = (n, word) => whole(n) + " " + word + (n === 1 ? "" : "s");
   const figures = [["step", duration(data.length_ns), ""], ["work of all threads", duration(work), (work / length).toFixed(2) + "× the step"],
                    ["critical path", duration(data.path.busy_ns), percent(data.path.busy_ns / length) + " of the step"]];
   const peak = data.memory.reduce((most, curve) => Math.max(most, curve.peak_bytes), 0);
-  if (peak > 0) figures.push(["peak memory", bytes(peak), data.memory[0].origin.startsWith("estimate") ? "estimated" : ""]);
+  if (peak > 0) figures.push(["peak memory", bytesText(peak), data.memory[0].origin.startsWith("estimate") ? "estimated" : ""]);
   for (const [name, value, note] of figures) {
     const dd = make("dd", {}, value);
     if (note) dd.append(" ", make("small", {}, note));
     byId("figures").append(make("div", {}, make("dt", {}, name), dd));
   }
 }
-
-// ---- Theme: the system's, light or dark
-
-const system = window.matchMedia("(prefers-color-scheme: dark)");
-const themes = ["auto", "light", "dark"];
-let chosenTheme = "auto";
-try { chosenTheme = localStorage.getItem("millrace-theme") || "auto"; } catch { /* files may have no storage */ }
-if (!themes.includes(chosenTheme)) chosenTheme = "auto";
-function applyTheme() {
-  const dark = chosenTheme === "dark" || (chosenTheme === "auto" && system.matches);
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
-  byId("theme").textContent = {auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark"}[chosenTheme];
-  readTheme();
-  notify("theme");
-}
-byId("theme").onclick = () => {
-  chosenTheme = themes[(themes.indexOf(chosenTheme) + 1) % themes.length];
-  try { localStorage.setItem("millrace-theme", chosenTheme); } catch { /* then it lasts as long as the page */ }
-  applyTheme();
-};
-system.addEventListener("change", applyTheme);
 
 // ---- Toolbar and search
 
@@ -80,8 +58,8 @@ function showDetails() {
   const host = byId("details"), event = state.selected;
   if (event < 0) {
     host.replaceChildren(make("h2", {}, "Critical path"),
-        make("p", {class: "op"}, whole(data.path.events.length) + " events, " + duration(data.path.busy_ns) + ", found from the " + data.path.origin + "." +
-            (data.events_in_graph > 0 && data.events_in_graph < count ? " " + whole(count - data.events_in_graph) + " events are in no graph." : "")),
+        make("p", {class: "op"}, thousands(data.path.events.length) + " events, " + duration(data.path.busy_ns) + ", found from the " + data.path.origin + "." +
+            (data.events_in_graph > 0 && data.events_in_graph < count ? " " + thousands(count - data.events_in_graph) + " events are in no graph." : "")),
         make("p", {class: "op"}, data.path.by_time_only ? "" : "However many threads there are, the step takes at least as long as this chain."),
         make("p", {class: "op"}, "Choose an event to see more about it."));
     return;
@@ -94,7 +72,7 @@ function showDetails() {
     const back = make("button", {type: "button", "aria-label": "Previous run"}, "‹"), on = make("button", {type: "button", "aria-label": "Next run"}, "›");
     back.onclick = () => select(runs[(at + runs.length - 1) % runs.length], true);
     on.onclick = () => select(runs[(at + 1) % runs.length], true);
-    host.append(make("div", {class: "runs"}, back, "run " + whole(at + 1) + " of " + whole(runs.length), on));
+    host.append(make("div", {class: "runs"}, back, "run " + thousands(at + 1) + " of " + thousands(runs.length), on));
   }
 }
 watchers.state.push(showDetails);
@@ -127,9 +105,9 @@ function totalsBy(key, inView) {
 }
 
 const time = (name, title) => ({name, title, text: (r) => duration(r[name])});
-const numbers = [{name: "count", title: "Count", text: (r) => whole(r.count)}, time("total", "Total"), time("mean", "Mean"), time("longest", "Longest"),
+const numbers = [{name: "count", title: "Count", text: (r) => thousands(r.count)}, time("total", "Total"), time("mean", "Mean"), time("longest", "Longest"),
                  {name: "share", title: "Share", share: true, text: (r) => percent(r.share)}];
-const outputColumn = {name: "bytes", title: "Output", text: (r) => bytes(r.bytes)};
+const outputColumn = {name: "bytes", title: "Output", text: (r) => bytesText(r.bytes)};
 const opColumn = {name: "op", title: "Op", of: (r) => opName(r.event), swatch: true};
 const nodeColumn = {name: "node", title: "Node", of: (r) => nameOf(r.event)};
 function pathRows(inView) {
@@ -144,7 +122,7 @@ const tabs = {
   ops: {title: "Ops", columns: [opColumn, ...numbers, outputColumn], rows: (v) => totalsBy(opOf, v), sort: "total"},
   nodes: {title: "Nodes", columns: [nodeColumn, opColumn, ...numbers, outputColumn], rows: (v) => totalsBy((e) => events.node[e], v), sort: "total"},
   path: {title: "Critical path", sort: "order", ascending: true, rows: pathRows, columns: [
-    {name: "order", title: "#", text: (r) => whole(r.order)}, nodeColumn, opColumn, {name: "start", title: "Start", text: (r) => moment(r.start, 100, length)},
+    {name: "order", title: "#", text: (r) => thousands(r.order)}, nodeColumn, opColumn, {name: "start", title: "Start", text: (r) => moment(r.start, 100, length)},
     time("total", "Took"), time("gap", "Idle before")]},
 };
 let tab = "ops", shown = 0, sorted = [];
@@ -180,7 +158,7 @@ function appendRows() {
   }
   shown = Math.min(shown + kPage, sorted.length);
   byId("more").hidden = shown >= sorted.length;
-  byId("more").textContent = "Show more (" + whole(sorted.length - shown) + " left)";
+  byId("more").textContent = "Show more (" + thousands(sorted.length - shown) + " left)";
 }
 
 function fillTable() {
@@ -226,8 +204,8 @@ watchers.state.push(() => { if (state.hits !== lastHits) { lastHits = state.hits
 
 // ---- Start
 
-applyTheme();
-watchers.theme.push(fillTable);
+themeWatchers.push(readTheme, draw, fillTable);
+startTheme();
 new ResizeObserver(resize).observe(byId("stage"));
 window.addEventListener("resize", resize);
 resize();

@@ -56,14 +56,14 @@ function drawAxis(c, height) {
   c.textAlign = "center";
   for (const ns of at) {
     const x = Math.round(xOf(ns)) + 0.5;
-    c.strokeStyle = theme.grid;
+    c.strokeStyle = paint.grid;
     c.beginPath();
     c.moveTo(x, kAxis);
     c.lineTo(x, height);
     c.stroke();
-    c.fillStyle = theme.soft;
+    c.fillStyle = paint.soft;
     const text = moment(ns, step, view.to), half = c.measureText(text).width / 2;
-    c.fillText(text, Math.max(x, kGutter + half + 4), kAxis / 2);
+    c.fillText(text, Math.min(Math.max(x, kGutter + half + 4), stageWidth - half - 4), kAxis / 2);
   }
 }
 
@@ -87,7 +87,9 @@ function drawRow(c, row, y) {
       continue;
     }
     const pixel = Math.floor(Math.max(x, kGutter));
-    const next = Math.max(firstStartingAt(row, nsAt(pixel + 1), i), i + 1);
+    let next = Math.max(firstStartingAt(row, nsAt(pixel + 1), i), i + 1);
+    // Only the last that starts in a pixel can be wide, and then it is drawn as a bar of its own.
+    if (next - i > 1 && events.took[row.events[next - 1]] / nsPerPixel >= kNarrow) --next;
     drawPixel(c, row, i, next, pixel, top, nsPerPixel, dim);
     i = next;
   }
@@ -105,7 +107,7 @@ function drawBar(c, event, x, width, top, dim) {
     c.beginPath();
     c.rect(left, top, w - 3, kBar);
     c.clip();
-    c.fillStyle = theme.ink;
+    c.fillStyle = paint.ink;
     c.textAlign = "left";
     const op = opName(event), name = nameOf(event);
     c.fillText(w > 120 && name !== op ? op + "  " + name : op, left + 5, top + kBar / 2 + 0.5);
@@ -113,11 +115,11 @@ function drawBar(c, event, x, width, top, dim) {
   }
   c.globalAlpha = 1;
   if (path) {
-    c.fillStyle = theme.path;
+    c.fillStyle = paint.path;
     c.fillRect(left, top + kBar - 1, w, 3);
   }
-  if (dim && state.hits[event]) outline(c, left, top, w, theme.hit, 2);
-  if (event === state.selected) outline(c, left, top, w, theme.ink, 2);
+  if (dim && state.hits[event]) outline(c, left, top, w, paint.hit, 2);
+  if (event === state.selected) outline(c, left, top, w, paint.ink, 2);
 }
 
 function outline(c, left, top, width, colour, line) {
@@ -131,9 +133,7 @@ function outline(c, left, top, width, colour, line) {
 function drawPixel(c, row, i, next, pixel, top, nsPerPixel, dim) {
   const busy = Math.min(1, (row.busy[next] - row.busy[i]) / nsPerPixel);
   let longest = row.events[i], path = false, hit = false, selected = false;
-  // A pixel may stand for very many: a sample tells their colour and marks are looked for among the first.
-  const stride = Math.max(1, Math.floor((next - i) / 64));
-  for (let k = i; k < next; k += stride) {
+  for (let k = i; k < next; ++k) {
     const event = row.events[k];
     if (events.took[event] > events.took[longest]) longest = event;
     path = path || onPath[event] === 1;
@@ -147,15 +147,15 @@ function drawPixel(c, row, i, next, pixel, top, nsPerPixel, dim) {
   c.fillStyle = colours[opOf(longest)];
   c.fillRect(pixel, top, 1.2, kBar);
   c.globalAlpha = 1;
-  if (path && state.showPath) { c.fillStyle = theme.path; c.fillRect(pixel, top + kBar - 1, 1.2, 3); }
-  if (hit) { c.fillStyle = theme.hit; c.fillRect(pixel - 0.5, top, 2, kBar); }
-  if (selected) { c.fillStyle = theme.ink; c.fillRect(pixel - 0.5, top - 2, 2, kBar + 4); }
+  if (path && state.showPath) { c.fillStyle = paint.path; c.fillRect(pixel, top + kBar - 1, 1.2, 3); }
+  if (hit) { c.fillStyle = paint.hit; c.fillRect(pixel - 0.5, top, 2, kBar); }
+  if (selected) { c.fillStyle = paint.ink; c.fillRect(pixel - 0.5, top - 2, 2, kBar + 4); }
 }
 
 // Lines from each event of the critical path to the next. Those that would not be seen are left out.
 function drawPathLinks(c) {
   const path = data.path.events;
-  c.strokeStyle = theme.path;
+  c.strokeStyle = paint.path;
   c.globalAlpha = 0.75;
   c.beginPath();
   let lastX = -1, lastRow = -1;
@@ -182,7 +182,7 @@ function ellipsis(c, text, width) {
 }
 
 function drawGutter(c, height) {
-  c.fillStyle = theme.card;
+  c.fillStyle = paint.card;
   c.fillRect(0, 0, kGutter, height);
   c.textAlign = "left";
   for (const line of lines) {
@@ -191,14 +191,14 @@ function drawGutter(c, height) {
     const isDevice = line.row === undefined;
     if (!isDevice && line.row.part > 0) continue;
     c.font = (isDevice ? "600 " : "") + c.font.replace(/^(600|bold) /, "");
-    c.fillStyle = isDevice ? theme.ink : theme.soft;
+    c.fillStyle = isDevice ? paint.ink : paint.soft;
     const text = isDevice ? deviceName(line.device) : line.row.name;
     c.fillText(ellipsis(c, text, kGutter - (isDevice ? 20 : 32)), isDevice ? 12 : 24, y + line.height / 2);
     c.font = c.font.replace(/^(600|bold) /, "");
   }
-  c.fillStyle = theme.card;
+  c.fillStyle = paint.card;
   c.fillRect(0, 0, kGutter, kAxis);
-  c.strokeStyle = theme.line;
+  c.strokeStyle = paint.line;
   c.beginPath();
   c.moveTo(kGutter - 0.5, 0);
   c.lineTo(kGutter - 0.5, height);
@@ -211,12 +211,12 @@ let range = null;  // [x, x] while a range is being chosen
 
 function drawStage() {
   const c = prepare(byId("canvas"), stageWidth, stageHeight);
-  c.fillStyle = theme.card;
+  c.fillStyle = paint.card;
   c.fillRect(0, 0, stageWidth, stageHeight);
   for (const line of lines) {
     const y = line.top - scroll;
     if (y + line.height < kAxis || y > stageHeight) continue;
-    if (line.row === undefined) { c.fillStyle = theme.stripe; c.fillRect(0, y, stageWidth, line.height); }
+    if (line.row === undefined) { c.fillStyle = paint.stripe; c.fillRect(0, y, stageWidth, line.height); }
   }
   drawAxis(c, stageHeight);
   c.save();
@@ -229,7 +229,7 @@ function drawStage() {
   }
   if (state.showPath) drawPathLinks(c);
   if (range !== null) {
-    c.fillStyle = theme.accent;
+    c.fillStyle = paint.accent;
     c.globalAlpha = 0.2;
     c.fillRect(Math.min(...range), kAxis, Math.abs(range[1] - range[0]), stageHeight);
     c.globalAlpha = 1;
@@ -238,7 +238,7 @@ function drawStage() {
   drawGutter(c, stageHeight);
   if (range !== null) {
     const [a, b] = range.map(nsAt);
-    c.fillStyle = theme.ink;
+    c.fillStyle = paint.ink;
     c.textAlign = "center";
     c.fillText(duration(Math.abs(b - a)), (range[0] + range[1]) / 2, kAxis + 10);
   }
@@ -268,7 +268,7 @@ function drawCurve(c, curve, top) {
   const lowest = curve.bytes.reduce((a, b) => Math.min(a, b), curve.origin.startsWith("bytes in use") ? highest : 0);
   const flat = highest - lowest < 1 ? lowest - 1 : lowest;
   const yOf = (v) => top + kMemory - 12 - (v - flat) / (highest - flat) * (kMemory - 26);
-  c.fillStyle = theme.memory;
+  c.fillStyle = paint.memory;
   const bottom = yOf(flat);
   for (let x = kGutter; x < stageWidth; ++x) {
     const from = valueAt(curve, nsAt(x)), to = valueAt(curve, nsAt(x + 1));
@@ -283,23 +283,23 @@ function drawCurve(c, curve, top) {
   }
   const peakX = xOf(curve.peak_ns);
   if (peakX >= kGutter && peakX <= stageWidth) {
-    c.fillStyle = theme.path;
+    c.fillStyle = paint.path;
     c.beginPath();
     c.arc(peakX, yOf(curve.peak_bytes), 3, 0, 7);
     c.fill();
   }
-  c.fillStyle = theme.card;
+  c.fillStyle = paint.card;
   c.fillRect(0, top, kGutter, kMemory);
   c.textAlign = "left";
-  c.fillStyle = theme.ink;
+  c.fillStyle = paint.ink;
   c.fillText("Memory", 12, top + 16);
-  c.fillStyle = theme.soft;
+  c.fillStyle = paint.soft;
   const device = data.devices.findIndex((d) => curve.name.startsWith(d + ": "));
   const name = device < 0 ? curve.name : deviceName(device) + ", " + curve.name.slice(data.devices[device].length + 2);
-  [name, "peak " + bytes(curve.peak_bytes), curve.origin].forEach((text, i) => {
+  [name, "peak " + bytesText(curve.peak_bytes), curve.origin].forEach((text, i) => {
     c.fillText(ellipsis(c, text, kGutter - 20), 12, top + 34 + 16 * i);
   });
-  c.strokeStyle = theme.line;
+  c.strokeStyle = paint.line;
   c.strokeRect(kGutter - 0.5, top - 0.5, stageWidth, kMemory);
 }
 
@@ -325,30 +325,30 @@ function drawOverview() {
   const c = prepare(canvas, stageWidth, height);
   bins = bins || overviewBins();
   const width = plotWidth(), wide = width / kBins;
-  c.fillStyle = theme.soft;
+  c.fillStyle = paint.soft;
   for (let b = 0; b < kBins; ++b) {
     const h = bins.busy[b] / bins.most * (height - 10);
     c.globalAlpha = 0.6;
     c.fillRect(kGutter + b * wide, height - 4 - h, wide + 0.3, h);
     if (state.showPath && bins.path[b] > 0) {
-      c.fillStyle = theme.path;
+      c.fillStyle = paint.path;
       c.globalAlpha = Math.min(1, 0.3 + bins.path[b]);
       c.fillRect(kGutter + b * wide, height - 3, wide + 0.3, 3);
-      c.fillStyle = theme.soft;
+      c.fillStyle = paint.soft;
     }
   }
   c.globalAlpha = 1;
   const left = kGutter + Math.max(0, view.from / length) * width, right = kGutter + Math.min(1, view.to / length) * width;
-  c.fillStyle = theme.veil;
+  c.fillStyle = paint.veil;
   c.fillRect(kGutter, 0, left - kGutter, height);
   c.fillRect(right, 0, kGutter + width - right, height);
-  c.strokeStyle = theme.accent;
+  c.strokeStyle = paint.accent;
   c.lineWidth = 1.5;
   c.strokeRect(left, 1, Math.max(right - left, 2), height - 2);
-  c.fillStyle = theme.soft;
+  c.fillStyle = paint.soft;
   c.textAlign = "left";
   c.fillText("in view", 12, 14);
-  c.fillStyle = theme.ink;
+  c.fillStyle = paint.ink;
   c.fillText(duration(Math.min(view.to, length) - Math.max(view.from, 0)) + " of " + duration(length), 12, 30);
 }
 
@@ -399,25 +399,17 @@ function eventAt(x, y) {
   return best;
 }
 
-function showTip(event, x, y) {
-  const tip = byId("tip");
-  tip.hidden = event < 0;
-  if (event < 0) return;
-  tip.replaceChildren(make("b", {}, nameOf(event)), make("span", {class: "op"}, opName(event)), factList(event));
-  const box = tip.getBoundingClientRect();
-  tip.style.left = Math.max(4, Math.min(x + 14, window.innerWidth - box.width - 8)) + "px";
-  tip.style.top = (y + 18 + box.height > window.innerHeight ? Math.max(4, y - box.height - 12) : y + 18) + "px";
+function showEventTip(event, x, y) {
+  if (event < 0) return hideTip();
+  showTip((tip) => tip.append(make("b", {}, nameOf(event)), make("span", {class: "op"}, opName(event)), factList(event)), x, y);
 }
 
 function showMemoryTip(e) {
-  const tip = byId("tip");
   const curve = data.memory[Math.floor(e.offsetY / kMemory)];
   const at = curve === undefined || e.offsetX < kGutter ? -1 : valueAt(curve, nsAt(e.offsetX));
-  tip.hidden = at < 0;
-  if (at < 0) return;
-  tip.replaceChildren(make("b", {}, bytes(curve.bytes[at])), make("span", {class: "op"}, "at " + moment(nsAt(e.offsetX), (view.to - view.from) / 1000)));
-  tip.style.left = Math.min(e.clientX + 14, window.innerWidth - 160) + "px";
-  tip.style.top = e.clientY - 54 + "px";
+  if (at < 0) return hideTip();
+  const when = moment(nsAt(e.offsetX), (view.to - view.from) / 1000);
+  showTip((tip) => tip.append(make("b", {}, bytesText(curve.bytes[at])), make("span", {class: "op"}, "at " + when)), e.clientX, e.clientY);
 }
 
 // ---- Mouse, touch and keys
@@ -443,13 +435,13 @@ function attachStage() {
   });
   canvas.addEventListener("pointermove", (e) => {
     if (drag === null) {
-      showTip(eventAt(e.offsetX, e.offsetY), e.clientX, e.clientY);
+      showEventTip(eventAt(e.offsetX, e.offsetY), e.clientX, e.clientY);
       return;
     }
     const dx = e.offsetX - drag.x, dy = e.offsetY - drag.y;
     if (!drag.moved && Math.hypot(dx, dy) < 4) return;
     drag.moved = true;
-    showTip(-1);
+    hideTip();
     canvas.classList.add("dragging");
     if (drag.chooses) {
       range = [Math.max(drag.x, kGutter), Math.max(e.offsetX, kGutter)];
@@ -473,14 +465,14 @@ function attachStage() {
   };
   canvas.addEventListener("pointerup", release);
   canvas.addEventListener("pointercancel", release);
-  canvas.addEventListener("pointerleave", () => showTip(-1));
+  canvas.addEventListener("pointerleave", hideTip);
   canvas.addEventListener("dblclick", (e) => {
     const event = eventAt(e.offsetX, e.offsetY);
     if (event >= 0) setView(events.start[event] - events.took[event] * 0.1 - 5, events.end[event] + events.took[event] * 0.1 + 5);
   });
   const memory = byId("memory");
   memory.addEventListener("pointermove", showMemoryTip);
-  memory.addEventListener("pointerleave", () => showTip(-1));
+  memory.addEventListener("pointerleave", hideTip);
 }
 
 function attachOverview() {
@@ -508,22 +500,19 @@ function attachKeys() {
     "ArrowLeft": () => pan(-0.15), "a": () => pan(-0.15), "ArrowRight": () => pan(0.15), "d": () => pan(0.15),
     "+": () => zoom(0.7), "=": () => zoom(0.7), "w": () => zoom(0.7), "-": () => zoom(1 / 0.7), "s": () => zoom(1 / 0.7),
     "ArrowUp": () => { setScroll(scroll - kRow); draw(); }, "ArrowDown": () => { setScroll(scroll + kRow); draw(); },
-    "0": fit, "Escape": () => select(-1), "c": () => byId("path-toggle").click(), "/": () => byId("search").focus(),
+    "0": fit, "Escape": () => select(-1), "c": () => byId("path-toggle").click(),
   };
-  document.addEventListener("keydown", (e) => {
-    const typing = e.target.tagName === "INPUT" && e.target.type === "search";
+  onKeys(byId("search"), (e) => {
     const onCanvas = e.target === byId("canvas") || e.target === document.body;
-    if (typing || e.ctrlKey || e.metaKey || e.altKey || !(e.key in keys)) return;
-    if (!onCanvas && e.key !== "/" && e.key !== "Escape") return;
-    if (e.target === document.body && (e.key === "ArrowUp" || e.key === "ArrowDown")) return;  // scrolls the page
-    e.preventDefault();
+    if (!(e.key in keys) || (!onCanvas && e.key !== "Escape")) return false;
+    if (e.target === document.body && (e.key === "ArrowUp" || e.key === "ArrowDown")) return false;  // scrolls the page
     keys[e.key]();
+    return true;
   });
 }
 
 watchers.view.push(draw);
 watchers.state.push(draw);
-watchers.theme.push(draw);
 watchers.reveal.push(reveal);
 attachStage();
 attachOverview();

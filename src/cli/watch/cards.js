@@ -48,10 +48,10 @@ const resized = new ResizeObserver((entries) => {
 
 class Card {
   constructor(label, tag) {
-    this.element = make("article", {class: "card", "data-tag": tag});
+    this.element = add("article", {class: "card", "data-tag": tag});
     this.element.card = this;
-    this.heading = make("h3", {}, this.element);
-    make("span", {}, this.heading, label);
+    this.heading = add("h3", {}, this.element);
+    add("span", {}, this.heading, label);
     this.visible = false;
     this.drawn = "";
     inView.observe(this.element);
@@ -86,7 +86,7 @@ class Card {
 
   addRun(run) {
     this.element.style.setProperty("--run", runColor(run));
-    make("span", {class: "of"}, this.element, run.name);
+    add("span", {class: "of"}, this.element, run.name);
   }
 }
 
@@ -94,9 +94,9 @@ class ChartCard extends Card {
   constructor(label, tag, run, Chart) {
     super(label, tag);
     if (run !== null) this.addRun(run);
-    const widen = make("button", {type: "button", class: "widen", title: "As wide as the page, and back", "aria-label": `Widen ${tag}`}, this.element, "⤢");
+    const widen = add("button", {type: "button", class: "widen", title: "As wide as the page, and back", "aria-label": `Widen ${tag}`}, this.element, "⤢");
     widen.addEventListener("click", () => this.element.classList.toggle("wide"));
-    this.svg = draw("svg", {role: "img", "aria-label": tag}, this.element);
+    this.svg = addSvg("svg", {role: "img", "aria-label": tag}, this.element);
     this.chart = new Chart(this.svg);
     this.data = [];
     resized.observe(this.element);
@@ -121,10 +121,10 @@ class MediaCard extends Card {
   constructor(label, tag, run, kind) {
     super(label, tag);
     this.addRun(run);
-    const box = make("div", {class: "media"}, this.element);
-    this.media = kind === "images" ? make("img", {alt: tag}, box) : make("audio", {controls: "", preload: "none"}, box);
-    this.slider = make("input", {type: "range", min: 0, max: 0, value: 0, "aria-label": `Step of ${tag}`}, box);
-    this.at = make("span", {class: "at"}, box);
+    const box = add("div", {class: "media"}, this.element);
+    this.media = kind === "images" ? add("img", {alt: tag}, box) : add("audio", {controls: "", preload: "none"}, box);
+    this.slider = add("input", {type: "range", min: 0, max: 0, value: 0, "aria-label": `Step of ${tag}`}, box);
+    this.at = add("span", {class: "at"}, box);
     this.follows = true;
     this.slider.addEventListener("input", () => {
       this.follows = this.slider.value === this.slider.max;
@@ -167,15 +167,15 @@ class TextCard extends Card {
   constructor(label, tag, run) {
     super(label, tag);
     this.addRun(run);
-    this.box = make("div", {class: "text", tabindex: 0}, this.element);
+    this.box = add("div", {class: "text", tabindex: 0}, this.element);
   }
 
   fill([first]) {
     this.box.replaceChildren();
     if (first === undefined) return;
     for (let i = first.points.step.length - 1; i >= 0; --i) {
-      make("p", {class: "at"}, this.box, `step ${thousands(first.points.step[i])} · ${timeText(first.points.time[i])}`);
-      make("pre", {}, this.box, first.points.text[i]);
+      add("p", {class: "at"}, this.box, `step ${thousands(first.points.step[i])} · ${timeText(first.points.time[i])}`);
+      add("pre", {}, this.box, first.points.text[i]);
     }
   }
 }

@@ -139,27 +139,27 @@ class CurveChart {
     this.size = {width, height, right, bottom};
     this.drawAxes(x0, x1, y0, y1);
     const id = `clip-${CurveChart.made++}`;
-    const clip = draw("clipPath", {id}, svg);
-    draw("rect", {x: kLeft, y: 0, width: Math.max(0, right - kLeft + 4), height: bottom + 2}, clip);
-    const lines = draw("g", {"clip-path": `url(#${id})`}, svg);
+    const clip = addSvg("clipPath", {id}, svg);
+    addSvg("rect", {x: kLeft, y: 0, width: Math.max(0, right - kLeft + 4), height: bottom + 2}, clip);
+    const lines = addSvg("g", {"clip-path": `url(#${id})`}, svg);
     for (const line of this.lines) this.drawLine(line, lines);
-    this.over = draw("g", {}, svg);
+    this.over = addSvg("g", {}, svg);
   }
 
   drawAxes(x0, x1, y0, y1) {
     const {svg, size: {height, right, bottom}} = this;
     for (const tick of (settings.log ? logTicksOf : ticksOf)(y0, y1, height / 45)) {
       const y = this.y(tick);
-      draw("line", {class: "grid", x1: kLeft, x2: right, y1: y, y2: y}, svg);
-      draw("text", {x: kLeft - 7, y: y + 4, "text-anchor": "end", class: "y-tick"}, svg, shortNumber(settings.log ? 10 ** tick : tick));
+      addSvg("line", {class: "grid", x1: kLeft, x2: right, y1: y, y2: y}, svg);
+      addSvg("text", {x: kLeft - 7, y: y + 4, "text-anchor": "end", class: "y-tick"}, svg, shortNumber(settings.log ? 10 ** tick : tick));
     }
     const makeTicks = settings.axis === "wall" ? timeTicksOf : ticksOf;
     for (const tick of makeTicks(x0, x1, (right - kLeft) / 85)) {
       const x = this.x(tick);
-      draw("line", {class: "grid", x1: x, x2: x, y1: kTop, y2: bottom}, svg);
-      draw("text", {x: Math.min(x, right - 8), y: height - 6, "text-anchor": "middle", class: "x-tick"}, svg, axisText(tick, settings.axis, x1 - x0));
+      addSvg("line", {class: "grid", x1: x, x2: x, y1: kTop, y2: bottom}, svg);
+      addSvg("text", {x: Math.min(x, right - 8), y: height - 6, "text-anchor": "middle", class: "x-tick"}, svg, axisText(tick, settings.axis, x1 - x0));
     }
-    draw("line", {class: "axis", x1: kLeft, x2: right, y1: bottom, y2: bottom}, svg);
+    addSvg("line", {class: "axis", x1: kLeft, x2: right, y1: bottom, y2: bottom}, svg);
   }
 
   drawLine(line, parent) {
@@ -173,14 +173,14 @@ class CurveChart {
       });
       return path;
     };
-    if (settings.smoothing > 0) draw("path", {class: "raw", style: color, d: pathOf(line.raw)}, parent);
-    draw("path", {class: "curve", style: color, d: pathOf(line.y), "data-run": line.run.name}, parent);
-    if (line.y.length === 1 && Number.isFinite(line.y[0])) draw("circle", {class: "dot", style: color, r: 3, cx: this.x(line.x[0]), cy: this.y(line.y[0])}, parent);
+    if (settings.smoothing > 0) addSvg("path", {class: "raw", style: color, d: pathOf(line.raw)}, parent);
+    addSvg("path", {class: "curve", style: color, d: pathOf(line.y), "data-run": line.run.name}, parent);
+    if (line.y.length === 1 && Number.isFinite(line.y[0])) addSvg("circle", {class: "dot", style: color, r: 3, cx: this.x(line.x[0]), cy: this.y(line.y[0])}, parent);
     // What is no number has its place at the foot.
     line.values.forEach((v, i) => {
       if (Number.isFinite(v)) return;
       const x = this.x(line.x[i]), y = this.size.bottom - 2;
-      draw("title", {}, draw("path", {class: "hole", style: color, d: `M${x - 4} ${y}L${x} ${y - 7}L${x + 4} ${y}z`}, parent), String(v));
+      addSvg("title", {}, addSvg("path", {class: "hole", style: color, d: `M${x - 4} ${y}L${x} ${y - 7}L${x + 4} ${y}z`}, parent), String(v));
     });
   }
 
@@ -208,30 +208,30 @@ class CurveChart {
     const rows = this.nearest(px, py);
     this.over.replaceChildren();
     if (rows.length === 0) return;
-    if (this.from !== undefined) draw("rect", {class: "range", x: Math.min(px, this.from), y: kTop, width: Math.abs(px - this.from), height: this.size.bottom - kTop}, this.over);
+    if (this.from !== undefined) addSvg("rect", {class: "range", x: Math.min(px, this.from), y: kTop, width: Math.abs(px - this.from), height: this.size.bottom - kTop}, this.over);
     const cross = this.x(rows[0].line.x[rows[0].i]);
-    draw("line", {class: "cross", x1: cross, x2: cross, y1: kTop, y2: this.size.bottom}, this.over);
+    addSvg("line", {class: "cross", x1: cross, x2: cross, y1: kTop, y2: this.size.bottom}, this.over);
     for (const {line, i} of rows) {
-      if (Number.isFinite(line.y[i])) draw("circle", {class: "dot", style: `--run: ${runColor(line.run)}`, r: 3.2, cx: this.x(line.x[i]), cy: this.y(line.y[i])}, this.over);
+      if (Number.isFinite(line.y[i])) addSvg("circle", {class: "dot", style: `--run: ${runColor(line.run)}`, r: 3.2, cx: this.x(line.x[i]), cy: this.y(line.y[i])}, this.over);
     }
     showTip((parent) => this.fillTip(rows, parent), event.clientX, event.clientY);
   }
 
   fillTip(rows, parent) {
-    const table = make("table", {}, parent), head = make("tr", {}, table);
+    const table = add("table", {}, parent), head = add("tr", {}, table);
     const isSmoothed = settings.smoothing > 0;
-    for (const title of ["", ...(isSmoothed ? ["smoothed"] : []), "value", "step", "after", "time"]) make("th", {}, head, title);
+    for (const title of ["", ...(isSmoothed ? ["smoothed"] : []), "value", "step", "after", "time"]) add("th", {}, head, title);
     rows.slice(0, kMostTipRows).forEach(({line, i}, row) => {
-      const tr = make("tr", row === 0 ? {class: "near"} : {}, table);
-      const name = make("td", {class: "name", style: `--run: ${runColor(line.run)}`}, tr);
-      make("span", {class: "swatch"}, name);
+      const tr = add("tr", row === 0 ? {class: "near"} : {}, table);
+      const name = add("td", {class: "name", style: `--run: ${runColor(line.run)}`}, tr);
+      add("span", {class: "swatch"}, name);
       name.append(line.run.name);
-      if (isSmoothed) make("td", {}, tr, numberText(line.smoothed[i]));
+      if (isSmoothed) add("td", {}, tr, numberText(line.smoothed[i]));
       for (const text of [numberText(line.values[i]), thousands(line.points.step[i]), durationText(line.points.time[i] - line.points.time[0]), timeText(line.points.time[i])]) {
-        make("td", {}, tr, text);
+        add("td", {}, tr, text);
       }
     });
-    if (rows.length > kMostTipRows) make("td", {class: "name"}, make("tr", {}, table), `and ${rows.length - kMostTipRows} more`);
+    if (rows.length > kMostTipRows) add("td", {class: "name"}, add("tr", {}, table), `and ${rows.length - kMostTipRows} more`);
   }
 
   endDrag(event) {
@@ -280,21 +280,21 @@ class RidgeChart {
     const densities = new Map(shown.map((i) => [i, densityOf(i)]));
     const densest = Math.max(...[...densities.values()].map((d) => Math.max(...d))) || 1;
     for (const tick of ticksOf(low, high, (right - left) / 80)) {
-      draw("line", {class: "grid", x1: x(tick), x2: x(tick), y1: kTop, y2: bottom}, svg);
-      draw("text", {x: x(tick), y: height - 6, "text-anchor": "middle", class: "x-tick"}, svg, shortNumber(tick));
+      addSvg("line", {class: "grid", x1: x(tick), x2: x(tick), y1: kTop, y2: bottom}, svg);
+      addSvg("text", {x: x(tick), y: height - 6, "text-anchor": "middle", class: "x-tick"}, svg, shortNumber(tick));
     }
     for (const i of shown) {
       const y = base(i), density = densities.get(i), bin = (points.high[i] - points.low[i]) / density.length;
       let path = `M${x(points.low[i]).toFixed(1)} ${y.toFixed(1)}`;
       density.forEach((d, k) => { path += `L${x(points.low[i] + (k + 0.5) * bin).toFixed(1)} ${(y - d / densest * peak).toFixed(1)}`; });
       path += `L${x(points.high[i]).toFixed(1)} ${y.toFixed(1)}z`;
-      const drawn = draw("path", {class: i === shown[shown.length - 1] ? "ridge newest" : "ridge", style: `--run: ${runColor(run)}`, d: path, "data-step": points.step[i]}, svg);
+      const drawn = addSvg("path", {class: i === shown[shown.length - 1] ? "ridge newest" : "ridge", style: `--run: ${runColor(run)}`, d: path, "data-step": points.step[i]}, svg);
       this.ridges.push({i, y, path: drawn, bin});
     }
     const steps = last === first ? [first] : ticksOf(first, last, 4);
     for (const step of steps) {
       const y = last === first ? bottom : kTop + peak + (step - first) / (last - first) * (bottom - kTop - peak);
-      draw("text", {x: right + 6, y: y + 4, class: "y-tick"}, svg, shortNumber(step));
+      addSvg("text", {x: right + 6, y: y + 4, class: "y-tick"}, svg, shortNumber(step));
     }
     this.points = points;
     this.unX = (px) => low + (px - left) / (right - left) * (high - low);
@@ -307,14 +307,14 @@ class RidgeChart {
     for (const ridge of this.ridges) ridge.path.classList.toggle("lit", ridge === near);
     const {points} = this, {i, bin} = near, k = Math.floor((value - points.low[i]) / bin);
     showTip((parent) => {
-      const table = make("table", {}, parent);
+      const table = add("table", {}, parent);
       const facts = [["step", thousands(points.step[i])], ["time", timeText(points.time[i])],
                      ["values", numberText(points.counts[i].reduce((a, b) => a + b, 0))], ["from", numberText(points.low[i])], ["to", numberText(points.high[i])]];
       if (k >= 0 && k < points.counts[i].length) facts.push([`near ${numberText(value)}`, numberText(points.counts[i][k])]);
       for (const [name, text] of facts) {
-        const row = make("tr", {}, table);
-        make("th", {}, row, name);
-        make("td", {}, row, text);
+        const row = add("tr", {}, table);
+        add("th", {}, row, name);
+        add("td", {}, row, text);
       }
     }, event.clientX, event.clientY);
   }

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/strings.h"
-#include "cli/text.h"
 #include "cli/watch/summary_reader.h"
+#include "display/text.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/protobuf/meta_graph.pb.h"
 #include "tensorflow/core/util/event.pb.h"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/strings.h"
-#include "cli/text.h"
+#include "display/text.h"
 #include "io/event_file.h"
 #include "tensorflow/core/util/event.pb.h"
 

@@ -48,12 +48,12 @@ function drawRuns() {
   list.replaceChildren();
   for (const run of runs.values()) {
     if (!matches(run.name)) continue;
-    const label = make("label", {style: `--run: ${runColor(run)}`, title: run.name}, make("li", {}, list));
-    const box = make("input", {type: "checkbox"}, label);
+    const label = add("label", {style: `--run: ${runColor(run)}`, title: run.name}, add("li", {}, list));
+    const box = add("input", {type: "checkbox"}, label);
     box.checked = !hidden.has(run.name);
-    make("span", {class: "swatch"}, label);
-    make("bdi", {}, make("span", {class: "name"}, label), run.name);
-    make("span", {class: "step", title: `${plural(run.events, "event")}${run.restarts > 1 ? `, ${run.restarts} starts` : ""}`}, label, shortNumber(run.last_step));
+    add("span", {class: "swatch"}, label);
+    add("bdi", {}, add("span", {class: "name"}, label), run.name);
+    add("span", {class: "step", title: `${plural(run.events, "event")}${run.restarts > 1 ? `, ${run.restarts} starts` : ""}`}, label, shortNumber(run.last_step));
     box.addEventListener("change", () => {
       if (box.checked) hidden.delete(run.name);
       else hidden.add(run.name);
@@ -85,8 +85,8 @@ function drawTabs() {
   for (const [name, title] of kTabs) {
     if (!hasTab(name)) continue;
     const count = name === "graphs" ? index.runs.filter((run) => run.graph > 0).length : new Set(index.series.filter((s) => s.kind === name && s.seen > 0).map((s) => s.tag)).size;
-    const button = make("button", {type: "button", role: "tab", "aria-selected": String(name === shown), "data-tab": name}, bar, title);
-    make("small", {}, button, thousands(count));
+    const button = add("button", {type: "button", role: "tab", "aria-selected": String(name === shown), "data-tab": name}, bar, title);
+    add("small", {}, button, thousands(count));
     button.addEventListener("click", () => {
       tab = name;
       hideTip();
@@ -127,11 +127,11 @@ function arrange(kind) {
 function groupOf(kind, prefix, isOpen) {
   const key = `${kind}\n${prefix}`;
   if (!groups.has(key)) {
-    const element = make("details", {class: "prefix"});
+    const element = add("details", {class: "prefix"});
     element.open = isOpen;
-    const summary = make("summary", {}, element, prefix === "" ? "Without a prefix" : prefix);
-    const group = {element, count: make("small", {}, summary), box: make("div", {class: "cards"}, element), most: kMostCards};
-    group.more = make("button", {type: "button", class: "more"}, element, "Show more");
+    const summary = add("summary", {}, element, prefix === "" ? "Without a prefix" : prefix);
+    const group = {element, count: add("small", {}, summary), box: add("div", {class: "cards"}, element), most: kMostCards};
+    group.more = add("button", {type: "button", class: "more"}, element, "Show more");
     group.more.addEventListener("click", () => {
       group.most += 2 * kMostCards;
       layOut();
@@ -197,7 +197,7 @@ let graphShown = "";
 function showGraphs() {
   const select = byId("graph-run"), chosen = select.value, having = [...runs.values()].filter((run) => run.graph > 0);
   select.replaceChildren();
-  for (const run of having) make("option", {value: run.id}, select, run.name);
+  for (const run of having) add("option", {value: run.id}, select, run.name);
   if (having.some((run) => String(run.id) === chosen)) select.value = chosen;
   const run = runs.get(Number(select.value));
   if (run === undefined) return;
@@ -207,7 +207,7 @@ function showGraphs() {
 }
 byId("graph-run").addEventListener("change", showGraphs);
 byId("graph").addEventListener("load", () => {
-  setTheme(settings.theme);
+  themeOfGraph();
   // What this page around it says already.
   for (const part of byId("graph").contentDocument?.querySelectorAll("h1, footer, #theme") ?? []) part.hidden = true;
 });
@@ -227,7 +227,7 @@ function tellState(isLost) {
   const notes = byId("notes");
   notes.hidden = index.notes.length === 0;
   notes.querySelector("summary").textContent = plural(index.notes.length, "note");
-  notes.querySelector("ul").replaceChildren(...index.notes.map((note) => make("li", {}, null, note)));
+  notes.querySelector("ul").replaceChildren(...index.notes.map((note) => add("li", {}, null, note)));
 }
 
 let runsDrawn = "";
@@ -246,16 +246,12 @@ function onIndex(news) {
 
 // ---- Settings
 
-function setTheme(next) {
-  settings.theme = next;
-  const dark = next === "dark" || (next === "system" && system.matches);
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
-  byId("theme").textContent = {system: "Theme: auto", light: "Theme: light", dark: "Theme: dark"}[next];
+// The graph's page has a theme of its own.
+function themeOfGraph() {
   const inner = byId("graph").contentDocument?.documentElement;
-  if (inner) inner.dataset.theme = dark ? "dark" : "light";
+  if (inner) inner.dataset.theme = isDark() ? "dark" : "light";
 }
-const system = window.matchMedia("(prefers-color-scheme: dark)");
-system.addEventListener("change", () => setTheme(settings.theme));
+themeWatchers.push(themeOfGraph);
 
 function showSettings() {
   byId("smoothing").value = settings.smoothing;
@@ -277,10 +273,6 @@ byId("smoothing").addEventListener("input", (event) => change("smoothing", Numbe
 byId("log").addEventListener("change", (event) => change("log", event.target.checked));
 byId("outliers").addEventListener("change", (event) => change("outliers", event.target.checked));
 for (const button of byId("axis").children) button.addEventListener("click", () => change("axis", button.dataset.axis));
-byId("theme").addEventListener("click", () => {
-  setTheme({system: "light", light: "dark", dark: "system"}[settings.theme] ?? "system");
-  keepSettings();
-});
 byId("tag-filter").addEventListener("input", layOut);
 byId("run-filter").addEventListener("input", () => {
   drawRuns();
@@ -296,13 +288,9 @@ byId("no-runs").addEventListener("click", () => {
   drawRuns();
   layOut();
 });
-document.addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.target.tagName === "INPUT" || event.ctrlKey || event.metaKey || event.altKey) return;
-  byId("tag-filter").focus();
-  event.preventDefault();
-});
+onKeys(byId("tag-filter"), () => false);
 
 byId("title").textContent = pageInfo.title;
-setTheme(settings.theme);
+startTheme();
 showSettings();
 source.index(onIndex, () => tellState(true));

@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Where the data come from: the server of the page, or the page itself.
-"use strict";
 
-const [pageInfo, wholeIndex, wholeSeries, wholeGraphs] = JSON.parse(document.getElementById("data").textContent);
+const [pageInfo, wholeIndex, wholeSeries, wholeGraphs] = data;
 
 const kRetry = 2000, kMostIdsAtOnce = 200;
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
@@ -62,27 +61,6 @@ const source = pageInfo.live ? {
 
 // ---- What every part of the page uses
 
-const byId = (id) => document.getElementById(id);
-
-function make(name, attributes, parent, text) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text !== undefined) made.textContent = text;
-  parent?.appendChild(made);
-  return made;
-}
-
-function draw(name, attributes, parent, text) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text !== undefined) made.textContent = text;
-  parent?.appendChild(made);
-  return made;
-}
-
-const thousands = (n) => n.toLocaleString("en-US");
-const plural = (n, what) => `${thousands(n)} ${what}${n === 1 ? "" : "s"}`;
-
 function numberText(value) {
   if (!Number.isFinite(value)) return String(value);
   const size = Math.abs(value);
@@ -105,16 +83,9 @@ function timeText(seconds) {
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
 }
 
-function bytesText(bytes) {
-  const units = ["B", "KiB", "MiB", "GiB"];
-  let i = 0;
-  for (; bytes >= 1024 && i < units.length - 1; ++i) bytes /= 1024;
-  return `${i === 0 ? bytes : bytes.toFixed(1)} ${units[i]}`;
-}
-
 // What the reader has set, kept from visit to visit where the browser allows it.
 const kSettingsKey = "millrace watch";
-const settings = {smoothing: 0.6, axis: "step", log: false, outliers: false, theme: "system"};
+const settings = {smoothing: 0.6, axis: "step", log: false, outliers: false};
 try {
   Object.assign(settings, JSON.parse(localStorage.getItem(kSettingsKey) ?? "{}"));
 } catch {
@@ -128,14 +99,3 @@ function keepSettings() {
     // The same.
   }
 }
-
-const tip = byId("tip");
-function showTip(fill, x, y) {
-  tip.replaceChildren();
-  fill(tip);
-  tip.hidden = false;
-  const {width, height} = tip.getBoundingClientRect();
-  tip.style.left = `${Math.max(4, x + 16 + width < window.innerWidth ? x + 16 : x - 16 - width)}px`;
-  tip.style.top = `${Math.max(4, y + 18 + height < window.innerHeight ? y + 18 : y - 12 - height)}px`;
-}
-const hideTip = () => { tip.hidden = true; };

@@ -7,7 +7,7 @@
 
 #include "base/strings.h"
 #include "cli/event_files.h"
-#include "cli/text.h"
+#include "display/text.h"
 #include "tensor/tensor_codec.h"
 #include "tensorflow/core/framework/summary.pb.h"
 

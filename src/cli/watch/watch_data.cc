@@ -5,12 +5,13 @@
 #include <cmath>
 #include <limits>
 
-#include "base/json_writer.h"
-#include "cli/graph/page.h"
-#include "cli/graph/scope_tree.h"
-#include "cli/tensor_text.h"
-#include "cli/text.h"
 #include "cli/watch/page.h"
+#include "display/graph/page.h"
+#include "display/graph/scope_tree.h"
+#include "display/page/page.h"
+#include "display/tensor_text.h"
+#include "display/text.h"
+#include "millrace/json_writer.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
 namespace millrace::cli {
@@ -114,12 +115,14 @@ void WriteRun(const Run& run, JsonWriter* json) {
 }
 
 std::string Fill(const std::string& title, const std::string& data) {
-  const std::string escaped_title = EscapeXml(Printable(title, 300));
   const std::string script =
       StrCat(kWatchPageSourceScript, kWatchPageChartScript, kWatchPageCardsScript, kWatchPageMainScript);
-  return FillPage(
-      kWatchPageHtml,
-      {{"@TITLE@", escaped_title}, {"@STYLE@", kWatchPageStyle}, {"@SCRIPT@", script}, {"@DATA@", data}});
+  return WritePage({.title = title + " – runs",
+                    .summary = "Curves, histograms, images, sounds, texts and graphs of training runs",
+                    .body = kWatchPageHtml,
+                    .style = kWatchPageStyle,
+                    .script = script,
+                    .data = data});
 }
 
 }  // namespace

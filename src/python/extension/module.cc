@@ -88,6 +88,15 @@ py::bytes LoadLibrary(const std::string& path) {
   return bytes;
 }
 
+// The page of a serialised GraphDef.
+py::bytes GraphPage(const py::bytes& graph_def, const std::string& title) {
+  const StatusHolder status;
+  const auto view = static_cast<std::string_view>(graph_def);
+  TF_Buffer* page = Millrace_GraphPage(view.data(), view.size(), title.c_str(), status.get());
+  Check(status);
+  return BytesOf(page);
+}
+
 void ResetContainers(const std::string& target, const std::vector<std::string>& containers,
                      const py::object& config) {
   const StatusHolder status;
@@ -173,6 +182,7 @@ PYBIND11_MODULE(_engine, m) {
   m.def("all_ops", AllOps);
   m.def("kernels", Kernels, pybind11::arg("op") = pybind11::none());
   m.def("load_library", LoadLibrary);
+  m.def("graph_page", GraphPage);
   m.def("reset_containers", ResetContainers);
   m.def("try_evaluate_constant", TryEvaluate);
   m.def("version", TF_Version);

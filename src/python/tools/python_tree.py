@@ -42,14 +42,6 @@ def place_sources(source: str, out: str, copy: bool) -> None:
                     target = os.path.join(out, relative, name)
                     wanted.add(target)
                     place(os.path.abspath(os.path.join(folder, name)), target, copy)
-    # The page of `millrace graph html`, which notebooks show.
-    pages = os.path.join(source, "..", "cli", "graph")
-    target = os.path.join(out, "millrace", "python", "framework", "graph_page")
-    os.makedirs(target, exist_ok=True)
-    for name in sorted(os.listdir(pages)):
-        if name.endswith((".html", ".css", ".js")):
-            wanted.add(os.path.join(target, name))
-            place(os.path.abspath(os.path.join(pages, name)), os.path.join(target, name), copy)
     place_headers(os.path.join(source, "..", "..", "include"), os.path.join(out, "millrace", "include"), copy)
     # Links to files that are no more.
     for folder, _, files in os.walk(os.path.join(out, "millrace")):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import millrace as tf
-from millrace.python.framework import _graph_page, graph_util_impl
+from millrace.python.framework import graph_util_impl
 from millrace.python.grappler import cluster, item, tf_optimizer
 
 
@@ -84,13 +84,14 @@ def test_a_graph_shows_itself_in_a_notebook() -> None:
         with tf.control_dependencies([tf.no_op(name="first")]):
             tf.negative(x, name="y")
     data = _page_data(tf.get_default_graph())
+    assert data["title"] == "Graph of 3 operations"
     assert data["items"] == {
         "label": ["", "layer", "x", "first", "y"],
         "parent": [-1, 0, 1, 1, 1],
         "node": [-1, -1, 0, 1, 2],
     }
     assert data["edges"] == [0, 2, 0, 0, 1, 2, -1, 1]
-    assert "value: float32 (2,) [1.0, 2.0]" in data["attributes"]
+    assert "value: float [2] [1. 2.]" in data["attributes"]
 
 
 def test_many_nodes_of_a_scope_stand_in_groups() -> None:
@@ -98,7 +99,7 @@ def test_many_nodes_of_a_scope_stand_in_groups() -> None:
         tf.no_op(name="n%d" % number)
     items = _page_data(tf.get_default_graph())["items"]
     children = [items["parent"].count(number) for number in range(len(items["label"]))]
-    assert max(children) <= _graph_page._MOST_CHILDREN
+    assert max(children) <= 40
     assert sorted(n for n in items["node"] if n >= 0) == list(range(2000))
     assert all(parent < number for number, parent in enumerate(items["parent"]))
 

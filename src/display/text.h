@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace millrace::cli {
+namespace millrace {
 
 // Text of files for a terminal: UTF-8 stays as it is, control characters and other bytes become "\ooo", so
 // that nothing moves the cursor. At most `most` bytes, then "…".
@@ -51,8 +51,4 @@ class TextTable {
 // The number of characters: bytes that do not continue a character of UTF-8.
 size_t Width(std::string_view text);
 
-// Replaces each @NAME@ of a page in one pass, so that filled-in text is never searched.
-std::string FillPage(std::string_view page,
-                     const std::vector<std::pair<std::string_view, std::string_view>>& values);
-
-}  // namespace millrace::cli
+}  // namespace millrace

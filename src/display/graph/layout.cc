@@ -3,14 +3,14 @@
 //
 // Layers by the longest path, crossings reduced by the places of neighbours, places by least squares. The
 // page has the same in layout.js.
-#include "cli/graph/layout.h"
+#include "display/graph/layout.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
-namespace millrace::cli {
+namespace millrace {
 namespace {
 
 constexpr double kColumnGap = 18, kRowGap = 46, kPinGap = 16, kPartGap = 34;
@@ -34,7 +34,7 @@ class Layers {
   }
 
   // Places the boxes from (0, 0) on. Returns the size.
-  Point Run() {
+  LayoutPoint Run() {
     BreakCycles();
     Rank();
     AddWaypoints();
@@ -241,7 +241,7 @@ class Layers {
     }
   }
 
-  Point PlaceRows() {
+  LayoutPoint PlaceRows() {
     double least = 0, most = 0;
     for (const Node& node : nodes_) {
       least = std::min(least, node.x - node.width / 2), most = std::max(most, node.x + node.width / 2);
@@ -270,7 +270,7 @@ class Layers {
 
   void RouteArc(const Arc& arc, double least, const std::vector<double>& tops,
                 const std::vector<double>& heights) {
-    std::vector<Point>& route = edges_[static_cast<size_t>(arc.edge)].route;
+    std::vector<LayoutPoint>& route = edges_[static_cast<size_t>(arc.edge)].route;
     const LayoutBox &from = box(static_cast<size_t>(arc.from)), &to = box(static_cast<size_t>(arc.to));
     route.push_back({from.x + from.width / 2, from.y + from.height});
     for (size_t i = 1; i + 1 < arc.chain.size(); ++i) {
@@ -295,7 +295,7 @@ class Layers {
 struct Part {
   std::vector<int> boxes;
   std::vector<int> edges;
-  Point size;
+  LayoutPoint size;
 };
 
 std::vector<Part> FindParts(size_t num_boxes, const std::vector<LayoutEdge>& edges) {
@@ -328,7 +328,7 @@ std::vector<Part> FindParts(size_t num_boxes, const std::vector<LayoutEdge>& edg
 }
 
 // Rows of parts, the tallest first, about as wide as a screen is.
-Point Pack(std::vector<LayoutBox>* boxes, std::vector<LayoutEdge>* edges, std::vector<Part>* parts) {
+LayoutPoint Pack(std::vector<LayoutBox>* boxes, std::vector<LayoutEdge>* edges, std::vector<Part>* parts) {
   std::stable_sort(parts->begin(), parts->end(),
                    [](const Part& a, const Part& b) { return a.size.y > b.size.y; });
   double area = 0, widest = 0;
@@ -337,7 +337,7 @@ Point Pack(std::vector<LayoutBox>* boxes, std::vector<LayoutEdge>* edges, std::v
     widest = std::max(widest, part.size.x);
   }
   const double line = std::max(widest, std::sqrt(area * 1.6));
-  Point at, size;
+  LayoutPoint at, size;
   double row = 0;
   for (const Part& part : *parts) {
     if (at.x > 0 && at.x + part.size.x > line) at = {0, at.y + row + kPartGap}, row = 0;
@@ -346,7 +346,7 @@ Point Pack(std::vector<LayoutBox>* boxes, std::vector<LayoutEdge>* edges, std::v
       box.x += at.x, box.y += at.y;
     }
     for (const int e : part.edges) {
-      for (Point& point : (*edges)[static_cast<size_t>(e)].route) point.x += at.x, point.y += at.y;
+      for (LayoutPoint& point : (*edges)[static_cast<size_t>(e)].route) point.x += at.x, point.y += at.y;
     }
     size.x = std::max(size.x, at.x + part.size.x);
     size.y = std::max(size.y, at.y + part.size.y);
@@ -358,11 +358,11 @@ Point Pack(std::vector<LayoutBox>* boxes, std::vector<LayoutEdge>* edges, std::v
 
 }  // namespace
 
-Point LayOut(std::vector<LayoutBox>* boxes, std::vector<LayoutEdge>* edges) {
+LayoutPoint LayOut(std::vector<LayoutBox>* boxes, std::vector<LayoutEdge>* edges) {
   std::vector<Part> parts = FindParts(boxes->size(), *edges);
   std::vector<int> place(boxes->size(), 0);
   for (Part& part : parts) part.size = Layers(boxes, edges, part.boxes, part.edges, &place).Run();
   return Pack(boxes, edges, &parts);
 }
 
-}  // namespace millrace::cli
+}  // namespace millrace

@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/text.h"
+#include "display/text.h"
 
 #include <algorithm>
 #include <array>
@@ -11,7 +11,7 @@
 #include "base/utf8.h"
 #include "millrace/status.h"
 
-namespace millrace::cli {
+namespace millrace {
 namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
@@ -213,21 +213,4 @@ std::string TextTable::ToString() const {
   return out;
 }
 
-std::string FillPage(std::string_view page,
-                     const std::vector<std::pair<std::string_view, std::string_view>>& values) {
-  std::string out;
-  while (!page.empty()) {
-    size_t at = page.size();
-    std::pair<std::string_view, std::string_view> first;
-    for (const auto& value : values) {
-      const size_t found = page.find(value.first);
-      if (found < at) at = found, first = value;
-    }
-    out += page.substr(0, at);
-    out += first.second;
-    page.remove_prefix(at + first.first.size());
-  }
-  return out;
-}
-
-}  // namespace millrace::cli
+}  // namespace millrace

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/text.h"
+#include "display/text.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <limits>
 
-#include "cli/tensor_text.h"
+#include "display/tensor_text.h"
 
-namespace millrace::cli {
+namespace millrace {
 namespace {
 
 TEST(TextTest, NothingMovesTheCursor) {
@@ -122,4 +122,4 @@ TEST(TensorTextTest, StatisticsOfBytesThatAreNoBools) {
 }
 
 }  // namespace
-}  // namespace millrace::cli
+}  // namespace millrace

@@ -1,16 +1,16 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/graph/view.h"
+#include "display/graph/view.h"
 
 #include <algorithm>
 #include <map>
 #include <unordered_map>
 
-#include "cli/text.h"
+#include "display/text.h"
 #include "millrace/status.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
-namespace millrace::cli {
+namespace millrace {
 namespace {
 
 constexpr double kCharacter = 6.7, kLineHeight = 15, kBoxPadding = 20;
@@ -201,7 +201,7 @@ class ViewMaker {
         places.back().width = kPinWidth;
         places.back().pin = pin;
       }
-      const Point size = LayOut(&places, &inside.edges);
+      const LayoutPoint size = LayOut(&places, &inside.edges);
       for (size_t i = 0; i < inside.boxes.size(); ++i) box(inside.boxes[i]).place = places[i];
       const double title = static_cast<double>(Width(box(b).label)) * kTitleCharacter;
       box(b).place.width = std::max(size.x, title) + 2 * kScopePadding;
@@ -214,12 +214,12 @@ class ViewMaker {
     for (size_t b = 0; b < view_.boxes.size(); ++b) {
       if (!view_.boxes[b].open) continue;
       const LayoutBox around = view_.boxes[b].place;
-      const Point origin = {around.x + kScopePadding, around.y + kScopePadding + kScopeTitle};
+      const LayoutPoint origin = {around.x + kScopePadding, around.y + kScopePadding + kScopeTitle};
       for (const int child : inside_[b].boxes) {
         box(child).place.x += origin.x, box(child).place.y += origin.y;
       }
       for (LayoutEdge& edge : inside_[b].edges) {
-        for (Point& point : edge.route) point.x += origin.x, point.y += origin.y;
+        for (LayoutPoint& point : edge.route) point.x += origin.x, point.y += origin.y;
       }
     }
     for (size_t e = 0; e < view_.edges.size(); ++e) view_.edges[e].route = Join(legs_[e]);
@@ -228,8 +228,8 @@ class ViewMaker {
 
   // One route out of the legs of an edge. A leg knows of an open box no more than its middle: there it goes
   // on from, or to, the pin of its neighbour.
-  std::vector<Point> Join(const std::vector<Leg>& legs) const {
-    std::vector<Point> route;
+  std::vector<LayoutPoint> Join(const std::vector<Leg>& legs) const {
+    std::vector<LayoutPoint> route;
     for (const auto& [around, number] : legs) {
       const LayoutEdge& edge = inside_[static_cast<size_t>(around)].edges[static_cast<size_t>(number)];
       const bool enters = edge.from >= static_cast<int>(inside_[static_cast<size_t>(around)].boxes.size());
@@ -270,4 +270,4 @@ GraphView MakeView(const ScopeTree& tree, const tensorflow::GraphDef& graph, con
   return ViewMaker(tree, graph, options).Make();
 }
 
-}  // namespace millrace::cli
+}  // namespace millrace

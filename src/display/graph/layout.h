@@ -4,9 +4,9 @@
 
 #include <vector>
 
-namespace millrace::cli {
+namespace millrace {
 
-struct Point {
+struct LayoutPoint {
   double x = 0, y = 0;
 };
 
@@ -19,14 +19,14 @@ struct LayoutBox {
 };
 
 struct LayoutEdge {
-  int from = 0, to = 0;      // boxes; not the same
-  std::vector<Point> route;  // result: from the lower edge of `from` to the upper edge of `to`
+  int from = 0, to = 0;            // boxes; not the same
+  std::vector<LayoutPoint> route;  // result: from the lower edge of `from` to the upper edge of `to`
 };
 
 // A drawing in layers, sources on top: edges go down except for those that close a cycle; boxes do not
 // overlap; parts that have nothing to do with each other stand side by side. Time is about linear in boxes
 // and edges plus the length of edges in layers, which is bounded: beyond that edges are drawn straight.
 // `boxes` and `edges` get their results; the size of all is returned as a point.
-Point LayOut(std::vector<LayoutBox>* boxes, std::vector<LayoutEdge>* edges);
+LayoutPoint LayOut(std::vector<LayoutBox>* boxes, std::vector<LayoutEdge>* edges);
 
-}  // namespace millrace::cli
+}  // namespace millrace

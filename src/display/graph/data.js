@@ -1,9 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // What the page knows: items (scopes, groups, nodes) by number, and the edges of nodes.
-"use strict";
-
-const data = JSON.parse(document.getElementById("data").textContent);
 
 const kScope = "scope", kGroup = "group-of", kOp = "op", kConst = "const", kVariable = "variable", kPlaceholder = "placeholder";
 
@@ -15,8 +12,10 @@ function kindOfOp(op) {
 }
 
 const items = data.items.label.map((label, id) => ({
-  id, label, parent: data.items.parent[id], node: data.items.node[id], children: [], nodes: 0, kind: kScope, depth: 0,
+  id, label, parent: data.items.parent[id], node: data.items.node[id], children: [], nodes: 0, constants: 0, kind: kScope, depth: 0,
 }));
+const isConstant = new Uint8Array(data.nodes.op.length);  // or made of constants alone
+for (const node of data.constants) isConstant[node] = 1;
 for (const item of items) {
   if (item.parent >= 0) {
     items[item.parent].children.push(item.id);
@@ -25,11 +24,15 @@ for (const item of items) {
   if (item.node >= 0) {
     item.kind = kindOfOp(data.ops[data.nodes.op[item.node]]);
     item.nodes = 1;
+    item.constants = isConstant[item.node];
   } else if (item.node === -2) {
     item.kind = kGroup;
   }
 }
-for (let i = items.length - 1; i > 0; --i) items[items[i].parent].nodes += items[i].nodes;
+for (let i = items.length - 1; i > 0; --i) {
+  items[items[i].parent].nodes += items[i].nodes;
+  items[items[i].parent].constants += items[i].constants;
+}
 
 const itemOfNode = new Int32Array(data.nodes.op.length);
 for (const item of items) if (item.node >= 0) itemOfNode[item.node] = item.id;
@@ -56,6 +59,3 @@ function edgesBy(field) {
   return (node) => list.subarray(start[node], start[node + 1]);
 }
 const edgesFrom = edgesBy(0), edgesInto = edgesBy(1);
-
-const thousands = (n) => n.toLocaleString("en-US");
-const plural = (n, what) => `${thousands(n)} ${what}${n === 1 ? "" : "s"}`;

@@ -3,13 +3,15 @@
 // Which scopes are open, the drawing of that, and moving about in it.
 
 const kCharacter = 6.7, kMostLabel = 30, kScopePadding = 16, kScopeTitle = 22, kTitleCharacter = 7.6, kPinWidth = 8;
-const kMostBoxes = 1500, kOpenAtFirst = 40;
+const kMostBoxes = 1500, kOpenAtOnce = 30;  // boxes
+const kLegible = 0.7, kStageMargin = 8;  // the least scale at which a graph is shown at first
 
 const open = new Set([0]);
-const state = {constants: true, selected: -1, hits: new Set()};
+const state = {constants: false, selected: -1, hits: new Set()};
 let boxes = [], boxOfItem = new Map(), edges = [];
 const svg = document.getElementById("graph"), scene = document.getElementById("scene");
 const camera = {x: 0, y: 0, scale: 1};
+let moved = false;  // by the reader; until then all of the graph is shown
 
 function shorten(text) {
   const characters = [...text];
@@ -20,22 +22,34 @@ function shorten(text) {
 
 // ---- What is to be seen
 
-const isShown = (item) => state.constants || item.kind !== kConst;
+const isShown = (item) => state.constants || item.constants < item.nodes;
+
+// What an open scope shows: its children, and of open groups what is in them.
+function shownIn(item) {
+  const shown = [];
+  for (const child of item.children) {
+    if (!isShown(items[child])) continue;
+    if (items[child].kind === kGroup && open.has(child)) {
+      shown.push(...shownIn(items[child]));
+    } else {
+      shown.push(items[child]);
+    }
+  }
+  return shown;
+}
 
 function makeBox(item, parent) {
-  const box = {item, parent, open: open.has(item.id) && item.children.length > 0, children: [], pins: [], edges: [], edgeOf: new Map()};
+  const box = {item, parent, open: open.has(item.id) && item.children.length > 0 && (item.kind !== kGroup), children: [], pins: [], edges: [], edgeOf: new Map()};
   box.depth = parent === null ? 0 : parent.depth + 1;
   box.label = shorten(item.label);
-  box.detail = item.node < 0 ? plural(item.nodes, "node") : opOf(item) === item.label ? "" : shorten(opOf(item));
+  box.detail = item.node < 0 ? plural(state.constants ? item.nodes : item.nodes - item.constants, "node") : opOf(item) === item.label ? "" : shorten(opOf(item));
   const widest = Math.max([...box.label].length, [...box.detail].length);
-  box.width = Math.max(widest * kCharacter + (item.node < 0 ? 40 : 20), 44);
+  box.width = Math.max(widest * kCharacter + (item.node < 0 ? 50 : 20), 44);
   box.height = box.detail === "" ? 26 : 41;
   boxes.push(box);
   boxOfItem.set(item.id, box);
   if (box.open) {
-    for (const child of item.children) {
-      if (isShown(items[child])) box.children.push(makeBox(items[child], box));
-    }
+    for (const child of shownIn(item)) box.children.push(makeBox(child, box));
   }
   return box;
 }
@@ -117,13 +131,16 @@ function makeView() {
   for (const box of [...boxes].reverse()) {
     if (!box.open) continue;
     const size = layOut([...box.children, ...box.pins], box.edges);
-    box.width = Math.max(size.width, [...box.label].length * kTitleCharacter + 20) + 2 * kScopePadding;
-    box.height = size.height + 2 * kScopePadding + kScopeTitle;
+    // The whole graph has neither frame nor title.
+    const padding = box.parent === null ? 2 : kScopePadding, title = box.parent === null ? 0 : kScopeTitle;
+    box.inset = {x: padding, y: padding + title};
+    box.width = Math.max(size.width, title > 0 ? [...box.label].length * kTitleCharacter + 20 : 0) + 2 * padding;
+    box.height = size.height + 2 * padding + title;
   }
   boxes[0].x = boxes[0].y = 0;
   for (const box of boxes) {
     if (!box.open) continue;
-    const x = box.x + kScopePadding, y = box.y + kScopePadding + kScopeTitle;
+    const x = box.x + box.inset.x, y = box.y + box.inset.y;
     for (const child of box.children) {
       child.x += x;
       child.y += y;
@@ -134,14 +151,6 @@ function makeView() {
 }
 
 // ---- Drawing
-
-function element(name, attributes, parent, text) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text !== undefined) made.textContent = text;
-  parent.appendChild(made);
-  return made;
-}
 
 const round = (v) => Math.round(v * 10) / 10;
 
@@ -156,22 +165,22 @@ function pathOfRoute(route) {
 
 function drawBox(box) {
   const {item} = box;
-  const group = element("g", {class: `box ${item.kind}${box.open ? " open" : ""}`, "data-item": item.id, tabindex: -1}, scene);
-  element("title", {}, group, pathOf(item) + (item.node >= 0 ? ` (${opOf(item)})` : ""));
-  element("rect", {x: round(box.x), y: round(box.y), width: round(box.width), height: round(box.height),
+  const group = addSvg("g", {class: `box ${item.kind}${box.open ? " open" : ""}`, "data-item": item.id, tabindex: 0, role: "button"}, scene);
+  group.setAttribute("aria-label", pathOf(item) + (item.node >= 0 ? `, ${opOf(item)}` : `, ${box.detail}${box.open ? ", open" : ""}`));
+  addSvg("rect", {x: round(box.x), y: round(box.y), width: round(box.width), height: round(box.height),
                    rx: box.open ? 8 : item.kind === kConst ? box.height / 2 : 5}, group);
   const middle = round(box.x + box.width / 2 - (item.children.length > 0 && !box.open ? 8 : 0));
   if (box.open) {
-    element("text", {class: "title", x: round(box.x + 12), y: round(box.y + 19)}, group, box.label);
+    addSvg("text", {class: "title", x: round(box.x + 12), y: round(box.y + 19)}, group, box.label);
   } else {
-    element("text", {x: middle, y: round(box.y + 17)}, group, box.label);
-    if (box.detail !== "") element("text", {class: "detail", x: middle, y: round(box.y + 32)}, group, box.detail);
+    addSvg("text", {x: middle, y: round(box.y + 17)}, group, box.label);
+    if (box.detail !== "") addSvg("text", {class: "detail", x: middle, y: round(box.y + 32)}, group, box.detail);
   }
-  if (item.children.length > 0) {
+  if (canOpen(item)) {
     const x = round(box.x + box.width - 21), y = round(box.y + 7);
-    const toggle = element("g", {class: "toggle", "data-toggle": item.id}, group);
-    element("rect", {x: x - 4, y: y - 4, width: 21, height: 21}, toggle);
-    element("path", {d: `M${x} ${y}h13v13h-13zM${x + 3} ${y + 6.5}h7${box.open ? "" : `M${x + 6.5} ${y + 3}v7`}`}, toggle);
+    const toggle = addSvg("g", {class: "toggle", "data-toggle": item.id}, group);
+    addSvg("rect", {x: x - 4, y: y - 4, width: 21, height: 21}, toggle);
+    addSvg("path", {d: `M${x} ${y}h13v13h-13zM${x + 3} ${y + 6.5}h7${box.open ? "" : `M${x + 6.5} ${y + 3}v7`}`}, toggle);
   }
   box.drawn = group;
 }
@@ -183,8 +192,8 @@ function draw() {
   for (const edge of edges) {
     if (edge.route.length < 2) continue;
     const width = edge.count > 1 ? Math.min(1.1 + 0.5 * Math.log2(edge.count), 5) : 1.1;
-    edge.drawn = element("path", {class: `edge${edge.control ? " control" : ""}`, "stroke-width": round(width), "marker-end": "url(#tip)", d: pathOfRoute(edge.route)}, scene);
-    if (edge.count > 1) element("title", {}, edge.drawn, plural(edge.count, "edge"));
+    edge.drawn = addSvg("path", {class: `edge${edge.control ? " control" : ""}`, "stroke-width": round(width), "marker-end": "url(#arrow)", d: pathOfRoute(edge.route)}, scene);
+    edge.drawn.edge = edge;
   }
   for (const box of boxes) if (!box.open && box.parent !== null) drawBox(box);
   drawMarks();
@@ -220,16 +229,25 @@ function moveCamera() {
   scene.setAttribute("transform", `translate(${round(camera.x)} ${round(camera.y)}) scale(${camera.scale})`);
 }
 
-// All of it; with a `least` scale, of a tall graph the top.
-function fit(least = 0.02) {
+// The scale at which all of it is to be seen.
+function scaleToFit() {
   const {width, height} = svg.getBoundingClientRect(), all = boxes[0];
-  camera.scale = Math.min(1.25, Math.max(least, Math.min((width - 16) / all.width, (height - 16) / all.height)));
+  return Math.min((width - 2 * kStageMargin) / all.width, (height - 2 * kStageMargin) / all.height);
+}
+
+// All of it, or with a `least` scale, where that is too small, the start.
+function fit(least = 0.02) {
+  moved = false;
+  const {width, height} = svg.getBoundingClientRect(), all = boxes[0];
+  camera.scale = Math.min(1.25, Math.max(least, scaleToFit()));
   camera.x = (width - all.width * camera.scale) / 2;
-  camera.y = Math.max((height - all.height * camera.scale) / 2, 0);
+  camera.y = Math.max((height - all.height * camera.scale) / 2, kStageMargin);
   moveCamera();
+  moved = camera.scale > scaleToFit();
 }
 
 function zoom(factor, x, y) {
+  moved = true;
   const {width, height} = svg.getBoundingClientRect();
   x ??= width / 2;
   y ??= height / 2;
@@ -251,17 +269,56 @@ function center(item) {
   moveCamera();
 }
 
-// Opens or closes a scope, which stays where it is on the screen.
+// ---- Opening and closing
+
+const canOpen = (item) => item.id !== 0 && item.children.some((child) => isShown(items[child]));
+const numShown = (item) => item.children.filter((child) => isShown(items[child])).length;
+
+// Groups among `list`, and in them, the small ones first, while no more than `most` boxes come of it.
+function openGroups(list, most) {
+  let count = list.length;
+  const groups = list.filter((item) => item.kind === kGroup);
+  while (groups.length > 0) {
+    groups.sort((a, b) => numShown(a) - numShown(b));
+    const group = groups.shift();
+    count += numShown(group) - 1;
+    if (count > most) break;
+    open.add(group.id);
+    for (const child of group.children) if (items[child].kind === kGroup) groups.push(items[child]);
+  }
+}
+
+// Opens or closes a scope, which stays where it is on the screen; a group gives way to what is in it.
 function toggle(item) {
-  if (item.children.length === 0 || item.id === 0) return;
+  if (!canOpen(item)) return;
+  moved = true;
   const before = boxOfItem.get(item.id);
-  const at = {x: before.x * camera.scale + camera.x, y: before.y * camera.scale + camera.y};
-  if (!open.delete(item.id)) open.add(item.id);
+  const at = before && {x: before.x * camera.scale + camera.x, y: before.y * camera.scale + camera.y};
+  if (open.has(item.id)) {
+    closeAll(item);
+  } else {
+    open.add(item.id);
+    openGroups(shownIn(item), kOpenAtOnce);
+  }
+  const hadFocus = scene.contains(document.activeElement);
   draw();
-  const after = boxOfItem.get(item.id);
-  camera.x = at.x - after.x * camera.scale;
-  camera.y = at.y - after.y * camera.scale;
+  const after = boxOfItem.get(item.id) ?? boxOfItem.get(firstIn(item).id);
+  if (at && after) {
+    camera.x = at.x - after.x * camera.scale;
+    camera.y = at.y - after.y * camera.scale;
+  }
   moveCamera();
+  if (hadFocus) after?.drawn?.focus({preventScroll: true});
+}
+
+function closeAll(item) {
+  open.delete(item.id);
+  for (const child of item.children) closeAll(items[child]);
+}
+
+// What is seen of an open group.
+function firstIn(item) {
+  return item.kind === kGroup && open.has(item.id) ? shownIn(item)[0] : item;
 }
 
 function openAllAround(item) {
@@ -269,16 +326,43 @@ function openAllAround(item) {
   if (!isShown(item)) setConstants(true);
 }
 
-// The scopes that are to be seen and closed, the small ones first, while there are not too many boxes.
-function openLevel(most) {
-  const closed = boxes.filter((box) => !box.open && box.item.children.length > 0).map((box) => box.item);
-  closed.sort((a, b) => a.children.length - b.children.length);
-  let count = boxes.length, opened = false;
-  for (const item of closed) {
-    if (count + item.children.length > most) break;
-    count += item.children.length;
+const closedBoxes = () => boxes.filter((box) => !box.open && canOpen(box.item)).map((box) => box.item).sort((a, b) => numShown(a) - numShown(b));
+
+// The scopes and groups that are to be seen and closed, the small ones first, while there are not too many boxes.
+function openLevel() {
+  let count = boxes.length;
+  for (const item of closedBoxes()) {
+    count += numShown(item);
+    if (count > kMostBoxes) break;
     open.add(item.id);
-    opened = true;
   }
-  return opened;
+}
+
+// Opens what leaves all of the graph legible: groups first, for they stand in the place of what is in them, a level of
+// them together if that fits, else one by one; then scopes one by one, the small ones first.
+function openWhatFits() {
+  const until = performance.now() + 1500;
+  const tryOpen = (list) => {
+    for (const item of list) open.add(item.id);
+    makeView();
+    if (scaleToFit() >= kLegible) return true;
+    for (const item of list) open.delete(item.id);
+    makeView();
+    return false;
+  };
+  makeView();
+  const refused = new Set();  // items, and levels by their first group
+  while (performance.now() < until && boxes.length < kMostBoxes) {
+    const closed = closedBoxes().filter((item) => !refused.has(item.id));
+    if (closed.length === 0) break;
+    const groups = closed.filter((item) => item.kind === kGroup);
+    const level = `level of ${groups[0]?.id}`;
+    if (groups.length > 1 && !refused.has(level)) {
+      if (!tryOpen(groups)) refused.add(level);
+    } else {
+      const item = groups[0] ?? closed[0];
+      if (!tryOpen([item])) refused.add(item.id);
+    }
+  }
+  draw();
 }

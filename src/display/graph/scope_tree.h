@@ -10,16 +10,19 @@ namespace tensorflow {
 class GraphDef;
 }  // namespace tensorflow
 
-namespace millrace::cli {
+namespace millrace {
 
-// The nodes of a graph by the scopes of their names: "a/b/c" is c in b in a. Scopes with more than a number
-// of items get groups, so that no item has many children.
+// The nodes of a graph by the scopes of their names: "a/b/c" is c in b in a. Where a scope has more than a
+// number of items, those that stand side by side are grouped, and then pieces of the way from the first to
+// the last, cut where few edges cross. Constants, which drawings may leave out, are not counted: they go with
+// those that read them.
 struct ScopeItem {
   std::string label;  // the last part of the name; of a group what its members have in common
   int parent = -1;    // an item before this one; -1: the root
   int node = -1;      // in the graph; -1: a scope or a group
   bool is_group = false;
-  int64_t nodes = 0;  // in it, all the way down; of a node 1
+  int64_t nodes = 0;      // in it, all the way down; of a node 1
+  int64_t constants = 0;  // of those: constants, and what is made of them without arithmetic
   std::vector<int> children;
 };
 
@@ -42,4 +45,4 @@ struct ScopeTree {
 // Names may be anything. `most_children` is at least 2.
 ScopeTree BuildScopeTree(const tensorflow::GraphDef& graph, size_t most_children);
 
-}  // namespace millrace::cli
+}  // namespace millrace

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "cli/graph/layout.h"
-#include "cli/graph/scope_tree.h"
+#include "display/graph/layout.h"
+#include "display/graph/scope_tree.h"
 
 namespace tensorflow {
 class GraphDef;
 }  // namespace tensorflow
 
-namespace millrace::cli {
+namespace millrace {
 
 struct ViewOptions {
   // Scopes are opened, the outer ones first, while no more boxes than this are to be seen.
@@ -36,14 +36,14 @@ struct ViewEdge {
   int from = 0, to = 0;  // in GraphView::boxes
   int64_t count = 0;     // of edges of the graph
   bool control = false;  // all of them are control edges
-  std::vector<Point> route;
+  std::vector<LayoutPoint> route;
 };
 
 // A graph with some of its scopes open, and its drawing.
 struct GraphView {
   std::vector<ViewBox> boxes;  // an open box comes before those in it
   std::vector<ViewEdge> edges;
-  Point size;
+  LayoutPoint size;
 };
 
 GraphView MakeView(const ScopeTree& tree, const tensorflow::GraphDef& graph, const ViewOptions& options);
@@ -55,4 +55,4 @@ std::string RenderDot(const GraphView& view, const ScopeTree& tree, const std::s
 std::string RenderSvg(const GraphView& view, const ScopeTree& tree, const tensorflow::GraphDef& graph,
                       const std::string& title);
 
-}  // namespace millrace::cli
+}  // namespace millrace

@@ -3,21 +3,11 @@
 // What the page tells about the chosen item, search, and what mouse and keys do.
 
 const panel = document.getElementById("details");
-const byId = (id) => document.getElementById(id);
-
-function html(name, attributes, parent, text) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  if (text !== undefined) made.textContent = text;
-  parent?.appendChild(made);
-  return made;
-}
-
 function facts(pairs, parent) {
-  const list = html("dl", {class: "facts"}, parent);
+  const list = add("dl", {class: "facts"}, parent);
   for (const [key, value] of pairs) {
-    html("dt", {}, list, key);
-    html("dd", {}, list, value);
+    add("dt", {}, list, key);
+    add("dd", {}, list, value);
   }
 }
 
@@ -26,25 +16,29 @@ const kMostLinks = 60;
 // Nodes at the other end of edges, as buttons that lead there.
 function links(title, numbers, end, parent) {
   if (numbers.length === 0) return;
-  html("h3", {}, parent, `${title} (${thousands(numbers.length)})`);
-  const list = html("ul", {class: "links"}, parent);
+  add("h3", {}, parent, `${title} (${thousands(numbers.length)})`);
+  const list = add("ul", {class: "links"}, parent);
   for (const e of numbers.slice(0, kMostLinks)) {
     const node = data.edges[4 * e + end], output = data.edges[4 * e + 2];
-    const line = html("li", {}, list);
-    html("span", {class: "slot"}, line, output < 0 ? "^" : String(end === 0 ? data.edges[4 * e + 3] : output));
-    const button = html("button", {type: "button"}, line, data.nodes.name[node] + (end === 0 && output > 0 ? ":" + output : ""));
+    const line = add("li", {}, list);
+    add("span", {class: "slot"}, line, output < 0 ? "^" : String(end === 0 ? data.edges[4 * e + 3] : output));
+    const button = add("button", {type: "button"}, line, data.nodes.name[node] + (end === 0 && output > 0 ? ":" + output : ""));
     button.addEventListener("click", () => goTo(items[itemOfNode[node]]));
   }
-  if (numbers.length > kMostLinks) html("li", {}, list, "…");
+  if (numbers.length > kMostLinks) add("li", {}, list, "…");
+}
+
+function splitAttribute(text) {
+  const colon = text.indexOf(": ");
+  return [text.slice(0, colon), text.slice(colon + 2)];
 }
 
 function tellNode(item) {
-  html("p", {class: "kind"}, panel, opOf(item));
+  add("p", {class: "kind"}, panel, opOf(item));
   const device = data.devices[data.nodes.device[item.node]];
   const pairs = device === "" ? [] : [["device", device]];
   for (const number of data.nodes.attributes[item.node]) {
-    const text = data.attributes[number], colon = text.indexOf(": ");
-    pairs.push([text.slice(0, colon), text.slice(colon + 2)]);
+    pairs.push(splitAttribute(data.attributes[number]));
   }
   if (pairs.length > 0) facts(pairs, panel);
   links("Inputs", edgesInto(item.node), 0, panel);
@@ -61,29 +55,34 @@ function nodesIn(item) {
   return nodes;
 }
 
-function opTable(nodes, parent) {
+// The ops of nodes, the most frequent first.
+function countOps(nodes) {
   const counts = new Map();
   for (const node of nodes) {
     const op = data.ops[data.nodes.op[node]];
     counts.set(op, (counts.get(op) ?? 0) + 1);
   }
-  html("h3", {}, parent, `Ops (${counts.size})`);
-  const table = html("table", {class: "bars"}, parent);
-  const sorted = [...counts].sort((a, b) => b[1] - a[1]);
+  return [...counts].sort((a, b) => b[1] - a[1]);
+}
+
+function opTable(nodes, parent) {
+  const sorted = countOps(nodes);
+  add("h3", {}, parent, `Ops (${sorted.length})`);
+  const table = add("table", {class: "bars"}, parent);
   for (const [op, count] of sorted.slice(0, 30)) {
-    const row = html("tr", {}, table);
-    const button = html("button", {type: "button"}, html("td", {}, row), op);
+    const row = add("tr", {}, table);
+    const button = add("button", {type: "button"}, add("td", {}, row), op);
     button.addEventListener("click", () => {
       byId("search").value = "op:" + op;
       search();
     });
-    html("td", {}, row, thousands(count));
+    add("td", {}, row, thousands(count));
   }
-  if (sorted.length > 30) html("td", {}, html("tr", {}, table), "…");
+  if (sorted.length > 30) add("td", {}, add("tr", {}, table), "…");
 }
 
 function tellScope(item) {
-  html("p", {class: "kind"}, panel, item.id === 0 ? "the whole graph" : item.kind === kGroup ? "group, made to keep the drawing small" : "scope");
+  add("p", {class: "kind"}, panel, item.id === 0 ? "the whole graph" : item.kind === kGroup ? "group, made because there are many" : "scope");
   const nodes = nodesIn(item), inside = new Set(nodes);
   const pairs = [["nodes", thousands(nodes.length)], ["items", thousands(item.children.length)]];
   if (item.id === 0) {
@@ -107,13 +106,29 @@ function tellScope(item) {
 function tell() {
   const item = items[Math.max(state.selected, 0)];
   panel.replaceChildren();
-  html("h2", {}, panel, item.id === 0 ? data.title : pathOf(item));
+  add("h2", {}, panel, item.id === 0 ? data.title : pathOf(item));
+  const around = items[item.parent];
+  if (around?.kind === kGroup && open.has(around.id)) {
+    const fold = add("button", {type: "button", class: "fold", title: "Put this and its neighbours into a group (f)"}, panel, `Fold ${plural(numShown(around), "box")} into a group`);
+    fold.addEventListener("click", foldSelected);
+  }
   if (item.node >= 0) {
     tellNode(item);
   } else {
     tellScope(item);
   }
   panel.scrollTop = 0;
+}
+
+// The innermost open group around what is chosen is closed, and chosen.
+function foldSelected() {
+  const group = items[items[Math.max(state.selected, 0)].parent];
+  if (group?.kind !== kGroup) return;
+  closeAll(group);
+  state.selected = group.id;
+  draw();
+  tell();
+  center(group);
 }
 
 function select(item) {
@@ -123,6 +138,7 @@ function select(item) {
 }
 
 function goTo(item) {
+  moved = true;
   openAllAround(item);
   state.selected = item.id;
   draw();
@@ -150,7 +166,7 @@ function search() {
     // What is to be seen of a hit is the box around it, too.
     for (const item of found) for (let i = item.id; i > 0; i = items[i].parent) state.hits.add(i);
   }
-  byId("matches").textContent = text === "" ? "" : found.length === 0 ? "none" : plural(found.length, "match").replace("matchs", "matches");
+  byId("matches").textContent = text === "" ? "" : found.length === 0 ? "none" : plural(found.length, "match");
   byId("previous").hidden = byId("next").hidden = found.length === 0;
   drawMarks();
 }
@@ -185,7 +201,7 @@ window.addEventListener("pointermove", (event) => {
   if (before === undefined) return;
   const dx = event.clientX - before.x, dy = event.clientY - before.y;
   if (!dragged && Math.hypot(dx, dy) < 4) return;
-  dragged = true;
+  dragged = moved = true;
   svg.classList.add("dragging");
   if (pointers.size === 2) {
     const [other] = [...pointers].filter(([id]) => id !== event.pointerId).map(([, p]) => p);
@@ -235,7 +251,9 @@ const actions = {
   previous: () => step(-1),
   next: () => step(1),
   "open-level": () => {
-    if (openLevel(kMostBoxes)) draw(), fit(0.3);
+    openLevel();
+    draw();
+    fit(0.5);
   },
   "close-all": () => {
     open.clear();
@@ -246,63 +264,88 @@ const actions = {
   constants: () => {
     setConstants(!state.constants);
     draw();
+    fit(0.5);
   },
+  fold: foldSelected,
   "zoom-in": () => zoom(1.3),
   "zoom-out": () => zoom(1 / 1.3),
   fit: () => fit(),
-  theme: () => setTheme({system: "light", light: "dark", dark: "system"}[theme]),
 };
-for (const [id, act] of Object.entries(actions)) byId(id).addEventListener("click", act);
+for (const [id, act] of Object.entries(actions)) byId(id)?.addEventListener("click", act);
 
 const moves = {ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60]};
-document.addEventListener("keydown", (event) => {
-  if (event.target.tagName === "INPUT" || event.ctrlKey || event.metaKey || event.altKey) return;
-  const keys = {o: "open-level", x: "close-all", c: "constants", "+": "zoom-in", "=": "zoom-in", "-": "zoom-out", "0": "fit"};
-  if (event.key === "/") {
-    byId("search").focus();
-  } else if (event.key in keys) {
+const keys = {o: "open-level", x: "close-all", c: "constants", f: "fold", "+": "zoom-in", "=": "zoom-in", "-": "zoom-out", 0: "fit"};
+onKeys(byId("search"), (event) => {
+  const onBox = itemAt(event.target);
+  if (event.key in keys) {
     actions[keys[event.key]]();
   } else if (event.key in moves) {
     camera.x += moves[event.key][0];
     camera.y += moves[event.key][1];
     moveCamera();
-  } else if (event.key === "Enter" && state.selected > 0 && event.target.tagName !== "BUTTON") {
-    toggle(items[state.selected]);
+  } else if ((event.key === "Enter" || event.key === " ") && event.target.tagName !== "BUTTON") {
+    const item = onBox ?? (state.selected > 0 ? items[state.selected] : null);
+    if (item === null) return false;
+    select(item);
+    toggle(item);
   } else if (event.key === "Escape") {
     select(null);
   } else {
-    return;
+    return false;
   }
-  event.preventDefault();
+  return true;
+});
+// What has the focus has to be seen.
+scene.addEventListener("focusin", (event) => {
+  const item = itemAt(event.target), box = item && boxOfItem.get(item.id);
+  if (!box || pointers.size > 0) return;
+  const {width, height} = svg.getBoundingClientRect(), x = box.x * camera.scale + camera.x, y = box.y * camera.scale + camera.y;
+  if (x < 0 || y < 0 || x + Math.min(box.width * camera.scale, width) > width || y + Math.min(box.height * camera.scale, height) > height) center(item);
 });
 
-let theme = "system";
-const system = window.matchMedia("(prefers-color-scheme: dark)");
-function setTheme(next) {
-  theme = next;
-  const dark = theme === "dark" || (theme === "system" && system.matches);
-  document.documentElement.dataset.theme = dark ? "dark" : "light";
-  byId("theme").textContent = {system: "Auto", light: "Light", dark: "Dark"}[theme];
-}
-system.addEventListener("change", () => setTheme(theme));
-setTheme("system");
+// ---- The tip
 
+function tellInTip(target, tip) {
+  const {edge} = target;
+  if (edge !== undefined) {
+    add("b", {}, tip, `${pathOf(edge.from.item)} → ${pathOf(edge.to.item)}`);
+    add("span", {class: "op"}, tip, edge.control ? "control" + (edge.count > 1 ? `, ${plural(edge.count, "edge")}` : "") : plural(edge.count, "edge"));
+    return;
+  }
+  const item = itemAt(target), box = boxOfItem.get(item.id);
+  add("b", {}, tip, pathOf(item));
+  add("span", {class: "op"}, tip, item.node >= 0 ? opOf(item) : box.detail);
+  if (item.node >= 0) {
+    facts(data.nodes.attributes[item.node].slice(0, 8).map((number) => splitAttribute(data.attributes[number])).map(([name, text]) => [name, text.length > 80 ? text.slice(0, 80) + "…" : text]), tip);
+  } else {
+    facts(countOps(nodesIn(item)).slice(0, 6).map(([op, count]) => [op, thousands(count)]), tip);
+  }
+}
+svg.addEventListener("pointermove", (event) => {
+  const target = event.target.edge !== undefined ? event.target : event.target.closest("[data-item]");
+  if (pointers.size > 0 || target === null || target.classList.contains("open")) return hideTip();
+  showTip((tip) => tellInTip(target, tip), event.clientX, event.clientY);
+});
+svg.addEventListener("pointerleave", hideTip);
+svg.addEventListener("pointerdown", hideTip);
+
+// ---- Start
+
+byId("title").textContent = data.title;
 byId("about").textContent = [plural(itemOfNode.length, "node"), plural(numEdges, "edge"), plural(data.ops.length, "op"),
                              ...(data.functions.length > 0 ? [plural(data.functions.length, "function")] : [])].join(" · ");
-
-// Opened as far as it stays easy to take in.
-draw();
-for (let before = 0; boxes.length < kOpenAtFirst && boxes.length > before;) {
-  before = boxes.length;
-  if (openLevel(kOpenAtFirst)) draw();
-}
+startTheme();
+// A graph of nothing else shows them.
+setConstants(items[0].constants === items[0].nodes);
+openWhatFits();
+fit();
 // A link may name a node: page.html#scope/node.
 const named = decodeURIComponent(location.hash.slice(1));
 const target = named === "" ? undefined : items.find((item) => item.id > 0 && pathOf(item) === named);
-fit(0.75);
 if (target !== undefined) {
   goTo(target);
 } else {
   tell();
 }
-window.addEventListener("resize", () => moveCamera());
+// As long as nobody has moved it, it fits windows of other sizes, too.
+new ResizeObserver(() => { if (!moved) fit(); }).observe(byId("stage"));

@@ -5,16 +5,16 @@
 #include <string>
 #include <string_view>
 
-#include "cli/graph/scope_tree.h"
+#include "display/graph/scope_tree.h"
 
 namespace tensorflow {
 class GraphDef;
 }  // namespace tensorflow
 
-namespace millrace::cli {
+namespace millrace {
 
-// Of scopes on a page, which opens them by itself, so that they may be larger than in a picture.
-constexpr size_t kMostChildrenOfPage = 120;
+// Of scopes on a page. It opens groups by itself where there is room, so that they may be small.
+constexpr size_t kMostChildrenOfPage = 10;
 
 // A page that needs nothing else: scopes open and close, nodes are found by name and op, and the page tells
 // about the chosen one.
@@ -22,6 +22,7 @@ std::string RenderGraphPage(const ScopeTree& tree, const tensorflow::GraphDef& g
                             const std::string& title);
 
 // The parts of the page, which the build makes constants of.
+extern const std::string_view kGraphPageDagreScript;
 extern const std::string_view kGraphPageHtml;
 extern const std::string_view kGraphPageStyle;
 extern const std::string_view kGraphPageDataScript;
@@ -29,4 +30,4 @@ extern const std::string_view kGraphPageLayoutScript;
 extern const std::string_view kGraphPageViewScript;
 extern const std::string_view kGraphPageDetailsScript;
 
-}  // namespace millrace::cli
+}  // namespace millrace

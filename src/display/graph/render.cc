@@ -6,12 +6,12 @@
 #include <cmath>
 #include <cstdio>
 
-#include "cli/graph/view.h"
-#include "cli/text.h"
+#include "display/graph/view.h"
+#include "display/text.h"
 #include "millrace/status.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
-namespace millrace::cli {
+namespace millrace {
 namespace {
 
 constexpr double kMargin = 20, kTitle = 30;
@@ -84,10 +84,10 @@ std::string Number(double v) {
 }
 
 // Down from each point and into the next from above.
-std::string PathOf(const std::vector<Point>& route) {
+std::string PathOf(const std::vector<LayoutPoint>& route) {
   std::string path = StrCat("M", Number(route[0].x), " ", Number(route[0].y));
   for (size_t i = 1; i < route.size(); ++i) {
-    const Point &p = route[i - 1], &q = route[i];
+    const LayoutPoint &p = route[i - 1], &q = route[i];
     if (std::abs(p.x - q.x) < 0.05) {
       path += StrCat("V", Number(q.y));
       continue;
@@ -224,4 +224,4 @@ std::string RenderSvg(const GraphView& view, const ScopeTree& tree, const tensor
   return out + "</g>\n</svg>\n";
 }
 
-}  // namespace millrace::cli
+}  // namespace millrace

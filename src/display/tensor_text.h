@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <string>
 
-#include "base/json_writer.h"
+#include "millrace/json_writer.h"
 #include "millrace/status.h"
 #include "millrace/tensor.h"
 
-namespace millrace::cli {
+namespace millrace {
 
 struct TensorTextOptions {
   // Tensors with more elements are shortened to the first and the last `edge` items of each dimension.
@@ -50,4 +50,4 @@ struct TensorDifference {
 };
 TensorDifference CompareTensors(const Tensor& a, const Tensor& b, double absolute, double relative);
 
-}  // namespace millrace::cli
+}  // namespace millrace

@@ -1,21 +1,21 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/graph/page.h"
+#include "display/graph/page.h"
 
 #include <algorithm>
 #include <map>
 #include <unordered_map>
 
-#include "base/json_writer.h"
-#include "cli/graph/view.h"
-#include "cli/tensor_text.h"
-#include "cli/text.h"
+#include "display/page/page.h"
+#include "display/tensor_text.h"
+#include "display/text.h"
 #include "millrace/dtype.h"
+#include "millrace/json_writer.h"
 #include "op/attr_codec.h"
 #include "tensor/tensor_codec.h"
 #include "tensorflow/core/framework/graph.pb.h"
 
-namespace millrace::cli {
+namespace millrace {
 namespace {
 
 constexpr size_t kMostAttributeText = 160;  // bytes
@@ -110,6 +110,14 @@ void WriteEdges(const ScopeTree& tree, JsonWriter* json) {
   json->EndArray();
 }
 
+void WriteConstants(const ScopeTree& tree, JsonWriter* json) {
+  json->Key("constants").BeginArray();
+  for (const ScopeItem& item : tree.items) {
+    if (item.node >= 0 && item.constants > 0) json->Value(item.node);
+  }
+  json->EndArray();
+}
+
 void WriteFunctions(const tensorflow::GraphDef& graph, JsonWriter* json) {
   json->Key("functions").BeginArray();
   for (const auto& function : graph.library().function()) json->Value(function.signature().name());
@@ -125,17 +133,18 @@ std::string RenderGraphPage(const ScopeTree& tree, const tensorflow::GraphDef& g
   WriteItems(tree, &json);
   WriteNodes(graph, &json);
   WriteEdges(tree, &json);
+  WriteConstants(tree, &json);
   WriteFunctions(graph, &json);
   json.EndObject();
-  const std::string escaped_title = EscapeXml(Printable(title, 300));
   const std::string summary = StrCat(graph.node_size(), " nodes, ", tree.edges.size(), " edges");
-  const std::string script =
-      StrCat(kGraphPageDataScript, kGraphPageLayoutScript, kGraphPageViewScript, kGraphPageDetailsScript);
-  return FillPage(kGraphPageHtml, {{"@TITLE@", escaped_title},
-                                   {"@SUMMARY@", summary},
-                                   {"@STYLE@", kGraphPageStyle},
-                                   {"@SCRIPT@", script},
-                                   {"@DATA@", json.text()}});
+  const std::string script = StrCat(kGraphPageDagreScript, kGraphPageDataScript, kGraphPageLayoutScript,
+                                    kGraphPageViewScript, kGraphPageDetailsScript);
+  return WritePage({.title = title + " – graph",
+                    .summary = summary,
+                    .body = kGraphPageHtml,
+                    .style = kGraphPageStyle,
+                    .script = script,
+                    .data = json.text()});
 }
 
-}  // namespace millrace::cli
+}  // namespace millrace

@@ -4,8 +4,10 @@
 
 #include <concepts>
 #include <cstdint>
+#include <ranges>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace millrace {
 
@@ -23,10 +25,17 @@ class JsonWriter {
   JsonWriter& Value(std::string_view text);
   JsonWriter& Value(const char* text) { return Value(std::string_view(text)); }
   JsonWriter& Value(double number);
+  JsonWriter& Value(float number);  // with the few digits that a float needs
   JsonWriter& Value(bool truth) { return Raw(truth ? "true" : "false"); }
   template <std::integral T>
   JsonWriter& Value(T number) {
     return Raw(std::to_string(number));
+  }
+  template <std::ranges::input_range Range>
+  requires(!std::convertible_to<const Range&, std::string_view>) JsonWriter& Value(const Range& values) {
+    BeginArray();
+    for (const auto& value : values) Value(value);
+    return EndArray();
   }
 
   template <typename T>

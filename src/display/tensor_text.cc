@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/tensor_text.h"
+#include "display/tensor_text.h"
 
 #include <algorithm>
 #include <bit>
@@ -13,10 +13,10 @@
 #include <type_traits>
 #include <vector>
 
-#include "cli/text.h"
+#include "display/text.h"
 #include "tensor/dtype_table.h"
 
-namespace millrace::cli {
+namespace millrace {
 namespace {
 
 template <typename T>
@@ -378,4 +378,4 @@ TensorDifference CompareTensors(const Tensor& a, const Tensor& b, double absolut
                        [&]<typename T>() { return DifferenceOf<T>(a, b, absolute, relative); });
 }
 
-}  // namespace millrace::cli
+}  // namespace millrace
