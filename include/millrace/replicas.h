@@ -95,7 +95,11 @@ class SyncReplicasOptimizer {
 
   // Prepares a session of a replica, and on the chief runs the thread that makes the updates. The optimizer
   // has to be there as long as the hook. Begin is FailedPrecondition before ApplyGradients.
-  std::shared_ptr<SessionRunHook> MakeSessionRunHook(bool is_chief, int num_tokens = -1);
+  std::shared_ptr<SessionRunHook> MakeSessionRunHook(bool is_chief, int num_tokens = -1) {
+    return MakeSessionRunHook([is_chief] { return is_chief; }, num_tokens);
+  }
+  // Where the chief may change, see ChiefLease: asked for each session.
+  std::shared_ptr<SessionRunHook> MakeSessionRunHook(std::function<bool()> is_chief, int num_tokens = -1);
 
  private:
   // What is made for one variable: hands a gradient in, sets the step, takes the mean.
@@ -118,6 +122,28 @@ class SyncReplicasOptimizer {
   Operation chief_init_op_;
   Operation local_step_init_op_;
   Output ready_for_local_init_op_;
+};
+
+// Who of several workers is the chief, for trainings that go on without the first worker. The chief renews a
+// lease, which a parameter server keeps. When it has not been renewed for some time, the next worker in line
+// takes it: the one with the lowest number that is there. A former chief that comes back is a worker like
+// others. Leases go by time: for a moment after a chief has been stopped and continued there may be two.
+// Owns a thread and a session. Thread-safe.
+//   options.lease = *ChiefLease::Make({.session = {.target = server->target(), …}, .task = task});
+//   hooks = {sync.MakeSessionRunHook([lease = options.lease] { return lease->IsChief(); })};
+class ChiefLease {
+ public:
+  struct Options {
+    SessionOptions session = {};  // its target is a task that reaches the parameter server
+    int task = 0;                 // the place in the line
+    std::string device = "/job:ps/task:0";
+    double lease_secs = 5;  // without a renewal, after which it is free
+  };
+  // InvalidArgument for a lease without a time, or a negative place.
+  static StatusOr<std::shared_ptr<ChiefLease>> Make(const Options& options);
+  virtual ~ChiefLease() = default;
+  // Whether this worker has the lease. Not while the parameter server has been out of reach for lease_secs.
+  virtual bool IsChief() const = 0;
 };
 
 }  // namespace millrace

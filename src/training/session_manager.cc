@@ -19,6 +19,9 @@ double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
+// The first wait for another process; each is twice as long as the one before.
+constexpr double kFirstWaitSecs = 1;
+
 void Pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
 std::string NameOrNone(const Operation& operation) {
@@ -141,6 +144,7 @@ StatusOr<std::pair<std::unique_ptr<ClientSession>, bool>> SessionManager::Recove
 StatusOr<std::unique_ptr<ClientSession>> SessionManager::WaitForSession(const SessionOptions& session_options,
                                                                         double max_wait_secs) const {
   const Clock::time_point begin = Clock::now();
+  double pause = std::min(kFirstWaitSecs, options_.recovery_wait_secs);
   for (;;) {
     auto session = std::make_unique<ClientSession>(scope_, session_options);
     if (session->session() == nullptr) return session->Run({}, nullptr);
@@ -151,12 +155,13 @@ StatusOr<std::unique_ptr<ClientSession>> SessionManager::WaitForSession(const Se
       if (!global.has_value()) return session;
     }
     session->session()->Close().IgnoreError("another one is made");
-    if (SecondsSince(begin) + options_.recovery_wait_secs > max_wait_secs) {
+    if (SecondsSince(begin) + pause > max_wait_secs) {
       return errors::DeadlineExceeded("Session was not ready after waiting ", max_wait_secs, " secs.");
     }
     MR_LOG(Info) << "Waiting for model to be ready.  Ready_for_local_init_op:  " << local.value_or("None")
                  << ", ready: " << global.value_or("None");
-    Pause(options_.recovery_wait_secs);
+    Pause(pause);
+    pause = std::min(2 * pause, options_.recovery_wait_secs);
   }
 }
 

@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <thread>
+#include <utility>
 
 #include "millrace/replicas.h"
 #include "training/ready.h"
@@ -28,21 +30,23 @@ Status Update(Session& session, Coordinator& coordinator, const std::string& op)
 
 class SyncReplicasHook final : public SessionRunHook {
  public:
-  SyncReplicasHook(SyncReplicasOptimizer& optimizer, bool is_chief, int num_tokens)
-      : optimizer_(optimizer), is_chief_(is_chief), num_tokens_(num_tokens) {}
+  SyncReplicasHook(SyncReplicasOptimizer& optimizer, std::function<bool()> is_chief, int num_tokens)
+      : optimizer_(optimizer), is_chief_(std::move(is_chief)), num_tokens_(num_tokens) {}
 
   Status Begin(const Scope& scope) override {
     if (!optimizer_.local_step_init_op().IsSet()) {
       return errors::FailedPrecondition(
           "SyncReplicasOptimizer.apply_gradient should be called before using the hook.");
     }
-    if (is_chief_) init_tokens_ = optimizer_.InitTokensOp(scope, num_tokens_);
+    // It may become the chief later, when the graph is final.
+    init_tokens_ = optimizer_.InitTokensOp(scope, num_tokens_);
     return scope.status();
   }
 
   Status AfterCreateSession(ClientSession& session, Coordinator& coordinator) override {
     in_run_ = false;
-    const Operation& init = is_chief_ ? optimizer_.chief_init_op() : optimizer_.local_step_init_op();
+    const bool is_chief = is_chief_();
+    const Operation& init = is_chief ? optimizer_.chief_init_op() : optimizer_.local_step_init_op();
     MR_ASSIGN_OR_RETURN(const auto missing, NotReady(session, optimizer_.ready_for_local_init_op()));
     if (missing.has_value()) {
       return errors::FailedPrecondition(
@@ -50,7 +54,7 @@ class SyncReplicasHook final : public SessionRunHook {
           Scope::NameOf(init), ", error: ", *missing);
     }
     MR_RETURN_IF_ERROR(session.Run({}, {}, {init}, nullptr));
-    if (!is_chief_) return Status();
+    if (!is_chief) return Status();
     MR_RETURN_IF_ERROR(session.Run({}, {}, {init_tokens_}, nullptr));
     StartUpdating(*session.session(), coordinator);
     return Status();
@@ -87,7 +91,7 @@ class SyncReplicasHook final : public SessionRunHook {
   }
 
   SyncReplicasOptimizer& optimizer_;
-  const bool is_chief_;
+  const std::function<bool()> is_chief_;
   const int num_tokens_;
   Operation init_tokens_;
   std::atomic<bool> in_run_ = false;
@@ -95,8 +99,9 @@ class SyncReplicasHook final : public SessionRunHook {
 
 }  // namespace
 
-std::shared_ptr<SessionRunHook> SyncReplicasOptimizer::MakeSessionRunHook(bool is_chief, int num_tokens) {
-  return std::make_shared<SyncReplicasHook>(*this, is_chief, num_tokens);
+std::shared_ptr<SessionRunHook> SyncReplicasOptimizer::MakeSessionRunHook(std::function<bool()> is_chief,
+                                                                          int num_tokens) {
+  return std::make_shared<SyncReplicasHook>(*this, std::move(is_chief), num_tokens);
 }
 
 }  // namespace millrace
