@@ -11,6 +11,9 @@
 //       digits{1,2,3} and dropout{1,2,3} are the layers of examples/mnist's conv and conv_dropout with batch
 //       100, the others layers of ResNet-50, batch 8 (stem: 4)
 //   conv_fwd_packed/SHAPE  with a filter that was packed beforehand, where ConvPlan finds that worth it
+//   gemm_bf16|gemm_mixed/MxNxK, gemm_mixed_packed/MxNxK, conv_fwd_mixed|conv_dx_mixed|conv_dw_mixed/SHAPE
+//       of bfloat16, and of floats that are rounded to it, where the processor has instructions for that;
+//       _packed: B was packed beforehand
 //   max_pool|avg_pool/SHAPE, max_pool_grad|avg_pool_grad/SHAPE
 //
 // Each with the suffix _onednn where libdnnl-dev is installed: tensors as they lie, filters brought into
@@ -25,6 +28,7 @@
 #include "bench/kernels/bench_util.h"
 #include "bench/kernels/limits.h"
 #include "bench/kernels/plain_loops.h"
+#include "kernels/cpu/contract/bf16.h"
 #include "kernels/cpu/contract/conv.h"
 #include "kernels/cpu/contract/gemm.h"
 #include "kernels/cpu/contract/pool.h"
@@ -250,6 +254,76 @@ void RegisterConv(const ConvWay& way, const ConvCase& c) {
       1);
 }
 
+void RegisterBf16Gemm(int64_t m, int64_t n, int64_t k) {
+  const cpu::GemmShape s{.m = m, .n = n, .k = k};
+  const std::string shape = "/" + std::to_string(m) + "x" + std::to_string(n) + "x" + std::to_string(k);
+  const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  RegisterThreads(
+      "gemm_bf16" + shape,
+      [=](benchmark::State& state, int threads) {
+        const std::vector<uint16_t> a(static_cast<size_t>(m * k), 0x3f80),
+            b(static_cast<size_t>(k * n), 0x3f80);
+        std::vector<uint16_t> c(static_cast<size_t>(m * n));
+        PoolParallel parallel(threads);
+        Loop(state, [&] { cpu::GemmBf16(s, a.data(), b.data(), c.data(), parallel); });
+        CountRate(state, "GFLOP/s", flops);
+      },
+      kMaxThreads);
+  for (const bool packed : {false, true}) {
+    RegisterThreads(
+        std::string(packed ? "gemm_mixed_packed" : "gemm_mixed") + shape,
+        [=](benchmark::State& state, int threads) {
+          const std::vector<float> a = RandomFloats(m * k), b = RandomFloats(k * n);
+          std::vector<float> c(static_cast<size_t>(m * n));
+          PoolParallel parallel(threads);
+          // Aligned to 64 bytes.
+          std::vector<uint16_t> room(static_cast<size_t>(cpu::PackedBf16Elements(k, n) + 32));
+          auto* const order =
+              reinterpret_cast<uint16_t*>((reinterpret_cast<uintptr_t>(room.data()) + 63) / 64 * 64);
+          cpu::PackBf16(k, n, b.data(), n, false, order, parallel);
+          Loop(state, [&] {
+            cpu::GemmBf16(s, a.data(), b.data(), c.data(), parallel, {}, packed ? order : nullptr);
+          });
+          CountRate(state, "GFLOP/s", flops);
+        },
+        kMaxThreads);
+  }
+}
+
+void RegisterBf16Conv(const ConvCase& c) {
+  using Run = bool (*)(const cpu::ConvParams& p, ConvData& d, cpu::Parallel& parallel);
+  static constexpr std::pair<const char*, Run> kWays[] = {
+      {"conv_fwd_mixed/",
+       [](const cpu::ConvParams& p, ConvData& d, cpu::Parallel& parallel) {
+         return cpu::ConvBf16(p, d.image.data(), d.filter.data(), d.output.data(), parallel);
+       }},
+      {"conv_dx_mixed/",
+       [](const cpu::ConvParams& p, ConvData& d, cpu::Parallel& parallel) {
+         return cpu::ConvBackpropInputBf16(p, d.filter.data(), d.output.data(), d.image.data(), parallel);
+       }},
+      {"conv_dw_mixed/", [](const cpu::ConvParams& p, ConvData& d, cpu::Parallel& parallel) {
+         return cpu::ConvBackpropFilterBf16(p, d.image.data(), d.output.data(), d.filter.data(), parallel);
+       }}};
+  for (const auto& [name, run] : kWays) {
+    const cpu::ConvParams p = c.params;
+    RegisterThreads(
+        std::string(name) + c.name,
+        [p, run = run](benchmark::State& state, int threads) {
+          ConvData data(p);
+          PoolParallel parallel(threads);
+          if (!run(p, data, parallel)) {
+            state.SkipWithError("is done with floats");
+            return;
+          }
+          Loop(state, [&] { run(p, data, parallel); });
+          CountRate(state, "GFLOP/s",
+                    2.0 * static_cast<double>(p.batch * p.out_h * p.out_w * p.out_c) *
+                        static_cast<double>(p.filter_h * p.filter_w * p.in_c));
+        },
+        kMaxThreads);
+  }
+}
+
 struct PoolCase {
   const char* name;
   cpu::PoolParams params;
@@ -338,6 +412,12 @@ void RegisterAll() {
   RegisterGemm(100, 200, 100, false, true);
   RegisterGemm(512, 512, 512, true);
   RegisterGemm(512, 512, 512, false, true);
+  if (cpu::ActiveBf16Unit() != cpu::Bf16Unit::kNone) {
+    for (int64_t n : {64, 256, 512, 1024, 2048}) RegisterBf16Gemm(n, n, n);
+    RegisterBf16Gemm(32, 1024, 1024);
+    RegisterBf16Gemm(100, 200, 784);
+    for (const ConvCase& c : ConvCases()) RegisterBf16Conv(c);
+  }
   for (const ConvCase& c : ConvCases()) {
     for (const ConvWay& way : kConvWays) RegisterConv(way, c);
     RegisterPackedConv(c);

@@ -77,7 +77,8 @@ void CheckGemm(int count) {
     Random random(5);
     for (int i = 0; i < count; ++i) {
       const int64_t limit = i % 5 == 0 ? 200 : 70;
-      GemmShape s{.m = random.Int(4, limit), .n = random.Int(8, limit), .k = random.Int(8, 2 * limit)};
+      GemmShape s{.m = random.Int(16, limit), .n = random.Int(8, limit), .k = random.Int(8, 2 * limit)};
+      while (s.m * s.n * s.k < 1 << 14) s.k += 50;  // smaller ones are left to the caller
       s.trans_a = random.Coin(), s.trans_b = random.Coin();
       s.lda = (s.trans_a ? s.m : s.k) + random.Int(0, 3);
       s.ldb = (s.trans_b ? s.k : s.n) + random.Int(0, 3);
@@ -130,7 +131,7 @@ TEST(GemmBf16, ResultsAreTheSameBitsForEveryNumberOfThreadsAndPacked) {
   MR_FOR_EACH_UNIT([](Bf16Unit) {
     Random random(11);
     for (int i = 0; i < 10; ++i) {
-      GemmShape s{.m = random.Int(4, 600), .n = random.Int(8, 500), .k = random.Int(8, 900)};
+      GemmShape s{.m = random.Int(16, 600), .n = random.Int(32, 500), .k = random.Int(32, 900)};
       s.trans_b = random.Coin();
       const auto a = Numbers<float>(random, s.m * s.k), b = Numbers<float>(random, s.k * s.n);
       std::vector<float> want(static_cast<size_t>(s.m * s.n)), got(want);
@@ -153,14 +154,14 @@ TEST(GemmBf16, ResultsAreTheSameBitsForEveryNumberOfThreadsAndPacked) {
 TEST(GemmBf16, NanAndInfinityComeThrough) {
   MR_FOR_EACH_UNIT([](Bf16Unit) {
     SerialParallel serial;
-    std::vector<float> a(20 * 40, 1), b(40 * 20, 1), c(20 * 20);
-    a[3 * 40 + 4] = std::numeric_limits<float>::quiet_NaN();
+    std::vector<float> a(20 * 48, 1), b(48 * 20, 1), c(20 * 20);
+    a[3 * 48 + 4] = std::numeric_limits<float>::quiet_NaN();
     b[5 * 20 + 6] = std::numeric_limits<float>::infinity();
-    ASSERT_TRUE(GemmBf16({.m = 20, .n = 20, .k = 40}, a.data(), b.data(), c.data(), serial,
+    ASSERT_TRUE(GemmBf16({.m = 20, .n = 20, .k = 48}, a.data(), b.data(), c.data(), serial,
                          {.rectify = Rectify::kRelu}));
     EXPECT_TRUE(std::isnan(c[3 * 20 + 0]));
     EXPECT_EQ(c[2 * 20 + 6], std::numeric_limits<float>::infinity());
-    EXPECT_EQ(c[2 * 20 + 5], 40);
+    EXPECT_EQ(c[2 * 20 + 5], 48);
   });
 }
 
@@ -169,11 +170,15 @@ TEST(GemmBf16, ShapesThatDoNotGainAreLeftToTheCaller) {
   const std::vector<float> a(64, 1), b(64, 1);
   std::vector<float> c(64);
   EXPECT_FALSE(GemmBf16({.m = 1, .n = 8, .k = 8}, a.data(), b.data(), c.data(), serial));
+  EXPECT_FALSE(GemmBf16({.m = 8, .n = 8, .k = 8}, a.data(), b.data(), c.data(), serial));
   EXPECT_FALSE(GemmBf16({.m = 8, .n = 8, .k = 0}, a.data(), b.data(), c.data(), serial));
-  EXPECT_FALSE(GemmBf16({.m = 8, .n = 8, .k = 8, .accumulate = true}, a.data(), b.data(), c.data(), serial));
+  const std::vector<float> large(64 * 64, 1);
+  std::vector<float> sums(64 * 64);
+  EXPECT_FALSE(GemmBf16({.m = 64, .n = 64, .k = 64, .accumulate = true}, large.data(), large.data(),
+                        sums.data(), serial));
   const Bf16Unit before = ActiveBf16Unit();
   SetActiveBf16UnitForTest(Bf16Unit::kNone);
-  EXPECT_FALSE(GemmBf16({.m = 8, .n = 8, .k = 8}, a.data(), b.data(), c.data(), serial));
+  EXPECT_FALSE(GemmBf16({.m = 64, .n = 64, .k = 64}, large.data(), large.data(), sums.data(), serial));
   SetActiveBf16UnitForTest(before);
 }
 
