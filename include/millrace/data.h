@@ -66,6 +66,12 @@ class Dataset {
   static Dataset FixedLengthRecord(const Scope& scope, const Input& filenames, int64_t record_bytes,
                                    int64_t header_bytes = 0, int64_t footer_bytes = 0,
                                    int64_t buffer_size = 262144);
+  // The records of files of comma-separated values: a component for each of `defaults`, a scalar of float,
+  // double, int32, int64 or string that stands for empty fields; of an empty vector, the field must be there.
+  static Dataset Csv(const Scope& scope, const Input& filenames, const std::vector<Tensor>& defaults,
+                     bool header = false, const std::vector<int64_t>& select_columns = {});
+  // The names of the files that match patterns, in order.
+  static Dataset ListFiles(const Scope& scope, const Input& patterns);
   // What C++ gives: `make` is called for each iterator, and its result for each element, until that is
   // nothing. Types and shapes of the elements are checked.
   using Generator = std::function<StatusOr<std::optional<std::vector<Tensor>>>()>;
@@ -86,6 +92,8 @@ class Dataset {
                   const MapOptions& options) const;
   // `predicate` gives one bool scalar.
   Dataset Filter(const ElementFn& predicate) const;
+  // The elements before the first one for which `predicate` gives false.
+  Dataset TakeWhile(const ElementFn& predicate) const;
   Dataset FlatMap(const DatasetFn& fn) const;
   struct InterleaveOptions {
     int64_t cycle_length = 1;
@@ -99,6 +107,21 @@ class Dataset {
   // `padded_shapes`: -1 is the longest of the batch; empty: as the shapes of the elements.
   Dataset PaddedBatch(int64_t batch_size, std::vector<PartialShape> padded_shapes = {},
                       bool drop_remainder = false) const;
+  // The rows of the elements.
+  Dataset Unbatch() const;
+  // Each element with its number, an int64 scalar, before it.
+  Dataset Enumerate(int64_t start = 0) const;
+  // For each element a dataset of it and its neighbours: `size` of them, `stride` apart, the next window
+  // beginning `shift` elements later. `fn` says what becomes of a window, which has one dataset for each
+  // component.
+  struct WindowOptions {
+    int64_t size = 1;
+    int64_t shift = 1;
+    int64_t stride = 1;
+    bool drop_remainder = true;
+  };
+  using WindowFn = std::function<Dataset(const Scope&, const std::vector<Dataset>&)>;
+  Dataset Window(const WindowOptions& options, const WindowFn& fn) const;
   // The same order for the same seed; another in each repetition if `reshuffle_each_iteration`.
   Dataset Shuffle(int64_t buffer_size, int64_t seed = 0, bool reshuffle_each_iteration = true) const;
   Dataset Repeat(int64_t count = -1) const;  // -1: without end
@@ -126,6 +149,7 @@ class Dataset {
                      std::vector<DataType> types, std::vector<PartialShape> shapes);
   static Dataset OfFiles(const Scope& scope, const char* op, const std::vector<Input>& inputs);
   Dataset Same(const char* op, const std::vector<Input>& more, OpAttrs attrs = {}) const;
+  Dataset WithPredicate(const char* op, const char* name, const ElementFn& predicate) const;
   Dataset OfDatasets(const char* op, const DatasetFn& fn, const std::vector<Input>& more,
                      OpAttrs attrs) const;
   std::vector<PartialShape> Batched(int64_t batch_size, bool drop_remainder,

@@ -3,9 +3,7 @@
 #include "millrace/data.h"
 
 #include <cstring>
-#include <map>
-#include <memory>
-#include <mutex>
+#include <limits>
 
 #include "cc/scope_state.h"
 #include "millrace/functions.h"
@@ -103,6 +101,34 @@ Dataset Dataset::FixedLengthRecord(const Scope& scope, const Input& filenames, i
                   Number64(buffer_size)});
 }
 
+Dataset Dataset::ListFiles(const Scope& scope, const Input& patterns) {
+  return OfFiles(scope, "MatchingFilesDataset", {patterns});
+}
+
+Dataset Dataset::Csv(const Scope& scope, const Input& filenames, const std::vector<Tensor>& defaults,
+                     bool header, const std::vector<int64_t>& select_columns) {
+  std::vector<DataType> types;
+  std::vector<Output> values;
+  for (const Tensor& value : defaults) {
+    types.push_back(value.dtype());
+    values.push_back(ops::Const(scope, value.shape().IsScalar() ? value.WithShape(TensorShape({1})) : value));
+  }
+  std::vector<PartialShape> shapes(types.size(), PartialShape({}));
+  OpMaker maker(scope, "CSVDataset", {});
+  maker.Add(filenames);
+  maker.Add(Input(""));
+  maker.Add(Number64(int64_t{4} << 20));
+  maker.Add(Input(header));
+  maker.Add(Input(","));
+  maker.Add(Input(true));
+  maker.Add(Input(""));
+  maker.Add(Input(Tensor::Vector(select_columns)));
+  maker.Add(AsList(values));
+  maker.SetAttr("output_shapes", shapes);
+  maker.Finish();
+  return {scope, maker.output(0), std::move(types), std::move(shapes)};
+}
+
 Dataset Dataset::Zip(const Scope& scope, const std::vector<Dataset>& datasets) {
   std::vector<Output> handles;
   std::vector<DataType> types;
@@ -133,76 +159,13 @@ Dataset Dataset::Map(const ElementFn& fn, const MapOptions& options) const {
   return {*scope_, maker.output(0), function.types, function.shapes};
 }
 
-Dataset Dataset::MapHost(const HostFn& fn, std::vector<DataType> types, std::vector<PartialShape> shapes,
-                         const MapOptions& options) const {
-  return Map(
-      [&](const Scope& scope, const std::vector<Output>& element) {
-        return CallHostFunction(scope, fn, element, types, shapes);
-      },
-      options);
-}
-
-Dataset Dataset::FromGenerator(const Scope& scope, std::vector<DataType> types,
-                               std::vector<PartialShape> shapes, std::function<Generator()> make) {
-  // Those of the iterators that are in use, by number.
-  struct Running {
-    std::mutex mu;
-    std::map<int64_t, std::shared_ptr<Generator>> by_number;
-    int64_t next = 0;
-  };
-  const auto running = std::make_shared<Running>();
-  if (make == nullptr) scope.UpdateStatus(errors::InvalidArgument("FromGenerator: the function is null"));
-  const auto function = [&](const char* name, const std::vector<DataType>& arguments, const HostFn& fn,
-                            const std::vector<DataType>& results, const std::vector<PartialShape>& of) {
-    return MakeGraphFunction(scope, name, arguments, {}, [&](const Scope& s, const std::vector<Output>& in) {
-      return CallHostFunction(s, fn, in, results, of);
-    });
-  };
-  const std::vector<DataType> number = {DataType::kInt64};
-  const HostFn init = [running, make](const std::vector<Tensor>&) -> StatusOr<std::vector<Tensor>> {
-    auto generator = std::make_shared<Generator>(make());
-    const std::lock_guard<std::mutex> lock(running->mu);
-    running->by_number[running->next] = std::move(generator);
-    return std::vector<Tensor>{Tensor::Scalar(running->next++)};
-  };
-  const HostFn next = [running](const std::vector<Tensor>& in) -> StatusOr<std::vector<Tensor>> {
-    std::shared_ptr<Generator> generator;
-    {
-      const std::lock_guard<std::mutex> lock(running->mu);
-      generator = running->by_number[in[0].scalar<int64_t>()];
-    }
-    if (generator == nullptr || *generator == nullptr) return errors::FailedPrecondition("No generator");
-    MR_ASSIGN_OR_RETURN(auto element, (*generator)());
-    if (!element.has_value()) return errors::OutOfRange("The generator has ended");
-    return *std::move(element);
-  };
-  const HostFn finalize = [running](const std::vector<Tensor>& in) -> StatusOr<std::vector<Tensor>> {
-    const std::lock_guard<std::mutex> lock(running->mu);
-    running->by_number.erase(in[0].scalar<int64_t>());
-    return std::vector<Tensor>{in[0]};
-  };
-  const GraphFunction of_init = function("generator_init", {}, init, number, {PartialShape({})});
-  const GraphFunction of_next = function("generator_next", number, next, types, shapes);
-  const GraphFunction of_finalize =
-      function("generator_finalize", number, finalize, number, {PartialShape({})});
-  OpMaker maker(scope, "GeneratorDataset", {});
-  for (int i = 0; i < 3; ++i) maker.Add(InputList(std::vector<Output>()));  // nothing is captured
-  maker.SetAttr("init_func", of_init.name);
-  maker.SetAttr("next_func", of_next.name);
-  maker.SetAttr("finalize_func", of_finalize.name);
-  maker.SetAttr("output_types", types);
-  maker.SetAttr("output_shapes", shapes);
-  maker.Finish();
-  return {scope, maker.output(0), std::move(types), std::move(shapes)};
-}
-
-Dataset Dataset::Filter(const ElementFn& predicate) const {
+Dataset Dataset::WithPredicate(const char* op, const char* name, const ElementFn& predicate) const {
   if (!ok()) return *this;
-  const GraphFunction function = MakeGraphFunction(*scope_, "Dataset_filter", types_, shapes_, predicate);
+  const GraphFunction function = MakeGraphFunction(*scope_, name, types_, shapes_, predicate);
   if (ok() && function.types != std::vector<DataType>{DataType::kBool}) {
     scope_->UpdateStatus(errors::InvalidArgument("`predicate` must return a scalar boolean tensor."));
   }
-  OpMaker maker(*scope_, "FilterDataset", {});
+  OpMaker maker(*scope_, op, {});
   maker.Add(Input(handle_));
   maker.Add(AsList(function.captured));
   maker.SetAttr("predicate", function.name);
@@ -210,6 +173,44 @@ Dataset Dataset::Filter(const ElementFn& predicate) const {
   maker.SetAttr("output_shapes", shapes_);
   maker.Finish();
   return {*scope_, maker.output(0), types_, shapes_};
+}
+
+Dataset Dataset::Filter(const ElementFn& predicate) const {
+  return WithPredicate("FilterDataset", "Dataset_filter", predicate);
+}
+
+Dataset Dataset::TakeWhile(const ElementFn& predicate) const {
+  return WithPredicate("TakeWhileDataset", "Dataset_take_while", predicate);
+}
+
+Dataset Dataset::Unbatch() const {
+  if (!ok()) return *this;
+  std::vector<PartialShape> rows;
+  for (const PartialShape& shape : shapes_) rows.push_back(RowShape(shape));
+  return Add(*scope_, "UnbatchDataset", {handle_}, {}, types_, std::move(rows));
+}
+
+Dataset Dataset::Enumerate(int64_t start) const {
+  if (!ok()) return *this;
+  return Zip(*scope_, {Range(*scope_, start, std::numeric_limits<int64_t>::max()), *this});
+}
+
+Dataset Dataset::Window(const WindowOptions& options, const WindowFn& fn) const {
+  if (!ok()) return *this;
+  const size_t n = types_.size();
+  const Dataset windows =
+      Add(*scope_, "WindowDataset",
+          {handle_, Number64(options.size), Number64(options.shift), Number64(options.stride),
+           Input(options.drop_remainder)},
+          {}, std::vector<DataType>(n, DataType::kVariant), std::vector<PartialShape>(n, PartialShape({})));
+  if (fn == nullptr) return windows.FlatMap(nullptr);
+  return windows.FlatMap([&](const Scope& scope, const std::vector<Output>& handles) {
+    std::vector<Dataset> parts;
+    for (size_t i = 0; i < n; ++i) {
+      parts.push_back({scope, handles[i], std::vector{types_[i]}, std::vector{shapes_[i]}});
+    }
+    return fn(scope, parts);
+  });
 }
 
 Dataset Dataset::OfDatasets(const char* op, const DatasetFn& fn, const std::vector<Input>& more,

@@ -370,5 +370,35 @@ TEST(DatasetTest, RewritesCanBeSwitchedOff) {
   }
 }
 
+TEST(DatasetTest, RowsNumbersAndWindows) {
+  const Scope scope = Scope::NewRootScope();
+  const Dataset numbers = Dataset::Range(scope, int64_t{10}, int64_t{16});
+  EXPECT_EQ(NumbersOf(scope, numbers.Batch(4).Unbatch()), (std::vector<int64_t>{10, 11, 12, 13, 14, 15}));
+  EXPECT_EQ(NumbersOf(scope, numbers.Enumerate(3)), (std::vector<int64_t>{3, 4, 5, 6, 7, 8}));
+  const auto below = [](const Scope& s, const std::vector<Output>& in) -> std::vector<Output> {
+    return {ops::Less(s, in[0], int64_t{13})};
+  };
+  EXPECT_EQ(NumbersOf(scope, numbers.TakeWhile(below)), (std::vector<int64_t>{10, 11, 12}));
+  const auto batch = [](const Scope&, const std::vector<Dataset>& window) { return window[0].Batch(3); };
+  EXPECT_EQ(NumbersOf(scope, numbers.Window({.size = 3, .shift = 2}, batch)),
+            (std::vector<int64_t>{10, 11, 12, 12, 13, 14}));
+}
+
+TEST(DatasetTest, CsvFilesOfAFolder) {
+  const std::string folder = NewFolder();
+  for (const char* name : {"a", "b"}) {
+    saved_model_testing::WriteText(folder + "/" + name + ".csv", "n,text,x\n1,one,\n2,two,5\n");
+  }
+  const Scope scope = Scope::NewRootScope();
+  const Dataset files = Dataset::ListFiles(scope, folder + "/*.csv");
+  const Dataset rows = files.FlatMap([](const Scope& s, const std::vector<Output>& file) {
+    return Dataset::Csv(s, file[0], {Tensor(DataType::kInt64, TensorShape({0})), Tensor::Scalar(int64_t{7})},
+                        true, {0, 2});
+  });
+  EXPECT_EQ(NumbersOf(scope, rows), (std::vector<int64_t>{1, 2, 1, 2}));
+  const auto x = [](const Scope&, const std::vector<Output>& in) -> std::vector<Output> { return {in[1]}; };
+  EXPECT_EQ(NumbersOf(scope, rows.Map(x)), (std::vector<int64_t>{7, 5, 7, 5}));
+}
+
 }  // namespace
 }  // namespace millrace
