@@ -18,6 +18,7 @@
 #include "millrace/shape.h"
 #include "millrace/status.h"
 #include "millrace/tensor.h"
+#include "op/attr_value.h"
 
 namespace millrace {
 class Device;
@@ -107,6 +108,13 @@ class Iterator {
   virtual Status Restore(Context& ctx, const StateReader& state) = 0;
 };
 
+// A call of an op that makes a dataset, from which one like it can be made.
+struct Origin {
+  std::string op;
+  std::shared_ptr<const AttrMap> attrs;
+  std::vector<Tensor> inputs;
+};
+
 // A description of elements. Immutable and thread-safe.
 class Dataset : public RefCounted {
  public:
@@ -123,8 +131,11 @@ class Dataset : public RefCounted {
   const std::string& kind() const { return kind_; }
   // The node that made it; empty: not known.
   const std::string& node() const { return node_; }
+  // The op that made it and what that was given; null: not known.
+  const std::shared_ptr<const Origin>& origin() const { return origin_; }
   // REQUIRES: nobody else has the dataset yet.
   void SetNode(std::string_view node) const { node_ = node; }
+  void SetOrigin(std::shared_ptr<const Origin> origin) const { origin_ = std::move(origin); }
   const Signature& signature() const { return signature_; }
   const std::vector<DataType>& types() const { return signature_.types; }
   const std::vector<PartialShape>& shapes() const { return signature_.shapes; }
@@ -139,7 +150,8 @@ class Dataset : public RefCounted {
  private:
   const std::string kind_;
   const Signature signature_;
-  mutable std::string node_;  // set before the dataset is shared
+  mutable std::string node_;                      // set before the dataset is shared
+  mutable std::shared_ptr<const Origin> origin_;  // as node_
 };
 
 // n * factor and n + more for numbers of elements, where many are as good as infinitely many.

@@ -13,6 +13,10 @@
 #include "millrace/tensor.h"
 #include "op/attr_value.h"
 
+namespace tensorflow {
+class FunctionDefLibrary;
+}  // namespace tensorflow
+
 namespace millrace {
 
 struct StepServices;
@@ -50,6 +54,13 @@ class FunctionCaller {
   // The full name of the device with that name, in any spelling, of this task or another one. InvalidArgument
   // when there is none.
   virtual StatusOr<std::string> FindDevice(std::string_view name) = 0;
+  // Appends the functions of these names, all that they call and their gradients. NotFound when one is
+  // unknown.
+  virtual Status ExportFunctions(std::span<const std::string> names,
+                                 tensorflow::FunctionDefLibrary* library) = 0;
+  // Makes functions known for as long as the caller lives. InvalidArgument when one differs from the one that
+  // is known under its name.
+  virtual Status ImportFunctions(const tensorflow::FunctionDefLibrary& library) = 0;
 
   // Calls `f` as part of the step of `caller`: the same cancellation and step resources, a rendezvous of its
   // own. `args` and `rets` have the function's lengths. Runs on the calling thread, with helpers where that

@@ -105,6 +105,31 @@ bool FunctionRuntime::MayWait(const NameAttrList& f) {
   return false;
 }
 
+Status FunctionRuntime::ExportFunctions(std::span<const std::string> names,
+                                        tensorflow::FunctionDefLibrary* library) {
+  FunctionNames pending(names.begin(), names.end()), seen;
+  MutexLock lock(mu_);
+  while (!pending.empty()) {
+    const std::string name = *pending.begin();
+    pending.erase(pending.begin());
+    const tensorflow::FunctionDef* def = library_.Find(name);
+    if (def == nullptr && std::ranges::find(names, name) != names.end())
+      return errors::NotFound("Function ", name, " is not defined.");
+    // Ops may stand in the place of functions.
+    if (def == nullptr || !seen.insert(name).second) continue;
+    if (const std::string gradient = library_.FindGradient(name); !gradient.empty()) pending.insert(gradient);
+    CollectFunctions(*def, library_, &pending);
+  }
+  library_.Only(seen).Export(library);
+  return Status();
+}
+
+Status FunctionRuntime::ImportFunctions(const tensorflow::FunctionDefLibrary& library) {
+  FunctionLibrary more;
+  MR_RETURN_IF_ERROR(more.AddLibrary(library));
+  return AddFunctions(more);
+}
+
 const FunctionRuntime::Instance* FunctionRuntime::Find(const NameAttrList& f, std::string_view device) const {
   const auto [begin, end] = instances_.equal_range(FunctionKey(f));
   for (auto it = begin; it != end; ++it) {

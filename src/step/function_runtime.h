@@ -37,6 +37,9 @@ class FunctionRuntime : public FunctionCaller {
   StatusOr<const Function*> Instantiate(const NameAttrList& f, const std::string& device) override
       MR_EXCLUDES(mu_, compile_mu_);
   StatusOr<std::string> FindDevice(std::string_view name) override;
+  Status ExportFunctions(std::span<const std::string> names, tensorflow::FunctionDefLibrary* library) override
+      MR_EXCLUDES(mu_);
+  Status ImportFunctions(const tensorflow::FunctionDefLibrary& library) override MR_EXCLUDES(mu_);
   Status Call(const Function& f, const StepServices& caller, std::span<const Tensor* const> args,
               std::span<Tensor> rets) override;
   void CallAsync(const Function& f, const StepServices& caller, std::span<const Tensor* const> args,

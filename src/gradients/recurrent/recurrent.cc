@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Recurrent cells and CTCLoss. Gradients arrive at the states; the gates are no results of their own.
+// Recurrent cells, CTCLoss and CTCLossV2. Gradients arrive at the states; the gates are no results of their
+// own.
 #include "gradients/family.h"
 
 namespace millrace {
@@ -82,8 +83,12 @@ constexpr char kBlock[] = "BlockLSTMGrad";
 constexpr char kBlockV2[] = "BlockLSTMGradV2";
 
 constexpr Row kRows[] = {
-    {"BlockLSTM", BlockLstmGrad<kBlock>}, {"BlockLSTMV2", BlockLstmGrad<kBlockV2>}, {"CTCLoss", CtcLossGrad},
-    {"GRUBlockCell", GruCellGrad},        {"LSTMBlockCell", LstmCellGrad},
+    {"BlockLSTM", BlockLstmGrad<kBlock>},
+    {"BlockLSTMV2", BlockLstmGrad<kBlockV2>},
+    {"CTCLoss", CtcLossGrad},
+    {"CTCLossV2", CtcLossGrad},
+    {"GRUBlockCell", GruCellGrad},
+    {"LSTMBlockCell", LstmCellGrad},
 };
 
 }  // namespace

@@ -243,7 +243,7 @@ StatusOr<int64_t> BatchSize(const NodeArgs& args) {
 }
 
 StatusOr<bool> DropRemainder(const NodeArgs& args) {
-  if (!args.context().kernel().op_name().ends_with("V2")) return false;
+  if (!args.op().ends_with("V2")) return false;
   return args.Scalar<bool>("drop_remainder");
 }
 

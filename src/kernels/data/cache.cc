@@ -243,7 +243,7 @@ StatusOr<RefPtr<const Dataset>> MakeCache(const NodeArgs& args) {
                                             std::move(filename));
   }
   RefPtr<MemoryCache> cache;
-  if (args.context().kernel().op_name() == "CacheDatasetV2") {
+  if (args.op() == "CacheDatasetV2") {
     MR_ASSIGN_OR_RETURN(const ResourceHandle handle, args.Scalar<ResourceHandle>("cache"));
     MR_ASSIGN_OR_RETURN(cache, args.context().resources().LookupHandle<MemoryCache>(handle));
   } else {

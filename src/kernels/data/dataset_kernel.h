@@ -23,8 +23,16 @@ class NodeArgs {
  public:
   NodeArgs(KernelContext& context, const std::vector<ArgRange>& ranges)
       : context_(context), ranges_(ranges) {}
+  // Those of another node, within the context of this one.
+  NodeArgs(KernelContext& context, const std::vector<ArgRange>& ranges, const Origin& origin)
+      : context_(context), ranges_(ranges), origin_(&origin) {}
   KernelContext& context() const { return context_; }
-  const NodeProps& props() const { return context_.kernel().props(); }
+  const AttrMap& attrs() const {
+    return origin_ != nullptr ? *origin_->attrs : context_.kernel().props().attrs;
+  }
+  std::string_view op() const {
+    return origin_ != nullptr ? std::string_view(origin_->op) : context_.kernel().op_name();
+  }
   // The op without "Dataset" and what else tells its versions apart.
   std::string Kind() const;
 
@@ -51,7 +59,7 @@ class NodeArgs {
   }
   template <typename T>
   StatusOr<T> Attr(std::string_view name) const {
-    return props().attrs.Get<T>(name);
+    return attrs().Get<T>(name);
   }
   // What output_types (or Toutput_types) and output_shapes say.
   StatusOr<Dataset::Signature> Signature() const;
@@ -63,12 +71,28 @@ class NodeArgs {
   StatusOr<ArgRange> Range(std::string_view name) const;
   KernelContext& context_;
   const std::vector<ArgRange>& ranges_;
+  const Origin* const origin_ = nullptr;
+  // REQUIRES: `i` is within a range.
+  const Tensor& ValueAt(int i) const {
+    return origin_ != nullptr ? origin_->inputs[static_cast<size_t>(i)] : context_.input(i);
+  }
 };
 
 using MakeDataset = StatusOr<RefPtr<const Dataset>> (*)(const NodeArgs& args);
 // Registers kernels that make a dataset; also under the name with "Experimental" in front, where there is
 // such an op.
 void RegisterDataset(KernelRegistry& registry, std::string_view op, MakeDataset make);
+
+// A dataset like the one that `origin` says, made anew. NotFound for an op that makes no dataset or has no
+// kernel.
+StatusOr<RefPtr<const Dataset>> Remake(KernelContext& context, std::shared_ptr<const Origin> origin);
+// Whether the op of that name makes a dataset by one of these kernels.
+bool MakesDataset(std::string_view op);
+// The name of an op without "Experimental" in front.
+inline std::string_view NewName(std::string_view op) {
+  constexpr std::string_view kOld = "Experimental";
+  return op.starts_with(kOld) ? op.substr(kOld.size()) : op;
+}
 
 // What runs within the context of one node and takes NodeArgs.
 class NodeKernel : public OpKernel {

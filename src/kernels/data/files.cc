@@ -266,7 +266,7 @@ StatusOr<RefPtr<const Dataset>> MakeFixedLength(const NodeArgs& args) {
   MR_ASSIGN_OR_RETURN(const int64_t footer, args.Scalar<int64_t>("footer_bytes"));
   MR_ASSIGN_OR_RETURN(const int64_t buffer, args.Scalar<int64_t>("buffer_size"));
   io::Compression compression = io::Compression::kNone;
-  if (args.context().kernel().op_name().ends_with("V2")) {
+  if (args.op().ends_with("V2")) {
     MR_ASSIGN_OR_RETURN(compression, CompressionOf(args));
   }
   if (header < 0) return errors::InvalidArgument("`header_bytes` must be >= 0");

@@ -301,7 +301,8 @@ void RegisterIteratorKernels(KernelRegistry& registry) {
   for (const char* op : {"Iterator", "IteratorV2"}) registry.Register<IteratorKernel>(KernelDef(op));
   for (const char* op : {"AnonymousIterator", "AnonymousIteratorV2"})
     registry.Register<AnonymousIteratorKernel>(KernelDef(op));
-  registry.Register<DeleteKernel>(KernelDef("DeleteIterator"));
+  for (const char* op : {"DeleteIterator", "DeleteMemoryCache", "DeleteRandomSeedGenerator"})
+    registry.Register<DeleteKernel>(KernelDef(op));
   registry.Register<DeleteKernel>(KernelDef("DeleteMultiDeviceIterator"));
   registry.Register<OneShotIteratorKernel>(KernelDef("OneShotIterator"));
   registry.Register<MakeIteratorKernel>(KernelDef("MakeIterator"));

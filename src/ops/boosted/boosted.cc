@@ -27,6 +27,14 @@ Status PredictShape(InferenceContext& c) {
   return Status();
 }
 
+// A row of logits for each row of dense features.
+Status ForestPredictShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const int64_t logits, c.Attr<int64_t>("logits_dimension"));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle features, c.WithRank(c.input(1), 2));
+  c.set_output(0, c.Matrix(c.Dim(features, 0), logits < 0 ? c.UnknownDim() : c.MakeDim(logits)));
+  return Status();
+}
+
 Status BucketizeShape(InferenceContext& c) {
   for (int i = 0; i < c.num_outputs(); ++i) c.set_output(i, c.input(i));
   return Status();
@@ -47,6 +55,7 @@ Status ScalarsShape(InferenceContext& c) {
 }
 
 ShapeFn ShapeOf(const OpDef& op) {
+  if (op.name == "TensorForestTreePredict") return ForestPredictShape;
   if (op.name.ends_with("Predict") || op.name.ends_with("DebugOutputs")) return PredictShape;
   if (op.name == "BoostedTreesBucketize") return BucketizeShape;
   if (op.name.ends_with("Summaries") || op.name.ends_with("Boundaries")) return QuantilesShape;

@@ -38,6 +38,32 @@ Status SymbolicGradientShape(InferenceContext& c) {
   return Status::Ok();
 }
 
+// Inputs with rows, as many for all; an output has a row for each of them.
+Status MapDefunShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const auto shapes, c.Attr<std::vector<PartialShape>>("output_shapes"));
+  MR_ASSIGN_OR_RETURN(const auto arguments, c.Attr<std::vector<DataType>>("Targuments"));
+  if (static_cast<int>(shapes.size()) != c.num_outputs()) {
+    return errors::InvalidArgument("`output_shapes` must be the same length as `output_types` (",
+                                   shapes.size(), " vs. ", c.num_outputs(), ")");
+  }
+  DimHandle rows = c.UnknownDim();
+  for (int i = 0; i < static_cast<int>(arguments.size()); ++i) {
+    if (!c.RankKnown(c.input(i))) continue;
+    if (c.Rank(c.input(i)) == 0) {
+      return errors::InvalidArgument("Arguments must have rank at least 1. Input ", i, " has rank of 0.");
+    }
+    const auto merged = c.Merge(rows, c.Dim(c.input(i), 0));
+    if (!merged.ok()) return errors::InvalidArgument("Arguments must have the same dimension 0.");
+    rows = *merged;
+  }
+  for (int i = 0; i < c.num_outputs(); ++i) {
+    MR_ASSIGN_OR_RETURN(const ShapeHandle row, c.MakeShapeFromPartial(shapes[static_cast<size_t>(i)]));
+    MR_ASSIGN_OR_RETURN(const ShapeHandle all, c.Concatenate(c.Vector(rows), row));
+    c.set_output(i, all);
+  }
+  return Status::Ok();
+}
+
 OpBuilder Call(const char* name) {
   return OpBuilder(name)
       .Input("args: Tin")
@@ -143,6 +169,19 @@ std::vector<OpBuilder> Loops() {
           .Attr("body: func")
           .Shape(shape_fns::Unknown)
           .Traits(kStatefulCall),
+      OpBuilder("MapDefun: Calls a function for each row of some tensors.")
+          .Input("arguments: Targuments")
+          .Input("captured_inputs: Tcaptured")
+          .Output("output: output_types")
+          .Attr("Targuments: list(type) >= 1")
+          .Attr("Tcaptured: list(type) >= 0 = []")
+          .Attr("output_types: list(type) >= 1")
+          .Attr("output_shapes: list(shape) >= 1")
+          .Attr("f: func")
+          .Attr("max_intra_op_parallelism: int = 1")
+          .Shape(MapDefunShape)
+          .Traits(kCall)
+          .NotDifferentiable(),
       // The gradients of the variables of a loop before it, from those after it.
       OpBuilder("_WhileGrad: The gradient of a loop.")
           .Input("input: T")

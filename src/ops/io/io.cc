@@ -75,6 +75,11 @@ void AddReaderOps(bool resource, std::vector<OpBuilder>* ops) {
         "IdentityReader: Gives the names of a queue themselves as records."}) {
     ops->push_back(ReaderNode(WithSuffix(name, v2), resource));
   }
+  // Of one kind only, and not deprecated.
+  if (!resource)
+    ops->push_back(HandleNode("LMDBReader: Reads the entries of LMDB databases.", "reader_handle", resource)
+                       .Attr("container: string = ''")
+                       .Attr("shared_name: string = ''"));
   ops->push_back(access("ReaderRead: The next record of the files that a queue names.")
                      .Input(queue)
                      .Output("key: string")

@@ -61,7 +61,7 @@ Status ShapeFromVector(InferenceContext& c, int i) {
 }  // namespace
 
 Status DepthwiseShape(InferenceContext& c) {
-  MR_ASSIGN_OR_RETURN(const std::string format, c.Attr<std::string>("data_format"));
+  const std::string format = c.Attr<std::string>("data_format").value_or("NHWC");
   const bool nchw = format == "NCHW";
   const int row = nchw ? 2 : 1, channel = nchw ? 1 : 3;
   MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRank(c.input(0), 4));

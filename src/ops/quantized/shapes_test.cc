@@ -55,5 +55,27 @@ TEST(QuantizedShapes, Concat) {
   Expect(concat(), "[];[2];[3];[];[1];[];[]", "e;Shape must be rank 0 but is rank 1");
 }
 
+TEST(QuantizedShapes, WhatFollowsAProduct) {
+  const auto conv = [](const char* op) {
+    return Op(op).Attr("strides", std::vector<int64_t>{1, 2, 2, 1}).Attr("padding", "VALID");
+  };
+  Expect(conv("QuantizedConv2DPerChannel"), "[1,5,7,2];[2,3,2,9];[];[];[9];[9]", "[d0_0,2,3,d1_3];[9];[9]");
+  Expect(conv("QuantizedConv2DWithBias"), "[1,5,7,2];[2,3,2,9];[9];[];[];[];[]", "[d0_0,2,3,d1_3];[];[]");
+  Expect(conv("QuantizedConv2DWithBiasAndRequantize"), "[1,5,7,2];[2,3,2,9];[9];[];[];[9];[9];[];[]",
+         "[d0_0,2,3,d1_3];[];[]");
+  Expect(conv("QuantizedConv2DWithBiasAndRequantize"), "[1,5,7,2];[2,3,2,9];[9];[];[];[9];[9];[1];[]",
+         "e;Shape must be rank 0 but is rank 1");
+  Expect(conv("QuantizedDepthwiseConv2D"), "[1,5,7,2];[2,3,2,4];[];[];[];[]", "[d0_0,2,3,8];[];[]");
+  Expect(Op("QuantizedMatMulWithBias"), "[2,3];[3,4];[4];[];[];[];[]", "[d0_0,d1_1];[];[]");
+  Expect(Op("QuantizedMatMulWithBias"), "[2,3];[3,4];[];[];[];[];[]", "e;Shape must be rank 1 but is rank 0");
+}
+
+TEST(QuantizedShapes, RangesOfChannels) {
+  Expect(Op("RequantizePerChannel"), "[2,3,4,5];[5];[5];[];[]", "in0;[];[]");
+  Expect(Op("RequantizePerChannel"), "[2,3,4,5];[];[5];[];[]", "e;Shape must be rank 1 but is rank 0");
+  Expect(Op("RequantizationRangePerChannel").Attr("clip_value_max", 1.0f), "[2,5];[5];[5]", "[];[]");
+  Expect(Op("QuantizedReluX"), "[2,5];[];[];[]", "in0;[];[]");
+}
+
 }  // namespace
 }  // namespace millrace

@@ -73,6 +73,32 @@ Status RaggedToTensorShape(InferenceContext& c) {
   return Status();
 }
 
+// Without a batch one element holds the whole ragged tensor, else one each of its rows.
+Status RaggedToVariantShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const int64_t ragged_rank, c.Attr<int64_t>("RAGGED_RANK"));
+  MR_ASSIGN_OR_RETURN(const bool batched, c.Attr<bool>("batched_input"));
+  MR_RETURN_IF_ERROR(CheckRagged(c, ragged_rank));
+  c.set_output(0, c.Scalar());
+  if (!batched) return Status();
+  MR_ASSIGN_OR_RETURN(const DimHandle rows, c.Subtract(c.Dim(c.input(0), 0), c.MakeDim(1)));
+  c.set_output(0, c.Vector(rows));
+  return Status();
+}
+
+Status RaggedFromVariantShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const int64_t input_rank, c.Attr<int64_t>("input_ragged_rank"));
+  MR_ASSIGN_OR_RETURN(const int64_t output_rank, c.Attr<int64_t>("output_ragged_rank"));
+  if (input_rank >= 0) {
+    if (output_rank < input_rank || output_rank - input_rank > TensorShape::kMaxRank) {
+      return errors::InvalidArgument("output_ragged_rank ", output_rank,
+                                     " does not go with input_ragged_rank ", input_rank);
+    }
+    MR_RETURN_IF_ERROR(c.WithRank(c.input(0), static_cast<int>(output_rank - input_rank)).status());
+  }
+  for (int i = 0; i + 1 < c.num_outputs(); ++i) c.set_output(i, c.Vector(c.UnknownDim()));
+  return Status();
+}
+
 std::vector<OpBuilder> Ragged() {
   return {
       OpBuilder("RaggedGather: Rows of a ragged tensor, by index.")
@@ -97,6 +123,16 @@ std::vector<OpBuilder> Ragged() {
           .Attr("Tsplits: {int32, int64} = DT_INT64")
           .Shape(RaggedRangeShape)
           .NotDifferentiable(),
+      OpBuilder("RaggedTensorFromVariant: Ragged tensors out of elements that hold them, as one.")
+          .Input("encoded_ragged: variant")
+          .Output("output_nested_splits: output_ragged_rank * Tsplits")
+          .Output("output_dense_values: Tvalues")
+          .Attr("input_ragged_rank: int >= -1")
+          .Attr("output_ragged_rank: int >= 1")
+          .Attr("Tvalues: type")
+          .Attr("Tsplits: {int32, int64}")
+          .Shape(RaggedFromVariantShape)
+          .NotDifferentiable(),
       OpBuilder("RaggedTensorToSparse: A ragged tensor as a sparse one.")
           .Input("rt_nested_splits: RAGGED_RANK * Tsplits")
           .Input("rt_dense_values: T")
@@ -120,6 +156,16 @@ std::vector<OpBuilder> Ragged() {
           .Attr("num_row_partition_tensors: int >= 1")
           .Attr("row_partition_types: list(string)")
           .Shape(RaggedToTensorShape),
+      OpBuilder("RaggedTensorToVariant: A ragged tensor, or each of its rows, as one element.")
+          .Input("rt_nested_splits: RAGGED_RANK * Tsplits")
+          .Input("rt_dense_values: Tvalues")
+          .Output("encoded_ragged: variant")
+          .Attr("RAGGED_RANK: int >= 1")
+          .Attr("Tvalues: type")
+          .Attr("Tsplits: {int32, int64}")
+          .Attr("batched_input: bool")
+          .Shape(RaggedToVariantShape)
+          .NotDifferentiable(),
   };
 }
 

@@ -45,5 +45,30 @@ TEST(RaggedShapes, ToTensor) {
   Expect(to_tensor(), "[2,1];[9];[];[4]", "e;at most rank 1 but is rank 2");
 }
 
+TEST(RaggedShapes, ToVariant) {
+  const auto to_variant = [](int64_t depth, bool batched) {
+    return Op("RaggedTensorToVariant").Attr("RAGGED_RANK", depth).Attr("batched_input", batched);
+  };
+  Expect(to_variant(2, false), "[4];[5];[9]", "[]");
+  Expect(to_variant(2, true), "[4];[5];[9]", "[3]");
+  Expect(to_variant(1, true), "?;?", "[?]");
+  Expect(to_variant(1, true), "[0];[9]", "e;Negative dimension size");
+  Expect(to_variant(1, true), "[4];[]", "e;Shape must be at least rank 1 but is rank 0");
+}
+
+TEST(RaggedShapes, FromVariant) {
+  const auto from_variant = [](int64_t input, int64_t output) {
+    return Op("RaggedTensorFromVariant")
+        .Attr("input_ragged_rank", input)
+        .Attr("output_ragged_rank", output)
+        .Attr("Tvalues", DataType::kFloat);
+  };
+  Expect(from_variant(1, 1), "[]", "[?];?");
+  Expect(from_variant(1, 2), "[5]", "[?];[?];?");
+  Expect(from_variant(-1, 2), "?", "[?];[?];?");
+  Expect(from_variant(1, 2), "[]", "e;Shape must be rank 1 but is rank 0");
+  Expect(from_variant(2, 1), "[]", "e;output_ragged_rank 1 does not go with input_ragged_rank 2");
+}
+
 }  // namespace
 }  // namespace millrace

@@ -355,6 +355,17 @@ std::vector<OpBuilder> Sequences() {
           .Attr("ignore_longer_outputs_than_inputs: bool = false")
           .Attr("T: {float, double} = DT_FLOAT")
           .Shape(CtcLossShape),
+      OpBuilder("CTCLossV2: As CTCLoss, with the first class as the one that is no label.")
+          .Input("inputs: float")
+          .Input("labels_indices: int64")
+          .Input("labels_values: int32")
+          .Input("sequence_length: int32")
+          .Output("loss: float")
+          .Output("gradient: float")
+          .Attr("preprocess_collapse_repeated: bool = false")
+          .Attr("ctc_merge_repeated: bool = true")
+          .Attr("ignore_longer_outputs_than_inputs: bool = false")
+          .Shape(CtcLossShape),
       OpBuilder("EditDistance: How many changes make one sequence of another.")
           .Input("hypothesis_indices: int64")
           .Input("hypothesis_values: T")

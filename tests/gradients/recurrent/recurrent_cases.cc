@@ -73,6 +73,21 @@ std::vector<GradientCase> RecurrentCases() {
                          },
                      .second = false});
   }
+  cases.push_back({.op = "CTCLossV2",
+                   .label = "in float",
+                   .xs = {Values({4, 2, 3})},
+                   .ys =
+                       [](GraphBuilder& b, const Exprs& x) {
+                         const Expr indices(
+                             b, b.Constant(Tensor::From<int64_t>({0, 0, 0, 1, 1, 0}, TensorShape({3, 2}))));
+                         const Expr loss = Op("CTCLossV2", {Op("Cast", {x[0]}, {{"DstT", DataType::kFloat}}),
+                                                            indices, Vector(b, DataType::kInt32, {1, 2, 1}),
+                                                            Vector(b, DataType::kInt32, {4, 2})});
+                         return Exprs{Op("Cast", {loss}, {{"DstT", DataType::kDouble}})};
+                       },
+                   .second = false,
+                   .tolerance = 1e-3,
+                   .delta = 1e-2});
   return cases;
 }
 const GradientCaseList kRecurrentCases(RecurrentCases);

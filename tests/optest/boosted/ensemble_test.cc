@@ -132,7 +132,52 @@ TEST_F(EnsembleTest, PrePruningTakesNoLosses) {
   EXPECT_THAT(States(), testing::ElementsAre(1, 1, 0, 1, 0, 1));
   ASSERT_EQ(Update({0}, {-1}, {1}, {10}, {20}, 2, 1, 0), Status());
   EXPECT_THAT(States(), testing::ElementsAre(2, 1, 0, 2, 1, 3));
-  EXPECT_EQ(Update({1}, {1}, {1}, {10}, {20}, 2, 1, 2).code(), ErrorCode::kUnimplemented);
+  EXPECT_EQ(Update({1}, {1}, {1}, {10}, {20}, 2, 1, 3).code(), ErrorCode::kInvalidArgument);
+}
+
+// A tree whose splits below the left have no gain: they go, and cached predictions follow.
+TEST_F(EnsembleTest, PostPruningTakesLossesBack) {
+  ASSERT_EQ(Create(), Status());
+  ASSERT_EQ(Update({0}, {5}, {1}, {10}, {20}, 3, 1, 2), Status());                // nodes 1, 2
+  ASSERT_EQ(Update({1, 2}, {-1, 3}, {0, 2}, {1, 2}, {3, 4}, 3, 1, 2), Status());  // 3 and 4, 5 and 6
+  const Ints feature = {0, 1, 2, 3};
+  auto before = TrainingPredict({0, 0, 0, 0}, {-1, -1, -1, -1}, feature);
+  ASSERT_TRUE(before.ok()) << before.status();
+  ExpectNear((*before)[0], {11, 13, 22, 24});
+  ExpectTensorEqual((*before)[2], Tensor::Vector<int32_t>({3, 4, 5, 6}));
+  // The last layer: node 3 and 6 are split, both at a loss; so is 4, with a gain.
+  ASSERT_EQ(Update({3, 4, 6}, {-2, 1, -3}, {0, 0, 2}, {100, 5, 200}, {300, 7, 400}, 3, 1, 2), Status());
+  EXPECT_THAT(States(), testing::ElementsAre(3, 2, 1, 3, 0, 1));
+  // 0 -> 1 -> 3; 1 -> 1 -> 4, whose children stay and hold its parent; 2 -> 5; 3 -> 6.
+  auto all = Predict(feature);
+  ASSERT_TRUE(all.ok()) << all.status();
+  ExpectNear((*all)[0], {11, 20, 22, 24});
+  auto after = TrainingPredict({0, 0, 0, 0}, {3, 4, 5, 6}, feature);
+  ASSERT_TRUE(after.ok()) << after.status();
+  ExpectNear((*after)[0], {0, 7, 0, 0});
+  ExpectTensorEqual((*after)[1], Tensor::Vector<int32_t>({1, 1, 1, 1}));
+  // What was in the leaves that are gone.
+  auto gone = TrainingPredict({0, 0, 0}, {7, 8, 12}, {0, 0, 3});
+  ASSERT_TRUE(gone.ok()) << gone.status();
+  ExpectNear((*gone)[0], {-100, -300, -400});
+  EXPECT_EQ(TrainingPredict({0}, {13}, {0}).status().code(), ErrorCode::kInvalidArgument);
+  // The same after it was saved.
+  ASSERT_EQ(Run("BoostedTreesDeserializeEnsemble",
+                {Tensor::Scalar<int64_t>(3), Tensor::Scalar(std::string(Serialized()))})
+                .status(),
+            Status());
+  ExpectNear((*TrainingPredict({0, 0, 0}, {7, 8, 12}, {0, 0, 3}))[0], {-100, -300, -400});
+}
+
+// With losses all the way up one leaf is left.
+TEST_F(EnsembleTest, PostPruningOfAWholeTree) {
+  ASSERT_EQ(Create(), Status());
+  ASSERT_EQ(Update({0}, {-1}, {1}, {10}, {20}, 2, 1, 2), Status());
+  ASSERT_EQ(Update({1, 2}, {-1, -1}, {0, 2}, {1, 2}, {3, 4}, 2, 1, 2), Status());
+  ExpectNear((*Predict({0, 1, 2, 3}))[0], {0, 0, 0, 0});
+  auto after = TrainingPredict({0, 0, 0}, {1, 4, 6}, {0, 1, 3});
+  ASSERT_TRUE(after.ok()) << after.status();
+  ExpectNear((*after)[0], {-10, -13, -24});
 }
 
 TEST_F(EnsembleTest, TheLargestGainWinsAndThenTheSmallestNumber) {

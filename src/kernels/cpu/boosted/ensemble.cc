@@ -134,7 +134,8 @@ Status Ensemble::Parse(std::string_view serialized, int64_t new_stamp) {
       tree.num_layers = meta.num_layers_grown();
       tree.is_finalized = meta.is_finalized();
       for (const auto& node : meta.post_pruned_nodes_meta()) {
-        tree.pruned.emplace_back(node.new_node_id(), node.logit_change());
+        if (node.new_node_id() < 0 || node.new_node_id() >= num_nodes) return NoEnsemble();
+        tree.pruned.push_back({node.new_node_id(), {node.logit_change().begin(), node.logit_change().end()}});
       }
     }
     read.push_back(std::move(tree));
@@ -157,10 +158,10 @@ std::string Ensemble::Serialize() const {
     pb::TreeMetadata* const meta = to.add_tree_metadata();
     meta->set_num_layers_grown(tree.num_layers);
     meta->set_is_finalized(tree.is_finalized);
-    for (const auto& [id, change] : tree.pruned) {
+    for (const Pruned& pruned : tree.pruned) {
       auto* const node = meta->add_post_pruned_nodes_meta();
-      node->set_new_node_id(id);
-      node->set_logit_change(change);
+      node->set_new_node_id(pruned.node);
+      for (const float change : pruned.changes) node->add_logit_change(change);
     }
   }
   pb::GrowingMetadata* const growing = to.mutable_growing_metadata();

@@ -27,14 +27,23 @@ struct Node {
   int32_t left = 0, right = 0;  // both larger than the node's own number
 };
 
+// Where a node of a tree is after the tree was pruned, itself or the leaf that took its place, and what that
+// adds to the logits that the node gave.
+struct Pruned {
+  int32_t node = 0;
+  std::vector<float> changes;  // empty: zeros
+};
+
 struct Tree {
   std::vector<Node> nodes;
   float weight = 1;
   int32_t num_layers = 0;
   bool is_finalized = false;
-  std::vector<std::pair<int32_t, float>>
-      pruned;  // for each node before pruning: where it is now, and a change
+  std::vector<Pruned> pruned;  // for each node before pruning
 };
+
+// Makes each split of negative gain a leaf, from the leaves up, and takes its leaves out.
+void PruneLosses(Tree& tree);
 
 // The bucketized features of some examples, by the numbers that splits give them.
 class Features {

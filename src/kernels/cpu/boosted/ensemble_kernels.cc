@@ -168,8 +168,8 @@ class TrainingPredictKernel final : public PredictingKernel {
       if (ensemble->trees.empty()) {
         at.node = 0;
       } else {
-        MR_RETURN_IF_ERROR(
-            Advance(ensemble->trees, features, i, logits->data<float>() + i * num_logits(), &at));
+        MR_RETURN_IF_ERROR(Advance(ensemble->trees, features, i, static_cast<size_t>(num_logits()),
+                                   logits->data<float>() + i * num_logits(), &at));
       }
       trees->data<int32_t>()[i] = at.tree;
       nodes->data<int32_t>()[i] = at.node;
@@ -182,17 +182,26 @@ class TrainingPredictKernel final : public PredictingKernel {
     int32_t tree, node;
   };
   static Status Advance(const std::vector<Tree>& trees, const Features& features, int64_t example,
-                        float* logits, Position* at) {
+                        size_t num_logits, float* logits, Position* at) {
     const auto num_trees = static_cast<int32_t>(trees.size());
-    if (at->tree < 0 || at->tree >= num_trees ||
-        at->node >= static_cast<int32_t>(trees[static_cast<size_t>(at->tree)].nodes.size())) {
+    const auto missing = [&] {
       return errors::InvalidArgument("Example ", example, " was at node ", at->node, " of tree ", at->tree,
                                      ", which the ensemble does not have");
-    }
+    };
+    if (at->tree < 0 || at->tree >= num_trees) return missing();
     const Tree& first = trees[static_cast<size_t>(at->tree)];
+    // The numbers are those from before the tree was pruned.
+    const size_t num_nodes = first.pruned.empty() ? first.nodes.size() : first.pruned.size();
+    if (at->node >= static_cast<int32_t>(num_nodes)) return missing();
     if (at->node >= 0) {
       if (!first.pruned.empty()) {
-        return errors::Unimplemented("Example ", example, " was in tree ", at->tree, " before it was pruned");
+        const boosted::Pruned& pruned = first.pruned[static_cast<size_t>(at->node)];
+        if (pruned.changes.size() > num_logits) {
+          return errors::InvalidArgument("Tree ", at->tree, " was pruned with ", pruned.changes.size(),
+                                         " logits, not ", num_logits);
+        }
+        for (size_t i = 0; i < pruned.changes.size(); ++i) logits[i] += first.weight * pruned.changes[i];
+        at->node = pruned.node;
       }
       // The value of the node is in the cached prediction already.
       Add(first.nodes[static_cast<size_t>(at->node)], -first.weight, logits);

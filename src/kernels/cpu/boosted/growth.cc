@@ -21,8 +21,7 @@ using boosted::Tree;
 enum Pruning : int64_t { kNoPruning = 0, kPrePruning = 1, kPostPruning = 2 };
 
 Status CheckPruning(int64_t mode) {
-  if (mode == kPostPruning) return errors::Unimplemented("Trees are not pruned after they have grown");
-  if (mode == kNoPruning || mode == kPrePruning) return Status();
+  if (mode == kNoPruning || mode == kPrePruning || mode == kPostPruning) return Status();
   return errors::InvalidArgument("pruning_mode must be 0, 1 or 2, got ", mode);
 }
 
@@ -76,6 +75,7 @@ class UpdateKernel final : public OpKernel {
     ensemble->last_layer_end = end;
     if (++tree.num_layers >= max_depth) {
       tree.is_finalized = true;
+      if (pruning == kPostPruning) boosted::PruneLosses(tree);
       ensemble->AddTree(std::vector<float>(NumLogits(context)));
       ensemble->last_layer_begin = 0;
       ensemble->last_layer_end = 1;

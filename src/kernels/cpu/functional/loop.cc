@@ -2,80 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops over functions. One state a loop, whatever the number of iterations; an iteration that ends at once
 // is followed by the next without a deeper stack.
-#include <atomic>
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu/functional/call_chain.h"
 #include "kernels/cpu/functional/functional.h"
 #include "kernels/cpu/kernel_util.h"
 
 namespace millrace {
 namespace {
-
-// Calls functions one after the other until there is none to call or one fails. Owns itself until it has
-// called `done`.
-class CallChain {
- public:
-  // `done` null: nothing that is called has to wait, and Run runs it all.
-  CallChain(FunctionCaller& caller, KernelContext& context, AsyncOpKernel::Done done)
-      : caller_(caller), context_(context), done_(std::move(done)) {}
-  virtual ~CallChain() = default;
-  CallChain(const CallChain&) = delete;
-  CallChain& operator=(const CallChain&) = delete;
-
-  Status Run() {
-    while (true) {
-      const Next next = Prepare(std::move(ended_));
-      if (next.function == nullptr) return std::move(result_);
-      if (context_.cancellation().IsCancelled()) return errors::Cancelled("Step was cancelled");
-      ended_ = caller_.Call(*next.function, context_.step(), next.args, next.rets);
-    }
-  }
-  // Runs what can be run now; the rest follows on the threads that end the calls.
-  void Go() {
-    while (true) {
-      const Next next = Prepare(std::move(ended_));
-      if (next.function == nullptr) return Finish(std::move(result_));
-      if (context_.cancellation().IsCancelled()) return Finish(errors::Cancelled("Step was cancelled"));
-      second_.store(false, std::memory_order_relaxed);
-      // The second one, this thread or the one that ends the call, continues. acq_rel: it sees what the
-      // first one wrote.
-      caller_.CallAsync(*next.function, context_.step(), next.args, next.rets, [this](Status ended) {
-        ended_ = std::move(ended);
-        if (second_.exchange(true, std::memory_order_acq_rel)) Go();
-      });
-      if (!second_.exchange(true, std::memory_order_acq_rel)) return;
-    }
-  }
-
- protected:
-  struct Next {
-    const FunctionCaller::Function* function = nullptr;  // null: the chain ends with result_
-    std::span<const Tensor* const> args;
-    std::span<Tensor> rets;
-  };
-  // Takes the result of the call before (OK at first) and says what to call now.
-  virtual Next Prepare(Status ended) = 0;
-  Next End(Status result) {
-    result_ = std::move(result);
-    return {};
-  }
-  KernelContext& context() { return context_; }
-
- private:
-  void Finish(Status status) {
-    AsyncOpKernel::Done done = std::move(done_);
-    delete this;
-    done(std::move(status));
-  }
-
-  FunctionCaller& caller_;
-  KernelContext& context_;
-  AsyncOpKernel::Done done_;
-  Status ended_;
-  Status result_;
-  std::atomic<bool> second_{false};
-};
 
 // The functions and types of a loop, read once.
 struct LoopFunctions {

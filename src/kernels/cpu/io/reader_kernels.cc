@@ -62,6 +62,8 @@ WorkOpener MakeRecord(KernelConstruction& c) {
   return RecordWork(Env::Posix(), *compression);
 }
 
+WorkOpener MakeLmdb(KernelConstruction& /*c*/) { return LmdbWork(Env::Posix()); }
+
 // Reads one record, or up to a given number of them.
 class ReadKernel final : public AccessKernel<Reader> {
  public:
@@ -163,6 +165,8 @@ void RegisterReaderKernels(KernelRegistry& registry) {
                                                              {"TextLineReader", MakeTextLine},
                                                              {"FixedLengthRecordReader", MakeFixedLength},
                                                              {"TFRecordReader", MakeRecord}};
+  registry.Register(KernelDef("LMDBReader"),
+                    [](KernelConstruction& c) { return std::make_unique<ReaderKernel>(c, MakeLmdb); });
   for (const std::string version : {"", "V2"}) {
     for (const auto& [op, make] : kReaders) {
       registry.Register(KernelDef(op + version), [make = make](KernelConstruction& c) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "io/lmdb_file.h"
 #include "io/record_file.h"
 
 namespace millrace {
@@ -203,6 +204,33 @@ WorkOpener FixedLengthWork(Env& env, const FixedLength& format) {
     MR_ASSIGN_OR_RETURN(std::unique_ptr<io::ByteSource> source, io::OpenFile(env, work, begin.offset));
     return std::unique_ptr<WorkUnit>(
         std::make_unique<FixedLengthRecords>(work, std::move(source), format, stat.length, begin));
+  };
+}
+
+WorkOpener LmdbWork(Env& env) {
+  class Entries final : public WorkUnit {
+   public:
+    explicit Entries(std::unique_ptr<io::LmdbFile> file) : file_(std::move(file)) {}
+    StatusOr<bool> Next(std::string* key, std::string* value) override {
+      MR_ASSIGN_OR_RETURN(const bool more, file_->Next(key, value));
+      if (more) ++index_;
+      return more;
+    }
+    ReaderPosition position() const override { return {0, index_}; }
+
+   private:
+    const std::unique_ptr<io::LmdbFile> file_;
+    uint64_t index_ = 0;
+  };
+  return [&env](const std::string& path, const ReaderPosition& from) -> StatusOr<std::unique_ptr<WorkUnit>> {
+    MR_ASSIGN_OR_RETURN(auto file, io::LmdbFile::Open(env, path));
+    auto unit = std::make_unique<Entries>(std::move(file));
+    std::string key, value;
+    while (unit->position().index < from.index) {
+      MR_ASSIGN_OR_RETURN(const bool more, unit->Next(&key, &value));
+      if (!more) return errors::DataLoss("'", path, "' has no entry ", from.index);
+    }
+    return std::unique_ptr<WorkUnit>(std::move(unit));
   };
 }
 

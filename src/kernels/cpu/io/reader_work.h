@@ -20,6 +20,9 @@ WorkOpener TextLineWork(Env& env, int64_t skip_header_lines);
 // The records of a TFRecord file; keys are "file:offset".
 WorkOpener RecordWork(Env& env, io::Compression compression);
 
+// The entries of an LMDB database, with their keys.
+WorkOpener LmdbWork(Env& env);
+
 // Records of one length between a header and a footer of the file, each `hop_bytes` after the one before (0:
 // the length); keys are "file:record", counted from 0.
 struct FixedLength {

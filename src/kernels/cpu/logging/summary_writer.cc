@@ -2,15 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writers of event files as resources, and the ops that write with them.
 #include <algorithm>
-#include <chrono>
 #include <string>
 
 #include "base/env.h"
-#include "base/mutex.h"
-#include "io/event_file.h"
 #include "io/match_files.h"
 #include "kernel/resource_op.h"
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/logging/event_log.h"
 #include "kernels/cpu/logging/summary.h"
 #include "tensorflow/core/framework/graph.pb.h"
 #include "tensorflow/core/framework/summary.pb.h"
@@ -18,43 +16,6 @@
 
 namespace millrace {
 namespace {
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-// An event file that many steps may write to. Thread-safe; writes block on the disk.
-class EventLog final : public Resource {
- public:
-  // Flushes after `most_held` events.
-  EventLog(std::unique_ptr<io::EventWriter> writer, int64_t most_held)
-      : writer_(std::move(writer)), most_held_(most_held) {}
-  ~EventLog() override = default;
-
-  Status Write(const tensorflow::Event& event) {
-    MutexLock lock(mu_);
-    MR_RETURN_IF_ERROR(writer_->Write(event));
-    if (++held_ <= most_held_) return Status();
-    held_ = 0;
-    return writer_->Flush();
-  }
-  Status Flush() {
-    MutexLock lock(mu_);
-    held_ = 0;
-    return writer_->Flush();
-  }
-  Status Close() {
-    MutexLock lock(mu_);
-    return writer_->Close();
-  }
-  std::string DebugString() const override { return "EventsFileWriter"; }
-
- private:
-  Mutex mu_;
-  const std::unique_ptr<io::EventWriter> writer_ MR_GUARDED_BY(mu_);
-  int64_t held_ MR_GUARDED_BY(mu_) = 0;
-  const int64_t most_held_;
-};
 
 class SummaryWriterKernel final : public OpKernel {
  public:
@@ -139,7 +100,7 @@ class WriteKernel : public OpKernel {
       MR_RETURN_IF_ERROR(RequireScalar(context.input(1), "step"));
       event.set_step(context.input(1).scalar<int64_t>());
     }
-    event.set_wall_time(Now());
+    event.set_wall_time(EventTime());
     MR_RETURN_IF_ERROR(Fill(context, &event));
     return log->Write(event);
   }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// QuantizedMatMul, QuantizedBiasAdd, QuantizedAdd, QuantizedMul, QuantizedRelu, QuantizedRelu6 and
-// QuantizedConcat. Sums of products are of int32 and wrap.
+// QuantizedMatMul, QuantizedBiasAdd, QuantizedAdd, QuantizedMul, QuantizedRelu, QuantizedRelu6,
+// QuantizedReluX and QuantizedConcat. Sums of products are of int32 and wrap.
 #include <functional>
 #include <vector>
 
@@ -192,6 +192,26 @@ class ReluKernel final : public OpKernel {
   const float most_;  // 0: none
 };
 
+// Holds elements between the integers for 0 and for the value that input 1 says.
+template <typename T>
+class ReluXKernel final : public OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  Status Compute(KernelContext& context) override {
+    const Tensor& in = context.input(0);
+    MR_RETURN_IF_ERROR(RequireScalar(context.input(1), "max_value"));
+    MR_ASSIGN_OR_RETURN(const Range range, quantized::ReadRange(context, 2));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
+    const T low = quantized::Quantized<T>(0, range);
+    const T high = std::max(low, quantized::Quantized<T>(context.input(1).scalar<float>(), range));
+    context.ParallelFor(in.num_elements(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) Data<T>(out)[i] = std::clamp(Data<T>(in)[i], low, high);
+    });
+    quantized::PutRange(context, range);
+    return Status();
+  }
+};
+
 // Inputs: the dimension, N tensors, their N lower and their N upper ends.
 template <typename T>
 class ConcatKernel final : public OpKernel {
@@ -281,6 +301,10 @@ void RegisterQuantizedArithmeticKernels(KernelRegistry& registry) {
         KernelDef(op).Types("Tinput", {k32}).Types("out_type", {k32}),
         [most](KernelConstruction& c) { return std::make_unique<ReluKernel<int32_t>>(c, most); });
   }
+  registry.Register<ReluXKernel<uint8_t>>(
+      KernelDef("QuantizedReluX").Types("Tinput", {k8}).Types("out_type", {k8}));
+  registry.Register<ReluXKernel<int32_t>>(
+      KernelDef("QuantizedReluX").Types("Tinput", {k32}).Types("out_type", {k32}));
   registry.Register<ConcatKernel<uint8_t>>(KernelDef("QuantizedConcat").Types("T", {k8}));
   registry.Register<ConcatKernel<int32_t>>(KernelDef("QuantizedConcat").Types("T", {k32}));
 }

@@ -1,6 +1,7 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// CTCLoss and its gradient, by the forward and backward variables of the paper, in double precision.
+// CTCLoss, CTCLossV2 and their gradients, by the forward and backward variables of the paper, in double
+// precision.
 #include "base/mutex.h"
 #include "kernels/cpu/recurrent/ctc.h"
 
@@ -13,6 +14,7 @@ class CtcLossKernel final : public OpKernel {
  public:
   explicit CtcLossKernel(KernelConstruction& c)
       : OpKernel(c),
+        blank_first_(c.props()->op->def.name == "CTCLossV2"),
         collapse_(c.Attr<bool>("preprocess_collapse_repeated")),
         merge_(c.Attr<bool>("ctc_merge_repeated")),
         ignore_longer_(c.Attr<bool>("ignore_longer_outputs_than_inputs")) {}
@@ -50,6 +52,9 @@ class CtcLossKernel final : public OpKernel {
   }
 
  private:
+  // The class that is no label: the last, in the second version the first.
+  int64_t Blank(const Scores& s) const { return blank_first_ ? 0 : s.blank(); }
+
   // The labels of each sequence.
   StatusOr<std::vector<std::vector<int64_t>>> ReadLabels(const Tensor& indices, const Tensor& values,
                                                          const Scores& s) const {
@@ -74,8 +79,8 @@ class CtcLossKernel final : public OpKernel {
       last_place = place;
       const int64_t label = values.data<int32_t>()[i];
       if (label < 0) return errors::InvalidArgument("All labels must be nonnegative integers, batch: ", b);
-      if (label >= s.blank()) {
-        return errors::InvalidArgument("Saw a label of ", label, ", but there are ", s.blank(),
+      if (label >= s.classes || label == Blank(s)) {
+        return errors::InvalidArgument("Saw a label of ", label, ", but there are ", s.classes - 1,
                                        " besides the null label, batch: ", b);
       }
       auto& of_batch = labels[static_cast<size_t>(b)];
@@ -99,8 +104,8 @@ class CtcLossKernel final : public OpKernel {
                        const std::vector<int64_t>& labels, T* gradient) const {
     const int64_t steps = s.steps[static_cast<size_t>(b)];
     if (steps == 0 || static_cast<int64_t>(labels.size()) > steps) return 0.0;
-    std::vector<int64_t> path = {s.blank()};  // a blank around each label
-    for (const int64_t label : labels) path.insert(path.end(), {label, s.blank()});
+    std::vector<int64_t> path = {Blank(s)};  // a blank around each label
+    for (const int64_t label : labels) path.insert(path.end(), {label, Blank(s)});
     std::vector<Row> log_y(static_cast<size_t>(steps));
     for (int64_t t = 0; t < steps; ++t) s.LogProbabilities(t, b, &log_y[static_cast<size_t>(t)]);
     // The forward variables of all steps are kept, the backward ones of one. Room for the former grows with
@@ -139,10 +144,10 @@ class CtcLossKernel final : public OpKernel {
 
   // Whether a path may go on from u - 2 to u, and stay at u.
   bool Jumps(const Scores& s, const std::vector<int64_t>& path, size_t u) const {
-    return u > 1 && path[u] != s.blank() && !(merge_ && path[u] == path[u - 2]);
+    return u > 1 && path[u] != Blank(s) && !(merge_ && path[u] == path[u - 2]);
   }
   bool Stays(const Scores& s, const std::vector<int64_t>& path, size_t u) const {
-    return merge_ || path[u] == s.blank();
+    return merge_ || path[u] == Blank(s);
   }
 
   static Status CheckCancelled(const KernelContext& context) {
@@ -193,13 +198,14 @@ class CtcLossKernel final : public OpKernel {
 
   static constexpr int64_t kMostVariables = int64_t{1} << 31;
 
-  const bool collapse_, merge_, ignore_longer_;
+  const bool blank_first_, collapse_, merge_, ignore_longer_;
 };
 
 }  // namespace
 
 void RegisterCtcLossKernels(KernelRegistry& registry) {
   registry.Register<CtcLossKernel>(KernelDef("CTCLoss").Types("T", {DataType::kFloat, DataType::kDouble}));
+  registry.Register<CtcLossKernel>(KernelDef("CTCLossV2"));
 }
 
 }  // namespace millrace

@@ -9,7 +9,7 @@ from typing import Any
 from millrace.python.framework import dtypes
 from millrace.python.framework import ops
 from millrace.python.lib.io import python_io
-from millrace.python.ops import gen_io_ops
+from millrace.python.ops import gen_data_flow_ops, gen_io_ops
 from millrace.python.ops.gen_io_ops import *  # noqa: F401,F403
 
 
@@ -55,9 +55,12 @@ class ReaderBase:
         suffix = "_v2" if self._reader_ref.dtype == dtypes.resource else ""
         return getattr(gen_io_ops, op + suffix)(self._reader_ref, *args, name=name)
 
-    @staticmethod
-    def _queue_ref(queue: Any) -> Any:
-        return queue if isinstance(queue, ops.Tensor) else queue.queue_ref
+    def _queue_ref(self, queue: Any) -> Any:
+        """The handle of a queue, of the same kind as that of the reader."""
+        ref = queue if isinstance(queue, ops.Tensor) else queue.queue_ref
+        if ref.dtype == dtypes.resource and self._reader_ref.dtype != dtypes.resource:
+            return gen_data_flow_ops.fake_queue(ref)
+        return ref
 
     def read(self, queue: Any, name: str | None = None) -> Any:
         """Returns the next (key, value), two strings; takes a file from `queue` where it needs one."""
