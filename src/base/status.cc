@@ -39,7 +39,10 @@ std::string Status::ToString() const {
 
 Status Status::WithContext(std::string_view context) const {
   if (ok()) return *this;
-  return Status(code(), StrCat(message(), context));
+  // A sentence that goes on has its full stop at the end.
+  std::string_view text = message();
+  if (context.starts_with(';') && text.ends_with('.')) text.remove_suffix(1);
+  return Status(code(), StrCat(text, context));
 }
 
 namespace internal {

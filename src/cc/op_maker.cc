@@ -147,8 +147,11 @@ Node* OpMaker::Finish() {
   };
   auto node = add();
   if (!node.ok()) {
+    // The texts of shape functions name the node, in TensorFlow's form.
+    const bool named = node.status().message().find(StrCat("for '", name, "' (op: '")) != std::string::npos;
     scope_.UpdateStatus(
-        node.status().WithContext(StrCat("; while adding node '", name, "' (op: ", op_, ")")));
+        named ? node.status()
+              : node.status().WithContext(StrCat("; while adding node '", name, "' (op: ", op_, ")")));
     return nullptr;
   }
   parts_->node = *node;
