@@ -19,6 +19,10 @@ from millrace.python.training._monitored_wrappers import _HookedSession
 from millrace.python.training._monitored_wrappers import _PREEMPTION_ERRORS
 from millrace.python.training._monitored_wrappers import _RecoverableSession
 from millrace.python.training._monitored_wrappers import _WrappedSession
+from millrace.python.training.chief_lease import ChiefHook
+from millrace.python.training.chief_lease import ChiefLease
+from millrace.python.training.chief_lease import LeasedSessionCreator
+from millrace.python.training.chief_lease import RoleHook
 
 __all__ = [
     "ChiefSessionCreator",
@@ -78,7 +82,8 @@ def MonitoredTrainingSession(  # noqa: N802
 
     Args:
       master: target of the session.
-      is_chief: whether this process initialises and saves; others wait for it.
+      is_chief: whether this process initialises and saves; others wait for it. A ChiefLease (of
+        millrace.python.training.chief_lease) lets another worker take over when the chief is gone.
       checkpoint_dir: folder of checkpoints to restore from and to save in, or None.
       scaffold: Scaffold; made from the graph if None.
       hooks: list of SessionRunHook.
@@ -98,7 +103,8 @@ def MonitoredTrainingSession(  # noqa: N802
         save_checkpoint_steps, save_checkpoint_secs
     )
     scaffold = scaffold or Scaffold()
-    if not is_chief:
+    lease: Any = is_chief if isinstance(is_chief, ChiefLease) else None
+    if not is_chief and lease is None:
         worker_creator = WorkerSessionCreator(
             scaffold=scaffold, master=master, config=config, max_wait_secs=max_wait_secs
         )
@@ -108,7 +114,7 @@ def MonitoredTrainingSession(  # noqa: N802
     all_hooks: list[Any] = []
     if chief_only_hooks:
         all_hooks.extend(chief_only_hooks)
-    session_creator = ChiefSessionCreator(
+    session_creator: SessionCreator = ChiefSessionCreator(
         scaffold=scaffold, checkpoint_dir=checkpoint_dir, master=master, config=config
     )
     summary_dir = summary_dir or checkpoint_dir
@@ -142,6 +148,9 @@ def MonitoredTrainingSession(  # noqa: N802
                 scaffold=scaffold,
             )
         )
+    if lease is not None:
+        session_creator = LeasedSessionCreator(lease, scaffold, master, config, checkpoint_dir, max_wait_secs)
+        all_hooks = [RoleHook(session_creator), *(ChiefHook(hook, session_creator) for hook in all_hooks)]
     if hooks:
         all_hooks.extend(hooks)
     return MonitoredSession(

@@ -13,6 +13,9 @@ from millrace.python.framework import ops
 from millrace.python.platform import tf_logging as logging
 from millrace.python.training import checkpoint_management
 
+# The first wait for another process; each is twice as long as the one before.
+_FIRST_WAIT_SECS = 1.0
+
 
 def _maybe_name(obj: Any) -> str:
     """The name of an op or tensor, "None", or the object as text."""
@@ -204,7 +207,7 @@ class SessionManager:
     def wait_for_session(self, master: str, config: Any = None, max_wait_secs: float = float("Inf")) -> Any:
         """A session in which another process has made the model ready.
 
-        A new session is made for each look, `recovery_wait_secs` apart.
+        A new session is made for each look, one second after the first and later up to `recovery_wait_secs` apart.
 
         Raises:
           DeadlineExceededError: if that takes longer than `max_wait_secs`.
@@ -213,6 +216,7 @@ class SessionManager:
         if max_wait_secs is None:
             max_wait_secs = float("Inf")
         timer = _CountDownTimer(max_wait_secs)
+        pause = min(_FIRST_WAIT_SECS, self._recovery_wait_secs)
         while True:
             sess = session.Session(self._target, graph=self._graph, config=config)
             not_ready_msg = None
@@ -223,8 +227,7 @@ class SessionManager:
                 if is_ready:
                     return sess
             self._safe_close(sess)
-            remaining_ms_after_wait = timer.secs_remaining() - self._recovery_wait_secs
-            if remaining_ms_after_wait < 0:
+            if timer.secs_remaining() - pause < 0:
                 raise errors.DeadlineExceededError(
                     None, None, "Session was not ready after waiting %d secs." % (max_wait_secs,)
                 )
@@ -233,7 +236,8 @@ class SessionManager:
                 not_ready_local_msg,
                 not_ready_msg,
             )
-            time.sleep(self._recovery_wait_secs)
+            time.sleep(pause)
+            pause = min(2 * pause, self._recovery_wait_secs)
 
     def _safe_close(self, sess: Any) -> None:
         """Closes a session, whatever it says."""

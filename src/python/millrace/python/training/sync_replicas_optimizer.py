@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Sequence
 from typing import Any
 
 from millrace.python.framework import dtypes
@@ -19,6 +22,11 @@ from millrace.python.training import optimizer
 from millrace.python.training import queue_runner
 from millrace.python.training import session_manager
 from millrace.python.training import session_run_hook
+from millrace.python.training.chief_lease import ChiefLease
+
+# How long a run in progress may go on after a stop, and how often the chief's thread is asked to end.
+_GRACE_SECS = 5.0
+_PAUSE_SECS = 0.01
 
 
 class SyncReplicasOptimizer(optimizer.Optimizer):
@@ -204,7 +212,7 @@ class SyncReplicasOptimizer(optimizer.Optimizer):
         return control_flow_ops.no_op(name="no_init_tokens")
 
     def make_session_run_hook(self, is_chief: bool, num_tokens: int = -1) -> Any:
-        """The hook that a monitored session needs with this optimizer."""
+        """The hook that a monitored session needs with this optimizer. `is_chief` may be a ChiefLease."""
         return _SyncReplicasOptimizerHook(self, is_chief, num_tokens)
 
 
@@ -215,22 +223,29 @@ class _SyncReplicasOptimizerHook(session_run_hook.SessionRunHook):
         self._sync_optimizer = sync_optimizer
         self._is_chief = is_chief
         self._num_tokens = num_tokens
+        self._in_run = False
 
     def begin(self) -> None:
         if self._sync_optimizer._gradients_applied is False:
             raise ValueError("SyncReplicasOptimizer.apply_gradient should be called before using the hook.")
+        self._ready_for_local_init_op = self._sync_optimizer.ready_for_local_init_op
+        self._tokens_op = None
+        if self._is_chief or isinstance(self._is_chief, ChiefLease):
+            self._tokens_op = self._sync_optimizer.get_init_tokens_op(self._num_tokens)
+        self._choose_role()
+
+    def _choose_role(self) -> None:
         if self._is_chief:
             self._local_init_op = self._sync_optimizer.chief_init_op
-            self._ready_for_local_init_op = self._sync_optimizer.ready_for_local_init_op
             self._q_runner = self._sync_optimizer.get_chief_queue_runner()
-            self._init_tokens_op = self._sync_optimizer.get_init_tokens_op(self._num_tokens)
+            self._init_tokens_op = self._tokens_op
         else:
             self._local_init_op = self._sync_optimizer.local_step_init_op
-            self._ready_for_local_init_op = self._sync_optimizer.ready_for_local_init_op
             self._q_runner = None
             self._init_tokens_op = None
 
     def after_create_session(self, session: Any, coord: Any) -> None:
+        self._choose_role()
         local_init_success, msg = session_manager._ready(
             self._ready_for_local_init_op, session, "Model is not ready for SyncReplicasOptimizer local init."
         )
@@ -242,5 +257,27 @@ class _SyncReplicasOptimizerHook(session_run_hook.SessionRunHook):
         session.run(self._local_init_op)
         if self._init_tokens_op is not None:
             session.run(self._init_tokens_op)
+        self._in_run = False
         if self._q_runner is not None:
-            self._q_runner.create_threads(session, coord=coord, daemon=True, start=True)
+            updating = self._q_runner.create_threads(session, coord=coord, daemon=True, start=True)
+            stopper = threading.Thread(
+                target=self._cancel_on_stop, args=(session, coord, updating), name="SyncReplicas-cancel"
+            )
+            stopper.daemon = True
+            coord.register_thread(stopper)
+            stopper.start()
+
+    def before_run(self, run_context: Any) -> None:
+        self._in_run = True
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self._in_run = False
+
+    def _cancel_on_stop(self, session: Any, coord: Any, updating: Sequence[threading.Thread]) -> None:
+        """Ends an update that waits for gradients and so does not see that the coordinator stops."""
+        coord.wait_for_stop()
+        stopped = time.monotonic()
+        while any(thread.is_alive() for thread in updating):
+            if not self._in_run or time.monotonic() - stopped > _GRACE_SECS:
+                session._cancel_steps()
+            time.sleep(_PAUSE_SECS)
