@@ -34,9 +34,8 @@ class FloatResizeKernel : public OpKernel {
                       float* out) const = 0;
 
   // Calls fn(first pixel of the image, number of the output's row in it, the output's row).
-  template <typename Fn>
-  static void ForRows(const KernelContext& context, const ResizeSizes& s, const float* in, float* out,
-                      Fn fn) {
+  template <typename T, typename Fn>
+  static void ForRows(const KernelContext& context, const ResizeSizes& s, const T* in, float* out, Fn fn) {
     const int64_t row = s.out_w * s.channels;
     context.ParallelFor(s.batch * s.out_h, row * kCostPerSampleNs, [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r)
@@ -50,13 +49,25 @@ class FloatResizeKernel : public OpKernel {
 class BilinearKernel final : public FloatResizeKernel {
  public:
   using FloatResizeKernel::FloatResizeKernel;
+  // What is decoded has bytes: of a large image few of them are looked at, so it is not made floats before.
+  Status Compute(KernelContext& context) override {
+    if (context.input(0).dtype() != DataType::kUint8) return FloatResizeKernel::Compute(context);
+    MR_ASSIGN_OR_RETURN(const ResizeSizes s, image::CheckResize(context.input(0), context.input(1)));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, s.OutputShape()));
+    if (out->num_elements() > 0) ResizeAny(context, s, context.input(0).data<uint8_t>(), out->data<float>());
+    return Status();
+  }
 
  private:
   void Resize(const KernelContext& context, const ResizeSizes& s, const float* in,
               float* out) const override {
+    ResizeAny(context, s, in, out);
+  }
+  template <typename T>
+  void ResizeAny(const KernelContext& context, const ResizeSizes& s, const T* in, float* out) const {
     const auto ys = image::LinearTaps(s.in_h, s.out_h, alignment_);
     const auto xs = image::LinearTaps(s.in_w, s.out_w, alignment_);
-    ForRows(context, s, in, out, [&](const float* pixels, int64_t y, float* to) {
+    ForRows(context, s, in, out, [&](const T* pixels, int64_t y, float* to) {
       image::BilinearRow(pixels, s, ys[static_cast<size_t>(y)], xs, to);
     });
   }

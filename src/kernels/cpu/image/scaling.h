@@ -62,16 +62,18 @@ StatusOr<ResizeSizes> CheckResize(const Tensor& images, const Tensor& size);
 StatusOr<ResizeSizes> CheckResize(const TensorShape& images, int64_t out_h, int64_t out_w);
 
 // One row of the output: from the rows of `in`, an image, that `y` names.
-template <typename T>
-void BilinearRow(const T* in, const ResizeSizes& s, const LinearTap& y, const std::vector<LinearTap>& xs,
+template <typename In, typename T>
+void BilinearRow(const In* in, const ResizeSizes& s, const LinearTap& y, const std::vector<LinearTap>& xs,
                  T* out) {
-  const T* top = in + y.lower * s.in_w * s.channels;
-  const T* bottom = in + y.upper * s.in_w * s.channels;
+  const In* top = in + y.lower * s.in_w * s.channels;
+  const In* bottom = in + y.upper * s.in_w * s.channels;
+  const auto number = [](In v) { return static_cast<T>(v); };
   for (const LinearTap& x : xs) {
-    const int64_t left = x.lower * s.channels, right = x.upper * s.channels;
-    for (int64_t c = 0; c < s.channels; ++c) {
-      const T above = top[left + c] + (top[right + c] - top[left + c]) * x.share;
-      const T below = bottom[left + c] + (bottom[right + c] - bottom[left + c]) * x.share;
+    const In *a = top + x.lower * s.channels, *b = top + x.upper * s.channels;
+    const In *c = bottom + x.lower * s.channels, *d = bottom + x.upper * s.channels;
+    for (int64_t k = 0; k < s.channels; ++k) {
+      const T above = number(a[k]) + (number(b[k]) - number(a[k])) * x.share;
+      const T below = number(c[k]) + (number(d[k]) - number(c[k])) * x.share;
       *out++ = above + (below - above) * y.share;
     }
   }
