@@ -105,9 +105,7 @@ class Compilation {
     MR_RETURN_IF_ERROR(Pass("datasets", "made", "rewrites",
                             [&] { return RewriteDatasets(graph_.get(), OptionsOfPasses()); }));
     MR_RETURN_IF_ERROR(Rewrite());
-    MR_RETURN_IF_ERROR(Pass("loop_products", "split", "products", [&]() -> StatusOr<int> {
-      return HasControlFlow(*graph_) ? SplitLoopProducts(graph_.get(), OptionsOfPasses()) : 0;
-    }));
+    MR_RETURN_IF_ERROR(SplitProducts());
     MR_RETURN_IF_ERROR(Pass("layout", "changed", "nodes", [&]() -> StatusOr<int> {
       // Constants that it makes are not what loops and conditions wait for.
       return HasControlFlow(*graph_) ? 0 : ConvertLayouts(graph_.get(), OptionsOfPasses());
@@ -121,6 +119,17 @@ class Compilation {
       MR_RETURN_IF_ERROR(Pass("elementwise", "fused", "nodes into others",
                               [&] { return FuseElementwise(graph_.get(), OptionsOfPasses()); }));
     return Pass("memory", "saved", "KiB", [&] { return ScheduleForMemory(&graph_); });
+  }
+
+  // Rows of weights that it cuts out are constants again.
+  Status SplitProducts() {
+    const int before = changes_;
+    const OptimizeOptions options = OptionsOfPasses();
+    MR_RETURN_IF_ERROR(Pass("loop_products", "split", "products", [&]() -> StatusOr<int> {
+      return HasControlFlow(*graph_) ? SplitLoopProducts(graph_.get(), options) : 0;
+    }));
+    if (changes_ == before || options.evaluator == nullptr) return Status();
+    return Pass("fold", "folded", "tensors", [&] { return FoldConstants(graph_.get(), options); });
   }
 
   bool TimeIsUp() const {
