@@ -110,6 +110,8 @@ struct ServerOptions {
   SessionOptions session;  // what sessions have that say nothing else: their timeout
   // How long the creation of a session waits for tasks that don't answer.
   int64_t session_creation_timeout_in_ms = 60'000;
+  // How long the closing of a session waits for its steps, which it cancels.
+  int64_t session_close_timeout_in_ms = 10'000;
   // A session whose client makes no call for so long is closed, as when the client has died; 0: never. A step
   // in progress keeps it, and so does a client in the server's process.
   int64_t session_gc_in_ms = 0;
@@ -119,6 +121,9 @@ struct ServerOptions {
   int64_t stop_grace_in_ms = 1'000;
 
   static StatusOr<ServerOptions> FromProto(const tensorflow::ServerDef& def);
+  // What is missing against callers from other machines, as a warning; empty when the server listens on
+  // loopback, or its callers are checked and its messages encrypted.
+  std::string MissingProtection() const;
 };
 
 // A task of a cluster: the master of the sessions whose target it is, and a worker for all masters. Made, it
@@ -138,8 +143,10 @@ class Server {
   virtual Status Start() = 0;
   // Ends what runs, after a grace period by force, and answers no more. Later calls do nothing.
   virtual Status Stop() = 0;
-  // Waits until the server is stopped. One that was never started is.
-  virtual Status Join() = 0;
+  // Waits until the server is stopped. One that was never started is. With a timeout, DeadlineExceeded,
+  // naming the task, when it is still running after that time.
+  Status Join() { return Join(0); }
+  virtual Status Join(int64_t timeout_in_ms) = 0;
   // What a session takes as target: "grpc://localhost:2222".
   virtual const std::string& target() const = 0;
   // "/job:worker/replica:0/task:0".

@@ -19,9 +19,6 @@
 namespace millrace {
 namespace {
 
-// The time for which closing waits for cancelled steps.
-constexpr std::chrono::seconds kCloseWait{10};
-
 template <typename Request>
 Status Parse(Method method, const MessageBytes& bytes, Request* request) {
   if (bytes.ParseInto(request)) return Status();
@@ -45,15 +42,16 @@ std::string NewHandle() {
 // A step that a session counts.
 class ScopedStep {
  public:
-  explicit ScopedStep(MasterSession& session) : session_(session), status_(session.BeginStep()) {}
+  explicit ScopedStep(MasterSession& session) : session_(session), status_(session.BeginStep(start_)) {}
   ~ScopedStep() {
-    if (status_.ok()) session_.EndStep();
+    if (status_.ok()) session_.EndStep(start_);
   }
   ScopedStep(const ScopedStep&) = delete;
   ScopedStep& operator=(const ScopedStep&) = delete;
   const Status& status() const { return status_; }
 
  private:
+  const MasterSession::Clock::time_point start_ = MasterSession::Clock::now();
   MasterSession& session_;
   const Status status_;
 };
@@ -73,31 +71,38 @@ StatusOr<int64_t> MasterSession::Extend(tensorflow::GraphDef&& graph, int64_t kn
   return ++version_;
 }
 
-Status MasterSession::BeginStep() {
+Status MasterSession::BeginStep(Clock::time_point start) {
   MutexLock lock(mu_);
   if (closed_) return errors::FailedPrecondition("Session is closed.");
-  ++running_;
+  running_.insert(start);
   return Status();
 }
 
-void MasterSession::EndStep() {
+void MasterSession::EndStep(Clock::time_point start) {
   MutexLock lock(mu_);
-  if (--running_ == 0) idle_.NotifyAll();
+  running_.erase(running_.find(start));
+  if (running_.empty()) idle_.NotifyAll();
 }
 
 int64_t MasterSession::num_running() const {
   MutexLock lock(mu_);
-  return running_;
+  return static_cast<int64_t>(running_.size());
 }
 
-void MasterSession::Close() {
+std::optional<MasterSession::Clock::time_point> MasterSession::oldest_step() const {
+  MutexLock lock(mu_);
+  return running_.empty() ? std::nullopt : std::optional(*running_.begin());
+}
+
+bool MasterSession::Close(std::chrono::milliseconds wait) {
   session_->Close().IgnoreError("closing a direct session cannot fail");
-  const auto deadline = std::chrono::steady_clock::now() + kCloseWait;
+  const auto deadline = Clock::now() + wait;
   MutexLock lock(mu_);
   closed_ = true;
-  while (running_ > 0) {
-    if (!idle_.WaitUntil(mu_, deadline)) return;
+  while (!running_.empty()) {
+    if (!idle_.WaitUntil(mu_, deadline)) return running_.empty();
   }
+  return true;
 }
 
 // ---- All sessions
@@ -140,16 +145,16 @@ void Master::CollectSessions() {
     for (const SessionPtr& session : unused) {
       MR_LOG(Warning) << "Session " << session->handle() << " is closed: its client has made no call for "
                       << env_.session_gc_in_ms << " ms";
-      session->Close();
+      CloseAndLog(*session);
     }
   }
 }
 
-StatusOr<Master::SessionPtr> Master::Open(SessionOptions options, CancellationManager* cancellation) {
+StatusOr<std::unique_ptr<DirectSession>> Master::Connect(SessionOptions options, const std::string& handle,
+                                                         CancellationManager* cancellation) {
   if (options.operation_timeout_in_ms == 0)
     options.operation_timeout_in_ms = env_.session.operation_timeout_in_ms;
   options.target.clear();
-  const std::string handle = NewHandle();
   ClusterConnection connection;
   connection.transport = env_.transport;
   connection.cluster = env_.cluster;
@@ -162,12 +167,31 @@ StatusOr<Master::SessionPtr> Master::Open(SessionOptions options, CancellationMa
   std::shared_ptr<LocalDevices> devices = env_.devices;
   if (options.isolate_session_state) devices = std::make_shared<LocalDevices>(devices->shared_devices());
   auto own = std::make_unique<LocalWorker>(std::move(devices), env_.steps);
-  MR_ASSIGN_OR_RETURN(auto session, DirectSession::MakeForCluster(options, std::move(own), connect));
-  auto made = std::make_shared<MasterSession>(handle, std::move(session));
+  return DirectSession::MakeForCluster(options, std::move(own), connect);
+}
+
+StatusOr<Master::SessionPtr> Master::Open(const SessionOptions& options, CancellationManager* cancellation) {
+  const std::string handle = NewHandle();
+  {
+    MutexLock lock(mu_);
+    opening_.insert(handle);
+  }
+  auto session = Connect(options, handle, cancellation);
   MutexLock lock(mu_);
+  opening_.erase(handle);
+  MR_RETURN_IF_ERROR(session.status());
+  auto made = std::make_shared<MasterSession>(handle, *std::move(session));
   if (stopped_) return errors::Unavailable("Task ", env_.task, " ends");
   sessions_.emplace(handle, Entry{made});
   return made;
+}
+
+std::string Master::Handles() const {
+  std::string handles;
+  MutexLock lock(mu_);
+  for (const auto& [handle, entry] : sessions_) handles += handle + "\n";
+  for (const std::string& handle : opening_) handles += handle + "\n";
+  return handles;
 }
 
 StatusOr<Master::SessionPtr> Master::Find(const std::string& handle) {
@@ -186,8 +210,15 @@ Status Master::CloseSession(const std::string& handle) {
     MutexLock lock(mu_);
     sessions_.erase(handle);
   }
-  session->Close();
+  CloseAndLog(*session);
   return Status();
+}
+
+void Master::CloseAndLog(MasterSession& session) const {
+  if (session.Close(std::chrono::milliseconds(env_.session_close_timeout_in_ms))) return;
+  MR_LOG(Warning) << "Session " << session.handle() << " is closed while " << session.num_running()
+                  << " of its steps, which were cancelled " << env_.session_close_timeout_in_ms
+                  << " ms ago, are still running";
 }
 
 std::map<std::string, Master::SessionPtr> Master::TakeAll(bool stop) {
@@ -205,12 +236,12 @@ void Master::Stop() {
   // All are cancelled before one is waited for.
   for (const auto& [handle, session] : sessions)
     session->session().Close().IgnoreError("closing a direct session cannot fail");
-  for (const auto& [handle, session] : sessions) session->Close();
+  for (const auto& [handle, session] : sessions) CloseAndLog(*session);
 }
 
 Status Master::Reset(const std::vector<std::string>& containers, const std::vector<std::string>& filters) {
   MR_ASSIGN_OR_RETURN(const std::vector<std::string> tasks, TasksOf(env_.cluster, filters));
-  for (const auto& [handle, session] : TakeAll(false)) session->Close();
+  for (const auto& [handle, session] : TakeAll(false)) CloseAndLog(*session);
   tensorflow::CleanupAllRequest request;
   for (const std::string& container : containers) request.add_container(container);
   struct Gathered {
@@ -246,6 +277,15 @@ int64_t Master::num_running() const {
   int64_t running = 0;
   for (const auto& [handle, entry] : sessions_) running += entry.session->num_running();
   return running;
+}
+
+int64_t Master::oldest_step_ms() const {
+  MutexLock lock(mu_);
+  const auto now = MasterSession::Clock::now();
+  auto oldest = now;
+  for (const auto& [handle, entry] : sessions_)
+    oldest = std::min(oldest, entry.session->oldest_step().value_or(now));
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now - oldest).count();
 }
 
 // ---- The service

@@ -7,6 +7,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -31,12 +33,15 @@ class MasterSession {
   // Adds nodes when the graph has the version that the client knows. The new version.
   StatusOr<int64_t> Extend(tensorflow::GraphDef&& graph, int64_t known_version) MR_EXCLUDES(mu_);
 
-  // Brackets a step, so that closing can wait for it. Aborted after Close.
-  Status BeginStep() MR_EXCLUDES(mu_);
-  void EndStep() MR_EXCLUDES(mu_);
+  using Clock = std::chrono::steady_clock;
+  // Brackets a step that began then, so that closing can wait for it. FailedPrecondition after Close.
+  Status BeginStep(Clock::time_point start) MR_EXCLUDES(mu_);
+  void EndStep(Clock::time_point start) MR_EXCLUDES(mu_);
   int64_t num_running() const MR_EXCLUDES(mu_);
-  // Cancels steps, refuses later ones and waits a while for those that run.
-  void Close() MR_EXCLUDES(mu_);
+  // When the oldest step in progress began; nothing when there is none.
+  std::optional<Clock::time_point> oldest_step() const MR_EXCLUDES(mu_);
+  // Cancels steps, refuses later ones and waits for those that run, at most so long. Whether all have ended.
+  bool Close(std::chrono::milliseconds wait) MR_EXCLUDES(mu_);
 
  private:
   const std::string handle_;
@@ -44,7 +49,7 @@ class MasterSession {
   mutable Mutex mu_;
   CondVar idle_;
   bool closed_ MR_GUARDED_BY(mu_) = false;
-  int64_t running_ MR_GUARDED_BY(mu_) = 0;
+  std::multiset<Clock::time_point> running_ MR_GUARDED_BY(mu_);  // when each step began
   int64_t version_ MR_GUARDED_BY(mu_) = 0;
 };
 
@@ -62,7 +67,8 @@ class Master {
     Transport* transport = nullptr;
     SessionOptions session;  // what sessions have that say nothing else
     int64_t session_creation_timeout_in_ms = 0;
-    int64_t session_gc_in_ms = 0;  // sessions without a call for so long are closed; 0: none
+    int64_t session_close_timeout_in_ms = 10'000;  // for steps that were cancelled
+    int64_t session_gc_in_ms = 0;                  // sessions without a call for so long are closed; 0: none
     DeniedOps denied = {};
   };
   explicit Master(Environment environment);
@@ -74,7 +80,8 @@ class Master {
   void Handle(Method method, const MessageBytes& request, int64_t timeout_in_ms,
               CancellationManager& cancellation, Reply reply);
 
-  StatusOr<SessionPtr> Open(SessionOptions options, CancellationManager* cancellation) MR_EXCLUDES(mu_);
+  StatusOr<SessionPtr> Open(const SessionOptions& options, CancellationManager* cancellation)
+      MR_EXCLUDES(mu_);
   // Aborted when there is no such session.
   StatusOr<SessionPtr> Find(const std::string& handle) MR_EXCLUDES(mu_);
   Status CloseSession(const std::string& handle) MR_EXCLUDES(mu_);
@@ -83,9 +90,16 @@ class Master {
   // Closes all sessions, and refuses others from now on.
   void Stop() MR_EXCLUDES(mu_);
   size_t num_sessions() const MR_EXCLUDES(mu_);
+  // Of all sessions, also those that are being made, one a line: a task drops the others that it has.
+  std::string Handles() const MR_EXCLUDES(mu_);
   int64_t num_running() const MR_EXCLUDES(mu_);
+  // For how long the oldest step in progress has been running; 0 when there is none.
+  int64_t oldest_step_ms() const MR_EXCLUDES(mu_);
 
  private:
+  StatusOr<std::unique_ptr<DirectSession>> Connect(SessionOptions options, const std::string& handle,
+                                                   CancellationManager* cancellation);
+  void CloseAndLog(MasterSession& session) const;
   using Response = StatusOr<MessageBytes>;
   Response CreateSession(const MessageBytes& bytes, int64_t timeout_in_ms, CancellationManager& cancellation);
   Response ExtendSession(const MessageBytes& bytes);
@@ -109,7 +123,8 @@ class Master {
     std::chrono::steady_clock::time_point used = std::chrono::steady_clock::now();
   };
   std::map<std::string, Entry> sessions_ MR_GUARDED_BY(mu_);
-  std::thread collector_;  // none when sessions are not collected
+  std::set<std::string> opening_ MR_GUARDED_BY(mu_);  // handles of sessions that are being made
+  std::thread collector_;                             // none when sessions are not collected
 };
 
 }  // namespace millrace

@@ -6,10 +6,16 @@
 #include <set>
 
 #include "base/logging.h"
+#include "base/strings.h"
 #include "distributed/remote_worker.h"
 #include "tensorflow/core/protobuf/worker.pb.h"
 
 namespace millrace {
+namespace {
+
+constexpr std::chrono::seconds kCompareEvery{1};
+
+}  // namespace
 
 MasterWatch::MasterWatch(WorkerService& worker, Transport& transport, int64_t patience_in_ms)
     : worker_(worker), transport_(transport), patience_(patience_in_ms), thread_([this] { Loop(); }) {}
@@ -87,17 +93,38 @@ void MasterWatch::Answered(const WorkerService::MasterOf& master, const Status& 
       other = !same;
     }
   }
+  bool compare = false;
   {
     MutexLock lock(mu_);
     const auto it = seen_.find(master);
     if (it != seen_.end()) {
       it->second.asked = false;
-      if (same) it->second.when = Clock::now();
+      const auto now = Clock::now();
+      if (same) it->second.when = now;
+      compare = same && !ending_ && now - it->second.compared > kCompareEvery;
+      if (compare) it->second.compared = now;
     }
   }
+  if (compare) CompareSessions(master);
   if (!other) return;
   MR_LOG(Warning) << "The sessions of " << master.task << " are dropped: it has restarted";
   worker_.DropSessionsOf(master);
+}
+
+void MasterWatch::CompareSessions(const WorkerService::MasterOf& master) {
+  // The master made each of them before it gets the question.
+  std::set<std::string> here = worker_.SessionsOf(master);
+  RemoteCall call{master.task, Method::kDescribe, MessageBytes(std::string(kSessionsQuestion))};
+  call.timeout_in_ms = std::max<int64_t>(patience_.count(), 100);
+  transport_.Start(std::move(call), [this, master, gone = std::move(here)](
+                                        const Status& status, const MessageBytes& bytes) mutable {
+    if (!status.ok()) return;  // it is no task of Millrace, or will be asked again
+    const std::string known = bytes.ToString();
+    for (const std::string_view handle : StrSplitSkipEmpty(known, '\n')) gone.erase(std::string(handle));
+    if (gone.empty()) return;
+    MR_LOG(Warning) << gone.size() << " sessions of " << master.task << " are dropped: it has closed them";
+    worker_.DropSessionsOf(master, &gone);
+  });
 }
 
 }  // namespace millrace

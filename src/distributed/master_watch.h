@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string_view>
 #include <thread>
 
 #include "base/mutex.h"
@@ -14,9 +15,12 @@
 
 namespace millrace {
 
+// The request of Describe that asks a master for the handles of its sessions.
+inline constexpr std::string_view kSessionsQuestion = "sessions";
+
 // Watches the masters that have sessions at a task, and drops the sessions of masters that have died or
-// restarted. Also lets collective operations check the tasks that should take their buffers. Owns a
-// thread.
+// restarted, and those that a master has no longer: the call that should have deleted them was lost. Also
+// lets collective operations check the tasks that should take their buffers. Owns a thread.
 class MasterWatch {
  public:
   // A master may be silent for so long. REQUIRES: both outlive this.
@@ -29,10 +33,12 @@ class MasterWatch {
   using Clock = std::chrono::steady_clock;
   struct Seen {
     Clock::time_point when;
-    bool asked = false;  // a request is in flight
+    bool asked = false;                 // a request is in flight
+    Clock::time_point compared = when;  // when the sessions were compared
   };
   void Loop() MR_EXCLUDES(mu_);
   void Ask(const WorkerService::MasterOf& master) MR_EXCLUDES(mu_);
+  void CompareSessions(const WorkerService::MasterOf& master);
   void Answered(const WorkerService::MasterOf& master, const Status& status, const MessageBytes& bytes)
       MR_EXCLUDES(mu_);
 

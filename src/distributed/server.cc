@@ -64,15 +64,24 @@ class TaskServer : public Server {
     return Status();
   }
 
-  Status Join() override MR_EXCLUDES(mu_) {
+  using Server::Join;
+  Status Join(int64_t timeout_in_ms) override MR_EXCLUDES(mu_) {
     bool is_new = false;
     {
       MutexLock lock(mu_);
       is_new = state_ == State::kNew;
     }
     if (is_new) return Stop();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_in_ms);
     MutexLock lock(mu_);
-    while (state_ != State::kStopped) stopped_.Wait(mu_);
+    while (state_ != State::kStopped) {
+      if (timeout_in_ms <= 0) {
+        stopped_.Wait(mu_);
+      } else if (!stopped_.WaitUntil(mu_, deadline) && state_ != State::kStopped) {
+        return errors::DeadlineExceeded("The server of ", task_->name(),
+                                        " has not been stopped: Join has waited ", timeout_in_ms, " ms");
+      }
+    }
     return Status();
   }
 
@@ -124,6 +133,8 @@ StatusOr<BoundTask> Bind(const ServerOptions& options) {
   MR_ASSIGN_OR_RETURN(
       transport.security,
       LoadSecurity(options.security.empty() ? ClusterSecurity::FromEnvironment() : options.security));
+  if (const std::string missing = options.MissingProtection(); !missing.empty())
+    MR_LOG(Warning) << TaskName(options.job, options.task) << " is " << missing;
   auto listener = protocol.listen(ListenAddress(options) + port, transport.security);
   if (!listener.ok()) {
     return listener.status().WithContext(
@@ -148,7 +159,19 @@ StatusOr<std::unique_ptr<Server>> MakeServer(BoundTask bound) {
                                                               options.stop_grace_in_ms));
 }
 
+bool IsLoopback(const std::string& listen) {
+  return listen == "localhost" || listen.starts_with("127.") || listen == "[::1]" || listen == "::1";
+}
+
 }  // namespace
+
+std::string ServerOptions::MissingProtection() const {
+  if (IsLoopback(ListenAddress(*this))) return "";
+  const ClusterSecurity used = security.empty() ? ClusterSecurity::FromEnvironment() : security;
+  if (used.token_file.empty() && (used.certificate_file.empty() || used.ca_file.empty()))
+    return "open to everybody who reaches it: there is neither a token nor a check of certificates";
+  return used.certificate_file.empty() ? "unencrypted: its token can be read on the network" : "";
+}
 
 StatusOr<ServerOptions> ServerOptions::FromProto(const tensorflow::ServerDef& def) {
   ServerOptions options;
@@ -156,6 +179,13 @@ StatusOr<ServerOptions> ServerOptions::FromProto(const tensorflow::ServerDef& de
   options.job = def.job_name();
   options.task = def.task_index();
   options.protocol = def.protocol();
+  const tensorflow::ServerProtection& protection = def.protection();
+  options.listen = protection.listen();
+  options.security = {.token_file = protection.token_file(),
+                      .ca_file = protection.ca_file(),
+                      .certificate_file = protection.certificate_file(),
+                      .key_file = protection.key_file()};
+  options.denied_ops.assign(protection.denied_op().begin(), protection.denied_op().end());
   MR_ASSIGN_OR_RETURN(options.session, SessionOptions::FromProto(def.default_session_config()));
   return options;
 }

@@ -69,8 +69,10 @@ class LocalTaskSession : public Session {
 constexpr int64_t kDefaultPatienceMs = 5000;
 constexpr int64_t kLargestChunk = int64_t{1} << 30;  // a message has at most twice that
 constexpr int64_t kMostSharedMemory = int64_t{1} << 46;
+constexpr size_t kMostRunsToShow = 20;  // of those in progress, the oldest ones
 
-std::unique_ptr<TensorChannels> MakeChannels(const ServerOptions& options, Transport& network) {
+std::unique_ptr<TensorChannels> MakeChannels(const ServerOptions& options, Transport& network,
+                                             Traffic& traffic) {
   const TensorTransfers& transfers = options.transfers;
   std::shared_ptr<HeldTensors> held = HeldTensors::Make();
   auto messages = std::make_unique<MessageChannel>(
@@ -84,7 +86,7 @@ std::unique_ptr<TensorChannels> MakeChannels(const ServerOptions& options, Trans
     channels.push_back(std::make_unique<SharedMemoryChannel>(held, *messages, memory));
   }
   channels.push_back(std::move(messages));
-  return std::make_unique<TensorChannels>(std::move(held), std::move(channels));
+  return std::make_unique<TensorChannels>(std::move(held), std::move(channels), &traffic);
 }
 
 }  // namespace
@@ -106,7 +108,8 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
   std::shared_ptr<Task> task(new Task);
   task->name_ = TaskName(options.job, options.task);
   task->cluster_ = options.cluster;
-  task->transport_ = std::move(transport);
+  task->network_ = std::move(transport);
+  task->transport_ = std::make_unique<MeteredTransport>(*task->network_, task->traffic_);
   const int cores = std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
   const int wanted = options.session.inter_op_parallelism_threads;
   task->pool_ = GetThreadPool(wanted > 1 ? wanted : cores, false);
@@ -116,7 +119,7 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
   MR_ASSIGN_OR_RETURN(auto made, DeviceFactoryRegistry::Global().CreateDevices(devices));
   task->devices_ = std::make_shared<LocalDevices>(std::move(made));
   Transport& network = *task->transport_;
-  task->channels_ = MakeChannels(options, network);
+  task->channels_ = MakeChannels(options, network, task->traffic_);
   task->steps_ = std::make_shared<TaskSteps>(
       task->name_, [&network, channels = task->channels_.get()](
                        std::string_view from, int64_t step_id, const Rendezvous::Key& key,
@@ -143,6 +146,7 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
   master.transport = &network;
   master.session = options.session;
   master.session_creation_timeout_in_ms = options.session_creation_timeout_in_ms;
+  master.session_close_timeout_in_ms = options.session_close_timeout_in_ms;
   master.session_gc_in_ms = options.session_gc_in_ms;
   task->master_ = std::make_unique<Master>(std::move(master));
   task->watch_ = std::make_unique<MasterWatch>(*task->worker_, network, options.peer_timeout_in_ms);
@@ -158,7 +162,12 @@ Task::~Task() {
 }
 
 void Task::Handle(Method method, MessageBytes request, int64_t timeout_in_ms,
-                  CancellationManager& cancellation, Reply reply) {
+                  CancellationManager& cancellation, Reply answer) {
+  traffic_.AddReceived(static_cast<int64_t>(request.size()));
+  Reply reply = [this, finish = std::move(answer)](Status status, MessageBytes response) mutable {
+    traffic_.AddSent(static_cast<int64_t>(response.size()));
+    finish(std::move(status), std::move(response));
+  };
   const ServiceKind kind = method == Method::kRecvChunk ? ServiceKind::kWorker : ServiceOf(method);
   if (kind == ServiceKind::kWorker && !WorkerService::MayWait(method))
     return worker_->Handle(method, request, timeout_in_ms, cancellation, std::move(reply));
@@ -171,6 +180,7 @@ void Task::Handle(Method method, MessageBytes request, int64_t timeout_in_ms,
         return master_->Handle(method, bytes, timeout_in_ms, cancellation, std::move(answer));
       case ServiceKind::kTask:
         if (method != Method::kDescribe) return answer(errors::Unimplemented(MethodName(method)), {});
+        if (bytes.ToString() == kSessionsQuestion) return answer(Status(), MessageBytes(master_->Handles()));
         // The request is for the whole cluster, or for this task.
         answer(Status(), MessageBytes(bytes.ToString() == "cluster"
                                           ? DescribeAll(timeout_in_ms > 0 ? timeout_in_ms / 2 : 2000)
@@ -197,8 +207,11 @@ std::string Task::Describe() const {
   using std::chrono::milliseconds;
   const auto up = std::chrono::steady_clock::now() - start_;
   const WorkerService::State state = worker_->GetState();
-  int64_t oldest = 0;
-  for (const auto& run : state.runs) oldest = std::max(oldest, run.running_ms);
+  std::vector<WorkerService::State::Run> oldest_runs = state.runs;
+  std::sort(oldest_runs.begin(), oldest_runs.end(),
+            [](const auto& a, const auto& b) { return a.running_ms > b.running_ms; });
+  const int64_t oldest = oldest_runs.empty() ? 0 : oldest_runs.front().running_ms;
+  oldest_runs.resize(std::min(oldest_runs.size(), kMostRunsToShow));
   JsonWriter json;
   json.BeginObject().Field("task", name_).Key("devices").BeginArray();
   for (const auto& device : devices_->devices().devices()) {
@@ -210,9 +223,17 @@ std::string Task::Describe() const {
   json.EndArray();
   json.Field("uptime_ms", std::chrono::duration_cast<milliseconds>(up).count());
   json.Field("sessions", master_->num_sessions()).Field("session_steps", master_->num_running());
+  json.Field("oldest_session_step_ms", master_->oldest_step_ms());
   json.Field("worker_sessions", state.sessions).Field("graphs", state.graphs);
   json.Field("steps", state.steps).Field("graph_runs", state.runs.size());
-  json.Field("oldest_run_ms", oldest).Field("bytes_sent", state.bytes_sent).EndObject();
+  json.Field("oldest_run_ms", oldest).Key("runs").BeginArray();
+  for (const auto& run : oldest_runs) {
+    json.BeginObject().Field("step", StrCat(run.step_id)).Field("session", run.session);
+    json.Field("running_ms", run.running_ms).EndObject();
+  }
+  json.EndArray().Field("tensor_bytes", CpuAllocator().Stats().bytes_in_use);
+  json.Field("failed_cleanups", traffic_.failed_cleanups()).Field("bytes_sent", traffic_.sent());
+  json.Field("bytes_received", traffic_.received()).EndObject();
   return std::move(json).text();
 }
 

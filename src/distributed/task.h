@@ -13,6 +13,7 @@
 #include "distributed/master.h"
 #include "distributed/master_watch.h"
 #include "distributed/tensor_channels.h"
+#include "distributed/traffic.h"
 #include "distributed/transport.h"
 #include "distributed/waiting_threads.h"
 #include "distributed/worker_service.h"
@@ -51,8 +52,10 @@ class Task : public std::enable_shared_from_this<Task> {
 
   std::string name_;
   ClusterSpec cluster_;
+  Traffic traffic_;
   std::unique_ptr<TensorChannels> channels_;
-  std::shared_ptr<Transport> transport_;
+  std::shared_ptr<Transport> network_;
+  std::unique_ptr<MeteredTransport> transport_;  // what all parts of the task use
   std::shared_ptr<ThreadPool> pool_;
   std::shared_ptr<LocalDevices> devices_;
   std::shared_ptr<TaskSteps> steps_;

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "distributed/message_channel.h"
 #include "tensorflow/core/protobuf/transport_options.pb.h"
 #include "tensorflow/core/protobuf/worker.pb.h"
 
@@ -15,8 +16,8 @@ constexpr char kIntroductions[] = "type.googleapis.com/tensorflow.TensorChannelL
 }  // namespace
 
 TensorChannels::TensorChannels(std::shared_ptr<HeldTensors> held,
-                               std::vector<std::unique_ptr<TensorChannel>> channels)
-    : held_(std::move(held)), channels_(std::move(channels)) {
+                               std::vector<std::unique_ptr<TensorChannel>> channels, Traffic* traffic)
+    : held_(std::move(held)), channels_(std::move(channels)), traffic_(traffic) {
   tensorflow::TensorChannelList list;
   for (const auto& channel : channels_) {
     tensorflow::TensorChannelList::Channel* const listed = list.add_channel();
@@ -65,6 +66,7 @@ StatusOr<std::optional<MessageBytes>> TensorChannels::Offer(std::string_view int
       offer.address = *std::move(address);
       offer.num_bytes = num_bytes;
       MR_ASSIGN_OR_RETURN(offer.ticket, held_->Hold(*step, tensor));
+      if (traffic_ != nullptr && channel->name() != MessageChannel::kName) traffic_->AddSent(num_bytes);
       return std::optional<MessageBytes>(OfferToResponse(offer, send_start_us));
     }
   }
@@ -81,8 +83,10 @@ void TensorChannels::Fetch(std::string_view task, const OfferedTensor& offer,
   }
   TensorFetch fetch{std::string(task), offer.address,   offer.ticket, offer.dtype,
                     offer.shape,       offer.num_bytes, cancellation, {}};
-  fetch.done = [finish = std::move(done)](StatusOr<Tensor> tensor) mutable {
+  Traffic* const traffic = channel->name() == MessageChannel::kName ? nullptr : traffic_;
+  fetch.done = [traffic, finish = std::move(done)](StatusOr<Tensor> tensor) mutable {
     if (!tensor.ok()) return finish(std::move(tensor).status(), Tensor(), false);
+    if (traffic != nullptr) traffic->AddReceived(static_cast<int64_t>(tensor->num_bytes()));
     finish(Status(), *std::move(tensor), false);
   };
   channel->Fetch(std::move(fetch));

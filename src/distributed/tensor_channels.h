@@ -11,6 +11,7 @@
 #include "distributed/message_bytes.h"
 #include "distributed/tensor_channel.h"
 #include "distributed/tensor_message.h"
+#include "distributed/traffic.h"
 #include "kernel/rendezvous.h"
 
 namespace tensorflow {
@@ -24,8 +25,9 @@ namespace millrace {
 // instead of the elements. Thread-safe.
 class TensorChannels {
  public:
-  // The best one comes first.
-  TensorChannels(std::shared_ptr<HeldTensors> held, std::vector<std::unique_ptr<TensorChannel>> channels);
+  // The best one comes first. `traffic`, which outlives this, counts what does not travel in messages.
+  TensorChannels(std::shared_ptr<HeldTensors> held, std::vector<std::unique_ptr<TensorChannel>> channels,
+                 Traffic* traffic = nullptr);
 
   HeldTensors& held() { return *held_; }
   // Lists the channels in the request.
@@ -47,6 +49,7 @@ class TensorChannels {
 
   const std::shared_ptr<HeldTensors> held_;
   const std::vector<std::unique_ptr<TensorChannel>> channels_;
+  Traffic* const traffic_;
   std::string introductions_;
 };
 

@@ -3,6 +3,7 @@
 #include "distributed/worker_service.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -138,7 +139,6 @@ WorkerService::State WorkerService::GetState() const {
   if (only_ != nullptr) sessions.push_back(only_);
   for (const SessionPtr& session : sessions) state.graphs += session->num_graphs();
   state.steps = env_.steps->size();
-  state.bytes_sent = bytes_sent_.load(std::memory_order_relaxed);  // a figure to look at
   return state;
 }
 
@@ -273,14 +273,23 @@ std::set<WorkerService::MasterOf> WorkerService::Masters() const {
   return masters;
 }
 
-void WorkerService::DropSessionsOf(const MasterOf& master) {
+std::set<std::string> WorkerService::SessionsOf(const MasterOf& master) const {
+  std::set<std::string> handles;
+  MutexLock lock(mu_);
+  for (const auto& [handle, entry] : sessions_) {
+    if (entry.master == master) handles.insert(handle);
+  }
+  return handles;
+}
+
+void WorkerService::DropSessionsOf(const MasterOf& master, const std::set<std::string>* only) {
   std::map<std::string, SessionPtr> dropped;  // destroyed after the lock is released
   std::vector<std::shared_ptr<GraphRun>> stopped;
   std::vector<int64_t> steps;
   {
     MutexLock lock(mu_);
     for (auto it = sessions_.begin(); it != sessions_.end();) {
-      if (it->second.master != master) {
+      if (it->second.master != master || (only != nullptr && !only->contains(it->first))) {
         ++it;
         continue;
       }
@@ -477,7 +486,6 @@ void WorkerService::EndRun(GraphRun& run, Status status, MessageBytes response) 
     response = MessageBytes::Of(failed);
     status = Status();
   }
-  bytes_sent_.fetch_add(static_cast<int64_t>(response.size()), std::memory_order_relaxed);
   Reply reply = std::move(run.reply);
   if (run.token != CancellationManager::kInvalidToken) run.caller->TryDeregister(run.token);
   std::shared_ptr<GraphRun> kept;
@@ -536,6 +544,7 @@ struct WorkerService::PendingRecv : RefCounted {
   std::string key;
   std::string channels;                   // of the caller; empty: none
   CancellationManager* caller = nullptr;  // lives until the reply
+  std::atomic<bool> given_up = false;     // by the caller
   Mutex mu;
   CancellationManager::Token token MR_GUARDED_BY(mu) = CancellationManager::kInvalidToken;
   bool answered MR_GUARDED_BY(mu) = false;
@@ -564,9 +573,11 @@ void WorkerService::RecvTensor(const MessageBytes& bytes, CancellationManager& c
   {
     MutexLock lock(recv->mu);
     recv->reply = std::move(reply);
-    recv->token = cancellation.Register([recv] {
+    recv->token = cancellation.Register([recv, steps = env_.steps] {
       Reply gone = recv->Take();
       if (!gone) return;
+      recv->given_up = true;
+      steps->CleanUpUnlessRun(recv->step_id);
       gone(errors::Cancelled("RecvTensor was cancelled"), {});
     });
   }
@@ -579,6 +590,8 @@ void WorkerService::RecvTensor(const MessageBytes& bytes, CancellationManager& c
                           if (Reply answer = recv->Take())
                             SendTensor(*recv, status, tensor, is_dead, std::move(answer));
                         });
+  // The callback may have come before the step was made.
+  if (recv->given_up) env_.steps->CleanUpUnlessRun(recv->step_id);
 }
 
 void WorkerService::SendTensor(const PendingRecv& recv, const Status& status, const Tensor& tensor,
@@ -595,9 +608,10 @@ void WorkerService::SendTensor(const PendingRecv& recv, const Status& status, co
   StatusOr<MessageBytes> response =
       is_offered ? StatusOr<MessageBytes>(*std::move(offered)) : TensorToResponse(tensor, is_dead, start);
   if (!response.ok()) return reply(std::move(response).status(), {});
-  const auto size = static_cast<int64_t>(is_offered ? tensor.num_bytes() : response->size());
-  bytes_sent_.fetch_add(size, std::memory_order_relaxed);
-  if (log_->enabled()) log_->Add({recv.step_id, start, UnixMicros(), size, recv.key});
+  if (log_->enabled()) {
+    const auto size = static_cast<int64_t>(is_offered ? tensor.num_bytes() : response->size());
+    log_->Add({recv.step_id, start, UnixMicros(), size, recv.key});
+  }
   reply(Status(), *std::move(response));
 }
 

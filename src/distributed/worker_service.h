@@ -67,8 +67,10 @@ class WorkerService {
     friend auto operator<=>(const MasterOf&, const MasterOf&) = default;
   };
   std::set<MasterOf> Masters() const MR_EXCLUDES(mu_);
-  // Stops and drops the sessions of a master that has died. Does not wait for running steps.
-  void DropSessionsOf(const MasterOf& master) MR_EXCLUDES(mu_);
+  // Stops and drops the sessions of a master that has died, or only those of these handles. Does not wait for
+  // running steps.
+  void DropSessionsOf(const MasterOf& master, const std::set<std::string>* only = nullptr) MR_EXCLUDES(mu_);
+  std::set<std::string> SessionsOf(const MasterOf& master) const MR_EXCLUDES(mu_);
 
   TaskCollectives& collectives() { return env_.steps->collectives(); }
 
@@ -83,7 +85,6 @@ class WorkerService {
       int64_t running_ms = 0;
     };
     std::vector<Run> runs;  // of graphs, in progress
-    int64_t bytes_sent = 0;
   };
   State GetState() const MR_EXCLUDES(mu_);
   // Graphs that are registered.
@@ -119,7 +120,6 @@ class WorkerService {
 
   const Environment env_;
   const std::unique_ptr<TransferLog> log_;
-  std::atomic<int64_t> bytes_sent_{0};
   mutable Mutex mu_;
   bool stopped_ MR_GUARDED_BY(mu_) = false;
   uint64_t next_handle_ MR_GUARDED_BY(mu_) = 1;

@@ -13,6 +13,7 @@
 #include "millrace/cluster.h"
 #include "rpc/cluster_testing.h"
 #include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/protobuf/tensorflow_server.pb.h"
 
 namespace millrace {
 namespace {
@@ -156,6 +157,58 @@ TEST(SecurityTest, KeysThatDoNotFitAreErrors) {
   EXPECT_FALSE(Server::Make(options).ok());
   options.security.key_file = "/nowhere";
   EXPECT_TRUE(errors::IsNotFound(Server::Make(options).status()));
+}
+
+TEST(SecurityTest, AServerDefNamesFilesAndDeniedOps) {
+  tensorflow::ServerDef def;
+  def.set_job_name("worker");
+  def.set_protocol("grpc");
+  tensorflow::JobDef& job = *def.mutable_cluster()->add_job();
+  job.set_name("worker");
+  (*job.mutable_tasks())[0] = StrCat("localhost:", FreePort());
+  tensorflow::ServerProtection& protection = *def.mutable_protection();
+  protection.set_token_file(TokenFile("a-secret-of-24-characters"));
+  protection.set_ca_file(Tls("ca.pem"));
+  protection.set_certificate_file(Tls("task.pem"));
+  protection.set_key_file(Tls("task.key"));
+  protection.add_denied_op("file_access");
+  const auto options = ServerOptions::FromProto(def);
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->denied_ops, std::vector<std::string>{"file_access"});
+  const auto server = Server::Make(*options);
+  ASSERT_TRUE(server.ok()) << server.status();
+  ASSERT_EQ((*server)->Start(), Status());
+  ClusterSecurity client = Certificate("elsewhere");
+  {
+    const ClientSecurity without(client);
+    EXPECT_TRUE(errors::IsUnauthenticated(DescribeCluster((*server)->target()).status()));
+  }
+  client.token_file = protection.token_file();
+  const ClientSecurity with(client);
+  const auto state = DescribeCluster((*server)->target());
+  EXPECT_TRUE(state.ok()) << state.status();
+  protection.set_token_file("/nowhere");
+  EXPECT_TRUE(errors::IsNotFound(Server::Make(*ServerOptions::FromProto(def)).status()));
+}
+
+TEST(SecurityTest, WhatOtherMachinesCouldDoIsSaid) {
+  ServerOptions options;
+  EXPECT_EQ(options.MissingProtection(), "") << "it listens on loopback";
+  for (const char* listen : {"0.0.0.0", "10.0.0.1", "[::]"}) {
+    options = {};
+    options.listen = listen;
+    EXPECT_THAT(options.MissingProtection(), HasSubstr("open to everybody who reaches it"));
+    options.security = Certificate("task");
+    EXPECT_EQ(options.MissingProtection(), "");
+    options.security.ca_file.clear();
+    EXPECT_THAT(options.MissingProtection(), HasSubstr("open to everybody")) << "callers are not checked";
+    options.security = {.token_file = "token"};
+    EXPECT_THAT(options.MissingProtection(), HasSubstr("unencrypted"));
+  }
+  options = {};
+  setenv("MILLRACE_LISTEN", "0.0.0.0", 1);
+  EXPECT_THAT(options.MissingProtection(), HasSubstr("open to everybody who reaches it"));
+  unsetenv("MILLRACE_LISTEN");
 }
 
 TEST(SecurityTest, DeniedOpsAreRefusedByMasterAndWorker) {

@@ -71,16 +71,19 @@ TaskSteps::~TaskSteps() {
   for (auto& [id, step] : left) step->rendezvous->StartAbort(errors::Cancelled("The task ends"));
 }
 
-StatusOr<RefPtr<TaskSteps::Step>> TaskSteps::Find(int64_t step_id) {
+StatusOr<RefPtr<TaskSteps::Step>> TaskSteps::Find(int64_t step_id) { return FindOrMake(step_id, true); }
+
+StatusOr<RefPtr<TaskSteps::Step>> TaskSteps::FindOrMake(int64_t step_id, bool to_run) {
   MutexLock lock(mu_);
   if (ended_.contains(step_id)) return errors::Aborted("Step ", step_id, " has ended at ", task_);
   RefPtr<Step>& step = steps_[step_id];
   if (step == nullptr) step = MakeRef<Step>(step_id, task_, pull_);
+  step->is_run = step->is_run || to_run;
   return step;
 }
 
 void TaskSteps::RecvLocal(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) {
-  const StatusOr<RefPtr<Step>> step = Find(step_id);
+  const StatusOr<RefPtr<Step>> step = FindOrMake(step_id, false);
   if (!step.ok()) return done(MakeDerived(step.status()), Tensor(), false);
   (*step)->rendezvous->RecvLocal(
       key, [finish = std::move(done)](const Status& status, Tensor tensor, bool is_dead) mutable {
@@ -88,24 +91,40 @@ void TaskSteps::RecvLocal(int64_t step_id, const Rendezvous::Key& key, Rendezvou
       });
 }
 
+RefPtr<TaskSteps::Step> TaskSteps::Remove(int64_t step_id) {
+  if (ended_.insert(step_id).second) {
+    ended_order_.push_back(step_id);
+    if (ended_order_.size() > kRemembered) {
+      ended_.erase(ended_order_.front());
+      ended_order_.pop_front();
+    }
+  }
+  const auto it = steps_.find(step_id);
+  if (it == steps_.end()) return nullptr;
+  RefPtr<Step> step = std::move(it->second);
+  steps_.erase(it);
+  return step;
+}
+
 void TaskSteps::CleanUp(int64_t step_id) {
   RefPtr<Step> step;
   {
     MutexLock lock(mu_);
-    if (ended_.insert(step_id).second) {
-      ended_order_.push_back(step_id);
-      if (ended_order_.size() > kRemembered) {
-        ended_.erase(ended_order_.front());
-        ended_order_.pop_front();
-      }
-    }
-    const auto it = steps_.find(step_id);
-    if (it == steps_.end()) return;
-    step = std::move(it->second);
-    steps_.erase(it);
+    step = Remove(step_id);
   }
   // A partial run may take tensors after its step has ended; only other tasks wait in vain.
-  step->resources.Clear();
+  if (step != nullptr) step->resources.Clear();
+}
+
+void TaskSteps::CleanUpUnlessRun(int64_t step_id) {
+  RefPtr<Step> step;
+  {
+    MutexLock lock(mu_);
+    const auto it = steps_.find(step_id);
+    if (it == steps_.end() || it->second->is_run) return;
+    step = Remove(step_id);
+  }
+  step->rendezvous->StartAbort(errors::Aborted("Step ", step_id, " has ended at ", task_));
 }
 
 size_t TaskSteps::size() const {

@@ -64,16 +64,20 @@ class TaskSteps {
         : rendezvous(MakeRef<TaskRendezvous>(id, task, pull)) {}
     const RefPtr<TaskRendezvous> rendezvous;
     ResourceManager resources{"the step's container"};
+    bool is_run = false;  // a partition has it, whose master cleans up; guarded by the mutex of TaskSteps
   };
 
   TaskSteps(std::string task, PullTensor pull)
       : task_(std::move(task)), pull_(std::move(pull)), collectives_(task_) {}
   ~TaskSteps();
-  // Aborted when the step has ended here: a request came late.
+  // For a partition. Aborted when the step has ended here: a request came late.
   StatusOr<RefPtr<Step>> Find(int64_t step_id) MR_EXCLUDES(mu_);
   // What the step sends under `key` at this task, as soon as it is there. Errors get the mark of MakeDerived.
   void RecvLocal(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) MR_EXCLUDES(mu_);
   void CleanUp(int64_t step_id) MR_EXCLUDES(mu_);
+  // Cleans up a step that only tasks that wanted tensors have named: one of them has given up, and the master
+  // may not know that the step is here.
+  void CleanUpUnlessRun(int64_t step_id) MR_EXCLUDES(mu_);
   const std::string& task() const { return task_; }
   size_t size() const MR_EXCLUDES(mu_);
   TaskCollectives& collectives() { return collectives_; }
@@ -81,6 +85,9 @@ class TaskSteps {
  private:
   // So many ids of steps that have ended are remembered. Messages are not delayed for longer than that.
   static constexpr size_t kRemembered = 4096;
+
+  StatusOr<RefPtr<Step>> FindOrMake(int64_t step_id, bool to_run) MR_EXCLUDES(mu_);
+  RefPtr<Step> Remove(int64_t step_id) MR_REQUIRES(mu_);
 
   const std::string task_;
   const PullTensor pull_;
