@@ -372,6 +372,31 @@ class _PrivateThreadPoolDataset(UnaryUnchangedStructureDataset):
         )
 
 
+class _OptimizeDataset(UnaryUnchangedStructureDataset):
+    """The same elements, from stages that are rewritten in the named ways."""
+
+    def __init__(self, input_dataset: Any, optimizations: Any) -> None:
+        self._input_dataset = input_dataset
+        names = ops.convert_to_tensor(optimizations or [], dtype=dtypes.string, name="optimizations")
+        super().__init__(
+            input_dataset,
+            gen_dataset_ops.optimize_dataset(input_dataset._variant_tensor, names, **self._flat_structure),
+        )
+
+
+class _ModelDataset(UnaryUnchangedStructureDataset):
+    """The same elements, from stages that choose what is left open by measured costs."""
+
+    def __init__(self, input_dataset: Any, cpu_budget: int = 0) -> None:
+        self._input_dataset = input_dataset
+        super().__init__(
+            input_dataset,
+            gen_dataset_ops.model_dataset(
+                input_dataset._variant_tensor, cpu_budget=cpu_budget, **self._flat_structure
+            ),
+        )
+
+
 class _SetStatsAggregatorDataset(UnaryUnchangedStructureDataset):
     def __init__(self, input_dataset: Any, aggregator: Any, prefix: Any, counter_prefix: Any) -> None:
         self._input_dataset = input_dataset

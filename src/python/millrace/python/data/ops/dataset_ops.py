@@ -96,6 +96,12 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
             dataset = _datasets._MaxIntraOpParallelismDataset(dataset, threading.max_intra_op_parallelism)
         if threading is not None and threading.private_threadpool_size is not None:
             dataset = _datasets._PrivateThreadPoolDataset(dataset, threading.private_threadpool_size)
+        optimization = options.experimental_optimization
+        rewrites = optimization._static_optimizations()
+        if rewrites:
+            dataset = _datasets._OptimizeDataset(dataset, rewrites)
+        if optimization.autotune is not False:
+            dataset = _datasets._ModelDataset(dataset, optimization.autotune_cpu_budget or 0)
         stats = options.experimental_stats
         if stats is not None and stats.aggregator is not None:
             dataset = _datasets._SetStatsAggregatorDataset(

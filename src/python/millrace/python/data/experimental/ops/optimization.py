@@ -7,17 +7,17 @@ from typing import Any
 
 from millrace.python.data.ops import _datasets
 from millrace.python.framework import dtypes, ops
-from millrace.python.ops import gen_dataset_ops, gen_experimental_dataset_ops as ged_ops
+from millrace.python.ops import gen_experimental_dataset_ops as ged_ops
 
 
 def model() -> Any:
     """For `apply`: lets parallelism be chosen."""
-    return lambda dataset: _ModelDataset(dataset)
+    return lambda dataset: _datasets._ModelDataset(dataset)
 
 
 def optimize(optimizations: Any = None) -> Any:
     """For `apply`: names rewrites that may be done."""
-    return lambda dataset: _OptimizeDataset(dataset, optimizations)
+    return lambda dataset: _datasets._OptimizeDataset(dataset, optimizations)
 
 
 def assert_next(transformations: Any) -> Any:
@@ -28,25 +28,6 @@ def assert_next(transformations: Any) -> Any:
 def non_serializable() -> Any:
     """For `apply`: the same dataset."""
     return lambda dataset: _NonSerializableDataset(dataset)
-
-
-class _ModelDataset(_datasets.UnaryUnchangedStructureDataset):
-    def __init__(self, input_dataset: Any) -> None:
-        self._input_dataset = input_dataset
-        super().__init__(
-            input_dataset,
-            gen_dataset_ops.model_dataset(input_dataset._variant_tensor, **self._flat_structure),
-        )
-
-
-class _OptimizeDataset(_datasets.UnaryUnchangedStructureDataset):
-    def __init__(self, input_dataset: Any, optimizations: Any) -> None:
-        self._input_dataset = input_dataset
-        names = ops.convert_to_tensor(optimizations or [], dtype=dtypes.string, name="optimizations")
-        super().__init__(
-            input_dataset,
-            gen_dataset_ops.optimize_dataset(input_dataset._variant_tensor, names, **self._flat_structure),
-        )
 
 
 class _AssertNextDataset(_datasets.UnaryUnchangedStructureDataset):

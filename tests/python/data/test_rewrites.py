@@ -1,0 +1,67 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Options of datasets that rewrite pipelines."""
+import pytest
+import tensorflow as tf
+
+from millrace.python.data.experimental.ops import optimization
+
+
+def rows(dataset):
+    """All numbers of a dataset of batches."""
+    iterator = tf.compat.v1.data.make_initializable_iterator(dataset)
+    following = iterator.get_next()
+    numbers = []
+    with tf.Session() as sess:
+        sess.run(iterator.initializer)
+        try:
+            while True:
+                numbers += list(sess.run(following))
+        except tf.errors.OutOfRangeError:
+            return numbers
+
+
+def pipeline(stages, **options):
+    """Numbers that the named stages read, mapped and batched."""
+    dataset = tf.data.Dataset.range(5).apply(optimization.assert_next(stages))
+    dataset = dataset.map(lambda x: x * 2).batch(2)
+    wanted = tf.data.Options()
+    for name, value in options.items():
+        setattr(wanted.experimental_optimization, name, value)
+    return dataset.with_options(wanted)
+
+
+def test_a_map_and_a_batch_become_one_by_default():
+    assert rows(pipeline(["MapAndBatch"])) == [0, 2, 4, 6, 8]
+
+
+@pytest.mark.parametrize("name", ["apply_default_optimizations", "map_and_batch_fusion"])
+def test_the_fusion_can_be_switched_off(name):
+    assert rows(pipeline(["Map", "Batch"], **{name: False})) == [0, 2, 4, 6, 8]
+
+
+def test_maps_of_batches():
+    wanted = optimization_options(enabled=True)
+    assert rows(pipeline(["Batch", "Map"], map_vectorization=wanted)) == [0, 2, 4, 6, 8]
+
+
+def optimization_options(enabled):
+    options = tf.data.experimental.MapVectorizationOptions()
+    options.enabled = enabled
+    return options
+
+
+def test_one_shot_iterators_are_rewritten_too():
+    following = pipeline(["MapAndBatch"]).make_one_shot_iterator().get_next()
+    with tf.Session() as sess:
+        assert list(sess.run(following)) == [0, 2]
+
+
+@pytest.mark.parametrize("autotune", [None, True, False])
+def test_parallelism_by_measured_costs(autotune):
+    dataset = tf.data.Dataset.range(200).map(lambda x: x + 1, num_parallel_calls=tf.data.experimental.AUTOTUNE)
+    options = tf.data.Options()
+    if autotune is not None:
+        options.experimental_optimization.autotune = autotune
+        options.experimental_optimization.autotune_cpu_budget = 2
+    assert rows(dataset.batch(7).with_options(options)) == list(range(1, 201))
