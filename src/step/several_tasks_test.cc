@@ -500,6 +500,31 @@ INSTANTIATE_TEST_SUITE_P(Between, SeveralTasksTest, ::testing::Values(Between::k
                            return test.param == Between::kCalls ? "Calls" : "Messages";
                          });
 
+TEST(TaskStepsTest, AStepThatOnlyAWaitingTaskHasNamedGoesWhenItGivesUp) {
+  TaskSteps steps(kTask0,
+                  [](std::string_view, int64_t, const Rendezvous::Key&, CancellationManager&,
+                     Rendezvous::RecvDone done) { done(errors::Internal("nobody"), Tensor(), false); });
+  const Rendezvous::Key key = KeyFromText("a;1;b;c;0:0");
+  std::vector<Status> ends;
+  const auto wait = [&](int64_t step) {
+    steps.RecvLocal(step, key, [&](const Status& status, const Tensor&, bool) { ends.push_back(status); });
+  };
+  wait(1);
+  wait(1);
+  EXPECT_EQ(steps.size(), 1u);
+  steps.CleanUpUnlessRun(1);
+  EXPECT_EQ(steps.size(), 0u);
+  ASSERT_EQ(ends.size(), 2u) << "others that wait for the step are told";
+  EXPECT_TRUE(errors::IsAborted(ends[0])) << ends[0];
+  EXPECT_TRUE(errors::IsAborted(steps.Find(1).status())) << "its partition comes too late";
+  wait(2);
+  ASSERT_TRUE(steps.Find(2).ok());
+  steps.CleanUpUnlessRun(2);
+  EXPECT_EQ(steps.size(), 1u) << "a partition has it";
+  steps.CleanUpUnlessRun(3);
+  EXPECT_TRUE(steps.Find(3).ok()) << "a step that nobody has named is not ended";
+}
+
 TEST(StepIdsTest, AreRandomAndHaveTheReservedByteOfTensorFlow) {
   StepIds one, other;
   std::set<int64_t> seen;

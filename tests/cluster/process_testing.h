@@ -60,6 +60,7 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
+  pid_t pid() const { return pid_; }
   void Signal(int signal) const { ::kill(pid_, signal); }
   // The first line that it prints; empty when it ends before.
   std::string Line() const {
@@ -84,8 +85,10 @@ class Process {
 // Tasks of jobs, each a process; "ps/0" is the name of one. Their silence is noticed after a second.
 class ProcessCluster {
  public:
-  // So many tasks of each job; those in `later` are not started.
-  explicit ProcessCluster(const std::map<std::string, int>& jobs, const std::set<std::string>& later = {}) {
+  // So many tasks of each job; those in `later` are not started. `more`: further words of the command.
+  explicit ProcessCluster(const std::map<std::string, int>& jobs, const std::set<std::string>& later = {},
+                          std::vector<std::string> more = {})
+      : more_(std::move(more)) {
     EXPECT_EQ(RegisterGrpc(), Status());
     for (const auto& [job, count] : jobs) {
       for (int i = 0; i < count; ++i) {
@@ -103,9 +106,18 @@ class ProcessCluster {
     return StrCat("grpc://", *spec_.AddressOf(name.substr(0, name.size() - 2), name.back() - '0'));
   }
   void Launch(const std::string& name) {
-    processes_[name] = std::make_unique<Process>(std::vector<std::string>{
-        "server", "--cluster", spec_.ToString(), "--job", name.substr(0, name.size() - 2), "--task",
-        name.substr(name.size() - 1), "--peer-timeout", "1", "--session-timeout", "20"});
+    std::vector<std::string> words = {"server",
+                                      "--cluster",
+                                      spec_.ToString(),
+                                      "--job",
+                                      name.substr(0, name.size() - 2),
+                                      "--task",
+                                      name.substr(name.size() - 1),
+                                      "--peer-timeout",
+                                      "1"};
+    if (more_.empty()) words.insert(words.end(), {"--session-timeout", "20"});
+    words.insert(words.end(), more_.begin(), more_.end());
+    processes_[name] = std::make_unique<Process>(words);
   }
   void AwaitReady(const std::string& name) {
     EXPECT_THAT(processes_[name]->Line(), ::testing::HasSubstr("is ready at"));
@@ -142,6 +154,7 @@ class ProcessCluster {
   }
 
  private:
+  const std::vector<std::string> more_;
   ClusterSpec spec_;
   std::map<std::string, std::unique_ptr<Process>> processes_;
 };

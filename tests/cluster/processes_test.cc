@@ -181,6 +181,58 @@ TEST_F(ProcessesTest, WhatAKilledMasterLeavesIsDropped) {
   EXPECT_EQ(*y, -6);
 }
 
+TEST_F(ProcessesTest, ClosingIsBoundedAndQuietWhileAPeerIsGone) {
+  for (const int signal : {SIGSTOP, SIGKILL}) {
+    auto session = NewSessionAt(kMaster);
+    ASSERT_TRUE(session.ok()) << session.status();
+    ASSERT_EQ(Init(**session, 5), Status());
+    ASSERT_EQ(Fetch(**session, 1, "y").value_or(0), -6);
+    cluster_.process(kPs).Signal(signal);
+    const auto start = steady_clock::now();
+    EXPECT_EQ((*session)->Close(), Status());
+    session->reset();
+    EXPECT_LT(steady_clock::now() - start, kPatience / 2);
+    cluster_.AwaitNothingLeft(kMaster);
+    const auto state = DescribeCluster(cluster_.Target(kMaster), 1000);
+    ASSERT_TRUE(state.ok()) << state.status();
+    const std::string key = "\"failed_cleanups\":";
+    const size_t count = state->find(key, state->find("{\"task\":\"/job:worker/replica:0/task:0\""));
+    EXPECT_GT(std::atoi(state->c_str() + count + key.size()), 0) << "failed calls are counted: " << *state;
+    if (signal == SIGSTOP) cluster_.process(kPs).Signal(SIGCONT);
+    if (signal == SIGKILL) cluster_.Restart(kPs);
+    cluster_.AwaitNothingLeft(kPs);
+  }
+}
+
+TEST(MissingTaskTest, IsNamedInTimeAndNotNeededByOtherSessions) {
+  ProcessCluster cluster({{"ps", 1}, {"worker", 2}}, {"worker/1"}, {"--session-timeout", "2"});
+  SessionOptions options;
+  options.target = cluster.Target("worker/0");
+  const auto create = [&] {
+    auto session = NewSession(options);
+    return session.ok() ? (*session)->Create(GraphDefFromText(kGraph)) : session.status();
+  };
+  const auto start = steady_clock::now();
+  const Status missing = create();
+  EXPECT_TRUE(errors::IsDeadlineExceeded(missing)) << missing;
+  EXPECT_THAT(std::string(missing.message()), ::testing::AllOf(HasSubstr("CreateSession has waited 2."),
+                                                               HasSubstr("/job:worker/replica:0/task:1"),
+                                                               ::testing::Not(HasSubstr("/job:ps"))));
+  EXPECT_LT(steady_clock::now() - start, std::chrono::seconds(10));
+  options.device_filters = {"/job:ps", "/job:worker/task:0"};
+  auto session = NewSession(options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_EQ((*session)->Create(GraphDefFromText(R"(
+      node { name: "c" op: "Const" device: "/job:ps/task:0" attr { key: "dtype" value { type: DT_FLOAT } }
+             attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape {} float_val: 3 } } } }
+      node { name: "n" op: "Neg" input: "c" device: "/job:worker/task:0"
+             attr { key: "T" value { type: DT_FLOAT } } })")),
+            Status());
+  std::vector<Tensor> out;
+  ASSERT_EQ((*session)->Run({}, {"n"}, {}, &out), Status());
+  EXPECT_EQ(out[0].scalar<float>(), -3);
+}
+
 TEST_F(ProcessesTest, AfterRandomDeathsNothingHangsAndNothingIsLeft) {
   std::mt19937 random(7);  // NOLINT(cert-msc51-cpp): the same rounds each time
   for (int round = 0; round < 12; ++round) {
@@ -207,6 +259,65 @@ TEST_F(ProcessesTest, AfterRandomDeathsNothingHangsAndNothingIsLeft) {
     }
     session->reset();
     for (const char* name : {kPs, kMaster, kOther}) cluster_.AwaitNothingLeft(name);
+  }
+}
+
+// Steps that move 64 MiB from the ps to a worker, which last mostly as long as that. Killed at a random
+// moment of such a step, most often in the middle of the transfer, the ps is named at once, and nothing of
+// the step is left; a new session works.
+class TransferKillTest : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Ways, TransferKillTest, ::testing::Values("1024", "0"),  // shared memory; sockets
+                         [](const auto& way) { return way.index == 0 ? "SharedMemory" : "Sockets"; });
+
+TEST_P(TransferKillTest, TheSenderIsKilledWhileATensorIsOnItsWay) {
+  constexpr int kKills = 5;
+  ProcessCluster cluster({{"ps", 1}, {"worker", 2}}, {},
+                         {"--session-timeout", "20", "--shared-memory", GetParam()});
+  std::mt19937 random(7);
+  for (int kill = 0; kill < kKills; ++kill) {
+    SessionOptions options;
+    options.target = cluster.Target("worker/0");
+    const auto session = NewSession(options);
+    ASSERT_TRUE(session.ok()) << session.status();
+    ASSERT_EQ((*session)->Create(GraphDefFromText(R"(
+      node { name: "dims" op: "Const" device: "/job:ps" attr { key: "dtype" value { type: DT_INT32 } }
+             attr { key: "value" value { tensor { dtype: DT_INT32 tensor_shape { dim { size: 1 } } int_val: 16777216 } } } }
+      node { name: "x" op: "Placeholder" device: "/job:ps" attr { key: "dtype" value { type: DT_FLOAT } } }
+      node { name: "many" op: "Fill" input: "dims" input: "x" device: "/job:ps"
+             attr { key: "T" value { type: DT_FLOAT } } }
+      node { name: "zero" op: "Const" device: "/job:worker/task:1" attr { key: "dtype" value { type: DT_INT32 } }
+             attr { key: "value" value { tensor { dtype: DT_INT32 tensor_shape { dim { size: 1 } } int_val: 0 } } } }
+      node { name: "largest" op: "Max" input: "many" input: "zero" device: "/job:worker/task:1"
+             attr { key: "T" value { type: DT_FLOAT } } })")),
+              Status());
+    const auto step = [&](float x) -> StatusOr<float> {
+      std::vector<Tensor> out;
+      MR_RETURN_IF_ERROR((*session)->Run({{"x", Tensor::Scalar(x)}}, {"largest"}, {}, &out));
+      return out[0].scalar<float>();
+    };
+    const auto begin = steady_clock::now();
+    ASSERT_EQ(step(3).value_or(-1), 3);
+    const auto took = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin).count();
+    Status status;
+    steady_clock::time_point ended;
+    std::thread running([&] {
+      for (float x = 0; status.ok(); x += 1) {
+        const StatusOr<float> largest = step(x);
+        status = largest.status();
+        if (status.ok()) EXPECT_EQ(*largest, x);
+      }
+      ended = steady_clock::now();
+    });
+    std::this_thread::sleep_for(milliseconds(took / 2 + static_cast<int64_t>(random() % 200)));
+    const auto killed = steady_clock::now();
+    cluster.process("ps/0").Signal(SIGKILL);
+    running.join();
+    EXPECT_TRUE(errors::IsUnavailable(status) || errors::IsAborted(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("/job:ps/replica:0/task:0"));
+    EXPECT_LT(ended - killed, std::chrono::seconds(10));
+    (*session)->Close().IgnoreError("the ps is gone");
+    cluster.Restart("ps/0");
+    for (const char* name : {"worker/0", "worker/1"}) cluster.AwaitNothingLeft(name);
   }
 }
 

@@ -30,19 +30,23 @@ class Replica {
     int to_aggregate = 1;
     int total = 1;
     int num_tokens = 0;
+    int64_t size = 2;       // of the dense variable
+    double lease_secs = 0;  // 0: the first replica is the chief for ever
   };
   Replica(int index, const Settings& settings)
       : index_(index),
         scope_(Scope::NewRootScope().WithDeviceFunction(ReplicaDeviceSetter(
             {.ps_tasks = settings.ps_tasks, .worker_device = StrCat("/job:worker/task:", index)}))),
-        w_(Zeros("w", {2})),
+        w_(Zeros("w", {settings.size})),
         e_(Zeros("e", {3, 1})),
         step_(CreateGlobalStep(scope_)),
-        g_(ops::Placeholder(scope_, DataType::kFloat, ops::Placeholder::Shape({2}))),
+        g_(ops::Placeholder(scope_, DataType::kFloat, ops::Placeholder::Shape({settings.size}))),
         rows_(ops::Placeholder(scope_, DataType::kInt32, ops::Placeholder::Shape({1}))),
         sync_(std::make_shared<GradientDescentOptimizer>(1.0f), settings.to_aggregate,
               {.total_num_replicas = settings.total}),
-        num_tokens_(settings.num_tokens) {
+        num_tokens_(settings.num_tokens),
+        size_(settings.size),
+        lease_secs_(settings.lease_secs) {
     const Output ones = ops::Const(scope_, 1.0f, TensorShape({1, 1}));
     train_ = sync_.ApplyGradients(
         scope_, {{GradientValue(g_), w_}, {GradientValue(IndexedSlices{ones, rows_, {}}), e_}}, step_);
@@ -64,14 +68,22 @@ class Replica {
     options.recovery_wait_secs = 0.05;
     options.max_wait_secs = 60;
     options.monitored.max_recovery_secs = 60;
+    if (lease_secs_ > 0) {
+      MR_ASSIGN_OR_RETURN(
+          lease_, ChiefLease::Make({.session = options.session, .task = index_, .lease_secs = lease_secs_}));
+      options.lease = lease_;
+      options.hooks = {sync_.MakeSessionRunHook([lease = lease_] { return lease->IsChief(); }, num_tokens_)};
+    }
     MR_ASSIGN_OR_RETURN(session_, MonitoredTrainingSession(scope_, options));
     return Status();
   }
   Status Step(float g, int row, int64_t timeout_in_ms = 0) {
     RunOptions options;
     options.timeout_in_ms = timeout_in_ms;
+    std::vector<float> gradient(static_cast<size_t>(size_), g);
+    gradient[1] = -g;
     return session_->Run(options,
-                         {{g_, Literal(Tensor::Vector(std::vector<float>{g, -g}))},
+                         {{g_, Literal(Tensor::Vector(gradient))},
                           {rows_, Literal(Tensor::Vector(std::vector<int32_t>{row}))}},
                          {}, {train_}, nullptr, nullptr);
   }
@@ -80,7 +92,11 @@ class Replica {
     MR_RETURN_IF_ERROR(session_->Run({w_.value(), e_.value(), step_.value()}, &out));
     return out;
   }
-  Status Close() { return session_->Close(); }
+  Status Close() {
+    const Status status = session_->Close();
+    lease_ = nullptr;
+    return status;
+  }
 
  private:
   GraphVariable Zeros(const std::string& name, std::vector<int64_t> dims) const {
@@ -93,6 +109,9 @@ class Replica {
   const Output g_, rows_;
   SyncReplicasOptimizer sync_;
   const int num_tokens_;
+  const int64_t size_;
+  const double lease_secs_;
+  std::shared_ptr<ChiefLease> lease_;
   Operation train_;
   std::unique_ptr<MonitoredSession> session_;
 };
@@ -271,6 +290,57 @@ TEST(ReplicaProcessesTest, WorkersComeAndGoWhileTheOthersTrain) {
   ASSERT_EQ(training.values.size(), 3u);
   const auto steps = static_cast<float>(training.values[2].scalar<int64_t>());
   EXPECT_THAT(Floats(training.values[0]), ElementsAre(-steps, steps));
+}
+
+// Gradients above the limit of messages, and more of them than the shared memory of two tasks holds.
+TEST(ReplicaProcessesTest, LargeVariables) {
+  constexpr int kReplicas = 2, kSteps = 3;
+  constexpr int64_t kSize = 17 << 20;
+  ProcessCluster cluster({{"ps", 1}, {"worker", kReplicas}}, {}, {"--shared-memory", "100"});
+  std::atomic<int> left = kReplicas;
+  ForEach(kReplicas, [&](int i) {
+    Replica replica(i, {.ps_tasks = 1, .to_aggregate = kReplicas, .total = kReplicas, .size = kSize});
+    ASSERT_EQ(replica.Open(cluster.Target(StrCat("worker/", i))), Status());
+    for (int t = 0; t < kSteps; ++t) ASSERT_EQ(replica.Step(static_cast<float>(1 + i), 0, 120'000), Status());
+    --left;
+    while (left > 0) std::this_thread::yield();
+    if (i > 0) return;
+    const auto values = replica.Values();
+    ASSERT_TRUE(values.ok()) << values.status();
+    const auto w = (*values)[0].flat<float>();
+    ASSERT_EQ(static_cast<int64_t>(w.size()), kSize);
+    for (size_t k = 0; k < w.size(); k += 1000) ASSERT_EQ(w[k], -1.5f * kSteps) << k;
+    EXPECT_EQ((*values)[2].scalar<int64_t>(), kSteps);
+  });
+}
+
+// The first worker dies for good, then the parameter server dies: the second worker saves and restores. A
+// former chief that comes back is a worker.
+TEST(ReplicaProcessesTest, TheNextInLineTakesOver) {
+  char folder[] = "/tmp/millrace_lease_XXXXXX";
+  ASSERT_NE(::mkdtemp(folder), nullptr);
+  ProcessCluster cluster({{"ps", 1}, {"worker", 3}});
+  Training training([&](int i) { return cluster.Target(StrCat("worker/", i)); }, 3,
+                    {.ps_tasks = 1, .to_aggregate = 2, .total = 3, .num_tokens = -1, .lease_secs = 1},
+                    folder);
+  for (int i = 0; i < 3; ++i) training.Await(i, 5);
+  cluster.process("worker/0").Signal(SIGKILL);
+  cluster.process("worker/0").Wait();
+  for (int i = 1; i < 3; ++i) training.Await(i, 20);
+  cluster.process("ps/0").Signal(SIGKILL);
+  cluster.process("ps/0").Wait();
+  cluster.Restart("ps/0");
+  for (int i = 1; i < 3; ++i) training.Await(i, 20);
+  cluster.Restart("worker/0");
+  for (int i = 0; i < 3; ++i) training.Await(i, 10);
+  training.Finish();
+  ASSERT_EQ(training.values.size(), 3u);
+  const auto steps = static_cast<float>(training.values[2].scalar<int64_t>());
+  EXPECT_GE(steps, 20);
+  // As below.
+  EXPECT_NEAR(Floats(training.values[0])[1], steps, 10);
+  std::string command = StrCat("rm -r ", folder);
+  EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
 TEST(ReplicaProcessesTest, ARestartedServerGetsItsVariablesFromTheCheckpoint) {
