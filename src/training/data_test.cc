@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "base/env.h"
 #include "io/record_file.h"
@@ -328,6 +331,33 @@ TEST(DatasetTest, PlainFunctionsMapAndGenerate) {
         numbers.MapHost(square, {DataType::kInt64}, scalar, {.num_parallel_calls = calls});
     EXPECT_EQ(NumbersOf(scope, squares), (std::vector<int64_t>{0, 1, 4, 0, 1, 4}));
   }
+}
+
+// The most calls of a slow function that are made at the same time.
+int MostCalls(const DatasetOptions& options) {
+  std::atomic<int> now{0}, most{0};
+  const HostFn slow = [&](const std::vector<Tensor>& in) -> StatusOr<std::vector<Tensor>> {
+    const int calls = ++now;
+    for (int seen = most; seen < calls && !most.compare_exchange_weak(seen, calls);) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    --now;
+    return in;
+  };
+  const Scope scope = Scope::NewRootScope();
+  const Dataset numbers = Dataset::Range(scope, int64_t{100})
+                              .MapHost(slow, {DataType::kInt64}, {PartialShape({})},
+                                       {.num_parallel_calls = static_cast<int>(kAutotune)});
+  EXPECT_EQ(NumbersOf(scope, numbers.WithOptions(options)).size(), 100u);
+  return most;
+}
+
+TEST(DatasetTest, CallsAreMadeAtTheSameTimeAsFarAsTheyAreSlow) {
+  EXPECT_EQ(MostCalls({.autotune_cpu_budget = 1}), 1);
+  const int three = MostCalls({.autotune_cpu_budget = 3});
+  EXPECT_GE(three, std::min(2u, std::thread::hardware_concurrency()));
+  EXPECT_LE(three, 3);
+  EXPECT_LE(MostCalls({.autotune = false}), std::thread::hardware_concurrency());
 }
 
 TEST(DatasetTest, ResultsOfPlainFunctionsAreChecked) {
