@@ -24,8 +24,16 @@ bool IsActivation(const Node& node) {
 // The op that does the product of a node: itself, or what an optimiser before this one fused.
 std::string_view ProductOp(const Node& node) {
   const std::string& op = node.op_name();
+  if (op == "_FusedDepthwiseConv2dNative") return "DepthwiseConv2dNative";
   return op == "_FusedMatMul" ? "MatMul" : op == "_FusedConv2D" ? "Conv2D" : std::string_view(op);
 }
+// The op that does it with what follows.
+std::string_view FusedOp(const Node& node) {
+  const std::string_view op = ProductOp(node);
+  return op == "MatMul" ? "_FusedMatMul" : op == "Conv2D" ? "_FusedConv2D" : "_FusedDepthwiseConv2dNative";
+}
+bool IsDepthwise(const Node& node) { return ProductOp(node) == "DepthwiseConv2dNative"; }
+bool IsConvolution(const Node& node) { return ProductOp(node) == "Conv2D" || IsDepthwise(node); }
 
 bool IsFused(const Node& node) { return node.op_name().starts_with("_Fused"); }
 
@@ -76,14 +84,15 @@ class Fuser {
 
  private:
   static bool Starts(const Node& node) {
-    return (ProductOp(node) == "MatMul" || ProductOp(node) == "Conv2D") &&
-           node.output_type(0) == DataType::kFloat;
+    if (IsDepthwise(node) && node.attrs().Get<std::string>("data_format").value_or("") != "NHWC")
+      return false;
+    return (ProductOp(node) == "MatMul" || IsConvolution(node)) && node.output_type(0) == DataType::kFloat;
   }
 
   // Whether the node gains from being told that its weights stay, with nothing to fuse.
   static bool KeepsMore(const Chain& chain) {
     const Node& first = *chain.first();
-    if (!chain.keep_weights || first.op_name() == "MatMul") return false;
+    if (!chain.keep_weights || first.op_name() == "MatMul" || IsDepthwise(first)) return false;
     return !IsFused(first) || !first.attrs().Get<bool>("keep_weights").value_or(false);
   }
 
@@ -127,7 +136,7 @@ class Fuser {
     if (use != nullptr && last_op().empty() && (TakeBias(*use, &chain) || TakeBatchNorm(*use, &chain)))
       use = OnlyUse(*chain.last());
     const bool sums = last_op().empty() || last_op() == "BiasAdd" || last_op() == "FusedBatchNorm";
-    if (use != nullptr && sums && TakeAdd(*use, &chain)) use = OnlyUse(*chain.last());
+    if (use != nullptr && sums && !IsDepthwise(*first) && TakeAdd(*use, &chain)) use = OnlyUse(*chain.last());
     if (use != nullptr && (sums || last_op() == "Add") && IsActivation(*use->dst)) Take(use->dst, &chain);
     return chain;
   }
@@ -154,7 +163,7 @@ class Fuser {
   void TakePad(const Edge& in, Chain* chain) const {
     const Node& conv = *in.dst;
     Node* const pad = in.src;
-    if (ProductOp(conv) != "Conv2D" || pad->op_name() != "Pad" || OnlyUse(*pad) != &in) return;
+    if (!IsConvolution(conv) || pad->op_name() != "Pad" || OnlyUse(*pad) != &in) return;
     if (IsFused(conv) && !conv.attrs().Get<std::vector<int64_t>>("margins").value_or({}).empty()) return;
     if (conv.attrs().Get<std::string>("padding").value_or("") != "VALID") return;
     const Node& amount = *pad->data_in_edges()[1]->src;
@@ -197,7 +206,7 @@ class Fuser {
 
   static bool TakeBatchNorm(const Edge& use, Chain* chain) {
     Node* const node = use.dst;
-    if (!IsBatchNorm(*node) || use.dst_input != 0 || ProductOp(*chain->first()) != "Conv2D" ||
+    if (!IsBatchNorm(*node) || use.dst_input != 0 || !IsConvolution(*chain->first()) ||
         !SameFormat(*chain->first(), *node) || node->attrs().Get<bool>("is_training").value_or(true)) {
       return false;
     }
@@ -230,7 +239,7 @@ class Fuser {
   StatusOr<bool> Replace(const Chain& chain) {
     const Node& first = *chain.first();
     Node* const last = chain.last();
-    const auto op = graph_->LookUpOp(ProductOp(first) == "MatMul" ? "_FusedMatMul" : "_FusedConv2D");
+    const auto op = graph_->LookUpOp(FusedOp(first));
     if (!op.ok()) return false;
     AttrMap attrs = first.attrs();
     attrs.Set("num_args", static_cast<int64_t>(chain.args.size()));

@@ -79,6 +79,24 @@ TEST_F(FuseTest, EachActivationIsFused) {
   EXPECT_EQ(Fuse(), 5);
 }
 
+TEST_F(FuseTest, DepthwiseConvolutionsTakePadBatchNormAndActivation) {
+  const AttrMap attrs{{"T", DataType::kFloat},
+                      {"strides", std::vector<int64_t>{1, 2, 2, 1}},
+                      {"padding", std::string("VALID")}};
+  Pad("p", {0, 0, 1, 1, 1, 1, 0, 0});
+  Add("d", "DepthwiseConv2dNative", {"p", "w"}, attrs);
+  Norm("n", "d", false);
+  Add("y", "Relu6", {"n"});
+  Add("alone", "DepthwiseConv2dNative", {"x", "w"}, attrs);
+  Add("sum", "AddV2", {"alone", "r"});
+  Add("out", "AddN", {"y", "sum"}, {{"T", DataType::kFloat}, {"N", 2}});
+  EXPECT_EQ(Fuse(), 3);
+  EXPECT_THAT(GraphText(graph_), HasSubstr("y = _FusedDepthwiseConv2dNative(x, w, b, b, b, b)"));
+  EXPECT_THAT(GraphText(graph_), HasSubstr("sum = AddV2(alone, r)"));
+  EXPECT_THAT(FusedOps("y"), testing::ElementsAre("FusedBatchNorm", "Relu6"));
+  EXPECT_THAT(*graph_.FindNode("y")->Attr<std::vector<int64_t>>("margins"), testing::ElementsAre(1, 1, 1, 1));
+}
+
 TEST_F(FuseTest, WhatAnotherOptimiserFusedGoesOn) {
   Pad("p", {0, 0, 1, 1, 1, 1, 0, 0});
   Add("constant", "Const", {}, {{"dtype", DataType::kFloat}, {"value", Tensor::Scalar(1.0f)}});

@@ -52,6 +52,35 @@ Status FusedConv2DShape(InferenceContext& c) {
   return Status();
 }
 
+// As DepthwiseConv2dNative's of NHWC, over an image with margins.
+Status FusedDepthwiseShape(InferenceContext& c) {
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> given, c.Attr<std::vector<int64_t>>("margins"));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> strides, c.Attr<std::vector<int64_t>>("strides"));
+  MR_ASSIGN_OR_RETURN(const std::vector<int64_t> dilations, c.Attr<std::vector<int64_t>>("dilations"));
+  MR_ASSIGN_OR_RETURN(const std::string text, c.Attr<std::string>("padding"));
+  MR_ASSIGN_OR_RETURN(const Padding padding, ParsePadding(text));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle input, c.WithRank(c.input(0), 4));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle filter, c.WithRank(c.input(1), 4));
+  const std::vector<int64_t> margins = given.empty() ? std::vector<int64_t>(4, 0) : given;
+  if (margins.size() != 4 || strides.size() != 4 || dilations.size() != 4)
+    return errors::InvalidArgument("Margins, strides and dilations must be four values each");
+  for (const int64_t margin : margins) {
+    if (margin < 0 || margin > int64_t{1} << 30) return errors::InvalidArgument("Margins must be sizes");
+  }
+  std::vector<DimHandle> dims = {c.Dim(input, 0), c.UnknownDim(), c.UnknownDim(), c.UnknownDim()};
+  for (int i = 0; i < 2; ++i) {
+    const int64_t size = c.Value(c.Dim(input, 1 + i)), window = c.Value(c.Dim(filter, i));
+    if (size < 0 || window < 0) continue;
+    MR_ASSIGN_OR_RETURN(const WindowedOutput out,
+                        GetWindowedOutput(size + margins[2 * i] + margins[2 * i + 1], window,
+                                          dilations[1 + i], strides[1 + i], padding));
+    dims[1 + i] = c.MakeDim(out.size);
+  }
+  MR_ASSIGN_OR_RETURN(dims[3], c.Multiply(c.Dim(filter, 2), c.Dim(filter, 3)));
+  c.set_output(0, c.MakeShape(dims));
+  return Status();
+}
+
 // Instruction by instruction, as the ops that they are of.
 Status ElementwiseShape(InferenceContext& c) {
   MR_ASSIGN_OR_RETURN(const ElementwiseProgram program, ElementwiseProgram::Read(c.attrs()));
@@ -129,6 +158,21 @@ std::vector<OpBuilder> FusedOps() {
               .Attr("margins: list(int) = []")
               .Flops(FlopRule::kConvolution))  // top, bottom, left, right; with VALID
           .Shape(FusedConv2DShape),
+      WithEpilogue(
+          OpBuilder("_FusedDepthwiseConv2dNative: A depthwise convolution of images, followed by a bias "
+                    "and an element-wise op.")
+              .Input("input: T")
+              .Input("filter: T")
+              .Input("args: num_args * T")
+              .Output("output: T")
+              .Attr("T: {float}")
+              .Attr("strides: list(int)")
+              .Attr("padding: {'SAME', 'VALID'}")
+              .Attr("data_format: {'NHWC'} = 'NHWC'")
+              .Attr("dilations: list(int) = [1, 1, 1, 1]")
+              .Attr("margins: list(int) = []")
+              .Flops(FlopRule::kDepthwiseConvolution))
+          .Shape(FusedDepthwiseShape),
   };
 }
 

@@ -2,6 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // DepthwiseConv2dNative and its gradients.
 #include "kernels/cpu/vector/depthwise.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/cpu/nn/fused.h"
 #include "kernels/cpu/nn/util.h"
 #include "kernels/cpu/vector/transpose.h"
 
@@ -71,13 +78,15 @@ class DepthwiseKernel : public OpKernel {
     p.dilation_h = dilations_.h;
     p.dilation_w = dilations_.w;
     MR_ASSIGN_OR_RETURN(const WindowedOutput rows,
-                        GetWindowedOutput(p.in_h, p.filter_h, p.dilation_h, p.stride_h, padding_));
+                        GetWindowedOutput(p.in_h + margins_.top + margins_.bottom, p.filter_h, p.dilation_h,
+                                          p.stride_h, padding_));
     MR_ASSIGN_OR_RETURN(const WindowedOutput columns,
-                        GetWindowedOutput(p.in_w, p.filter_w, p.dilation_w, p.stride_w, padding_));
+                        GetWindowedOutput(p.in_w + margins_.left + margins_.right, p.filter_w, p.dilation_w,
+                                          p.stride_w, padding_));
     p.out_h = rows.size;
     p.out_w = columns.size;
-    p.pad_top = rows.pad_before;
-    p.pad_left = columns.pad_before;
+    p.pad_top = rows.pad_before + margins_.top;
+    p.pad_left = columns.pad_before + margins_.left;
     MR_RETURN_IF_ERROR(CheckImageSize("The convolution's output", p.batch, p.out_h, p.out_w, p.channels));
     MR_RETURN_IF_ERROR(CheckImageSize("The repeated input", p.batch, p.in_h, p.in_w, p.channels));
     s.input = TensorShape({p.batch, p.in_h, p.in_w, in_c});
@@ -156,6 +165,11 @@ class DepthwiseKernel : public OpKernel {
   }
 
   const ImageDims dims_;
+  // Zeros around the image, in addition to those of SAME.
+  struct Margins {
+    int64_t top = 0, bottom = 0, left = 0, right = 0;
+  };
+  Margins margins_;
 
  private:
   const SpatialAttr strides_, dilations_;
@@ -189,6 +203,53 @@ class DepthwiseForwardKernel final : public DepthwiseKernel {
       });
     });
   }
+};
+
+class FusedDepthwiseKernel final : public DepthwiseKernel {
+ public:
+  explicit FusedDepthwiseKernel(KernelConstruction& c) : DepthwiseKernel(c), epilogue_(c) {
+    const auto margins = c.Attr<std::vector<int64_t>>("margins");
+    if (margins.empty()) return;
+    constexpr int64_t kMaxMargin = int64_t{1} << 30;
+    if (margins.size() != 4 || c.Attr<std::string>("padding") != "VALID" ||
+        std::any_of(margins.begin(), margins.end(), [](int64_t m) { return m < 0 || m > kMaxMargin; })) {
+      c.SetError(errors::InvalidArgument("Margins must be four sizes, and the padding VALID"));
+      return;
+    }
+    margins_ = {margins[0], margins[1], margins[2], margins[3]};
+  }
+  Status Compute(KernelContext& context) override {
+    const Tensor& image = context.input(0);
+    const Tensor& filter = context.input(1);
+    MR_ASSIGN_OR_RETURN(const Sizes s, MakeSizes(image.shape(), filter.shape()));
+    MR_ASSIGN_OR_RETURN(const FusedEpilogue::Bound bound,
+                        epilogue_.Bind(context, 2, s.p.channels, OutputShape(s.p)));
+    MR_ASSIGN_OR_RETURN(Tensor result, context.AllocateTemp(DataType::kFloat, OutputShape(s.p)));
+    if (result.num_elements() > 0) {
+      MR_ASSIGN_OR_RETURN(const Tensor x, RepeatedInput<float>(context, s, image));
+      cpu::DepthwiseEpilogue<float> epilogue{bound.epilogue.scale, bound.epilogue.bias, bound.epilogue.rows};
+      if (bound.epilogue.residual != nullptr)
+        return errors::InvalidArgument(op_name(), ": a residual is not supported");
+      Tensor ones;
+      if (epilogue.shift != nullptr && epilogue.scale == nullptr) {
+        MR_ASSIGN_OR_RETURN(ones, context.AllocateTemp(DataType::kFloat, {s.p.channels}));
+        for (float& one : ones.flat<float>()) one = 1;
+        epilogue.scale = ones.data<float>();
+      }
+      if (bound.epilogue.rectify != cpu::Rectify::kNone) {
+        epilogue.rows = cpu::FindUnary(
+            bound.epilogue.rectify == cpu::Rectify::kRelu6 ? cpu::UnaryOp::kRelu6 : cpu::UnaryOp::kRelu,
+            DataType::kFloat);
+      }
+      ContextParallel parallel(context);
+      cpu::Depthwise<float>(s.p, x.data<float>(), filter.data<float>(), result.data<float>(), parallel,
+                            epilogue);
+    }
+    return epilogue_.Finish(context, bound, std::move(result));
+  }
+
+ private:
+  const FusedEpilogue epilogue_;
 };
 
 class DepthwiseBackpropInputKernel final : public DepthwiseKernel {
@@ -250,6 +311,8 @@ class DepthwiseBackpropFilterKernel final : public DepthwiseKernel {
 void RegisterNnDepthwiseKernels(KernelRegistry& registry) {
   const auto add = [&](const char* op) { return KernelDef(op).Types("T", FloatTypes()); };
   registry.Register<DepthwiseForwardKernel>(add("DepthwiseConv2dNative"));
+  registry.Register<FusedDepthwiseKernel>(
+      KernelDef("_FusedDepthwiseConv2dNative").Types("T", {DataType::kFloat}));
   registry.Register<DepthwiseBackpropInputKernel>(add("DepthwiseConv2dNativeBackpropInput"));
   registry.Register<DepthwiseBackpropFilterKernel>(add("DepthwiseConv2dNativeBackpropFilter"));
 }

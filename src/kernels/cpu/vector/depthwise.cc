@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "kernels/cpu/contract/isa.h"
+#include "kernels/cpu/contract/norm.h"
+#include "kernels/cpu/contract/simd_table.h"
 #include "kernels/cpu/vector/depthwise_table.h"
 
 namespace millrace::cpu {
@@ -78,7 +80,8 @@ int64_t RowCost(int64_t pixels, const DepthwiseParams& p) {
 }  // namespace
 
 template <typename T>
-void Depthwise(const DepthwiseParams& p, const T* input, const T* filter, T* output, Parallel& parallel) {
+void Depthwise(const DepthwiseParams& p, const T* input, const T* filter, T* output, Parallel& parallel,
+               const DepthwiseEpilogue<T>& epilogue) {
   std::vector<Range> columns;
   for (int64_t k = 0; k < p.filter_w; ++k)
     columns.push_back(OutputsOf(k, p.dilation_w, p.stride_w, p.pad_left, p.in_w, p.out_w));
@@ -104,6 +107,16 @@ void Depthwise(const DepthwiseParams& p, const T* input, const T* filter, T* out
         Fns<T>().gather(taps.x.data(), p.stride_w * c, taps.w.data(), static_cast<int64_t>(taps.x.size()), c,
                         cuts[cut + 1] - first, output + (row * p.out_w + first) * c, c);
       }
+      T* const results = output + row * p.out_w * c;
+      if (epilogue.scale != nullptr) {
+        ActiveKernels<T>().affine_columns({.x = results,
+                                           .scale = epilogue.scale,
+                                           .shift = epilogue.shift,
+                                           .rows = p.out_w,
+                                           .cols = c,
+                                           .y = results});
+      }
+      if (epilogue.rows != nullptr) epilogue.rows(results, results, p.out_w * c);
     }
   });
 }
@@ -200,7 +213,8 @@ void DepthwiseBackpropFilter(const DepthwiseParams& p, const T* input, const T* 
 }
 
 #define MR_INSTANTIATE(T)                                                                             \
-  template void Depthwise<T>(const DepthwiseParams&, const T*, const T*, T*, Parallel&);              \
+  template void Depthwise<T>(const DepthwiseParams&, const T*, const T*, T*, Parallel&,               \
+                             const DepthwiseEpilogue<T>&);                                            \
   template void DepthwiseBackpropInput<T>(const DepthwiseParams&, const T*, const T*, T*, Parallel&); \
   template void DepthwiseBackpropFilter<T>(const DepthwiseParams&, const T*, const T*, T*, Parallel&);
 MR_INSTANTIATE(float)

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/contract/parallel.h"
+#include "kernels/cpu/vector/unary.h"
 
 namespace millrace::cpu {
 
@@ -21,9 +22,19 @@ struct DepthwiseParams {
   int64_t pad_top = 0, pad_left = 0;
 };
 
+// What happens to each row of results while it is in the cache: y = rows(x * scale + shift), by channel.
+// Null: left out; scale and shift come together.
+template <typename T>
+struct DepthwiseEpilogue {
+  const T* scale = nullptr;
+  const T* shift = nullptr;
+  UnaryFn rows = nullptr;
+};
+
 // All are instantiated for float and double. Results don't depend on the number of threads.
 template <typename T>
-void Depthwise(const DepthwiseParams& params, const T* input, const T* filter, T* output, Parallel& parallel);
+void Depthwise(const DepthwiseParams& params, const T* input, const T* filter, T* output, Parallel& parallel,
+               const DepthwiseEpilogue<T>& epilogue = {});
 
 template <typename T>
 void DepthwiseBackpropInput(const DepthwiseParams& params, const T* filter, const T* out_grad, T* in_grad,
