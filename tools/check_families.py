@@ -42,7 +42,7 @@ ELSEWHERE = {
     ("src/kernels/cpu", "array"): {"HistogramFixedWidth", "NthElement", "QuantizedReshape"},
     # One kernel class serves the plain and the quantized or fused op.
     ("src/kernels/cpu", "math"): {"_FusedMatMul"},
-    ("src/kernels/cpu", "nn"): {"_FusedConv2D"},
+    ("src/kernels/cpu", "nn"): {"_FusedConv2D", "_FusedDepthwiseConv2dNative"},
 }
 
 
