@@ -74,8 +74,9 @@ def test_wgan_differentiates_gradients(tmp_path):
 @pytest.mark.parametrize(
     "program",
     [
-        "vae.py", "dqn.py", "a3c.py", "style_transfer.py", "transformer.py", "mnist_with_summaries.py", "ctc_speech.py",
-        "towers.py", "crf_tagger.py",
+        "vae.py", "dqn.py", "a3c.py", "style_transfer.py", "transformer.py", "mnist_with_summaries.py",
+        "ctc_speech.py",
+        "towers.py", "crf_tagger.py", "char_rnn.py", "retrain.py",
     ],
 )  # fmt: skip
 def test_programs_that_check_themselves(program, tmp_path):
@@ -96,3 +97,18 @@ def test_texts_are_classified(tmp_path):
 def test_a_model_is_exported_and_loaded(tmp_path):
     printed = _run("export_model.py", str(tmp_path))
     assert "tensorflow/serving/predict" in printed and printed.count("True") == 2
+
+
+def test_a_translation_model_reads_with_attention_and_searches_with_beams(tmp_path):
+    printed = _run("nmt.py", str(tmp_path))
+    losses = _numbers(r"step \d+ loss (\S+)", printed)
+    assert losses[-1] < losses[0] / 4
+    greedy, beam = re.search(r"greedy (\d+) beam (\d+) of 20", printed).groups()
+    assert int(greedy) >= 12 and int(beam) >= 12
+
+
+def test_slim_reads_boxes_trains_and_evaluates(tmp_path):
+    printed = _run("slim_detection.py", str(tmp_path))
+    assert 0 < float(re.search(r"final loss (\S+)", printed).group(1)) < 3
+    assert 0 <= float(re.search(r"accuracy (\S+)", printed).group(1)) <= 1
+    assert os.path.exists(tmp_path / "train" / "model.ckpt-30.index")
