@@ -77,3 +77,15 @@ def test_random_arguments(seed: int) -> None:
             assert "dtype must be either floating point or integer" in str(error), (name, args)
             refused += 1
     assert accepted > 3 and refused > 50
+
+
+def test_axes_that_are_given_twice():
+    x = tf.placeholder(tf.float32, [2, 2])
+    with tf.Session() as sess:
+        for reduce in (tf.reduce_sum, tf.reduce_max, tf.reduce_mean, tf.reduce_prod):
+            for axes in ([0, 0], [0, -2]):
+                with pytest.raises(
+                    tf.errors.InvalidArgumentError,
+                    match="Invalid reduction arguments: Axes contains duplicate dimension: 0",
+                ):
+                    sess.run(reduce(x, axes), {x: [[1.0, 2.0], [3.0, 4.0]]})

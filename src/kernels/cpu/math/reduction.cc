@@ -20,6 +20,10 @@ StatusOr<AxisSet> ReadAxes(const TensorShape& shape, const Tensor& axes) {
                                      " dimension(s)");
     }
     const int64_t axis = given < 0 ? given + shape.rank() : given;
+    if (reduced[axis]) {
+      return errors::InvalidArgument("Invalid reduction arguments: Axes contains duplicate dimension: ",
+                                     axis);
+    }
     reduced[axis] = true;
   }
   return reduced;

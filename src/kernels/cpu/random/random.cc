@@ -18,8 +18,7 @@ class RandomKernel final : public OpKernel {
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ReadShape(context.input(0)));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
-    FillRandom(context, generator_.Reserve(shape.num_elements()), *out, cost_ns_, fill_);
-    return Status();
+    return FillRandom(context, generator_.Reserve(shape.num_elements()), *out, cost_ns_, fill_);
   }
 
  private:
@@ -37,8 +36,8 @@ class RandomUniformIntKernel final : public OpKernel {
     const int64_t n = shape.num_elements();
     MR_ASSIGN_OR_RETURN(const IntegerBounds bounds, ReadBounds(context.input(1), context.input(2), n));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
-    if (n > 0) FillRandomIntegers(context, generator_.Reserve(n), bounds.low, bounds.high, *out);
-    return Status();
+    return n == 0 ? Status()
+                  : FillRandomIntegers(context, generator_.Reserve(n), bounds.low, bounds.high, *out);
   }
 
  private:

@@ -43,7 +43,7 @@ Status CheckState(const Tensor& state, int64_t skipped) {
 // Runs use(position) for so many samples of the generator in input 0. The algorithm is in input 1, or, before
 // the state, in the variable.
 Status WithGenerator(KernelContext& context, bool algorithm_in_state, uint64_t outputs,
-                     FunctionRef<void(const PhiloxRandom&)> use) {
+                     FunctionRef<Status(const PhiloxRandom&)> use) {
   if (!algorithm_in_state && !context.input(1).shape().IsScalar()) {
     return errors::InvalidArgument("algorithm must be of shape [], not ", context.input(1).shape());
   }
@@ -58,8 +58,7 @@ Status WithGenerator(KernelContext& context, bool algorithm_in_state, uint64_t o
     return Status();
   };
   MR_RETURN_IF_ERROR(UpdateResource(context, 0, DataType::kInt64, advance));
-  use(position);
-  return Status();
+  return use(position);
 }
 
 class StatefulKernel final : public OpKernel {
@@ -70,8 +69,9 @@ class StatefulKernel final : public OpKernel {
     const bool algorithm_in_state = num_inputs() == 2;
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ReadShape(context.input(num_inputs() - 1)));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
-    return WithGenerator(context, algorithm_in_state, static_cast<uint64_t>(shape.num_elements()),
-                         [&](const PhiloxRandom& base) { FillRandom(context, base, *out, cost_ns_, fill_); });
+    return WithGenerator(
+        context, algorithm_in_state, static_cast<uint64_t>(shape.num_elements()),
+        [&](const PhiloxRandom& base) { return FillRandom(context, base, *out, cost_ns_, fill_); });
   }
 
  private:
@@ -88,7 +88,7 @@ class StatefulUniformIntKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(const IntegerBounds bounds, ReadBounds(context.input(3), context.input(4), n));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     return WithGenerator(context, false, static_cast<uint64_t>(n), [&](const PhiloxRandom& base) {
-      if (n > 0) FillRandomIntegers(context, base, bounds.low, bounds.high, *out);
+      return n == 0 ? Status() : FillRandomIntegers(context, base, bounds.low, bounds.high, *out);
     });
   }
 };
@@ -142,6 +142,7 @@ class StatefulBinomialKernel final : public OpKernel {
                                return 0;
                              });
                            });
+                           return Status();
                          });
   }
 
@@ -193,8 +194,7 @@ class NonDeterministicIntsKernel final : public OpKernel {
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ReadShape(context.input(0)));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
-    FillRandom(context, PhiloxRandom(RandomSeed64(), RandomSeed64()), *out, 2, FillBits);
-    return Status();
+    return FillRandom(context, PhiloxRandom(RandomSeed64(), RandomSeed64()), *out, 2, FillBits);
   }
 };
 
@@ -206,7 +206,7 @@ class RngSkipKernel final : public OpKernel {
       return errors::InvalidArgument("delta must be of shape [], not ", context.input(2).shape());
     }
     return WithGenerator(context, false, static_cast<uint64_t>(IntValue(context.input(2))),
-                         [](const PhiloxRandom&) {});
+                         [](const PhiloxRandom&) { return Status(); });
   }
 };
 

@@ -23,8 +23,7 @@ class StatelessKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ReadShape(context.input(0)));
     MR_ASSIGN_OR_RETURN(const PhiloxRandom base, ReadSeeds(context.input(1)));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
-    FillRandom(context, base, *out, cost_ns_, fill_);
-    return Status();
+    return FillRandom(context, base, *out, cost_ns_, fill_);
   }
 
  private:
@@ -41,8 +40,7 @@ class StatelessUniformIntKernel final : public OpKernel {
     const int64_t n = shape.num_elements();
     MR_ASSIGN_OR_RETURN(const IntegerBounds bounds, ReadBounds(context.input(2), context.input(3), n));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
-    if (n > 0) FillRandomIntegers(context, base, bounds.low, bounds.high, *out);
-    return Status();
+    return n == 0 ? Status() : FillRandomIntegers(context, base, bounds.low, bounds.high, *out);
   }
 };
 

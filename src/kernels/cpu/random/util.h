@@ -32,25 +32,38 @@ inline constexpr int64_t kRandomBlock = 1024;
 
 using FillFn = void (*)(const PhiloxRandom& base, DataType type, void* out, int64_t begin, int64_t end);
 
-// All of `out`, by several threads; `cost_ns` is for one element.
-inline void FillRandom(const KernelContext& context, const PhiloxRandom& base, Tensor& out, int64_t cost_ns,
-                       FillFn fill) {
+// Calls `fill(begin, end)` for ranges of the elements of `out`, by several threads; `cost_ns` is for one
+// element. Ends early, and with an error, when the step is cancelled.
+template <typename Fill>
+Status FillInBlocks(const KernelContext& context, Tensor& out, int64_t cost_ns, const Fill& fill) {
+  constexpr int64_t kBlocksBetweenChecks = 256;  // a few milliseconds
   const int64_t n = out.num_elements();
-  context.ParallelFor(
-      (n + kRandomBlock - 1) / kRandomBlock, kRandomBlock * cost_ns, [&](int64_t begin, int64_t end) {
-        fill(base, out.dtype(), out.raw_data(), begin * kRandomBlock, std::min(end * kRandomBlock, n));
-      });
+  const auto fill_blocks = [&](int64_t begin, int64_t end) {
+    while (begin < end && !context.cancellation().IsCancelled()) {
+      const int64_t stop = std::min(end, begin + kBlocksBetweenChecks);
+      fill(begin * kRandomBlock, std::min(stop * kRandomBlock, n));
+      begin = stop;
+    }
+  };
+  context.ParallelFor((n + kRandomBlock - 1) / kRandomBlock, kRandomBlock * cost_ns, fill_blocks);
+  if (context.cancellation().IsCancelled()) return errors::Cancelled("Step was cancelled");
+  return Status();
+}
+
+// All of `out`, by several threads; `cost_ns` is for one element.
+inline Status FillRandom(const KernelContext& context, const PhiloxRandom& base, Tensor& out, int64_t cost_ns,
+                         FillFn fill) {
+  return FillInBlocks(context, out, cost_ns, [&](int64_t begin, int64_t end) {
+    fill(base, out.dtype(), out.raw_data(), begin, end);
+  });
 }
 
 // The same with integers in [low, high). REQUIRES: low < high.
-inline void FillRandomIntegers(const KernelContext& context, const PhiloxRandom& base, int64_t low,
-                               int64_t high, Tensor& out) {
-  const int64_t n = out.num_elements();
-  context.ParallelFor((n + kRandomBlock - 1) / kRandomBlock, kRandomBlock * 2,
-                      [&](int64_t begin, int64_t end) {
-                        cpu::FillRandomUniformInt(base, out.dtype(), low, high, out.raw_data(),
-                                                  begin * kRandomBlock, std::min(end * kRandomBlock, n));
-                      });
+inline Status FillRandomIntegers(const KernelContext& context, const PhiloxRandom& base, int64_t low,
+                                 int64_t high, Tensor& out) {
+  return FillInBlocks(context, out, 2, [&](int64_t begin, int64_t end) {
+    cpu::FillRandomUniformInt(base, out.dtype(), low, high, out.raw_data(), begin, end);
+  });
 }
 
 // The bounds of an op that draws integers: scalars, low < high unless nothing is drawn.
