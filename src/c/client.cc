@@ -195,6 +195,10 @@ void Millrace_ExtendSession(TF_Session* session, TF_Status* status) {
   Enter(status, [&] { return session == nullptr ? NullArgument("The session") : ExtendSession(*session); });
 }
 
+int Millrace_SessionNumIds(const TF_Session* session) {
+  return session == nullptr ? 0 : session->seen_node_ids.load(std::memory_order_acquire);
+}
+
 void Millrace_CancelSteps(TF_Session* session) {
   if (session != nullptr) session->session->CancelSteps();
 }

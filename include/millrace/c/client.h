@@ -58,6 +58,8 @@ TF_CAPI_EXPORT extern TF_Buffer* Millrace_GraphPage(const void* graph_def, size_
 
 /* Gives the session what was added to its graph since the last time, as every Run does. */
 TF_CAPI_EXPORT extern void Millrace_ExtendSession(TF_Session* session, TF_Status* status);
+/* The session has the operations whose ids are smaller: changes of these have no effect on it. */
+TF_CAPI_EXPORT extern int Millrace_SessionNumIds(const TF_Session* session);
 /* Steps in progress end with Cancelled; later ones run. Does not wait. */
 TF_CAPI_EXPORT extern void Millrace_CancelSteps(TF_Session* session);
 

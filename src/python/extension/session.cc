@@ -359,6 +359,10 @@ PyObject* Extend(PyObject* self, PyObject* /*unused*/) {
   Py_RETURN_NONE;
 }
 
+PyObject* NumIds(PyObject* self, PyObject* /*unused*/) {
+  return PyLong_FromLong(Millrace_SessionNumIds(SessionOf(self)->session));
+}
+
 PyObject* ListDevices(PyObject* self, PyObject* /*unused*/) {
   SessionObject* session = SessionOf(self);
   if (session->session == nullptr) return ClosedError();
@@ -472,6 +476,7 @@ PyMethodDef session_methods[] = {
     {"_partial_run_setup", PartialRunSetup, METH_VARARGS, nullptr},
     {"_partial_run_step", PartialRun, METH_VARARGS, nullptr},
     {"_extend_graph", Extend, METH_NOARGS, nullptr},
+    {"_num_ids", NumIds, METH_NOARGS, nullptr},
     {"_device_list", ListDevices, METH_NOARGS, nullptr},
     {"_close_session", Close, METH_NOARGS, nullptr},
     {"_cancel_steps", Cancel, METH_NOARGS, nullptr},

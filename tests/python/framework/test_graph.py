@@ -341,3 +341,27 @@ def test_graphs_are_freed() -> None:
     references = [make() for _ in range(3)]
     gc.collect()
     assert [r() for r in references] == [None] * 3
+
+
+def test_changes_after_a_run_are_warned_of():
+    from unittest import mock
+
+    from millrace.python.platform import tf_logging
+
+    with tf.Graph().as_default() as graph:
+        a = tf.constant(1.0)
+        b = tf.identity(a, name="b")
+        with mock.patch.object(tf_logging, "warning") as warning:
+            with tf.Session() as sess:
+                sess.run(b)
+                later = tf.identity(a)
+                later.op._set_device("/cpu:0")  # the session does not have it yet
+                assert not warning.called
+                b.op._add_control_input(tf.no_op())
+                b.op._update_input(0, tf.constant(2.0))
+            text = warning.call_args_list[1][0]
+            assert "was changed by %s after it was run by a session" in text[0]
+            assert text[1:] == ("b", "updating input tensor")
+            b.op._set_device("/cpu:0")  # the session is closed
+            assert warning.call_count == 2
+        assert graph.version > 0

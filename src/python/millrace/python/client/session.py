@@ -57,6 +57,7 @@ class BaseSession(_engine.SessionBase, SessionInterface):
         self._add_shapes = bool(config is not None and config.graph_options.infer_shapes)
         self._open(graph, target, None if config is None else config.SerializeToString())
         self._opened = True
+        graph._sessions.add(self)
 
     def list_devices(self) -> list[_DeviceAttributes]:
         """The devices of the session."""

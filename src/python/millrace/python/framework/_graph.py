@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import threading
+import weakref
 from contextlib import contextmanager
 from typing import Any, Iterator, Optional
 
@@ -60,6 +61,7 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         self._unfeedable_tensors: set[Any] = set()
         self._unfetchable_ops: set[Any] = set()
         self._has_session_handles = False
+        self._sessions: Any = weakref.WeakSet()  # those that were opened on the graph
         self._handle_feeders: dict[Any, Any] = {}
         self._handle_readers: dict[Any, Any] = {}
         self._handle_movers: dict[Any, Any] = {}

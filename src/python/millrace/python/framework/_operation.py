@@ -156,13 +156,27 @@ class Operation(_engine.OperationBase):
 
         return _attributes.python_value(self._get_attr(name))
 
+    def _warn_if_run(self, change: str) -> None:
+        """Logs a warning for each open session that has the operation as it was."""
+        for session in list(self.graph._sessions):
+            if not session._closed and self._id + 1 < session._num_ids():
+                from millrace.python.platform import tf_logging
+
+                tf_logging.warning(
+                    "Operation '%s' was changed by %s after it was run by a session. This mutation will have no "
+                    "effect, and will trigger an error in the future. Either don't modify nodes after running "
+                    "them or create a new session.", self.name, change,
+                )  # fmt: skip
+
     def _set_attr(self, attr_name: str, attr_value: Any) -> None:
         self._set_attr_proto(attr_name, attr_value.SerializeToString())
+        self._warn_if_run("setting attribute")
 
     def _set_attr_value(self, attr_name: str, value: Any) -> None:
         from millrace.python.framework import _attributes
 
         self._set_attr_proto(attr_name, _attributes.proto_bytes_of_any(value))
+        self._warn_if_run("setting attribute")
 
     def _set_func_attr(self, attr_name: str, func_name: str) -> None:
         from millrace.core.framework import attr_value_pb2
@@ -171,14 +185,17 @@ class Operation(_engine.OperationBase):
 
     def _clear_attr(self, attr_name: str) -> None:
         self._clear_attr_value(attr_name)
+        self._warn_if_run("clearing attribute")
 
     def _set_device(self, device: Any) -> None:
         from millrace.python.framework import device as pydev
 
         self._set_requested_device(pydev.canonical_or_string(device))
+        self._warn_if_run("setting device")
 
     def _set_device_from_string(self, device: str) -> None:
         self._set_requested_device(device)
+        self._warn_if_run("setting device")
 
     def _update_input(self, index: int, tensor: Any) -> None:
         from millrace.python.framework import ops
@@ -204,16 +221,19 @@ class Operation(_engine.OperationBase):
                 "Cannot update edge, incompatible shapes: %s and %s." % (_engine_text(tensor.shape), _engine_text(inputs[index].shape)),
             )  # fmt: skip
         self._update_input_tensor(index, tensor)
+        self._warn_if_run("updating input tensor")
 
     def _add_control_inputs(self, control_ops: Any) -> None:
         for op in control_ops:
-            self._add_control_op(op)
+            self._add_control_input(op)
 
     def _add_control_input(self, op: Any) -> None:
         self._add_control_op(op)
+        self._warn_if_run("adding control edge")
 
     def _remove_all_control_inputs(self) -> None:
         self._remove_control_ops()
+        self._warn_if_run("removing control edges")
 
     def _add_outputs(self, types: Any, shapes: Any) -> None:
         raise NotImplementedError("The outputs of an operation are fixed when it is made")
