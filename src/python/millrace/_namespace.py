@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public names: modules `millrace`, `millrace.nn`, ... give each name when it is asked for.
 
-The table `_public_names.txt` has a row for each: "nn.relu millrace.python.ops.gen_nn_ops relu"; a row without symbol is
-for a module. `_contrib_names.txt` has those of `contrib`, written by hand: "rnn.GRUCell nn.rnn_cell.GRUCell".
+The table `_public_names.txt` has a row for each: "nn.relu millrace.python.ops.gen_nn_ops relu"; a row without
+symbol is for a module. `_contrib_names.txt` has those of `contrib`, written by hand: "rnn.GRUCell
+nn.rnn_cell.GRUCell". `_v2_names.txt` has those of `compat.v2` in the same form.
 """
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -17,6 +19,7 @@ from typing import Any, Iterator
 
 _ROOT = "millrace"
 _V1 = "compat.v1"
+_V2 = "compat.v2"
 # Public module -> {name: "module symbol", or None for a module of public names}.
 _modules: dict[str, dict[str, str | None]] = {}
 
@@ -33,7 +36,6 @@ _ABSENT = {
     "ragged": "tf.SparseTensor",
     "distributions": "tf.random",
     "profiler": "tf.RunMetadata",
-    "compat.v2": "tf.compat.v1",
 }
 
 
@@ -66,7 +68,36 @@ def _add_module(module: str) -> None:
 for _public, _home in _rows("_public_names.txt"):
     _add(_public, _home)
 _add_module(_V1)
+_add_module(_V2)
 _add_module("raw_ops")
+_RAW_OPS = ("raw_ops", _V1 + ".raw_ops", _V2 + ".raw_ops")
+
+
+@functools.lru_cache(maxsize=None)
+def _second_version() -> tuple[dict[str, dict[str, str | None]], frozenset[str]]:
+    """The tables of compat.v2 by module below it, and the modules that have the names of version 1
+    besides."""
+    tables: dict[str, dict[str, str | None]] = {"": {}}
+    whole = set()
+    for public, home in _rows("_v2_names.txt"):
+        module, _, name = public.rpartition(".")
+        parts = module.split(".") if module else []
+        for i, part in enumerate(parts):
+            tables.setdefault(".".join(parts[: i + 1]), {})
+            tables[".".join(parts[:i])].setdefault(part, None)
+        if name == "*":
+            whole.add(module)
+        else:
+            tables[module][name] = home
+    return tables, frozenset(whole)
+
+
+def _names_of_second_version(module: str) -> dict[str, str | None] | None:
+    tables, whole = _second_version()
+    parts = module.split(".")
+    if any(".".join(parts[:i]) in whole for i in range(1, len(parts) + 1)):
+        return {**(_names_of(module) or {}), **tables.get(module, {})}
+    return tables.get(module)
 
 
 def _names_of(module: str) -> dict[str, str | None] | None:
@@ -75,6 +106,8 @@ def _names_of(module: str) -> dict[str, str | None] | None:
         _add_module("contrib")
         for public, home in _rows("_contrib_names.txt"):
             _add("contrib." + public, home)
+    if module == _V2 or module.startswith(_V2 + "."):
+        return _names_of_second_version(module[len(_V2) + 1 :])
     if module.startswith(_V1):
         rest = module[len(_V1) :]
         if not rest:
@@ -91,7 +124,7 @@ def _shown(module: str, name: str = "") -> str:
 def _missing(module: str, name: str) -> AttributeError:
     """The error for a name that is not there: what is missing, and what to use in its place."""
     public = ".".join(filter(None, [module, name]))
-    plain = public[len(_V1) + 1 :] if public.startswith(_V1 + ".") else public
+    plain = public[len(_V1) + 1 :] if public.startswith((_V1 + ".", _V2 + ".")) else public
     if plain in _ABSENT:
         return AttributeError(
             "module %r has no attribute %r: Millrace leaves tf.%s out. Nearest to it is %s"
@@ -114,7 +147,8 @@ def _missing_contrib(module: str, name: str) -> AttributeError:
     for key in difflib.get_close_matches(name.lower(), by_last, n=3, cutoff=0.6):
         near += sorted(by_last[key], key=lambda n: (n.rpartition(".")[2] != name, n.count("."), n))[:1]
     return AttributeError(
-        "module %r has no attribute %r: of tf.contrib Millrace has only the names that stand for something in core. %s"
+        "module %r has no attribute %r: of tf.contrib Millrace has only the names that stand for something "
+        "in core. %s"
         % (
             _shown(module),
             name,
@@ -152,7 +186,7 @@ def _keyword_only(function: Any) -> Any:
 def resolve(module: str, name: str) -> Any:
     """The object of a public name; AttributeError when there is none."""
     table = _names_of(module)
-    if module in ("raw_ops", _V1 + ".raw_ops"):
+    if module in _RAW_OPS:
         found = _raw_op(name)
         if found is None:
             raise _missing(module, name)
@@ -165,7 +199,7 @@ def resolve(module: str, name: str) -> Any:
     if home is None:
         return importlib.import_module(".".join(filter(None, [_ROOT, module, name])))
     home_module, _, symbol = home.partition(" ")
-    if module.startswith("contrib") and not home.startswith(_ROOT + ".python."):
+    if module.startswith(("contrib", _V2)) and not home.startswith((_ROOT + ".python.", _ROOT + ".core.")):
         outer, _, inner = home.rpartition(".")
         return resolve(outer, inner)
     found = importlib.import_module(home_module)
@@ -185,7 +219,7 @@ def install(module_name: str, public: str) -> None:
     module = sys.modules[module_name]
 
     def names() -> set[str]:
-        if public in ("raw_ops", _V1 + ".raw_ops"):
+        if public in _RAW_OPS:
             from millrace.python.ops import _op_index
 
             return set(_op_index.OPS)

@@ -15,6 +15,8 @@ _PATTERNS = [
     ("nccl", r"_?Nccl.*"),
     ("cudnn_rnn", r"CudnnRNN.*"),
     ("rnn", r"(LSTM|GRU|Block).*(Cell|LSTM).*|BlockLSTM.*"),
+    ("clustering", r"KmeansPlusPlusInitialization|KMC2ChainInitialization|NearestNeighbors"),
+    ("tensor_forest", r"TensorForest.*"),
     ("ragged", r"Ragged.*"),
     ("bitwise", r"Bitwise.*|Invert|LeftShift|RightShift|PopulationCount"),
     ("batch", r"Batch|BatchFunction|Unbatch|UnbatchGrad"),

@@ -7,13 +7,14 @@ import glob
 import pytest
 
 import millrace as tf
+from millrace.python.eager import context
 from millrace.python.ops import summary_ops_v2 as summary_ops
 
 
 @pytest.fixture(autouse=True)
 def no_writer():
     yield
-    summary_ops._state.writer = None
+    context.context().summary_writer = None
 
 
 def events(folder):
@@ -38,7 +39,7 @@ def test_ops_write_when_they_run(tmp_path):
     found = events(tmp_path)
     assert [e.WhichOneof("what") for e in found][:2] == ["file_version", "graph_def"]
     by_tag = {v.tag: (e.step, v) for e in found for v in e.summary.value}
-    assert by_tag["family/x"][0] == 0 and by_tag["family/x"][1].simple_value == 3.0
+    assert by_tag["family/family/x"][0] == 0 and by_tag["family/family/x"][1].simple_value == 3.0
     assert by_tag["scope/h"][0] == 17 and by_tag["scope/h"][1].histo.num == 2
     assert tf.make_ndarray(by_tag["g"][1].tensor).tolist() == [1, 2]
 

@@ -3,18 +3,41 @@
 """Names of TensorFlow's extension module that programs use."""
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
+from millrace.python.framework import dtypes, versions
 from millrace.python.lib.io.file_io import FileIO  # noqa: F401
 from millrace.python.lib.io.tf_record import tf_record_iterator  # noqa: F401
 from millrace.python.training.py_checkpoint_reader import NewCheckpointReader  # noqa: F401
 
 
-def __getattr__(name: str) -> Any:
-    if name == "EventsWriter":
-        from millrace.python.summary.writer import event_file_writer
+TF_bfloat16_type = dtypes.bfloat16.as_numpy_dtype
+__version__ = versions.VERSION
+__git_version__ = versions.GIT_VERSION
+__compiler_version__ = versions.COMPILER_VERSION
+__cxx11_abi_flag__ = versions.CXX11_ABI_FLAG
+__monolithic_build__ = versions.MONOLITHIC_BUILD
 
-        return event_file_writer.EventFileWriter
+# Name -> module and name there.
+_ELSEWHERE = {
+    "CheckpointReader": ("training.py_checkpoint_reader", "CheckpointReader"),
+    "EventsWriter": ("summary.writer.event_file_writer", "EventsWriter"),
+    "FileExists": ("lib.io.file_io", "file_exists"),
+    "Flatten": ("util.nest", "flatten"),
+    "GetMatchingFiles": ("lib.io.file_io", "get_matching_files"),
+    "IsSequence": ("util.nest", "is_sequence"),
+    "IsTensor": ("framework.tensor_util", "is_tensor"),
+    "ReadFileToString": ("lib.io.file_io", "read_file_to_string"),
+    "do_quantize_training_on_graphdef": ("training.quantize_training", "do_quantize_training_on_graphdef"),
+    "list_devices": ("client.device_lib", "list_local_devices"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ELSEWHERE:
+        module, symbol = _ELSEWHERE[name]
+        return getattr(importlib.import_module("millrace.python." + module), symbol)
     raise AttributeError("module 'tensorflow.python.pywrap_tensorflow' has no attribute %r" % name)
 
 
@@ -31,5 +54,3 @@ def IsMklEnabled() -> bool:  # noqa: N802
 
 def IsBuiltWithROCm() -> bool:  # noqa: N802
     return False
-
-

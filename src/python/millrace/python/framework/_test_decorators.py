@@ -46,7 +46,8 @@ def run_in_graph_and_eager_modes(
     def decorate(f: _Function) -> _Function:
         if isinstance(f, type):
             raise ValueError(
-                "`run_in_graph_and_eager_modes` only supports test methods. Did you mean to use `run_all_in_graph_and_eager_modes`?"
+                "`run_in_graph_and_eager_modes` only supports test methods. Did you mean to use "
+                "`run_all_in_graph_and_eager_modes`?"
             )
 
         @functools.wraps(f)
@@ -289,3 +290,62 @@ def generate_combinations_with_testcase_name(**kwargs: Any) -> list[Any]:
         )
         result.append({**named, "testcase_name": "_test" + label})
     return result
+
+
+def enable_all_xla(description: Any) -> Any:
+    """Leaves a test as it is: there is no XLA."""
+    return _identity_decorator
+
+
+def no_xla_auto_jit(description: Any) -> Any:
+    """Leaves a test as it is: there is no XLA."""
+    return _identity_decorator
+
+
+def enable_tf_xla_constant_folding(description: Any) -> Any:
+    """Leaves a test as it is: there is no XLA."""
+    return _identity_decorator
+
+
+with_c_api = _identity_decorator
+with_c_shapes = _identity_decorator
+
+
+def run_in_async_and_sync_mode(f: _Function) -> _Function:
+    """Runs a test in both modes of eager execution, which behave alike here: once is enough."""
+    return f
+
+
+def with_forward_compatibility_horizons(*horizons: Any) -> Any:
+    """Runs a test for each date (year, month, day) up to which graphs are to be read; None: as it is."""
+
+    def decorator(test_method: Any) -> Any:
+        @functools.wraps(test_method)
+        def wrapper(self: Any, *args: Any, **kwargs: Any) -> None:
+            from millrace.python.compat import compat
+
+            for horizon in horizons:
+                if horizon is None:
+                    test_method(self, *args, **kwargs)
+                else:
+                    with compat.forward_compatibility_horizon(*horizon):
+                        test_method(self, *args, **kwargs)
+
+        return wrapper
+
+    return decorator
+
+
+class FakeEagerSession:
+    """What stands for a session where ops are executed at once: `run` gives values of what is there
+    already."""
+
+    def __init__(self, test_case: Any) -> None:
+        self._test_case = test_case
+
+    def run(self, fetches: Any, *args: Any, **kwargs: Any) -> Any:
+        """The values of fetches; ValueError for feeds."""
+        feed_dict = kwargs.pop("feed_dict", args[0] if args else None)
+        if feed_dict:
+            raise ValueError("Feeding is not possible where ops are executed at once")
+        return self._test_case.evaluate(fetches)

@@ -161,3 +161,12 @@ def _register() -> None:
 
 
 _register()
+
+
+def __getattr__(name: str) -> Any:
+    """Conversions whose home is `ops`."""
+    if name.endswith(("convert_to_tensor_or_indexed_slices", "convert_n_to_tensor_or_indexed_slices")):
+        from millrace.python.framework import ops
+
+        return getattr(ops, name)
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))

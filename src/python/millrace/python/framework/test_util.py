@@ -268,3 +268,45 @@ def create_local_cluster(
         ]
 
     return servers("worker", num_workers, worker_config), servers("ps", num_ps, ps_config)
+
+
+def NHWCToNCHW_VECT_C(input_shape_or_tensor: Any) -> Any:  # noqa: N802
+    """A tensor, or list of sizes, of layout NHWC with its channels in groups of four: [N, C / 4, H, W, 4].
+
+    Raises:
+      ValueError: if the number of channels is no multiple of four.
+    """
+    from millrace.python.ops import array_ops
+
+    permutations = {5: [0, 3, 1, 2, 4]}
+    is_tensor = isinstance(input_shape_or_tensor, ops.Tensor)
+    shape = input_shape_or_tensor.shape.as_list() if is_tensor else list(input_shape_or_tensor)
+    if shape[-1] % 4 != 0:
+        raise ValueError("Last dimension of input must be evenly divisible by 4 to convert to NCHW_VECT_C.")
+    split = shape[:-1] + [shape[-1] // 4, 4]
+    permutation = permutations[len(split)]
+    if is_tensor:
+        return array_ops.transpose(array_ops.reshape(input_shape_or_tensor, split), permutation)
+    return [split[a] for a in permutation]
+
+
+def NCHW_VECT_CToNHWC(input_shape_or_tensor: Any) -> Any:  # noqa: N802
+    """A tensor, or list of sizes, of [N, C / 4, H, W, 4] as NHWC."""
+    from millrace.python.ops import array_ops
+
+    permutation = [0, 2, 3, 1, 4]
+    is_tensor = isinstance(input_shape_or_tensor, ops.Tensor)
+    shape = input_shape_or_tensor.shape.as_list() if is_tensor else list(input_shape_or_tensor)
+    moved = [shape[a] for a in permutation]
+    joined = moved[:3] + [moved[3] * moved[4]]
+    if is_tensor:
+        return array_ops.reshape(array_ops.transpose(input_shape_or_tensor, permutation), joined)
+    return joined
+
+
+def test_src_dir_path(relative_path: str) -> str:
+    """Path of a file given relative to the folder that holds the package."""
+    return googletest.test_src_dir_path(relative_path)
+
+
+test_src_dir_path.__test__ = False  # type: ignore[attr-defined]

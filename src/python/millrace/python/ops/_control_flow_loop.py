@@ -160,3 +160,15 @@ def _count_iterations(
     if shape_invariants is not None:
         shape_invariants = (tensor_shape.TensorShape([]), shape_invariants[0] if single else shape_invariants)
     return limited_cond, limited_body, limited_vars, shape_invariants, maximum
+
+
+def while_loop_v2(
+    cond: Any, body: Any, loop_vars: Any, shape_invariants: Any = None, parallel_iterations: int = 10,
+    back_prop: bool = True, swap_memory: bool = False, maximum_iterations: Any = None, name: str | None = None,
+) -> Any:  # fmt: skip
+    """As `while_loop`; the result has the structure of `loop_vars`, also for a single one."""
+    return while_loop(
+        cond, body, loop_vars, shape_invariants=shape_invariants, parallel_iterations=parallel_iterations,
+        back_prop=back_prop, swap_memory=swap_memory, name=name, maximum_iterations=maximum_iterations,
+        return_same_structure=True,
+    )  # fmt: skip

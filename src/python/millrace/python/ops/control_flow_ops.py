@@ -41,6 +41,7 @@ from millrace.python.ops._control_flow_while import WhileContext  # noqa: F401
 from millrace.python.ops._control_flow_while import _AddNextAndBackEdge  # noqa: F401
 from millrace.python.ops._control_flow_while import from_control_flow_context_def  # noqa: F401
 from millrace.python.ops._control_flow_loop import while_loop  # noqa: F401
+from millrace.python.ops._control_flow_loop import while_loop_v2  # noqa: F401
 
 
 def _cond_context_def() -> object:

@@ -66,3 +66,18 @@ def get_func_code(func: Any) -> Any:
         except AttributeError:
             return None
     raise ValueError("Argument must be callable")
+
+
+_rewriter_config_off: Any = None
+
+
+def get_disabled_rewriter_config() -> bytes:
+    """A serialised ConfigProto that turns the optimisation of graphs off."""
+    global _rewriter_config_off
+    if _rewriter_config_off is None:
+        from millrace.core.protobuf import config_pb2
+
+        config = config_pb2.ConfigProto()
+        config.graph_options.rewrite_options.disable_meta_optimizer = True
+        _rewriter_config_off = config.SerializeToString()
+    return _rewriter_config_off  # type: ignore[no-any-return]

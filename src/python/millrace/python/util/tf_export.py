@@ -93,6 +93,16 @@ def get_v2_names(symbol: Any) -> List[str]:
     return list(getattr(tf_decorator.unwrap(symbol)[1], "_tf_api_names", ()))
 
 
+def get_v1_constants(module: Any) -> List[Tuple[str, ...]]:
+    """Returns the constants of a module with their names of version 1."""
+    return [entry for entry in _CONSTANTS.get(hash(module.__name__), [])]
+
+
+def get_v2_constants(module: Any) -> List[Tuple[str, ...]]:
+    """Returns the constants of a module with their names of version 2."""
+    return get_v1_constants(module)
+
+
 def kwarg_only(f: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function that takes keyword arguments only."""
 

@@ -203,3 +203,33 @@ getargvalues = _inspect.getargvalues
 signature = _inspect.signature
 Parameter = _inspect.Parameter
 _OrderedDict = collections.OrderedDict
+
+
+def getframeinfo(frame: Any, context: int = 1) -> Any:
+    """What is known of a frame: file, line, function, text."""
+    return _inspect.getframeinfo(frame, context)
+
+
+def isdatadescriptor(obj: Any) -> bool:
+    """Whether it is a data descriptor."""
+    return _inspect.isdatadescriptor(obj)
+
+
+def ismethoddescriptor(obj: Any) -> bool:
+    """Whether it is a method descriptor."""
+    return _inspect.ismethoddescriptor(obj)
+
+
+def istraceback(obj: Any) -> bool:
+    """Whether it is a traceback."""
+    return _inspect.istraceback(obj)
+
+
+def isabstract(obj: Any) -> bool:
+    """Whether it is an abstract class."""
+    return _inspect.isabstract(obj)
+
+
+def trace(context: int = 1) -> Any:
+    """The frames between the caller and where the current exception was raised."""
+    return _inspect.trace(context)
