@@ -27,7 +27,8 @@ struct GraphOptions {
 };
 
 std::string OutputPath(const GraphOptions& options, Form form) {
-  if (!options.output.empty()) return options.output;
+  // What comes from standard input has no place of its own.
+  if (!options.output.empty() || options.model == "-") return options.output.empty() ? "-" : options.output;
   std::string base = options.model;
   while (base.size() > 1 && base.ends_with('/')) base.pop_back();
   const size_t dot = base.rfind('.');
@@ -40,7 +41,7 @@ std::string OutputPath(const GraphOptions& options, Form form) {
 
 StatusOr<ExitCode> Draw(const GraphOptions& options, Form form, const Context& context) {
   const std::string output = OutputPath(options, form);
-  if (output == options.model) {
+  if (output == options.model && output != "-") {
     return context.Usage(StrCat("the drawing would replace ", options.model, "; name another file with -o"));
   }
   MR_ASSIGN_OR_RETURN(const ModelFile model, ReadModelFile(context.env, options.model, options.tags));
@@ -48,7 +49,9 @@ StatusOr<ExitCode> Draw(const GraphOptions& options, Form form, const Context& c
   const ScopeTree tree =
       BuildScopeTree(graph, form == Form::kHtml ? kMostChildrenOfPage : options.view.most_boxes);
   const std::string title =
-      options.model.substr(options.model.find_last_of('/', options.model.size() - 2) + 1);
+      options.model == "-"
+          ? "standard input"
+          : options.model.substr(options.model.find_last_of('/', options.model.size() - 2) + 1);
   std::string text;
   if (form == Form::kHtml) {
     text = RenderGraphPage(tree, graph, title);

@@ -212,6 +212,9 @@ StatusOr<RecordIndex> BuildIndex(const RecordsOptions& options, const Context& c
 }
 
 StatusOr<ExitCode> Index(const RecordsOptions& options, const Context& context) {
+  if (options.output.empty() && options.file == "-") {
+    return context.Usage("records from standard input have no place for their index; name one with -o");
+  }
   const std::string path = options.output.empty() ? options.file + ".idx" : options.output;
   if (path == options.file) return context.Usage("the index would replace the file; name another with -o");
   MR_ASSIGN_OR_RETURN(const RecordIndex index, BuildIndex(options, context));

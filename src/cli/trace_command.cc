@@ -23,6 +23,9 @@ std::string PageBeside(const std::string& input) {
 }
 
 StatusOr<ExitCode> WriteTimeline(TraceOptions options, const Context& context) {
+  if (options.output.empty() && options.run_metadata == "-") {
+    return context.Usage("a trace from standard input has no place for its page; name one with -o");
+  }
   if (options.output.empty()) options.output = PageBeside(options.run_metadata);
   if (options.output == options.run_metadata) {
     return context.Usage(StrCat("the page would replace ", options.run_metadata, "; name another with -o"));

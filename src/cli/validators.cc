@@ -10,14 +10,18 @@
 namespace millrace::cli {
 namespace {
 
+constexpr double kMost = 9e18;  // what an int64 holds
+
 // Errors read "'-1' is not ...".
 template <typename Fits>
 CLI::Validator Check(const std::string& wanted, const std::string& name, Fits fits) {
   return CLI::Validator(
       [wanted, fits](const std::string& text) -> std::string {
         double value = 0;
-        if (CLI::detail::lexical_cast(text, value) && fits(value)) return "";
-        return StrCat("'", text.substr(0, 40), "' is not ", wanted);
+        const bool is_number = CLI::detail::lexical_cast(text, value);
+        if (is_number && fits(value) && value <= kMost) return "";
+        return StrCat("'", text.substr(0, 40), "' is ",
+                      is_number && fits(value) ? "too large a number" : "not " + wanted);
       },
       name);
 }

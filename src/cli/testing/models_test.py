@@ -95,6 +95,13 @@ class ForeignFilesTest(ModelTest):
         process = subprocess.run(
             [program.PROGRAM, "show", "-", "--json"], input=AFFINE.encode(), capture_output=True, timeout=60, check=True)
         self.assertEqual(json.loads(process.stdout)["nodes"], 4)
+        for args, text in ((["dot", "-", "-o", "-"], b'digraph "standard input"'), (["svg", "-"], b"<svg"), (["html", "-"], b"<!doctype html>")):
+            process = subprocess.run([program.PROGRAM, "graph", *args], input=AFFINE.encode(), capture_output=True, timeout=60,
+                                     check=True, cwd=self.folder)
+            self.assertTrue(process.stdout.startswith(text), process.stdout[:60])
+        self.assertEqual(os.listdir(self.folder), [])
+        self.assert_error(["trace", "-"], 2, "name one with -o")
+        self.assert_error(["records", "index", "-"], 2, "name one with -o")
         os.mkfifo(self.path("pipe"))
         writer = threading.Thread(target=self.write, args=("pipe", AFFINE))
         writer.start()
@@ -112,6 +119,7 @@ class ForeignFilesTest(ModelTest):
         self.assert_error(["show", "--btach=3", "x"], 2, "there is no option '--btach'; did you mean '--batch'?")
         self.assert_error(["bench", "m", "--warmup", "-1"], 2, "'-1' is not a number from 0 on")
         self.assert_error(["bench", "m", "--runs=0"], 2, "'0' is not a number above 0")
+        self.assert_error(["bench", "m", "--runs=" + "9" * 300], 2, "--runs: '" + "9" * 40 + "' is too large a number")
         self.assert_error(["bench", "m", "--seconds", "1e9"], 2, "'1e9' is not a number from 0 to 86400")
         self.assert_error(["bench", "m", "--seconds", "nan"], 2, "'nan' is not a number from 0 to 86400")
         self.assert_error(["checkpoint", "qqqqqq"], 2, "there is no command 'qqqqqq'")

@@ -350,8 +350,11 @@ TEST(TraceTest, ThePageHoldsItsDataAsJsonWhateverTheNamesAre) {
   std::vector<std::string> found;
   for (const auto& name : names.values()) found.push_back(name.string_value());
   EXPECT_THAT(found, testing::UnorderedElementsAre("@SCRIPT@", "</script><script>alert(1)</script>"));
+  std::string text = page;
+  const std::string name_space = "http://www.w3.org/2000/svg";  // is not loaded
+  text.replace(text.find(name_space), name_space.size(), "");
   for (const char* const outside : {"http://", "https://", "src=", "@import", "url("}) {
-    EXPECT_THAT(page, Not(HasSubstr(outside))) << "a page loads nothing";
+    EXPECT_THAT(text, Not(HasSubstr(outside))) << "a page loads nothing";
   }
 }
 
