@@ -68,7 +68,7 @@ class ParallelMapDataset final : public UnaryDataset {
       if (threads_.size() == 0 && ctx.shares != nullptr && dataset_.options_.parallelism.chosen) {
         calls_.Choose(*ctx.shares);
       }
-      if (calls_.chosen() && calls_.Asked(CallsAtATime::Clock::now())) changed_.NotifyAll();
+      if (calls_.chosen() && calls_.Asked(CallsAtATime::Clock::now())) work_.NotifyAll();
       MR_RETURN_IF_ERROR(StartThreads(ctx));
       const Status status = Take(ctx, out, end);
       if (calls_.chosen()) calls_.Served(CallsAtATime::Clock::now());
@@ -95,9 +95,7 @@ class ParallelMapDataset final : public UnaryDataset {
       const std::shared_ptr<Slot> slot = std::move(slots_[found]);
       slots_.erase(slots_.begin() + static_cast<ptrdiff_t>(found));
       // The threads are woken for several elements at a time.
-      if (static_cast<int64_t>(slots_.size()) <= calls_.limit() + kAhead / 2) {
-        changed_.NotifyAll();
-      }
+      if (static_cast<int64_t>(slots_.size()) <= calls_.limit() + kAhead / 2) work_.NotifyAll();
       if (slot->end) {
         ended_ = *end = true;
         return Status();
@@ -149,7 +147,7 @@ class ParallelMapDataset final : public UnaryDataset {
         const auto slot = std::make_shared<Slot>();
         {
           MutexLock lock(mu_);
-          while (!threads_.stopping() && !MayRead(thread) && !(input_done_ && !paused_)) changed_.Wait(mu_);
+          while (!threads_.stopping() && !MayRead(thread) && !(input_done_ && !paused_)) work_.Wait(mu_);
           if (threads_.stopping() || input_done_) return;
           reading_ = true;
           ++busy_;
@@ -169,7 +167,11 @@ class ParallelMapDataset final : public UnaryDataset {
           if (measures) calls_.AddInput(middle - begin);
           reading_ = false;
           input_done_ = status.ok() && end;
-          if (input_done_ || threads_.size() > 1) changed_.NotifyAll();
+          if (input_done_ || threads_.size() > 2) {
+            work_.NotifyAll();
+          } else if (threads_.size() > 1) {
+            work_.NotifyOne();
+          }
         }
         const bool calls = status.ok() && !end;
         if (calls) status = f_->Call(ctx, &args, &slot->element);
@@ -190,7 +192,8 @@ class ParallelMapDataset final : public UnaryDataset {
     static constexpr int64_t kAhead = 16;  // results beyond one for each call
     const std::unique_ptr<ElementFunction::Bound> f_;
     mutable Mutex mu_;
-    CondVar changed_;
+    CondVar changed_;  // for those who wait for results, or for all threads to be idle
+    CondVar work_;     // for the threads
     std::deque<std::shared_ptr<Slot>> slots_ MR_GUARDED_BY(mu_);
     bool ended_ MR_GUARDED_BY(mu_) = false;
     bool input_done_ MR_GUARDED_BY(mu_) = false;  // its end is in a slot
@@ -199,7 +202,7 @@ class ParallelMapDataset final : public UnaryDataset {
     int64_t busy_ MR_GUARDED_BY(mu_) = 0;         // threads with a slot
     CallsAtATime calls_ MR_GUARDED_BY(mu_);
     Context ahead_;  // of the threads; set before they start
-    StageThreads threads_{mu_, changed_};
+    StageThreads threads_{mu_, work_};
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
     MR_ASSIGN_OR_RETURN(auto f, f_->Bind(ctx, input().types(), types()));
@@ -228,7 +231,7 @@ Status ParallelMapDataset::It::Save(Context& ctx, StateWriter& state) {
     status = UnaryIterator::Save(ctx, state);
   }
   paused_ = false;
-  changed_.NotifyAll();
+  work_.NotifyAll();
   return status;
 }
 
