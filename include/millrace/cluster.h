@@ -88,6 +88,11 @@ struct TensorTransfers {
   // shared_memory_bytes for each pair of tasks and direction; 0: none.
   int64_t shared_memory_bytes = int64_t{1} << 30;
   int64_t min_shared_memory_bytes = int64_t{256} << 10;
+  // Other tasks use TCP connections of their own for tensors from min_socket_bytes on, at `socket_port` (0: a
+  // free one) of the address that the server listens to. Not where messages are encrypted: those are not.
+  bool sockets = true;
+  int64_t min_socket_bytes = int64_t{256} << 10;
+  int socket_port = 0;
 };
 
 // How a server is set up.

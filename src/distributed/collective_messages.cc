@@ -85,10 +85,12 @@ class WaitingCall : public RefCounted {
   Reply reply_ MR_GUARDED_BY(mu_);
 };
 
-void RecvBuf(TaskCollectives& collectives, const DeviceSet& devices, const MessageBytes& bytes,
-             CancellationManager& cancellation, Reply reply) {
+void RecvBuf(TaskCollectives& collectives, const DeviceSet& devices, RecentRequests& recent,
+             const MessageBytes& bytes, CancellationManager& cancellation, Reply reply) {
   tensorflow::RecvBufRequest request;
   if (Status s = Parse(Method::kRecvBuf, bytes, &request); !s.ok()) return reply(std::move(s), {});
+  if (Status s = recent.CheckNew(request.request_id(), "RecvBuf (GrpcWorker)", request); !s.ok())
+    return reply(std::move(s), {});
   const Device* const device = devices.Find(request.src_device());
   if (device == nullptr)
     return reply(errors::InvalidArgument("RecvBuf: no device '", request.src_device(), "' here"), {});
@@ -302,11 +304,12 @@ StatusOr<CollectivePeers::NumberedStep> TransportCollectivePeers::NextStep(std::
   return NumberedStep{response.step_sequence(0).next_step_id(), response.step_sequence(0).for_task()};
 }
 
-void HandleCollective(TaskCollectives& collectives, const DeviceSet& devices, Method method,
-                      const MessageBytes& request, CancellationManager& cancellation, Reply reply) {
+void HandleCollective(TaskCollectives& collectives, const DeviceSet& devices, RecentRequests& recent,
+                      Method method, const MessageBytes& request, CancellationManager& cancellation,
+                      Reply reply) {
   switch (method) {
     case Method::kRecvBuf:
-      return RecvBuf(collectives, devices, request, cancellation, std::move(reply));
+      return RecvBuf(collectives, devices, recent, request, cancellation, std::move(reply));
     case Method::kCompleteGroup:
       return CompleteGroup(collectives, request, cancellation, std::move(reply));
     case Method::kCompleteInstance:

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "device/device.h"
+#include "distributed/recent_requests.h"
 #include "distributed/transport.h"
 #include "step/task_collectives.h"
 
@@ -28,8 +29,9 @@ class TransportCollectivePeers : public CollectivePeers {
 };
 
 // Answers RecvBuf, CompleteGroup, CompleteInstance and GetStepSequence at a task with these devices.
-// `cancellation` lives until the reply.
-void HandleCollective(TaskCollectives& collectives, const DeviceSet& devices, Method method,
-                      const MessageBytes& request, CancellationManager& cancellation, Reply reply);
+// `cancellation` lives until the reply; `recent` are the requests that take effect once.
+void HandleCollective(TaskCollectives& collectives, const DeviceSet& devices, RecentRequests& recent,
+                      Method method, const MessageBytes& request, CancellationManager& cancellation,
+                      Reply reply);
 
 }  // namespace millrace

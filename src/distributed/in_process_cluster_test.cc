@@ -198,7 +198,7 @@ TEST(StepStatsTest, WhatNoTaskCanHaveMeasuredIsRefused) {
   auto* output = stats.add_dev_stats()->add_node_stats()->add_output()->mutable_tensor_description();
   output->mutable_shape()->add_dim()->set_size(-5);
   RunMetadata metadata;
-  EXPECT_TRUE(errors::IsInvalidArgument(AppendStepStats(stats, &metadata)));
+  EXPECT_TRUE(errors::IsInvalidArgument(AppendStepStats(stats, 0, &metadata)));
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ StatusOr<RunMetadata> MetadataFromProto(const tensorflow::RunMetadata& proto) {
     for (const auto& node : device.node_stats()) start = std::min(start, node.all_start_micros());
   }
   if (start != std::numeric_limits<int64_t>::max()) metadata.step_start_unix_us = start;
-  MR_RETURN_IF_ERROR(AppendStepStats(proto.step_stats(), &metadata));
+  MR_RETURN_IF_ERROR(AppendStepStats(proto.step_stats(), 0, &metadata));
   for (const auto& graph : proto.partition_graphs())
     metadata.partition_graphs.push_back(graph.SerializeAsString());
   for (const auto& node : proto.cost_graph().node()) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distributed/remote_worker.h"
 
+#include <chrono>
 #include <climits>
 #include <utility>
 
@@ -25,17 +26,24 @@ Status ParseResponse(const std::string& task, Method method, const MessageBytes&
   return errors::Internal("The response of ", task, " to ", MethodName(method), " is not a message");
 }
 
+int64_t UnixMicros() {
+  using std::chrono::system_clock;
+  return std::chrono::duration_cast<std::chrono::microseconds>(system_clock::now().time_since_epoch())
+      .count();
+}
+
 // A partition that is registered at another task. Dropping it deregisters it, without waiting.
 class RemotePartition : public InstalledPartition {
  public:
   RemotePartition(std::string task, Transport& transport, std::string session, std::string handle,
-                  std::unique_ptr<Graph> graph, BorderKeys keys)
+                  std::unique_ptr<Graph> graph, BorderKeys keys, std::shared_ptr<ClockOffset> clock)
       : task_(std::move(task)),
         transport_(transport),
         session_(std::move(session)),
         handle_(std::move(handle)),
         graph_(std::move(graph)),
-        keys_(std::move(keys)) {}
+        keys_(std::move(keys)),
+        clock_(std::move(clock)) {}
   ~RemotePartition() override {
     tensorflow::DeregisterGraphRequest request;
     request.set_session_handle(session_);
@@ -53,9 +61,10 @@ class RemotePartition : public InstalledPartition {
     call.timeout_in_ms = args.info.timeout_in_ms;
     call.cancellation = args.cancellation;
     transport_.Start(std::move(call),
-                     [this, rets = args.rets, metadata = args.metadata, finish = std::move(done)](
-                         Status status, const MessageBytes& bytes) mutable {
-                       if (status.ok()) status = Finish(bytes, rets, metadata);
+                     [this, rets = args.rets, metadata = args.metadata,
+                      sent_us = args.metadata == nullptr ? 0 : UnixMicros(),
+                      finish = std::move(done)](Status status, const MessageBytes& bytes) mutable {
+                       if (status.ok()) status = Finish(bytes, rets, metadata, sent_us);
                        finish(std::move(status));
                      });
   }
@@ -90,7 +99,8 @@ class RemotePartition : public InstalledPartition {
     return errors::ResourceExhausted("What is fed to ", task_, " is more than a message can hold");
   }
 
-  Status Finish(const MessageBytes& bytes, std::span<Tensor> rets, RunMetadata* metadata) const {
+  Status Finish(const MessageBytes& bytes, std::span<Tensor> rets, RunMetadata* metadata,
+                int64_t sent_us) const {
     tensorflow::RunGraphResponse response;
     MR_RETURN_IF_ERROR(ParseResponse(task_, Method::kRunGraph, bytes, &response));
     if (response.status_code() != tensorflow::error::OK)
@@ -103,7 +113,9 @@ class RemotePartition : public InstalledPartition {
                           TakeTensorFromProto(fetched.mutable_tensor()));
     }
     if (metadata == nullptr) return Status();
-    return AppendStepStats(response.step_stats(), metadata);
+    if (response.received_micros() != 0)
+      clock_->Add({sent_us, response.received_micros(), response.answered_micros(), UnixMicros()});
+    return AppendStepStats(response.step_stats(), clock_->Micros(), metadata);
   }
 
   const std::string task_;
@@ -112,6 +124,7 @@ class RemotePartition : public InstalledPartition {
   const std::string handle_;
   const std::unique_ptr<Graph> graph_;
   const BorderKeys keys_;
+  const std::shared_ptr<ClockOffset> clock_;
 };
 
 }  // namespace
@@ -165,16 +178,16 @@ void RemoteWorker::InstallAsync(PartitionSpec spec, Installed done) {
   if (request.ByteSizeLong() > INT_MAX)
     return done(errors::ResourceExhausted("The graph for ", task_, " is more than a message can hold"));
   RemoteCall call{task_, Method::kRegisterGraph, MessageBytes::Of(request)};
-  transport_.Start(
-      std::move(call), [this, graph = std::move(spec.graph), border = *std::move(keys),
-                        finish = std::move(done)](const Status& status, const MessageBytes& bytes) mutable {
-        tensorflow::RegisterGraphResponse response;
-        Status result = status;
-        if (result.ok()) result = ParseResponse(task_, Method::kRegisterGraph, bytes, &response);
-        if (!result.ok()) return finish(std::move(result));
-        finish(std::unique_ptr<InstalledPartition>(std::make_unique<RemotePartition>(
-            task_, transport_, session_, response.graph_handle(), std::move(graph), std::move(border))));
-      });
+  transport_.Start(std::move(call), [this, graph = std::move(spec.graph), border = *std::move(keys),
+                                     clock = clock_, finish = std::move(done)](
+                                        const Status& status, const MessageBytes& bytes) mutable {
+    tensorflow::RegisterGraphResponse response;
+    Status result = status;
+    if (result.ok()) result = ParseResponse(task_, Method::kRegisterGraph, bytes, &response);
+    if (!result.ok()) return finish(std::move(result));
+    finish(std::unique_ptr<InstalledPartition>(std::make_unique<RemotePartition>(
+        task_, transport_, session_, response.graph_handle(), std::move(graph), std::move(border), clock)));
+  });
 }
 
 void RemoteWorker::RecvTensor(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) {

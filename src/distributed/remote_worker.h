@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/clock_offset.h"
 #include "distributed/transport.h"
 #include "step/worker.h"
 
@@ -37,6 +38,7 @@ class RemoteWorker : public Worker {
   const DeviceView devices_;
   Transport& transport_;
   const std::string session_;
+  const std::shared_ptr<ClockOffset> clock_ = std::make_shared<ClockOffset>();  // of the task
 };
 
 // Asks `task` for what the step sends there under `key`. `channels`: for large tensors; null: there are none.

@@ -153,7 +153,10 @@ StatusOr<std::unique_ptr<Server>> MakeServer(BoundTask bound) {
   const std::string address = bound.address();
   addresses[TaskName(options.job, options.task)] = address;
   MR_ASSIGN_OR_RETURN(auto network, bound.protocol.connect(addresses, bound.transport));
-  MR_ASSIGN_OR_RETURN(auto task, Task::Make(options, std::move(network)));
+  const Task::Network below{
+      addresses, ListenAddress(options),
+      !bound.transport.security.certificate.empty() || bound.transport.security.encrypts()};
+  MR_ASSIGN_OR_RETURN(auto task, Task::Make(options, std::move(network), below));
   return std::unique_ptr<Server>(std::make_unique<TaskServer>(std::move(bound.listener), std::move(task),
                                                               StrCat(options.protocol, "://", address),
                                                               options.stop_grace_in_ms));

@@ -11,6 +11,8 @@
 namespace millrace {
 namespace {
 
+constexpr int64_t kLatestUs = int64_t{1} << 52;  // the year 2112
+
 // "m = MatMul(a, b)" -> "MatMul"
 std::string OpOfLabel(std::string_view label) {
   const size_t equals = label.find(" = ");
@@ -45,6 +47,12 @@ NodeStats::Memory MemoryFrom(const tensorflow::AllocatorMemoryUsed& proto, int64
 }
 
 StatusOr<NodeStats> NodeFrom(const tensorflow::NodeExecStats& proto, int64_t step_start_us) {
+  for (const int64_t time :
+       {proto.all_start_micros(), proto.all_end_rel_micros(), proto.scheduled_micros(),
+        proto.all_start_nanos() / 1000, proto.all_end_rel_nanos() / 1000, proto.scheduled_nanos() / 1000}) {
+    if (time < -kLatestUs || time > kLatestUs)
+      return errors::InvalidArgument("Node '", proto.node_name(), "' has run at ", time, " us");
+  }
   // Tasks before TensorFlow 1.13 knew no nanoseconds.
   const bool has_nanos = proto.all_start_nanos() != 0;
   const int64_t start = has_nanos ? proto.all_start_nanos() : proto.all_start_micros() * 1000;
@@ -69,14 +77,15 @@ StatusOr<NodeStats> NodeFrom(const tensorflow::NodeExecStats& proto, int64_t ste
 
 }  // namespace
 
-Status AppendStepStats(const tensorflow::StepStats& stats, RunMetadata* metadata) {
+Status AppendStepStats(const tensorflow::StepStats& stats, int64_t clock_offset_us, RunMetadata* metadata) {
+  const int64_t start_us = metadata->step_start_unix_us + clock_offset_us;
   for (const tensorflow::DeviceStepStats& proto : stats.dev_stats()) {
     DeviceStats device;
     device.device = proto.device();
     for (const tensorflow::NodeExecStats& node : proto.node_stats()) {
       if (device.allocator.empty() && node.memory_size() > 0)
         device.allocator = node.memory(0).allocator_name();
-      auto read = NodeFrom(node, metadata->step_start_unix_us);
+      auto read = NodeFrom(node, start_us);
       if (!read.ok()) return read.status().WithContext(StrCat("; in the statistics of ", proto.device()));
       device.nodes.push_back(*std::move(read));
     }

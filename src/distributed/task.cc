@@ -6,12 +6,13 @@
 #include <thread>
 #include <vector>
 
-#include "millrace/json_writer.h"
 #include "distributed/cluster_tasks.h"
 #include "distributed/collective_messages.h"
 #include "distributed/message_channel.h"
 #include "distributed/remote_worker.h"
 #include "distributed/shared_memory_channel.h"
+#include "distributed/socket_channel.h"
+#include "millrace/json_writer.h"
 #include "session/session_factory.h"
 #include "session/session_options.h"
 
@@ -69,32 +70,10 @@ class LocalTaskSession : public Session {
 constexpr int64_t kDefaultPatienceMs = 5000;
 constexpr int64_t kLargestChunk = int64_t{1} << 30;  // a message has at most twice that
 constexpr int64_t kMostSharedMemory = int64_t{1} << 46;
+constexpr int kLargestPort = 65535;
 constexpr size_t kMostRunsToShow = 20;  // of those in progress, the oldest ones
 
-std::unique_ptr<TensorChannels> MakeChannels(const ServerOptions& options, Transport& network,
-                                             Traffic& traffic) {
-  const TensorTransfers& transfers = options.transfers;
-  std::shared_ptr<HeldTensors> held = HeldTensors::Make();
-  auto messages = std::make_unique<MessageChannel>(
-      network, MessageChannel::Options{transfers.max_message_bytes + 1, transfers.chunk_bytes});
-  std::vector<std::unique_ptr<TensorChannel>> channels;
-  if (transfers.shared_memory_bytes > 0) {
-    SharedMemoryChannel::Options memory;
-    memory.min_bytes = transfers.min_shared_memory_bytes;
-    memory.max_bytes = transfers.shared_memory_bytes;
-    memory.patience_in_ms = options.peer_timeout_in_ms > 0 ? options.peer_timeout_in_ms : kDefaultPatienceMs;
-    channels.push_back(std::make_unique<SharedMemoryChannel>(held, *messages, memory));
-  }
-  channels.push_back(std::move(messages));
-  return std::make_unique<TensorChannels>(std::move(held), std::move(channels), &traffic);
-}
-
-}  // namespace
-
-StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
-                                           std::shared_ptr<Transport> transport) {
-  MR_ASSIGN_OR_RETURN(const DeniedOps denied, DeniedOps::Parse(options.denied_ops));
-  const TensorTransfers& transfers = options.transfers;
+Status CheckTransfers(const TensorTransfers& transfers) {
   if (transfers.chunk_bytes < 1 || transfers.chunk_bytes > kLargestChunk || transfers.max_message_bytes < 0) {
     return errors::InvalidArgument("Tensors can't travel in messages of ", transfers.max_message_bytes,
                                    " bytes and chunks of ", transfers.chunk_bytes, " bytes");
@@ -105,6 +84,47 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
                                    " bytes of shared memory for tensors of ",
                                    transfers.min_shared_memory_bytes, " bytes");
   }
+  if (transfers.min_socket_bytes < 0 || transfers.socket_port < 0 || transfers.socket_port > kLargestPort) {
+    return errors::InvalidArgument("Tasks can't use port ", transfers.socket_port, " for tensors of ",
+                                   transfers.min_socket_bytes, " bytes");
+  }
+  return Status();
+}
+
+std::unique_ptr<TensorChannels> MakeChannels(const ServerOptions& options, Transport& transport,
+                                             const Task::Network& network, Traffic& traffic) {
+  const TensorTransfers& transfers = options.transfers;
+  const int64_t patience = options.peer_timeout_in_ms > 0 ? options.peer_timeout_in_ms : kDefaultPatienceMs;
+  std::shared_ptr<HeldTensors> held = HeldTensors::Make();
+  auto messages = std::make_unique<MessageChannel>(
+      transport, MessageChannel::Options{transfers.max_message_bytes + 1, transfers.chunk_bytes});
+  std::vector<std::unique_ptr<TensorChannel>> channels;
+  if (transfers.shared_memory_bytes > 0) {
+    SharedMemoryChannel::Options memory;
+    memory.min_bytes = transfers.min_shared_memory_bytes;
+    memory.max_bytes = transfers.shared_memory_bytes;
+    memory.patience_in_ms = patience;
+    channels.push_back(std::make_unique<SharedMemoryChannel>(held, *messages, memory));
+  }
+  if (transfers.sockets && !network.encrypted && !network.addresses.empty()) {
+    channels.push_back(std::make_unique<SocketChannel>(
+        held, *messages,
+        SocketChannel::Options{.min_bytes = transfers.min_socket_bytes,
+                               .listen = network.listen,
+                               .port = transfers.socket_port,
+                               .patience = std::chrono::milliseconds(patience),
+                               .peers = network.addresses}));
+  }
+  channels.push_back(std::move(messages));
+  return std::make_unique<TensorChannels>(std::move(held), std::move(channels), &traffic);
+}
+
+}  // namespace
+
+StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options, std::shared_ptr<Transport> transport,
+                                           const Network& below) {
+  MR_ASSIGN_OR_RETURN(const DeniedOps denied, DeniedOps::Parse(options.denied_ops));
+  MR_RETURN_IF_ERROR(CheckTransfers(options.transfers));
   std::shared_ptr<Task> task(new Task);
   task->name_ = TaskName(options.job, options.task);
   task->cluster_ = options.cluster;
@@ -119,7 +139,7 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options,
   MR_ASSIGN_OR_RETURN(auto made, DeviceFactoryRegistry::Global().CreateDevices(devices));
   task->devices_ = std::make_shared<LocalDevices>(std::move(made));
   Transport& network = *task->transport_;
-  task->channels_ = MakeChannels(options, network, task->traffic_);
+  task->channels_ = MakeChannels(options, network, below, task->traffic_);
   task->steps_ = std::make_shared<TaskSteps>(
       task->name_, [&network, channels = task->channels_.get()](
                        std::string_view from, int64_t step_id, const Rendezvous::Key& key,

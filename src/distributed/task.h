@@ -25,8 +25,18 @@ namespace millrace {
 // on them. Lives as long as its server or a session of this process that it is the master of. Thread-safe.
 class Task : public std::enable_shared_from_this<Task> {
  public:
+  // What lies below the transport, for those who move tensors beside it.
+  struct Network {
+    std::map<std::string, std::string> addresses = {};  // "host:port", by task; empty: there are none
+    std::string listen = {};                            // the host of this task
+    bool encrypted = false;
+  };
   static StatusOr<std::shared_ptr<Task>> Make(const ServerOptions& options,
-                                              std::shared_ptr<Transport> transport);
+                                              std::shared_ptr<Transport> transport, const Network& network);
+  static StatusOr<std::shared_ptr<Task>> Make(const ServerOptions& options,
+                                              std::shared_ptr<Transport> transport) {
+    return Make(options, std::move(transport), Network());
+  }
   ~Task();
 
   // Answers a call of any service, on this thread or another. `cancellation` lives until the reply.

@@ -2,13 +2,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "distributed/transfer_log.h"
 
+#include <chrono>
 #include <utility>
 
 #include "kernel/rendezvous.h"
+#include "tensorflow/core/framework/step_stats.pb.h"
 #include "tensorflow/core/protobuf/worker.pb.h"
 
 namespace millrace {
 namespace {
+
+constexpr double kLongestTrace = 3600;  // seconds
 
 void ToStats(const TransferLog::Transfer& transfer, tensorflow::StepStats* stats) {
   const auto parts = Rendezvous::Key::Parse(transfer.key);
@@ -49,6 +53,32 @@ void TransferLog::Add(Transfer transfer) {
   if (transfers_.size() > kMost) transfers_.pop_front();
 }
 
+int64_t TransferLog::NowUs() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+void TransferLog::AddStep(int64_t step_id, tensorflow::StepStats stats) {
+  auto kept = std::make_shared<const tensorflow::StepStats>(std::move(stats));
+  MutexLock lock(mu_);
+  steps_.emplace_back(step_id, std::move(kept));
+  if (steps_.size() > kMostSteps) steps_.pop_front();
+}
+
+Status TransferLog::Trace(const tensorflow::TraceOpts& options) {
+  if (options.use_extended_profiler() || options.use_gpu_profiler() || options.use_sample_profiler()) {
+    return errors::Unimplemented("Tracing with ", options.use_extended_profiler() ? "use_extended_profiler"
+                                                  : options.use_gpu_profiler()    ? "use_gpu_profiler"
+                                                                                  : "use_sample_profiler");
+  }
+  if (!(options.duration() >= 0 && options.duration() <= kLongestTrace))
+    return errors::InvalidArgument("Tracing for ", options.duration(), " s");
+  const auto duration_us = static_cast<int64_t>(options.duration() * 1e6);
+  until_us_.store(NowUs() + duration_us, std::memory_order_relaxed);
+  return Status();
+}
+
 void TransferLog::Handle(const tensorflow::LoggingRequest& request, tensorflow::LoggingResponse* response) {
   MutexLock lock(mu_);
   if (request.enable_rpc_logging()) enabled_ = true;
@@ -59,8 +89,14 @@ void TransferLog::Handle(const tensorflow::LoggingRequest& request, tensorflow::
     for (const Transfer& transfer : transfers_) {
       if (transfer.step_id == step_id) ToStats(transfer, step->mutable_step_stats());
     }
+    for (const auto& [id, stats] : steps_) {
+      if (id == step_id) step->mutable_step_stats()->MergeFrom(*stats);
+    }
   }
-  if (request.clear()) transfers_.clear();
+  if (request.clear()) {
+    transfers_.clear();
+    steps_.clear();
+  }
 }
 
 }  // namespace millrace

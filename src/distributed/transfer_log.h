@@ -2,22 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
 #include "base/mutex.h"
+#include "millrace/status.h"
 
 namespace tensorflow {
 class LoggingRequest;
 class LoggingResponse;
+class StepStats;
+class TraceOpts;
 }  // namespace tensorflow
 
 namespace millrace {
 
-// Which tensors a task has sent for which steps, when that was asked for. Keeps the last transfers
-// only. Thread-safe.
+// What a task has done for which steps, as far as that was asked for: the tensors that it has sent (Logging),
+// and the nodes that it has run (Tracing). Keeps the last transfers and steps only. Thread-safe.
 class TransferLog {
  public:
   struct Transfer {
@@ -29,15 +34,25 @@ class TransferLog {
   };
   bool enabled() const MR_EXCLUDES(mu_);
   void Add(Transfer transfer) MR_EXCLUDES(mu_);
+  // Whether steps are to be traced now, although their masters have not asked.
+  bool traces() const { return until_us_.load(std::memory_order_relaxed) > NowUs(); }
+  void AddStep(int64_t step_id, tensorflow::StepStats stats) MR_EXCLUDES(mu_);
+  // What the Tracing method does: for as long as the options say all steps are traced, and Logging gives what
+  // was measured. Unimplemented, naming them, for options of devices and profilers that are not there.
+  Status Trace(const tensorflow::TraceOpts& options) MR_EXCLUDES(mu_);
   // What the Logging method does.
   void Handle(const tensorflow::LoggingRequest& request, tensorflow::LoggingResponse* response)
       MR_EXCLUDES(mu_);
 
  private:
   static constexpr size_t kMost = 10000;
+  static constexpr size_t kMostSteps = 100;
+  static int64_t NowUs();             // of the steady clock
+  std::atomic<int64_t> until_us_{0};  // relaxed: a step more or less does not matter
   mutable Mutex mu_;
   bool enabled_ MR_GUARDED_BY(mu_) = false;
   std::deque<Transfer> transfers_ MR_GUARDED_BY(mu_);
+  std::deque<std::pair<int64_t, std::shared_ptr<const tensorflow::StepStats>>> steps_ MR_GUARDED_BY(mu_);
 };
 
 }  // namespace millrace

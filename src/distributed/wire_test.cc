@@ -5,10 +5,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
+
 #include "base/notification.h"
+#include "distributed/recent_requests.h"
 #include "distributed/task.h"
 #include "distributed/tensor_message.h"
+#include "distributed/wire_testing.h"
 #include "kernel/rendezvous.h"
+#include "tensorflow/core/protobuf/worker.pb.h"
 
 namespace millrace {
 namespace {
@@ -17,41 +23,14 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// ---- The encoding
-
-std::string Varint(uint64_t value) {
-  std::string out;
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
-  out.push_back(static_cast<char>(value));
-  return out;
-}
-std::string Int(int field, uint64_t value) {
-  return Varint(static_cast<uint64_t>(field) << 3) + Varint(value);
-}
-std::string Bytes(int field, const std::string& bytes) {
-  return Varint(static_cast<uint64_t>(field) << 3 | 2) + Varint(bytes.size()) + bytes;
-}
-std::string Fixed64(int field, uint64_t value) {
-  std::string out = Varint(static_cast<uint64_t>(field) << 3 | 1);
-  for (int i = 0; i < 8; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
-  return out;
-}
-std::string FloatBytes(float value) { return std::string(reinterpret_cast<const char*>(&value), 4); }
-
-// TensorProto: dtype 1, shape 2, elements 4 (bytes) or 5 (packed floats).
-std::string FedFloat(float value) { return Int(1, 1) + Bytes(2, "") + Bytes(5, FloatBytes(value)); }
-std::string SentFloat(float value) { return Int(1, 1) + Bytes(2, "") + Bytes(4, FloatBytes(value)); }
-// An entry of NodeDef's map of attributes: s 2, i 3, b 5, type 6.
-std::string Attr(const std::string& name, const std::string& value) {
-  return Bytes(5, Bytes(1, name) + Bytes(2, value));
-}
-// NodeDef: name 1, op 2, input 3, device 4, attr 5; it is field 1 of GraphDef.
-std::string Node(const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
-                 const std::string& device, const std::string& attrs) {
-  std::string node = Bytes(1, name) + Bytes(2, op);
-  for (const std::string& input : inputs) node += Bytes(3, input);
-  return Bytes(1, node + Bytes(4, device) + attrs);
-}
+using wire::Attr;
+using wire::Bytes;
+using wire::FedFloat;
+using wire::Fixed64;
+using wire::FloatBytes;
+using wire::Int;
+using wire::Node;
+using wire::SentFloat;
 
 // ---- The task
 
@@ -76,6 +55,9 @@ class WireTest : public ::testing::Test {
     auto made = Task::Make(options, std::make_shared<NoNetwork>());
     EXPECT_TRUE(made.ok()) << made.status();
     task_ = *std::move(made);
+    FindIncarnation();
+  }
+  void FindIncarnation() {
     const Answer status = Call(Method::kGetStatus, "");
     const auto end = status.bytes.find("\x31");  // incarnation, the sixth field, fixed 64 bits
     for (int i = 7; i >= 0; --i)
@@ -195,6 +177,42 @@ TEST_F(WireTest, TransfersAreLoggedWhenAsked) {
   EXPECT_EQ(Good(Method::kLogging, Int(3, 9)), Bytes(1, Int(1, 9)));
 }
 
+// A receiver that has a "socket" channel gets an offer, unless the messages of the task are encrypted; one of
+// TensorFlow, which lists nothing, gets the elements.
+TEST_F(WireTest, OnlyReceiversThatListAChannelGetOffersByIt) {
+  // TensorChannelList in an Any, field 6: channels 1 with a name 1.
+  const std::string listed = Bytes(6, Bytes(1, "type.googleapis.com/tensorflow.TensorChannelList") +
+                                          Bytes(2, Bytes(1, Bytes(1, "socket"))));
+  for (const bool encrypted : {false, true}) {
+    ServerOptions options;
+    options.cluster = *ClusterSpec::Parse("w=localhost:1");
+    options.job = "w";
+    options.transfers.min_socket_bytes = 1;
+    auto made =
+        Task::Make(options, std::make_shared<NoNetwork>(),
+                   Task::Network{{{"/job:w/replica:0/task:0", "localhost:1"}}, "127.0.0.1", encrypted});
+    ASSERT_TRUE(made.ok()) << made.status();
+    task_ = *std::move(made);
+    FindIncarnation();
+    Good(Method::kRegisterGraph,
+         Bytes(1, "s") + Bytes(2, Node("c", "Const", {}, kDevice,
+                                       Attr("dtype", Int(6, 1)) + Attr("value", Bytes(8, FedFloat(2)))) +
+                                      Node("out", "_Send", {"c"}, kDevice, Transfer("T", "c:0"))));
+    for (const uint64_t step : {9, 10}) {
+      Good(Method::kRunGraph, Bytes(8, "s") + Bytes(1, "0000000000000001") + Int(2, step));
+      const bool lists = step == 9;
+      const std::string response =
+          Good(Method::kRecvTensor, Int(1, step) + Bytes(2, Key("c:0")) + (lists ? listed : ""));
+      if (lists && !encrypted) {
+        EXPECT_THAT(response, HasSubstr("tensorflow.TensorOffer"));
+        EXPECT_THAT(response, ::testing::Not(HasSubstr(SentFloat(2))));
+      } else {
+        EXPECT_THAT(response, EndsWith(Bytes(1, SentFloat(2))));
+      }
+    }
+  }
+}
+
 TEST_F(WireTest, AClientDrivesASession) {
   const std::string graph = Node("x", "Placeholder", {}, "", Attr("dtype", Int(6, 1))) +
                             Node("y", "Neg", {"x"}, "", Attr("T", Int(6, 1)));
@@ -254,9 +272,99 @@ TEST_F(WireTest, AnyBytesToAnyMethodAreAnswered) {
     if (method == Method::kGetStatus || method == Method::kDescribe) continue;  // don't read their request
     EXPECT_FALSE(Call(method, "\xff\xff\xff").status.ok()) << MethodName(method);
   }
-  const Answer answer = Call(Method::kTracing, "");
-  EXPECT_EQ(answer.status.code(), ErrorCode::kUnimplemented);
-  EXPECT_EQ(answer.status.message(), "Tracing");
+}
+
+TEST_F(WireTest, StepsAreTracedForAsLongAsThatWasAsked) {
+  Good(Method::kRegisterGraph, Bytes(1, "s") + Bytes(2, Node("n", "NoOp", {}, kDevice, "")));
+  const std::string run = Bytes(8, "s") + Bytes(1, "0000000000000001");
+  EXPECT_EQ(Good(Method::kRunGraph, run + Int(2, 7)), "");
+  // TraceOpts 1: duration 1, a double; use_step_profiler 2.
+  const auto duration = [](double seconds) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, &seconds, sizeof(bits));
+    return Fixed64(1, bits);
+  };
+  EXPECT_EQ(Good(Method::kTracing, Bytes(1, duration(600) + Int(2, 1))), "");
+  EXPECT_EQ(Good(Method::kRunGraph, run + Int(2, 8)), "") << "the master has asked for nothing";
+  EXPECT_EQ(Good(Method::kTracing, ""), "");
+  EXPECT_EQ(Good(Method::kRunGraph, run + Int(2, 9)), "");
+  // LabeledStepStats 1: step 1, StepStats 2 with DeviceStepStats 1: device 1, NodeExecStats 2: name 1.
+  EXPECT_EQ(Good(Method::kLogging, Int(3, 7)), Bytes(1, Int(1, 7)));
+  const std::string logged = Good(Method::kLogging, Int(3, 8));
+  EXPECT_THAT(logged, HasSubstr(Int(1, 8)));
+  EXPECT_THAT(logged, HasSubstr(Bytes(1, kDevice)));
+  EXPECT_THAT(logged, HasSubstr(Bytes(1, "n")));
+  EXPECT_EQ(Good(Method::kLogging, Int(3, 9)), Bytes(1, Int(1, 9)));
+  EXPECT_TRUE(errors::IsInvalidArgument(Call(Method::kTracing, Bytes(1, duration(-1))).status));
+  EXPECT_TRUE(errors::IsInvalidArgument(Call(Method::kTracing, Bytes(1, duration(NAN))).status));
+  const Status gpu = Call(Method::kTracing, Bytes(1, duration(1) + Int(5, 1))).status;
+  EXPECT_EQ(gpu.code(), ErrorCode::kUnimplemented);
+  EXPECT_EQ(gpu.message(), "Tracing with use_gpu_profiler");
+}
+
+TEST_F(WireTest, AMasterGetsTheCostsAndGraphsThatItAsksFor) {
+  Good(Method::kRegisterGraph, Bytes(1, "s") + Bytes(2, Node("n", "NoOp", {}, kDevice, "")));
+  const std::string run = Bytes(8, "s") + Bytes(1, "0000000000000001");
+  // ExecutorOpts 5: record_costs 1, record_timeline 3, record_partition_graphs 4.
+  const std::string costs = Good(Method::kRunGraph, run + Int(2, 7) + Bytes(5, Int(1, 1)));
+  EXPECT_EQ(costs.substr(0, 1), "\x1a");  // cost_graph 3, whose nodes 1 have a name 1
+  EXPECT_THAT(costs, HasSubstr(Bytes(1, "n") + Bytes(2, kDevice)));
+  const std::string timeline = Good(Method::kRunGraph, run + Int(2, 8) + Bytes(5, Int(3, 1)));
+  EXPECT_EQ(timeline.substr(0, 1), "\x12");  // step_stats 2
+  const std::string graphs = Good(Method::kRunGraph, run + Int(2, 9) + Bytes(5, Int(4, 1)));
+  EXPECT_EQ(graphs.substr(0, 1), "\x22");  // partition_graph 4
+  EXPECT_THAT(graphs, HasSubstr(Bytes(1, "n") + Bytes(2, "NoOp")));
+}
+
+TEST_F(WireTest, ARequestThatComesTwiceTakesEffectOnce) {
+  Good(Method::kRegisterGraph, Bytes(1, "s") + Bytes(2, Node("n", "NoOp", {}, kDevice, "")));
+  const std::string run = Bytes(8, "s") + Bytes(1, "0000000000000001") + Int(2, 7) + Int(11, 555);
+  EXPECT_EQ(Good(Method::kRunGraph, run), "");
+  const Status again = Call(Method::kRunGraph, run).status;
+  EXPECT_TRUE(errors::IsAborted(again));
+  EXPECT_EQ(
+      again.message(),
+      "The same RunGraph (Worker) request was received twice. graph_handle: \"0000000000000001\" step_id: "
+      "7 session_handle: \"s\" request_id: 555");
+  const std::string recv = Int(1, 9) + Bytes(2, Key("c:0")) + Int(7, 556);
+  CancellationManager gone;
+  gone.StartCancel();
+  Notification answered;
+  task_->Handle(Method::kRecvTensor, MessageBytes(recv), 0, gone,
+                [&](const Status&, const MessageBytes&) { answered.Notify(); });
+  answered.Wait();
+  const Status twice = Call(Method::kRecvTensor, recv).status;
+  EXPECT_TRUE(errors::IsAborted(twice));
+  EXPECT_THAT(std::string(twice.message()),
+              StartsWith("The same RecvTensor (GrpcWorker) request was received twice. step_id: 9"));
+  RecentRequests few(2);
+  const tensorflow::RecvTensorRequest any;
+  for (const int64_t id : {1, 2, 3, 1, 0, 0}) EXPECT_EQ(few.CheckNew(id, "X", any), Status()) << id;
+  EXPECT_TRUE(errors::IsAborted(few.CheckNew(3, "X", any)));
+}
+
+TEST_F(WireTest, MembersOfCollectivesMeet) {
+  // CompleteGroup: key 1, size 2, type 3, devices 4. The response: key 1, size 2, type 3, tasks 4, devices 5,
+  // their tasks 6.
+  EXPECT_EQ(Good(Method::kCompleteGroup, Int(1, 5) + Int(2, 1) + Bytes(3, "CPU") + Bytes(4, kDevice)),
+            Int(1, 5) + Int(2, 1) + Bytes(3, "CPU") + Int(4, 1) + Bytes(5, kDevice) +
+                Bytes(6, "/job:w/replica:0/task:0"));
+  // CompleteInstance: name 1, type 2, dtype 3, shape 4, group 5, size 6, instance 7, device type 8, device
+  // 10, source 11. The response: instance 1, rank of the source 2.
+  EXPECT_EQ(Good(Method::kCompleteInstance, Bytes(1, "b") + Int(2, 1) + Int(3, 1) + Bytes(4, "") + Int(5, 5) +
+                                                Int(6, 1) + Int(7, 9) + Bytes(8, "CPU") + Bytes(10, kDevice) +
+                                                Int(11, 1)),
+            Int(1, 9));
+  // GetStepSequence: keys 1. The response: sequences 1 of key 1 and step 2.
+  const std::string first = Good(Method::kGetStepSequence, Int(1, 77));
+  EXPECT_EQ(first.substr(2, 3), Int(1, 77) + "\x10");
+  EXPECT_EQ(Good(Method::kGetStepSequence, Int(1, 77)), first) << "no step of the leader has ended";
+  // RecvBuf: step 1, key 2, bytes 3, devices 8 and 9, id 10, incarnation 11.
+  const auto buffer = [&](uint64_t incarnation) {
+    return Int(1, 4) + Bytes(2, "k") + Int(3, 4) + Bytes(8, kDevice) + Bytes(9, kDevice) + Int(10, 3) +
+           Int(11, incarnation);
+  };
+  EXPECT_EQ(Call(Method::kRecvBuf, buffer(incarnation_ ^ 1)).status.code(), ErrorCode::kFailedPrecondition);
 }
 
 // ---- Tensors

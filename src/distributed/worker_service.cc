@@ -17,6 +17,7 @@
 #include "distributed/tensor_message.h"
 #include "distributed/transfer_log.h"
 #include "kernel/function_caller.h"
+#include "step/cost_graph.h"
 #include "step/deadline.h"
 #include "tensor/tensor_codec.h"
 #include "tensorflow/core/protobuf/config.pb.h"
@@ -56,6 +57,8 @@ struct WorkerService::GraphRun {
   CancellationManager cancellation;
   std::optional<ScopedDeadline> deadline;
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+  const int64_t received_us = UnixMicros();
+  bool logged = false;  // Tracing has asked for its times, whatever the request says
   RunMetadata metadata;
   Reply reply;
 };
@@ -113,10 +116,10 @@ void WorkerService::Handle(Method method, const MessageBytes& request, int64_t t
     case Method::kGetStepSequence:
     case Method::kCompleteGroup:
     case Method::kCompleteInstance:
-      return HandleCollective(env_.steps->collectives(), env_.devices->devices(), method, request,
-                              cancellation, std::move(reply));
+      return HandleCollective(env_.steps->collectives(), env_.devices->devices(), recent_requests_, method,
+                              request, cancellation, std::move(reply));
     case Method::kTracing:
-      return reply(errors::Unimplemented(MethodName(method)), {});
+      return Tracing(request, std::move(reply));
     default:
       break;
   }
@@ -372,7 +375,10 @@ void WorkerService::DeregisterGraph(const MessageBytes& bytes, Reply reply) {
 void WorkerService::RunGraph(const MessageBytes& bytes, int64_t timeout_in_ms,
                              CancellationManager& cancellation, Reply reply) {
   auto run = std::make_shared<GraphRun>();
-  if (Status s = Parse(Method::kRunGraph, bytes, &run->request); !s.ok()) return reply(std::move(s), {});
+  Status known = Parse(Method::kRunGraph, bytes, &run->request);
+  if (known.ok())
+    known = recent_requests_.CheckNew(run->request.request_id(), "RunGraph (Worker)", run->request);
+  if (!known.ok()) return reply(std::move(known), {});
   if (run->request.is_partial())
     return reply(errors::Unimplemented("Partial runs of another master are not supported"), {});
   auto session =
@@ -423,8 +429,10 @@ void WorkerService::StartRun(std::shared_ptr<GraphRun> run) {
   args.info.collective_leader = run->request.collective_leader().empty()
                                     ? std::string_view(env_.steps->collectives().default_leader())
                                     : run->request.collective_leader();
-  args.info.trace = run->request.exec_opts().record_timeline();
-  args.info.report_allocations = run->request.exec_opts().report_tensor_allocations_upon_oom();
+  const tensorflow::ExecutorOpts& wanted = run->request.exec_opts();
+  run->logged = log_->traces();
+  args.info.trace = wanted.record_timeline() || wanted.record_costs() || run->logged;
+  args.info.report_allocations = wanted.report_tensor_allocations_upon_oom();
   args.cancellation = &run->cancellation;
   args.inter_op_pool = env_.pool;
   args.intra_op_pool = env_.pool;
@@ -461,11 +469,7 @@ void WorkerService::FinishRun(GraphRun& run, const Status& status) {
     recv->set_name(key);
     TensorToProtoContent(fetched->value, recv->mutable_tensor());
   }
-  if (run.request.exec_opts().record_timeline()) {
-    tensorflow::RunMetadata measured;
-    run.metadata.ToProto(&measured);
-    response.mutable_step_stats()->Swap(measured.mutable_step_stats());
-  }
+  AddMeasurements(run, &response);
   if (response.ByteSizeLong() > INT32_MAX) {
     return EndRun(run,
                   errors::ResourceExhausted("What the step fetches from ", env_.devices->task(),
@@ -473,6 +477,30 @@ void WorkerService::FinishRun(GraphRun& run, const Status& status) {
                   {});
   }
   EndRun(run, Status(), MessageBytes::Of(response));
+}
+
+// What the master has asked for beside tensors.
+void WorkerService::AddMeasurements(GraphRun& run, tensorflow::RunGraphResponse* response) {
+  const tensorflow::ExecutorOpts& wanted = run.request.exec_opts();
+  if (wanted.record_partition_graphs()) {
+    for (const std::string& graph : run.partition->SerializedGraphs())
+      response->add_partition_graph()->ParseFromString(graph);
+  }
+  if (!wanted.record_timeline() && !wanted.record_costs() && !run.logged) return;
+  if (wanted.record_costs()) {
+    CostModel model;
+    model.Record(run.metadata.devices);
+    run.partition->AppendCosts(model, &run.metadata.cost_graph);
+  }
+  tensorflow::RunMetadata measured;
+  run.metadata.ToProto(&measured);
+  if (wanted.record_costs()) response->mutable_cost_graph()->Swap(measured.mutable_cost_graph());
+  if (run.logged) log_->AddStep(run.request.step_id(), measured.step_stats());
+  if (!wanted.record_timeline()) return;
+  response->mutable_step_stats()->Swap(measured.mutable_step_stats());
+  // The master compares its clock with this one.
+  response->set_received_micros(run.received_us);
+  response->set_answered_micros(UnixMicros());
 }
 
 // The last thing that happens to a run.
@@ -565,6 +593,8 @@ void WorkerService::RecvTensor(const MessageBytes& bytes, CancellationManager& c
   const auto parts = Rendezvous::Key::Parse(request.rendezvous_key());
   if (!parts.ok()) return reply(parts.status(), {});
   if (Status s = CheckIncarnation(*parts); !s.ok()) return reply(std::move(s), {});
+  if (Status s = recent_requests_.CheckNew(request.request_id(), "RecvTensor (GrpcWorker)", request); !s.ok())
+    return reply(std::move(s), {});
   const RefPtr<PendingRecv> recv = MakeRef<PendingRecv>();
   recv->step_id = request.step_id();
   recv->key = request.rendezvous_key();
@@ -628,6 +658,13 @@ void WorkerService::Logging(const MessageBytes& bytes, Reply reply) {
   tensorflow::LoggingResponse response;
   log_->Handle(request, &response);
   reply(Status(), MessageBytes::Of(response));
+}
+
+void WorkerService::Tracing(const MessageBytes& bytes, Reply reply) {
+  tensorflow::TracingRequest request;
+  Status status = Parse(Method::kTracing, bytes, &request);
+  if (status.ok()) status = log_->Trace(request.options());
+  reply(std::move(status), MessageBytes::Of(tensorflow::TracingResponse()));
 }
 
 }  // namespace millrace

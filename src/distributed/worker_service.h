@@ -17,12 +17,14 @@
 #include "base/mutex.h"
 #include "base/thread_pool.h"
 #include "distributed/denied_ops.h"
+#include "distributed/recent_requests.h"
 #include "distributed/transport.h"
 #include "distributed/worker_session.h"
 
 namespace tensorflow {
 class CreateWorkerSessionRequest;
-}
+class RunGraphResponse;
+}  // namespace tensorflow
 
 namespace millrace {
 
@@ -91,6 +93,7 @@ class WorkerService {
   size_t num_graphs() const { return GetState().graphs; }
 
  private:
+  static constexpr size_t kRecentRequests = 100'000;
   struct GraphRun;
   struct PendingRecv;
   using SessionPtr = std::shared_ptr<WorkerSession>;
@@ -103,6 +106,7 @@ class WorkerService {
                 Reply reply);
   void StartRun(std::shared_ptr<GraphRun> run);
   void FinishRun(GraphRun& run, const Status& status);
+  void AddMeasurements(GraphRun& run, tensorflow::RunGraphResponse* response);
   void EndRun(GraphRun& run, Status status, MessageBytes response);
   void CleanupGraph(const MessageBytes& bytes, Reply reply);
   void CleanupAll(const MessageBytes& bytes, Reply reply);
@@ -111,6 +115,7 @@ class WorkerService {
   void SendTensor(const PendingRecv& recv, const Status& status, const Tensor& tensor, bool is_dead,
                   Reply reply);
   void Logging(const MessageBytes& bytes, Reply reply);
+  void Tracing(const MessageBytes& bytes, Reply reply);
   Status CheckIncarnation(const Rendezvous::Key::Parts& key) const;
   Status NoSession(const std::string& handle) const;
   // The session of a request; `created`: it has been made by CreateWorkerSession, and is not made up.
@@ -120,6 +125,7 @@ class WorkerService {
 
   const Environment env_;
   const std::unique_ptr<TransferLog> log_;
+  RecentRequests recent_requests_{kRecentRequests};
   mutable Mutex mu_;
   bool stopped_ MR_GUARDED_BY(mu_) = false;
   uint64_t next_handle_ MR_GUARDED_BY(mu_) = 1;

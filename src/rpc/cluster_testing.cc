@@ -46,12 +46,22 @@ int FreePort() {
 TestCluster::TestCluster(const std::map<std::string, int>& jobs, ServerOptions options)
     : options_(std::move(options)) {
   EXPECT_EQ(RegisterGrpc(), Status());
+  // The servers choose their ports as they bind them: no other program can come between.
   for (const auto& [job, count] : jobs) {
-    for (int i = 0; i < count; ++i)
-      EXPECT_EQ(options_.cluster.AddTask(job, i, StrCat("localhost:", FreePort())), Status());
+    for (int i = 0; i < count; ++i) EXPECT_EQ(options_.cluster.AddTask(job, i, "localhost:0"), Status());
   }
+  auto servers = Server::MakeAll(options_);
+  EXPECT_TRUE(servers.ok()) << servers.status();
+  if (!servers.ok()) return;
+  options_.cluster = ClusterSpec();
+  auto server = servers->begin();
   for (const auto& [job, count] : jobs) {
-    for (int i = 0; i < count; ++i) Start(job, i);
+    for (int i = 0; i < count; ++i, ++server) {
+      const std::string& target = (*server)->target();
+      EXPECT_EQ(options_.cluster.AddTask(job, i, target.substr(target.find("://") + 3)), Status());
+      EXPECT_EQ((*server)->Start(), Status());
+      servers_[{job, i}] = std::move(*server);
+    }
   }
 }
 

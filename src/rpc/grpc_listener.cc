@@ -5,9 +5,11 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/impl/codegen/async_unary_call.h>
+#include <grpcpp/impl/codegen/server_callback_handlers.h>
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <thread>
 #include <unordered_map>
 #include <utility>
@@ -15,6 +17,7 @@
 
 #include "base/mutex.h"
 #include "base/strings.h"
+#include "distributed/reflection.h"
 #include "rpc/grpc_buffer.h"
 #include "rpc/grpc_options.h"
 
@@ -52,6 +55,50 @@ class Methods : public grpc::Service {
   std::vector<std::string> paths_;
 };
 
+// Tells tools which services and messages there are, where `admits` says that the caller may know.
+class ReflectionService : public grpc::Service {
+ public:
+  using Admits = std::function<bool(const grpc::ServerContextBase& context)>;
+  ReflectionService(const char* path, Admits admits) : admits_(std::move(admits)) {
+    AddMethod(new grpc::internal::RpcServiceMethod(path, grpc::internal::RpcMethod::BIDI_STREAMING, nullptr));
+    MarkMethodCallback(
+        0, new grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>(
+               [this](grpc::CallbackServerContext* context) { return new Conversation(admits_(*context)); }));
+  }
+
+ private:
+  // One stream of requests: deletes itself.
+  class Conversation : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+   public:
+    explicit Conversation(bool is_admitted) {
+      if (is_admitted) {
+        StartRead(&request_);
+        return;
+      }
+      Finish(ToGrpc(
+          errors::Unauthenticated("ServerReflectionInfo was called without the token of the cluster")));
+    }
+    void OnReadDone(bool ok) override {
+      if (!ok) return Finish(grpc::Status::OK);
+      const StatusOr<MessageBytes> request = FromGrpc(request_);
+      if (!request.ok()) return Finish(ToGrpc(request.status()));
+      response_ = ToGrpc(MessageBytes(AnswerReflection(request->ToString())));
+      StartWrite(&response_);
+    }
+    void OnWriteDone(bool ok) override {
+      if (!ok) return Finish(grpc::Status::OK);
+      request_.Clear();
+      StartRead(&request_);
+    }
+    void OnDone() override { delete this; }
+
+   private:
+    grpc::ByteBuffer request_, response_;
+  };
+
+  const Admits admits_;
+};
+
 class GrpcListener : public Listener {
  public:
   ~GrpcListener() override { Stop(0); }
@@ -63,6 +110,8 @@ class GrpcListener : public Listener {
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     SetServerArguments(&builder);
     builder.RegisterService(&methods_);
+    builder.RegisterService(&reflection_);
+    builder.RegisterService(&alpha_reflection_);
     for (int i = 0; i < kThreads; ++i) queues_.push_back(builder.AddCompletionQueue());
     server_ = builder.BuildAndStart();
     if (server_ != nullptr && port_ > 0) return Status();
@@ -215,7 +264,7 @@ class GrpcListener : public Listener {
   void Accept(Method method, grpc::ServerCompletionQueue& queue) { new Call(*this, method, queue); }
 
   // Whether the caller has shown the token, if there is one.
-  bool Admits(const grpc::ServerContext& context) const {
+  bool Admits(const grpc::ServerContextBase& context) const {
     if (token_.empty()) return true;
     const auto& headers = context.client_metadata();
     const auto shown = headers.find(kTokenHeader);
@@ -272,6 +321,10 @@ class GrpcListener : public Listener {
   void StopServer(int64_t grace_in_ms) { server_->Shutdown(system_clock::now() + milliseconds(grace_in_ms)); }
 
   Methods methods_;
+  ReflectionService reflection_{"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+                                [this](const auto& context) { return Admits(context); }};
+  ReflectionService alpha_reflection_{"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                                      [this](const auto& context) { return Admits(context); }};
   int port_ = 0;
   std::string token_;
   std::vector<std::unique_ptr<grpc::ServerCompletionQueue>> queues_;

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "distributed/task.h"
@@ -14,6 +15,7 @@
 #include "rpc/cluster_testing.h"
 #include "rpc/register.h"
 #include "tensorflow/core/framework/graph.pb.h"
+#include "tensorflow/core/protobuf/config.pb.h"
 
 namespace millrace {
 namespace {
@@ -259,54 +261,61 @@ TEST_F(RpcTest, ALongErrorArrivesWhole) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("mmmend"));
 }
 
+TEST_P(RpcSessionTest, TheCostModelKnowsStepsOfOtherTasks) {
+  TestCluster cluster({{"ps", 1}, {"worker", 2}});
+  SessionOptions options;
+  options.target = cluster.target("worker", 0);
+  tensorflow::ConfigProto config;
+  if (GetParam()) {
+    ASSERT_TRUE(config.ParseFromString(ConfigWithMessages()));
+  }
+  config.mutable_graph_options()->set_build_cost_model(1);
+  options = *SessionOptions::FromProto(config);
+  options.target = cluster.target("worker", 0);
+  const auto session = NewSession(options);
+  ASSERT_TRUE(session.ok()) << session.status();
+  ASSERT_EQ((*session)->Create(GraphDefFromText(kGraph)), Status());
+  ASSERT_EQ((*session)->Run(X(0), {}, {"init"}, nullptr), Status());
+  RunMetadata metadata;
+  std::vector<Tensor> out;
+  ASSERT_EQ((*session)->Run(RunOptions(), X(1), {"z"}, {}, &out, &metadata), Status());
+  std::set<std::string> measured;
+  for (const CostNode& node : metadata.cost_graph) {
+    if (node.name == "add") measured.insert(node.device);
+    if (node.name == "z") measured.insert(node.device);
+  }
+  EXPECT_THAT(measured, ::testing::ElementsAre("/job:ps/replica:0/task:0/device:CPU:0",
+                                               "/job:worker/replica:0/task:1/device:CPU:0"));
+}
+
+// 1 + 2^-12 does not survive in 8 bits of mantissa.
+TEST_P(RpcSessionTest, FloatsTravelAsBfloat16WhereThatIsWanted) {
+  TestCluster cluster({{"ps", 1}, {"worker", 2}});
+  for (const bool shortened : {false, true}) {
+    tensorflow::ConfigProto config;
+    if (GetParam()) {
+      ASSERT_TRUE(config.ParseFromString(ConfigWithMessages()));
+    }
+    config.mutable_graph_options()->set_enable_bfloat16_sendrecv(shortened);
+    SessionOptions options = *SessionOptions::FromProto(config);
+    options.target = cluster.target("worker", 0);
+    const auto session = NewSession(options);
+    ASSERT_TRUE(session.ok()) << session.status();
+    ASSERT_EQ((*session)->Create(GraphDefFromText(R"(
+      node { name: "x" op: "Const" device: "/job:ps" attr { key: "dtype" value { type: DT_FLOAT } }
+             attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape { dim { size: 2 } }
+                    float_val: 1.000244140625 float_val: 1.5 } } } }
+      node { name: "y" op: "Neg" input: "x" device: "/job:worker/task:1" attr { key: "T" value { type: DT_FLOAT } } })")),
+              Status());
+    std::vector<Tensor> out;
+    ASSERT_EQ((*session)->Run({}, {"y"}, {}, &out), Status());
+    ASSERT_EQ(out[0].dtype(), DataType::kFloat);
+    EXPECT_EQ(out[0].data<float>()[0], shortened ? -1.f : -1.000244140625f);
+    EXPECT_EQ(out[0].data<float>()[1], -1.5f);
+  }
+}
+
 // ---- Servers
-
-TEST_F(RpcTest, AServerMayBeStartedStoppedJoinedAndDeletedInAnyState) {
-  ServerOptions options;
-  ASSERT_EQ(options.cluster.AddTask("w", 0, "localhost:0"), Status());
-  options.job = "w";
-  {
-    const auto unused = Server::Make(options);
-    ASSERT_TRUE(unused.ok()) << unused.status();
-  }
-  {
-    const auto server = Server::Make(options);
-    ASSERT_TRUE(server.ok()) << server.status();
-    EXPECT_EQ((*server)->Join(), Status());
-    EXPECT_TRUE(errors::IsFailedPrecondition((*server)->Start()));
-    EXPECT_EQ((*server)->Stop(), Status());
-  }
-  const auto server = Server::Make(options);
-  ASSERT_TRUE(server.ok()) << server.status();
-  EXPECT_THAT((*server)->target(), StartsWith("grpc://localhost:"));
-  EXPECT_EQ((*server)->Start(), Status());
-  EXPECT_EQ((*server)->Start(), Status());
-  std::thread joining([&] { EXPECT_EQ((*server)->Join(), Status()); });
-  EXPECT_EQ((*server)->Stop(), Status());
-  EXPECT_EQ((*server)->Stop(), Status());
-  joining.join();
-  EXPECT_EQ((*server)->Join(), Status());
-}
-
-TEST_F(RpcTest, AnAddressInUseIsAnErrorThatNamesTheTask) {
-  ServerOptions options;
-  ASSERT_EQ(options.cluster.AddTask("w", 3, "localhost:0"), Status());
-  options.job = "w";
-  options.task = 3;
-  const auto first = Server::Make(options);
-  ASSERT_TRUE(first.ok()) << first.status();
-  const std::string port = (*first)->target().substr((*first)->target().rfind(':'));
-  options.cluster = ClusterSpec();
-  ASSERT_EQ(options.cluster.AddTask("w", 3, "localhost" + port), Status());
-  const Status status = Server::Make(options).status();
-  EXPECT_TRUE(errors::IsUnavailable(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("/job:w/replica:0/task:3"));
-  options.protocol = "carrier pigeon";
-  EXPECT_TRUE(errors::IsNotFound(Server::Make(options).status()));
-  options.task = 4;
-  options.protocol = "grpc";
-  EXPECT_EQ(Server::Make(options).status().message(), "Task 4 was not defined in job \"w\"");
-}
 
 TEST_F(RpcTest, AllTasksOfAClusterInOneProcess) {
   ServerOptions options;

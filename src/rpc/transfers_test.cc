@@ -58,8 +58,17 @@ void ExpectSquares(const TensorTransfers& transfers) {
   EXPECT_EQ(HasSharedMemory(), transfers.shared_memory_bytes > 0);
 }
 
+TEST(TransfersTest, Sockets) {
+  TensorTransfers transfers;
+  EXPECT_TRUE(transfers.sockets) << "they are used unless somebody says otherwise";
+  transfers.shared_memory_bytes = 0;
+  transfers.min_socket_bytes = 1000;
+  ExpectSquares(transfers);
+}
+
 TEST(TransfersTest, ChunksOfMessages) {
   TensorTransfers transfers;
+  transfers.sockets = false;
   transfers.max_message_bytes = 1000;
   transfers.chunk_bytes = 10'007;
   transfers.shared_memory_bytes = 0;
@@ -68,6 +77,7 @@ TEST(TransfersTest, ChunksOfMessages) {
 
 TEST(TransfersTest, OneMessage) {
   TensorTransfers transfers;
+  transfers.sockets = false;
   transfers.shared_memory_bytes = 0;
   ExpectSquares(transfers);
 }
@@ -92,7 +102,8 @@ TEST(TransfersTest, ImpossibleSizesAreRefused) {
        {TensorTransfers{.chunk_bytes = 0}, TensorTransfers{.chunk_bytes = -1},
         TensorTransfers{.chunk_bytes = int64_t{1} << 31}, TensorTransfers{.max_message_bytes = -1},
         TensorTransfers{.shared_memory_bytes = -1}, TensorTransfers{.shared_memory_bytes = INT64_MAX},
-        TensorTransfers{.min_shared_memory_bytes = -1}}) {
+        TensorTransfers{.min_shared_memory_bytes = -1}, TensorTransfers{.min_socket_bytes = -1},
+        TensorTransfers{.socket_port = -1}, TensorTransfers{.socket_port = 65536}}) {
     ServerOptions options;
     options.cluster = *ClusterSpec::Parse("worker=localhost:0");
     options.job = "worker";

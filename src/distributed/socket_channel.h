@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "distributed/held_tensors.h"
+#include "distributed/socket_sender.h"
+#include "distributed/tcp_socket.h"
+#include "distributed/tensor_channel.h"
+#include "distributed/waiting_threads.h"
+
+namespace millrace {
+
+// Moves tensors through TCP connections of its own: from the tensor of the sender into the tensor of the
+// receiver, without buffers between them. A token that comes with the offer of a tensor allows its transfer.
+// Nothing is encrypted: a task that encrypts its messages has no such channel. Without a connection the
+// tensor takes the other way.
+class SocketChannel : public TensorChannel {
+ public:
+  static constexpr std::string_view kName = "socket";
+  struct Options {
+    int64_t min_bytes = 0;                     // smaller tensors travel in their response
+    std::string listen = "127.0.0.1";          // the host
+    int port = 0;                              // 0: a free one
+    std::chrono::milliseconds patience{5000};  // how long a peer may be silent
+    std::map<std::string, std::string> peers;  // "host:port", by task; the port is another one
+  };
+  // REQUIRES: `other`, which fetches by the same tickets, outlives Stop.
+  SocketChannel(std::shared_ptr<HeldTensors> held, TensorChannel& other, const Options& options);
+  ~SocketChannel() override;
+
+  std::string_view name() const override { return kName; }
+  std::optional<std::string> AddressFor(std::string_view introduction, int64_t num_bytes) override;
+  void Fetch(TensorFetch fetch) override MR_EXCLUDES(mu_);
+  void Stop() override MR_EXCLUDES(mu_);
+
+  // Receivers that are connected, and offers that have not been taken.
+  size_t num_connections() const { return sender_.num_connections(); }
+  size_t num_grants() const { return sender_.num_grants(); }
+
+ private:
+  class Transfer;
+  using Peer = std::pair<std::string, int>;  // host and port
+
+  // A connection to the peer; whether it was used before. Unavailable when there is none.
+  StatusOr<std::shared_ptr<FileDescriptor>> Take(const Peer& peer, bool* used) MR_EXCLUDES(mu_);
+  // For later use.
+  void GiveBack(const Peer& peer, std::shared_ptr<FileDescriptor> fd) MR_EXCLUDES(mu_);
+  void FallBack(TensorFetch fetch) MR_EXCLUDES(mu_);
+  void Forget(Transfer* transfer) MR_EXCLUDES(mu_);
+  // False after Stop.
+  bool Schedule(UniqueFunction<void()> work) MR_EXCLUDES(mu_);
+
+  TensorChannel& other_;
+  const Options options_;
+  std::unique_ptr<WaitingThreads> threads_;
+  SocketSender sender_;
+  Mutex mu_;
+  bool stopped_ MR_GUARDED_BY(mu_) = false;
+  std::map<Peer, std::vector<std::shared_ptr<FileDescriptor>>> idle_ MR_GUARDED_BY(mu_);
+  std::set<Peer> refused_ MR_GUARDED_BY(mu_);  // that can't be reached
+  std::set<Transfer*> transfers_ MR_GUARDED_BY(mu_);
+};
+
+}  // namespace millrace

@@ -1,0 +1,169 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "distributed/socket_sender.h"
+
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/logging.h"
+#include "base/random/philox.h"
+#include "base/strings.h"
+
+namespace millrace {
+namespace {
+
+constexpr size_t kMostConnections = 256;
+// Tokens of receivers that never come make room for others.
+constexpr size_t kMostGrants = 4096;
+// A connection without requests is closed.
+constexpr std::chrono::seconds kIdle{30};
+constexpr size_t kTokenDigits = 32;
+constexpr int kMostPorts = 65535;
+
+}  // namespace
+
+std::string SocketAddress::ToString() const {
+  return StrCat(port, "/", HexEncode({reinterpret_cast<const char*>(token.data()), sizeof(token)}));
+}
+
+StatusOr<SocketAddress> SocketAddress::Parse(std::string_view text) {
+  SocketAddress address;
+  const size_t slash = text.find('/');
+  const auto port = SafeStringToInt32(text.substr(0, std::min(slash, text.size())));
+  const auto token = slash == std::string_view::npos || text.size() != slash + 1 + kTokenDigits
+                         ? std::nullopt
+                         : HexDecode(text.substr(slash + 1));
+  if (!port || *port < 1 || *port > kMostPorts || !token)
+    return errors::InvalidArgument("The address of a data socket makes no sense");
+  address.port = *port;
+  std::memcpy(address.token.data(), token->data(), sizeof(address.token));
+  return address;
+}
+
+SocketSender::SocketSender(std::shared_ptr<HeldTensors> held, const Options& options, WaitingThreads& threads)
+    : held_(std::move(held)), options_(options), threads_(threads) {}
+
+size_t SocketSender::num_connections() const {
+  MutexLock lock(mu_);
+  return connections_.size();
+}
+
+size_t SocketSender::num_grants() const {
+  MutexLock lock(mu_);
+  return grants_.size();
+}
+
+StatusOr<SocketAddress> SocketSender::AddressFor(int64_t num_bytes) {
+  MutexLock lock(mu_);
+  if (stopped_) return errors::Unavailable("The task ends");
+  MR_RETURN_IF_ERROR(broken_);
+  if (port_ == 0) {
+    auto listening = ListenOnTcp(options_.listen, options_.port);
+    if (!listening.ok()) {
+      broken_ = listening.status();
+      MR_LOG(Warning) << "Tensors travel without a socket of their own: " << broken_;
+      return broken_;
+    }
+    listening_ = *std::move(listening);
+    port_ = PortOf(listening_);
+    threads_.Schedule([this] { Accept(); });
+  }
+  while (grants_.size() >= kMostGrants || order_.size() >= 2 * kMostGrants) {
+    grants_.erase(order_.front());
+    order_.pop_front();
+  }
+  SocketAddress address{port_, {RandomSeed64(), RandomSeed64()}};
+  grants_[address.token] = {0, num_bytes, num_bytes, 0};
+  order_.push_back(address.token);
+  return address;
+}
+
+void SocketSender::Stop() {
+  MutexLock lock(mu_);
+  stopped_ = true;
+  if (listening_.valid()) ShutDownSocket(listening_.get());
+  for (const int fd : connections_) ShutDownSocket(fd);
+}
+
+void SocketSender::Accept() {
+  while (true) {
+    StatusOr<FileDescriptor> accepted = AcceptOnTcp(listening_.get());
+    MutexLock lock(mu_);
+    if (stopped_) return;
+    if (!accepted.ok()) {
+      broken_ = accepted.status();
+      MR_LOG(Warning) << "Tensors travel without a socket of their own: " << broken_;
+      return;
+    }
+    if (connections_.size() >= kMostConnections) continue;  // closes it
+    connections_.insert(accepted->get());
+    threads_.Schedule([this, fd = std::make_shared<FileDescriptor>(*std::move(accepted))] { Serve(*fd); });
+  }
+}
+
+void SocketSender::Serve(const FileDescriptor& fd) {
+  while (true) {
+    SocketRequest request;
+    if (!ReadAll(fd.get(), &request, sizeof(request), kIdle).status.ok()) break;
+    const Status status = Answer(fd.get(), request);
+    if (status.ok()) continue;
+    if (!errors::IsUnavailable(status)) MR_LOG(Warning) << "A data socket is closed: " << status;
+    break;
+  }
+  MutexLock lock(mu_);
+  connections_.erase(fd.get());  // before the number means another connection
+}
+
+StatusOr<Tensor> SocketSender::Admit(const SocketRequest& request) {
+  const auto refused = [] { return errors::PermissionDenied("A receiver has no right to what it asks for"); };
+  {
+    MutexLock lock(mu_);
+    const auto it = grants_.find(request.token);
+    if (it == grants_.end()) return refused();
+    Grant& grant = it->second;
+    if (grant.ticket == 0) grant.ticket = request.ticket;
+    if (grant.ticket != request.ticket || request.num_bytes <= 0 || request.num_bytes > grant.left ||
+        request.offset < 0 || request.offset > grant.num_bytes - request.num_bytes)
+      return refused();
+    grant.left -= request.num_bytes;
+  }
+  MR_ASSIGN_OR_RETURN(Tensor tensor, held_->Find(request.ticket));
+  const auto size = static_cast<int64_t>(tensor.num_bytes());
+  if (request.offset > size - request.num_bytes) return refused();
+  return tensor;
+}
+
+void SocketSender::Sent(const SocketRequest& request) {
+  int64_t all = 0;
+  {
+    MutexLock lock(mu_);
+    const auto it = grants_.find(request.token);
+    if (it == grants_.end()) return;
+    it->second.sent += request.num_bytes;
+    if (it->second.sent < it->second.num_bytes) return;
+    all = it->second.num_bytes;
+    grants_.erase(it);
+  }
+  held_->Sent(request.ticket, all);
+}
+
+Status SocketSender::Answer(int fd, const SocketRequest& request) {
+  if (request.magic != SocketRequest::kMagic)
+    return errors::InvalidArgument("a peer speaks something else than Millrace");
+  SocketAnswer answer;
+  const StatusOr<Tensor> tensor = Admit(request);
+  std::string_view bytes;
+  if (tensor.ok()) {
+    answer = {SocketAnswer::kGranted, request.num_bytes};
+    bytes = {static_cast<const char*>(tensor->raw_data()) + request.offset,
+             static_cast<size_t>(request.num_bytes)};
+  }
+  const std::string_view head(reinterpret_cast<const char*>(&answer), sizeof(answer));
+  MR_RETURN_IF_ERROR(WriteAll(fd, head, bytes, options_.patience));
+  if (errors::IsPermissionDenied(tensor.status())) return tensor.status();
+  if (tensor.ok()) Sent(request);
+  return Status();
+}
+
+}  // namespace millrace

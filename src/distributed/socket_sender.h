@@ -1,0 +1,100 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "base/mutex.h"
+#include "distributed/held_tensors.h"
+#include "distributed/tcp_socket.h"
+#include "distributed/waiting_threads.h"
+
+namespace millrace {
+
+// What a receiver asks for on a connection of a SocketChannel, as its bytes travel: numbers of little-endian
+// machines.
+struct SocketRequest {
+  static constexpr uint64_t kMagic = 0x4d52'534b'0000'0001;  // with the version
+  uint64_t magic = kMagic;
+  std::array<uint64_t, 2> token = {};
+  uint64_t ticket = 0;
+  int64_t offset = 0;
+  int64_t num_bytes = 0;
+};
+static_assert(sizeof(SocketRequest) == 48);
+
+// The answer; the bytes follow, if they are granted.
+struct SocketAnswer {
+  static constexpr uint64_t kGranted = 0x4d52'534b'0000'0002;
+  static constexpr uint64_t kRefused = 0x4d52'534b'0000'0003;
+  uint64_t kind = kRefused;
+  int64_t num_bytes = 0;
+};
+static_assert(sizeof(SocketAnswer) == 16);
+
+// Where and with which token the bytes of one tensor are fetched.
+struct SocketAddress {
+  int port = 0;
+  std::array<uint64_t, 2> token = {};
+  std::string ToString() const;
+  // InvalidArgument for any other text.
+  static StatusOr<SocketAddress> Parse(std::string_view text);
+};
+
+// The end of a SocketChannel that gives tensors away. Each offer has a token of its own, valid for the bytes
+// of one tensor; a connection by itself may ask for nothing. Thread-safe.
+class SocketSender {
+ public:
+  struct Options {
+    std::string listen;  // the host
+    int port = 0;        // 0: a free one
+    std::chrono::milliseconds patience{0};
+  };
+  // Its threads are `threads`, which must wait for them before this goes.
+  SocketSender(std::shared_ptr<HeldTensors> held, const Options& options, WaitingThreads& threads);
+
+  // For one tensor of so many bytes. Listens from the first call on; an error when it can't, then and later.
+  StatusOr<SocketAddress> AddressFor(int64_t num_bytes) MR_EXCLUDES(mu_);
+  // Ends all connections. Does not wait.
+  void Stop() MR_EXCLUDES(mu_);
+  size_t num_connections() const MR_EXCLUDES(mu_);
+  // Offers whose bytes have not all been fetched.
+  size_t num_grants() const MR_EXCLUDES(mu_);
+
+ private:
+  using Token = std::array<uint64_t, 2>;
+  // What one token allows.
+  struct Grant {
+    uint64_t ticket = 0;  // of the first request; 0: there was none
+    int64_t num_bytes = 0;
+    int64_t left = 0;  // that nobody has asked for
+    int64_t sent = 0;
+  };
+  void Accept();
+  void Serve(const FileDescriptor& fd);
+  Status Answer(int fd, const SocketRequest& request);
+  // The tensor, when the request has a token for it.
+  StatusOr<Tensor> Admit(const SocketRequest& request) MR_EXCLUDES(mu_);
+  void Sent(const SocketRequest& request) MR_EXCLUDES(mu_);
+
+  const std::shared_ptr<HeldTensors> held_;
+  const Options options_;
+  WaitingThreads& threads_;
+  mutable Mutex mu_;
+  bool stopped_ MR_GUARDED_BY(mu_) = false;
+  Status broken_ MR_GUARDED_BY(mu_);  // why it does not listen
+  int port_ MR_GUARDED_BY(mu_) = 0;
+  FileDescriptor listening_;  // set once, before its thread begins
+  std::set<int> connections_ MR_GUARDED_BY(mu_);
+  std::map<Token, Grant> grants_ MR_GUARDED_BY(mu_);
+  std::deque<Token> order_ MR_GUARDED_BY(mu_);  // of the grants, the oldest one first; some have gone
+};
+
+}  // namespace millrace
