@@ -76,7 +76,8 @@ Status Simulate() {
   struct Size {
     int tasks, nodes_per_task;
   };
-  const std::vector<Size> sizes = {{10, 10}, {100, 10}, {1000, 10}, {10'000, 10}, {1000, 1000}};
+  const std::vector<Size> sizes = {{10, 10},     {100, 10},    {1000, 10},  {5000, 10},
+                                   {10'000, 10}, {20'000, 10}, {1000, 1000}};
   std::printf("[\n");
   for (size_t i = 0; i < sizes.size(); ++i)
     MR_RETURN_IF_ERROR(SimulateOne(sizes[i].tasks, sizes[i].nodes_per_task, i + 1 == sizes.size()));
