@@ -63,7 +63,7 @@ def add_operators(
                     operators.append(op1)
                 else:
                     rest.remove(op2)
-                    operators.append(adder.add(op1, op2, operator_name))
+                    rest.append(adder.add(op1, op2, operator_name))
         return operators
 
 
