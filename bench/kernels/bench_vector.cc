@@ -7,7 +7,11 @@
 // second, 16,777,216 in memory.
 //
 //   limit/copy (memcpy), limit/read      the speed of the memory
-//   exp, tanh, add (two arrays), sum, softmax (rows of 1,000), transpose (square), adam (four arrays)
+//   exp, tanh, sigmoid, rsqrt, add (two arrays), sum, softmax (rows of 1,000), transpose (square), adam
+//   (four arrays)
+//
+// The first four also by Eigen (suffix _eigen), which TensorFlow's kernels are built on, on processors with
+// AVX-512.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -16,8 +20,10 @@
 #include <vector>
 
 #include "bench/kernels/bench_util.h"
+#include "bench/kernels/eigen_rival.h"
 #include "bench/kernels/limits.h"
 #include "bench/kernels/plain_loops.h"
+#include "kernels/cpu/contract/isa.h"
 #include "kernels/cpu/vector/broadcast.h"
 #include "kernels/cpu/vector/reduce.h"
 #include "kernels/cpu/vector/softmax.h"
@@ -31,10 +37,24 @@ namespace {
 constexpr int kMaxThreads = 2;
 constexpr int64_t kColumns = 1000;
 
+// Random floats that begin at a cache line, as those of tensors do.
+class Floats {
+ public:
+  explicit Floats(int64_t count) : room_(RandomFloats(count + kLine)) {}
+  float* data() {
+    const auto at = reinterpret_cast<uintptr_t>(room_.data());
+    return room_.data() + (64 - at % 64) % 64 / sizeof(float);
+  }
+
+ private:
+  static constexpr int64_t kLine = 16;
+  std::vector<float> room_;
+};
+
 struct Arrays {
-  explicit Arrays(int64_t count) : n(count), x(RandomFloats(count)), a(x), b(x), y(x) {}
+  explicit Arrays(int64_t count) : n(count), x(count), a(count), b(count), y(count) {}
   int64_t n;
-  std::vector<float> x, a, b, y;
+  Floats x, a, b, y;
 };
 
 int64_t Side(int64_t n) { return static_cast<int64_t>(std::sqrt(static_cast<double>(n))); }
@@ -99,6 +119,8 @@ const Case kCases[] = {
     {"exp_loop", 2, false, [](Arrays& t, cpu::Parallel&) { LoopExp(t.x.data(), t.y.data(), t.n); }},
     {"tanh", 2, true, Unary<cpu::UnaryOp::kTanh>},
     {"tanh_loop", 2, false, [](Arrays& t, cpu::Parallel&) { LoopTanh(t.x.data(), t.y.data(), t.n); }},
+    {"sigmoid", 2, true, Unary<cpu::UnaryOp::kSigmoid>},
+    {"rsqrt", 2, true, Unary<cpu::UnaryOp::kRsqrt>},
     {"add", 3, true, Add},
     {"add_loop", 3, false,
      [](Arrays& t, cpu::Parallel&) { LoopAdd(t.x.data(), t.a.data(), t.y.data(), t.n); }},
@@ -122,8 +144,23 @@ const Case kCases[] = {
      [](Arrays& t, cpu::Parallel&) { LoopAdam(t.y.data(), t.a.data(), t.b.data(), t.x.data(), t.n); }},
 };
 
+template <void (*kFunction)(const float*, float*, int64_t)>
+void Eigen(Arrays& t, cpu::Parallel&) {
+  kFunction(t.x.data(), t.y.data(), t.n);
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases(std::begin(kCases), std::end(kCases));
+  if (cpu::DetectedIsa() != cpu::Isa::kAvx512) return cases;
+  cases.insert(cases.end(), {{"exp_eigen", 2, false, Eigen<EigenExp>},
+                             {"tanh_eigen", 2, false, Eigen<EigenTanh>},
+                             {"sigmoid_eigen", 2, false, Eigen<EigenSigmoid>},
+                             {"rsqrt_eigen", 2, false, Eigen<EigenRsqrt>}});
+  return cases;
+}
+
 void RegisterAll() {
-  for (const Case& c : kCases) {
+  for (const Case& c : Cases()) {
     for (const int64_t n : {int64_t{1} << 12, int64_t{1} << 16, int64_t{1} << 24}) {
       RegisterThreads(
           std::string(c.name) + "/" + std::to_string(n),
