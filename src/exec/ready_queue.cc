@@ -148,9 +148,18 @@ bool ReadyQueue::TakeAndRun(bool own) {
 }
 
 void ReadyQueue::SpinWhileEmpty() const {
+  // A thread whose waits take longer, as those for an input pipeline do, takes a processor from what it waits
+  // for. It sleeps at once, but for one wait in several.
+  constexpr unsigned kInVain = 4, kTryAgain = 16;
+  thread_local unsigned in_vain = 0;
+  if (in_vain >= kInVain && ++in_vain % kTryAgain != 0) return;
   const auto until = std::chrono::steady_clock::now() + kSpin;
-  while (!maybe_work_.load(std::memory_order_relaxed) && std::chrono::steady_clock::now() < until) {
+  while (!maybe_work_.load(std::memory_order_relaxed)) {
+    if (std::chrono::steady_clock::now() < until) continue;
+    ++in_vain;
+    return;
   }
+  in_vain = 0;
 }
 
 void ReadyQueue::WorkUntilDone() {
