@@ -261,4 +261,52 @@ MR_INLINE VecF SinQuadrant(VecF x) {
   return (VecF)((VecU32)y ^ ((q & 2) << 30));
 }
 
+// Hyperbolic functions and their inverses, with the exact sign of zero. Beyond kLarge one of the two terms is
+// all that is left, and squares might overflow.
+template <typename V>
+MR_INLINE V HalfExp(V a) {
+  const V root = Exp(a * (decltype(+a[0]))0.5);
+  return root * (decltype(+a[0]))0.5 * root;
+}
+template <typename V>
+MR_INLINE V Sinh(V x) {
+  constexpr int kLarge = 20;
+  const V a = Abs(x);
+  const V e = Expm1(Min(Set((decltype(+x[0]))kLarge), a));
+  const V near = (e + e / (e + 1)) * (decltype(+x[0]))0.5;
+  return CopySign(a > kLarge ? HalfExp(a) : near, x);
+}
+template <typename V>
+MR_INLINE V Cosh(V x) {
+  constexpr int kLarge = 20;
+  const V a = Abs(x);
+  const V e = Exp(Min(Set((decltype(+x[0]))kLarge), a));
+  return a > kLarge ? HalfExp(a) : (e + 1 / e) * (decltype(+x[0]))0.5;
+}
+template <typename V>
+inline constexpr auto kLargeOf = (typename ElementOf<V>::T)(sizeof(typename ElementOf<V>::T) == 4 ? 0x1p12
+                                                                                                  : 0x1p28);
+template <typename V>
+MR_INLINE V LogOfTwice(V x) {
+  return Log(x) + (typename ElementOf<V>::T)0.693147180559945309417;
+}
+template <typename V>
+MR_INLINE V Asinh(V x) {
+  const V a = Abs(x);
+  const V near = Log1p(a + a * a / (1 + Sqrt(1 + a * a)));
+  return CopySign(a > kLargeOf<V> ? LogOfTwice(a) : near, x);
+}
+template <typename V>
+MR_INLINE V Acosh(V x) {
+  const V t = x - 1;
+  const V near = Log1p(t + Sqrt(t * (t + 2)));
+  const V y = x > kLargeOf<V> ? LogOfTwice(x) : near;
+  return x < 1 ? Set(FpOf<V>::kNan) : y;
+}
+template <typename V>
+MR_INLINE V Atanh(V x) {
+  const V a = Abs(x);
+  return CopySign(Log1p(2 * a / (1 - a)) * (decltype(+x[0]))0.5, x);
+}
+
 }  // namespace millrace::cpu::MR_ISA

@@ -35,11 +35,11 @@
   X(Asin, All, 0.2, nullptr)                                                          \
   X(Acos, All, 0.2, nullptr)                                                          \
   X(Atan, All, 0.2, nullptr)                                                          \
-  X(Sinh, All, 0.2, nullptr)                                                          \
-  X(Cosh, All, 0.2, nullptr)                                                          \
-  X(Asinh, All, 0.2, nullptr)                                                         \
-  X(Acosh, All, 0.2, nullptr)                                                         \
-  X(Atanh, All, 0.2, nullptr)                                                         \
+  X(Sinh, All, 0.8, Map<T, Sinh<V>>)                                                  \
+  X(Cosh, All, 0.8, Map<T, Cosh<V>>)                                                  \
+  X(Asinh, All, 0.8, Map<T, Asinh<V>>)                                                \
+  X(Acosh, All, 0.8, Map<T, Acosh<V>>)                                                \
+  X(Atanh, All, 0.8, Map<T, Atanh<V>>)                                                \
   X(BesselI0e, All, 0.2, nullptr)                                                     \
   X(BesselI1e, All, 0.2, nullptr)                                                     \
   X(Relu, Real, 0.2, Map<T, Relu<V>>)                                                 \

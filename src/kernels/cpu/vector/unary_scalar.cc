@@ -144,8 +144,8 @@ using enum UnaryOp;
 
 template <typename T>
 UnaryFn FindReal(UnaryOp op) {
-  return PickReal<T, kErf, kErfc, kLgamma, kDigamma, kSin, kCos, kTan, kAsin, kAcos, kAtan, kSinh, kCosh,
-                  kAsinh, kAcosh, kAtanh, kBesselI0e, kBesselI1e>(op);
+  return PickReal<T, kErf, kErfc, kLgamma, kDigamma, kSin, kCos, kTan, kAsin, kAcos, kAtan, kBesselI0e,
+                  kBesselI1e>(op);
 }
 template <typename T>
 UnaryFn FindComplex(UnaryOp op) {
