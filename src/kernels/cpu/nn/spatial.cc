@@ -206,11 +206,19 @@ class DilationForwardKernel final : public DilationKernel {
     return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
       context.ParallelFor(w.batch * w.rows.size, RowCost(w), [&](int64_t begin, int64_t end) {
         ForWindows(w, begin, end, [&](int64_t at, int64_t image, int64_t top, int64_t left) {
-          for (int64_t c = 0; c < w.depth; ++c) {
-            T value = Lowest<T>();
-            FindLargest(w, in.data<T>(), filter.data<T>(), image, top, left, c, &value);
-            out->data<T>()[at + c] = value;
-          }
+          // Place by place, so that channels side by side are compared one after the other.
+          T* const largest = out->data<T>() + at;
+          bool empty = true;
+          ForPlaces(w, image, top, left, [&](int64_t place, int64_t offset) {
+            const T* const x = in.data<T>() + offset;
+            const T* const f = filter.data<T>() + place * w.depth;
+            for (int64_t c = 0; c < w.depth; ++c) {
+              const T sum = Plus(x[c], f[c]);
+              largest[c] = empty || LessThan(largest[c], sum) ? sum : largest[c];
+            }
+            empty = false;
+          });
+          if (empty) std::fill_n(largest, w.depth, Lowest<T>());
         });
       });
       return Status();
