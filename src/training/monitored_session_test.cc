@@ -128,7 +128,7 @@ TEST(MonitoredSession, TheGraphIsFinalWhileItRuns) {
   ASSERT_TRUE(session.ok()) << session.status();
   ops::Const(model.scope, 1);
   EXPECT_EQ(model.scope.status().code(), ErrorCode::kFailedPrecondition);
-  EXPECT_THAT(model.scope.status().message(), HasSubstr("Graph is finalized and cannot be modified."));
+  EXPECT_THAT(model.scope.status().message(), HasSubstr("Graph is finalized and cannot be modified"));
 }
 
 TEST(MonitoredSession, AHookStopsTheLoop) {
