@@ -101,9 +101,8 @@ struct ConvPlan::Impl {
   }
 
   // When each panel of the filter is used for few results, packing it takes long compared with using it.
-  // For filters of one pixel the gain does not justify a second copy of large ones.
   std::optional<PackedShape> packing() const {
-    constexpr int64_t kMaxResults = 512, kMaxRows = 64, kMaxElements = 1 << 19;
+    constexpr int64_t kMaxResults = 512, kMaxRows = 256, kMaxElements = 1 << 23;
     if (product) {
       if (product->m == 1 || product->m > kMaxRows || product->k * product->n > kMaxElements)
         return std::nullopt;

@@ -192,9 +192,9 @@ class FusedMatMulKernel final : public OpKernel {
   }
 
   // With few rows to multiply, bringing B into order takes long beside using it; where B lies across, always.
-  // The gain with a large B does not justify a second copy of it, and with 32 rows there is no gain.
+  // A large B is read across many pages for that.
   bool PackingPays(const cpu::GemmShape& s) const {
-    constexpr int64_t kMaxRows = 16, kMaxElements = 1 << 19;
+    constexpr int64_t kMaxRows = 256, kMaxElements = 1 << 23;
     return s.m > 1 && s.k > 0 && s.n > 0 && (s.m <= kMaxRows || trans_b_) && s.k * s.n <= kMaxElements;
   }
 
