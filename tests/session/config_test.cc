@@ -104,7 +104,7 @@ TEST(ConfigTest, TogglesNameThePassesTheySwitchOff) {
   const auto listed =
       Config("graph_options { rewrite_options { optimizers: ['pruning', 'constfold', 'remap', 'memory'] } }");
   EXPECT_THAT(listed->disabled_passes, UnorderedElementsAre("arithmetic", "dependency", "loop_invariants",
-                                                            "inline", "layout", "shapes"));
+                                                            "loop_products", "inline", "layout", "shapes"));
   EXPECT_TRUE(listed->fold_constants);
 }
 
