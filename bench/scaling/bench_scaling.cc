@@ -22,8 +22,8 @@
 #include <thread>
 #include <vector>
 
-#include "base/json_writer.h"
 #include "bench/scaling/rows.h"
+#include "millrace/json_writer.h"
 
 namespace millrace::bench {
 namespace {
