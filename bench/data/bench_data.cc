@@ -7,10 +7,10 @@
 //   data/range_map_add/N      the same with a map that adds
 //   data/parallel_map/N       the same on N threads
 //   data/prefetch             numbers through a prefetch, in batches of 100
-//   data/records              a TFRecord file of 10^6 small Examples, shuffled by 1,000, in batches of 100,
+//   data/records/N            a TFRecord file of 10^6 small Examples, shuffled by 1,000, in batches of N,
 //   parsed
-//                             by two threads, prefetched
-//   data/records_by_hand      the rival: a loop over the engine's readers on the calling thread
+//                             by two threads, which also read
+//   data/records_by_hand/N    the rival: a loop over the engine's readers on the calling thread
 #include <benchmark/benchmark.h>
 
 #include <filesystem>
@@ -143,7 +143,6 @@ void Prefetch(benchmark::State& state) {
 }
 
 constexpr int kRecords = 1'000'000;
-constexpr int kBatch = 100;
 constexpr size_t kShuffle = 1000;
 
 // A file of Examples with three features.
@@ -180,7 +179,7 @@ void Records(benchmark::State& state) {
   const std::string records = b.Add("records", "TFRecordDataset", {files, none, b.Int(0)}, {});
   const std::string shuffled =
       b.Data("ShuffleDataset", {records, b.Int(kShuffle), b.Int(1), b.Int(2)}, {}, text, kScalar);
-  const std::string batched = b.Batch(shuffled, kBatch, text);
+  const std::string batched = b.Batch(shuffled, state.range(0), text);
   const std::vector<DataType> types = {DataType::kInt64, DataType::kString, DataType::kFloat};
   std::vector<std::string> inputs = {batched, b.Int(2)};
   std::vector<PartialShape> shapes;
@@ -197,24 +196,24 @@ void Records(benchmark::State& state) {
                                      {"Tdense", types},
                                      {"dense_shapes", shapes}},
                                     types, std::vector<PartialShape>(3));
-  const std::string ahead =
-      b.Data("PrefetchDataset", {parsed, b.Int(2)}, {}, types, std::vector<PartialShape>(3));
-  b.Finish(ahead, types);
+  b.Finish(parsed, types);
   b.Measure(state);
 }
 
 // What a program would write over the readers: one thread.
 void RecordsByHand(benchmark::State& state) {
   const io::FeatureTable table = *io::FeatureTable::Make(Features());
+  const auto size = static_cast<size_t>(state.range(0));
+  const std::string path = RecordFile();
   std::unique_ptr<io::RecordReader> reader;
   std::mt19937 random(1);
   std::vector<std::string> buffer, batch;
   int64_t rows = 0;
   for (auto _ : state) {
     batch.clear();
-    while (batch.size() < kBatch) {
+    while (batch.size() < size) {
       if (reader == nullptr && buffer.empty())
-        reader = *io::RecordReader::Open(Env::Posix(), RecordFile(), io::Compression::kNone);
+        reader = *io::RecordReader::Open(Env::Posix(), path, io::Compression::kNone);
       std::string record;
       while (reader != nullptr && buffer.size() < kShuffle) {
         if (!reader->Read(&record).ok()) {
@@ -239,8 +238,13 @@ BENCHMARK_CAPTURE(Mapped, same, "Same")->Name("data/range_map_batch")->Arg(100)-
 BENCHMARK_CAPTURE(Mapped, add, "AddOne")->Name("data/range_map_add")->Arg(100)->UseRealTime();
 BENCHMARK(ParallelMap)->Name("data/parallel_map")->Arg(1)->Arg(2)->UseRealTime();
 BENCHMARK(Prefetch)->Name("data/prefetch")->UseRealTime();
-BENCHMARK(Records)->Name("data/records")->UseRealTime();
-BENCHMARK(RecordsByHand)->Name("data/records_by_hand")->UseRealTime();
+BENCHMARK(Records)->Name("data/records")->Arg(100)->Arg(1000)->MeasureProcessCPUTime()->UseRealTime();
+BENCHMARK(RecordsByHand)
+    ->Name("data/records_by_hand")
+    ->Arg(100)
+    ->Arg(1000)
+    ->MeasureProcessCPUTime()
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace millrace
