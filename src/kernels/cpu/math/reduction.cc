@@ -19,12 +19,8 @@ StatusOr<AxisSet> ReadAxes(const TensorShape& shape, const Tensor& axes) {
       return errors::InvalidArgument("Invalid reduction dimension (", given, " for input with ", shape.rank(),
                                      " dimension(s)");
     }
-    const int64_t axis = given < 0 ? given + shape.rank() : given;
-    if (reduced[axis]) {
-      return errors::InvalidArgument("Invalid reduction arguments: Axes contains duplicate dimension: ",
-                                     axis);
-    }
-    reduced[axis] = true;
+    // An axis that is given twice is reduced once, as TensorFlow 1.15.5 does (tests/golden).
+    reduced[given < 0 ? given + shape.rank() : given] = true;
   }
   return reduced;
 }
