@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "c/internal.h"
 #include "graph/function_library.h"
@@ -69,6 +70,7 @@ class GraphImport {
     MR_ASSIGN_OR_RETURN(const ImportOptions import, MakeOptions());
     IndexNodes();
     MR_RETURN_IF_ERROR(CheckReturns());
+    MR_RETURN_IF_ERROR(CheckColocation());
     const FunctionLibrary functions = graph_.functions();
     const GraphVersions versions = graph_.versions();
     Status status = ImportGraphDef(std::move(def_), import, &graph_);
@@ -157,6 +159,27 @@ class GraphImport {
     for (const std::string& name : options_.return_operations) {
       if (!position_.contains(name)) {
         return errors::InvalidArgument("Requested return node '", name, "' not found in graph def");
+      }
+    }
+    return Status();
+  }
+
+  // The nodes that others are to be placed with have to be in the GraphDef.
+  Status CheckColocation() const {
+    constexpr std::string_view kLoc = "loc:@";
+    std::unordered_set<std::string_view> names;
+    for (const tensorflow::NodeDef& node : def_.node()) {
+      const auto groups = node.attr().find("_class");
+      if (groups == node.attr().end()) continue;
+      for (const std::string_view group : groups->second.list().s()) {
+        if (!group.starts_with(kLoc)) continue;
+        if (names.empty()) {
+          for (const tensorflow::NodeDef& other : def_.node()) names.insert(other.name());
+        }
+        const std::string_view name = group.substr(kLoc.size());
+        if (names.contains(name)) continue;
+        return errors::InvalidArgument("Node '", node.name(), "' expects to be colocated with unknown node '",
+                                       name, "'");
       }
     }
     return Status();

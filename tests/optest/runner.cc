@@ -259,13 +259,15 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
       "ParseSingleSequenceExample", "DecodeProtoV2", "EncodeProto",  // proto_test
       "SerializeTensor",                                             // parse_example_test
       "DeserializeSparse", "SerializeSparse",                        // sparse_store_test
+      "RaggedTensorFromVariant", "RaggedTensorToVariant",  // tests/python/ops/test_ragged_variants.py
   };
   // State that ops of a step or of several share, in tests/session, lists, in tensor_list_test.cc, and trees,
   // in boosted.
   const auto shares_state = [](const std::string& op) {
-    for (const char* part : {"BoostedTrees", "TensorArray", "TensorList", "Map", "Queue", "Barrier", "Stage",
-                             "stage", "Mutex", "Accumulator", "Table", "Reader", "ReadFile", "WriteFile",
-                             "MatchingFiles", "Save", "Restore", "MergeV2Checkpoints"}) {
+    for (const char* part :
+         {"BoostedTrees", "TensorForest", "TensorArray", "TensorList", "Map", "Queue", "Barrier", "Stage",
+          "stage", "Mutex", "Accumulator", "Table", "Reader", "ReadFile", "WriteFile", "MatchingFiles",
+          "Save", "Restore", "MergeV2Checkpoints"}) {
       if (op.find(part) != std::string::npos) return true;
     }
     return false;

@@ -43,7 +43,11 @@ Expr XdivyOfX(const Args& a) { return a.dz * Op("Xdivy", {NotZero(Conj(a.x)), Co
 Expr XdivyOfY(const Args& a) { return a.dz * Op("Xdivy", {-Conj(a.x), Op("Square", Conj(a.y))}); }
 Expr XlogyOfX(const Args& a) { return a.dz * Op("Xlogy", {NotZero(Conj(a.x)), Conj(a.y)}); }
 Expr XlogyOfY(const Args& a) { return a.dz * Op("Xdivy", {Conj(a.x), Conj(a.y)}); }
-Expr SquaredDifferenceOfX(const Args& a) { return 2.0 * a.dz * Conj(a.x - a.y); }
+// The square of the absolute value, of complex numbers.
+Expr SquaredDifferenceOfX(const Args& a) {
+  const Expr both = IsComplexType(a.dz.dtype()) ? a.dz + Conj(a.dz) : 2.0 * a.dz;
+  return both * (a.x - a.y);
+}
 Expr SquaredDifferenceOfY(const Args& a) { return -SquaredDifferenceOfX(a); }
 Expr FloorModOfY(const Args& a) { return -(a.dz * Op("Floor", a.x / a.y)); }
 // The quotient whose remainder is z, for every rounding.

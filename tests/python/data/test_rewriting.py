@@ -247,3 +247,91 @@ def test_functions_of_no_rows_and_of_wrong_ones():
             sess.run(wrong)
         with pytest.raises(tf.errors.InvalidArgumentError, match="Input 0 has a rank of 0"):
             sess.run(scalar, {anything: "x"})
+
+
+def snapshot(dataset, path, **kwargs):
+    kwargs = {"output_types": [tf.int64], "output_shapes": [[]], **kwargs}
+    return ged_ops.snapshot_dataset(dataset._variant_tensor, str(path), **kwargs)
+
+
+def counted(path):
+    """Numbers, and a file with as many lines as were asked for."""
+
+    def count(value):
+        with open(path, "a") as file:
+            file.write("x\n")
+        return value
+
+    return tf.data.Dataset.range(5).map(lambda x: tf.py_func(count, [x], tf.int64))
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP"])
+def test_a_snapshot_is_read_the_second_time(tmp_path, compression):
+    log, folder = tmp_path / "log", tmp_path / "snapshots"
+    variant = snapshot(counted(log), folder, compression=compression, shard_size_bytes=10)
+    for _ in range(3):
+        assert drain(variant, tf.int64, tf.TensorShape([])) == [0, 1, 2, 3, 4]
+    assert len(log.read_text().splitlines()) == 5
+    assert len(list(folder.glob("*/snapshot.metadata"))) == 1
+    assert len(list(folder.glob("*/*/*.snapshot"))) > 1
+
+
+def test_an_unfinished_snapshot_is_left_alone_until_it_expires(tmp_path):
+    log, folder = tmp_path / "log", tmp_path / "snapshots"
+    variant = snapshot(counted(log), folder)
+    assert drain(variant, tf.int64, tf.TensorShape([]), limit=2) == [0, 1]
+    before = len(log.read_text().splitlines())
+    assert drain(variant, tf.int64, tf.TensorShape([])) == [0, 1, 2, 3, 4]
+    assert drain(variant, tf.int64, tf.TensorShape([])) == [0, 1, 2, 3, 4]
+    assert len(log.read_text().splitlines()) == before + 10
+    (metadata,) = folder.glob("*/snapshot.metadata")
+    # Without the time of its begin it is as old as can be.
+    run = metadata.read_bytes()
+    metadata.write_bytes(b"\x12\x01x")
+    assert drain(variant, tf.int64, tf.TensorShape([])) == [0, 1, 2, 3, 4]
+    assert metadata.read_bytes() != run
+    assert drain(variant, tf.int64, tf.TensorShape([])) == [0, 1, 2, 3, 4]
+    assert len(log.read_text().splitlines()) == before + 15
+
+
+def test_snapshots_of_other_datasets_and_broken_ones(tmp_path):
+    first = snapshot(tf.data.Dataset.range(3), tmp_path)
+    assert drain(first, tf.int64, tf.TensorShape([])) == [0, 1, 2]
+    assert drain(snapshot(tf.data.Dataset.range(4), tmp_path), tf.int64, tf.TensorShape([])) == [0, 1, 2, 3]
+    for file in tmp_path.glob("*/*/*.snapshot"):
+        data = bytearray(file.read_bytes())
+        data[-6] ^= 1
+        file.write_bytes(data)
+    with pytest.raises(tf.errors.DataLossError):
+        drain(first, tf.int64, tf.TensorShape([]))
+    for options in ({"compression": "LZ"}, {"pending_snapshot_expiry_seconds": 0}):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            drain(snapshot(tf.data.Dataset.range(3), tmp_path, **options), tf.int64, tf.TensorShape([]))
+
+
+def test_statistics_are_written(tmp_path):
+    from millrace.python.ops import gen_summary_ops
+
+    writer = gen_summary_ops.summary_writer(shared_name="w")
+    create = gen_summary_ops.create_summary_file_writer(writer, str(tmp_path), 0, 0, "")
+    aggregator = ged_ops.stats_aggregator_handle_v2()
+    other = gen_summary_ops.summary_writer(shared_name="v")
+    create_other = gen_summary_ops.create_summary_file_writer(other, str(tmp_path), 0, 0, ".other")
+    measured = tf.data.Dataset.range(3).apply(tf.data.experimental.bytes_produced_stats("bytes"))
+    flat = {"output_types": [tf.int64], "output_shapes": [[]]}
+    dataset = ged_ops.set_stats_aggregator_dataset(measured._variant_tensor, aggregator, "", "", **flat)
+    iterator = tf.data.Iterator.from_structure(tf.int64, tf.TensorShape([]))
+    start, element = gen_dataset_ops.make_iterator(dataset, iterator._iterator_resource), iterator.get_next()
+    with tf.Session() as sess:
+        sess.run([create, create_other])
+        sess.run(ged_ops.stats_aggregator_set_summary_writer(aggregator, writer))
+        with pytest.raises(tf.errors.FailedPreconditionError, match="have a summary writer already"):
+            sess.run(ged_ops.stats_aggregator_set_summary_writer(aggregator, other))
+        sess.run(start)
+        for _ in range(3):
+            sess.run(element)
+        sess.run(gen_summary_ops.close_summary_writer(writer))
+    (path,) = [p for p in tmp_path.iterdir() if not p.name.endswith(".other")]
+    events = [e for e in tf.train.summary_iterator(str(path)) if e.summary.value]
+    assert [(e.step, e.summary.value[0].tag, e.summary.value[0].histo.sum) for e in events] == [
+        (1, "bytes", 8), (2, "bytes", 16), (3, "bytes", 24)]  # fmt: skip

@@ -182,3 +182,9 @@ def test_large_constants() -> None:
     (big,) = tf.import_graph_def(graph_def, return_elements=["big:0"])
     with tf.Session() as session:
         np.testing.assert_array_equal(session.run(big), value)
+
+
+def test_colocation_with_a_node_that_is_not_there_is_refused() -> None:
+    text = const("a")[:-2] + " attr { key: '_class' value { list { s: 'loc:@nix' } } } }"
+    with pytest.raises(ValueError, match="Node 'a' expects to be colocated with unknown node 'nix'"):
+        tf.import_graph_def(graph_of(text), name="")

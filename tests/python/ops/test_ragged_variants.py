@@ -81,3 +81,17 @@ def test_wrong_encodings(encoded, ranks, message):
         return
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         run(tensors)
+
+
+def test_tables_hold_variants():
+    keys = tf.constant([3, 5], tf.int64)
+    values = tf.stack([to_variant([OUTER], [1, 2, 3], False), to_variant([[0, 1]], [7], False)])
+    from millrace.python.ops import gen_lookup_ops
+
+    table = gen_lookup_ops.mutable_hash_table_v2(key_dtype=tf.int64, value_dtype=tf.variant, shared_name="t")
+    empty = to_variant([[0]], np.zeros([0], np.int32), False)
+    with tf.Session() as sess:
+        sess.run(gen_lookup_ops.lookup_table_insert_v2(table, keys, values))
+        found = gen_lookup_ops.lookup_table_find_v2(table, tf.constant([5, 3, 4], tf.int64), empty)
+        got = sess.run([from_variant(found[i], 1, 1)[1] for i in range(3)])
+    assert [v.tolist() for v in got] == [[7], [1, 2, 3], []]

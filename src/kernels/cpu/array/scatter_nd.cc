@@ -139,12 +139,16 @@ void RegisterScatterNdKernels(KernelRegistry& registry) {
         std::pair("ScatterNdNonAliasingAdd", ScatterOp::kAdd),
         std::pair("TensorScatterSub", ScatterOp::kSub)}) {
     registry.Register(
-        KernelDef(name).Types("T", ScatterTypes(op)).Types("Tindices", IndexTypes()),
+        KernelDef(name)
+            .Types("T",
+                   op == ScatterOp::kAdd ? Concat(ScatterTypes(op), {DataType::kBool}) : ScatterTypes(op))
+            .Types("Tindices", IndexTypes()),
         [op = op](KernelConstruction& c) { return std::make_unique<TensorScatterKernel>(c, op); });
   }
-  registry.Register<ScatterNdKernel>(KernelDef("ScatterNd")
-                                         .Types("T", Concat(NumberTypes(), {DataType::kString}))
-                                         .Types("Tindices", IndexTypes()));
+  registry.Register<ScatterNdKernel>(
+      KernelDef("ScatterNd")
+          .Types("T", Concat(NumberTypes(), {DataType::kString, DataType::kBool}))
+          .Types("Tindices", IndexTypes()));
   for (const auto& [name, op] :
        {std::pair("ScatterNdUpdate", ScatterOp::kAssign), std::pair("ScatterNdAdd", ScatterOp::kAdd),
         std::pair("ScatterNdSub", ScatterOp::kSub)}) {

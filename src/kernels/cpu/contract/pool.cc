@@ -74,6 +74,28 @@ void ForEachImage(const PoolParams& p, T* in_grad, Parallel& parallel, const F& 
   });
 }
 
+// Calls fn(output, input) for each output of the block with the place of the largest pixel of its window, the
+// first of equal ones, NaN before all; -1: the window has none.
+template <typename T, typename F>
+void ForEachLargest(const PoolBlock& block, const T* input, const F& fn) {
+  const PoolParams& p = *block.params;
+  for (int64_t i = block.row_begin * p.out_w; i < block.row_end * p.out_w; ++i) {
+    const int64_t top = i / p.out_w * p.stride_h - p.pad_top, left = i % p.out_w * p.stride_w - p.pad_left;
+    const int64_t bottom = std::min(top + p.window_h, p.in_h), right = std::min(left + p.window_w, p.in_w);
+    for (int64_t c = block.channel_begin; c < block.channel_end; ++c) {
+      int64_t best = -1;
+      for (int64_t h = std::max<int64_t>(top, 0); h < bottom; ++h) {
+        for (int64_t w = std::max<int64_t>(left, 0); w < right; ++w) {
+          const int64_t at = ((block.image * p.in_h + h) * p.in_w + w) * p.channels + c;
+          const bool is_nan = input[at] != input[at];
+          if (best < 0 || input[at] > input[best] || (is_nan && input[best] == input[best])) best = at;
+        }
+      }
+      fn((block.image * p.out_h * p.out_w + i) * p.channels + c, best);
+    }
+  }
+}
+
 }  // namespace
 
 template <typename T>
@@ -92,23 +114,27 @@ void MaxPoolGrad(const PoolParams& params, const T* input, const T* out_grad, T*
 
 template <typename T>
 void MaxPoolGradGrad(const PoolParams& params, const T* input, const T* in_grad, T* out, Parallel& parallel) {
-  const PoolParams& p = params;
-  ForEachRow(p, parallel, [&](const PoolBlock& block) {
-    for (int64_t i = block.row_begin * p.out_w; i < block.row_end * p.out_w; ++i) {
-      const int64_t top = i / p.out_w * p.stride_h - p.pad_top, left = i % p.out_w * p.stride_w - p.pad_left;
-      const int64_t bottom = std::min(top + p.window_h, p.in_h), right = std::min(left + p.window_w, p.in_w);
-      for (int64_t c = 0; c < p.channels; ++c) {
-        int64_t best = -1;
-        for (int64_t h = std::max<int64_t>(top, 0); h < bottom; ++h) {
-          for (int64_t w = std::max<int64_t>(left, 0); w < right; ++w) {
-            const int64_t at = ((block.image * p.in_h + h) * p.in_w + w) * p.channels + c;
-            const bool is_nan = input[at] != input[at];
-            if (best < 0 || input[at] > input[best] || (is_nan && input[best] == input[best])) best = at;
-          }
-        }
-        out[(block.image * p.out_h * p.out_w + i) * p.channels + c] = best < 0 ? T(0) : in_grad[best];
-      }
-    }
+  ForEachRow(params, parallel, [&](const PoolBlock& block) {
+    ForEachLargest(block, input, [&](int64_t to, int64_t at) { out[to] = at < 0 ? T(0) : in_grad[at]; });
+  });
+}
+
+template <>
+void MaxPool(const PoolParams& params, const int64_t* input, int64_t* output, Parallel& parallel) {
+  ForEachRow(params, parallel, [&](const PoolBlock& block) {
+    ForEachLargest(block, input, [&](int64_t to, int64_t at) { output[to] = at < 0 ? 0 : input[at]; });
+  });
+}
+template <>
+void MaxPoolGrad(const PoolParams& params, const int64_t* input, const int64_t* out_grad, int64_t* in_grad,
+                 Parallel& parallel) {
+  ForEachImage(params, in_grad, parallel, [&](const PoolBlock& block) {
+    ForEachLargest(block, input, [&](int64_t from, int64_t at) {
+      // Wraps.
+      if (at >= 0)
+        in_grad[at] =
+            static_cast<int64_t>(static_cast<uint64_t>(in_grad[at]) + static_cast<uint64_t>(out_grad[from]));
+    });
   });
 }
 
@@ -131,6 +157,7 @@ template void MaxPoolGrad(const PoolParams&, const float*, const float*, float*,
 template void MaxPoolGrad(const PoolParams&, const double*, const double*, double*, Parallel&);
 template void MaxPoolGradGrad(const PoolParams&, const float*, const float*, float*, Parallel&);
 template void MaxPoolGradGrad(const PoolParams&, const double*, const double*, double*, Parallel&);
+template void MaxPoolGradGrad(const PoolParams&, const int64_t*, const int64_t*, int64_t*, Parallel&);
 template void AvgPool(const PoolParams&, const float*, float*, Parallel&);
 template void AvgPool(const PoolParams&, const double*, double*, Parallel&);
 template void AvgPoolGrad(const PoolParams&, const float*, float*, Parallel&);

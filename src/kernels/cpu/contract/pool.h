@@ -22,7 +22,8 @@ struct PoolParams {
   int64_t pad_top = 0, pad_left = 0;
 };
 
-// All are instantiated for float and double. NaN wins over every number in max.
+// All are instantiated for float and double, those of the maximum for int64_t, too, in plain loops. NaN wins
+// over every number in max.
 template <typename T>
 void MaxPool(const PoolParams& params, const T* input, T* output, Parallel& parallel);
 
@@ -35,6 +36,12 @@ void MaxPoolGrad(const PoolParams& params, const T* input, const T* out_grad, T*
 // maximum of its window, 0 when the window lies wholly outside.
 template <typename T>
 void MaxPoolGradGrad(const PoolParams& params, const T* input, const T* in_grad, T* out, Parallel& parallel);
+
+template <>
+void MaxPool(const PoolParams& params, const int64_t* input, int64_t* output, Parallel& parallel);
+template <>
+void MaxPoolGrad(const PoolParams& params, const int64_t* input, const int64_t* out_grad, int64_t* in_grad,
+                 Parallel& parallel);
 
 template <typename T>
 void AvgPool(const PoolParams& params, const T* input, T* output, Parallel& parallel);

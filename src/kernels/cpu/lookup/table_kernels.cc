@@ -182,9 +182,12 @@ class InitializeFromFileKernel final : public OpKernel {
 void RegisterTableKernels(KernelRegistry& registry) {
   const TypeList keys{DataType::kInt32, DataType::kInt64, DataType::kString};
   const TypeList values = Concat(NumberTypes(), {DataType::kBool, DataType::kString});
+  const TypeList any_values = Concat(values, {DataType::kVariant, DataType::kResource});
   for (const std::string version : {"", "V2"}) {
     const auto table = [&](const std::string& op, TableKind kind) {
-      registry.Register(KernelDef(op + version).Types("key_dtype", keys).Types("value_dtype", values),
+      registry.Register(KernelDef(op + version)
+                            .Types("key_dtype", keys)
+                            .Types("value_dtype", kind == TableKind::kStatic ? values : any_values),
                         [kind](KernelConstruction& c) { return std::make_unique<TableKernel>(c, kind); });
     };
     table("HashTable", TableKind::kStatic);

@@ -241,6 +241,7 @@ class GlobalNormalizationKernel final : public OpKernel {
       }
     }
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, t.shape()));
+    if (t.dtype() == DataType::kHalf) return Normalize<half>(context, t, out);
     return t.dtype() == DataType::kFloat ? Normalize<float>(context, t, out)
                                          : Normalize<double>(context, t, out);
   }
@@ -249,18 +250,18 @@ class GlobalNormalizationKernel final : public OpKernel {
   template <typename T>
   Status Normalize(KernelContext& context, const Tensor& t, Tensor* out) const {
     const auto channels = static_cast<size_t>(t.dim(3));
-    MR_ASSIGN_OR_RETURN(Tensor factors, context.AllocateTemp(t.dtype(), TensorShape({t.dim(3)})));
-    T* const factor = factors.data<T>();
+    using F = ComputeType<T>;
+    std::vector<F> factor(channels);
     for (size_t c = 0; c < channels; ++c) {
-      factor[c] = T(1) / std::sqrt(context.input(2).data<T>()[c] + static_cast<T>(epsilon_));
-      if (scales_) factor[c] *= context.input(4).data<T>()[c];
+      factor[c] = F(1) / std::sqrt(F(context.input(2).data<T>()[c]) + static_cast<F>(epsilon_));
+      if (scales_) factor[c] *= F(context.input(4).data<T>()[c]);
     }
     const T* const mean = context.input(1).data<T>();
     const T* const beta = context.input(3).data<T>();
     const T* x = t.data<T>();
     T* y = out->data<T>();
     for (int64_t i = 0; i < t.num_elements(); i += t.dim(3), x += channels, y += channels) {
-      for (size_t c = 0; c < channels; ++c) y[c] = (x[c] - mean[c]) * factor[c] + beta[c];
+      for (size_t c = 0; c < channels; ++c) y[c] = T((F(x[c]) - F(mean[c])) * factor[c] + F(beta[c]));
     }
     return Status();
   }
@@ -280,7 +281,8 @@ void RegisterNnBatchNormKernels(KernelRegistry& registry) {
     registry.Register<FusedBatchNormGradKernel>(KernelDef(op).Types("T", small));
   }
   registry.Register<GlobalNormalizationKernel>(
-      KernelDef("BatchNormWithGlobalNormalization").Types("T", {DataType::kFloat, DataType::kDouble}));
+      KernelDef("BatchNormWithGlobalNormalization")
+          .Types("T", {DataType::kHalf, DataType::kFloat, DataType::kDouble}));
   registry.Register<FusedBatchNormKernel>(KernelDef("FusedBatchNorm").Types("T", {DataType::kFloat}));
   registry.Register<FusedBatchNormGradKernel>(KernelDef("FusedBatchNormGrad").Types("T", {DataType::kFloat}));
 }

@@ -81,6 +81,8 @@ class PoolKernel : public OpKernel {
       case DataType::kInt32:
       case DataType::kUint32:
         return DataType::kDouble;
+      case DataType::kInt64:
+        return DataType::kInt64;
       default:
         return DataType::kFloat;
     }
@@ -113,6 +115,8 @@ class PoolKernel : public OpKernel {
     }
     if (type == DataType::kFloat) {
       fn(work.data<float>(), parallel);
+    } else if (type == DataType::kInt64) {
+      fn(work.data<int64_t>(), parallel);
     } else {
       fn(work.data<double>(), parallel);
     }
@@ -172,7 +176,7 @@ class PoolForwardKernel final : public PoolKernel {
       using T = typename ElementOf<decltype(to)>::type;
       if constexpr (kMax) {
         cpu::MaxPool<T>(p, in.data<T>(), to, parallel);
-      } else {
+      } else if constexpr (std::is_floating_point_v<T>) {
         cpu::AvgPool<T>(p, in.data<T>(), to, parallel);
       }
     });
@@ -295,7 +299,7 @@ class AvgPoolGradKernel final : public PoolKernel {
     MR_ASSIGN_OR_RETURN(const Tensor dy, ToWork(context, gradient));
     return Produce(context, out, InNhwc(p), [&](auto* to, cpu::Parallel& parallel) {
       using T = typename ElementOf<decltype(to)>::type;
-      cpu::AvgPoolGrad<T>(p, dy.data<T>(), to, parallel);
+      if constexpr (std::is_floating_point_v<T>) cpu::AvgPoolGrad<T>(p, dy.data<T>(), to, parallel);
     });
   }
 };
@@ -303,9 +307,7 @@ class AvgPoolGradKernel final : public PoolKernel {
 }  // namespace
 
 void RegisterNnPoolKernels(KernelRegistry& registry) {
-  // The 64-bit integers are left out: no work type holds their values exactly.
-  const TypeList types =
-      Filter(RealTypes(), [](DataType t) { return t != DataType::kInt64 && t != DataType::kUint64; });
+  const TypeList types = Filter(RealTypes(), [](DataType t) { return t != DataType::kUint64; });
   registry.Register<PoolForwardKernel<true>>(KernelDef("MaxPool").Types("T", types));
   registry.Register<MaxPoolGradKernel>(KernelDef("MaxPoolGrad").Types("T", types));
   registry.Register<MaxPoolGradGradKernel>(KernelDef("MaxPoolGradGrad").Types("T", types));

@@ -90,7 +90,9 @@ class GlobalNormalizationGradKernel final : public OpKernel {
     for (int i = 1; i < 5; ++i) {
       MR_ASSIGN_OR_RETURN(out[i], context.AllocateOutput(i, vector));
     }
-    if (t.dtype() == DataType::kFloat) {
+    if (t.dtype() == DataType::kHalf) {
+      Differentiate<half>(context, out);
+    } else if (t.dtype() == DataType::kFloat) {
       Differentiate<float>(context, out);
     } else {
       Differentiate<double>(context, out);
@@ -104,24 +106,25 @@ class GlobalNormalizationGradKernel final : public OpKernel {
   void Differentiate(const KernelContext& context, Tensor* const (&out)[5]) const {
     const auto input = [&](int i) { return context.input(i).data<T>(); };
     const T *x = input(0), *mean = input(1), *variance = input(2), *gamma = input(3), *dy = input(4);
+    using F = ComputeType<T>;
+    const auto number = [](T value) { return static_cast<double>(static_cast<F>(value)); };
     const int64_t channels = context.input(0).dim(3), n = context.input(0).num_elements();
     context.ParallelFor(
         channels, channels == 0 ? 1 : 4 * (n / channels) + 20, [&](int64_t begin, int64_t end) {
           for (int64_t c = begin; c < end; ++c) {
-            const double scale =
-                1 / std::sqrt(static_cast<double>(variance[c]) + static_cast<double>(epsilon_));
-            const double factor = scales_ ? static_cast<double>(gamma[c]) : 1.0;
+            const double scale = 1 / std::sqrt(number(variance[c]) + static_cast<double>(epsilon_));
+            const double factor = scales_ ? number(gamma[c]) : 1.0;
             double sum = 0, product = 0;
             for (int64_t i = c; i < n; i += channels) {
-              const auto g = static_cast<double>(dy[i]);
+              const double g = number(dy[i]);
               sum += g;
-              product += g * (static_cast<double>(x[i]) - static_cast<double>(mean[c]));
-              out[0]->data<T>()[i] = static_cast<T>(g * factor * scale);
+              product += g * (number(x[i]) - number(mean[c]));
+              out[0]->data<T>()[i] = T(F(g * factor * scale));
             }
-            out[1]->data<T>()[c] = static_cast<T>(-sum * factor * scale);
-            out[2]->data<T>()[c] = static_cast<T>(-0.5 * product * factor * scale * scale * scale);
-            out[3]->data<T>()[c] = static_cast<T>(sum);
-            out[4]->data<T>()[c] = static_cast<T>(scales_ ? product * scale : 0.0);
+            out[1]->data<T>()[c] = T(F(-sum * factor * scale));
+            out[2]->data<T>()[c] = T(F(-0.5 * product * factor * scale * scale * scale));
+            out[3]->data<T>()[c] = T(F(sum));
+            out[4]->data<T>()[c] = T(F(scales_ ? product * scale : 0.0));
           }
         });
   }
@@ -135,7 +138,8 @@ class GlobalNormalizationGradKernel final : public OpKernel {
 void RegisterVolumePatchesKernels(KernelRegistry& registry) {
   registry.Register<ExtractVolumePatchesKernel>(KernelDef("ExtractVolumePatches").Types("T", RealTypes()));
   registry.Register<GlobalNormalizationGradKernel>(
-      KernelDef("BatchNormWithGlobalNormalizationGrad").Types("T", {DataType::kFloat, DataType::kDouble}));
+      KernelDef("BatchNormWithGlobalNormalizationGrad")
+          .Types("T", {DataType::kHalf, DataType::kFloat, DataType::kDouble}));
 }
 
 }  // namespace millrace

@@ -83,6 +83,16 @@ Status ScatterRows(const ScatterRowsArgs& args) {
     }
     return Status();
   }
+  if (args.dtype == DataType::kBool && args.op == ScatterOp::kAdd) {
+    // As the sum of truth values: or.
+    for (size_t i = 0; i < args.offsets.size(); ++i) {
+      bool* const to = static_cast<bool*>(args.into) + args.offsets[i] * args.row;
+      const bool* const from =
+          static_cast<const bool*>(args.updates) + (args.repeat ? 0 : static_cast<int64_t>(i) * args.row);
+      for (int64_t k = 0; k < args.row; ++k) to[k] = to[k] || from[args.repeat ? 0 : k];
+    }
+    return Status();
+  }
   const bool fine = VisitNumber(args.dtype, false, [&]<typename T>() {
     bool ok = true;
     for (size_t i = 0; i < args.offsets.size(); ++i) {

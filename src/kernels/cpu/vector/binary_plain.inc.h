@@ -37,6 +37,8 @@ MR_INLINE auto Apply(T a, T b) {
   }
   if constexpr (kOp == BinaryOp::kMaximum) return a < b ? b : a;
   if constexpr (kOp == BinaryOp::kMinimum) return b < a ? b : a;
+  if constexpr (kOp == BinaryOp::kReluGrad) return b > 0 ? a : T{0};
+  if constexpr (kOp == BinaryOp::kRelu6Grad) return b > 0 && b < 6 ? a : T{0};
 }
 
 template <BinaryOp kOp, typename T>
@@ -96,7 +98,8 @@ template <typename T, typename Unsigned>
 constexpr void AddInteger(BinaryFns* table) {
   AddWrapping<Unsigned>(table);
   AddOrder<T>(table);
-  AddOps<T, BinaryOp::kMaximum, BinaryOp::kMinimum, BinaryOp::kLeftShift, BinaryOp::kRightShift>(table);
+  AddOps<T, BinaryOp::kMaximum, BinaryOp::kMinimum, BinaryOp::kLeftShift, BinaryOp::kRightShift,
+         BinaryOp::kReluGrad, BinaryOp::kRelu6Grad>(table);
 }
 
 constexpr BinaryPlainTable MakeBinaryPlainTable() {

@@ -83,7 +83,7 @@ auto Complex(C a, C b) {
   if constexpr (kOp == kPow) return std::pow(a, b);
   if constexpr (kOp == kSquaredDifference) {
     const C d = a - b;
-    return d * d;
+    return d * std::conj(d);
   }
   if constexpr (kOp == kEqual) return a == b;
   if constexpr (kOp == kNotEqual) return a != b;
