@@ -80,7 +80,7 @@ TEST(ScopeTest, TheFirstErrorSticksNamesTheNodeAndStopsEverything) {
   const ops::MatMul product(scope.WithOpName("m"), a, a);
   EXPECT_EQ(product.node, nullptr);
   EXPECT_FALSE(product.product.IsSet());
-  EXPECT_THAT(scope.status().message(), HasSubstr("'m' (op: MatMul)"));
+  EXPECT_THAT(scope.status().message(), HasSubstr("'m' (op: 'MatMul')"));
   EXPECT_EQ(scope.graph().num_nodes(), nodes) << "the node that failed is gone";
   const Status first = scope.status();
   EXPECT_FALSE(Output(ops::Neg(scope, a)).IsSet());
