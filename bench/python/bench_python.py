@@ -140,7 +140,9 @@ def cases() -> dict[str, tuple[Callable[[], float], str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--benchmark_filter", default="")
     parser.add_argument("--benchmark_out")
     options = parser.parse_args()

@@ -85,7 +85,9 @@ class WhileContext(ControlFlowContext):
         else:
             ControlFlowContext.__init__(self)
             if not isinstance(parallel_iterations, int) or parallel_iterations <= 0:
-                raise ValueError("`parallel_iterations` must be a positive integer: %s" % (parallel_iterations,))
+                raise ValueError(
+                    "`parallel_iterations` must be a positive integer: %s" % (parallel_iterations,)
+                )
             self._name = ops.get_default_graph().unique_name(name)
             self._maximum_iterations = maximum_iterations
             self._parallel_iterations = parallel_iterations
@@ -177,14 +179,20 @@ class WhileContext(ControlFlowContext):
         context_def.context_name = ops.strip_name_scope(self.name, export_scope)
         context_def.parallel_iterations = self._parallel_iterations
         if self._maximum_iterations is not None:
-            context_def.maximum_iterations_name = ops.strip_name_scope(self._maximum_iterations.name, export_scope)
+            context_def.maximum_iterations_name = ops.strip_name_scope(
+                self._maximum_iterations.name, export_scope
+            )
         context_def.back_prop = self._back_prop
         context_def.swap_memory = self._swap_memory
         context_def.pivot_for_pred_name = ops.strip_name_scope(self._pivot_for_pred.name, export_scope)
         context_def.pivot_for_body_name = ops.strip_name_scope(self._pivot_for_body.name, export_scope)
         context_def.pivot_name = ops.strip_name_scope(self._pivot.name, export_scope)
-        context_def.loop_exit_names.extend([ops.strip_name_scope(t.name, export_scope) for t in self._loop_exits])
-        context_def.loop_enter_names.extend([ops.strip_name_scope(t.name, export_scope) for t in self._loop_enters])
+        context_def.loop_exit_names.extend(
+            [ops.strip_name_scope(t.name, export_scope) for t in self._loop_exits]
+        )
+        context_def.loop_enter_names.extend(
+            [ops.strip_name_scope(t.name, export_scope) for t in self._loop_enters]
+        )
         context_def.values_def.MergeFrom(super()._to_values_def(export_scope=export_scope))
         for nested in self._nested_contexts:
             nested.to_control_flow_context_def(context_def.nested_contexts.add())  # type: ignore[attr-defined]
@@ -230,7 +238,9 @@ class WhileContext(ControlFlowContext):
         if self._outer_context is not None:
             result = self._outer_context.AddValue(val)
         with ops.control_dependencies(None):
-            enter = _Enter(result, self._name, is_constant=True, parallel_iterations=self._parallel_iterations)
+            enter = _Enter(
+                result, self._name, is_constant=True, parallel_iterations=self._parallel_iterations
+            )
             enter.graph.prevent_feeding(enter)
             if self._outer_context:
                 self._outer_context.AddInnerOp(enter.op)
@@ -367,7 +377,8 @@ class WhileContext(ControlFlowContext):
         result = [ops.convert_to_tensor(x) for x in result]
         if len(merge_vars) != len(result):
             raise ValueError(
-                "Number of inputs and outputs of body must match loop_vars: %d, %d" % (len(merge_vars), len(result))
+                "Number of inputs and outputs of body must match loop_vars: %d, %d"
+                % (len(merge_vars), len(result))
             )
         for m, v in zip(merge_vars, result):
             _AddNextAndBackEdge(m, v)
@@ -389,7 +400,9 @@ class WhileContext(ControlFlowContext):
         loop_vars = [ops.internal_convert_to_tensor_or_composite(x) for x in loop_vars]
         try:
             self.Enter()
-            body_result, exit_vars = self._BuildLoop(pred, body, original_loop_vars, loop_vars, shape_invariants)
+            body_result, exit_vars = self._BuildLoop(
+                pred, body, original_loop_vars, loop_vars, shape_invariants
+            )
         finally:
             self.Exit()
         flat_result = nest.flatten(body_result, expand_composites=True)

@@ -103,12 +103,16 @@ def reduce_any(input_tensor: Any, axis: Any = None, keepdims: Any = False, name:
     return _reduce(gen_math_ops._any, input_tensor, axis, keepdims, name)
 
 
-def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: Any = False, name: str | None = None) -> Any:
+def reduce_euclidean_norm(
+    input_tensor: Any, axis: Any = None, keepdims: Any = False, name: str | None = None
+) -> Any:
     """Returns the square root of the sum of squares over axes."""
     return _reduce(gen_math_ops.euclidean_norm, input_tensor, axis, keepdims, name)
 
 
-def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: Any = False, name: str | None = None) -> Any:
+def reduce_variance(
+    input_tensor: Any, axis: Any = None, keepdims: Any = False, name: str | None = None
+) -> Any:
     """Returns the mean of squared distances from the mean over axes; TypeError for integers."""
     with ops.name_scope(name if name else "reduce_variance"):
         input_tensor = ops.convert_to_tensor(input_tensor)
@@ -129,7 +133,9 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: Any = False, name:
         return gen_math_ops.sqrt(reduce_variance(input_tensor, axis=axis, keepdims=keepdims))
 
 
-def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: Any = False, name: str | None = None) -> Any:
+def reduce_logsumexp(
+    input_tensor: Any, axis: Any = None, keepdims: Any = False, name: str | None = None
+) -> Any:
     """Returns log(sum(exp(x))) over axes, computed without overflow."""
     keepdims = False if keepdims is None else keepdims
     input_tensor = ops.convert_to_tensor(input_tensor)
@@ -295,14 +301,18 @@ def count_nonzero_v2(
         )
 
 
-def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
+def cumsum(
+    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+) -> Any:
     """Returns cumulative sums along `axis`; `exclusive` leaves out the element itself."""
     with ops.name_scope(name, "Cumsum", [x]) as name:
         x = ops.convert_to_tensor(x, name="x")
         return gen_math_ops.cumsum(x, axis, exclusive=exclusive, reverse=reverse, name=name)
 
 
-def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
+def cumprod(
+    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+) -> Any:
     """Returns cumulative products along `axis`; `exclusive` leaves out the element itself."""
     with ops.name_scope(name, "Cumprod", [x]) as name:
         x = ops.convert_to_tensor(x, name="x")

@@ -20,7 +20,9 @@ def _unsorted_segment_n(data: Any, segment_ids: Any, num_segments: Any) -> Any:
     n = gen_math_ops.unsorted_segment_sum(ones, segment_ids, num_segments)
     broadcastable = array_ops.concat(
         [
-            array_ops.expand_dims(array_ops.size(n), 0) if n.get_shape().ndims is None else array_ops.shape(n),
+            array_ops.expand_dims(array_ops.size(n), 0)
+            if n.get_shape().ndims is None
+            else array_ops.shape(n),
             array_ops.ones(
                 array_ops.expand_dims(array_ops.rank(data) - array_ops.rank(segment_ids), 0),
                 dtype=segment_ids_shape.dtype,

@@ -11,7 +11,10 @@ from millrace.python.ops._sparse_shapes import _convert_to_sparse_tensor
 
 
 def _add_sparse_to_tensors_map(
-    sp_input: Any, container: Optional[str] = None, shared_name: Optional[str] = None, name: Optional[str] = None
+    sp_input: Any,
+    container: Optional[str] = None,
+    shared_name: Optional[str] = None,
+    name: Optional[str] = None,
 ) -> Any:
     """Puts a sparse tensor into a map; returns its handle, a scalar int64."""
     sp_input = _convert_to_sparse_tensor(sp_input)
@@ -26,7 +29,10 @@ def _add_sparse_to_tensors_map(
 
 
 def _add_many_sparse_to_tensors_map(
-    sp_input: Any, container: Optional[str] = None, shared_name: Optional[str] = None, name: Optional[str] = None
+    sp_input: Any,
+    container: Optional[str] = None,
+    shared_name: Optional[str] = None,
+    name: Optional[str] = None,
 ) -> Any:
     """Puts each row of a sparse tensor of rank above 1 into a map; returns the handles, an int64 vector."""
     sp_input = _convert_to_sparse_tensor(sp_input)

@@ -27,7 +27,9 @@ def sparse_add_v2(a: Any, b: Any, threshold: Any = 0) -> Any:
         raise TypeError("At least one input should be SparseTensor; do you mean to use tf.add()?")
     if all(isinstance(x, _SPARSE) for x in (a, b)):
         a, b = _convert_to_sparse_tensor(a), _convert_to_sparse_tensor(b)
-        threshold = ops.convert_to_tensor(threshold, dtype=a.values.dtype.real_dtype.base_dtype, name="threshold")
+        threshold = ops.convert_to_tensor(
+            threshold, dtype=a.values.dtype.real_dtype.base_dtype, name="threshold"
+        )
         ind, val, shape = gen_sparse_ops.sparse_add(
             a.indices, a.values, a.dense_shape, b.indices, b.values, b.dense_shape, threshold
         )
@@ -99,7 +101,9 @@ def _axis_of(axis: Any, reduction_axes: Any) -> Any:
     return axis
 
 
-def _reduce(op: Any, sp_input: Any, axis: Any, keepdims: Any, reduction_axes: Any, keep_dims: Any, sparse: bool) -> Any:
+def _reduce(
+    op: Any, sp_input: Any, axis: Any, keepdims: Any, reduction_axes: Any, keep_dims: Any, sparse: bool
+) -> Any:
     keepdims = deprecation.deprecated_argument_lookup("keepdims", keepdims, "keep_dims", keep_dims)
     sp_input = _convert_to_sparse_tensor(sp_input)
     axis = math_ops._ReductionDims(sp_input, _axis_of(axis, reduction_axes))
@@ -111,28 +115,36 @@ def sparse_reduce_max(
     sp_input: Any, axis: Any = None, keepdims: Any = None, reduction_axes: Any = None, keep_dims: Any = None
 ) -> Any:
     """Returns the maxima of the elements over `axis` (default: all) as a dense tensor."""
-    return _reduce(gen_sparse_ops.sparse_reduce_max, sp_input, axis, keepdims, reduction_axes, keep_dims, False)
+    return _reduce(
+        gen_sparse_ops.sparse_reduce_max, sp_input, axis, keepdims, reduction_axes, keep_dims, False
+    )
 
 
 def sparse_reduce_max_sparse(
     sp_input: Any, axis: Any = None, keepdims: Any = None, reduction_axes: Any = None, keep_dims: Any = None
 ) -> Any:
     """As `sparse_reduce_max`, as a sparse tensor."""
-    return _reduce(gen_sparse_ops.sparse_reduce_max_sparse, sp_input, axis, keepdims, reduction_axes, keep_dims, True)
+    return _reduce(
+        gen_sparse_ops.sparse_reduce_max_sparse, sp_input, axis, keepdims, reduction_axes, keep_dims, True
+    )
 
 
 def sparse_reduce_sum(
     sp_input: Any, axis: Any = None, keepdims: Any = None, reduction_axes: Any = None, keep_dims: Any = None
 ) -> Any:
     """Returns the sums of the elements over `axis` (default: all) as a dense tensor."""
-    return _reduce(gen_sparse_ops.sparse_reduce_sum, sp_input, axis, keepdims, reduction_axes, keep_dims, False)
+    return _reduce(
+        gen_sparse_ops.sparse_reduce_sum, sp_input, axis, keepdims, reduction_axes, keep_dims, False
+    )
 
 
 def sparse_reduce_sum_sparse(
     sp_input: Any, axis: Any = None, keepdims: Any = None, reduction_axes: Any = None, keep_dims: Any = None
 ) -> Any:
     """As `sparse_reduce_sum`, as a sparse tensor."""
-    return _reduce(gen_sparse_ops.sparse_reduce_sum_sparse, sp_input, axis, keepdims, reduction_axes, keep_dims, True)
+    return _reduce(
+        gen_sparse_ops.sparse_reduce_sum_sparse, sp_input, axis, keepdims, reduction_axes, keep_dims, True
+    )
 
 
 def sparse_tensor_dense_matmul(
@@ -173,7 +185,13 @@ def _cwise(op: Any, default: str, sp_a: Any, sp_b: Any, name: Optional[str]) -> 
     sp_a, sp_b = _convert_to_sparse_tensor(sp_a), _convert_to_sparse_tensor(sp_b)
     with ops.name_scope(name, default, [sp_a.indices, sp_a.values, sp_b.indices, sp_b.values]) as name:
         out_indices, out_values = op(
-            sp_a.indices, sp_a.values, sp_a.dense_shape, sp_b.indices, sp_b.values, sp_b.dense_shape, name=name
+            sp_a.indices,
+            sp_a.values,
+            sp_a.dense_shape,
+            sp_b.indices,
+            sp_b.values,
+            sp_b.dense_shape,
+            name=name,
         )
     return SparseTensor(out_indices, out_values, sp_a.dense_shape)
 
@@ -211,12 +229,16 @@ def _set_rank(output: Any, rank: Any, extra: int) -> Any:
     return SparseTensor(*output)
 
 
-def deserialize_sparse(serialized_sparse: Any, dtype: Any, rank: Any = None, name: Optional[str] = None) -> Any:
+def deserialize_sparse(
+    serialized_sparse: Any, dtype: Any, rank: Any = None, name: Optional[str] = None
+) -> Any:
     """Returns a sparse tensor from its serialized form [..., 3]."""
     return _set_rank(gen_sparse_ops.deserialize_sparse(serialized_sparse, dtype, name=name), rank, 0)
 
 
-def deserialize_many_sparse(serialized_sparse: Any, dtype: Any, rank: Any = None, name: Optional[str] = None) -> Any:
+def deserialize_many_sparse(
+    serialized_sparse: Any, dtype: Any, rank: Any = None, name: Optional[str] = None
+) -> Any:
     """Joins serialized sparse tensors [N, 3] along a new first dimension."""
     return _set_rank(gen_sparse_ops.deserialize_many_sparse(serialized_sparse, dtype, name=name), rank, 1)
 
@@ -255,7 +277,9 @@ def sparse_cross(inputs: Any, name: Optional[str] = None) -> Any:
     return _sparse_cross_internal(inputs=inputs, hashed_output=False, name=name)
 
 
-def sparse_cross_hashed(inputs: Any, num_buckets: int = 0, hash_key: Any = None, name: Optional[str] = None) -> Any:
+def sparse_cross_hashed(
+    inputs: Any, num_buckets: int = 0, hash_key: Any = None, name: Optional[str] = None
+) -> Any:
     """As `sparse_cross`, hashed to int64."""
     return _sparse_cross_internal(
         inputs=inputs, hashed_output=True, num_buckets=num_buckets, hash_key=hash_key, name=name
@@ -266,18 +290,24 @@ _DEFAULT_HASH_KEY = 0xDECAFCAFFE
 
 
 def _sparse_cross_internal(
-    inputs: Any, hashed_output: bool = False, num_buckets: int = 0, hash_key: Any = None, name: Optional[str] = None
+    inputs: Any,
+    hashed_output: bool = False,
+    num_buckets: int = 0,
+    hash_key: Any = None,
+    name: Optional[str] = None,
 ) -> Any:
     if not isinstance(inputs, (tuple, list)):
         raise TypeError("Expected inputs to be a list")
     if not all(
-        isinstance(i, (SparseTensor, ops.Tensor, sparse_tensor.SparseTensorValue, np.ndarray, list)) for i in inputs
+        isinstance(i, (SparseTensor, ops.Tensor, sparse_tensor.SparseTensorValue, np.ndarray, list))
+        for i in inputs
     ):
         raise TypeError("All inputs must be SparseTensors")
     sparse_inputs = [_convert_to_sparse_tensor(i) for i in inputs if isinstance(i, _SPARSE)]
     dense_inputs = [ops.convert_to_tensor(i) for i in inputs if not isinstance(i, _SPARSE)]
     values = [
-        math_ops.cast(i.values, dtypes.int64) if i.values.dtype != dtypes.string else i.values for i in sparse_inputs
+        math_ops.cast(i.values, dtypes.int64) if i.values.dtype != dtypes.string else i.values
+        for i in sparse_inputs
     ]
     dense_inputs = [math_ops.cast(i, dtypes.int64) if i.dtype != dtypes.string else i for i in dense_inputs]
     internal_type = dtypes.string

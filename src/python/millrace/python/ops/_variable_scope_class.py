@@ -180,7 +180,9 @@ class VariableScope:
             if dtype is not None and initializer is not None and not callable(initializer):
                 init_dtype = ops.convert_to_tensor(initializer).dtype.base_dtype
                 if init_dtype != dtype:
-                    raise ValueError("Initializer type '%s' and explicit dtype '%s' don't match." % (init_dtype, dtype))
+                    raise ValueError(
+                        "Initializer type '%s' and explicit dtype '%s' don't match." % (init_dtype, dtype)
+                    )
             return var_store.get_variable(
                 full_name,
                 shape=shape,
@@ -303,7 +305,9 @@ class _pure_variable_scope:
 
     def _derived(self, base: VariableScope, reuse: Any, name: str, name_scope: str) -> VariableScope:
         """A scope with the settings of `base`, except those that were given."""
-        settings = {key: getattr(base, key) if value is None else value for key, value in self._changes.items()}
+        settings = {
+            key: getattr(base, key) if value is None else value for key, value in self._changes.items()
+        }
         getter = base.custom_getter
         if self._custom_getter is not None:
             getter = _maybe_wrap_custom_getter(self._custom_getter, base.custom_getter)
@@ -317,7 +321,9 @@ class _pure_variable_scope:
             scope = self._cached
             assert scope is not None
         else:
-            self._new_name = self._old.name + "/" + self._name_or_scope if self._old.name else self._name_or_scope
+            self._new_name = (
+                self._old.name + "/" + self._name_or_scope if self._old.name else self._name_or_scope
+            )
             # Reuse holds for all scopes inside.
             self._reuse = self._reuse or self._old.reuse
             name_scope = self._name_or_scope if self._old_name_scope is None else self._old_name_scope

@@ -40,7 +40,8 @@ class PartitionedVariable:
             slice_info = v._get_save_slice_info()
             if not all(s is not None for s in (slice_info,)):
                 raise ValueError(
-                    "All variables must have a save_slice_info available: %s" % [v.name for v in variable_list]
+                    "All variables must have a save_slice_info available: %s"
+                    % [v.name for v in variable_list]
                 )
             if len(shape) != len(partitions):
                 raise ValueError("len(shape) != len(partitions): %s vs. %s" % (shape, partitions))
@@ -93,7 +94,9 @@ class PartitionedVariable:
             return self._concat()
 
     @staticmethod
-    def _TensorConversionFunction(v: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    def _TensorConversionFunction(
+        v: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False
+    ) -> Any:
         del name
         if dtype is not None and not dtype.is_compatible_with(v.dtype):
             raise ValueError(
@@ -146,10 +149,14 @@ class PartitionedVariable:
             values = list(value)
         else:
             sizes = [v.shape.as_list()[axis] for v in self._variable_list]
-            values = array_ops.split(ops.convert_to_tensor(value, dtype=self._dtype.base_dtype), sizes, axis=axis)
+            values = array_ops.split(
+                ops.convert_to_tensor(value, dtype=self._dtype.base_dtype), sizes, axis=axis
+            )
         return [assign_fn(var, values[i]) for i, var in enumerate(self._variable_list)]
 
-    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+    def assign(
+        self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
         """Sets the parts; returns their new values or the ops."""
         assigned = self._apply_assign_fn(
             lambda var, r: var.assign(r, use_locking=use_locking, name=name, read_value=read_value), value

@@ -87,7 +87,11 @@ def _safe_initial_value_from_op(name: str, op: Any, op_cache: dict[str, Any]) ->
     new_op_type = "Switch" if op_type == "RefSwitch" else op_type
     new_op_name = (op.name + "_" + name).replace(":", "_").rstrip("/")
     return op.graph.create_op(
-        new_op_type, new_op_inputs, [t.dtype for t in op.outputs], name=new_op_name, attrs=dict(op.node_def.attr)
+        new_op_type,
+        new_op_inputs,
+        [t.dtype for t in op.outputs],
+        name=new_op_name,
+        attrs=dict(op.node_def.attr),
     )
 
 
@@ -154,9 +158,11 @@ class RefVariable(VariableV1):
         if constraint is not None and not callable(constraint):
             raise ValueError("The `constraint` argument must be a callable.")
         self._graph_key = ops.get_default_graph()._graph_key
-        self._synchronization, self._aggregation, self._trainable = validate_synchronization_aggregation_trainable(
-            synchronization, aggregation, trainable, name
-        )
+        (
+            self._synchronization,
+            self._aggregation,
+            self._trainable,
+        ) = validate_synchronization_aggregation_trainable(synchronization, aggregation, trainable, name)
         if self._trainable and ops.GraphKeys.TRAINABLE_VARIABLES not in collections:
             collections = list(collections) + [ops.GraphKeys.TRAINABLE_VARIABLES]
         init_from_fn = callable(initial_value)
@@ -179,10 +185,14 @@ class RefVariable(VariableV1):
             true_name = ops.name_from_scope_name(name)
             with ops.get_default_graph()._attr_scope({"_class": colocation_attr(true_name)}):
                 with ops.name_scope("Initializer"), ops.device(None):
-                    self._initial_value = ops.convert_to_tensor(initial_value(), name="initial_value", dtype=dtype)
+                    self._initial_value = ops.convert_to_tensor(
+                        initial_value(), name="initial_value", dtype=dtype
+                    )
                     if shape is None:
                         shape = self._initial_value.get_shape() if validate_shape else unknown
-                self._variable = state_ops.variable_op_v2(shape, self._initial_value.dtype.base_dtype, name=name)
+                self._variable = state_ops.variable_op_v2(
+                    shape, self._initial_value.dtype.base_dtype, name=name
+                )
         else:
             self._initial_value = ops.convert_to_tensor(initial_value, name="initial_value", dtype=dtype)
             if self._initial_value.op._get_control_flow_context() is not None:
@@ -219,7 +229,11 @@ class RefVariable(VariableV1):
         self._initializer_op = element(variable_def.initializer_name)
         initial_value_name = variable_def.initial_value_name
         self._initial_value = element(initial_value_name) if initial_value_name else None
-        self._synchronization, self._aggregation, self._trainable = validate_synchronization_aggregation_trainable(
+        (
+            self._synchronization,
+            self._aggregation,
+            self._trainable,
+        ) = validate_synchronization_aggregation_trainable(
             variable_def.synchronization,
             variable_def.aggregation,
             getattr(variable_def, "trainable", True),
@@ -264,7 +278,9 @@ class RefVariable(VariableV1):
         """Returns a boolean scalar that tells whether the variable has a value."""
         return state_ops.is_variable_initialized(self, name)
 
-    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+    def assign(
+        self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
         """Sets the value; returns the reference after it, or the op where `read_value` is false."""
         assign = state_ops.assign(self._variable, value, use_locking=use_locking, name=name)
         return assign if read_value else assign.op
@@ -302,7 +318,9 @@ class RefVariable(VariableV1):
         )
 
     @staticmethod
-    def _TensorConversionFunction(v: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False) -> Any:
+    def _TensorConversionFunction(
+        v: Any, dtype: Any = None, name: str | None = None, as_ref: bool = False
+    ) -> Any:
         """The tensor of a variable; ValueError for another type."""
         del name
         if dtype is not None and not dtype.is_compatible_with(v.dtype):

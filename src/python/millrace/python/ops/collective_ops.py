@@ -26,7 +26,9 @@ def all_reduce(
     )  # fmt: skip
 
 
-def all_gather(t: Any, group_size: int, group_key: int, instance_key: int, communication_hint: str = "auto") -> Any:
+def all_gather(
+    t: Any, group_size: int, group_key: int, instance_key: int, communication_hint: str = "auto"
+) -> Any:
     """The tensors of all members of a group, one after the other along the first dimension."""
     if group_size < 1:
         raise ValueError("Parameter group_size to all_gather must be at least 1.")
@@ -36,7 +38,15 @@ def all_gather(t: Any, group_size: int, group_key: int, instance_key: int, commu
     )  # fmt: skip
 
 
-def broadcast_send(t: Any, shape: Any, dtype: Any, group_size: int, group_key: int, instance_key: int, communication_hint: str = "auto") -> Any:
+def broadcast_send(
+    t: Any,
+    shape: Any,
+    dtype: Any,
+    group_size: int,
+    group_key: int,
+    instance_key: int,
+    communication_hint: str = "auto",
+) -> Any:
     """Gives a tensor to all members of a group."""
     _check(group_size)
     if t.shape != shape:
@@ -49,7 +59,14 @@ def broadcast_send(t: Any, shape: Any, dtype: Any, group_size: int, group_key: i
     )  # fmt: skip
 
 
-def broadcast_recv(shape: Any, dtype: Any, group_size: int, group_key: int, instance_key: int, communication_hint: str = "auto") -> Any:
+def broadcast_recv(
+    shape: Any,
+    dtype: Any,
+    group_size: int,
+    group_key: int,
+    instance_key: int,
+    communication_hint: str = "auto",
+) -> Any:
     """The tensor that a member of the group gives to all."""
     _check(group_size)
     return gen_collective_ops.collective_bcast_recv(

@@ -19,13 +19,25 @@ def remove_squeezable_dimensions(
         predictions_shape, labels_shape = predictions.get_shape(), labels.get_shape()
         if labels_shape.ndims is not None and predictions_shape.ndims is not None:
             rank_diff = predictions_shape.ndims - labels_shape.ndims
-            if rank_diff == expected_rank_diff + 1 and predictions_shape.ndims > 0 and predictions_shape.dims[-1].is_compatible_with(1):
+            if (
+                rank_diff == expected_rank_diff + 1
+                and predictions_shape.ndims > 0
+                and predictions_shape.dims[-1].is_compatible_with(1)
+            ):
                 predictions = array_ops.squeeze(predictions, [-1])
-            elif rank_diff == expected_rank_diff - 1 and labels_shape.ndims > 0 and labels_shape.dims[-1].is_compatible_with(1):
+            elif (
+                rank_diff == expected_rank_diff - 1
+                and labels_shape.ndims > 0
+                and labels_shape.dims[-1].is_compatible_with(1)
+            ):
                 labels = array_ops.squeeze(labels, [-1])
             return labels, predictions
         dynamic_diff = array_ops.rank(predictions) - array_ops.rank(labels)
-        if predictions_shape.ndims is None or predictions_shape.ndims and predictions_shape.dims[-1].is_compatible_with(1):
+        if (
+            predictions_shape.ndims is None
+            or predictions_shape.ndims
+            and predictions_shape.dims[-1].is_compatible_with(1)
+        ):
             unsqueezed = predictions
             predictions = control_flow_ops.cond(
                 math_ops.equal(expected_rank_diff + 1, dynamic_diff),
@@ -59,7 +71,8 @@ def confusion_matrix(
 
     with ops.name_scope(name, "confusion_matrix", (predictions, labels, num_classes, weights)) as name:
         labels, predictions = remove_squeezable_dimensions(
-            ops.convert_to_tensor(labels, name="labels"), ops.convert_to_tensor(predictions, name="predictions")
+            ops.convert_to_tensor(labels, name="labels"),
+            ops.convert_to_tensor(predictions, name="predictions"),
         )
         predictions = math_ops.cast(predictions, dtypes.int64)
         labels = math_ops.cast(labels, dtypes.int64)
@@ -67,7 +80,8 @@ def confusion_matrix(
             [check_ops.assert_non_negative(labels, message="`labels` contains negative values")], labels
         )
         predictions = control_flow_ops.with_dependencies(
-            [check_ops.assert_non_negative(predictions, message="`predictions` contains negative values")], predictions
+            [check_ops.assert_non_negative(predictions, message="`predictions` contains negative values")],
+            predictions,
         )
         if num_classes is None:
             num_classes = math_ops.maximum(math_ops.reduce_max(predictions), math_ops.reduce_max(labels)) + 1

@@ -29,7 +29,9 @@ def _first_size(elem: Any) -> Any:
 
 def _unstacked(elems_flat: Any, n: Any) -> Any:
     return [
-        tensor_array_ops.TensorArray(dtype=elem.dtype, size=n, dynamic_size=False, infer_shape=True).unstack(elem)
+        tensor_array_ops.TensorArray(dtype=elem.dtype, size=n, dynamic_size=False, infer_shape=True).unstack(
+            elem
+        )
         for elem in elems_flat
     ]
 
@@ -320,7 +322,9 @@ def While(input_: Any, cond: Any, body: Any, name: str | None = None, hostmem: A
         def CondWrapper(*args: Any) -> Any:
             return cond(*args[:count])
 
-        ret = gen_functional_ops._while(input_ + captured, CondWrapper, _LoopBodyCaptureWrapper(body), name=name)
+        ret = gen_functional_ops._while(
+            input_ + captured, CondWrapper, _LoopBodyCaptureWrapper(body), name=name
+        )
         ret = ret[: -len(captured)]
     else:
         stateful = getattr(cond, "stateful_ops", None) or getattr(body, "stateful_ops", None)
@@ -331,7 +335,9 @@ def While(input_: Any, cond: Any, body: Any, name: str | None = None, hostmem: A
     return ret
 
 
-def _ForUsingWhile(start: Any, limit: Any, delta: Any, inputs: Any, forbody: Any, name: Any, hostmem: Any) -> Any:
+def _ForUsingWhile(
+    start: Any, limit: Any, delta: Any, inputs: Any, forbody: Any, name: Any, hostmem: Any
+) -> Any:
     """`For` made of a While, with the number of iterations as its first variable."""
     from millrace.python.framework import function
     from millrace.python.ops import math_ops

@@ -22,7 +22,9 @@ def histogram_fixed_width_bins(
         check = check_ops.assert_positive(nbins, data=["nbins must be > 0"])
         nbins = control_flow_ops.with_dependencies([check], nbins)
         nbins_float = math_ops.cast(nbins, values.dtype)
-        scaled = math_ops.truediv(values - value_range[0], value_range[1] - value_range[0], name="scaled_values")
+        scaled = math_ops.truediv(
+            values - value_range[0], value_range[1] - value_range[0], name="scaled_values"
+        )
         indices = math_ops.floor(nbins_float * scaled, name="indices")
         indices = math_ops.cast(clip_ops.clip_by_value(indices, 0, nbins_float - 1), dtypes.int32)
         return math_ops.cast(array_ops.reshape(indices, shape), dtype)

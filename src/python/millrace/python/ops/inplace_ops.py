@@ -13,7 +13,9 @@ def _inplace_helper(x: Any, i: Any, v: Any, op: Any) -> Any:
     x, v = ops.convert_to_tensor(x), ops.convert_to_tensor(v)
     if i is None:
         # All of it.
-        return array_ops.reshape(op(array_ops.reshape(x, [1, -1]), [0], array_ops.reshape(v, [1, -1])), array_ops.shape(x))
+        return array_ops.reshape(
+            op(array_ops.reshape(x, [1, -1]), [0], array_ops.reshape(v, [1, -1])), array_ops.shape(x)
+        )
     i = math_ops.cast(i, "int32")
     if i.get_shape().ndims == 0:
         return op(x, array_ops.reshape(i, [1]), array_ops.expand_dims(v, 0))

@@ -13,7 +13,9 @@ from millrace.python.ops import gen_data_flow_ops, gen_io_ops
 from millrace.python.ops.gen_io_ops import *  # noqa: F401,F403
 
 
-def _save(filename: Any, tensor_names: Any, tensors: Any, tensor_slices: Any = None, name: str = "save") -> Any:
+def _save(
+    filename: Any, tensor_names: Any, tensors: Any, tensor_slices: Any = None, name: str = "save"
+) -> Any:
     """Returns an op that writes tensors to a checkpoint of the first format."""
     if tensor_slices is None:
         return gen_io_ops.save(filename, tensor_names, tensors, name=name)
@@ -30,7 +32,9 @@ def _restore_slice(
 ) -> Any:
     """Returns a tensor, or a slice of one, of a checkpoint of the first format."""
     base_type = dtypes.as_dtype(tensor_type).base_dtype
-    return gen_io_ops.restore_slice(file_pattern, tensor_name, shape_and_slice, base_type, preferred_shard, name=name)
+    return gen_io_ops.restore_slice(
+        file_pattern, tensor_name, shape_and_slice, base_type, preferred_shard, name=name
+    )
 
 
 class ReaderBase:

@@ -79,9 +79,9 @@ def map_fn(
             n = None if static_shape.ndims is None else static_shape.dims[0].value
             n = n or array_ops.shape(elems_flat[0])[0]
             elems_ta = [
-                tensor_array_ops.TensorArray(dtype=elem.dtype, size=n, dynamic_size=False, infer_shape=True).unstack(
-                    elem
-                )
+                tensor_array_ops.TensorArray(
+                    dtype=elem.dtype, size=n, dynamic_size=False, infer_shape=True
+                ).unstack(elem)
                 for elem in elems_flat
             ]
             i = constant_op.constant(0)

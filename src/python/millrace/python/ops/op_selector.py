@@ -34,7 +34,9 @@ def concatenate_unique(la: list[Any], lb: list[Any]) -> list[Any]:
     return la
 
 
-def make_list_of_op(tops: Any, check_graph: bool = True, allow_graph: bool = True, ignore_ts: bool = False) -> list[Any]:
+def make_list_of_op(
+    tops: Any, check_graph: bool = True, allow_graph: bool = True, ignore_ts: bool = False
+) -> list[Any]:
     """The operations of a graph, an operation or a list."""
     if isinstance(tops, ops.Graph):
         if not allow_graph:
@@ -50,7 +52,9 @@ def make_list_of_op(tops: Any, check_graph: bool = True, allow_graph: bool = Tru
     return found
 
 
-def make_list_of_t(tops: Any, check_graph: bool = True, allow_graph: bool = True, ignore_ops: bool = False) -> list[Any]:
+def make_list_of_t(
+    tops: Any, check_graph: bool = True, allow_graph: bool = True, ignore_ops: bool = False
+) -> list[Any]:
     """The tensors of a graph, a tensor or a list."""
     if isinstance(tops, ops.Graph):
         return [t for op in tops.get_operations() for t in op.outputs]

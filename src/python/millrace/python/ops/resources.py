@@ -35,7 +35,9 @@ def local_resources() -> list[Any]:
     return ops.get_collection(ops.GraphKeys.LOCAL_RESOURCES)
 
 
-def report_uninitialized_resources(resource_list: Any = None, name: str = "report_uninitialized_resources") -> Any:
+def report_uninitialized_resources(
+    resource_list: Any = None, name: str = "report_uninitialized_resources"
+) -> Any:
     """A vector of the names of resources that are not there yet.
 
     Args:

@@ -43,7 +43,14 @@ def _set_operation(a: Any, b: Any, set_operation: str, validate_indices: bool = 
     if isinstance(a, sparse_tensor.SparseTensor):
         if isinstance(b, sparse_tensor.SparseTensor):
             indices, values, shape = gen_set_ops.sparse_to_sparse_set_operation(
-                a.indices, a.values, a.dense_shape, b.indices, b.values, b.dense_shape, set_operation, validate_indices
+                a.indices,
+                a.values,
+                a.dense_shape,
+                b.indices,
+                b.values,
+                b.dense_shape,
+                set_operation,
+                validate_indices,
             )
         else:
             raise ValueError(
@@ -54,7 +61,9 @@ def _set_operation(a: Any, b: Any, set_operation: str, validate_indices: bool = 
             a, b.indices, b.values, b.dense_shape, set_operation, validate_indices
         )
     else:
-        indices, values, shape = gen_set_ops.dense_to_dense_set_operation(a, b, set_operation, validate_indices)
+        indices, values, shape = gen_set_ops.dense_to_dense_set_operation(
+            a, b, set_operation, validate_indices
+        )
     return sparse_tensor.SparseTensor(indices, values, shape)
 
 

@@ -14,7 +14,12 @@ from millrace.python.ops.random_ops import _ShapeTensor
 
 
 def stateless_random_uniform(
-    shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = dtypes.float32, name: str | None = None
+    shape: Any,
+    seed: Any,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: Any = dtypes.float32,
+    name: str | None = None,
 ) -> Any:
     """Returns uniform numbers in [minval, maxval).
 
@@ -29,7 +34,14 @@ def stateless_random_uniform(
       ValueError: another type, or an integer type without `maxval`.
     """
     dtype = dtypes.as_dtype(dtype)
-    if dtype not in (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64):
+    if dtype not in (
+        dtypes.float16,
+        dtypes.bfloat16,
+        dtypes.float32,
+        dtypes.float64,
+        dtypes.int32,
+        dtypes.int64,
+    ):
         raise ValueError("Invalid dtype %r" % dtype)
     if maxval is None:
         if dtype.is_integer:
@@ -47,7 +59,9 @@ def stateless_random_uniform(
         return math_ops.add(rnd * (maxval - minval), minval, name=name)
 
 
-def _scaled(fn: Any, scope: str, shape: Any, seed: Any, mean: Any, stddev: Any, dtype: Any, name: str | None) -> Any:
+def _scaled(
+    fn: Any, scope: str, shape: Any, seed: Any, mean: Any, stddev: Any, dtype: Any, name: str | None
+) -> Any:
     with ops.name_scope(name, scope, [shape, seed, mean, stddev]) as name:
         shape = _ShapeTensor(shape)
         mean = ops.convert_to_tensor(mean, dtype=dtype, name="mean")
@@ -57,7 +71,12 @@ def _scaled(fn: Any, scope: str, shape: Any, seed: Any, mean: Any, stddev: Any, 
 
 
 def stateless_random_normal(
-    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: str | None = None
+    shape: Any,
+    seed: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = dtypes.float32,
+    name: str | None = None,
 ) -> Any:
     """Returns normal numbers."""
     fn = gen_stateless_random_ops.stateless_random_normal
@@ -65,7 +84,12 @@ def stateless_random_normal(
 
 
 def stateless_truncated_normal(
-    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = dtypes.float32, name: str | None = None
+    shape: Any,
+    seed: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = dtypes.float32,
+    name: str | None = None,
 ) -> Any:
     """Returns normal numbers within two standard deviations from the mean."""
     fn = gen_stateless_random_ops.stateless_truncated_normal

@@ -21,13 +21,18 @@ def _has_valid_dims(weights_shape: Any, values_shape: Any) -> Any:
         return math_ops.equal(0, num_invalid_dims, name=scope)
 
 
-def _has_valid_nonscalar_shape(weights_rank: Any, weights_shape: Any, values_rank: Any, values_shape: Any) -> Any:
+def _has_valid_nonscalar_shape(
+    weights_rank: Any, weights_shape: Any, values_rank: Any, values_shape: Any
+) -> Any:
     with ops.name_scope(
         None, "has_valid_nonscalar_shape", (weights_rank, weights_shape, values_rank, values_shape)
     ) as scope:
         is_same_rank = math_ops.equal(values_rank, weights_rank, name="is_same_rank")
         return control_flow_ops.cond(
-            is_same_rank, lambda: _has_valid_dims(weights_shape, values_shape), lambda: is_same_rank, name=scope
+            is_same_rank,
+            lambda: _has_valid_dims(weights_shape, values_shape),
+            lambda: is_same_rank,
+            name=scope,
         )
 
 
@@ -68,7 +73,12 @@ def assert_broadcastable(weights: Any, values: Any) -> Any:
                     if got not in (1, wanted):
                         raise ValueError(
                             "%s Mismatch at dim %s. values.shape=%s. weights.shape=%s."
-                            % (_ASSERT_BROADCASTABLE_ERROR_PREFIX, i, values_shape_static, weights_shape_static)
+                            % (
+                                _ASSERT_BROADCASTABLE_ERROR_PREFIX,
+                                i,
+                                values_shape_static,
+                                weights_shape_static,
+                            )
                         )
                 return control_flow_ops.no_op(name="static_dims_check_success")
         is_scalar = math_ops.equal(0, weights_rank, name="is_scalar")

@@ -67,7 +67,7 @@ class TFRecordOptions:
 
     @classmethod
     def get_compression_type_string(cls, options: Any) -> str:
-        """"ZLIB", "GZIP" or "" for options, a type or None."""
+        """ "ZLIB", "GZIP" or "" for options, a type or None."""
         if not options:
             return ""
         if isinstance(options, TFRecordOptions):

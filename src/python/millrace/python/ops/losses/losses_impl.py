@@ -54,7 +54,9 @@ _LOSSES = ops.GraphKeys.LOSSES
 
 def _float(value: Any) -> Any:
     """Returns `value` as a dense tensor of float32."""
-    return math_ops.cast(value if isinstance(value, ops.Tensor) else ops.convert_to_tensor(value), dtype="float32")
+    return math_ops.cast(
+        value if isinstance(value, ops.Tensor) else ops.convert_to_tensor(value), dtype="float32"
+    )
 
 
 def _safe_mean(losses: Any, num_present: Any) -> Any:

@@ -57,7 +57,9 @@ def _estimated(target: Any, pairs: Any) -> Any:
 
     def update(counts: Any, pair: Any) -> Any:
         class_value, data = pair
-        counts = counts + array_ops.one_hot(math_ops.cast(class_value, dtypes.int32), size, dtype=dtypes.float32)
+        counts = counts + array_ops.one_hot(
+            math_ops.cast(class_value, dtypes.int32), size, dtype=dtypes.float32
+        )
         return counts, (_acceptance(counts / math_ops.reduce_sum(counts), target), class_value, data)
 
     return pairs.apply(scan_ops.scan(array_ops.ones([size], dtype=dtypes.float32), update))
