@@ -124,7 +124,9 @@ Node* GraphBuilder::Add(std::string_view op, std::vector<InputArg> inputs, AttrM
     if (place_.added != nullptr) place_.added->push_back(*node);
     return *node;
   }
-  Fail(node.status().WithContext(StrCat("; while adding ", op, " under '", scope_, "'")));
+  std::string_view text = node.status().message();
+  if (text.ends_with('.')) text.remove_suffix(1);
+  Fail(Status(node.status().code(), StrCat(text, "; while adding ", op, " under '", scope_, "'")));
   return nullptr;
 }
 

@@ -116,7 +116,6 @@ TEST(StatusTest, KeepsTheFirstError) {
   EXPECT_EQ(status.ToString(), "Not found: a 1");
   EXPECT_EQ(status.WithContext(" (in c)").message(), "a 1 (in c)");
   EXPECT_TRUE(Status::Ok().WithContext("x").ok());
-  EXPECT_EQ(errors::Internal("b 1.").WithContext("; while c").message(), "b 1; while c");
 }
 
 TEST(StatusTest, CopiesShareAndOutliveTheOriginal) {

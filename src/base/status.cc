@@ -39,10 +39,7 @@ std::string Status::ToString() const {
 
 Status Status::WithContext(std::string_view context) const {
   if (ok()) return *this;
-  // A sentence that goes on has its full stop at the end.
-  std::string_view text = message();
-  if (context.starts_with(';') && text.ends_with('.')) text.remove_suffix(1);
-  return Status(code(), StrCat(text, context));
+  return Status(code(), StrCat(message(), context));
 }
 
 namespace internal {

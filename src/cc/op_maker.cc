@@ -147,11 +147,14 @@ Node* OpMaker::Finish() {
   };
   auto node = add();
   if (!node.ok()) {
-    // The texts of shape functions name the node, in TensorFlow's form.
-    const bool named = node.status().message().find(StrCat("for '", name, "' (op: '")) != std::string::npos;
-    scope_.UpdateStatus(
-        named ? node.status()
-              : node.status().WithContext(StrCat("; while adding node '", name, "' (op: ", op_, ")")));
+    // The texts of shape functions name the node, in TensorFlow's form. A sentence that goes on loses its
+    // full stop.
+    std::string_view text = node.status().message();
+    const bool named = text.find(StrCat("for '", name, "' (op: '")) != text.npos;
+    if (!named && text.ends_with('.')) text.remove_suffix(1);
+    scope_.UpdateStatus(named ? node.status()
+                              : Status(node.status().code(),
+                                       StrCat(text, "; while adding node '", name, "' (op: ", op_, ")")));
     return nullptr;
   }
   parts_->node = *node;

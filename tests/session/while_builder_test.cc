@@ -209,7 +209,7 @@ TEST_F(ControlFlowGraphTest, WhatIsInALoopStaysThere) {
       [&](const Scope& s, const Outputs& v) -> Outputs { return {inside = ops::Neg(s, v[0])}; });
   ASSERT_TRUE(scope_.ok()) << scope_.status();
   ops::Abs(scope_.WithOpName("outside"), inside);
-  ExpectError("Cannot use 'while/Neg' as input to 'outside' because 'while/Neg' is in a while loop.");
+  ExpectError("Cannot use 'while/Neg' as input to 'outside' because 'while/Neg' is in a while loop");
 }
 
 TEST_F(ControlFlowGraphTest, ErrorsInABodyAreThoseOfTheScope) {
