@@ -5,14 +5,19 @@
 //
 //   recv_tensor/BYTES     RecvTensor of a tensor of so many bytes in one message (counter bytes_per_second)
 //   recv_chunks/BYTES     the same in chunks, each a message
+//   recv_socket/BYTES     the same through TCP connections beside gRPC
 //   recv_shared/BYTES     the same through shared memory
 //   bare_unary/BYTES      their rival: a synchronous unary call of gRPC whose response has so many bytes
 //   raw_tcp/BYTES         so many bytes through a socket into a buffer that is used again
 //   memcpy/BYTES          what a copy of so many bytes costs
-//   step_empty            a step of one NoOp at the other task, by calls to the master of this process
+//   step_empty/TASKS      a step of one NoOp at each of so many tasks, this one among them, by calls to the
+//   master
+//                         of this process
 //   step_feed_fetch       one float there and back
 //   step_direct           a feed and a fetch in a direct session
 //   step_own_task         the same in a session whose target is the server of this process
+//   softmax_direct        a step of softmax regression on 100 digits in a direct session
+//   softmax_ps            the same with its variables at the other process
 //
 // With --simulate: a master with 10 to 10,000 tasks that answer and compute nothing, see simulate.h.
 #include <benchmark/benchmark.h>
@@ -26,6 +31,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -38,9 +44,11 @@
 #include "distributed/message_channel.h"
 #include "distributed/remote_worker.h"
 #include "distributed/shared_memory_channel.h"
+#include "distributed/socket_channel.h"
 #include "distributed/tensor_channels.h"
 #include "distributed/tensor_message.h"
 #include "millrace/cluster.h"
+#include "proto/message_types.h"
 #include "rpc/grpc_listener.h"
 #include "rpc/grpc_transport.h"
 #include "rpc/register.h"
@@ -50,8 +58,12 @@
 namespace millrace {
 namespace {
 
+// Tasks of the cluster; all but the first one are in the other process.
+constexpr int kTasks = 8;
+
 struct Ports {
-  int here = 0, there = 0, tensors = 0, bare = 0, raw = 0;
+  int tasks[kTasks] = {};
+  int tensors = 0, bare = 0, raw = 0;
 };
 Ports ports;
 
@@ -75,7 +87,7 @@ void Die(const Status& status) {
 
 ServerOptions Options(int task) {
   ServerOptions options;
-  options.cluster = *ClusterSpec::Parse(StrCat("w=localhost:", ports.here, ",localhost:", ports.there));
+  for (int i = 0; i < kTasks; ++i) Die(options.cluster.AddTask("w", i, StrCat("localhost:", ports.tasks[i])));
   options.job = "w";
   options.task = task;
   return options;
@@ -108,14 +120,19 @@ class BareService : public grpc::Service {
   std::string small_, large_;
 };
 
+enum class Way { kMessage, kChunks, kSocket, kShared, kAll };
+
 // The ways of large tensors of one end.
-std::unique_ptr<TensorChannels> Channels(Transport& transport, std::shared_ptr<HeldTensors> held,
-                                         bool shared) {
+std::unique_ptr<TensorChannels> Channels(Transport& transport, std::shared_ptr<HeldTensors> held, Way way) {
   std::vector<std::unique_ptr<TensorChannel>> channels;
   auto messages = std::make_unique<MessageChannel>(transport, MessageChannel::Options{0, 4 << 20});
-  if (shared) {
+  if (way == Way::kShared || way == Way::kAll) {
     channels.push_back(std::make_unique<SharedMemoryChannel>(
         held, *messages, SharedMemoryChannel::Options{.max_bytes = 1 << 30}));
+  }
+  if (way == Way::kSocket || way == Way::kAll) {
+    channels.push_back(std::make_unique<SocketChannel>(
+        held, *messages, SocketChannel::Options{.peers = {{"there", StrCat("localhost:", ports.tensors)}}}));
   }
   channels.push_back(std::move(messages));
   return std::make_unique<TensorChannels>(std::move(held), std::move(channels));
@@ -151,7 +168,7 @@ class TensorService {
  private:
   const std::shared_ptr<Transport> transport_ = *ConnectWithGrpc({}, {});
   const std::shared_ptr<HeldTensors> held_ = HeldTensors::Make();
-  const std::unique_ptr<TensorChannels> channels_ = Channels(*transport_, held_, true);
+  const std::unique_ptr<TensorChannels> channels_ = Channels(*transport_, held_, Way::kAll);
   TaskSteps steps_{"there", nullptr};
   std::map<size_t, Tensor> tensors_;
 };
@@ -187,9 +204,13 @@ void ServeRawTcp(int listening) {
 
 void RunOtherProcess() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  auto server = Server::Make(Options(1));
-  Die(server.status());
-  Die((*server)->Start());
+  std::vector<std::unique_ptr<Server>> servers;
+  for (int i = 1; i < kTasks; ++i) {
+    auto server = Server::Make(Options(i));
+    Die(server.status());
+    Die((*server)->Start());
+    servers.push_back(*std::move(server));
+  }
   TensorService tensors;
   auto listener = ListenWithGrpc(StrCat("127.0.0.1:", ports.tensors), {});
   Die(listener.status());
@@ -202,17 +223,15 @@ void RunOtherProcess() {
   builder.AddListeningPort(StrCat("127.0.0.1:", ports.bare), grpc::InsecureServerCredentials());
   builder.RegisterService(&bare);
   const auto bare_server = builder.BuildAndStart();
-  Die((*server)->Join());
+  Die(servers[0]->Join());
 }
 
 // ---- Messages
 
-enum class Way { kMessage, kChunks, kShared };
-
 void RecvTensors(benchmark::State& state, Way way) {
   const std::string task = "there";
   const auto transport = *ConnectWithGrpc({{task, StrCat("localhost:", ports.tensors)}}, {});
-  const auto channels = Channels(*transport, HeldTensors::Make(), way == Way::kShared);
+  const auto channels = Channels(*transport, HeldTensors::Make(), way);
   const Rendezvous::Key key{StrCat(state.range(0)), 1};
   static int64_t step_id = 0;
   for (auto _ : state) {
@@ -229,9 +248,23 @@ void RecvTensors(benchmark::State& state, Way way) {
   channels->Stop();
 }
 void BM_RecvTensor(benchmark::State& state) { RecvTensors(state, Way::kMessage); }
-BENCHMARK(BM_RecvTensor)->Name("recv_tensor")->Arg(8)->Arg(256 << 10)->Arg(64 << 20)->UseRealTime();
+BENCHMARK(BM_RecvTensor)
+    ->Name("recv_tensor")
+    ->Arg(8)
+    ->Arg(64 << 10)
+    ->Arg(256 << 10)
+    ->Arg(64 << 20)
+    ->UseRealTime();
 void BM_RecvChunks(benchmark::State& state) { RecvTensors(state, Way::kChunks); }
 BENCHMARK(BM_RecvChunks)->Name("recv_chunks")->Arg(64 << 20)->UseRealTime();
+void BM_RecvSocket(benchmark::State& state) { RecvTensors(state, Way::kSocket); }
+BENCHMARK(BM_RecvSocket)
+    ->Name("recv_socket")
+    ->Arg(64 << 10)
+    ->Arg(256 << 10)
+    ->Arg(1 << 20)
+    ->Arg(64 << 20)
+    ->UseRealTime();
 void BM_RecvShared(benchmark::State& state) { RecvTensors(state, Way::kShared); }
 BENCHMARK(BM_RecvShared)->Name("recv_shared")->Arg(256 << 10)->Arg(1 << 20)->Arg(64 << 20)->UseRealTime();
 
@@ -293,56 +326,129 @@ BENCHMARK(BM_Memcpy)->Name("memcpy")->Arg(64 << 20)->UseRealTime();
 
 // ---- Steps
 
-tensorflow::GraphDef StepGraph(const std::string& device) {
+std::string here_target;
+
+std::string DeviceOf(int task) { return StrCat("/job:w/task:", task); }
+
+tensorflow::GraphDef GraphOf(const std::string& text) {
   tensorflow::GraphDef graph;
-  const auto add = [&](const char* name, const char* op, const char* input, const char* type_attr) {
-    tensorflow::NodeDef* const node = graph.add_node();
-    node->set_name(name);
-    node->set_op(op);
-    node->set_device(device);
-    if (*input != '\0') node->add_input(input);
-    if (*type_attr != '\0') (*node->mutable_attr())[type_attr].set_type(tensorflow::DT_FLOAT);
-  };
-  add("nothing", "NoOp", "", "");
-  add("x", "Placeholder", "", "dtype");
-  add("y", "Neg", "x", "T");
+  TextError error;
+  if (!ParseMessageText(text, UnknownFields::kRefused, &graph, &error))
+    Die(errors::InvalidArgument(error.ToString()));
   return graph;
 }
 
-std::unique_ptr<Session> MakeSession(const std::string& target, const std::string& device) {
+// A session on the first `tasks` of the cluster; 0: a direct one.
+std::unique_ptr<Session> MakeSession(int tasks, const tensorflow::GraphDef& graph) {
   SessionOptions options;
-  options.target = target;
+  if (tasks > 0) options.target = here_target;
+  for (int i = 0; i < tasks; ++i) options.device_filters.push_back(DeviceOf(i));
   auto session = NewSession(options);
   Die(session.status());
-  Die((*session)->Create(StepGraph(device)));
+  Die((*session)->Create(graph));
   return *std::move(session);
 }
 
-void RunStep(benchmark::State& state, const std::string& target, const std::string& device, bool empty) {
-  const auto session = MakeSession(target, device);
+void BM_StepEmpty(benchmark::State& state) {
+  const auto tasks = static_cast<int>(state.range(0));
+  std::string graph;
   CallableOptions wanted;
-  if (empty) {
-    wanted.targets = {"nothing"};
-  } else {
-    wanted.feeds = {"x"};
-    wanted.fetches = {"y"};
+  for (int i = 0; i < tasks; ++i) {
+    graph += StrCat("node { name: 'n", i, "' op: 'NoOp' device: '", DeviceOf(i), "' }");
+    wanted.targets.push_back(StrCat("n", i));
   }
+  const auto session = MakeSession(tasks, GraphOf(graph));
   const auto callable = session->MakeCallable(wanted);
   Die(callable.status());
-  std::vector<Tensor> feeds, out;
-  if (!empty) feeds.push_back(Tensor::Scalar(1.f));
+  std::vector<Tensor> out;
+  for (auto _ : state) Die(session->RunCallable(*callable, {}, &out, nullptr));
+}
+BENCHMARK(BM_StepEmpty)->Name("step_empty")->Arg(2)->Arg(8)->UseRealTime();
+
+// A feed and a fetch at a task.
+void RunStep(benchmark::State& state, int tasks, const std::string& device) {
+  const auto session = MakeSession(
+      tasks,
+      GraphOf(StrCat("node { name: 'x' op: 'Placeholder' device: '", device,
+                     "' attr { key: 'dtype' value { type: DT_FLOAT } } } node { name: 'y' op: 'Neg' input: "
+                     "'x' device: '",
+                     device, "' attr { key: 'T' value { type: DT_FLOAT } } }")));
+  CallableOptions wanted;
+  wanted.feeds = {"x"};
+  wanted.fetches = {"y"};
+  const auto callable = session->MakeCallable(wanted);
+  Die(callable.status());
+  const std::vector<Tensor> feeds{Tensor::Scalar(1.f)};
+  std::vector<Tensor> out;
   for (auto _ : state) Die(session->RunCallable(*callable, feeds, &out, nullptr));
 }
-
-std::string here_target;
-void BM_StepEmpty(benchmark::State& state) { RunStep(state, here_target, "/job:w/task:1", true); }
-BENCHMARK(BM_StepEmpty)->Name("step_empty")->UseRealTime();
-void BM_StepFeedFetch(benchmark::State& state) { RunStep(state, here_target, "/job:w/task:1", false); }
+void BM_StepFeedFetch(benchmark::State& state) { RunStep(state, 2, DeviceOf(1)); }
 BENCHMARK(BM_StepFeedFetch)->Name("step_feed_fetch")->UseRealTime();
-void BM_StepDirect(benchmark::State& state) { RunStep(state, "", "", false); }
+void BM_StepDirect(benchmark::State& state) { RunStep(state, 0, ""); }
 BENCHMARK(BM_StepDirect)->Name("step_direct")->UseRealTime();
-void BM_StepOwnTask(benchmark::State& state) { RunStep(state, here_target, "/job:w/task:0", false); }
+void BM_StepOwnTask(benchmark::State& state) { RunStep(state, 2, DeviceOf(0)); }
 BENCHMARK(BM_StepOwnTask)->Name("step_own_task")->UseRealTime();
+
+// Softmax regression on 100 digits of 784 pixels: PS is where the variables are, WORKER does the rest.
+constexpr char kSoftmax[] = R"(
+  node { name: 'W' op: 'VarHandleOp' device: 'PS' attr { key: 'dtype' value { type: DT_FLOAT } }
+         attr { key: 'shape' value { shape { dim { size: 784 } dim { size: 10 } } } }
+         attr { key: 'shared_name' value { s: 'W' } } }
+  node { name: 'b' op: 'VarHandleOp' device: 'PS' attr { key: 'dtype' value { type: DT_FLOAT } }
+         attr { key: 'shape' value { shape { dim { size: 10 } } } } attr { key: 'shared_name' value { s: 'b' } } }
+  node { name: 'W0' op: 'Const' device: 'PS' attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'value'
+         value { tensor { dtype: DT_FLOAT tensor_shape { dim { size: 784 } dim { size: 10 } } float_val: 0 } } } }
+  node { name: 'b0' op: 'Const' device: 'PS' attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'value'
+         value { tensor { dtype: DT_FLOAT tensor_shape { dim { size: 10 } } float_val: 0 } } } }
+  node { name: 'init_W' op: 'AssignVariableOp' input: 'W' input: 'W0' device: 'PS'
+         attr { key: 'dtype' value { type: DT_FLOAT } } }
+  node { name: 'init_b' op: 'AssignVariableOp' input: 'b' input: 'b0' device: 'PS'
+         attr { key: 'dtype' value { type: DT_FLOAT } } }
+  node { name: 'read_W' op: 'ReadVariableOp' input: 'W' device: 'PS' attr { key: 'dtype' value { type: DT_FLOAT } } }
+  node { name: 'read_b' op: 'ReadVariableOp' input: 'b' device: 'PS' attr { key: 'dtype' value { type: DT_FLOAT } } }
+  node { name: 'x' op: 'Placeholder' device: 'WORKER' attr { key: 'dtype' value { type: DT_FLOAT } } }
+  node { name: 'labels' op: 'Placeholder' device: 'WORKER' attr { key: 'dtype' value { type: DT_FLOAT } } }
+  node { name: 'product' op: 'MatMul' input: 'x' input: 'read_W' device: 'WORKER'
+         attr { key: 'T' value { type: DT_FLOAT } } }
+  node { name: 'logits' op: 'BiasAdd' input: 'product' input: 'read_b' device: 'WORKER'
+         attr { key: 'T' value { type: DT_FLOAT } } }
+  node { name: 'loss' op: 'SoftmaxCrossEntropyWithLogits' input: 'logits' input: 'labels' device: 'WORKER'
+         attr { key: 'T' value { type: DT_FLOAT } } }
+  node { name: 'grad_W' op: 'MatMul' input: 'x' input: 'loss:1' device: 'WORKER'
+         attr { key: 'T' value { type: DT_FLOAT } } attr { key: 'transpose_a' value { b: true } } }
+  node { name: 'grad_b' op: 'BiasAddGrad' input: 'loss:1' device: 'WORKER' attr { key: 'T' value { type: DT_FLOAT } } }
+  node { name: 'rate' op: 'Const' device: 'PS' attr { key: 'dtype' value { type: DT_FLOAT } } attr { key: 'value'
+         value { tensor { dtype: DT_FLOAT tensor_shape { } float_val: 0.001 } } } }
+  node { name: 'train_W' op: 'ResourceApplyGradientDescent' input: 'W' input: 'rate' input: 'grad_W' device: 'PS'
+         attr { key: 'T' value { type: DT_FLOAT } } }
+  node { name: 'train_b' op: 'ResourceApplyGradientDescent' input: 'b' input: 'rate' input: 'grad_b' device: 'PS'
+         attr { key: 'T' value { type: DT_FLOAT } } })";
+
+void Softmax(benchmark::State& state, int tasks) {
+  std::string text = kSoftmax;
+  const auto replace = [&text](std::string_view word, const std::string& device) {
+    for (size_t at = 0; (at = text.find(word, at)) != std::string::npos;)
+      text.replace(at, word.size(), device);
+  };
+  replace("PS", tasks == 0 ? "" : DeviceOf(1));
+  replace("WORKER", tasks == 0 ? "" : DeviceOf(0));
+  const auto session = MakeSession(tasks, GraphOf(text));
+  Die(session->Run({}, {}, {"init_W", "init_b"}, nullptr));
+  CallableOptions wanted;
+  wanted.feeds = {"x", "labels"};
+  wanted.targets = {"train_W", "train_b"};
+  const auto callable = session->MakeCallable(wanted);
+  Die(callable.status());
+  std::vector<Tensor> feeds{Tensor(DataType::kFloat, TensorShape({100, 784})),
+                            Tensor(DataType::kFloat, TensorShape({100, 10}))},
+      out;
+  for (Tensor& feed : feeds) std::fill_n(feed.data<float>(), feed.num_elements(), 0.1f);
+  for (auto _ : state) Die(session->RunCallable(*callable, feeds, &out, nullptr));
+}
+void BM_SoftmaxDirect(benchmark::State& state) { Softmax(state, 0); }
+BENCHMARK(BM_SoftmaxDirect)->Name("softmax_direct")->UseRealTime();
+void BM_SoftmaxPs(benchmark::State& state) { Softmax(state, 2); }
+BENCHMARK(BM_SoftmaxPs)->Name("softmax_ps")->UseRealTime();
 
 }  // namespace
 
@@ -351,7 +457,10 @@ int Main(int argc, char** argv) {
     Die(Simulate());
     return 0;
   }
-  ports = {FreePort(), FreePort(), FreePort(), FreePort(), FreePort()};
+  for (int& port : ports.tasks) port = FreePort();
+  ports.tensors = FreePort();
+  ports.bare = FreePort();
+  ports.raw = FreePort();
   const pid_t child = fork();  // before there are threads
   Die(RegisterGrpc());
   if (child == 0) {
@@ -362,7 +471,7 @@ int Main(int argc, char** argv) {
   Die(server.status());
   Die((*server)->Start());
   here_target = (*server)->target();
-  MakeSession(here_target, "/job:w/task:1");  // waits for the other
+  MakeSession(kTasks, GraphOf("node { name: 'n' op: 'NoOp' }"));  // waits for the others
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   server->reset();

@@ -35,6 +35,7 @@ struct ServerCommandOptions {
   double peer_timeout = 5;
   int threads = 0;
   int64_t shared_memory_mib = TensorTransfers().shared_memory_bytes >> 20;
+  int data_port = 0;
   ClusterSecurity security = ClusterSecurity::FromEnvironment();
   std::vector<std::string> denied_ops;
 };
@@ -82,6 +83,8 @@ StatusOr<ExitCode> Serve(const ServerCommandOptions& options, const Context& con
   server_options.session_gc_in_ms = static_cast<int64_t>(options.session_gc * 1000);
   server_options.peer_timeout_in_ms = static_cast<int64_t>(options.peer_timeout * 1000);
   server_options.transfers.shared_memory_bytes = options.shared_memory_mib << 20;
+  server_options.transfers.sockets = options.data_port >= 0;
+  server_options.transfers.socket_port = std::max(options.data_port, 0);
   server_options.session.inter_op_parallelism_threads = options.threads;
   const std::string missing = server_options.MissingProtection();
   const EndSignals signals;
@@ -213,6 +216,12 @@ void AddServerCommands(Commands* commands) {
           "--shared-memory", options->shared_memory_mib,
           "MiB through which this task and another one on its machine move tensors, for each pair; 0: none")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 24));
+  server
+      .add_option(
+          "--data-port", options->data_port,
+          "Port of connections for large tensors beside those for messages; 0: a free one, -1: none. There "
+          "are none where messages are encrypted")
+      ->check(CLI::Range(-1, 65535));
   server.add_option("--threads", options->threads, "For nodes; as many as there are cores without it");
 
   CLI::App& cluster = commands->Group("cluster", "Look at a cluster");
