@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Datasets and readers of databases: SQLite, which Python's own module writes, and LMDB, which mdb_load wrote."""
+"""Datasets and readers of databases: SQLite's, made here, and LMDB's, which mdb_load wrote."""
 import pathlib
 import sqlite3
 
@@ -32,10 +32,15 @@ def elements(dataset, limit=5000):
 def make_database(tmp_path):
     path = str(tmp_path / "people.db")
     with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE people (name TEXT, age INTEGER, height REAL, photo BLOB, big INTEGER)")
+        columns = "name TEXT, age INTEGER, height REAL, photo BLOB, big INTEGER"
+        connection.execute(f"CREATE TABLE people ({columns})")
         connection.executemany(
             "INSERT INTO people VALUES (?, ?, ?, ?, ?)",
-            [("Ada", 36, 1.65, b"\x00\x01", 2**40), ("Bob", -7, None, None, -(2**63)), ("Zoë", 300, 2.5, b"", 0)],
+            [
+                ("Ada", 36, 1.65, b"\x00\x01", 2**40),
+                ("Bob", -7, None, None, -(2**63)),
+                ("Zoë", 300, 2.5, b"", 0),
+            ],
         )
     return path
 
@@ -45,13 +50,19 @@ def query(path, text, types, driver="sqlite"):
 
 
 def test_rows_of_a_query(database):
-    rows = elements(query(database, "SELECT name, age, height FROM people ORDER BY age", (tf.string, tf.int32, tf.double)))
+    text = "SELECT name, age, height FROM people ORDER BY age"
+    rows = elements(query(database, text, (tf.string, tf.int32, tf.double)))
     assert rows == [(b"Bob", -7, 0.0), (b"Ada", 36, 1.65), ("Zoë".encode(), 300, 2.5)]
 
 
 def test_types_of_columns(database):
-    rows = elements(query(database, "SELECT photo, big, age, age, age, age FROM people", (
-        tf.string, tf.int64, tf.int8, tf.uint8, tf.int16, tf.bool)))
+    rows = elements(
+        query(
+            database,
+            "SELECT photo, big, age, age, age, age FROM people",
+            (tf.string, tf.int64, tf.int8, tf.uint8, tf.int16, tf.bool),
+        )
+    )
     assert rows[0] == (b"\x00\x01", 2**40, 36, 36, 36, True)
     assert rows[1] == (b"", -(2**63), -7, 249, -7, True)
     assert rows[2] == (b"", 0, 44, 44, 300, True)
@@ -63,15 +74,22 @@ def test_a_query_may_be_shuffled_batched_and_repeated(database):
     assert [b[0].tolist() for b in elements(dataset)] == [[36, -7, 300, 36], [-7, 300]]
 
 
-@pytest.mark.parametrize("text, types, message", [
-    ("SELECT name FROM nobody", (tf.string,), "no such table: nobody"),
-    ("SELECT name FROM", (tf.string,), "syntax error|incomplete input"),
-    ("SELECT name, age FROM people", (tf.string,), r"number of columns in query \(2\) must match .* output_types \(1\)"),
-    ("", (tf.string,), "The query is empty"),
-    ("DELETE FROM people", (tf.string,), "number of columns in query"),
-    ("ATTACH 'x.db' AS x", (tf.string,), "number of columns|too many attached"),
-    ("INSERT INTO people (age) VALUES (1) RETURNING age", (tf.int32,), "readonly database"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text, types, message",
+    [
+        ("SELECT name FROM nobody", (tf.string,), "no such table: nobody"),
+        ("SELECT name FROM", (tf.string,), "syntax error|incomplete input"),
+        (
+            "SELECT name, age FROM people",
+            (tf.string,),
+            r"number of columns in query \(2\) must match .* output_types \(1\)",
+        ),
+        ("", (tf.string,), "The query is empty"),
+        ("DELETE FROM people", (tf.string,), "number of columns in query"),
+        ("ATTACH 'x.db' AS x", (tf.string,), "number of columns|too many attached"),
+        ("INSERT INTO people (age) VALUES (1) RETURNING age", (tf.int32,), "readonly database"),
+    ],
+)
 def test_wrong_queries(database, text, types, message):
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         elements(query(database, text, types))
@@ -79,7 +97,7 @@ def test_wrong_queries(database, text, types, message):
 
 
 def test_wrong_databases(tmp_path, database):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="database type, mysql, is not supported by SqlDataset"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="type, mysql, is not supported by SqlDataset"):
         elements(query(database, "SELECT 1", (tf.int32,), driver="mysql"))
     missing = tmp_path / "missing.db"
     with pytest.raises(tf.errors.InvalidArgumentError, match="missing.db.*unable to open database file"):
@@ -133,7 +151,8 @@ PLAIN = [(b"key%03d" % i, lmdb_value(i)) for i in range(300)]
 
 def lmdb_elements(files):
     dataset = ged_ops.lmdb_dataset(files, output_types=[tf.string] * 2, output_shapes=[[], []])
-    iterator = tf.data.Iterator.from_structure((tf.string, tf.string), (tf.TensorShape([]), tf.TensorShape([])))
+    shapes = (tf.TensorShape([]), tf.TensorShape([]))
+    iterator = tf.data.Iterator.from_structure((tf.string, tf.string), shapes)
     element = iterator.get_next()
     start = gen_dataset_ops.make_iterator(dataset, iterator._iterator_resource)
     out = []
@@ -150,7 +169,7 @@ def test_lmdb_dataset():
     assert lmdb_elements([str(LMDB / "plain.mdb")]) == PLAIN
     both = lmdb_elements([str(LMDB / "empty.mdb"), str(LMDB / "dups.mdb"), str(LMDB / "plain.mdb")])
     assert both[:4] == [(b"a", b"1"), (b"a", b"22"), (b"a", b"333"), (b"b", b"only")]
-    assert both[4 + 1200:] == PLAIN  # fmt: skip
+    assert both[4 + 1200 :] == PLAIN
 
 
 def test_lmdb_errors(tmp_path):

@@ -123,12 +123,24 @@ def graph_of(dataset):
 
 
 def test_a_dataset_as_a_graph():
-    dataset = tf.data.Dataset.range(10).filter(lambda x: x % 2 > 0).map(lambda x: x * x + 1).shuffle(3, seed=1).batch(2)
+    dataset = (
+        tf.data.Dataset.range(10)
+        .filter(lambda x: x % 2 > 0)
+        .map(lambda x: x * x + 1)
+        .shuffle(3, seed=1)
+        .batch(2)
+    )
     text = graph_of(dataset)
     graph = tf.GraphDef.FromString(text)
     kinds = [n.op for n in graph.node]
     assert [k for k in kinds if k != "Const"] == [
-        "RangeDataset", "FilterDataset", "MapDataset", "ShuffleDataset", "BatchDatasetV2", "_Retval"]  # fmt: skip
+        "RangeDataset",
+        "FilterDataset",
+        "MapDataset",
+        "ShuffleDataset",
+        "BatchDatasetV2",
+        "_Retval",
+    ]
     assert len(graph.library.function) >= 2
     expected = [e.tolist() for e in drain(dataset._variant_tensor, tf.int64, tf.TensorShape([None]))]
     with tf.Graph().as_default():  # that has none of the functions
@@ -152,9 +164,21 @@ def test_graphs_that_are_no_dataset():
         change(next(n for n in other.node if n.op == op))
         return other.SerializeToString()
 
-    fails(changed("RangeDataset", lambda n: n.input.pop()), tf.errors.InvalidArgumentError, "takes 3 inputs, not 2")
-    fails(changed("RangeDataset", lambda n: n.attr.pop("output_types")), tf.errors.InvalidArgumentError, "output_types")
-    fails(changed("RangeDataset", lambda n: setattr(n, "op", "Add")), tf.errors.UnimplementedError, "neither makes")
+    fails(
+        changed("RangeDataset", lambda n: n.input.pop()),
+        tf.errors.InvalidArgumentError,
+        "takes 3 inputs, not 2",
+    )
+    fails(
+        changed("RangeDataset", lambda n: n.attr.pop("output_types")),
+        tf.errors.InvalidArgumentError,
+        "output_types",
+    )
+    fails(
+        changed("RangeDataset", lambda n: setattr(n, "op", "Add")),
+        tf.errors.UnimplementedError,
+        "neither makes",
+    )
 
     def circle(node):
         node.input[0] = node.name
@@ -200,8 +224,15 @@ def test_fastest_branch():
         return inner.map(lambda v: v).batch(2, True)._variant_tensor
 
     variant = ged_ops.choose_fastest_branch_dataset(
-        dataset._variant_tensor, np.int64(2), np.int64(1), [], num_elements_per_branch=2, branches=[pairs, mapped],
-        other_arguments_lengths=[0, 0], **VECTORS)  # fmt: skip
+        dataset._variant_tensor,
+        np.int64(2),
+        np.int64(1),
+        [],
+        num_elements_per_branch=2,
+        branches=[pairs, mapped],
+        other_arguments_lengths=[0, 0],
+        **VECTORS,
+    )
     assert [e.tolist() for e in drain(variant, tf.int64, tf.TensorShape([None]))] == chunks(24, 2)
 
 
@@ -209,8 +240,12 @@ def test_caches_and_seeds_can_be_deleted():
     cache, deleter = gen_dataset_ops.anonymous_memory_cache()
     seeds, seeds_deleter = gen_dataset_ops.anonymous_random_seed_generator(np.int64(1), np.int64(2))
     with tf.Session() as sess:
-        sess.run([gen_dataset_ops.delete_memory_cache(cache, deleter),
-                  gen_dataset_ops.delete_random_seed_generator(seeds, seeds_deleter)])  # fmt: skip
+        sess.run(
+            [
+                gen_dataset_ops.delete_memory_cache(cache, deleter),
+                gen_dataset_ops.delete_random_seed_generator(seeds, seeds_deleter),
+            ]
+        )
 
 
 def map_defun(f, arguments, captured, shapes, types):
@@ -334,4 +369,7 @@ def test_statistics_are_written(tmp_path):
     (path,) = [p for p in tmp_path.iterdir() if not p.name.endswith(".other")]
     events = [e for e in tf.train.summary_iterator(str(path)) if e.summary.value]
     assert [(e.step, e.summary.value[0].tag, e.summary.value[0].histo.sum) for e in events] == [
-        (1, "bytes", 8), (2, "bytes", 16), (3, "bytes", 24)]  # fmt: skip
+        (1, "bytes", 8),
+        (2, "bytes", 16),
+        (3, "bytes", 24),
+    ]

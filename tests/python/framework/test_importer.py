@@ -82,13 +82,28 @@ def test_control_inputs_can_be_mapped() -> None:
         ("node { name: 'a' op: 'NoSuchOp' }", "NoSuchOp"),
         (const("a") + const("a"), "a"),
         ("node { name: 'c' op: 'Identity' input: 'a' attr { key: 'T' value { type: DT_FLOAT } } }", "a"),
-        (const("a") + "node { name: 'c' op: 'Identity' input: 'a:1' attr { key: 'T' value { type: DT_FLOAT } } }", "Node 'c': Connecting to invalid output 1"),
-        (const("a") + "node { name: 'c' op: 'Identity' input: 'a' attr { key: 'T' value { type: DT_INT32 } } }", "float"),
+        (
+            const("a")
+            + "node { name: 'c' op: 'Identity' input: 'a:1' attr { key: 'T' value { type: DT_FLOAT } } }",
+            "Node 'c': Connecting to invalid output 1",
+        ),
+        (
+            const("a")
+            + "node { name: 'c' op: 'Identity' input: 'a' attr { key: 'T' value { type: DT_INT32 } } }",
+            "float",
+        ),
         (const("a") + "node { name: 'c' op: 'Identity' input: 'a' }", "T"),
-        (const("a") + "node { name: 'c' op: 'Identity' input: 'a' input: 'a' attr { key: 'T' value { type: DT_FLOAT } } }", "Identity"),
-        ("node { name: 'x' op: 'NoOp' input: '^y' } node { name: 'y' op: 'NoOp' input: '^x' }", "cycle|not found|x"),
+        (
+            const("a")
+            + "node { name: 'c' op: 'Identity' input: 'a' input: 'a' attr { key: 'T' value { type: DT_FLOAT } } }",
+            "Identity",
+        ),
+        (
+            "node { name: 'x' op: 'NoOp' input: '^y' } node { name: 'y' op: 'NoOp' input: '^x' }",
+            "cycle|not found|x",
+        ),
     ],
-)  # fmt: skip
+)
 def test_wrong_graphs_are_refused(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         tf.import_graph_def(graph_of(text))

@@ -43,7 +43,9 @@ def convolve(images, filters, depthwise=False, stride=1, dilation=1, margins=Non
     out = np.zeros((n, oh, ow, depth * k if depthwise else k))
     for y in range(oh):
         for x in range(ow):
-            window = padded[:, y * stride:y * stride + sh:dilation, x * stride:x * stride + sw:dilation]  # fmt: skip
+            window = padded[
+                :, y * stride : y * stride + sh : dilation, x * stride : x * stride + sw : dilation
+            ]
             if depthwise:
                 out[:, y, x] = np.einsum("nijd,ijdk->ndk", window, filters).reshape(n, -1)
             else:
@@ -62,20 +64,39 @@ class Case:
         self.filters = random.randint(-127, 128, (3, 2, 3, 4))
         self.channels = 12 if depthwise else 4
         self.most = np.float32(2.5)
-        self.filter_most = np.linspace(0.5, 1.5, self.channels).astype(np.float32) if channels else np.float32(0.75)
+        self.filter_most = (
+            np.linspace(0.5, 1.5, self.channels).astype(np.float32) if channels else np.float32(0.75)
+        )
         self.bias = random.uniform(-2, 2, self.channels).astype(np.float32)
         self.image_numbers = self.images * (float(self.most) / (255 if type_ == QUINT8 else 127))
         step = self.filter_most.astype(np.float64) / 127
         self.filter_numbers = self.filters * (step.reshape(3, 4) if depthwise and channels else step)
         self.step = float(self.most) / (255 if type_ == QUINT8 else 127) * step
 
-    def run(self, name, *more, bias=None, out_type=None, narrow_range=None, stride=1, dilation=1, padding="VALID", **attrs):
+    def run(
+        self,
+        name,
+        *more,
+        bias=None,
+        out_type=None,
+        narrow_range=None,
+        stride=1,
+        dilation=1,
+        padding="VALID",
+        **attrs,
+    ):
         ranges = [0.0 if self.type == QUINT8 else -self.most, self.most, -self.filter_most, self.filter_most]
         inputs = [quantized(self.images, self.type), quantized(self.filters, QINT8)]
         inputs += [] if bias is None else [bias]
         inputs += ranges + list(narrow_range or []) + list(more)
-        out = op(name)(*inputs, out_type=out_type, strides=[1, stride, stride, 1], padding=padding,
-                       dilations=[1, dilation, dilation, 1], **attrs)  # fmt: skip
+        out = op(name)(
+            *inputs,
+            out_type=out_type,
+            strides=[1, stride, stride, 1],
+            padding=padding,
+            dilations=[1, dilation, dilation, 1],
+            **attrs,
+        )
         with tf.Session() as sess:
             return sess.run([integers(out[0]), out[1], out[2]])
 
@@ -134,20 +155,24 @@ def narrow(numbers_, type_, most):
     return np.clip(np.rint(numbers_ * limit / most), 0 if type_ == QUINT8 else -128, limit)
 
 
-@pytest.mark.parametrize("name, out_type, relu, bias, depthwise", [
-    ("quantized_conv2d_and_requantize", QINT8, False, False, False),
-    ("quantized_conv2d_and_relu_and_requantize", QUINT8, True, False, False),
-    ("quantized_conv2d_with_bias_and_requantize", QINT8, False, True, False),
-    ("quantized_conv2d_with_bias_and_relu_and_requantize", QUINT8, True, True, False),
-    ("quantized_depthwise_conv2d_with_bias_and_relu_and_requantize", QUINT8, True, True, True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "name, out_type, relu, bias, depthwise",
+    [
+        ("quantized_conv2d_and_requantize", QINT8, False, False, False),
+        ("quantized_conv2d_and_relu_and_requantize", QUINT8, True, False, False),
+        ("quantized_conv2d_with_bias_and_requantize", QINT8, False, True, False),
+        ("quantized_conv2d_with_bias_and_relu_and_requantize", QUINT8, True, True, False),
+        ("quantized_depthwise_conv2d_with_bias_and_relu_and_requantize", QUINT8, True, True, True),
+    ],
+)
 @pytest.mark.parametrize("channels", [False, True])
 def test_few_bits_again(name, out_type, relu, bias, depthwise, channels):
     case = Case(QUINT8, depthwise, channels)
     most = 9.0
     low = 0.0 if out_type == QUINT8 else -most
-    values, got_low, got_high = case.run(name, bias=case.bias if bias else None, out_type=out_type,
-                                         narrow_range=[low, most])  # fmt: skip
+    values, got_low, got_high = case.run(
+        name, bias=case.bias if bias else None, out_type=out_type, narrow_range=[low, most]
+    )
     expected = case.expected() + (case.bias if bias else 0)
     if relu:
         expected = np.maximum(expected, 0)
@@ -159,8 +184,12 @@ def test_few_bits_again(name, out_type, relu, bias, depthwise, channels):
 def test_a_bias_of_integers():
     case = Case(QUINT8)
     bias = np.array([1000, -2000, 0, 30000])
-    got = case.run("quantized_conv2d_with_bias_and_requantize", bias=quantized(bias, QINT32), out_type=QINT8,
-                   narrow_range=[-9.0, 9.0])[0]  # fmt: skip
+    got = case.run(
+        "quantized_conv2d_with_bias_and_requantize",
+        bias=quantized(bias, QINT32),
+        out_type=QINT8,
+        narrow_range=[-9.0, 9.0],
+    )[0]
     assert np.abs(got - narrow(case.expected() + bias * case.step, QINT8, 9.0)).max() <= 1
 
 
@@ -177,8 +206,15 @@ def test_a_tensor_added():
         ("quantized_conv2d_with_bias_signed_sum_and_relu_and_requantize", QINT8, -127, 128, 4.0),
     ]:
         steps = random.randint(low, high, shape)
-        got = case.run(name, quantized(steps, type_), -most, most, bias=case.bias, out_type=QUINT8,
-                       narrow_range=[0.0, 9.0])[0]  # fmt: skip
+        got = case.run(
+            name,
+            quantized(steps, type_),
+            -most,
+            most,
+            bias=case.bias,
+            out_type=QUINT8,
+            narrow_range=[0.0, 9.0],
+        )[0]
         expected = case.expected() + case.bias + steps * (most / (high - 1))
         assert np.abs(got - narrow(np.maximum(expected, 0), QUINT8, 9.0)).max() <= 1
     with pytest.raises(tf.errors.InvalidArgumentError, match="summand must have the shape of the output"):
@@ -198,16 +234,36 @@ def test_products(mode, low, relu, transposed):
     if relu:
         expected = np.maximum(expected, 0)
     name = "quantized_mat_mul_with_bias" + ("_and_relu" if relu else "")
-    out = op(name)(quantized(a.T if transposed else a, QUINT8), quantized(b.T if transposed else b, QINT8), bias, low, high,
-                   -most, most, Toutput=QINT32, transpose_a=transposed, transpose_b=transposed,
-                   input_quant_mode=mode)  # fmt: skip
+    out = op(name)(
+        quantized(a.T if transposed else a, QUINT8),
+        quantized(b.T if transposed else b, QINT8),
+        bias,
+        low,
+        high,
+        -most,
+        most,
+        Toutput=QINT32,
+        transpose_a=transposed,
+        transpose_b=transposed,
+        input_quant_mode=mode,
+    )
     with tf.Session() as sess:
         got = sess.run([integers(out[0]), out[1], out[2]])
     step = (high - low) / 255 * (most / 127)
     np.testing.assert_allclose(numbers(got, step), expected, atol=2 * step)
     narrow_out = op("quantized_mat_mul_with_bias_and_relu_and_requantize")(
-        quantized(a, QUINT8), quantized(b, QINT8), bias, low, high, -most, most, 0.0, 3.0, Toutput=QUINT8,
-        input_quant_mode=mode)  # fmt: skip
+        quantized(a, QUINT8),
+        quantized(b, QINT8),
+        bias,
+        low,
+        high,
+        -most,
+        most,
+        0.0,
+        3.0,
+        Toutput=QUINT8,
+        input_quant_mode=mode,
+    )
     with tf.Session() as sess:
         few = sess.run(integers(narrow_out[0]))
     assert np.abs(few - narrow(np.maximum(a_numbers @ b_numbers + bias, 0), QUINT8, 3.0)).max() <= 1
@@ -217,9 +273,15 @@ def test_ranges_of_channels():
     sums = np.array([[[[2**30, -(2**20)], [5, 2**29]]]])
     low, high = np.float32([-4, -2]), np.float32([3, 2])
     with tf.Session() as sess:
+
         def used(values, most):
-            return sess.run(list(op("requantization_range_per_channel")(
-                quantized(values, QINT32), low, high, clip_value_max=most)))  # fmt: skip
+            return sess.run(
+                list(
+                    op("requantization_range_per_channel")(
+                        quantized(values, QINT32), low, high, clip_value_max=most
+                    )
+                )
+            )
 
         np.testing.assert_allclose(used(sums, 100.0), [-2, 2])
         np.testing.assert_allclose(used(sums, 1.25), [-1.25, 1.25])
@@ -229,9 +291,16 @@ def test_ranges_of_channels():
             got = sess.run([integers(out[0]), out[1], out[2]])
             expected = narrow(sums * np.array([4, 2]) / 2**31, type_, 2.0)
             assert got[0].tolist() == expected.tolist() and got[1:] == [-2, 2]
-        with pytest.raises(tf.errors.InvalidArgumentError, match="input_min has incorrect size, expected 2 was 1"):
-            sess.run(list(op("requantization_range_per_channel")(
-                quantized(sums, QINT32), low[:1], high, clip_value_max=1.0)))  # fmt: skip
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="input_min has incorrect size, expected 2 was 1"
+        ):
+            sess.run(
+                list(
+                    op("requantization_range_per_channel")(
+                        quantized(sums, QINT32), low[:1], high, clip_value_max=1.0
+                    )
+                )
+            )
 
 
 def test_held_between_zero_and_a_value():

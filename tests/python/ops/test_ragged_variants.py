@@ -13,12 +13,15 @@ OUTER, INNER, VALUES = [0, 2, 2, 3], [0, 2, 3, 6], [1, 2, 3, 4, 5, 6]
 
 def to_variant(splits, values, batched, splits_type=tf.int64):
     splits = [tf.constant(s, splits_type) for s in splits]
-    return gen_ragged_ops.ragged_tensor_to_variant(splits, tf.convert_to_tensor(values), batched_input=batched)
+    return gen_ragged_ops.ragged_tensor_to_variant(
+        splits, tf.convert_to_tensor(values), batched_input=batched
+    )
 
 
 def from_variant(encoded, input_rank, output_rank, values=tf.int32, splits=tf.int64):
     out = gen_ragged_ops.ragged_tensor_from_variant(
-        encoded, input_ragged_rank=input_rank, output_ragged_rank=output_rank, Tvalues=values, Tsplits=splits)  # fmt: skip
+        encoded, input_ragged_rank=input_rank, output_ragged_rank=output_rank, Tvalues=values, Tsplits=splits
+    )
     return list(out.output_nested_splits) + [out.output_dense_values]
 
 
@@ -50,7 +53,11 @@ def test_batches_of_batches():
     # Two by two ragged tensors of one ragged dimension each.
     encoded = tf.stack([to_variant([[0, n, n + 1]], ["a"] * (n + 1), False) for n in range(4)])
     assert run(from_variant(tf.reshape(encoded, [2, 2]), 1, 3, tf.string)) == [
-        [0, 2, 4], [0, 2, 4, 6, 8], [0, 0, 1, 2, 3, 5, 6, 9, 10], [b"a"] * 10]  # fmt: skip
+        [0, 2, 4],
+        [0, 2, 4, 6, 8],
+        [0, 0, 1, 2, 3, 5, 6, 9, 10],
+        [b"a"] * 10,
+    ]
 
 
 def test_no_rows():
@@ -58,22 +65,44 @@ def test_no_rows():
     assert run(from_variant(rows, 1, 2)) == [[0], [0], []]
 
 
-@pytest.mark.parametrize("encoded, ranks, message", [
-    (lambda: to_variant([OUTER], [1, 2, 3], False), (2, 2), r"must hold either input_ragged_rank \+ 1 Tensors"),
-    (lambda: to_variant([OUTER], [1, 2, 3], False, tf.int32), (1, 1), "Expected row_splits Tensor dtype: int64"),
-    (lambda: to_variant([OUTER], [1.0, 2, 3], False), (1, 1), "Expected values Tensor dtype: int32"),
-    (lambda: tf.placeholder_with_default(to_variant([OUTER], [1, 2, 3], False), None), (-1, 1), None),
-    (lambda: tf.placeholder_with_default(tf.reshape(to_variant([OUTER], [1, 2, 3], True), [3, 1]), None), (-1, 1),
-     "Inferred input_ragged_rank"),
-    (lambda: tf.placeholder_with_default(to_variant([OUTER], [1, 2, 3], True), None), (1, 1),
-     "output_ragged_rank must be equal to input_ragged_rank"),
-    (lambda: to_variant([[0, 2, 1]], [1, 2, 3], True), (0, 1), "Invalid split argument"),
-    (lambda: to_variant([[0, 9]], [1, 2, 3], True), (0, 1), "Invalid split argument"),
-    (lambda: to_variant([[0, 9], [0, 1, 2]], [1, 2, 3], True), (1, 2), "Invalid split argument"),
-    (lambda: tf.stack([to_variant([[0, 1]], v, False) for v in ([[1]], [[1, 2]])]), (1, 2),
-     "flat_values must have compatible shapes"),
-    (lambda: tf.data.Dataset.range(3)._variant_tensor, (1, 1), "index 0 doesn't hold a Tensor"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "encoded, ranks, message",
+    [
+        (
+            lambda: to_variant([OUTER], [1, 2, 3], False),
+            (2, 2),
+            r"must hold either input_ragged_rank \+ 1 Tensors",
+        ),
+        (
+            lambda: to_variant([OUTER], [1, 2, 3], False, tf.int32),
+            (1, 1),
+            "Expected row_splits Tensor dtype: int64",
+        ),
+        (lambda: to_variant([OUTER], [1.0, 2, 3], False), (1, 1), "Expected values Tensor dtype: int32"),
+        (lambda: tf.placeholder_with_default(to_variant([OUTER], [1, 2, 3], False), None), (-1, 1), None),
+        (
+            lambda: tf.placeholder_with_default(
+                tf.reshape(to_variant([OUTER], [1, 2, 3], True), [3, 1]), None
+            ),
+            (-1, 1),
+            "Inferred input_ragged_rank",
+        ),
+        (
+            lambda: tf.placeholder_with_default(to_variant([OUTER], [1, 2, 3], True), None),
+            (1, 1),
+            "output_ragged_rank must be equal to input_ragged_rank",
+        ),
+        (lambda: to_variant([[0, 2, 1]], [1, 2, 3], True), (0, 1), "Invalid split argument"),
+        (lambda: to_variant([[0, 9]], [1, 2, 3], True), (0, 1), "Invalid split argument"),
+        (lambda: to_variant([[0, 9], [0, 1, 2]], [1, 2, 3], True), (1, 2), "Invalid split argument"),
+        (
+            lambda: tf.stack([to_variant([[0, 1]], v, False) for v in ([[1]], [[1, 2]])]),
+            (1, 2),
+            "flat_values must have compatible shapes",
+        ),
+        (lambda: tf.data.Dataset.range(3)._variant_tensor, (1, 1), "index 0 doesn't hold a Tensor"),
+    ],
+)
 def test_wrong_encodings(encoded, ranks, message):
     tensors = from_variant(encoded(), *ranks)
     if message is None:
