@@ -304,7 +304,7 @@ TEST_P(TransferKillTest, TheSenderIsKilledWhileATensorIsOnItsWay) {
       for (float x = 0; status.ok(); x += 1) {
         const StatusOr<float> largest = step(x);
         status = largest.status();
-        if (status.ok()) EXPECT_EQ(*largest, x);
+        EXPECT_EQ(largest.value_or(x), x);
       }
       ended = steady_clock::now();
     });
