@@ -501,11 +501,11 @@ INSTANTIATE_TEST_SUITE_P(Between, SeveralTasksTest, ::testing::Values(Between::k
                          });
 
 TEST(TaskStepsTest, AStepThatOnlyAWaitingTaskHasNamedGoesWhenItGivesUp) {
+  std::vector<Status> ends;  // outlives the steps, which tell those that still wait when they end
   TaskSteps steps(kTask0,
                   [](std::string_view, int64_t, const Rendezvous::Key&, CancellationManager&,
                      Rendezvous::RecvDone done) { done(errors::Internal("nobody"), Tensor(), false); });
   const Rendezvous::Key key = KeyFromText("a;1;b;c;0:0");
-  std::vector<Status> ends;
   const auto wait = [&](int64_t step) {
     steps.RecvLocal(step, key, [&](const Status& status, const Tensor&, bool) { ends.push_back(status); });
   };

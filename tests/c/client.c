@@ -140,6 +140,31 @@ static void check_page(TF_Graph* graph, TF_Status* status) {
   TF_DeleteBuffer(def);
 }
 
+/* A session has the operations of its creation's graph, and those that an extension gives it. */
+static void check_seen_operations(TF_Status* status) {
+  TF_Graph* graph = TF_NewGraph();
+  int32_constant(graph, "one", 1, status);
+  CHECK_OK(status);
+  TF_SessionOptions* options = TF_NewSessionOptions();
+  TF_Session* session = TF_NewSession(graph, options, status);
+  CHECK_OK(status);
+  Millrace_ExtendSession(session, status);
+  CHECK_OK(status);
+  const int first = Millrace_SessionNumIds(session);
+  CHECK(first > 0);
+  int32_constant(graph, "two", 2, status);
+  CHECK_OK(status);
+  CHECK_INT(Millrace_SessionNumIds(session), first);
+  Millrace_ExtendSession(session, status);
+  CHECK_OK(status);
+  CHECK_INT(Millrace_SessionNumIds(session), first + 1);
+  CHECK_INT(Millrace_SessionNumIds(NULL), 0);
+  TF_DeleteSession(session, status);
+  CHECK_OK(status);
+  TF_DeleteSessionOptions(options);
+  TF_DeleteGraph(graph);
+}
+
 void test_client(void) {
   TF_Status* status = TF_NewStatus();
   TF_Graph* graph = TF_NewGraph();
@@ -147,6 +172,7 @@ void test_client(void) {
   check_handles(graph, status);
   check_calls(graph, status);
   check_page(graph, status);
+  check_seen_operations(status);
   TF_DeleteGraph(graph);
   TF_DeleteStatus(status);
 }

@@ -30,7 +30,7 @@ def run(name, *options):
         cwd=PROGRAMS,
         env=ENVIRONMENT,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
     return done.stdout
 
 

@@ -94,6 +94,15 @@ def import_graph_def(
     return _import(graph_def, input_map, return_elements, name, producer_op_list, validate_colocation=True)
 
 
+def import_graph_def_for_function(graph_def: Any, name: Any = None) -> Any:
+    """Adds the operations of a function's body to the default graph.
+
+    As import_graph_def, but an operation may be colocated with one that is not there: with what a function captures,
+    which is an argument of its body.
+    """
+    return _import(graph_def, None, None, name, None, validate_colocation=False)
+
+
 def _import(
     graph_def: Any,
     input_map: Any,
