@@ -19,7 +19,8 @@ if [[ -z $formatter ]] || ! "$formatter" --version | grep -q 'version 14'; then
 fi
 
 sources_of_kind() { # a regular expression for the end of the path
-  python3 "$tools/source_files.py" . | grep -zE "$1" || true
+  # Files of other projects have their own headers.
+  python3 "$tools/source_files.py" . | grep -zE "$1" | grep -zvE "\.min\.js$" || true
 }
 mapfile -d '' -t cxx < <(sources_of_kind '\.(h|cc|cu|cuh)$')
 mapfile -d '' -t sources < <(

@@ -21,7 +21,7 @@ GENERATED_HEADERS = ("ops.h",)  # made by the build, so not among the files of t
 
 # Third-party headers with a home. Value: (regular expression of the files that may include it, where that is).
 HOMES = {
-    re.compile(r"^(unsupported/)?Eigen/"): (r"src/kernels/cpu/(.*\.cc|linalg/.*)|include/tensorflow/core/framework/tensor_types\.h", "src/kernels/cpu/*.cc and linalg/"),
+    re.compile(r"^(unsupported/)?Eigen/"): (r"src/kernels/cpu/(.*\.cc|linalg/.*)|include/tensorflow/core/framework/tensor_types\.h|bench/.*\.cc", "src/kernels/cpu/*.cc and linalg/"),
     re.compile(r"^re2/"): (r"src/kernels/cpu/.*\.cc", "src/kernels/cpu/*.cc"),
     re.compile(r"^(dnnl|oneapi/dnnl/dnnl)[\w.]*$"): (r"(src/kernels/cpu|bench)/.*", "src/kernels/cpu and bench"),
     re.compile(r"^(grpc|grpcpp|absl)/"): (r"(src/rpc|bench)/.*", "src/rpc and bench"),

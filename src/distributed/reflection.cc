@@ -257,7 +257,8 @@ void Answer(const UnknownFieldSet& request, UnknownFieldSet* response) {
 
 std::string AnswerReflection(std::string_view request) {
   UnknownFieldSet parsed, response;
-  const bool is_message = request.size() <= kLargestRequest && parsed.ParseFromArray(request.data(), static_cast<int>(request.size()));
+  const bool is_message = request.size() <= kLargestRequest &&
+                          parsed.ParseFromArray(request.data(), static_cast<int>(request.size()));
   if (is_message) {
     for (int i = 0; i < parsed.field_count(); ++i) {
       const UnknownField& field = parsed.field(i);

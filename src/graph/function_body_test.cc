@@ -134,10 +134,10 @@ TEST(FunctionValidationTest, BadBodiesAreRefusedAtImport) {
   ExpectRefused(f().Node("n", "Neg", {"n2:z"}, kFloat).Return("y", "n:y"), "input n2:z is not found");
   ExpectRefused(f().Node("n", "Neg", {"x"}, {{"T", DataType::kInt32}}).Return("y", "n:y"),
                 "input x[0] expected type int32 != float, the type of x[0]");
-  ExpectRefused(f().Node("n", "Neg", {"x"}, kFloat), "Return y missing; in function '");
+  ExpectRefused(f().Node("n", "Neg", {"x"}, kFloat), "Return y missing.");
   ExpectRefused(f().Node("n", "Neg", {"x"}, kFloat).Return("y", "n:nope"),
-                "Return y -> n:nope is not found; in function '");
-  ExpectRefused(f().Node("n", "Neg", {"x"}, kFloat).Return("y", "n"), "Return y -> n is not found; in function '");
+                "Return y -> n:nope is not found.");
+  ExpectRefused(f().Node("n", "Neg", {"x"}, kFloat).Return("y", "n"), "Return y -> n is not found.");
   ExpectRefused(f().Node("n", "Neg", {"x", "^gone"}, kFloat).Return("y", "n:y"),
                 "input[1] == '^gone', is not found.");
   ExpectRefused(f().Node("n", "Neg", {"^x", "x"}, kFloat).Return("y", "n:y"),
@@ -154,7 +154,7 @@ TEST(FunctionValidationTest, BadBodiesAreRefusedAtImport) {
   ExpectRefused(f().Node("x", "Neg", {"x"}, kFloat).Return("y", "x"), "Node 'x' is not unique");
   ExpectRefused(f().Node("n", "_Retval", {"x"}, {{"T", DataType::kFloat}, {"index", 0}}).Return("y", "x"),
                 "op type '_Retval' is internal");
-  ExpectRefused(f().Return("y", "x").ControlReturn("c", "gone"), "Control return c -> gone is not found; in function '");
+  ExpectRefused(f().Return("y", "x").ControlReturn("c", "gone"), "Control return c -> gone is not found.");
   ExpectRefused(f().Node("a", "Neg", {"b:y"}, kFloat).Node("b", "Neg", {"a:y"}, kFloat).Return("y", "b:y"),
                 "contains a cycle with 2 nodes, including: a");
   ExpectRefused(FunctionBuilder("F").Arg("x: float").Ret("y: int32").Return("y", "x"),
@@ -163,7 +163,7 @@ TEST(FunctionValidationTest, BadBodiesAreRefusedAtImport) {
 }
 
 TEST(FunctionValidationTest, PolymorphicBodiesAreCheckedForTheirStructure) {
-  ExpectRefused(Twice().Return("y", "gone:z"), "Return y -> gone:z is not found; in function '");
+  ExpectRefused(Twice().Return("y", "gone:z"), "Return y -> gone:z is not found.");
   ExpectRefused(Twice().Node("n", "NoSuchOp"), "Op type not registered 'NoSuchOp'");
 }
 

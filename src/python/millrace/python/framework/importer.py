@@ -91,16 +91,22 @@ def import_graph_def(
     Raises:
       ValueError: if `graph_def` is no valid graph, or a name is not in it.
     """
-    return _import(graph_def, input_map, return_elements, name, producer_op_list, validate_colocation=True)
+    return _import(graph_def, input_map, return_elements, name, producer_op_list)
 
 
 def import_graph_def_for_function(graph_def: Any, name: Any = None) -> Any:
     """Adds the operations of a function's body to the default graph.
 
     As import_graph_def, but an operation may be colocated with one that is not there: with what a function captures,
-    which is an argument of its body.
+    which is an argument of its body. Such names are taken out of `graph_def`.
     """
-    return _import(graph_def, None, None, name, None, validate_colocation=False)
+    known = {node.name for node in graph_def.node}
+    for node in graph_def.node:
+        if "_class" in node.attr:
+            classes = node.attr["_class"].list
+            kept = [c for c in classes.s if not c.startswith(b"loc:@") or c[5:].decode() in known]
+            classes.s[:] = kept
+    return _import(graph_def, None, None, name, None)
 
 
 def _import(
@@ -109,7 +115,6 @@ def _import(
     return_elements: Any,
     name: Any,
     producer_op_list: Any,
-    validate_colocation: bool = True,
 ) -> Any:
     graph_def = _graph_def_of(graph_def)
     input_map = _check_map(input_map)
