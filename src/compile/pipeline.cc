@@ -268,7 +268,8 @@ Note Compilation::Prune(const Graph& full) {
 
 // Bodies of functions take the place of their calls, so that the passes that follow see through them.
 Note Compilation::Inline() {
-  MR_ASSIGN_OR_RETURN(const InlineResult result, InlineFunctions(graph_.get(), InlineOptions(), &must_run_));
+  MR_ASSIGN_OR_RETURN(const InlineResult result,
+                      InlineFunctions(graph_.get(), {.has_kernel = context_.place.has_kernel}, &must_run_));
   return Count("inlined", result.inlined, "calls");
 }
 

@@ -88,6 +88,11 @@ bool NodesAreStrewn() {
   return InCluster() || items.find("two_cpus") != items.npos || items.find("device") != items.npos;
 }
 
+bool OnFakeDevices() {
+  const char* config = std::getenv("MILLRACE_TEST_CONFIG");
+  return config != nullptr && std::string_view(config).find("device") != std::string_view::npos;
+}
+
 bool InCluster() {
   const char* config = std::getenv("MILLRACE_TEST_CONFIG");
   return config != nullptr && std::string_view(config).find("cluster") != std::string_view::npos;

@@ -52,5 +52,7 @@ bool NodesAreStrewn();
 // Whether it gives sessions several tasks, as ./test --config=cluster and cluster-grpc do: errors say from
 // which task they are, and there are more devices.
 bool InCluster();
+// Nodes are also on devices of the type FAKE: each value that leaves one is copied by its stream.
+bool OnFakeDevices();
 
 }  // namespace millrace

@@ -402,7 +402,8 @@ TEST_P(DeviceTest, FunctionsUseDevicesOfTheirOwn) {
   Node(kCpu, "y", "PartitionedCall", {"x"}, {{"f", Fn("F")}, {"Tin", floats}, {"Tout", floats}});
   Make();
   EXPECT_EQ(Run("y", {{"x", F(3)}}).scalar<float>(), 12);
-  EXPECT_GE(fake_->num_copies_to_host(), 1);
+  // The sum is on a CPU, or where the configuration of the tests spreads it.
+  EXPECT_GE(fake_->num_copies_to_host() + other_->num_copies_from_devices(), 1);
 }
 
 TEST_P(DeviceTest, ConditionsCallFunctionsOnTheDevice) {

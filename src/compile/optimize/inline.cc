@@ -11,6 +11,7 @@
 
 #include "compile/lower/function_calls.h"
 #include "compile/optimize/inline_cleanup.h"
+#include "device/device_name.h"
 #include "graph/frames.h"
 #include "graph/function_gradient.h"
 #include "graph/lower_functional.h"
@@ -32,8 +33,10 @@ bool IsTrue(const AttrMap& attrs, std::string_view name) {
 // Copies one body into the graph in place of one call.
 class CallInliner {
  public:
-  CallInliner(Node* call, FunctionBody body, bool has_control_flow, NodeNames* must_run)
-      : call_(*call),
+  CallInliner(Node* call, FunctionBody body, bool has_control_flow, const InlineOptions& options,
+              NodeNames* must_run)
+      : options_(options),
+        call_(*call),
         graph_(call->graph()),
         body_(std::move(body)),
         prefix_(call->name() + "/"),
@@ -42,6 +45,7 @@ class CallInliner {
 
   // Returns the copies; the call is removed.
   StatusOr<std::vector<Node*>> Run() {
+    FindDevice();
     MR_RETURN_IF_ERROR(FindLoops());
     MR_RETURN_IF_ERROR(CollectInputs());
     MR_RETURN_IF_ERROR(AddInputControl());
@@ -72,6 +76,25 @@ class CallInliner {
   static bool HasEffects(const Node& node) {
     return node.op_def().is_stateful || node.traits().has_side_effects;
   }
+
+  void FindDevice() {
+    if (!options_.has_kernel) return;
+    const StatusOr<DeviceName> name = DeviceName::Parse(Device());
+    // Everything has a kernel on the CPU, or nowhere.
+    if (!name.ok() || !name->type || *name->type == "CPU") return;
+    device_type_ = *name->type;
+    task_ =
+        DeviceName{.job = name->job, .replica = name->replica, .task = name->task, .type = {}, .index = {}}
+            .ToString();
+  }
+  const std::string& DeviceOf(const Node& node) const {
+    if (!node.requested_device().empty()) return node.requested_device();
+    const bool has_kernel =
+        device_type_.empty() || WillBeReplaced(node) || options_.has_kernel(device_type_, node.props());
+    return has_kernel ? Device() : task_;
+  }
+  // A call, or a condition or loop that is lowered.
+  bool WillBeReplaced(const Node& node) const { return CalleeOf(node) || IsTrue(node.attrs(), kLowerAttr); }
 
   // Into a loop of the body edges lead only through an Enter, and out of it through an Exit: what has effects
   // there waits by these, and is waited for.
@@ -158,7 +181,7 @@ class CallInliner {
       MR_ASSIGN_OR_RETURN(props, NodeProps::Make(*op, std::move(attrs)));
     }
     Node* copy = graph_.AddNodeWithProps(graph_.NewName(prefix_ + node.name()), std::move(props));
-    copy->set_requested_device(node.requested_device().empty() ? Device() : node.requested_device());
+    copy->set_requested_device(DeviceOf(node));
     copies_[static_cast<size_t>(node.id())] = copy;
     added_.push_back(copy);
     return Status();
@@ -293,9 +316,12 @@ class CallInliner {
     return trigger;
   }
 
+  const InlineOptions& options_;
   Node& call_;
   Graph& graph_;
   FunctionBody body_;
+  std::string device_type_;  // of the call; empty where all nodes of the body go to its device
+  std::string task_;         // of the call, for nodes that do not
   const std::string prefix_;
   const bool has_control_flow_;
   NodeNames* const must_run_;
@@ -390,8 +416,9 @@ class Inliner {
     added_ += body->graph->num_nodes();
     added_name_bytes_ += name_bytes;
     for (const Node* node : body->graph->OpNodes()) has_control_flow_ |= node->traits().is_control_flow;
-    MR_ASSIGN_OR_RETURN(const std::vector<Node*> copies,
-                        CallInliner(item.node, *std::move(body), has_control_flow_, must_run_).Run());
+    MR_ASSIGN_OR_RETURN(
+        const std::vector<Node*> copies,
+        CallInliner(item.node, *std::move(body), has_control_flow_, options_, must_run_).Run());
     ++result_.inlined;
     chains_.push_back({name.name, item.within});
     for (Node* node : copies) Consider(node, &chains_.back());

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "compile/place/placer.h"
 #include "graph/graph.h"
 #include "millrace/status.h"
 
@@ -20,6 +21,7 @@ struct InlineOptions {
   int max_added_nodes = 200'000;
   // Or once the names of calls that go before those of their nodes take so much: they grow with each level.
   int64_t max_added_name_bytes = int64_t{16} << 20;
+  HasKernelFn has_kernel{};  // empty: everything has one
 };
 
 struct InlineResult {
@@ -28,8 +30,9 @@ struct InlineResult {
 };
 
 // Puts the bodies of functions where they are called, under names "<call>/<node>", also within what is put
-// there. A node of a body without a device is put where the call is. Nodes that wait for the call wait for
-// all that has effects in it and for its results. Left alone: functions and calls marked "_noinline", calls
+// there. A node of a body without a device is put where the call is, or, if that type of device has no kernel
+// for it, into the same task. Nodes that wait for the call wait for all that has effects in it and for its
+// results. Left alone: functions and calls marked "_noinline", calls
 // within calls of the same function, and calls that can't be made ready (running them tells why).
 // `must_run` (null: empty) has the names of nodes that must run although nothing uses them. Of a call among
 // them that goes, what gives its results takes the place; control outputs of all bodies are added.
