@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Least squares.
 #define EIGEN_NO_DEBUG  // what its assertions are about ends in a Status or in NaN here
-#include <Eigen/Cholesky>
-#include <Eigen/QR>
+#include "kernels/cpu/linalg/least_squares.h"
 
 #include "kernels/cpu/linalg/eigen_matrices.h"
 
@@ -33,9 +32,7 @@ class SolveLsKernel final : public OpKernel {
         ColumnMatrix<S> x = ColumnMatrix<S>::Zero(n, k);
         if (m > 0) {
           const ColumnMatrix<S> a = Load<S>(matrix, i), b = Load<S>(rhs, i);
-          if (!fast_) {
-            x = a.completeOrthogonalDecomposition().solve(b);
-          } else if (!SolveNormal(a, b, weight, &x)) {
+          if (!SolveLeastSquares(a, b, weight, fast_, &x)) {
             return errors::InvalidArgument(
                 "Input matrix was rank deficient or ill-conditioned. Try setting fast=False or provide a "
                 "larger l2_regularizer > 0.");
@@ -48,25 +45,6 @@ class SolveLsKernel final : public OpKernel {
   }
 
  private:
-  // By the normal equations, of the first kind or, where there are fewer equations than unknowns, the second.
-  template <typename S>
-  static bool SolveNormal(const ColumnMatrix<S>& a, const ColumnMatrix<S>& b, double weight,
-                          ColumnMatrix<S>* x) {
-    const bool tall = a.rows() >= a.cols();
-    ColumnMatrix<S> gram = tall ? ColumnMatrix<S>(a.adjoint() * a) : ColumnMatrix<S>(a * a.adjoint());
-    gram.diagonal().array() += S(weight);
-    const Eigen::LLT<ColumnMatrix<S>> llt(gram);
-    if (llt.info() != Eigen::Success) return false;
-    if (tall) {
-      const ColumnMatrix<S> right = a.adjoint() * b;
-      *x = llt.solve(right);
-    } else {
-      const ColumnMatrix<S> multipliers = llt.solve(b);
-      x->noalias() = a.adjoint() * multipliers;
-    }
-    return true;
-  }
-
   const bool fast_;
 };
 

@@ -5,6 +5,10 @@
 
 #include "kernels/cpu/linalg/svd.h"
 
+// Instantiated in svd_real_parts.cc: together they take over 1 GB of memory to compile.
+extern template class Eigen::JacobiSVD<Eigen::MatrixXd>;
+extern template class Eigen::internal::UpperBidiagonalization<Eigen::MatrixXd>;
+
 namespace millrace {
 
 SvdResult<double> DecomposeSingular(const Eigen::MatrixXd& matrix, SvdVectors wanted) {

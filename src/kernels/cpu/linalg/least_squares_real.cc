@@ -1,0 +1,14 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#define EIGEN_NO_DEBUG  // the caller checks what its assertions are about
+#include "kernels/cpu/linalg/least_squares.h"
+#include "kernels/cpu/linalg/least_squares_solver.h"
+
+namespace millrace {
+
+bool SolveLeastSquares(const Eigen::MatrixXd& a, const Eigen::MatrixXd& b, double weight, bool fast,
+                       Eigen::MatrixXd* x) {
+  return SolveLeastSquaresOf(a, b, weight, fast, x);
+}
+
+}  // namespace millrace
