@@ -29,25 +29,9 @@ function(mr_precompile target)
   endif()
 endfunction()
 
-# What MILLRACE_PREBUILT takes from another build: most of the time of compiling, and little that sessions share.
-set(MILLRACE_PREBUILT_LIBRARIES
-  proto ops gradients kernels kernels_contract kernels_vector kernels_data rpc)
-# The library mr_NAME as the other build made it, with what it is linked with.
-function(mr_prebuilt_library name)
-  add_library(mr_${name} STATIC IMPORTED GLOBAL)
-  set_target_properties(mr_${name} PROPERTIES IMPORTED_LOCATION "${MILLRACE_PREBUILT}/lib/libmr_${name}.a")
-  target_link_libraries(mr_${name} INTERFACE ${ARGN})
-  target_include_directories(mr_${name} INTERFACE
-    "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include" "${PROJECT_BINARY_DIR}/generated")
-endfunction()
-
 function(mr_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LINK;PCH" ${ARGN})
   list(TRANSFORM ARG_DEPS PREPEND mr_)
-  if(MILLRACE_PREBUILT AND name IN_LIST MILLRACE_PREBUILT_LIBRARIES)
-    mr_prebuilt_library(${name} ${ARG_DEPS} ${ARG_LINK})
-    return()
-  endif()
   add_library(mr_${name} STATIC ${ARG_SOURCES})
   mr_apply_settings(mr_${name})
   target_link_libraries(mr_${name} PUBLIC ${ARG_DEPS} ${ARG_LINK})
@@ -57,7 +41,7 @@ function(mr_library name)
   set_property(GLOBAL APPEND PROPERTY MILLRACE_LIBRARIES mr_${name})
 endfunction()
 
-# The tests of the engine's core: target core_tests, label `core`. ./test --ci runs them under sanitizers.
+# The tests of the engine's core: target core_tests, label `core`.
 set(MILLRACE_CORE_TESTS base tensor op graph device kernel data autodiff compile exec step session session_system soundness)
 add_custom_target(core_tests)
 
@@ -124,10 +108,6 @@ endfunction()
 # mr_registrations(mr_ops RegisterAllOps OpRegistry ops/register.h): adds to the target the function, declared in the
 # header, that calls all registering functions of the target's sources (cmake/registrations.py).
 function(mr_registrations target function registry header)
-  get_target_property(imported ${target} IMPORTED)
-  if(imported)
-    return()
-  endif()
   get_target_property(sources ${target} SOURCES)
   get_target_property(folder ${target} SOURCE_DIR)
   list(FILTER sources INCLUDE REGEX "\\.cc$")
