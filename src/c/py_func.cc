@@ -3,7 +3,11 @@
 //
 // Kernels whose computation is a function of the client's language.
 #include <atomic>
+#include <new>
+#include <utility>
+#include <vector>
 
+#include "base/waiting_threads.h"
 #include "c/internal.h"
 #include "kernel/kernel_context.h"
 #include "kernel/kernel_registry.h"
@@ -26,11 +30,31 @@ struct Handles {
   std::vector<TF_Tensor*> all;
 };
 
-class PyFuncKernel final : public OpKernel {
- public:
-  explicit PyFuncKernel(KernelConstruction& c) : OpKernel(c), token_(c.Attr<std::string>("token")) {}
+// The functions run in threads of their own: one may wait for what another one of the same step does. Never
+// destroyed, since a function may still run when the process ends.
+WaitingThreads& Threads() {
+  static WaitingThreads& threads = *new WaitingThreads;
+  return threads;
+}
 
-  Status Compute(KernelContext& context) override {
+class PyFuncKernel final : public AsyncOpKernel {
+ public:
+  explicit PyFuncKernel(KernelConstruction& c) : AsyncOpKernel(c), token_(c.Attr<std::string>("token")) {}
+
+  void ComputeAsync(KernelContext& context, Done done) override {
+    Threads().Schedule([this, &context, done = std::move(done)]() mutable { done(CallCaught(context)); });
+  }
+
+ private:
+  Status CallCaught(KernelContext& context) {
+    try {
+      return Call(context);
+    } catch (const std::bad_alloc&) {
+      return errors::ResourceExhausted("Out of memory in the function ", token_);
+    }
+  }
+
+  Status Call(KernelContext& context) {
     Handles inputs(context.num_inputs());
     for (int i = 0; i < context.num_inputs(); ++i) {
       MR_ASSIGN_OR_RETURN(inputs.all[static_cast<size_t>(i)], FromTensor(context.input(i)));
@@ -52,7 +76,6 @@ class PyFuncKernel final : public OpKernel {
     return Status();
   }
 
- private:
   const std::string token_;
 };
 

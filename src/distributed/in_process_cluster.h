@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "base/waiting_threads.h"
 #include "distributed/counted_transport.h"
 #include "distributed/protocol.h"
 #include "distributed/remote_worker.h"
-#include "distributed/waiting_threads.h"
 #include "distributed/worker_service.h"
 #include "session/other_tasks.h"
 

@@ -10,11 +10,11 @@
 #include <string>
 
 #include "base/mutex.h"
+#include "base/waiting_threads.h"
 #include "distributed/held_tensors.h"
 #include "distributed/shared_memory_link.h"
 #include "distributed/shared_memory_sender.h"
 #include "distributed/tensor_channel.h"
-#include "distributed/waiting_threads.h"
 
 namespace millrace {
 

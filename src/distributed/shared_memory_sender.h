@@ -10,9 +10,9 @@
 #include <string>
 
 #include "base/mutex.h"
+#include "base/waiting_threads.h"
 #include "distributed/held_tensors.h"
 #include "distributed/unix_socket.h"
-#include "distributed/waiting_threads.h"
 
 namespace millrace {
 

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/waiting_threads.h"
 #include "distributed/held_tensors.h"
 #include "distributed/socket_sender.h"
 #include "distributed/tcp_socket.h"
 #include "distributed/tensor_channel.h"
-#include "distributed/waiting_threads.h"
 
 namespace millrace {
 

@@ -12,9 +12,9 @@
 #include <string_view>
 
 #include "base/mutex.h"
+#include "base/waiting_threads.h"
 #include "distributed/held_tensors.h"
 #include "distributed/tcp_socket.h"
-#include "distributed/waiting_threads.h"
 
 namespace millrace {
 

@@ -10,12 +10,12 @@
 
 #include "base/mutex.h"
 #include "base/thread_pool.h"
+#include "base/waiting_threads.h"
 #include "distributed/master.h"
 #include "distributed/master_watch.h"
 #include "distributed/tensor_channels.h"
 #include "distributed/traffic.h"
 #include "distributed/transport.h"
-#include "distributed/waiting_threads.h"
 #include "distributed/worker_service.h"
 #include "millrace/cluster.h"
 

@@ -121,3 +121,17 @@ def test_calls_in_loops_and_threads() -> None:
     assert run(total) == [5, 10] or run(total) == (5, 10)
     many = [tf.py_func(lambda x: x + x, [float(k)], tf.float32) for k in range(20)]
     assert run(many) == [2.0 * k for k in range(20)]
+
+
+def test_functions_of_a_step_may_wait_for_each_other():
+    import queue
+
+    values = queue.Queue()
+    got = tf.py_func(lambda: np.int64(values.get(timeout=30)), [], tf.int64)
+    put = tf.py_func(lambda x: values.put(int(x)) or np.int64(1), [tf.constant(7, tf.int64)], tf.int64)
+    config = tf.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
+    for options in (None, config):
+        with tf.Session(config=options) as sess:
+            for _ in range(20):
+                assert sess.run([got, put]) == [7, 1]
+                assert sess.run([put, got]) == [1, 7]

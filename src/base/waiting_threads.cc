@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-#include "distributed/waiting_threads.h"
+#include "base/waiting_threads.h"
 
 #include <chrono>
 #include <cstddef>

@@ -9,8 +9,8 @@
 
 namespace millrace {
 
-// Threads for work that waits for other tasks: as many as there is such work at a time, so that none waits
-// for a thread. A thread without work ends after a while. Thread-safe.
+// Threads for work that waits for other work, as of other tasks or of clients: as many as there is such work
+// at a time, so that none waits for a thread. A thread without work ends after a while. Thread-safe.
 class WaitingThreads {
  public:
   WaitingThreads() = default;
