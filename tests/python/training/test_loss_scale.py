@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loss scales, evaluation of checkpoints, and tables that Savers keep."""
 
+import numpy as np
 import pytest
 
 import millrace as tf
@@ -46,6 +47,7 @@ def test_scales_by_name_and_their_arguments():
     wrapped = tf.train.experimental.enable_mixed_precision_graph_rewrite(tf.train.AdamOptimizer())
     with pytest.raises(ValueError, match="must not already be an instance"):
         tf.train.experimental.enable_mixed_precision_graph_rewrite(wrapped)
+    tf.train.experimental.disable_mixed_precision_graph_rewrite()
 
 
 def test_a_checkpoint_is_evaluated(tmp_path):
@@ -78,3 +80,31 @@ def test_a_table_in_a_checkpoint(tmp_path):
         saver.restore(sess, path)
         assert sess.run(table.keys()).tolist() == [b"k"] and sess.run(table.values()).tolist() == [30.0]
         assert sess.run(table.lookup(b"none", -1.0)) == -1.0
+
+
+def test_sessions_use_mixed_precision_when_it_is_enabled():
+    """A product of bfloat16 forgets the last bits of 1 + 2^-12; processors without them compute as always."""
+    experimental = tf.train.experimental
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [64, 64])
+        y = tf.matmul(x, tf.constant(np.eye(64, dtype=np.float32)))
+        value = np.full([64, 64], 1 + 2.0**-12, np.float32)
+
+        def product(config=None):
+            with tf.Session(config=config) as sess:
+                return sess.run(y, {x: value})[0, 0]
+
+        on = tf.ConfigProto()
+        on.graph_options.rewrite_options.auto_mixed_precision = 1
+        off = tf.ConfigProto()
+        off.graph_options.rewrite_options.auto_mixed_precision = 2
+        mixed = product(on)
+        assert mixed in (1.0, value[0, 0])
+        assert product() == value[0, 0]
+        experimental.enable_mixed_precision_graph_rewrite(tf.train.GradientDescentOptimizer(0.1))
+        try:
+            assert product() == mixed
+            assert product(off) == value[0, 0]
+        finally:
+            experimental.disable_mixed_precision_graph_rewrite()
+        assert product() == value[0, 0]

@@ -22,6 +22,23 @@ from millrace.python.client._session_interface import (  # noqa: F401
     _message_bytes,
 )
 from millrace.python.framework import dtypes, error_interpolation, errors_impl, ops
+from millrace.python.training.experimental import mixed_precision_global_state
+
+
+def _with_mixed_precision(config: Any) -> Any:
+    """`config`, or a copy that asks for mixed precision when that is enabled and `config` does not refuse it."""
+    if not mixed_precision_global_state.mixed_precision_graph_rewrite_is_enabled:
+        mixed_precision_global_state.non_mixed_precision_session_created = True
+        return config
+    from millrace.core.protobuf import config_pb2, rewriter_config_pb2
+
+    asked = config_pb2.ConfigProto()
+    if config is not None:
+        asked.CopyFrom(config)
+    options = asked.graph_options.rewrite_options
+    if options.auto_mixed_precision != rewriter_config_pb2.RewriterConfig.OFF:
+        options.auto_mixed_precision = rewriter_config_pb2.RewriterConfig.ON
+    return asked
 
 
 class BaseSession(_engine.SessionBase, SessionInterface):
@@ -53,6 +70,7 @@ class BaseSession(_engine.SessionBase, SessionInterface):
         self._dead_handles: list[str] = []
         if config is not None and type(config).__name__ != "ConfigProto":
             raise TypeError("config must be a tf.ConfigProto, but got %s" % type(config))
+        config = _with_mixed_precision(config)
         self._config = config
         self._add_shapes = bool(config is not None and config.graph_options.infer_shapes)
         self._open(graph, target, None if config is None else config.SerializeToString())

@@ -1,6 +1,6 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Mixed precision by a rewrite of the graph: the engine has none for processors, so only losses are scaled."""
+"""Mixed precision by a rewrite of the graph: products and convolutions of floats are computed from bfloat16."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from typing import Any
 from millrace.python.platform import tf_logging as logging
 from millrace.python.training import optimizer
 from millrace.python.training.experimental import loss_scale_optimizer
-
-_enabled = False
+from millrace.python.training.experimental import mixed_precision_global_state as state
 
 
 def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") -> Any:
-    """`opt` with a loss scale. Ops keep their types: half precision is not faster on processors.
+    """`opt` with a loss scale; sessions that are made from now on use mixed precision.
+
+    They compute products and convolutions from values of bfloat16, with sums and variables of float32, where the
+    processor is faster at that: `auto_mixed_precision` of RewriterConfig.
 
     Raises:
       ValueError: if `opt` is no Optimizer, or has a loss scale already.
     """
-    global _enabled
     if not isinstance(opt, optimizer.Optimizer):
         raise ValueError(
             '"opt" must be an instance of a tf.train.Optimizer or a tf.keras.optimizers.Optimizer, but got: %s'
@@ -33,24 +34,30 @@ def enable_mixed_precision_graph_rewrite(opt: Any, loss_scale: Any = "dynamic") 
             " `enable_mixed_precision_graph_rewrite` will automatically wrap the optimizer with a"
             " MixedPrecisionLossScaleOptimizer."
         )
-    if not _enabled:
-        logging.warning("Mixed precision keeps the types of all ops here: only the loss is scaled.")
-    _enabled = True
+    if state.non_mixed_precision_session_created:
+        logging.warning(
+            "You already have existing Sessions that do not use mixed precision."
+            " enable_mixed_precision_graph_rewrite() will not affect these Sessions."
+        )
+    state.mixed_precision_graph_rewrite_is_enabled = True
     return loss_scale_optimizer.MixedPrecisionLossScaleOptimizer(opt, loss_scale)
 
 
 def disable_mixed_precision_graph_rewrite() -> None:
     """Ends what `enable_mixed_precision_graph_rewrite` began; losses that were scaled stay so."""
-    global _enabled
-    if not _enabled:
+    if not state.mixed_precision_graph_rewrite_is_enabled:
         logging.warning(
             "disable_mixed_precision_graph_rewrite() called when mixed precision is already disabled."
         )
-    _enabled = False
+    state.mixed_precision_graph_rewrite_is_enabled = False
 
 
 @contextlib.contextmanager
 def auto_mixed_precision_scope(enable: bool = True) -> Iterator[None]:
-    """Accepted, without an effect: see above."""
-    del enable
-    yield
+    """Sessions that are made within the scope use mixed precision, or do not."""
+    before = state.mixed_precision_graph_rewrite_is_enabled
+    state.mixed_precision_graph_rewrite_is_enabled = enable
+    try:
+        yield
+    finally:
+        state.mixed_precision_graph_rewrite_is_enabled = before
