@@ -80,6 +80,8 @@ TEST(Supervisor, TheChiefSavesAndGoesOnFromThere) {
       while (LatestCheckpoint(folder) != folder + "/model.ckpt-5") {
         if (supervisor->coordinator().WaitForStop(0.01)) return errors::Internal("stopped");
       }
+      // A rate needs two calls of a thread that has one every 0.01 s.
+      if (supervisor->coordinator().WaitForStop(1)) return errors::Internal("stopped");
       return Status();
     });
     ASSERT_TRUE(status.ok()) << status;
