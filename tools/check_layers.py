@@ -26,7 +26,8 @@ HOMES = {
     re.compile(r"^(dnnl|oneapi/dnnl/dnnl)[\w.]*$"): (r"(src/kernels/cpu|bench)/.*", "src/kernels/cpu and bench"),
     re.compile(r"^(grpc|grpcpp|absl)/"): (r"(src/rpc|bench)/.*", "src/rpc and bench"),
     re.compile(r"^(jpeglib|jerror|png)\.h$"): (r"(src/io/image|examples/mnist)/.*", "src/io/image and examples/mnist"),
-    re.compile(r"^sqlite3\.h$"): (r"src/kernels/data/.*", "src/kernels/data"),
+    re.compile(r"^sqlite3\.h$"): (r"(src/kernels/data|(src/kernels/cpu|tests/optest)/logging)/.*",
+                                   "src/kernels/data and the folders logging"),
     re.compile(r"^snappy\.h$"): (r"src/io/checkpoint/.*", "src/io/checkpoint"),
     re.compile(r"^cuda"): (r"src/(device/cuda|kernels/cuda)/.*", "device/cuda and kernels/cuda"),
 }

@@ -10,7 +10,7 @@
 #include "base/strings.h"
 #include "data/stats.h"
 #include "kernel/resource_op.h"
-#include "kernels/cpu/logging/event_log.h"
+#include "kernels/cpu/logging/summary_sink.h"
 #include "kernels/data/dataset_kernel.h"
 #include "kernels/data/register.h"
 #include "tensorflow/core/framework/summary.pb.h"
@@ -52,10 +52,10 @@ class AggregatorResource final : public Resource, public StatsAggregator {
     event.set_wall_time(EventTime());
     event.set_step(static_cast<int64_t>(h.num));
     Write(name, h, event.mutable_summary());
-    log_->Write(event).IgnoreError("statistics stop no pipeline");
+    log_->Write(event, nullptr).IgnoreError("statistics stop no pipeline");
   }
   // From now on each value of a histogram is written, too. FailedPrecondition when another writer does that.
-  Status SetWriter(RefPtr<EventLog> log) {
+  Status SetWriter(RefPtr<SummarySink> log) {
     MutexLock lock(mu_);
     if (log_ != nullptr && log_ != log) {
       return errors::FailedPrecondition("The statistics have a summary writer already");
@@ -102,7 +102,7 @@ class AggregatorResource final : public Resource, public StatsAggregator {
   }
 
   mutable Mutex mu_;
-  RefPtr<EventLog> log_ MR_GUARDED_BY(mu_);  // null: none
+  RefPtr<SummarySink> log_ MR_GUARDED_BY(mu_);  // null: none
   std::map<std::string, Histogram> histograms_ MR_GUARDED_BY(mu_);
   std::map<std::string, int64_t> counters_ MR_GUARDED_BY(mu_);
 };
@@ -243,7 +243,7 @@ class SetWriterKernel final : public OpKernel {
   Status Compute(KernelContext& context) override {
     MR_ASSIGN_OR_RETURN(const RefPtr<AggregatorResource> aggregator,
                         FindResource<AggregatorResource>(context, 0));
-    MR_ASSIGN_OR_RETURN(RefPtr<EventLog> log, FindResource<EventLog>(context, 1));
+    MR_ASSIGN_OR_RETURN(RefPtr<SummarySink> log, FindResource<SummarySink>(context, 1));
     return aggregator->SetWriter(std::move(log));
   }
 };

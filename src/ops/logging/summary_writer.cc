@@ -1,6 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
-// Writers of event files, by handle.
+// Writers of event files and databases, by handle.
 #include "ops/family.h"
 
 namespace millrace::ops {
@@ -38,6 +38,16 @@ std::vector<OpBuilder> Writers() {
           .Input("max_queue: int32")
           .Input("flush_millis: int32")
           .Input("filename_suffix: string")
+          .Stateful()
+          .Shape(WriteShape<-1>)
+          .Traits(kEffect),
+      OpBuilder("CreateSummaryDbWriter: Makes a writer of a run to an SQLite database, unless it is there.")
+          .NotDifferentiable()
+          .Input("writer: resource")
+          .Input("db_uri: string")
+          .Input("experiment_name: string")
+          .Input("run_name: string")
+          .Input("user_name: string")
           .Stateful()
           .Shape(WriteShape<-1>)
           .Traits(kEffect),

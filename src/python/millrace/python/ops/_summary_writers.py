@@ -5,7 +5,10 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
+import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -299,9 +302,48 @@ def create_noop_writer() -> SummaryWriter:
     return NoopSummaryWriter()
 
 
-def create_db_writer(*args: Any, **kwargs: Any) -> Any:
-    """Raises NotImplementedError: there are no databases of summaries."""
-    raise NotImplementedError("There are no databases of summaries: use create_file_writer")
+_EXPERIMENT_NAME_PATTERNS = re.compile(r"^[^\x00-\x1F<>]{0,256}$")
+_RUN_NAME_PATTERNS = re.compile(r"^[^\x00-\x1F<>]{0,512}$")
+_USER_NAME_PATTERNS = re.compile(r"^[a-z]([-a-z0-9]{0,29}[a-z0-9])?$", re.I)
+
+
+def create_db_writer(
+    db_uri: Any, experiment_name: Any = None, run_name: Any = None, user_name: Any = None, name: Any = None
+) -> SummaryWriter:
+    """A writer of a run to an SQLite database, which is made with its tables if it is not there.
+
+    Args:
+      db_uri: a path, or "file:" and a path.
+      experiment_name: today's date, YYYY-MM-DD, if None; "": the run is of no experiment.
+      run_name: the time, HH:MM:SS, if None; "": tags are of no run.
+      user_name: the login name if None; letters, digits and hyphens.
+      name: under which nodes share the writer.
+
+    Raises:
+      ValueError: for a name that does not match its pattern. Names in tensors are checked when they are used.
+    """
+    with ops.device("cpu:0"):
+        if experiment_name is None:
+            experiment_name = time.strftime("%Y-%m-%d")
+        if run_name is None:
+            run_name = time.strftime("%H:%M:%S")
+        if user_name is None:
+            user_name = getpass.getuser()
+        experiment = _cleanse_string("experiment_name", _EXPERIMENT_NAME_PATTERNS, experiment_name)
+        run = _cleanse_string("run_name", _RUN_NAME_PATTERNS, run_name)
+        user = _cleanse_string("user_name", _USER_NAME_PATTERNS, user_name)
+        path = _path(db_uri)
+
+        def init_op_fn(resource: Any) -> Any:
+            return gen_summary_ops.create_summary_db_writer(resource, path, experiment, run, user)
+
+        return ResourceSummaryWriter(shared_name=name, init_op_fn=init_op_fn)
+
+
+def _cleanse_string(name: str, pattern: re.Pattern[str], value: Any) -> Any:
+    if isinstance(value, str) and pattern.search(value) is None:
+        raise ValueError("%s (%s) must match %s" % (name, value, pattern.pattern))
+    return ops.convert_to_tensor(value, dtypes.string)
 
 
 def _check_create_file_writer_args(inside_function: bool, **kwargs: Any) -> None:
@@ -310,10 +352,9 @@ def _check_create_file_writer_args(inside_function: bool, **kwargs: Any) -> None
         if isinstance(arg, ops.Tensor) and not isinstance(arg, ops.EagerTensor):
             if inside_function:
                 raise ValueError(
-                    'Invalid graph Tensor argument "%s=%s" to create_file_writer() inside an @tf.function. The create call '
-                    "will be lifted into the outer eager execution context, so it cannot consume graph "
-                    "tensors defined "
-                    "inside the function body." % (arg_name, arg)
+                    'Invalid graph Tensor argument "%s=%s" to create_file_writer() inside an '
+                    "@tf.function. The create call will be lifted into the outer eager execution context, so "
+                    "it cannot consume graph tensors defined inside the function body." % (arg_name, arg)
                 )
             raise ValueError(
                 'Invalid graph Tensor argument "%s=%s" to eagerly executed create_file_writer().'
