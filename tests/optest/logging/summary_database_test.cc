@@ -136,8 +136,7 @@ TEST_F(SummaryDatabaseTest, ASecondValueOfAStepReplacesTheFirst) {
   for (const Tensor& t : {texts, Tensor::Vector<std::string>({"c"})})
     ASSERT_EQ(Run("WriteSummary", {Step(1), t, Text("t"), Text("")}), Status());
   EXPECT_THAT(Query("SELECT shape, data FROM Tensors"), ElementsAre("1|-"));
-  EXPECT_THAT(Query("SELECT idx FROM TensorStrings JOIN Tensors ON tensor_rowid = Tensors.rowid"),
-              SizeIs(1));
+  EXPECT_THAT(Query("SELECT idx FROM TensorStrings JOIN Tensors ON tensor_rowid = Tensors.rowid"), SizeIs(1));
   EXPECT_THAT(Query("SELECT idx, data FROM TensorStrings"), ElementsAre("0|c"));
 }
 
