@@ -3,7 +3,6 @@
 #include "display/tensor_text.h"
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <cmath>
 #include <complex>
@@ -253,15 +252,16 @@ template <typename T>
 TensorStatistics StatisticsOf(const Tensor& tensor) {
   TensorStatistics s;
   s.elements = tensor.num_elements();
+  const auto elements = tensor.flat<T>();
   double sum = 0;
   int64_t finite = 0;
-  for (const T& element : tensor.flat<T>()) {
+  for (int64_t i = 0; i < s.elements; ++i) {
     double v = 0;
     if constexpr (std::same_as<T, bool>) {
-      // A byte of a file may be neither 0 nor 1.
-      v = std::bit_cast<unsigned char>(element) == 0 ? 0 : 1;
+      // A byte of a file may be neither 0 nor 1, and reading it as a bool is undefined then.
+      v = static_cast<const unsigned char*>(tensor.raw_data())[i] == 0 ? 0 : 1;
     } else {
-      v = static_cast<double>(Printed(element));
+      v = static_cast<double>(Printed(elements[i]));
     }
     if (!std::isfinite(v)) continue;
     s.min = finite == 0 ? v : std::min(s.min, v);

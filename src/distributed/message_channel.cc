@@ -6,6 +6,7 @@
 #include <climits>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/mutex.h"
@@ -23,18 +24,47 @@ struct MessageChannel::Transfer : RefCounted {
   Transfer(Transport& t, int64_t chunk, TensorFetch f)
       : transport(t), chunk_bytes(chunk), fetch(std::move(f)) {}
 
-  // Requests the next chunk. Nothing when there is none, or after an error.
-  bool Next() MR_EXCLUDES(mu) {
-    tensorflow::RecvChunkRequest request;
+  // Requests chunks until the window is full, and ends the transfer when none is on its way. One thread
+  // requests at a time; the answers that come meanwhile leave the next requests to it, so calls answered at
+  // once do not nest.
+  void Advance() MR_EXCLUDES(mu) {
     {
       MutexLock lock(mu);
-      if (!status.ok() || next == fetch.num_bytes) return false;
-      request.set_offset(next);
-      request.set_num_bytes(std::min(chunk_bytes, fetch.num_bytes - next));
-      next += request.num_bytes();
-      ++in_flight;
+      if (requesting) return;
+      requesting = true;
     }
+    bool ended = false;
+    while (const std::optional<tensorflow::RecvChunkRequest> request = NextRequest(&ended)) Request(*request);
+    if (!ended) return;
+    Status result;
+    {
+      MutexLock lock(mu);
+      result = status;
+    }
+    auto done = std::move(fetch.done);
+    if (!result.ok()) return done(std::move(result));
+    done(std::move(tensor));
+  }
+
+  // None: the window is full or the transfer has `ended`, and nobody requests any more.
+  std::optional<tensorflow::RecvChunkRequest> NextRequest(bool* ended) MR_EXCLUDES(mu) {
+    MutexLock lock(mu);
+    const bool more = status.ok() && next < fetch.num_bytes;
+    if (!more || in_flight == kWindow) {
+      requesting = false;
+      *ended = !more && in_flight == 0 && !std::exchange(finished, true);
+      return std::nullopt;
+    }
+    tensorflow::RecvChunkRequest request;
+    request.set_offset(next);
+    request.set_num_bytes(std::min(chunk_bytes, fetch.num_bytes - next));
     request.set_ticket(fetch.ticket);
+    next += request.num_bytes();
+    ++in_flight;
+    return request;
+  }
+
+  void Request(const tensorflow::RecvChunkRequest& request) {
     RemoteCall call{fetch.task, Method::kRecvChunk, MessageBytes::Of(request)};
     call.cancellation = fetch.cancellation;
     transport.Start(std::move(call), [self = ShareRef(this), offset = request.offset(),
@@ -49,26 +79,13 @@ struct MessageChannel::Transfer : RefCounted {
           out += piece.bytes.size();
         }
       }
-      self->Ended(s);
+      {
+        MutexLock lock(self->mu);
+        self->status.Update(s);
+        --self->in_flight;
+      }
+      self->Advance();
     });
-    return true;
-  }
-
-  void Ended(const Status& s) MR_EXCLUDES(mu) {
-    {
-      MutexLock lock(mu);
-      status.Update(s);
-    }
-    Next();
-    Status result;
-    {
-      MutexLock lock(mu);
-      if (--in_flight > 0) return;
-      result = status;
-    }
-    auto done = std::move(fetch.done);
-    if (!result.ok()) return done(std::move(result));
-    done(std::move(tensor));
   }
 
   Transport& transport;
@@ -78,7 +95,9 @@ struct MessageChannel::Transfer : RefCounted {
   Mutex mu;
   Status status MR_GUARDED_BY(mu);
   int64_t next MR_GUARDED_BY(mu) = 0;
-  int in_flight MR_GUARDED_BY(mu) = 1;  // one is the start's
+  int in_flight MR_GUARDED_BY(mu) = 0;
+  bool requesting MR_GUARDED_BY(mu) = false;
+  bool finished MR_GUARDED_BY(mu) = false;
 };
 
 std::optional<std::string> MessageChannel::AddressFor(std::string_view /*introduction*/, int64_t num_bytes) {
@@ -91,9 +110,7 @@ void MessageChannel::Fetch(TensorFetch fetch) {
   if (!tensor.ok()) return fetch.done(std::move(tensor).status());
   const RefPtr<Transfer> transfer = MakeRef<Transfer>(transport_, options_.chunk_bytes, std::move(fetch));
   transfer->tensor = *std::move(tensor);
-  for (int i = 1; i < kWindow && transfer->Next(); ++i) {
-  }
-  transfer->Ended(Status());
+  transfer->Advance();
 }
 
 StatusOr<MessageBytes> ChunkOf(HeldTensors& held, const MessageBytes& request) {
