@@ -87,7 +87,7 @@ StatusOr<TestConfig> ReadEnvironment() {
 
 // Called by LeakSanitizer in builds that have it. Debian's c-ares 1.18, through which gRPC resolves names,
 // loses ten bytes for each "localhost".
-extern "C" const char* __lsan_default_suppressions();  // NOLINT(bugprone-reserved-identifier)
+extern "C" const char* __lsan_default_suppressions();   // NOLINT(bugprone-reserved-identifier)
 extern "C" const char* __lsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
   return "leak:libcares.so";
 }
