@@ -4,6 +4,8 @@
 
 #include <chrono>
 #include <cstddef>
+#include <exception>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -17,19 +19,31 @@ constexpr std::chrono::seconds kIdle{5};
 WaitingThreads::~WaitingThreads() {
   MutexLock lock(mu_);
   ending_ = true;
-  changed_.NotifyAll();
-  while (threads_ > 0) changed_.Wait(mu_);
+  queued_.NotifyAll();
+  while (threads_ > 0) ended_.Wait(mu_);
 }
 
 void WaitingThreads::Schedule(UniqueFunction<void()> work) {
+  if (!TrySchedule(work)) std::terminate();
+}
+
+bool WaitingThreads::TrySchedule(UniqueFunction<void()>& work) {
   MutexLock lock(mu_);
-  queue_.push_back(std::move(work));
-  if (static_cast<size_t>(idle_) >= queue_.size()) {
-    changed_.NotifyAll();
-    return;
+  // Each piece of work on the queue has a thread that is idle or just begins.
+  if (static_cast<size_t>(idle_) > queue_.size()) {
+    queue_.push_back(std::move(work));
+    queued_.NotifyOne();
+    return true;
+  }
+  if (threads_ >= most_) return false;
+  try {
+    std::thread([this] { Loop(); }).detach();
+  } catch (const std::system_error&) {
+    return false;
   }
   ++threads_;
-  std::thread([this] { Loop(); }).detach();
+  queue_.push_back(std::move(work));
+  return true;
 }
 
 void WaitingThreads::Loop() {
@@ -38,7 +52,7 @@ void WaitingThreads::Loop() {
     if (queue_.empty()) {
       if (ending_) break;
       ++idle_;
-      const bool in_time = changed_.WaitUntil(mu_, std::chrono::steady_clock::now() + kIdle);
+      const bool in_time = queued_.WaitUntil(mu_, std::chrono::steady_clock::now() + kIdle);
       --idle_;
       if (!in_time && queue_.empty()) break;
       continue;
@@ -51,7 +65,7 @@ void WaitingThreads::Loop() {
     mu_.Lock();
   }
   --threads_;
-  changed_.NotifyAll();  // under the lock: the waiting thread may destroy this
+  ended_.NotifyAll();  // under the lock: the waiting thread may destroy this
   mu_.Unlock();
 }
 

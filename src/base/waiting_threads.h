@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <limits>
 
 #include "base/function.h"
 #include "base/mutex.h"
@@ -13,18 +14,24 @@ namespace millrace {
 // at a time, so that none waits for a thread. A thread without work ends after a while. Thread-safe.
 class WaitingThreads {
  public:
-  WaitingThreads() = default;
+  explicit WaitingThreads(int most = std::numeric_limits<int>::max()) : most_(most) {}
   // Waits until all work is done.
   ~WaitingThreads();
   WaitingThreads(const WaitingThreads&) = delete;
   WaitingThreads& operator=(const WaitingThreads&) = delete;
+  // REQUIRES: `most` is as large as it can be. Terminates the process when the system starts no thread.
   void Schedule(UniqueFunction<void()> work) MR_EXCLUDES(mu_);
+  // False, and `work` is as it was, when no thread is idle and `most` have work or the system starts no
+  // further one.
+  bool TrySchedule(UniqueFunction<void()>& work) MR_EXCLUDES(mu_);
 
  private:
   void Loop() MR_EXCLUDES(mu_);
 
+  const int most_;
   Mutex mu_;
-  CondVar changed_;
+  CondVar queued_;
+  CondVar ended_;
   std::deque<UniqueFunction<void()>> queue_ MR_GUARDED_BY(mu_);
   int idle_ MR_GUARDED_BY(mu_) = 0;
   int threads_ MR_GUARDED_BY(mu_) = 0;

@@ -6,14 +6,17 @@
 
 #include "c/internal.h"
 #include "c/op_handles.h"
+#include "kernel/blocking_kernel.h"
 #include "kernel/kernel_context.h"
 #include "kernel/kernel_registry.h"
+#include "millrace/c/user_op.h"
 
 struct TF_KernelBuilder {
   millrace::KernelDef def{""};
   void* (*create)(TF_OpKernelConstruction*) = nullptr;
   void (*compute)(void*, TF_OpKernelContext*) = nullptr;
   void (*destroy)(void*) = nullptr;
+  bool may_block = true;
 };
 
 using millrace::DataType;
@@ -27,21 +30,23 @@ namespace errors = millrace::errors;
 namespace millrace::c_api {
 namespace {
 
-// Owns what the C kernel made at its construction.
-class CKernel final : public OpKernel {
+// What a kernel in C is: its functions, and what it made at its construction.
+class Functions {
  public:
-  CKernel(const TF_KernelBuilder& functions, KernelConstruction& construction)
-      : OpKernel(construction), compute_(functions.compute), destroy_(functions.destroy) {
+  Functions(const TF_KernelBuilder& functions, KernelConstruction& construction)
+      : compute_(functions.compute), destroy_(functions.destroy) {
     if (functions.create != nullptr) {
       state_ = functions.create(reinterpret_cast<TF_OpKernelConstruction*>(&construction));
     }
   }
-  ~CKernel() override {
+  Functions(const Functions&) = delete;
+  Functions& operator=(const Functions&) = delete;
+  ~Functions() {
     if (destroy_ != nullptr) destroy_(state_);
   }
 
-  Status Compute(KernelContext& context) override {
-    TF_OpKernelContext c{context, props()};
+  Status Compute(KernelContext& context) {
+    TF_OpKernelContext c{context, context.kernel().props()};
     compute_(state_, &c);
     if (!c.status.ok()) return std::move(c.status);
     for (const auto& [index, tensor] : c.encoded) {
@@ -61,6 +66,27 @@ class CKernel final : public OpKernel {
   void (*const compute_)(void*, TF_OpKernelContext*);
   void (*const destroy_)(void*);
   void* state_ = nullptr;
+};
+
+class CKernel final : public OpKernel {
+ public:
+  CKernel(const TF_KernelBuilder& functions, KernelConstruction& c) : OpKernel(c), functions_(functions, c) {}
+  Status Compute(KernelContext& context) override { return functions_.Compute(context); }
+
+ private:
+  Functions functions_;
+};
+
+class BlockingCKernel final : public BlockingKernel {
+ public:
+  BlockingCKernel(const TF_KernelBuilder& functions, KernelConstruction& c)
+      : BlockingKernel(c), functions_(functions, c) {}
+  bool evaluates_constants() const override { return true; }
+
+ private:
+  Status ComputeBlocking(KernelContext& context) override { return functions_.Compute(context); }
+
+  Functions functions_;
 };
 
 template <typename T, typename Out>
@@ -110,13 +136,21 @@ void TF_KernelBuilder_HostMemory(TF_KernelBuilder* kernel_builder, const char* a
   if (kernel_builder != nullptr && arg_name != nullptr) kernel_builder->def.HostMemory(arg_name);
 }
 
+void Millrace_KernelBuilderMayBlock(TF_KernelBuilder* builder, unsigned char may_block) {
+  if (builder != nullptr) builder->may_block = may_block != 0;
+}
+
 void TF_RegisterKernelBuilder(const char* /*kernel_name*/, TF_KernelBuilder* builder, TF_Status* status) {
   std::shared_ptr<TF_KernelBuilder> owned(builder);
   Enter(status, [&]() -> Status {
     if (builder == nullptr) return NullArgument("The builder");
     if (builder->compute == nullptr) return NullArgument("The compute function");
     millrace::KernelRegistry::Global().Register(
-        builder->def, [owned](KernelConstruction& c) { return std::make_unique<CKernel>(*owned, c); });
+        builder->def.Async(builder->may_block),
+        [owned](KernelConstruction& c) -> std::unique_ptr<millrace::OpKernel> {
+          if (owned->may_block) return std::make_unique<BlockingCKernel>(*owned, c);
+          return std::make_unique<CKernel>(*owned, c);
+        });
     return Status();
   });
 }

@@ -3,12 +3,11 @@
 //
 // Kernels whose computation is a function of the client's language.
 #include <atomic>
-#include <new>
 #include <utility>
 #include <vector>
 
-#include "base/waiting_threads.h"
 #include "c/internal.h"
+#include "kernel/blocking_kernel.h"
 #include "kernel/kernel_context.h"
 #include "kernel/kernel_registry.h"
 #include "millrace/c/client.h"
@@ -30,38 +29,13 @@ struct Handles {
   std::vector<TF_Tensor*> all;
 };
 
-// The functions run in threads of their own: one may wait for what another one of the same step does. Never
-// destroyed, since a function may still run when the process ends.
-WaitingThreads& Threads() {
-  static WaitingThreads& threads = *new WaitingThreads;
-  return threads;
-}
-
-// Kernels in the process. The only one has no other to wait for, and needs no other thread.
-std::atomic<int> kernels{0};
-
-class PyFuncKernel final : public AsyncOpKernel {
+// One function may wait for what another one of the same step does.
+class PyFuncKernel final : public BlockingKernel {
  public:
-  explicit PyFuncKernel(KernelConstruction& c) : AsyncOpKernel(c), token_(c.Attr<std::string>("token")) {
-    ++kernels;
-  }
-  ~PyFuncKernel() override { --kernels; }
-
-  void ComputeAsync(KernelContext& context, Done done) override {
-    if (kernels == 1) return done(CallCaught(context));
-    Threads().Schedule([this, &context, done = std::move(done)]() mutable { done(CallCaught(context)); });
-  }
+  explicit PyFuncKernel(KernelConstruction& c) : BlockingKernel(c), token_(c.Attr<std::string>("token")) {}
 
  private:
-  Status CallCaught(KernelContext& context) {
-    try {
-      return Call(context);
-    } catch (const std::bad_alloc&) {
-      return errors::ResourceExhausted("Out of memory in the function ", token_);
-    }
-  }
-
-  Status Call(KernelContext& context) {
+  Status ComputeBlocking(KernelContext& context) override {
     Handles inputs(context.num_inputs());
     for (int i = 0; i < context.num_inputs(); ++i) {
       MR_ASSIGN_OR_RETURN(inputs.all[static_cast<size_t>(i)], FromTensor(context.input(i)));

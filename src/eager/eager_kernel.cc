@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/notification.h"
 #include "graph/function_body.h"
+#include "kernel/blocking_kernel.h"
 #include "kernel/kernel_registry.h"
 
 namespace millrace {
@@ -158,6 +159,8 @@ Status EagerKernel::RunKernel(std::span<TensorValue> inputs, std::span<TensorVal
     Status status;
     if (async_->TryCompute(context, status)) return status;
     Notification finished;
+    RunsBlockingCallsHere here;
+    const ScopedBlockingHost host(&here);
     async_->ComputeAsync(context, [&](Status s) {
       status = std::move(s);
       finished.Notify();

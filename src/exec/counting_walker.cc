@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "exec/frame_state.h"
+#include "exec/step_host.h"
+#include "kernel/blocking_kernel.h"
 #include "tensor/allocation_owner.h"
 
 namespace millrace {
@@ -40,6 +42,14 @@ bool CountingWalker::Expensive(uint32_t index) const {
   return plan_.node(index).kernel != nullptr && plan_.cost_ns(index) > kExpensiveNs;
 }
 
+ReadyQueue* CountingWalker::QueueOfOwnThread() const {
+  return services_.host == nullptr ? nullptr : services_.host->queue;
+}
+
+void CountingWalker::BeforeLongWork() {
+  if (ReadyQueue* const queue = QueueOfOwnThread(); queue != nullptr) queue->ReleasePutOff();
+}
+
 void CountingWalker::StartAsync(const ReadyItem& item, TensorValue* inputs) {
   const PlanNode& node = plan_.node(item.node);
   queue_.BeginAsync();
@@ -47,6 +57,7 @@ void CountingWalker::StartAsync(const ReadyItem& item, TensorValue* inputs) {
   if (notes_.trace != nullptr) run->start_ns = notes_.trace->NowNs();
   if (item.dead) MarkDead(node, inputs, true);
   const ScopedAllocationOwner owner(&node.kernel->name());
+  const ScopedBlockingHost host(QueueOfOwnThread());
   StartAsyncKernel(*node.async, std::move(run));
 }
 

@@ -22,6 +22,8 @@ class CountingWalker : public Walker {
   using Runner = NodeRunner<>;
   // Whether a node is worth offering to another thread.
   bool Expensive(uint32_t index) const;
+  // Calls that the step's own thread has put off need not wait until such a node, or many others, have run.
+  void BeforeLongWork();
   // Starts the asynchronous kernel of a node that waits. `inputs` keep their place.
   void StartAsync(const ReadyItem& item, TensorValue* inputs);
   // An asynchronous kernel has ended: hands its outputs on, and puts what becomes ready on the queue. An
@@ -36,6 +38,8 @@ class CountingWalker : public Walker {
 
  private:
   struct AsyncRun;
+  // That of the thread which runs the step, or the step around this call; null: there is none.
+  ReadyQueue* QueueOfOwnThread() const;
   void FinishAsync(AsyncRun* finished, const Status& status);
 };
 

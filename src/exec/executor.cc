@@ -266,6 +266,11 @@ Status RunOne(std::span<PartitionRun> partitions, ThreadPool* pool, StateLease* 
   return status;
 }
 
+// A called function may run for long: kernels that the step around it has put off need not wait for that.
+void BeforeCall(const StepHost* host) {
+  if (host != nullptr && host->queue != nullptr) host->queue->ReleasePutOff();
+}
+
 }  // namespace
 
 Status RunByCounting(std::span<PartitionRun> partitions, ThreadPool* pool) {
@@ -277,6 +282,7 @@ Status RunPartitions(std::span<PartitionRun> partitions, ThreadPool* pool) {
   if (pool != nullptr && pool->parallelism() <= 1) pool = nullptr;
   if (partitions.size() != 1) return partitions.empty() ? Status() : RunByCounting(partitions, pool);
   PartitionRun& part = partitions.front();
+  BeforeCall(part.services.host);
   const Plan& plan = *part.plan;
   const ScopedFlushDenormals flush(plan.computes_reals());
   StateLease state(plan);
@@ -303,6 +309,7 @@ void StartPartitions(std::vector<PartitionRun> partitions, ThreadPool* pool, Ste
   if (pool != nullptr && pool->parallelism() <= 1) pool = nullptr;
   if (partitions.empty()) return done(Status());
   PartitionRun& part = partitions.front();
+  BeforeCall(part.services.host);
   // The thread that delivers a device's results must not run the nodes that wait for them.
   const bool has_host = part.services.host != nullptr && part.services.host->queue != nullptr;
   if (pool == nullptr && !has_host && LeaveWork(partitions)) pool = &ThreadsBesideDevices();

@@ -69,6 +69,8 @@ bool FlatWalker::RunNode(Runner& runner, uint32_t index, TensorValue* outputs) {
     return true;
   }
   TensorValue* const inputs = state_.slots() + node.first_input;
+  if (Expensive(index)) [[unlikely]]
+    BeforeLongWork();
   const NodeEnd end = runner.Run(index, node, inputs, outputs);
   if (end == NodeEnd::kWaits) {
     StartAsync({.walker = this, .node = index}, inputs);

@@ -94,7 +94,10 @@ void FrameWalker::RunFrom(const ReadyItem& first) {
   Runner runner(plan_, notes_, context);
   for (uint32_t turn = 1; !ready.empty(); ++turn) {
     // Others get their turn, too: the loop may have no end until they do.
-    if (turn % kNodesPerTurn == 0 && queue_.maybe_ready()) return PushToQueue(&ready);
+    if (turn % kNodesPerTurn == 0) {
+      BeforeLongWork();
+      if (queue_.maybe_ready()) return PushToQueue(&ready);
+    }
     const Item item = ready.Pop();
     if (abort_.aborted()) return;
     if (!RunNode(runner, item, outputs)) continue;
@@ -137,6 +140,8 @@ bool FrameWalker::RunNode(Runner& runner, const Item& item, TensorValue* outputs
     }
   } else {
     runner.context().set_frame(item.iteration->frame->id, item.iteration->index);
+    if (CountingWalker::Expensive(index)) [[unlikely]]
+      BeforeLongWork();
     const NodeEnd end = runner.Run(index, node, inputs, outputs, item.dead());
     if (end == NodeEnd::kWaits) {
       StartAsync(ToReady(item), inputs);

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
+
+#include "exec/blocking_watch.h"
 
 namespace millrace {
 namespace {
@@ -33,7 +36,7 @@ class Task final : public Walker {
 void ReadyQueue::Push(std::span<const Item> items) {
   if (items.empty()) return;
   int wanted = 0;
-  bool work_here = false;
+  bool work_here = false, work_beside = false;
   {
     MutexLock lock(mu_);
     items_.insert(items_.end(), items.begin(), items.end());
@@ -52,8 +55,13 @@ void ReadyQueue::Push(std::span<const Item> items) {
     } else if (detached_ && helpers_ == 0) {
       ++helpers_;
       work_here = true;
+    } else if (in_call_ && helpers_ == 0) {
+      // The call may be waiting for one of these.
+      ++helpers_;
+      work_beside = true;
     }
   }
+  if (work_beside) HelpInBlockingThread();
   if (work_here && host_ != nullptr) {
     host_->Schedule([self = ShareRef(this)] { self->Help(); });
   } else if (work_here) {
@@ -162,16 +170,98 @@ void ReadyQueue::SpinWhileEmpty() const {
   in_vain = 0;
 }
 
+void ReadyQueue::HelpInBlockingThread() {
+  UniqueFunction<void()> help = [self = ShareRef(this)] { self->Help(); };
+  if (RunInBlockingThread(help)) return;
+  MutexLock lock(mu_);
+  --helpers_;  // the own thread takes what is ready after its call
+}
+
+bool ReadyQueue::Take(BlockingCall& call) {
+  bool watch = false;
+  {
+    MutexLock lock(mu_);
+    // The own thread gets to it soon.
+    if (!in_call_ && !waiting_ && own_thread_ != std::this_thread::get_id()) return false;
+    const bool alone = put_off_.empty() && !in_call_ && items_.empty() && pending_async_ == 1;
+    if (call.slow() && !alone) return false;
+    const bool slow_last = !put_off_.empty() && put_off_.back().slow();
+    put_off_.insert(put_off_.end() - (slow_last ? 1 : 0), std::move(call));
+    has_put_off_.store(true, std::memory_order_relaxed);  // hints; the lock orders the data
+    maybe_work_.store(true, std::memory_order_relaxed);
+    if (waiting_) {
+      SetWaiting(false);
+      changed_.NotifyAll();
+    }
+    if (in_call_ && !watched_) watched_ = watch = true;
+  }
+  if (watch) BlockingWatch::Global().Add(ShareRef(this));
+  return true;
+}
+
+bool ReadyQueue::RunPutOff() {
+  std::optional<BlockingCall> call;
+  bool watch = false;
+  {
+    MutexLock lock(mu_);
+    if (put_off_.empty()) return false;
+    if (!items_.empty() || handed_over_.walker != nullptr) return true;
+    call = std::move(put_off_.front());
+    put_off_.pop_front();
+    in_call_ = true;
+    ++calls_;
+    has_put_off_.store(!put_off_.empty(), std::memory_order_relaxed);
+    if (!put_off_.empty() && !watched_) watched_ = watch = true;
+  }
+  if (watch) BlockingWatch::Global().Add(ShareRef(this));
+  Status status = call->Compute();
+  {
+    MutexLock lock(mu_);
+    in_call_ = false;
+  }
+  call->Finish(std::move(status));
+  return true;
+}
+
+void ReadyQueue::GivePutOffAway() {
+  std::deque<BlockingCall> calls;
+  {
+    MutexLock lock(mu_);
+    if (own_thread_ != std::this_thread::get_id()) return;
+    calls.swap(put_off_);
+    has_put_off_.store(false, std::memory_order_relaxed);
+  }
+  for (BlockingCall& call : calls) BlockingCall::RunInThread(std::move(call));
+}
+
+bool ReadyQueue::Look(bool is_last) {
+  std::deque<BlockingCall> calls;
+  bool goes_on = true;
+  {
+    MutexLock lock(mu_);
+    if (put_off_.empty()) {
+      watched_ = goes_on = false;
+    } else if (is_last || (in_call_ && calls_ == calls_at_look_)) {
+      calls.swap(put_off_);
+      has_put_off_.store(false, std::memory_order_relaxed);
+      watched_ = goes_on = false;
+    }
+    calls_at_look_ = calls_;
+  }
+  for (BlockingCall& call : calls) BlockingCall::RunInThread(std::move(call));
+  return goes_on;
+}
+
 void ReadyQueue::WorkUntilDone() {
   while (true) {
-    if (TakeAndRun(true)) continue;
+    if (TakeAndRun(true) || RunPutOff()) continue;
     {
       MutexLock lock(mu_);
       if (Idle()) return;
     }
     SpinWhileEmpty();
     MutexLock lock(mu_);
-    while (items_.empty() && handed_over_.walker == nullptr && !Idle()) {
+    while (items_.empty() && handed_over_.walker == nullptr && put_off_.empty() && !Idle()) {
       SetWaiting(true);
       changed_.Wait(mu_);
     }

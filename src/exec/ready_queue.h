@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <deque>
 #include <span>
+#include <thread>
 
 #include "base/function.h"
 #include "base/mutex.h"
 #include "base/thread_pool.h"
 #include "exec/walker.h"
+#include "kernel/blocking_kernel.h"
 #include "millrace/ref.h"
 
 namespace millrace {
@@ -21,11 +23,15 @@ inline constexpr uint32_t kHandOverNs = 200'000;
 // The nodes of one step that are ready and not yet taken, of all its partitions. Either the thread that runs
 // the step works on it until the step is over, or the one that finds the step over calls `when_done`. When
 // there is more than one thread can take, workers of the pool help. Thread-safe.
-class ReadyQueue : public RefCounted {
+//
+// Kernels that may block are put off until the step's own thread has nothing else to do, which then runs them
+// one after the other. Where one takes long, the others get threads of their own, and so do nodes that become
+// ready meanwhile: what it waits for may be among them.
+class ReadyQueue final : public RefCounted, public BlockingHost {
  public:
   using Item = ReadyItem;
 
-  // `pool` null: the step's own thread does everything; or else the one that makes a node ready.
+  // By the step's own thread. `pool` null: it does everything; or else the one that makes a node ready.
   explicit ReadyQueue(ThreadPool* pool) : pool_(pool) {}
   // For a step without a thread of its own. Without a pool the thread of `host`, which outlives the work,
   // takes what becomes ready; null: its producer. `when_done` runs once, on the thread that did the
@@ -46,6 +52,16 @@ class ReadyQueue : public RefCounted {
   bool HandOver(const Item& item) MR_EXCLUDES(mu_);
   // Has `task` run by a thread that works for this step.
   void Schedule(UniqueFunction<void()> task) MR_EXCLUDES(mu_);
+  // Puts a call of this step, or of a function call within it, off. False: it needs a thread of its own now.
+  bool Take(BlockingCall& call) override MR_EXCLUDES(mu_);
+  // Gives calls that are put off to other threads: the own thread, if it is the calling one, has a long node
+  // to run.
+  void ReleasePutOff() MR_EXCLUDES(mu_) {
+    if (has_put_off_.load(std::memory_order_relaxed)) GivePutOffAway();
+  }
+  // Called from time to time while calls are put off behind another one. If that is still the one of the last
+  // look, or if there is no next look, they get threads of their own. False: there are none any more.
+  bool Look(bool is_last) MR_EXCLUDES(mu_);
   // An asynchronous kernel has started, so the step isn't over although nothing may be ready; and has ended.
   void BeginAsync() MR_EXCLUDES(mu_);
   void EndAsync() MR_EXCLUDES(mu_);
@@ -56,6 +72,10 @@ class ReadyQueue : public RefCounted {
 
  private:
   void Help() MR_EXCLUDES(mu_);
+  // By the own thread: runs the first call that is put off. False: there is none.
+  bool RunPutOff() MR_EXCLUDES(mu_);
+  void GivePutOffAway() MR_EXCLUDES(mu_);
+  void HelpInBlockingThread() MR_EXCLUDES(mu_);
   void EndAsync(bool works) MR_EXCLUDES(mu_);
   void CheckDone(bool works) MR_EXCLUDES(mu_);
   // `own`: by the step's own thread.
@@ -83,6 +103,13 @@ class ReadyQueue : public RefCounted {
   int pending_async_ MR_GUARDED_BY(mu_) = 0;
   int helpers_ MR_GUARDED_BY(mu_) = 0;       // scheduled or working
   bool waiting_ MR_GUARDED_BY(mu_) = false;  // the step's own thread, for work: it was not woken yet
+  const std::thread::id own_thread_ = std::this_thread::get_id();  // unless detached
+  std::deque<BlockingCall> put_off_ MR_GUARDED_BY(mu_);            // a slow one is the last
+  std::atomic<bool> has_put_off_{false};                           // a hint of that
+  bool in_call_ MR_GUARDED_BY(mu_) = false;  // the own thread is in one that was put off
+  uint64_t calls_ MR_GUARDED_BY(mu_) = 0;    // that it has begun
+  uint64_t calls_at_look_ MR_GUARDED_BY(mu_) = 0;
+  bool watched_ MR_GUARDED_BY(mu_) = false;  // somebody calls Look
   UniqueFunction<void(bool)> when_done_ MR_GUARDED_BY(mu_);
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/cancellation.h"
 #include "device/device.h"
+#include "kernel/blocking_kernel.h"
 #include "kernel/kernel_context.h"
 #include "kernel/kernel_registry.h"
 #include "kernel/resource.h"
@@ -50,7 +51,8 @@ StatusOr<std::vector<Tensor>> EvaluateOp(std::string_view name, const std::share
   try {
     MR_ASSIGN_OR_RETURN(const std::unique_ptr<OpKernel> kernel,
                         KernelRegistry::Global().Create("CPU", construction));
-    if (kernel->AsAsync() != nullptr)
+    auto* const blocking = dynamic_cast<BlockingKernel*>(kernel.get());
+    if (kernel->AsAsync() != nullptr && (blocking == nullptr || !blocking->evaluates_constants()))
       return errors::Unimplemented("A kernel of ", kernel->op_name(), " may have to wait");
     std::vector<TensorValue> in(inputs.size()), out(props->output_types.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -69,7 +71,13 @@ StatusOr<std::vector<Tensor>> EvaluateOp(std::string_view name, const std::share
       return outputs;
     }
     KernelContext context(services, kernel.get(), in, out);
-    MR_RETURN_IF_ERROR(kernel->Compute(context));
+    Status status;
+    if (blocking != nullptr) {
+      status = BlockingCall(*blocking, context, nullptr).Compute();
+    } else {
+      status = kernel->Compute(context);
+    }
+    MR_RETURN_IF_ERROR(status);
     for (TensorValue& value : out) {
       if (value.kind != TensorValue::Kind::kValue && value.kind != TensorValue::Kind::kConstant)
         return errors::Internal("Missing output from op ", kernel->op_name());

@@ -23,6 +23,7 @@
   X(test_api_defs)            \
   X(test_kernels)             \
   X(test_user_op_doors)       \
+  X(test_blocking_kernels)    \
   X(test_op_definitions)      \
   X(test_files)               \
   X(test_threads)             \

@@ -27,6 +27,11 @@ TF_CAPI_EXPORT extern void Millrace_OpDefinitionShapeFunction(TF_OpDefinitionBui
                                                                                TF_Status* status),
                                                               void* data, void (*release)(void* data));
 
+/* Before the kernel is registered: whether its compute function may wait for something that another node of
+ * the step does. Kernels of which nothing is said are taken to. While such a call goes on, the other nodes of
+ * its step run in other threads. With 0 a call costs less, and several long ones share the threads of the
+ * session; the function must then end whatever other nodes do, or the step may stand still for ever. */
+TF_CAPI_EXPORT extern void Millrace_KernelBuilderMayBlock(TF_KernelBuilder* builder, unsigned char may_block);
 /* A kernel's node: its name, which the caller deletes; its op, which lives as long as the construction; and
  * the types of its inputs or outputs: how many there are, of which at most `max` are written. */
 TF_CAPI_EXPORT extern TF_Buffer* Millrace_KernelNodeName(TF_OpKernelConstruction* ctx);

@@ -4,6 +4,9 @@
 // Ops of one's own in the way that TensorFlow documents, for C++11.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 
@@ -449,6 +452,36 @@ class Later : public AsyncOpKernel {
   }
 };
 REGISTER_KERNEL_BUILDER(Name("CustomLater").Device(DEVICE_CPU), Later);
+
+// Calls that wait for each other: a call of one side ends when one of the other side has come.
+REGISTER_OP("CustomExchange").Attr("side: int").Input("x: int64").Output("y: int64").SetIsStateful();
+
+class Exchange : public OpKernel {
+ public:
+  explicit Exchange(OpKernelConstruction* c) : OpKernel(c) {
+    OP_REQUIRES_OK(c, c->GetAttr("side", &side_));
+    OP_REQUIRES(c, side_ == 0 || side_ == 1, errors::InvalidArgument("there are two sides"));
+  }
+  void Compute(OpKernelContext* context) override {
+    static std::mutex mu;
+    static std::condition_variable changed;
+    static int64 calls[2] = {0, 0};
+    std::unique_lock<std::mutex> lock(mu);
+    const int64 mine = ++calls[side_];
+    changed.notify_all();
+    OP_REQUIRES(context,
+                changed.wait_for(lock, std::chrono::seconds(20), [&] { return calls[1 - side_] >= mine; }),
+                errors::DeadlineExceeded("the other side has not come"));
+    context->set_output(0, context->input(0));
+  }
+
+ private:
+  int32 side_ = 0;
+};
+REGISTER_KERNEL_BUILDER(Name("CustomExchange").Device(DEVICE_CPU), Exchange);
+
+REGISTER_OP("CustomAtOnce").Input("x: int64").Output("y: int64").SetIsStateful();
+REGISTER_KERNEL_BUILDER(Name("CustomAtOnce").Device(DEVICE_CPU).NeverBlocks(), Pass);
 
 }  // namespace
 }  // namespace tensorflow

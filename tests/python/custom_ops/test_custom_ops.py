@@ -10,6 +10,7 @@ import millrace as tf
 import numpy as np
 import pytest
 from millrace.python.eager import context
+from millrace.python.framework import function
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ops.cc")
 
@@ -262,6 +263,30 @@ def test_eager_execution(ops):
         np.testing.assert_array_equal(
             tape.gradient(y, x).numpy(), [[5, 5]]
         )  # by the gradient registered above
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_kernels_of_a_step_may_wait_for_each_other(ops, threads):
+    config = tf.ConfigProto(inter_op_parallelism_threads=threads, intra_op_parallelism_threads=threads)
+    with tf.Graph().as_default(), tf.Session(config=config) as session:
+        start = tf.constant(3, tf.int64)
+        near = ops.custom_exchange(start, side=0)
+        far = ops.custom_exchange(ops.custom_at_once(ops.custom_at_once(start)), side=1)
+        for _ in range(20):
+            assert session.run([near, far]) == [3, 3]
+            assert session.run([far, near]) == [3, 3]
+
+        @function.Defun(tf.int64, noinline=True)
+        def both(x):
+            return ops.custom_exchange(x, side=0) + ops.custom_exchange(x, side=1)
+
+        @function.Defun(tf.int64, noinline=True)
+        def one_side(x):
+            return ops.custom_exchange(x, side=0)
+
+        fetches = [both(start), one_side(start), ops.custom_exchange(start, side=1)]
+        for _ in range(20):
+            assert session.run(fetches) == [6, 3, 3]
 
 
 def test_without_eigen(tmp_path):

@@ -135,3 +135,56 @@ def test_functions_of_a_step_may_wait_for_each_other():
             for _ in range(20):
                 assert sess.run([got, put]) == [7, 1]
                 assert sess.run([put, got]) == [1, 7]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_iterations_may_wait_for_each_other(threads):
+    """The calls of one node, in the iterations of a loop that run at the same time, meet in twos."""
+    import threading
+
+    meeting = threading.Barrier(2)
+
+    def meet(i):
+        meeting.wait(timeout=30)
+        return np.int32(i)
+
+    _, met = tf.while_loop(
+        lambda i, s: i < 8,
+        lambda i, s: (i + 1, s + tf.reshape(tf.py_func(meet, [i], tf.int32), [])),
+        [0, 0],
+        parallel_iterations=4,
+    )
+    config = tf.ConfigProto(inter_op_parallelism_threads=threads, intra_op_parallelism_threads=threads)
+    with tf.Session(config=config) as sess:
+        for _ in range(3):
+            assert sess.run(met) == sum(range(8))
+
+
+def test_functions_wait_for_nodes_behind_others():
+    """A function that waits does not keep the nodes from running that would end its wait."""
+    import threading
+
+    for threads in (1, 2):
+        reached = threading.Event()
+        waits = tf.py_func(lambda: np.int64(reached.wait(timeout=30)), [], tf.int64)
+        first = tf.py_func(lambda x: x, [tf.constant(2, tf.int64)], tf.int64)
+        sets = tf.py_func(lambda x: reached.set() or x, [tf.square(first) + 1], tf.int64)
+        config = tf.ConfigProto(inter_op_parallelism_threads=threads, intra_op_parallelism_threads=threads)
+        with tf.Session(config=config) as sess:
+            for _ in range(3):
+                reached.clear()
+                assert sess.run([waits, sets]) == [1, 5]
+
+
+def test_a_loop_may_wait_for_a_function():
+    """The loop has no end until the function has run, and there is one thread for nodes."""
+    value = tf.Variable(0, use_resource=True, trainable=False)
+    assign = value.assign(tf.reshape(tf.py_func(lambda: np.int32(5), [], tf.int32), []))
+    turns = tf.while_loop(
+        lambda i: tf.equal(value.read_value(), 0), lambda i: i + 1, [tf.constant(0)], back_prop=False
+    )
+    config = tf.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
+    with tf.Session(config=config) as sess:
+        for _ in range(10):
+            sess.run(value.initializer)
+            assert sess.run([assign, turns])[0] == 5

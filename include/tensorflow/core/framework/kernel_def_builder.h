@@ -11,7 +11,7 @@ namespace register_kernel {
 
 class Name {
  public:
-  explicit Name(const char* op) : op_(op), device_("CPU") {}
+  explicit Name(const char* op) : op_(op), device_("CPU"), may_block_(true) {}
   Name& Device(const char* device) {
     device_ = device;
     return *this;
@@ -29,6 +29,13 @@ class Name {
     return *this;
   }
 
+  // Not of TensorFlow. Compute waits for nothing that another node of the step does: calls cost less, and
+  // long ones share the threads of the session. See Millrace_KernelBuilderMayBlock.
+  Name& NeverBlocks() {
+    may_block_ = false;
+    return *this;
+  }
+
   template <typename Kernel>
   bool Register() const {
     internal::CStatus status;
@@ -37,6 +44,7 @@ class Name {
       TF_KernelBuilder_TypeConstraint(builder, type.first, static_cast<TF_DataType>(type.second),
                                       status.get());
     for (const char* const arg : host_) TF_KernelBuilder_HostMemory(builder, arg);
+    if (!may_block_) Millrace_KernelBuilderMayBlock(builder, 0);
     TF_RegisterKernelBuilder(op_, builder, status.get());
     if (!status.status().ok())
       std::fprintf(stderr, "kernel of %s: %s\n", op_, status.status().error_message().c_str());
@@ -73,6 +81,7 @@ class Name {
   const char* device_;
   std::vector<std::pair<const char*, DataType>> types_;
   std::vector<const char*> host_;
+  bool may_block_;
 };
 
 }  // namespace register_kernel

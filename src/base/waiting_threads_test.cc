@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#include "base/waiting_threads.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "base/notification.h"
+
+namespace millrace {
+namespace {
+
+TEST(WaitingThreadsTest, WorkThatWaitsForOtherWorkEnds) {
+  constexpr int kCount = 50;
+  std::atomic<int> arrived{0};
+  {
+    WaitingThreads threads;
+    for (int i = 0; i < kCount; ++i) {
+      threads.Schedule([&] {
+        ++arrived;
+        while (arrived < kCount) std::this_thread::yield();
+      });
+    }
+  }
+  EXPECT_EQ(arrived, kCount);
+}
+
+TEST(WaitingThreadsTest, RefusesWorkWhenAllThreadsAreTaken) {
+  Notification go_on;
+  std::atomic<int> ended{0};
+  WaitingThreads threads(2);
+  for (int i = 0; i < 2; ++i) {
+    UniqueFunction<void()> waits = [&] {
+      go_on.Wait();
+      ++ended;
+    };
+    ASSERT_TRUE(threads.TrySchedule(waits));
+  }
+  bool ran = false;
+  Notification end;
+  UniqueFunction<void()> refused = [&] {
+    ran = true;
+    end.Notify();
+  };
+  EXPECT_FALSE(threads.TrySchedule(refused));
+  ASSERT_TRUE(refused);  // as it was
+  go_on.Notify();
+  while (!threads.TrySchedule(refused)) std::this_thread::yield();
+  end.Wait();
+  EXPECT_TRUE(ran);
+}
+
+TEST(WaitingThreadsTest, AnIdleThreadIsUsedAgain) {
+  std::mutex mu;
+  std::set<std::thread::id> ids;
+  WaitingThreads threads;
+  for (int i = 0; i < 100; ++i) {
+    Notification ran;
+    threads.Schedule([&] {
+      {
+        const std::lock_guard<std::mutex> lock(mu);
+        ids.insert(std::this_thread::get_id());
+      }
+      ran.Notify();
+    });
+    ran.Wait();
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  EXPECT_LT(ids.size(), 50U);
+}
+
+}  // namespace
+}  // namespace millrace
