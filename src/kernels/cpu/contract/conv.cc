@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <optional>
+#include <type_traits>
 
 #include "kernels/cpu/contract/conv_direct.h"
 #include "kernels/cpu/contract/conv_plain.h"
 #include "kernels/cpu/contract/conv_planar.h"
+#include "kernels/cpu/contract/conv_winograd.h"
 #include "kernels/cpu/contract/gemm.h"
 #include "kernels/cpu/contract/scratch.h"
 #include "kernels/cpu/contract/simd_table.h"
@@ -61,6 +63,7 @@ struct ConvPlan::Impl {
     ConvParams nhwc = p;
     nhwc.layout = ImageLayout::kNhwc;
     direct.emplace(nhwc);
+    if (WinogradConv::Suits(p)) winograd.emplace(p);
   }
 
   template <typename T>
@@ -69,6 +72,12 @@ struct ConvPlan::Impl {
     if (product) {
       Gemm(*product, input, filter, output, parallel, epilogue, packed);
       return;
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      if (winograd && packed != nullptr) {
+        if (winograd->Forward(input, packed, output, parallel, epilogue)) return;
+        packed = nullptr;
+      }
     }
     const bool nhwc = params.layout == ImageLayout::kNhwc;
     if (direct && FillsVectors<T>(params.out_c) && nhwc &&
@@ -100,15 +109,16 @@ struct ConvPlan::Impl {
     return true;
   }
 
-  // When each panel of the filter is used for few results, packing it takes long compared with using it.
+  // Beyond so many results for each panel of the filter, packing it each time takes no time beside using it.
   std::optional<PackedShape> packing() const {
-    constexpr int64_t kMaxResults = 512, kMaxRows = 256, kMaxElements = 1 << 23;
+    constexpr int64_t kMaxRows = 4096, kMaxElements = 1 << 23;
     if (product) {
       if (product->m == 1 || product->m > kMaxRows || product->k * product->n > kMaxElements)
         return std::nullopt;
       return PackedShape{product->k, 1, product->n};
     }
-    if (!direct || !FillsVectors<float>(params.out_c) || direct->pixels_at_a_time() > kMaxResults)
+    if (winograd) return winograd->packing();
+    if (!direct || !FillsVectors<float>(params.out_c) || direct->pixels_at_a_time() > kMaxRows)
       return std::nullopt;
     const PackedShape shape = direct->packing();
     if (shape.runs == 1 && shape.k * shape.n > kMaxElements) return std::nullopt;
@@ -208,6 +218,7 @@ struct ConvPlan::Impl {
   std::optional<GemmShape> product;
   std::optional<PlanarConv> planar;
   std::optional<DirectConv> direct;
+  std::optional<WinogradConv> winograd;
 };
 
 ConvPlan::ConvPlan(const ConvParams& params) : impl_(std::make_unique<Impl>(params)) {}

@@ -50,13 +50,15 @@ class ConvPlan {
   const ConvParams& params() const;
 
   // output[batch, out_h, out_w, out_c] from input and filter. All pointers dense, none overlap. `packed` is
-  // the filter by PackMatrix in the shape that packing() gives, or null; results are the same.
+  // the filter by PackMatrix in the shape that packing() gives, or null; results are the same, except by a
+  // shape with `winograd`, whose sums are rounded in other places.
   void Forward(const float* input, const float* filter, float* output, Parallel& parallel,
                const ConvEpilogue<float>& epilogue = {}, const float* packed = nullptr) const;
   void Forward(const double* input, const double* filter, double* output, Parallel& parallel,
                const ConvEpilogue<double>& epilogue = {}, const double* packed = nullptr) const;
 
-  // How a filter of floats is to be packed (rows out_c apart) when that makes Forward faster.
+  // How a filter of floats that stays the same is to be packed (rows out_c apart) when that makes Forward
+  // faster.
   std::optional<PackedShape> packing() const;
 
   // Gradient for the input, [batch, in_h, in_w, in_c].

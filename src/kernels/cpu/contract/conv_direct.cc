@@ -12,8 +12,9 @@ namespace millrace::cpu {
 namespace {
 
 constexpr int64_t kBandElements = 64 << 10;  // of a padded band, so that it stays in the second-level cache
-constexpr int64_t kWantedUnits = 16;         // few images are cut finer, for the threads' sake
-constexpr int64_t kWantedOutputUnits = 8;
+constexpr int64_t kLargeFilter = 256 << 10;  // elements that don't stay there beside others
+constexpr int64_t kLargeBandElements = 256 << 10;
+constexpr int64_t kWantedUnits = 16;  // few images are cut finer, for the threads' sake
 constexpr int64_t kMinBandPixels = 128;
 constexpr int64_t kMaxParts = 16;  // partial sums of the filter's gradient
 constexpr int64_t kMaxPartialElements = 4 << 20;
@@ -28,7 +29,9 @@ void Clear(T* data, int64_t count) {
 
 int64_t DirectConv::BandRows(int64_t rows, int64_t pixels, int64_t row_elements, int64_t shared_rows,
                              bool finer) const {
-  int64_t size = std::max<int64_t>(kBandElements / std::max<int64_t>(row_elements, 1) - shared_rows, 1);
+  const bool large = !finer && p_.filter_h * p_.filter_w * p_.in_c * p_.out_c >= kLargeFilter;
+  const int64_t most = large ? kLargeBandElements : kBandElements;
+  int64_t size = std::max<int64_t>(most / std::max<int64_t>(row_elements, 1) - shared_rows, 1);
   size = std::min(std::max(size, shared_rows), rows);
   if (finer && p_.batch * CeilDiv(rows, size) < kWantedUnits) {
     const int64_t fine = CeilDiv(rows, CeilDiv(kWantedUnits, p_.batch));
@@ -73,10 +76,9 @@ void DirectConv::MakeForward() {
   // would read all of it.
   const bool wide = p_.out_c >= 2 * kPanel && p_.out_h * p_.out_w < kWantedUnits * kMinBandPixels;
   MakeWindow(!wide, output_, output_runs_);
-  if (wide) {
-    column_blocks_ =
-        std::min(CeilDiv(kWantedOutputUnits, p_.batch * output_.bands), CeilDiv(p_.out_c, 2 * kPanel));
-  }
+  column_bounds_ = {0, p_.out_c};
+  if (wide && p_.batch * output_.bands < kWantedUnits / 2)
+    column_bounds_ = PanelBounds(p_.out_c, ActiveKernels<float>().lanes);
 
   const Window& w = forward_;
   for (int64_t r = 0; r < w.band_rows; ++r) row_offsets_.push_back(r * p_.stride_h * w.columns * w.c);
@@ -163,10 +165,9 @@ bool DirectConv::Forward(const T* input, const T* filter, T* output, Parallel& p
   const SimdKernels<T>& kernels = ActiveKernels<T>();
   const Window& w = output_;
   const int64_t segments = static_cast<int64_t>(output_runs_.offsets.size());
-  const int64_t columns = RoundUp(CeilDiv(p_.out_c, column_blocks_), 3 * kernels.lanes);
-  const int64_t blocks = std::max<int64_t>((p_.out_c - kernels.lanes + columns - 1) / columns, 1);
+  const auto blocks = static_cast<int64_t>(column_bounds_.size()) - 1;
   const double work = static_cast<double>(output_runs_.length * segments) *
-                      static_cast<double>(std::min(columns, p_.out_c) * w.band_rows * p_.out_w);
+                      static_cast<double>(CeilDiv(p_.out_c, blocks) * w.band_rows * p_.out_w);
   std::atomic<bool> ok{true};
   parallel.For(p_.batch * w.bands * blocks, CostNs(work), [&](int64_t begin, int64_t end) {
     const Scratch copy = Scratch::Of<T>(padded_ ? w.size() : 0);
@@ -178,7 +179,9 @@ bool DirectConv::Forward(const T* input, const T* filter, T* output, Parallel& p
     }
     int64_t copied = -1;
     for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t window = unit / blocks, column = unit % blocks * columns;
+      const int64_t window = unit / blocks;
+      const auto block = static_cast<size_t>(unit % blocks);
+      const int64_t column = column_bounds_[block], n = column_bounds_[block + 1] - column;
       const int64_t image = window / w.bands, band = window % w.bands;
       const int64_t first = band * w.band_rows;
       const T* const from = input + image * w.h * w.w * w.c;
@@ -186,7 +189,6 @@ bool DirectConv::Forward(const T* input, const T* filter, T* output, Parallel& p
       copied = window;
       const int64_t rows = std::min(w.band_rows, p_.out_h - first);
       const int64_t at = (image * p_.out_h + first) * p_.out_w * p_.out_c + column;
-      const int64_t n = unit % blocks == blocks - 1 ? p_.out_c - column : columns;
       const auto of = [&](const T* values) { return values == nullptr ? nullptr : values + column; };
       kernels.gemm(GemmBlock<T>{.m = p_.out_w,
                                 .n = n,

@@ -56,7 +56,8 @@ class DirectConv {
   };
 
   // Rows of a band whose row takes row_elements and gives `pixels` results; bands share some rows. Where
-  // images are few, `finer` cuts smaller bands for the threads.
+  // images are few, `finer` cuts smaller bands for the threads; without it, bands for which a filter beyond
+  // the caches is read again and again are larger.
   int64_t BandRows(int64_t rows, int64_t pixels, int64_t row_elements, int64_t shared_rows,
                    bool finer = true) const;
   void MakeWindow(bool finer, Window& w, Runs& runs) const;
@@ -76,9 +77,9 @@ class DirectConv {
   ConvAxis rows_, columns_;
   Window output_, forward_, backward_;  // for the output, for the filter's gradient, for the input's
   Runs output_runs_, forward_runs_;
-  bool padded_ = true;                // windows of the output reach outside the image: bands must be copied
-  int64_t column_blocks_ = 1;         // pieces of out_c that are units of their own
-  std::vector<int64_t> row_offsets_;  // of the rows of a forward band that output rows begin at
+  bool padded_ = true;                  // windows of the output reach outside the image: bands must be copied
+  std::vector<int64_t> column_bounds_;  // of the pieces of out_c that are units of their own
+  std::vector<int64_t> row_offsets_;    // of the rows of a forward band that output rows begin at
   std::vector<Phase> phases_;
   bool all_phases_ = true;
   int64_t parts_, panels_,

@@ -92,6 +92,18 @@ inline IndexRange InsideRange(int64_t start, int64_t step, int64_t limit, int64_
   return {std::min(begin, last), last};
 }
 
+// Columns at which the panels of a packed matrix begin (simd_gemm.inc.h), and behind the last one, the end:
+// units that threads share.
+inline std::vector<int64_t> PanelBounds(int64_t columns, int64_t lanes) {
+  std::vector<int64_t> bounds{0};
+  for (int64_t left = CeilDiv(columns, lanes); left > 0;) {
+    const int64_t vectors = left == 4 ? 2 : std::min<int64_t>(left, 3);
+    bounds.push_back(std::min(bounds.back() + vectors * lanes, columns));
+    left -= vectors;
+  }
+  return bounds;
+}
+
 // Work per nanosecond of one thread, for estimates of cost.
 inline constexpr double kMultiplyAddsPerNs = 32;
 

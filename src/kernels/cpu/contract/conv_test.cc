@@ -271,6 +271,7 @@ void CheckPacked(const ConvParams& p, uint32_t seed) {
     const std::optional<PackedShape> shape = plan.packing();
     EXPECT_TRUE(shape.has_value() || p.out_c % 16 != 0) << Describe(p);
     if (!shape.has_value()) return;  // vectors would run half empty
+    ASSERT_FALSE(shape->winograd) << Describe(p);
     std::vector<float> packed = Filled<float>(PackedElements<float>(*shape), kUntouched);
     PackMatrix(*shape, t.filter.data(), p.out_c, false, packed.data());
     SerialParallel serial;
@@ -302,6 +303,104 @@ TEST(Conv, PackedFiltersGiveTheSameBits) {
   ConvParams nchw = Same(2, 7, 40, 3, 100, 1);
   nchw.layout = ImageLayout::kNchw;
   CheckPacked(nchw, seed++);
+}
+
+// Sums in double precision are the reference. Results are the same for every number of threads.
+void CheckWinograd(const ConvParams& p, uint32_t seed) {
+  ForEachIsa([&](Isa) {
+    Random random(seed);
+    const Tensors<float> t(random, p);
+    const ConvPlan plan(p);
+    const std::optional<PackedShape> shape = plan.packing();
+    ASSERT_TRUE(shape.has_value() && shape->winograd) << Describe(p);
+    std::vector<float> packed(static_cast<size_t>(PackedElements<float>(*shape)));
+    PackMatrix(*shape, t.filter.data(), p.out_c, false, packed.data());
+    SerialParallel serial;
+    ThreadedParallel threads(3);
+    std::vector<float> got = Filled<float>(OutputSize(p), kUntouched), again = got, plain = got;
+    const std::vector<float> nothing(t.filter.size(), std::numeric_limits<float>::quiet_NaN());
+    plan.Forward(t.input.data(), nothing.data(), got.data(), serial, t.epilogue.Borrow(), packed.data());
+    plan.Forward(t.input.data(), nothing.data(), again.data(), threads, t.epilogue.Borrow(), packed.data());
+    EXPECT_TRUE(SameBits(got, again)) << Describe(p);
+    plan.Forward(t.input.data(), t.filter.data(), plain.data(), serial, t.epilogue.Borrow());
+    const std::vector<double> input(t.input.begin(), t.input.end()), filter(t.filter.begin(), t.filter.end());
+    std::vector<double> want(got.size());
+    plan.Forward(input.data(), filter.data(), want.data(), serial);
+    // Without the epilogue, too.
+    plan.Forward(t.input.data(), nothing.data(), again.data(), serial, {}, packed.data());
+    const double tolerance = 2e-6 * std::sqrt(9.0 * static_cast<double>(p.in_c));
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_NEAR(again[i], want[i], tolerance) << Describe(p) << " at " << i;
+      ASSERT_NEAR(got[i], plain[i], 2 * tolerance) << Describe(p) << " at " << i;
+    }
+  });
+}
+
+TEST(Conv, WinogradsMethodEqualsTheDefinition) {
+  uint32_t seed = 1;
+  for (const int64_t side : {9, 10, 13, 14}) {
+    CheckWinograd(Same(1, side, 32, 3, 64, 1), seed++);
+    CheckWinograd(Same(3, side, 64, 3, 48, 1), seed++);
+  }
+  CheckWinograd(Same(1, 28, 48, 3, 112, 1), seed++);
+  CheckWinograd(Same(2, 14, 256, 3, 256, 1), seed++);  // by columns
+  CheckWinograd(Same(40, 7, 192, 3, 208, 1), seed++);  // by columns, in groups
+  ConvParams valid = Same(2, 13, 32, 3, 32, 1);
+  valid.pad_top = valid.pad_left = 0;
+  valid.out_h = valid.out_w = 11;
+  CheckWinograd(valid, seed++);
+  ConvParams odd = Same(1, 20, 32, 3, 32, 1);
+  odd.pad_top = 2, odd.pad_left = 0, odd.in_w = 17, odd.out_h = 21, odd.out_w = 15;
+  CheckWinograd(odd, seed++);
+}
+
+TEST(Conv, WinogradsMethodIsForPlainFiltersOfThreeByThree) {
+  const auto chosen = [](const ConvParams& p) {
+    const auto shape = ConvPlan(p).packing();
+    return shape.has_value() && shape->winograd;
+  };
+  ForEachIsa([&](Isa) {
+    EXPECT_TRUE(chosen(Same(1, 14, 64, 3, 64, 1)));
+    EXPECT_FALSE(chosen(Same(1, 14, 64, 3, 64, 2)));
+    EXPECT_FALSE(chosen(Same(1, 14, 64, 5, 64, 1)));
+    EXPECT_FALSE(chosen(Same(1, 14, 63, 3, 64, 1)));
+    EXPECT_FALSE(chosen(Same(1, 14, 64, 3, 65, 1)));
+    EXPECT_FALSE(chosen(Same(1, 2, 64, 3, 64, 1)));
+    ConvParams p = Same(1, 14, 64, 3, 64, 1);
+    p.dilation_h = p.dilation_w = 2;
+    PadSame(p);
+    EXPECT_FALSE(chosen(p));
+    p = Same(1, 14, 64, 3, 64, 1);
+    p.layout = ImageLayout::kNchw;
+    EXPECT_FALSE(chosen(p));
+  });
+}
+
+// Values whose differences would be NaN are left to the plain method: same bits as without packing.
+TEST(Conv, WinogradsMethodRefusesInfinitiesAndNan) {
+  const ConvParams p = Same(1, 14, 32, 3, 32, 1);
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const float special : {kInf, -kInf, std::numeric_limits<float>::quiet_NaN(), 1e38f}) {
+    for (const bool in_filter : {false, true}) {
+      ForEachIsa([&](Isa) {
+        Random random(5);
+        Tensors<float> t(random, p);
+        std::vector<float>& changed = in_filter ? t.filter : t.input;
+        changed[changed.size() / 2] = special;
+        const ConvPlan plan(p);
+        const std::optional<PackedShape> shape = plan.packing();
+        ASSERT_TRUE(shape.has_value() && shape->winograd);
+        std::vector<float> packed(static_cast<size_t>(PackedElements<float>(*shape)));
+        PackMatrix(*shape, t.filter.data(), p.out_c, false, packed.data());
+        ThreadedParallel threads(2);
+        std::vector<float> want = Filled<float>(OutputSize(p), kUntouched), got = want;
+        plan.Forward(t.input.data(), t.filter.data(), want.data(), threads, t.epilogue.Borrow());
+        plan.Forward(t.input.data(), t.filter.data(), got.data(), threads, t.epilogue.Borrow(),
+                     packed.data());
+        EXPECT_TRUE(SameBits(got, want)) << special << (in_filter ? " in the filter" : " in the image");
+      });
+    }
+  }
 }
 
 TEST(Conv, DeepFiltersThatAreReadInPartsEqualTheDefinition) {

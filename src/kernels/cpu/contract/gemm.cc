@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/contract/conv_geometry.h"
+#include "kernels/cpu/contract/conv_winograd.h"
 #include "kernels/cpu/contract/scratch.h"
 #include "kernels/cpu/contract/simd_table.h"
 
@@ -37,6 +38,7 @@ Operands OperandsOf(const GemmShape& s) {
 struct Grid {
   int64_t m_size, n_size;  // of a block
   int64_t m_blocks, n_blocks;
+  bool halved = false;  // the last block, of four vectors, is two
 };
 
 // Below this a product isn't worth waking a thread.
@@ -58,7 +60,27 @@ Grid GridOf(const GemmShape& s, int64_t lanes) {
   grid.n_blocks = CeilDiv(s.n, grid.n_size);
   // A last panel of one vector belongs to those before.
   if (grid.n_blocks > 1 && s.n - (grid.n_blocks - 1) * grid.n_size <= lanes) --grid.n_blocks;
+  const int64_t rest = s.n - (grid.n_blocks - 1) * grid.n_size;
+  if (grid.n_size == panel && rest > panel) {
+    grid.halved = true;
+    ++grid.n_blocks;
+  }
   return grid;
+}
+
+// The columns of block i of a row of blocks.
+struct Columns {
+  int64_t begin, count;
+};
+
+Columns ColumnsOf(const Grid& grid, int64_t i, int64_t n, int64_t lanes) {
+  if (grid.halved && i == grid.n_blocks - 1) {
+    const int64_t begin = (i - 1) * grid.n_size + 2 * lanes;
+    return {begin, n - begin};
+  }
+  if (grid.halved && i == grid.n_blocks - 2) return {i * grid.n_size, 2 * lanes};
+  const int64_t begin = i * grid.n_size;
+  return {begin, i == grid.n_blocks - 1 ? n - begin : grid.n_size};
 }
 
 // Needs no memory; used when there is none, and for products over nothing.
@@ -102,10 +124,10 @@ void FastGemm(const GemmShape& s, const T* a, const T* b, T* c, Parallel& parall
   const auto run = [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t i = unit / grid.n_blocks * grid.m_size;
-      const int64_t j = unit % grid.n_blocks * grid.n_size;
+      const auto [j, columns] = ColumnsOf(grid, unit % grid.n_blocks, s.n, kernels.lanes);
       GemmBlock<T> block{
           .m = std::min(grid.m_size, s.m - i),
-          .n = unit % grid.n_blocks == grid.n_blocks - 1 ? s.n - j : grid.n_size,
+          .n = columns,
           .k = std::max<int64_t>(s.k, 0),
           .a = a + i * o.a.row,
           .a_row = o.a.row,
@@ -154,11 +176,18 @@ void Gemm(const GemmShape& shape, const double* a, const double* b, double* c, P
 
 template <typename T>
 int64_t PackedElements(const PackedShape& shape) {
+  if (shape.winograd) return WinogradConv::PackedElements(shape);
   return shape.k * shape.runs * RoundUp(shape.n, ActiveKernels<T>().lanes);
 }
 
 template <typename T>
 void PackMatrix(const PackedShape& shape, const T* b, int64_t ldb, bool transposed, T* packed) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (shape.winograd) {
+      WinogradConv::Pack(shape, b, packed);
+      return;
+    }
+  }
   const Strides strides = StridesOf(transposed, ldb, ldb);
   ActiveKernels<T>().pack_matrix(b, strides.row, strides.col, shape.k, shape.runs, shape.n, packed);
 }

@@ -46,9 +46,10 @@ void Gemm(const GemmShape& shape, const double* a, const double* b, double* c, P
           const GemmEpilogue<double>& epilogue = {}, const double* packed = nullptr);
 
 // A matrix in the order in which the inner loops read it: `runs` times k rows of n columns. The order depends
-// on the instruction set.
+// on the instruction set. With `winograd` it is a filter [3, 3, k, n] as conv_winograd.h takes it.
 struct PackedShape {
   int64_t k = 0, runs = 1, n = 0;
+  bool winograd = false;
   friend bool operator==(const PackedShape&, const PackedShape&) = default;
 };
 template <typename T>

@@ -15,6 +15,7 @@ namespace {
 #include "kernels/cpu/contract/simd_conv.inc.h"
 #include "kernels/cpu/contract/simd_gemm.inc.h"
 #include "kernels/cpu/contract/simd_pool.inc.h"
+#include "kernels/cpu/contract/simd_winograd.inc.h"
 // Uses the channels of the pools.
 #include "kernels/cpu/contract/simd_norm.inc.h"
 // The table gathers them.

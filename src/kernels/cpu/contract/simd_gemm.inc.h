@@ -22,6 +22,10 @@ struct TileArgs {
   Rectify rectify;
   int64_t segments;
   const int64_t* segment_offsets;
+  // What is read after this tile, and how many bytes of it are brought nearer with each row of B.
+  const char* next_a = nullptr;
+  const char* next_b = nullptr;
+  int64_t step_a = 0, step_b = 0;
 };
 
 // Rows of a tile with `vectors` vectors of columns: accumulators, one row of B and a broadcast fill the
@@ -47,56 +51,100 @@ MR_INLINE void TileStep(const T* const* bases, int64_t a_row, int64_t a_at, cons
   }
 }
 
-template <typename T, int kRows, int kVectors>
-MR_INLINE void TileFinish(const TileArgs<T>& t, Vec<T> (*acc)[kVectors]) {
-#pragma GCC unroll 3
-  for (int v = 0; v < kVectors; ++v) {
-    const bool part = v == kVectors - 1 && t.last < kLanes<T>;
-    const auto columns = [&](const T* of) {
-      return part ? LoadPart(of + v * kLanes<T>, t.last) : Load(of + v * kLanes<T>);
-    };
-    const Vec<T> scale = t.scale != nullptr ? columns(t.scale) : Vec<T>{};
-    const Vec<T> bias = t.bias != nullptr ? columns(t.bias) : Vec<T>{};
-#pragma GCC unroll 14
-    for (int i = 0; i < kRows; ++i) {
-      T* const c = t.c + i * t.ldc + v * kLanes<T>;
-      Vec<T> sum = acc[i][v];
-      if (t.accumulate) sum += part ? LoadPart(c, t.last) : Load(c);
-      if (t.scale != nullptr) sum *= scale;
-      if (t.bias != nullptr) sum += bias;
-      if (t.residual != nullptr) sum += columns(t.residual + i * t.ldc);
-      sum = Rectified<T>(sum, t.rectify);
-      if (part) {
-        StorePart(c, sum, t.last);
-      } else {
-        Store(c, sum);
-      }
-    }
+// Vector v of `kVectors` of a row, of which the last may have few elements.
+template <typename T, int kVectors>
+MR_INLINE Vec<T> LoadColumns(const T* row, int v, int last) {
+  if (v < kVectors - 1) return Load(row + v * kLanes<T>);
+#if MR_SIMD_BYTES != 64
+  if (last == kLanes<T>) return Load(row + v * kLanes<T>);
+#endif
+  return LoadPart(row + v * kLanes<T>, last);
+}
+template <typename T, int kVectors>
+MR_INLINE void StoreColumns(T* row, int v, int last, Vec<T> values) {
+#if MR_SIMD_BYTES == 64
+  const bool part = v == kVectors - 1;
+#else
+  const bool part = v == kVectors - 1 && last < kLanes<T>;
+#endif
+  if (part) {
+    StorePart(row + v * kLanes<T>, values, last);
+  } else {
+    Store(row + v * kLanes<T>, values);
   }
 }
 
-template <typename T, int kRows, int kVectors>
-MR_INLINE void TileBegin(const TileArgs<T>& t, Vec<T> (*acc)[kVectors]) {
-  if (!t.resume) {
-#pragma GCC unroll 14
-    for (int i = 0; i < kRows; ++i) {
-#pragma GCC unroll 3
-      for (int v = 0; v < kVectors; ++v) acc[i][v] = Vec<T>{};
-    }
-    return;
-  }
+// change(sum, row, vector) for all sums.
+template <int kRows, int kVectors, typename T, typename Fn>
+MR_INLINE void ForTile(T (*acc)[kVectors], const Fn& change) {
 #pragma GCC unroll 14
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 3
-    for (int v = 0; v < kVectors; ++v) {
-      const T* const c = t.c + i * t.ldc + v * kLanes<T>;
-      acc[i][v] = v == kVectors - 1 && t.last < kLanes<T> ? LoadPart(c, t.last) : Load(c);
-    }
+    for (int v = 0; v < kVectors; ++v) change(acc[i][v], i, v);
   }
 }
 
+template <typename T, int kRows, int kVectors>
+MR_INLINE void TileFinish(const TileArgs<T>& t, Vec<T> (*acc)[kVectors]) {
+  const int last = t.last;
+  if (t.accumulate) {
+    ForTile<kRows, kVectors>(
+        acc, [&](Vec<T>& sum, int i, int v) { sum += LoadColumns<T, kVectors>(t.c + i * t.ldc, v, last); });
+  }
+  if (t.scale != nullptr) {
+    Vec<T> scale[kVectors];
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) scale[v] = LoadColumns<T, kVectors>(t.scale, v, last);
+    ForTile<kRows, kVectors>(acc, [&](Vec<T>& sum, int, int v) { sum *= scale[v]; });
+  }
+  if (t.bias != nullptr) {
+    Vec<T> bias[kVectors];
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) bias[v] = LoadColumns<T, kVectors>(t.bias, v, last);
+    ForTile<kRows, kVectors>(acc, [&](Vec<T>& sum, int, int v) { sum += bias[v]; });
+  }
+  if (t.residual != nullptr) {
+    ForTile<kRows, kVectors>(acc, [&](Vec<T>& sum, int i, int v) {
+      sum += LoadColumns<T, kVectors>(t.residual + i * t.ldc, v, last);
+    });
+  }
+  if (t.rectify != Rectify::kNone) {
+    ForTile<kRows, kVectors>(acc, [&](Vec<T>& sum, int, int) { sum = sum < Vec<T>{} ? Vec<T>{} : sum; });
+    if (t.rectify == Rectify::kRelu6) {
+      const Vec<T> six = Broadcast(T(6));
+      ForTile<kRows, kVectors>(acc, [&](Vec<T>& sum, int, int) { sum = sum > six ? six : sum; });
+    }
+  }
+  ForTile<kRows, kVectors>(
+      acc, [&](Vec<T>& sum, int i, int v) { StoreColumns<T, kVectors>(t.c + i * t.ldc, v, last, sum); });
+}
+
+// Sums begin with what C holds, or with zeros, read from a row of zeros: no branch, so that they stay in
+// registers.
+template <typename T, int kRows, int kVectors>
+MR_INLINE void TileBegin(const TileArgs<T>& t, Vec<T> (*acc)[kVectors]) {
+  alignas(64) static constexpr T kZeros[3 * kLanes<T>] = {};
+  const T* const from = t.resume ? t.c : kZeros;
+  const int64_t row = t.resume ? t.ldc : 0;
+  ForTile<kRows, kVectors>(
+      acc, [&](Vec<T>& sum, int i, int v) { sum = LoadColumns<T, kVectors>(from + i * row, v, t.last); });
+}
+
+// Asks for the places of the results, whose memory may be far away.
+template <int kRows, int kVectors, typename T>
+MR_INLINE void PrefetchTile(const T* at, int64_t row) {
+#pragma GCC unroll 14
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 3
+    for (int v = 0; v < kVectors; ++v) __builtin_prefetch(at + i * row + v * kLanes<T>, 0, 3);
+  }
+}
+
+// REQUIRES: t.k and t.segments are not 0.
 template <typename T, int kRows, int kVectors, bool kUnitRow>
 __attribute__((noinline)) void Tile(const TileArgs<T>& t) {
+  if (t.residual != nullptr) PrefetchTile<kRows, kVectors>(t.residual, t.ldc);
+  if (!t.resume) PrefetchTile<kRows, kVectors>(t.c, t.ldc);
   Vec<T> acc[kRows][kVectors];
   TileBegin<T, kRows, kVectors>(t, acc);
   constexpr int kBases = kUnitRow ? 1 : (kRows + 2) / 3;
@@ -104,15 +152,26 @@ __attribute__((noinline)) void Tile(const TileArgs<T>& t) {
   const int64_t a_row = t.a_row, b_row = t.b_row;
   const int64_t a_col = kUnitRow ? t.a_col : 1;
   const int64_t end = t.k * a_col;
-  for (int64_t s = 0; s < t.segments; ++s) {
+  const char* next_a = t.next_a;
+  const char* next_b = t.next_b;
+  const int64_t step_a = t.step_a, step_b = t.step_b;
+  const int64_t* offset = t.segment_offsets;
+  const int64_t* const offsets_end = offset + t.segments;
+  do {
     const T* bases[kBases];
 #pragma GCC unroll 5
-    for (int j = 0; j < kBases; ++j) bases[j] = t.a + t.segment_offsets[s] + 3 * j * a_row;
-    for (int64_t at = 0; at < end; at += a_col) {
+    for (int j = 0; j < kBases; ++j) bases[j] = t.a + *offset + 3 * j * a_row;
+    int64_t at = 0;
+    do {
+      __builtin_prefetch(next_a, 0, 2);
+      __builtin_prefetch(next_b, 0, 2);
       TileStep<T, kRows, kVectors, kUnitRow>(bases, a_row, at, b, acc);
       b += b_row;
-    }
-  }
+      next_a += step_a;
+      next_b += step_b;
+      at += a_col;
+    } while (at < end);
+  } while (++offset != offsets_end);
   TileFinish<T, kRows, kVectors>(t, acc);
 }
 
@@ -129,16 +188,32 @@ MR_INLINE void RunTile(int64_t rows, const TileArgs<T>& t) {
   }
 }
 
-// All rows of the block against one panel. Tiles differ in height by at most one row.
+// Memory that is read later, which tiles bring nearer while they compute.
+struct Ahead {
+  const char* at = nullptr;  // null: nothing
+  const char* end = nullptr;
+  int64_t step = 0;
+};
+
+// All rows of the block against one panel. Tiles differ in height by at most one row. With `rows_follow`, the
+// rows of A lie one after the other and each tile asks for those of the next one; `ahead` goes on with each
+// tile.
 template <typename T, int kVectors>
-void PanelTimesRows(int64_t m, TileArgs<T> t) {
+void PanelTimesRows(int64_t m, TileArgs<T> t, bool rows_follow, Ahead& ahead) {
   constexpr int kMax = MaxTileRows(kVectors);
   const int64_t tiles = (m + kMax - 1) / kMax;
   const int64_t low = m / tiles;
   const int64_t higher = m % tiles;  // so many tiles have low + 1 rows
   for (int64_t i = 0; i < tiles; ++i) {
     const int64_t rows = low + (i < higher ? 1 : 0);
+    const bool follow = rows_follow && i + 1 < tiles;
+    t.next_a = reinterpret_cast<const char*>(t.a + (follow ? rows * t.a_row : 0));
+    t.step_a = follow ? rows * static_cast<int64_t>(sizeof(T)) : 0;
+    const bool more = ahead.at < ahead.end;
+    t.next_b = more ? ahead.at : reinterpret_cast<const char*>(t.b);
+    t.step_b = more ? ahead.step : 0;
     RunTile<T, kMax, kVectors>(rows, t);
+    ahead.at += t.step_b * t.k * t.segments;
     t.a += rows * t.a_row;
     t.c += rows * t.ldc;
     if (t.residual != nullptr) t.residual += rows * t.ldc;
@@ -173,6 +248,12 @@ class DepthParts {
     const int64_t most = segments == 1 ? kMaxDepth : packed ? kMaxPackedDepth : kMaxRunsDepth;
     depth_ = Evenly(k, most);
     group_ = depth_ < k || k == 0 ? 1 : Evenly(segments, most / k);
+  }
+  static DepthParts Uncut(int64_t k, int64_t segments) {
+    DepthParts parts(k, segments, false);
+    parts.depth_ = k;
+    parts.group_ = segments;
+    return parts;
   }
   bool first() const { return segment_ == 0 && row_ == 0; }
   bool last() const { return segment_ + group_ >= segments_ && row_ + depth_ >= k_; }
@@ -270,70 +351,116 @@ void PackMatrix(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t seg
 // A panel is read where it lies when its rows are contiguous and too few rows of A would repay a copy.
 constexpr int64_t kRowsWorthPacking = 256;
 
+// The panel of packed B that is read after the one at column n: of the same part, of the next part, or the
+// first one of the columns behind the block.
+template <typename T>
+Ahead AfterPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, int64_t width, int64_t tiles) {
+  if (g.packed == nullptr) return {};
+  const DepthPart part = parts.part();
+  const int64_t rows_before = part.segment * g.k + part.row;
+  const T* next = nullptr;
+  int64_t rows = part.rows();
+  if (n + width < g.n) {
+    next = g.packed + rows_before * g.packed_n + (g.packed_column + n + width) * rows;
+  } else if (!parts.last()) {
+    DepthParts following = parts;
+    following.Next();
+    rows = following.part().rows();
+    next = g.packed + (rows_before + part.rows()) * g.packed_n + g.packed_column * rows;
+  } else if (g.packed_column + n + width < g.packed_n) {
+    rows = DepthParts(g.k, g.segments, true).part().rows();
+    next = g.packed + (g.packed_column + n + width) * rows;
+  } else {
+    return {};
+  }
+  constexpr int64_t kLine = 64, kLeast = 16;
+  const int64_t row = width * static_cast<int64_t>(sizeof(T));
+  const int64_t step = (row + tiles - 1) / tiles;  // as evenly as possible: memory has its pace
+  const char* const at = reinterpret_cast<const char*>(next);
+  return {at, at + rows * row, step > kLine ? kLine : step < kLeast ? kLeast : step};
+}
+
+// Sums that one part of the inner dimension adds to the panel at column n. `t` has what panels share.
+template <typename T, int kVectors>
+void GemmPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, TileArgs<T> t) {
+  const DepthPart part = parts.part();
+  const bool last = parts.last();
+  constexpr int64_t kWidth = kVectors * kLanes<T>;
+  const int64_t used = g.n - n < kWidth ? g.n - n : kWidth;
+  const int64_t first_row = part.segment * g.k + part.row;
+  const T* const b = g.b + first_row * g.b_row + n * g.b_col;
+  t.b_row = kWidth;
+  if (g.packed != nullptr) {
+    t.b = g.packed + first_row * g.packed_n + (g.packed_column + n) * part.rows();
+  } else if (g.b_col == 1 && used == kWidth && g.m * g.repeats < (g.segments > 1 ? 96 : kRowsWorthPacking)) {
+    t.b = b;
+    t.b_row = g.b_row;
+  } else {
+    PackPanel(b, g.b_row, g.b_col, part.rows(), used, kWidth, g.scratch);
+    t.b = g.scratch;
+  }
+  t.scale = g.scale != nullptr && last ? g.scale + n : nullptr;
+  t.bias = g.bias != nullptr && last ? g.bias + n : nullptr;
+  t.last = static_cast<int>(used - (kVectors - 1) * kLanes<T>);
+  constexpr int64_t kRows = MaxTileRows(kVectors);
+  Ahead ahead = AfterPanel(g, parts, n, kWidth, (g.m + kRows - 1) / kRows * g.repeats);
+  // Later panels find the rows of A in a cache.
+  const bool rows_follow = n == 0 && g.repeats == 1 && g.segments == 1 && g.a_row == part.k && g.a_col == 1;
+  for (int64_t repeat = 0; repeat < g.repeats; ++repeat) {
+    t.a = g.a + part.row * g.a_col + repeat * g.a_repeat;
+    t.c = g.c + n + repeat * g.c_repeat;
+    t.residual = g.residual != nullptr && last ? g.residual + n + repeat * g.c_repeat : nullptr;
+    PanelTimesRows<T, kVectors>(g.m, t, rows_follow, ahead);
+  }
+}
+
 // What one part of the inner dimension adds.
 template <typename T>
-void GemmDepth(const GemmBlock<T>& g, const DepthPart& part, bool first, bool last) {
+void GemmDepth(const GemmBlock<T>& g, const DepthParts& parts) {
   const int64_t zero = 0;
-  const int64_t first_row = part.segment * g.k + part.row;
+  const DepthPart part = parts.part();
   TileArgs<T> t;
   t.k = part.k;
   t.a_row = g.a_row;
   t.a_col = g.a_col;
   t.ldc = g.ldc;
-  t.resume = !first && g.segments > 1;
-  t.accumulate = g.accumulate || (!first && !t.resume);
-  t.rectify = last ? g.rectify : Rectify::kNone;
+  t.resume = !parts.first() && g.segments > 1;
+  t.accumulate = g.accumulate || (!parts.first() && !t.resume);
+  t.rectify = parts.last() ? g.rectify : Rectify::kNone;
   t.segments = part.segments;
   t.segment_offsets = g.segment_offsets == nullptr ? &zero : g.segment_offsets + part.segment;
-  int64_t left = (g.n + kLanes<T> - 1) / kLanes<T>;
-  const bool row = g.m * g.repeats * g.segments == 1 && g.b_col == 1 && g.n >= kLanes<T>;
-  for (int64_t n = 0; left > 0;) {
-    const bool whole = row && n == 0 && g.packed == nullptr;
-    const int64_t vectors = whole ? g.n / kLanes<T> : PanelVectors(left);
-    const int64_t width = vectors * kLanes<T>;
-    const int64_t used = g.n - n < width ? g.n - n : width;
-    const T* const b = g.b + first_row * g.b_row + n * g.b_col;
-    t.b_row = width;
-    if (g.packed != nullptr) {
-      t.b = g.packed + first_row * g.packed_n + (g.packed_column + n) * part.rows();
-    } else if (g.b_col == 1 && used == width && g.m * g.repeats < (g.segments > 1 ? 96 : kRowsWorthPacking)) {
-      t.b = b;
-      t.b_row = g.b_row;
+  int64_t n = 0;
+  if (g.m * g.repeats * g.segments == 1 && g.b_col == 1 && g.n >= kLanes<T> && g.packed == nullptr) {
+    n = g.n / kLanes<T> * kLanes<T>;
+    t.a = g.a + part.row * g.a_col;
+    t.b = g.b + part.row * g.b_row;
+    t.b_row = g.b_row;
+    t.c = g.c;
+    t.scale = parts.last() ? g.scale : nullptr;
+    t.bias = parts.last() ? g.bias : nullptr;
+    t.residual = parts.last() ? g.residual : nullptr;
+    RowTimesMatrix(t, g.a_col, n);
+  }
+  while (n < g.n) {
+    const int64_t vectors = PanelVectors((g.n - n + kLanes<T> - 1) / kLanes<T>);
+    if (vectors == 3) {
+      GemmPanel<T, 3>(g, parts, n, t);
+    } else if (vectors == 2) {
+      GemmPanel<T, 2>(g, parts, n, t);
     } else {
-      PackPanel(b, g.b_row, g.b_col, part.rows(), used, width, g.scratch);
-      t.b = g.scratch;
+      GemmPanel<T, 1>(g, parts, n, t);
     }
-    t.scale = g.scale != nullptr && last ? g.scale + n : nullptr;
-    t.bias = g.bias != nullptr && last ? g.bias + n : nullptr;
-    t.last = static_cast<int>(used - (vectors - 1) * kLanes<T>);
-    for (int64_t repeat = 0; repeat < g.repeats; ++repeat) {
-      t.a = g.a + part.row * g.a_col + repeat * g.a_repeat;
-      t.c = g.c + n + repeat * g.c_repeat;
-      t.residual = g.residual != nullptr && last ? g.residual + n + repeat * g.c_repeat : nullptr;
-      if (whole) {
-        RowTimesMatrix(t, g.a_col, width);
-      } else if (vectors == 3) {
-        PanelTimesRows<T, 3>(g.m, t);
-      } else if (vectors == 2) {
-        PanelTimesRows<T, 2>(g.m, t);
-      } else {
-        PanelTimesRows<T, 1>(g.m, t);
-      }
-    }
-    n += used;
-    left -= vectors;
+    n += vectors * kLanes<T>;
   }
 }
 
 template <typename T>
 void GemmOneBlock(const GemmBlock<T>& g) {
-  if (g.segments > 1 && g.accumulate) {  // a cut would show
-    GemmDepth(g, {0, g.segments, 0, g.k}, true, true);
-    return;
-  }
-  for (DepthParts parts(g.k, g.segments, g.packed != nullptr);; parts.Next()) {
-    const bool last = parts.last();
-    GemmDepth(g, parts.part(), parts.first(), last);
-    if (last) return;
+  for (DepthParts parts = g.segments > 1 && g.accumulate
+                              ? DepthParts::Uncut(g.k, g.segments)  // a cut would show
+                              : DepthParts(g.k, g.segments, g.packed != nullptr);
+       ; parts.Next()) {
+    GemmDepth(g, parts);
+    if (parts.last()) return;
   }
 }

@@ -86,6 +86,35 @@ struct PoolBlock {
   int64_t channel_begin, channel_end;
 };
 
+// A row of tiles of one image, for Winograd's convolution: `tiles` patches of 4 x 4 pixels, two pixels apart,
+// the first of which begins at pixel (top, left). Channels are a multiple of lanes. Position i of the
+// transformed patch of a tile lies at out[i * position + tile * channels].
+template <typename T>
+struct WinogradInputRow {
+  const T* image;
+  const T* zeros;  // `channels` of them
+  int64_t h, w, channels;
+  int64_t top, left;
+  int64_t tiles;
+  T* out;
+  int64_t position;
+};
+
+// The results of a row of tiles, of which h rows (1 or 2) and w columns are inside the image, for `columns`
+// of the channels: sums[i * position + tile * columns] are those of position i.
+template <typename T>
+struct WinogradOutputRow {
+  const T* sums;
+  int64_t position;
+  int64_t tiles, columns;
+  int64_t h, w, channels;
+  const T* scale;
+  const T* bias;
+  const T* residual;  // out's twin, or null
+  Rectify rectify;
+  T* out;
+};
+
 template <typename T>
 struct SimdKernels {
   int64_t lanes;  // elements of a vector register
@@ -101,6 +130,12 @@ struct SimdKernels {
 
   void (*signal)(const SignalBlock<T>& block);
   void (*correlate)(const CorrelateBlock<T>& block);
+
+  // False: some value is not finite or larger than 2^60.
+  bool (*winograd_input)(const WinogradInputRow<T>& row);
+  void (*winograd_output)(const WinogradOutputRow<T>& row);
+  // Nine filters of `count` elements each into 16; false as above.
+  bool (*winograd_filter)(const T* filter, int64_t count, T* out);
 
   // out[i] = sum of sums[i * lanes] ... sums[i * lanes + lanes - 1].
   void (*fold_lanes)(const T* sums, int64_t count, T* out);

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Winograd's convolution F(2x2, 3x3) of floats, NHWC: 16 products of transformed patches and filters instead
+// of nine of pixels for four results, so 2.25 times fewer multiplications. Only filters that stay the same
+// are worth their transform.
+//
+// Results are rounded in other places than those of plain convolution; errors are about twice as large.
+// Images and filters with infinite values, NaN or numbers beyond 2^60 are refused, because their differences
+// would make NaN of results that are none.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/contract/conv.h"
+#include "kernels/cpu/contract/gemm.h"
+
+namespace millrace::cpu {
+
+class WinogradConv {
+ public:
+  // Whether the shape allows it, and is large enough to gain.
+  static bool Suits(const ConvParams& params);
+  explicit WinogradConv(const ConvParams& params);
+
+  // As in ConvPlan. False: no memory, or values that this method refuses; what was written then means
+  // nothing.
+  bool Forward(const float* input, const float* packed, float* output, Parallel& parallel,
+               const ConvEpilogue<float>& epilogue) const;
+
+  PackedShape packing() const { return {p_.in_c, kPositions, p_.out_c, true}; }
+
+  // A filter as Forward takes it: a header, then 16 packed matrices.
+  static int64_t PackedElements(const PackedShape& shape);
+  static void Pack(const PackedShape& shape, const float* filter, float* packed);
+
+ private:
+  static constexpr int64_t kPositions = 16;
+
+  // Rows of tiles, counted through all images, that are computed together.
+  struct Group {
+    int64_t first, rows;
+  };
+  Group GroupAt(int64_t index) const;
+  int64_t tiles(const Group& group) const { return group.rows * row_tiles_; }
+  bool TransformRow(const Group& group, int64_t row, const float* input, const float* zeros,
+                    float* patches) const;
+  void Columns(const Group& group, int64_t column, int64_t count, const float* patches, const float* packed,
+               float* sums, float* output, const ConvEpilogue<float>& epilogue) const;
+  bool ForwardGroups(const float* input, const float* packed, float* output, Parallel& parallel,
+                     const ConvEpilogue<float>& epilogue) const;
+  bool ForwardColumns(const float* input, const float* packed, float* output, Parallel& parallel,
+                      const ConvEpilogue<float>& epilogue) const;
+
+  ConvParams p_;
+  int64_t image_rows_, row_tiles_;  // rows of tiles in an image, tiles in a row
+  bool by_columns_;                 // threads share the columns of a large filter; otherwise the groups
+  int64_t group_rows_, groups_;
+};
+
+}  // namespace millrace::cpu
