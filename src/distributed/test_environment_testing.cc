@@ -85,9 +85,9 @@ StatusOr<TestConfig> ReadEnvironment() {
 }  // namespace
 }  // namespace millrace
 
-// Called by LeakSanitizer in builds that have it. Debian's c-ares 1.18, through which gRPC resolves names,
+// LeakSanitizer calls this in builds that have it. Debian's c-ares 1.18, through which gRPC resolves names,
 // loses ten bytes for each "localhost".
-extern "C" const char* __lsan_default_suppressions();   // NOLINT(bugprone-reserved-identifier)
-extern "C" const char* __lsan_default_suppressions() {  // NOLINT(bugprone-reserved-identifier)
-  return "leak:libcares.so";
-}
+// NOLINTBEGIN(bugprone-reserved-identifier)
+extern "C" __attribute__((visibility("default"))) const char* __lsan_default_suppressions();
+const char* __lsan_default_suppressions() { return "leak:libcares.so"; }
+// NOLINTEND(bugprone-reserved-identifier)

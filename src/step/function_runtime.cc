@@ -3,11 +3,15 @@
 #include "step/function_runtime.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "base/notification.h"
+#include "base/stack.h"
 #include "compile/optimize/inline_cleanup.h"
 #include "graph/function_gradient.h"
 #include "graph/function_names.h"
+#include "kernel/blocking_kernel.h"
 #include "kernel/kernel_context.h"
 #include "kernel/kernel_registry.h"
 #include "step/run_workers.h"
@@ -223,6 +227,20 @@ StepArgs NestedArgs(const std::string& function, bool several_tasks, const StepS
   return nested;
 }
 
+// Whether a call may use up the stack of the calling thread. Programs run steps in threads whose stacks can
+// be much smaller than ours. Few calls nest, and those pay nothing.
+bool NeedsAnotherStack(const StepServices& caller) {
+  constexpr int kFewCalls = 8;
+  constexpr size_t kEnough = 256 << 10;
+  return caller.call_depth >= kFewCalls && StackLeft() < kEnough;
+}
+
+// Calls `body` in a thread with a stack of its own, and does not wait. The error: there is no further thread.
+Status OnAnotherStack(UniqueFunction<void()> body) {
+  if (RunInBlockingThread(body)) return Status();
+  return errors::ResourceExhausted("No thread for a function call at a depth that the stack can't hold");
+}
+
 }  // namespace
 
 Status FunctionRuntime::Call(const Function& f, const StepServices& caller,
@@ -232,7 +250,19 @@ Status FunctionRuntime::Call(const Function& f, const StepServices& caller,
   StepArgs nested = NestedArgs(instance.f.name, instance.step->several_tasks, caller, args, rets);
   if (instance.step->several_tasks) return RunOnWorkers(*instance.step, nested);
   Status status;
-  instance.step->partitions[0]->Run(nested, [&status](Status s) { status = std::move(s); });
+  const auto run = [&] {
+    instance.step->partitions[0]->Run(nested, [&status](Status s) { status = std::move(s); });
+  };
+  if (!NeedsAnotherStack(caller)) {
+    run();
+    return status;
+  }
+  Notification ended;
+  MR_RETURN_IF_ERROR(OnAnotherStack([&] {
+    run();
+    ended.Notify();
+  }));
+  ended.Wait();
   return status;
 }
 
@@ -244,7 +274,12 @@ void FunctionRuntime::CallAsync(const Function& f, const StepServices& caller,
   StepArgs nested = NestedArgs(instance.f.name, instance.step->several_tasks, caller, args, rets);
   nested.detached = true;
   if (instance.step->several_tasks) return StartOnWorkers(*instance.step, nested, std::move(done));
-  instance.step->partitions[0]->Run(nested, std::move(done));
+  if (!NeedsAnotherStack(caller)) return instance.step->partitions[0]->Run(nested, std::move(done));
+  auto shared_done = std::make_shared<Done>(std::move(done));
+  Status status = OnAnotherStack([&instance, nested, shared_done]() mutable {
+    instance.step->partitions[0]->Run(nested, std::move(*shared_done));
+  });
+  if (!status.ok()) (*shared_done)(std::move(status));
 }
 
 void FunctionRuntime::DropInstances() {

@@ -161,8 +161,8 @@ class SkipDataset final : public UnaryDataset {
    public:
     using UnaryIterator::UnaryIterator;
     bool MayWait(int64_t n) const override {
-      if (input_ == nullptr) return false;
-      const int64_t left = dataset_.count_ - skipped_;
+      if (input_ == nullptr || dataset_.count_ < 0) return false;  // a negative count skips all
+      const int64_t left = std::max<int64_t>(0, dataset_.count_ - skipped_);
       return input_->MayWait(n > INT64_MAX - left ? INT64_MAX : n + left);
     }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
