@@ -159,8 +159,8 @@ StatusOr<ExitCode> RunBench(const BenchOptions& options, const Context& context)
                 << "\n";
   }
   context.out << "loaded in " << DurationText(m.load) << ", first run " << DurationText(m.first) << "\n";
-  context.out << m.runs << " runs in " << DurationText(m.wall) << " on " << options.threads
-              << (options.threads == 1 ? " thread" : " threads") << ": "
+  context.out << CountOf(static_cast<uint64_t>(m.runs), "run") << " in " << DurationText(m.wall) << " on "
+              << CountOf(static_cast<uint64_t>(options.threads), "thread") << ": "
               << ShortCount(static_cast<double>(m.runs) / m.wall) << " runs a second\n";
   context.out << "latency: mean " << DurationText(mean) << ", min " << DurationText(m.seconds.front());
   for (const auto& [name, part] : kPercentiles) {

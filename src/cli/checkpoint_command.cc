@@ -10,6 +10,7 @@
 
 #include "base/strings.h"
 #include "cli/commands.h"
+#include "cli/suggestion.h"
 #include "cli/tensor_file.h"
 #include "cli/validators.h"
 #include "display/tensor_text.h"
@@ -111,8 +112,8 @@ StatusOr<ExitCode> List(const CheckpointOptions& options, const Context& context
     table.AddRow({name, DataTypeName(variable.dtype), variable.shape.ToString(),
                   DataTypeSize(variable.dtype) == 0 ? "" : BytesText(BytesOf(variable))});
   }
-  context.out << table.ToString() << variables.size() << " tensors, " << CountText(elements) << " elements, "
-              << BytesText(bytes) << ", format " << format << "\n";
+  context.out << table.ToString() << CountOf(variables.size(), "tensor") << ", "
+              << CountOf(elements, "element") << ", " << BytesText(bytes) << ", format " << format << "\n";
   return ExitCode::kOk;
 }
 
@@ -152,11 +153,17 @@ StatusOr<ExitCode> Cat(const CheckpointOptions& options, const Context& context)
     }
     progress.Set(tensors.size());
   }
-  if (!any) return errors::NotFound("Key ", options.names.front(), " not found in checkpoint");
+  if (!any) {
+    std::vector<std::string> names;
+    for (const auto& [name, variable] : reader->variables()) names.push_back(name);
+    const std::string near = NearestName(options.names.front(), names);
+    return errors::NotFound("Key ", options.names.front(), " not found in checkpoint",
+                            near.empty() ? "" : StrCat("; did you mean '", near, "'?"));
+  }
   if (!options.output.empty()) {
     MR_RETURN_IF_ERROR(WriteTensors(context.env, options.output, tensors));
     if (!context.json) {
-      context.out << Printable(options.output) << ": " << tensors.size() << " tensors\n";
+      context.out << Printable(options.output) << ": " << CountOf(tensors.size(), "tensor") << "\n";
       return ExitCode::kOk;
     }
   }
@@ -232,7 +239,8 @@ StatusOr<ExitCode> Diff(const CheckpointOptions& options, const Context& context
     context.Print(json);
   } else {
     if (differences > 0) context.out << table.ToString();
-    context.out << differences << " of " << names.size() << " tensors differ\n";
+    context.out << differences << " of " << CountOf(names.size(), "tensor")
+                << (differences == 1 ? " differs\n" : " differ\n");
   }
   return differences == 0 ? ExitCode::kOk : ExitCode::kDiffers;
 }
@@ -277,8 +285,8 @@ StatusOr<ExitCode> Convert(const CheckpointOptions& options, const Context& cont
     json.Field("tensors", reader->variables().size()).EndObject();
     return context.Print(json);
   }
-  context.out << Printable(options.second) << ": " << reader->variables().size() << " tensors, format "
-              << options.format << "\n";
+  context.out << Printable(options.second) << ": " << CountOf(reader->variables().size(), "tensor")
+              << ", format " << options.format << "\n";
   return ExitCode::kOk;
 }
 

@@ -22,7 +22,7 @@ ExitCode Context::Usage(const std::string& text) const {
 
 void Context::ReportError(const Status& status) const {
   if (!json) {
-    err << "millrace: " << Printable(status.ToString()) << "\n";
+    err << "millrace: " << PrintableLines(status.ToString()) << "\n";
     return;
   }
   JsonWriter error;

@@ -39,7 +39,7 @@ double PerSecond(int64_t elements, double seconds) {
 std::string CardinalityText(int64_t cardinality) {
   if (cardinality == Dataset::kInfinite) return "without an end";
   if (cardinality == Dataset::kUnknown) return "how many is not known";
-  return CountText(static_cast<uint64_t>(cardinality)) + " elements";
+  return CountOf(static_cast<uint64_t>(cardinality), "element");
 }
 
 void PrintElements(const PipelineRun& run, std::ostream& out) {
@@ -82,7 +82,7 @@ void Print(const PipelineChoice& choice, const PipelineRun& run, const Verdict& 
   }
   out << "; " << CardinalityText(run.cardinality) << "\n";
   PrintElements(run, out);
-  out << CountText(static_cast<uint64_t>(run.elements)) << " elements in " << DurationText(run.seconds)
+  out << CountOf(static_cast<uint64_t>(run.elements), "element") << " in " << DurationText(run.seconds)
       << ", the first after " << DurationText(run.first) << ": "
       << ShortCount(PerSecond(run.elements, run.seconds)) << " a second"
       << (run.ended ? "; the end was reached" : "") << "\n";

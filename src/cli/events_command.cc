@@ -138,7 +138,7 @@ void WriteContentsJson(const Contents& contents, JsonWriter* json) {
 }
 
 void PrintContents(const Contents& c, std::ostream& out) {
-  out << Printable(c.file.path) << "\n  " << CountText(c.events) << " events";
+  out << Printable(c.file.path) << "\n  " << CountOf(c.events, "event");
   if (c.events > 0) {
     out << ", steps " << c.first_step << " to " << c.last_step;
     // What no clock shows is left out.

@@ -266,7 +266,8 @@ std::string PlotScalars(const std::vector<ScalarSeries>& series, const PlotOptio
   double height = 2 * kMargin + legend + static_cast<double>(rows) * (kPanelHeight + kGap) - kGap;
   if (by_tag.size() > panels) {
     body += StrCat("<text class=\"tick\" x=\"", Fixed(kMargin), "\" y=\"", Fixed(height), "\">",
-                   by_tag.size() - panels, " more tags are not shown; choose some with --tag</text>\n");
+                   CountOf(by_tag.size() - panels, "more tag"), by_tag.size() - panels == 1 ? " is" : " are",
+                   " not shown; choose some with --tag</text>\n");
     height += kMargin;
   }
   return StrCat("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", Fixed(width), "\" height=\"",

@@ -73,8 +73,8 @@ StatusOr<ExitCode> Draw(const GraphOptions& options, Form form, const Context& c
   if (to_terminal) {
     context.out << text;
   } else {
-    context.out << Printable(output) << ": " << CountText(static_cast<uint64_t>(graph.node_size()))
-                << " nodes, " << CountText(tree.edges.size()) << " edges\n";
+    context.out << Printable(output) << ": " << CountOf(static_cast<uint64_t>(graph.node_size()), "node")
+                << ", " << CountOf(tree.edges.size(), "edge") << "\n";
   }
   return ExitCode::kOk;
 }
@@ -98,6 +98,8 @@ CLI::App& AddOne(Commands* commands, CLI::App* group, const char* name, const ch
     command
         .add_option("--depth", options->view.most_depth, "How many scopes in each other are open; 1: none")
         ->check(Positive());
+    command.add_flag("--constants", options->view.constants,
+                     "Draw constants, too, and what is only made of them");
   }
   return command;
 }

@@ -3,11 +3,13 @@
 #include "cli/model_file.h"
 
 #include <algorithm>
+#include <cctype>
 #include <climits>
 #include <set>
 
 #include "base/strings.h"
 #include "io/memmapped_package.h"
+#include "io/record_file.h"
 #include "millrace/meta_graph.h"
 #include "proto/message_types.h"
 #include "tensorflow/core/protobuf/meta_graph.pb.h"
@@ -106,6 +108,24 @@ bool IsOnnx(std::string_view bytes) {
          std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c < 127; });
 }
 
+// Tables of checkpoints of both formats end so.
+constexpr std::string_view kTableEnd = "\x57\xfb\x80\x8b\x24\x75\x47\xdb";
+
+// What other commands read: a hint at them. Empty for all else.
+std::string OtherFile(Env& env, const std::string& path, std::string_view bytes) {
+  if (bytes.ends_with(kTableEnd)) return "is a checkpoint, for millrace checkpoint";
+  const auto records = io::RecordReader::Open(env, path, io::Compression::kNone);
+  std::string first;
+  if (!records.ok() || !(*records)->Read(&first).ok()) return "";
+  return first.find("brain.Event:") != std::string::npos ? "is an event file, for millrace events and watch"
+                                                         : "is a file of records, for millrace records";
+}
+
+bool IsText(std::string_view bytes) {
+  return std::none_of(bytes.begin(), bytes.end(),
+                      [](char c) { return c >= 0 && c < ' ' && !std::isspace(c); });
+}
+
 // The kind of a file of another program, by its first bytes. Empty when it is not known.
 std::string_view ForeignFormat(std::string_view bytes) {
   if (bytes.starts_with("\x89HDF\r\n\x1a\n")) return "an HDF5 file, as Keras writes it";
@@ -132,6 +152,9 @@ Status NoModelIn(Env& env, const std::string& folder) {
       hint = "; it is empty";
     } else if (model != names->end()) {
       hint = StrCat("; perhaps ", folder, "/", *model, " is meant");
+    } else if (std::any_of(names->begin(), names->end(),
+                           [](const auto& n) { return n.find(".tfevents.") != std::string::npos; })) {
+      hint = "; it has event files, for millrace events and watch";
     } else if (const auto meta = ends_with(".meta"); meta != names->end()) {
       hint = StrCat("; it has a checkpoint, whose graph is ", folder, "/", *meta);
     } else if (const auto index = ends_with(".index"); index != names->end()) {
@@ -170,7 +193,14 @@ std::string_view ModelFile::kind_name() const {
 }
 
 StatusOr<ModelFile> ReadModelFile(Env& env, const std::string& path, const std::vector<std::string>& tags) {
-  MR_ASSIGN_OR_RETURN(const FileStat stat, env.Stat(path));
+  const StatusOr<FileStat> found_file = env.Stat(path);
+  if (!found_file.ok() && env.FileExists(path + ".index")) {
+    const std::string meta = path + ".meta";
+    return found_file.status().WithContext(
+        StrCat("; it is the prefix of a checkpoint, ",
+               env.FileExists(meta) ? "whose graph is " + meta : "for millrace checkpoint"));
+  }
+  MR_ASSIGN_OR_RETURN(const FileStat stat, found_file);
   std::string file = path;
   if (stat.is_directory) {
     file = SavedModelFile(env, path);
@@ -209,7 +239,11 @@ StatusOr<ModelFile> ReadModelFile(Env& env, const std::string& path, const std::
     return errors::InvalidArgument(file, "; is ", format,
                                    "; Millrace reads SavedModels, GraphDefs and MetaGraphDefs");
   }
-  const std::string why = first_error.ok() ? "" : StrCat("; as text: ", first_error.message());
+  if (bytes.empty()) return errors::InvalidArgument(file, "; is empty");
+  if (const std::string other = OtherFile(env, file, bytes); !other.empty())
+    return errors::InvalidArgument(file, "; ", other);
+  const bool tried_text = !first_error.ok() && (HasTextName(file) || IsText(bytes));
+  const std::string why = tried_text ? StrCat("; as text: ", first_error.message()) : "";
   return errors::InvalidArgument(file, "; is no GraphDef, MetaGraphDef or SavedModel with nodes in it", why);
 }
 

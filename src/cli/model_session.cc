@@ -10,6 +10,8 @@
 
 #include "base/strings.h"
 #include "cli/feed_text.h"
+#include "cli/suggestion.h"
+#include "cli/validators.h"
 #include "display/text.h"
 #include "graph/graph.h"
 #include "tensor/tensor_codec.h"
@@ -125,9 +127,19 @@ class StepMaker {
     }
     const NodeDef* const node = FindNode(model_.graph(), ParseTensorId(name).name);
     if (node == nullptr) {
-      return errors::NotFound("there is no ", Quoted(name, 200), has_signature_ ? NamesText(names) : "");
+      return errors::NotFound("there is no ", Quoted(name, 200),
+                              has_signature_ ? NamesText(names) : DidYouMean(name));
     }
     return SignatureTensor{name, name, TypeOfNode(*node)};
+  }
+
+  std::string DidYouMean(const std::string& name) const {
+    constexpr int kMostNodes = 100000;
+    if (model_.graph().node_size() > kMostNodes || name.size() > 200) return "";
+    std::vector<std::string> names;
+    for (const NodeDef& node : model_.graph().node()) names.push_back(node.name());
+    const std::string near = NearestName(std::string(ParseTensorId(name).name), names);
+    return near.empty() ? "" : StrCat("; did you mean '", Printable(near, 200), "'?");
   }
 
   static std::string NamesText(const Names& names) {
@@ -146,10 +158,7 @@ class StepMaker {
 
   Status AddFeeds() {
     for (const std::string& feed : options_.feeds) {
-      const size_t equals = feed.find('=');
-      if (equals == std::string::npos || equals == 0) {
-        return errors::InvalidArgument("--feed ", Quoted(feed, 80), " is not NAME=VALUE");
-      }
+      const size_t equals = feed.find('=');  // is there: see Assignment
       const std::string name = feed.substr(0, equals);
       MR_RETURN_IF_ERROR(AddFeed(name, std::string_view(feed).substr(equals + 1)));
     }
@@ -304,7 +313,8 @@ void AddFeedOption(ModelOptions* options, CLI::App* command) {
           "--feed", options->feeds,
           "NAME=VALUE: numbers as [[1, 2], [3, 4]], a text, FILE.npy, FILE.npz:NAME or @FILE for its "
           "bytes; may be repeated")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->check(Assignment());
 }
 
 void AddThreadOptions(ModelOptions* options, CLI::App* command) {

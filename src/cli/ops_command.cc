@@ -10,6 +10,7 @@
 #include "autodiff/gradient_registry.h"
 #include "base/strings.h"
 #include "cli/commands.h"
+#include "cli/suggestion.h"
 #include "display/text.h"
 #include "io/match_files.h"
 #include "kernel/kernel_registry.h"
@@ -192,7 +193,7 @@ void WriteOpJson(const OpDef& op, JsonWriter* json) {
   json->EndObject();
 }
 
-// "did you mean": names that have the text in them, whatever the case.
+// Names that have the text in them, whatever the case; else the nearest.
 std::string Similar(const std::string& name) {
   const auto lower = [](std::string_view text) {
     std::string out(text);
@@ -207,7 +208,11 @@ std::string Similar(const std::string& name) {
       similar.push_back(op->def.name);
     }
   }
-  return similar.empty() ? "" : StrCat("; there are ", StrJoin(similar, ", "));
+  if (!similar.empty()) return StrCat("; there are ", StrJoin(similar, ", "));
+  std::vector<std::string> names;
+  for (const OpRegistration* op : OpRegistry::Global().All()) names.push_back(op->def.name);
+  const std::string near = NearestName(name, names);
+  return near.empty() ? "" : StrCat("; did you mean ", near, "?");
 }
 
 StatusOr<ExitCode> Ops(const OpsOptions& options, const Context& context) {

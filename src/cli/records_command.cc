@@ -225,7 +225,7 @@ StatusOr<ExitCode> Index(const RecordsOptions& options, const Context& context) 
     json.Field("data_bytes", index.data_bytes()).EndObject();
     return context.Print(json);
   }
-  context.out << Printable(path) << ": " << CountText(index.size()) << " records, "
+  context.out << Printable(path) << ": " << CountOf(index.size(), "record") << ", "
               << BytesText(index.data_bytes()) << "\n";
   return ExitCode::kOk;
 }

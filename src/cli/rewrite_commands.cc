@@ -82,7 +82,7 @@ StatusOr<ExitCode> Finish(const RewriteOptions& options, const GraphDef& before,
     return context.Print(json);
   }
   context.out << Printable(options.output) << ": " << CountText(static_cast<uint64_t>(after.node_size()))
-              << " of " << CountText(static_cast<uint64_t>(before.node_size())) << " nodes, "
+              << " of " << CountOf(static_cast<uint64_t>(before.node_size()), "node") << ", "
               << BytesText(bytes) << "\n";
   return ExitCode::kOk;
 }

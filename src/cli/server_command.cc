@@ -58,11 +58,7 @@ StatusOr<ClusterTask> ReadClusterTask(const ServerCommandOptions& options) {
   if (!options.cluster.empty()) {
     MR_ASSIGN_OR_RETURN(task.cluster, ClusterSpec::Parse(options.cluster));
   } else {
-    const char* const variable = std::getenv("TF_CONFIG");
-    if (variable == nullptr || *variable == '\0')
-      return errors::InvalidArgument(
-          "Neither --cluster nor the environment variable TF_CONFIG says what the cluster is");
-    MR_ASSIGN_OR_RETURN(task, ClusterTask::FromTfConfig(variable));
+    MR_ASSIGN_OR_RETURN(task, ClusterTask::FromTfConfig(std::getenv("TF_CONFIG")));
   }
   if (!options.job.empty()) task.job = options.job;
   if (options.task >= 0) task.task = options.task;
@@ -71,6 +67,10 @@ StatusOr<ClusterTask> ReadClusterTask(const ServerCommandOptions& options) {
 }
 
 StatusOr<ExitCode> Serve(const ServerCommandOptions& options, const Context& context) {
+  // The command line has to say it where the environment does not.
+  if (const char* const config = std::getenv("TF_CONFIG");
+      options.cluster.empty() && !options.slurm && (config == nullptr || *config == '\0'))
+    return context.Usage("Neither --cluster nor the environment variable TF_CONFIG says what the cluster is");
   MR_ASSIGN_OR_RETURN(const ClusterTask task, ReadClusterTask(options));
   ServerOptions server_options;
   server_options.cluster = task.cluster;

@@ -287,7 +287,8 @@ void PrintFlops(const ShowOptions& options, const Findings& findings, std::ostre
   }
   out << "\n";
   if (findings.flops->unknown_nodes > 0) {
-    out << "  and " << findings.flops->unknown_nodes << " nodes whose shapes are not known\n";
+    out << "  and " << CountOf(static_cast<uint64_t>(findings.flops->unknown_nodes), "node")
+        << (findings.flops->unknown_nodes == 1 ? " whose shape is" : " whose shapes are") << " not known\n";
   }
 }
 
@@ -299,21 +300,22 @@ void PrintOps(const ShowOptions& options, const Findings& findings, std::ostream
   for (size_t i = 0; i < shown; ++i)
     table.AddRow({sorted[i].first, CountText(static_cast<uint64_t>(sorted[i].second))});
   out << "\n" << table.ToString();
-  if (shown < sorted.size()) out << "… and " << sorted.size() - shown << " more ops; --ops shows all\n";
+  if (shown < sorted.size())
+    out << "… and " << CountOf(sorted.size() - shown, "more op") << "; --ops shows all\n";
 }
 
 void PrintText(const ShowOptions& options, const ModelFile& model, const Findings& findings,
                std::ostream& out) {
   out << Printable(options.model) << ": " << model.kind_name() << ", " << BytesText(model.bytes) << ", "
-      << CountText(static_cast<uint64_t>(model.graph().node_size())) << " nodes";
+      << CountOf(static_cast<uint64_t>(model.graph().node_size()), "node");
   if (model.graph().library().function_size() > 0) {
-    out << ", " << model.graph().library().function_size() << " functions";
+    out << ", " << CountOf(static_cast<uint64_t>(model.graph().library().function_size()), "function");
   }
   out << ", producer " << model.graph().versions().producer() << "\n";
   for (const std::string& set : model.all_tags) out << "tags: {" << Printable(set) << "}\n";
   out << "constants: " << CountText(findings.constants) << ", " << BytesText(findings.constant_bytes) << "\n";
-  out << "variables: " << CountText(findings.variables) << ", " << CountText(findings.variable_elements)
-      << " elements, " << BytesText(findings.variable_bytes) << "\n";
+  out << "variables: " << CountText(findings.variables) << ", "
+      << CountOf(findings.variable_elements, "element") << ", " << BytesText(findings.variable_bytes) << "\n";
   PrintFlops(options, findings, out);
   if (!findings.devices.empty()) {
     out << "devices:";
@@ -339,7 +341,7 @@ void PrintText(const ShowOptions& options, const ModelFile& model, const Finding
     out << "MISSING kernel of " << Printable(op) << ": " << Printable(error, 300) << "\n";
   }
   if (!findings.load_error.ok())
-    out << "The graph can't be loaded: " << Printable(findings.load_error.message(), 600) << "\n";
+    out << "The graph can't be loaded: " << PrintableLines(findings.load_error.message(), 600) << "\n";
   out << (findings.runs_here() ? "All ops and kernels are there.\n" : "The model can't run here.\n");
 }
 

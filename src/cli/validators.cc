@@ -42,4 +42,13 @@ CLI::Validator Between(double low, double high) {
                [low, high](double v) { return v >= low && v <= high; });
 }
 
+CLI::Validator Assignment() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        const size_t equals = text.find('=');
+        return equals != std::string::npos && equals > 0 ? "" : Quoted(text, 80) + " is not NAME=VALUE";
+      },
+      "NAME=VALUE");
+}
+
 }  // namespace millrace::cli

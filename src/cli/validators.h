@@ -12,4 +12,7 @@ CLI::Validator NotNegative();
 CLI::Validator Positive();
 CLI::Validator Between(double low, double high);
 
+// NAME=VALUE, with a name.
+CLI::Validator Assignment();
+
 }  // namespace millrace::cli

@@ -67,6 +67,25 @@ std::string Printable(std::string_view text, size_t most) {
   return out;
 }
 
+std::string PrintableLines(std::string_view text, size_t most) {
+  std::string out;
+  bool whole = true;
+  for (size_t begin = 0; whole && begin <= text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    if (begin > 0) out += '\n';
+    for (size_t at = begin; whole && at <= end;) {  // the parts between tabs
+      const size_t tab = std::min(text.substr(0, end).find('\t', at), end);
+      if (at > begin) out += "    ";
+      const std::string_view part = text.substr(at, tab - at);
+      whole = part.size() <= most && AppendPrintable(part, most, "", &out);
+      most -= std::min(most, part.size());
+      at = tab + 1;
+    }
+    begin = end + 1;
+  }
+  return whole ? out : out + "…";
+}
+
 std::string Quoted(std::string_view text, size_t most) {
   std::string out = "\"";
   const bool whole = AppendPrintable(text, most, "\"\\", &out);
@@ -114,6 +133,10 @@ std::string CountText(uint64_t count) {
   std::string out = std::to_string(count);
   for (size_t at = out.size(); at > 3;) out.insert(at -= 3, 1, ',');
   return out;
+}
+
+std::string CountOf(uint64_t count, std::string_view noun) {
+  return StrCat(CountText(count), " ", noun, count == 1 ? "" : "s");
 }
 
 std::string ShortCount(double number) {

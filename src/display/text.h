@@ -13,7 +13,9 @@ namespace millrace {
 // Text of files for a terminal: UTF-8 stays as it is, control characters and other bytes become "\ooo", so
 // that nothing moves the cursor. At most `most` bytes, then "…".
 std::string Printable(std::string_view text, size_t most = SIZE_MAX);
-// The same in double quotes, in which quotes and backslashes are escaped; "… (1234 bytes)" when it is cut.
+// The same line by line, with spaces for tabs.
+std::string PrintableLines(std::string_view text, size_t most = SIZE_MAX);
+// As Printable in double quotes, in which quotes and backslashes are escaped; "… (1234 bytes)" when it is cut.
 std::string Quoted(std::string_view text, size_t most);
 // For the text and the attributes of HTML and SVG. Bytes that XML has no place for become U+FFFD.
 std::string EscapeXml(std::string_view text);
@@ -23,6 +25,8 @@ bool IsUtf8(std::string_view text);
 std::string BytesText(uint64_t bytes);
 // "1,234,567".
 std::string CountText(uint64_t count);
+// "1 node", "1,234 nodes".
+std::string CountOf(uint64_t count, std::string_view noun);
 // "12.3 G": three digits and a prefix of a thousand's power.
 std::string ShortCount(double number);
 // A duration such as "3.21 ms".

@@ -20,12 +20,18 @@ TEST(TextTest, NothingMovesTheCursor) {
   EXPECT_EQ(Printable("größer"), "größer");
   EXPECT_EQ(Printable("\xff\xc0\xaf"), "\\377\\300\\257");
   EXPECT_EQ(Printable("größer", 3), "gr…");
+  EXPECT_EQ(PrintableLines("a\x1b[2J\n\t [b]\tc\r\n"), "a\\033[2J\n     [b]    c\\015\n");
+  EXPECT_EQ(PrintableLines("ab\ncd", 3), "ab\n…");
+  EXPECT_EQ(PrintableLines("ab\ncd", 4), "ab\ncd");
   EXPECT_EQ(Quoted("a\"b\\", 9), "\"a\\\"b\\\\\"");
   EXPECT_EQ(Quoted("abcdef", 3), "\"abc…\" (6 bytes)");
   EXPECT_EQ(EscapeXml("<a b=\"&\">\x01\xff"), "&#60;a b=&#34;&#38;&#34;&#62;\xef\xbf\xbd\xef\xbf\xbd");
 }
 
 TEST(TextTest, NumbersForPeople) {
+  EXPECT_EQ(CountOf(0, "node"), "0 nodes");
+  EXPECT_EQ(CountOf(1, "node"), "1 node");
+  EXPECT_EQ(CountOf(1234, "node"), "1,234 nodes");
   EXPECT_EQ(BytesText(0), "0 B");
   EXPECT_EQ(BytesText(1023), "1023 B");
   EXPECT_EQ(BytesText(1536), "1.50 KiB");

@@ -80,6 +80,24 @@ class ForeignFilesTest(ModelTest):
             for command in ["show"], ["run"], ["bench"], ["graph", "svg"]:
                 self.assert_error([*command, name], 1, what)
 
+    def test_files_of_other_commands_are_named(self):
+        self.save_variable("v", [1, 2])
+        self.run_program("checkpoint", "convert", "v", "old", "--to", "v1")
+        self.write("a.tfrecord", program.record(b"abc"))
+        self.write("events", program.record(field(1, 5.0) + field(3, b"brain.Event:2")))
+        self.write("none.pb", "")
+        self.write("cut.pb", b"\x0a\x30\x0a\x01x\x12\x0bPlaceholder")
+        for name, text in (("old", "is a checkpoint, for millrace checkpoint"), ("v", "is the prefix of a checkpoint, for millrace checkpoint"),
+                           ("v.index", "is a checkpoint"), ("a.tfrecord", "for millrace records"),
+                           ("events", "for millrace events"), ("none.pb", "is empty")):
+            self.assert_error(["show", name], 1, text)
+        self.write("v.meta", "")
+        self.assert_error(["show", "v"], 1, "whose graph is v.meta")
+        # What is no text is not said to be a wrong one.
+        self.assertNotIn("as text", self.run_program("show", "cut.pb", code=1).err)
+        self.write("logs/events.out.tfevents.1.host", "")
+        self.assert_error(["show", "logs"], 1, "it has event files")
+
     def test_folders_without_a_model(self):
         self.write("empty/x", "")
         os.remove(self.path("empty/x"))
@@ -183,8 +201,14 @@ class RunTest(ModelTest):
     def test_mistakes_are_told(self):
         for feed, text in (("x=[[1,2],[3]]", "side by side"), ("x=[1,[2]]", "depths"), ("x=[[1,a]]", "no number"),
                            ("x=[[1,2]", "missing"), ("x=none.npy", "none.npy"), ("nothing=1", "nothing"),
-                           ("x", "NAME=VALUE"), ('x=["a"]', "no value of type float"), ("x=[[1,2,3]]", "size-incompatible: In[0]: [1,3]")):
+                           ('x=["a"]', "no value of type float"), ("x=[[1,2,3]]", "size-incompatible: In[0]: [1,3]")):
             self.assert_error(["run", "m.pbtxt", "--feed", feed, "--fetch", "z"], 1, text)
+        for feed in ("x", "=1", ""):
+            self.assert_error(["run", "m.pbtxt", "--feed", feed, "--fetch", "z"], 2, "NAME=VALUE")
+        # What TensorFlow writes below an error stands in a line of its own, too.
+        wrong = self.run_program("run", "m.pbtxt", "--feed", "x=[[1,2,3]]", "--fetch", "z", code=1).err
+        self.assertRegex(wrong, r"size-incompatible.*\n {4,}\[\[\{\{node layer/y\}\}\]\]\n$")
+        self.assert_error(["run", "m.pbtxt", "--fetch", "layr/y"], 1, "did you mean 'layer/y'?")
         self.assert_error(["run", "m.pbtxt"], 1, "--fetch; perhaps z")
         self.assert_error(["run", "m.pbtxt", "--fetch", "zz"], 1, "zz")
         self.assert_error(["run", "m.pbtxt", "--fetch", "z", "--signature", "s"], 1, "no signature")
@@ -388,15 +412,25 @@ class GraphTest(ModelTest):
 
     def test_dot_svg_and_html(self):
         self.write("m.pbtxt", AFFINE)
-        dot = self.run_program("graph", "dot", "m.pbtxt", "-o", "-").out
+        shown = self.run_program("graph", "dot", "m.pbtxt", "-o", "-").out
+        self.assertIn('label="layer/y\\nMatMul"', shown)  # all that the scope shows
+        self.assertEqual(shown.count("->"), 2)
+        self.assertNotIn("Const", shown)
+        dot = self.run_program("graph", "dot", "m.pbtxt", "--constants", "-o", "-").out
         self.assertIn("subgraph cluster_", dot)
         self.assertEqual(dot.count("->"), 3)
         self.assertEqual(dot.count("{"), dot.count("}"))
         self.assertEqual(self.run_json("graph", "svg", "m.pbtxt")["output"], "m.svg")
         root = xml.etree.ElementTree.fromstring(self.read("m.svg"))
         text = "".join(root.itertext())
-        for name in ("layer", "MatMul", "Placeholder"):
+        for name in ("layer", "MatMul", "Placeholder", "4 nodes, 3 edges"):
             self.assertIn(name, text)
+        self.assertNotIn("Const", text)
+        self.assertIn("Const", self.run_program("graph", "svg", "m.pbtxt", "--constants", "-o", "-").out)
+        self.write("c.pbtxt", 'node { name: "c" op: "Const" }')
+        alone = self.run_program("graph", "svg", "c.pbtxt", "-o", "-").out
+        self.assertIn("1 node, 0 edges", alone)
+        self.assertIn("Const", alone)  # where there is nothing else
         self.run_program("graph", "html", "m.pbtxt")
         page = self.read("m.html").decode()
         self.assertNotRegex(page, r'(src|href)="(?!data:)')
@@ -452,7 +486,7 @@ class CheckpointTest(ModelTest):
         for name in ("a", "a.index", "a.data-00000-of-00001"):
             ls = self.run_json("checkpoint", "ls", name)
             self.assertEqual(ls["tensors"], [{"name": "v", "dtype": "float", "shape": [2], "bytes": 8}])
-        self.assertIn("1 tensors, 2 elements, 8 B, format v2", self.run_program("checkpoint", "ls", "a").out)
+        self.assertIn("1 tensor, 2 elements, 8 B, format v2", self.run_program("checkpoint", "ls", "a").out)
         self.assertEqual(self.run_json("checkpoint", "ls", "a", "x*")["tensors"], [])
         self.assertIn("v: float [2], from 1 to 2, mean 1.5\n[1. 2.]", self.run_program("checkpoint", "cat", "a", "v").out)
         self.assertEqual(self.run_json("checkpoint", "cat", "b", "v")["tensors"]["v"]["values"], [1, 2.5])

@@ -183,7 +183,8 @@ class TracePageTest(PageTest):
 # The boxes that are drawn, as the screen has them.
 BOXES = """[...document.querySelectorAll('#scene .box')].map((box) => {
   const r = box.querySelector('rect').getBoundingClientRect();
-  const text = [...box.querySelectorAll('text')].map((t) => t.getBoundingClientRect());
+  const {title} = boxes.find((b) => b.drawn === box);  // of an open one
+  const text = [...box.querySelectorAll('text'), ...(title ? [title] : [])].map((t) => t.getBoundingClientRect());
   return {name: box.getAttribute('aria-label'), open: box.classList.contains('open'), kind: box.classList[1],
           left: r.left, top: r.top, right: r.right, bottom: r.bottom,
           textHeight: Math.min(...text.map((t) => t.height)),
@@ -302,6 +303,25 @@ class GraphPageTest(PageTest):
         self.run_program("graph", "html", "c.pbtxt")
         self.open(self.path("c.html"))
         self.assertEqual(len(self.assert_drawn_well("constants alone")[0]), 2)
+
+    def test_a_scope_that_shows_one_node_is_that_node(self):
+        self.write("m.pbtxt", """node { name: "x" op: "Placeholder" } node { name: "sum/axis" op: "Const" }
+            node { name: "sum" op: "Sum" input: "x" input: "sum/axis" }
+            node { name: "out/w" op: "Const" } node { name: "out/y" op: "MatMul" input: "sum" input: "out/w" }""")
+        self.run_program("graph", "html", "m.pbtxt")
+        self.open(self.path("m.html") + "#out/y")
+        self.assertEqual(self.js("boxes.filter((b) => b.parent).map((b) => b.label).sort()"), ["out/y", "sum", "x"])
+        self.assertEqual(self.js("[...document.querySelectorAll('.box.selected')].map((b) => b.getAttribute('aria-label'))"), ["out/y, MatMul"])
+        self.assert_drawn_well("alone")
+        self.js("goTo(items.find((i) => i.label === 'sum' && i.node < 0))")  # the scope is where its node is
+        self.assertEqual(self.js("[...document.querySelectorAll('.box.selected')].map((b) => b.getAttribute('aria-label'))"), ["sum, Sum"])
+        self.key("c", "c")
+        self.assertIn("out, 2 nodes, open", [b["name"] for b in self.assert_drawn_well("with constants")[0]])
+
+    def test_titles_lie_over_edges(self):
+        self.open_network("inception")
+        self.assertTrue(self.js("""boxes.some((b) => b.title) && boxes.filter((b) => b.title).every((b) => edges.every((e) =>
+            !e.drawn || e.drawn.compareDocumentPosition(b.title) & Node.DOCUMENT_POSITION_FOLLOWING))"""))
 
     def test_opening_closing_and_zoom(self):
         self.open_network("resnet50")

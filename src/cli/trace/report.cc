@@ -8,6 +8,7 @@
 #include "cli/trace/page.h"
 #include "cli/trace/trace_reader.h"
 #include "display/page/page.h"
+#include "display/text.h"
 #include "millrace/json_writer.h"
 
 namespace millrace::cli {
@@ -184,8 +185,9 @@ std::string SummaryJson(const TraceReport& report) {
 
 std::string RenderPage(const TraceReport& report) {
   const std::string title = report.source + " – step timeline";
-  const std::string summary = StrCat(report.trace.events.size(), " events in ", report.trace.length_ns / 1000,
-                                     " µs on ", report.trace.devices.size(), " devices");
+  const std::string summary =
+      StrCat(CountOf(report.trace.events.size(), "event"), " in ", report.trace.length_ns / 1000, " µs on ",
+             CountOf(report.trace.devices.size(), "device"));
   const std::string data = PageData(report);
   const std::string script = StrCat(kPageModelScript, kPageTimelineScript, kPageTablesScript);
   return WritePage({.title = title,

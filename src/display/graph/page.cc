@@ -136,7 +136,8 @@ std::string RenderGraphPage(const ScopeTree& tree, const tensorflow::GraphDef& g
   WriteConstants(tree, &json);
   WriteFunctions(graph, &json);
   json.EndObject();
-  const std::string summary = StrCat(graph.node_size(), " nodes, ", tree.edges.size(), " edges");
+  const std::string summary = StrCat(CountOf(static_cast<uint64_t>(graph.node_size()), "node"), ", ",
+                                     CountOf(tree.edges.size(), "edge"));
   const std::string script = StrCat(kGraphPageDagreScript, kGraphPageDataScript, kGraphPageLayoutScript,
                                     kGraphPageViewScript, kGraphPageDetailsScript);
   return WritePage({.title = title + " – graph",

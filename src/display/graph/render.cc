@@ -119,8 +119,8 @@ const char* ClassOf(BoxKind kind) {
 
 std::string FullName(const ViewBox& box, const ScopeTree& tree, const tensorflow::GraphDef& graph) {
   const ScopeItem& item = tree.items[static_cast<size_t>(box.item)];
-  if (item.node < 0) return item.is_group ? item.label : tree.PathOf(box.item);
-  const auto& node = graph.node(item.node);
+  if (box.node < 0) return item.is_group ? item.label : tree.PathOf(box.item);
+  const auto& node = graph.node(box.node);
   std::string name = StrCat(node.name(), " (", node.op(), ")");
   if (!node.device().empty()) name += StrCat("\n", node.device());
   return name;
@@ -136,13 +136,14 @@ constexpr std::string_view kStyle =
     "stroke-dasharray:4 3}\n"
     ".const rect{fill:#efefeb;stroke:#c3c4bd}.variable rect{fill:#fdf0d8;stroke:#c29a45}"
     ".placeholder rect{fill:#dff2e4;stroke:#4f9a6a}\n"
-    ".label{font-weight:600;text-anchor:start;fill:#41597a}path{fill:none;stroke:#7b8591}"
+    ".label{font-weight:600;text-anchor:start;fill:#41597a;paint-order:stroke;stroke:#f6f6f3;stroke-width:"
+    "4px}path{fill:none;stroke:#7b8591}"
     ".control{stroke-dasharray:3 4;stroke:#a3abb5}marker path{fill:#7b8591;stroke:none}\n"
     "@media(prefers-color-scheme:dark){svg{background:#15171a}text{fill:#e9eaec}.detail,.about{fill:#a3a9b2}"
     "rect{fill:#22262b;stroke:#6d757f}.open{fill:#8aa4c2;fill-opacity:.09;stroke:#4d5b6b}"
     ".scope rect{fill:#25364a;stroke:#6f93bd}.group rect{fill:#322a40;stroke:#9a86bb}"
     ".const rect{fill:#2a2d31;stroke:#4b5057}.variable rect{fill:#3d3118;stroke:#b08a3c}"
-    ".placeholder rect{fill:#1d3526;stroke:#4f9a6a}.label{fill:#9db8d8}path{stroke:#808a96}"
+    ".placeholder rect{fill:#1d3526;stroke:#4f9a6a}.label{fill:#9db8d8;stroke:#15171a}path{stroke:#808a96}"
     ".control{stroke:#5d6670}marker path{fill:#808a96}}\n"
     "</style>\n"
     "<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" "
@@ -153,9 +154,7 @@ std::string SvgBox(const ViewBox& box, const std::string& name) {
   const std::string rect = StrCat("x=\"", Number(p.x), "\" y=\"", Number(p.y), "\" width=\"", Number(p.width),
                                   "\" height=\"", Number(p.height), "\"");
   if (box.open) {
-    return StrCat("<g><title>", EscapeXml(name), "</title><rect class=\"open\" ", rect,
-                  " rx=\"8\"/><text class=\"label\" x=\"", Number(p.x + 12), "\" y=\"", Number(p.y + 19),
-                  "\">", EscapeXml(box.label), "</text></g>\n");
+    return StrCat("<g><title>", EscapeXml(name), "</title><rect class=\"open\" ", rect, " rx=\"8\"/></g>\n");
   }
   const bool round = box.kind == BoxKind::kConstant;
   std::string out = StrCat("<g class=\"", ClassOf(box.kind), "\"><title>", EscapeXml(name), "</title><rect ",
@@ -167,6 +166,12 @@ std::string SvgBox(const ViewBox& box, const std::string& name) {
                   EscapeXml(box.detail), "</text>");
   }
   return out + "</g>\n";
+}
+
+// The title of an open box.
+std::string SvgTitle(const ViewBox& box) {
+  return StrCat("<text class=\"label\" x=\"", Number(box.place.x + 12), "\" y=\"", Number(box.place.y + 19),
+                "\">", EscapeXml(box.label), "</text>\n");
 }
 
 std::string SvgEdge(const ViewEdge& edge) {
@@ -211,8 +216,8 @@ std::string RenderSvg(const GraphView& view, const ScopeTree& tree, const tensor
   out +=
       StrCat("<text class=\"title\" x=\"", Number(kMargin), "\" y=\"", Number(kMargin + 8), "\">",
              EscapeXml(Printable(title, 200)), "</text><text class=\"about\" x=\"", Number(width - kMargin),
-             "\" y=\"", Number(kMargin + 8), "\">", CountText(static_cast<uint64_t>(graph.node_size())),
-             " nodes, ", CountText(tree.edges.size()), " edges</text>\n");
+             "\" y=\"", Number(kMargin + 8), "\">", CountOf(static_cast<uint64_t>(graph.node_size()), "node"),
+             ", ", CountOf(tree.edges.size(), "edge"), "</text>\n");
   out += StrCat("<g transform=\"translate(", Number(kMargin), " ", Number(kMargin + kTitle), ")\">\n");
   for (size_t b = 1; b < view.boxes.size(); ++b) {
     if (view.boxes[b].open) out += SvgBox(view.boxes[b], FullName(view.boxes[b], tree, graph));
@@ -220,6 +225,9 @@ std::string RenderSvg(const GraphView& view, const ScopeTree& tree, const tensor
   for (const ViewEdge& edge : view.edges) out += SvgEdge(edge);
   for (size_t b = 1; b < view.boxes.size(); ++b) {
     if (!view.boxes[b].open) out += SvgBox(view.boxes[b], FullName(view.boxes[b], tree, graph));
+  }
+  for (size_t b = 1; b < view.boxes.size(); ++b) {  // over the edges, which may cross them
+    if (view.boxes[b].open) out += SvgTitle(view.boxes[b]);
   }
   return out + "</g>\n</svg>\n";
 }

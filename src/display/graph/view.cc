@@ -41,7 +41,11 @@ std::string Shorten(const std::string& text) {
 class ViewMaker {
  public:
   ViewMaker(const ScopeTree& tree, const tensorflow::GraphDef& graph, const ViewOptions& options)
-      : tree_(tree), graph_(graph), options_(options), open_(tree.items.size(), false) {}
+      : tree_(tree),
+        graph_(graph),
+        options_(options),
+        constants_(options.constants || tree.items[0].constants == tree.items[0].nodes),
+        open_(tree.items.size(), false) {}
 
   GraphView Make() {
     ChooseOpen();
@@ -66,17 +70,34 @@ class ViewMaker {
   const ScopeItem& item(int i) const { return tree_.items[static_cast<size_t>(i)]; }
   ViewBox& box(int b) { return view_.boxes[static_cast<size_t>(b)]; }
 
+  bool Shown(int i) const { return constants_ || item(i).constants < item(i).nodes; }
+  std::vector<int> ShownIn(int i) const {
+    std::vector<int> shown = item(i).children;
+    std::erase_if(shown, [&](int child) { return !Shown(child); });
+    return shown;
+  }
+  // The node that is all that a scope shows, or -1: it stands for the scope. Of a node itself.
+  int SoleNode(int i) const {
+    while (item(i).node < 0) {
+      const std::vector<int> shown = ShownIn(i);
+      if (item(i).is_group || shown.size() != 1) return -1;
+      i = shown[0];
+    }
+    return i;
+  }
+
   void ChooseOpen() {
     open_[0] = true;
-    size_t boxes = item(0).children.size();
-    std::vector<int> level = item(0).children;
+    std::vector<int> level = ShownIn(0);
+    size_t boxes = level.size();
     for (int depth = 1; depth < options_.most_depth && !level.empty(); ++depth) {
-      std::erase_if(level, [&](int i) { return item(i).children.empty(); });
-      std::stable_sort(level.begin(), level.end(),
-                       [&](int a, int b) { return item(a).children.size() < item(b).children.size(); });
+      std::erase_if(level, [&](int i) { return SoleNode(i) >= 0; });
+      std::vector<std::pair<std::vector<int>, int>> inner;  // what each shows
+      for (const int i : level) inner.emplace_back(ShownIn(i), i);
+      std::stable_sort(inner.begin(), inner.end(),
+                       [&](const auto& a, const auto& b) { return a.first.size() < b.first.size(); });
       std::vector<int> next;
-      for (const int i : level) {
-        const auto& children = item(i).children;
+      for (const auto& [children, i] : inner) {
         if (boxes + children.size() > options_.most_boxes) break;
         open_[static_cast<size_t>(i)] = true;
         boxes += children.size();
@@ -93,6 +114,7 @@ class ViewMaker {
       const int parent = tree_.items[i].parent;
       if (parent >= 0 && (!open_[static_cast<size_t>(parent)] || box_of_[static_cast<size_t>(parent)] < 0))
         continue;
+      if (!Shown(static_cast<int>(i))) continue;
       box_of_[i] = static_cast<int>(view_.boxes.size());
       view_.boxes.push_back(MakeBox(static_cast<int>(i)));
       inside_.emplace_back();
@@ -110,24 +132,32 @@ class ViewMaker {
     ViewBox made;
     made.item = i;
     made.open = open_[static_cast<size_t>(i)];
-    made.label = Shorten(item(i).label);
-    if (item(i).node >= 0) {
-      const auto& node = graph_.node(item(i).node);
+    std::string label = item(i).label;
+    if (const int sole = made.open ? -1 : SoleNode(i); sole >= 0) {
+      for (int inner = i; inner != sole;) {
+        inner = ShownIn(inner)[0];
+        if (item(inner).label != item(item(inner).parent).label) label += "/" + item(inner).label;
+      }
+      const auto& node = graph_.node(item(sole).node);
+      made.node = item(sole).node;
       made.kind = KindOfOp(node.op());
-      if (node.op() != item(i).label) made.detail = Shorten(node.op());
+      if (node.op() != item(sole).label) made.detail = Shorten(node.op());
     } else {
       made.kind = item(i).is_group ? BoxKind::kGroup : BoxKind::kScope;
-      made.detail = StrCat(CountText(static_cast<uint64_t>(item(i).nodes)), " nodes");
+      const int64_t nodes = constants_ ? item(i).nodes : item(i).nodes - item(i).constants;
+      made.detail = CountOf(static_cast<uint64_t>(nodes), "node");
     }
+    made.label = Shorten(label);
     const auto widest = static_cast<double>(std::max(Width(made.label), Width(made.detail)));
     made.place.width = std::max(widest * kCharacter + kBoxPadding, 44.0);
     made.place.height = made.detail.empty() ? 26 : 26 + kLineHeight;
     return made;
   }
 
-  // The box in which a node is to be seen.
+  // The box in which a node is to be seen; -1: in none.
   int BoxOfNode(int node) const {
     int i = tree_.item_of_node[static_cast<size_t>(node)];
+    if (!Shown(i)) return -1;
     while (box_of_[static_cast<size_t>(i)] < 0) i = item(i).parent;
     return box_of_[static_cast<size_t>(i)];
   }
@@ -136,7 +166,7 @@ class ViewMaker {
     std::unordered_map<uint64_t, size_t> known;
     for (const ScopeEdge& edge : tree_.edges) {
       const int from = BoxOfNode(edge.from), to = BoxOfNode(edge.to);
-      if (from == to) continue;
+      if (from < 0 || to < 0 || from == to) continue;
       const uint64_t key = static_cast<uint64_t>(from) << 32 | static_cast<uint32_t>(to);
       const auto [it, added] = known.try_emplace(key, view_.edges.size());
       if (added) {
@@ -248,6 +278,7 @@ class ViewMaker {
   const ScopeTree& tree_;
   const tensorflow::GraphDef& graph_;
   const ViewOptions& options_;
+  const bool constants_;
   std::vector<bool> open_;   // by item
   std::vector<int> box_of_;  // by item; -1: not to be seen
   GraphView view_;

@@ -19,6 +19,8 @@ struct ViewOptions {
   // Scopes are opened, the outer ones first, while no more boxes than this are to be seen.
   size_t most_boxes = 80;
   int most_depth = 100;  // scopes in each other that may be open
+  // Whether constants, and what is only made of them, are drawn. Graphs of nothing else show them anyway.
+  bool constants = false;
 };
 
 // What of a tree is drawn as a box, and how.
@@ -26,6 +28,7 @@ enum class BoxKind { kScope, kGroup, kOp, kConstant, kVariable, kPlaceholder };
 
 struct ViewBox {
   int item = 0;
+  int node = -1;  // of the graph, where one is drawn: the item's own, or all that the item's scope shows
   BoxKind kind = BoxKind::kOp;
   bool open = false;  // its children are boxes, too
   std::string label, detail;

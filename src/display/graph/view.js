@@ -24,6 +24,14 @@ function shorten(text) {
 
 const isShown = (item) => state.constants || item.constants < item.nodes;
 
+// The node that is all that a scope shows, or null: it stands for the scope.
+function soleNode(item) {
+  if (item.node >= 0) return item;
+  if (item.kind !== kScope) return null;
+  const shown = item.children.filter((child) => isShown(items[child]));
+  return shown.length === 1 ? soleNode(items[shown[0]]) : null;
+}
+
 // What an open scope shows: its children, and of open groups what is in them.
 function shownIn(item) {
   const shown = [];
@@ -32,7 +40,7 @@ function shownIn(item) {
     if (items[child].kind === kGroup && open.has(child)) {
       shown.push(...shownIn(items[child]));
     } else {
-      shown.push(items[child]);
+      shown.push(soleNode(items[child]) ?? items[child]);
     }
   }
   return shown;
@@ -41,7 +49,11 @@ function shownIn(item) {
 function makeBox(item, parent) {
   const box = {item, parent, open: open.has(item.id) && item.children.length > 0 && (item.kind !== kGroup), children: [], pins: [], edges: [], edgeOf: new Map()};
   box.depth = parent === null ? 0 : parent.depth + 1;
-  box.label = shorten(item.label);
+  let label = item.label;
+  for (let p = items[item.parent]; parent !== null && p !== parent.item; p = items[p.parent]) {
+    if (p.kind === kScope && p.label !== item.label) label = `${p.label}/${label}`;
+  }
+  box.label = shorten(label);
   box.detail = item.node < 0 ? plural(state.constants ? item.nodes : item.nodes - item.constants, "node") : opOf(item) === item.label ? "" : shorten(opOf(item));
   const widest = Math.max([...box.label].length, [...box.detail].length);
   box.width = Math.max(widest * kCharacter + (item.node < 0 ? 50 : 20), 44);
@@ -53,6 +65,8 @@ function makeBox(item, parent) {
   }
   return box;
 }
+
+const boxOf = (item) => boxOfItem.get(item.id) ?? boxOfItem.get(soleNode(item)?.id);
 
 function boxOfNode(node) {
   let item = items[itemOfNode[node]];
@@ -170,9 +184,7 @@ function drawBox(box) {
   addSvg("rect", {x: round(box.x), y: round(box.y), width: round(box.width), height: round(box.height),
                    rx: box.open ? 8 : item.kind === kConst ? box.height / 2 : 5}, group);
   const middle = round(box.x + box.width / 2 - (item.children.length > 0 && !box.open ? 8 : 0));
-  if (box.open) {
-    addSvg("text", {class: "title", x: round(box.x + 12), y: round(box.y + 19)}, group, box.label);
-  } else {
+  if (!box.open) {
     addSvg("text", {x: middle, y: round(box.y + 17)}, group, box.label);
     if (box.detail !== "") addSvg("text", {class: "detail", x: middle, y: round(box.y + 32)}, group, box.detail);
   }
@@ -196,12 +208,16 @@ function draw() {
     edge.drawn.edge = edge;
   }
   for (const box of boxes) if (!box.open && box.parent !== null) drawBox(box);
+  // Over the edges, which may cross them.
+  for (const box of boxes) {
+    if (box.open && box.parent !== null) box.title = addSvg("text", {class: "title", x: round(box.x + 12), y: round(box.y + 19)}, scene, box.label);
+  }
   drawMarks();
 }
 
 // Marks what is chosen, its neighbours, and what was searched for.
 function drawMarks() {
-  const chosen = boxOfItem.get(state.selected);
+  const chosen = state.selected < 0 ? undefined : boxOf(items[state.selected]);
   const near = new Set();
   const isIn = (box) => {
     for (let b = box; b !== null; b = b.parent) if (b === chosen) return true;
@@ -259,7 +275,7 @@ function zoom(factor, x, y) {
 }
 
 function center(item) {
-  const box = boxOfItem.get(item.id);
+  const box = boxOf(item);
   if (box === undefined) return;
   const {width, height} = svg.getBoundingClientRect();
   const inside = Math.min((width - 40) / box.width, (height - 40) / box.height);
