@@ -15,7 +15,8 @@ namespace millrace {
 std::string Printable(std::string_view text, size_t most = SIZE_MAX);
 // The same line by line, with spaces for tabs.
 std::string PrintableLines(std::string_view text, size_t most = SIZE_MAX);
-// As Printable in double quotes, in which quotes and backslashes are escaped; "… (1234 bytes)" when it is cut.
+// As Printable in double quotes, in which quotes and backslashes are escaped; "… (1234 bytes)" when it is
+// cut.
 std::string Quoted(std::string_view text, size_t most);
 // For the text and the attributes of HTML and SVG. Bytes that XML has no place for become U+FFFD.
 std::string EscapeXml(std::string_view text);
