@@ -5,6 +5,7 @@
 //   gif/own gif/giflib       an image of 1,000 x 1,000 colours with some order; bytes: of the pixels
 //   wav/own wav/sndfile      10 s of stereo, 16 bits at 44.1 kHz, to floats; bytes: of the samples
 //   zip/own zip/minizip      a deflated member of 64 MiB; bytes: unpacked
+//   json/own json/nlohmann   100,000 records of a text, a number and a float are written; bytes: of the text
 //   hostile/gif/…            a file of 40 bytes that claims 65,535 x 65,535 pixels; peak: bytes of memory
 //   asked for
 #include <benchmark/benchmark.h>
@@ -20,6 +21,7 @@
 #include "io/image/gif.h"
 #include "io/sound/wav.h"
 #include "io/zip_archive.h"
+#include "millrace/json_writer.h"
 #if MILLRACE_HAS_GIFLIB
 #include <gif_lib.h>
 #endif
@@ -29,6 +31,9 @@
 #if MILLRACE_HAS_MINIZIP
 #include <minizip/ioapi.h>
 #include <minizip/unzip.h>
+#endif
+#if MILLRACE_HAS_NLOHMANN
+#include <nlohmann/json.hpp>
 #endif
 
 namespace millrace {
@@ -346,6 +351,47 @@ void Minizip(benchmark::State& state) {
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(kMember));
 }
 BENCHMARK(Minizip)->Name("zip/minizip")->Unit(benchmark::kMillisecond);
+#endif
+
+// ---- JSON
+
+constexpr int kRecords = 100'000;
+float Share(int record) { return static_cast<float>(record) / 7; }
+
+void OwnJson(benchmark::State& state) {
+  size_t bytes = 0;
+  for (auto _ : state) {
+    JsonWriter json;
+    json.BeginArray();
+    for (int i = 0; i < kRecords; ++i) {
+      json.BeginObject()
+          .Field("name", "layer/weights/read")
+          .Field("count", i)
+          .Field("share", Share(i))
+          .EndObject();
+    }
+    json.EndArray();
+    bytes = json.text().size();
+    benchmark::DoNotOptimize(json.text().data());
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes));
+}
+BENCHMARK(OwnJson)->Name("json/own")->Unit(benchmark::kMillisecond);
+
+#if MILLRACE_HAS_NLOHMANN
+void Nlohmann(benchmark::State& state) {
+  size_t bytes = 0;
+  for (auto _ : state) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::array();
+    for (int i = 0; i < kRecords; ++i)
+      json.push_back({{"name", "layer/weights/read"}, {"count", i}, {"share", Share(i)}});
+    const std::string text = json.dump();
+    bytes = text.size();
+    benchmark::DoNotOptimize(text.data());
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(bytes));
+}
+BENCHMARK(Nlohmann)->Name("json/nlohmann")->Unit(benchmark::kMillisecond);
 #endif
 
 }  // namespace
