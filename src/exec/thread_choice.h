@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstdint>
 
 namespace millrace {
@@ -18,8 +19,8 @@ enum class StepThreads : uint8_t {
 // on its load and on the size of the nodes, and no model of costs knows all of that. So now and then a few
 // steps try them one after the other, and the best times decide. Each gets a few steps in a row, of which the
 // first wake the other threads. One thread less is preferred to a gain below two per cent. A plan that was
-// left to one thread gets a second look more often: the machine may have been busy. Thread-safe; what it says
-// is advice.
+// left to one thread gets a second look, more often at first: the machine may have been busy. Thread-safe;
+// what it says is advice.
 class ThreadChoice {
  public:
   struct Step {
@@ -42,14 +43,17 @@ class ThreadChoice {
   static constexpr uint64_t kFirstTrial = 8;
   static constexpr uint64_t kSecondTrial = 128;  // and so in each period
   static constexpr uint64_t kPeriod = 1024;
-  static constexpr uint64_t kSecondLook = 64;
-  static constexpr uint64_t kSecondLookPeriod = 128;
+  static constexpr uint64_t kSecondLook = 64;  // and 192, 448, 960
+  static constexpr uint64_t kLaterLook = 576;  // in each later period
 
   // The place of a step in its trial; kTrials or more: it is in none.
   static uint64_t PlaceInTrial(uint64_t step) {
     return step < kSecondTrial ? step - kFirstTrial : step % kPeriod - kSecondTrial;
   }
-  static uint64_t PlaceInSecondLook(uint64_t step) { return step % kSecondLookPeriod - kSecondLook; }
+  static uint64_t PlaceInSecondLook(uint64_t step) {
+    if (step >= kPeriod) return step % kPeriod - kLaterLook;
+    return step < kSecondLook ? kTrials : step + kSecondLook - std::bit_floor(step + kSecondLook);
+  }
   void Decide() const;
 
   // Everything here is relaxed: the numbers stand for themselves, and a mixture of two threads' trials is as

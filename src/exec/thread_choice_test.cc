@@ -68,7 +68,13 @@ TEST(ThreadChoiceTest, LooksAgainAtPlansOfOneThread) {
   for (uint64_t step = 200; step < 1100; ++step) {
     others += alone.ForStep(step, true).threads != StepThreads::kAlone ? 1 : 0;
   }
-  EXPECT_LT(others, 50);
+  EXPECT_GT(others, 5);
+  EXPECT_LT(others, 20);
+  others = 0;
+  for (uint64_t step = 2000; step < 12000; ++step)
+    others += alone.ForStep(step, true).threads != StepThreads::kAlone ? 1 : 0;
+  EXPECT_GT(others, 100);
+  EXPECT_LT(others, 190);  // 1.8 per cent
 }
 
 TEST(ThreadChoiceTest, EachModeHasItsTurns) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tensor/cpu_allocator.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -32,8 +33,18 @@ constexpr int32_t BatchSize(int c) {
 }
 constexpr int kSharedBatches = 16;
 
+// Large blocks lie in large pages where the system has them: fewer faults and fewer misses of the address
+// cache.
 void* SystemAllocate(size_t bytes) {
-  return std::aligned_alloc(Allocator::kAlignment, (bytes + kUnit - 1) / kUnit * kUnit);
+  constexpr size_t kLargePage = size_t{2} << 20;
+  if (bytes < kLargePage)
+    return std::aligned_alloc(Allocator::kAlignment, (bytes + kUnit - 1) / kUnit * kUnit);
+  void* p = nullptr;
+  if (::posix_memalign(&p, kLargePage, bytes) != 0) return nullptr;
+#if defined(MADV_HUGEPAGE)
+  (void)::madvise(p, bytes / kLargePage * kLargePage, MADV_HUGEPAGE);
+#endif
+  return p;
 }
 
 void FreeChain(FreeBlock* block) {

@@ -232,8 +232,15 @@ class FusedConv2DKernel final : public ConvKernel {
         return epilogue_.Finish(context, bound, std::move(result));
       const auto plan = PlanFor(p);
       Tensor packed;
-      if (const auto shape = plan->packing(); keep_weights_ && shape.has_value())
+      if (const auto shape = plan->packing(); keep_weights_ && shape.has_value()) {
         packed = packed_.Find(filter, *shape, p.out_c, /*transposed=*/false);
+        if (shape->winograd && packed.num_elements() == 0) {  // all steps give the same bits
+          MR_ASSIGN_OR_RETURN(
+              packed,
+              context.AllocateTemp(DataType::kFloat, TensorShape({cpu::PackedElements<float>(*shape)})));
+          cpu::PackMatrix(*shape, filter.data<float>(), p.out_c, /*transposed=*/false, packed.data<float>());
+        }
+      }
       plan->Forward(input.data<float>(), filter.data<float>(), result.data<float>(), parallel, bound.epilogue,
                     packed.num_elements() > 0 ? packed.data<float>() : nullptr);
     }

@@ -227,7 +227,8 @@ class FusedDepthwiseKernel final : public DepthwiseKernel {
     MR_ASSIGN_OR_RETURN(Tensor result, context.AllocateTemp(DataType::kFloat, OutputShape(s.p)));
     if (result.num_elements() > 0) {
       MR_ASSIGN_OR_RETURN(const Tensor x, RepeatedInput<float>(context, s, image));
-      cpu::DepthwiseEpilogue<float> epilogue{bound.epilogue.scale, bound.epilogue.bias, bound.epilogue.rows};
+      cpu::DepthwiseEpilogue<float> epilogue{bound.epilogue.scale, bound.epilogue.bias,
+                                             bound.epilogue.rectify, bound.epilogue.rows};
       if (bound.epilogue.residual != nullptr)
         return errors::InvalidArgument(op_name(), ": a residual is not supported");
       Tensor ones;
@@ -235,11 +236,6 @@ class FusedDepthwiseKernel final : public DepthwiseKernel {
         MR_ASSIGN_OR_RETURN(ones, context.AllocateTemp(DataType::kFloat, {s.p.channels}));
         for (float& one : ones.flat<float>()) one = 1;
         epilogue.scale = ones.data<float>();
-      }
-      if (bound.epilogue.rectify != cpu::Rectify::kNone) {
-        epilogue.rows = cpu::FindUnary(
-            bound.epilogue.rectify == cpu::Rectify::kRelu6 ? cpu::UnaryOp::kRelu6 : cpu::UnaryOp::kRelu,
-            DataType::kFloat);
       }
       ContextParallel parallel(context);
       cpu::Depthwise<float>(s.p, x.data<float>(), filter.data<float>(), result.data<float>(), parallel,

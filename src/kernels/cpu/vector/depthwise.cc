@@ -7,8 +7,6 @@
 #include <vector>
 
 #include "kernels/cpu/contract/isa.h"
-#include "kernels/cpu/contract/norm.h"
-#include "kernels/cpu/contract/simd_table.h"
 #include "kernels/cpu/vector/depthwise_table.h"
 
 namespace millrace::cpu {
@@ -87,6 +85,10 @@ void Depthwise(const DepthwiseParams& p, const T* input, const T* filter, T* out
     columns.push_back(OutputsOf(k, p.dilation_w, p.stride_w, p.pad_left, p.in_w, p.out_w));
   const std::vector<int64_t> cuts = Cuts(columns, p.out_w);
   const int64_t c = p.channels;
+  const DepthwiseFinish<T> finish{.scale = epilogue.scale,
+                                  .shift = epilogue.shift,
+                                  .relu = epilogue.rectify == Rectify::kRelu,
+                                  .relu6 = epilogue.rectify == Rectify::kRelu6};
   parallel.For(p.batch * p.out_h, RowCost(p.out_w, p), [&](int64_t begin, int64_t end) {
     Taps<T> taps;
     for (int64_t row = begin; row < end; ++row) {
@@ -105,17 +107,9 @@ void Depthwise(const DepthwiseParams& p, const T* input, const T* filter, T* out
           }
         }
         Fns<T>().gather(taps.x.data(), p.stride_w * c, taps.w.data(), static_cast<int64_t>(taps.x.size()), c,
-                        cuts[cut + 1] - first, output + (row * p.out_w + first) * c, c);
+                        cuts[cut + 1] - first, output + (row * p.out_w + first) * c, c, finish);
       }
       T* const results = output + row * p.out_w * c;
-      if (epilogue.scale != nullptr) {
-        ActiveKernels<T>().affine_columns({.x = results,
-                                           .scale = epilogue.scale,
-                                           .shift = epilogue.shift,
-                                           .rows = p.out_w,
-                                           .cols = c,
-                                           .y = results});
-      }
       if (epilogue.rows != nullptr) epilogue.rows(results, results, p.out_w * c);
     }
   });
@@ -171,7 +165,7 @@ void DepthwiseBackpropInput(const DepthwiseParams& p, const T* filter, const T* 
               }
               Fns<T>().gather(taps.x.data(), c, taps.w.data(), static_cast<int64_t>(taps.x.size()), c,
                               part.cuts[cut + 1] - first,
-                              in_grad + (row * p.in_w + phase + first * p.stride_w) * c, p.stride_w * c);
+                              in_grad + (row * p.in_w + phase + first * p.stride_w) * c, p.stride_w * c, {});
             }
           }
         }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/contract/parallel.h"
+#include "kernels/cpu/contract/rectify.h"
 #include "kernels/cpu/vector/unary.h"
 
 namespace millrace::cpu {
@@ -22,13 +23,14 @@ struct DepthwiseParams {
   int64_t pad_top = 0, pad_left = 0;
 };
 
-// What happens to each row of results while it is in the cache: y = rows(x * scale + shift), by channel.
-// Null: left out; scale and shift come together.
+// What happens to the results: y = rows(rectify(x * scale + shift)), by channel. Null: left out; scale and
+// shift come together.
 template <typename T>
 struct DepthwiseEpilogue {
   const T* scale = nullptr;
   const T* shift = nullptr;
-  UnaryFn rows = nullptr;
+  Rectify rectify = Rectify::kNone;
+  UnaryFn rows = nullptr;  // of each row while it is in the cache
 };
 
 // All are instantiated for float and double. Results don't depend on the number of threads.

@@ -7,10 +7,18 @@
 namespace millrace::cpu::MR_ISA {
 namespace {
 
+template <typename T, typename V>
+MR_INLINE V Finished(V sum, V scale, V shift, const DepthwiseFinish<T>& finish) {
+  if (finish.scale != nullptr) sum = sum * scale + shift;
+  if (finish.relu || finish.relu6) sum = sum < V{} ? V{} : sum;
+  const V six = V{} + T{6};
+  return finish.relu6 ? (sum > six ? six : sum) : sum;
+}
+
 // kPixels pixels and kVecs vectors of channels at a time, so that a weight is loaded once for the pixels.
 template <int kPixels, int kVecs, typename T>
 MR_INLINE void GatherBlock(const T* const* x, int64_t x_step, const T* const* w, int64_t taps, int64_t at,
-                           T* out, int64_t out_step) {
+                           T* out, int64_t out_step, const DepthwiseFinish<T>& finish) {
   using V = typename Fp<T>::Vec;
   constexpr int kLanes = Fp<T>::kLanes;
   V sums[kPixels][kVecs] = {};
@@ -21,32 +29,44 @@ MR_INLINE void GatherBlock(const T* const* x, int64_t x_step, const T* const* w,
       for (int p = 0; p < kPixels; ++p) sums[p][v] += Load(from + p * x_step + v * kLanes) * weight;
     }
   }
-  for (int p = 0; p < kPixels; ++p) {
-    for (int v = 0; v < kVecs; ++v) Store(out + p * out_step + at + v * kLanes, sums[p][v]);
+  for (int v = 0; v < kVecs; ++v) {
+    V scale = {}, shift = {};
+    if (finish.scale != nullptr) {
+      scale = Load(finish.scale + at + v * kLanes);
+      shift = Load(finish.shift + at + v * kLanes);
+    }
+    for (int p = 0; p < kPixels; ++p)
+      Store(out + p * out_step + at + v * kLanes, Finished<T>(sums[p][v], scale, shift, finish));
   }
 }
 
 template <int kPixels, typename T>
 MR_INLINE void GatherPixels(const T* const* x, int64_t x_step, const T* const* w, int64_t taps,
-                            int64_t channels, T* out, int64_t out_step) {
+                            int64_t channels, T* out, int64_t out_step, const DepthwiseFinish<T>& finish) {
   constexpr int kLanes = Fp<T>::kLanes;
   int64_t c = 0;
   for (; c + 2 * kLanes <= channels; c += 2 * kLanes)
-    GatherBlock<kPixels, 2>(x, x_step, w, taps, c, out, out_step);
-  for (; c + kLanes <= channels; c += kLanes) GatherBlock<kPixels, 1>(x, x_step, w, taps, c, out, out_step);
+    GatherBlock<kPixels, 2>(x, x_step, w, taps, c, out, out_step, finish);
+  for (; c + kLanes <= channels; c += kLanes)
+    GatherBlock<kPixels, 1>(x, x_step, w, taps, c, out, out_step, finish);
   if (c == channels) return;
   for (int p = 0; p < kPixels; ++p) {
     typename Fp<T>::Vec sum = {};
     const int64_t rest = channels - c;
     for (int64_t t = 0; t < taps; ++t)
       sum += LoadPart(x[t] + p * x_step + c, rest) * LoadPart(w[t] + c, rest);
-    StorePart(out + p * out_step + c, sum, rest);
+    typename Fp<T>::Vec scale = {}, shift = {};
+    if (finish.scale != nullptr) {
+      scale = LoadPart(finish.scale + c, rest);
+      shift = LoadPart(finish.shift + c, rest);
+    }
+    StorePart(out + p * out_step + c, Finished<T>(sum, scale, shift, finish), rest);
   }
 }
 
 template <typename T>
 void Gather(const T* const* x, int64_t x_step, const T* const* w, int64_t taps, int64_t channels,
-            int64_t pixels, T* out, int64_t out_step) {
+            int64_t pixels, T* out, int64_t out_step, const DepthwiseFinish<T>& finish) {
   constexpr int64_t kMostTaps = 64;
   const T* moved[kMostTaps];
   if (taps > kMostTaps) {
@@ -55,7 +75,9 @@ void Gather(const T* const* x, int64_t x_step, const T* const* w, int64_t taps, 
       for (int64_t c = 0; c < channels; ++c) {
         T sum = 0;
         for (int64_t t = 0; t < taps; ++t) sum += x[t][p * x_step + c] * w[t][c];
-        out[p * out_step + c] = sum;
+        if (finish.scale != nullptr) sum = sum * finish.scale[c] + finish.shift[c];
+        if ((finish.relu || finish.relu6) && sum < 0) sum = 0;
+        out[p * out_step + c] = finish.relu6 && sum > 6 ? T{6} : sum;
       }
     }
     return;
@@ -66,11 +88,11 @@ void Gather(const T* const* x, int64_t x_step, const T* const* w, int64_t taps, 
   };
   for (; p + 4 <= pixels; p += 4) {
     move();
-    GatherPixels<4>(moved, x_step, w, taps, channels, out + p * out_step, out_step);
+    GatherPixels<4>(moved, x_step, w, taps, channels, out + p * out_step, out_step, finish);
   }
   for (; p < pixels; ++p) {
     move();
-    GatherPixels<1>(moved, x_step, w, taps, channels, out + p * out_step, out_step);
+    GatherPixels<1>(moved, x_step, w, taps, channels, out + p * out_step, out_step, finish);
   }
 }
 

@@ -261,6 +261,56 @@ MR_INLINE VecF SinQuadrant(VecF x) {
   return (VecF)((VecU32)y ^ ((q & 2) << 30));
 }
 
+// |x| <= kSinMax.
+MR_INLINE VecF TanReduced(VecF x) {
+  // (tan(r) - r) / r^3 in r^2
+  static constexpr float kTan[] = {3.33331568548e-1f, 1.33387994085e-1f, 5.34112807005e-2f,
+                                   2.44301354525e-2f, 3.11992232697e-3f, 9.38540185543e-3f};
+  const VecF shifted = x * 0.636619772f + Fp<float>::kShifter;
+  const VecF n = shifted - Fp<float>::kShifter;
+  const VecF r =
+      (((x - n * 1.5703125f) - n * 0x1.fb4p-12f) - n * 0x1.444p-24f) - n * 2.56334406825708960e-12f;
+  const VecF z = r * r;
+  const VecF tangent = r == 0 ? r : r + r * z * Polynomial(z, kTan);  // the sign of zero
+  return ((VecU32)shifted & 1) != 0 ? -1 / tangent : tangent;
+}
+
+MR_INLINE VecF Atan(VecF x) {
+  // (atan(t) - t) / t^3 in t^2 for |t| <= tan(pi / 8)
+  static constexpr float kAtan[] = {-3.33329491539e-1f, 1.99777106478e-1f, -1.38776856032e-1f,
+                                    8.05374449538e-2f};
+  const VecF a = Abs(x), zero{}, one = Set(1.0f);
+  const auto far = a > 2.414213562f, middle = a > 0.4142135623f;
+  const VecF t = (far ? -one : middle ? a - 1 : a) / (far ? a : middle ? a + 1 : one);
+  const VecF base = far ? Set(1.57079637f) : middle ? Set(0.785398185f) : zero;
+  const VecF rest = far ? Set(-4.37113883e-8f) : middle ? Set(-2.18556941e-8f) : zero;
+  const VecF z = t * t;
+  return CopySign(base + (t + (t * z * Polynomial(z, kAtan) + rest)), x);
+}
+
+// asin(s) for s^2 = z, 0 <= s <= 1/2.
+MR_INLINE VecF AsinNear(VecF s, VecF z) {
+  static constexpr float kAsin[] = {1.6666752422e-1f, 7.4953002686e-2f, 4.5470025998e-2f, 2.4181311049e-2f,
+                                    4.2163199048e-2f};
+  return s + s * z * Polynomial(z, kAsin);
+}
+MR_INLINE VecF Asin(VecF x) {
+  const VecF a = Abs(x);
+  const auto far = a > 0.5f;
+  const VecF z = far ? 0.5f * (1 - a) : a * a;  // NaN comes out beyond 1
+  const VecF y = AsinNear(far ? Sqrt(z) : a, z);
+  return CopySign(far ? 1.57079637f - (2 * y + 4.37113883e-8f) : y, x);
+}
+MR_INLINE VecF Acos(VecF x) {
+  const VecF a = Abs(x);
+  const auto far = a > 0.5f;
+  const VecF z = far ? 0.5f * (1 - a) : a * a;
+  const VecF y = AsinNear(far ? Sqrt(z) : a, z);
+  const VecF twice = y + y;
+  const VecF outside = x < 0 ? 3.14159274f - (twice + 8.74227766e-8f) : twice;
+  return far ? outside : 1.57079637f - (CopySign(y, x) + 4.37113883e-8f);
+}
+
 // Hyperbolic functions and their inverses, with the exact sign of zero. Beyond kLarge one of the two terms is
 // all that is left, and squares might overflow.
 template <typename V>

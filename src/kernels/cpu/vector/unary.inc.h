@@ -67,6 +67,7 @@
 // Declared by hand: <math.h> would bring in inline functions of the standard library.
 extern "C" float sinf(float) noexcept;
 extern "C" float cosf(float) noexcept;
+extern "C" float tanf(float) noexcept;
 
 namespace millrace::cpu::MR_ISA {
 namespace {
@@ -143,6 +144,7 @@ MR_INLINE VecF WithLargeArguments(VecF x) {
 }
 MR_INLINE VecF Sin(VecF x) { return WithLargeArguments<SinQuadrant<0>, sinf>(x); }
 MR_INLINE VecF Cos(VecF x) { return WithLargeArguments<SinQuadrant<1>, cosf>(x); }
+MR_INLINE VecF Tan(VecF x) { return WithLargeArguments<TanReduced, tanf>(x); }
 
 template <typename T, typename Fp<T>::Vec (*kFunction)(typename Fp<T>::Vec)>
 void Map(const void* in, void* out, int64_t n) {
@@ -178,6 +180,10 @@ constexpr UnaryTable MakeUnaryTable() {
   table.f32[(int)UnaryOp::kErf] = Map<float, Erf>;
   table.f32[(int)UnaryOp::kSin] = Map<float, Sin>;
   table.f32[(int)UnaryOp::kCos] = Map<float, Cos>;
+  table.f32[(int)UnaryOp::kTan] = Map<float, Tan>;
+  table.f32[(int)UnaryOp::kAsin] = Map<float, Asin>;
+  table.f32[(int)UnaryOp::kAcos] = Map<float, Acos>;
+  table.f32[(int)UnaryOp::kAtan] = Map<float, Atan>;
   return table;
 }
 

@@ -48,10 +48,10 @@ const std::vector<Accuracy>& Accuracies() {
       {UnaryOp::kErfc, 4, [](L x) { return std::erfc(x); }},
       {UnaryOp::kSin, 3, [](L x) { return std::sin(x); }},
       {UnaryOp::kCos, 3, [](L x) { return std::cos(x); }},
-      {UnaryOp::kTan, 1.5, [](L x) { return std::tan(x); }},
-      {UnaryOp::kAsin, 1.5, [](L x) { return std::asin(x); }},
-      {UnaryOp::kAcos, 1.5, [](L x) { return std::acos(x); }},
-      {UnaryOp::kAtan, 1.5, [](L x) { return std::atan(x); }},
+      {UnaryOp::kTan, 4, [](L x) { return std::tan(x); }},
+      {UnaryOp::kAsin, 3, [](L x) { return std::asin(x); }},
+      {UnaryOp::kAcos, 3, [](L x) { return std::acos(x); }},
+      {UnaryOp::kAtan, 3, [](L x) { return std::atan(x); }},
       {UnaryOp::kSinh, 3, [](L x) { return std::sinh(x); }},
       {UnaryOp::kCosh, 3, [](L x) { return std::cosh(x); }},
       {UnaryOp::kAsinh, 3, [](L x) { return std::asinh(x); }},
@@ -125,7 +125,11 @@ void ExpectSpecialValues(DataType type) {
       {UnaryOp::kRelu, -kInf, 0},       {UnaryOp::kRelu6, kInf, 6},
       {UnaryOp::kElu, -kInf, -1},       {UnaryOp::kSoftplus, kInf, kInf},
       {UnaryOp::kSoftplus, -kInf, 0},   {UnaryOp::kSign, -kInf, -1},
-      {UnaryOp::kAbs, -T(0), 0},
+      {UnaryOp::kAbs, -T(0), 0},        {UnaryOp::kTan, -T(0), -T(0)},
+      {UnaryOp::kTan, kInf, kNan},      {UnaryOp::kAsin, -T(0), -T(0)},
+      {UnaryOp::kAsin, T(1.5), kNan},   {UnaryOp::kAcos, 1, 0},
+      {UnaryOp::kAcos, T(-1.5), kNan},  {UnaryOp::kAsin, -kInf, kNan},
+      {UnaryOp::kAtan, -T(0), -T(0)},   {UnaryOp::kAtan, kInf, T(1.57079632679489661923L)},
   };
   for (const auto& c : cases) {
     T out;
