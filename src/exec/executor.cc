@@ -92,7 +92,7 @@ class CountingStep {
 
   // With `begun`, of one partition whose nodes before `first` have run. False: the step was cancelled before.
   bool Start(std::span<PartitionRun> partitions, StateLease* begun, uint32_t first) {
-    token_ = cancellation_.Register([this] { abort_.Abort(errors::Cancelled("Step was cancelled")); });
+    token_ = cancellation_.Register([this] { abort_.Cancel(); });
     if (token_ == CancellationManager::kInvalidToken) return false;
     for (PartitionRun& part : partitions) {
       // Calls without a thread of their own leave their work to the step around them that has one.

@@ -7,8 +7,25 @@ namespace millrace {
 void StepAbort::Abort(const Status& status) {
   {
     MutexLock lock(mu_);
+    if (cancelled_ && errors::IsCancelled(status) && !status.message().starts_with(status_.message())) {
+      status_ = status;
+      cancelled_ = false;
+    }
     if (!status_.ok()) return;
     status_ = status;
+  }
+  aborted_.store(true, std::memory_order_relaxed);
+  if (rendezvous_ != nullptr) rendezvous_->StartAbort(status);
+  cancellation_->StartCancel();
+}
+
+void StepAbort::Cancel() {
+  const Status status = errors::Cancelled("Step was cancelled");
+  {
+    MutexLock lock(mu_);
+    if (!status_.ok()) return;
+    status_ = status;
+    cancelled_ = true;
   }
   aborted_.store(true, std::memory_order_relaxed);
   if (rendezvous_ != nullptr) rendezvous_->StartAbort(status);

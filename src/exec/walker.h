@@ -31,6 +31,8 @@ class StepAbort {
   bool aborted() const { return aborted_.load(std::memory_order_relaxed); }  // advice: nodes may still start
   // The first error wins; wakes everything that waits within the step.
   void Abort(const Status& status) MR_EXCLUDES(mu_);
+  // The same when the step is cancelled from outside: a node that was waiting says more than that.
+  void Cancel() MR_EXCLUDES(mu_);
   Status status() const MR_EXCLUDES(mu_);
 
  private:
@@ -39,6 +41,7 @@ class StepAbort {
   std::atomic<bool> aborted_{false};
   mutable Mutex mu_;
   Status status_ MR_GUARDED_BY(mu_);
+  bool cancelled_ MR_GUARDED_BY(mu_) = false;  // and status_ says no more than that
 };
 
 // Walks one partition through one step, counting down what each node waits for. The threads of the ready

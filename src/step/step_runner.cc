@@ -3,6 +3,7 @@
 #include "step/step_runner.h"
 
 #include <chrono>
+#include <string_view>
 
 #include "base/thread_pool.h"
 #include "step/deadline.h"
@@ -81,7 +82,10 @@ Status StepRunner::End(Context* context, const Request& request, CancellationMan
   }
   if (!status.ok()) [[unlikely]] {
     if (closed()) {
-      if (errors::IsCancelled(status)) status = ClosedError();
+      // A node that was waiting has said what it was waiting for.
+      if (errors::IsCancelled(status) &&
+          status.message().find(" operation was cancelled") == std::string_view::npos)
+        status = ClosedError();
     } else {
       if (expired && errors::IsCancelled(status)) {
         status = errors::DeadlineExceeded("Timed out waiting for notification: the step took more than ",

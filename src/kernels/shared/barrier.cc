@@ -47,15 +47,15 @@ Status Barrier::InsertMany(const Tensor& keys, int64_t component, const Tensor& 
                                    DataTypeName(spec_.types[at]), ", but was given ",
                                    DataTypeName(values.dtype()));
   }
+  if (keys.num_elements() > 0 && values.num_elements() == 0) {
+    return errors::InvalidArgument("Tensors with no elements are not supported ", spec_.name,
+                                   ": received shape ", values.shape());
+  }
   std::vector<int64_t> want{keys.num_elements()};
   want.insert(want.end(), spec_.shapes[at].dims().begin(), spec_.shapes[at].dims().end());
   if (const PartialShape expected(std::move(want)); !expected.IsCompatibleWith(values.shape())) {
     return errors::InvalidArgument("Shape mismatch in tuple component ", component + 2, ". Expected ",
                                    expected, ", got ", values.shape());
-  }
-  if (keys.num_elements() > 0 && values.num_elements() == 0) {
-    return errors::InvalidArgument("Tensors with no elements are not supported ", spec_.name,
-                                   ": received shape ", values.shape());
   }
   std::vector<std::vector<Tensor>> complete;
   Status status = Collect(keys, at, values, &complete);

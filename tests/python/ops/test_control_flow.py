@@ -344,6 +344,17 @@ def test_group_tuple_and_dependencies(session: Any) -> None:
         tf.group("text")
 
 
+def test_gradient_of_what_was_split_before_a_write(session: Any) -> None:
+    """The element that was written later is no part of the gradient of the elements that were split."""
+    for sizes, later in (([2, 1], [4.0, 5.0]), ([1, 2], [4.0, 5.0])):
+        x = tf.constant([1.0, 2.0, 3.0])
+        y = tf.constant(later)
+        ta = tf.TensorArray(tf.float32, size=0, dynamic_size=True, infer_shape=False)
+        both = ta.split(x, sizes).write(2, y).concat() * [1.0, 2.0, 3.0, 4.0, 5.0]
+        dx, dy = session.run(tf.gradients(tf.reduce_sum(both), [x, y]))
+        assert (dx.tolist(), dy.tolist()) == ([1, 2, 3], [4, 5])
+
+
 def test_tensor_array(session: Any) -> None:
     ta = tf.TensorArray(tf.float32, size=3, clear_after_read=False)
     w0 = ta.write(0, [[4.0, 5.0]])

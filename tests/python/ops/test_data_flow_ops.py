@@ -113,6 +113,51 @@ def test_barrier() -> None:
         session.run(barrier.close(cancel_pending_enqueues=True))
 
 
+def test_barrier_without_shapes() -> None:
+    """Its components are scalars."""
+    from millrace.python.ops import data_flow_ops
+
+    barrier = data_flow_ops.Barrier((tf.float32, tf.string))
+    with tf.Session() as session:
+        session.run(barrier.insert_many(0, ["a", "b"], [1.0, 2.0]))
+        session.run(barrier.insert_many(1, ["b", "a"], ["y", "x"]))
+        _, key, values = session.run(barrier.take_many(2))
+        assert key.tolist() == [b"b", b"a"] and [v.tolist() for v in values] == [[2, 1], [b"y", b"x"]]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Tensors with no elements are not supported"):
+            session.run(barrier.insert_many(0, ["a"], np.zeros([1, 0], np.float32)))
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Shape mismatch in tuple component 2"):
+            session.run(barrier.insert_many(0, ["a"], [[1.0, 2.0]]))
+
+
+@pytest.mark.parametrize("what", ["Dequeue", "Enqueue"])
+def test_closing_the_session_ends_what_waits(what: str) -> None:
+    """With the error of the operation that was waiting."""
+    import threading
+    import time
+
+    queue = tf.FIFOQueue(1, [tf.float32], [[]])
+    enqueue, dequeue, many = queue.enqueue(1.0), queue.dequeue(), queue.dequeue_many(2)
+    session = tf.Session()
+    if what == "Enqueue":
+        session.run(enqueue)
+    errors: list[str] = []
+
+    def wait(op: Any) -> None:
+        with pytest.raises(tf.errors.CancelledError) as error:
+            session.run(op)
+        errors.append(error.value.message)
+
+    waiting = [enqueue] if what == "Enqueue" else [dequeue, many]
+    threads = [threading.Thread(target=wait, args=(op,)) for op in waiting]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.3)
+    session.close()
+    for thread in threads:
+        thread.join()
+    assert len(errors) == len(waiting) and all(what + " operation was cancelled" in e for e in errors), errors
+
+
 def test_accumulators() -> None:
     dense = tf.ConditionalAccumulator(tf.float32, [2])
     sparse = tf.SparseConditionalAccumulator(tf.float32, [3, 2])

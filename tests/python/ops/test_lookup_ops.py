@@ -150,3 +150,22 @@ def test_mutable_tables_in_checkpoints_of_objects(tmp_path: Any) -> None:
         session.run(table.remove(tf.constant(["a"])))
         checkpoint.restore(path).run_restore_ops(session)
         assert session.run(table.lookup(tf.constant(["a"]))).tolist() == [5]
+
+
+def test_integer_keys_from_whole_lines(tmp_path: Any) -> None:
+    path = str(tmp_path / "numbers.txt")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("42\n-7\n1000\n")
+    index = tf.lookup.TextFileIndex
+    lines = tf.lookup.TextFileInitializer(path, tf.int64, index.WHOLE_LINE, tf.int64, index.LINE_NUMBER)
+    table = tf.lookup.StaticHashTable(lines, -1)
+    assert run(table.lookup(tf.constant([1000, 42, -7, 1], tf.int64))).tolist() == [2, 0, 1, -1]
+    ids = lookup_ops.index_table_from_file(path, key_dtype=tf.int64, num_oov_buckets=1)
+    assert run(ids.lookup(tf.constant([-7, 8], tf.int64))).tolist() == [1, 3]
+    with open(path, "a", encoding="utf-8") as file:
+        file.write("seven\n")
+    lines = tf.lookup.TextFileInitializer(path, tf.int64, index.WHOLE_LINE, tf.int64, index.LINE_NUMBER)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="seven in line 3 is not a valid int64"):
+        run(tf.lookup.StaticHashTable(lines, -1).size())
+    with pytest.raises(ValueError, match="Signature mismatch. Keys must be"):
+        tf.lookup.TextFileInitializer(path, tf.float32, index.WHOLE_LINE, tf.int64, index.LINE_NUMBER)

@@ -15,6 +15,9 @@ class BarrierKernel final : public ResourceOpKernel<Barrier> {
     spec_.name = place().name;
     spec_.types = c.Attr<std::vector<DataType>>("component_types");
     spec_.shapes = c.Attr<std::vector<PartialShape>>("shapes");
+    for (PartialShape& shape : spec_.shapes) {
+      if (shape.unknown_rank()) shape = PartialShape(TensorShape());  // as TensorFlow reads this
+    }
     if (c.Attr<int64_t>("capacity") != -1) {
       c.SetError(errors::InvalidArgument(
           "Barrier only accepts capacity=-1.  Feed the inputs to your Barrier through a queue to enforce a "

@@ -241,10 +241,11 @@ Status CheckColumn(std::string_view what, int64_t column, DataType dtype) {
                                    what == "Key" ? "key" : "value", " dtype of int64, got ",
                                    DataTypeName(dtype));
   }
-  if (column == TextColumns::kWholeLine && dtype != DataType::kString) {
-    return errors::InvalidArgument(what, " index for entire line content requires table ",
-                                   what == "Key" ? "key" : "value", " dtype of string, got ",
-                                   DataTypeName(dtype));
+  const bool is_key = what == "Key";
+  if (column == TextColumns::kWholeLine && dtype != DataType::kString && !(is_key && IsIntegerType(dtype))) {
+    return errors::InvalidArgument(what, " index for entire line content requires ",
+                                   is_key ? "string or integer table key" : "table value dtype of string",
+                                   ", got ", DataTypeName(dtype));
   }
   return Status();
 }

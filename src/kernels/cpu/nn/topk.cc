@@ -23,29 +23,53 @@ bool Below(T a, T b) {
   }
 }
 
-// The k largest of each row, largest first; of equal ones the one with the lower index.
+// The k largest of each row; of equal ones the one with the lower index. Largest first, or in the order in
+// which TensorFlow leaves them when that does not matter: that of a heap through which the row has gone.
 template <typename T>
-void TopKRows(const T* in, int64_t cols, int64_t k, int64_t begin, int64_t end, T* values, int32_t* indices) {
-  std::vector<int32_t> order(cols);
-  for (int64_t r = begin; r < end; ++r) {
-    const T* row = in + r * cols;
-    std::iota(order.begin(), order.end(), 0);
-    std::partial_sort(order.begin(), order.begin() + k, order.end(), [row](int32_t a, int32_t b) {
+class TopKRows {
+ public:
+  TopKRows(int64_t cols, int64_t k, bool sorted)
+      : cols_(cols), k_(k), sorted_(sorted || k == 1 || k == cols) {}
+  void Find(const T* row, T* values, int32_t* indices) {
+    const auto better = [row](int32_t a, int32_t b) {
       if (Below(row[b], row[a])) return true;
       if (Below(row[a], row[b])) return false;
       return a < b;
-    });
-    for (int64_t i = 0; i < k; ++i) {
-      values[r * k + i] = row[order[i]];
-      indices[r * k + i] = order[i];
+    };
+    if (sorted_) {
+      best_.resize(static_cast<size_t>(cols_));
+      std::iota(best_.begin(), best_.end(), 0);
+      std::partial_sort(best_.begin(), best_.begin() + k_, best_.end(), better);
+    } else {
+      // The worst of the k is first; the last place is for the newcomer.
+      best_.resize(static_cast<size_t>(k_) + 1);
+      std::iota(best_.begin(), best_.end(), 0);
+      std::make_heap(best_.begin(), best_.end(), better);
+      std::pop_heap(best_.begin(), best_.end(), better);
+      for (auto c = static_cast<int32_t>(k_ + 1); c < cols_; ++c) {
+        if (!better(c, best_.front())) continue;
+        best_.back() = c;
+        std::push_heap(best_.begin(), best_.end(), better);
+        std::pop_heap(best_.begin(), best_.end(), better);
+      }
+    }
+    for (int64_t i = 0; i < k_; ++i) {
+      values[i] = row[best_[static_cast<size_t>(i)]];
+      indices[i] = best_[static_cast<size_t>(i)];
     }
   }
-}
+
+ private:
+  const int64_t cols_, k_;
+  const bool sorted_;
+  std::vector<int32_t> best_;
+};
 
 // TopK has k as an attribute, TopKV2 as an input.
 class TopKKernel final : public OpKernel {
  public:
-  explicit TopKKernel(KernelConstruction& c) : OpKernel(c), k_(c.HasAttr("k") ? c.Attr<int64_t>("k") : -1) {}
+  explicit TopKKernel(KernelConstruction& c)
+      : OpKernel(c), k_(c.HasAttr("k") ? c.Attr<int64_t>("k") : -1), sorted_(c.Attr<bool>("sorted")) {}
 
   Status Compute(KernelContext& context) override {
     const Tensor& in = context.input(0);
@@ -69,7 +93,9 @@ class TopKKernel final : public OpKernel {
     const int64_t rows = in.num_elements() / cols;
     return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
       context.ParallelFor(rows, cols * 4, [&](int64_t begin, int64_t end) {
-        TopKRows(in.data<T>(), cols, k, begin, end, values->data<T>(), indices->data<int32_t>());
+        TopKRows<T> rows_of(cols, k, sorted_);
+        for (int64_t r = begin; r < end; ++r)
+          rows_of.Find(in.data<T>() + r * cols, values->data<T>() + r * k, indices->data<int32_t>() + r * k);
       });
       return Status();
     });
@@ -77,6 +103,7 @@ class TopKKernel final : public OpKernel {
 
  private:
   const int64_t k_;
+  const bool sorted_;
 };
 
 // Whether the target class is among the k best predictions of its row. Ties count as in; a row whose target

@@ -49,7 +49,7 @@ StatusOr<int64_t> TensorArray::SizeOfWhole() {
 
 void TensorArray::MarkWhole(int64_t size) {
   MutexLock lock(mu_);
-  whole_ = size;
+  if (!is_gradient_) whole_ = size;
 }
 
 Status TensorArray::MergeElementShape(const PartialShape& shape) {

@@ -50,7 +50,7 @@ class TensorArray : public Resource {
   // How many elements make up the whole. Of gradients these are as many as the forward array had when all of
   // its elements were written at once: what was written later has gradients of its own.
   StatusOr<int64_t> SizeOfWhole() MR_EXCLUDES(mu_);
-  // Says that `size` elements were written at once.
+  // Says that `size` elements were written at once. Gradients keep what their forward array had.
   void MarkWhole(int64_t size) MR_EXCLUDES(mu_);
   StatusOr<PartialShape> ElementShape() MR_EXCLUDES(mu_);
   // What elements are known to look like narrows to `shape` too.

@@ -26,7 +26,7 @@ class Barrier:
     def __init__(
         self, types: Any, shapes: Any = None, shared_name: str | None = None, name: str = "barrier"
     ) -> None:
-        """Makes a barrier; `shapes` are fully known, or None."""
+        """Makes a barrier; `shapes` are fully known, or None: the components are scalars."""
         self._types = _as_type_list(types)
         if shapes is not None:
             shapes = _as_shape_list(shapes, self._types)
@@ -39,7 +39,7 @@ class Barrier:
         else:
             self._shapes = [tensor_shape.unknown_shape() for _ in self._types]
         self._barrier_ref = gen_data_flow_ops.barrier(
-            component_types=self._types, shapes=shapes, shared_name=shared_name, name=name
+            component_types=self._types, shapes=self._shapes, shared_name=shared_name, name=name
         )
         self._name = ops.name_of(self._barrier_ref).split("/")[-1]
 
