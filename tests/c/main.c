@@ -39,7 +39,8 @@
   X(test_experimental)        \
   X(test_client)              \
   X(test_clients)             \
-  X(test_random_calls)
+  X(test_random_calls)        \
+  X(test_random_eager_calls)
 
 #define DECLARE(name) void name(void);
 TESTS(DECLARE)
