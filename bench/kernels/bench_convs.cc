@@ -147,7 +147,7 @@ class Network {
 
 // Operations in a millisecond, of all threads.
 double Peak(cpu::Parallel& parallel) {
-  constexpr int64_t kRounds = 20000;
+  constexpr int64_t kRounds = 400000;
   const int64_t units = parallel.num_threads();
   const auto start = Clock::now();
   std::vector<double> done(static_cast<size_t>(units));

@@ -9,6 +9,25 @@
 namespace millrace {
 namespace {
 
+// Where a box of elements lies in a larger one.
+struct Margins {
+  Dims before, inside, after;
+  Dims strides;   // of the larger one
+  int last = -1;  // dimension with elements outside; -1: none
+
+  // Calls fill(offset, count) for the runs outside, of the part of dimension `dim` that begins at `offset`.
+  template <typename Fn>
+  void ForEachRun(const Fn& fill, int dim = 0, int64_t offset = 0) const {
+    const int64_t stride = strides[dim];
+    if (before[dim] > 0) fill(offset, before[dim] * stride);
+    offset += before[dim] * stride;
+    if (dim < last) {
+      for (int64_t i = 0; i < inside[dim]; ++i) ForEachRun(fill, dim + 1, offset + i * stride);
+    }
+    if (after[dim] > 0) fill(offset + inside[dim] * stride, after[dim] * stride);
+  }
+};
+
 class PadKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
@@ -28,7 +47,7 @@ class PadKernel final : public OpKernel {
       return errors::InvalidArgument("constant_values must be a scalar. Found: ", value->shape());
     }
     Dims dims;
-    bool none = true;
+    Margins margins;
     for (int i = 0; i < rank; ++i) {
       const int64_t before = IntValue(paddings, 2 * i), after = IntValue(paddings, 2 * i + 1);
       if (before < 0 || after < 0) {
@@ -39,23 +58,37 @@ class PadKernel final : public OpKernel {
         return errors::InvalidArgument("Padded dimension ", i, " overflows: ", before, " + ", in.dim(i),
                                        " + ", after);
       }
-      none &= before == 0 && after == 0;
+      if (before > 0 || after > 0) margins.last = i;
+      margins.before.push_back(before);
+      margins.inside.push_back(in.dim(i));
+      margins.after.push_back(after);
       dims.push_back(size);
     }
-    if (none) {
+    if (margins.last < 0) {
       context.set_output(0, context.TakeInput(0));
       return Status();
     }
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(dims));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    if (shape.num_elements() == 0) return Status();
     ContextParallel parallel(context);
-    if (value != nullptr) {
-      FillElements(in.dtype(), value->raw_data(), out->raw_data(), shape.num_elements(), parallel);
+    const auto fill = [&](int64_t offset, int64_t count) {
+      void* const at = ElementAt(out->raw_data(), in.dtype(), offset);
+      if (value != nullptr) {
+        FillElements(in.dtype(), value->raw_data(), at, count, parallel);
+      } else {
+        ZeroElements(in.dtype(), at, count, parallel);
+      }
+    };
+    const Dims to = margins.strides = RowMajorStrides(dims);
+    // Runs too short to be worth their calls are filled with all the rest.
+    constexpr int64_t kShortRun = 64;
+    if (in.num_elements() == 0 || to[margins.last] < kShortRun) {
+      fill(0, shape.num_elements());
     } else {
-      ZeroElements(in.dtype(), out->raw_data(), shape.num_elements(), parallel);
+      margins.ForEachRun(fill);
     }
     if (in.num_elements() == 0) return Status();
-    const Dims to = RowMajorStrides(dims);
     int64_t offset = 0;
     for (int i = 0; i < rank; ++i) offset += IntValue(paddings, 2 * i) * to[i];
     MoveBox(in.dtype(), in.raw_data(), RowMajorStrides(in.shape().dims()),

@@ -169,7 +169,9 @@ bool DirectConv::Forward(const T* input, const T* filter, T* output, Parallel& p
   const double work = static_cast<double>(output_runs_.length * segments) *
                       static_cast<double>(CeilDiv(p_.out_c, blocks) * w.band_rows * p_.out_w);
   std::atomic<bool> ok{true};
-  parallel.For(p_.batch * w.bands * blocks, CostNs(work), [&](int64_t begin, int64_t end) {
+  const int64_t units = p_.batch * w.bands * blocks;
+  const int threads = parallel.num_threads();
+  parallel.For(units, CostNs(work), [&](int64_t begin, int64_t end) {
     const Scratch copy = Scratch::Of<T>(padded_ ? w.size() : 0);
     const Scratch scratch =
         Scratch::Of<T>(packed != nullptr ? 0 : kernels.gemm_scratch(output_runs_.length, segments));
@@ -190,6 +192,8 @@ bool DirectConv::Forward(const T* input, const T* filter, T* output, Parallel& p
       const int64_t rows = std::min(w.band_rows, p_.out_h - first);
       const int64_t at = (image * p_.out_h + first) * p_.out_w * p_.out_c + column;
       const auto of = [&](const T* values) { return values == nullptr ? nullptr : values + column; };
+      const int64_t next = NextUnit(unit, begin, end, threads);
+      const bool follows = packed != nullptr && next < units;
       kernels.gemm(GemmBlock<T>{.m = p_.out_w,
                                 .n = n,
                                 .k = output_runs_.length,
@@ -214,7 +218,9 @@ bool DirectConv::Forward(const T* input, const T* filter, T* output, Parallel& p
                                 .scratch = scratch.data<T>(),
                                 .packed = packed,
                                 .packed_n = RoundUp(p_.out_c, kernels.lanes),
-                                .packed_column = column});
+                                .packed_column = column,
+                                .then_packed = follows ? packed : nullptr,
+                                .then_column = column_bounds_[static_cast<size_t>(next % blocks)]});
       if (epilogue.rows == nullptr) continue;
       for (int64_t pixel = 0; pixel < rows * p_.out_w; ++pixel) {
         T* const results = output + at + pixel * p_.out_c;

@@ -86,9 +86,8 @@ bool WinogradConv::TransformRow(const Group& group, int64_t row, const float* in
                                                 .position = tiles(group) * p_.in_c});
 }
 
-// The results of some columns, of all tiles of the group.
-void WinogradConv::Columns(const Group& group, int64_t column, int64_t count, const float* patches,
-                           const float* packed, float* sums, float* output,
+void WinogradConv::Columns(const Group& group, int64_t column, int64_t count, int64_t then,
+                           const float* patches, const float* packed, float* sums, float* output,
                            const ConvEpilogue<float>& epilogue) const {
   const SimdKernels<float>& kernels = ActiveKernels<float>();
   const int64_t tiles_of_group = tiles(group), matrix = MatrixElements(packing());
@@ -108,6 +107,9 @@ void WinogradConv::Columns(const Group& group, int64_t column, int64_t count, co
     block.packed = packed + kHeader + i * matrix;
     block.packed_n = p_.out_c;
     block.packed_column = column;
+    const bool last = i + 1 == kPositions;
+    block.then_packed = packed + kHeader + (last ? 0 : i + 1) * matrix;
+    block.then_column = last ? then : column;
     kernels.gemm(block);
   }
   const auto of = [&](const float* values) { return values == nullptr ? nullptr : values + column; };
@@ -156,7 +158,7 @@ bool WinogradConv::ForwardGroups(const float* input, const float* packed, float*
         if (!TransformRow(group, row, input, zeros, patches)) ok = false;
       }
       if (!ok) return;
-      Columns(group, 0, p_.out_c, patches, packed, patches + kPositions * tiles(group) * p_.in_c, output,
+      Columns(group, 0, p_.out_c, 0, patches, packed, patches + kPositions * tiles(group) * p_.in_c, output,
               epilogue);
     }
   });
@@ -167,6 +169,8 @@ bool WinogradConv::ForwardColumns(const float* input, const float* packed, float
                                   const ConvEpilogue<float>& epilogue) const {
   const int64_t lanes = ActiveKernels<float>().lanes;
   const std::vector<int64_t> columns = PanelBounds(p_.out_c, lanes);
+  const auto units = static_cast<int64_t>(columns.size()) - 1;
+  const int threads = parallel.num_threads();
   std::atomic<bool> ok{true};
   const Scratch shared = Scratch::Of<float>(p_.in_c + kPositions * group_rows_ * row_tiles_ * p_.in_c);
   if (!shared.ok()) return false;
@@ -183,7 +187,7 @@ bool WinogradConv::ForwardColumns(const float* input, const float* packed, float
     if (!ok) return false;
     const double work =
         static_cast<double>(kPositions * tiles(group)) * static_cast<double>(p_.in_c * 3 * lanes);
-    parallel.For(static_cast<int64_t>(columns.size()) - 1, CostNs(work), [&](int64_t begin, int64_t end) {
+    parallel.For(units, CostNs(work), [&](int64_t begin, int64_t end) {
       const Scratch sums = Scratch::Of<float>(kPositions * tiles(group) * 3 * lanes);
       if (!sums.ok()) {
         ok = false;
@@ -191,8 +195,9 @@ bool WinogradConv::ForwardColumns(const float* input, const float* packed, float
       }
       for (int64_t i = begin; i < end; ++i) {
         const auto at = static_cast<size_t>(i);
-        Columns(group, columns[at], columns[at + 1] - columns[at], patches, packed, sums.data<float>(),
-                output, epilogue);
+        const int64_t then = NextUnit(i, begin, end, threads) % units;
+        Columns(group, columns[at], columns[at + 1] - columns[at], columns[static_cast<size_t>(then)],
+                patches, packed, sums.data<float>(), output, epilogue);
       }
     });
   }

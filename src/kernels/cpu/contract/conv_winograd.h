@@ -44,8 +44,10 @@ class WinogradConv {
   int64_t tiles(const Group& group) const { return group.rows * row_tiles_; }
   bool TransformRow(const Group& group, int64_t row, const float* input, const float* zeros,
                     float* patches) const;
-  void Columns(const Group& group, int64_t column, int64_t count, const float* patches, const float* packed,
-               float* sums, float* output, const ConvEpilogue<float>& epilogue) const;
+  // The results of `count` columns from `column` on, of all tiles of the group. `then` is the first column
+  // that the thread probably does next.
+  void Columns(const Group& group, int64_t column, int64_t count, int64_t then, const float* patches,
+               const float* packed, float* sums, float* output, const ConvEpilogue<float>& epilogue) const;
   bool ForwardGroups(const float* input, const float* packed, float* output, Parallel& parallel,
                      const ConvEpilogue<float>& epilogue) const;
   bool ForwardColumns(const float* input, const float* packed, float* output, Parallel& parallel,

@@ -351,8 +351,8 @@ void PackMatrix(const T* b, int64_t b_row, int64_t b_col, int64_t k, int64_t seg
 // A panel is read where it lies when its rows are contiguous and too few rows of A would repay a copy.
 constexpr int64_t kRowsWorthPacking = 256;
 
-// The panel of packed B that is read after the one at column n: of the same part, of the next part, or the
-// first one of the columns behind the block.
+// The panel of packed B that is read after the one at column n: of the same part, of the next part, or what
+// the caller expects.
 template <typename T>
 Ahead AfterPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, int64_t width, int64_t tiles) {
   if (g.packed == nullptr) return {};
@@ -367,9 +367,9 @@ Ahead AfterPanel(const GemmBlock<T>& g, const DepthParts& parts, int64_t n, int6
     following.Next();
     rows = following.part().rows();
     next = g.packed + (rows_before + part.rows()) * g.packed_n + g.packed_column * rows;
-  } else if (g.packed_column + n + width < g.packed_n) {
+  } else if (g.then_packed != nullptr) {
     rows = DepthParts(g.k, g.segments, true).part().rows();
-    next = g.packed + (g.packed_column + n + width) * rows;
+    next = g.then_packed + g.then_column * rows;
   } else {
     return {};
   }

@@ -42,6 +42,10 @@ struct GemmBlock {
   // packed_n (rounded up to lanes). REQUIRES: neither accumulate nor a single row.
   const T* packed = nullptr;
   int64_t packed_n = 0, packed_column = 0;
+  // What the thread probably reads after the block, for prefetching: the panel at column `then_column` of
+  // `then_packed`, a matrix of the same size. Null: nothing is known.
+  const T* then_packed = nullptr;
+  int64_t then_column = 0;
 };
 
 // out[o][p] = sum over t of weights[t * weight_row + o] * signal[offsets[t] + p], for p in [0, length).
