@@ -107,17 +107,33 @@ BlockPlan PlanBlocks(int64_t total, int64_t cost_ns) {
 // One ParallelFor in progress. The caller and the helpers that joined hold a reference. `fn` lives on the
 // caller's stack and is used only for a block taken before they ran out, for which the caller waits; a helper
 // that comes late finds none and touches nothing else.
+//
+// Each thread begins with a part of its own, block after block, and goes on with the parts of others: what
+// one loop leaves in a core's cache is then what the next loop over the same elements reads there.
 struct Loop : RefCounted {
-  Loop(ThreadPool::ShardFn f, int64_t n, BlockPlan p) : fn(f), total(n), plan(p), unfinished(p.count) {}
+  Loop(ThreadPool::ShardFn f, int64_t n, BlockPlan p, int threads)
+      : fn(f), total(n), plan(p), parts(std::min(threads, kMaxParts)), unfinished(p.count) {
+    for (int i = 0; i < parts; ++i) {
+      part[i].next.store(p.count * i / parts, std::memory_order_relaxed);
+      part[i].end = p.count * (i + 1) / parts;
+    }
+  }
 
-  bool Exhausted() const { return next.load(std::memory_order_relaxed) >= plan.count; }
-  void RunBlocks() {
+  bool Exhausted() const {
+    return std::all_of(part, part + parts,
+                       [](const Part& p) { return p.next.load(std::memory_order_relaxed) >= p.end; });
+  }
+  void HelpRunBlocks() { RunBlocks(joined.fetch_add(1, std::memory_order_relaxed) % parts); }
+  void RunBlocks(int first) {
     int64_t finished = 0;
-    for (int64_t b; (b = next.fetch_add(1, std::memory_order_relaxed)) < plan.count; ++finished) {
-      try {
-        fn(b * plan.block, std::min(total - b * plan.block, plan.block) + b * plan.block);
-      } catch (const std::bad_alloc&) {
-        out_of_memory.store(true, std::memory_order_relaxed);  // published by the release below
+    for (int i = 0; i < parts; ++i) {
+      Part& p = part[(first + i) % parts];
+      for (int64_t b; (b = p.next.fetch_add(1, std::memory_order_relaxed)) < p.end; ++finished) {
+        try {
+          fn(b * plan.block, std::min(total - b * plan.block, plan.block) + b * plan.block);
+        } catch (const std::bad_alloc&) {
+          out_of_memory.store(true, std::memory_order_relaxed);  // published by the release below
+        }
       }
     }
     // Releases what the blocks wrote; acquired by the caller's load in Wait.
@@ -130,10 +146,18 @@ struct Loop : RefCounted {
     all_done.Wait();
   }
 
+  static constexpr int kMaxParts = 8;
+  struct alignas(64) Part {
+    std::atomic<int64_t> next;  // relaxed: hands out numbers, publishes nothing
+    int64_t end;
+  };
+
   const ThreadPool::ShardFn fn;
   const int64_t total;
   const BlockPlan plan;
-  std::atomic<int64_t> next{0};  // relaxed: hands out numbers, publishes nothing
+  const int parts;
+  Part part[kMaxParts];
+  std::atomic<int> joined{1};  // threads, of which the caller is number 0
   std::atomic<int64_t> unfinished;
   std::atomic<bool> out_of_memory{false};  // a block threw std::bad_alloc
   Parker all_done;
@@ -273,7 +297,7 @@ void ThreadPool::Impl::StopSpinning(bool* spinning) {
 bool ThreadPool::Impl::RunSomething(int self, bool* spinning) {
   if (RefPtr<Loop> loop = JoinLoop(); loop != nullptr) {
     StopSpinning(spinning);
-    loop->RunBlocks();
+    loop->HelpRunBlocks();
     return true;
   }
   TaskQueue::Task task = TakeTask(self);
@@ -392,13 +416,13 @@ void ThreadPool::ParallelFor(int64_t total, int64_t cost_ns, ShardFn fn) {
     return;
   }
   impl_->Start();
-  const RefPtr<Loop> loop = MakeRef<Loop>(fn, total, plan);
   const int helpers = static_cast<int>(std::min<int64_t>(plan.count - 1, parallelism_ - 1));
+  const RefPtr<Loop> loop = MakeRef<Loop>(fn, total, plan, helpers + 1);
   impl_->AddLoop(loop.get(), helpers);
   const int wakes = std::min(helpers - impl_->spinners.load(std::memory_order_seq_cst), kDirectWakes);
   for (int i = 0; i < wakes && impl_->WakeOne(); ++i) {
   }
-  loop->RunBlocks();
+  loop->RunBlocks(0);
   impl_->RemoveLoop(loop.get());
   loop->Wait(impl_->max_spin_ns);
   if (loop->out_of_memory.load(std::memory_order_relaxed)) throw std::bad_alloc();

@@ -170,7 +170,6 @@ bool DirectConv::Forward(const T* input, const T* filter, T* output, Parallel& p
                       static_cast<double>(CeilDiv(p_.out_c, blocks) * w.band_rows * p_.out_w);
   std::atomic<bool> ok{true};
   const int64_t units = p_.batch * w.bands * blocks;
-  const int threads = parallel.num_threads();
   parallel.For(units, CostNs(work), [&](int64_t begin, int64_t end) {
     const Scratch copy = Scratch::Of<T>(padded_ ? w.size() : 0);
     const Scratch scratch =
@@ -192,7 +191,7 @@ bool DirectConv::Forward(const T* input, const T* filter, T* output, Parallel& p
       const int64_t rows = std::min(w.band_rows, p_.out_h - first);
       const int64_t at = (image * p_.out_h + first) * p_.out_w * p_.out_c + column;
       const auto of = [&](const T* values) { return values == nullptr ? nullptr : values + column; };
-      const int64_t next = NextUnit(unit, begin, end, threads);
+      const int64_t next = unit + 1;  // probably of this thread, too
       const bool follows = packed != nullptr && next < units;
       kernels.gemm(GemmBlock<T>{.m = p_.out_w,
                                 .n = n,

@@ -104,12 +104,6 @@ inline std::vector<int64_t> PanelBounds(int64_t columns, int64_t lanes) {
   return bounds;
 }
 
-// The unit that a thread probably does after `unit` of its range [begin, end), when `threads` take such
-// ranges in turns.
-inline int64_t NextUnit(int64_t unit, int64_t begin, int64_t end, int threads) {
-  return unit + 1 < end ? unit + 1 : end + (threads - 1) * (end - begin);
-}
-
 // Work per nanosecond of one thread, for estimates of cost.
 inline constexpr double kMultiplyAddsPerNs = 32;
 

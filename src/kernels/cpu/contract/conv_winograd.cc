@@ -170,7 +170,6 @@ bool WinogradConv::ForwardColumns(const float* input, const float* packed, float
   const int64_t lanes = ActiveKernels<float>().lanes;
   const std::vector<int64_t> columns = PanelBounds(p_.out_c, lanes);
   const auto units = static_cast<int64_t>(columns.size()) - 1;
-  const int threads = parallel.num_threads();
   std::atomic<bool> ok{true};
   const Scratch shared = Scratch::Of<float>(p_.in_c + kPositions * group_rows_ * row_tiles_ * p_.in_c);
   if (!shared.ok()) return false;
@@ -195,7 +194,7 @@ bool WinogradConv::ForwardColumns(const float* input, const float* packed, float
       }
       for (int64_t i = begin; i < end; ++i) {
         const auto at = static_cast<size_t>(i);
-        const int64_t then = NextUnit(i, begin, end, threads) % units;
+        const int64_t then = (i + 1) % units;
         Columns(group, columns[at], columns[at + 1] - columns[at], columns[static_cast<size_t>(then)],
                 patches, packed, sums.data<float>(), output, epilogue);
       }

@@ -121,7 +121,6 @@ void FastGemm(const GemmShape& s, const T* a, const T* b, T* c, Parallel& parall
   const Operands o = OperandsOf(s);
   const SimdKernels<T>& kernels = ActiveKernels<T>();
   const Grid grid = GridOf(s, kernels.lanes);
-  const int threads = parallel.num_threads();
   const auto run = [&](int64_t begin, int64_t end) {
     for (int64_t unit = begin; unit < end; ++unit) {
       const int64_t i = unit / grid.n_blocks * grid.m_size;
@@ -146,7 +145,7 @@ void FastGemm(const GemmShape& s, const T* a, const T* b, T* c, Parallel& parall
           .packed = packed,
           .packed_n = RoundUp(s.n, kernels.lanes),
           .packed_column = j};
-      const int64_t next = NextUnit(unit, begin, end, threads);
+      const int64_t next = unit + 1;  // probably of this thread, too
       if (packed != nullptr && next < grid.m_blocks * grid.n_blocks) {
         block.then_packed = packed;
         block.then_column = ColumnsOf(grid, next % grid.n_blocks, s.n, kernels.lanes).begin;
