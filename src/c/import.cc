@@ -68,6 +68,7 @@ class GraphImport {
   // On error the graph is as it was.
   Status Run(Results* results) {
     MR_ASSIGN_OR_RETURN(const ImportOptions import, MakeOptions());
+    MR_RETURN_IF_ERROR(CheckNames());
     IndexNodes();
     MR_RETURN_IF_ERROR(CheckReturns());
     MR_RETURN_IF_ERROR(CheckColocation());
@@ -160,6 +161,15 @@ class GraphImport {
       if (!position_.contains(name)) {
         return errors::InvalidArgument("Requested return node '", name, "' not found in graph def");
       }
+    }
+    return Status();
+  }
+
+  // Internal ops are imported, internal names are not.
+  Status CheckNames() const {
+    for (const tensorflow::NodeDef& node : def_.node()) {
+      if (node.name().starts_with('_'))
+        return errors::InvalidArgument("Node '", node.name(), "': Node name contains invalid characters");
     }
     return Status();
   }

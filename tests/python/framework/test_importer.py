@@ -102,6 +102,9 @@ def test_control_inputs_can_be_mapped() -> None:
             "node { name: 'x' op: 'NoOp' input: '^y' } node { name: 'y' op: 'NoOp' input: '^x' }",
             "cycle|not found|x",
         ),
+        ("node { name: '_' op: 'NoOp' }", "Node '_': Node name contains invalid characters"),
+        ("node { name: '_a' op: 'NoOp' }", "Node '_a': Node name contains invalid characters"),
+        ("node { name: 'a b' op: 'NoOp' }", "Node 'a b': Node name contains invalid characters"),
     ],
 )
 def test_wrong_graphs_are_refused(text: str, message: str) -> None:
