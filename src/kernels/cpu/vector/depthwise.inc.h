@@ -16,13 +16,16 @@ MR_INLINE V Finished(V sum, V scale, V shift, const DepthwiseFinish<T>& finish) 
 }
 
 // kPixels pixels and kVecs vectors of channels at a time, so that a weight is loaded once for the pixels.
-template <int kPixels, int kVecs, typename T>
+// kTaps is the number of taps, or 0: any.
+template <int kPixels, int kVecs, int kTaps, typename T>
 MR_INLINE void GatherBlock(const T* const* x, int64_t x_step, const T* const* w, int64_t taps, int64_t at,
                            T* out, int64_t out_step, const DepthwiseFinish<T>& finish) {
   using V = typename Fp<T>::Vec;
   constexpr int kLanes = Fp<T>::kLanes;
   V sums[kPixels][kVecs] = {};
-  for (int64_t t = 0; t < taps; ++t) {
+  const int64_t count = kTaps > 0 ? kTaps : taps;
+#pragma GCC unroll 9
+  for (int64_t t = 0; t < count; ++t) {
     const T* from = x[t] + at;
     for (int v = 0; v < kVecs; ++v) {
       const V weight = Load(w[t] + at + v * kLanes);
@@ -40,15 +43,15 @@ MR_INLINE void GatherBlock(const T* const* x, int64_t x_step, const T* const* w,
   }
 }
 
-template <int kPixels, typename T>
+template <int kPixels, int kTaps, typename T>
 MR_INLINE void GatherPixels(const T* const* x, int64_t x_step, const T* const* w, int64_t taps,
                             int64_t channels, T* out, int64_t out_step, const DepthwiseFinish<T>& finish) {
   constexpr int kLanes = Fp<T>::kLanes;
   int64_t c = 0;
   for (; c + 2 * kLanes <= channels; c += 2 * kLanes)
-    GatherBlock<kPixels, 2>(x, x_step, w, taps, c, out, out_step, finish);
+    GatherBlock<kPixels, 2, kTaps>(x, x_step, w, taps, c, out, out_step, finish);
   for (; c + kLanes <= channels; c += kLanes)
-    GatherBlock<kPixels, 1>(x, x_step, w, taps, c, out, out_step, finish);
+    GatherBlock<kPixels, 1, kTaps>(x, x_step, w, taps, c, out, out_step, finish);
   if (c == channels) return;
   for (int p = 0; p < kPixels; ++p) {
     typename Fp<T>::Vec sum = {};
@@ -86,13 +89,20 @@ void Gather(const T* const* x, int64_t x_step, const T* const* w, int64_t taps, 
   const auto move = [&] {
     for (int64_t t = 0; t < taps; ++t) moved[t] = x[t] + p * x_step;
   };
+  constexpr int kMany = sizeof(typename Fp<T>::Vec) == 64 ? 8 : 4;  // as many sums as registers hold
+  if (taps == 9) {
+    for (; p + kMany <= pixels; p += kMany) {
+      move();
+      GatherPixels<kMany, 9>(moved, x_step, w, taps, channels, out + p * out_step, out_step, finish);
+    }
+  }
   for (; p + 4 <= pixels; p += 4) {
     move();
-    GatherPixels<4>(moved, x_step, w, taps, channels, out + p * out_step, out_step, finish);
+    GatherPixels<4, 0>(moved, x_step, w, taps, channels, out + p * out_step, out_step, finish);
   }
   for (; p < pixels; ++p) {
     move();
-    GatherPixels<1>(moved, x_step, w, taps, channels, out + p * out_step, out_step, finish);
+    GatherPixels<1, 0>(moved, x_step, w, taps, channels, out + p * out_step, out_step, finish);
   }
 }
 
