@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "millrace/c/io.h"
 
+#include <climits>
+
 #include "base/env.h"
 #include "c/internal.h"
 #include "io/checkpoint/checkpoint_reader.h"
 #include "io/crc32c.h"
+#include "tensor/tensor_codec.h"
+#include "tensorflow/core/framework/tensor.pb.h"
 
 using millrace::Status;
 using millrace::Tensor;
@@ -25,6 +29,20 @@ struct Millrace_Checkpoint {
 
 uint32_t Millrace_ExtendCrc32c(uint32_t crc, const char* data, size_t size) {
   return data == nullptr ? crc : millrace::io::ExtendCrc32c(crc, {data, size});
+}
+
+TF_Tensor* Millrace_ReadTensor(const void* proto, size_t size, TF_Status* status) {
+  TF_Tensor* result = nullptr;
+  Enter(status, [&]() -> Status {
+    if (proto == nullptr && size > 0) return NullArgument("The message");
+    tensorflow::TensorProto message;
+    if (size > INT_MAX || !message.ParseFromArray(proto, static_cast<int>(size)))
+      return millrace::errors::InvalidArgument("Not a TensorProto");
+    MR_ASSIGN_OR_RETURN(const Tensor value, millrace::TakeTensorFromProto(&message));
+    MR_ASSIGN_OR_RETURN(result, millrace::c_api::FromTensor(value));
+    return Status();
+  });
+  return result;
 }
 
 Millrace_Checkpoint* Millrace_OpenCheckpoint(const char* name, TF_Status* status) {

@@ -1,7 +1,8 @@
 /* SPDX-FileCopyrightText: The Millrace Authors
    SPDX-License-Identifier: Apache-2.0 */
 
-/* Files of the engine for clients in other languages: checkpoints, and the checksums of records. */
+/* Files and messages of the engine for clients in other languages: checkpoints, tensors, and the checksums of
+   records. */
 #ifndef MILLRACE_C_IO_H_
 #define MILLRACE_C_IO_H_
 
@@ -15,6 +16,10 @@ extern "C" {
 
 /* The CRC-32C of what `crc` stands for followed by `size` bytes. */
 TF_CAPI_EXPORT extern uint32_t Millrace_ExtendCrc32c(uint32_t crc, const char* data, size_t size);
+
+/* The tensor that a serialised TensorProto holds, which the caller deletes; null, and an error, for what is
+   none. */
+TF_CAPI_EXPORT extern TF_Tensor* Millrace_ReadTensor(const void* proto, size_t size, TF_Status* status);
 
 /* Looks into a checkpoint of either format. One thread at a time. */
 typedef struct Millrace_Checkpoint Millrace_Checkpoint;

@@ -191,6 +191,45 @@ class Attrs : public OpKernel {
 };
 REGISTER_KERNEL_BUILDER(Name("CustomAttrs").Device(DEVICE_CPU), Attrs);
 
+REGISTER_OP("CustomTensorAttrs")
+    .Attr("value: tensor")
+    .Attr("values: list(tensor)")
+    .Attr("f: func")
+    .Output("text: string")
+    .SetShapeFn([](shape_inference::InferenceContext* c) {
+      Tensor value;
+      TF_RETURN_IF_ERROR(c->GetAttr("value", &value));
+      c->set_output(0, value.dims() == 0 ? c->Scalar() : c->Vector(value.dim_size(0)));
+      return Status::OK();
+    });
+
+class TensorAttrs : public OpKernel {
+ public:
+  explicit TensorAttrs(OpKernelConstruction* c) : OpKernel(c) {
+    std::vector<Tensor> values;
+    NameAttrList f;
+    OP_REQUIRES_OK(c, c->GetAttr("value", &value_));
+    OP_REQUIRES_OK(c, c->GetAttr("values", &values));
+    OP_REQUIRES_OK(c, c->GetAttr("f", &f));
+    text_ = f.name();
+    for (const Tensor& v : values) text_ += strings::StrCat(" ", v.shape(), ":", v.flat<string>()(0));
+    OP_REQUIRES(
+        c, !c->GetAttr("value", &f).ok() && !c->GetAttr("f", &values).ok() && !c->GetAttr("f", &value_).ok(),
+        errors::Internal("attributes of other types were read"));
+  }
+  void Compute(OpKernelContext* context) override {
+    Tensor* out = nullptr;
+    OP_REQUIRES_OK(context, context->allocate_output(0, value_.shape(), &out));
+    for (int64 i = 0; i < value_.NumElements(); ++i)
+      out->flat<string>()(i) = strings::StrCat(value_.flat<float>()(i), " ", text_);
+  }
+
+ private:
+  Tensor value_;
+  string text_;
+};
+REGISTER_KERNEL_BUILDER(Name("CustomTensorAttrs").Device(DEVICE_CPU), TensorAttrs);
+
 // Joins texts of all inputs, by lists and names, each output one of them reversed, and how many there were.
 REGISTER_OP("CustomLists")
     .Attr("N: int >= 1")

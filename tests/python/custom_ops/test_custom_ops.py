@@ -199,6 +199,24 @@ def test_attributes_of_all_kinds(ops):
         assert run(empty) == b"CustomAttrs: 0 0 0  bool []"
 
 
+def test_attributes_that_are_tensors_and_functions(ops):
+    @function.Defun(tf.float32)
+    def twice(x):
+        return 2 * x
+
+    with tf.Graph().as_default():
+        twice.add_to_graph(tf.get_default_graph())
+        # Equal elements are written once.
+        value = tf.make_tensor_proto([0.5, 0.5, 0.5])
+        texts = [tf.make_tensor_proto("a"), tf.make_tensor_proto([["b", "c"]])]
+        y = ops.custom_tensor_attrs(value=value, values=texts, f=twice)
+        assert y.shape == [3]
+        name = twice.name.encode()
+        assert list(run(y)) == [b"0.5 " + name + b" []:a [1,2]:b"] * 3
+        value = tf.make_tensor_proto(2.0)
+        assert run(ops.custom_tensor_attrs(value=value, values=[], f=twice)) == b"2 " + name
+
+
 def test_lists_and_strings(ops):
     with tf.Graph().as_default():
         long = "x" * 1000

@@ -7,12 +7,25 @@
 #include <cstring>
 #include <vector>
 
+#include "millrace/c/io.h"
 #include "tensorflow/c/c_api.h"
+#include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/lib/core/errors.h"
 
 namespace tensorflow {
+
+// A function as the value of an attribute: its name.
+class NameAttrList {
+ public:
+  const string& name() const { return name_; }
+  void set_name(const string& name) { name_ = name; }
+
+ private:
+  string name_;
+};
+
 namespace internal {
 
 // The fields of a message in the wire format of protocol buffers, one after the other.
@@ -100,6 +113,8 @@ struct AttrValues {
   std::vector<bool> bools;
   std::vector<DataType> types;
   std::vector<PartialTensorShape> shapes;
+  std::vector<string> tensors;  // serialised
+  std::vector<NameAttrList> functions;
 };
 
 inline PartialTensorShape ReadShape(WireReader reader) {
@@ -118,7 +133,16 @@ inline PartialTensorShape ReadShape(WireReader reader) {
   return unknown_rank ? PartialTensorShape() : shape;
 }
 
-// AttrValue and its ListValue have the same numbers for the same kinds.
+inline NameAttrList ReadFunction(WireReader reader) {
+  NameAttrList function;
+  while (reader.Next()) {
+    if (reader.field() == 1) function.set_name(reader.text());
+  }
+  return function;
+}
+
+// AttrValue and its ListValue have the same numbers for the same kinds, but for functions: there 9 is a
+// placeholder.
 inline void ReadAttr(WireReader reader, AttrValues* values) {
   for (reader.Forget(); reader.Next(); reader.Forget()) {
     switch (reader.field()) {
@@ -146,6 +170,14 @@ inline void ReadAttr(WireReader reader, AttrValues* values) {
         break;
       case 7:
         values->shapes.push_back(ReadShape(reader.message()));
+        break;
+      case 8:
+        values->tensors.push_back(reader.text());
+        break;
+      case 9:
+      case 10:
+        if ((reader.field() == 9) == values->is_list)
+          values->functions.push_back(ReadFunction(reader.message()));
         break;
       default:
         break;
@@ -189,7 +221,24 @@ inline Status ConvertAttr(const std::vector<PartialTensorShape>& from, std::vect
   return Status();
 }
 
+inline Status ConvertAttr(const std::vector<NameAttrList>& from, std::vector<NameAttrList>* to) {
+  return *to = from, Status();
+}
+inline Status ConvertAttr(const std::vector<string>& from, std::vector<Tensor>* to) {
+  for (const string& proto : from) {
+    const CStatus status;
+    TF_Tensor* const tensor = Millrace_ReadTensor(proto.data(), proto.size(), status.get());
+    TF_RETURN_IF_ERROR(status.status());
+    to->push_back(Tensor::Adopt(tensor));
+  }
+  return Status();
+}
+
 inline const std::vector<string>& ValuesFor(const AttrValues& v, const string*) { return v.strings; }
+inline const std::vector<string>& ValuesFor(const AttrValues& v, const Tensor*) { return v.tensors; }
+inline const std::vector<NameAttrList>& ValuesFor(const AttrValues& v, const NameAttrList*) {
+  return v.functions;
+}
 inline const std::vector<int64>& ValuesFor(const AttrValues& v, const int64*) { return v.ints; }
 inline const std::vector<int64>& ValuesFor(const AttrValues& v, const int32*) { return v.ints; }
 inline const std::vector<float>& ValuesFor(const AttrValues& v, const float*) { return v.floats; }

@@ -48,11 +48,21 @@ struct DimensionOrConstant {
   DimensionHandle dim;
 };
 
-class InferenceContext {
- public:
+// In a template, because its static members may be defined in headers before C++17.
+template <typename Unused>
+struct UnknownSizes {
   static constexpr int64 kUnknownDim = -1;
   static constexpr int32 kUnknownRank = -1;
+};
+#if __cplusplus < 201703L
+template <typename Unused>
+constexpr int64 UnknownSizes<Unused>::kUnknownDim;
+template <typename Unused>
+constexpr int32 UnknownSizes<Unused>::kUnknownRank;
+#endif
 
+class InferenceContext : public UnknownSizes<void> {
+ public:
   explicit InferenceContext(TF_ShapeInferenceContext* c) : c_(c) {}
   InferenceContext(const InferenceContext&) = delete;
   InferenceContext& operator=(const InferenceContext&) = delete;

@@ -48,15 +48,24 @@ template <typename T>
 struct DataTypeToEnum;
 template <DataType V>
 struct EnumToDataType;
-#define MR_TF_TYPE(Cpp, ENUM)               \
-  template <>                               \
-  struct DataTypeToEnum<Cpp> {              \
-    static DataType v() { return ENUM; }    \
-    static constexpr DataType value = ENUM; \
-  };                                        \
-  template <>                               \
-  struct EnumToDataType<ENUM> {             \
-    using Type = Cpp;                       \
+namespace internal {
+// In a template, because its static members may be defined in headers before C++17.
+template <DataType V>
+struct TypeConstant {
+  static DataType v() { return V; }
+  static constexpr DataType value = V;
+};
+#if __cplusplus < 201703L
+template <DataType V>
+constexpr DataType TypeConstant<V>::value;
+#endif
+}  // namespace internal
+#define MR_TF_TYPE(Cpp, ENUM)                                   \
+  template <>                                                   \
+  struct DataTypeToEnum<Cpp> : internal::TypeConstant<ENUM> {}; \
+  template <>                                                   \
+  struct EnumToDataType<ENUM> {                                 \
+    using Type = Cpp;                                           \
   };
 MR_TF_TYPE(float, DT_FLOAT)
 MR_TF_TYPE(double, DT_DOUBLE)
@@ -75,10 +84,7 @@ MR_TF_TYPE(uint64, DT_UINT64)
 #undef MR_TF_TYPE
 // As std::int64_t, which is another type than TensorFlow's where it is a long.
 template <>
-struct DataTypeToEnum<long> {
-  static DataType v() { return DT_INT64; }
-  static constexpr DataType value = DT_INT64;
-};
+struct DataTypeToEnum<long> : internal::TypeConstant<DT_INT64> {};
 
 inline string DataTypeString(DataType dtype) {
   switch (dtype) {
