@@ -48,7 +48,7 @@ class Optimizer {
  protected:
   // A number that the updates use; its name is that of the tensor.
   struct Parameter {
-    const char* name;
+    std::string name;
     Input value;
   };
   // One step in the making.

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -71,6 +73,24 @@ class Example {
   Example& Set(const std::string& name, std::vector<int64_t> values);
   Example& Set(const std::string& name, std::vector<float> values);
   Example& Set(const std::string& name, std::vector<std::string> values);
+  // Lists that are written out: Set("b", {1.5f, 2.5f}).
+  Example& Set(const std::string& name, std::initializer_list<int> values) {
+    return Set(name, std::vector<int64_t>(values.begin(), values.end()));
+  }
+  Example& Set(const std::string& name, std::initializer_list<int64_t> values) {
+    return Set(name, std::vector<int64_t>(values));
+  }
+  Example& Set(const std::string& name, std::initializer_list<float> values) {
+    return Set(name, std::vector<float>(values));
+  }
+  Example& Set(const std::string& name, std::initializer_list<double> values) {
+    std::vector<float> floats;
+    for (const double value : values) floats.push_back(static_cast<float>(value));
+    return Set(name, std::move(floats));
+  }
+  Example& Set(const std::string& name, std::initializer_list<const char*> values) {
+    return Set(name, std::vector<std::string>(values.begin(), values.end()));
+  }
   Example& Set(const std::string& name, int64_t value) { return Set(name, std::vector<int64_t>{value}); }
   Example& Set(const std::string& name, int value) { return Set(name, static_cast<int64_t>(value)); }
   Example& Set(const std::string& name, float value) { return Set(name, std::vector<float>{value}); }

@@ -24,7 +24,7 @@ StatusOr<float> FloatOf(const Literal& literal) {
   return errors::InvalidArgument("wanted one number, got ", value.DebugString());
 }
 
-Output MakeParameter(const Scope& scope, const char* name, const Input& value) {
+Output MakeParameter(const Scope& scope, const std::string& name, const Input& value) {
   if (value.literal() == nullptr) return value.output();
   const auto number = FloatOf(*value.literal());
   if (number.ok()) return ops::Const(scope.WithOpName(name), *number);

@@ -49,6 +49,17 @@ TEST(RecordFilesTest, WhatIsWrittenIsRead) {
   }
 }
 
+TEST(ExampleTest, ListsMayBeWrittenOut) {
+  Example example;
+  example.Set("ints", {1, 2}).Set("large", {int64_t{1} << 40, int64_t{2}}).Set("floats", {0.5f, 1.5f});
+  example.Set("doubles", {0.25, 2.0}).Set("texts", {"a", "bc"});
+  EXPECT_EQ(*example.Ints("ints"), std::vector<int64_t>({1, 2}));
+  EXPECT_EQ(*example.Ints("large"), std::vector<int64_t>({int64_t{1} << 40, 2}));
+  EXPECT_EQ(*example.Floats("floats"), std::vector<float>({0.5f, 1.5f}));
+  EXPECT_EQ(*example.Floats("doubles"), std::vector<float>({0.25f, 2.0f}));
+  EXPECT_EQ(*example.Strings("texts"), std::vector<std::string>({"a", "bc"}));
+}
+
 TEST(RecordFilesTest, ErrorsNameTheFile) {
   EXPECT_TRUE(errors::IsNotFound(RecordReader::Open(Path("no/such/file")).status()));
   EXPECT_FALSE(RecordWriter::Open(Path("no/such/folder/file")).ok());
