@@ -77,8 +77,8 @@ Status Run(Options options) {
   MR_ASSIGN_OR_RETURN(const Dataset data, LoadDataset({.data_dir = options.data_dir,
                                                        .mnist_dir = mnist_dir == nullptr ? "" : mnist_dir,
                                                        .threads = options.train.threads}));
-  std::fprintf(stderr, "%s on %s, %d threads\n", options.train.model.c_str(), data.source.c_str(),
-               options.train.threads);
+  std::fprintf(stderr, "%s on %s, %d thread%s\n", options.train.model.c_str(), data.source.c_str(),
+               options.train.threads, options.train.threads == 1 ? "" : "s");
   MR_ASSIGN_OR_RETURN(const ReportData report, Train(data, options.train, [&](const Progress& progress) {
                         ShowProgress(progress, options.train.steps);
                       }));
@@ -115,7 +115,11 @@ int main(int argc, char** argv) {
   millrace::mnist::Options options;
   CLI::App app("Trains a model that reads handwritten digits.", "mnist");
   millrace::mnist::AddOptions(app, options);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;  // help, or a command line that makes no sense
+  }
   const millrace::Status status = millrace::mnist::Run(std::move(options));
   if (!status.ok()) std::fprintf(stderr, "mnist: %s\n", status.ToString().c_str());
   if (!status.ok()) return 1;
