@@ -3,11 +3,11 @@
 # What is installed beside the program, completions and the manual page, and `cpack`: a .deb with the program, the
 # libraries, the headers and the Python package under /usr.
 set(pages "${PROJECT_BINARY_DIR}/pages")
-set(page_files "${pages}/millrace.1" "${pages}/millrace.bash" "${pages}/_millrace" "${pages}/millrace.fish")
+set(page_files "${pages}/millrace.1.gz" "${pages}/millrace.bash" "${pages}/_millrace" "${pages}/millrace.fish")
 add_custom_command(
   OUTPUT ${page_files}
   COMMAND "${CMAKE_COMMAND}" -E make_directory "${pages}"
-  COMMAND "${MILLRACE_PYTHON}" "${PROJECT_SOURCE_DIR}/tools/man_page.py" "$<TARGET_FILE:millrace_program>" "${pages}/millrace.1"
+  COMMAND "${MILLRACE_PYTHON}" "${PROJECT_SOURCE_DIR}/tools/man_page.py" "$<TARGET_FILE:millrace_program>" "${pages}/millrace.1.gz"
   COMMAND millrace_program completion bash > "${pages}/millrace.bash"
   COMMAND millrace_program completion zsh > "${pages}/_millrace"
   COMMAND millrace_program completion fish > "${pages}/millrace.fish"
@@ -15,7 +15,8 @@ add_custom_command(
   COMMENT "Writing the manual page and the completions"
   VERBATIM)
 add_custom_target(millrace_pages ALL DEPENDS ${page_files})
-install(FILES "${pages}/millrace.1" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+install(FILES "${pages}/millrace.1.gz" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+install(FILES "${PROJECT_SOURCE_DIR}/cmake/debian_copyright" DESTINATION "${CMAKE_INSTALL_DOCDIR}" RENAME copyright)
 install(FILES "${pages}/millrace.bash" RENAME millrace DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
 install(FILES "${pages}/_millrace" DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions")
 install(FILES "${pages}/millrace.fish" DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
@@ -24,9 +25,11 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME millrace)
 set(CPACK_PACKAGE_CONTACT "The Millrace Authors")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Runs the graphs and programs of TensorFlow 1.x")
-set(CPACK_PACKAGE_DESCRIPTION "A dataflow engine compatible with TensorFlow 1.x: the program millrace, libraries for C and C++ with their headers, and a Python package.")
+set(CPACK_PACKAGE_DESCRIPTION "A dataflow engine compatible with TensorFlow 1.x: the program millrace,
+libraries for C and C++ with their headers, and a Python package.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3, python3-numpy, python3-protobuf")

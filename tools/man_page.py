@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes millrace.1, the manual page, from what the program says of itself: man_page.py PROGRAM OUTPUT."""
+"""Writes millrace.1.gz, the manual page, from what the program says of itself: man_page.py PROGRAM OUTPUT."""
 
+import gzip
 import re
 import subprocess
 import sys
@@ -70,8 +71,8 @@ def page(program, version):
 def main():
     program, output = sys.argv[1:]
     version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True, timeout=60).stdout.strip()
-    with open(output, "w", encoding="utf-8") as file:
-        file.write(page(program, version))
+    with open(output, "wb") as file:
+        file.write(gzip.compress(page(program, version).encode(), mtime=0))
 
 
 if __name__ == "__main__":
