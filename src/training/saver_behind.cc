@@ -1,15 +1,31 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints that a thread writes while steps go on.
+#if defined(__linux__)
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <numeric>
 #include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/env.h"
 #include "base/logging.h"
+#include "base/mutex.h"
 #include "graph/graph.h"
+#include "io/checkpoint/bundle.h"
 #include "millrace/ops.h"
 #include "millrace/saver.h"
+#include "tensor/spare_buffers.h"
+#include "tensor/tensor_slice.h"
 
 namespace millrace {
 namespace {
@@ -63,27 +79,49 @@ StatusOr<Values> FindValues(const Graph& graph, const std::string& save_tensor) 
   return values;
 }
 
-// Writes the tensors by a graph of its own.
-Status WriteValues(const std::string& checkpoint, const Values& values, const std::vector<Tensor>& tensors) {
-  const Scope scope = Scope::NewRootScope();
-  const Output path = ops::Placeholder(scope, DataType::kString);
-  ClientSession::Feeds feeds = {{path, Tensor::Scalar(checkpoint)}};
-  std::vector<Output> inputs;
-  for (const Tensor& tensor : tensors) {
-    inputs.push_back(ops::Placeholder(scope, tensor.dtype()));
-    feeds.push_back({inputs.back(), tensor});
-  }
-  const Operation save = ops::SaveV2(scope, path, Tensor::Vector(values.names), Tensor::Vector(values.slices),
-                                     InputList(inputs));
-  MR_RETURN_IF_ERROR(scope.status());
-  return ClientSession(scope).Run(feeds, {}, {save}, nullptr);
+// In the order of their names, as the op writes them.
+std::vector<size_t> SortedByName(const std::vector<std::string>& names) {
+  std::vector<size_t> order(names.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return names[a] < names[b]; });
+  return order;
+}
+
+Status AddTo(io::BundleWriter& writer, const std::string& name, const std::string& slice,
+             const Tensor& tensor) {
+  if (slice.empty()) return writer.Add(name, tensor);
+  MR_ASSIGN_OR_RETURN(const ShapeAndSlice part, ParseShapeAndSlice(slice));
+  return writer.AddSlice(name, part.full_shape, part.slice, tensor);
+}
+
+// The steps come first: they need the processors at once, the checkpoint is in no hurry.
+void RunWhenIdle() {
+#if defined(__linux__)
+  const sched_param priority = {};
+  ::sched_setscheduler(0, SCHED_IDLE, &priority);
+#endif
+}
+void RunWithLittleShare() {
+#if defined(__linux__)
+  constexpr int kNice = 10;
+  ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kNice);
+#endif
 }
 
 }  // namespace
 
-// The thread at work. One at a time.
+// The checkpoint that is being written, tensor by tensor, by a thread that runs while the processors have
+// nothing else to do. When that is not enough within kPatience, another one gets a share of them. Who waits
+// for the checkpoint takes part. One at a time.
 class Saver::Behind {
  public:
+  struct Job {
+    std::string checkpoint;
+    Values values;
+    std::vector<Tensor> tensors;
+    std::function<Status()> when_written;
+  };
+
   Behind() = default;
   Behind(const Behind&) = delete;
   Behind& operator=(const Behind&) = delete;
@@ -91,26 +129,107 @@ class Saver::Behind {
     const Status status = Finish();
     if (!status.ok()) MR_LOG(Error) << "A checkpoint was not written: " << status;
   }
-  Status Start(std::string checkpoint, std::function<Status()> write) {
-    checkpoint_ = std::move(checkpoint);
+  // REQUIRES: Finish was called since the last one.
+  Status Start(Job job) {
+    int64_t bytes_of_job = 0;
+    for (const Tensor& tensor : job.tensors) bytes_of_job += static_cast<int64_t>(tensor.num_bytes());
+    {
+      MutexLock lock(mu_);
+      job_ = std::move(job);
+      order_ = SortedByName(job_.values.names);
+      next_ = 0;
+      bytes_ = bytes_of_job;
+      done_ = false;
+      status_ = Status();
+    }
     try {
-      thread_ = std::thread([this, run = std::move(write)] { status_ = run(); });
+      idle_ = std::thread([this] {
+        RunWhenIdle();
+        WriteAll();
+      });
+      // The idle one does it alone when there is no thread for this.
+      if (bytes_of_job >= kWorthAShare) late_ = std::thread([this] { WriteLate(); });
     } catch (const std::system_error& e) {
+      if (idle_.joinable()) return Status();
+      MutexLock lock(mu_);
+      job_ = Job();
       return errors::ResourceExhausted("No thread to write a checkpoint: ", e.what());
     }
     return Status();
   }
   Status Finish() {
-    if (!thread_.joinable()) return Status();
-    thread_.join();
+    if (!idle_.joinable()) return Status();
+    WriteAll();
+    idle_.join();
+    if (late_.joinable()) late_.join();
+    MutexLock lock(mu_);
     return std::exchange(status_, Status());
   }
-  const std::string& checkpoint() const { return checkpoint_; }
+  // REQUIRES: nothing is being written.
+  std::string checkpoint() const {
+    MutexLock lock(mu_);
+    return job_.checkpoint;
+  }
 
  private:
-  std::thread thread_;
-  std::string checkpoint_;
-  Status status_;  // of the thread; read after it has ended
+  static constexpr std::chrono::seconds kPatience{2};
+  static constexpr int64_t kWorthAShare = 16 << 20;  // bytes
+
+  void WriteAll() MR_EXCLUDES(mu_) {
+    while (WriteNext()) {
+    }
+  }
+  void WriteLate() MR_EXCLUDES(mu_) {
+    RunWithLittleShare();
+    {
+      const auto deadline = std::chrono::steady_clock::now() + kPatience;
+      MutexLock lock(mu_);
+      while (!done_ && std::chrono::steady_clock::now() < deadline) finished_.WaitUntil(mu_, deadline);
+    }
+    WriteAll();
+  }
+  // False when all is done.
+  bool WriteNext() MR_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (done_) return false;
+    status_ = WritePart();
+    done_ = !status_.ok() || next_ > order_.size();
+    if (done_) {
+      writer_ = nullptr;
+      job_.tensors.clear();
+      job_.when_written = nullptr;
+      finished_.NotifyAll();
+    }
+    return !done_;
+  }
+  // A tensor or, behind the last, the end.
+  Status WritePart() MR_REQUIRES(mu_) {
+    if (next_ == 0) {
+      MR_ASSIGN_OR_RETURN(writer_, io::BundleWriter::Open(Env::Posix(), job_.checkpoint));
+    }
+    if (next_ == order_.size()) {
+      ++next_;
+      MR_RETURN_IF_ERROR(writer_->Finish());
+      return job_.when_written ? job_.when_written() : Status();
+    }
+    const size_t i = order_[next_++];
+    MR_RETURN_IF_ERROR(AddTo(*writer_, job_.values.names[i], job_.values.slices[i], job_.tensors[i]));
+    // The steps behind the next save write their new values there, unless they use it now.
+    spares_.Give(std::exchange(job_.tensors[i], Tensor()), bytes_);
+    return Status();
+  }
+
+  std::thread idle_, late_;
+  SpareBuffers spares_;
+  mutable Mutex mu_;  // held while a tensor is written
+  CondVar finished_;
+  Job job_ MR_GUARDED_BY(mu_);
+  std::vector<size_t> order_ MR_GUARDED_BY(mu_);
+  size_t next_ MR_GUARDED_BY(mu_) = 0;
+  int64_t bytes_ MR_GUARDED_BY(mu_) = 0;  // of all tensors
+  std::unique_ptr<io::BundleWriter> writer_ MR_GUARDED_BY(mu_);
+  bool done_ MR_GUARDED_BY(mu_) = true;
+  Status status_ MR_GUARDED_BY(mu_);
 };
 
 Status Saver::Finish() {
@@ -128,16 +247,13 @@ StatusOr<std::string> Saver::SaveBehind(Session& session, const std::string& che
   std::vector<Tensor> tensors;
   MR_RETURN_IF_ERROR(session.Run({}, values.tensors, {}, &tensors));
   MR_RETURN_IF_ERROR(WriteMetaGraph(checkpoint, options));
-  std::optional<Update> update;
-  if (options.write_state) update = Record(checkpoint, options);
+  std::function<Status()> when_written;
+  if (options.write_state) when_written = [update = Record(checkpoint, options)] { return update.Do(); };
   if (behind_ == nullptr) behind_ = std::make_shared<Behind>();
-  MR_RETURN_IF_ERROR(behind_->Start(
-      checkpoint,
-      [checkpoint, values = std::move(values), tensors = std::move(tensors), update]() mutable -> Status {
-        MR_RETURN_IF_ERROR(WriteValues(checkpoint, values, tensors));
-        tensors.clear();
-        return update ? update->Do() : Status();
-      }));
+  MR_RETURN_IF_ERROR(behind_->Start({.checkpoint = checkpoint,
+                                     .values = std::move(values),
+                                     .tensors = std::move(tensors),
+                                     .when_written = std::move(when_written)}));
   return checkpoint;
 }
 

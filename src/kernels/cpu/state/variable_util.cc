@@ -5,15 +5,49 @@
 #include <algorithm>
 #include <functional>
 
+#include "kernels/cpu/vector/stream.h"
 #include "tensor/buffer.h"
+#include "tensor/spare_buffers.h"
 
 namespace millrace {
+namespace {
+
+// Memory for other values of a variable: that of values which were saved, else new.
+StatusOr<Tensor> AllocateBeside(KernelContext& context, DataType dtype, const TensorShape& shape) {
+  if (context.allocator().memory_space() == nullptr && !OwnsMemory(dtype)) {
+    const auto bytes = static_cast<size_t>(shape.num_elements()) * ElementSize(dtype);
+    if (RefPtr<Buffer> spare = SpareBuffers::Take(bytes); spare != nullptr) {
+      void* const data = spare->data();
+      return Tensor::FromBuffer(dtype, shape, std::move(spare), data);
+    }
+  }
+  return context.AllocateTemp(dtype, shape);
+}
+
+void CopyTo(KernelContext& context, const Tensor& from, Tensor& to) {
+  static constexpr int64_t kBlock = 64 << 10;
+  static constexpr int64_t kCostNs = 4000;  // of a block
+  const auto bytes = static_cast<int64_t>(from.num_bytes());
+  if (OwnsMemory(from.dtype()) || bytes < cpu::kMinStreamBytes) {
+    ContextParallel parallel(context);
+    MoveElements(from.dtype(), from.raw_data(), to.raw_data(), from.num_elements(), parallel);
+    return;
+  }
+  const char* const source = static_cast<const char*>(from.raw_data());
+  char* const target = static_cast<char*>(to.raw_data());
+  context.ParallelFor((bytes + kBlock - 1) / kBlock, kCostNs, [&](int64_t begin, int64_t end) {
+    const int64_t at = begin * kBlock;
+    cpu::StreamOut(source + at, target + at, static_cast<size_t>(std::min(end * kBlock, bytes) - at));
+    cpu::StreamFence();
+  });
+}
+
+}  // namespace
 
 Status MakeWritable(KernelContext& context, Tensor& tensor) {
   if (tensor.num_elements() == 0 || tensor.OwnsBufferAlone()) return Status();
-  MR_ASSIGN_OR_RETURN(Tensor copy, context.AllocateTemp(tensor.dtype(), tensor.shape()));
-  ContextParallel parallel(context);
-  MoveElements(tensor.dtype(), tensor.raw_data(), copy.raw_data(), tensor.num_elements(), parallel);
+  MR_ASSIGN_OR_RETURN(Tensor copy, AllocateBeside(context, tensor.dtype(), tensor.shape()));
+  CopyTo(context, tensor, copy);
   tensor = std::move(copy);
   return Status();
 }
@@ -37,8 +71,8 @@ Status StoreInput(KernelContext& context, int i, Tensor& variable) {
     MoveElements(source.dtype(), source.raw_data(), variable.raw_data(), source.num_elements(), parallel);
     return Status();
   }
-  MR_ASSIGN_OR_RETURN(Tensor copy, context.AllocateTemp(source.dtype(), source.shape()));
-  MoveElements(source.dtype(), source.raw_data(), copy.raw_data(), source.num_elements(), parallel);
+  MR_ASSIGN_OR_RETURN(Tensor copy, AllocateBeside(context, source.dtype(), source.shape()));
+  CopyTo(context, source, copy);
   variable = std::move(copy);
   return Status();
 }
@@ -51,14 +85,27 @@ Status UpdateBy(KernelContext& context, const cpu::BinaryFns& fns, Tensor& varia
   const bool in_place = variable.OwnsBufferAlone();
   Tensor fresh;
   if (!in_place) {
-    MR_ASSIGN_OR_RETURN(fresh, context.AllocateTemp(variable.dtype(), variable.shape()));
+    MR_ASSIGN_OR_RETURN(fresh, AllocateBeside(context, variable.dtype(), variable.shape()));
   }
   const char* from = static_cast<const char*>(variable.raw_data());
   const char* by = static_cast<const char*>(value.raw_data());
   char* to = static_cast<char*>(in_place ? variable.raw_data() : fresh.raw_data());
+  const bool stream = !in_place && n * size >= cpu::kMinStreamBytes;
   const auto run = [&](int64_t begin, int64_t end) {
-    const int64_t at = begin * kBlock * size;
-    fns.same(from + at, by + at, to + at, std::min(end * kBlock, n) - begin * kBlock);
+    if (!stream) {
+      const int64_t at = begin * kBlock * size;
+      fns.same(from + at, by + at, to + at, std::min(end * kBlock, n) - begin * kBlock);
+      return;
+    }
+    static constexpr int64_t kScratchBytes = 8192;
+    alignas(64) char scratch[kScratchBytes];
+    const int64_t block = kScratchBytes / size;
+    for (int64_t first = begin * kBlock, last = std::min(end * kBlock, n); first < last; first += block) {
+      const int64_t count = std::min(block, last - first), at = first * size;
+      fns.same(from + at, by + at, scratch, count);
+      cpu::StreamOut(scratch, to + at, static_cast<size_t>(count * size));
+    }
+    cpu::StreamFence();
   };
   if (n <= kBlock) {
     run(0, 1);
@@ -137,6 +184,21 @@ Status LockedVariables::Open(KernelContext& context, int n, DataType dtype) MR_N
 Status LockedVariables::MakeAllWritable(KernelContext& context) {
   for (int i = 0; i < n_; ++i) MR_RETURN_IF_ERROR(MakeWritable(context, *tensors_[i]));
   return Status();
+}
+
+Status LockedVariables::Prepare(KernelContext& context) {
+  for (int i = 0; i < n_; ++i) {
+    const Tensor& old = *tensors_[i];
+    if (old.num_elements() == 0 || old.OwnsBufferAlone()) continue;
+    MR_ASSIGN_OR_RETURN(fresh_[i], AllocateBeside(context, old.dtype(), old.shape()));
+  }
+  return Status();
+}
+
+void LockedVariables::Publish() {
+  for (int i = 0; i < n_; ++i) {
+    if (beside(i)) *tensors_[i] = std::move(fresh_[i]);
+  }
 }
 
 }  // namespace millrace

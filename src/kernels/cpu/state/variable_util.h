@@ -83,6 +83,12 @@ class LockedVariables {
   Status Open(KernelContext& context, int n, DataType dtype);
   // Makes sure that their buffers may be overwritten.
   Status MakeAllWritable(KernelContext& context);
+  // For who writes all elements: where those of variable i go. That is its own tensor, or memory that Publish
+  // makes its tensor, when others use the one it has.
+  Status Prepare(KernelContext& context);
+  bool beside(int i) const { return fresh_[i].buffer() != nullptr; }
+  Tensor& target(int i) { return beside(i) ? fresh_[i] : *tensors_[i]; }
+  void Publish();
   Tensor& operator[](int i) { return *tensors_[i]; }
 
  private:
@@ -90,6 +96,7 @@ class LockedVariables {
   int locked_ = 0;
   RefPtr<Variable> held_[kMax];
   Tensor* tensors_[kMax] = {};
+  Tensor fresh_[kMax];
   Mutex* mutexes_[kMax] = {};
 };
 

@@ -113,12 +113,18 @@ class ApplyKernel final : public OpKernel {
     MR_RETURN_IF_ERROR(ReadScalars(context, args));
     MR_RETURN_IF_ERROR(indices_ < 0 ? CheckSameShape(vars[0], grad, props().op->def.inputs[grad_].name)
                                     : CheckRows(vars[0], grad, context.input(indices_)));
-    MR_RETURN_IF_ERROR(vars.MakeAllWritable(context));
-    for (int k = 0; k < num_slots(); ++k) args.slots[k] = vars[k].raw_data();
     ContextParallel parallel(context);
     if (indices_ < 0) {
+      MR_RETURN_IF_ERROR(vars.Prepare(context));
+      for (int k = 0; k < num_slots(); ++k) {
+        args.slots[k] = vars.target(k).raw_data();
+        if (vars.beside(k)) args.from[k] = vars[k].raw_data();
+      }
       cpu::Update(args, grad.num_elements(), parallel);
+      vars.Publish();
     } else if (grad.num_elements() > 0) {
+      MR_RETURN_IF_ERROR(vars.MakeAllWritable(context));
+      for (int k = 0; k < num_slots(); ++k) args.slots[k] = vars[k].raw_data();
       cpu::UpdateRows(args, IntValues(context.input(indices_)), vars[0].dim(0),
                       vars[0].num_elements() / vars[0].dim(0), parallel);
     }

@@ -106,7 +106,10 @@ struct NeuralTable {
 
 // n elements of each slot and of the gradient; scalars are an array of the element type.
 struct UpdateFns {
-  void (*run)(void* const* slots, const void* grad, const void* scalars, int64_t n);
+  // New values of `slots` by the old ones of `from`, which may be the same arrays. `stream`: written around
+  // the caches, all slots to addresses that are equal modulo a register's size.
+  void (*run)(void* const* slots, const void* const* from, const void* grad, const void* scalars, int64_t n,
+              bool stream);
   int slots;
   int scalars;
 };

@@ -8,12 +8,14 @@
 #include <cstring>
 
 #include "kernels/cpu/vector/dispatch.h"
+#include "kernels/cpu/vector/stream.h"
 #include "kernels/cpu/vector/update_complex.h"
 
 namespace millrace::cpu {
 namespace {
 
 constexpr double kCostNs = 0.5;
+constexpr uintptr_t kRegisterBytes = 64;  // of the widest instruction set
 // Fewer elements than this are not worth a second thread.
 constexpr int64_t kSerialElements = 1 << 15;
 
@@ -31,8 +33,8 @@ const UpdateFns* FindUpdate(UpdateRule rule, DataType type) {
 }
 
 // Blocks of half or bfloat16 go through float.
-void RunHalf(const UpdateFns& fns, DataType type, void* const* slots, const void* grad, const void* scalars,
-             int64_t n) {
+void RunHalf(const UpdateFns& fns, DataType type, void* const* slots, const void* const* from,
+             const void* grad, const void* scalars, int64_t n) {
   using Block = std::array<float, kHalfBlock>;
   std::array<Block, kMaxUpdateSlots> wide;
   Block wide_grad;
@@ -41,10 +43,10 @@ void RunHalf(const UpdateFns& fns, DataType type, void* const* slots, const void
   for (int64_t at = 0; at < n; at += kHalfBlock) {
     const int64_t size = std::min(kHalfBlock, n - at);
     for (int k = 0; k < fns.slots; ++k) {
-      HalfToFloat(type, static_cast<const uint16_t*>(slots[k]) + at, wide[k].data(), size);
+      HalfToFloat(type, static_cast<const uint16_t*>(from[k]) + at, wide[k].data(), size);
     }
     HalfToFloat(type, static_cast<const uint16_t*>(grad) + at, wide_grad.data(), size);
-    fns.run(wide_slots, wide_grad.data(), scalars, size);
+    fns.run(wide_slots, wide_slots, wide_grad.data(), scalars, size, false);
     for (int k = 0; k < fns.slots; ++k) {
       FloatToHalf(type, wide[k].data(), static_cast<uint16_t*>(slots[k]) + at, size);
     }
@@ -80,12 +82,25 @@ class Updater {
   // n elements: of the slots from `at`, of the gradient from `grad_at`.
   void Run(int64_t at, int64_t grad_at, int64_t n) const {
     void* slots[kMaxUpdateSlots];
-    for (int k = 0; k < fns_.slots; ++k) slots[k] = static_cast<char*>(args_.slots[k]) + at * size_;
+    const void* from[kMaxUpdateSlots];
+    for (int k = 0; k < fns_.slots; ++k) {
+      slots[k] = static_cast<char*>(args_.slots[k]) + at * size_;
+      from[k] = args_.from[k] == nullptr ? slots[k] : static_cast<const char*>(args_.from[k]) + at * size_;
+    }
     const void* grad = static_cast<const char*>(args_.grad) + grad_at * size_;
     if (IsHalfType(args_.type)) {
-      RunHalf(fns_, args_.type, slots, grad, scalars_, n);
+      RunHalf(fns_, args_.type, slots, from, grad, scalars_, n);
     } else {
-      fns_.run(slots, grad, scalars_, n);
+      fns_.run(slots, from, grad, scalars_, n, stream_);
+    }
+  }
+  // For n elements in all, of which Run gets parts: written around the caches when none of the arrays would
+  // stay there, and none is read again.
+  void ChooseStreaming(int64_t n) {
+    stream_ = n * size_ >= kMinStreamBytes;
+    for (int k = 0; k < fns_.slots; ++k) {
+      const auto past = reinterpret_cast<uintptr_t>(args_.slots[k]) % kRegisterBytes;
+      stream_ = stream_ && args_.from[k] != nullptr && past == 0;
     }
   }
 
@@ -98,6 +113,7 @@ class Updater {
   const UpdateArgs& args_;
   const UpdateFns& fns_;
   const int64_t size_;
+  bool stream_ = false;
   alignas(16) char scalars_[kMaxUpdateScalars * sizeof(std::complex<double>)];
 };
 
@@ -108,7 +124,8 @@ bool HasUpdate(UpdateRule rule, DataType type) { return FindUpdate(rule, type) !
 int NumUpdateSlots(UpdateRule rule) { return FindUpdate(rule, DataType::kFloat)->slots; }
 
 void Update(const UpdateArgs& args, int64_t n, Parallel& parallel) {
-  const Updater updater(args);
+  Updater updater(args);
+  updater.ChooseStreaming(n);
   const double cost = IsHalfType(args.type) ? 2 * kCostNs : kCostNs;
   ForElements(parallel, n, cost, [&](int64_t begin, int64_t end) { updater.Run(begin, begin, end - begin); });
 }

@@ -13,11 +13,13 @@
 
 namespace millrace::cpu {
 
-// What a rule changes and by what. Arrays don't overlap.
+// What a rule changes and by what. Arrays don't overlap. With `from` the new values of a slot go to `slots`
+// and the old ones are read there: one pass over both, for a variable whose old values are still in use.
 struct UpdateArgs {
   UpdateRule rule = UpdateRule::kGradientDescent;
   DataType type = DataType::kFloat;
   void* slots[kMaxUpdateSlots] = {};            // the variable first
+  const void* from[kMaxUpdateSlots] = {};       // null: the slot itself; all null for UpdateRows
   const void* grad = nullptr;                   // like the variable, or a row of it for each index
   const void* scalars[kMaxUpdateScalars] = {};  // of that type, in the order of the op's inputs
   int64_t step = 0;                             // of kAdagradDualAveraging, which has a scalar less

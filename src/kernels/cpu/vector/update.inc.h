@@ -17,27 +17,58 @@ MR_INLINE double Sqrt(double x) { return __builtin_sqrt(x); }
 namespace millrace::cpu::MR_ISA {
 namespace {
 
+template <typename T>
+MR_INLINE void StoreAround(T* p, typename Fp<T>::Vec v) {
+#if defined(__AVX512F__)
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), reinterpret_cast<__m512i>(v));
+#elif defined(__AVX2__)
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), reinterpret_cast<__m256i>(v));
+#elif defined(__x86_64__)
+  _mm_stream_si128(reinterpret_cast<__m128i*>(p), reinterpret_cast<__m128i>(v));
+#else
+  Store(p, v);
+#endif
+}
+
 template <typename T, template <typename, typename> class RuleOf>
-void Update(void* const* slots, const void* grad, const void* scalars, int64_t n) {
+void Update(void* const* slots, const void* const* from, const void* grad, const void* scalars, int64_t n,
+            bool stream) {
   using V = typename Fp<T>::Vec;
   using Rule = RuleOf<T, V>;
   constexpr int kLanes = Fp<T>::kLanes, kSlots = Rule::kSlots;
   const Rule rule(static_cast<const T*>(scalars));
   const T* g = static_cast<const T*>(grad);
   T* to[kSlots];
+  const T* old[kSlots];
   for (int k = 0; k < kSlots; ++k) to[k] = static_cast<T*>(slots[k]);
+  for (int k = 0; k < kSlots; ++k) old[k] = static_cast<const T*>(from[k]);
   V v[kSlots];
+  const auto part = [&](int64_t i, int64_t count) {
+    for (int k = 0; k < kSlots; ++k) v[k] = LoadPart(old[k] + i, count);
+    rule(v, LoadPart(g + i, count));
+    for (int k = 0; k < kSlots; ++k) StorePart(to[k] + i, v[k], count);
+  };
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int k = 0; k < kSlots; ++k) v[k] = Load(to[k] + i);
-    rule(v, Load(g + i));
-    for (int k = 0; k < kSlots; ++k) Store(to[k] + i, v[k]);
+  if (stream) {
+    const uintptr_t past = reinterpret_cast<uintptr_t>(to[0]) % kVectorBytes;
+    const int64_t head = past == 0 ? 0 : static_cast<int64_t>((kVectorBytes - past) / sizeof(T));
+    if (head > 0) part(0, i = head < n ? head : n);
+    for (; i + kLanes <= n; i += kLanes) {
+      for (int k = 0; k < kSlots; ++k) v[k] = Load(old[k] + i);
+      rule(v, Load(g + i));
+      for (int k = 0; k < kSlots; ++k) StoreAround(to[k] + i, v[k]);
+    }
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
+  } else {
+    for (; i + kLanes <= n; i += kLanes) {
+      for (int k = 0; k < kSlots; ++k) v[k] = Load(old[k] + i);
+      rule(v, Load(g + i));
+      for (int k = 0; k < kSlots; ++k) Store(to[k] + i, v[k]);
+    }
   }
-  if (i < n) {
-    for (int k = 0; k < kSlots; ++k) v[k] = LoadPart(to[k] + i, n - i);
-    rule(v, LoadPart(g + i, n - i));
-    for (int k = 0; k < kSlots; ++k) StorePart(to[k] + i, v[k], n - i);
-  }
+  if (i < n) part(i, n - i);
 }
 
 template <typename T, template <typename, typename> class Rule>

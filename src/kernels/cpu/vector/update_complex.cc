@@ -20,12 +20,13 @@ namespace millrace::cpu {
 namespace {
 
 template <typename T, template <typename, typename> class RuleOf>
-void Update(void* const* slots, const void* grad, const void* scalars, int64_t n) {
+void Update(void* const* slots, const void* const* from, const void* grad, const void* scalars, int64_t n,
+            bool /*stream*/) {
   using Rule = RuleOf<T, T>;
   const Rule rule(static_cast<const T*>(scalars));
   T v[Rule::kSlots];
   for (int64_t i = 0; i < n; ++i) {
-    for (int k = 0; k < Rule::kSlots; ++k) v[k] = static_cast<const T*>(slots[k])[i];
+    for (int k = 0; k < Rule::kSlots; ++k) v[k] = static_cast<const T*>(from[k])[i];
     rule(v, static_cast<const T*>(grad)[i]);
     for (int k = 0; k < Rule::kSlots; ++k) static_cast<T*>(slots[k])[i] = v[k];
   }

@@ -5,6 +5,7 @@
 #include <complex>
 
 #include "kernels/cpu/vector/cast.h"
+#include "kernels/cpu/vector/stream.h"
 #include "kernels/cpu/vector/vector_testing.h"
 
 namespace millrace::cpu {
@@ -280,6 +281,40 @@ TEST_P(UpdateTest, RowsAreChangedInTheOrderOfTheIndices) {
         Update(row, width, parallel);
       }
       EXPECT_EQ(a.slots, b.slots) << r;
+    }
+  }
+}
+
+// Sizes at which values are written through the caches and at which they are not, parts that begin anywhere.
+TEST_P(UpdateTest, NewValuesBesideTheOldOnesAreThoseInPlace) {
+  for (const int64_t n : {int64_t{1}, int64_t{33}, int64_t{5000}, (kMinStreamBytes >> 2) + 77}) {
+    for (int r = 0; r < kRules; ++r) {
+      const auto rule = static_cast<UpdateRule>(r);
+      const auto exact = ScalarsOf(rule)[0];
+      Case<float> a(rule, DataType::kFloat, n, std::vector<float>(exact.begin(), exact.end()));
+      Case<float> b(rule, DataType::kFloat, n, std::vector<float>(exact.begin(), exact.end()));
+      const auto old = b.slots;
+      // With some rules every second slot is changed in place.
+      const size_t every = r % 3 == 0 ? 2 : 1;
+      std::vector<std::vector<float>> room(kMaxUpdateSlots);
+      for (size_t k = 0; k < kMaxUpdateSlots; k += every) {
+        constexpr size_t kRegister = 64 / sizeof(float);
+        room[k].assign(static_cast<size_t>(n) + kRegister, -1.f);
+        b.args.from[k] = b.slots[k].data();
+        const auto past = reinterpret_cast<uintptr_t>(room[k].data()) / sizeof(float) % kRegister;
+        b.args.slots[k] = room[k].data() + (kRegister - past) % kRegister;
+      }
+      UnevenParallel parallel(5);
+      Update(a.args, n, parallel);
+      Update(b.args, n, parallel);
+      for (int k = 0; k < NumUpdateSlots(rule); ++k) {
+        const auto slot = static_cast<size_t>(k);
+        if (b.args.from[k] != nullptr) {
+          EXPECT_EQ(b.slots[slot], old[slot]) << r;
+        }
+        const auto* const got = static_cast<const float*>(b.args.slots[k]);
+        EXPECT_TRUE(std::equal(a.slots[slot].begin(), a.slots[slot].end(), got)) << r << " " << n;
+      }
     }
   }
 }
