@@ -62,10 +62,6 @@ void CallAll(Transport& transport, const std::vector<std::string>& tasks,
 
 }  // namespace
 
-std::string TaskName(const std::string& job, int task) {
-  return StrCat("/job:", job, "/replica:0/task:", task);
-}
-
 StatusOr<std::vector<std::string>> TasksOf(const ClusterSpec& cluster,
                                            const std::vector<std::string>& filters) {
   std::vector<DeviceName> parsed;

@@ -9,13 +9,12 @@
 
 #include "distributed/counted_transport.h"
 #include "distributed/remote_worker.h"
+#include "distributed/session_cluster.h"
 #include "millrace/cluster.h"
 #include "session/other_tasks.h"
 
 namespace millrace {
 
-// "/job:…/replica:0/task:…".
-std::string TaskName(const std::string& job, int task);
 // The tasks of a cluster that `filters` leave, partial names of devices: all, when there are none.
 StatusOr<std::vector<std::string>> TasksOf(const ClusterSpec& cluster,
                                            const std::vector<std::string>& filters);

@@ -12,7 +12,9 @@
 #include "base/strings.h"
 #include "distributed/cluster_tasks.h"
 #include "distributed/device_message.h"
+#include "distributed/renamed_devices.h"
 #include "tensor/tensor_codec.h"
+#include "tensorflow/core/protobuf/config.pb.h"
 #include "tensorflow/core/protobuf/master.pb.h"
 #include "tensorflow/core/protobuf/worker.pb.h"
 
@@ -151,13 +153,14 @@ void Master::CollectSessions() {
 }
 
 StatusOr<std::unique_ptr<DirectSession>> Master::Connect(SessionOptions options, const std::string& handle,
+                                                         const SessionCluster* cluster,
                                                          CancellationManager* cancellation) {
   if (options.operation_timeout_in_ms == 0)
     options.operation_timeout_in_ms = env_.session.operation_timeout_in_ms;
   options.target.clear();
   ClusterConnection connection;
-  connection.transport = env_.transport;
-  connection.cluster = env_.cluster;
+  connection.transport = cluster == nullptr ? env_.transport : cluster->transport.get();
+  connection.cluster = cluster == nullptr ? env_.cluster : cluster->cluster;
   connection.session = handle;
   connection.timeout_in_ms = env_.session_creation_timeout_in_ms;
   connection.cancellation = cancellation;
@@ -165,9 +168,26 @@ StatusOr<std::unique_ptr<DirectSession>> Master::Connect(SessionOptions options,
     return ClusterTasks::Connect(connection, session, own);
   };
   std::shared_ptr<LocalDevices> devices = env_.devices;
-  if (options.isolate_session_state) devices = std::make_shared<LocalDevices>(devices->shared_devices());
-  auto own = std::make_unique<LocalWorker>(std::move(devices), env_.steps);
+  // As in TensorFlow, a session on a cluster of its own is isolated, whatever it says.
+  options.isolate_session_state = options.isolate_session_state || cluster != nullptr;
+  if (cluster != nullptr) {
+    devices = std::make_shared<LocalDevices>(RenameDevices(devices->shared_devices(), cluster->peers->task));
+  } else if (options.isolate_session_state) {
+    devices = std::make_shared<LocalDevices>(devices->shared_devices());
+  }
+  auto own = std::make_unique<LocalWorker>(std::move(devices), env_.steps,
+                                           cluster == nullptr ? nullptr : cluster->peers);
   return DirectSession::MakeForCluster(options, std::move(own), connect);
+}
+
+StatusOr<std::unique_ptr<SessionCluster>> Master::ClusterOf(const SessionOptions& options) const {
+  tensorflow::ConfigProto config;
+  if (!config.ParseFromString(options.config) || !config.has_cluster_def())
+    return std::unique_ptr<SessionCluster>();
+  if (!env_.connect) return errors::Unimplemented("ConfigProto.cluster_def is not supported by ", env_.task);
+  MR_ASSIGN_OR_RETURN(const ClusterSpec cluster, ClusterSpec::FromProto(config.cluster_def()));
+  MR_ASSIGN_OR_RETURN(const std::string name, FindMaster(config.cluster_def(), options.target, env_.task));
+  return SessionCluster::Make(cluster, name, env_.connect);
 }
 
 StatusOr<Master::SessionPtr> Master::Open(const SessionOptions& options, CancellationManager* cancellation) {
@@ -176,11 +196,16 @@ StatusOr<Master::SessionPtr> Master::Open(const SessionOptions& options, Cancell
     MutexLock lock(mu_);
     opening_.insert(handle);
   }
-  auto session = Connect(options, handle, cancellation);
+  SessionPtr made;
+  const Status status = [&]() -> Status {
+    MR_ASSIGN_OR_RETURN(std::unique_ptr<SessionCluster> cluster, ClusterOf(options));
+    MR_ASSIGN_OR_RETURN(auto session, Connect(options, handle, cluster.get(), cancellation));
+    made = std::make_shared<MasterSession>(handle, std::move(cluster), std::move(session));
+    return Status();
+  }();
   MutexLock lock(mu_);
   opening_.erase(handle);
-  MR_RETURN_IF_ERROR(session.status());
-  auto made = std::make_shared<MasterSession>(handle, *std::move(session));
+  MR_RETURN_IF_ERROR(status);
   if (stopped_) return errors::Unavailable("Task ", env_.task, " ends");
   sessions_.emplace(handle, Entry{made});
   return made;
@@ -337,6 +362,7 @@ Master::Response Master::CreateSession(const MessageBytes& bytes, int64_t /*time
   MR_RETURN_IF_ERROR(Parse(Method::kCreateSession, bytes, &request));
   MR_RETURN_IF_ERROR(env_.denied.Check(request.graph_def()));
   MR_ASSIGN_OR_RETURN(SessionOptions options, SessionOptions::FromProto(request.config()));
+  options.target = request.target();
   MR_ASSIGN_OR_RETURN(const SessionPtr session, Open(std::move(options), &cancellation));
   if (Status s = session->session().Create(std::move(*request.mutable_graph_def())); !s.ok()) {
     CloseSession(session->handle()).IgnoreError("what it was made for is the error");
@@ -362,6 +388,7 @@ Master::Response Master::ExtendSession(const MessageBytes& bytes) {
 Master::Response Master::PartialRunSetup(const MessageBytes& bytes) {
   tensorflow::PartialRunSetupRequest request;
   MR_RETURN_IF_ERROR(Parse(Method::kPartialRunSetup, bytes, &request));
+  MR_RETURN_IF_ERROR(recent_requests_.CheckNew(request.request_id(), "PartialRunSetup (Master)", request));
   MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
   const ScopedStep step(*session);
   MR_RETURN_IF_ERROR(step.status());
@@ -378,6 +405,7 @@ Master::Response Master::RunStep(const MessageBytes& bytes, CancellationManager&
   tensorflow::RunStepRequest request;
   MR_RETURN_IF_ERROR(Parse(Method::kRunStep, bytes, &request));
   const auto run = [&]() -> Response {
+    MR_RETURN_IF_ERROR(recent_requests_.CheckNew(request.request_id(), "RunStep (Master)", request));
     MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
     const ScopedStep step(*session);
     MR_RETURN_IF_ERROR(step.status());
@@ -461,6 +489,7 @@ Master::Response Master::ResetCall(const MessageBytes& bytes) {
 Master::Response Master::MakeCallable(const MessageBytes& bytes) {
   tensorflow::MakeCallableRequest request;
   MR_RETURN_IF_ERROR(Parse(Method::kMakeCallable, bytes, &request));
+  MR_RETURN_IF_ERROR(recent_requests_.CheckNew(request.request_id(), "MakeCallable (Master)", request));
   MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
   const ScopedStep step(*session);
   MR_RETURN_IF_ERROR(step.status());
@@ -483,6 +512,7 @@ Master::Response Master::MakeCallable(const MessageBytes& bytes) {
 Master::Response Master::RunCallable(const MessageBytes& bytes, CancellationManager& cancellation) {
   tensorflow::RunCallableRequest request;
   MR_RETURN_IF_ERROR(Parse(Method::kRunCallable, bytes, &request));
+  MR_RETURN_IF_ERROR(recent_requests_.CheckNew(request.request_id(), "RunCallable (Master)", request));
   MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
   const ScopedStep step(*session);
   MR_RETURN_IF_ERROR(step.status());

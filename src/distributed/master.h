@@ -15,6 +15,8 @@
 
 #include "base/mutex.h"
 #include "distributed/denied_ops.h"
+#include "distributed/recent_requests.h"
+#include "distributed/session_cluster.h"
 #include "distributed/transport.h"
 #include "millrace/cluster.h"
 #include "session/direct_session.h"
@@ -25,8 +27,10 @@ namespace millrace {
 // One session that a master has for a client. Thread-safe.
 class MasterSession {
  public:
-  MasterSession(std::string handle, std::unique_ptr<DirectSession> session)
-      : handle_(std::move(handle)), session_(std::move(session)) {}
+  // `cluster`: its own, where that is not the task's.
+  MasterSession(std::string handle, std::unique_ptr<SessionCluster> cluster,
+                std::unique_ptr<DirectSession> session)
+      : handle_(std::move(handle)), cluster_(std::move(cluster)), session_(std::move(session)) {}
   const std::string& handle() const { return handle_; }
   DirectSession& session() { return *session_; }
 
@@ -45,6 +49,7 @@ class MasterSession {
 
  private:
   const std::string handle_;
+  const std::unique_ptr<SessionCluster> cluster_;  // outlives the session
   const std::unique_ptr<DirectSession> session_;
   mutable Mutex mu_;
   CondVar idle_;
@@ -65,7 +70,8 @@ class Master {
     std::shared_ptr<LocalDevices> devices;
     std::shared_ptr<TaskSteps> steps;
     Transport* transport = nullptr;
-    SessionOptions session;  // what sessions have that say nothing else
+    ConnectToTasks connect = {};  // for sessions of other clusters; empty: there are none
+    SessionOptions session;       // what sessions have that say nothing else
     int64_t session_creation_timeout_in_ms = 0;
     int64_t session_close_timeout_in_ms = 10'000;  // for steps that were cancelled
     int64_t session_gc_in_ms = 0;                  // sessions without a call for so long are closed; 0: none
@@ -98,7 +104,10 @@ class Master {
 
  private:
   StatusOr<std::unique_ptr<DirectSession>> Connect(SessionOptions options, const std::string& handle,
+                                                   const SessionCluster* cluster,
                                                    CancellationManager* cancellation);
+  // Of a session whose options have a cluster_def; else null.
+  StatusOr<std::unique_ptr<SessionCluster>> ClusterOf(const SessionOptions& options) const;
   void CloseAndLog(MasterSession& session) const;
   using Response = StatusOr<MessageBytes>;
   Response CreateSession(const MessageBytes& bytes, int64_t timeout_in_ms, CancellationManager& cancellation);
@@ -114,7 +123,9 @@ class Master {
   std::map<std::string, SessionPtr> TakeAll(bool stop) MR_EXCLUDES(mu_);
   void CollectSessions() MR_EXCLUDES(mu_);
 
+  static constexpr size_t kRecentRequests = 100'000;
   const Environment env_;
+  RecentRequests recent_requests_{kRecentRequests};
   mutable Mutex mu_;
   CondVar stopping_;
   bool stopped_ MR_GUARDED_BY(mu_) = false;

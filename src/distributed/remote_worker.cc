@@ -61,10 +61,10 @@ class RemotePartition : public InstalledPartition {
     call.timeout_in_ms = args.info.timeout_in_ms;
     call.cancellation = args.cancellation;
     transport_.Start(std::move(call),
-                     [this, rets = args.rets, metadata = args.metadata,
+                     [this, rets = args.rets, metadata = args.metadata, cleaned_up = args.cleaned_up,
                       sent_us = args.metadata == nullptr ? 0 : UnixMicros(),
                       finish = std::move(done)](Status status, const MessageBytes& bytes) mutable {
-                       if (status.ok()) status = Finish(bytes, rets, metadata, sent_us);
+                       if (status.ok()) status = Finish(bytes, rets, metadata, sent_us, cleaned_up);
                        finish(std::move(status));
                      });
   }
@@ -85,6 +85,7 @@ class RemotePartition : public InstalledPartition {
     request.set_collective_leader(std::string(args.info.collective_leader));
     request.set_request_id(StepIds::NextShared());
     request.set_store_errors_in_response_body(true);
+    request.set_clean_up_if_idle(args.cleaned_up != nullptr);
     request.mutable_exec_opts()->set_record_timeline(args.info.trace);
     request.mutable_exec_opts()->set_report_tensor_allocations_upon_oom(args.info.report_allocations);
     for (const auto& [key, slot] : keys_.feeds) {
@@ -99,12 +100,13 @@ class RemotePartition : public InstalledPartition {
     return errors::ResourceExhausted("What is fed to ", task_, " is more than a message can hold");
   }
 
-  Status Finish(const MessageBytes& bytes, std::span<Tensor> rets, RunMetadata* metadata,
-                int64_t sent_us) const {
+  Status Finish(const MessageBytes& bytes, std::span<Tensor> rets, RunMetadata* metadata, int64_t sent_us,
+                bool* cleaned_up) const {
     tensorflow::RunGraphResponse response;
     MR_RETURN_IF_ERROR(ParseResponse(task_, Method::kRunGraph, bytes, &response));
     if (response.status_code() != tensorflow::error::OK)
       return Status(static_cast<ErrorCode>(response.status_code()), response.status_error_message());
+    if (cleaned_up != nullptr) *cleaned_up = response.cleaned_up();
     for (tensorflow::NamedTensorProto& fetched : *response.mutable_recv()) {
       const auto slot = keys_.fetches.find(fetched.name());
       if (slot == keys_.fetches.end() || static_cast<size_t>(slot->second) >= rets.size())

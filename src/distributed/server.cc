@@ -155,7 +155,9 @@ StatusOr<std::unique_ptr<Server>> MakeServer(BoundTask bound) {
   MR_ASSIGN_OR_RETURN(auto network, bound.protocol.connect(addresses, bound.transport));
   const Task::Network below{
       addresses, ListenAddress(options),
-      !bound.transport.security.certificate.empty() || bound.transport.security.encrypts()};
+      !bound.transport.security.certificate.empty() || bound.transport.security.encrypts(),
+      [connect = bound.protocol.connect, transport = bound.transport](
+          const std::map<std::string, std::string>& others) { return connect(others, transport); }};
   MR_ASSIGN_OR_RETURN(auto task, Task::Make(options, std::move(network), below));
   return std::unique_ptr<Server>(std::make_unique<TaskServer>(std::move(bound.listener), std::move(task),
                                                               StrCat(options.protocol, "://", address),

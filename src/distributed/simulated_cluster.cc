@@ -44,6 +44,11 @@ MessageBytes ResponseTo(const RemoteCall& call) {
     response.set_graph_handle("graph");
     return MessageBytes::Of(response);
   }
+  if (call.method == Method::kRunGraph) {
+    tensorflow::RunGraphResponse response;
+    response.set_cleaned_up(true);
+    return MessageBytes::Of(response);
+  }
   if (call.method != Method::kRecvTensor) return {};
   return TensorToResponse(Tensor::Scalar(static_cast<float>(NumberOf(call.task))), false, 1)
       .value_or(MessageBytes());

@@ -66,6 +66,18 @@ class LocalTaskSession : public Session {
   DirectSession& direct_;
 };
 
+// A connection of a session's own, whose traffic is the task's.
+class MeteredConnection : public Transport {
+ public:
+  MeteredConnection(std::shared_ptr<Transport> inner, Traffic& traffic)
+      : inner_(std::move(inner)), metered_(*inner_, traffic) {}
+  void Start(RemoteCall call, Reply reply) override { metered_.Start(std::move(call), std::move(reply)); }
+
+ private:
+  const std::shared_ptr<Transport> inner_;
+  MeteredTransport metered_;
+};
+
 // How long another task may be silent where nothing is said.
 constexpr int64_t kDefaultPatienceMs = 5000;
 constexpr int64_t kLargestChunk = int64_t{1} << 30;  // a message has at most twice that
@@ -149,11 +161,24 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options, std::sh
   task->steps_->collectives().SetPeers(std::make_shared<TransportCollectivePeers>(network));
   MR_ASSIGN_OR_RETURN(std::string leader, CollectiveLeaderOf(options.session));
   task->steps_->collectives().set_default_leader(std::move(leader));
+  ConnectToTasks connect;
+  if (below.connect) {
+    connect =
+        [of = below.connect, &traffic = task->traffic_, &ends = task->ends_](
+            const std::map<std::string, std::string>& addresses) -> StatusOr<std::shared_ptr<Transport>> {
+      MR_ASSIGN_OR_RETURN(std::shared_ptr<Transport> inner, of(addresses));
+      // The last user may be the reply to a call, for whose end the connection would wait.
+      return std::shared_ptr<Transport>(new MeteredConnection(std::move(inner), traffic),
+                                        [&ends](Transport* gone) { ends.Schedule([gone] { delete gone; }); });
+    };
+  }
   WorkerService::Environment worker;
   worker.devices = task->devices_;
   worker.steps = task->steps_;
   worker.pool = task->pool_.get();
   worker.transport = &network;
+  worker.cluster = options.cluster;
+  worker.connect = connect;
   worker.channels = task->channels_.get();
   worker.denied = denied;
   task->worker_ = std::make_unique<WorkerService>(std::move(worker));
@@ -164,6 +189,7 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options, std::sh
   master.devices = task->devices_;
   master.steps = task->steps_;
   master.transport = &network;
+  master.connect = std::move(connect);
   master.session = options.session;
   master.session_creation_timeout_in_ms = options.session_creation_timeout_in_ms;
   master.session_close_timeout_in_ms = options.session_close_timeout_in_ms;

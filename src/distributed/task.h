@@ -30,6 +30,7 @@ class Task : public std::enable_shared_from_this<Task> {
     std::map<std::string, std::string> addresses = {};  // "host:port", by task; empty: there are none
     std::string listen = {};                            // the host of this task
     bool encrypted = false;
+    ConnectToTasks connect = {};  // to tasks of other clusters; empty: there is no way
   };
   static StatusOr<std::shared_ptr<Task>> Make(const ServerOptions& options,
                                               std::shared_ptr<Transport> transport, const Network& network);
@@ -67,6 +68,8 @@ class Task : public std::enable_shared_from_this<Task> {
   std::shared_ptr<Transport> network_;
   std::unique_ptr<MeteredTransport> transport_;  // what all parts of the task use
   std::shared_ptr<ThreadPool> pool_;
+  // Ends connections of sessions, off the threads of their replies.
+  WaitingThreads ends_;
   std::shared_ptr<LocalDevices> devices_;
   std::shared_ptr<TaskSteps> steps_;
   std::unique_ptr<WorkerService> worker_;

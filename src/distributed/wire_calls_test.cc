@@ -62,6 +62,10 @@ class ScriptedTransport : public Transport {
     }
     return std::exchange(requests_[method], {})[0];
   }
+  size_t Count(Method method) {
+    MutexLock lock(mu_);
+    return requests_[method].size();
+  }
 
  private:
   Mutex mu_;
@@ -263,15 +267,21 @@ TEST_F(WireMasterTest, AMasterDrivesAWorker) {
   const std::string nodes = graph.graph_def().SerializeAsString();
   EXPECT_THAT(nodes, HasSubstr(Bytes(1, "n") + Bytes(2, "NoOp") + Bytes(4, there_)));
   EXPECT_EQ(registered, Bytes(1, h) + Bytes(2, nodes) + Bytes(4, "") + Int(6, 1));
-  // RunGraph: graph 1, step 2, ExecutorOpts 5, session 8, errors in the body 9, worker session 10, id 11.
+  // RunGraph: graph 1, step 2, ExecutorOpts 5, session 8, errors in the body 9, worker session 10, id 11, and
+  // 10004, which others ignore: the worker may clean up.
   const std::string run = transport_->Take(Method::kRunGraph);
   tensorflow::RunGraphRequest step;
   ASSERT_TRUE(step.ParseFromString(run));
   const auto step_id = static_cast<uint64_t>(step.step_id());
   EXPECT_EQ(step_id >> 56, 1u);
   EXPECT_EQ(run, Bytes(1, "graph") + Int(2, step_id) + Bytes(5, "") + Bytes(8, h) + Int(9, 1) + Int(10, 1) +
-                     Int(11, RequestId<tensorflow::RunGraphRequest>(run)));
+                     Int(11, RequestId<tensorflow::RunGraphRequest>(run)) + Int(10004, 1));
   EXPECT_EQ(transport_->Take(Method::kCleanupGraph), Int(1, step_id));
+  // A worker that says in field 10003 that it has cleaned up is not told to.
+  transport_->Answer(Method::kRunGraph, Int(10003, 1));
+  ASSERT_EQ(session_->Run({}, {}, {"n"}, nullptr), Status());
+  transport_->Take(Method::kRunGraph);
+  EXPECT_EQ(transport_->Count(Method::kCleanupGraph), 0u);
   // Errors in the body: code 5, text 6.
   transport_->Answer(Method::kRunGraph, Int(5, 9) + Bytes(6, "why"));
   const Status failed = session_->Run({}, {}, {"n"}, nullptr);

@@ -139,6 +139,20 @@ TEST_F(WireTest, AGraphIsRegisteredRunAndDropped) {
   EXPECT_THAT(late, StartsWith(Int(5, 10)));
   EXPECT_THAT(late, HasSubstr("has ended at /job:w/replica:0/task:0"));
 
+  // With field 10004 the worker cleans up and says so in field 10003, but not while a tensor waits for its
+  // receiver.
+  const std::string again = Bytes(8, "s") + Int(10, 1) + Bytes(1, "0000000000000001") + Int(10004, 1) +
+                            Bytes(3, Bytes(1, Key("x:0")) + Bytes(2, FedFloat(1)));
+  EXPECT_EQ(Good(Method::kRunGraph, again + Int(2, step + 1) + Bytes(4, Key("sum:0"))),
+            Bytes(1, Bytes(1, Key("sum:0")) + Bytes(2, SentFloat(2))));
+  EXPECT_EQ(task_->worker().GetState().steps, 1u);
+  EXPECT_EQ(Good(Method::kCleanupGraph, Int(1, step + 1)), "");
+  EXPECT_EQ(Good(Method::kRunGraph, again + Int(2, step + 2) + Bytes(4, Key("sum:0")) + Bytes(4, kept)),
+            Bytes(1, Bytes(1, Key("sum:0")) + Bytes(2, SentFloat(2))) +
+                Bytes(1, Bytes(1, kept) + Bytes(2, SentFloat(1))) + Int(10003, 1));
+  EXPECT_EQ(task_->worker().GetState().steps, 0u);
+  EXPECT_TRUE(errors::IsAborted(Call(Method::kRecvTensor, Int(1, step + 2) + Bytes(2, kept)).status));
+
   EXPECT_EQ(Good(Method::kDeregisterGraph, Bytes(2, "s") + Int(3, 1) + Bytes(1, "0000000000000001")), "");
   EXPECT_EQ(Call(Method::kDeregisterGraph, Bytes(2, "s") + Int(3, 1) + Bytes(1, "0000000000000001"))
                 .status.message(),
@@ -314,6 +328,81 @@ TEST_F(WireTest, AMasterGetsTheCostsAndGraphsThatItAsksFor) {
   const std::string graphs = Good(Method::kRunGraph, run + Int(2, 9) + Bytes(5, Int(4, 1)));
   EXPECT_EQ(graphs.substr(0, 1), "\x22");  // partition_graph 4
   EXPECT_THAT(graphs, HasSubstr(Bytes(1, "n") + Bytes(2, "NoOp")));
+}
+
+// RunGraph: is_partial 6, is_last_partial_run 7.
+TEST_F(WireTest, AnotherMasterRunsAGraphInParts) {
+  const auto doubled = [this](const std::string& name) {
+    return Node("in_" + name, "_Recv", {}, kDevice, Transfer("tensor_type", name + ":0")) +
+           Node("sum_" + name, "Add", {"in_" + name, "in_" + name}, kDevice, Attr("T", Int(6, 1))) +
+           Node("out_" + name, "_Send", {"sum_" + name}, kDevice, Transfer("T", "sum_" + name + ":0"));
+  };
+  Good(Method::kRegisterGraph, Bytes(1, "s") + Bytes(2, doubled("x") + doubled("y")));
+  const uint64_t step = uint64_t{1} << 56 | 99;
+  const std::string part = Bytes(8, "s") + Bytes(1, "0000000000000001") + Int(6, 1);
+  const auto feed = [this](const std::string& name, float value) {
+    return Bytes(3, Bytes(1, Key(name + ":0")) + Bytes(2, FedFloat(value)));
+  };
+  const auto fetched = [this](const std::string& name, float value) {
+    return Bytes(1, Bytes(1, Key("sum_" + name + ":0")) + Bytes(2, SentFloat(value)));
+  };
+  EXPECT_EQ(Good(Method::kRunGraph, part + Int(2, step) + feed("x", 2) + Bytes(4, Key("sum_x:0"))),
+            fetched("x", 4));
+  EXPECT_EQ(task_->worker().GetState().steps, 1u);
+  EXPECT_EQ(
+      Good(Method::kRunGraph, part + Int(2, step) + Int(7, 1) + feed("y", 3) + Bytes(4, Key("sum_y:0"))),
+      fetched("y", 6));
+  EXPECT_EQ(Good(Method::kCleanupGraph, Int(1, step)), "");
+  EXPECT_EQ(task_->worker().GetState().steps, 0u);
+
+  // A part that waits for what nobody gives is ended by its caller, and with it the step.
+  CancellationManager caller;
+  Status waited;
+  Notification answered;
+  task_->Handle(Method::kRunGraph, MessageBytes(part + Int(2, step + 1) + Bytes(4, Key("sum_x:0"))), 0,
+                caller, [&](Status status, const MessageBytes&) {
+                  waited = std::move(status);
+                  answered.Notify();
+                });
+  EXPECT_FALSE(answered.HasBeenNotified());
+  caller.StartCancel();
+  answered.Wait();
+  EXPECT_TRUE(errors::IsCancelled(waited)) << waited;
+  const Answer later =
+      Call(Method::kRunGraph, part + Int(2, step + 1) + Int(7, 1) + Bytes(4, Key("sum_y:0")));
+  EXPECT_TRUE(errors::IsCancelled(later.status)) << later.status;
+  // A bad feed of the first part, and errors in the body.
+  const std::string bad = Bytes(3, Bytes(1, "no key") + Bytes(2, FedFloat(1)));
+  EXPECT_TRUE(
+      errors::IsInvalidArgument(Call(Method::kRunGraph, part + Int(2, step + 2) + Int(7, 1) + bad).status));
+  EXPECT_THAT(Good(Method::kRunGraph, part + Int(2, step + 3) + Int(9, 1) + bad), StartsWith(Int(5, 3)));
+  for (uint64_t i = 1; i <= 3; ++i) Good(Method::kCleanupGraph, Int(1, step + i));
+  EXPECT_EQ(task_->worker().GetState().steps, 0u);
+}
+
+// RunStep: id 8; PartialRunSetup: 5; MakeCallable: 3; RunCallable: 4.
+TEST_F(WireTest, ARequestToTheMasterThatComesTwiceTakesEffectOnce) {
+  const std::string created =
+      Good(Method::kCreateSession, Bytes(1, Node("x", "NoOp", {}, "", "")) + Bytes(3, "grpc://localhost:1"));
+  const std::string h = created.substr(0, 2 + static_cast<size_t>(created[1]));
+  const std::string run = h + Bytes(4, "x") + Int(8, 77);
+  Good(Method::kRunStep, run);
+  const std::string setup = h + Bytes(4, "x") + Int(5, 78);
+  Good(Method::kPartialRunSetup, setup);
+  const std::string make = h + Bytes(2, Bytes(3, "x")) + Int(3, 79);
+  const std::string handle = Good(Method::kMakeCallable, make);
+  const std::string call = h + Int(2, static_cast<unsigned char>(handle[1])) + Int(4, 80);
+  Good(Method::kRunCallable, call);
+  const auto again = [this](Method method, const std::string& request) {
+    const Status status = Call(method, request).status;
+    EXPECT_TRUE(errors::IsAborted(status)) << status;
+    EXPECT_THAT(std::string(status.message()), StartsWith(StrCat("The same ", MethodName(method),
+                                                                 " (Master) request was received twice. ")));
+  };
+  again(Method::kRunStep, run);
+  again(Method::kPartialRunSetup, setup);
+  again(Method::kMakeCallable, make);
+  again(Method::kRunCallable, call);
 }
 
 TEST_F(WireTest, ARequestThatComesTwiceTakesEffectOnce) {

@@ -13,6 +13,7 @@
 #include "distributed/device_message.h"
 #include "distributed/message_channel.h"
 #include "distributed/partition_message.h"
+#include "distributed/renamed_devices.h"
 #include "distributed/tensor_channels.h"
 #include "distributed/tensor_message.h"
 #include "distributed/transfer_log.h"
@@ -153,6 +154,12 @@ void WorkerService::Stop() {
     runs = runs_;
   }
   for (auto& [run, kept] : runs) kept->cancellation.StartCancel();
+  parts_.CleanUpAll();
+}
+
+void WorkerService::CleanUpStep(int64_t step_id) {
+  parts_.CleanUp(step_id);
+  env_.steps->CleanUp(step_id);
 }
 
 void WorkerService::DropSessions() {
@@ -188,9 +195,17 @@ StatusOr<WorkerService::SessionPtr> WorkerService::MakeSession(
     const std::string& handle, const tensorflow::CreateWorkerSessionRequest* request) {
   std::shared_ptr<LocalDevices> devices = env_.devices;
   std::vector<std::unique_ptr<RemoteWorker>> peers;
-  if (request != nullptr && request->isolate_session_state())
+  std::unique_ptr<SessionCluster> cluster;
+  if (request != nullptr) {
+    MR_ASSIGN_OR_RETURN(cluster, ClusterOf(*request));
+  }
+  Transport* const transport = cluster == nullptr ? env_.transport : cluster->transport.get();
+  if (cluster != nullptr) {
+    devices = std::make_shared<LocalDevices>(RenameDevices(devices->shared_devices(), cluster->peers->task));
+  } else if (request != nullptr && request->isolate_session_state()) {
     devices = std::make_shared<LocalDevices>(devices->shared_devices());
-  if (request != nullptr && env_.transport != nullptr) {
+  }
+  if (request != nullptr && transport != nullptr) {
     std::map<std::string, std::vector<DeviceAttributes>> by_task;
     for (const tensorflow::DeviceAttributes& d : request->cluster_device_attributes()) {
       std::string task, device;
@@ -199,10 +214,29 @@ StatusOr<WorkerService::SessionPtr> WorkerService::MakeSession(
       if (task != devices->task()) by_task[task].push_back(AttributesFromProto(d));
     }
     for (const auto& [task, attributes] : by_task)
-      peers.push_back(std::make_unique<RemoteWorker>(task, attributes, *env_.transport, handle));
+      peers.push_back(std::make_unique<RemoteWorker>(task, attributes, *transport, handle));
   }
-  auto worker = std::make_unique<LocalWorker>(std::move(devices), env_.steps);
-  return std::make_shared<WorkerSession>(std::move(worker), std::move(peers), env_.compiler);
+  auto worker = std::make_unique<LocalWorker>(std::move(devices), env_.steps,
+                                              cluster == nullptr ? nullptr : cluster->peers);
+  return std::make_shared<WorkerSession>(std::move(worker), std::move(peers), env_.compiler,
+                                         std::move(cluster));
+}
+
+StatusOr<std::unique_ptr<SessionCluster>> WorkerService::ClusterOf(
+    const tensorflow::CreateWorkerSessionRequest& request) {
+  const tensorflow::ServerDef& def = request.server_def();
+  if (def.job_name().empty()) return std::unique_ptr<SessionCluster>();
+  const std::string named = TaskName(def.job_name(), def.task_index());
+  const bool own_name = named == env_.devices->task();
+  // A session that is not isolated is one of the task's own cluster.
+  if (!request.isolate_session_state() || !env_.connect) {
+    if (own_name) return std::unique_ptr<SessionCluster>();
+    return errors::InvalidArgument("CreateWorkerSession is for ", named, ", but this task is ",
+                                   env_.devices->task());
+  }
+  MR_ASSIGN_OR_RETURN(const ClusterSpec cluster, ClusterSpec::FromProto(def.cluster()));
+  if (own_name && IsPartOf(cluster, env_.cluster, named)) return std::unique_ptr<SessionCluster>();
+  return SessionCluster::Make(cluster, named, env_.connect);
 }
 
 void WorkerService::CreateWorkerSession(const MessageBytes& bytes, Reply reply) {
@@ -211,16 +245,11 @@ void WorkerService::CreateWorkerSession(const MessageBytes& bytes, Reply reply) 
     return reply(std::move(s), {});
   if (request.session_handle().empty())
     return reply(errors::InvalidArgument("CreateWorkerSession: no session_handle"), {});
-  if (const tensorflow::ServerDef& def = request.server_def(); !def.job_name().empty()) {
-    const std::string named = StrCat("/job:", def.job_name(), "/replica:0/task:", def.task_index());
-    if (named != env_.devices->task()) {
-      return reply(errors::InvalidArgument("CreateWorkerSession is for ", named, ", but this task is ",
-                                           env_.devices->task()),
-                   {});
-    }
-  }
   auto made = MakeSession(request.session_handle(), &request);
   if (!made.ok()) return reply(std::move(made).status(), {});
+  // The master of a session on another cluster has a name that this task can't reach it by.
+  MasterOf master;
+  if (!(*made)->has_own_cluster()) master = {request.master_task(), request.master_incarnation()};
   Status status;
   {
     MutexLock lock(mu_);
@@ -228,9 +257,7 @@ void WorkerService::CreateWorkerSession(const MessageBytes& bytes, Reply reply) 
       status = errors::Unavailable("Task ", env_.devices->task(), " ends");
     } else {
       // The same request may come twice.
-      sessions_.try_emplace(
-          request.session_handle(),
-          Entry{*std::move(made), false, {request.master_task(), request.master_incarnation()}});
+      sessions_.try_emplace(request.session_handle(), Entry{*std::move(made), false, std::move(master)});
     }
   }
   reply(std::move(status), MessageBytes::Of(tensorflow::CreateWorkerSessionResponse()));
@@ -261,7 +288,7 @@ void WorkerService::DeleteWorkerSession(const MessageBytes& bytes, Reply reply) 
     });
   }
   for (const auto& run : stopped) run->cancellation.StartCancel();
-  for (const int64_t step : steps) env_.steps->CleanUp(step);
+  for (const int64_t step : steps) CleanUpStep(step);
   dropped.reset();
   // One that is not there is as good as deleted.
   reply(Status(), MessageBytes::Of(tensorflow::DeleteWorkerSessionResponse()));
@@ -309,7 +336,7 @@ void WorkerService::DropSessionsOf(const MasterOf& master, const std::set<std::s
     });
   }
   for (const auto& run : stopped) run->cancellation.StartCancel();
-  for (const int64_t step : steps) env_.steps->CleanUp(step);
+  for (const int64_t step : steps) CleanUpStep(step);
 }
 
 void WorkerService::GetStatus(Reply reply) {
@@ -379,8 +406,6 @@ void WorkerService::RunGraph(const MessageBytes& bytes, int64_t timeout_in_ms,
   if (known.ok())
     known = recent_requests_.CheckNew(run->request.request_id(), "RunGraph (Worker)", run->request);
   if (!known.ok()) return reply(std::move(known), {});
-  if (run->request.is_partial())
-    return reply(errors::Unimplemented("Partial runs of another master are not supported"), {});
   auto session =
       FindSession(run->request.session_handle(), run->request.create_worker_session_called(), false);
   if (!session.ok()) {
@@ -390,6 +415,7 @@ void WorkerService::RunGraph(const MessageBytes& bytes, int64_t timeout_in_ms,
   run->session = *std::move(session);
   run->partition = run->session->FindGraph(run->request.graph_handle());
   if (run->partition == nullptr) return reply(NoGraph(run->request.graph_handle()), {});
+  if (run->request.is_partial()) return RunPart(std::move(run), cancellation, std::move(reply));
   run->reply = std::move(reply);
   run->caller = &cancellation;
   bool stopped = false;
@@ -406,6 +432,7 @@ void WorkerService::RunGraph(const MessageBytes& bytes, int64_t timeout_in_ms,
   if (run->token == CancellationManager::kInvalidToken)
     return EndRun(*run, errors::Cancelled("Step was cancelled"), {});
   if (timeout_in_ms > 0) run->deadline.emplace(run->cancellation, timeout_in_ms + kGraceMs);
+  if (run->partition->is_brief()) return StartRun(std::move(run));
   env_.pool->Schedule([this, run] { StartRun(run); });
 }
 
@@ -413,33 +440,55 @@ void WorkerService::StartRun(std::shared_ptr<GraphRun> run) {
   const int64_t step_id = run->request.step_id();
   const StatusOr<RefPtr<TaskSteps::Step>> step = env_.steps->Find(step_id);
   if (!step.ok()) return FinishRun(*run, step.status());
-  for (tensorflow::NamedTensorProto& feed : *run->request.mutable_send()) {
-    if (const auto parts = Rendezvous::Key::Parse(feed.name()); !parts.ok())
-      return FinishRun(*run, parts.status());
-    StatusOr<Tensor> value = TakeTensorFromProto(feed.mutable_tensor());
-    if (!value.ok()) return FinishRun(*run, value.status());
-    const Status sent = (*step)->rendezvous->Send(KeyFromText(feed.name()), *std::move(value), false);
-    if (!sent.ok()) return FinishRun(*run, sent);
-  }
-  StepArgs args;
-  args.info.step_id = step_id;
-  args.info.several_tasks = true;
-  args.info.calls_elsewhere = std::clamp(run->request.calls_in_progress(), 0, FunctionCaller::kMaxDepth);
-  args.info.collective_step = run->request.collective_step();
-  args.info.collective_leader = run->request.collective_leader().empty()
-                                    ? std::string_view(env_.steps->collectives().default_leader())
-                                    : run->request.collective_leader();
-  const tensorflow::ExecutorOpts& wanted = run->request.exec_opts();
-  run->logged = log_->traces();
-  args.info.trace = wanted.record_timeline() || wanted.record_costs() || run->logged;
-  args.info.report_allocations = wanted.report_tensor_allocations_upon_oom();
+  if (Status sent = SendFeeds(&run->request, **step); !sent.ok()) return FinishRun(*run, sent);
+  StepArgs args = ArgsOf(*run);
   args.cancellation = &run->cancellation;
+  run->partition->Run(args, [this, run](const Status& status) { FinishRun(*run, status); });
+}
+
+StepArgs WorkerService::ArgsOf(GraphRun& run) const {
+  StepArgs args;
+  args.info.step_id = run.request.step_id();
+  args.info.several_tasks = true;
+  args.info.calls_elsewhere = std::clamp(run.request.calls_in_progress(), 0, FunctionCaller::kMaxDepth);
+  args.info.collective_step = run.request.collective_step();
+  args.info.collective_leader = run.request.collective_leader().empty()
+                                    ? std::string_view(env_.steps->collectives().default_leader())
+                                    : run.request.collective_leader();
+  const tensorflow::ExecutorOpts& wanted = run.request.exec_opts();
+  run.logged = log_->traces();
+  args.info.trace = wanted.record_timeline() || wanted.record_costs() || run.logged;
+  args.info.report_allocations = wanted.report_tensor_allocations_upon_oom();
   args.inter_op_pool = env_.pool;
   args.intra_op_pool = env_.pool;
-  run->metadata.step_start_unix_us = UnixMicros();
-  if (args.info.trace) args.metadata = &run->metadata;
+  run.metadata.step_start_unix_us = UnixMicros();
+  if (args.info.trace) args.metadata = &run.metadata;
   args.detached = true;
-  run->partition->Run(args, [this, run](const Status& status) { FinishRun(*run, status); });
+  return args;
+}
+
+// A part of a step of another master's partial run.
+void WorkerService::RunPart(std::shared_ptr<GraphRun> run, CancellationManager& cancellation, Reply reply) {
+  bool stopped = false;
+  {
+    MutexLock lock(mu_);
+    stopped = stopped_;
+    if (!stopped) session_of_step_.emplace(run->request.step_id(), run->request.session_handle());
+  }
+  if (stopped) return reply(errors::Unavailable("Task ", env_.devices->task(), " ends"), {});
+  std::shared_ptr<tensorflow::RunGraphRequest> request(run, &run->request);
+  parts_.Run(
+      std::move(request), cancellation,
+      [this, run](CancellationManager& of_step, InstalledPartition::Done done) mutable {
+        env_.pool->Schedule([this, run = std::move(run), &of_step, finish = std::move(done)]() mutable {
+          StepArgs args = ArgsOf(*run);
+          args.cancellation = &of_step;
+          InstalledPartition& partition = *run->partition;
+          partition.Run(args,
+                        [run, ended = std::move(finish)](const Status& status) mutable { ended(status); });
+        });
+      },
+      std::move(reply));
 }
 
 void WorkerService::FinishRun(GraphRun& run, const Status& status) {
@@ -470,6 +519,11 @@ void WorkerService::FinishRun(GraphRun& run, const Status& status) {
     TensorToProtoContent(fetched->value, recv->mutable_tensor());
   }
   AddMeasurements(run, &response);
+  if (run.request.clean_up_if_idle() && env_.steps->CleanUpIfIdle(run.request.step_id())) {
+    response.set_cleaned_up(true);
+    MutexLock lock(mu_);
+    session_of_step_.erase(run.request.step_id());
+  }
   if (response.ByteSizeLong() > INT32_MAX) {
     return EndRun(run,
                   errors::ResourceExhausted("What the step fetches from ", env_.devices->task(),
@@ -537,7 +591,7 @@ void WorkerService::EndRun(GraphRun& run, Status status, MessageBytes response) 
 void WorkerService::CleanupGraph(const MessageBytes& bytes, Reply reply) {
   tensorflow::CleanupGraphRequest request;
   if (Status s = Parse(Method::kCleanupGraph, bytes, &request); !s.ok()) return reply(std::move(s), {});
-  env_.steps->CleanUp(request.step_id());
+  CleanUpStep(request.step_id());
   {
     MutexLock lock(mu_);
     session_of_step_.erase(request.step_id());
@@ -554,7 +608,10 @@ void WorkerService::CleanupAll(const MessageBytes& bytes, Reply reply) {
 
 // A key of a device that was there before this process, or of another task, is refused.
 Status WorkerService::CheckIncarnation(const Rendezvous::Key::Parts& key) const {
-  const Device* const device = env_.devices->devices().Find(key.src_device);
+  const Device* device = env_.devices->devices().Find(key.src_device);
+  // In another cluster the task may have another name.
+  if (const size_t local = key.src_device.find("/device:"); device == nullptr && local != key.src_device.npos)
+    device = env_.devices->devices().Find(StrCat(env_.devices->task(), key.src_device.substr(local)));
   if (device == nullptr)
     return errors::InvalidArgument("No device '", key.src_device, "' in task ", env_.devices->task());
   const uint64_t incarnation = device->attributes().incarnation;

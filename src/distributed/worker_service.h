@@ -18,6 +18,8 @@
 #include "base/thread_pool.h"
 #include "distributed/denied_ops.h"
 #include "distributed/recent_requests.h"
+#include "distributed/run_graph_parts.h"
+#include "distributed/session_cluster.h"
 #include "distributed/transport.h"
 #include "distributed/worker_session.h"
 
@@ -30,6 +32,7 @@ namespace millrace {
 
 class TensorChannels;
 class TransferLog;
+struct SessionCluster;
 
 // What other tasks may ask of a task of this process: TensorFlow's WorkerService, whatever carries the
 // messages. Any bytes are answered, with an error when they make no sense. Thread-safe.
@@ -42,6 +45,8 @@ class WorkerService {
     std::shared_ptr<TaskSteps> steps;
     ThreadPool* pool = nullptr;
     Transport* transport = nullptr;      // to the peers; null: there are none
+    ClusterSpec cluster = {};            // of the peers
+    ConnectToTasks connect = {};         // for sessions of other clusters; empty: there are none
     TensorChannels* channels = nullptr;  // for large tensors; null: there are none
     CompileOptions compiler = {};
     DeniedOps denied = {};
@@ -104,7 +109,10 @@ class WorkerService {
   void DeregisterGraph(const MessageBytes& bytes, Reply reply);
   void RunGraph(const MessageBytes& bytes, int64_t timeout_in_ms, CancellationManager& cancellation,
                 Reply reply);
+  void RunPart(std::shared_ptr<GraphRun> run, CancellationManager& cancellation, Reply reply);
   void StartRun(std::shared_ptr<GraphRun> run);
+  StepArgs ArgsOf(GraphRun& run) const;  // but for the cancellation
+  void CleanUpStep(int64_t step_id);
   void FinishRun(GraphRun& run, const Status& status);
   void AddMeasurements(GraphRun& run, tensorflow::RunGraphResponse* response);
   void EndRun(GraphRun& run, Status status, MessageBytes response);
@@ -122,10 +130,13 @@ class WorkerService {
   StatusOr<SessionPtr> FindSession(const std::string& handle, bool created, bool may_make) MR_EXCLUDES(mu_);
   StatusOr<SessionPtr> MakeSession(const std::string& handle,
                                    const tensorflow::CreateWorkerSessionRequest* request);
+  // Of a session on another cluster than that of the task; null: it is the same one.
+  StatusOr<std::unique_ptr<SessionCluster>> ClusterOf(const tensorflow::CreateWorkerSessionRequest& request);
 
   const Environment env_;
   const std::unique_ptr<TransferLog> log_;
   RecentRequests recent_requests_{kRecentRequests};
+  RunGraphParts parts_{*env_.steps};
   mutable Mutex mu_;
   bool stopped_ MR_GUARDED_BY(mu_) = false;
   uint64_t next_handle_ MR_GUARDED_BY(mu_) = 1;

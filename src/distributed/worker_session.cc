@@ -7,8 +7,9 @@
 namespace millrace {
 
 WorkerSession::WorkerSession(std::unique_ptr<LocalWorker> worker,
-                             std::vector<std::unique_ptr<RemoteWorker>> peers, const CompileOptions& compiler)
-    : owned_(std::move(worker)), worker_(*owned_), peers_(std::move(peers)) {
+                             std::vector<std::unique_ptr<RemoteWorker>> peers, const CompileOptions& compiler,
+                             std::unique_ptr<SessionCluster> cluster)
+    : cluster_(std::move(cluster)), owned_(std::move(worker)), worker_(*owned_), peers_(std::move(peers)) {
   std::vector<Worker*> workers{&worker_};
   for (const auto& peer : peers_) workers.push_back(peer.get());
   compiler_ = std::make_unique<StepCompiler>(std::move(workers), compiler);

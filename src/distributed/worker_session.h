@@ -11,6 +11,7 @@
 
 #include "base/mutex.h"
 #include "distributed/remote_worker.h"
+#include "distributed/session_cluster.h"
 #include "step/local_worker.h"
 #include "step/step_compiler.h"
 
@@ -23,13 +24,15 @@ class WorkerSession {
   // A worker that it does not own and that outlives the session; it compiles functions by itself.
   explicit WorkerSession(LocalWorker& worker) : worker_(worker) {}
   // A worker of its own. Functions that it calls may use the devices of `peers`.
+  // `cluster`: its own, where that is not the task's.
   WorkerSession(std::unique_ptr<LocalWorker> worker, std::vector<std::unique_ptr<RemoteWorker>> peers,
-                const CompileOptions& compiler);
+                const CompileOptions& compiler, std::unique_ptr<SessionCluster> cluster = nullptr);
   ~WorkerSession();
   WorkerSession(const WorkerSession&) = delete;
   WorkerSession& operator=(const WorkerSession&) = delete;
 
   LocalWorker& worker() { return worker_; }
+  bool has_own_cluster() const { return cluster_ != nullptr; }
   void AddGraph(std::string handle, std::shared_ptr<InstalledPartition> graph) MR_EXCLUDES(mu_);
   // Null when there is none.
   std::shared_ptr<InstalledPartition> FindGraph(const std::string& handle) const MR_EXCLUDES(mu_);
@@ -37,6 +40,7 @@ class WorkerSession {
   size_t num_graphs() const MR_EXCLUDES(mu_);
 
  private:
+  const std::unique_ptr<SessionCluster> cluster_;  // outlives the rest
   std::unique_ptr<LocalWorker> owned_;
   LocalWorker& worker_;
   const std::vector<std::unique_ptr<RemoteWorker>> peers_;

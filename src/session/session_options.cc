@@ -239,7 +239,6 @@ StatusOr<SessionOptions> SessionOptions::FromProto(const tensorflow::ConfigProto
   options.log_device_placement = config.log_device_placement();
   options.operation_timeout_in_ms = config.operation_timeout_in_ms();
   options.isolate_session_state = config.isolate_session_state();
-  MR_RETURN_IF_ERROR(Refuse(config.has_cluster_def(), "cluster_def"));
   MR_RETURN_IF_ERROR(ReadGraphOptions(config.graph_options(), &options));
   MR_RETURN_IF_ERROR(ReadExperimental(config.experimental()));
   options.config = config.SerializeAsString();

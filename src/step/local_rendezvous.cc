@@ -47,6 +47,11 @@ void LocalRendezvous::RecvAsync(const Key& key, RecvDone done) {
   done(failed, std::move(item.tensor), item.is_dead);
 }
 
+bool LocalRendezvous::empty() const {
+  MutexLock lock(mu_);
+  return table_.empty();
+}
+
 void LocalRendezvous::StartAbort(const Status& status) {
   Table orphans;
   Status why;

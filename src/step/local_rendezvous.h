@@ -19,6 +19,7 @@ class LocalRendezvous : public Rendezvous {
   Status Send(const Key& key, Tensor tensor, bool is_dead) override MR_EXCLUDES(mu_);
   void RecvAsync(const Key& key, RecvDone done) override MR_EXCLUDES(mu_);
   void StartAbort(const Status& status) override MR_EXCLUDES(mu_);
+  bool empty() const MR_EXCLUDES(mu_);
 
  private:
   struct Item {
@@ -31,7 +32,7 @@ class LocalRendezvous : public Rendezvous {
   };
   using Table = std::unordered_map<std::pair<uint64_t, std::string>, std::deque<Item>, KeyHash>;
 
-  Mutex mu_;
+  mutable Mutex mu_;
   Status aborted_ MR_GUARDED_BY(mu_);
   Table table_ MR_GUARDED_BY(mu_);
 };

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/local_worker.h"
 
+#include <algorithm>
+#include <array>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -30,6 +32,29 @@ std::vector<std::string> NodesToKeep(const Graph& graph) {
   return kept;
 }
 
+// What runs when a partition starts, before anything that it waits for has come: few nodes of a plan that
+// neither block nor read files. None where there may be others.
+std::vector<uint32_t> BriefStart(const Plan& plan) {
+  constexpr int kMostNodes = 32;
+  constexpr std::array<std::string_view, 8> kHarmless = {
+      "VarHandleOp", "ReadVariableOp", "VariableV2", "Variable", "_Send", "_Recv", "_Arg", "_Retval"};
+  if (!plan.frames().empty() || plan.stream() != nullptr || plan.num_nodes() > kMostNodes) return {};
+  std::vector<uint32_t> start;
+  std::vector<bool> later(static_cast<size_t>(plan.num_nodes()));
+  for (uint32_t i = 0; i < static_cast<uint32_t>(plan.num_nodes()); ++i) {
+    const Node& node = plan.graph_node(i);
+    const bool harmless =
+        !node.op_def().is_stateful || std::ranges::find(kHarmless, node.op_name()) != kHarmless.end();
+    const bool waits = plan.node(i).async != nullptr;
+    if (!later[i] && (!harmless || (waits && node.op_name() != "_Recv"))) return {};
+    if (!later[i]) start.push_back(i);
+    if (!later[i] && !waits) continue;
+    for (const PlanEdge& edge : plan.data_edges(i)) later[edge.dst] = true;
+    for (const uint32_t dst : plan.control_edges(i)) later[dst] = true;
+  }
+  return start;
+}
+
 // The plans of one partition, one per device.
 class LocalPartition : public InstalledPartition {
  public:
@@ -49,6 +74,19 @@ class LocalPartition : public InstalledPartition {
     for (const Part& part : parts_) {
       for (const Node* node : part.plan->graph().OpNodes()) collective_ = collective_ || IsCollective(*node);
     }
+    if (parts_.size() == 1 && !collective_) brief_start_ = BriefStart(*parts_[0].plan);
+  }
+
+  bool is_brief() const override {
+    constexpr uint32_t kMostNs = 20'000;
+    uint32_t ns = 0;
+    for (const uint32_t node : brief_start_) {
+      const uint32_t cost = parts_[0].plan->cost_ns(node);
+      const PlanNode& of = parts_[0].plan->node(node);
+      if (cost == 0 && of.kernel != nullptr && of.async == nullptr) return false;  // not measured yet
+      if ((ns += std::min(cost, kMostNs)) >= kMostNs) return false;
+    }
+    return !brief_start_.empty();
   }
 
   void Run(StepArgs& args, Done done) override {
@@ -145,6 +183,7 @@ class LocalPartition : public InstalledPartition {
   void RunWithOthers(StepArgs& args, Done done) const {
     const StatusOr<RefPtr<TaskSteps::Step>> step = worker_.steps().Find(args.info.step_id);
     if (!step.ok()) return done(step.status());
+    if (worker_.task_peers() != nullptr) (*step)->rendezvous->Use(worker_.task_peers());
     args.rendezvous = (*step)->rendezvous.get();
     if (args.step_resources == nullptr) args.step_resources = &(*step)->resources;
     // A failing node cancels the run around it. The other tasks' runs are cancelled only after the error is
@@ -246,6 +285,7 @@ class LocalPartition : public InstalledPartition {
   bool may_wait_ = false;  // for kernels or other devices
   bool simple_ = false;    // one device, no loops, nothing to wait for
   bool collective_ = false;
+  std::vector<uint32_t> brief_start_;  // see BriefStart
 };
 
 }  // namespace
@@ -279,8 +319,12 @@ LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices, FaultInjector* f
   UseDevices();
 }
 
-LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices, std::shared_ptr<TaskSteps> steps)
-    : devices_(std::move(devices)), faults_(nullptr), steps_(std::move(steps)) {
+LocalWorker::LocalWorker(std::shared_ptr<LocalDevices> devices, std::shared_ptr<TaskSteps> steps,
+                         std::shared_ptr<const TaskPeers> peers)
+    : devices_(std::move(devices)),
+      faults_(nullptr),
+      steps_(std::move(steps)),
+      task_peers_(std::move(peers)) {
   UseDevices();
 }
 

@@ -53,8 +53,10 @@ class LocalWorker : public Worker {
  public:
   // With `faults`, which outlives the worker, things go wrong on purpose; null: they don't.
   explicit LocalWorker(std::shared_ptr<LocalDevices> devices, FaultInjector* faults = nullptr);
-  // One of several workers of a task, which share its steps.
-  LocalWorker(std::shared_ptr<LocalDevices> devices, std::shared_ptr<TaskSteps> steps);
+  // One of several workers of a task, which share its steps. `peers`: of its session's cluster, where that is
+  // not the task's.
+  LocalWorker(std::shared_ptr<LocalDevices> devices, std::shared_ptr<TaskSteps> steps,
+              std::shared_ptr<const TaskPeers> peers = nullptr);
   const std::string& task() const override { return devices_->task(); }
   const DeviceView& devices() const override { return devices_->view(); }
   bool in_process() const override { return true; }
@@ -74,6 +76,7 @@ class LocalWorker : public Worker {
   // REQUIRES: no step in progress.
   void DropFunctions();
   TaskSteps& steps() { return *steps_; }
+  const std::shared_ptr<const TaskPeers>& task_peers() const { return task_peers_; }
   // What steps have left for later ones at this task.
   SessionTensors& session_tensors() { return session_tensors_; }
   // Whether `fed` is a resource handle to such a tensor; and the tensor, or InvalidArgument.
@@ -93,6 +96,7 @@ class LocalWorker : public Worker {
   FunctionRuntime functions_;
   SessionTensors session_tensors_;
   const std::shared_ptr<TaskSteps> steps_;
+  const std::shared_ptr<const TaskPeers> task_peers_;
   std::vector<Worker*> peers_;
   Mutex mu_;
   std::map<std::pair<const Device*, std::string>, std::shared_ptr<OpKernel>> stateful_kernels_

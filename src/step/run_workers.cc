@@ -53,6 +53,7 @@ class WorkersRun : public RefCounted {
   struct Part {
     RunMetadata metadata;
     StepArgs args;
+    bool cleaned_up = false;
   };
 
   void RunPart(size_t i, bool detached) {
@@ -65,6 +66,7 @@ class WorkersRun : public RefCounted {
       part.args.metadata = &part.metadata;
     }
     part.args.detached = detached;
+    part.args.cleaned_up = &part.cleaned_up;
     step_.partitions[i]->Run(part.args, [self = ShareRef(this), i](const Status& s) { self->Ended(i, s); });
   }
 
@@ -112,6 +114,7 @@ class WorkersRun : public RefCounted {
                 std::back_inserter(args_.metadata->devices));
     }
     for (size_t i = 0; i < parts_.size(); ++i) {
+      if (parts_[i].cleaned_up) continue;
       // If this call fails, the task keeps its state of the step until the next clean-up or its own end. The
       // step has its result.
       step_.workers[i]->CleanUpStep(args_.info.step_id, [](const Status& s) {

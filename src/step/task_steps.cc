@@ -18,22 +18,32 @@ TaskRendezvous::TaskRendezvous(int64_t step_id, const std::string& task, const P
 
 void TaskRendezvous::RecvAsync(const Key& key, RecvDone done) {
   const std::string_view sender = SendingTask(key);
-  if (sender == task_) return local_->RecvAsync(key, std::move(done));
+  std::shared_ptr<const TaskPeers> peers;
   int64_t number = 0;
   Status failed;
+  bool here = false;
   {
     MutexLock lock(mu_);
-    failed = aborted_;
-    if (failed.ok()) {
+    peers = peers_;
+    here = sender == (peers == nullptr ? task_ : peers->task);
+    if (!here) failed = aborted_;
+    if (!here && failed.ok()) {
       number = next_pull_++;
       pulls_.emplace(number, std::move(done));
     }
   }
+  if (here) return local_->RecvAsync(key, std::move(done));
   if (!failed.ok()) return done(failed, Tensor(), false);
-  pull_(sender, step_id_, key, cancellation_,
-        [self = ShareRef(this), number](const Status& status, Tensor tensor, bool is_dead) {
-          self->Arrived(number, status, std::move(tensor), is_dead);
-        });
+  const PullTensor& pull = peers == nullptr ? pull_ : peers->pull;
+  pull(sender, step_id_, key, cancellation_,
+       [self = ShareRef(this), number](const Status& status, Tensor tensor, bool is_dead) {
+         self->Arrived(number, status, std::move(tensor), is_dead);
+       });
+}
+
+void TaskRendezvous::Use(std::shared_ptr<const TaskPeers> peers) {
+  MutexLock lock(mu_);
+  peers_ = std::move(peers);
 }
 
 void TaskRendezvous::Arrived(int64_t number, const Status& status, Tensor tensor, bool is_dead) {
@@ -62,6 +72,14 @@ void TaskRendezvous::StartAbort(const Status& status) {
   local_->StartAbort(status);
 }
 
+bool TaskRendezvous::idle() const {
+  {
+    MutexLock lock(mu_);
+    if (!pulls_.empty()) return false;
+  }
+  return local_->empty();
+}
+
 TaskSteps::~TaskSteps() {
   decltype(steps_) left;
   {
@@ -79,16 +97,18 @@ StatusOr<RefPtr<TaskSteps::Step>> TaskSteps::FindOrMake(int64_t step_id, bool to
   RefPtr<Step>& step = steps_[step_id];
   if (step == nullptr) step = MakeRef<Step>(step_id, task_, pull_);
   step->is_run = step->is_run || to_run;
+  if (!to_run) step->pulls->fetch_add(1, std::memory_order_relaxed);
   return step;
 }
 
 void TaskSteps::RecvLocal(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) {
   const StatusOr<RefPtr<Step>> step = FindOrMake(step_id, false);
   if (!step.ok()) return done(MakeDerived(step.status()), Tensor(), false);
-  (*step)->rendezvous->RecvLocal(
-      key, [finish = std::move(done)](const Status& status, Tensor tensor, bool is_dead) mutable {
-        finish(MakeDerived(status), std::move(tensor), is_dead);
-      });
+  (*step)->rendezvous->RecvLocal(key, [pulls = (*step)->pulls, finish = std::move(done)](
+                                          const Status& status, Tensor tensor, bool is_dead) mutable {
+    finish(MakeDerived(status), std::move(tensor), is_dead);
+    pulls->fetch_sub(1, std::memory_order_release);
+  });
 }
 
 RefPtr<TaskSteps::Step> TaskSteps::Remove(int64_t step_id) {
@@ -114,6 +134,17 @@ void TaskSteps::CleanUp(int64_t step_id) {
   }
   // A partial run may take tensors after its step has ended; only other tasks wait in vain.
   if (step != nullptr) step->resources.Clear();
+}
+
+bool TaskSteps::CleanUpIfIdle(int64_t step_id) {
+  RefPtr<Step> step;
+  MutexLock lock(mu_);
+  const auto it = steps_.find(step_id);
+  if (it == steps_.end()) return false;
+  if (it->second->pulls->load(std::memory_order_acquire) > 0 || !it->second->resources.unused()) return false;
+  if (!it->second->rendezvous->idle()) return false;
+  step = Remove(step_id);  // destroyed after the lock is released
+  return true;
 }
 
 void TaskSteps::CleanUpUnlessRun(int64_t step_id) {

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,6 +29,13 @@ namespace millrace {
 using PullTensor = std::function<void(std::string_view task, int64_t step_id, const Rendezvous::Key& key,
                                       CancellationManager& cancellation, Rendezvous::RecvDone done)>;
 
+// The name that a task has in a step, and how it asks the others. `pull` may be called while a session that
+// uses it runs a partition.
+struct TaskPeers {
+  std::string task;
+  PullTensor pull;
+};
+
 // The end of a step's rendezvous at one of its tasks. What is sent stays here until it is received, of
 // this task or another one; tensors of other tasks are requested there. Thread-safe.
 class TaskRendezvous : public Rendezvous {
@@ -38,8 +47,12 @@ class TaskRendezvous : public Rendezvous {
   }
   void RecvAsync(const Key& key, RecvDone done) override MR_EXCLUDES(mu_);
   void StartAbort(const Status& status) override MR_EXCLUDES(mu_);
+  // For a step of another cluster than the task's own. REQUIRES: called before its partition runs.
+  void Use(std::shared_ptr<const TaskPeers> peers) MR_EXCLUDES(mu_);
   // Of what is sent at this task.
   void RecvLocal(const Key& key, RecvDone done) { local_->RecvAsync(key, std::move(done)); }
+  // Whether nothing waits here: no tensor for a receiver, no receiver for a tensor.
+  bool idle() const MR_EXCLUDES(mu_);
 
  private:
   void Arrived(int64_t number, const Status& status, Tensor tensor, bool is_dead) MR_EXCLUDES(mu_);
@@ -49,7 +62,8 @@ class TaskRendezvous : public Rendezvous {
   const PullTensor& pull_;
   const RefPtr<LocalRendezvous> local_ = MakeRef<LocalRendezvous>();
   CancellationManager cancellation_;  // of the pulls, which hold this
-  Mutex mu_;
+  mutable Mutex mu_;
+  std::shared_ptr<const TaskPeers> peers_ MR_GUARDED_BY(mu_);  // null: task_ and pull_
   Status aborted_ MR_GUARDED_BY(mu_);
   int64_t next_pull_ MR_GUARDED_BY(mu_) = 0;
   std::map<int64_t, RecvDone> pulls_ MR_GUARDED_BY(mu_);  // that have not been answered
@@ -65,6 +79,9 @@ class TaskSteps {
     const RefPtr<TaskRendezvous> rendezvous;
     ResourceManager resources{"the step's container"};
     bool is_run = false;  // a partition has it, whose master cleans up; guarded by the mutex of TaskSteps
+    // Requests of other tasks in progress. Incremented under the mutex of TaskSteps; the release at the end
+    // of one pairs with the acquire in CleanUpIfIdle.
+    const std::shared_ptr<std::atomic<int>> pulls = std::make_shared<std::atomic<int>>(0);
   };
 
   TaskSteps(std::string task, PullTensor pull)
@@ -75,6 +92,9 @@ class TaskSteps {
   // What the step sends under `key` at this task, as soon as it is there. Errors get the mark of MakeDerived.
   void RecvLocal(int64_t step_id, const Rendezvous::Key& key, Rendezvous::RecvDone done) MR_EXCLUDES(mu_);
   void CleanUp(int64_t step_id) MR_EXCLUDES(mu_);
+  // Cleans up a step whose partition has ended if nothing of it is left that another task may need. False:
+  // the master has to do it.
+  bool CleanUpIfIdle(int64_t step_id) MR_EXCLUDES(mu_);
   // Cleans up a step that only tasks that wanted tensors have named: one of them has given up, and the master
   // may not know that the step is here.
   void CleanUpUnlessRun(int64_t step_id) MR_EXCLUDES(mu_);

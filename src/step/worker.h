@@ -71,6 +71,7 @@ struct StepArgs {
   std::string_view function = {};               // of a call
   // Whether Run may return before `done` is called. It copies what it needs of the arguments themselves then.
   bool detached = false;
+  bool* cleaned_up = nullptr;  // set before `done` by a worker that has dropped its state of the step itself
 };
 
 // A partition that a worker has taken in and made kernels for. Dropping it removes it. Thread-safe.
@@ -81,6 +82,8 @@ class InstalledPartition {
   // Runs one step and calls `done` once, when nothing of it runs any more; a worker of this process does both
   // on the calling thread, unless args.detached. Cancelling args.cancellation aborts the step.
   virtual void Run(StepArgs& args, Done done) = 0;
+  // Whether a detached Run keeps the calling thread for some microseconds only, as far as is known.
+  virtual bool is_brief() const { return false; }
   // Nodes per device after the last pass, for RunMetadata; of another process, as they were sent there.
   virtual std::vector<std::string> SerializedGraphs() const = 0;
   // Appends the same nodes with their costs.

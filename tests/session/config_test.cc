@@ -38,7 +38,6 @@ StatusOr<std::unique_ptr<Session>> SessionOf(const std::string& config) {
 TEST(ConfigTest, WhatIsNotSupportedIsRefusedByName) {
   const std::pair<const char*, const char*> rows[] = {
       {"placement_period: 3", "ConfigProto.placement_period is not supported"},
-      {"cluster_def {}", "ConfigProto.cluster_def is not supported"},
       {"graph_options { timeline_step: 2 }", "ConfigProto.graph_options.timeline_step is not supported"},
       {"graph_options { optimizer_options { global_jit_level: ON_1 } }",
        "ConfigProto.graph_options.optimizer_options.global_jit_level is not supported"},

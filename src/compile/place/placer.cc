@@ -87,7 +87,9 @@ void Placer::FindState() {
   state_.resize(static_cast<size_t>(graph_->num_node_ids()));
   for (const Node* node : todo_) {
     const Node*& first = state_[static_cast<size_t>(groups_.Find(node->id()))];
-    if (first == nullptr && TouchesState(*node)) first = node;
+    // Datasets can't be sent to another task.
+    const bool is_dataset = node->op_name().find("Dataset") != std::string::npos;
+    if (first == nullptr && (is_dataset || TouchesState(*node))) first = node;
   }
 }
 

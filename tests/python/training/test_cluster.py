@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of parameter servers and workers on servers of this machine."""
 import os
+import random
 import socket
 import threading
 import time
@@ -14,9 +15,15 @@ from millrace.python.training import chief_lease
 
 
 def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("localhost", 0))
+    # Below the ports of outgoing connections, so that none of those comes between.
+    sockets = []
+    while len(sockets) < count:
+        each = socket.socket()
+        try:
+            each.bind(("localhost", random.randrange(10000, 30000)))
+            sockets.append(each)
+        except OSError:
+            each.close()
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
         each.close()
