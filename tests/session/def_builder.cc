@@ -93,6 +93,8 @@ bool OnFakeDevices() {
   return config != nullptr && std::string_view(config).find("device") != std::string_view::npos;
 }
 
+std::string DeviceOfSharedState() { return OnFakeDevices() ? "/cpu:0" : ""; }
+
 bool InCluster() {
   const char* config = std::getenv("MILLRACE_TEST_CONFIG");
   return config != nullptr && std::string_view(config).find("cluster") != std::string_view::npos;

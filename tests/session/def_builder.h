@@ -54,5 +54,8 @@ bool NodesAreStrewn();
 bool InCluster();
 // Nodes are also on devices of the type FAKE: each value that leaves one is copied by its stream.
 bool OnFakeDevices();
+// For state that several functions name: a name means the state of one device, and nodes are spread by their
+// own names in some of the configurations. Empty where that is not so.
+std::string DeviceOfSharedState();
 
 }  // namespace millrace

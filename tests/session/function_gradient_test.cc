@@ -479,7 +479,8 @@ TEST_P(FunctionGradientTest, WhatACallHandsOutIsNotChangedTwice) {
           .Stateful()
           .NoInline()
           .Node("v", "VarHandleOp", {},
-                {{"dtype", DataType::kDouble}, {"shape", PartialShape{}}, {"shared_name", std::string("v")}})
+                {{"dtype", DataType::kDouble}, {"shape", PartialShape{}}, {"shared_name", std::string("v")}},
+                DeviceOfSharedState())
           .Return("v", "v:resource"));
   g_.Function(FunctionBuilder("Bump")
                   .Arg("x: double")
@@ -491,8 +492,10 @@ TEST_P(FunctionGradientTest, WhatACallHandsOutIsNotChangedTwice) {
                   .Node("held", "Identity", {"x", "^bump"}, kDouble)
                   .Node("y", "Mul", {"held:output", "x"}, kDouble)
                   .Return("y", "y:z"));
-  Node("v", "VarHandleOp", {},
-       {{"dtype", DataType::kDouble}, {"shape", PartialShape{}}, {"shared_name", std::string("v")}});
+  const AttrMap of_variable{
+      {"dtype", DataType::kDouble}, {"shape", PartialShape{}}, {"shared_name", std::string("v")}};
+  auto* const handle = g_.Node("v", "VarHandleOp", {}, of_variable);
+  handle->set_device(DeviceOfSharedState());
   g_.Const("three", D(3));
   Node("init", "AssignVariableOp", {"v", "three"}, {{"dtype", DataType::kDouble}});
   Node("call", "Bump", {"x"});

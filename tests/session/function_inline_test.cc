@@ -179,6 +179,46 @@ TEST_F(InlineTest, OrderDevicesAndNamesAreKept) {
   EXPECT_EQ(*near->Attr<std::vector<std::string>>("_class"), std::vector<std::string>{"loc:@call/v"});
 }
 
+// Nodes that share a resource share a device, too: all of them leave the device of the call for one that has
+// no kernel there, or for one that the body puts elsewhere.
+TEST_F(InlineTest, NodesOfOneResourceLeaveTheDeviceOfTheCallTogether) {
+  const AttrMap dtype = {{"dtype", DataType::kFloat}};
+  const AttrMap variable = {{"dtype", DataType::kFloat}, {"shape", PartialShape{}}};
+  g_.Function(FunctionBuilder("F")
+                  .Arg("n: int32")
+                  .Arg("x: float")
+                  .Ret("y: float")
+                  .Ret("size: int32")
+                  .Stateful()
+                  .Node("array", "TensorArrayV3", {"n"}, dtype)
+                  .Node("size", "TensorArraySizeV3", {"array:handle", "array:flow"})
+                  .Node("placed", "VarHandleOp", {}, variable, "/cpu:0")
+                  .Node("read", "ReadVariableOp", {"placed:resource"}, dtype)
+                  .Node("v", "VarHandleOp", {}, variable)
+                  .Node("add", "AssignAddVariableOp", {"v:resource", "x"}, dtype)
+                  .Node("neg", "Neg", {"read:value", "^add"}, kFloat)
+                  .Return("y", "neg:y")
+                  .Return("size", "size:size"));
+  g_.Node("n", "Placeholder", {}, {{"dtype", DataType::kInt32}});
+  g_.Placeholder("x");
+  g_.Add("call", "F", {"n", "x"})->set_device("/job:w/replica:0/task:1/device:X:0");
+  InlineOptions options;
+  options.has_kernel = [](std::string_view type, const NodeProps& props) {
+    return type == "CPU" || props.op->def.name != "TensorArrayV3";
+  };
+  Inlined(options);
+  const auto device = [this](const std::string& name) {
+    const auto* node = graph_.FindNode("call/" + name);
+    return node == nullptr ? "no such node" : node->requested_device();
+  };
+  EXPECT_EQ(device("array"), "/job:w/replica:0/task:1");
+  EXPECT_EQ(device("size"), "/job:w/replica:0/task:1");
+  EXPECT_EQ(device("placed"), "/cpu:0");
+  EXPECT_EQ(device("read"), "") << "where the variable is";
+  for (const char* name : {"v", "add", "neg"})
+    EXPECT_EQ(device(name), "/job:w/replica:0/task:1/device:X:0") << name;
+}
+
 TEST_F(InlineTest, CleanUpsRemoveWhatInstantiationLeaves) {
   FunctionBody body;
   body.graph = std::make_unique<Graph>(OpRegistry::Global());

@@ -221,14 +221,17 @@ TEST_P(FunctionTest, CallsShareTheStateOfAVariable) {
                   .Ret("total: float")
                   .Stateful()
                   .Node("v", "VarHandleOp", {},
-                        {{"dtype", DataType::kFloat}, {"shape", PartialShape{}}, {"shared_name", "counter"}})
+                        {{"dtype", DataType::kFloat}, {"shape", PartialShape{}}, {"shared_name", "counter"}},
+                        DeviceOfSharedState())
                   .Node("add", "AssignAddVariableOp", {"v:resource", "by"}, {{"dtype", DataType::kFloat}})
                   .Node("read", "ReadVariableOp", {"v:resource", "^add"}, {{"dtype", DataType::kFloat}})
                   .Return("total", "read:value"));
   g_.Const("zero", F(0));
   g_.Placeholder("by");
-  Node("v", "VarHandleOp", {},
-       {{"dtype", DataType::kFloat}, {"shape", PartialShape{}}, {"shared_name", "counter"}});
+  const AttrMap of_variable{
+      {"dtype", DataType::kFloat}, {"shape", PartialShape{}}, {"shared_name", "counter"}};
+  auto* const handle = g_.Node("v", "VarHandleOp", {}, of_variable);
+  handle->set_device(DeviceOfSharedState());
   Node("init", "AssignVariableOp", {"v", "zero"}, {{"dtype", DataType::kFloat}});
   Node("first", "Count", {"by"});
   Node("second", "Count", {"first"});

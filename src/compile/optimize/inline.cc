@@ -6,12 +6,13 @@
 #include <deque>
 #include <set>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "compile/lower/function_calls.h"
 #include "compile/optimize/inline_cleanup.h"
-#include "device/device_name.h"
+#include "compile/optimize/inline_devices.h"
 #include "graph/frames.h"
 #include "graph/function_gradient.h"
 #include "graph/lower_functional.h"
@@ -33,9 +34,9 @@ bool IsTrue(const AttrMap& attrs, std::string_view name) {
 // Copies one body into the graph in place of one call.
 class CallInliner {
  public:
-  CallInliner(Node* call, FunctionBody body, bool has_control_flow, const InlineOptions& options,
+  CallInliner(Node* call, FunctionBody body, bool has_control_flow, std::unordered_set<int>* own_devices,
               NodeNames* must_run)
-      : options_(options),
+      : own_devices_(own_devices),
         call_(*call),
         graph_(call->graph()),
         body_(std::move(body)),
@@ -45,7 +46,6 @@ class CallInliner {
 
   // Returns the copies; the call is removed.
   StatusOr<std::vector<Node*>> Run() {
-    FindDevice();
     MR_RETURN_IF_ERROR(FindLoops());
     MR_RETURN_IF_ERROR(CollectInputs());
     MR_RETURN_IF_ERROR(AddInputControl());
@@ -76,25 +76,6 @@ class CallInliner {
   static bool HasEffects(const Node& node) {
     return node.op_def().is_stateful || node.traits().has_side_effects;
   }
-
-  void FindDevice() {
-    if (!options_.has_kernel) return;
-    const StatusOr<DeviceName> name = DeviceName::Parse(Device());
-    // Everything has a kernel on the CPU, or nowhere.
-    if (!name.ok() || !name->type || *name->type == "CPU") return;
-    device_type_ = *name->type;
-    task_ =
-        DeviceName{.job = name->job, .replica = name->replica, .task = name->task, .type = {}, .index = {}}
-            .ToString();
-  }
-  const std::string& DeviceOf(const Node& node) const {
-    if (!node.requested_device().empty()) return node.requested_device();
-    const bool has_kernel =
-        device_type_.empty() || WillBeReplaced(node) || options_.has_kernel(device_type_, node.props());
-    return has_kernel ? Device() : task_;
-  }
-  // A call, or a condition or loop that is lowered.
-  bool WillBeReplaced(const Node& node) const { return CalleeOf(node) || IsTrue(node.attrs(), kLowerAttr); }
 
   // Into a loop of the body edges lead only through an Enter, and out of it through an Exit: what has effects
   // there waits by these, and is waited for.
@@ -181,7 +162,12 @@ class CallInliner {
       MR_ASSIGN_OR_RETURN(props, NodeProps::Make(*op, std::move(attrs)));
     }
     Node* copy = graph_.AddNodeWithProps(graph_.NewName(prefix_ + node.name()), std::move(props));
-    copy->set_requested_device(DeviceOf(node));
+    if (node.requested_device().empty()) {
+      copy->set_requested_device(Device());
+    } else {
+      copy->set_requested_device(node.requested_device());
+      own_devices_->insert(copy->id());
+    }
     copies_[static_cast<size_t>(node.id())] = copy;
     added_.push_back(copy);
     return Status();
@@ -316,12 +302,10 @@ class CallInliner {
     return trigger;
   }
 
-  const InlineOptions& options_;
+  std::unordered_set<int>* const own_devices_;  // ids of copies with a device that the body names
   Node& call_;
   Graph& graph_;
   FunctionBody body_;
-  std::string device_type_;  // of the call; empty where all nodes of the body go to its device
-  std::string task_;         // of the call, for nodes that do not
   const std::string prefix_;
   const bool has_control_flow_;
   NodeNames* const must_run_;
@@ -341,6 +325,7 @@ class Inliner {
       : graph_(*graph), options_(options), must_run_(must_run) {}
 
   StatusOr<InlineResult> Run() {
+    const int first_added = graph_.num_node_ids();
     for (Node* node : graph_.OpNodes()) {
       has_control_flow_ |= node->traits().is_control_flow;
       Consider(node, nullptr);
@@ -357,6 +342,7 @@ class Inliner {
       }
     }
     if (result_.inlined + result_.lowered > 0) graph_.FixupSourceAndSinkEdges();
+    ReleaseInheritedDevices(&graph_, first_added, own_devices_, options_.has_kernel);
     return result_;
   }
 
@@ -418,7 +404,7 @@ class Inliner {
     for (const Node* node : body->graph->OpNodes()) has_control_flow_ |= node->traits().is_control_flow;
     MR_ASSIGN_OR_RETURN(
         const std::vector<Node*> copies,
-        CallInliner(item.node, *std::move(body), has_control_flow_, options_, must_run_).Run());
+        CallInliner(item.node, *std::move(body), has_control_flow_, &own_devices_, must_run_).Run());
     ++result_.inlined;
     chains_.push_back({name.name, item.within});
     for (Node* node : copies) Consider(node, &chains_.back());
@@ -447,6 +433,7 @@ class Inliner {
   InlineResult result_;
   std::deque<Item> conditions_, calls_;
   std::deque<Chain> chains_;  // they don't move
+  std::unordered_set<int> own_devices_;
   int added_ = 0;
   int64_t added_name_bytes_ = 0;
   bool has_control_flow_ = false;

@@ -31,11 +31,11 @@ struct InlineResult {
 
 // Puts the bodies of functions where they are called, under names "<call>/<node>", also within what is put
 // there. A node of a body without a device is put where the call is, or, if that type of device has no kernel
-// for it, into the same task. Nodes that wait for the call wait for all that has effects in it and for its
-// results. Left alone: functions and calls marked "_noinline", calls
-// within calls of the same function, and calls that can't be made ready (running them tells why).
-// `must_run` (null: empty) has the names of nodes that must run although nothing uses them. Of a call among
-// them that goes, what gives its results takes the place; control outputs of all bodies are added.
+// for it or for a node that must share its device, into the same task (inline_devices.h). Nodes that wait for
+// the call wait for all that has effects in it and for its results. Left alone: functions and calls marked
+// "_noinline", calls within calls of the same function, and calls that can't be made ready (running them
+// tells why). `must_run` (null: empty) has the names of nodes that must run although nothing uses them. Of a
+// call among them that goes, what gives its results takes the place; control outputs of all bodies are added.
 StatusOr<InlineResult> InlineFunctions(Graph* graph, const InlineOptions& options,
                                        std::set<std::string, std::less<>>* must_run = nullptr);
 

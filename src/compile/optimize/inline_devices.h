@@ -1,0 +1,21 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <unordered_set>
+
+#include "compile/place/placer.h"
+#include "graph/graph.h"
+
+namespace millrace {
+
+// Nodes with ids from `first_id` on were added by inlining and have the device of their call as the requested
+// one, except those in `own`, whose bodies name a device. Nodes that references, resource handles or `_class`
+// tie together must share a device, so the device of the call is taken from all of them when it cannot be
+// that:
+// - a member has no kernel on that type of device: the task of the call remains;
+// - a member that inherited nothing is, or has to be, elsewhere: nothing remains.
+void ReleaseInheritedDevices(Graph* graph, int first_id, const std::unordered_set<int>& own,
+                             const HasKernelFn& has_kernel);
+
+}  // namespace millrace
