@@ -251,9 +251,10 @@ TEST(OpTestCoverage, EveryOpWithAKernelHasRows) {
       "AudioSummaryV2", "HistogramSummary", "ImageSummary", "MergeSummary", "ScalarSummary", "TensorSummary",
       "TensorSummaryV2",  // summary_test
       // summary_writer_test
-      "CloseSummaryWriter", "CreateSummaryFileWriter", "FlushSummaryWriter", "ImportEvent", "SummaryWriter",
-      "WriteAudioSummary", "WriteGraphSummary", "WriteHistogramSummary", "WriteImageSummary",
-      "WriteRawProtoSummary", "WriteScalarSummary", "WriteSummary", "GenerateVocabRemapping",
+      "CloseSummaryWriter", "CreateSummaryDbWriter", "CreateSummaryFileWriter", "FlushSummaryWriter",
+      "ImportEvent", "SummaryWriter", "WriteAudioSummary", "WriteGraphSummary", "WriteHistogramSummary",
+      "WriteImageSummary", "WriteRawProtoSummary", "WriteScalarSummary", "WriteSummary",
+      "GenerateVocabRemapping",
       "LoadAndRemapMatrix",  // tests/python/training/test_warm_start.py
       "ParseExample", "ParseExampleV2", "ParseSequenceExample", "ParseSingleExample",
       "ParseSingleSequenceExample", "DecodeProtoV2", "EncodeProto",  // proto_test
