@@ -50,6 +50,7 @@
 #include "distributed/tensor_message.h"
 #include "millrace/cluster.h"
 #include "proto/message_types.h"
+#include "rpc/free_port_testing.h"
 #include "rpc/grpc_listener.h"
 #include "rpc/grpc_transport.h"
 #include "rpc/register.h"
@@ -67,25 +68,6 @@ struct Ports {
   int tensors = 0, bare = 0, raw = 0;
 };
 Ports ports;
-
-int FreePort() {
-  // Below the ports that the system gives to outgoing connections, so that only who looks for a port in the
-  // same way can come between; processes begin at different ones.
-  constexpr int kFirst = 10'000, kPorts = 20'000;
-  static std::atomic<int> next{static_cast<int>(::getpid()) * 61 % kPorts};
-  for (int i = 0; i < kPorts; ++i) {
-    const int port = kFirst + next.fetch_add(1) % kPorts;
-    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    const bool is_free = ::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-    ::close(socket);
-    if (is_free) return port;
-  }
-  return 0;
-}
 
 void Die(const Status& status) {
   if (status.ok()) return;

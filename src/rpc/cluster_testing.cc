@@ -3,11 +3,7 @@
 #include "rpc/cluster_testing.h"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -27,25 +23,6 @@ std::string ConfigWithMessages() {
   tensorflow::ConfigProto config;
   config.mutable_rpc_options()->set_use_rpc_for_inprocess_master(true);
   return config.SerializeAsString();
-}
-
-int FreePort() {
-  // Below the ports that the system gives to outgoing connections, so that only who looks for a port in the
-  // same way can come between; processes begin at different ones.
-  constexpr int kFirst = 10'000, kPorts = 20'000;
-  static std::atomic<int> next{static_cast<int>(::getpid()) * 61 % kPorts};
-  for (int i = 0; i < kPorts; ++i) {
-    const int port = kFirst + next.fetch_add(1) % kPorts;
-    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    const bool is_free = ::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-    ::close(socket);
-    if (is_free) return port;
-  }
-  return 0;
 }
 
 TestCluster::TestCluster(const std::map<std::string, int>& jobs, ServerOptions options)

@@ -8,13 +8,12 @@
 #include <string>
 
 #include "millrace/cluster.h"
+#include "rpc/free_port_testing.h"
 
 namespace millrace {
 
 // A ConfigProto that asks for messages also to a master of this process.
 std::string ConfigWithMessages();
-// A free port of loopback.
-int FreePort();
 
 // Servers of one process over loopback, for tests. One thread at a time.
 class TestCluster {

@@ -1,7 +1,6 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 #include "millrace/saver.h"
-#include "millrace/optimizers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
