@@ -159,7 +159,7 @@ bool PartialRuns::Mark(Entry& entry, const Session::Feeds& feeds, Call* call) {
 Status PartialRuns::Exchange(Entry& entry, const Session::Feeds& feeds, bool last, int64_t timeout_in_ms,
                              Call* call) {
   for (size_t i = 0; i < feeds.size(); ++i) {
-    MR_RETURN_IF_ERROR(entry.step->Feed(call->feeds[i], feeds[i].second));
+    MR_RETURN_IF_ERROR(entry.step->Feed(call->feeds[i], feeds[i].second, timeout_in_ms));
   }
   std::set<std::string> missing;
   for (const std::string& fetch : call->fetches) {

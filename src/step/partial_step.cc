@@ -38,7 +38,8 @@ struct Receiving {
   Mutex mu;
   CondVar changed;
   size_t missing MR_GUARDED_BY(mu) = 0;
-  Status status MR_GUARDED_BY(mu);
+  Status status MR_GUARDED_BY(mu);   // of the rendezvous
+  Status invalid MR_GUARDED_BY(mu);  // a dead tensor, which does not end the step
   std::vector<Tensor> values MR_GUARDED_BY(mu);
 };
 
@@ -84,13 +85,28 @@ void PartialStep::KeepSessionTensors(std::span<const std::string> fetches) {
 }
 
 void PartialStep::Cancel(const Status& why) {
+  {
+    MutexLock lock(mu_);
+    cancelled_ = true;
+    ended_.NotifyAll();
+  }
   rendezvous_->StartAbort(why);
   cancellation_.StartCancel();
 }
 
-Status PartialStep::Feed(const std::string& tensor, const Tensor& value) {
-  return rendezvous_->Send(Rendezvous::Key::Make(border_.device, border_.incarnation, border_.device, tensor),
-                           value, false);
+Status PartialStep::Cause(const Status& status, int64_t timeout_in_ms) {
+  MutexLock lock(mu_);
+  if (!WaitFor(mu_, ended_, timeout_in_ms,
+               [this]() MR_NO_THREAD_SAFETY_ANALYSIS { return done_ || cancelled_; })) {
+    return TimedOut(timeout_in_ms);
+  }
+  return cancelled_ || status_.ok() ? status : status_;
+}
+
+Status PartialStep::Feed(const std::string& tensor, const Tensor& value, int64_t timeout_in_ms) {
+  const Status status = rendezvous_->Send(
+      Rendezvous::Key::Make(border_.device, border_.incarnation, border_.device, tensor), value, false);
+  return status.ok() ? status : Cause(status, timeout_in_ms);
 }
 
 Status PartialStep::Fetch(std::span<const std::string> tensors, int64_t timeout_in_ms,
@@ -108,7 +124,7 @@ Status PartialStep::Fetch(std::span<const std::string> tensors, int64_t timeout_
           MutexLock lock(receiving->mu);
           receiving->status.Update(status);
           if (status.ok() && is_dead) {
-            receiving->status.Update(
+            receiving->invalid.Update(
                 errors::InvalidArgument("The tensor returned for ", name, " was not valid."));
           }
           receiving->values[i] = std::move(tensor);
@@ -116,14 +132,19 @@ Status PartialStep::Fetch(std::span<const std::string> tensors, int64_t timeout_
           receiving->changed.NotifyAll();
         });
   }
-  MutexLock lock(receiving->mu);
-  if (!WaitFor(receiving->mu, receiving->changed, timeout_in_ms, [&]() MR_NO_THREAD_SAFETY_ANALYSIS {
-        return receiving->missing == 0 || !receiving->status.ok();
-      })) {
-    return TimedOut(timeout_in_ms);
+  Status failed;
+  {
+    MutexLock lock(receiving->mu);
+    if (!WaitFor(receiving->mu, receiving->changed, timeout_in_ms, [&]() MR_NO_THREAD_SAFETY_ANALYSIS {
+          return receiving->missing == 0 || !receiving->status.ok() || !receiving->invalid.ok();
+        })) {
+      return TimedOut(timeout_in_ms);
+    }
+    MR_RETURN_IF_ERROR(receiving->invalid);
+    failed = receiving->status;
+    if (failed.ok()) *values = std::move(receiving->values);
   }
-  if (receiving->status.ok()) *values = std::move(receiving->values);
-  return receiving->status;
+  return failed.ok() ? failed : Cause(failed, timeout_in_ms);
 }
 
 Status PartialStep::Wait(int64_t timeout_in_ms) {

@@ -37,20 +37,24 @@ class PartialStep : public RefCounted {
                                              const StepRunner::Request& request, Border border,
                                              std::shared_ptr<const void> owner = nullptr);
 
-  // `tensor` is canonical: "node:0". Each is fed once.
-  Status Feed(const std::string& tensor, const Tensor& value);
+  // `tensor` is canonical: "node:0". Each is fed once. Fails with the step's error when the step has failed, for
+  // which it waits at most `timeout_in_ms` (0: for ever).
+  Status Feed(const std::string& tensor, const Tensor& value, int64_t timeout_in_ms);
   // Waits for the tensors, which are fetched once; at most `timeout_in_ms` (0: for ever). Fails with the
   // step's error when the step fails first.
   Status Fetch(std::span<const std::string> tensors, int64_t timeout_in_ms, std::vector<Tensor>* values);
   // Waits for the end of the step; its error.
   Status Wait(int64_t timeout_in_ms) MR_EXCLUDES(mu_);
   // Makes the step end early. Does not wait.
-  void Cancel(const Status& why);
+  void Cancel(const Status& why) MR_EXCLUDES(mu_);
   // The session keeps what the step offers for these, whose fetches have been taken.
   void KeepSessionTensors(std::span<const std::string> fetches);
 
  private:
   void Ended(const Status& status) MR_EXCLUDES(mu_);
+  // Why an exchange failed with `status`: unless Cancel was called, the step's own error, which a rendezvous of
+  // several tasks may not have heard of.
+  Status Cause(const Status& status, int64_t timeout_in_ms) MR_EXCLUDES(mu_);
 
   const Border border_;
   const int64_t step_id_;
@@ -60,6 +64,7 @@ class PartialStep : public RefCounted {
   Mutex mu_;
   CondVar ended_;
   bool done_ MR_GUARDED_BY(mu_) = false;
+  bool cancelled_ MR_GUARDED_BY(mu_) = false;
   Status status_ MR_GUARDED_BY(mu_);
 };
 

@@ -472,7 +472,7 @@ TEST_P(SeveralTasksTest, APartialRunIsFedAndFetchedWhileTasksWait) {
     const auto partial = PartialStep::Start(runner_, **step, {.inter_op_pool = &pool_},
                                             {client.name, client.incarnation, &worker0_});
     ASSERT_TRUE(partial.ok()) << partial.status();
-    ASSERT_EQ((*partial)->Feed("x:0", Tensor::Scalar(3.f)), Status());
+    ASSERT_EQ((*partial)->Feed("x:0", Tensor::Scalar(3.f), 10'000), Status());
     for (const auto& [name, want] : {std::pair<std::string, float>("sum:0", 12.f), {"square:0", 9.f}}) {
       std::vector<Tensor> values;
       ASSERT_EQ((*partial)->Fetch(std::array{name}, 10'000, &values), Status());

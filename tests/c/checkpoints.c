@@ -92,6 +92,25 @@ static void check_variables(Millrace_Checkpoint* checkpoint, TF_Status* status) 
   CHECK(TF_GetCode(status) != TF_OK);
 }
 
+/* Messages are written by hand: fields 1 (dtype), 2 (tensor_shape) and 7 (int_val). */
+static void check_messages(TF_Status* status) {
+  static const unsigned char kVector[] = {0x08, 0x03, 0x12, 0x04, 0x12, 0x02, 0x08, 0x02, 0x3a, 0x02, 0x05, 0x06};
+  TF_Tensor* tensor = Millrace_ReadTensor(kVector, sizeof(kVector), status);
+  CHECK_OK(status);
+  CHECK_INT(TF_TensorType(tensor), TF_INT32);
+  CHECK_INT(TF_NumDims(tensor), 1);
+  CHECK_INT(TF_Dim(tensor, 0), 2);
+  CHECK_INT(((const int32_t*)TF_TensorData(tensor))[0], 5);
+  CHECK_INT(((const int32_t*)TF_TensorData(tensor))[1], 6);
+  TF_DeleteTensor(tensor);
+  CHECK(Millrace_ReadTensor(kVector, sizeof(kVector) - 1, status) == NULL);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Not a TensorProto");
+  CHECK(Millrace_ReadTensor(NULL, 1, status) == NULL);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "The message");
+  CHECK(Millrace_ReadTensor(NULL, 0, status) == NULL); /* a message without fields has no type */
+  CHECK_INT(TF_GetCode(status), TF_INVALID_ARGUMENT);
+}
+
 void test_checkpoints(void) {
   /* The check value of CRC-32C in RFC 3720's terms. */
   CHECK(Millrace_ExtendCrc32c(0, "123456789", 9) == 0xe3069283u);
@@ -99,6 +118,7 @@ void test_checkpoints(void) {
   CHECK(Millrace_ExtendCrc32c(5, NULL, 3) == 5);
 
   TF_Status* status = TF_NewStatus();
+  check_messages(status);
   char folder[] = "/tmp/millrace_checkpoint_XXXXXX";
   CHECK(mkdtemp(folder) != NULL);
   char prefix[64], file[96];
