@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 
 #include "c/internal.h"
@@ -13,14 +15,32 @@ struct TFE_ContextOptions {
   TFE_ContextDevicePlacementPolicy policy = TFE_DEVICE_PLACEMENT_SILENT;
 };
 
-struct TFE_Context {
-  std::unique_ptr<millrace::EagerContext> context;
-  TFE_ContextDevicePlacementPolicy policy;
-  uint64_t number;  // no other context has it, nor will have
+namespace millrace::c_api {
+
+// Says whether a context still exists, to ops that may outlive it. Never freed: the next context has it
+// again, with another number.
+struct ContextLife {
+  std::atomic<uint64_t> number{0};  // the living context's; 0: there is none
 };
 
+}  // namespace millrace::c_api
+
+struct TFE_Context {
+  TFE_Context(std::unique_ptr<millrace::EagerContext> context, TFE_ContextDevicePlacementPolicy policy);
+  ~TFE_Context();
+
+  std::unique_ptr<millrace::EagerContext> context;
+  const TFE_ContextDevicePlacementPolicy policy;
+  millrace::c_api::ContextLife* const life;
+  const uint64_t number;  // no other context has it, nor will have
+};
+
+// What it shares with its context (definition, devices, functions) may be used while the context exists.
 struct TFE_Op : millrace::EagerOp {
-  TFE_Context* handle = nullptr;
+  const millrace::c_api::ContextLife* life = nullptr;
+  uint64_t number = 0;
+
+  bool has_context() const { return life->number.load(std::memory_order_acquire) == number; }
 };
 
 struct TFE_TensorDebugInfo {

@@ -4,6 +4,7 @@
 // Contexts in which ops run one by one: devices, functions, options.
 #include <atomic>
 #include <unordered_map>
+#include <vector>
 
 #include "c/eager.h"
 #include "c/function.h"
@@ -27,7 +28,38 @@ uint64_t NextNumber() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;  // only the number matters
 }
 
+// The lives of contexts that are gone.
+struct SpareLives {
+  millrace::Mutex mu;
+  std::vector<ContextLife*> lives MR_GUARDED_BY(mu);
+};
+
+SpareLives& Spare() {
+  static auto* const spare = new SpareLives;
+  return *spare;
+}
+
+ContextLife* TakeLife() {
+  millrace::MutexLock lock(Spare().mu);
+  if (Spare().lives.empty()) return new ContextLife;
+  ContextLife* const life = Spare().lives.back();
+  Spare().lives.pop_back();
+  return life;
+}
+
 }  // namespace
+
+TFE_Context::TFE_Context(std::unique_ptr<EagerContext> context_in, TFE_ContextDevicePlacementPolicy policy_in)
+    : context(std::move(context_in)), policy(policy_in), life(TakeLife()), number(NextNumber()) {
+  life->number.store(number, std::memory_order_release);  // with the context, for has_context()
+}
+
+TFE_Context::~TFE_Context() {
+  life->number.store(0, std::memory_order_release);
+  context.reset();
+  millrace::MutexLock lock(Spare().mu);
+  Spare().lives.push_back(life);
+}
 
 TFE_ContextOptions* TFE_NewContextOptions(void) {
   return EnterOr<TFE_ContextOptions*>(nullptr, [] { return new TFE_ContextOptions; });
@@ -61,7 +93,7 @@ TFE_Context* TFE_NewContext(const TFE_ContextOptions* opts, TF_Status* status) {
     const TFE_ContextOptions defaults;
     if (opts == nullptr) opts = &defaults;
     MR_ASSIGN_OR_RETURN(std::unique_ptr<EagerContext> context, EagerContext::Make(opts->options));
-    result = new TFE_Context{std::move(context), opts->policy, NextNumber()};
+    result = new TFE_Context(std::move(context), opts->policy);
     return Status();
   });
   return result;

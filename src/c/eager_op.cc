@@ -92,6 +92,16 @@ StatusOr<PartialShape> ShapeOf(const char* attr_name, const int64_t* dims, int n
   return MakeShape(dims, num_dims);
 }
 
+// An op that can be asked and run: ops outlive their contexts, but only to be deleted.
+Status CheckUsable(const TFE_Op* op) {
+  if (op == nullptr) [[unlikely]]
+    return NullArgument("The op");
+  if (!op->has_context()) [[unlikely]]
+    return errors::FailedPrecondition("The context of the op has been deleted");
+  return Status();
+}
+
+// REQUIRES: CheckUsable(&op).ok().
 NameAttrList FunctionOf(const TFE_Op& op) {
   return {op.name(), std::make_shared<const AttrMap>(AttrMap::FromEntries(op.attrs()))};
 }
@@ -111,7 +121,8 @@ TFE_Op* TFE_NewOp(TFE_Context* ctx, const char* op_or_function_name, TF_Status* 
       spare.ops.pop_back();
     }
     result->Reset(ctx->context.get(), op, is_function);
-    result->handle = ctx;
+    result->life = ctx->life;
+    result->number = ctx->number;
     return Status();
   });
   return result;
@@ -129,7 +140,7 @@ void TFE_DeleteOp(TFE_Op* op) {
 
 void TFE_OpSetDevice(TFE_Op* op, const char* device_name, TF_Status* status) {
   Enter(status, [&]() -> Status {
-    if (op == nullptr) return NullArgument("The op");
+    MR_RETURN_IF_ERROR(CheckUsable(op));
     millrace::Device* device = nullptr;
     if (device_name != nullptr && device_name[0] != '\0') {
       MR_ASSIGN_OR_RETURN(device, op->context()->FindDevice(device_name));
@@ -140,8 +151,9 @@ void TFE_OpSetDevice(TFE_Op* op, const char* device_name, TF_Status* status) {
 }
 
 const char* TFE_OpGetDevice(TFE_Op* op, TF_Status* status) {
-  Set(status, op == nullptr ? NullArgument("The op") : Status());
-  if (op == nullptr) return nullptr;
+  const Status usable = CheckUsable(op);
+  Set(status, usable);
+  if (!usable.ok()) return nullptr;
   return (op->device() == nullptr ? op->context()->host_device() : *op->device()).name().c_str();
 }
 
@@ -173,8 +185,9 @@ void TFE_OpAddInputList(TFE_Op* op, TFE_TensorHandle** inputs, int num_inputs, T
 
 TF_AttrType TFE_OpGetAttrType(TFE_Op* op, const char* attr_name, unsigned char* is_list, TF_Status* status) {
   TF_AttrType kind = TF_ATTR_INT;
-  Enter(status, [&] {
-    return op == nullptr ? NullArgument("The op") : FindKind(op->op()->def, attr_name, &kind, is_list);
+  Enter(status, [&]() -> Status {
+    MR_RETURN_IF_ERROR(CheckUsable(op));
+    return FindKind(op->op()->def, attr_name, &kind, is_list);
   });
   return kind;
 }
@@ -223,7 +236,8 @@ void TFE_OpSetAttrShape(TFE_Op* op, const char* attr_name, const int64_t* dims, 
 }
 
 void TFE_OpSetAttrFunction(TFE_Op* op, const char* attr_name, const TFE_Op* value) {
-  if (value == nullptr) return;
+  if (op == nullptr || value == nullptr) return;
+  if (const Status usable = CheckUsable(value); !usable.ok()) return op->SetError(usable);
   SetAttribute(op, attr_name, [&] { return FunctionOf(*value); });
 }
 
@@ -294,6 +308,11 @@ void TFE_OpSetAttrShapeList(TFE_Op* op, const char* attr_name, const int64_t** d
 }
 
 void TFE_OpSetAttrFunctionList(TFE_Op* op, const char* attr_name, const TFE_Op** value, int num_values) {
+  if (op == nullptr) return;
+  for (int i = 0; value != nullptr && i < num_values; ++i) {
+    const Status usable = value[i] == nullptr ? Status() : CheckUsable(value[i]);
+    if (!usable.ok()) return op->SetError(usable);
+  }
   SetAttribute(op, attr_name, [&] {
     std::vector<NameAttrList> list;
     for (int i = 0; value != nullptr && i < num_values; ++i) {
@@ -307,6 +326,7 @@ int TFE_OpGetInputLength(TFE_Op* op, const char* input_name, TF_Status* status) 
   int length = -1;
   Enter(status, [&]() -> Status {
     if (op == nullptr || input_name == nullptr) return NullArgument("The op or the name");
+    MR_RETURN_IF_ERROR(CheckUsable(op));
     MR_ASSIGN_OR_RETURN(length, op->ArgLength(input_name, true));
     return Status();
   });
@@ -317,6 +337,7 @@ int TFE_OpGetOutputLength(TFE_Op* op, const char* output_name, TF_Status* status
   int length = -1;
   Enter(status, [&]() -> Status {
     if (op == nullptr || output_name == nullptr) return NullArgument("The op or the name");
+    MR_RETURN_IF_ERROR(CheckUsable(op));
     MR_ASSIGN_OR_RETURN(length, op->ArgLength(output_name, false));
     return Status();
   });
@@ -324,9 +345,10 @@ int TFE_OpGetOutputLength(TFE_Op* op, const char* output_name, TF_Status* status
 }
 
 void TFE_Execute(TFE_Op* op, TFE_TensorHandle** retvals, int* num_retvals, TF_Status* status) {
-  Enter(status, [&] {
-    if (op == nullptr || num_retvals == nullptr || (*num_retvals > 0 && retvals == nullptr)) {
-      return NullArgument("The op, the array of results or their number");
+  Enter(status, [&]() -> Status {
+    MR_RETURN_IF_ERROR(CheckUsable(op));
+    if (num_retvals == nullptr || (*num_retvals > 0 && retvals == nullptr)) {
+      return NullArgument("The array of results or their number");
     }
     const size_t room = *num_retvals < 0 ? 0 : static_cast<size_t>(*num_retvals);
     static_assert(sizeof(TFE_TensorHandle*) == sizeof(EagerTensor*));

@@ -109,6 +109,74 @@ static void check_contexts(TF_Status* status) {
   CHECK_INT(TF_GetCode(status), TF_INVALID_ARGUMENT);
 }
 
+/* Every function that takes an op answers for one whose context is gone, of a function as of a registered op,
+ * also when another context has been made since. */
+static void check_ops_outlive_contexts(TF_Status* status) {
+  TFE_Context* context = TFE_NewContext(NULL, status);
+  TF_Graph* graph = TF_NewGraph();
+  const TF_Output arg = out(placeholder(graph, "x", TF_INT32, status), 0);
+  const TF_Output twice = out(binary(graph, "Add", "y", arg, arg, status), 0);
+  TF_Function* function =
+      TF_GraphToFunction(graph, "twice", 0, -1, NULL, 1, &arg, 1, &twice, NULL, NULL, NULL, status);
+  CHECK_OK(status);
+  TFE_ContextAddFunction(context, function, status);
+  CHECK_OK(status);
+  TF_DeleteFunction(function);
+  TF_DeleteGraph(graph);
+  const char* const names[] = {"Neg", "twice"};
+  TFE_Op* ops[2];
+  TFE_TensorHandle* x = eager_int(20);
+  for (int i = 0; i < 2; ++i) {
+    ops[i] = TFE_NewOp(context, names[i], status);
+    CHECK_OK(status);
+    TFE_OpAddInput(ops[i], x, status);
+    TFE_TensorHandle* result = NULL;
+    int count = 1;
+    TFE_Execute(ops[i], &result, &count, status); /* so that its kernel is known */
+    CHECK_OK(status);
+    CHECK_INT(take_eager_int(result), i == 0 ? -20 : 40);
+  }
+  TFE_DeleteContext(context);
+  context = NULL;
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 2; ++i) {
+      unsigned char is_list = 0;
+      TFE_TensorHandle* result = NULL;
+      int count = 1;
+      TFE_Execute(ops[i], &result, &count, status);
+      CHECK_ERROR(status, TF_FAILED_PRECONDITION, "The context of the op has been deleted");
+      CHECK(result == NULL);
+      TFE_OpSetDevice(ops[i], "CPU:0", status);
+      CHECK_INT(TF_GetCode(status), TF_FAILED_PRECONDITION);
+      CHECK(TFE_OpGetDevice(ops[i], status) == NULL);
+      TFE_OpGetAttrType(ops[i], "T", &is_list, status);
+      CHECK_INT(TF_GetCode(status), TF_FAILED_PRECONDITION);
+      CHECK_INT(TFE_OpGetInputLength(ops[i], "x", status), -1);
+      CHECK_INT(TFE_OpGetOutputLength(ops[i], "y", status), -1);
+      CHECK_INT(TF_GetCode(status), TF_FAILED_PRECONDITION);
+      TFE_OpAddInput(ops[i], x, status);
+      TFE_OpSetAttrType(ops[i], "T", TF_INT32);
+      if (context == NULL) continue;
+      const TFE_Op* listed = ops[i];
+      TFE_Op* call = TFE_NewOp(context, "PartitionedCall", status);
+      CHECK_OK(status);
+      if (i == 0) {
+        TFE_OpSetAttrFunction(call, "f", ops[i]);
+      } else {
+        TFE_OpSetAttrFunctionList(call, "f", &listed, 1);
+      }
+      TFE_Execute(call, &result, &count, status);
+      CHECK_ERROR(status, TF_FAILED_PRECONDITION, "The context of the op has been deleted");
+      TFE_DeleteOp(call);
+    }
+    if (round == 0) context = TFE_NewContext(NULL, status);
+    if (round == 0) CHECK_OK(status);
+  }
+  for (int i = 0; i < 2; ++i) TFE_DeleteOp(ops[i]);
+  TFE_DeleteTensorHandle(x);
+  TFE_DeleteContext(context);
+}
+
 static void check_handles(TF_Status* status) {
   const int64_t dims[] = {2, 3};
   const int32_t values[] = {1, 2, 3, 4, 5, 6};
@@ -355,6 +423,7 @@ static void check_what_is_not_there(TF_Status* status) {
 void test_eager(void) {
   TF_Status* status = TF_NewStatus();
   check_contexts(status);
+  check_ops_outlive_contexts(status);
   check_handles(status);
   check_functions(status);
   check_anonymous_variables(status);

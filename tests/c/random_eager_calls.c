@@ -15,7 +15,7 @@ typedef struct World {
   TFE_Context* contexts[kContexts];
   TFE_Op* ops[kOps];
   TFE_Context* of[kOps];     /* the contexts of these */
-  TFE_Op* orphans[kOrphans]; /* whose context is gone: they can only be deleted */
+  TFE_Op* orphans[kOrphans]; /* whose context is gone */
   TFE_TensorHandle* handles[kHandles];
   int succeeded, executed;
 } World;
@@ -30,7 +30,10 @@ static int any(World* w, int count) {
 static void note(World* w) { w->succeeded += TF_GetCode(w->status) == TF_OK; }
 
 static TFE_Context* any_context(World* w) { return any(w, 40) == 0 ? NULL : w->contexts[any(w, kContexts)]; }
-static TFE_Op* any_op(World* w) { return any(w, 40) == 0 ? NULL : w->ops[any(w, kOps)]; }
+static TFE_Op* any_op(World* w) {
+  const int which = any(w, 40);
+  return which == 0 ? NULL : which < 4 ? w->orphans[any(w, kOrphans)] : w->ops[any(w, kOps)];
+}
 static TFE_TensorHandle* any_handle(World* w) {
   return any(w, 40) == 0 ? NULL : w->handles[any(w, kHandles)];
 }
