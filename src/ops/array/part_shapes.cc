@@ -209,21 +209,22 @@ Status GatherV2Shape(InferenceContext& c) {
   }
   MR_ASSIGN_OR_RETURN(const int64_t axis, AxisFromInput(c, 2, params));
   const bool ranks_known = c.RankKnown(params) && c.RankKnown(indices);
-  if (batch_dims != 0 || axis < 0) {
+  const int64_t batch = ranks_known && batch_dims < 0 ? batch_dims + c.Rank(indices) : batch_dims;
+  if (batch_dims != 0 && ranks_known && (batch < 0 || batch > c.Rank(indices) || batch >= c.Rank(params))) {
+    return errors::InvalidArgument("batch_dims (", batch_dims, ") must be less than the rank of params (",
+                                   c.Rank(params), ") and at most the rank of indices (", c.Rank(indices),
+                                   ")");
+  }
+  if (axis < 0 || batch < 0 || batch > axis) {
     // The rank can be told all the same.
-    const int64_t batch = ranks_known && batch_dims < 0 ? batch_dims + c.Rank(indices) : batch_dims;
-    if (ranks_known && (batch < 0 || batch > c.Rank(indices) || batch >= c.Rank(params))) {
-      return errors::InvalidArgument("batch_dims (", batch_dims, ") must be less than the rank of params (",
-                                     c.Rank(params), ") and at most the rank of indices (", c.Rank(indices),
-                                     ")");
-    }
     c.set_output(0, ranks_known ? c.UnknownShapeOfRank(c.Rank(params) + c.Rank(indices) - 1 - batch)
                                 : c.UnknownShape());
     return Status::Ok();
   }
   MR_ASSIGN_OR_RETURN(const ShapeHandle front, c.Subshape(params, 0, axis));
   MR_ASSIGN_OR_RETURN(const ShapeHandle back, c.Subshape(params, axis + 1));
-  MR_ASSIGN_OR_RETURN(ShapeHandle out, c.Concatenate(front, indices));
+  MR_ASSIGN_OR_RETURN(const ShapeHandle own, c.Subshape(indices, batch));
+  MR_ASSIGN_OR_RETURN(ShapeHandle out, c.Concatenate(front, own));
   MR_ASSIGN_OR_RETURN(out, c.Concatenate(out, back));
   c.set_output(0, out);
   return Status::Ok();

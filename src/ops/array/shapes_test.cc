@@ -348,6 +348,14 @@ TEST(ArrayShapes, Gathers) {
   Expect(Op("GatherV2").ConstScalar(2, -1), "[5,3];[];[]", "[d0_0]");
   Expect(Op("GatherV2").ConstScalar(2, 2), "[5,3];[];[]", "e;Shape must be at least rank 3 but is rank 2");
   Expect(Op("GatherV2").Attr("batch_dims", 1), "[5,3,7];[5,2];[]", "[?,?,?]");
+  const auto batched = [](int64_t batch_dims, int axis) {
+    return Op("GatherV2").Attr("batch_dims", batch_dims).ConstScalar(2, axis);
+  };
+  Expect(batched(1, 1), "[5,3,7];[5,2];[]", "[d0_0,d1_1,d0_2]");
+  Expect(batched(1, 2), "[5,3,7];[5,2];[]", "[d0_0,d0_1,d1_1]");
+  Expect(batched(-1, -1), "[5,3,7];[5,2];[]", "[d0_0,d0_1,d1_1]");
+  Expect(batched(1, 1), "[5,3,7];?;[]", "?");
+  Expect(batched(1, 0), "[5,3,7];[5,2];[]", "[?,?,?]");
   Expect(Op("GatherV2").Attr("batch_dims", 2), "[5,3,7];[5];[]", "e;batch_dims");
   Expect(Op("GatherNd"), "?;[2,2]", "?");
   Expect(Op("GatherNd"), "[5,6,7];[4,2]", "[d1_0,d0_2]");
