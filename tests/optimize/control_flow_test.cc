@@ -1,12 +1,10 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Conditions and loops with all passes and with none: the same results, the same errors, fewer nodes.
-#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <map>
 #include <set>
-#include <string_view>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,6 +15,7 @@
 #include "millrace/scope.h"
 #include "tensor/testing.h"
 #include "tensorflow/core/framework/graph.pb.h"
+#include "tests/session/def_builder.h"
 
 namespace millrace {
 namespace {
@@ -84,11 +83,7 @@ class OptimizedControlFlowTest : public ::testing::Test {
   // Checks the number of nodes of an op after the passes, unless passes are off or nodes are spread over
   // devices.
   static void ExpectNodes(const Result& result, const std::string& op, int count) {
-    const char* config = std::getenv("MILLRACE_TEST_CONFIG");
-    const bool strewn =
-        config != nullptr && (std::string_view(config).find("two_cpus") != std::string_view::npos ||
-                              std::string_view(config).find("cluster") != std::string_view::npos);
-    if (std::getenv("MILLRACE_DISABLE_PASSES") != nullptr || strewn) return;
+    if (PassesAreOff() || NodesAreStrewn()) return;
     const auto it = result.ops.find(op);
     EXPECT_EQ(it == result.ops.end() ? 0 : it->second, count) << op << result.text;
   }

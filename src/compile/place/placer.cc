@@ -99,12 +99,29 @@ std::string NameOfState(const Node& node) {
   return shared.empty() ? node.name() : shared;
 }
 
+// The input of a node that reads a variable by reference after something else; null: none. On another device
+// than the variable it would get the value that was sent when the variable's node ran.
+const Edge* LateRead(const Node& node) {
+  const Edge* read = nullptr;
+  bool waits = false;
+  for (const Edge* edge : node.in_edges()) {
+    if (edge->IsControl()) {
+      waits = true;
+    } else if (IsRefType(edge->src->output_type(edge->src_output))) {
+      read = edge;
+    }
+  }
+  return waits ? read : nullptr;
+}
+
 // Null when the node is not to be spread.
 const DeviceDescription* Placer::Strewn(const Node& node,
                                         const std::vector<const DeviceDescription*>& candidates) const {
   if (options_.compile.spread_seed == 0) return nullptr;
   const bool all_types = options_.compile.spread_over_types;
   const Node* const state = state_[static_cast<size_t>(groups_.Find(node.id()))];
+  if (const Edge* read = state == nullptr ? LateRead(node) : nullptr; read != nullptr)
+    return DeviceOf(*read->src);
   // The state of functions is where the caller's is.
   if (state != nullptr && (!all_types || options_.default_device != nullptr)) return nullptr;
   size_t n = 1;

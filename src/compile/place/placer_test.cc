@@ -280,6 +280,27 @@ TEST_F(PlacerTest, PlacementIsLoggedOnRequest) {
   EXPECT_THAT(lines, ElementsAre("x: (NoOp): /job:a/replica:0/task:0/device:CPU:0"));
 }
 
+TEST_F(PlacerTest, SpreadNodesThatReadAReferenceLateStayWithTheVariable) {
+  compile_.spread_over_types = true;
+  Const("value");
+  for (int i = 0; i < 20; ++i) {
+    const std::string v = StrCat("v", i);
+    Add(v, "VariableV2");
+    Node* const assign = Add(StrCat("assign", i), "Assign", {v, "value"});
+    Node* const late = Add(StrCat("late", i), "Add", {v, v}, kFloat);
+    graph_.AddControlEdgeUnchecked(assign, late);
+    Add(StrCat("early", i), "Add", {v, v}, kFloat);
+  }
+  compile_.spread_seed = 1;
+  PlaceOk();
+  int apart = 0;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(DeviceOf(StrCat("late", i)), DeviceOf(StrCat("v", i)));
+    apart += DeviceOf(StrCat("early", i)) != DeviceOf(StrCat("v", i)) ? 1 : 0;
+  }
+  EXPECT_GT(apart, 0);
+}
+
 TEST_F(PlacerTest, LongChainsOfGroupsStayCheapAndAskOncePerKindOfNode) {
   int asked = 0;
   options_.has_kernel = [&asked](std::string_view type, const NodeProps&) {
