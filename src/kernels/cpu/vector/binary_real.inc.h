@@ -166,6 +166,7 @@ constexpr void AddOps(BinaryFns* table) {
 constexpr BinaryRealTable MakeBinaryRealTable() {
   BinaryRealTable table = {};
   AddOps<float>(table.f32);
+  table.f32[(int)BinaryOp::kAtan2] = All<float, Atan2>();
   AddOps<double>(table.f64);
   return table;
 }

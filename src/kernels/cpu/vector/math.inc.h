@@ -224,15 +224,19 @@ MR_INLINE V Log1p(V x) {
   return x == 0 ? x : y;
 }
 
-MR_INLINE VecF Erf(VecF x) {
-  // erf(x) / x - 1 in x^2 for |x| < 1
+// |x| < 1
+MR_INLINE VecF ErfNear(VecF x) {
+  // erf(x) / x - 1 in x^2
   static constexpr float kNear[] = {0.128379166f,   -0.37612626f,    0.112835854f,   -0.026853811f,
                                     0.00518832728f, -0.00080101908f, 7.85385128e-05f};
+  return x + x * Polynomial(x * x, kNear);
+}
+MR_INLINE VecF Erf(VecF x) {
   // log(1 - erf(x)) for 1 <= x <= 4
   static constexpr float kFar[] = {0.000188466132f, -1.12958026f,    -0.633216441f,   -0.108422086f,
                                    0.0252103284f,   -0.00420528091f, 0.000441471842f, -2.16975459e-05f};
   const VecF a = Min(Set(4.0f), Abs(x));
-  const VecF near = x + x * Polynomial(a * a, kNear);
+  const VecF near = ErfNear(x);
   VecF n;
   const VecF p = ExpReduced(Polynomial(a, kFar), &n);
   const VecF power = PowerOfTwo(n);
@@ -275,10 +279,10 @@ MR_INLINE VecF TanReduced(VecF x) {
   return ((VecU32)shifted & 1) != 0 ? -1 / tangent : tangent;
 }
 
+// (atan(t) - t) / t^3 in t^2 for |t| <= tan(pi / 8)
+inline constexpr float kAtan[] = {-3.33329491539e-1f, 1.99777106478e-1f, -1.38776856032e-1f,
+                                  8.05374449538e-2f};
 MR_INLINE VecF Atan(VecF x) {
-  // (atan(t) - t) / t^3 in t^2 for |t| <= tan(pi / 8)
-  static constexpr float kAtan[] = {-3.33329491539e-1f, 1.99777106478e-1f, -1.38776856032e-1f,
-                                    8.05374449538e-2f};
   const VecF a = Abs(x), zero{}, one = Set(1.0f);
   const auto far = a > 2.414213562f, middle = a > 0.4142135623f;
   const VecF t = (far ? -one : middle ? a - 1 : a) / (far ? a : middle ? a + 1 : one);
@@ -286,6 +290,26 @@ MR_INLINE VecF Atan(VecF x) {
   const VecF rest = far ? Set(-4.37113883e-8f) : middle ? Set(-2.18556941e-8f) : zero;
   const VecF z = t * t;
   return CopySign(base + (t + (t * z * Polynomial(z, kAtan) + rest)), x);
+}
+
+MR_INLINE VecF Atan2(VecF y, VecF x) {
+  using F = Fp<float>;
+  const VecF ay = Abs(y), ax = Abs(x), zero{}, one = Set(1.0f);
+  const auto steep = ay > ax;
+  VecF low = steep ? ax : ay, high = steep ? ay : ax;
+  low = high == F::kInf ? (low == F::kInf ? one : zero) : low;
+  high = (high == 0) | (high == F::kInf) ? one : high;
+  const VecF scale = high > 0x1p126f ? Set(0.25f) : one;  // the sum below must not overflow
+  low *= scale;
+  high *= scale;
+  const auto middle = low > 0.4142135623f * high;
+  const VecF t = (middle ? low - high : low) / (middle ? low + high : high);
+  const VecF base = middle ? Set(0.785398185f) : zero, rest = middle ? Set(-2.18556941e-8f) : zero;
+  const VecF z = t * t;
+  VecF angle = base + (t + (t * z * Polynomial(z, kAtan) + rest));
+  angle = steep ? 1.57079637f - (angle + 4.37113883e-8f) : angle;
+  angle = (F::Int)x < 0 ? 3.14159274f - (angle + 8.74227766e-8f) : angle;
+  return (x != x) | (y != y) ? x + y : CopySign(angle, y);
 }
 
 // asin(s) for s^2 = z, 0 <= s <= 1/2.

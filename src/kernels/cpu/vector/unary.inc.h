@@ -26,9 +26,9 @@
   X(Tanh, All, 0.6, Map<T, Tanh<V>>)                                                  \
   X(Sigmoid, All, 0.6, Map<T, Sigmoid<V>>)                                            \
   X(Erf, All, 0.2, nullptr)                                                           \
-  X(Erfc, All, 0.2, nullptr)                                                          \
-  X(Lgamma, All, 0.2, nullptr)                                                        \
-  X(Digamma, All, 0.2, nullptr)                                                       \
+  X(Erfc, All, 1, nullptr)                                                            \
+  X(Lgamma, All, 2, nullptr)                                                          \
+  X(Digamma, All, 2, nullptr)                                                         \
   X(Sin, All, 0.2, nullptr)                                                           \
   X(Cos, All, 0.2, nullptr)                                                           \
   X(Tan, All, 0.2, nullptr)                                                           \
@@ -40,8 +40,8 @@
   X(Asinh, All, 0.8, Map<T, Asinh<V>>)                                                \
   X(Acosh, All, 0.8, Map<T, Acosh<V>>)                                                \
   X(Atanh, All, 0.8, Map<T, Atanh<V>>)                                                \
-  X(BesselI0e, All, 0.2, nullptr)                                                     \
-  X(BesselI1e, All, 0.2, nullptr)                                                     \
+  X(BesselI0e, All, 1, nullptr)                                                       \
+  X(BesselI1e, All, 1, nullptr)                                                       \
   X(Relu, Real, 0.2, Map<T, Relu<V>>)                                                 \
   X(Relu6, Real, 0.2, Map<T, Relu6<V>>)                                               \
   X(Elu, All, 0.6, Map<T, Elu<V>>)                                                    \
@@ -62,6 +62,7 @@
 
 #ifndef MR_ONLY_UNARY_OPS
 #include "kernels/cpu/vector/math.inc.h"
+#include "kernels/cpu/vector/special.inc.h"
 #include "kernels/cpu/vector/tables.h"
 
 // Declared by hand: <math.h> would bring in inline functions of the standard library.
@@ -184,6 +185,11 @@ constexpr UnaryTable MakeUnaryTable() {
   table.f32[(int)UnaryOp::kAsin] = Map<float, Asin>;
   table.f32[(int)UnaryOp::kAcos] = Map<float, Acos>;
   table.f32[(int)UnaryOp::kAtan] = Map<float, Atan>;
+  table.f32[(int)UnaryOp::kErfc] = Map<float, Erfc>;
+  table.f32[(int)UnaryOp::kLgamma] = Map<float, Lgamma>;
+  table.f32[(int)UnaryOp::kDigamma] = Map<float, Digamma>;
+  table.f32[(int)UnaryOp::kBesselI0e] = Map<float, BesselI0e>;
+  table.f32[(int)UnaryOp::kBesselI1e] = Map<float, BesselI1e>;
   return table;
 }
 
