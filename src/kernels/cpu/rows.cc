@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "kernels/cpu/row_function.h"
 #include "tensor/dtype_table.h"
 #include "tensor/resource_handle.h"
 #include "tensor/variant.h"
@@ -17,6 +18,11 @@ template <typename T>
 void Copy(const T* src, std::span<const int64_t> rows, int64_t row, T* dst, bool take) {
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto own = static_cast<int64_t>(i);
+    if (i + kPrefetchRows < rows.size()) {
+      const int64_t other = rows[i + kPrefetchRows] * row;
+      PrefetchRow(take ? static_cast<const void*>(src + other) : dst + other,
+                  static_cast<size_t>(row) * sizeof(T));
+    }
     std::copy_n(src + (take ? rows[i] : own) * row, row, dst + (take ? own : rows[i]) * row);
   }
 }

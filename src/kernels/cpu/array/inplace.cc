@@ -216,19 +216,33 @@ class UnravelIndexKernel final : public OpKernel {
                         ShapeFromValues(indices.rank() == 0 ? Dims{rank} : Dims{rank, n}));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     for (int64_t i = 0; i < n; ++i) {
-      int64_t index = IntValue(indices, i);
+      const int64_t index = IntValue(indices, i);
       if (index < 0 || index >= size) return errors::InvalidArgument("index is out of bound as with dims");
-      for (int64_t d = rank - 1; d >= 0; --d) {
-        const int64_t dim = IntValue(dims, d), at = index % dim;
-        index /= dim;
-        if (out->dtype() == DataType::kInt32) {
-          out->data<int32_t>()[d * n + i] = static_cast<int32_t>(at);
-        } else {
-          out->data<int64_t>()[d * n + i] = at;
-        }
-      }
+    }
+    const Dims sizes = IntValues(dims);
+    if (out->dtype() == DataType::kInt32) {
+      Unravel<uint32_t>(indices.data<int32_t>(), n, sizes, out->data<int32_t>());
+    } else {
+      Unravel<uint64_t>(indices.data<int64_t>(), n, sizes, out->data<int64_t>());
     }
     return Status();
+  }
+
+ private:
+  // Row d of `to`: the places along dimension d. An index of the type fits it, and so do the sizes below it.
+  template <typename Unsigned, typename T>
+  static void Unravel(const T* indices, int64_t n, const Dims& sizes, T* to) {
+    const int64_t rank = static_cast<int64_t>(sizes.size());
+    for (int64_t i = 0; i < n; ++i) {
+      auto index = static_cast<Unsigned>(indices[i]);
+      for (int64_t d = rank - 1; d >= 0; --d) {
+        const auto size = static_cast<uint64_t>(sizes[static_cast<uint32_t>(d)]);
+        const bool fits = size <= std::numeric_limits<Unsigned>::max();  // if not, the index is below it
+        const Unsigned at = fits ? index % static_cast<Unsigned>(size) : index;
+        index = fits ? index / static_cast<Unsigned>(size) : 0;
+        to[d * n + i] = static_cast<T>(at);
+      }
+    }
   }
 };
 

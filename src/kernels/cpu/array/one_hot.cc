@@ -91,6 +91,14 @@ class WhereKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromValues(Dims{found, rank}));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     int64_t* to = out->data<int64_t>();
+    if (rank == 1) {
+      // Without a branch, which would be mispredicted; the last element that is written is one that stays.
+      for (int64_t i = 0, k = 0; k < found; ++i) {
+        to[k] = i;
+        k += IsTrue(from[i]) ? 1 : 0;
+      }
+      return Status();
+    }
     Dims index;
     index.resize(static_cast<uint32_t>(rank));
     for (int64_t i = 0; i < n; ++i) {

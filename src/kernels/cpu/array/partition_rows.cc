@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/cpu/array/count_before.h"
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/move.h"
 #include "kernels/cpu/rows.h"
@@ -128,10 +129,9 @@ class BucketizeKernel final : public OpKernel {
         int32_t* const to = out->data<int32_t>();
         context.ParallelFor(in.num_elements(), 20, [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) {
-            const auto above =
-                std::upper_bound(boundaries_.begin(), boundaries_.end(), from[i],
-                                 [](T value, float boundary) { return Below(value, boundary); });
-            to[i] = static_cast<int32_t>(above - boundaries_.begin());
+            to[i] = static_cast<int32_t>(
+                CountBefore(boundaries_.data(), static_cast<int64_t>(boundaries_.size()),
+                            [value = from[i]](float boundary) { return !Below(value, boundary); }));
           }
         });
         return Status();

@@ -80,6 +80,40 @@ std::vector<int64_t> FindDistinct(const Slices<T>& slices, Index* id) {
   return first;
 }
 
+// The same for numbers: by a table that is half empty at least.
+template <typename T, typename Index>
+std::vector<int64_t> FindDistinctNumbers(const T* data, int64_t n, Index* id) {
+  std::vector<int64_t> first;
+  std::vector<int64_t> table(64, -1);  // places in `first`
+  const auto slot_of = [&](const T& value) {
+    size_t slot = HashOf(value) & (table.size() - 1);
+    while (table[slot] >= 0 && !(data[first[static_cast<size_t>(table[slot])]] == value))
+      slot = (slot + 1) & (table.size() - 1);
+    return slot;
+  };
+  for (int64_t i = 0; i < n; ++i) {
+    const auto next = static_cast<int64_t>(first.size());
+    if (!(data[i] == data[i])) {  // NaN is found by nothing
+      first.push_back(i);
+      id[i] = static_cast<Index>(next);
+      continue;
+    }
+    const size_t slot = slot_of(data[i]);
+    if (table[slot] < 0) {
+      table[slot] = next;
+      first.push_back(i);
+    }
+    id[i] = static_cast<Index>(table[slot]);
+    if (2 * first.size() < table.size()) continue;
+    table.assign(2 * table.size(), -1);
+    for (size_t k = 0; k < first.size(); ++k) {
+      const T& value = data[first[k]];
+      if (value == value) table[slot_of(value)] = static_cast<int64_t>(k);
+    }
+  }
+  return first;
+}
+
 Status PutIndices(KernelContext& context, int output, const std::vector<int64_t>& values) {
   MR_ASSIGN_OR_RETURN(Tensor* const out,
                       context.AllocateOutput(output, TensorShape({static_cast<int64_t>(values.size())})));
@@ -110,6 +144,14 @@ class UniqueKernel final : public OpKernel {
     MR_RETURN_IF_ERROR(VisitDataType(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
       if constexpr (kComparable<T>) {
         const Slices<T> slices{in.data<T>(), outer, n, inner};
+        if constexpr (std::is_arithmetic_v<T>) {
+          if (outer == 1 && inner == 1) {
+            first = ids->dtype() == DataType::kInt32
+                        ? FindDistinctNumbers(slices.data, n, ids->data<int32_t>())
+                        : FindDistinctNumbers(slices.data, n, ids->data<int64_t>());
+            return Status();
+          }
+        }
         first = ids->dtype() == DataType::kInt32 ? FindDistinct(slices, ids->data<int32_t>())
                                                  : FindDistinct(slices, ids->data<int64_t>());
         return Status();

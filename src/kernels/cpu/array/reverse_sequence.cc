@@ -24,24 +24,44 @@ class ReverseSequenceKernel final : public OpKernel {
     const int second = static_cast<int>(std::max(batch_dim_, seq_dim_));
     const auto dims = in.shape().dims();
     const int64_t row = ProductOf(dims, second + 1, in.rank()), rows = in.num_elements() / row;
-    const int64_t between = ProductOf(dims, first + 1, second);
-    context.ParallelFor(rows, row + 10, [&](int64_t begin, int64_t end) {
-      cpu::SerialParallel serial;
-      for (int64_t r = begin; r < end; ++r) {
-        const int64_t j = r % dims[second], i = r / dims[second] / between % dims[first];
-        const int64_t batch = batch_dim_ < seq_dim_ ? i : j, at = batch_dim_ < seq_dim_ ? j : i;
-        const int64_t length = IntValue(lengths, batch);
-        // Rows between neighbours along seq_dim.
-        const int64_t step = batch_dim_ < seq_dim_ ? 1 : dims[second] * between;
-        const int64_t from = at < length ? r + (length - 1 - 2 * at) * step : r;
-        MoveElements(in.dtype(), ElementAt(in.raw_data(), in.dtype(), from * row),
-                     ElementAt(out->raw_data(), in.dtype(), r * row), row, serial);
+    const int64_t between = ProductOf(dims, first + 1, second), line = dims[second];
+    // Lines along the second of the two dimensions.
+    context.ParallelFor(rows / line, (row + 4) * line, [&](int64_t begin, int64_t end) {
+      for (int64_t l = begin; l < end; ++l) {
+        const int64_t i = l / between % dims[first], start = l * line;
+        if (batch_dim_ < seq_dim_) {
+          ReverseRows(in, start, IntValue(lengths, i), row, out);
+          const int64_t rest = start + IntValue(lengths, i);
+          MoveRows(in, rest, start + line - rest, row, out, rest);
+          continue;
+        }
+        for (int64_t j = 0; j < line; ++j) {
+          const int64_t length = IntValue(lengths, j);
+          const int64_t away = i < length ? (length - 1 - 2 * i) * line * between : 0;
+          MoveRows(in, start + j + away, 1, row, out, start + j);
+        }
       }
     });
     return Status();
   }
 
  private:
+  static void MoveRows(const Tensor& in, int64_t from, int64_t count, int64_t row, Tensor* out, int64_t to) {
+    cpu::SerialParallel serial;
+    MoveElements(in.dtype(), ElementAt(in.raw_data(), in.dtype(), from * row),
+                 ElementAt(out->raw_data(), in.dtype(), to * row), count * row, serial);
+  }
+
+  // `count` rows from number `start` on.
+  static void ReverseRows(const Tensor& in, int64_t start, int64_t count, int64_t row, Tensor* out) {
+    if (row == 1 && in.dtype() != DataType::kString && ElementSize(in.dtype()) == 4) {
+      const auto* const from = static_cast<const uint32_t*>(in.raw_data()) + start;
+      std::reverse_copy(from, from + count, static_cast<uint32_t*>(out->raw_data()) + start);
+      return;
+    }
+    for (int64_t k = 0; k < count; ++k) MoveRows(in, start + count - 1 - k, 1, row, out, start + k);
+  }
+
   Status Check(const Tensor& in, const Tensor& lengths) const {
     if (!lengths.shape().IsVector()) {
       return errors::InvalidArgument("seq_lens input must be 1-dim, not ", lengths.rank());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/array/count_before.h"
 #include "kernels/cpu/kernel_util.h"
 
 namespace millrace {
@@ -35,12 +36,12 @@ class BoundKernel final : public OpKernel {
         for (int64_t i = begin; i < end; ++i) {
           const T* row = sorted.data<T>() + i / columns * length;
           const T value = values.data<T>()[i];
-          const T* place = kUpper ? std::upper_bound(row, row + length, value, LessThan<T>)
-                                  : std::lower_bound(row, row + length, value, LessThan<T>);
+          const int64_t place = CountBefore(
+              row, length, [value](T x) { return kUpper ? !LessThan(value, x) : LessThan(x, value); });
           if (out->dtype() == DataType::kInt32) {
-            out->data<int32_t>()[i] = static_cast<int32_t>(place - row);
+            out->data<int32_t>()[i] = static_cast<int32_t>(place);
           } else {
-            out->data<int64_t>()[i] = place - row;
+            out->data<int64_t>()[i] = place;
           }
         }
       });

@@ -16,39 +16,74 @@ struct Color {
 };
 
 template <typename T>
+T Most(const Color<T>& x) {
+  const T most = x.a < x.b ? x.b : x.a;
+  return most < x.c ? x.c : most;
+}
+template <typename T>
+T Least(const Color<T>& x) {
+  const T least = x.b < x.a ? x.b : x.a;
+  return x.c < least ? x.c : least;
+}
+
+template <typename T>
 Color<T> ToHsv(const Color<T>& rgb) {
-  const T value = std::max({rgb.a, rgb.b, rgb.c}), range = value - std::min({rgb.a, rgb.b, rgb.c});
-  const T saturation = value > 0 ? range / value : T(0);
-  if (!(range > 0)) return {T(0), saturation, value};
-  const T unit = T(1) / (6 * range);
-  T hue;
-  if (rgb.a == value) {
-    hue = unit * (rgb.b - rgb.c);
-  } else if (rgb.b == value) {
-    hue = unit * (rgb.c - rgb.a) + T(2) / 6;
-  } else {
-    hue = unit * (rgb.a - rgb.b) + T(4) / 6;
-  }
-  return {hue < 0 ? hue + 1 : hue, saturation, value};
+  const T value = Most(rgb), range = value - Least(rgb);
+  // All cases are computed and one is chosen, so that loops over colours are vectorised.
+  const T share = range / value, unit = T(1) / (6 * range);
+  const T red = unit * (rgb.b - rgb.c), green = unit * (rgb.c - rgb.a) + T(2) / 6,
+          blue = unit * (rgb.a - rgb.b) + T(4) / 6;
+  const T hue = rgb.a == value ? red : rgb.b == value ? green : blue;
+  const T turned = hue < 0 ? hue + 1 : hue;
+  return {range > 0 ? turned : T(0), value > 0 ? share : T(0), value};
 }
 
 template <typename T>
 Color<T> ToRgb(const Color<T>& hsv) {
   const T h = hsv.a * 6;
-  const auto ramp = [](T x) { return std::clamp(x, T(0), T(1)); };
+  const auto ramp = [](T x) {
+    const T above = x < T(0) ? T(0) : x;
+    return T(1) < above ? T(1) : above;
+  };
   const auto mix = [&](T share) { return ((1 - hsv.b) + hsv.b * share) * hsv.c; };
   return {mix(ramp(std::abs(h - 3) - 1)), mix(ramp(2 - std::abs(h - 2))), mix(ramp(2 - std::abs(h - 4)))};
+}
+
+// As std::floor, for which the baseline processor has no instruction.
+template <typename T>
+T Floor(T x) {
+  constexpr T kIntegers = sizeof(T) == 4 ? T(0x1p23) : T(0x1p52);  // no fractions from here
+  const T magnitude = std::abs(x), nearest = std::copysign((magnitude + kIntegers) - kIntegers, x);
+  const T below = nearest > x ? nearest - 1 : nearest;
+  return magnitude < kIntegers ? below : x;
 }
 
 // Runs map(color) on all of `in`, an array of colours of float or double.
 template <typename T, typename Map>
 void MapColors(const KernelContext& context, const T* in, T* out, int64_t colors, Map map) {
   context.ParallelFor(colors, 12, [&](int64_t begin, int64_t end) {
-    for (int64_t i = 3 * begin; i < 3 * end; i += 3) {
-      const Color<T> result = map(Color<T>{in[i], in[i + 1], in[i + 2]});
-      out[i] = result.a;
-      out[i + 1] = result.b;
-      out[i + 2] = result.c;
+    constexpr int64_t kBlock = 64;
+    T a[kBlock], b[kBlock], c[kBlock];
+    for (int64_t first = begin; first < end; first += kBlock) {
+      const int64_t n = std::min(kBlock, end - first);
+      const T* const from = in + 3 * first;
+      T* const to = out + 3 * first;
+      for (int64_t i = 0; i < n; ++i) {
+        a[i] = from[3 * i];
+        b[i] = from[3 * i + 1];
+        c[i] = from[3 * i + 2];
+      }
+      for (int64_t i = 0; i < n; ++i) {
+        const Color<T> result = map(Color<T>{a[i], b[i], c[i]});
+        a[i] = result.a;
+        b[i] = result.b;
+        c[i] = result.c;
+      }
+      for (int64_t i = 0; i < n; ++i) {
+        to[3 * i] = a[i];
+        to[3 * i + 1] = b[i];
+        to[3 * i + 2] = c[i];
+      }
     }
   });
 }
@@ -118,14 +153,14 @@ class AdjustHueKernel final : public OpKernel {
     MR_RETURN_IF_ERROR(CheckThreeChannels(context.input(0)));
     const float delta = context.input(1).scalar<float>();
     return MapImages(context, [delta]<typename T>(const Color<T>& color) {
-      const T most = std::max({color.a, color.b, color.c}), least = std::min({color.a, color.b, color.c});
-      if (!(most > least)) return color;
+      const T most = Most(color), least = Least(color);
       T hue = ToHsv(color).a + static_cast<T>(delta);
-      hue -= std::floor(hue);
+      hue -= Floor(hue);
       // Values of any sign keep their least and most, which saturation could not say.
       const Color<T> pure = ToRgb(Color<T>{hue, T(1), T(1)});
       const T range = most - least;
-      return Color<T>{least + range * pure.a, least + range * pure.b, least + range * pure.c};
+      const auto mixed = [&](T own, T share) { return most > least ? least + range * share : own; };
+      return Color<T>{mixed(color.a, pure.a), mixed(color.b, pure.b), mixed(color.c, pure.c)};
     });
   }
 };
@@ -139,7 +174,9 @@ class AdjustSaturationKernel final : public OpKernel {
     const float scale = context.input(1).scalar<float>();
     return MapImages(context, [scale]<typename T>(const Color<T>& color) {
       Color<T> hsv = ToHsv(color);
-      hsv.b = std::min(T(1), std::max(T(0), hsv.b * static_cast<T>(scale)));
+      const T scaled = hsv.b * static_cast<T>(scale);
+      const T above = T(0) < scaled ? scaled : T(0);
+      hsv.b = above < T(1) ? above : T(1);
       return ToRgb(hsv);
     });
   }

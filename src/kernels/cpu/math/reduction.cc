@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/vector/reduce.h"
+#include "kernels/cpu/vector/unary.h"
 
 namespace millrace {
 namespace {
@@ -80,16 +81,21 @@ class ReduceKernel final : public OpKernel {
     MR_ASSIGN_OR_RETURN(Tensor squares, context.AllocateTemp(in.dtype(), in.shape()));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     return VisitNumber(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
-      const auto map = [&](const T* from, T* to, int64_t n, T (*f)(T)) {
+      ContextParallel parallel(context);
+      const auto map = [&](const T* from, T* to, int64_t n, cpu::UnaryOp op, T (*f)(T)) {
+        if constexpr (std::is_floating_point_v<T>) {
+          const cpu::UnaryFn fn = cpu::FindUnary(op, in.dtype());
+          return cpu::RunUnary(fn, from, sizeof(T), to, sizeof(T), n, cpu::UnaryCostNs(op, in.dtype()),
+                               parallel);
+        }
         context.ParallelFor(n, 1, [&](int64_t begin, int64_t end) {
           for (int64_t i = begin; i < end; ++i) to[i] = f(from[i]);
         });
       };
-      map(in.data<T>(), squares.data<T>(), in.num_elements(), Square<T>);
-      ContextParallel parallel(context);
+      map(in.data<T>(), squares.data<T>(), in.num_elements(), cpu::UnaryOp::kSquare, Square<T>);
       cpu::ReduceAxes(cpu::ReduceOp::kSum, in.dtype(), in.shape().dims(), reduced, squares.raw_data(),
                       out->raw_data(), parallel);
-      map(out->data<T>(), out->data<T>(), out->num_elements(), Root<T>);
+      map(out->data<T>(), out->data<T>(), out->num_elements(), cpu::UnaryOp::kSqrt, Root<T>);
       return Status();
     });
   }

@@ -5,32 +5,55 @@
 #include <limits>
 
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/row_function.h"
 
 namespace millrace {
 namespace {
 
 enum class SegmentOp { kSum, kProd, kMean, kMax, kMin };
 
-template <typename T>
-void Accumulate(SegmentOp op, T* into, const T* row, int64_t n) {
+cpu::BinaryOp FunctionOf(SegmentOp op) {
   switch (op) {
-    case SegmentOp::kSum:
-    case SegmentOp::kMean:
-      for (int64_t i = 0; i < n; ++i) into[i] = Plus(into[i], row[i]);
-      return;
     case SegmentOp::kProd:
-      for (int64_t i = 0; i < n; ++i) into[i] = Times(into[i], row[i]);
-      return;
+      return cpu::BinaryOp::kMul;
+    case SegmentOp::kMax:
+      return cpu::BinaryOp::kMaximum;
+    case SegmentOp::kMin:
+      return cpu::BinaryOp::kMinimum;
     default:
-      break;
-  }
-  if constexpr (!kIsComplex<T>) {
-    for (int64_t i = 0; i < n; ++i) {
-      const bool take = op == SegmentOp::kMax ? LessThan(into[i], row[i]) : LessThan(row[i], into[i]);
-      if (take) into[i] = row[i];
-    }
+      return cpu::BinaryOp::kAdd;
   }
 }
+
+template <typename T>
+T Combined(SegmentOp op, T a, T b) {
+  if (op == SegmentOp::kProd) return Times(a, b);
+  if constexpr (!kIsComplex<T>) {
+    if (op == SegmentOp::kMax) return LessThan(a, b) ? b : a;
+    if (op == SegmentOp::kMin) return LessThan(b, a) ? b : a;
+  }
+  return Plus(a, b);
+}
+
+// Adds rows of n elements to others, or whatever the op does.
+template <typename T>
+class Accumulator {
+ public:
+  Accumulator(SegmentOp op, DataType dtype, int64_t n)
+      : op_(op), n_(n), fns_(RowFunction(FunctionOf(op), dtype, n)) {}
+  void operator()(T* into, const T* row) const {
+    if (fns_ != nullptr) {
+      fns_->same(into, row, into, n_);
+    } else {
+      for (int64_t i = 0; i < n_; ++i) into[i] = Combined(op_, into[i], row[i]);
+    }
+  }
+
+ private:
+  const SegmentOp op_;
+  const int64_t n_;
+  const cpu::BinaryFns* const fns_;
+};
 
 template <typename T>
 void DivideBy(T* row, int64_t count, int64_t n) {
@@ -91,6 +114,7 @@ class SegmentKernel final : public OpKernel {
   template <typename T>
   void Run(const T* data, const Tensor& ids, int64_t segments, int64_t row, T* out) const {
     const T gap(op_ == SegmentOp::kProd ? 1.0f : 0.0f);
+    const Accumulator<T> accumulate(op_, kDataTypeOf<T>, row);
     int64_t next = 0;
     const int64_t rows = ids.num_elements();
     for (int64_t i = 0; i < rows;) {
@@ -99,7 +123,7 @@ class SegmentKernel final : public OpKernel {
       T* into = out + id * row;
       std::copy_n(data + i * row, row, into);
       const int64_t first = i;
-      for (++i; i < rows && IntValue(ids, i) == id; ++i) Accumulate(op_, into, data + i * row, row);
+      for (++i; i < rows && IntValue(ids, i) == id; ++i) accumulate(into, data + i * row);
       if (op_ == SegmentOp::kMean) DivideBy(into, i - first, row);
       next = id + 1;
     }
@@ -146,9 +170,9 @@ class UnsortedSegmentKernel final : public OpKernel {
     return VisitNumber(data.dtype(), NoSuchType(context, data.dtype()), [&]<typename T>() {
       T* to = out->data<T>();
       std::fill_n(to, out->num_elements(), Empty<T>());
+      const Accumulator<T> accumulate(op_, data.dtype(), row);
       for (int64_t i = 0; i < ids.num_elements(); ++i) {
-        if (const int64_t id = IntValue(ids, i); id >= 0)
-          Accumulate(op_, to + id * row, data.data<T>() + i * row, row);
+        if (const int64_t id = IntValue(ids, i); id >= 0) accumulate(to + id * row, data.data<T>() + i * row);
       }
       return Status();
     });

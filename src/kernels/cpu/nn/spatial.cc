@@ -312,19 +312,21 @@ class MaxPoolWithArgmaxKernel final : public ArgmaxKernel {
     if (out->num_elements() == 0) return Status();
     return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
       context.ParallelFor(w.batch * w.rows.size, RowCost(w), [&](int64_t begin, int64_t end) {
+        std::vector<int64_t> best;  // per channel, the first largest
         ForWindows(w, begin, end, [&](int64_t at, int64_t image, int64_t top, int64_t left) {
-          for (int64_t c = 0; c < w.depth; ++c) {
-            T value = Lowest<T>();
-            int64_t best = -1;
-            ForPlaces(w, image, top, left, [&](int64_t, int64_t offset) {
-              const T x = in.data<T>()[offset + c];
-              if (best >= 0 && !LessThan(value, x)) return;
-              value = x;
-              best = offset + c;
-            });
-            out->data<T>()[at + c] = value;
-            SetIndex(argmax, at + c, std::max<int64_t>(best - ImageOffset(w, image), 0));
-          }
+          T* const values = out->data<T>() + at;
+          std::fill_n(values, w.depth, Lowest<T>());
+          best.assign(static_cast<size_t>(w.depth), -1);
+          ForPlaces(w, image, top, left, [&](int64_t, int64_t offset) {
+            const T* const x = in.data<T>() + offset;
+            for (int64_t c = 0; c < w.depth; ++c) {
+              const bool take = (best[c] < 0) | LessThan(values[c], x[c]);
+              values[c] = take ? x[c] : values[c];
+              best[c] = take ? offset + c : best[c];
+            }
+          });
+          for (int64_t c = 0; c < w.depth; ++c)
+            SetIndex(argmax, at + c, std::max<int64_t>(best[c] - ImageOffset(w, image), 0));
         });
       });
       return Status();

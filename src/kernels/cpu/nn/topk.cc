@@ -36,7 +36,9 @@ class TopKRows {
       if (Below(row[a], row[b])) return false;
       return a < b;
     };
-    if (sorted_) {
+    if (sorted_ && k_ <= kFew) {
+      FindFew(row);
+    } else if (sorted_) {
       best_.resize(static_cast<size_t>(cols_));
       std::iota(best_.begin(), best_.end(), 0);
       std::partial_sort(best_.begin(), best_.begin() + k_, best_.end(), better);
@@ -60,6 +62,20 @@ class TopKRows {
   }
 
  private:
+  // Few are found fastest by insertion: most elements are below the last of them.
+  static constexpr int64_t kFew = 16;
+  void FindFew(const T* row) {
+    best_.resize(static_cast<size_t>(k_));
+    size_t found = 0;
+    for (int64_t c = 0; c < cols_; ++c) {
+      const T value = row[c];
+      if (found == best_.size() && !Below(row[best_.back()], value)) continue;
+      size_t at = found < best_.size() ? found++ : found - 1;
+      for (; at > 0 && Below(row[best_[at - 1]], value); --at) best_[at] = best_[at - 1];
+      best_[at] = static_cast<int32_t>(c);
+    }
+  }
+
   const int64_t cols_, k_;
   const bool sorted_;
   std::vector<int32_t> best_;
@@ -140,14 +156,22 @@ class InTopKKernel final : public OpKernel {
  private:
   static bool IsIn(const float* row, int64_t cols, int64_t target, int64_t k) {
     if (target < 0 || target >= cols || !std::isfinite(row[target])) return false;
+    const float wanted = row[target];
     int64_t better = 0;
-    for (int64_t c = 0; c < cols; ++c) {
-      if (!std::isfinite(row[c])) return false;
-      better += row[c] > row[target] ? 1 : 0;
+    for (int64_t first = 0; first < cols; first += kBlock) {
+      // Without branches, so that the loop is vectorised. x - x is 0 for finite numbers.
+      int32_t above = 0, finite = 1;
+      for (int64_t c = first; c < std::min(first + kBlock, cols); ++c) {
+        above += row[c] > wanted ? 1 : 0;
+        finite &= row[c] - row[c] == 0 ? 1 : 0;
+      }
+      if (finite == 0) return false;
+      better += above;
     }
     return better < k;
   }
 
+  static constexpr int64_t kBlock = 1 << 16;
   const int64_t k_;
 };
 

@@ -30,6 +30,17 @@ bool Exceeds(T a, T b) {
   }
 }
 
+// The larger of the two, NaN where there is one. Without a branch, so that loops over it are vectorised.
+template <typename T>
+T Larger(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    return a > b ? a : b;
+  } else {
+    const ComputeType<T> x = static_cast<ComputeType<T>>(a), y = static_cast<ComputeType<T>>(b);
+    return (x > y) | (x != x) ? a : b;
+  }
+}
+
 class VolumePoolKernel : public OpKernel {
  public:
   explicit VolumePoolKernel(KernelConstruction& c)
@@ -134,8 +145,7 @@ class MaxPool3DKernel final : public VolumePoolKernel {
                            std::fill_n(to, w.channels, LowestOf<T>());
                            ForCovered(w, n, z, y, x, [&](int64_t covered) {
                              const T* from = in.data<T>() + covered * w.channels;
-                             for (int64_t c = 0; c < w.channels; ++c)
-                               to[c] = Exceeds(from[c], to[c]) ? from[c] : to[c];
+                             for (int64_t c = 0; c < w.channels; ++c) to[c] = Larger(from[c], to[c]);
                            });
                          });
       });

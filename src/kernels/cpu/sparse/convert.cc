@@ -83,8 +83,12 @@ class SparseToDenseKernel final : public OpKernel {
     if (values.rank() == 1) {
       PutRows(out->dtype(), values.raw_data(), places, 1, out->raw_data());
     } else {
-      for (const int64_t place : places)
-        PutRows(out->dtype(), values.raw_data(), {&place, 1}, 1, out->raw_data());
+      return VisitDataType(out->dtype(), NoSuchType(context, out->dtype()), [&]<typename T>() {
+        const T& value = values.scalar<T>();
+        T* const to = out->data<T>();
+        for (const int64_t place : places) to[place] = value;
+        return Status();
+      });
     }
     return Status();
   }

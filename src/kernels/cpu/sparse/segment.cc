@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/row_function.h"
 #include "kernels/cpu/sparse/util.h"
 
 namespace millrace {
@@ -79,18 +80,29 @@ class SparseSegmentKernel final : public OpKernel {
     std::vector<Sum> sums(static_cast<size_t>(out.empty() ? 0 : row));
     const int32_t* const id = ids.data<int32_t>();
     const int64_t n = sums.empty() ? 0 : ids.num_elements();
+    const cpu::BinaryFns* const fns = RowFunction(cpu::BinaryOp::kAdd, data.dtype(), row);
+    constexpr auto ahead = static_cast<int64_t>(kPrefetchRows);
+    const size_t row_bytes = static_cast<size_t>(row) * sizeof(T);
     for (int64_t i = 0; i < n;) {
       std::fill(sums.begin(), sums.end(), Sum(0));
       const int64_t first = i;
       for (; i < n && id[i] == id[first]; ++i) {
+        if (i + ahead < n) PrefetchRow(data.data<T>() + IntValue(indices, i + ahead) * row, row_bytes);
         const T* const from = data.data<T>() + IntValue(indices, i) * row;
+        if constexpr (std::is_same_v<Sum, T>) {
+          if (fns != nullptr) {
+            fns->same(sums.data(), from, sums.data(), row);
+            continue;
+          }
+        }
         for (int64_t k = 0; k < row; ++k) sums[k] = Plus(sums[k], static_cast<Sum>(from[k]));
       }
       const double scale = ScaleOf(scale_, i - first);
       T* const to = out.data() + id[first] * row;
-      for (int64_t k = 0; k < row; ++k) {
-        to[k] = scale_ == SegmentScale::kSum ? T(sums[k])
-                                             : T(static_cast<Sum>(static_cast<double>(sums[k]) * scale));
+      if (scale_ == SegmentScale::kSum) {
+        for (int64_t k = 0; k < row; ++k) to[k] = T(sums[k]);
+      } else {
+        for (int64_t k = 0; k < row; ++k) to[k] = T(static_cast<Sum>(static_cast<double>(sums[k]) * scale));
       }
     }
   }

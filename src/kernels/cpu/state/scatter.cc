@@ -4,6 +4,7 @@
 #include "kernels/cpu/state/scatter.h"
 
 #include "kernel/kernel_registry.h"
+#include "kernels/cpu/row_function.h"
 #include "kernels/cpu/state/variable_util.h"
 
 namespace millrace {
@@ -54,6 +55,47 @@ bool ApplyRow(ScatterOp op, T* into, const T* from, int64_t n, int64_t step) {
   return fine;
 }
 
+cpu::BinaryOp FunctionOf(ScatterOp op, DataType dtype) {
+  switch (op) {
+    case ScatterOp::kAdd:
+      return cpu::BinaryOp::kAdd;
+    case ScatterOp::kSub:
+      return cpu::BinaryOp::kSub;
+    case ScatterOp::kMul:
+      return cpu::BinaryOp::kMul;
+    case ScatterOp::kDiv:  // integers: a zero leaves the element alone
+      return IsFloatingType(dtype) || IsComplexType(dtype) ? cpu::BinaryOp::kDiv : cpu::BinaryOp::kCount;
+    case ScatterOp::kMin:
+      return cpu::BinaryOp::kMinimum;
+    case ScatterOp::kMax:
+      return cpu::BinaryOp::kMaximum;
+    default:
+      return cpu::BinaryOp::kCount;
+  }
+}
+
+// By a vectorised function. False where there is none.
+bool ApplyRows(const ScatterRowsArgs& args) {
+  const cpu::BinaryOp op = FunctionOf(args.op, args.dtype);
+  if (op == cpu::BinaryOp::kCount) return false;
+  const cpu::BinaryFns* const fns = RowFunction(op, args.dtype, args.row);
+  if (fns == nullptr || (args.repeat && fns->scalar_right == nullptr)) return false;
+  const size_t row_bytes = static_cast<size_t>(args.row) * ElementSize(args.dtype), n = args.offsets.size();
+  for (size_t i = 0; i < n; ++i) {
+    if (i + kPrefetchRows < n) {
+      PrefetchRow(ElementAt(args.into, args.dtype, args.offsets[i + kPrefetchRows] * args.row), row_bytes);
+    }
+    void* const to = ElementAt(args.into, args.dtype, args.offsets[i] * args.row);
+    if (args.repeat) {
+      fns->scalar_right(to, args.updates, to, args.row);
+    } else {
+      const void* const from = ElementAt(args.updates, args.dtype, static_cast<int64_t>(i) * args.row);
+      fns->same(to, from, to, args.row);
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 TypeList ScatterTypes(ScatterOp op) {
@@ -93,6 +135,7 @@ Status ScatterRows(const ScatterRowsArgs& args) {
     }
     return Status();
   }
+  if (ApplyRows(args)) return Status();
   const bool fine = VisitNumber(args.dtype, false, [&]<typename T>() {
     bool ok = true;
     for (size_t i = 0; i < args.offsets.size(); ++i) {

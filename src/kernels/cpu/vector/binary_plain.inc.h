@@ -5,6 +5,9 @@
 #include "kernels/cpu/vector/simd.inc.h"
 #include "kernels/cpu/vector/tables.h"
 
+// Declared by hand: <math.h> would bring in inline functions of the standard library.
+extern "C" float fmodf(float, float) noexcept;
+
 namespace millrace::cpu::MR_ISA {
 namespace {
 
@@ -74,11 +77,103 @@ bool LoopRight(const void* a, const void* b, void* out, int64_t n) {
   return true;
 }
 
+// Quotients and remainders of integers of at most 32 bits, of which doubles give the exact whole part: a
+// division of vectors, which integers have none of. Clears *fine for a zero divisor, where the result is 0.
+template <BinaryOp kOp, typename T>
+MR_INLINE T Divide(T a, T b, uint8_t* fine) {
+  constexpr bool kSigned = (T)-1 < (T)0;
+  *fine &= b != 0;
+  const bool negate = kSigned && b == (T)-1;  // the lowest integer wraps
+  const int32_t divisor = (b == 0) | negate ? 1 : (int32_t)b;
+  const int32_t quotient = (int32_t)((double)(int32_t)a / (double)divisor);
+  const int32_t remainder = (int32_t)a - quotient * divisor;
+  const bool round_down = (remainder != 0) & ((remainder < 0) != (divisor < 0));
+  const auto negative = (int32_t)(0u - (uint32_t)(int32_t)a);
+  int32_t result = 0;
+  if constexpr (kOp == BinaryOp::kDiv) result = negate ? negative : quotient;
+  if constexpr (kOp == BinaryOp::kFloorDiv) result = negate ? negative : quotient - (round_down ? 1 : 0);
+  if constexpr (kOp == BinaryOp::kMod) result = remainder;
+  if constexpr (kOp == BinaryOp::kFloorMod) result = remainder + (round_down ? divisor : 0);
+  return (T)(b == 0 ? 0 : result);
+}
+
+template <BinaryOp kOp, typename T, bool kLeft, bool kRight>
+bool DivisionLoop(const void* a, const void* b, void* out, int64_t n) {
+  if (n == 0) return true;
+  const T* x = (const T*)a;
+  const T* y = (const T*)b;
+  T* z = (T*)out;
+  const T x0 = x[0], y0 = y[0];  // z may be one of them
+  uint8_t fine = 1;
+  MR_VECTORIZE
+  for (int64_t i = 0; i < n; ++i) z[i] = Divide<kOp, T>(kLeft ? x0 : x[i], kRight ? y0 : y[i], &fine);
+  return fine != 0;
+}
+
+// Remainders of floats. Quotients of up to 29 bits give them exactly in doubles, but that the quotient may
+// have been rounded up to an integer; the others take the library's function.
+constexpr double kMostQuotient = 0x1p29;
+template <BinaryOp kOp>
+MR_INLINE float FloorModOf(float remainder, float a, float b) {
+  if constexpr (kOp == BinaryOp::kMod) return remainder;
+  const float moved = remainder + b;  // as large as b after rounding, if at all
+  const float inside =
+      __builtin_fabsf(moved) >= __builtin_fabsf(b) ? __builtin_copysignf(0.0f, moved) : moved;
+  return (a < 0) == (b < 0) ? remainder : inside;
+}
+template <BinaryOp kOp, bool kLeft, bool kRight>
+bool RemainderLoop(const void* a, const void* b, void* out, int64_t n) {
+  constexpr int64_t kBlock = 256;
+  if (n == 0) return true;
+  const float* x = (const float*)a;
+  const float* y = (const float*)b;
+  float* z = (float*)out;
+  const float x0 = x[0], y0 = y[0];  // z may be one of them
+  float block[kBlock];
+  for (int64_t first = 0; first < n; first += kBlock) {
+    const int64_t count = n - first < kBlock ? n - first : kBlock;
+    int32_t large = 0;
+    MR_VECTORIZE
+    for (int64_t i = 0; i < count; ++i) {
+      const float u = kLeft ? x0 : x[first + i], v = kRight ? y0 : y[first + i];
+      const double quotient = (double)u / (double)v, size = __builtin_fabs(quotient);
+      const bool fits = (size < kMostQuotient) & (__builtin_fabsf(v) < __builtin_inff());  // false for NaN
+      large |= fits ? 0 : 1;
+      const double whole = (double)(int32_t)(fits ? size : 0.0);
+      const double au = __builtin_fabs((double)u), av = __builtin_fabs((double)v);
+      const double rest = au - whole * av;
+      const float magnitude = (float)(rest < 0 ? rest + av : rest);
+      block[i] = FloorModOf<kOp>(__builtin_copysignf(magnitude, u), u, v);
+    }
+    for (int64_t i = 0; large != 0 && i < count; ++i) {
+      const float u = kLeft ? x0 : x[first + i], v = kRight ? y0 : y[first + i];
+      if (!(__builtin_fabs((double)u / (double)v) < kMostQuotient && __builtin_fabsf(v) < __builtin_inff())) {
+        const float remainder = fmodf(u, v);
+        block[i] = kOp == BinaryOp::kMod || (u < 0) == (v < 0) ? remainder : fmodf(remainder + v, v);
+      }
+    }
+    memcpy(z + first, block, (size_t)count * sizeof(float));
+  }
+  return true;
+}
+
+template <typename T, BinaryOp... kOps>
+constexpr void AddDivisions(BinaryFns* table) {
+  ((table[(int)kOps] = {DivisionLoop<kOps, T, false, false>, DivisionLoop<kOps, T, true, false>,
+                        DivisionLoop<kOps, T, false, true>}),
+   ...);
+}
+
 template <typename T, BinaryOp... kOps>
 constexpr void AddOps(BinaryFns* table) {
   ((table[(int)kOps] = {LoopSame<kOps, T>, LoopLeft<kOps, T>, LoopRight<kOps, T>}), ...);
 }
 
+template <BinaryOp kOp>
+constexpr void AddRemainder(BinaryFns* table) {
+  table[(int)kOp] = {RemainderLoop<kOp, false, false>, RemainderLoop<kOp, true, false>,
+                     RemainderLoop<kOp, false, true>};
+}
 template <typename T>
 constexpr void AddEqual(BinaryFns* table) {
   AddOps<T, BinaryOp::kEqual, BinaryOp::kNotEqual>(table);
@@ -100,12 +195,17 @@ constexpr void AddInteger(BinaryFns* table) {
   AddOrder<T>(table);
   AddOps<T, BinaryOp::kMaximum, BinaryOp::kMinimum, BinaryOp::kLeftShift, BinaryOp::kRightShift,
          BinaryOp::kReluGrad, BinaryOp::kRelu6Grad>(table);
+  if constexpr (sizeof(T) < 4 || ((T)-1 < (T)0 && sizeof(T) == 4)) {
+    AddDivisions<T, BinaryOp::kDiv, BinaryOp::kFloorDiv, BinaryOp::kMod, BinaryOp::kFloorMod>(table);
+  }
 }
 
 constexpr BinaryPlainTable MakeBinaryPlainTable() {
   BinaryPlainTable table = {};
   AddEqual<float>(table.of[(int)PlainType::kFloat]);
   AddOrder<float>(table.of[(int)PlainType::kFloat]);
+  AddRemainder<BinaryOp::kMod>(table.of[(int)PlainType::kFloat]);
+  AddRemainder<BinaryOp::kFloorMod>(table.of[(int)PlainType::kFloat]);
   AddEqual<double>(table.of[(int)PlainType::kDouble]);
   AddOrder<double>(table.of[(int)PlainType::kDouble]);
   AddInteger<int8_t, uint8_t>(table.of[(int)PlainType::kInt8]);

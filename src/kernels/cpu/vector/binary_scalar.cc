@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/cpu/vector/binary_scalar.h"
 
+#include <bit>
 #include <cmath>
 #include <complex>
 #include <type_traits>
@@ -51,6 +52,20 @@ T Integer(T a, T b, bool* ok) {
   }
 }
 
+// By the bits, which are ordered as the numbers of one sign are: loops over it are vectorised, unlike those
+// over std::nextafter.
+template <typename T>
+T NextAfter(T from, T to) {
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  constexpr Bits kSign = Bits{1} << (sizeof(T) * 8 - 1);
+  const auto bits = std::bit_cast<Bits>(from);
+  const Bits away = bits + 1, nearer = bits - 1;
+  const Bits least = (std::bit_cast<Bits>(to) & kSign) | 1;
+  const Bits moved = from == 0 ? least : ((from < to) == (from > 0) ? away : nearer);
+  const Bits result = from == to ? std::bit_cast<Bits>(to) : moved;
+  return (from != from) | (to != to) ? from + to : std::bit_cast<T>(result);
+}
+
 template <BinaryOp kOp, typename T>
 T Floating(T a, T b) {
   if constexpr (kOp == kMod) return std::fmod(a, b);
@@ -61,7 +76,7 @@ T Floating(T a, T b) {
   if constexpr (kOp == kPow) return std::pow(a, b);
   if constexpr (kOp == kAtan2) return std::atan2(a, b);
   if constexpr (kOp == kMulNoNan) return b == 0 ? T(0) : a * b;
-  if constexpr (kOp == kNextAfter) return std::nextafter(a, b);
+  if constexpr (kOp == kNextAfter) return NextAfter(a, b);
   if constexpr (kOp == kIgamma) return static_cast<T>(Igamma(a, b));
   if constexpr (kOp == kIgammac) return static_cast<T>(Igammac(a, b));
   if constexpr (kOp == kIgammaGradA) return static_cast<T>(IgammaGradA(a, b));

@@ -206,6 +206,57 @@ void ExpectLowestByMinusOne(DataType type) {
   EXPECT_EQ(out, 0);
 }
 
+// Quotients from far below 1 to beyond every integer, exact ones and their neighbours.
+TEST_P(BinaryTest, RemaindersOfFloatsAreExact) {
+  std::minstd_rand random(11);
+  std::vector<float> a, b;
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const float x : {0.0f, -0.0f, 1.0f, -7.0f, inf, -inf, std::nanf(""), 1e-45f, 3e38f}) {
+    for (const float y : {0.0f, -0.0f, 1.0f, -2.0f, inf, -inf, std::nanf(""), 1e-45f, 3e38f}) {
+      a.push_back(x);
+      b.push_back(y);
+    }
+  }
+  for (int i = 0; i < 20000; ++i) {
+    const float y =
+        std::ldexp(static_cast<float>(random() % 0xffffff + 1), static_cast<int>(random() % 60) - 50);
+    float x = y * static_cast<float>(random() % 100000);
+    if (i % 3 == 0) x = std::nextafter(x, 0.0f);
+    if (i % 5 == 0) x = std::ldexp(x, static_cast<int>(random() % 50) - 25);
+    a.push_back(i % 2 == 0 ? x : -x);
+    b.push_back(i % 7 < 4 ? y : -y);
+  }
+  std::vector<float> out(a.size());
+  const auto n = static_cast<int64_t>(a.size());
+  FindBinary(BinaryOp::kMod, DataType::kFloat)->same(a.data(), b.data(), out.data(), n);
+  for (size_t i = 0; i < a.size(); ++i)
+    ASSERT_TRUE(Same(out[i], std::fmod(a[i], b[i]))) << a[i] << " mod " << b[i] << ": " << out[i];
+  std::vector<float> in_place = a;
+  FindBinary(BinaryOp::kFloorMod, DataType::kFloat)->same(in_place.data(), b.data(), in_place.data(), n);
+  for (size_t i = 0; i < a.size(); ++i) {
+    const float r = std::fmod(a[i], b[i]);
+    const float want = (a[i] < 0) == (b[i] < 0) ? r : std::fmod(r + b[i], b[i]);
+    ASSERT_TRUE(Same(in_place[i], want)) << a[i] << " floor mod " << b[i] << ": " << in_place[i];
+  }
+}
+
+TEST_P(BinaryTest, NextFloatsAreThoseOfTheLibrary) {
+  const float inf = std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::max();
+  const float values[] = {0.0f, -0.0f, 1e-45f, -1e-45f, 1.0f, -1.0f,
+                          2.5f, most,  -most,  inf,     -inf, std::nanf("")};
+  for (const float x : values) {
+    for (const float y : values) {
+      float out;
+      FindBinary(BinaryOp::kNextAfter, DataType::kFloat)->same(&x, &y, &out, 1);
+      EXPECT_TRUE(Same(out, std::nextafter(x, y))) << x << " to " << y << ": " << out;
+      const double a = x, b = y;
+      double wide;
+      FindBinary(BinaryOp::kNextAfter, DataType::kDouble)->same(&a, &b, &wide, 1);
+      EXPECT_TRUE(Same(wide, std::nextafter(a, b))) << a << " to " << b << ": " << wide;
+    }
+  }
+}
+
 TEST_P(BinaryTest, LowestByMinusOneWraps) {
   ExpectLowestByMinusOne<int8_t>(DataType::kInt8);
   ExpectLowestByMinusOne<int32_t>(DataType::kInt32);

@@ -4,7 +4,6 @@
 
 #include <math.h>  // lgamma_r
 
-#include <bit>
 #include <cmath>
 #include <complex>
 #include <cstring>
@@ -92,6 +91,20 @@ auto Complex(std::complex<T> x) {
   if constexpr (kOp == UnaryOp::kAtanh) return std::atanh(x);
 }
 
+// Of the bits of x, by sums of neighbouring fields: loops over it are vectorised, unlike those over
+// std::popcount.
+template <typename U>
+uint8_t CountBits(U x) {
+  x = static_cast<U>(x - ((x >> 1) & static_cast<U>(0x5555555555555555u)));
+  constexpr U kPairs = static_cast<U>(0x3333333333333333u);
+  x = static_cast<U>((x & kPairs) + ((x >> 2) & kPairs));
+  x = static_cast<U>((x + (x >> 4)) & static_cast<U>(0x0f0f0f0f0f0f0f0fu));
+  if constexpr (sizeof(U) > 1) x = static_cast<U>(x + (x >> 8));
+  if constexpr (sizeof(U) > 2) x = static_cast<U>(x + (x >> 16));
+  if constexpr (sizeof(U) > 4) x = static_cast<U>(x + (x >> 32));
+  return static_cast<uint8_t>(x & 0x7f);
+}
+
 // The lowest integer is its own negative and its own magnitude.
 template <UnaryOp kOp, typename T>
 auto Integer(T x) {
@@ -102,8 +115,7 @@ auto Integer(T x) {
   if constexpr (kOp == UnaryOp::kSign) return static_cast<T>((x > 0) - (x < 0));
   if constexpr (kOp == UnaryOp::kSquare) return static_cast<T>(static_cast<U>((x | 0u) * U(x)));
   if constexpr (kOp == UnaryOp::kInvert) return static_cast<T>(~x);
-  if constexpr (kOp == UnaryOp::kPopulationCount)
-    return static_cast<uint8_t>(std::popcount(static_cast<U>(x)));
+  if constexpr (kOp == UnaryOp::kPopulationCount) return CountBits(static_cast<U>(x));
   if constexpr (kOp == UnaryOp::kRound) return x;
   if constexpr (kOp == UnaryOp::kRelu) return x < 0 ? T{0} : x;
   if constexpr (kOp == UnaryOp::kRelu6) return x < 0 ? T{0} : x > 6 ? T{6} : x;

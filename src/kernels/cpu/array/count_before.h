@@ -1,0 +1,23 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace millrace {
+
+// The number of elements of a sorted array for which `before` holds, which are its first ones. Without
+// branches: those of a binary search are mispredicted half of the time.
+template <typename T, typename Before>
+int64_t CountBefore(const T* array, int64_t n, Before before) {
+  if (n == 0) return 0;
+  const T* base = array;
+  while (n > 1) {
+    const int64_t half = n / 2;
+    base += before(base[half - 1]) ? half : 0;
+    n -= half;
+  }
+  return base - array + (before(*base) ? 1 : 0);
+}
+
+}  // namespace millrace
