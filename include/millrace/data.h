@@ -28,7 +28,8 @@ using DatasetFn = std::function<Dataset(const Scope&, const std::vector<Output>&
 inline constexpr int64_t kAutotune = -1;  // as many or as much as measurements say
 
 // How a pipeline is rewritten when an iterator is made of it: what tf.data.Options names
-// experimental_optimization. None of it changes elements; shuffle_and_repeat_fusion changes their order.
+// experimental_optimization, with the same defaults. None of it changes elements, except for random numbers;
+// shuffle_and_repeat_fusion changes their order.
 struct DatasetOptions {
   bool noop_elimination = true;
   bool map_and_batch_fusion = true;
@@ -36,8 +37,13 @@ struct DatasetOptions {
   bool map_fusion = false;
   bool filter_fusion = false;
   bool map_vectorization = false;  // maps of batches, where all ops of the function have such a form
+  // With map_vectorization: both forms make some batches, the faster one goes on.
+  bool use_choose_fastest = false;
   bool map_parallelization = false;
-  bool shuffle_and_repeat_fusion = false;
+  bool shuffle_and_repeat_fusion = true;
+  bool hoist_random_uniform = false;  // random numbers of a map come from a dataset of seeds
+  bool filter_with_random_uniform_fusion = false;
+  bool parallel_batch = false;      // threads copy large elements into batches
   bool autotune = true;             // kAutotune by measured costs; else the number of processors
   int64_t autotune_cpu_budget = 0;  // processors to be used by what is measured; 0: all
 };
@@ -199,6 +205,29 @@ class Iterator {
   Operation initializer_;
   std::vector<DataType> types_;
   std::vector<PartialShape> shapes_;
+};
+
+// Gives the elements of one dataset to several devices in turn: element i is for device i modulo their
+// number. Each device's elements can be asked for by a thread of its own. A value.
+class MultiDeviceIterator {
+ public:
+  MultiDeviceIterator() = default;
+  // At most `max_buffer_size` elements are kept for each device. The initializer begins at the first element;
+  // steps after it get elements.
+  static MultiDeviceIterator Make(const Dataset& dataset, const std::vector<std::string>& devices,
+                                  int64_t max_buffer_size = 1);
+  // The components of the next element of a device, an index into `devices`; OutOfRange after the last.
+  std::vector<Output> GetNext(const Scope& scope, int device) const;
+  const Operation& initializer() const { return initializer_; }
+  int num_devices() const { return num_devices_; }
+
+ private:
+  Output handle_;
+  Output incarnation_;  // a variable with the number of the last start
+  Operation initializer_;
+  std::vector<DataType> types_;
+  std::vector<PartialShape> shapes_;
+  int num_devices_ = 0;
 };
 
 // The collections that SaveWithModel adds to, in step: handles, and what initialises them.

@@ -64,13 +64,20 @@ StatusOr<Tensor> Zeros(DataType dtype, const TensorShape& shape, Allocator& allo
   return out;
 }
 
-StatusOr<Tensor> StackComponent(const std::vector<Element>& elements, size_t i, Allocator& allocator) {
+int64_t CopyCost(const Tensor& tensor) {
+  constexpr int64_t kBytesPerNanosecond = 8, kNanosecondsPerObject = 40;
+  const size_t size = DataTypeSize(tensor.dtype());
+  return 1 + (size > 0 ? static_cast<int64_t>(tensor.num_bytes()) / kBytesPerNanosecond
+                       : tensor.num_elements() * kNanosecondsPerObject);
+}
+
+StatusOr<Tensor> StackComponent(const std::vector<Element>& elements, size_t i, Allocator& allocator,
+                                ThreadPool* pool) {
   const Tensor& first = elements[0][i];
   TensorShape shape;
   MR_RETURN_IF_ERROR(shape.TryAddDim(static_cast<int64_t>(elements.size())));
   for (const int64_t size : first.shape().dims()) MR_RETURN_IF_ERROR(shape.TryAddDim(size));
   MR_ASSIGN_OR_RETURN(Tensor out, Tensor::Allocate(first.dtype(), shape, allocator));
-  int64_t at = 0;
   for (size_t k = 0; k < elements.size(); ++k) {
     const Tensor& row = elements[k][i];
     if (row.shape() != first.shape()) {
@@ -83,13 +90,23 @@ StatusOr<Tensor> StackComponent(const std::vector<Element>& elements, size_t i, 
                                      ". First element had type ", DataTypeName(first.dtype()),
                                      " and element ", k, " had type ", DataTypeName(row.dtype()), ".");
     }
-    CopyInto(&out, at, row);
-    at += row.num_elements();
+  }
+  const auto copy = [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      CopyInto(&out, k * first.num_elements(), elements[static_cast<size_t>(k)][i]);
+    }
+  };
+  const auto rows = static_cast<int64_t>(elements.size());
+  if (pool == nullptr) {
+    copy(0, rows);
+  } else {
+    pool->ParallelFor(rows, CopyCost(first), copy);
   }
   return out;
 }
 
-StatusOr<Element> StackElements(const std::vector<Element>& elements, Allocator& allocator) {
+StatusOr<Element> StackElements(const std::vector<Element>& elements, Allocator& allocator,
+                                ThreadPool* pool) {
   Element out;
   const size_t n = elements[0].size();
   for (const Element& e : elements) {
@@ -97,7 +114,7 @@ StatusOr<Element> StackElements(const std::vector<Element>& elements, Allocator&
       return errors::InvalidArgument("Cannot batch elements of different numbers of tensors");
   }
   for (size_t i = 0; i < n; ++i) {
-    MR_ASSIGN_OR_RETURN(Tensor stacked, StackComponent(elements, i, allocator));
+    MR_ASSIGN_OR_RETURN(Tensor stacked, StackComponent(elements, i, allocator, pool));
     out.push_back(std::move(stacked));
   }
   return out;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "data/dataset.h"
 #include "tensor/allocator.h"
 
@@ -19,12 +20,16 @@ void Fill(Tensor* to, const Tensor& value);
 StatusOr<Tensor> Zeros(DataType dtype, const TensorShape& shape, Allocator& allocator);
 
 // Component `i` of all elements as the rows of one tensor. InvalidArgument "Cannot batch tensors with
-// different shapes in component 0. First element had shape [2] and element 1 had shape [3]." REQUIRES: at
-// least one element.
-StatusOr<Tensor> StackComponent(const std::vector<Element>& elements, size_t i, Allocator& allocator);
+// different shapes in component 0. First element had shape [2] and element 1 had shape [3]." Threads of
+// `pool`, which may be null, copy large elements. REQUIRES: at least one element.
+StatusOr<Tensor> StackComponent(const std::vector<Element>& elements, size_t i, Allocator& allocator,
+                                ThreadPool* pool = nullptr);
 // Tensors of rows, one after the other. REQUIRES: at least one, all with the same components.
 StatusOr<Element> JoinRows(std::vector<Element> parts, Allocator& allocator);
 // The same for all components.
-StatusOr<Element> StackElements(const std::vector<Element>& elements, Allocator& allocator);
+StatusOr<Element> StackElements(const std::vector<Element>& elements, Allocator& allocator,
+                                ThreadPool* pool = nullptr);
+// The time that copying `tensor` takes, in nanoseconds, as loops over tensors are told it.
+int64_t CopyCost(const Tensor& tensor);
 
 }  // namespace millrace::data

@@ -327,12 +327,15 @@ Dataset Dataset::ForIterator() const {
   const DatasetOptions& o = options_;
   const std::pair<bool, const char*> rewrites[] = {
       {o.filter_fusion, "filter_fusion"},
+      {o.filter_with_random_uniform_fusion, "filter_with_random_uniform_fusion"},
+      {o.hoist_random_uniform, "hoist_random_uniform"},
       {o.map_and_batch_fusion, "map_and_batch_fusion"},
       {o.map_and_filter_fusion, "map_and_filter_fusion"},
       {o.map_fusion, "map_fusion"},
       {o.map_parallelization, "map_parallelization"},
       {o.map_vectorization, "map_vectorization"},
       {o.noop_elimination, "noop_elimination"},
+      {o.parallel_batch, "parallel_batch"},
       {o.shuffle_and_repeat_fusion, "shuffle_and_repeat_fusion"},
   };
   std::vector<std::string> names;
@@ -340,7 +343,15 @@ Dataset Dataset::ForIterator() const {
     if (wanted) names.emplace_back(name);
   }
   Dataset result = *this;
-  if (!names.empty()) result = result.Same("OptimizeDataset", {Tensor::Vector(names)});
+  if (!names.empty()) {
+    OpAttrs attrs;
+    if (o.map_vectorization) {
+      attrs.Set("optimization_configs",
+                std::vector<std::string>{StrCat("map_vectorization:use_choose_fastest:",
+                                                o.use_choose_fastest ? "true" : "false")});
+    }
+    result = result.Same("OptimizeDataset", {Tensor::Vector(names)}, attrs);
+  }
   if (!o.autotune) return result;
   OpAttrs attrs;
   attrs.Set("cpu_budget", o.autotune_cpu_budget);
@@ -456,6 +467,52 @@ void Iterator::SaveWithModel(const Scope& scope) const {
   }
   AddToCollection(scope, kSavedIterators, handle_);
   AddToCollection(scope, kSavedIteratorInitializers, initializer_);
+}
+
+MultiDeviceIterator MultiDeviceIterator::Make(const Dataset& dataset, const std::vector<std::string>& devices,
+                                              int64_t max_buffer_size) {
+  MultiDeviceIterator iterator;
+  iterator.types_ = dataset.types();
+  iterator.shapes_ = dataset.shapes();
+  iterator.num_devices_ = static_cast<int>(devices.size());
+  if (!dataset.handle().IsSet() || !dataset.scope().ok()) return iterator;
+  const Scope& scope = dataset.scope();
+  if (devices.empty()) {
+    scope.UpdateStatus(errors::InvalidArgument("a multi-device iterator needs at least one device"));
+    return iterator;
+  }
+  OpAttrs attrs;
+  attrs.Set("devices", devices);
+  attrs.Set("shared_name", "");
+  attrs.Set("container", "");
+  attrs.Set("output_types", iterator.types_);
+  attrs.Set("output_shapes", iterator.shapes_);
+  iterator.handle_ = AddOp(scope, "MultiDeviceIterator", {}, attrs);
+  const Output started =
+      ops::MultiDeviceIteratorInit(scope, dataset.ForIterator().handle(), iterator.handle_, max_buffer_size);
+  iterator.incarnation_ = ops::VarHandleOp(
+      scope.WithOpName("multi_device_iterator_incarnation"), DataType::kInt64, PartialShape({}),
+      ops::VarHandleOp::SharedName(StrCat(Scope::NameOf(iterator.handle_), "/incarnation")));
+  iterator.initializer_ = ops::AssignVariableOp(scope, iterator.incarnation_, started);
+  return iterator;
+}
+
+std::vector<Output> MultiDeviceIterator::GetNext(const Scope& scope, int device) const {
+  if (device < 0 || device >= num_devices_) {
+    scope.UpdateStatus(errors::InvalidArgument("the multi-device iterator has ", num_devices_,
+                                               " devices, none of which is number ", device));
+  }
+  if (!scope.ok()) return std::vector<Output>(types_.size());
+  OpMaker maker(scope, "MultiDeviceIteratorGetNextFromShard", {});
+  maker.Add(Input(handle_));
+  maker.Add(Input(int32_t{device}));
+  maker.Add(Input(ops::ReadVariableOp(scope, incarnation_, DataType::kInt64)));
+  maker.SetAttr("output_types", types_);
+  maker.SetAttr("output_shapes", shapes_);
+  maker.Finish();
+  std::vector<Output> components = maker.outputs(0);
+  components.resize(types_.size());  // unset after an error
+  return components;
 }
 
 }  // namespace millrace

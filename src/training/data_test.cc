@@ -400,6 +400,99 @@ TEST(DatasetTest, RewritesCanBeSwitchedOff) {
   }
 }
 
+TEST(DatasetTest, BatchesAreTheSameHoweverTheyAreMade) {
+  for (const bool on : {false, true}) {
+    const Scope scope = Scope::NewRootScope();
+    const auto twice = [](const Scope& s, const std::vector<Output>& in) -> std::vector<Output> {
+      return {ops::Mul(s, in[0], int64_t{2})};
+    };
+    const Dataset numbers = Dataset::Range(scope, int64_t{45})
+                                .Map(twice)
+                                .Batch(2)
+                                .WithOptions({.map_vectorization = true,
+                                              .use_choose_fastest = on,
+                                              .hoist_random_uniform = on,
+                                              .filter_with_random_uniform_fusion = on,
+                                              .parallel_batch = on});
+    std::vector<int64_t> even;
+    for (int64_t i = 0; i < 45; ++i) even.push_back(2 * i);
+    EXPECT_EQ(NumbersOf(scope, numbers), even);
+  }
+}
+
+// Numbers 0 to 7 from slow sources, four at a time; the most that were read at the same time.
+int MostReads(const DatasetOptions& options) {
+  std::atomic<int> calls = 0, most = 0;
+  const Scope scope = Scope::NewRootScope();
+  const HostFn slow = [&](const std::vector<Tensor>& in) -> StatusOr<std::vector<Tensor>> {
+    const int now = ++calls;
+    for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    --calls;
+    return in;
+  };
+  const Dataset numbers =
+      Dataset::Range(scope, int64_t{40})
+          .Interleave(
+              [&](const Scope& s, const std::vector<Output>& start) {
+                return Dataset::Range(s, int64_t{4})
+                    .MapHost(slow, {DataType::kInt64}, {PartialShape({})}, {})
+                    .Map([&](const Scope& inner, const std::vector<Output>&) -> std::vector<Output> {
+                      return {ops::Identity(inner, start[0])};
+                    });
+              },
+              {.cycle_length = 4, .num_parallel_calls = kAutotune})
+          .WithOptions(options);
+  std::vector<int64_t> all = NumbersOf(scope, numbers);
+  EXPECT_EQ(all.size(), 160u);
+  EXPECT_EQ((std::vector<int64_t>(all.begin(), all.begin() + 8)),
+            (std::vector<int64_t>{0, 1, 2, 3, 0, 1, 2, 3}));
+  std::sort(all.begin(), all.end());
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], static_cast<int64_t>(i / 4));
+  return most;
+}
+
+TEST(DatasetTest, SourcesAreReadAtTheSameTimeAsFarAsTheyAreSlow) {
+  EXPECT_EQ(MostReads({.autotune_cpu_budget = 1}), 1);
+  const unsigned most = std::min(4u, std::thread::hardware_concurrency());
+  EXPECT_EQ(MostReads({}), most);
+  EXPECT_LE(MostReads({.autotune = false}), most);
+}
+
+TEST(MultiDeviceIterator, ElementsGoToDevicesInTurn) {
+  const Scope scope = Scope::NewRootScope();
+  const Dataset numbers = Dataset::Range(scope, int64_t{7});
+  const auto iterator = MultiDeviceIterator::Make(numbers, {"/cpu:0", "/cpu:1", "/cpu:2"}, 2);
+  ASSERT_EQ(iterator.num_devices(), 3);
+  std::vector<Output> next;
+  for (int device = 0; device < 3; ++device) next.push_back(iterator.GetNext(scope, device)[0]);
+  ASSERT_TRUE(scope.ok()) << scope.status();
+  const ClientSession session(scope);
+  std::vector<Tensor> values;
+  EXPECT_FALSE(session.Run({next[0]}, &values).ok());  // not initialised
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    ASSERT_TRUE(session.Run({}, {}, {iterator.initializer()}, nullptr).ok());
+    for (const int64_t first : {0, 3}) {
+      ASSERT_TRUE(session.Run(next, &values).ok());
+      for (size_t i = 0; i < 3; ++i) EXPECT_EQ(values[i].scalar<int64_t>(), first + static_cast<int64_t>(i));
+    }
+    ASSERT_TRUE(session.Run({next[0]}, &values).ok());
+    EXPECT_EQ(values[0].scalar<int64_t>(), 6);
+    EXPECT_TRUE(errors::IsOutOfRange(session.Run({next[1]}, &values)));
+  }
+}
+
+TEST(MultiDeviceIterator, WrongUsesAreErrors) {
+  const Scope scope = Scope::NewRootScope();
+  MultiDeviceIterator::Make(Dataset::Range(scope, int64_t{7}), {});
+  EXPECT_TRUE(errors::IsInvalidArgument(scope.status()));
+  const Scope other = Scope::NewRootScope();
+  const auto iterator = MultiDeviceIterator::Make(Dataset::Range(other, int64_t{7}), {"/cpu:0"});
+  EXPECT_EQ(iterator.GetNext(other, 1).size(), 1u);
+  EXPECT_TRUE(errors::IsInvalidArgument(other.status()));
+}
+
 TEST(DatasetTest, RowsNumbersAndWindows) {
   const Scope scope = Scope::NewRootScope();
   const Dataset numbers = Dataset::Range(scope, int64_t{10}, int64_t{16});

@@ -3,7 +3,10 @@
 // Rewrites of input pipelines: that they happen, and that the elements stay the same.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
 #include <random>
+#include <thread>
 
 #include "compile/optimize/datasets.h"
 #include "io/example/example_parser.h"
@@ -60,9 +63,42 @@ class DatasetRewriteTest : public PipelineTest {
   std::string Filter(const std::string& input, const std::string& f) {
     return Data("FilterDataset", {input}, {{"predicate", Fn(f)}, {"Targuments", kNone}});
   }
-  std::string Optimize(const std::string& input, const std::vector<std::string>& names,
-                       const Type& type = {}) {
-    return Data("OptimizeDataset", {input, Constant(Tensor::Vector(names))}, {}, type);
+  std::string Optimize(const std::string& input, const std::vector<std::string>& names, const Type& type = {},
+                       const std::vector<std::string>& configs = {}) {
+    AttrMap attrs;
+    if (!configs.empty()) attrs.Set("optimization_configs", configs);
+    return Data("OptimizeDataset", {input, Constant(Tensor::Vector(names))}, attrs, type);
+  }
+  // float(x) * c + a random number from 0 to 1, of float. `shape` is that of the random number.
+  void AddNoisy(const std::string& name, int64_t seed, int64_t seed2) {
+    graph_.Function(
+        FunctionBuilder(name)
+            .Arg("x: int64")
+            .Arg("c: float")
+            .Ret("y: float")
+            .Node("shape", "Const", {},
+                  {{"dtype", DataType::kInt32}, {"value", Tensor(DataType::kInt32, TensorShape({0}))}})
+            .Node("random", "RandomUniform", {"shape:output"},
+                  {{"T", DataType::kInt32}, {"dtype", DataType::kFloat}, {"seed", seed}, {"seed2", seed2}})
+            .Node("value", "Cast", {"x"}, {{"SrcT", DataType::kInt64}, {"DstT", DataType::kFloat}})
+            .Node("product", "Mul", {"value:y", "c"}, {{"T", DataType::kFloat}})
+            .Node("sum", "Add", {"product:z", "random:output"}, {{"T", DataType::kFloat}})
+            .Return("y", "sum:z"));
+  }
+  // Whether a random number from 0 to 1 is below `rate`, written as rate > random when `turned`.
+  void AddChance(const std::string& name, float rate, bool turned) {
+    FunctionBuilder f(name);
+    f.Arg("x: int64").Ret("y: bool");
+    f.Node("shape", "Const", {},
+           {{"dtype", DataType::kInt32}, {"value", Tensor(DataType::kInt32, TensorShape({0}))}});
+    f.Node("random", "RandomUniform", {"shape:output"},
+           {{"T", DataType::kInt32}, {"dtype", DataType::kFloat}, {"seed", 7}, {"seed2", 8}});
+    f.Node("rate", "Const", {}, {{"dtype", DataType::kFloat}, {"value", Tensor::Scalar(rate)}});
+    f.Node("less", turned ? "Greater" : "Less",
+           turned ? std::vector<std::string>{"rate:output", "random:output"}
+                  : std::vector<std::string>{"random:output", "rate:output"},
+           {{"T", DataType::kFloat}});
+    graph_.Function(f.Return("y", "less:z"));
   }
   // An error unless these stages read the source.
   std::string ReadBy(const std::string& input, std::vector<std::string> stages, const Type& type = {}) {
@@ -159,6 +195,147 @@ TEST_F(DatasetRewriteTest, AnEpochAfterAFusedShuffleIsWhole) {
     EXPECT_TRUE(std::is_sorted(epoch, epoch + 10));
     EXPECT_EQ(*epoch, 0);
     EXPECT_EQ(epoch[9], 9);
+  }
+}
+
+TEST_F(DatasetRewriteTest, RandomNumbersOfAMapComeFromADatasetOfSeeds) {
+  AddNoisy("noisy", 3, 5);
+  const Type floats = Scalars(DataType::kFloat);
+  const std::string ten = Constant(Tensor::Scalar(10.f));
+  const std::string d = ReadBy(Range(4), {"Zip", "ParallelMap"});
+  const std::string map =
+      Data("MapDataset", {d, ten},
+           {{"f", Fn("noisy")}, {"Targuments", std::vector<DataType>{DataType::kFloat}}}, floats);
+  const auto got =
+      Values<float>(All(Optimize(map, {"hoist_random_uniform", "map_parallelization"}, floats), floats));
+  // The numbers are those of the op without state for pairs of the dataset of these seeds.
+  session_ = nullptr;
+  graph_ = {};
+  const std::vector<int64_t> seeds = Ints(Data("RandomDataset", {Int(3), Int(5)}), 8);
+  ASSERT_EQ(seeds.size(), 8u);
+  session_ = nullptr;
+  graph_ = {};
+  graph_.Const("shape", Tensor(DataType::kInt32, TensorShape({0})));
+  graph_.Placeholder("seed", tensorflow::DT_INT64);
+  graph_.Node("random", "StatelessRandomUniform", {"shape", "seed"},
+              {{"dtype", DataType::kFloat}, {"T", DataType::kInt32}, {"Tseed", DataType::kInt64}});
+  ASSERT_EQ(got.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    const Tensor pair = Tensor::Vector<int64_t>({seeds[2 * i], seeds[2 * i + 1]});
+    EXPECT_EQ(got[i], static_cast<float>(10 * i) + GetOne("random", {{"seed", pair}}).scalar<float>());
+  }
+}
+
+TEST_F(DatasetRewriteTest, AMapWithMoreStateThanOneRandomNumberStays) {
+  AddFunctions();
+  graph_.Function(
+      FunctionBuilder("two")
+          .Arg("x: int64")
+          .Ret("y: float")
+          .Node("shape", "Const", {},
+                {{"dtype", DataType::kInt32}, {"value", Tensor(DataType::kInt32, TensorShape({0}))}})
+          .Node("a", "RandomUniform", {"shape:output"},
+                {{"T", DataType::kInt32}, {"dtype", DataType::kFloat}})
+          .Node("b", "RandomUniform", {"shape:output"},
+                {{"T", DataType::kInt32}, {"dtype", DataType::kFloat}})
+          .Node("sum", "Add", {"a:output", "b:output"}, {{"T", DataType::kFloat}})
+          .Return("y", "sum:z"));
+  const Type floats = Scalars(DataType::kFloat);
+  const std::string d = ReadBy(Range(3), {"Map", "Optimize"});
+  EXPECT_EQ(All(Optimize(Map(d, "two", floats), {"hoist_random_uniform"}, floats), floats).size(), 3u);
+}
+
+TEST_F(DatasetRewriteTest, AFilterByChanceBecomesASample) {
+  for (const bool turned : {false, true}) {
+    session_ = nullptr;
+    graph_ = {};
+    AddChance("chance", 0.3f, turned);
+    const std::string d = ReadBy(Range(2000), {"Sampling", "Optimize"});
+    const auto got = Ints(Optimize(Filter(d, "chance"), {"filter_with_random_uniform_fusion"}));
+    EXPECT_NEAR(static_cast<double>(got.size()), 600, 5 * std::sqrt(2000 * 0.3 * 0.7));
+    EXPECT_TRUE(std::ranges::is_sorted(got));
+    EXPECT_EQ(std::ranges::adjacent_find(got), got.end());
+  }
+}
+
+TEST_F(DatasetRewriteTest, AFilterThatLooksAtTheElementStays) {
+  AddFunctions();
+  const std::string d = ReadBy(Range(6), {"Filter", "Optimize"});
+  EXPECT_THAT(Ints(Optimize(Filter(d, "not_by2"), {"filter_with_random_uniform_fusion"})),
+              ElementsAre(1, 3, 5));
+}
+
+// The number of threads whose names begin with `name`.
+int ThreadsNamed(const std::string& name) {
+  int n = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(entry.path() / "comm");
+    std::string comm;
+    n += std::getline(file, comm) && comm.starts_with(name) ? 1 : 0;
+  }
+  return n;
+}
+
+TEST_F(DatasetRewriteTest, LargeElementsAreCopiedBySeveralThreads) {
+  Tensor x(DataType::kFloat, TensorShape({9, 1 << 18}));
+  for (int64_t i = 0; i < x.num_elements(); ++i) x.data<float>()[i] = static_cast<float>(i % 8191);
+  const Type row = {{DataType::kFloat}, {PartialShape({1 << 18})}};
+  const Type type = {{DataType::kFloat}, {PartialShape({-1, 1 << 18})}};
+  for (const bool padded : {false, true}) {
+    for (const bool parallel : {false, true}) {
+      session_ = nullptr;
+      graph_ = {};
+      // With threads elsewhere, which may end before those of a prefetch.
+      graph_.Function(FunctionBuilder("minus")
+                          .Arg("x: float")
+                          .Ret("y: float")
+                          .Node("y", "Neg", {"x"}, {{"T", DataType::kFloat}})
+                          .Return("y", "y:y"));
+      std::string d = Map(Slices({x}), "minus", row);
+      if (padded) {
+        d = Data(
+            "PaddedBatchDatasetV2",
+            {d, Int(4), Constant(Tensor::Vector<int64_t>({-1})), Constant(Tensor::Scalar(0.f)), Bool(false)},
+            {{"N", 1}}, type, "Toutput_types");
+      } else {
+        d = Data("BatchDatasetV2", {d, Int(4), Bool(false)}, {}, type);
+      }
+      d = Data("PrefetchDataset", {d, Int(1)}, {}, type);
+      if (parallel) d = Optimize(d, {"parallel_batch"}, type);
+      // At the end a stage lets go of what it has read.
+      std::vector<float> got = Values<float>(All(d, type, 2));
+      EXPECT_EQ(ThreadsNamed("batch") > 0, parallel && std::thread::hardware_concurrency() > 1);
+      for (const float v : Values<float>(Drain(type))) got.push_back(v);
+      EXPECT_TRUE(std::ranges::equal(got, x.flat<float>(), {}, {}, std::negate<float>()));
+    }
+  }
+}
+
+TEST_F(DatasetRewriteTest, ElementsOfDifferentSizesAreAnErrorOfParallelCopiesToo) {
+  const std::string a = Data("TensorDataset", {Constant(Tensor::Vector<int64_t>({1, 2}))}, {},
+                             Vectors(DataType::kInt64), "Toutput_types");
+  const std::string b = Data("TensorDataset", {Constant(Tensor::Vector<int64_t>({1, 2, 3}))}, {},
+                             Vectors(DataType::kInt64), "Toutput_types");
+  const Type type = {{DataType::kInt64}, {PartialShape()}};
+  const std::string both = Data("ConcatenateDataset", {a, b}, {}, Vectors(DataType::kInt64));
+  const std::string batch = Data("BatchDatasetV2", {both, Int(2), Bool(false)}, {}, type);
+  EXPECT_THAT(Error(Optimize(batch, {"parallel_batch"}, type), type).message(),
+              HasSubstr("First element had shape [2] and element 1 had shape [3]."));
+}
+
+TEST_F(DatasetRewriteTest, BothWaysToMapBatchesAreTried) {
+  AddFunctions();
+  for (const bool tries : {false, true}) {
+    session_ = nullptr;
+    graph_ = {};
+    AddFunctions();
+    const std::string d = ReadBy(Range(103), {tries ? "ChooseFastestBranch" : "Batch"});
+    const std::string config = StrCat("map_vectorization:use_choose_fastest:", tries ? "true" : "false");
+    std::vector<int64_t> expected;
+    for (int64_t i = 0; i < 103; ++i) expected.push_back(i + 5);
+    EXPECT_EQ(
+        Rows(Optimize(Batch(Map(d, "add5"), 4), {"map_vectorization"}, Vectors(DataType::kInt64), {config})),
+        expected);
   }
 }
 
@@ -387,7 +564,9 @@ TEST_F(DatasetRewriteTest, RandomPipelines) {
         }
       }
       if (on) {
-        d = Optimize(Batch(d, batch, drop), some, Vectors(DataType::kInt64));
+        std::vector<std::string> configs;
+        if (below(2) == 0) configs.emplace_back("map_vectorization:use_choose_fastest:true");
+        d = Optimize(Batch(d, batch, drop), some, Vectors(DataType::kInt64), configs);
         EXPECT_EQ(Rows(d), expected) << "round " << round << ", " << testing::PrintToString(stages) << ", "
                                      << testing::PrintToString(some);
       } else {

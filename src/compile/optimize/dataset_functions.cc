@@ -3,6 +3,7 @@
 #include "compile/optimize/dataset_functions.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "graph/function_body.h"
@@ -152,6 +153,150 @@ std::optional<NameAttrList> JoinPredicates(Graph* graph, const ElementFunction& 
                         {"else_branch", *otherwise},
                         {"_lower_using_switch_merge", true}});
   maker.Return({"both:output:0"}, one_bool);
+  return maker.Finish(graph);
+}
+
+namespace {
+
+OpSeeds SeedsOf(const Node& random) {
+  return {random.attrs().Get<int64_t>("seed").value_or(0), random.attrs().Get<int64_t>("seed2").value_or(0)};
+}
+
+// The node that gives input `i`, past nodes that hand it on.
+const Node* SourceOf(const Node& node, int i) {
+  const Node* at = &node;
+  do {
+    const auto edge = at->InputEdge(at == &node ? i : 0);
+    if (!edge.ok()) return nullptr;
+    at = (*edge)->src;
+  } while (at->op_name() == "Identity");
+  return at;
+}
+
+bool HasState(const Node& node) {
+  return node.op_def().is_stateful && node.op_name() != "_Arg" && node.op_name() != "_Retval";
+}
+
+bool IsRandomScalar(const Node* node) {
+  if (node == nullptr || node->op_name() != "RandomUniform") return false;
+  const Node* const shape = SourceOf(*node, 0);
+  if (shape == nullptr || shape->op_name() != "Const") return false;
+  const auto value = shape->attrs().Get<Tensor>("value");
+  return value.ok() && value->num_elements() == 0 &&
+         node->attrs().Get<DataType>("dtype").value_or(DataType::kInvalid) == DataType::kFloat;
+}
+
+// A constant, or the difference of two.
+std::optional<float> FloatOf(const Node* node) {
+  if (node == nullptr) return std::nullopt;
+  if (node->op_name() == "Sub") {
+    const Node *const a = SourceOf(*node, 0), *const b = SourceOf(*node, 1);
+    if (a == nullptr || b == nullptr || a->op_name() != "Const" || b->op_name() != "Const")
+      return std::nullopt;
+    const auto from = FloatOf(a), less = FloatOf(b);
+    return from && less ? std::optional(*from - *less) : std::nullopt;
+  }
+  if (node->op_name() != "Const") return std::nullopt;
+  const auto value = node->attrs().Get<Tensor>("value");
+  if (!value.ok() || value->dtype() != DataType::kFloat || !value->shape().IsScalar()) return std::nullopt;
+  return value->scalar<float>();
+}
+
+// `node` past a sum with 0 of a product with 1, which clients make of a random number from 0 to 1.
+const Node* UnscaledSource(const Node* node) {
+  for (const auto& [ops, neutral] :
+       {std::pair(std::array{"Add", "AddV2"}, 0.f), {std::array{"Mul", "Mul"}, 1.f}}) {
+    if (node == nullptr || std::ranges::find(ops, node->op_name()) == ops.end()) continue;
+    if (FloatOf(SourceOf(*node, 1)) == neutral) node = SourceOf(*node, 0);
+  }
+  return node;
+}
+
+}  // namespace
+
+std::optional<HoistedRandom> HoistRandomUniform(Graph* graph, const ElementFunction& f) {
+  const auto types = TypesOf(*graph, f.f);
+  const tensorflow::FunctionDef* const def = graph->functions().Find(f.f.name);
+  if (!types || def == nullptr || !ElementTypes(*types, f) || def->control_ret_size() > 0)
+    return std::nullopt;
+  const auto body = InstantiateFunction(graph->functions(), graph->ops(), f.f);
+  if (!body.ok()) return std::nullopt;
+  std::string random;
+  HoistedRandom result;
+  for (const Node* n : body->graph->OpNodes()) {
+    if (!HasState(*n)) continue;
+    if (n->op_name() != "RandomUniform" || !random.empty()) return std::nullopt;
+    random = n->name();
+    result.seeds = SeedsOf(*n);
+  }
+  // Arguments that are lists stand for several.
+  if (random.empty() || static_cast<size_t>(def->signature().input_arg_size()) != types->args.size()) {
+    return std::nullopt;
+  }
+  tensorflow::FunctionDef made = *def;
+  made.mutable_signature()->set_name(StrCat("__seeded_", f.f.name));
+  made.mutable_signature()->set_is_stateful(false);
+  if (made.signature().name().size() > kLongestName) return std::nullopt;
+  std::string seed = "seed_of_element";
+  const auto is_taken = [&](const std::string& name) {
+    return std::ranges::any_of(def->node_def(), [&](const auto& n) { return n.name() == name; }) ||
+           std::ranges::any_of(def->signature().input_arg(), [&](const auto& a) { return a.name() == name; });
+  };
+  while (is_taken(seed)) seed += '_';
+  auto& args = *made.mutable_signature()->mutable_input_arg();
+  auto* const arg = args.Add();
+  arg->set_name(seed);
+  arg->set_type(tensorflow::DT_INT64);
+  // Attributes of arguments are by their place.
+  if (made.arg_attr_size() > 0) made.clear_arg_attr();
+  for (int i = args.size() - 1; i > args.size() - 1 - static_cast<int>(f.captured.size()); --i) {
+    args.SwapElements(i, i - 1);
+  }
+  for (auto& node : *made.mutable_node_def()) {
+    if (node.name() != random) continue;
+    node.set_op("StatelessRandomUniform");
+    // The seed comes behind the shape and before what controls the node.
+    node.add_input(seed);
+    for (int i = node.input_size() - 1; i > 1; --i) node.mutable_input()->SwapElements(i, i - 1);
+    node.mutable_attr()->erase("seed");
+    node.mutable_attr()->erase("seed2");
+    (*node.mutable_attr())["Tseed"].set_type(tensorflow::DT_INT64);
+  }
+  if (!graph->functions().Add(made).ok()) return std::nullopt;
+  result.f = {made.signature().name(), std::make_shared<const AttrMap>()};
+  return result;
+}
+
+std::optional<RandomPredicate> FindRandomPredicate(const Graph& graph, const NameAttrList& predicate) {
+  const auto body = InstantiateFunction(graph.functions(), graph.ops(), predicate);
+  if (!body.ok() || body->rets.size() != 1 || !body->control_rets.empty()) return std::nullopt;
+  const Node* const compare = SourceOf(*body->rets[0], 0);
+  if (compare == nullptr || (compare->op_name() != "Less" && compare->op_name() != "Greater")) {
+    return std::nullopt;
+  }
+  if (std::ranges::count_if(body->graph->OpNodes(), [](const Node* n) { return HasState(*n); }) != 1) {
+    return std::nullopt;
+  }
+  const int random_at = compare->op_name() == "Less" ? 0 : 1;
+  const Node* const random = UnscaledSource(SourceOf(*compare, random_at));
+  const auto rate = FloatOf(SourceOf(*compare, 1 - random_at));
+  if (!IsRandomScalar(random) || !rate) return std::nullopt;
+  return RandomPredicate{*rate, SeedsOf(*random)};
+}
+
+std::optional<NameAttrList> MakeDatasetFunction(Graph* graph, const std::string& name,
+                                                const std::vector<DataType>& more,
+                                                const std::vector<StageOfFunction>& stages) {
+  Maker maker(name, {DataType::kVariant}, more, {});
+  std::string last = maker.element()[0];
+  for (const StageOfFunction& stage : stages) {
+    std::vector<std::string> inputs = {last};
+    for (const int i : stage.inputs) inputs.push_back(maker.a()[static_cast<size_t>(i)]);
+    const std::string node = StrCat(stage.op, "_", &stage - stages.data());
+    maker.builder().Node(node, stage.op, inputs, stage.attrs);
+    last = node + ":handle";
+  }
+  maker.Return({last}, {DataType::kVariant});
   return maker.Finish(graph);
 }
 

@@ -42,4 +42,36 @@ std::optional<NameAttrList> JoinPredicates(Graph* graph, const ElementFunction& 
 std::optional<NameAttrList> VectorizeFunction(Graph* graph, const ElementFunction& f,
                                               const std::vector<PartialShape>& elements);
 
+// The two seeds of a random op.
+struct OpSeeds {
+  int64_t seed = 0, seed2 = 0;
+};
+
+// A function whose only state is one RandomUniform of known seeds, as one without state, which takes a seed,
+// a vector of two int64, behind its element.
+struct HoistedRandom {
+  NameAttrList f;
+  OpSeeds seeds;
+};
+std::optional<HoistedRandom> HoistRandomUniform(Graph* graph, const ElementFunction& f);
+
+// A predicate that compares one random number from 0 to 1 with a constant, and looks at nothing else: it is
+// true with the probability `rate`.
+struct RandomPredicate {
+  float rate = 0;
+  OpSeeds seeds;
+};
+std::optional<RandomPredicate> FindRandomPredicate(const Graph& graph, const NameAttrList& predicate);
+
+// A function of a dataset, and what it takes behind it: the dataset that the stages make of it, one after the
+// other. `inputs` of a stage are numbers of what the function takes, from 0 behind the dataset.
+struct StageOfFunction {
+  const char* op;
+  AttrMap attrs;
+  std::vector<int> inputs;
+};
+std::optional<NameAttrList> MakeDatasetFunction(Graph* graph, const std::string& name,
+                                                const std::vector<DataType>& more,
+                                                const std::vector<StageOfFunction>& stages);
+
 }  // namespace millrace

@@ -15,6 +15,9 @@ namespace millrace {
 namespace {
 
 constexpr DatasetRewrite kRewrites[] = {
+    {"hoist_random_uniform", "random numbers come from a dataset of seeds, so that maps have no state"},
+    {"filter_with_random_uniform_fusion", "a filter by a random number becomes a sample"},
+    {"parallel_batch", "batches copy large elements by several threads"},
     {"noop_elimination", "stages that pass all elements on are removed"},
     {"map_fusion", "two maps become one"},
     {"filter_fusion", "two filters become one"},
@@ -25,6 +28,8 @@ constexpr DatasetRewrite kRewrites[] = {
     {"map_parallelization", "maps without state call their functions in parallel"},
     {"shuffle_and_repeat_fusion", "shuffling goes on from one epoch to the next"},
 };
+
+constexpr std::string_view kTriesBoth = "map_vectorization:use_choose_fastest:true";
 
 using Types = std::vector<DataType>;
 using Shapes = std::vector<PartialShape>;
@@ -71,6 +76,8 @@ class Pass {
     const Tensor* const names = ConstTensorOf(*InputOf(*root, 1).node);
     if (names == nullptr || names->dtype() != DataType::kString) return;
     wanted_ = std::set<std::string>(names->flat<std::string>().begin(), names->flat<std::string>().end());
+    const auto configs = root->attrs().Get<std::vector<std::string>>("optimization_configs");
+    tries_both_ = configs.ok() && std::ranges::find(*configs, kTriesBoth) != configs->end();
     std::vector<Link> links = {{root, 0}};
     while (!links.empty()) {
       const Link link = links.back();
@@ -123,14 +130,26 @@ class Pass {
       }
       if (IsOneOf(*stage, {"BatchDataset", "BatchDatasetV2"}) &&
           (IsMap(*before) || before->op_name() == "ParallelMapDataset")) {
-        Node* made = Wants("map_vectorization") ? Vectorize(stage, before) : nullptr;
+        Node* made = nullptr;
+        if (Wants("map_vectorization")) {
+          made = tries_both_ ? TryBoth(stage, before) : Vectorize(stage, before);
+        }
         if (made == nullptr && Wants("map_and_batch_fusion")) made = FuseMapAndBatch(stage, before);
-        return made;
+        if (made != nullptr) return made;
       }
       if (stage->op_name() == "RepeatDataset" && before->op_name() == "ShuffleDataset" &&
           Wants("shuffle_and_repeat_fusion")) {
         return FuseShuffleAndRepeat(stage, before);
       }
+    }
+    if (IsMap(*stage) && Wants("hoist_random_uniform")) {
+      if (Node* const made = HoistRandom(stage); made != nullptr) return made;
+    }
+    if (stage->op_name() == "FilterDataset" && Wants("filter_with_random_uniform_fusion")) {
+      return FilterBySample(stage);
+    }
+    if (IsOneOf(*stage, {"BatchDatasetV2", "PaddedBatchDatasetV2"}) && Wants("parallel_batch")) {
+      return CopyInParallel(stage);
     }
     if (IsMap(*stage) && Wants("map_parallelization")) return Parallelize(stage);
     return nullptr;
@@ -302,12 +321,7 @@ class Pass {
     if (!f || !elements || !rows) return nullptr;
     const auto of_batches = VectorizeFunction(graph_, f->f, rows->shapes);
     if (!of_batches) return nullptr;
-    Elements batches{rows->types, {}};
-    for (const PartialShape& row : rows->shapes) {
-      std::vector<int64_t> dims(row.dims().begin(), row.dims().end());
-      dims.insert(dims.begin(), -1);
-      batches.shapes.push_back(PartialShape(std::move(dims)));
-    }
+    const Elements batches{rows->types, BatchShapes(rows->shapes)};
     const TensorRef drop = DropRemainder(*batch);
     if (drop.node == nullptr) return nullptr;
     Node* const batched = rewriter_.Add(*batch, "batch", "BatchDatasetV2",
@@ -350,9 +364,135 @@ class Pass {
                          Inputs(InputOf(*map, 0), f->captured, {{calls, 0}}));
   }
 
+  // The element and a seed, from a dataset of random numbers, go to a map without state.
+  Node* HoistRandom(Node* map) {
+    const auto f = FunctionOf(*map, "f");
+    const auto elements = ElementsOf(*map);
+    const TensorRef source = InputOf(*map, 0);
+    auto rows = ElementsOf(*source.node);
+    if (!f || !elements || !rows) return nullptr;
+    const auto hoisted = HoistRandomUniform(graph_, f->f);
+    if (!hoisted) return nullptr;
+    const auto number = [&](const char* name, int64_t value) {
+      return TensorRef{rewriter_.AddConst(*map, name, Tensor::Scalar(value), {}), 0};
+    };
+    const TensorRef seed = number("seed", hoisted->seeds.seed), seed2 = number("seed2", hoisted->seeds.seed2);
+    const TensorRef two = number("two", 2);
+    Node* const drop = rewriter_.AddConst(*map, "drop_remainder", Tensor::Scalar(true), {});
+    if (seed.node == nullptr || seed2.node == nullptr || two.node == nullptr || drop == nullptr)
+      return nullptr;
+    const Elements one{{DataType::kInt64}, {PartialShape({})}}, pair{{DataType::kInt64}, {PartialShape({2})}};
+    Node* const numbers =
+        rewriter_.Add(*map, "random", "RandomDataset",
+                      {{"output_types", one.types}, {"output_shapes", one.shapes}}, {seed, seed2});
+    if (numbers == nullptr) return nullptr;
+    Node* const seeds = rewriter_.Add(*map, "seeds", "BatchDatasetV2",
+                                      {{"output_types", pair.types}, {"output_shapes", pair.shapes}},
+                                      {{numbers, 0}, two, {drop, 0}});
+    if (seeds == nullptr) return nullptr;
+    rows->types.push_back(pair.types[0]);
+    rows->shapes.push_back(pair.shapes[0]);
+    Node* const both =
+        rewriter_.Add(*map, "zip", "ZipDataset",
+                      {{"N", int64_t{2}}, {"output_types", rows->types}, {"output_shapes", rows->shapes}},
+                      {source, {seeds, 0}});
+    if (both == nullptr) return nullptr;
+    return AddMap(*map, {both, 0}, hoisted->f, f->f.captured, f->captured, *elements, *map);
+  }
+
+  Node* FilterBySample(Node* filter) {
+    const auto p = FunctionOf(*filter, "predicate");
+    const auto elements = ElementsOf(*filter);
+    if (!p || !elements) return nullptr;
+    const auto random = FindRandomPredicate(*graph_, p->f.f);
+    if (!random) return nullptr;
+    Node* const rate = rewriter_.AddConst(*filter, "rate", Tensor::Scalar(random->rate), {});
+    Node* const seed = rewriter_.AddConst(*filter, "seed", Tensor::Scalar(random->seeds.seed), {});
+    Node* const seed2 = rewriter_.AddConst(*filter, "seed2", Tensor::Scalar(random->seeds.seed2), {});
+    if (rate == nullptr || seed == nullptr || seed2 == nullptr) return nullptr;
+    return rewriter_.Add(*filter, "sample", "SamplingDataset",
+                         {{"output_types", elements->types}, {"output_shapes", elements->shapes}},
+                         {InputOf(*filter, 0), {rate, 0}, {seed, 0}, {seed2, 0}});
+  }
+
+  Node* CopyInParallel(Node* batch) {
+    if (batch->attrs().Get<bool>("parallel_copy").value_or(false)) return nullptr;
+    AttrMap attrs = batch->attrs();
+    attrs.Set("parallel_copy", true);
+    std::vector<TensorRef> inputs;
+    for (int i = 0; i < batch->num_inputs(); ++i) inputs.push_back(InputOf(*batch, i));
+    return rewriter_.Add(*batch, "parallel_batch", batch->op_name(), std::move(attrs), inputs);
+  }
+
+  // A stage that tries a map before the batch and one of batches, and goes on with what was faster.
+  Node* TryBoth(Node* batch, Node* map) {
+    const auto f = FunctionOf(*map, "f");
+    const auto elements = ElementsOf(*batch), mapped = ElementsOf(*map);
+    const TensorRef source = InputOf(*map, 0);
+    const auto rows = ElementsOf(*source.node);
+    if (!f || !elements || !mapped || !rows || !ScalarOf<int64_t>(InputOf(*batch, 1))) return nullptr;
+    const auto of_batches = VectorizeFunction(graph_, f->f, rows->shapes);
+    if (!of_batches) return nullptr;
+    // Both take what the map captures, its number of calls where it has one, the size and drop_remainder.
+    std::vector<TensorRef> more = f->captured;
+    Types types = f->f.captured;
+    StageOfFunction mapping{
+        map->op_name() == "ParallelMapDataset" ? "ParallelMapDataset" : "MapDataset", map->attrs(), {}};
+    for (int i = 1; i < map->num_inputs(); ++i) mapping.inputs.push_back(i - 1);
+    if (map->op_name() == "ParallelMapDataset") {
+      more.push_back(InputOf(*map, map->num_inputs() - 1));
+      types.push_back(DataType::kInt32);
+    }
+    const TensorRef drop = DropRemainder(*batch);
+    if (drop.node == nullptr) return nullptr;
+    const int size_at = static_cast<int>(more.size());
+    more.insert(more.end(), {InputOf(*batch, 1), drop});
+    types.insert(types.end(), {DataType::kInt64, DataType::kBool});
+    StageOfFunction batching{"BatchDatasetV2",
+                             {{"output_types", elements->types}, {"output_shapes", elements->shapes}},
+                             {size_at, size_at + 1}};
+    const auto plain = MakeDatasetFunction(graph_, StrCat("__batches_of_", f->f.f.name, "_", batch->name()),
+                                           types, {mapping, batching});
+    batching.attrs.Set("output_types", rows->types);
+    batching.attrs.Set("output_shapes", BatchShapes(rows->shapes));
+    mapping.attrs.Set("f", *of_batches);
+    mapping.attrs.Set("output_types", elements->types);
+    mapping.attrs.Set("output_shapes", elements->shapes);
+    const auto of_rows = MakeDatasetFunction(graph_, StrCat("__of_batches_", f->f.f.name, "_", batch->name()),
+                                             types, {batching, mapping});
+    Node* const one = rewriter_.AddConst(*batch, "one", Tensor::Scalar(int64_t{1}), {});
+    if (!plain || !of_rows || one == nullptr) return nullptr;
+    const auto length = static_cast<int64_t>(more.size());
+    constexpr int64_t kTrial = 10;  // batches of each
+    return rewriter_.Add(*batch, "fastest", "ChooseFastestBranchDataset",
+                         {{"Targuments", Both(types, types)},
+                          {"num_elements_per_branch", kTrial},
+                          {"branches", std::vector<NameAttrList>{*plain, *of_rows}},
+                          {"other_arguments_lengths", std::vector<int64_t>{length, length}},
+                          {"output_types", elements->types},
+                          {"output_shapes", elements->shapes}},
+                         Join({source, InputOf(*batch, 1), {one, 0}}, more, more));
+  }
+  static std::vector<TensorRef> Join(std::vector<TensorRef> a, const std::vector<TensorRef>& b,
+                                     const std::vector<TensorRef>& c) {
+    a.insert(a.end(), b.begin(), b.end());
+    a.insert(a.end(), c.begin(), c.end());
+    return a;
+  }
+  static Shapes BatchShapes(const Shapes& rows) {
+    Shapes batches;
+    for (const PartialShape& row : rows) {
+      std::vector<int64_t> dims(row.dims().begin(), row.dims().end());
+      dims.insert(dims.begin(), -1);
+      batches.push_back(PartialShape(std::move(dims)));
+    }
+    return batches;
+  }
+
   Graph* const graph_;
   Rewriter rewriter_;
   std::set<std::string> wanted_;
+  bool tries_both_ = false;  // of the ways to map batches
   int changes_ = 0;
 };
 

@@ -4,6 +4,8 @@
 #include "data/batch.h"
 
 #include <algorithm>
+#include <memory>
+#include <thread>
 
 #include "base/small_vector.h"
 #include "device/device.h"
@@ -23,19 +25,33 @@ int64_t Batches(int64_t n, int64_t size, bool drop_remainder) {
 // Takes `size` elements, or what is left of them.
 class BatchingDataset : public UnaryDataset {
  public:
-  BatchingDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, int64_t size,
-                  bool drop_remainder)
+  struct Options {
+    int64_t size = 1;
+    bool drop_remainder = false;
+    bool parallel_copy = false;  // threads of the iterator copy large elements
+  };
+  BatchingDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, Options options)
       : UnaryDataset(std::move(kind), std::move(signature), std::move(input)),
-        size_(size),
-        drop_remainder_(drop_remainder) {}
+        size_(options.size),
+        drop_remainder_(options.drop_remainder),
+        parallel_copy_(options.parallel_copy) {}
   int64_t Cardinality() const override { return Batches(input().Cardinality(), size_, drop_remainder_); }
 
  protected:
-  virtual StatusOr<Element> Join(const Context& ctx, const std::vector<Element>& elements) const = 0;
+  // `pool` may be null.
+  virtual StatusOr<Element> Join(const Context& ctx, const std::vector<Element>& elements,
+                                 ThreadPool* pool) const = 0;
 
   class It final : public UnaryIterator<BatchingDataset> {
    public:
-    using UnaryIterator::UnaryIterator;
+    It(const BatchingDataset& dataset, std::unique_ptr<Iterator> input)
+        : UnaryIterator(dataset, std::move(input)) {
+      if (!dataset.parallel_copy_) return;
+      // The pool of a step may end before the threads of a stage that prefetches batches. Threads of this
+      // one start when there is something to copy.
+      const int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads));
+      pool_ = std::make_unique<ThreadPool>("batch", threads);
+    }
     bool MayWait(int64_t n) const override { return UnaryIterator::MayWait(ManyTimes(n, dataset_.size_)); }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
       if (dataset_.takes_rows() && dataset_.size_ <= kMostRows && InputGivesRows()) {
@@ -56,13 +72,15 @@ class BatchingDataset : public UnaryDataset {
         return Status();
       }
       rows_.resize(n);
-      MR_ASSIGN_OR_RETURN(*out, dataset_.Join(ctx, rows_));
+      MR_ASSIGN_OR_RETURN(*out, dataset_.Join(ctx, rows_, pool_.get()));
       return Status();
     }
 
    private:
     static constexpr int64_t kMostRows = 1 << 16;
+    static constexpr unsigned kMostThreads = 16;  // copies are bound by memory
     std::vector<Element> rows_;
+    std::unique_ptr<ThreadPool> pool_;
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
     return MakeUnary<It>(static_cast<const BatchingDataset&>(*this), ctx);
@@ -72,6 +90,7 @@ class BatchingDataset : public UnaryDataset {
 
   const int64_t size_;
   const bool drop_remainder_;
+  const bool parallel_copy_;
 };
 
 class BatchDataset final : public BatchingDataset {
@@ -79,8 +98,9 @@ class BatchDataset final : public BatchingDataset {
   using BatchingDataset::BatchingDataset;
 
  protected:
-  StatusOr<Element> Join(const Context& ctx, const std::vector<Element>& elements) const override {
-    return StackElements(elements, ctx.runtime->device->host_allocator());
+  StatusOr<Element> Join(const Context& ctx, const std::vector<Element>& elements,
+                         ThreadPool* pool) const override {
+    return StackElements(elements, ctx.runtime->device->host_allocator(), pool);
   }
   bool takes_rows() const override { return true; }
 };
@@ -88,24 +108,26 @@ class BatchDataset final : public BatchingDataset {
 // Rows of different sizes, each filled up with a value to the largest, or to a given one.
 class PaddedBatchDataset final : public BatchingDataset {
  public:
-  PaddedBatchDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, int64_t size,
-                     bool drop_remainder, std::vector<PartialShape> shapes, std::vector<Tensor> values)
-      : BatchingDataset(std::move(kind), std::move(signature), std::move(input), size, drop_remainder),
+  PaddedBatchDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, Options options,
+                     std::vector<PartialShape> shapes, std::vector<Tensor> values)
+      : BatchingDataset(std::move(kind), std::move(signature), std::move(input), options),
         padded_(std::move(shapes)),
         values_(std::move(values)) {}
 
  protected:
-  StatusOr<Element> Join(const Context& ctx, const std::vector<Element>& elements) const override {
+  StatusOr<Element> Join(const Context& ctx, const std::vector<Element>& elements,
+                         ThreadPool* pool) const override {
     Element out;
     for (size_t i = 0; i < padded_.size(); ++i) {
-      MR_ASSIGN_OR_RETURN(Tensor joined, JoinComponent(ctx, elements, i));
+      MR_ASSIGN_OR_RETURN(Tensor joined, JoinComponent(ctx, elements, i, pool));
       out.push_back(std::move(joined));
     }
     return out;
   }
 
  private:
-  StatusOr<Tensor> JoinComponent(const Context& ctx, const std::vector<Element>& elements, size_t i) const {
+  StatusOr<Tensor> JoinComponent(const Context& ctx, const std::vector<Element>& elements, size_t i,
+                                 ThreadPool* pool) const {
     MR_ASSIGN_OR_RETURN(const Dims sizes, Sizes(elements, i));
     Dims all{static_cast<int64_t>(elements.size())};
     for (const int64_t d : sizes) all.push_back(d);
@@ -114,13 +136,23 @@ class PaddedBatchDataset final : public BatchingDataset {
     Fill(&out, values_[i]);
     const Dims strides = RowMajorStrides(sizes);
     const int64_t row = ProductOf(sizes, 0, static_cast<int>(sizes.size()));
-    for (size_t k = 0; k < elements.size(); ++k) {
-      if (elements[k][i].dtype() != out.dtype()) {
+    for (const Element& element : elements) {
+      if (element[i].dtype() != out.dtype()) {
         return errors::InvalidArgument("Mismatched type between padding value and input dataset's component ",
                                        i, ": ", DataTypeName(out.dtype()), " vs. ",
-                                       DataTypeName(elements[k][i].dtype()));
+                                       DataTypeName(element[i].dtype()));
       }
-      CopyBox(elements[k][i], strides, static_cast<int64_t>(k) * row, &out);
+    }
+    const auto copy = [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) {
+        CopyBox(elements[static_cast<size_t>(k)][i], strides, k * row, &out);
+      }
+    };
+    const auto rows = static_cast<int64_t>(elements.size());
+    if (pool == nullptr) {
+      copy(0, rows);
+    } else {
+      pool->ParallelFor(rows, CopyCost(out) / rows, copy);
     }
     return out;
   }
@@ -177,11 +209,12 @@ class DenseToSparseDataset final : public BatchingDataset {
  public:
   DenseToSparseDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, int64_t size,
                        PartialShape row_shape)
-      : BatchingDataset(std::move(kind), std::move(signature), std::move(input), size, false),
+      : BatchingDataset(std::move(kind), std::move(signature), std::move(input), {.size = size}),
         row_shape_(std::move(row_shape)) {}
 
  protected:
-  StatusOr<Element> Join(const Context& ctx, const std::vector<Element>& elements) const override {
+  StatusOr<Element> Join(const Context& ctx, const std::vector<Element>& elements,
+                         ThreadPool* /*pool*/) const override {
     Allocator& allocator = ctx.runtime->device->host_allocator();
     const int rank = row_shape_.rank();
     Dims sizes{static_cast<int64_t>(elements.size())};
@@ -247,19 +280,27 @@ StatusOr<bool> DropRemainder(const NodeArgs& args) {
   return args.Scalar<bool>("drop_remainder");
 }
 
+StatusOr<BatchingDataset::Options> BatchOptions(const NodeArgs& args) {
+  BatchingDataset::Options options;
+  MR_ASSIGN_OR_RETURN(options.size, BatchSize(args));
+  MR_ASSIGN_OR_RETURN(options.drop_remainder, DropRemainder(args));
+  if (args.op().ends_with("V2")) {
+    MR_ASSIGN_OR_RETURN(options.parallel_copy, args.Attr<bool>("parallel_copy"));
+  }
+  return options;
+}
+
 StatusOr<RefPtr<const Dataset>> MakeBatch(const NodeArgs& args) {
   MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
   MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> input, args.Input());
-  MR_ASSIGN_OR_RETURN(const int64_t size, BatchSize(args));
-  MR_ASSIGN_OR_RETURN(const bool drop, DropRemainder(args));
-  return MakeRefDataset<BatchDataset>(args.Kind(), std::move(signature), std::move(input), size, drop);
+  MR_ASSIGN_OR_RETURN(const auto options, BatchOptions(args));
+  return MakeRefDataset<BatchDataset>(args.Kind(), std::move(signature), std::move(input), options);
 }
 
 StatusOr<RefPtr<const Dataset>> MakePaddedBatch(const NodeArgs& args) {
   MR_ASSIGN_OR_RETURN(Dataset::Signature signature, args.Signature());
   MR_ASSIGN_OR_RETURN(RefPtr<const Dataset> input, args.Input());
-  MR_ASSIGN_OR_RETURN(const int64_t size, BatchSize(args));
-  MR_ASSIGN_OR_RETURN(const bool drop, DropRemainder(args));
+  MR_ASSIGN_OR_RETURN(const auto options, BatchOptions(args));
   MR_ASSIGN_OR_RETURN(const std::vector<Tensor> shapes, args.Values("padded_shapes"));
   MR_ASSIGN_OR_RETURN(std::vector<Tensor> values, args.Values("padding_values"));
   if (shapes.size() != input->types().size()) {
@@ -284,7 +325,7 @@ StatusOr<RefPtr<const Dataset>> MakePaddedBatch(const NodeArgs& args) {
           DataTypeName(values[i].dtype()), " vs. ", DataTypeName(input->types()[i]));
     }
   }
-  return MakeRefDataset<PaddedBatchDataset>(args.Kind(), std::move(signature), std::move(input), size, drop,
+  return MakeRefDataset<PaddedBatchDataset>(args.Kind(), std::move(signature), std::move(input), options,
                                             std::move(padded), std::move(values));
 }
 
@@ -326,8 +367,9 @@ StatusOr<RefPtr<const Dataset>> MakeMapAndBatch(const NodeArgs& args) {
 
 RefPtr<const Dataset> BatchesOf(std::string kind, Dataset::Signature signature, RefPtr<const Dataset> input,
                                 int64_t size, bool drop_remainder) {
-  return MakeRefDataset<BatchDataset>(std::move(kind), std::move(signature), std::move(input), size,
-                                      drop_remainder);
+  return MakeRefDataset<BatchDataset>(
+      std::move(kind), std::move(signature), std::move(input),
+      BatchingDataset::Options{.size = size, .drop_remainder = drop_remainder});
 }
 
 void RegisterBatchDatasets(KernelRegistry& registry) {

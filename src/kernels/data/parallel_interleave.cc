@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "base/strings.h"
+#include "data/tuning.h"
 #include "data/waiting.h"
 #include "kernels/data/dataset_kernel.h"
 #include "kernels/data/nested.h"
@@ -20,7 +21,7 @@ class ParallelInterleaveDataset final : public UnaryDataset {
  public:
   struct Options {
     int64_t cycle = 1, block = 1;
-    int64_t parallelism = 1;
+    Parallelism parallelism;
     int64_t buffer = 1;   // elements of one dataset
     int64_t ahead = 1;    // datasets beyond those of the cycle
     bool sloppy = false;  // an element that is there comes before one that has to be waited for
@@ -36,7 +37,9 @@ class ParallelInterleaveDataset final : public UnaryDataset {
   class It final : public UnaryIterator<ParallelInterleaveDataset> {
    public:
     It(const ParallelInterleaveDataset& dataset, std::unique_ptr<Iterator> input, std::unique_ptr<Callable> f)
-        : UnaryIterator(dataset, std::move(input)), f_(std::move(f)) {}
+        : UnaryIterator(dataset, std::move(input)),
+          f_(std::move(f)),
+          calls_(std::min(dataset.o_.parallelism.most, kMostThreads)) {}
     bool MayWait(int64_t /*n*/) const override { return true; }
 
     BufferFill fill() const override {
@@ -49,43 +52,14 @@ class ParallelInterleaveDataset final : public UnaryDataset {
     }
     Status GetNext(Context& ctx, Element* out, bool* end) override {
       MutexLock lock(mu_);
-      MR_RETURN_IF_ERROR(StartThreads(ctx));
-      while (true) {
-        if (at_ < slots_.size() && slots_[at_] != nullptr) {
-          MR_RETURN_IF_ERROR(Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS {
-            return Ready(*slots_[at_]) || (dataset_.o_.sloppy && AnyReady());
-          }));
-          if (!Ready(*slots_[at_])) TurnToReady();
-          const std::shared_ptr<Source> source = slots_[at_];
-          if (!source->results.empty()) {
-            Result result = std::move(source->results.front());
-            source->results.pop_front();
-            changed_.NotifyAll();
-            if (++taken_ == dataset_.o_.block) Advance();
-            *out = std::move(result.element);
-            return result.status;
-          }
-          // It has ended. Its place is taken when its turn comes again.
-          slots_[at_] = nullptr;
-          --open_;
-          Advance();
-        } else if (!opened_.empty() || !input_done_) {
-          MR_RETURN_IF_ERROR(Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS {
-            return !opened_.empty() || input_done_;
-          }));
-          if (opened_.empty()) continue;
-          while (slots_.size() <= at_) slots_.emplace_back();
-          slots_[at_] = std::move(opened_.front());
-          opened_.pop_front();
-          ++open_;
-          changed_.NotifyAll();
-        } else if (open_ == 0) {
-          *end = true;
-          return Status();
-        } else {
-          Advance();
-        }
+      if (threads_.size() == 0 && ctx.shares != nullptr && dataset_.o_.parallelism.chosen) {
+        calls_.Choose(*ctx.shares);
       }
+      if (calls_.chosen() && calls_.Asked(CallsAtATime::Clock::now())) changed_.NotifyAll();
+      MR_RETURN_IF_ERROR(StartThreads(ctx));
+      const Status status = Take(ctx, out, end);
+      if (calls_.chosen()) calls_.Served(CallsAtATime::Clock::now());
+      return status;
     }
 
     Status Save(Context& ctx, StateWriter& state) override {
@@ -132,6 +106,46 @@ class ParallelInterleaveDataset final : public UnaryDataset {
       bool ended = false;
     };
 
+    // Waits for the next element.
+    Status Take(Context& ctx, Element* out, bool* end) MR_REQUIRES(mu_) {
+      while (true) {
+        if (at_ < slots_.size() && slots_[at_] != nullptr) {
+          MR_RETURN_IF_ERROR(Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS {
+            return Ready(*slots_[at_]) || (dataset_.o_.sloppy && AnyReady());
+          }));
+          if (!Ready(*slots_[at_])) TurnToReady();
+          const std::shared_ptr<Source> source = slots_[at_];
+          if (!source->results.empty()) {
+            Result result = std::move(source->results.front());
+            source->results.pop_front();
+            changed_.NotifyAll();
+            if (++taken_ == dataset_.o_.block) Advance();
+            *out = std::move(result.element);
+            return result.status;
+          }
+          // It has ended. Its place is taken when its turn comes again.
+          slots_[at_] = nullptr;
+          --open_;
+          Advance();
+        } else if (!opened_.empty() || !input_done_) {
+          MR_RETURN_IF_ERROR(Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS {
+            return !opened_.empty() || input_done_;
+          }));
+          if (opened_.empty()) continue;
+          while (slots_.size() <= at_) slots_.emplace_back();
+          slots_[at_] = std::move(opened_.front());
+          opened_.pop_front();
+          ++open_;
+          changed_.NotifyAll();
+        } else if (open_ == 0) {
+          *end = true;
+          return Status();
+        } else {
+          Advance();
+        }
+      }
+    }
+
     static bool Ready(const Source& source) { return !source.results.empty() || source.ended; }
     bool AnyReady() const MR_REQUIRES(mu_) {
       return std::ranges::any_of(slots_, [](const auto& s) { return s != nullptr && Ready(*s); });
@@ -149,11 +163,11 @@ class ParallelInterleaveDataset final : public UnaryDataset {
     }
 
     Status StartThreads(Context& ctx) MR_REQUIRES(mu_) {
-      if (threads_.size() > 0) return Status();
-      ahead_ = ctx.Ahead(threads_.cancellation());
-      const int64_t wanted = std::min<int64_t>(dataset_.o_.parallelism, kMostThreads);
-      for (int64_t i = 0; i < wanted; ++i) {
-        const Status status = threads_.Start([this] { Work(); });
+      const auto begin = static_cast<int64_t>(threads_.size());
+      if (begin >= calls_.limit()) return Status();
+      if (begin == 0) ahead_ = ctx.Ahead(threads_.cancellation());
+      for (int64_t i = begin; i < calls_.limit(); ++i) {
+        const Status status = threads_.Start([this, i] { Work(i); });
         if (!status.ok() && threads_.size() == 0) return status;
         if (!status.ok()) break;
       }
@@ -178,14 +192,15 @@ class ParallelInterleaveDataset final : public UnaryDataset {
              static_cast<int64_t>(opened_.size()) + open_ < dataset_.o_.cycle + dataset_.o_.ahead;
     }
 
-    void Work() MR_EXCLUDES(mu_) {
+    void Work(int64_t thread) MR_EXCLUDES(mu_) {
+      const bool measures = ahead_.shares != nullptr && dataset_.o_.parallelism.chosen;
       while (true) {
         std::shared_ptr<Source> source;
         bool opens = false;
         {
           MutexLock lock(mu_);
           while (!threads_.stopping()) {
-            if (!paused_) {
+            if (!paused_ && thread < calls_.limit()) {
               // The cycle is filled first; then what is open is read, and then more is opened.
               const bool cycle_is_full = static_cast<int64_t>(opened_.size()) + open_ >= dataset_.o_.cycle;
               opens = MayOpen() && !cycle_is_full;
@@ -201,12 +216,16 @@ class ParallelInterleaveDataset final : public UnaryDataset {
           if (source != nullptr) source->busy = true;
         }
         Context ctx = ahead_;
+        CallsAtATime::Clock::time_point begin;
+        if (measures) begin = CallsAtATime::Clock::now();
         if (opens) {
           Open(ctx);
         } else {
           Read(ctx, *source);
         }
         MutexLock lock(mu_);
+        // What a source takes to open, its elements wait for.
+        if (measures) calls_.AddCall(CallsAtATime::Clock::now() - begin);
         --busy_;
         changed_.NotifyAll();
       }
@@ -311,6 +330,7 @@ class ParallelInterleaveDataset final : public UnaryDataset {
     bool input_done_ MR_GUARDED_BY(mu_) = false;
     bool paused_ MR_GUARDED_BY(mu_) = false;  // while it is saved
     int64_t busy_ MR_GUARDED_BY(mu_) = 0;     // threads at work
+    CallsAtATime calls_ MR_GUARDED_BY(mu_);   // how many threads work at the same time
     Context ahead_;                           // of the threads; set before they start
     StageThreads threads_{mu_, changed_};
   };
@@ -350,10 +370,10 @@ StatusOr<RefPtr<const Dataset>> MakeInParallel(const NodeArgs& args,
 StatusOr<RefPtr<const Dataset>> MakeParallelInterleaveV2(const NodeArgs& args) {
   MR_ASSIGN_OR_RETURN(auto o, CycleOf(args));
   MR_ASSIGN_OR_RETURN(const int64_t calls, args.Scalar<int64_t>("num_parallel_calls"));
-  MR_ASSIGN_OR_RETURN(o.parallelism, ResolveParallelism(calls));
+  MR_ASSIGN_OR_RETURN(o.parallelism, ParallelismOf(calls));
   MR_ASSIGN_OR_RETURN(o.sloppy, args.Attr<bool>("sloppy"));
-  o.parallelism = std::min(o.parallelism, o.cycle);
-  o.ahead = o.parallelism;
+  o.parallelism.most = std::min(o.parallelism.most, o.cycle);
+  o.ahead = o.parallelism.most;
   return MakeInParallel(args, o);
 }
 
@@ -365,7 +385,7 @@ StatusOr<RefPtr<const Dataset>> MakeParallelInterleave(const NodeArgs& args) {
   MR_ASSIGN_OR_RETURN(o.ahead, args.Scalar<int64_t>("prefetch_input_elements"));
   if (o.buffer <= 0) return errors::InvalidArgument("`buffer_output_elements` must be > 0");
   if (o.ahead < 0) return errors::InvalidArgument("`prefetch_input_elements` must be >= 0");
-  o.parallelism = o.cycle;
+  o.parallelism.most = o.cycle;
   return MakeInParallel(args, o);
 }
 

@@ -187,10 +187,35 @@ def test_shuffle_is_that_of_the_seeds():
 
 def test_shuffle_again_in_each_iteration():
     tf.set_random_seed(5)
-    got = elements(tf.data.Dataset.range(20).shuffle(20, seed=3).repeat(2))
+    options = tf.data.Options()
+    options.experimental_optimization.shuffle_and_repeat_fusion = False
+    got = elements(tf.data.Dataset.range(20).shuffle(20, seed=3).repeat(2).with_options(options))
     seeds = philox_words(5, 3, 4)
     assert got[:20] == shuffled(range(20), 20, seeds[0], seeds[1])
     assert got[20:] == shuffled(range(20), 20, seeds[2], seeds[3])
+
+
+def shuffled_and_repeated(n, count, buffer_size, seed, seed2):
+    """Epochs of range(n), of which the next one is read into the buffer while the one before is drawn from."""
+    draws = iter(philox_words(seed, seed2, n * count))
+    rest = [(epoch, i) for epoch in range(count) for i in range(n)]
+    buffer, out = [], []
+    while rest or buffer:
+        while rest and len(buffer) < buffer_size:
+            buffer.append(rest.pop(0))
+        first = [at for at, (epoch, _) in enumerate(buffer) if epoch == buffer[0][0]]
+        at = first[next(draws) % len(first)]
+        out.append(buffer[at][1])
+        buffer[at] = buffer[0]
+        buffer.pop(0)
+    return out
+
+
+@pytest.mark.parametrize("buffer_size", [1, 3, 6, 13])
+def test_shuffle_and_repeat_become_one_stage_by_default(buffer_size):
+    tf.set_random_seed(5)
+    got = elements(tf.data.Dataset.range(6).shuffle(buffer_size, seed=3).repeat(4))
+    assert got == shuffled_and_repeated(6, 4, buffer_size, 5, 3)
 
 
 def test_cache_reads_its_input_once():

@@ -45,10 +45,57 @@ def test_maps_of_batches():
     assert rows(pipeline(["Batch", "Map"], map_vectorization=wanted)) == [0, 2, 4, 6, 8]
 
 
+def test_both_ways_to_map_batches_are_tried():
+    wanted = optimization_options(enabled=True)
+    wanted.use_choose_fastest = True
+    assert rows(pipeline(["ChooseFastestBranch"], map_vectorization=wanted)) == [0, 2, 4, 6, 8]
+
+
 def optimization_options(enabled):
     options = tf.data.experimental.MapVectorizationOptions()
     options.enabled = enabled
     return options
+
+
+def test_defaults():
+    by_default = ["map_and_batch_fusion", "noop_elimination", "shuffle_and_repeat_fusion"]
+    assert tf.data.Options().experimental_optimization._static_optimizations() == by_default
+    options = tf.data.Options()
+    options.experimental_optimization.apply_default_optimizations = False
+    assert options.experimental_optimization._static_optimizations() == []
+
+
+def test_a_map_with_a_random_number_becomes_one_without_state():
+    def elements(**options):
+        dataset = tf.data.Dataset.range(50)
+        if options:
+            dataset = dataset.apply(optimization.assert_next(["Zip", "Map"]))
+        dataset = dataset.map(lambda x: tf.random.uniform([], seed=3))
+        wanted = tf.data.Options()
+        for name, value in options.items():
+            setattr(wanted.experimental_optimization, name, value)
+        return rows(dataset.batch(7).with_options(wanted))
+
+    for numbers in (elements(), elements(hoist_random_uniform=True, map_and_batch_fusion=False)):
+        assert len(set(numbers)) == 50 and min(numbers) >= 0 and max(numbers) < 1
+        assert 0.3 < sum(numbers) / 50 < 0.7
+
+
+def test_a_filter_by_chance_becomes_a_sample():
+    dataset = tf.data.Dataset.range(1000).apply(optimization.assert_next(["Sampling"]))
+    dataset = dataset.filter(lambda x: tf.random.uniform([], seed=3) < 0.25).batch(10)
+    wanted = tf.data.Options()
+    wanted.experimental_optimization.filter_with_random_uniform_fusion = True
+    assert 180 < len(rows(dataset.with_options(wanted))) < 320
+
+
+def test_large_elements_are_copied_by_several_threads():
+    dataset = tf.data.Dataset.range(6).map(lambda x: tf.fill([100000], x)).batch(4)
+    wanted = tf.data.Options()
+    wanted.experimental_optimization.parallel_batch = True
+    wanted.experimental_optimization.map_and_batch_fusion = False
+    batches = rows(dataset.with_options(wanted))
+    assert [sorted(set(row)) for row in batches] == [[i] for i in range(6)]
 
 
 def test_one_shot_iterators_are_rewritten_too():

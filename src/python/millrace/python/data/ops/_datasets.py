@@ -375,12 +375,19 @@ class _PrivateThreadPoolDataset(UnaryUnchangedStructureDataset):
 class _OptimizeDataset(UnaryUnchangedStructureDataset):
     """The same elements, from stages that are rewritten in the named ways."""
 
-    def __init__(self, input_dataset: Any, optimizations: Any) -> None:
+    def __init__(
+        self, input_dataset: Any, optimizations: Any, optimization_configs: Any = None
+    ) -> None:
         self._input_dataset = input_dataset
         names = ops.convert_to_tensor(optimizations or [], dtype=dtypes.string, name="optimizations")
         super().__init__(
             input_dataset,
-            gen_dataset_ops.optimize_dataset(input_dataset._variant_tensor, names, **self._flat_structure),
+            gen_dataset_ops.optimize_dataset(
+                input_dataset._variant_tensor,
+                names,
+                optimization_configs=optimization_configs or [],
+                **self._flat_structure,
+            ),
         )
 
 

@@ -99,7 +99,8 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         optimization = options.experimental_optimization
         rewrites = optimization._static_optimizations()
         if rewrites:
-            dataset = _datasets._OptimizeDataset(dataset, rewrites)
+            configs = optimization._static_optimization_configs()
+            dataset = _datasets._OptimizeDataset(dataset, rewrites, configs)
         if optimization.autotune is not False:
             dataset = _datasets._ModelDataset(dataset, optimization.autotune_cpu_budget or 0)
         stats = options.experimental_stats

@@ -62,7 +62,9 @@ class OptimizationOptions(options.OptionsBase):
             "shuffle_and_repeat_fusion",
         ]  # fmt: skip
         by_default = (
-            [] if self.apply_default_optimizations is False else ["map_and_batch_fusion", "noop_elimination"]
+            []
+            if self.apply_default_optimizations is False
+            else ["map_and_batch_fusion", "noop_elimination", "shuffle_and_repeat_fusion"]
         )
         wanted = [n for n in names if getattr(self, n) or (getattr(self, n) is None and n in by_default)]
         return sorted(wanted + self.map_vectorization._static_optimizations())
