@@ -32,7 +32,7 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3, python3-numpy, python3-protobuf")
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3, python3-absl, python3-numpy, python3-protobuf, python3-six")
 # The packages of the libraries that ours are linked with, as dpkg-dev finds them.
 find_program(dpkg_shlibdeps dpkg-shlibdeps)
 if(dpkg_shlibdeps)

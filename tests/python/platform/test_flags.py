@@ -3,6 +3,8 @@
 """Flags: definitions, parsing, validators, and the start of programs."""
 
 import enum
+import subprocess
+import sys
 
 import pytest
 
@@ -156,3 +158,53 @@ def test_old_programs_print_all_flags():
     values = flags.FLAGS
     assert values._parse_flags(["--rate_to_print=0.25", "other"]) == ["other"]
     assert {name: flag.value for name, flag in values.__flags.items()}["rate_to_print"] == 0.25
+
+
+_PROGRAM = """
+import sys
+if {without_absl}:
+    sys.modules["absl"] = None
+{imports}
+import tensorflow as tf
+tf.flags.DEFINE_integer("steps", 1, "Steps.")
+tf.app.flags.DEFINE_string(flag_name="name", default_value="x", docstring="A name.")
+{definitions}
+def main(argv):
+    print(argv[1:], tf.flags.FLAGS.steps, FLAGS.name, {shown})
+{run}
+"""
+
+
+def _output_of(tmp_path, arguments, imports="", definitions="FLAGS = tf.flags.FLAGS", shown="0", run="tf.app.run(main)",
+               without_absl=False):  # fmt: skip
+    program = tmp_path / "program.py"
+    program.write_text(
+        _PROGRAM.format(
+            imports=imports, definitions=definitions, shown=shown, run=run, without_absl=without_absl
+        )
+    )
+    result = subprocess.run(
+        [sys.executable, "-m", "millrace", str(program), *arguments], capture_output=True, text=True, check=False
+    )
+    return result.stdout or result.stderr
+
+
+@pytest.mark.parametrize("without_absl", [False, True])
+def test_flags_are_the_same_with_and_without_absl(tmp_path, without_absl):
+    arguments = ["--steps=3", "rest", "--name", "y", "--unknown=1"]
+    assert _output_of(tmp_path, arguments, without_absl=without_absl) == "['rest', '--unknown=1'] 3 y 0\n"
+    text = _output_of(tmp_path, ["--steps=a"], without_absl=without_absl)
+    assert "FATAL Flags parsing error" in text and "flag --steps=a" in text
+    assert "Steps." in _output_of(tmp_path, ["--help"], without_absl=without_absl)
+
+
+@pytest.mark.parametrize("run", ["absl.app.run(main)", "tf.app.run(main)", "tf.app.run()"])
+def test_programs_define_flags_through_absl_too(tmp_path, run):
+    pytest.importorskip("absl")
+    definitions = 'absl.flags.DEFINE_float("rate", 0.5, "Rate.")\nFLAGS = absl.flags.FLAGS'
+    for imports in ("import absl.app, absl.flags, absl.logging", "import absl.flags"):
+        if "absl.app" not in imports and "absl.app" in run:
+            continue
+        arguments = ["--steps=3", "--rate=0.25", "rest"]
+        text = _output_of(tmp_path, arguments, imports, definitions, "tf.flags.FLAGS.rate", run)
+        assert text == "['rest'] 3 x 0.25\n"

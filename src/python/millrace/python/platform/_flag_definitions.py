@@ -56,7 +56,9 @@ __all__ = [
 _OLD_NAMES = {"flag_name": "name", "default_value": "default", "docstring": "help"}
 
 
-def _takes_old_names(function: Callable[..., Any]) -> Callable[..., Any]:
+def takes_old_names(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that also takes the old names, of a function that defines a flag."""
+
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if any(old in kwargs for old in _OLD_NAMES):
@@ -70,6 +72,11 @@ def _takes_old_names(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*args, **kwargs)
 
     return wrapper
+
+
+def disclaim(absl_flags: Any) -> None:
+    """Has absl attribute flags that this module defines to the module that calls it."""
+    absl_flags.disclaim_key_flags()
 
 
 def _defining_module() -> str:
@@ -89,7 +96,7 @@ def DEFINE_flag(flag: Flag, flag_values: Any = FLAGS, module_name: str | None = 
     flag_values[flag.name] = flag
 
 
-@_takes_old_names
+@takes_old_names
 def DEFINE(  # noqa: N802
     parser: Any,
     name: str,
@@ -104,7 +111,7 @@ def DEFINE(  # noqa: N802
     DEFINE_flag(Flag(parser, serializer, name, default, help, **args), flag_values, module_name)
 
 
-@_takes_old_names
+@takes_old_names
 def DEFINE_string(
     name: str, default: Any, help: Any, flag_values: Any = FLAGS, **args: Any
 ) -> None:  # noqa: A002, N802
@@ -112,7 +119,7 @@ def DEFINE_string(
     DEFINE(parsers.ArgumentParser(), name, default, help, flag_values, parsers.ArgumentSerializer(), **args)
 
 
-@_takes_old_names
+@takes_old_names
 def DEFINE_boolean(  # noqa: N802
     name: str,
     default: Any,
@@ -131,7 +138,7 @@ def DEFINE_boolean(  # noqa: N802
 DEFINE_bool = DEFINE_boolean
 
 
-@_takes_old_names
+@takes_old_names
 def DEFINE_float(  # noqa: N802
     name: str,
     default: Any,
@@ -153,7 +160,7 @@ def DEFINE_float(  # noqa: N802
     )
 
 
-@_takes_old_names
+@takes_old_names
 def DEFINE_integer(  # noqa: N802
     name: str,
     default: Any,
@@ -175,7 +182,7 @@ def DEFINE_integer(  # noqa: N802
     )
 
 
-@_takes_old_names
+@takes_old_names
 def DEFINE_enum(  # noqa: N802
     name: str,
     default: Any,
@@ -194,7 +201,7 @@ def DEFINE_enum(  # noqa: N802
     )
 
 
-@_takes_old_names
+@takes_old_names
 def DEFINE_enum_class(  # noqa: N802
     name: str,
     default: Any,
@@ -212,7 +219,7 @@ def DEFINE_enum_class(  # noqa: N802
     DEFINE_flag(flag, flag_values, module_name)
 
 
-@_takes_old_names
+@takes_old_names
 def DEFINE_list(
     name: str, default: Any, help: Any, flag_values: Any = FLAGS, **args: Any
 ) -> None:  # noqa: A002, N802
@@ -220,7 +227,7 @@ def DEFINE_list(
     DEFINE(parsers.ListParser(), name, default, help, flag_values, parsers.CsvListSerializer(","), **args)
 
 
-@_takes_old_names
+@takes_old_names
 def DEFINE_spaceseplist(  # noqa: N802
     name: str,
     default: Any,
@@ -234,7 +241,7 @@ def DEFINE_spaceseplist(  # noqa: N802
     DEFINE(parser, name, default, help, flag_values, parsers.ListSerializer(" "), **args)
 
 
-@_takes_old_names
+@takes_old_names
 def DEFINE_multi(  # noqa: N802
     parser: Any,
     serializer: Any,
@@ -249,7 +256,7 @@ def DEFINE_multi(  # noqa: N802
     DEFINE_flag(Flag(parser, serializer, name, default, help, multi=True, **args), flag_values, module_name)
 
 
-@_takes_old_names
+@takes_old_names
 def DEFINE_multi_string(
     name: str, default: Any, help: Any, flag_values: Any = FLAGS, **args: Any
 ) -> None:  # noqa: A002, N802
@@ -259,7 +266,7 @@ def DEFINE_multi_string(
     )
 
 
-@_takes_old_names
+@takes_old_names
 def DEFINE_multi_integer(  # noqa: N802
     name: str,
     default: Any,
@@ -274,7 +281,7 @@ def DEFINE_multi_integer(  # noqa: N802
     DEFINE_multi(parser, parsers.ArgumentSerializer(), name, default, help, flag_values, **args)
 
 
-@_takes_old_names
+@takes_old_names
 def DEFINE_multi_float(  # noqa: N802
     name: str,
     default: Any,
@@ -289,7 +296,7 @@ def DEFINE_multi_float(  # noqa: N802
     DEFINE_multi(parser, parsers.ArgumentSerializer(), name, default, help, flag_values, **args)
 
 
-@_takes_old_names
+@takes_old_names
 def DEFINE_multi_enum(  # noqa: N802
     name: str,
     default: Any,

@@ -455,7 +455,7 @@ class _FlagValuesWrapper:
     def __getattr__(self, name: str) -> Any:
         wrapped = self.__dict__["__wrapped"]
         if name == "__flags":  # the dict of all flags, which programs print
-            return wrapped._flags
+            return wrapped._flags() if callable(wrapped._flags) else wrapped._flags
         if name == "_parse_flags":  # of TensorFlow 1.2
             return lambda args=None: wrapped(sys.argv if args is None else [sys.argv[0], *args], True)[1:]
         if name in wrapped and not wrapped.is_parsed():

@@ -40,6 +40,11 @@ def run(main: Any = None, argv: Any = None) -> None:
     """
     args = list(_sys.argv if argv is None else argv)
     main = main or _sys.modules["__main__"].main
+    absl_app: Any = _sys.modules.get("absl.app")
+    if absl_app is not None:
+        # A program that uses absl.app, too, expects what that sets up: logging, handlers of exceptions, calls after.
+        absl_app.run(main=main, argv=args, flags_parser=lambda rest: flags.FLAGS(rest, known_only=True))
+        return
     if _wants_help(args):
         print(_usage(args[0]))
         _sys.exit(1)

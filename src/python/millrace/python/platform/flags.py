@@ -1,8 +1,15 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""Flags of the command line: DEFINE_string("name", default, help), then FLAGS.name."""
+"""Flags of the command line: DEFINE_string("name", default, help), then FLAGS.name.
+
+Where the package absl is installed, these are its flags, so that programs may define flags through either. Everywhere
+else the modules _flag_* stand in for it.
+"""
 
 from __future__ import annotations
+
+import importlib
+from typing import Any
 
 from millrace.python.platform._flag_values import FLAGS
 from millrace.python.platform._flag_values import DuplicateFlagError
@@ -27,6 +34,7 @@ from millrace.python.platform._flag_parsers import ListParser
 from millrace.python.platform._flag_parsers import ListSerializer
 from millrace.python.platform._flag_parsers import WhitespaceSeparatedListParser
 from millrace.python.platform._flag_definitions import *  # noqa: F401,F403
+from millrace.python.platform import _flag_definitions
 from millrace.python.platform._flag_values import CantOpenFlagFileError
 
 __all__ = [
@@ -54,3 +62,21 @@ __all__ = [
     "WhitespaceSeparatedListParser",
     "_FlagValuesWrapper",
 ]
+
+
+def _take_from_absl() -> None:
+    """Replaces what is defined here by what absl defines, if it is installed."""
+    try:
+        absl_flags: Any = importlib.import_module("absl.flags")
+    except ImportError:
+        return
+    _flag_definitions.disclaim(absl_flags)
+    names = globals()
+    for name in (*__all__, *_flag_definitions.__all__):
+        if name != "_FlagValuesWrapper" and hasattr(absl_flags, name):
+            value = getattr(absl_flags, name)
+            names[name] = _flag_definitions.takes_old_names(value) if name.startswith("DEFINE") else value
+    names["FLAGS"] = _FlagValuesWrapper(absl_flags.FLAGS)
+
+
+_take_from_absl()
