@@ -214,7 +214,10 @@ def test_tables_of_contrib_take_a_mapping():
 
 def test_xavier_fills_the_parts_of_a_variable():
     whole = tf.get_variable(
-        "w", [8, 12], initializer=tf.contrib.layers.xavier_initializer(), partitioner=tf.fixed_size_partitioner(2)
+        "w",
+        [8, 12],
+        initializer=tf.contrib.layers.xavier_initializer(),
+        partitioner=tf.fixed_size_partitioner(2),
     )
     assert [part.shape.as_list() for part in whole] == [[4, 12], [4, 12]]
     saver = tf.train.Saver()

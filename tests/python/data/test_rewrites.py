@@ -106,7 +106,9 @@ def test_one_shot_iterators_are_rewritten_too():
 
 @pytest.mark.parametrize("autotune", [None, True, False])
 def test_parallelism_by_measured_costs(autotune):
-    dataset = tf.data.Dataset.range(200).map(lambda x: x + 1, num_parallel_calls=tf.data.experimental.AUTOTUNE)
+    dataset = tf.data.Dataset.range(200).map(
+        lambda x: x + 1, num_parallel_calls=tf.data.experimental.AUTOTUNE
+    )
     options = tf.data.Options()
     if autotune is not None:
         options.experimental_optimization.autotune = autotune

@@ -149,9 +149,7 @@ def test_single_numbers(value, dtype, found):
         assert session.run(tf.cast(t, tf.complex128)) == value
 
 
-@pytest.mark.parametrize(
-    "value,dtype", [(1.5, tf.int32), (True, tf.int32), (True, tf.float32), (1, tf.bool)]
-)
+@pytest.mark.parametrize("value,dtype", [(1.5, tf.int32), (True, tf.int32), (True, tf.float32), (1, tf.bool)])
 def test_numbers_that_a_type_does_not_hold(value, dtype):
     with pytest.raises((TypeError, ValueError)):
         tf.constant(value, dtype)

@@ -166,7 +166,9 @@ def test_errors() -> None:
         one()
     with pytest.raises(ValueError, match="Unknown keyword arguments"):
         one(1.0, device="/cpu:0")
-    with pytest.raises(tf.errors.InvalidArgumentError, match="output names must be either empty or equal in size"):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="output names must be either empty or equal in size"
+    ):
         function.Defun(tf.float32, out_names=["a"])(lambda a: (a, a)).definition
 
 

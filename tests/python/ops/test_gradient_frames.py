@@ -15,7 +15,9 @@ def loop(n: tf.Tensor, x: tf.Tensor) -> tf.Tensor:
 @pytest.mark.parametrize("taken", [True, False])
 def test_of_a_loop_in_a_branch(taken: bool) -> None:
     n, x = tf.constant(1.0), tf.placeholder(tf.float32)
-    result = tf.cond(tf.placeholder_with_default(taken, []), lambda: tf.gradients(loop(n, x), x)[0], lambda: x)
+    result = tf.cond(
+        tf.placeholder_with_default(taken, []), lambda: tf.gradients(loop(n, x), x)[0], lambda: x
+    )
     with tf.Session() as session:
         assert session.run(result, {x: 1.0}) == (9.0 if taken else 1.0)
 

@@ -21,7 +21,13 @@ def test_for_loop_and_pfor() -> None:
     rows, numbers = evaluate(both)
     np.testing.assert_array_equal(rows, np.arange(12.0).reshape(4, 3) * 2)
     assert numbers.tolist() == [0, 1, 2, 3]
-    assert evaluate(control_flow_ops.for_loop(lambda i: i * i, tf.int32, tf.constant(5))).tolist() == [0, 1, 4, 9, 16]
+    assert evaluate(control_flow_ops.for_loop(lambda i: i * i, tf.int32, tf.constant(5))).tolist() == [
+        0,
+        1,
+        4,
+        9,
+        16,
+    ]
     with pytest.raises(ValueError, match="must be None or a positive integer"):
         control_flow_ops.pfor(lambda i: i, 3, parallel_iterations=0)
 

@@ -184,7 +184,10 @@ def _output_of(tmp_path, arguments, imports="", definitions="FLAGS = tf.flags.FL
         )
     )
     result = subprocess.run(
-        [sys.executable, "-m", "millrace", str(program), *arguments], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "millrace", str(program), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return result.stdout or result.stderr
 

@@ -167,7 +167,9 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     shape = scalar.get_shape()
     if shape.ndims == 0:
         if isinstance(x, indexed_slices.IndexedSlices):
-            return indexed_slices.IndexedSlices(gen_math_ops.mul(scalar, x.values, name), x.indices, x.dense_shape)
+            return indexed_slices.IndexedSlices(
+                gen_math_ops.mul(scalar, x.values, name), x.indices, x.dense_shape
+            )
         return gen_math_ops.mul(scalar, x, name)
     raise ValueError("Only scalar multiply works, got shape %s" % shape)
 
@@ -192,7 +194,9 @@ def complex(real: Any, imag: Any, name: str | None = None) -> Any:
         elif input_types == (dtypes.float32, dtypes.float32):
             Tout = dtypes.complex64
         else:
-            raise TypeError("real and imag have incorrect types: {} {}".format(real.dtype.name, imag.dtype.name))
+            raise TypeError(
+                "real and imag have incorrect types: {} {}".format(real.dtype.name, imag.dtype.name)
+            )
         return gen_math_ops._complex(real, imag, Tout=Tout, name=name)
 
 
@@ -276,9 +280,13 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
         value = ops.convert_to_tensor(value, name="value")
         dtype = dtypes.as_dtype(dtype).base_dtype
         if value.dtype.min < dtype.min:
-            value = gen_math_ops.maximum(value, ops.convert_to_tensor(dtype.min, dtype=value.dtype, name="min"))
+            value = gen_math_ops.maximum(
+                value, ops.convert_to_tensor(dtype.min, dtype=value.dtype, name="min")
+            )
         if value.dtype.max > dtype.max:
-            value = gen_math_ops.minimum(value, ops.convert_to_tensor(dtype.max, dtype=value.dtype, name="max"))
+            value = gen_math_ops.minimum(
+                value, ops.convert_to_tensor(dtype.max, dtype=value.dtype, name="max")
+            )
         return cast(value, dtype, name=name)
 
 
@@ -421,7 +429,9 @@ def add(x: Any, y: Any, name: str | None = None) -> Any:
     return gen_math_ops.add(x, y, name)
 
 
-def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = "range") -> Any:
+def range(
+    start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str | None = "range"
+) -> Any:
     """Returns the vector start, start + delta, ... up to `limit`, which is not in it.
 
     Args:

@@ -108,11 +108,15 @@ class TestCase(unittest.TestCase):
                 self.fail("Did not find %r in %r from %d on. %s" % (string, target, start, msg or ""))
             start = at
 
-    def assertContainsSubsequence(self, container: Any, subsequence: Any, msg: Any = None) -> None:  # noqa: N802
+    def assertContainsSubsequence(
+        self, container: Any, subsequence: Any, msg: Any = None
+    ) -> None:  # noqa: N802
         rest = iter(container)
         for item in subsequence:
             if not any(item == other for other in rest):
-                self.fail("%r is no subsequence of %r, from %r on. %s" % (subsequence, container, item, msg or ""))
+                self.fail(
+                    "%r is no subsequence of %r, from %r on. %s" % (subsequence, container, item, msg or "")
+                )
 
     def assertContainsExactSubsequence(
         self, container: Any, subsequence: Any, msg: Any = None
