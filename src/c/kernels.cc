@@ -140,6 +140,10 @@ void Millrace_KernelBuilderMayBlock(TF_KernelBuilder* builder, unsigned char may
   if (builder != nullptr) builder->may_block = may_block != 0;
 }
 
+void Millrace_KernelBuilderLabel(TF_KernelBuilder* builder, const char* label) {
+  if (builder != nullptr && label != nullptr) builder->def.Label(label);
+}
+
 void TF_RegisterKernelBuilder(const char* /*kernel_name*/, TF_KernelBuilder* builder, TF_Status* status) {
   std::shared_ptr<TF_KernelBuilder> owned(builder);
   Enter(status, [&]() -> Status {

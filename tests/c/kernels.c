@@ -3,6 +3,7 @@
 #include "tensorflow/c/kernels.h"
 
 #include "check.h"
+#include "millrace/c/user_op.h"
 #include "tensorflow/c/ops.h"
 
 int32_t run_graph(TF_Graph* graph, TF_Output feed, int32_t value, TF_Output fetch, TF_Status* status);
@@ -119,8 +120,48 @@ static TF_Code run_code(TF_Graph* graph, TF_Output feed, int32_t value, TF_Outpu
   return code;
 }
 
+static void label_compute(void* kernel, TF_OpKernelContext* context) {
+  (void)kernel;
+  TF_Tensor* output = int32_scalar(7);
+  TF_Status* status = TF_NewStatus();
+  TF_SetOutput(context, 0, output, status);
+  CHECK_OK(status);
+  TF_DeleteTensor(output);
+  TF_DeleteStatus(status);
+}
+
+/* An op whose only kernel is for nodes with a label. */
+static void check_labels(TF_Status* status) {
+  TF_OpDefinitionBuilder* op = TF_NewOpDefinitionBuilder("CheckedLabel");
+  TF_OpDefinitionBuilderAddInput(op, "x: int32");
+  TF_OpDefinitionBuilderAddOutput(op, "y: int32");
+  TF_RegisterOpDefinition(op, status);
+  CHECK_OK(status);
+  TF_KernelBuilder* kernel = TF_NewKernelBuilder("CheckedLabel", "CPU", NULL, label_compute, NULL);
+  Millrace_KernelBuilderLabel(NULL, "fast");
+  Millrace_KernelBuilderLabel(kernel, "fast");
+  Millrace_KernelBuilderLabel(kernel, NULL);
+  TF_RegisterKernelBuilder("CheckedLabel", kernel, status);
+  CHECK_OK(status);
+  TF_Graph* graph = TF_NewGraph();
+  TF_Output x = out(placeholder(graph, "x", TF_INT32, status), 0);
+  TF_OperationDescription* desc = TF_NewOperation(graph, "CheckedLabel", "labelled");
+  TF_AddInput(desc, x);
+  TF_SetAttrString(desc, "_kernel", "fast", 4);
+  TF_Operation* labelled = TF_FinishOperation(desc, status);
+  CHECK_OK(status);
+  CHECK_INT(run_graph(graph, x, 1, out(labelled, 0), status), 7);
+  desc = TF_NewOperation(graph, "CheckedLabel", "plain");
+  TF_AddInput(desc, x);
+  TF_Operation* plain = TF_FinishOperation(desc, status);
+  CHECK_OK(status);
+  CHECK_INT(run_code(graph, x, 1, out(plain, 0), "No OpKernel was registered"), TF_INVALID_ARGUMENT);
+  TF_DeleteGraph(graph);
+}
+
 void test_kernels(void) {
   TF_Status* status = TF_NewStatus();
+  check_labels(status);
   register_sum(status);
   TF_Graph* graph = TF_NewGraph();
   TF_Output x = out(placeholder(graph, "x", TF_INT32, status), 0);

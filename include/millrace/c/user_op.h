@@ -32,6 +32,9 @@ TF_CAPI_EXPORT extern void Millrace_OpDefinitionShapeFunction(TF_OpDefinitionBui
  * its step run in other threads. With 0 a call costs less, and several long ones share the threads of the
  * session; the function must then end whatever other nodes do, or the step may stand still for ever. */
 TF_CAPI_EXPORT extern void Millrace_KernelBuilderMayBlock(TF_KernelBuilder* builder, unsigned char may_block);
+/* Before the kernel is registered: it is for nodes whose attribute _kernel is that label; without one, for
+ * those that have no such attribute. */
+TF_CAPI_EXPORT extern void Millrace_KernelBuilderLabel(TF_KernelBuilder* builder, const char* label);
 /* A kernel's node: its name, which the caller deletes; its op, which lives as long as the construction; and
  * the types of its inputs or outputs: how many there are, of which at most `max` are written. */
 TF_CAPI_EXPORT extern TF_Buffer* Millrace_KernelNodeName(TF_OpKernelConstruction* ctx);

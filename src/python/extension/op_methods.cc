@@ -200,12 +200,9 @@ PyObject* Consumers(PyObject* self, PyObject* /*unused*/) {
   TensorObject* tensor = TensorOf(self);
   std::vector<TF_Input> inputs(static_cast<size_t>(TF_OperationOutputNumConsumers(OutputOf(tensor))));
   TF_OperationOutputConsumers(OutputOf(tensor), inputs.data(), static_cast<int>(inputs.size()));
+  // One for each use, as in TensorFlow: an operation that has the tensor twice stands there twice.
   std::vector<TF_Operation*> handles;
-  for (const TF_Input& input : inputs) {
-    bool is_new = true;
-    for (TF_Operation* handle : handles) is_new = is_new && handle != input.oper;
-    if (is_new) handles.push_back(input.oper);
-  }
+  for (const TF_Input& input : inputs) handles.push_back(input.oper);
   return Operations(tensor->op, handles);
 }
 

@@ -1,19 +1,29 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library of ops without kernels, for tests of what makes operations: one op for each kind of argument and
-// attribute. The module tensorflow.python.framework.test_ops loads it.
+// A library of ops for tests of what makes operations: one op for each kind of argument and attribute. Most
+// have no kernels. The module tensorflow.python.framework.test_ops loads it.
 #include <cstdio>
 #include <sstream>
 #include <string>
 
 #include "millrace/user_op.h"
+#include "tensorflow/core/framework/common_shape_fns.h"
+#include "tensorflow/core/framework/op_kernel.h"
+#include "tensorflow/core/framework/resource_op_kernel.h"
 
 namespace {
 
-// Each line: the name, then its inputs (<), outputs (>) and attributes (:); "!" is for state.
+// Each line: the name, then its inputs (<), outputs (>) and attributes (:); "!" is for state, "~" for why it
+// is deprecated.
 constexpr const char* kOps = R"(
 None
+Old | ~ For reasons
+A | > out: float
+B | > out: float
+IntAttr | > out: int64 | : foo: int = 1
+KernelLabel | > result: string
+KernelLabelRequired | < input: int32 | > result: string
 Int64Output | > out: int64
 IntInput | < a: int32
 IntOutput | > a: int32
@@ -128,10 +138,14 @@ void Register(const std::string& line) {
       op.Output(spec);
     } else if (part[0] == ':') {
       op.Attr(spec);
+    } else if (part[0] == '~') {
+      op.Deprecated(8, spec);
     } else {
       op.SetIsStateful();
     }
   }
+  if (name == "ResourceInitializedOp" || name == "KernelLabel")
+    op.SetShapeFn(tensorflow::shape_inference::ScalarShape);
   static_cast<void>(static_cast<bool>(op));  // registers it
 }
 
@@ -143,5 +157,98 @@ const bool registered = [] {
   }
   return true;
 }();
+
+// The text says which of several kernels of an op has run.
+class LabelKernel : public tensorflow::OpKernel {
+ public:
+  LabelKernel(tensorflow::OpKernelConstruction* c, const char* label) : OpKernel(c), label_(label) {}
+  void Compute(tensorflow::OpKernelContext* c) override {
+    tensorflow::Tensor* result = nullptr;
+    OP_REQUIRES_OK(c, c->allocate_output(0, tensorflow::TensorShape(), &result));
+    result->scalar<tensorflow::string>()() = std::string("My label is: ") + label_;
+  }
+
+ private:
+  const char* const label_;
+};
+struct DefaultKernel : LabelKernel {
+  explicit DefaultKernel(tensorflow::OpKernelConstruction* c) : LabelKernel(c, "default") {}
+};
+struct FirstKernel : LabelKernel {
+  explicit FirstKernel(tensorflow::OpKernelConstruction* c) : LabelKernel(c, "overload_1") {}
+};
+struct SecondKernel : LabelKernel {
+  explicit SecondKernel(tensorflow::OpKernelConstruction* c) : LabelKernel(c, "overload_2") {}
+};
+
+class StubResource : public tensorflow::ResourceBase {
+ public:
+  tensorflow::string DebugString() const override { return ""; }
+};
+
+// The handle of a resource that another op makes.
+class StubHandleKernel : public tensorflow::OpKernel {
+ public:
+  explicit StubHandleKernel(tensorflow::OpKernelConstruction* c) : OpKernel(c) {
+    OP_REQUIRES_OK(c, c->GetAttr("container", &container_));
+    OP_REQUIRES_OK(c, c->GetAttr("shared_name", &name_));
+  }
+  void Compute(tensorflow::OpKernelContext* c) override {
+    const tensorflow::string& container =
+        container_.empty() ? c->resource_manager()->default_container() : container_;
+    OP_REQUIRES_OK(c, tensorflow::MakeResourceHandleToOutput(c, 0, container, name_.empty() ? name() : name_,
+                                                             tensorflow::TypeIndex::Make<StubResource>()));
+  }
+
+ private:
+  tensorflow::string container_, name_;
+};
+
+class CreateStubKernel : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  void Compute(tensorflow::OpKernelContext* c) override {
+    tensorflow::ResourceHandle handle;
+    OP_REQUIRES_OK(c, tensorflow::HandleFromInput(c, 0, &handle));
+    OP_REQUIRES_OK(c, tensorflow::CreateResource(c, handle, new StubResource));
+  }
+};
+
+class StubInitializedKernel : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  void Compute(tensorflow::OpKernelContext* c) override {
+    tensorflow::ResourceHandle handle;
+    OP_REQUIRES_OK(c, tensorflow::HandleFromInput(c, 0, &handle));
+    tensorflow::Tensor* result = nullptr;
+    OP_REQUIRES_OK(c, c->allocate_output(0, tensorflow::TensorShape(), &result));
+    StubResource* found = nullptr;
+    result->scalar<bool>()() = tensorflow::LookupResource(c, handle, &found).ok();
+    if (found != nullptr) found->Unref();
+  }
+};
+
+class UseStubKernel : public tensorflow::OpKernel {
+ public:
+  using OpKernel::OpKernel;
+  void Compute(tensorflow::OpKernelContext* c) override {
+    tensorflow::ResourceHandle handle;
+    OP_REQUIRES_OK(c, tensorflow::HandleFromInput(c, 0, &handle));
+    StubResource* found = nullptr;
+    OP_REQUIRES_OK(c, tensorflow::LookupResource(c, handle, &found));
+    found->Unref();
+  }
+};
+
+using tensorflow::DEVICE_CPU;
+REGISTER_KERNEL_BUILDER(Name("KernelLabel").Device(DEVICE_CPU), DefaultKernel);
+REGISTER_KERNEL_BUILDER(Name("KernelLabel").Device(DEVICE_CPU).Label("overload_1"), FirstKernel);
+REGISTER_KERNEL_BUILDER(Name("KernelLabel").Device(DEVICE_CPU).Label("overload_2"), SecondKernel);
+REGISTER_KERNEL_BUILDER(Name("KernelLabelRequired").Device(DEVICE_CPU).Label("overload_1"), FirstKernel);
+REGISTER_KERNEL_BUILDER(Name("KernelLabelRequired").Device(DEVICE_CPU).Label("overload_2"), SecondKernel);
+REGISTER_KERNEL_BUILDER(Name("StubResourceHandleOp").Device(DEVICE_CPU), StubHandleKernel);
+REGISTER_KERNEL_BUILDER(Name("ResourceCreateOp").Device(DEVICE_CPU), CreateStubKernel);
+REGISTER_KERNEL_BUILDER(Name("ResourceInitializedOp").Device(DEVICE_CPU), StubInitializedKernel);
+REGISTER_KERNEL_BUILDER(Name("ResourceUsingOp").Device(DEVICE_CPU), UseStubKernel);
 
 }  // namespace

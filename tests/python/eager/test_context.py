@@ -226,3 +226,9 @@ def test_gradient_checker(eager):
     theoretical, numeric = gradient_checker_v2.compute_gradient(lambda x: x * x, [np.array([1.0, 2.0])])
     np.testing.assert_allclose(theoretical[0], [[2, 0], [0, 4]])
     np.testing.assert_allclose(numeric[0], [[2, 0], [0, 4]], rtol=1e-6)
+
+
+def test_control_dependencies_call_functions() -> None:
+    called = []
+    with tf.control_dependencies([tf.constant(1), lambda: called.append(1)]):
+        assert called == [1]

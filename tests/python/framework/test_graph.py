@@ -365,3 +365,10 @@ def test_changes_after_a_run_are_warned_of():
             b.op._set_device("/cpu:0")  # the session is closed
             assert warning.call_count == 2
         assert graph.version > 0
+
+
+def test_consumers_are_listed_once_for_each_use() -> None:
+    with tf.Graph().as_default():
+        x = tf.constant(1.0)
+        y, z = tf.multiply(x, x), tf.negative(x)
+        assert sorted(op.name for op in x.consumers()) == sorted([y.op.name, y.op.name, z.op.name])

@@ -324,3 +324,27 @@ def test_generated_functions_check_as_apply_op_does() -> None:
         ValueError, match="Shape must be rank|Dimensions must be equal|are not compatible|must be"
     ):
         tf.matmul(tf.zeros([2, 3]), tf.zeros([4, 5]))
+
+
+def test_kernels_of_test_ops_are_chosen_by_label() -> None:
+    with tf.Graph().as_default() as graph, tf.Session() as sess:
+        plain = test_ops.kernel_label()
+        with graph._kernel_label_map({"KernelLabel": "overload_1"}):
+            first = test_ops.kernel_label()
+        assert sess.run([plain, first]) == [b"My label is: default", b"My label is: overload_1"]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="No OpKernel was registered"):
+            sess.run(test_ops.kernel_label_required(1))
+
+
+def test_stub_resources_are_made_once() -> None:
+    with tf.Graph().as_default(), tf.Session() as sess:
+        handle = test_ops.stub_resource_handle_op(container="a", shared_name="b")
+        there, create = test_ops.resource_initialized_op(handle), test_ops.resource_create_op(handle)
+        with pytest.raises(tf.errors.NotFoundError):
+            sess.run(test_ops.resource_using_op(handle))
+        assert not sess.run(there)
+        sess.run(create)
+        assert sess.run(there)
+        sess.run(test_ops.resource_using_op(handle))
+        with pytest.raises(tf.errors.AlreadyExistsError):
+            sess.run(create)

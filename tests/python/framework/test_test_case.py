@@ -201,3 +201,72 @@ def test_gradients_are_checked() -> None:
         analytic, numeric = tf.test.compute_gradient(x, [2], x * x, [2], np.float32([1.0, 2.0]))
         np.testing.assert_allclose(analytic, np.diag([2.0, 4.0]), rtol=1e-3)
         np.testing.assert_allclose(numeric, np.diag([2.0, 4.0]), rtol=1e-2)
+
+
+def test_classes_run_their_tests_with_functional_control_flow_too() -> None:
+    kinds: list[tuple[str, bool]] = []
+
+    @test_util.with_control_flow_v2
+    class Two(Case):
+        def test_loop(self) -> None:
+            x = tf.constant(0)
+            tf.while_loop(lambda i: i < 3, lambda i: i + 1, [x])
+            kinds.append(("loop", any(op.type == "StatelessWhile" for op in x.graph.get_operations())))
+
+        @test_util.disable_control_flow_v2("It has none.")
+        def test_once(self) -> None:
+            kinds.append(("once", False))
+
+    for name in ("test_loop", "test_loopWithControlFlowV2", "test_once"):
+        with tf.Graph().as_default():
+            getattr(Two(), name)()
+    assert kinds == [("loop", False), ("loop", True), ("once", False)]
+    assert not hasattr(Two, "test_onceWithControlFlowV2")
+
+
+def test_tests_run_as_functions_check_what_these_compute(case: Any) -> None:
+    modes: list[bool] = []
+
+    @test_util.also_run_as_tf_function
+    def good(self: Any) -> None:
+        modes.append(tf.executing_eagerly())
+        x = tf.constant([1.0, 2.0])
+        self.assertAllEqual(x + x, [2.0, 4.0])
+
+    @test_util.also_run_as_tf_function
+    def bad(self: Any) -> None:
+        x = tf.constant([1.0, 2.0])
+        self.assertAllEqual(x, [1.0, 2.0 if tf.executing_eagerly() else 3.0])
+
+    good(case)
+    assert modes == [True, False]
+    with pytest.raises(tf.errors.OpError, match="not equal|Not equal|Mismatch"):
+        bad(case)
+
+
+def test_objects_that_a_repeated_test_leaves_are_found(case: Any) -> None:
+    kept: list[Any] = []
+
+    @test_util.assert_no_new_pyobjects_executing_eagerly
+    def clean(self: Any) -> None:
+        self.assertTrue(tf.executing_eagerly())
+        tf.constant([1.0]) * 2
+
+    @test_util.assert_no_new_pyobjects_executing_eagerly
+    def leaking(self: Any) -> None:
+        kept.append([tf.constant([1.0]), []])
+
+    clean(case)
+    with pytest.raises(AssertionError, match="left objects behind"):
+        leaking(case)
+
+
+def test_graphs_are_equal_but_for_internal_attributes() -> None:
+    def graph_def(value: float, shapes: bool) -> Any:
+        with tf.Graph().as_default() as g:
+            tf.constant(value, name="c")
+        return g.as_graph_def(add_shapes=shapes)
+
+    test_util.assert_equal_graph_def(graph_def(1.0, True), graph_def(1.0, False))
+    with pytest.raises(AssertionError, match="Nodes differ"):
+        test_util.assert_equal_graph_def(graph_def(1.0, True), graph_def(2.0, True))

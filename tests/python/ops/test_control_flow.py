@@ -449,3 +449,42 @@ def test_contexts_survive_meta_graphs(session: Any) -> None:
         assert sess.run(tf.gradients(y, x)) == [6]
         contexts = tf.get_collection(tf.GraphKeys.WHILE_CONTEXT)
         assert [c.name for c in contexts] == ["in/while/while_context"]
+
+
+@pytest.fixture
+def functional(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conditions and loops are operations with functions."""
+    from millrace.python.ops import control_flow_util
+
+    monkeypatch.setattr(control_flow_util, "ENABLE_CONTROL_FLOW_V2", True)
+
+
+def test_nested_functional_conditions_take_tensors_from_outside(functional: None, session: Any) -> None:
+    x = tf.placeholder(tf.float32, [])
+    y = tf.cond(x > 1, lambda: tf.cond(x > 5, lambda: x * x, lambda: x + 3), lambda: 2 * x)
+    (g,) = tf.gradients(y, x)
+    assert [session.run([y, g], {x: v}) for v in (10, 3, 0)] == [[100, 20], [6, 1], [0, 2]]
+    assert [op.type for op in tf.get_default_graph().get_operations() if op.type.endswith("If")]
+
+
+def test_nested_functional_loops_take_tensors_from_outside(functional: None, session: Any) -> None:
+    x = tf.constant(2.0)
+
+    def body(i: Any, a: Any) -> Any:
+        return i + 1, tf.while_loop(lambda j, b: j < i, lambda j, b: (j + 1, b * x), [0, a])[1]
+
+    y = tf.while_loop(lambda i, a: i < 4, body, [0, x])[1]
+    assert session.run([y, tf.gradients(y, x)[0]]) == [2.0**7, 7 * 2.0**6]
+
+
+def test_functional_loops_refuse_values_that_change_their_shape(functional: None, session: Any) -> None:
+    x = tf.ones([2, 2])
+    with pytest.raises(
+        ValueError, match=r"enters the loop with shape \(2, 2\), but has shape \(4, 2\) after one"
+    ):
+        tf.while_loop(lambda a: True, lambda a: tf.concat([a, a], 0), [x])
+    free = tf.while_loop(
+        lambda i, a: i < 2, lambda i, a: (i + 1, tf.concat([a, a], 0)), [tf.constant(0), x],
+        shape_invariants=[tf.TensorShape([]), tf.TensorShape([None, 2])],
+    )  # fmt: skip
+    assert session.run(free[1]).shape == (8, 2)

@@ -28,6 +28,11 @@ class Name {
     host_.push_back(arg);
     return *this;
   }
+  // For nodes whose attribute _kernel is that label.
+  Name& Label(const char* label) {
+    label_ = label;
+    return *this;
+  }
 
   // Not of TensorFlow. Compute waits for nothing that another node of the step does: calls cost less, and
   // long ones share the threads of the session. See Millrace_KernelBuilderMayBlock.
@@ -44,6 +49,7 @@ class Name {
       TF_KernelBuilder_TypeConstraint(builder, type.first, static_cast<TF_DataType>(type.second),
                                       status.get());
     for (const char* const arg : host_) TF_KernelBuilder_HostMemory(builder, arg);
+    if (label_ != nullptr) Millrace_KernelBuilderLabel(builder, label_);
     if (!may_block_) Millrace_KernelBuilderMayBlock(builder, 0);
     TF_RegisterKernelBuilder(op_, builder, status.get());
     if (!status.status().ok())
@@ -82,6 +88,7 @@ class Name {
   std::vector<std::pair<const char*, DataType>> types_;
   std::vector<const char*> host_;
   bool may_block_;
+  const char* label_ = nullptr;
 };
 
 }  // namespace register_kernel

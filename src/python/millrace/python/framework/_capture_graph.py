@@ -121,6 +121,10 @@ class CaptureGraph(ops.Graph):
         outer = tensor
         if isinstance(self._outer_graph, CaptureGraph):
             outer = self._outer_graph.capture(tensor)
+            found = self._captured.get(id(outer))
+            if found is not None:
+                self._captured[id(tensor)] = found
+                return found
         return self._add_argument(tensor, outer, name)
 
     def _capture_value(self, tensor: Any, name: Any) -> Any:
@@ -157,7 +161,8 @@ class CaptureGraph(ops.Graph):
             argument._set_handle_data_tuple(
                 number, None if sizes is None else [None if s < 0 else s for s in sizes]
             )
-        self._captured[id(tensor)] = argument
+        # A function between has the tensor as an argument of its own, which stands for the same.
+        self._captured[id(tensor)] = self._captured[id(outer)] = argument
         self.extra_inputs.append(outer)
         self.extra_args.append(argument)
         return argument

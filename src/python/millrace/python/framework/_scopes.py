@@ -262,8 +262,10 @@ _colocate_with = colocate_with
 def control_dependencies(control_inputs: Any) -> Any:
     """Graph.control_dependencies of the default graph; ops that are executed at once have their order."""
     if executing_eagerly():
-        if callable(control_inputs):
-            control_inputs()
+        # What is not computed yet: functions, which are called first.
+        for control in [control_inputs] if callable(control_inputs) else control_inputs or ():
+            if callable(control):
+                control()
         return contextlib.nullcontext()
     return get_default_graph().control_dependencies(control_inputs)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from millrace.python.framework import dtypes
 from millrace.python.framework import ops
+from millrace.python.framework._test_decorators import py_func_if_in_function
 from millrace.python.platform import googletest
 
 
@@ -29,6 +30,7 @@ class ArrayAssertions(googletest.TestCase):
             return np.array(a)
         return a
 
+    @py_func_if_in_function
     def assertNear(self, f1: Any, f2: Any, err: Any, msg: Any = None) -> None:  # noqa: N802
         """|f1 - f2| <= err."""
         self.assertTrue(
@@ -36,6 +38,7 @@ class ArrayAssertions(googletest.TestCase):
             "%f != %f +/- %f%s" % (f1, f2, err, " (%s)" % msg if msg is not None else ""),
         )
 
+    @py_func_if_in_function
     def assertArrayNear(self, farray1: Any, farray2: Any, err: Any, msg: Any = None) -> None:  # noqa: N802
         """Two lists of the same length, whose elements are near."""
         self.assertEqual(len(farray1), len(farray2), msg=msg)
@@ -45,6 +48,7 @@ class ArrayAssertions(googletest.TestCase):
     def _NDArrayNear(self, ndarray1: Any, ndarray2: Any, err: Any) -> bool:  # noqa: N802
         return bool(np.linalg.norm(ndarray1 - ndarray2) < err)
 
+    @py_func_if_in_function
     def assertNDArrayNear(
         self, ndarray1: Any, ndarray2: Any, err: Any, msg: Any = None
     ) -> None:  # noqa: N802
@@ -151,6 +155,7 @@ class ArrayAssertions(googletest.TestCase):
             return None
         return None if array.dtype == object else array
 
+    @py_func_if_in_function
     def assertAllClose(  # noqa: N802
         self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: Any = None
     ) -> None:
@@ -160,6 +165,7 @@ class ArrayAssertions(googletest.TestCase):
         """
         self._assertAllCloseRecursive(a, b, rtol, atol, [], msg)
 
+    @py_func_if_in_function
     def assertAllCloseAccordingToType(  # noqa: N802
         self,
         a: Any,
@@ -185,6 +191,7 @@ class ArrayAssertions(googletest.TestCase):
                 rtol, atol = max(rtol, r), max(atol, t)
         self.assertAllClose(a, b, rtol=rtol, atol=atol, msg=msg)
 
+    @py_func_if_in_function
     def assertNotAllClose(self, a: Any, b: Any, **kwargs: Any) -> None:  # noqa: N802
         """Some elements are not near."""
         try:
@@ -193,6 +200,7 @@ class ArrayAssertions(googletest.TestCase):
             return
         raise AssertionError("The two values are close at all elements")
 
+    @py_func_if_in_function
     def assertAllEqual(self, a: Any, b: Any, msg: Any = None) -> None:  # noqa: N802
         """Two arrays or tensors have the same shape and values; NaN equals NaN."""
         if _is_ragged(a) or _is_ragged(b):
@@ -217,6 +225,7 @@ class ArrayAssertions(googletest.TestCase):
             % (msg or "Arrays differ", where, x, y)
         )
 
+    @py_func_if_in_function
     def assertNotAllEqual(self, a: Any, b: Any, msg: Any = None) -> None:  # noqa: N802
         """Some elements differ."""
         try:
@@ -225,24 +234,30 @@ class ArrayAssertions(googletest.TestCase):
             return
         raise AssertionError("The two values are equal at all elements. %s" % (msg or ""))
 
+    @py_func_if_in_function
     def assertDTypeEqual(self, target: Any, expected_dtype: Any) -> None:  # noqa: N802
         """Fails unless an array, or each of a list, has a type."""
         target = self._GetNdArray(target)
         for array in target if isinstance(target, list) else [target]:
             self.assertEqual(array.dtype, expected_dtype)
 
+    @py_func_if_in_function
     def assertAllGreater(self, a: Any, comparison_target: Any) -> None:  # noqa: N802
         self.assertGreater(np.min(self._GetNdArray(a)), comparison_target)
 
+    @py_func_if_in_function
     def assertAllLess(self, a: Any, comparison_target: Any) -> None:  # noqa: N802
         self.assertLess(np.max(self._GetNdArray(a)), comparison_target)
 
+    @py_func_if_in_function
     def assertAllGreaterEqual(self, a: Any, comparison_target: Any) -> None:  # noqa: N802
         self.assertGreaterEqual(np.min(self._GetNdArray(a)), comparison_target)
 
+    @py_func_if_in_function
     def assertAllLessEqual(self, a: Any, comparison_target: Any) -> None:  # noqa: N802
         self.assertLessEqual(np.max(self._GetNdArray(a)), comparison_target)
 
+    @py_func_if_in_function
     def assertAllInRange(  # noqa: N802
         self,
         target: Any,
@@ -274,6 +289,7 @@ class ArrayAssertions(googletest.TestCase):
                 )
             )
 
+    @py_func_if_in_function
     def assertAllInSet(self, target: Any, expected_set: Any) -> None:  # noqa: N802
         """All elements are of a set."""
         diff = np.setdiff1d(self._GetNdArray(target).flatten(), list(expected_set))

@@ -118,41 +118,96 @@ def deprecated_graph_mode_only(func: Any = None) -> Any:
 
 run_deprecated_v1 = deprecated_graph_mode_only
 run_all_in_deprecated_graph_mode_only = deprecated_graph_mode_only
-also_run_as_tf_function = _identity_decorator
 build_as_function_and_v1_graph = _identity_decorator
 run_in_deprecated_eager_and_graph_modes = run_in_graph_and_eager_modes
-with_control_flow_v2 = _identity_decorator
-disable_control_flow_v2 = lambda unused_msg="": lambda func: func  # noqa: E731
-assert_no_new_pyobjects_executing_eagerly = _identity_decorator
 disable_cudnn_autotune = _identity_decorator
 use_deterministic_cudnn = _identity_decorator
-py_func_if_in_function = _identity_decorator
 deprecated_eager_and_graph_modes = run_in_graph_and_eager_modes
 
 
+def also_run_as_tf_function(f: _Function) -> _Function:
+    """Runs a test twice: with ops that are executed at once, and as a function of the graph."""
+
+    @functools.wraps(f)
+    def decorated(*args: Any, **kwargs: Any) -> None:
+        from millrace.python.eager import context, def_function
+
+        def bound() -> None:
+            f(*args, **kwargs)
+
+        with context.eager_mode():
+            bound()
+            def_function.function(bound, autograph=False)()
+
+    return decorated
+
+
+def py_func_if_in_function(f: _Function) -> _Function:
+    """Where a function is traced, calls `f` when that runs, with the values of the tensors among its arguments."""
+
+    @functools.wraps(f)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        from millrace.python.framework import ops
+        from millrace.python.ops import script_ops, variables
+
+        if not ops.get_default_graph().building_function:
+            return f(*args, **kwargs)
+        places = [i for i, arg in enumerate(args) if isinstance(arg, (ops.Tensor, variables.Variable))]
+
+        def inner(*values: Any) -> list[Any]:
+            changed = list(args)
+            for place, value in zip(places, values):
+                changed[place] = value
+            f(*changed, **kwargs)
+            return []
+
+        return script_ops.py_func(inner, [args[i] for i in places], [])
+
+    return decorated
+
+
 def run_v1_only(reason: Any, func: Any = None) -> Any:
-    """Leaves a test of version 1 as it is."""
+    """Skips a test, or all of a class, where the program has the behaviour of version 2."""
     if not isinstance(reason, str):
         # Without brackets the function comes first.
-        return reason if func is None else func
-    return _optional_call(lambda f: f, func)
+        func, reason = (reason if func is None else func), ""
 
+    def decorate(f: Any) -> Any:
+        if isinstance(f, type):
+            for name in dir(f):
+                value = getattr(f, name)
+                if callable(value) and name.startswith(("setUp", "test")) and name != "test_session":
+                    setattr(f, name, decorate(value))
+            return f
 
-def _skipping(reason: str) -> Callable[..., Any]:
-    def decorator(func: Any = None, *unused_args: Any, **unused_kwargs: Any) -> Any:
-        def decorate(f: Any) -> Any:
-            @functools.wraps(f)
-            def decorated(self: Any, *args: Any, **kwargs: Any) -> None:
+        @functools.wraps(f)
+        def decorated(self: Any, *args: Any, **kwargs: Any) -> Any:
+            from millrace.python import tf2
+
+            if tf2.enabled():
                 self.skipTest(reason)
+            return f(self, *args, **kwargs)
 
-            return decorated
+        return decorated
 
-        return _optional_call(decorate, func)
-
-    return decorator
+    return _optional_call(decorate, func)
 
 
-run_v2_only = _skipping("Test is only compatible with v2")
+def run_v2_only(func: Any = None) -> Any:
+    """Skips a test where the program has the behaviour of version 1."""
+
+    def decorate(f: _Function) -> _Function:
+        @functools.wraps(f)
+        def decorated(self: Any, *args: Any, **kwargs: Any) -> Any:
+            from millrace.python import tf2
+
+            if not tf2.enabled():
+                self.skipTest("Test is only compatible with v2")
+            return f(self, *args, **kwargs)
+
+        return decorated
+
+    return _optional_call(decorate, func)
 
 
 def run_gpu_only(func: Any = None) -> Any:
@@ -176,8 +231,46 @@ run_cuda_only = run_gpu_only
 
 
 def enable_control_flow_v2(fn: _Function) -> _Function:
-    """Leaves a test as it is: loops and conditions are those of version 1."""
-    return fn
+    """Runs a test with loops and conditions that are functional ops."""
+
+    @functools.wraps(fn)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        from millrace.python.ops import control_flow_util
+
+        before = control_flow_util.ENABLE_CONTROL_FLOW_V2
+        control_flow_util.ENABLE_CONTROL_FLOW_V2 = True
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            control_flow_util.ENABLE_CONTROL_FLOW_V2 = before
+
+    return wrapper
+
+
+def disable_control_flow_v2(unused_msg: Any) -> Any:
+    """Keeps a test of a class with `with_control_flow_v2` from running a second time."""
+
+    def wrapper(func: Any) -> Any:
+        func._disable_control_flow_v2 = True
+        return func
+
+    return wrapper
+
+
+def with_control_flow_v2(cls: Any) -> Any:
+    """Adds to each test of a class one with `enable_control_flow_v2`."""
+    from millrace.python.ops import control_flow_util
+
+    if control_flow_util.ENABLE_CONTROL_FLOW_V2:
+        return cls
+    for name, value in dict(cls.__dict__).items():
+        if (
+            callable(value)
+            and name.startswith(unittest.TestLoader.testMethodPrefix)
+            and not getattr(value, "_disable_control_flow_v2", False)
+        ):
+            setattr(cls, name + "WithControlFlowV2", enable_control_flow_v2(value))
+    return cls
 
 
 def enable_output_all_intermediates(fn: _Function) -> _Function:
@@ -228,6 +321,31 @@ def assert_no_new_tensors(f: _Function) -> _Function:
         if remaining:
             raise AssertionError("%d Tensors are still allocated." % remaining)
         return result
+
+    return decorator
+
+
+def assert_no_new_pyobjects_executing_eagerly(f: _Function) -> _Function:
+    """Runs a test with ops that are executed at once, and fails it when repeating it leaves more objects behind."""
+
+    @functools.wraps(f)
+    def decorator(self: Any, *args: Any, **kwargs: Any) -> None:
+        from millrace.python.eager import context
+
+        with context.eager_mode():
+            gc.disable()
+            try:
+                for _ in range(2):  # what is made once: caches, functions
+                    f(self, *args, **kwargs)
+                gc.collect()
+                before = len(gc.get_objects())
+                for _ in range(3):
+                    f(self, *args, **kwargs)
+                gc.collect()
+                after = len(gc.get_objects())
+            finally:
+                gc.enable()
+        self.assertLessEqual(after, before, "the test left objects behind")
 
     return decorator
 

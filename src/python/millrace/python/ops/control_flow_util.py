@@ -32,6 +32,9 @@ def IsInWhileLoop(op: Any) -> bool:
     return GetContainingWhileContext(ctxt) is not None
 
 
+IsInWhileContext = IsInWhileLoop
+
+
 def IsInCond(op: Any) -> bool:
     """Whether an op is in a branch of a condition."""
     ctxt = op._get_control_flow_context()

@@ -65,6 +65,7 @@ def while_loop(
         signature = tuple(first + specs)
         cond_graph = make(scope[:-1] + "_cond", wrapped_cond, signature, {})
         body_graph = make(scope[:-1] + "_body", wrapped_body, signature, {})
+        _check_shapes(body_graph.outputs[2:], tensors, specs)
     results = _build(cond_graph, body_graph, [counter, limit] + tensors, parallel_iterations, scope)
     results = list(results)[2 : 2 + len(tensors)]
     for result, spec in zip(results, specs):
@@ -73,6 +74,25 @@ def while_loop(
     if return_same_structure or len(flat_vars) != 1:
         return packed
     return packed[0]
+
+
+def _within(shape: Any, invariant: Any) -> bool:
+    """Whether all values of a shape are values of the other."""
+    if invariant.ndims is None:
+        return True
+    if shape.ndims != invariant.ndims:
+        return False
+    return all(y is None or x == y for x, y in zip(shape.as_list(), invariant.as_list()))
+
+
+def _check_shapes(outputs: Any, inputs: Any, specs: Any) -> None:
+    for output, tensor, spec in zip(outputs, inputs, specs):
+        if not _within(output.shape, spec.shape):
+            raise ValueError(
+                "Input tensor '%s' enters the loop with shape %s, but has shape %s after one iteration. To allow the "
+                "shape to vary across iterations, use the `shape_invariants` argument of tf.while_loop to specify a "
+                "less-specific shape." % (tensor.name, spec.shape, output.shape)
+            )
 
 
 def _specs(tensors: Any, flat_vars: Any, loop_vars: Any, shape_invariants: Any) -> list[Any]:
