@@ -8,9 +8,6 @@
 #include <string>
 
 #include "millrace/user_op.h"
-#include "tensorflow/core/framework/common_shape_fns.h"
-#include "tensorflow/core/framework/op_kernel.h"
-#include "tensorflow/core/framework/resource_op_kernel.h"
 
 namespace {
 

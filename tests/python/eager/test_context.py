@@ -228,7 +228,7 @@ def test_gradient_checker(eager):
     np.testing.assert_allclose(numeric[0], [[2, 0], [0, 4]], rtol=1e-6)
 
 
-def test_control_dependencies_call_functions() -> None:
+def test_control_dependencies_call_functions(eager: None) -> None:
     called = []
     with tf.control_dependencies([tf.constant(1), lambda: called.append(1)]):
         assert called == [1]
