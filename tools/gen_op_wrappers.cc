@@ -3,8 +3,7 @@
 //
 // Writes the C++ wrappers of all registered ops: gen_op_wrappers INCLUDE_DIR SOURCE_DIR. INCLUDE_DIR gets
 // millrace/ops.h, which includes millrace/ops/<family>.h for each folder of src/ops; SOURCE_DIR gets
-// ops_<family>.cc. Ops with names that begin with '_' are internal and get no wrapper, nor do those with
-// attributes that are functions.
+// ops_<family>.cc. Ops with names that begin with '_' are internal and get no wrapper.
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
@@ -47,9 +46,9 @@ std::string SafeName(const std::string& name) { return TakenWords().contains(nam
 
 // "transpose_a" -> "TransposeA"; not a name that the class has already.
 std::string SetterName(const std::string& attr, const std::string& op) {
-  static const auto& taken =
-      *new std::set<std::string>{"Scope", "Input", "InputList", "Output", "Operation", "Node",
-                                 "Attrs", "Set",   "OpAttrs",   "Tensor", "DataType",  "PartialShape"};
+  static const auto& taken = *new std::set<std::string>{
+      "Scope", "Input",   "InputList", "Output",   "Operation",    "Node",        "Attrs",
+      "Set",   "OpAttrs", "Tensor",    "DataType", "PartialShape", "FunctionName"};
   std::string name;
   bool upper = true;
   for (const char c : attr) {
@@ -63,11 +62,11 @@ std::string SetterName(const std::string& attr, const std::string& op) {
   return name == op || taken.contains(name) ? name + "Attr" : name;
 }
 
-// The C++ type of a parameter for an attribute; "" for types that wrappers don't take.
+// The C++ type of a parameter for an attribute; "" for a type that is unknown.
 std::string CppType(const std::string& type) {
   static const std::vector<std::pair<std::string, std::string>> kTypes = {
-      {"string", "std::string"}, {"int", "int64_t"},        {"float", "float"},  {"bool", "bool"},
-      {"type", "DataType"},      {"shape", "PartialShape"}, {"tensor", "Tensor"}};
+      {"string", "std::string"}, {"int", "int64_t"},        {"float", "float"},   {"bool", "bool"},
+      {"type", "DataType"},      {"shape", "PartialShape"}, {"tensor", "Tensor"}, {"func", "FunctionName"}};
   const bool list = type.starts_with("list(");
   const std::string base = list ? type.substr(5, type.size() - 6) : type;
   for (const auto& [name, cpp] : kTypes) {
@@ -98,14 +97,17 @@ struct Wrapper {
     }
   }
 
-  bool IsPossible() const {
+  // Const has a hand-written helper, which takes literals.
+  bool IsWanted() const { return !def.name.starts_with('_') && def.name != "Const"; }
+  Status Check() const {
     for (const auto* attrs : {&required, &optional}) {
       for (const AttrDef* attr : *attrs) {
-        if (CppType(attr->type).empty()) return false;
+        if (!CppType(attr->type).empty()) continue;
+        return errors::Unimplemented("op ", def.name, ": no C++ type for attribute '", attr->name,
+                                     "' of type ", attr->type);
       }
     }
-    // Const has a hand-written helper, which takes literals.
-    return !def.name.starts_with('_') && def.name != "Const";
+    return Status();
   }
 
   // "const Scope& scope, const Input& a, bool x".
@@ -290,7 +292,8 @@ Status WriteFamily(const std::string& name, const OpRegistry& registry, const st
   source << kHead << "#include \"millrace/ops/" << name << ".h\"\n\nnamespace millrace::ops {\n\n";
   for (const OpRegistration* op : registry.All()) {
     const Wrapper wrapper(op->def);
-    if (!wrapper.IsPossible()) continue;
+    if (!wrapper.IsWanted()) continue;
+    MR_RETURN_IF_ERROR(wrapper.Check());
     WriteClass(wrapper, header);
     WriteBody(wrapper, source);
   }

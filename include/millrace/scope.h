@@ -176,10 +176,7 @@ inline Output OutputAt(const std::vector<Output>& outputs, size_t i) {
   return i < outputs.size() ? outputs[i] : Output();
 }
 
-// A function of the graph, as an attribute.
-struct FunctionName {
-  std::string name;
-};
+struct FunctionName;
 
 // The attributes given to an op wrapper. A value.
 class OpAttrs {
@@ -200,12 +197,19 @@ class OpAttrs {
   void Set(const char* name, const std::vector<PartialShape>& value);
   void Set(const char* name, const std::vector<Tensor>& value);
   void Set(const char* name, const FunctionName& value);
+  void Set(const char* name, const std::vector<FunctionName>& value);
 
  private:
   friend class OpMaker;
   struct Values;
   Values& Own();
   std::shared_ptr<Values> values_;  // null: none; copied before a change when others have it too
+};
+
+// A function of the graph, as an attribute of an op that calls it.
+struct FunctionName {
+  std::string name;
+  OpAttrs attrs = {};  // of the function, where its definition has some
 };
 
 // Adds any op by name; the generated wrappers are written with it.

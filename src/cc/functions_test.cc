@@ -3,11 +3,15 @@
 #include "millrace/functions.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <gtest/gtest.h>
 
+#include "graph/function_library.h"
+#include "graph/graph.h"
 #include "millrace/client_session.h"
 #include "millrace/gradients.h"
 #include "millrace/ops.h"
+#include "tensorflow/core/framework/function.pb.h"
 
 namespace millrace {
 namespace {
@@ -133,6 +137,124 @@ TEST_F(FunctionsTest, WrongCallsAreErrorsAndGiveUnsetResults) {
     EXPECT_EQ(results.size(), 2u) << "whoever takes one finds it unset";
     expect_error(scope, results, "in function 'f'");
   }
+}
+
+// Wrappers of ops whose attributes are functions.
+class FunctionOpsTest : public FunctionsTest {
+ protected:
+  // x -> x + `amount`, of a float.
+  FunctionName Plus(float amount) const {
+    return MakeGraphFunction(
+               scope_, "plus", {DataType::kFloat}, {TensorShape()},
+               [&](const Scope& s, const Outputs& args) -> Outputs { return {ops::Add(s, args[0], amount)}; })
+        .name;
+  }
+  const std::vector<DataType> float_{DataType::kFloat};
+};
+
+TEST_F(FunctionOpsTest, IfCallsOneOfTwo) {
+  const Output x = Scalar("x");
+  const Output positive = ops::Greater(scope_, x, 0.f);
+  const ops::If stateful(scope_, positive, {x}, float_, Plus(1), Plus(-1));
+  const ops::StatelessIf stateless(scope_, positive, {x}, float_, Plus(10), Plus(-10));
+  EXPECT_THAT(Run({{x, 5.f}}, {stateful[0], stateless[0]}), ElementsAre(6, 15));
+  EXPECT_THAT(Run({{x, -5.f}}, {stateful[0], stateless[0]}), ElementsAre(-6, -15));
+}
+
+TEST_F(FunctionOpsTest, CaseCallsOneOfAList) {
+  const Output i = ops::Placeholder(scope_, DataType::kInt32, ops::Placeholder::Shape({}));
+  const ops::Case chosen(scope_, i, {7.f}, float_, {Plus(1), Plus(2), Plus(3)});
+  EXPECT_THAT(Run({{i, 0}}, {chosen[0]}), ElementsAre(8));
+  EXPECT_THAT(Run({{i, 1}}, {chosen[0]}), ElementsAre(9));
+  EXPECT_THAT(Run({{i, 9}}, {chosen[0]}), ElementsAre(10)) << "the last one stands for all other numbers";
+}
+
+TEST_F(FunctionOpsTest, WhileCallsItsBodyWhileItsConditionHolds) {
+  const GraphFunction below = MakeGraphFunction(
+      scope_, "below", float_, {TensorShape()},
+      [](const Scope& s, const Outputs& args) -> Outputs { return {ops::Less(s, args[0], 10.f)}; });
+  const Output x = Scalar("x");
+  const ops::While stateful(scope_, {x}, below.name, Plus(3));
+  const ops::StatelessWhile stateless(scope_, {x}, below.name, Plus(4));
+  EXPECT_THAT(Run({{x, 0.f}}, {stateful[0], stateless[0]}), ElementsAre(12, 12));
+  EXPECT_THAT(Run({{x, 20.f}}, {stateful[0], stateless[0]}), ElementsAre(20, 20));
+}
+
+TEST_F(FunctionOpsTest, CallsAndTheirGradients) {
+  const Output x = Scalar("x");
+  const GraphFunction square = MakeGraphFunction(
+      scope_, "square", float_, {TensorShape()},
+      [](const Scope& s, const Outputs& args) -> Outputs { return {ops::Mul(s, args[0], args[0])}; });
+  const ops::PartitionedCall call(scope_, {x}, float_, square.name);
+  const ops::StatefulPartitionedCall again(scope_, {call[0]}, float_, square.name);
+  const ops::SymbolicGradient gradient(scope_, {x, 1.f}, float_, square.name);
+  Outputs grads;
+  ASSERT_EQ(AddSymbolicGradients(scope_, {again[0]}, {x}, &grads), Status());
+  EXPECT_THAT(Run({{x, 3.f}}, {call[0], again[0], gradient[0], grads[0]}), ElementsAre(9, 81, 6, 108));
+}
+
+TEST_F(FunctionOpsTest, DatasetsMapAndFilter) {
+  const std::vector<DataType> int64{DataType::kInt64};
+  const std::vector<PartialShape> scalars{TensorShape()};
+  const auto of_int64 = [&](const char* name, const FunctionBodyFn& body) {
+    return MakeGraphFunction(scope_, name, int64, {TensorShape()}, body).name;
+  };
+  const FunctionName make =
+      MakeGraphFunction(scope_, "make", {}, {}, [&](const Scope& s, const Outputs&) -> Outputs {
+        const ops::RangeDataset range(s, int64_t{0}, int64_t{10}, int64_t{1}, int64, scalars);
+        const ops::MapDataset squares(s, range, {},
+                                      of_int64("square",
+                                               [](const Scope& f, const Outputs& args) -> Outputs {
+                                                 return {ops::Mul(f, args[0], args[0])};
+                                               }),
+                                      int64, scalars);
+        const ops::FilterDataset large(s, squares, {},
+                                       of_int64("large",
+                                                [](const Scope& f, const Outputs& args) -> Outputs {
+                                                  return {ops::Greater(f, args[0], int64_t{30})};
+                                                }),
+                                       int64, scalars);
+        return {large};
+      }).name;
+  const ops::OneShotIterator iterator(scope_, make, int64, scalars);
+  const ops::IteratorGetNext next(scope_, iterator, int64, scalars);
+  const ClientSession session(scope_);
+  for (const int64_t wanted : {36, 49, 64, 81}) {
+    std::vector<Tensor> results;
+    ASSERT_EQ(session.Run({}, {next[0]}, &results), Status());
+    EXPECT_EQ(results[0].scalar<int64_t>(), wanted);
+  }
+  std::vector<Tensor> results;
+  EXPECT_TRUE(errors::IsOutOfRange(session.Run({}, {next[0]}, &results)));
+}
+
+TEST_F(FunctionOpsTest, FunctionsHaveAttributes) {
+  tensorflow::FunctionDef def;
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(
+      R"(signature { name: "Twice"
+                     input_arg { name: "x" type_attr: "T" } output_arg { name: "y" type_attr: "T" }
+                     attr { name: "T" type: "type" } }
+         node_def { name: "sum" op: "Add" input: "x" input: "x" attr { key: "T" value { placeholder: "T" } } }
+         ret { key: "y" value: "sum:z:0" })",
+      &def));
+  ASSERT_EQ(scope_.graph().functions().Add(def), Status());
+  FunctionName twice{.name = "Twice"};
+  const auto call = [&](const Input& x, DataType type) {
+    twice.attrs.Set("T", type);  // the calls before keep theirs
+    return ops::PartitionedCall(scope_, {x}, {type}, twice)[0];
+  };
+  const Output of_float = call(1.5f, DataType::kFloat), of_int = call(21, DataType::kInt32);
+  std::vector<Tensor> results;
+  ASSERT_EQ(ClientSession(scope_).Run({}, {of_float, of_int}, &results), Status());
+  EXPECT_EQ(results[0].scalar<float>(), 3.f);
+  EXPECT_EQ(results[1].scalar<int32_t>(), 42);
+}
+
+TEST_F(FunctionOpsTest, AMissingFunctionIsAnErrorOfTheStep) {
+  const ops::PartitionedCall call(scope_, {1.f}, float_, FunctionName{"nix"});
+  std::vector<Tensor> results;
+  const Status status = ClientSession(scope_).Run({}, {call[0]}, &results);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("nix"));
 }
 
 }  // namespace

@@ -10,6 +10,11 @@
 namespace millrace {
 
 struct OpAttrs::Values {
+  static NameAttrList FunctionOf(const FunctionName& function) {
+    const Values* const own = function.attrs.values_.get();
+    return {function.name, std::make_shared<const AttrMap>(own == nullptr ? AttrMap() : own->map)};
+  }
+
   AttrMap map;
 };
 
@@ -37,7 +42,12 @@ void OpAttrs::Set(const char* name, const std::vector<DataType>& value) { Own().
 void OpAttrs::Set(const char* name, const std::vector<PartialShape>& value) { Own().map.Set(name, value); }
 void OpAttrs::Set(const char* name, const std::vector<Tensor>& value) { Own().map.Set(name, value); }
 void OpAttrs::Set(const char* name, const FunctionName& value) {
-  Own().map.Set(name, NameAttrList{.name = value.name, .attrs = nullptr});
+  Own().map.Set(name, Values::FunctionOf(value));
+}
+void OpAttrs::Set(const char* name, const std::vector<FunctionName>& value) {
+  std::vector<NameAttrList> functions;
+  for (const FunctionName& function : value) functions.push_back(Values::FunctionOf(function));
+  Own().map.Set(name, std::move(functions));
 }
 
 struct OpMaker::Parts {
