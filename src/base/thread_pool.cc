@@ -8,6 +8,8 @@
 #include <chrono>
 #include <limits>
 #include <new>
+#include <set>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -371,10 +373,55 @@ void ThreadPool::Impl::WorkerMain(int index) {
   if (spinning) spinners.fetch_sub(1, std::memory_order_seq_cst);
 }
 
+namespace {
+
+// The pools of this process. In a child of fork() all of them are as if they had just been made: tasks that
+// were waiting or running are lost there.
+class AllPools {
+ public:
+  static AllPools& Get() {
+    static AllPools& all = *new AllPools;
+    return all;
+  }
+  void Add(ThreadPool::Impl* pool) MR_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    pools_.insert(pool);
+  }
+  void Remove(ThreadPool::Impl* pool) MR_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    pools_.erase(pool);
+  }
+
+ private:
+  // No pool is being made or destroyed while the process is copied.
+  AllPools() { ::pthread_atfork(BeforeFork, InParent, InChild); }
+  static void BeforeFork() MR_NO_THREAD_SAFETY_ANALYSIS { Get().mu_.Lock(); }
+  static void InParent() MR_NO_THREAD_SAFETY_ANALYSIS { Get().mu_.Unlock(); }
+  static void InChild() MR_NO_THREAD_SAFETY_ANALYSIS {
+    Get().Renew();
+    Get().mu_.Unlock();
+  }
+  void Renew() MR_REQUIRES(mu_) {
+    current_thread = {};
+    for (ThreadPool::Impl* pool : pools_) {
+      std::string name = pool->name;
+      // Not destroyed first: its threads can't be joined.
+      new (pool) ThreadPool::Impl(std::move(name), pool->parallelism);
+    }
+  }
+
+  Mutex mu_;
+  std::set<ThreadPool::Impl*> pools_ MR_GUARDED_BY(mu_);
+};
+
+}  // namespace
+
 ThreadPool::ThreadPool(std::string name, int parallelism)
     : parallelism_(std::max(parallelism, 1)),
       owned_(std::make_unique<Impl>(std::move(name), parallelism)),
-      impl_(owned_.get()) {}
+      impl_(owned_.get()) {
+  AllPools::Get().Add(impl_);
+}
 
 ThreadPool::ThreadPool(ThreadPool& base, int parallelism)
     : parallelism_(std::clamp(parallelism, 1, base.parallelism())), impl_(base.impl_) {}
@@ -390,6 +437,7 @@ ThreadPool::~ThreadPool() {
     threads.swap(impl_->threads);
   }
   for (std::thread& thread : threads) thread.join();
+  AllPools::Get().Remove(impl_);
 }
 
 void ThreadPool::Schedule(Task task) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "base/fork.h"
 #include "base/logging.h"
 
 namespace millrace {
@@ -250,10 +251,13 @@ AllocatorStats BfcAllocator::Stats() const {
 }
 
 BfcAllocator& HostBfcAllocator(int64_t limit_bytes) {
-  static auto* mu = new Mutex;
-  static auto* allocators = new std::map<int64_t, std::unique_ptr<BfcAllocator>>;
-  MutexLock lock(*mu);
-  std::unique_ptr<BfcAllocator>& allocator = (*allocators)[limit_bytes];
+  struct Allocators {
+    Mutex mu;
+    std::map<int64_t, std::unique_ptr<BfcAllocator>> by_limit MR_GUARDED_BY(mu);
+  };
+  Allocators& allocators = OfProcess<Allocators>();
+  MutexLock lock(allocators.mu);
+  std::unique_ptr<BfcAllocator>& allocator = allocators.by_limit[limit_bytes];
   if (allocator == nullptr) {
     BfcOptions options;
     options.name = "cpu_bfc";

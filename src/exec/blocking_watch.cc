@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/fork.h"
 #include "exec/ready_queue.h"
 #include "kernel/blocking_kernel.h"
 
@@ -17,10 +18,7 @@ constexpr int kIdleLooks = 20;  // before the thread ends: it costs more to wake
 
 }  // namespace
 
-BlockingWatch& BlockingWatch::Global() {
-  static BlockingWatch& watch = *new BlockingWatch;
-  return watch;
-}
+BlockingWatch& BlockingWatch::Global() { return OfProcess<BlockingWatch>(); }
 
 void BlockingWatch::Add(RefPtr<ReadyQueue> queue) {
   {

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/denormals.h"
+#include "base/fork.h"
 #include "base/waiting_threads.h"
 
 namespace millrace {
@@ -21,17 +22,18 @@ constexpr int kMostThreads = 4096;
 thread_local BlockingHost* current_host = nullptr;
 
 // Never destroyed, since a kernel may still run when the process ends.
-WaitingThreads& Threads() {
-  static WaitingThreads& threads = *new WaitingThreads(kMostThreads);
-  return threads;
-}
+struct BlockingThreads : WaitingThreads {
+  BlockingThreads() : WaitingThreads(kMostThreads) {}
+};
 
 }  // namespace
 
 ScopedBlockingHost::ScopedBlockingHost(BlockingHost* host) : before_(std::exchange(current_host, host)) {}
 ScopedBlockingHost::~ScopedBlockingHost() { current_host = before_; }
 
-bool RunInBlockingThread(UniqueFunction<void()>& work) { return Threads().TrySchedule(work); }
+bool RunInBlockingThread(UniqueFunction<void()>& work) {
+  return OfProcess<BlockingThreads>().TrySchedule(work);
+}
 
 void BlockingKernel::ComputeAsync(KernelContext& context, Done done) {
   BlockingCall call(*this, context, std::move(done));

@@ -5,7 +5,9 @@
 #include <map>
 #include <utility>
 
+#include "base/fork.h"
 #include "session/direct_session.h"
+#include "session/process_session.h"
 
 namespace millrace {
 namespace {
@@ -77,7 +79,8 @@ Status RegisterSessionFactory(std::string name, SessionFactory factory) {
 
 StatusOr<std::unique_ptr<Session>> NewSession(const SessionOptions& options) {
   MR_ASSIGN_OR_RETURN(SessionFactory factory, FindFactory(options));
-  return factory.make(options);
+  MR_ASSIGN_OR_RETURN(std::unique_ptr<Session> session, factory.make(options));
+  return MakeProcessSession(std::move(session));
 }
 
 Status Reset(const SessionOptions& options, const std::vector<std::string>& containers) {
@@ -85,10 +88,7 @@ Status Reset(const SessionOptions& options, const std::vector<std::string>& cont
   return factory.reset(options, containers);
 }
 
-DirectSessions& DirectSessions::Get() {
-  static auto* sessions = new DirectSessions;
-  return *sessions;
-}
+DirectSessions& DirectSessions::Get() { return OfProcess<DirectSessions>(); }
 
 void DirectSessions::Add(DirectSession* session) {
   MutexLock lock(mu_);
@@ -111,10 +111,13 @@ void DirectSessions::ResetAll(const std::vector<std::string>& containers) {
 std::shared_ptr<ThreadPool> GetThreadPool(int parallelism, bool own) {
   if (parallelism <= 1) return nullptr;
   if (own) return std::make_shared<ThreadPool>("session", parallelism);
-  static auto* mu = new Mutex;
-  static auto* pools = new std::map<int, std::weak_ptr<ThreadPool>>;
-  MutexLock lock(*mu);
-  std::weak_ptr<ThreadPool>& shared = (*pools)[parallelism];
+  struct Pools {
+    Mutex mu;
+    std::map<int, std::weak_ptr<ThreadPool>> by_size MR_GUARDED_BY(mu);
+  };
+  Pools& pools = OfProcess<Pools>();
+  MutexLock lock(pools.mu);
+  std::weak_ptr<ThreadPool>& shared = pools.by_size[parallelism];
   if (std::shared_ptr<ThreadPool> pool = shared.lock()) return pool;
   auto pool = std::make_shared<ThreadPool>("compute", parallelism);
   shared = pool;
@@ -127,10 +130,13 @@ StatusOr<std::shared_ptr<ThreadPool>> GetGlobalThreadPool(const std::string& nam
     int num_threads = 0;
     std::shared_ptr<ThreadPool> pool;
   };
-  static auto* mu = new Mutex;
-  static auto* pools = new std::map<std::string, Entry>;
-  MutexLock lock(*mu);
-  const auto [it, is_new] = pools->try_emplace(name);
+  struct Pools {
+    Mutex mu;
+    std::map<std::string, Entry> by_name MR_GUARDED_BY(mu);
+  };
+  Pools& pools = OfProcess<Pools>();
+  MutexLock lock(pools.mu);
+  const auto [it, is_new] = pools.by_name.try_emplace(name);
   if (is_new) {
     const int parallelism = num_threads > 0 ? num_threads : default_threads;
     it->second = {num_threads, parallelism > 1 ? std::make_shared<ThreadPool>(name, parallelism) : nullptr};

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/fork.h"
 #include "base/mutex.h"
 
 namespace millrace {
@@ -15,10 +16,7 @@ class DeadlineTimer {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  static DeadlineTimer& Get() {
-    static auto* timer = new DeadlineTimer;  // never destroyed: its thread may be waiting at exit
-    return *timer;
-  }
+  static DeadlineTimer& Get() { return OfProcess<DeadlineTimer>(); }
 
   int64_t Add(ScopedDeadline* deadline, TimePoint when) MR_EXCLUDES(mu_) {
     MutexLock lock(mu_);

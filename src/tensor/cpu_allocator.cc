@@ -11,9 +11,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <functional>
 #include <new>
 #include <utility>
 
+#include "base/fork.h"
 #include "base/mutex.h"
 
 namespace millrace {
@@ -129,6 +131,12 @@ class LargeCache {
     }
   }
 
+  // Lets go of all blocks without freeing them, whoever may hold the locks.
+  void Forget() {
+    for (Bin& bin : bins_) new (&bin) Bin;
+    cached_.store(0, std::memory_order_relaxed);
+  }
+
   int64_t cached() const { return cached_.load(std::memory_order_relaxed); }
 
  private:
@@ -160,9 +168,22 @@ struct Process {
   }
 };
 
+// In a child of fork() the locks may be held by threads that it does not have, with the lists half changed.
+void RenewInChild() MR_NO_THREAD_SAFETY_ANALYSIS;
+
 Process& TheProcess() {
-  static Process& process = *new Process;  // tensors may be freed while static objects are destroyed
+  static Process& process = [] {
+    RunInForkedChildren(RenewInChild);
+    return std::ref(*new Process);  // tensors may be freed while static objects are destroyed
+  }();
   return process;
+}
+
+void RenewInChild() {
+  Process& process = TheProcess();
+  for (SharedLists& lists : process.shared) new (&lists) SharedLists;
+  process.large.Forget();
+  new (&process.mu) Mutex;
 }
 
 void Retire(ThreadCache* cache) {

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fork.h"
 #include "base/mutex.h"
 #include "tensor/dtype_table.h"
 
@@ -26,10 +27,7 @@ struct Pool {
   std::atomic<size_t> count{0};
 };
 
-Pool& ThePool() {
-  static Pool& pool = *new Pool;  // savers may be destroyed with static objects
-  return pool;
-}
+Pool& ThePool() { return OfProcess<Pool>(); }
 
 }  // namespace
 

@@ -14,6 +14,7 @@
   X(test_sessions)            \
   X(test_deprecated_sessions) \
   X(test_import)              \
+  X(test_forks)               \
   X(test_functions)           \
   X(test_while)               \
   X(test_gradients)           \

@@ -320,7 +320,8 @@ TEST_P(SessionTest, CallablesGiveWhatRunGives) {
 }
 
 TEST_P(SessionTest, RepeatedSignaturesCompileOnceWhateverTheirOrder) {
-  const auto session = Make(SquareGraph());
+  const auto session = *DirectSession::Make(Options());
+  ASSERT_EQ(session->Create(SquareGraph().def()), Status());
   auto* direct = dynamic_cast<DirectSession*>(session.get());
   std::vector<Tensor> out;
   for (int i = 0; i < 3; ++i) {
@@ -336,7 +337,8 @@ TEST_P(SessionTest, MoreSignaturesThanTheSessionKeepsRunOnManyThreads) {
   constexpr int kCount = 1300;
   DefBuilder graph;
   for (int i = 0; i < kCount; ++i) graph.Const(StrCat("c", i), F(static_cast<float>(i)));
-  const auto session = Make(graph);
+  const auto session = *DirectSession::Make(Options());
+  ASSERT_EQ(session->Create(graph.def()), Status());
   std::atomic<int> wrong{0};
   {
     std::vector<std::jthread> threads;

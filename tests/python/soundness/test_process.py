@@ -75,6 +75,41 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     assert run(program) == "0\n"
 
 
+def test_children_of_a_process_with_busy_sessions() -> None:
+    program = """
+import multiprocessing
+x = tf.placeholder(tf.float32, [100, 100])
+norm = tf.reduce_sum(tf.matmul(x, x))
+called = tf.py_func(lambda v: v + v.dtype.type(1), [norm], tf.float32)
+session = tf.Session()
+ones = [[1.0] * 100] * 100
+stop = False
+def busy():
+    while not stop:
+        session.run(called, {x: ones})
+threads = [threading.Thread(target=busy, daemon=True) for _ in range(2)]
+for thread in threads:
+    thread.start()
+def work(value):
+    try:
+        session.run(norm, {x: ones})
+        return "the parent's session ran"
+    except tf.errors.FailedPreconditionError:
+        pass
+    session.close()
+    with tf.Session() as own:
+        return float(own.run(called, {x: [[value] * 100] * 100}))
+with multiprocessing.get_context("fork").Pool(2, maxtasksperchild=1) as pool:
+    print(pool.map_async(work, [1.0, 2.0, 3.0]).get(40))
+stop = True
+for thread in threads:
+    thread.join()
+print(session.run(called, {x: ones}))
+"""
+    n = 100.0**3
+    assert run(program) == f"{[n + 1, 4 * n + 1, 9 * n + 1]}\n{n + 1}\n"
+
+
 def test_sessions_that_are_left_open_end_with_the_process() -> None:
     assert (
         run(
