@@ -276,6 +276,25 @@ class AccumulatorTest : public CoordinationTest {
   static Tensor Step(int64_t v) { return Tensor::Scalar<int64_t>(v); }
 };
 
+// As the integers that they are.
+TEST_F(AccumulatorTest, QuantisedNumbersAreAveraged) {
+  Dense("", DataType::kQint32);
+  const auto quantised = [](int32_t a, int32_t b) {
+    Tensor t = *Tensor::Allocate(DataType::kQint32, TensorShape({2}));
+    static_cast<int32_t*>(t.raw_data())[0] = a;
+    static_cast<int32_t*>(t.raw_data())[1] = b;
+    return t;
+  };
+  ASSERT_EQ(Do("apply", {{"step", Step(0)}, {"g", quantised(100'000, -7)}}), Status());
+  ASSERT_EQ(Do("apply", {{"step", Step(0)}, {"g", quantised(300'000, 1)}}), Status());
+  const auto out = Get({"take"}, {{"n", Tensor::Scalar(2)}});
+  ASSERT_TRUE(out.ok()) << out.status();
+  ASSERT_EQ((*out)[0].dtype(), DataType::kQint32);
+  const auto* mean = static_cast<const int32_t*>((*out)[0].raw_data());
+  EXPECT_EQ(mean[0], 200'000);
+  EXPECT_EQ(mean[1], -3);
+}
+
 TEST_F(AccumulatorTest, TheMeanIsTakenAndStaleGradientsAreDropped) {
   Dense("", DataType::kFloat);
   const auto apply = [&](int64_t step, const std::vector<float>& g) {

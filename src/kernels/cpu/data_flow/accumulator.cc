@@ -9,6 +9,7 @@
 #include "kernels/cpu/data_flow/access_kernel.h"
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/state/variable_util.h"
+#include "kernels/cpu/stored_type.h"
 
 namespace millrace {
 namespace {
@@ -30,14 +31,14 @@ T DividedBy(T value, int64_t n) {
 
 void Divide(DataType dtype, void* data, int64_t n, int64_t by) {
   if (by == 1) return;
-  VisitNumber(dtype, false, [&]<typename T>() {
+  VisitNumber(StoredType(dtype), false, [&]<typename T>() {
     for (T& value : std::span(static_cast<T*>(data), static_cast<size_t>(n))) value = DividedBy(value, by);
     return true;
   });
 }
 
 void AddTo(DataType dtype, void* sum, const void* value, int64_t n) {
-  VisitNumber(dtype, false, [&]<typename T>() {
+  VisitNumber(StoredType(dtype), false, [&]<typename T>() {
     auto* to = static_cast<T*>(sum);
     for (int64_t i = 0; i < n; ++i) to[i] = Plus(to[i], static_cast<const T*>(value)[i]);
     return true;
@@ -90,7 +91,7 @@ Status DenseAccumulator::Apply(KernelContext& context, int64_t local_step, int i
       MR_RETURN_IF_ERROR(StoreInput(context, input, sum_));
     } else {
       MR_RETURN_IF_ERROR(
-          UpdateBy(context, *cpu::FindBinary(cpu::BinaryOp::kAdd, spec_.dtype), sum_, gradient));
+          UpdateBy(context, *cpu::FindBinary(cpu::BinaryOp::kAdd, StoredType(spec_.dtype)), sum_, gradient));
     }
     ++count_;
     AdvanceAll(&finished);
@@ -303,7 +304,8 @@ class NumAccumulatedKernel final : public OpKernel {
 template <typename K>
 void RegisterNumbers(KernelRegistry& registry, const std::string& op, bool sparse) {
   KernelDef def(op);
-  def.Types("dtype", NumberTypes()).Async(std::is_base_of_v<AsyncOpKernel, K>);
+  def.Types("dtype", Concat(NumberTypes(), {DataType::kQint8, DataType::kQuint8, DataType::kQint32}))
+      .Async(std::is_base_of_v<AsyncOpKernel, K>);
   registry.Register(std::move(def),
                     [sparse](KernelConstruction& c) { return std::make_unique<K>(c, sparse); });
 }

@@ -9,6 +9,7 @@
 #include "kernels/cpu/kernel_util.h"
 #include "kernels/cpu/math/elementwise.h"
 #include "kernels/cpu/math/integer_error.h"
+#include "kernels/cpu/stored_type.h"
 #include "kernels/cpu/vector/binary.h"
 #include "kernels/cpu/vector/broadcast.h"
 #include "op/shape_inference.h"
@@ -29,32 +30,14 @@ bool IgnoresShapes(cpu::BinaryOp op) {
          op == cpu::BinaryOp::kReciprocalGrad;
 }
 
-// Types that are compared as the integers they are made of.
-DataType Stored(DataType t) {
-  switch (t) {
-    case DataType::kQint8:
-      return DataType::kInt8;
-    case DataType::kQuint8:
-      return DataType::kUint8;
-    case DataType::kQint16:
-      return DataType::kInt16;
-    case DataType::kQuint16:
-      return DataType::kUint16;
-    case DataType::kQint32:
-      return DataType::kInt32;
-    default:
-      return t;
-  }
-}
-
 class BinaryKernel final : public OpKernel {
  public:
   BinaryKernel(KernelConstruction& c, cpu::BinaryOp op)
       : OpKernel(c),
-        fns_(cpu::FindBinary(op, Stored(input_type(0)))),
+        fns_(cpu::FindBinary(op, StoredType(input_type(0)))),
         in_size_(static_cast<int64_t>(ElementSize(input_type(0)))),
         out_size_(static_cast<int64_t>(ElementSize(output_type(0)))),
-        cost_ns_(cpu::BinaryCostNs(op, Stored(input_type(0)))),
+        cost_ns_(cpu::BinaryCostNs(op, StoredType(input_type(0)))),
         op_(op) {
     if (fns_ == nullptr) {
       c.SetError(
@@ -314,8 +297,9 @@ void Register(KernelRegistry& registry, const Row& row) {
   const cpu::BinaryOp routine = row.routine;
   KernelDef def{std::string(row.op)};
   if (row.types != Types::kFixed) {
-    def.Types("T", Filter(ListOf(row.types),
-                          [routine](DataType t) { return cpu::FindBinary(routine, Stored(t)) != nullptr; }));
+    def.Types("T", Filter(ListOf(row.types), [routine](DataType t) {
+                return cpu::FindBinary(routine, StoredType(t)) != nullptr;
+              }));
   }
   registry.Register(std::move(def),
                     [routine](KernelConstruction& c) { return std::make_unique<BinaryKernel>(c, routine); });

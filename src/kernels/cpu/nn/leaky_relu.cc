@@ -13,8 +13,9 @@ class LeakyReluKernel final : public OpKernel {
     const Tensor& x = context.input(0);
     const Tensor& features = context.input(num_inputs() - 1);
     if (x.shape() != features.shape()) {
-      return errors::InvalidArgument("gradients and features must have the same shape: ", x.shape(), " vs. ",
-                                     features.shape());
+      return errors::InvalidArgument("Inputs to operation ", name(), " of type ", op_name(),
+                                     " must have the same size and shape.  Input 0: ", x.shape(),
+                                     " != input 1: ", features.shape());
     }
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, x.shape()));
     if (x.dtype() == DataType::kDouble) {
