@@ -162,7 +162,7 @@ Status NoModelIn(Env& env, const std::string& folder) {
                     index->substr(0, index->size() - std::string_view(".index").size()));
     }
   }
-  return errors::NotFound(folder, "; has neither saved_model.pb nor saved_model.pbtxt", hint);
+  return errors::NotFound(folder, " has neither saved_model.pb nor saved_model.pbtxt", hint);
 }
 
 bool HasTextName(const std::string& path) {
@@ -236,15 +236,15 @@ StatusOr<ModelFile> ReadModelFile(Env& env, const std::string& path, const std::
                                             &model));
   if (found) return model;
   if (const std::string_view format = ForeignFormat(bytes); !format.empty()) {
-    return errors::InvalidArgument(file, "; is ", format,
+    return errors::InvalidArgument(file, " is ", format,
                                    "; Millrace reads SavedModels, GraphDefs and MetaGraphDefs");
   }
-  if (bytes.empty()) return errors::InvalidArgument(file, "; is empty");
+  if (bytes.empty()) return errors::InvalidArgument(file, " is empty");
   if (const std::string other = OtherFile(env, file, bytes); !other.empty())
-    return errors::InvalidArgument(file, "; ", other);
+    return errors::InvalidArgument(file, " ", other);
   const bool tried_text = !first_error.ok() && (HasTextName(file) || IsText(bytes));
   const std::string why = tried_text ? StrCat("; as text: ", first_error.message()) : "";
-  return errors::InvalidArgument(file, "; is no GraphDef, MetaGraphDef or SavedModel with nodes in it", why);
+  return errors::InvalidArgument(file, " is no GraphDef, MetaGraphDef or SavedModel with nodes in it", why);
 }
 
 }  // namespace millrace::cli

@@ -130,8 +130,11 @@ void LookForKernel(const NodeDef& node, const std::set<std::string>& functions, 
   if (!kernel.ok()) findings->missing_kernels[node.op()] = kernel.status().message();
 }
 
+// As the commands that run it do.
 Status TryToLoad(const GraphDef& graph) {
-  MR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, NewSession(SessionOptions()));
+  SessionOptions options;
+  options.allow_soft_placement = true;
+  MR_ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, NewSession(options));
   return session->Create(graph);
 }
 

@@ -50,6 +50,7 @@ bool ParseMessageText(std::string_view text, UnknownFields unknown, pb::Message*
     error->message = "the text is longer than 2 GiB";
     return false;
   }
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);  // the mark that editors write before UTF-8
   FirstError first(error);
   const Finder finder;
   pb::TextFormat::Parser parser;

@@ -145,6 +145,9 @@ TEST(MessageTypesTest, TextsSayWhereTheyAreWrong) {
   EXPECT_EQ(error.line, 2);
   EXPECT_NE(error.message.find("nam"), std::string::npos) << error.message;
   EXPECT_TRUE(ParseMessageText("node {\n  nam: 'a' }", UnknownFields::kSkipped, &graph, &error));
+  EXPECT_TRUE(
+      ParseMessageText("\xef\xbb\xbfnode { name: 'a' }\r\n", UnknownFields::kRefused, &graph, &error));
+  EXPECT_EQ(graph.node(0).name(), "a");
   std::string deep = "node { attr { value { ";
   for (int i = 0; i < 10000; ++i) deep += "func { attr { value { ";
   EXPECT_FALSE(ParseMessageText(deep, UnknownFields::kSkipped, &graph, &error));

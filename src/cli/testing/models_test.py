@@ -131,6 +131,11 @@ class ForeignFilesTest(ModelTest):
         self.write("g.pbtxt", AFFINE.replace('input: "layer/w"', 'input: "nothing"'))
         self.assertIn("nothing", self.run_json("show", "g.pbtxt", code=3)["load_error"])
         self.assertIn("The graph can't be loaded", self.run_program("show", "g.pbtxt", code=3).out)
+        # Nodes of a GPU run on the CPU, in this command as in those that run the graph.
+        self.write("gpu.pbtxt", AFFINE.replace('input: "layer/w"', 'input: "layer/w" device: "/device:GPU:0"'))
+        self.assertTrue(self.run_json("show", "gpu.pbtxt")["runs_here"])
+        self.assertEqual(self.run_json("run", "gpu.pbtxt", "--feed", "x=[[1, 2]]", "--fetch", "z")["outputs"]["z"]["values"],
+                         [[-7, -10]])
 
     def test_unknown_words_get_a_suggestion(self):
         self.assert_error(["shwo", "x"], 2, "there is no command 'shwo'; did you mean 'show'?")
