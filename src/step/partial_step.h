@@ -37,8 +37,8 @@ class PartialStep : public RefCounted {
                                              const StepRunner::Request& request, Border border,
                                              std::shared_ptr<const void> owner = nullptr);
 
-  // `tensor` is canonical: "node:0". Each is fed once. Fails with the step's error when the step has failed, for
-  // which it waits at most `timeout_in_ms` (0: for ever).
+  // `tensor` is canonical: "node:0". Each is fed once. Fails with the step's error when the step has failed,
+  // for which it waits at most `timeout_in_ms` (0: for ever).
   Status Feed(const std::string& tensor, const Tensor& value, int64_t timeout_in_ms);
   // Waits for the tensors, which are fetched once; at most `timeout_in_ms` (0: for ever). Fails with the
   // step's error when the step fails first.
@@ -52,8 +52,8 @@ class PartialStep : public RefCounted {
 
  private:
   void Ended(const Status& status) MR_EXCLUDES(mu_);
-  // Why an exchange failed with `status`: unless Cancel was called, the step's own error, which a rendezvous of
-  // several tasks may not have heard of.
+  // Why an exchange failed with `status`: unless Cancel was called, the step's own error, which a rendezvous
+  // of several tasks may not have heard of.
   Status Cause(const Status& status, int64_t timeout_in_ms) MR_EXCLUDES(mu_);
 
   const Border border_;
