@@ -34,7 +34,7 @@ Color<T> ToHsv(const Color<T>& rgb) {
   const T red = unit * (rgb.b - rgb.c), green = unit * (rgb.c - rgb.a) + T(2) / 6,
           blue = unit * (rgb.a - rgb.b) + T(4) / 6;
   const T hue = rgb.a == value ? red : rgb.b == value ? green : blue;
-  const T turned = hue < 0 ? hue + 1 : hue;
+  const T turned = hue + (hue < 0 ? T(1) : T(0));
   return {range > 0 ? turned : T(0), value > 0 ? share : T(0), value};
 }
 
@@ -54,7 +54,7 @@ template <typename T>
 T Floor(T x) {
   constexpr T kIntegers = sizeof(T) == 4 ? T(0x1p23) : T(0x1p52);  // no fractions from here
   const T magnitude = std::abs(x), nearest = std::copysign((magnitude + kIntegers) - kIntegers, x);
-  const T below = nearest > x ? nearest - 1 : nearest;
+  const T below = nearest - (nearest > x ? T(1) : T(0));
   return magnitude < kIntegers ? below : x;
 }
 
@@ -159,7 +159,10 @@ class AdjustHueKernel final : public OpKernel {
       // Values of any sign keep their least and most, which saturation could not say.
       const Color<T> pure = ToRgb(Color<T>{hue, T(1), T(1)});
       const T range = most - least;
-      const auto mixed = [&](T own, T share) { return most > least ? least + range * share : own; };
+      const auto mixed = [&](T own, T share) {
+        const T other = least + range * share;
+        return most > least ? other : own;
+      };
       return Color<T>{mixed(color.a, pure.a), mixed(color.b, pure.b), mixed(color.c, pure.c)};
     });
   }

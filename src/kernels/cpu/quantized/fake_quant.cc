@@ -29,7 +29,7 @@ struct Steps {
   static float Floor(float x) {
     constexpr float kInteger = 0x1p23f;
     const float nearest = (x + kInteger) - kInteger;
-    return nearest > x ? nearest - 1 : nearest;
+    return nearest - (nearest > x ? 1.0f : 0.0f);  // without a branch
   }
   bool Inside(float x) const { return none || (x >= least && x <= most); }
 

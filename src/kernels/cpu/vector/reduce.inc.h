@@ -122,8 +122,34 @@ MR_INLINE BoolByte CombinePlain(BoolByte a, BoolByte b) {
   return (BoolByte)(kKind == ReduceKind::kMax ? x | y : x & y);
 }
 
+// Any (kMax) or all (kMin) of n bytes, eight at a time.
+template <ReduceKind kKind>
+MR_INLINE bool BoolRow(const uint8_t* x, int64_t n) {
+  constexpr uint64_t kOnes = 0x0101010101010101u, kHigh = 0x8080808080808080u;
+  uint64_t found = 0;  // a byte that is not zero, or one that is
+  const auto find = [&](uint64_t bytes) {
+    found |= kKind == ReduceKind::kMax ? bytes : (bytes - kOnes) & ~bytes & kHigh;
+  };
+  int64_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    uint64_t bytes;
+    memcpy(&bytes, x + i, 8);
+    find(bytes);
+  }
+  if (i < n) {
+    uint64_t bytes = kKind == ReduceKind::kMax ? 0 : kOnes;
+    memcpy(&bytes, x + i, (size_t)(n - i));
+    find(bytes);
+  }
+  return (found != 0) == (kKind == ReduceKind::kMax);
+}
+
 template <ReduceKind kKind, typename T>
 void PlainRow(const void* in, int64_t n, void* out) {
+  if constexpr (__is_same(T, BoolByte)) {
+    *(uint8_t*)out = BoolRow<kKind>((const uint8_t*)in, n);
+    return;
+  }
   const T* x = (const T*)in;
   T total = x[0];
   for (int64_t i = 1; i < n; ++i) total = CombinePlain<kKind>(total, x[i]);
