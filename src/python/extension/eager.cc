@@ -53,6 +53,11 @@ PyObject* SetRecording(PyObject* /*module*/, PyObject* value) {
   return PyBool_FromLong(old);
 }
 
+PyObject* SetRecordEverything(PyObject* /*module*/, PyObject* value) {
+  record_everything = value == Py_True;
+  Py_RETURN_NONE;
+}
+
 PyObject* SetDevice(PyObject* /*module*/, PyObject* name) {
   std::string_view text;
   if (name != Py_None && !TextOf(name, "A device", &text)) return nullptr;
@@ -175,6 +180,7 @@ PyMethodDef functions[] = {
     {"executing_eagerly", ExecutingEagerly, METH_NOARGS, "Whether this thread executes ops at once."},
     {"set_eager", SetEager, METH_O, "Sets the mode of this thread; returns the old one."},
     {"set_eager_by_default", SetDefault, METH_O, "Sets the mode of threads that begin later."},
+    {"set_record_everything", SetRecordEverything, METH_O, "Whether the ops of all threads are told."},
     {"set_recording", SetRecording, METH_O, "Whether this thread's ops are told to the tapes; the old one."},
     {"set_eager_device", SetDevice, METH_O, "Where this thread executes ops; None: the first CPU."},
     {"eager_devices", Devices, METH_NOARGS, "[(name, type)]"},
@@ -188,6 +194,8 @@ PyMethodDef functions[] = {
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
+
+bool record_everything = false;
 
 EagerThread& ThisThread() {
   static thread_local EagerThread thread{eager_by_default, false, {}};

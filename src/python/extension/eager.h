@@ -37,6 +37,9 @@ struct EagerThread {
   std::string device;  // where ops are executed; "": the first CPU
 };
 EagerThread& ThisThread();
+// Executed ops of all threads are passed to `registered.record`, those without outputs, too: somebody
+// listens.
+extern bool record_everything;
 
 // The process has one, which is made when it is first asked for; null with an exception.
 TFE_Context* EagerContextOf();

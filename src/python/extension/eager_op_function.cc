@@ -297,7 +297,8 @@ int CountOutputs(const Spec& spec, TFE_Op* op) {
 }
 
 bool Record(FunctionObject* self, PyObject* const* args, const std::vector<Ref>& inputs, PyObject* outputs) {
-  if (!ThisThread().recording || registered.record == nullptr || PyList_GET_SIZE(outputs) == 0) return true;
+  if (registered.record == nullptr) return true;
+  if (!record_everything && (!ThisThread().recording || PyList_GET_SIZE(outputs) == 0)) return true;
   const Spec& spec = *self->spec;
   const Ref values(PyTuple_New(static_cast<Py_ssize_t>(spec.attrs.size())));
   const Ref tensors(PyTuple_New(static_cast<Py_ssize_t>(inputs.size())));

@@ -262,11 +262,17 @@ class Context:
         return _engine.eager_has_function(name.decode() if isinstance(name, bytes) else name)
 
     def add_post_execution_callback(self, callback: Any) -> None:
-        """`callback(op name, inputs, attributes, outputs, name)` is called for what execute.execute executes."""
+        """`callback(op name, inputs, attributes, outputs, name)` is called after each op that is executed."""
+        from millrace.python.eager import tape
+
         self._post_execution_callbacks.append(callback)
+        tape._listen(self._post_execution_callbacks)
 
     def clear_post_execution_callbacks(self) -> None:
+        from millrace.python.eager import tape
+
         self._post_execution_callbacks.clear()
+        tape._listen([])
 
     @property
     def post_execution_callbacks(self) -> list[Any]:

@@ -90,7 +90,7 @@ def run(op_name: str, inputs: Any, triples: Any, num_outputs: int, name: Any = N
 
 def record(maker: Any, values: Any, inputs: Any, outputs: Any) -> None:
     """Tells tapes of an op that was executed."""
-    if tape._state.active:
+    if tape._state.active or tape._callbacks:
         tape._record(maker, values, inputs, outputs)
 
 
@@ -108,7 +108,7 @@ class RawOp:
         if self._eager is None:
             self._eager = eager_triples(self.triples)
         outputs = _engine.eager_execute(self.name, None, inputs, self._eager, self.num_outputs)
-        if tape._state.active:
+        if tape._state.active or tape._callbacks:
             tape._record(self, (), inputs, outputs)
         return outputs  # type: ignore[no-any-return]
 
@@ -138,8 +138,6 @@ def execute(
     grouped, triples = _op_specs.group_inputs(ops.get_default_graph(), op_name, list(inputs), pairs)
     outputs = run(op_name, grouped, triples, num_outputs, name)
     record(RawOp(op_name, triples, num_outputs), (), grouped, outputs)
-    for callback in context.context().post_execution_callbacks:
-        callback(op_name, inputs, attrs, outputs, name)
     return outputs
 
 

@@ -24,6 +24,25 @@ _eager = _engine.executing_eagerly
 _TRAINABLE = frozenset((1, 2, 8, 14, 18, 19, 20, 21))
 
 
+# What listens to every op that is executed; see execution_callbacks.
+_callbacks: list[Any] = []
+
+
+def _listen(callbacks: list[Any]) -> None:
+    """Calls `callback(op name, inputs, attributes, outputs, name)` after each op that is executed."""
+    _callbacks[:] = callbacks
+    _engine.set_record_everything(bool(callbacks))
+
+
+def _tell(maker: Any, values: Any, flat: list[Any], outputs: Any) -> None:
+    attrs: list[Any] = []
+    triples = getattr(maker, "triples", None)
+    for name, _, value in maker.attr_triples(values) if triples is None else triples:
+        attrs += [name, value]
+    for callback in list(_callbacks):
+        callback(maker.name, list(flat), tuple(attrs), list(outputs), None)
+
+
 def _update() -> None:
     _state.active = bool(_state.tapes)
     _engine.set_recording(_state.active)
@@ -86,6 +105,8 @@ def _record(maker: Any, values: Any, inputs: Any, outputs: Any) -> None:
             flat.extend(item)
         else:
             flat.append(item)
+    if _callbacks:
+        _tell(maker, values, flat, outputs)
     ids = [t._id for t in flat]
     record = None
     for tape in _state.tapes:

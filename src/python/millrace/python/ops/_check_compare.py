@@ -70,6 +70,9 @@ def _binary_assert(
     with ops.name_scope(name, opname, [x, y, data]):
         x = ops.convert_to_tensor(x, name="x")
         y = ops.convert_to_tensor(y, name="y")
+        if isinstance(x, ops.EagerTensor) and isinstance(y, ops.EagerTensor):
+            _check_now(sym, op_func, x, y, data, summarize, message)
+            return None
         if data is None:
             data = [
                 "" if message is None else message,
@@ -87,6 +90,39 @@ def _binary_assert(
         if x_static is not None and y_static is not None:
             _assert_static(np.all(static_func(x_static, y_static)), data)
         return control_flow_ops.Assert(condition, data, summarize=summarize)
+
+
+def _check_now(
+    sym: str, op_func: Callable[..., Any], x: Any, y: Any, data: Any, summarize: Any, message: str | None
+) -> None:
+    """The assertion about values that are there: its error shows where they differ."""
+    holds = op_func(x, y).numpy()
+    if np.all(holds):
+        return
+    count = 3 if summarize is None else 10**9 if summarize < 0 else summarize
+    if data is None:
+        data = ["Condition x %s y did not hold." % sym]
+        if count > 0:
+            a, b = x.numpy(), y.numpy()
+            if x.shape == y.shape and x.shape.as_list():
+                places = np.argwhere(~holds)[:count]
+                data += ["Indices of first %d different values:" % len(places), places]
+                data += ["Corresponding x values:", a[~holds].reshape(-1)[:count]]
+                data += ["Corresponding y values:", b[~holds].reshape(-1)[:count]]
+            for what, values in (("x", np.reshape(a, -1)), ("y", np.reshape(b, -1))):
+                data += ["First %d elements of %s:" % (min(values.size, count), what), values[:count]]
+    lines = ([message] if message else []) + [_shown(item, count) for item in data]
+    raise errors.InvalidArgumentError(None, None, "\n".join(lines))
+
+
+def _shown(item: Any, count: int) -> str:
+    if not isinstance(item, ops.Tensor):
+        return str(item)
+    values = np.asarray(item.numpy())
+    if values.ndim == 0:
+        return str(values[()])
+    texts = [str(v) for v in values.reshape(-1)[:count]]
+    return str(texts + ["..."] * (len(texts) < values.size))
 
 
 def _name(x: Any) -> str:

@@ -375,9 +375,7 @@ class _PrivateThreadPoolDataset(UnaryUnchangedStructureDataset):
 class _OptimizeDataset(UnaryUnchangedStructureDataset):
     """The same elements, from stages that are rewritten in the named ways."""
 
-    def __init__(
-        self, input_dataset: Any, optimizations: Any, optimization_configs: Any = None
-    ) -> None:
+    def __init__(self, input_dataset: Any, optimizations: Any, optimization_configs: Any = None) -> None:
         self._input_dataset = input_dataset
         names = ops.convert_to_tensor(optimizations or [], dtype=dtypes.string, name="optimizations")
         super().__init__(
