@@ -228,3 +228,17 @@ def test_aliases_in_collections() -> None:
     average.apply([trained])
     assert tf.moving_average_variables() == [trained]
     assert len(tf.all_variables()) >= 1
+
+
+def test_what_is_behind_a_handle_is_a_message() -> None:
+    from millrace.python.eager import context
+    from millrace.python.ops import resource_variable_ops
+
+    for mode in (context.graph_mode, context.eager_mode):
+        with mode():
+            v = resource_variable_ops.ResourceVariable([[1, 2]], name="v")
+            data = resource_variable_ops.get_eager_safe_handle_data(v.handle)
+            assert data.is_set and len(data.shape_and_type) == 1
+            assert data.shape_and_type[0].dtype == tf.int32.as_datatype_enum
+            assert tf.TensorShape(data.shape_and_type[0].shape) == [1, 2]
+            assert not resource_variable_ops.get_resource_handle_data(tf.constant(1)).is_set

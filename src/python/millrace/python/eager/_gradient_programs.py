@@ -72,8 +72,9 @@ def _placeholder(tensor: Any, name: str, with_sizes: bool = True) -> Any:
 
     shape = tensor.shape if with_sizes else [None] * tensor._rank()
     made = gen_array_ops.placeholder(tensor.dtype, shape=shape, name=name)
-    if tensor._handle_data is not None:
-        number, sizes = tensor._handle_data
+    data = tensor._handle_data_tuple()
+    if data is not None:
+        number, sizes = data
         made._set_handle_data_tuple(number, None if sizes is None else [None if s < 0 else s for s in sizes])
     return made
 
@@ -265,7 +266,7 @@ def _make(record: Any, grads: list[Any], wanted: list[bool], with_sizes: bool = 
 
 
 def _signature(tensor: Any) -> Any:
-    data = tensor._handle_data
+    data = tensor._handle_data_tuple()
     if data is None:
         return tensor.dtype._type_enum, tensor._shape_tuple()
     return tensor.dtype._type_enum, data[0], None if data[1] is None else tuple(data[1])

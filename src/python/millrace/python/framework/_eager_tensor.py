@@ -9,7 +9,7 @@ import numpy as np
 
 from millrace.python import _engine
 from millrace.python.framework import tensor_shape
-from millrace.python.framework._tensor import Tensor
+from millrace.python.framework._tensor import Tensor, handle_data_message
 
 
 def _numpy_text(tensor: Any, is_repr: bool = False) -> str:
@@ -173,10 +173,15 @@ class EagerTensor(_engine.EagerTensorBase, Tensor):
         self.set_shape(sizes)
 
     def _handle_data_tuple(self) -> Any:
-        return self._handle_data
+        return _engine.EagerTensorBase._handle_data.__get__(self)
 
     def _set_handle_data_tuple(self, number: int, sizes: Any) -> None:
-        self._handle_data = (number, None if sizes is None else [-1 if s is None else s for s in sizes])  # type: ignore[misc]
+        value = (number, None if sizes is None else [-1 if s is None else s for s in sizes])
+        _engine.EagerTensorBase._handle_data.__set__(self, value)
+
+    @property
+    def _handle_data(self) -> Any:
+        return handle_data_message(self._handle_data_tuple())
 
     def cpu(self) -> Any:
         """A copy in host memory."""

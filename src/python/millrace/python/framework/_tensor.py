@@ -15,6 +15,19 @@ class _TensorLike:
     __slots__ = ()
 
 
+def handle_data_message(data: Any) -> Any:
+    """HandleData, the message, of what is known behind a handle, or None."""
+    if data is None:
+        return None
+    from millrace.python.framework import cpp_shape_inference_pb2
+
+    number, sizes = data
+    shape = None if sizes is None else [None if size is None or size < 0 else size for size in sizes]
+    message = cpp_shape_inference_pb2.CppShapeInferenceResult.HandleData(is_set=True)
+    message.shape_and_type.add(dtype=number, shape=tensor_shape.TensorShape(shape).as_proto())
+    return message
+
+
 def is_dense_tensor_like(t: Any) -> bool:
     """Whether `t` may stand where a Tensor may: a Tensor, a variable, what register_dense_tensor_like_type names."""
     return isinstance(t, _TENSOR_LIKE_TYPES)
@@ -133,7 +146,7 @@ class Tensor(_engine.TensorBase, _TensorLike):
 
     @property
     def _handle_data(self) -> Any:
-        return self.graph._get_handle_data(self)
+        return handle_data_message(self._handle_data_tuple())
 
     def _as_node_def_input(self) -> str:
         return self.op.name if self.value_index == 0 else "%s:%d" % (self.op.name, self.value_index)

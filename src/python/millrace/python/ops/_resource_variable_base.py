@@ -16,6 +16,16 @@ from millrace.python.ops import gen_resource_variable_ops
 from millrace.python.ops import variables
 
 
+def get_resource_handle_data(graph_op: Any) -> Any:
+    """HandleData, the message, of what is known behind a handle in a graph."""
+    from millrace.python.framework import cpp_shape_inference_pb2
+
+    return graph_op._handle_data or cpp_shape_inference_pb2.CppShapeInferenceResult.HandleData()
+
+
+get_eager_safe_handle_data = get_resource_handle_data
+
+
 def variable_handle_from_shape_and_dtype(
     shape: Any,
     dtype: Any,

@@ -16,9 +16,10 @@ def _handle_data(t: Any) -> Any:
     """The known values behind a handle: a list with (shape, type) first, or an empty one."""
     if not isinstance(t, ops.EagerTensor):
         return t.graph._get_handle_data(t)
-    if t._handle_data is None:
+    data = t._handle_data_tuple()
+    if data is None:
         return None
-    number, sizes = t._handle_data
+    number, sizes = data
     return [(None if sizes is None else [None if s < 0 else s for s in sizes], number)]
 
 

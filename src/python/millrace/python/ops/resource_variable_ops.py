@@ -15,6 +15,8 @@ from millrace.python.ops._eager_variables import EagerResourceDeleter
 from millrace.python.ops._resource_variable_base import _UnreadVariable  # noqa: F401
 from millrace.python.ops._resource_variable_base import BaseResourceVariable
 from millrace.python.ops._resource_variable_base import eager_safe_variable_handle  # noqa: F401
+from millrace.python.ops._resource_variable_base import get_eager_safe_handle_data  # noqa: F401
+from millrace.python.ops._resource_variable_base import get_resource_handle_data  # noqa: F401
 from millrace.python.ops._resource_variable_base import shape_safe_assign_variable_handle  # noqa: F401
 from millrace.python.ops._resource_variable_base import variable_handle_from_shape_and_dtype
 from millrace.python.ops._variables_base import check_collections
