@@ -114,7 +114,24 @@ def _names_of(module: str) -> dict[str, str | None] | None:
             return {**_modules[""], **_modules["compat"], **_modules[_V1]}
         if rest[0] == "." and rest[1:] != _V1:
             return _names_of(rest[1:])
+    if module.startswith("contrib.") and module not in _modules:
+        return _names_of_contrib_file(module)
     return _modules.get(module)
+
+
+def _names_of_contrib_file(module: str) -> dict[str, str | None] | None:
+    """The names of a module that defined a part of a package of tf.contrib: those of the package or of its part.
+
+    `contrib.slim.python.slim.learning` has those of `contrib.slim.learning`, `contrib.rnn.python.ops.lstm_ops` those
+    of `contrib.rnn`.
+    """
+    parts = module.split(".")
+    package = ".".join(parts[:2])
+    if package not in _modules or "nets" in parts:
+        return None
+    if parts[2] != "python" and module != "contrib.lookup.lookup_ops":
+        return None
+    return _modules.get("%s.%s" % (package, parts[-1]), _modules[package])
 
 
 def _shown(module: str, name: str = "") -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from typing import Any
 
 import numpy as np
@@ -226,3 +227,23 @@ def test_xavier_fills_the_parts_of_a_variable():
         value = session.run(tf.convert_to_tensor(whole))
     limit = np.sqrt(6.0 / (4 + 12))  # the sizes are those of a part
     assert value.shape == (8, 12) and np.abs(value).max() <= limit and saver
+
+
+def test_modules_that_defined_parts_of_packages_have_their_names() -> None:
+    from tensorflow.contrib.eager.python import tfe
+    from tensorflow.contrib.lookup import lookup_ops
+    from tensorflow.contrib.rnn.python.ops import lstm_ops
+    from tensorflow.contrib.slim.python.slim import learning
+    from tensorflow.contrib.training.python.training import training
+
+    assert learning.train is tf.contrib.slim.learning.train
+    assert lstm_ops.LSTMBlockCell is tf.contrib.rnn.LSTMBlockCell
+    assert training.create_train_op is tf.contrib.training.create_train_op
+    assert tfe.GradientTape is tf.GradientTape
+    assert lookup_ops.index_table_from_tensor is tf.contrib.lookup.index_table_from_tensor
+    with pytest.raises(AttributeError, match="of tf.contrib Millrace has only"):
+        lstm_ops.nothing_like_it
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("tensorflow.contrib.slim.python.slim.nets.vgg")
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("tensorflow.contrib.tensor_forest.python.tensor_forest")

@@ -20,7 +20,10 @@ from millrace.python.kernel_tests.signal import test_util as signal_util
 
 @pytest.mark.parametrize(
     "name",
-    ["python.lib.core.error_codes_pb2", "python.ops.losses.loss_reduction", "python.ops.rpc_ops"],
+    [
+        "python.lib.core.error_codes_pb2", "python.ops.losses.loss_reduction", "python.ops.rpc_ops",
+        "python.training.checkpointable.util", "python.training.distribute", "python.training.saveable_object",
+    ],
 )  # fmt: skip
 def test_modules_are_there(name: str) -> None:
     module = importlib.import_module("tensorflow." + name)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.python.data.ops import _datasets
+from millrace.python.data.ops.dataset_ops import AUTOTUNE  # noqa: F401
 from millrace.python.framework import dtypes, ops
 from millrace.python.ops import gen_experimental_dataset_ops as ged_ops
 
