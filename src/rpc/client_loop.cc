@@ -38,7 +38,7 @@ ClientLoop::~ClientLoop() {
 void ClientLoop::Loop(grpc::CompletionQueue& queue) {
   void* tag = nullptr;
   bool ok = false;
-  while (queue.Next(&tag, &ok)) static_cast<ClientEvent*>(tag)->Ended();
+  while (queue.Next(&tag, &ok)) ClientEvent::EndedWith(tag);
 }
 
 void ClientLoop::Watch() {
@@ -49,7 +49,7 @@ void ClientLoop::Watch() {
     const auto deadline = std::chrono::system_clock::now() + (next - std::chrono::steady_clock::now());
     const auto got = heartbeats_.AsyncNext(&tag, &ok, deadline);
     if (got == grpc::CompletionQueue::SHUTDOWN) return;
-    if (got == grpc::CompletionQueue::GOT_EVENT) static_cast<ClientEvent*>(tag)->Ended();
+    if (got == grpc::CompletionQueue::GOT_EVENT) ClientEvent::EndedWith(tag);
     const auto now = std::chrono::steady_clock::now();
     if (now < next) continue;
     next = now + kLookEvery;

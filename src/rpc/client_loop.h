@@ -11,15 +11,30 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "rpc/event_order.h"
 
 namespace millrace {
 
-// Something whose calls end on a ClientLoop.
+// Something whose call ends on a ClientLoop.
 class ClientEvent {
  public:
   virtual ~ClientEvent() = default;
+  // The tag of the call, which is about to be started.
+  void* Tag() {
+    order_.BeforeStart();
+    return this;
+  }
+  static void EndedWith(void* tag) {
+    auto* const event = static_cast<ClientEvent*>(tag);
+    event->order_.AtEvent();
+    event->Ended();
+  }
+
+ private:
   // The call has ended.
   virtual void Ended() = 0;
+
+  EventOrder order_;
 };
 
 // An object that checks its calls periodically.
@@ -36,7 +51,7 @@ class ClientLoop {
  public:
   static std::shared_ptr<ClientLoop> Get();
   ~ClientLoop();
-  // Tags are ClientEvents.
+  // Tags are those of ClientEvents.
   grpc::CompletionQueue& queue() { return queue_; }
   void Add(Watcher* watcher) MR_EXCLUDES(mu_);
   // Waits until it is not looking.

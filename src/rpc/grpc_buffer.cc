@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "rpc/event_order.h"
+
 namespace millrace {
 namespace {
 
@@ -13,12 +15,23 @@ namespace {
 constexpr size_t kSmall = 1024;
 constexpr size_t kMostText = 3072;
 
+// Keeps the memory of a slice until gRPC has no more use for it.
+struct Owner {
+  std::shared_ptr<const void> memory;
+  EventOrder order;
+};
+
+void Release(void* owned) {
+  auto* const owner = static_cast<Owner*>(owned);
+  owner->order.AtEvent();
+  delete owner;
+}
+
 grpc::Slice SliceOf(const MessageBytes::Piece& piece) {
   if (piece.bytes.size() <= kSmall) return grpc::Slice(piece.bytes.data(), piece.bytes.size());
-  auto* const owner = new std::shared_ptr<const void>(piece.owner);
-  return grpc::Slice(
-      const_cast<char*>(piece.bytes.data()), piece.bytes.size(),
-      [](void* kept) { delete static_cast<std::shared_ptr<const void>*>(kept); }, owner);
+  auto* const owner = new Owner{piece.owner, {}};
+  owner->order.BeforeStart();
+  return grpc::Slice(const_cast<char*>(piece.bytes.data()), piece.bytes.size(), Release, owner);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "base/mutex.h"
 #include "base/strings.h"
 #include "distributed/reflection.h"
+#include "rpc/event_order.h"
 #include "rpc/grpc_buffer.h"
 #include "rpc/grpc_options.h"
 
@@ -71,6 +72,7 @@ class ReflectionService : public grpc::Service {
   class Conversation : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
    public:
     explicit Conversation(bool is_admitted) {
+      order_.BeforeStart();
       if (is_admitted) {
         StartRead(&request_);
         return;
@@ -79,20 +81,28 @@ class ReflectionService : public grpc::Service {
           errors::Unauthenticated("ServerReflectionInfo was called without the token of the cluster")));
     }
     void OnReadDone(bool ok) override {
+      order_.AtEvent();
       if (!ok) return Finish(grpc::Status::OK);
       const StatusOr<MessageBytes> request = FromGrpc(request_);
       if (!request.ok()) return Finish(ToGrpc(request.status()));
       response_ = ToGrpc(MessageBytes(AnswerReflection(request->ToString())));
+      order_.BeforeStart();
       StartWrite(&response_);
     }
     void OnWriteDone(bool ok) override {
+      order_.AtEvent();
       if (!ok) return Finish(grpc::Status::OK);
       request_.Clear();
+      order_.BeforeStart();
       StartRead(&request_);
     }
-    void OnDone() override { delete this; }
+    void OnDone() override {
+      order_.AtEvent();
+      delete this;
+    }
 
    private:
+    EventOrder order_;
     grpc::ByteBuffer request_, response_;
   };
 
@@ -172,9 +182,15 @@ class GrpcListener : public Listener {
       Call* call;
       void (Call::*handle)(bool ok);
     };
+    static void HandleTag(void* tag, bool ok) {
+      const auto* const event = static_cast<Event*>(tag);
+      event->call->order_.AtEvent();
+      (event->call->*event->handle)(ok);
+    }
 
     Call(GrpcListener& listener, Method method, grpc::ServerCompletionQueue& queue)
         : listener_(listener), method_(method), queue_(queue) {
+      order_.BeforeStart();
       context_.AsyncNotifyWhenDone(&done_);
       listener_.methods_.Accept(method, &context_, &request_, &writer_, &queue, &accepted_);
     }
@@ -224,6 +240,7 @@ class GrpcListener : public Listener {
     }
     void Finish(const Status& status, const MessageBytes& bytes) {
       if (!number_.empty()) listener_.Unname(number_);
+      order_.BeforeStart();
       if (status.ok()) {
         writer_.Finish(ToGrpc(bytes), grpc::Status::OK, &sent_);
       } else {
@@ -253,6 +270,7 @@ class GrpcListener : public Listener {
     grpc::ByteBuffer request_;
     grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> writer_{&context_};
     CancellationManager cancellation_;
+    EventOrder order_;
     bool counted_ = false;
     std::string number_;  // by which the caller may cancel it; empty: none
     std::atomic<int> pending_{2};
@@ -309,10 +327,7 @@ class GrpcListener : public Listener {
   static void Loop(grpc::ServerCompletionQueue& queue) {
     void* tag = nullptr;
     bool ok = false;
-    while (queue.Next(&tag, &ok)) {
-      const auto* const event = static_cast<Call::Event*>(tag);
-      (event->call->*event->handle)(ok);
-    }
+    while (queue.Next(&tag, &ok)) Call::HandleTag(tag, ok);
   }
   static void DrainQueue(grpc::ServerCompletionQueue& queue) {
     queue.Shutdown();

@@ -104,8 +104,7 @@ class GrpcTransport : public Transport, public Watcher {
       MutexLock lock(mu_);
       flights_.insert(flight.get());
     }
-    flight->reader->StartCall();
-    flight->reader->Finish(&flight->response, &flight->status, static_cast<ClientEvent*>(flight.get()));
+    StartAndFinish(*flight);
   }
 
   void Look(steady_clock::time_point now, grpc::CompletionQueue& heartbeats) override MR_EXCLUDES(mu_) {
@@ -238,6 +237,17 @@ class GrpcTransport : public Transport, public Watcher {
     if (!security_.token.empty()) context.AddMetadata(kTokenHeader, StrCat(kTokenPrefix, security_.token));
   }
 
+  // Starts the call of a Flight or Beating, which may be gone when this returns.
+  template <typename T>
+  static void StartAndFinish(T& call) {
+    auto* const reader = call.reader.get();
+    auto* const response = &call.response;
+    auto* const status = &call.status;
+    void* const tag = call.Tag();
+    reader->StartCall();
+    reader->Finish(response, status, tag);
+  }
+
   void Beat(Peer& peer, grpc::CompletionQueue& queue) MR_REQUIRES(mu_) {
     auto* const beat = new Beating(*this, peer);
     peer.beat = beat;
@@ -247,8 +257,7 @@ class GrpcTransport : public Transport, public Watcher {
     // The request of GetStatus is an empty message.
     beat->reader = StubOf(peer).PrepareUnaryCall(&beat->context, PathOf(Method::kGetStatus),
                                                  ToGrpc(MessageBytes()), &queue);
-    beat->reader->StartCall();
-    beat->reader->Finish(&beat->response, &beat->status, static_cast<ClientEvent*>(beat));
+    StartAndFinish(*beat);
   }
 
   void Finish(Flight& flight) MR_EXCLUDES(mu_) {
