@@ -53,7 +53,8 @@ class RecordReader {
 
   // OutOfRange after the last record. DataLoss, with the offset and the file, for what is broken.
   Status Read(std::string* record);
-  // Where the next record begins, in the data before compression; and goes to such a place.
+  // Where the next record begins, in the data before compression. SkipTo goes forward to such a place, and
+  // after an error there is nothing more to read; InvalidArgument for a place that is behind.
   uint64_t offset() const;
   Status SkipTo(uint64_t offset);
 

@@ -47,6 +47,8 @@ GraphFunction MakeGraphFunction(const Scope& scope, const std::string& name,
                                 const FunctionBodyFn& body) {
   GraphFunction function;
   if (!scope.ok()) return function;
+  if (name.empty()) scope.UpdateStatus(errors::InvalidArgument("MakeGraphFunction: a function has no name"));
+  if (!scope.ok()) return function;
   if (body == nullptr || (!shapes.empty() && shapes.size() != types.size())) {
     scope.UpdateStatus(body == nullptr
                            ? errors::InvalidArgument("The function '", name, "' has no body")

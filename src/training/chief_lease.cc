@@ -61,7 +61,9 @@ class VariableLease final : public ChiefLease {
 
  private:
   Clock::duration Length(double leases) const {
-    return std::chrono::duration_cast<Clock::duration>(Seconds(leases * options_.lease_secs));
+    constexpr double kLongest = 365.0 * 24 * 3600;
+    return std::chrono::duration_cast<Clock::duration>(
+        Seconds(leases * std::min(options_.lease_secs, kLongest)));
   }
 
   void Loop() {

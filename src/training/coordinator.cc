@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 // A point of time that many seconds from now; far ones are a year away.
 Clock::time_point After(double seconds) {
-  const double bounded = std::clamp(seconds, 0.0, 365.0 * 24 * 3600);
+  const double bounded = seconds > 0 ? std::min(seconds, 365.0 * 24 * 3600) : 0;  // 0 for no number, too
   return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(bounded));
 }
 

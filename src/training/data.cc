@@ -401,6 +401,12 @@ Iterator Iterator::Initializable(const Dataset& dataset, std::string_view shared
 
 Operation Iterator::MakeInitializer(const Dataset& dataset) const {
   if (!dataset.handle().IsSet() || !dataset.scope().ok()) return {};
+  if (dataset.types() != types_) {
+    dataset.scope().UpdateStatus(errors::InvalidArgument("MakeInitializer: the iterator has ", types_.size(),
+                                                         " components and the dataset has ",
+                                                         dataset.types().size(), ", or their types differ"));
+    return {};
+  }
   return ops::MakeIterator(dataset.scope().WithOpName("MakeIterator"), dataset.ForIterator().handle(),
                            handle_);
 }

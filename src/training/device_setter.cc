@@ -61,6 +61,8 @@ PlacementStrategy GreedyLoadBalancingStrategy(int num_tasks, LoadFn load) {
   return [load = std::move(load), loads = std::vector<double>(static_cast<size_t>(std::max(num_tasks, 0)))](
              const NodeToPlace& node) mutable -> StatusOr<int> {
     if (loads.empty()) return errors::InvalidArgument("there are no parameter servers");
+    if (load == nullptr)
+      return errors::InvalidArgument("GreedyLoadBalancingStrategy has no function for loads");
     const auto least = std::min_element(loads.begin(), loads.end());
     MR_ASSIGN_OR_RETURN(const double more, load(node));
     *least += more;

@@ -62,6 +62,12 @@ Output AsTensor(const Scope& scope, const char* name, const Input& input, DataTy
 }
 
 Formula Formula::Reduce(const char* op, std::initializer_list<int64_t> axes, bool keep_dims) const {
+  for (const int64_t axis : axes) {
+    if (axis != static_cast<int32_t>(axis)) {
+      scope_.UpdateStatus(errors::InvalidArgument("There is no axis ", axis));
+      return {scope_, Output()};
+    }
+  }
   OpAttrs attrs;
   attrs.Set("keep_dims", keep_dims);
   return {scope_, AddOp(scope_, op, {tensor_, Vector(scope_.WithOpName("Const"), axes)}, attrs)};

@@ -39,6 +39,9 @@ Status CheckpointSaverHook::Begin(const Scope& scope) {
   if (saver_ == nullptr && scaffold_ == nullptr) {
     return errors::InvalidArgument("CheckpointSaverHook needs a saver or a scaffold");
   }
+  for (const auto& listener : listeners_) {
+    if (listener == nullptr) return errors::InvalidArgument("a listener of CheckpointSaverHook is null");
+  }
   timer_.Reset();
   scope_ = scope;
   MR_ASSIGN_OR_RETURN(global_step_, GlobalStepRead(scope, "CheckpointSaverHook"));

@@ -205,7 +205,7 @@ StatusOr<SessionRunArgs> GlobalStepWaiterHook::BeforeRun(SessionRunContext& cont
                    << " before starting training. Current step is " << step << ".";
       last_logged = step;
     }
-    if (Now() - begin >= max_wait_secs_) {
+    if (!(Now() - begin < max_wait_secs_)) {
       return errors::DeadlineExceeded("The global step was still ", step, ", not ", wait_until_step_,
                                       ", after ", max_wait_secs_, " secs.");
     }
@@ -225,6 +225,7 @@ Status FinalOpsHook::End(ClientSession& session) {
 }
 
 StatusOr<SessionRunArgs> FeedFnHook::BeforeRun(SessionRunContext& /*context*/) {
+  if (feed_fn_ == nullptr) return errors::InvalidArgument("FeedFnHook has no function");
   MR_ASSIGN_OR_RETURN(auto feeds, feed_fn_());
   return SessionRunArgs{.feeds = std::move(feeds)};
 }

@@ -219,6 +219,7 @@ Status MonitoredSession::StepContext::RunWithHooks(const ClientSession::Feeds& f
 }
 
 Status MonitoredSession::RunStepFn(const std::function<Status(StepContext&)>& step) {
+  if (step == nullptr) return errors::InvalidArgument("RunStepFn has no function to run");
   return Recovering([&] {
     StepContext context(*this);
     return step(context);
@@ -227,6 +228,7 @@ Status MonitoredSession::RunStepFn(const std::function<Status(StepContext&)>& st
 
 Status MonitoredSession::Loop(const std::function<Status(MonitoredSession&)>& body) {
   Status status;
+  if (body == nullptr) status = errors::InvalidArgument("MonitoredSession::Loop has no function to run");
   while (status.ok() && !ShouldStop()) status = body(*this);
   return Close(status);
 }

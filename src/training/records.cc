@@ -87,7 +87,10 @@ StatusOr<std::unique_ptr<RecordReader>> RecordReader::Open(const std::string& pa
   return std::unique_ptr<RecordReader>(new RecordReader(std::make_unique<State>(State{std::move(records)})));
 }
 
-Status RecordReader::Read(std::string* record) { return state_->records->Read(record); }
+Status RecordReader::Read(std::string* record) {
+  if (record == nullptr) return errors::InvalidArgument("RecordReader::Read has no string to read into");
+  return state_->records->Read(record);
+}
 uint64_t RecordReader::offset() const { return state_->records->offset(); }
 Status RecordReader::SkipTo(uint64_t offset) { return state_->records->SkipTo(offset); }
 

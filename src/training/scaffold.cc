@@ -114,6 +114,7 @@ Status Scaffold::Finalize() {
 }
 
 StatusOr<std::unique_ptr<ClientSession>> ChiefSessionCreator::CreateSession() {
+  if (scaffold_ == nullptr) return errors::InvalidArgument("The creator of sessions has no scaffold");
   MR_RETURN_IF_ERROR(scaffold_->Finalize());
   const Scaffold::Options& parts = scaffold_->parts();
   const SessionManager manager(scaffold_->scope(), {.local_init_op = parts.local_init_op,
@@ -129,6 +130,7 @@ StatusOr<std::unique_ptr<ClientSession>> ChiefSessionCreator::CreateSession() {
 }
 
 StatusOr<std::unique_ptr<ClientSession>> WorkerSessionCreator::CreateSession() {
+  if (scaffold_ == nullptr) return errors::InvalidArgument("The creator of sessions has no scaffold");
   MR_RETURN_IF_ERROR(scaffold_->Finalize());
   const Scaffold::Options& parts = scaffold_->parts();
   const SessionManager manager(scaffold_->scope(), {.local_init_op = parts.local_init_op,

@@ -22,7 +22,10 @@ double SecondsSince(Clock::time_point begin) {
 // The first wait for another process; each is twice as long as the one before.
 constexpr double kFirstWaitSecs = 1;
 
-void Pause(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+void Pause(double seconds) {
+  constexpr double kLongest = 24 * 3600;
+  if (seconds > 0) std::this_thread::sleep_for(std::chrono::duration<double>(std::min(seconds, kLongest)));
+}
 
 std::string NameOrNone(const Operation& operation) {
   return operation.IsSet() ? Scope::NameOf(operation) : "None";
@@ -80,7 +83,7 @@ StatusOr<std::pair<std::unique_ptr<ClientSession>, bool>> SessionManager::Restor
     if (state.has_value()) {
       path = state->model_checkpoint_path;
       all_paths = state->all_model_checkpoint_paths;
-    } else if (!restoring.wait_for_checkpoint || SecondsSince(begin) >= restoring.max_wait_secs) {
+    } else if (!restoring.wait_for_checkpoint || !(SecondsSince(begin) < restoring.max_wait_secs)) {
       return std::pair(std::move(session), false);
     } else {
       MR_LOG(Info) << "Waiting for checkpoint to be available.";
@@ -155,7 +158,7 @@ StatusOr<std::unique_ptr<ClientSession>> SessionManager::WaitForSession(const Se
       if (!global.has_value()) return session;
     }
     session->session()->Close().IgnoreError("another one is made");
-    if (SecondsSince(begin) + pause > max_wait_secs) {
+    if (!(SecondsSince(begin) + pause <= max_wait_secs)) {
       return errors::DeadlineExceeded("Session was not ready after waiting ", max_wait_secs, " secs.");
     }
     MR_LOG(Info) << "Waiting for model to be ready.  Ready_for_local_init_op:  " << local.value_or("None")

@@ -165,6 +165,7 @@ Status Supervisor::SaveModel(ClientSession& session) {
 
 Status Supervisor::ManagedSession(const std::function<Status(ClientSession&)>& body,
                                   const SessionOptions& options) {
+  if (body == nullptr) return errors::InvalidArgument("ManagedSession has no function to run");
   auto session = PrepareOrWaitForSession(options);
   if (!session.ok()) {
     Stop().IgnoreError("the first one counts");
