@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <exception>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -23,8 +22,8 @@ WaitingThreads::~WaitingThreads() {
   while (threads_ > 0) ended_.Wait(mu_);
 }
 
-void WaitingThreads::Schedule(UniqueFunction<void()> work) {
-  if (!TrySchedule(work)) std::terminate();
+void WaitingThreads::ScheduleOrRun(UniqueFunction<void()> work) {
+  if (!TrySchedule(work)) work();
 }
 
 bool WaitingThreads::TrySchedule(UniqueFunction<void()>& work) {

@@ -19,11 +19,12 @@ class WaitingThreads {
   ~WaitingThreads();
   WaitingThreads(const WaitingThreads&) = delete;
   WaitingThreads& operator=(const WaitingThreads&) = delete;
-  // REQUIRES: `most` is as large as it can be. Terminates the process when the system starts no thread.
-  void Schedule(UniqueFunction<void()> work) MR_EXCLUDES(mu_);
+  // Runs `work` here where TrySchedule gives false. Not for work that waits for what the caller has yet to
+  // do.
+  void ScheduleOrRun(UniqueFunction<void()> work) MR_EXCLUDES(mu_);
   // False, and `work` is as it was, when no thread is idle and `most` have work or the system starts no
   // further one.
-  bool TrySchedule(UniqueFunction<void()>& work) MR_EXCLUDES(mu_);
+  [[nodiscard]] bool TrySchedule(UniqueFunction<void()>& work) MR_EXCLUDES(mu_);
 
  private:
   void Loop() MR_EXCLUDES(mu_);

@@ -21,7 +21,7 @@ TEST(WaitingThreadsTest, WorkThatWaitsForOtherWorkEnds) {
   {
     WaitingThreads threads;
     for (int i = 0; i < kCount; ++i) {
-      threads.Schedule([&] {
+      threads.ScheduleOrRun([&] {
         ++arrived;
         while (arrived < kCount) std::this_thread::yield();
       });
@@ -55,13 +55,20 @@ TEST(WaitingThreadsTest, RefusesWorkWhenAllThreadsAreTaken) {
   EXPECT_TRUE(ran);
 }
 
+TEST(WaitingThreadsTest, WorkWithoutAThreadRunsWhereItIsScheduled) {
+  WaitingThreads none(0);
+  std::thread::id ran;
+  none.ScheduleOrRun([&] { ran = std::this_thread::get_id(); });
+  EXPECT_EQ(ran, std::this_thread::get_id());
+}
+
 TEST(WaitingThreadsTest, AnIdleThreadIsUsedAgain) {
   std::mutex mu;
   std::set<std::thread::id> ids;
   WaitingThreads threads;
   for (int i = 0; i < 100; ++i) {
     Notification ran;
-    threads.Schedule([&] {
+    threads.ScheduleOrRun([&] {
       {
         const std::lock_guard<std::mutex> lock(mu);
         ids.insert(std::this_thread::get_id());

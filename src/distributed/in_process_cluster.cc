@@ -73,12 +73,13 @@ Status InProcessCluster::OpenTransport(const Options& options) {
       addresses[task->worker->task()] = StrCat("localhost:", task->listener->port());
       task->listener->Start([to = task.get()](Method method, MessageBytes request, int64_t timeout_in_ms,
                                               CancellationManager& cancellation, Reply reply) {
-        auto handle = [to, method, bytes = std::move(request), timeout_in_ms, &cancellation,
-                       answer = std::move(reply)]() mutable {
-          to->service->Handle(method, bytes, timeout_in_ms, cancellation, std::move(answer));
+        const auto answer = std::make_shared<Reply>(std::move(reply));
+        UniqueFunction<void()> handle = [to, method, bytes = std::move(request), timeout_in_ms, &cancellation,
+                                         answer] {
+          to->service->Handle(method, bytes, timeout_in_ms, cancellation, std::move(*answer));
         };
         if (!WorkerService::MayWait(method)) return handle();
-        to->threads.Schedule(std::move(handle));
+        if (!to->threads.TrySchedule(handle)) (*answer)(NoThreadFor(method), {});
       });
     }
     // A busy machine is no reason to give up a task of this process.

@@ -32,7 +32,7 @@ SharedMemoryChannel::SharedMemoryChannel(std::shared_ptr<HeldTensors> held, Tens
     : other_(other),
       options_(options),
       machine_(ThisMachine()),
-      threads_(std::make_unique<WaitingThreads>()),
+      threads_(std::make_unique<WaitingThreads>(options.most_threads)),
       sender_(
           std::move(held),
           {.max_bytes = options.max_bytes, .user = options.user, .patience_in_ms = options.patience_in_ms},
@@ -72,7 +72,7 @@ void SharedMemoryChannel::FallBack(TensorFetch fetch) {
 void SharedMemoryChannel::Schedule(UniqueFunction<void()> work) {
   {
     MutexLock lock(mu_);
-    if (!stopped_) return threads_->Schedule(std::move(work));
+    if (!stopped_ && threads_->TrySchedule(work)) return;
   }
   work();
 }
@@ -94,8 +94,7 @@ StatusOr<std::shared_ptr<SharedMemoryLink>> SharedMemoryChannel::LinkTo(const st
     return connected.status();
   }
   std::shared_ptr<SharedMemoryLink> link = *std::move(connected);
-  links_[text] = link;
-  threads_->Schedule([this, link, text] {
+  UniqueFunction<void()> run = [this, link, text] {
     const Status status = link->Run();
     MutexLock forget(mu_);
     links_.erase(text);
@@ -103,7 +102,9 @@ StatusOr<std::shared_ptr<SharedMemoryLink>> SharedMemoryChannel::LinkTo(const st
     MR_LOG(Warning) << "Tensors travel without shared memory: " << status;
     if (refused_.size() >= kMostRefused) refused_.clear();
     refused_.insert(text);
-  });
+  };
+  if (!threads_->TrySchedule(run)) return errors::ResourceExhausted("There is no thread for shared memory");
+  links_[text] = link;
   return link;
 }
 

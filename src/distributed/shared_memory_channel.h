@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -30,6 +31,7 @@ class SharedMemoryChannel : public TensorChannel {
     int64_t max_bytes = 0;          // of shared memory for each pair of tasks
     int64_t patience_in_ms = 5000;  // how long a sender may be silent
     uid_t user = ::geteuid();       // of both tasks
+    int most_threads = std::numeric_limits<int>::max();
   };
   // REQUIRES: `other`, which fetches by the same tickets, outlives Stop.
   SharedMemoryChannel(std::shared_ptr<HeldTensors> held, TensorChannel& other, const Options& options);

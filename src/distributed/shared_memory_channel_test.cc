@@ -176,6 +176,19 @@ TEST_F(SharedMemoryChannelTest, WithoutMemoryTensorsTakeTheOtherWay) {
   EXPECT_EQ(other_.fetches, 1);
 }
 
+TEST_F(SharedMemoryChannelTest, WithoutThreadsTensorsTakeTheOtherWay) {
+  const auto sender = Channel({.max_bytes = kMax, .most_threads = 0});
+  EXPECT_EQ(sender->AddressFor(sender->Introduction(), 4), std::nullopt);
+  receiver_ = Channel({.max_bytes = kMax, .most_threads = 0});
+  ExpectNumbers(Send(Numbers(1000)), 1000);
+  EXPECT_EQ(other_.fetches, 1);
+  // The sender has one that accepts connections, and none that answers.
+  receiver_ = Channel();
+  sender_ = Channel({.max_bytes = kMax, .most_threads = 1});
+  ExpectNumbers(Send(Numbers(1000)), 1000);
+  EXPECT_EQ(other_.fetches, 2);
+}
+
 TEST_F(SharedMemoryChannelTest, OnlyTasksOfTheSameMachineAndUserGetAnAddress) {
   const std::string here = sender_->Introduction();
   EXPECT_NE(sender_->AddressFor(here, 4), std::nullopt);

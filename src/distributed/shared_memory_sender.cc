@@ -145,7 +145,7 @@ class SharedMemorySender::Connection {
     std::latch left(static_cast<ptrdiff_t>(parts - 1));
     for (size_t i = 1; i < parts; ++i) {
       const size_t begin = size / parts * i, end = i + 1 == parts ? size : size / parts * (i + 1);
-      sender_.threads_.Schedule([&left, from, to, begin, end] {
+      sender_.threads_.ScheduleOrRun([&left, from, to, begin, end] {
         std::memcpy(to + begin, from + begin, end - begin);
         left.count_down();
       });
@@ -223,7 +223,11 @@ StatusOr<std::string> SharedMemorySender::Address() {
   if (!address_.empty()) return address_;
   SharedMemoryAddress address{StrCat(kSocketPrefix, Hex(RandomSeed64()), Hex(RandomSeed64())), secret_};
   MR_ASSIGN_OR_RETURN(listening_, ListenOnUnixSocket(address.socket));
-  threads_.Schedule([this] { Accept(); });
+  UniqueFunction<void()> accept = [this] { Accept(); };
+  if (!threads_.TrySchedule(accept)) {
+    listening_ = FileDescriptor();
+    return errors::ResourceExhausted("There is no thread for shared memory");
+  }
   return address_ = address.ToString();
 }
 
@@ -239,11 +243,12 @@ void SharedMemorySender::Accept() {
     if (connections_.size() >= kMostConnections) continue;
     const auto connection = std::make_shared<Connection>(*std::move(fd), *this);
     connections_.insert(connection);
-    threads_.Schedule([this, connection] {
+    UniqueFunction<void()> run = [this, connection] {
       connection->Run();
       MutexLock forget(mu_);
       connections_.erase(connection);
-    });
+    };
+    if (!threads_.TrySchedule(run)) connections_.erase(connection);  // closes it
   }
 }
 

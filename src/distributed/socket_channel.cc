@@ -52,11 +52,13 @@ class SocketChannel::Transfer : public RefCounted {
     }
     for (int64_t i = 1; i < parts; ++i) {
       const int64_t begin = i * each, end = i + 1 == parts ? fetch_.num_bytes : begin + each;
-      if (!channel_.Schedule([self = ShareRef(this), begin, end] { self->RunPart(begin, end - begin); }))
-        PartEnded(errors::Cancelled("The task ends"), false);
+      channel_.ScheduleOrRun([self = ShareRef(this), begin, end] { self->RunPart(begin, end - begin); });
     }
     RunPart(0, parts == 1 ? fetch_.num_bytes : each);
   }
+
+  // REQUIRES: it was not started, and never is.
+  TensorFetch TakeFetch() { return std::move(fetch_); }
 
   // Lets no part go on; the status is the result unless there is another one.
   void End(const Status& status) MR_EXCLUDES(mu_) {
@@ -164,7 +166,7 @@ class SocketChannel::Transfer : public RefCounted {
 SocketChannel::SocketChannel(std::shared_ptr<HeldTensors> held, TensorChannel& other, const Options& options)
     : other_(other),
       options_(options),
-      threads_(std::make_unique<WaitingThreads>()),
+      threads_(std::make_unique<WaitingThreads>(options.most_threads)),
       sender_(std::move(held), {.listen = options.listen, .port = options.port, .patience = options.patience},
               *threads_) {}
 
@@ -187,9 +189,12 @@ void SocketChannel::Fetch(TensorFetch fetch) {
     MutexLock lock(mu_);
     if (!stopped_ && !refused_.contains(peer)) {
       transfer = MakeRef<Transfer>(*this, std::move(fetch), std::move(peer), *address);
-      transfers_.insert(transfer.get());
-      threads_->Schedule([transfer] { transfer->Start(); });
-      return;
+      UniqueFunction<void()> start = [transfer] { transfer->Start(); };
+      if (threads_->TrySchedule(start)) {
+        transfers_.insert(transfer.get());
+        return;
+      }
+      fetch = transfer->TakeFetch();
     }
   }
   FallBack(std::move(fetch));
@@ -205,11 +210,12 @@ void SocketChannel::FallBack(TensorFetch fetch) {
   other_.Fetch(std::move(fetch));
 }
 
-bool SocketChannel::Schedule(UniqueFunction<void()> work) {
-  MutexLock lock(mu_);
-  if (stopped_) return false;
-  threads_->Schedule(std::move(work));
-  return true;
+void SocketChannel::ScheduleOrRun(UniqueFunction<void()> work) {
+  {
+    MutexLock lock(mu_);
+    if (!stopped_ && threads_->TrySchedule(work)) return;
+  }
+  work();
 }
 
 void SocketChannel::Forget(Transfer* transfer) {

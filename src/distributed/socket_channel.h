@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -31,6 +32,7 @@ class SocketChannel : public TensorChannel {
     int port = 0;                              // 0: a free one
     std::chrono::milliseconds patience{5000};  // how long a peer may be silent
     std::map<std::string, std::string> peers;  // "host:port", by task; the port is another one
+    int most_threads = std::numeric_limits<int>::max();
   };
   // REQUIRES: `other`, which fetches by the same tickets, outlives Stop.
   SocketChannel(std::shared_ptr<HeldTensors> held, TensorChannel& other, const Options& options);
@@ -55,8 +57,8 @@ class SocketChannel : public TensorChannel {
   void GiveBack(const Peer& peer, std::shared_ptr<FileDescriptor> fd) MR_EXCLUDES(mu_);
   void FallBack(TensorFetch fetch) MR_EXCLUDES(mu_);
   void Forget(Transfer* transfer) MR_EXCLUDES(mu_);
-  // False after Stop.
-  bool Schedule(UniqueFunction<void()> work) MR_EXCLUDES(mu_);
+  // Runs it here after Stop, and where there is no thread.
+  void ScheduleOrRun(UniqueFunction<void()> work) MR_EXCLUDES(mu_);
 
   TensorChannel& other_;
   const Options options_;

@@ -87,9 +87,12 @@ bool Eventually(Condition condition) {
 
 class SocketChannelTest : public ::testing::Test {
  protected:
-  std::unique_ptr<SocketChannel> Channel(milliseconds patience = kLong) {
+  std::unique_ptr<SocketChannel> Channel(milliseconds patience = kLong,
+                                         int most_threads = std::numeric_limits<int>::max()) {
     return std::make_unique<SocketChannel>(
-        held_, other_, SocketChannel::Options{.patience = patience, .peers = {{kTask, "localhost:1"}}});
+        held_, other_,
+        SocketChannel::Options{
+            .patience = patience, .peers = {{kTask, "localhost:1"}}, .most_threads = most_threads});
   }
   void SetUp() override {
     sender_ = Channel();
@@ -167,6 +170,23 @@ TEST_F(SocketChannelTest, WhatCannotBeReachedTakesTheOtherWay) {
   receiver_->Fetch(std::move(fetch));
   ExpectNumbers(result.Wait(), 10);
   EXPECT_EQ(other_.fetches, 8);
+}
+
+TEST_F(SocketChannelTest, WithoutThreadsTensorsArrive) {
+  constexpr int64_t kParts = int64_t{6} << 20;
+  const auto sender = Channel(kLong, 0);
+  EXPECT_EQ(sender->AddressFor("", 4), std::nullopt);
+  receiver_ = Channel(kLong, 0);
+  ExpectNumbers(Send(Numbers(10)), 10);
+  EXPECT_EQ(other_.fetches, 1);
+  // One thread takes all parts of a tensor.
+  receiver_ = Channel(kLong, 1);
+  ExpectNumbers(Send(Numbers(kParts)), kParts);
+  EXPECT_EQ(other_.fetches, 1);
+  // The sender has one that accepts connections, and none that answers.
+  sender_ = Channel(kLong, 1);
+  ExpectNumbers(Send(Numbers(10)), 10);
+  EXPECT_EQ(other_.fetches, 2);
 }
 
 TEST_F(SocketChannelTest, ATokenIsForTheBytesOfOneTensor) {

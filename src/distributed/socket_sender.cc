@@ -66,8 +66,12 @@ StatusOr<SocketAddress> SocketSender::AddressFor(int64_t num_bytes) {
       return broken_;
     }
     listening_ = *std::move(listening);
+    UniqueFunction<void()> accept = [this] { Accept(); };
+    if (!threads_.TrySchedule(accept)) {
+      listening_ = FileDescriptor();
+      return errors::ResourceExhausted("There is no thread for sockets");
+    }
     port_ = PortOf(listening_);
-    threads_.Schedule([this] { Accept(); });
   }
   while (grants_.size() >= kMostGrants || order_.size() >= 2 * kMostGrants) {
     grants_.erase(order_.front());
@@ -97,8 +101,9 @@ void SocketSender::Accept() {
       return;
     }
     if (connections_.size() >= kMostConnections) continue;  // closes it
-    connections_.insert(accepted->get());
-    threads_.Schedule([this, fd = std::make_shared<FileDescriptor>(*std::move(accepted))] { Serve(*fd); });
+    const auto fd = std::make_shared<FileDescriptor>(*std::move(accepted));
+    UniqueFunction<void()> serve = [this, fd] { Serve(*fd); };
+    if (threads_.TrySchedule(serve)) connections_.insert(fd->get());  // else closes it
   }
 }
 

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/logging.h"
 #include "distributed/cluster_tasks.h"
 #include "distributed/collective_messages.h"
 #include "distributed/message_channel.h"
@@ -168,8 +169,11 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options, std::sh
             const std::map<std::string, std::string>& addresses) -> StatusOr<std::shared_ptr<Transport>> {
       MR_ASSIGN_OR_RETURN(std::shared_ptr<Transport> inner, of(addresses));
       // The last user may be the reply to a call, for whose end the connection would wait.
-      return std::shared_ptr<Transport>(new MeteredConnection(std::move(inner), traffic),
-                                        [&ends](Transport* gone) { ends.Schedule([gone] { delete gone; }); });
+      return std::shared_ptr<Transport>(
+          new MeteredConnection(std::move(inner), traffic), [&ends](Transport* gone) {
+            UniqueFunction<void()> end = [gone] { delete gone; };
+            if (!ends.TrySchedule(end)) MR_LOG(Error) << "A connection stays: there is no thread to end it";
+          });
     };
   }
   WorkerService::Environment worker;
@@ -217,22 +221,25 @@ void Task::Handle(Method method, MessageBytes request, int64_t timeout_in_ms,
   const ServiceKind kind = method == Method::kRecvChunk ? ServiceKind::kWorker : ServiceOf(method);
   if (kind == ServiceKind::kWorker && !WorkerService::MayWait(method))
     return worker_->Handle(method, request, timeout_in_ms, cancellation, std::move(reply));
-  threads_.Schedule([this, kind, method, bytes = std::move(request), timeout_in_ms, &cancellation,
-                     answer = std::move(reply)]() mutable {
+  const auto kept = std::make_shared<Reply>(std::move(reply));
+  UniqueFunction<void()> work = [this, kind, method, bytes = std::move(request), timeout_in_ms, &cancellation,
+                                 kept] {
+    Reply finish = std::move(*kept);
     switch (kind) {
       case ServiceKind::kWorker:
-        return worker_->Handle(method, bytes, timeout_in_ms, cancellation, std::move(answer));
+        return worker_->Handle(method, bytes, timeout_in_ms, cancellation, std::move(finish));
       case ServiceKind::kMaster:
-        return master_->Handle(method, bytes, timeout_in_ms, cancellation, std::move(answer));
+        return master_->Handle(method, bytes, timeout_in_ms, cancellation, std::move(finish));
       case ServiceKind::kTask:
-        if (method != Method::kDescribe) return answer(errors::Unimplemented(MethodName(method)), {});
-        if (bytes.ToString() == kSessionsQuestion) return answer(Status(), MessageBytes(master_->Handles()));
+        if (method != Method::kDescribe) return finish(errors::Unimplemented(MethodName(method)), {});
+        if (bytes.ToString() == kSessionsQuestion) return finish(Status(), MessageBytes(master_->Handles()));
         // The request is for the whole cluster, or for this task.
-        answer(Status(), MessageBytes(bytes.ToString() == "cluster"
+        finish(Status(), MessageBytes(bytes.ToString() == "cluster"
                                           ? DescribeAll(timeout_in_ms > 0 ? timeout_in_ms / 2 : 2000)
                                           : Describe()));
     }
-  });
+  };
+  if (!threads_.TrySchedule(work)) (*kept)(NoThreadFor(method), {});
 }
 
 StatusOr<std::unique_ptr<Session>> Task::NewSession(const SessionOptions& options) {

@@ -48,6 +48,10 @@ std::string_view MethodName(Method method) {
   return index < kNames.size() ? kNames[index] : "?";
 }
 
+Status NoThreadFor(Method method) {
+  return errors::ResourceExhausted("The system starts no thread for ", MethodName(method));
+}
+
 std::string MethodPath(Method method) {
   switch (ServiceOf(method)) {
     case ServiceKind::kWorker:

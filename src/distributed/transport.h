@@ -51,6 +51,8 @@ enum class ServiceKind { kWorker, kMaster, kTask };
 ServiceKind ServiceOf(Method method);
 // "RunGraph".
 std::string_view MethodName(Method method);
+// The reply to a call that needs a thread of its own where the system starts none.
+Status NoThreadFor(Method method);
 // "/tensorflow.WorkerService/RunGraph".
 std::string MethodPath(Method method);
 
