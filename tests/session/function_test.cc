@@ -3,7 +3,6 @@
 // Functions in sessions: calls, types, recursion, state, devices.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <algorithm>
 #include <atomic>
@@ -12,6 +11,7 @@
 #include <thread>
 
 #include "tests/session/function_fixture.h"
+#include "tests/session/small_stack.h"
 
 namespace millrace {
 namespace {
@@ -146,7 +146,6 @@ TEST_P(FunctionTest, RecursionWithoutEndIsAnError) {
   EXPECT_EQ(Value<int32_t>({{"n", I(3)}}, "f"), 6) << "the session goes on";
 }
 
-// As the threads of a Java machine or of a small C library.
 TEST_P(FunctionTest, RecursionFitsIntoAnyStack) {
   AddFactorial(&g_);
   g_.Placeholder("n", tensorflow::DT_INT32);
@@ -154,21 +153,10 @@ TEST_P(FunctionTest, RecursionFitsIntoAnyStack) {
   Make();
   int32_t product = -1;
   std::string error;
-  std::function<void()> calls = [&] {
+  CallWithSmallStack([&] {
     product = Value<int32_t>({{"n", I(900)}}, "f");
     error = Error({{"n", I(100'000)}}, "f");
-  };
-  pthread_attr_t attributes;
-  ASSERT_EQ(pthread_attr_init(&attributes), 0);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 512 << 10), 0);
-  pthread_t thread;
-  const auto run = [](void* f) -> void* {
-    (*static_cast<std::function<void()>*>(f))();
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, &attributes, run, &calls), 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
+  });
   EXPECT_EQ(product, 0) << "900! modulo 2^32";
   EXPECT_THAT(error, HasSubstr("is called at a depth beyond 1000"));
 }

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <string>
 #include <thread>
 
 #include "tests/session/function_fixture.h"
+#include "tests/session/small_stack.h"
 
 namespace millrace {
 namespace {
@@ -260,6 +262,9 @@ TEST_P(FunctionWaitTest, RecursionThatMayWaitIsBounded) {
   g_.Add("call", "Forever", {"q", "x"});
   Make();
   EXPECT_THAT(Error({}, "call"), HasSubstr("is called at a depth beyond 1000"));
+  std::string error;
+  CallWithSmallStack([&] { error = Error({}, "call"); });
+  EXPECT_THAT(error, HasSubstr("is called at a depth beyond 1000"));
 }
 
 TEST_P(FunctionWaitTest, WaitingCallsAreCancelled) {
