@@ -14,7 +14,7 @@ int64_t CountBefore(const T* array, int64_t n, Before before) {
   const T* base = array;
   while (n > 1) {
     const int64_t half = n / 2;
-    base += before(base[half - 1]) ? half : 0;
+    base += half & -static_cast<int64_t>(before(base[half - 1]));
     n -= half;
   }
   return base - array + (before(*base) ? 1 : 0);

@@ -26,8 +26,9 @@ T Least(const Color<T>& x) {
   return x.c < least ? x.c : least;
 }
 
+// Inline, as ToRgb: a call would keep the loop around it from being vectorised.
 template <typename T>
-Color<T> ToHsv(const Color<T>& rgb) {
+[[gnu::always_inline]] inline Color<T> ToHsv(const Color<T>& rgb) {
   const T value = Most(rgb), range = value - Least(rgb);
   // All cases are computed and one is chosen, so that loops over colours are vectorised.
   const T share = range / value, unit = T(1) / (6 * range);
@@ -39,7 +40,7 @@ Color<T> ToHsv(const Color<T>& rgb) {
 }
 
 template <typename T>
-Color<T> ToRgb(const Color<T>& hsv) {
+[[gnu::always_inline]] inline Color<T> ToRgb(const Color<T>& hsv) {
   const T h = hsv.a * 6;
   const auto ramp = [](T x) {
     const T above = x < T(0) ? T(0) : x;

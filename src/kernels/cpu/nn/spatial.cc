@@ -311,29 +311,40 @@ class MaxPoolWithArgmaxKernel final : public ArgmaxKernel {
     MR_ASSIGN_OR_RETURN(Tensor * argmax, context.AllocateOutput(1, w.OutputShape()));
     if (out->num_elements() == 0) return Status();
     return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
-      context.ParallelFor(w.batch * w.rows.size, RowCost(w), [&](int64_t begin, int64_t end) {
-        std::vector<int64_t> best;  // per channel, the first largest
-        ForWindows(w, begin, end, [&](int64_t at, int64_t image, int64_t top, int64_t left) {
-          T* const values = out->data<T>() + at;
-          std::fill_n(values, w.depth, Lowest<T>());
-          best.assign(static_cast<size_t>(w.depth), -1);
-          ForPlaces(w, image, top, left, [&](int64_t, int64_t offset) {
-            const T* const x = in.data<T>() + offset;
-            for (int64_t c = 0; c < w.depth; ++c) {
-              const bool take = (best[c] < 0) | LessThan(values[c], x[c]);
-              values[c] = take ? x[c] : values[c];
-              best[c] = take ? offset + c : best[c];
-            }
-          });
-          for (int64_t c = 0; c < w.depth; ++c)
-            SetIndex(argmax, at + c, std::max<int64_t>(best[c] - ImageOffset(w, image), 0));
-        });
-      });
+      // Places that are as wide as floats are chosen by the same vectors.
+      if (in.num_elements() <= std::numeric_limits<int32_t>::max()) {
+        Run<T, int32_t>(context, w, in.data<T>(), out->data<T>(), argmax);
+      } else {
+        Run<T, int64_t>(context, w, in.data<T>(), out->data<T>(), argmax);
+      }
       return Status();
     });
   }
 
  private:
+  template <typename T, typename Index>
+  void Run(KernelContext& context, const Windows& w, const T* in, T* out, Tensor* argmax) const {
+    context.ParallelFor(w.batch * w.rows.size, RowCost(w), [&](int64_t begin, int64_t end) {
+      std::vector<Index> first_largest(static_cast<size_t>(w.depth));  // per channel
+      Index* const best = first_largest.data();
+      ForWindows(w, begin, end, [&](int64_t at, int64_t image, int64_t top, int64_t left) {
+        T* const values = out + at;
+        std::fill_n(values, w.depth, Lowest<T>());
+        std::fill_n(best, w.depth, Index{-1});
+        ForPlaces(w, image, top, left, [&](int64_t, int64_t offset) {
+          const T* const x = in + offset;
+          for (int64_t c = 0; c < w.depth; ++c) {
+            const bool take = (best[c] < 0) | LessThan(values[c], x[c]);
+            values[c] = take ? x[c] : values[c];
+            best[c] = take ? static_cast<Index>(offset + c) : best[c];
+          }
+        });
+        for (int64_t c = 0; c < w.depth; ++c)
+          SetIndex(argmax, at + c, std::max<int64_t>(best[c] - ImageOffset(w, image), 0));
+      });
+    });
+  }
+
   static void SetIndex(Tensor* t, int64_t i, int64_t value) {
     if (t->dtype() == DataType::kInt32) {
       t->data<int32_t>()[i] = static_cast<int32_t>(value);

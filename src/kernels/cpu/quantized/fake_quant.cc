@@ -20,9 +20,9 @@ struct Steps {
     most = (high - zero) * scale;
     none = min == 0 && max == 0;
   }
-  float Nearest(float x) const {
-    if (none) return 0;
-    const float clamped = std::max(std::min(x, most), least);
+  float Nearest(float x) const { return none ? 0 : Nearest(x, scale, least, most); }
+  static float Nearest(float x, float scale, float least, float most) {
+    const float below = most < x ? most : x, clamped = below < least ? least : below;
     return Floor((clamped - least) / scale + 0.5f) * scale + least;
   }
   // Of a number of steps. The baseline processor has no instruction for it.
@@ -143,13 +143,24 @@ class VarsForwardKernel final : public VarsKernel<kChannels> {
     }
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, context.input(0).shape()));
     const size_t depth = steps.size();
+    // An array for each part: loops over channels are vectorised.
+    std::vector<float> scale(depth), least(depth), most(depth), ranges(depth);
+    for (size_t c = 0; c < depth; ++c) {
+      scale[c] = steps[c].scale;
+      least[c] = steps[c].least;
+      most[c] = steps[c].most;
+      ranges[c] = steps[c].none ? 0.0f : 1.0f;
+    }
     const int64_t rows = depth == 0 ? 0 : out->num_elements() / static_cast<int64_t>(depth);
     context.ParallelFor(rows, static_cast<int64_t>(depth) * 4, [&](int64_t begin, int64_t end) {
       const auto first = static_cast<size_t>(begin) * depth;
       const float* from = context.input(0).data<float>() + first;
       float* to = out->data<float>() + first;
       for (int64_t r = begin; r < end; ++r, from += depth, to += depth) {
-        for (size_t c = 0; c < depth; ++c) to[c] = steps[c].Nearest(from[c]);
+        for (size_t c = 0; c < depth; ++c) {
+          const float nearest = Steps::Nearest(from[c], scale[c], least[c], most[c]);
+          to[c] = ranges[c] == 0 ? 0.0f : nearest;
+        }
       }
     });
     return Status();
