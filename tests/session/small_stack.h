@@ -15,8 +15,8 @@ inline void CallWithSmallStack(std::function<void()> f) {
   ASSERT_EQ(pthread_attr_init(&attributes), 0);
   ASSERT_EQ(pthread_attr_setstacksize(&attributes, 512 << 10), 0);
   pthread_t thread;
-  const auto run = [](void* f) -> void* {
-    (*static_cast<std::function<void()>*>(f))();
+  const auto run = [](void* called) -> void* {
+    (*static_cast<std::function<void()>*>(called))();
     return nullptr;
   };
   ASSERT_EQ(pthread_create(&thread, &attributes, run, &f), 0);
