@@ -392,3 +392,19 @@ def test_variable_as_target():
     with tf.GradientTape() as t:
         tf.identity(v)
     assert t.gradient(v, v).numpy().tolist() == [1.0, 1.0]
+
+
+def test_recomputed_values_have_gradients_when_executed(eager):
+    calls = []
+
+    @tf.recompute_grad
+    def f(x):
+        calls.append(tf.executing_eagerly())
+        return tf.sin(x) * 2.0
+
+    x = tf.constant(3.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    assert float(tape.gradient(y, x)) == pytest.approx(2 * -0.9899925)
+    assert calls == [True, True]

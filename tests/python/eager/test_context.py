@@ -232,3 +232,30 @@ def test_control_dependencies_call_functions(eager: None) -> None:
     called = []
     with tf.control_dependencies([tf.constant(1), lambda: called.append(1)]):
         assert called == [1]
+
+
+def test_the_mode_may_change_while_ops_are_executed(eager):
+    tf.constant(1.0)
+    with context.execution_mode(context.ASYNC):
+        assert context.context().is_async()
+        assert float(tf.constant(1.0) + 1.0) == 2.0
+    assert not context.context().is_async()
+    with pytest.raises(ValueError, match="Execution mode should be None/SYNC/ASYNC"):
+        context.context().execution_mode = 7
+
+
+def test_the_main_of_eager_tests_turns_it_on(tmp_path):
+    program = tmp_path / "some_test.py"
+    program.write_text(
+        "import tensorflow as tf\n"
+        "from tensorflow.python.eager import test\n"
+        "class SomeTest(test.TestCase):\n"
+        "  def testMode(self):\n"
+        "    self.assertEqual(tf.constant(2).numpy(), 2)\n"
+        "if __name__ == '__main__':\n"
+        "  test.main()\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-m", "millrace", str(program)], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0 and "Ran 2 tests" in result.stderr

@@ -197,3 +197,10 @@ def test_resources_have_no_array():
     handle = tf.Variable(1.0).handle
     with pytest.raises(tf.errors.InvalidArgumentError, match="dtype resource to a NumPy array"):
         handle.numpy()
+
+
+def test_values_of_no_type_are_refused(eager):
+    with pytest.raises(
+        ValueError, match="Attempt to convert a value .* with an unsupported type .* to a Tensor"
+    ):
+        tf.constant(object())

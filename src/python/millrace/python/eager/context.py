@@ -212,10 +212,13 @@ class Context:
     def execution_mode(self, mode: Any) -> None:
         if mode not in (None, SYNC, ASYNC):
             raise ValueError("Execution mode should be None/SYNC/ASYNC. Got %s" % mode)
-        mode = SYNC if mode is None else mode
-        if self._started and mode != self._execution_mode:
-            raise RuntimeError("The execution mode cannot be changed after ops were executed.")
-        self._execution_mode = mode
+        # Once ops were executed the engine goes on as it began. Both modes give the same results; errors may come
+        # earlier than ASYNC promises.
+        self._execution_mode = SYNC if mode is None else mode
+
+    def is_async(self) -> bool:
+        """Whether the execution mode is ASYNC."""
+        return self._execution_mode == ASYNC
 
     @property
     def device_name(self) -> str:
@@ -395,6 +398,11 @@ def execution_mode(mode: Any) -> Iterator[None]:
         yield
     finally:
         context().execution_mode = old
+
+
+def is_async() -> bool:
+    """Whether the execution mode is ASYNC."""
+    return context().is_async()
 
 
 def async_wait() -> None:

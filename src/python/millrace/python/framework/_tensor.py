@@ -23,7 +23,7 @@ def handle_data_message(data: Any) -> Any:
 
     number, sizes = data
     shape = None if sizes is None else [None if size is None or size < 0 else size for size in sizes]
-    message = cpp_shape_inference_pb2.CppShapeInferenceResult.HandleData(is_set=True)
+    message = cpp_shape_inference_pb2.HandleData(is_set=True)
     message.shape_and_type.add(dtype=number, shape=tensor_shape.TensorShape(shape).as_proto())
     return message
 

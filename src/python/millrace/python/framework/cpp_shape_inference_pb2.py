@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The messages that describe what shape functions find: results, and the inputs that they need."""
 
+from typing import Any
+
 from google.protobuf import descriptor_pb2 as _descriptor_pb2
 from google.protobuf import descriptor_pool as _descriptor_pool
 from google.protobuf import reflection as _reflection
@@ -54,9 +56,10 @@ def _class(name: str, **inner: type) -> type:
     )
 
 
+HandleData: Any = _class("CppShapeInferenceResult.HandleData")
 CppShapeInferenceResult = _class(
     "CppShapeInferenceResult",
     HandleShapeAndType=_class("CppShapeInferenceResult.HandleShapeAndType"),
-    HandleData=_class("CppShapeInferenceResult.HandleData"),
+    HandleData=HandleData,
 )
 CppShapeInferenceInputsNeeded = _class("CppShapeInferenceInputsNeeded")

@@ -210,10 +210,11 @@ def _basic_array(values: Any, dtype: Any) -> tuple[np.ndarray[Any, Any], Any]:
     if array.dtype.kind == "O" and (dtype is None or dtype == dtypes.string):
         for item in array.ravel():
             if not isinstance(item, (str, bytes, bytearray, np.str_, np.bytes_)):
-                raise TypeError(
-                    "Failed to convert object of type %s to Tensor. Contents: %s. Consider casting elements to a supported "
-                    "type." % (type(values), values)
-                )
+                if _engine.executing_eagerly() and not isinstance(values, (list, tuple)):
+                    text = "Attempt to convert a value (%r) with an unsupported type (%r) to a Tensor."
+                    raise ValueError(text % (values, type(values)))
+                text = "Failed to convert object of type %s to Tensor. Contents: %s. Consider casting elements to a"
+                raise TypeError(text % (type(values), values) + " supported type.")
     try:
         found = dtypes.as_dtype(array.dtype)
     except TypeError:

@@ -20,7 +20,7 @@ def get_resource_handle_data(graph_op: Any) -> Any:
     """HandleData, the message, of what is known behind a handle in a graph."""
     from millrace.python.framework import cpp_shape_inference_pb2
 
-    return graph_op._handle_data or cpp_shape_inference_pb2.CppShapeInferenceResult.HandleData()
+    return graph_op._handle_data or cpp_shape_inference_pb2.HandleData()
 
 
 get_eager_safe_handle_data = get_resource_handle_data

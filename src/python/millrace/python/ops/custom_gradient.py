@@ -244,16 +244,17 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @custom_gradient
     def inner(*args: Any, **kwargs: Any) -> Any:
-        from millrace.python.ops import gradients_impl
+        from millrace.python.eager import backprop
 
         result = f(*args, **kwargs)
 
         def grad(dresult: Any, variables: Any = None) -> Any:
             variables = list(variables or [])
-            with ops.control_dependencies([dresult]):
+            with backprop.GradientTape() as tape, ops.control_dependencies([dresult]):
                 copies = [array_ops.identity(x) for x in args]
+                tape.watch(copies)
                 again = f(*copies, **kwargs)
-            found = gradients_impl.gradients(again, copies + variables, grad_ys=[dresult])
+            found = tape.gradient(again, copies + variables, output_gradients=dresult)
             if not variables:
                 return found
             return found[: len(args)], found[len(args) :]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 else:
     from millrace.python.ops.gen_math_ops import *  # noqa: F401,F403
+from millrace.python.ops._math_casts import *  # noqa: F401,F403
 from millrace.python.ops._math_elementwise import *  # noqa: F401,F403
 from millrace.python.ops._math_elementwise import _div_python2  # noqa: F401
 from millrace.python.ops._math_elementwise import _truediv_python3  # noqa: F401

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import abc
 import functools
-import warnings
 from typing import Any
 
 from millrace.python.data.ops import _functions
 from millrace.python.data.ops._functions import StructuredFunctionWrapper  # noqa: F401
+from millrace.python.data.ops._graph_of_datasets import _ensure_same_dataset_graph
 from millrace.python.data.ops._spec import (  # noqa: F401
     DatasetSpec,
     get_legacy_output_classes,
@@ -446,29 +446,6 @@ for _name in (
     setattr(DatasetV1, _name, _adapted(_name))
 
 Dataset = DatasetV1
-
-
-def _ensure_same_dataset_graph(dataset: Any) -> None:
-    """Checks that a dataset and those that it reads are of the default graph.
-
-    Raises:
-      ValueError: they are not.
-    """
-    current = ops.get_default_graph()
-    pending, seen = [dataset], set()
-    while pending:
-        ds = pending.pop()
-        if id(ds) in seen:
-            continue
-        seen.add(id(ds))
-        if ds._graph is not current:
-            warnings.warn(
-                "The graph (%s) of the iterator is different from the graph (%s) the dataset: %s was  created in. If you "
-                "are using the Estimator API, make sure that no part of the dataset returned by the `input_fn` function is "
-                "defined outside the `input_fn` function. Please ensure that all datasets in the pipeline are created in "
-                "the same graph as the iterator." % (current, ds._graph, ds)
-            )
-        pending += ds._inputs()
 
 
 def make_one_shot_iterator(dataset: Any) -> Any:
