@@ -12,12 +12,12 @@ import pytest
 from millrace.python.eager import context
 from millrace.python.framework import function
 
-SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ops.cc")
+FOLDER = os.path.dirname(os.path.abspath(__file__))
 
 
-def compile_ops(folder, *flags):
+def compile_ops(folder, *flags, source="ops.cc"):
     library = os.path.join(str(folder), "custom_ops.so")
-    command = ["g++", "-shared", "-fPIC", "-O1", *flags, SOURCE, "-o", library]
+    command = ["g++", "-shared", "-fPIC", "-O1", *flags, os.path.join(FOLDER, source), "-o", library]
     command += tf.sysconfig.get_compile_flags() + tf.sysconfig.get_link_flags()
     subprocess.run(command, check=True, timeout=300)
     return library
@@ -320,3 +320,32 @@ with tf.Session() as session:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
     )
     assert result.stdout.split() == ["[0.", "4.]", "[2.]"], result.stderr
+
+
+@pytest.mark.parametrize(
+    "flags", [["-std=c++14"], ["-std=c++11", "-DMILLRACE_NO_EIGEN"], ["-std=c++17", "-DEIGEN_USE_THREADS"]]
+)
+def test_functors_of_devices(tmp_path, flags):
+    """A kernel that is written for several devices, with Eigen's threads, without them, and without Eigen."""
+    library = compile_ops(tmp_path, "-O0", *flags, source="devices.cc")
+    program = f"""
+import os
+import millrace as tf
+ops = tf.load_op_library({library!r})
+x = tf.placeholder(tf.float32)
+fetches = ops.custom_example(x)[:2] + ops.custom_example([3, 4])[:1]
+def check():
+    with tf.Session() as session:
+        values = [float(i % 7) for i in range(100000)]
+        twice, copy, ints = session.run(fetches, {{x: values}})
+        return list(twice) == [2 * v for v in values] and list(copy) == values and list(ints) == [6, 8]
+print(check())
+pid = os.fork()
+if pid == 0:
+    os._exit(0 if check() else 1)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert result.stdout == "True\n0\n", result.stderr

@@ -25,6 +25,7 @@
 
 #include "millrace/c/user_op.h"
 #include "tensorflow/core/framework/attr_value_reader.h"
+#include "tensorflow/core/framework/eigen_devices.h"
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/lib/core/errors.h"
@@ -363,9 +364,19 @@ class OpKernelContext {
     OpKernelContext* workers;
   };
   const WorkerThreads* tensorflow_cpu_worker_threads() {
-    threads_.num_threads = 0;  // as many as the step has
+    threads_.num_threads = internal::NumCores();
     threads_.workers = this;
     return &threads_;
+  }
+
+  // See eigen_devices.h.
+  template <typename Device, typename Devices = internal::EigenDevices>
+  const Device& eigen_device() const {
+    return *static_cast<const Device*>(Devices::Get(static_cast<const Device*>(nullptr)));
+  }
+  template <typename Devices = internal::EigenDevices>
+  const Eigen::ThreadPoolDevice& eigen_cpu_device() const {
+    return eigen_device<Eigen::ThreadPoolDevice, Devices>();
   }
 
   // Called once after Compute: hands over what was set, or the error.

@@ -48,6 +48,13 @@ template <typename T, int N>
 class IndexedView {
  public:
   IndexedView(T* data, const std::array<std::ptrdiff_t, N>& sizes) : data_(data), sizes_(sizes) {}
+  IndexedView(const IndexedView&) = default;
+  // Copies the elements, as Eigen's maps do. REQUIRES: as many of them.
+  IndexedView& operator=(const IndexedView& other) { return Copy(other); }
+  template <typename U>
+  IndexedView& operator=(const IndexedView<U, N>& other) {
+    return Copy(other);
+  }
   T* data() const { return data_; }
   std::ptrdiff_t size() const {
     std::ptrdiff_t product = 1;
@@ -71,6 +78,12 @@ class IndexedView {
   const IndexedView& setZero() const { return setConstant(T()); }
 
  private:
+  template <typename U>
+  IndexedView& Copy(const IndexedView<U, N>& other) {
+    if (data_ != other.data()) std::copy_n(other.data(), std::min(size(), other.size()), data_);
+    return *this;
+  }
+
   T* data_;
   std::array<std::ptrdiff_t, N> sizes_;
 };
