@@ -331,8 +331,8 @@ Status Tour::WholeStep() {
   options.dump = [&](std::string_view pass, std::string_view, const Graph&) { dumped.emplace_back(pass); };
   const StepCompiler compiler({worker_.get()}, options);
   MR_ASSIGN_OR_RETURN(const auto step, compiler.Compile(*graph_, signature_));
-  EXPECT_THAT(std::vector(dumped.begin(), dumped.begin() + 4),
-              ElementsAre("prune", "inline", "lower", "place"));
+  EXPECT_THAT(std::vector(dumped.begin(), dumped.begin() + 5),
+              ElementsAre("prune", "inline", "lower", "place", "reads"));
   EXPECT_THAT(dumped, IsSupersetOf({"identity", "fold", "cse"}));
   EXPECT_EQ(dumped.back(), "partition");
   EXPECT_EQ(step->partitions.size(), 1u) << "cut by task, of which there is one; its worker cuts by device";

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compile/lower/function_calls.h"
+#include "compile/lower/variable_reads.h"
 #include "compile/optimize/arithmetic.h"
 #include "compile/optimize/branches.h"
 #include "compile/optimize/cse.h"
@@ -93,6 +94,7 @@ class Compilation {
     MR_RETURN_IF_ERROR(Pass("inline", [&] { return Inline(); }));
     MR_RETURN_IF_ERROR(Pass("lower", [&] { return Lower(); }));
     MR_RETURN_IF_ERROR(Pass("place", [&] { return PlaceNodes(); }));
+    MR_RETURN_IF_ERROR(Pass("reads", [&] { return ReadVariables(); }));
     if (graph_->num_nodes() >= options_.min_optimized_nodes) MR_RETURN_IF_ERROR(Optimize());
     MR_RETURN_IF_ERROR(Pass("partition", [&] { return Partition(); }));
     return std::move(out_);
@@ -242,6 +244,7 @@ class Compilation {
   Note Inline();
   Note Lower();
   Note PlaceNodes();
+  Note ReadVariables();
   OptimizeOptions OptionsOfPasses() const;
   Note Fuse();
   Note Partition();
@@ -286,6 +289,11 @@ Note Compilation::Lower() {
 Note Compilation::PlaceNodes() {
   MR_RETURN_IF_ERROR(Place(graph_.get(), context_.place));
   return std::string();
+}
+
+Note Compilation::ReadVariables() {
+  MR_ASSIGN_OR_RETURN(const int changed, ReadVariablesLate(graph_.get()));
+  return Count("read", changed, "inputs late");
 }
 
 OptimizeOptions Compilation::OptionsOfPasses() const {

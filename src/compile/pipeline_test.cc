@@ -65,7 +65,7 @@ TEST_F(PipelineTest, PassesRunInOrderAndTellWhatTheyDid) {
   const auto compiled = Compile(full_, signature_, context_);
   ASSERT_TRUE(compiled.ok()) << compiled.status();
   const std::vector<std::string> names = Names(*compiled);
-  std::vector<std::string> expected = {"prune", "inline", "lower", "place"};
+  std::vector<std::string> expected = {"prune", "inline", "lower", "place", "reads"};
   for (const PassInfo& pass : OptionalPasses()) {
     if (std::string_view(pass.name) != "inline") expected.emplace_back(pass.name);
   }
@@ -89,7 +89,7 @@ TEST_F(PipelineTest, PassesCanBeSwitchedOffWithoutChangingTheResult) {
   for (const PassInfo& pass : OptionalPasses()) options_.disabled_passes.insert(pass.name);
   const auto compiled = Compile(full_, signature_, context_);
   ASSERT_TRUE(compiled.ok()) << compiled.status();
-  EXPECT_THAT(Names(*compiled), ElementsAre("prune", "lower", "place", "partition"));
+  EXPECT_THAT(Names(*compiled), ElementsAre("prune", "lower", "place", "reads", "partition"));
   EXPECT_EQ(evaluator_.calls, 0);
   EXPECT_NE(compiled->partitions[0].graph->FindNode("b"), nullptr);
   EXPECT_EQ(Run(*compiled), 13);
@@ -102,7 +102,7 @@ TEST_F(PipelineTest, DumpsShowEachPassAndEachPart) {
     dumped.push_back(StrCat(pass, part.empty() ? "" : "@", part.substr(part.empty() ? 0 : part.size() - 5)));
   };
   ASSERT_TRUE(Compile(full_, signature_, context_).ok());
-  std::vector<std::string> expected = {"prune", "inline", "lower", "place", "datasets"};
+  std::vector<std::string> expected = {"prune", "inline", "lower", "place", "reads", "datasets"};
   for (int round = 0; round < 2; ++round) {
     for (const PassInfo& pass : OptionalPasses()) {
       const std::string_view name = pass.name;

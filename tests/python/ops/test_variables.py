@@ -242,3 +242,80 @@ def test_what_is_behind_a_handle_is_a_message() -> None:
             assert data.shape_and_type[0].dtype == tf.int32.as_datatype_enum
             assert tf.TensorShape(data.shape_and_type[0].shape) == [1, 2]
             assert not resource_variable_ops.get_resource_handle_data(tf.constant(1)).is_set
+
+
+def loop_results(condition: Any, body: Any, start: Any, variables: list[Any]) -> Any:
+    loop = tf.while_loop(condition, body, [start], parallel_iterations=1)
+    with tf.Session(config=tf.ConfigProto(operation_timeout_in_ms=60000)) as session:
+        session.run(tf.global_variables_initializer())
+        session.run(loop)
+        return session.run(variables)
+
+
+def test_loops_see_updates_of_variables_from_outside() -> None:
+    """A read of a reference variable is its memory: what runs after an update sees the update."""
+    with tf.Graph().as_default():
+        a, b = tf.Variable(0, use_resource=False), tf.Variable(0, use_resource=False)
+
+        def count(_: Any) -> Any:
+            with tf.control_dependencies([tf.assign_add(a, 1), tf.assign_add(b, 1)]):
+                return tf.identity(b)
+
+        assert loop_results(lambda _: tf.less(b, 10), count, b, [a, b]) == [10, 10]
+    with tf.Graph().as_default():
+        a, b = tf.Variable(0, use_resource=False), tf.Variable(0, use_resource=False)
+
+        def add(i: Any) -> Any:
+            with tf.control_dependencies([tf.assign_add(a, 1)]):
+                sum_so_far = tf.assign_add(b, a)
+            with tf.control_dependencies([sum_so_far]):
+                return tf.add(i, 1)
+
+        assert loop_results(lambda i: tf.less(i, 10), add, tf.constant(0), [a, b]) == [10, 55]
+    with tf.Graph().as_default():
+        rows = tf.Variable([3.0, 4.0, 5.0], use_resource=False)
+
+        def fill(i: Any, _: Any) -> Any:
+            return [i + 1, tf.scatter_update(rows, i, 10.0)]
+
+        last = tf.while_loop(lambda i, _: i < 3, fill, [0, tf.identity(rows)], parallel_iterations=1)[1]
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            assert session.run(last).tolist() == [10, 10, 10]
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_branches_and_later_nodes_see_updates(taken: bool) -> None:
+    with tf.Graph().as_default():
+        v = tf.Variable(2.0, use_resource=False)
+        chosen = tf.placeholder(tf.bool, [])
+
+        def branch() -> Any:
+            with tf.control_dependencies([tf.assign_add(v, 5.0)]):
+                return v * 1.0
+
+        value = tf.cond(chosen, branch, lambda: v * 10.0)
+        old = v.value()
+        before = old * 1.0
+        with tf.control_dependencies([value, before]):
+            update = tf.assign_sub(v, 1.0)
+        with tf.control_dependencies([update]):
+            after = old * 1.0
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            assert session.run([value, after], {chosen: taken}) == ([7.0, 6.0] if taken else [20.0, 1.0])
+
+
+def test_training_reads_weights_before_they_change() -> None:
+    """Nodes without an order to the update keep what was read, as the gradient and the loss of a step do."""
+    with tf.Graph().as_default():
+        w = tf.Variable([[1.0]], use_resource=False)
+        x = tf.constant([[3.0]])
+        loss = tf.reduce_sum(tf.matmul(x, w))
+        train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        with tf.control_dependencies([train]):
+            after = tf.reduce_sum(tf.matmul(x, w))
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            values = session.run([loss, after])
+            np.testing.assert_allclose(values, [3.0, 3.0 - 0.9], rtol=1e-6)
