@@ -24,6 +24,8 @@ check() {  # what a run ends with
   [ "$result" = "$expected" ] || fail "another result: $result"
 }
 start() { exec "$program" "$folder/killed" >"$folder/killed/out" 2>>"$folder/killed/log"; }
+# Reads event files without the library's help.
+reader="$(dirname "$0")/../tests/python/summary/event_reader.py"
 killed=0 ended=0
 while [ "$killed" -lt "$kills" ]; do
   start &
@@ -39,6 +41,7 @@ while [ "$killed" -lt "$kills" ]; do
   esac
   if compgen -G "$folder/killed/run/events.*" >/dev/null; then
     "$millrace" events ls "$folder/killed/run" >/dev/null || fail "events cannot be read after $killed kills"
+    python3 "$reader" "$folder/killed/run" >/dev/null || fail "event files are not as they should be after $killed kills"
   fi
 done
 (start) || fail "it does not go on after $killed kills"
