@@ -44,6 +44,8 @@ struct DatasetOptions {
   bool hoist_random_uniform = false;  // random numbers of a map come from a dataset of seeds
   bool filter_with_random_uniform_fusion = false;
   bool parallel_batch = false;      // threads copy large elements into batches
+  bool deterministic = true;        // else stages with parallel calls give elements as they come
+  bool slack = false;               // the last prefetch pauses when the consumer has taken an element
   bool autotune = true;             // kAutotune by measured costs; else the number of processors
   int64_t autotune_cpu_budget = 0;  // processors to be used by what is measured; 0: all
 };
@@ -76,6 +78,10 @@ class Dataset {
   // double, int32, int64 or string that stands for empty fields; of an empty vector, the field must be there.
   static Dataset Csv(const Scope& scope, const Input& filenames, const std::vector<Tensor>& defaults,
                      bool header = false, const std::vector<int64_t>& select_columns = {});
+  // The rows that a query of an SQLite database gives, a component for each column: int32, int64, double,
+  // bool, string and others.
+  static Dataset Sql(const Scope& scope, const Input& data_source_name, const Input& query,
+                     std::vector<DataType> types);
   // The names of the files that match patterns, in order.
   static Dataset ListFiles(const Scope& scope, const Input& patterns);
   // What C++ gives: `make` is called for each iterator, and its result for each element, until that is
@@ -128,6 +134,19 @@ class Dataset {
   };
   using WindowFn = std::function<Dataset(const Scope&, const std::vector<Dataset>&)>;
   Dataset Window(const WindowOptions& options, const WindowFn& fn) const;
+  // Elements by their keys, int64 scalars: `reduce` makes a dataset of as many elements of one key as
+  // `window_size` says, an int64 scalar, or of those that are left at the end.
+  using KeyFn = std::function<Output(const Scope&, const Output& key)>;
+  using ReduceFn = std::function<Dataset(const Scope&, const Output& key, const Dataset& window)>;
+  Dataset GroupByWindow(const ElementFn& key, const ReduceFn& reduce, const KeyFn& window_size) const;
+  // Padded batches of elements of about one length, an int64 scalar: those below the first boundary, those
+  // from there and below the second, and so on. `batch_sizes` has one more than there are boundaries.
+  struct BucketOptions {
+    std::vector<int64_t> boundaries;
+    std::vector<int64_t> batch_sizes;
+    std::vector<PartialShape> padded_shapes = {};  // as for PaddedBatch
+  };
+  Dataset BucketBySequenceLength(const ElementFn& length, const BucketOptions& options) const;
   // The same order for the same seed; another in each repetition if `reshuffle_each_iteration`.
   Dataset Shuffle(int64_t buffer_size, int64_t seed = 0, bool reshuffle_each_iteration = true) const;
   Dataset Repeat(int64_t count = -1) const;  // -1: without end

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "millrace/data.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -99,6 +100,13 @@ Dataset Dataset::FixedLengthRecord(const Scope& scope, const Input& filenames, i
   return OfFiles(scope, "FixedLengthRecordDataset",
                  {filenames, Number64(header_bytes), Number64(record_bytes), Number64(footer_bytes),
                   Number64(buffer_size)});
+}
+
+Dataset Dataset::Sql(const Scope& scope, const Input& data_source_name, const Input& query,
+                     std::vector<DataType> types) {
+  std::vector<PartialShape> shapes(types.size(), PartialShape({}));
+  return Add(scope, "SqlDataset", {Input("sqlite"), data_source_name, query}, {}, std::move(types),
+             std::move(shapes));
 }
 
 Dataset Dataset::ListFiles(const Scope& scope, const Input& patterns) {
@@ -211,6 +219,67 @@ Dataset Dataset::Window(const WindowOptions& options, const WindowFn& fn) const 
     }
     return fn(scope, parts);
   });
+}
+
+Dataset Dataset::GroupByWindow(const ElementFn& key, const ReduceFn& reduce, const KeyFn& window_size) const {
+  if (!ok()) return *this;
+  const auto call = [](const auto& fn, auto body) { return fn == nullptr ? FunctionBodyFn() : body; };
+  const std::vector<DataType> number = {DataType::kInt64};
+  const std::vector<PartialShape> scalar = {PartialShape({})};
+  const GraphFunction key_of = MakeGraphFunction(*scope_, "Dataset_key", types_, shapes_,
+                                                 key == nullptr ? FunctionBodyFn() : FunctionBodyFn(key));
+  Dataset made = *this;
+  const GraphFunction reduced = MakeGraphFunction(
+      *scope_, "Dataset_reduce", {DataType::kInt64, DataType::kVariant}, {PartialShape({}), PartialShape({})},
+      call(reduce, FunctionBodyFn([&](const Scope& scope, const std::vector<Output>& in) {
+             made = reduce(scope, in[0], Dataset(scope, in[1], types_, shapes_));
+             return std::vector<Output>{made.handle_};
+           })));
+  const GraphFunction size_of = MakeGraphFunction(
+      *scope_, "Dataset_window_size", number, scalar,
+      call(window_size, FunctionBodyFn([&](const Scope& scope, const std::vector<Output>& in) {
+             return std::vector<Output>{window_size(scope, in[0])};
+           })));
+  if (!ok()) return *this;
+  OpAttrs attrs;
+  attrs.Set("key_func", key_of.name);
+  attrs.Set("reduce_func", reduced.name);
+  attrs.Set("window_size_func", size_of.name);
+  attrs.Set("output_types", made.types_);
+  attrs.Set("output_shapes", made.shapes_);
+  OpMaker maker(*scope_, "GroupByWindowDataset", attrs);
+  maker.Add(Input(handle_));
+  for (const GraphFunction* f : {&key_of, &reduced, &size_of}) maker.Add(AsList(f->captured));
+  maker.Finish();
+  return {*scope_, maker.output(0), made.types_, made.shapes_};
+}
+
+Dataset Dataset::BucketBySequenceLength(const ElementFn& length, const BucketOptions& options) const {
+  if (!ok()) return *this;
+  const auto& [boundaries, sizes, padded_shapes] = options;
+  if (length == nullptr || sizes.size() != boundaries.size() + 1 ||
+      std::ranges::any_of(sizes, [](int64_t size) { return size <= 0; })) {
+    scope_->UpdateStatus(errors::InvalidArgument("BucketBySequenceLength: ", boundaries.size(),
+                                                 " boundaries need one batch size more, above zero, and a "
+                                                 "function; there are ",
+                                                 sizes.size(), " sizes"));
+    return *this;
+  }
+  const auto bucket = [&](const Scope& scope, const std::vector<Output>& element) -> std::vector<Output> {
+    const std::vector<Output> lengths = length(scope, element);
+    const Output bounds = ops::Const(scope, Tensor::Vector(boundaries));
+    const Output above = ops::GreaterEqual(scope, lengths.empty() ? Output() : lengths[0], bounds);
+    return {ops::Sum(scope, ops::Cast(scope, above, DataType::kInt64), 0)};
+  };
+  const auto size = [&](const Scope& scope, const Output& key) -> Output {
+    return ops::Gather(scope, ops::Const(scope, Tensor::Vector(sizes)), key);
+  };
+  // A window is never larger than its batch.
+  const int64_t largest = *std::ranges::max_element(sizes);
+  const auto pad = [&](const Scope&, const Output&, const Dataset& window) {
+    return window.PaddedBatch(largest, padded_shapes);
+  };
+  return GroupByWindow(bucket, pad, size);
 }
 
 Dataset Dataset::OfDatasets(const char* op, const DatasetFn& fn, const std::vector<Input>& more,
@@ -337,6 +406,8 @@ Dataset Dataset::ForIterator() const {
       {o.noop_elimination, "noop_elimination"},
       {o.parallel_batch, "parallel_batch"},
       {o.shuffle_and_repeat_fusion, "shuffle_and_repeat_fusion"},
+      {!o.deterministic, "make_sloppy"},
+      {o.slack, "slack"},
   };
   std::vector<std::string> names;
   for (const auto& [wanted, name] : rewrites) {

@@ -11,6 +11,8 @@
 #include <thread>
 
 #include "base/env.h"
+#include "base/mutex.h"
+#include "base/notification.h"
 #include "io/record_file.h"
 #include "millrace/client_session.h"
 #include "millrace/hooks.h"
@@ -460,6 +462,74 @@ TEST(DatasetTest, SourcesAreReadAtTheSameTimeAsFarAsTheyAreSlow) {
   EXPECT_LE(MostReads({.autotune = false}), most);
 }
 
+// The time from the moment when the consumer takes an element that waited for 50 ms to when the next one is
+// made.
+std::chrono::milliseconds TimeToNext(bool slack) {
+  using Clock = std::chrono::steady_clock;
+  Mutex mu;
+  Clock::time_point made;
+  const HostFn note = [&](const std::vector<Tensor>& in) -> StatusOr<std::vector<Tensor>> {
+    MutexLock lock(mu);
+    made = Clock::now();
+    return in;
+  };
+  const Scope scope = Scope::NewRootScope();
+  const Dataset numbers = Dataset::Range(scope, int64_t{100})
+                              .MapHost(note, {DataType::kInt64}, {PartialShape({})}, {})
+                              .Prefetch(1)
+                              .Take(int64_t{50})
+                              .WithOptions({.slack = slack});
+  const Iterator iterator = Iterator::Initializable(numbers);
+  const auto next = iterator.GetNext(scope);
+  const ClientSession session(scope);
+  EXPECT_TRUE(session.Run({}, {}, {iterator.initializer()}, nullptr).ok());
+  auto shortest = std::chrono::milliseconds::max();
+  for (int64_t i = 0; i < 6; ++i) {
+    std::vector<Tensor> value;
+    const Status status = session.Run(next, &value);
+    const Clock::time_point taken = Clock::now();
+    EXPECT_TRUE(status.ok()) << status;
+    if (!status.ok()) return {};
+    EXPECT_EQ(value[0].scalar<int64_t>(), i);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    MutexLock lock(mu);
+    if (i < 2) continue;  // nothing has waited before
+    shortest = std::min(shortest, std::chrono::duration_cast<std::chrono::milliseconds>(made - taken));
+  }
+  return shortest;
+}
+
+TEST(DatasetTest, AConsumerIsLeftTheProcessorsForAWhile) {
+  EXPECT_LT(TimeToNext(false).count(), 5);
+  EXPECT_GE(TimeToNext(true).count(), 5);
+}
+
+TEST(DatasetTest, WithoutAnOrderElementsComeAsTheyAreReady) {
+  Notification taken;
+  const HostFn wait = [&](const std::vector<Tensor>& in) -> StatusOr<std::vector<Tensor>> {
+    if (in[0].scalar<int64_t>() == 0) taken.Wait();
+    return in;
+  };
+  const Scope scope = Scope::NewRootScope();
+  const Dataset numbers =
+      Dataset::Range(scope, int64_t{2})
+          .MapHost(wait, {DataType::kInt64}, {PartialShape({})}, {.num_parallel_calls = 2})
+          .WithOptions({.deterministic = false});
+  const Iterator iterator = Iterator::Initializable(numbers);
+  const auto next = iterator.GetNext(scope);
+  const ClientSession session(scope);
+  ASSERT_TRUE(session.Run({}, {}, {iterator.initializer()}, nullptr).ok());
+  RunOptions options;
+  options.timeout_in_ms = 20000;
+  std::vector<Tensor> value;
+  const Status status = session.Run(options, {}, next, {}, &value, nullptr);
+  taken.Notify();
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(value[0].scalar<int64_t>(), 1);
+  ASSERT_TRUE(session.Run(next, &value).ok());
+  EXPECT_EQ(value[0].scalar<int64_t>(), 0);
+}
+
 TEST(MultiDeviceIterator, ElementsGoToDevicesInTurn) {
   const Scope scope = Scope::NewRootScope();
   const Dataset numbers = Dataset::Range(scope, int64_t{7});
@@ -505,6 +575,51 @@ TEST(DatasetTest, RowsNumbersAndWindows) {
   const auto batch = [](const Scope&, const std::vector<Dataset>& window) { return window[0].Batch(3); };
   EXPECT_EQ(NumbersOf(scope, numbers.Window({.size = 3, .shift = 2}, batch)),
             (std::vector<int64_t>{10, 11, 12, 12, 13, 14}));
+}
+
+TEST(DatasetTest, GroupsByKeysAndByLengths) {
+  const Scope scope = Scope::NewRootScope();
+  const Dataset numbers = Dataset::Range(scope, int64_t{10});
+  const auto rest = [](const Scope& s, const std::vector<Output>& in) -> std::vector<Output> {
+    return {ops::FloorMod(s, in[0], int64_t{3})};
+  };
+  const auto batch = [](const Scope&, const Output&, const Dataset& window) { return window.Batch(5); };
+  const auto two = [](const Scope& s, const Output& key) -> Output {
+    return ops::Add(s, ops::ZerosLike(s, key), int64_t{2});
+  };
+  EXPECT_THAT(Read(numbers.GroupByWindow(rest, batch, two)),
+              ElementsAre(ElementsAre(0, 3), ElementsAre(1, 4), ElementsAre(2, 5), ElementsAre(6, 9),
+                          ElementsAre(7), ElementsAre(8)));
+
+  // Element n is a vector of n numbers n.
+  const auto repeat = [](const Scope& s, const std::vector<Output>& in) -> std::vector<Output> {
+    return {ops::Fill(s, ops::Reshape(s, in[0], {1}), in[0])};
+  };
+  const auto length = [](const Scope& s, const std::vector<Output>& in) -> std::vector<Output> {
+    return {ops::Size(s, in[0], ops::Size::OutType(DataType::kInt64))};
+  };
+  const Dataset vectors = Dataset::Range(scope, int64_t{1}, int64_t{6}).Map(repeat);
+  const Dataset buckets = vectors.BucketBySequenceLength(
+      length, {.boundaries = {3}, .batch_sizes = {2, 1}, .padded_shapes = {PartialShape({-1})}});
+  EXPECT_THAT(Read(buckets), ElementsAre(ElementsAre(1, 0, 2, 2), ElementsAre(3, 3, 3),
+                                         ElementsAre(4, 4, 4, 4), ElementsAre(5, 5, 5, 5, 5)));
+
+  const Scope wrong = Scope::NewRootScope();
+  Dataset::Range(wrong, int64_t{3}).BucketBySequenceLength(length, {.boundaries = {3}, .batch_sizes = {2}});
+  EXPECT_TRUE(errors::IsInvalidArgument(wrong.status()));
+  const Scope without = Scope::NewRootScope();
+  Dataset::Range(without, int64_t{3}).GroupByWindow(nullptr, batch, two);
+  EXPECT_FALSE(without.ok());
+}
+
+TEST(DatasetTest, RowsOfADatabase) {
+  const Scope scope = Scope::NewRootScope();
+  // A query needs no table.
+  const Dataset rows =
+      Dataset::Sql(scope, ":memory:", "SELECT 3 AS n, 'x' AS t UNION ALL SELECT 4, 'y' ORDER BY n",
+                   {DataType::kInt64, DataType::kString});
+  EXPECT_EQ(rows.types().size(), 2u);
+  EXPECT_THAT(ReadScalars(rows), ElementsAre(3, 4));
 }
 
 TEST(DatasetTest, CsvFilesOfAFolder) {

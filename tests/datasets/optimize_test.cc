@@ -515,7 +515,9 @@ TEST_F(DatasetRewriteTest, RandomPipelines) {
     const bool drop = below(2) == 0;
     std::vector<std::string> some;
     for (const std::string& name : AllNames()) {
-      if (name != "shuffle_and_repeat_fusion" && below(2) == 0) some.push_back(name);
+      // These change the order.
+      if (name == "shuffle_and_repeat_fusion" || name == "make_sloppy") continue;
+      if (below(2) == 0) some.push_back(name);
     }
     std::vector<int64_t> expected;
     for (const bool on : {false, true}) {

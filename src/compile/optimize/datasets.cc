@@ -3,12 +3,14 @@
 #include "compile/optimize/datasets.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/strings.h"
 #include "compile/optimize/dataset_functions.h"
 
 namespace millrace {
@@ -18,6 +20,8 @@ constexpr DatasetRewrite kRewrites[] = {
     {"hoist_random_uniform", "random numbers come from a dataset of seeds, so that maps have no state"},
     {"filter_with_random_uniform_fusion", "a filter by a random number becomes a sample"},
     {"parallel_batch", "batches copy large elements by several threads"},
+    {"make_sloppy", "stages with parallel calls give elements as they come"},
+    {"slack", "the last prefetch leaves processors to the consumer for a while"},
     {"noop_elimination", "stages that pass all elements on are removed"},
     {"map_fusion", "two maps become one"},
     {"filter_fusion", "two filters become one"},
@@ -30,6 +34,7 @@ constexpr DatasetRewrite kRewrites[] = {
 };
 
 constexpr std::string_view kTriesBoth = "map_vectorization:use_choose_fastest:true";
+constexpr std::string_view kSlackPeriod = "slack:slack_period:";
 
 using Types = std::vector<DataType>;
 using Shapes = std::vector<PartialShape>;
@@ -78,6 +83,14 @@ class Pass {
     wanted_ = std::set<std::string>(names->flat<std::string>().begin(), names->flat<std::string>().end());
     const auto configs = root->attrs().Get<std::vector<std::string>>("optimization_configs");
     tries_both_ = configs.ok() && std::ranges::find(*configs, kTriesBoth) != configs->end();
+    slack_period_ = 1;
+    for (std::string_view config : configs.value_or(std::vector<std::string>())) {
+      int64_t period = 0;
+      if (!ConsumePrefix(&config, kSlackPeriod)) continue;
+      const auto end = std::from_chars(config.data(), config.data() + config.size(), period);
+      if (end.ec == std::errc() && period > 0) slack_period_ = period;
+    }
+    if (Wants("slack")) GiveSlack(root);
     std::vector<Link> links = {{root, 0}};
     while (!links.empty()) {
       const Link link = links.back();
@@ -148,8 +161,13 @@ class Pass {
     if (stage->op_name() == "FilterDataset" && Wants("filter_with_random_uniform_fusion")) {
       return FilterBySample(stage);
     }
-    if (IsOneOf(*stage, {"BatchDatasetV2", "PaddedBatchDatasetV2"}) && Wants("parallel_batch")) {
-      return CopyInParallel(stage);
+    if (IsOneOf(*stage, {"BatchDatasetV2", "PaddedBatchDatasetV2"}) && Wants("parallel_batch") &&
+        !IsSet(*stage, "parallel_copy")) {
+      return Copy(*stage, "parallel_batch", "parallel_copy", true);
+    }
+    if (IsOneOf(*stage, {"ParallelMapDataset", "ParallelInterleaveDatasetV2", "ParseExampleDataset"}) &&
+        Wants("make_sloppy") && !IsSet(*stage, "sloppy")) {
+      return Copy(*stage, "sloppy", "sloppy", true);
     }
     if (IsMap(*stage) && Wants("map_parallelization")) return Parallelize(stage);
     return nullptr;
@@ -415,13 +433,33 @@ class Pass {
                          {InputOf(*filter, 0), {rate, 0}, {seed, 0}, {seed2, 0}});
   }
 
-  Node* CopyInParallel(Node* batch) {
-    if (batch->attrs().Get<bool>("parallel_copy").value_or(false)) return nullptr;
-    AttrMap attrs = batch->attrs();
-    attrs.Set("parallel_copy", true);
+  // The same stage with another value of an attribute.
+  Node* Copy(const Node& stage, const char* name, const char* attr, const AttrValue& value) {
+    AttrMap attrs = stage.attrs();
+    attrs.Set(attr, value);
     std::vector<TensorRef> inputs;
-    for (int i = 0; i < batch->num_inputs(); ++i) inputs.push_back(InputOf(*batch, i));
-    return rewriter_.Add(*batch, "parallel_batch", batch->op_name(), std::move(attrs), inputs);
+    for (int i = 0; i < stage.num_inputs(); ++i) inputs.push_back(InputOf(stage, i));
+    return rewriter_.Add(stage, name, stage.op_name(), std::move(attrs), inputs);
+  }
+  static bool IsSet(const Node& stage, const char* attr) {
+    return stage.attrs().Get<bool>(attr).value_or(false);
+  }
+
+  // The last prefetch waits for what the consumer leaves it, unless other stages come between.
+  void GiveSlack(Node* root) {
+    Link link{root, 0};
+    Node* stage = Producer(link);
+    while (stage != nullptr &&
+           IsOneOf(*stage, {"TakeDataset", "SkipDataset", "RepeatDataset", "ModelDataset", "OptimizeDataset",
+                            "MaxIntraOpParallelismDataset", "PrivateThreadPoolDataset"})) {
+      link = {stage, 0};
+      stage = Producer(link);
+    }
+    if (stage == nullptr || stage->op_name() != "PrefetchDataset") return;
+    if (Node* const made = Copy(*stage, "slack", "slack_period", slack_period_); made != nullptr) {
+      Redirect(link, made, 0);
+      ++changes_;
+    }
   }
 
   // A stage that tries a map before the batch and one of batches, and goes on with what was faster.
@@ -492,7 +530,8 @@ class Pass {
   Graph* const graph_;
   Rewriter rewriter_;
   std::set<std::string> wanted_;
-  bool tries_both_ = false;  // of the ways to map batches
+  bool tries_both_ = false;   // of the ways to map batches
+  int64_t slack_period_ = 1;  // elements of a step
   int changes_ = 0;
 };
 

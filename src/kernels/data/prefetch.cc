@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Elements that a thread of its own gets ahead of time.
 #include <algorithm>
+#include <chrono>
 #include <deque>
 
 #include "base/strings.h"
@@ -14,8 +15,13 @@ namespace {
 
 class PrefetchDataset final : public UnaryDataset {
  public:
-  PrefetchDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, int64_t buffer_size)
-      : UnaryDataset(std::move(kind), std::move(signature), std::move(input)), buffer_size_(buffer_size) {}
+  // `slack_period` > 0: the consumer takes so many elements for a step and is busy when it begins. The thread
+  // pauses then for a part of the time that elements have waited for the consumer.
+  PrefetchDataset(std::string kind, Signature signature, RefPtr<const Dataset> input, int64_t buffer_size,
+                  int64_t slack_period)
+      : UnaryDataset(std::move(kind), std::move(signature), std::move(input)),
+        buffer_size_(buffer_size),
+        slack_period_(slack_period) {}
 
  protected:
   class It final : public UnaryIterator<PrefetchDataset> {
@@ -39,12 +45,19 @@ class PrefetchDataset final : public UnaryDataset {
       MutexLock lock(mu_);
       MR_RETURN_IF_ERROR(StartThread(ctx));
       if (ready_.empty() && grows_ && was_full_ && limit_ < kMostAhead) limit_ *= 2;
-      MR_RETURN_IF_ERROR(
-          Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return !ready_.empty(); }));
+      consumer_waits_ = ready_.empty();
+      if (pausing_ && consumer_waits_) changed_.NotifyAll();
+      const Status waited =
+          Await(mu_, changed_, ctx, [&]() MR_NO_THREAD_SAFETY_ANALYSIS { return !ready_.empty(); });
+      consumer_waits_ = false;
+      MR_RETURN_IF_ERROR(waited);
       Result& first = ready_.front();
       if (first.end) {
         *end = true;
         return Status();
+      }
+      if (dataset_.slack_period_ > 0 && ++taken_ % dataset_.slack_period_ == 0) {
+        slack_ = slack_ / kPausedPart + (Clock::now() - first.made);
       }
       const Status status = std::move(first.status);
       *out = std::move(first.element);
@@ -86,11 +99,14 @@ class PrefetchDataset final : public UnaryDataset {
     }
 
    private:
+    using Clock = std::chrono::steady_clock;
     struct Result {
       Element element;
       Status status;
       bool end = false;
+      Clock::time_point made;
     };
+    static constexpr int kPausedPart = 5;      // one part of so many
     static constexpr size_t kMostAhead = 512;  // where the size follows from the consumer
 
     Status StartThread(Context& ctx) MR_REQUIRES(mu_) {
@@ -110,12 +126,15 @@ class PrefetchDataset final : public UnaryDataset {
             changed_.Wait(mu_);
           }
           if (threads_.stopping() || (!ready_.empty() && ready_.back().end)) return;
+          if (dataset_.slack_period_ > 0 && made_++ % dataset_.slack_period_ == 0) Pause();
+          if (threads_.stopping()) return;
           reading_ = true;
         }
         Result result;
         result.status = NextInput(ahead_, &result.element, &result.end);
         if (!result.status.ok()) result.end = false;
         const bool end = result.end;
+        if (dataset_.slack_period_ > 0) result.made = Clock::now();
         MutexLock lock(mu_);
         ready_.push_back(std::move(result));
         if (!end) continue;
@@ -123,6 +142,17 @@ class PrefetchDataset final : public UnaryDataset {
         changed_.NotifyAll();
         return;
       }
+    }
+
+    // Until the slack has passed or the consumer waits.
+    void Pause() MR_REQUIRES(mu_) {
+      const auto until = Clock::now() + slack_ / kPausedPart;
+      pausing_ = true;
+      while (!consumer_waits_ && !threads_.stopping() && !paused_ && Clock::now() < until) {
+        changed_.WaitUntil(mu_, until);
+      }
+      pausing_ = false;
+      while (paused_ && !threads_.stopping()) changed_.Wait(mu_);
     }
 
     const bool grows_;
@@ -133,7 +163,11 @@ class PrefetchDataset final : public UnaryDataset {
     bool was_full_ MR_GUARDED_BY(mu_) = false;
     bool paused_ MR_GUARDED_BY(mu_) = false;   // while it is saved
     bool reading_ MR_GUARDED_BY(mu_) = false;  // the thread is at the input
-    Context ahead_;                            // of the thread; set before it starts
+    bool pausing_ MR_GUARDED_BY(mu_) = false;  // the thread, so that the consumer has the processors
+    bool consumer_waits_ MR_GUARDED_BY(mu_) = false;
+    int64_t made_ MR_GUARDED_BY(mu_) = 0, taken_ MR_GUARDED_BY(mu_) = 0;
+    Clock::duration slack_ MR_GUARDED_BY(mu_){};  // that elements have waited for the consumer
+    Context ahead_;                               // of the thread; set before it starts
     StageThreads threads_{mu_, changed_};
   };
   StatusOr<std::unique_ptr<Iterator>> MakeIterator(Context& ctx) const override {
@@ -141,7 +175,7 @@ class PrefetchDataset final : public UnaryDataset {
   }
 
  private:
-  const int64_t buffer_size_;
+  const int64_t buffer_size_, slack_period_;
 };
 
 StatusOr<RefPtr<const Dataset>> MakePrefetch(const NodeArgs& args) {
@@ -151,7 +185,9 @@ StatusOr<RefPtr<const Dataset>> MakePrefetch(const NodeArgs& args) {
   if (size < -1) {
     return errors::InvalidArgument("buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning");
   }
-  return MakeRefDataset<PrefetchDataset>(args.Kind(), std::move(signature), std::move(input), size);
+  MR_ASSIGN_OR_RETURN(const int64_t slack_period, args.Attr<int64_t>("slack_period"));
+  return MakeRefDataset<PrefetchDataset>(args.Kind(), std::move(signature), std::move(input), size,
+                                         slack_period);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
 """Options of datasets that rewrite pipelines."""
+import threading
+
 import pytest
 import tensorflow as tf
 
@@ -87,6 +89,37 @@ def test_a_filter_by_chance_becomes_a_sample():
     wanted = tf.data.Options()
     wanted.experimental_optimization.filter_with_random_uniform_fusion = True
     assert 180 < len(rows(dataset.with_options(wanted))) < 320
+
+
+def test_elements_may_come_in_another_order():
+    taken = threading.Event()
+
+    def call(x):
+        if x == 0:
+            taken.wait(30)
+        return x
+
+    # The option is set behind the map, where programs set it.
+    dataset = tf.data.Dataset.range(2).map(lambda x: tf.py_func(call, [x], tf.int64), num_parallel_calls=2)
+    options = tf.data.Options()
+    options.experimental_deterministic = False
+    iterator = tf.compat.v1.data.make_initializable_iterator(dataset.with_options(options))
+    following = iterator.get_next()
+    with tf.Session() as sess:
+        sess.run(iterator.initializer)
+        first = sess.run(following)
+        taken.set()
+        assert [first, sess.run(following)] == [1, 0]
+
+
+def test_the_last_prefetch_has_slack():
+    options = tf.data.Options()
+    options.experimental_slack = True
+    assert options._static_optimization_configs() == ["slack:slack_period:1"]
+    options.experimental_distribute.num_devices = 4
+    assert options._static_optimization_configs() == ["slack:slack_period:4"]
+    dataset = tf.data.Dataset.range(20).batch(3).prefetch(2).take(5).with_options(options)
+    assert rows(dataset) == list(range(15))
 
 
 def test_large_elements_are_copied_by_several_threads():

@@ -52,6 +52,21 @@ class Options(options_lib.OptionsBase):
         "Names of operations whose state may be ignored when it is saved.",
     )
 
+    def _static_optimizations(self) -> list[str]:
+        names: list[str] = self.experimental_optimization._static_optimizations()
+        if self.experimental_deterministic is False:
+            names = names + ["make_sloppy"]
+        if self.experimental_slack:
+            names = names + ["slack"]
+        return names
+
+    def _static_optimization_configs(self) -> list[str]:
+        configs: list[str] = self.experimental_optimization._static_optimization_configs()
+        if self.experimental_slack:
+            # An element for each device at the begin of a step.
+            configs = configs + ["slack:slack_period:%d" % (self.experimental_distribute.num_devices or 1)]
+        return configs
+
     def merge(self, options: Any) -> Any:
         """These options with others.
 

@@ -97,9 +97,9 @@ class DatasetV2(tracking_base.Trackable, composite_tensor.CompositeTensor, metac
         if threading is not None and threading.private_threadpool_size is not None:
             dataset = _datasets._PrivateThreadPoolDataset(dataset, threading.private_threadpool_size)
         optimization = options.experimental_optimization
-        rewrites = optimization._static_optimizations()
+        rewrites = options._static_optimizations()
         if rewrites:
-            configs = optimization._static_optimization_configs()
+            configs = options._static_optimization_configs()
             dataset = _datasets._OptimizeDataset(dataset, rewrites, configs)
         if optimization.autotune is not False:
             dataset = _datasets._ModelDataset(dataset, optimization.autotune_cpu_budget or 0)
