@@ -3,7 +3,8 @@
 //
 // kill_training --kills=N [--seed=S]: kills a training (SIGKILL) at N random moments and starts it again each
 // time. The training has an input pipeline with threads, saves a checkpoint every few steps and writes a
-// summary of each. After each kill the event files have to be readable, and every step that was done
+// summary of each. Every other start writes its checkpoints behind the steps. After each kill the event files
+// have to be readable, the newest checkpoint must have the values of one step, and every step that was done
 // again must have had the same loss as before. When a training ends, its weights have to be those of one
 // without interruption, and no unfinished file may be left; then another one begins.
 #include <fcntl.h>
@@ -41,6 +42,7 @@ using Outputs = std::vector<Output>;
 
 constexpr int64_t kSteps = 300;
 constexpr int64_t kSaveEvery = 7;
+constexpr int32_t kCounters = 1 << 18;
 constexpr std::chrono::seconds kPatience{120};
 
 // ---- The training
@@ -65,8 +67,9 @@ Dataset Input(const Scope& scope) {
       .Prefetch(4);
 }
 
-// Fits a polynomial to the sine.
-Status Train(const std::string& folder) {
+// Fits a polynomial to the sine. Each step also adds one to a large variable, whose values are therefore all
+// the same at any time.
+Status Train(const std::string& folder, bool behind) {
   const Scope scope = Scope::NewRootScope();
   const GraphVariable step = CreateGlobalStep(scope);
   const Iterator input = Iterator::Initializable(Input(scope));
@@ -80,12 +83,17 @@ Status Train(const std::string& folder) {
   const Output y = ops::Squeeze(scope, ops::MatMul(scope, powers, w), ops::Squeeze::SqueezeDims({1}));
   const Output loss = ops::Mean(scope, ops::SquaredDifference(scope, y, ops::Sin(scope, x)), 0);
   summary::Scalar(scope, "loss", loss);
-  const Operation train = MomentumOptimizer(0.05f, 0.9f).Minimize(scope, loss, {w}, step);
+  const GraphVariable counters(scope.WithOpName("counters"), ops::Fill(scope, {kCounters}, 0.f),
+                               {.trainable = false, .resource = true});
+  const Output counted = counters.AssignAdd(scope, ops::Fill(scope, {kCounters}, 1.f));
+  const Operation train =
+      MomentumOptimizer(0.05f, 0.9f).Minimize(scope.WithControlDependencies({counted}), loss, {w}, step);
   const auto stop = std::make_shared<StopAtStepHook>(StopAtStepHook::Options{.last_step = kSteps});
   MR_ASSIGN_OR_RETURN(const auto session,
                       MonitoredTrainingSession(scope, {.checkpoint_dir = folder,
                                                        .hooks = {stop},
                                                        .save_checkpoint_steps = kSaveEvery,
+                                                       .write_checkpoints_behind = behind,
                                                        .save_summaries_steps = 1}));
   return session->Loop([&](MonitoredSession& s) { return s.Run(train); });
 }
@@ -101,8 +109,8 @@ void Check(const Status& status, const std::string& what) {
   if (!status.ok()) Fail(StrCat(what, ": ", status));
 }
 
-pid_t Start(const char* program, const std::string& folder) {
-  const std::string argument = "--train=" + folder;
+pid_t Start(const char* program, const std::string& folder, bool behind) {
+  const std::string argument = (behind ? "--train_behind=" : "--train=") + folder;
   char* const argv[] = {const_cast<char*>(program), const_cast<char*>(argument.c_str()), nullptr};
   pid_t child = 0;
   const int error = ::posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, argv, environ);
@@ -158,6 +166,21 @@ Losses ReadAllEvents(const std::string& folder) {
   return losses;
 }
 
+// The newest checkpoint has the counters of its step, all of them.
+void CheckCounters(const std::string& folder) {
+  const std::string prefix = LatestCheckpoint(folder);
+  if (prefix.empty()) return;  // killed before the first
+  const float expected = std::strtof(prefix.c_str() + prefix.rfind('-') + 1, nullptr);
+  const auto reader = io::BundleReader::Open(Env::Posix(), prefix);
+  Check(reader.status(), prefix);
+  const auto counters = (*reader)->Read("counters");
+  Check(counters.status(), prefix);
+  if (counters->num_elements() != kCounters) Fail(prefix + " lacks counters");
+  for (const float value : counters->flat<float>()) {
+    if (value != expected) Fail(StrCat(prefix, " has a counter ", value));
+  }
+}
+
 struct Result {
   std::string weights;  // their bytes
   Losses losses;
@@ -201,7 +224,7 @@ void KillAgainAndAgain(const char* program, int kills, uint64_t seed) {
   const std::string whole = root + "/whole", killed = root + "/killed";
   fs::create_directories(whole);
   const Clock::time_point begin = Clock::now();
-  if (End(Start(program, whole)) != 0) Fail("the training fails");
+  if (End(Start(program, whole, false)) != 0) Fail("the training fails");
   const auto span = Clock::now() - begin;
   const Result wanted = ResultOf(whole);
   if (wanted.losses.size() != static_cast<size_t>(kSteps)) Fail("there is not a summary of each step");
@@ -217,7 +240,7 @@ void KillAgainAndAgain(const char* program, int kills, uint64_t seed) {
       fs::create_directories(killed);
     }
     ++starts;
-    const pid_t child = Start(program, killed);
+    const pid_t child = Start(program, killed, starts % 2 == 0);
     if (!last) {
       std::this_thread::sleep_for(span * moment(random));
       ::kill(child, SIGKILL);
@@ -226,9 +249,11 @@ void KillAgainAndAgain(const char* program, int kills, uint64_t seed) {
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
       ++done;
       ReadAllEvents(killed);
+      CheckCounters(killed);
     } else if (status == 0) {
       ++ended;
       CheckEnded(killed, wanted);
+      CheckCounters(killed);
       fresh = true;
     } else {
       Fail(StrCat("it ends with ", status, " after ", done, " kills"));
@@ -247,8 +272,9 @@ int main(int argc, char** argv) {
   uint64_t seed = std::random_device{}();
   for (int i = 1; i < argc; ++i) {
     std::string_view argument = argv[i];
-    if (millrace::ConsumePrefix(&argument, "--train=")) {
-      const millrace::Status status = millrace::Train(std::string(argument));
+    const bool behind = millrace::ConsumePrefix(&argument, "--train_behind=");
+    if (behind || millrace::ConsumePrefix(&argument, "--train=")) {
+      const millrace::Status status = millrace::Train(std::string(argument), behind);
       if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
       return status.ok() ? 0 : 1;
     }
