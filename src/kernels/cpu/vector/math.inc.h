@@ -117,10 +117,10 @@ MR_INLINE VecF Quotient(VecF a, VecF b) {
 MR_INLINE VecF TanhByQuotient(VecF x) {
   static constexpr float kUpper[] = {1.0f, 0.13379733f, 0.0034940513f, 2.0583722e-05f, 1.3319343e-08f};
   static constexpr float kLower[] = {1.0f, 0.46713048f, 0.025871139f, 0.00032831187f, 7.762144e-07f};
-  const VecF a = Min(Set(9.02f), Abs(x));  // rounds to 1 from there
-  const VecF z = a * a;
-  const VecF y = Quotient(a * Polynomial(z, kUpper), Polynomial(z, kLower));
-  return CopySign(Min(Set(1.0f), y), x);
+  constexpr float kMax = 9.02f;  // rounds to 1 from there; beyond, the quotient stays the same
+  const VecF z = Min(Set(kMax * kMax), x * x);
+  const VecF y = Quotient(x * Polynomial(z, kUpper), Polynomial(z, kLower));
+  return Max(Set(-1.0f), Min(Set(1.0f), y));  // NaN stays
 }
 
 template <typename V>
@@ -157,8 +157,36 @@ MR_INLINE VecF ExpOfNegative(VecF x) { return Exp(x); }
 #endif
 MR_INLINE VecD ExpOfNegative(VecD x) { return Exp(x); }
 
+#if defined(__AVX512F__)
+// 1 / (1 + e^-x), where 32nds of a power of two come from a table in two registers, so that the polynomial is
+// short: e^r - 1 for |r| <= ln(2) / 64. Results below the smallest normal number are zero.
+MR_INLINE VecF SigmoidOfFloats(VecF x) {
+  using M = MathConstants<float>;
+  static constexpr float kPowers[] = {
+      1.0f,        1.0218972f,  1.04427373f, 1.06714046f, 1.09050775f, 1.1143868f,  1.13878858f, 1.1637249f,
+      1.18920708f, 1.21524739f, 1.24185777f, 1.26905096f, 1.29683959f, 1.32523668f, 1.35425556f, 1.38390994f,
+      1.41421354f, 1.44518077f, 1.47682619f, 1.50916445f, 1.54221082f, 1.5759809f,  1.61049032f, 1.64575553f,
+      1.68179286f, 1.71861935f, 1.75625217f, 1.79470909f, 1.8340081f,  1.87416768f, 1.91520655f, 1.95714414f};
+  constexpr float kShifter = 0x1.8p18f;                 // rounds to a 32nd, whose number is in the low bits
+  constexpr float kMost = 87.3f;                        // the reciprocal of e^87.3 is a normal number
+  const VecF a = Min(Set(kMost), Max(Set(-kMost), x));  // NaN stays
+  const VecF shifted = kShifter - a * M::kLog2E;
+  const VecF n = shifted - kShifter;
+  const VecF r = -(a + n * M::kLn2Hi) - n * M::kLn2Lo;
+  const VecF power = (VecF)_mm512_permutex2var_ps((__m512)Load(kPowers), (__m512i)shifted,
+                                                  (__m512)Load(kPowers + FpOf<VecF>::kLanes));
+  const VecF b = 1 + Scale(power + power * (((r * 0.166666672f + 0.5f) * r + 1) * r), n);
+  const VecF near = (VecF)_mm512_rcp14_ps((__m512)b);
+  const __mmask16 is_large = _mm512_cmp_ps_mask((__m512)x, (__m512)Set(-kMost), _CMP_NLT_UQ);
+  return (VecF)_mm512_maskz_mov_ps(is_large, (__m512)(near + near * (1 - b * near)));
+}
+#endif
+
 template <typename V>
 MR_INLINE V Sigmoid(V x) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(x[0]) == sizeof(float)) return SigmoidOfFloats(x);
+#endif
   using F = FpOf<V>;
   const V e = ExpOfNegative((V)((typename F::Uint)x | F::kSign));
   return Quotient(x < 0 ? e : Set((decltype(+x[0]))1), 1 + e);

@@ -43,7 +43,7 @@ const std::vector<Accuracy>& Accuracies() {
       {UnaryOp::kLog, 1.0, [](L x) { return std::log(x); }},
       {UnaryOp::kLog1p, 1.6, [](L x) { return std::log1p(x); }},
       {UnaryOp::kTanh, 5.5, [](L x) { return std::tanh(x); }},
-      {UnaryOp::kSigmoid, 2.8, Sigmoid},
+      {UnaryOp::kSigmoid, 3.3, Sigmoid},
       {UnaryOp::kErf, 1.4, [](L x) { return std::erf(x); }},
       {UnaryOp::kErfc, 5, [](L x) { return std::erfc(x); }},
       {UnaryOp::kSin, 3, [](L x) { return std::sin(x); }},
@@ -118,7 +118,11 @@ void ExpectAccurate(DataType type, const std::vector<Accuracy>& accuracies, cons
     double worst = 0;
     size_t at = 0;
     for (size_t i = 0; i < in.size(); ++i) {
-      const double error = Ulps(out[i], a.reference(in[i]));
+      const long double expected = a.reference(in[i]);
+      // Kernels flush denormal results; this function does so itself.
+      const bool is_flushed = a.op == UnaryOp::kSigmoid && out[i] == 0 && sizeof(T) == sizeof(float) &&
+                              std::fabs(expected) < static_cast<long double>(std::numeric_limits<T>::min());
+      const double error = is_flushed ? 0 : Ulps(out[i], expected);
       if (error > worst) {
         worst = error;
         at = i;
