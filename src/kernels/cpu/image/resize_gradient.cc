@@ -44,6 +44,11 @@ void ForImages(const KernelContext& context, const ResizeSizes& s, Fn fn) {
   });
 }
 
+template <typename T>
+void AddScaled(const float* from, int64_t n, float a, float b, T* to) {
+  for (int64_t i = 0; i < n; ++i) to[i] += static_cast<T>(from[i]) * static_cast<T>(a) * static_cast<T>(b);
+}
+
 // The gradients are those of an image of another size. `Method` adds them up.
 template <typename Method>
 class FloatGradientKernel final : public OpKernel {
@@ -82,13 +87,12 @@ struct Bilinear {
         T* bottom = sums + to + y.upper * s.in_w * s.channels;
         for (const auto& x : xs) {
           const int64_t left = x.lower * s.channels, right = x.upper * s.channels;
-          for (int64_t c = 0; c < s.channels; ++c, ++dy) {
-            const T above = static_cast<T>(*dy) * (1 - y.share), below = static_cast<T>(*dy) * y.share;
-            top[left + c] += above * (1 - x.share);
-            top[right + c] += above * x.share;
-            bottom[left + c] += below * (1 - x.share);
-            bottom[right + c] += below * x.share;
-          }
+          // Corner by corner, of which some may be the same pixel.
+          AddScaled(dy, s.channels, 1 - y.share, 1 - x.share, top + left);
+          AddScaled(dy, s.channels, 1 - y.share, x.share, top + right);
+          AddScaled(dy, s.channels, y.share, 1 - x.share, bottom + left);
+          AddScaled(dy, s.channels, y.share, x.share, bottom + right);
+          dy += s.channels;
         }
       }
     });
@@ -105,13 +109,12 @@ struct Bicubic {
       const float* dy = grads + from;
       for (const auto& y : ys) {
         for (const auto& x : xs) {
-          for (int64_t c = 0; c < s.channels; ++c, ++dy) {
-            for (int i = 0; i < 4; ++i) {
-              T* row = sums + to + y.index[i] * s.in_w * s.channels + c;
-              for (int j = 0; j < 4; ++j)
-                row[x.index[j] * s.channels] += static_cast<T>(*dy) * y.weight[i] * x.weight[j];
-            }
+          for (int i = 0; i < 4; ++i) {
+            T* const row = sums + to + y.index[i] * s.in_w * s.channels;
+            for (int j = 0; j < 4; ++j)
+              AddScaled(dy, s.channels, y.weight[i], x.weight[j], row + x.index[j] * s.channels);
           }
+          dy += s.channels;
         }
       }
     });
