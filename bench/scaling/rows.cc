@@ -70,12 +70,12 @@ Step Lstm(const LstmSize& size, bool train, int threads) {
 }
 
 // Skip-gram with negative samples that the batch shares.
-Step WordVectors(int threads) {
+Step WordVectors(int64_t words, int threads) {
   const Scope scope = Scope::NewRootScope();
   Program program;
   const auto table = [&](const char* name) {
     return GraphVariable(scope.WithOpName(name),
-                         ops::Const(scope, RandomTensor(TensorShape({kWords, kWordDepth}), 0.05f)));
+                         ops::Const(scope, RandomTensor(TensorShape({words, kWordDepth}), 0.05f)));
   };
   const auto ids = [&](int64_t count) {
     const TensorShape shape({count});
@@ -83,7 +83,7 @@ Step WordVectors(int threads) {
         ops::Placeholder(scope, DataType::kInt32, ops::Placeholder::Shape(PartialShape(shape))));
     std::mt19937 random(static_cast<unsigned>(count));
     Tensor t(DataType::kInt32, shape);
-    for (int32_t& id : t.flat<int32_t>()) id = static_cast<int32_t>(random() % kWords);
+    for (int32_t& id : t.flat<int32_t>()) id = static_cast<int32_t>(random() % static_cast<uint64_t>(words));
     program.feeds.push_back(t);
     return program.placeholders.back();
   };
@@ -153,7 +153,12 @@ constexpr ScalingRow kRows[] = {
     {"small_resnet_train", "ResNet-20 of 32 x 32 images and momentum, batch 64, a training step",
      SmallResnet},
     {"transformer_train", "encoder layer of BERT-base and SGD, 2 x 128 tokens, a training step", Transformer},
-    {"word_vectors", "skip-gram, 10,000 words of 128, batch 128, 64 samples, a training step", WordVectors},
+    {"language_lstm_train", "LSTM, 50 steps, batch 32, 256 units, a training step",
+     [](int threads) { return Lstm(kLanguageLstm, true, threads); }},
+    {"word_vectors", "skip-gram, 10,000 words of 128, batch 128, 64 samples, a training step",
+     [](int threads) { return WordVectors(kWords, threads); }},
+    {"many_word_vectors", "the same with 50,000 words",
+     [](int threads) { return WordVectors(kManyWords, threads); }},
     {"branches", "eight chains of four 64x256x256 products", Branches},
     {"transpose", "transposition of 1000 x 1000 floats",
      [](int threads) {

@@ -29,11 +29,13 @@ struct LstmSize {
 };
 inline constexpr LstmSize kSmallLstm{50, 1, 32, 32};
 inline constexpr LstmSize kLargeLstm{50, 32, 128, 128};
+inline constexpr LstmSize kLanguageLstm{50, 32, 256, 256};
 inline constexpr int64_t kResnetBatch = 64, kResnetSide = 32, kResnetClasses = 10;
 inline constexpr int64_t kTransformerBatch = 2, kTransformerTokens = 128, kTransformerWidth = 768,
                          kTransformerHeads = 12;
 inline constexpr int64_t kMatrixSide = 1000;
 inline constexpr int64_t kBranches = 8, kBranchDepth = 4, kBranchRows = 64, kBranchWidth = 256;
-inline constexpr int64_t kWords = 10'000, kWordDepth = 128, kWordBatch = 128, kNegatives = 64;
+inline constexpr int64_t kWords = 10'000, kManyWords = 50'000, kWordDepth = 128, kWordBatch = 128,
+                         kNegatives = 64;
 
 }  // namespace millrace::bench

@@ -45,16 +45,16 @@ Step Lstm(const LstmSize& size, bool train, int threads) {
   };
 }
 
-Step WordVectors(int threads) {
-  const auto table = [] {
-    return torch::nn::Embedding(torch::nn::EmbeddingOptions(kWords, kWordDepth).sparse(true));
+Step WordVectors(int64_t words, int threads) {
+  const auto table = [words] {
+    return torch::nn::Embedding(torch::nn::EmbeddingOptions(words, kWordDepth).sparse(true));
   };
   auto in = table(), out = table();
   std::vector<torch::Tensor> parameters{in->weight, out->weight};
   const auto sgd = std::make_shared<torch::optim::SGD>(parameters, 0.01);
-  const torch::Tensor centres = torch::randint(kWords, {kWordBatch}),
-                      near = torch::randint(kWords, {kWordBatch}),
-                      others = torch::randint(kWords, {kNegatives});
+  const torch::Tensor centres = torch::randint(words, {kWordBatch}),
+                      near = torch::randint(words, {kWordBatch}),
+                      others = torch::randint(words, {kNegatives});
   return [=]() mutable {
     if (at::get_num_threads() != threads) at::set_num_threads(threads);
     sgd->zero_grad();
@@ -185,7 +185,9 @@ Step MakeTorchStep(std::string_view row, int threads) {
   if (row == "lstm_large_train") return Lstm(kLargeLstm, true, threads);
   if (row == "small_resnet_train") return SmallResnet(threads);
   if (row == "transformer_train") return Transformer(threads);
-  if (row == "word_vectors") return WordVectors(threads);
+  if (row == "language_lstm_train") return Lstm(kLanguageLstm, true, threads);
+  if (row == "word_vectors") return WordVectors(kWords, threads);
+  if (row == "many_word_vectors") return WordVectors(kManyWords, threads);
   if (row == "branches") return Branches(threads);
   if (row == "transpose") return Inference(threads, [x] { x.t().contiguous(); });
   if (row == "tanh") return Inference(threads, [x] { torch::tanh(x); });
