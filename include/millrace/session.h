@@ -17,6 +17,7 @@
 #include "millrace/tensor.h"
 
 namespace tensorflow {
+class CallableOptions;
 class ConfigProto;
 class GraphDef;
 class RunOptions;
@@ -82,6 +83,21 @@ struct CallableOptions {
   std::vector<std::string> fetches;
   std::vector<std::string> targets;
   RunOptions run_options;
+  // In the callable, what reads tensor `to` gets tensor `from` instead, as if that were fed.
+  struct TensorConnection {
+    std::string from;
+    std::string to;
+    friend bool operator==(const TensorConnection&, const TensorConnection&) = default;
+  };
+  std::vector<TensorConnection> tensor_connections = {};
+  // By tensor: the device in whose memory a fed or fetched value is. Only in a session of this process, and
+  // only CPUs there. fetch_devices needs fetch_skip_sync.
+  std::map<std::string, std::string> feed_devices = {};
+  std::map<std::string, std::string> fetch_devices = {};
+  bool fetch_skip_sync = false;
+
+  // Errors of RunOptions::FromProto.
+  static StatusOr<CallableOptions> FromProto(const tensorflow::CallableOptions& proto);
 };
 
 struct DeviceInfo {

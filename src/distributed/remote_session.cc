@@ -254,6 +254,14 @@ StatusOr<Session::CallableHandle> RemoteSession::MakeCallable(const CallableOpti
   for (const std::string& name : options.fetches) wanted.add_fetch(name);
   for (const std::string& name : options.targets) wanted.add_target(name);
   OptionsToProto(options.run_options, wanted.mutable_run_options());
+  for (const auto& [from, to] : options.tensor_connections) {
+    tensorflow::TensorConnection& connection = *wanted.add_tensor_connection();
+    connection.set_from_tensor(from);
+    connection.set_to_tensor(to);
+  }
+  wanted.mutable_feed_devices()->insert(options.feed_devices.begin(), options.feed_devices.end());
+  wanted.mutable_fetch_devices()->insert(options.fetch_devices.begin(), options.fetch_devices.end());
+  wanted.set_fetch_skip_sync(options.fetch_skip_sync);
   request.set_request_id(StepIds::NextShared());
   tensorflow::MakeCallableResponse response;
   MR_RETURN_IF_ERROR(Call(Method::kMakeCallable, request, &response, 0));

@@ -163,10 +163,19 @@ TEST(WireCallsTest, AClientUsesCallablesAndListsDevices) {
   wanted.feeds = {"a"};
   wanted.fetches = {"b"};
   wanted.targets = {"t"};
+  // Connections 5 from 1 to 2, devices 6 and 7 by tensor, no wait for the device 8.
+  wanted.tensor_connections = {{"f:1", "to"}};
+  wanted.feed_devices = {{"a", "D"}};
+  wanted.fetch_devices = {{"b", "E"}};
+  wanted.fetch_skip_sync = true;
   const auto callable = session.MakeCallable(wanted);
   ASSERT_TRUE(callable.ok()) << callable.status();
   const std::string made = transport->Take(Method::kMakeCallable);
-  EXPECT_EQ(made, h + Bytes(2, Bytes(1, "a") + Bytes(2, "b") + Bytes(3, "t") + Bytes(4, "")) +
+  EXPECT_EQ(made, h +
+                      Bytes(2, Bytes(1, "a") + Bytes(2, "b") + Bytes(3, "t") + Bytes(4, "") +
+                                   Bytes(5, Bytes(1, "f:1") + Bytes(2, "to")) +
+                                   Bytes(6, Bytes(1, "a") + Bytes(2, "D")) +
+                                   Bytes(7, Bytes(1, "b") + Bytes(2, "E")) + Int(8, 1)) +
                       Int(3, RequestId<tensorflow::MakeCallableRequest>(made)));
   // RunCallable: handle 2, feeds 3, id 4. The response: fetches 1.
   transport->Answer(Method::kRunCallable, Bytes(1, SentFloat(8)));

@@ -13,6 +13,7 @@
 #include "graph/node_def_text.h"
 #include "graph/shape_refiner.h"
 #include "op/body_props.h"
+#include "session/callable_devices.h"
 #include "session/feed_check.h"
 #include "session/session_factory.h"
 #include "session/session_options.h"
@@ -341,9 +342,19 @@ Status DirectSession::Run(const RunOptions& options, const Feeds& feeds,
 }
 
 StatusOr<Session::CallableHandle> DirectSession::MakeCallable(const CallableOptions& options) {
+  if (!options.feed_devices.empty() || !options.fetch_devices.empty()) {
+    if (tasks_.of_cluster) {
+      return errors::Unimplemented(
+          "CallableOptions::feed_devices and CallableOptions::fetch_devices to configure feeding/fetching "
+          "tensors to/from device memory is not yet supported when using a remote session.");
+    }
+    ReaderLock lock(graph_mu_);
+    MR_RETURN_IF_ERROR(CheckCallableDevices(*graph_, compiler_.devices(), options));
+  }
   auto callable = std::make_unique<Callable>();
-  MR_ASSIGN_OR_RETURN(callable->executable,
-                      Compile({options.feeds, options.fetches, options.targets}, FeedConvention::kCallFrame));
+  RunSignature signature{options.feeds, options.fetches, options.targets};
+  for (const auto& [from, to] : options.tensor_connections) signature.connections.emplace_back(from, to);
+  MR_ASSIGN_OR_RETURN(callable->executable, Compile(signature, FeedConvention::kCallFrame));
   callable->options = options.run_options;
   return callables_.Add(std::move(callable));
 }

@@ -265,6 +265,20 @@ StatusOr<RunOptions> RunOptions::FromProto(const tensorflow::RunOptions& proto) 
   return options;
 }
 
+StatusOr<CallableOptions> CallableOptions::FromProto(const tensorflow::CallableOptions& proto) {
+  CallableOptions options;
+  options.feeds.assign(proto.feed().begin(), proto.feed().end());
+  options.fetches.assign(proto.fetch().begin(), proto.fetch().end());
+  options.targets.assign(proto.target().begin(), proto.target().end());
+  MR_ASSIGN_OR_RETURN(options.run_options, RunOptions::FromProto(proto.run_options()));
+  for (const tensorflow::TensorConnection& connection : proto.tensor_connection())
+    options.tensor_connections.push_back({connection.from_tensor(), connection.to_tensor()});
+  options.feed_devices.insert(proto.feed_devices().begin(), proto.feed_devices().end());
+  options.fetch_devices.insert(proto.fetch_devices().begin(), proto.fetch_devices().end());
+  options.fetch_skip_sync = proto.fetch_skip_sync();
+  return options;
+}
+
 CompileOptions CompileOptionsOf(const SessionOptions& options) {
   CompileOptions compile{options};
   const char* variable = std::getenv("MILLRACE_DISABLE_PASSES");

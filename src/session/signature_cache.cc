@@ -14,7 +14,8 @@ constexpr size_t kInitialCapacity = 64;
 template <typename FeedName>
 bool SameNames(const RunSignature& s, size_t num_feeds, const FeedName& feed_name,
                std::span<const std::string> fetches, std::span<const std::string> targets) {
-  if (s.feeds.size() != num_feeds ||
+  // With connections it is a callable's own.
+  if (s.feeds.size() != num_feeds || !s.connections.empty() ||
       !std::equal(s.fetches.begin(), s.fetches.end(), fetches.begin(), fetches.end()) ||
       !std::equal(s.targets.begin(), s.targets.end(), targets.begin(), targets.end())) {
     return false;
@@ -38,6 +39,7 @@ StatusOr<RunSignature> Canonicalize(const RunSignature& s) {
   for (const std::string& f : s.feeds) c.feeds.push_back(Canonical(f));
   for (const std::string& f : s.fetches) c.fetches.push_back(Canonical(f));
   c.targets = s.targets;
+  c.connections = s.connections;
   SortUnique(&c.feeds);
   if (c.feeds.size() != s.feeds.size()) {
     std::vector<std::string> sorted;
@@ -109,8 +111,9 @@ StatusOr<std::shared_ptr<const Executable>> SignatureCache::FindOrCompile(const 
   const uint64_t hash = Hash(signature.feeds.size(), feed_name, signature.fetches, signature.targets);
   MR_ASSIGN_OR_RETURN(RunSignature canonical, Canonicalize(signature));
   MutexLock compiling(compile_mu_);  // entries go only under it
-  if (const Executable* e =
-          Find(hash, signature.feeds.size(), feed_name, signature.fetches, signature.targets))
+  if (const Executable* e = !signature.connections.empty() ? nullptr
+                                                           : Find(hash, signature.feeds.size(), feed_name,
+                                                                  signature.fetches, signature.targets))
     return e->shared_from_this();
   auto entry = std::make_shared<Executable>();
   {

@@ -319,6 +319,57 @@ TEST_P(SessionTest, CallablesGiveWhatRunGives) {
   EXPECT_FALSE(session->RunCallable(*handle, feeds, &out, nullptr).ok());
 }
 
+TEST_P(SessionTest, CallablesConnectTensors) {
+  const auto session = Make(SquareGraph());
+  std::vector<Tensor> out;
+  const std::vector<Tensor> feeds{F(3)};
+  const auto run = [&](const CallableOptions& wanted) -> float {
+    const auto handle = session->MakeCallable(wanted);
+    EXPECT_TRUE(handle.ok()) << handle.status();
+    if (!handle.ok()) return -1;
+    const Status ran = session->RunCallable(*handle, feeds, &out, nullptr);
+    EXPECT_EQ(ran, Status());
+    return ran.ok() ? Value(out[0]) : -1;
+  };
+  // The same names before and after, with and without a connection.
+  EXPECT_EQ(run({{"x"}, {"y"}, {}, RunOptions()}), 16);
+  EXPECT_EQ(run({{"x"}, {"y"}, {}, RunOptions(), {{"one", "b"}}}), 4);
+  EXPECT_EQ(run({{"x"}, {"y", "b"}, {}, RunOptions(), {{"a:0", "b"}, {"one", "a"}}}), 1);
+  EXPECT_EQ(Value(out[1]), 1) << "a tensor that is replaced can be fetched";
+  EXPECT_EQ(run({{"x"}, {"y"}, {}, RunOptions()}), 16);
+  ASSERT_TRUE(session->Run({{"x", F(3)}}, {"y"}, {}, &out).ok());
+  EXPECT_EQ(Value(out[0]), 16);
+  const Status cycle = session->MakeCallable({{"x"}, {"z"}, {}, RunOptions(), {{"y", "a"}}}).status();
+  EXPECT_TRUE(errors::IsInvalidArgument(cycle)) << cycle;
+  EXPECT_THAT(cycle.message(),
+              HasSubstr("Requested Tensor connection between nodes \"a\" and \"y\" would create a cycle."));
+}
+
+TEST_P(SessionTest, CallablesNameTheDevicesOfTheirValues) {
+  const auto session = Make(SquareGraph());
+  const std::string cpu = (*session->ListDevices())[0].name;
+  CallableOptions wanted{{"x"}, {"y"}, {}, RunOptions()};
+  wanted.feed_devices = {{"x", cpu}};
+  wanted.fetch_devices = {{"y", cpu}};
+  EXPECT_THAT(session->MakeCallable(wanted).status().ToString(),
+              HasSubstr("CallableOptions.fetch_skip_sync = false is not yet implemented."));
+  wanted.fetch_skip_sync = true;
+  const auto handle = session->MakeCallable(wanted);
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  std::vector<Tensor> out;
+  const std::vector<Tensor> feeds{F(3)};
+  ASSERT_TRUE(session->RunCallable(*handle, feeds, &out, nullptr).ok());
+  EXPECT_EQ(Value(out[0]), 16);
+  wanted.feed_devices = {{"x", "no device"}};
+  EXPECT_THAT(session->MakeCallable(wanted).status().message(),
+              HasSubstr("Invalid device name ('no device') provided for the tensor 'x' in CallableOptions"));
+  wanted.feed_devices.clear();
+  wanted.fetch_devices = {{"y", "/job:localhost/replica:0/task:0/device:CPU:77"}};
+  EXPECT_THAT(session->MakeCallable(wanted).status().message(),
+              HasSubstr("Device '/job:localhost/replica:0/task:0/device:CPU:77' specified for tensor 'y' in "
+                        "CallableOptions does not exist"));
+}
+
 TEST_P(SessionTest, RepeatedSignaturesCompileOnceWhateverTheirOrder) {
   const auto session = *DirectSession::Make(Options());
   ASSERT_EQ(session->Create(SquareGraph().def()), Status());

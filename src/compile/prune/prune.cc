@@ -38,6 +38,7 @@ class Pruner {
 
   StatusOr<PrunedGraph> Run() {
     MR_RETURN_IF_ERROR(FindFeeds());
+    MR_RETURN_IF_ERROR(FindConnections());
     MR_RETURN_IF_ERROR(FindFetches());
     MR_RETURN_IF_ERROR(FindTargets());
     if (signature_.fetches.empty() && signature_.targets.empty()) {
@@ -54,6 +55,7 @@ class Pruner {
 
  private:
   Status FindFeeds();
+  Status FindConnections();
   Status FindFetches();
   Status FindTargets();
   void WalkBack();
@@ -62,7 +64,20 @@ class Pruner {
     keep_[static_cast<size_t>(node->id())] = true;
     queue_.push_back(node);
   }
-  // The feed that replaces the source of `edge`, or -1.
+  // Needs what feed `feed` does: nothing, unless it is a connection.
+  void VisitFeed(int feed);
+  // InvalidArgument when `to` is needed for the source of the next connection.
+  Status CheckNoCycle(const Endpoint& from, const Node* to) const;
+  // The feed that replaces the source of connection `c`, or -1. Feeds and connections before it leave its
+  // source as it is.
+  int FeedOfSource(int c) const {
+    const Endpoint& from = sources_[static_cast<size_t>(c)];
+    const int feed = FeedOf(*from.node, from.output);
+    return feed > num_feeds() + c ? feed : -1;
+  }
+  int num_feeds() const { return static_cast<int>(signature_.feeds.size()); }
+  StatusOr<Node*> ConnectionNode(int c);
+  // The feed that replaces the source of `edge`, or -1. Connections count as feeds after the last one.
   int FeedOf(const Edge& edge) const;
   int FeedOf(const Node& node, int output) const {
     const auto it = feed_of_.find(Key(node.id(), output));
@@ -80,11 +95,13 @@ class Pruner {
   const PruneOptions& options_;
   PrunedGraph result_;
 
-  std::vector<Endpoint> feeds_, fetches_;
+  std::vector<Endpoint> feeds_, fetches_;  // after the feeds what the connections replace
+  std::vector<Endpoint> sources_;          // of the connections
   std::unordered_map<uint64_t, int> feed_of_;
   std::vector<const Node*> queue_;  // roots first, then what they need
   std::vector<bool> keep_;
   std::vector<Cut> cuts_;
+  std::vector<bool> connected_;  // connections that are needed
 
   std::unique_ptr<Graph> graph_;
   std::vector<int> new_ids_;
@@ -129,6 +146,69 @@ Status Pruner::FindFeeds() {
   return Status();
 }
 
+Status Pruner::FindConnections() {
+  for (const auto& [from_tensor, to_tensor] : signature_.connections) {
+    const TensorId from = ParseTensorId(from_tensor);
+    const Node* const source = from.index < 0 ? nullptr : full_.FindNode(from.name);
+    if (source == nullptr || !source->IsOp()) {
+      return errors::InvalidArgument("Requested tensor connection from unknown node: \"", to_tensor, "\".");
+    }
+    if (from.index >= source->num_outputs()) {
+      return errors::InvalidArgument("Requested tensor connection from unknown edge: \"", to_tensor,
+                                     "\" (actual number of outputs = ", source->num_outputs(), ").");
+    }
+    sources_.push_back({source, from.index});
+  }
+  for (size_t i = 0; i < sources_.size(); ++i) {
+    const std::string& name = signature_.connections[i].second;
+    const TensorId id = ParseTensorId(name);
+    const Node* const node = id.index < 0 ? nullptr : full_.FindNode(id.name);
+    if (node == nullptr || !node->IsOp())
+      return errors::NotFound("FeedInputs: unable to find feed output ", name);
+    if (id.index >= node->num_outputs()) {
+      return errors::InvalidArgument("FeedInputs: ", name, " should have output index < ",
+                                     node->num_outputs());
+    }
+    MR_RETURN_IF_ERROR(CheckNoCycle(sources_[i], node));
+    if (!feed_of_.emplace(Key(node->id(), id.index), static_cast<int>(feeds_.size())).second)
+      return errors::InvalidArgument("Endpoint \"", name, "\" fed more than once.");
+    feeds_.push_back({node, id.index});
+  }
+  connected_.resize(sources_.size(), false);
+  feed_nodes_.resize(feeds_.size(), nullptr);
+  return Status();
+}
+
+Status Pruner::CheckNoCycle(const Endpoint& from, const Node* to) const {
+  std::vector<bool> seen(static_cast<size_t>(full_.num_node_ids()), false);
+  std::vector<const Node*> stack;
+  const auto visit = [&](const Node* node) {
+    if (seen[static_cast<size_t>(node->id())]) return;
+    seen[static_cast<size_t>(node->id())] = true;
+    stack.push_back(node);
+  };
+  visit(from.node);
+  while (!stack.empty()) {
+    const Node* const node = stack.back();
+    stack.pop_back();
+    if (node == to) {
+      return errors::InvalidArgument("Requested Tensor connection between nodes \"", to->name(), "\" and \"",
+                                     from.node->name(), "\" would create a cycle.");
+    }
+    for (const Edge* edge : node->in_edges()) {
+      if (edge == nullptr || edge->src->IsSource()) continue;
+      int feed = FeedOf(*edge);
+      if (feed < 0) visit(edge->src);
+      while (feed >= num_feeds()) {
+        const int c = feed - num_feeds();
+        feed = FeedOfSource(c);
+        if (feed < 0) visit(sources_[static_cast<size_t>(c)].node);
+      }
+    }
+  }
+  return Status();
+}
+
 Status Pruner::FindFetches() {
   for (const std::string& name : signature_.fetches) {
     const TensorId id = ParseTensorId(name);
@@ -163,15 +243,28 @@ int Pruner::FeedOf(const Edge& edge) const {
   return FeedOf(*edge.src, edge.src_output);
 }
 
+void Pruner::VisitFeed(int feed) {
+  while (feed >= num_feeds()) {
+    const int c = feed - num_feeds();
+    if (connected_[static_cast<size_t>(c)]) return;
+    connected_[static_cast<size_t>(c)] = true;
+    feed = FeedOfSource(c);
+    if (feed < 0) Visit(sources_[static_cast<size_t>(c)].node);
+  }
+}
+
 void Pruner::WalkBack() {
   for (const Endpoint& fetch : fetches_) {
-    if (FeedOf(*fetch.node, fetch.output) < 0) Visit(fetch.node);
+    const int feed = FeedOf(*fetch.node, fetch.output);
+    if (feed < 0) Visit(fetch.node);
+    VisitFeed(feed);
   }
   for (size_t next = 0; next < queue_.size(); ++next) {
     for (const Edge* edge : queue_[next]->in_edges()) {
       if (edge == nullptr || edge->src->IsSource()) continue;
       if (const int feed = FeedOf(*edge); feed >= 0) {
         cuts_.push_back({edge->src->id(), edge->dst->id(), edge->dst_input, feed});
+        VisitFeed(feed);
       } else {
         Visit(edge->src);
       }
@@ -193,10 +286,35 @@ void Pruner::SetTransferAttrs(const std::string& tensor_name, AttrMap* attrs) co
   attrs->Set("client_terminated", true);
 }
 
+StatusOr<Node*> Pruner::ConnectionNode(int c) {
+  const auto [to, to_output] = feeds_[static_cast<size_t>(num_feeds() + c)];
+  const auto [from, from_output] = sources_[static_cast<size_t>(c)];
+  Node* src = nullptr;
+  int src_output = 0;
+  if (const int feed = FeedOfSource(c); feed >= 0) {
+    MR_ASSIGN_OR_RETURN(src, FeedNode(feed));  // of a later connection, so this ends
+  } else {
+    src = graph_->node(new_ids_[static_cast<size_t>(from->id())]);
+    src_output = from_output;
+  }
+  AttrMap attrs;
+  attrs.Set("T", BaseType(src->output_type(src_output)));
+  const std::string name = StrCat("_identity_", to->name(), "_", to_output);
+  MR_ASSIGN_OR_RETURN(Node * identity, graph_->AddNode(graph_->NewName(name), "Identity", std::move(attrs)));
+  identity->set_requested_device(to->requested_device());
+  identity->set_assigned_device(to->assigned_device());
+  graph_->AddEdge(src, src_output, identity, 0);
+  return identity;
+}
+
 // Made at the first use.
 StatusOr<Node*> Pruner::FeedNode(int feed) {
   const auto i = static_cast<size_t>(feed);
   if (feed_nodes_[i] != nullptr) return feed_nodes_[i];
+  if (feed >= num_feeds()) {
+    MR_ASSIGN_OR_RETURN(feed_nodes_[i], ConnectionNode(feed - num_feeds()));
+    return feed_nodes_[i];
+  }
   const auto [node, output] = feeds_[i];
   AttrMap attrs;
   if (options_.convention == FeedConvention::kCallFrame) {
@@ -228,7 +346,7 @@ Status Pruner::AddFeeds() {
       graph_->AddControlEdge(feed, dst);
       continue;
     }
-    if (IsRefType(dst->input_type(cut.slot))) {
+    if (feed->output_type(0) != dst->input_type(cut.slot)) {  // or the input is a reference
       return errors::InvalidArgument("Input ", cut.slot, " of node ", dst->name(), " was passed ",
                                      DataTypeName(feed->output_type(0)), " from ", feed->name(),
                                      ":0 incompatible with expected ",
@@ -247,6 +365,7 @@ Status Pruner::AddFetches() {
     if (const int feed = FeedOf(*node, output); feed >= 0) {
       MR_ASSIGN_OR_RETURN(src, FeedNode(feed));
       src_output = 0;
+      result_.fetches[i].dtype = src->output_type(0);
     }
     AttrMap attrs;
     attrs.Set("T", result_.fetches[i].dtype);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -15,11 +16,14 @@
 namespace millrace {
 
 // What one kind of step feeds, fetches and runs, by tensor ("n:1", "n") and node name. Order is the caller's:
-// feed i becomes argument i and fetch i result i. Feeds are unique; fetches and targets may repeat.
+// feed i becomes argument i and fetch i result i. Feeds are unique; fetches and targets may repeat. Of a
+// connection (from, to), the consumers of tensor `to` get tensor `from`; connections are made one after the
+// other.
 struct RunSignature {
   std::vector<std::string> feeds;
   std::vector<std::string> fetches;
   std::vector<std::string> targets;
+  std::vector<std::pair<std::string, std::string>> connections = {};
   friend bool operator==(const RunSignature&, const RunSignature&) = default;
 };
 

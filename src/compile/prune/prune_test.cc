@@ -106,6 +106,56 @@ TEST_F(PruneTest, WaitingForAFedPlaceholderIsWaitingForItsFeed) {
   EXPECT_THAT(Prune({{"x", "y", "neg"}, {}, {"stop"}}), HasSubstr("stop = NoOp(^_arg_x_0_0, ^neg)"));
 }
 
+TEST_F(PruneTest, AConnectionPutsOneTensorInThePlaceOfAnother) {
+  // Control edges of a placeholder too; what nothing needs leaves no node.
+  EXPECT_EQ(Prune({{"x"}, {"sum"}, {}, {{"x", "neg"}, {"split:1", "y"}}}),
+            "x = Placeholder()\nsum = Add(_arg_x_0_0, _identity_y_0)\nsplit = Split(_identity_neg_0)\n"
+            "_arg_x_0_0 = _Arg()\n_identity_neg_0 = Identity(x)\n_identity_y_0 = Identity(split:1)\n"
+            "_retval_sum_0_0 = _Retval(sum)\n");
+  EXPECT_EQ(Prune({{"neg"}, {"y"}, {"stop"}, {{"v", "y"}, {"both", "x"}}}),
+            "sum = Add(_identity_x_0, _identity_y_0)\nneg = Neg(sum)\nsplit = Split(_arg_neg_0_0)\n"
+            "both = Add(split:1, split:2)\nv = VariableV2()\nstop = NoOp(^_identity_x_0, ^neg)\n"
+            "_identity_x_0 = Identity(both)\n_arg_neg_0_0 = _Arg()\n_identity_y_0 = Identity(v)\n"
+            "_retval_y_0_0 = _Retval(_identity_y_0)\n");
+}
+
+TEST_F(PruneTest, ConnectionsAreMadeOneAfterTheOther) {
+  // What an earlier one reads is replaced by a later one, not the other way round.
+  EXPECT_EQ(Prune({{}, {"neg"}, {}, {{"x", "sum"}, {"y", "x"}}}),
+            "y = Placeholder()\nneg = Neg(_identity_sum_0)\n_identity_x_0 = Identity(y)\n"
+            "_identity_sum_0 = Identity(_identity_x_0)\n_retval_neg_0_0 = _Retval(neg)\n");
+  EXPECT_EQ(Prune({{}, {"neg"}, {}, {{"y", "x"}, {"x", "sum"}}}),
+            "x = Placeholder()\nneg = Neg(_identity_sum_0)\n_identity_sum_0 = Identity(x)\n"
+            "_retval_neg_0_0 = _Retval(neg)\n");
+}
+
+TEST_F(PruneTest, ImpossibleConnectionsAreNamed) {
+  const auto error = [&](const std::string& from, const std::string& to) {
+    return Prune({{"x"}, {"neg"}, {}, {{from, to}}});
+  };
+  EXPECT_THAT(error("nix", "y"), HasSubstr("Requested tensor connection from unknown node: \"y\"."));
+  EXPECT_THAT(error("^x", "y"), HasSubstr("Requested tensor connection from unknown node: \"y\"."));
+  EXPECT_THAT(
+      error("split:3", "y"),
+      HasSubstr("Requested tensor connection from unknown edge: \"y\" (actual number of outputs = 3)."));
+  EXPECT_THAT(error("x", "nix"), HasSubstr("FeedInputs: unable to find feed output nix"));
+  EXPECT_THAT(error("x", "split:7"), HasSubstr("FeedInputs: split:7 should have output index < 3"));
+  EXPECT_THAT(error("y", "x"), HasSubstr("Endpoint \"x\" fed more than once."));
+  for (const char* needs_sum : {"sum", "neg", "both"}) {
+    EXPECT_THAT(error(needs_sum, "sum"),
+                HasSubstr("Requested Tensor connection between nodes \"sum\" and \""));
+    EXPECT_THAT(error(needs_sum, "sum"), HasSubstr("\" would create a cycle."));
+  }
+  // Two that make a cycle together, and two that do not as the first one cuts it.
+  EXPECT_THAT(Prune({{}, {"neg"}, {}, {{"read", "y"}, {"sum", "v"}}}), HasSubstr("would create a cycle."));
+  EXPECT_THAT(Prune({{"y"}, {"both"}, {}, {{"x", "sum"}, {"neg", "y"}}}), HasSubstr("fed more than once"));
+  EXPECT_THAT(Prune({{}, {"both"}, {}, {{"read", "neg"}, {"both", "y"}}}), HasSubstr("_identity_neg_0"));
+  Placeholder("i", PartialShape());
+  full_.FindNode("i")->SetAttr("dtype", DataType::kInt32);
+  EXPECT_THAT(error("v", "v"), HasSubstr("would create a cycle."));
+  EXPECT_THAT(Prune({{}, {"assign"}, {}, {{"x", "v"}}}), HasSubstr("incompatible with expected float_ref."));
+}
+
 TEST_F(PruneTest, FeedsTellTypeAndDeclaredShape) {
   const auto pruned = PruneForRun(full_, {{"x", "y", "sum"}, {"neg"}, {}}, options_);
   ASSERT_TRUE(pruned.ok());

@@ -331,6 +331,9 @@ class BaseSession(_engine.SessionBase, SessionInterface):
 
     def _make_callable_from_options(self, callable_options: Any) -> Any:
         """A function of arrays that gives a list: what CallableOptions name is fed and fetched."""
+        for field in ("tensor_connection", "feed_devices", "fetch_devices"):
+            if getattr(callable_options, field):
+                raise NotImplementedError("CallableOptions.%s is not supported in Python" % field)
         run_options = callable_options.run_options
         graph = self.graph
         feeds = [graph.as_graph_element(name, allow_operation=False) for name in callable_options.feed]
