@@ -21,12 +21,6 @@
 namespace millrace {
 namespace {
 
-template <typename Request>
-Status Parse(Method method, const MessageBytes& bytes, Request* request) {
-  if (bytes.ParseInto(request)) return Status();
-  return errors::InvalidArgument("The request of ", MethodName(method), " is not a message");
-}
-
 template <typename Response>
 StatusOr<MessageBytes> Answer(const Response& response) {
   if (response.ByteSizeLong() > INT32_MAX)
@@ -162,6 +156,7 @@ StatusOr<std::unique_ptr<DirectSession>> Master::Connect(SessionOptions options,
   connection.transport = cluster == nullptr ? env_.transport : cluster->transport.get();
   connection.cluster = cluster == nullptr ? env_.cluster : cluster->cluster;
   connection.session = handle;
+  connection.renamed = cluster != nullptr;
   connection.timeout_in_ms = env_.session_creation_timeout_in_ms;
   connection.cancellation = cancellation;
   const auto connect = [&connection](const SessionOptions& session, const CompileOptions&, LocalWorker& own) {
@@ -359,7 +354,7 @@ void Master::Handle(Method method, const MessageBytes& request, int64_t timeout_
 Master::Response Master::CreateSession(const MessageBytes& bytes, int64_t /*timeout_in_ms*/,
                                        CancellationManager& cancellation) {
   tensorflow::CreateSessionRequest request;
-  MR_RETURN_IF_ERROR(Parse(Method::kCreateSession, bytes, &request));
+  MR_RETURN_IF_ERROR(ParseRequest(Method::kCreateSession, bytes, &request));
   MR_RETURN_IF_ERROR(env_.denied.Check(request.graph_def()));
   MR_ASSIGN_OR_RETURN(SessionOptions options, SessionOptions::FromProto(request.config()));
   options.target = request.target();
@@ -375,7 +370,7 @@ Master::Response Master::CreateSession(const MessageBytes& bytes, int64_t /*time
 
 Master::Response Master::ExtendSession(const MessageBytes& bytes) {
   tensorflow::ExtendSessionRequest request;
-  MR_RETURN_IF_ERROR(Parse(Method::kExtendSession, bytes, &request));
+  MR_RETURN_IF_ERROR(ParseRequest(Method::kExtendSession, bytes, &request));
   MR_RETURN_IF_ERROR(env_.denied.Check(request.graph_def()));
   MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
   tensorflow::ExtendSessionResponse response;
@@ -387,7 +382,7 @@ Master::Response Master::ExtendSession(const MessageBytes& bytes) {
 
 Master::Response Master::PartialRunSetup(const MessageBytes& bytes) {
   tensorflow::PartialRunSetupRequest request;
-  MR_RETURN_IF_ERROR(Parse(Method::kPartialRunSetup, bytes, &request));
+  MR_RETURN_IF_ERROR(ParseRequest(Method::kPartialRunSetup, bytes, &request));
   MR_RETURN_IF_ERROR(recent_requests_.CheckNew(request.request_id(), "PartialRunSetup (Master)", request));
   MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
   const ScopedStep step(*session);
@@ -403,7 +398,7 @@ Master::Response Master::PartialRunSetup(const MessageBytes& bytes) {
 
 Master::Response Master::RunStep(const MessageBytes& bytes, CancellationManager& cancellation) {
   tensorflow::RunStepRequest request;
-  MR_RETURN_IF_ERROR(Parse(Method::kRunStep, bytes, &request));
+  MR_RETURN_IF_ERROR(ParseRequest(Method::kRunStep, bytes, &request));
   const auto run = [&]() -> Response {
     MR_RETURN_IF_ERROR(recent_requests_.CheckNew(request.request_id(), "RunStep (Master)", request));
     MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
@@ -445,14 +440,14 @@ Master::Response Master::RunStep(const MessageBytes& bytes, CancellationManager&
 
 Master::Response Master::CloseSessionCall(const MessageBytes& bytes) {
   tensorflow::CloseSessionRequest request;
-  MR_RETURN_IF_ERROR(Parse(Method::kCloseSession, bytes, &request));
+  MR_RETURN_IF_ERROR(ParseRequest(Method::kCloseSession, bytes, &request));
   MR_RETURN_IF_ERROR(CloseSession(request.session_handle()));
   return Answer(tensorflow::CloseSessionResponse());
 }
 
 Master::Response Master::ListDevices(const MessageBytes& bytes, CancellationManager& cancellation) {
   tensorflow::ListDevicesRequest request;
-  MR_RETURN_IF_ERROR(Parse(Method::kListDevices, bytes, &request));
+  MR_RETURN_IF_ERROR(ParseRequest(Method::kListDevices, bytes, &request));
   tensorflow::ListDevicesResponse response;
   const auto add = [&](const DeviceAttributes& attributes) {
     const bool here = env_.devices->devices().Find(attributes.name) != nullptr;
@@ -480,7 +475,7 @@ Master::Response Master::ListDevices(const MessageBytes& bytes, CancellationMana
 
 Master::Response Master::ResetCall(const MessageBytes& bytes) {
   tensorflow::ResetRequest request;
-  MR_RETURN_IF_ERROR(Parse(Method::kReset, bytes, &request));
+  MR_RETURN_IF_ERROR(ParseRequest(Method::kReset, bytes, &request));
   MR_RETURN_IF_ERROR(Reset({request.container().begin(), request.container().end()},
                            {request.device_filters().begin(), request.device_filters().end()}));
   return Answer(tensorflow::ResetResponse());
@@ -488,21 +483,12 @@ Master::Response Master::ResetCall(const MessageBytes& bytes) {
 
 Master::Response Master::MakeCallable(const MessageBytes& bytes) {
   tensorflow::MakeCallableRequest request;
-  MR_RETURN_IF_ERROR(Parse(Method::kMakeCallable, bytes, &request));
+  MR_RETURN_IF_ERROR(ParseRequest(Method::kMakeCallable, bytes, &request));
   MR_RETURN_IF_ERROR(recent_requests_.CheckNew(request.request_id(), "MakeCallable (Master)", request));
   MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
   const ScopedStep step(*session);
   MR_RETURN_IF_ERROR(step.status());
-  const tensorflow::CallableOptions& wanted = request.options();
-  if (wanted.tensor_connection_size() > 0)
-    return errors::Unimplemented("CallableOptions.tensor_connection is not supported");
-  if (!wanted.feed_devices().empty() || !wanted.fetch_devices().empty())
-    return errors::Unimplemented("CallableOptions.feed_devices and fetch_devices are not supported");
-  CallableOptions options;
-  options.feeds.assign(wanted.feed().begin(), wanted.feed().end());
-  options.fetches.assign(wanted.fetch().begin(), wanted.fetch().end());
-  options.targets.assign(wanted.target().begin(), wanted.target().end());
-  MR_ASSIGN_OR_RETURN(options.run_options, RunOptions::FromProto(wanted.run_options()));
+  MR_ASSIGN_OR_RETURN(const CallableOptions options, CallableOptions::FromProto(request.options()));
   tensorflow::MakeCallableResponse response;
   MR_ASSIGN_OR_RETURN(const Session::CallableHandle handle, session->session().MakeCallable(options));
   response.set_handle(handle);
@@ -511,7 +497,7 @@ Master::Response Master::MakeCallable(const MessageBytes& bytes) {
 
 Master::Response Master::RunCallable(const MessageBytes& bytes, CancellationManager& cancellation) {
   tensorflow::RunCallableRequest request;
-  MR_RETURN_IF_ERROR(Parse(Method::kRunCallable, bytes, &request));
+  MR_RETURN_IF_ERROR(ParseRequest(Method::kRunCallable, bytes, &request));
   MR_RETURN_IF_ERROR(recent_requests_.CheckNew(request.request_id(), "RunCallable (Master)", request));
   MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
   const ScopedStep step(*session);
@@ -533,7 +519,7 @@ Master::Response Master::RunCallable(const MessageBytes& bytes, CancellationMana
 
 Master::Response Master::ReleaseCallable(const MessageBytes& bytes) {
   tensorflow::ReleaseCallableRequest request;
-  MR_RETURN_IF_ERROR(Parse(Method::kReleaseCallable, bytes, &request));
+  MR_RETURN_IF_ERROR(ParseRequest(Method::kReleaseCallable, bytes, &request));
   MR_ASSIGN_OR_RETURN(const SessionPtr session, Find(request.session_handle()));
   MR_RETURN_IF_ERROR(session->session().ReleaseCallable(request.handle()));
   return Answer(tensorflow::ReleaseCallableResponse());

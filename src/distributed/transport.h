@@ -56,6 +56,13 @@ Status NoThreadFor(Method method);
 // "/tensorflow.WorkerService/RunGraph".
 std::string MethodPath(Method method);
 
+// Reads the request message of the method.
+template <typename Request>
+Status ParseRequest(Method method, const MessageBytes& bytes, Request* request) {
+  if (bytes.ParseInto(request)) return Status();
+  return errors::InvalidArgument("The request of ", MethodName(method), " is not a message");
+}
+
 // The answer to a call: an error, or the serialised response message of the method.
 using Reply = UniqueFunction<void(Status status, MessageBytes response)>;
 
