@@ -187,7 +187,7 @@ void SocketChannel::Fetch(TensorFetch fetch) {
   RefPtr<Transfer> transfer;
   {
     MutexLock lock(mu_);
-    if (!stopped_ && !refused_.contains(peer)) {
+    if (!stopped_ && MayReach(peer)) {
       transfer = MakeRef<Transfer>(*this, std::move(fetch), std::move(peer), *address);
       UniqueFunction<void()> start = [transfer] { transfer->Start(); };
       if (threads_->TrySchedule(start)) {
@@ -198,6 +198,15 @@ void SocketChannel::Fetch(TensorFetch fetch) {
     }
   }
   FallBack(std::move(fetch));
+}
+
+bool SocketChannel::MayReach(const Peer& peer) {
+  const auto refused = refused_.find(peer);
+  if (refused == refused_.end()) return true;
+  if (Clock::now() < refused->second) return false;
+  // One tensor tries again.
+  refused->second = Clock::now() + options_.retry_after;
+  return true;
 }
 
 void SocketChannel::FallBack(TensorFetch fetch) {
@@ -240,10 +249,13 @@ StatusOr<std::shared_ptr<FileDescriptor>> SocketChannel::Take(const Peer& peer, 
   *used = false;
   StatusOr<FileDescriptor> made =
       ConnectWithTcp(peer.first, peer.second, std::min(kConnectPatience, options_.patience));
-  if (made.ok()) return std::make_shared<FileDescriptor>(*std::move(made));
   MutexLock lock(mu_);
+  if (made.ok()) {
+    refused_.erase(peer);
+    return std::make_shared<FileDescriptor>(*std::move(made));
+  }
   if (refused_.size() >= kMostPeers) refused_.clear();
-  if (refused_.insert(peer).second)
+  if (refused_.insert_or_assign(peer, Clock::now() + options_.retry_after).second)
     MR_LOG(Warning) << "Tensors travel without a socket of their own: " << made.status();
   return made.status();
 }

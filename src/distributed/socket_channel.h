@@ -27,11 +27,13 @@ class SocketChannel : public TensorChannel {
  public:
   static constexpr std::string_view kName = "socket";
   struct Options {
-    int64_t min_bytes = 0;                     // smaller tensors travel in their response
-    std::string listen = "127.0.0.1";          // the host
-    int port = 0;                              // 0: a free one
-    std::chrono::milliseconds patience{5000};  // how long a peer may be silent
-    std::map<std::string, std::string> peers;  // "host:port", by task; the port is another one
+    int64_t min_bytes = 0;                          // smaller tensors travel in their response
+    std::string listen = "127.0.0.1";               // the host
+    int port = 0;                                   // 0: a free one
+    std::chrono::milliseconds patience{5000};       // how long a peer may be silent
+    std::map<std::string, std::string> peers = {};  // "host:port", by task; the port is another one
+    // How long tensors of a peer that could not be reached take the other way.
+    std::chrono::milliseconds retry_after{30'000};
     int most_threads = std::numeric_limits<int>::max();
   };
   // REQUIRES: `other`, which fetches by the same tickets, outlives Stop.
@@ -59,6 +61,8 @@ class SocketChannel : public TensorChannel {
   void Forget(Transfer* transfer) MR_EXCLUDES(mu_);
   // Runs it here after Stop, and where there is no thread.
   void ScheduleOrRun(UniqueFunction<void()> work) MR_EXCLUDES(mu_);
+  // Whether a connection may be tried.
+  bool MayReach(const Peer& peer) MR_REQUIRES(mu_);
 
   TensorChannel& other_;
   const Options options_;
@@ -67,7 +71,8 @@ class SocketChannel : public TensorChannel {
   Mutex mu_;
   bool stopped_ MR_GUARDED_BY(mu_) = false;
   std::map<Peer, std::vector<std::shared_ptr<FileDescriptor>>> idle_ MR_GUARDED_BY(mu_);
-  std::set<Peer> refused_ MR_GUARDED_BY(mu_);  // that can't be reached
+  using Clock = std::chrono::steady_clock;
+  std::map<Peer, Clock::time_point> refused_ MR_GUARDED_BY(mu_);  // could not be reached; until when
   std::set<Transfer*> transfers_ MR_GUARDED_BY(mu_);
 };
 

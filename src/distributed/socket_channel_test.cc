@@ -189,6 +189,51 @@ TEST_F(SocketChannelTest, WithoutThreadsTensorsArrive) {
   EXPECT_EQ(other_.fetches, 2);
 }
 
+TEST_F(SocketChannelTest, APeerThatCouldNotBeReachedIsTriedAgainLater) {
+  const Tensor tensor = Numbers(10);
+  const int port = PortOf(*ListenOnTcp("127.0.0.1", 0));  // nobody listens there any more
+  const auto receiver = [&](milliseconds retry_after) {
+    return std::make_unique<SocketChannel>(
+        held_, other_,
+        SocketChannel::Options{
+            .patience = kLong, .peers = {{kTask, "localhost:1"}}, .retry_after = retry_after});
+  };
+  receiver_ = receiver(kLong);
+  const auto patient = std::exchange(receiver_, receiver(milliseconds(0)));
+  const auto fetch_by = [&](SocketChannel& channel, const std::string& address) {
+    Result result;
+    channel.Fetch(FetchOf(address, Hold(tensor), tensor, &result));
+    ExpectNumbers(result.Wait(), 10);
+  };
+  const std::string nobody = SocketAddress{port, {1, 2}}.ToString();
+  fetch_by(*patient, nobody);
+  fetch_by(*receiver_, nobody);
+  EXPECT_EQ(other_.fetches, 2);
+  sender_ =
+      std::make_unique<SocketChannel>(held_, other_, SocketChannel::Options{.port = port, .patience = kLong});
+  fetch_by(*patient, AddressFor(tensor));
+  EXPECT_EQ(other_.fetches, 3) << "the time is not up";
+  fetch_by(*receiver_, AddressFor(tensor));
+  EXPECT_EQ(other_.fetches, 3);
+  EXPECT_EQ(sender_->num_connections(), 1u);
+}
+
+TEST_F(SocketChannelTest, ASenderThatStartsAgainHasItsPort) {
+  const Tensor tensor = Numbers(10);
+  const int port = PortOf(*ListenOnTcp("127.0.0.1", 0));
+  for (int i = 0; i < 3; ++i) {
+    sender_ = nullptr;
+    sender_ = std::make_unique<SocketChannel>(held_, other_,
+                                              SocketChannel::Options{.port = port, .patience = kLong});
+    const auto address = SocketAddress::Parse(AddressFor(tensor));
+    ASSERT_TRUE(address.ok()) << i << ": " << address.status();
+    EXPECT_EQ(address->port, port);
+    ExpectNumbers(Send(tensor), 10);
+    EXPECT_EQ(sender_->num_connections(), 1u);
+  }
+  EXPECT_EQ(other_.fetches, 0);
+}
+
 TEST_F(SocketChannelTest, ATokenIsForTheBytesOfOneTensor) {
   const Tensor tensor = Numbers(10);
   const std::string address = AddressFor(tensor);

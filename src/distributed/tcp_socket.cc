@@ -76,6 +76,9 @@ StatusOr<FileDescriptor> ListenOnTcp(const std::string& host, int port) {
   MR_ASSIGN_OR_RETURN(const Addresses addresses, Resolve(host, port, AI_PASSIVE));
   FileDescriptor fd(::socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return SystemError("A socket can't be made", errno);
+  // A task that starts again gets its port back, although the kernel still keeps the ends of old connections.
+  const int on = 1;
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (::bind(fd.get(), addresses->ai_addr, addresses->ai_addrlen) != 0 || ::listen(fd.get(), kBacklog) != 0)
     return SystemError(StrCat("The address ", host, ":", port, " can't be listened to"), errno);
   return fd;
