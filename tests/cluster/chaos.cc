@@ -3,7 +3,8 @@
 //
 // chaos [--rounds=N] [--seed=S]: two clients train on a cluster of processes, a ps and two workers, while
 // things go wrong at random moments: a task is killed and started again at its port, a task is stopped and
-// continued, connections are cut, slow or silent, the disk for checkpoints is full. In each round
+// continued, connections are cut, slow or silent, the disk for checkpoints is full.
+// What is disturbed are messages, the sockets of large tensors, or both. In each round
 //   - every call of a client returns within its bound, with a result that is right or an error that is
 //   expected;
 //   - both clients train again after the fault, with the variables of the newest checkpoint where the ps has
@@ -39,7 +40,8 @@ using std::chrono::milliseconds;
 constexpr std::chrono::seconds kCallBound{40};
 // From the end of a fault until both clients train, and until all tasks are empty.
 constexpr std::chrono::seconds kRecoveryBound{40};
-constexpr int kLargest = 300'000;  // elements of a tensor between tasks
+constexpr int kLargest = 300'000;  // elements of a tensor between tasks, as a rule
+constexpr int kHuge = 5'000'000;   // now and then: such a tensor travels on several sockets
 constexpr int64_t kMostResident = int64_t{400} << 20;
 
 double Seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
@@ -149,7 +151,8 @@ class Client {
 
   // One step; the first client also saves now and then.
   Status Train() {
-    const int size = std::uniform_int_distribution<int>(1, kLargest)(random_);
+    const bool huge = std::uniform_int_distribution<int>(0, 49)(random_) == 0;
+    const int size = huge ? kHuge : std::uniform_int_distribution<int>(1, kLargest)(random_);
     std::vector<Tensor> out;
     const Status status = Timed("a step", [&] {
       return session_->Run({{model_.size, Literal(Tensor::Vector(std::vector<int32_t>{size}))}},
@@ -302,13 +305,19 @@ class Trouble {
   size_t Below(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); }
 
  private:
-  // The connections of the task with one other, or with the client, both ways.
+  // The connections of the task with one other, or with the client, both ways: all, those for messages, or
+  // those for tensors.
   void Disturb(size_t one, Links::Mode mode, int most_ms) {
     size_t other = Below(ChaosCluster::kTasks + 1);
     while (other == one) other = Below(ChaosCluster::kTasks + 1);
+    const size_t kind = Below(3);
     const auto set = [&](Links::Mode m) {
-      cluster_.links().Set(cluster_.LinkBetween(other, one), m);
-      if (other != ChaosCluster::kClient) cluster_.links().Set(cluster_.LinkBetween(one, other), m);
+      Links& links = cluster_.links();
+      const bool tasks = other != ChaosCluster::kClient;
+      if (!tasks || kind != 2) links.Set(cluster_.LinkBetween(other, one), m);
+      if (tasks && kind != 2) links.Set(cluster_.LinkBetween(one, other), m);
+      if (tasks && kind != 1) links.Set(cluster_.DataLinkBetween(other, one), m);
+      if (tasks && kind != 1) links.Set(cluster_.DataLinkBetween(one, other), m);
     };
     set(mode);
     Pause(most_ms);
@@ -409,7 +418,7 @@ void RunAll(int rounds, uint64_t seed) {
   std::printf("seed %llu, %s\n", static_cast<unsigned long long>(seed),
               disk.is_real() ? "a disk of 1 MiB" : "no disk of its own: files are limited instead");
   std::mt19937_64 random(seed);
-  for (size_t task = 0; task < ChaosCluster::kTasks; ++task) cluster.Launch(task, task != 1);
+  for (size_t task = 0; task < ChaosCluster::kTasks; ++task) cluster.Launch(task, task != ChaosCluster::kPs);
   for (size_t task = 0; task < ChaosCluster::kTasks; ++task) cluster.AwaitReady(task);
   const auto start = Clock::now();
   for (int i = 0; i < rounds; ++i) {
@@ -417,6 +426,9 @@ void RunAll(int rounds, uint64_t seed) {
     if ((i + 1) % 50 == 0 && i + 1 < rounds) Print(i + 1, Seconds(Clock::now() - start));
   }
   Print(rounds, Seconds(Clock::now() - start));
+  const int64_t bytes = cluster.BytesOfTensors();
+  std::printf("%.0f MB through sockets of tensors\n", static_cast<double>(bytes) / 1e6);
+  if (bytes == 0) Fail("no socket has moved a tensor");
 }
 
 }  // namespace

@@ -46,9 +46,13 @@ ChaosCluster::ChaosCluster() {
   if (const Status status = RegisterGrpc(); !status.ok()) Fail(status.ToString());
   the_cluster = this;
   for (int& port : ports_) port = FreePort();
+  for (int& port : data_ports_) port = FreePort();
   for (size_t from = 0; from <= kTasks; ++from) {
     for (size_t to = 0; to < kTasks; ++to) {
-      if (from != to) link_[from][to] = links_.Add(ports_[to]);
+      if (from == to) continue;
+      link_[from][to] = links_.Add(HostOf(from, to), 0, ports_[to]);
+      if (from != kClient)
+        data_link_[from][to] = links_.Add(HostOf(from, to), data_ports_[to], data_ports_[to]);
     }
   }
 }
@@ -61,15 +65,16 @@ ChaosCluster::~ChaosCluster() {
 void ChaosCluster::Launch(size_t task, bool shared_memory) {
   ClusterSpec spec;
   for (size_t to = 0; to < kTasks; ++to) {
-    const int port = to == task ? ports_[to] : links_.port(link_[task][to]);
-    const Status status = spec.AddTask(kJobs[to], kNumbers[to], StrCat("localhost:", port));
+    const std::string address = to == task ? StrCat("127.0.0.1:", ports_[to])
+                                           : StrCat(HostOf(task, to), ":", links_.port(link_[task][to]));
+    const Status status = spec.AddTask(kJobs[to], kNumbers[to], address);
     if (!status.ok()) Fail(status.ToString());
   }
   processes_[task] = nullptr;
-  processes_[task] = std::make_unique<Process>(
-      std::vector<std::string>{"server", "--cluster", spec.ToString(), "--job", kJobs[task], "--task",
-                               StrCat(kNumbers[task]), "--peer-timeout", "1", "--session-timeout", "20",
-                               "--session-gc-seconds", "2", "--shared-memory", shared_memory ? "64" : "0"});
+  processes_[task] = std::make_unique<Process>(std::vector<std::string>{
+      "server", "--cluster", spec.ToString(), "--job", kJobs[task], "--task", StrCat(kNumbers[task]),
+      "--peer-timeout", "1", "--session-timeout", "20", "--session-gc-seconds", "2", "--shared-memory",
+      shared_memory ? "64" : "0", "--data-port", StrCat(data_ports_[task])});
 }
 
 void ChaosCluster::AwaitReady(size_t task) {
@@ -83,7 +88,14 @@ void ChaosCluster::KillAll() {
 }
 
 std::string ChaosCluster::Target(size_t worker) const {
-  return StrCat("grpc://localhost:", links_.port(link_[kClient][kFirstWorker + worker]));
+  const size_t task = kFirstWorker + worker;
+  return StrCat("grpc://", HostOf(kClient, task), ":", links_.port(link_[kClient][task]));
+}
+
+int64_t ChaosCluster::BytesOfTensors() const {
+  int64_t bytes = 0;
+  for (const int port : data_ports_) bytes += links_.BytesTo(port);
+  return bytes;
 }
 
 TaskState ChaosCluster::StateOf(size_t task) const {

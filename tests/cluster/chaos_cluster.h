@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/strings.h"
 #include "millrace/cluster.h"
 #include "tests/cluster/network_testing.h"
 #include "tests/cluster/process_testing.h"
@@ -27,6 +28,8 @@ struct TaskState {
 };
 
 // A ps and two workers, processes that reach each other only through links, as the clients reach the workers.
+// What one task knows as the host of another one is an address of its own, so that the sockets for tensors,
+// at the other's fixed port, are links as well.
 class ChaosCluster {
  public:
   static constexpr size_t kPs = 0, kFirstWorker = 1, kTasks = 3, kClient = 3;
@@ -47,8 +50,11 @@ class ChaosCluster {
   // For clients.
   std::string Target(size_t worker) const;
   Links& links() { return links_; }
-  // From one task, or the client, to another.
+  // For the messages from one task, or the client, to another, and for the tensors that a task fetches.
   size_t LinkBetween(size_t from, size_t to) const { return link_[from][to]; }
+  size_t DataLinkBetween(size_t from, size_t to) const { return data_link_[from][to]; }
+  // That sockets for tensors have moved.
+  int64_t BytesOfTensors() const;
   // What the task says, by the way that no link disturbs.
   TaskState StateOf(size_t task) const;
   // Bytes of memory that the process of the task has, as the kernel counts them.
@@ -57,9 +63,13 @@ class ChaosCluster {
   int64_t FirstTensorBytes(size_t task) const { return first_tensor_bytes_[task]; }
 
  private:
+  static std::string HostOf(size_t from, size_t to) { return StrCat("127.77.", from, ".", to + 1); }
+
   std::array<int, kTasks> ports_{};
+  std::array<int, kTasks> data_ports_{};
   Links links_;
   std::array<std::array<size_t, kTasks>, kTasks + 1> link_{};
+  std::array<std::array<size_t, kTasks>, kTasks> data_link_{};
   std::array<std::unique_ptr<Process>, kTasks> processes_;
   std::array<int64_t, kTasks> first_tensor_bytes_{};
 };

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cluster/network_testing.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -56,13 +57,14 @@ Links::~Links() {
   ::close(wake_);
 }
 
-size_t Links::Add(int to_port) {
+size_t Links::Add(const std::string& host, int port, int to_port) {
   Link link;
   link.to_port = to_port;
   link.listener = NewSocket();
-  sockaddr_in address = Loopback(0);
+  sockaddr_in address = Loopback(port);
   socklen_t size = sizeof(address);
-  if (::bind(link.listener, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+  if (::inet_pton(AF_INET, host.c_str(), &address.sin_addr) != 1 ||
+      ::bind(link.listener, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
       ::listen(link.listener, 64) != 0 ||
       ::getsockname(link.listener, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     std::perror("links");
@@ -77,6 +79,13 @@ size_t Links::Add(int to_port) {
 int Links::port(size_t link) const {
   MutexLock lock(mu_);
   return links_[link].port;
+}
+
+int64_t Links::BytesTo(int to_port) const {
+  MutexLock lock(mu_);
+  int64_t bytes = 0;
+  for (const Link& link : links_) bytes += link.to_port == to_port ? link.bytes : 0;
+  return bytes;
 }
 
 void Links::Set(size_t link, Mode mode) {
@@ -116,22 +125,32 @@ void Links::Break(Connection& connection) {
   }
 }
 
-void Links::Move(Connection& connection, size_t limit) {
+int64_t Links::Move(Connection& connection, size_t limit) {
   static thread_local std::string buffer(kFastBytes, '\0');
+  int64_t moved = 0;
   for (int from = 0; from < 2; ++from) {
     std::string& waiting = connection.waiting[from];
     if (waiting.empty()) {
       const ssize_t n = ::recv(connection.sides[from], buffer.data(), limit, MSG_DONTWAIT);
       const bool later = n < 0 && (errno == EAGAIN || errno == EINTR || errno == ENOTCONN);
-      if (n == 0 || (n < 0 && !later)) return Break(connection);
+      if (n == 0 || (n < 0 && !later)) {
+        Break(connection);
+        return moved;
+      }
       if (n > 0) waiting.assign(buffer, 0, static_cast<size_t>(n));
     }
     if (waiting.empty()) continue;
     const ssize_t n =
         ::send(connection.sides[1 - from], waiting.data(), waiting.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n < 0 && errno != EAGAIN && errno != EINTR && errno != ENOTCONN) return Break(connection);
-    if (n > 0) waiting.erase(0, static_cast<size_t>(n));
+    if (n < 0 && errno != EAGAIN && errno != EINTR && errno != ENOTCONN) {
+      Break(connection);
+      return moved;
+    }
+    if (n <= 0) continue;
+    waiting.erase(0, static_cast<size_t>(n));
+    moved += n;
   }
+  return moved;
 }
 
 void Links::Loop() {
@@ -159,9 +178,9 @@ void Links::Loop() {
     const bool slow_too = now >= next_slow;
     if (slow_too) next_slow = now + std::chrono::milliseconds(kTickMs);
     for (Connection& connection : connections_) {
-      const Mode mode = links_[connection.link].mode;
-      if (mode == Mode::kPass) Move(connection, kFastBytes);
-      if (mode == Mode::kSlow && slow_too) Move(connection, kSlowBytes);
+      Link& link = links_[connection.link];
+      if (link.mode == Mode::kPass) link.bytes += Move(connection, kFastBytes);
+      if (link.mode == Mode::kSlow && slow_too) link.bytes += Move(connection, kSlowBytes);
     }
     std::erase_if(connections_, [](const Connection& c) { return c.broken; });
   }

@@ -27,10 +27,13 @@ class Links {
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
-  // A link to that port; its number. The program ends when there is no port for it.
-  size_t Add(int to_port) MR_EXCLUDES(mu_);
+  // A link from an address of this machine, "127.…", to that port of 127.0.0.1; its number. Port 0: a free
+  // one. The program ends when there is no port for it.
+  size_t Add(const std::string& host, int port, int to_port) MR_EXCLUDES(mu_);
   // Where the link listens.
   int port(size_t link) const MR_EXCLUDES(mu_);
+  // That have gone through all links to `to_port`, both ways.
+  int64_t BytesTo(int to_port) const MR_EXCLUDES(mu_);
   void Set(size_t link, Mode mode) MR_EXCLUDES(mu_);
 
  private:
@@ -39,6 +42,7 @@ class Links {
     int port = 0;
     int to_port = 0;
     Mode mode = Mode::kPass;
+    int64_t bytes = 0;
   };
   // From side 0, which has connected, to side 1, and back.
   struct Connection {
@@ -49,8 +53,8 @@ class Links {
   };
   void Loop() MR_EXCLUDES(mu_);
   void Accept(size_t link) MR_REQUIRES(mu_);
-  // Moves what can be moved; at most `limit` bytes each way.
-  static void Move(Connection& connection, size_t limit);
+  // Moves what can be moved; at most `limit` bytes each way. How much that was.
+  static int64_t Move(Connection& connection, size_t limit);
   static void Break(Connection& connection);
 
   const int wake_;
