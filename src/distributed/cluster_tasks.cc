@@ -117,7 +117,8 @@ StatusOr<std::vector<std::vector<DeviceAttributes>>> FindDevices(const ClusterCo
     for (size_t i = 0; i < names.size(); ++i) {
       const Status& status = answers.statuses[i];
       if (status.ok()) {
-        MR_ASSIGN_OR_RETURN(devices[asked[i]], DevicesFromStatus(names[i], answers.bytes[i]));
+        MR_ASSIGN_OR_RETURN(devices[asked[i]],
+                            DevicesFromStatus(names[i], answers.bytes[i], connection.renamed));
         continue;
       }
       ++failed;

@@ -27,6 +27,7 @@ struct ClusterConnection {
   // How long tasks that don't answer are waited for; each 10 seconds a line of the log names them.
   int64_t timeout_in_ms = 0;
   CancellationManager* cancellation = nullptr;  // of the connecting; null: it is not cancelled
+  bool renamed = false;                         // tasks have other names here than in their own cluster
 };
 
 // The other tasks of a session's cluster. Thread-safe.

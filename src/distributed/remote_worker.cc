@@ -153,16 +153,20 @@ StatusOr<std::unique_ptr<RemoteWorker>> RemoteWorker::Connect(std::string task, 
   return std::make_unique<RemoteWorker>(std::move(task), devices, transport);
 }
 
-StatusOr<std::vector<DeviceAttributes>> DevicesFromStatus(const std::string& task,
-                                                          const MessageBytes& bytes) {
+StatusOr<std::vector<DeviceAttributes>> DevicesFromStatus(const std::string& task, const MessageBytes& bytes,
+                                                          bool renamed) {
   tensorflow::GetStatusResponse response;
   MR_RETURN_IF_ERROR(ParseResponse(task, Method::kGetStatus, bytes, &response));
   std::vector<DeviceAttributes> devices;
   for (const tensorflow::DeviceAttributes& proto : response.device_attributes()) {
     DeviceAttributes attributes = AttributesFromProto(proto);
-    std::string ignored, local;
-    if (!SplitDeviceName(attributes.name, &ignored, &local))
+    std::string own_name, local;
+    if (!SplitDeviceName(attributes.name, &own_name, &local))
       return errors::Internal(task, " has a device without a full name: '", attributes.name, "'");
+    if (!renamed && own_name != task) {
+      return errors::InvalidArgument("The task that answers at the address of ", task, " says that it is ",
+                                     own_name, ": the addresses of the cluster are wrong");
+    }
     attributes.name = StrCat(task, "/", local);
     devices.push_back(std::move(attributes));
   }

@@ -45,7 +45,9 @@ class RemoteWorker : public Worker {
 // They and the transport outlive the call. `cancellation`: see RemoteCall.
 void RecvTensorFrom(Transport& transport, TensorChannels* channels, std::string_view task, int64_t step_id,
                     const Rendezvous::Key& key, CancellationManager* cancellation, Rendezvous::RecvDone done);
-// The devices that a response to GetStatus lists. They get the name of the task that was asked.
-StatusOr<std::vector<DeviceAttributes>> DevicesFromStatus(const std::string& task, const MessageBytes& bytes);
+// The devices that a response to GetStatus lists. They get the name of the task that was asked; where
+// tasks are not `renamed`, InvalidArgument when another one has answered.
+StatusOr<std::vector<DeviceAttributes>> DevicesFromStatus(const std::string& task, const MessageBytes& bytes,
+                                                          bool renamed = true);
 
 }  // namespace millrace

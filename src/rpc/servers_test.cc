@@ -189,6 +189,27 @@ TEST_F(ServersTest, TasksWithoutAnAddressAndPeersThatAreNoTasksAreNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(options.target));
 }
 
+TEST_F(ServersTest, ATaskAtTheAddressOfAnotherIsNotTakenForIt) {
+  ServerOptions options;
+  ASSERT_EQ(options.cluster.AddTask("w", 0, "localhost:0"), Status());
+  options.job = "w";
+  const auto first = Server::Make(options);
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_EQ((*first)->Start(), Status());
+  ASSERT_EQ(options.cluster.AddTask("w", 1, (*first)->target().substr(std::string("grpc://").size())),
+            Status());
+  const auto second = Server::Make(options);
+  ASSERT_TRUE(second.ok()) << second.status();
+  ASSERT_EQ((*second)->Start(), Status());
+  for (const bool messages : {false, true}) {
+    const Status status = OpenAt((*second)->target(), messages);
+    EXPECT_TRUE(errors::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("The task that answers at the address of /job:w/replica:0/task:1 says that it is "
+                          "/job:w/replica:0/task:0"));
+  }
+}
+
 // Asks the server as tools do that know its services only from itself.
 std::string AskForReflection(const std::string& target, const std::string& version,
                              const std::string& request) {
