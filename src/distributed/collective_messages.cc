@@ -96,10 +96,12 @@ void RecvBuf(TaskCollectives& collectives, const DeviceSet& devices, RecentReque
     return reply(errors::InvalidArgument("RecvBuf: no device '", request.src_device(), "' here"), {});
   const uint64_t incarnation = device->attributes().incarnation;
   if (request.src_incarnation() != 0 && request.src_incarnation() != incarnation) {
-    return reply(errors::FailedPrecondition(
-                     "RecvBuf expects a different device incarnation: ", request.src_incarnation(), " vs. ",
-                     incarnation, ". The task was probably restarted."),
-                 {});
+    return reply(
+        errors::FailedPrecondition(
+            "RecvBuf expects a different device incarnation: ", request.src_incarnation(), " vs. ",
+            incarnation, ". Your worker job that contains the device (\"", request.src_device(),
+            "\") was probably restarted. Check your worker job for the reason why it was restarted."),
+        {});
   }
   const RefPtr<WaitingCall> call = WaitingCall::Make(Method::kRecvBuf, cancellation, std::move(reply));
   collectives.FetchHere(

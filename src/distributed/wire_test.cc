@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "base/notification.h"
 #include "distributed/recent_requests.h"
@@ -453,7 +454,55 @@ TEST_F(WireTest, MembersOfCollectivesMeet) {
     return Int(1, 4) + Bytes(2, "k") + Int(3, 4) + Bytes(8, kDevice) + Bytes(9, kDevice) + Int(10, 3) +
            Int(11, incarnation);
   };
-  EXPECT_EQ(Call(Method::kRecvBuf, buffer(incarnation_ ^ 1)).status.code(), ErrorCode::kFailedPrecondition);
+  const Status other = Call(Method::kRecvBuf, buffer(incarnation_ ^ 1)).status;
+  EXPECT_EQ(other.code(), ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(other.message(),
+            StrCat("RecvBuf expects a different device incarnation: ", incarnation_ ^ 1, " vs. ",
+                   incarnation_, ". Your worker job that contains the device (\"", kDevice,
+                   "\") was probably restarted. Check your worker job for the reason why it was restarted."));
+}
+
+TEST_F(WireTest, AMemberTakesTheBufferOfAnother) {
+  const auto step = task_->worker().collectives().Begin(4, "");
+  ASSERT_TRUE(step.ok()) << step.status();
+  const std::string other = "/job:w/replica:0/task:1/device:CPU:0";
+  const auto request = [&](const std::string& key, uint64_t bytes, uint64_t id) {
+    return Int(1, 4) + Bytes(2, key) + Int(3, bytes) + Bytes(8, kDevice) + Bytes(9, other) + Int(10, id) +
+           Int(11, incarnation_);
+  };
+  std::vector<Status> taken;
+  const auto provide = [&](const std::string& key, Tensor buffer) {
+    (*step)->Provide(key, kDevice, other, std::move(buffer),
+                     [&taken](Status status) { taken.push_back(std::move(status)); });
+  };
+  // The response: number of bytes 2; an Any 4 of type 1, whose value 2 is a RecvBufRespExtra: parts 1.
+  const auto response = [](uint64_t size, const std::string& extra) {
+    return (size > 0 ? Int(2, size) : "") +
+           Bytes(4, Bytes(1, "type.googleapis.com/tensorflow.RecvBufRespExtra") + extra);
+  };
+  provide("k", Tensor::Vector(std::vector<float>{1, 2}));
+  EXPECT_TRUE(taken.empty());
+  EXPECT_EQ(Good(Method::kRecvBuf, request("k", 8, 3)),
+            response(8, Bytes(2, Bytes(1, FloatBytes(1) + FloatBytes(2)))));
+  ASSERT_EQ(taken.size(), 1u);
+  EXPECT_EQ(taken[0], Status());
+  // Asked for before it is there.
+  std::string late;
+  std::thread asking([&] { late = Good(Method::kRecvBuf, request("later", 4, 4)); });
+  provide("later", Tensor::Vector(std::vector<float>{5}));
+  asking.join();
+  EXPECT_EQ(late, response(4, Bytes(2, Bytes(1, FloatBytes(5)))));
+  provide("none", Tensor::Vector(std::vector<float>{}));
+  const std::string none = Good(Method::kRecvBuf, request("none", 0, 5));
+  EXPECT_TRUE(none == response(0, "") || none == response(0, Bytes(2, Bytes(1, "")))) << none;
+  provide("odd", Tensor::Vector(std::vector<float>{5}));
+  const Status odd = Call(Method::kRecvBuf, request("odd", 8, 6)).status;
+  EXPECT_EQ(odd.message(), "RecvBuf wants 8 bytes, but there are 4");
+  const Status twice = Call(Method::kRecvBuf, request("odd", 8, 6)).status;
+  EXPECT_TRUE(errors::IsAborted(twice)) << twice;
+  task_->worker().collectives().End(4, errors::Aborted("over"));
+  const Status over = Call(Method::kRecvBuf, request("other", 4, 7)).status;
+  EXPECT_THAT(std::string(over.message()), HasSubstr("over"));
 }
 
 // ---- Tensors

@@ -11,7 +11,9 @@
 
 #include "distributed/task.h"
 #include "graph/testing.h"
+#include "millrace/client_session.h"
 #include "millrace/cluster.h"
+#include "millrace/ops.h"
 #include "rpc/cluster_testing.h"
 #include "rpc/register.h"
 #include "tensorflow/core/framework/graph.pb.h"
@@ -115,6 +117,33 @@ TEST_P(RpcSessionTest, SessionsShareTheVariablesOfTheirCluster) {
   ASSERT_TRUE(after.ok()) << after.status();
   const Status cleared = Fetch(**after, {}, "read").status();
   EXPECT_TRUE(errors::IsFailedPrecondition(cleared)) << cleared;
+}
+
+TEST_P(RpcSessionTest, CallablesConnectTensorsOfDifferentTasks) {
+  TestCluster cluster({{"ps", 1}, {"worker", 2}});
+  const auto made = NewSessionAt(cluster.target("worker", 0), GetParam());
+  ASSERT_TRUE(made.ok()) << made.status();
+  Session& session = **made;
+  ASSERT_EQ(session.Run(X(3), {}, {"init"}, nullptr), Status());
+  CallableOptions wanted;
+  wanted.fetches = {"checked"};
+  wanted.tensor_connections = {{"read", "x"}};  // from the ps
+  const auto callable = session.MakeCallable(wanted);
+  ASSERT_TRUE(callable.ok()) << callable.status();
+  std::vector<Tensor> out;
+  ASSERT_EQ(session.RunCallable(*callable, {}, &out, nullptr), Status());
+  EXPECT_EQ(out[0].scalar<float>(), 3);
+  wanted.tensor_connections = {{"checked", "x"}};
+  const Status cycle = session.MakeCallable(wanted).status();
+  EXPECT_TRUE(errors::IsInvalidArgument(cycle)) << cycle;
+  EXPECT_THAT(std::string(cycle.message()), ::testing::HasSubstr("would create a cycle."));
+  // As in TensorFlow.
+  wanted.tensor_connections.clear();
+  wanted.feeds = {"x"};
+  wanted.feed_devices = {{"x", "/job:worker/replica:0/task:0/device:CPU:0"}};
+  const Status device = session.MakeCallable(wanted).status();
+  EXPECT_EQ(device.code(), ErrorCode::kUnimplemented) << device;
+  EXPECT_THAT(std::string(device.message()), ::testing::HasSubstr("when using a remote session"));
 }
 
 TEST_P(RpcSessionTest, CallablesPartialRunsExtensionsAndTraces) {
@@ -241,6 +270,42 @@ TEST_F(RpcTest, TensorsOfAllSizesArrive) {
   std::vector<Tensor> out;
   ASSERT_EQ((*session)->Run({{"n", Tensor::Scalar(1200)}}, {"got_text"}, {}, &out), Status());
   for (int i = 0; i < 1200; ++i) ASSERT_EQ(out[0].data<std::string>()[i], std::to_string(i));
+}
+
+// Lists are variants: numbers and text, a list of lists, and one without elements.
+TEST_F(RpcTest, ListsOfTensorsArrive) {
+  TestCluster cluster({{"a", 1}, {"b", 1}});
+  SessionOptions options;
+  options.target = cluster.target("a", 0);
+  const Scope root = Scope::NewRootScope();
+  const Scope here = root.WithDevice("/job:a/task:0"), there = root.WithDevice("/job:b/task:0");
+  const Output any = ops::Const(root, -1), pair = ops::Const(root, {2});
+  const Output values = ops::Placeholder(there, DataType::kFloat);
+  const Output list = ops::TensorListFromTensor(there, values, pair);
+  const Output rows = ops::TensorListStack(here, list, pair, DataType::kFloat);
+  const Output words = ops::TensorListFromTensor(there, ops::Const(there, {"a", std::string(3000, 'b')}),
+                                                 ops::Const(there, Tensor::Vector(std::vector<int>{})));
+  const Output text = ops::TensorListStack(here, words, any, DataType::kString);
+  // Pushed at one task, popped at the other.
+  const Output empty = ops::EmptyTensorList(there, any, ops::Const(there, 5), DataType::kVariant);
+  const Output outer = ops::TensorListPushBack(there, empty, list);
+  const auto popped = ops::TensorListPopBack(here, outer, any, DataType::kVariant);
+  const Output inner = ops::TensorListStack(there, popped.tensor, pair, DataType::kFloat);
+  const Output length = ops::TensorListLength(there, popped.output_handle);
+  ClientSession session(root, options);
+  for (const int count : {1, 3, 100'000}) {
+    Tensor fed(DataType::kFloat, TensorShape({count, 2}));
+    for (int i = 0; i < 2 * count; ++i) fed.data<float>()[i] = static_cast<float>(i);
+    std::vector<Tensor> out;
+    ASSERT_EQ(session.Run({{values, Literal(fed)}}, {rows, text, inner, length}, &out), Status());
+    for (const Tensor& same : {out[0], out[2]}) {
+      ASSERT_EQ(same.shape(), fed.shape());
+      for (int i = 0; i < 2 * count; ++i) ASSERT_EQ(same.data<float>()[i], static_cast<float>(i));
+    }
+    EXPECT_EQ(out[1].data<std::string>()[0], "a");
+    EXPECT_EQ(out[1].data<std::string>()[1], std::string(3000, 'b'));
+    EXPECT_EQ(out[3].scalar<int32_t>(), 0);
+  }
 }
 
 TEST_F(RpcTest, ALongErrorArrivesWhole) {
