@@ -73,6 +73,8 @@ class CheckpointSaverHook final : public SessionRunHook {
                       const std::string& basename = "model.ckpt");
   // Steps go on while a thread writes what Save has got: Saver::SaveOptions::write_behind.
   void set_write_behind(bool write_behind) { write_behind_ = write_behind; }
+  // Saver::SaveOptions::may_save.
+  void set_may_save(std::function<Status()> may_save) { may_save_ = std::move(may_save); }
 
   Status Begin(const Scope& scope) override;
   Status AfterCreateSession(ClientSession& session, Coordinator& coordinator) override;
@@ -94,6 +96,7 @@ class CheckpointSaverHook final : public SessionRunHook {
   std::shared_ptr<SummaryWriter> writer_;
   Output global_step_;
   bool write_behind_ = false;
+  std::function<Status()> may_save_;
 };
 
 // Writes how many steps are done in a second, as summary "global_step/sec", and logs it.

@@ -127,7 +127,8 @@ class SyncReplicasOptimizer {
 // Who of several workers is the chief, for trainings that go on without the first worker. The chief renews a
 // lease, which a parameter server keeps. When it has not been renewed for some time, the next worker in line
 // takes it: the one with the lowest number that is there. A former chief that comes back is a worker like
-// others. Leases go by time: for a moment after a chief has been stopped and continued there may be two.
+// others. Leases go by time: for a moment after a chief has been stopped and continued there may be two. Only
+// the later one saves: a file "chief-<number>" in the folder of the checkpoints says which one that is.
 // Owns a thread and a session. Thread-safe.
 //   options.lease = *ChiefLease::Make({.session = {.target = server->target(), …}, .task = task});
 //   hooks = {sync.MakeSessionRunHook([lease = options.lease] { return lease->IsChief(); })};

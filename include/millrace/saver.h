@@ -75,6 +75,9 @@ class Saver {
     // thread writes them; the next Save, and Finish, wait for it and give its error. Formats of version 2
     // only.
     bool write_behind = false;
+    // Unless empty: asked before files are written, and before they become the latest checkpoint. Its error
+    // is that of the save, which then leaves the state file and older checkpoints as they are.
+    std::function<Status()> may_save = {};
   };
   // Gives the path that Restore takes; "" when there is nothing to save. Older checkpoints are deleted as the
   // options say. Sharded checkpoints of the first format give a pattern.

@@ -93,8 +93,10 @@ StatusOr<bool> CheckpointSaverHook::Save(ClientSession& session, int64_t step) {
   MR_LOG(Info) << "Saving checkpoints for " << step << " into " << save_path_ << ".";
   for (const auto& listener : listeners_) MR_RETURN_IF_ERROR(listener->BeforeSave(session, step));
   if (saver() != nullptr) {
-    MR_RETURN_IF_ERROR(
-        saver()->Save(session, save_path_, {.global_step = step, .write_behind = write_behind_}).status());
+    MR_RETURN_IF_ERROR(saver()
+                           ->Save(session, save_path_,
+                                  {.global_step = step, .write_behind = write_behind_, .may_save = may_save_})
+                           .status());
   }
   MR_RETURN_IF_ERROR(writer_->AddSessionLog(SummaryWriter::SessionStatus::kCheckpoint, step, save_path_));
   bool stop = false;

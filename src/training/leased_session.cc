@@ -24,8 +24,10 @@ using Role = std::shared_ptr<std::atomic<bool>>;
 class LeasedSessionCreator final : public SessionCreator {
  public:
   LeasedSessionCreator(const std::shared_ptr<Scaffold>& scaffold,
-                       const MonitoredTrainingSessionOptions& options, Role role)
+                       const MonitoredTrainingSessionOptions& options, std::shared_ptr<SaveGuard> guard,
+                       Role role)
       : options_(options),
+        guard_(std::move(guard)),
         role_(std::move(role)),
         pause_(std::min(options.recovery_wait_secs, kLongestPauseSecs)),
         one_look_(scaffold, {.session = options.session, .max_wait_secs = 0, .recovery_wait_secs = pause_}),
@@ -35,6 +37,7 @@ class LeasedSessionCreator final : public SessionCreator {
     const auto begin = Clock::now();
     for (;;) {
       *role_ = options_.lease->IsChief();
+      if (*role_ && guard_ != nullptr) MR_RETURN_IF_ERROR(guard_->Take());
       // Variables that are there are newer than those of the checkpoint.
       auto session = one_look_.CreateSession();
       if (session.ok() || !errors::IsDeadlineExceeded(session.status())) return session;
@@ -48,6 +51,7 @@ class LeasedSessionCreator final : public SessionCreator {
 
  private:
   const MonitoredTrainingSessionOptions options_;
+  const std::shared_ptr<SaveGuard> guard_;
   const Role role_;
   const double pause_;
   WorkerSessionCreator one_look_;
@@ -118,6 +122,7 @@ class RoleHook final : public SessionRunHook {
 StatusOr<std::unique_ptr<MonitoredSession>> MakeLeasedSession(const Scope& scope,
                                                               const MonitoredTrainingSessionOptions& options,
                                                               const std::shared_ptr<Scaffold>& scaffold,
+                                                              const std::shared_ptr<SaveGuard>& guard,
                                                               const Hooks& chief_hooks, const Hooks& hooks) {
   const Role role = std::make_shared<std::atomic<bool>>(false);
   Hooks all = {std::make_shared<RoleHook>(options.lease, role)};
@@ -126,7 +131,7 @@ StatusOr<std::unique_ptr<MonitoredSession>> MakeLeasedSession(const Scope& scope
     all.push_back(std::make_shared<ChiefHook>(hook, role));
   }
   all.insert(all.end(), hooks.begin(), hooks.end());
-  return MonitoredSession::Make(scope, std::make_shared<LeasedSessionCreator>(scaffold, options, role),
+  return MonitoredSession::Make(scope, std::make_shared<LeasedSessionCreator>(scaffold, options, guard, role),
                                 std::move(all), options.monitored);
 }
 

@@ -11,6 +11,7 @@
 #include "millrace/hooks.h"
 #include "millrace/queue_runner.h"
 #include "training/leased_session.h"
+#include "training/save_guard.h"
 
 namespace millrace {
 namespace {
@@ -267,6 +268,8 @@ StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(
   }
   Hooks hooks = options.chief_only_hooks;
   const std::string& folder = options.checkpoint_dir;
+  const auto guard =
+      options.lease != nullptr && !folder.empty() ? std::make_shared<SaveGuard>(folder) : nullptr;
   const std::string& summaries = options.summary_dir.empty() ? folder : options.summary_dir;
   const auto wanted = [](const Every& every) {
     return every.secs.value_or(0) > 0 || (every.steps.value_or(0) > 0 && *every.steps != kNever);
@@ -285,9 +288,10 @@ StatusOr<std::unique_ptr<MonitoredSession>> MonitoredTrainingSession(
   if (!folder.empty() && wanted(every)) {
     const auto saving = std::make_shared<CheckpointSaverHook>(folder, every, scaffold);
     saving->set_write_behind(options.write_checkpoints_behind);
+    if (guard != nullptr) saving->set_may_save([guard] { return guard->Check(); });
     hooks.push_back(saving);
   }
-  if (options.lease != nullptr) return MakeLeasedSession(scope, options, scaffold, hooks, of_user);
+  if (options.lease != nullptr) return MakeLeasedSession(scope, options, scaffold, guard, hooks, of_user);
   hooks.insert(hooks.end(), of_user.begin(), of_user.end());
   const auto creator = std::make_shared<ChiefSessionCreator>(
       scaffold, ChiefSessionCreator::Options{.session = options.session, .checkpoint_dir = folder});

@@ -138,6 +138,7 @@ StatusOr<std::string> Saver::Save(Session& session, const std::string& path, con
                                    "' and '", path, "'");
   }
   MR_RETURN_IF_ERROR(Finish());
+  if (options.may_save) MR_RETURN_IF_ERROR(options.may_save());
   if (options.write_behind && !empty_) return SaveBehind(session, checkpoint, options);
   std::string saved;
   if (!empty_) {
@@ -153,6 +154,7 @@ StatusOr<std::string> Saver::Save(Session& session, const std::string& path, con
       return errors::InvalidArgument("'", def_.save_tensor_name, "' does not give the path of a checkpoint");
     }
     saved = *outputs[0].data<std::string>();
+    if (options.may_save) MR_RETURN_IF_ERROR(options.may_save());
     if (options.write_state) MR_RETURN_IF_ERROR(Record(saved, options).Do());
   }
   MR_RETURN_IF_ERROR(WriteMetaGraph(checkpoint, options));

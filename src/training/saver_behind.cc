@@ -119,6 +119,7 @@ class Saver::Behind {
     std::string checkpoint;
     Values values;
     std::vector<Tensor> tensors;
+    std::function<Status()> may_save;  // asked before the last tensor's bytes get their names
     std::function<Status()> when_written;
   };
 
@@ -197,6 +198,7 @@ class Saver::Behind {
     if (done_) {
       writer_ = nullptr;
       job_.tensors.clear();
+      job_.may_save = nullptr;
       job_.when_written = nullptr;
       finished_.NotifyAll();
     }
@@ -209,6 +211,7 @@ class Saver::Behind {
     }
     if (next_ == order_.size()) {
       ++next_;
+      if (job_.may_save) MR_RETURN_IF_ERROR(job_.may_save());
       MR_RETURN_IF_ERROR(writer_->Finish());
       return job_.when_written ? job_.when_written() : Status();
     }
@@ -253,6 +256,7 @@ StatusOr<std::string> Saver::SaveBehind(Session& session, const std::string& che
   MR_RETURN_IF_ERROR(behind_->Start({.checkpoint = checkpoint,
                                      .values = std::move(values),
                                      .tensors = std::move(tensors),
+                                     .may_save = options.may_save,
                                      .when_written = std::move(when_written)}));
   return checkpoint;
 }

@@ -70,6 +70,7 @@ class CheckpointSaverHook(SessionRunHook):
         self._timer = SecondOrStepTimer(every_secs=save_secs, every_steps=save_steps)
         self._listeners = listeners or []
         self._steps_per_run = 1
+        self._save_guard: Any = None  # of a chief that may change
 
     def _set_steps_per_run(self, steps_per_run: int) -> None:
         self._steps_per_run = steps_per_run
@@ -121,7 +122,10 @@ class CheckpointSaverHook(SessionRunHook):
         logging.info("Saving checkpoints for %d into %s.", step, self._save_path)
         for listener in self._listeners:
             listener.before_save(session, step)
-        self._get_saver().save(session, self._save_path, global_step=int(step))
+        saver = self._get_saver()
+        if self._save_guard is not None:
+            saver._save_guard = self._save_guard
+        saver.save(session, self._save_path, global_step=int(step))
         self._summary_writer.add_session_log(
             _session_log(status=_session_log().CHECKPOINT, checkpoint_path=self._save_path), step
         )

@@ -19,6 +19,7 @@ from millrace.python.training import session_run_hook
 from millrace.python.training._monitored_creators import ChiefSessionCreator
 from millrace.python.training._monitored_creators import SessionCreator
 from millrace.python.training._monitored_creators import WorkerSessionCreator
+from millrace.python.training._save_guard import SaveGuard
 
 _NOBODY = -1
 _LOOK_SECS = 0.1
@@ -152,6 +153,7 @@ class LeasedSessionCreator(SessionCreator):
         self.lease = lease
         self.is_chief = False  # in the session that was made last
         self._max_wait_secs = max_wait_secs
+        self.save_guard = SaveGuard(checkpoint_dir) if checkpoint_dir else None
         self._chief = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
         self._one_look = WorkerSessionCreator(scaffold, master, config, max_wait_secs=0)
 
@@ -160,6 +162,8 @@ class LeasedSessionCreator(SessionCreator):
         deadline = time.monotonic() + self._max_wait_secs
         while True:
             self.is_chief = self.lease.is_chief()
+            if self.is_chief and self.save_guard is not None:
+                self.save_guard.take()
             try:
                 return self._one_look.create_session()
             except errors.DeadlineExceededError:

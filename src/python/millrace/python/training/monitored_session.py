@@ -150,6 +150,9 @@ def MonitoredTrainingSession(  # noqa: N802
         )
     if lease is not None:
         session_creator = LeasedSessionCreator(lease, scaffold, master, config, checkpoint_dir, max_wait_secs)
+        for hook in all_hooks:
+            if isinstance(hook, basic_session_run_hooks.CheckpointSaverHook):
+                hook._save_guard = session_creator.save_guard
         all_hooks = [RoleHook(session_creator), *(ChiefHook(hook, session_creator) for hook in all_hooks)]
     if hooks:
         all_hooks.extend(hooks)

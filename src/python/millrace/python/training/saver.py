@@ -147,6 +147,7 @@ class Saver:
         self._filename = filename
         # Pairs (prefix, time), oldest first.
         self._last_checkpoints: list[tuple[str, float]] = []
+        self._save_guard: Any = None  # of a chief that may change
         self._checkpoints_to_be_deleted: list[tuple[str, float]] = []
         self._next_checkpoint_time = 0.0
         self._object_restore_saver: Any = None
@@ -363,6 +364,8 @@ class Saver:
         if not eager and not isinstance(sess, session.SessionInterface):
             raise TypeError("'sess' must be a Session; %s" % sess)
         checkpoint_file = self._checkpoint_file(sess, save_path, global_step, latest_filename)
+        if self._save_guard is not None:
+            self._save_guard.check()
         save_path_parent = os.path.dirname(save_path)
         model_checkpoint_path = None
         if not self._is_empty:
@@ -375,6 +378,8 @@ class Saver:
                         {self.saver_def.filename_tensor_name: checkpoint_file},
                     )
                 model_checkpoint_path = compat.as_str(written)
+                if self._save_guard is not None:
+                    self._save_guard.check()
                 if write_state:
                     self._RecordLastCheckpoint(model_checkpoint_path)
                     checkpoint_management.update_checkpoint_state_internal(
