@@ -2,8 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of parameter servers and workers on servers of this machine."""
 import os
-import random
-import socket
 import threading
 import time
 
@@ -14,24 +12,8 @@ import millrace as tf
 from millrace.python.training import chief_lease
 
 
-def free_ports(count):
-    # Below the ports of outgoing connections, so that none of those comes between.
-    sockets = []
-    while len(sockets) < count:
-        each = socket.socket()
-        try:
-            each.bind(("localhost", random.randrange(10000, 30000)))
-            sockets.append(each)
-        except OSError:
-            each.close()
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
 @pytest.fixture
-def cluster():
+def cluster(free_ports):
     """A ps and two workers in this process, which talk to each other through their ports."""
     ports = free_ports(3)
     spec = tf.train.ClusterSpec(
@@ -234,7 +216,7 @@ def steps_of(target, spec, towers, partitions):
     return values, devices
 
 
-def test_in_graph_replicas_and_parts_on_two_parameter_servers():
+def test_in_graph_replicas_and_parts_on_two_parameter_servers(free_ports):
     ports = ["localhost:%d" % port for port in free_ports(4)]
     spec = tf.train.ClusterSpec({"ps": ports[:2], "worker": ports[2:]})
     servers = [
