@@ -30,6 +30,15 @@ using tensorflow::NodeDef;
 // What joins the name of a sparse tensor and that of a part of it.
 constexpr char kSparseSeparator = '.';
 
+// What --target names a task by, and no node.
+constexpr std::string_view kTaskPrefix = "grpc://";
+
+std::vector<std::string> NodeTargets(const ModelOptions& options) {
+  std::vector<std::string> nodes = options.targets;
+  std::erase_if(nodes, [](const std::string& target) { return target.starts_with(kTaskPrefix); });
+  return nodes;
+}
+
 // ---- Loading
 
 // A SavedModel is a folder, and may be named by the file in it.
@@ -93,7 +102,7 @@ class StepMaker {
   Status ChooseSignature() {
     std::string key = options_.signature;
     if (key.empty()) {
-      if (!options_.fetches.empty() || !options_.targets.empty()) return Status();
+      if (!options_.fetches.empty() || !NodeTargets(options_).empty()) return Status();
       key = saved_model::kDefaultSignature;
       if (!model_.meta->signature_def().contains(key)) return Status();
     }
@@ -186,7 +195,7 @@ class StepMaker {
   }
 
   Status AddFetches() {
-    step_.targets = options_.targets;
+    step_.targets = NodeTargets(options_);
     std::vector<std::string> names = options_.fetches;
     if (names.empty()) {
       for (const auto& [key, info] : outputs_.infos) {
@@ -328,8 +337,13 @@ void AddRunOptions(ModelOptions* options, CLI::App* command) {
   AddFeedOption(options, command);
   command->add_option("--fetch", options->fetches, "A tensor, or an output of the signature; may be repeated")
       ->allow_extra_args(false);
-  command->add_option("--target", options->targets, "A node that is to run; may be repeated")
-      ->allow_extra_args(false);
+  command
+      ->add_option("--target", options->targets,
+                   "A node that is to run, or grpc://host:port, as --master; may be repeated")
+      ->allow_extra_args(false)
+      ->each([options](const std::string& target) {
+        if (target.starts_with(kTaskPrefix)) options->master = target;
+      });
   command->add_option(
       "--signature", options->signature,
       "Names of inputs and outputs are those of this signature; serving_default if there is one");

@@ -105,7 +105,7 @@ class ProcessCluster {
   std::string Target(const std::string& name) const {
     return StrCat("grpc://", *spec_.AddressOf(name.substr(0, name.size() - 2), name.back() - '0'));
   }
-  void Launch(const std::string& name) {
+  void Launch(const std::string& name, const std::vector<std::string>& more = {}) {
     std::vector<std::string> words = {"server",
                                       "--cluster",
                                       spec_.ToString(),
@@ -117,6 +117,7 @@ class ProcessCluster {
                                       "1"};
     if (more_.empty()) words.insert(words.end(), {"--session-timeout", "20"});
     words.insert(words.end(), more_.begin(), more_.end());
+    words.insert(words.end(), more.begin(), more.end());
     processes_[name] = std::make_unique<Process>(words);
   }
   void AwaitReady(const std::string& name) {

@@ -5,8 +5,12 @@
 // MILLRACE_PROGRAM.
 #include <gmock/gmock.h>
 
+#include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <thread>
+#include <tuple>
 
 #include "graph/testing.h"
 #include "rpc/cluster_testing.h"
@@ -77,6 +81,22 @@ TEST_F(ProcessesTest, StepsRunOnThreeProcessesThatEndCleanly) {
   cluster_.process(kMaster).Signal(SIGINT);
   EXPECT_EQ(cluster_.process(kPs).Wait(), 0);
   EXPECT_EQ(cluster_.process(kMaster).Wait(), 0);
+}
+
+TEST_F(ProcessesTest, TheProgramRunsAModelOnTheCluster) {
+  const std::string model = StrCat(::testing::TempDir(), "processes_test.pbtxt");
+  std::ofstream(model) << R"(
+    node { name: "x" op: "Const" device: "/job:ps/task:0" attr { key: "dtype" value { type: DT_FLOAT } }
+           attr { key: "value" value { tensor { dtype: DT_FLOAT tensor_shape { } float_val: 3 } } } }
+    node { name: "y" op: "Square" input: "x" device: "/job:worker/task:1" attr { key: "T" value { type: DT_FLOAT } } }
+    node { name: "n" op: "NoOp" device: "/job:ps/task:0" })";
+  for (const char* option : {"--target", "--master"}) {
+    Process program({"run", model, "--fetch", "y", "--target", "n", option, cluster_.Target(kOther)});
+    EXPECT_THAT(program.Line(), HasSubstr("y"));
+    EXPECT_EQ(program.Wait(), 0) << option;
+  }
+  Process alone({"run", model, "--fetch", "y"});
+  EXPECT_NE(alone.Wait(), 0) << "this process has no such devices";
 }
 
 TEST_F(ProcessesTest, AServerEndsCleanlyWhileAStepWaits) {
@@ -262,17 +282,69 @@ TEST_F(ProcessesTest, AfterRandomDeathsNothingHangsAndNothingIsLeft) {
   }
 }
 
-// Steps that move 64 MiB from the ps to a worker, which last mostly as long as that. Killed at a random
-// moment of such a step, most often in the middle of the transfer, the ps is named at once, and nothing of
-// the step is left; a new session works.
-class TransferKillTest : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Ways, TransferKillTest, ::testing::Values("1024", "0"),  // shared memory; sockets
-                         [](const auto& way) { return way.index == 0 ? "SharedMemory" : "Sockets"; });
+// The ps gives large tensors away at the port that it was told, also after it has been killed and started
+// again while connections were open.
+TEST(DataPortTest, IsThatOfTheNextProcessToo) {
+  const int port = FreePort();
+  ProcessCluster cluster({{"ps", 1}, {"worker", 1}}, {}, {"--session-timeout", "20", "--shared-memory", "0"});
+  const auto launch = [&] {
+    cluster.Launch("ps/0", {"--data-port", StrCat(port)});
+    cluster.AwaitReady("ps/0");
+  };
+  cluster.process("ps/0").Signal(SIGKILL);
+  cluster.process("ps/0").Wait();
+  for (int i = 0; i < 3; ++i) {
+    launch();
+    SessionOptions options;
+    options.target = cluster.Target("worker/0");
+    const auto session = NewSession(options);
+    ASSERT_TRUE(session.ok()) << session.status();
+    ASSERT_EQ((*session)->Create(GraphDefFromText(R"(
+      node { name: "dims" op: "Const" device: "/job:ps" attr { key: "dtype" value { type: DT_INT32 } }
+             attr { key: "value" value { tensor { dtype: DT_INT32 tensor_shape { dim { size: 1 } } int_val: 200000 } } } }
+      node { name: "x" op: "Placeholder" device: "/job:ps" attr { key: "dtype" value { type: DT_FLOAT } } }
+      node { name: "many" op: "Fill" input: "dims" input: "x" device: "/job:ps"
+             attr { key: "T" value { type: DT_FLOAT } } }
+      node { name: "zero" op: "Const" device: "/job:worker" attr { key: "dtype" value { type: DT_INT32 } }
+             attr { key: "value" value { tensor { dtype: DT_INT32 tensor_shape { dim { size: 1 } } int_val: 0 } } } }
+      node { name: "largest" op: "Max" input: "many" input: "zero" device: "/job:worker"
+             attr { key: "T" value { type: DT_FLOAT } } })")),
+              Status());
+    std::vector<Tensor> out;
+    ASSERT_EQ((*session)->Run({{"x", Tensor::Scalar(3.f)}}, {"largest"}, {}, &out), Status());
+    EXPECT_EQ(out[0].scalar<float>(), 3);
+    // The worker is connected to the port.
+    std::ifstream connections("/proc/net/tcp");
+    const std::string text{std::istreambuf_iterator<char>(connections), {}};
+    char remote[16];
+    std::snprintf(remote, sizeof(remote), "0100007F:%04X 01", port);
+    EXPECT_THAT(text, HasSubstr(remote));
+    cluster.process("ps/0").Signal(SIGKILL);
+    cluster.process("ps/0").Wait();
+  }
+}
 
-TEST_P(TransferKillTest, TheSenderIsKilledWhileATensorIsOnItsWay) {
-  constexpr int kKills = 5;
+// Steps that move 64 MiB from the ps to a worker, which last mostly as long as that. A task that is killed at
+// a random moment of such a step, most often in the middle of the transfer, is named at once, and nothing of
+// the step is left at the others; a new session works.
+class TransferKillTest : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
+INSTANTIATE_TEST_SUITE_P(Ways, TransferKillTest,
+                         ::testing::Combine(::testing::Values("1024", "0"),  // shared memory; sockets
+                                            ::testing::Values("ps/0", "worker/1", "worker/0")),
+                         [](const auto& way) {
+                           const std::string victim = std::get<1>(way.param);
+                           return StrCat(
+                               std::string(std::get<0>(way.param)) == "0" ? "Sockets" : "SharedMemory",
+                               victim == "ps/0"       ? "Sender"
+                               : victim == "worker/1" ? "Receiver"
+                                                      : "Master");
+                         });
+
+TEST_P(TransferKillTest, ATaskIsKilledWhileATensorIsOnItsWay) {
+  constexpr int kKills = 3;
+  const auto [shared_memory, victim] = GetParam();
   ProcessCluster cluster({{"ps", 1}, {"worker", 2}}, {},
-                         {"--session-timeout", "20", "--shared-memory", GetParam()});
+                         {"--session-timeout", "20", "--shared-memory", shared_memory});
   std::mt19937 random(7);
   for (int kill = 0; kill < kKills; ++kill) {
     SessionOptions options;
@@ -310,14 +382,18 @@ TEST_P(TransferKillTest, TheSenderIsKilledWhileATensorIsOnItsWay) {
     });
     std::this_thread::sleep_for(milliseconds(took / 2 + static_cast<int64_t>(random() % 200)));
     const auto killed = steady_clock::now();
-    cluster.process("ps/0").Signal(SIGKILL);
+    cluster.process(victim).Signal(SIGKILL);
     running.join();
     EXPECT_TRUE(errors::IsUnavailable(status) || errors::IsAborted(status)) << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr("/job:ps/replica:0/task:0"));
+    // The client knows its master by the target.
+    const std::string name = StrCat("/job:", std::string(victim).substr(0, std::string(victim).size() - 2),
+                                    "/replica:0/task:", std::string(victim).back());
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr(name == "/job:worker/replica:0/task:0" ? cluster.Target(victim) : name));
     EXPECT_LT(ended - killed, std::chrono::seconds(10));
-    (*session)->Close().IgnoreError("the ps is gone");
-    cluster.Restart("ps/0");
-    for (const char* name : {"worker/0", "worker/1"}) cluster.AwaitNothingLeft(name);
+    (*session)->Close().IgnoreError("a task is gone");
+    cluster.Restart(victim);
+    for (const char* task : {"ps/0", "worker/0", "worker/1"}) cluster.AwaitNothingLeft(task);
   }
 }
 
