@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "base/random/philox.h"
+#include "tensor/variant.h"
 #include "tests/datasets/pipeline_testing.h"
 
 namespace millrace {
@@ -294,6 +295,29 @@ TEST_F(BasicDatasetTest, OptionalsSayWhetherThereIsAnElement) {
   EXPECT_EQ((*first)[1].scalar<int64_t>(), 0);
   EXPECT_FALSE(GetOne("has").scalar<bool>());
   EXPECT_THAT(Get({"value"}).status().message(), HasSubstr("The given optional does not have a value."));
+}
+
+// As between tasks: their name and metadata are TensorFlow's.
+TEST_F(BasicDatasetTest, OptionalsAreWrittenAndRead) {
+  graph_.Node("some", "OptionalFromValue", {Int(3)}, {{"Toutput_types", Type().types}});
+  graph_.Node("none", "OptionalNone", {}, {});
+  const auto made = Get({"some", "none"});
+  ASSERT_TRUE(made.ok()) << made.status();
+  const VariantData some = (*made)[0].scalar<Variant>().Encode(),
+                    none = (*made)[1].scalar<Variant>().Encode();
+  EXPECT_EQ(some.type_name, "tensorflow::data::Optional");
+  EXPECT_EQ(some.metadata, std::string(1, '\1'));
+  ASSERT_EQ(some.tensors.size(), 1u);
+  EXPECT_EQ(some.tensors[0].scalar<int64_t>(), 3);
+  EXPECT_EQ(none.metadata, std::string(1, '\0'));
+  for (const VariantData& data : {some, none}) {
+    const auto back = Variant::Decode(data);
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->Encode().metadata, data.metadata);
+    EXPECT_EQ(back->Encode().tensors.size(), data.tensors.size());
+  }
+  EXPECT_FALSE(Variant::Decode(VariantData("tensorflow::data::Optional", "", {})).ok());
+  EXPECT_FALSE(Variant::Decode(VariantData("tensorflow::data::Optional", "xy", {})).ok());
 }
 
 TEST_F(BasicDatasetTest, WhatIsNoDatasetIsRefused) {

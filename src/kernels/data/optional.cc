@@ -4,9 +4,46 @@
 
 #include "kernel/kernel_registry.h"
 #include "kernels/data/register.h"
+#include "kernels/shared/tensor_list.h"
 #include "tensor/variant.h"
 
 namespace millrace::data {
+
+bool OptionalVariant::Spend(int64_t* left) const {
+  constexpr int64_t kBytesOfTensor = 64;  // beside its elements
+  if (value_ == nullptr) return true;
+  for (const Tensor& tensor : *value_) {
+    *left -= kBytesOfTensor;
+    if (tensor.dtype() != DataType::kVariant) *left -= static_cast<int64_t>(tensor.num_bytes());
+    if (*left < 0) return false;
+    if (tensor.dtype() != DataType::kVariant) continue;
+    for (const Variant& element : tensor.flat<Variant>()) {
+      if (const auto* const inner = element.get<OptionalVariant>(); inner != nullptr && !inner->Spend(left))
+        return false;
+      if (const auto* const list = element.get<TensorList>();
+          list != nullptr && !list->Spend(true, left).ok())
+        return false;
+    }
+  }
+  return true;
+}
+
+// Whether there is a value, and its tensors.
+VariantData OptionalVariant::EncodeVariant() const {
+  VariantData data;
+  int64_t left = int64_t{1} << 31;
+  if (!Spend(&left)) return data;
+  data.metadata = std::string(1, value_ != nullptr ? '\1' : '\0');
+  if (value_ != nullptr) data.tensors.assign(value_->begin(), value_->end());
+  return data;
+}
+
+StatusOr<OptionalVariant> OptionalVariant::DecodeVariant(VariantData data) {
+  if (data.metadata.size() != 1) return errors::InvalidArgument("The metadata of an optional are broken");
+  if (data.metadata[0] == 0) return OptionalVariant();
+  return OptionalVariant(Element(data.tensors.begin(), data.tensors.end()));
+}
+
 namespace {
 
 StatusOr<const OptionalVariant*> OptionalInput(const KernelContext& context) {
@@ -76,6 +113,7 @@ class GetValueKernel final : public OpKernel {
 }  // namespace
 
 void RegisterOptionalKernels(KernelRegistry& registry) {
+  static const Status decoder = RegisterVariantType<OptionalVariant>();  // once in a process
   registry.Register<NoneKernel>(KernelDef("OptionalNone"));
   registry.Register<FromValueKernel>(KernelDef("OptionalFromValue"));
   registry.Register<HasValueKernel>(KernelDef("OptionalHasValue"));
