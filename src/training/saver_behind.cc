@@ -121,6 +121,9 @@ class Saver::Behind {
     std::vector<Tensor> tensors;
     std::function<Status()> may_save;  // asked before the last tensor's bytes get their names
     std::function<Status()> when_written;
+    // The checkpoints before it, and what was to be deleted then.
+    std::vector<Kept> last, to_delete;
+    double next_kept_time = 0;
   };
 
   Behind() = default;
@@ -166,10 +169,10 @@ class Saver::Behind {
     MutexLock lock(mu_);
     return std::exchange(status_, Status());
   }
-  // REQUIRES: nothing is being written.
-  std::string checkpoint() const {
+  // REQUIRES: nothing is being written. What was last written.
+  Job TakeJob() {
     MutexLock lock(mu_);
-    return job_.checkpoint;
+    return std::move(job_);
   }
 
  private:
@@ -239,7 +242,10 @@ Status Saver::Finish() {
   if (behind_ == nullptr) return Status();
   const Status status = behind_->Finish();
   if (!status.ok()) {
-    std::erase_if(last_, [&](const Kept& kept) { return kept.path == behind_->checkpoint(); });
+    Behind::Job job = behind_->TakeJob();
+    last_ = std::move(job.last);
+    to_delete_ = std::move(job.to_delete);
+    next_kept_time_ = job.next_kept_time;
   }
   return status;
 }
@@ -250,6 +256,8 @@ StatusOr<std::string> Saver::SaveBehind(Session& session, const std::string& che
   std::vector<Tensor> tensors;
   MR_RETURN_IF_ERROR(session.Run({}, values.tensors, {}, &tensors));
   MR_RETURN_IF_ERROR(WriteMetaGraph(checkpoint, options));
+  std::vector<Kept> last = last_, to_delete = to_delete_;
+  const double next_kept_time = next_kept_time_;
   std::function<Status()> when_written;
   if (options.write_state) when_written = [update = Record(checkpoint, options)] { return update.Do(); };
   if (behind_ == nullptr) behind_ = std::make_shared<Behind>();
@@ -257,7 +265,10 @@ StatusOr<std::string> Saver::SaveBehind(Session& session, const std::string& che
                                      .values = std::move(values),
                                      .tensors = std::move(tensors),
                                      .may_save = options.may_save,
-                                     .when_written = std::move(when_written)}));
+                                     .when_written = std::move(when_written),
+                                     .last = std::move(last),
+                                     .to_delete = std::move(to_delete),
+                                     .next_kept_time = next_kept_time}));
   return checkpoint;
 }
 

@@ -316,7 +316,7 @@ TEST(DataPortTest, IsThatOfTheNextProcessToo) {
     // The worker is connected to the port.
     std::ifstream connections("/proc/net/tcp");
     const std::string text{std::istreambuf_iterator<char>(connections), {}};
-    char remote[16];
+    char remote[32];
     std::snprintf(remote, sizeof(remote), "0100007F:%04X 01", port);
     EXPECT_THAT(text, HasSubstr(remote));
     cluster.process("ps/0").Signal(SIGKILL);

@@ -110,7 +110,7 @@ TEST_F(PruneTest, AConnectionPutsOneTensorInThePlaceOfAnother) {
   // Control edges of a placeholder too; what nothing needs leaves no node.
   EXPECT_EQ(Prune({{"x"}, {"sum"}, {}, {{"x", "neg"}, {"split:1", "y"}}}),
             "x = Placeholder()\nsum = Add(_arg_x_0_0, _identity_y_0)\nsplit = Split(_identity_neg_0)\n"
-            "_arg_x_0_0 = _Arg()\n_identity_neg_0 = Identity(x)\n_identity_y_0 = Identity(split:1)\n"
+            "_arg_x_0_0 = _Arg()\n_identity_y_0 = Identity(split:1)\n_identity_neg_0 = Identity(x)\n"
             "_retval_sum_0_0 = _Retval(sum)\n");
   EXPECT_EQ(Prune({{"neg"}, {"y"}, {"stop"}, {{"v", "y"}, {"both", "x"}}}),
             "sum = Add(_identity_x_0, _identity_y_0)\nneg = Neg(sum)\nsplit = Split(_arg_neg_0_0)\n"
