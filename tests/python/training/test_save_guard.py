@@ -62,7 +62,9 @@ def test_a_former_chief_does_not_save(tmp_path):
     latter, add_b = open_session(folder)
     latter.run(add_b)
     assert tf.train.latest_checkpoint(folder).endswith("model.ckpt-4")
-    saving = next(hook._hook for hook in former._hooks if hasattr(getattr(hook, "_hook", None), "_save_guard"))
+    saving = next(
+        hook._hook for hook in former._hooks if hasattr(getattr(hook, "_hook", None), "_save_guard")
+    )
     state = open(os.path.join(folder, "checkpoint")).read()
     with pytest.raises(tf.errors.AbortedError, match="another one has taken over"):
         saving._save(former._tf_sess(), 100)
