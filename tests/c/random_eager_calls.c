@@ -3,7 +3,7 @@
 
 /* Calls of eager execution, and of the experimental functions, in any order with any arguments of the right
  * types: each has to answer, nothing may crash, and what is left is deleted in any order. */
-#include "check.h"
+#include "random.h"
 #include "tensorflow/c/c_api_experimental.h"
 #include "tensorflow/c/eager/c_api.h"
 
@@ -20,12 +20,7 @@ typedef struct World {
   int succeeded, executed;
 } World;
 
-static int any(World* w, int count) {
-  w->seed ^= w->seed << 13;
-  w->seed ^= w->seed >> 7;
-  w->seed ^= w->seed << 17;
-  return (int)(w->seed % (uint64_t)count);
-}
+static int any(World* w, int count) { return draw(&w->seed, count); }
 
 static void note(World* w) { w->succeeded += TF_GetCode(w->status) == TF_OK; }
 
@@ -89,17 +84,7 @@ static TF_DataType any_type(World* w) {
   return any(w, 6) == 0 ? (TF_DataType)any(w, 130) : any(w, 3) == 0 ? TF_INT32 : TF_FLOAT;
 }
 
-static TF_Tensor* new_tensor(World* w) {
-  const int64_t dims[] = {any(w, 4), any(w, 3)};
-  const int rank = any(w, 3);
-  size_t count = 1;
-  for (int i = 0; i < rank; ++i) count *= (size_t)dims[i];
-  const TF_DataType type = any_type(w);
-  const size_t size = any(w, 9) == 0 ? (size_t)any(w, 64) : count * TF_DataTypeSize(type);
-  TF_Tensor* tensor = TF_AllocateTensor(type, dims, rank, size);
-  if (tensor != NULL) memset(TF_TensorData(tensor), any(w, 3), TF_TensorByteSize(tensor));
-  return tensor;
-}
+static TF_Tensor* new_tensor(World* w) { return draw_tensor(&w->seed, any_type(w)); }
 
 static void keep_handle(World* w, TFE_TensorHandle* handle) {
   if (handle == NULL) return;
