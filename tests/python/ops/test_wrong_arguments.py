@@ -88,3 +88,31 @@ def test_axes_that_are_given_twice_are_reduced_once():
             for axes in ([0, 0], [0, -2]):
                 twice = sess.run(reduce(x, axes), {x: [[1.0, 2.0], [3.0, 4.0]]})
                 assert twice.tolist() == once.tolist()
+
+
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (lambda: tf.FIFOQueue(3, None), TypeError, "types of a queue's elements"),
+        (lambda: tf.placeholder(tf.float32, [2**63]), ValueError, "out of range|too big|too large"),
+        (lambda: tf.linalg.LinearOperatorAdjoint(None), TypeError, "Expected a LinearOperator, got None"),
+        (lambda: tf.linalg.LinearOperatorInversion(int), TypeError, "Expected a LinearOperator"),
+        (lambda: tf.linalg.LinearOperatorComposition(["x"]), TypeError, "Expected a LinearOperator, got 'x'"),
+        (lambda: tf.linalg.LinearOperatorKronecker([tf.ones([2])]), TypeError, "Expected a LinearOperator"),
+        (lambda: tf.linalg.LinearOperatorBlockDiag([tf.ones([2])]), TypeError, "Expected a LinearOperator"),
+        (
+            lambda: tf.linalg.LinearOperatorLowRankUpdate([], tf.ones([2, 1])),
+            TypeError,
+            "Expected a LinearOp",
+        ),
+        (lambda: tf.stack([], axis=1), ValueError, "one or more tensors"),
+        (lambda: tf.parallel_stack([]), ValueError, "one or more tensors"),
+        (lambda: tf.map_fn(lambda x: x, []), ValueError, "one or more tensors"),
+        (lambda: tf.foldl(lambda a, x: a, ()), ValueError, "one or more tensors"),
+        (lambda: tf.scan(lambda a, x: a, {}), ValueError, "one or more tensors"),
+        (lambda: tf.DType(float("inf")), TypeError, "not a valid"),
+    ],
+)
+def test_values_of_other_kinds_are_refused(call: Any, error: Any, text: str) -> None:
+    with pytest.raises(error, match=text):
+        call()

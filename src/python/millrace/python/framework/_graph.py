@@ -212,7 +212,10 @@ class Graph(_graph_scopes.GraphScopes, _graph_functions.GraphFunctions, _engine.
         if not _VALID_OP_NAME_REGEX.match(name):
             raise ValueError("'%s' is not a valid node name" % name)
         if not self._slow_reasons and self._control_flow_context is None:
-            op = self._make_op(op_type, name, "", inputs, (), attrs)
+            try:
+                op = self._make_op(op_type, name, "", inputs, (), attrs)
+            except OverflowError as e:
+                raise ValueError("An attribute of '%s' is out of range: %s" % (name, e)) from None
             _after_making(op)
             return op
         input_ops: set[Any] = set()

@@ -20,7 +20,10 @@ class DType:
     __slots__ = ["_type_enum", "_hash"]
 
     def __init__(self, type_enum: int) -> None:
-        type_enum = int(type_enum)
+        try:
+            type_enum = int(type_enum)
+        except OverflowError:
+            type_enum = 0
         if type_enum not in _NAMES or type_enum == 0:
             raise TypeError("type_enum is not a valid types_pb2.DataType: %s" % type_enum)
         self._type_enum = type_enum

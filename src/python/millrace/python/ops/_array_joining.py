@@ -42,12 +42,19 @@ def stack(values: Any, axis: int = 0, name: str | None = "stack") -> Any:
             pass
     if not isinstance(values, (list, tuple, np.ndarray, ops.Tensor)):
         raise TypeError("Expected a list of tensors, got %r." % (values,))
-    value_shape = ops.convert_to_tensor(values[0], name=name)._shape_tuple()
+    value_shape = ops.convert_to_tensor(_first_of(values), name=name)._shape_tuple()
     if value_shape is not None:
         expanded = len(value_shape) + 1
         if axis < -expanded or axis >= expanded:
             raise ValueError("axis = %d not in [%d, %d)" % (axis, -expanded, expanded))
     return gen_array_ops.pack(values, axis=axis, name=name)
+
+
+def _first_of(values: Any) -> Any:
+    try:
+        return values[0]
+    except IndexError:
+        raise ValueError("Expected one or more tensors to join, got %r." % (values,)) from None
 
 
 def parallel_stack(values: Any, name: str | None = "parallel_stack") -> Any:
@@ -58,7 +65,7 @@ def parallel_stack(values: Any, name: str | None = "parallel_stack") -> Any:
     with ops.name_scope(name):
         if not isinstance(values, (list, tuple, np.ndarray, ops.Tensor)):
             raise TypeError("Expected a list of tensors, got %r." % (values,))
-        value = ops.convert_to_tensor(values[0])
+        value = ops.convert_to_tensor(_first_of(values))
         value_shape = value.get_shape()
         output_shape = tensor_shape.TensorShape([len(values)]).concatenate(value_shape)
         # Each one is expanded to a row of the result.

@@ -18,7 +18,8 @@ from millrace.python.ops import gen_data_flow_ops
 
 def _as_type_list(dtypes: Any) -> list[Any]:
     """The types as a list."""
-    assert dtypes is not None
+    if dtypes is None:
+        raise TypeError("Expected the types of a queue's elements, got None.")
     if not isinstance(dtypes, (list, tuple)):
         return [dtypes]
     return list(dtypes)

@@ -61,6 +61,8 @@ def foldl(
         raise TypeError("fn must be callable.")
     with ops.name_scope(name, "foldl", nest.flatten(elems)), caching_variables():
         elems_flat = [ops.convert_to_tensor(elem, name="elem") for elem in nest.flatten(elems)]
+        if not elems_flat:
+            raise ValueError("elems must have one or more tensors, got %r." % (elems,))
         n = _first_size(elems_flat[0])
         elems_ta = _unstacked(elems_flat, n)
 
@@ -106,6 +108,8 @@ def foldr(
         raise TypeError("fn must be callable.")
     with ops.name_scope(name, "foldr", nest.flatten(elems)), caching_variables():
         elems_flat = [ops.convert_to_tensor(elem, name="elem") for elem in nest.flatten(elems)]
+        if not elems_flat:
+            raise ValueError("elems must have one or more tensors, got %r." % (elems,))
         n = _first_size(elems_flat[0])
         elems_ta = _unstacked(elems_flat, n)
 
@@ -176,6 +180,8 @@ def scan(
     elems_flat = nest.flatten(elems)
     with ops.name_scope(name, "scan", elems_flat), caching_variables():
         elems_flat = [ops.convert_to_tensor(elem, name="elem") for elem in elems_flat]
+        if not elems_flat:
+            raise ValueError("elems must have one or more tensors, got %r." % (elems,))
         if elems_flat[0].shape.ndims == 0:
             raise ValueError("elems must be a 1+ dimensional Tensor, not a scalar")
         n = _first_size(elems_flat[0])

@@ -71,6 +71,8 @@ def map_fn(
             elems_flat = [ops.convert_to_tensor(elem, name="elem") for elem in elems_flat]
             dtype = dtype or input_pack([elem.dtype for elem in elems_flat])
             dtype_flat = nest.flatten(dtype)
+            if not elems_flat:
+                raise ValueError("elems must have one or more tensors, got %r." % (elems,))
             static_shape = elems_flat[0].shape
             if static_shape.ndims is not None and static_shape.ndims < 1:
                 if len(elems_flat) == 1:

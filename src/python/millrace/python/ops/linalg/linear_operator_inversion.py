@@ -25,6 +25,7 @@ class LinearOperatorInversion(linear_operator.LinearOperator):
         name: Any = None,
     ) -> None:
         self._operator = operator
+        linear_operator_util.check_operator(operator)
         if operator.is_square is False or is_square is False:
             raise ValueError("An operator must be square to have an inverse: is_square hint was False.")
         if operator.is_non_singular is False or is_non_singular is False:

@@ -45,7 +45,7 @@ class LinearOperatorLowRankUpdate(linear_operator.LinearOperator):
         is_square: Any = None,
         name: str = "LinearOperatorLowRankUpdate",
     ) -> None:
-        dtype = base_operator.dtype
+        dtype = linear_operator_util.check_operator(base_operator).dtype
         if diag_update is not None and is_diag_update_positive and dtype.is_complex:
             from millrace.python.platform import tf_logging as logging
 

@@ -131,6 +131,7 @@ def use_operator_or_provided_hint_unless_contradicting(
     operator: Any, hint_attr_name: str, provided_hint_value: Any, message: str
 ) -> Any:
     """Returns the hint of an operator or the one given; ValueError when they contradict each other."""
+    check_operator(operator)
     op_hint = getattr(operator, hint_attr_name)
     if (op_hint is False and provided_hint_value) or (op_hint and provided_hint_value is False):
         raise ValueError(message)
@@ -146,13 +147,20 @@ def all_hints(operators: Any, attribute: str) -> Any:
     return True if all(getattr(operator, attribute) for operator in operators) else None
 
 
+def check_operator(operator: Any) -> Any:
+    """The operator; TypeError for what is none."""
+    if not hasattr(operator, "is_non_singular") or not hasattr(operator, "dtype"):
+        raise TypeError("Expected a LinearOperator, got %r of type %s." % (operator, type(operator).__name__))
+    return operator
+
+
 def check_operators(operators: Any) -> Any:
     """Returns the type of operators; ValueError or TypeError when there are none or types differ."""
     if not operators:
         raise ValueError("Expected a non-empty list of operators. Found: %s" % operators)
-    dtype = operators[0].dtype
+    dtype = check_operator(operators[0]).dtype
     for operator in operators:
-        if operator.dtype != dtype:
+        if check_operator(operator).dtype != dtype:
             name_type = (str((o.name, o.dtype)) for o in operators)
             raise TypeError(
                 "Expected all operators to have the same dtype.  Found %s" % "   ".join(name_type)

@@ -93,6 +93,8 @@ def vectorized_map(fn: Any, elems: Any) -> Any:
         def loop_fn(i: Any) -> Any:
             return fn(nest.map_structure(lambda x: array_ops.gather(x, i), elems))
 
+        if not nest.flatten(elems):
+            raise ValueError("elems must have one or more tensors, got %r." % (elems,))
         first = nest.flatten(elems)[0]
         size = first.shape.dims[0].value if first.shape.ndims else None
         return pfor(loop_fn, size if size is not None else array_ops.shape(first)[0])
