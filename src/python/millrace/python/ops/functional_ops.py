@@ -21,6 +21,12 @@ from millrace.python.ops.map_fn import map_fn  # noqa: F401
 from millrace.python.util import nest
 
 
+def _tensors_of(elems: list[Any]) -> list[Any]:
+    if not elems:
+        raise ValueError("elems must have one or more tensors, got none.")
+    return [ops.convert_to_tensor(elem, name="elem") for elem in elems]
+
+
 def _first_size(elem: Any) -> Any:
     """The size of the first axis: a number where it is known, else a tensor."""
     ndims = elem.shape.ndims
@@ -60,9 +66,7 @@ def foldl(
     if not callable(fn):
         raise TypeError("fn must be callable.")
     with ops.name_scope(name, "foldl", nest.flatten(elems)), caching_variables():
-        elems_flat = [ops.convert_to_tensor(elem, name="elem") for elem in nest.flatten(elems)]
-        if not elems_flat:
-            raise ValueError("elems must have one or more tensors, got %r." % (elems,))
+        elems_flat = _tensors_of(nest.flatten(elems))
         n = _first_size(elems_flat[0])
         elems_ta = _unstacked(elems_flat, n)
 
@@ -107,9 +111,7 @@ def foldr(
     if not callable(fn):
         raise TypeError("fn must be callable.")
     with ops.name_scope(name, "foldr", nest.flatten(elems)), caching_variables():
-        elems_flat = [ops.convert_to_tensor(elem, name="elem") for elem in nest.flatten(elems)]
-        if not elems_flat:
-            raise ValueError("elems must have one or more tensors, got %r." % (elems,))
+        elems_flat = _tensors_of(nest.flatten(elems))
         n = _first_size(elems_flat[0])
         elems_ta = _unstacked(elems_flat, n)
 
@@ -179,9 +181,7 @@ def scan(
 
     elems_flat = nest.flatten(elems)
     with ops.name_scope(name, "scan", elems_flat), caching_variables():
-        elems_flat = [ops.convert_to_tensor(elem, name="elem") for elem in elems_flat]
-        if not elems_flat:
-            raise ValueError("elems must have one or more tensors, got %r." % (elems,))
+        elems_flat = _tensors_of(elems_flat)
         if elems_flat[0].shape.ndims == 0:
             raise ValueError("elems must be a 1+ dimensional Tensor, not a scalar")
         n = _first_size(elems_flat[0])
