@@ -4,6 +4,7 @@
 // Training programs and their input, by the public interface.
 //
 //   jpeg/decode     a photograph-like image of 1024 x 768, decoded on one thread
+//   jpeg/resize     the decoded image resized to 256 x 256 on one thread
 //   jpeg/pipeline   decoded, resized to 256 x 256, cropped to 224 x 224 and batched by 16, on all processors;
 //                   aim: 0.95 of decode times the processors
 //   step/memory     a training step of a network of 784, 200, 100 and 10 units, batch 100, batches in memory
@@ -66,6 +67,18 @@ void JpegDecode(benchmark::State& state) {
   const ClientSession session(scope, Threads(1));
   std::vector<Tensor> out;
   for (auto _ : state) CheckOk(session.Run({{bytes, Jpeg()}}, {image}, {}, &out));
+  state.SetItemsProcessed(state.iterations());
+}
+
+void JpegResize(benchmark::State& state) {
+  const Scope scope = Scope::NewRootScope();
+  const Output image = ops::DecodeJpeg(scope, ops::Const(scope, Jpeg()), ops::DecodeJpeg::Channels(3));
+  const Output in = ops::Placeholder(scope, DataType::kUint8);
+  const Output small = ops::ResizeBilinear(scope, ops::ExpandDims(scope, in, 0), {256, 256});
+  const ClientSession session(scope, Threads(1));
+  std::vector<Tensor> decoded, out;
+  CheckOk(session.Run({image}, &decoded));
+  for (auto _ : state) CheckOk(session.Run({{in, decoded[0]}}, {small}, {}, &out));
   state.SetItemsProcessed(state.iterations());
 }
 
@@ -182,6 +195,7 @@ void Queue(benchmark::State& state) {
 }
 
 BENCHMARK(JpegDecode)->Name("jpeg/decode")->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK(JpegResize)->Name("jpeg/resize")->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(JpegPipeline)->Name("jpeg/pipeline")->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK(StepFromMemory)->Name("step/memory")->UseRealTime()->Unit(benchmark::kMicrosecond);
 BENCHMARK(StepFromPipeline)->Name("step/pipeline")->UseRealTime()->Unit(benchmark::kMicrosecond);
