@@ -64,7 +64,7 @@ class SessionManager {
     Output ready_for_local_init_op = {};
     double recovery_wait_secs = 30;  // between two looks
   };
-  SessionManager(const Scope& scope, Options options) : scope_(scope), options_(std::move(options)) {}
+  SessionManager(const Scope& scope, Options options) : scope_(scope), options_(options) {}
 
   struct Restoring {
     SessionOptions session = {};

@@ -256,7 +256,8 @@ Dataset Dataset::GroupByWindow(const ElementFn& key, const ReduceFn& reduce, con
 
 Dataset Dataset::BucketBySequenceLength(const ElementFn& length, const BucketOptions& options) const {
   if (!ok()) return *this;
-  const auto& [boundaries, sizes, padded_shapes] = options;
+  const std::vector<int64_t>& boundaries = options.boundaries;
+  const std::vector<int64_t>& sizes = options.batch_sizes;
   if (length == nullptr || sizes.size() != boundaries.size() + 1 ||
       std::ranges::any_of(sizes, [](int64_t size) { return size <= 0; })) {
     scope_->UpdateStatus(errors::InvalidArgument("BucketBySequenceLength: ", boundaries.size(),
@@ -277,7 +278,7 @@ Dataset Dataset::BucketBySequenceLength(const ElementFn& length, const BucketOpt
   // A window is never larger than its batch.
   const int64_t largest = *std::ranges::max_element(sizes);
   const auto pad = [&](const Scope&, const Output&, const Dataset& window) {
-    return window.PaddedBatch(largest, padded_shapes);
+    return window.PaddedBatch(largest, options.padded_shapes);
   };
   return GroupByWindow(bucket, pad, size);
 }
