@@ -519,15 +519,21 @@ Iterator Iterator::FromStringHandle(const Scope& scope, const Input& string_hand
   return iterator;
 }
 
+// Finishes an op that gives the components of an element; unset after an error.
+static std::vector<Output> ElementOf(OpMaker& maker, const std::vector<DataType>& types,
+                                     const std::vector<PartialShape>& shapes) {
+  maker.SetAttr("output_types", types);
+  maker.SetAttr("output_shapes", shapes);
+  maker.Finish();
+  std::vector<Output> components = maker.outputs(0);
+  components.resize(types.size());
+  return components;
+}
+
 std::vector<Output> Iterator::GetNext(const Scope& scope) const {
   OpMaker maker(scope, "IteratorGetNext", {});
   maker.Add(Input(handle_));
-  maker.SetAttr("output_types", types_);
-  maker.SetAttr("output_shapes", shapes_);
-  maker.Finish();
-  std::vector<Output> components = maker.outputs(0);
-  components.resize(types_.size());  // unset after an error
-  return components;
+  return ElementOf(maker, types_, shapes_);
 }
 
 Output Iterator::StringHandle(const Scope& scope) const {
@@ -585,12 +591,7 @@ std::vector<Output> MultiDeviceIterator::GetNext(const Scope& scope, int device)
   maker.Add(Input(handle_));
   maker.Add(Input(int32_t{device}));
   maker.Add(Input(ops::ReadVariableOp(scope, incarnation_, DataType::kInt64)));
-  maker.SetAttr("output_types", types_);
-  maker.SetAttr("output_shapes", shapes_);
-  maker.Finish();
-  std::vector<Output> components = maker.outputs(0);
-  components.resize(types_.size());  // unset after an error
-  return components;
+  return ElementOf(maker, types_, shapes_);
 }
 
 }  // namespace millrace

@@ -16,12 +16,15 @@ namespace {
 
 template <typename T>
 void Copy(const T* src, std::span<const int64_t> rows, int64_t row, T* dst, bool take) {
+  // The processor runs ahead of short copies by itself.
+  constexpr size_t kLine = 64;
+  const size_t bytes = static_cast<size_t>(row) * sizeof(T);
+  const size_t prefetched = bytes < kLine || rows.size() < kPrefetchRows ? 0 : rows.size() - kPrefetchRows;
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto own = static_cast<int64_t>(i);
-    if (i + kPrefetchRows < rows.size()) {
+    if (i < prefetched) {
       const int64_t other = rows[i + kPrefetchRows] * row;
-      PrefetchRow(take ? static_cast<const void*>(src + other) : dst + other,
-                  static_cast<size_t>(row) * sizeof(T));
+      PrefetchRow(take ? static_cast<const void*>(src + other) : dst + other, bytes);
     }
     std::copy_n(src + (take ? rows[i] : own) * row, row, dst + (take ? own : rows[i]) * row);
   }
