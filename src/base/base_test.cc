@@ -276,6 +276,7 @@ TEST(LoggingDeathTest, TheEnvironmentGivesTheLevel) {
   };
   level_is("MILLRACE_LOG_LEVEL", "info", LogSeverity::kInfo);
   level_is("MILLRACE_LOG_LEVEL", "error", LogSeverity::kError);
+  level_is("MILLRACE_LOG_LEVEL", "ERROR", LogSeverity::kError);
   level_is("MILLRACE_LOG_LEVEL", "nonsense", LogSeverity::kInfo);
   level_is("TF_CPP_MIN_LOG_LEVEL", "0", LogSeverity::kInfo);
   level_is("TF_CPP_MIN_LOG_LEVEL", "1", LogSeverity::kWarning);

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/logging.h"
 
+#include <strings.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -40,10 +42,10 @@ std::shared_ptr<const LogHandler> CurrentHandler() {
 }
 
 LogSeverity SeverityFromEnvironment() {
-  constexpr std::string_view kNames[] = {"info", "warning", "error", "none"};
+  constexpr const char* kNames[] = {"info", "warning", "error", "none"};
   if (const char* const name = std::getenv("MILLRACE_LOG_LEVEL"); name != nullptr) {
     for (int i = 0; i < 4; ++i) {
-      if (name == kNames[i]) return static_cast<LogSeverity>(i);
+      if (::strcasecmp(name, kNames[i]) == 0) return static_cast<LogSeverity>(i);
     }
   }
   const char* const number = std::getenv("TF_CPP_MIN_LOG_LEVEL");
