@@ -7,6 +7,7 @@
 
 #include "autodiff/add_gradients.h"
 #include "graph/function_gradient.h"
+#include "op/handle_type_attr.h"
 
 namespace millrace {
 namespace {
@@ -16,11 +17,21 @@ class Derivation {
  public:
   explicit Derivation(FunctionBody* body) : body_(*body), graph_(*body->graph) {}
 
-  Status Run(const std::vector<DataType>& gradient_types) {
-    MR_RETURN_IF_ERROR(ReplaceResults());
-    std::vector<Output> xs, grads;
-    for (Node* arg : args_) xs.push_back({arg, 0});
-    MR_RETURN_IF_ERROR(AddGradients(&graph_, ys_, xs, grad_ys_, &grads));
+  Status Run(const GradientTypes& types) {
+    MR_RETURN_IF_ERROR(ReplaceResults(types.results));
+    const std::vector<DataType>& gradient_types = types.parameters;
+    std::vector<Output> xs, of_xs, grads(args_.size());
+    std::vector<size_t> wanted;
+    for (size_t i = 0; i < args_.size(); ++i) {
+      if (args_[i]->output_type(0) == DataType::kResource && i < gradient_types.size()) {
+        if (gradient_types[i] == DataType::kResource) continue;
+        args_[i]->SetAttr(kHandleTypeAttr, gradient_types[i]);
+      }
+      xs.push_back({args_[i], 0});
+      wanted.push_back(i);
+    }
+    MR_RETURN_IF_ERROR(AddGradients(&graph_, ys_, xs, grad_ys_, &of_xs));
+    for (size_t i = 0; i < wanted.size(); ++i) grads[wanted[i]] = of_xs[i];
     for (size_t i = 0; i < args_.size(); ++i) {
       if (!grads[i].IsSet()) {
         const DataType type =
@@ -38,15 +49,18 @@ class Derivation {
 
  private:
   // Each former result becomes the tensor whose gradient arrives as a parameter.
-  Status ReplaceResults() {
+  Status ReplaceResults(const std::vector<DataType>& gradient_types) {
     args_ = body_.args;
-    int index = static_cast<int>(args_.size());
-    for (Node* ret : body_.rets) {
+    const int first = static_cast<int>(args_.size());
+    for (size_t i = 0; i < body_.rets.size(); ++i) {
+      Node* const ret = body_.rets[i];
       MR_ASSIGN_OR_RETURN(const Edge* source, ret->InputEdge(0));
-      ys_.push_back({source->src, source->src_output});
-      const DataType type = BaseType(ret->input_type(0));
+      DataType type = BaseType(ret->input_type(0));
+      if (type == DataType::kResource && i < gradient_types.size()) type = gradient_types[i];
       MR_ASSIGN_OR_RETURN(Node * arg, graph_.AddNode(graph_.NewName(StrCat("grad_of_", ret->name())), "_Arg",
-                                                     {{"T", type}, {"index", index++}}));
+                                                     {{"T", type}, {"index", first + static_cast<int>(i)}}));
+      if (type == DataType::kResource) continue;  // there is none
+      ys_.push_back({source->src, source->src_output});
       grad_ys_.push_back({arg, 0});
     }
     for (Node* ret : body_.rets) graph_.RemoveNode(ret);
@@ -114,8 +128,8 @@ class Derivation {
   int num_rets_ = 0;
 };
 
-Status DeriveGradientBody(FunctionBody* body, const std::vector<DataType>& gradient_types) {
-  return Derivation(body).Run(gradient_types);
+Status DeriveGradientBody(FunctionBody* body, const GradientTypes& types) {
+  return Derivation(body).Run(types);
 }
 
 }  // namespace

@@ -13,6 +13,9 @@ Output Sibling(const Output& tensor, int index) {
   return tensor.IsSet() ? Output{tensor.node, index} : Output();
 }
 
+// A value, or what stands for none.
+bool IsConstant(const Node& node) { return node.op_name() == "Const" || node.op_name() == "FakeParam"; }
+
 }  // namespace
 
 LoopGradient::LoopGradient(GraphBuilder& builder, const LoopForest& loops, const Loop& loop,
@@ -272,7 +275,7 @@ StatusOr<Output> LoopGradient::Image(const Output& tensor) {
 
 // The same in all iterations, so that nothing has to be kept.
 bool LoopGradient::IsInvariant(const Node& node) const {
-  if (node.op_name() == "Const") return true;
+  if (IsConstant(node)) return true;
   return IsEnter(node) && frame_.boundary.contains(&node) && node.Attr<bool>("is_constant").value_or(false);
 }
 
@@ -287,9 +290,9 @@ bool LoopGradient::IsOutside(const Node& node) const {
 
 StatusOr<Output> LoopGradient::MakeImage(const Output& tensor) {
   Node* const node = tensor.node;
-  if (node->op_name() == "Const") {
+  if (IsConstant(*node)) {
     Place(frame_.backward);
-    return Output{builder_.Add("Const", {}, node->attrs()), 0};
+    return Output{builder_.Add(node->op_name(), {}, node->attrs()), 0};
   }
   if (IsInvariant(*node)) {
     MR_ASSIGN_OR_RETURN(const Edge* outside, node->InputEdge(0));

@@ -20,37 +20,84 @@ constexpr int kMaxOrder = 8;
 StatusOr<FunctionBody> Instantiate(const FunctionLibrary& library, const OpRegistry& ops,
                                    const NameAttrList& f, int order);
 
-// "Tout" of the node that asked.
-StatusOr<std::vector<DataType>> GradientTypes(const NameAttrList& f) {
-  if (f.attrs->Find("Tout") == nullptr) return std::vector<DataType>();
-  return f.attrs->Get<std::vector<DataType>>("Tout");
+// "Tin" and "Tout" of the node that asked; f has `parameters` parameters and `results` results.
+StatusOr<GradientTypes> GradientTypesOf(const NameAttrList& f, size_t parameters, size_t results) {
+  GradientTypes types;
+  if (f.attrs->Find("Tout") != nullptr) {
+    MR_ASSIGN_OR_RETURN(types.parameters, f.attrs->Get<std::vector<DataType>>("Tout"));
+    if (types.parameters.size() != parameters) types.parameters.clear();
+  }
+  if (f.attrs->Find("Tin") != nullptr) {
+    MR_ASSIGN_OR_RETURN(const std::vector<DataType> in, f.attrs->Get<std::vector<DataType>>("Tin"));
+    if (in.size() == parameters + results)
+      types.results.assign(in.begin() + static_cast<std::ptrdiff_t>(parameters), in.end());
+  }
+  return types;
 }
 
 bool IsLoop(const FunctionLibrary& library, const NameAttrList& f) {
   return (f.name == "While" || f.name == "StatelessWhile") && library.Find(f.name) == nullptr;
 }
 
+// No gradient arrives for the resource that parameter `resource` is, and that of its value is wanted: the sum
+// over the iterations starts from zeros in place of parameter `gradient`, which stays without use.
+Status StartFromZeros(FunctionBody* body, size_t resource, size_t gradient, DataType type) {
+  Graph& graph = *body->graph;
+  const auto add = [&](const char* op, const char* attr, Node* input) -> StatusOr<Node*> {
+    MR_ASSIGN_OR_RETURN(Node * node,
+                        graph.AddNode(graph.NewName(StrCat(op, "_", resource)), op, {{attr, type}}));
+    graph.AddEdge(input, 0, node, 0);
+    return node;
+  };
+  MR_ASSIGN_OR_RETURN(Node * read, add("ReadVariableOp", "dtype", body->args[resource]));
+  MR_ASSIGN_OR_RETURN(Node * zeros, add("ZerosLike", "T", read));
+  Node* const arg = body->args[gradient];
+  const std::vector<Edge*> uses(arg->out_edges().begin(), arg->out_edges().end());
+  for (const Edge* edge : uses) {
+    if (!edge->IsControl()) graph.UpdateInput(edge->dst, edge->dst_input, zeros, 0);
+  }
+  MR_ASSIGN_OR_RETURN(Node * unused,
+                      graph.AddNode(graph.NewName("no_gradient"), "_Arg",
+                                    {{"T", DataType::kResource}, {"index", static_cast<int64_t>(gradient)}}));
+  graph.RemoveNode(arg);
+  body->args[gradient] = unused;
+  return Status();
+}
+
 // A loop is run again, and then its body's gradient for each iteration, the last one first: one kernel does
 // it. That kernel has no gradient itself.
 StatusOr<FunctionBody> GradientOfLoop(const FunctionLibrary& library, const OpRegistry& ops,
-                                      const NameAttrList& loop) {
+                                      const NameAttrList& loop, const NameAttrList& gradient) {
   AttrMap attrs;
   for (const char* name : {"T", "cond", "body"}) {
     const AttrValue* value = loop.attrs == nullptr ? nullptr : loop.attrs->Find(name);
     if (value == nullptr) return errors::InvalidArgument(loop.name, " is missing attr: ", name);
     attrs.Set(name, *value);
   }
+  MR_ASSIGN_OR_RETURN(const std::vector<DataType> variables, attrs.Get<std::vector<DataType>>("T"));
+  MR_ASSIGN_OR_RETURN(const GradientTypes types,
+                      GradientTypesOf(gradient, variables.size(), variables.size()));
+  const std::vector<DataType>& grads = types.parameters.empty() ? variables : types.parameters;
+  attrs.Set("Tgrad", grads);
   MR_ASSIGN_OR_RETURN(
       FunctionBody body,
       BodyOfOp(library, ops, {"_WhileGrad", std::make_shared<const AttrMap>(std::move(attrs))}));
   MR_RETURN_IF_ERROR(CheckRunsTwice(*body.graph));
+  for (size_t i = 0; i < types.results.size(); ++i) {
+    if (types.results[i] == DataType::kResource && grads[i] != DataType::kResource)
+      MR_RETURN_IF_ERROR(StartFromZeros(&body, i, variables.size() + i, grads[i]));
+  }
+  body.graph->FixupSourceAndSinkEdges();
+  MR_RETURN_IF_ERROR(IndexBody(&body));
   return body;
 }
 
 Status LowerLoop(Graph* graph) {
   for (Node* node : graph->OpNodes()) {
     const bool is_loop = node->op_name() == "While" || node->op_name() == "StatelessWhile";
-    if (is_loop && CanLower(*node)) MR_RETURN_IF_ERROR(LowerFunctional(node).status());
+    if (is_loop && CanLower(*node)) {
+      MR_RETURN_IF_ERROR(LowerFunctional(node, {.resources_are_constant = true}).status());
+    }
   }
   graph->FixupSourceAndSinkEdges();
   return Status();
@@ -67,11 +114,11 @@ StatusOr<FunctionBody> Gradient(const FunctionLibrary& library, const OpRegistry
   const std::string registered = library.FindGradient(of->name);
   if (!registered.empty()) return Instantiate(library, ops, {registered, of->attrs}, order + 1);
   const bool of_loop = IsLoop(library, *of);
-  if (of_loop && order == 0) return GradientOfLoop(library, ops, *of);
+  if (of_loop && order == 0) return GradientOfLoop(library, ops, *of, f);
   MR_ASSIGN_OR_RETURN(FunctionBody body, Instantiate(library, ops, *of, order + 1));
   // To be differentiated again: written out the loop has a gradient that has one.
   if (of_loop) MR_RETURN_IF_ERROR(LowerLoop(body.graph.get()));
-  MR_ASSIGN_OR_RETURN(const std::vector<DataType> types, GradientTypes(f));
+  MR_ASSIGN_OR_RETURN(const GradientTypes types, GradientTypesOf(f, body.args.size(), body.rets.size()));
   const GradientBodyFn derive = gradient_body.load(std::memory_order_acquire);
   if (derive == nullptr) return errors::Internal("Gradients of functions are not linked in");
   Status derived = derive(&body, types);

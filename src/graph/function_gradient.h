@@ -6,10 +6,16 @@
 
 namespace millrace {
 
+// Types of gradients where those of the tensors don't tell them: a resource has the gradient of its value, or
+// none, whose type is that of a resource. Empty: as the tensors.
+struct GradientTypes {
+  std::vector<DataType> results;     // of f, as they arrive
+  std::vector<DataType> parameters;  // of f, as they are wanted
+};
+
 // Turns the body of y1, y2, … = f(x1, x2, …) into that of dx1, dx2, … = f'(x1, x2, …, dy1, dy2, …), each of
-// the type of what it is the gradient of; `gradient_types` (may be empty) tells it for resources. Of f it
-// keeps what the gradients are computed from.
-using GradientBodyFn = Status (*)(FunctionBody* body, const std::vector<DataType>& gradient_types);
+// the type of what it is the gradient of. Of f it keeps what the gradients are computed from.
+using GradientBodyFn = Status (*)(FunctionBody* body, const GradientTypes& types);
 // Set once, by what is built in: this folder knows no gradients.
 void SetGradientBodyFn(GradientBodyFn fn);
 

@@ -5,8 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "graph/function_library.h"
 #include "millrace/tensor.h"
 #include "op/attr_value.h"
+#include "tensorflow/core/framework/function.pb.h"
 
 namespace millrace {
 namespace {
@@ -16,7 +18,8 @@ bool IsWhile(const Node& node) { return node.op_name() == "While" || node.op_nam
 
 class Lowering {
  public:
-  explicit Lowering(Node* node) : node_(*node), graph_(node->graph()) {}
+  Lowering(Node* node, const LowerOptions& options)
+      : node_(*node), graph_(node->graph()), options_(options) {}
 
   StatusOr<LoweredNode> Run() {
     for (int i = 0; i < node_.num_inputs(); ++i) {
@@ -154,10 +157,30 @@ class Lowering {
     return Status();
   }
 
+  // For each variable of a loop: whether it is a resource that the body returns as it is. All but one may be.
+  std::vector<bool> Constants(const NameAttrList& body) {
+    std::vector<bool> constant(inputs_.size(), false);
+    const tensorflow::FunctionDef* def = graph_.functions().Find(body.name);
+    if (!options_.resources_are_constant || def == nullptr) return constant;
+    const auto& signature = def->signature();
+    const int count = static_cast<int>(inputs_.size());
+    if (signature.input_arg_size() != count || signature.output_arg_size() != count) return constant;
+    bool others = false;
+    for (int i = 0; i < count; ++i) {
+      const auto& in = signature.input_arg(i);
+      const auto returned = def->ret().find(signature.output_arg(i).name());
+      const bool same = returned != def->ret().end() && returned->second == in.name();
+      constant[static_cast<size_t>(i)] = same && in.type() == tensorflow::DT_RESOURCE;
+      others = others || !constant[static_cast<size_t>(i)];
+    }
+    return others ? constant : std::vector<bool>(inputs_.size(), false);
+  }
+
   Status LowerWhile() {
     MR_ASSIGN_OR_RETURN(const NameAttrList cond, node_.Attr<NameAttrList>("cond"));
     MR_ASSIGN_OR_RETURN(const NameAttrList body, node_.Attr<NameAttrList>("body"));
     MR_ASSIGN_OR_RETURN(const int64_t parallel, node_.Attr<int64_t>("parallel_iterations"));
+    const std::vector<bool> constant = Constants(body);
     std::vector<Node*> merges;
     std::vector<Tensor> merged;
     for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -165,10 +188,15 @@ class Lowering {
       MR_ASSIGN_OR_RETURN(Node * enter, Add(StrCat("enter_", i), "Enter",
                                             {{"T", type},
                                              {"frame_name", node_.name()},
-                                             {"is_constant", false},
+                                             {"is_constant", static_cast<bool>(constant[i])},
                                              {"parallel_iterations", parallel}},
                                             {inputs_[i]}));
       for (Node* before : waits_for_) graph_.AddControlEdge(before, enter);
+      if (constant[i]) {
+        merges.push_back(nullptr);
+        merged.push_back({enter, 0});
+        continue;
+      }
       // The second input is the next iteration, which comes last.
       MR_ASSIGN_OR_RETURN(Node * merge,
                           Add(StrCat("merge_", i), "Merge", {{"T", type}, {"N", 2}}, {{enter, 0}}));
@@ -179,6 +207,11 @@ class Lowering {
     MR_ASSIGN_OR_RETURN(Node * go_on, Add("loop_cond", "LoopCond", {}, {{test, 0}}));
     std::vector<Tensor> args;
     for (size_t i = 0; i < merged.size(); ++i) {
+      if (constant[i]) {
+        results_.push_back(inputs_[i]);
+        args.push_back(merged[i]);
+        continue;
+      }
       const DataType type = TypeOf(merged[i]);
       MR_ASSIGN_OR_RETURN(Node * choice,
                           Add(StrCat("switch_", i), "Switch", {{"T", type}}, {merged[i], {go_on, 0}}));
@@ -188,13 +221,16 @@ class Lowering {
     }
     MR_ASSIGN_OR_RETURN(Node * step, AddCall("body", body, args, node_.props().output_types));
     for (size_t i = 0; i < merged.size(); ++i) {
+      if (constant[i]) continue;
       const int output = static_cast<int>(i);
       MR_ASSIGN_OR_RETURN(Node * next, Add(StrCat("next_", i), "NextIteration", {{"T", TypeOf(merged[i])}},
                                            {{step, output}}));
       graph_.AddEdge(next, 0, merges[i], 1);
     }
     MR_ASSIGN_OR_RETURN(done_, Add("done", "NoOp", {}, {}));
-    for (const Tensor& exit : results_) graph_.AddControlEdge(exit.node, done_);
+    for (size_t i = 0; i < results_.size(); ++i) {
+      if (!constant[i]) graph_.AddControlEdge(results_[i].node, done_);
+    }
     return Status();
   }
 
@@ -213,6 +249,7 @@ class Lowering {
 
   Node& node_;
   Graph& graph_;
+  const LowerOptions options_;
   std::vector<Tensor> inputs_;
   std::vector<Node*> waits_for_;
   std::vector<Tensor> results_;
@@ -228,6 +265,8 @@ bool CanLower(const Node& node) {
   return node.op_name() == "Case";
 }
 
-StatusOr<LoweredNode> LowerFunctional(Node* node) { return Lowering(node).Run(); }
+StatusOr<LoweredNode> LowerFunctional(Node* node, const LowerOptions& options) {
+  return Lowering(node, options).Run();
+}
 
 }  // namespace millrace

@@ -21,8 +21,14 @@ struct LoweredNode {
   int num_added = 0;
 };
 
+struct LowerOptions {
+  // Resources that the body of a loop hands on come in as constants. The body must not change anything: it
+  // may start once more after the last iteration, as nothing else holds it.
+  bool resources_are_constant = false;
+};
+
 // Writes a condition with Switch and Merge, a loop with Enter, Merge, Switch, NextIteration and Exit, around
 // calls of its functions. The node goes; what waited for it waits until it is over. REQUIRES: CanLower.
-StatusOr<LoweredNode> LowerFunctional(Node* node);
+StatusOr<LoweredNode> LowerFunctional(Node* node, const LowerOptions& options = {});
 
 }  // namespace millrace

@@ -37,7 +37,7 @@ std::optional<NameAttrList> CalleeOf(const Node& node) {
   const auto* callee = f == nullptr ? nullptr : f->As<NameAttrList>();
   if (callee == nullptr) return std::nullopt;
   if (!gradient) return *callee;
-  AttrMap attrs{{"f", *callee}, {"Tout", node.props().output_types}};
+  AttrMap attrs{{"f", *callee}, {"Tin", node.props().input_types}, {"Tout", node.props().output_types}};
   return NameAttrList{"SymbolicGradient", std::make_shared<const AttrMap>(std::move(attrs))};
 }
 

@@ -67,8 +67,10 @@ void TakeResults(GradientContext& c, Node* node, int first) {
   }
 }
 
-NameAttrList GradientOf(const NameAttrList& f, const std::vector<DataType>& types) {
-  return {"SymbolicGradient", std::make_shared<const AttrMap>(AttrMap{{"f", f}, {"Tout", types}})};
+NameAttrList GradientOf(const NameAttrList& f, const std::vector<DataType>& from,
+                        const std::vector<DataType>& to) {
+  return {"SymbolicGradient",
+          std::make_shared<const AttrMap>(AttrMap{{"f", f}, {"Tin", from}, {"Tout", to}})};
 }
 
 Status CallGradient(GradientContext& c, const NameAttrList& f) {
@@ -97,19 +99,13 @@ Status CalleeGrad(GradientContext& c) {
 }
 
 // The gradient of an op that is treated as a function.
-Status OpAsFunctionGrad(GradientContext& c) {
-  for (int i = 0; i < c.num_inputs(); ++i) {
-    if (c.wants(i) && BaseType(c.node().input_type(i)) == DataType::kResource)
-      return errors::Unimplemented("Gradients of variables that enter ", c.node().op_name(), " as resources");
-  }
-  return CallGradient(c, OpAsFunction(c.node()));
-}
+Status OpAsFunctionGrad(GradientContext& c) { return CallGradient(c, OpAsFunction(c.node())); }
 
 // The branches of the gradient are the gradients of the branches.
-Status BranchGradient(GradientContext& c, const char* selector, AttrMap attrs) {
-  const Operands operands = ParametersAndGradients(c, 1);
+Status BranchGradient(GradientContext& c, const char* selector, const Operands& operands,
+                      const std::vector<DataType>& types, AttrMap attrs) {
   attrs.Set("Tin", operands.types);
-  attrs.Set("Tout", GradientTypes(c, 1));
+  attrs.Set("Tout", types);
   if (std::string_view(selector) == "cond") attrs.Set("Tcond", c.input(0).dtype());
   if (!c.status().ok()) return c.status();
   Node* node = c.builder().Add(c.node().op_name(),
@@ -121,18 +117,20 @@ Status BranchGradient(GradientContext& c, const char* selector, AttrMap attrs) {
 
 Status IfGrad(GradientContext& c) {
   const std::vector<DataType> types = GradientTypes(c, 1);
+  const Operands operands = ParametersAndGradients(c, 1);
   AttrMap attrs;
   for (const char* branch : {"then_branch", "else_branch"})
-    attrs.Set(branch, GradientOf(c.Attr<NameAttrList>(branch), types));
-  return BranchGradient(c, "cond", std::move(attrs));
+    attrs.Set(branch, GradientOf(c.Attr<NameAttrList>(branch), operands.types, types));
+  return BranchGradient(c, "cond", operands, types, std::move(attrs));
 }
 
 Status CaseGrad(GradientContext& c) {
   const std::vector<DataType> types = GradientTypes(c, 1);
+  const Operands operands = ParametersAndGradients(c, 1);
   std::vector<NameAttrList> branches;
   for (const NameAttrList& f : c.Attr<std::vector<NameAttrList>>("branches"))
-    branches.push_back(GradientOf(f, types));
-  return BranchGradient(c, "branch_index", {{"branches", std::move(branches)}});
+    branches.push_back(GradientOf(f, operands.types, types));
+  return BranchGradient(c, "branch_index", operands, types, {{"branches", std::move(branches)}});
 }
 
 Status ListToArrayGrad(GradientContext& c) {

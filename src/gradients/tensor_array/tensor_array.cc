@@ -44,7 +44,8 @@ Status ReadGrad(GradientContext& c) {
 // handle, index, value, flow -> flow
 Status WriteGrad(GradientContext& c) {
   const Expr flow = c.grad(0);
-  if (c.wants(2)) {
+  // Handles are kept for what does not differentiate them, such as shapes.
+  if (c.wants(2) && BaseType(c.input(2).dtype()) != DataType::kResource) {
     const GradientArray g(c, flow);
     c.SetInputGrad(2, g.On("Read", {{"dtype", c.input(2).dtype()}}, c.input(1)));
   }

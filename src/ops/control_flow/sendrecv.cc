@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that only the engine itself puts into graphs: the ends of transfers between devices, and the parameters
 // and results of functions.
+#include "op/handle_type_attr.h"
 #include "ops/family.h"
 
 namespace millrace::ops {
@@ -30,6 +31,8 @@ OpBuilder Recv(const char* name) {
 
 // A value that is fed is checked against the shape that its placeholder declares.
 Status ArgShape(InferenceContext& c) {
+  if (const auto held = c.attrs().Get<DataType>(kHandleTypeAttr); held.ok())
+    c.set_output_handle(0, {{c.UnknownShape(), *held}});
   const auto shape = c.attrs().Get<PartialShape>("_shape");
   if (!shape.ok()) return shape_fns::Unknown(c);
   MR_ASSIGN_OR_RETURN(const ShapeHandle out, c.MakeShapeFromPartial(*shape));

@@ -185,9 +185,10 @@ std::vector<OpBuilder> Loops() {
       // The gradients of the variables of a loop before it, from those after it.
       OpBuilder("_WhileGrad: The gradient of a loop.")
           .Input("input: T")
-          .Input("output_grad: T")
-          .Output("input_grad: T")
+          .Input("output_grad: Tgrad")
+          .Output("input_grad: Tgrad")
           .Attr("T: list(type) >= 0")
+          .Attr("Tgrad: list(type) >= 0")
           .Attr("cond: func")
           .Attr("body: func")
           .Shape(shape_fns::Unknown)

@@ -3,6 +3,9 @@
 """Gradients that are made inside branches and loops: each operation lands in the frame that it belongs to."""
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 import millrace as tf
@@ -58,3 +61,53 @@ def test_of_gradients_in_a_branch() -> None:
     result = tf.cond(tf.placeholder_with_default(True, []), twice, lambda: x)
     with tf.Session() as session:
         assert session.run(result, {x: 2.0}) == 12.0
+
+
+def of_scaled(variables: list[Any], n: tf.Tensor) -> tf.Tensor:
+    first, second = variables
+    x = tf.while_loop(
+        lambda i, x: i < n, lambda i, x: (i + 1, x * first + second), [0, tf.constant([3.0, 4.0])]
+    )[1]
+    return tf.reduce_sum(x) + tf.reduce_sum(first)
+
+
+def of_nested(variables: list[Any], n: tf.Tensor) -> tf.Tensor:
+    def body(i: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        x = tf.while_loop(lambda j, x: j < 2, lambda j, x: (j + 1, x * variables[0]), [0, x])[1]
+        return i + 1, tf.cond(i < 1, lambda: x * variables[1], lambda: x)
+
+    return tf.while_loop(lambda i, x: i < n, body, [0, tf.constant([0.3, 0.4])])[1]
+
+
+def of_rows(variables: list[Any], n: tf.Tensor) -> tf.Tensor:
+    def body(i: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        return i + 1, x + tf.gather(variables[0], [i % 2]) * x * tf.gather(variables[1], [0, 0])
+
+    return tf.while_loop(lambda i, x: i < n, body, [0, tf.constant([0.3, 0.4])])[1]
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("loss", [of_scaled, of_nested, of_rows])
+def test_of_variables_that_a_functional_loop_reads(loss: Any, order: int) -> None:
+    def values(functional: bool) -> list[Any]:
+        with tf.Graph().as_default(), tf.Session() as session:
+            if functional:
+                tf.enable_control_flow_v2()
+            try:
+                read = [
+                    tf.get_variable(name, initializer=tf.constant(value), use_resource=True)
+                    for name, value in (("a", [0.5, 0.6]), ("b", [0.7, 0.8]))
+                ]
+                n = tf.placeholder_with_default(3, [])
+                y = loss(read, n)
+                assert not functional or session.graph.get_operation_by_name("while").type == "While"
+                for _ in range(order):
+                    grads = [tf.convert_to_tensor(g) for g in tf.gradients(y, read)]
+                    y = tf.add_n([tf.reduce_sum(g * g) for g in grads])
+            finally:
+                tf.disable_control_flow_v2()
+            session.run(tf.global_variables_initializer())
+            return [session.run(grads, {n: count}) for count in (3, 1, 0)]
+
+    for ours, theirs in zip(values(True), values(False)):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)

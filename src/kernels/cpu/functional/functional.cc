@@ -33,8 +33,10 @@ class CallLogic {
   static NameAttrList Name(KernelConstruction& c) {
     NameAttrList f = c.Attr<NameAttrList>("f");
     if (c.props()->op->def.name != "SymbolicGradient") return f;
-    return {"SymbolicGradient", std::make_shared<const AttrMap>(AttrMap{
-                                    {"f", std::move(f)}, {"Tout", c.Attr<std::vector<DataType>>("Tout")}})};
+    return {"SymbolicGradient",
+            std::make_shared<const AttrMap>(AttrMap{{"f", std::move(f)},
+                                                    {"Tin", c.Attr<std::vector<DataType>>("Tin")},
+                                                    {"Tout", c.Attr<std::vector<DataType>>("Tout")}})};
   }
   const BoundFunction function_;
 };

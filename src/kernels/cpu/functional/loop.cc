@@ -93,7 +93,6 @@ class WhileChain : public CallChain {
   }
   // Continues after a call that Leave() started.
   virtual Next AfterLoop() { return End(Status()); }
-  const LoopFunctions& functions() const { return f_; }
 
  private:
   enum class Phase { kStart, kCond, kBody, kLeft };
@@ -171,9 +170,21 @@ class ForChain final : public CallChain {
 struct WhileGradLogic : LoopFunctions {
   explicit WhileGradLogic(KernelConstruction& c)
       : LoopFunctions(c, "cond", c.Attr<NameAttrList>("body")),
-        gradient(c, {"SymbolicGradient", std::make_shared<const AttrMap>(AttrMap{
-                                             {"f", c.Attr<NameAttrList>("body")}, {"Tout", types}})}) {}
+        gradient_types(c.Attr<std::vector<DataType>>("Tgrad")),
+        parameters(types),
+        gradient(c, {"SymbolicGradient",
+                     std::make_shared<const AttrMap>(AttrMap{{"f", c.Attr<NameAttrList>("body")},
+                                                             {"Tin", WithGradients()},
+                                                             {"Tout", gradient_types}})}) {}
+  const std::vector<DataType> gradient_types;  // of resources: the types of their values
+  std::vector<DataType> parameters;            // of the gradient
   const BoundFunction gradient;
+
+ private:
+  const std::vector<DataType>& WithGradients() {
+    parameters.insert(parameters.end(), gradient_types.begin(), gradient_types.end());
+    return parameters;
+  }
 };
 
 // Runs a loop, keeping what its variables were, and then the gradient of the body for each iteration, the
@@ -182,7 +193,7 @@ class WhileGradChain final : public WhileChain {
  public:
   WhileGradChain(const WhileGradLogic& f, KernelContext& context, AsyncOpKernel::Done done)
       : WhileChain(f, context, std::move(done), &history_),
-        gradient_(f.gradient),
+        f_(f),
         grads_(Inputs(context, static_cast<int>(f.types.size()), f.types.size())),
         next_grads_(f.types.size()) {}
 
@@ -198,17 +209,14 @@ class WhileGradChain final : public WhileChain {
       SetOutputs(&grads_, context());
       return End(Status());
     }
-    const std::vector<DataType>& types = functions().types;
-    std::vector<DataType> args = types;
-    args.insert(args.end(), types.begin(), types.end());
-    auto function = gradient_.Get(args, types);
+    auto function = f_.gradient.Get(f_.parameters, f_.gradient_types);
     if (!function.ok()) return End(function.status());
     back_args_ = Pointers(history_.back());
     for (const Tensor& t : grads_) back_args_.push_back(&t);
     return {*function, back_args_, next_grads_};
   }
 
-  const BoundFunction& gradient_;
+  const WhileGradLogic& f_;
   std::vector<std::vector<Tensor>> history_;
   std::vector<Tensor> grads_;
   std::vector<Tensor> next_grads_;
