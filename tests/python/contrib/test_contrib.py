@@ -244,6 +244,6 @@ def test_modules_that_defined_parts_of_packages_have_their_names() -> None:
     with pytest.raises(AttributeError, match="of tf.contrib Millrace has only"):
         lstm_ops.nothing_like_it
     with pytest.raises(ModuleNotFoundError):
-        importlib.import_module("tensorflow.contrib.slim.python.slim.nets.vgg")
+        importlib.import_module("tensorflow.contrib.slim.python.slim.nets.nasnet")
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("tensorflow.contrib.tensor_forest.python.tensor_forest")

@@ -1,0 +1,187 @@
+# SPDX-FileCopyrightText: The Millrace Authors
+# SPDX-License-Identifier: Apache-2.0
+"""Residual networks of He et al., "Identity mappings in deep residual networks".
+
+Units normalise before they convolve.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.python._contrib import layer_utils, layers
+from millrace.python._contrib.arg_scope import add_arg_scope, arg_scope
+from millrace.python._contrib.nets import resnet_utils
+from millrace.python._contrib.nets._common import batch_norm, conv2d
+from millrace.python._contrib.nets.resnet_utils import resnet_arg_scope  # noqa: F401
+from millrace.python.ops import math_ops
+from millrace.python.ops import nn_ops
+from millrace.python.ops import variable_scope
+
+
+@add_arg_scope
+def bottleneck(
+    inputs: Any,
+    depth: int,
+    depth_bottleneck: int,
+    stride: int,
+    rate: int = 1,
+    outputs_collections: Any = None,
+    scope: Any = None,
+) -> Any:
+    """A unit: three convolutions beside a shortcut; the result has `depth` channels."""
+    with variable_scope.variable_scope(scope, "bottleneck_v2", [inputs]) as sc:
+        depth_in = layer_utils.last_dimension(inputs.get_shape(), min_rank=4)
+        preact = batch_norm(inputs, activation_fn=nn_ops.relu, scope="preact")
+        plain = {"normalizer_fn": None, "activation_fn": None}
+        if depth == depth_in:
+            shortcut = resnet_utils.subsample(inputs, stride, "shortcut")
+        else:
+            shortcut = conv2d(preact, depth, [1, 1], stride=stride, scope="shortcut", **plain)
+        residual = conv2d(preact, depth_bottleneck, [1, 1], stride=1, scope="conv1")
+        residual = resnet_utils.conv2d_same(residual, depth_bottleneck, 3, stride, rate=rate, scope="conv2")
+        residual = conv2d(residual, depth, [1, 1], stride=1, scope="conv3", **plain)
+        output = shortcut + residual
+        return layer_utils.collect_named_outputs(outputs_collections, sc.name, output)
+
+
+def resnet_v2(
+    inputs: Any,
+    blocks: Any,
+    num_classes: Any = None,
+    is_training: Any = True,
+    global_pool: bool = True,
+    output_stride: Any = None,
+    include_root_block: bool = True,
+    reuse: Any = None,
+    scope: Any = None,
+) -> tuple[Any, Any]:
+    """A network of blocks on images [batch, height, width, channels].
+
+    Args:
+      inputs: the images.
+      blocks: a list of `resnet_utils.Block`.
+      num_classes: how many logits; None leaves them out.
+      is_training: whether batches are normalised by themselves.
+      global_pool: whether to average over the image before the logits.
+      output_stride: the ratio of the sizes of the image and of the result; None for that of the blocks.
+      include_root_block: whether a convolution and a pooling come first.
+      reuse: whether to reuse the variables of the scope.
+      scope: the variable scope.
+
+    Returns:
+      The result, and a dictionary of the outputs of the layers and of "predictions".
+
+    Raises:
+      ValueError: the blocks cannot give `output_stride`.
+    """
+    with variable_scope.variable_scope(scope, "resnet_v2", [inputs], reuse=reuse) as sc:
+        collection = sc.original_name_scope + "_end_points"
+        collecting = [conv2d, bottleneck, resnet_utils.stack_blocks_dense]
+        with arg_scope(collecting, outputs_collections=collection):
+            with arg_scope([batch_norm], is_training=is_training):
+                net = inputs
+                if include_root_block:
+                    # The first unit normalises by itself.
+                    with arg_scope([conv2d], activation_fn=None, normalizer_fn=None):
+                        net, output_stride = resnet_utils.root(net, output_stride)
+                net = resnet_utils.stack_blocks_dense(net, blocks, output_stride)
+                net = batch_norm(net, activation_fn=nn_ops.relu, scope="postnorm")
+                if global_pool:
+                    net = math_ops.reduce_mean(net, [1, 2], name="pool5", keepdims=True)
+                if num_classes is not None:
+                    net = conv2d(
+                        net, num_classes, [1, 1], activation_fn=None, normalizer_fn=None, scope="logits"
+                    )
+        points = layer_utils.convert_collection_to_dict(collection)
+        if num_classes is not None:
+            points["predictions"] = layers.softmax(net, scope="predictions")
+        return net, points
+
+
+resnet_v2.default_image_size = 224  # type: ignore[attr-defined]
+
+
+def resnet_v2_block(scope: str, base_depth: int, num_units: int, stride: int) -> Any:
+    """A block of `num_units` units with 4 * `base_depth` channels; the last unit has the stride."""
+    unit = {"depth": base_depth * 4, "depth_bottleneck": base_depth, "stride": 1}
+    return resnet_utils.Block(scope, bottleneck, [unit] * (num_units - 1) + [dict(unit, stride=stride)])
+
+
+def _blocks(*counts: int) -> list[Any]:
+    """The four blocks of a network for ImageNet."""
+    strides = (2, 2, 2, 1)
+    return [
+        resnet_v2_block("block%d" % (i + 1), 64 * 2**i, count, strides[i]) for i, count in enumerate(counts)
+    ]
+
+
+def resnet_v2_50(
+    inputs: Any,
+    num_classes: Any = None,
+    is_training: Any = True,
+    global_pool: bool = True,
+    output_stride: Any = None,
+    reuse: Any = None,
+    scope: Any = "resnet_v2_50",
+) -> tuple[Any, Any]:
+    """The network of 50 layers; see `resnet_v2`."""
+    return resnet_v2(
+        inputs, _blocks(3, 4, 6, 3), num_classes, is_training, global_pool, output_stride, True, reuse, scope
+    )
+
+
+def resnet_v2_101(
+    inputs: Any,
+    num_classes: Any = None,
+    is_training: Any = True,
+    global_pool: bool = True,
+    output_stride: Any = None,
+    reuse: Any = None,
+    scope: Any = "resnet_v2_101",
+) -> tuple[Any, Any]:
+    """The network of 101 layers; see `resnet_v2`."""
+    return resnet_v2(
+        inputs, _blocks(3, 4, 23, 3), num_classes, is_training, global_pool, output_stride, True, reuse, scope
+    )
+
+
+def resnet_v2_152(
+    inputs: Any,
+    num_classes: Any = None,
+    is_training: Any = True,
+    global_pool: bool = True,
+    output_stride: Any = None,
+    reuse: Any = None,
+    scope: Any = "resnet_v2_152",
+) -> tuple[Any, Any]:
+    """The network of 152 layers; see `resnet_v2`."""
+    return resnet_v2(
+        inputs, _blocks(3, 8, 36, 3), num_classes, is_training, global_pool, output_stride, True, reuse, scope
+    )
+
+
+def resnet_v2_200(
+    inputs: Any,
+    num_classes: Any = None,
+    is_training: Any = True,
+    global_pool: bool = True,
+    output_stride: Any = None,
+    reuse: Any = None,
+    scope: Any = "resnet_v2_200",
+) -> tuple[Any, Any]:
+    """The network of 200 layers; see `resnet_v2`."""
+    return resnet_v2(
+        inputs,
+        _blocks(3, 24, 36, 3),
+        num_classes,
+        is_training,
+        global_pool,
+        output_stride,
+        True,
+        reuse,
+        scope,
+    )
+
+
+for _network in (resnet_v2_50, resnet_v2_101, resnet_v2_152, resnet_v2_200):
+    _network.default_image_size = 224  # type: ignore[attr-defined]
