@@ -38,6 +38,21 @@ int WriteShape(const PartialShape& shape, int64_t* dims, int max) {
   return shape.rank();
 }
 
+// The inputs, or outputs, of the argument `arg`: [*begin, *end).
+Status FindArgRange(const millrace::OpDef& op, const millrace::AttrMap& attrs, const char* arg, bool outputs,
+                    int* begin, int* end) {
+  if (arg == nullptr || begin == nullptr || end == nullptr) return NullArgument("An argument");
+  std::vector<millrace::ArgRange> ranges;
+  MR_RETURN_IF_ERROR(InferArgRanges(outputs ? op.outputs : op.inputs, attrs, &ranges));
+  for (const millrace::ArgRange& range : ranges) {
+    if (range.name != arg) continue;
+    *begin = range.begin;
+    *end = range.end;
+    return Status();
+  }
+  return errors::InvalidArgument("Unknown ", outputs ? "output" : "input", " name: ", arg);
+}
+
 }  // namespace
 }  // namespace millrace::c_api
 
@@ -97,20 +112,9 @@ void Millrace_KernelAttr(TF_OpKernelConstruction* ctx, const char* attr_name, TF
 
 void Millrace_KernelArgRange(TF_OpKernelContext* ctx, const char* arg, int outputs, int* begin, int* end,
                              TF_Status* status) {
-  Enter(status, [&]() -> Status {
-    if (ctx == nullptr || arg == nullptr || begin == nullptr || end == nullptr)
-      return NullArgument("An argument");
-    const millrace::NodeProps& props = ctx->props;
-    std::vector<millrace::ArgRange> ranges;
-    MR_RETURN_IF_ERROR(
-        InferArgRanges(outputs != 0 ? props.op->def.outputs : props.op->def.inputs, props.attrs, &ranges));
-    for (const millrace::ArgRange& range : ranges) {
-      if (range.name != arg) continue;
-      *begin = range.begin;
-      *end = range.end;
-      return Status();
-    }
-    return errors::InvalidArgument("Unknown ", outputs != 0 ? "output" : "input", " name: ", arg);
+  Enter(status, [&] {
+    return ctx == nullptr ? NullArgument("The context")
+                          : FindArgRange(ctx->props.op->def, ctx->props.attrs, arg, outputs != 0, begin, end);
   });
 }
 
@@ -162,6 +166,14 @@ int Millrace_ShapeFromInput(TF_ShapeInferenceContext* ctx, int i, int64_t* dims,
     return Status();
   });
   return rank;
+}
+
+void Millrace_ShapeArgRange(TF_ShapeInferenceContext* ctx, const char* arg, int outputs, int* begin, int* end,
+                            TF_Status* status) {
+  Enter(status, [&] {
+    return ctx == nullptr ? NullArgument("The context")
+                          : FindArgRange(Of(ctx).op(), Of(ctx).attrs(), arg, outputs != 0, begin, end);
+  });
 }
 
 void Millrace_ShapeAttr(TF_ShapeInferenceContext* ctx, const char* attr_name, TF_Buffer* value,

@@ -37,6 +37,14 @@ static void door_shapes(void* data, TF_ShapeInferenceContext* c, TF_Status* stat
   if (as_shape == 2) CHECK_INT(dims[1], 4);
   Millrace_ShapeFromInput(c, -1, dims, 4, status);
   CHECK_ERROR(status, TF_INVALID_ARGUMENT, "out of range");
+  int begin = -1, end = -1;
+  Millrace_ShapeArgRange(c, "xs", 0, &begin, &end, status);
+  CHECK_OK(status);
+  CHECK(begin == 0 && end == TF_ShapeInferenceContextNumInputs(c) - 1);
+  Millrace_ShapeArgRange(c, "none", 1, &begin, &end, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "Unknown output name: none");
+  Millrace_ShapeArgRange(c, NULL, 0, &begin, &end, status);
+  CHECK_ERROR(status, TF_INVALID_ARGUMENT, "is null");
   Millrace_ShapeSetOutput(c, 9, dims, 0, status);
   CHECK_ERROR(status, TF_INVALID_ARGUMENT, "out of range");
   Millrace_ShapeSetOutput(c, 0, NULL, 0, status);

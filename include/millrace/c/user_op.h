@@ -119,6 +119,9 @@ TF_CAPI_EXPORT extern TF_Tensor* Millrace_ShapeInputTensor(TF_ShapeInferenceCont
 /* The shape that the value of an input describes, as far as it is known. */
 TF_CAPI_EXPORT extern int Millrace_ShapeFromInput(TF_ShapeInferenceContext* ctx, int i, int64_t* dims,
                                                   int max, TF_Status* status);
+/* As Millrace_KernelArgRange, for shape functions. */
+TF_CAPI_EXPORT extern void Millrace_ShapeArgRange(TF_ShapeInferenceContext* ctx, const char* arg, int outputs,
+                                                  int* begin, int* end, TF_Status* status);
 TF_CAPI_EXPORT extern void Millrace_ShapeAttr(TF_ShapeInferenceContext* ctx, const char* attr_name,
                                               TF_Buffer* value, TF_Status* status);
 

@@ -35,7 +35,7 @@ setup(
     python_requires=">=3.9",
     install_requires={requires},
     packages=find_packages(),
-    package_data={{"millrace": ["include/**/*.h"], "": ["*.so", "*.so.*", "*.txt", "*.html", "*.css", "*.js", "*.pyi", "py.typed"]}},
+    package_data={{"millrace": ["include/**/*.h", "include/third_party/**/*"], "": ["*.so", "*.so.*", "*.txt", "*.html", "*.css", "*.js", "*.pyi", "py.typed"]}},
     distclass=Binary,
     zip_safe=False,
 )

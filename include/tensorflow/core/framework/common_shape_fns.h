@@ -19,6 +19,48 @@ inline Status UnchangedShapeWithRank(InferenceContext* c, int32 rank) {
   c->set_output(0, shape);
   return Status();
 }
+inline Status UnchangedShapeWithRankAtLeast(InferenceContext* c, int32 rank) {
+  ShapeHandle shape;
+  TF_RETURN_IF_ERROR(c->WithRankAtLeast(c->input(0), rank, &shape));
+  c->set_output(0, shape);
+  return Status();
+}
+inline Status UnchangedShapeWithRankAtMost(InferenceContext* c, int32 rank) {
+  ShapeHandle shape;
+  TF_RETURN_IF_ERROR(c->WithRankAtMost(c->input(0), rank, &shape));
+  c->set_output(0, shape);
+  return Status();
+}
+// That of the attribute "shape".
+inline Status ExplicitShape(InferenceContext* c) {
+  PartialTensorShape shape;
+  TF_RETURN_IF_ERROR(c->GetAttr("shape", &shape));
+  ShapeHandle output;
+  TF_RETURN_IF_ERROR(c->MakeShapeFromPartialTensorShape(shape, &output));
+  c->set_output(0, output);
+  return Status();
+}
+// That to which both inputs are broadcast.
+inline Status BroadcastBinaryOpShapeFn(InferenceContext* c) {
+  const ShapeHandle a = c->input(0), b = c->input(1);
+  if (!c->RankKnown(a) || !c->RankKnown(b)) return c->set_output(0, c->UnknownShape()), Status();
+  const int32 rank = std::max(c->Rank(a), c->Rank(b));
+  std::vector<DimensionHandle> dims;
+  for (int32 i = 0; i < rank; ++i) {
+    const int32 in_a = i - (rank - c->Rank(a)), in_b = i - (rank - c->Rank(b));
+    const DimensionHandle x = in_a < 0 ? c->MakeDim(1) : c->Dim(a, in_a);
+    const DimensionHandle y = in_b < 0 ? c->MakeDim(1) : c->Dim(b, in_b);
+    if (c->ValueKnown(x) && c->ValueKnown(y)) {
+      DimensionHandle merged = c->Value(x) == 1 ? y : x;
+      if (c->Value(x) != 1 && c->Value(y) != 1) TF_RETURN_IF_ERROR(c->Merge(x, y, &merged));
+      dims.push_back(merged);
+    } else {  // A size above 1 decides; an unknown size beside 1 or another unknown one stays unknown.
+      dims.push_back(c->Value(x) > 1 ? x : c->Value(y) > 1 ? y : c->UnknownDim());
+    }
+  }
+  c->set_output(0, c->MakeShape(dims));
+  return Status();
+}
 inline Status ScalarShape(InferenceContext* c) {
   for (int i = 0; i < c->num_outputs(); ++i) c->set_output(i, c->Scalar());
   return Status();

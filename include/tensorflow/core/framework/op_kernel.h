@@ -29,10 +29,46 @@
 #include "tensorflow/core/framework/tensor.h"
 #include "tensorflow/core/framework/types.h"
 #include "tensorflow/core/lib/core/errors.h"
+#include "tensorflow/core/platform/env.h"
 #include "tensorflow/core/platform/macros.h"
 #include "tensorflow/core/platform/mutex.h"
 
 namespace tensorflow {
+
+class OpKernelConstruction;
+class OpKernelContext;
+class PersistentTensor;
+
+// Where an output should be. All memory is the host's.
+struct AllocatorAttributes {
+  void set_on_host(bool) {}
+  bool on_host() const { return true; }
+  void set_gpu_compatible(bool) {}
+};
+
+class DeviceBase {
+ public:
+  struct CpuWorkerThreads {
+    int num_threads;
+    OpKernelContext* workers;
+  };
+};
+
+// A tensor that a kernel keeps from step to step.
+class PersistentTensor {
+ public:
+  PersistentTensor() {}
+  explicit PersistentTensor(const Tensor& tensor) : tensor_(tensor) {}
+  template <typename Context>
+  Tensor* AccessTensor(Context*) {
+    return &tensor_;
+  }
+  bool IsInitialized() const { return tensor_.IsInitialized(); }
+  int64 NumElements() const { return tensor_.NumElements(); }
+
+ private:
+  Tensor tensor_;
+};
 
 class OpKernelConstruction {
  public:
@@ -58,6 +94,15 @@ class OpKernelConstruction {
   }
   int num_inputs() const { return Millrace_KernelTypes(c_, 0, nullptr, 0); }
   int num_outputs() const { return Millrace_KernelTypes(c_, 1, nullptr, 0); }
+  Env* env() const { return Env::Default(); }
+  // Memory that is kept from step to step.
+  Status allocate_temp(DataType dtype, const TensorShape& shape, Tensor* tensor) {
+    *tensor = Tensor(dtype, shape);
+    return tensor->IsInitialized() ? Status()
+                                   : errors::ResourceExhausted("No memory for a tensor of shape ", shape);
+  }
+  inline Status allocate_persistent(DataType dtype, const TensorShape& shape, PersistentTensor* persistent,
+                                    Tensor** tensor);
   DataType input_type(int i) const { return Types(0).at(static_cast<size_t>(i)); }
   DataType output_type(int i) const { return Types(1).at(static_cast<size_t>(i)); }
   string node_name() const { return internal::CBuffer(Millrace_KernelNodeName(c_)).text(); }
@@ -87,7 +132,15 @@ class OpKernelConstruction {
   TF_OpKernelConstruction* const c_;
 };
 
-class OpKernelContext;
+Status OpKernelConstruction::allocate_persistent(DataType dtype, const TensorShape& shape,
+                                                 PersistentTensor* persistent, Tensor** tensor) {
+  Tensor made;
+  TF_RETURN_IF_ERROR(allocate_temp(dtype, shape, &made));
+  *persistent = PersistentTensor(made);
+  if (tensor != nullptr) *tensor = persistent->AccessTensor(this);
+  return Status();
+}
+
 class ResourceMgr;
 
 // What a kernel keeps of its node.
@@ -300,15 +353,45 @@ class OpKernelContext {
     *list = OpOutputList(this, begin, end);
     return Status();
   }
+  template <typename IndexOrName>
+  Status allocate_output(const IndexOrName& at, const TensorShape& shape, Tensor** tensor,
+                         AllocatorAttributes) {
+    return allocate_output(at, shape, tensor);
+  }
   // Memory of an input is not taken over: inputs may be shared.
   Status forward_input_or_allocate_output(const std::vector<int>&, int i, const TensorShape& shape,
                                           Tensor** tensor) {
     return allocate_output(i, shape, tensor);
   }
+  Status forward_input_or_allocate_output(const std::vector<StringPiece>&, const string& name,
+                                          const TensorShape& shape, Tensor** tensor) {
+    return allocate_output(name, shape, tensor);
+  }
   Status allocate_temp(DataType dtype, const TensorShape& shape, Tensor* tensor) {
     *tensor = Tensor(dtype, shape);
     return tensor->IsInitialized() ? Status()
                                    : errors::ResourceExhausted("No memory for a tensor of shape ", shape);
+  }
+  Status allocate_temp(DataType dtype, const TensorShape& shape, Tensor* tensor, AllocatorAttributes) {
+    return allocate_temp(dtype, shape, tensor);
+  }
+  Status allocate_persistent(DataType dtype, const TensorShape& shape, PersistentTensor* persistent,
+                             Tensor** tensor) {
+    Tensor made;
+    TF_RETURN_IF_ERROR(allocate_temp(dtype, shape, &made));
+    *persistent = PersistentTensor(made);
+    if (tensor != nullptr) *tensor = persistent->AccessTensor(this);
+    return Status();
+  }
+  Env* env() const { return Env::Default(); }
+  Status set_output(const string& name, const Tensor& tensor) {
+    int begin = 0, end = 0;
+    TF_RETURN_IF_ERROR(Range(name, 1, &begin, &end));
+    if (end != begin + 1)
+      return errors::InvalidArgument("OpKernel used list-valued output name '", name,
+                                     "' when single-valued output was expected");
+    set_output(begin, tensor);
+    return Status();
   }
   void set_output(int i, const Tensor& tensor) {
     if (i < 0 || i >= num_outputs()) return SetStatus(errors::OutOfRange("output index out of range"));
@@ -359,10 +442,7 @@ class OpKernelContext {
   TF_OpKernelContext* c_context() const { return c_; }
   // As util/work_sharder.h and kernels name it.
   inline OpKernelContext* device() { return this; }
-  struct WorkerThreads {
-    int num_threads;
-    OpKernelContext* workers;
-  };
+  using WorkerThreads = DeviceBase::CpuWorkerThreads;
   const WorkerThreads* tensorflow_cpu_worker_threads() {
     threads_.num_threads = internal::NumCores();
     threads_.workers = this;

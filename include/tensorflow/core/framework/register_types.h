@@ -4,8 +4,13 @@
 #ifndef TENSORFLOW_CORE_FRAMEWORK_REGISTER_TYPES_H_
 #define TENSORFLOW_CORE_FRAMEWORK_REGISTER_TYPES_H_
 
-#include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/framework/tensor_types.h"
 
+#ifdef MR_TF_HAS_EIGEN
+#define TF_CALL_half(m) m(Eigen::half)
+#else
+#define TF_CALL_half(m)
+#endif
 #define TF_CALL_float(m) m(float)
 #define TF_CALL_double(m) m(double)
 #define TF_CALL_int32(m) m(::tensorflow::int32)
@@ -23,10 +28,13 @@
 
 #define TF_CALL_INTEGRAL_TYPES(m) \
   TF_CALL_int64(m) TF_CALL_int32(m) TF_CALL_uint16(m) TF_CALL_int16(m) TF_CALL_uint8(m) TF_CALL_int8(m)
-#define TF_CALL_REAL_NUMBER_TYPES(m) TF_CALL_INTEGRAL_TYPES(m) TF_CALL_float(m) TF_CALL_double(m)
-#define TF_CALL_REAL_NUMBER_TYPES_NO_INT32(m)                                                             \
-  TF_CALL_float(m) TF_CALL_double(m) TF_CALL_int64(m) TF_CALL_uint16(m) TF_CALL_int16(m) TF_CALL_uint8(m) \
-      TF_CALL_int8(m)
+#define TF_CALL_REAL_NUMBER_TYPES(m) \
+  TF_CALL_INTEGRAL_TYPES(m) TF_CALL_half(m) TF_CALL_float(m) TF_CALL_double(m)
+#define TF_CALL_GPU_NUMBER_TYPES_NO_HALF(m) TF_CALL_float(m) TF_CALL_double(m)
+#define TF_CALL_GPU_NUMBER_TYPES(m) TF_CALL_half(m) TF_CALL_GPU_NUMBER_TYPES_NO_HALF(m)
+#define TF_CALL_REAL_NUMBER_TYPES_NO_INT32(m)                                                            \
+  TF_CALL_half(m) TF_CALL_float(m) TF_CALL_double(m) TF_CALL_int64(m) TF_CALL_uint16(m) TF_CALL_int16(m) \
+      TF_CALL_uint8(m) TF_CALL_int8(m)
 #define TF_CALL_NUMBER_TYPES(m) TF_CALL_REAL_NUMBER_TYPES(m) TF_CALL_complex64(m) TF_CALL_complex128(m)
 #define TF_CALL_POD_TYPES(m) TF_CALL_NUMBER_TYPES(m) TF_CALL_bool(m)
 #define TF_CALL_ALL_TYPES(m) TF_CALL_POD_TYPES(m) TF_CALL_string(m)

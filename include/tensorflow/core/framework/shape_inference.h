@@ -74,6 +74,14 @@ class InferenceContext : public UnknownSizes<void> {
       return Millrace_ShapeInput(c_, static_cast<int>(i), dims, max);
     });
   }
+  // Of an argument by its name.
+  Status input(const string& name, std::vector<ShapeHandle>* shapes) const {
+    int begin = 0, end = 0;
+    TF_RETURN_IF_ERROR(Range(name, 0, &begin, &end));
+    shapes->clear();
+    for (int i = begin; i < end; ++i) shapes->push_back(input(i));
+    return Status();
+  }
   // The value when it is known as the graph is built, or null. Lives as long as the context.
   const Tensor* input_tensor(int i) {
     TF_Tensor* const value = Millrace_ShapeInputTensor(c_, i);
@@ -87,6 +95,14 @@ class InferenceContext : public UnknownSizes<void> {
     Millrace_ShapeSetOutput(c_, i, dims.data(), shape.known_ ? static_cast<int>(dims.size()) : -1,
                             status.get());
     status_.Update(status.status());
+  }
+  Status set_output(const string& name, const std::vector<ShapeHandle>& shapes) {
+    int begin = 0, end = 0;
+    TF_RETURN_IF_ERROR(Range(name, 1, &begin, &end));
+    if (static_cast<size_t>(end - begin) != shapes.size())
+      return errors::InvalidArgument("Must have exactly ", end - begin, " shapes.");
+    for (int i = begin; i < end; ++i) set_output(i, shapes[static_cast<size_t>(i - begin)]);
+    return Status();
   }
   template <typename T>
   Status GetAttr(const string& name, T* value) const {
@@ -194,6 +210,20 @@ class InferenceContext : public UnknownSizes<void> {
     return *out = changed, Status();
   }
 
+  // Merges the first dimensions of `s` with those of `prefix`; both come back with what is known together.
+  Status MergePrefix(const ShapeHandle& s, const ShapeHandle& prefix, ShapeHandle* s_out,
+                     ShapeHandle* prefix_out) {
+    *s_out = s;
+    *prefix_out = prefix;
+    if (!s.known_ || !prefix.known_) return Status();
+    if (Rank(s) < Rank(prefix)) return WithRankAtLeast(s, Rank(prefix), s_out);
+    ShapeHandle head, tail;
+    TF_RETURN_IF_ERROR(Subshape(s, 0, Rank(prefix), &head));
+    TF_RETURN_IF_ERROR(Subshape(s, Rank(prefix), &tail));
+    TF_RETURN_IF_ERROR(Merge(head, prefix, prefix_out));
+    return Concatenate(*prefix_out, tail, s_out);
+  }
+
   DimensionHandle MakeDim(const DimensionOrConstant& d) const { return d.dim; }
   DimensionHandle UnknownDim() const { return DimensionHandle(); }
   ShapeHandle UnknownShape() const { return ShapeHandle(); }
@@ -270,6 +300,11 @@ class InferenceContext : public UnknownSizes<void> {
   }
 
  private:
+  Status Range(const string& name, int outputs, int* begin, int* end) const {
+    internal::CStatus status;
+    Millrace_ShapeArgRange(c_, name.c_str(), outputs, begin, end, status.get());
+    return status.status();
+  }
   template <typename ReadDims>
   static ShapeHandle Read(ReadDims read) {
     int64_t dims[256];

@@ -15,12 +15,21 @@
 #include "tensorflow/core/framework/tensor_shape.h"
 #include "tensorflow/core/framework/tensor_types.h"
 #include "tensorflow/core/framework/types.h"
+#include "tensorflow/core/lib/core/stringpiece.h"
 
 namespace tensorflow {
 
 class Tensor {
  public:
   Tensor() : dtype_(DT_FLOAT), shape_({0}) {}
+  // A scalar.
+  explicit Tensor(float value) : Tensor(DT_FLOAT, TensorShape()) { scalar<float>()() = value; }
+  explicit Tensor(double value) : Tensor(DT_DOUBLE, TensorShape()) { scalar<double>()() = value; }
+  explicit Tensor(int32 value) : Tensor(DT_INT32, TensorShape()) { scalar<int32>()() = value; }
+  explicit Tensor(int64 value) : Tensor(DT_INT64, TensorShape()) { scalar<int64>()() = value; }
+  explicit Tensor(bool value) : Tensor(DT_BOOL, TensorShape()) { scalar<bool>()() = value; }
+  explicit Tensor(const string& value) : Tensor(DT_STRING, TensorShape()) { scalar<string>()() = value; }
+  explicit Tensor(DataType dtype) : Tensor(dtype, TensorShape({0})) {}
   // Memory of the kernel's own. No memory: IsInitialized() is false.
   Tensor(DataType dtype, const TensorShape& shape) : dtype_(dtype), shape_(shape) {
     if (dtype == DT_STRING) {
@@ -51,6 +60,36 @@ class Tensor {
     return true;
   }
 
+  // Entries [begin, end) of the first dimension, in the same memory.
+  Tensor Slice(int64 begin, int64 end) const {
+    if (dims() == 0 || IsOpaque() || begin < 0 || begin > end || end > dim_size(0))
+      Refuse("Slice() of " + DebugString());
+    Tensor part = *this;
+    part.shape_.set_dim(0, end - begin);
+    part.first_ += dim_size(0) == 0 ? 0 : begin * (NumElements() / dim_size(0));
+    return part;
+  }
+  Tensor SubSlice(int64 index) const {
+    Tensor part = Slice(index, index + 1);
+    part.shape_.RemoveDim(0);
+    return part;
+  }
+  bool SharesBufferWith(const Tensor& other) const {
+    return memory_ != nullptr ? memory_ == other.memory_ : strings_ != nullptr && strings_ == other.strings_;
+  }
+  // The bytes of the elements; none of strings.
+  StringPiece tensor_data() const {
+    return memory_ == nullptr || IsOpaque() ? StringPiece() : StringPiece(Bytes(), TotalBytes());
+  }
+
+  template <typename T>
+  typename TTypes<T>::Flat unaligned_flat() {
+    return flat<T>();
+  }
+  template <typename T>
+  typename TTypes<T>::ConstFlat unaligned_flat() const {
+    return flat<T>();
+  }
   template <typename T>
   typename TTypes<T>::Flat flat() {
     return {Data<T>(), Sizes<1>({{NumElements()}})};
@@ -140,8 +179,7 @@ class Tensor {
     size_t size = TotalBytes();
     if (dtype_ == DT_STRING) {
       size = static_cast<size_t>(NumElements()) * sizeof(std::uint64_t);
-      for (int64 i = 0; i < NumElements(); ++i)
-        size += TF_StringEncodedSize((*strings_)[static_cast<size_t>(i)].size());
+      for (int64 i = 0; i < NumElements(); ++i) size += TF_StringEncodedSize(Strings()[i].size());
     }
     TF_Tensor* const made =
         TF_AllocateTensor(static_cast<TF_DataType>(dtype_), dims.data(), shape_.dims(), size);
@@ -149,7 +187,7 @@ class Tensor {
     if (dtype_ == DT_STRING) {
       Encode(static_cast<char*>(TF_TensorData(made)), size);
     } else {
-      std::memcpy(TF_TensorData(made), TF_TensorData(memory_.get()), size);
+      std::memcpy(TF_TensorData(made), Bytes(), size);
     }
     return made;
   }
@@ -186,13 +224,14 @@ class Tensor {
     memory_.reset();
   }
   void Encode(char* out, size_t size) const {
-    char* const data = out + strings_->size() * sizeof(std::uint64_t);
+    const size_t count = static_cast<size_t>(NumElements());
+    char* const data = out + count * sizeof(std::uint64_t);
     char* next = data;
     TF_Status* const status = TF_NewStatus();
-    for (size_t i = 0; i < strings_->size(); ++i) {
+    for (size_t i = 0; i < count; ++i) {
       const std::uint64_t offset = static_cast<std::uint64_t>(next - data);
       std::memcpy(out + i * sizeof offset, &offset, sizeof offset);
-      const string& text = (*strings_)[i];
+      const string& text = Strings()[i];
       next += TF_StringEncode(text.data(), text.size(), next, size - static_cast<size_t>(next - out), status);
     }
     TF_DeleteStatus(status);
@@ -208,9 +247,13 @@ class Tensor {
   }
   template <typename T>
   T* DataOf(T*) const {
-    return memory_ == nullptr ? nullptr : static_cast<T*>(TF_TensorData(memory_.get()));
+    return memory_ == nullptr ? nullptr : static_cast<T*>(TF_TensorData(memory_.get())) + first_;
   }
-  string* DataOf(string*) const { return strings_ == nullptr ? nullptr : strings_->data(); }
+  string* DataOf(string*) const { return Strings(); }
+  string* Strings() const { return strings_ == nullptr ? nullptr : strings_->data() + first_; }
+  const char* Bytes() const {
+    return static_cast<const char*>(TF_TensorData(memory_.get())) + first_ * DataTypeSize(dtype_);
+  }
 
 #ifdef MR_TF_HAS_EIGEN
   template <size_t N>
@@ -265,6 +308,7 @@ class Tensor {
 
   DataType dtype_;
   TensorShape shape_;
+  int64 first_ = 0;  // the first element's place in the memory
   std::shared_ptr<TF_Tensor> memory_;
   std::shared_ptr<std::vector<string>> strings_;
 };

@@ -9,9 +9,16 @@
 #include <vector>
 
 #include "tensorflow/core/lib/core/errors.h"
+#include "tensorflow/core/lib/gtl/array_slice.h"
 #include "tensorflow/core/platform/types.h"
 
 namespace tensorflow {
+
+// As iterating over a shape gives it.
+struct TensorShapeDim {
+  explicit TensorShapeDim(int64 s) : size(s) {}
+  int64 size;
+};
 
 // What both kinds have in common: sizes, of which -1 is an unknown one.
 class TensorShapeRep {
@@ -27,6 +34,19 @@ class TensorShapeRep {
     }
     return product;
   }
+  class Iterator {
+   public:
+    explicit Iterator(const int64* at) : at_(at) {}
+    TensorShapeDim operator*() const { return TensorShapeDim(*at_); }
+    Iterator& operator++() { return ++at_, *this; }
+    bool operator==(Iterator other) const { return at_ == other.at_; }
+    bool operator!=(Iterator other) const { return at_ != other.at_; }
+
+   private:
+    const int64* at_;
+  };
+  Iterator begin() const { return Iterator(sizes_.data()); }
+  Iterator end() const { return Iterator(sizes_.data() + sizes_.size()); }
   void AddDim(int64 size) { sizes_.push_back(size); }
   void InsertDim(int d, int64 size) { sizes_.insert(sizes_.begin() + d, size); }
   void RemoveDim(int d) { sizes_.erase(sizes_.begin() + d); }
@@ -50,6 +70,8 @@ class TensorShape : public TensorShapeRep {
   TensorShape() {}
   TensorShape(std::initializer_list<int64> sizes) : TensorShapeRep(std::vector<int64>(sizes)) {}
   explicit TensorShape(std::vector<int64> sizes) : TensorShapeRep(std::move(sizes)) {}
+  explicit TensorShape(gtl::ArraySlice<int64> sizes)
+      : TensorShapeRep(std::vector<int64>(sizes.begin(), sizes.end())) {}
   void AppendShape(const TensorShape& other) {
     sizes_.insert(sizes_.end(), other.sizes_.begin(), other.sizes_.end());
   }
@@ -101,6 +123,7 @@ class TensorShapeUtils {
   static bool IsVectorOrHigher(const TensorShape& shape) { return shape.dims() >= 1; }
   static bool IsMatrix(const TensorShape& shape) { return shape.dims() == 2; }
   static bool IsMatrixOrHigher(const TensorShape& shape) { return shape.dims() >= 2; }
+  static bool IsScalarOrVector(const TensorShape& shape) { return shape.dims() <= 1; }
   static bool IsSquareMatrix(const TensorShape& shape) {
     return shape.dims() == 2 && shape.dim_size(0) == shape.dim_size(1);
   }
@@ -125,6 +148,15 @@ class TensorShapeUtils {
     }
     *shape = made;
     return Status();
+  }
+  template <typename T>
+  static Status MakeShape(gtl::ArraySlice<T> sizes, TensorShape* shape) {
+    return MakeShape(sizes.data(), static_cast<int64>(sizes.size()), shape);
+  }
+  static string ShapeListString(gtl::ArraySlice<TensorShape> shapes) {
+    string text = "[";
+    for (const TensorShape& shape : shapes) text += (text.size() > 1 ? ", " : "") + shape.DebugString();
+    return text + "]";
   }
 };
 

@@ -9,6 +9,8 @@
 #include <array>
 #include <cstddef>
 
+#include "tensorflow/core/framework/types.h"
+
 #if !defined(MILLRACE_NO_EIGEN) && defined(__has_include)
 #if __has_include(<unsupported/Eigen/CXX11/Tensor>)
 #define MR_TF_HAS_EIGEN 1
@@ -19,6 +21,13 @@
 namespace tensorflow {
 
 #ifdef MR_TF_HAS_EIGEN
+
+template <>
+struct DataTypeToEnum<Eigen::half> : internal::TypeConstant<DT_HALF> {};
+template <>
+struct EnumToDataType<DT_HALF> {
+  using Type = Eigen::half;
+};
 
 template <typename T, int N = 1>
 struct TTypes {
@@ -38,6 +47,14 @@ struct TTypes {
   using Matrix = Eigen::TensorMap<Eigen::Tensor<T, 2, Eigen::RowMajor, std::ptrdiff_t>, Eigen::Unaligned>;
   using ConstMatrix =
       Eigen::TensorMap<Eigen::Tensor<const T, 2, Eigen::RowMajor, std::ptrdiff_t>, Eigen::Unaligned>;
+  using UnalignedTensor = Tensor;
+  using UnalignedConstTensor = ConstTensor;
+  using UnalignedFlat = Flat;
+  using UnalignedConstFlat = ConstFlat;
+  using UnalignedVec = Vec;
+  using UnalignedConstVec = ConstVec;
+  using UnalignedMatrix = Matrix;
+  using UnalignedConstMatrix = ConstMatrix;
 };
 
 #else

@@ -39,6 +39,7 @@ enum DataType {
   DT_UINT64 = TF_UINT64
 };
 using DataTypeVector = std::vector<DataType>;
+using DataTypeSlice = DataTypeVector;
 
 // The kinds of devices that kernels are registered for.
 static const char* const DEVICE_CPU = "CPU";

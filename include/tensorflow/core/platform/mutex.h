@@ -13,9 +13,12 @@
 
 namespace tensorflow {
 
+enum LinkerInitialized { LINKER_INITIALIZED };
+
 class mutex {
  public:
   mutex() {}
+  explicit mutex(LinkerInitialized) {}
   mutex(const mutex&) = delete;
   mutex& operator=(const mutex&) = delete;
   virtual ~mutex() {}
@@ -50,6 +53,10 @@ class condition_variable {
   condition_variable(const condition_variable&) = delete;
   condition_variable& operator=(const condition_variable&) = delete;
   void wait(mutex_lock& lock) { changed_.wait(lock.mu_); }
+  template <typename Condition>
+  void wait(mutex_lock& lock, Condition condition) {
+    while (!condition()) wait(lock);
+  }
   template <typename Rep, typename Period>
   std::cv_status wait_for(mutex_lock& lock, std::chrono::duration<Rep, Period> time) {
     return changed_.wait_for(lock.mu_, time);

@@ -1,0 +1,9 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// As framework/op_kernel.h, which has all that is here.
+#ifndef TENSORFLOW_CORE_FRAMEWORK_DEVICE_BASE_H_
+#define TENSORFLOW_CORE_FRAMEWORK_DEVICE_BASE_H_
+
+#include "tensorflow/core/framework/op_kernel.h"
+
+#endif

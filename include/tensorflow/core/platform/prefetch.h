@@ -1,0 +1,19 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Asks for memory before it is read.
+#ifndef TENSORFLOW_CORE_PLATFORM_PREFETCH_H_
+#define TENSORFLOW_CORE_PLATFORM_PREFETCH_H_
+
+namespace tensorflow {
+namespace port {
+
+enum PrefetchHint { PREFETCH_HINT_T0 = 3, PREFETCH_HINT_T1 = 2, PREFETCH_HINT_T2 = 1, PREFETCH_HINT_NTA = 0 };
+template <PrefetchHint hint>
+void prefetch(const void* address) {
+  __builtin_prefetch(address, 0, hint);
+}
+
+}  // namespace port
+}  // namespace tensorflow
+
+#endif
