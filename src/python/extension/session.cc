@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Running graphs: SessionBase, the base class of client.session's sessions, and callables.
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -180,13 +181,37 @@ PyObject* Arrange(PyObject* fetches, const Fetches& read, Step& step) {
 bool IsPlainFeed(PyObject* key, PyObject* value);
 bool FitsShape(TensorObject* tensor, const TF_Tensor* value);
 
-// _fast_run(fetches, feed_dict): NotImplemented when the general path has to do it.
+// Whether a fetch is among operations that may not be fetched; errors count as that.
+bool IsAmong(PyObject* ops, PyObject* tensor_or_op) {
+  if (PySet_GET_SIZE(ops) == 0) return false;
+  PyObject* op = IsTensor(tensor_or_op) ? TensorOf(tensor_or_op)->op : tensor_or_op;
+  const bool among = op == nullptr || PySet_Contains(ops, op) != 0;
+  PyErr_Clear();
+  return among;
+}
+
+bool AnyIsAmong(PyObject* ops, const Fetches& fetches) {
+  const auto among = [ops](PyObject* fetch) { return IsAmong(ops, fetch); };
+  return std::any_of(fetches.tensors.begin(), fetches.tensors.end(), among) ||
+         std::any_of(fetches.ops.begin(), fetches.ops.end(), among);
+}
+
+bool MayBeFed(PyObject* unfeedable, PyObject* tensor) {
+  if (PySet_GET_SIZE(unfeedable) == 0) return true;
+  const bool may = PySet_Contains(unfeedable, tensor) == 0;
+  PyErr_Clear();
+  return may;
+}
+
+// _fast_run(fetches, feed_dict, unfetchable operations, unfeedable tensors): NotImplemented when the general
+// path has to do it.
 PyObject* FastRun(PyObject* self, PyObject* const* args, Py_ssize_t count) {
-  if (count != 2) Py_RETURN_NOTIMPLEMENTED;
+  if (count != 4 || !PySet_Check(args[2]) || !PySet_Check(args[3])) Py_RETURN_NOTIMPLEMENTED;
   SessionObject* session = SessionOf(self);
   Fetches fetches;
   if (session->session == nullptr || !ReadFetches(session, args[0], &fetches)) Py_RETURN_NOTIMPLEMENTED;
   if (fetches.tensors.size() + fetches.ops.size() == 0) Py_RETURN_NOTIMPLEMENTED;
+  if (AnyIsAmong(args[2], fetches)) Py_RETURN_NOTIMPLEMENTED;
   PyObject* feeds = args[1];
   if (feeds != Py_None && !PyDict_CheckExact(feeds)) Py_RETURN_NOTIMPLEMENTED;
   const auto num_feeds = static_cast<size_t>(feeds == Py_None ? 0 : PyDict_GET_SIZE(feeds));
@@ -196,6 +221,7 @@ PyObject* FastRun(PyObject* self, PyObject* const* args, Py_ssize_t count) {
   for (size_t i = 0; i < num_feeds; ++i) {
     if (PyDict_Next(feeds, &position, &key, &value) == 0) Py_RETURN_NOTIMPLEMENTED;
     if (!IsTensor(key) || !IsOfGraph(session, key) || !IsPlainFeed(key, value)) Py_RETURN_NOTIMPLEMENTED;
+    if (!MayBeFed(args[3], key)) Py_RETURN_NOTIMPLEMENTED;
     step.feeds[i] = OutputOf(TensorOf(key));
     step.values[i] = TensorOfFeed(value, TensorOf(key)->dtype_number);
     if (step.values[i] == nullptr || !FitsShape(TensorOf(key), step.values[i])) {

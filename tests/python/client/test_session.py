@@ -254,3 +254,29 @@ def test_servers() -> None:
     with tf.Session(server.target) as session:
         with pytest.raises(tf.errors.FailedPreconditionError):
             session.run(bump)
+
+
+def test_what_may_not_be_run_does_not_slow_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a branch in the graph, whose tensors are not for all to fetch, others still take the short way."""
+    x = tf.placeholder(tf.float32, [None])
+    inside: list[tf.Tensor] = []
+
+    def branch() -> tf.Tensor:
+        inside.append(x * 2.0)
+        return inside[0]
+
+    y = tf.cond(tf.constant(True), branch, lambda: x)
+    z = x + 1.0
+    graph = tf.get_default_graph()
+    graph.prevent_feeding(y)
+    assert graph._unfetchable_ops
+    with tf.Session() as session:
+        with pytest.raises(ValueError, match="has been marked as not fetchable"):
+            session.run(inside[0], {x: [1.0]})
+        with pytest.raises(ValueError, match="may not be fed"):
+            session.run(z, {y: [1.0], x: [1.0]})
+        monkeypatch.setattr(session, "_run", None)
+        assert session.run(z, {x: np.ones(2, np.float32)}).tolist() == [2.0, 2.0]
+        assert session.run([y, z.op], {x: np.ones(1, np.float32)})[0].tolist() == [2.0]
+        with pytest.raises(TypeError):
+            session.run([y, inside[0]], {x: np.ones(1, np.float32)})

@@ -136,11 +136,11 @@ class BaseSession(_engine.SessionBase, SessionInterface):
 
     def _fast_run(self, fetches: Any, feed_dict: Any) -> Any:
         graph = self._graph
-        if self._closed or graph._unfetchable_ops or graph._unfeedable_tensors and feed_dict:
+        if self._closed or graph._has_session_handles or self._dead_handles:
             return NotImplemented
-        if graph._has_session_handles or self._dead_handles:
-            return NotImplemented
-        return super()._fast_run(fetches, feed_dict)  # type: ignore[misc]
+        return super()._fast_run(  # type: ignore[misc]
+            fetches, feed_dict, graph._unfetchable_ops, graph._unfeedable_tensors
+        )
 
     def partial_run(self, handle: Any, fetches: Any, feed_dict: Any = None) -> Any:
         """Runs a part of a step that partial_run_setup prepared: feeds more, fetches more."""
