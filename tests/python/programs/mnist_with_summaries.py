@@ -51,6 +51,7 @@ def nn_layer(inputs, input_dim, output_dim, layer_name, act=tf.nn.relu):
 
 
 def train():
+    tf.set_random_seed(1)
     sess = tf.InteractiveSession()
     with tf.name_scope("input"):
         x = tf.placeholder(tf.float32, [None, 16], name="x-input")

@@ -215,6 +215,7 @@ def main(_):
     if FLAGS.rnn_mode:
         config.rnn_mode = eval_config.rnn_mode = FLAGS.rnn_mode
     with tf.Graph().as_default():
+        tf.set_random_seed(1)
         initializer = tf.random_uniform_initializer(-config.init_scale, config.init_scale)
         with tf.name_scope("Train"):
             train_input = PTBInput(config=config, data=train_data, name="TrainInput")

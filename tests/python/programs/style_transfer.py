@@ -31,6 +31,7 @@ with g.as_default(), g.device("/cpu:0"), tf.Session() as sess:
     f = np.reshape(n["conv0"].eval(feed_dict={image: style}), (-1, 6))
     gram = np.matmul(f.T, f) / f.size
 with tf.Graph().as_default():
+    tf.set_random_seed(1)
     image = tf.Variable(tf.random_normal(content.shape) * 0.256)
     n = net(image)
     closs = 2 * tf.nn.l2_loss(n["conv1"] - cf) / cf.size

@@ -21,6 +21,7 @@ with io.open(D + "/d.txt", "w", encoding="utf8") as f:
                 ),
             )
         )
+tf.set_random_seed(1)
 table = tf.contrib.lookup.index_table_from_file(vocabulary_file=D + "/vocab.txt", default_value=1)
 back = tf.contrib.lookup.index_to_string_table_from_file(D + "/vocab.txt")
 labels = tf.contrib.lookup.index_table_from_tensor(mapping=tf.constant(["neg", "pos"]), num_oov_buckets=0)
@@ -87,7 +88,7 @@ hooks = [
 tf.logging.set_verbosity(tf.logging.INFO)
 with tf.train.MonitoredTrainingSession(
     scaffold=sc,
-    hooks=hooks + [tf.train.StopAtStepHook(num_steps=60)],
+    hooks=hooks + [tf.train.StopAtStepHook(num_steps=120)],
     save_summaries_steps=None,
     save_summaries_secs=None,
 ) as s:

@@ -88,6 +88,7 @@ def decoder(ids, enc, ebias, E):
         return tf.reshape(tf.matmul(tf.reshape(x, [-1, Dm]), E, transpose_b=True), [shape_list(ids)[0], n, V])
 
 
+tf.set_random_seed(1)
 src = tf.placeholder(tf.int32, [None, None], "src")
 tgt = tf.placeholder(tf.int32, [None, None])
 enc, eb, E = encoder(src)

@@ -67,6 +67,7 @@ class Gen(object):
         return [v for v in tf.global_variables() if self.name in v.name]
 
 
+tf.set_random_seed(1)
 g_net, d_net = Gen(), Disc()
 x = tf.placeholder(tf.float32, [None, 64], name="x")
 z = tf.placeholder(tf.float32, [None, 5], name="z")

@@ -59,6 +59,7 @@ def word2vec_basic(log_dir):
     valid_examples = np.random.choice(20, 8, replace=False)
     graph = tf.Graph()
     with graph.as_default():
+        tf.set_random_seed(1)
         with tf.name_scope("inputs"):
             train_inputs = tf.placeholder(tf.int32, shape=[batch_size])
             train_labels = tf.placeholder(tf.int32, shape=[batch_size, 1])
