@@ -57,7 +57,7 @@ function(mr_tests name)
   if(TARGET mr_${name})
     list(APPEND ARG_DEPS mr_${name})
   endif()
-  target_link_libraries(${name}_test PRIVATE ${ARG_DEPS} ${ARG_LINK} GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name}_test PRIVATE ${ARG_DEPS} ${ARG_LINK} mr_test_folder GTest::gmock GTest::gtest_main)
   # Where there are sessions, they run as MILLRACE_TEST_CONFIG says.
   set(headers mr_test_headers)
   foreach(folder IN ITEMS mr_session mr_cc mr_training mr_distributed)

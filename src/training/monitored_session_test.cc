@@ -222,7 +222,7 @@ TEST(MonitoredSession, RecoversFromAbortedAndUnavailable) {
     const Status status = (*session)->RunStepFn([&](MonitoredSession::StepContext& context) {
       return ++attempts == 1 ? failure : context.RunWithHooks({}, {model.train}, {}, nullptr);
     });
-    EXPECT_TRUE(status.ok()) << status;
+    ASSERT_TRUE(status.ok()) << status;
     EXPECT_EQ(attempts, 2);
     EXPECT_EQ(ValueOf(**session, model.w), 1.f + 2 * 3);
     EXPECT_EQ(std::count(hook->calls.begin(), hook->calls.end(), "created"), 2);
