@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <thread>
 
 #include "base/env.h"
@@ -335,6 +336,14 @@ TEST(DatasetTest, PlainFunctionsMapAndGenerate) {
   }
 }
 
+// The most of some tries until one gives `wanted`: on a busy machine threads may have no turn at the same
+// time.
+int MostOf(int wanted, const std::function<int()>& once) {
+  int most = 0;
+  for (int i = 0; i < 20 && most < wanted; ++i) most = std::max(most, once());
+  return most;
+}
+
 // The most calls of a slow function that are made at the same time.
 int MostCalls(const DatasetOptions& options) {
   std::atomic<int> now{0}, most{0};
@@ -356,9 +365,9 @@ int MostCalls(const DatasetOptions& options) {
 
 TEST(DatasetTest, CallsAreMadeAtTheSameTimeAsFarAsTheyAreSlow) {
   EXPECT_EQ(MostCalls({.autotune_cpu_budget = 1}), 1);
-  const int three = MostCalls({.autotune_cpu_budget = 3});
-  EXPECT_GE(three, std::min(2u, std::thread::hardware_concurrency()));
-  EXPECT_LE(three, 3);
+  const int wanted = static_cast<int>(std::min(2u, std::thread::hardware_concurrency()));
+  EXPECT_THAT(MostOf(wanted, [] { return MostCalls({.autotune_cpu_budget = 3}); }),
+              ::testing::AllOf(::testing::Ge(wanted), ::testing::Le(3)));
   EXPECT_LE(MostCalls({.autotune = false}), std::thread::hardware_concurrency());
 }
 
@@ -457,51 +466,65 @@ int MostReads(const DatasetOptions& options) {
 
 TEST(DatasetTest, SourcesAreReadAtTheSameTimeAsFarAsTheyAreSlow) {
   EXPECT_EQ(MostReads({.autotune_cpu_budget = 1}), 1);
-  const unsigned most = std::min(4u, std::thread::hardware_concurrency());
-  EXPECT_EQ(MostReads({}), most);
+  const int most = static_cast<int>(std::min(4u, std::thread::hardware_concurrency()));
+  EXPECT_EQ(MostOf(most, [] { return MostReads({}); }), most);
   EXPECT_LE(MostReads({.autotune = false}), most);
 }
 
-// The time from the moment when the consumer takes an element that waited for 50 ms to when the next one is
-// made.
-std::chrono::milliseconds TimeToNext(bool slack) {
+// For so many elements that have waited for 50 ms: the time from the moment when the consumer takes one to
+// when the next one is made, in ms.
+std::vector<int64_t> TimesToNext(bool slack, int count) {
   using Clock = std::chrono::steady_clock;
   Mutex mu;
-  Clock::time_point made;
+  CondVar changed;
+  std::vector<Clock::time_point> made;
   const HostFn note = [&](const std::vector<Tensor>& in) -> StatusOr<std::vector<Tensor>> {
     MutexLock lock(mu);
-    made = Clock::now();
+    made.push_back(Clock::now());
+    changed.NotifyAll();
     return in;
   };
   const Scope scope = Scope::NewRootScope();
-  const Dataset numbers = Dataset::Range(scope, int64_t{100})
+  const Dataset numbers = Dataset::Range(scope, int64_t{1000})
                               .MapHost(note, {DataType::kInt64}, {PartialShape({})}, {})
                               .Prefetch(1)
-                              .Take(int64_t{50})
+                              .Take(int64_t{900})
                               .WithOptions({.slack = slack});
   const Iterator iterator = Iterator::Initializable(numbers);
   const auto next = iterator.GetNext(scope);
   const ClientSession session(scope);
   EXPECT_TRUE(session.Run({}, {}, {iterator.initializer()}, nullptr).ok());
-  auto shortest = std::chrono::milliseconds::max();
-  for (int64_t i = 0; i < 6; ++i) {
+  constexpr int kBefore = 2;  // nothing has waited before
+  std::vector<int64_t> times;
+  for (int64_t i = 0; i < kBefore + count; ++i) {
     std::vector<Tensor> value;
     const Status status = session.Run(next, &value);
     const Clock::time_point taken = Clock::now();
     EXPECT_TRUE(status.ok()) << status;
     if (!status.ok()) return {};
     EXPECT_EQ(value[0].scalar<int64_t>(), i);
+    {
+      MutexLock lock(mu);
+      while (made.size() < static_cast<size_t>(i) + 2) changed.Wait(mu);
+      if (i >= kBefore)
+        times.push_back(
+            std::chrono::duration_cast<std::chrono::milliseconds>(made[static_cast<size_t>(i) + 1] - taken)
+                .count());
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    MutexLock lock(mu);
-    if (i < 2) continue;  // nothing has waited before
-    shortest = std::min(shortest, std::chrono::duration_cast<std::chrono::milliseconds>(made - taken));
   }
-  return shortest;
+  return times;
 }
 
 TEST(DatasetTest, AConsumerIsLeftTheProcessorsForAWhile) {
-  EXPECT_LT(TimeToNext(false).count(), 5);
-  EXPECT_GE(TimeToNext(true).count(), 5);
+  // A busy machine may let the thread begin late: without a pause one of some is made at once, with it most
+  // are not.
+  const auto is_short = [](int64_t ms) { return ms < 5; };
+  bool at_once = false;
+  for (int i = 0; i < 20 && !at_once; ++i) at_once = std::ranges::any_of(TimesToNext(false, 3), is_short);
+  EXPECT_TRUE(at_once);
+  const std::vector<int64_t> paused = TimesToNext(true, 7);
+  EXPECT_LE(std::ranges::count_if(paused, is_short), 3) << ::testing::PrintToString(paused);
 }
 
 TEST(DatasetTest, WithoutAnOrderElementsComeAsTheyAreReady) {
