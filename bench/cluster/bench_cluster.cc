@@ -42,6 +42,7 @@
 
 #include "base/notification.h"
 #include "cluster/simulate.h"
+#include "distributed/free_port_testing.h"
 #include "distributed/message_channel.h"
 #include "distributed/remote_worker.h"
 #include "distributed/shared_memory_channel.h"
@@ -50,7 +51,6 @@
 #include "distributed/tensor_message.h"
 #include "millrace/cluster.h"
 #include "proto/message_types.h"
-#include "rpc/free_port_testing.h"
 #include "rpc/grpc_listener.h"
 #include "rpc/grpc_transport.h"
 #include "rpc/register.h"

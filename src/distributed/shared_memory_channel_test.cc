@@ -256,7 +256,8 @@ TEST_F(SharedMemoryChannelTest, StopEndsWhatIsToCome) {
 class FakeSender {
  public:
   explicit FakeSender(std::function<void(int fd, const LocalPacket& fetch)> answer) {
-    address_.socket = "millrace-" + std::string(32, 'a');
+    const std::string pid = std::to_string(::getpid());
+    address_.socket = "millrace-" + std::string(32 - pid.size(), 'a') + pid;
     listening_ = *ListenOnUnixSocket(address_.socket);
     thread_ = std::thread([this, answer = std::move(answer)] {
       auto fd = AcceptOnUnixSocket(listening_.get());
@@ -449,14 +450,15 @@ TEST_F(FakeReceiverTest, ATensorIsKeptUntilItsMemoryHasArrived) {
   const auto second = Receive();
   ASSERT_TRUE(second);
   EXPECT_NE(second->packet.segment, first->packet.segment);
-  EXPECT_EQ(held_->size(), 1u) << "the first one is dropped";
+  EXPECT_TRUE(Eventually([&] { return held_->size() == 1; })) << "the first one is dropped";
   Send({Kind::kRelease, second->packet.segment});
   Send({Kind::kFetch, 0, 11, Hold(Numbers(5, 2)), 20});
   const auto third = Receive();
   ASSERT_TRUE(third);
   EXPECT_EQ(third->packet.segment, second->packet.segment);
   EXPECT_FALSE(third->descriptor.valid());
-  EXPECT_EQ(held_->size(), 0u);
+  // The sender drops the tensor after the answer.
+  EXPECT_TRUE(Eventually([&] { return held_->size() == 0; }));
   // A receiver that has died.
   fd_.Close();
   EXPECT_TRUE(Eventually([&] { return sender_->num_connections() == 0; }));

@@ -17,6 +17,7 @@
 
 #include "base/notification.h"
 #include "base/strings.h"
+#include "distributed/free_port_testing.h"
 
 namespace millrace {
 namespace {
@@ -192,7 +193,7 @@ TEST_F(SocketChannelTest, WithoutThreadsTensorsArrive) {
 
 TEST_F(SocketChannelTest, APeerThatCouldNotBeReachedIsTriedAgainLater) {
   const Tensor tensor = Numbers(10);
-  const int port = PortOf(*ListenOnTcp("127.0.0.1", 0));  // nobody listens there any more
+  const int port = FreePort();  // nobody listens there
   const auto receiver = [&](milliseconds retry_after) {
     return std::make_unique<SocketChannel>(
         held_, other_,
@@ -221,7 +222,7 @@ TEST_F(SocketChannelTest, APeerThatCouldNotBeReachedIsTriedAgainLater) {
 
 TEST_F(SocketChannelTest, ASenderThatStartsAgainHasItsPort) {
   const Tensor tensor = Numbers(10);
-  const int port = PortOf(*ListenOnTcp("127.0.0.1", 0));
+  const int port = FreePort();
   for (int i = 0; i < 3; ++i) {
     sender_ = nullptr;
     sender_ = std::make_unique<SocketChannel>(held_, other_,
@@ -466,7 +467,7 @@ TEST_F(SocketReceiverTest, OneThatDoesNotReadIsLeftAfterAWhile) {
   const uint64_t ticket = Hold(tensor_);
   const FileDescriptor fd = Connect();
   Ask(fd, Request(ticket));
-  EXPECT_TRUE(Eventually([&] { return sender_->num_connections() == 1; }));
+  EXPECT_EQ(Answer(fd).kind, SocketAnswer::kGranted);
   EXPECT_TRUE(Eventually([&] { return sender_->num_connections() == 0; }));
 }
 
@@ -475,6 +476,9 @@ TEST_F(SocketReceiverTest, OneThatDoesNotReadIsLeftAfterAWhile) {
 // A sender in a process of its own is killed while its tensor is on the way.
 TEST_F(SocketSenderTest, AProcessThatIsKilledInTheMiddleIsNoticedAtOnce) {
   listening_ = *ListenOnTcp("127.0.0.1", 0);
+  int sent[2];
+  ASSERT_EQ(::pipe(sent), 0);
+  const FileDescriptor some_sent(sent[0]), sending(sent[1]);
   const pid_t child = ::fork();
   if (child == 0) {
     // Only calls of the system: the parent has threads.
@@ -485,12 +489,14 @@ TEST_F(SocketSenderTest, AProcessThatIsKilledInTheMiddleIsNoticedAtOnce) {
     if (::send(fd, &answer, sizeof(answer), MSG_NOSIGNAL) < 0) ::_exit(1);
     static char some[1 << 20];
     if (::send(fd, some, sizeof(some), MSG_NOSIGNAL) < 0) ::_exit(1);
+    if (::write(sent[1], some, 1) != 1) ::_exit(1);
     for (;;) ::pause();
   }
   const Tensor tensor = Numbers(kOnePart);
   Result result;
   receiver_->Fetch(FetchOf(Address(), Hold(tensor), tensor, &result));
-  std::this_thread::sleep_for(milliseconds(50));
+  char byte = 0;
+  ASSERT_EQ(::read(some_sent.get(), &byte, 1), 1);
   EXPECT_FALSE(result.came.HasBeenNotified());
   ::kill(child, SIGKILL);
   int status = 0;

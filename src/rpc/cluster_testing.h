@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "distributed/free_port_testing.h"
 #include "millrace/cluster.h"
-#include "rpc/free_port_testing.h"
 
 namespace millrace {
 
