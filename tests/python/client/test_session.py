@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -187,7 +186,9 @@ def test_timeouts() -> None:
 
 def test_closing_cancels_runs() -> None:
     queue = tf.FIFOQueue(1, [tf.float32])
-    dequeue = queue.dequeue()
+    started = threading.Event()
+    with tf.control_dependencies([tf.py_func(started.set, [], [])]):
+        dequeue = queue.dequeue()
     session = tf.Session()
     errors = []
 
@@ -199,9 +200,9 @@ def test_closing_cancels_runs() -> None:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    time.sleep(0.2)
+    assert started.wait(60)
     session.close()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive() and isinstance(errors[0], tf.errors.CancelledError)
 
 

@@ -136,26 +136,40 @@ def test_closing_the_session_ends_what_waits(what: str) -> None:
     import time
 
     queue = tf.FIFOQueue(1, [tf.float32], [[]])
-    enqueue, dequeue, many = queue.enqueue(1.0), queue.dequeue(), queue.dequeue_many(2)
-    session = tf.Session()
-    if what == "Enqueue":
-        session.run(enqueue)
-    errors: list[str] = []
-
-    def wait(op: Any) -> None:
-        with pytest.raises(tf.errors.CancelledError) as error:
-            session.run(op)
-        errors.append(error.value.message)
-
+    fill = queue.enqueue(1.0)
+    begun = threading.Semaphore(0)
+    with tf.control_dependencies([tf.py_func(begun.release, [], [])]):
+        enqueue, dequeue, many = queue.enqueue(1.0), queue.dequeue(), queue.dequeue_many(2)
     waiting = [enqueue] if what == "Enqueue" else [dequeue, many]
-    threads = [threading.Thread(target=wait, args=(op,)) for op in waiting]
-    for thread in threads:
-        thread.start()
-    time.sleep(0.3)
-    session.close()
-    for thread in threads:
-        thread.join()
-    assert len(errors) == len(waiting) and all(what + " operation was cancelled" in e for e in errors), errors
+
+    def close_while_they_wait() -> list[str]:
+        session = tf.Session()
+        if what == "Enqueue":
+            session.run(fill)
+        errors: list[str] = []
+
+        def wait(op: Any) -> None:
+            with pytest.raises(tf.errors.CancelledError) as error:
+                session.run(op)
+            errors.append(error.value.message)
+
+        threads = [threading.Thread(target=wait, args=(op,)) for op in waiting]
+        for thread in threads:
+            thread.start()
+        for _ in threads:
+            assert begun.acquire(timeout=60)
+        time.sleep(0.05)
+        session.close()
+        for thread in threads:
+            thread.join()
+        assert len(errors) == len(waiting)
+        return errors
+
+    # On a busy machine a step may be cancelled before it reaches the queue.
+    tries = [close_while_they_wait()]
+    while len(tries) < 20 and not all(what + " operation was cancelled" in e for e in tries[-1]):
+        tries.append(close_while_they_wait())
+    assert all(what + " operation was cancelled" in e for e in tries[-1]), tries
 
 
 def test_accumulators() -> None:

@@ -127,7 +127,7 @@ def test_functions_of_a_step_may_wait_for_each_other():
     import queue
 
     values = queue.Queue()
-    got = tf.py_func(lambda: np.int64(values.get(timeout=30)), [], tf.int64)
+    got = tf.py_func(lambda: np.int64(values.get(timeout=120)), [], tf.int64)
     put = tf.py_func(lambda x: values.put(int(x)) or np.int64(1), [tf.constant(7, tf.int64)], tf.int64)
     config = tf.ConfigProto(inter_op_parallelism_threads=1, intra_op_parallelism_threads=1)
     for options in (None, config):
@@ -145,7 +145,7 @@ def test_iterations_may_wait_for_each_other(threads):
     meeting = threading.Barrier(2)
 
     def meet(i):
-        meeting.wait(timeout=30)
+        meeting.wait(timeout=120)
         return np.int32(i)
 
     _, met = tf.while_loop(
@@ -166,7 +166,7 @@ def test_functions_wait_for_nodes_behind_others():
 
     for threads in (1, 2):
         reached = threading.Event()
-        waits = tf.py_func(lambda: np.int64(reached.wait(timeout=30)), [], tf.int64)
+        waits = tf.py_func(lambda: np.int64(reached.wait(timeout=120)), [], tf.int64)
         first = tf.py_func(lambda x: x, [tf.constant(2, tf.int64)], tf.int64)
         sets = tf.py_func(lambda x: reached.set() or x, [tf.square(first) + 1], tf.int64)
         config = tf.ConfigProto(inter_op_parallelism_threads=threads, intra_op_parallelism_threads=threads)

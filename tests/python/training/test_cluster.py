@@ -141,11 +141,11 @@ def test_the_next_in_line_becomes_the_chief(cluster, tmp_path):
     """The first worker gives up; the second one goes on with its variables, and saves."""
     spec, servers = cluster
 
-    def make(task, folder):
+    def make(task, folder, lease_secs):
         x, y, _, _, _, step, train = model(spec, task)
         target = servers["worker", task].target
         config = tf.ConfigProto(device_filters=["/job:ps", "/job:worker/task:%d" % task])
-        lease = chief_lease.ChiefLease(target, task, config, lease_secs=0.5)
+        lease = chief_lease.ChiefLease(target, task, config, lease_secs=lease_secs)
         session = tf.train.MonitoredTrainingSession(
             master=target, is_chief=lease, checkpoint_dir=folder, config=config, save_checkpoint_steps=5
         )
@@ -153,17 +153,17 @@ def test_the_next_in_line_becomes_the_chief(cluster, tmp_path):
         return lease, session, lambda: session.run([step, train], feed)[0]
 
     with tf.Graph().as_default():
-        first, session, run = make(0, str(tmp_path / "first"))
+        first, session, run = make(0, str(tmp_path / "first"), 5)  # renewed each second
         for _ in range(7):
             run()
         assert first.is_chief()
     with tf.Graph().as_default():
-        second, session2, run2 = make(1, str(tmp_path / "second"))
+        second, session2, run2 = make(1, str(tmp_path / "second"), 2)  # waits for three
         assert run2() >= 7, "the variables are those of the first worker"
         assert not second.is_chief() and not os.path.exists(str(tmp_path / "second" / "checkpoint"))
         first.close()
         started = time.time()
-        while not second.is_chief() and time.time() - started < 30:
+        while not second.is_chief() and time.time() - started < 60:
             run2()
         assert second.is_chief()
         for _ in range(10):
