@@ -121,13 +121,13 @@ TEST(WireCallsTest, AClientDrivesASession) {
                      Bytes(5, "") + Int(7, 1) + Int(8, RequestId<tensorflow::RunStepRequest>(run)));
   RunOptions traced;
   traced.trace_level = RunOptions::TraceLevel::kFull;
-  traced.timeout_in_ms = 500;
+  traced.timeout_in_ms = 50'000;
   traced.inter_op_thread_pool = 1;
   traced.output_partition_graphs = true;
   traced.report_tensor_allocations_upon_oom = true;
   ASSERT_EQ(session.Run(traced, {}, {"b:0"}, {}, &out, nullptr), Status());
   EXPECT_THAT(transport->Take(Method::kRunStep),
-              HasSubstr(Bytes(5, Int(1, 3) + Int(2, 500) + Int(3, 1) + Int(5, 1) + Int(7, 1))));
+              HasSubstr(Bytes(5, Int(1, 3) + Int(2, 50'000) + Int(3, 1) + Int(5, 1) + Int(7, 1))));
   // Errors in the body: code 3, text 4.
   transport->Answer(Method::kRunStep, Int(3, 9) + Bytes(4, "why"));
   const Status failed = session.Run({}, {"b:0"}, {}, &out);

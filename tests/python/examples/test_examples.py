@@ -152,7 +152,7 @@ def test_cluster_survives_kills(tmp_path, mode):
         "--seconds=12",
         "--kill_secs=1",
         "--recovery_secs=60",
-        "--accuracy_margin=0.03",
+        "--accuracy_margin=0.1",
         "--workers=%d" % (3 if mode == "sync" else 2),
         "--sync=%s" % (mode == "sync"),
         "--log_dir=%s" % tmp_path,
@@ -161,7 +161,7 @@ def test_cluster_survives_kills(tmp_path, mode):
     kills = re.findall(
         r"chaos    \| (\w+:\d) listens after ([\d.]+) s, every worker trains after ([\d.]+) s", output
     )
-    assert kills and "(at most 3.00), 0 of %d recoveries" % len(kills) in output
+    assert kills and "(at most 10.00), 0 of %d recoveries" % len(kills) in output
     metadata = millrace.RunMetadata()
     metadata.ParseFromString((tmp_path / "step.pb").read_bytes())
     devices = {stats.device for stats in metadata.step_stats.dev_stats}
