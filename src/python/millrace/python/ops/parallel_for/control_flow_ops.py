@@ -1,12 +1,14 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-"""for_loop, pfor and vectorized_map: the iterations run as those of a while_loop do, in parallel."""
+"""for_loop, a while_loop of independent iterations, and pfor and vectorized_map, which make one pass of them."""
 from __future__ import annotations
 
 from typing import Any
 
+from millrace.python.framework import dtypes as _dtypes
 from millrace.python.framework import ops, tensor_util
 from millrace.python.ops import array_ops, control_flow_ops, math_ops, tensor_array_ops
+from millrace.python.ops.parallel_for.pfor import PFor, Unconvertible, is_safe
 from millrace.python.util import nest
 
 
@@ -61,7 +63,12 @@ def for_loop(loop_fn: Any, loop_fn_dtypes: Any, iters: Any, parallel_iterations:
 
 
 def pfor(loop_fn: Any, iters: Any, parallel_iterations: Any = None) -> Any:
-    """As for_loop; the types are those that `loop_fn` gives.
+    """As for_loop, by one pass for all iterations where their operations allow it, else by a loop.
+
+    Args:
+      loop_fn: a function of a scalar int32 tensor that gives a structure of tensors or operations.
+      iters: the number of iterations, an int or a scalar tensor.
+      parallel_iterations: how many are computed at the same time at most; None: all.
 
     Raises:
       ValueError: if `parallel_iterations` is not above 1.
@@ -71,13 +78,62 @@ def pfor(loop_fn: Any, iters: Any, parallel_iterations: Any = None) -> Any:
             "Argument `parallel_iterations` must be None or a positive integer. Received: %s."
             % parallel_iterations
         )
+    if parallel_iterations == 1:
+        raise ValueError("Found parallel_iterations == 1. Use for_loop instead.")
+    from millrace.python.eager import context, def_function
+
+    if context.executing_eagerly():
+        return def_function.function(lambda: pfor(loop_fn, iters, parallel_iterations))()
+    found = None if parallel_iterations is not None else _vectorized(loop_fn, iters)
+    if found is not None:
+        return found
     from millrace.python.framework import func_graph
 
-    graph = func_graph.FuncGraph("pfor")
-    with graph.as_default():
+    with func_graph.FuncGraph("pfor").as_default():
         result = loop_fn(array_ops.placeholder("int32", []))
-    dtypes = nest.map_structure(lambda x: ops.convert_to_tensor(x).dtype.base_dtype, result)
+    dtypes = nest.map_structure(
+        lambda x: "int32" if isinstance(x, ops.Operation) else ops.convert_to_tensor(x).dtype.base_dtype,
+        result,
+    )
+    dtypes = nest.map_structure(_dtypes.as_dtype, dtypes)
     return for_loop(loop_fn, dtypes, iters, parallel_iterations=parallel_iterations)
+
+
+def _vectorized(loop_fn: Any, iters: Any) -> Any:
+    """The results of all iterations by one pass; None where some operation does not allow it."""
+    from millrace.python.framework import func_graph
+    from millrace.python.ops.parallel_for import _converters  # noqa: F401
+
+    graph = ops.get_default_graph()
+    if graph._get_control_flow_context() is not None:
+        return None
+    if graph.building_function:
+        # A function runs all its operations with effects, so that none may be left behind.
+        trial = func_graph.FuncGraph("pfor")
+        with trial.as_default():
+            loop_fn(array_ops.placeholder("int32", []))
+        if not all(is_safe(op) for op in trial.get_operations()):
+            return None
+    with ops.name_scope("pfor"):
+        iters = ops.convert_to_tensor(iters, name="iters", dtype="int32")
+        with ops.name_scope("loop_body"):
+            loop_var = array_ops.placeholder_with_default(0, shape=[])
+            first = graph._last_id
+            result = loop_fn(loop_var)
+            flat = nest.flatten(result)
+            if not all(isinstance(x, ops.Tensor) or not hasattr(x, "graph") for x in flat):
+                return None
+            flat = [ops.convert_to_tensor(x) for x in flat]
+            made = [op for op in graph.get_operations() if op._id > first]
+        try:
+            stacked = PFor(loop_var, iters, made).convert(flat)
+        except Unconvertible:
+            return None
+        count = tensor_util.constant_value(iters)
+        for before, after in zip(flat, stacked):
+            if before.shape.ndims is not None:
+                after.set_shape([None if count is None else int(count)] + before.shape.as_list())
+    return nest.pack_sequence_as(result, stacked)
 
 
 def vectorized_map(fn: Any, elems: Any) -> Any:

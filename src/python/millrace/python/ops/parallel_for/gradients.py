@@ -17,7 +17,7 @@ def jacobian(output: Any, inputs: Any, use_pfor: bool = True, parallel_iteration
     Args:
       output: a tensor.
       inputs: a structure of tensors.
-      use_pfor: accepted; both ways give the same.
+      use_pfor: whether to make one pass for all elements where the operations allow it.
       parallel_iterations: of the loop over the elements.
     """
     flat_inputs = nest.flatten(inputs)
@@ -31,9 +31,11 @@ def jacobian(output: Any, inputs: Any, use_pfor: bool = True, parallel_iteration
 
     size = flat.shape.dims[0].value
     count = size if size is not None else array_ops.size(flat)
-    rows = iter(
-        control_flow_ops.for_loop(loop_fn, [x.dtype.base_dtype for x in wanted], count, parallel_iterations)
-    )
+    if use_pfor:
+        rows = iter(control_flow_ops.pfor(loop_fn, count, parallel_iterations))
+    else:
+        types = [x.dtype.base_dtype for x in wanted]
+        rows = iter(control_flow_ops.for_loop(loop_fn, types, count, parallel_iterations))
     found: list[Any] = []
     for x, g in zip(flat_inputs, known):
         if g is None:
@@ -67,7 +69,10 @@ def batch_jacobian(output: Any, inp: Any, use_pfor: bool = True, parallel_iterat
         return None
     size = rows.shape.dims[1].value
     count = size if size is not None else array_ops.shape(rows)[1]
-    made = control_flow_ops.for_loop(loop_fn, inp.dtype.base_dtype, count, parallel_iterations)
+    if use_pfor:
+        made = control_flow_ops.pfor(loop_fn, count, parallel_iterations)
+    else:
+        made = control_flow_ops.for_loop(loop_fn, inp.dtype.base_dtype, count, parallel_iterations)
     made = array_ops.transpose(
         array_ops.reshape(
             made, array_ops.stack([-1, output_shape[0], array_ops.size(inp) // output_shape[0]])
