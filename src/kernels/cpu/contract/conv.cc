@@ -10,6 +10,7 @@
 #include "kernels/cpu/contract/conv_plain.h"
 #include "kernels/cpu/contract/conv_planar.h"
 #include "kernels/cpu/contract/conv_winograd.h"
+#include "kernels/cpu/contract/conv_winograd_grad.h"
 #include "kernels/cpu/contract/gemm.h"
 #include "kernels/cpu/contract/scratch.h"
 #include "kernels/cpu/contract/simd_table.h"
@@ -64,6 +65,10 @@ struct ConvPlan::Impl {
     nhwc.layout = ImageLayout::kNhwc;
     direct.emplace(nhwc);
     if (WinogradConv::Suits(p)) winograd.emplace(p);
+    winograd_changing = WinogradConv::SuitsChanging(p);
+    const ConvParams gradient = WinogradConv::InputGradient(p);
+    if (WinogradConv::SuitsGradient(gradient)) winograd_input.emplace(gradient);
+    if (WinogradFilterGrad::Suits(p)) winograd_filter.emplace(p);
   }
 
   template <typename T>
@@ -77,6 +82,8 @@ struct ConvPlan::Impl {
       if (winograd && packed != nullptr) {
         if (winograd->Forward(input, packed, output, parallel, epilogue)) return;
         packed = nullptr;
+      } else if (winograd_changing && winograd->ForwardChanging(input, filter, output, parallel, epilogue)) {
+        return;
       }
     }
     const bool nhwc = params.layout == ImageLayout::kNhwc;
@@ -148,6 +155,9 @@ struct ConvPlan::Impl {
       Gemm(shape, out_grad, filter, in_grad, parallel);
       return;
     }
+    if constexpr (std::is_same_v<T, float>) {
+      if (winograd_input && winograd_input->BackpropInput(filter, out_grad, in_grad, parallel)) return;
+    }
     if (direct && FillsVectors<T>(params.in_c)) {
       const Nhwc<T> grad(*this, out_pixels(), params.out_c, out_grad, parallel);
       const Nhwc<T> result(*this, in_pixels(), params.in_c, in_grad);
@@ -166,6 +176,9 @@ struct ConvPlan::Impl {
       const GemmShape shape{.m = product->k, .n = product->n, .k = product->m, .trans_a = true};
       Gemm(shape, input, out_grad, filter_grad, parallel);
       return;
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      if (winograd_filter && winograd_filter->Run(input, out_grad, filter_grad, parallel)) return;
     }
     if (direct && (FillsVectors<T>(params.out_c) || planar->sums_elements() > kMaxSums)) {
       const Nhwc<T> in(*this, in_pixels(), params.in_c, input, parallel);
@@ -219,6 +232,9 @@ struct ConvPlan::Impl {
   std::optional<PlanarConv> planar;
   std::optional<DirectConv> direct;
   std::optional<WinogradConv> winograd;
+  bool winograd_changing = false;              // for filters that are not packed, too
+  std::optional<WinogradConv> winograd_input;  // takes the gradient of the output to the input's
+  std::optional<WinogradFilterGrad> winograd_filter;
 };
 
 ConvPlan::ConvPlan(const ConvParams& params) : impl_(std::make_unique<Impl>(params)) {}

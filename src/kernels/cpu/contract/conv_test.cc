@@ -403,6 +403,65 @@ TEST(Conv, WinogradsMethodRefusesInfinitiesAndNan) {
   }
 }
 
+// Enough tiles for filters that are transformed each time, and for gradients.
+std::vector<ConvParams> LargeWinogradShapes() {
+  std::vector<ConvParams> shapes = {Same(5, 15, 16, 3, 48, 1), Same(8, 12, 48, 3, 16, 1),
+                                    Same(1, 33, 32, 3, 64, 1), Same(7, 14, 64, 3, 32, 1)};
+  ConvParams valid = Same(4, 19, 32, 3, 32, 1);
+  valid.pad_top = valid.pad_left = 0;
+  valid.out_h = valid.out_w = 17;
+  shapes.push_back(valid);
+  ConvParams odd = Same(3, 20, 32, 3, 16, 1);
+  odd.pad_top = 2, odd.pad_left = 0, odd.in_w = 21, odd.out_h = 21, odd.out_w = 19;
+  shapes.push_back(odd);
+  return shapes;
+}
+
+TEST(Conv, GradientsByWinogradsMethodEqualTheDefinition) {
+  uint32_t seed = 1;
+  for (const ConvParams& p : LargeWinogradShapes()) CheckAgainstDefinition<float>(p, seed++);
+}
+
+TEST(Conv, GradientsByWinogradsMethodAreTheSameBitsForEveryNumberOfThreads) {
+  for (const ConvParams& p : LargeWinogradShapes()) {
+    ForEachIsa([&](Isa) {
+      Random random(9);
+      const Tensors<float> tensors(random, p);
+      SerialParallel serial;
+      ThreadedParallel threads(3);
+      const Results<float> want = RunAll(p, tensors, serial), got = RunAll(p, tensors, threads);
+      EXPECT_TRUE(SameBits(got.output, want.output)) << Describe(p);
+      EXPECT_TRUE(SameBits(got.fused, want.fused)) << Describe(p);
+      EXPECT_TRUE(SameBits(got.in_grad, want.in_grad)) << Describe(p);
+      EXPECT_TRUE(SameBits(got.filter_grad, want.filter_grad)) << Describe(p);
+    });
+  }
+}
+
+// One infinite value: results are infinite where the definition says so, and finite elsewhere.
+TEST(Conv, WinogradsMethodMakesNoNanOfInfinities) {
+  const auto kind = [](auto x) { return std::isnan(x) ? 2 : std::isinf(x) ? 1 : 0; };
+  for (const int which : {0, 1, 2}) {
+    // Padding times an infinite filter is NaN.
+    const ConvParams p = LargeWinogradShapes()[which == 1 ? 4 : 5];
+    Random random(4);
+    Tensors<float> t(random, p);
+    std::vector<float>& changed = which == 0 ? t.input : which == 1 ? t.filter : t.grad;
+    changed[changed.size() / 2] = std::numeric_limits<float>::infinity();
+    const Results<double> want = Expected(p, t);
+    ForEachIsa([&](Isa) {
+      ThreadedParallel threads(2);
+      const Results<float> got = RunAll(p, t, threads);
+      const auto same = [&](const std::vector<float>& a, const std::vector<double>& b) {
+        for (size_t i = 0; i < a.size(); ++i) ASSERT_EQ(kind(a[i]), kind(b[i])) << which << " at " << i;
+      };
+      same(got.output, want.output);
+      if (which != 1) same(got.in_grad, want.in_grad);
+      same(got.filter_grad, want.filter_grad);
+    });
+  }
+}
+
 TEST(Conv, DeepFiltersThatAreReadInPartsEqualTheDefinition) {
   CheckAgainstDefinition<float>(Same(1, 4, 150, 3, 50, 1), 1);
   CheckAgainstDefinition<float>(Same(1, 4, 300, 3, 20, 1), 2);

@@ -15,7 +15,9 @@ namespace {
 
 constexpr int64_t kHeader = 16;  // floats before the matrices; the first is 1 where the filter was refused
 constexpr int64_t kMinChannels = 32;
+constexpr int64_t kMinChannelsOfGradient = 16;
 constexpr int64_t kMinTiles = 24;
+constexpr int64_t kMinTilesOfChanging = 256;
 constexpr int64_t kGroupElements = 256 << 10;  // patches and sums of a group, in the second-level cache
 constexpr int64_t kSharedElements = 1 << 20;   // patches of a group that threads share
 constexpr int64_t kCachedFilter = 384 << 10;   // elements of a transformed filter that stay in that cache
@@ -23,17 +25,35 @@ constexpr int64_t kMaxFilter = int64_t{2} << 20;
 
 int64_t MatrixElements(const PackedShape& shape) { return cpu::PackedElements<float>({shape.k, 1, shape.n}); }
 
-}  // namespace
+int64_t Tiles(const ConvParams& p) { return p.batch * CeilDiv(p.out_h, 2) * CeilDiv(p.out_w, 2); }
 
-bool WinogradConv::Suits(const ConvParams& p) {
+bool Fits(const ConvParams& p, int64_t min_channels) {
   const int64_t lanes = ActiveKernels<float>().lanes;
   if (p.filter_h != 3 || p.filter_w != 3 || p.stride_h != 1 || p.stride_w != 1) return false;
   if (p.dilation_h != 1 || p.dilation_w != 1 || p.layout != ImageLayout::kNhwc) return false;
-  if (p.in_c % lanes != 0 || p.out_c % lanes != 0 || std::min(p.in_c, p.out_c) < kMinChannels) return false;
+  if (p.in_c % lanes != 0 || p.out_c % lanes != 0 || std::min(p.in_c, p.out_c) < min_channels) return false;
   // Padding or sizes can be anything; tiles mostly outside the image are for others.
-  if (p.pad_top > 2 || p.pad_left > 2 || p.out_h > p.in_h + 2 || p.out_w > p.in_w + 2) return false;
+  if (std::min(p.pad_top, p.pad_left) < 0 || p.pad_top > 2 || p.pad_left > 2) return false;
+  if (p.out_h > p.in_h + 2 || p.out_w > p.in_w + 2) return false;
+  constexpr int64_t kPositions = 16;
   if (p.in_c * p.out_c > kMaxFilter / kPositions) return false;
-  return p.batch * CeilDiv(p.out_h, 2) * CeilDiv(p.out_w, 2) >= kMinTiles && p.out_h > 1 && p.out_w > 2;
+  return Tiles(p) >= kMinTiles && p.out_h > 1 && p.out_w > 2;
+}
+
+}  // namespace
+
+bool WinogradConv::Suits(const ConvParams& p) { return Fits(p, kMinChannels); }
+bool WinogradConv::SuitsChanging(const ConvParams& p) { return Suits(p) && Tiles(p) >= kMinTilesOfChanging; }
+bool WinogradConv::SuitsGradient(const ConvParams& p) {
+  return Fits(p, kMinChannelsOfGradient) && Tiles(p) >= kMinTilesOfChanging;
+}
+
+ConvParams WinogradConv::InputGradient(const ConvParams& p) {
+  ConvParams gradient = p;
+  gradient.in_h = p.out_h, gradient.in_w = p.out_w, gradient.in_c = p.out_c;
+  gradient.out_h = p.in_h, gradient.out_w = p.in_w, gradient.out_c = p.in_c;
+  gradient.pad_top = p.filter_h - 1 - p.pad_top, gradient.pad_left = p.filter_w - 1 - p.pad_left;
+  return gradient;
 }
 
 WinogradConv::WinogradConv(const ConvParams& params)
@@ -83,7 +103,7 @@ bool WinogradConv::TransformRow(const Group& group, int64_t row, const float* in
                                                 .left = -p_.pad_left,
                                                 .tiles = row_tiles_,
                                                 .out = patches + row * row_tiles_ * p_.in_c,
-                                                .position = tiles(group) * p_.in_c});
+                                                .position = patch_stride(group)});
 }
 
 void WinogradConv::Columns(const Group& group, int64_t column, int64_t count, int64_t then,
@@ -91,17 +111,18 @@ void WinogradConv::Columns(const Group& group, int64_t column, int64_t count, in
                            const ConvEpilogue<float>& epilogue) const {
   const SimdKernels<float>& kernels = ActiveKernels<float>();
   const int64_t tiles_of_group = tiles(group), matrix = MatrixElements(packing());
+  const int64_t patch = patch_stride(group), sum = WinogradStride(tiles_of_group * count);
   for (int64_t i = 0; i < kPositions; ++i) {
     GemmBlock<float> block{.m = tiles_of_group,
                            .n = count,
                            .k = p_.in_c,
-                           .a = patches + i * tiles_of_group * p_.in_c,
+                           .a = patches + i * patch,
                            .a_row = p_.in_c,
                            .a_col = 1,
                            .b = nullptr,
                            .b_row = p_.out_c,
                            .b_col = 1,
-                           .c = sums + i * tiles_of_group * count,
+                           .c = sums + i * sum,
                            .ldc = count,
                            .accumulate = false};
     block.packed = packed + kHeader + i * matrix;
@@ -118,7 +139,7 @@ void WinogradConv::Columns(const Group& group, int64_t column, int64_t count, in
     const int64_t first = (image * p_.out_h + y) * p_.out_w;
     const int64_t h = std::min<int64_t>(2, p_.out_h - y), at = first * p_.out_c + column;
     kernels.winograd_output({.sums = sums + row * row_tiles_ * count,
-                             .position = tiles_of_group * count,
+                             .position = sum,
                              .tiles = row_tiles_,
                              .columns = count,
                              .h = h,
@@ -143,8 +164,8 @@ bool WinogradConv::ForwardGroups(const float* input, const float* packed, float*
   const double work =
       static_cast<double>(kPositions * group_rows_ * row_tiles_) * static_cast<double>(p_.in_c * p_.out_c);
   parallel.For(groups_, CostNs(work), [&](int64_t begin, int64_t end) {
-    const int64_t tiles_of_group = group_rows_ * row_tiles_;
-    const Scratch memory = Scratch::Of<float>(p_.in_c + kPositions * tiles_of_group * (p_.in_c + p_.out_c));
+    const int64_t sums = kPositions * WinogradStride(group_rows_ * row_tiles_ * p_.out_c);
+    const Scratch memory = Scratch::Of<float>(p_.in_c + patch_elements() + sums);
     if (!memory.ok()) {
       ok = false;
       return;
@@ -158,8 +179,7 @@ bool WinogradConv::ForwardGroups(const float* input, const float* packed, float*
         if (!TransformRow(group, row, input, zeros, patches)) ok = false;
       }
       if (!ok) return;
-      Columns(group, 0, p_.out_c, 0, patches, packed, patches + kPositions * tiles(group) * p_.in_c, output,
-              epilogue);
+      Columns(group, 0, p_.out_c, 0, patches, packed, patches + patch_elements(), output, epilogue);
     }
   });
   return ok;
@@ -171,7 +191,7 @@ bool WinogradConv::ForwardColumns(const float* input, const float* packed, float
   const std::vector<int64_t> columns = PanelBounds(p_.out_c, lanes);
   const auto units = static_cast<int64_t>(columns.size()) - 1;
   std::atomic<bool> ok{true};
-  const Scratch shared = Scratch::Of<float>(p_.in_c + kPositions * group_rows_ * row_tiles_ * p_.in_c);
+  const Scratch shared = Scratch::Of<float>(p_.in_c + patch_elements());
   if (!shared.ok()) return false;
   float* const zeros = shared.data<float>();
   float* const patches = zeros + p_.in_c;
@@ -187,7 +207,7 @@ bool WinogradConv::ForwardColumns(const float* input, const float* packed, float
     const double work =
         static_cast<double>(kPositions * tiles(group)) * static_cast<double>(p_.in_c * 3 * lanes);
     parallel.For(units, CostNs(work), [&](int64_t begin, int64_t end) {
-      const Scratch sums = Scratch::Of<float>(kPositions * tiles(group) * 3 * lanes);
+      const Scratch sums = Scratch::Of<float>(kPositions * WinogradStride(tiles(group) * 3 * lanes));
       if (!sums.ok()) {
         ok = false;
         return;
@@ -208,6 +228,27 @@ bool WinogradConv::Forward(const float* input, const float* packed, float* outpu
   if (packed[0] != 0) return false;
   return by_columns_ ? ForwardColumns(input, packed, output, parallel, epilogue)
                      : ForwardGroups(input, packed, output, parallel, epilogue);
+}
+
+bool WinogradConv::ForwardChanging(const float* input, const float* filter, float* output, Parallel& parallel,
+                                   const ConvEpilogue<float>& epilogue) const {
+  const Scratch packed = Scratch::Of<float>(PackedElements(packing()));
+  if (!packed.ok()) return false;
+  Pack(packing(), filter, packed.data<float>());
+  return Forward(input, packed.data<float>(), output, parallel, epilogue);
+}
+
+bool WinogradConv::BackpropInput(const float* filter, const float* out_grad, float* in_grad,
+                                 Parallel& parallel) const {
+  constexpr int64_t kTaps = 9;
+  const int64_t tap = p_.in_c * p_.out_c;
+  const Scratch turned = Scratch::Of<float>(kTaps * tap);
+  if (!turned.ok()) return false;
+  for (int64_t i = 0; i < kTaps; ++i) {
+    ActiveKernels<float>().transpose(filter + i * tap, p_.in_c, p_.out_c, p_.in_c,
+                                     turned.data<float>() + (kTaps - 1 - i) * tap, p_.out_c);
+  }
+  return ForwardChanging(out_grad, turned.data<float>(), in_grad, parallel, {});
 }
 
 }  // namespace millrace::cpu

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The Millrace Authors
 // SPDX-License-Identifier: Apache-2.0
 // Winograd's convolution F(2x2, 3x3) of floats, NHWC: 16 products of transformed patches and filters instead
-// of nine of pixels for four results, so 2.25 times fewer multiplications. Only filters that stay the same
-// are worth their transform.
+// of nine of pixels for four results, so 2.25 times fewer multiplications. Filters that stay the same are
+// transformed once; others are worth it where many tiles are multiplied with them.
 //
 // Results are rounded in other places than those of plain convolution; errors are about twice as large.
 // Images and filters with infinite values, NaN or numbers beyond 2^60 are refused, because their differences
@@ -16,16 +16,34 @@
 
 namespace millrace::cpu {
 
+// Floats from one of the 16 positions of transformed tiles to the next when each has `count`: an odd number
+// of cache lines, so that those of one tile don't meet in one set of the cache.
+inline int64_t WinogradStride(int64_t count) {
+  constexpr int64_t kLine = 16;
+  return ((count + kLine - 1) / kLine | 1) * kLine;
+}
+
 class WinogradConv {
  public:
   // Whether the shape allows it, and is large enough to gain.
   static bool Suits(const ConvParams& params);
+  // The same for a filter that is transformed each time.
+  static bool SuitsChanging(const ConvParams& params);
+  // The same for gradients, which gain with fewer channels.
+  static bool SuitsGradient(const ConvParams& params);
+  // The convolution that takes the gradient of the output to that of the input.
+  static ConvParams InputGradient(const ConvParams& params);
   explicit WinogradConv(const ConvParams& params);
 
   // As in ConvPlan. False: no memory, or values that this method refuses; what was written then means
   // nothing.
   bool Forward(const float* input, const float* packed, float* output, Parallel& parallel,
                const ConvEpilogue<float>& epilogue) const;
+  // With a filter as it is.
+  bool ForwardChanging(const float* input, const float* filter, float* output, Parallel& parallel,
+                       const ConvEpilogue<float>& epilogue) const;
+  // For the convolution InputGradient(params): with the filter of `params`.
+  bool BackpropInput(const float* filter, const float* out_grad, float* in_grad, Parallel& parallel) const;
 
   PackedShape packing() const { return {p_.in_c, kPositions, p_.out_c, true}; }
 
@@ -42,6 +60,9 @@ class WinogradConv {
   };
   Group GroupAt(int64_t index) const;
   int64_t tiles(const Group& group) const { return group.rows * row_tiles_; }
+  // Of the transformed patches of a group, and of all of them.
+  int64_t patch_stride(const Group& group) const { return WinogradStride(tiles(group) * p_.in_c); }
+  int64_t patch_elements() const { return kPositions * patch_stride({0, group_rows_}); }
   bool TransformRow(const Group& group, int64_t row, const float* input, const float* zeros,
                     float* patches) const;
   // The results of `count` columns from `column` on, of all tiles of the group. `then` is the first column

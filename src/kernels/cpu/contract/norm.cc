@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kMaxBlocks = 64;  // of rows whose sums are added in the end
 constexpr int64_t kMinRows = 16;
 constexpr int64_t kValuesPerNs = 8;
+constexpr int64_t kCachedValues = 64 << 10;  // of a block that is read twice
 
 // fn(first row, rows, sums of the block) for blocks of rows; then their sums, `width` each, become `out`.
 template <typename Fn>
@@ -45,17 +46,43 @@ void AffineColumns(const AffineBlock<float>& block, Parallel& parallel) {
   });
 }
 
+// Each block of rows has a mean and squares around it, which are computed while the block is in the cache,
+// and are then put together (Chan, Golub and LeVeque 1979).
 bool ColumnMoments(const float* x, int64_t rows, int64_t cols, float* mean, float* variance,
                    Parallel& parallel) {
-  const auto sum = [&](const float* center, float* out) {
-    const bool ok = SumBlocks(
-        rows, cols, out, cols / kValuesPerNs + 1, parallel, [&](int64_t first, int64_t count, float* sums) {
-          ActiveKernels<float>().column_sums(x + first * cols, center, count, cols, sums);
-        });
-    for (int64_t c = 0; c < cols && ok; ++c) out[c] /= static_cast<float>(rows);
-    return ok;
-  };
-  return sum(nullptr, mean) && sum(mean, variance);
+  const int64_t cached = std::max(kCachedValues / std::max<int64_t>(cols, 1), kMinRows);
+  const int64_t size = std::min(std::max(CeilDiv(rows, kMaxBlocks), kMinRows), cached);
+  const int64_t blocks = CeilDiv(rows, size);
+  const Scratch moments = Scratch::Of<float>(2 * blocks * cols);
+  if (!moments.ok()) return false;
+  const auto rows_of = [&](int64_t i) { return static_cast<float>(std::min(size, rows - i * size)); };
+  parallel.For(blocks, size * (2 * cols / kValuesPerNs + 1), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      float* const center = moments.data<float>() + 2 * i * cols;
+      const int64_t count = std::min(size, rows - i * size);
+      const float* const block = x + i * size * cols;
+      ActiveKernels<float>().column_sums(block, nullptr, count, cols, center);
+      for (int64_t c = 0; c < cols; ++c) center[c] /= static_cast<float>(count);
+      ActiveKernels<float>().column_sums(block, center, count, cols, center + cols);
+    }
+  });
+  std::fill_n(mean, cols, 0.0f);
+  std::fill_n(variance, cols, 0.0f);
+  for (int64_t i = 0; i < blocks; ++i) {
+    const float* const center = moments.data<float>() + 2 * i * cols;
+    const float share = rows_of(i) / static_cast<float>(rows);
+    for (int64_t c = 0; c < cols; ++c) mean[c] += center[c] * share;
+  }
+  for (int64_t i = 0; i < blocks; ++i) {
+    const float* const center = moments.data<float>() + 2 * i * cols;
+    const float count = rows_of(i);
+    for (int64_t c = 0; c < cols; ++c) {
+      const float distance = center[c] - mean[c];
+      variance[c] += center[cols + c] + count * distance * distance;
+    }
+  }
+  for (int64_t c = 0; c < cols; ++c) variance[c] /= static_cast<float>(rows);
+  return true;
 }
 
 bool ColumnProducts(const float* dy, const float* x, const float* mean, int64_t rows, int64_t cols,

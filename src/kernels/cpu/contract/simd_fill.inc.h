@@ -14,6 +14,8 @@ constexpr SimdKernels<T> Kernels() {
                         .winograd_input = WinogradInput<T>,
                         .winograd_output = WinogradOutput<T>,
                         .winograd_filter = WinogradFilter<T>,
+                        .winograd_gradient = WinogradGradient<T>,
+                        .winograd_filter_gradient = WinogradFilterGradient<T>,
                         .fold_lanes = FoldLanes<T>,
                         .add_rows = AddRows<T>,
                         .column_sums = ColumnSums<T>,

@@ -119,6 +119,18 @@ struct WinogradOutputRow {
   T* out;
 };
 
+// Gradients of a row of tiles of one image, for the filter's gradient: h x w of them, h being 1 or 2, the
+// first at `grad`. Position i of a transformed tile lies at out[i * position + tile * channels].
+template <typename T>
+struct WinogradGradientRow {
+  const T* grad;
+  const T* zeros;  // `channels` of them
+  int64_t h, w, channels;
+  int64_t tiles;
+  T* out;
+  int64_t position;
+};
+
 template <typename T>
 struct SimdKernels {
   int64_t lanes;  // elements of a vector register
@@ -140,6 +152,9 @@ struct SimdKernels {
   void (*winograd_output)(const WinogradOutputRow<T>& row);
   // Nine filters of `count` elements each into 16; false as above.
   bool (*winograd_filter)(const T* filter, int64_t count, T* out);
+  bool (*winograd_gradient)(const WinogradGradientRow<T>& row);
+  // Gradients of 16 transformed filters of `count` elements each, a multiple of lanes, into those of nine.
+  void (*winograd_filter_gradient)(const T* sums, int64_t count, T* out);
 
   // out[i] = sum of sums[i * lanes] ... sums[i * lanes + lanes - 1].
   void (*fold_lanes)(const T* sums, int64_t count, T* out);

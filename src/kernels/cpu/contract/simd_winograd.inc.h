@@ -16,14 +16,25 @@ bool AreModest(Vec<T> squares) {
 template <typename T>
 bool WinogradInput(const WinogradInputRow<T>& row) {
   Vec<T> squares{};
+  const bool rows_inside = row.top >= 0 && row.top + 4 <= row.h;
   for (int64_t tile = 0; tile < row.tiles; ++tile) {
     const T* pixels[4][4];
-    for (int64_t i = 0; i < 4; ++i) {
-      const int64_t y = row.top + i;
-      for (int64_t j = 0; j < 4; ++j) {
-        const int64_t x = row.left + 2 * tile + j;
-        const bool inside = y >= 0 && y < row.h && x >= 0 && x < row.w;
-        pixels[i][j] = inside ? row.image + (y * row.w + x) * row.channels : row.zeros;
+    const int64_t left = row.left + 2 * tile;
+    if (rows_inside && left >= 0 && left + 4 <= row.w) {
+      const T* const first = row.image + (row.top * row.w + left) * row.channels;
+#pragma GCC unroll 4
+      for (int64_t i = 0; i < 4; ++i) {
+#pragma GCC unroll 4
+        for (int64_t j = 0; j < 4; ++j) pixels[i][j] = first + (i * row.w + j) * row.channels;
+      }
+    } else {
+      for (int64_t i = 0; i < 4; ++i) {
+        const int64_t y = row.top + i;
+        for (int64_t j = 0; j < 4; ++j) {
+          const int64_t x = left + j;
+          const bool inside = y >= 0 && y < row.h && x >= 0 && x < row.w;
+          pixels[i][j] = inside ? row.image + (y * row.w + x) * row.channels : row.zeros;
+        }
       }
     }
     T* out = row.out + tile * row.channels;
@@ -119,4 +130,67 @@ bool WinogradFilter(const T* filter, int64_t count, T* out) {
     }
   }
   return AreModest<T>(squares);
+}
+
+// The transforms of the filter's gradient are the transposes of those above.
+template <typename T>
+bool WinogradGradient(const WinogradGradientRow<T>& row) {
+  Vec<T> squares{};
+  for (int64_t tile = 0; tile < row.tiles; ++tile) {
+    const T* pixels[2][2];
+#pragma GCC unroll 2
+    for (int64_t i = 0; i < 2; ++i) {
+#pragma GCC unroll 2
+      for (int64_t j = 0; j < 2; ++j) {
+        const int64_t x = 2 * tile + j;
+        pixels[i][j] = i < row.h && x < row.w ? row.grad + (i * row.w + x) * row.channels : row.zeros;
+      }
+    }
+    T* out = row.out + tile * row.channels;
+    for (int64_t c = 0; c < row.channels; c += kLanes<T>, out += kLanes<T>) {
+      Vec<T> t[4][2];
+#pragma GCC unroll 2
+      for (int j = 0; j < 2; ++j) {
+        const Vec<T> y0 = Load(pixels[0][j] + c), y1 = Load(pixels[1][j] + c);
+        squares += y0 * y0;
+        squares += y1 * y1;
+        t[0][j] = y0;
+        t[1][j] = y0 + y1;
+        t[2][j] = y0 - y1;
+        t[3][j] = -y1;
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        T* const to = out + 4 * i * row.position;
+        Store(to, t[i][0]);
+        Store(to + row.position, t[i][0] + t[i][1]);
+        Store(to + 2 * row.position, t[i][0] - t[i][1]);
+        Store(to + 3 * row.position, -t[i][1]);
+      }
+    }
+  }
+  return AreModest<T>(squares);
+}
+
+template <typename T>
+void WinogradFilterGradient(const T* sums, int64_t count, T* out) {
+  const Vec<T> half = Broadcast(T(0.5));
+  for (int64_t at = 0; at < count; at += kLanes<T>) {
+    Vec<T> t[3][4];
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      const Vec<T> u0 = Load(sums + j * count + at), u1 = Load(sums + (4 + j) * count + at);
+      const Vec<T> u2 = Load(sums + (8 + j) * count + at), u3 = Load(sums + (12 + j) * count + at);
+      t[0][j] = u0 + (u1 + u2) * half;
+      t[1][j] = (u1 - u2) * half;
+      t[2][j] = (u1 + u2) * half + u3;
+    }
+#pragma GCC unroll 3
+    for (int i = 0; i < 3; ++i) {
+      T* const to = out + 3 * i * count + at;
+      Store(to, t[i][0] + (t[i][1] + t[i][2]) * half);
+      Store(to + count, (t[i][1] - t[i][2]) * half);
+      Store(to + 2 * count, (t[i][1] + t[i][2]) * half + t[i][3]);
+    }
+  }
 }
