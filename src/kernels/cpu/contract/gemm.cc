@@ -44,6 +44,8 @@ struct Grid {
 // Below this a product isn't worth waking a thread.
 constexpr double kSmallFlops = 1 << 19;
 constexpr double kUnitFlops = 1 << 20;
+constexpr int64_t kFewBlocks = 8;
+constexpr int64_t kLeastRows = 24;
 
 Grid GridOf(const GemmShape& s, int64_t lanes) {
   const double flops = 2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k);
@@ -64,6 +66,14 @@ Grid GridOf(const GemmShape& s, int64_t lanes) {
   if (grid.n_size == panel && rest > panel) {
     grid.halved = true;
     ++grid.n_blocks;
+  }
+  // Few blocks would not come out even for the threads: their rows are cut, where columns need no packing.
+  const int64_t blocks = grid.m_blocks * grid.n_blocks;
+  if (!s.trans_b && blocks < kFewBlocks) {
+    const int64_t affordable = static_cast<int64_t>(units) / blocks;
+    const int64_t parts = std::min({CeilDiv(kFewBlocks, blocks), affordable, grid.m_size / kLeastRows});
+    grid.m_size = CeilDiv(s.m, grid.m_blocks * std::max<int64_t>(parts, 1));
+    grid.m_blocks = CeilDiv(s.m, grid.m_size);
   }
   return grid;
 }
@@ -114,57 +124,157 @@ void RunBlock(const SimdKernels<T>& kernels, GemmBlock<T>& block) {
   kernels.gemm(block);
 }
 
+// A product as it is done: where its operands are, and how they are cut.
+template <typename T>
+struct Job {
+  GemmShape shape;
+  const T *a, *b;
+  T* c;
+  Operands o;
+  Grid grid;
+  GemmEpilogue<T> epilogue;
+  const T* packed = nullptr;  // all of B
+};
+
+// Block `j` of the columns times block `i` of the rows. `own`: the columns alone, packed, or null; `then` are
+// the ones that this thread probably does next, or null.
+template <typename T>
+void MultiplyBlock(const Job<T>& job, int64_t i, int64_t j, const T* own, const T* then) {
+  const SimdKernels<T>& kernels = ActiveKernels<T>();
+  const GemmShape& s = job.shape;
+  const int64_t row = i * job.grid.m_size;
+  const auto [column, columns] = ColumnsOf(job.grid, j, s.n, kernels.lanes);
+  const GemmEpilogue<T>& epilogue = job.epilogue;
+  const int64_t at = row * job.o.ldc + column;
+  GemmBlock<T> block{.m = std::min(job.grid.m_size, s.m - row),
+                     .n = columns,
+                     .k = std::max<int64_t>(s.k, 0),
+                     .a = job.a + row * job.o.a.row,
+                     .a_row = job.o.a.row,
+                     .a_col = job.o.a.col,
+                     .b = job.b + column * job.o.b.col,
+                     .b_row = job.o.b.row,
+                     .b_col = job.o.b.col,
+                     .c = job.c + at,
+                     .ldc = job.o.ldc,
+                     .accumulate = s.accumulate,
+                     .scale = epilogue.scale == nullptr ? nullptr : epilogue.scale + column,
+                     .bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + column,
+                     .residual = epilogue.residual == nullptr ? nullptr : epilogue.residual + at,
+                     .rectify = epilogue.rectify};
+  if (own != nullptr) {
+    block.packed = own;
+    block.packed_n = RoundUp(columns, kernels.lanes);
+    block.then_packed = then;
+  } else if (job.packed != nullptr) {
+    block.packed = job.packed;
+    block.packed_n = RoundUp(s.n, kernels.lanes);
+    block.packed_column = column;
+    if (j + 1 < job.grid.n_blocks || i + 1 < job.grid.m_blocks) {
+      block.then_packed = job.packed;
+      block.then_column = ColumnsOf(job.grid, (j + 1) % job.grid.n_blocks, s.n, kernels.lanes).begin;
+    }
+  }
+  RunBlock(kernels, block);
+  if (epilogue.rows == nullptr) return;
+  for (int64_t r = 0; r < block.m; ++r)
+    epilogue.rows(block.c + r * job.o.ldc, block.c + r * job.o.ldc, columns);
+}
+
+template <typename T>
+int64_t BlockCostNs(const Job<T>& job) {
+  constexpr int64_t kFlopsPerNs = 64;
+  return 2 * job.grid.m_size * job.grid.n_size * job.shape.k / kFlopsPerNs + 1;
+}
+
+// Beyond these sizes operands are brought into order before the blocks are multiplied: blocks would pack the
+// same columns again and again, and read rows that lie a power of two apart, which caches hold badly.
+constexpr int64_t kManyRows = 256;
+constexpr int64_t kLargeFactor = 128 << 10;
+constexpr int64_t kMaxPackedColumns = 1 << 20;  // elements that are packed at a time
+constexpr int64_t kMaxCopied = 2 << 20;         // elements of A
+
+bool IsLarge(const GemmShape& s) {
+  return s.m >= kManyRows && s.n >= kManyRows && s.k >= 64 && s.k * s.n >= kLargeFactor && !s.accumulate;
+}
+
+// Copies A where its elements are read across, or its rows meet in few sets of the caches. Null: it stays.
+template <typename T>
+T* OrderedA(Job<T>* job, const Scratch& copy, int64_t stride, Parallel& parallel) {
+  const GemmShape& s = job->shape;
+  T* const to = copy.template data<T>();
+  parallel.For(CeilDiv(s.m, 16), 4 * s.k, [&](int64_t begin, int64_t end) {
+    const int64_t from = begin * 16, rows = std::min(end * 16, s.m) - from;
+    const T* const a = job->a + from * job->o.a.row;
+    if (job->o.a.col != 1) {
+      ActiveKernels<T>().transpose(a, job->o.a.col, s.k, rows, to + from * stride, stride);
+      return;
+    }
+    for (int64_t i = 0; i < rows; ++i) std::copy_n(a + i * job->o.a.row, s.k, to + (from + i) * stride);
+  });
+  return to;
+}
+
+// Columns of B are packed, as many as stay in the caches, and then multiplied. False: no memory.
+template <typename T>
+bool MultiplyLarge(Job<T> job, Parallel& parallel) {
+  const SimdKernels<T>& kernels = ActiveKernels<T>();
+  const GemmShape& s = job.shape;
+  const int64_t most = std::clamp<int64_t>(kMaxPackedColumns / (s.k * job.grid.n_size), 1, job.grid.n_blocks);
+  const int64_t together = CeilDiv(job.grid.n_blocks, CeilDiv(job.grid.n_blocks, most));
+  const Scratch packed = Scratch::Of<T>(together * s.k * RoundUp(job.grid.n_size, kernels.lanes));
+  const bool across = job.o.a.col != 1;
+  const bool meet = job.o.a.row * static_cast<int64_t>(sizeof(T)) % 1024 == 0;
+  const int64_t stride = RoundUp(s.k, kernels.lanes) + kernels.lanes;
+  const Scratch copy = Scratch::Of<T>((across || meet) && s.m * s.k <= kMaxCopied ? s.m * stride : 0);
+  if (!packed.ok() || !copy.ok()) return false;
+  if ((across || meet) && s.m * s.k <= kMaxCopied) {
+    job.a = OrderedA(&job, copy, stride, parallel);
+    job.o.a = {stride, 1};
+  }
+  // Blocks of rows cost no packing here: there are enough of them for many threads.
+  constexpr int64_t kUnits = 32, kRows = 64;
+  const int64_t wanted = std::max(s.m / 192, std::min(CeilDiv(kUnits, together), s.m / kRows));
+  job.grid.m_size = CeilDiv(s.m, std::max<int64_t>(wanted, 1));
+  job.grid.m_blocks = CeilDiv(s.m, job.grid.m_size);
+  const auto place = [&](int64_t j) {
+    return packed.template data<T>() + j * s.k * RoundUp(job.grid.n_size, kernels.lanes);
+  };
+  for (int64_t first = 0; first < job.grid.n_blocks; first += together) {
+    const int64_t count = std::min(together, job.grid.n_blocks - first);
+    parallel.For(count, s.k * job.grid.n_size / 4 + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t j = begin; j < end; ++j) {
+        const auto [column, columns] = ColumnsOf(job.grid, first + j, s.n, kernels.lanes);
+        kernels.pack_matrix(job.b + column * job.o.b.col, job.o.b.row, job.o.b.col, s.k, 1, columns,
+                            place(j));
+      }
+    });
+    parallel.For(count * job.grid.m_blocks, BlockCostNs(job), [&](int64_t begin, int64_t end) {
+      for (int64_t unit = begin; unit < end; ++unit)
+        MultiplyBlock(job, unit / count, first + unit % count, place(unit % count),
+                      place((unit + 1) % count));
+    });
+  }
+  return true;
+}
+
 template <typename T>
 void FastGemm(const GemmShape& s, const T* a, const T* b, T* c, Parallel& parallel,
               const GemmEpilogue<T>& epilogue, const T* packed) {
   if (s.m <= 0 || s.n <= 0) return;
-  const Operands o = OperandsOf(s);
-  const SimdKernels<T>& kernels = ActiveKernels<T>();
-  const Grid grid = GridOf(s, kernels.lanes);
+  const Job<T> job{s, a, b, c, OperandsOf(s), GridOf(s, ActiveKernels<T>().lanes), epilogue, packed};
+  if (packed == nullptr && IsLarge(s) && MultiplyLarge(job, parallel)) return;
+  const Grid& grid = job.grid;
   const auto run = [&](int64_t begin, int64_t end) {
-    for (int64_t unit = begin; unit < end; ++unit) {
-      const int64_t i = unit / grid.n_blocks * grid.m_size;
-      const auto [j, columns] = ColumnsOf(grid, unit % grid.n_blocks, s.n, kernels.lanes);
-      GemmBlock<T> block{
-          .m = std::min(grid.m_size, s.m - i),
-          .n = columns,
-          .k = std::max<int64_t>(s.k, 0),
-          .a = a + i * o.a.row,
-          .a_row = o.a.row,
-          .a_col = o.a.col,
-          .b = b + j * o.b.col,
-          .b_row = o.b.row,
-          .b_col = o.b.col,
-          .c = c + i * o.ldc + j,
-          .ldc = o.ldc,
-          .accumulate = s.accumulate,
-          .scale = epilogue.scale == nullptr ? nullptr : epilogue.scale + j,
-          .bias = epilogue.bias == nullptr ? nullptr : epilogue.bias + j,
-          .residual = epilogue.residual == nullptr ? nullptr : epilogue.residual + i * o.ldc + j,
-          .rectify = epilogue.rectify,
-          .packed = packed,
-          .packed_n = RoundUp(s.n, kernels.lanes),
-          .packed_column = j};
-      const int64_t next = unit + 1;  // probably of this thread, too
-      if (packed != nullptr && next < grid.m_blocks * grid.n_blocks) {
-        block.then_packed = packed;
-        block.then_column = ColumnsOf(grid, next % grid.n_blocks, s.n, kernels.lanes).begin;
-      }
-      RunBlock(kernels, block);
-      if (epilogue.rows == nullptr) continue;
-      for (int64_t row = 0; row < block.m; ++row) {
-        T* const at = block.c + row * o.ldc;
-        epilogue.rows(at, at, block.n);
-      }
-    }
+    for (int64_t unit = begin; unit < end; ++unit)
+      MultiplyBlock<T>(job, unit / grid.n_blocks, unit % grid.n_blocks, nullptr, nullptr);
   };
   const int64_t units = grid.m_blocks * grid.n_blocks;
   if (units == 1) {
     run(0, 1);
     return;
   }
-  constexpr int64_t kFlopsPerNs = 64;
-  parallel.For(units, 2 * grid.m_size * grid.n_size * s.k / kFlopsPerNs + 1, run);
+  parallel.For(units, BlockCostNs(job), run);
 }
 
 }  // namespace
@@ -177,6 +287,11 @@ void Gemm(const GemmShape& shape, const float* a, const float* b, float* c, Para
 void Gemm(const GemmShape& shape, const double* a, const double* b, double* c, Parallel& parallel,
           const GemmEpilogue<double>& epilogue, const double* packed) {
   FastGemm(shape, a, b, c, parallel, epilogue, packed);
+}
+
+bool AddsOnce(const GemmShape& shape) {
+  constexpr int64_t kDepth = 512;  // kMaxDepth of simd_gemm.inc.h
+  return shape.m > 1 && shape.k <= kDepth;
 }
 
 template <typename T>

@@ -45,6 +45,10 @@ void Gemm(const GemmShape& shape, const float* a, const float* b, float* c, Para
 void Gemm(const GemmShape& shape, const double* a, const double* b, double* c, Parallel& parallel,
           const GemmEpilogue<double>& epilogue = {}, const double* packed = nullptr);
 
+// Whether adding to C (accumulate) gives the same bits as C for a residual: sums that are not cut are added
+// once, at the end.
+bool AddsOnce(const GemmShape& shape);
+
 // A matrix in the order in which the inner loops read it: `runs` times k rows of n columns. The order depends
 // on the instruction set. With `winograd` it is a filter [3, 3, k, n] as conv_winograd.h takes it.
 struct PackedShape {

@@ -165,6 +165,54 @@ TEST(Gemm, APackedMatrixGivesTheSameBits) {
   });
 }
 
+// Operands are brought into order first: columns of B packed, A copied where its rows are a power of two
+// apart.
+TEST(Gemm, LargeProductsEqualTheDefinitionWithTheSameBitsForEveryNumberOfThreads) {
+  ForEachIsa([](Isa) {
+    Random random(17);
+    for (GemmShape s :
+         {GemmShape{.m = 257, .n = 290, .k = 512}, GemmShape{.m = 300, .n = 1042, .k = 131, .trans_a = true},
+          GemmShape{.m = 259, .n = 336, .k = 523, .trans_b = true, .ldb = 530},
+          GemmShape{
+              .m = 256, .n = 353, .k = 420, .trans_a = true, .trans_b = true, .lda = 256, .ldc = 400}}) {
+      const auto problem = Problem<float>::Make(random, s);
+      SerialParallel serial;
+      ThreadedParallel threads(3);
+      const std::vector<float> got = problem.Run(serial);
+      ASSERT_LE(ErrorOf(got, problem.Expected(), s.k + 2), 1.0) << Describe(s);
+      ASSERT_TRUE(SameBits(problem.Run(threads), got)) << Describe(s);
+      std::vector<float> packed(static_cast<size_t>(PackedElements<float>({s.k, 1, s.n})));
+      PackMatrix({s.k, 1, s.n}, problem.b.data(), problem.ldb(), s.trans_b, packed.data());
+      std::vector<float> again = problem.c;
+      Gemm(s, problem.a.data(), nullptr, again.data(), threads, problem.epilogue.Borrow(), packed.data());
+      ASSERT_TRUE(SameBits(again, got)) << Describe(s);
+    }
+  });
+}
+
+// Kernels add where the sum is, or elsewhere.
+TEST(Gemm, AddingToAnUncutSumGivesTheBitsOfAResidual) {
+  ForEachIsa([](Isa) {
+    Random random(19);
+    for (const int64_t k : {1, 32, 511, 512}) {
+      for (const bool trans : {false, true}) {
+        GemmShape s{.m = 37, .n = 113, .k = k, .trans_a = trans, .trans_b = !trans};
+        ASSERT_TRUE(AddsOnce(s));
+        const std::vector<float> a = random.Values<float>(s.m * k), b = random.Values<float>(k * s.n);
+        const std::vector<float> before = random.Values<float>(s.m * s.n);
+        SerialParallel serial;
+        std::vector<float> sum = before, beside(before.size());
+        Gemm(s, a.data(), b.data(), beside.data(), serial, {.residual = before.data()});
+        s.accumulate = true;
+        Gemm(s, a.data(), b.data(), sum.data(), serial);
+        ASSERT_TRUE(SameBits(sum, beside)) << Describe(s);
+      }
+    }
+    EXPECT_FALSE(AddsOnce({.m = 1, .n = 5, .k = 5}));
+    EXPECT_FALSE(AddsOnce({.m = 5, .n = 5, .k = 513}));
+  });
+}
+
 TEST(Gemm, NothingToSumGivesTheEpilogueOfZero) {
   SerialParallel serial;
   const std::vector<float> bias{1, -2, 3};
