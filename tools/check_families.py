@@ -41,7 +41,7 @@ ELSEWHERE = {
     # One search among sorted elements serves them.
     ("src/kernels/cpu", "array"): {"HistogramFixedWidth", "NthElement", "QuantizedReshape"},
     # One kernel class serves the plain and the quantized or fused op.
-    ("src/kernels/cpu", "math"): {"_FusedMatMul"},
+    ("src/kernels/cpu", "math"): {"_FusedMatMul", "_PackMatrix"},
     ("src/kernels/cpu", "nn"): {"_FusedConv2D", "_FusedDepthwiseConv2dNative"},
 }
 

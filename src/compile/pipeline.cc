@@ -22,6 +22,7 @@
 #include "compile/optimize/layout.h"
 #include "compile/optimize/loop_invariants.h"
 #include "compile/optimize/loop_products.h"
+#include "compile/optimize/loop_weights.h"
 #include "compile/optimize/mixed_precision.h"
 #include "compile/optimize/schedule.h"
 #include "graph/frames.h"
@@ -47,6 +48,8 @@ constexpr PassInfo kOptionalPasses[] = {
     {"loop_products", "products of a loop's inputs are done at once, before it", "loop_optimization", ""},
     {"layout", "images of convolutions have their channels last", "layout_optimizer", ""},
     {"fuse", "one kernel for several nodes", "remapping", ""},
+    {"loop_weights", "constant factors of a loop's products are packed once, before it", "loop_optimization",
+     ""},
     {"elementwise", "one pass over memory for several element-wise nodes", "remapping", ""},
     {"memory", "an order of nodes that needs less memory at a time", "memory_optimization", ""},
 };
@@ -113,7 +116,11 @@ class Compilation {
       return HasControlFlow(*graph_) ? 0 : ConvertLayouts(graph_.get(), OptionsOfPasses());
     }));
     if (!TimeIsUp()) MR_RETURN_IF_ERROR(Pass("fuse", [&] { return Fuse(); }));
-    if (options_.auto_mixed_precision) {
+    if (!options_.auto_mixed_precision) {  // whose products round and pack factors in their own way
+      MR_RETURN_IF_ERROR(Pass("loop_weights", "packed", "factors", [&]() -> StatusOr<int> {
+        return HasControlFlow(*graph_) ? PackLoopWeights(graph_.get(), OptionsOfPasses()) : 0;
+      }));
+    } else {
       MR_RETURN_IF_ERROR(Pass("mixed_precision", "marked", "products",
                               [&]() -> StatusOr<int> { return UseBfloat16Products(graph_.get()); }));
     }

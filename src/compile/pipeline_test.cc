@@ -107,11 +107,11 @@ TEST_F(PipelineTest, DumpsShowEachPassAndEachPart) {
     for (const PassInfo& pass : OptionalPasses()) {
       const std::string_view name = pass.name;
       if (name != "inline" && name != "datasets" && name != "loop_products" && name != "layout" &&
-          name != "fuse" && name != "elementwise" && name != "memory")
+          name != "fuse" && name != "loop_weights" && name != "elementwise" && name != "memory")
         expected.emplace_back(name);
     }
   }
-  expected.insert(expected.end(), {"loop_products", "layout", "fuse", "elementwise", "memory",
+  expected.insert(expected.end(), {"loop_products", "layout", "fuse", "loop_weights", "elementwise", "memory",
                                    "partition@CPU:0", "partition@CPU:1"});
   EXPECT_EQ(dumped, expected) << "the second round finds nothing to do";
 }

@@ -57,12 +57,13 @@ struct Toggle {
   std::string_view optimizer;  // its name in RewriterConfig.optimizers
   std::string_view pass;
 };
-constexpr std::array<Toggle, 10> kToggles = {{
+constexpr std::array<Toggle, 11> kToggles = {{
     {&RewriterConfig::constant_folding, "constant_folding", "constfold", "fold"},
     {&RewriterConfig::arithmetic_optimization, "arithmetic_optimization", "arithmetic", "arithmetic"},
     {&RewriterConfig::dependency_optimization, "dependency_optimization", "dependency", "dependency"},
     {&RewriterConfig::loop_optimization, "loop_optimization", "loop", "loop_invariants"},
     {&RewriterConfig::loop_optimization, "loop_optimization", "loop", "loop_products"},
+    {&RewriterConfig::loop_optimization, "loop_optimization", "loop", "loop_weights"},
     {&RewriterConfig::function_optimization, "function_optimization", "function", "inline"},
     {&RewriterConfig::layout_optimizer, "layout_optimizer", "layout", "layout"},
     {&RewriterConfig::remapping, "remapping", "remap", "fuse"},

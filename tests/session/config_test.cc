@@ -102,8 +102,9 @@ TEST(ConfigTest, TogglesNameThePassesTheySwitchOff) {
   EXPECT_TRUE(off->eliminate_common_subexpressions);
   const auto listed =
       Config("graph_options { rewrite_options { optimizers: ['pruning', 'constfold', 'remap', 'memory'] } }");
-  EXPECT_THAT(listed->disabled_passes, UnorderedElementsAre("arithmetic", "dependency", "loop_invariants",
-                                                            "loop_products", "inline", "layout", "shapes"));
+  EXPECT_THAT(listed->disabled_passes,
+              UnorderedElementsAre("arithmetic", "dependency", "loop_invariants", "loop_products",
+                                   "loop_weights", "inline", "layout", "shapes"));
   EXPECT_TRUE(listed->fold_constants);
 }
 

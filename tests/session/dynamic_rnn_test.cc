@@ -60,8 +60,8 @@ struct Rnn {
   Output last;    // [batch, units]
 };
 
-Rnn Dynamic(const Scope& scope, const Weights& w, const Output& x, const Output& lengths,
-            const Output& first) {
+Rnn Dynamic(const Scope& scope, const Weights& w, const Output& x, const Output& lengths, const Output& first,
+            bool checked = false) {
   const Output steps = ops::Max(scope, lengths, 0);
   const ops::TensorArrayV3 in(scope, kSteps, kDouble);
   const ops::TensorArrayV3 out(scope, steps, kDouble);
@@ -71,7 +71,8 @@ Rnn Dynamic(const Scope& scope, const Weights& w, const Output& x, const Output&
       scope.WithOpName("rnn"), {0, first, out.flow},
       [&](const Scope& s, const Outputs& v) { return Output(ops::Less(s, v[0], steps)); },
       [&](const Scope& s, const Outputs& v) -> Outputs {
-        const Output xt = ops::TensorArrayReadV3(s, in.handle, v[0], filled, kDouble);
+        Output xt = ops::TensorArrayReadV3(s, in.handle, v[0], filled, kDouble);
+        if (checked) xt = ops::EnsureShape(s, xt, PartialShape({-1, kInputs}));
         const Output h = Step(s, w, xt, v[1], v[0], lengths);
         return {ops::Add(s, v[0], 1), h, ops::TensorArrayWriteV3(s, out.handle, v[0], h, v[2])};
       });
@@ -146,8 +147,9 @@ TEST_P(DynamicRnnTest, ProductsOfTheInputsLeaveTheLoop) {
   Outputs constants;
   for (const Tensor& value : values) constants.push_back(ops::Const(scope_, value));
   const Weights w{constants[0], constants[1], constants[2], constants[3], constants[4]};
-  const Rnn dynamic = Dynamic(scope_, w, x_, lengths_, first_);
   const Rnn unrolled = Unrolled(scope_, w, x_, lengths_, first_, 5);
+  const Rnn dynamics[] = {Dynamic(scope_, w, x_, lengths_, first_),
+                          Dynamic(scope_, w, x_, lengths_, first_, true)};
   ASSERT_TRUE(scope_.ok()) << scope_.status();
   ClientSession session(scope_, Options());
   const ClientSession::Feeds feeds{{x_, numbers_.Fill(TensorShape({kSteps, kBatch, kInputs}), 1)},
@@ -156,18 +158,21 @@ TEST_P(DynamicRnnTest, ProductsOfTheInputsLeaveTheLoop) {
   options.output_partition_graphs = true;
   RunMetadata metadata;
   std::vector<Tensor> got, want;
-  ASSERT_EQ(session.Run(options, feeds, {dynamic.states, dynamic.last}, {}, &got, &metadata), Status());
   ASSERT_EQ(session.Run(feeds, {unrolled.states, unrolled.last}, &want), Status());
-  for (size_t i = 0; i < got.size(); ++i) {
-    ASSERT_EQ(got[i].shape(), want[i].shape());
-    for (int64_t e = 0; e < got[i].num_elements(); ++e)
-      ASSERT_NEAR(got[i].data<double>()[e], want[i].data<double>()[e], 1e-12);
+  for (const Rnn& dynamic : dynamics) {
+    ASSERT_EQ(session.Run(options, feeds, {dynamic.states, dynamic.last}, {}, &got, &metadata), Status());
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_EQ(got[i].shape(), want[i].shape());
+      for (int64_t e = 0; e < got[i].num_elements(); ++e)
+        ASSERT_NEAR(got[i].data<double>()[e], want[i].data<double>()[e], 1e-12);
+    }
+    if (PassesAreOff() || NodesAreStrewn()) continue;
+    std::string graphs;
+    for (const std::string& bytes : metadata.partition_graphs) graphs += bytes;
+    EXPECT_NE(graphs.find("BatchMatMulV2"), std::string::npos);
+    EXPECT_EQ(graphs.find("ConcatV2"), std::string::npos);
+    EXPECT_EQ(graphs.find("EnsureShape"), std::string::npos);
   }
-  if (PassesAreOff() || NodesAreStrewn()) return;
-  std::string graphs;
-  for (const std::string& bytes : metadata.partition_graphs) graphs += bytes;
-  EXPECT_NE(graphs.find("BatchMatMulV2"), std::string::npos);
-  EXPECT_EQ(graphs.find("ConcatV2"), std::string::npos);
 }
 
 // A state of one row is refused beside inputs of several, as the concatenation refuses it.
@@ -194,6 +199,53 @@ TEST_P(DynamicRnnTest, RowsThatDoNotFitAreRefused) {
   EXPECT_EQ(run(kBatch), Status());
   EXPECT_TRUE(errors::IsInvalidArgument(run(1))) << run(1);
   EXPECT_TRUE(errors::IsInvalidArgument(run(kBatch + 1)));
+}
+
+// The state of a loop times a matrix, and its gradients: the matrix is packed once for the products and once
+// for those of the gradient, and the gradient of the matrix is added up where it is.
+TEST_P(DynamicRnnTest, FactorsOfALoopsProductsArePackedBeforeIt) {
+  constexpr int64_t kRows = 3, kWidth = 190;
+  const Output first = ops::Placeholder(scope_, DataType::kFloat, ops::Placeholder::Shape({kRows, kWidth}));
+  const Output w = ops::Placeholder(scope_, DataType::kFloat, ops::Placeholder::Shape({kWidth, kWidth}));
+  const Outputs end = While(
+      scope_, {0, first}, [&](const Scope& s, const Outputs& v) { return Output(ops::Less(s, v[0], 4)); },
+      [&](const Scope& s, const Outputs& v) -> Outputs {
+        return {ops::Add(s, v[0], 1), ops::Tanh(s, ops::MatMul(s, v[1], w))};
+      });
+  Output unrolled = first;
+  for (int i = 0; i < 4; ++i) unrolled = ops::Tanh(scope_, ops::MatMul(scope_, unrolled, w));
+  Outputs fetches{end[1]}, expected{unrolled};
+  for (const Output& g : Gradients({ops::Sum(scope_, end[1], {0, 1})}, {first, w})) fetches.push_back(g);
+  for (const Output& g : Gradients({ops::Sum(scope_, unrolled, {0, 1})}, {first, w})) expected.push_back(g);
+  ASSERT_TRUE(scope_.ok()) << scope_.status();
+  Tensor x(DataType::kFloat, {kRows, kWidth}), matrix(DataType::kFloat, {kWidth, kWidth});
+  for (float& v : x.flat<float>()) v = static_cast<float>(numbers_.Next());
+  for (float& v : matrix.flat<float>()) v = static_cast<float>(numbers_.Next()) * 0.1f;
+  const ClientSession::Feeds feeds{{first, x}, {w, matrix}};
+  std::vector<std::vector<Tensor>> results;
+  for (const char* off : {"", "loop_weights", "fuse"}) {
+    SessionOptions session_options = Options();
+    if (*off != '\0') session_options.disabled_passes.insert(off);
+    ClientSession session(scope_, session_options);
+    RunOptions options;
+    options.output_partition_graphs = true;
+    RunMetadata metadata;
+    ASSERT_EQ(session.Run(options, feeds, fetches, {}, &results.emplace_back(), &metadata), Status());
+    if (PassesAreOff() || NodesAreStrewn()) continue;
+    std::string graphs;
+    for (const std::string& bytes : metadata.partition_graphs) graphs += bytes;
+    EXPECT_EQ(graphs.find("_PackMatrix") != std::string::npos, *off != 'l') << off;
+  }
+  std::vector<Tensor> want;
+  ASSERT_EQ(ClientSession(scope_, Options()).Run(feeds, expected, &want), Status());
+  for (size_t i = 0; i < want.size(); ++i) {
+    ASSERT_EQ(results[0][i].shape(), want[i].shape());
+    for (int64_t e = 0; e < want[i].num_elements(); ++e) {
+      ASSERT_NEAR(results[0][i].data<float>()[e], want[i].data<float>()[e], 1e-5) << i;
+      for (const auto& result : results)
+        ASSERT_EQ(result[i].data<float>()[e], results[0][i].data<float>()[e]) << i;
+    }
+  }
 }
 
 // Learns the mean of the first inputs of each sequence.

@@ -137,7 +137,8 @@ class Fuser {
       use = OnlyUse(*chain.last());
     const bool sums = last_op().empty() || last_op() == "BiasAdd" || last_op() == "FusedBatchNorm";
     if (use != nullptr && sums && !IsDepthwise(*first) && TakeAdd(*use, &chain)) use = OnlyUse(*chain.last());
-    if (use != nullptr && (sums || last_op() == "Add") && IsActivation(*use->dst)) Take(use->dst, &chain);
+    if (use != nullptr && (sums || last_op() == "Add") && last_op() != "AddN" && IsActivation(*use->dst))
+      Take(use->dst, &chain);
     return chain;
   }
 
@@ -222,11 +223,19 @@ class Fuser {
 
   static bool TakeAdd(const Edge& use, Chain* chain) {
     Node* const node = use.dst;
-    if (node->op_name() != "Add" && node->op_name() != "AddV2") return false;
+    const bool to_sum = AddsToSum(use);
+    if (node->op_name() != "Add" && node->op_name() != "AddV2" && !to_sum) return false;
     const Edge& other = *node->data_in_edges()[1 - use.dst_input];
-    Take(node, "Add", chain);
+    Take(node, to_sum ? "AddN" : "Add", chain);
     chain->args.push_back(SourceOf(other));
     return true;
+  }
+
+  // A product that a loop adds to the sum of those before: the kernel adds where the sum is.
+  static bool AddsToSum(const Edge& use) {
+    const Node& node = *use.dst;
+    return node.op_name() == "AddN" && node.num_inputs() == 2 && use.dst_input == 1 &&
+           ProductOp(*use.src) == "MatMul" && node.data_in_edges()[0]->src->op_name() == "Switch";
   }
 
   bool HasKernel(const Node& where, const NodeProps& props) const {

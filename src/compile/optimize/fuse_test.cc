@@ -132,6 +132,12 @@ TEST_F(FuseTest, TheResidualIsAnArgument) {
   EXPECT_THAT(FusedOps("y"), testing::ElementsAre("BiasAdd", "Add", "Relu"));
 }
 
+TEST_F(FuseTest, OnlySumsOfLoopsTakeProductsOfAddN) {
+  Add("m", "MatMul", {"x", "w"});
+  Add("sum", "AddN", {"r", "m"}, {{"T", DataType::kFloat}, {"N", 2}});
+  EXPECT_EQ(Fuse(), 0);
+}
+
 TEST_F(FuseTest, BatchNormOfInferenceIsFolded) {
   Conv("c");
   Norm("n", "c", /*training=*/false);

@@ -22,6 +22,7 @@ struct Pattern {
   Node* bias;             // the BiasAdd that alone uses it, or null
   Node* concat;           // of the read value and the state
   Node* read;             // TensorArrayReadV3
+  Node* checked;          // the EnsureShape between the two, or null
   Node *handle, *flow;    // constant Enters of the array
   Node* weights;          // constant Enter
   Node *array, *scatter;  // outside
@@ -92,12 +93,20 @@ class Splitter {
         !HasOneUse(*p->concat) || !IsAxisOne(*InputOf(*p->concat, 2).node)) {
       return false;
     }
-    p->read = Source(*p->concat, 0, "TensorArrayReadV3");
-    if (p->read == nullptr) p->read = Source(*p->concat, 1, "TensorArrayReadV3"), p->state_first = true;
-    if (p->read == nullptr) return false;
+    if (!FindRead(0, p)) {
+      if (!FindRead(1, p)) return false;
+      p->state_first = true;
+    }
     p->state = InputOf(*p->concat, p->state_first ? 0 : 1);
     p->bias = BiasOf(*product);
     return MatchArray(p) && SizesFit(p);
+  }
+
+  bool FindRead(int input, Pattern* p) const {
+    p->checked = Source(*p->concat, input, "EnsureShape");
+    p->read = p->checked != nullptr ? Source(*p->checked, 0, "TensorArrayReadV3")
+                                    : Source(*p->concat, input, "TensorArrayReadV3");
+    return p->read != nullptr;
   }
 
   Node* BiasOf(const Node& product) const {
@@ -141,11 +150,21 @@ class Splitter {
         weights.rank() != 2) {
       return false;
     }
+    if (p->checked != nullptr && !PassesCheck(*p->checked, values)) return false;
     p->inputs = values.dim(2);
     p->units = weights.dim(0) - p->inputs;
     p->rows_known = values.dim(1) > 0 && values.dim(1) == state.dim(0);
     return p->inputs > 0 && p->units > 0 && (state.dim(1) == p->units || state.dim(1) < 0) &&
            weights.dim(1) > 0 && weights.dim(1) <= kMaxGrowth * p->inputs;
+  }
+
+  // Whether an EnsureShape can't fail for what is read of `values`.
+  static bool PassesCheck(const Node& check, const PartialShape& values) {
+    const auto shape = check.Attr<PartialShape>("shape");
+    if (!shape.ok()) return false;
+    if (shape->unknown_rank()) return true;
+    const auto fits = [&](int i) { return shape->dim(i) < 0 || shape->dim(i) == values.dim(i + 1); };
+    return shape->rank() == 2 && fits(0) && fits(1);
   }
 
   // Nodes that Split makes; when one cannot be, all of them go.
@@ -231,6 +250,7 @@ class Splitter {
     }
     if (p.bias != nullptr) graph_->RemoveNode(p.bias);
     for (Node* node : {p.product, p.concat}) graph_->RemoveNode(node);
+    if (p.checked != nullptr && HasNoUse(*p.checked)) graph_->RemoveNode(p.checked);
     if (HasNoUse(*p.read)) {
       for (Node* node : {p.read, p.handle, p.flow, p.scatter, p.array}) graph_->RemoveNode(node);
     }

@@ -16,9 +16,9 @@ namespace millrace {
 //
 //   MatMul(state, rows of weights) + TensorArrayRead(products, i)
 //
-// Only where the array has no other use (there are no gradients), the weights are the same in all steps, and
-// the sizes are known to fit, so that nothing can fail that did not before. Sums are rounded in another
-// order. Returns how many products were split.
+// A check of a read value's shape that cannot fail goes. Only where the array has no other use (there are no
+// gradients), the weights are the same in all steps, and the sizes are known to fit, so that nothing can fail
+// that did not before. Sums are rounded in another order. Returns how many products were split.
 int SplitLoopProducts(Graph* graph, const OptimizeOptions& options);
 
 }  // namespace millrace

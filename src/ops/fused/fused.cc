@@ -13,6 +13,7 @@ namespace {
 
 // `fused_ops` is what happens to the product, in this order: BiasAdd or FusedBatchNorm (scale, offset, mean,
 // variance; not training), then Add, then an activation; each may be left out. `args` are what they take.
+// AddN in the place of Add takes an argument of the product's shape only.
 // `keep_weights`: the second input is a constant or the value of a variable, and is worth preparing once.
 OpBuilder WithEpilogue(OpBuilder op) {
   return op.Attr("num_args: int >= 0")
@@ -114,6 +115,13 @@ Status ElementwiseShape(InferenceContext& c) {
   return Status();
 }
 
+// The size depends on the processor.
+Status PackedShape(InferenceContext& c) {
+  MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 2).status());
+  c.set_output(0, c.MakeShape({c.UnknownDim()}));
+  return Status();
+}
+
 std::vector<OpBuilder> FusedOps() {
   return {
       // `ops`, `types` and `nodes` have an entry for each instruction: its op, the type of its result and the
@@ -139,9 +147,16 @@ std::vector<OpBuilder> FusedOps() {
               .Output("product: T")
               .Attr("transpose_a: bool = false")
               .Attr("transpose_b: bool = false")
+              .Attr("packed: bool = false")  // the last argument is b by _PackMatrix
               .Attr("T: {float}")
               .Flops(FlopRule::kMatMul))
           .Shape(shape_fns::MatMul),
+      OpBuilder("_PackMatrix: The second factor of products in the order in which their loops read it.")
+          .Input("b: T")
+          .Output("packed: T")
+          .Attr("transpose: bool = false")
+          .Attr("T: {float}")
+          .Shape(PackedShape),
       WithEpilogue(
           OpBuilder("_FusedConv2D: A convolution of images, followed by a bias and element-wise ops.")
               .Input("input: T")

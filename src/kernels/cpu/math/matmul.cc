@@ -150,6 +150,27 @@ class SparseMatMulKernel final : public OpKernel {
   const bool trans_a_, trans_b_;
 };
 
+int64_t PackedElementsOf(const cpu::GemmShape& shape) {
+  return shape.k > 0 && shape.n > 0 ? cpu::PackedElements<float>({shape.k, 1, shape.n}) : 0;
+}
+
+class PackMatrixKernel final : public OpKernel {
+ public:
+  explicit PackMatrixKernel(KernelConstruction& c) : OpKernel(c), transpose_(c.Attr<bool>("transpose")) {}
+  Status Compute(KernelContext& context) override {
+    const Tensor& b = context.input(0);
+    if (b.rank() != 2) return errors::InvalidArgument("b must be a matrix, got shape ", b.shape());
+    const cpu::GemmShape shape{.n = b.dim(transpose_ ? 0 : 1), .k = b.dim(transpose_ ? 1 : 0)};
+    MR_ASSIGN_OR_RETURN(Tensor * packed, context.AllocateOutput(0, TensorShape({PackedElementsOf(shape)})));
+    if (packed->num_elements() == 0) return Status();
+    cpu::PackMatrix({shape.k, 1, shape.n}, b.data<float>(), b.dim(1), transpose_, packed->data<float>());
+    return Status();
+  }
+
+ private:
+  const bool transpose_;
+};
+
 class FusedMatMulKernel final : public OpKernel {
  public:
   explicit FusedMatMulKernel(KernelConstruction& c)
@@ -157,30 +178,54 @@ class FusedMatMulKernel final : public OpKernel {
         trans_a_(c.Attr<bool>("transpose_a")),
         trans_b_(c.Attr<bool>("transpose_b")),
         keep_weights_(c.Attr<bool>("keep_weights")),
+        takes_packed_(c.Attr<bool>("packed")),
         rounds_(RoundsFactors(c)),
-        epilogue_(c),
+        epilogue_(c, takes_packed_ ? 1 : 0),
         packed_(c.device().allocator()) {}
 
   Status Compute(KernelContext& context) override {
     const Tensor& a = context.input(0);
     const Tensor& b = context.input(1);
-    MR_ASSIGN_OR_RETURN(const cpu::GemmShape shape, ProductOf(a, b, trans_a_, trans_b_));
+    MR_ASSIGN_OR_RETURN(cpu::GemmShape shape, ProductOf(a, b, trans_a_, trans_b_));
     MR_ASSIGN_OR_RETURN(TensorShape out_shape,
                         ShapeFromValues(std::initializer_list<int64_t>{shape.m, shape.n}));
-    MR_ASSIGN_OR_RETURN(const FusedEpilogue::Bound bound, epilogue_.Bind(context, 2, shape.n, out_shape));
-    MR_ASSIGN_OR_RETURN(Tensor product, context.AllocateTemp(DataType::kFloat, out_shape));
+    MR_ASSIGN_OR_RETURN(FusedEpilogue::Bound bound, epilogue_.Bind(context, 2, shape.n, out_shape));
+    MR_ASSIGN_OR_RETURN(const Tensor packed, PackedOf(context, shape, b));
+    // A sum that nothing else reads is added to where it is.
+    const bool in_place = epilogue_.only_adds() && bound.epilogue.residual != nullptr && !rounds_ &&
+                          packed.num_elements() == 0 && cpu::AddsOnce(shape);
+    const std::initializer_list<int> sum{2}, none{};
+    MR_ASSIGN_OR_RETURN(Tensor product, context.ForwardInputOrAllocateTemp(in_place ? sum : none,
+                                                                           DataType::kFloat, out_shape));
+    if (product.data<float>() == bound.epilogue.residual) {
+      bound.epilogue.residual = nullptr;
+      shape.accumulate = true;
+    }
     ContextParallel parallel(context);
     if (rounds_ && MultiplyRounded(shape, a, b, &product, parallel, bound.epilogue))
       return epilogue_.Finish(context, bound, std::move(product));
-    Tensor packed;
-    if (keep_weights_ && PackingPays(shape))
-      packed = packed_.Find(b, {shape.k, 1, shape.n}, b.dim(1), trans_b_);
     cpu::Gemm(shape, a.data<float>(), b.data<float>(), product.data<float>(), parallel, bound.epilogue,
               packed.num_elements() > 0 ? packed.data<float>() : nullptr);
     return epilogue_.Finish(context, bound, std::move(product));
   }
 
  private:
+  // B packed, by _PackMatrix or by the kernel, or no elements.
+  StatusOr<Tensor> PackedOf(KernelContext& context, const cpu::GemmShape& shape, const Tensor& b) {
+    Tensor none(DataType::kFloat, TensorShape({0}));
+    if (takes_packed_) {
+      const Tensor& packed = context.input(context.num_inputs() - 1);
+      const int64_t elements = PackedElementsOf(shape);
+      if (packed.rank() != 1 || packed.dim(0) != elements) {
+        return errors::InvalidArgument("A packed matrix must be a vector of ", elements,
+                                       " values, got shape ", packed.shape());
+      }
+      return shape.m > 1 ? packed : none;
+    }
+    if (rounds_ || !keep_weights_ || !PackingPays(shape)) return none;
+    return packed_.Find(b, {shape.k, 1, shape.n}, b.dim(1), trans_b_);
+  }
+
   bool MultiplyRounded(const cpu::GemmShape& shape, const Tensor& a, const Tensor& b, Tensor* product,
                        cpu::Parallel& parallel, const cpu::GemmEpilogue<float>& epilogue) {
     if (cpu::ActiveBf16Unit() == cpu::Bf16Unit::kNone) return false;
@@ -198,7 +243,7 @@ class FusedMatMulKernel final : public OpKernel {
     return s.m > 1 && s.k > 0 && s.n > 0 && (s.m <= kMaxRows || trans_b_) && s.k * s.n <= kMaxElements;
   }
 
-  const bool trans_a_, trans_b_, keep_weights_, rounds_;
+  const bool trans_a_, trans_b_, keep_weights_, takes_packed_, rounds_;
   const FusedEpilogue epilogue_;
   PackedWeights packed_;
 };
@@ -385,6 +430,7 @@ class BatchMatMulKernel final : public OpKernel {
 void RegisterNnMatMulKernels(KernelRegistry& registry) {
   registry.Register<MatMulKernel>(KernelDef("MatMul").Types("T", MatMulTypes()));
   registry.Register<FusedMatMulKernel>(KernelDef("_FusedMatMul").Types("T", {DataType::kFloat}));
+  registry.Register<PackMatrixKernel>(KernelDef("_PackMatrix").Types("T", {DataType::kFloat}));
   const TypeList factors = {DataType::kFloat, DataType::kBfloat16};
   registry.Register<SparseMatMulKernel>(KernelDef("SparseMatMul").Types("Ta", factors).Types("Tb", factors));
   registry.Register<BatchMatMulKernel>(KernelDef("BatchMatMul").Types("T", MatMulTypes()));

@@ -20,8 +20,8 @@ Status CheckVector(const Tensor& t, int64_t channels, const char* what) {
 
 }  // namespace
 
-FusedEpilogue::FusedEpilogue(KernelConstruction& c)
-    : nchw_(ReadImageDims(c).nchw), epsilon_(c.Attr<float>("epsilon")) {
+FusedEpilogue::FusedEpilogue(KernelConstruction& c, int own_args)
+    : name_(c.name()), nchw_(ReadImageDims(c).nchw), epsilon_(c.Attr<float>("epsilon")) {
   const auto ops = c.Attr<std::vector<std::string>>("fused_ops");
   size_t next = 0;
   const auto take = [&](const char* op) {
@@ -31,7 +31,8 @@ FusedEpilogue::FusedEpilogue(KernelConstruction& c)
   };
   bias_ = take("BiasAdd");
   batch_norm_ = !bias_ && take("FusedBatchNorm");
-  add_ = take("Add");
+  same_shape_ = take("AddN");
+  add_ = same_shape_ || take("Add");
   if (take("Relu")) {
     rectify_ = cpu::Rectify::kRelu;
   } else if (take("Relu6")) {
@@ -43,7 +44,7 @@ FusedEpilogue::FusedEpilogue(KernelConstruction& c)
       if (rows_ == nullptr && take(name)) rows_ = cpu::FindUnary(op, DataType::kFloat);
     }
   }
-  const int64_t args = (bias_ ? 1 : 0) + (batch_norm_ ? 4 : 0) + (add_ ? 1 : 0);
+  const int64_t args = (bias_ ? 1 : 0) + (batch_norm_ ? 4 : 0) + (add_ ? 1 : 0) + own_args;
   if (next != ops.size()) {
     c.SetError(errors::InvalidArgument("Fused op not supported in this place: '", ops[next], "'"));
   } else if (c.Attr<int64_t>("num_args") != args) {
@@ -88,6 +89,11 @@ StatusOr<FusedEpilogue::Bound> FusedEpilogue::Bind(KernelContext& context, int f
   }
   if (add_) {
     const Tensor& residual = context.input(first_arg);
+    if (same_shape_ && residual.shape() != output) {
+      return errors::InvalidArgument("Inputs to operation ", name_,
+                                     " of type AddN must have the same size and shape.  Input 0: ",
+                                     residual.shape(), " != input 1: ", output);
+    }
     if (residual.rank() == 1 && residual.dim(0) == channels && !nchw_ && bound.epilogue.bias == nullptr) {
       bound.epilogue.bias = residual.data<float>();
     } else if (residual.shape() == output) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "kernels/cpu/contract/gemm.h"
 #include "kernels/cpu/kernel_util.h"
@@ -15,7 +16,12 @@ namespace millrace {
 // The attributes fused_ops, num_args and epsilon. Immutable.
 class FusedEpilogue {
  public:
-  explicit FusedEpilogue(KernelConstruction& c);
+  // `own_args`: arguments behind those of the epilogue, which the kernel uses itself.
+  explicit FusedEpilogue(KernelConstruction& c, int own_args = 0);
+  // Whether a residual is all that happens to the product.
+  bool only_adds() const {
+    return add_ && !bias_ && !batch_norm_ && rectify_ == cpu::Rectify::kNone && rows_ == nullptr;
+  }
 
   // One use of it. Borrows the context's inputs.
   struct Bound {
@@ -33,8 +39,10 @@ class FusedEpilogue {
  private:
   StatusOr<Tensor> FoldBatchNorm(KernelContext& context, int first_arg, int64_t channels) const;
 
+  const std::string name_;  // of the node
   const bool nchw_;
   bool bias_ = false, batch_norm_ = false, add_ = false;
+  bool same_shape_ = false;  // of the residual: AddN
   cpu::Rectify rectify_ = cpu::Rectify::kNone;
   cpu::UnaryFn rows_ = nullptr;
   const float epsilon_;
