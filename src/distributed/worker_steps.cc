@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/step_cancelled.h"
 #include "distributed/graph_run.h"
 #include "distributed/message_channel.h"
 #include "distributed/tensor_channels.h"
@@ -58,8 +59,7 @@ void WorkerService::RunGraph(const MessageBytes& bytes, int64_t timeout_in_ms,
   }
   if (stopped) return run->reply(errors::Unavailable("Task ", env_.devices->task(), " ends"), {});
   run->token = cancellation.Register([run] { run->cancellation.StartCancel(); });
-  if (run->token == CancellationManager::kInvalidToken)
-    return EndRun(*run, errors::Cancelled("Step was cancelled"), {});
+  if (run->token == CancellationManager::kInvalidToken) return EndRun(*run, StepCancelled(), {});
   if (timeout_in_ms > 0) run->deadline.emplace(run->cancellation, timeout_in_ms + kGraceMs);
   if (run->partition->is_brief()) return StartRun(std::move(run));
   env_.pool->Schedule([this, run] { StartRun(run); });

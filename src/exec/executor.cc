@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/denormals.h"
+#include "base/step_cancelled.h"
 #include "device/stream.h"
 #include "exec/flat_walker.h"
 #include "exec/frame_walker.h"
@@ -135,7 +136,7 @@ Status Count(std::span<PartitionRun> partitions, ThreadPool* pool, StateLease* b
   CountingStep step(MakeRef<ReadyQueue>(pool), partitions.front().services);
   if (!step.Start(partitions, begun, first)) {
     if (first > 0) (**begun).DropValues();
-    return errors::Cancelled("Step was cancelled");
+    return StepCancelled();
   }
   step.queue().WorkUntilDone();
   for (Stream* const stream : step.Streams()) {
@@ -161,7 +162,7 @@ struct DetachedStep {
       if (begun != nullptr) (**begun).DropValues();
       StepDone finish = std::move(done);
       delete this;
-      return finish(errors::Cancelled("Step was cancelled"));
+      return finish(StepCancelled());
     }
     // A call within a call within a call starts on the stack of the one around it. At some depths it gets a
     // new one.

@@ -6,6 +6,8 @@
 #include <x86intrin.h>
 #endif
 
+#include "base/step_cancelled.h"
+
 namespace millrace {
 Status ReadReferences(const Plan& plan, uint32_t index, TensorValue* inputs) {
   const OpKernel& kernel = *plan.node(index).kernel;
@@ -41,6 +43,7 @@ Status DroppedCompletion(const OpKernel& kernel) {
 }
 
 Status AddNodeContext(const Status& status, const Node& node) {
+  if (IsStepCancelled(status)) return status;  // no node is to blame
   // The message marks one node only: those around it are not marked.
   const bool first = status.message().find("{{node ") == std::string_view::npos;
   return status.WithContext(StrCat("\n\t [[", first ? "{{node " : "", node.name(), first ? "}}" : "", "]]"));

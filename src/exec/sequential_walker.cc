@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/sequential_walker.h"
 
+#include "base/step_cancelled.h"
+
 namespace millrace {
 namespace {
 
@@ -22,7 +24,7 @@ Status Walk(const Plan& plan, StepState& state, const StepServices& services, co
       continue;
     }
     if (cancellation.IsCancelled()) [[unlikely]]
-      return errors::Cancelled("Step was cancelled");
+      return StepCancelled();
     const bool direct = node.direct_slot != PlanNode::kNoSlot;
     TensorValue* const outputs = direct ? slots + node.direct_slot : scratch;
     const NodeEnd end = runner.Run(i, node, slots + node.first_input, outputs);

@@ -2,12 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec/walker.h"
 
+#include "base/step_cancelled.h"
+
 namespace millrace {
 
 void StepAbort::Abort(const Status& status) {
   {
     MutexLock lock(mu_);
-    if (cancelled_ && errors::IsCancelled(status) && !status.message().starts_with(status_.message())) {
+    if (cancelled_ && errors::IsCancelled(status) && !IsStepCancelled(status)) {
       status_ = status;
       cancelled_ = false;
     }
@@ -20,7 +22,7 @@ void StepAbort::Abort(const Status& status) {
 }
 
 void StepAbort::Cancel() {
-  const Status status = errors::Cancelled("Step was cancelled");
+  const Status& status = StepCancelled();
   {
     MutexLock lock(mu_);
     if (!status_.ok()) return;

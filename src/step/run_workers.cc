@@ -8,6 +8,7 @@
 
 #include "base/mutex.h"
 #include "base/notification.h"
+#include "base/step_cancelled.h"
 #include "base/thread_pool.h"
 #include "millrace/ref.h"
 #include "step/task_steps.h"
@@ -29,7 +30,7 @@ class WorkersRun : public RefCounted {
   // `on_this_thread`: the last partition of this process runs to its end before this returns.
   void Start(bool on_this_thread) {
     token_ = caller_.Register([self = ShareRef(this)] { self->cancellation_.StartCancel(); });
-    if (token_ == CancellationManager::kInvalidToken) return done_(errors::Cancelled("Step was cancelled"));
+    if (token_ == CancellationManager::kInvalidToken) return done_(StepCancelled());
     const RefPtr<WorkersRun> keep = ShareRef(this);
     std::vector<size_t> here;
     for (size_t i = 0; i < parts_.size(); ++i) {
@@ -96,12 +97,13 @@ class WorkersRun : public RefCounted {
   static int RankOf(const Status& status, bool cancelling) {
     if (IsDerived(status)) return 2;
     // A worker may be cancelled before the error that caused the cancellation has arrived.
-    const bool told = cancelling || status.message() == "Step was cancelled";
+    const bool told = cancelling || status == StepCancelled();
     return told && errors::IsCancelled(status) ? 1 : 3;
   }
 
   static Status FromTask(const Status& status, const std::string& task) {
     const Status error = WithoutDerivedMark(status);
+    if (error == StepCancelled()) return StepCancelled();  // the text is all that comes from other processes
     // A function that is called may have run on several tasks itself.
     if (error.message().starts_with("From /job:")) return error;
     return Status(error.code(), StrCat("From ", task, ":\n", error.message()));

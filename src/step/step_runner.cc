@@ -3,8 +3,8 @@
 #include "step/step_runner.h"
 
 #include <chrono>
-#include <string_view>
 
+#include "base/step_cancelled.h"
 #include "base/thread_pool.h"
 #include "step/deadline.h"
 #include "step/run_workers.h"
@@ -83,9 +83,7 @@ Status StepRunner::End(Context* context, const Request& request, CancellationMan
   if (!status.ok()) [[unlikely]] {
     if (closed()) {
       // A node that was waiting has said what it was waiting for.
-      if (errors::IsCancelled(status) &&
-          status.message().find(" operation was cancelled") == std::string_view::npos)
-        status = ClosedError();
+      if (IsStepCancelled(status)) status = ClosedError();
     } else {
       if (expired && errors::IsCancelled(status)) {
         status = errors::DeadlineExceeded("Timed out waiting for notification: the step took more than ",

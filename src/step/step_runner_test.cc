@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/notification.h"
+#include "base/step_cancelled.h"
 #include "base/thread_pool.h"
 #include "graph/graph_import.h"
 #include "graph/testing.h"
@@ -39,7 +40,10 @@ constexpr char kNodes[] = R"(
   node { name: "get" op: "QueueDequeueV2" input: "queue"
          attr { key: "component_types" value { list { type: DT_FLOAT } } } }
   node { name: "put" op: "QueueEnqueueV2" input: "queue" input: "x"
-         attr { key: "Tcomponents" value { list { type: DT_FLOAT } } } })";
+         attr { key: "Tcomponents" value { list { type: DT_FLOAT } } } }
+  node { name: "mutex" op: "MutexV2" }
+  node { name: "lock" op: "MutexLock" input: "mutex" }
+  node { name: "lock_after_put" op: "MutexLock" input: "mutex" input: "^put" })";
 
 class StepRunnerTest : public ::testing::Test {
  protected:
@@ -127,6 +131,46 @@ TEST_F(StepRunnerTest, CloseEndsStepsAndRefusesLaterOnes) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(closed, 4);
   EXPECT_TRUE(errors::IsCancelled(Run(Compile({{"x"}, {"y"}, {}}), 1)));
+}
+
+TEST_F(StepRunnerTest, CloseLeavesTheErrorThatANodeGave) {
+  // In the words of a step that was cancelled, but the node's own.
+  const Status own = errors::Cancelled(StepCancelled().message());
+  EXPECT_EQ(own, StepCancelled());
+  EXPECT_FALSE(IsStepCancelled(own));
+  const Status copy = StepCancelled();
+  EXPECT_TRUE(IsStepCancelled(copy));
+  EXPECT_FALSE(IsStepCancelled(copy.WithContext(" by a node")));
+  EXPECT_FALSE(IsStepCancelled(Status()));
+
+  const CompiledStep& hold = Compile({{}, {"lock"}, {}});
+  Tensor held;
+  ASSERT_TRUE(Run(hold, 0, &held).ok());
+  const CompiledStep& wait = Compile({{"x"}, {"lock_after_put"}, {}});
+  const CompiledStep& get = Compile({{}, {"get"}, {}});
+  // Close may come between the two nodes of a step, later with each attempt.
+  for (int attempt = 0; attempt < 2000; ++attempt) {
+    StepRunner runner;
+    Status status;
+    std::thread waiting([&] {
+      const Tensor fed = Tensor::Scalar(0.f);
+      const Tensor* const args[] = {&fed};
+      Tensor ret;
+      StepRunner::Request request;
+      request.args = args;
+      request.rets = std::span(&ret, 1);
+      status = runner.Run(wait, request);
+    });
+    EXPECT_TRUE(Run(get, 0).ok());
+    for (int i = 0; i < attempt; ++i) std::this_thread::yield();
+    runner.Close();
+    waiting.join();
+    if (status.message() == "Session has been closed.") continue;
+    EXPECT_THAT(status.ToString(), HasSubstr("Cancelled: Lock acquisition cancelled."));
+    EXPECT_THAT(status.message(), HasSubstr("lock_after_put"));
+    return;
+  }
+  FAIL() << "no step has waited";
 }
 
 TEST_F(StepRunnerTest, AStepWithoutAThreadCallsBack) {

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "base/step_cancelled.h"
 #include "kernel/collectives.h"
 #include "kernels/cpu/collective/ring.h"
 #include "kernels/cpu/kernel_util.h"
@@ -43,11 +44,10 @@ class CollectiveKernel : public AsyncOpKernel {
     RefPtr<StepCollectives> collectives = *std::move(step);
     // Cancelling the step ends all waits. The callback may run late, so it holds references to what it uses.
     CancellationManager& cancellation = context.cancellation();
-    const auto token =
-        cancellation.Register([collectives] { collectives->Abort(errors::Cancelled("Step was cancelled")); });
+    const auto token = cancellation.Register([collectives] { collectives->Abort(StepCancelled()); });
     if (token == CancellationManager::kInvalidToken) {
-      collectives->Abort(errors::Cancelled("Step was cancelled"));
-      return done(errors::Cancelled("Step was cancelled"));
+      collectives->Abort(StepCancelled());
+      return done(StepCancelled());
     }
     auto ended = [&cancellation, token, finish = std::move(done)](Status status) mutable {
       cancellation.TryDeregister(token);

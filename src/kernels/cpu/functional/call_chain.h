@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "base/step_cancelled.h"
 #include "kernel/function_caller.h"
 #include "kernel/kernel_context.h"
 #include "kernel/op_kernel.h"
@@ -27,7 +28,7 @@ class CallChain {
     while (true) {
       const Next next = Prepare(std::move(ended_));
       if (next.function == nullptr) return std::move(result_);
-      if (context_.cancellation().IsCancelled()) return errors::Cancelled("Step was cancelled");
+      if (context_.cancellation().IsCancelled()) return StepCancelled();
       ended_ = caller_.Call(*next.function, context_.step(), next.args, next.rets);
     }
   }
@@ -36,7 +37,7 @@ class CallChain {
     while (true) {
       const Next next = Prepare(std::move(ended_));
       if (next.function == nullptr) return Finish(std::move(result_));
-      if (context_.cancellation().IsCancelled()) return Finish(errors::Cancelled("Step was cancelled"));
+      if (context_.cancellation().IsCancelled()) return Finish(StepCancelled());
       second_.store(false, std::memory_order_relaxed);
       // The second one, this thread or the one that ends the call, continues. acq_rel: it sees what the
       // first one wrote.
