@@ -27,7 +27,7 @@ class CollectivesRpcTest : public ::testing::Test {
       : cluster_((void(RegisterGrpc()), std::map<std::string, int>{{"worker", kMembers}}), Options()) {}
   static ServerOptions Options() {
     ServerOptions options;
-    options.peer_timeout_in_ms = 1000;
+    options.peer_timeout_in_ms = 5000;
     return options;
   }
   static std::string Graph(int task, const std::string& name) {

@@ -61,7 +61,12 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   pid_t pid() const { return pid_; }
-  void Signal(int signal) const { ::kill(pid_, signal); }
+  // SIGSTOP: all threads have stopped when it returns.
+  void Signal(int signal) const {
+    ::kill(pid_, signal);
+    siginfo_t info;
+    if (signal == SIGSTOP) ::waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WEXITED | WNOWAIT);
+  }
   // The first line that it prints; empty when it ends before.
   std::string Line() const {
     std::string line;
