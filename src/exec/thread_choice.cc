@@ -10,7 +10,12 @@ namespace {
 // Shorter steps wake no thread.
 constexpr int64_t kWorthTryingNs = 20'000;
 
-bool Better(int64_t ns, int64_t than) { return than == INT64_MAX || ns < than - than / 50; }
+// A gain below this is within what the times of short steps vary by, and not worth another core.
+constexpr int64_t kLeastGainNs = 5'000;
+
+bool Better(int64_t ns, int64_t than) {
+  return than == INT64_MAX || ns < than - std::max(than / 50, kLeastGainNs);
+}
 
 }  // namespace
 

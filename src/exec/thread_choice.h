@@ -18,9 +18,9 @@ enum class StepThreads : uint8_t {
 // Finds out which of the three is the fastest for a plan. What several threads gain depends on the machine,
 // on its load and on the size of the nodes, and no model of costs knows all of that. So now and then a few
 // steps try them one after the other, and the best times decide. Each gets a few steps in a row, of which the
-// first wake the other threads. One thread less is preferred to a gain below two per cent. A plan that was
-// left to one thread gets a second look, more often at first: the machine may have been busy. Thread-safe;
-// what it says is advice.
+// first wake the other threads. One thread less is preferred to a gain below two per cent or 5 us. A plan
+// that was left to one thread gets a second look, more often at first: the machine may have been busy.
+// Thread-safe; what it says is advice.
 class ThreadChoice {
  public:
   struct Step {

@@ -32,7 +32,9 @@ TEST(ThreadChoiceTest, TakesTheFastest) {
 
 TEST(ThreadChoiceTest, PrefersFewerThreadsToASmallGain) {
   EXPECT_EQ(RunSteps(ThreadChoice(), 0, 100, {100'000, 99'000, 99'500}), StepThreads::kAlone);
-  EXPECT_EQ(RunSteps(ThreadChoice(), 0, 100, {100'000, 97'000, 96'000}), StepThreads::kLoops);
+  EXPECT_EQ(RunSteps(ThreadChoice(), 0, 100, {300'000, 291'000, 288'000}), StepThreads::kLoops);
+  EXPECT_EQ(RunSteps(ThreadChoice(), 0, 100, {100'000, 96'000, 95'500}), StepThreads::kAlone);
+  EXPECT_EQ(RunSteps(ThreadChoice(), 0, 100, {100'000, 94'000, 88'500}), StepThreads::kNodes);
 }
 
 TEST(ThreadChoiceTest, ShortStepsStayAsTheyAre) {
