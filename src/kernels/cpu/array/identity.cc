@@ -2,9 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ops that return their input: Identity and similar ops, Bitcast, CheckNumerics; and ops that do nothing.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <cstring>
 
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/loop.h"
 #include "tensor/buffer.h"
 
 namespace millrace {
@@ -88,6 +91,7 @@ class CheckNumericsKernel final : public OpKernel {
     bool nan = false, inf = false;
     VisitReal(in.dtype(), false, [&]<typename T>() {
       if constexpr (std::is_floating_point_v<T> || kIsSmallFloat<T>) {
+        if (AllFinite(context, in.data<T>(), in.num_elements())) return true;
         const T* p = in.data<T>();
         for (int64_t i = 0; i < in.num_elements(); ++i) {
           const auto v = static_cast<ComputeType<T>>(p[i]);
@@ -109,6 +113,32 @@ class CheckNumericsKernel final : public OpKernel {
   }
 
  private:
+  // A number is not finite if all bits of its exponent are set.
+  template <typename T>
+  static bool AllFinite(const KernelContext& context, const T* p, int64_t n) {
+    using Bits =
+        std::conditional_t<sizeof(T) == 8, uint64_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint16_t>>;
+    constexpr Bits kExponent = sizeof(T) == 8                ? static_cast<Bits>(0x7ff0000000000000)
+                               : sizeof(T) == 4              ? static_cast<Bits>(0x7f800000)
+                               : std::is_same_v<T, bfloat16> ? static_cast<Bits>(0x7f80)
+                                                             : static_cast<Bits>(0x7c00);
+    std::atomic<bool> finite = true;
+    context.ParallelFor(n, 1, [&](int64_t begin, int64_t end) {
+      Bits found = 0;
+      RunLoop([&]() MR_INLINE_LAMBDA {
+        Bits any = 0;
+        for (int64_t i = begin; i < end; ++i) {
+          Bits bits;
+          std::memcpy(&bits, p + i, sizeof(bits));
+          any |= static_cast<Bits>((bits & kExponent) == kExponent ? 1 : 0);
+        }
+        found = any;
+      });
+      if (found != 0) finite = false;
+    });
+    return finite;
+  }
+
   const std::string message_;
 };
 

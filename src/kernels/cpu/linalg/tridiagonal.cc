@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products with, and systems of, matrices with three diagonals.
 #include "kernels/cpu/linalg/matrices.h"
+#include "kernels/cpu/loop.h"
 
 namespace millrace {
 namespace {
@@ -32,15 +33,19 @@ class TridiagonalMatMulKernel final : public OpKernel {
         LoadAs(context.input(2), b * n, n, below.data());
         std::vector<S> x(static_cast<size_t>(n * k)), y(x);
         LoadAs(rhs, b * n * k, n * k, x.data());
-        for (int64_t i = 0; i < n; ++i) {
-          for (int64_t j = 0; j < k; ++j) {
-            const auto at = [&](int64_t row) { return x[static_cast<size_t>(row * k + j)]; };
-            S sum = on[static_cast<size_t>(i)] * at(i);
-            if (i > 0) sum += below[static_cast<size_t>(i)] * at(i - 1);
-            if (i + 1 < n) sum += above[static_cast<size_t>(i)] * at(i + 1);
-            y[static_cast<size_t>(i * k + j)] = sum;
-          }
-        }
+        RunLoop([=, up = above.data(), at = on.data(), down = below.data(), from = x.data(), to = y.data()]()
+                    MR_INLINE_LAMBDA {
+                      for (int64_t i = 0; i < n; ++i) {
+                        const S *const row = from + i * k, *const last = row - k, *const next = row + k;
+                        S* const sums = to + i * k;
+                        for (int64_t j = 0; j < k; ++j) {
+                          S sum = at[i] * row[j];
+                          if (i > 0) sum += down[i] * last[j];
+                          if (i + 1 < n) sum += up[i] * next[j];
+                          sums[j] = sum;
+                        }
+                      }
+                    });
         StoreAs(y.data(), b * n * k, n * k, out);
         return Status();
       });
@@ -116,17 +121,23 @@ class TridiagonalSolveKernel final : public OpKernel {
       const S factor = below / s->on[i];
       s->on[i + 1] -= factor * s->above[i];
       if (row + 2 < s->n) s->above[i + 1] -= factor * s->second[i];
-      for (int64_t j = 0; j < s->k; ++j) s->at(row + 1, j) -= factor * s->at(row, j);
+      RunLoop([factor, k = s->k, from = &s->at(row, 0), to = &s->at(row + 1, 0)]() MR_INLINE_LAMBDA {
+        for (int64_t j = 0; j < k; ++j) to[j] -= factor * from[j];
+      });
     }
     if (s->on.back() == S(0)) return Failed();
     for (int64_t row = s->n; row-- > 0;) {
       const auto i = static_cast<size_t>(row);
-      for (int64_t j = 0; j < s->k; ++j) {
-        S value = s->at(row, j);
-        if (row + 1 < s->n) value -= s->above[i] * s->at(row + 1, j);
-        if (row + 2 < s->n) value -= s->second[i] * s->at(row + 2, j);
-        s->at(row, j) = value / s->on[i];
-      }
+      RunLoop([row, n = s->n, k = s->k, to = &s->at(row, 0), on = s->on[i], above = s->above[i],
+               second = s->second[i]]() MR_INLINE_LAMBDA {
+        const S *const next = to + k, *const after = next + k;
+        for (int64_t j = 0; j < k; ++j) {
+          S value = to[j];
+          if (row + 1 < n) value -= above * next[j];
+          if (row + 2 < n) value -= second * after[j];
+          to[j] = value / on;
+        }
+      });
     }
     return Status();
   }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/nn/util.h"
 #include "kernels/cpu/vector/response_norm.h"
 
@@ -171,24 +172,6 @@ class DilationKernel : public OpKernel {
     return MakeWindows(in.shape(), {filter.dim(0), filter.dim(1)}, rates_, strides_, padding_);
   }
 
-  // The place and the offset of the first largest sum; place -1 when the window lies outside.
-  struct Largest {
-    int64_t place = -1, offset = 0;
-  };
-  template <typename T>
-  static Largest FindLargest(const Windows& w, const T* x, const T* filter, int64_t image, int64_t top,
-                             int64_t left, int64_t channel, T* value) {
-    Largest largest;
-    ForPlaces(w, image, top, left, [&](int64_t place, int64_t offset) {
-      const T sum = Plus(x[offset + channel], filter[place * w.depth + channel]);
-      if (largest.place < 0 || LessThan(*value, sum)) {
-        *value = sum;
-        largest = {place, offset};
-      }
-    });
-    return largest;
-  }
-
  private:
   const SpatialAttr strides_, rates_;
   const Padding padding_;
@@ -243,18 +226,41 @@ class DilationBackpropKernel final : public DilationKernel {
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, kFilter ? filter.shape() : in.shape()));
     if (out->num_elements() == 0) return Status();
     return VisitReal(in.dtype(), NoSuchType(context, in.dtype()), [&]<typename T>() {
-      T* sums = out->data<T>();
-      std::fill_n(sums, out->num_elements(), T(0));
-      ForWindows(w, 0, w.batch * w.rows.size, [&](int64_t at, int64_t image, int64_t top, int64_t left) {
-        for (int64_t c = 0; c < w.depth; ++c) {
-          T value = Lowest<T>();
-          const Largest largest = FindLargest(w, in.data<T>(), filter.data<T>(), image, top, left, c, &value);
-          if (largest.place < 0) continue;
-          T& sum = sums[(kFilter ? largest.place * w.depth : largest.offset) + c];
-          sum = Plus(sum, grads.data<T>()[at + c]);
-        }
-      });
+      std::fill_n(out->data<T>(), out->num_elements(), T(0));
+      constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+      if (in.num_elements() <= kMost && filter.num_elements() <= kMost) {
+        Run<T, int32_t>(w, in.data<T>(), filter.data<T>(), grads.data<T>(), out->data<T>());
+      } else {
+        Run<T, int64_t>(w, in.data<T>(), filter.data<T>(), grads.data<T>(), out->data<T>());
+      }
       return Status();
+    });
+  }
+
+ private:
+  // Place by place, so that channels side by side are compared one after the other.
+  template <typename T, typename Index>
+  static void Run(const Windows& w, const T* in, const T* filter, const T* grads, T* sums) {
+    std::vector<T> values(static_cast<size_t>(w.depth));
+    std::vector<Index> places(static_cast<size_t>(w.depth));  // of the first largest sum, by channel
+    RunLoop([=, &w, largest = values.data(), best = places.data()]() MR_INLINE_LAMBDA {
+      ForWindows(w, 0, w.batch * w.rows.size, [=, &w](int64_t at, int64_t image, int64_t top, int64_t left) {
+        bool empty = true;
+        const int64_t depth = w.depth;
+        ForPlaces(w, image, top, left, [&](int64_t place, int64_t offset) {
+          const T *const x = in + offset, *const f = filter + place * depth;
+          const auto here = static_cast<Index>(kFilter ? place * depth : offset);
+          for (int64_t c = 0; c < depth; ++c) {
+            const T sum = Plus(x[c], f[c]);
+            const bool more = empty || LessThan(largest[c], sum);
+            largest[c] = more ? sum : largest[c];
+            best[c] = more ? here : best[c];
+          }
+          empty = false;
+        });
+        if (empty) return;
+        for (int64_t c = 0; c < depth; ++c) sums[best[c] + c] = Plus(sums[best[c] + c], grads[at + c]);
+      });
     });
   }
 };

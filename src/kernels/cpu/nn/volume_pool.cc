@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/nn/volume.h"
 
 namespace millrace {
@@ -52,8 +53,7 @@ class VolumePoolKernel : public OpKernel {
 
  protected:
   StatusOr<VolumeWindows> Windows(const TensorShape& volume) const {
-    if (volume.rank() != 5)
-      return errors::InvalidArgument("tensor_in must be 5-dimensional, got shape ", volume);
+    if (volume.rank() != 5) return errors::InvalidArgument("tensor_in must be 5-dimensional");
     return MakeVolumeWindows(volume, channels_first_, window_, strides_, {1, 1, 1}, padding_,
                              volume.dim(channels_first_ ? 1 : 4));
   }
@@ -95,10 +95,12 @@ template <typename Fn>
 Status ForPixels(const KernelContext& context, int64_t batch, const Sides& sides, int64_t cost, Fn fn) {
   const CancellationManager& step = context.cancellation();
   context.ParallelFor(batch * sides[0] * sides[1], cost, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r) {
-      const int64_t y = r % sides[1], z = r / sides[1] % sides[0], n = r / sides[1] / sides[0];
-      for (int64_t x = 0; x < sides[2] && !step.IsCancelled(); ++x) fn(r * sides[2] + x, n, z, y, x);
-    }
+    RunLoop([&]() MR_INLINE_LAMBDA {
+      for (int64_t r = begin; r < end; ++r) {
+        const int64_t y = r % sides[1], z = r / sides[1] % sides[0], n = r / sides[1] / sides[0];
+        for (int64_t x = 0; x < sides[2] && !step.IsCancelled(); ++x) fn(r * sides[2] + x, n, z, y, x);
+      }
+    });
   });
   return step.IsCancelled() ? errors::Cancelled("The step was cancelled while volumes were pooled")
                             : Status();
@@ -115,7 +117,7 @@ void ForCovered(const VolumeWindows& w, int64_t n, int64_t z, int64_t y, int64_t
   }
 }
 
-// Calls fn(index of the output's pixel) for the windows that cover a pixel of the input.
+// Calls fn(index of the output's pixel, depth, row, column) for the windows that cover a pixel of the input.
 template <typename Fn>
 void ForCovering(const VolumeWindows& w, int64_t n, const Sides& at, Fn fn) {
   Sides first, end;
@@ -126,7 +128,8 @@ void ForCovering(const VolumeWindows& w, int64_t n, const Sides& at, Fn fn) {
   }
   for (int64_t z = first[0]; z < end[0]; ++z) {
     for (int64_t y = first[1]; y < end[1]; ++y) {
-      for (int64_t x = first[2]; x < end[2]; ++x) fn(((n * w.out[0] + z) * w.out[1] + y) * w.out[2] + x);
+      for (int64_t x = first[2]; x < end[2]; ++x)
+        fn(((n * w.out[0] + z) * w.out[1] + y) * w.out[2] + x, z, y, x);
     }
   }
 }
@@ -217,7 +220,7 @@ class MaxPool3DGradKernel final : public VolumePoolKernel {
                      [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
                        T* to = out->data<T>() + pixel * w.channels;
                        std::fill_n(to, w.channels, T(0));
-                       ForCovering(w, n, {z, y, x}, [&](int64_t window) {
+                       ForCovering(w, n, {z, y, x}, [&](int64_t window, int64_t, int64_t, int64_t) {
                          const int64_t* best = maxima.data<int64_t>() + window * w.channels;
                          const T* from = grad.data<T>() + window * w.channels;
                          for (int64_t c = 0; c < w.channels; ++c) {
@@ -286,10 +289,8 @@ class AvgPool3DGradKernel final : public VolumePoolKernel {
                          [&](int64_t pixel, int64_t n, int64_t z, int64_t y, int64_t x) {
                            static thread_local std::vector<Sum> sums;
                            sums.assign(static_cast<size_t>(w.channels), Sum(0));
-                           ForCovering(w, n, {z, y, x}, [&](int64_t window) {
-                             const int64_t row = window / w.out[2], plane = row / w.out[1];
-                             const auto count = static_cast<Sum>(
-                                 Covered(w, plane % w.out[0], row % w.out[1], window % w.out[2]));
+                           ForCovering(w, n, {z, y, x}, [&](int64_t window, int64_t d, int64_t h, int64_t v) {
+                             const auto count = static_cast<Sum>(Covered(w, d, h, v));
                              const T* from = grad.data<T>() + window * w.channels;
                              for (int64_t c = 0; c < w.channels; ++c)
                                sums[static_cast<size_t>(c)] += static_cast<Sum>(from[c]) / count;

@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // QuantizedMatMul, QuantizedBiasAdd, QuantizedAdd, QuantizedMul, QuantizedRelu, QuantizedRelu6,
 // QuantizedReluX and QuantizedConcat. Sums of products are of int32 and wrap.
-#include <functional>
+#include <cstring>
 #include <vector>
 
+#include "kernels/cpu/loop.h"
+#include "kernels/cpu/quantized/products.h"
 #include "kernels/cpu/quantized/range.h"
 #include "op/shape_inference.h"
 
@@ -24,11 +26,6 @@ std::vector<int32_t> Centred(const Tensor& t, int64_t zero, bool transpose) {
     out[static_cast<size_t>(to)] = static_cast<int32_t>(Data<uint8_t>(t)[i] - offset);
   }
   return out;
-}
-
-// into[j] += factor * row[j]
-void AddTimes(int32_t factor, const int32_t* row, int64_t n, int32_t* into) {
-  for (int64_t j = 0; j < n; ++j) into[j] = Plus(into[j], Times(factor, row[j]));
 }
 
 class MatMulKernel final : public OpKernel {
@@ -52,12 +49,17 @@ class MatMulKernel final : public OpKernel {
     const auto left = Centred(a, quantized::ToSteps<uint8_t>(0, a_range), transpose_a_);
     const auto right = Centred(b, quantized::ToSteps<uint8_t>(0, b_range), transpose_b_);
     if (out->num_elements() > 0) {
-      context.ParallelFor(m, 1 + k * n / 4, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) {
-          int32_t* row = Data<int32_t>(out) + i * n;
-          std::fill_n(row, n, 0);
-          for (int64_t j = 0; j < k; ++j)
-            AddTimes(left[static_cast<size_t>(i * k + j)], right.data() + j * n, n, row);
+      const int64_t zero = quantized::ToSteps<uint8_t>(0, a_range);
+      const quantized::RightFactor factor(right, k, n, quantized::LargestFrom<uint8_t>(zero));
+      const std::vector<float> floats(factor.exact() > 0 ? left.begin() : left.end(), left.end());
+      const int64_t whole[] = {0};
+      context.ParallelFor(m, 1 + k * n / 32, [&](int64_t begin, int64_t end) {
+        const quantized::Rows rows{.rows = end - begin, .step = k, .length = k, .runs = whole};
+        int32_t* to = Data<int32_t>(out) + begin * n;
+        if (factor.exact() > 0) {
+          quantized::Products(floats.data() + begin * k, rows, factor, to);
+        } else {
+          quantized::Products(left.data() + begin * k, rows, factor, to);
         }
       });
     }
@@ -70,18 +72,22 @@ class MatMulKernel final : public OpKernel {
 };
 
 // Brings all integers of a type from one range into another, by a table.
-template <typename T>
-std::vector<int32_t> Table(Range from, Range to) {
+template <typename T, typename To = int32_t>
+class Table {
+ public:
   static_assert(sizeof(T) == 1);
-  std::vector<int32_t> table;
-  for (int i = std::numeric_limits<T>::min(); i <= std::numeric_limits<T>::max(); ++i)
-    table.push_back(quantized::Quantized<int32_t>(quantized::Number(static_cast<T>(i), from), to));
-  return table;
-}
-template <typename T>
-int32_t LookUp(const std::vector<int32_t>& table, T value) {
-  return table[static_cast<size_t>(value - std::numeric_limits<T>::min())];
-}
+  Table(Range from, Range to) {
+    RunLoop([=, values = values_]() MR_INLINE_LAMBDA {
+      for (int i = 0; i < 256; ++i)
+        values[i] = quantized::Quantized<To>(quantized::Number(static_cast<T>(i + kLeast), from), to);
+    });
+  }
+  To At(T value) const { return values_[value - kLeast]; }
+
+ private:
+  static constexpr int kLeast = std::numeric_limits<T>::min();
+  To values_[256];
+};
 
 template <typename T>
 class BiasAddKernel final : public OpKernel {
@@ -101,20 +107,28 @@ class BiasAddKernel final : public OpKernel {
     }
     const Range out_range = quantized::SumRange(in_range, bias_range);
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
-    const auto of_in = Table<T>(in_range, out_range), of_bias = Table<T>(bias_range, out_range);
-    context.ParallelFor(in.num_elements(), 2, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        Data<int32_t>(out)[i] =
-            Plus(LookUp(of_in, Data<T>(in)[i]), LookUp(of_bias, Data<T>(bias)[i % bias.dim(0)]));
-      }
+    const Table<T> of_in(in_range, out_range), of_bias(bias_range, out_range);
+    const int64_t depth = bias.dim(0);
+    std::vector<int32_t> biases(static_cast<size_t>(depth));
+    for (size_t c = 0; c < biases.size(); ++c) biases[c] = of_bias.At(Data<T>(bias)[c]);
+    context.ParallelFor(depth == 0 ? 0 : in.num_elements() / depth, depth, [&](int64_t begin, int64_t end) {
+      RunLoop([&, add = biases.data()]() MR_INLINE_LAMBDA {
+        const T* from = Data<T>(in) + begin * depth;
+        int32_t* to = Data<int32_t>(out) + begin * depth;
+        for (int64_t r = begin; r < end; ++r, from += depth, to += depth) {
+          for (int64_t c = 0; c < depth; ++c) to[c] = Plus(of_in.At(from[c]), add[c]);
+        }
+      });
     });
     quantized::PutRange(context, out_range);
     return Status();
   }
 };
 
-// Element by element with broadcasting.
-class BinaryKernel : public OpKernel {
+// Element by element with broadcasting. Combine(x, y): what it does with two integers, and `range`, that of
+// the result.
+template <typename Combine>
+class BinaryKernel final : public OpKernel {
  public:
   using OpKernel::OpKernel;
   Status Compute(KernelContext& context) override {
@@ -124,49 +138,64 @@ class BinaryKernel : public OpKernel {
     MR_ASSIGN_OR_RETURN(const Range y_range, quantized::ReadWideRange(context, 4, "y"));
     MR_ASSIGN_OR_RETURN(const TensorShape shape, BroadcastShapes(x.shape(), y.shape()));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
+    const Combine combine(x_range, y_range);
+    const int64_t n = shape.num_elements();
+    const uint8_t *const left = Data<uint8_t>(x), *const right = Data<uint8_t>(y);
+    int32_t* const to = Data<int32_t>(out);
+    // Rows of the last dimension, in which a factor goes on or stays.
+    const bool same = x.shape() == y.shape() || shape.rank() == 0;
+    const int64_t row = same ? n : shape.dim(shape.rank() - 1);
     const Dims strides = RowMajorStrides(shape.dims());
     const Dims of_x = BroadcastStrides(x.shape().dims(), shape.dims());
     const Dims of_y = BroadcastStrides(y.shape().dims(), shape.dims());
-    Range out_range;
-    const auto combine = Combine(x_range, y_range, &out_range);
-    context.ParallelFor(shape.num_elements(), 10, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        int64_t x_at = 0, y_at = 0;
-        for (int d = 0; d < shape.rank(); ++d) {
-          const int64_t place = i / strides[d] % shape.dim(d);
-          x_at += place * of_x[d];
-          y_at += place * of_y[d];
+    const auto run = [&](int64_t count, const uint8_t* a, int64_t a_step, const uint8_t* b, int64_t b_step,
+                         int32_t* c) {
+      RunLoop([&]() MR_INLINE_LAMBDA {
+        if (a_step == 1 && b_step == 1) {
+          for (int64_t i = 0; i < count; ++i) c[i] = combine(a[i], b[i]);
+        } else {
+          for (int64_t i = 0; i < count; ++i) c[i] = combine(a[i * a_step], b[i * b_step]);
         }
-        Data<int32_t>(out)[i] = combine(Data<uint8_t>(x)[x_at], Data<uint8_t>(y)[y_at]);
-      }
-    });
-    quantized::PutRange(context, out_range);
+      });
+    };
+    if (same) {
+      context.ParallelFor(n, 1, [&](int64_t begin, int64_t end) {
+        run(end - begin, left + begin, 1, right + begin, 1, to + begin);
+      });
+    } else if (n > 0) {
+      const int last = shape.rank() - 1;
+      context.ParallelFor(n / row, 1 + row, [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) {
+          int64_t x_at = 0, y_at = 0;
+          for (int d = 0; d < last; ++d) {
+            const int64_t place = r * row / strides[d] % shape.dim(d);
+            x_at += place * of_x[d];
+            y_at += place * of_y[d];
+          }
+          run(row, left + x_at, of_x[last], right + y_at, of_y[last], to + r * row);
+        }
+      });
+    }
+    quantized::PutRange(context, combine.range);
     return Status();
   }
-
- protected:
-  using Function = std::function<int32_t(uint8_t, uint8_t)>;
-  virtual Function Combine(Range x, Range y, Range* out) const = 0;
 };
 
-class AddKernel final : public BinaryKernel {
-  using BinaryKernel::BinaryKernel;
-  Function Combine(Range x, Range y, Range* out) const override {
-    *out = quantized::SumRange(x, y);
-    return [of_x = Table<uint8_t>(x, *out), of_y = Table<uint8_t>(y, *out)](uint8_t a, uint8_t b) {
-      return Plus(LookUp(of_x, a), LookUp(of_y, b));
-    };
-  }
+struct AddIntegers {
+  AddIntegers(Range x, Range y) : range(quantized::SumRange(x, y)), of_x(x, range), of_y(y, range) {}
+  int32_t operator()(uint8_t a, uint8_t b) const { return Plus(of_x.At(a), of_y.At(b)); }
+  Range range;
+  Table<uint8_t> of_x, of_y;
 };
 
-class MulKernel final : public BinaryKernel {
-  using BinaryKernel::BinaryKernel;
-  Function Combine(Range x, Range y, Range* out) const override {
-    *out = quantized::ProductRange<uint8_t, uint8_t, int32_t>(x, y);
-    const auto x_zero = static_cast<uint32_t>(quantized::ToSteps<uint8_t>(0, x));
-    const auto y_zero = static_cast<uint32_t>(quantized::ToSteps<uint8_t>(0, y));
-    return [=](uint8_t a, uint8_t b) { return static_cast<int32_t>((a - x_zero) * (b - y_zero)); };
-  }
+struct MultiplyIntegers {
+  MultiplyIntegers(Range x, Range y)
+      : range(quantized::ProductRange<uint8_t, uint8_t, int32_t>(x, y)),
+        x_zero(static_cast<uint32_t>(quantized::ToSteps<uint8_t>(0, x))),
+        y_zero(static_cast<uint32_t>(quantized::ToSteps<uint8_t>(0, y))) {}
+  int32_t operator()(uint8_t a, uint8_t b) const { return static_cast<int32_t>((a - x_zero) * (b - y_zero)); }
+  Range range;
+  uint32_t x_zero, y_zero;
 };
 
 // Relu holds elements above the integer for 0, Relu6 also below that for 6.
@@ -182,7 +211,10 @@ class ReluKernel final : public OpKernel {
     const T high =
         most_ > 0 ? std::max(low, quantized::Quantized<T>(most_, range)) : std::numeric_limits<T>::max();
     context.ParallelFor(in.num_elements(), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) Data<T>(out)[i] = std::clamp(Data<T>(in)[i], low, high);
+      MapLoop(Data<T>(in) + begin, Data<T>(out) + begin, end - begin, [low, high](T x) MR_INLINE_LAMBDA {
+        const T above = x > low ? x : low;
+        return above < high ? above : high;
+      });
     });
     quantized::PutRange(context, range);
     return Status();
@@ -205,7 +237,10 @@ class ReluXKernel final : public OpKernel {
     const T low = quantized::Quantized<T>(0, range);
     const T high = std::max(low, quantized::Quantized<T>(context.input(1).scalar<float>(), range));
     context.ParallelFor(in.num_elements(), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) Data<T>(out)[i] = std::clamp(Data<T>(in)[i], low, high);
+      MapLoop(Data<T>(in) + begin, Data<T>(out) + begin, end - begin, [low, high](T x) MR_INLINE_LAMBDA {
+        const T above = x > low ? x : low;
+        return above < high ? above : high;
+      });
     });
     quantized::PutRange(context, range);
     return Status();
@@ -266,10 +301,16 @@ class ConcatKernel final : public OpKernel {
                         context.input(1 + 2 * n_ + i).data<float>()[0]};
       const bool same = range.min == all.min && range.max == all.max;
       const int64_t part = ProductOf(in.shape().dims(), axis, in.rank());
-      for (int64_t k = 0; k < outer * part; ++k) {
-        const T value = Data<T>(in)[k];
-        Data<T>(out)[k / part * row + begin + k % part] =
-            same ? value : quantized::Quantized<T>(quantized::Number(value, range), all);
+      const T* from = Data<T>(in);
+      T* to = Data<T>(out) + begin;
+      for (int64_t k = 0; k < outer; ++k, from += part, to += row) {
+        if (same) {
+          if (part > 0) std::memcpy(to, from, static_cast<size_t>(part) * sizeof(T));
+        } else {
+          MapLoop(from, to, part, [range, all](T value) MR_INLINE_LAMBDA {
+            return quantized::Quantized<T>(quantized::Number(value, range), all);
+          });
+        }
       }
       begin += part;
     }
@@ -286,8 +327,8 @@ void RegisterQuantizedArithmeticKernels(KernelRegistry& registry) {
     return KernelDef(op).Types("T1", {k8}).Types("T2", {k8}).Types(result, {k32});
   };
   registry.Register<MatMulKernel>(def("QuantizedMatMul", "Toutput"));
-  registry.Register<AddKernel>(def("QuantizedAdd", "Toutput"));
-  registry.Register<MulKernel>(def("QuantizedMul", "Toutput"));
+  registry.Register<BinaryKernel<AddIntegers>>(def("QuantizedAdd", "Toutput"));
+  registry.Register<BinaryKernel<MultiplyIntegers>>(def("QuantizedMul", "Toutput"));
   registry.Register<BiasAddKernel<uint8_t>>(def("QuantizedBiasAdd", "out_type"));
   registry.Register<BiasAddKernel<int8_t>>(KernelDef("QuantizedBiasAdd")
                                                .Types("T1", {DataType::kQint8})

@@ -3,8 +3,10 @@
 // FakeQuantWithMinMax…: values as they come back from integers of few bits.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/loop.h"
 
 namespace millrace {
 namespace {
@@ -59,7 +61,10 @@ class FakeQuantKernel : public OpKernel {
     const float* from = context.input(in).data<float>();
     float* to = out->data<float>();
     context.ParallelFor(out->num_elements(), 4, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) to[i] = fn(from[i], i);
+      RunLoop([=]() MR_INLINE_LAMBDA {
+        const Fn local = fn;
+        for (int64_t i = begin; i < end; ++i) to[i] = local(from[i], i);
+      });
     });
     return Status();
   }
@@ -85,7 +90,7 @@ class ArgsForwardKernel final : public ArgsKernel {
   using ArgsKernel::ArgsKernel;
   Status Compute(KernelContext& context) override {
     const Steps steps = MakeSteps(min_, max_);
-    return Map(context, 0, [&](float x, int64_t) { return steps.Nearest(x); });
+    return Map(context, 0, [steps](float x, int64_t) MR_INLINE_LAMBDA { return steps.Nearest(x); });
   }
 };
 
@@ -97,7 +102,9 @@ class ArgsGradientKernel final : public ArgsKernel {
       return errors::InvalidArgument("gradient and input must be the same size");
     const Steps steps = MakeSteps(min_, max_);
     const float* grads = context.input(0).data<float>();
-    return Map(context, 1, [&](float x, int64_t i) { return steps.Inside(x) ? grads[i] : 0.0f; });
+    return Map(context, 1, [steps, grads](float x, int64_t i) MR_INLINE_LAMBDA {
+      return steps.Inside(x) ? grads[i] : 0.0f;
+    });
   }
 };
 
@@ -139,7 +146,7 @@ class VarsForwardKernel final : public VarsKernel<kChannels> {
     MR_ASSIGN_OR_RETURN(const std::vector<Steps> steps, this->ReadSteps(context, 0));
     if (!kChannels) {
       const Steps all = steps[0];
-      return this->Map(context, 0, [all](float x, int64_t) { return all.Nearest(x); });
+      return this->Map(context, 0, [all](float x, int64_t) MR_INLINE_LAMBDA { return all.Nearest(x); });
     }
     MR_ASSIGN_OR_RETURN(Tensor* const out, context.AllocateOutput(0, context.input(0).shape()));
     const size_t depth = steps.size();
@@ -156,12 +163,17 @@ class VarsForwardKernel final : public VarsKernel<kChannels> {
       const auto first = static_cast<size_t>(begin) * depth;
       const float* from = context.input(0).data<float>() + first;
       float* to = out->data<float>() + first;
-      for (int64_t r = begin; r < end; ++r, from += depth, to += depth) {
-        for (size_t c = 0; c < depth; ++c) {
-          const float nearest = Steps::Nearest(from[c], scale[c], least[c], most[c]);
-          to[c] = ranges[c] == 0 ? 0.0f : nearest;
-        }
-      }
+      RunLoop([=, by = scale.data(), low = least.data(), high = most.data(), in_use = ranges.data()]()
+                  MR_INLINE_LAMBDA {
+                    const float* row = from;
+                    float* out_row = to;
+                    for (int64_t r = begin; r < end; ++r, row += depth, out_row += depth) {
+                      for (size_t c = 0; c < depth; ++c) {
+                        const float nearest = Steps::Nearest(row[c], by[c], low[c], high[c]);
+                        out_row[c] = in_use[c] == 0 ? 0.0f : nearest;
+                      }
+                    }
+                  });
     });
     return Status();
   }
@@ -180,22 +192,77 @@ class VarsGradientKernel final : public VarsKernel<kChannels> {
     const size_t depth = steps.size();
     MR_ASSIGN_OR_RETURN(Tensor * min, context.AllocateOutput(1, context.input(2).shape()));
     MR_ASSIGN_OR_RETURN(Tensor * max, context.AllocateOutput(2, context.input(3).shape()));
+    MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, in.shape()));
     std::vector<double> below(depth), above(depth);
-    const float* dy = grads.data<float>();
-    const float* x = in.data<float>();
-    for (int64_t i = 0; i < in.num_elements(); ++i) {
-      const size_t c = static_cast<size_t>(i) % depth;
-      const Steps& s = steps[c];
-      if (s.none) continue;
-      if (x[i] < s.least) below[c] += static_cast<double>(dy[i]);
-      if (x[i] > s.most) above[c] += static_cast<double>(dy[i]);
+    const int64_t n = in.num_elements();
+    if (depth == 1) {
+      Whole(steps[0], grads.data<float>(), in.data<float>(), n, out->data<float>(), &below[0], &above[0]);
+    } else if (n > 0) {
+      std::vector<float> least, most;
+      for (const Steps& s : steps) {
+        // Without a range everything is inside.
+        constexpr float kInf = std::numeric_limits<float>::infinity();
+        least.push_back(s.none ? -kInf : s.least);
+        most.push_back(s.none ? kInf : s.most);
+      }
+      Channels(steps, least.data(), most.data(), grads.data<float>(), in.data<float>(),
+               n / static_cast<int64_t>(depth), out->data<float>(), below.data(), above.data());
     }
     for (size_t c = 0; c < depth; ++c) {
       min->data<float>()[c] = static_cast<float>(below[c]);
       max->data<float>()[c] = static_cast<float>(above[c]);
     }
-    return this->Map(context, 1, [&](float value, int64_t i) {
-      return steps[static_cast<size_t>(i) % depth].Inside(value) ? dy[i] : 0.0f;
+    return Status();
+  }
+
+ private:
+  // All elements with one range. The sums have kLanes parts.
+  static void Whole(const Steps& s, const float* dy, const float* x, int64_t n, float* dx, double* below,
+                    double* above) {
+    constexpr int64_t kLanes = 16;
+    double lower[kLanes] = {}, upper[kLanes] = {};
+    RunLoop([&, least = s.least, most = s.most, none = s.none]() MR_INLINE_LAMBDA {
+      double less[kLanes] = {}, more[kLanes] = {};
+      const auto element = [=](int64_t i, double* low, double* high) MR_INLINE_LAMBDA {
+        const float d = dy[i], v = x[i];
+        dx[i] = none || (v >= least && v <= most) ? d : 0.0f;
+        *low += static_cast<double>(!none && v < least ? d : 0.0f);
+        *high += static_cast<double>(!none && v > most ? d : 0.0f);
+      };
+      int64_t i = 0;
+      for (; i + kLanes <= n; i += kLanes) {
+        for (int64_t k = 0; k < kLanes; ++k) element(i + k, &less[k], &more[k]);
+      }
+      for (int64_t k = 0; i < n; ++i, ++k) element(i, &less[k], &more[k]);
+      for (int64_t k = 0; k < kLanes; ++k) {
+        lower[k] = less[k];
+        upper[k] = more[k];
+      }
+    });
+    for (int64_t k = 0; k < kLanes; ++k) {
+      *below += lower[k];
+      *above += upper[k];
+    }
+  }
+  // Rows of channels, each with its range.
+  static void Channels(const std::vector<Steps>& steps, const float* least, const float* most,
+                       const float* dy, const float* x, int64_t rows, float* dx, double* below,
+                       double* above) {
+    const auto depth = static_cast<int64_t>(steps.size());
+    std::vector<char> none;
+    for (const Steps& s : steps) none.push_back(s.none ? 1 : 0);
+    RunLoop([=, everywhere = none.data()]() MR_INLINE_LAMBDA {
+      int64_t i = 0;
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < depth; ++c, ++i) {
+          const float d = dy[i], v = x[i];
+          dx[i] = (v >= least[c] && v <= most[c]) || everywhere[c] != 0
+                      ? d
+                      : 0.0f;  // of a NaN without a range, too
+          below[c] += static_cast<double>(v < least[c] ? d : 0.0f);
+          above[c] += static_cast<double>(v > most[c] ? d : 0.0f);
+        }
+      }
     });
   }
 };

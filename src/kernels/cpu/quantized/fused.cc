@@ -8,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/nn/util.h"
+#include "kernels/cpu/quantized/products.h"
 #include "kernels/cpu/quantized/symmetric.h"
 
 namespace millrace {
@@ -17,6 +19,7 @@ namespace {
 using quantized::Data;
 using quantized::Finish;
 using quantized::Range;
+using quantized::Windows;
 
 // What the name of an op says.
 struct Form {
@@ -124,10 +127,6 @@ Status ReadFinish(KernelContext& context, const Form& form, Range left, const st
   return Status();
 }
 
-// Where the windows of a dimension lie.
-struct Windows {
-  int64_t count = 0, size = 0, stride = 1, dilation = 1, before = 0;
-};
 StatusOr<Windows> PlaceWindows(int64_t in, int64_t window, int64_t dilation, int64_t stride, Padding padding,
                                int64_t before, int64_t after) {
   int64_t padded = in;
@@ -181,12 +180,35 @@ class ConvKernel final : public OpKernel {
     Finish finish;
     MR_RETURN_IF_ERROR((ReadFinish<In, Out>(context, form_, in_range, filter_ranges, steps, shape, &finish)));
     if (out->num_elements() == 0) return Status();
-    const int64_t terms = filter.num_elements() / (form_.depthwise ? 1 : 4);
-    context.ParallelFor(in.dim(0) * rows.y.count, rows.x.count * std::max<int64_t>(1, terms),
-                        [&](int64_t begin, int64_t end) {
-                          std::vector<int32_t> sums(static_cast<size_t>(channels));
-                          for (int64_t r = begin; r < end; ++r) Row(in, filter, rows, r, finish, &sums, out);
-                        });
+    const int64_t results = form_.depthwise ? 0 : channels,
+                  taps = results == 0 ? 0 : filter.num_elements() / results;
+    std::vector<int32_t> weights(static_cast<size_t>(filter.num_elements()));
+    MapLoop(Data<int8_t>(filter), weights.data(), filter.num_elements(),
+            [](int8_t x) MR_INLINE_LAMBDA { return static_cast<int32_t>(x); });
+    const quantized::RightFactor right(
+        std::span<const int32_t>(weights.data(), static_cast<size_t>(taps * results)), taps, results,
+        quantized::LargestFrom<In>(0));
+    const quantized::Image image{in.dim(1), in.dim(2), in.dim(3)};
+    const quantized::Convolution convolution(image, rows.y, rows.x, 0, right);
+    const int64_t terms = filter.num_elements() / (form_.depthwise ? 4 : 32);
+    context.ParallelFor(
+        in.dim(0) * rows.y.count, rows.x.count * std::max<int64_t>(1, terms),
+        [&](int64_t begin, int64_t end) {
+          std::vector<int32_t> sums(static_cast<size_t>(rows.x.count * channels));
+          std::vector<float> memory;
+          for (int64_t r = begin; r < end; ++r) {
+            const In* pixels = Data<In>(in) + r / rows.y.count * image.height * image.width * image.depth;
+            if (form_.depthwise) {
+              DepthwiseRow(pixels, weights.data(), image, filter.dim(3), rows, r % rows.y.count, sums.data());
+            } else {
+              convolution.Row(pixels, r % rows.y.count, &memory, sums.data());
+            }
+            for (int64_t x = 0; x < rows.x.count; ++x) {
+              const int64_t first = (r * rows.x.count + x) * channels;
+              finish.Row(sums.data() + x * channels, first, channels, Data<Out>(out) + first);
+            }
+          }
+        });
     return Status();
   }
 
@@ -203,40 +225,34 @@ class ConvKernel final : public OpKernel {
     return rows;
   }
 
-  // Row r of all images of the output. Pixels outside of the image are 0 and add nothing.
-  void Row(const Tensor& in, const Tensor& filter, const Placement& rows, int64_t r, const Finish& finish,
-           std::vector<int32_t>* sums, Tensor* out) const {
-    const int64_t height = in.dim(1), width = in.dim(2), depth = in.dim(3);
-    const auto channels = static_cast<int64_t>(sums->size());
-    const int64_t top = r % rows.y.count * rows.y.stride - rows.y.before;
-    for (int64_t x = 0; x < rows.x.count; ++x) {
-      std::ranges::fill(*sums, 0);
-      const int64_t left = x * rows.x.stride - rows.x.before;
-      for (int64_t i = 0; i < rows.y.size; ++i) {
-        const int64_t y = top + i * rows.y.dilation;
-        if (y < 0 || y >= height) continue;
-        for (int64_t j = 0; j < rows.x.size; ++j) {
-          const int64_t at = left + j * rows.x.dilation;
-          if (at < 0 || at >= width) continue;
-          const In* pixel = Data<In>(in) + ((r / rows.y.count * height + y) * width + at) * depth;
-          AddPixel(pixel, Data<int8_t>(filter) + (i * rows.x.size + j) * depth * filter.dim(3), depth,
-                   filter.dim(3), sums->data());
+  // Row r of windows, each channel by itself. Pixels outside of the image are 0 and add nothing.
+  static void DepthwiseRow(const In* pixels, const int32_t* weights, quantized::Image image, int64_t results,
+                           const Placement& rows, int64_t r, int32_t* sums) {
+    const int64_t depth = image.depth, channels = depth * results;
+    std::fill_n(sums, rows.x.count * channels, 0);
+    RunLoop([=, &rows]() MR_INLINE_LAMBDA {
+      int32_t* to = sums;
+      for (int64_t x = 0; x < rows.x.count; ++x, to += channels) {
+        for (int64_t i = 0; i < rows.y.size; ++i) {
+          const int64_t y = r * rows.y.stride - rows.y.before + i * rows.y.dilation;
+          if (y < 0 || y >= image.height) continue;
+          for (int64_t j = 0; j < rows.x.size; ++j) {
+            const int64_t at = x * rows.x.stride - rows.x.before + j * rows.x.dilation;
+            if (at < 0 || at >= image.width) continue;
+            const In* pixel = pixels + (y * image.width + at) * depth;
+            const int32_t* factor = weights + (i * rows.x.size + j) * channels;
+            if (results == 1) {
+              for (int64_t d = 0; d < depth; ++d) to[d] = Plus(to[d], Times<int32_t>(pixel[d], factor[d]));
+              continue;
+            }
+            for (int64_t d = 0; d < depth; ++d) {
+              for (int64_t k = d * results; k < (d + 1) * results; ++k)
+                to[k] = Plus(to[k], Times<int32_t>(pixel[d], factor[k]));
+            }
+          }
         }
       }
-      const int64_t first = (r * rows.x.count + x) * channels;
-      for (int64_t c = 0; c < channels; ++c) {
-        const auto at = static_cast<size_t>(c);
-        Data<Out>(out)[first + c] = finish.template Apply<Out>((*sums)[at], first + c, at);
-      }
-    }
-  }
-
-  // `results`: for each channel of the input, of a depthwise filter.
-  void AddPixel(const In* pixel, const int8_t* weights, int64_t depth, int64_t results, int32_t* sums) const {
-    for (int64_t d = 0; d < depth; ++d, weights += results) {
-      int32_t* to = form_.depthwise ? sums + d * results : sums;
-      for (int64_t k = 0; k < results; ++k) to[k] = Plus(to[k], Times<int32_t>(pixel[d], weights[k]));
-    }
+    });
   }
 
   const Form form_;
@@ -288,22 +304,19 @@ class FusedMatMulKernel final : public OpKernel {
     }
     MR_RETURN_IF_ERROR((ReadFinish<uint8_t, Out>(context, form_, a_range, {b_range}, steps, shape, &finish)));
     if (out->num_elements() == 0) return Status();
-    context.ParallelFor(m, 1 + k * n / 2, [&](int64_t begin, int64_t end) {
-      std::vector<int32_t> sums(static_cast<size_t>(n));
-      for (int64_t i = begin; i < end; ++i) {
-        std::ranges::fill(sums, 0);
-        for (int64_t t = 0; t < k; ++t) {
-          const int32_t factor = Data<uint8_t>(a)[transpose_a_ ? t * m + i : i * k + t];
-          for (int64_t j = 0; j < n; ++j) {
-            int32_t& sum = sums[static_cast<size_t>(j)];
-            sum = Plus(sum, Times<int32_t>(factor, WeightAt(b, t, j)));
-          }
-        }
-        for (int64_t j = 0; j < n; ++j) {
-          const auto at = static_cast<size_t>(j);
-          Data<Out>(out)[i * n + j] = finish.template Apply<Out>(sums[at], i * n + j, at);
-        }
-      }
+    std::vector<int32_t> weights(static_cast<size_t>(k * n));
+    for (int64_t i = 0; i < k * n; ++i) weights[static_cast<size_t>(i)] = WeightAt(b, i / n, i % n);
+    const quantized::RightFactor right(weights, k, n, quantized::LargestFrom<uint8_t>(0));
+    std::vector<float> left(static_cast<size_t>(m * k));
+    for (int64_t i = 0; i < m * k; ++i)
+      left[static_cast<size_t>(i)] = Data<uint8_t>(a)[transpose_a_ ? i % k * m + i / k : i];
+    const int64_t whole[] = {0};
+    context.ParallelFor(m, 1 + k * n / 32, [&](int64_t begin, int64_t end) {
+      std::vector<int32_t> sums(static_cast<size_t>((end - begin) * n));
+      quantized::Products(left.data() + begin * k,
+                          {.rows = end - begin, .step = k, .length = k, .runs = whole}, right, sums.data());
+      for (int64_t i = begin; i < end; ++i)
+        finish.Row(sums.data() + (i - begin) * n, i * n, n, Data<Out>(out) + i * n);
     });
     return Status();
   }

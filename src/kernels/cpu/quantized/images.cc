@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "kernels/cpu/image/scaling.h"
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/nn/util.h"
+#include "kernels/cpu/quantized/products.h"
 #include "kernels/cpu/quantized/range.h"
 
 namespace millrace {
@@ -55,40 +57,31 @@ class QuantizedConv2DKernel final : public OpKernel {
         context.AllocateOutput(0, TensorShape({in.dim(0), rows.size, columns.size, filter.dim(3)})));
     quantized::PutRange(context, quantized::ProductRange<uint8_t, uint8_t, int32_t>(in_range, filter_range));
     if (out->num_elements() == 0) return Status();
-    const auto zero = static_cast<uint32_t>(quantized::ToSteps<uint8_t>(0, in_range));
     const auto filter_zero = static_cast<uint32_t>(quantized::ToSteps<uint8_t>(0, filter_range));
     std::vector<int32_t> factors(static_cast<size_t>(filter.num_elements()));
     for (size_t i = 0; i < factors.size(); ++i)
       factors[i] = static_cast<int32_t>(Data<uint8_t>(filter)[i] - filter_zero);
-    const int64_t row_cost = columns.size * std::max<int64_t>(1, filter.num_elements() / 4);
+    const int64_t taps = filter.num_elements() / filter.dim(3);
+    const int64_t zero_steps = quantized::ToSteps<uint8_t>(0, in_range);
+    const quantized::RightFactor right(factors, taps, filter.dim(3),
+                                       quantized::LargestFrom<uint8_t>(zero_steps));
+    const quantized::Image image{in.dim(1), in.dim(2), in.dim(3)};
+    const quantized::Convolution convolution(
+        image, {rows.size, filter.dim(0), strides_.h, 1, rows.pad_before},
+        {columns.size, filter.dim(1), strides_.w, 1, columns.pad_before}, zero_steps, right);
+    const int64_t row_cost = columns.size * std::max<int64_t>(1, filter.num_elements() / 32);
     context.ParallelFor(in.dim(0) * rows.size, row_cost, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) Row(in, filter.shape(), factors, zero, rows, columns, r, out);
+      std::vector<float> memory;
+      for (int64_t r = begin; r < end; ++r) {
+        const uint8_t* pixels = Data<uint8_t>(in) + r / rows.size * image.height * image.width * image.depth;
+        convolution.Row(pixels, r % rows.size, &memory,
+                        Data<int32_t>(out) + r * columns.size * filter.dim(3));
+      }
     });
     return Status();
   }
 
  private:
-  // Row r of all images of the output. Pixels outside of the image are 0 and add nothing.
-  void Row(const Tensor& in, const TensorShape& filter, const std::vector<int32_t>& factors, uint32_t zero,
-           const WindowedOutput& rows, const WindowedOutput& columns, int64_t r, Tensor* out) const {
-    const int64_t height = in.dim(1), width = in.dim(2), depth = in.dim(3), results = filter.dim(3);
-    const Span ys = InsideOf(r % rows.size, strides_.h, rows.pad_before, filter.dim(0), height);
-    for (int64_t x = 0; x < columns.size; ++x) {
-      int32_t* sums = Data<int32_t>(out) + (r * columns.size + x) * results;
-      std::fill_n(sums, results, 0);
-      const Span xs = InsideOf(x, strides_.w, columns.pad_before, filter.dim(1), width);
-      for (int64_t y = ys.begin; y < ys.end; ++y) {
-        const uint8_t* pixels = Data<uint8_t>(in) + ((r / rows.size * height + y) * width) * depth;
-        const int64_t filter_row = (ys.before + y - ys.begin) * filter.dim(1) + xs.before - xs.begin;
-        for (int64_t i = xs.begin * depth; i < xs.end * depth; ++i) {
-          const auto value = static_cast<int32_t>(pixels[i] - zero);
-          const int32_t* weights = factors.data() + (filter_row * depth + i) * results;
-          for (int64_t k = 0; k < results; ++k) sums[k] = Plus(sums[k], Times(value, weights[k]));
-        }
-      }
-    }
-  }
-
   const SpatialAttr strides_;
   const Padding padding_;
 };
@@ -116,32 +109,48 @@ class QuantizedPoolKernel final : public OpKernel {
     if (out->num_elements() == 0) return Status();
     const int64_t pixel_cost = window_.h * window_.w * in.dim(3);
     context.ParallelFor(in.dim(0) * rows.size, columns.size * pixel_cost, [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) Row(in, rows, columns, r, out);
+      std::vector<uint32_t> sums(static_cast<size_t>(in.dim(3)));
+      for (int64_t r = begin; r < end; ++r) Row(in, rows, columns, r, &sums, out);
     });
     return Status();
   }
 
  private:
   void Row(const Tensor& in, const WindowedOutput& rows, const WindowedOutput& columns, int64_t r,
-           Tensor* out) const {
+           std::vector<uint32_t>* sums, Tensor* out) const {
     const int64_t height = in.dim(1), width = in.dim(2), depth = in.dim(3);
     const Span ys = InsideOf(r % rows.size, strides_.h, rows.pad_before, window_.h, height);
     for (int64_t x = 0; x < columns.size; ++x) {
       const Span xs = InsideOf(x, strides_.w, columns.pad_before, window_.w, width);
-      const int64_t count = std::max<int64_t>(1, (ys.end - ys.begin) * (xs.end - xs.begin));
-      for (int64_t c = 0; c < depth; ++c) {
-        int64_t sum = 0;
-        uint8_t largest = 0;
+      const auto count =
+          static_cast<uint32_t>(std::max<int64_t>(1, (ys.end - ys.begin) * (xs.end - xs.begin)));
+      uint8_t* to = Data<uint8_t>(out) + (r * columns.size + x) * depth;
+      std::ranges::fill(*sums, 0u);
+      RunLoop([&, mean = mean_, held = sums->data()]() MR_INLINE_LAMBDA {
         for (int64_t y = ys.begin; y < ys.end; ++y) {
-          for (int64_t k = xs.begin; k < xs.end; ++k) {
-            const uint8_t value = Data<uint8_t>(in)[((r / rows.size * height + y) * width + k) * depth + c];
-            sum += value;
-            largest = std::max(largest, value);
+          const uint8_t* pixel =
+              Data<uint8_t>(in) + ((r / rows.size * height + y) * width + xs.begin) * depth;
+          for (int64_t k = xs.begin; k < xs.end; ++k, pixel += depth) {
+            if (mean) {
+              for (int64_t c = 0; c < depth; ++c) held[c] += pixel[c];
+            } else {
+              for (int64_t c = 0; c < depth; ++c) held[c] = held[c] > pixel[c] ? held[c] : pixel[c];
+            }
           }
         }
-        Data<uint8_t>(out)[(r * columns.size + x) * depth + c] =
-            mean_ ? static_cast<uint8_t>(sum / count) : largest;
-      }
+        if (!mean || count == 1) {
+          for (int64_t c = 0; c < depth; ++c) to[c] = static_cast<uint8_t>(held[c]);
+        } else if (count < 1 << 16) {
+          // A sum of at most 2^24 is exact as a float, and so is the integer part of a quotient of at most
+          // 255: the next integer is 1 / count or more away, which is more than the quotient's error.
+          const auto divisor = static_cast<float>(count);
+          for (int64_t c = 0; c < depth; ++c)
+            to[c] = static_cast<uint8_t>(
+                static_cast<int32_t>(static_cast<float>(static_cast<int32_t>(held[c])) / divisor));
+        } else {
+          for (int64_t c = 0; c < depth; ++c) to[c] = static_cast<uint8_t>(held[c] / count);
+        }
+      });
     }
   }
 
@@ -181,14 +190,20 @@ class QuantizedBatchNormKernel final : public OpKernel {
     std::vector<float> factor;
     for (size_t c = 0; c < static_cast<size_t>(depth); ++c)
       factor.push_back((scale_ ? values[4][c] : 1.0f) / std::sqrt(values[2][c] + epsilon_));
-    context.ParallelFor(in.num_elements(), 10, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const auto c = static_cast<size_t>(i % depth);
-        const float x = quantized::Number(Data<uint8_t>(in)[i], ranges[0]);
-        Data<int32_t>(out)[i] =
-            quantized::Quantized<int32_t>((x - values[1][c]) * factor[c] + values[3][c], kOutput);
-      }
-    });
+    context.ParallelFor(
+        depth == 0 ? 0 : in.num_elements() / depth, depth * 2, [&](int64_t begin, int64_t end) {
+          RunLoop([&, range = ranges[0], mean = values[1].data(), beta = values[3].data(),
+                   by = factor.data()]() MR_INLINE_LAMBDA {
+            const uint8_t* from = Data<uint8_t>(in) + begin * depth;
+            int32_t* to = Data<int32_t>(out) + begin * depth;
+            for (int64_t r = begin; r < end; ++r, from += depth, to += depth) {
+              for (int64_t c = 0; c < depth; ++c) {
+                const float x = quantized::Number(from[c], range);
+                to[c] = quantized::Quantized<int32_t>((x - mean[c]) * by[c] + beta[c], kOutput);
+              }
+            }
+          });
+        });
     quantized::PutRange(context, kOutput);
     return Status();
   }
@@ -231,11 +246,12 @@ class QuantizedInstanceNormKernel final : public OpKernel {
       }
     }
     const float steps = 255.0f / (used.max - used.min);
-    for (int64_t i = 0; i < in.num_elements(); ++i) {
-      const float value = std::round((normalized.data<float>()[i] - used.min) * steps);
-      Data<uint8_t>(out)[i] =
-          static_cast<uint8_t>(std::isnan(value) ? 0.0f : std::clamp(value, 0.0f, 255.0f));
-    }
+    const float least = used.min;
+    MapLoop(normalized.data<float>(), Data<uint8_t>(out), in.num_elements(), [=](float x) MR_INLINE_LAMBDA {
+      const float value = std::round((x - least) * steps);
+      const float above = value > 0.0f ? value : 0.0f;  // also for NaN
+      return static_cast<uint8_t>(static_cast<int32_t>(above < 255.0f ? above : 255.0f));
+    });
     quantized::PutRange(context, used);
     return Status();
   }
@@ -245,20 +261,28 @@ class QuantizedInstanceNormKernel final : public OpKernel {
   void Normalize(const Tensor& in, Range range, float* out) const {
     const int64_t depth = in.dim(3), pixels = in.dim(1) * in.dim(2);
     const double step = static_cast<double>(range.max - range.min) / 255;
+    const auto count = static_cast<double>(pixels), epsilon = static_cast<double>(epsilon_);
+    std::vector<double> means(static_cast<size_t>(depth)), factors(means);
     for (int64_t image = 0; image < in.dim(0); ++image) {
       const uint8_t* from = Data<uint8_t>(in) + image * pixels * depth;
-      for (int64_t c = 0; c < depth; ++c) {
-        double sum = 0, squares = 0;
-        for (int64_t i = 0; i < pixels; ++i) sum += from[i * depth + c];
-        const double mean = sum / static_cast<double>(pixels);
-        for (int64_t i = 0; i < pixels; ++i)
-          squares += (from[i * depth + c] - mean) * (from[i * depth + c] - mean);
-        const double variance = squares / static_cast<double>(pixels) * step * step;
-        const double factor = step / std::sqrt(variance + static_cast<double>(epsilon_));
-        for (int64_t i = 0; i < pixels; ++i)
-          out[image * pixels * depth + i * depth + c] =
-              static_cast<float>((from[i * depth + c] - mean) * factor);
-      }
+      RunLoop([&, to = out + image * pixels * depth, mean = means.data(), factor = factors.data()]()
+                  MR_INLINE_LAMBDA {
+                    for (int64_t c = 0; c < depth; ++c) mean[c] = factor[c] = 0;
+                    for (int64_t i = 0; i < pixels; ++i) {
+                      for (int64_t c = 0; c < depth; ++c) mean[c] += from[i * depth + c];
+                    }
+                    for (int64_t c = 0; c < depth; ++c) mean[c] /= count;
+                    for (int64_t i = 0; i < pixels; ++i) {
+                      for (int64_t c = 0; c < depth; ++c)
+                        factor[c] += (from[i * depth + c] - mean[c]) * (from[i * depth + c] - mean[c]);
+                    }
+                    for (int64_t c = 0; c < depth; ++c)
+                      factor[c] = step / std::sqrt(factor[c] / count * step * step + epsilon);
+                    for (int64_t i = 0; i < pixels; ++i) {
+                      for (int64_t c = 0; c < depth; ++c)
+                        to[i * depth + c] = static_cast<float>((from[i * depth + c] - mean[c]) * factor[c]);
+                    }
+                  });
     }
   }
 
@@ -280,13 +304,10 @@ class QuantizedResizeKernel final : public OpKernel {
     quantized::PutRange(context, range);
     if (out->num_elements() == 0) return Status();
     MR_ASSIGN_OR_RETURN(Tensor numbers, context.AllocateTemp(DataType::kFloat, images.shape()));
-    for (int64_t i = 0; i < images.num_elements(); ++i) {
-      if constexpr (std::is_same_v<T, float>) {
-        numbers.data<float>()[i] = Data<T>(images)[i];
-      } else {
-        numbers.data<float>()[i] = quantized::Number(Data<T>(images)[i], range);
-      }
-    }
+    MapLoop(Data<T>(images), numbers.data<float>(), images.num_elements(), [range](T x) MR_INLINE_LAMBDA {
+      if constexpr (std::is_same_v<T, float>) return x;
+      return quantized::Number(x, range);
+    });
     const auto ys = image::LinearTaps(s.in_h, s.out_h, alignment_);
     const auto xs = image::LinearTaps(s.in_w, s.out_w, alignment_);
     const int64_t row = s.out_w * s.channels;
@@ -295,14 +316,10 @@ class QuantizedResizeKernel final : public OpKernel {
       for (int64_t r = begin; r < end; ++r) {
         image::BilinearRow(numbers.data<float>() + r / s.out_h * s.in_h * s.in_w * s.channels, s,
                            ys[static_cast<size_t>(r % s.out_h)], xs, result.data());
-        for (int64_t i = 0; i < row; ++i) {
-          T& to = Data<T>(out)[r * row + i];
-          if constexpr (std::is_same_v<T, float>) {
-            to = result[static_cast<size_t>(i)];
-          } else {
-            to = quantized::Quantized<T>(result[static_cast<size_t>(i)], range);
-          }
-        }
+        MapLoop(result.data(), Data<T>(out) + r * row, row, [range](float x) MR_INLINE_LAMBDA {
+          if constexpr (std::is_same_v<T, float>) return x;
+          return quantized::Quantized<T>(x, range);
+        });
       }
     });
     return Status();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/quantized/symmetric.h"
 
 namespace millrace {
@@ -36,14 +37,23 @@ class RangeKernel final : public OpKernel {
     const Tensor& in = context.input(0);
     MR_ASSIGN_OR_RETURN(const std::vector<Range> ranges, ChannelRanges(context));
     const auto depth = static_cast<int64_t>(ranges.size());
-    std::vector<int64_t> largest(ranges.size());
-    bool has_sign = false;
-    for (int64_t i = 0; i < in.num_elements(); ++i) {
-      const int64_t value = Data<int32_t>(in)[i];
-      int64_t& most = largest[static_cast<size_t>(i % depth)];
-      most = std::max(most, std::abs(value));
-      has_sign |= value < 0;
-    }
+    std::vector<uint32_t> largest(ranges.size());
+    uint32_t signs = 0;
+    RunLoop([&, rows = depth == 0 ? 0 : in.num_elements() / depth]() MR_INLINE_LAMBDA {
+      const int32_t* row = Data<int32_t>(in);
+      uint32_t* most = largest.data();
+      uint32_t all = 0;
+      for (int64_t r = 0; r < rows; ++r, row += depth) {
+        for (int64_t c = 0; c < depth; ++c) {
+          const auto bits = static_cast<uint32_t>(row[c]);
+          const uint32_t size = row[c] < 0 ? 0 - bits : bits;
+          most[c] = size > most[c] ? size : most[c];
+          all |= bits;
+        }
+      }
+      signs = all;
+    });
+    const bool has_sign = signs >> 31 != 0;
     float used = 0;
     for (size_t c = 0; c < ranges.size(); ++c) {
       used = std::max(used, static_cast<float>(quantized::LargestEnd(ranges[c]) *
@@ -73,11 +83,14 @@ class RequantizePerChannelKernel final : public OpKernel {
                       (quantized::LargestEnd(wanted) * kSums));
     }
     const auto depth = static_cast<int64_t>(ranges.size());
-    context.ParallelFor(in.num_elements(), 3, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        Data<Out>(out)[i] =
-            quantized::Saturated<Out>(Data<int32_t>(in)[i] * scale[static_cast<size_t>(i % depth)]);
-      }
+    context.ParallelFor(depth == 0 ? 0 : in.num_elements() / depth, depth, [&](int64_t begin, int64_t end) {
+      RunLoop([&, factors = scale.data()]() MR_INLINE_LAMBDA {
+        const int32_t* from = Data<int32_t>(in) + begin * depth;
+        Out* to = Data<Out>(out) + begin * depth;
+        for (int64_t r = begin; r < end; ++r, from += depth, to += depth) {
+          for (int64_t c = 0; c < depth; ++c) to[c] = quantized::Saturated<Out>(from[c] * factors[c]);
+        }
+      });
     });
     quantized::PutRange(context, wanted);
     return Status();

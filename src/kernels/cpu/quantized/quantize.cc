@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/cpu/kernel_util.h"
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/nn/util.h"
 
 namespace millrace {
@@ -55,9 +56,13 @@ double StepOf(double min, double max) {
   return (max - min) / (kHighest<T> - kLowest<T>);
 }
 
+// 0 for NaN.
 template <typename T>
 T Clamped(double value) {
-  return static_cast<T>(std::isnan(value) ? 0.0 : std::clamp(value, kLowest<T>, kHighest<T>));
+  const double number = value == value ? value : 0.0;
+  const double above = number > kLowest<T> ? number : kLowest<T>;
+  const double inside = above < kHighest<T> ? above : kHighest<T>;
+  return static_cast<T>(static_cast<int32_t>(inside));
 }
 
 StatusOr<float> RangeEnd(const Tensor& t, const char* name) {
@@ -111,23 +116,27 @@ class QuantizeKernel final : public OpKernel {
     } else if (mode_ == Mode::kMinFirst) {
       offset = kLowest<T> - std::round(*min / StepOf<T>(*min, *max));
     }
-    context.ParallelFor(in.num_elements(), 10, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const auto x = static_cast<double>(in.data<float>()[i]);
-        const double inside = std::isnan(x) ? *min : std::clamp(x, *min, *max);
-        switch (mode_) {
-          case Mode::kMinCombined:
-            out[i] = Clamped<T>(std::round((inside - *min) * scale - kHalf<T>));
-            break;
-          case Mode::kMinFirst:
-            out[i] = Clamped<T>(std::round(inside * scale) + offset);
-            break;
-          case Mode::kScaled:
-            out[i] = Clamped<T>(half_to_even_ ? std::nearbyint(inside * scale) : std::round(inside * scale));
-            break;
-        }
-      }
-    });
+    const float* from = in.data<float>();
+    const double low = *min, high = *max;
+    const auto map = [&](auto integer) {
+      const auto element = [=](float value) MR_INLINE_LAMBDA {
+        const auto x = static_cast<double>(value);
+        const double above = x > low ? x : low;  // also for NaN
+        return Clamped<T>(integer(above < high ? above : high));
+      };
+      context.ParallelFor(in.num_elements(), 1, [&](int64_t begin, int64_t end) {
+        MapLoop(from + begin, out + begin, end - begin, element);
+      });
+    };
+    switch (mode_) {
+      case Mode::kMinCombined:
+        return map([=](double x) MR_INLINE_LAMBDA { return std::round((x - low) * scale - kHalf<T>); });
+      case Mode::kMinFirst:
+        return map([=](double x) MR_INLINE_LAMBDA { return std::round(x * scale) + offset; });
+      case Mode::kScaled:
+        if (half_to_even_) return map([=](double x) MR_INLINE_LAMBDA { return std::nearbyint(x * scale); });
+        return map([=](double x) MR_INLINE_LAMBDA { return std::round(x * scale); });
+    }
   }
 
   const Mode mode_;
@@ -153,10 +162,11 @@ class DequantizeKernel final : public OpKernel {
         offset = scale == 0 ? low : std::round(low / scale) * scale;
       }
       const T* from = static_cast<const T*>(in.raw_data());
-      context.ParallelFor(in.num_elements(), 3, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-          out->data<float>()[i] =
-              static_cast<float>((static_cast<double>(from[i]) + before) * scale + offset);
+      float* to = out->data<float>();
+      context.ParallelFor(in.num_elements(), 1, [&](int64_t begin, int64_t end) {
+        MapLoop(from + begin, to + begin, end - begin, [=](T value) MR_INLINE_LAMBDA {
+          return static_cast<float>((static_cast<double>(value) + before) * scale + offset);
+        });
       });
       return Status();
     });
@@ -233,9 +243,18 @@ class RoundTripKernel final : public OpKernel {
   void Run(const KernelContext& context, const T* x, int64_t bits, double min, double max, int64_t n,
            T* out) const {
     if (!range_given_) {
-      const auto [low, high] = std::minmax_element(x, x + n);
-      min = static_cast<double>(*low);
-      max = static_cast<double>(*high);
+      T low = x[0], high = x[0];
+      RunLoop([&]() MR_INLINE_LAMBDA {
+        T least = low, most = high;
+        for (int64_t i = 1; i < n; ++i) {
+          least = x[i] < least ? x[i] : least;
+          most = most < x[i] ? x[i] : most;
+        }
+        low = least;
+        high = most;
+      });
+      min = static_cast<double>(low);
+      max = static_cast<double>(high);
     }
     const double steps = std::ldexp(1.0, static_cast<int>(signed_ ? bits - 1 : bits));
     const double lowest = signed_ ? (narrow_ ? 1 - steps : -steps) : 0.0, highest = steps - 1;
@@ -250,14 +269,19 @@ class RoundTripKernel final : public OpKernel {
     } else {
       min = lowest * step;
     }
-    context.ParallelFor(n, 5, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        auto value = static_cast<double>(x[i]);
-        if (range_given_) value = std::max(std::min(value, max), min);
-        const double scaled = value * scale;
-        out[i] = static_cast<T>((half_up_ ? std::floor(scaled + 0.5) : std::nearbyint(scaled)) * step);
-      }
-    });
+    const bool held = range_given_;
+    const auto map = [&](auto integer) {
+      const double low = min, high = max;
+      const auto element = [=](T x_i) MR_INLINE_LAMBDA {
+        const auto value = static_cast<double>(x_i);
+        const double below = high < value ? high : value, inside = below < low ? low : below;  // NaN stays
+        return static_cast<T>(integer((held ? inside : value) * scale) * step);
+      };
+      context.ParallelFor(
+          n, 1, [&](int64_t begin, int64_t end) { MapLoop(x + begin, out + begin, end - begin, element); });
+    };
+    if (half_up_) return map([](double scaled) MR_INLINE_LAMBDA { return std::floor(scaled + 0.5); });
+    map([](double scaled) MR_INLINE_LAMBDA { return std::nearbyint(scaled); });
   }
 
   const bool signed_, range_given_, narrow_, half_up_;

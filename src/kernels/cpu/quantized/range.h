@@ -25,7 +25,9 @@ constexpr double kHighest = static_cast<double>(std::numeric_limits<T>::max());
 // An integer that is held within what int64_t has; 0 for NaN.
 inline int64_t Rounded(double value) {
   constexpr double kMost = 4e18;
-  return std::isnan(value) ? 0 : static_cast<int64_t>(std::clamp(std::round(value), -kMost, kMost));
+  const double number = value == value ? std::round(value) : 0.0;
+  const double above = number > -kMost ? number : -kMost;
+  return static_cast<int64_t>(above < kMost ? above : kMost);
 }
 
 // Steps for a number of 1. The integers end half a step before the upper end of the range would be.
@@ -55,6 +57,15 @@ float Number(T value, Range r) {
   const double step = 1 / StepsPerUnit<T>(r);
   const double lowest = std::round(static_cast<double>(r.min) / step) * step;
   return static_cast<float>(lowest + (static_cast<double>(value) - kLowest<T>)*step);
+}
+
+// The largest absolute difference of the integers of T and this one, which is held within 2^40.
+template <typename T>
+int64_t LargestFrom(int64_t zero) {
+  constexpr int64_t kMost = int64_t{1} << 40;
+  zero = std::clamp(zero, -kMost, kMost);
+  return std::max(std::abs(static_cast<int64_t>(kLowest<T>) - zero),
+                  std::abs(static_cast<int64_t>(kHighest<T>) - zero));
 }
 
 // The range of products that are added up in C.

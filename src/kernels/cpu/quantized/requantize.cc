@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/quantized/range.h"
 
 namespace millrace {
@@ -17,8 +18,17 @@ using quantized::Range;
 Range UsedRange(const Tensor& in, Range range) {
   if (in.num_elements() == 0) return {0, 0};
   const int32_t* data = Data<int32_t>(in);
-  const auto [low, high] = std::minmax_element(data, data + in.num_elements());
-  return {std::min(0.0f, quantized::Number(*low, range)), quantized::Number(*high, range)};
+  int32_t least = data[0], most = data[0];
+  RunLoop([&, n = in.num_elements()]() MR_INLINE_LAMBDA {
+    int32_t low = least, high = most;
+    for (int64_t i = 1; i < n; ++i) {
+      low = data[i] < low ? data[i] : low;
+      high = data[i] > high ? data[i] : high;
+    }
+    least = low;
+    most = high;
+  });
+  return {std::min(0.0f, quantized::Number(least, range)), quantized::Number(most, range)};
 }
 
 // 2^32 steps around the middle of one range as 255 steps of the other.
@@ -29,12 +39,15 @@ Status Narrow(KernelContext& context, Range from, Range to) {
   const double middle = (static_cast<double>(from.min) + static_cast<double>(from.max)) / 2;
   const double width = static_cast<double>(to.max) - static_cast<double>(to.min);
   const double scale = width == 0 ? 0 : 255.0 / width;
-  context.ParallelFor(in.num_elements(), 3, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const double value = Data<int32_t>(in)[i] * step + middle;
-      const double steps = std::floor((value - static_cast<double>(to.min)) * scale + 0.5);
-      Data<uint8_t>(out)[i] = static_cast<uint8_t>(std::isnan(steps) ? 0.0 : std::clamp(steps, 0.0, 255.0));
-    }
+  const auto least = static_cast<double>(to.min);
+  context.ParallelFor(in.num_elements(), 1, [&](int64_t begin, int64_t end) {
+    MapLoop(Data<int32_t>(in) + begin, Data<uint8_t>(out) + begin, end - begin,
+            [=](int32_t x) MR_INLINE_LAMBDA {
+              const double value = x * step + middle;
+              const double steps = std::floor((value - least) * scale + 0.5);
+              const double above = steps > 0.0 ? steps : 0.0;  // also for NaN
+              return static_cast<uint8_t>(static_cast<int32_t>(above < 255.0 ? above : 255.0));
+            });
   });
   quantized::PutRange(context, to);
   return Status();

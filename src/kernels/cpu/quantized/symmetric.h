@@ -9,6 +9,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/quantized/range.h"
 
 namespace millrace::quantized {
@@ -22,8 +23,10 @@ inline double LargestEnd(Range r) { return std::max(std::fabs(r.min), std::fabs(
 // To the nearest integer that T has, of two to the even one; 0 for NaN.
 template <typename T>
 T Saturated(double value) {
-  if (std::isnan(value)) return 0;
-  return static_cast<T>(std::nearbyint(std::clamp(value, kLowest<T>, kHighest<T>)));
+  const double number = value == value ? value : 0.0;
+  const double above = number > kLowest<T> ? number : kLowest<T>;
+  const double inside = above < kHighest<T> ? above : kHighest<T>;
+  return static_cast<T>(static_cast<int32_t>(std::nearbyint(inside)));  // T has at most 32 bits
 }
 
 // The width of a step of the range, symmetrical also where T has one more negative integer.
@@ -70,21 +73,28 @@ struct Finish {
   const int8_t* signed_steps = nullptr;
   std::vector<double> steps_per_unit;  // of sums; by channel
 
-  // Output element i, of channel c, from its sum.
+  // Output elements from `first` on, of all channels, from their sums.
   template <typename T>
-  T Apply(int32_t sum, int64_t i, size_t c) const {
-    if (!bias.empty()) sum = Plus(sum, bias[c]);
-    if constexpr (std::is_same_v<T, int32_t>) {
-      if (numbers != nullptr)
-        sum = Plus(sum, Saturated<int32_t>(static_cast<double>(numbers[i]) * steps_per_unit[c]));
-      return relu ? std::max(sum, 0) : sum;
-    } else {
-      double value = sum * scale[c];
-      if (unsigned_steps != nullptr) value += unsigned_steps[i] * summand_scale;
-      if (signed_steps != nullptr) value += signed_steps[i] * summand_scale;
-      if (relu) value = std::max(value, 0.0);
-      return Saturated<T>(value);
-    }
+  void Row(const int32_t* sums, int64_t first, int64_t channels, T* out) const {
+    // Copies that writes to `out` can't change.
+    RunLoop([=, add = bias.empty() ? nullptr : bias.data(), by = scale.data(), units = steps_per_unit.data(),
+             at_numbers = numbers, no_sign = unsigned_steps, with_sign = signed_steps,
+             by_summand = summand_scale, positive = relu]() MR_INLINE_LAMBDA {
+      for (int64_t c = 0; c < channels; ++c) {
+        const int32_t sum = add == nullptr ? sums[c] : Plus(sums[c], add[c]);
+        if constexpr (std::is_same_v<T, int32_t>) {
+          int32_t value = sum;
+          if (at_numbers != nullptr)
+            value = Plus(value, Saturated<int32_t>(static_cast<double>(at_numbers[first + c]) * units[c]));
+          out[c] = positive && value < 0 ? 0 : value;
+        } else {
+          double value = sum * by[c];
+          if (no_sign != nullptr) value += no_sign[first + c] * by_summand;
+          if (with_sign != nullptr) value += with_sign[first + c] * by_summand;
+          out[c] = Saturated<T>(positive && value < 0.0 ? 0.0 : value);
+        }
+      }
+    });
   }
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <complex>
 
+#include "kernels/cpu/loop.h"
 #include "kernels/cpu/sparse/util.h"
 
 namespace millrace {
@@ -83,17 +84,28 @@ class SparseTensorDenseMatMulKernel final : public OpKernel {
   void Multiply(const Tensor& indices, const T* values, const Tensor& b, int64_t columns,
                 std::span<Sum> to) const {
     std::fill(to.begin(), to.end(), Sum(0.0f));
-    const int64_t b_columns = b.dim(1);
-    for (int64_t i = 0; i < indices.dim(0); ++i) {
-      const int64_t m = IntValue(indices, 2 * i + (adjoint_a_ ? 1 : 0));
-      const int64_t k = IntValue(indices, 2 * i + (adjoint_a_ ? 0 : 1));
-      const Sum a = static_cast<Sum>(Conjugate(values[i], adjoint_a_));
-      const T* const row = b.data<T>() + (adjoint_b_ ? k : k * b_columns);
-      const int64_t stride = adjoint_b_ ? b_columns : 1;
-      for (int64_t n = 0; n < columns; ++n) {
-        Sum& sum = to[m * columns + n];
-        sum = Plus(sum, Times(a, static_cast<Sum>(Conjugate(row[n * stride], adjoint_b_))));
-      }
+    const auto run = [&]<typename Index>(const Index* places) {
+      RunLoop([=, rows = b.data<T>(), sums = to.data(), count = indices.dim(0), b_columns = b.dim(1),
+               swap_a = adjoint_a_, swap_b = adjoint_b_]() MR_INLINE_LAMBDA {
+        for (int64_t i = 0; i < count; ++i) {
+          const auto m = static_cast<int64_t>(places[2 * i + (swap_a ? 1 : 0)]);
+          const auto k = static_cast<int64_t>(places[2 * i + (swap_a ? 0 : 1)]);
+          const Sum a = static_cast<Sum>(Conjugate(values[i], swap_a));
+          Sum* const sum = sums + m * columns;
+          if (!swap_b) {
+            const T* const row = rows + k * b_columns;
+            for (int64_t n = 0; n < columns; ++n) sum[n] = Plus(sum[n], Times(a, static_cast<Sum>(row[n])));
+          } else {
+            for (int64_t n = 0; n < columns; ++n)
+              sum[n] = Plus(sum[n], Times(a, static_cast<Sum>(Conjugate(rows[n * b_columns + k], true))));
+          }
+        }
+      });
+    };
+    if (indices.dtype() == DataType::kInt32) {
+      run(indices.data<int32_t>());
+    } else {
+      run(indices.data<int64_t>());
     }
   }
 

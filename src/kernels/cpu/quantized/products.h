@@ -1,0 +1,73 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+// Sums of products of integers in int32, which wrap. The factors are held as floats where these give the
+// exact result: as many terms are added as fit into the 24 bits of a float, and then moved to int32.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace millrace::quantized {
+
+// The right factor, [terms, columns] of integers, as blocks of columns.
+class RightFactor {
+ public:
+  static constexpr int64_t kBlock = 16;
+  // `left_largest`: the largest absolute left factor.
+  RightFactor(std::span<const int32_t> values, int64_t terms, int64_t columns, int64_t left_largest);
+  int64_t columns() const { return columns_; }
+  // How many products floats add exactly; 0 where they are too few, and the factors stay integers.
+  int64_t exact() const { return exact_; }
+  const float* Block(int64_t block) const { return blocks_.data() + block * terms_ * kBlock; }
+  const int32_t* integers() const { return integers_.data(); }
+
+ private:
+  const int64_t terms_, columns_;
+  int64_t exact_;
+  std::vector<float> blocks_;
+  std::vector<int32_t> integers_;
+};
+
+// Where the left factors of a row are: `length` of them from each of the places `runs` after the row's first.
+struct Rows {
+  int64_t rows = 0;
+  int64_t step = 0;  // between the first ones of rows
+  int64_t length = 0;
+  std::span<const int64_t> runs;
+};
+
+// out, [rows, columns] = the products. REQUIRES: runs.size() * length terms; left is float if right.exact() >
+// 0.
+void Products(const float* left, const Rows& rows, const RightFactor& right, int32_t* out);
+void Products(const int32_t* left, const Rows& rows, const RightFactor& right, int32_t* out);
+
+// The windows of a dimension of an image.
+struct Windows {
+  int64_t count = 0, size = 0, stride = 1, dilation = 1, before = 0;  // before: the padding in front
+  int64_t Padded() const { return (count - 1) * stride + (size - 1) * dilation + 1; }
+};
+struct Image {
+  int64_t height, width, depth;
+};
+
+// Rows of a convolution of bytes.
+class Convolution {
+ public:
+  // `zero`: the integer that stands for 0, also outside of the image.
+  Convolution(Image image, Windows y, Windows x, int64_t zero, const RightFactor& filter);
+  // Row r of the output, [x.count, columns]. `memory` is kept by the caller between calls.
+  template <typename In>
+  void Row(const In* pixels, int64_t r, std::vector<float>* memory, int32_t* out) const;
+
+ private:
+  template <typename In, typename Value>
+  void Load(const In* pixels, int64_t r, Value* to) const;
+  const Image image_;
+  const Windows y_, x_;
+  const int64_t zero_;
+  const RightFactor& filter_;
+  std::vector<int64_t> runs_;
+};
+
+}  // namespace millrace::quantized
