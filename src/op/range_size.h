@@ -14,7 +14,7 @@ namespace millrace {
 // int32_t, int64_t, float or double; the arithmetic of the floating-point types is done in T.
 template <typename T>
 StatusOr<int64_t> RangeSize(T start, T limit, T delta) {
-  if (delta == T(0)) return errors::InvalidArgument("Requires delta != 0: ", delta);
+  if (delta == T(0)) return errors::InvalidArgument("Requires delta != 0");
   if (delta > T(0) && start > limit) {
     return errors::InvalidArgument("Requires start <= limit when delta > 0: ", start, "/", limit);
   }

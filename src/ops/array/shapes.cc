@@ -38,6 +38,11 @@ Status EnsureShapeShape(InferenceContext& c) {
 Status FillShape(InferenceContext& c) {
   MR_RETURN_IF_ERROR(c.WithRank(c.input(0), 1).status());
   MR_RETURN_IF_ERROR(c.WithRank(c.input(1), 0).status());
+  if (const Tensor* const dims = c.input_tensor(0); dims != nullptr && dims->rank() == 1) {
+    MR_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes, IntegerValues(*dims));
+    if (std::ranges::any_of(sizes, [](int64_t size) { return size < 0; }))
+      return errors::InvalidArgument("Fill dimensions must be >= 0");
+  }
   MR_ASSIGN_OR_RETURN(const ShapeHandle shape, c.MakeShapeFromInput(0));
   c.set_output(0, shape);
   return Status::Ok();

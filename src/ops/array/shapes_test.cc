@@ -32,7 +32,8 @@ TEST(ArrayShapes, Fill) {
   Expect(Op("Fill"), "[3];[]", "[?,?,?]");
   Expect(Op("Fill").Const(0, {2, 3}), "[2];[]", "[2,3]");
   Expect(Op("Fill").AsShape(0, "[2,?]"), "[2];[]", "[2,?]");
-  Expect(Op("Fill").Const(0, {2, -5}), "[2];[]", "e;Invalid value in tensor used for shape: -5");
+  Expect(Op("Fill").Const(0, {2, -5}), "[2];[]", "e;Fill dimensions must be >= 0");
+  Expect(Op("Fill").Const(0, {-1}), "[1];[]", "e;Fill dimensions must be >= 0");
   Expect(Op("Fill"), "[1,2];[]", "e;Shape must be rank 1 but is rank 2");
   Expect(Op("Fill"), "[2];[1]", "e;Shape must be rank 0 but is rank 1");
   Expect(Op("Fill"), "[1000000000000];[]", "e;rank");

@@ -54,7 +54,7 @@ TEST(ScalarSummaryTest, EachTagHasItsValue) {
   EXPECT_EQ(summary.value(1).simple_value(), -2);
   EXPECT_EQ(Summarize("ScalarSummary", {Text("n"), Tensor::Scalar<int32_t>(7)}).value(0).simple_value(), 7);
   EXPECT_EQ(Error("ScalarSummary", {Text("loss"), Tensor::Vector<float>({1, 2})}),
-            "tags and values are not the same shape: [] != [2] (tag 'loss')");
+            "tags and values not the same shape: [] != [2] (tag 'loss')");
 }
 
 TEST(HistogramSummaryTest, ValuesFallIntoTensorFlowsBuckets) {

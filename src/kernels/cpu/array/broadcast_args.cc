@@ -87,9 +87,15 @@ class BroadcastToKernel final : public OpKernel {
   Status Compute(KernelContext& context) override {
     const Tensor& in = context.input(0);
     MR_ASSIGN_OR_RETURN(const TensorShape shape, ShapeFromTensor(context.input(1), "shape"));
+    if (in.rank() > shape.rank()) {
+      return errors::InvalidArgument("Rank of input (", in.rank(),
+                                     ") must be no greater than rank of output shape (", shape.rank(), ").");
+    }
     const auto broadcast = BroadcastShapes(in.shape(), shape);
-    if (!broadcast.ok() || *broadcast != shape) {
-      return errors::InvalidArgument("Incompatible shapes: ", in.shape(), " vs. ", shape);
+    if (!broadcast.ok()) return errors::InvalidArgument("Incompatible shapes: ", in.shape(), " vs. ", shape);
+    if (*broadcast != shape) {
+      return errors::InvalidArgument("Unable to broadcast tensor of shape ", in.shape(),
+                                     " to tensor of shape ", shape);
     }
     if (in.shape() == shape) {
       context.set_output(0, context.TakeInput(0));

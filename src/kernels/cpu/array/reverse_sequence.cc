@@ -68,10 +68,11 @@ class ReverseSequenceKernel final : public OpKernel {
     }
     if (batch_dim_ == seq_dim_) return errors::InvalidArgument("batch_dim == seq_dim == ", seq_dim_);
     if (seq_dim_ < 0 || seq_dim_ >= in.rank()) {
-      return errors::InvalidArgument("seq_dim must be < input rank (", seq_dim_, " vs. ", in.rank(), ")");
+      return errors::InvalidArgument("seq_dim must be < input rank ( ", seq_dim_, " vs. ", in.rank(), ")");
     }
     if (batch_dim_ < 0 || batch_dim_ >= in.rank()) {
-      return errors::InvalidArgument("batch_dim must be < input rank (", batch_dim_, " vs. ", in.rank(), ")");
+      return errors::InvalidArgument("batch_dim must be < input rank ( ", batch_dim_, " vs. ", in.rank(),
+                                     ")");
     }
     const int64_t batches = in.dim(static_cast<int>(batch_dim_)), most = in.dim(static_cast<int>(seq_dim_));
     if (lengths.num_elements() != batches) {

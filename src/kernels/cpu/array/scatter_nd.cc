@@ -15,11 +15,40 @@ struct NdRows {
   int64_t row = 1;
 };
 
+// The texts of the ops that make a tensor; those that write to a variable have others, in FindRows.
+Status CheckUpdates(const TensorShape& shape, const TensorShape& indices, const TensorShape& updates) {
+  if (indices.rank() < 1 || updates.rank() < 1) return Status();  // FindRows says so
+  const int batch = indices.rank() - 1;
+  const int64_t depth = indices.dim(batch);
+  for (int i = 0; i < batch; ++i) {
+    if (i < updates.rank() && indices.dim(i) == updates.dim(i)) continue;
+    return errors::InvalidArgument("Outer dimensions of indices and update must match. Indices shape: ",
+                                   indices, ", updates shape:", updates);
+  }
+  if (updates.rank() - batch != shape.rank() - depth) {
+    return errors::InvalidArgument(
+        "Inner dimensions of output shape must match inner dimensions of updates shape. Output: ", shape,
+        " updates: ", updates);
+  }
+  for (int i = 0; i + batch < updates.rank(); ++i) {
+    if (updates.dim(i + batch) == shape.dim(static_cast<int>(depth) + i)) continue;
+    return errors::InvalidArgument("The inner ", shape.rank() - depth, " dimensions of output.shape=", shape,
+                                   " must match the inner ", updates.rank() - batch,
+                                   " dimensions of updates.shape=", updates);
+  }
+  return Status();
+}
+
 StatusOr<NdRows> FindRows(const TensorShape& shape, const Tensor& indices, const Tensor& updates) {
   if (indices.rank() < 1)
     return errors::InvalidArgument("Indices shape must have rank at least one. Found:", indices.shape());
   if (updates.rank() < 1)
     return errors::InvalidArgument("Updates shape must have rank at least one. Found:", updates.shape());
+  if (indices.rank() > 1 && updates.dim(0) != indices.dim(0)) {
+    return errors::InvalidArgument(
+        "The outermost dimension of updates and indices must match. Got indices.shape ", indices.shape(),
+        ", updates.shape ", updates.shape());
+  }
   const int batch = indices.rank() - 1;
   const int64_t depth = indices.dim(batch);
   const auto mismatch = [&] {
@@ -82,6 +111,7 @@ class ScatterNdKernel final : public OpKernel {
     if (shape.num_elements() == 0 && (indices.num_elements() > 0 || updates.num_elements() > 0)) {
       return errors::InvalidArgument("Indices and updates specified for empty output shape");
     }
+    MR_RETURN_IF_ERROR(CheckUpdates(shape, indices.shape(), updates.shape()));
     MR_ASSIGN_OR_RETURN(const NdRows rows, FindRows(shape, indices, updates));
     MR_ASSIGN_OR_RETURN(Tensor * out, context.AllocateOutput(0, shape));
     ContextParallel parallel(context);
@@ -116,6 +146,7 @@ class TensorScatterKernel final : public OpKernel {
     const Tensor& indices = context.input(1);
     const Tensor& updates = context.input(2);
     if (shape.rank() < 1) return errors::InvalidArgument("Input must be at least 1-D, got shape: ", shape);
+    MR_RETURN_IF_ERROR(CheckUpdates(shape, indices.shape(), updates.shape()));
     MR_ASSIGN_OR_RETURN(const NdRows rows, FindRows(shape, indices, updates));
     Tensor* out = context.TryForward(0, 0);
     if (out == nullptr) {

@@ -42,7 +42,7 @@ class Cutter {
 };
 
 StatusOr<int> ReadSplitAxis(const Tensor& axis, int rank) {
-  if (axis.num_elements() != 1) {
+  if (axis.rank() != 0) {
     return errors::InvalidArgument("split_dim must be a scalar but has rank ", axis.rank());
   }
   const int64_t given = IntValue(axis);

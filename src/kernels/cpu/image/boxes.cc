@@ -382,9 +382,12 @@ class GlimpseKernel final : public OpKernel {
     const Tensor& in = context.input(0);
     const Tensor& size = context.input(1);
     const Tensor& offsets = context.input(2);
-    if (in.rank() != 4) return errors::InvalidArgument("input must be 4-dimensional: ", in.shape());
+    if (in.rank() != 4) {
+      return errors::InvalidArgument("input must be 4-dimensional (batch_size, height, width, depth)",
+                                     in.shape());
+    }
     if (size.rank() != 1 || size.dim(0) != 2)
-      return errors::InvalidArgument("input must be a vector of size 2: ", size.shape());
+      return errors::InvalidArgument("input must be a vector of size 2 (height, width)", size.shape());
     if (offsets.rank() != 2) return errors::InvalidArgument("input must be a matrix", offsets.shape());
     if (offsets.dim(0) != in.dim(0))
       return errors::InvalidArgument("first dimension should be batch", offsets.shape());

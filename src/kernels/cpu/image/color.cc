@@ -121,7 +121,8 @@ class ColorSpaceKernel final : public OpKernel {
     if (in.rank() < 1) return errors::InvalidArgument("input must be at least 1D", in.shape());
     const int64_t channels = in.dim(in.rank() - 1);
     if (channels != 3)
-      return errors::InvalidArgument("input must have 3 channels but instead has ", channels, " channels");
+      return errors::FailedPrecondition("input must have 3 channels but input only has ", channels,
+                                        " channels.");
     return MapImages(context, []<typename T>(const Color<T>& color) {
       if constexpr (kToHsv) {
         return ToHsv(color);

@@ -127,13 +127,13 @@ class SuppressionKernel final : public OpKernel {
  private:
   Status CheckBoxes(const Tensor& boxes, const Tensor& scores) const {
     const char* name = matrix_ ? "overlaps" : "boxes";
-    if (boxes.rank() != 2) return errors::InvalidArgument(name, " must be 2-D, got shape ", boxes.shape());
+    if (boxes.rank() != 2) return errors::InvalidArgument(name, " must be 2-D", boxes.shape());
     const int64_t n = boxes.dim(0);
     if (n > std::numeric_limits<int32_t>::max()) return errors::InvalidArgument("too many boxes: ", n);
     if (matrix_ && boxes.dim(1) != n)
       return errors::InvalidArgument("overlaps must be square, got ", boxes.shape());
     if (!matrix_ && boxes.dim(1) != 4) return errors::InvalidArgument("boxes must have 4 columns");
-    if (scores.rank() != 1) return errors::InvalidArgument("scores must be 1-D, got shape ", scores.shape());
+    if (scores.rank() != 1) return errors::InvalidArgument("scores must be 1-D", scores.shape());
     if (scores.dim(0) != n) return errors::InvalidArgument("scores has incompatible shape");
     return Status();
   }

@@ -42,7 +42,7 @@ class ScalarSummaryKernel final : public OpKernel {
     const Tensor& values = context.input(1);
     if (tags.shape() != values.shape()) {
       return errors::InvalidArgument(
-          "tags and values are not the same shape: ", tags.shape(), " != ", values.shape(),
+          "tags and values not the same shape: ", tags.shape(), " != ", values.shape(),
           tags.num_elements() == 1 ? StrCat(" (tag '", tags.data<std::string>()[0], "')") : std::string());
     }
     tensorflow::Summary summary;

@@ -131,11 +131,15 @@ class SparseMatMulKernel final : public OpKernel {
   explicit SparseMatMulKernel(KernelConstruction& c)
       : OpKernel(c), trans_a_(c.Attr<bool>("transpose_a")), trans_b_(c.Attr<bool>("transpose_b")) {}
   Status Compute(KernelContext& context) override {
-    MR_ASSIGN_OR_RETURN(const cpu::GemmShape shape,
-                        ProductOf(context.input(0), context.input(1), trans_a_, trans_b_));
+    const Tensor &a = context.input(0), &b = context.input(1);
+    if (a.rank() != 2) return errors::InvalidArgument("a is not a matrix");
+    if (b.rank() != 2) return errors::InvalidArgument("b is not a matrix");
+    if (a.dim(trans_a_ ? 0 : 1) != b.dim(trans_b_ ? 1 : 0))
+      return errors::InvalidArgument("Matrix size incompatible: a: ", a.shape(), ", b: ", b.shape());
+    MR_ASSIGN_OR_RETURN(const cpu::GemmShape shape, ProductOf(a, b, trans_a_, trans_b_));
     MR_ASSIGN_OR_RETURN(const TensorShape out_shape,
                         ShapeFromValues(std::initializer_list<int64_t>{shape.m, shape.n}));
-    Tensor factors[2] = {context.input(0), context.input(1)};
+    Tensor factors[2] = {a, b};
     for (Tensor& factor : factors) {
       if (!IsSmallFloat(factor.dtype())) continue;
       MR_ASSIGN_OR_RETURN(factor, ToFloat(context, factor));

@@ -89,8 +89,11 @@ class FusedBatchNormKernel final : public BatchNormKernel {
     MR_RETURN_IF_ERROR(CheckVector(context.input(1), "scale", channels));
     MR_RETURN_IF_ERROR(CheckVector(context.input(2), "offset", channels));
     if (training_) {
-      if (context.input(3).num_elements() != 0 || context.input(4).num_elements() != 0) {
-        return errors::InvalidArgument("estimated_mean and estimated_variance must be empty for training");
+      for (const int i : {3, 4}) {
+        if (context.input(i).num_elements() != 0) {
+          return errors::InvalidArgument(i == 3 ? "estimated_mean" : "estimated_variance",
+                                         " must be empty for training", context.input(i).shape());
+        }
       }
     } else {
       MR_RETURN_IF_ERROR(CheckVector(context.input(3), "estimated_mean", channels));

@@ -26,8 +26,7 @@ class PoolKernel : public OpKernel {
 
  protected:
   StatusOr<cpu::PoolParams> MakeParams(const KernelContext& context, const TensorShape& image) const {
-    if (image.rank() != 4)
-      return errors::InvalidArgument("tensor_in must be 4-dimensional, got shape ", image);
+    if (image.rank() != 4) return errors::InvalidArgument("tensor_in must be 4-dimensional");
     cpu::PoolParams p;
     p.batch = image.dim(dims_.batch());
     p.in_h = image.dim(dims_.height());
@@ -191,8 +190,7 @@ class PoolForwardKernel final : public PoolKernel {
 
   // Maxima of neighbouring channels. The restrictions are those of TensorFlow's kernel, and so are the texts.
   Status PoolOverDepth(KernelContext& context, const Tensor& image) const {
-    if (image.rank() != 4)
-      return errors::InvalidArgument("tensor_in must be 4-dimensional, got shape ", image.shape());
+    if (image.rank() != 4) return errors::InvalidArgument("tensor_in must be 4-dimensional");
     if (window().h != 1 || window().w != 1) {
       return errors::Unimplemented(
           "MaxPooling supports exactly one of pooling across depth or pooling across width/height.");

@@ -91,7 +91,8 @@ class TopKKernel final : public OpKernel {
     const Tensor& in = context.input(0);
     int64_t k = k_;
     if (num_inputs() > 1) {
-      MR_RETURN_IF_ERROR(RequireScalar(context.input(1), "k"));
+      if (!context.input(1).shape().IsScalar())
+        return errors::InvalidArgument("k must be scalar, got shape ", context.input(1).shape());
       k = IntValue(context.input(1));
     }
     if (k < 0) return errors::InvalidArgument("Need k >= 0, got ", k);

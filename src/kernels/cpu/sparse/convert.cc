@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/move.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/cpu/sparse/index_text.h"
 #include "kernels/cpu/sparse/util.h"
 
 namespace millrace {
@@ -140,7 +141,7 @@ class SparseToDenseKernel final : public OpKernel {
         place = place * shape.dim(d) + at;
       }
       if (validate_ && i > 0 && place <= places.back()) {
-        return errors::InvalidArgument(text(i), place == places.back() ? " is repeated" : " is out of order");
+        return errors::InvalidArgument(text(i), place == places.back() ? " is repeated" : kOutOfOrder);
       }
       places.push_back(place);
     }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu/sparse/index_text.h"
 #include "kernels/cpu/sparse/util.h"
 
 namespace millrace {
@@ -79,7 +80,7 @@ Status CheckOrdered(const SparseParts& sparse) {
     if (std::lexicographical_compare(a, a + sparse.rank(), b, b + sparse.rank())) continue;
     return errors::InvalidArgument("indices[", i,
                                    "] = ", IndexListText({b, static_cast<size_t>(sparse.rank())}),
-                                   std::equal(a, a + sparse.rank(), b) ? " is repeated" : " is out of order");
+                                   std::equal(a, a + sparse.rank(), b) ? " is repeated" : kOutOfOrder);
   }
   return Status();
 }

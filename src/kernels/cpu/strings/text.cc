@@ -55,9 +55,6 @@ class AsStringKernel final : public OpKernel {
     if (!fill.empty() && std::string_view(" +-0#").find(fill[0]) == std::string_view::npos) {
       return errors::InvalidArgument("Fill argument not supported: \"", fill, "\"");
     }
-    if (!fill.empty() && width <= -1) {
-      return errors::InvalidArgument("Fill argument needs a width");
-    }
     if (!floating && (scientific || shortest)) {
       return errors::InvalidArgument("scientific and shortest format not supported for datatype ",
                                      DataTypeName(type));
@@ -72,8 +69,8 @@ class AsStringKernel final : public OpKernel {
       return errors::InvalidArgument("width and precision must be at most ", kMostDigits, ": ", width, ", ",
                                      precision);
     }
-    std::string format = "%";
-    if (width > -1) format += StrCat(fill, width);
+    std::string format = "%" + fill;
+    if (width > -1) format += StrCat(width);
     if (precision > -1) format += StrCat(".", precision);
     return format + (!floating ? "lld" : shortest ? "g" : scientific ? "e" : "f");
   }

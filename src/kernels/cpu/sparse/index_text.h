@@ -1,0 +1,12 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace millrace {
+
+// What is wrong with an index that is below the one before.
+inline constexpr char kOutOfOrder[] =
+    " is out of order. Many sparse ops require sorted indices.\n"
+    "    Use `tf.sparse.reorder` to create a correctly ordered copy.\n\n";
+
+}  // namespace millrace
