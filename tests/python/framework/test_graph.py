@@ -372,3 +372,10 @@ def test_consumers_are_listed_once_for_each_use() -> None:
         x = tf.constant(1.0)
         y, z = tf.multiply(x, x), tf.negative(x)
         assert sorted(op.name for op in x.consumers()) == sorted([y.op.name, y.op.name, z.op.name])
+
+
+def test_ops_that_are_not_there() -> None:
+    with pytest.raises(
+        tf.errors.NotFoundError, match="Op type not registered 'NoSuchOp' in binary running on"
+    ):
+        tf.Graph().create_op("NoSuchOp", [], [])

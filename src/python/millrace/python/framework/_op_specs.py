@@ -307,6 +307,8 @@ def group_inputs(
     graph: Any, op_type: str, inputs: list[Any], attrs: dict[str, Any]
 ) -> tuple[list[Any], list[Any]]:
     """Inputs with lists where the op has lists, and attributes for the extension."""
+    if op_type not in _ALL:
+        graph._get_op_def(op_type)  # NotFoundError with the engine's text for an op that is not there
     spec = spec_of(op_type, graph)
     grouped: list[Any] = []
     at = 0
