@@ -180,3 +180,12 @@ def test_sets(need: Any) -> None:
         tf.sets.union(a, b.astype(np.int32))
     with pytest.raises(TypeError, match="Expected `SparseTensor`"):
         tf.sets.size(a)
+
+
+def test_reductions_of_absent_dimensions_fail_in_the_step() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        for axis in (2, -3):
+            reduced = tf.sparse_reduce_sum(tf.SparseTensor([[0, 1]], [1.0], [2, 3]), axis)
+            text = "Invalid reduction dimension %d, for input with 2 dimensions." % axis
+            with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+                session.run(reduced)
