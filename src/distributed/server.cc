@@ -57,7 +57,9 @@ class TaskServer : public Server {
     if (before == State::kStarted) WaitForSteps();
     // Running steps are cancelled, and the listener waits only for the answers.
     task_->Stop();
-    listener_->Stop(before == State::kStarted ? kAnswerMs : 0);
+    const int64_t answer_ms = before == State::kStarted ? kAnswerMs : 0;
+    task_->StopCalls(answer_ms);
+    listener_->Stop(answer_ms);
     MutexLock lock(mu_);
     state_ = State::kStopped;
     stopped_.NotifyAll();
@@ -124,9 +126,24 @@ struct BoundTask {
   std::string address() const { return StrCat("localhost:", listener->port()); }
 };
 
+// Another task at the address of this one could never be reached: its messages would come here. Port 0 is
+// another port for each task.
+Status CheckOwnAddress(const ServerOptions& options, const std::string& address) {
+  if (address.ends_with(":0")) return Status();
+  for (const auto& [job, tasks] : options.cluster.jobs()) {
+    for (const auto& [task, of_task] : tasks) {
+      if (of_task != address || (job == options.job && task == options.task)) continue;
+      return errors::InvalidArgument("Two tasks of the cluster have the address ", address, ": ",
+                                     TaskName(options.job, options.task), " and ", TaskName(job, task));
+    }
+  }
+  return Status();
+}
+
 StatusOr<BoundTask> Bind(const ServerOptions& options) {
   MR_ASSIGN_OR_RETURN(const Protocol protocol, FindProtocol(options.protocol));
   MR_ASSIGN_OR_RETURN(const std::string address, options.cluster.AddressOf(options.job, options.task));
+  MR_RETURN_IF_ERROR(CheckOwnAddress(options, address));
   const std::string port = address.substr(address.rfind(':'));
   TransportOptions transport;
   transport.patience_in_ms = options.peer_timeout_in_ms;

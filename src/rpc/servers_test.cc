@@ -189,6 +189,24 @@ TEST_F(ServersTest, TasksWithoutAnAddressAndPeersThatAreNoTasksAreNamed) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(options.target));
 }
 
+TEST_F(ServersTest, AServerRefusesAnAddressThatAnotherTaskHas) {
+  ServerOptions options;
+  ASSERT_EQ(options.cluster.AddTask("ps", 0, "localhost:2222"), Status());
+  ASSERT_EQ(options.cluster.AddTask("worker", 1, "localhost:2222"), Status());
+  options.job = "worker";
+  options.task = 1;
+  const auto server = Server::Make(options);
+  EXPECT_TRUE(errors::IsInvalidArgument(server.status())) << server.status();
+  EXPECT_THAT(server.status().message(), HasSubstr("localhost:2222: /job:worker/replica:0/task:1 and "
+                                                   "/job:ps/replica:0/task:0"));
+  // Port 0 is another one for each task, and what others have is not this server's affair: tasks that are not
+  // used may have any address.
+  ASSERT_EQ(options.cluster.AddTask("worker", 2, "localhost:0"), Status());
+  ASSERT_EQ(options.cluster.AddTask("worker", 3, "localhost:0"), Status());
+  options.task = 3;
+  EXPECT_EQ(Server::Make(options).status(), Status());
+}
+
 TEST_F(ServersTest, ATaskAtTheAddressOfAnotherIsNotTakenForIt) {
   ServerOptions options;
   ASSERT_EQ(options.cluster.AddTask("w", 0, "localhost:0"), Status());
