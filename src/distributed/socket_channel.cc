@@ -167,7 +167,11 @@ SocketChannel::SocketChannel(std::shared_ptr<HeldTensors> held, TensorChannel& o
     : other_(other),
       options_(options),
       threads_(std::make_unique<WaitingThreads>(options.most_threads)),
-      sender_(std::move(held), {.listen = options.listen, .port = options.port, .patience = options.patience},
+      sender_(std::move(held),
+              {.listen = options.listen,
+               .port = options.port,
+               .patience = options.patience,
+               .take_calls = options.take_calls},
               *threads_) {}
 
 SocketChannel::~SocketChannel() { Stop(); }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -35,6 +36,7 @@ class SocketChannel : public TensorChannel {
     // How long tensors of a peer that could not be reached take the other way.
     std::chrono::milliseconds retry_after{30'000};
     int most_threads = std::numeric_limits<int>::max();
+    std::function<void(FileDescriptor)> take_calls = {};  // see SocketSender
   };
   // REQUIRES: `other`, which fetches by the same tickets, outlives Stop.
   SocketChannel(std::shared_ptr<HeldTensors> held, TensorChannel& other, const Options& options);
@@ -45,6 +47,8 @@ class SocketChannel : public TensorChannel {
   void Fetch(TensorFetch fetch) override MR_EXCLUDES(mu_);
   void Stop() override MR_EXCLUDES(mu_);
 
+  // Where a peer may connect for calls.
+  StatusOr<SocketAddress> AddressForCalls() { return sender_.AddressForCalls(); }
   // Receivers that are connected, and offers that have not been taken.
   size_t num_connections() const { return sender_.num_connections(); }
   size_t num_grants() const { return sender_.num_grants(); }

@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kMostConnections = 256;
 // Tokens of receivers that never come make room for others.
 constexpr size_t kMostGrants = 4096;
+constexpr size_t kMostCallers = 1024;  // that have a token and do not come
 // A connection without requests is closed.
 constexpr std::chrono::seconds kIdle{30};
 constexpr size_t kTokenDigits = 32;
@@ -54,8 +55,7 @@ size_t SocketSender::num_grants() const {
   return grants_.size();
 }
 
-StatusOr<SocketAddress> SocketSender::AddressFor(int64_t num_bytes) {
-  MutexLock lock(mu_);
+Status SocketSender::Listen() {
   if (stopped_) return errors::Unavailable("The task ends");
   MR_RETURN_IF_ERROR(broken_);
   if (port_ == 0) {
@@ -73,6 +73,19 @@ StatusOr<SocketAddress> SocketSender::AddressFor(int64_t num_bytes) {
     }
     port_ = PortOf(listening_);
   }
+  return Status();
+}
+
+StatusOr<SocketAddress> SocketSender::AddressForCalls() {
+  MutexLock lock(mu_);
+  MR_RETURN_IF_ERROR(Listen());
+  if (for_calls_.size() >= kMostCallers) for_calls_.pop_front();
+  return SocketAddress{port_, for_calls_.emplace_back(Token{RandomSeed64(), RandomSeed64()})};
+}
+
+StatusOr<SocketAddress> SocketSender::AddressFor(int64_t num_bytes) {
+  MutexLock lock(mu_);
+  MR_RETURN_IF_ERROR(Listen());
   while (grants_.size() >= kMostGrants || order_.size() >= 2 * kMostGrants) {
     grants_.erase(order_.front());
     order_.pop_front();
@@ -107,10 +120,24 @@ void SocketSender::Accept() {
   }
 }
 
-void SocketSender::Serve(const FileDescriptor& fd) {
+bool SocketSender::HandOver(FileDescriptor& fd, const SocketRequest& request) {
+  if (request.magic != SocketRequest::kCallsMagic || !options_.take_calls) return false;
+  {
+    MutexLock lock(mu_);
+    if (std::erase(for_calls_, request.token) == 0) return false;  // closes it
+    connections_.erase(fd.get());
+  }
+  const SocketAnswer answer{SocketAnswer::kGranted, 0};
+  const std::string_view text(reinterpret_cast<const char*>(&answer), sizeof(answer));
+  if (WriteAll(fd.get(), text, {}, options_.patience).ok()) options_.take_calls(std::move(fd));
+  return true;
+}
+
+void SocketSender::Serve(FileDescriptor& fd) {
   while (true) {
     SocketRequest request;
     if (!ReadAll(fd.get(), &request, sizeof(request), kIdle).status.ok()) break;
+    if (HandOver(fd, request)) return;
     const Status status = Answer(fd.get(), request);
     if (status.ok()) continue;
     if (!errors::IsUnavailable(status)) MR_LOG(Warning) << "A data socket is closed: " << status;

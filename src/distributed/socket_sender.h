@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -22,6 +23,8 @@ namespace millrace {
 // machines.
 struct SocketRequest {
   static constexpr uint64_t kMagic = 0x4d52'534b'0000'0001;  // with the version
+  // The connection is for calls, and is the CallServer's when it is granted; the rest is zero.
+  static constexpr uint64_t kCallsMagic = 0x4d52'534b'0001'0001;
   uint64_t magic = kMagic;
   std::array<uint64_t, 2> token = {};
   uint64_t ticket = 0;
@@ -56,12 +59,15 @@ class SocketSender {
     std::string listen;  // the host
     int port = 0;        // 0: a free one
     std::chrono::milliseconds patience{0};
+    std::function<void(FileDescriptor)> take_calls = {};  // connections for calls; empty: there are none
   };
   // Its threads are `threads`, which must wait for them before this goes.
   SocketSender(std::shared_ptr<HeldTensors> held, const Options& options, WaitingThreads& threads);
 
   // For one tensor of so many bytes. Listens from the first call on; an error when it can't, then and later.
   StatusOr<SocketAddress> AddressFor(int64_t num_bytes) MR_EXCLUDES(mu_);
+  // For one connection for calls.
+  StatusOr<SocketAddress> AddressForCalls() MR_EXCLUDES(mu_);
   // Ends all connections. Does not wait.
   void Stop() MR_EXCLUDES(mu_);
   size_t num_connections() const MR_EXCLUDES(mu_);
@@ -78,7 +84,10 @@ class SocketSender {
     int64_t sent = 0;
   };
   void Accept();
-  void Serve(const FileDescriptor& fd);
+  void Serve(FileDescriptor& fd);
+  // Whether the connection is for calls, and has gone to those who take them.
+  bool HandOver(FileDescriptor& fd, const SocketRequest& request) MR_EXCLUDES(mu_);
+  Status Listen() MR_REQUIRES(mu_);
   Status Answer(int fd, const SocketRequest& request);
   // The tensor, when the request has a token for it.
   StatusOr<Tensor> Admit(const SocketRequest& request) MR_EXCLUDES(mu_);
@@ -94,7 +103,8 @@ class SocketSender {
   FileDescriptor listening_;  // set once, before its thread begins
   std::set<int> connections_ MR_GUARDED_BY(mu_);
   std::map<Token, Grant> grants_ MR_GUARDED_BY(mu_);
-  std::deque<Token> order_ MR_GUARDED_BY(mu_);  // of the grants, the oldest one first; some have gone
+  std::deque<Token> for_calls_ MR_GUARDED_BY(mu_);  // the oldest one first
+  std::deque<Token> order_ MR_GUARDED_BY(mu_);      // of the grants, the oldest one first; some have gone
 };
 
 }  // namespace millrace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/logging.h"
+#include "distributed/call_transport.h"
 #include "distributed/cluster_tasks.h"
 #include "distributed/collective_messages.h"
 #include "distributed/message_channel.h"
@@ -104,10 +105,21 @@ Status CheckTransfers(const TensorTransfers& transfers) {
   return Status();
 }
 
+// Whether tasks connect beside the transport.
+bool UseSockets(const ServerOptions& options, const Task::Network& network) {
+  return options.transfers.sockets && !network.encrypted && !network.addresses.empty();
+}
+
+std::chrono::milliseconds PatienceOf(const ServerOptions& options) {
+  return std::chrono::milliseconds(options.peer_timeout_in_ms > 0 ? options.peer_timeout_in_ms
+                                                                  : kDefaultPatienceMs);
+}
+
+// `calls` takes connections for calls; `sockets` is set where there are any.
 std::unique_ptr<TensorChannels> MakeChannels(const ServerOptions& options, Transport& transport,
-                                             const Task::Network& network, Traffic& traffic) {
+                                             const Task::Network& network, Traffic& traffic,
+                                             CallServer& calls, SocketChannel** sockets) {
   const TensorTransfers& transfers = options.transfers;
-  const int64_t patience = options.peer_timeout_in_ms > 0 ? options.peer_timeout_in_ms : kDefaultPatienceMs;
   std::shared_ptr<HeldTensors> held = HeldTensors::Make();
   auto messages = std::make_unique<MessageChannel>(
       transport, MessageChannel::Options{transfers.max_message_bytes + 1, transfers.chunk_bytes});
@@ -116,17 +128,20 @@ std::unique_ptr<TensorChannels> MakeChannels(const ServerOptions& options, Trans
     SharedMemoryChannel::Options memory;
     memory.min_bytes = transfers.min_shared_memory_bytes;
     memory.max_bytes = transfers.shared_memory_bytes;
-    memory.patience_in_ms = patience;
+    memory.patience_in_ms = PatienceOf(options).count();
     channels.push_back(std::make_unique<SharedMemoryChannel>(held, *messages, memory));
   }
-  if (transfers.sockets && !network.encrypted && !network.addresses.empty()) {
-    channels.push_back(std::make_unique<SocketChannel>(
+  if (UseSockets(options, network)) {
+    auto made = std::make_unique<SocketChannel>(
         held, *messages,
         SocketChannel::Options{.min_bytes = transfers.min_socket_bytes,
                                .listen = network.listen,
                                .port = transfers.socket_port,
-                               .patience = std::chrono::milliseconds(patience),
-                               .peers = network.addresses}));
+                               .patience = PatienceOf(options),
+                               .peers = network.addresses,
+                               .take_calls = [&calls](FileDescriptor fd) { calls.Add(std::move(fd)); }});
+    *sockets = made.get();
+    channels.push_back(std::move(made));
   }
   channels.push_back(std::move(messages));
   return std::make_unique<TensorChannels>(std::move(held), std::move(channels), &traffic);
@@ -142,6 +157,11 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options, std::sh
   task->name_ = TaskName(options.job, options.task);
   task->cluster_ = options.cluster;
   task->network_ = std::move(transport);
+  if (UseSockets(options, below)) {
+    task->network_ = std::make_shared<CallTransport>(
+        std::move(task->network_),
+        CallTransport::Options{.peers = below.addresses, .patience = PatienceOf(options)});
+  }
   task->transport_ = std::make_unique<MeteredTransport>(*task->network_, task->traffic_);
   const int cores = std::max(2, static_cast<int>(std::thread::hardware_concurrency()));
   const int wanted = options.session.inter_op_parallelism_threads;
@@ -152,7 +172,13 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options, std::sh
   MR_ASSIGN_OR_RETURN(auto made, DeviceFactoryRegistry::Global().CreateDevices(devices));
   task->devices_ = std::make_shared<LocalDevices>(std::move(made));
   Transport& network = *task->transport_;
-  task->channels_ = MakeChannels(options, network, below, task->traffic_);
+  task->calls_ = std::make_unique<CallServer>(
+      [of = task.get()](Method method, MessageBytes request, int64_t timeout_in_ms,
+                        CancellationManager& cancellation, Reply reply) {
+        of->Handle(method, std::move(request), timeout_in_ms, cancellation, std::move(reply));
+      },
+      PatienceOf(options));
+  task->channels_ = MakeChannels(options, network, below, task->traffic_, *task->calls_, &task->sockets_);
   task->steps_ = std::make_shared<TaskSteps>(
       task->name_, [&network, channels = task->channels_.get()](
                        std::string_view from, int64_t step_id, const Rendezvous::Key& key,
@@ -206,6 +232,7 @@ StatusOr<std::shared_ptr<Task>> Task::Make(const ServerOptions& options, std::sh
 Task::~Task() {
   if (watch_ == nullptr) return;  // it could not be made
   Stop();
+  StopCalls(0);
   channels_->Stop();
   watch_.reset();
   worker_->DropSessions();
@@ -231,6 +258,7 @@ void Task::Handle(Method method, MessageBytes request, int64_t timeout_in_ms,
       case ServiceKind::kMaster:
         return master_->Handle(method, bytes, timeout_in_ms, cancellation, std::move(finish));
       case ServiceKind::kTask:
+        if (method == Method::kOpenCalls) return OpenCalls(std::move(finish));
         if (method != Method::kDescribe) return finish(errors::Unimplemented(MethodName(method)), {});
         if (bytes.ToString() == kSessionsQuestion) return finish(Status(), MessageBytes(master_->Handles()));
         // The request is for the whole cluster, or for this task.
@@ -242,6 +270,14 @@ void Task::Handle(Method method, MessageBytes request, int64_t timeout_in_ms,
   if (!threads_.TrySchedule(work)) (*kept)(NoThreadFor(method), {});
 }
 
+void Task::OpenCalls(Reply reply) {
+  if (sockets_ == nullptr)
+    return reply(errors::Unimplemented("Task ", name_, " has no sockets for calls"), {});
+  const StatusOr<SocketAddress> address = sockets_->AddressForCalls();
+  if (!address.ok()) return reply(errors::Unimplemented(address.status().message()), {});
+  reply(Status(), MessageBytes(address->ToString()));
+}
+
 StatusOr<std::unique_ptr<Session>> Task::NewSession(const SessionOptions& options) {
   MR_ASSIGN_OR_RETURN(Master::SessionPtr session, master_->Open(options, nullptr));
   return std::unique_ptr<Session>(std::make_unique<LocalTaskSession>(shared_from_this(), std::move(session)));
@@ -251,6 +287,8 @@ void Task::Stop() {
   worker_->Stop();
   master_->Stop();
 }
+
+void Task::StopCalls(int64_t grace_in_ms) { calls_->Stop(grace_in_ms); }
 
 int64_t Task::num_running() const {
   return master_->num_running() + static_cast<int64_t>(worker_->GetState().runs.size());

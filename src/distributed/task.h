@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "base/thread_pool.h"
 #include "base/waiting_threads.h"
+#include "distributed/call_server.h"
 #include "distributed/master.h"
 #include "distributed/master_watch.h"
 #include "distributed/tensor_channels.h"
@@ -20,6 +21,8 @@
 #include "millrace/cluster.h"
 
 namespace millrace {
+
+class SocketChannel;
 
 // A task of a cluster in this process, whatever carries its messages: its devices, the worker and the master
 // on them. Lives as long as its server or a session of this process that it is the master of. Thread-safe.
@@ -47,6 +50,8 @@ class Task : public std::enable_shared_from_this<Task> {
   StatusOr<std::unique_ptr<Session>> NewSession(const SessionOptions& options);
   // Stops what runs and refuses what comes. Bounded; does not wait for kernels that compute.
   void Stop();
+  // Ends the connections for calls, which wait for the answers as Listener::Stop does.
+  void StopCalls(int64_t grace_in_ms);
 
   // Steps of sessions and of graphs, in progress.
   int64_t num_running() const;
@@ -60,11 +65,14 @@ class Task : public std::enable_shared_from_this<Task> {
 
  private:
   Task() = default;
+  void OpenCalls(Reply reply);
 
   std::string name_;
   ClusterSpec cluster_;
   Traffic traffic_;
+  std::unique_ptr<CallServer> calls_;
   std::unique_ptr<TensorChannels> channels_;
+  SocketChannel* sockets_ = nullptr;  // among them; null: there are none
   std::shared_ptr<Transport> network_;
   std::unique_ptr<MeteredTransport> transport_;  // what all parts of the task use
   std::shared_ptr<ThreadPool> pool_;

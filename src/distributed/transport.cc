@@ -34,6 +34,7 @@ constexpr std::array<std::string_view, kNumMethods> kNames = {"GetStatus",
                                                               "ReleaseCallable",
                                                               "Describe",
                                                               "RecvChunk",
+                                                              "OpenCalls",
                                                               "CancelCall"};
 
 }  // namespace

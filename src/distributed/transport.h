@@ -43,6 +43,7 @@ enum class Method {
   kReleaseCallable,
   kDescribe,    // the state of the task as JSON
   kRecvChunk,   // a part of a tensor, see MessageChannel
+  kOpenCalls,   // where further calls may be made, see CallTransport
   kCancelCall,  // a call in progress; transports have it among themselves
 };
 inline constexpr int kNumMethods = static_cast<int>(Method::kCancelCall) + 1;

@@ -1,0 +1,34 @@
+// SPDX-FileCopyrightText: The Millrace Authors
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "distributed/protocol.h"
+#include "distributed/unix_socket.h"
+
+namespace millrace {
+
+// Answers the calls of other tasks that come through call sockets. Thread-safe.
+class CallServer {
+ public:
+  // `patience`: how long a peer may read nothing of what it gets.
+  CallServer(CallHandler handler, std::chrono::milliseconds patience);
+  ~CallServer();
+
+  // Reads calls from a connection whose owner has shown that it may make them.
+  void Add(FileDescriptor fd);
+  // Refuses calls; those in progress are cancelled after the grace period. Waits until all are answered.
+  void Stop(int64_t grace_in_ms);
+  size_t num_connections() const;
+
+ private:
+  class Connection;
+  struct State;  // what connections that end late use
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace millrace
