@@ -420,6 +420,7 @@ std::vector<ConvParams> LargeWinogradShapes() {
 TEST(Conv, GradientsByWinogradsMethodEqualTheDefinition) {
   uint32_t seed = 1;
   for (const ConvParams& p : LargeWinogradShapes()) CheckAgainstDefinition<float>(p, seed++);
+  CheckAgainstDefinition<float>(Same(6, 14, 160, 3, 160, 1), seed);  // filters beyond the second cache
 }
 
 TEST(Conv, GradientsByWinogradsMethodAreTheSameBitsForEveryNumberOfThreads) {

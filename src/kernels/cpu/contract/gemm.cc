@@ -193,9 +193,11 @@ constexpr int64_t kManyRows = 256;
 constexpr int64_t kLargeFactor = 128 << 10;
 constexpr int64_t kMaxPackedColumns = 1 << 20;  // elements that are packed at a time
 constexpr int64_t kMaxCopied = 2 << 20;         // elements of A
+constexpr int64_t kMaxDepth = 1 << 14;          // deeper columns would not stay
 
 bool IsLarge(const GemmShape& s) {
-  return s.m >= kManyRows && s.n >= kManyRows && s.k >= 64 && s.k * s.n >= kLargeFactor && !s.accumulate;
+  return s.m >= kManyRows && s.n >= kManyRows && s.k >= 64 && s.k <= kMaxDepth && s.k * s.n >= kLargeFactor &&
+         !s.accumulate;
 }
 
 // Copies A where its elements are read across, or its rows meet in few sets of the caches. Null: it stays.
@@ -220,9 +222,11 @@ template <typename T>
 bool MultiplyLarge(Job<T> job, Parallel& parallel) {
   const SimdKernels<T>& kernels = ActiveKernels<T>();
   const GemmShape& s = job.shape;
-  const int64_t most = std::clamp<int64_t>(kMaxPackedColumns / (s.k * job.grid.n_size), 1, job.grid.n_blocks);
+  // The last block of columns may have one vector more.
+  const int64_t place_size = s.k * (RoundUp(job.grid.n_size, kernels.lanes) + kernels.lanes);
+  const int64_t most = std::clamp<int64_t>(kMaxPackedColumns / place_size, 1, job.grid.n_blocks);
   const int64_t together = CeilDiv(job.grid.n_blocks, CeilDiv(job.grid.n_blocks, most));
-  const Scratch packed = Scratch::Of<T>(together * s.k * RoundUp(job.grid.n_size, kernels.lanes));
+  const Scratch packed = Scratch::Of<T>(together * place_size);
   const bool across = job.o.a.col != 1;
   const bool meet = job.o.a.row * static_cast<int64_t>(sizeof(T)) % 1024 == 0;
   const int64_t stride = RoundUp(s.k, kernels.lanes) + kernels.lanes;
@@ -237,9 +241,7 @@ bool MultiplyLarge(Job<T> job, Parallel& parallel) {
   const int64_t wanted = std::max(s.m / 192, std::min(CeilDiv(kUnits, together), s.m / kRows));
   job.grid.m_size = CeilDiv(s.m, std::max<int64_t>(wanted, 1));
   job.grid.m_blocks = CeilDiv(s.m, job.grid.m_size);
-  const auto place = [&](int64_t j) {
-    return packed.template data<T>() + j * s.k * RoundUp(job.grid.n_size, kernels.lanes);
-  };
+  const auto place = [&](int64_t j) { return packed.template data<T>() + j * place_size; };
   for (int64_t first = 0; first < job.grid.n_blocks; first += together) {
     const int64_t count = std::min(together, job.grid.n_blocks - first);
     parallel.For(count, s.k * job.grid.n_size / 4 + 1, [&](int64_t begin, int64_t end) {

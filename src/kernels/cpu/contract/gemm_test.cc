@@ -190,6 +190,21 @@ TEST(Gemm, LargeProductsEqualTheDefinitionWithTheSameBitsForEveryNumberOfThreads
   });
 }
 
+// Blocks of several panels, the last of which has a vector more than the others, with each width of vectors.
+TEST(Gemm, LargeProductsWithAWiderLastBlockEqualTheDefinition) {
+  ForEachIsa([](Isa) {
+    Random random(23);
+    SerialParallel serial;
+    for (const auto& [n, k] : {std::pair{1035, 128}, {2069, 64}}) {
+      const GemmShape s{.m = 256, .n = n, .k = k};
+      const auto floats = Problem<float>::Make(random, s);
+      ASSERT_LE(ErrorOf(floats.Run(serial), floats.Expected(), k + 2), 1.0) << Describe(s);
+      const auto doubles = Problem<double>::Make(random, s);
+      ASSERT_LE(ErrorOf(doubles.Run(serial), doubles.Expected(), k + 2), 1.0) << Describe(s);
+    }
+  });
+}
+
 // Kernels add where the sum is, or elsewhere.
 TEST(Gemm, AddingToAnUncutSumGivesTheBitsOfAResidual) {
   ForEachIsa([](Isa) {
