@@ -178,7 +178,7 @@ MR_INLINE VecF SigmoidOfFloats(VecF x) {
   const VecF b = 1 + Scale(power + power * (((r * 0.166666672f + 0.5f) * r + 1) * r), n);
   const VecF near = (VecF)_mm512_rcp14_ps((__m512)b);
   const __mmask16 is_large = _mm512_cmp_ps_mask((__m512)x, (__m512)Set(-kMost), _CMP_NLT_UQ);
-  return (VecF)_mm512_maskz_mov_ps(is_large, (__m512)(near + near * (1 - b * near)));
+  return (VecF)_mm512_maskz_fmadd_ps(is_large, (__m512)near, (__m512)(1 - b * near), (__m512)near);
 }
 #endif
 

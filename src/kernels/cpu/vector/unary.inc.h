@@ -94,12 +94,12 @@ template <typename V>
 MR_INLINE V Rsqrt(V x) {
 #if defined(__AVX512F__)
   if constexpr (sizeof(x[0]) == sizeof(float)) {
-    // One step of Newton's method, which has no use for zero and infinity.
+    // One step of Newton's method, which has no use for zero and infinity: where it makes NaN, the first
+    // value stays.
     const VecF near = (VecF)_mm512_rsqrt14_ps((__m512)x);
-    const VecF y = near + near * 0.5f * (1 - x * near * near);
-    constexpr int kZerosAndInfinities = 0x1e;
-    return (VecF)_mm512_mask_mov_ps((__m512)y, _mm512_fpclass_ps_mask((__m512)x, kZerosAndInfinities),
-                                    (__m512)near);
+    const VecF rest = 1 - x * near * near;
+    const __mmask16 has_step = _mm512_cmp_ps_mask((__m512)rest, (__m512)rest, _CMP_ORD_Q);
+    return (VecF)_mm512_mask_fmadd_ps((__m512)near, has_step, (__m512)(rest * 0.5f), (__m512)near);
   }
 #endif
   return 1 / Sqrt(x);
