@@ -1,8 +1,9 @@
 # SPDX-FileCopyrightText: The Millrace Authors
 # SPDX-License-Identifier: Apache-2.0
-# mr_library(base SOURCES a.cc b.cc DEPS proto [LINK PkgTarget...] [PCH ...])   -> static library target mr_base
-# mr_tests(base SOURCES a_test.cc b_test.cc [DEPS more folders] [LINK ...]) -> test program bin/base_test, ctest entry base_test
-# PCH takes what mr_precompile takes.
+# mr_library(base SOURCES a.cc b.cc DEPS proto [LINK PkgTarget...] [PCH ...] [UNIT bytes])   -> static library target mr_base
+# mr_tests(base SOURCES a_test.cc b_test.cc [DEPS more folders] [LINK ...] [UNIT bytes]) -> test program bin/base_test,
+# ctest entry base_test
+# PCH takes what mr_precompile takes, UNIT what mr_units takes.
 include_guard()
 
 function(mr_apply_settings target)
@@ -29,14 +30,70 @@ function(mr_precompile target)
   endif()
 endfunction()
 
+# mr_units(target bytes): the sources of the target are compiled in units of about so many bytes (cmake/unity.py). It takes
+# effect at the end of the folder. Sources with options of their own, large ones and those whose names do not go together
+# with others stay alone.
+function(mr_units target bytes)
+  if(MILLRACE_UNITS)
+    cmake_language(EVAL CODE "cmake_language(DEFER CALL mr_make_units [[${target}]] [[${bytes}]])")
+  endif()
+endfunction()
+
+function(mr_make_units target bytes)
+  get_target_property(sources ${target} SOURCES)
+  get_target_property(folder ${target} SOURCE_DIR)
+  set(alone "")
+  set(joined "")
+  foreach(source IN LISTS sources)
+    set(options "")
+    foreach(property IN ITEMS COMPILE_OPTIONS COMPILE_DEFINITIONS SKIP_PRECOMPILE_HEADERS)
+      get_source_file_property(value "${source}" ${property})
+      if(value)
+        list(APPEND options ${property})
+      endif()
+    endforeach()
+    if(options OR NOT source MATCHES "\\.cc$")
+      list(APPEND alone "${source}")
+    else()
+      cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY "${folder}" NORMALIZE)
+      list(APPEND joined "${source}")
+    endif()
+  endforeach()
+  set(script "${PROJECT_SOURCE_DIR}/cmake/unity.py")
+  set(units "${PROJECT_BINARY_DIR}/units/${target}")
+  set(plan "${units}/plan")
+  execute_process(COMMAND "${MILLRACE_PYTHON}" "${script}" plan ${bytes} ${joined}
+    OUTPUT_VARIABLE lines OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  file(MAKE_DIRECTORY "${units}")
+  file(CONFIGURE OUTPUT "${plan}" CONTENT "")  # unity.py touches it when files no longer go together
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${plan}" "${script}")
+  set(number 0)
+  string(REPLACE ";" "|" lines "${lines}")
+  string(REPLACE "\n" ";" lines "${lines}")
+  foreach(line IN LISTS lines)
+    string(REPLACE "|" ";" files "${line}")
+    set(unit "${units}/unit_${number}.cc")
+    add_custom_command(OUTPUT "${unit}"
+      COMMAND "${MILLRACE_PYTHON}" "${script}" unit "${unit}" "${plan}" ${files}
+      DEPENDS ${files} "${script}" COMMENT "Joining sources of ${target}" VERBATIM)
+    list(REMOVE_ITEM joined ${files})
+    list(APPEND alone "${unit}")
+    math(EXPR number "${number} + 1")
+  endforeach()
+  set_target_properties(${target} PROPERTIES SOURCES "${alone};${joined}")
+endfunction()
+
 function(mr_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LINK;PCH" ${ARGN})
+  cmake_parse_arguments(ARG "" "UNIT" "SOURCES;DEPS;LINK;PCH" ${ARGN})
   list(TRANSFORM ARG_DEPS PREPEND mr_)
   add_library(mr_${name} STATIC ${ARG_SOURCES})
   mr_apply_settings(mr_${name})
   target_link_libraries(mr_${name} PUBLIC ${ARG_DEPS} ${ARG_LINK})
   if(ARG_PCH)
     mr_precompile(mr_${name} ${ARG_PCH})
+  endif()
+  if(ARG_UNIT)
+    mr_units(mr_${name} ${ARG_UNIT})
   endif()
   set_property(GLOBAL APPEND PROPERTY MILLRACE_LIBRARIES mr_${name})
 endfunction()
@@ -49,8 +106,11 @@ function(mr_tests name)
   if(NOT MILLRACE_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "UNIT" "SOURCES;DEPS;LINK" ${ARGN})
   add_executable(${name}_test ${ARG_SOURCES})
+  if(ARG_UNIT)
+    mr_units(${name}_test ${ARG_UNIT})
+  endif()
   mr_apply_settings(${name}_test)
   target_compile_options(${name}_test PRIVATE ${MILLRACE_TEST_OPTIONS})
   list(TRANSFORM ARG_DEPS PREPEND mr_)
