@@ -72,7 +72,7 @@ def _sequences() -> None:
         frames, batch, _ = inputs["inputs"].shape
         labels = max(frames // 4, 1)
         at = np.stack(np.meshgrid(np.arange(batch), np.arange(labels), indexing="ij"), -1).reshape(-1, 2)
-        inputs |= {"labels_indices": at.astype(np.int64), "labels_values": integers(31, len(at))}
+        inputs |= {"labels_indices": at.astype(np.int64), "labels_values": integers(31, len(at), low=1)}
         # Each frame: a softmax, and for each of 2 L + 1 states, forward and backward, two sums of logarithms,
         # which wait for the frame before.
         return Case(
