@@ -87,7 +87,7 @@ class Process {
   int output_ = -1;
 };
 
-// Tasks of jobs, each a process; "ps/0" is the name of one. Their silence is noticed after a second.
+// Tasks of jobs, each a process; "ps/0" is the name of one. Their silence is noticed after three seconds.
 class ProcessCluster {
  public:
   // So many tasks of each job; those in `later` are not started. `more`: further words of the command.
@@ -119,7 +119,7 @@ class ProcessCluster {
                                       "--task",
                                       name.substr(name.size() - 1),
                                       "--peer-timeout",
-                                      "1"};
+                                      "3"};
     if (more_.empty()) words.insert(words.end(), {"--session-timeout", "20"});
     words.insert(words.end(), more_.begin(), more_.end());
     words.insert(words.end(), more.begin(), more.end());

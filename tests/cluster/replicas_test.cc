@@ -342,7 +342,7 @@ TEST(ReplicaProcessesTest, TheNextInLineTakesOver) {
   ASSERT_NE(::mkdtemp(folder), nullptr);
   ProcessCluster cluster({{"ps", 1}, {"worker", 3}});
   Training training([&](int i) { return cluster.Target(StrCat("worker/", i)); }, 3,
-                    {.ps_tasks = 1, .to_aggregate = 2, .total = 3, .num_tokens = -1, .lease_secs = 1},
+                    {.ps_tasks = 1, .to_aggregate = 2, .total = 3, .num_tokens = -1, .lease_secs = 3},
                     folder);
   for (int i = 0; i < 3; ++i) training.Await(i, 5);
   cluster.process("worker/0").Signal(SIGKILL);
