@@ -5,6 +5,7 @@
 #include "distributed/call_socket.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <functional>
@@ -421,6 +422,36 @@ TEST_F(CallSocketTest, StopWaitsForAnswersAndRefusesFurtherCalls) {
   EXPECT_EQ(call.Wait().bytes, "done");
   EXPECT_EQ(server_->num_connections(), 0u);
   late.join();
+}
+
+TEST(TcpSocketTest, AcceptingWaitsUntilThereIsAFileDescriptor) {
+  StatusOr<FileDescriptor> listening = ListenOnTcp("localhost", 0);
+  ASSERT_TRUE(listening.ok()) << listening.status();
+  const StatusOr<FileDescriptor> caller = ConnectWithTcp("localhost", PortOf(*listening), kPatience);
+  ASSERT_TRUE(caller.ok()) << caller.status();
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  StatusOr<FileDescriptor> accepted = errors::Unknown("nothing yet");
+  Notification ended;
+  std::thread accepting([&] {
+    accepted = AcceptOnTcp(listening->get());
+    ended.Notify();
+  });
+  std::this_thread::sleep_for(milliseconds(150));
+  EXPECT_FALSE(ended.HasBeenNotified());
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  accepting.join();
+  EXPECT_TRUE(accepted.ok()) << accepted.status();
+
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  std::thread stopped([&] { accepted = AcceptOnTcp(listening->get()); });
+  ShutDownSocket(listening->get());
+  stopped.join();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_FALSE(accepted.ok());
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <thread>
 
 #include "base/strings.h"
 
@@ -26,6 +27,7 @@ using std::chrono::milliseconds;
 constexpr int kBacklog = 128;
 // Waits are made of such parts, so that what counts is the time in which this process runs.
 constexpr milliseconds kTick{100};
+constexpr milliseconds kUntilNextTry{50};  // where the process has no file descriptor left
 
 Status SystemError(std::string_view what, int error) {
   return errors::Unavailable(what, ": ", std::strerror(error));
@@ -121,6 +123,12 @@ StatusOr<FileDescriptor> AcceptOnTcp(int listening) {
     if (fd.valid()) {
       Prepare(fd.get());
       return fd;
+    }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+      pollfd ended{.fd = listening, .events = 0, .revents = 0};
+      if (::poll(&ended, 1, 0) > 0) return SystemError("No connection can be accepted", EINVAL);
+      std::this_thread::sleep_for(kUntilNextTry);  // until others have given some back
+      continue;
     }
     if (errno != EINTR && errno != ECONNABORTED) return SystemError("No connection can be accepted", errno);
   }

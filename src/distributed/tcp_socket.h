@@ -22,7 +22,7 @@ int PortOf(const FileDescriptor& listening);
 // Gives up after so long.
 StatusOr<FileDescriptor> ConnectWithTcp(const std::string& host, int port,
                                         std::chrono::milliseconds patience);
-// Waits for the next connection.
+// Waits for the next connection, and until the process has a file descriptor for it.
 StatusOr<FileDescriptor> AcceptOnTcp(int listening);
 
 // Whether the other side has closed a connection on which nothing is to come.

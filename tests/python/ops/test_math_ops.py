@@ -254,6 +254,15 @@ def test_matmul() -> None:
         tf.matmul([1.0], [[1.0]])
 
 
+@pytest.mark.parametrize("axes", [3, 10**12])
+def test_tensordot_over_more_axes_than_a_tensor_has(axes: int) -> None:
+    with pytest.raises(ValueError, match="'axes' must not be larger than the number of dimensions"):
+        tf.tensordot([[1.0]], [[1.0]], axes)
+    if axes > 3:
+        with pytest.raises(ValueError, match="'axes' must not be larger than the number of dimensions"):
+            tf.tensordot(tf.placeholder(tf.float32), [[1.0]], axes)
+
+
 def test_tensordot_and_einsum() -> None:
     a, b = RNG.randn(2, 3, 4), RNG.randn(4, 3, 5)
     for axes in (1, [[2], [0]], [[1, 2], [1, 0]], 0):

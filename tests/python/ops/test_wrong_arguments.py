@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from millrace.python.util import nest
 
 MODULES = "math linalg image signal strings sparse sets quantization bitwise manip".split()
 # These call what they are given, or change the process.
@@ -115,4 +116,40 @@ def test_axes_that_are_given_twice_are_reduced_once():
 )
 def test_values_of_other_kinds_are_refused(call: Any, error: Any, text: str) -> None:
     with pytest.raises(error, match=text):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: tf.hessians(None, [tf.zeros([2])]),
+        lambda: tf.graph_util.remove_training_nodes(3),
+        lambda: tf.graph_util.tensor_shape_from_node_def_name(None, "a"),
+        lambda: tf.DeviceSpec(task=float("inf")),
+        lambda: tf.NotDifferentiable(""),
+        lambda: tf.clip_by_global_norm([[1.0]], 1.0, use_norm="a"),
+        lambda: tf.compat.forward_compatible(2**70, 1, 1),
+        lambda: tf.io.decode_csv("1", [[1]], select_cols={0: 1}),
+        lambda: tf.gather_nd([1.0], [[0]], batch_dims=float("inf")),
+        lambda: tf.linalg.LinearOperatorToeplitz([1.0], [1.0, 2.0]),
+        lambda: tf.nn.batch_norm_with_global_normalization(b"x", 0.0, 1.0, 0.0, 1.0, 1e-3, True),
+        lambda: tf.nn.with_space_to_batch([1.0], [], "SAME", lambda *a: a[0]),
+        lambda: tf.nn.rnn_cell.MultiRNNCell([int], state_is_tuple=False),
+        lambda: tf.random.experimental.Generator(copy_from=tf.zeros([])),
+        lambda: tf.signal.linear_to_mel_weight_matrix(dtype=()),
+        lambda: tf.train.batch_join(np.float32(1), 2),
+        lambda: tf.lookup.StaticHashTable(None, 0),
+        lambda: tf.lookup.StaticVocabularyTable("a", 1),
+        lambda: tf.train.Saver([tf.TensorShape([])]),
+        lambda: tf.ConditionalAccumulatorBase(tf.float32, [], 3),
+        lambda: tf.sort(1.0),
+        lambda: tf.argsort([1.0], axis=[0]),
+        lambda: tf.raw_ops.Const(value="VALID", dtype=tf.float32),
+        lambda: tf.sparse.placeholder(tf.float32, tf.zeros([], tf.int64)),
+        lambda: nest.pack_sequence_as([1], {"a": 1}),
+        lambda: tf.nn.conv_transpose(tf.zeros([1, 2, 1]), tf.zeros([1, 1, 1]), tf.constant(3), 1),
+    ],
+)
+def test_values_that_are_no_values_of_the_kind(call: Any) -> None:
+    with tf.Graph().as_default(), pytest.raises((TypeError, ValueError)):
         call()

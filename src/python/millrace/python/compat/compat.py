@@ -20,7 +20,10 @@ def _horizon() -> datetime.date:
 
 def forward_compatible(year: int, month: int, day: int) -> bool:
     """True when what came on that day may be used in graphs made now."""
-    return _horizon() > datetime.date(year, month, day)
+    try:
+        return _horizon() > datetime.date(year, month, day)
+    except OverflowError as error:
+        raise ValueError(str(error)) from None
 
 
 @tf_contextlib.contextmanager

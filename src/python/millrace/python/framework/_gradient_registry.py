@@ -63,7 +63,9 @@ class GradientRegistry:
 
     def register(self, candidate: Any, name: Optional[str] = None) -> None:
         """Registers a function, or None for an op that gradients do not flow through; KeyError for a taken name."""
-        name = name or candidate.__name__
+        name = name or getattr(candidate, "__name__", None)
+        if not name:
+            raise ValueError("op_type must not be empty")
         if name in self._registry or (name not in _ONLY_IN_ENGINE and _engine.has_gradient(name)):
             raise KeyError("Registering two %s with name '%s'!" % (self._name, name))
         self._registry[name] = candidate

@@ -190,7 +190,10 @@ def _make_tensor(value: Any, name: str) -> bytes:
     if isinstance(value, str):
         from google.protobuf import text_format
 
-        value = text_format.Parse(value, tensor_pb2.TensorProto())
+        try:
+            value = text_format.Parse(value, tensor_pb2.TensorProto())
+        except text_format.ParseError as error:
+            raise ValueError("%r is not a TensorProto (argument '%s'): %s" % (value, name, error)) from None
     if not isinstance(value, tensor_pb2.TensorProto):
         raise TypeError(
             "Don't know how to convert %s to a TensorProto for argument '%s'" % (repr(value), name)

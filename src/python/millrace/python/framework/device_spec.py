@@ -13,7 +13,10 @@ def _as_str_or_none(value: Any) -> Optional[str]:
 
 
 def _as_int_or_none(value: Any) -> Optional[int]:
-    return None if value is None else int(value)
+    try:
+        return None if value is None else int(value)
+    except OverflowError as error:
+        raise ValueError(str(error)) from None
 
 
 def _as_device_type_or_none(value: Any) -> Optional[str]:

@@ -115,6 +115,8 @@ def extract_sub_graph(graph_def: Any, dest_nodes: Any) -> Any:
 
 def tensor_shape_from_node_def_name(graph: Any, input_name: str) -> Any:
     """The shape of a tensor of a graph, by name."""
+    if not isinstance(graph, ops.Graph):
+        raise TypeError("graph must be a tf.Graph, not %r" % (graph,))
     canonical = input_name if ":" in input_name else input_name + ":0"
     return graph.get_tensor_by_name(canonical).get_shape()
 
@@ -257,6 +259,8 @@ def remove_training_nodes(input_graph: Any, protected_nodes: Any = None) -> Any:
       input_graph: the GraphDef.
       protected_nodes: names of nodes that are kept.
     """
+    if not isinstance(input_graph, graph_pb2.GraphDef):
+        raise TypeError("graph_def must be a graph_pb2.GraphDef proto.")
     protected = set(protected_nodes or ())
     checks = {n.name: n for n in input_graph.node if n.op == "CheckNumerics" and n.name not in protected}
     kept = []

@@ -283,7 +283,7 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
         dense_shape = placeholder(dtypes.int64, shape=[rank], name=shape_name)
     else:
         if isinstance(shape, ops.Tensor):
-            rank = shape.get_shape()[0]
+            rank = shape.get_shape().with_rank(1)[0]
             dense_shape = ops.convert_to_tensor(shape, dtype=dtypes.int64, name=shape_name)
         else:
             sizes = tensor_shape.TensorShape(shape).as_list()

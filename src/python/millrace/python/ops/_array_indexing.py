@@ -421,7 +421,11 @@ def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: in
             return params.gather_nd(indices, name=name)
         except AttributeError:
             return gen_array_ops.gather_nd(params, indices, name=name)
-    return batch_gather_nd(params, indices, batch_dims=int(batch_dims_value), name=name)
+    try:
+        batch_dims = int(batch_dims_value)
+    except OverflowError as error:
+        raise ValueError(str(error)) from None
+    return batch_gather_nd(params, indices, batch_dims=batch_dims, name=name)
 
 
 def gather_nd_v2(params: Any, indices: Any, batch_dims: int = 0, name: str | None = None) -> Any:

@@ -19,6 +19,8 @@ class ConditionalAccumulatorBase:
 
     def __init__(self, dtype: Any, shape: Any, accumulator_ref: Any) -> None:
         """Wraps the reference to an accumulator."""
+        if not isinstance(accumulator_ref, ops.Tensor):
+            raise TypeError("accumulator_ref must be a Tensor, got: %r" % (accumulator_ref,))
         self._dtype = dtype
         self._shape = tensor_shape.TensorShape(shape) if shape is not None else tensor_shape.unknown_shape()
         self._accumulator_ref = accumulator_ref

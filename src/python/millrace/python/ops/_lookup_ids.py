@@ -181,6 +181,8 @@ class StaticVocabularyTable(_BucketTable):
         if num_oov_buckets <= 0:
             raise ValueError("oov_buckets must be > 0.")
         if initializer is not None:
+            if not hasattr(initializer, "key_dtype"):
+                raise TypeError("initializer must be an initializer of tables, got: %r" % (initializer,))
             if lookup_key_dtype is None:
                 lookup_key_dtype = initializer.key_dtype
             supported = (dtypes.int64, dtypes.string)

@@ -79,6 +79,8 @@ class InitializableLookupTableBase(LookupInterface):
     """A table that an initializer fills once."""
 
     def __init__(self, default_value: Any, initializer: Any):
+        if not hasattr(initializer, "key_dtype"):
+            raise TypeError("initializer must be an initializer of tables, got: %r" % (initializer,))
         super().__init__(initializer.key_dtype, initializer.value_dtype)
         self._default_value = ops.convert_to_tensor(default_value, dtype=self._value_dtype)
         self._default_value.get_shape().merge_with([])

@@ -197,6 +197,9 @@ def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name:
     return add_n(inputs, name=name)
 
 
+_MOST_DIMENSIONS = 254  # of any tensor
+
+
 def _free_and_contracted(a: Any, axes: list[int], first: bool) -> tuple[list[int], list[int]]:
     """The axes of a tensor of known rank in the order that makes it a matrix, and the free axes."""
     rank = a.get_shape().ndims
@@ -254,6 +257,8 @@ def _tensordot_axes(a: Any, axes: Any) -> tuple[Any, Any]:
             if axes > a_shape.ndims:
                 raise ValueError("'axes' must not be larger than the number of dimensions of tensor %s." % a)
             return list(range(a_shape.ndims - axes, a_shape.ndims)), list(range(axes))
+        if axes > _MOST_DIMENSIONS:
+            raise ValueError("'axes' must not be larger than the number of dimensions of tensor %s." % a)
         rank = array_ops.rank(a)
         return gen_math_ops._range(rank - axes, rank, 1), list(range(axes))
     if isinstance(axes, (list, tuple)):

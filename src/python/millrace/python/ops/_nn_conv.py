@@ -452,6 +452,8 @@ def conv_transpose(
     """Returns the transposed convolution of one, two or three dimensions: `output_shape` has 3, 4 or 5 numbers."""
     with ops.name_scope(name, "conv_transpose", [input, filters, output_shape]) as name:
         if tensor_util.is_tensor(output_shape):
+            if output_shape.shape.ndims not in (None, 1):
+                raise ValueError("output_shape must be a vector, got shape %s" % output_shape.shape)
             n = (
                 output_shape.shape[0].value - 2
                 if hasattr(output_shape.shape[0], "value")

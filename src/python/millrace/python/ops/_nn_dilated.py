@@ -188,6 +188,8 @@ class _WithSpaceToBatch:
         spatial_dims = sorted(set(int(x) for x in orig_spatial_dims))
         if spatial_dims != orig_spatial_dims or any(x < 1 for x in spatial_dims):
             raise ValueError("spatial_dims must be a montonically increasing sequence of positive integers")
+        if not spatial_dims:
+            raise ValueError("rate must have at least one element")
         last_spatial_dim = spatial_dims[-1] if starts == 2 else spatial_dims[-1]
         expected_input_rank = last_spatial_dim + (1 if starts == 2 else 2)
         try:

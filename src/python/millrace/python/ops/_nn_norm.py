@@ -171,6 +171,7 @@ def batch_normalization(
 ) -> Any:
     """Returns (x - mean) / sqrt(variance + epsilon) * scale + offset; `scale` and `offset` may be None."""
     with ops.name_scope(name, "batchnorm", [x, mean, variance, scale, offset]):
+        x = ops.convert_to_tensor(x)
         inv = math_ops.rsqrt(variance + variance_epsilon)
         if scale is not None:
             inv *= scale

@@ -330,6 +330,8 @@ class MultiRNNCell(RNNCell):
         if not nest.is_sequence(cells):
             raise TypeError("cells must be a list or tuple, but saw: %s." % cells)
         self._cells = list(cells) if not isinstance(cells, list) else cells
+        if any(not hasattr(cell, "state_size") for cell in self._cells):
+            raise TypeError("cells must be a list of RNNCells, but saw: %s." % cells)
         for number, cell in enumerate(self._cells):
             if isinstance(cell, trackable.Trackable):
                 self._track_trackable(cell, name="cell-%d" % number)

@@ -110,6 +110,7 @@ def clip_by_global_norm(t_list: Any, clip_norm: Any, use_norm: Any = None, name:
     if use_norm is None:
         use_norm = global_norm(t_list, name)
     with ops.name_scope(name, "clip_by_global_norm", t_list + [clip_norm]) as name:
+        use_norm = ops.convert_to_tensor(use_norm)
         scale_for_finite = clip_norm * math_ops.minimum(
             1.0 / use_norm, constant_op.constant(1.0, dtype=use_norm.dtype) / clip_norm
         )

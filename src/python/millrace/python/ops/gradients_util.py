@@ -106,6 +106,8 @@ def _DefaultGradYs(
     grad_ys = ops.convert_n_to_tensor_or_indexed_slices(grad_ys, name="grad_y")
     made: list[Any] = []
     for i, (y, grad_y) in enumerate(zip(ys, grad_ys)):
+        if y is None:
+            raise ValueError("None values not supported.")
         with _maybe_colocate_with(y.op, gradient_uid, colocate_gradients_with_ops):
             if grad_y is None:
                 if y.dtype.is_complex:

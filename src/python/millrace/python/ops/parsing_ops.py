@@ -296,6 +296,8 @@ def decode_csv_v2(
 ) -> Any:
     """As `decode_csv`, with the arguments of version 2."""
     if select_cols is not None:
+        if isinstance(select_cols, (str, bytes, dict)) or not hasattr(select_cols, "__len__"):
+            raise TypeError("select_cols must be a list, got: %r" % (select_cols,))
         if any(select_cols[i] >= select_cols[i + 1] for i in range(len(select_cols) - 1)):
             raise ValueError("select_cols is not strictly increasing.")
         if select_cols and select_cols[0] < 0:

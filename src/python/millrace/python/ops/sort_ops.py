@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from millrace.python.framework import ops
 from millrace.python.framework import tensor_util
 from millrace.python.ops import array_ops
@@ -36,6 +38,8 @@ def _sort_or_argsort(values: Any, axis: Any, direction: str, return_argsort: boo
     axis_static = tensor_util.constant_value(ops.convert_to_tensor(axis, name="axis"))
     if axis_static is None:
         raise ValueError("axis must be a constant scalar")
+    if np.ndim(axis_static) != 0:
+        raise ValueError("axis must be a constant scalar")
     axis = int(axis_static)
     values = ops.convert_to_tensor(values, name="values")
     if direction == "ASCENDING":
@@ -46,6 +50,8 @@ def _sort_or_argsort(values: Any, axis: Any, direction: str, return_argsort: boo
     else:
         keys = values
     rank = values.shape.ndims
+    if rank == 0:
+        raise ValueError("Shape must be at least rank 1 but is rank 0")
     move = axis not in (-1, None if rank is None else rank - 1)
     if move:
         if rank is None:

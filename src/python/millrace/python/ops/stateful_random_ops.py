@@ -108,6 +108,8 @@ class Generator(tracking.AutoTrackable):
         if copy_from is not None:
             if not (state is None and alg is None):
                 raise ValueError("copy_from is mutually exclusive with state and alg.")
+            if not isinstance(copy_from, Generator):
+                raise TypeError("copy_from must be a Generator, got: %r" % (copy_from,))
             alg, state = copy_from.algorithm, copy_from.state.read_value()
             self._alg = alg
         else:

@@ -34,7 +34,9 @@ def _as_tensor_list(tensors: Any) -> list[Any]:
 
 
 def _as_tensor_list_list(tensors_list: Any) -> list[list[Any]]:
-    if isinstance(tensors_list, dict) or not hasattr(tensors_list, "__getitem__"):
+    if isinstance(tensors_list, dict) or not (
+        hasattr(tensors_list, "__getitem__") and hasattr(tensors_list, "__len__")
+    ):
         raise TypeError("tensors_list must be a list of lists or of dictionaries, got: %r" % (tensors_list,))
     if not tensors_list:
         raise ValueError("Expected at least one set of tensors")

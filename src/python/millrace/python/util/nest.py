@@ -260,7 +260,7 @@ def _pack_sequence_as(
         text = str(value)
         return text if len(text) <= length else text[:length] + "..."
 
-    if not is_seq(flat_sequence):
+    if not is_seq(flat_sequence) or isinstance(flat_sequence, collections.abc.Mapping):
         raise TypeError(
             "Attempted to pack value:\n  {}\ninto a sequence, but found incompatible type `{}` instead.".format(
                 truncate(flat_sequence, 100), type(flat_sequence)

@@ -48,13 +48,14 @@ class LinearOperatorToeplitz(linear_operator.LinearOperator):
             )
 
     def _check_row_col(self, row: Any, col: Any) -> None:
+        row, col = ops.convert_to_tensor(row), ops.convert_to_tensor(col)
         for name, tensor in (("row", row), ("col", col)):
             if tensor.shape.ndims is not None and tensor.shape.ndims < 1:
                 raise ValueError(
                     "Argument {} must have at least 1 dimension.  Found: {}".format(name, tensor)
                 )
         if row.shape.ndims is not None and col.shape.ndims is not None:
-            if not row.shape[-1].is_compatible_with(col.shape[-1]):
+            if not row.shape[-1:].is_compatible_with(col.shape[-1:]):
                 raise ValueError("Expected square matrix, got row and col with mismatched dimensions.")
 
     @property

@@ -40,7 +40,7 @@ def _maybe_pad_for_rfft(input_tensor: Any, fft_rank: int, fft_length: Any, is_re
         input_fft_shape = input_tensor.shape[-fft_shape.ndims :]
         if input_fft_shape.is_fully_defined():
             sizes: Any = fft_shape.as_list()
-            if is_reverse:
+            if is_reverse and sizes:
                 sizes[-1] = sizes[-1] // 2 + 1
             paddings = [[0, max(want - have, 0)] for want, have in zip(sizes, input_fft_shape.as_list())]
             if not any(pad > 0 for _, pad in paddings):

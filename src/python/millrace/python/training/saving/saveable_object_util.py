@@ -262,6 +262,9 @@ def _named_variable(var: Any) -> tuple[str, Any]:
 def _by_name(op_list: Any) -> list[Any]:
     """Each variable once, sorted by name, so that the graph does not depend on the order given."""
     unique = list({id(v): v for v in op_list}.values())
+    for variable in unique:
+        if not hasattr(variable, "name"):
+            raise TypeError("Variable to save is not a Variable: %s" % (variable,))
     return sorted(unique, key=lambda v: str(v.name))
 
 
