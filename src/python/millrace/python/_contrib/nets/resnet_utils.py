@@ -103,3 +103,35 @@ def root(net: Any, output_stride: Any) -> tuple[Any, Any]:
         output_stride /= 4
     net = conv2d_same(net, 64, 7, stride=2, scope="conv1")
     return max_pool2d(net, [3, 3], stride=2, scope="pool1"), output_stride
+
+
+def bottleneck_block(unit_fn: Any, scope: str, base_depth: int, num_units: int, stride: int) -> Any:
+    """A block of `num_units` units with 4 * `base_depth` channels; the last unit has the stride."""
+    unit = {"depth": base_depth * 4, "depth_bottleneck": base_depth, "stride": 1}
+    return Block(scope, unit_fn, [unit] * (num_units - 1) + [dict(unit, stride=stride)])
+
+
+def imagenet_network(network: Any, block: Any, name: str, counts: tuple[int, ...]) -> Any:
+    """The function of a network for ImageNet: `network` with a block of so many units for each of `counts`."""
+
+    def made(
+        inputs: Any,
+        num_classes: Any = None,
+        is_training: Any = True,
+        global_pool: bool = True,
+        output_stride: Any = None,
+        reuse: Any = None,
+        scope: Any = name,
+    ) -> tuple[Any, Any]:
+        strides = (2, 2, 2, 1)
+        blocks = [
+            block("block%d" % (i + 1), 64 * 2**i, count, strides[i]) for i, count in enumerate(counts)
+        ]
+        return network(  # type: ignore[no-any-return]
+            inputs, blocks, num_classes, is_training, global_pool, output_stride, True, reuse, scope
+        )
+
+    made.__name__ = made.__qualname__ = name
+    made.__doc__ = "The network of %s layers; see `%s`." % (name.split("_")[-1], network.__name__)
+    made.default_image_size = network.default_image_size  # type: ignore[attr-defined]
+    return made

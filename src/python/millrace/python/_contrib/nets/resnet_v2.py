@@ -103,85 +103,10 @@ resnet_v2.default_image_size = 224  # type: ignore[attr-defined]
 
 def resnet_v2_block(scope: str, base_depth: int, num_units: int, stride: int) -> Any:
     """A block of `num_units` units with 4 * `base_depth` channels; the last unit has the stride."""
-    unit = {"depth": base_depth * 4, "depth_bottleneck": base_depth, "stride": 1}
-    return resnet_utils.Block(scope, bottleneck, [unit] * (num_units - 1) + [dict(unit, stride=stride)])
+    return resnet_utils.bottleneck_block(bottleneck, scope, base_depth, num_units, stride)
 
 
-def _blocks(*counts: int) -> list[Any]:
-    """The four blocks of a network for ImageNet."""
-    strides = (2, 2, 2, 1)
-    return [
-        resnet_v2_block("block%d" % (i + 1), 64 * 2**i, count, strides[i]) for i, count in enumerate(counts)
-    ]
-
-
-def resnet_v2_50(
-    inputs: Any,
-    num_classes: Any = None,
-    is_training: Any = True,
-    global_pool: bool = True,
-    output_stride: Any = None,
-    reuse: Any = None,
-    scope: Any = "resnet_v2_50",
-) -> tuple[Any, Any]:
-    """The network of 50 layers; see `resnet_v2`."""
-    return resnet_v2(
-        inputs, _blocks(3, 4, 6, 3), num_classes, is_training, global_pool, output_stride, True, reuse, scope
-    )
-
-
-def resnet_v2_101(
-    inputs: Any,
-    num_classes: Any = None,
-    is_training: Any = True,
-    global_pool: bool = True,
-    output_stride: Any = None,
-    reuse: Any = None,
-    scope: Any = "resnet_v2_101",
-) -> tuple[Any, Any]:
-    """The network of 101 layers; see `resnet_v2`."""
-    return resnet_v2(
-        inputs, _blocks(3, 4, 23, 3), num_classes, is_training, global_pool, output_stride, True, reuse, scope
-    )
-
-
-def resnet_v2_152(
-    inputs: Any,
-    num_classes: Any = None,
-    is_training: Any = True,
-    global_pool: bool = True,
-    output_stride: Any = None,
-    reuse: Any = None,
-    scope: Any = "resnet_v2_152",
-) -> tuple[Any, Any]:
-    """The network of 152 layers; see `resnet_v2`."""
-    return resnet_v2(
-        inputs, _blocks(3, 8, 36, 3), num_classes, is_training, global_pool, output_stride, True, reuse, scope
-    )
-
-
-def resnet_v2_200(
-    inputs: Any,
-    num_classes: Any = None,
-    is_training: Any = True,
-    global_pool: bool = True,
-    output_stride: Any = None,
-    reuse: Any = None,
-    scope: Any = "resnet_v2_200",
-) -> tuple[Any, Any]:
-    """The network of 200 layers; see `resnet_v2`."""
-    return resnet_v2(
-        inputs,
-        _blocks(3, 24, 36, 3),
-        num_classes,
-        is_training,
-        global_pool,
-        output_stride,
-        True,
-        reuse,
-        scope,
-    )
-
-
-for _network in (resnet_v2_50, resnet_v2_101, resnet_v2_152, resnet_v2_200):
-    _network.default_image_size = 224  # type: ignore[attr-defined]
+resnet_v2_50 = resnet_utils.imagenet_network(resnet_v2, resnet_v2_block, "resnet_v2_50", (3, 4, 6, 3))
+resnet_v2_101 = resnet_utils.imagenet_network(resnet_v2, resnet_v2_block, "resnet_v2_101", (3, 4, 23, 3))
+resnet_v2_152 = resnet_utils.imagenet_network(resnet_v2, resnet_v2_block, "resnet_v2_152", (3, 8, 36, 3))
+resnet_v2_200 = resnet_utils.imagenet_network(resnet_v2, resnet_v2_block, "resnet_v2_200", (3, 24, 36, 3))
