@@ -386,7 +386,7 @@ class TextsOp : public OpKernel {
 REGISTER_KERNEL_BUILDER(Name("CustomTexts").Device(DEVICE_CPU), TextsOp);
 
 // The sums of lists, by the names of the arguments; broadcasting of two shapes.
-REGISTER_OP("CustomLists")
+REGISTER_OP("CustomSums")
     .Attr("n: int >= 1")
     .Attr("m: int >= 0")
     .Input("first: n * float")
@@ -433,7 +433,7 @@ class ListsOp : public OpKernel {
                         Tensor(static_cast<float>(second.size() + (port::NumSchedulableCPUs() < 1))));
   }
 };
-REGISTER_KERNEL_BUILDER(Name("CustomLists").Device(DEVICE_CPU), ListsOp);
+REGISTER_KERNEL_BUILDER(Name("CustomSums").Device(DEVICE_CPU), ListsOp);
 
 REGISTER_OP("CustomBroadcast")
     .Input("a: float")

@@ -113,12 +113,12 @@ def test_texts_and_paths(ops):
 
 def test_lists_by_name_in_shape_functions(ops):
     unknown, two = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.float32, [2])
-    op = ops.custom_lists([unknown, two], [two, two])
+    op = ops.custom_sums([unknown, two], [two, two])
     assert [s.shape.as_list() for s in op.sums] == [[2, 3], [2]] and op.last.shape == []
     sums, last = run([op.sums, op.last], {unknown: np.ones([2, 3]), two: [5, 6]})
     assert sums[1].tolist() == [5, 6] and last == 2
     with pytest.raises(ValueError, match="must be at least rank 1 but is rank 0"):
-        ops.custom_lists([1.0], [[1.0]])
+        ops.custom_sums([1.0], [[1.0]])
 
 
 @pytest.mark.parametrize(
