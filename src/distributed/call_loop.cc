@@ -102,9 +102,7 @@ void CallLoop::Loop() {
   while (true) {
     epoll_event event{};
     if (::epoll_wait(epoll_.get(), &event, 1, -1) != 1) continue;
-    if (event.data.u64 == kWakeId) {
-      return;
-    }
+    if (event.data.u64 == kWakeId) return;
     {
       const RefPtr<CallSocket> socket = Find(event.data.u64);
       if (socket == nullptr) continue;

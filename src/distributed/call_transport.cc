@@ -205,7 +205,9 @@ class CallTransport::Connection : public CallSocket {
       }
     }
     Send({.kind = CallHeader::kCancel, .call = number});
-    if (flight) Answer(*std::move(flight), Cancelled(flight->method), {});
+    if (!flight) return;
+    const Method method = flight->method;
+    Answer(*std::move(flight), Cancelled(method), {});
   }
 
   Status Cancelled(Method method) const {

@@ -37,7 +37,6 @@ namespace tensorflow {
 
 class OpKernelConstruction;
 class OpKernelContext;
-class PersistentTensor;
 
 // Where an output should be. All memory is the host's.
 struct AllocatorAttributes {
@@ -54,6 +53,14 @@ class DeviceBase {
   };
 };
 
+namespace internal {
+inline Status Allocate(DataType dtype, const TensorShape& shape, Tensor* tensor) {
+  *tensor = Tensor(dtype, shape);
+  return tensor->IsInitialized() ? Status()
+                                 : errors::ResourceExhausted("No memory for a tensor of shape ", shape);
+}
+}  // namespace internal
+
 // A tensor that a kernel keeps from step to step.
 class PersistentTensor {
  public:
@@ -62,6 +69,12 @@ class PersistentTensor {
   template <typename Context>
   Tensor* AccessTensor(Context*) {
     return &tensor_;
+  }
+  // What the contexts of kernels call; `tensor` may be null.
+  Status Allocate(DataType dtype, const TensorShape& shape, Tensor** tensor) {
+    TF_RETURN_IF_ERROR(internal::Allocate(dtype, shape, &tensor_));
+    if (tensor != nullptr) *tensor = &tensor_;
+    return Status();
   }
   bool IsInitialized() const { return tensor_.IsInitialized(); }
   int64 NumElements() const { return tensor_.NumElements(); }
@@ -95,14 +108,13 @@ class OpKernelConstruction {
   int num_inputs() const { return Millrace_KernelTypes(c_, 0, nullptr, 0); }
   int num_outputs() const { return Millrace_KernelTypes(c_, 1, nullptr, 0); }
   Env* env() const { return Env::Default(); }
-  // Memory that is kept from step to step.
   Status allocate_temp(DataType dtype, const TensorShape& shape, Tensor* tensor) {
-    *tensor = Tensor(dtype, shape);
-    return tensor->IsInitialized() ? Status()
-                                   : errors::ResourceExhausted("No memory for a tensor of shape ", shape);
+    return internal::Allocate(dtype, shape, tensor);
   }
-  inline Status allocate_persistent(DataType dtype, const TensorShape& shape, PersistentTensor* persistent,
-                                    Tensor** tensor);
+  Status allocate_persistent(DataType dtype, const TensorShape& shape, PersistentTensor* persistent,
+                             Tensor** tensor) {
+    return persistent->Allocate(dtype, shape, tensor);
+  }
   DataType input_type(int i) const { return Types(0).at(static_cast<size_t>(i)); }
   DataType output_type(int i) const { return Types(1).at(static_cast<size_t>(i)); }
   string node_name() const { return internal::CBuffer(Millrace_KernelNodeName(c_)).text(); }
@@ -131,15 +143,6 @@ class OpKernelConstruction {
   }
   TF_OpKernelConstruction* const c_;
 };
-
-Status OpKernelConstruction::allocate_persistent(DataType dtype, const TensorShape& shape,
-                                                 PersistentTensor* persistent, Tensor** tensor) {
-  Tensor made;
-  TF_RETURN_IF_ERROR(allocate_temp(dtype, shape, &made));
-  *persistent = PersistentTensor(made);
-  if (tensor != nullptr) *tensor = persistent->AccessTensor(this);
-  return Status();
-}
 
 class ResourceMgr;
 
@@ -368,20 +371,14 @@ class OpKernelContext {
     return allocate_output(name, shape, tensor);
   }
   Status allocate_temp(DataType dtype, const TensorShape& shape, Tensor* tensor) {
-    *tensor = Tensor(dtype, shape);
-    return tensor->IsInitialized() ? Status()
-                                   : errors::ResourceExhausted("No memory for a tensor of shape ", shape);
+    return internal::Allocate(dtype, shape, tensor);
   }
   Status allocate_temp(DataType dtype, const TensorShape& shape, Tensor* tensor, AllocatorAttributes) {
     return allocate_temp(dtype, shape, tensor);
   }
   Status allocate_persistent(DataType dtype, const TensorShape& shape, PersistentTensor* persistent,
                              Tensor** tensor) {
-    Tensor made;
-    TF_RETURN_IF_ERROR(allocate_temp(dtype, shape, &made));
-    *persistent = PersistentTensor(made);
-    if (tensor != nullptr) *tensor = persistent->AccessTensor(this);
-    return Status();
+    return persistent->Allocate(dtype, shape, tensor);
   }
   Env* env() const { return Env::Default(); }
   Status set_output(const string& name, const Tensor& tensor) {
