@@ -148,6 +148,13 @@ def test_values_of_other_kinds_are_refused(call: Any, error: Any, text: str) -> 
         lambda: tf.sparse.placeholder(tf.float32, tf.zeros([], tf.int64)),
         lambda: nest.pack_sequence_as([1], {"a": 1}),
         lambda: tf.nn.conv_transpose(tf.zeros([1, 2, 1]), tf.zeros([1, 1, 1]), tf.constant(3), 1),
+        lambda: tf.train.batch_join(tf.TensorShape([]), 2),
+        lambda: tf.train.maybe_shuffle_batch_join(np.array(1.0), 2, 10, 2, True),
+        lambda: tf.layers.batch_normalization(tf.zeros([2, 2]), []),
+        lambda: tf.linalg.tridiagonal_solve(tf.placeholder(tf.float32), []),
+        lambda: tf.linalg.tridiagonal_solve(1.0, [], "matrix"),
+        lambda: tf.sparse.placeholder(tf.float32, 1e300),
+        lambda: tf.range(3, dtype=tf.float32._as_ref),
     ],
 )
 def test_values_that_are_no_values_of_the_kind(call: Any) -> None:

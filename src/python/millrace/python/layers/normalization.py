@@ -47,6 +47,8 @@ class BatchNormalization(base.Layer):
         self.axis: Any = list(axis) if isinstance(axis, (list, tuple)) else axis
         if not isinstance(axis, (list, tuple, int)):
             raise TypeError("axis must be int or list, type given: %s" % type(axis))
+        if not isinstance(axis, int) and not axis:
+            raise ValueError("axis must name at least one axis")
         self.momentum = momentum
         self.epsilon = epsilon
         self.center = center

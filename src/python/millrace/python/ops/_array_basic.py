@@ -290,7 +290,7 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
             rank = len(sizes)
             # Unknown sizes become -1 in the shape that holds until another one is fed.
             known = tuple(-1 if dim is None else dim for dim in sizes)
-            default = ops.convert_to_tensor(np.array(known), dtype=dtypes.int64, name=default_shape_name)
+            default = ops.convert_to_tensor(known, dtype=dtypes.int64, name=default_shape_name)
             dense_shape = placeholder_with_default(default, shape=default.shape, name=shape_name)
     return sparse_tensor.SparseTensor(
         values=placeholder(dtype, shape=[None], name=(name + "/values") if name is not None else None),

@@ -408,6 +408,8 @@ def range(
     """
     if limit is None:
         start, limit = 0, start
+    if isinstance(dtype, dtypes.DType) and dtype._is_ref_dtype:
+        raise TypeError("range makes no references; dtype: %s" % dtype.name)
     with ops.name_scope(name, "Range", [start, limit, delta]) as name:
         start = ops.convert_to_tensor(start, dtype=dtype, name="start")
         limit = ops.convert_to_tensor(limit, dtype=dtype, name="limit")

@@ -38,7 +38,7 @@ def _as_tensor_list_list(tensors_list: Any) -> list[list[Any]]:
         hasattr(tensors_list, "__getitem__") and hasattr(tensors_list, "__len__")
     ):
         raise TypeError("tensors_list must be a list of lists or of dictionaries, got: %r" % (tensors_list,))
-    if not tensors_list:
+    if not tensors_list or len(tensors_list) == 0:
         raise ValueError("Expected at least one set of tensors")
     if isinstance(tensors_list[0], dict):
         expected_keys = set(tensors_list[0].keys())

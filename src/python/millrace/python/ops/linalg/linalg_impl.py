@@ -225,6 +225,11 @@ def _diagonals_of_matrix(diagonals: Any) -> Any:
     return array_ops.stack([upper, main, lower], axis=-2)
 
 
+def _check_rank(name: str, value: Any) -> None:
+    if value.shape.ndims is not None and value.shape.ndims < 2:
+        raise ValueError("Expected {} to have rank at least 2, got {}".format(name, value.shape.ndims))
+
+
 def _check_matrix_format(diagonals: Any) -> None:
     m1 = tensor_shape.dimension_value(diagonals.shape[-1])
     m2 = tensor_shape.dimension_value(diagonals.shape[-2])
@@ -246,10 +251,7 @@ def _pad_sequence(diagonals: Any, m: Any) -> tuple[Any, Any, Any]:
 def _compact(diagonals: Any, diagonals_format: str) -> Any:
     if diagonals_format == "compact":
         diagonals = ops.convert_to_tensor(diagonals, name="diagonals")
-        if diagonals.shape.ndims is not None and diagonals.shape.ndims < 2:
-            raise ValueError(
-                "Expected diagonals to have rank at least 2, got {}".format(diagonals.shape.ndims)
-            )
+        _check_rank("diagonals", diagonals)
         return diagonals
     if diagonals_format == "sequence":
         if not isinstance(diagonals, (tuple, list)) or len(diagonals) != 3:
@@ -260,6 +262,7 @@ def _compact(diagonals: Any, diagonals_format: str) -> Any:
         )
     if diagonals_format == "matrix":
         diagonals = ops.convert_to_tensor(diagonals, name="diagonals")
+        _check_rank("diagonals", diagonals)
         _check_matrix_format(diagonals)
         return _diagonals_of_matrix(diagonals)
     raise ValueError("Unrecognized diagonals_format: {}".format(diagonals_format))
@@ -295,10 +298,7 @@ def tridiagonal_solve(
     with ops.name_scope(name, "tridiagonal_solve", [diagonals, rhs]):
         diagonals = _compact(diagonals, diagonals_format)
         rhs = ops.convert_to_tensor(rhs, name="rhs")
-        if diagonals.shape.ndims is not None and diagonals.shape.ndims < 2:
-            raise ValueError(
-                "Expected diagonals to have rank at least 2, got {}".format(diagonals.shape.ndims)
-            )
+        _check_rank("diagonals", diagonals)
         num_diags = tensor_shape.dimension_value(diagonals.shape[-2])
         if num_diags is not None and num_diags != 3:
             raise ValueError("Expected 3 diagonals got {}".format(num_diags))
@@ -310,6 +310,8 @@ def tridiagonal_solve(
                 )
             diagonals.shape[:-2].assert_is_compatible_with(rhs.shape[: rank - 2])
         is_vector = rank is not None and rhs_rank == rank - 1
+        if not is_vector:
+            _check_rank("rhs", rhs)
 
         def prepare(r: Any) -> Any:
             if conjugate_rhs and not transpose_rhs:
