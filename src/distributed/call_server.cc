@@ -22,6 +22,8 @@ namespace {
 constexpr size_t kMostConnections = 1024;
 // Calls of a peer in progress. It makes one for each tensor that it waits for.
 constexpr size_t kMostCalls = 1 << 16;
+// Replies that a peer has not read, before no more of its calls are read.
+constexpr size_t kMostUnread = 1 << 12;
 constexpr size_t kMostErrorText = 64 << 10;
 // A machine that is gone is found out by the kernel.
 constexpr int kKeepAliveSeconds = 30;
@@ -66,7 +68,7 @@ struct CallServer::State {
 class CallServer::Connection : public CallSocket {
  public:
   Connection(std::shared_ptr<State> server, CallLoop& loop, FileDescriptor fd)
-      : CallSocket(loop, std::move(fd), kMostRequest), server_(std::move(server)) {}
+      : CallSocket(loop, std::move(fd), kMostRequest, kMostUnread), server_(std::move(server)) {}
 
  private:
   // A call until its reply.

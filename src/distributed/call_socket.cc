@@ -25,8 +25,8 @@ Status Failed(std::string_view what, int error) {
 
 }  // namespace
 
-CallSocket::CallSocket(CallLoop& loop, FileDescriptor fd, uint64_t most)
-    : loop_(loop), fd_(std::move(fd)), most_(most), buffer_(kBufferSize, '\0') {}
+CallSocket::CallSocket(CallLoop& loop, FileDescriptor fd, uint64_t most, size_t most_unsent)
+    : loop_(loop), fd_(std::move(fd)), most_(most), most_unsent_(most_unsent), buffer_(kBufferSize, '\0') {}
 
 Status CallSocket::Open() {
   const int flags = ::fcntl(fd_.get(), F_GETFL);
@@ -51,8 +51,10 @@ void CallSocket::End(const Status& why) {
   OnEnd(why);
 }
 
+bool CallSocket::MayRead() const { return !reading_ && (most_unsent_ == 0 || rest_.size() < most_unsent_); }
+
 void CallSocket::Arm() {
-  if (!ended_) loop_.Arm(id_, fd_.get(), !reading_, !rest_.empty());
+  if (!ended_) loop_.Arm(id_, fd_.get(), MayRead(), !rest_.empty());
 }
 
 void CallSocket::Ready(bool readable, bool writable, std::vector<Work>* works) {
@@ -62,7 +64,7 @@ void CallSocket::Ready(bool readable, bool writable, std::vector<Work>* works) {
     MutexLock lock(mu_);
     if (ended_) return;
     if (writable && !rest_.empty()) status = Flush();
-    if (status.ok() && readable && !reading_) reads = reading_ = true;
+    if (status.ok() && readable && MayRead()) reads = reading_ = true;
     if (!reads && status.ok()) Arm();
   }
   if (reads) {

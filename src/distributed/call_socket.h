@@ -54,9 +54,10 @@ class CallSocket : public RefCounted {
   void End(const Status& why) MR_EXCLUDES(mu_);
 
  protected:
-  // `most`: the largest number of bytes that a frame may have.
+  // `most`: the largest number of bytes that a frame may have. Nothing is read while `most_unsent` frames
+  // wait for the other side to read; 0: no limit.
   // REQUIRES: `loop` outlives the connection, until End.
-  CallSocket(CallLoop& loop, FileDescriptor fd, uint64_t most);
+  CallSocket(CallLoop& loop, FileDescriptor fd, uint64_t most, size_t most_unsent = 0);
 
   // False: the connection has ended.
   bool Send(CallHeader frame, MessageBytes bytes = {}) MR_EXCLUDES(mu_);
@@ -88,11 +89,13 @@ class CallSocket : public RefCounted {
   // Sends `rest` as far as possible.
   Status Write(Rest* rest) const;
   Status Flush() MR_REQUIRES(mu_);
+  bool MayRead() const MR_REQUIRES(mu_);
   void Arm() MR_REQUIRES(mu_);
 
   CallLoop& loop_;
   const FileDescriptor fd_;
   const uint64_t most_;
+  const size_t most_unsent_;
   uint64_t id_ = 0;
   // Of the thread that reads; the loop lets in one at a time.
   std::string buffer_;

@@ -405,6 +405,44 @@ TEST_F(CallSocketTest, RequestsThatMakeNoSenseCloseTheirConnection) {
   EXPECT_EQ(Call(*transport_, Method::kRecvTensor, "still").bytes, "still");
 }
 
+TEST_F(CallSocketTest, APeerThatReadsLateGetsEveryAnswer) {
+  Serve();
+  const SocketAddress address = *sender_->AddressForCalls();
+  const auto fd = ConnectWithTcp("127.0.0.1", address.port, milliseconds(5000));
+  ASSERT_TRUE(fd.ok());
+  const SocketRequest hello{SocketRequest::kCallsMagic, address.token, 0, 0, 0};
+  ASSERT_TRUE(
+      WriteAll(fd->get(), {reinterpret_cast<const char*>(&hello), sizeof(hello)}, {}, kPatience).ok());
+  SocketAnswer answer;
+  ASSERT_TRUE(ReadAll(fd->get(), &answer, sizeof(answer), kPatience).status.ok());
+  // More answers than the sockets hold, and than the server keeps.
+  constexpr int kCalls = 40'000;
+  std::thread writing([&] {
+    const std::string request(200, 'r');
+    for (int i = 0; i < kCalls; ++i) {
+      const CallHeader head{.kind = CallHeader::kRequest,
+                            .method = static_cast<uint32_t>(Method::kRecvTensor),
+                            .call = static_cast<uint64_t>(i),
+                            .size = request.size()};
+      ASSERT_TRUE(WriteAll(fd->get(), Head(head), request, milliseconds(20'000)).ok());
+    }
+  });
+  std::this_thread::sleep_for(kPatience / 3);
+  std::vector<bool> seen(kCalls);
+  std::string bytes(200, '\0');
+  for (int i = 0; i < kCalls; ++i) {
+    CallHeader head;
+    ASSERT_TRUE(ReadAll(fd->get(), &head, sizeof(head), milliseconds(20'000)).status.ok());
+    ASSERT_EQ(head.kind, CallHeader::kResponse);
+    ASSERT_LT(head.call, seen.size());
+    EXPECT_FALSE(seen[head.call]);
+    seen[head.call] = true;
+    ASSERT_EQ(head.size, bytes.size());
+    ASSERT_TRUE(ReadAll(fd->get(), bytes.data(), bytes.size(), milliseconds(20'000)).status.ok());
+  }
+  writing.join();
+}
+
 TEST_F(CallSocketTest, StopWaitsForAnswersAndRefusesFurtherCalls) {
   Notification started;
   std::thread late;

@@ -69,6 +69,7 @@ std::string MutateBytes(std::string_view bytes, std::mt19937& rng) {
 }
 
 TEST(FuzzCorpusTest, CallsOfTheCApiEndWithAStatus) { RunAll("c_api", FuzzCApi, MutateBytes); }
+TEST(FuzzCorpusTest, ConnectionsForCallsEnd) { RunAll("calls", FuzzCalls, MutateBytes); }
 TEST(FuzzCorpusTest, CheckpointsEndWithAStatus) { RunAll("checkpoint", FuzzCheckpoint, MutateBytes); }
 TEST(FuzzCorpusTest, BmpsEndWithAStatus) { RunAll("bmp", FuzzBmp, MutateBytes); }
 TEST(FuzzCorpusTest, GifsEndWithAStatus) { RunAll("gif", FuzzGif, MutateBytes); }

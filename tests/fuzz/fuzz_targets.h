@@ -50,6 +50,9 @@ void FuzzSavedModel(std::string_view bytes);
 // Calls methods of the master and the worker service of a task, one after the other (service_calls.h). Each
 // call must be answered soon after it is cancelled.
 void FuzzService(std::string_view bytes);
+// Bytes on the connection for calls between two tasks. Byte 0: what follows comes (0) to the server, which
+// must end with the connection, or (1) to a client with two calls, which must be answered.
+void FuzzCalls(std::string_view bytes);
 
 // Once per process: registers the built-in ops and bounds tensor memory.
 void PrepareFuzzing();
