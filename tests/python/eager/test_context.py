@@ -7,7 +7,7 @@ import threading
 
 import millrace as tf
 import pytest
-from millrace.python.eager import context
+from millrace.python.eager import context, monitoring
 
 
 def run_program(text):
@@ -259,3 +259,25 @@ def test_the_main_of_eager_tests_turns_it_on(tmp_path):
         [sys.executable, "-m", "millrace", str(program)], capture_output=True, text=True, check=False
     )
     assert result.returncode == 0 and "Ran 2 tests" in result.stderr
+
+
+def test_policies_hold_within_a_context():
+    before = context.context().device_policy
+    with context.device_policy(context.DEVICE_PLACEMENT_SILENT):
+        assert context.context().device_policy == context.DEVICE_PLACEMENT_SILENT
+    assert context.context().device_policy == before
+    assert context.VirtualDeviceConfiguration is tf.config.experimental.VirtualDeviceConfiguration
+    context.set_log_device_placement(False)
+    assert not context.get_log_device_placement()
+
+
+def test_distributions_are_counted():
+    sampler = monitoring.Sampler("test/sampler", monitoring.ExponentialBuckets(1.0, 2.0, 2), "text", "label")
+    for sample in (0.5, 1.0, 5.0):
+        sampler.get_cell("foo").add(sample)
+    found = sampler.get_cell("foo").value()
+    assert (found.min, found.max, found.num, found.sum, found.sum_squares) == (0.5, 5, 3, 6.5, 26.25)
+    assert list(found.bucket_limit)[:2] == [1, 2] and list(found.bucket) == [1, 1, 1]
+    assert sampler.get_cell("bar").value().num == 0
+    with pytest.raises(ValueError):
+        sampler.get_cell()

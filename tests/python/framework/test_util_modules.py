@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import millrace as tf
-from millrace.python.framework import registry, smart_cond, traceable_stack
+from millrace.python.framework import composite_tensor, registry, smart_cond, traceable_stack
 from millrace.python.ops import op_selector
 
 from millrace.python.util import (
@@ -378,3 +378,63 @@ def test_nested_structures_by_path() -> None:
     assert nest.flatten_up_to(shallow, structure) == [_Point(4, 5), 1, (2, 3)]
     assert nest.list_to_tuple([1, [2]]) == (1, (2,))
     assert list(nest.yield_flattened_paths([1, [2]])) == [(0,), (1, 0)]
+
+
+def test_graphs_of_operations() -> None:
+    a = tf.constant(1)
+    with tf.Graph().as_default():
+        b = tf.constant(1)
+    assert (
+        op_selector.get_unique_graph([a, a.op]) is a.graph
+        and op_selector.get_unique_graph(b.graph) is b.graph
+    )
+    assert op_selector.get_unique_graph([], none_if_empty=True) is None
+    for wrong, error in (([a, b], ValueError), ([], ValueError), ([1], TypeError), (3, TypeError)):
+        with pytest.raises(error):
+            op_selector.get_unique_graph(wrong)
+    op_selector.check_graphs(a, a.op)
+    with pytest.raises(ValueError, match="Wrong graph"):
+        op_selector.check_graphs(a, b)
+    with pytest.raises(ValueError):
+        op_selector.make_list_of_op([a.op, b.op])
+    with pytest.raises(TypeError):
+        op_selector.make_list_of_t(b.graph, allow_graph=False)
+
+
+def test_modules_that_were_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = _logged(monkeypatch)
+    getter = deprecation.deprecate_moved_module("old.nest", nest, "2.0")
+    assert getter("flatten") is nest.flatten and getter("pack_sequence_as") is nest.pack_sequence_as
+    assert len(texts) == 1 and "old.nest has been moved to millrace.python.util.nest" in texts[0]
+    holder = type("Holder", (), {"hidden": deprecation.HiddenTfApiAttribute("gone")})
+    with pytest.raises(AttributeError, match="gone"):
+        holder().hidden
+
+
+def test_texts_of_shallow_structures() -> None:
+    for wrong, error, text in (
+        (([1], [1, 2]), ValueError, nest._STRUCTURES_HAVE_MISMATCHING_LENGTHS.format(input_length=2, shallow_length=1)),
+        (({"z": 1}, {"a": 1}), ValueError, nest._SHALLOW_TREE_HAS_INVALID_KEYS.format(["z"])),
+        (([1], 3), TypeError, nest._IF_SHALLOW_IS_SEQ_INPUT_MUST_BE_SEQ.format(int)),
+        (([1], (3,)), TypeError, nest._STRUCTURES_HAVE_MISMATCHING_TYPES.format(input_type=tuple, shallow_type=list)),
+    ):  # fmt: skip
+        with pytest.raises(error) as caught:
+            nest.assert_shallow_structure(*wrong)
+        assert str(caught.value) == text
+    assert nest.flatten_up_to([1], [3, 4], check_subtrees_length=False) == [3]
+    assert nest.map_structure_up_to({"a": 1}, len, {"a": [3, 4], "b": 2}, check_subtrees_length=False) == {
+        "a": 2
+    }
+    with pytest.raises(ValueError, match="has fewer elements"):
+        nest.flatten_up_to([1, 2], [3], check_subtrees_length=False)
+
+
+def test_numbers_that_are_close() -> None:
+    assert compare.isClose(1.0, 1.0 + 1e-7, 1e-6) and not compare.isClose(1.0, 1.1, 1e-6)
+    assert compare.isClose(float("inf"), float("inf"), 1e-6) and not compare.isClose(float("inf"), 1e300, 1.0)
+
+
+def test_composites_become_lists() -> None:
+    sp = tf.SparseTensor([[0, 0]], [1.0], [2, 2])
+    found = composite_tensor.replace_composites_with_components({"a": sp, "b": [1]})
+    assert found == {"a": [sp.indices, sp.values, sp.dense_shape], "b": [1]}

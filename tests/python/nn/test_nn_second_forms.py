@@ -3,6 +3,8 @@
 """Pools, convolutions and losses in their second forms and for other dimensions, against NumPy."""
 from __future__ import annotations
 
+import importlib
+import inspect
 from typing import Any
 
 import numpy as np
@@ -251,3 +253,74 @@ def test_gradients_of_pools() -> None:
         ):
             error = gradient_checker.compute_gradient_error(x, [1, 4, 4, 1], y, y.shape.as_list(), at)
             assert error < 1e-2
+
+
+def test_states_of_labels() -> None:
+    states = np.log(np.random.RandomState(3).rand(3, 2, 10)).astype(np.float32)
+    labels = np.array([[3, 4, 3, 4], [1, 1, 1, 0]])
+    want = np.zeros([3, 2, 8])
+    for batch, row in enumerate(labels):
+        for place, label in enumerate(row):
+            if label:
+                want[:, batch, label] += np.exp(states[:, batch, place + 1])
+        want[:, batch, 0] = np.exp(states[:, batch, 5:]).sum(-1)
+    got = np.exp(_run(ctc_ops._state_to_olabel(labels, 8, states)))
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+    unique = ctc_ops.ctc_unique_labels(tf.constant(labels))
+    np.testing.assert_allclose(
+        np.exp(_run(ctc_ops._state_to_olabel_unique(labels, 8, states, unique))), want, rtol=1e-5
+    )
+    idx = [[0, 1, 0, 1], [0, 0, 0, 1]]
+    sums = np.exp(_run(ctc_ops._sum_states(idx, states[:, :, :4])))
+    given = np.exp(states)
+    np.testing.assert_allclose(sums[:, 0, 1], given[:, 0, 1] + given[:, 0, 3], rtol=1e-5)
+    np.testing.assert_allclose(sums[:, 1, 0], given[:, 1, :3].sum(-1), rtol=1e-5)
+    assert not sums[:, :, 2:].any()
+
+
+def test_scan_with_its_start() -> None:
+    elems = tf.constant([1.0, 2.0, 3.0])
+
+    def add(a: Any, e: Any) -> Any:
+        return a + e
+
+    assert _run(ctc_ops._scan(add, elems, 23.0)).tolist() == [24, 26, 29]
+    assert _run(ctc_ops._scan(add, elems, 23.0, inclusive=True)).tolist() == [23, 24, 26, 29]
+    assert _run(ctc_ops._scan(add, elems, 23.0, reverse=True)).tolist() == [29, 28, 26]
+    assert _run(ctc_ops._scan(add, elems, 23.0, reverse=True, inclusive=True)).tolist() == [29, 28, 26, 23]
+    assert _run(ctc_ops._scan(add, elems, 23.0, final_only=True)) == 29
+    both = ctc_ops._scan(lambda a, e: (a[0] + e, a[1] * e), elems, (23.0, tf.constant([1.0, 2.0])))
+    assert [r.tolist() for r in _run(both)] == [[24, 26, 29], [[1, 2], [2, 4], [6, 12]]]
+
+
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("is_training", [True, False])
+def test_gradient_of_batch_norm_from_other_operations(data_format: str, is_training: bool) -> None:
+    from millrace.python.ops import nn_grad
+
+    rng = np.random.RandomState(1)
+    x, grad_y = (tf.constant(rng.randn(2, 3, 4, 5), tf.float32) for _ in range(2))
+    channels = 5 if data_format == "NHWC" else 3
+    scale, offset, mean, variance = (tf.constant(rng.rand(channels) + 0.5, tf.float32) for _ in range(4))
+    statistics = {} if is_training else {"mean": mean, "variance": variance}
+    y, _, _ = tf.nn.fused_batch_norm(
+        x, scale, offset, data_format=data_format, is_training=is_training, epsilon=1e-3, **statistics
+    )
+    want = tf.gradients(y, [x, scale, offset], grad_y)
+    got = nn_grad._BatchNormGrad(grad_y, x, scale, mean, variance, 1e-3, data_format, is_training)
+    for a, b in zip(_run(list(got)), _run(want)):
+        np.testing.assert_allclose(a, b, rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("module", "array control_flow data_flow functional io linalg list logging lookup math nn "
+                         "parsing resource_variable state string".split())  # fmt: skip
+def test_modules_have_what_is_generated(module: str) -> None:
+    generated = importlib.import_module("millrace.python.ops.gen_%s_ops" % module)
+    there = importlib.import_module("millrace.python.ops.%s_ops" % module)
+    names = [n for n in dir(generated) if not n.startswith("_") and inspect.isfunction(getattr(generated, n))]
+    assert len(names) > 3 and [n for n in names if not hasattr(there, n)] == []
+
+
+def test_places_in_other_layouts() -> None:
+    assert _run(nn_ops.data_format_dim_map([0, 1, 2, 3, -1, -4])).tolist() == [0, 2, 3, 1, 1, 0]
+    assert _run(nn_ops.data_format_vec_permute([7, 4, 9, 3])).tolist() == [7, 3, 4, 9]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from millrace.python.ops import sparse_ops
 
 RNG = np.random.RandomState(1)
 
@@ -189,3 +190,15 @@ def test_reductions_of_absent_dimensions_fail_in_the_step() -> None:
             text = "Invalid reduction dimension %d, for input with 2 dimensions." % axis
             with pytest.raises(tf.errors.InvalidArgumentError, match=text):
                 session.run(reduced)
+
+
+def test_reductions_and_serialisation_in_second_forms() -> None:
+    sp = tf.SparseTensor([[0, 0], [0, 2], [1, 1]], [1.0, 5.0, 2.0], [2, 3])
+    with tf.Session() as session:
+        assert session.run(tf.compat.v2.sparse.reduce_max(sp, 1)).tolist() == [5, 2]
+        assert session.run(tf.compat.v2.sparse.reduce_sum(sp, 1, keepdims=True)).tolist() == [[6], [2]]
+        found = session.run(tf.compat.v2.sparse.reduce_sum(sp, axis=0, output_is_sparse=True))
+        assert found.values.tolist() == [1, 2, 5] and found.dense_shape.tolist() == [3]
+        assert session.run(sparse_ops.serialize_sparse_v2(sp)).shape == (3,)
+        assert session.run(sparse_ops.serialize_many_sparse_v2(sp)).shape == (2, 3)
+        assert sparse_ops.serialize_sparse_v2(sp, tf.variant).dtype == tf.variant

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import millrace as tf
+from millrace.python.ops import resource_variable_ops
 
 RNG = np.random.RandomState(1)
 
@@ -205,8 +206,6 @@ def test_control_dependencies_of_initial_values() -> None:
 
 
 def test_resource_variables_by_name() -> None:
-    from millrace.python.ops import resource_variable_ops
-
     v = resource_variable_ops.ResourceVariable([1.0, 2.0], name="r")
     assert isinstance(v, resource_variable_ops.ResourceVariable) and v.handle.dtype == tf.resource
     with tf.Session() as session:
@@ -232,7 +231,6 @@ def test_aliases_in_collections() -> None:
 
 def test_what_is_behind_a_handle_is_a_message() -> None:
     from millrace.python.eager import context
-    from millrace.python.ops import resource_variable_ops
 
     for mode in (context.graph_mode, context.eager_mode):
         with mode():
@@ -319,3 +317,20 @@ def test_training_reads_weights_before_they_change() -> None:
             session.run(tf.global_variables_initializer())
             values = session.run([loss, after])
             np.testing.assert_allclose(values, [3.0, 3.0 - 0.9], rtol=1e-6)
+
+
+def test_values_read_in_another_type() -> None:
+    plain = tf.Variable(1.5, use_resource=True)
+    for kind in (tf.float16, tf.float32):
+        mixed = resource_variable_ops._MixedPrecisionVariable(plain, kind)
+        other = tf.float64
+        assert mixed.dtype == tf.float32 and mixed.read_dtype == kind
+        assert mixed._dense_var_to_tensor(dtype=other) is NotImplemented
+        assert mixed._dense_var_to_tensor(as_ref=True) is NotImplemented
+        read = mixed._dense_var_to_tensor()
+        assert read.dtype == kind
+        with tf.Session() as session:
+            session.run(plain.initializer)
+            assert session.run(read) == 1.5 and session.run(mixed.assign_add(1.0)) == 2.5
+    with pytest.raises(ValueError):
+        resource_variable_ops._MixedPrecisionVariable(tf.constant(1.0), tf.float16)

@@ -9,6 +9,11 @@ from contextlib import contextmanager
 from typing import Any, Callable, Iterator
 
 from millrace.python import _engine
+from millrace.python.eager._context_settings import (  # noqa: F401
+    device_policy,
+    get_log_device_placement,
+    set_log_device_placement,
+)
 from millrace.python.framework import device as pydev
 
 GRAPH_MODE = 0
@@ -477,3 +482,11 @@ def disable_by_default() -> None:
     default_execution_mode = GRAPH_MODE
     _engine.set_eager_by_default(False)
     _engine.set_eager(False)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("PhysicalDevice", "LogicalDevice", "VirtualDeviceConfiguration"):
+        from millrace.python.framework import config as config_module
+
+        return getattr(config_module, name)
+    raise AttributeError("module %r has no attribute %r" % (__name__, name))

@@ -42,3 +42,14 @@ def is_composite_or_composite_value(tensor: Any) -> bool:
         "SparseTensorValue",
         "IndexedSlicesValue",
     )
+
+
+def replace_composites_with_components(structure: Any) -> Any:
+    """The structure with a list of its tensors in place of each CompositeTensor."""
+    from millrace.python.util import nest
+
+    if isinstance(structure, CompositeTensor):
+        return replace_composites_with_components(nest.flatten(structure, expand_composites=True))
+    if not nest.is_sequence(structure):
+        return structure
+    return nest.map_structure(replace_composites_with_components, structure, expand_composites=False)

@@ -208,6 +208,8 @@ def assert_shapes(
       ValueError: sizes that are known contradict the shapes.
     """
     pairs = list(shapes.items()) if isinstance(shapes, dict) else list(shapes)
+    if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in pairs):
+        raise ValueError("shapes must be a dict or pairs of tensors and shapes, got: %r" % (shapes,))
     message = message or ""
     with ops.name_scope(name, "assert_shapes", [pair[0] for pair in pairs] + list(data or [])):
         assertions: list[Any] = []

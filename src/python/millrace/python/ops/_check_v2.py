@@ -51,6 +51,7 @@ assert_negative_v2 = _of_one("assert_negative")
 assert_positive_v2 = _of_one("assert_positive")
 assert_non_negative_v2 = _of_one("assert_non_negative")
 assert_non_positive_v2 = _of_one("assert_non_positive")
+assert_shapes_v2 = _check_shapes.assert_shapes
 assert_rank_v2 = _of_rank("assert_rank")
 assert_rank_at_least_v2 = _of_rank("assert_rank_at_least")
 

@@ -259,6 +259,22 @@ def extract_glimpse(
     )
 
 
+def extract_glimpse_v2(
+    input: Any,
+    size: Any,
+    offsets: Any,
+    centered: bool = True,
+    normalized: bool = True,
+    noise: str = "uniform",
+    name: Optional[str] = None,
+) -> Any:
+    """As `extract_glimpse`; `noise` is "uniform", "gaussian" or "zero"."""
+    return gen_image_ops.extract_glimpse(
+        input=input, size=size, offsets=offsets, centered=centered, normalized=normalized, noise=noise,
+        uniform_noise=noise == "uniform", name=name,
+    )  # fmt: skip
+
+
 def generate_bounding_box_proposals(
     scores: Any,
     bbox_deltas: Any,

@@ -147,6 +147,24 @@ def sparse_reduce_sum_sparse(
     )
 
 
+def sparse_reduce_max_v2(
+    sp_input: Any, axis: Any = None, keepdims: Any = None, output_is_sparse: bool = False, name: Any = None
+) -> Any:
+    """Returns the maxima of the elements over `axis` (default: all), dense or, as `output_is_sparse` says, sparse."""
+    with ops.name_scope(name, "SparseReduceMax"):
+        function = sparse_reduce_max_sparse if output_is_sparse else sparse_reduce_max
+        return function(sp_input, axis, keepdims)
+
+
+def sparse_reduce_sum_v2(
+    sp_input: Any, axis: Any = None, keepdims: Any = None, output_is_sparse: bool = False, name: Any = None
+) -> Any:
+    """Returns the sums of the elements over `axis` (default: all), dense or, as `output_is_sparse` says, sparse."""
+    with ops.name_scope(name, "SparseReduceSum"):
+        function = sparse_reduce_sum_sparse if output_is_sparse else sparse_reduce_sum
+        return function(sp_input, axis, keepdims)
+
+
 def sparse_tensor_dense_matmul(
     sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: Optional[str] = None
 ) -> Any:
@@ -220,6 +238,16 @@ def serialize_many_sparse(sp_input: Any, name: Optional[str] = None, out_type: A
     return gen_sparse_ops.serialize_many_sparse(
         sp_input.indices, sp_input.values, sp_input.dense_shape, name=name, out_type=out_type
     )
+
+
+def serialize_sparse_v2(sp_input: Any, out_type: Any = dtypes.string, name: Optional[str] = None) -> Any:
+    """As `serialize_sparse`, with the arguments in another order."""
+    return serialize_sparse(sp_input, name=name, out_type=out_type)
+
+
+def serialize_many_sparse_v2(sp_input: Any, out_type: Any = dtypes.string, name: Optional[str] = None) -> Any:
+    """As `serialize_many_sparse`, with the arguments in another order."""
+    return serialize_many_sparse(sp_input, name=name, out_type=out_type)
 
 
 def _set_rank(output: Any, rank: Any, extra: int) -> Any:

@@ -7,6 +7,12 @@ from typing import Any, List, Optional, Tuple
 
 from millrace.python.framework import dtypes, ops, sparse_tensor
 from millrace.python.ops import array_ops, functional_ops, gen_ctc_ops, math_ops
+from millrace.python.ops._ctc_states import (  # noqa: F401
+    _scan,
+    _state_to_olabel,
+    _state_to_olabel_unique,
+    _sum_states,
+)
 from millrace.python.util import deprecation
 
 

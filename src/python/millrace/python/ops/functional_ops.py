@@ -15,7 +15,8 @@ from millrace.python.ops import control_flow_ops
 from millrace.python.ops import gen_functional_ops
 from millrace.python.ops import tensor_array_ops
 from millrace.python.ops._functional_scopes import caching_variables
-from millrace.python.ops.gen_functional_ops import remote_call  # noqa: F401
+from millrace.python.ops.gen_functional_ops import fake_param, stateful_partitioned_call  # noqa: F401
+from millrace.python.ops.gen_functional_ops import remote_call, stateless_if, stateless_while  # noqa: F401
 from millrace.python.ops.gen_functional_ops import symbolic_gradient  # noqa: F401
 from millrace.python.ops.map_fn import map_fn  # noqa: F401
 from millrace.python.util import nest

@@ -11,6 +11,7 @@ from millrace.python.ops._image_boxes import (  # noqa: F401
     draw_bounding_boxes,
     draw_bounding_boxes_v2,
     extract_glimpse,
+    extract_glimpse_v2,
     generate_bounding_box_proposals,
     non_max_suppression,
     non_max_suppression_overlaps,

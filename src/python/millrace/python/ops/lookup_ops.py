@@ -3,6 +3,16 @@
 """Look-up tables: the home of the names of tf.lookup."""
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        ...  # the functions that the generated module gives
+
+else:
+    from millrace.python.ops.gen_lookup_ops import *  # noqa: F401,F403
+
 from millrace.python.ops._lookup_ids import (  # noqa: F401
     FastHashSpec,
     HasherSpec,

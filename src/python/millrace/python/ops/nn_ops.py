@@ -3,6 +3,16 @@
 """Ops of neural networks: convolutions, pools, softmax, cross entropies, dropout and their like."""
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        ...  # the functions that the generated module gives
+
+else:
+    from millrace.python.ops.gen_nn_ops import *  # noqa: F401,F403
+
 from millrace.python.ops import gen_nn_ops
 from millrace.python.ops._nn_conv import (  # noqa: F401
     CONV_TRANSPOSE_OPS,

@@ -34,6 +34,44 @@ def concatenate_unique(la: list[Any], lb: list[Any]) -> list[Any]:
     return la
 
 
+def check_graphs(*args: Any) -> None:
+    """Raises ValueError where the arguments belong to different graphs."""
+    graph = None
+    for i, item in enumerate(args):
+        if graph is None:
+            graph = item.graph
+        elif item.graph is not None and item.graph is not graph:
+            raise ValueError("Argument[%d]: Wrong graph!" % i)
+
+
+def get_unique_graph(tops: Any, check_types: Any = None, none_if_empty: bool = False) -> Any:
+    """The graph of operations and tensors.
+
+    Raises TypeError for values of other kinds than `check_types`; ValueError for more graphs than one, or none.
+    """
+    if isinstance(tops, ops.Graph):
+        return tops
+    if not is_iterable(tops):
+        raise TypeError("%s is not iterable" % type(tops))
+    if check_types is None:
+        check_types = (ops.Operation, ops.Tensor)
+    elif not is_iterable(check_types):
+        check_types = (check_types,)
+    graph = None
+    for item in tops:
+        if not isinstance(item, tuple(check_types)):
+            raise TypeError(
+                "Expected a type in (%s), got: %s" % (", ".join(str(t) for t in check_types), type(item))
+            )
+        if graph is None:
+            graph = item.graph
+        elif graph is not item.graph:
+            raise ValueError("Operation %s does not belong to given graph" % item)
+    if graph is None and not none_if_empty:
+        raise ValueError("Can't find the unique graph of an empty list")
+    return graph
+
+
 def make_list_of_op(
     tops: Any, check_graph: bool = True, allow_graph: bool = True, ignore_ts: bool = False
 ) -> list[Any]:
@@ -43,6 +81,8 @@ def make_list_of_op(
             raise TypeError("allow_graph is False: cannot convert a tf.Graph.")
         return tops.get_operations()
     tops = list(tops) if is_iterable(tops) else [tops]
+    if tops and check_graph:
+        get_unique_graph(tops, check_types=None if ignore_ts else ops.Operation)
     found = []
     for item in tops:
         if isinstance(item, ops.Operation):
@@ -57,8 +97,12 @@ def make_list_of_t(
 ) -> list[Any]:
     """The tensors of a graph, a tensor or a list."""
     if isinstance(tops, ops.Graph):
+        if not allow_graph:
+            raise TypeError("allow_graph is False: cannot convert a tf.Graph.")
         return [t for op in tops.get_operations() for t in op.outputs]
     tops = list(tops) if is_iterable(tops) else [tops]
+    if tops and check_graph:
+        get_unique_graph(tops, check_types=None if ignore_ops else ops.Tensor)
     for item in tops:
         if not isinstance(item, ops.Tensor) and not (ignore_ops and isinstance(item, ops.Operation)):
             raise TypeError("Expected a Tensor, got %s" % type(item))

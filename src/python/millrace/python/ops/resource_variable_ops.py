@@ -10,6 +10,7 @@ from millrace.python.framework import ops
 from millrace.python.framework import tensor_shape
 from millrace.python.ops import array_ops
 from millrace.python.ops import gen_resource_variable_ops
+from millrace.python.ops import math_ops
 from millrace.python.ops import variables
 from millrace.python.ops._eager_variables import EagerResourceDeleter
 from millrace.python.ops._resource_variable_base import _UnreadVariable  # noqa: F401
@@ -287,6 +288,31 @@ class UninitializedVariable(BaseResourceVariable):
                 with ops.name_scope("Read"), ops.device(handle.device):
                     self._graph_element = self._read_variable_op()
             ops.add_to_collection(ops.GraphKeys.GLOBAL_VARIABLES, self)
+
+
+class _MixedPrecisionVariable(ResourceVariable):
+    """A resource variable whose value is read in another type than it is kept in."""
+
+    def __init__(self, var: Any, read_dtype: Any) -> None:
+        if not isinstance(var, ResourceVariable):
+            raise ValueError("InvalidArgument: var must be a ResourceVariable type.")
+        self.__dict__.update(var.__dict__)
+        self._read_dtype = read_dtype
+
+    @property
+    def read_dtype(self) -> Any:
+        """The type in which the value is read."""
+        return self._read_dtype
+
+    def _read_variable_op(self) -> Any:
+        return math_ops.cast(super()._read_variable_op(), self._read_dtype)
+
+    def _dense_var_to_tensor(self, dtype: Any = None, name: Any = None, as_ref: bool = False) -> Any:
+        del name
+        dtype = dtype or self._read_dtype
+        if dtype != self._read_dtype or as_ref:
+            return NotImplemented
+        return self.value()
 
 
 def _dense_resource_var_to_tensor(

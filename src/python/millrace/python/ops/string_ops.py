@@ -12,7 +12,10 @@ from millrace.python.util import compat, deprecation
 as_string = gen_string_ops.as_string
 base64_encode = encode_base64 = gen_string_ops.encode_base64
 base64_decode = decode_base64 = gen_string_ops.decode_base64
+static_regex_full_match = gen_string_ops.static_regex_full_match
+static_regex_replace = gen_string_ops.static_regex_replace
 string_join = gen_string_ops.string_join
+string_n_grams = gen_string_ops.string_n_grams
 string_lower = gen_string_ops.string_lower
 string_upper = gen_string_ops.string_upper
 string_strip = gen_string_ops.string_strip

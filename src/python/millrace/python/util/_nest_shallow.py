@@ -8,14 +8,42 @@ from typing import Any, Callable, Iterator, List, Tuple
 from millrace.python.util import _nest_types as types
 
 
+# Texts of the errors; programs compare with them.
+_IF_SHALLOW_IS_SEQ_INPUT_MUST_BE_SEQ = (
+    "If shallow structure is a sequence, input must also be a sequence. Input has type: {}."
+)
+_STRUCTURES_HAVE_MISMATCHING_LENGTHS = (
+    "The two structures don't have the same sequence length. Input structure has length {input_length}, while shallow "
+    "structure has length {shallow_length}."
+)
+_INPUT_TREE_SMALLER_THAN_SHALLOW_TREE = (
+    "The input_tree has fewer elements than the input_tree. Input structure has length {input_size}, while shallow "
+    "structure has length {shallow_size}."
+)
+_SHALLOW_TREE_HAS_INVALID_KEYS = (
+    "The shallow_tree's keys are not a subset of the input_tree's keys. The shallow_tree has the following keys that "
+    "are not in the input_tree: {}."
+)
+_STRUCTURES_HAVE_MISMATCHING_TYPES = (
+    "The two structures don't have the same sequence type. Input structure has type {input_type}, while shallow "
+    "structure has type {shallow_type}."
+)
+
+
 def _is_seq_test(expand_composites: bool) -> Callable[[Any], bool]:
     return types.is_sequence_or_composite if expand_composites else types.is_sequence
 
 
 def assert_shallow_structure(
-    shallow_tree: Any, input_tree: Any, check_types: bool = True, expand_composites: bool = False
+    shallow_tree: Any,
+    input_tree: Any,
+    check_types: bool = True,
+    expand_composites: bool = False,
+    check_subtrees_length: bool = True,
 ) -> None:
     """Checks that `shallow_tree` is nested like the upper levels of `input_tree`.
+
+    Without `check_subtrees_length`, sequences of `input_tree` may be longer.
 
     Raises TypeError where `input_tree` has a leaf and the shallow tree a sequence, or types differ under `check_types`;
     ValueError where lengths or keys do not fit.
@@ -24,29 +52,28 @@ def assert_shallow_structure(
     if not is_seq(shallow_tree):
         return
     if not is_seq(input_tree):
-        raise TypeError(
-            "If shallow structure is a sequence, input must also be a sequence. Input has type: {}.".format(
-                type(input_tree)
-            )
-        )
+        raise TypeError(_IF_SHALLOW_IS_SEQ_INPUT_MUST_BE_SEQ.format(type(input_tree)))
     if check_types:
         _check_shallow_types(shallow_tree, input_tree)
     both_composite = types._is_composite_tensor(shallow_tree) or types._is_type_spec(shallow_tree)
-    if not both_composite and len(input_tree if types.is_sequence(input_tree) else [0]) != len(shallow_tree):
-        raise ValueError(
-            "The two structures don't have the same sequence length. Input structure has length {}, while shallow "
-            "structure has length {}.".format(len(input_tree), len(shallow_tree))
-        )
+    if not both_composite:
+        size, wanted = len(input_tree if types.is_sequence(input_tree) else [0]), len(shallow_tree)
+        if check_subtrees_length and size != wanted:
+            raise ValueError(
+                _STRUCTURES_HAVE_MISMATCHING_LENGTHS.format(input_length=size, shallow_length=wanted)
+            )
+        if size < wanted:
+            raise ValueError(
+                _INPUT_TREE_SMALLER_THAN_SHALLOW_TREE.format(input_size=size, shallow_size=wanted)
+            )
     if types._is_mapping(shallow_tree) and types._is_mapping(input_tree):
         absent = set(shallow_tree) - set(input_tree)
         if absent:
-            raise ValueError(
-                "The shallow_tree's keys are not a subset of the input_tree's keys. The shallow_tree has the following "
-                "keys that are not in the input_tree: {}.".format(sorted(absent))
-            )
+            raise ValueError(_SHALLOW_TREE_HAS_INVALID_KEYS.format(sorted(absent)))
+        input_tree = {key: input_tree[key] for key in shallow_tree}
     for shallow_branch, input_branch in zip(types._yield_value(shallow_tree), types._yield_value(input_tree)):
         assert_shallow_structure(
-            shallow_branch, input_branch, check_types=check_types, expand_composites=expand_composites
+            shallow_branch, input_branch, check_types, expand_composites, check_subtrees_length
         )
 
 
@@ -63,8 +90,7 @@ def _check_shallow_types(shallow_tree: Any, input_tree: Any) -> None:
     elif types._is_mapping(shallow_tree) and types._is_mapping(input_tree):
         return
     raise TypeError(
-        "The two structures don't have the same sequence type. Input structure has type {}, while shallow structure has "
-        "type {}.".format(input_type, shallow_type)
+        _STRUCTURES_HAVE_MISMATCHING_TYPES.format(input_type=input_type, shallow_type=shallow_type)
     )
 
 
@@ -85,24 +111,28 @@ def _yield_up_to(
 
 
 def flatten_up_to(
-    shallow_tree: Any, input_tree: Any, check_types: bool = True, expand_composites: bool = False
+    shallow_tree: Any,
+    input_tree: Any,
+    check_types: bool = True,
+    expand_composites: bool = False,
+    check_subtrees_length: bool = True,
 ) -> List[Any]:
     """Returns the parts of `input_tree` at the leaves of `shallow_tree` as a list; errors as `assert_shallow_structure`."""
     is_seq = _is_seq_test(expand_composites)
-    assert_shallow_structure(
-        shallow_tree, input_tree, check_types=check_types, expand_composites=expand_composites
-    )
+    assert_shallow_structure(shallow_tree, input_tree, check_types, expand_composites, check_subtrees_length)
     return [value for _, value in _yield_up_to(shallow_tree, input_tree, is_seq)]
 
 
 def flatten_with_tuple_paths_up_to(
-    shallow_tree: Any, input_tree: Any, check_types: bool = True, expand_composites: bool = False
+    shallow_tree: Any,
+    input_tree: Any,
+    check_types: bool = True,
+    expand_composites: bool = False,
+    check_subtrees_length: bool = True,
 ) -> List[Tuple[Tuple[Any, ...], Any]]:
     """As `flatten_up_to`, with (path as a tuple, part) for each."""
     is_seq = _is_seq_test(expand_composites)
-    assert_shallow_structure(
-        shallow_tree, input_tree, check_types=check_types, expand_composites=expand_composites
-    )
+    assert_shallow_structure(shallow_tree, input_tree, check_types, expand_composites, check_subtrees_length)
     return list(_yield_up_to(shallow_tree, input_tree, is_seq))
 
 
@@ -123,10 +153,11 @@ def map_structure_with_tuple_paths_up_to(
         raise ValueError("Cannot map over no sequences")
     check_types = kwargs.pop("check_types", True)
     expand_composites = kwargs.pop("expand_composites", False)
+    check_subtrees_length = kwargs.pop("check_subtrees_length", True)
     is_seq = _is_seq_test(expand_composites)
     for input_tree in inputs:
         assert_shallow_structure(
-            shallow_tree, input_tree, check_types=check_types, expand_composites=expand_composites
+            shallow_tree, input_tree, check_types, expand_composites, check_subtrees_length
         )
     with_paths = [list(_yield_up_to(shallow_tree, input_tree, is_seq)) for input_tree in inputs]
     paths = [path for path, _ in with_paths[0]]

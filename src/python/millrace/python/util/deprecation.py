@@ -362,6 +362,33 @@ def hide_attribute_from_api(attribute: Any) -> Any:
     return attribute
 
 
+class HiddenTfApiAttribute(property):
+    """A property of a class that the public names do not show."""
+
+    def __init__(self, deprecation_message: str) -> None:
+        def raise_error(unused_self: Any) -> Any:
+            raise AttributeError(deprecation_message)
+
+        super().__init__(raise_error)
+
+
+def deprecate_moved_module(deprecated_name: str, new_module: Any, deletion_version: str) -> Any:
+    """Returns a function `__getattr__` for a module whose contents `new_module` has: it warns once."""
+
+    def getter(name: str) -> Any:
+        if getter not in _PRINTED_WARNING and _PRINT_DEPRECATION_WARNINGS:
+            _PRINTED_WARNING[getter] = True
+            _log_warning(
+                "Please fix your imports. Module %s has been moved to %s. The old module will be deleted in version %s.",
+                deprecated_name,
+                new_module.__name__,
+                deletion_version,
+            )
+        return getattr(new_module, name)
+
+    return getter
+
+
 @tf_contextlib.contextmanager
 def silence() -> Any:
     """Context in which no warning of deprecation is printed."""

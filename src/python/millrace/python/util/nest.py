@@ -13,6 +13,11 @@ import collections.abc
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Type
 
 from millrace.python.util._nest_shallow import (  # noqa: F401
+    _IF_SHALLOW_IS_SEQ_INPUT_MUST_BE_SEQ,
+    _INPUT_TREE_SMALLER_THAN_SHALLOW_TREE,
+    _SHALLOW_TREE_HAS_INVALID_KEYS,
+    _STRUCTURES_HAVE_MISMATCHING_LENGTHS,
+    _STRUCTURES_HAVE_MISMATCHING_TYPES,
     assert_shallow_structure,
     flatten_up_to,
     flatten_with_tuple_paths_up_to,

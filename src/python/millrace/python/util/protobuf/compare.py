@@ -69,6 +69,13 @@ def NormalizeNumberFields(pb: Any) -> Any:  # pylint: disable=invalid-name
     return pb
 
 
+def isClose(x: Any, y: Any, relative_tolerance: float) -> bool:  # pylint: disable=invalid-name
+    """Whether two numbers differ by at most `relative_tolerance` times the greater one; infinities only from others."""
+    if math.isinf(x) or math.isinf(y):
+        return bool(x == y)
+    return bool(abs(x - y) <= relative_tolerance * max(abs(x), abs(y)))
+
+
 def assertProtoEqual(  # pylint: disable=invalid-name
     self: Any,
     a: Any,
