@@ -155,6 +155,12 @@ def test_values_of_other_kinds_are_refused(call: Any, error: Any, text: str) -> 
         lambda: tf.linalg.tridiagonal_solve(1.0, [], "matrix"),
         lambda: tf.sparse.placeholder(tf.float32, 1e300),
         lambda: tf.range(3, dtype=tf.float32._as_ref),
+        lambda: tf.debugging.assert_shapes([1.0]),
+        lambda: tf.debugging.assert_shapes([np.zeros([0, 3])]),
+        lambda: tf.debugging.assert_shapes([{"a": 1}]),
+        lambda: tf.train.batch_join([[None, "VALID"]], 2),
+        lambda: tf.sparse.matmul(tf.SparseTensor([[0, 0]], [1.0], [1, 1]), tf.SparseTensor([[0, 0]], [1.0], [1, 1])),
+        lambda: tf.metrics.recall_at_top_k([0], [[0]], class_id=float("inf")),
     ],
 )
 def test_values_that_are_no_values_of_the_kind(call: Any) -> None:

@@ -21,6 +21,8 @@ from millrace.python.ops._metrics_common import (
 def _at_k_name(name: str, k: Optional[int] = None, class_id: Optional[int] = None) -> str:
     if k is not None and not isinstance(k, numbers.Integral):
         raise TypeError("k must be an integer, got: %r" % (k,))
+    if class_id is not None and not isinstance(class_id, numbers.Integral):
+        raise TypeError("class_id must be an integer, got: %r" % (class_id,))
     name = "%s_at_%d" % (name, k) if k is not None else "%s_at_k" % name  # type: ignore[str-format]
     return "%s_class%d" % (name, class_id) if class_id is not None else name
 

@@ -50,7 +50,7 @@ def _softmax(logits: Any, compute_op: Callable[..., Any], dim: Any = -1, name: O
         raise errors_impl.InvalidArgumentError(
             None,
             None,
-            "Dimension (%d) must be in the range [%d, %d) where %d is the number of dimensions in the input."
+            "Dimension (%s) must be in the range [%d, %d) where %d is the number of dimensions in the input."
             % (dim_value, -shape.ndims, shape.ndims, shape.ndims),
         )
     ndims: Any = shape.ndims if shape.ndims is not None else array_ops.rank(logits)

@@ -171,6 +171,8 @@ def sparse_tensor_dense_matmul(
     """Multiplies a sparse matrix by a dense one (or a dense one by a sparse one)."""
     if isinstance(b, _SPARSE):
         b = _convert_to_sparse_tensor(b)
+        if isinstance(sp_a, _SPARSE):
+            raise TypeError("One of the two matrices must be dense.")
         return array_ops.transpose(
             sparse_tensor_dense_matmul(b, sp_a, adjoint_a=not adjoint_b, adjoint_b=not adjoint_a)
         )

@@ -87,6 +87,8 @@ def _validate_keep_input(keep_input: Any, enqueue_many: bool) -> Any:
 
 
 def _dtypes(tensor_list_list: Any) -> list[Any]:
+    if any(t is None for tensors in tensor_list_list for t in tensors):
+        raise ValueError("None values not supported.")
     all_types = [[t.dtype for t in tl] for tl in tensor_list_list]
     types = all_types[0]
     for other_types in all_types[1:]:
